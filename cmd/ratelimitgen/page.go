@@ -13,6 +13,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/page"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -134,12 +135,12 @@ func (a *pageArgs) record(p *page.Page) (*page.Recording, error) {
 		return nil, err
 	}
 	faults := &faults{trace: s.traceName(), limits: limitNames(slices.Concat(limits, old))}
-	return page.Record(limits, old, func() (*sim.Trace, func() error, error) {
+	return page.Record(limits, old, func() (*trace.Reader, func() error, error) {
 		text, err := open()
 		if err != nil {
 			return nil, nil, err
 		}
-		trace := sim.NewTrace(text)
+		trace := trace.NewReader(text)
 		if len(limits) == 1 { // then lines need not name it
 			trace.Default = limits[0].Policy.Name
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
@@ -115,7 +116,7 @@ type simulateArgs struct {
 	limit, plan    string
 	// traceFormat, mapping and late say how to read the trace.
 	traceFormat   choice
-	mapping       sim.Mapping
+	mapping       trace.Mapping
 	late          time.Duration
 	format, color choice
 	keepGoing     bool
@@ -164,17 +165,17 @@ func (a *simulateArgs) run(s streams, args []string) error {
 		return err
 	}
 	defer text.Close()
-	trace := sim.NewTrace(text)
-	trace.Default, trace.DefaultPlan, trace.Only = a.limit, a.plan, a.limit
-	trace.Format, trace.Map, trace.Late = sim.Format(a.traceFormat.value), a.mapping, a.late
+	in := trace.NewReader(text)
+	in.Default, in.DefaultPlan, in.Only = a.limit, a.plan, a.limit
+	in.Format, in.Map, in.Late = trace.Format(a.traceFormat.value), a.mapping, a.late
 	if a.limit == "" && len(limits) == 1 { // then lines need not name it
-		trace.Default = limits[0].Policy.Name
+		in.Default = limits[0].Policy.Name
 	}
-	trace.AddressKey = keyIsAddress(slices.Concat(limits, old), trace.Default)
+	in.AddressKey = keyIsAddress(slices.Concat(limits, old), in.Default)
 	faults := &faults{trace: a.traceName(), limits: limitNames(slices.Concat(limits, old)), keepGoing: a.keepGoing}
 	// Skipped lines are listed even if the replay fails later.
-	err = a.replay(s, trace, limits, old, faults)
-	if unreadable := new(sim.MappingError); errors.As(err, &unreadable) {
+	err = a.replay(s, in, limits, old, faults)
+	if unreadable := new(trace.MappingError); errors.As(err, &unreadable) {
 		err = checkFailed{a.traceName() + ": " + printable.Line(unreadable.Reason)}
 	}
 	return errors.Join(err, faults.list(s.err))
@@ -187,7 +188,7 @@ func keyIsAddress(limits []sim.Limit, name string) bool {
 }
 
 func formatNames() (names []string) {
-	for _, f := range sim.Formats() {
+	for _, f := range trace.Formats() {
 		names = append(names, string(f))
 	}
 	return names
@@ -203,7 +204,7 @@ func (a *simulateArgs) set(args []string) (err error) {
 		return usagef("needs requests: pass -trace FILE or -traffic TEXT")
 	case a.trace != "" && a.traffic != "":
 		return usagef("-trace and -traffic cannot be combined")
-	case a.traffic != "" && (!a.mapping.Empty() || a.late >= 0 || a.traceFormat.value != string(sim.Recognized)):
+	case a.traffic != "" && (!a.mapping.Empty() || a.late >= 0 || a.traceFormat.value != string(trace.Recognized)):
 		return usagef("-trace-format, -map and -late read a -trace; -traffic needs none of them")
 	}
 	return nil
@@ -314,7 +315,7 @@ func planNames(limits []sim.Limit) []string {
 }
 
 // replay prints the decisions on the trace in the format of -format.
-func (a *simulateArgs) replay(s streams, trace *sim.Trace, limits, old []sim.Limit, faults *faults) error {
+func (a *simulateArgs) replay(s streams, trace *trace.Reader, limits, old []sim.Limit, faults *faults) error {
 	if a.against != "" {
 		return a.compare(s, trace, sim.NewComparison(old, limits), faults)
 	}
@@ -331,8 +332,8 @@ func (a *simulateArgs) replay(s streams, trace *sim.Trace, limits, old []sim.Lim
 }
 
 // replayEach calls write with each line and its decision.
-func replayEach(trace *sim.Trace, replay *sim.Replay, write func(*sim.Line, sim.Answer) error, faults *faults) error {
-	return trace.Replay(func(l *sim.Line) error {
+func replayEach(in *trace.Reader, replay *sim.Replay, write func(*trace.Line, sim.Answer) error, faults *faults) error {
+	return in.Replay(func(l *trace.Line) error {
 		d, err := replay.Decide(l)
 		if err != nil {
 			return err
@@ -342,7 +343,7 @@ func replayEach(trace *sim.Trace, replay *sim.Replay, write func(*sim.Line, sim.
 }
 
 // compare prints how the decisions on the trace differ between the old limits and the new ones.
-func (a *simulateArgs) compare(s streams, trace *sim.Trace, c *sim.Comparison, faults *faults) error {
+func (a *simulateArgs) compare(s streams, trace *trace.Reader, c *sim.Comparison, faults *faults) error {
 	if a.format.value == "jsonl" {
 		return compareEach(trace, c, sim.NewJSONL(s.json).WriteBoth, faults)
 	}
@@ -354,8 +355,8 @@ func (a *simulateArgs) compare(s streams, trace *sim.Trace, c *sim.Comparison, f
 }
 
 // compareEach calls write with each line and both of its decisions.
-func compareEach(trace *sim.Trace, c *sim.Comparison, write func(l *sim.Line, old, new sim.SideAnswer) error, faults *faults) error {
-	return trace.Replay(func(l *sim.Line) error {
+func compareEach(in *trace.Reader, c *sim.Comparison, write func(l *trace.Line, old, new sim.SideAnswer) error, faults *faults) error {
+	return in.Replay(func(l *trace.Line) error {
 		old, new, err := c.DecideBoth(l)
 		if err != nil {
 			return err

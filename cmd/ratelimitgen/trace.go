@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/sim"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
@@ -33,7 +33,7 @@ type faults struct {
 }
 
 // add counts a fault, or without -keep-going returns it as a [checkFailed] error.
-func (f *faults) add(fault *sim.Fault) error {
+func (f *faults) add(fault *trace.Fault) error {
 	message := fmt.Sprintf("%s:%v%s", f.trace, fault, suggestion("", fault.Unknown, f.limits))
 	if !f.keepGoing {
 		return checkFailed{message}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -259,9 +260,9 @@ groups:
 func record(t *testing.T, text string, limits, old []sim.Limit) (*Recording, []string) {
 	t.Helper()
 	var faults []string
-	r, err := Record(limits, old, func() (*sim.Trace, func() error, error) {
-		return sim.NewTrace(strings.NewReader(text)), func() error { return nil }, nil
-	}, func(f *sim.Fault) error {
+	r, err := Record(limits, old, func() (*trace.Reader, func() error, error) {
+		return trace.NewReader(strings.NewReader(text)), func() error { return nil }, nil
+	}, func(f *trace.Fault) error {
 		faults = append(faults, f.Error())
 		return nil
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -58,13 +59,13 @@ type busyness struct {
 // Record replays a trace through the limits, and through old ones if there are any. It calls open before each of several
 // passes over the trace, and closeIt after it. Invalid lines are passed to onFault in the first pass, and skipped in the others; an error of
 // onFault, or of reading, ends it.
-func Record(limits, old []sim.Limit, open func() (trace *sim.Trace, closeIt func() error, err error), onFault func(*sim.Fault) error) (*Recording, error) {
+func Record(limits, old []sim.Limit, open func() (trace *trace.Reader, closeIt func() error, err error), onFault func(*trace.Fault) error) (*Recording, error) {
 	r := &Recording{subjects: map[string]*recorded{}}
 	names := map[string]*runtime.Policy{}
 	for _, l := range slices.Concat(old, limits) {
 		names[l.Policy.Name] = l.Policy
 	}
-	skip := func(*sim.Fault) error { return nil }
+	skip := func(*trace.Fault) error { return nil }
 	for i, pass := range []func(*sim.Comparison) recorder{
 		func(*sim.Comparison) recorder { return (*counting)(r) },
 		func(*sim.Comparison) recorder { r.chooseKeys(); return (*marking)(r) },
@@ -86,8 +87,8 @@ func Record(limits, old []sim.Limit, open func() (trace *sim.Trace, closeIt func
 }
 
 // replay passes a trace to a recorder.
-func replay(trace *sim.Trace, c *sim.Comparison, r recorder, onFault func(*sim.Fault) error) error {
-	err := trace.Replay(func(l *sim.Line) error {
+func replay(in *trace.Reader, c *sim.Comparison, r recorder, onFault func(*trace.Fault) error) error {
+	err := in.Replay(func(l *trace.Line) error {
 		r.before(l)
 		before, after, err := c.DecideBoth(l)
 		if err == nil {
@@ -101,8 +102,8 @@ func replay(trace *sim.Trace, c *sim.Comparison, r recorder, onFault func(*sim.F
 
 // recorder is a pass over a trace.
 type recorder interface {
-	before(*sim.Line)
-	after(*sim.Line, [sides]sim.SideAnswer)
+	before(*trace.Line)
+	after(*trace.Line, [sides]sim.SideAnswer)
 	end()
 }
 
@@ -137,9 +138,9 @@ func outcomeOf(a sim.SideAnswer) (draw.Outcome, bool) {
 // counting is the first pass: it counts the outcomes and finds the busiest keys.
 type counting Recording
 
-func (c *counting) before(*sim.Line) {}
+func (c *counting) before(*trace.Line) {}
 
-func (c *counting) after(l *sim.Line, answers [sides]sim.SideAnswer) {
+func (c *counting) after(l *trace.Line, answers [sides]sim.SideAnswer) {
 	s := (*Recording)(c).of(l.Limit)
 	k := s.keys[keyOf(answers)]
 	if k == nil {
@@ -180,9 +181,9 @@ func (r *Recording) chooseKeys() {
 // marking is the second pass: it collects the requests of the busiest keys.
 type marking Recording
 
-func (m *marking) before(*sim.Line) {}
+func (m *marking) before(*trace.Line) {}
 
-func (m *marking) after(l *sim.Line, answers [sides]sim.SideAnswer) {
+func (m *marking) after(l *trace.Line, answers [sides]sim.SideAnswer) {
 	s := m.subjects[l.Limit]
 	if s == nil || keyOf(answers) != s.busiest {
 		return
@@ -253,7 +254,7 @@ func newSampling(r *Recording, c *sim.Comparison) *sampling {
 }
 
 // touched returns the limits whose busiest key a line may change: a group changes its members.
-func (s *sampling) touched(l *sim.Line, f func(string, *recorded)) {
+func (s *sampling) touched(l *trace.Line, f func(string, *recorded)) {
 	if of := s.r.subjects[l.Limit]; of != nil && of.length > 0 {
 		f(l.Limit, of)
 	}
@@ -276,7 +277,7 @@ func (s *sampling) isGroup(name string) bool {
 	return false
 }
 
-func (s *sampling) sample(l *sim.Line) {
+func (s *sampling) sample(l *trace.Line) {
 	s.touched(l, func(name string, of *recorded) {
 		for side, c := range of.curves {
 			c.advance(l.At, func(at int64) (float64, bool) { return s.replays[side].Left(name, of.keys[of.busiest].sides[side], at) })
@@ -284,9 +285,9 @@ func (s *sampling) sample(l *sim.Line) {
 	})
 }
 
-func (s *sampling) before(l *sim.Line) { s.sample(l) }
+func (s *sampling) before(l *trace.Line) { s.sample(l) }
 
-func (s *sampling) after(l *sim.Line, _ [sides]sim.SideAnswer) { s.sample(l) }
+func (s *sampling) after(l *trace.Line, _ [sides]sim.SideAnswer) { s.sample(l) }
 
 func (s *sampling) end() {
 	for _, name := range s.names {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"io"
 	"testing"
 	"time"
@@ -61,13 +62,13 @@ func validLines(b *testing.B, text []byte) (n int) {
 func replayOnce(b *testing.B, limits []Limit, text []byte) {
 	replay := NewReplay(limits)
 	report := NewReport(replay)
-	err := NewTrace(bytes.NewReader(text)).Replay(func(l *Line) error {
+	err := trace.NewReader(bytes.NewReader(text)).Replay(func(l *trace.Line) error {
 		a, err := replay.Decide(l)
 		if err != nil {
 			return err
 		}
 		return report.Write(l, a)
-	}, func(f *Fault) error { return f })
+	}, func(f *trace.Fault) error { return f })
 	if err == nil {
 		err = report.WriteText(io.Discard, false)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -259,7 +260,7 @@ func (p *clauseParser) rate(c *clause) error {
 	t := p.next()
 	number, per, found := strings.Cut(t.text, "/")
 	n, err := strconv.ParseInt(number, 10, 64)
-	if per != "" && !isDigit(per[0]) {
+	if per != "" && !trace.IsDigit(per[0]) {
 		per = "1" + per // 5/s is 5/1s
 	}
 	length, ok := parseDuration(per)

@@ -12,13 +12,14 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // Comparison replays a trace through the limits of two files, and reports the requests that the new ones would decide
 // differently from the old.
 type Comparison struct {
-	// LeftOut is the number of lines that the trace has skipped: see [Trace.LeftOut].
+	// LeftOut is the number of lines that the trace has skipped: see [trace.Reader.LeftOut].
 	LeftOut int64
 
 	old, new *Replay
@@ -52,15 +53,15 @@ type SideAnswer struct {
 	Fits bool
 }
 
-// Decide decides a line on both sides. The error is a [*Fault]. A count that exceeds the capacity of only one side is
+// Decide decides a line on both sides. The error is a [*trace.Fault]. A count that exceeds the capacity of only one side is
 // not an error, but a change.
-func (c *Comparison) Decide(l *Line) error {
+func (c *Comparison) Decide(l *trace.Line) error {
 	_, _, err := c.DecideBoth(l)
 	return err
 }
 
 // DecideBoth is [Comparison.Decide], and returns the decisions.
-func (c *Comparison) DecideBoth(l *Line) (old, new SideAnswer, err error) {
+func (c *Comparison) DecideBoth(l *trace.Line) (old, new SideAnswer, err error) {
 	pair := c.byName[l.Limit]
 	if pair == nil {
 		return SideAnswer{}, SideAnswer{}, unknownLimit(l.Limit, c.new.limits)
@@ -104,7 +105,7 @@ func newLimitPair(name string, old, new *limitState) *limitPair {
 	return p
 }
 
-func (p *limitPair) decide(c *Comparison, l *Line) (old, new SideAnswer, err error) {
+func (p *limitPair) decide(c *Comparison, l *trace.Line) (old, new SideAnswer, err error) {
 	switch {
 	case p.old == nil:
 		a, err := c.new.Decide(l)
@@ -195,7 +196,7 @@ const (
 var outcomeNames = [outcomes]string{"allowed", "shadowed", "allowed in part", "delayed", "denied", "impossible (count exceeds capacity)", "an error (no such plan)"}
 
 // outcomeOf is false if the request was invalid.
-func outcomeOf(l *Line, a Answer, err error) (outcome, bool) {
+func outcomeOf(l *trace.Line, a Answer, err error) (outcome, bool) {
 	switch {
 	case errors.Is(err, runtime.ErrExceedsCapacity):
 		return tooLarge, true
@@ -310,9 +311,9 @@ func (c *Comparison) writeSame(out *bytes.Buffer) {
 		if p.requests == 0 || !p.same() {
 			continue
 		}
-		rows = append(rows, []string{clip(p.name, 40), "nothing would change", words.Count(p.requests, "request")})
+		rows = append(rows, []string{trace.Clip(p.name, 40), "nothing would change", words.Count(p.requests, "request")})
 		if caveat := p.caveat(); caveat != "" {
-			caveats += cells.Wrap(clip(p.name, 40)+": "+caveat, "  ")
+			caveats += cells.Wrap(trace.Clip(p.name, 40)+": "+caveat, "  ")
 		}
 	}
 	out.WriteString(cells.Table(rows, "lrr", "", 0) + caveats)
@@ -320,7 +321,7 @@ func (c *Comparison) writeSame(out *bytes.Buffer) {
 
 // write prints the section of a limit.
 func (p *limitPair) write(out *bytes.Buffer, ink cells.Ink) {
-	fmt.Fprintf(out, "%s%s%s\n", ink.Bold, clip(p.name, 60), ink.Off)
+	fmt.Fprintf(out, "%s%s%s\n", ink.Bold, trace.Clip(p.name, 60), ink.Off)
 	if p.keyChanged {
 		fmt.Fprintf(out, "  %s\n", keyChangedText)
 	}
@@ -385,7 +386,7 @@ func (p *limitPair) writeKeys(out *bytes.Buffer) {
 	}
 	for _, k := range top(maps.Values(p.byKey), maxKeysListed, byChanged) {
 		if k.changed > 0 { // fewer keys may have changed than top returns
-			rows = append(rows, []string{clip(k.key, 36), words.Number(k.changed) + " of " + words.Number(k.requests)})
+			rows = append(rows, []string{trace.Clip(k.key, 36), words.Number(k.changed) + " of " + words.Number(k.requests)})
 		}
 	}
 	out.WriteString("  keys with most changes\n" + cells.Table(rows, "lr", "    ", 0))

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -22,7 +23,7 @@ func bucketOf(capacity, maxReserved int64) []Limit {
 func compare(t *testing.T, old, new []Limit, lines ...string) (text string, faults []string) {
 	t.Helper()
 	c := NewComparison(old, new)
-	require.NoError(t, traceOf(lines...).Replay(c.Decide, func(f *Fault) error {
+	require.NoError(t, traceOf(lines...).Replay(c.Decide, func(f *trace.Fault) error {
 		faults = append(faults, f.Error())
 		return nil
 	}))
@@ -89,7 +90,7 @@ func TestInvalidLineTakesNothingOnEitherSide(t *testing.T) {
 	for _, sides := range [][2][]Limit{{bucketOf(1, 0), numbers}, {numbers, bucketOf(1, 0)}} {
 		c := NewComparison(sides[0], sides[1])
 		var faults []string
-		require.NoError(t, traceOf(`{"at":0,"limit":"send","key":"ann"}`, `{"at":0,"limit":"send","key":"7"}`).Replay(c.Decide, func(f *Fault) error {
+		require.NoError(t, traceOf(`{"at":0,"limit":"send","key":"ann"}`, `{"at":0,"limit":"send","key":"7"}`).Replay(c.Decide, func(f *trace.Fault) error {
 			faults = append(faults, f.Error())
 			return nil
 		}))
@@ -124,11 +125,11 @@ func TestComparisonWritesBothAnswersOfEachLine(t *testing.T) {
 		`{"at":0,"limit":"send","key":"ann"}`,
 		`{"at":0,"limit":"send","key":"ann","count":3}`,
 		`{"at":0,"limit":"other"}`,
-	).Replay(func(l *Line) error {
+	).Replay(func(l *trace.Line) error {
 		old, new, err := c.DecideBoth(l)
 		require.NoError(t, err)
 		return NewJSONL(&jsonl).WriteBoth(l, old, new)
-	}, func(f *Fault) error { return f }))
+	}, func(f *trace.Fault) error { return f }))
 	want := `{"at":0,"limit":"send","key":"ann","allowed":true,"remaining":0,"value":0,"oldAllowed":true,"oldRemaining":2,"oldValue":2}
 {"at":0,"limit":"send","key":"ann","reserve":true,"allowed":true,"retryAfterMs":3600000,"remaining":0,"value":-1,"oldAllowed":true,"oldRemaining":1,"oldValue":1}
 {"at":0,"limit":"send","key":"ann","allowed":false,"retryAfterMs":7200000,"remaining":0,"value":-1,"oldAllowed":true,"oldRemaining":0,"oldValue":0}
@@ -138,6 +139,6 @@ func TestComparisonWritesBothAnswersOfEachLine(t *testing.T) {
 `
 	assert.Equal(t, want, jsonl.String())
 	again := NewComparison(old, new)
-	require.NoError(t, traceOf(want).Replay(again.Decide, func(f *Fault) error { return f }))
+	require.NoError(t, traceOf(want).Replay(again.Decide, func(f *trace.Fault) error { return f }))
 	assert.Equal(t, c.span, again.span)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -26,11 +27,11 @@ const requests = `{"at": "2030-01-01T00:00:00Z", "limit": "sendMessage", "key": 
 
 func ExampleReplay() {
 	replay := sim.NewReplay(perMinute(2))
-	sim.NewTrace(strings.NewReader(requests)).Replay(func(l *sim.Line) error {
+	trace.NewReader(strings.NewReader(requests)).Replay(func(l *trace.Line) error {
 		a, err := replay.Decide(l)
 		fmt.Println(a)
 		return err
-	}, func(f *sim.Fault) error { return f })
+	}, func(f *trace.Fault) error { return f })
 	// Output:
 	// allowed, 0 left
 	// denied, retry after 15s
@@ -39,7 +40,7 @@ func ExampleReplay() {
 
 func ExampleComparison() {
 	c := sim.NewComparison(perMinute(2), perMinute(3))
-	if err := sim.NewTrace(strings.NewReader(requests)).Replay(c.Decide, func(f *sim.Fault) error { return f }); err != nil {
+	if err := trace.NewReader(strings.NewReader(requests)).Replay(c.Decide, func(f *trace.Fault) error { return f }); err != nil {
 		fmt.Println(err)
 	}
 	c.WriteText(os.Stdout, false)
@@ -65,13 +66,13 @@ func ExampleTraffic() {
 		return
 	}
 	replay, out := sim.NewReplay(limits), sim.NewJSONL(os.Stdout)
-	sim.NewTrace(traffic).Replay(func(l *sim.Line) error {
+	trace.NewReader(traffic).Replay(func(l *trace.Line) error {
 		a, err := replay.Decide(l)
 		if err != nil {
 			return err
 		}
 		return out.Write(l, a)
-	}, func(f *sim.Fault) error { return f })
+	}, func(f *trace.Fault) error { return f })
 	// Output:
 	// {"at":"2030-01-01T00:00:00Z","limit":"sendMessage","key":"1","allowed":true,"remaining":1,"value":1}
 	// {"at":"2030-01-01T00:00:00Z","limit":"sendMessage","key":"1","allowed":true,"remaining":0,"value":0}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -55,7 +56,7 @@ func TestLinesOfGroupsTakeFromAllOrNone(t *testing.T) {
 		text.WriteString(`{"at": 1893596645000, ` + s.line + "}\n")
 	}
 	i := 0
-	err := NewTrace(strings.NewReader(text.String())).Replay(func(l *Line) error {
+	err := trace.NewReader(strings.NewReader(text.String())).Replay(func(l *trace.Line) error {
 		a, err := r.Decide(l)
 		s := steps[i]
 		require.NoError(t, err, s.line)
@@ -64,7 +65,7 @@ func TestLinesOfGroupsTakeFromAllOrNone(t *testing.T) {
 		assert.Equal(t, s.retry, a.RetryAfter, s.line)
 		i++
 		return nil
-	}, func(f *Fault) error { return f })
+	}, func(f *trace.Fault) error { return f })
 	require.NoError(t, err)
 	require.Equal(t, len(steps), i)
 	assert.EqualValues(t, 4, r.byName["complete"].requests)
@@ -80,23 +81,23 @@ func TestFaultsOfGroupLinesTakeNothing(t *testing.T) {
 		`"key": [7, "acme"], "count": -1`,
 	} {
 		r := NewReplay(completion())
-		trace := `{"at": 1893596645000, "limit": "complete", ` + line + "}\n" +
+		in := `{"at": 1893596645000, "limit": "complete", ` + line + "}\n" +
 			`{"at": 1893596645000, "limit": "requests", "key": "acme", "count": 3}`
 		faults, allowed := 0, 0
-		require.NoError(t, NewTrace(strings.NewReader(trace)).Replay(func(l *Line) error {
+		require.NoError(t, trace.NewReader(strings.NewReader(in)).Replay(func(l *trace.Line) error {
 			a, err := r.Decide(l)
 			if a.Allowed {
 				allowed++
 			}
 			return err
-		}, func(f *Fault) error { faults++; return nil }), line)
+		}, func(f *trace.Fault) error { faults++; return nil }), line)
 		assert.Equal(t, [2]int{1, 1}, [2]int{faults, allowed}, line)
 	}
 	fixed := completion()[:1]
 	fixed = append(fixed, Limit{Policy: &runtime.Policy{Name: "pair"}, Key: []string{"string"}, Members: []Member{{Limit: "requests", Key: []int{0}, Count: 2}}})
 	r := NewReplay(fixed)
-	_, err := r.Decide(&Line{Limit: "pair", Key: []string{"acme"}, Count: 2})
-	fault := new(Fault)
+	_, err := r.Decide(&trace.Line{Limit: "pair", Key: []string{"acme"}, Count: 2})
+	fault := new(trace.Fault)
 	require.True(t, errors.As(err, &fault))
 	assert.Contains(t, fault.Reason, "pair has no count")
 	assert.Panics(t, func() { NewReplay(fixed[1:]) })
@@ -112,8 +113,8 @@ func TestLinesOfGroupsHaveOnePlan(t *testing.T) {
 		complete.Plans = append(complete.Plans, Plan{p.Name, complete.Policy})
 	}
 	r := NewReplay(limits)
-	line := func(plan string, count int64) *Line {
-		return &Line{At: 1e18, Limit: "complete", Key: []string{"7", "acme"}, Count: count, Plan: plan}
+	line := func(plan string, count int64) *trace.Line {
+		return &trace.Line{At: 1e18, Limit: "complete", Key: []string{"7", "acme"}, Count: count, Plan: plan}
 	}
 	for _, step := range []struct {
 		plan      string

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -22,8 +23,8 @@ func TestLeftIsTheValueOfDecisions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p.Name = "send"
 			r := NewReplay([]Limit{{Policy: &p, Key: []string{"string"}}})
-			trace := NewTrace(strings.NewReader(`{"at": "2030-01-01T00:00:00Z", "limit": "send", "key": "a", "count": 40}` + "\n"))
-			require.NoError(t, trace.Replay(func(l *Line) error {
+			in := trace.NewReader(strings.NewReader(`{"at": "2030-01-01T00:00:00Z", "limit": "send", "key": "a", "count": 40}` + "\n"))
+			require.NoError(t, in.Replay(func(l *trace.Line) error {
 				_, ok := r.Left("send", "a", l.At)
 				assert.False(t, ok, "the key has no requests yet")
 				a, err := r.Decide(l)
@@ -38,7 +39,7 @@ func TestLeftIsTheValueOfDecisions(t *testing.T) {
 				_, ok = r.Left("other", a.Key, l.At)
 				assert.False(t, ok)
 				return nil
-			}, func(f *Fault) error { return f }))
+			}, func(f *trace.Fault) error { return f }))
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
@@ -67,7 +68,7 @@ func newLimitState(l Limit) *limitState {
 }
 
 // find returns the state of the line's key.
-func (s *limitState) find(l *Line) (*keyState, error) {
+func (s *limitState) find(l *trace.Line) (*keyState, error) {
 	key, err := s.encodeKey(l)
 	if err != nil {
 		return nil, err
@@ -91,38 +92,38 @@ func (s *limitState) requestedKeys() (n int) {
 }
 
 // completeCalendar sets the zone and the anniversary of a line's key, if the limit's calendar has them per key.
-func (s *limitState) completeCalendar(q *runtime.Request, l *Line) (err error) {
+func (s *limitState) completeCalendar(q *runtime.Request, l *trace.Line) (err error) {
 	c, name := s.Policy.Calendar, s.Policy.Name
 	if c.ZonePerKey {
 		if l.Zone == "" || l.Zone == "Local" {
-			return faultf("%s has a time zone per key: add \"zone\", the name of one, such as \"Europe/Berlin\"", name)
+			return trace.Faultf("%s has a time zone per key: add \"zone\", the name of one, such as \"Europe/Berlin\"", name)
 		}
 		if s.zones == nil {
 			s.zones = map[string]*time.Location{}
 		}
 		if q.Zone = s.zones[l.Zone]; q.Zone == nil {
 			if q.Zone, err = time.LoadLocation(l.Zone); err != nil {
-				return faultf("unknown time zone \"%s\"", clip(l.Zone, 60))
+				return trace.Faultf("unknown time zone \"%s\"", trace.Clip(l.Zone, 60))
 			}
 			s.zones[l.Zone] = q.Zone
 		}
 	}
 	if q.Anniversary = l.Anniversary; c.Anniversary && !l.Anniversary.Valid() {
-		return faultf("%s has an anniversary per key: add \"anniversary\", a day such as \"2024-01-31\"", name)
+		return trace.Faultf("%s has an anniversary per key: add \"anniversary\", a day such as \"2024-01-31\"", name)
 	}
 	return nil
 }
 
 // encodeKey encodes the key of a line as the generated code does. No fault repeats a part of the key, which may be an
 // e-mail address.
-func (s *limitState) encodeKey(l *Line) (string, error) {
+func (s *limitState) encodeKey(l *trace.Line) (string, error) {
 	name := s.Policy.Name
 	if len(l.Key) == 0 && len(s.parsers) > 0 {
-		return "", faultf("the line has no key; %s needs one of %s: add the field key, or name that of a log with -map key=NAME",
+		return "", trace.Faultf("the line has no key; %s needs one of %s: add the field key, or name that of a log with -map key=NAME",
 			name, words.Count(int64(len(s.parsers)), "part"))
 	}
 	if len(l.Key) != len(s.parsers) {
-		return "", faultf("the key has %s; %s needs %d", words.Count(int64(len(l.Key)), "part"), name, len(s.parsers))
+		return "", trace.Faultf("the key has %s; %s needs %d", words.Count(int64(len(l.Key)), "part"), name, len(s.parsers))
 	}
 	if len(l.Key) == 0 {
 		return "", nil
@@ -130,28 +131,28 @@ func (s *limitState) encodeKey(l *Line) (string, error) {
 	var buffer [8]runtime.Part // on the stack, because a replay encodes millions of keys
 	parts := buffer[:0]
 	for i, text := range l.Key {
-		if i < len(l.keyTypes) && !accepts(s.Key[i], l.keyTypes[i]) {
-			return "", faultf("part %d of the key of %s has type %s; write it as %s", i+1, name, s.Key[i], accepted(s.Key[i]))
+		if i < len(l.KeyTypes) && !accepts(s.Key[i], l.KeyTypes[i]) {
+			return "", trace.Faultf("part %d of the key of %s has type %s; write it as %s", i+1, name, s.Key[i], accepted(s.Key[i]))
 		}
 		part, ok := s.parsers[i](text)
 		if !ok {
-			return "", faultf("part %d of the key of %s is not a valid %s", i+1, name, s.Key[i])
+			return "", trace.Faultf("part %d of the key of %s is not a valid %s", i+1, name, s.Key[i])
 		}
 		parts = append(parts, part)
 	}
 	key := runtime.KeyOf(parts...).String()
 	if key == "" {
-		return "", faultf("the key of %s is empty, which the generated code refuses", name)
+		return "", trace.Faultf("the key of %s is empty, which the generated code refuses", name)
 	}
 	return key, nil
 }
 
 // accepts reports whether a part of a type may be a JSON value of a type. A JSON string may hold any of them.
-func accepts(typ string, json jsonType) bool {
+func accepts(typ string, json trace.JsonType) bool {
 	switch json {
-	case jsonNumber:
+	case trace.JsonNumber:
 		return typ == "int" || typ == "int64" || typ == "uint64"
-	case jsonBool:
+	case trace.JsonBool:
 		return typ == "bool"
 	}
 	return true
@@ -160,9 +161,9 @@ func accepts(typ string, json jsonType) bool {
 // accepted names the JSON values that accepts allows.
 func accepted(typ string) string {
 	switch {
-	case accepts(typ, jsonNumber):
+	case accepts(typ, trace.JsonNumber):
 		return "a number or a string"
-	case accepts(typ, jsonBool):
+	case accepts(typ, trace.JsonBool):
 		return "true or false, or a string"
 	}
 	return "a string, in quotes"
@@ -293,9 +294,9 @@ func (k *keyState) step(p *runtime.Policy, now int64, q runtime.Request) (runtim
 	return d, err
 }
 
-// plan returns the index of the line's plan in Plans; 0 for a limit without plans. The error is a [*Fault], which wraps
+// plan returns the index of the line's plan in Plans; 0 for a limit without plans. The error is a [*trace.Fault], which wraps
 // [runtime.ErrInvalidPlan] if the limit lacks the plan.
-func (s *limitState) plan(l *Line) (int, error) {
+func (s *limitState) plan(l *trace.Line) (int, error) {
 	if len(s.Plans) == 0 {
 		return 0, nil
 	}
@@ -306,13 +307,13 @@ func (s *limitState) plan(l *Line) (int, error) {
 	}
 	switch {
 	case l.Plan != "":
-		fault := faultf("unknown plan \"%s\"; the plans are %s", clip(l.Plan, 60), s.planNames())
-		fault.cause = runtime.ErrInvalidPlan
+		fault := trace.Faultf("unknown plan \"%s\"; the plans are %s", trace.Clip(l.Plan, 60), s.planNames())
+		fault.Cause = runtime.ErrInvalidPlan
 		return 0, fault
-	case l.raw != nil && l.raw[fieldPlan] != nil && l.raw[fieldPlan][0] != '"':
-		return 0, faultf("plan must be a string; the plans of %s are %s", s.Policy.Name, s.planNames())
+	case l.Raw != nil && l.Raw[trace.FieldPlan] != nil && l.Raw[trace.FieldPlan][0] != '"':
+		return 0, trace.Faultf("plan must be a string; the plans of %s are %s", s.Policy.Name, s.planNames())
 	}
-	return 0, faultf("the line has no field plan, on which %s depends; add it, or name the plan of all such lines with -plan", s.Policy.Name)
+	return 0, trace.Faultf("the line has no field plan, on which %s depends; add it, or name the plan of all such lines with -plan", s.Policy.Name)
 }
 
 func (s *limitState) planNames() string {
@@ -347,7 +348,7 @@ type planTally struct {
 	keys int
 }
 
-func (s *limitState) addToPlan(k *keyState, plan int, l *Line, d runtime.Decision) {
+func (s *limitState) addToPlan(k *keyState, plan int, l *trace.Line, d runtime.Decision) {
 	if len(s.Plans) == 0 {
 		return
 	}
@@ -387,7 +388,7 @@ type memberState struct {
 	Member
 	limit *limitState
 	// line is the line of the trace as it is for this limit.
-	line Line
+	line trace.Line
 	key  *keyState
 	// policy is that of the line's plan.
 	policy *runtime.Policy

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -71,9 +72,9 @@ func logText(form, n int) []byte {
 	return out.Bytes()
 }
 
-func logTrace(tb testing.TB, form int, text io.Reader) *Trace {
+func logTrace(tb testing.TB, form int, text io.Reader) *trace.Reader {
 	tb.Helper()
-	trace := NewTrace(text)
+	trace := trace.NewReader(text)
 	trace.Default, trace.AddressKey = "perAddress", true
 	require.NoError(tb, addMapping(&trace.Map, logForms[form].mapping))
 	return trace
@@ -91,11 +92,11 @@ func TestEveryFormatHasTheSameRequests(t *testing.T) {
 			}
 			replay := NewReplay(perAddress())
 			requests := 0
-			err := logTrace(t, i, bytes.NewReader(text)).Replay(func(l *Line) error {
+			err := logTrace(t, i, bytes.NewReader(text)).Replay(func(l *trace.Line) error {
 				requests++
 				_, err := replay.Decide(l)
 				return err
-			}, func(f *Fault) error { return f })
+			}, func(f *trace.Fault) error { return f })
 			require.NoError(t, err, form.name)
 			assert.Equal(t, n, requests, form.name)
 			assert.EqualValues(t, 5000, replay.limits[0].allowed, form.name)
@@ -137,20 +138,20 @@ func BenchmarkLogs(b *testing.B) {
 	}
 }
 
-func replayLog(b *testing.B, limits []Limit, trace *Trace) {
+func replayLog(b *testing.B, limits []Limit, in *trace.Reader) {
 	replay := NewReplay(limits)
 	report := NewReport(replay)
-	err := trace.Replay(func(l *Line) error {
+	err := in.Replay(func(l *trace.Line) error {
 		a, err := replay.Decide(l)
 		if err != nil {
 			return err
 		}
 		return report.Write(l, a)
-	}, func(f *Fault) error { return f })
+	}, func(f *trace.Fault) error { return f })
 	require.NoError(b, err)
 }
 
-func addMapping(m *Mapping, text string) error {
+func addMapping(m *trace.Mapping, text string) error {
 	if text == "" {
 		return nil
 	}
@@ -162,17 +163,17 @@ func TestUnixTimesAreReadByTheirSize(t *testing.T) {
 	for _, text := range []string{"1893596645.25", "1893596645250", "1893596645250.000", "1893596645250000", "1893596645250000000", "1893596645.2500000001",
 		"2030-01-02T15:04:05.25Z", "2030-01-02T16:04:05.25+01:00", "2030-01-02 15:04:05.25", "2030-01-02T15:04:05,25", "2030-01-02T15:04:05.25+0000",
 		"2030-01-02 16:04:05.25 +0100", "2030-01-02 15:04:05.25Z"} {
-		at, reason := new(timeParser).instant([]byte(text))
+		at, reason := new(trace.TimeParser).Instant([]byte(text))
 		assert.Empty(t, reason, text)
 		assert.EqualValues(t, want, at, text)
 	}
 	for _, text := range []string{"02/Jan/2030:15:04:05 +0000", "02/Jan/2030:10:04:05 -0500", "Wed, 02 Jan 2030 15:04:05 GMT", "2030/01/02 15:04:05"} {
-		at, reason := new(timeParser).instant([]byte(text))
+		at, reason := new(trace.TimeParser).Instant([]byte(text))
 		assert.Empty(t, reason, text)
 		assert.EqualValues(t, want-250_000_000, at, text)
 	}
 	for _, text := range []string{"", "1.", "1.2.3", ".5", "-1", "1e9", "99999999999999999999", "2030-02-30T15:04:05Z", "1969-12-31 23:59:59"} {
-		_, reason := new(timeParser).instant([]byte(text))
+		_, reason := new(trace.TimeParser).Instant([]byte(text))
 		assert.NotEmpty(t, reason, text)
 	}
 }
@@ -187,17 +188,17 @@ func TestLateLinesAreSorted(t *testing.T) {
 			at := base + int64(i)*100 - random.Int64N(2000)
 			lines = append(lines, fmt.Sprintf(`{"ts":%d,"user":%d}`, at/500*500, i))
 		}
-		trace := traceOf(lines...)
-		trace.Default, trace.Late = "any", 3*time.Second
-		require.NoError(t, trace.Map.Add("key=user"))
-		var last Line
+		in := traceOf(lines...)
+		in.Default, in.Late = "any", 3*time.Second
+		require.NoError(t, in.Map.Add("key=user"))
+		var last trace.Line
 		seen := map[string]bool{}
-		err := trace.Replay(func(l *Line) error {
+		err := in.Replay(func(l *trace.Line) error {
 			require.True(t, last.At < l.At || last.At == l.At && last.Number < l.Number, "line %d after line %d", l.Number, last.Number)
 			last = *l
 			seen[l.Key[0]] = true
 			return nil
-		}, func(f *Fault) error { return f })
+		}, func(f *trace.Fault) error { return f })
 		require.NoError(t, err)
 		assert.Len(t, seen, 300)
 	}
@@ -213,41 +214,41 @@ func FuzzLogs(f *testing.F) {
 	f.Add([]byte("{\"ts\":1893596645,\"a\":{\"b\":{\"c\":7}},\"a.b\":[null]}\n"), "key=a.b.c,count=a.b")
 	f.Add([]byte("[2030-01-02T15:04:05Z] \"GET / HTTP/1.1\" 200 -\n"), "key=method,key=2")
 	f.Fuzz(func(t *testing.T, text []byte, mapping string) {
-		var m Mapping
+		var m trace.Mapping
 		if mapping != "" && m.Add(mapping) != nil {
 			t.Skip("no mapping")
 		}
-		trace := NewTrace(bytes.NewReader(text))
-		trace.Default, trace.Map, trace.AddressKey = "any", m, true
+		in := trace.NewReader(bytes.NewReader(text))
+		in.Default, in.Map, in.AddressKey = "any", m, true
 		var again bytes.Buffer
 		var want []string
 		number, last := 0, int64(0)
-		err := trace.Replay(func(l *Line) error {
+		err := in.Replay(func(l *trace.Line) error {
 			require.GreaterOrEqual(t, l.At, last)
 			last = l.At
-			if trace.layout == nil {
+			if in.Layout == nil {
 				return nil // FuzzLine is about these
 			}
-			line := append(append([]byte{'{'}, bytes.TrimSuffix(l.appendRequest(nil), []byte(","))...), "}\n"...)
+			line := append(append([]byte{'{'}, bytes.TrimSuffix(l.AppendRequest(nil), []byte(","))...), "}\n"...)
 			again.Write(line)
 			want = append(want, fmt.Sprintf("%d %q %q %d %d %q %q %v", l.At, l.Limit, l.Key, l.Count, l.Op, l.Plan, l.Zone, l.Anniversary))
 			return nil
-		}, func(f *Fault) error {
+		}, func(f *trace.Fault) error {
 			require.NotEmpty(t, f.Reason)
 			require.LessOrEqual(t, f.Line, 1+bytes.Count(text, []byte("\n")))
 			number++
 			return nil
 		})
-		if unreadable := new(MappingError); err != nil {
+		if unreadable := new(trace.MappingError); err != nil {
 			require.ErrorAs(t, err, &unreadable)
 		}
 		var got []string
-		same := NewTrace(&again)
-		same.Format = JSONLines
-		require.NoError(t, same.Replay(func(l *Line) error {
+		same := trace.NewReader(&again)
+		same.Format = trace.JSONLines
+		require.NoError(t, same.Replay(func(l *trace.Line) error {
 			got = append(got, fmt.Sprintf("%d %q %q %d %d %q %q %v", l.At, l.Limit, l.Key, l.Count, l.Op, l.Plan, l.Zone, l.Anniversary))
 			return nil
-		}, func(f *Fault) error { return f }))
+		}, func(f *trace.Fault) error { return f }))
 		require.Equal(t, want, got)
 	})
 }
@@ -255,28 +256,28 @@ func FuzzLogs(f *testing.F) {
 func TestFormatIsRecognizedByTheFirstLine(t *testing.T) {
 	for _, test := range []struct {
 		line, mapping string
-		want          Format
+		want          trace.Format
 	}{
-		{`{"at":1,"limit":"send"}`, "", JSONLines},
-		{`{"limit":"send","time":1}`, "", JSONLines}, // the fault says that at is missing
-		{`{"level":"info"}`, "", JSONLines},
-		{`{"at":1,"user":{"id":2}}`, "key=user.id", JSONLog},
-		{`{"start_time":"2030-01-02T15:04:05Z","downstream_remote_address":"10.0.0.1:80"}`, "", JSONLog},
-		{`192.0.2.1 - - [02/Jan/2030:15:04:05 +0000] "GET / HTTP/1.1" 200 15`, "", AccessLog},
-		{`example.com:443 192.0.2.1 - - [02/Jan/2030:15:04:05 +0000] "GET / HTTP/1.1" 200 15 "-" "curl"`, "", AccessLog},
-		{`[2030-01-02T15:04:05.310Z] "POST / HTTP/2" 204 - 154 0 226 100 "10.0.35.28" "a" "b" "c" "d"`, "", AccessLog},
-		{`time,user`, "", CSVTable},
-		{"\"time\"\t\"user\"", "", CSVTable},
-		{`when;who`, "at=when,key=who", CSVTable},
-		{`at`, "at=at", CSVTable},
-		{`hello, world`, "", JSONLines},
+		{`{"at":1,"limit":"send"}`, "", trace.JSONLines},
+		{`{"limit":"send","time":1}`, "", trace.JSONLines}, // the fault says that at is missing
+		{`{"level":"info"}`, "", trace.JSONLines},
+		{`{"at":1,"user":{"id":2}}`, "key=user.id", trace.JSONLog},
+		{`{"start_time":"2030-01-02T15:04:05Z","downstream_remote_address":"10.0.0.1:80"}`, "", trace.JSONLog},
+		{`192.0.2.1 - - [02/Jan/2030:15:04:05 +0000] "GET / HTTP/1.1" 200 15`, "", trace.AccessLog},
+		{`example.com:443 192.0.2.1 - - [02/Jan/2030:15:04:05 +0000] "GET / HTTP/1.1" 200 15 "-" "curl"`, "", trace.AccessLog},
+		{`[2030-01-02T15:04:05.310Z] "POST / HTTP/2" 204 - 154 0 226 100 "10.0.35.28" "a" "b" "c" "d"`, "", trace.AccessLog},
+		{`time,user`, "", trace.CSVTable},
+		{"\"time\"\t\"user\"", "", trace.CSVTable},
+		{`when;who`, "at=when,key=who", trace.CSVTable},
+		{`at`, "at=at", trace.CSVTable},
+		{`hello, world`, "", trace.JSONLines},
 	} {
-		trace := NewTrace(nil)
+		trace := trace.NewReader(nil)
 		require.NoError(t, addMapping(&trace.Map, test.mapping))
-		got, err := trace.recognize([]byte(test.line))
+		got, err := trace.Recognize([]byte(test.line))
 		require.NoError(t, err, test.line)
 		assert.Equal(t, test.want, got, test.line)
 	}
-	names := accessNames([]byte(`example.com:443 192.0.2.1 - - [02/Jan/2030:15:04:05 +0000] "GET / HTTP/1.1" 200 15`))
+	names := trace.AccessNames([]byte(`example.com:443 192.0.2.1 - - [02/Jan/2030:15:04:05 +0000] "GET / HTTP/1.1" 200 15`))
 	assert.Equal(t, []string{"server_name", "remote_addr", "", "remote_user", "time_local", "request", "status", "body_bytes_sent"}, names)
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -29,16 +30,16 @@ type JSONL struct {
 func NewJSONL(w io.Writer) *JSONL { return &JSONL{w: w} }
 
 // Write writes a line with its decision. The error is that of the writer.
-func (j *JSONL) Write(l *Line, a Answer) error {
+func (j *JSONL) Write(l *trace.Line, a Answer) error {
 	return j.WriteBoth(l, SideAnswer{}, SideAnswer{a, true, true})
 }
 
 // WriteBoth writes a line with its decisions on both sides of a [Comparison]: those of the old side in oldAllowed and
 // so on. There are no fields for a side without the limit, and only the first for a side where the count never fits.
-func (j *JSONL) WriteBoth(l *Line, old, new SideAnswer) error {
-	out := l.appendRequest(append(j.out[:0], '{'))
-	out = new.appendJSON(out, fieldAllowed, l.Op)
-	out = old.appendJSON(out, fieldOldAllowed, l.Op)
+func (j *JSONL) WriteBoth(l *trace.Line, old, new SideAnswer) error {
+	out := l.AppendRequest(append(j.out[:0], '{'))
+	out = new.appendJSON(out, trace.FieldAllowed, l.Op)
+	out = old.appendJSON(out, trace.FieldOldAllowed, l.Op)
 	out[len(out)-1] = '}' // in place of the last comma
 	j.out = append(out, '\n')
 	_, err := j.w.Write(j.out)
@@ -50,21 +51,21 @@ func (a *SideAnswer) appendJSON(out []byte, first int, op runtime.Op) []byte {
 	if !a.Answered {
 		return out
 	}
-	out = strconv.AppendBool(appendName(out, first), a.Allowed)
+	out = strconv.AppendBool(trace.AppendName(out, first), a.Allowed)
 	out = append(out, ',')
 	if !a.Fits { // a request that can never pass has no retryAfterMs, and was not decided
 		return out
 	}
 	if w := wait(a.Decision); w > 0 {
-		out = append(appendMs(appendName(out, first+1), w), ',')
+		out = append(appendMs(trace.AppendName(out, first+1), w), ',')
 	}
-	out = append(strconv.AppendInt(appendName(out, first+2), a.Remaining, 10), ',')
-	out = append(appendValue(appendName(out, first+3), a.Value), ',')
+	out = append(strconv.AppendInt(trace.AppendName(out, first+2), a.Remaining, 10), ',')
+	out = append(appendValue(trace.AppendName(out, first+3), a.Value), ',')
 	if a.Shadowed {
-		out = append(appendName(out, first+4), "true,"...)
+		out = append(trace.AppendName(out, first+4), "true,"...)
 	}
 	if op == runtime.TakeUpTo {
-		out = append(strconv.AppendInt(appendName(out, first+5), a.Taken, 10), ',')
+		out = append(strconv.AppendInt(trace.AppendName(out, first+5), a.Taken, 10), ',')
 	}
 	return out
 }

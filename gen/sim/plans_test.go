@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
@@ -37,7 +38,7 @@ func TestReplayOfPlansAgreesWithAStore(t *testing.T) {
 		q := runtime.Request{Policy: plan.Policy, Key: "ann", Count: 1 + random.Int64N(12), Reserve: random.IntN(2) == 0}
 		answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
 		require.NoError(t, err)
-		got, err := replay.Decide(&Line{At: now.UnixNano(), Limit: "calls", Key: []string{"ann"}, Count: q.Count, Reserve: q.Reserve, Plan: plan.Name})
+		got, err := replay.Decide(&trace.Line{At: now.UnixNano(), Limit: "calls", Key: []string{"ann"}, Count: q.Count, Reserve: q.Reserve, Plan: plan.Name})
 		if want := answers[0]; want.Err != nil {
 			require.Error(t, err)
 		} else {
@@ -102,7 +103,7 @@ func TestComparisonOfPlans(t *testing.T) {
 	compare := func(old, new Limit, lines ...string) (string, []string) {
 		c := NewComparison([]Limit{old}, []Limit{new})
 		var faults []string
-		require.NoError(t, traceOf(lines...).Replay(c.Decide, func(f *Fault) error { faults = append(faults, f.Error()); return nil }))
+		require.NoError(t, traceOf(lines...).Replay(c.Decide, func(f *trace.Fault) error { faults = append(faults, f.Error()); return nil }))
 		var out strings.Builder
 		require.NoError(t, c.WriteText(&out, false))
 		return strings.Join(strings.Fields(out.String()), " "), faults

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -52,7 +53,7 @@ func TestBinWidthsDivideEachOtherAndAreColumnWidths(t *testing.T) {
 		assert.Zero(t, width%binWidths[i], width)
 		assert.Contains(t, columnWidths, width)
 	}
-	longest := int64(lastInstant.Sub(firstInstant))
+	longest := int64(trace.LastInstant.Sub(trace.FirstInstant))
 	assert.LessOrEqual(t, longest/int64(columnWidths[len(columnWidths)-1]), int64(maxColumns), "a trace can be longer than the widest columns")
 }
 

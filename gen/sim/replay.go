@@ -3,8 +3,8 @@
 //
 // # The model
 //
-// A [Trace] reads a [Line] per request, from JSON Lines or from the logs of programs and servers (see [Format] and
-// [Mapping]). A [Replay] holds the state of every key of some limits, and decides each line at
+// A [trace.Reader] reads a [trace.Line] per request, from JSON Lines or from the logs of programs and servers (see [trace.Format] and
+// [trace.Mapping]). A [Replay] holds the state of every key of some limits, and decides each line at
 // the line's own instant. A [Report] summarizes the decisions for people; [JSONL] writes each of them. A
 // [Comparison] decides each line by the limits of two files. A [Traffic] generates a trace.
 //
@@ -13,8 +13,8 @@
 // Every decision is one of meter.Rule.Step or, for sharded and precise limits, of meter.StepShards and
 // meter.Rule.StepLog, as the mode of the limit changes it, and keys are encoded by [runtime.KeyOf]. The same trace always
 // gets the same decisions, whatever other keys and limits are in it.
-// Nothing is rounded or guessed: a line that is not a valid request is a [Fault] with the line, the column and the
-// reason, but never with the value of a key. Memory grows with the number of keys, and a [Trace] of a log holds all lines of the
+// Nothing is rounded or guessed: a line that is not a valid request is a [trace.Fault] with the line, the column and the
+// reason, but never with the value of a key. Memory grows with the number of keys, and a [trace.Reader] of a log holds all lines of the
 // time by which they may be late.
 //
 // # Non-guarantees
@@ -30,6 +30,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -66,8 +67,8 @@ type Answer struct {
 	Key string
 }
 
-// Decide decides a line at the line's instant, and takes the tokens if it is allowed. The error is a [*Fault].
-func (r *Replay) Decide(l *Line) (Answer, error) {
+// Decide decides a line at the line's instant, and takes the tokens if it is allowed. The error is a [*trace.Fault].
+func (r *Replay) Decide(l *trace.Line) (Answer, error) {
 	limit := r.byName[l.Limit]
 	if limit == nil {
 		return Answer{}, unknownLimit(l.Limit, r.limits)
@@ -99,13 +100,13 @@ func unknownLimit(name string, limits []*limitState) error {
 	if rest := len(limits) - maxListed; rest > 0 {
 		known += " and " + words.Count(int64(rest), "other")
 	}
-	fault := faultf("unknown limit \"%s\"; the limits are %s", clip(name, 60), known)
+	fault := trace.Faultf("unknown limit \"%s\"; the limits are %s", trace.Clip(name, 60), known)
 	fault.Unknown = name // for a suggestion from more names than the fault lists
 	return fault
 }
 
-// decide also returns the state of the line's key. The plan is that of [limitState.plan]. The error is a [*Fault].
-func (s *limitState) decide(l *Line, plan int) (*keyState, runtime.Decision, error) {
+// decide also returns the state of the line's key. The plan is that of [limitState.plan]. The error is a [*trace.Fault].
+func (s *limitState) decide(l *trace.Line, plan int) (*keyState, runtime.Decision, error) {
 	k, err := s.find(l)
 	if err != nil {
 		return nil, runtime.Decision{}, err
@@ -121,7 +122,7 @@ func (s *limitState) decide(l *Line, plan int) (*keyState, runtime.Decision, err
 	}
 	d, err := k.decide(policy, l.At, q)
 	if err != nil {
-		return k, d, &Fault{Reason: s.Policy.Name + ": " + err.Error(), cause: err}
+		return k, d, &trace.Fault{Reason: s.Policy.Name + ": " + err.Error(), Cause: err}
 	}
 	return k, d, nil
 }
@@ -139,12 +140,12 @@ func (s *limitState) connect(r *Replay) {
 
 // decideTogether decides a line by all members of a group, and takes from all of them if all allow it. The group itself
 // has no state but the tally of its keys; the tallies of the members count the lines that name them.
-func (s *limitState) decideTogether(l *Line) (runtime.Decision, error) {
+func (s *limitState) decideTogether(l *trace.Line) (runtime.Decision, error) {
 	if l.Op != runtime.Take {
-		return runtime.Decision{}, faultf("%s is a group, which has only the verb allow", s.Policy.Name)
+		return runtime.Decision{}, trace.Faultf("%s is a group, which has only the verb allow", s.Policy.Name)
 	}
 	if l.Count != 1 && !s.counted() {
-		return runtime.Decision{}, faultf("%s has no count, because the file fixes how many tokens it takes", s.Policy.Name)
+		return runtime.Decision{}, trace.Faultf("%s has no count, because the file fixes how many tokens it takes", s.Policy.Name)
 	}
 	all := runtime.Decision{Limit: s.Policy.Name, Allowed: true}
 	// Checks first: a fault or a denial of the last member must not take from the first.
@@ -177,7 +178,7 @@ func (s *limitState) counted() bool {
 }
 
 // decide checks a line, or takes its tokens.
-func (m *memberState) decide(l *Line, check bool) (runtime.Decision, error) {
+func (m *memberState) decide(l *trace.Line, check bool) (runtime.Decision, error) {
 	if check {
 		if err := m.find(l); err != nil {
 			return runtime.Decision{}, err
@@ -196,18 +197,18 @@ func (m *memberState) decide(l *Line, check bool) (runtime.Decision, error) {
 	}
 	d, err := m.key.decide(p, l.At, q)
 	if err != nil {
-		return d, &Fault{Reason: p.Name + ": " + err.Error(), cause: err}
+		return d, &trace.Fault{Reason: p.Name + ": " + err.Error(), Cause: err}
 	}
 	return d, nil
 }
 
 // find sets the key of a line.
-func (m *memberState) find(l *Line) error {
-	m.line.Key, m.line.keyTypes = m.line.Key[:0], m.line.keyTypes[:0]
+func (m *memberState) find(l *trace.Line) error {
+	m.line.Key, m.line.KeyTypes = m.line.Key[:0], m.line.KeyTypes[:0]
 	for _, i := range m.Member.Key {
 		m.line.Key = append(m.line.Key, l.Key[i])
-		if i < len(l.keyTypes) {
-			m.line.keyTypes = append(m.line.keyTypes, l.keyTypes[i])
+		if i < len(l.KeyTypes) {
+			m.line.KeyTypes = append(m.line.KeyTypes, l.KeyTypes[i])
 		}
 	}
 	plan, err := m.limit.plan(l)

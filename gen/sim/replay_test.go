@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
@@ -40,17 +41,17 @@ func limitsForTest() []Limit {
 }
 
 // replayText replays a trace, and returns the output of JSONL and the faults.
-func replayText(t *testing.T, limits []Limit, trace *Trace) (out string, faults []string) {
+func replayText(t *testing.T, limits []Limit, in *trace.Reader) (out string, faults []string) {
 	t.Helper()
 	var buffer bytes.Buffer
 	replay, jsonl := NewReplay(limits), NewJSONL(&buffer)
-	err := trace.Replay(func(l *Line) error {
+	err := in.Replay(func(l *trace.Line) error {
 		a, err := replay.Decide(l)
 		if err != nil {
 			return err
 		}
 		return jsonl.Write(l, a)
-	}, func(f *Fault) error {
+	}, func(f *trace.Fault) error {
 		faults = append(faults, f.Error())
 		return nil
 	})
@@ -58,7 +59,9 @@ func replayText(t *testing.T, limits []Limit, trace *Trace) (out string, faults 
 	return buffer.String(), faults
 }
 
-func traceOf(lines ...string) *Trace { return NewTrace(strings.NewReader(strings.Join(lines, "\n"))) }
+func traceOf(lines ...string) *trace.Reader {
+	return trace.NewReader(strings.NewReader(strings.Join(lines, "\n")))
+}
 
 // The limit bucket has 20 tokens, gets 10 per minute and allows reservations of 30.
 func TestReplayOfATokenBucket(t *testing.T) {
@@ -114,7 +117,7 @@ type request struct {
 func (q request) String() string {
 	key, _ := json.Marshal(q.key)
 	verb := "allow"
-	if name := verbOf(q.request.Op); name != "" {
+	if name := trace.VerbOf(q.request.Op); name != "" {
 		verb = name
 	}
 	return fmt.Sprintf(`{"at":"%s","limit":"%s","key":%s,"count":%d,"reserve":%t,"verb":"%s"}`,
@@ -167,7 +170,7 @@ func TestReplayDecidesAsMemStore(t *testing.T) {
 	store := &memstore.Store{Clock: func() time.Time { return time.Unix(0, int64(now)) }}
 	i, denied := 0, 0
 	replay := NewReplay(limits)
-	err := traceOf(linesOf(requests)...).Replay(func(l *Line) error {
+	err := traceOf(linesOf(requests)...).Replay(func(l *trace.Line) error {
 		q := requests[i]
 		now = q.at
 		request := q.request
@@ -189,7 +192,7 @@ func TestReplayDecidesAsMemStore(t *testing.T) {
 		}
 		i++
 		return nil
-	}, func(f *Fault) error { return f })
+	}, func(f *trace.Fault) error { return f })
 	require.NoError(t, err)
 	assert.Equal(t, len(requests), i)
 	assert.Greater(t, denied, 500)
@@ -250,7 +253,7 @@ func TestKeysAreThoseOfTheGeneratedCode(t *testing.T) {
 		{"netip.Addr", "FE80::1%eth0", runtime.KeyOf(runtime.Addr(netip.MustParseAddr("fe80::1%eth0")))},
 		{"netip.Addr", "::ffff:10.0.0.1", runtime.KeyOf(runtime.String("10.0.0.1"))},
 	} {
-		key, err := newLimitState(Limit{Policy: &runtime.Policy{}, Key: []string{test.typ}}).encodeKey(&Line{Key: []string{test.text}})
+		key, err := newLimitState(Limit{Policy: &runtime.Policy{}, Key: []string{test.typ}}).encodeKey(&trace.Line{Key: []string{test.text}})
 		require.NoError(t, err)
 		assert.Equal(t, test.want.String(), key, test.typ)
 	}
@@ -259,10 +262,10 @@ func TestKeysAreThoseOfTheGeneratedCode(t *testing.T) {
 // A decision allocates the key, and nothing else.
 func TestReplayAllocatesOnlyKeys(t *testing.T) {
 	line := []byte(`{"at":1767225600000,"limit":"bucket","key":"ann","count":1,"reserve":true}`)
-	var l Line
+	var l trace.Line
 	replay := NewReplay(limitsForTest())
 	report := NewReport(replay)
-	require.NoError(t, l.parse(line))
+	require.NoError(t, l.Parse(line))
 	allocations := testing.AllocsPerRun(1000, func() {
 		a, err := replay.Decide(&l)
 		if err != nil {
@@ -351,7 +354,7 @@ func TestReplayEqualsAStoreInEveryMode(t *testing.T) {
 				}
 				answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
 				require.NoError(t, err)
-				got, err := replay.Decide(&Line{At: now.UnixNano(), Limit: policy.Name, Count: q.Count, Reserve: q.Reserve, Op: q.Op})
+				got, err := replay.Decide(&trace.Line{At: now.UnixNano(), Limit: policy.Name, Count: q.Count, Reserve: q.Reserve, Op: q.Op})
 				if want := answers[0]; want.Err != nil {
 					require.Error(t, err)
 				} else {

@@ -11,12 +11,13 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // Report summarizes the decisions of a replay for people, in lines of at most 80 cells.
 type Report struct {
-	// LeftOut is the number of lines that the trace has skipped: see [Trace.LeftOut].
+	// LeftOut is the number of lines that the trace has skipped: see [trace.Reader.LeftOut].
 	LeftOut int64
 
 	replay    *Replay
@@ -28,7 +29,7 @@ type Report struct {
 func NewReport(r *Replay) *Report { return &Report{replay: r, timelines: map[string]*timeline{}} }
 
 // Write counts a line with its decision. The error is always nil.
-func (r *Report) Write(l *Line, a Answer) error {
+func (r *Report) Write(l *trace.Line, a Answer) error {
 	r.span.add(l.At)
 	t := r.timelines[l.Limit]
 	if t == nil {
@@ -68,7 +69,7 @@ func (r *Report) writeTotals(out *bytes.Buffer) {
 	shadow := r.shadow()
 	rows := [][]string{tallyHead("limit", shadow)}
 	for l := range r.requested {
-		rows = append(rows, append([]string{clip(l.Policy.Name, 40)}, l.row(l.requestedKeys(), shadow)...))
+		rows = append(rows, append([]string{trace.Clip(l.Policy.Name, 40)}, l.row(l.requestedKeys(), shadow)...))
 		rows = append(rows, l.planRows("  ", shadow)...)
 	}
 	out.WriteString("\n" + tallyTable(rows, ""))
@@ -94,7 +95,7 @@ func (r *Report) writeSections(out *bytes.Buffer, ink cells.Ink) {
 	axis := newAxis(r.span.first, r.span.last, bins)
 	byDenied := func(a, b *limitState) int { return cmp.Compare(a.denied+a.shadowed, b.denied+b.shadowed) }
 	for _, l := range top(r.requested, maxSections, byDenied) {
-		fmt.Fprintf(out, "\n%s%s%s\n%s", ink.Bold, clip(l.Policy.Name, 60), ink.Off, cells.Wrap(l.Words, "  "))
+		fmt.Fprintf(out, "\n%s%s%s\n%s", ink.Bold, trace.Clip(l.Policy.Name, 60), ink.Off, cells.Wrap(l.Words, "  "))
 		for _, note := range []string{l.caveat(), l.verbs()} {
 			if note != "" {
 				out.WriteString(cells.Wrap(note, "  "))
@@ -127,7 +128,7 @@ func writeDenied(out *bytes.Buffer, l *limitState) {
 	for _, k := range top(maps.Values(l.keys), min(denied, maxKeysListed), moreDenied) {
 		n := k.denied + k.shadowed // one of them is 0, as a limit has one mode
 		rows = append(rows, []string{
-			clip(k.key, 40), words.Number(n) + " of " + words.Number(k.requests), percent(n, k.requests), roundedDuration(k.longest),
+			trace.Clip(k.key, 40), words.Number(n) + " of " + words.Number(k.requests), percent(n, k.requests), roundedDuration(k.longest),
 		})
 	}
 	out.WriteString(cells.Table(rows, "lrrr", plotIndent, 0))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -23,13 +24,13 @@ func reportOf(t *testing.T, limits []Limit, color bool, lines ...string) string 
 	t.Helper()
 	replay := NewReplay(limits)
 	report := NewReport(replay)
-	require.NoError(t, traceOf(lines...).Replay(func(l *Line) error {
+	require.NoError(t, traceOf(lines...).Replay(func(l *trace.Line) error {
 		a, err := replay.Decide(l)
 		if err != nil {
 			return err
 		}
 		return report.Write(l, a)
-	}, func(f *Fault) error { return f }))
+	}, func(f *trace.Fault) error { return f }))
 	var out strings.Builder
 	require.NoError(t, report.WriteText(&out, color))
 	return out.String()
@@ -52,7 +53,7 @@ func TestReportFitsATerminal(t *testing.T) {
 		at, step := int64(0), int64(1)<<random.IntN(40)
 		lines := make([]string, 200)
 		for i := range lines {
-			at = min(at+random.Int64N(step), lastInstant.UnixMilli())
+			at = min(at+random.Int64N(step), trace.LastInstant.UnixMilli())
 			lines[i] = fmt.Sprintf(`{"at":%d,"limit":%q,"key":%s,"reserve":%t}`, at, limits[random.IntN(2)].Policy.Name,
 				jsonOf(hostile[random.IntN(len(hostile))]), random.IntN(2) == 0)
 		}
@@ -143,7 +144,7 @@ func TestClipCutsBetweenEscapes(t *testing.T) {
 		{"a\u202eb", 5, "a…"},
 		{"", 5, ""},
 	} {
-		got := clip(test.text, test.width)
+		got := trace.Clip(test.text, test.width)
 		assert.Equal(t, test.want, got)
 		assert.LessOrEqual(t, cells.Of(got), test.width)
 	}

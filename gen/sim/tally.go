@@ -8,6 +8,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -20,7 +21,7 @@ type tally struct {
 	longest                                      time.Duration
 }
 
-func (t *tally) add(l *Line, d runtime.Decision) {
+func (t *tally) add(l *trace.Line, d runtime.Decision) {
 	t.requests++
 	switch {
 	case l.Op == runtime.Charge:
@@ -44,7 +45,7 @@ func (t *tally) add(l *Line, d runtime.Decision) {
 }
 
 // isPartial reports whether a request got only some of its tokens.
-func isPartial(l *Line, d runtime.Decision) bool {
+func isPartial(l *trace.Line, d runtime.Decision) bool {
 	return l.Op == runtime.TakeUpTo && d.Allowed && d.Taken < l.Count
 }
 
@@ -119,9 +120,9 @@ func (s *span) write(out *bytes.Buffer, leftOut int64) {
 	case s.requests == 0:
 		out.WriteString("no requests")
 	case s.first == s.last:
-		fmt.Fprintf(out, "%s at %s UTC", requests, instant(s.first))
+		fmt.Fprintf(out, "%s at %s UTC", requests, trace.Instant(s.first))
 	default:
-		fmt.Fprintf(out, "%s from %s to %s UTC", requests, instant(s.first), instant(s.last))
+		fmt.Fprintf(out, "%s from %s to %s UTC", requests, trace.Instant(s.first), trace.Instant(s.last))
 	}
 	if leftOut > 0 {
 		fmt.Fprintf(out, "\n%s for other limits skipped", words.Count(leftOut, "line"))

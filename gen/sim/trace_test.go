@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -43,29 +44,29 @@ func TestInvalidLineIsAFaultAndSkipped(t *testing.T) {
 
 func TestTraceStopsAtTheFirstError(t *testing.T) {
 	broken := errors.New("broken")
-	answer := func(*Line) error { return nil }
-	stop := func(f *Fault) error { return f }
+	answer := func(*trace.Line) error { return nil }
+	stop := func(f *trace.Fault) error { return f }
 
 	err := traceOf(`{}`, `{"at":0,"limit":"bucket"}`).Replay(answer, stop)
 	assert.EqualError(t, err, "1: the line has no field at, the time of the request")
 
-	err = NewTrace(iotest.ErrReader(broken)).Replay(answer, stop)
+	err = trace.NewReader(iotest.ErrReader(broken)).Replay(answer, stop)
 	assert.ErrorIs(t, err, broken, "an error of the reader is not the end of the trace")
 
 	long := io.MultiReader(strings.NewReader(strings.Repeat("x", 2<<20)), iotest.ErrReader(broken))
-	err = NewTrace(long).Replay(answer, func(*Fault) error { return nil })
+	err = trace.NewReader(long).Replay(answer, func(*trace.Fault) error { return nil })
 	assert.ErrorIs(t, err, broken)
 
-	err = traceOf(`{"at":0,"limit":"bucket"}`).Replay(func(*Line) error { return broken }, stop)
+	err = traceOf(`{"at":0,"limit":"bucket"}`).Replay(func(*trace.Line) error { return broken }, stop)
 	assert.Equal(t, broken, err)
 }
 
 func TestEmptyLinesAreNumberedToo(t *testing.T) {
 	var numbers []int
-	err := NewTrace(iotest.OneByteReader(strings.NewReader("\n\r\n{\"at\":1,\"limit\":\"a\"}\r\n \t\n{\"at\":1,\"limit\":\"a\"}"))).Replay(func(l *Line) error {
+	err := trace.NewReader(iotest.OneByteReader(strings.NewReader("\n\r\n{\"at\":1,\"limit\":\"a\"}\r\n \t\n{\"at\":1,\"limit\":\"a\"}"))).Replay(func(l *trace.Line) error {
 		numbers = append(numbers, l.Number)
 		return nil
-	}, func(f *Fault) error { return f })
+	}, func(f *trace.Fault) error { return f })
 	require.NoError(t, err)
 	assert.Equal(t, []int{3, 5}, numbers)
 }

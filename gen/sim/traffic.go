@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Traffic is a generated trace: an [io.Reader] of the text that [NewTrace] reads.
+// Traffic is a generated trace: an [io.Reader] of the text that trace.NewReader reads.
 type Traffic struct {
 	limit   Limit
 	name    []byte

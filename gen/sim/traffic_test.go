@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -64,7 +65,7 @@ func TestTrafficReplaysWithoutFaults(t *testing.T) {
 		}
 		traffic, err := NewTraffic(text, limit, 1)
 		require.NoError(t, err)
-		out, faults := replayText(t, []Limit{limit}, NewTrace(iotest.HalfReader(traffic)))
+		out, faults := replayText(t, []Limit{limit}, trace.NewReader(iotest.HalfReader(traffic)))
 		require.Empty(t, faults)
 		again, faults := replayText(t, []Limit{limit}, traceOf(out))
 		require.Empty(t, faults)

@@ -1,4 +1,4 @@
-package sim
+package trace
 
 import (
 	"bytes"
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// timeParser reads the times of a log.
-type timeParser struct {
+// TimeParser reads the times of a log.
+type TimeParser struct {
 	// form is the index of the form of the last time, with which the next one is tried first.
 	form int
 	// text is the last time, and at its instant: a log has many lines per second.
@@ -16,12 +16,12 @@ type timeParser struct {
 	at   int64
 }
 
-// instant reads a time, in nanoseconds since 1970 UTC. It returns the fault of one that it cannot read.
-func (p *timeParser) instant(text []byte) (at int64, reason string) {
+// Instant reads a time, in nanoseconds since 1970 UTC. It returns the fault of one that it cannot read.
+func (p *TimeParser) Instant(text []byte) (at int64, reason string) {
 	if len(p.text) > 0 && bytes.Equal(text, p.text) {
 		return p.at, ""
 	}
-	if len(text) > 0 && isDigit(text[0]) && bytes.IndexFunc(text, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }) < 0 {
+	if len(text) > 0 && IsDigit(text[0]) && bytes.IndexFunc(text, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }) < 0 {
 		at, reason = unixTimeOf(text)
 	} else {
 		at, reason = p.parse(text)
@@ -32,7 +32,7 @@ func (p *timeParser) instant(text []byte) (at int64, reason string) {
 	return at, reason
 }
 
-func (p *timeParser) parse(text []byte) (int64, string) {
+func (p *TimeParser) parse(text []byte) (int64, string) {
 	var t time.Time
 	if err := t.UnmarshalText(text); err != nil || !strictRFC3339(text) {
 		var ok bool
@@ -40,13 +40,13 @@ func (p *timeParser) parse(text []byte) (int64, string) {
 			return 0, "at must be an RFC 3339 time such as 2030-01-02T15:04:05Z, 02/Jan/2030:15:04:05 +0000, or a Unix time"
 		}
 	}
-	if t.Before(firstInstant) || t.After(lastInstant) {
+	if t.Before(FirstInstant) || t.After(LastInstant) {
 		return 0, "at must be in the years 1970 to 2199"
 	}
 	return t.UnixNano(), ""
 }
 
-func (p *timeParser) parseForms(text string) (time.Time, bool) {
+func (p *TimeParser) parseForms(text string) (time.Time, bool) {
 	for i := range timeForms {
 		form := (p.form + i) % len(timeForms)
 		if t, err := time.Parse(timeForms[form], text); err == nil {
@@ -79,7 +79,7 @@ func unixTimeOf(text []byte) (at int64, reason string) {
 	case n < unixMicrosBelow:
 		unit, units = int64(time.Microsecond), "microseconds"
 	}
-	if n > lastInstant.UnixNano()/unit || n > math.MaxInt64/unit {
+	if n > LastInstant.UnixNano()/unit || n > math.MaxInt64/unit {
 		return 0, "at must be in the years 1970 to 2199; as a Unix time in " + units + " it is later"
 	}
 	at = n * unit

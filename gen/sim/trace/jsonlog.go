@@ -1,4 +1,4 @@
-package sim
+package trace
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ func newJSONLayout(m Mapping) *jsonLayout {
 	l := &jsonLayout{}
 	depth := 0
 	for _, e := range m.entries {
-		l.names, l.shown = append(l.names, e.name), append(l.shown, clip(e.name, 40))
+		l.names, l.shown = append(l.names, e.name), append(l.shown, Clip(e.name, 40))
 		depth = max(depth, strings.Count(e.name, "."))
 	}
 	for range depth {

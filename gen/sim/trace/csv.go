@@ -1,4 +1,4 @@
-package sim
+package trace
 
 import (
 	"bytes"
@@ -40,10 +40,10 @@ func newCSVLayout(m Mapping, names []string, separator byte, lines *lineReader) 
 	for _, e := range m.entries {
 		i := slices.Index(names, e.name)
 		if i < 0 {
-			return nil, mappingErrorf("the CSV has no column %s; %s", clip(e.name, 40), listed(names))
+			return nil, mappingErrorf("the CSV has no column %s; %s", Clip(e.name, 40), listed(names))
 		}
 		if slices.Contains(names[i+1:], e.name) {
-			return nil, mappingErrorf("the CSV has two columns %s", clip(e.name, 40))
+			return nil, mappingErrorf("the CSV has two columns %s", Clip(e.name, 40))
 		}
 		l.columns = append(l.columns, i)
 	}
@@ -65,9 +65,9 @@ func (l *csvLayout) read(text []byte, values []value) (err error) {
 	case err != nil:
 		return err
 	case !complete:
-		return faultf("a quoted field without a closing quote")
+		return Faultf("a quoted field without a closing quote")
 	case len(l.cells) != l.width:
-		return faultf("the row has %s; the first line has %d", words.Count(int64(len(l.cells)), "field"), l.width)
+		return Faultf("the row has %s; the first line has %d", words.Count(int64(len(l.cells)), "field"), l.width)
 	}
 	for i, column := range l.columns {
 		if cell := l.cells[column]; len(cell.text) > 0 {
@@ -90,7 +90,7 @@ func (l *csvLayout) join(text []byte) ([]byte, error) {
 			return bytes.TrimRight(l.joined, " \t\r\n"), nil
 		}
 	}
-	return nil, faultf("a quoted field does not end within 1 MiB")
+	return nil, Faultf("a quoted field does not end within 1 MiB")
 }
 
 // splitCSV splits a row, as RFC 4180 describes. It is not complete if a quoted field does not end.

@@ -1,4 +1,4 @@
-package sim
+package trace
 
 import (
 	"bytes"
@@ -30,8 +30,8 @@ func TestLineIsParsed(t *testing.T) {
 		{`{"at":1,"key":[ ]}`, Line{At: 1_000_000, Count: 1}},
 		{`{"at":1,"key":"日本\u65e5\ud83d\ude00\"\\\/\b\f\n\r\t\u0000"}`, Line{At: 1_000_000, Key: []string{"日本日😀\"\\/\b\f\n\r\t\x00"}, Count: 1}},
 		{`{"at":1,"\u0063ount":2}`, Line{At: 1_000_000, Count: 2}},
-		{`{"at":1,"key":42}`, Line{At: 1_000_000, Key: []string{"42"}, keyTypes: []jsonType{jsonNumber}, Count: 1}},
-		{`{"at":1,"key":["a",-7,true,false]}`, Line{At: 1_000_000, Key: []string{"a", "-7", "true", "false"}, keyTypes: []jsonType{jsonString, jsonNumber, jsonBool, jsonBool}, Count: 1}},
+		{`{"at":1,"key":42}`, Line{At: 1_000_000, Key: []string{"42"}, KeyTypes: []JsonType{JsonNumber}, Count: 1}},
+		{`{"at":1,"key":["a",-7,true,false]}`, Line{At: 1_000_000, Key: []string{"a", "-7", "true", "false"}, KeyTypes: []JsonType{jsonString, JsonNumber, JsonBool, JsonBool}, Count: 1}},
 		{`{"at":1767225600.25}`, Line{At: 1_767_225_600_250_000_000, Count: 1}},
 		{`{"at":1767225600.1234567890}`, Line{At: 1_767_225_600_123_456_789, Count: 1}},
 		{`{"at":1767225600123.456}`, Line{At: 1_767_225_600_123_456_000, Count: 1}},
@@ -41,10 +41,10 @@ func TestLineIsParsed(t *testing.T) {
 		{`{"at":1,"allowed":false,"retryAfterMs":1.5e-3,"remaining":0,"value":-0.25}`, Line{At: 1_000_000, Count: 1}},
 	} {
 		var got Line
-		require.NoError(t, got.parse([]byte(test.text)), test.text)
-		got.raw, got.hasLimit = test.want.raw, test.want.hasLimit
-		if test.want.keyTypes == nil {
-			test.want.keyTypes = make([]jsonType, len(test.want.Key))
+		require.NoError(t, got.Parse([]byte(test.text)), test.text)
+		got.Raw, got.hasLimit = test.want.Raw, test.want.hasLimit
+		if test.want.KeyTypes == nil {
+			test.want.KeyTypes = make([]JsonType, len(test.want.Key))
 		}
 		assert.Equal(t, fmt.Sprintf("%+v", test.want), fmt.Sprintf("%+v", got), test.text)
 	}
@@ -139,7 +139,7 @@ func TestInvalidLineIsAFaultWithItsColumn(t *testing.T) {
 		{`{"at":1,"value":NaN}`, `0:17: the value of "value" is not valid JSON`},
 	} {
 		var l Line
-		assert.EqualError(t, l.parse([]byte(test.text)), test.want, test.text)
+		assert.EqualError(t, l.Parse([]byte(test.text)), test.want, test.text)
 	}
 }
 
@@ -159,11 +159,11 @@ func FuzzLine(f *testing.F) {
 			t.Skip("not one line")
 		}
 		var got Line
-		err := got.parse(text)
+		err := got.Parse(text)
 		want, ok := decoded(t, text)
 		require.Equal(t, ok, err == nil, "%q: %v", text, err)
 		if ok {
-			got.raw, got.hasLimit = want.raw, want.hasLimit
+			got.Raw, got.hasLimit = want.Raw, want.hasLimit
 			require.Equal(t, fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got))
 		}
 	})
@@ -236,14 +236,14 @@ func decodedField(l *Line, name string, raw json.RawMessage) bool {
 		if raw[0] == '[' && json.Unmarshal(raw, &parts) != nil {
 			return false
 		}
-		l.Key, l.keyTypes = make([]string, len(parts)), make([]jsonType, len(parts))
+		l.Key, l.KeyTypes = make([]string, len(parts)), make([]JsonType, len(parts))
 		for i, part := range parts {
 			l.Key[i] = string(part)
 			switch c := part[0]; {
 			case c == 't', c == 'f':
-				l.keyTypes[i] = jsonBool
+				l.KeyTypes[i] = JsonBool
 			case c == '-', '0' <= c && c <= '9':
-				l.keyTypes[i] = jsonNumber
+				l.KeyTypes[i] = JsonNumber
 			case !decodedText(part, &l.Key[i]):
 				return false
 			}

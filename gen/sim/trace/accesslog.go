@@ -1,4 +1,4 @@
-package sim
+package trace
 
 import (
 	"bytes"
@@ -83,8 +83,8 @@ var (
 	requestNames = []string{"method", "path", "protocol"}
 )
 
-// accessNames returns the names of the fields that an access log has, by its first line; none if it is no access log.
-func accessNames(text []byte) []string {
+// AccessNames returns the names of the fields that an access log has, by its first line; none if it is no access log.
+func AccessNames(text []byte) []string {
 	list, err := splitAccess(text, nil)
 	if err != nil {
 		return nil
@@ -125,7 +125,7 @@ func newAccessLayout(m Mapping, names []string) (*accessLayout, error) {
 		if index < 0 {
 			known := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" })
 			known = append(known, requestNames...)
-			return nil, mappingErrorf("the access log has no field %s; %s, and numbers from 1", clip(e.name, 40), listed(known))
+			return nil, mappingErrorf("the access log has no field %s; %s, and numbers from 1", Clip(e.name, 40), listed(known))
 		}
 		l.indexes, l.parts = append(l.indexes, index), append(l.parts, word)
 		l.least = max(l.least, index+1)
@@ -138,10 +138,10 @@ func (l *accessLayout) read(text []byte, values []value) (err error) {
 		return err
 	}
 	if len(l.split) < l.least {
-		return faultf("the line has %s; it needs at least %d", words.Count(int64(len(l.split)), "field"), l.least)
+		return Faultf("the line has %s; it needs at least %d", words.Count(int64(len(l.split)), "field"), l.least)
 	}
 	if !l.split[min(l.timeAt, len(l.split)-1)].bracket {
-		return faultf("field %d is not a time in brackets, as in the first line", l.timeAt+1)
+		return Faultf("field %d is not a time in brackets, as in the first line", l.timeAt+1)
 	}
 	for i, index := range l.indexes {
 		t := l.split[index]

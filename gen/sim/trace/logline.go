@@ -1,4 +1,4 @@
-package sim
+package trace
 
 import (
 	"strconv"
@@ -6,28 +6,28 @@ import (
 )
 
 // parseLog reads a line of a log by its layout. It keeps the number of the line.
-func (t *Trace) parseLog(text []byte) error {
+func (t *Reader) parseLog(text []byte) error {
 	l := &t.line
-	*l = Line{Number: l.Number, Key: l.Key[:0], keyTypes: l.keyTypes[:0], Count: 1, raw: l.raw}
-	if l.raw != nil {
-		*l.raw = [len(fields)][]byte{}
+	*l = Line{Number: l.Number, Key: l.Key[:0], KeyTypes: l.KeyTypes[:0], Count: 1, Raw: l.Raw}
+	if l.Raw != nil {
+		*l.Raw = [len(fields)][]byte{}
 	}
 	clear(t.values)
-	if err := t.layout.read(text, t.values); err != nil {
+	if err := t.Layout.read(text, t.values); err != nil {
 		return err
 	}
 	for i, v := range t.values {
 		entry := t.mapping.entries[i]
 		if v.text == nil {
 			if entry.field == fieldAt || entry.field == fieldKey {
-				return faultf("the line has no value for %s, which is its field %s", fields[entry.field].name, clip(entry.name, 40))
+				return Faultf("the line has no value for %s, which is its field %s", fields[entry.field].name, Clip(entry.name, 40))
 			}
 			continue
 		}
 		if reason := t.setField(entry.field, v.text); reason != "" {
-			reason += ", in its field " + clip(entry.name, 40)
+			reason += ", in its field " + Clip(entry.name, 40)
 			if v.at < 0 {
-				return faultf("%s", reason)
+				return Faultf("%s", reason)
 			}
 			return columnFault(text, v.at, "%s", reason)
 		}
@@ -36,18 +36,18 @@ func (t *Trace) parseLog(text []byte) error {
 }
 
 // setField sets a field of the line to a value of a log. It returns the fault, without the value: it may be a key.
-func (t *Trace) setField(field int, text []byte) (reason string) {
+func (t *Reader) setField(field int, text []byte) (reason string) {
 	l := &t.line
 	if field != fieldAt && !utf8.Valid(text) {
 		return fields[field].name + " is not valid UTF-8"
 	}
 	switch field {
 	case fieldAt:
-		l.At, reason = t.times.instant(text)
+		l.At, reason = t.times.Instant(text)
 	case fieldLimit:
 		l.Limit, l.hasLimit = string(text), true
 	case fieldKey:
-		l.Key, l.keyTypes = append(l.Key, string(text)), append(l.keyTypes, jsonString)
+		l.Key, l.KeyTypes = append(l.Key, string(text)), append(l.KeyTypes, jsonString)
 	case fieldCount:
 		n, err := strconv.ParseInt(string(text), 10, 64)
 		if err != nil {
@@ -58,7 +58,7 @@ func (t *Trace) setField(field int, text []byte) (reason string) {
 		if l.Reserve = string(text) == "true"; !l.Reserve && string(text) != "false" {
 			return "reserve must be true or false"
 		}
-	case fieldPlan:
+	case FieldPlan:
 		l.Plan = string(text)
 	case fieldZone:
 		l.Zone = string(text)

@@ -1,4 +1,4 @@
-package sim
+package trace
 
 // Format is the format of a trace.
 type Format string
@@ -7,7 +7,7 @@ type Format string
 const (
 	// Recognized is the format that the first line of the trace has.
 	Recognized Format = "auto"
-	// JSONLines is the format of the package's own traces: see [Trace].
+	// JSONLines is the format of the package's own traces: see [Reader].
 	JSONLines Format = "jsonl"
 	// JSONLog has a JSON object per line, whose fields a [Mapping] names.
 	JSONLog Format = "json"

@@ -1,4 +1,4 @@
-package sim
+package trace
 
 import (
 	"bytes"
@@ -41,7 +41,7 @@ func objectOf(line []byte) (jsonValue, error) {
 	case ok: // without its text, which quotes a character of what may be a key
 		at := v.at + int(syntax.Offset) - 1
 		if name, ok := invalidMember(text); ok {
-			return v, columnFault(line, at, "the value of \"%s\" is not valid JSON", clip(name, 40))
+			return v, columnFault(line, at, "the value of \"%s\" is not valid JSON", Clip(name, 40))
 		}
 		return v, columnFault(line, at, "the line is not valid JSON from here on")
 	case err != nil:
@@ -118,7 +118,7 @@ func (v jsonValue) found() string {
 		return "an object"
 	case c == '[':
 		return "a list"
-	case c == '-', isDigit(c):
+	case c == '-', IsDigit(c):
 		return "a number"
 	case bytes.HasPrefix(v.text, []byte("null")):
 		return "null"
@@ -135,7 +135,7 @@ func (v jsonValue) found() string {
 }
 
 // isNumber and isBoolean report the type of the value.
-func (v jsonValue) isNumber() bool  { return v.text[0] == '-' || isDigit(v.text[0]) }
+func (v jsonValue) isNumber() bool  { return v.text[0] == '-' || IsDigit(v.text[0]) }
 func (v jsonValue) isBoolean() bool { return v.text[0] == 't' || v.text[0] == 'f' }
 
 // boolean returns the value of the field name, true or false.
@@ -194,3 +194,5 @@ func isTypo(name, field string) bool {
 	}
 	return false
 }
+
+func IsDigit(c byte) bool { return '0' <= c && c <= '9' }

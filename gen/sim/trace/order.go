@@ -1,4 +1,4 @@
-package sim
+package trace
 
 import (
 	"cmp"
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// DefaultLate is how far out of order the lines of logs may be if [Trace.Late] is not set: a server writes a line at
+// DefaultLate is how far out of order the lines of logs may be if [Reader.Late] is not set: a server writes a line at
 // the end of a request, which is seldom open longer.
 const DefaultLate = time.Minute
 
@@ -29,9 +29,9 @@ func (q *queue) push(l *Line) {
 		own = new(Line)
 	}
 	key := append(own.Key[:0], l.Key...)
-	types := append(own.keyTypes[:0], l.keyTypes...)
+	types := append(own.KeyTypes[:0], l.KeyTypes...)
 	*own = *l
-	own.Key, own.keyTypes, own.raw = key, types, nil
+	own.Key, own.KeyTypes, own.Raw = key, types, nil
 	if q.len() == 0 || q.held[len(q.held)-1].At <= l.At {
 		q.held = append(q.held, own)
 		return

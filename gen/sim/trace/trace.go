@@ -1,4 +1,6 @@
-package sim
+// Package trace reads recorded requests: a [Reader] gives one [Line] for each, from JSON Lines, CSV or the logs of programs and
+// servers; see [Format] and [Mapping]. A line that is none is a [Fault].
+package trace
 
 import (
 	"bufio"
@@ -8,7 +10,7 @@ import (
 	"time"
 )
 
-// Trace reads requests in order of time, in JSON Lines, one per line:
+// Reader reads requests in order of time, in JSON Lines, one per line:
 //
 //	{"at": "2030-01-02T15:04:05Z", "limit": "sendMessage", "key": "42", "count": 1, "reserve": false, "plan": "pro"}
 //
@@ -18,10 +20,10 @@ import (
 // list. A line that names a group takes from all of its limits, or from none: its key has the parameters of the group in
 // their order, and its count is that of the limits whose number of tokens is a parameter. The field verb is "allow", which is
 // the default, "allowUpTo" or "charge": see runtime.TakeUpTo and runtime.Charge. Empty lines, the fields of an answer,
-// which [JSONL] writes, and other fields are ignored.
+// which sim.JSONL writes, and other fields are ignored.
 //
-// It also reads logs of other formats, whose lines may be out of order by [Trace.Late].
-type Trace struct {
+// It also reads logs of other formats, whose lines may be out of order by [Reader.Late].
+type Reader struct {
 	// Default is the limit of lines without the field limit; if it is "", such a line is a fault.
 	Default string
 	// DefaultPlan is the plan of lines without the field plan.
@@ -43,11 +45,11 @@ type Trace struct {
 
 	lines *lineReader
 	line  Line
-	// layout reads the lines of a log, and is nil for JSONLines; values are the fields of a line in the order of mapping.
-	layout  layout
+	// Layout reads the lines of a log, and is nil for JSONLines; values are the fields of a line in the order of mapping.
+	Layout  layout
 	mapping Mapping
 	values  []value
-	times   timeParser
+	times   TimeParser
 	begun   bool
 	// first is the first line, if it is a request that was not read yet.
 	first []byte
@@ -114,7 +116,7 @@ func (r *lineReader) skipRest() error {
 		_, err := r.from.ReadSlice('\n')
 		switch {
 		case err == nil, errors.Is(err, io.EOF): // next returns io.EOF after this fault
-			return faultf("the line is longer than 1 MiB")
+			return Faultf("the line is longer than 1 MiB")
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return err
 		}

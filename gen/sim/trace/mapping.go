@@ -1,4 +1,4 @@
-package sim
+package trace
 
 import (
 	"fmt"
@@ -128,7 +128,7 @@ func listed(names []string) string {
 	}
 	var list []string
 	for _, name := range names[:min(len(names), most)] {
-		list = append(list, clip(name, 40))
+		list = append(list, Clip(name, 40))
 	}
 	if rest := len(names) - most; rest > 0 {
 		list = append(list, words.Count(int64(rest), "other"))

@@ -1,4 +1,4 @@
-package sim
+package trace
 
 import (
 	"bytes"
@@ -34,11 +34,11 @@ type Line struct {
 	// Plan is the name of the plan; "" if the line does not name one. It is ignored for a limit without plans.
 	Plan string
 
-	// keyTypes has the JSON type of each part of the key.
-	keyTypes []jsonType
-	// raw has the JSON of each of the fields, nil for an absent one. It is nil for a line of a log, or one that was put in
+	// KeyTypes has the JSON type of each part of the key.
+	KeyTypes []JsonType
+	// Raw has the JSON of each of the fields, nil for an absent one. It is nil for a line of a log, or one that was put in
 	// order.
-	raw *[len(fields)][]byte
+	Raw *[len(fields)][]byte
 	// hasLimit is set if the line names a limit.
 	hasLimit bool
 }
@@ -68,26 +68,26 @@ const (
 	fieldKey
 	fieldCount
 	fieldReserve
-	fieldPlan
+	FieldPlan
 	fieldZone
 	fieldAnniversary
 	fieldVerb
-	fieldAllowed
-	requestFields    = fieldAllowed
-	fieldShadowed    = fieldAllowed + 4
-	fieldOldAllowed  = fieldAllowed + 6
-	fieldOldShadowed = fieldOldAllowed + 4
+	FieldAllowed
+	requestFields    = FieldAllowed
+	fieldShadowed    = FieldAllowed + 4
+	FieldOldAllowed  = FieldAllowed + 6
+	fieldOldShadowed = FieldOldAllowed + 4
 )
 
-// parse reads a line, and keeps its number.
-func (l *Line) parse(text []byte) error {
+// Parse reads a line, and keeps its number.
+func (l *Line) Parse(text []byte) error {
 	// Keep the memory of the slices: a trace has millions of lines.
-	raw := l.raw
+	raw := l.Raw
 	if raw == nil {
 		raw = new([len(fields)][]byte)
 	}
 	*raw = [len(fields)][]byte{}
-	*l = Line{Number: l.Number, Key: l.Key[:0], keyTypes: l.keyTypes[:0], Count: 1, raw: raw}
+	*l = Line{Number: l.Number, Key: l.Key[:0], KeyTypes: l.KeyTypes[:0], Count: 1, Raw: raw}
 	object, err := objectOf(text)
 	if err != nil {
 		return err
@@ -100,14 +100,14 @@ func (l *Line) parse(text []byte) error {
 		case i < 0:
 			for i, f := range fields[:len(misspelt)] {
 				if misspelt[i] == nil && isTypo(name, f.name) {
-					misspelt[i] = columnFault(text, at, "unknown field \"%s\" (did you mean %s?)", clip(name, 40), f.name)
+					misspelt[i] = columnFault(text, at, "unknown field \"%s\" (did you mean %s?)", Clip(name, 40), f.name)
 				}
 			}
 			return nil
-		case l.raw[i] != nil:
+		case l.Raw[i] != nil:
 			return columnFault(text, at, "%s is given twice", name)
 		}
-		l.raw[i] = v.text
+		l.Raw[i] = v.text
 		return l.parseValue(v, i)
 	})
 	if err != nil {
@@ -115,12 +115,12 @@ func (l *Line) parse(text []byte) error {
 	}
 	// A misspelt field is only a fault if the right one is absent: a log may have both count and Count.
 	for i, fault := range misspelt {
-		if fault != nil && l.raw[i] == nil {
+		if fault != nil && l.Raw[i] == nil {
 			return fault
 		}
 	}
-	if l.raw[fieldAt] == nil {
-		return faultf("the line has no field at, the time of the request")
+	if l.Raw[fieldAt] == nil {
+		return Faultf("the line has no field at, the time of the request")
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (l *Line) parseValue(v jsonValue, i int) (err error) {
 		l.Count, err = v.integer(name)
 	case fieldReserve:
 		l.Reserve, err = v.boolean(name)
-	case fieldPlan:
+	case FieldPlan:
 		l.Plan, err = v.plan()
 	case fieldZone:
 		l.Zone, err = v.str(name)
@@ -155,7 +155,7 @@ func (l *Line) parseValue(v jsonValue, i int) (err error) {
 		if l.Op, ok = opOf([]byte(text)); !ok {
 			err = v.faultf("verb must be %s", verbList)
 		}
-	case fieldAllowed, fieldShadowed, fieldOldAllowed, fieldOldShadowed:
+	case FieldAllowed, fieldShadowed, FieldOldAllowed, fieldOldShadowed:
 		_, err = v.boolean(name)
 	default:
 		if !v.isNumber() {
@@ -209,13 +209,13 @@ func (v jsonValue) integer(name string) (int64, error) {
 	return n, nil
 }
 
-// jsonType is the JSON type of a part of a key.
-type jsonType byte
+// JsonType is the JSON type of a part of a key.
+type JsonType byte
 
 const (
-	jsonString jsonType = iota
-	jsonNumber
-	jsonBool
+	jsonString JsonType = iota
+	JsonNumber
+	JsonBool
 )
 
 // parseKey reads one part, or a list of parts.
@@ -235,24 +235,24 @@ func (l *Line) parsePart(v jsonValue, name, must string) (err error) {
 	case v.text[0] == '"':
 		text, err = v.str(name)
 	case v.isNumber(): // kept as digits, because a float64 would round large integers
-		typ = jsonNumber
+		typ = JsonNumber
 	case v.isBoolean():
-		typ = jsonBool
+		typ = JsonBool
 	default:
 		return v.faultf("%s, not %s", must, v.found())
 	}
-	l.Key, l.keyTypes = append(l.Key, text), append(l.keyTypes, typ)
+	l.Key, l.KeyTypes = append(l.Key, text), append(l.KeyTypes, typ)
 	return err
 }
 
-// appendRequest appends the fields of the request as they were in the trace, each with a comma after it.
-func (l *Line) appendRequest(out []byte) []byte {
-	if l.raw == nil {
+// AppendRequest appends the fields of the request as they were in the trace, each with a comma after it.
+func (l *Line) AppendRequest(out []byte) []byte {
+	if l.Raw == nil {
 		return l.appendParsed(out)
 	}
-	for i, value := range l.raw {
+	for i, value := range l.Raw {
 		if value != nil && !fields[i].answer { // the new answer replaces that of an earlier replay
-			out = append(appendName(out, i), value...)
+			out = append(AppendName(out, i), value...)
 			out = append(out, ',')
 		}
 	}
@@ -261,26 +261,26 @@ func (l *Line) appendRequest(out []byte) []byte {
 
 // appendParsed is appendRequest for a line whose JSON is gone, or was none.
 func (l *Line) appendParsed(out []byte) []byte {
-	out = time.Unix(0, l.At).UTC().AppendFormat(append(appendName(out, fieldAt), '"'), time.RFC3339Nano)
+	out = time.Unix(0, l.At).UTC().AppendFormat(append(AppendName(out, fieldAt), '"'), time.RFC3339Nano)
 	out = append(appendText(append(out, `",`...), fieldLimit, l.Limit), ',')
 	switch {
 	case len(l.Key) == 1:
-		out = append(l.appendPart(appendName(out, fieldKey), 0), ',')
+		out = append(l.appendPart(AppendName(out, fieldKey), 0), ',')
 	case len(l.Key) > 1:
-		out = append(appendName(out, fieldKey), '[')
+		out = append(AppendName(out, fieldKey), '[')
 		for i := range l.Key {
 			out = append(l.appendPart(out, i), ',')
 		}
 		out = append(out[:len(out)-1], "],"...)
 	}
 	if l.Count != 1 {
-		out = append(strconv.AppendInt(appendName(out, fieldCount), l.Count, 10), ',')
+		out = append(strconv.AppendInt(AppendName(out, fieldCount), l.Count, 10), ',')
 	}
 	if l.Reserve {
-		out = append(appendName(out, fieldReserve), "true,"...)
+		out = append(AppendName(out, fieldReserve), "true,"...)
 	}
 	if l.Plan != "" {
-		out = append(appendText(out, fieldPlan, l.Plan), ',')
+		out = append(appendText(out, FieldPlan, l.Plan), ',')
 	}
 	if l.Zone != "" {
 		out = append(appendText(out, fieldZone, l.Zone), ',')
@@ -288,21 +288,21 @@ func (l *Line) appendParsed(out []byte) []byte {
 	if l.Anniversary != (runtime.Date{}) {
 		out = append(appendText(out, fieldAnniversary, l.Anniversary.String()), ',')
 	}
-	if verb := verbOf(l.Op); verb != "" {
+	if verb := VerbOf(l.Op); verb != "" {
 		out = append(appendText(out, fieldVerb, verb), ',')
 	}
 	return out
 }
 
 func (l *Line) appendPart(out []byte, i int) []byte {
-	if l.keyTypes[i] != jsonString {
+	if l.KeyTypes[i] != jsonString {
 		return append(out, l.Key[i]...)
 	}
 	return appendString(out, l.Key[i])
 }
 
 func appendText(out []byte, field int, text string) []byte {
-	return appendString(appendName(out, field), text)
+	return appendString(AppendName(out, field), text)
 }
 
 func appendString(out []byte, text string) []byte {
@@ -315,8 +315,8 @@ func appendString(out []byte, text string) []byte {
 
 // The instants that a trace can have. Beyond them, the nanoseconds of a limit's period could overflow.
 var (
-	firstInstant = time.Unix(0, 0)
-	lastInstant  = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
+	FirstInstant = time.Unix(0, 0)
+	LastInstant  = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
 // secondsBelow is the least Unix time that is in milliseconds even with a fraction. Logs write seconds with a fraction,
@@ -344,7 +344,7 @@ func (v jsonValue) instant() (int64, error) {
 		unit = int64(time.Second)
 	}
 	// The sign of -0.5 is lost in whole.
-	if whole < 0 || digits[0] == '-' && fractional || whole > lastInstant.UnixNano()/unit {
+	if whole < 0 || digits[0] == '-' && fractional || whole > LastInstant.UnixNano()/unit {
 		return 0, v.faultf("at must be in the years 1970 to 2199, in Unix milliseconds, or in Unix seconds with a fraction")
 	}
 	nanoseconds := whole * unit
@@ -366,7 +366,7 @@ func (v jsonValue) rfc3339() (int64, error) {
 	switch err := t.UnmarshalText([]byte(text)); {
 	case err != nil || !strictRFC3339([]byte(text)):
 		return 0, v.faultf("at is not an RFC 3339 time such as \"2030-01-02T15:04:05Z\"")
-	case t.Before(firstInstant) || t.After(lastInstant):
+	case t.Before(FirstInstant) || t.After(LastInstant):
 		return 0, v.faultf("at must be in the years 1970 to 2199")
 	}
 	return t.UnixNano(), nil
@@ -384,14 +384,14 @@ func strictRFC3339(text []byte) bool {
 	return text[len(text)-1] == 'Z' || string(zone[1:3]) < "24" && string(zone[4:]) < "60"
 }
 
-func appendName(out []byte, field int) []byte {
+func AppendName(out []byte, field int) []byte {
 	out = append(out, '"')
 	out = append(out, fields[field].name...)
 	return append(out, `":`...)
 }
 
-// verbOf returns the verb of a request, "" for allow, which is the default.
-func verbOf(op runtime.Op) string {
+// VerbOf returns the verb of a request, "" for allow, which is the default.
+func VerbOf(op runtime.Op) string {
 	for _, v := range verbs {
 		if v.op == op && op != runtime.Take {
 			return v.name
@@ -418,6 +418,6 @@ func (v jsonValue) plan() (string, error) {
 	return v.str("plan")
 }
 
-func instant(at int64) string { return time.Unix(0, at).UTC().Format("2006-01-02 15:04:05.999") }
+func Instant(at int64) string { return time.Unix(0, at).UTC().Format("2006-01-02 15:04:05.999") }
 
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+

@@ -1,4 +1,4 @@
-package sim
+package trace
 
 import (
 	"fmt"
@@ -20,7 +20,7 @@ type Fault struct {
 	// Unknown is the limit of the line, if there is no limit of that name.
 	Unknown string
 
-	cause error
+	Cause error
 }
 
 // Error returns the place and the reason: "3:17: count must be a whole number, not a string".
@@ -33,20 +33,20 @@ func (f *Fault) Error() string {
 
 // Unwrap returns the error of the limiter, if the fault is one: runtime.ErrExceedsCapacity or
 // runtime.ErrInvalidCount.
-func (f *Fault) Unwrap() error { return f.cause }
+func (f *Fault) Unwrap() error { return f.Cause }
 
-func faultf(format string, args ...any) *Fault { return &Fault{Reason: fmt.Sprintf(format, args...)} }
+func Faultf(format string, args ...any) *Fault { return &Fault{Reason: fmt.Sprintf(format, args...)} }
 
 // columnFault is a fault at the byte at.
 func columnFault(text []byte, at int, format string, args ...any) *Fault {
-	f := faultf(format, args...)
+	f := Faultf(format, args...)
 	f.Column = 1 + utf8.RuneCount(text[:at])
 	return f
 }
 
-// clip returns a text as [printable.Line] does, cut to width cells. It cuts between escapes, where [cells.Fit] could
+// Clip returns a text as [printable.Line] does, cut to width cells. It cuts between escapes, where [cells.Fit] could
 // cut one in two.
-func clip(text string, width int) string {
+func Clip(text string, width int) string {
 	var out strings.Builder
 	used, cut := 0, 0
 	for sign := range printable.Signs(text) {

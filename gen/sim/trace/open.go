@@ -1,4 +1,4 @@
-package sim
+package trace
 
 import (
 	"bytes"
@@ -10,13 +10,15 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// NewTrace returns the trace that r holds, which may be compressed with gzip.
-func NewTrace(r io.Reader) *Trace { return &Trace{lines: newLineReader(&gunzipped{from: r}), Late: -1} }
+// NewReader returns the trace that r holds, which may be compressed with gzip.
+func NewReader(r io.Reader) *Reader {
+	return &Reader{lines: newLineReader(&gunzipped{from: r}), Late: -1}
+}
 
 // Replay calls answer with each line, in order. It calls onFault with each invalid line, and with the [*Fault] that
 // answer returns. It stops at the end of the trace, or at the first error of onFault, of the reader, or of answer if
 // it is not a [*Fault], and returns that error.
-func (t *Trace) Replay(answer func(*Line) error, onFault func(*Fault) error) error {
+func (t *Reader) Replay(answer func(*Line) error, onFault func(*Fault) error) error {
 	for {
 		line, err := t.next()
 		number := t.line.Number
@@ -42,7 +44,7 @@ func (t *Trace) Replay(answer func(*Line) error, onFault func(*Fault) error) err
 }
 
 // next returns the next line in order of time, or nil for one that Only skips or that is held to be put in order.
-func (t *Trace) next() (*Line, error) {
+func (t *Reader) next() (*Line, error) {
 	if !t.begun {
 		if err := t.begin(); err != nil {
 			return nil, err
@@ -74,18 +76,18 @@ func (t *Trace) next() (*Line, error) {
 }
 
 // lateness returns how far out of order the lines may be.
-func (t *Trace) lateness() time.Duration {
+func (t *Reader) lateness() time.Duration {
 	switch {
 	case t.Late >= 0:
 		return t.Late
-	case t.layout != nil:
+	case t.Layout != nil:
 		return DefaultLate
 	}
 	return 0
 }
 
 // parsed returns the next line as it is read.
-func (t *Trace) parsed(late time.Duration) (*Line, error) {
+func (t *Reader) parsed(late time.Duration) (*Line, error) {
 	text, err := t.first, error(nil)
 	if t.first = nil; text == nil {
 		text, err = t.lines.next()
@@ -94,8 +96,8 @@ func (t *Trace) parsed(late time.Duration) (*Line, error) {
 	if l.Number = t.lines.number; err != nil {
 		return nil, err
 	}
-	if t.layout == nil {
-		err = l.parse(text)
+	if t.Layout == nil {
+		err = l.Parse(text)
 	} else {
 		err = t.parseLog(text)
 	}
@@ -110,16 +112,16 @@ func (t *Trace) parsed(late time.Duration) (*Line, error) {
 	}
 	switch {
 	case l.Reserve && l.Op != runtime.Take:
-		return nil, faultf("only the verb allow can reserve")
+		return nil, Faultf("only the verb allow can reserve")
 	case t.Only != "" && l.Limit != t.Only: // before the checks below, which do not concern the lines of other limits
 		t.LeftOut++
 		return nil, nil
 	case !l.hasLimit && t.Default == "":
-		return nil, faultf("the line has no field limit; add it, or name the limit of all such lines with -limit")
+		return nil, Faultf("the line has no field limit; add it, or name the limit of all such lines with -limit")
 	case l.At < t.last-int64(late) && late > 0:
-		return nil, faultf("at is %v earlier than on line %d, more than the %v that -late allows; sort the trace by time", time.Duration(t.last-l.At), t.lastLine, late)
+		return nil, Faultf("at is %v earlier than on line %d, more than the %v that -late allows; sort the trace by time", time.Duration(t.last-l.At), t.lastLine, late)
 	case l.At < t.last-int64(late):
-		return nil, faultf("at is %v earlier than on line %d; sort the trace by time", time.Duration(t.last-l.At), t.lastLine)
+		return nil, Faultf("at is %v earlier than on line %d; sort the trace by time", time.Duration(t.last-l.At), t.lastLine)
 	}
 	if l.At >= t.last {
 		t.last, t.lastLine = l.At, l.Number
@@ -128,7 +130,7 @@ func (t *Trace) parsed(late time.Duration) (*Line, error) {
 }
 
 // begin finds the format of the trace by its first line, and how to read it. It keeps the line if it is a request.
-func (t *Trace) begin() error {
+func (t *Reader) begin() error {
 	text, err := t.lines.next()
 	if t.line.Number = t.lines.number; err != nil {
 		return err // a line that is too long is skipped: the next one is then the first
@@ -137,7 +139,7 @@ func (t *Trace) begin() error {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	format := t.Format
 	if len(text) > 0 && (format == "" || format == Recognized) {
-		if format, err = t.recognize(text); err != nil {
+		if format, err = t.Recognize(text); err != nil {
 			return err
 		}
 	}
@@ -160,8 +162,8 @@ func (t *Trace) begin() error {
 	return mappingErrorf("unknown format %q", format)
 }
 
-// recognize returns the format that a trace with this first line has.
-func (t *Trace) recognize(text []byte) (Format, error) {
+// Recognize returns the format that a trace with this first line has.
+func (t *Reader) Recognize(text []byte) (Format, error) {
 	switch {
 	case text[0] == '{':
 		// Also if the line has no time: the fault says so.
@@ -169,7 +171,7 @@ func (t *Trace) recognize(text []byte) (Format, error) {
 			return JSONLines, nil
 		}
 		return JSONLog, nil
-	case len(accessNames(text)) > 0:
+	case len(AccessNames(text)) > 0:
 		return AccessLog, nil
 	case t.looksLikeCSV(text):
 		return CSVTable, nil
@@ -181,7 +183,7 @@ func (t *Trace) recognize(text []byte) (Format, error) {
 	return "", mappingErrorf("the first line has none of the known formats; pass -trace-format, one of json, access and csv")
 }
 
-func (t *Trace) looksLikeCSV(text []byte) bool {
+func (t *Reader) looksLikeCSV(text []byte) bool {
 	names, _, err := csvHeader(text)
 	if err != nil || len(names) == 0 || bytes.ContainsAny(text[:1], "[{") {
 		return false
@@ -195,11 +197,11 @@ func hasAny(names, wanted []string) bool {
 }
 
 // read uses the layout with a mapping, completed for the fields that the log is known to have.
-func (t *Trace) read(with layout, m Mapping) {
-	t.layout, t.mapping, t.values = with, m, make([]value, len(m.entries))
+func (t *Reader) read(with layout, m Mapping) {
+	t.Layout, t.mapping, t.values = with, m, make([]value, len(m.entries))
 }
 
-func (t *Trace) beginJSON(text []byte) error {
+func (t *Reader) beginJSON(text []byte) error {
 	known := memberNames(text)
 	m, err := t.Map.completed(t.AddressKey, known)
 	if err != nil {
@@ -209,8 +211,8 @@ func (t *Trace) beginJSON(text []byte) error {
 	return nil
 }
 
-func (t *Trace) beginAccess(text []byte) error {
-	names := accessNames(text)
+func (t *Reader) beginAccess(text []byte) error {
+	names := AccessNames(text)
 	if len(names) == 0 {
 		return mappingErrorf("the first line is not of an access log: it needs a time in brackets after three fields, as nginx and Apache write, or at the start, as Envoy does")
 	}
@@ -227,7 +229,7 @@ func (t *Trace) beginAccess(text []byte) error {
 	return nil
 }
 
-func (t *Trace) beginCSV(text []byte) error {
+func (t *Reader) beginCSV(text []byte) error {
 	names, separator, err := csvHeader(text)
 	if err != nil {
 		return mappingErrorf("the first line is not CSV: %s", err.(*Fault).Reason)
