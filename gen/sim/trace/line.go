@@ -419,5 +419,3 @@ func (v jsonValue) plan() (string, error) {
 }
 
 func Instant(at int64) string { return time.Unix(0, at).UTC().Format("2006-01-02 15:04:05.999") }
-
-
