@@ -28,7 +28,7 @@
 // # Guarantees
 //
 // Every number of tokens is a bound for one key that callers can reach and cannot exceed. The bounds come from
-// [bounds.Within], or from meter.Rule.Step itself: see [bounds.FullAfter], [bounds.NextAfter], compare.Carried and judge.Together. A reserved
+// bounds.Within, or from meter.Rule.Step itself: see bounds.FullAfter, bounds.NextAfter, compare.Carried and judge.Together. A reserved
 // token counts when its delay has passed, and a leased token when it is spent. Instants are rounded to nanoseconds, and
 // sums of tokens to what the runtime allows.
 //

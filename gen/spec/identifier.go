@@ -73,7 +73,7 @@ func camelWords(name string) []string {
 	return words
 }
 
-// leadingCapitals returns how many bytes at the beginning of a word are lowercase in camelCase: all leading capitals,
+// leadingCapitals returns how many bytes at the beginning of a word are lowercase in CamelCase: all leading capitals,
 // except one that begins the next word. It is 3 for LLM, and 4 for HTTPRequests.
 func leadingCapitals(word string) int {
 	n := 0

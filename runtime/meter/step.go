@@ -168,7 +168,7 @@ func (r *Rule) delay(s runtime.State, now int64, q *runtime.Request, enough bool
 func (r *Rule) takeable(s runtime.State, now int64, count int64) int64 {
 	tokens, allowance := algorithmOf(r.Kind).available(r, s, now)
 	n := max(1, min(count, arith.Whole(tokens, allowance)))
-	// The sum in wholeTokens may round up to a whole number that the comparison in enough does not reach.
+	// The sum in Whole may round up to a whole number that the comparison in enough does not reach.
 	if n > 1 && !r.enough(s, now, float64(n)) {
 		n--
 	}

@@ -22,7 +22,7 @@ type traits struct {
 	Exhausted func(rule *meter.Rule, period int64, g grid) []row
 	// Views returns the instants at which a row can be worth the most under a rule of this kind.
 	Views func(g grid, p *runtime.Policy, m moment) []view
-	// NewRate and newWindows say how a stored row is read after an edit of the rate, or of when windows start.
+	// NewRate and NewWindows say how a stored row is read after an edit of the rate, or of when windows start.
 	NewRate, NewWindows string
 }
 

@@ -259,7 +259,7 @@ func (l *Line) AppendRequest(out []byte) []byte {
 	return out
 }
 
-// appendParsed is appendRequest for a line whose JSON is gone, or was none.
+// appendParsed is AppendRequest for a line whose JSON is gone, or was none.
 func (l *Line) appendParsed(out []byte) []byte {
 	out = time.Unix(0, l.At).UTC().AppendFormat(append(AppendName(out, fieldAt), '"'), time.RFC3339Nano)
 	out = append(appendText(append(out, `",`...), fieldLimit, l.Limit), ',')

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// errorTable is the meaning of a database's error codes. There is one for each form of errors that codeOf distinguishes,
+// errorTable is the meaning of a database's error codes. There is one for each form of errors that CodeOf distinguishes,
 // in the file of a dialect.
 type errorTable struct {
 	// retry are the codes after which the same transaction may succeed if it is run again.
@@ -73,7 +73,7 @@ func MysqlNumber(err error) int {
 	return 0
 }
 
-// hintedError is a hint and the error of the database, if there is one.
+// Hinted is a hint and the error of the database, if there is one.
 type Hinted struct {
 	Text string
 	Err  error

@@ -298,7 +298,7 @@ func leaves(u *meter.Upsert, value float64) bool {
 }
 
 // DecodeTaken decodes the result of [Dialect.Taken]: it sets the states in which the rows were left. There must be a result
-// for each row, and together they must explain the number of affected rows, as in decodeInsertID.
+// for each row, and together they must explain the number of affected rows, as in DecodeInsertID.
 func DecodeTaken(rows []meter.RowUpsert, affected int64, taken []byte) error {
 	if len(taken) != 8*len(rows) {
 		return &Hinted{lostInsertID, nil}

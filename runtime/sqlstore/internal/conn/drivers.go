@@ -15,7 +15,7 @@ const (
 // driverType returns the name of the type of a driver, because this package imports none.
 func driverType(db *sql.DB) string { return fmt.Sprintf("%T", db.Driver()) }
 
-// takesRaw reports whether takeRaw works with a driver: its connections run a query without preparing it, and its rows have
+// takesRaw reports whether TakeRaw works with a driver: its connections run a query without preparing it, and its rows have
 // a float64, an int64 and a bool for columns of these types.
 func takesRaw(db *sql.DB) bool { return driverType(db) == pgxDriver }
 

@@ -69,7 +69,7 @@ type Session interface {
 	Pinned(ctx context.Context, fn func(in runtime.Tx) error) error
 }
 
-// Executor runs each statement by itself, and holds the prepared statements for storeTx too.
+// Executor runs each statement by itself, and holds the prepared statements for StoreTx too.
 type Executor struct {
 	DB      *sql.DB
 	queries *Queries
@@ -81,7 +81,7 @@ type Executor struct {
 	spare []*sql.Stmt
 	// HonorsContext means that statements return soon after their context has ended.
 	HonorsContext bool
-	// Raw means that takeRaw works.
+	// Raw means that TakeRaw works.
 	Raw bool
 	// Resends means that a statement outside of a transaction may be executed twice.
 	Resends bool

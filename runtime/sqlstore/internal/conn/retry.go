@@ -77,7 +77,7 @@ func (r *Retrier) Again(ctx context.Context, err *error) bool {
 }
 
 // Retry runs a transaction until it succeeds, fails with another error than a conflict, or has been tried
-// [maxAttempts] times.
+// [MaxAttempts] times.
 func Retry(ctx context.Context, transaction func() error) error {
 	for r := (Retrier{}); ; {
 		err := transaction()

@@ -191,7 +191,7 @@ func unanswered(answers []runtime.Answer) (at []int) {
 	return at
 }
 
-// Inline is a [group.InlineFunc]: it decides a call in the goroutine of its caller, by the strategies that have one
+// Inline is a group.InlineFunc: it decides a call in the goroutine of its caller, by the strategies that have one
 // statement.
 func (e *Engine) Inline(ctx context.Context, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error) {
 	x := e.Executor.Load()
@@ -218,7 +218,7 @@ func (e *Engine) Inline(ctx context.Context, calls []runtime.Call) (answers []ru
 
 // runsInline reports whether statements may run in the goroutine of a caller: they return soon after their context has ended,
 // or run in this process, for callers without a deadline. A lone call so costs nine tenths of the processor time with
-// go-sql-driver, and with pgx, together with takeRaw, three quarters.
+// go-sql-driver, and with pgx, together with TakeRaw, three quarters.
 func (e *Engine) runsInline(x *conn.Executor) bool {
 	return x.HonorsContext || e.ByDriver != nil && e.Dialect.OneWriter
 }

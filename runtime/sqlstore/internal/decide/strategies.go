@@ -18,7 +18,7 @@ import (
 // runtime/bench/README.md, with 1 caller and 1,000 keys unless they say otherwise.
 //
 //	strategy          round trips  stays because
-//	byDriver          1 (SQLite)   less than a bare upsert by package database/sql; RETURNING costs half as much again in
+//	ByDriver          1 (SQLite)   less than a bare upsert by package database/sql; RETURNING costs half as much again in
 //	                               SQLite, and 64 callers are a third faster than with a statement per row
 //	upsertReturning,
 //	upsertOneReturning 1           Postgres and MariaDB: 0.87 and 0.74 of the bare upsert, and on Postgres with 64 callers a
@@ -147,7 +147,7 @@ func (s *thenSelect) upsert(ctx context.Context, in conn.Session, t part) error 
 	})
 }
 
-// statement returns takeKeys if the upserts of all rows are the same, and takeRows otherwise.
+// statement returns TakeKeys if the upserts of all rows are the same, and TakeRows otherwise.
 func (t part) statement() conn.Statement {
 	for i := range t.rows {
 		if t.rows[i].Upsert.Count != t.rows[0].Upsert.Count || t.rows[i].Upsert.T != t.rows[0].Upsert.T {

@@ -47,7 +47,7 @@ type LogSettings struct {
 	AutoCreate bool
 }
 
-// newOverrides prepares the statements. It must be called with the dialect as it is before [dialect.Dialect.ForTable].
+// NewOverrideLog prepares the statements. It must be called with the dialect as it is before [dialect.Dialect.ForTable].
 func NewOverrideLog(on *Prepared, d dialect.Dialect, settings LogSettings) *OverrideLog {
 	v := &OverrideLog{Prepared: on, log: dialect.OverridesTable(on.Table), LogSettings: settings}
 	if d.CreateOverrides == "" {
