@@ -6,8 +6,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
 
@@ -67,8 +67,8 @@ func (t *callerTxStore) OverridesSince(ctx context.Context, id int64) ([]runtime
 		}
 		return table.ScanOverrides(ctx, t.tx, s.overrides.Since, []any{id, override.Page})
 	}, nil)
-	if err != nil && dialect.Retryable(err) {
-		return nil, &dialect.RetryTxError{Err: err}
+	if err != nil && fault.Retryable(err) {
+		return nil, &RetryTxError{err}
 	}
 	return entries, s.prepared.WithHint(s.overrides.Explain(err))
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 var (
@@ -81,11 +81,11 @@ func (s *Store) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Decis
 // explainWait adds a hint to the error of a call that had no answer in time, if it may have waited for its own caller.
 func (s *Store) explainWait(err error) error {
 	if pool := s.prepared.DB.Stats(); s.engine.ByDriver == nil && pool.MaxOpenConnections > 0 && pool.InUse >= pool.MaxOpenConnections {
-		return &dialect.Hinted{Text: fmt.Sprintf("all %d connections of the *sql.DB are in use: in a transaction, make calls with WithTx(tx), "+
+		return &fault.Hinted{Text: fmt.Sprintf("all %d connections of the *sql.DB are in use: in a transaction, make calls with WithTx(tx), "+
 			"or raise db.SetMaxOpenConns", pool.MaxOpenConnections), Err: err}
 	}
 	if age := conn.OldestRunInTx(s.prepared.DB); age >= time.Second && s.prepared.Circuit.Silence() == 0 {
-		return &dialect.Hinted{Text: fmt.Sprintf("a transaction of RunInTx has been in flight for %v: if it waits for this call, make the call "+
+		return &fault.Hinted{Text: fmt.Sprintf("a transaction of RunInTx has been in flight for %v: if it waits for this call, make the call "+
 			"with WithTx(tx)", age.Round(100*time.Millisecond)), Err: err}
 	}
 	return err

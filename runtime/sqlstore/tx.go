@@ -4,11 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
 
@@ -38,13 +39,13 @@ func (t *callerTxStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime
 	answers, err := conn.Await(ctx, func() ([]runtime.Answer, error) { return t.decideGuarded(ctx, calls) }, nil)
 	t.store.denials.InTx(calls, answers)
 	switch {
-	case err != nil && dialect.Retryable(err):
-		return nil, &dialect.RetryTxError{Err: err}
+	case err != nil && fault.Retryable(err):
+		return nil, &RetryTxError{err}
 	case errors.Is(err, conn.ErrInvisibleTable):
-		return nil, &dialect.Hinted{Text: t.store.prepared.FillIn(dialect.MissingTableInTx), Err: conn.ErrInvisibleTable}
-	case dialect.HintFor(err) == dialect.MissingTable:
+		return nil, &fault.Hinted{Text: t.store.prepared.FillIn(fault.MissingTableInTx), Err: conn.ErrInvisibleTable}
+	case fault.HintFor(err) == fault.MissingTable:
 		// The transaction may be one of another database than the store's.
-		return nil, &dialect.Hinted{Text: t.store.prepared.FillIn(dialect.MissingTableInTx), Err: err}
+		return nil, &fault.Hinted{Text: t.store.prepared.FillIn(fault.MissingTableInTx), Err: err}
 	}
 	return answers, t.store.prepared.WithHint(err)
 }
@@ -124,5 +125,17 @@ func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 	return conn.RunInTx(ctx, db, fn)
 }
 
-// RetryTxError means that the caller's transaction has conflicted with another one: see [dialect.RetryTxError].
-type RetryTxError = dialect.RetryTxError
+// RetryTxError means that the caller's transaction has conflicted with another one (deadlock, serialization failure) and
+// cannot continue: roll it back and run it again from its beginning, which may succeed. [RunInTx] does so.
+type RetryTxError struct {
+	// Err is the database's error.
+	Err error
+}
+
+// Error returns the remedy and the database's error.
+func (e *RetryTxError) Error() string {
+	return fmt.Sprintf("run your transaction again: %v", e.Err)
+}
+
+// Unwrap returns the database's error.
+func (e *RetryTxError) Unwrap() error { return e.Err }

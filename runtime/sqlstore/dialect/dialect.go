@@ -1,4 +1,4 @@
-// Package dialect has the statements of databases, and what their errors mean. It imports no driver.
+// Package dialect has the statements and settings of databases. It imports no driver.
 package dialect
 
 import (

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 // MySQL is the dialect of MySQL 8.0 and later, and of databases that are compatible with it. MySQL cannot select the rows
@@ -287,7 +288,7 @@ func DecodeInsertID(u *meter.Upsert, affected, id int64) (runtime.State, error) 
 	case affected == 2 && leaves(u, value):
 		return runtime.State{Value: value, TS: u.T, Exists: true}, nil
 	}
-	return runtime.State{}, &Hinted{lostInsertID, nil}
+	return runtime.State{}, &fault.Hinted{Text: lostInsertID, Err: nil}
 }
 
 // leaves reports whether a take can leave a value: at least the count is missing, and at most the capacity and the debt that
@@ -300,7 +301,7 @@ func leaves(u *meter.Upsert, value float64) bool {
 // for each row, and together they must explain the number of affected rows, as in DecodeInsertID.
 func DecodeTaken(rows []meter.RowUpsert, affected int64, taken []byte) error {
 	if len(taken) != 8*len(rows) {
-		return &Hinted{lostInsertID, nil}
+		return &fault.Hinted{Text: lostInsertID, Err: nil}
 	}
 	unedited := int64(0)
 	for i := range rows {
@@ -315,11 +316,11 @@ func DecodeTaken(rows []meter.RowUpsert, affected int64, taken []byte) error {
 			affected -= 2
 			r.After = runtime.State{Value: value, TS: r.Upsert.T, Exists: true}
 		default:
-			return &Hinted{lostInsertID, nil}
+			return &fault.Hinted{Text: lostInsertID, Err: nil}
 		}
 	}
 	if affected != 0 && affected != unedited {
-		return &Hinted{lostInsertID, nil}
+		return &fault.Hinted{Text: lostInsertID, Err: nil}
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 // Admit reports whether the store must check that tx is open. It returns an error for a driver that prepares statements by
@@ -43,7 +43,7 @@ func (s *Server) detectAborts(ctx context.Context, tx runtime.Tx) (txAborts, err
 	}
 	prepares, err := s.prepares(ctx, tx)
 	if err == nil && prepares {
-		err = &dialect.Hinted{Text: preparesOnGalera, Err: nil}
+		err = &fault.Hinted{Text: preparesOnGalera, Err: nil}
 	}
 	return abortsDiscarded, err
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 	goruntime "runtime"
 	"sync"
 	"time"
@@ -131,7 +131,7 @@ func (c *Circuit) Received(ctx context.Context, sent time.Time, err error) {
 // answers reports whether the result of a statement shows that the database, or its host, responds. A driver may have a
 // timeout of its own, and hide it in another error.
 func answers(ctx context.Context, sent time.Time, err error) bool {
-	return err == nil || dialect.CodeOf(err).Text != "" || ctx.Err() == nil && time.Since(sent) < silent
+	return err == nil || fault.CodeOf(err).Text != "" || ctx.Err() == nil && time.Since(sent) < silent
 }
 
 func (c *Circuit) answered() {

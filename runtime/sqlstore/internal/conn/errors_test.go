@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 type sqlState string
@@ -35,15 +36,15 @@ func TestRefusedValuesAreErrorsOfOneCall(t *testing.T) {
 		errors.New("Error 4025 (23000): CONSTRAINT `x` failed"), errors.New("Error 3819 (HY000): Check constraint 'x' is violated."),
 		errors.New("Error 1366 (HY000): Incorrect string value"),
 	} {
-		assert.True(t, dialect.RefusedValue(err), "%v", err)
-		assert.True(t, dialect.RefusedValue(fmt.Errorf("wrapped: %w", err)), "%v", err)
-		assert.False(t, dialect.Retryable(err), "%v", err)
+		assert.True(t, fault.RefusedValue(err), "%v", err)
+		assert.True(t, fault.RefusedValue(fmt.Errorf("wrapped: %w", err)), "%v", err)
+		assert.False(t, fault.Retryable(err), "%v", err)
 	}
 	for _, err := range []error{
 		nil, sqlState("40001"), sqlState("42P01"), sqlState("08006"), sqlState("57014"), sqlState("26000"), sqlState("53200"), resultCode(5), resultCode(8), resultCode(1),
 		errors.New("Error 1146 (42S02): Table 'x' doesn't exist"), io.EOF, driver.ErrBadConn, context.Canceled, errors.New("19"),
 	} {
-		assert.False(t, dialect.RefusedValue(err), "%v", err)
+		assert.False(t, fault.RefusedValue(err), "%v", err)
 	}
 }
 
@@ -82,13 +83,13 @@ func TestConflictsAreRetryable(t *testing.T) {
 		{errors.New("Error 1180 (HY000): Got error 28 - 'No space left on device' during COMMIT"), false},
 		{errors.New("Error 1146 (42S02): Table 'x' doesn't exist"), false},
 		{errors.New("deadlock"), false},
-		{dialect.ErrVanished, true},
-		{&dialect.RetryTxError{Err: errors.New("whatever")}, true},
+		{fault.ErrVanished, true},
+		{&fault.Again{Err: errors.New("whatever")}, true},
 		{nil, false},
 	} {
-		assert.Equal(t, row.want, dialect.Retryable(row.err), "%v", row.err)
+		assert.Equal(t, row.want, fault.Retryable(row.err), "%v", row.err)
 		if row.err != nil {
-			assert.Equal(t, row.want, dialect.Retryable(fmt.Errorf("wrapped: %w", row.err)), "%v, wrapped", row.err)
+			assert.Equal(t, row.want, fault.Retryable(fmt.Errorf("wrapped: %w", row.err)), "%v, wrapped", row.err)
 		}
 	}
 }
@@ -151,7 +152,7 @@ func TestHintsWrapErrorsOfDrivers(t *testing.T) {
 			assert.ErrorContains(t, hinted, ": "+err.Error())
 			assert.ErrorIs(t, hinted, row.err)
 			assert.Equal(t, hinted, s.WithHint(hinted), "a hint is added once")
-			assert.False(t, dialect.Retryable(hinted), "%v", hinted)
+			assert.False(t, fault.Retryable(hinted), "%v", hinted)
 		}
 	}
 }
@@ -179,7 +180,7 @@ func TestUnknownAndRetryableErrorsHaveNoHint(t *testing.T) {
 	s, err := NewServer(&sql.DB{}, dialect.MySQL, "", nil, nil)
 	require.NoError(t, err)
 	for _, err := range []error{
-		nil, sqlState("40001"), sqlState("23505"), resultCode(5), resultCode(1), errors.New("no such table: x"), dialect.ErrVanished, ErrClosed, errors.New("whatever"),
+		nil, sqlState("40001"), sqlState("23505"), resultCode(5), resultCode(1), errors.New("no such table: x"), fault.ErrVanished, ErrClosed, errors.New("whatever"),
 		errors.New("Error 1213 (40001): Deadlock found"), &net.OpError{Op: "read", Err: errors.New("connection reset by peer")},
 	} {
 		assert.Equal(t, err, s.WithHint(err))
@@ -187,8 +188,8 @@ func TestUnknownAndRetryableErrorsHaveNoHint(t *testing.T) {
 }
 
 func TestErrorsWithHintsStayRetryable(t *testing.T) {
-	assert.True(t, dialect.Retryable(&dialect.Hinted{Text: "hint", Err: sqlState("40001")}))
-	assert.True(t, dialect.Retryable(&dialect.Hinted{Text: "hint", Err: errors.New("Error 1213 (40001): Deadlock found")}))
+	assert.True(t, fault.Retryable(&fault.Hinted{Text: "hint", Err: sqlState("40001")}))
+	assert.True(t, fault.Retryable(&fault.Hinted{Text: "hint", Err: errors.New("Error 1213 (40001): Deadlock found")}))
 }
 
 func TestUnknownParameterOfADialectIsAnError(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 	"math/rand/v2"
 	"time"
 )
@@ -21,7 +21,7 @@ func (e *unbegunError) Unwrap() error { return e.err }
 
 // unbegun returns the error of a BEGIN as an [unbegunError] if the connection was lost.
 func unbegun(err error) error {
-	if dialect.Lost(err) {
+	if fault.Lost(err) {
 		return &unbegunError{err}
 	}
 	return err
@@ -61,7 +61,7 @@ type Retrier struct{ attempts int }
 // Again reports whether to run a transaction again that has failed with err, after a pause. Otherwise it sets err to the
 // error to return.
 func (r *Retrier) Again(ctx context.Context, err *error) bool {
-	if *err == nil || !dialect.Retryable(*err) {
+	if *err == nil || !fault.Retryable(*err) {
 		return false
 	}
 	r.attempts++

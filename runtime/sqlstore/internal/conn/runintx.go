@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 // RunInTx is that of package sqlstore.
@@ -82,7 +82,7 @@ func beginOn(ctx context.Context, db *sql.DB) (*connTx, error) {
 	}
 	defer conn.Close()
 	if errors.Is(err, driver.ErrBadConn) {
-		return nil, &dialect.RetryTxError{Err: err} // on another connection: nothing was sent on this one
+		return nil, &fault.Again{Err: err} // on another connection: nothing was sent on this one
 	}
 	return nil, ended(conn, err)
 }

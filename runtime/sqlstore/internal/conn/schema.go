@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 	"slices"
 	"strings"
 )
@@ -24,9 +24,9 @@ func (s *Server) CreateTable(ctx context.Context, create, describes string) erro
 			}
 		}
 		_, err := s.DB.ExecContext(ctx, create)
-		if tries++; tries < 10 && dialect.CreatedMeanwhile(err) {
+		if tries++; tries < 10 && fault.CreatedMeanwhile(err) {
 			// The next attempt finds the table of the other process.
-			return &dialect.RetryTxError{Err: err}
+			return &fault.Again{Err: err}
 		}
 		return err
 	})
@@ -47,10 +47,10 @@ func (s *Server) Check(ctx context.Context, db querier) error {
 		return err
 	}
 	if len(found) == 0 {
-		return &dialect.Hinted{Text: s.FillIn(dialect.InvisibleTable), Err: ErrInvisibleTable}
+		return &fault.Hinted{Text: s.FillIn(fault.InvisibleTable), Err: ErrInvisibleTable}
 	}
 	if all := Differences(s.Dialect.Parts, found); len(all) > 0 {
-		return &dialect.Hinted{Text: s.FillIn(dialect.WrongTable) + ": " + strings.Join(all, "; "), Err: nil}
+		return &fault.Hinted{Text: s.FillIn(fault.WrongTable) + ": " + strings.Join(all, "; "), Err: nil}
 	}
 	s.Checked.Store(true)
 	return nil
@@ -70,12 +70,12 @@ func (s *Server) checkSession(ctx context.Context, db querier) error {
 	if len(all) == 0 {
 		return nil
 	}
-	hint := dialect.WrongSession
+	hint := fault.WrongSession
 	// SessionNeeds has the encoding first, because it cannot be changed by the settings of a connection.
 	if strings.HasPrefix(all[0], "server_encoding ") {
-		hint = s.FillIn(dialect.WrongEncoding)
+		hint = s.FillIn(fault.WrongEncoding)
 	}
-	return &dialect.Hinted{Text: hint + ": " + strings.Join(all, "; "), Err: nil}
+	return &fault.Hinted{Text: hint + ": " + strings.Join(all, "; "), Err: nil}
 }
 
 // ErrInvisibleTable is wrapped by the error of check if the database does not list the table.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -166,7 +167,7 @@ func (s *Server) queryNowOnce(ctx context.Context, db querier) (sent, now time.T
 // MadeRoom reports whether err was a full volume and the database has made room on it: SQLite's log keeps the changes of
 // thousands of transactions, and fills a small volume although the table would fit ten times.
 func (s *Server) MadeRoom(ctx context.Context, err error) bool {
-	if s.Dialect.Reclaim == "" || !dialect.VolumeFull(err) {
+	if s.Dialect.Reclaim == "" || !fault.VolumeFull(err) {
 		return false
 	}
 	_, err = s.DB.ExecContext(ctx, s.Dialect.Reclaim)
@@ -206,15 +207,15 @@ func (s *Server) Explain(ctx context.Context, err error) error {
 
 // WithHint adds the hint for an error, if there is one.
 func (s *Server) WithHint(err error) error {
-	if err == nil || errors.As(err, new(*dialect.Hinted)) {
+	if err == nil || errors.As(err, new(*fault.Hinted)) {
 		return err
 	}
-	if dialect.MalformedDSN(err) {
+	if fault.MalformedDSN(err) {
 		// Not even wrapped, because a log may print the wrapped error.
-		return &dialect.Hinted{Text: dialect.MalformedDSNHint, Err: nil}
+		return &fault.Hinted{Text: fault.MalformedDSNHint, Err: nil}
 	}
-	if hint := dialect.HintFor(err); hint != "" {
-		return &dialect.Hinted{Text: s.FillIn(hint), Err: err}
+	if hint := fault.HintFor(err); hint != "" {
+		return &fault.Hinted{Text: s.FillIn(hint), Err: err}
 	}
 	return err
 }
@@ -232,8 +233,8 @@ func (s *Server) FillIn(hint string) string {
 // ExplainServer adds the hint for an error of a statement that is about the server and not about the table. Without it, a
 // system table that another database lacks would look like the missing table.
 func (s *Server) ExplainServer(err error) error {
-	if c := dialect.CodeOf(err); c.In(c.Table.Foreign) {
-		return &dialect.Hinted{Text: s.FillIn(dialect.WrongDialect), Err: err}
+	if c := fault.CodeOf(err); c.In(c.Table.Foreign) {
+		return &fault.Hinted{Text: s.FillIn(fault.WrongDialect), Err: err}
 	}
 	return err
 }

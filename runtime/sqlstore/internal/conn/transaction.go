@@ -8,7 +8,7 @@ import (
 	"fmt"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 // Single runs fn outside of a transaction, unless the driver splits statements. fn has one statement, which may be executed
@@ -29,7 +29,7 @@ func (s *Server) InTx(ctx context.Context, x *Executor, d runtime.Durability, fn
 	}
 	err := reconnecting(ctx, s.DB, func() error { return s.inTxOnce(ctx, x, d, fn) })
 	if unbegun := new(unbegunError); errors.As(err, &unbegun) && ctx.Err() == nil {
-		return &dialect.Hinted{Text: dialect.ClosedAtBegin, Err: unbegun.err}
+		return &fault.Hinted{Text: fault.ClosedAtBegin, Err: unbegun.err}
 	}
 	return err
 }
@@ -119,7 +119,7 @@ func rollback(conn *sql.Conn, tx *sql.Tx) { ended(conn, tx.Rollback()) }
 // does that has lost the others. The transaction is then still open, and if the connection returned to the pool, the next
 // transaction on it could not begin, or would commit this one.
 func ended(conn *sql.Conn, err error) error {
-	if number := dialect.MysqlNumber(err); number == dialect.TxInProgress || number != 0 && !dialect.Retryable(err) {
+	if number := fault.MySQLNumber(err); number == fault.TxInProgress || number != 0 && !fault.Retryable(err) {
 		conn.Raw(func(any) error { return driver.ErrBadConn })
 	}
 	return err
@@ -131,7 +131,7 @@ func RequireOpen(ctx context.Context, tx runtime.Tx, statement string) error {
 	// Without parameters no driver prepares it, so that the server reports an abort that has just happened.
 	err := tx.QueryRowContext(ctx, statement).Scan(&open)
 	if err == nil && !open {
-		return dialect.ErrTxEnded
+		return fault.ErrTxEnded
 	}
 	return err
 }

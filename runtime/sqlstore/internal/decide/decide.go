@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 // Do implements [runtime.Store].
@@ -153,10 +153,10 @@ func (e *Engine) recoverFrom(ctx context.Context, calls []runtime.Call, answers 
 		})
 	}
 	switch {
-	case dialect.Outdated(err) && tries > -e.DB.Stats().OpenConnections:
+	case fault.Outdated(err) && tries > -e.DB.Stats().OpenConnections:
 		// Each connection has its own prepared statement, and each may be outdated.
 		return again(rest, tries-1)
-	case dialect.RefusedValue(err) && len(rest) > 1:
+	case fault.RefusedValue(err) && len(rest) > 1:
 		// In halves, so that only the calls with such a value fail: at most two statements a call.
 		first := again(rest[:len(rest)/2], outdatedTries)
 		second := again(rest[len(rest)/2:], outdatedTries)
@@ -209,7 +209,7 @@ func (e *Engine) Inline(ctx context.Context, calls []runtime.Call) (answers []ru
 		// Otherwise nothing may have been sent.
 		e.Circuit.Received(ctx, sent, err)
 	}
-	if err == nil || ctx.Err() == nil && (dialect.Retryable(err) || dialect.Outdated(err) || dialect.VolumeFull(err)) {
+	if err == nil || ctx.Err() == nil && (fault.Retryable(err) || fault.Outdated(err) || fault.VolumeFull(err)) {
 		// After these errors, which mean that nothing was done, the call is decided again.
 		return answers, ok && err == nil, nil
 	}

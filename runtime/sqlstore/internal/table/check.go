@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 // CheckSetup checks the table, a cluster's clocks, a dry run of a call, and poolers.
@@ -53,7 +53,7 @@ func (p *Prepared) checkClocks(ctx context.Context, x *conn.Executor) error {
 	}
 	if at := now(); ts.Int64 > at+int64(clockLead) {
 		ahead := time.Duration(ts.Int64 - at).Round(time.Second)
-		return &dialect.Hinted{Text: fmt.Sprintf(p.FillIn(clocksDiffer), ahead), Err: nil}
+		return &fault.Hinted{Text: fmt.Sprintf(p.FillIn(clocksDiffer), ahead), Err: nil}
 	}
 	return nil
 }

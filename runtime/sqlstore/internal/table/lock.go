@@ -11,6 +11,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 // placeholderTS is the ts of a row that was inserted only to be locked: its key has no history.
@@ -112,7 +113,7 @@ func (l *rowLock) Lock(ctx context.Context, order LockOrder) error {
 			return ErrSomeMissing
 		}
 	}
-	return dialect.ErrVanished
+	return fault.ErrVanished
 }
 
 func withoutStates(rows []runtime.Row) []conn.Stored {
@@ -200,7 +201,7 @@ func (l *rowLock) put(ctx context.Context, s conn.Statement, rows []conn.Stored)
 	affected, err := result.RowsAffected()
 	if err == nil && affected == 0 {
 		// The rows exist and are locked, so only outside of the transaction can they not be written.
-		return dialect.ErrTxEnded
+		return fault.ErrTxEnded
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 const overrideColumns = `id, name, {key}, what, plan, rate, capacity, max_reserved,
@@ -116,7 +117,7 @@ func (v *OverrideLog) read(ctx context.Context, query string, args ...any) ([]ru
 
 // mayCreate reports whether an error is that of a missing table, which the store may create.
 func (v *OverrideLog) mayCreate(err error) bool {
-	return v.AutoCreate && dialect.HintFor(err) == dialect.MissingTable
+	return v.AutoCreate && fault.HintFor(err) == fault.MissingTable
 }
 
 func (v *OverrideLog) Query(ctx context.Context, x *conn.Executor, query string, args []any) (entries []runtime.OverrideEntry, err error) {
@@ -189,7 +190,7 @@ func (v *OverrideLog) insertNext(ctx context.Context, x *conn.Executor, e runtim
 				return err
 			})
 		})
-		if err == nil || !dialect.RefusedValue(err) || errors.Is(err, errSameID) || attempt == conn.MaxAttempts {
+		if err == nil || !fault.RefusedValue(err) || errors.Is(err, errSameID) || attempt == conn.MaxAttempts {
 			return e, err
 		}
 		if ended := conn.Pause(ctx, attempt); ended != nil {
@@ -212,7 +213,7 @@ func (v *OverrideLog) insertEntry(ctx context.Context, in runtime.Tx, e runtime.
 	}
 	_, err = in.ExecContext(ctx, v.insert, id, e.Limit, e.Key, e.What, e.Plan, e.Rate, e.Capacity, e.MaxReserved,
 		e.Most.Rate, e.Most.Capacity, e.Most.MaxReserved, mayLift, e.Until.UnixNano(), e.Reason, e.Author, e.At.UnixNano())
-	if err != nil && id == refused && dialect.RefusedValue(err) {
+	if err != nil && id == refused && fault.RefusedValue(err) {
 		err = fmt.Errorf("%w: %w", errSameID, err)
 	}
 	return id, err
@@ -230,7 +231,7 @@ func (v *OverrideLog) ReadLog(ctx context.Context) (*override.View, error) {
 		})
 	}})
 	err := view.Refresh(ctx)
-	if err != nil && dialect.HintFor(err) == dialect.MissingTable {
+	if err != nil && fault.HintFor(err) == fault.MissingTable {
 		return nil, nil
 	}
 	return view, err
@@ -333,8 +334,8 @@ func (v *OverrideLog) delete(ctx context.Context, x *conn.Executor, ids []int64)
 			})
 		})
 	})
-	if err != nil && dialect.HintFor(err) == dialect.LackingPrivilege {
-		return &dialect.Hinted{Text: v.fillIn(keptOverrides), Err: err}
+	if err != nil && fault.HintFor(err) == fault.LackingPrivilege {
+		return &fault.Hinted{Text: v.fillIn(keptOverrides), Err: err}
 	}
 	return err
 }
@@ -363,7 +364,7 @@ func (v *OverrideLog) Check(ctx context.Context, policies []*runtime.Policy) err
 			return v.Explain(err)
 		}
 		if all := conn.Differences(v.Dialect.OverridesParts, found); len(all) > 0 {
-			return &dialect.Hinted{Text: v.fillIn(dialect.WrongTable) + ": " + strings.Join(all, "; "), Err: nil}
+			return &fault.Hinted{Text: v.fillIn(fault.WrongTable) + ": " + strings.Join(all, "; "), Err: nil}
 		}
 	}
 	if err := conn.Retry(ctx, func() error {
@@ -388,14 +389,14 @@ func (v *OverrideLog) UsedBy(policies []*runtime.Policy) bool {
 
 // Explain adds the hints that name the table.
 func (v *OverrideLog) Explain(err error) error {
-	if err == nil || errors.As(err, new(*dialect.Hinted)) {
+	if err == nil || errors.As(err, new(*fault.Hinted)) {
 		return err
 	}
-	switch dialect.HintFor(err) {
-	case dialect.MissingTable:
-		return &dialect.Hinted{Text: v.fillIn(missingOverrides), Err: err}
-	case dialect.LackingPrivilege:
-		return &dialect.Hinted{Text: v.fillIn(lackingOverrides), Err: err}
+	switch fault.HintFor(err) {
+	case fault.MissingTable:
+		return &fault.Hinted{Text: v.fillIn(missingOverrides), Err: err}
+	case fault.LackingPrivilege:
+		return &fault.Hinted{Text: v.fillIn(lackingOverrides), Err: err}
 	}
 	return err
 }

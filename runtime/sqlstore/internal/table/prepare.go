@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 // Prepared is a server whose table was checked, and whose driver is known, at the first use.
@@ -145,7 +145,7 @@ func (p *Prepared) explainMissingTable(ctx context.Context, x *conn.Executor, er
 		rows := []runtime.Row{{Shard: -1}}
 		return NewRowLock(in, rows, runtime.DurabilityDefault).Read(ctx, conn.ReadUnlocked, rows)
 	})
-	if queryErr != nil && dialect.HintFor(queryErr) != "" {
+	if queryErr != nil && fault.HintFor(queryErr) != "" {
 		return queryErr
 	}
 	return err

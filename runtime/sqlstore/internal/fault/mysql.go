@@ -1,4 +1,4 @@
-package dialect
+package fault
 
 import "strings"
 
@@ -54,7 +54,7 @@ var mysqlErrors = errorTable{
 // one. It then returns ER_ERROR_DURING_COMMIT, which is any error of the storage engine, with
 // HA_ERR_LOCK_DEADLOCK.
 func deadlockDuringCommit(err error) bool {
-	return MysqlNumber(err) == 1180 && strings.Contains(err.Error(), "Got error 149 ")
+	return MySQLNumber(err) == 1180 && strings.Contains(err.Error(), "Got error 149 ")
 }
 
 // TxInProgress is ER_CANT_CHANGE_TX_CHARACTERISTICS: a transaction cannot begin on a connection whose

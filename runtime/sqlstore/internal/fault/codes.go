@@ -1,4 +1,4 @@
-package dialect
+package fault
 
 import (
 	"errors"
@@ -62,7 +62,7 @@ func stateOf(err error) string {
 }
 
 // MysqlNumber returns the number in "Error 1213 (40001): Deadlock found ...", or 0 if err does not have this form.
-func MysqlNumber(err error) int {
+func MySQLNumber(err error) int {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if rest, ok := strings.CutPrefix(err.Error(), "Error "); ok {
 			digits, _, _ := strings.Cut(rest, " ")

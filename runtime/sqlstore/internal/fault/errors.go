@@ -1,10 +1,10 @@
-package dialect
+// Package fault knows what the errors of databases mean: by the codes of their servers, because it imports no driver.
+package fault
 
 import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -25,7 +25,7 @@ func CodeOf(err error) Code {
 		// The low byte is the code; the others refine it.
 		return Code{&sqliteErrors, strconv.Itoa(withCode.Code() & 0xff), true}
 	}
-	if number := MysqlNumber(err); number != 0 {
+	if number := MySQLNumber(err); number != 0 {
 		return Code{&mysqlErrors, strconv.Itoa(number), true}
 	}
 	return Code{&errorTable{}, "", true}
@@ -33,7 +33,7 @@ func CodeOf(err error) Code {
 
 // Retryable reports whether the transaction that failed with err did nothing, and may succeed if it is run again.
 func Retryable(err error) bool {
-	if errors.As(err, new(*RetryTxError)) || errors.Is(err, ErrVanished) || errors.Is(err, ErrTxEnded) {
+	if errors.As(err, new(*Again)) || errors.Is(err, ErrVanished) || errors.Is(err, ErrTxEnded) {
 		return true
 	}
 	c := CodeOf(err)
@@ -75,20 +75,14 @@ var ErrTxEnded = errors.New("the transaction is no longer open: another node of 
 // ErrVanished means that a row was gone again each time after it had been inserted.
 var ErrVanished = errors.New("a row that was inserted is missing")
 
-// RetryTxError means that the caller's transaction has conflicted with another one (deadlock, serialization failure) and
-// cannot continue: roll it back and run it again from its beginning, which may succeed. conn.RunInTx does so.
-type RetryTxError struct {
-	// Err is the database's error.
-	Err error
-}
+// Again is an error after which nothing was done, so that the transaction can be run again.
+type Again struct{ Err error }
 
-// Error returns the remedy and the database's error.
-func (e *RetryTxError) Error() string {
-	return fmt.Sprintf("run your transaction again: %v", e.Err)
-}
+// Error returns the text of Err.
+func (e *Again) Error() string { return e.Err.Error() }
 
-// Unwrap returns the database's error.
-func (e *RetryTxError) Unwrap() error { return e.Err }
+// Unwrap returns Err.
+func (e *Again) Unwrap() error { return e.Err }
 
 // HintFor returns the hint for an error without its placeholders filled in, or "".
 func HintFor(err error) string {
