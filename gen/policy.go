@@ -36,7 +36,7 @@ func policyFields(p *runtime.Policy) *jen.Statement {
 	return jen.CustomFunc(onePerLine, func(g *jen.Group) { literalFields(g, reflect.ValueOf(*p)) })
 }
 
-// fields writes the fields of a struct of package runtime. Reflection makes sure that no field is forgotten: one of a new
+// literalFields writes the fields of a struct of package runtime. Reflection makes sure that no field is forgotten: one of a new
 // type needs a case in [literal], and any other needs no code.
 func literalFields(g *jen.Group, of reflect.Value) {
 	for i := range of.NumField() {

@@ -173,7 +173,7 @@ type excerpt struct{ Before, marked, after string }
 // The most runes of a line that are shown in full, and of a longer line before, in and after the span.
 const mostShown, mostBefore, mostMarked, mostAfter = 120, 60, 48, 24
 
-// excerpt returns the text of the line before, in and after a span.
+// Excerpt returns the text of the line before, in and after a span.
 func (s *Source) Excerpt(at Span) excerpt {
 	rest := s.from(at.Pos)
 	line := s.Line(at.Pos.Line)

@@ -343,7 +343,7 @@ func Describe(l *spec.Limit) *Description {
 	return d
 }
 
-// Words returns the sentences of [Description.Words].
+// WordsOf returns the sentences of [Description.Words].
 func WordsOf(l *spec.Limit) []string { return Describe(l).Words() }
 
 // sentences describes a limit without plans, or one plan.

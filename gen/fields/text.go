@@ -279,7 +279,7 @@ func (p *document) syntaxError(err error, reached int) {
 	p.report(p.src.WholeLine(line), rules.Syntax, "", "not valid YAML: %s", diag.Clip(problem.text))
 }
 
-// alias returns the place of an alias on a line or after it, because the YAML reader names the line of its map.
+// aliasIn returns the place of an alias on a line or after it, because the YAML reader names the line of its map.
 func aliasIn(s *diag.Source, name string, from int) diag.Span {
 	form := regexp.MustCompile(`\*` + regexp.QuoteMeta(name) + `(?:[ \t,\]}]|$)`)
 	for n := from; n <= len(s.Lines); n++ {

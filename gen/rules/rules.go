@@ -30,7 +30,7 @@ func Address(id string) string {
 	return "https://github.com/ratelimitgen/ratelimitgen/blob/main/cmd/ratelimitgen/DIAGNOSTICS.md#" + id
 }
 
-// rules are those declared below, in their order.
+// known are those declared below, in their order.
 var known []Rule
 
 // rule adds a rule to the list. Because [document.report] takes a *Rule, no diagnostic can have an id that the list lacks.

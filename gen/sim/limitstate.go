@@ -148,11 +148,11 @@ func (s *limitState) encodeKey(l *trace.Line) (string, error) {
 }
 
 // accepts reports whether a part of a type may be a JSON value of a type. A JSON string may hold any of them.
-func accepts(typ string, json trace.JsonType) bool {
+func accepts(typ string, json trace.JSONType) bool {
 	switch json {
-	case trace.JsonNumber:
+	case trace.JSONNumber:
 		return typ == "int" || typ == "int64" || typ == "uint64"
-	case trace.JsonBool:
+	case trace.JSONBool:
 		return typ == "bool"
 	}
 	return true
@@ -161,9 +161,9 @@ func accepts(typ string, json trace.JsonType) bool {
 // accepted names the JSON values that accepts allows.
 func accepted(typ string) string {
 	switch {
-	case accepts(typ, trace.JsonNumber):
+	case accepts(typ, trace.JSONNumber):
 		return "a number or a string"
-	case accepts(typ, trace.JsonBool):
+	case accepts(typ, trace.JSONBool):
 		return "true or false, or a string"
 	}
 	return "a string, in quotes"

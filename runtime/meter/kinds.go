@@ -11,7 +11,7 @@ import (
 // algorithms has an entry for every [runtime.Kind].
 var algorithms = [...]algorithm{runtime.TokenBucket: tokenBucket{}, runtime.FixedWindow: fixedWindow{}, runtime.SlidingWindow: slidingWindow{}}
 
-// algorithm returns the arithmetic of a kind. Functions with an error refuse an unknown kind with [runtime.ErrInvalidPolicy]
+// algorithmOf returns the arithmetic of a kind. Functions with an error refuse an unknown kind with [runtime.ErrInvalidPolicy]
 // before they get here. In the others it panics, because a kind must never behave like another one.
 func algorithmOf(k runtime.Kind) algorithm {
 	if int(k) < len(algorithms) && algorithms[k] != nil {

@@ -71,7 +71,7 @@ type Rule struct {
 // endless is a debt larger than any other. It is finite because not all databases store infinity.
 const endless = 1e300
 
-// Rule returns the rule for a key, all of its shards together. The policy must be valid.
+// RuleOf returns the rule for a key, all of its shards together. The policy must be valid.
 func RuleOf(p *runtime.Policy, key string) Rule {
 	if p.Mode == runtime.ModeUnlimited {
 		return unlimited(p)

@@ -39,22 +39,22 @@ func Carried(old, new *spec.Limit) int64 {
 
 // GridOf compares when windows start. Windows with an offset derived from the key use the same hash for all periods, so
 // their starts differ by multiples of a common divisor of the periods.
-func GridOf(old, new *spec.Limit) grid {
+func GridOf(old, new *spec.Limit) Grid {
 	was, is := meter.RuleOf(&old.Policy, ""), meter.RuleOf(&new.Policy, "")
 	_, wasAligned := old.Policy.Start.Offset()
 	_, isAligned := new.Policy.Start.Offset()
 	step := gcd(was.Period, is.Period)
 	switch {
 	case !Windowed(&old.Policy) || !Windowed(&new.Policy) || was.FirstUse || is.FirstUse:
-		return grid{0, 1}
+		return Grid{0, 1}
 	case len(old.Key) == 0 || wasAligned && isAligned:
 		// Both starts are the same for all keys, so they can be compared exactly.
-		return grid{FloorMod(is.Phase-was.Phase, step), step}
+		return Grid{FloorMod(is.Phase-was.Phase, step), step}
 	case !wasAligned && !isAligned && old.Policy.Name == new.Policy.Name:
-		return grid{0, step}
+		return Grid{0, step}
 	}
 	// The offsets have nothing in common: for some key, windows start at any time.
-	return grid{0, 1}
+	return Grid{0, 1}
 }
 
 // WithWindowAt returns a policy with a window that starts at an instant, unless it has no windows or they start at the

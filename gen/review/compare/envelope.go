@@ -37,7 +37,7 @@ func exceeds(one, other *runtime.Policy) bool {
 // envelopeExceeds reports whether one envelope is above another one at some length.
 func envelopeExceeds(one, other *runtime.Policy) bool {
 	// A higher rate exceeds any lead that the other rule has, in a long enough interval.
-	if more, _ := CompareLongRun(other, one); more {
+	if more, _ := LongRun(other, one); more {
 		return true
 	}
 	if isLine(one) && isLine(other) {
@@ -51,9 +51,9 @@ func envelopeExceeds(one, other *runtime.Policy) bool {
 // isLine reports whether an envelope is a straight line, but for rounding. Two lines are compared by their ends alone.
 func isLine(p *runtime.Policy) bool { return !Windowed(p) && !p.Precise && p.Lease.For == 0 }
 
-// CompareLongRun compares rates in the long run. It multiplies crosswise in 128 bits instead of dividing, which would
+// LongRun compares rates in the long run. It multiplies crosswise in 128 bits instead of dividing, which would
 // round.
-func CompareLongRun(old, new *runtime.Policy) (more, fewer bool) {
+func LongRun(old, new *runtime.Policy) (more, fewer bool) {
 	high, low := bits.Mul64(uint64(LongRunRate(new)), uint64(old.Period))
 	highWas, lowWas := bits.Mul64(uint64(LongRunRate(old)), uint64(new.Period))
 	switch {

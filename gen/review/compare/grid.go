@@ -11,15 +11,15 @@ import (
 // before it are valid too.
 const Origin int64 = 1 << 60
 
-// grid is the set of times at which windows of the new rule can start: offset plus any multiple of step, counted from
+// Grid is the set of times at which windows of the new rule can start: offset plus any multiple of step, counted from
 // the start of any window of the old rule.
-type grid struct{ Offset, Step int64 }
+type Grid struct{ Offset, Step int64 }
 
 // upTo returns the last start of a window at or before a time.
-func (g grid) upTo(at int64) int64 { return at - FloorMod(at-g.Offset, g.Step) }
+func (g Grid) upTo(at int64) int64 { return at - FloorMod(at-g.Offset, g.Step) }
 
 // after returns the first start of a window after a time.
-func (g grid) after(at int64) int64 { return g.upTo(at) + g.Step }
+func (g Grid) after(at int64) int64 { return g.upTo(at) + g.Step }
 
 // row is in what rows of exhausted keys differ: the tokens left under the old rule, negative if some are reserved, and
 // the Prev of [runtime.State].

@@ -9,8 +9,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
-// traits is what the review has to know about a kind beyond what the runtime's step computes.
-type traits struct {
+// Traits is what the review has to know about a kind beyond what the runtime's step computes.
+type Traits struct {
 	// Windowed is true if tokens are granted when a window starts, and false if they accrue continuously.
 	Windowed bool
 	// Sliding is true if usage of the previous window counts too. Then the capacity is always the rate.
@@ -19,14 +19,14 @@ type traits struct {
 	LongRun func(p *runtime.Policy) int64
 	// Exhausted returns the stored rows of exhausted keys that can be worth the most under a rule with another period,
 	// whose windows start on a grid.
-	Exhausted func(rule *meter.Rule, period int64, g grid) []row
+	Exhausted func(rule *meter.Rule, period int64, g Grid) []row
 	// Views returns the instants at which a row can be worth the most under a rule of this kind.
-	Views func(g grid, p *runtime.Policy, m moment) []view
+	Views func(g Grid, p *runtime.Policy, m moment) []view
 	// NewRate and NewWindows say how a stored row is read after an edit of the rate, or of when windows start.
 	NewRate, NewWindows string
 }
 
-var TraitsByKind = map[runtime.Kind]traits{
+var TraitsByKind = map[runtime.Kind]Traits{
 	runtime.TokenBucket: {
 		LongRun:   rateUnlessUnusable,
 		Exhausted: exhaustedBuckets,
@@ -53,7 +53,7 @@ var TraitsByKind = map[runtime.Kind]traits{
 }
 
 // TraitsOf panics for an unknown kind instead of treating it like another one.
-func TraitsOf(p *runtime.Policy) traits {
+func TraitsOf(p *runtime.Policy) Traits {
 	if p.Precise {
 		return traitsOfPrecise
 	}
@@ -73,7 +73,7 @@ func rateUnlessUnusable(p *runtime.Policy) int64 {
 	return p.Rate
 }
 
-func exhaustedBuckets(rule *meter.Rule, _ int64, _ grid) (rows []row) {
+func exhaustedBuckets(rule *meter.Rule, _ int64, _ Grid) (rows []row) {
 	for _, debt := range debts(int64(rule.Debt), int64(rule.Rate)) {
 		rows = append(rows, row{tokens: -float64(debt)})
 	}
@@ -84,7 +84,7 @@ func exhaustedBuckets(rule *meter.Rule, _ int64, _ grid) (rows []row) {
 	return rows
 }
 
-func exhaustedWindows(rule *meter.Rule, period int64, g grid) (rows []row) {
+func exhaustedWindows(rule *meter.Rule, period int64, g Grid) (rows []row) {
 	if rule.FirstUse { // tokens accrue between windows, as in a token bucket
 		return exhaustedBuckets(rule, period, g)
 	}
@@ -94,7 +94,7 @@ func exhaustedWindows(rule *meter.Rule, period int64, g grid) (rows []row) {
 	return rows
 }
 
-func exhaustedSliding(rule *meter.Rule, period int64, g grid) (rows []row) {
+func exhaustedSliding(rule *meter.Rule, period int64, g Grid) (rows []row) {
 	rows = []row{{0, 0}}
 	for _, used := range usedInWindow(rule, period, g) {
 		rows = append(rows, row{rule.Rate - used, rule.Rate})
@@ -119,7 +119,7 @@ func debts(most, around int64) []int64 {
 
 // usedInWindow returns amounts of tokens used in a window after one that used all: the fewest, the most, and those that
 // exhaust a key until a window of the other rule starts or ends.
-func usedInWindow(rule *meter.Rule, period int64, g grid) (list []float64) {
+func usedInWindow(rule *meter.Rule, period int64, g Grid) (list []float64) {
 	last := rule.Period + rule.Period/int64(rule.Rate)
 	times := []int64{0, period - 1, period, g.after(0) + period - 1}
 	// 32 windows at either end bound the search, however many windows of the other rule fit in between.
@@ -149,9 +149,9 @@ func almostOne(rule *meter.Rule) float64 {
 }
 
 // lastViews is for rules under which a row is worth more the later it is read.
-func lastViews(_ grid, _ *runtime.Policy, m moment) []view { return []view{{m.last, 0}} }
+func lastViews(_ Grid, _ *runtime.Policy, m moment) []view { return []view{{m.last, 0}} }
 
-func windowViews(g grid, p *runtime.Policy, m moment) []view {
+func windowViews(g Grid, p *runtime.Policy, m moment) []view {
 	if p.Start.FirstUse() {
 		return lastViews(g, p, m)
 	}
@@ -160,7 +160,7 @@ func windowViews(g grid, p *runtime.Policy, m moment) []view {
 
 // slidingViews has one view for each way in which used tokens can count: in the window in which they were taken, in the
 // window after it, or not at all.
-func slidingViews(g grid, p *runtime.Policy, m moment) (list []view) {
+func slidingViews(g Grid, p *runtime.Policy, m moment) (list []view) {
 	period := int64(p.Period)
 	for _, start := range []int64{g.upTo(0), g.after(0), g.after(period)} {
 		if now := min(m.last, start+period-1); m.first <= now && start <= now {
@@ -171,7 +171,7 @@ func slidingViews(g grid, p *runtime.Policy, m moment) (list []view) {
 }
 
 // traitsOfPrecise are the traits of precise sliding windows, whose rows are a log and not windows.
-var traitsOfPrecise = traits{
+var traitsOfPrecise = Traits{
 	Sliding:   true,
 	LongRun:   rateUnlessUnusable,
 	Exhausted: exhaustedLogs,
@@ -181,7 +181,7 @@ var traitsOfPrecise = traits{
 
 // exhaustedLogs has the log of a key that has taken all at one instant. A log of several instants is worth no more: the
 // token that comes back first ends the time in which the key is exhausted.
-func exhaustedLogs(rule *meter.Rule, _ int64, _ grid) []row {
+func exhaustedLogs(rule *meter.Rule, _ int64, _ Grid) []row {
 	s, _, err := rule.Step(runtime.State{}, Origin, runtime.Request{Count: int64(rule.Rate)})
 	if err != nil {
 		panic("review: taking the rate of a full key failed: " + err.Error())

@@ -27,7 +27,7 @@ func judgeRate(j *judgement, p compare.Pair, _ []spec.Change) {
 		policy.Rate, policy.Period, policy.Calendar = is.Rate, is.Period, is.Calendar
 	})
 	j.compareRules(&p.Old.Policy, changed)
-	if more, fewer := compare.CompareLongRun(&p.Old.Policy, changed); !more && !fewer {
+	if more, fewer := compare.LongRun(&p.Old.Policy, changed); !more && !fewer {
 		j.note(review.Rule, "The long-run rate is unchanged: %s per %s equals %s per %s.",
 			words.Number(p.Old.Policy.Rate), fields.PeriodOf(&p.Old.Policy), words.Number(is.Rate), fields.PeriodOf(is))
 	}

@@ -114,7 +114,7 @@ func subjectAsJSON(s *review.Subject) jsonSubject {
 	return subject
 }
 
-// asJSON returns a word if there is no bound, because JavaScript would round [math.MaxInt64].
+// numberJSON returns a word if there is no bound, because JavaScript would round [math.MaxInt64].
 func numberJSON(n review.Number, value *int64) any {
 	switch {
 	case value == nil:

@@ -35,7 +35,7 @@ type Line struct {
 	Plan string
 
 	// KeyTypes has the JSON type of each part of the key.
-	KeyTypes []JsonType
+	KeyTypes []JSONType
 	// Raw has the JSON of each of the fields, nil for an absent one. It is nil for a line of a log, or one that was put in
 	// order.
 	Raw *[len(fields)][]byte
@@ -209,13 +209,13 @@ func (v jsonValue) integer(name string) (int64, error) {
 	return n, nil
 }
 
-// JsonType is the JSON type of a part of a key.
-type JsonType byte
+// JSONType is the JSON type of a part of a key.
+type JSONType byte
 
 const (
-	jsonString JsonType = iota
-	JsonNumber
-	JsonBool
+	jsonString JSONType = iota
+	JSONNumber
+	JSONBool
 )
 
 // parseKey reads one part, or a list of parts.
@@ -235,9 +235,9 @@ func (l *Line) parsePart(v jsonValue, name, must string) (err error) {
 	case v.text[0] == '"':
 		text, err = v.str(name)
 	case v.isNumber(): // kept as digits, because a float64 would round large integers
-		typ = JsonNumber
+		typ = JSONNumber
 	case v.isBoolean():
-		typ = JsonBool
+		typ = JSONBool
 	default:
 		return v.faultf("%s, not %s", must, v.found())
 	}

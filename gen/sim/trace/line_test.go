@@ -30,8 +30,8 @@ func TestLineIsParsed(t *testing.T) {
 		{`{"at":1,"key":[ ]}`, Line{At: 1_000_000, Count: 1}},
 		{`{"at":1,"key":"日本\u65e5\ud83d\ude00\"\\\/\b\f\n\r\t\u0000"}`, Line{At: 1_000_000, Key: []string{"日本日😀\"\\/\b\f\n\r\t\x00"}, Count: 1}},
 		{`{"at":1,"\u0063ount":2}`, Line{At: 1_000_000, Count: 2}},
-		{`{"at":1,"key":42}`, Line{At: 1_000_000, Key: []string{"42"}, KeyTypes: []JsonType{JsonNumber}, Count: 1}},
-		{`{"at":1,"key":["a",-7,true,false]}`, Line{At: 1_000_000, Key: []string{"a", "-7", "true", "false"}, KeyTypes: []JsonType{jsonString, JsonNumber, JsonBool, JsonBool}, Count: 1}},
+		{`{"at":1,"key":42}`, Line{At: 1_000_000, Key: []string{"42"}, KeyTypes: []JSONType{JSONNumber}, Count: 1}},
+		{`{"at":1,"key":["a",-7,true,false]}`, Line{At: 1_000_000, Key: []string{"a", "-7", "true", "false"}, KeyTypes: []JSONType{jsonString, JSONNumber, JSONBool, JSONBool}, Count: 1}},
 		{`{"at":1767225600.25}`, Line{At: 1_767_225_600_250_000_000, Count: 1}},
 		{`{"at":1767225600.1234567890}`, Line{At: 1_767_225_600_123_456_789, Count: 1}},
 		{`{"at":1767225600123.456}`, Line{At: 1_767_225_600_123_456_000, Count: 1}},
@@ -44,7 +44,7 @@ func TestLineIsParsed(t *testing.T) {
 		require.NoError(t, got.Parse([]byte(test.text)), test.text)
 		got.Raw, got.hasLimit = test.want.Raw, test.want.hasLimit
 		if test.want.KeyTypes == nil {
-			test.want.KeyTypes = make([]JsonType, len(test.want.Key))
+			test.want.KeyTypes = make([]JSONType, len(test.want.Key))
 		}
 		assert.Equal(t, fmt.Sprintf("%+v", test.want), fmt.Sprintf("%+v", got), test.text)
 	}
@@ -236,14 +236,14 @@ func decodedField(l *Line, name string, raw json.RawMessage) bool {
 		if raw[0] == '[' && json.Unmarshal(raw, &parts) != nil {
 			return false
 		}
-		l.Key, l.KeyTypes = make([]string, len(parts)), make([]JsonType, len(parts))
+		l.Key, l.KeyTypes = make([]string, len(parts)), make([]JSONType, len(parts))
 		for i, part := range parts {
 			l.Key[i] = string(part)
 			switch c := part[0]; {
 			case c == 't', c == 'f':
-				l.KeyTypes[i] = JsonBool
+				l.KeyTypes[i] = JSONBool
 			case c == '-', '0' <= c && c <= '9':
-				l.KeyTypes[i] = JsonNumber
+				l.KeyTypes[i] = JSONNumber
 			case !decodedText(part, &l.Key[i]):
 				return false
 			}

@@ -246,7 +246,7 @@ func (d Dialect) quoted(name string) string {
 	return d.Quote + strings.ReplaceAll(name, ".", d.Quote+"."+d.Quote) + d.Quote
 }
 
-// numbered returns a statement with the dialect's parameters in place of question marks.
+// WithNumbers returns a statement with the dialect's parameters in place of question marks.
 func (d Dialect) WithNumbers(text string) string {
 	if !d.Numbered {
 		return text

@@ -23,8 +23,8 @@ type clock struct {
 // fraction of a millisecond.
 const measureAfter = 30 * time.Second
 
-// querier is a database, or a transaction in it.
-type querier interface {
+// Querier is a database, or a transaction in it.
+type Querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }

@@ -34,7 +34,7 @@ func (s *Server) CreateTable(ctx context.Context, create, describes string) erro
 
 // Check compares the session and the table with the dialect's requirements. Some differences would corrupt counts
 // without an error: without a primary key, a database may keep two rows for one key.
-func (s *Server) Check(ctx context.Context, db querier) error {
+func (s *Server) Check(ctx context.Context, db Querier) error {
 	if s.Dialect.Describe == "" {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (s *Server) Check(ctx context.Context, db querier) error {
 
 // checkSession compares the settings of the session with the dialect's requirements. A session without autocommit, for
 // example, would lose every statement outside of a transaction.
-func (s *Server) checkSession(ctx context.Context, db querier) error {
+func (s *Server) checkSession(ctx context.Context, db Querier) error {
 	if s.Dialect.Session == "" {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (s *Server) checkSession(ctx context.Context, db querier) error {
 var ErrInvisibleTable = errors.New("the table is not visible")
 
 // Describe returns the names and descriptions that a query selects.
-func Describe(ctx context.Context, db querier, query string) (map[string]string, error) {
+func Describe(ctx context.Context, db Querier, query string) (map[string]string, error) {
 	rows, err := db.QueryContext(ctx, query)
 	if err != nil {
 		return nil, err

@@ -83,7 +83,7 @@ func Maintain[T any](ctx context.Context, s *Server, task func(ctx context.Conte
 // Now returns the clock of the store. It is called before a transaction begins, because it may have to query the
 // database; the clock is read when the rows are locked. Calls wait for the first measurement only, which is part of the
 // store's preparation unless db is a transaction of the caller.
-func (s *Server) Now(ctx context.Context, db querier) (func() int64, error) {
+func (s *Server) Now(ctx context.Context, db Querier) (func() int64, error) {
 	if s.Clock != nil {
 		return func() int64 { return s.Clock().UnixNano() }, nil
 	}
@@ -140,7 +140,7 @@ func (s *Server) renewOffset(ctx context.Context) {
 
 // queryNow returns the database's clock, and when the query was sent. It uses another connection if the server has closed
 // an idle one.
-func (s *Server) queryNow(ctx context.Context, db querier) (sent, now time.Time, err error) {
+func (s *Server) queryNow(ctx context.Context, db Querier) (sent, now time.Time, err error) {
 	err = reconnecting(ctx, s.DB, func() error {
 		sent, now, err = s.queryNowOnce(ctx, db)
 		return unbegun(err)
@@ -148,7 +148,7 @@ func (s *Server) queryNow(ctx context.Context, db querier) (sent, now time.Time,
 	return sent, now, err
 }
 
-func (s *Server) queryNowOnce(ctx context.Context, db querier) (sent, now time.Time, err error) {
+func (s *Server) queryNowOnce(ctx context.Context, db Querier) (sent, now time.Time, err error) {
 	if pool, ok := db.(*sql.DB); ok {
 		// The wait for a connection must not count as part of the round trip.
 		conn, err := pool.Conn(ctx)

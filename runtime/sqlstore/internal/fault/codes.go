@@ -61,7 +61,7 @@ func stateOf(err error) string {
 	return ""
 }
 
-// MysqlNumber returns the number in "Error 1213 (40001): Deadlock found ...", or 0 if err does not have this form.
+// MySQLNumber returns the number in "Error 1213 (40001): Deadlock found ...", or 0 if err does not have this form.
 func MySQLNumber(err error) int {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if rest, ok := strings.CutPrefix(err.Error(), "Error "); ok {

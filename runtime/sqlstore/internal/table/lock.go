@@ -38,8 +38,8 @@ func OrderFor(d *dialect.Dialect, otherwise LockOrder) LockOrder {
 	return otherwise
 }
 
-// rowLock is the rows of a transaction, which lock locks.
-type rowLock struct {
+// RowLock is the rows of a transaction, which lock locks.
+type RowLock struct {
 	conn.Session
 	Rows   []runtime.Row
 	States []runtime.State
@@ -50,15 +50,15 @@ type rowLock struct {
 	durability runtime.Durability
 }
 
-func NewRowLock(in conn.Session, rows []runtime.Row, d runtime.Durability) *rowLock {
-	return &rowLock{
+func NewRowLock(in conn.Session, rows []runtime.Row, d runtime.Durability) *RowLock {
+	return &RowLock{
 		Session: in, Rows: rows, States: make([]runtime.State, len(rows)), found: make([]bool, len(rows)), durability: d,
 	}
 }
 
 // Run runs a batch on the locked rows, and locks guarded rows as far as the batch needs them. It returns false if all rows
 // must be locked again.
-func (l *rowLock) Run(ctx context.Context, b *batch.Batch, now int64) (done bool, err error) {
+func (l *RowLock) Run(ctx context.Context, b *batch.Batch, now int64) (done bool, err error) {
 	for !b.Run(now, l.States) {
 		if !b.Guarded() {
 			return false, nil
@@ -71,7 +71,7 @@ func (l *rowLock) Run(ctx context.Context, b *batch.Batch, now int64) (done bool
 }
 
 // extend locks and reads the rows that are not locked yet. Missing ones are not inserted: the other locks guard them.
-func (l *rowLock) extend(ctx context.Context, rows []runtime.Row) error {
+func (l *RowLock) extend(ctx context.Context, rows []runtime.Row) error {
 	more := NewRowLock(l.Session, rows, l.durability)
 	more.placeholders = l.placeholders
 	var unread []runtime.Row
@@ -91,7 +91,7 @@ func (l *rowLock) extend(ctx context.Context, rows []runtime.Row) error {
 var ErrSomeMissing = errors.New("rows are missing after others have been locked")
 
 // Lock locks the rows in their order, and reads them.
-func (l *rowLock) Lock(ctx context.Context, order LockOrder) error {
+func (l *RowLock) Lock(ctx context.Context, order LockOrder) error {
 	missing := l.Rows
 	// A sweep may delete an inserted row before it is locked, so this takes several tries at worst.
 	const tries = 10
@@ -125,7 +125,7 @@ func withoutStates(rows []runtime.Row) []conn.Stored {
 }
 
 // missing returns the rows that read has not found.
-func (l *rowLock) missing() []runtime.Row {
+func (l *RowLock) missing() []runtime.Row {
 	var missing []runtime.Row
 	for i, found := range l.found {
 		if !found {
@@ -136,7 +136,7 @@ func (l *rowLock) missing() []runtime.Row {
 }
 
 // Read reads rows by a statement that locks them or not.
-func (l *rowLock) Read(ctx context.Context, by conn.Statement, rows []runtime.Row) error {
+func (l *RowLock) Read(ctx context.Context, by conn.Statement, rows []runtime.Row) error {
 	n, v := conn.Bind(withoutStates(rows))
 	found, err := l.Query(ctx, by, n, v)
 	if err != nil {
@@ -156,7 +156,7 @@ func (l *rowLock) Read(ctx context.Context, by conn.Statement, rows []runtime.Ro
 	return found.Err()
 }
 
-func (l *rowLock) set(i int, s runtime.State) {
+func (l *RowLock) set(i int, s runtime.State) {
 	l.found[i] = true
 	// A placeholder has no state: its key has no history.
 	if s.TS == placeholderTS {
@@ -167,7 +167,7 @@ func (l *rowLock) set(i int, s runtime.State) {
 }
 
 // Write writes changes, and deletes rows that no longer exist and unused placeholders.
-func (l *rowLock) Write(ctx context.Context, changes []batch.Change) error {
+func (l *RowLock) Write(ctx context.Context, changes []batch.Change) error {
 	var written, deleted []conn.Stored
 	for _, c := range changes {
 		if c.State.Exists {
@@ -189,7 +189,7 @@ func (l *rowLock) Write(ctx context.Context, changes []batch.Change) error {
 }
 
 // put writes or deletes rows.
-func (l *rowLock) put(ctx context.Context, s conn.Statement, rows []conn.Stored) error {
+func (l *RowLock) put(ctx context.Context, s conn.Statement, rows []conn.Stored) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -207,7 +207,7 @@ func (l *rowLock) put(ctx context.Context, s conn.Statement, rows []conn.Stored)
 }
 
 // Bind is bind for statements that write, which choose the durability of their transaction.
-func (l *rowLock) Bind(rows []conn.Stored) (conn.Arity, *conn.Values) {
+func (l *RowLock) Bind(rows []conn.Stored) (conn.Arity, *conn.Values) {
 	n, v := conn.Bind(rows)
 	v.Of[conn.ParamDurability] = int(l.durability)
 	return n, v

@@ -20,7 +20,7 @@ import (
 const overrideColumns = `id, name, {key}, what, plan, rate, capacity, max_reserved,
 	most_rate, most_capacity, most_reserved, may_lift, until_ns, reason, author, at_ns`
 
-// overrides is the log of overrides. It has its own table.
+// OverrideLog is the log of overrides. It has its own table.
 type OverrideLog struct {
 	*Prepared
 	// log is the name of the table.

@@ -85,7 +85,7 @@ func (s *Sweeper) sweepPage(ctx context.Context, x *conn.Executor, same []*runti
 	return done, err
 }
 
-// page is pageAfter on a session of its own.
+// Page is pageAfter on a session of its own.
 func (s *Sweeper) Page(ctx context.Context, x *conn.Executor, after runtime.Row) (page []conn.Stored, err error) {
 	err = s.Single(ctx, x, func(in conn.Session) (err error) {
 		page, err = pageAfter(ctx, in, after)
