@@ -19,10 +19,11 @@ func checkCommand() command {
 	return command{
 		name:    "check",
 		args:    "[FILE...]",
-		summary: "report the errors in a limits.yaml",
+		summary: "report the errors in a limits.yaml, and code that is out of date with it",
 		help: `FILE defaults to limits.yaml; - is standard input. A directory is the limits.yaml in it, and
 DIRECTORY/... all files of that name in and below it, except in directories that Go ignores. The
-text format prints nothing for a valid file. The exit code is 1 if there is an error in a file.
+text format prints nothing for a valid file. The exit code is 1 if there is an error in a file, or
+code beside it that was generated from it is out of date; generate -check compares code elsewhere.
 `,
 		prepare: prepareCheck,
 	}
@@ -40,39 +41,48 @@ func prepareCheck(flags *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		found, unreadable := checkAll(paths)
-		if err := writeDiagnostics(s, found, format.value, color.color(s.out)); err != nil {
+		found, outdated, unreadable := checkAll(paths)
+		if err := writeFindings(s, found, outdated, format.value, color.color(s.out)); err != nil {
 			return err
 		}
 		// Exit code 3 wins over 1: a file that could not be read may be valid or not.
-		if unreadable == nil && len(found) > 0 {
+		if unreadable == nil && len(found)+len(outdated) > 0 {
 			return checkFailed{}
 		}
 		return unreadable
 	}
 }
 
-// checkAll checks all files, also those after one that cannot be read.
-func checkAll(paths []string) (found []diag.Diagnostics, unreadable error) {
+// checkAll checks all files, also those after one that cannot be read, and the code beside those that are valid.
+func checkAll(paths []string) (found []diag.Diagnostics, outdated []stale, unreadable error) {
 	for _, path := range paths {
-		_, diagnostics, err := readLimits(path)
-		unreadable = errors.Join(unreadable, err)
+		file, diagnostics, err := readLimits(path)
 		if len(diagnostics) > 0 {
 			found = append(found, diagnostics)
+		} else if err == nil && path != standardInput {
+			var beside []stale
+			beside, err = staleBeside(path, file)
+			outdated = append(outdated, beside...)
 		}
+		unreadable = errors.Join(unreadable, err)
 	}
-	return found, unreadable
+	return found, outdated, unreadable
 }
 
-func writeDiagnostics(s streams, found []diag.Diagnostics, format string, color bool) error {
+func writeFindings(s streams, found []diag.Diagnostics, outdated []stale, format string, color bool) error {
 	switch format {
 	case "json":
-		return writeJSON(s.json, found)
+		return writeJSON(s.json, found, outdated)
 	case "github":
-		return writeAnnotations(s.data, found)
+		return writeAnnotations(s.data, found, outdated)
 	}
 	for _, diagnostics := range found {
 		if err := diagnostics.WriteText(s.out, color); err != nil {
+			return err
+		}
+	}
+	for _, f := range outdated {
+		if _, err := fmt.Fprintln(s.out, f); err != nil {
 			return err
 		}
 	}
@@ -87,6 +97,13 @@ type (
 		// Errors is how many there are; of more than 100 in a file, Diagnostics has some.
 		Errors      int              `json:"errors"`
 		Diagnostics []jsonDiagnostic `json:"diagnostics"`
+		// Stale is the generated files that are out of date.
+		Stale []jsonStale `json:"stale"`
+	}
+	jsonStale struct {
+		File    string `json:"file"`
+		Message string `json:"message"`
+		Help    string `json:"help"`
 	}
 	jsonDiagnostic struct {
 		ID  string `json:"id"`
@@ -107,8 +124,11 @@ type (
 	}
 )
 
-func writeJSON(w io.Writer, found []diag.Diagnostics) error {
-	all := jsonOutput{Version: 1, Diagnostics: []jsonDiagnostic{}}
+func writeJSON(w io.Writer, found []diag.Diagnostics, outdated []stale) error {
+	all := jsonOutput{Version: 1, Diagnostics: []jsonDiagnostic{}, Stale: []jsonStale{}}
+	for _, f := range outdated {
+		all.Stale = append(all.Stale, jsonStale{f.path, f.path + " " + f.problem, f.remedy})
+	}
 	for _, diagnostics := range found {
 		all.Errors += diagnostics.Errors()
 		for _, d := range diagnostics {
@@ -131,15 +151,18 @@ func diagnosticAsJSON(d diag.Diagnostic) jsonDiagnostic {
 
 // writeAnnotations prints diagnostics as workflow commands, which GitHub Actions shows as annotations.
 // See https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
-func writeAnnotations(w io.Writer, found []diag.Diagnostics) error {
+func writeAnnotations(w io.Writer, found []diag.Diagnostics, outdated []stale) error {
+	var lines []string
 	for _, diagnostics := range found {
 		for _, d := range diagnostics {
-			if _, err := fmt.Fprintln(w, annotation(d)); err != nil {
-				return err
-			}
+			lines = append(lines, annotation(d)+"\n")
 		}
 	}
-	return nil
+	for _, f := range outdated {
+		lines = append(lines, fmt.Sprintf("::error title=ratelimitgen stale code,file=%s,line=1::%s\n", escapedProperty(inWorkspace(f.path)), escaped(f.String())))
+	}
+	_, err := io.WriteString(w, strings.Join(lines, ""))
+	return err
 }
 
 func annotation(d diag.Diagnostic) string {

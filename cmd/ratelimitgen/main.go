@@ -1,7 +1,7 @@
 // Command ratelimitgen compiles limits.yaml into a Go package with a typed method for every limit.
 //
 //	ratelimitgen generate   generate the Go code for limits.yaml
-//	ratelimitgen check      report the errors in a limits.yaml
+//	ratelimitgen check      report the errors in a limits.yaml, and code that is out of date with it
 //	ratelimitgen diff       explain the effects of an edit of limits.yaml
 //	ratelimitgen explain    explain a limit, a field or an id in words and numbers
 //	ratelimitgen page       write an HTML page with drawings and a playground of every limit
