@@ -147,7 +147,7 @@ func TestUnknownKindIsAnError(t *testing.T) {
 func TestUnknownKindHasNoArithmetic(t *testing.T) {
 	for _, kind := range []runtime.Kind{0, unknownKind, 255} {
 		rule := meter.Rule{Kind: kind, Rate: 10, Capacity: 10, Period: int64(time.Second)}
-		message := fmt.Sprintf("runtime: Kind(%d) has no algorithm: add it to algorithms in kinds.go", kind)
+		message := fmt.Sprintf("runtime: Kind(%d) has no algorithm: add it to algorithms in meter/kinds.go", kind)
 		require.PanicsWithValue(t, message, func() { rule.Full(runtime.State{Exists: true}, 0) })
 		require.PanicsWithValue(t, message, func() { rule.WindowEnd(0) })
 		require.False(t, kind.Linear())
@@ -160,7 +160,7 @@ func TestEveryKindHasAnAlgorithm(t *testing.T) {
 	require.Len(t, runtime.Kinds(), len(names), "a constant of type Kind is missing in Kinds: declare it before endOfKinds in "+
 		"policy.go, and add it to the table kinds there. The constants are %v", names)
 	for i, kind := range runtime.Kinds() {
-		where := fmt.Sprintf("%s needs an entry in the table kinds in policy.go, and one in algorithms in kinds.go", names[i])
+		where := fmt.Sprintf("%s needs an entry in the table kinds in policy.go, and one in algorithms in meter/kinds.go", names[i])
 		require.Equal(t, strings.ToLower(kind.String()), kind.String(), where)
 		require.Equal(t, names[i], strings.ReplaceAll(titled(kind.String()), " ", ""), "the constant and the name in limits.yaml differ. "+where)
 		p := bucket("limit", 10)
@@ -188,7 +188,7 @@ func TestEveryOpIsExecuted(t *testing.T) {
 				_, d, err := rule.Step(s, epoch.UnixNano(), runtime.Request{Op: op, Count: 1})
 				require.NoError(t, err, "%s on a %v", name, kind)
 				require.True(t, d.Allowed, "%s on a %v", name, kind)
-			}, "%s needs a case in Rule.Step in step.go", name)
+			}, "%s needs a case in Rule.Step in meter/step.go", name)
 		}
 	}
 }

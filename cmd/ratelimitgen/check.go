@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen"
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/rules"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
@@ -206,4 +208,46 @@ func escaped(text string) string {
 // escapedProperty is escaped for the properties before the message, which colons and commas separate.
 func escapedProperty(text string) string {
 	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escaped(text))
+}
+
+// staleBeside returns the files beside a limits.yaml that were generated from it and have another code now. Code in other
+// directories is compared by generate -check, which knows where it is.
+func staleBeside(source string, file *spec.File) (found []stale, err error) {
+	directory := filepath.Dir(source)
+	entries, err := os.ReadDir(directory)
+	if err != nil {
+		return nil, pathError(err)
+	}
+	for _, entry := range entries {
+		path := filepath.Join(directory, entry.Name())
+		if !isSource(entry.Name()) || !isRegular(path) {
+			continue
+		}
+		header, err := readHeader(path)
+		if err != nil {
+			return nil, err
+		}
+		if from, ours := gen.SourceOf(header); !ours || from != filepath.Base(source) {
+			continue
+		}
+		a := generateArgs{source: source, output: path, pkg: packageOf(path)}
+		code, err := a.code(file)
+		if err != nil {
+			return nil, err
+		}
+		now, err := readOutput(path)
+		if err != nil {
+			return nil, err
+		}
+		if problem := a.problem(now, code); problem != "" {
+			// The remedy names the package only where it would be another one without it.
+			if chosen := a.pkg; chosen != "" {
+				if a.pkg = ""; !a.chooses(chosen, file) {
+					a.pkg = chosen
+				}
+			}
+			found = append(found, stale{shown(path), problem, a.remedy(now)})
+		}
+	}
+	return found, nil
 }

@@ -81,7 +81,7 @@ func TestEveryRuleIsBrokenByABadFile(t *testing.T) {
 		assert.True(t, broken[id], "no file breaks %s: add one to testdata/spec/bad, then go test ./gen/fields -run BadFiles -update", id)
 	}
 	for _, id := range slices.Sorted(maps.Keys(broken)) {
-		assert.True(t, known[id], "Rules lacks the id %s: declare its rule in gen/spec/rules.go", id)
+		assert.True(t, known[id], "Rules lacks the id %s: declare its rule in gen/rules/rules.go", id)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // ChangeKinds returns every kind of change, in the order in which [Diff] reports those of one limit.
 func ChangeKinds() []spec.ChangeKind {
-	kinds := slices.Clone(spec.ChangeKinds)
+	kinds := spec.DeclaredChanges()
 	for i, k := range kinds {
 		kinds[i].Fields = append(fieldsOf(k.ID, fileFields), fieldsOf(k.ID, limitFields)...)
 	}

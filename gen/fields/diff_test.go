@@ -168,11 +168,11 @@ func TestEveryFieldHasAChange(t *testing.T) {
 		}
 	}
 	for _, f := range limitFields {
-		assert.NotNil(t, f.change, "a change of %s would not be reported: set change in gen/spec/fields.go, to a ChangeKind in gen/spec/change.go", f.name)
-		assert.NotNil(t, f.effective, "a change of %s would not be reported: set effective in gen/spec/fields.go", f.name)
+		assert.NotNil(t, f.change, "a change of %s would not be reported: set change in gen/fields/fields.go, to a ChangeKind in gen/spec/change.go", f.name)
+		assert.NotNil(t, f.effective, "a change of %s would not be reported: set effective in gen/fields/fields.go", f.name)
 	}
 	for _, f := range groupFields {
-		assert.True(t, f.change != nil && f.effective != nil, "a change of %s would not be reported: set change and effective in gen/spec/groups.go", f.name)
+		assert.True(t, f.change != nil && f.effective != nil, "a change of %s would not be reported: set change and effective in gen/fields/groups.go", f.name)
 	}
 	for _, f := range limitFields {
 		if f.change != nil {

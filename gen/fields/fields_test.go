@@ -168,10 +168,10 @@ func TestEveryPolicyFieldIsSetByAField(t *testing.T) {
 			want = []string{f.sets}
 			sets[f.sets] = f.name
 		}
-		assert.Equal(t, want, set[f.name], "%s: %s must change the field of runtime.Policy that sets names in gen/spec/fields.go, and no other", f.name, f.example)
+		assert.Equal(t, want, set[f.name], "%s: %s must change the field of runtime.Policy that sets names in gen/fields/fields.go, and no other", f.name, f.example)
 	}
 	for _, name := range fieldsOfStruct[runtime.Policy]() {
-		assert.NotEmpty(t, sets[name], "no field of limits.yaml sets runtime.Policy.%s: add one to limitFields in gen/spec/fields.go", name)
+		assert.NotEmpty(t, sets[name], "no field of limits.yaml sets runtime.Policy.%s: add one to limitFields in gen/fields/fields.go", name)
 	}
 }
 
@@ -183,10 +183,10 @@ func TestEveryLeaseFieldIsSetByAField(t *testing.T) {
 		root := p.root()
 		entries, _ := p.entries(root, p.src.At(root), "", "")
 		require.True(t, f.read(p, &lease, entries[0]), f.name)
-		assert.False(t, reflect.ValueOf(lease).FieldByName(f.sets).IsZero(), "%s must set the field of runtime.Lease that sets names in gen/spec/fields.go", f.name)
+		assert.False(t, reflect.ValueOf(lease).FieldByName(f.sets).IsZero(), "%s must set the field of runtime.Lease that sets names in gen/fields/fields.go", f.name)
 		sets = append(sets, f.sets)
 	}
-	assert.ElementsMatch(t, fieldsOfStruct[runtime.Lease](), sets, "leaseFields in gen/spec/fields.go must set each field of runtime.Lease")
+	assert.ElementsMatch(t, fieldsOfStruct[runtime.Lease](), sets, "leaseFields in gen/fields/fields.go must set each field of runtime.Lease")
 }
 
 func TestEveryOverrideFieldIsSetByAField(t *testing.T) {
@@ -235,20 +235,20 @@ func TestEveryPolicyFieldIsInWords(t *testing.T) {
 			continue
 		}
 		before, after := withExample(t, f)
-		assert.NotEqual(t, WordsOf(before), WordsOf(after), "generated doc comments do not mention %s: set words in gen/spec/fields.go, to a function in gen/spec/words.go", f.name)
+		assert.NotEqual(t, WordsOf(before), WordsOf(after), "generated doc comments do not mention %s: set words in gen/fields/fields.go, to a function in gen/fields/words.go", f.name)
 	}
 }
 
 func TestEveryKindHasAnAlgorithm(t *testing.T) {
 	for _, kind := range runtime.Kinds() {
 		a, ok := algorithms[kind]
-		if assert.True(t, ok, "%v has no entry in algorithms, gen/spec/kinds.go", kind) {
-			assert.True(t, a.grants != "" && a.rule != nil && a.lease != nil, "the entry of %v in gen/spec/kinds.go is incomplete", kind)
+		if assert.True(t, ok, "%v has no entry in algorithms, gen/fields/kinds.go", kind) {
+			assert.True(t, a.grants != "" && a.rule != nil && a.lease != nil, "the entry of %v in gen/fields/kinds.go is incomplete", kind)
 		}
 		for _, r := range a.refusals {
 			assert.Contains(t, names(limitFields), r.field)
 			assert.True(t, r.message != "" && r.help != "" && r.schema != nil, "a refusal of %v", kind)
 		}
 	}
-	assert.Equal(t, len(runtime.Kinds()), len(algorithms), "algorithms in gen/spec/kinds.go has a kind that runtime.Kinds lacks, or the reverse")
+	assert.Equal(t, len(runtime.Kinds()), len(algorithms), "algorithms in gen/fields/kinds.go has a kind that runtime.Kinds lacks, or the reverse")
 }

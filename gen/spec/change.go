@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
@@ -52,12 +53,15 @@ type ChangeKind struct {
 	Old, New string
 }
 
-// ChangeKinds are those declared below, in their order.
-var ChangeKinds []ChangeKind
+// declared are the kinds below, in their order.
+var declared []ChangeKind
+
+// DeclaredChanges returns every kind of change, without its Fields.
+func DeclaredChanges() []ChangeKind { return slices.Clone(declared) }
 
 // changeKind adds a kind of change to the list, so that no field can have one that the list lacks.
 func changeKind(k ChangeKind) *ChangeKind {
-	ChangeKinds = append(ChangeKinds, k)
+	declared = append(declared, k)
 	return &k
 }
 

@@ -17,7 +17,7 @@ func algorithmOf(k runtime.Kind) algorithm {
 	if int(k) < len(algorithms) && algorithms[k] != nil {
 		return algorithms[k]
 	}
-	panic(fmt.Sprintf("runtime: %v has no algorithm: add it to algorithms in kinds.go", k))
+	panic(fmt.Sprintf("runtime: %v has no algorithm: add it to algorithms in meter/kinds.go", k))
 }
 
 // tokenBucket is the algorithm of [runtime.TokenBucket]: tokens accrue continuously, up to the present.

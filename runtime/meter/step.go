@@ -66,7 +66,7 @@ func (r *Rule) Step(s runtime.State, now int64, q runtime.Request) (runtime.Stat
 			s = algorithmOf(r.Kind).reset(r, s, now)
 		}
 	default:
-		panic(fmt.Sprintf("runtime: Rule.Step does not handle %v: add a case in step.go", q.Op))
+		panic(fmt.Sprintf("runtime: Rule.Step does not handle %v: add a case in meter/step.go", q.Op))
 	}
 	return s, r.balance(s, now), nil
 }

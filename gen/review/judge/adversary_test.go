@@ -245,7 +245,7 @@ func instants(p *runtime.Policy, begin, from, length int64) (list []int64) {
 		}
 		return append(slices.DeleteFunc(list, func(at int64) bool { return at < begin || at > from+length }), from+length)
 	}
-	panic(fmt.Sprintf("the adversary has no schedule for the kind %v: add one to instants in gen/review/adversary_test.go", p.Kind))
+	panic(fmt.Sprintf("the adversary has no schedule for the kind %v: add one to instants in gen/review/judge/adversary_test.go", p.Kind))
 }
 
 // drainsOf takes one token at the first instant, and then all tokens at the others.

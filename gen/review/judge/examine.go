@@ -212,7 +212,7 @@ func judgementOn(p compare.Pair, changes []spec.Change) judgement {
 	id := changes[0].ID
 	of := judges[id]
 	if of == nil {
-		panic(fmt.Sprintf("review: changes with the id %q are not judged: add a function to judges in gen/review/examine.go", id))
+		panic(fmt.Sprintf("review: changes with the id %q are not judged: add a function to judges in gen/review/judge/examine.go", id))
 	}
 	var j judgement
 	of(&j, p, changes)

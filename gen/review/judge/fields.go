@@ -190,7 +190,7 @@ func judgeOnError(j *judgement, p compare.Pair, _ []spec.Change) {
 	case runtime.FailClosed:
 		j.note(review.Rule, "While the store fails, no request passes: calls return the error.")
 	default:
-		panic(fmt.Sprintf("review: onError %v is not described: add it to judgeOnError and leniency in gen/review/fields.go", is))
+		panic(fmt.Sprintf("review: onError %v is not described: add it to judgeOnError and leniency in gen/review/judge/fields.go", is))
 	}
 }
 
@@ -350,7 +350,7 @@ func judgeDurability(j *judgement, p compare.Pair, _ []spec.Change) {
 	case runtime.DurabilityDefault:
 		j.note(review.Rule, "The settings of the database decide how much a crash can lose.")
 	default:
-		panic(fmt.Sprintf("review: durability %v is not described: add it to judgeDurability and strictness in gen/review/fields.go", is))
+		panic(fmt.Sprintf("review: durability %v is not described: add it to judgeDurability and strictness in gen/review/judge/fields.go", is))
 	}
 	j.note(review.Rule, "MySQL and MariaDB set this for the whole server, so it has no effect there.")
 }

@@ -28,12 +28,12 @@ import (
 
 func TestEveryChangeIsJudged(t *testing.T) {
 	for _, change := range fields.ChangeKinds() {
-		assert.Contains(t, judges, change.ID, "add a function for this id to judges in gen/review/examine.go")
+		assert.Contains(t, judges, change.ID, "add a function for this id to judges in gen/review/judge/examine.go")
 		r := Review(parse(t, "old", change.Old), parse(t, "new", change.New))
 		require.NotEmpty(t, r.Subjects, change.ID)
 	}
-	assert.Len(t, judges, len(fields.ChangeKinds()), "judges in gen/review/examine.go has ids that spec.ChangeKinds does not have")
-	assert.PanicsWithValue(t, `review: changes with the id "x" are not judged: add a function to judges in gen/review/examine.go`, func() {
+	assert.Len(t, judges, len(fields.ChangeKinds()), "judges in gen/review/judge/examine.go has ids that spec.ChangeKinds does not have")
+	assert.PanicsWithValue(t, `review: changes with the id "x" are not judged: add a function to judges in gen/review/judge/examine.go`, func() {
 		judgementOn(compare.Pair{}, []spec.Change{{ID: "x"}})
 	})
 }
@@ -91,8 +91,8 @@ var notJudged = map[string]string{
 }
 
 func TestEveryFieldOfALimitIsJudged(t *testing.T) {
-	const howTo = "%s is a new field of a limit: add an edit that changes only this field to edits in gen/review/judge_test.go. " +
-		"The edit needs an id in gen/spec (ChangeKinds), a function for the id in judges (gen/review/examine.go), and cases in testdata/review. " +
+	const howTo = "%s is a new field of a limit: add an edit that changes only this field to edits in gen/review/judge/judge_test.go. " +
+		"The edit needs an id in gen/spec (ChangeKinds), a function for the id in judges (gen/review/judge/examine.go), and cases in testdata/review. " +
 		"If an edit of the field needs no verdict, add it to notJudged with the reason."
 	fields := fieldValues(&spec.Limit{})
 	for name := range fields {
@@ -100,7 +100,7 @@ func TestEveryFieldOfALimitIsJudged(t *testing.T) {
 		assert.True(t, hasEdit || notJudged[name] != "", howTo, name)
 	}
 	for name := range edits {
-		assert.Contains(t, fields, name, "edits in gen/review/judge_test.go has a field that a limit does not have")
+		assert.Contains(t, fields, name, "edits in gen/review/judge/judge_test.go has a field that a limit does not have")
 	}
 	for name, edit := range edits {
 		const head = "version: 1\nlimits:\n  "
@@ -150,10 +150,10 @@ func TestEveryPairOfKindsIsJudged(t *testing.T) {
 		return limitOf(runtime.Policy{Name: "limit", Kind: kind, Rate: rate, Capacity: rate, Period: time.Minute}, true)
 	}
 	for _, old := range runtime.Kinds() {
-		require.Contains(t, compare.TraitsByKind, old, "add the kind %v to traitsByKind in gen/review/kinds.go", old)
+		require.Contains(t, compare.TraitsByKind, old, "add the kind %v to traitsByKind in gen/review/compare/kinds.go", old)
 		of := compare.TraitsByKind[old]
 		require.True(t, of.LongRun != nil && of.Exhausted != nil && of.Views != nil && of.NewRate != "" && (of.NewWindows != "") == of.Windowed,
-			"fill in all traits of the kind %v in gen/review/kinds.go", old)
+			"fill in all traits of the kind %v in gen/review/compare/kinds.go", old)
 		s := subjectOfPair(limit(old, 60), limit(old, 30))
 		assert.Contains(t, s.Classes(), review.Tightened, old)
 		assert.Contains(t, s.Notes, review.Note{About: review.Deploy, Text: of.NewRate})
@@ -162,7 +162,7 @@ func TestEveryPairOfKindsIsJudged(t *testing.T) {
 				continue
 			}
 			sentence := compare.NewKind[[2]runtime.Kind{old, new}]
-			require.NotEmpty(t, sentence, "add a sentence on how rows of %v are read as %v to newKind in gen/review/kinds.go", old, new)
+			require.NotEmpty(t, sentence, "add a sentence on how rows of %v are read as %v to newKind in gen/review/compare/kinds.go", old, new)
 			s := subjectOfPair(limit(old, 60), limit(new, 60))
 			assert.Contains(t, s.Classes(), review.StoredState)
 			assert.Contains(t, s.Notes, review.Note{About: review.Deploy, Text: sentence})

@@ -28,7 +28,7 @@ var lets = map[runtime.Mode]int{
 func letsThrough(m runtime.Mode) int {
 	n, ok := lets[m]
 	if !ok {
-		panic(fmt.Sprintf("review: the mode %v is not described: add it to lets in gen/review/modes.go", m))
+		panic(fmt.Sprintf("review: the mode %v is not described: add it to lets in gen/review/judge/modes.go", m))
 	}
 	return n
 }

@@ -162,7 +162,7 @@ func greedy(t *testing.T, p *runtime.Policy, length int64) int64 {
 		early := most(drains(t, p, false, append([]int64{begin - 1}, every(begin, begin-1+length, period)...)), length)
 		return max(early, most(drains(t, p, false, every(begin, begin+length, period)), length))
 	}
-	require.Equal(t, runtime.FixedWindow, p.Kind, "add a case for this kind to greedy in gen/review/numbers_test.go")
+	require.Equal(t, runtime.FixedWindow, p.Kind, "add a case for this kind to greedy in gen/review/judge/numbers_test.go")
 	best := most(drains(t, p, false, append([]int64{begin}, equalParts(begin, length, max(1, length/period))...)), length)
 	opened := begin - period + 1
 	instants := append([]int64{opened, begin}, equalParts(opened, length+period-1, max(1, ceil(length, period)))...)
