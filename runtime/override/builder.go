@@ -1,0 +1,134 @@
+package override
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+type sinceFunc = func(ctx context.Context, id int64) ([]runtime.OverrideEntry, error)
+
+// builder makes a snapshot from an earlier one and the entries after it.
+type builder struct {
+	last runtime.OverrideEntry
+	// shards is from's until the first change, and owned are the parts that are not shared with from.
+	shards *parts
+	owned  [len(parts{})]bool
+	from   *Snapshot
+}
+
+var noShards parts
+
+// builder returns a builder on top of s, which may be nil.
+func (s *Snapshot) builder() *builder {
+	if s == nil {
+		return &builder{shards: &noShards}
+	}
+	return &builder{last: s.last, shards: s.shards, from: s}
+}
+
+// read reads the log from the last entry to its end. It can be called again after an error.
+func (b *builder) read(ctx context.Context, since sinceFunc) error {
+	for {
+		entries, err := since(ctx, max(1, b.last.ID))
+		if err != nil {
+			return fmt.Errorf("read the overrides: %w", err)
+		}
+		full := len(entries) >= Page
+		switch {
+		case b.last.ID == 0:
+		case len(entries) == 0, entries[0].ID == b.last.ID && entries[0] != b.last:
+			// The log has lost entries, as after a failover or a restored backup: it must be read from its beginning.
+			*b = builder{shards: &noShards, from: b.from}
+			continue
+		case entries[0].ID == b.last.ID:
+			entries = entries[1:]
+		}
+		for _, e := range entries {
+			b.add(e)
+		}
+		if !full {
+			return nil
+		}
+	}
+}
+
+// add puts an entry in force. If the earlier snapshot has the entry, it keeps its policies.
+func (b *builder) add(e runtime.OverrideEntry) {
+	b.last = e
+	if e.What == runtime.OverrideGranted || e.What == runtime.OverrideTaken || e.What == runtime.OverrideReset {
+		return
+	}
+	at := limitKey{e.Limit, e.Key}
+	shard := b.writable(at.shard())
+	k, o := shard.keys[at], &inForce{entry: e, until: e.Until.UnixNano()}
+	if b.from != nil {
+		earlier := b.from.of(e.Limit, e.Key)
+		for _, known := range [...]*inForce{earlier.block, earlier.override} {
+			if known != nil && known.entry == e {
+				o = known
+			}
+		}
+	}
+	switch e.What {
+	case runtime.OverrideNone:
+		k = keyOverrides{}
+	case runtime.OverrideUnblock:
+		k.block = nil
+	case runtime.OverrideBlock:
+		k.block = o
+	default:
+		k.override = o
+	}
+	shard.put(at, k)
+}
+
+// put keeps the overrides of a key, if it has any.
+func (s *part) put(at limitKey, k keyOverrides) {
+	if k == (keyOverrides{}) {
+		delete(s.keys, at)
+		return
+	}
+	s.keys[at] = k
+	for _, o := range [...]*inForce{k.block, k.override} {
+		if o != nil {
+			s.ends = min(s.ends, o.until)
+		}
+	}
+}
+
+// writable returns a part that no snapshot has.
+func (b *builder) writable(i int) *part {
+	if b.owned == [len(b.owned)]bool{} {
+		shards := *b.shards
+		b.shards = &shards
+	}
+	shard := &b.shards[i]
+	if !b.owned[i] {
+		b.owned[i] = true
+		if shard.keys = maps.Clone(shard.keys); shard.keys == nil {
+			*shard = part{map[limitKey]keyOverrides{}, math.MaxInt64}
+		}
+	}
+	return shard
+}
+
+// drop removes what has ended.
+func (b *builder) drop(now int64) {
+	for i := range b.shards {
+		if len(b.shards[i].keys) == 0 || b.shards[i].ends > now {
+			continue
+		}
+		shard := b.writable(i)
+		shard.ends = math.MaxInt64
+		for at, k := range shard.keys {
+			shard.put(at, k.live(now))
+		}
+	}
+}
+
+// Page is how many entries [Store.OverridesSince] returns at once.
+const Page = 1000
