@@ -2,6 +2,8 @@ package limiter
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,13 +43,9 @@ func (l *Limiter) do(ctx context.Context, calls []runtime.Call) (answer runtime.
 		answer, decided = withoutStore(c, now)
 	}
 	if !unread && !decided {
-		var answers []runtime.Answer
-		if answers, err = l.store.Do(bounded, calls); err != nil && l.settles {
-			answers, err = l.afterTx(bounded, calls, err)
-		}
-		if err == nil {
+		answers, failed := l.store.Do(bounded, calls)
+		if answers, err = l.answered(bounded, calls, answers, failed); err == nil {
 			answer = answers[0]
-			l.learn(c, &answer)
 		}
 	}
 	if err == nil {
@@ -70,12 +68,20 @@ func (l *Limiter) doAll(ctx context.Context, calls []runtime.Call) ([]runtime.An
 		}
 	}
 	answers, err := l.store.Do(ctx, calls)
-	if err != nil && l.settles {
-		answers, err = l.afterTx(ctx, calls, err)
+	return l.answered(ctx, calls, answers, err)
+}
+
+// answered returns the result of calls, given what the store has returned, and lets the memory of this process learn from it. Calls
+// that settle reservations of a transaction of the caller are executed without it when it has ended.
+func (l *Limiter) answered(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, err error) ([]runtime.Answer, error) {
+	if l.settles && errors.Is(err, sql.ErrTxDone) && !errors.Is(err, runtime.ErrRolledBack) {
+		answers, err = l.base.Do(ctx, calls)
 	}
-	for i := range answers {
-		if answers[i].Answered() {
-			l.learn(calls[i], &answers[i])
+	if !l.inTx {
+		for i := range answers {
+			if answers[i].Answered() {
+				l.local.learnFrom(calls[i], &answers[i])
+			}
 		}
 	}
 	return answers, err

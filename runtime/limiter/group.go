@@ -197,7 +197,7 @@ func (g Group) sleepUntilRetry(ctx context.Context, rs *Reservations) error {
 			longest = max(longest, jittered(ctx, d.RetryAfter, d.Jitter))
 		}
 	}
-	return g.limiter.sleepForRetry(ctx, longest, requests, rs.Each)
+	return sleepForRetry(ctx, g.limiter.store, longest, requests, rs.Each)
 }
 
 // queueRow identifies the callers that wait for the same keys. They do not share the queue of a single limit: waiting in
@@ -241,7 +241,7 @@ func (l *Limiter) takeTogether(ctx context.Context, requests []runtime.Request, 
 		return l.doTogether(ctx, requests, h)
 	}
 	answer, err := l.do(ctx, []runtime.Call{{Requests: requests}})
-	return l.decisions(requests, answer, err)
+	return decisionsOf(l, requests, answer, err)
 }
 
 // doTogether executes requests as one call, and reports it to the observer. All, and every method of a group, ends here.
@@ -249,11 +249,11 @@ func (l *Limiter) doTogether(ctx context.Context, requests []runtime.Request, h 
 	begun, calls := l.begin(), []runtime.Call{{Requests: requests}}
 	answer, err := l.do(ctx, calls)
 	l.observe(ctx, calls[0], answer, err, begun, h)
-	return l.decisions(requests, answer, err)
+	return decisionsOf(l, requests, answer, err)
 }
 
-// decisions returns the decisions on the requests of a call.
-func (l *Limiter) decisions(requests []runtime.Request, answer runtime.Answer, err error) (Decisions, error) {
+// decisionsOf returns the decisions on the requests of a call.
+func decisionsOf(l *Limiter, requests []runtime.Request, answer runtime.Answer, err error) (Decisions, error) {
 	if err != nil {
 		return Decisions{}, err
 	}

@@ -5,8 +5,6 @@ package limiter
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -59,14 +57,6 @@ func (l *Limiter) settler() *Limiter {
 		return l
 	}
 	return &Limiter{store: l.store, inTx: true, base: l.base, settles: true, observer: l.observer}
-}
-
-// afterTx executes calls that settle reservations of a transaction, if the error of the store in it is that it has ended.
-func (l *Limiter) afterTx(ctx context.Context, calls []runtime.Call, err error) ([]runtime.Answer, error) {
-	if errors.Is(err, sql.ErrTxDone) && !errors.Is(err, runtime.ErrRolledBack) {
-		return l.base.Do(ctx, calls)
-	}
-	return nil, err
 }
 
 // Option configures a [Limiter].

@@ -66,16 +66,16 @@ func failOpen(c runtime.Call, err error) runtime.Answer {
 	return answer
 }
 
-// learn keeps the counts that the store has reported in the decisions on a call, for the limits with FailLocal.
-func (l *Limiter) learn(c runtime.Call, answer *runtime.Answer) {
-	if answer.Source != runtime.SourceStore || answer.Err != nil || l.inTx {
+// learnFrom keeps the counts that the store has reported in the decisions on a call, for the limits with FailLocal.
+func (m *localMemory) learnFrom(c runtime.Call, answer *runtime.Answer) {
+	if answer.Source != runtime.SourceStore || answer.Err != nil {
 		return
 	}
 	// In the order in which they were decided: see [runtime.Call].
 	for _, checks := range [...]bool{true, false} {
 		for i := range c.Requests {
 			if q := &c.Requests[i]; q.Policy.OnError == runtime.FailLocal && q.Policy.Mode == runtime.ModeEnforce && (q.Op == runtime.Check) == checks {
-				l.local.learn(q, &answer.Decisions[i], answer.At)
+				m.learn(q, &answer.Decisions[i], answer.At)
 			}
 		}
 	}
@@ -83,7 +83,7 @@ func (l *Limiter) learn(c runtime.Call, answer *runtime.Answer) {
 
 // decideWithout answers a call for which the store has failed with err. Requests of limits with FailOpen pass, and those
 // of limits with FailLocal are decided from memory, all or none of them.
-func (l *Limiter) decideWithout(c runtime.Call, err error) runtime.Answer {
+func (m *localMemory) decideWithout(c runtime.Call, err error) runtime.Answer {
 	// Validates the whole call, too.
 	answer := failOpen(c, err)
 	if answer.Err != nil {
@@ -100,7 +100,7 @@ func (l *Limiter) decideWithout(c runtime.Call, err error) runtime.Answer {
 	}
 	var decided runtime.Answer
 	if len(at) > 0 {
-		decided = l.local.decide(local, time.Now().UnixNano())
+		decided = m.decide(local, time.Now().UnixNano())
 	}
 	if decided.Err != nil {
 		return decided
@@ -137,7 +137,7 @@ func (l *Limiter) withoutStore(ctx, bounded context.Context, c runtime.Call, err
 	if l.inTx || failsClosed(c) || unread && needsOverrides(&c) || gone != nil {
 		return runtime.Answer{}, fmt.Errorf("%v: %w", c, err)
 	}
-	answer := l.decideWithout(c, err)
+	answer := l.local.decideWithout(c, err)
 	return answer, answer.Err
 }
 

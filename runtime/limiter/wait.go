@@ -79,7 +79,7 @@ func (l Limit) waitInQueue(ctx context.Context, n int64) (runtime.Decision, erro
 			return d, err
 		}
 		denied := []runtime.Request{{Policy: l.policy, Key: l.key.String()}}
-		if err := l.limiter.sleepForRetry(ctx, jittered(ctx, d.RetryAfter, d.Jitter), denied, []runtime.Decision{d}); err != nil {
+		if err := sleepForRetry(ctx, l.limiter.store, jittered(ctx, d.RetryAfter, d.Jitter), denied, []runtime.Decision{d}); err != nil {
 			return runtime.Decision{}, l.wrap(err)
 		}
 	}
@@ -119,8 +119,8 @@ func jittered(ctx context.Context, wait, jitter time.Duration) time.Duration {
 
 // sleepForRetry waits until a denied request may pass: for the given time, or until another policy is in force for one of
 // the keys than the one by which it was denied.
-func (l *Limiter) sleepForRetry(ctx context.Context, wait time.Duration, requests []runtime.Request, denied []runtime.Decision) error {
-	s, ok := l.store.(override.Store)
+func sleepForRetry(ctx context.Context, store runtime.Store, wait time.Duration, requests []runtime.Request, denied []runtime.Decision) error {
+	s, ok := store.(override.Store)
 	if !ok || !s.OverrideView().InUse() {
 		return sleep(ctx, wait, nil)
 	}

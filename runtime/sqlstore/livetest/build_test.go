@@ -28,6 +28,7 @@ import (
 
 	"example.com/app/limits"
 	"` + module + `/runtime/sqlstore"
+	"` + module + `/runtime/sqlstore/dialect"
 )
 
 func main() {
