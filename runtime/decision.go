@@ -82,7 +82,7 @@ type Receipt struct {
 	// Leased says that the tokens are a part of those that a lease has taken.
 	Leased bool
 
-	// ledger has at place whether the decision was refunded or settled. It is nil for a decision that nobody has entered.
+	// ledger has at place whether the decision was refunded or settled. It is nil before Enter.
 	ledger *Ledger
 	place  int64
 }
@@ -125,7 +125,7 @@ func (r *Receipt) Reopen() {
 	}
 }
 
-// Enter enters the receipt in a ledger at a place of its own, unless it is in one.
+// Enter enters the receipt in a ledger, unless it is in one. Every receipt of a ledger has another place.
 func (r *Receipt) Enter(l *Ledger, place int64) {
 	if r.ledger == nil {
 		r.ledger, r.place = l, place

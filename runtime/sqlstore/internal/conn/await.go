@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Timeout is that of package sqlstore.
+// Timeout is sqlstore.Timeout, where it is documented.
 const Timeout = 10 * time.Second
 
 // Grace is how long a driver has to return after its context has ended. Its error has more details than ours.

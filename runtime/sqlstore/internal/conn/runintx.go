@@ -13,7 +13,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
-// RunInTx is that of package sqlstore.
+// RunInTx is sqlstore.RunInTx, where it is documented.
 func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 	return Retry(ctx, func() error { return inTx(ctx, db, fn) })
 }

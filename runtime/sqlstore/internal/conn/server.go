@@ -25,7 +25,7 @@ type Server struct {
 	Dialect dialect.Dialect
 	Table   string
 	Queries Queries
-	// Clock is the store's own, or nil for that of the database, which offset has.
+	// Clock is the one of the store's options, or nil: then offset has the clock of the database.
 	Clock  func() time.Time
 	offset clock
 	// offsetNow is offset.now. A method value made for each call would be an allocation.

@@ -38,7 +38,7 @@ type OverrideLog struct {
 	Stop context.CancelFunc
 }
 
-// LogSettings are those of a log of overrides.
+// LogSettings are the settings of a log of overrides.
 type LogSettings struct {
 	// Every is how often new entries are read.
 	Every time.Duration
