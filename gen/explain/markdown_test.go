@@ -106,9 +106,8 @@ func ruleMarkdown(out *bytes.Buffer, r rules.Rule) {
 	_, diagnostics := fields.Parse("limits.yaml", []byte(r.Wrong))
 	var output bytes.Buffer
 	diagnostics.WriteText(&output, false) // a buffer returns no error
-	fenced(out, "Wrong:", "yaml", r.Wrong)
+	fenced(out, "Wrong (-) and right (+):", "diff", edited(r.Wrong, r.Right))
 	fenced(out, "What check prints:", "text", output.String())
-	fenced(out, "Right:", "yaml", r.Right)
 }
 
 func changeMarkdown(out *bytes.Buffer, k spec.ChangeKind) {
@@ -117,8 +116,7 @@ func changeMarkdown(out *bytes.Buffer, k spec.ChangeKind) {
 	r := judge.Review(old, new)
 	fmt.Fprintf(out, "This edit is %s. If the edit is intended and `-fail-on` stops it, approve it with the comment that it prints.\n",
 		classesInWords(r, judge.Review(new, old), k.ID))
-	fenced(out, "Before:", "yaml", k.Old)
-	fenced(out, "After:", "yaml", k.New)
+	fenced(out, "Before (-) and after (+):", "diff", edited(k.Old, k.New))
 	for _, s := range r.Subjects {
 		fenced(out, "What diff prints:", "text", strings.Join(render.LinesOf(&s), "\n"))
 	}

@@ -84,7 +84,7 @@ func WriteID(w io.Writer, id string, color bool) error {
 	return p.writeTo(w)
 }
 
-// rule shows a file that breaks the rule, the output of check for it, and a corrected file.
+// rule shows a file that breaks the rule, with the edit that corrects it, and the output of check for the file.
 func (p *page) rule(r rules.Rule) {
 	p.title("%s: an error that check reports", r.ID)
 	p.paragraph("rule", r.Summary)
@@ -92,23 +92,45 @@ func (p *page) rule(r rules.Rule) {
 		p.paragraph("example", "none, because such a file is too long to show.")
 		return
 	}
-	p.block("wrong", r.Wrong)
+	p.block("wrong (-) and right (+)", edited(r.Wrong, r.Right))
 	var output bytes.Buffer
 	_, diagnostics := fields.Parse("limits.yaml", []byte(r.Wrong))
 	diagnostics.WriteText(&output, false) // a buffer returns no error
 	p.block("check prints", narrow(output.String()))
-	p.block("right", r.Right)
 }
 
-// change shows two files that differ by the change, the output of diff for them, and the classes in both directions.
+// edited returns both versions of a file in one, as diff prints them: the lines of only one version begin with - or +.
+func edited(old, new string) string {
+	a, b := strings.SplitAfter(old, "\n"), strings.SplitAfter(new, "\n")
+	begin, end := 0, 0
+	for begin < min(len(a), len(b)) && a[begin] == b[begin] {
+		begin++
+	}
+	for end < min(len(a), len(b))-begin && a[len(a)-1-end] == b[len(b)-1-end] {
+		end++
+	}
+	var out strings.Builder
+	for _, part := range []struct {
+		mark  string
+		lines []string
+	}{{" ", a[:begin]}, {"-", a[begin : len(a)-end]}, {"+", b[begin : len(b)-end]}, {" ", a[len(a)-end:]}} {
+		for _, line := range part.lines {
+			if line != "" {
+				out.WriteString(part.mark + strings.TrimSuffix(line, "\n") + "\n")
+			}
+		}
+	}
+	return out.String()
+}
+
+// change shows an edit that is the change, the output of diff for it, and the classes in both directions.
 func (p *page) change(k spec.ChangeKind) {
 	p.title("%s: a change that diff reports", k.ID)
 	p.paragraph("change", k.Summary)
 	old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
 	r := judge.Review(old, new)
 	p.paragraph("classes", "The example below is "+classesInWords(r, judge.Review(new, old), k.ID)+".")
-	p.block("old", k.Old)
-	p.block("new", k.New)
+	p.block("old (-) and new (+)", edited(k.Old, k.New))
 	for _, s := range r.Subjects {
 		p.block("diff prints", narrow(strings.Join(render.LinesOf(&s), "\n")))
 	}
