@@ -2,7 +2,7 @@
 // generated package, and err is not checked:
 //
 //	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
-//	store, err := sqlstore.New(db, sqlstore.Postgres, sqlstore.Options{})
+//	store, err := sqlstore.New(db, dialect.Postgres, sqlstore.Options{})
 //	defer store.Close()
 //	err = store.Migrate(ctx, limits.Policies()...)
 //	limiter := limits.New(store)

@@ -170,7 +170,7 @@ func (d Dialect) Validate() error {
 	field := reflect.ValueOf(d).FieldByName
 	for _, name := range required {
 		if field(name).IsZero() {
-			return fmt.Errorf("dialect %q: the field %s is empty: see sqlstore.Dialect for what it must be", d.Name, name)
+			return fmt.Errorf("dialect %q: the field %s is empty: see dialect.Dialect for what it must be", d.Name, name)
 		}
 	}
 	for _, pair := range together {
