@@ -164,53 +164,18 @@ func (g Group) tryWait(ctx context.Context) (*Reservations, error) {
 }
 
 // waitInQueue reserves the tokens when they are available.
-func (g Group) waitInQueue(ctx context.Context) (*Reservations, error) {
-	row, err := g.queueRow(ctx)
+func (g Group) waitInQueue(ctx context.Context) (rs *Reservations, err error) {
+	requests, err := g.requests(ctx)
 	if err != nil {
 		return nil, err
 	}
-	leave, err := g.limiter.waiters.join(ctx, row)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	for {
-		rs, err := g.tryWait(ctx)
-		if err != nil || rs.Allowed {
-			return rs, err
-		}
-		if err := g.sleepUntilRetry(ctx, rs); err != nil {
+	err = g.limiter.retry(ctx, requests, func() ([]runtime.Decision, error) {
+		if rs, err = g.tryWait(ctx); err != nil {
 			return nil, err
 		}
-	}
-}
-
-// sleepUntilRetry waits until the limits that have denied may pass.
-func (g Group) sleepUntilRetry(ctx context.Context, rs *Reservations) error {
-	requests, err := g.requests(ctx)
-	if err != nil {
-		return err
-	}
-	longest := time.Duration(0)
-	for _, d := range rs.Decisions.Each {
-		if !d.Allowed {
-			longest = max(longest, jittered(ctx, d.RetryAfter, d.Jitter))
-		}
-	}
-	return sleepForRetry(ctx, g.limiter.store, longest, requests, rs.Each)
-}
-
-// queueRow identifies the callers that wait for the same keys. They do not share the queue of a single limit: waiting in
-// it for another limit would keep callers from tokens that are available.
-func (g Group) queueRow(ctx context.Context) (runtime.Row, error) {
-	requests, err := g.requests(ctx)
-	var row runtime.Row
-	for i := range requests {
-		// Neither names nor stored keys contain the separator.
-		row.Name += requests[i].Policy.Name + "\x00"
-		row.Key += requests[i].Key + "\x00"
-	}
-	return row, err
+		return rs.Each, nil
+	})
+	return rs, err
 }
 
 func (g Group) requests(ctx context.Context) ([]runtime.Request, error) {

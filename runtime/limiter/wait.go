@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -67,22 +68,51 @@ func timeLeft(ctx context.Context) (time.Duration, bool) {
 }
 
 // waitInQueue takes n tokens when they are available, or can be reserved.
-func (l Limit) waitInQueue(ctx context.Context, n int64) (runtime.Decision, error) {
-	leave, err := l.limiter.waiters.join(ctx, runtime.Row{Name: l.policy.Name, Key: l.key.String()})
+func (l Limit) waitInQueue(ctx context.Context, n int64) (d runtime.Decision, err error) {
+	requests := []runtime.Request{{Policy: l.policy, Key: l.key.String()}}
+	err = l.limiter.retry(ctx, requests, func() (decisions []runtime.Decision, err error) {
+		d, err = l.tryWait(ctx, n)
+		return []runtime.Decision{d}, err
+	})
+	return d, err
+}
+
+// retry repeats a request, given as the requests of its limits, until all of them are allowed. Of the callers that wait for the same
+// limits and keys, one at a time retries.
+func (l *Limiter) retry(ctx context.Context, requests []runtime.Request, try func() ([]runtime.Decision, error)) error {
+	leave, err := l.waiters.join(ctx, queueOf(requests))
 	if err != nil {
-		return runtime.Decision{}, l.wrap(err)
+		return fmt.Errorf("%v: %w", runtime.Call{Requests: requests}, err)
 	}
 	defer leave()
 	for {
-		d, err := l.tryWait(ctx, n)
-		if err != nil || d.Allowed {
-			return d, err
+		decisions, err := try()
+		if err != nil || !slices.ContainsFunc(decisions, func(d runtime.Decision) bool { return !d.Allowed }) {
+			return err
 		}
-		denied := []runtime.Request{{Policy: l.policy, Key: l.key.String()}}
-		if err := sleepForRetry(ctx, l.limiter.store, jittered(ctx, d.RetryAfter, d.Jitter), denied, []runtime.Decision{d}); err != nil {
-			return runtime.Decision{}, l.wrap(err)
+		longest := time.Duration(0)
+		for _, d := range decisions {
+			if !d.Allowed {
+				longest = max(longest, jittered(ctx, d.RetryAfter, d.Jitter))
+			}
+		}
+		if err := sleepForRetry(ctx, l.store, longest, requests, decisions); err != nil {
+			return fmt.Errorf("%v: %w", runtime.Call{Requests: requests}, err)
 		}
 	}
+}
+
+// queueOf identifies the callers that wait for the same keys. Those of several limits do not share the queue of a single one:
+// waiting in it for another limit would keep callers from tokens that are available.
+func queueOf(requests []runtime.Request) (row runtime.Row) {
+	for i, q := range requests {
+		if i > 0 {
+			// Neither names nor stored keys contain the separator.
+			row.Name, row.Key = row.Name+"\x00", row.Key+"\x00"
+		}
+		row.Name, row.Key = row.Name+q.Policy.Name, row.Key+q.Key
+	}
+	return row
 }
 
 // uncounted reports whether the store has not counted the tokens of an allowed request.
