@@ -78,6 +78,7 @@ func (ds Diagnostics) Suggest() {
 	}
 }
 
+// Sort sorts the diagnostics by their positions.
 func (ds Diagnostics) Sort() {
 	slices.SortStableFunc(ds, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))

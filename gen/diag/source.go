@@ -27,6 +27,7 @@ type Source struct {
 	runes map[int][]int
 }
 
+// NewSource returns the source with a name for diagnostics and a text.
 func NewSource(name, text string) *Source {
 	// Editors do not count a byte order mark as a column.
 	text = strings.TrimPrefix(text, "\uFEFF")

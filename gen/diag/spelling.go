@@ -12,13 +12,16 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
+// IdentifierPattern is the regular expression of an ASCII identifier of Go.
 const IdentifierPattern = `^[A-Za-z_][A-Za-z0-9_]*$`
 
+// IdentifierForm matches an ASCII identifier of Go.
 var IdentifierForm = regexp.MustCompile(IdentifierPattern)
 
 // Longest is the most runes of the file that a message quotes.
 const Longest = 48
 
+// Clip shortens a text to at most [Longest] runes for a message.
 func Clip(text string) string { return words.Clip(text, Longest) }
 
 // Label returns a name from the file, in quotes unless it is an identifier.

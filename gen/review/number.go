@@ -36,6 +36,7 @@ const (
 	Unreserved         = ", without reserving"
 )
 
+// Equal reports whether two values are equal, or both are missing.
 func Equal(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // Planned returns a name with the plan that it is for, if any.
@@ -51,6 +52,7 @@ func (n Number) Label() string { return Planned(n.Plan, n.Name) }
 
 const Unbounded = "unbounded"
 
+// IsUnbounded reports whether a value of n stands for no bound.
 func (n Number) IsUnbounded(value int64) bool {
 	return value == math.MaxInt64 || value == runtime.Unbounded && n.Name == LargestReservation
 }

@@ -181,6 +181,7 @@ func InOrder(classes []Class) (list []Class) {
 	return list
 }
 
+// ClassList returns classes as a text: "loosened, breaking".
 func ClassList(classes []Class) string {
 	words := make([]string, len(classes))
 	for i, class := range classes {
@@ -209,7 +210,10 @@ func (s *Subject) severity() int {
 	return len(order)
 }
 
-func (s *Subject) Added() bool   { return s.Limit+s.Group != "" && s.Old == (diag.Pos{}) }
+// Added reports whether the old file has no such limit or group.
+func (s *Subject) Added() bool { return s.Limit+s.Group != "" && s.Old == (diag.Pos{}) }
+
+// Removed reports whether the new file has no such limit or group.
 func (s *Subject) Removed() bool { return s.Limit+s.Group != "" && s.New == (diag.Pos{}) }
 
 // ShownNumbers returns the numbers to print: those that changed, and beside them how long whoever hits the limit is denied.

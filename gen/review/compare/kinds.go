@@ -26,6 +26,7 @@ type Traits struct {
 	NewRate, NewWindows string
 }
 
+// TraitsByKind has the traits of every kind.
 var TraitsByKind = map[runtime.Kind]Traits{
 	runtime.TokenBucket: {
 		LongRun:   rateUnlessUnusable,
@@ -64,6 +65,7 @@ func TraitsOf(p *runtime.Policy) Traits {
 	return t
 }
 
+// Windowed reports whether the kind of a policy divides time into windows.
 func Windowed(p *runtime.Policy) bool { return TraitsOf(p).Windowed }
 
 func rateUnlessUnusable(p *runtime.Policy) int64 {

@@ -41,6 +41,7 @@ func (p Pair) EitherPolicy(holds func(*runtime.Policy) bool) bool {
 	return p.Either(func(l *spec.Limit) bool { return holds(&l.Policy) })
 }
 
+// HasCalendar reports whether the windows of a policy are days, weeks, months or years.
 func HasCalendar(p *runtime.Policy) bool { return p.Calendar.Unit != 0 }
 
 func (p Pair) HasCalendar() bool {
@@ -79,6 +80,7 @@ func (p Pair) Enforced() Pair {
 	return Pair{enforce(p.Old), enforce(p.New)}
 }
 
+// PartNames returns the names of the parts of a key, in their order.
 func PartNames(parts []spec.KeyPart) (list []string) {
 	for _, part := range parts {
 		list = append(list, part.Name)
@@ -90,6 +92,7 @@ func SortedNames(parts []spec.KeyPart) []string {
 	return slices.Sorted(slices.Values(PartNames(parts)))
 }
 
+// PartTypes returns the types of the parts of a key, as limits.yaml has them.
 func PartTypes(parts []spec.KeyPart) (list []string) {
 	for _, part := range parts {
 		list = append(list, part.Type)
@@ -97,6 +100,7 @@ func PartTypes(parts []spec.KeyPart) (list []string) {
 	return list
 }
 
+// PartGoTypes returns the Go types of the parts of a key.
 func PartGoTypes(parts []spec.KeyPart) (list []string) {
 	for _, part := range parts {
 		list = append(list, part.GoType())
