@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Errors mean that a request could not be executed. A denial is not an error but a [Decision]; only Require and Wait
@@ -34,4 +35,33 @@ var (
 	ErrRolledBack = errors.New("the transaction was rolled back")
 	// ErrNotReserved: the reservation was denied, or has been settled or cancelled already.
 	ErrNotReserved = errors.New("the reservation was denied, or is already settled or cancelled")
+)
+
+// Origin says who can prevent an error of a limit, so that middleware can choose the response.
+type Origin uint8
+
+const (
+	// OriginStore is the store, the network or the end of a context: the same request may pass later.
+	OriginStore Origin = iota
+	// OriginRequest is whoever sent the request: it asks for more than the limit allows at once, or has an empty key.
+	OriginRequest
+	// OriginProgram is the program: a mistake that every request would meet.
+	OriginProgram
+)
+
+// OriginOf returns the origin of an error that is no denial.
+func OriginOf(err error) Origin {
+	is := func(target error) bool { return errors.Is(err, target) }
+	switch {
+	case slices.ContainsFunc(ofRequests, is):
+		return OriginRequest
+	case slices.ContainsFunc(ofPrograms, is):
+		return OriginProgram
+	}
+	return OriginStore
+}
+
+var (
+	ofRequests = []error{ErrExceedsCapacity, ErrInvalidCount, ErrEmptyKey}
+	ofPrograms = []error{ErrInvalidKey, ErrInvalidPlan, ErrInvalidPolicy, ErrInvalidCall, ErrNoStore, ErrNoTx, ErrNilTx}
 )

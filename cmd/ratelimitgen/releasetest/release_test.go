@@ -67,25 +67,30 @@ func (f file) Path() string                 { return f.name }
 func (f file) Lstat() (os.FileInfo, error)  { return os.Lstat(filepath.Join(root, f.name)) }
 func (f file) Open() (io.ReadCloser, error) { return os.Open(filepath.Join(root, f.name)) }
 
-// publish writes the module into a directory that go reads as GOPROXY, and returns the environment of its user. The zip is
-// made of the tracked files, as a proxy makes it from a tag. Each run has another version, because the go command caches
-// versions.
-func publish(t *testing.T) (environment []string) {
+// proxy is a directory that go reads as GOPROXY.
+type proxy struct{ dir string }
+
+// newProxy returns an empty directory, and the environment of its users.
+func newProxy(t *testing.T) (p proxy, environment []string) {
 	t.Helper()
-	proxy, m := t.TempDir(), module.Version{Path: modulePath, Version: fmt.Sprintf("v0.1.%d", time.Now().UnixNano())}
-	dir := filepath.Join(proxy, filepath.FromSlash(m.Path), "@v")
-	require.NoError(t, os.MkdirAll(dir, 0o755))
-	var files []zip.File
-	for _, name := range tracked(t) {
-		files = append(files, file{name})
-	}
+	p = proxy{t.TempDir()}
+	others := strings.TrimSpace(output(t, ".", nil, "go", "env", "GOPROXY"))
+	return p, []string{"GOPROXY=file://" + filepath.ToSlash(p.dir) + "," + others, "GONOSUMDB=" + modulePath, "GOFLAGS=-modcacherw", "GOWORK=off"}
+}
+
+// version returns another version for each run, because the go command caches versions.
+func version() string { return fmt.Sprintf("v0.1.%d", time.Now().UnixNano()) }
+
+// add publishes a version of a module: its go.mod, and its zip as archived writes it.
+func (p proxy) add(t *testing.T, m module.Version, goMod []byte, archived func(io.Writer) error) {
+	t.Helper()
 	var archive bytes.Buffer
-	require.NoError(t, zip.Create(&archive, m, files))
-	t.Logf("%d files, a zip of %d KiB", len(files), archive.Len()>>10)
-	goMod, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	require.NoError(t, err)
+	require.NoError(t, archived(&archive))
+	t.Logf("%s: a zip of %d KiB", m, archive.Len()>>10)
 	info, err := json.Marshal(map[string]any{"Version": m.Version, "Time": time.Now()})
 	require.NoError(t, err)
+	dir := filepath.Join(p.dir, filepath.FromSlash(m.Path), "@v")
+	require.NoError(t, os.MkdirAll(dir, 0o755))
 	for name, text := range map[string][]byte{"list": []byte(m.Version + "\n"), m.Version + ".zip": archive.Bytes(), m.Version + ".mod": goMod, m.Version + ".info": info} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o644))
 	}
@@ -97,8 +102,22 @@ func publish(t *testing.T) (environment []string) {
 			assert.NoError(t, os.RemoveAll(path))
 		}
 	})
-	others := strings.TrimSpace(output(t, ".", nil, "go", "env", "GOPROXY"))
-	return []string{"GOPROXY=file://" + filepath.ToSlash(proxy) + "," + others, "GONOSUMDB=" + m.Path, "GOFLAGS=-modcacherw", "GOWORK=off"}
+}
+
+// publish publishes the root module, made of the tracked files as a proxy makes it from a tag, and returns the environment of
+// its users.
+func publish(t *testing.T) (environment []string) {
+	t.Helper()
+	p, environment := newProxy(t)
+	var files []zip.File
+	for _, name := range tracked(t) {
+		files = append(files, file{name})
+	}
+	goMod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	require.NoError(t, err)
+	m := module.Version{Path: modulePath, Version: version()}
+	p.add(t, m, goMod, func(w io.Writer) error { return zip.Create(w, m, files) })
+	return environment
 }
 
 // part returns the text below a heading of the README that the group of a regular expression matches.

@@ -1,0 +1,160 @@
+// Package limitgrpc puts limits in front of gRPC services.
+//
+//	b := limitgrpc.New(limit, limitgrpc.Options{})
+//	perUser := b.Limit(func(ctx context.Context, c limitgrpc.Call) (limits.Item, error) {
+//		user, err := userOf(ctx)
+//		return limit.SendMessage(user), err
+//	})
+//	server := grpc.NewServer(grpc.UnaryInterceptor(perUser.Unary), grpc.StreamInterceptor(perUser.Stream))
+//
+// Interceptors see the calls of all services. A function that returns a nil Item, or no items, lets a call pass without a
+// limit:
+//
+//	if !strings.HasPrefix(c.Method, "/chat.v1.Chat/") {
+//		return nil, nil
+//	}
+//
+// # What clients see
+//
+//	a limit denies                                RESOURCE_EXHAUSTED  RetryInfo with the wait and the limit's jitter, unless
+//	                                                                  no retry passes; QuotaFailure with the limits' names
+//	more than the capacity, an empty key          INVALID_ARGUMENT    do not retry
+//	an error of the function                      that of the error's GRPCStatus, or INVALID_ARGUMENT
+//	the call was cancelled, its deadline passed   CANCELLED, DEADLINE_EXCEEDED
+//	the store failed                              UNAVAILABLE         RetryInfo with a second
+//	a mistake of the program                      INTERNAL
+//
+// The text of an error stays on the server: see Options.OnError. Clients of grpc-go find the wait with
+// [google.golang.org/grpc/status.Status.Details]. If the store fails and all limits of a call have onError: open or local, the
+// handler runs; the end of a call's own deadline opens no limit.
+package limitgrpc
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+)
+
+// Limits is what a [Binder] takes tokens from: the generated *Limits, or a [*limiter.Limiter].
+type Limits interface {
+	All(ctx context.Context, items ...limiter.Item) (limiter.Decisions, error)
+}
+
+// Options are the settings of a [Binder]. The zero Options are a good default.
+type Options struct {
+	// OnError, if not nil, is called with each error whose code is Unavailable or Internal, before the client gets it. The
+	// error is the one of the limits, with its text. The default logs the first one that is a mistake of the program with
+	// [log/slog].
+	OnError func(ctx context.Context, c Call, err error)
+}
+
+// Call is a call of a method.
+type Call struct {
+	// Method is the full name, such as "/chat.v1.Chat/Send".
+	Method string
+	// Request is the message of a unary call. It is nil for a stream, whose messages come later.
+	Request any
+}
+
+// Take takes the tokens of a call. The error is that of the limits, such as a failure of the store.
+type Take func(ctx context.Context) (limiter.Decisions, error)
+
+// Binder binds limits to calls. It may be used by several goroutines.
+type Binder struct {
+	limits  Limits
+	options Options
+	mistake mistakeLog
+}
+
+// New returns a Binder of limits.
+func New(l Limits, o Options) *Binder { return &Binder{limits: l, options: o} }
+
+// Limit binds a limit: from returns the limit and the key of a call, nil for a call without a limit, or an error.
+func (b *Binder) Limit(from func(context.Context, Call) (limiter.Item, error)) *Interceptor {
+	return b.All(func(ctx context.Context, c Call) ([]limiter.Item, error) {
+		item, err := from(ctx, c)
+		if item == nil {
+			return nil, err
+		}
+		return []limiter.Item{item}, err
+	})
+}
+
+// All binds several limits: tokens are taken from all of them or, if one denies, from none. See Limit for from.
+func (b *Binder) All(from func(context.Context, Call) ([]limiter.Item, error)) *Interceptor {
+	return b.Group(func(ctx context.Context, c Call) (Take, error) {
+		items, err := from(ctx, c)
+		if len(items) == 0 {
+			return nil, err
+		}
+		return func(ctx context.Context) (limiter.Decisions, error) { return b.limits.All(ctx, items...) }, err
+	})
+}
+
+// Group binds a group of limits.yaml: from returns a function that calls the group's Allow, and returns the Decisions; nil
+// for a call without a limit.
+//
+//	b.Group(func(ctx context.Context, c limitgrpc.Call) (limitgrpc.Take, error) {
+//		team, err := teamOf(ctx)
+//		return func(ctx context.Context) (limits.Decisions, error) {
+//			d, err := limit.Complete(team, "large").Allow(ctx, 1000)
+//			return d.Decisions, err
+//		}, err
+//	})
+func (b *Binder) Group(from func(context.Context, Call) (Take, error)) *Interceptor {
+	return &Interceptor{b, from}
+}
+
+// Interceptor is limits that are bound to calls. Its methods are interceptors of grpc-go.
+type Interceptor struct {
+	binder *Binder
+	from   func(context.Context, Call) (Take, error)
+}
+
+// Unary takes the tokens of a call, and runs its handler if there are enough of them. The context of the handler is one
+// for [limiter.Settle].
+func (i *Interceptor) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	ctx, err := i.take(ctx, Call{Method: info.FullMethod, Request: request})
+	if err != nil {
+		return nil, err
+	}
+	return handler(ctx, request)
+}
+
+// Stream takes the tokens of a stream when it begins: its messages take none. A handler that limits those too calls the limit
+// for each, and returns [Binder.Deny] of its error. The context of the stream is one for [limiter.Settle].
+func (i *Interceptor) Stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	ctx, err := i.take(stream.Context(), Call{Method: info.FullMethod})
+	if err != nil {
+		return err
+	}
+	return handler(service, &streamWithContext{stream, ctx})
+}
+
+type streamWithContext struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *streamWithContext) Context() context.Context { return s.ctx }
+
+// take takes the tokens of a call, and returns the context of its handler, or the error for the client.
+func (i *Interceptor) take(ctx context.Context, c Call) (context.Context, error) {
+	take, err := i.from(ctx, c)
+	if err != nil {
+		return nil, i.binder.refuse(ctx, c, ofFunction(err))
+	}
+	if take == nil {
+		return ctx, nil
+	}
+	ds, err := take(ctx)
+	if err == nil {
+		err = ds.Err()
+	}
+	if err != nil {
+		return nil, i.binder.refuse(ctx, c, err)
+	}
+	return limiter.WithTaken(ctx, ds), nil
+}

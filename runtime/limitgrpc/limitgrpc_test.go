@@ -1,0 +1,269 @@
+package limitgrpc_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limitgrpc"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+)
+
+var (
+	_ limitgrpc.Limits             = (*limits.Limits)(nil)
+	_ limitgrpc.Limits             = (*limiter.Limiter)(nil)
+	_ grpc.UnaryServerInterceptor  = (*limitgrpc.Interceptor)(nil).Unary
+	_ grpc.StreamServerInterceptor = (*limitgrpc.Interceptor)(nil).Stream
+)
+
+// noon is the time of the stores, which stands still.
+func noon() time.Time { return time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC) }
+
+func newLimits() *limits.Limits { return limits.New(&memstore.Store{Clock: noon}) }
+
+// service is the health service of grpc-go, whose calls can be given another handler.
+type service struct {
+	*health.Server
+	check func(context.Context) error
+	watch func(context.Context) error
+}
+
+func (s *service) Check(ctx context.Context, r *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+	if s.check != nil {
+		if err := s.check(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s.Server.Check(ctx, r)
+}
+
+func (s *service) Watch(r *grpc_health_v1.HealthCheckRequest, stream grpc_health_v1.Health_WatchServer) error {
+	if s.watch != nil {
+		return s.watch(stream.Context())
+	}
+	return s.Server.Watch(r, stream)
+}
+
+// client serves the service behind an interceptor, and returns a client of it.
+func client(t *testing.T, i *limitgrpc.Interceptor, s *service) grpc_health_v1.HealthClient {
+	t.Helper()
+	server := grpc.NewServer(grpc.UnaryInterceptor(i.Unary), grpc.StreamInterceptor(i.Stream))
+	s.Server = health.NewServer()
+	grpc_health_v1.RegisterHealthServer(server, s)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go server.Serve(listener)
+	t.Cleanup(server.Stop)
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	return grpc_health_v1.NewHealthClient(conn)
+}
+
+// check makes a unary call as a user, and returns the status that the client sees.
+func check(t *testing.T, c grpc_health_v1.HealthClient, user string) *status.Status {
+	t.Helper()
+	_, err := c.Check(metadata.AppendToOutgoingContext(t.Context(), "user", user), &grpc_health_v1.HealthCheckRequest{})
+	return status.Convert(err)
+}
+
+// watch opens a stream as a user, and returns the status of its first message.
+func watch(t *testing.T, c grpc_health_v1.HealthClient, user string) *status.Status {
+	t.Helper()
+	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(t.Context(), "user", user))
+	defer cancel()
+	stream, err := c.Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
+	require.NoError(t, err)
+	_, err = stream.Recv()
+	return status.Convert(err)
+}
+
+func userOf(ctx context.Context) string {
+	return strings.Join(metadata.ValueFromIncomingContext(ctx, "user"), ",")
+}
+
+// failedLogins takes all 10 tokens of an hour for each call, so that the second one of a user is denied for an hour.
+func failedLogins(b *limitgrpc.Binder, limit *limits.Limits) *limitgrpc.Interceptor {
+	return b.Limit(func(ctx context.Context, c limitgrpc.Call) (limits.Item, error) {
+		switch user := userOf(ctx); user {
+		case "unknown":
+			return nil, status.Error(codes.Unauthenticated, "no such user")
+		case "broken":
+			return nil, errors.New("secret")
+		case "greedy":
+			return limit.FailedLogins(user).N(11), nil
+		case "admin":
+			return nil, nil
+		default:
+			return limit.FailedLogins(user).N(10), nil
+		}
+	})
+}
+
+// What clients see of a denial: the code, the wait and the limit.
+func TestDenial(t *testing.T) {
+	limit := newLimits()
+	b := limitgrpc.New(limit, limitgrpc.Options{})
+	c := client(t, failedLogins(b, limit), &service{})
+	for name, call := range map[string]func(*testing.T, grpc_health_v1.HealthClient, string) *status.Status{"unary": check, "stream": watch} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, codes.OK, call(t, c, name).Code())
+			denied := call(t, c, name)
+			assert.Equal(t, codes.ResourceExhausted, denied.Code())
+			assert.Equal(t, "rate limited by failedLogins", denied.Message())
+			require.Len(t, denied.Details(), 2)
+			quota, ok := denied.Details()[0].(*errdetails.QuotaFailure)
+			require.True(t, ok)
+			assert.Equal(t, "limit:failedLogins", quota.Violations[0].Subject)
+			info, ok := denied.Details()[1].(*errdetails.RetryInfo)
+			require.True(t, ok)
+			assert.Equal(t, time.Hour, info.RetryDelay.AsDuration())
+			assert.Equal(t, codes.OK, call(t, c, "another "+name).Code())
+		})
+	}
+	assert.Equal(t, codes.OK, check(t, c, "admin").Code())
+	assert.Equal(t, codes.OK, check(t, c, "admin").Code(), "a call without a limit")
+}
+
+// Each error has its code, and its text stays on the server.
+func TestErrors(t *testing.T) {
+	limit, noStore := newLimits(), limits.New(nil)
+	down := limits.New(failing{errors.New("secret: the server has gone")})
+	shut := limiter.New(&memstore.Store{})
+	blocked := shut.Limit(&runtime.Policy{Name: "shut", Kind: runtime.TokenBucket, Rate: 1, Capacity: 1, Period: time.Hour, Mode: runtime.ModeBlock}, runtime.Key{})
+	for name, row := range map[string]struct {
+		limits   limitgrpc.Limits
+		item     limits.Item
+		err      error
+		code     codes.Code
+		wait     time.Duration
+		reported bool
+	}{
+		"more than the capacity":  {limits: limit, item: limit.FailedLogins("a").N(11), code: codes.InvalidArgument},
+		"an empty key":            {limits: limit, item: limit.FailedLogins(""), code: codes.InvalidArgument},
+		"an error with a code":    {limits: limit, err: status.Error(codes.Unauthenticated, "who are you?"), code: codes.Unauthenticated},
+		"an error without a code": {limits: limit, err: errors.New("secret"), code: codes.InvalidArgument},
+		"no store":                {limits: noStore, item: noStore.FailedLogins("a"), code: codes.Internal, reported: true},
+		"another New's limit":     {limits: limit, item: noStore.FailedLogins("a"), code: codes.Internal, reported: true},
+		"the store fails":         {limits: down, item: down.FailedLogins("a"), code: codes.Unavailable, wait: time.Second, reported: true},
+		"a block without an end":  {limits: shut, item: blocked, code: codes.ResourceExhausted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var reported []error
+			b := limitgrpc.New(row.limits, limitgrpc.Options{OnError: func(_ context.Context, c limitgrpc.Call, err error) {
+				assert.Equal(t, "/grpc.health.v1.Health/Check", c.Method)
+				reported = append(reported, err)
+			}})
+			i := b.Limit(func(context.Context, limitgrpc.Call) (limits.Item, error) { return row.item, row.err })
+			got := check(t, client(t, i, &service{}), "a")
+			assert.Equal(t, row.code, got.Code(), got)
+			assert.NotContains(t, got.Message(), "secret")
+			assert.Equal(t, row.wait, waitOf(got))
+			assert.Equal(t, row.reported, len(reported) == 1, reported)
+		})
+	}
+}
+
+// waitOf returns the delay of a RetryInfo, and 0 without one.
+func waitOf(s *status.Status) time.Duration {
+	for _, d := range s.Details() {
+		if info, ok := d.(*errdetails.RetryInfo); ok {
+			return info.RetryDelay.AsDuration()
+		}
+	}
+	return 0
+}
+
+// failing is a store that fails.
+type failing struct{ err error }
+
+func (f failing) Do(context.Context, []runtime.Call) ([]runtime.Answer, error) { return nil, f.err }
+
+// A call whose own deadline ends while the store hangs does not pass, although the limit has onError: open.
+func TestDeadlineOfTheCallerOpensNothing(t *testing.T) {
+	open := &runtime.Policy{Name: "open", Kind: runtime.TokenBucket, Rate: 1, Capacity: 1, Period: time.Hour, OnError: runtime.FailOpen}
+	l := limiter.New(hanging{})
+	i := limitgrpc.New(l, limitgrpc.Options{}).Limit(func(context.Context, limitgrpc.Call) (limiter.Item, error) {
+		return l.Limit(open, runtime.Key{}), nil
+	})
+	for name, row := range map[string]struct {
+		end  func(context.Context) (context.Context, context.CancelFunc)
+		code codes.Code
+	}{
+		"deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Millisecond)
+		}, codes.DeadlineExceeded},
+		"cancelled": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return ctx, cancel
+		}, codes.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := row.end(t.Context())
+			defer cancel()
+			handler := func(context.Context, any) (any, error) {
+				assert.Fail(t, "the handler has run")
+				return nil, nil
+			}
+			_, err := i.Unary(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/a/B"}, handler)
+			assert.Equal(t, row.code, status.Code(err))
+		})
+	}
+}
+
+// hanging is a store that answers nothing until the context ends.
+type hanging struct{}
+
+func (hanging) Do(ctx context.Context, _ []runtime.Call) ([]runtime.Answer, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// Handlers settle what a call has taken, and unary calls and streams have the context for it.
+func TestSettle(t *testing.T) {
+	limit := newLimits()
+	i := limitgrpc.New(limit, limitgrpc.Options{}).All(func(ctx context.Context, c limitgrpc.Call) ([]limits.Item, error) {
+		return []limits.Item{limit.FailedLogins(userOf(ctx)).N(6)}, nil
+	})
+	settle := func(ctx context.Context) error { return limiter.Settle(ctx, 2) }
+	c := client(t, i, &service{check: settle, watch: settle})
+	assert.Equal(t, codes.OK, check(t, c, "ada").Code())
+	assert.Equal(t, "EOF", watch(t, c, "ada").Message())
+	left, err := limit.FailedLogins("ada").Peek(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, int64(10-2-2), left.Remaining)
+}
+
+// A handler that calls a limit itself answers with Deny.
+func TestDeny(t *testing.T) {
+	limit := newLimits()
+	b := limitgrpc.New(limit, limitgrpc.Options{OnError: func(context.Context, limitgrpc.Call, error) {}})
+	none := b.All(func(context.Context, limitgrpc.Call) ([]limits.Item, error) { return nil, nil })
+	c := client(t, none, &service{check: func(ctx context.Context) error {
+		return b.Deny(ctx, limit.FailedLogins(userOf(ctx)).RequireN(ctx, 10))
+	}})
+	assert.Equal(t, codes.OK, check(t, c, "ada").Code())
+	denied := check(t, c, "ada")
+	assert.Equal(t, codes.ResourceExhausted, denied.Code())
+	assert.Equal(t, time.Hour, waitOf(denied))
+	assert.Equal(t, codes.Unavailable, status.Code(b.Deny(t.Context(), errors.New("secret"))))
+	assert.Equal(t, codes.AlreadyExists, status.Code(b.Deny(t.Context(), status.Error(codes.AlreadyExists, "twice"))))
+}
