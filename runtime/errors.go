@@ -17,6 +17,8 @@ var (
 	ErrInvalidCount = errors.New("invalid count")
 	// ErrInvalidPolicy: the policy breaks a rule of [Policy].
 	ErrInvalidPolicy = errors.New("invalid policy")
+	// ErrInvalidPlan: the plan is the zero Plan, or limits.yaml does not have it. No request of such a plan is allowed.
+	ErrInvalidPlan = errors.New("invalid plan")
 	// ErrInvalidKey: a part of the key could not be converted to text, or the key lacks the time zone or the anniversary
 	// that the limit's Calendar needs.
 	ErrInvalidKey = errors.New("invalid key")

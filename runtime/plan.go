@@ -2,13 +2,9 @@ package runtime
 
 import (
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"strings"
 )
-
-// ErrInvalidPlan: the plan is the zero Plan, or limits.yaml does not have it. No request of such a plan is allowed.
-var ErrInvalidPlan = errors.New("invalid plan")
 
 // PlanNames has the name of each plan of limits.yaml at the plan's number. Numbers begin with 1, so that the zero Plan of
 // generated code is no plan.

@@ -70,7 +70,7 @@ func TestRelease(t *testing.T) {
 		for _, r := range parsed.Require {
 			assert.True(t, r.Mod.Path != modulePath || r.Mod.Version == v, "%s requires %s", m, r.Mod)
 		}
-		p.add(t, m, goMod, func(w io.Writer) error { return zip.CreateFromVCS(w, m, origin, tag, dir) })
+		p.add(t, m, goMod, func(w io.Writer) error { return zip.CreateFromVCS(w, m, clone, tag, dir) })
 		required = append(required, m.String())
 	}
 	require.Len(t, required, 3)
