@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -28,8 +29,10 @@ type groupHistory struct {
 	limits []*runtime.Policy
 	key    string
 	begun  time.Time
-	// taking leaves checks beside takes out.
-	taking bool
+	// cluster means that the stores are nodes of one. They compare the rows that a transaction has written, so that a row
+	// that it has only read may have been changed by another node a moment ago: one that a call checks, and, as calls share
+	// transactions, one of a call that another limit denies. Checks are left out then, and denials may be late.
+	cluster bool
 
 	mu         sync.Mutex
 	operations []porcupine.Operation
@@ -46,8 +49,6 @@ func TestGroupHistoriesAreLinearizable(t *testing.T) {
 		if len(nodes) > 1 {
 			limits = withoutShardedDebt(limits)
 		}
-		// The nodes of a cluster compare the rows that were written. A row that a group has only checked may be changed
-		// on another node meanwhile, so that its check can be a moment late.
 		checkGroupHistories(t, stores, clock, limits, len(nodes) > 1)
 	})
 	t.Run("sqlite", func(t *testing.T) {
@@ -67,7 +68,7 @@ func TestGroupHistoriesAreLinearizable(t *testing.T) {
 	})
 }
 
-func checkGroupHistories(t *testing.T, stores []runtime.Store, clock *storetest.Clock, all []*runtime.Policy, taking bool) {
+func checkGroupHistories(t *testing.T, stores []runtime.Store, clock *storetest.Clock, all []*runtime.Policy, cluster bool) {
 	t.Helper()
 	count := 40
 	if *long {
@@ -76,7 +77,7 @@ func checkGroupHistories(t *testing.T, stores []runtime.Store, clock *storetest.
 	calls, denied := 0, 0
 	for i := range count {
 		// Every three of the limits, one after the other.
-		h := &groupHistory{key: keyOf(i).String(), begun: time.Now(), taking: taking}
+		h := &groupHistory{key: keyOf(i).String(), begun: time.Now(), cluster: cluster}
 		for j := range 3 {
 			h.limits = append(h.limits, all[(i+j)%len(all)])
 		}
@@ -120,7 +121,7 @@ func (h *groupHistory) requests(random *rand.Rand) []runtime.Request {
 		p := h.limits[(first+i)%len(h.limits)]
 		requests[i] = runtime.Request{Policy: p, Count: 1 + random.Int64N(3)}
 		switch {
-		case random.IntN(3) == 0 && !h.taking:
+		case random.IntN(3) == 0 && !h.cluster:
 			requests[i].Op = runtime.Check
 		case random.IntN(2) == 0:
 			requests[i].Reserve = p.Reserves()
@@ -186,30 +187,66 @@ func (h *groupHistory) String() (lines string) {
 	return lines
 }
 
+// groupState is the rows of the limits, and those that they were before, the latest first.
+type groupState struct {
+	rows [3]runtime.State
+	past [3]*pastState
+}
+
+type pastState struct {
+	row    runtime.State
+	before *pastState
+}
+
+func (s groupState) equal(o groupState) bool {
+	for i := range s.past {
+		a, b := s.past[i], o.past[i]
+		for ; a != b && a != nil && b != nil && a.row == b.row; a, b = a.before, b.before {
+		}
+		if a != b {
+			return false
+		}
+	}
+	return s.rows == o.rows
+}
+
 // model returns the sequential behaviour: the state is that of one row for each limit.
 func (h *groupHistory) model(now int64) porcupine.Model {
 	index, rules := map[string]int{}, make([]meter.Rule, len(h.limits))
 	for i, p := range h.limits {
 		index[p.Name], rules[i] = i, meter.RuleOf(p, h.key)
 	}
+	// late reports whether a decision is that on a row as it was before.
+	late := func(at int, past *pastState, q runtime.Request, got runtime.Decision) bool {
+		for ; past != nil; past = past.before {
+			if _, d, err := rules[at].Step(past.row, now, q); err == nil && agreesTogether(got, q, d) {
+				return true
+			}
+		}
+		return false
+	}
 	return porcupine.Model{
-		Init: func() any { return [3]runtime.State{} },
+		Init:  func() any { return groupState{} },
+		Equal: func(a, b any) bool { return a.(groupState).equal(b.(groupState)) },
 		Step: func(state, input, output any) (bool, any) {
-			before := state.([3]runtime.State)
+			before := state.(groupState)
 			next, allowed, agree := before, true, true
-			got := output.([]runtime.Decision)
-			for i, q := range input.([]runtime.Request) {
+			requests, got := input.([]runtime.Request), output.([]runtime.Decision)
+			mayBeLate := h.cluster && len(requests) > 1 && slices.ContainsFunc(got, func(d runtime.Decision) bool { return !d.Allowed })
+			for i, q := range requests {
 				at := index[q.Policy.Name]
 				// The limits of a call differ, so that each step is independent of the others.
-				s, d, err := rules[at].Step(before[at], now, q)
+				s, d, err := rules[at].Step(before.rows[at], now, q)
 				if err != nil {
 					return false, state
 				}
-				next[at] = s
+				if s != before.rows[at] {
+					next.rows[at], next.past[at] = s, &pastState{before.rows[at], before.past[at]}
+				}
 				allowed = allowed && d.Allowed
-				agree = agree && agreesTogether(got[i], q, d)
+				agree = agree && (agreesTogether(got[i], q, d) || mayBeLate && late(at, before.past[at], q, got[i]))
 			}
-			if !allowed {
+			if !allowed || mayBeLate {
 				next = before
 			}
 			return agree, next
@@ -245,4 +282,56 @@ func TestGroupModelDetectsPartialCalls(t *testing.T) {
 	wrong[0].Value--
 	last.Output = wrong
 	assert.Equal(t, porcupine.Illegal, porcupine.CheckOperationsTimeout(m, h.operations, time.Minute))
+}
+
+// On a cluster, a denied call may have seen a row as it was a moment ago, and never as it has not been. A call that is allowed
+// may not.
+func TestGroupModelOfACluster(t *testing.T) {
+	now := storetest.NewClock().Now()
+	bucket := historic()[0]
+	limits := make([]*runtime.Policy, 3)
+	for i := range limits {
+		p := *bucket
+		p.Name = fmt.Sprint("bucket ", i)
+		limits[i] = &p
+	}
+	take := func(of int, n int64) runtime.Request { return runtime.Request{Policy: limits[of], Count: n} }
+	for name, row := range map[string]struct {
+		// last is a call after all of limits 0 and 1 was taken, with the decisions Allowed.
+		last    []runtime.Request
+		allowed []bool
+		single  porcupine.CheckResult
+		cluster porcupine.CheckResult
+	}{
+		"denied by both":       {[]runtime.Request{take(0, 1), take(1, 1)}, []bool{false, false}, porcupine.Ok, porcupine.Ok},
+		"one is late":          {[]runtime.Request{take(0, 1), take(1, 1)}, []bool{false, true}, porcupine.Illegal, porcupine.Ok},
+		"never denied":         {[]runtime.Request{take(0, 1), take(2, 1)}, []bool{false, false}, porcupine.Illegal, porcupine.Illegal},
+		"allowed, but late":    {[]runtime.Request{take(0, 1), take(2, 1)}, []bool{true, true}, porcupine.Illegal, porcupine.Illegal},
+		"a single one is late": {[]runtime.Request{take(0, 1)}, []bool{true}, porcupine.Illegal, porcupine.Illegal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &groupHistory{limits: limits, key: "k", begun: time.Now()}
+			store := &memstore.Store{Clock: func() time.Time { return now }}
+			for i := range 2 {
+				h.do(t.Context(), store, 0, []runtime.Request{take(i, 6)})
+			}
+			h.do(t.Context(), store, 0, row.last)
+			require.Empty(t, h.errors)
+			last := h.operations[2].Output.([]runtime.Decision)
+			for i, allowed := range row.allowed {
+				last[i].Allowed, last[i].RetryAfter = allowed, 0
+				if !allowed {
+					last[i].RetryAfter = time.Second
+				}
+			}
+			for _, cluster := range []bool{false, true} {
+				h.cluster = cluster
+				want := row.single
+				if cluster {
+					want = row.cluster
+				}
+				assert.Equal(t, want, porcupine.CheckOperationsTimeout(h.model(now.UnixNano()), h.operations, time.Minute), "cluster: %v", cluster)
+			}
+		})
+	}
 }
