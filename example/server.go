@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -40,10 +41,10 @@ type server struct {
 func (s *server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("GET /search", s.perAddress().Wrap(http.HandlerFunc(s.search)))
-	mux.HandleFunc("POST /login", s.login)
-	mux.HandleFunc("POST /messages", s.post)
+	mux.Handle("POST /login", s.h.Handler(s.login))
+	mux.Handle("POST /messages", s.h.Handler(s.post))
 	mux.Handle("GET /orgs/{org}/report", s.perOrganization().Wrap(http.HandlerFunc(s.report)))
-	mux.Handle("POST /completions", s.completion().Wrap(http.HandlerFunc(s.complete)))
+	mux.Handle("POST /completions", s.completion().Wrap(s.h.Handler(s.complete)))
 	return mux
 }
 
@@ -61,29 +62,26 @@ func (s *server) search(w http.ResponseWriter, r *http.Request) {
 
 // login takes a token before it compares the password, and resets the limit if the password is right. In the other
 // order, parallel guesses would not count.
-func (s *server) login(w http.ResponseWriter, r *http.Request) {
+func (s *server) login(w http.ResponseWriter, r *http.Request) error {
 	failed := s.limit.FailedLogins(r.FormValue("user"))
 	if err := failed.Require(r.Context()); err != nil {
-		s.h.Deny(w, r, err)
-		return
+		return err
 	}
 	if r.FormValue("password") != "right" {
-		http.Error(w, "wrong user or password", http.StatusUnauthorized)
-		return
+		return limithttp.Error(http.StatusUnauthorized, errors.New("wrong user or password"))
 	}
 	if err := failed.Reset(r.Context()); err != nil {
-		s.h.Deny(w, r, err)
-		return
+		return err
 	}
 	fmt.Fprintln(w, "welcome")
+	return nil
 }
 
 // post takes a token and stores a message in one transaction: both happen, or neither does.
-func (s *server) post(w http.ResponseWriter, r *http.Request) {
+func (s *server) post(w http.ResponseWriter, r *http.Request) error {
 	user, err := strconv.ParseInt(r.FormValue("user"), 10, 64)
 	if err != nil {
-		http.Error(w, "user must be a number", http.StatusBadRequest)
-		return
+		return limithttp.Error(http.StatusBadRequest, err)
 	}
 	err = sqlstore.RunInTx(r.Context(), s.db, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(r.Context(), "INSERT INTO messages (user, text) VALUES (?, ?)", user, r.FormValue("text")); err != nil {
@@ -91,11 +89,10 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 		}
 		return s.limit.WithTx(tx).SendMessage(user).Require(r.Context())
 	})
-	if err != nil {
-		s.h.Deny(w, r, err)
-		return
+	if err == nil {
+		w.WriteHeader(http.StatusCreated)
 	}
-	w.WriteHeader(http.StatusCreated)
+	return err
 }
 
 // perOrganization depends on what an organization pays: its plan is a column of the database.
@@ -133,11 +130,11 @@ func (s *server) completion() *limithttp.Route {
 }
 
 // complete gives back the tokens that were not used: the cost is known only at the end.
-func (s *server) complete(w http.ResponseWriter, r *http.Request) {
+func (s *server) complete(w http.ResponseWriter, r *http.Request) error {
 	used := int64(100 + len(r.FormValue("prompt")))
 	if err := limithttp.SettleLimit(r.Context(), "llmTokens", used); err != nil {
-		s.h.Deny(w, r, err)
-		return
+		return err
 	}
 	fmt.Fprintf(w, "used %d tokens\n", used)
+	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
@@ -47,12 +46,6 @@ func New(l Limits, o Options) *Binder { return &Binder{limits: l, options: o, no
 
 // Take takes the tokens of a request. The error is that of the limits, such as a failure of the store.
 type Take func(ctx context.Context) (limiter.Decisions, error)
-
-// mistakes are the errors of limits that the program has to prevent, and no client causes.
-var mistakes = []error{
-	runtime.ErrInvalidKey, runtime.ErrInvalidPlan, runtime.ErrInvalidPolicy, runtime.ErrInvalidCall, runtime.ErrNoStore,
-	runtime.ErrNoTx, runtime.ErrNilTx,
-}
 
 // mistakeLog logs one error: each request would have another one of the same mistake.
 type mistakeLog struct{ once sync.Once }

@@ -85,15 +85,11 @@ func statusOf(err error) int {
 		}
 		return http.StatusInternalServerError
 	}
-	for _, ofClient := range [...]error{runtime.ErrExceedsCapacity, runtime.ErrInvalidCount, runtime.ErrEmptyKey} {
-		if errors.Is(err, ofClient) {
-			return http.StatusBadRequest
-		}
-	}
-	for _, mistake := range mistakes {
-		if errors.Is(err, mistake) {
-			return http.StatusInternalServerError
-		}
+	switch runtime.OriginOf(err) {
+	case runtime.OriginRequest:
+		return http.StatusBadRequest
+	case runtime.OriginProgram:
+		return http.StatusInternalServerError
 	}
 	return http.StatusServiceUnavailable
 }

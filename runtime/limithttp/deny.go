@@ -19,6 +19,8 @@ import (
 //		return
 //	}
 //
+// [Binder.Handler] does so for a function that returns err.
+//
 // The error of a denied reservation is its Err; Reserve has none for it. An err of nil is a mistake of the program, with the
 // status 500.
 func (b *Binder) Deny(w http.ResponseWriter, r *http.Request, err error) {
@@ -34,6 +36,23 @@ func (b *Binder) Deny(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 var errNoDenial = Error(http.StatusInternalServerError, errors.New("Deny was called without an error: pass the Err of a denied reservation"))
+
+// Handler returns a handler of a function with an error, for handlers that call limits themselves: an error is answered as
+// [Binder.Deny] does. The function writes nothing before it returns one.
+//
+//	mux.Handle("POST /login", h.Handler(func(w http.ResponseWriter, r *http.Request) error {
+//		if err := limit.FailedLogins(r.FormValue("user")).Require(r.Context()); err != nil {
+//			return err
+//		}
+//		return login(w, r)
+//	}))
+func (b *Binder) Handler(serve func(http.ResponseWriter, *http.Request) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := serve(w, r); err != nil {
+			b.Deny(w, r, err)
+		}
+	})
+}
 
 // deny reports an error, and writes the response of a denial.
 func (b *Binder) deny(w http.ResponseWriter, r *http.Request, d *Denial) {

@@ -58,7 +58,7 @@ func (rt *Route) Wrap(next http.Handler) http.Handler {
 			rt.binder.options.Legacy.set(w.Header(), quotas, rt.binder.now())
 		}
 		if err == nil && ds.Allowed {
-			next.ServeHTTP(w, r.WithContext(withRequest(r.Context(), ds)))
+			next.ServeHTTP(w, r.WithContext(limiter.WithTaken(r.Context(), ds)))
 			return
 		}
 		rt.binder.deny(w, r, denialOf(ds, err))

@@ -202,17 +202,22 @@ func TestDenyAnswersAsARoute(t *testing.T) {
 			h.Deny(w, r, err)
 		}
 	})
+	returning := h.Handler(func(_ http.ResponseWriter, r *http.Request) error { return limit.RequireN(r.Context(), 20) })
 	outside := h.All(taking(limit.N(20))).Wrap(http.NotFoundHandler())
 	require.Equal(t, http.StatusOK, serve(inside).Code)
-	got, want := serve(inside), serve(outside)
-	require.Equal(t, http.StatusTooManyRequests, got.Code)
-	require.Equal(t, want.Body.String(), got.Body.String())
-	require.NotEmpty(t, got.Header().Get("Retry-After"))
-	for name := range want.Header() {
-		if !strings.HasPrefix(name, "Ratelimit") {
-			require.Equal(t, want.Header()[name], got.Header()[name], name)
+	for _, denying := range []http.Handler{inside, returning} {
+		got, want := serve(denying), serve(outside)
+		require.Equal(t, http.StatusTooManyRequests, got.Code)
+		require.Equal(t, want.Body.String(), got.Body.String())
+		require.NotEmpty(t, got.Header().Get("Retry-After"))
+		for name := range want.Header() {
+			if !strings.HasPrefix(name, "Ratelimit") {
+				require.Equal(t, want.Header()[name], got.Header()[name], name)
+			}
 		}
 	}
+	require.NoError(t, limit.Reset(t.Context()))
+	require.Equal(t, http.StatusOK, serve(returning).Code, "without an error, the function answers")
 	for err, status := range map[error]int{
 		errors.New("the disk is full"):                           http.StatusServiceUnavailable,
 		limithttp.Error(http.StatusConflict, errors.New("sold")): http.StatusConflict,

@@ -3,7 +3,6 @@ package frameworks
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -15,13 +14,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
@@ -171,45 +168,4 @@ func checkGRPC(t *testing.T, addr string) {
 
 func TestClientOfGRPCBehindConnect(t *testing.T) {
 	checkGRPC(t, connectServer(t, connectDeny()).Listener.Addr().String())
-}
-
-func TestInterceptorsOfGRPC(t *testing.T) {
-	limit := failedLogins()
-	take := func(ctx context.Context, method string) (limits.Decision, error) {
-		values := metadata.ValueFromIncomingContext(ctx, "user")
-		switch {
-		case len(values) == 0 || values[0] == "":
-			return limits.Decision{}, status.Error(codes.Unauthenticated, "no user")
-		case values[0] == "down":
-			return limits.Decision{}, errors.New("secret")
-		}
-		return limit.FailedLogins(values[0]+method).AllowN(ctx, 10)
-	}
-	server := grpc.NewServer(grpc.UnaryInterceptor(unaryLimit(take)), grpc.StreamInterceptor(streamLimit(take)))
-	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	go server.Serve(listener)
-	defer server.Stop()
-	checkGRPC(t, listener.Addr().String())
-
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
-	defer conn.Close()
-	watch := func() error {
-		ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(t.Context(), "user", "ada"))
-		defer cancel()
-		stream, err := grpc_health_v1.NewHealthClient(conn).Watch(ctx, &checkRequest{})
-		require.NoError(t, err)
-		_, err = stream.Recv()
-		return err
-	}
-	require.NoError(t, watch())
-	require.Equal(t, codes.ResourceExhausted, status.Code(watch()))
-}
-
-func TestBlockedCallsHaveNoRetryInfo(t *testing.T) {
-	err := grpcError(limits.Decision{Limit: "search", RetryAfter: runtime.Never}, nil)
-	require.Equal(t, codes.ResourceExhausted, status.Code(err))
-	require.Empty(t, status.Convert(err).Details())
 }
