@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -23,6 +24,17 @@ type Catalog struct {
 	Groups []CatalogGroup
 }
 
+// HashKeys returns the catalog with the secret of limiter.HashKeys, so that [CatalogLimit.ParseKey] returns the keys of those
+// limits.
+func (c *Catalog) HashKeys(secret []byte) *Catalog {
+	with := *c
+	with.Limits = slices.Clone(c.Limits)
+	for i := range with.Limits {
+		with.Limits[i].keySecret = append([]byte{}, secret...)
+	}
+	return &with
+}
+
 // CatalogLimit is a limit of a [Catalog].
 type CatalogLimit struct {
 	// Name is that in the file.
@@ -33,6 +45,9 @@ type CatalogLimit struct {
 	Key []CatalogKey
 	// Policies has the policy of the limit or, if it depends on the plan, one for each of Plans.
 	Policies []*Policy
+
+	// keySecret is that of [Catalog.HashKeys]; nil without one.
+	keySecret []byte
 }
 
 // CatalogKey is a part of the key of a limit.
@@ -79,6 +94,9 @@ func (l *CatalogLimit) ParseKey(parts []string) (Key, error) {
 		return Key{}, nil
 	}
 	key := KeyOf(parsed...)
+	if l.keySecret != nil {
+		key = key.HashedWith(l.keySecret)
+	}
 	return key, key.err
 }
 
@@ -113,15 +131,15 @@ func (l *CatalogLimit) ParseStored(text string) (Key, error) {
 		return Key{}, fmt.Errorf("%w: the key of %s is %s, and not %d parts", ErrInvalidKey, l.Name, l.keyWords(), len(parts))
 	}
 	for i, part := range parts {
-		if err := l.Key[i].stored(part); err != nil {
+		if err := l.Key[i].stored(part, l.keySecret); err != nil {
 			return Key{}, fmt.Errorf("%w: %s of %s is of the type %s, which %q is not: %w", ErrInvalidKey, l.Key[i].Name, l.Name, l.Key[i].Type, part, err)
 		}
 	}
 	return key, nil
 }
 
-// stored returns an error if the part of a key is not stored as text.
-func (k CatalogKey) stored(text string) error {
+// stored returns an error if the part of a key is not stored as text, given the secret of hashes.
+func (k CatalogKey) stored(text string, secret []byte) error {
 	raw := escapedBytes.ReplaceAllStringFunc(text, func(run string) string {
 		raw, _ := hex.DecodeString(strings.ReplaceAll(run, "%", ""))
 		return string(raw)
@@ -142,8 +160,8 @@ func (k CatalogKey) stored(text string) error {
 		addr, _, _ := strings.Cut(raw, "/")
 		part, err = k.parse(addr)
 	}
-	if err == nil && part.err == nil && part.text != raw {
-		err = fmt.Errorf("it is stored as %q", KeyOf(part))
+	if stored := part.stored(secret); err == nil && part.err == nil && stored != raw {
+		err = fmt.Errorf("it is stored as %q", KeyOf(String(stored)))
 	}
 	return cmp.Or(err, part.err)
 }

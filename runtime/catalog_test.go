@@ -44,7 +44,7 @@ func TestParseStored(t *testing.T) {
 		for _, form := range append(row.forms, row.key.String()) {
 			got, err := l.ParseStored(form)
 			require.NoError(t, err, "%v %q", row.types, form)
-			require.Equal(t, row.key, got, "%v %q", row.types, form)
+			require.Equal(t, row.key.String(), got.String(), "%v %q", row.types, form)
 		}
 		for _, form := range row.refused {
 			_, err := l.ParseStored(form)

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding"
 	"encoding/hex"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +27,8 @@ type Key struct {
 	err  error
 	// calendar is nil unless the key has its own windows. It is a pointer so that other keys stay small.
 	calendar *keyCalendar
+	// hashed is the parts, if some of them are hashed, for [Key.HashedWith].
+	hashed *[]Part
 }
 
 // keyCalendar is what the windows of a key depend on, if the limit's Calendar is PerKey. It is not part of the stored key.
@@ -62,6 +66,8 @@ func (k Key) ownCalendar() keyCalendar {
 type Part struct {
 	text string
 	err  error
+	// hashed means that a hash of the text is stored.
+	hashed bool
 }
 
 // String returns a part that is a text. It may have any bytes, and all of them are significant. See [KeyOf] for empty texts.
@@ -131,15 +137,40 @@ func withoutNAT64(a netip.Addr) netip.Addr {
 	return netip.AddrFrom4([4]byte(bytes[12:]))
 }
 
-// Hashed returns a part that is the SHA-256 of s in hexadecimal, for texts that must not be stored as they are, such as
-// API keys and e-mail addresses. Whoever can read the hash of an e-mail address can still find it by trying. An empty text
-// is an empty part, which is not hashed.
-func Hashed(s string) Part {
-	if s == "" {
-		return Part{}
+// Hashed returns a part that is a hash of s in hexadecimal, for texts that must not be stored as they are, such as API keys
+// and e-mail addresses: the SHA-256 or, with the option limiter.HashKeys, an HMAC-SHA-256 with a secret. Whoever can read
+// the SHA-256 of a telephone number or an e-mail address can find it by trying all of them; without the secret, nobody can
+// find it from the HMAC. Either way, equal texts have equal hashes. An empty text is an empty part, which is not hashed.
+func Hashed(s string) Part { return Part{text: s, hashed: s != ""} }
+
+// stored returns the text of a part that is stored, given the secret of hashes, or nil for hashes without one.
+func (p Part) stored(secret []byte) string {
+	if !p.hashed {
+		return p.text
 	}
-	sum := sha256.Sum256([]byte(s))
-	return Part{text: hex.EncodeToString(sum[:])}
+	h := sha256.New()
+	if secret != nil {
+		h = hmac.New(sha256.New, secret)
+	}
+	h.Write([]byte(p.text))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// MinKeySecret is the length of the shortest secret of hashed parts of keys, in bytes.
+const MinKeySecret = 16
+
+// HashedWith returns the key with an HMAC-SHA-256 in place of each SHA-256 of [Hashed], and other keys as they are. If the
+// secret is shorter than [MinKeySecret], such as one from a variable that is not set, every method of a limit with a
+// hashed part returns [ErrInvalidKey].
+func (k Key) HashedWith(secret []byte) Key {
+	switch {
+	case k.hashed == nil:
+		return k
+	case len(secret) < MinKeySecret:
+		return Key{err: fmt.Errorf("%w: the secret of its hash has %d bytes, and must have at least %d", ErrInvalidKey, len(secret), MinKeySecret)}
+	}
+	k.text = textOf(*k.hashed, secret)
+	return k
 }
 
 // Text returns a part that is the text of m. If MarshalText fails, every method of the limit returns an error that is
@@ -185,25 +216,37 @@ func (e *keyError) Unwrap() []error { return []error{ErrInvalidKey, e.cause} }
 // is often written so, and the others still tell callers apart.
 func KeyOf(parts ...Part) Key {
 	// Most keys are one plain part, which needs no copy.
-	if len(parts) == 1 && parts[0].err == nil && plain(parts[0].text) {
+	if len(parts) == 1 && parts[0].err == nil && !parts[0].hashed && plain(parts[0].text) {
 		return Key{text: parts[0].text}
 	}
-	var b strings.Builder
-	empty := len(parts) > 0
+	empty, hashed := len(parts) > 0, false
 	for i, p := range parts {
 		if p.err != nil {
 			return Key{err: &keyError{i + 1, p.err}}
 		}
-		if i > 0 {
-			b.WriteByte('|')
-		}
-		escape(&b, p.text)
-		empty = empty && p.text == ""
+		empty, hashed = empty && p.text == "", hashed || p.hashed
 	}
 	if empty {
 		return Key{err: ErrEmptyKey}
 	}
-	return Key{text: shorten(b.String())}
+	k := Key{text: textOf(parts, nil)}
+	if hashed {
+		kept := slices.Clone(parts)
+		k.hashed = &kept
+	}
+	return k
+}
+
+// textOf returns the parts as they are stored.
+func textOf(parts []Part, secret []byte) string {
+	var b strings.Builder
+	for i, p := range parts {
+		if i > 0 {
+			b.WriteByte('|')
+		}
+		escape(&b, p.stored(secret))
+	}
+	return shorten(b.String())
 }
 
 // StoredKey returns the key with a text that [Key.String] has returned, such as one from a row. The error is [ErrInvalidKey].

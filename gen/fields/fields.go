@@ -32,7 +32,7 @@ var limitFields = []field[draft, spec.Limit]{
 		name:      "key",
 		about:     "What requests are counted per. Every part becomes a parameter of the method.",
 		accepts:   "a name, such as `userID`, for one string, or a map from names to types: " + spec.KeyTypesInWords,
-		more:      "For an IPv6 address, `netip.Addr/64` counts the first 64 bits (1 to 128), because one subscriber has at least that many addresses; an IPv4 address counts whole. For a `hashed string`, such as an API key or an e-mail address, only a SHA-256 is stored. A type of your own needs a MarshalText method.",
+		more:      "For an IPv6 address, `netip.Addr/64` counts the first 64 bits (1 to 128), because one subscriber has at least that many addresses; an IPv4 address counts whole. For a `hashed string`, such as an API key or an e-mail address, only a SHA-256 is stored, or with the option `limiter.HashKeys` an HMAC with a secret: whoever reads the table can find a telephone number from its SHA-256 by trying all of them. A type of your own needs a MarshalText method.",
 		absent:    "one count, shared by all callers",
 		example:   "{userID: int64}",
 		schema:    keySchema,

@@ -18,6 +18,9 @@ type Limit struct {
 
 // Limit returns one key of a limit without reservations.
 func (l *Limiter) Limit(p *runtime.Policy, key runtime.Key) Limit {
+	if l != nil && l.keySecret != nil {
+		key = key.HashedWith(l.keySecret)
+	}
 	return Limit{limiter: l, policy: p, key: key}
 }
 

@@ -29,6 +29,8 @@ type Limiter struct {
 	settles bool
 	// observer may be nil.
 	observer runtime.Observer
+	// keySecret is that of hashed parts of keys; nil without one.
+	keySecret []byte
 }
 
 // New returns a limiter with its counts in store. The options may have it observed: see [Observe].
@@ -47,7 +49,7 @@ func (l *Limiter) WithTx(tx runtime.Tx) *Limiter {
 	if l == nil || l.store == nil {
 		return l
 	}
-	return &Limiter{store: runtime.InTx(l.store, tx), inTx: true, base: l.store, observer: l.observer}
+	return &Limiter{store: runtime.InTx(l.store, tx), inTx: true, base: l.store, observer: l.observer, keySecret: l.keySecret}
 }
 
 // settler returns the limiter that settles reservations of l: for those of a transaction, one that goes on without it when
@@ -56,7 +58,7 @@ func (l *Limiter) settler() *Limiter {
 	if l == nil || !l.inTx || l.settles {
 		return l
 	}
-	return &Limiter{store: l.store, inTx: true, base: l.base, settles: true, observer: l.observer}
+	return &Limiter{store: l.store, inTx: true, base: l.base, settles: true, observer: l.observer, keySecret: l.keySecret}
 }
 
 // Option configures a [Limiter].
@@ -74,6 +76,18 @@ func Observe(o runtime.Observer) Option {
 			l.observer = both{l.observer, o}
 		}
 	}
+}
+
+// HashKeys makes the hashes of the parts of keys that are of the type hashed string HMAC-SHA-256 with a secret of the
+// deployment, of at least [runtime.MinKeySecret] bytes: without it, whoever can read the table can find telephone numbers and
+// e-mail addresses by trying all of them. With a shorter secret, requests of such limits fail.
+//
+// All processes need the same secret, and operators too: see [runtime.Catalog.HashKeys]. With another secret, every key is
+// another one: its count begins full, and its blocks and overrides have no effect until they are written again.
+func HashKeys(secret []byte) Option {
+	// Not nil, so that an empty secret is refused.
+	secret = append([]byte{}, secret...)
+	return func(l *Limiter) { l.keySecret = secret }
 }
 
 // both is two observers.

@@ -50,9 +50,9 @@ func judgeKeyForms(j *judgement, p compare.Pair) {
 		switch {
 		case was.Type == is.Type:
 		case is.Hashed():
-			j.note(review.Rule, "Only a SHA-256 of %s is stored. Rows of the old version still contain it as it is.", is.Name)
+			j.note(review.Rule, "Only a hash of %s is stored. Rows of the old version still contain it as it is.", is.Name)
 		case was.Hashed():
-			j.note(review.Rule, "%s is stored as it is; before, only a SHA-256 of it was.", is.Name)
+			j.note(review.Rule, "%s is stored as it is; before, only a hash of it was.", is.Name)
 		case bitsOf(is) < bitsOf(was):
 			j.class(review.Tightened)
 			j.note(review.Rule, "IPv6 addresses that differ only after the first %s of %s now share one count.", words.Count(bitsOf(is), "bit"), is.Name)

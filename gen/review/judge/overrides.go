@@ -142,9 +142,9 @@ func (m *keyMove) compare(was, is spec.KeyPart) {
 	switch {
 	case was.Type == is.Type, slices.Contains(plain, was.Type) && slices.Contains(plain, is.Type):
 	case is.Hashed():
-		m.lost = "the new version looks for the SHA-256 of " + is.Name
+		m.lost = "the new version looks for the hash of " + is.Name
 	case was.Hashed():
-		m.lost = "they have only the SHA-256 of " + was.Name
+		m.lost = "they have only the hash of " + was.Name
 	case was.GoType() == is.GoType():
 		m.doubtful = "Those of IPv6 addresses are not found by the new version, which stores another prefix, so that these can be used again: list them, and block them again."
 	default:
