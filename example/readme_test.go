@@ -21,7 +21,7 @@ import (
 // guides are the pages for users. Code in them must be valid.
 var guides = []string{
 	"../README.md", "../example/README.md", "../gen/spec/README.md", "../cmd/ratelimitgen/README.md",
-	"../runtime/GUARANTEES.md", "../runtime/sqlstore/README.md",
+	"../runtime/GUARANTEES.md", "../runtime/sqlstore/README.md", "../runtime/COMPATIBILITY.md", "../runtime/NOT-OFFERED.md", "../.github/CONTRIBUTING.md",
 }
 
 // linkedGuides are guides, too. Their code is tested beside them.

@@ -17,10 +17,10 @@ var typeAliases = []alias{
 	{runtimePath, "Decision", "Decision is the result of a request: whether it is allowed, and if not, when to retry."},
 	{limiterPath, "Decisions", "Decisions are the results of a request over several limits, see [Limits.All]."},
 	{limiterPath, "Reservations", "Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll]."},
-	{runtimePath, "Balance", "Balance is the number of tokens left of a limit for one key."},
+	{runtimePath, "Balance", "Balance is the number of tokens used and left of a limit for one key."},
 	{limiterPath, "Reservation", "Reservation is a number of tokens taken in advance, which may be used after its Delay."},
 	{limiterPath, "Item", "Item is one limit, key and count of a request over several limits, see [Limits.All]."},
-	{limiterPath, "ReserveItem", "ReserveItem is an item of [Limits.ReserveAll]: an [Item], or one of a limit with capacity 0."},
+	{limiterPath, "ReserveItem", "ReserveItem is an item of [Limits.ReserveAll] and [Limits.PeekAll]: an [Item], or one of a limit with capacity 0."},
 	{runtimePath, "LimitedError", "LimitedError is a denial as an error. Require returns it, with the Decision."},
 }
 
@@ -107,6 +107,7 @@ func declareLimits(file *jen.File, n names) {
 	declareNew(file)
 	declareAll(file, n)
 	declareReserveAll(file, n)
+	declarePeekAll(file, n)
 	declareWithTx(file, n)
 	declareLimiter(file, n)
 }
@@ -155,6 +156,19 @@ func declareReserveAll(file *jen.File, n names) {
 		Params(jen.Id("ctx").Qual(contextPath, "Context"), jen.Id("items").Op("...").Id("ReserveItem")).
 		Params(jen.Op("*").Id("Reservations"), jen.Error()).
 		Block(jen.Return(n.limiter().Dot("ReserveAll").Call(jen.Id("ctx"), jen.Id("items").Op("..."))))
+}
+
+//	func (l *Limits) PeekAll(ctx context.Context, items ...ReserveItem) ([]Balance, error) {
+//		return l.limiter().PeekAll(ctx, items...)
+//	}
+func declarePeekAll(file *jen.File, n names) {
+	file.Line()
+	comment(file, "PeekAll returns what is used and left of several limits, in the order of the items, as for a page of what a customer\n"+
+		"has used. It takes no tokens, and no observer sees it.")
+	file.Func().Add(n.receiving()).Id("PeekAll").
+		Params(jen.Id("ctx").Qual(contextPath, "Context"), jen.Id("items").Op("...").Id("ReserveItem")).
+		Params(jen.Index().Id("Balance"), jen.Error()).
+		Block(jen.Return(n.limiter().Dot("PeekAll").Call(jen.Id("ctx"), jen.Id("items").Op("..."))))
 }
 
 // func (l *Limits) WithTx(tx runtime.Tx) *Limits { return (*Limits)(l.limiter().WithTx(tx)) }

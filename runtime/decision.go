@@ -209,10 +209,16 @@ type Balance struct {
 	// Value is the number of tokens left, with the fraction; negative if tokens were reserved ahead. The tokens of a blocked
 	// key can be used when the block ends.
 	Value float64
+	// Used is how many tokens are missing from the capacity, rounded up: for a window whose capacity is its rate, those used in
+	// it. It is more than the Capacity if tokens were reserved ahead or charged beyond it, does not depend on a block, and is
+	// 0 for a limit that is off or unlimited.
+	Used int64
 	// FullAfter is how long it takes until the whole capacity is available again if no request takes tokens.
 	FullAfter time.Duration
 	// ResetAfter is how long it takes until the current window ends; see [Decision.ResetAfter].
 	ResetAfter time.Duration
+	// ResetAt is the instant at which the current window ends, by the clock of the store; the zero time without a window.
+	ResetAt time.Time
 	// BlockedFor is how long all requests are denied whatever the Value is, because the policy's Mode is [ModeBlock] or an
 	// operator's [Block] is in force: the [Decision.RetryAfter] of a request. It is [Never] for a block without an end, and 0
 	// if there is no block.

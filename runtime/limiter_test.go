@@ -237,7 +237,7 @@ func TestAllTakesFromAllOrNone(t *testing.T) {
 	require.EqualError(t, err, `limit "small": count exceeds capacity: 3 is more than the capacity, 2`)
 	b, err := large.Peek(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, runtime.Balance{Limit: "large", Capacity: 10, Remaining: 5, Value: 5, FullAfter: 5 * time.Second}, b)
+	require.Equal(t, runtime.Balance{Limit: "large", Capacity: 10, Remaining: 5, Value: 5, Used: 5, FullAfter: 5 * time.Second}, b)
 }
 
 func TestAllRefusesNoItemsAndOtherLimiters(t *testing.T) {

@@ -424,7 +424,7 @@ func keyWords(l *spec.Limit) (sentences []string) {
 	for _, part := range l.Key {
 		switch bits := part.PrefixBits(); {
 		case part.Hashed():
-			sentences = append(sentences, fmt.Sprintf("Only a SHA-256 of %s is stored.", part.Name))
+			sentences = append(sentences, fmt.Sprintf("Only a hash of %s is stored.", part.Name))
 		case bits > 0:
 			sentences = append(sentences, fmt.Sprintf("For an IPv6 address, the first %s of %s count.", words.Count(int64(bits), "bit"), part.Name))
 		}

@@ -200,7 +200,7 @@ func (p *checker) sameGoNames(entries []entry, limits []*draft) {
 
 var (
 	// ownMethods are the other methods of the generated type.
-	ownMethods = []string{"All", "ReserveAll", "WithTx"}
+	ownMethods = []string{"All", "PeekAll", "ReserveAll", "WithTx"}
 	// vettedMethods are the methods whose signature go vet checks on every type.
 	vettedMethods = []string{
 		"GobDecode", "GobEncode", "MarshalJSON", "MarshalXML", "ReadByte", "ReadRune", "Seek", "UnmarshalJSON",

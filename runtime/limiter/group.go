@@ -15,13 +15,34 @@ import (
 
 // All takes from several limits at once: from all of them or, if one denies, from none. The counts of items for the same
 // key of the same limit add up; see [Limit.CheckedN] for items that take nothing. The error is [runtime.ErrInvalidCall] if there
-// are no items, or one is nil or belongs to another limiter, and otherwise one of those of [Limit.AllowN].
+// are no items, or one is nil or has another store, and otherwise one of those of [Limit.AllowN].
 func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
 	requests, err := requestsOf(ctx, l, items)
 	if err != nil {
 		return Decisions{}, err
 	}
 	return l.takeTogether(ctx, requests, nil)
+}
+
+// PeekAll returns the balances of several limits, in the order of the items, as for a page of what a customer has used. Each
+// is read by itself, as [Limit.Peek] does, and not at one instant with the others; what the items would take does not
+// matter. The error is that of the first item that cannot be read. No observer sees any of it.
+func (l *Limiter) PeekAll(ctx context.Context, items ...ReserveItem) ([]runtime.Balance, error) {
+	balances := make([]runtime.Balance, len(items))
+	for i, item := range items {
+		if item == nil {
+			return nil, errNilItem
+		}
+		q, err := item.request(l)
+		if err != nil {
+			return nil, err
+		}
+		q.Op, q.Count = runtime.Peek, 0
+		if balances[i], err = l.peek(ctx, q); err != nil {
+			return nil, err
+		}
+	}
+	return balances, nil
 }
 
 // ReserveAll takes from several limits at once, if necessary before the tokens have accrued. See [Group.Reserve].
@@ -185,7 +206,7 @@ func (g Group) requests(ctx context.Context) ([]runtime.Request, error) {
 // requestsOf returns the requests of items, all of which must be valid.
 func requestsOf[I ReserveItem](ctx context.Context, l *Limiter, items []I) ([]runtime.Request, error) {
 	if len(items) == 0 || slices.ContainsFunc(items, func(item I) bool { return any(item) == nil }) {
-		return nil, fmt.Errorf("%w: a call needs at least one limit, and none may be nil", runtime.ErrInvalidCall)
+		return nil, errNilItem
 	}
 	requests := make([]runtime.Request, len(items))
 	for i, item := range items {

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -29,11 +30,23 @@ type item struct {
 func (i item) request(of *Limiter) (runtime.Request, error) {
 	q := runtime.Request{Policy: i.of.policy, Op: i.op, Count: i.n}
 	err := i.of.complete(&q)
-	if err == nil && i.of.limiter != of {
-		err = i.of.wrap(fmt.Errorf("%w: the limit belongs to another limiter", runtime.ErrInvalidCall))
+	if err == nil && !i.of.limiter.joins(of) {
+		err = i.of.wrap(fmt.Errorf("%w: the limit has another store, or another transaction", runtime.ErrInvalidCall))
 	}
 	return q, err
 }
+
+// joins reports whether limits of l and of other can be in one call: those of generated code and those made in Go, for
+// example, if they have one store.
+func (l *Limiter) joins(other *Limiter) bool {
+	if l == other || l == nil || other == nil || l.inTx || other.inTx {
+		return l == other
+	}
+	of := reflect.TypeOf(l.store)
+	return of == reflect.TypeOf(other.store) && of != nil && of.Comparable() && l.store == other.store
+}
+
+var errNilItem = fmt.Errorf("%w: a call needs at least one limit, and none may be nil", runtime.ErrInvalidCall)
 
 type plainItem struct{ item }
 

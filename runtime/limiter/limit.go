@@ -3,6 +3,8 @@ package limiter
 import (
 	"context"
 	"fmt"
+	"math"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -125,17 +127,33 @@ func (l Limit) Charge(ctx context.Context, n int64) (runtime.Decision, error) {
 // Peek returns the number of tokens left, and takes none. A limit that is off or unlimited has [runtime.MaxTokens], and one that is
 // blocked has none left: see [runtime.Balance.BlockedFor].
 func (l Limit) Peek(ctx context.Context) (runtime.Balance, error) {
-	d, err := l.do(ctx, runtime.Request{Op: runtime.Peek})
+	q := runtime.Request{Op: runtime.Peek}
+	if err := l.complete(&q); err != nil {
+		return runtime.Balance{}, err
+	}
+	return l.limiter.peek(ctx, q)
+}
+
+// peek executes a Peek.
+func (l *Limiter) peek(ctx context.Context, q runtime.Request) (runtime.Balance, error) {
+	answer, err := l.do(ctx, []runtime.Call{{Requests: []runtime.Request{q}}})
 	if err != nil {
 		return runtime.Balance{}, err
 	}
+	d := answer.Decisions[0]
+	p := d.Policy
 	b := runtime.Balance{
-		Limit: d.Limit, Capacity: d.Policy.Capacity, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter, ResetAfter: d.ResetAfter,
+		Limit: d.Limit, Capacity: p.Capacity, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter, ResetAfter: d.ResetAfter,
+		// Rounded as Remaining is.
+		Used: max(0, p.Capacity-int64(math.Floor(d.Value+1e-6))),
+	}
+	if d.ResetAfter > 0 {
+		b.ResetAt = time.Unix(0, answer.At+int64(d.ResetAfter))
 	}
 	switch {
-	case d.Policy.Mode.Passes():
-		b.Capacity = runtime.MaxTokens
-	case d.Policy.Mode == runtime.ModeBlock:
+	case p.Mode.Passes():
+		b.Capacity, b.Used = runtime.MaxTokens, 0
+	case p.Mode == runtime.ModeBlock:
 		b.Remaining, b.BlockedFor = 0, d.BlockedFor
 	}
 	return b, nil

@@ -53,7 +53,13 @@ func (w *World) compare(limits *limiter.Limiter, l *limit, k *key, plan int, whe
 	if t.mode != runtime.ModeBlock && !merged {
 		w.remaining(when, q, now, t, b.Remaining)
 	}
+	if used := float64(b.Used) - (float64(t.capacity) - tokens); (used < -close || used >= 1+close) && !merged {
+		w.failf("%s: %d tokens are used, want those missing from %d with %v left", when, b.Used, t.capacity, tokens)
+	}
 	end := k.history.windowEnd(now, t)
+	if want := time.Unix(0, end); end > now && !b.ResetAt.Equal(want) || end <= now && !b.ResetAt.IsZero() {
+		w.failf("%s: the window ends at %v, want %v", when, b.ResetAt, want)
+	}
 	if reset := max(0, end-now); end != 0 && int64(b.ResetAfter) != reset || end == 0 && b.ResetAfter != 0 {
 		w.failf("%s: the window ends after %v, want %v", when, b.ResetAfter, time.Duration(reset))
 	}

@@ -28,13 +28,13 @@ type (
 	Decisions = limiter.Decisions
 	// Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll].
 	Reservations = limiter.Reservations
-	// Balance is the number of tokens left of a limit for one key.
+	// Balance is the number of tokens used and left of a limit for one key.
 	Balance = runtime.Balance
 	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
 	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
 	Item = limiter.Item
-	// ReserveItem is an item of [Limits.ReserveAll]: an [Item], or one of a limit with capacity 0.
+	// ReserveItem is an item of [Limits.ReserveAll] and [Limits.PeekAll]: an [Item], or one of a limit with capacity 0.
 	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
@@ -71,6 +71,12 @@ func (ll *Limits) All(ctx context.Context, items ...Item) (Decisions, error) {
 // one denies, from none. The tokens may be used after the Delay of the reservations, the largest of all.
 func (ll *Limits) ReserveAll(ctx context.Context, items ...ReserveItem) (*Reservations, error) {
 	return ll.limiter().ReserveAll(ctx, items...)
+}
+
+// PeekAll returns what is used and left of several limits, in the order of the items, as for a page of what a customer
+// has used. It takes no tokens, and no observer sees it.
+func (ll *Limits) PeekAll(ctx context.Context, items ...ReserveItem) ([]Balance, error) {
+	return ll.limiter().PeekAll(ctx, items...)
 }
 
 // WithTx returns the limits inside a transaction of the caller, in the database of the store. Their tokens are

@@ -29,13 +29,13 @@ type (
 	Decisions = limiter.Decisions
 	// Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll].
 	Reservations = limiter.Reservations
-	// Balance is the number of tokens left of a limit for one key.
+	// Balance is the number of tokens used and left of a limit for one key.
 	Balance = runtime.Balance
 	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
 	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
 	Item = limiter.Item
-	// ReserveItem is an item of [Limits.ReserveAll]: an [Item], or one of a limit with capacity 0.
+	// ReserveItem is an item of [Limits.ReserveAll] and [Limits.PeekAll]: an [Item], or one of a limit with capacity 0.
 	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
@@ -89,6 +89,12 @@ func (l *Limits) All(ctx context.Context, items ...Item) (Decisions, error) {
 // one denies, from none. The tokens may be used after the Delay of the reservations, the largest of all.
 func (l *Limits) ReserveAll(ctx context.Context, items ...ReserveItem) (*Reservations, error) {
 	return l.limiter().ReserveAll(ctx, items...)
+}
+
+// PeekAll returns what is used and left of several limits, in the order of the items, as for a page of what a customer
+// has used. It takes no tokens, and no observer sees it.
+func (l *Limits) PeekAll(ctx context.Context, items ...ReserveItem) ([]Balance, error) {
+	return l.limiter().PeekAll(ctx, items...)
 }
 
 // WithTx returns the limits inside a transaction of the caller, in the database of the store. Their tokens are
@@ -197,7 +203,7 @@ var policySendMessage = runtime.Policy{
 // Fixed window: 5 per hour.
 // Each key's windows begin at a fixed offset derived from the key.
 // Operators can block a key, or give it other numbers up to rate 5 and capacity 5, for a time, without a deploy.
-// Only a SHA-256 of email is stored.
+// Only a hash of email is stored.
 // Worst case: 10 in any hour.
 func (l *Limits) Login(email string) limiter.Limit {
 	return l.limiter().Limit(&policyLogin, runtime.KeyOf(runtime.Hashed(email)))

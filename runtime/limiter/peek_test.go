@@ -1,0 +1,131 @@
+package limiter_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+)
+
+// noon is when the clock of atNoon stands still.
+var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func atNoon() *memstore.Store { return &memstore.Store{Clock: func() time.Time { return noon }} }
+
+// A page of what a customer has used needs no arithmetic, also for debts, blocks and limits without a bound.
+func TestUsage(t *testing.T) {
+	window := runtime.Policy{
+		Name: "window", Kind: runtime.FixedWindow, Rate: 100, Capacity: 100, MaxReserved: 50, Period: time.Hour,
+		Start: runtime.StartOffset(30 * time.Minute), Overrides: runtime.OverrideBounds{Rate: 100, Capacity: 100, MaxReserved: 50},
+	}
+	bucket := runtime.Policy{Name: "bucket", Kind: runtime.TokenBucket, Rate: 1, Capacity: 10, Period: time.Minute}
+	unlimited := runtime.Policy{Name: "unlimited", Kind: runtime.TokenBucket, Mode: runtime.ModeUnlimited}
+	only := runtime.Policy{Name: "only", Kind: runtime.TokenBucket, Rate: 1, MaxReserved: 9, Period: time.Minute}
+
+	seen := &counting{}
+	limits := limiter.New(atNoon(), limiter.Observe(seen))
+	key := runtime.KeyOf(runtime.Int(7))
+	for name, row := range map[string]struct {
+		policy    runtime.Policy
+		charged   int64
+		block     bool
+		used      int64
+		remaining int64
+		resetAt   time.Time
+	}{
+		"nothing used":    {policy: window, remaining: 100, resetAt: noon.Add(30 * time.Minute)},
+		"some":            {policy: window, charged: 40, used: 40, remaining: 60, resetAt: noon.Add(30 * time.Minute)},
+		"a debt":          {policy: window, charged: 120, used: 120, resetAt: noon.Add(30 * time.Minute)},
+		"blocked":         {policy: window, charged: 40, block: true, used: 40, resetAt: noon.Add(30 * time.Minute)},
+		"a bucket":        {policy: bucket, charged: 4, used: 4, remaining: 6},
+		"without a bound": {policy: unlimited, charged: 4, remaining: runtime.MaxTokens},
+		"reserved":        {policy: only, charged: 4, used: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := row.policy
+			p.Name += " " + name
+			handle := limits.Limit(&p, key)
+			_, err := handle.Charge(t.Context(), row.charged)
+			require.NoError(t, err)
+			if row.block {
+				_, err := limits.Overrides(&p, key).Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "ann"})
+				require.NoError(t, err)
+			}
+			before := seen.decisions
+			all, err := limits.PeekAll(t.Context(), handle.N(5), limits.ReserveOnly(&only, key), handle.Checked())
+			require.NoError(t, err)
+			require.Len(t, all, 3)
+			one, err := handle.Peek(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, before, seen.decisions, "no observer sees a page")
+			assert.Equal(t, []runtime.Balance{one, one}, []runtime.Balance{all[0], all[2]})
+			assert.Equal(t, "only", all[1].Limit)
+			assert.Equal(t, row.used, one.Used)
+			assert.Equal(t, row.remaining, one.Remaining)
+			assert.True(t, row.resetAt.Equal(one.ResetAt), "%v", one.ResetAt)
+			assert.Equal(t, row.block, one.BlockedFor > 0)
+		})
+	}
+	none, err := limits.PeekAll(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, none)
+	_, err = limits.PeekAll(t.Context(), nil)
+	require.ErrorIs(t, err, runtime.ErrInvalidCall)
+	before := seen.decisions
+	_, err = limits.PeekAll(t.Context(), limits.Limit(&bucket, runtime.KeyOf(runtime.String(""))))
+	require.ErrorIs(t, err, runtime.ErrEmptyKey)
+	assert.Equal(t, before, seen.decisions)
+}
+
+// counting counts the decisions that it sees.
+type counting struct{ decisions int }
+
+func (c *counting) Decided(context.Context, runtime.Observation) { c.decisions++ }
+
+// Limits of two limiters with one store are taken together, such as those of generated code and one made in Go; in a
+// transaction of the caller, only those of the same WithTx.
+func TestLimitersShareACall(t *testing.T) {
+	p := runtime.Policy{Name: "a", Kind: runtime.TokenBucket, Rate: 1, Capacity: 1, Period: time.Minute}
+	q := p
+	q.Name = "b"
+	store := atNoon()
+	first, second := limiter.New(store), limiter.New(store, limiter.HashKeys([]byte("0123456789abcdef")))
+	email := runtime.KeyOf(runtime.Hashed("ada@example.com"))
+	a, b := first.Limit(&p, email), second.Limit(&q, email)
+	ds, err := first.All(t.Context(), a, b)
+	require.NoError(t, err)
+	assert.True(t, ds.Allowed)
+	assert.Equal(t, email.String(), ds.Key(0).String())
+	assert.NotEqual(t, email.String(), ds.Key(1).String(), "each limit has the keys of its limiter")
+	ds, err = second.All(t.Context(), a, b)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a", "b"}, ds.DeniedBy())
+
+	tx := store.Begin()
+	defer tx.Rollback()
+	inTx := first.WithTx(tx)
+	for name, of := range map[string]*limiter.Limiter{
+		"another store": limiter.New(atNoon()), "a transaction": inTx, "another handle of it": first.WithTx(tx),
+		"a store of a type that cannot be compared": limiter.New(odd{store, nil}), "no store": limiter.New(nil),
+	} {
+		_, err := first.All(t.Context(), a, of.Limit(&q, email))
+		require.ErrorIs(t, err, runtime.ErrInvalidCall, name)
+		_, err = of.All(t.Context(), a)
+		require.ErrorIs(t, err, runtime.ErrInvalidCall, name)
+	}
+	ds, err = inTx.All(t.Context(), inTx.Limit(&p, email), inTx.Limit(&q, runtime.KeyOf(runtime.String("x"))))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a"}, ds.DeniedBy())
+}
+
+// odd is a store that cannot be compared with ==.
+type odd struct {
+	runtime.Store
+	_ []int
+}
