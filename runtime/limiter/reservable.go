@@ -29,6 +29,11 @@ func (l ReservableLimit) ReserveN(ctx context.Context, n int64) (*Reservation, e
 	return l.of.reserve(ctx, n)
 }
 
+// Resume returns the reservation of the key with a text of [Reservation.MarshalText], to be settled or cancelled, by another
+// process too. Each resumed reservation can be settled once, and nobody counts how often a text is resumed: settle in the
+// transaction that deletes the text. The error is [runtime.ErrInvalidCall] if the text is not one of this key.
+func (l ReservableLimit) Resume(text []byte) (*Reservation, error) { return l.of.resume(text) }
+
 // Wait takes a token and returns when it can be used. It reserves; see [Limit.WaitN].
 func (l ReservableLimit) Wait(ctx context.Context) error { return l.of.WaitN(ctx, 1) }
 
@@ -122,6 +127,9 @@ func (l ReserveOnlyLimit) Reserve(ctx context.Context) (*Reservation, error) {
 func (l ReserveOnlyLimit) ReserveN(ctx context.Context, n int64) (*Reservation, error) {
 	return l.of.reserve(ctx, n)
 }
+
+// Resume returns the reservation of the key with a text of [Reservation.MarshalText]; see [ReservableLimit.Resume].
+func (l ReserveOnlyLimit) Resume(text []byte) (*Reservation, error) { return l.of.resume(text) }
 
 // Wait takes a token and returns when it can be used. It reserves; see [Limit.WaitN].
 func (l ReserveOnlyLimit) Wait(ctx context.Context) error { return l.of.WaitN(ctx, 1) }

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -48,6 +49,15 @@ func (r *Reservation) Delay() time.Duration {
 		return runtime.Never
 	}
 	return time.Duration(arith.Add(int64(r.Decision.Delay), int64(r.Jitter)))
+}
+
+// At returns when the tokens can be used, by the clock of the store: Delay after they were taken. It is the zero time if they
+// can be used at once because none were counted, or if the reservation was denied.
+func (r *Reservation) At() time.Time {
+	if !r.Allowed || r.TakenAt.IsZero() {
+		return time.Time{}
+	}
+	return r.TakenAt.Add(r.Delay())
 }
 
 // Cancel refunds all of the tokens, even if ctx has ended, because that is when it is needed. It can be called once, and
@@ -148,4 +158,76 @@ func (l *Limiter) reservation(q *runtime.Request, d runtime.Decision, allowed bo
 	// A limit that would have allowed the request has taken nothing if another one has denied it.
 	d.Allowed = d.Allowed && allowed
 	return newReservation(l.settler().Limit(q.Policy, q.AsKey()), d, q.Count, d.Allowed && q.Op == runtime.Take)
+}
+
+// storedReservation is a reservation as text.
+type storedReservation struct {
+	Version int `json:"version"`
+	// Limit and Key are those of the tokens. The key is a fingerprint, because it may be personal.
+	Limit string `json:"limit"`
+	Key   string `json:"key"`
+	Count int64  `json:"count"`
+	Taken int64  `json:"taken"`
+	// TakenAt is in nanoseconds since 1970 UTC, or 0 if nothing was counted. Delay and Jitter are in nanoseconds.
+	TakenAt  int64         `json:"takenAt,omitempty"`
+	Delay    time.Duration `json:"delay,omitempty"`
+	Jitter   time.Duration `json:"jitter,omitempty"`
+	Shadowed bool          `json:"shadowed,omitempty"`
+	Free     int64         `json:"free,omitempty"`
+	Total    float64       `json:"total,omitempty"`
+	Shard    int           `json:"shard,omitempty"`
+	Leased   bool          `json:"leased,omitempty"`
+}
+
+// MarshalText returns the reservation as a text that can be stored, with the job that will use the tokens for example: Resume of
+// a handle for the same key settles it, in another process too. The error is [runtime.ErrNotReserved] if the reservation was
+// denied, or is already settled or cancelled.
+func (r *Reservation) MarshalText() ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.open {
+		return nil, r.of.wrap(runtime.ErrNotReserved)
+	}
+	s := storedReservation{
+		Version: 1, Limit: r.Limit, Key: fingerprint(r.of), Count: r.count, Taken: r.Taken,
+		Delay: r.Decision.Delay, Jitter: r.Jitter, Shadowed: r.Shadowed,
+		Free: r.Receipt.Free, Total: r.Receipt.Total, Shard: r.Receipt.Shard, Leased: r.Receipt.Leased,
+	}
+	if !r.TakenAt.IsZero() {
+		s.TakenAt = r.TakenAt.UnixNano()
+	}
+	return json.Marshal(s)
+}
+
+// resume returns the reservation with a text of [Reservation.MarshalText].
+func (l Limit) resume(text []byte) (*Reservation, error) {
+	var s storedReservation
+	if err := l.key.Err(); err != nil {
+		return nil, l.wrap(err)
+	}
+	if err := l.policy.Validate(); err != nil {
+		return nil, l.wrap(err)
+	}
+	switch err := json.Unmarshal(text, &s); {
+	case err != nil:
+		return nil, l.wrap(fmt.Errorf("%w: the text is no reservation: %w", runtime.ErrInvalidCall, err))
+	case s.Version != 1 || s.Count < 0 || s.Taken < 0:
+		return nil, l.wrap(fmt.Errorf("%w: the text is no reservation of this version", runtime.ErrInvalidCall))
+	case s.Limit != l.policy.Name || s.Key != fingerprint(l):
+		return nil, l.wrap(fmt.Errorf("%w: the reservation is one of another key, or of limit %q", runtime.ErrInvalidCall, s.Limit))
+	}
+	d := runtime.Decision{
+		Limit: s.Limit, Policy: l.policy, Allowed: true, Taken: s.Taken, Delay: s.Delay, Jitter: s.Jitter, Shadowed: s.Shadowed,
+		Receipt: runtime.Receipt{Free: s.Free, Total: s.Total, Shard: s.Shard, Leased: s.Leased},
+	}
+	if s.TakenAt != 0 {
+		d.TakenAt = time.Unix(0, s.TakenAt)
+	}
+	d.Receipt.Enter(&runtime.Ledger{}, 0)
+	return newReservation(l, d, s.Count, true), nil
+}
+
+// fingerprint stands for the limit and the key of stored reservations.
+func fingerprint(l Limit) string {
+	return runtime.Fingerprint(nil, l.policy.Name+"\x00"+l.key.String())
 }
