@@ -69,7 +69,11 @@ func TestWorkflowHasLeastPrivileges(t *testing.T) {
 }
 
 // recipeLimits is the file on the base branch.
-const recipeLimits = `-- limits/limits.yaml --
+const recipeLimits = `-- go.mod --
+module example.com/app
+
+tool github.com/ratelimitgen/ratelimitgen/cmd/ratelimitgen
+-- limits/limits.yaml --
 version: 1
 limits:
   send: {kind: token bucket, rate: 10, period: 1m, capacity: 20}
@@ -83,6 +87,16 @@ limits:
 
 // generated ends an edit of the file, and generates the code.
 const generated = " limits/limits.yaml && ratelimitgen generate limits/limits.yaml"
+
+// inFolders makes two modules in folders, and none at the root.
+const inFolders = `mkdir -p svc/a svc/b && mv limits go.mod svc/a && cp -r svc/a/. svc/b
+`
+
+// editOf edits the file of a module, and generates the code.
+func editOf(module string) string {
+	file := module + "/limits/limits.yaml"
+	return "sed -i 's/capacity: 20/capacity: 40/' " + file + " && ratelimitgen generate " + file
+}
 
 func TestWorkflowOnGitHub(t *testing.T) {
 	if _, err := exec.LookPath("jq"); err != nil {
@@ -171,6 +185,30 @@ func TestWorkflowOnGitHub(t *testing.T) {
 			name: "a file that is gone", before: "mkdir more && cp limits/limits.yaml more && ratelimitgen generate more/limits.yaml", edit: "git rm -q -r more", all: true,
 			fails: "Annotate, and fail on unapproved changes", prints: "-allow 'limit-removed:send=10/1m0s->none'",
 			requests: []string{listed, listed, created}, comment: "so every limit is removed", file: "more/limits.yaml",
+		},
+		{
+			name: "a module in a folder", before: inFolders + "rm -r svc/b", edit: editOf("svc/a"),
+			prints:   "::warning title=ratelimitgen send%3A loosened,file=svc/a/limits/limits.yaml,line=3,col=3::capacity 20 → 40",
+			requests: []string{listed, created}, file: "svc/a/limits/limits.yaml",
+			comment: "[`send`](https://github.com/us/app/blob/abc123/svc/a/limits/limits.yaml#L3): loosened",
+		},
+		{
+			name: "two modules", before: inFolders, edit: editOf("svc/b"), prints: "file=svc/b/limits/limits.yaml,line=3,col=3::capacity 20 → 40",
+			requests: []string{listed, listed, created}, file: "svc/b/limits/limits.yaml", comment: "| `capacity` | `20` | `40` |",
+		},
+		{
+			name: "a workspace", before: inFolders + "printf 'use ./svc/a\nuse ./svc/b\n' > go.work", edit: editOf("svc/a"),
+			prints: "file=svc/a/limits/limits.yaml,line=3,col=3::capacity 20 → 40", requests: []string{listed, listed, created},
+			file: "svc/a/limits/limits.yaml", comment: "| `capacity` | `20` | `40` |",
+		},
+		{
+			name: "stale code of a module", before: inFolders, edit: "sed -i 's/capacity: 20/capacity: 40/' svc/b/limits/limits.yaml", fails: "Check the files",
+			prints: "file=svc/b/limits/limits.gen.go,line=1::svc/b/limits/limits.gen.go is out of date with svc/b/limits/limits.yaml",
+		},
+		{
+			name: "a module that is gone", before: inFolders, edit: "git rm -q -r svc/b", all: true, fails: "Annotate, and fail on unapproved changes",
+			prints:   "-allow 'limit-removed:send=10/1m0s->none'",
+			requests: []string{listed, listed, created}, comment: "so every limit is removed", file: "svc/b/limits/limits.yaml",
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -309,11 +347,15 @@ git init -q --template= ../work && cd ../work && git remote add origin file://$O
 	c.dir = filepath.Join(c.dir, "../work")
 }
 
-// stubGo replaces go, and supports only go tool ratelimitgen.
+// stubGo replaces go, and supports only go tool ratelimitgen, in a module that has the tool: with -n, it prints its path.
 const stubGo = `#!/bin/sh
-[ "$1 $2" = "tool ratelimitgen" ] || exit 64
-shift 2
-exec ratelimitgen "$@"
+if [ "$1" = -C ]; then cd "$2" && shift 2; fi
+grep -q ratelimitgen/cmd/ratelimitgen go.mod || exit 64
+case "$*" in
+"tool -n ratelimitgen") command -v ratelimitgen ;;
+"tool ratelimitgen "*) shift 2; exec ratelimitgen "$@" ;;
+*) exit 64 ;;
+esac
 `
 
 // comment adds an existing comment with the marker of limits/limits.yaml.
