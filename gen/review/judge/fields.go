@@ -16,87 +16,82 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
-func judgeKind(j *judgement, p compare.Pair, _ []spec.Change) {
-	j.compareRules(&p.Old.Policy, &p.New.Policy)
+func judgeKind(j *judgement) {
+	j.compareRules(&j.Old.Policy, &j.New.Policy)
 	j.class(review.StoredState)
 }
 
-func judgeRate(j *judgement, p compare.Pair, _ []spec.Change) {
-	is := &p.New.Policy
-	changed := p.WithOneChange(func(policy *runtime.Policy) {
+func judgeRate(j *judgement) {
+	is := &j.New.Policy
+	changed := j.WithOneChange(func(policy *runtime.Policy) {
 		policy.Rate, policy.Period, policy.Calendar = is.Rate, is.Period, is.Calendar
 	})
-	j.compareRules(&p.Old.Policy, changed)
-	if more, fewer := compare.LongRun(&p.Old.Policy, changed); !more && !fewer {
+	j.compareRules(&j.Old.Policy, changed)
+	if more, fewer := compare.LongRun(&j.Old.Policy, changed); !more && !fewer {
 		j.note(review.Rule, "The long-run rate is unchanged: %s per %s equals %s per %s.",
-			words.Number(p.Old.Policy.Rate), fields.PeriodOf(&p.Old.Policy), words.Number(is.Rate), fields.PeriodOf(is))
+			words.Number(j.Old.Policy.Rate), fields.PeriodOf(&j.Old.Policy), words.Number(is.Rate), fields.PeriodOf(is))
 	}
 	// A rate applies to stored rows as it should, but a period also changes which window they belong to.
-	if is.Period != p.Old.Policy.Period && compare.WindowsMove(p) {
+	if is.Period != j.Old.Policy.Period && compare.WindowsMove(j.Pair) {
 		j.class(review.StoredState)
 	}
-	if compare.UnitChanged(p) {
-		noteParameter(j, p, p.Old.Policy.Calendar.Anniversary, is.Calendar.Anniversary, "each key's anniversary, a time.Time")
-		noteParameter(j, p, p.Old.Policy.Calendar.ZonePerKey, is.Calendar.ZonePerKey, "each key's time zone, a *time.Location")
+	if compare.UnitChanged(j.Pair) {
+		noteParameter(j, j.Old.Policy.Calendar.Anniversary, is.Calendar.Anniversary, "each key's anniversary, a time.Time")
+		noteParameter(j, j.Old.Policy.Calendar.ZonePerKey, is.Calendar.ZonePerKey, "each key's time zone, a *time.Location")
 	}
 }
 
-func judgeCapacity(j *judgement, p compare.Pair, changes []spec.Change) {
-	is := p.New.Policy.Capacity
-	sliding := compare.TraitsOf(&p.Old.Policy).Sliding
-	j.compareRules(&p.Old.Policy, p.WithOneChange(func(policy *runtime.Policy) {
+func judgeCapacity(j *judgement) {
+	is := j.New.Policy.Capacity
+	sliding := compare.TraitsOf(&j.Old.Policy).Sliding
+	j.compareRules(&j.Old.Policy, j.WithOneChange(func(policy *runtime.Policy) {
 		if policy.Capacity = is; sliding {
 			policy.Rate = is // both are the same number, so the capacity cannot change alone
 		}
 	}))
-	if !changes[0].New.Given && !compare.TraitsOf(&p.New.Policy).Sliding {
+	if !j.changes[0].New.Given && !compare.TraitsOf(&j.New.Policy).Sliding {
 		j.note(review.Rule, "capacity is not set, so it follows rate: up to %s at once.", words.Count(is, "token"))
 	}
-	noteVerbs(j, p)
+	noteVerbs(j)
 }
 
-func judgeMaxReserved(j *judgement, p compare.Pair, _ []spec.Change) {
-	was, is := p.Old.Policy.MaxReserved, p.New.Policy.MaxReserved
-	j.compareRules(&p.Old.Policy, p.WithOneChange(func(policy *runtime.Policy) { policy.MaxReserved = is }))
+func judgeMaxReserved(j *judgement) {
+	was, is := j.Old.Policy.MaxReserved, j.New.Policy.MaxReserved
+	j.compareRules(&j.Old.Policy, j.WithOneChange(func(policy *runtime.Policy) { policy.MaxReserved = is }))
 	// More reservations are looser even if they let no more tokens through in any interval.
-	switch {
-	case is > was:
-		j.alone = append(j.alone, review.Loosened)
-	case is < was:
-		j.alone = append(j.alone, review.Tightened)
-	}
+	j.alone = append(j.alone, moreOrLess(was, is)...)
 	switch {
 	case is == 0:
 		j.note(review.Deploy, "Reservations made before the deploy stay valid.")
 	case is < was:
 		j.note(review.Deploy, "Reservations made before the deploy stay valid. A key can reserve again when fewer than %s are reserved ahead.", words.Count(is, "token"))
 	}
-	noteVerbs(j, p)
+	noteVerbs(j)
 }
 
-func judgeStart(j *judgement, p compare.Pair, _ []spec.Change) {
-	if !compare.Windowed(&p.Old.Policy) || !compare.Windowed(&p.New.Policy) {
+func judgeStart(j *judgement) {
+	if !compare.Windowed(&j.Old.Policy) || !compare.Windowed(&j.New.Policy) {
 		return // the start only changed because the kind did, which is judged itself
 	}
-	if p.HasCalendar() {
-		judgeCalendarStart(j, p)
+	if j.HasCalendar() {
+		judgeCalendarStart(j)
 		return
 	}
-	if compare.SameWindows(p) {
+	if compare.SameWindows(j.Pair) {
 		j.note(review.Rule, "Windows start at the same times as before.")
 		return
 	}
-	is := p.New.Policy.Start
-	j.compareRules(&p.Old.Policy, p.WithOneChange(func(policy *runtime.Policy) { policy.Start = is }))
+	is := j.New.Policy.Start
+	j.compareRules(&j.Old.Policy, j.WithOneChange(func(policy *runtime.Policy) { policy.Start = is }))
 	j.class(review.StoredState)
-	_, wasAligned := p.Old.Policy.Start.Offset()
-	if _, aligned := is.Offset(); aligned && len(p.New.Key) > 0 && !wasAligned {
+	_, wasAligned := j.Old.Policy.Start.Offset()
+	if _, aligned := is.Offset(); aligned && len(j.New.Key) > 0 && !wasAligned {
 		j.note(review.Rule, "The windows of all keys now start at the same time.")
 	}
 }
 
-func judgeShards(j *judgement, p compare.Pair, _ []spec.Change) {
-	was, is := max(1, p.Old.Policy.Shards), max(1, p.New.Policy.Shards)
+func judgeShards(j *judgement) {
+	was, is := max(1, j.Old.Policy.Shards), max(1, j.New.Policy.Shards)
 	j.class(review.StoredState)
 	if is > was {
 		j.note(review.Deploy, "What a key has used stays used, and is spread over all shards.")
@@ -105,15 +100,15 @@ func judgeShards(j *judgement, p compare.Pair, _ []spec.Change) {
 	j.class(review.Loosened)
 	reserved := ""
 	switch {
-	case p.Old.Policy.MaxReserved == runtime.Unbounded:
+	case j.Old.Policy.MaxReserved == runtime.Unbounded:
 		reserved = ", and what was reserved there, however much that is"
-	case p.Old.Policy.Reserves():
-		reserved = fmt.Sprintf(", and up to %s reserved there", words.Count(reservedInShards(&p.Old.Policy, is, was), "token"))
+	case j.Old.Policy.Reserves():
+		reserved = fmt.Sprintf(", and up to %s reserved there", words.Count(reservedInShards(&j.Old.Policy, is, was), "token"))
 	}
 	j.note(review.Deploy, "%s no longer read: a key in use gains up to %s used there%s.",
-		shardsInWords("%s is", "%s are", is, was), words.Count(usedInShards(&p.Old.Policy, is, was), "token"), reserved)
+		shardsInWords("%s is", "%s are", is, was), words.Count(usedInShards(&j.Old.Policy, is, was), "token"), reserved)
 	j.statement("after the deploy, to delete these rows, so that a later version with more shards does not read them",
-		"DELETE FROM rate_limits WHERE name = '%s' AND shard >= %d;", p.New.Policy.Name, is)
+		"DELETE FROM rate_limits WHERE name = '%s' AND shard >= %d;", j.New.Policy.Name, is)
 }
 
 // usedInShards returns the most tokens that can be used, without reservations, in the shards from one index to before
@@ -144,8 +139,8 @@ func shardsInWords(one, several string, from, to int) string {
 	return fmt.Sprintf(several, fmt.Sprintf("Shards %d to %d", from, to-1))
 }
 
-func judgeTimeout(j *judgement, p compare.Pair, _ []spec.Change) {
-	shorter, onError := timeoutOf(p.New) < timeoutOf(p.Old), p.New.Policy.OnError
+func judgeTimeout(j *judgement) {
+	shorter, onError := timeoutOf(j.New) < timeoutOf(j.Old), j.New.Policy.OnError
 	without := "pass uncounted"
 	if onError == runtime.FailLocal {
 		without = "are decided from the memory of each process"
@@ -175,13 +170,9 @@ func timeoutOf(l *spec.Limit) time.Duration {
 	return l.Policy.Timeout
 }
 
-func judgeOnError(j *judgement, p compare.Pair, _ []spec.Change) {
-	was, is := p.Old.Policy.OnError, p.New.Policy.OnError
-	if leniency[is] > leniency[was] {
-		j.class(review.Loosened)
-	} else {
-		j.class(review.Tightened)
-	}
+func judgeOnError(j *judgement) {
+	was, is := j.Old.Policy.OnError, j.New.Policy.OnError
+	j.loosens(leniency[is] > leniency[was])
 	switch is {
 	case runtime.FailOpen:
 		j.note(review.Rule, "While the store fails, every request passes uncounted.")
@@ -201,14 +192,10 @@ var leniency = map[runtime.OnError]int{
 	runtime.FailOpen:   2,
 }
 
-func judgeJitter(j *judgement, p compare.Pair, _ []spec.Change) {
-	was, is := p.Old.Policy.Jitter, p.New.Policy.Jitter
-	if is < was {
-		j.class(review.Loosened)
-	} else {
-		// The rule grants as much, but clients that wait as long as their answers say use less of it.
-		j.class(review.Tightened)
-	}
+func judgeJitter(j *judgement) {
+	was, is := j.Old.Policy.Jitter, j.New.Policy.Jitter
+	// The rule grants as much, but clients that wait as long as their answers say use less of it.
+	j.loosens(is < was)
 	if is == 0 {
 		j.note(review.Calls, "Clients are told to retry exactly when their tokens are due. Many that wait for the same instant come back at once.")
 		return
@@ -216,14 +203,10 @@ func judgeJitter(j *judgement, p compare.Pair, _ []spec.Change) {
 	j.note(review.Calls, "The limit grants as many tokens as before. Denied clients are told to retry up to %s after their tokens are due, and Wait and the delays of reservations are longer by as much.", words.Duration(is))
 }
 
-func judgeDenyCache(j *judgement, p compare.Pair, _ []spec.Change) {
-	was, is := p.Old.Policy.DenyCache, p.New.Policy.DenyCache
-	if is < was {
-		j.class(review.Loosened)
-	} else {
-		// A refund by another process does not end a cached denial.
-		j.class(review.Tightened)
-	}
+func judgeDenyCache(j *judgement) {
+	was, is := j.Old.Policy.DenyCache, j.New.Policy.DenyCache
+	// A refund by another process does not end a cached denial.
+	j.loosens(is < was)
 	if is == 0 {
 		j.note(review.Rule, "Denials are no longer cached, so tokens that are refunded or reset can be taken at once.")
 		return
@@ -233,9 +216,9 @@ func judgeDenyCache(j *judgement, p compare.Pair, _ []spec.Change) {
 
 // judgeLease counts both effects of a lease: its tokens are spent later than they are taken, and other processes are
 // denied what one process holds.
-func judgeLease(j *judgement, p compare.Pair, _ []spec.Change) {
-	was, is := p.Old.Policy.Lease, p.New.Policy.Lease
-	j.compareRules(&p.Old.Policy, p.WithOneChange(func(policy *runtime.Policy) { policy.Lease = is }))
+func judgeLease(j *judgement) {
+	was, is := j.Old.Policy.Lease, j.New.Policy.Lease
+	j.compareRules(&j.Old.Policy, j.WithOneChange(func(policy *runtime.Policy) { policy.Lease = is }))
 	// A larger or longer block keeps more tokens from other processes.
 	if is.Tokens > was.Tokens || is.For > was.For {
 		j.class(review.Tightened)
@@ -247,11 +230,11 @@ func judgeLease(j *judgement, p compare.Pair, _ []spec.Change) {
 		j.note(review.Rule, "Processes no longer hold tokens in memory: every request goes to the store.")
 		return
 	}
-	if compare.Windowed(&p.New.Policy) {
+	if compare.Windowed(&j.New.Policy) {
 		j.note(review.Rule, "A leased block expires with its window, so it allows no more tokens in any interval.")
 	} else {
 		effect := "no more in any interval than reservations already allow"
-		if n := leasedMore(&p.New.Policy); n > 0 {
+		if n := leasedMore(&j.New.Policy); n > 0 {
 			effect = fmt.Sprintf("up to %s more in an interval than without a lease", words.Count(n, "token"))
 		}
 		j.note(review.Rule, "Leased tokens can be spent up to %s after they were taken: %s.", words.Duration(is.For), effect)
@@ -288,20 +271,20 @@ var strictness = map[runtime.Durability]int{
 const postgresLoses = 600 * time.Millisecond
 
 // judgeOverrides compares what operators can give, which has no effect by itself: the rule is compared without it.
-func judgeOverrides(j *judgement, p compare.Pair, _ []spec.Change) {
-	was, is := p.Old.Policy.Overrides, p.New.Policy.Overrides
+func judgeOverrides(j *judgement) {
+	was, is := j.Old.Policy.Overrides, j.New.Policy.Overrides
 	switch {
 	case was.Rate == 0:
 		j.class(review.Loosened)
-		j.note(review.Rule, "Operators can block keys and change their numbers without a deploy. %s", mostInWords(p.New))
-		j.note(review.Calls, "New methods for blocks and overrides: %s.", words.List(fields.OverridesMethods(p.New), "and"))
+		j.note(review.Rule, "Operators can block keys and change their numbers without a deploy. %s", mostInWords(j.New))
+		j.note(review.Calls, "New methods for blocks and overrides: %s.", words.List(fields.OverridesMethods(j.New), "and"))
 		j.note(review.Deploy, "The store needs the table rate_limit_overrides: Migrate(ctx, Policies()...) creates it, and ratelimitgen sql prints it.")
 		return
 	case is.Rate == 0:
 		j.class(review.Loosened, review.Tightened, review.Breaking)
-		j.note(review.Calls, "The methods for blocks and overrides are gone: %s. Code that calls them no longer compiles.", words.List(fields.OverridesMethods(p.Old), "and"))
+		j.note(review.Calls, "The methods for blocks and overrides are gone: %s. Code that calls them no longer compiles.", words.List(fields.OverridesMethods(j.Old), "and"))
 		j.note(review.Deploy, "Blocks and overrides in force end with the deploy: blocked keys get their tokens back. They are in force again if overrides return before they end. Until then, Ready reports them.")
-		j.endStatement(p, "", "them, if they are not to return", "")
+		j.endStatement("", "them, if they are not to return", "")
 		return
 	}
 	if is.Rate > was.Rate || is.Capacity > was.Capacity || is.MaxReserved > was.MaxReserved || is.Unlimited && !was.Unlimited {
@@ -311,7 +294,7 @@ func judgeOverrides(j *judgement, p compare.Pair, _ []spec.Change) {
 		j.class(review.Tightened)
 		j.note(review.Deploy, "Overrides in force that give more are reduced to these numbers with the deploy, and those that lift the limit have no effect.")
 	}
-	j.note(review.Rule, "%s", mostInWords(p.New))
+	j.note(review.Rule, "%s", mostInWords(j.New))
 }
 
 // mostInWords says what overrides of a limit can give at most.
@@ -330,21 +313,17 @@ func mostInWords(l *spec.Limit) string {
 	return text + "."
 }
 
-func judgeDurability(j *judgement, p compare.Pair, _ []spec.Change) {
-	was, is := p.Old.Policy.Durability, p.New.Policy.Durability
-	if strictness[is] < strictness[was] {
-		j.class(review.Loosened)
-	} else {
-		j.class(review.Tightened)
-	}
+func judgeDurability(j *judgement) {
+	was, is := j.Old.Policy.Durability, j.New.Policy.Durability
+	j.loosens(strictness[is] < strictness[was])
 	switch is {
 	case runtime.DurabilityRelaxed:
 		reserved := ""
-		if p.New.Policy.Reserves() {
+		if j.New.Policy.Reserves() {
 			reserved = ", plus reserved ones"
 		}
 		j.note(review.Rule, "If the database's machine crashes, the latest counts may be lost, and their tokens can be taken again. On Postgres, these are the counts of the last %s: up to %s of a key%s.",
-			words.Duration(postgresLoses), words.Count(bounds.Within(bounds.Unreserved(&p.New.Policy), postgresLoses), "token"), reserved)
+			words.Duration(postgresLoses), words.Count(bounds.Within(bounds.Unreserved(&j.New.Policy), postgresLoses), "token"), reserved)
 	case runtime.DurabilityFull:
 		j.note(review.Rule, "Each decision waits for the database's disk, so a crash loses no counts.")
 	case runtime.DurabilityDefault:
@@ -356,10 +335,10 @@ func judgeDurability(j *judgement, p compare.Pair, _ []spec.Change) {
 }
 
 // judgePrecise also removes the rows of the log that are not read any longer: a sweep by the new version does not delete them.
-func judgePrecise(j *judgement, p compare.Pair, _ []spec.Change) {
-	is := p.New.Policy.Precise
-	if p.Old.Policy.Kind == p.New.Policy.Kind {
-		j.compareRules(&p.Old.Policy, p.WithOneChange(func(policy *runtime.Policy) {
+func judgePrecise(j *judgement) {
+	is := j.New.Policy.Precise
+	if j.Old.Policy.Kind == j.New.Policy.Kind {
+		j.compareRules(&j.Old.Policy, j.WithOneChange(func(policy *runtime.Policy) {
 			if policy.Precise = is; is {
 				policy.Start, policy.Shards, policy.Lease = runtime.Start{}, 0, runtime.Lease{}
 			}
@@ -367,12 +346,12 @@ func judgePrecise(j *judgement, p compare.Pair, _ []spec.Change) {
 	}
 	j.class(review.StoredState)
 	if is {
-		j.note(review.Rule, "A key has up to %s, and a request is a transaction of several statements.", words.Count(p.New.Policy.Rate, "row"))
+		j.note(review.Rule, "A key has up to %s, and a request is a transaction of several statements.", words.Count(j.New.Policy.Rate, "row"))
 		return
 	}
-	if p.Old.Policy.Rate > 1 {
+	if j.Old.Policy.Rate > 1 {
 		j.note(review.Deploy, "The rows of the log beside the first one of each key are no longer read.")
 		j.statement("after the deploy, to delete these rows, which a sweep does not delete",
-			"DELETE FROM rate_limits WHERE name = '%s' AND shard >= %d;", p.New.Policy.Name, max(1, p.New.Policy.Shards))
+			"DELETE FROM rate_limits WHERE name = '%s' AND shard >= %d;", j.New.Policy.Name, max(1, j.New.Policy.Shards))
 	}
 }

@@ -1,15 +1,20 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// judgement is the result of judging changes with the same id.
+// judgement is the result of judging the changes of one kind.
 type judgement struct {
+	// Pair is the limit that changed, or one of its plans; it is empty for a change of the file or of a group.
+	compare.Pair
+	changes []spec.Change
 	classes []review.Class
 	// ofRule marks a change that affects how many tokens the rule lets through, and alone has Loosened and Tightened as
 	// far as the change has these effects by itself. [classifyRuleChanges] needs both.
@@ -39,6 +44,32 @@ func (j *judgement) statement(why, format string, args ...any) {
 // compareRules records the effect that a change of the rule has by itself.
 func (j *judgement) compareRules(old, new *runtime.Policy) {
 	j.ofRule, j.alone = true, compare.Looseness(old, new)
+}
+
+// addTo adds the judgement to a subject.
+func (j *judgement) addTo(s *review.Subject) {
+	s.Findings = append(s.Findings, review.Finding{Kind: j.changes[0].Kind, Changes: j.changes, Classes: review.InOrder(j.classes)})
+	s.Notes, s.SQL = append(s.Notes, j.notes...), append(s.SQL, j.sql...)
+}
+
+// loosens adds Loosened, or Tightened if the change is not looser.
+func (j *judgement) loosens(looser bool) {
+	if looser {
+		j.class(review.Loosened)
+	} else {
+		j.class(review.Tightened)
+	}
+}
+
+// moreOrLess returns Loosened if a number has grown, and Tightened if it has shrunk.
+func moreOrLess[T cmp.Ordered](was, is T) []review.Class {
+	switch {
+	case is > was:
+		return []review.Class{review.Loosened}
+	case is < was:
+		return []review.Class{review.Tightened}
+	}
+	return nil
 }
 
 // exhaustedKey is the subject of the sentences about [compare.Carried].

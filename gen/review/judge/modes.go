@@ -7,7 +7,6 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -35,18 +34,12 @@ func letsThrough(m runtime.Mode) int {
 
 // modeLooseness is Loosened if the new mode lets more through, and Tightened if it lets less through.
 func modeLooseness(p compare.Pair) []review.Class {
-	switch was, is := letsThrough(p.Old.Policy.Mode), letsThrough(p.New.Policy.Mode); {
-	case is > was:
-		return []review.Class{review.Loosened}
-	case is < was:
-		return []review.Class{review.Tightened}
-	}
-	return nil
+	return moreOrLess(letsThrough(p.Old.Policy.Mode), letsThrough(p.New.Policy.Mode))
 }
 
-func judgeMode(j *judgement, p compare.Pair, _ []spec.Change) {
-	was, is := p.Old.Policy.Mode, p.New.Policy.Mode
-	j.ofRule, j.alone = true, modeLooseness(p)
+func judgeMode(j *judgement) {
+	was, is := j.Old.Policy.Mode, j.New.Policy.Mode
+	j.ofRule, j.alone = true, modeLooseness(j.Pair)
 	switch is {
 	case runtime.ModeEnforce:
 		j.note(review.Rule, "%s", enforcedAfter(was))
@@ -85,18 +78,14 @@ func enforcedAfter(was runtime.Mode) string {
 
 // modeNote says that the limit is not enforced, for a new limit or an edit of its other fields that has an effect on its
 // bounds.
-func modeNote(p compare.Pair, findings []review.Finding) []review.Note {
-	bounds := func(f review.Finding) bool {
-		return slices.Contains(f.Classes, review.Loosened) || slices.Contains(f.Classes, review.Tightened)
-	}
-	if p.New == nil || p.ModesDiffer() || p.Old != nil && !slices.ContainsFunc(findings, bounds) {
+func modeNote(p compare.Pair, classes []review.Class) []review.Note {
+	switch {
+	case p.New == nil || p.ModesDiffer():
 		return nil
-	}
-	if p.Old != nil {
+	case p.Old == nil:
+		return modeSentence(p.New.Policy.Mode, ". The numbers are those of the limit if it were enforced.")
+	case slices.Contains(classes, review.Loosened) || slices.Contains(classes, review.Tightened):
 		return notEnforced(p.New.Policy.Mode)
-	}
-	if effect := effects[p.New.Policy.Mode]; effect != "" {
-		return []review.Note{{About: review.Rule, Text: fmt.Sprintf("The mode is %v: %s. The numbers are those of the limit if it were enforced.", p.New.Policy.Mode, effect)}}
 	}
 	return nil
 }
@@ -110,11 +99,16 @@ var effects = map[runtime.Mode]string{
 
 // notEnforced says that the limit is not enforced, before and after an edit.
 func notEnforced(mode runtime.Mode) []review.Note {
+	return modeSentence(mode, ", before and after. The classes and numbers of this edit are those of the limit if it were enforced.")
+}
+
+// modeSentence says what a mode does; nothing for one that enforces the limit.
+func modeSentence(mode runtime.Mode, rest string) []review.Note {
 	effect := effects[mode]
 	if effect == "" {
 		return nil
 	}
-	return []review.Note{{About: review.Rule, Text: fmt.Sprintf("The mode is %v: %s, before and after. The classes and numbers of this edit are those of the limit if it were enforced.", mode, effect)}}
+	return []review.Note{{About: review.Rule, Text: fmt.Sprintf("The mode is %v: %s%s", mode, effect, rest)}}
 }
 
 // inMode returns a bound as the mode of the limit changes it.

@@ -1,18 +1,18 @@
 package judge
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
-	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
 // judgePlans describes what becomes of the constants and of the names of plans.
-func judgePlans(j *judgement, _ compare.Pair, changes []spec.Change) {
-	was, is := changes[0].Old.File.PlanNames(), changes[0].New.File.PlanNames()
+func judgePlans(j *judgement) {
+	was, is := j.changes[0].Old.File.PlanNames(), j.changes[0].New.File.PlanNames()
 	var moved []string
 	for i, name := range is {
 		switch before := slices.Index(was, name); {
@@ -34,29 +34,39 @@ func judgePlans(j *judgement, _ compare.Pair, changes []spec.Change) {
 	}
 }
 
-func judgePlanRenamed(j *judgement, _ compare.Pair, changes []spec.Change) {
+// judgePlanRenamed also says what becomes of the overrides, of all limits, that give keys a plan which was renamed.
+func judgePlanRenamed(j *judgement) {
 	j.class(review.Renamed)
-	for _, c := range changes {
+	for _, c := range j.changes {
 		j.note(review.Rule, "The plan %s was probably renamed to %s: one was removed, and the other is new and has the same numbers. Counts are kept, because they are stored by key.", c.Old.Value, c.New.Value)
 	}
-}
-
-func judgePlanParameter(j *judgement, p compare.Pair, changes []spec.Change) {
-	j.class(review.Breaking)
-	if changes[0].New.Value == "" {
-		j.note(review.Calls, "Calls of %s no longer pass the plan.", p.New.GoName)
+	overridden := func(l *spec.Limit) bool { return l.Overrides != nil && len(l.Plans) > 0 }
+	if !slices.ContainsFunc(j.changes[0].Old.File.Limits, overridden) {
 		return
 	}
-	j.note(review.Calls, "Calls of %s must pass the plan as the last argument.", p.New.GoName)
+	j.note(review.Deploy, "Overrides that give a key a plan have its name. Requests of these keys fail in the version that does not have the plan, and Ready reports them.")
+	for _, c := range slices.SortedFunc(slices.Values(j.changes), func(a, b spec.Change) int { return cmp.Compare(a.Plan, b.Plan) }) {
+		j.statement(betweenVersions+", to keep overrides that give the plan "+c.Plan, appendEntries,
+			"o.name", "o.key", "'"+c.Plan+"'", "o.until_ns", "o.what = 'plan'", "AND o.plan = '"+c.Old.Value+"' ", inForce)
+	}
 }
 
-func judgePlanAdded(j *judgement, p compare.Pair, _ []spec.Change) {
+func judgePlanParameter(j *judgement) {
+	j.class(review.Breaking)
+	if j.changes[0].New.Value == "" {
+		j.note(review.Calls, "Calls of %s no longer pass the plan.", j.New.GoName)
+		return
+	}
+	j.note(review.Calls, "Calls of %s must pass the plan as the last argument.", j.New.GoName)
+}
+
+func judgePlanAdded(j *judgement) {
 	j.class(review.Added)
-	j.describe(review.Rule, fields.WordsOf(p.New))
+	j.describe(review.Rule, fields.WordsOf(j.New))
 }
 
-func judgePlanRemoved(j *judgement, p compare.Pair, _ []spec.Change) {
+func judgePlanRemoved(j *judgement) {
 	j.class(review.Removed)
-	j.describe(review.RemovedRule, fields.WordsOf(p.Old))
+	j.describe(review.RemovedRule, fields.WordsOf(j.Old))
 	j.note(review.Deploy, "Keys of this plan keep their counts, which apply to the next plan that calls pass.")
 }

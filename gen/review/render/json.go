@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
-	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -96,7 +95,7 @@ func subjectAsJSON(s *review.Subject) jsonSubject {
 		Findings: []jsonFinding{}, Numbers: []jsonNumber{}, Notes: []jsonNote{}, SQL: []jsonStatement{},
 	}
 	for _, f := range s.Findings {
-		finding := jsonFinding{f.ID, rules.Address(f.ID), f.Classes, []jsonChange{}}
+		finding := jsonFinding{f.Kind.ID, rules.Address(f.Kind.ID), f.Classes, []jsonChange{}}
 		for _, c := range f.Changes {
 			finding.Changes = append(finding.Changes, jsonChange{c.Plan, c.Field, sideAsJSON(c.Old), sideAsJSON(c.New)})
 		}
@@ -217,7 +216,7 @@ func definitions() object {
 }
 
 func changeIDs() (ids []string) {
-	for _, kind := range fields.ChangeKinds() {
+	for _, kind := range spec.ChangeKinds() {
 		ids = append(ids, kind.ID)
 	}
 	return ids

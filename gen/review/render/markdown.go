@@ -155,7 +155,7 @@ func markdownDetails(s *review.Subject) string {
 			case c.Field == "":
 				field = "limit"
 			}
-			fmt.Fprintf(&out, "| %s | %s | %s | `%s` %s |\n", field, valueCell(c, c.Old), valueCell(c, c.New), f.ID, review.ClassList(f.Classes))
+			fmt.Fprintf(&out, "| %s | %s | %s | `%s` %s |\n", field, valueCell(c, c.Old), valueCell(c, c.New), f.Kind.ID, review.ClassList(f.Classes))
 		}
 	}
 	for _, n := range s.ShownNumbers() {

@@ -134,7 +134,7 @@ func (w *textWriter) finding(f review.Finding) {
 			line = ""
 		}
 	}
-	w.withEnd(line, "["+f.ID+"] "+review.ClassList(f.Classes))
+	w.withEnd(line, "["+f.Kind.ID+"] "+review.ClassList(f.Classes))
 }
 
 // change is empty for a limit that was added or removed.
@@ -240,7 +240,7 @@ func LinesOf(s *review.Subject) (lines []string) {
 	for _, f := range s.Findings {
 		for _, c := range f.Changes {
 			text := change(c, shortValue(c, c.Old), shortValue(c, c.New))
-			lines = append(lines, strings.TrimSpace(text+" ["+f.ID+"] "+review.ClassList(f.Classes)))
+			lines = append(lines, strings.TrimSpace(text+" ["+f.Kind.ID+"] "+review.ClassList(f.Classes)))
 		}
 	}
 	for _, n := range s.ShownNumbers() {
