@@ -96,8 +96,8 @@ type Finding struct {
 // Note is a sentence about an effect of a change.
 type Note struct {
 	// About is what the effect is on: [Deploy], [Calls], [Rule] or [RemovedRule].
-	About string
-	Text  string
+	About string `json:"about"`
+	Text  string `json:"text"`
 }
 
 // The values of [Note.About].
@@ -115,8 +115,8 @@ const (
 // Statement is an SQL statement, including its semicolon.
 type Statement struct {
 	// Why says what the statement is for and when to run it.
-	Why  string
-	Text string
+	Why  string `json:"why"`
+	Text string `json:"text"`
 }
 
 // Class is a kind of effect that reviewers decide on.
