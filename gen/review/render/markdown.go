@@ -122,11 +122,7 @@ func markdownHead(s *review.Subject, r *review.Review, draw bool) string {
 	}
 	var numbers []string
 	for _, n := range s.ShownNumbers() {
-		if s.Added() {
-			numbers = append(numbers, n.Label()+" "+n.Format(n.New))
-		} else {
-			numbers = append(numbers, n.Label()+" "+n.Change())
-		}
+		numbers = append(numbers, n.Label()+" "+valueOf(s, n))
 	}
 	if len(numbers) > 0 {
 		out += strings.TrimSpace("For "+holder+": "+strings.Join(numbers[:min(mostNumbers, len(numbers))], "; ")+". "+lockedOut(s)) + "\n"
