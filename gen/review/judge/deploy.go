@@ -24,7 +24,7 @@ func deployNotes(p compare.Pair, changes []spec.Change) (notes []review.Note) {
 			notes = append(notes, review.Note{About: review.Deploy, Text: text})
 		}
 	}
-	if p.Old == nil || p.New == nil || p.ModesDiffer() || !counts(p.New.Policy.Mode) {
+	if p.Old == nil || p.New == nil || p.ModesDiffer() || !modeOf(p.New).counts {
 		return nil // see judgeMode
 	}
 	reread := hasKind(changes, spec.KindChanged, spec.PreciseChanged, spec.RateChanged)

@@ -26,28 +26,6 @@ func Review(old, new *spec.File) *review.Review {
 	return r
 }
 
-// grouped splits changes into those that are the same in some respect, in the order of the first ones.
-func grouped(changes []spec.Change, same func(a, b spec.Change) bool) (groups [][]spec.Change) {
-	for _, c := range changes {
-		i := slices.IndexFunc(groups, func(group []spec.Change) bool { return same(group[0], c) })
-		if i < 0 {
-			groups = append(groups, []spec.Change{c})
-			continue
-		}
-		groups[i] = append(groups[i], c)
-	}
-	return groups
-}
-
-func byKind(changes []spec.Change) [][]spec.Change {
-	return grouped(changes, func(a, b spec.Change) bool { return a.Kind == b.Kind })
-}
-
-// hasKind reports whether one of the changes is of one of some kinds.
-func hasKind(changes []spec.Change, kinds ...*spec.ChangeKind) bool {
-	return slices.ContainsFunc(changes, func(c spec.Change) bool { return slices.Contains(kinds, c.Kind) })
-}
-
 // subjectOf takes the old names of renamed plans by the new ones.
 func subjectOf(changes []spec.Change, renamed map[string]string) (s review.Subject) {
 	first := changes[0]
@@ -195,7 +173,7 @@ func examineUnlimited(p compare.Pair, changes []spec.Change) (s review.Subject) 
 		}
 	}
 	if limited := p.Limited(); !modeChanges && limited != nil && len(s.Findings) > 0 {
-		s.Notes = append(s.Notes, notEnforced(limited.Policy.Mode)...)
+		s.Notes = append(s.Notes, notEnforced(limited)...)
 	}
 	return s
 }
