@@ -1,6 +1,8 @@
 package gen
 
 import (
+	"strings"
+
 	"github.com/dave/jennifer/jen"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -32,11 +34,7 @@ func declareCatalog(file *jen.File, n names, f *spec.File) {
 				}
 			})
 			if len(f.Plans) > 0 {
-				g.Id("Plans").Op(":").Index().String().ValuesFunc(func(g *jen.Group) {
-					for _, plan := range f.Plans {
-						g.Lit(plan.Name)
-					}
-				})
+				g.Id("Plans").Op(":").Add(stringsLiteral(f.PlanNames()))
 			}
 			if len(f.Groups) > 0 {
 				g.Id("Groups").Op(":").Index().Qual(runtimePath, "CatalogGroup").CustomFunc(onePerLine, func(g *jen.Group) {
@@ -61,7 +59,7 @@ func (n names) catalogLimit(g *jen.Group, l *spec.Limit) {
 			}
 		})
 	}
-	g.Id("Policies").Op(":").Index().Op("*").Qual(runtimePath, "Policy").Values(n.policiesOf(l)...)
+	g.Id("Policies").Op(":").Index().Op("*").Qual(runtimePath, "Policy").Values(n.source(strings.Join(n.policiesOf(l), ", ")))
 }
 
 func catalogGroup(g *jen.Group, of *spec.Group) {
@@ -69,17 +67,11 @@ func catalogGroup(g *jen.Group, of *spec.Group) {
 	if of.Doc != "" {
 		g.Id("Doc").Op(":").Lit(of.Doc)
 	}
-	for _, members := range []struct {
-		field string
-		names []string
-	}{{"Takes", memberNames(of.Takes)}, {"Checks", memberNames(of.Checks)}} {
-		if len(members.names) > 0 {
-			g.Id(members.field).Op(":").Index().String().ValuesFunc(func(g *jen.Group) {
-				for _, name := range members.names {
-					g.Lit(name)
-				}
-			})
-		}
+	if len(of.Takes) > 0 {
+		g.Id("Takes").Op(":").Add(stringsLiteral(memberNames(of.Takes)))
+	}
+	if len(of.Checks) > 0 {
+		g.Id("Checks").Op(":").Add(stringsLiteral(memberNames(of.Checks)))
 	}
 }
 
@@ -88,4 +80,12 @@ func memberNames(members []spec.Member) (names []string) {
 		names = append(names, m.Limit.Policy.Name)
 	}
 	return names
+}
+
+func stringsLiteral(list []string) *jen.Statement {
+	return jen.Index().String().ValuesFunc(func(g *jen.Group) {
+		for _, text := range list {
+			g.Lit(text)
+		}
+	})
 }

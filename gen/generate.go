@@ -15,7 +15,6 @@
 package gen
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"go/build/constraint"
@@ -84,9 +83,9 @@ func newSource(f *spec.File, o Options) *jen.File {
 		// The machine that runs the program may have no zones, as containers without an operating system do.
 		file.Anon(tzdataPath)
 	}
-	frame(file, f, o)
-	declareLimits(file, names)
-	declarePlans(file, f.Plans)
+	declareFrame(file, names, f, o)
+	file.Add(names.source(limitsType))
+	declarePlans(file, names, f.Plans)
 	for _, limit := range f.Limits {
 		declareLimit(file, names, limit)
 	}
@@ -102,21 +101,4 @@ func newSource(f *spec.File, o Options) *jen.File {
 func needsZoneData(l *spec.Limit) bool {
 	c := l.Policy.Calendar
 	return c.ZonePerKey || c.Zone != "" && c.Zone != "UTC"
-}
-
-// SourceOf returns the path of the file from which a Go source was generated, relative to the directory of the source and
-// with slashes, or false if this package did not generate it.
-func SourceOf(source []byte) (path string, ok bool) {
-	lines := bufio.NewScanner(bytes.NewReader(source))
-	for lines.Scan() {
-		line := lines.Text()
-		// Go recognizes the header of generated code only above the package clause.
-		if strings.HasPrefix(line, "package ") {
-			break
-		}
-		if rest, ok := strings.CutPrefix(line, headerStart); ok {
-			return strings.CutSuffix(rest, headerEnd)
-		}
-	}
-	return "", false
 }

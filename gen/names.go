@@ -2,6 +2,8 @@ package gen
 
 import (
 	"bytes"
+	"cmp"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -17,38 +19,41 @@ import (
 type names struct {
 	// receiver is the receiver of all methods, and not a parameter of any.
 	receiver string
-	// imports has the names of the packages with types of keys, by path.
-	imports map[string]string
+	// packages has the paths of the packages that the source uses, by their names.
+	packages map[string]string
 	// plans has the constants of the plans, by name.
 	plans map[string]string
 }
 
-// fixedImports are the names of the packages that the source itself uses, by path.
-var fixedImports = map[string]string{
-	contextPath: "context",
-	driverPath:  "driver",
-	timePath:    "time",
-	netipPath:   "netip",
-	limiterPath: "limiter",
-	runtimePath: "runtime",
+// fixedPackages are those that the source itself uses.
+var fixedPackages = map[string]string{
+	"context": "context",
+	"driver":  "database/sql/driver",
+	"time":    timePath,
+	"netip":   "net/netip",
+	"limiter": limiterPath,
+	"runtime": runtimePath,
 }
 
 func namesFor(f *spec.File) names {
-	n := names{receiver: "l", imports: map[string]string{}, plans: map[string]string{}}
+	n := names{receiver: "l", packages: maps.Clone(fixedPackages), plans: map[string]string{}}
 	for _, plan := range f.Plans {
 		n.plans[plan.Name] = plan.GoName
 	}
-	taken := func(name string) bool {
-		return slices.ContainsFunc(f.Limits, func(l *spec.Limit) bool { return hasPart(l, name) }) ||
-			slices.ContainsFunc(f.Groups, func(g *spec.Group) bool { return hasParameter(g, name) })
+	var parameters []string
+	for _, l := range f.Limits {
+		parameters = append(parameters, spec.PartNames(l)...)
+	}
+	for _, g := range f.Groups {
+		parameters = slices.Concat(parameters, g.Counts(), g.Parameters())
 	}
 	// All methods have the same receiver, because linters report differing ones.
-	for taken(n.receiver) {
+	for slices.Contains(parameters, n.receiver) {
 		n.receiver += "l"
 	}
-	for _, limit := range f.Limits {
-		for _, part := range limit.Key {
-			if from, _, ok := splitType(part.Type); ok {
+	for _, l := range f.Limits {
+		for _, part := range l.Key {
+			if from, _, ok := splitType(part.GoType()); ok && n.packageAt(from) == "" {
 				n.importPackage(from)
 			}
 		}
@@ -56,66 +61,91 @@ func namesFor(f *spec.File) names {
 	return n
 }
 
-// importPackage chooses the name of a package.
-func (n names) importPackage(from string) {
-	if n.imports[from] != "" || fixedImports[from] != "" {
-		return
-	}
-	// The real name cannot be derived from the path, so the import always has an alias.
-	base := packageName(from)
-	name := base
-	for i := 2; n.isTaken(name); i++ {
-		name = base + strconv.Itoa(i)
-	}
-	n.imports[from] = name
-}
-
-func (n names) isTaken(name string) bool {
-	for _, taken := range []map[string]string{fixedImports, n.imports} {
-		for _, other := range taken {
-			if name == other {
-				return true
-			}
+// packageAt returns the name of the package with a path, or "" if the source does not use it.
+func (n names) packageAt(path string) string {
+	for name, of := range n.packages {
+		if of == path {
+			return name
 		}
 	}
+	return ""
+}
+
+// importPackage chooses the name of a package.
+func (n names) importPackage(from string) {
+	base := packageName(from)
+	name := base
 	// Go forbids the name init in the scope of a file.
-	return name == "init" || jen.IsReservedWord(name)
+	for i := 2; n.packages[name] != "" || name == "init" || jen.IsReservedWord(name); i++ {
+		name = base + strconv.Itoa(i)
+	}
+	n.packages[name] = from
 }
 
 // register passes the names of the packages to the printer.
 func (n names) register(file *jen.File) {
-	file.ImportNames(fixedImports)
-	for from, name := range n.imports {
-		file.ImportAlias(from, name)
+	for name, from := range n.packages {
+		if fixedPackages[name] != "" {
+			file.ImportName(from, name)
+		} else {
+			// The real name cannot be derived from the path, so the import always has an alias.
+			file.ImportAlias(from, name)
+		}
 	}
+}
+
+// parameters are the parameters of a limit's method: one for each part of its key, and after them those that it shares
+// with other limits.
+func (n names) parameters(l *spec.Limit) string {
+	list := n.keyParameters(l)
+	for _, shared := range l.Shared() {
+		list += ", " + n.shared(l, shared.Name) + " " + shared.Type
+	}
+	return strings.TrimPrefix(list, ", ")
+}
+
+// keyParameters are those for the parts of a limit's key.
+func (n names) keyParameters(l *spec.Limit) string {
+	list := make([]string, len(l.Key))
+	for i, part := range l.Key {
+		list[i] = n.parameter(l, part.Name) + " " + n.goType(part)
+	}
+	return strings.Join(list, ", ")
+}
+
+// goType returns the type of a part of a key, with the name of its package.
+func (n names) goType(part spec.KeyPart) string {
+	if from, name, ok := splitType(part.GoType()); ok {
+		return n.packageAt(from) + "." + name
+	}
+	return part.GoType()
 }
 
 // parameter returns the name of the parameter for a part of a limit's key: the name of the part, unless that would hide a
 // name that the body of the method uses.
 func (n names) parameter(l *spec.Limit, part string) string {
-	name := part
-	for name == "runtime" || name == "limiter" || name == policyName(l) || len(l.Plans) > 0 && name == planParameter || name != part && hasPart(l, name) {
-		name += "Key"
+	hidden := []string{"runtime", "limiter", policyName(l)}
+	if len(l.Plans) > 0 {
+		hidden = append(hidden, spec.PlanParameter)
 	}
-	return name
+	return unhidden(part, "Key", hidden, spec.PartNames(l))
 }
 
-// The parameters of a key that has its own calendar.
-const (
-	anniversaryParameter = spec.AnniversaryParameter
-	zoneParameter        = spec.ZoneParameter
-)
-
-// calendarParameter returns the name of such a parameter, which differs from the parts of the key.
-func (n names) calendarParameter(l *spec.Limit, name string) string {
-	for hasPart(l, name) || name == n.receiver {
-		name += "OfKey"
+// shared returns the name of a shared parameter. For the plan, the parts of the key make room, and otherwise it does.
+func (n names) shared(l *spec.Limit, name string) string {
+	if name == spec.PlanParameter {
+		return name
 	}
-	return name
+	return unhidden(name, "OfKey", append(spec.PartNames(l), n.receiver), nil)
 }
 
-func hasPart(l *spec.Limit, name string) bool {
-	return slices.ContainsFunc(l.Key, func(p spec.KeyPart) bool { return p.Name == name })
+// unhidden returns a name, with an ending if it would hide another one. The endings do not make it the name of another
+// parameter.
+func unhidden(name, ending string, hidden, parameters []string) string {
+	for original := name; slices.Contains(hidden, name) || name != original && slices.Contains(parameters, name); {
+		name += ending
+	}
+	return name
 }
 
 // splitType splits import/path.Type, or returns false for a predeclared type of keys.
@@ -150,10 +180,7 @@ const (
 	modulePath  = "github.com/ratelimitgen/ratelimitgen"
 	runtimePath = modulePath + "/runtime"
 	limiterPath = runtimePath + "/limiter"
-	contextPath = "context"
-	driverPath  = "database/sql/driver"
 	timePath    = "time"
-	netipPath   = "net/netip"
 	tzdataPath  = "time/tzdata"
 )
 
@@ -195,13 +222,6 @@ var keyParts = map[string]string{
 	"netip.Addr":    "Addr",
 }
 
-func hasParameter(g *spec.Group, name string) bool {
-	return slices.Contains(g.Counts(), name) || slices.ContainsFunc(g.Keys(), func(k spec.KeyPart) bool { return k.Name == name })
-}
-
-// planParameter is the last parameter of the method of a limit or a group that depends on the plan.
-const planParameter = spec.PlanParameter
-
 // policyName is the variable with the policy of a limit, or with those of its plans.
 func policyName(l *spec.Limit) string {
 	if len(l.Plans) > 0 {
@@ -210,39 +230,43 @@ func policyName(l *spec.Limit) string {
 	return "policy" + l.GoName
 }
 
+// handleArguments are the arguments of the method of Limiter that returns a handle: the policy and the key. If the limit
+// depends on the plan, both come from one call, because an invalid plan makes the key invalid:
+//
+//	policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Int64(org)))
+func (n names) handleArguments(l *spec.Limit) string {
+	if len(l.Plans) == 0 {
+		return "&" + policyName(l) + ", " + n.key(l)
+	}
+	return policyName(l) + ".For(int(" + spec.PlanParameter + "), " + n.key(l) + ")"
+}
+
 // key is the expression for the key of the parameters of a limit's method:
 //
 //	runtime.KeyOf(runtime.Int64(userID), runtime.Text(team)).Since(anniversary).In(zone)
-func (n names) key(l *spec.Limit) *jen.Statement {
+func (n names) key(l *spec.Limit) string {
 	key := n.storedKey(l)
 	if l.Policy.Calendar.Anniversary {
-		key = key.Dot("Since").Call(jen.Id(n.calendarParameter(l, anniversaryParameter)))
+		key += ".Since(" + n.shared(l, spec.AnniversaryParameter) + ")"
 	}
 	if l.Policy.Calendar.ZonePerKey {
-		key = key.Dot("In").Call(jen.Id(n.calendarParameter(l, zoneParameter)))
+		key += ".In(" + n.shared(l, spec.ZoneParameter) + ")"
 	}
 	return key
 }
 
-// alias is a name of another package that the generated package declares too, so that its users need not import both.
-type alias struct{ from, name, doc string }
-
-func (n names) storedKey(l *spec.Limit) *jen.Statement {
+func (n names) storedKey(l *spec.Limit) string {
 	if len(l.Key) == 0 {
-		return jen.Qual(runtimePath, "Key").Values()
+		return "runtime.Key{}"
 	}
-	return jen.Qual(runtimePath, "KeyOf").CallFunc(func(g *jen.Group) {
-		for _, part := range l.Key {
-			parameter := jen.Id(n.parameter(l, part.Name))
-			if bits := part.PrefixBits(); bits > 0 {
-				g.Qual(runtimePath, "AddrPrefix").Call(parameter, jen.Lit(bits))
-				continue
-			}
-			from := keyParts[part.Type]
-			if from == "" {
-				from = "Text"
-			}
-			g.Qual(runtimePath, from).Call(parameter)
+	parts := make([]string, len(l.Key))
+	for i, part := range l.Key {
+		parameter := n.parameter(l, part.Name)
+		if bits := part.PrefixBits(); bits > 0 {
+			parts[i] = "runtime.AddrPrefix(" + parameter + ", " + strconv.Itoa(bits) + ")"
+			continue
 		}
-	})
+		parts[i] = "runtime." + cmp.Or(keyParts[part.Type], "Text") + "(" + parameter + ")"
+	}
+	return "runtime.KeyOf(" + strings.Join(parts, ", ") + ")"
 }

@@ -2,19 +2,13 @@ package gen
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"go/types"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dave/jennifer/jen"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -39,33 +33,20 @@ func policyFields(p *runtime.Policy) *jen.Statement {
 // literalFields writes the fields of a struct of package runtime. Reflection makes sure that no field is forgotten: one of a new
 // type needs a case in [literal], and any other needs no code.
 func literalFields(g *jen.Group, of reflect.Value) {
+	policy, _ := of.Interface().(runtime.Policy) // the zero Policy for another struct
 	for i := range of.NumField() {
-		if !of.Type().Field(i).IsExported() {
-			continue // which the runtime sets
-		}
-		name, value := of.Type().Field(i).Name, of.Field(i)
-		if c := calendarOf(of); name == "Period" && c.Unit != 0 {
+		field, value := of.Type().Field(i), of.Field(i)
+		switch c := policy.Calendar; {
+		case !field.IsExported(): // which the runtime sets
+		case field.Name == "Period" && c.Unit != 0:
 			// The mean length of a month in seconds is a number that readers cannot recognize.
 			unit := runtime.Calendar{Unit: c.Unit, Count: c.Count}
-			g.Id(name).Op(":").Add(literal("Calendar", reflect.ValueOf(unit)).Dot("Period").Call())
-			continue
-		}
-		if !isDefault(name, value) && !(name == "Capacity" && unlimited(of)) {
-			g.Id(name).Op(":").Add(literal(name, value))
+			g.Id("Period").Op(":").Add(literal("Calendar", reflect.ValueOf(unit)).Dot("Period").Call())
+		case isDefault(field.Name, value), field.Name == "Capacity" && policy.Mode == runtime.ModeUnlimited:
+		default:
+			g.Id(field.Name).Op(":").Add(literal(field.Name, value))
 		}
 	}
-}
-
-// unlimited reports whether a struct is the policy of an unlimited plan, which has no numbers.
-func unlimited(of reflect.Value) bool {
-	p, ok := of.Interface().(runtime.Policy)
-	return ok && p.Mode == runtime.ModeUnlimited
-}
-
-// calendarOf returns the calendar of a policy, and the zero Calendar for another struct.
-func calendarOf(of reflect.Value) runtime.Calendar {
-	p, _ := of.Interface().(runtime.Policy)
-	return p.Calendar
 }
 
 // isDefault reports whether a field can be left out.
@@ -83,84 +64,44 @@ func literal(name string, value reflect.Value) *jen.Statement {
 		if name == "MaxReserved" && v == runtime.Unbounded {
 			return jen.Qual(runtimePath, "Unbounded")
 		}
-		return tokens(v)
+		return jen.Op(tokens(v))
 	case time.Duration:
 		return duration(v)
+	case time.Month:
+		return jen.Qual(timePath, v.String())
 	case runtime.Start:
 		return start(v)
-	case runtime.Calendar:
-		return jen.Qual(runtimePath, "Calendar").ValuesFunc(func(g *jen.Group) { literalFields(g, value) })
-	case runtime.CalendarUnit:
-		return constant("", v)
-	case runtime.Date:
-		return jen.Qual(runtimePath, "Date").Values(
-			jen.Id("Year").Op(":").Lit(v.Year), jen.Id("Month").Op(":").Qual(timePath, v.Month.String()), jen.Id("Day").Op(":").Lit(v.Day))
-	case runtime.Kind:
-		return constant("", v)
+	case runtime.Calendar, runtime.Date, runtime.Lease, runtime.OverrideBounds:
+		return jen.Qual(runtimePath, value.Type().Name()).ValuesFunc(func(g *jen.Group) { literalFields(g, value) })
+	case runtime.Kind, runtime.CalendarUnit:
+		return constant("", value)
 	case runtime.OnError:
-		return constant("Fail", v)
-	case runtime.Durability:
-		return constant("Durability", v)
-	case runtime.Mode:
-		return constant("Mode", v)
-	case runtime.OverrideBounds:
-		return jen.Qual(runtimePath, "OverrideBounds").ValuesFunc(func(g *jen.Group) { literalFields(g, value) })
-	case runtime.Lease:
-		return jen.Qual(runtimePath, "Lease").ValuesFunc(func(g *jen.Group) { literalFields(g, value) })
+		return constant("Fail", value)
+	case runtime.Durability, runtime.Mode:
+		return constant(value.Type().Name(), value)
 	default:
 		panic(fmt.Sprintf("gen: no literal for the type %T of runtime.Policy.%s: add a case to literal in gen/policy.go", v, name))
 	}
 }
 
-// LostReservations returns the names of the limits that generated code lets callers reserve without a bound, although the
-// file leaves out maxReserved: the code is from a version of this generator for which that meant unbounded.
-func LostReservations(code []byte, file *spec.File) (names []string) {
-	parsed, err := parser.ParseFile(token.NewFileSet(), "", code, 0)
-	if err != nil {
-		return nil // it may have been edited
-	}
-	unbounded := map[string]bool{}
-	ast.Inspect(parsed, func(n ast.Node) bool {
-		if declared, ok := n.(*ast.ValueSpec); ok && len(declared.Values) == 1 {
-			unbounded[declared.Names[0].Name] = reservesUnbounded(declared.Values[0])
-		}
-		return true
-	})
-	for _, l := range file.Limits {
-		if _, given := l.Given["maxReserved"]; !given && unbounded[policyName(l)] {
-			names = append(names, l.Policy.Name)
-		}
-	}
-	return names
-}
-
-// reservesUnbounded reports whether an expression is the literal of a policy with unbounded reservations.
-func reservesUnbounded(policy ast.Expr) bool {
-	literal, ok := policy.(*ast.CompositeLit)
-	return ok && slices.ContainsFunc(literal.Elts, func(e ast.Expr) bool {
-		field, ok := e.(*ast.KeyValueExpr)
-		return ok && types.ExprString(field.Key) == "MaxReserved" && types.ExprString(field.Value) == "runtime.Unbounded"
-	})
-}
-
 // constant is the constant of package runtime for a value that limits.yaml writes in words: runtime.TokenBucket for
 // "token bucket".
-func constant(prefix string, value fmt.Stringer) *jen.Statement {
-	for word := range strings.FieldsSeq(value.String()) {
+func constant(prefix string, value reflect.Value) *jen.Statement {
+	for word := range strings.FieldsSeq(fmt.Sprint(value)) {
 		prefix += strings.ToUpper(word[:1]) + word[1:]
 	}
 	return jen.Qual(runtimePath, prefix)
 }
 
 // tokens is a number of tokens. Numbers of more than four digits have groups of three: 40_000.
-func tokens(n int64) *jen.Statement {
+func tokens(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	if len(digits) > 4 {
 		for i := len(digits) - 3; i > 0; i -= 3 {
 			digits = digits[:i] + "_" + digits[i:]
 		}
 	}
-	return jen.Op(digits)
+	return digits
 }
 
 var units = []struct {
@@ -201,14 +142,10 @@ func start(s runtime.Start) *jen.Statement {
 	case offset.Abs() < year:
 		return jen.Qual(runtimePath, "StartOffset").Call(duration(offset))
 	}
-	return jen.Qual(runtimePath, "StartAt").Call(date(time.Unix(0, int64(offset)).UTC()))
-}
-
-// date is an instant: time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC).
-func date(t time.Time) *jen.Statement {
-	return jen.Qual(timePath, "Date").Call(
+	t := time.Unix(0, int64(offset)).UTC()
+	return jen.Qual(runtimePath, "StartAt").Call(jen.Qual(timePath, "Date").Call(
 		jen.Lit(t.Year()), jen.Qual(timePath, t.Month().String()), jen.Lit(t.Day()),
 		jen.Lit(t.Hour()), jen.Lit(t.Minute()), jen.Lit(t.Second()), jen.Lit(t.Nanosecond()),
 		jen.Qual(timePath, "UTC"),
-	)
+	))
 }

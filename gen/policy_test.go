@@ -134,6 +134,6 @@ func TestNumbersAndDurationsAreReadable(t *testing.T) {
 	for n, want := range map[int64]string{
 		0: "0", 9999: "9999", 10_000: "10_000", 123_456: "123_456", 1_000_000: "1_000_000", runtime.MaxTokens: "1_000_000_000_000_000",
 	} {
-		assert.Equal(t, want, fmt.Sprintf("%#v", tokens(n)))
+		assert.Equal(t, want, tokens(n))
 	}
 }

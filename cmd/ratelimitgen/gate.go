@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
-	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
@@ -60,7 +59,7 @@ func (g *gate) addFailOn(words []string) error {
 }
 
 func changeIDs() (ids []string) {
-	for _, kind := range fields.ChangeKinds() {
+	for _, kind := range spec.ChangeKinds() {
 		ids = append(ids, kind.ID)
 	}
 	return ids
@@ -96,7 +95,7 @@ func approval(s *review.Subject, f review.Finding) string {
 		}
 		values = append(values, plan+approvedValue(c, c.Old)+"->"+approvedValue(c, c.New))
 	}
-	return f.ID + ":" + s.Limit + s.Group + "=" + strings.Join(values, ",")
+	return f.Kind.ID + ":" + s.Limit + s.Group + "=" + strings.Join(values, ",")
 }
 
 // approvedValue is one side of a change in an approval.
@@ -157,7 +156,7 @@ func (g *gate) failing(s *review.Subject) []string {
 // matches reports whether -fail-on matches a finding.
 func (g *gate) matches(f review.Finding) bool {
 	return slices.ContainsFunc(g.failOn, func(word string) bool {
-		return word == f.ID || slices.Contains(f.Classes, review.Class(word))
+		return word == f.Kind.ID || slices.Contains(f.Classes, review.Class(word))
 	})
 }
 

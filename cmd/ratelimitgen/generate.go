@@ -17,7 +17,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
-	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // defaultOutput is the name of the generated file without -o.
@@ -84,7 +83,7 @@ func (a *generateArgs) run(s streams, args []string) error {
 		_, err := s.data.Write(code)
 		return err
 	case a.check:
-		return a.compare(s, code, file)
+		return a.compare(s, code)
 	}
 	return a.write(s, code, file)
 }
@@ -224,20 +223,8 @@ func (a *generateArgs) write(s streams, code []byte, file *spec.File) error {
 	if err := replaceFile(a.output, code); err != nil {
 		return err
 	}
-	noteLostReservations(s, now.lines(), file)
 	a.log(s, "wrote %s (limits: %d)", shown(a.output), len(file.Limits))
 	return nil
-}
-
-// noteLostReservations names the limits that could be reserved because maxReserved was left out. The code that is
-// replaced shows it; limits.yaml does not.
-func noteLostReservations(s streams, code []byte, file *spec.File) {
-	lost := gen.LostReservations(code, file)
-	if len(lost) == 0 {
-		return
-	}
-	fmt.Fprintf(s.err, "%s: without maxReserved there are no reservations, as of this version of ratelimitgen, and no method Reserve; "+
-		"write maxReserved: unbounded where it is used\n", printable.Line(strings.Join(lost, ", ")))
 }
 
 const foreignRemedy = "move it or pass -force"
@@ -251,7 +238,7 @@ func (a *generateArgs) log(s streams, format string, args ...any) {
 
 // compare implements -check: it prints the stale files, and how the code in the output differs from code. The error is
 // [checkFailed] if there are any.
-func (a *generateArgs) compare(s streams, code []byte, file *spec.File) error {
+func (a *generateArgs) compare(s streams, code []byte) error {
 	now, err := readOutput(a.output)
 	if err != nil {
 		return err
@@ -272,7 +259,6 @@ func (a *generateArgs) compare(s streams, code []byte, file *spec.File) error {
 	}
 	if now.exists && !now.foreign() { // a diff with a foreign file would be as long as both
 		fmt.Fprint(s.out, unified(shown(a.output), string(now.lines()), string(code)))
-		noteLostReservations(s, now.lines(), file)
 	}
 	return checkFailed{}
 }

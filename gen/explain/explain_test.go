@@ -218,7 +218,7 @@ func TestPagesFitATerminal(t *testing.T) {
 
 // The page of an id contains the id: in the title, and in the output of check or diff for its example.
 func TestExampleOfAnIDHasTheID(t *testing.T) {
-	assert.Len(t, IDs(), len(rules.Rules())+len(fields.ChangeKinds())+len(terms))
+	assert.Len(t, IDs(), len(rules.Rules())+len(spec.ChangeKinds())+len(terms))
 	for _, id := range IDs() {
 		var out bytes.Buffer
 		require.NoError(t, WriteID(&out, id, false))

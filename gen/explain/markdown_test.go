@@ -50,7 +50,7 @@ func TestEveryIDHasASectionAndAnAddress(t *testing.T) {
 	for _, r := range rules.Rules() {
 		ids = append(ids, r.ID)
 	}
-	for _, k := range fields.ChangeKinds() {
+	for _, k := range spec.ChangeKinds() {
 		ids = append(ids, k.ID)
 	}
 	assert.Equal(t, ids, sections)
@@ -72,14 +72,14 @@ func markdown() string {
 	for _, r := range rules.Rules() {
 		all = append(all, r.ID)
 	}
-	for _, k := range fields.ChangeKinds() {
+	for _, k := range spec.ChangeKinds() {
 		changes = append(changes, k.ID)
 	}
 	fmt.Fprintf(&out, "Errors of check: %s.\n\nChanges of diff: %s.\n", linked(all), linked(changes))
 	for _, r := range rules.Rules() {
 		ruleMarkdown(&out, r)
 	}
-	for _, k := range fields.ChangeKinds() {
+	for _, k := range spec.ChangeKinds() {
 		changeMarkdown(&out, k)
 	}
 	out.WriteString("\n## Words of diff\n\n| word | | meaning |\n|---|---|---|\n")
@@ -111,7 +111,7 @@ func ruleMarkdown(out *bytes.Buffer, r rules.Rule) {
 	fenced(out, "What check prints:", "text", output.String())
 }
 
-func changeMarkdown(out *bytes.Buffer, k spec.ChangeKind) {
+func changeMarkdown(out *bytes.Buffer, k *spec.ChangeKind) {
 	fmt.Fprintf(out, "\n## %s\n\nA change that `diff` reports. %s\n", k.ID, printable.Prose(k.Summary))
 	old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
 	r := judge.Review(old, new)

@@ -54,7 +54,7 @@ func IDs() (ids []string) {
 	for _, r := range rules.Rules() {
 		ids = append(ids, r.ID)
 	}
-	for _, k := range fields.ChangeKinds() {
+	for _, k := range spec.ChangeKinds() {
 		ids = append(ids, k.ID)
 	}
 	for _, t := range terms {
@@ -71,7 +71,7 @@ func WriteID(w io.Writer, id string, color bool) error {
 			p.rule(r)
 		}
 	}
-	for _, k := range fields.ChangeKinds() {
+	for _, k := range spec.ChangeKinds() {
 		if k.ID == id {
 			p.change(k)
 		}
@@ -124,7 +124,7 @@ func edited(old, new string) string {
 }
 
 // change shows an edit that is the change, the output of diff for it, and the classes in both directions.
-func (p *page) change(k spec.ChangeKind) {
+func (p *page) change(k *spec.ChangeKind) {
 	p.title("%s: a change that diff reports", k.ID)
 	p.paragraph("change", k.Summary)
 	old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
@@ -136,7 +136,7 @@ func (p *page) change(k spec.ChangeKind) {
 	}
 }
 
-// example parses a file of [fields.ChangeKinds], all of which are valid.
+// example parses a file of [spec.ChangeKinds], all of which are valid.
 func example(name, text string) *spec.File {
 	file, diagnostics := fields.Parse(name, []byte(text))
 	if len(diagnostics) > 0 {
@@ -159,7 +159,7 @@ func classesOf(r *review.Review, id string) (classes []string) {
 	for _, s := range r.Subjects {
 		for _, f := range s.Findings {
 			for _, class := range f.Classes {
-				if f.ID == id {
+				if f.Kind.ID == id {
 					classes = append(classes, string(class))
 				}
 			}
@@ -205,7 +205,7 @@ func (p *page) term(t term) {
 		return
 	}
 	var ids []string
-	for _, k := range fields.ChangeKinds() {
+	for _, k := range spec.ChangeKinds() {
 		old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
 		both := append(classesOf(judge.Review(old, new), k.ID), classesOf(judge.Review(new, old), k.ID)...)
 		if slices.Contains(both, t.word) {

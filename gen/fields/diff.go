@@ -9,30 +9,11 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// ChangeKinds returns every kind of change, in the order in which [Diff] reports those of one limit.
-func ChangeKinds() []spec.ChangeKind {
-	kinds := spec.DeclaredChanges()
-	for i, k := range kinds {
-		kinds[i].Fields = append(fieldsOf(k.ID, fileFields), fieldsOf(k.ID, limitFields)...)
-	}
-	return kinds
-}
-
-// fieldsOf returns the fields of a table with a kind of change.
-func fieldsOf[D, T any](id string, fields []field[D, T]) (of []string) {
-	for _, f := range fields {
-		if f.change != nil && f.change.ID == id {
-			of = append(of, f.name)
-		}
-	}
-	return of
-}
-
 // Diff returns the changes from one file to another: first of the file, then of each limit in the order of the new
 // file, then the removed limits; then the same of groups. It compares effective values, given or not: period: 60s equals period: 1m, and a
 // capacity that is left out changes with the rate. The order of limits, comments and notation are not compared.
 //
-// A removed and an added limit are reported as one renamed limit if they are alike. That is a guess; see [ChangeKinds].
+// A removed and an added limit are reported as one renamed limit if they are alike. That is a guess; see [spec.ChangeKinds].
 func Diff(old, new *spec.File) []spec.Change {
 	changes := diffFields(fileFields, "", old, new, wholeFile(old), wholeFile(new), givenInFile)
 	before := limitsByName(old)
@@ -50,7 +31,7 @@ func Diff(old, new *spec.File) []spec.Change {
 	}
 	for _, limit := range old.Limits {
 		if name := limit.Policy.Name; before[name] != nil {
-			changes = append(changes, spec.Change{ID: spec.LimitRemoved.ID, Limit: name, Old: wholeLimit(limit)})
+			changes = append(changes, spec.Change{Kind: spec.LimitRemoved, Limit: name, Old: wholeLimit(limit)})
 		}
 	}
 	return append(changes, diffGroups(old, new)...)
@@ -78,10 +59,10 @@ func wholeLimit(limit *spec.Limit) spec.Side {
 func diffLimit(old, new *spec.Limit, plans map[string]string) (changes []spec.Change) {
 	name := new.Policy.Name
 	if old == nil {
-		return []spec.Change{{ID: spec.LimitAdded.ID, Limit: name, New: wholeLimit(new)}}
+		return []spec.Change{{Kind: spec.LimitAdded, Limit: name, New: wholeLimit(new)}}
 	}
 	if old.Policy.Name != name {
-		changes = append(changes, spec.Change{ID: spec.LimitRenamed.ID, Limit: name, Old: wholeLimit(old), New: wholeLimit(new)})
+		changes = append(changes, spec.Change{Kind: spec.LimitRenamed, Limit: name, Old: wholeLimit(old), New: wholeLimit(new)})
 	}
 	if len(old.Plans)+len(new.Plans) > 0 {
 		return append(changes, diffPlans(old, new, plans)...)
@@ -98,7 +79,7 @@ func diffFields[D, T any](fields []field[D, T], limit string, old, new *T, was, 
 		}
 		was.Value, is.Value = f.effective(old), f.effective(new)
 		if was.Value != is.Value {
-			changes = append(changes, spec.Change{ID: f.change.ID, Limit: limit, Field: f.name,
+			changes = append(changes, spec.Change{Kind: f.change, Limit: limit, Field: f.name,
 				Old: was.At(given(old, f.name)), New: is.At(given(new, f.name))})
 		}
 	}
@@ -320,15 +301,15 @@ func diffPlans(old, new *spec.Limit, renamed map[string]string) (changes []spec.
 	name := new.Policy.Name
 	was, is := wholeLimit(old), wholeLimit(new)
 	if was.Value, is.Value = listed(old.PlanNames()), listed(new.PlanNames()); was.Value == "" || is.Value == "" {
-		changes = append(changes, spec.Change{ID: spec.PlanParameterChanged.ID, Limit: name, Field: "plans", Old: was, New: is})
+		changes = append(changes, spec.Change{Kind: spec.PlanParameterChanged, Limit: name, Field: "plans", Old: was, New: is})
 	}
 	pairs := PairPlans(old, new, renamed)
 	for _, p := range pairs {
 		switch {
 		case p.Old == nil:
-			changes = append(changes, spec.Change{ID: spec.PlanAdded.ID, Limit: name, Plan: p.Plan, Old: spec.Side{Limit: old}, New: wholePlan(new, p.New)})
+			changes = append(changes, spec.Change{Kind: spec.PlanAdded, Limit: name, Plan: p.Plan, Old: spec.Side{Limit: old}, New: wholePlan(new, p.New)})
 		case p.New == nil:
-			changes = append(changes, spec.Change{ID: spec.PlanRemoved.ID, Limit: name, Plan: p.Plan, Old: wholePlan(old, p.Old), New: spec.Side{Limit: new}})
+			changes = append(changes, spec.Change{Kind: spec.PlanRemoved, Limit: name, Plan: p.Plan, Old: wholePlan(old, p.Old), New: spec.Side{Limit: new}})
 		}
 	}
 	for _, f := range limitFields {
@@ -357,7 +338,7 @@ func diffByPlan(f field[draft, spec.Limit], old, new *spec.Limit, pairs []PlanPa
 		was, is := wholeLimit(old), wholeLimit(new)
 		if was.Value, is.Value = f.effective(p.Old), f.effective(p.New); was.Value != is.Value {
 			changes = append(changes, spec.Change{
-				ID: f.change.ID, Limit: new.Policy.Name, Plan: p.Plan, Field: f.name,
+				Kind: f.change, Limit: new.Policy.Name, Plan: p.Plan, Field: f.name,
 				Old: was.At(givenInLimit(p.Old, f.name)), New: is.At(givenInLimit(p.New, f.name)),
 			})
 		}
@@ -396,8 +377,8 @@ func diffPlanNames(old, new *spec.File, renamed map[string]string) (changes []sp
 		if was, ok := renamed[plan.Name]; ok {
 			before := old.Plans[planIndex(old, was)]
 			changes = append(changes, spec.Change{
-				ID: spec.PlanRenamed.ID, Plan: plan.Name,
-				Old: spec.Side{Value: was, Given: true, Pos: before.Pos}, New: spec.Side{Value: plan.Name, Given: true, Pos: plan.Pos},
+				Kind: spec.PlanRenamed, Plan: plan.Name,
+				Old: spec.Side{File: old, Value: was, Given: true, Pos: before.Pos}, New: spec.Side{File: new, Value: plan.Name, Given: true, Pos: plan.Pos},
 			})
 		}
 	}
@@ -418,7 +399,7 @@ func diffGroups(old, new *spec.File) (changes []spec.Change) {
 	for _, g := range new.Groups {
 		was := before[g.Name]
 		if was == nil {
-			changes = append(changes, spec.Change{ID: spec.GroupAdded.ID, Group: g.Name, New: wholeGroup(g)})
+			changes = append(changes, spec.Change{Kind: spec.GroupAdded, Group: g.Name, New: wholeGroup(g)})
 			continue
 		}
 		fields := diffFields(groupFields, "", was, g, wholeGroup(was), wholeGroup(g), givenInGroup)
@@ -430,7 +411,7 @@ func diffGroups(old, new *spec.File) (changes []spec.Change) {
 	}
 	for _, g := range old.Groups {
 		if after[g.Name] == nil {
-			changes = append(changes, spec.Change{ID: spec.GroupRemoved.ID, Group: g.Name, Old: wholeGroup(g)})
+			changes = append(changes, spec.Change{Kind: spec.GroupRemoved, Group: g.Name, Old: wholeGroup(g)})
 		}
 	}
 	return changes
@@ -446,7 +427,7 @@ func diffMethod(old, new *spec.Group) []spec.Change {
 		return nil
 	}
 	was.Given, is.Given = false, false
-	return []spec.Change{{ID: spec.GroupMethodChanged.ID, Field: "method", Old: was, New: is}}
+	return []spec.Change{{Kind: spec.GroupMethodChanged, Field: "method", Old: was, New: is}}
 }
 
 func wholeGroup(g *spec.Group) spec.Side {

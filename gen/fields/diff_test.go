@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,7 +28,7 @@ func parsed(t testing.TB, text string) *spec.File {
 func summaries(changes []spec.Change) []string {
 	list := []string{}
 	for _, c := range changes {
-		list = append(list, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s: %s -> %s", c.ID, c.Limit, c.Field, c.Old.Value, c.New.Value)), " "))
+		list = append(list, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s: %s -> %s", c.Kind.ID, c.Limit, c.Field, c.Old.Value, c.New.Value)), " "))
 	}
 	return list
 }
@@ -92,7 +93,7 @@ func TestRenamesAreGuessed(t *testing.T) {
 			const head = "version: 1\nlimits:\n"
 			got := map[string]string{}
 			for _, c := range Diff(parsed(t, head+test.old), parsed(t, head+test.new)) {
-				if c.ID == spec.LimitRenamed.ID {
+				if c.Kind == spec.LimitRenamed {
 					got[c.New.Value] = c.Old.Value
 				}
 			}
@@ -115,34 +116,31 @@ func TestSidesOfChangesHaveValuesAndPlaces(t *testing.T) {
 
 // Comparing the files the other way round swaps added and removed limits, and the values of each change.
 func TestDiffBackIsTheOpposite(t *testing.T) {
-	opposite := map[string]string{
-		spec.LimitAdded.ID: spec.LimitRemoved.ID, spec.LimitRemoved.ID: spec.LimitAdded.ID, spec.GroupAdded.ID: spec.GroupRemoved.ID, spec.GroupRemoved.ID: spec.GroupAdded.ID,
-		spec.PlanAdded.ID: spec.PlanRemoved.ID, spec.PlanRemoved.ID: spec.PlanAdded.ID,
+	opposite := map[*spec.ChangeKind]*spec.ChangeKind{
+		spec.LimitAdded: spec.LimitRemoved, spec.LimitRemoved: spec.LimitAdded, spec.GroupAdded: spec.GroupRemoved, spec.GroupRemoved: spec.GroupAdded,
+		spec.PlanAdded: spec.PlanRemoved, spec.PlanRemoved: spec.PlanAdded,
 	}
-	for _, kind := range ChangeKinds() {
+	for _, kind := range spec.ChangeKinds() {
 		old, new := parsed(t, kind.Old), parsed(t, kind.New)
 		var there, back []string
 		for _, c := range Diff(old, new) {
-			there = append(there, c.ID+c.Plan+c.Field+c.Old.Value+c.New.Value)
+			there = append(there, c.Kind.ID+c.Plan+c.Field+c.Old.Value+c.New.Value)
 		}
 		for _, c := range Diff(new, old) {
-			if c.ID == spec.PlanRenamed.ID {
+			if c.Kind == spec.PlanRenamed {
 				c.Plan = c.Old.Value
 			}
-			if id, ok := opposite[c.ID]; ok {
-				c.ID = id
-			}
-			back = append(back, c.ID+c.Plan+c.Field+c.New.Value+c.Old.Value)
+			back = append(back, cmp.Or(opposite[c.Kind], c.Kind).ID+c.Plan+c.Field+c.New.Value+c.Old.Value)
 		}
 		assert.ElementsMatch(t, there, back, kind.ID)
 	}
 }
 
 func TestExamplesOfChangeKindsHaveThatChangeOnly(t *testing.T) {
-	for _, kind := range ChangeKinds() {
+	for _, kind := range spec.ChangeKinds() {
 		var ids []string
 		for _, c := range Diff(parsed(t, kind.Old), parsed(t, kind.New)) {
-			ids = append(ids, c.ID)
+			ids = append(ids, c.Kind.ID)
 		}
 		if kind.ID == spec.LimitRenamed.ID {
 			ids = slices.DeleteFunc(ids, func(id string) bool { return id == spec.GoNameChanged.ID })
@@ -160,7 +158,7 @@ func TestExamplesOfChangeKindsHaveThatChangeOnly(t *testing.T) {
 
 func TestEveryFieldHasAChange(t *testing.T) {
 	known := map[string]bool{}
-	for _, kind := range ChangeKinds() {
+	for _, kind := range spec.ChangeKinds() {
 		require.False(t, known[kind.ID], kind.ID)
 		known[kind.ID] = true
 		for _, rule := range rules.Rules() {

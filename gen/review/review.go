@@ -4,7 +4,7 @@
 // # The model
 //
 // fields.Diff lists the changes as facts, and judge.Review judges them. A [Review] has one [Subject] for each limit that
-// changed. A [Finding] groups the changes of a subject that have the same id, and gives their classes. A change can have
+// changed. A [Finding] groups the changes of a subject of one kind, and gives their classes. A change can have
 // several classes: more shards both loosen a limit and affect stored state. [Subject.Numbers] are the bounds of the
 // limit before and after all its changes together, and each [Note] describes an effect on requests, on callers or on
 // stored rows.
@@ -85,9 +85,9 @@ type Subject struct {
 	SQL []Statement
 }
 
-// Finding groups changes with the same id: the rate and the period of a limit are judged together.
+// Finding groups the changes of one kind: the rate and the period of a limit are judged together.
 type Finding struct {
-	ID      string
+	Kind    *spec.ChangeKind
 	Changes []spec.Change
 	// Classes has at least one class, in the order of [Classes].
 	Classes []Class
@@ -96,8 +96,8 @@ type Finding struct {
 // Note is a sentence about an effect of a change.
 type Note struct {
 	// About is what the effect is on: [Deploy], [Calls], [Rule] or [RemovedRule].
-	About string
-	Text  string
+	About string `json:"about"`
+	Text  string `json:"text"`
 }
 
 // The values of [Note.About].
@@ -115,8 +115,8 @@ const (
 // Statement is an SQL statement, including its semicolon.
 type Statement struct {
 	// Why says what the statement is for and when to run it.
-	Why  string
-	Text string
+	Why  string `json:"why"`
+	Text string `json:"text"`
 }
 
 // Class is a kind of effect that reviewers decide on.

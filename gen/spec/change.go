@@ -9,8 +9,7 @@ import (
 
 // Change is one difference between two files: a fact, without a judgement.
 type Change struct {
-	// ID is that of one of fields.ChangeKinds: "capacity-changed". It never changes.
-	ID string
+	Kind *ChangeKind
 	// Limit is the name of the limit, the new one if it was renamed; "" for a change of the file itself.
 	Limit string
 	// Group is the name of the group; "" for a change of a limit or of the file itself.
@@ -43,25 +42,23 @@ type Side struct {
 
 // ChangeKind is a way in which two files can differ.
 type ChangeKind struct {
-	// ID is the [Change.ID] of such changes. An id never changes its meaning.
+	// ID is the name: "capacity-changed". An id never changes its meaning.
 	ID string
-	// Fields are the fields with such changes; none for changes of a whole limit.
-	Fields []string
 	// Summary describes the change and its main consequence in one sentence.
 	Summary string
 	// Old and New are two files with exactly this difference.
 	Old, New string
 }
 
-// declared are the kinds below, in their order.
-var declared []ChangeKind
+// changeKinds are the kinds below, in their order.
+var changeKinds []*ChangeKind
 
-// DeclaredChanges returns every kind of change, without its Fields.
-func DeclaredChanges() []ChangeKind { return slices.Clone(declared) }
+// ChangeKinds returns every kind of change, in the order in which a diff reports those of one limit.
+func ChangeKinds() []*ChangeKind { return slices.Clone(changeKinds) }
 
 // changeKind adds a kind of change to the list, so that no field can have one that the list lacks.
 func changeKind(k ChangeKind) *ChangeKind {
-	declared = append(declared, k)
+	changeKinds = append(changeKinds, &k)
 	return &k
 }
 

@@ -67,10 +67,7 @@ func LongestDelay(p *runtime.Policy) time.Duration {
 	rule := meter.RuleOf(p, "")
 	return Longest(p, func(start int64) time.Duration {
 		// The zero State is a full key, which can reserve the most.
-		_, d, err := rule.Step(runtime.State{}, start, runtime.Request{Count: p.Capacity + p.MaxReserved, Reserve: true})
-		if err != nil {
-			panic("bounds: a full key refuses its largest reservation: " + err.Error())
-		}
+		_, d := MustStep(&rule, runtime.State{}, start, runtime.Request{Count: p.Capacity + p.MaxReserved, Reserve: true})
 		return d.Delay
 	})
 }
@@ -150,11 +147,17 @@ func left(p *runtime.Policy, used, elapsed int64) int64 {
 
 func remaining(rule meter.Rule, s runtime.State, at int64) int64 {
 	// The runtime rounds. A second implementation of that would differ in some cases.
-	_, d, err := rule.Step(s, at, runtime.Request{Op: runtime.Peek})
-	if err != nil {
-		panic("bounds: a valid rule cannot be peeked: " + err.Error())
-	}
+	_, d := MustStep(&rule, s, at, runtime.Request{Op: runtime.Peek})
 	return d.Remaining
+}
+
+// MustStep is [meter.Rule.Step] for a request that a valid rule does not refuse.
+func MustStep(rule *meter.Rule, s runtime.State, at int64, q runtime.Request) (runtime.State, runtime.Decision) {
+	next, d, err := rule.Step(s, at, q)
+	if err != nil {
+		panic(fmt.Sprintf("bounds: %+v refuses %+v: %v", *rule, q, err))
+	}
+	return next, d
 }
 
 func pick(first bool, a, b int64) int64 {
@@ -189,7 +192,7 @@ func calendar(p *runtime.Policy, t int64) int64 {
 // accrued returns rate * t / period in whole tokens, including one that falls short by no more than the rounding that
 // the runtime allows.
 func accrued(p *runtime.Policy, t int64) int64 {
-	tokens, rest := accruedExactly(p, t)
+	tokens, rest := Accrued(p, time.Duration(t))
 	almost := meter.RuleOf(p, "")
 	// A bucket with the rest of the division in it has a token if the runtime rounds the rest up.
 	almost.Kind, almost.FirstUse, almost.Capacity = runtime.TokenBucket, false, 1
@@ -197,8 +200,8 @@ func accrued(p *runtime.Policy, t int64) int64 {
 	return add(tokens, remaining(almost, runtime.State{Value: part - 1, Exists: true}, 0))
 }
 
-// accruedExactly returns rate * t / period in whole tokens, and the remainder of the division.
-func accruedExactly(p *runtime.Policy, t int64) (tokens int64, rest uint64) {
+// Accrued returns rate * t / period in whole tokens, at most [math.MaxInt64], and the remainder of the division.
+func Accrued(p *runtime.Policy, t time.Duration) (tokens int64, rest uint64) {
 	// The product of a rate and a time has up to 113 bits.
 	high, low := bits.Mul64(uint64(p.Rate), uint64(t))
 	if high >= uint64(p.Period) {

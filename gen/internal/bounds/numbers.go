@@ -20,10 +20,7 @@ func FullAfter(p *runtime.Policy) time.Duration {
 		}
 		// From the start of a window a full key takes the longest.
 		longest = max(longest, Longest(p, func(start int64) time.Duration {
-			_, d, err := rule.Step(runtime.State{}, start, runtime.Request{Count: int64(rule.Capacity)})
-			if err != nil {
-				panic("bounds: taking the capacity of a full key failed: " + err.Error())
-			}
+			_, d := MustStep(&rule, runtime.State{}, start, runtime.Request{Count: int64(rule.Capacity)})
 			return d.FullAfter
 		}))
 	}
@@ -61,14 +58,8 @@ func emptyFor(p *runtime.Policy, count int64) time.Duration {
 	}
 	rule := meter.RuleOf(p, "")
 	return Longest(p, func(start int64) time.Duration {
-		state, _, err := rule.Step(runtime.State{}, start, runtime.Request{Count: count, Reserve: count > p.Capacity})
-		if err != nil {
-			panic("bounds: taking all tokens of a full key failed: " + err.Error())
-		}
-		_, d, err := rule.Step(state, start, runtime.Request{Op: runtime.Check, Count: 1})
-		if err != nil {
-			panic("bounds: checking for one token failed: " + err.Error())
-		}
+		state, _ := MustStep(&rule, runtime.State{}, start, runtime.Request{Count: count, Reserve: count > p.Capacity})
+		_, d := MustStep(&rule, state, start, runtime.Request{Op: runtime.Check, Count: 1})
 		return d.RetryAfter
 	})
 }

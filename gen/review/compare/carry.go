@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
@@ -100,10 +101,7 @@ func TokensLeft(p *runtime.Policy, rows []runtime.State, now int64) int64 {
 		return d.Remaining
 	}
 	rule := meter.RuleOf(p, "")
-	_, d, err := rule.Step(rows[0], now, peek)
-	if err != nil {
-		panic("review: a peek at the row of a key failed: " + err.Error())
-	}
+	_, d := bounds.MustStep(&rule, rows[0], now, peek)
 	return d.Remaining
 }
 
@@ -175,16 +173,10 @@ func carriedByCalendar(old, new *runtime.Policy) (most int64) {
 			before := meter.RuleOf(was, "")
 			period := before.Period
 			for _, emptied := range []int64{at, at - 1, at - period + 1, at - period/2, at - period/4} {
-				state, _, err := before.Step(runtime.State{}, emptied, runtime.Request{Count: old.Capacity})
-				if err != nil {
-					panic("review: taking the capacity of a full key failed: " + err.Error())
-				}
-				_, d, _ := before.Step(state, emptied, runtime.Request{Op: runtime.Check, Count: 1})
+				state, _ := bounds.MustStep(&before, runtime.State{}, emptied, runtime.Request{Count: old.Capacity})
+				_, d := bounds.MustStep(&before, state, emptied, runtime.Request{Op: runtime.Check, Count: 1})
 				last := emptied + int64(d.RetryAfter) - 1
-				for _, now := range []int64{emptied, at, last} {
-					if now < emptied || now > last {
-						continue
-					}
+				for _, now := range []int64{emptied, min(at, last), last} {
 					for _, is := range calendarVariants(new, now) {
 						most = max(most, TokensLeft(is, split(was, state, max(1, is.Shards)), now))
 					}

@@ -149,20 +149,13 @@ func withTokenJumps(lengths []int64, policies ...*runtime.Policy) []int64 {
 			continue // no length in between
 		}
 		for _, p := range policies {
-			first := shortestWith(p, t, until, increment(bounds.Within(p, time.Duration(t))))
+			n := bounds.Within(p, time.Duration(t))
+			first := shortestWith(p, t, until, max(n, n+1)) // one more than no bound is negative
 			last := shortestWith(p, t, until, bounds.Within(p, time.Duration(until-1)))
 			all = append(all, first, max(t, first-1), last, max(t, last-1))
 		}
 	}
 	return all
-}
-
-// increment keeps [math.MaxInt64], which means that there is no bound.
-func increment(n int64) int64 {
-	if n == math.MaxInt64 {
-		return n
-	}
-	return n + 1
 }
 
 // shortestWith returns the shortest length from low to before high in which a rule lets a number of tokens through, or

@@ -3,6 +3,7 @@ package compare
 import (
 	"math"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
@@ -77,21 +78,12 @@ func lastEmpty(rule *meter.Rule, s runtime.State, first int64) int64 {
 
 // TimeUntil returns how long after origin a state has a count of tokens.
 func TimeUntil(rule *meter.Rule, s runtime.State, count int64) int64 {
-	_, d, err := rule.Step(s, Origin, runtime.Request{Op: runtime.Check, Count: count})
-	if err != nil {
-		panic("review: a check of a count within the capacity failed: " + err.Error())
-	}
+	_, d := bounds.MustStep(rule, s, Origin, runtime.Request{Op: runtime.Check, Count: count})
 	return int64(d.RetryAfter)
 }
 
 // FloorMod returns a modulo m, which is never negative.
-func FloorMod(a, m int64) int64 {
-	if r := a % m; r < 0 {
-		return r + m
-	} else {
-		return r
-	}
-}
+func FloorMod(a, m int64) int64 { return (a%m + m) % m }
 
 func gcd(a, b int64) int64 {
 	for b != 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
@@ -184,10 +185,7 @@ var traitsOfPrecise = Traits{
 // exhaustedLogs has the log of a key that has taken all at one instant. A log of several instants is worth no more: the
 // token that comes back first ends the time in which the key is exhausted.
 func exhaustedLogs(rule *meter.Rule, _ int64, _ Grid) []row {
-	s, _, err := rule.Step(runtime.State{}, Origin, runtime.Request{Count: int64(rule.Rate)})
-	if err != nil {
-		panic("review: taking the rate of a full key failed: " + err.Error())
-	}
+	s, _ := bounds.MustStep(rule, runtime.State{}, Origin, runtime.Request{Count: int64(rule.Rate)})
 	return []row{{rule.Capacity + s.Value, s.Prev}}
 }
 

@@ -81,11 +81,8 @@ func (p Pair) Enforced() Pair {
 }
 
 // PartNames returns the names of the parts of a key, in their order.
-func PartNames(parts []spec.KeyPart) (list []string) {
-	for _, part := range parts {
-		list = append(list, part.Name)
-	}
-	return list
+func PartNames(parts []spec.KeyPart) []string {
+	return each(parts, func(part spec.KeyPart) string { return part.Name })
 }
 
 func SortedNames(parts []spec.KeyPart) []string {
@@ -93,17 +90,16 @@ func SortedNames(parts []spec.KeyPart) []string {
 }
 
 // PartTypes returns the types of the parts of a key, as limits.yaml has them.
-func PartTypes(parts []spec.KeyPart) (list []string) {
-	for _, part := range parts {
-		list = append(list, part.Type)
-	}
-	return list
+func PartTypes(parts []spec.KeyPart) []string {
+	return each(parts, func(part spec.KeyPart) string { return part.Type })
 }
 
 // PartGoTypes returns the Go types of the parts of a key.
-func PartGoTypes(parts []spec.KeyPart) (list []string) {
+func PartGoTypes(parts []spec.KeyPart) []string { return each(parts, spec.KeyPart.GoType) }
+
+func each(parts []spec.KeyPart, of func(spec.KeyPart) string) (list []string) {
 	for _, part := range parts {
-		list = append(list, part.GoType())
+		list = append(list, of(part))
 	}
 	return list
 }

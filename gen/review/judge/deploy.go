@@ -18,33 +18,31 @@ import (
 
 // deployNotes describe what both versions can grant while they run side by side, and how the new version reads rows that
 // the old one stored.
-func deployNotes(p compare.Pair, findings []review.Finding) (notes []review.Note) {
-	changed := func(id string) bool {
-		return slices.ContainsFunc(findings, func(f review.Finding) bool { return f.ID == id })
-	}
+func deployNotes(p compare.Pair, changes []spec.Change) (notes []review.Note) {
 	note := func(text string) {
 		if text != "" {
 			notes = append(notes, review.Note{About: review.Deploy, Text: text})
 		}
 	}
-	if p.Old == nil || p.New == nil || p.ModesDiffer() || !counts(p.New.Policy.Mode) {
+	if p.Old == nil || p.New == nil || p.ModesDiffer() || !modeOf(p.New).counts {
 		return nil // see judgeMode
 	}
+	reread := hasKind(changes, spec.KindChanged, spec.PreciseChanged, spec.RateChanged)
+	renamed, capacityChanged := hasKind(changes, spec.LimitRenamed), hasKind(changes, spec.CapacityChanged)
 	// Edits of other fields leave the counts in the rows, and how both versions read them, as they are.
-	ids := []string{"limit-renamed", "key-changed", "kind-changed", "precise-changed", "rate-changed", "capacity-changed", "shards-changed"}
-	if (slices.ContainsFunc(ids, changed) || compare.WindowsMove(p)) && p.New.Policy.Mode == runtime.ModeEnforce {
+	if p.New.Policy.Mode == runtime.ModeEnforce &&
+		(renamed || reread || capacityChanged || hasKind(changes, spec.KeyChanged, spec.ShardsChanged) || compare.WindowsMove(p)) {
 		note(togetherInWords(p))
 	}
-	if changed("limit-renamed") || len(p.Old.Key) != len(p.New.Key) {
+	if renamed || len(p.Old.Key) != len(p.New.Key) {
 		return notes // no row is read again
 	}
-	reread := []string{"kind-changed", "precise-changed", "rate-changed", "start-changed", "zone-changed"}
-	if sentence := compare.RowsReadAs(p); sentence != "" && slices.ContainsFunc(reread, changed) {
+	if sentence := compare.RowsReadAs(p); sentence != "" && (reread || hasKind(changes, spec.StartChanged, spec.ZoneChanged)) {
 		note(sentence)
 		note(carriedInWords(compare.Carried(p.Old, p.New)))
 	}
 	old, new := &p.Old.Policy, &p.New.Policy
-	if changed("capacity-changed") && old.Kind == new.Kind && old.Precise == new.Precise && new.Capacity > 0 {
+	if capacityChanged && old.Kind == new.Kind && old.Precise == new.Precise && new.Capacity > 0 {
 		note(newCapacityInWords(old, new))
 	}
 	return notes

@@ -72,45 +72,6 @@ func TestCarriedIfOnePeriodDividesTheOther(t *testing.T) {
 	assert.Equal(t, int64(2600+2300), compare.Carried(old, new), "2400 of 5000 are used, and 23 hours start within a day")
 }
 
-func TestCarriedBoundsExhaustedKeys(t *testing.T) {
-	d := roll(1)
-	for range 800 {
-		old, new := d.policy(), d.policy()
-		if d.IntN(2) == 0 {
-			new.Period, new.Rate = old.Period, old.Rate
-			if new.Kind == runtime.SlidingWindow {
-				new.Capacity = new.Rate
-			}
-		}
-		if new.Validate() != nil {
-			continue
-		}
-		most := compare.Carried(limitOf(old, true), limitOf(new, true))
-		require.LessOrEqual(t, most, new.Capacity)
-		for range 20 {
-			name := choose(d, "a", "b", "c", "d", "e")
-			before, after := meter.RuleOf(&old, name), meter.RuleOf(&new, name)
-			state, now := runtime.State{}, before.Phase+d.Int64N(int64(old.Period))+4*int64(old.Period)
-			for range 30 {
-				count := choose(d, 1, old.Capacity, 1+d.Int64N(old.Capacity))
-				next, decision, err := before.Step(state, now, runtime.Request{Count: count})
-				require.NoError(t, err)
-				state = next
-				_, left, err := before.Step(state, now, runtime.Request{Op: runtime.Peek})
-				require.NoError(t, err)
-				if left.Remaining == 0 {
-					_, carried, err := after.Step(state, now, runtime.Request{Op: runtime.Peek})
-					require.NoError(t, err)
-					require.LessOrEqual(t, carried.Remaining, most, "%+v\nat %d of %+v\nto %+v", state, now, old, new)
-				}
-				_, one, err := before.Step(state, now, runtime.Request{Op: runtime.Check, Count: 1})
-				require.NoError(t, err)
-				now += d.jump(old, max(decision.RetryAfter, one.RetryAfter))
-			}
-		}
-	}
-}
-
 // The numbers are checked against what the rows of the old shards hold under the rules of the new ones.
 func TestTokensUsedInAddedAndRemovedShards(t *testing.T) {
 	d := roll(7)

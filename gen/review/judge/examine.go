@@ -4,9 +4,9 @@ package judge
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
@@ -19,136 +19,83 @@ import (
 func Review(old, new *spec.File) *review.Review {
 	r := &review.Review{Old: old.Name, New: new.Name}
 	renamed := fields.PlanRenames(old, new)
-	for _, changes := range bySubject(fields.Diff(old, new)) {
-		s := subjectOf(changes, renamed)
-		isRenamed := func(c spec.Change) bool { return c.ID == "plan-renamed" }
-		overridden := func(l *spec.Limit) bool { return l.Overrides != nil && len(l.Plans) > 0 }
-		if slices.ContainsFunc(changes, isRenamed) && slices.ContainsFunc(old.Limits, overridden) {
-			noteOverriddenPlans(&s, renamed)
-		}
-		r.Subjects = append(r.Subjects, s)
+	sameSubject := func(a, b spec.Change) bool { return a.Limit == b.Limit && a.Group == b.Group }
+	for _, changes := range grouped(fields.Diff(old, new), sameSubject) {
+		r.Subjects = append(r.Subjects, subjectOf(changes, renamed))
 	}
 	return r
 }
 
-// bySubject splits changes by limit and group. They are sorted so already.
-func bySubject(changes []spec.Change) (subjects [][]spec.Change) {
-	for i, c := range changes {
-		if i == 0 || c.Limit != changes[i-1].Limit || c.Group != changes[i-1].Group {
-			subjects = append(subjects, nil)
-		}
-		last := &subjects[len(subjects)-1]
-		*last = append(*last, c)
-	}
-	return subjects
-}
-
 // subjectOf takes the old names of renamed plans by the new ones.
-func subjectOf(changes []spec.Change, renamed map[string]string) review.Subject {
+func subjectOf(changes []spec.Change, renamed map[string]string) (s review.Subject) {
 	first := changes[0]
-	s := review.Subject{Limit: first.Limit, Group: first.Group}
 	p := compare.Pair{Old: first.Old.Limit, New: first.New.Limit}
-	if p.Old != nil {
-		s.Old, s.Per = p.Old.Pos, compare.PartNames(p.Old.Key)
+	if p.ByPlan() {
+		s = examineByPlan(p, changes, renamed)
+	} else {
+		s = examine(p, changes)
 	}
+	s.Notes = review.InNoteOrder(s.Notes)
+	s.Limit, s.Group, s.Old, s.New = first.Limit, first.Group, placeOf(first.Old), placeOf(first.New)
 	// A changed limit has the key of the new file: callers pass that one.
 	if p.New != nil {
-		s.New, s.Per = p.New.Pos, compare.PartNames(p.New.Key)
+		s.Per = compare.PartNames(p.New.Key)
+	} else if p.Old != nil {
+		s.Per = compare.PartNames(p.Old.Key)
 	}
-	if first.Old.Group != nil {
-		s.Old = first.Old.Group.Pos
-	}
-	if first.New.Group != nil {
-		s.New = first.New.Group.Pos
-	}
-	var found examined
-	if p.ByPlan() {
-		found = examineByPlan(p, changes, renamed)
-	} else {
-		found = examine(p, changes)
-	}
-	s.Findings, s.Numbers, s.Notes, s.SQL = found.findings, found.numbers, review.InNoteOrder(found.notes), found.sql
 	return s
 }
 
-// noteOverriddenPlans says what becomes of overrides that give keys a plan which was renamed. They are of all limits.
-func noteOverriddenPlans(s *review.Subject, renamed map[string]string) {
-	var j judgement
-	j.note(review.Deploy, "Overrides that give a key a plan have its name. Requests of these keys fail in the version that does not have the plan, and Ready reports them.")
-	for _, is := range slices.Sorted(maps.Keys(renamed)) {
-		j.statement(betweenVersions+", to keep overrides that give the plan "+is, appendEntries,
-			"o.name", "o.key", "'"+is+"'", "o.until_ns", "o.what = 'plan'", "AND o.plan = '"+renamed[is]+"' ", inForce)
+func placeOf(side spec.Side) (at diag.Pos) {
+	switch {
+	case side.Limit != nil:
+		at = side.Limit.Pos
+	case side.Group != nil:
+		at = side.Group.Pos
 	}
-	s.Notes, s.SQL = review.InNoteOrder(append(s.Notes, j.notes...)), append(s.SQL, j.sql...)
-}
-
-func byID(changes []spec.Change) (groups [][]spec.Change) {
-	for _, c := range changes {
-		i := slices.IndexFunc(groups, func(group []spec.Change) bool { return group[0].ID == c.ID })
-		if i < 0 {
-			groups = append(groups, []spec.Change{c})
-			continue
-		}
-		groups[i] = append(groups[i], c)
-	}
-	return groups
-}
-
-// examined is what the changes of a limit mean, or of one of its plans.
-type examined struct {
-	plan     string
-	findings []review.Finding
-	numbers  []review.Number
-	notes    []review.Note
-	sql      []review.Statement
+	return at
 }
 
 // examine judges the changes of a limit that does not depend on the plan.
-func examine(p compare.Pair, changes []spec.Change) (e examined) {
-	groups := byID(changes)
-	judgements := make([]judgement, len(groups))
-	for i, group := range groups {
-		judgements[i] = judgementOn(p, group)
+func examine(p compare.Pair, changes []spec.Change) (s review.Subject) {
+	var judgements []*judgement
+	for _, group := range byKind(changes) {
+		judgements = append(judgements, judgementOn(p, group))
 	}
 	// Whether a change loosens or tightens depends on the other changes of the limit, so it is decided after all of them
 	// were judged.
 	classifyRuleChanges(p, judgements)
-	for i, group := range groups {
-		j := judgements[i]
-		e.findings = append(e.findings, review.Finding{ID: group[0].ID, Changes: group, Classes: review.InOrder(j.classes)})
-		e.notes = append(e.notes, j.notes...)
-		e.sql = append(e.sql, j.sql...)
+	for _, j := range judgements {
+		j.addTo(&s)
 	}
 	if p.Old != nil || p.New != nil {
-		e.numbers = numbersOf(p)
-		e.notes = append(e.notes, modeNote(p, e.findings)...)
-		e.notes = append(e.notes, compare.IntervalNotes(p)...)
-		e.notes = append(e.notes, deployNotes(p, e.findings)...)
+		s.Numbers = numbersOf(p)
+		s.Notes = slices.Concat(s.Notes, modeNote(p, s.Classes()), compare.IntervalNotes(p), deployNotes(p, changes))
 	}
-	return e
+	return s
 }
 
 // classifyRuleChanges adds Loosened and Tightened to the changes of the rule. The edit as a whole decides which of the
 // two apply. They go to the changes that have the effect alone, or to all changes of the rule if none has it alone. If the
 // modes differ, no change has such an effect but by the modes.
-func classifyRuleChanges(p compare.Pair, judgements []judgement) {
+func classifyRuleChanges(p compare.Pair, judgements []*judgement) {
 	if p.ModesDiffer() {
-		for i, j := range judgements {
-			judgements[i].classes = slices.DeleteFunc(j.classes, func(c review.Class) bool { return c == review.Loosened || c == review.Tightened })
+		for _, j := range judgements {
+			j.classes = slices.DeleteFunc(j.classes, func(c review.Class) bool { return c == review.Loosened || c == review.Tightened })
 		}
 	}
 	for _, class := range loosenessOf(p) {
-		some := slices.ContainsFunc(judgements, func(j judgement) bool { return slices.Contains(j.alone, class) })
-		for i, j := range judgements {
+		some := slices.ContainsFunc(judgements, func(j *judgement) bool { return slices.Contains(j.alone, class) })
+		for _, j := range judgements {
 			if j.ofRule && (!some || slices.Contains(j.alone, class)) {
-				judgements[i].class(class)
+				j.class(class)
 			}
 		}
 	}
 }
 
 // loosenessOf compares the whole rules: the tokens in intervals of all lengths, and the largest reservation.
-func loosenessOf(p compare.Pair) (classes []review.Class) {
+func loosenessOf(p compare.Pair) []review.Class {
 	if p.Old == nil || p.New == nil {
 		return nil
 	}
@@ -156,177 +103,160 @@ func loosenessOf(p compare.Pair) (classes []review.Class) {
 		return modeLooseness(p)
 	}
 	old, new := &p.Old.Policy, &p.New.Policy
-	classes = compare.Looseness(old, new)
 	// How much one call can reserve is no matter of intervals, so it is compared separately.
-	switch was, is := bounds.LargestReservation(old), bounds.LargestReservation(new); {
-	case is > was:
-		classes = append(classes, review.Loosened)
-	case is < was:
-		classes = append(classes, review.Tightened)
-	}
-	return slices.Compact(slices.Sorted(slices.Values(classes)))
+	classes := append(compare.Looseness(old, new), moreOrLess(bounds.LargestReservation(old), bounds.LargestReservation(new))...)
+	slices.Sort(classes)
+	return slices.Compact(classes)
 }
 
-// judges has a function for each id of [fields.ChangeKinds]: those of limits.go, keys.go, fields.go, calendar.go, modes.go,
-// plans.go and groups.go.
-var judges = map[string]func(*judgement, compare.Pair, []spec.Change){
-	"package-changed":        judgePackage,
-	"plans-changed":          judgePlans,
-	"plan-renamed":           judgePlanRenamed,
-	"plan-parameter-changed": judgePlanParameter,
-	"plan-added":             judgePlanAdded,
-	"plan-removed":           judgePlanRemoved,
-	"limit-added":            judgeAdded,
-	"limit-removed":          judgeRemoved,
-	"limit-renamed":          judgeRenamed,
-	"doc-changed":            judgeDoc,
-	"key-changed":            judgeKey,
-	"kind-changed":           judgeKind,
-	"rate-changed":           judgeRate,
-	"capacity-changed":       judgeCapacity,
-	"max-reserved-changed":   judgeMaxReserved,
-	"start-changed":          judgeStart,
-	"zone-changed":           judgeZone,
-	"precise-changed":        judgePrecise,
-	"shards-changed":         judgeShards,
-	"mode-changed":           judgeMode,
-	"timeout-changed":        judgeTimeout,
-	"on-error-changed":       judgeOnError,
-	"jitter-changed":         judgeJitter,
-	"deny-cache-changed":     judgeDenyCache,
-	"lease-changed":          judgeLease,
-	"durability-changed":     judgeDurability,
-	"overrides-changed":      judgeOverrides,
-	"go-name-changed":        judgeGoName,
-
-	"group-added":           judgeGroupAdded,
-	"group-removed":         judgeGroupRemoved,
-	"group-takes-changed":   judgeGroupTakes,
-	"group-checks-changed":  judgeGroupChecks,
-	"group-method-changed":  judgeGroupMethod,
-	"group-go-name-changed": judgeGroupGoName,
+// judges has a function for each of [spec.ChangeKinds].
+var judges = map[*spec.ChangeKind]func(*judgement){
+	spec.PackageChanged:       judgePackage,
+	spec.PlansChanged:         judgePlans,
+	spec.PlanRenamed:          judgePlanRenamed,
+	spec.PlanParameterChanged: judgePlanParameter,
+	spec.PlanAdded:            judgePlanAdded,
+	spec.PlanRemoved:          judgePlanRemoved,
+	spec.LimitAdded:           judgeAdded,
+	spec.LimitRemoved:         judgeRemoved,
+	spec.LimitRenamed:         judgeRenamed,
+	spec.DocChanged:           judgeDoc,
+	spec.KeyChanged:           judgeKey,
+	spec.KindChanged:          judgeKind,
+	spec.RateChanged:          judgeRate,
+	spec.CapacityChanged:      judgeCapacity,
+	spec.MaxReservedChanged:   judgeMaxReserved,
+	spec.StartChanged:         judgeStart,
+	spec.ZoneChanged:          judgeZone,
+	spec.PreciseChanged:       judgePrecise,
+	spec.ShardsChanged:        judgeShards,
+	spec.ModeChanged:          judgeMode,
+	spec.TimeoutChanged:       judgeTimeout,
+	spec.OnErrorChanged:       judgeOnError,
+	spec.JitterChanged:        judgeJitter,
+	spec.DenyCacheChanged:     judgeDenyCache,
+	spec.LeaseChanged:         judgeLease,
+	spec.DurabilityChanged:    judgeDurability,
+	spec.OverridesChanged:     judgeOverrides,
+	spec.GoNameChanged:        judgeGoName,
+	spec.GroupAdded:           judgeGroupAdded,
+	spec.GroupRemoved:         judgeGroupRemoved,
+	spec.GroupTakesChanged:    judgeGroupTakes,
+	spec.GroupChecksChanged:   judgeGroupChecks,
+	spec.GroupMethodChanged:   judgeGroupMethod,
+	spec.GroupGoNameChanged:   judgeGroupGoName,
 }
 
-// judge panics if nothing judges changes of this id, so that a new field cannot pass as a cosmetic change.
-func judgementOn(p compare.Pair, changes []spec.Change) judgement {
-	id := changes[0].ID
-	of := judges[id]
-	if of == nil {
-		panic(fmt.Sprintf("review: changes with the id %q are not judged: add a function to judges in gen/review/judge/examine.go", id))
+// judgementOn panics if nothing judges changes of this kind, so that a new field cannot pass as a cosmetic change.
+func judgementOn(p compare.Pair, changes []spec.Change) *judgement {
+	j := &judgement{Pair: p, changes: changes}
+	judge := judges[changes[0].Kind]
+	if judge == nil {
+		panic(fmt.Sprintf("review: changes with the id %q are not judged: add a function to judges in gen/review/judge/examine.go", changes[0].Kind.ID))
 	}
-	var j judgement
-	of(&j, p, changes)
+	judge(j)
 	return j
 }
 
 // examineUnlimited judges the changes by which a plan of a limit becomes unlimited, or no longer is. Changes of other
-// fields have no effect on it.
-func examineUnlimited(p compare.Pair, changes []spec.Change) (e examined) {
-	modeChanges := slices.ContainsFunc(changes, func(c spec.Change) bool { return c.ID == "mode-changed" })
-	e.numbers = numbersOf(p)
+// fields have no effect on it. If the edit changes the mode, that alone decides what passes.
+func examineUnlimited(p compare.Pair, changes []spec.Change) (s review.Subject) {
+	modeChanges, as := hasKind(changes, spec.ModeChanged), p
 	if !modeChanges {
-		e.numbers = numbersOf(p.Enforced())
+		as = p.Enforced()
 	}
-	for _, group := range byID(changes) {
-		var j judgement
-		switch id := group[0].ID; {
-		case id == "mode-changed" && p.New.Policy.Mode == runtime.ModeBlock:
-			j.class(review.Tightened) // the limited plans have the note
-		case id == "mode-changed" && p.Old.Policy.Mode == runtime.ModeBlock:
-			j.class(review.Loosened)
-			j.describe(review.Rule, fields.WordsOf(p.New)[:1])
-		case id != "rate-changed" || p.Old.Unlimited() && p.New.Unlimited():
-			continue
-		case p.New.Unlimited():
-			j.class(unlimitedLooseness(p, changes, review.Loosened)...)
-			j.describe(review.Rule, fields.WordsOf(p.New)[:1])
-			j.note(review.Deploy, "Stored counts stay as they are, until a sweep deletes them.")
-		default:
-			j.class(unlimitedLooseness(p, changes, review.Tightened)...)
-			j.describe(review.Rule, fields.WordsOf(p.New))
-			j.note(review.Deploy, "What was taken without a limit was not counted: a key without a row starts full.")
+	s.Numbers = numbersOf(as)
+	for _, group := range byKind(changes) {
+		j := &judgement{Pair: p, changes: group, classes: modeLooseness(as)}
+		if judgeUnlimited(j) {
+			j.addTo(&s)
 		}
-		e.findings = append(e.findings, review.Finding{ID: group[0].ID, Changes: group, Classes: review.InOrder(j.classes)})
-		e.notes = append(e.notes, j.notes...)
 	}
-	if limited := p.Limited(); !modeChanges && limited != nil && len(e.findings) > 0 {
-		e.notes = append(e.notes, notEnforced(limited.Policy.Mode)...)
+	if limited := p.Limited(); !modeChanges && limited != nil && len(s.Findings) > 0 {
+		s.Notes = append(s.Notes, notEnforced(limited)...)
 	}
-	return e
+	return s
 }
 
-// unlimitedLooseness returns the class of a plan that becomes unlimited, or no longer is: otherwise, unless the edit also
-// changes the mode, which alone then decides what passes.
-func unlimitedLooseness(p compare.Pair, changes []spec.Change, otherwise review.Class) []review.Class {
-	if slices.ContainsFunc(changes, func(c spec.Change) bool { return c.ID == "mode-changed" }) {
-		return modeLooseness(p)
+// judgeUnlimited describes a change of a plan that is unlimited on some side, or returns false if it has no effect.
+func judgeUnlimited(j *judgement) bool {
+	kind, wasUnlimited, isUnlimited := j.changes[0].Kind, j.Old.Unlimited(), j.New.Unlimited()
+	switch {
+	case kind == spec.ModeChanged && j.New.Policy.Mode == runtime.ModeBlock: // the limited plans have the note
+	case kind == spec.ModeChanged && j.Old.Policy.Mode == runtime.ModeBlock:
+		j.describe(review.Rule, fields.WordsOf(j.New)[:1])
+	case kind != spec.RateChanged || wasUnlimited && isUnlimited:
+		return false
+	case isUnlimited:
+		j.describe(review.Rule, fields.WordsOf(j.New)[:1])
+		j.note(review.Deploy, "Stored counts stay as they are, until a sweep deletes them.")
+	default:
+		j.describe(review.Rule, fields.WordsOf(j.New))
+		j.note(review.Deploy, "What was taken without a limit was not counted: a key without a row starts full.")
 	}
-	return []review.Class{otherwise}
+	return true
+}
+
+// ofPlan is what the changes of a limit mean for one of its plans.
+type ofPlan struct {
+	plan string
+	review.Subject
 }
 
 // examineByPlan judges the changes of a limit for each of its plans.
-func examineByPlan(p compare.Pair, changes []spec.Change, renamed map[string]string) examined {
-	var parts []examined
+func examineByPlan(p compare.Pair, changes []spec.Change, renamed map[string]string) review.Subject {
+	var parts []ofPlan
 	limited := 0
 	for _, of := range fields.PairPlans(p.Old, p.New, renamed) {
-		one := compare.Pair{Old: of.Old, New: of.New}
-		own := changesOfPlan(changes, p, of)
-		var part examined
+		one, part := compare.Pair{Old: of.Old, New: of.New}, ofPlan{plan: of.Plan}
+		// The changes for all plans are changes of this one if both sides have it, or one side lacks the whole limit.
+		onBoth := of.Old != nil && of.New != nil || p.Old == nil || p.New == nil
+		own := slices.DeleteFunc(slices.Clone(changes), func(c spec.Change) bool { return c.Plan != of.Plan && (c.Plan != "" || !onBoth) })
 		switch {
 		case one.Either((*spec.Limit).Unlimited) && one.Old != nil && one.New != nil:
-			part = examineUnlimited(one, own)
+			part.Subject = examineUnlimited(one, own)
 		case len(own) > 0:
-			part = examine(one, own)
-			if existsOnBoth(p, of) {
+			part.Subject = examine(one, own)
+			if onBoth {
 				limited++
 			}
 		}
-		if part.plan = of.Plan; one.New == nil && p.New != nil {
-			part.numbers = nil // as for a removed limit
+		if one.New == nil && p.New != nil {
+			part.Numbers = nil // as for a removed limit
 		}
 		parts = append(parts, part)
 	}
-	all := merge(parts, limited)
+	all := merged(parts, limited)
 	addUnjudged(&all, p, changes)
 	return all
 }
 
-// changesOfPlan returns the changes for one plan: its own and, if both sides have it, those for all plans.
-func changesOfPlan(changes []spec.Change, p compare.Pair, of fields.PlanPair) (own []spec.Change) {
-	for _, c := range changes {
-		if c.Plan == of.Plan || c.Plan == "" && existsOnBoth(p, of) {
-			own = append(own, c)
-		}
-	}
-	return own
-}
-
-// existsOnBoth reports whether a limit has a plan on each side that has the limit.
-func existsOnBoth(p compare.Pair, of fields.PlanPair) bool {
-	return of.Old != nil && of.New != nil || p.Old == nil || p.New == nil
-}
-
-// merge joins the findings of each plan. Notes that all limited plans have in common are listed once; the others, and
+// merged joins the findings of each plan. Notes that all limited plans have in common are listed once; the others, and
 // those on a change of one plan only, begin with the plan.
-func merge(parts []examined, limited int) (all examined) {
+func merged(parts []ofPlan, limited int) (all review.Subject) {
 	for _, part := range parts {
-		for _, f := range part.findings {
-			all.addFinding(f)
+		for _, f := range part.Findings {
+			addFinding(&all, f)
 		}
-		for _, n := range part.numbers {
+		for _, n := range part.Numbers {
 			n.Plan = part.plan
-			all.numbers = append(all.numbers, n)
+			all.Numbers = append(all.Numbers, n)
 		}
-		for _, n := range part.notes {
-			has := func(o examined) bool { return slices.Contains(o.notes, n) }
-			if part.ownChanges() || countFunc(parts, has) < limited {
+		for _, n := range part.Notes {
+			sharing := 0
+			for _, other := range parts {
+				if slices.Contains(other.Notes, n) {
+					sharing++
+				}
+			}
+			if part.ownChanges() || sharing < limited {
 				n.Text = part.plan + ": " + n.Text
 			}
-			all.notes = append(all.notes, n)
+			all.Notes = append(all.Notes, n)
 		}
-		for _, q := range part.sql {
-			if !slices.Contains(all.sql, q) {
-				all.sql = append(all.sql, q)
+		for _, q := range part.SQL {
+			if !slices.Contains(all.SQL, q) {
+				all.SQL = append(all.SQL, q)
 			}
 		}
 	}
@@ -334,30 +264,21 @@ func merge(parts []examined, limited int) (all examined) {
 }
 
 // ownChanges reports whether only changes of this plan were examined.
-func (e *examined) ownChanges() bool {
-	return !slices.ContainsFunc(e.findings, func(f review.Finding) bool {
+func (of *ofPlan) ownChanges() bool {
+	return !slices.ContainsFunc(of.Findings, func(f review.Finding) bool {
 		return slices.ContainsFunc(f.Changes, func(c spec.Change) bool { return c.Plan == "" })
 	})
 }
 
-func countFunc[T any](list []T, holds func(T) bool) (n int) {
-	for _, one := range list {
-		if holds(one) {
-			n++
-		}
-	}
-	return n
-}
-
-// addFinding adds a finding to the one with the same id.
-func (e *examined) addFinding(f review.Finding) {
-	i := slices.IndexFunc(e.findings, func(o review.Finding) bool { return o.ID == f.ID })
+// addFinding adds a finding to the one of the same kind.
+func addFinding(s *review.Subject, f review.Finding) {
+	i := slices.IndexFunc(s.Findings, func(o review.Finding) bool { return o.Kind == f.Kind })
 	if i < 0 {
-		e.findings = append(e.findings, f)
+		s.Findings = append(s.Findings, f)
 		return
 	}
-	known := &e.findings[i]
-	known.Classes = review.InOrder(append(slices.Clone(known.Classes), f.Classes...))
+	known := &s.Findings[i]
+	known.Classes = review.InOrder(slices.Concat(known.Classes, f.Classes))
 	known.Changes = slices.Clone(known.Changes)
 	for _, c := range f.Changes {
 		if !slices.Contains(known.Changes, c) {
@@ -368,18 +289,15 @@ func (e *examined) addFinding(f review.Finding) {
 
 // addUnjudged judges the changes that no plan has, because each is unlimited on one side, by the limits as a whole. It
 // sorts all findings by their changes.
-func addUnjudged(all *examined, p compare.Pair, changes []spec.Change) {
-	var findings []review.Finding
-	for _, group := range byID(changes) {
-		i := slices.IndexFunc(all.findings, func(f review.Finding) bool { return f.ID == group[0].ID })
+func addUnjudged(all *review.Subject, p compare.Pair, changes []spec.Change) {
+	found := all.Findings
+	all.Findings = nil
+	for _, group := range byKind(changes) {
+		i := slices.IndexFunc(found, func(f review.Finding) bool { return f.Kind == group[0].Kind })
 		if i >= 0 {
-			findings = append(findings, all.findings[i])
+			all.Findings = append(all.Findings, found[i])
 			continue
 		}
-		j := judgementOn(p, group)
-		findings = append(findings, review.Finding{ID: group[0].ID, Changes: group, Classes: review.InOrder(j.classes)})
-		all.notes = append(all.notes, j.notes...)
-		all.sql = append(all.sql, j.sql...)
+		judgementOn(p, group).addTo(all)
 	}
-	all.findings = findings
 }

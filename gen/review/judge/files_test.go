@@ -14,7 +14,6 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -280,7 +279,7 @@ func confirmLimit(t *testing.T, d dice, y judged, s *review.Subject, old, new *s
 			if n.Plan != plan {
 				continue
 			}
-			if length := intervalNamed(n.Name); length > 0 {
+			if length, ok := intervalNamed(n.Name); ok {
 				lengths = append(lengths, length)
 			}
 			for side, l := range []*spec.Limit{p.Old, p.New} {
@@ -310,17 +309,6 @@ func confirmLimit(t *testing.T, d dice, y judged, s *review.Subject, old, new *s
 	return !t.Failed()
 }
 
-// intervalNamed returns the length in the name of a number of tokens, or 0.
-func intervalNamed(name string) int64 {
-	name = strings.TrimSuffix(name, review.Unreserved)
-	for _, length := range []time.Duration{time.Second, 30 * time.Second, time.Minute, 90 * time.Second, time.Hour, 24 * time.Hour} {
-		if name == "in any "+words.Period(length) {
-			return int64(length)
-		}
-	}
-	return 0
-}
-
 // confirmNumber compares a number of one version with a replay of it.
 func confirmNumber(t *testing.T, d dice, y judged, l *spec.Limit, p compare.Pair, n review.Number, value int64) {
 	policy := l.Policy
@@ -340,14 +328,14 @@ func confirmNumber(t *testing.T, d dice, y judged, l *spec.Limit, p compare.Pair
 	if compare.HasCalendar(&policy) {
 		if bounded && !strings.HasSuffix(n.Name, review.Unreserved) {
 			uses := useCalendar(t, d, &policy)
-			if length := intervalNamed(n.Name); length > 0 || n.Name == "at once" {
+			if length, ok := intervalNamed(n.Name); ok {
 				require.LessOrEqual(t, most(uses, length), value, "%s of %+v", n.Name, policy)
 				y["calendar numbers not exceeded"]++
 			}
 		}
 		return
 	}
-	if n.Name != "at once" && n.Name != review.LargestReservation && intervalNamed(n.Name) == 0 && !strings.HasSuffix(n.Name, review.Unreserved) {
+	if _, ok := intervalNamed(n.Name); !ok && n.Name != review.LargestReservation && !strings.HasSuffix(n.Name, review.Unreserved) {
 		return
 	}
 	tally := &tally{map[string]int{}, map[string]int{}}
@@ -451,7 +439,7 @@ func confirmDuration(t *testing.T, d dice, y judged, p *runtime.Policy, name str
 // and whether they reach the bounds of both.
 func compareByReplay(d dice, p compare.Pair, lengths []int64) (more, fewer, exact bool) {
 	if p.ModesDiffer() || p.Old.Unlimited() || p.New.Unlimited() {
-		was, is := lets[p.Old.Policy.Mode], lets[p.New.Policy.Mode]
+		was, is := modes[p.Old.Policy.Mode].lets, modes[p.New.Policy.Mode].lets
 		if p.Old.Unlimited() {
 			was = 2
 		}

@@ -13,27 +13,27 @@ import (
 // A group has no counts of its own, so that no change of a group affects stored state. It is looser if its callers take
 // fewer tokens or from fewer limits, and tighter if they take more.
 
-func judgeGroupAdded(j *judgement, _ compare.Pair, changes []spec.Change) {
+func judgeGroupAdded(j *judgement) {
 	j.class(review.Added)
-	j.describe(review.Rule, changes[0].New.Group.Words())
+	j.describe(review.Rule, j.changes[0].New.Group.Words())
 }
 
-func judgeGroupRemoved(j *judgement, _ compare.Pair, changes []spec.Change) {
-	g := changes[0].Old.Group
+func judgeGroupRemoved(j *judgement) {
+	g := j.changes[0].Old.Group
 	j.class(review.Removed, review.Breaking)
 	j.describe(review.RemovedRule, g.Words())
 	j.note(review.Calls, "Calls of %s no longer compile. The limits and their counts stay; callers that use fewer of them are limited less.", g.GoName)
 }
 
-func judgeGroupGoName(j *judgement, _ compare.Pair, changes []spec.Change) {
+func judgeGroupGoName(j *judgement) {
 	j.class(review.Breaking)
-	was, is := changes[0].Old.Group.GoName, changes[0].New.Group.GoName
+	was, is := j.changes[0].Old.Group.GoName, j.changes[0].New.Group.GoName
 	j.note(review.Calls, "Calls of %s must be changed to %s, and its types, such as %[1]sGroup, to %[2]sGroup.", was, is)
 }
 
 // judgeGroupMethod describes what follows for a group from its limits.
-func judgeGroupMethod(j *judgement, _ compare.Pair, changes []spec.Change) {
-	old, new := changes[0].Old.Group, changes[0].New.Group
+func judgeGroupMethod(j *judgement) {
+	old, new := j.changes[0].Old.Group, j.changes[0].New.Group
 	for _, is := range new.Shared() {
 		if !sharesOne(old, is.Name) {
 			j.class(review.Breaking)
@@ -59,8 +59,8 @@ func sharesOne(g *spec.Group, name string) bool {
 	return slices.ContainsFunc(g.Shared(), func(s spec.SharedParameter) bool { return s.Name == name })
 }
 
-func judgeGroupTakes(j *judgement, _ compare.Pair, changes []spec.Change) {
-	old, new := changes[0].Old.Group, changes[0].New.Group
+func judgeGroupTakes(j *judgement) {
+	old, new := j.changes[0].Old.Group, j.changes[0].New.Group
 	for _, m := range old.Takes {
 		if is, ok := memberOf(new.Takes, m.Limit); !ok {
 			j.class(review.Loosened, review.Breaking)
@@ -99,8 +99,8 @@ func (j *judgement) compareCounts(was, is spec.Member) {
 	}
 }
 
-func judgeGroupChecks(j *judgement, _ compare.Pair, changes []spec.Change) {
-	old, new := changes[0].Old.Group, changes[0].New.Group
+func judgeGroupChecks(j *judgement) {
+	old, new := j.changes[0].Old.Group, j.changes[0].New.Group
 	for _, m := range old.Checks {
 		if _, ok := memberOf(new.Checks, m.Limit); !ok {
 			j.class(review.Loosened, review.Breaking)

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
@@ -27,14 +26,14 @@ import (
 )
 
 func TestEveryChangeIsJudged(t *testing.T) {
-	for _, change := range fields.ChangeKinds() {
-		assert.Contains(t, judges, change.ID, "add a function for this id to judges in gen/review/judge/examine.go")
+	for _, change := range spec.ChangeKinds() {
+		assert.Contains(t, judges, change, "add a function for this id to judges in gen/review/judge/examine.go")
 		r := Review(parse(t, "old", change.Old), parse(t, "new", change.New))
 		require.NotEmpty(t, r.Subjects, change.ID)
 	}
-	assert.Len(t, judges, len(fields.ChangeKinds()), "judges in gen/review/judge/examine.go has ids that spec.ChangeKinds does not have")
+	assert.Len(t, judges, len(spec.ChangeKinds()), "judges in gen/review/judge/examine.go has kinds that spec.ChangeKinds does not have")
 	assert.PanicsWithValue(t, `review: changes with the id "x" are not judged: add a function to judges in gen/review/judge/examine.go`, func() {
-		judgementOn(compare.Pair{}, []spec.Change{{ID: "x"}})
+		judgementOn(compare.Pair{}, []spec.Change{{Kind: &spec.ChangeKind{ID: "x"}}})
 	})
 }
 

@@ -1,15 +1,21 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// judgement is the result of judging changes with the same id.
+// judgement is the result of judging the changes of one kind.
 type judgement struct {
+	// Pair is the limit that changed, or one of its plans; it is empty for a change of the file or of a group.
+	compare.Pair
+	changes []spec.Change
 	classes []review.Class
 	// ofRule marks a change that affects how many tokens the rule lets through, and alone has Loosened and Tightened as
 	// far as the change has these effects by itself. [classifyRuleChanges] needs both.
@@ -36,10 +42,60 @@ func (j *judgement) statement(why, format string, args ...any) {
 	j.sql = append(j.sql, review.Statement{Why: why, Text: fmt.Sprintf(format, args...)})
 }
 
-// compareRules records the effect that a change of the rule has by itself.
-func (j *judgement) compareRules(old, new *runtime.Policy) {
-	j.ofRule, j.alone = true, compare.Looseness(old, new)
+// changesRule records the effect that a change of the rule has by itself, and returns the rule with only this change.
+func (j *judgement) changesRule(change func(policy *runtime.Policy)) *runtime.Policy {
+	changed := j.WithOneChange(change)
+	j.ofRule, j.alone = true, compare.Looseness(&j.Old.Policy, changed)
+	return changed
+}
+
+// addTo adds the judgement to a subject.
+func (j *judgement) addTo(s *review.Subject) {
+	s.Findings = append(s.Findings, review.Finding{Kind: j.changes[0].Kind, Changes: j.changes, Classes: review.InOrder(j.classes)})
+	s.Notes, s.SQL = append(s.Notes, j.notes...), append(s.SQL, j.sql...)
+}
+
+// loosens adds Loosened, or Tightened if the change is not looser.
+func (j *judgement) loosens(looser bool) {
+	if looser {
+		j.class(review.Loosened)
+	} else {
+		j.class(review.Tightened)
+	}
+}
+
+// moreOrLess returns Loosened if a number has grown, and Tightened if it has shrunk.
+func moreOrLess[T cmp.Ordered](was, is T) []review.Class {
+	switch {
+	case is > was:
+		return []review.Class{review.Loosened}
+	case is < was:
+		return []review.Class{review.Tightened}
+	}
+	return nil
 }
 
 // exhaustedKey is the subject of the sentences about [compare.Carried].
 const exhaustedKey = "an exhausted key (less than one token left, nothing reserved)"
+
+// grouped splits changes into those that are the same in some respect, in the order of the first ones.
+func grouped(changes []spec.Change, same func(a, b spec.Change) bool) (groups [][]spec.Change) {
+	for _, c := range changes {
+		i := slices.IndexFunc(groups, func(group []spec.Change) bool { return same(group[0], c) })
+		if i < 0 {
+			groups = append(groups, []spec.Change{c})
+			continue
+		}
+		groups[i] = append(groups[i], c)
+	}
+	return groups
+}
+
+func byKind(changes []spec.Change) [][]spec.Change {
+	return grouped(changes, func(a, b spec.Change) bool { return a.Kind == b.Kind })
+}
+
+// hasKind reports whether one of the changes is of one of some kinds.
+func hasKind(changes []spec.Change, kinds ...*spec.ChangeKind) bool {
+	return slices.ContainsFunc(changes, func(c spec.Change) bool { return slices.Contains(kinds, c.Kind) })
+}

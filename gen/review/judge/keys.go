@@ -9,44 +9,44 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-func judgeKey(j *judgement, p compare.Pair, _ []spec.Change) {
-	was, is := p.Old.Key, p.New.Key
+func judgeKey(j *judgement) {
+	was, is := j.Old.Key, j.New.Key
 	j.class(review.StoredState)
 	switch {
 	case slices.Equal(compare.PartTypes(was), compare.PartTypes(is)) && slices.Equal(compare.SortedNames(was), compare.SortedNames(is)):
 		// The compiler does not notice swapped arguments of the same type.
 		j.class(review.Breaking)
-		j.note(review.Calls, "Parameters of %s with the same type changed places. Check every call, because the compiler cannot.", p.New.GoName)
+		j.note(review.Calls, "Parameters of %s with the same type changed places. Check every call, because the compiler cannot.", j.New.GoName)
 		j.note(review.Deploy, "Stored rows are read with the parts of the key in the new order, so a key can get the count of another key.")
 	case slices.Equal(compare.PartTypes(was), compare.PartTypes(is)):
-		j.note(review.Calls, "Calls of %s still compile. If a parameter has another meaning now, check each call.", p.New.GoName)
+		j.note(review.Calls, "Calls of %s still compile. If a parameter has another meaning now, check each call.", j.New.GoName)
 		j.note(review.Deploy, "Rows are found by the values of the key, not by the names of its parts. If a part has another meaning now, a key can get the count of another key.")
 	case slices.Equal(compare.PartNames(was), compare.PartNames(is)) && slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)):
-		judgeKeyForms(j, p)
+		judgeKeyForms(j)
 	case slices.Equal(compare.PartNames(was), compare.PartNames(is)):
 		j.class(review.Breaking)
-		j.note(review.Calls, "Calls of %s must pass the new types.", p.New.GoName)
+		j.note(review.Calls, "Calls of %s must pass the new types.", j.New.GoName)
 		j.note(review.Deploy, "A key keeps its count if the new type is written as the same text as the old one. Other keys start full.")
 	default:
 		j.class(review.Breaking)
 		j.class(countsKept(was, is)...)
-		noteNewParts(j, p)
+		noteNewParts(j)
 	}
 	why := "to reset all counts, "
 	// With another number of parts no old row can match a key, so deleting the rows resets nothing.
 	if len(was) != len(is) || hashingChanged(was, is) {
 		why = "to delete the rows that are no longer read, "
 	}
-	j.statement(why+betweenVersions, "DELETE FROM rate_limits WHERE name = '%s';", p.New.Policy.Name)
-	judgeKeyLog(j, p)
+	j.statement(why+betweenVersions, "DELETE FROM rate_limits WHERE name = '%s';", j.New.Policy.Name)
+	judgeKeyLog(j)
 }
 
 // judgeKeyForms judges a key whose parts are passed as before, but stored in another form.
-func judgeKeyForms(j *judgement, p compare.Pair) {
-	j.note(review.Calls, "Calls of %s still compile: its parameters have the same types.", p.New.GoName)
-	gain := words.Count(p.New.Policy.Capacity, "token")
-	for i, was := range p.Old.Key {
-		is := p.New.Key[i]
+func judgeKeyForms(j *judgement) {
+	j.note(review.Calls, "Calls of %s still compile: its parameters have the same types.", j.New.GoName)
+	gain := words.Count(j.New.Policy.Capacity, "token")
+	for i, was := range j.Old.Key {
+		is := j.New.Key[i]
 		switch {
 		case was.Type == is.Type:
 		case is.Hashed():
@@ -62,7 +62,7 @@ func judgeKeyForms(j *judgement, p compare.Pair) {
 				words.Count(bitsOf(is), "bit"), is.Name, words.Count(bitsOf(was), "bit"))
 		}
 	}
-	if hashingChanged(p.Old.Key, p.New.Key) {
+	if hashingChanged(j.Old.Key, j.New.Key) {
 		j.note(review.Deploy, "Stored rows are no longer read. Every key starts full: a one-time gain of up to %s.", gain)
 		return
 	}
@@ -90,13 +90,13 @@ func hashingChanged(was, is []spec.KeyPart) bool {
 	return false
 }
 
-func noteNewParts(j *judgement, p compare.Pair) {
-	was, is := p.Old.Key, p.New.Key
+func noteNewParts(j *judgement) {
+	was, is := j.Old.Key, j.New.Key
 	change := "the new parameters"
 	if slices.Equal(compare.SortedNames(was), compare.SortedNames(is)) {
 		change = "their parameters in the new order"
 	}
-	j.note(review.Calls, "Calls of %s must pass %s.", p.New.GoName, change)
+	j.note(review.Calls, "Calls of %s must pass %s.", j.New.GoName, change)
 	added, dropped := missingFrom(was, is), missingFrom(is, was)
 	switch {
 	case len(was) == 0:
@@ -113,7 +113,7 @@ func noteNewParts(j *judgement, p compare.Pair) {
 		return
 	}
 	j.note(review.Deploy, "Stored rows are no longer read, because the key has a different number of parts. Every key starts full: a one-time gain of up to %s.",
-		words.Count(p.New.Policy.Capacity, "token"))
+		words.Count(j.New.Policy.Capacity, "token"))
 }
 
 // countsKept returns Loosened if parts were added to a key, so that there are more counts, and Tightened if parts were

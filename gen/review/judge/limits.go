@@ -1,6 +1,9 @@
 package judge
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
@@ -9,55 +12,116 @@ import (
 )
 
 // judgeDoc has nothing to add: the change itself shows both texts.
-func judgeDoc(*judgement, compare.Pair, []spec.Change) {}
+func judgeDoc(*judgement) {}
 
-func judgePackage(j *judgement, _ compare.Pair, changes []spec.Change) {
+func judgePackage(j *judgement) {
 	j.class(review.Breaking)
-	if old, new := changes[0].Old.Value, changes[0].New.Value; old != "" && new != "" {
+	if old, new := j.changes[0].Old.Value, j.changes[0].New.Value; old != "" && new != "" {
 		j.note(review.Calls, "Update the imports of package %s to package %s.", old, new)
 		return
 	}
 	j.note(review.Calls, "Without package in limits.yaml, the -package flag or the directory names the package. If the name changes, update its imports.")
 }
 
-func judgeAdded(j *judgement, p compare.Pair, _ []spec.Change) {
+func judgeAdded(j *judgement) {
 	j.class(review.Added)
-	j.describe(review.Rule, fields.WordsOf(p.New))
+	j.describe(review.Rule, fields.WordsOf(j.New))
 }
 
-func judgeRemoved(j *judgement, p compare.Pair, _ []spec.Change) {
+func judgeRemoved(j *judgement) {
 	// Every request passes that the limit would have denied.
 	j.class(review.Removed, review.Loosened, review.Breaking, review.StoredState)
-	j.describe(review.RemovedRule, fields.WordsOf(p.Old))
-	j.note(review.Calls, "Calls of %s no longer compile. Without another limit in its place, these requests are unlimited.", p.Old.GoName)
+	j.describe(review.RemovedRule, fields.WordsOf(j.Old))
+	j.note(review.Calls, "Calls of %s no longer compile. Without another limit in its place, these requests are unlimited.", j.Old.GoName)
 	j.note(review.Deploy, "Its rows stay in the table, because Sweep only deletes rows of existing limits. The store's Forget deletes them, as does the statement below.")
-	j.statement("after the deploy, to delete its rows", "DELETE FROM rate_limits WHERE name = '%s';", p.Old.Policy.Name)
-	if p.Old.Overrides != nil {
+	j.statement("after the deploy, to delete its rows", "DELETE FROM rate_limits WHERE name = '%s';", j.Old.Policy.Name)
+	if j.Old.Overrides != nil {
 		j.note(review.Deploy, "Its blocks and overrides in force have no effect any more, and Ready reports them. Forget ends them too, as does the last statement. "+
 			"If the limit was renamed, rename it in an edit of its own: diff then prints the SQL that keeps them.")
-		j.endStatement(p, "", "its blocks and overrides", "")
+		j.endStatement("", "its blocks and overrides", "")
 	}
 }
 
 // betweenVersions is the only time to change rows that the old version would overwrite and the new one has to find.
 const betweenVersions = "after the old version has stopped and before the new one starts"
 
-func judgeRenamed(j *judgement, p compare.Pair, _ []spec.Change) {
+func judgeRenamed(j *judgement) {
 	j.class(review.Renamed, review.StoredState)
-	was, is := p.Old.Policy.Name, p.New.Policy.Name
+	was, is := j.Old.Policy.Name, j.New.Policy.Name
 	j.note(review.Rule, "%s was probably renamed to %s: one was removed, and the other is new and similar.", was, is)
 	j.note(review.Deploy, "Rows are stored under the limit's name. The new version does not read those of %s, so every key of %s starts full: a one-time gain of up to %s.",
-		was, is, words.Count(p.New.Policy.Capacity, "token"))
+		was, is, words.Count(j.New.Policy.Capacity, "token"))
 	// The offset of windows is the only thing in a row's meaning that depends on the name.
-	if compare.Windowed(&p.Old.Policy) && compare.Windowed(&p.New.Policy) && compare.Carried(p.Old, p.New) > 0 {
+	if compare.Windowed(&j.Old.Policy) && compare.Windowed(&j.New.Policy) && compare.Carried(j.Old, j.New) > 0 {
 		j.note(review.Deploy, "The SQL statement below keeps the counts, but windows start at other times: without start, their offset is derived from the limit's name. "+
-			"After it, "+exhaustedKey+" has up to %s.", words.Count(compare.Carried(p.Old, p.New), "token"))
+			"After it, "+exhaustedKey+" has up to %s.", words.Count(compare.Carried(j.Old, j.New), "token"))
 	}
 	j.statement("to keep the counts, "+betweenVersions, "UPDATE rate_limits SET name = '%s' WHERE name = '%s';", is, was)
-	judgeRenamedLog(j, p)
+	judgeRenamedLog(j)
 }
 
-func judgeGoName(j *judgement, p compare.Pair, _ []spec.Change) {
+func judgeGoName(j *judgement) {
 	j.class(review.Breaking)
-	j.note(review.Calls, "Calls of %s must be changed to %s.", p.Old.GoName, p.New.GoName)
+	j.note(review.Calls, "Calls of %s must be changed to %s.", j.Old.GoName, j.New.GoName)
+}
+
+// judgePlans describes what becomes of the constants and of the names of plans.
+func judgePlans(j *judgement) {
+	was, is := j.changes[0].Old.File.PlanNames(), j.changes[0].New.File.PlanNames()
+	var moved []string
+	for i, name := range is {
+		switch before := slices.Index(was, name); {
+		case before < 0:
+			j.note(review.Calls, "%s is new, and ParsePlan accepts %q.", spec.PlanGoName(name), name)
+		case before != i:
+			moved = append(moved, spec.PlanGoName(name))
+		}
+	}
+	for _, name := range was {
+		if !slices.Contains(is, name) {
+			j.class(review.Breaking)
+			j.note(review.Calls, "%s no longer exists, and ParsePlan(%q) is an error: before the deploy, change the code and the customers that have this plan.", spec.PlanGoName(name), name)
+		}
+	}
+	if len(moved) > 0 {
+		j.note(review.Calls, "The numbers of these constants change: %s. That affects only programs that store plans as numbers: encoding/json and database/sql store names.",
+			words.List(moved, "and"))
+	}
+}
+
+// judgePlanRenamed also says what becomes of the overrides, of all limits, that give keys a plan which was renamed.
+func judgePlanRenamed(j *judgement) {
+	j.class(review.Renamed)
+	for _, c := range j.changes {
+		j.note(review.Rule, "The plan %s was probably renamed to %s: one was removed, and the other is new and has the same numbers. Counts are kept, because they are stored by key.", c.Old.Value, c.New.Value)
+	}
+	overridden := func(l *spec.Limit) bool { return l.Overrides != nil && len(l.Plans) > 0 }
+	if !slices.ContainsFunc(j.changes[0].Old.File.Limits, overridden) {
+		return
+	}
+	j.note(review.Deploy, "Overrides that give a key a plan have its name. Requests of these keys fail in the version that does not have the plan, and Ready reports them.")
+	for _, c := range slices.SortedFunc(slices.Values(j.changes), func(a, b spec.Change) int { return cmp.Compare(a.Plan, b.Plan) }) {
+		j.statement(betweenVersions+", to keep overrides that give the plan "+c.Plan, appendEntries,
+			"o.name", "o.key", "'"+c.Plan+"'", "o.until_ns", "o.what = 'plan'", "AND o.plan = '"+c.Old.Value+"' ", inForce)
+	}
+}
+
+func judgePlanParameter(j *judgement) {
+	j.class(review.Breaking)
+	if j.changes[0].New.Value == "" {
+		j.note(review.Calls, "Calls of %s no longer pass the plan.", j.New.GoName)
+		return
+	}
+	j.note(review.Calls, "Calls of %s must pass the plan as the last argument.", j.New.GoName)
+}
+
+func judgePlanAdded(j *judgement) {
+	j.class(review.Added)
+	j.describe(review.Rule, fields.WordsOf(j.New))
+}
+
+func judgePlanRemoved(j *judgement) {
+	j.class(review.Removed)
+	j.describe(review.RemovedRule, fields.WordsOf(j.Old))
+	j.note(review.Deploy, "Keys of this plan keep their counts, which apply to the next plan that calls pass.")
 }

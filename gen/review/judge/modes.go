@@ -14,62 +14,66 @@ import (
 // How a review treats the mode of a limit: if both versions have the same one, the limits are compared as if they were
 // enforced, and a note says that they are not. If the modes differ, they alone decide what passes.
 
-// lets orders modes by how much they let through. The value is the same for modes that let all requests pass.
-var lets = map[runtime.Mode]int{
-	runtime.ModeBlock:   0,
-	runtime.ModeEnforce: 1,
-	runtime.ModeShadow:  2,
-	runtime.ModeOff:     2,
-
-	runtime.ModeUnlimited: 2,
+// mode is what a review has to know about a mode.
+type mode struct {
+	// lets orders modes by how much they let through. It is the same for modes that let all requests pass.
+	lets int
+	// counts is true if the mode reads and writes rows.
+	counts bool
+	// effect is what happens to requests, and news a sentence about a limit that gets the mode; both are empty for enforce.
+	effect, news string
 }
 
-// letsThrough panics for an unknown mode instead of treating it like another one.
-func letsThrough(m runtime.Mode) int {
-	n, ok := lets[m]
+var modes = map[runtime.Mode]mode{
+	runtime.ModeBlock: {
+		effect: "every request is denied",
+		news:   "Every request is denied, with RetryAfter runtime.Never, and Wait fails at once.",
+	},
+	runtime.ModeEnforce: {lets: 1, counts: true},
+	runtime.ModeShadow: {
+		lets: 2, counts: true,
+		effect: "every request passes",
+		news:   "Every request passes at once, also one that the limit would deny or delay: Decision.Shadowed reports those. If the store fails, requests pass too.",
+	},
+	runtime.ModeOff: {
+		lets:   2,
+		effect: "every request passes uncounted",
+		news:   "Every request passes, and none is counted or reported.",
+	},
+	runtime.ModeUnlimited: {lets: 2},
+}
+
+// modeOf panics for an unknown mode instead of treating it like another one.
+func modeOf(l *spec.Limit) mode {
+	m, ok := modes[l.Policy.Mode]
 	if !ok {
-		panic(fmt.Sprintf("review: the mode %v is not described: add it to lets in gen/review/judge/modes.go", m))
+		panic(fmt.Sprintf("review: the mode %v is not described: add it to modes in gen/review/judge/modes.go", l.Policy.Mode))
 	}
-	return n
+	return m
 }
 
 // modeLooseness is Loosened if the new mode lets more through, and Tightened if it lets less through.
 func modeLooseness(p compare.Pair) []review.Class {
-	switch was, is := letsThrough(p.Old.Policy.Mode), letsThrough(p.New.Policy.Mode); {
-	case is > was:
-		return []review.Class{review.Loosened}
-	case is < was:
-		return []review.Class{review.Tightened}
-	}
-	return nil
+	return moreOrLess(modeOf(p.Old).lets, modeOf(p.New).lets)
 }
 
-func judgeMode(j *judgement, p compare.Pair, _ []spec.Change) {
-	was, is := p.Old.Policy.Mode, p.New.Policy.Mode
-	j.ofRule, j.alone = true, modeLooseness(p)
-	switch is {
-	case runtime.ModeEnforce:
-		j.note(review.Rule, "%s", enforcedAfter(was))
-	case runtime.ModeShadow:
-		j.note(review.Rule, "Every request passes at once, also one that the limit would deny or delay: Decision.Shadowed reports those. If the store fails, requests pass too.")
-	case runtime.ModeOff:
-		j.note(review.Rule, "Every request passes, and none is counted or reported.")
-	case runtime.ModeBlock:
-		j.note(review.Rule, "Every request is denied, with RetryAfter runtime.Never, and Wait fails at once.")
+func judgeMode(j *judgement) {
+	was, is := modeOf(j.Old), modeOf(j.New)
+	j.ofRule, j.alone = true, modeLooseness(j.Pair)
+	if is.news == "" {
+		is.news = enforcedAfter(j.Old.Policy.Mode)
 	}
+	j.note(review.Rule, "%s", is.news)
 	switch {
-	case counts(was) && counts(is):
+	case was.counts && is.counts:
 		j.note(review.Deploy, "Counts are kept: shadow mode takes the same tokens as enforce.")
-	case counts(was):
+	case was.counts:
 		j.note(review.Deploy, "Rows stay in the table. If the limit is enforced again, a key has the tokens of its row, and those that have accrued since.")
-	case counts(is):
+	case is.counts:
 		j.note(review.Deploy, "A key with a row has the tokens of that row, and those that have accrued since. Other keys are full.")
 	}
 	j.note(review.Deploy, "Until the old version has stopped, it treats requests as before.")
 }
-
-// counts reports whether a mode reads and writes rows.
-func counts(m runtime.Mode) bool { return m == runtime.ModeEnforce || m == runtime.ModeShadow }
 
 // enforcedAfter says what enforcing a limit changes.
 func enforcedAfter(was runtime.Mode) string {
@@ -85,36 +89,30 @@ func enforcedAfter(was runtime.Mode) string {
 
 // modeNote says that the limit is not enforced, for a new limit or an edit of its other fields that has an effect on its
 // bounds.
-func modeNote(p compare.Pair, findings []review.Finding) []review.Note {
-	bounds := func(f review.Finding) bool {
-		return slices.Contains(f.Classes, review.Loosened) || slices.Contains(f.Classes, review.Tightened)
-	}
-	if p.New == nil || p.ModesDiffer() || p.Old != nil && !slices.ContainsFunc(findings, bounds) {
+func modeNote(p compare.Pair, classes []review.Class) []review.Note {
+	switch {
+	case p.New == nil || p.ModesDiffer():
 		return nil
-	}
-	if p.Old != nil {
-		return notEnforced(p.New.Policy.Mode)
-	}
-	if effect := effects[p.New.Policy.Mode]; effect != "" {
-		return []review.Note{{About: review.Rule, Text: fmt.Sprintf("The mode is %v: %s. The numbers are those of the limit if it were enforced.", p.New.Policy.Mode, effect)}}
+	case p.Old == nil:
+		return modeSentence(p.New, ". The numbers are those of the limit if it were enforced.")
+	case slices.Contains(classes, review.Loosened) || slices.Contains(classes, review.Tightened):
+		return notEnforced(p.New)
 	}
 	return nil
 }
 
-// effects says what the modes do that do not enforce a limit.
-var effects = map[runtime.Mode]string{
-	runtime.ModeShadow: "every request passes",
-	runtime.ModeOff:    "every request passes uncounted",
-	runtime.ModeBlock:  "every request is denied",
+// notEnforced says that the limit is not enforced, before and after an edit.
+func notEnforced(l *spec.Limit) []review.Note {
+	return modeSentence(l, ", before and after. The classes and numbers of this edit are those of the limit if it were enforced.")
 }
 
-// notEnforced says that the limit is not enforced, before and after an edit.
-func notEnforced(mode runtime.Mode) []review.Note {
-	effect := effects[mode]
+// modeSentence says what the mode of a limit does, unless it enforces the limit.
+func modeSentence(l *spec.Limit, rest string) []review.Note {
+	effect := modeOf(l).effect
 	if effect == "" {
 		return nil
 	}
-	return []review.Note{{About: review.Rule, Text: fmt.Sprintf("The mode is %v: %s, before and after. The classes and numbers of this edit are those of the limit if it were enforced.", mode, effect)}}
+	return []review.Note{{About: review.Rule, Text: fmt.Sprintf("The mode is %v: %s%s", l.Policy.Mode, effect, rest)}}
 }
 
 // inMode returns a bound as the mode of the limit changes it.

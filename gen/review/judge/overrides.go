@@ -16,34 +16,34 @@ import (
 // that it has, and both can run side by side.
 
 // judgeRenamedLog says what becomes of the blocks and overrides in force if the limit gets another name. It has the same key.
-func judgeRenamedLog(j *judgement, p compare.Pair) {
-	if p.Old.Overrides == nil {
+func judgeRenamedLog(j *judgement) {
+	if j.Old.Overrides == nil {
 		return
 	}
-	if p.New.Overrides != nil {
+	if j.New.Overrides != nil {
 		j.note(review.Deploy, unlessCopied)
-		j.copyStatement(p, "", "o.key", "")
+		j.copyStatement("", "o.key", "")
 	}
-	j.endStatement(p, "", "blocks and overrides under the old name, which Ready reports", "")
+	j.endStatement("", "blocks and overrides under the old name, which Ready reports", "")
 }
 
 const unlessCopied = "Blocks and overrides are stored under the limit's name and key. Unless the SQL below copies those in force, the new version does not find them, " +
 	"and blocked keys can be used again. The old version keeps its own. If operators change any after the copy, they must do so in both versions."
 
 // judgeKeyLog says what becomes of the blocks and overrides in force if the limit has the same name and another key.
-func judgeKeyLog(j *judgement, p compare.Pair) {
-	if p.Old.Overrides == nil || p.New.Overrides == nil {
+func judgeKeyLog(j *judgement) {
+	if j.Old.Overrides == nil || j.New.Overrides == nil {
 		return
 	}
 	const list = "before the deploy, to list the blocks and overrides in force "
-	m := keyMoveOf(p.Old.Key, p.New.Key)
+	m := keyMoveOf(j.Old.Key, j.New.Key)
 	switch {
 	case m.lost != "":
 		j.class(review.Loosened)
 		j.note(review.Deploy, "Blocks and overrides of single keys in force end with the deploy, and blocked keys can be used again: %s, so that no SQL can convert them. "+
 			"Before the deploy, list them, and block these keys in the new version as soon as it runs; or keep the old limit beside a new one, and check both, until its blocks have ended. "+
 			"Those of the whole limit are kept.", m.lost)
-		j.listStatement(p, list+"that end", "AND o.key <> '' ")
+		j.listStatement(list+"that end", "AND o.key <> '' ")
 	case m.moved:
 		j.note(review.Deploy, unlessCopied+" Keys of more than 255 bytes end with a hash, and cannot be converted.")
 		if len(m.merged) > 0 {
@@ -51,12 +51,12 @@ func judgeKeyLog(j *judgement, p compare.Pair) {
 		}
 		for _, d := range keyDialects {
 			key := d.key(m.from)
-			j.copyStatement(p, d.on, key, "AND o.key <> '' AND o.key NOT LIKE '%|%~%' ESCAPE '|' ")
-			j.endStatement(p, d.on, "those under the old keys", "AND o.key <> '' AND EXISTS (SELECT 1 FROM rate_limit_overrides c WHERE c.name = o.name "+
+			j.copyStatement(d.on, key, "AND o.key <> '' AND o.key NOT LIKE '%|%~%' ESCAPE '|' ")
+			j.endStatement(d.on, "those under the old keys", "AND o.key <> '' AND EXISTS (SELECT 1 FROM rate_limit_overrides c WHERE c.name = o.name "+
 				"AND c.key = "+key+" AND c.id > o.id AND c.what = o.what AND c.until_ns = o.until_ns AND c.at_ns = o.at_ns) ")
 		}
-		j.listStatement(p, list+"of keys that are too long", "AND o.key LIKE '%|%~%' ESCAPE '|' ")
-	case len(p.Old.Key) == 0:
+		j.listStatement(list+"of keys that are too long", "AND o.key LIKE '%|%~%' ESCAPE '|' ")
+	case len(j.Old.Key) == 0:
 		j.note(review.Deploy, "Blocks and overrides in force are those of the whole limit, and stay so.")
 	default:
 		j.note(review.Deploy, "Blocks and overrides in force stay so for keys that are stored as before.")
@@ -64,7 +64,7 @@ func judgeKeyLog(j *judgement, p compare.Pair) {
 	if m.lost == "" && m.doubtful != "" {
 		j.class(review.Loosened)
 		j.note(review.Deploy, "%s", m.doubtful)
-		j.listStatement(p, list+"to check", "AND o.key <> '' ")
+		j.listStatement(list+"to check", "AND o.key <> '' ")
 	}
 }
 
@@ -79,20 +79,20 @@ const appendEntries = "INSERT INTO rate_limit_overrides SELECT (SELECT MAX(id) F
 	"%s, %s, o.what, %s, o.rate, o.capacity, o.max_reserved, o.most_rate, o.most_capacity, o.most_reserved, o.may_lift, %s, o.reason, o.author, o.at_ns " +
 	"FROM rate_limit_overrides o WHERE %s %s%s;"
 
-func (j *judgement) copyStatement(p compare.Pair, on, key, condition string) {
+func (j *judgement) copyStatement(on, key, condition string) {
 	j.statement(on+"once, before the first process of the new version starts, to keep blocks and overrides",
-		appendEntries, "'"+p.New.Policy.Name+"'", key, "o.plan", "o.until_ns", nameIs(p.Old), condition, inForce)
+		appendEntries, "'"+j.New.Policy.Name+"'", key, "o.plan", "o.until_ns", nameIs(j.Old), condition, inForce)
 }
 
 // endStatement replaces the entries in force by equal ones that have ended: processes would not notice a deletion.
-func (j *judgement) endStatement(p compare.Pair, on, what, condition string) {
-	j.statement(on+"after the old version has stopped, to end "+what, appendEntries, "o.name", "o.key", "o.plan", "1", nameIs(p.Old), condition, inForce)
+func (j *judgement) endStatement(on, what, condition string) {
+	j.statement(on+"after the old version has stopped, to end "+what, appendEntries, "o.name", "o.key", "o.plan", "1", nameIs(j.Old), condition, inForce)
 }
 
 func nameIs(l *spec.Limit) string { return "o.name = '" + l.Policy.Name + "'" }
 
-func (j *judgement) listStatement(p compare.Pair, why, condition string) {
-	j.statement(why, "SELECT o.key, o.what, o.until_ns, o.reason FROM rate_limit_overrides o WHERE %s %s%s;", nameIs(p.Old), condition, inForce)
+func (j *judgement) listStatement(why, condition string) {
+	j.statement(why, "SELECT o.key, o.what, o.until_ns, o.reason FROM rate_limit_overrides o WHERE %s %s%s;", nameIs(j.Old), condition, inForce)
 }
 
 // keyMove is how the parts of a key come from those of the old one.

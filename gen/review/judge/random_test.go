@@ -2,7 +2,6 @@ package judge
 
 import (
 	"flag"
-	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -159,62 +158,6 @@ func wander(t *testing.T, d dice, p *runtime.Policy, look func(now int64, q runt
 			now += d.jump(*p, min(decision.RetryAfter, 2*p.Period))
 		}
 	}
-}
-
-// leaseRandomly runs random processes that lease blocks, spend them until they expire, and refund the rest, beside callers that
-// take single counts.
-func leaseRandomly(t *testing.T, d dice, p *runtime.Policy) (uses []use) {
-	t.Helper()
-	rule, state := meter.RuleOf(p, "key"), runtime.State{}
-	now := rule.Phase + 3*int64(p.Period) + d.Int64N(int64(p.Period))
-	var blocks []leasedBlock
-	for range 300 {
-		taken := []leasedBlock(nil)
-		switch d.IntN(4) {
-		case 0, 1:
-			state, taken = leaseBlock(t, &rule, p.Lease, state, now)
-			blocks = append(blocks, taken...)
-		case 2:
-			count := choose(d, 1, 1+d.Int64N(p.Capacity+min(p.MaxReserved, 1000)), max(1, min(p.MaxReserved, 1000)))
-			next, decision, err := rule.Step(state, now, runtime.Request{Count: count, Reserve: p.Reserves()})
-			require.True(t, err == nil || !p.Reserves(), err)
-			if state = next; decision.Allowed {
-				uses = append(uses, use{now + int64(decision.Delay), count})
-			}
-		}
-		later := now + d.jump(*p, p.Period/time.Duration(p.Rate))
-		if len(blocks) > 0 && d.IntN(2) == 0 {
-			later = max(now, blocks[0].end)
-		}
-		for len(blocks) > 0 && blocks[0].end <= later {
-			b := blocks[0]
-			blocks = blocks[1:]
-			spent := choose(d, 0, b.left, b.left, d.Int64N(b.left+1))
-			uses = append(uses, use{now + choose(d, 0, b.end-now, d.Int64N(b.end-now+1)), spent})
-			if back := b.left - spent; back > 0 {
-				var err error
-				state, _, err = rule.Step(state, later, runtime.Request{Op: runtime.Refund, Count: back, TakenAt: b.taken})
-				require.NoError(t, err)
-			}
-		}
-		now = later
-	}
-	return uses
-}
-
-// leaseBlock takes a block; it returns none if the request is denied.
-func leaseBlock(t *testing.T, rule *meter.Rule, lease runtime.Lease, state runtime.State, now int64) (runtime.State, []leasedBlock) {
-	t.Helper()
-	next, decision, err := rule.Step(state, now, runtime.Request{Count: lease.Tokens})
-	require.NoError(t, err)
-	if !decision.Allowed {
-		return state, nil
-	}
-	b := leasedBlock{left: lease.Tokens, taken: now, end: now + int64(lease.For)}
-	if end := rule.WindowEnd(now); end < math.MaxInt64 {
-		b.end = min(b.end, end-1)
-	}
-	return next, []leasedBlock{b}
 }
 
 // parse returns the file with a text, which must be valid.

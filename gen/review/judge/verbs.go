@@ -7,7 +7,6 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
-	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
@@ -44,8 +43,8 @@ func verbsOf(handle reflect.Type) (verbs []string) {
 }
 
 // noteVerbs reports methods that appear or disappear, because a limit only has methods that can succeed.
-func noteVerbs(j *judgement, p compare.Pair) {
-	j.compareVerbs(p.New.GoName, verbs(p.Old), verbs(p.New))
+func noteVerbs(j *judgement) {
+	j.compareVerbs(j.New.GoName, verbs(j.Old), verbs(j.New))
 }
 
 func (j *judgement) compareVerbs(name string, was, is []string) {

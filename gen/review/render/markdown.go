@@ -122,11 +122,7 @@ func markdownHead(s *review.Subject, r *review.Review, draw bool) string {
 	}
 	var numbers []string
 	for _, n := range s.ShownNumbers() {
-		if s.Added() {
-			numbers = append(numbers, n.Label()+" "+n.Format(n.New))
-		} else {
-			numbers = append(numbers, n.Label()+" "+n.Change())
-		}
+		numbers = append(numbers, n.Label()+" "+valueOf(s, n))
 	}
 	if len(numbers) > 0 {
 		out += strings.TrimSpace("For "+holder+": "+strings.Join(numbers[:min(mostNumbers, len(numbers))], "; ")+". "+lockedOut(s)) + "\n"
@@ -155,7 +151,7 @@ func markdownDetails(s *review.Subject) string {
 			case c.Field == "":
 				field = "limit"
 			}
-			fmt.Fprintf(&out, "| %s | %s | %s | `%s` %s |\n", field, valueCell(c, c.Old), valueCell(c, c.New), f.ID, review.ClassList(f.Classes))
+			fmt.Fprintf(&out, "| %s | %s | %s | `%s` %s |\n", field, valueCell(c, c.Old), valueCell(c, c.New), f.Kind.ID, review.ClassList(f.Classes))
 		}
 	}
 	for _, n := range s.ShownNumbers() {

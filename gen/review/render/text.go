@@ -134,7 +134,7 @@ func (w *textWriter) finding(f review.Finding) {
 			line = ""
 		}
 	}
-	w.withEnd(line, "["+f.ID+"] "+review.ClassList(f.Classes))
+	w.withEnd(line, "["+f.Kind.ID+"] "+review.ClassList(f.Classes))
 }
 
 // change is empty for a limit that was added or removed.
@@ -240,15 +240,11 @@ func LinesOf(s *review.Subject) (lines []string) {
 	for _, f := range s.Findings {
 		for _, c := range f.Changes {
 			text := change(c, shortValue(c, c.Old), shortValue(c, c.New))
-			lines = append(lines, strings.TrimSpace(text+" ["+f.ID+"] "+review.ClassList(f.Classes)))
+			lines = append(lines, strings.TrimSpace(text+" ["+f.Kind.ID+"] "+review.ClassList(f.Classes)))
 		}
 	}
 	for _, n := range s.ShownNumbers() {
-		if s.Added() {
-			lines = append(lines, n.Label()+": "+n.Format(n.New))
-			continue
-		}
-		lines = append(lines, n.Label()+": "+n.Change())
+		lines = append(lines, n.Label()+": "+valueOf(s, n))
 	}
 	for _, n := range s.Notes {
 		lines = append(lines, n.About+": "+n.Text)
@@ -257,6 +253,14 @@ func LinesOf(s *review.Subject) (lines []string) {
 		lines = append(lines, "sql, "+q.Why+": "+q.Text)
 	}
 	return lines
+}
+
+// valueOf writes a number before and after, or that of an added limit.
+func valueOf(s *review.Subject, n review.Number) string {
+	if s.Added() {
+		return n.Format(n.New)
+	}
+	return n.Change()
 }
 
 // longestValue is how many runes of a name or value are printed.

@@ -1,0 +1,74 @@
+package gen
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// misuses are calls of golden packages that must not compile, and a part of the compiler's message.
+var misuses = map[string][]struct{ call, message string }{
+	"plans": {
+		{`limits.APICalls(7).Allow(ctx)`, "not enough arguments in call to limits.APICalls"},
+		{`limits.APICalls(7, "free").Allow(ctx)`, `cannot use "free" (untyped string constant) as plans.Plan value`},
+		{`limits.APICalls(7, name).Allow(ctx)`, "cannot use name (variable of type string) as plans.Plan value"},
+		{`limits.APICalls(7, count).Allow(ctx)`, "cannot use count (variable of type int) as plans.Plan value"},
+		{`limits.APICalls(7, plans.PlanGold).Allow(ctx)`, "undefined: plans.PlanGold"},
+		{`limits.APICalls(plans.PlanFree, 7).Allow(ctx)`, "cannot use plans.PlanFree (constant 1 of int type plans.Plan) as int64 value"},
+		{`limits.SignUp("ann", plans.PlanFree).Allow(ctx)`, "too many arguments in call to limits.SignUp"},
+		{`limits.Exports(plans.PlanFree).Allow(ctx)`, "limits.Exports(plans.PlanFree).Allow undefined"},
+	},
+	// A limit without overrides in the file has no methods for them, and a plan is a typed one.
+	"overrides": {
+		{`limits.PlainOverrides(7)`, "limits.PlainOverrides undefined"},
+		{`limits.SendMessage(7).Block(ctx, overrides.Block{})`, "limits.SendMessage(7).Block undefined"},
+		{`limits.PlainOverridesForAll()`, "limits.PlainOverridesForAll undefined"},
+		{`limits.SignUpOverridesForAll()`, "limits.SignUpOverridesForAll undefined"},
+		{`limits.Login("ann").Reserve(ctx)`, `limits.Login("ann").Reserve undefined`},
+		{`limits.Exports().Allow(ctx)`, "limits.Exports().Allow undefined"},
+		{`limits.APICallsOverrides(7).Set(ctx, overrides.Override{Plan: "pro"})`, `cannot use "pro"`},
+		{`limits.SendMessageOverrides(7).Set(ctx, overrides.Override{Period: 1})`, "unknown field Period"},
+	},
+}
+
+func TestMisuseDoesNotCompile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the compiler")
+	}
+	program := func(of, call string) string {
+		return strings.ReplaceAll("package misuse\n\nimport (\n\t\"context\"\n\n\t\"example.com/app/OF\"\n)\n\n"+
+			"func F(ctx context.Context, limits *OF.Limits, name string, count int, plan OF.Plan) {\n\t", "OF", of) + call + "\n}\n"
+	}
+	files := map[string]string{}
+	for of, calls := range misuses {
+		files[of+"/limits.gen.go"] = string(golden(t, of))
+		for i, misuse := range calls {
+			files[misuseFile(of, i)] = program(of, misuse.call)
+		}
+	}
+	dir := module(t, files)
+	out, err := goTool(t, dir, "build", "./...")
+	require.Error(t, err)
+	for of, calls := range misuses {
+		for i, misuse := range calls {
+			_, message, found := strings.Cut(out, misuseFile(of, i)+":")
+			message, _, _ = strings.Cut(message, "\n")
+			if assert.True(t, found, "%s compiles", misuse.call) {
+				assert.Contains(t, message, misuse.message, misuse.call)
+			}
+		}
+	}
+
+	// The rest of the program is not what fails.
+	right := misuseFile("plans", 0)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, right), []byte(program("plans", "limits.APICalls(7, plan).Allow(ctx)")), 0o644))
+	out, err = goTool(t, dir, "build", "./"+filepath.Dir(right))
+	assert.NoError(t, err, out)
+}
+
+func misuseFile(of string, i int) string { return fmt.Sprintf("misuse-%s-%d/misuse.go", of, i) }

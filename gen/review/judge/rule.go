@@ -1,0 +1,244 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+func judgeKind(j *judgement) {
+	j.changesRule(func(policy *runtime.Policy) { *policy = j.New.Policy })
+	j.class(review.StoredState)
+}
+
+func judgeRate(j *judgement) {
+	is := &j.New.Policy
+	changed := j.changesRule(func(policy *runtime.Policy) {
+		policy.Rate, policy.Period, policy.Calendar = is.Rate, is.Period, is.Calendar
+	})
+	if more, fewer := compare.LongRun(&j.Old.Policy, changed); !more && !fewer {
+		j.note(review.Rule, "The long-run rate is unchanged: %s per %s equals %s per %s.",
+			words.Number(j.Old.Policy.Rate), fields.PeriodOf(&j.Old.Policy), words.Number(is.Rate), fields.PeriodOf(is))
+	}
+	// A rate applies to stored rows as it should, but a period also changes which window they belong to.
+	if is.Period != j.Old.Policy.Period && compare.WindowsMove(j.Pair) {
+		j.class(review.StoredState)
+	}
+	if compare.UnitChanged(j.Pair) {
+		noteParameter(j, j.Old.Policy.Calendar.Anniversary, is.Calendar.Anniversary, "each key's anniversary, a time.Time")
+		noteParameter(j, j.Old.Policy.Calendar.ZonePerKey, is.Calendar.ZonePerKey, "each key's time zone, a *time.Location")
+	}
+}
+
+func judgeCapacity(j *judgement) {
+	is := j.New.Policy.Capacity
+	sliding := compare.TraitsOf(&j.Old.Policy).Sliding
+	j.changesRule(func(policy *runtime.Policy) {
+		if policy.Capacity = is; sliding {
+			policy.Rate = is // both are the same number, so the capacity cannot change alone
+		}
+	})
+	if !j.changes[0].New.Given && !compare.TraitsOf(&j.New.Policy).Sliding {
+		j.note(review.Rule, "capacity is not set, so it follows rate: up to %s at once.", words.Count(is, "token"))
+	}
+	noteVerbs(j)
+}
+
+func judgeMaxReserved(j *judgement) {
+	was, is := j.Old.Policy.MaxReserved, j.New.Policy.MaxReserved
+	j.changesRule(func(policy *runtime.Policy) { policy.MaxReserved = is })
+	// More reservations are looser even if they let no more tokens through in any interval.
+	j.alone = append(j.alone, moreOrLess(was, is)...)
+	switch {
+	case is == 0:
+		j.note(review.Deploy, "Reservations made before the deploy stay valid.")
+	case is < was:
+		j.note(review.Deploy, "Reservations made before the deploy stay valid. A key can reserve again when fewer than %s are reserved ahead.", words.Count(is, "token"))
+	}
+	noteVerbs(j)
+}
+
+func judgeStart(j *judgement) {
+	if !compare.Windowed(&j.Old.Policy) || !compare.Windowed(&j.New.Policy) {
+		return // the start only changed because the kind did, which is judged itself
+	}
+	if j.HasCalendar() {
+		judgeCalendarStart(j)
+		return
+	}
+	if compare.SameWindows(j.Pair) {
+		j.note(review.Rule, "Windows start at the same times as before.")
+		return
+	}
+	is := j.New.Policy.Start
+	j.changesRule(func(policy *runtime.Policy) { policy.Start = is })
+	j.class(review.StoredState)
+	_, wasAligned := j.Old.Policy.Start.Offset()
+	if _, aligned := is.Offset(); aligned && len(j.New.Key) > 0 && !wasAligned {
+		j.note(review.Rule, "The windows of all keys now start at the same time.")
+	}
+}
+
+func judgeShards(j *judgement) {
+	was, is := max(1, j.Old.Policy.Shards), max(1, j.New.Policy.Shards)
+	j.class(review.StoredState)
+	if is > was {
+		j.note(review.Deploy, "What a key has used stays used, and is spread over all shards.")
+		return
+	}
+	j.class(review.Loosened)
+	reserved := ""
+	switch {
+	case j.Old.Policy.MaxReserved == runtime.Unbounded:
+		reserved = ", and what was reserved there, however much that is"
+	case j.Old.Policy.Reserves():
+		reserved = fmt.Sprintf(", and up to %s reserved there", words.Count(reservedInShards(&j.Old.Policy, is, was), "token"))
+	}
+	j.note(review.Deploy, "%s no longer read: a key in use gains up to %s used there%s.",
+		shardsInWords("%s is", "%s are", is, was), words.Count(usedInShards(&j.Old.Policy, is, was), "token"), reserved)
+	j.statement("after the deploy, to delete these rows, so that a later version with more shards does not read them",
+		"DELETE FROM rate_limits WHERE name = '%s' AND shard >= %d;", j.New.Policy.Name, is)
+}
+
+// usedInShards returns the most tokens that can be used, without reservations, in the shards from one index to before
+// another.
+func usedInShards(p *runtime.Policy, from, to int) (tokens int64) {
+	for i := from; i < to; i++ {
+		tokens += int64(shardShare(p, i, p.Capacity))
+	}
+	return tokens
+}
+
+// reservedInShards returns the most tokens that can be reserved ahead in the shards from one index to before another.
+func reservedInShards(p *runtime.Policy, from, to int) (tokens int64) {
+	for i := from; i < to; i++ {
+		tokens += int64(shardShare(p, i, p.MaxReserved))
+	}
+	return tokens
+}
+
+// shardsInWords puts the names of the shards from one index to before another into a format for one or for several.
+func shardsInWords(one, several string, from, to int) string {
+	switch to - from {
+	case 1:
+		return fmt.Sprintf(one, fmt.Sprintf("Shard %d", from))
+	case 2:
+		return fmt.Sprintf(several, fmt.Sprintf("Shards %d and %d", from, to-1))
+	}
+	return fmt.Sprintf(several, fmt.Sprintf("Shards %d to %d", from, to-1))
+}
+
+// judgePrecise also removes the rows of the log that are not read any longer: a sweep by the new version does not delete them.
+func judgePrecise(j *judgement) {
+	is := j.New.Policy.Precise
+	if j.Old.Policy.Kind == j.New.Policy.Kind {
+		j.changesRule(func(policy *runtime.Policy) {
+			if policy.Precise = is; is {
+				policy.Start, policy.Shards, policy.Lease = runtime.Start{}, 0, runtime.Lease{}
+			}
+		})
+	}
+	j.class(review.StoredState)
+	if is {
+		j.note(review.Rule, "A key has up to %s, and a request is a transaction of several statements.", words.Count(j.New.Policy.Rate, "row"))
+		return
+	}
+	if j.Old.Policy.Rate > 1 {
+		j.note(review.Deploy, "The rows of the log beside the first one of each key are no longer read.")
+		j.statement("after the deploy, to delete these rows, which a sweep does not delete",
+			"DELETE FROM rate_limits WHERE name = '%s' AND shard >= %d;", j.New.Policy.Name, max(1, j.New.Policy.Shards))
+	}
+}
+
+// judgeLease counts both effects of a lease: its tokens are spent later than they are taken, and other processes are
+// denied what one process holds.
+func judgeLease(j *judgement) {
+	was, is := j.Old.Policy.Lease, j.New.Policy.Lease
+	j.changesRule(func(policy *runtime.Policy) { policy.Lease = is })
+	// A larger or longer block keeps more tokens from other processes.
+	if is.Tokens > was.Tokens || is.For > was.For {
+		j.class(review.Tightened)
+	}
+	if is.Tokens < was.Tokens || is.For < was.For {
+		j.class(review.Loosened)
+	}
+	if is.Tokens == 0 {
+		j.note(review.Rule, "Processes no longer hold tokens in memory: every request goes to the store.")
+		return
+	}
+	if compare.Windowed(&j.New.Policy) {
+		j.note(review.Rule, "A leased block expires with its window, so it allows no more tokens in any interval.")
+	} else {
+		effect := "no more in any interval than reservations already allow"
+		if n := leasedMore(&j.New.Policy); n > 0 {
+			effect = fmt.Sprintf("up to %s more in an interval than without a lease", words.Count(n, "token"))
+		}
+		j.note(review.Rule, "Leased tokens can be spent up to %s after they were taken: %s.", words.Duration(is.For), effect)
+	}
+	j.note(review.Rule, "Each process can hold up to %s of a key for up to %s. Others cannot use them in that time, and they are lost if the process is killed.",
+		words.Count(is.Tokens, "token"), words.Duration(is.For))
+}
+
+// leasedMore returns how many more tokens a lease lets through in some interval of a token bucket: those that accrue in
+// the time of the lease, rounded up, less those that can be reserved. It is at most [math.MaxInt64].
+func leasedMore(p *runtime.Policy) int64 {
+	tokens, rest := bounds.Accrued(p, p.Lease.For)
+	if rest > 0 && tokens < math.MaxInt64 {
+		tokens++
+	}
+	return max(0, tokens-p.MaxReserved)
+}
+
+// judgeZone judges another time zone of a calendar. A zone that appears or disappears with the calendar is judged with the
+// period.
+func judgeZone(j *judgement) {
+	old, new := &j.Old.Policy, &j.New.Policy
+	j.class(review.StoredState)
+	if compare.UnitChanged(j.Pair) {
+		return
+	}
+	j.changesRule(func(policy *runtime.Policy) {
+		policy.Calendar.Zone, policy.Calendar.ZonePerKey = new.Calendar.Zone, new.Calendar.ZonePerKey
+	})
+	j.note(review.Rule, "Windows begin by the clocks of %s, before of %s.", zoneInWords(new.Calendar), zoneInWords(old.Calendar))
+	noteParameter(j, old.Calendar.ZonePerKey, new.Calendar.ZonePerKey, "each key's time zone, a *time.Location")
+}
+
+func zoneInWords(c runtime.Calendar) string {
+	if c.ZonePerKey {
+		return "each key's own time zone"
+	}
+	return c.Zone
+}
+
+// noteParameter reports a parameter of the method that appears or disappears.
+func noteParameter(j *judgement, was, is bool, what string) {
+	switch {
+	case is && !was:
+		j.class(review.Breaking)
+		j.note(review.Calls, "Calls of %s must pass %s.", j.New.GoName, what)
+	case was && !is:
+		j.class(review.Breaking)
+		j.note(review.Calls, "Calls of %s no longer pass %s.", j.New.GoName, what)
+	}
+}
+
+// judgeCalendarStart judges another start of a calendar.
+func judgeCalendarStart(j *judgement) {
+	old, new := &j.Old.Policy.Calendar, &j.New.Policy.Calendar
+	j.class(review.StoredState)
+	if compare.UnitChanged(j.Pair) {
+		return
+	}
+	j.changesRule(func(policy *runtime.Policy) {
+		policy.Calendar.From, policy.Calendar.At, policy.Calendar.Anniversary = new.From, new.At, new.Anniversary
+	})
+	j.describe(review.Rule, fields.StartWords(j.New))
+	noteParameter(j, old.Anniversary, new.Anniversary, "each key's anniversary, a time.Time")
+}
