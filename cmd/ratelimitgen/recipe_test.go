@@ -349,8 +349,10 @@ git init -q --template= ../work && cd ../work && git remote add origin file://$O
 
 // stubGo replaces go, and supports only go tool ratelimitgen, in a module that has the tool: with -n, it prints its path.
 const stubGo = `#!/bin/sh
-if [ "$1" = -C ]; then cd "$2" && shift 2; fi
-grep -q ratelimitgen/cmd/ratelimitgen go.mod || exit 64
+if [ "$1" = -C ]; then
+	cd "$2" && grep -q ratelimitgen/cmd/ratelimitgen go.mod || exit 64
+	shift 2
+fi
 case "$*" in
 "tool -n ratelimitgen") command -v ratelimitgen ;;
 "tool ratelimitgen "*) shift 2; exec ratelimitgen "$@" ;;
