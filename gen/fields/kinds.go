@@ -21,7 +21,6 @@ var leaseFields = []field[runtime.Lease, runtime.Lease]{
 		accepts: "a whole number of tokens, 1 to `capacity`",
 		example: "10",
 		schema:  numberSchema(1, runtime.MaxTokens),
-		sets:    "Tokens",
 		read:    readTokens(1, func(l *runtime.Lease) *int64 { return &l.Tokens }),
 	},
 	{
@@ -30,7 +29,6 @@ var leaseFields = []field[runtime.Lease, runtime.Lease]{
 		accepts: "a duration, as for `period`",
 		example: "200ms",
 		schema:  durationSchema,
-		sets:    "For",
 		read:    readDuration(func(l *runtime.Lease) *time.Duration { return &l.For }),
 	},
 }
@@ -42,7 +40,7 @@ func (p *parser) lease(limit *draft, e entry) bool {
 }
 
 // leaseFits reports a lease that contradicts other fields.
-func (p *checker) leaseFits(policy *unchecked, given map[string]entry) {
+func (p *parser) leaseFits(policy *unchecked, given map[string]entry) {
 	lease, ok := given["lease"]
 	if !ok {
 		return
@@ -126,7 +124,7 @@ func bucketInstead(p *unchecked) string {
 }
 
 // preciseFits reports the fields that a precise limit cannot have.
-func (p *checker) preciseFits(policy *unchecked, given map[string]entry) {
+func (p *parser) preciseFits(policy *unchecked, given map[string]entry) {
 	precise, ok := given["precise"]
 	if !ok || !policy.Precise {
 		return
@@ -277,7 +275,7 @@ func kindsAsCode() string {
 }
 
 // kind reads the kind of a limit.
-func (p *reader) kind(limit *draft, e entry) bool {
+func (p *parser) kind(limit *draft, e entry) bool {
 	kind, ok := oneOf(e, runtime.Kinds())
 	if !ok {
 		p.report(e.at, rules.BadKind, "", "kind must be %s, not %s", words.List(rules.KindNames(), "or"), describe(e.value))

@@ -16,7 +16,7 @@ import (
 
 // settleLimit fills in the defaults and reports fields that contradict each other. It skips invalid fields: given contains
 // only the valid ones, and clean means that all are.
-func (p *checker) settleLimit(limit *draft, given map[string]entry, clean bool) {
+func (p *parser) settleLimit(limit *draft, given map[string]entry, clean bool) {
 	_, kind := given["kind"]
 	// With fields of another kind, the kind itself may be the error, and the checks below would be misleading.
 	if kind && !p.fitsKind(&limit.policy, given) {
@@ -53,7 +53,7 @@ func capacityIsZero(policy *unchecked, given map[string]entry) bool {
 }
 
 // fitsKind reports the fields that the limit's kind does not have.
-func (p *checker) fitsKind(policy *unchecked, given map[string]entry) bool {
+func (p *parser) fitsKind(policy *unchecked, given map[string]entry) bool {
 	before := len(p.found)
 	for _, r := range algorithms[policy.Kind].refusals {
 		if e, ok := given[r.field]; ok && !r.byPlan && (r.applies == nil || r.applies(policy)) {
@@ -64,7 +64,7 @@ func (p *checker) fitsKind(policy *unchecked, given map[string]entry) bool {
 }
 
 // enoughForShards reports a limit that cannot be split, or into fewer shards only.
-func (p *checker) enoughForShards(policy *unchecked, given map[string]entry) {
+func (p *parser) enoughForShards(policy *unchecked, given map[string]entry) {
 	shards, ok := given["shards"]
 	if !ok {
 		return
@@ -144,7 +144,7 @@ func planMaps(all []entry) map[string]entry {
 }
 
 // fitKindByPlan reports the maps of plans that the kind of the limit does not have.
-func (p *checker) fitKindByPlan(limit *draft, given map[string]entry) bool {
+func (p *parser) fitKindByPlan(limit *draft, given map[string]entry) bool {
 	before := len(p.found)
 	for _, r := range algorithms[limit.policy.Kind].refusals {
 		if e, ok := given[r.field]; ok && e.value.Kind == yaml.MappingNode && (r.byPlan || r.applies == nil) {
@@ -201,7 +201,7 @@ func (p *parser) misspelled(e entry, plan string) bool {
 }
 
 // planEntry returns the value of a plan in a map, as an entry with the name of the field.
-func (p *checker) planEntry(of entry, plan string) (entry, bool) {
+func (p *parser) planEntry(of entry, plan string) (entry, bool) {
 	if of.value == nil {
 		return entry{}, false
 	}
@@ -247,7 +247,7 @@ func (p *parser) draftOf(plan string, limit *draft, given, maps map[string]entry
 }
 
 // dropRepeated drops the diagnostics after the first n that several plans have in common.
-func (p *checker) dropRepeated(n int) {
+func (p *parser) dropRepeated(n int) {
 	kept := p.found[:n]
 	for _, d := range p.found[n:] {
 		if !slices.ContainsFunc(kept[n:], func(o diag.Diagnostic) bool { return o.ID == d.ID && o.Pos == d.Pos && o.Message == d.Message }) {
@@ -258,7 +258,7 @@ func (p *checker) dropRepeated(n int) {
 }
 
 // sameMethods reports plans of a limit that would need different methods of the generated handle.
-func (p *checker) sameMethods(limit *spec.Limit, given map[string]entry) bool {
+func (p *parser) sameMethods(limit *spec.Limit, given map[string]entry) bool {
 	var first *spec.Limit
 	for _, of := range limit.Plans {
 		switch {
@@ -279,7 +279,7 @@ func (p *checker) sameMethods(limit *spec.Limit, given map[string]entry) bool {
 }
 
 // differ reports a difference between two plans, at the value of a field.
-func (p *checker) differ(limit *spec.Limit, given map[string]entry, field, one, other string, rule *rules.Rule, help, message string) {
+func (p *parser) differ(limit *spec.Limit, given map[string]entry, field, one, other string, rule *rules.Rule, help, message string) {
 	e, ok := given[field]
 	if !ok {
 		e = given["rate"]
@@ -297,7 +297,7 @@ func (p *checker) differ(limit *spec.Limit, given map[string]entry, field, one, 
 // carryAlike reports two plans of a fixed window of which the one that allows more tokens at once can also start a window
 // with more of them missing. A window that ends on the other plan forgets the difference, so that changing to it and
 // back would grant tokens again.
-func (p *checker) carryAlike(limit *spec.Limit, given map[string]entry) bool {
+func (p *parser) carryAlike(limit *spec.Limit, given map[string]entry) bool {
 	if limit.Policy.Kind != runtime.FixedWindow {
 		return true
 	}
@@ -316,7 +316,7 @@ func (p *checker) carryAlike(limit *spec.Limit, given map[string]entry) bool {
 	return true
 }
 
-func (p *checker) carriesMore(limit *spec.Limit, given map[string]entry, small, large *spec.Limit) {
+func (p *parser) carriesMore(limit *spec.Limit, given map[string]entry, small, large *spec.Limit) {
 	again := fmt.Sprintf("changing from the plan %s to %s and back would grant tokens again: ", large.Plan, small.Plan)
 	difference := "capacity - rate"
 	if limit.Policy.Reserves() {
@@ -378,7 +378,7 @@ func carriedWords(l *spec.Limit) string {
 }
 
 // check makes the limit of a draft without diagnostics, and checks what must hold between its plans.
-func (p *checker) check(d *draft, e entry, given map[string]entry) {
+func (p *parser) check(d *draft, e entry, given map[string]entry) {
 	limit := p.limitOf(d, e)
 	for _, of := range d.plans {
 		plan := p.limitOf(of, e)
@@ -394,7 +394,7 @@ func (p *checker) check(d *draft, e entry, given map[string]entry) {
 }
 
 // limitOf returns the limit of a draft, or nil if the runtime would refuse it.
-func (p *checker) limitOf(d *draft, e entry) *spec.Limit {
+func (p *parser) limitOf(d *draft, e entry) *spec.Limit {
 	limit, err := spec.NewLimit(runtime.Policy(d.policy))
 	if err != nil {
 		// A value that could not be read, or the plans of the file, may have a diagnostic already. The checks of fields and of
@@ -443,7 +443,7 @@ const limitHelp = "write a limit as sendMessage: {kind: token bucket, rate: 10, 
 
 // withoutFields returns the limits without entries that are fields of the limit above, which should be indented. It
 // reports them once for each limit.
-func (p *checker) withoutFields(entries []entry) []entry {
+func (p *parser) withoutFields(entries []entry) []entry {
 	var limits []entry
 	reported := false
 	for i, e := range entries {
@@ -498,7 +498,7 @@ func (p *parser) oneLimit(e entry) *draft {
 }
 
 // limitName reports the name of a limit or group that is not camelCase or too long.
-func (p *checker) limitName(e entry, what string) {
+func (p *parser) limitName(e entry, what string) {
 	if spec.LimitNameForm.MatchString(e.name) {
 		if len(e.name) > runtime.MaxKey {
 			p.report(e.named, rules.NameTooLong, "choose a shorter name: goName would shorten the method's name only",

@@ -180,7 +180,7 @@ func noPlansHelp(entries []entry) string {
 func (p *parser) planNames() []string { return spec.PlanNames(p.plans) }
 
 // sameGoNames reports limits that have the same Go method.
-func (p *checker) sameGoNames(entries []entry, limits []*draft) {
+func (p *parser) sameGoNames(entries []entry, limits []*draft) {
 	first := map[string]int{}
 	for i, limit := range limits {
 		if entries[i].again || !spec.LimitNameForm.MatchString(entries[i].name) {
@@ -210,7 +210,7 @@ var (
 )
 
 // reservedGoName reports a Go name that no limit can have, and returns whether it is one.
-func (p *reader) reservedGoName(at diag.Span, name string) bool {
+func (p *parser) reservedGoName(at diag.Span, name string) bool {
 	const help = "choose another name with goName:"
 	switch {
 	case slices.Contains(ownMethods, name):
@@ -223,29 +223,20 @@ func (p *reader) reservedGoName(at diag.Span, name string) bool {
 	return true
 }
 
-func (p *reader) goName(limit *draft, e entry) bool {
-	if name, ok := p.exportedName(e); ok {
-		limit.goName = name
-		return true
-	}
-	return false
-}
-
-func (p *reader) exportedName(e entry) (string, bool) {
+// exportedName reads the Go name of a method.
+func (p *parser) exportedName(into *string, e entry) bool {
 	name, ok := p.text(e, "an exported Go identifier")
-	if !ok {
-		return "", false
-	}
 	switch {
-	case p.reservedGoName(e.at, name):
+	case !ok || p.reservedGoName(e.at, name):
 	case spec.ExportedForm.MatchString(name):
-		return name, true
+		*into = name
+		return true
 	default:
 		p.report(e.at, rules.BadGoName, "begin with a capital letter and use letters and digits only",
 			"goName must be an exported Go identifier, not %s", diag.Quote(name))
 		p.meant(spec.GoName(spec.CamelCase(name)))
 	}
-	return "", false
+	return false
 }
 
 const maxKeyParts = 8
@@ -255,7 +246,7 @@ const partPattern = `^[a-z][a-zA-Z0-9_]*$`
 var partForm = regexp.MustCompile(partPattern)
 
 // keyParts reads a key: the name of one string, or a map from names to types.
-func (p *reader) keyParts(limit *draft, e entry) bool {
+func (p *parser) keyParts(limit *draft, e entry) bool {
 	switch {
 	case isString(e.value):
 		if !p.partName(e.value.Value, e.at) {
@@ -275,7 +266,7 @@ func (p *reader) keyParts(limit *draft, e entry) bool {
 	return false
 }
 
-func (p *reader) keyMap(limit *draft, e entry) bool {
+func (p *parser) keyMap(limit *draft, e entry) bool {
 	entries, _ := p.entries(e.value, e.at, "key", "")
 	if len(e.value.Content) == 0 {
 		p.report(e.at, rules.WrongType, "leave key out for one count that all callers share", "key must have a part, not be an empty map")
@@ -299,7 +290,7 @@ func (p *reader) keyMap(limit *draft, e entry) bool {
 }
 
 // partName reports the name of a part of a key that no Go parameter can have.
-func (p *reader) partName(name string, at diag.Span) bool {
+func (p *parser) partName(name string, at diag.Span) bool {
 	const help = "choose another name, such as userID"
 	switch {
 	case token.IsKeyword(name):
@@ -316,7 +307,7 @@ func (p *reader) partName(name string, at diag.Span) bool {
 	return false
 }
 
-// unusableParts are the identifiers that [reader.partName] refuses.
+// unusableParts are the identifiers that [parser.partName] refuses.
 func unusableParts() []string {
 	return slices.Concat(spec.KeyTypes, spec.GoKeywords())
 }
@@ -330,7 +321,7 @@ func meantPart(name string) string {
 }
 
 // keyType reports a type that no part of a key can have.
-func (p *reader) keyType(part entry) bool {
+func (p *parser) keyType(part entry) bool {
 	what := diag.Label(part.name)
 	if !isString(part.value) {
 		p.report(part.at, rules.BadKeyType, "write {"+what+": string}", "%s must have a type, not %s", what, describe(part.value))

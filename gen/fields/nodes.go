@@ -15,7 +15,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// draft is a limit while it is read: values may be missing, or contradict each other. [checker.check] makes the Limit.
+// draft is a limit while it is read: values may be missing, or contradict each other. [parser.check] makes the Limit.
 type draft struct {
 	policy unchecked
 	plans  []*draft
@@ -111,15 +111,9 @@ func (o *owners) alike(other owner) (list []owner) {
 	return list
 }
 
-// reader reads the values of fields.
-type reader struct{ document }
-
-// checker checks what must hold between values that were read.
-type checker struct{ reader }
-
-// parser reads the parts of a file that refer to each other.
+// parser reads the fields of a file, and checks what must hold between them.
 type parser struct {
-	checker
+	document
 	// plans are those of the file. With plansUnknown, some of them have errors, and the plans of limits are not checked.
 	plans        []spec.Plan
 	plansUnknown bool
@@ -137,7 +131,7 @@ type parser struct {
 }
 
 func newParser(src *diag.Source) *parser {
-	return &parser{checker: checker{reader{document{src: src}}}}
+	return &parser{document: document{src: src}}
 }
 
 // field is one name that a map of the file may contain. A table of fields is the only place that lists the fields of a
@@ -157,8 +151,6 @@ type field[D, T any] struct {
 	// example is a valid value.
 	example string
 	schema  object
-	// sets is the field of runtime.Policy, or for a field of a lease of runtime.Lease, that holds the value.
-	sets string
 	// read stores the value and returns true, or reports its errors.
 	read func(p *parser, into *D, e entry) bool
 	// change is the kind of change that a diff reports for the field. It is nil for fields that cannot change by
@@ -206,10 +198,7 @@ type Field struct {
 	Of string
 	// Meaning explains the field, Accepts describes its valid values, and Absent is the default, or "".
 	Meaning, Accepts, Absent string
-	// Sets is the field of runtime.Policy that holds the value, or for a lease of runtime.Lease and for overrides
-	// of runtime.OverrideBounds; "" if none does.
-	Sets     string
-	Required bool
+	Required                 bool
 	// Example is the field with a valid value.
 	Example string
 }

@@ -22,7 +22,6 @@ var overrideFields = []field[runtime.OverrideBounds, runtime.OverrideBounds]{
 		absent:  "the limit's `rate`, the largest of all plans",
 		example: "5_000",
 		schema:  mostRateSchema,
-		sets:    "Rate",
 		read:    (*parser).mostRate,
 	},
 	{
@@ -32,7 +31,6 @@ var overrideFields = []field[runtime.OverrideBounds, runtime.OverrideBounds]{
 		absent:  "the limit's `capacity`; if that is its `rate`, the largest rate",
 		example: "10_000",
 		schema:  numberSchema(1, runtime.MaxTokens),
-		sets:    "Capacity",
 		read:    readTokens(1, func(b *runtime.OverrideBounds) *int64 { return &b.Capacity }),
 	},
 	{
@@ -42,7 +40,6 @@ var overrideFields = []field[runtime.OverrideBounds, runtime.OverrideBounds]{
 		absent:  "the limit's `maxReserved`",
 		example: "100",
 		schema:  mostReservedSchema,
-		sets:    "MaxReserved",
 		read:    (*parser).mostReserved,
 	},
 }
@@ -65,7 +62,7 @@ func (p *parser) overrides(limit *draft, e entry) bool {
 	return readMap(p, overrideFields, limit.overrides, e, overridesHelp)
 }
 
-func (p *reader) mostRate(b *runtime.OverrideBounds, e entry) (ok bool) {
+func (p *parser) mostRate(b *runtime.OverrideBounds, e entry) (ok bool) {
 	switch {
 	case isUnlimited(e.value):
 		b.Unlimited, b.Rate = true, runtime.MaxTokens
@@ -80,7 +77,7 @@ func (p *reader) mostRate(b *runtime.OverrideBounds, e entry) (ok bool) {
 	return ok
 }
 
-func (p *reader) mostReserved(b *runtime.OverrideBounds, e entry) bool {
+func (p *parser) mostReserved(b *runtime.OverrideBounds, e entry) bool {
 	var of draft
 	if !p.maxReserved(&of, e) {
 		return false
@@ -93,7 +90,7 @@ func (p *reader) mostReserved(b *runtime.OverrideBounds, e entry) bool {
 }
 
 // settleOverrides completes the bounds of overrides, and reports those that the limit cannot have. All plans have the same.
-func (p *checker) settleOverrides(limit *draft, given map[string]entry) {
+func (p *parser) settleOverrides(limit *draft, given map[string]entry) {
 	e, ok := given["overrides"]
 	if !ok || limit.overrides == nil {
 		return
@@ -145,7 +142,7 @@ func (p *checker) settleOverrides(limit *draft, given map[string]entry) {
 	}
 }
 
-func (p *checker) reportOverride(e entry, part, help, message string, args ...any) {
+func (p *parser) reportOverride(e entry, part, help, message string, args ...any) {
 	defer func(limit string) { p.limit = limit }(p.limit)
 	p.limit += ": overrides"
 	p.report(p.part(e, part).at, rules.BadOverrides, help, message, args...)
@@ -199,7 +196,7 @@ func overridesMethods(goName string, overrides *runtime.OverrideBounds, key []sp
 }
 
 // sameOverrideMethods reports limits that have the Go method for the overrides of another limit.
-func (p *checker) sameOverrideMethods(entries []entry, limits []*draft) {
+func (p *parser) sameOverrideMethods(entries []entry, limits []*draft) {
 	needed := map[string]int{}
 	for i, limit := range limits {
 		for _, method := range overridesMethods(limit.goName, limit.overrides, limit.key) {

@@ -20,7 +20,7 @@ import (
 )
 
 // start reads when windows begin.
-func (p *reader) start(limit *draft, e entry) (ok bool) {
+func (p *parser) start(limit *draft, e entry) (ok bool) {
 	text := e.value.Value
 	words, inWords := parseCalendarStart(text)
 	switch {
@@ -69,7 +69,7 @@ var (
 )
 
 // instant reads an RFC 3339 instant.
-func (p *reader) instant(e entry) (runtime.Start, bool) {
+func (p *parser) instant(e entry) (runtime.Start, bool) {
 	text := e.value.Value
 	t, err := time.Parse(time.RFC3339Nano, text)
 	switch {
@@ -98,7 +98,7 @@ func meantInstant(text string) string {
 }
 
 // offset reads an offset from 0:00 UTC on 1 January 1970.
-func (p *reader) offset(e entry) (runtime.Start, bool) {
+func (p *parser) offset(e entry) (runtime.Start, bool) {
 	text := e.value.Value
 	// Without this, a misspelled "first use" would be reported as a wrong duration.
 	if diag.Nearest(text, []string{firstUse, "first request"}) != "" {
@@ -123,7 +123,7 @@ func (p *reader) offset(e entry) (runtime.Start, bool) {
 	return runtime.StartOffset(length), ok
 }
 
-func (p *reader) notOffset(e entry) {
+func (p *parser) notOffset(e entry) {
 	p.report(e.at, rules.BadStart, "write an instant such as 2006-01-02T15:04:05Z, an offset from 0:00 UTC such as 8h, or first use",
 		"start must be %s, not %s", startInWords, describe(e.value))
 	if e.value.Tag == "!!int" || e.value.Tag == "!!float" {
@@ -219,7 +219,7 @@ const (
 var calendarForm = regexp.MustCompile(calendarPattern)
 
 // period reads a duration, or a number of calendar units.
-func (p *reader) period(limit *draft, e entry) (ok bool) {
+func (p *parser) period(limit *draft, e entry) (ok bool) {
 	text := e.value.Value
 	if !isString(e.value) || !calendarForm.MatchString(text) {
 		limit.policy.Period, ok = p.length(e)
@@ -272,7 +272,7 @@ var zoneNames = sync.OnceValue(func() map[string]string {
 func CanonicalZone(zone string) string { return zoneNames()[zone] }
 
 // zone reads the name of a time zone.
-func (p *reader) zone(limit *draft, e entry) bool {
+func (p *parser) zone(limit *draft, e entry) bool {
 	name, ok := p.text(e, "the name of a time zone, or per key")
 	if !ok {
 		return false
@@ -369,7 +369,7 @@ func startFormsOf(c runtime.Calendar) string {
 }
 
 // settleCalendar reports a zone or a start that does not fit the period, and completes the calendar.
-func (p *checker) settleCalendar(limit *draft, given map[string]entry) {
+func (p *parser) settleCalendar(limit *draft, given map[string]entry) {
 	period, hasPeriod := given["period"]
 	start, hasStart := given["start"]
 	zone, hasZone := given["zone"]
