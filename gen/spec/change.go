@@ -162,11 +162,3 @@ var (
 		"The method of a group and its types have other names, so the callers must change.",
 		TwoLimits+postGroup+"    +goName: Publish\n")
 )
-
-// At returns the side of a field, with its place if it is given.
-func (s Side) At(pos diag.Pos, given bool) Side {
-	if s.Given = given; given {
-		s.Pos = pos
-	}
-	return s
-}
