@@ -46,7 +46,7 @@ var limitFields = []field[draft, spec.Limit]{
 		accepts:   kindsAsCode(),
 		example:   "token bucket",
 		schema:    object{"enum": rules.KindNames()},
-		read:      (*parser).kind,
+		read:      readWord(rules.BadKind, runtime.Kinds(), kindSynonyms, func(l *draft) *runtime.Kind { return &l.policy.Kind }),
 		change:    spec.KindChanged,
 		effective: func(l *spec.Limit) string { return l.Policy.Kind.String() },
 		words:     ruleWords,

@@ -106,7 +106,7 @@ func byPlan(read func(*parser, *draft, entry) bool) func(*parser, *draft, entry)
 	return func(p *parser, limit *draft, e entry) bool {
 		switch {
 		case e.value.Kind == yaml.MappingNode:
-			return p.planMap(e, read)
+			return p.planMap(limit, e, read)
 		case e.name == "rate" && isUnlimited(e.value):
 			p.report(e.at, rules.UnlimitedPlan, "leave the limit out, or let the rate depend on the plan: rate: {free: 10, pro: unlimited}",
 				"a limit that is unlimited for all plans has no effect")
@@ -118,13 +118,11 @@ func byPlan(read func(*parser, *draft, entry) bool) func(*parser, *draft, entry)
 
 func isUnlimited(value *yaml.Node) bool { return isString(value) && value.Value == unlimited }
 
-// planMap reports the plans of a map that the file lacks, and the values that the field does not accept.
-func (p *parser) planMap(e entry, read func(*parser, *draft, entry) bool) bool {
+// planMap keeps a map of plans, and reports those that the file lacks and the values that the field does not accept.
+func (p *parser) planMap(of *draft, e entry, read func(*parser, *draft, entry) bool) bool {
 	before := len(p.found)
-	entries, ok := p.entries(e.value, e.at, e.name, "")
-	if !ok {
-		return false
-	}
+	entries, _ := p.entries(e.value, e.at, e.name, "")
+	of.keepMap(e, entries)
 	if len(p.plans) == 0 && !p.plansUnknown {
 		p.report(e.at, rules.NoPlans, noPlansHelp(entries), "%s is a map of plans, but the file has no plans", e.name)
 		return false

@@ -19,6 +19,8 @@ import (
 type draft struct {
 	policy unchecked
 	plans  []*draft
+	// maps are the fields with a map of plans.
+	maps map[string]entry
 	// limit is the result; nil until the draft is checked, and if it has a diagnostic.
 	limit *spec.Limit
 
@@ -63,6 +65,26 @@ type entry struct {
 	named, at diag.Span
 	// again is set if the map has the name above too. The first one counts.
 	again bool
+	// plans has the entries of a map of plans, each with the name of the field.
+	plans map[string]entry
+}
+
+// keepMap keeps the entries of a field with a map of plans.
+func (d *draft) keepMap(e entry, entries []entry) {
+	if e.again {
+		return
+	}
+	e.plans = map[string]entry{}
+	for _, of := range entries {
+		if plan := of.name; !of.again {
+			of.name = e.name
+			e.plans[plan] = of
+		}
+	}
+	if d.maps == nil {
+		d.maps = map[string]entry{}
+	}
+	d.maps[e.name] = e
 }
 
 // calendarStart is a start in the words of a calendar: each is "" or 0 if it is not given.

@@ -3,6 +3,7 @@ package fields
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -294,28 +295,18 @@ func (p *parser) zone(limit *draft, e entry) bool {
 
 // meantZone returns the zone that a name probably means: a similar one, or the only one of that city.
 func meantZone(text string) string {
-	all := make([]string, 0, len(zoneNames()))
+	// A map has no order, and two names may be equally near.
+	all := slices.Sorted(maps.Keys(zoneNames()))
 	var sameCity []string
-	for name := range zoneNames() {
-		all = append(all, name)
-		if _, city, ok := cutLast(name, "/"); ok && string(diag.Fold(city)) == string(diag.Fold(text)) {
+	for _, name := range all {
+		if i := strings.LastIndex(name, "/"); i >= 0 && string(diag.Fold(name[i+1:])) == string(diag.Fold(text)) {
 			sameCity = append(sameCity, name)
 		}
 	}
 	if len(sameCity) == 1 {
 		return sameCity[0]
 	}
-	// A map has no order, and two names may be equally near.
-	slices.Sort(all)
 	return diag.Nearest(text, append(all, perKey))
-}
-
-func cutLast(text, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(text, sep)
-	if i < 0 {
-		return text, "", false
-	}
-	return text[:i], text[i+len(sep):], true
 }
 
 // startMore explains the starts of calendars in the reference.
@@ -325,25 +316,17 @@ const startMore = "For a `period` in calendar units, `start` is a time of day su
 
 // zoneSchema lists all zones, so that editors complete them.
 func zoneSchema() object {
-	names := []string{perKey}
-	for line := range strings.Lines(zoneList) {
-		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		names = append(names, name)
-	}
-	return object{"enum": names}
+	return object{"enum": append([]string{perKey}, slices.Sorted(maps.Keys(zoneNames()))...)}
 }
 
 // ifCalendar are the schemas of limits with a period in calendar units, which must have a zone, and of others, which
 // have none.
 func ifCalendar() []any {
-	having := func(period object) object {
-		return object{"type": "object", "properties": object{"period": period}, "required": []string{"period"}}
-	}
 	calendar := object{"type": "string", "pattern": calendarPattern}
 	return []any{
-		object{"if": having(calendar), "then": object{"type": "object", "required": []string{"zone"}}},
+		object{"if": having("period", calendar), "then": object{"type": "object", "required": []string{"zone"}}},
 		object{
-			"if": having(object{"not": calendar}),
+			"if": having("period", object{"not": calendar}),
 			"then": object{
 				"type": "object", "properties": object{"zone": false},
 				"errorMessage": "A zone needs a period of calendar days, weeks, months or years.",
@@ -392,12 +375,8 @@ func (p *parser) settleCalendar(limit *draft, given map[string]entry) {
 	case !hasZone && !limit.gaveZone:
 		p.report(period.at, rules.MissingField, "add zone: Europe/Berlin, zone: UTC, or zone: per key; or write a fixed length such as "+fixedLength(*c),
 			"zone is missing: a %s begins at different instants in different time zones", c.Unit)
-	case hasStart && (limit.calendarStart == calendarStart{}):
+	case hasStart && (limit.calendarStart == calendarStart{} || !limit.calendarStart.apply(c)):
 		p.report(start.at, rules.NotForPeriod, "write "+startFormsOf(*c), "start %s does not fit period: %s", diag.Clip(start.value.Value), calendarPeriod(*c))
-	case hasStart:
-		if !limit.calendarStart.apply(c) {
-			p.report(start.at, rules.NotForPeriod, "write "+startFormsOf(*c), "start %s does not fit period: %s", diag.Clip(start.value.Value), calendarPeriod(*c))
-		}
 	}
 }
 
