@@ -100,17 +100,19 @@ var limitFields = []field[draft, spec.Limit]{
 		effective: func(l *spec.Limit) string { return strconv.FormatInt(l.Policy.Capacity, 10) },
 	},
 	{
-		name:      "maxReserved",
-		about:     "How many tokens may be reserved before they are granted. With 0, the limit has no method `Reserve`. A sliding window has no reservations.",
-		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s, or `%s`; or a map with one for each plan", words.Number(mostReserved), unboundedWord),
-		absent:    "0: no reservations",
-		example:   "100",
-		schema:    orByPlan(reservedSchema, false),
-		read:      byPlan((*parser).maxReserved),
-		change:    spec.MaxReservedChanged,
-		byPlan:    true,
-		effective: effectiveMaxReserved,
-		words:     reservingWords,
+		name:    "maxReserved",
+		about:   "How many tokens may be reserved before they are granted. With 0, the limit has no method `Reserve`. A sliding window has no reservations.",
+		accepts: fmt.Sprintf("a whole number of tokens, 0 to %s, or `%s`; or a map with one for each plan", words.Number(mostReserved), unboundedWord),
+		absent:  "0: no reservations",
+		example: "100",
+		schema:  orByPlan(wordSchema(0, mostReserved, unboundedWord, object{"label": "0", "body": 0}), false),
+		read:    byPlan(func(p *parser, l *draft, e entry) bool { return p.reserved(&l.policy.MaxReserved, e) }),
+		change:  spec.MaxReservedChanged,
+		byPlan:  true,
+		effective: func(l *spec.Limit) string {
+			return unboundedOr(l.Policy.MaxReserved, strconv.FormatInt(l.Policy.MaxReserved, 10))
+		},
+		words: reservingWords,
 	},
 	{
 		name:      "start",
@@ -214,16 +216,21 @@ var limitFields = []field[draft, spec.Limit]{
 	},
 	{
 		name: "lease", synonyms: []string{"block", "prefetch", "batch"},
-		about:     "A block of tokens that a process takes at once, and spends from its memory. Not for windows that start at `first use`.",
-		more:      "A lease grants no additional tokens, but those of a token bucket may be used later than they were taken, by up to `for`. A block of a window ends with the window. Reservations, requests over several limits and transactions do not use blocks.",
-		accepts:   "a map with `tokens` and `for`",
-		absent:    "every request reaches the store",
-		example:   "{tokens: 10, for: 200ms}",
-		schema:    mapSchema(leaseFields),
-		read:      (*parser).lease,
-		change:    spec.LeaseChanged,
-		effective: effectiveLease,
-		words:     leaseWords,
+		about:   "A block of tokens that a process takes at once, and spends from its memory. Not for windows that start at `first use`.",
+		more:    "A lease grants no additional tokens, but those of a token bucket may be used later than they were taken, by up to `for`. A block of a window ends with the window. Reservations, requests over several limits and transactions do not use blocks.",
+		accepts: "a map with `tokens` and `for`",
+		absent:  "every request reaches the store",
+		example: "{tokens: 10, for: 200ms}",
+		schema:  mapSchema(leaseFields),
+		read:    (*parser).lease,
+		change:  spec.LeaseChanged,
+		effective: func(l *spec.Limit) string {
+			if l.Policy.Lease == (runtime.Lease{}) {
+				return ""
+			}
+			return effectiveMap(leaseFields, &l.Policy.Lease)
+		},
+		words: leaseWords,
 	},
 	{
 		name: "durability", synonyms: []string{"sync", "fsync", "synchronous", "synchronouscommit"},
@@ -244,14 +251,19 @@ var limitFields = []field[draft, spec.Limit]{
 		about: "Lets operators block keys, and give them other numbers, at most these, while the program runs: each with an end, a reason and an author. `{}` allows numbers within those of the limit.",
 		more: "A limit without it has no such methods and no cost. Overrides are rows of the table `rate_limit_overrides`, which is a log: each process reads the new entries every 5 seconds, and no decision needs a statement more. " +
 			"In force is a block of the limit or the key, else the override of the key, else that of the whole limit, else the plan. The period cannot be overridden.",
-		accepts:   "a map with `rate`, `capacity` and `maxReserved`, each of which may be left out",
-		absent:    "no overrides and no blocks",
-		example:   "{rate: 5_000, capacity: 10_000}",
-		schema:    mapSchema(overrideFields),
-		read:      (*parser).overrides,
-		change:    spec.OverridesChanged,
-		effective: effectiveOverrides,
-		words:     overridesWords,
+		accepts: "a map with `rate`, `capacity` and `maxReserved`, each of which may be left out",
+		absent:  "no overrides and no blocks",
+		example: "{rate: 5_000, capacity: 10_000}",
+		schema:  mapSchema(overrideFields),
+		read:    (*parser).overrides,
+		change:  spec.OverridesChanged,
+		effective: func(l *spec.Limit) string {
+			if l.Overrides == nil {
+				return ""
+			}
+			return effectiveMap(overrideFields, l.Overrides) // other numbers follow those of the limit
+		},
+		words: overridesWords,
 	},
 	{
 		name:      "goName",

@@ -303,13 +303,13 @@ func (p *parser) groups(_ *spec.File, e entry) bool {
 
 // settleGroups reads the groups, once the limits are known.
 func (p *parser) settleGroups(file *spec.File) {
-	p.file = file
+	p.file, p.owners = file, map[string]owner{}
 	for _, limit := range file.Limits {
-		p.owners.add(owner{what: "limit", name: limit.Policy.Name, method: limit.GoName, at: limit.Pos})
+		owner{what: "limit", name: limit.Policy.Name, method: limit.GoName, at: limit.Pos}.add(p.owners)
 	}
 	for _, limit := range file.Limits {
 		for _, method := range OverridesMethods(limit) {
-			p.owners.add(owner{name: limit.Policy.Name, method: method, overrides: true})
+			owner{name: limit.Policy.Name, method: method, overrides: true}.add(p.owners)
 		}
 	}
 	for _, given := range p.groupsGiven {
@@ -353,17 +353,21 @@ func (p *parser) oneGroup(e entry) *spec.Group {
 // sameGroupName reports a group with the name or the Go method of a limit or of a group before it.
 func (p *parser) sameGroupName(e entry, g *spec.Group) {
 	own := owner{what: "group", name: g.Name, method: g.GoName, at: g.Pos}
-	for _, other := range p.owners.alike(own) {
-		if other.overrides {
+	var before owner
+	for _, key := range own.keys() {
+		switch other, taken := p.owners[key]; {
+		case !taken || other == before: // one with the same name and the same method is reported once
+		case other.overrides:
 			p.report(e.named, rules.SameGoName, "set goName on one of them",
 				"the group %s has the Go method %s, which the overrides of %s need", diag.Quote(g.Name), diag.Clip(g.GoName), diag.Quote(other.name))
-			continue
+		default:
+			p.report(e.named, rules.SameGoName, "choose another name, or set goName on one of them",
+				"the group %s and the %s %s both have the Go method %s", diag.Quote(g.Name), other.what, diag.Quote(other.name), diag.Clip(other.method))
+			p.note(diag.Spanning(other.at, other.name), "the "+other.what+" is here")
+			before = other
 		}
-		p.report(e.named, rules.SameGoName, "choose another name, or set goName on one of them",
-			"the group %s and the %s %s both have the Go method %s", diag.Quote(g.Name), other.what, diag.Quote(other.name), diag.Clip(other.method))
-		p.note(diag.Spanning(other.at, other.name), "the "+other.what+" is here")
 	}
-	p.owners.add(own)
+	own.add(p.owners)
 	for _, plan := range p.file.Plans {
 		if slices.Contains(g.GoTypes(), plan.GoName) {
 			p.report(e.named, rules.SameGoName, "set goName on the group, or rename the plan",

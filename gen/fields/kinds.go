@@ -18,19 +18,21 @@ import (
 var leaseFields = []field[runtime.Lease, runtime.Lease]{
 	{
 		name: "tokens", required: true, synonyms: []string{"size", "count", "amount"},
-		about:   "How many tokens a block has: ideally as many as one process uses of one key within `for`. Requests for more reach the store.",
-		accepts: "a whole number of tokens, 1 to `capacity`",
-		example: "10",
-		schema:  numberSchema(1, runtime.MaxTokens),
-		read:    readTokens(1, func(l *runtime.Lease) *int64 { return &l.Tokens }),
+		about:     "How many tokens a block has: ideally as many as one process uses of one key within `for`. Requests for more reach the store.",
+		accepts:   "a whole number of tokens, 1 to `capacity`",
+		example:   "10",
+		schema:    numberSchema(1, runtime.MaxTokens),
+		read:      readTokens(1, func(l *runtime.Lease) *int64 { return &l.Tokens }),
+		effective: func(l *runtime.Lease) string { return numberUnlessZero(l.Tokens) },
 	},
 	{
 		name: "for", required: true, synonyms: []string{"ttl", "duration", "time"},
-		about:   "How long a block may be spent. Tokens left after that are given back; for a token bucket, less the tokens that have accrued since.",
-		accepts: "a duration, as for `period`",
-		example: "200ms",
-		schema:  durationSchema,
-		read:    readDuration(func(l *runtime.Lease) *time.Duration { return &l.For }),
+		about:     "How long a block may be spent. Tokens left after that are given back; for a token bucket, less the tokens that have accrued since.",
+		accepts:   "a duration, as for `period`",
+		example:   "200ms",
+		schema:    durationSchema,
+		read:      readDuration(func(l *runtime.Lease) *time.Duration { return &l.For }),
+		effective: func(l *runtime.Lease) string { return unlessZero(l.For) },
 	},
 }
 

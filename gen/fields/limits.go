@@ -140,7 +140,7 @@ func (p *parser) namesEveryPlan(byPlan map[string]entry) bool {
 		for _, plan := range p.planNames() {
 			value, given := e.plans[plan]
 			rate := byPlan["rate"].plans[plan]
-			free := f.name != "rate" && rate.value != nil && isUnlimited(rate.value)
+			free := f.name != "rate" && rate.value != nil && isWord(rate.value, unlimited)
 			switch {
 			case given && free:
 				p.report(value.named, rules.UnlimitedPlan, "leave "+plan+" out here", "the plan %s is unlimited, so it has no %s", diag.Quote(plan), f.name)
@@ -187,7 +187,7 @@ func (p *parser) draftOf(plan string, limit *draft, given map[string]entry, clea
 			if e, ok = byPlan.plans[plan]; !ok {
 				continue // an unlimited plan is left out
 			}
-			if f.name == "rate" && isUnlimited(e.value) {
+			if f.name == "rate" && isWord(e.value, unlimited) {
 				of.unlimitedRate = true
 			} else {
 				f.read(p, &of, e)
@@ -393,8 +393,40 @@ func (p *parser) limits(file *spec.File, e entry) bool {
 	}
 	// Last, because every limit has its goName only after it was parsed.
 	p.sameGoNames(entries, drafts)
-	p.sameOverrideMethods(entries, drafts)
 	return true
+}
+
+// sameGoNames reports limits that have the Go method of another limit, or of its overrides.
+func (p *parser) sameGoNames(entries []entry, limits []*draft) {
+	first, needed := map[string]int{}, map[string]int{}
+	for i, limit := range limits {
+		for _, method := range overridesMethods(limit.goName, limit.overrides, limit.key) {
+			if _, twice := needed[method]; !twice {
+				needed[method] = i
+			}
+		}
+	}
+	for i, limit := range limits {
+		// A name that is no identifier has a diagnostic already.
+		if entries[i].again || limit.goName == "" {
+			continue
+		}
+		own := entries[i]
+		switch at, twice := first[limit.goName]; {
+		case !spec.LimitNameForm.MatchString(own.name):
+		case twice:
+			p.report(own.named, rules.SameGoName, "set goName on one of them",
+				"%s and %s both have the Go method %s", diag.Quote(entries[at].name), diag.Quote(own.name), diag.Clip(limit.goName))
+			p.note(entries[at].named, "the first is here")
+		default:
+			first[limit.goName] = i
+		}
+		if at, ok := needed[limit.goName]; ok {
+			p.report(own.named, rules.SameGoName, "set goName on one of them",
+				"%s has the Go method %s, which the overrides of %s need", diag.Quote(own.name), diag.Clip(limit.goName), diag.Quote(entries[at].name))
+			p.note(entries[at].named, "the limit with overrides is here")
+		}
+	}
 }
 
 const limitHelp = "write a limit as sendMessage: {kind: token bucket, rate: 10, period: 1m}"

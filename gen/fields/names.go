@@ -95,11 +95,6 @@ func (p *parser) planName(item *yaml.Node, at diag.Span) bool {
 	return false
 }
 
-const unlimited = "unlimited"
-
-// unlimitedSynonyms are words for a rate without a bound.
-var unlimitedSynonyms = []string{"none", "off", "infinite", "infinity", ".inf", "inf", "unbounded", "no limit", "nolimit", "any", "all", "-1"}
-
 // byPlan returns a reader of a field that has either one value for all plans, or a map with a value for each plan. It
 // checks the values of a map only: settlePlans reads them again, into the limit of each plan.
 func byPlan(read func(*parser, *draft, entry) bool) func(*parser, *draft, entry) bool {
@@ -107,7 +102,7 @@ func byPlan(read func(*parser, *draft, entry) bool) func(*parser, *draft, entry)
 		switch {
 		case e.value.Kind == yaml.MappingNode:
 			return p.planMap(limit, e, read)
-		case e.name == "rate" && isUnlimited(e.value):
+		case e.name == "rate" && isWord(e.value, unlimited):
 			p.report(e.at, rules.UnlimitedPlan, "leave the limit out, or let the rate depend on the plan: rate: {free: 10, pro: unlimited}",
 				"a limit that is unlimited for all plans has no effect")
 			return false
@@ -115,8 +110,6 @@ func byPlan(read func(*parser, *draft, entry) bool) func(*parser, *draft, entry)
 		return read(p, limit, e)
 	}
 }
-
-func isUnlimited(value *yaml.Node) bool { return isString(value) && value.Value == unlimited }
 
 // planMap keeps a map of plans, and reports those that the file lacks and the values that the field does not accept.
 func (p *parser) planMap(of *draft, e entry, read func(*parser, *draft, entry) bool) bool {
@@ -145,23 +138,16 @@ func (p *parser) planMap(of *draft, e entry, read func(*parser, *draft, entry) b
 // planValue checks the value of one plan.
 func (p *parser) planValue(field string, e entry, read func(*parser, *draft, entry) bool) {
 	e.name = field
-	switch {
+	switch isUnlimited := isWord(e.value, unlimited); {
 	case p.muted[e.value]:
-	case field == "rate" && isUnlimited(e.value):
-	case field == "rate" && meansUnlimited(e.value):
-		p.report(e.at, rules.NotWhole, "", "%s must be a whole number or %s, not %s", field, unlimited, strings.TrimPrefix(describe(e.value), "the number "))
-		p.meant(unlimited)
-	case isUnlimited(e.value) && field != "maxReserved": // which has a word of its own
+	case field == "rate" && isUnlimited:
+	case field == "rate" && p.meantInstead(e, unlimited, unlimitedSynonyms):
+	case isUnlimited && field != "maxReserved": // which has a word of its own
 		p.report(e.at, rules.UnlimitedPlan, "write unlimited as the rate of the plan, and leave the plan out here", "only a rate can be %s, not %s", unlimited, field)
 	default:
 		// The value is only checked here.
 		read(p, new(draft), e)
 	}
-}
-
-func meansUnlimited(value *yaml.Node) bool {
-	text := strings.ToLower(value.Value)
-	return value.Kind == yaml.ScalarNode && (slices.Contains(unlimitedSynonyms, text) || diag.Nearest(text, []string{unlimited}) != "")
 }
 
 func noPlansHelp(entries []entry) string {
@@ -176,25 +162,6 @@ func noPlansHelp(entries []entry) string {
 }
 
 func (p *parser) planNames() []string { return spec.PlanNames(p.plans) }
-
-// sameGoNames reports limits that have the same Go method.
-func (p *parser) sameGoNames(entries []entry, limits []*draft) {
-	first := map[string]int{}
-	for i, limit := range limits {
-		if entries[i].again || !spec.LimitNameForm.MatchString(entries[i].name) {
-			// It has a diagnostic already.
-			continue
-		}
-		before, twice := first[limit.goName]
-		if !twice {
-			first[limit.goName] = i
-			continue
-		}
-		p.report(entries[i].named, rules.SameGoName, "set goName on one of them",
-			"%s and %s both have the Go method %s", diag.Quote(entries[before].name), diag.Quote(entries[i].name), diag.Clip(limit.goName))
-		p.note(entries[before].named, "the first is here")
-	}
-}
 
 var (
 	// ownMethods are the other methods of the generated type.

@@ -110,27 +110,21 @@ type owner struct {
 	at                 diag.Pos
 }
 
-// owners are those of a file by name and by method.
-type owners struct{ byName, byMethod map[string][]owner }
-
-func (o *owners) add(one owner) {
-	if o.byName == nil {
-		o.byName, o.byMethod = map[string][]owner{}, map[string][]owner{}
-	}
-	if !one.overrides {
-		o.byName[one.name] = append(o.byName[one.name], one)
-	}
-	o.byMethod[one.method] = append(o.byMethod[one.method], one)
-}
-
-// alike returns the first of those with the name of another, and the first with its method.
-func (o *owners) alike(other owner) (list []owner) {
-	for _, some := range [][]owner{o.byName[other.name], o.byMethod[other.method]} {
-		if len(some) > 0 && !slices.Contains(list, some[0]) {
-			list = append(list, some[0])
+// add keeps an owner under its name and under its method, unless another one has them already.
+func (o owner) add(owners map[string]owner) {
+	for _, key := range o.keys() {
+		if _, taken := owners[key]; !taken {
+			owners[key] = o
 		}
 	}
-	return list
+}
+
+// keys are the places of an owner in [parser.owners]. The overrides of a limit have no name of their own.
+func (o owner) keys() []string {
+	if o.overrides {
+		return []string{"method " + o.method}
+	}
+	return []string{"name " + o.name, "method " + o.method}
 }
 
 // parser reads the fields of a file, and checks what must hold between them.
@@ -145,7 +139,8 @@ type parser struct {
 	// groupsGiven holds the entries groups:, which are read after the limits of the file.
 	groupsGiven []entry
 	file        *spec.File
-	owners      owners
+	// owners are those of the file.
+	owners map[string]owner
 	// drafts are the limits of the file by name, with those that have diagnostics.
 	drafts map[string]*draft
 	// parameters are those of the current group, by name.

@@ -213,21 +213,37 @@ const mostReserved = runtime.Unbounded - 1
 // unboundedSynonyms are the words for it in other limiters.
 var unboundedSynonyms = []string{"unlimited", "infinite", "infinity", "inf", ".inf", "any", "no bound", "nobound"}
 
-func (p *parser) maxReserved(limit *draft, e entry) bool {
-	text := e.value.Value
-	scalar := e.value.Kind == yaml.ScalarNode && e.value.Tag != "!!null"
-	switch lower := strings.ToLower(text); {
-	case scalar && text == unboundedWord:
-		limit.policy.MaxReserved = runtime.Unbounded
+// reserved reads a maxReserved.
+func (p *parser) reserved(into *int64, e entry) (ok bool) {
+	switch {
+	case isWord(e.value, unboundedWord):
+		*into = runtime.Unbounded
 		return true
-	case scalar && (slices.Contains(unboundedSynonyms, lower) || diag.Nearest(text, []string{unboundedWord}) != ""):
-		p.report(e.at, rules.NotWhole, "", "%s must be a whole number or %s, not %s", e.name, unboundedWord, describe(e.value))
-		p.meant(unboundedWord)
+	case p.meantInstead(e, unboundedWord, unboundedSynonyms):
 		return false
 	}
-	n, ok := p.number(e, 0, mostReserved, "")
-	limit.policy.MaxReserved = n
+	*into, ok = p.number(e, 0, mostReserved, "")
 	return ok
+}
+
+// unlimited is the rate of a plan without a limit, or of overrides that can lift the limit.
+const unlimited = "unlimited"
+
+// unlimitedSynonyms are words for a rate without a bound.
+var unlimitedSynonyms = []string{"none", "off", "infinite", "infinity", ".inf", "inf", "unbounded", "no limit", "nolimit", "any", "all", "-1"}
+
+func isWord(value *yaml.Node, word string) bool { return isString(value) && value.Value == word }
+
+// meantInstead reports a value that probably means a word in place of a number, and returns whether it does.
+func (p *parser) meantInstead(e entry, word string, synonyms []string) bool {
+	text := strings.ToLower(e.value.Value)
+	isScalar := e.value.Kind == yaml.ScalarNode && e.value.Tag != "!!null"
+	if !isScalar || !slices.Contains(synonyms, text) && diag.Nearest(text, []string{word}) == "" {
+		return false
+	}
+	p.report(e.at, rules.NotWhole, "", "%s must be a whole number or %s, not %s", e.name, word, strings.TrimPrefix(describe(e.value), "the number "))
+	p.meant(word)
+	return true
 }
 
 func (p *parser) shards(limit *draft, e entry) bool {
