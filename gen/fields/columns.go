@@ -13,13 +13,15 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// effectiveLease is empty without a lease.
-func effectiveLease(l *spec.Limit) string {
-	lease := l.Policy.Lease
-	if lease == (runtime.Lease{}) {
-		return ""
+// effectiveMap is a map with the fields of a table that have a value.
+func effectiveMap[D, T any](fields []field[D, T], of *T) string {
+	var parts []string
+	for _, f := range fields {
+		if value := f.effective(of); value != "" {
+			parts = append(parts, f.name+": "+value)
+		}
 	}
-	return fmt.Sprintf("{tokens: %d, for: %s}", lease.Tokens, words.Duration(lease.For))
+	return "{" + strings.Join(parts, ", ") + "}"
 }
 
 // effectiveDurability is empty for the setting of the database.
@@ -28,13 +30,6 @@ func effectiveDurability(l *spec.Limit) string {
 		return ""
 	}
 	return l.Policy.Durability.String()
-}
-
-func effectiveMaxReserved(l *spec.Limit) string {
-	if l.Policy.MaxReserved == runtime.Unbounded {
-		return unboundedWord
-	}
-	return strconv.FormatInt(l.Policy.MaxReserved, 10)
 }
 
 // effectiveKey is a map of names to types, whether the file names one string or has a map.
@@ -64,6 +59,13 @@ func effectiveStart(l *spec.Limit) string {
 		return instantAt(offset).Format(time.RFC3339Nano)
 	}
 	return words.Duration(offset)
+}
+
+func numberUnlessZero(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 func unlessZero(d time.Duration) string {
@@ -145,28 +147,6 @@ func effectiveRate(l *spec.Limit) string {
 		return unlimited
 	}
 	return strconv.FormatInt(l.Policy.Rate, 10)
-}
-
-// effectiveOverrides is empty without overrides. It has the numbers that are given: others follow those of the limit.
-func effectiveOverrides(l *spec.Limit) string {
-	b := l.Overrides
-	if b == nil {
-		return ""
-	}
-	var parts []string
-	switch {
-	case b.Unlimited:
-		parts = append(parts, "rate: "+unlimited)
-	case b.Rate > 0:
-		parts = append(parts, "rate: "+strconv.FormatInt(b.Rate, 10))
-	}
-	if b.Capacity > 0 {
-		parts = append(parts, "capacity: "+strconv.FormatInt(b.Capacity, 10))
-	}
-	if b.MaxReserved > 0 {
-		parts = append(parts, "maxReserved: "+unboundedOr(b.MaxReserved, strconv.FormatInt(b.MaxReserved, 10)))
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
 }
 
 func unboundedOr(n int64, text string) string {
@@ -258,13 +238,12 @@ func numberSchema(least, most int64) object {
 	return object{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": "^[1-9][0-9]*(_[0-9]+)+$"}
 }
 
-// reservedSchema is the schema of a maxReserved.
-var reservedSchema = object{
-	"type": []string{"integer", "string"}, "minimum": 0, "maximum": int64(mostReserved), "pattern": "^([1-9][0-9]*(_[0-9]+)+|" + unboundedWord + ")$",
-	"defaultSnippets": []any{
-		object{"label": unboundedWord, "body": unboundedWord},
-		object{"label": "0", "body": 0},
-	},
+// wordSchema is the schema of a whole number or a word, which editors offer, as they do more.
+func wordSchema(least, most int64, word string, more ...any) object {
+	schema := numberSchema(least, most)
+	schema["pattern"] = "^([1-9][0-9]*(_[0-9]+)+|" + word + ")$"
+	schema["defaultSnippets"] = append([]any{object{"label": word, "body": word}}, more...)
+	return schema
 }
 
 // orByPlan is a schema of either a value, or a map with one for each plan. The names of the plans are those of the file,

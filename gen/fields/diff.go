@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,15 +16,11 @@ import (
 //
 // A removed and an added limit are reported as one renamed limit if they are alike. That is a guess; see [spec.ChangeKinds].
 func Diff(old, new *spec.File) []spec.Change {
-	changes := diffFields(fileFields, "", old, new, wholeFile(old), wholeFile(new), givenInFile)
-	before := limitsByName(old)
 	names, plans := renames(old, new), PlanRenames(old, new)
-	changes = append(changes, diffPlanNames(old, new, plans)...)
+	changes := slices.Concat(diffFields(fileFields, old, new, sideOfFile), diffPlanNames(old, new, plans))
+	before := limitsByName(old)
 	for _, limit := range new.Limits {
-		name := limit.Policy.Name
-		if guess, ok := names[name]; ok {
-			name = guess
-		}
+		name := cmp.Or(names[limit.Policy.Name], limit.Policy.Name)
 		was := before[name]
 		// The limits that are left in before have been removed.
 		delete(before, name)
@@ -38,16 +35,55 @@ func Diff(old, new *spec.File) []spec.Change {
 }
 
 func limitsByName(file *spec.File) map[string]*spec.Limit {
-	limits := make(map[string]*spec.Limit, len(file.Limits))
-	for _, limit := range file.Limits {
-		limits[limit.Policy.Name] = limit
-	}
-	return limits
+	return byName(file.Limits, func(l *spec.Limit) string { return l.Policy.Name })
 }
 
-// wholeFile is the side of a change of the file itself.
-func wholeFile(file *spec.File) spec.Side {
-	return spec.Side{File: file, Pos: diag.Pos{Line: 1, Column: 1}}
+func byName[T any](list []*T, name func(*T) string) map[string]*T {
+	named := make(map[string]*T, len(list))
+	for _, one := range list {
+		named[name(one)] = one
+	}
+	return named
+}
+
+// diffLimit returns the changes of a limit; old is nil for one that was added.
+func diffLimit(old, new *spec.Limit, plans map[string]string) (changes []spec.Change) {
+	if old == nil {
+		return []spec.Change{{Kind: spec.LimitAdded, Limit: new.Policy.Name, New: wholeLimit(new)}}
+	}
+	if old.Policy.Name != new.Policy.Name {
+		changes = []spec.Change{{Kind: spec.LimitRenamed, Old: wholeLimit(old), New: wholeLimit(new)}}
+	}
+	changes = append(changes, diffPlans(old, new, plans)...)
+	for i := range changes {
+		changes[i].Limit = new.Policy.Name
+	}
+	return changes
+}
+
+// diffFields compares the fields of a table. side returns the side of a field, without its value.
+func diffFields[D, T any](fields []field[D, T], old, new *T, side func(*T, string) spec.Side) (changes []spec.Change) {
+	for _, f := range fields {
+		if f.effective == nil {
+			continue
+		}
+		was, is := side(old, f.name), side(new, f.name)
+		if was.Value, is.Value = f.effective(old), f.effective(new); was.Value != is.Value {
+			changes = append(changes, spec.Change{Kind: f.change, Field: f.name, Old: was, New: is})
+		}
+	}
+	return changes
+}
+
+// sideOfFile has the place of the first plan. That of the package is not stored.
+func sideOfFile(file *spec.File, field string) spec.Side {
+	side := spec.Side{File: file, Pos: diag.Pos{Line: 1, Column: 1}, Given: file.Package != ""}
+	if field == "plans" {
+		if side.Given = len(file.Plans) > 0; side.Given {
+			side.Pos = file.Plans[0].Pos
+		}
+	}
+	return side
 }
 
 // wholeLimit is the side of a limit that was added, removed or renamed.
@@ -55,51 +91,25 @@ func wholeLimit(limit *spec.Limit) spec.Side {
 	return spec.Side{Limit: limit, Value: limit.Policy.Name, Given: true, Pos: limit.Pos}
 }
 
-// diffLimit returns the changes of a limit; old is nil for one that was added.
-func diffLimit(old, new *spec.Limit, plans map[string]string) (changes []spec.Change) {
-	name := new.Policy.Name
-	if old == nil {
-		return []spec.Change{{Kind: spec.LimitAdded, Limit: name, New: wholeLimit(new)}}
-	}
-	if old.Policy.Name != name {
-		changes = append(changes, spec.Change{Kind: spec.LimitRenamed, Limit: name, Old: wholeLimit(old), New: wholeLimit(new)})
-	}
-	if len(old.Plans)+len(new.Plans) > 0 {
-		return append(changes, diffPlans(old, new, plans)...)
-	}
-	return append(changes, diffFields(limitFields, name, old, new, wholeLimit(old), wholeLimit(new), givenInLimit)...)
+func sideOfLimit(limit *spec.Limit, field string) spec.Side {
+	return givenIn(limit.Given, field, wholeLimit(limit))
 }
 
-// diffFields compares the fields of a table. The sides are those of the file or limit with the fields, and given returns
-// the place of a field that is given.
-func diffFields[D, T any](fields []field[D, T], limit string, old, new *T, was, is spec.Side, given func(*T, string) (diag.Pos, bool)) (changes []spec.Change) {
-	for _, f := range fields {
-		if f.effective == nil {
-			continue
-		}
-		was.Value, is.Value = f.effective(old), f.effective(new)
-		if was.Value != is.Value {
-			changes = append(changes, spec.Change{Kind: f.change, Limit: limit, Field: f.name,
-				Old: was.At(given(old, f.name)), New: is.At(given(new, f.name))})
-		}
-	}
-	return changes
+func wholeGroup(g *spec.Group) spec.Side {
+	return spec.Side{Group: g, Value: g.Name, Given: true, Pos: g.Pos}
 }
 
-func givenInLimit(limit *spec.Limit, field string) (diag.Pos, bool) {
-	at, given := limit.Given[field]
-	return at, given
+func sideOfGroup(g *spec.Group, field string) spec.Side {
+	return givenIn(g.Given, field, wholeGroup(g))
 }
 
-// givenInFile returns the place of the first plan. That of the package is not stored.
-func givenInFile(file *spec.File, field string) (diag.Pos, bool) {
-	if field == "plans" {
-		if len(file.Plans) == 0 {
-			return diag.Pos{Line: 1, Column: 1}, false
-		}
-		return file.Plans[0].Pos, true
+// givenIn returns the side of a field of a limit or a group, at the field's place if it is given.
+func givenIn(given map[string]diag.Pos, field string, side spec.Side) spec.Side {
+	at, ok := given[field]
+	if side.Given = ok; ok {
+		side.Pos = at
 	}
-	return diag.Pos{Line: 1, Column: 1}, file.Package != ""
+	return side
 }
 
 // renames guesses which limits were renamed, and returns the old names by the new ones. An added limit is a removed one
@@ -112,29 +122,27 @@ func givenInFile(file *spec.File, field string) (diag.Pos, bool) {
 // If several limits are alike, nothing is guessed.
 func renames(old, new *spec.File) map[string]string {
 	removed, added := without(old, new), without(new, old)
-	names := map[string]string{}
+	names, paired := map[string]string{}, map[string]bool{}
+	isPaired := func(l *spec.Limit) bool { return paired[l.Policy.Name] }
 	// The strongest evidence comes first, and the weaker is used only for limits that are still unpaired.
 	for _, alike := range []func(*spec.Limit) any{docTrait, methodTrait, ruleTrait} {
 		before, after := only(removed, alike), only(added, alike)
 		for trait, limit := range after {
 			if was := before[trait]; was != nil && limit != nil {
 				names[limit.Policy.Name] = was.Policy.Name
+				// No name is both of a removed and of an added limit.
+				paired[limit.Policy.Name], paired[was.Policy.Name] = true, true
 			}
 		}
-		removed, added = unpaired(removed, names, false), unpaired(added, names, true)
+		removed, added = slices.DeleteFunc(removed, isPaired), slices.DeleteFunc(added, isPaired)
 	}
 	return names
 }
 
 // without returns the limits of a file with names that the other file lacks.
-func without(file, other *spec.File) (limits []*spec.Limit) {
+func without(file, other *spec.File) []*spec.Limit {
 	names := limitsByName(other)
-	for _, limit := range file.Limits {
-		if names[limit.Policy.Name] == nil {
-			limits = append(limits, limit)
-		}
-	}
-	return limits
+	return slices.DeleteFunc(slices.Clone(file.Limits), func(l *spec.Limit) bool { return names[l.Policy.Name] != nil })
 }
 
 // only returns the limits by a trait; nil for a trait that several limits have.
@@ -152,20 +160,6 @@ func only(limits []*spec.Limit, trait func(*spec.Limit) any) map[any]*spec.Limit
 		found[key] = limit
 	}
 	return found
-}
-
-// unpaired returns the limits that names does not have: not as a key if new is set, otherwise not as a value.
-func unpaired(limits []*spec.Limit, names map[string]string, new bool) (rest []*spec.Limit) {
-	paired := map[string]bool{}
-	for is, was := range names {
-		paired[is], paired[was] = paired[is] || new, paired[was] || !new
-	}
-	for _, limit := range limits {
-		if !paired[limit.Policy.Name] {
-			rest = append(rest, limit)
-		}
-	}
-	return rest
 }
 
 // docTrait survives a renaming with a change of numbers. It is nil without a doc.
@@ -197,40 +191,25 @@ type PlanPair struct {
 // PairPlans returns the plans of a limit, in the order of the new side and then those that were removed. One of the sides
 // may be nil. The names of renamed plans are those of [PlanRenames].
 func PairPlans(old, new *spec.Limit, renamed map[string]string) (pairs []PlanPair) {
-	switch {
-	case old == nil || len(old.Plans) == 0:
-		if new == nil || len(new.Plans) == 0 {
-			return []PlanPair{{Old: old, New: new}}
-		}
-		for _, of := range new.Plans {
-			pairs = append(pairs, PlanPair{of.Plan, old, of})
-		}
-		return pairs
-	case new == nil || len(new.Plans) == 0:
-		for _, of := range old.Plans {
-			pairs = append(pairs, PlanPair{of.Plan, of, new})
-		}
-		return pairs
-	}
 	var kept []string
-	for _, of := range new.Plans {
-		was := oldPlan(of.Plan, renamed)
-		kept = append(kept, was)
-		pairs = append(pairs, PlanPair{of.Plan, old.ForPlan(was), of})
-	}
-	for _, of := range old.Plans {
-		if !slices.Contains(kept, of.Plan) {
-			pairs = append(pairs, PlanPair{of.Plan, of, nil})
+	if new != nil {
+		for _, of := range new.Plans {
+			was := cmp.Or(renamed[of.Plan], of.Plan)
+			kept = append(kept, was)
+			pairs = append(pairs, PlanPair{of.Plan, old.ForPlan(was), of})
 		}
+	}
+	if old != nil {
+		for _, of := range old.Plans {
+			if !slices.Contains(kept, of.Plan) {
+				pairs = append(pairs, PlanPair{of.Plan, of, new.ForPlan(of.Plan)})
+			}
+		}
+	}
+	if pairs == nil {
+		return []PlanPair{{Old: old, New: new}}
 	}
 	return pairs
-}
-
-func oldPlan(plan string, renamed map[string]string) string {
-	if was, ok := renamed[plan]; ok {
-		return was
-	}
-	return plan
 }
 
 // PlanRenames guesses which plans were renamed, and returns the old names by the new ones. An added plan is a removed one
@@ -296,28 +275,31 @@ func varies(f field[draft, spec.Limit], l *spec.Limit) bool {
 	return slices.ContainsFunc(l.Plans, func(of *spec.Limit) bool { return f.effective(of) != f.effective(l.Plans[0]) })
 }
 
-// diffPlans returns the changes of a limit with plans on some side, except for its name.
+// diffPlans returns the changes of a limit, except for its name.
 func diffPlans(old, new *spec.Limit, renamed map[string]string) (changes []spec.Change) {
-	name := new.Policy.Name
-	was, is := wholeLimit(old), wholeLimit(new)
-	if was.Value, is.Value = listed(old.PlanNames()), listed(new.PlanNames()); was.Value == "" || is.Value == "" {
-		changes = append(changes, spec.Change{Kind: spec.PlanParameterChanged, Limit: name, Field: "plans", Old: was, New: is})
+	if len(old.Plans)+len(new.Plans) == 0 {
+		return diffFields(limitFields, old, new, sideOfLimit)
+	}
+	if len(old.Plans) == 0 || len(new.Plans) == 0 {
+		was, is := wholeLimit(old), wholeLimit(new)
+		was.Value, is.Value = listed(old.PlanNames()), listed(new.PlanNames())
+		changes = append(changes, spec.Change{Kind: spec.PlanParameterChanged, Field: "plans", Old: was, New: is})
 	}
 	pairs := PairPlans(old, new, renamed)
 	for _, p := range pairs {
 		switch {
 		case p.Old == nil:
-			changes = append(changes, spec.Change{Kind: spec.PlanAdded, Limit: name, Plan: p.Plan, Old: spec.Side{Limit: old}, New: wholePlan(new, p.New)})
+			changes = append(changes, spec.Change{Kind: spec.PlanAdded, Plan: p.Plan, Old: spec.Side{Limit: old}, New: wholePlan(new, p.New)})
 		case p.New == nil:
-			changes = append(changes, spec.Change{Kind: spec.PlanRemoved, Limit: name, Plan: p.Plan, Old: wholePlan(old, p.Old), New: spec.Side{Limit: new}})
+			changes = append(changes, spec.Change{Kind: spec.PlanRemoved, Plan: p.Plan, Old: wholePlan(old, p.Old), New: spec.Side{Limit: new}})
 		}
 	}
-	for _, f := range limitFields {
-		if !f.byPlan {
-			changes = append(changes, diffFields([]field[draft, spec.Limit]{f}, name, old, new, wholeLimit(old), wholeLimit(new), givenInLimit)...)
-			continue
+	for i, f := range limitFields {
+		if f.byPlan {
+			changes = append(changes, diffByPlan(f, old, new, pairs)...)
+		} else {
+			changes = append(changes, diffFields(limitFields[i:i+1], old, new, sideOfLimit)...)
 		}
-		changes = append(changes, diffByPlan(f, old, new, pairs)...)
 	}
 	return changes
 }
@@ -335,24 +317,19 @@ func diffByPlan(f field[draft, spec.Limit], old, new *spec.Limit, pairs []PlanPa
 		} else if f.name != "rate" {
 			continue // the other numbers come or go with the rate
 		}
-		was, is := wholeLimit(old), wholeLimit(new)
-		if was.Value, is.Value = f.effective(p.Old), f.effective(p.New); was.Value != is.Value {
-			changes = append(changes, spec.Change{
-				Kind: f.change, Limit: new.Policy.Name, Plan: p.Plan, Field: f.name,
-				Old: was.At(givenInLimit(p.Old, f.name)), New: is.At(givenInLimit(p.New, f.name)),
-			})
+		for _, c := range diffFields([]field[draft, spec.Limit]{f}, p.Old, p.New, sideOfLimit) {
+			c.Plan, c.Old.Limit, c.New.Limit = p.Plan, old, new
+			changes = append(changes, c)
 		}
 	}
-	if len(changes) < 2 || len(changes) != limited {
-		return changes
+	another := func(c spec.Change) bool {
+		return c.Old.Value != changes[0].Old.Value || c.New.Value != changes[0].New.Value
 	}
-	for _, c := range changes[1:] {
-		if c.Old.Value != changes[0].Old.Value || c.New.Value != changes[0].New.Value {
-			return changes
-		}
+	if len(changes) > 1 && len(changes) == limited && !slices.ContainsFunc(changes, another) {
+		changes[0].Plan = ""
+		return changes[:1]
 	}
-	changes[0].Plan = ""
-	return changes[:1]
+	return changes
 }
 
 // wholePlan is the side of a plan that was added or removed.
@@ -388,29 +365,21 @@ func diffPlanNames(old, new *spec.File, renamed map[string]string) (changes []sp
 // diffGroups returns the changes of the groups, in the order of the new file, and then the removed ones. A group stores
 // nothing, so that a renamed one is removed and added.
 func diffGroups(old, new *spec.File) (changes []spec.Change) {
-	named := func(file *spec.File) map[string]*spec.Group {
-		groups := map[string]*spec.Group{}
-		for _, g := range file.Groups {
-			groups[g.Name] = g
-		}
-		return groups
-	}
-	before, after := named(old), named(new)
+	before := byName(old.Groups, func(g *spec.Group) string { return g.Name })
 	for _, g := range new.Groups {
 		was := before[g.Name]
+		delete(before, g.Name)
 		if was == nil {
 			changes = append(changes, spec.Change{Kind: spec.GroupAdded, Group: g.Name, New: wholeGroup(g)})
 			continue
 		}
-		fields := diffFields(groupFields, "", was, g, wholeGroup(was), wholeGroup(g), givenInGroup)
-		fields = append(fields, diffMethod(was, g)...)
-		for i := range fields {
-			fields[i].Group = g.Name
+		for _, c := range append(diffFields(groupFields, was, g, sideOfGroup), diffMethod(was, g)...) {
+			c.Group = g.Name
+			changes = append(changes, c)
 		}
-		changes = append(changes, fields...)
 	}
 	for _, g := range old.Groups {
-		if after[g.Name] == nil {
+		if before[g.Name] != nil {
 			changes = append(changes, spec.Change{Kind: spec.GroupRemoved, Group: g.Name, Old: wholeGroup(g)})
 		}
 	}
@@ -428,13 +397,4 @@ func diffMethod(old, new *spec.Group) []spec.Change {
 	}
 	was.Given, is.Given = false, false
 	return []spec.Change{{Kind: spec.GroupMethodChanged, Field: "method", Old: was, New: is}}
-}
-
-func wholeGroup(g *spec.Group) spec.Side {
-	return spec.Side{Group: g, Value: g.Name, Given: true, Pos: g.Pos}
-}
-
-func givenInGroup(g *spec.Group, field string) (diag.Pos, bool) {
-	at, given := g.Given[field]
-	return at, given
 }

@@ -14,38 +14,28 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-func (p *parser) takes(g *spec.Group, e entry) (ok bool) {
-	g.Takes, ok = p.members(e, true)
-	return ok
-}
-
-func (p *parser) checks(g *spec.Group, e entry) (ok bool) {
-	g.Checks, ok = p.members(e, false)
-	return ok
-}
-
-// members reads a list or a map of limits.
-func (p *parser) members(e entry, counts bool) (members []spec.Member, ok bool) {
+// members reads a list or a map of limits. counts is set if they may have numbers of tokens.
+func (p *parser) members(members *[]spec.Member, e entry, counts bool) bool {
 	before := len(p.found)
 	switch {
 	case e.value.Kind == yaml.SequenceNode:
-		p.listed(&members, e, counts)
+		p.listed(members, e, counts)
 	case e.value.Kind == yaml.MappingNode:
 		entries, _ := p.entries(e.value, e.at, e.name, "")
 		for _, e := range entries {
 			// Errors of a limit that is given twice are reported as for the first one.
 			if m := p.member(e.name, e.named, e.value, counts); m != nil && !e.again {
-				members = append(members, *m)
+				*members = append(*members, *m)
 			}
 		}
 	default:
 		p.wrongType(e, "a list or a map of limits", "write "+e.name+": [sendMessage]")
-		return nil, false
+		return false
 	}
 	if len(e.value.Content) == 0 {
 		p.report(e.at, rules.EmptyGroup, "name a limit, or leave "+e.name+" out", "%s has no limits", e.name)
 	}
-	return members, len(p.found) == before
+	return len(p.found) == before
 }
 
 // listed reads a list of limits.
@@ -188,7 +178,7 @@ func (p *parser) parameter(name, typ string, at diag.Span) {
 }
 
 // canPass reports a limit that denies every request of the group.
-func (p *checker) canPass(m *spec.Member, at diag.Span, takes bool) {
+func (p *parser) canPass(m *spec.Member, at diag.Span, takes bool) {
 	name := diag.Label(m.Limit.Policy.Name)
 	least, plan := m.MostTokens()
 	switch {
@@ -208,7 +198,7 @@ func (p *checker) canPass(m *spec.Member, at diag.Span, takes bool) {
 }
 
 // takenAndChecked reports a limit that a group takes from and checks.
-func (p *checker) takenAndChecked(g *spec.Group, given map[string]entry) {
+func (p *parser) takenAndChecked(g *spec.Group, given map[string]entry) {
 	checks, ok := given["checks"]
 	for _, m := range g.Takes {
 		if ok && slices.ContainsFunc(g.Checks, func(c spec.Member) bool { return c.Limit == m.Limit }) {
@@ -227,9 +217,7 @@ func (p *parser) notShared(g *spec.Group) {
 		}
 		p.report(other.at, rules.ParameterType, "give it another name: {part: parameter}",
 			"the parameter %s is %s here, but %s needs %s as a parameter of this name", s.Name, other.typ, s.Limits[0], s.What)
-		name := s.Limits[0]
-		at := p.drafts[name].pos
-		p.note(diag.Span{Pos: at, End: diag.Pos{Line: at.Line, Column: at.Column + len(name)}}, "the limit is here")
+		p.note(diag.Spanning(p.drafts[s.Limits[0]].pos, s.Limits[0]), "the limit is here")
 	}
 }
 
@@ -241,7 +229,7 @@ var groupFields = []field[spec.Group, spec.Group]{
 		accepts:   "text, of one or more lines",
 		example:   "is what one completion costs.",
 		schema:    object{"type": "string"},
-		read:      func(p *parser, g *spec.Group, e entry) (ok bool) { g.Doc, ok = p.docText(e); return ok },
+		read:      func(p *parser, g *spec.Group, e entry) bool { return p.docText(&g.Doc, e) },
 		change:    spec.DocChanged,
 		effective: func(g *spec.Group) string { return g.Doc },
 	},
@@ -254,7 +242,7 @@ var groupFields = []field[spec.Group, spec.Group]{
 		accepts:   "a list of limits, or a map from limits to `{part: parameter, n: a number or a parameter}`",
 		example:   "{sendMessage: {n: messages}}",
 		schema:    membersSchema(object{"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(runtime.MaxTokens), "pattern": partPattern + "|^[1-9][0-9]*(_[0-9]+)+$"}),
-		read:      (*parser).takes,
+		read:      func(p *parser, g *spec.Group, e entry) bool { return p.members(&g.Takes, e, true) },
 		change:    spec.GroupTakesChanged,
 		effective: func(g *spec.Group) string { return spec.EffectiveMembers(g.Takes) },
 	},
@@ -266,7 +254,7 @@ var groupFields = []field[spec.Group, spec.Group]{
 		absent:    "nothing is checked",
 		example:   "[suspended]",
 		schema:    membersSchema(false),
-		read:      (*parser).checks,
+		read:      func(p *parser, g *spec.Group, e entry) bool { return p.members(&g.Checks, e, false) },
 		change:    spec.GroupChecksChanged,
 		effective: func(g *spec.Group) string { return spec.EffectiveMembers(g.Checks) },
 	},
@@ -277,7 +265,7 @@ var groupFields = []field[spec.Group, spec.Group]{
 		absent:    "as for a limit",
 		example:   "Complete",
 		schema:    object{"type": "string", "pattern": spec.ExportedPattern, "not": object{"enum": reservedGoNames}},
-		read:      (*parser).groupGoName,
+		read:      func(p *parser, g *spec.Group, e entry) bool { return p.exportedName(&g.GoName, e) },
 		change:    spec.GroupGoNameChanged,
 		effective: func(g *spec.Group) string { return g.GoName },
 	},
@@ -315,13 +303,13 @@ func (p *parser) groups(_ *spec.File, e entry) bool {
 
 // settleGroups reads the groups, once the limits are known.
 func (p *parser) settleGroups(file *spec.File) {
-	p.file = file
+	p.file, p.owners = file, map[string]owner{}
 	for _, limit := range file.Limits {
-		p.owners.add(owner{what: "limit", name: limit.Policy.Name, method: limit.GoName, at: limit.Pos})
+		owner{what: "limit", name: limit.Policy.Name, method: limit.GoName, at: limit.Pos}.add(p.owners)
 	}
 	for _, limit := range file.Limits {
 		for _, method := range OverridesMethods(limit) {
-			p.owners.add(owner{name: limit.Policy.Name, method: method, overrides: true})
+			owner{name: limit.Policy.Name, method: method, overrides: true}.add(p.owners)
 		}
 	}
 	for _, given := range p.groupsGiven {
@@ -365,30 +353,26 @@ func (p *parser) oneGroup(e entry) *spec.Group {
 // sameGroupName reports a group with the name or the Go method of a limit or of a group before it.
 func (p *parser) sameGroupName(e entry, g *spec.Group) {
 	own := owner{what: "group", name: g.Name, method: g.GoName, at: g.Pos}
-	for _, other := range p.owners.alike(own) {
-		if other.overrides {
+	var before owner
+	for _, key := range own.keys() {
+		switch other, taken := p.owners[key]; {
+		case !taken || other == before: // one with the same name and the same method is reported once
+		case other.overrides:
 			p.report(e.named, rules.SameGoName, "set goName on one of them",
 				"the group %s has the Go method %s, which the overrides of %s need", diag.Quote(g.Name), diag.Clip(g.GoName), diag.Quote(other.name))
-			continue
+		default:
+			p.report(e.named, rules.SameGoName, "choose another name, or set goName on one of them",
+				"the group %s and the %s %s both have the Go method %s", diag.Quote(g.Name), other.what, diag.Quote(other.name), diag.Clip(other.method))
+			p.note(diag.Spanning(other.at, other.name), "the "+other.what+" is here")
+			before = other
 		}
-		p.report(e.named, rules.SameGoName, "choose another name, or set goName on one of them",
-			"the group %s and the %s %s both have the Go method %s", diag.Quote(g.Name), other.what, diag.Quote(other.name), diag.Clip(other.method))
-		p.note(diag.Span{Pos: other.at, End: diag.Pos{Line: other.at.Line, Column: other.at.Column + len(other.name)}}, "the "+other.what+" is here")
 	}
-	p.owners.add(own)
+	own.add(p.owners)
 	for _, plan := range p.file.Plans {
 		if slices.Contains(g.GoTypes(), plan.GoName) {
 			p.report(e.named, rules.SameGoName, "set goName on the group, or rename the plan",
 				"the Go type %s of the group %s is also the constant of the plan %s", plan.GoName, diag.Quote(g.Name), diag.Quote(plan.Name))
-			p.note(diag.Span{Pos: plan.Pos, End: diag.Pos{Line: plan.Pos.Line, Column: plan.Pos.Column + len(plan.Name)}}, "the plan is here")
+			p.note(diag.Spanning(plan.Pos, plan.Name), "the plan is here")
 		}
 	}
-}
-
-func (p *checker) groupGoName(g *spec.Group, e entry) bool {
-	name, ok := p.exportedName(e)
-	if ok {
-		g.GoName = name
-	}
-	return ok
 }

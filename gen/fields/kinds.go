@@ -2,9 +2,10 @@ package fields
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
+
+	"gopkg.in/yaml.v3"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
@@ -17,21 +18,21 @@ import (
 var leaseFields = []field[runtime.Lease, runtime.Lease]{
 	{
 		name: "tokens", required: true, synonyms: []string{"size", "count", "amount"},
-		about:   "How many tokens a block has: ideally as many as one process uses of one key within `for`. Requests for more reach the store.",
-		accepts: "a whole number of tokens, 1 to `capacity`",
-		example: "10",
-		schema:  numberSchema(1, runtime.MaxTokens),
-		sets:    "Tokens",
-		read:    readTokens(1, func(l *runtime.Lease) *int64 { return &l.Tokens }),
+		about:     "How many tokens a block has: ideally as many as one process uses of one key within `for`. Requests for more reach the store.",
+		accepts:   "a whole number of tokens, 1 to `capacity`",
+		example:   "10",
+		schema:    numberSchema(1, runtime.MaxTokens),
+		read:      readTokens(1, func(l *runtime.Lease) *int64 { return &l.Tokens }),
+		effective: func(l *runtime.Lease) string { return numberUnlessZero(l.Tokens) },
 	},
 	{
 		name: "for", required: true, synonyms: []string{"ttl", "duration", "time"},
-		about:   "How long a block may be spent. Tokens left after that are given back; for a token bucket, less the tokens that have accrued since.",
-		accepts: "a duration, as for `period`",
-		example: "200ms",
-		schema:  durationSchema,
-		sets:    "For",
-		read:    readDuration(func(l *runtime.Lease) *time.Duration { return &l.For }),
+		about:     "How long a block may be spent. Tokens left after that are given back; for a token bucket, less the tokens that have accrued since.",
+		accepts:   "a duration, as for `period`",
+		example:   "200ms",
+		schema:    durationSchema,
+		read:      readDuration(func(l *runtime.Lease) *time.Duration { return &l.For }),
+		effective: func(l *runtime.Lease) string { return unlessZero(l.For) },
 	},
 }
 
@@ -42,7 +43,7 @@ func (p *parser) lease(limit *draft, e entry) bool {
 }
 
 // leaseFits reports a lease that contradicts other fields.
-func (p *checker) leaseFits(policy *unchecked, given map[string]entry) {
+func (p *parser) leaseFits(policy *unchecked, given map[string]entry) {
 	lease, ok := given["lease"]
 	if !ok {
 		return
@@ -74,48 +75,30 @@ func atMostLeased(n int64) string {
 	return "use at most " + words.Number(n)
 }
 
-// preciseConflict is a field that a precise limit cannot have, or some of its values.
-type preciseConflict struct {
-	field         string
-	applies       func(p *unchecked) bool
-	message, help func(p *unchecked) string
-	// schema is the schema of the values that a precise limit can have, and hint what editors show for the others.
-	schema any
-	hint   string
-}
-
-var preciseConflicts = []preciseConflict{
+// preciseRefusals are the fields that a precise limit does not have.
+var preciseRefusals = []refusal{
 	{
 		field:   "rate",
 		applies: func(p *unchecked) bool { return p.Rate > runtime.MaxPreciseRate },
-		message: func(p *unchecked) string {
-			return fmt.Sprintf("a precise limit has a rate of at most %s, not %s", words.Number(runtime.MaxPreciseRate), words.Number(p.Rate))
+		explain: func(p *unchecked) (message, help string) {
+			return fmt.Sprintf("a precise limit has a rate of at most %s, not %s", words.Number(runtime.MaxPreciseRate), words.Number(p.Rate)), bucketInstead(p)
 		},
-		help:   bucketInstead,
 		schema: numberSchema(1, runtime.MaxPreciseRate),
-		hint:   tooPrecise,
+		hint:   fmt.Sprintf("A precise limit has a rate of at most %s.", words.Number(runtime.MaxPreciseRate)),
 	},
 	{
-		field: "start", applies: func(p *unchecked) bool { return true },
-		message: always("a precise limit has no windows to start"), help: always("leave start out"),
+		field: "start", message: "a precise limit has no windows to start", help: "leave start out",
 		schema: false, hint: "A precise limit has no windows that start.",
 	},
 	{
 		field: "shards", applies: func(p *unchecked) bool { return p.Shards > 1 },
-		message: always("a precise limit cannot have shards, which each would have a log of their own"), help: always("leave shards out"),
+		message: "a precise limit cannot have shards, which each would have a log of their own", help: "leave shards out",
 		schema: object{"const": 1, "errorMessage": "A precise limit cannot have shards."},
 	},
 	{
-		field: "lease", applies: func(p *unchecked) bool { return true },
-		message: always("a precise limit has no lease, because leased tokens are used later than they are counted"), help: always("leave lease out"),
+		field: "lease", message: "a precise limit has no lease, because leased tokens are used later than they are counted", help: "leave lease out",
 		schema: false, hint: "A precise limit has no lease.",
 	},
-}
-
-var tooPrecise = fmt.Sprintf("A precise limit has a rate of at most %s.", words.Number(runtime.MaxPreciseRate))
-
-func always(text string) func(*unchecked) string {
-	return func(*unchecked) string { return text }
 }
 
 // bucketInstead describes the token bucket that keeps the promise of a precise limit: with capacity C and rate N-C per
@@ -123,21 +106,6 @@ func always(text string) func(*unchecked) string {
 func bucketInstead(p *unchecked) string {
 	return fmt.Sprintf("use a token bucket with rate: %d and capacity: %d, or any other two with this sum: it never grants more than %s in any %s either",
 		p.Rate-p.Rate/10, p.Rate/10, words.Number(p.Rate), words.Period(p.Period))
-}
-
-// preciseFits reports the fields that a precise limit cannot have.
-func (p *checker) preciseFits(policy *unchecked, given map[string]entry) {
-	precise, ok := given["precise"]
-	if !ok || !policy.Precise {
-		return
-	}
-	for _, c := range preciseConflicts {
-		e, ok := given[c.field]
-		if ok && c.applies(policy) {
-			p.report(e.at, rules.BadPrecise, c.help(policy), "%s", c.message(policy))
-			p.note(precise.at, "precise is given here")
-		}
-	}
 }
 
 // algorithm is everything in this package that depends on the kind of a limit.
@@ -152,18 +120,64 @@ type algorithm struct {
 	refusals []refusal
 }
 
-// refusal is a field, or some of its values, that makes no sense for a kind.
+// refusal is a field, or some of its values, that limits of a kind, or precise limits, do not have.
 type refusal struct {
 	field string
 	// applies selects the refused values; nil selects all.
 	applies func(p *unchecked) bool
 	// byPlan refuses only a map with a value for each plan.
 	byPlan bool
-	// message is the diagnostic, and help its remedy.
+	// message is the diagnostic, and help its remedy. They are those that explain returns, if it is set.
 	message, help string
-	// schema is the schema of the values that the kind has; false for none. Then hint is what editors show.
+	explain       func(p *unchecked) (message, help string)
+	// schema is the schema of the other values; false for none. Then hint is what editors show.
 	schema any
 	hint   string
+}
+
+// refuses reports whether the refusal applies to a value of its field.
+func (r *refusal) refuses(policy *unchecked, value *yaml.Node) bool {
+	if r.byPlan || value.Kind == yaml.MappingNode {
+		return value.Kind == yaml.MappingNode && (r.byPlan || r.applies == nil)
+	}
+	return r.applies == nil || r.applies(policy)
+}
+
+// condition is a JSON Schema: in limits where a field has a value, the refused field has the schema of the refusal.
+func (r *refusal) condition(field string, value any) object {
+	then := object{"type": "object", "properties": object{r.field: r.schema}}
+	if r.hint != "" {
+		then["errorMessage"] = r.hint
+	}
+	return object{"if": having(field, object{"const": value}), "then": then}
+}
+
+// having is the schema of limits with a field that has a schema.
+func having(field string, schema object) object {
+	return object{"type": "object", "properties": object{field: schema}, "required": []string{field}}
+}
+
+// fitsKind reports the fields that the limit's kind does not have.
+func (p *parser) fitsKind(policy *unchecked, given map[string]entry) bool {
+	return p.refuse(rules.NotForKind, algorithms[policy.Kind].refusals, policy, given, diag.Span{})
+}
+
+// refuse reports the given fields that are refused because of another one, at a place if that is a field to point at. It
+// returns whether there are none.
+func (p *parser) refuse(broken *rules.Rule, refusals []refusal, policy *unchecked, given map[string]entry, precise diag.Span) bool {
+	before := len(p.found)
+	for _, r := range refusals {
+		e, ok := given[r.field]
+		if !ok || !r.refuses(policy, e.value) {
+			continue
+		}
+		if r.explain != nil {
+			r.message, r.help = r.explain(policy)
+		}
+		p.report(e.at, broken, r.help, "%s", r.message)
+		p.note(precise, "precise is given here")
+	}
+	return len(p.found) == before
 }
 
 // onePeriod is a refusal of kinds with windows: their rows have the start of a window, which must mean the same to all plans.
@@ -276,32 +290,9 @@ func kindsAsCode() string {
 	return words.List(names, "or")
 }
 
-// kind reads the kind of a limit.
-func (p *reader) kind(limit *draft, e entry) bool {
-	kind, ok := oneOf(e, runtime.Kinds())
-	if !ok {
-		p.report(e.at, rules.BadKind, "", "kind must be %s, not %s", words.List(rules.KindNames(), "or"), describe(e.value))
-		p.meant(meantKind(e.value.Value))
-	}
-	limit.policy.Kind = kind
-	return ok
-}
-
-// meantKind returns the kind that text probably means: a similar one, or the only one with that word.
-func meantKind(text string) string {
-	if meant := diag.Nearest(text, rules.KindNames()); meant != "" {
-		return meant
-	}
-	var having []string
-	for _, kind := range rules.KindNames() {
-		if slices.Contains(strings.Fields(kind), strings.ToLower(text)) {
-			having = append(having, kind)
-		}
-	}
-	if len(having) == 1 {
-		return having[0]
-	}
-	return ""
+// kindSynonyms are words of which only one kind has each.
+var kindSynonyms = map[string]runtime.Kind{
+	"token": runtime.TokenBucket, "bucket": runtime.TokenBucket, "fixed": runtime.FixedWindow, "sliding": runtime.SlidingWindow,
 }
 
 func perPeriod(p *runtime.Policy) string {
@@ -331,23 +322,6 @@ func preciseWords(l *spec.Limit) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("A token is available again exactly %s after it was taken.", words.Duration(l.Policy.Period))}
-}
-
-// preciseConditions are the conditions of the JSON Schema for precise limits.
-func preciseConditions() (conditions []any) {
-	for _, c := range preciseConflicts {
-		then := object{"type": "object", "properties": object{c.field: c.schema}}
-		if c.hint != "" {
-			then["errorMessage"] = c.hint
-		}
-		conditions = append(conditions, object{
-			"if": object{
-				"type": "object", "properties": object{"precise": object{"const": true}}, "required": []string{"precise"},
-			},
-			"then": then,
-		})
-	}
-	return conditions
 }
 
 // notPrecise refuses precise: true for a kind, whose own guarantee is in the help.

@@ -2,6 +2,7 @@ package fields
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"gopkg.in/yaml.v3"
@@ -16,7 +17,7 @@ import (
 
 // settleLimit fills in the defaults and reports fields that contradict each other. It skips invalid fields: given contains
 // only the valid ones, and clean means that all are.
-func (p *checker) settleLimit(limit *draft, given map[string]entry, clean bool) {
+func (p *parser) settleLimit(limit *draft, given map[string]entry, clean bool) {
 	_, kind := given["kind"]
 	// With fields of another kind, the kind itself may be the error, and the checks below would be misleading.
 	if kind && !p.fitsKind(&limit.policy, given) {
@@ -41,7 +42,9 @@ func (p *checker) settleLimit(limit *draft, given map[string]entry, clean bool) 
 		p.report(cache.at, rules.NothingCached, "leave denyCache out", "denyCache has no effect with capacity 0: every request reserves, and denied reservations are not cached")
 		p.note(given["capacity"].at, "capacity is given here")
 	}
-	p.preciseFits(policy, given)
+	if precise, ok := given["precise"]; ok && policy.Precise {
+		p.refuse(rules.BadPrecise, preciseRefusals, policy, given, precise.at)
+	}
 	p.leaseFits(policy, given)
 	p.enoughForShards(policy, given)
 }
@@ -52,19 +55,8 @@ func capacityIsZero(policy *unchecked, given map[string]entry) bool {
 	return ok && policy.Capacity == 0
 }
 
-// fitsKind reports the fields that the limit's kind does not have.
-func (p *checker) fitsKind(policy *unchecked, given map[string]entry) bool {
-	before := len(p.found)
-	for _, r := range algorithms[policy.Kind].refusals {
-		if e, ok := given[r.field]; ok && !r.byPlan && (r.applies == nil || r.applies(policy)) {
-			p.report(e.at, rules.NotForKind, r.help, "%s", r.message)
-		}
-	}
-	return len(p.found) == before
-}
-
 // enoughForShards reports a limit that cannot be split, or into fewer shards only.
-func (p *checker) enoughForShards(policy *unchecked, given map[string]entry) {
+func (p *parser) enoughForShards(policy *unchecked, given map[string]entry) {
 	shards, ok := given["shards"]
 	if !ok {
 		return
@@ -99,25 +91,23 @@ func atMostShards(n int64) string {
 	return "use at most " + words.Number(n) + " shards"
 }
 
-// settlePlans is settleLimit for the limit of each plan, if the limit depends on the plan. all are the entries of the
-// limit, and given those of them without errors; clean means that these are all.
-func (p *parser) settlePlans(limit *draft, given map[string]entry, all []entry, clean bool) {
-	maps := planMaps(all)
-	if len(maps) == 0 {
+// settlePlans is settleLimit for the limit of each plan, if the limit depends on the plan.
+func (p *parser) settlePlans(limit *draft, given map[string]entry, clean bool) {
+	if len(limit.maps) == 0 {
 		p.settleLimit(limit, given, clean)
 		return
 	}
-	if len(p.plans) == 0 || p.plansUnknown || !p.fitKindByPlan(limit, given) || !p.namesEveryPlan(maps) {
+	if len(p.plans) == 0 || p.plansUnknown || !p.fitsKind(&limit.policy, onlyMaps(limit, given)) || !p.namesEveryPlan(limit.maps) {
 		return
 	}
 	before := len(p.found)
 	for _, plan := range p.plans {
-		limit.plans = append(limit.plans, p.draftOf(plan.Name, limit, given, maps, clean))
+		limit.plans = append(limit.plans, p.draftOf(plan.Name, limit, given, clean))
 	}
 	p.dropRepeated(before)
 	limited := slices.IndexFunc(limit.plans, func(of *draft) bool { return !of.unlimited() })
 	if limited < 0 {
-		p.report(maps["rate"].named, rules.UnlimitedPlan, "leave the limit out, or give one of the plans a number", "a limit that is unlimited for all plans has no effect")
+		p.report(limit.maps["rate"].named, rules.UnlimitedPlan, "leave the limit out, or give one of the plans a number", "a limit that is unlimited for all plans has no effect")
 		return
 	}
 	limit.policy = limit.plans[limited].policy
@@ -131,42 +121,26 @@ func (p *parser) settlePlans(limit *draft, given map[string]entry, all []entry, 
 	}
 }
 
-// planMaps returns the entries with a map of plans, by the name of the field.
-func planMaps(all []entry) map[string]entry {
-	maps := map[string]entry{}
-	for _, f := range limitFields {
-		i := slices.IndexFunc(all, func(e entry) bool { return e.name == f.name && !e.again })
-		if f.byPlan && i >= 0 && all[i].value.Kind == yaml.MappingNode {
-			maps[f.name] = all[i]
-		}
-	}
-	return maps
-}
-
-// fitKindByPlan reports the maps of plans that the kind of the limit does not have.
-func (p *checker) fitKindByPlan(limit *draft, given map[string]entry) bool {
-	before := len(p.found)
-	for _, r := range algorithms[limit.policy.Kind].refusals {
-		if e, ok := given[r.field]; ok && e.value.Kind == yaml.MappingNode && (r.byPlan || r.applies == nil) {
-			p.report(e.at, rules.NotForKind, r.help, "%s", r.message)
-		}
-	}
-	return len(p.found) == before
+// onlyMaps returns the given entries that are maps of plans.
+func onlyMaps(limit *draft, given map[string]entry) map[string]entry {
+	byPlan := maps.Clone(given)
+	maps.DeleteFunc(byPlan, func(name string, _ entry) bool { return limit.maps[name].value == nil })
+	return byPlan
 }
 
 // namesEveryPlan reports the maps that lack a plan, and those that have an unlimited one.
-func (p *parser) namesEveryPlan(maps map[string]entry) bool {
+func (p *parser) namesEveryPlan(byPlan map[string]entry) bool {
 	before := len(p.found)
 	for _, f := range limitFields {
-		e, ok := maps[f.name]
-		if !ok || p.muted[e.value] {
+		e, ok := byPlan[f.name]
+		if !ok {
 			continue
 		}
 		var missing []string
 		for _, plan := range p.planNames() {
-			value, given := p.planEntry(e, plan)
-			rate, _ := p.planEntry(maps["rate"], plan)
-			free := f.name != "rate" && rate.value != nil && isUnlimited(rate.value)
+			value, given := e.plans[plan]
+			rate := byPlan["rate"].plans[plan]
+			free := f.name != "rate" && rate.value != nil && isWord(rate.value, unlimited)
 			switch {
 			case given && free:
 				p.report(value.named, rules.UnlimitedPlan, "leave "+plan+" out here", "the plan %s is unlimited, so it has no %s", diag.Quote(plan), f.name)
@@ -191,8 +165,7 @@ func planList(plans []string) string {
 
 // misspelled reports whether a map has a plan that the file lacks, and that probably means this one.
 func (p *parser) misspelled(e entry, plan string) bool {
-	for i := 0; i+1 < len(e.value.Content); i += 2 {
-		name := e.value.Content[i].Value
+	for name := range e.plans {
 		if !slices.Contains(p.planNames(), name) && diag.Nearest(name, p.planNames()) == plan {
 			return true
 		}
@@ -200,23 +173,8 @@ func (p *parser) misspelled(e entry, plan string) bool {
 	return false
 }
 
-// planEntry returns the value of a plan in a map, as an entry with the name of the field.
-func (p *checker) planEntry(of entry, plan string) (entry, bool) {
-	if of.value == nil {
-		return entry{}, false
-	}
-	for i := 0; i+1 < len(of.value.Content); i += 2 {
-		if key := of.value.Content[i]; isString(key) && key.Value == plan {
-			e, ok := p.entry(key, of.value.Content[i+1])
-			e.name = of.name
-			return e, ok
-		}
-	}
-	return entry{}, false
-}
-
 // draftOf returns the limit of one plan: with the plan's values in place of the maps, which name every plan.
-func (p *parser) draftOf(plan string, limit *draft, given, maps map[string]entry, clean bool) *draft {
+func (p *parser) draftOf(plan string, limit *draft, given map[string]entry, clean bool) *draft {
 	of := *limit
 	of.plan, of.plans, of.given = plan, nil, map[string]diag.Pos{}
 	own := map[string]entry{}
@@ -225,11 +183,11 @@ func (p *parser) draftOf(plan string, limit *draft, given, maps map[string]entry
 		if !ok {
 			continue
 		}
-		if _, isMap := maps[f.name]; isMap {
-			if e, ok = p.planEntry(e, plan); !ok {
+		if byPlan, isMap := limit.maps[f.name]; isMap {
+			if e, ok = byPlan.plans[plan]; !ok {
 				continue // an unlimited plan is left out
 			}
-			if f.name == "rate" && isUnlimited(e.value) {
+			if f.name == "rate" && isWord(e.value, unlimited) {
 				of.unlimitedRate = true
 			} else {
 				f.read(p, &of, e)
@@ -247,7 +205,7 @@ func (p *parser) draftOf(plan string, limit *draft, given, maps map[string]entry
 }
 
 // dropRepeated drops the diagnostics after the first n that several plans have in common.
-func (p *checker) dropRepeated(n int) {
+func (p *parser) dropRepeated(n int) {
 	kept := p.found[:n]
 	for _, d := range p.found[n:] {
 		if !slices.ContainsFunc(kept[n:], func(o diag.Diagnostic) bool { return o.ID == d.ID && o.Pos == d.Pos && o.Message == d.Message }) {
@@ -258,7 +216,7 @@ func (p *checker) dropRepeated(n int) {
 }
 
 // sameMethods reports plans of a limit that would need different methods of the generated handle.
-func (p *checker) sameMethods(limit *spec.Limit, given map[string]entry) bool {
+func (p *parser) sameMethods(d *draft, limit *spec.Limit, given map[string]entry) bool {
 	var first *spec.Limit
 	for _, of := range limit.Plans {
 		switch {
@@ -266,11 +224,11 @@ func (p *checker) sameMethods(limit *spec.Limit, given map[string]entry) bool {
 		case first == nil:
 			first = of
 		case first.Policy.Reserves() != of.Policy.Reserves():
-			p.differ(limit, given, "maxReserved", first.Plan, of.Plan, rules.PlansDiffer, "let maxReserved be 0 for all plans, or for none",
+			p.differ(d, given, "maxReserved", first.Plan, of.Plan, rules.PlansDiffer, "let maxReserved be 0 for all plans, or for none",
 				fmt.Sprintf("one of the plans %s and %s can be reserved and the other cannot, but one method serves both", first.Plan, of.Plan))
 			return false
 		case (first.Policy.Capacity == 0) != (of.Policy.Capacity == 0):
-			p.differ(limit, given, "capacity", first.Plan, of.Plan, rules.PlansDiffer, "let capacity be 0 for all plans, or for none",
+			p.differ(d, given, "capacity", first.Plan, of.Plan, rules.PlansDiffer, "let capacity be 0 for all plans, or for none",
 				fmt.Sprintf("one of the plans %s and %s can only be reserved and the other cannot, but one method serves both", first.Plan, of.Plan))
 			return false
 		}
@@ -279,17 +237,17 @@ func (p *checker) sameMethods(limit *spec.Limit, given map[string]entry) bool {
 }
 
 // differ reports a difference between two plans, at the value of a field.
-func (p *checker) differ(limit *spec.Limit, given map[string]entry, field, one, other string, rule *rules.Rule, help, message string) {
+func (p *parser) differ(d *draft, given map[string]entry, field, one, other string, rule *rules.Rule, help, message string) {
 	e, ok := given[field]
 	if !ok {
-		e = given["rate"]
+		field, e = "rate", given["rate"]
 	}
 	at := e.named
-	if value, ok := p.planEntry(e, other); ok {
+	if value, ok := d.maps[field].plans[other]; ok {
 		at = value.at
 	}
 	p.report(at, rule, help, "%s", message)
-	if value, ok := p.planEntry(e, one); ok {
+	if value, ok := d.maps[field].plans[one]; ok {
 		p.note(value.at, "the value of "+one+" is given here")
 	}
 }
@@ -297,7 +255,7 @@ func (p *checker) differ(limit *spec.Limit, given map[string]entry, field, one, 
 // carryAlike reports two plans of a fixed window of which the one that allows more tokens at once can also start a window
 // with more of them missing. A window that ends on the other plan forgets the difference, so that changing to it and
 // back would grant tokens again.
-func (p *checker) carryAlike(limit *spec.Limit, given map[string]entry) bool {
+func (p *parser) carryAlike(d *draft, limit *spec.Limit, given map[string]entry) bool {
 	if limit.Policy.Kind != runtime.FixedWindow {
 		return true
 	}
@@ -309,14 +267,14 @@ func (p *checker) carryAlike(limit *spec.Limit, given map[string]entry) bool {
 			if atOnce(large) < atOnce(small) {
 				small, large = large, small
 			}
-			p.carriesMore(limit, given, small, large)
+			p.carriesMore(d, limit, given, small, large)
 			return false
 		}
 	}
 	return true
 }
 
-func (p *checker) carriesMore(limit *spec.Limit, given map[string]entry, small, large *spec.Limit) {
+func (p *parser) carriesMore(d *draft, limit *spec.Limit, given map[string]entry, small, large *spec.Limit) {
 	again := fmt.Sprintf("changing from the plan %s to %s and back would grant tokens again: ", large.Plan, small.Plan)
 	difference := "capacity - rate"
 	if limit.Policy.Reserves() {
@@ -329,10 +287,10 @@ func (p *checker) carriesMore(limit *spec.Limit, given map[string]entry, small, 
 		why = fmt.Sprintf("divided among %d shards, neither of them has the larger part of every number", limit.Policy.Shards)
 	}
 	field := "capacity"
-	if e, ok := given["maxReserved"]; ok && e.value.Kind == yaml.MappingNode {
+	if _, ok := d.maps["maxReserved"]; ok {
 		field = "maxReserved"
 	}
-	p.differ(limit, given, field, small.Plan, large.Plan, rules.PlanCarry, help, again+why)
+	p.differ(d, given, field, small.Plan, large.Plan, rules.PlanCarry, help, again+why)
 }
 
 // includes reports whether a plan of a fixed window grants whatever another one grants, and also after changes between
@@ -378,7 +336,7 @@ func carriedWords(l *spec.Limit) string {
 }
 
 // check makes the limit of a draft without diagnostics, and checks what must hold between its plans.
-func (p *checker) check(d *draft, e entry, given map[string]entry) {
+func (p *parser) check(d *draft, e entry, given map[string]entry) {
 	limit := p.limitOf(d, e)
 	for _, of := range d.plans {
 		plan := p.limitOf(of, e)
@@ -387,14 +345,14 @@ func (p *checker) check(d *draft, e entry, given map[string]entry) {
 		}
 		limit.Plans = append(limit.Plans, plan)
 	}
-	if limit == nil || !p.sameMethods(limit, given) || !p.carryAlike(limit, given) {
+	if limit == nil || !p.sameMethods(d, limit, given) || !p.carryAlike(d, limit, given) {
 		return
 	}
 	d.limit = limit
 }
 
 // limitOf returns the limit of a draft, or nil if the runtime would refuse it.
-func (p *checker) limitOf(d *draft, e entry) *spec.Limit {
+func (p *parser) limitOf(d *draft, e entry) *spec.Limit {
 	limit, err := spec.NewLimit(runtime.Policy(d.policy))
 	if err != nil {
 		// A value that could not be read, or the plans of the file, may have a diagnostic already. The checks of fields and of
@@ -435,15 +393,47 @@ func (p *parser) limits(file *spec.File, e entry) bool {
 	}
 	// Last, because every limit has its goName only after it was parsed.
 	p.sameGoNames(entries, drafts)
-	p.sameOverrideMethods(entries, drafts)
 	return true
+}
+
+// sameGoNames reports limits that have the Go method of another limit, or of its overrides.
+func (p *parser) sameGoNames(entries []entry, limits []*draft) {
+	first, needed := map[string]int{}, map[string]int{}
+	for i, limit := range limits {
+		for _, method := range overridesMethods(limit.goName, limit.overrides, limit.key) {
+			if _, twice := needed[method]; !twice {
+				needed[method] = i
+			}
+		}
+	}
+	for i, limit := range limits {
+		// A name that is no identifier has a diagnostic already.
+		if entries[i].again || limit.goName == "" {
+			continue
+		}
+		own := entries[i]
+		switch at, twice := first[limit.goName]; {
+		case !spec.LimitNameForm.MatchString(own.name):
+		case twice:
+			p.report(own.named, rules.SameGoName, "set goName on one of them",
+				"%s and %s both have the Go method %s", diag.Quote(entries[at].name), diag.Quote(own.name), diag.Clip(limit.goName))
+			p.note(entries[at].named, "the first is here")
+		default:
+			first[limit.goName] = i
+		}
+		if at, ok := needed[limit.goName]; ok {
+			p.report(own.named, rules.SameGoName, "set goName on one of them",
+				"%s has the Go method %s, which the overrides of %s need", diag.Quote(own.name), diag.Clip(limit.goName), diag.Quote(entries[at].name))
+			p.note(entries[at].named, "the limit with overrides is here")
+		}
+	}
 }
 
 const limitHelp = "write a limit as sendMessage: {kind: token bucket, rate: 10, period: 1m}"
 
 // withoutFields returns the limits without entries that are fields of the limit above, which should be indented. It
 // reports them once for each limit.
-func (p *checker) withoutFields(entries []entry) []entry {
+func (p *parser) withoutFields(entries []entry) []entry {
 	var limits []entry
 	reported := false
 	for i, e := range entries {
@@ -487,7 +477,7 @@ func (p *parser) oneLimit(e entry) *draft {
 	if _, renamed := given["goName"]; !renamed && !e.again {
 		p.reservedGoName(e.named, limit.goName)
 	}
-	p.settlePlans(limit, given, entries, len(p.found) == before)
+	p.settlePlans(limit, given, len(p.found) == before)
 	if len(p.found) == before {
 		p.settleOverrides(limit, given)
 	}
@@ -498,7 +488,7 @@ func (p *parser) oneLimit(e entry) *draft {
 }
 
 // limitName reports the name of a limit or group that is not camelCase or too long.
-func (p *checker) limitName(e entry, what string) {
+func (p *parser) limitName(e entry, what string) {
 	if spec.LimitNameForm.MatchString(e.name) {
 		if len(e.name) > runtime.MaxKey {
 			p.report(e.named, rules.NameTooLong, "choose a shorter name: goName would shorten the method's name only",
@@ -518,25 +508,15 @@ func limitSchema() object {
 	var conditions []any
 	for _, kind := range runtime.Kinds() {
 		for _, r := range algorithmOf(kind).refusals {
-			conditions = append(conditions, ifKind(kind, r.hint, object{r.field: r.schema}))
+			conditions = append(conditions, r.condition("kind", kind.String()))
 		}
 	}
-	schema["allOf"] = slices.Concat(conditions, ifCalendar(), preciseConditions())
+	conditions = append(conditions, ifCalendar()...)
+	for _, r := range preciseRefusals {
+		conditions = append(conditions, r.condition("precise", true))
+	}
+	schema["allOf"] = conditions
 	return schema
-}
-
-// ifKind is a schema for the limits of one kind. Editors show the hint for a property that is false.
-func ifKind(kind runtime.Kind, hint string, properties object) object {
-	then := object{"type": "object", "properties": properties}
-	if hint != "" {
-		then["errorMessage"] = hint
-	}
-	return object{
-		"if": object{
-			"type": "object", "properties": object{"kind": object{"const": kind.String()}}, "required": []string{"kind"},
-		},
-		"then": then,
-	}
 }
 
 var limitsSchema = object{

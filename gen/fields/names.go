@@ -95,19 +95,14 @@ func (p *parser) planName(item *yaml.Node, at diag.Span) bool {
 	return false
 }
 
-const unlimited = "unlimited"
-
-// unlimitedSynonyms are words for a rate without a bound.
-var unlimitedSynonyms = []string{"none", "off", "infinite", "infinity", ".inf", "inf", "unbounded", "no limit", "nolimit", "any", "all", "-1"}
-
 // byPlan returns a reader of a field that has either one value for all plans, or a map with a value for each plan. It
 // checks the values of a map only: settlePlans reads them again, into the limit of each plan.
 func byPlan(read func(*parser, *draft, entry) bool) func(*parser, *draft, entry) bool {
 	return func(p *parser, limit *draft, e entry) bool {
 		switch {
 		case e.value.Kind == yaml.MappingNode:
-			return p.planMap(e, read)
-		case e.name == "rate" && isUnlimited(e.value):
+			return p.planMap(limit, e, read)
+		case e.name == "rate" && isWord(e.value, unlimited):
 			p.report(e.at, rules.UnlimitedPlan, "leave the limit out, or let the rate depend on the plan: rate: {free: 10, pro: unlimited}",
 				"a limit that is unlimited for all plans has no effect")
 			return false
@@ -116,15 +111,11 @@ func byPlan(read func(*parser, *draft, entry) bool) func(*parser, *draft, entry)
 	}
 }
 
-func isUnlimited(value *yaml.Node) bool { return isString(value) && value.Value == unlimited }
-
-// planMap reports the plans of a map that the file lacks, and the values that the field does not accept.
-func (p *parser) planMap(e entry, read func(*parser, *draft, entry) bool) bool {
+// planMap keeps a map of plans, and reports those that the file lacks and the values that the field does not accept.
+func (p *parser) planMap(of *draft, e entry, read func(*parser, *draft, entry) bool) bool {
 	before := len(p.found)
-	entries, ok := p.entries(e.value, e.at, e.name, "")
-	if !ok {
-		return false
-	}
+	entries, _ := p.entries(e.value, e.at, e.name, "")
+	of.keepMap(e, entries)
 	if len(p.plans) == 0 && !p.plansUnknown {
 		p.report(e.at, rules.NoPlans, noPlansHelp(entries), "%s is a map of plans, but the file has no plans", e.name)
 		return false
@@ -147,23 +138,16 @@ func (p *parser) planMap(e entry, read func(*parser, *draft, entry) bool) bool {
 // planValue checks the value of one plan.
 func (p *parser) planValue(field string, e entry, read func(*parser, *draft, entry) bool) {
 	e.name = field
-	switch {
+	switch isUnlimited := isWord(e.value, unlimited); {
 	case p.muted[e.value]:
-	case field == "rate" && isUnlimited(e.value):
-	case field == "rate" && meansUnlimited(e.value):
-		p.report(e.at, rules.NotWhole, "", "%s must be a whole number or %s, not %s", field, unlimited, strings.TrimPrefix(describe(e.value), "the number "))
-		p.meant(unlimited)
-	case isUnlimited(e.value) && field != "maxReserved": // which has a word of its own
+	case field == "rate" && isUnlimited:
+	case field == "rate" && p.meantInstead(e, unlimited, unlimitedSynonyms):
+	case isUnlimited && field != "maxReserved": // which has a word of its own
 		p.report(e.at, rules.UnlimitedPlan, "write unlimited as the rate of the plan, and leave the plan out here", "only a rate can be %s, not %s", unlimited, field)
 	default:
 		// The value is only checked here.
 		read(p, new(draft), e)
 	}
-}
-
-func meansUnlimited(value *yaml.Node) bool {
-	text := strings.ToLower(value.Value)
-	return value.Kind == yaml.ScalarNode && (slices.Contains(unlimitedSynonyms, text) || diag.Nearest(text, []string{unlimited}) != "")
 }
 
 func noPlansHelp(entries []entry) string {
@@ -179,25 +163,6 @@ func noPlansHelp(entries []entry) string {
 
 func (p *parser) planNames() []string { return spec.PlanNames(p.plans) }
 
-// sameGoNames reports limits that have the same Go method.
-func (p *checker) sameGoNames(entries []entry, limits []*draft) {
-	first := map[string]int{}
-	for i, limit := range limits {
-		if entries[i].again || !spec.LimitNameForm.MatchString(entries[i].name) {
-			// It has a diagnostic already.
-			continue
-		}
-		before, twice := first[limit.goName]
-		if !twice {
-			first[limit.goName] = i
-			continue
-		}
-		p.report(entries[i].named, rules.SameGoName, "set goName on one of them",
-			"%s and %s both have the Go method %s", diag.Quote(entries[before].name), diag.Quote(entries[i].name), diag.Clip(limit.goName))
-		p.note(entries[before].named, "the first is here")
-	}
-}
-
 var (
 	// ownMethods are the other methods of the generated type.
 	ownMethods = []string{"All", "PeekAll", "ReserveAll", "WithTx"}
@@ -210,7 +175,7 @@ var (
 )
 
 // reservedGoName reports a Go name that no limit can have, and returns whether it is one.
-func (p *reader) reservedGoName(at diag.Span, name string) bool {
+func (p *parser) reservedGoName(at diag.Span, name string) bool {
 	const help = "choose another name with goName:"
 	switch {
 	case slices.Contains(ownMethods, name):
@@ -223,29 +188,20 @@ func (p *reader) reservedGoName(at diag.Span, name string) bool {
 	return true
 }
 
-func (p *reader) goName(limit *draft, e entry) bool {
-	if name, ok := p.exportedName(e); ok {
-		limit.goName = name
-		return true
-	}
-	return false
-}
-
-func (p *reader) exportedName(e entry) (string, bool) {
+// exportedName reads the Go name of a method.
+func (p *parser) exportedName(into *string, e entry) bool {
 	name, ok := p.text(e, "an exported Go identifier")
-	if !ok {
-		return "", false
-	}
 	switch {
-	case p.reservedGoName(e.at, name):
+	case !ok || p.reservedGoName(e.at, name):
 	case spec.ExportedForm.MatchString(name):
-		return name, true
+		*into = name
+		return true
 	default:
 		p.report(e.at, rules.BadGoName, "begin with a capital letter and use letters and digits only",
 			"goName must be an exported Go identifier, not %s", diag.Quote(name))
 		p.meant(spec.GoName(spec.CamelCase(name)))
 	}
-	return "", false
+	return false
 }
 
 const maxKeyParts = 8
@@ -255,7 +211,7 @@ const partPattern = `^[a-z][a-zA-Z0-9_]*$`
 var partForm = regexp.MustCompile(partPattern)
 
 // keyParts reads a key: the name of one string, or a map from names to types.
-func (p *reader) keyParts(limit *draft, e entry) bool {
+func (p *parser) keyParts(limit *draft, e entry) bool {
 	switch {
 	case isString(e.value):
 		if !p.partName(e.value.Value, e.at) {
@@ -275,7 +231,7 @@ func (p *reader) keyParts(limit *draft, e entry) bool {
 	return false
 }
 
-func (p *reader) keyMap(limit *draft, e entry) bool {
+func (p *parser) keyMap(limit *draft, e entry) bool {
 	entries, _ := p.entries(e.value, e.at, "key", "")
 	if len(e.value.Content) == 0 {
 		p.report(e.at, rules.WrongType, "leave key out for one count that all callers share", "key must have a part, not be an empty map")
@@ -299,7 +255,7 @@ func (p *reader) keyMap(limit *draft, e entry) bool {
 }
 
 // partName reports the name of a part of a key that no Go parameter can have.
-func (p *reader) partName(name string, at diag.Span) bool {
+func (p *parser) partName(name string, at diag.Span) bool {
 	const help = "choose another name, such as userID"
 	switch {
 	case token.IsKeyword(name):
@@ -316,7 +272,7 @@ func (p *reader) partName(name string, at diag.Span) bool {
 	return false
 }
 
-// unusableParts are the identifiers that [reader.partName] refuses.
+// unusableParts are the identifiers that [parser.partName] refuses.
 func unusableParts() []string {
 	return slices.Concat(spec.KeyTypes, spec.GoKeywords())
 }
@@ -330,7 +286,7 @@ func meantPart(name string) string {
 }
 
 // keyType reports a type that no part of a key can have.
-func (p *reader) keyType(part entry) bool {
+func (p *parser) keyType(part entry) bool {
 	what := diag.Label(part.name)
 	if !isString(part.value) {
 		p.report(part.at, rules.BadKeyType, "write {"+what+": string}", "%s must have a type, not %s", what, describe(part.value))

@@ -15,10 +15,12 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// draft is a limit while it is read: values may be missing, or contradict each other. [checker.check] makes the Limit.
+// draft is a limit while it is read: values may be missing, or contradict each other. [parser.check] makes the Limit.
 type draft struct {
 	policy unchecked
 	plans  []*draft
+	// maps are the fields with a map of plans.
+	maps map[string]entry
 	// limit is the result; nil until the draft is checked, and if it has a diagnostic.
 	limit *spec.Limit
 
@@ -63,6 +65,26 @@ type entry struct {
 	named, at diag.Span
 	// again is set if the map has the name above too. The first one counts.
 	again bool
+	// plans has the entries of a map of plans, each with the name of the field.
+	plans map[string]entry
+}
+
+// keepMap keeps the entries of a field with a map of plans.
+func (d *draft) keepMap(e entry, entries []entry) {
+	if e.again {
+		return
+	}
+	e.plans = map[string]entry{}
+	for _, of := range entries {
+		if plan := of.name; !of.again {
+			of.name = e.name
+			e.plans[plan] = of
+		}
+	}
+	if d.maps == nil {
+		d.maps = map[string]entry{}
+	}
+	d.maps[e.name] = e
 }
 
 // calendarStart is a start in the words of a calendar: each is "" or 0 if it is not given.
@@ -88,38 +110,26 @@ type owner struct {
 	at                 diag.Pos
 }
 
-// owners are those of a file by name and by method.
-type owners struct{ byName, byMethod map[string][]owner }
-
-func (o *owners) add(one owner) {
-	if o.byName == nil {
-		o.byName, o.byMethod = map[string][]owner{}, map[string][]owner{}
-	}
-	if !one.overrides {
-		o.byName[one.name] = append(o.byName[one.name], one)
-	}
-	o.byMethod[one.method] = append(o.byMethod[one.method], one)
-}
-
-// alike returns the first of those with the name of another, and the first with its method.
-func (o *owners) alike(other owner) (list []owner) {
-	for _, some := range [][]owner{o.byName[other.name], o.byMethod[other.method]} {
-		if len(some) > 0 && !slices.Contains(list, some[0]) {
-			list = append(list, some[0])
+// add keeps an owner under its name and under its method, unless another one has them already.
+func (o owner) add(owners map[string]owner) {
+	for _, key := range o.keys() {
+		if _, taken := owners[key]; !taken {
+			owners[key] = o
 		}
 	}
-	return list
 }
 
-// reader reads the values of fields.
-type reader struct{ document }
+// keys are the places of an owner in [parser.owners]. The overrides of a limit have no name of their own.
+func (o owner) keys() []string {
+	if o.overrides {
+		return []string{"method " + o.method}
+	}
+	return []string{"name " + o.name, "method " + o.method}
+}
 
-// checker checks what must hold between values that were read.
-type checker struct{ reader }
-
-// parser reads the parts of a file that refer to each other.
+// parser reads the fields of a file, and checks what must hold between them.
 type parser struct {
-	checker
+	document
 	// plans are those of the file. With plansUnknown, some of them have errors, and the plans of limits are not checked.
 	plans        []spec.Plan
 	plansUnknown bool
@@ -129,7 +139,8 @@ type parser struct {
 	// groupsGiven holds the entries groups:, which are read after the limits of the file.
 	groupsGiven []entry
 	file        *spec.File
-	owners      owners
+	// owners are those of the file.
+	owners map[string]owner
 	// drafts are the limits of the file by name, with those that have diagnostics.
 	drafts map[string]*draft
 	// parameters are those of the current group, by name.
@@ -137,7 +148,7 @@ type parser struct {
 }
 
 func newParser(src *diag.Source) *parser {
-	return &parser{checker: checker{reader{document{src: src}}}}
+	return &parser{document: document{src: src}}
 }
 
 // field is one name that a map of the file may contain. A table of fields is the only place that lists the fields of a
@@ -157,8 +168,6 @@ type field[D, T any] struct {
 	// example is a valid value.
 	example string
 	schema  object
-	// sets is the field of runtime.Policy, or for a field of a lease of runtime.Lease, that holds the value.
-	sets string
 	// read stores the value and returns true, or reports its errors.
 	read func(p *parser, into *D, e entry) bool
 	// change is the kind of change that a diff reports for the field. It is nil for fields that cannot change by
@@ -206,10 +215,7 @@ type Field struct {
 	Of string
 	// Meaning explains the field, Accepts describes its valid values, and Absent is the default, or "".
 	Meaning, Accepts, Absent string
-	// Sets is the field of runtime.Policy that holds the value, or for a lease of runtime.Lease and for overrides
-	// of runtime.OverrideBounds; "" if none does.
-	Sets     string
-	Required bool
+	Required                 bool
 	// Example is the field with a valid value.
 	Example string
 }

@@ -2,11 +2,7 @@ package fields
 
 import (
 	"fmt"
-	"strings"
 
-	"gopkg.in/yaml.v3"
-
-	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -21,19 +17,24 @@ var overrideFields = []field[runtime.OverrideBounds, runtime.OverrideBounds]{
 		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s, or `%s`", words.Number(runtime.MaxTokens), unlimited),
 		absent:  "the limit's `rate`, the largest of all plans",
 		example: "5_000",
-		schema:  mostRateSchema,
-		sets:    "Rate",
+		schema:  wordSchema(1, runtime.MaxTokens, unlimited),
 		read:    (*parser).mostRate,
+		effective: func(b *runtime.OverrideBounds) string {
+			if b.Unlimited {
+				return unlimited
+			}
+			return numberUnlessZero(b.Rate)
+		},
 	},
 	{
 		name: "capacity", synonyms: []string{"burst", "max"},
-		about:   "The largest capacity that operators can give a key.",
-		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s", words.Number(runtime.MaxTokens)),
-		absent:  "the limit's `capacity`; if that is its `rate`, the largest rate",
-		example: "10_000",
-		schema:  numberSchema(1, runtime.MaxTokens),
-		sets:    "Capacity",
-		read:    readTokens(1, func(b *runtime.OverrideBounds) *int64 { return &b.Capacity }),
+		about:     "The largest capacity that operators can give a key.",
+		accepts:   fmt.Sprintf("a whole number of tokens, 1 to %s", words.Number(runtime.MaxTokens)),
+		absent:    "the limit's `capacity`; if that is its `rate`, the largest rate",
+		example:   "10_000",
+		schema:    numberSchema(1, runtime.MaxTokens),
+		read:      readTokens(1, func(b *runtime.OverrideBounds) *int64 { return &b.Capacity }),
+		effective: func(b *runtime.OverrideBounds) string { return numberUnlessZero(b.Capacity) },
 	},
 	{
 		name:    "maxReserved",
@@ -41,20 +42,12 @@ var overrideFields = []field[runtime.OverrideBounds, runtime.OverrideBounds]{
 		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s, or `%s`", words.Number(mostReserved), unboundedWord),
 		absent:  "the limit's `maxReserved`",
 		example: "100",
-		schema:  mostReservedSchema,
-		sets:    "MaxReserved",
+		schema:  wordSchema(1, mostReserved, unboundedWord),
 		read:    (*parser).mostReserved,
+		effective: func(b *runtime.OverrideBounds) string {
+			return unboundedOr(b.MaxReserved, numberUnlessZero(b.MaxReserved))
+		},
 	},
-}
-
-var mostRateSchema = object{
-	"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(runtime.MaxTokens), "pattern": "^([1-9][0-9]*(_[0-9]+)+|" + unlimited + ")$",
-	"defaultSnippets": []any{object{"label": unlimited, "body": unlimited}},
-}
-
-var mostReservedSchema = object{
-	"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(mostReserved), "pattern": "^([1-9][0-9]*(_[0-9]+)+|" + unboundedWord + ")$",
-	"defaultSnippets": []any{object{"label": unboundedWord, "body": unboundedWord}},
 }
 
 const overridesHelp = "write overrides: {rate: 5_000}, or overrides: {} for blocks and numbers within those of the limit"
@@ -65,14 +58,12 @@ func (p *parser) overrides(limit *draft, e entry) bool {
 	return readMap(p, overrideFields, limit.overrides, e, overridesHelp)
 }
 
-func (p *reader) mostRate(b *runtime.OverrideBounds, e entry) (ok bool) {
+func (p *parser) mostRate(b *runtime.OverrideBounds, e entry) (ok bool) {
 	switch {
-	case isUnlimited(e.value):
+	case isWord(e.value, unlimited):
 		b.Unlimited, b.Rate = true, runtime.MaxTokens
 		return true
-	case e.value.Kind == yaml.ScalarNode && meansUnlimited(e.value):
-		p.report(e.at, rules.NotWhole, "", "%s must be a whole number or %s, not %s", e.name, unlimited, strings.TrimPrefix(describe(e.value), "the number "))
-		p.meant(unlimited)
+	case p.meantInstead(e, unlimited, unlimitedSynonyms):
 		return false
 	}
 	help, _ := rateHelp(e.value.Value, "")
@@ -80,20 +71,16 @@ func (p *reader) mostRate(b *runtime.OverrideBounds, e entry) (ok bool) {
 	return ok
 }
 
-func (p *reader) mostReserved(b *runtime.OverrideBounds, e entry) bool {
-	var of draft
-	if !p.maxReserved(&of, e) {
-		return false
-	}
-	if b.MaxReserved = of.policy.MaxReserved; b.MaxReserved == 0 {
+func (p *parser) mostReserved(b *runtime.OverrideBounds, e entry) bool {
+	ok := p.reserved(&b.MaxReserved, e)
+	if ok && b.MaxReserved == 0 {
 		p.report(e.at, rules.OutOfRange, "leave it out", "%s must be at least 1", e.name)
-		return false
 	}
-	return true
+	return ok && b.MaxReserved > 0
 }
 
 // settleOverrides completes the bounds of overrides, and reports those that the limit cannot have. All plans have the same.
-func (p *checker) settleOverrides(limit *draft, given map[string]entry) {
+func (p *parser) settleOverrides(limit *draft, given map[string]entry) {
 	e, ok := given["overrides"]
 	if !ok || limit.overrides == nil {
 		return
@@ -145,7 +132,7 @@ func (p *checker) settleOverrides(limit *draft, given map[string]entry) {
 	}
 }
 
-func (p *checker) reportOverride(e entry, part, help, message string, args ...any) {
+func (p *parser) reportOverride(e entry, part, help, message string, args ...any) {
 	defer func(limit string) { p.limit = limit }(p.limit)
 	p.limit += ": overrides"
 	p.report(p.part(e, part).at, rules.BadOverrides, help, message, args...)
@@ -196,26 +183,4 @@ func overridesMethods(goName string, overrides *runtime.OverrideBounds, key []sp
 		return []string{goName + "Overrides"}
 	}
 	return []string{goName + "Overrides", goName + "OverridesForAll"}
-}
-
-// sameOverrideMethods reports limits that have the Go method for the overrides of another limit.
-func (p *checker) sameOverrideMethods(entries []entry, limits []*draft) {
-	needed := map[string]int{}
-	for i, limit := range limits {
-		for _, method := range overridesMethods(limit.goName, limit.overrides, limit.key) {
-			if _, twice := needed[method]; !twice {
-				needed[method] = i
-			}
-		}
-	}
-	for i, limit := range limits {
-		at, ok := needed[limit.goName]
-		// A name that is no identifier has a diagnostic already.
-		if !ok || entries[i].again || limit.goName == "" {
-			continue
-		}
-		p.report(entries[i].named, rules.SameGoName, "set goName on one of them",
-			"%s has the Go method %s, which the overrides of %s need", diag.Quote(entries[i].name), diag.Clip(limit.goName), diag.Quote(entries[at].name))
-		p.note(entries[at].named, "the limit with overrides is here")
-	}
 }

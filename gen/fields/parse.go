@@ -78,7 +78,7 @@ var fileFields = []field[spec.File, spec.File]{
 	},
 }
 
-func (p *reader) version(_ *spec.File, e entry) bool {
+func (p *parser) version(_ *spec.File, e entry) bool {
 	switch {
 	// Some people quote versions, and "1" is not ambiguous.
 	case e.value.Value == "1" && (isString(e.value) || e.value.Tag == "!!int"):
@@ -109,7 +109,7 @@ func laterVersion(root *yaml.Node) *yaml.Node {
 	return nil
 }
 
-func (p *reader) packageName(file *spec.File, e entry) bool {
+func (p *parser) packageName(file *spec.File, e entry) bool {
 	name, ok := p.text(e, "a Go identifier")
 	if !ok {
 		return false
@@ -174,7 +174,7 @@ func Fields() []Field {
 func fieldsIn[D, T any](of string, fields []field[D, T]) (list []Field) {
 	for _, f := range fields {
 		list = append(list, Field{
-			Name: f.name, Of: of, Sets: f.sets, Required: f.required, Example: f.name + ": " + f.example,
+			Name: f.name, Of: of, Required: f.required, Example: f.name + ": " + f.example,
 			Meaning: withoutMarks(f.meaning()), Accepts: withoutMarks(f.accepts), Absent: withoutMarks(f.absent),
 		})
 	}

@@ -91,7 +91,7 @@ const MaxSize = 4 << 20
 // legible reports a file that is not text. It runs before the YAML reader, whose errors do not have the exact place.
 func (p *document) legible() bool {
 	if len(p.src.Text) > MaxSize {
-		p.report(diag.Span{Pos: diag.Pos{Line: 1, Column: 1}, End: diag.Pos{Line: 1, Column: 1}}, rules.FileTooLarge, "split it into files with a package each",
+		p.report(diag.Spanning(diag.Pos{Line: 1, Column: 1}, ""), rules.FileTooLarge, "split it into files with a package each",
 			"the file is larger than %d MiB", MaxSize>>20)
 		return false
 	}
@@ -194,7 +194,7 @@ func (p *document) root() *yaml.Node {
 		return p.only(first, decoder, reader)
 	}
 	if errors.Is(err, io.EOF) {
-		p.report(diag.Span{Pos: diag.Pos{Line: 1, Column: 1}, End: diag.Pos{Line: 1, Column: 1}}, rules.EmptyFile, "begin with version: 1", "the file has no content")
+		p.report(diag.Spanning(diag.Pos{Line: 1, Column: 1}, ""), rules.EmptyFile, "begin with version: 1", "the file has no content")
 		return nil
 	}
 	p.syntaxError(err, reader.line())

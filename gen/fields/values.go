@@ -70,7 +70,7 @@ func readDuration[T any](at func(*T) *time.Duration) func(*parser, *T, entry) bo
 }
 
 // length reads a duration from a nanosecond to the longest period.
-func (p *reader) length(e entry) (time.Duration, bool) {
+func (p *parser) length(e entry) (time.Duration, bool) {
 	sum, ok := exact(e.value.Value)
 	if e.value.Tag != "!!str" || !ok {
 		p.notDuration(e)
@@ -88,7 +88,7 @@ func (p *reader) length(e entry) (time.Duration, bool) {
 }
 
 // wholeNanoseconds returns a duration, or reports one with a fraction of a nanosecond.
-func (p *reader) wholeNanoseconds(e entry, sum *big.Rat) (time.Duration, bool) {
+func (p *parser) wholeNanoseconds(e entry, sum *big.Rat) (time.Duration, bool) {
 	if !sum.IsInt() {
 		p.report(e.at, rules.BadDuration, "", "%s is not a whole number of nanoseconds: %s", e.name, diag.Clip(e.value.Value))
 		return 0, false
@@ -101,7 +101,7 @@ func (p *reader) wholeNanoseconds(e entry, sum *big.Rat) (time.Duration, bool) {
 }
 
 // notDuration reports a value that is not a duration.
-func (p *reader) notDuration(e entry) {
+func (p *parser) notDuration(e entry) {
 	if e.value.Tag == "!!int" || e.value.Tag == "!!float" || decimalForm.MatchString(e.value.Value) {
 		p.report(e.at, rules.BadDuration, durationHelp, "%s must be a duration with a unit, not %s", e.name, describe(e.value))
 		n := strings.ReplaceAll(e.value.Value, "_", "")
@@ -194,7 +194,7 @@ func readTokens[T any](least int64, at func(*T) *int64) func(*parser, *T, entry)
 }
 
 // rate reads a rate, which people also write as "10 per minute".
-func (p *reader) rate(limit *draft, e entry) bool {
+func (p *parser) rate(limit *draft, e entry) bool {
 	help, implies := rateHelp(e.value.Value, limit.writtenPeriod)
 	n, ok := p.number(e, 1, runtime.MaxTokens, help)
 	limit.policy.Rate = n
@@ -213,31 +213,47 @@ const mostReserved = runtime.Unbounded - 1
 // unboundedSynonyms are the words for it in other limiters.
 var unboundedSynonyms = []string{"unlimited", "infinite", "infinity", "inf", ".inf", "any", "no bound", "nobound"}
 
-func (p *reader) maxReserved(limit *draft, e entry) bool {
-	text := e.value.Value
-	scalar := e.value.Kind == yaml.ScalarNode && e.value.Tag != "!!null"
-	switch lower := strings.ToLower(text); {
-	case scalar && text == unboundedWord:
-		limit.policy.MaxReserved = runtime.Unbounded
+// reserved reads a maxReserved.
+func (p *parser) reserved(into *int64, e entry) (ok bool) {
+	switch {
+	case isWord(e.value, unboundedWord):
+		*into = runtime.Unbounded
 		return true
-	case scalar && (slices.Contains(unboundedSynonyms, lower) || diag.Nearest(text, []string{unboundedWord}) != ""):
-		p.report(e.at, rules.NotWhole, "", "%s must be a whole number or %s, not %s", e.name, unboundedWord, describe(e.value))
-		p.meant(unboundedWord)
+	case p.meantInstead(e, unboundedWord, unboundedSynonyms):
 		return false
 	}
-	n, ok := p.number(e, 0, mostReserved, "")
-	limit.policy.MaxReserved = n
+	*into, ok = p.number(e, 0, mostReserved, "")
 	return ok
 }
 
-func (p *reader) shards(limit *draft, e entry) bool {
+// unlimited is the rate of a plan without a limit, or of overrides that can lift the limit.
+const unlimited = "unlimited"
+
+// unlimitedSynonyms are words for a rate without a bound.
+var unlimitedSynonyms = []string{"none", "off", "infinite", "infinity", ".inf", "inf", "unbounded", "no limit", "nolimit", "any", "all", "-1"}
+
+func isWord(value *yaml.Node, word string) bool { return isString(value) && value.Value == word }
+
+// meantInstead reports a value that probably means a word in place of a number, and returns whether it does.
+func (p *parser) meantInstead(e entry, word string, synonyms []string) bool {
+	text := strings.ToLower(e.value.Value)
+	isScalar := e.value.Kind == yaml.ScalarNode && e.value.Tag != "!!null"
+	if !isScalar || !slices.Contains(synonyms, text) && diag.Nearest(text, []string{word}) == "" {
+		return false
+	}
+	p.report(e.at, rules.NotWhole, "", "%s must be a whole number or %s, not %s", e.name, word, strings.TrimPrefix(describe(e.value), "the number "))
+	p.meant(word)
+	return true
+}
+
+func (p *parser) shards(limit *draft, e entry) bool {
 	n, ok := p.number(e, 1, runtime.MaxShards, "")
 	limit.policy.Shards = int(n)
 	return ok
 }
 
 // number reads a whole number from least to most. The help is for a value that is not a whole number.
-func (p *reader) number(e entry, least, most int64, help string) (int64, bool) {
+func (p *parser) number(e entry, least, most int64, help string) (int64, bool) {
 	plain := strings.ReplaceAll(e.value.Value, "_", "")
 	number := e.value.Tag == "!!int" || e.value.Tag == "!!float"
 	switch {
@@ -274,7 +290,7 @@ func inDecimal(text string) string {
 }
 
 // leadingZero reports a number such as 010, which is 8 in YAML but 10 for most readers.
-func (p *reader) leadingZero(e entry, plain string) {
+func (p *parser) leadingZero(e entry, plain string) {
 	decimal, _ := new(big.Int).SetString(plain, 10)
 	if n, err := strconv.ParseInt(plain, 0, 64); err == nil && n != 0 {
 		// 07 is 7 in either base, so only one reading is offered.
@@ -325,16 +341,11 @@ func wholeNumber(text string) string {
 	return n.Num().String()
 }
 
-// doc reads the author's text. It becomes a comment in generated code, where some lines would be build constraints.
-func (p *reader) doc(limit *draft, e entry) (ok bool) {
-	limit.doc, ok = p.docText(e)
-	return ok
-}
-
-func (p *reader) docText(e entry) (string, bool) {
+// docText reads the author's text. It becomes a comment in generated code, where some lines would be build constraints.
+func (p *parser) docText(into *string, e entry) bool {
 	text, ok := p.text(e, "text")
 	if !ok {
-		return "", false
+		return false
 	}
 	lines := strings.Split(strings.ReplaceAll(text, "\r", ""), "\n")
 	for i, line := range lines {
@@ -349,7 +360,8 @@ func (p *reader) docText(e entry) (string, bool) {
 			break
 		}
 	}
-	return strings.TrimRight(strings.Join(lines, "\n"), "\n"), ok
+	*into = strings.TrimRight(strings.Join(lines, "\n"), "\n")
+	return ok
 }
 
 // IsBuildLine reports whether gofmt treats a line of a comment as an old build constraint, which it moves to the top of
@@ -375,7 +387,7 @@ func docProblem(line string) string {
 func isLiteral(n *yaml.Node) bool { return n.Style&yaml.LiteralStyle != 0 }
 
 // docLine returns the place of a line of the text, or of the whole text if it is not literal.
-func (p *reader) docLine(e entry, i int) diag.Span {
+func (p *parser) docLine(e entry, i int) diag.Span {
 	// The YAML reader keeps the lines of literal text only.
 	if !isLiteral(e.value) {
 		return e.at

@@ -3,6 +3,7 @@ package fields
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -20,7 +21,7 @@ import (
 )
 
 // start reads when windows begin.
-func (p *reader) start(limit *draft, e entry) (ok bool) {
+func (p *parser) start(limit *draft, e entry) (ok bool) {
 	text := e.value.Value
 	words, inWords := parseCalendarStart(text)
 	switch {
@@ -69,7 +70,7 @@ var (
 )
 
 // instant reads an RFC 3339 instant.
-func (p *reader) instant(e entry) (runtime.Start, bool) {
+func (p *parser) instant(e entry) (runtime.Start, bool) {
 	text := e.value.Value
 	t, err := time.Parse(time.RFC3339Nano, text)
 	switch {
@@ -98,7 +99,7 @@ func meantInstant(text string) string {
 }
 
 // offset reads an offset from 0:00 UTC on 1 January 1970.
-func (p *reader) offset(e entry) (runtime.Start, bool) {
+func (p *parser) offset(e entry) (runtime.Start, bool) {
 	text := e.value.Value
 	// Without this, a misspelled "first use" would be reported as a wrong duration.
 	if diag.Nearest(text, []string{firstUse, "first request"}) != "" {
@@ -123,7 +124,7 @@ func (p *reader) offset(e entry) (runtime.Start, bool) {
 	return runtime.StartOffset(length), ok
 }
 
-func (p *reader) notOffset(e entry) {
+func (p *parser) notOffset(e entry) {
 	p.report(e.at, rules.BadStart, "write an instant such as 2006-01-02T15:04:05Z, an offset from 0:00 UTC such as 8h, or first use",
 		"start must be %s, not %s", startInWords, describe(e.value))
 	if e.value.Tag == "!!int" || e.value.Tag == "!!float" {
@@ -219,7 +220,7 @@ const (
 var calendarForm = regexp.MustCompile(calendarPattern)
 
 // period reads a duration, or a number of calendar units.
-func (p *reader) period(limit *draft, e entry) (ok bool) {
+func (p *parser) period(limit *draft, e entry) (ok bool) {
 	text := e.value.Value
 	if !isString(e.value) || !calendarForm.MatchString(text) {
 		limit.policy.Period, ok = p.length(e)
@@ -272,7 +273,7 @@ var zoneNames = sync.OnceValue(func() map[string]string {
 func CanonicalZone(zone string) string { return zoneNames()[zone] }
 
 // zone reads the name of a time zone.
-func (p *reader) zone(limit *draft, e entry) bool {
+func (p *parser) zone(limit *draft, e entry) bool {
 	name, ok := p.text(e, "the name of a time zone, or per key")
 	if !ok {
 		return false
@@ -294,28 +295,18 @@ func (p *reader) zone(limit *draft, e entry) bool {
 
 // meantZone returns the zone that a name probably means: a similar one, or the only one of that city.
 func meantZone(text string) string {
-	all := make([]string, 0, len(zoneNames()))
+	// A map has no order, and two names may be equally near.
+	all := slices.Sorted(maps.Keys(zoneNames()))
 	var sameCity []string
-	for name := range zoneNames() {
-		all = append(all, name)
-		if _, city, ok := cutLast(name, "/"); ok && string(diag.Fold(city)) == string(diag.Fold(text)) {
+	for _, name := range all {
+		if i := strings.LastIndex(name, "/"); i >= 0 && string(diag.Fold(name[i+1:])) == string(diag.Fold(text)) {
 			sameCity = append(sameCity, name)
 		}
 	}
 	if len(sameCity) == 1 {
 		return sameCity[0]
 	}
-	// A map has no order, and two names may be equally near.
-	slices.Sort(all)
 	return diag.Nearest(text, append(all, perKey))
-}
-
-func cutLast(text, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(text, sep)
-	if i < 0 {
-		return text, "", false
-	}
-	return text[:i], text[i+len(sep):], true
 }
 
 // startMore explains the starts of calendars in the reference.
@@ -325,25 +316,17 @@ const startMore = "For a `period` in calendar units, `start` is a time of day su
 
 // zoneSchema lists all zones, so that editors complete them.
 func zoneSchema() object {
-	names := []string{perKey}
-	for line := range strings.Lines(zoneList) {
-		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		names = append(names, name)
-	}
-	return object{"enum": names}
+	return object{"enum": append([]string{perKey}, slices.Sorted(maps.Keys(zoneNames()))...)}
 }
 
 // ifCalendar are the schemas of limits with a period in calendar units, which must have a zone, and of others, which
 // have none.
 func ifCalendar() []any {
-	having := func(period object) object {
-		return object{"type": "object", "properties": object{"period": period}, "required": []string{"period"}}
-	}
 	calendar := object{"type": "string", "pattern": calendarPattern}
 	return []any{
-		object{"if": having(calendar), "then": object{"type": "object", "required": []string{"zone"}}},
+		object{"if": having("period", calendar), "then": object{"type": "object", "required": []string{"zone"}}},
 		object{
-			"if": having(object{"not": calendar}),
+			"if": having("period", object{"not": calendar}),
 			"then": object{
 				"type": "object", "properties": object{"zone": false},
 				"errorMessage": "A zone needs a period of calendar days, weeks, months or years.",
@@ -369,7 +352,7 @@ func startFormsOf(c runtime.Calendar) string {
 }
 
 // settleCalendar reports a zone or a start that does not fit the period, and completes the calendar.
-func (p *checker) settleCalendar(limit *draft, given map[string]entry) {
+func (p *parser) settleCalendar(limit *draft, given map[string]entry) {
 	period, hasPeriod := given["period"]
 	start, hasStart := given["start"]
 	zone, hasZone := given["zone"]
@@ -392,12 +375,8 @@ func (p *checker) settleCalendar(limit *draft, given map[string]entry) {
 	case !hasZone && !limit.gaveZone:
 		p.report(period.at, rules.MissingField, "add zone: Europe/Berlin, zone: UTC, or zone: per key; or write a fixed length such as "+fixedLength(*c),
 			"zone is missing: a %s begins at different instants in different time zones", c.Unit)
-	case hasStart && (limit.calendarStart == calendarStart{}):
+	case hasStart && (limit.calendarStart == calendarStart{} || !limit.calendarStart.apply(c)):
 		p.report(start.at, rules.NotForPeriod, "write "+startFormsOf(*c), "start %s does not fit period: %s", diag.Clip(start.value.Value), calendarPeriod(*c))
-	case hasStart:
-		if !limit.calendarStart.apply(c) {
-			p.report(start.at, rules.NotForPeriod, "write "+startFormsOf(*c), "start %s does not fit period: %s", diag.Clip(start.value.Value), calendarPeriod(*c))
-		}
 	}
 }
 

@@ -2,7 +2,6 @@ package spec
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 )
@@ -56,257 +55,107 @@ var changeKinds []*ChangeKind
 // ChangeKinds returns every kind of change, in the order in which a diff reports those of one limit.
 func ChangeKinds() []*ChangeKind { return slices.Clone(changeKinds) }
 
-// changeKind adds a kind of change to the list, so that no field can have one that the list lacks.
-func changeKind(k ChangeKind) *ChangeKind {
-	changeKinds = append(changeKinds, &k)
-	return &k
+// changeKind adds a kind of change to the list, so that no field can have one that the list lacks. See [Versions] for the example.
+func changeKind(id, summary, example string) *ChangeKind {
+	old, new := Versions(example)
+	k := &ChangeKind{ID: id, Summary: summary, Old: old, New: new}
+	changeKinds = append(changeKinds, k)
+	return k
 }
 
 var (
-	PackageChanged = changeKind(ChangeKind{
-		ID:      "package-changed",
-		Summary: "The generated package has another name, so its importers must change.",
-		Old:     "package: limits\n" + Valid,
-		New:     "package: quotas\n" + Valid,
-	})
-	PlansChanged = changeKind(ChangeKind{
-		ID:      "plans-changed",
-		Summary: "The file has other plans, or has them in another order: constants of the generated code appear, disappear or get other numbers.",
-		Old:     "plans: [free, pro]\n" + Valid,
-		New:     "plans: [free, team, pro]\n" + Valid,
-	})
-	PlanRenamed = changeKind(ChangeKind{
-		ID:      "plan-renamed",
-		Summary: "A plan was removed and another one with the same numbers added, so it was probably renamed. Counts are stored by key, and are kept.",
-		Old:     Planned("rate: {free: 10, pro: 60}"),
-		New:     strings.ReplaceAll(Planned("rate: {free: 10, pro: 60}"), "pro", "team"),
-	})
-	LimitAdded = changeKind(ChangeKind{
-		ID:      "limit-added",
-		Summary: "There is a limit with a new name. It has no effect until its method is called.",
-		Old:     Valid,
-		New:     Valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n",
-	})
-	LimitRemoved = changeKind(ChangeKind{
-		ID:      "limit-removed",
-		Summary: "A limit was removed: calls of its method no longer compile, and its rows stay in the database.",
-		Old:     Valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n",
-		New:     Valid,
-	})
-	LimitRenamed = changeKind(ChangeKind{
-		ID:      "limit-renamed",
-		Summary: "A limit was removed and a similar one added, so it was probably renamed; counts are stored by name and start over.",
-		Old:     Valid,
-		New:     strings.Replace(Valid, "sendMessage", "postMessage", 1),
-	})
-	PlanParameterChanged = changeKind(ChangeKind{
-		ID:      "plan-parameter-changed",
-		Summary: "The numbers of the limit depend on the plan, or no longer do: its method has the plan as its last parameter, or no longer has it.",
-		Old:     Planned("rate: 10"),
-		New:     Planned("rate: {free: 10, pro: 10}"),
-	})
-	PlanAdded = changeKind(ChangeKind{
-		ID:      "plan-added",
-		Summary: "The limit has numbers for a new plan. They have no effect until a call passes the plan.",
-		Old:     Planned("rate: {free: 10, pro: 60}"),
-		New:     withTeam(Planned("rate: {free: 10, team: 30, pro: 60}")),
-	})
-	PlanRemoved = changeKind(ChangeKind{
-		ID:      "plan-removed",
-		Summary: "The limit has no numbers for a plan that it had. The counts of its keys are kept, and apply to their next plan.",
-		Old:     withTeam(Planned("rate: {free: 10, team: 30, pro: 60}")),
-		New:     Planned("rate: {free: 10, pro: 60}"),
-	})
-	DocChanged = changeKind(ChangeKind{
-		ID:      "doc-changed",
-		Summary: "The doc has another text. Nothing else changes.",
-		Old:     LimitOf("doc: bounds posts.", Bucket),
-		New:     LimitOf("doc: bounds how fast one user can post.", Bucket),
-	})
-	KeyChanged = changeKind(ChangeKind{
-		ID:      "key-changed",
-		Summary: "Requests are counted per other things, or the parameters of the method have other types or names.",
-		Old:     LimitOf("key: {userID: int64}", Bucket),
-		New:     LimitOf("key: {teamID: int64, userID: int64}", Bucket),
-	})
-	KindChanged = changeKind(ChangeKind{
-		ID:      "kind-changed",
-		Summary: "Tokens are granted in another way, and the stored state is read in another way.",
-		Old:     Valid,
-		New:     strings.Replace(Valid, "token bucket", "fixed window", 1),
-	})
-	RateChanged = changeKind(ChangeKind{
-		ID:      "rate-changed",
-		Summary: "The rate or the period has changed, and with it how many tokens are granted in the long run, or how many at a time.",
-		Old:     Valid,
-		New:     strings.Replace(Valid, "period: 1m", "period: 30s", 1),
-	})
-	CapacityChanged = changeKind(ChangeKind{
-		ID:      "capacity-changed",
-		Summary: "More or fewer tokens can accumulate and be taken at once. A capacity that is not given is the rate.",
-		Old:     Valid,
-		New:     LimitOf(Bucket, "capacity: 20"),
-	})
-	MaxReservedChanged = changeKind(ChangeKind{
-		ID:      "max-reserved-changed",
-		Summary: "More or fewer tokens can be reserved ahead of their time.",
-		Old:     Valid,
-		New:     LimitOf(Bucket, "maxReserved: 20"),
-	})
-	StartChanged = changeKind(ChangeKind{
-		ID:      "start-changed",
-		Summary: "Windows begin at other times.",
-		Old:     LimitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 0s"),
-		New:     LimitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 8h"),
-	})
-	ZoneChanged = changeKind(ChangeKind{
-		ID:      "zone-changed",
-		Summary: "Calendar windows begin at other instants, by the clocks of another time zone.",
-		Old:     LimitOf("kind: fixed window", "rate: 10", "period: month", "zone: UTC"),
-		New:     LimitOf("kind: fixed window", "rate: 10", "period: month", "zone: Europe/Berlin"),
-	})
-	PreciseChanged = changeKind(ChangeKind{
-		ID:      "precise-changed",
-		Summary: "A sliding window becomes exact, or an approximation again, and its counts are stored in another way.",
-		Old:     LimitOf("kind: sliding window", "rate: 10", "period: 1m"),
-		New:     LimitOf("kind: sliding window", "rate: 10", "period: 1m", "precise: true"),
-	})
-	ShardsChanged = changeKind(ChangeKind{
-		ID:      "shards-changed",
-		Summary: "A count is split into more or fewer rows: new rows begin full, and removed ones are no longer read.",
-		Old:     LimitOf(Bucket, "shards: 2"),
-		New:     LimitOf(Bucket, "shards: 5"),
-	})
-	ModeChanged = changeKind(ChangeKind{
-		ID:      "mode-changed",
-		Summary: "The limit denies requests where it let all pass, or the other way around.",
-		Old:     Valid,
-		New:     LimitOf(Bucket, "mode: shadow"),
-	})
-	TimeoutChanged = changeKind(ChangeKind{
-		ID:      "timeout-changed",
-		Summary: "A decision may take more or less time before the store is treated as failed.",
-		Old:     LimitOf(Bucket, "timeout: 1s"),
-		New:     LimitOf(Bucket, "timeout: 100ms"),
-	})
-	OnErrorChanged = changeKind(ChangeKind{
-		ID:      "on-error-changed",
-		Summary: "The decision if the store fails has changed.",
-		Old:     Valid,
-		New:     LimitOf(Bucket, "onError: open"),
-	})
-	JitterChanged = changeKind(ChangeKind{
-		ID:      "jitter-changed",
-		Summary: "Clients are told to retry at more or at less different times.",
-		Old:     Valid,
-		New:     LimitOf(Bucket, "jitter: 10s"),
-	})
-	DenyCacheChanged = changeKind(ChangeKind{
-		ID:      "deny-cache-changed",
-		Summary: "A process repeats a denial from its memory for a longer or a shorter time.",
-		Old:     Valid,
-		New:     LimitOf(Bucket, "denyCache: 1s"),
-	})
-	LeaseChanged = changeKind(ChangeKind{
-		ID:      "lease-changed",
-		Summary: "Processes take blocks of another size or for another time, or start or stop taking blocks.",
-		Old:     Valid,
-		New:     LimitOf(Bucket, "lease: {tokens: 5, for: 200ms}"),
-	})
-	DurabilityChanged = changeKind(ChangeKind{
-		ID:      "durability-changed",
-		Summary: "A crash of the database's machine may lose the most recent counts, or no longer can.",
-		Old:     Valid,
-		New:     LimitOf(Bucket, "durability: relaxed"),
-	})
-	OverridesChanged = changeKind(ChangeKind{
-		ID:      "overrides-changed",
-		Summary: "Operators can give single keys more or less while the program runs, or can block keys, or no longer can.",
-		Old:     Valid,
-		New:     LimitOf(Bucket, "overrides: {rate: 50}"),
-	})
-	GoNameChanged = changeKind(ChangeKind{
-		ID:      "go-name-changed",
-		Summary: "The method has another name, so its callers must change.",
-		Old:     Valid,
-		New:     LimitOf(Bucket, "goName: Post"),
-	})
-	GroupAdded = changeKind(ChangeKind{
-		ID:      "group-added",
-		Summary: "There is a new group. It has no effect until its method is called.",
-		Old:     TwoLimits,
-		New:     grouped,
-	})
-	GroupRemoved = changeKind(ChangeKind{
-		ID:      "group-removed",
-		Summary: "A group was removed: calls of its method no longer compile. The limits and their counts stay.",
-		Old:     grouped,
-		New:     TwoLimits,
-	})
-	GroupTakesChanged = changeKind(ChangeKind{
-		ID:      "group-takes-changed",
-		Summary: "Callers of the group take from other limits, another number of tokens, or by other parameters.",
-		Old:     grouped,
-		New:     TwoLimits + "groups:\n  post:\n    takes: {sendMessage: {n: 2}, signUp: {}}\n",
-	})
-	GroupChecksChanged = changeKind(ChangeKind{
-		ID:      "group-checks-changed",
-		Summary: "Callers of the group must find a token of other limits, which give none up.",
-		Old:     TwoLimits + "groups:\n  post:\n    takes: [sendMessage]\n",
-		New:     TwoLimits + "groups:\n  post:\n    takes: [sendMessage]\n    checks: [signUp]\n",
-	})
-	GroupMethodChanged = changeKind(ChangeKind{
-		ID:      "group-method-changed",
-		Summary: "A limit of the group has changed so that callers of the group pass other arguments, such as the plan, or have other methods.",
-		Old:     Planned("rate: 10") + "groups:\n  post:\n    takes: [sendMessage]\n",
-		New:     Planned("rate: {free: 10, pro: 10}") + "groups:\n  post:\n    takes: [sendMessage]\n",
-	})
-	GroupGoNameChanged = changeKind(ChangeKind{
-		ID:      "group-go-name-changed",
-		Summary: "The method of a group and its types have other names, so the callers must change.",
-		Old:     grouped,
-		New:     grouped + "    goName: Publish\n",
-	})
+	PackageChanged = changeKind("package-changed",
+		"The generated package has another name, so its importers must change.",
+		"-package: limits\n+package: quotas\n"+Valid)
+	PlansChanged = changeKind("plans-changed",
+		"The file has other plans, or has them in another order: constants of the generated code appear, disappear or get other numbers.",
+		"-plans: [free, pro]\n+plans: [free, team, pro]\n"+Valid)
+	PlanRenamed = changeKind("plan-renamed",
+		"A plan was removed and another one with the same numbers added, so it was probably renamed. Counts are stored by key, and are kept.",
+		replanned("[free, pro]", "[free, team]", "-rate: {free: 10, pro: 60}", "+rate: {free: 10, team: 60}"))
+	LimitAdded = changeKind("limit-added",
+		"There is a limit with a new name. It has no effect until its method is called.",
+		Valid+"  +signUp: {kind: fixed window, rate: 100, period: 1h}\n")
+	LimitRemoved = changeKind("limit-removed",
+		"A limit was removed: calls of its method no longer compile, and its rows stay in the database.",
+		Valid+"  -signUp: {kind: fixed window, rate: 100, period: 1h}\n")
+	LimitRenamed = changeKind("limit-renamed",
+		"A limit was removed and a similar one added, so it was probably renamed; counts are stored by name and start over.",
+		Renamed("sendMessage", "postMessage"))
+	PlanParameterChanged = changeKind("plan-parameter-changed",
+		"The numbers of the limit depend on the plan, or no longer do: its method has the plan as its last parameter, or no longer has it.",
+		Planned("-rate: 10", "+rate: {free: 10, pro: 10}"))
+	PlanAdded = changeKind("plan-added",
+		"The limit has numbers for a new plan. They have no effect until a call passes the plan.",
+		replanned("[free, pro]", "[free, team, pro]", "-rate: {free: 10, pro: 60}", "+rate: {free: 10, team: 30, pro: 60}"))
+	PlanRemoved = changeKind("plan-removed",
+		"The limit has no numbers for a plan that it had. The counts of its keys are kept, and apply to their next plan.",
+		replanned("[free, team, pro]", "[free, pro]", "-rate: {free: 10, team: 30, pro: 60}", "+rate: {free: 10, pro: 60}"))
+	DocChanged = changeKind("doc-changed", "The doc has another text. Nothing else changes.",
+		LimitOf("-doc: bounds posts.", "+doc: bounds how fast one user can post.", Bucket))
+	KeyChanged = changeKind("key-changed",
+		"Requests are counted per other things, or the parameters of the method have other types or names.",
+		LimitOf("-key: {userID: int64}", "+key: {teamID: int64, userID: int64}", Bucket))
+	KindChanged = changeKind("kind-changed",
+		"Tokens are granted in another way, and the stored state is read in another way.",
+		LimitOf("-kind: token bucket", "+kind: fixed window", "rate: 10", "period: 1m"))
+	RateChanged = changeKind("rate-changed",
+		"The rate or the period has changed, and with it how many tokens are granted in the long run, or how many at a time.",
+		LimitOf("kind: token bucket", "rate: 10", "-period: 1m", "+period: 30s"))
+	CapacityChanged = changeKind("capacity-changed",
+		"More or fewer tokens can accumulate and be taken at once. A capacity that is not given is the rate.",
+		LimitOf(Bucket, "+capacity: 20"))
+	MaxReservedChanged = changeKind("max-reserved-changed", "More or fewer tokens can be reserved ahead of their time.",
+		LimitOf(Bucket, "+maxReserved: 20"))
+	StartChanged = changeKind("start-changed", "Windows begin at other times.",
+		LimitOf("kind: fixed window", "rate: 10", "period: 1d", "-start: 0s", "+start: 8h"))
+	ZoneChanged = changeKind("zone-changed",
+		"Calendar windows begin at other instants, by the clocks of another time zone.",
+		LimitOf("kind: fixed window", "rate: 10", "period: month", "-zone: UTC", "+zone: Europe/Berlin"))
+	PreciseChanged = changeKind("precise-changed",
+		"A sliding window becomes exact, or an approximation again, and its counts are stored in another way.",
+		LimitOf("kind: sliding window", "rate: 10", "period: 1m", "+precise: true"))
+	ShardsChanged = changeKind("shards-changed",
+		"A count is split into more or fewer rows: new rows begin full, and removed ones are no longer read.",
+		LimitOf(Bucket, "-shards: 2", "+shards: 5"))
+	ModeChanged = changeKind("mode-changed", "The limit denies requests where it let all pass, or the other way around.",
+		LimitOf(Bucket, "+mode: shadow"))
+	TimeoutChanged = changeKind("timeout-changed",
+		"A decision may take more or less time before the store is treated as failed.",
+		LimitOf(Bucket, "-timeout: 1s", "+timeout: 100ms"))
+	OnErrorChanged = changeKind("on-error-changed", "The decision if the store fails has changed.",
+		LimitOf(Bucket, "+onError: open"))
+	JitterChanged = changeKind("jitter-changed", "Clients are told to retry at more or at less different times.",
+		LimitOf(Bucket, "+jitter: 10s"))
+	DenyCacheChanged = changeKind("deny-cache-changed",
+		"A process repeats a denial from its memory for a longer or a shorter time.",
+		LimitOf(Bucket, "+denyCache: 1s"))
+	LeaseChanged = changeKind("lease-changed",
+		"Processes take blocks of another size or for another time, or start or stop taking blocks.",
+		LimitOf(Bucket, "+lease: {tokens: 5, for: 200ms}"))
+	DurabilityChanged = changeKind("durability-changed",
+		"A crash of the database's machine may lose the most recent counts, or no longer can.",
+		LimitOf(Bucket, "+durability: relaxed"))
+	OverridesChanged = changeKind("overrides-changed",
+		"Operators can give single keys more or less while the program runs, or can block keys, or no longer can.",
+		LimitOf(Bucket, "+overrides: {rate: 50}"))
+	GoNameChanged = changeKind("go-name-changed", "The method has another name, so its callers must change.",
+		LimitOf(Bucket, "+goName: Post"))
+	GroupAdded = changeKind("group-added", "There is a new group. It has no effect until its method is called.",
+		TwoLimits+Marked("+", postGroup))
+	GroupRemoved = changeKind("group-removed",
+		"A group was removed: calls of its method no longer compile. The limits and their counts stay.",
+		TwoLimits+Marked("-", postGroup))
+	GroupTakesChanged = changeKind("group-takes-changed",
+		"Callers of the group take from other limits, another number of tokens, or by other parameters.",
+		TwoLimits+"groups:\n  post:\n    -takes: [sendMessage, signUp]\n    +takes: {sendMessage: {n: 2}, signUp: {}}\n")
+	GroupChecksChanged = changeKind("group-checks-changed",
+		"Callers of the group must find a token of other limits, which give none up.",
+		TwoLimits+"groups:\n  post:\n    takes: [sendMessage]\n    +checks: [signUp]\n")
+	GroupMethodChanged = changeKind("group-method-changed",
+		"A limit of the group has changed so that callers of the group pass other arguments, such as the plan, or have other methods.",
+		Planned("-rate: 10", "+rate: {free: 10, pro: 10}")+"groups:\n  post:\n    takes: [sendMessage]\n")
+	GroupGoNameChanged = changeKind("group-go-name-changed",
+		"The method of a group and its types have other names, so the callers must change.",
+		TwoLimits+postGroup+"    +goName: Publish\n")
 )
-
-// The parts of the example files.
-const (
-	// bucket are the fields that every limit has.
-	Bucket = "kind: token bucket\n    rate: 10\n    period: 1m"
-	// Valid is a file with one limit.
-	Valid = "version: 1\nlimits:\n  sendMessage:\n    " + Bucket + "\n"
-)
-
-const (
-	// TwoLimits is a file with two limits, and grouped has a group of both.
-	TwoLimits = Valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n"
-	grouped   = TwoLimits + "groups:\n  post:\n    takes: [sendMessage, signUp]\n"
-)
-
-// LimitOf returns a file with one limit, which has the given lines.
-func LimitOf(lines ...string) string {
-	return "version: 1\nlimits:\n  sendMessage:\n    " + strings.Join(lines, "\n    ") + "\n"
-}
-
-// Planned returns a file with two plans and one limit, which has the given lines and a period.
-func Planned(lines ...string) string {
-	return strings.Replace(LimitOf(append(append([]string{"kind: token bucket"}, lines...), "period: 1m")...), "limits:", "plans: [free, pro]\nlimits:", 1)
-}
-
-// Windowed is planned with a fixed window.
-func Windowed(lines ...string) string {
-	return strings.Replace(Planned(lines...), "token bucket", "fixed window", 1)
-}
-
-// withTeam returns a file of planned with another plan.
-func withTeam(file string) string {
-	return strings.Replace(file, "[free, pro]", "[free, team, pro]", 1)
-}
-
-// At returns the side of a field, with its place if it is given.
-func (s Side) At(pos diag.Pos, given bool) Side {
-	if s.Given = given; given {
-		s.Pos = pos
-	}
-	return s
-}

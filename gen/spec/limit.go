@@ -61,9 +61,10 @@ func (l *Limit) Each() []*Limit {
 	return l.Plans
 }
 
-// ForPlan returns the limit of a plan, or the limit itself if it is the same for all plans; nil if it lacks the plan.
+// ForPlan returns the limit of a plan, or the limit itself if it is the same for all plans; nil if it lacks
+// the plan, or is nil.
 func (l *Limit) ForPlan(name string) *Limit {
-	if len(l.Plans) == 0 {
+	if l == nil || len(l.Plans) == 0 {
 		return l
 	}
 	for _, of := range l.Plans {
