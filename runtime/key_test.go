@@ -15,9 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // keyOf returns a key of text parts.
@@ -115,23 +112,15 @@ func FuzzKey(f *testing.F) {
 
 // A missing value must not make callers share a count. Beside a part that is not empty, an empty one tells callers apart.
 func TestEmptyKeyIsRefused(t *testing.T) {
-	limits := limiter.New(still())
 	for _, key := range []runtime.Key{
 		keyOf(""), keyOf("", ""), runtime.KeyOf(runtime.Hashed("")), runtime.KeyOf(runtime.Text(runtime.PlanText(""))),
 		runtime.KeyOf(runtime.Hashed(""), runtime.String("")),
 	} {
-		for _, v := range verbs(limits) {
-			err := v.call(t.Context(), limits.Reservable(reservable(5), key))
-			require.ErrorIs(t, err, runtime.ErrEmptyKey, v.name)
-			require.ErrorIs(t, err, runtime.ErrInvalidKey, v.name)
-			require.ErrorContains(t, err, `limit "limit": invalid key: it is empty`)
-		}
+		require.ErrorIs(t, key.Err(), runtime.ErrEmptyKey)
+		require.ErrorIs(t, key.Err(), runtime.ErrInvalidKey)
 	}
 	for _, key := range []runtime.Key{{}, runtime.KeyOf(), keyOf("a", ""), keyOf("", "a"), keyOf(" "), keyOf("\x00")} {
-		d, err := limits.Limit(bucket("limit", 5), key).Allow(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, int64(4), d.Remaining, "a count of its own")
-		require.NoError(t, limits.Limit(bucket("limit", 5), key).Reset(t.Context()))
+		require.NoError(t, key.Err())
 	}
 }
 
@@ -144,14 +133,14 @@ func (unwritable) MarshalText() ([]byte, error) { return []byte("secret"), errUn
 
 // The error of MarshalText can be unwrapped, but is not printed, because it may contain the key.
 func TestKeyPartThatFailsIsNamedByPosition(t *testing.T) {
-	limits := limiter.New(still())
-	for _, part := range []runtime.Part{runtime.Text(unwritable{}), runtime.Addr(netip.Addr{})} {
-		_, err := limits.Limit(bucket("limit", 5), runtime.KeyOf(runtime.String("team"), part)).Allow(t.Context())
+	for part, cause := range map[runtime.Part]error{
+		runtime.Text(unwritable{}): errUnwritable, runtime.Addr(netip.Addr{}): runtime.ErrInvalidKey,
+	} {
+		err := runtime.KeyOf(runtime.String("team"), part).Err()
 		require.ErrorIs(t, err, runtime.ErrInvalidKey)
-		require.EqualError(t, err, `limit "limit": invalid key: its parameter 2 cannot be converted to text`)
+		require.ErrorIs(t, err, cause)
+		require.EqualError(t, err, "invalid key: its parameter 2 cannot be converted to text")
 	}
-	_, err := limits.Limit(bucket("limit", 5), runtime.KeyOf(runtime.Text(unwritable{}))).Allow(t.Context())
-	require.ErrorIs(t, err, errUnwritable)
 }
 
 // address has a pointer method that dereferences the pointer; named has a value method; anonymous has a text when it is
@@ -163,7 +152,9 @@ type (
 )
 
 func (a *address) MarshalText() ([]byte, error) { return []byte(a.text), nil }
-func (n named) MarshalText() ([]byte, error)    { return []byte(n.text), nil }
+
+func (n named) MarshalText() ([]byte, error) { return []byte(n.text), nil }
+
 func (a *anonymous) MarshalText() ([]byte, error) {
 	if a == nil {
 		return []byte("anonymous"), nil
@@ -172,11 +163,8 @@ func (a *anonymous) MarshalText() ([]byte, error) {
 }
 
 func TestNilTextIsAnInvalidKey(t *testing.T) {
-	limits := limiter.New(still())
 	for _, m := range []encoding.TextMarshaler{nil, (*address)(nil), (*named)(nil)} {
-		d, err := limits.Limit(bucket("limit", 5), runtime.KeyOf(runtime.Text(m))).Allow(t.Context())
-		require.ErrorIs(t, err, runtime.ErrInvalidKey, "%T", m)
-		require.False(t, d.Allowed)
+		require.ErrorIs(t, runtime.KeyOf(runtime.Text(m)).Err(), runtime.ErrInvalidKey, "%T", m)
 	}
 	require.Equal(t, "anonymous", runtime.KeyOf(runtime.Text((*anonymous)(nil))).String(), "a method may accept a nil pointer")
 }
@@ -200,42 +188,6 @@ func TestTextIsCopied(t *testing.T) {
 	key := runtime.KeyOf(runtime.Text(copied{text}))
 	copy(text, bytes.Repeat([]byte("x"), len(text)))
 	require.Equal(t, "before", key.String())
-}
-
-// Stored windows begin at these phases, so they must never change.
-func TestPhaseIsFixedPerKey(t *testing.T) {
-	for _, row := range []struct {
-		name, key string
-		period    time.Duration
-		want      int64
-	}{
-		{"limit", "", time.Hour, 516639205977},
-		{"limit", "user", time.Hour, 3084095387066},
-		{"sendMessage", "42", time.Minute, 25524401826},
-		{"sendMessage", "43", time.Minute, 28074386483},
-		{"llmTokens", "team|model", 24 * time.Hour, 30405532204829},
-		{"limit", "", 1, 0},
-	} {
-		p := runtime.Policy{Name: row.name, Kind: runtime.FixedWindow, Rate: 1, Period: row.period, Capacity: 1}
-		require.Equal(t, row.want, meter.RuleOf(&p, row.key).Phase, "%s %s", row.name, row.key)
-	}
-}
-
-func TestPhaseOfAnAlignedStart(t *testing.T) {
-	for _, row := range []struct {
-		start runtime.Start
-		want  time.Duration
-	}{
-		{runtime.StartOffset(0), 0},
-		{runtime.StartOffset(90 * time.Minute), 30 * time.Minute},
-		{runtime.StartOffset(-10 * time.Minute), 50 * time.Minute},
-		{runtime.StartAt(time.Date(2026, 1, 1, 9, 15, 0, 0, time.FixedZone("", 3600))), 15 * time.Minute},
-		{runtime.StartAt(time.Date(1960, 1, 1, 9, 15, 0, 0, time.UTC)), 15 * time.Minute},
-		{runtime.StartFirstUse(), 0},
-	} {
-		p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 1, Period: time.Hour, Capacity: 1, Start: row.start}
-		require.Equal(t, int64(row.want), meter.RuleOf(&p, "").Phase, "%+v", row.start)
-	}
 }
 
 func TestAddrPrefix(t *testing.T) {
@@ -274,12 +226,10 @@ func TestAddrPrefix(t *testing.T) {
 
 func TestAddrPrefixIsRefused(t *testing.T) {
 	addr := netip.MustParseAddr("2001:db8::1")
-	limits := limiter.New(still())
 	for _, part := range []runtime.Part{
 		runtime.AddrPrefix(netip.Addr{}, 64), runtime.AddrPrefix(addr, 0), runtime.AddrPrefix(addr, -1), runtime.AddrPrefix(addr, 129),
 	} {
-		_, err := limits.Limit(bucket("limit", 3), runtime.KeyOf(part)).Allow(t.Context())
-		require.ErrorIs(t, err, runtime.ErrInvalidKey)
+		require.ErrorIs(t, runtime.KeyOf(part).Err(), runtime.ErrInvalidKey)
 	}
 }
 
@@ -315,51 +265,9 @@ func TestHashedWith(t *testing.T) {
 	}
 }
 
-// Handles of every kind, transactions and operators find the count of a key by the same secret.
-func TestHashKeys(t *testing.T) {
-	secret := []byte("0123456789abcdef")
-	store := &memstore.Store{Clock: func() time.Time { return epoch }}
-	p := bucket("limit", 3)
-	p.MaxReserved, p.Overrides = 3, runtime.OverrideBounds{Rate: p.Rate, Capacity: p.Capacity, MaxReserved: 3}
-	ada := runtime.KeyOf(runtime.Hashed("ada@example.com"))
-	limits := limiter.New(store, limiter.HashKeys(secret))
-	_, err := limits.Limit(p, ada).Allow(t.Context())
-	require.NoError(t, err)
-	_, err = limits.Reservable(p, ada).Reserve(t.Context())
-	require.NoError(t, err)
-	tx := store.Begin()
-	_, err = limits.WithTx(tx).Limit(p, ada).Allow(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, tx.Commit())
-
-	rows, _, err := store.Rows(t.Context(), runtime.Row{Name: p.Name, Shard: -1}, 10)
-	require.NoError(t, err)
-	require.Len(t, rows, 1)
-	require.Equal(t, ada.HashedWith(secret).String(), rows[0].Row.Key)
-	require.NotEqual(t, ada.String(), rows[0].Row.Key)
-
-	catalog := &runtime.Catalog{Limits: []runtime.CatalogLimit{{Name: p.Name, Key: []runtime.CatalogKey{{Name: "email", Type: "hashed string"}}, Policies: []*runtime.Policy{p}}}}
-	l, ok := catalog.HashKeys(secret).Limit(p.Name)
-	require.True(t, ok)
-	parsed, err := l.ParseKey([]string{"ada@example.com"})
-	require.NoError(t, err)
-	_, err = limits.Overrides(p, parsed).Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "ann"})
-	require.NoError(t, err)
-	b, err := limits.Limit(p, ada).Peek(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, runtime.Never, b.BlockedFor)
-	_, err = l.ParseStored(rows[0].Row.Key)
-	require.NoError(t, err)
-
-	without, _ := catalog.Limit(p.Name)
-	plain, err := without.ParseKey([]string{"ada@example.com"})
-	require.NoError(t, err)
-	require.Equal(t, ada.String(), plain.String(), "the catalog itself has no secret")
-
-	// A variable that is not set is no secret.
-	_, err = limiter.New(store, limiter.HashKeys(nil)).Limit(p, ada).Allow(t.Context())
-	require.ErrorIs(t, err, runtime.ErrInvalidKey)
-	l, _ = catalog.HashKeys(nil).Limit(p.Name)
-	_, err = l.ParseKey([]string{"ada@example.com"})
-	require.ErrorIs(t, err, runtime.ErrInvalidKey)
+func BenchmarkKeyOf(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		runtime.KeyOf(runtime.Int64(42), runtime.String("model"))
+	}
 }

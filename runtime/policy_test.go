@@ -14,12 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 )
 
 func TestNegativeNumbersAreRefused(t *testing.T) {
 	var fields func(v reflect.Value, name string)
-	p := bucket("limit", 10)
+	p := runtimetest.Bucket("limit", 10)
 	fields = func(v reflect.Value, name string) {
 		for i := range v.NumField() {
 			field, name := v.Field(i), name+"."+v.Type().Field(i).Name
@@ -38,13 +38,23 @@ func TestNegativeNumbersAreRefused(t *testing.T) {
 	require.NoError(t, p.Validate())
 }
 
+// A policy that is valid becomes invalid by each of the edits.
 func TestInvalidPolicyIsRefused(t *testing.T) {
-	valid := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 10, Period: time.Second, Capacity: 10, MaxReserved: 10}
-	require.NoError(t, valid.Validate())
-	for _, row := range []struct {
+	type edits []struct {
 		edit func(*runtime.Policy)
 		want string
-	}{
+	}
+	refused := func(valid runtime.Policy, rows edits) {
+		require.NoError(t, valid.Validate())
+		for _, row := range rows {
+			p := valid
+			row.edit(&p)
+			err := p.Validate()
+			require.ErrorIs(t, err, runtime.ErrInvalidPolicy)
+			require.EqualError(t, err, "invalid policy: "+row.want)
+		}
+	}
+	refused(runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 10, Period: time.Second, Capacity: 10, MaxReserved: 10}, edits{
 		{func(p *runtime.Policy) { p.Name = "" }, "the name is empty"},
 		{func(p *runtime.Policy) { p.Kind = 0 }, "Kind(0) is not one of the kinds token bucket, fixed window, sliding window"},
 		{func(p *runtime.Policy) { p.Kind = 200 }, "Kind(200) is not one of the kinds token bucket, fixed window, sliding window"},
@@ -76,13 +86,57 @@ func TestInvalidPolicyIsRefused(t *testing.T) {
 		{func(p *runtime.Policy) { p.Lease, p.Start = runtime.Lease{Tokens: 1, For: 1}, runtime.StartFirstUse() }, "windows that start at first use cannot be leased: their end is not known in advance"},
 		{func(p *runtime.Policy) { p.OnError = 3 }, "OnError(3) is not FailClosed, FailOpen or FailLocal"},
 		{func(p *runtime.Policy) { p.Durability = 3 }, "Durability(3) is not DurabilityDefault, DurabilityRelaxed or DurabilityFull"},
-	} {
-		p := valid
-		row.edit(&p)
-		err := p.Validate()
-		require.ErrorIs(t, err, runtime.ErrInvalidPolicy)
-		require.EqualError(t, err, "invalid policy: "+row.want)
+	})
+	refused(*runtimetest.Overridable(), edits{
+		{func(p *runtime.Policy) { p.Overrides.Rate = 9 }, "the bounds of overrides, rate 9, capacity 100 and maxReserved 0, are less than the limit's own numbers"},
+		{func(p *runtime.Policy) { p.Overrides.Rate = 0 }, "the bounds of overrides have no rate: it must be at least the limit's"},
+		{func(p *runtime.Policy) { p.Overrides.Capacity = 5 }, "the bounds of overrides, rate 100, capacity 5 and maxReserved 0, are less than the limit's own numbers"},
+		{func(p *runtime.Policy) { p.Overrides.MaxReserved = 5 }, "overrides cannot give reservations to a limit without them"},
+		{func(p *runtime.Policy) { p.Overrides.Rate = runtime.MaxTokens + 1 }, "the bounds of overrides are more than 1000000000000000"},
+		{func(p *runtime.Policy) { p.Capacity, p.MaxReserved, p.Overrides.MaxReserved = 0, 1, 1 }, "overrides cannot give a capacity to a limit with capacity 0"},
+		{func(p *runtime.Policy) { p.Kind, p.Overrides.Capacity = runtime.SlidingWindow, 50 }, "the bounds of overrides of a sliding window must have equal rate and capacity"},
+		{func(p *runtime.Policy) {
+			p.Kind, p.Precise, p.Overrides.Rate, p.Overrides.Capacity = runtime.SlidingWindow, true, 2000, 2000
+		}, "overrides of a precise limit can have rates up to 1000, not 2000"},
+	})
+	refused(runtimetest.Once(runtime.Calendar{Unit: runtime.Month, Zone: "Europe/Berlin"}), edits{
+		{func(p *runtime.Policy) { p.Kind = runtime.TokenBucket }, "only a fixed window can have a Calendar, not a token bucket"},
+		{func(p *runtime.Policy) { p.Calendar.Unit = 9 }, "the calendar's unit CalendarUnit(9) is not Day, Week, Month or Year"},
+		{func(p *runtime.Policy) { p.Calendar.Count = -1 }, "a window of -1 times a month is not between 1 of them and 87600h0m0s"},
+		{func(p *runtime.Policy) { p.Calendar.Count = 120 }, "a window of 120 times a month is not between 1 of them and 87600h0m0s"},
+		{func(p *runtime.Policy) { p.Period = 720 * time.Hour }, "with this calendar, the period must be the mean length of a window, 730h29m6s, not 720h0m0s"},
+		{func(p *runtime.Policy) { p.Start = runtime.StartFirstUse() }, "a calendar has From and At: leave Start out"},
+		{func(p *runtime.Policy) { p.Calendar.From = runtime.Date{Year: 2023, Month: 2, Day: 29} }, "the day 2023-02-29 does not exist in the years 1 to 9999"},
+		{func(p *runtime.Policy) {
+			p.Calendar.Anniversary, p.Calendar.From = true, runtime.DateOf(runtimetest.Epoch)
+		}, "a calendar with an Anniversary has no From: each key has its own"},
+		{func(p *runtime.Policy) {
+			*p = runtimetest.Once(runtime.Calendar{Unit: runtime.Day, Zone: "UTC"})
+			p.Calendar.Anniversary = true
+		}, "a calendar of single days has no Anniversary: every day begins alike"},
+		{func(p *runtime.Policy) { p.Calendar.At = 24 * time.Hour }, "the time of day 24h0m0s is not a number of whole seconds below 24h"},
+		{func(p *runtime.Policy) { p.Calendar.ZonePerKey = true }, "a calendar with ZonePerKey has no Zone: each key has its own"},
+		{func(p *runtime.Policy) { p.Calendar.Zone = "" }, `the time zone "" is not a name of the IANA database, such as UTC or Europe/Berlin`},
+		{func(p *runtime.Policy) { p.Calendar.Zone = "Local" }, `the time zone "Local" is not a name of the IANA database, such as UTC or Europe/Berlin`},
+		{func(p *runtime.Policy) { p.Calendar.Zone = "Europe/Atlantis" }, `the time zone "Europe/Atlantis" cannot be loaded: correct the name, or import time/tzdata (unknown time zone Europe/Atlantis)`},
+	})
+	refused(runtime.Policy{Name: "limit", Kind: runtime.SlidingWindow, Rate: 5, Period: time.Minute, Capacity: 5, Precise: true}, edits{
+		{func(p *runtime.Policy) { p.Kind = runtime.TokenBucket }, "a token bucket cannot be precise: leave Precise out, or use a sliding window"},
+		{func(p *runtime.Policy) { p.Rate, p.Capacity = 1001, 1001 }, "the rate of a precise sliding window is at most 1000, but is 1001: a token bucket with Capacity 100 and Rate 901 grants no more than 1001 in any period either"},
+		{func(p *runtime.Policy) { p.Shards = 2 }, "a precise sliding window cannot have shards: each would count only its own tokens"},
+		{func(p *runtime.Policy) { p.Start = runtime.StartOffset(1) }, "a precise sliding window has no aligned windows: leave Start out"},
+		{func(p *runtime.Policy) { p.Lease = runtime.Lease{Tokens: 1, For: time.Second} }, "a precise sliding window cannot be leased: its tokens count from when they are taken, not from when they are used"},
+	})
+}
+
+func TestUnlimitedPolicyNeedsNoNumbers(t *testing.T) {
+	p := &runtime.Policy{Name: "limit", Mode: runtime.ModeUnlimited}
+	require.ErrorIs(t, p.Validate(), runtime.ErrInvalidPolicy, "the kind is missing")
+	for _, p.Kind = range runtime.Kinds() {
+		require.NoError(t, p.Validate())
 	}
+	p.Shards = -1
+	require.EqualError(t, p.Validate(), "invalid policy: shards -1 is not between 0 and 1024")
 }
 
 func TestStartReportsItsMode(t *testing.T) {
@@ -101,115 +155,33 @@ func TestStringsAreTheWordsOfLimitsYAML(t *testing.T) {
 	require.Equal(t, "[relaxed full]", fmt.Sprint(runtime.Durabilities()))
 }
 
-// unknownKind is the first Kind that is not declared.
-var unknownKind = runtime.Kind(len(runtime.Kinds()) + 1)
-
-// An unknown Op is an error, neither an allowance nor a denial, by every way to execute a request.
-func TestUnknownOpIsAnError(t *testing.T) {
-	ops := len(constants(t, "Op"))
-	unknown := runtime.Request{Op: runtime.Op(ops), Count: 1}
-	require.Equal(t, fmt.Sprintf("Reset Op(%d)", ops), fmt.Sprint(runtime.Reset, unknown.Op))
+// The names of constants and their words in limits.yaml must match, and lists must have all of them.
+func TestConstantsAreListedAndNamed(t *testing.T) {
+	const where = "add it to the list of its type, in policy.go or request.go, before the end of the constants"
+	var kinds, ops, onErrors, durabilities []string
 	for _, kind := range runtime.Kinds() {
-		p := bucket("limit", 10)
-		p.Kind, p.Rate = kind, 10
-		rule := meter.RuleOf(p, "")
-		s := runtime.State{Value: -5, TS: epoch.UnixNano(), Exists: true}
-		after, d, err := rule.Step(s, epoch.UnixNano(), unknown)
-		require.ErrorIs(t, err, runtime.ErrInvalidCall)
-		require.False(t, d.Allowed)
-		require.Equal(t, s, after)
-		_, ok := rule.Upsert(epoch.UnixNano(), unknown)
-		require.False(t, ok)
-
-		p.Shards = 4
-		answer := do(t, still(), call(request(p, unknown)))[0]
-		require.ErrorIs(t, answer.Err, runtime.ErrInvalidCall)
-		_, err = meter.StepShards(p, make([]runtime.State, 4), "", epoch.UnixNano(), unknown, 1)
-		require.ErrorIs(t, err, runtime.ErrInvalidCall)
+		kinds = append(kinds, strings.ReplaceAll(titled(kind.String()), " ", ""))
 	}
-}
-
-func TestUnknownKindIsAnError(t *testing.T) {
-	for _, kind := range []runtime.Kind{0, unknownKind} {
-		rule := meter.Rule{Kind: kind, Rate: 10, Capacity: 10, Period: int64(time.Second)}
-		for op := range runtime.Op(len(constants(t, "Op"))) {
-			_, d, err := rule.Step(runtime.State{}, epoch.UnixNano(), runtime.Request{Op: op, Count: 1})
-			require.ErrorIs(t, err, runtime.ErrInvalidPolicy, "%v", op)
-			require.False(t, d.Allowed)
-		}
-		_, ok := rule.Upsert(epoch.UnixNano(), take(1))
-		require.False(t, ok)
+	for _, op := range runtime.Ops() {
+		ops = append(ops, op.String())
 	}
-}
-
-// Rules made by hand can have any Kind. Where there is no error to return, an unknown Kind panics: if it behaved like one of
-// the others, a new kind without an algorithm would pass the tests.
-func TestUnknownKindHasNoArithmetic(t *testing.T) {
-	for _, kind := range []runtime.Kind{0, unknownKind, 255} {
-		rule := meter.Rule{Kind: kind, Rate: 10, Capacity: 10, Period: int64(time.Second)}
-		message := fmt.Sprintf("runtime: Kind(%d) has no algorithm: add it to algorithms in meter/kinds.go", kind)
-		require.PanicsWithValue(t, message, func() { rule.Full(runtime.State{Exists: true}, 0) })
-		require.PanicsWithValue(t, message, func() { rule.WindowEnd(0) })
-		require.False(t, kind.Linear())
-		require.False(t, kind.Windowed())
+	for _, o := range runtime.OnErrors() {
+		onErrors = append(onErrors, "Fail"+titled(o.String()))
 	}
-}
-
-func TestEveryKindHasAnAlgorithm(t *testing.T) {
-	names := constants(t, "Kind")
-	require.Len(t, runtime.Kinds(), len(names), "a constant of type Kind is missing in Kinds: declare it before endOfKinds in "+
-		"policy.go, and add it to the table kinds there. The constants are %v", names)
-	for i, kind := range runtime.Kinds() {
-		where := fmt.Sprintf("%s needs an entry in the table kinds in policy.go, and one in algorithms in meter/kinds.go", names[i])
-		require.Equal(t, strings.ToLower(kind.String()), kind.String(), where)
-		require.Equal(t, names[i], strings.ReplaceAll(titled(kind.String()), " ", ""), "the constant and the name in limits.yaml differ. "+where)
-		p := bucket("limit", 10)
-		p.Kind, p.Rate = kind, 10
-		require.NoError(t, p.Validate(), "a plain policy must be valid for every kind. "+where)
-		rule, s := meter.RuleOf(p, "key"), runtime.State{Value: -5, TS: epoch.UnixNano(), Exists: true}
-		require.NotPanics(t, func() {
-			rule.Full(s, epoch.UnixNano())
-			rule.WindowEnd(epoch.UnixNano())
-			_, ok := rule.Upsert(epoch.UnixNano(), take(1))
-			require.Equal(t, kind.Linear(), ok, "%v: a single statement decides the linear kinds", kind)
-		}, where)
+	for _, d := range append([]runtime.Durability{runtime.DurabilityDefault}, runtime.Durabilities()...) {
+		durabilities = append(durabilities, "Durability"+titled(d.String()))
 	}
-}
-
-func TestEveryOpIsExecuted(t *testing.T) {
-	for i, name := range constants(t, "Op") {
-		op := runtime.Op(i)
-		require.Equal(t, name, op.String(), "%s needs an entry in the table ops in request.go, and must be declared before endOfOps", name)
-		for _, kind := range runtime.Kinds() {
-			p := bucket("limit", 10)
-			p.Kind, p.Rate = kind, 10
-			rule, s := meter.RuleOf(p, ""), runtime.State{Value: -5, TS: epoch.UnixNano(), Exists: true}
-			require.NotPanics(t, func() {
-				_, d, err := rule.Step(s, epoch.UnixNano(), runtime.Request{Op: op, Count: 1})
-				require.NoError(t, err, "%s on a %v", name, kind)
-				require.True(t, d.Allowed, "%s on a %v", name, kind)
-			}, "%s needs a case in Rule.Step in meter/step.go", name)
-		}
+	for typ, names := range map[string][]string{"Kind": kinds, "Op": ops, "OnError": onErrors, "Durability": durabilities} {
+		require.Equal(t, constants(t, typ), names, "a constant of type %s: %s", typ, where)
 	}
-}
-
-func TestEveryOnErrorAndDurabilityIsNamedAndValid(t *testing.T) {
-	const where = "add it to String, to the list of its type and to Policy.problem, all in policy.go"
-	onErrors, durabilities := constants(t, "OnError"), constants(t, "Durability")
-	require.Len(t, runtime.OnErrors(), len(onErrors), where)
-	require.Len(t, runtime.Durabilities(), len(durabilities)-1, "%s: all but DurabilityDefault", where)
-	for i, name := range onErrors {
-		p := bucket("limit", 1)
-		p.OnError = runtime.OnError(i)
+	p := runtimetest.Bucket("limit", 1)
+	for _, p.OnError = range runtime.OnErrors() {
 		require.NoError(t, p.Validate(), where)
-		require.Equal(t, name, "Fail"+titled(p.OnError.String()), where)
 	}
-	for i, name := range durabilities {
-		p := bucket("limit", 1)
-		p.Durability = runtime.Durability(i)
+	for _, p.Durability = range runtime.Durabilities() {
 		require.NoError(t, p.Validate(), where)
-		require.Equal(t, name, "Durability"+titled(p.Durability.String()), where)
 	}
+	require.Equal(t, fmt.Sprintf("Op(%d)", len(ops)), runtime.Op(len(ops)).String())
 }
 
 // titled returns a text with a capital letter at the start of each word.

@@ -11,9 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 )
+
+var errDown = errors.New("the server is down")
 
 // sweeps is a store that records when it was swept. Each sweep takes some time, and may fail.
 type sweeps struct {
@@ -42,7 +43,7 @@ func TestSweepEverySweepsOncePerInterval(t *testing.T) {
 			reported++
 			require.Equal(t, reported, deleted)
 			require.ErrorIs(t, err, errDown, "the loop goes on after an error")
-		}, bucket("limit", 1))
+		}, runtimetest.Bucket("limit", 1))
 		require.EqualError(t, err, "the server ends")
 		require.Equal(t, 10*time.Hour+30*time.Minute, time.Since(begin), "it ends with its context")
 		require.Less(t, store.at[0].Sub(begin), time.Hour)
@@ -62,6 +63,7 @@ func TestSweepEveryStartsAtDifferentTimes(t *testing.T) {
 		stores, quarters := make([]sweeps, 400), [4]int{}
 		var all sync.WaitGroup
 		for i := range stores {
+			stores[i].err = errDown // which nobody hears of
 			all.Go(func() { runtime.SweepEvery(ctx, &stores[i], time.Hour, nil) })
 		}
 		all.Wait()
@@ -75,59 +77,10 @@ func TestSweepEveryStartsAtDifferentTimes(t *testing.T) {
 	})
 }
 
-func TestSweepEveryGoesOnAfterAnError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &sweeps{err: errDown}
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
-		defer cancel()
-		require.ErrorIs(t, runtime.SweepEvery(ctx, store, time.Hour, nil), context.DeadlineExceeded)
-		require.Greater(t, len(store.at), 1)
-	})
-}
-
 func TestSweepEveryRefusesBadArguments(t *testing.T) {
 	store := &sweeps{}
 	require.EqualError(t, runtime.SweepEvery(t.Context(), store, 0, nil), "sweep every 0s: the interval must be more than 0s")
 	require.ErrorIs(t, runtime.SweepEvery(t.Context(), store, time.Hour, nil, &runtime.Policy{}), runtime.ErrInvalidPolicy)
 	require.ErrorIs(t, runtime.SweepEvery(t.Context(), store, time.Hour, nil, nil), runtime.ErrInvalidPolicy)
 	require.Empty(t, store.at)
-}
-
-func TestMemStoreSweepsItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, p := &memstore.Store{}, bucket("limit", 1)
-		require.NoError(t, limiter.New(store).Limit(p, runtime.Key{}).Require(t.Context()))
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
-		defer cancel()
-		sum := 0
-		err := store.SweepEvery(ctx, time.Hour, func(deleted int, err error) { sum += deleted; require.NoError(t, err) }, p)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Equal(t, 1, sum)
-		require.Zero(t, store.Len())
-	})
-}
-
-func TestMemStoreForgetsALimit(t *testing.T) {
-	store := still()
-	gone, kept := bucket("gone", 5), bucket("kept", 5)
-	gone.Rate, gone.Shards = 2, 2
-	do(t, store, call(request(gone, take(5))), call(request(kept, take(2))))
-	n, err := store.Forget(t.Context(), "gone", kept, gone)
-	require.ErrorIs(t, err, runtime.ErrInUse)
-	require.EqualError(t, err, `forget limit "gone": the limit is in use: remove it from limits.yaml first, or Reset its keys`)
-	require.Zero(t, n)
-	_, err = store.Forget(t.Context(), "")
-	require.Error(t, err)
-	require.Equal(t, 3, store.Len())
-	n, err = store.Forget(t.Context(), "gone", kept)
-	require.NoError(t, err)
-	require.Equal(t, 2, n)
-	require.Equal(t, 3.0, left(t, store, kept))
-	n, err = store.Forget(t.Context(), "gone", kept)
-	require.NoError(t, err)
-	require.Zero(t, n)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err = store.Forget(ended, "kept")
-	require.ErrorIs(t, err, context.Canceled)
 }

@@ -54,9 +54,7 @@ func (s server) takeOffHost(t *testing.T, table string, off time.Duration, times
 		db, err := sql.Open(s.driver, s.dsn)
 		require.NoError(t, err)
 		defer db.Close()
-		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
-		require.NoError(t, err)
-		defer store.Close()
+		store := s.storeWith(t, db, sqlstore.Options{Table: table})
 		for range times {
 			time.Sleep(jump)
 			all = append(all, s.takeHourly(t, db, store))

@@ -63,9 +63,7 @@ func shared(t *testing.T, nodes []server, clock func() time.Time) (table string,
 // join returns a store in a table that another node has created, as soon as the table is replicated.
 func (s server) join(t *testing.T, db *sql.DB, table string, clock func() time.Time) *sqlstore.Store {
 	t.Helper()
-	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock})
-	require.NoError(t, err)
-	t.Cleanup(func() { store.Close() })
+	store := s.storeWith(t, db, sqlstore.Options{Table: table, Clock: clock})
 	require.Eventually(t, func() bool { return store.Ready(context.Background()) == nil },
 		time.Minute, 10*time.Millisecond, "%s has no table %s", s.name, table)
 	return store

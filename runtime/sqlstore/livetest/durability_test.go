@@ -42,8 +42,7 @@ func TestPostgresRelaxedDoesNotWaitForStandby(t *testing.T) {
 func awaitStandby(t *testing.T, db *sql.DB, name string) {
 	set := func(name string) {
 		for _, statement := range []string{"ALTER SYSTEM SET synchronous_standby_names = '" + name + "'", "SELECT pg_reload_conf()"} {
-			_, err := db.Exec(statement)
-			require.NoError(t, err)
+			execute(t, db, statement)
 		}
 		require.Eventually(t, func() bool {
 			var is string
@@ -109,8 +108,7 @@ func TestDurabilityNeverLowers(t *testing.T) {
 		"CREATE FUNCTION %[1]s_f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO %[1]s_log VALUES (current_setting(''synchronous_commit'')); RETURN NULL; END'",
 		"CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT OR UPDATE OR DELETE ON %[1]s DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION %[1]s_f()",
 	} {
-		_, err := db.Exec(fmt.Sprintf(text, table))
-		require.NoError(t, err)
+		execute(t, db, fmt.Sprintf(text, table))
 	}
 	t.Cleanup(func() { db.Exec(fmt.Sprintf("DROP TABLE %[1]s_log; DROP FUNCTION %[1]s_f() CASCADE", table)) })
 	for _, s := range servers[:2] {
@@ -132,8 +130,7 @@ func TestDurabilityNeverLowers(t *testing.T) {
 					var settings string
 					require.NoError(t, db.QueryRow("SELECT string_agg(DISTINCT setting, ', ') FROM "+table+"_log").Scan(&settings))
 					assert.Equal(t, want, settings, "%s, durability %v, %v", is, durability, kind)
-					_, err := db.Exec("TRUNCATE " + table + "_log")
-					require.NoError(t, err)
+					execute(t, db, "TRUNCATE "+table+"_log")
 				}
 			}
 		}

@@ -29,13 +29,8 @@ func (s server) visit(t *testing.T, table string) *sqlstore.Store {
 	t.Helper()
 	db, err := sql.Open(s.driver, s.dsn)
 	require.NoError(t, err)
-	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		store.Close()
-		db.Close()
-	})
-	return store
+	t.Cleanup(func() { db.Close() })
+	return s.storeWith(t, db, sqlstore.Options{Table: table})
 }
 
 // refuses requires that each way to start using the server returns an error that contains says.
@@ -57,6 +52,13 @@ func failsWith(t *testing.T, err error, says string) {
 	t.Log(err)
 }
 
+// takeInTx takes in a transaction of the caller.
+func takeInTx(ctx context.Context, db *sql.DB, store *sqlstore.Store) error {
+	return sqlstore.RunInTx(ctx, db, func(tx *sql.Tx) error {
+		return limiter.New(store).WithTx(tx).Limit(once("limit", 1), runtime.Key{}).Require(ctx)
+	})
+}
+
 func take(ctx context.Context, store *sqlstore.Store) error {
 	return limiter.New(store).Limit(once("limit", 100), runtime.Key{}).Require(ctx)
 }
@@ -73,28 +75,25 @@ func fromDriver(err error) bool {
 		errors.As(err, new(*net.DNSError))
 }
 
-func TestWrongAddressIsExplained(t *testing.T) {
+func TestWrongDataSourceNameIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
-		closed := listener.Addr().String()
+		closed, elsewhere := s, s
+		closed.dsn, _ = redirect(t, s, listener.Addr().String())
+		elsewhere.dsn, _ = redirect(t, s, "no-such-host.invalid:5432")
 		require.NoError(t, listener.Close())
-		for _, address := range []string{closed, "no-such-host.invalid:5432"} {
-			s.dsn, _ = redirect(t, s, address)
-			s.refuses(t, "", "the database server cannot be reached: check host and port")
+		for _, row := range []struct {
+			at   server
+			says string
+		}{
+			{closed, "the database server cannot be reached: check host and port"},
+			{elsewhere, "the database server cannot be reached: check host and port"},
+			{s.database(t, "rl_no_such"), "the database does not exist: create it, or name another"},
+			{s.as(t, "rl_nobody", "secret"), "the server refuses the database user: check user and password"},
+		} {
+			row.at.refuses(t, "", row.says)
 		}
-	})
-}
-
-func TestWrongDatabaseIsExplained(t *testing.T) {
-	onEach(t, func(t *testing.T, s server) {
-		s.database(t, "rl_no_such").refuses(t, "", "the database does not exist: create it, or name another")
-	})
-}
-
-func TestWrongUserIsExplained(t *testing.T) {
-	onEach(t, func(t *testing.T, s server) {
-		s.as(t, "rl_nobody", "secret").refuses(t, "", "the server refuses the database user: check user and password")
 	})
 }
 
@@ -197,17 +196,14 @@ func (s server) user(t *testing.T, db *sql.DB, grants ...string) server {
 	if s.driver == "mysql" {
 		create, drop = "CREATE USER %s IDENTIFIED BY 'secret'", []string{"DROP USER " + name}
 	}
-	_, err := db.Exec(fmt.Sprintf(create, name))
-	require.NoError(t, err)
+	execute(t, db, fmt.Sprintf(create, name))
 	t.Cleanup(func() {
 		for _, text := range drop {
-			_, err := db.Exec(text)
-			require.NoError(t, err)
+			execute(t, db, text)
 		}
 	})
 	for _, grant := range grants {
-		_, err := db.Exec(fmt.Sprintf("GRANT %s TO %s", grant, name))
-		require.NoError(t, err)
+		execute(t, db, fmt.Sprintf("GRANT %s TO %s", grant, name))
 	}
 	return s.as(t, name, "secret")
 }
@@ -299,8 +295,7 @@ func TestPostgresReplicaIsExplained(t *testing.T) {
 			}, 10*time.Second, 10*time.Millisecond, "the replica has no table")
 			replica.refuses(t, table, "connect to the primary server")
 
-			_, err := db.Exec("CREATE ROLE guarded LOGIN PASSWORD 'secret'")
-			require.NoError(t, err)
+			execute(t, db, "CREATE ROLE guarded LOGIN PASSWORD 'secret'")
 			defer db.Exec("DROP ROLE guarded")
 			primary.as(t, "guarded", "wrong").refuses(t, table, "the server refuses the database user: check user and password")
 			failsWith(t, primary.as(t, "guarded", "secret").visit(t, table).Ready(t.Context()), "lacks a privilege")
@@ -316,8 +311,7 @@ func TestMySQLReplicaIsExplained(t *testing.T) {
 	user := node.user(t, db, "SELECT, INSERT, UPDATE, DELETE ON "+table)
 	require.NoError(t, user.visit(t, table).Ready(t.Context()))
 	set := func(on int) {
-		_, err := db.Exec(fmt.Sprintf("SET GLOBAL read_only = %d", on))
-		require.NoError(t, err)
+		execute(t, db, fmt.Sprintf("SET GLOBAL read_only = %d", on))
 	}
 	set(1)
 	defer set(0)

@@ -82,45 +82,6 @@ func (h heat) check(t *testing.T, total result, limits *limiter.Limiter) {
 	}
 }
 
-// Callers that use different keys for the first time at once do not conflict.
-func TestConcurrentFirstUsesDoNotConflict(t *testing.T) {
-	onAll(t, func(t *testing.T, nodes []server) {
-		_, stores := shared(t, nodes, nil)
-		for _, p := range granting(8) {
-			admitted := useAtOnce(t, stores, p)
-			assert.Equal(t, firstUses, admitted, p.Name)
-		}
-		t.Logf("%d first uses at once, of each of %d limits", firstUses, len(granting(8)))
-	})
-}
-
-// firstUses is how many keys are used at once.
-const firstUses = 64
-
-// useAtOnce takes a token of each of the keys at once, and returns how many were allowed.
-func useAtOnce(t *testing.T, stores []runtime.Store, p *runtime.Policy) int {
-	decisions := make([]runtime.Decision, firstUses)
-	start := make(chan struct{})
-	var all sync.WaitGroup
-	for i := range firstUses {
-		all.Go(func() {
-			<-start
-			d, err := limiter.New(stores[i%len(stores)]).Limit(p, keyOf(i)).Allow(context.Background())
-			assert.NoError(t, err, p.Name)
-			decisions[i] = d
-		})
-	}
-	close(start)
-	all.Wait()
-	admitted := 0
-	for _, d := range decisions {
-		if d.Allowed {
-			admitted++
-		}
-	}
-	return admitted
-}
-
 func keyOf(i int) runtime.Key { return runtime.KeyOf(runtime.Int(i)) }
 
 // The number of processes, of goroutines in each, and of connections from each to each node. The connections are few
@@ -273,8 +234,15 @@ func startRacers(t *testing.T, c course) []racer {
 
 func startRacer(t *testing.T, env, course string) racer {
 	t.Helper()
+	in, out := startProcess(t, env, course)
+	return racer{json.NewEncoder(in), json.NewDecoder(out)}
+}
+
+// startProcess runs this program with an environment variable. It ends with the test.
+func startProcess(t *testing.T, env, value string) (io.Writer, io.Reader) {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), env+"="+course)
+	cmd.Env = append(os.Environ(), env+"="+value)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
@@ -285,7 +253,7 @@ func startRacer(t *testing.T, env, course string) racer {
 		in.Close()
 		require.NoError(t, cmd.Wait())
 	})
-	return racer{json.NewEncoder(in), json.NewDecoder(out)}
+	return in, out
 }
 
 // result returns the next result that the racer prints.

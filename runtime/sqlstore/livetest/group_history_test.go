@@ -167,12 +167,7 @@ func (h *groupHistory) denied() (n int) {
 // check requires that sequential calls, in an order that the times of the calls permit, have the same results.
 func (h *groupHistory) check(t *testing.T, now int64) {
 	t.Helper()
-	switch porcupine.CheckOperationsTimeout(h.model(now), h.operations, time.Minute) {
-	case porcupine.Illegal:
-		assert.Fail(t, "no order explains this history", "%s", h)
-	case porcupine.Unknown:
-		assert.Fail(t, "the search for an order took too long", "%s", h)
-	}
+	requireOrder(t, porcupine.CheckOperationsTimeout(h.model(now), h.operations, time.Minute), h)
 }
 
 // String returns a line for each call.

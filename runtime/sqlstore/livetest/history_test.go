@@ -204,16 +204,23 @@ func (h *history) withLost(n int) []porcupine.Operation {
 // check requires that such an order exists.
 func (h *history) check(t *testing.T, now int64) {
 	t.Helper()
-	switch h.explained(now) {
+	requireOrder(t, h.explained(now), h)
+}
+
+// requireOrder requires that a search for an order of the calls of a history has found one.
+func requireOrder(t *testing.T, found porcupine.CheckResult, h fmt.Stringer) {
+	t.Helper()
+	switch found {
 	case porcupine.Illegal:
-		assert.Fail(t, "no order explains this history", "%s, key %s\n%s", h.policy.Name, h.key, h)
+		assert.Fail(t, "no order explains this history", "%v", h)
 	case porcupine.Unknown:
-		assert.Fail(t, "the search for an order took too long", "%s, key %s\n%s", h.policy.Name, h.key, h)
+		assert.Fail(t, "the search for an order took too long", "%v", h)
 	}
 }
 
 // String returns a line for each call.
-func (h *history) String() (lines string) {
+func (h *history) String() string {
+	lines := fmt.Sprintf("%s, key %s\n", h.policy.Name, h.key)
 	for _, o := range h.operations {
 		lines += fmt.Sprintf("client %d, %d to %d: %+v -> %+v\n", o.ClientId, o.Call, o.Return, o.Input, o.Output)
 	}

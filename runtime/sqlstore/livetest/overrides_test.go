@@ -3,12 +3,10 @@ package livetest
 import (
 	"bufio"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -34,40 +32,27 @@ func overridable() *runtime.Policy {
 // overrideEnv is the environment variable that makes this program decide by overrides of another process.
 const overrideEnv = "RATELIMITGEN_TEST_OVERRIDE"
 
-// countsAt is where a process finds the counts.
-type countsAt struct{ Driver, DSN, Dialect, Table string }
-
 // decideOverridden is the main function of a process: for each line that it reads, it prints a decision.
 func decideOverridden(text string) error {
-	var at countsAt
+	var at address
 	if err := json.Unmarshal([]byte(text), &at); err != nil {
 		return err
 	}
-	db, err := sql.Open(at.Driver, at.DSN)
+	h, err := at.open(sqlstore.Options{OverridesEvery: 50 * time.Millisecond})
 	if err != nil {
 		return err
 	}
-	for _, d := range dialect.All() {
-		if d.Name != at.Dialect {
-			continue
-		}
-		store, err := sqlstore.New(db, d, sqlstore.Options{Table: at.Table, OverridesEvery: 50 * time.Millisecond})
+	defer h.Close()
+	limit := limiter.New(h).Limit(overridable(), runtime.KeyOf(runtime.String("a")))
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		d, err := limit.Check(context.Background())
 		if err != nil {
 			return err
 		}
-		defer store.Close()
-		limit := limiter.New(store).Limit(overridable(), runtime.KeyOf(runtime.String("a")))
-		lines := bufio.NewScanner(os.Stdin)
-		for lines.Scan() {
-			d, err := limit.Check(context.Background())
-			if err != nil {
-				return err
-			}
-			fmt.Println(d.Allowed, d.Policy.Capacity)
-		}
-		return lines.Err()
+		fmt.Println(d.Allowed, d.Policy.Capacity)
 	}
-	return fmt.Errorf("no dialect %q", at.Dialect)
+	return lines.Err()
 }
 
 // decider is such a process.
@@ -78,20 +63,9 @@ type decider struct {
 }
 
 func newDecider(t *testing.T, s server, table string) decider {
-	text, err := json.Marshal(countsAt{s.driver, s.dsn, s.dialect.Name, table})
+	text, err := json.Marshal(addresses([]server{s}, table)[0])
 	require.NoError(t, err)
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), overrideEnv+"="+string(text))
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		in.Close()
-		assert.NoError(t, cmd.Wait())
-	})
+	in, out := startProcess(t, overrideEnv, string(text))
 	return decider{t, in, bufio.NewScanner(out)}
 }
 
@@ -186,8 +160,7 @@ func TestReadyChecksOverrides(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() {
 			store.Close()
-			_, err := db.Exec("DROP TABLE IF EXISTS " + table + ", " + dialect.OverridesTable(table))
-			require.NoError(t, err)
+			execute(t, db, "DROP TABLE IF EXISTS "+table+", "+dialect.OverridesTable(table))
 		})
 		plain := overridable()
 		plain.Name, plain.Overrides = "plain", runtime.OverrideBounds{}
@@ -225,8 +198,7 @@ func TestReadyChecksOverrides(t *testing.T) {
 		_, err = store.Forget(ctx, "removed", plain, p)
 		require.NoError(t, err)
 		require.NoError(t, store.Ready(ctx, plain, p))
-		_, err = db.Exec("ALTER TABLE " + dialect.OverridesTable(table) + " DROP COLUMN at_ns")
-		require.NoError(t, err)
+		execute(t, db, "ALTER TABLE "+dialect.OverridesTable(table)+" DROP COLUMN at_ns")
 		require.Error(t, store.Ready(ctx, p))
 	})
 }
@@ -246,9 +218,7 @@ func TestSweepNeedsToDeleteFromTheLogUnlessAllIsKept(t *testing.T) {
 		}
 		user, now := s.user(t, db, grants...), time.Now()
 		storeThatKeeps := func(keep time.Duration) *sqlstore.Store {
-			store, err := sqlstore.New(user.open(t), user.dialect, sqlstore.Options{Table: table, Clock: func() time.Time { return now }, KeepOverrides: keep})
-			require.NoError(t, err)
-			t.Cleanup(func() { store.Close() })
+			store := user.storeWith(t, user.open(t), sqlstore.Options{Table: table, Clock: func() time.Time { return now }, KeepOverrides: keep})
 			return store
 		}
 		store := storeThatKeeps(time.Hour)
@@ -316,9 +286,7 @@ func TestOverridesAddNoStatement(t *testing.T) {
 		require.NoError(t, s.store(t, s.open(t), nil).Ready(t.Context()))
 		store := s.storeIn(t, s.open(t), table, nil)
 		require.NoError(t, store.Migrate(t.Context(), overridable()))
-		counted, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, OverridesEvery: time.Hour})
-		require.NoError(t, err)
-		t.Cleanup(func() { counted.Close() })
+		counted := s.storeWith(t, db, sqlstore.Options{Table: table, OverridesEvery: time.Hour})
 		plain := overridable()
 		plain.Name, plain.Overrides = "plain", runtime.OverrideBounds{}
 		limits := limiter.New(counted)
@@ -339,7 +307,7 @@ func TestOverridesAddNoStatement(t *testing.T) {
 		require.Zero(t, p.overrides.Load(), "no statement is about overrides")
 		require.Equal(t, without, roundTrips(overridable()))
 		require.Positive(t, p.overrides.Load())
-		_, err = limiter.New(counted).Overrides(overridable(), runtime.KeyOf(runtime.String("a"))).
+		_, err := limiter.New(counted).Overrides(overridable(), runtime.KeyOf(runtime.String("a"))).
 			Set(t.Context(), runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "r", Author: "a"})
 		require.NoError(t, err)
 		require.Equal(t, without, roundTrips(overridable()))
@@ -371,12 +339,9 @@ func readLongLog(t *testing.T, s server, n int) {
 			rows = append(rows, fmt.Sprintf("(%d, 'overridable', 'user%d', 'block', '', 0, 0, 0, 100, 100, 0, 1, %d, 'abuse', 'someone', %d)",
 				i+1, i, runtime.ForGood.UnixNano(), time.Now().UnixNano()))
 		}
-		_, err := db.Exec("INSERT INTO " + dialect.OverridesTable(table) + " VALUES " + strings.Join(rows, ", "))
-		require.NoError(t, err)
+		execute(t, db, "INSERT INTO "+dialect.OverridesTable(table)+" VALUES "+strings.Join(rows, ", "))
 	}
-	store, err := sqlstore.New(s.open(t), s.dialect, sqlstore.Options{Table: table})
-	require.NoError(t, err)
-	defer store.Close()
+	store := s.storeWith(t, s.open(t), sqlstore.Options{Table: table})
 	limit := limiter.New(store).Limit(p, runtime.KeyOf(runtime.String(fmt.Sprint("user", n-1))))
 	var slowest time.Duration
 	failed, began := 0, time.Now()

@@ -18,9 +18,7 @@ func TestSQLOfReviewsKeepsBlocks(t *testing.T) {
 		}
 		require.NoError(t, s.storeIn(t, db, table, nil).Migrate(t.Context(), overridable()))
 		open := func(t *testing.T) *sqlstore.Store {
-			store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
-			require.NoError(t, err)
-			t.Cleanup(func() { store.Close() })
+			store := s.storeWith(t, db, sqlstore.Options{Table: table})
 			return store
 		}
 		reviewtest.Blocks(t, db, database, table, open)

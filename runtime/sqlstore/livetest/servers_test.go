@@ -134,12 +134,28 @@ func (s server) storeIn(t testing.TB, db *sql.DB, table string, clock func() tim
 	require.NoError(t, store.Migrate(context.Background()))
 	t.Cleanup(func() {
 		store.Close()
-		_, err := db.Exec("DROP TABLE " + table)
-		require.NoError(t, err)
-		_, err = db.Exec("DROP TABLE IF EXISTS " + dialect.OverridesTable(table))
-		require.NoError(t, err)
+		execute(t, db, "DROP TABLE "+table)
+		execute(t, db, "DROP TABLE IF EXISTS "+dialect.OverridesTable(table))
 	})
 	return store
+}
+
+// storeWith returns a store in a table that may be missing. It is closed when the test ends.
+func (s server) storeWith(t testing.TB, db *sql.DB, o sqlstore.Options) *sqlstore.Store {
+	t.Helper()
+	store, err := sqlstore.New(db, s.dialect, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// execute executes a statement.
+func execute(t testing.TB, db interface {
+	Exec(text string, args ...any) (sql.Result, error)
+}, text string, args ...any) {
+	t.Helper()
+	_, err := db.Exec(text, args...)
+	require.NoError(t, err, text)
 }
 
 var _ runtime.TxStore = (*sqlstore.Store)(nil)

@@ -18,25 +18,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// Connections that would not commit single statements, or would convert keys, are refused.
-func TestSessionSettingsThatLoseWritesAreRefused(t *testing.T) {
-	onEach(t, func(t *testing.T, s server) {
-		if s.protocol() != "mysql" {
-			return
-		}
-		table := newTable()
-		s.storeIn(t, s.open(t), table, nil)
-		for parameter, says := range map[string]string{
-			"autocommit=0":      `autocommit is "`,
-			"completion_type=1": `completion_type is "CHAIN" instead of "NO_CHAIN"`,
-			"charset=latin1":    `character_set_client is "latin1" instead of "utf8mb4"`,
-		} {
-			err := s.with(parameter).visit(t, table).Ready(t.Context())
-			assert.ErrorContains(t, err, "change the settings of the connections, in the data source name or in the server: "+says, parameter)
-		}
-	})
-}
-
 // The length to which MySQL cuts GROUP_CONCAT is a setting of the session.
 func TestShortGroupConcatHidesNoColumn(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
@@ -68,8 +49,7 @@ func TestConcurrentMigratesSucceed(t *testing.T) {
 			for range 8 {
 				assert.NoError(t, <-failed)
 			}
-			_, err := db.Exec("DROP TABLE " + table)
-			require.NoError(t, err)
+			execute(t, db, "DROP TABLE "+table)
 		}
 	})
 }
@@ -102,8 +82,7 @@ func TestAlteredTableRemainsUsable(t *testing.T) {
 				require.NoError(t, limit.Require(t.Context()))
 				_, err := limit.Peek(t.Context())
 				require.NoError(t, err)
-				_, err = db.Exec("ALTER TABLE " + table + " ALTER COLUMN shard TYPE bigint")
-				require.NoError(t, err)
+				execute(t, db, "ALTER TABLE "+table+" ALTER COLUMN shard TYPE bigint")
 			}
 			b, err := limit.Peek(t.Context())
 			require.NoError(t, err)
@@ -136,8 +115,7 @@ func TestAlteredTableDuringCallsLosesNoTokens(t *testing.T) {
 				})
 			}
 			for _, kind := range []string{"bigint", "integer", "bigint"} {
-				_, err := db.Exec("ALTER TABLE " + table + " ALTER COLUMN shard TYPE " + kind)
-				require.NoError(t, err)
+				execute(t, db, "ALTER TABLE "+table+" ALTER COLUMN shard TYPE "+kind)
 			}
 			all.Wait()
 			b, err := limits.Limit(taken, runtime.Key{}).Peek(t.Context())
@@ -154,9 +132,7 @@ func TestLockedRowDoesNotAffectOtherCalls(t *testing.T) {
 	db := s.open(t)
 	table := newTable()
 	s.storeIn(t, db, table, nil)
-	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Batch: 1})
-	require.NoError(t, err)
-	t.Cleanup(func() { store.Close() })
+	store := s.storeWith(t, db, sqlstore.Options{Table: table, Batch: 1})
 	free, locked := once("free", 2), once("locked", 2)
 	limits := limiter.New(store)
 	require.NoError(t, limits.Limit(locked, runtime.Key{}).Require(t.Context()))
@@ -181,12 +157,8 @@ func TestOnlyUTF8AndBytesAreAccepted(t *testing.T) {
 	admin := servers[0].open(t)
 	create := func(t *testing.T, encoding string) (name string) {
 		name = newTable()
-		_, err := admin.Exec(fmt.Sprintf("CREATE DATABASE %s ENCODING '%s' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0", name, encoding))
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			_, err := admin.Exec("DROP DATABASE " + name + " WITH (FORCE)")
-			require.NoError(t, err)
-		})
+		execute(t, admin, fmt.Sprintf("CREATE DATABASE %s ENCODING '%s' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0", name, encoding))
+		t.Cleanup(func() { execute(t, admin, "DROP DATABASE "+name+" WITH (FORCE)") })
 		return name
 	}
 	for _, encoding := range []string{"LATIN1", "EUC_JP"} {
@@ -313,14 +285,9 @@ func TestPostgresOperatorsCannotBeReplaced(t *testing.T) {
 			return
 		}
 		db, schema := s.open(t), newTable()
-		_, err := db.Exec("CREATE SCHEMA " + schema)
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			_, err := db.Exec("DROP SCHEMA " + schema + " CASCADE")
-			require.NoError(t, err)
-		})
-		_, err = db.Exec(strings.ReplaceAll(replacedOperators, "{schema}", schema))
-		require.NoError(t, err)
+		execute(t, db, "CREATE SCHEMA "+schema)
+		t.Cleanup(func() { execute(t, db, "DROP SCHEMA "+schema+" CASCADE") })
+		execute(t, db, strings.ReplaceAll(replacedOperators, "{schema}", schema))
 		for name, change := range map[string]string{
 			"usual types":    "SELECT 1 FROM %s",
 			"accepted types": `ALTER TABLE %s ALTER name TYPE varchar(255), ALTER "key" TYPE varchar(255), ALTER shard TYPE bigint`,
@@ -328,8 +295,7 @@ func TestPostgresOperatorsCannotBeReplaced(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				table := newTable()
 				s.storeIn(t, db, table, nil)
-				_, err := db.Exec(fmt.Sprintf(change, table))
-				require.NoError(t, err)
+				execute(t, db, fmt.Sprintf(change, table))
 				takeEverything(t, s.with("search_path="+schema+",public").visit(t, table))
 			})
 		}

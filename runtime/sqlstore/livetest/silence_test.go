@@ -141,9 +141,7 @@ func TestShortTimeoutIsEnoughFarAway(t *testing.T) {
 		db, err := sql.Open(far.driver, far.dsn)
 		require.NoError(t, err)
 		defer db.Close()
-		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
-		require.NoError(t, err)
-		defer store.Close()
+		store := s.storeWith(t, db, sqlstore.Options{Table: table})
 		p := once("limit", 1000)
 		p.Timeout = 50 * time.Millisecond
 		limit := limiter.New(store).Limit(p, runtime.Key{})

@@ -148,9 +148,7 @@ func TestRoundTripsOfSeveralRows(t *testing.T) {
 		through, p := s.through(t, 0)
 		table := newTable()
 		s.storeIn(t, s.open(t), table, nil)
-		store, err := sqlstore.New(through.open(t), s.dialect, sqlstore.Options{Table: table})
-		require.NoError(t, err)
-		t.Cleanup(func() { store.Close() })
+		store := s.storeWith(t, through.open(t), sqlstore.Options{Table: table})
 		takeEach(t, store, 2)
 		for _, rows := range []int{2, 3, 100} {
 			for _, state := range []string{"new", "stored"} {
@@ -239,21 +237,26 @@ func TestDoublesInJSONAreExact(t *testing.T) {
 	})
 }
 
-// Sessions that round doubles, or convert texts, are refused.
+// Sessions that round doubles, convert texts, or would not commit single statements, are refused.
 func TestSessionsThatChangeDataAreRefused(t *testing.T) {
 	digits := [2]string{"extra_float_digits=0", `extra_float_digits is "0" instead of "3"`}
-	charset := [2]string{"character_set_connection=latin1", `character_set_connection is "latin1" instead of "utf8mb4"`}
-	utf16 := [2]string{"character_set_connection=utf16", `character_set_connection is "utf16" instead of "utf8mb4"`}
-	empty := [2]string{"sql_mode=EMPTY_STRING_IS_NULL", `an empty text is "NULL" instead of "a text"`}
+	ofMySQL := [][2]string{
+		{"character_set_connection=latin1", `character_set_connection is "latin1" instead of "utf8mb4"`},
+		{"character_set_connection=utf16", `character_set_connection is "utf16" instead of "utf8mb4"`},
+		{"autocommit=0", `autocommit is "`},
+		{"completion_type=1", `completion_type is "CHAIN" instead of "NO_CHAIN"`},
+		{"charset=latin1", `character_set_client is "latin1" instead of "utf8mb4"`},
+	}
 	refused := map[string][][2]string{
-		"postgres-pgx": {digits}, "postgres-pq": {digits}, "mariadb": {charset, utf16, empty}, "mysql": {charset, utf16},
+		"postgres-pgx": {digits}, "postgres-pq": {digits}, "mysql": ofMySQL,
+		"mariadb": append(ofMySQL, [2]string{"sql_mode=EMPTY_STRING_IS_NULL", `an empty text is "NULL" instead of "a text"`}),
 	}
 	onEach(t, func(t *testing.T, s server) {
 		table := newTable()
 		s.storeIn(t, s.open(t), table, nil)
 		for _, says := range refused[s.name] {
 			store := s.with(says[0]).visit(t, table)
-			assert.ErrorContains(t, store.Ready(t.Context()), "change the settings of the connections")
+			assert.ErrorContains(t, store.Ready(t.Context()), "change the settings of the connections, in the data source name or in the server: "+says[1])
 			refuses(t, store, says[1])
 		}
 	})

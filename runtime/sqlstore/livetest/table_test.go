@@ -57,12 +57,9 @@ func (s server) spoil(t *testing.T, db *sql.DB, how spoiled) *sqlstore.Store {
 	require.NoError(t, err)
 	changed := regexp.MustCompile(how.was).ReplaceAllString(ddl, how.is)
 	require.NotEqual(t, ddl, changed, how.was)
-	_, err = db.Exec(changed)
-	require.NoError(t, err, changed)
+	execute(t, db, changed)
 	t.Cleanup(func() { db.Exec("DROP TABLE " + table) })
-	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
-	require.NoError(t, err)
-	t.Cleanup(func() { store.Close() })
+	store := s.storeWith(t, db, sqlstore.Options{Table: table})
 	return store
 }
 
@@ -80,9 +77,7 @@ func TestTableThatDiffersIsRefused(t *testing.T) {
 				store := s.spoil(t, db, how)
 				assert.ErrorContains(t, store.Ready(t.Context()), how.says)
 				refuses(t, store, how.says)
-				err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
-					return limiter.New(store).WithTx(tx).Limit(once("limit", 1), runtime.Key{}).Require(t.Context())
-				})
+				err := takeInTx(t.Context(), db, store)
 				assert.ErrorContains(t, err, how.says)
 				assert.ErrorContains(t, err, `to what "ratelimitgen sql -dialect `+s.dialect.Name+` -table rl_`)
 			})
@@ -108,8 +103,7 @@ func TestUsableTableIsAccepted(t *testing.T) {
 		for _, table := range []string{newTable(), own + "." + newTable()} {
 			store := s.storeIn(t, db, table, nil)
 			require.NoError(t, store.Ready(t.Context()))
-			_, err := db.Exec("ALTER TABLE " + table + " ADD COLUMN note INT NULL")
-			require.NoError(t, err)
+			execute(t, db, "ALTER TABLE "+table+" ADD COLUMN note INT NULL")
 			require.NoError(t, store.Ready(t.Context()))
 			require.NoError(t, limiter.New(store).Limit(once("limit", 1), runtime.Key{}).Require(t.Context()))
 			var rows int
@@ -123,12 +117,8 @@ func TestUsableTableIsAccepted(t *testing.T) {
 func (s server) schema(t *testing.T, db *sql.DB) string {
 	t.Helper()
 	name := newTable()
-	_, err := db.Exec("CREATE SCHEMA " + name)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := db.Exec("DROP SCHEMA " + name)
-		require.NoError(t, err)
-	})
+	execute(t, db, "CREATE SCHEMA "+name)
+	t.Cleanup(func() { execute(t, db, "DROP SCHEMA "+name) })
 	return name
 }
 
@@ -137,17 +127,12 @@ func TestMissingTableIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		table := newTable()
-		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
-		require.NoError(t, err)
-		defer store.Close()
+		store := s.storeWith(t, db, sqlstore.Options{Table: table})
 		says := `there is no table "` + table + `": call Migrate, or run what "ratelimitgen sql -dialect ` +
 			s.dialect.Name + ` -table ` + table + `" prints`
 		assert.ErrorContains(t, store.Ready(t.Context()), says)
 		refuses(t, store, says)
-		err = sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
-			return limiter.New(store).WithTx(tx).Limit(once("limit", 1), runtime.Key{}).Require(t.Context())
-		})
-		assert.ErrorContains(t, err, `there is no table "`+table+`" where the transaction was begun`)
+		assert.ErrorContains(t, takeInTx(t.Context(), db, store), `there is no table "`+table+`" where the transaction was begun`)
 
 		require.NoError(t, store.Migrate(t.Context()))
 		t.Cleanup(func() { db.Exec("DROP TABLE " + table) })
@@ -183,8 +168,7 @@ func TestColumnChangedInUseTakesNothing(t *testing.T) {
 					return limiter.New(store).Limit(once("limit", 10), runtime.KeyOf(runtime.Int(key)))
 				}
 				require.NoError(t, limit(0).Require(t.Context()))
-				_, err := db.Exec("ALTER TABLE " + table + " ALTER " + column + " TYPE " + kind)
-				require.NoError(t, err)
+				execute(t, db, "ALTER TABLE "+table+" ALTER "+column+" TYPE "+kind)
 				for range 2 {
 					failsWith(t, limit(0).Require(t.Context()), fmt.Sprintf("change table %q to what", table))
 					failsWith(t, limit(1).Require(t.Context()), fmt.Sprintf("change table %q to what", table))

@@ -39,9 +39,7 @@ func TestLostInsertIDIsNeverAWrongDecision(t *testing.T) {
 				t.Log(admitted, "admitted,", failed, "failed")
 				assert.NotZero(t, failed)
 
-				fresh, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
-				require.NoError(t, err)
-				defer fresh.Close()
+				fresh := s.storeWith(t, db, sqlstore.Options{Table: table})
 				assert.ErrorContains(t, fresh.Ready(t.Context()), change.says)
 				refuses(t, fresh, change.says)
 			})
@@ -52,11 +50,9 @@ func TestLostInsertIDIsNeverAWrongDecision(t *testing.T) {
 // alter changes a table, after creating the log table that some changes need.
 func alter(t *testing.T, db *sql.DB, table string, statement string) {
 	t.Helper()
-	_, err := db.Exec("CREATE TABLE " + table + "_log (id BIGINT AUTO_INCREMENT PRIMARY KEY, v DOUBLE)")
-	require.NoError(t, err)
+	execute(t, db, "CREATE TABLE "+table+"_log (id BIGINT AUTO_INCREMENT PRIMARY KEY, v DOUBLE)")
 	t.Cleanup(func() { db.Exec("DROP TABLE " + table + "_log") })
-	_, err = db.Exec(fmt.Sprintf(statement, table))
-	require.NoError(t, err)
+	execute(t, db, fmt.Sprintf(statement, table))
 }
 
 // admits takes from a limit of 3 until it has nothing. It requires that each call took one token and returned so, took
@@ -110,8 +106,7 @@ func TestRefusedKeyFailsOnlyItsCall(t *testing.T) {
 		store := s.storeIn(t, db, table, nil)
 		key, err := s.dialect.Text("{key}", table)
 		require.NoError(t, err)
-		_, err = db.Exec(fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s_guilty CHECK (%s <> '%s')", table, table, key, agree.Guilty))
-		require.NoError(t, err)
+		execute(t, db, fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s_guilty CHECK (%s <> '%s')", table, table, key, agree.Guilty))
 		agree.Innocents(t, store)
 		require.NoError(t, store.Ready(t.Context()))
 	})
@@ -128,8 +123,7 @@ func TestRefusedKeyInTriggersFailsOnlyItsCall(t *testing.T) {
 					'BEGIN IF NEW.key = ''%[2]s'' THEN RAISE EXCEPTION ''no''; END IF; RETURN NEW; END'`,
 				`CREATE TRIGGER guilty BEFORE INSERT OR UPDATE ON %[1]s FOR EACH ROW EXECUTE FUNCTION %[1]s_f() -- %[2]s`,
 			} {
-				_, err := db.Exec(fmt.Sprintf(text, table, agree.Guilty))
-				require.NoError(t, err)
+				execute(t, db, fmt.Sprintf(text, table, agree.Guilty))
 			}
 			t.Cleanup(func() { db.Exec("DROP FUNCTION " + table + "_f() CASCADE") })
 			agree.Innocents(t, store)

@@ -55,8 +55,7 @@ func newTxLoad(t *testing.T, nodes []server, reader server, style txStyle, capac
 	}
 	db := nodes[0].open(t)
 	l.nodes = []txNode{{db, nodes[0].storeIn(t, db, table, nil)}}
-	_, err := db.Exec("CREATE TABLE " + l.log + " (id VARCHAR(64) PRIMARY KEY)")
-	require.NoError(t, err)
+	execute(t, db, "CREATE TABLE "+l.log+" (id VARCHAR(64) PRIMARY KEY)")
 	t.Cleanup(func() { db.Exec("DROP TABLE " + l.log) })
 	for _, s := range nodes[1:] {
 		db := s.open(t)

@@ -227,12 +227,8 @@ func TestPostgresHasNoDeadlocks(t *testing.T) {
 	s := servers[0]
 	admin := s.open(t)
 	name := newTable()
-	_, err := admin.Exec("CREATE DATABASE " + name)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := admin.Exec("DROP DATABASE " + name + " WITH (FORCE)")
-		require.NoError(t, err)
-	})
+	execute(t, admin, "CREATE DATABASE "+name)
+	t.Cleanup(func() { execute(t, admin, "DROP DATABASE "+name+" WITH (FORCE)") })
 	useShards(t, s.database(t, name))
 
 	require.Eventually(t, func() bool { // sessions report their statistics when they end
@@ -252,8 +248,7 @@ func useShards(t *testing.T, s server) {
 	require.NoError(t, err)
 	defer db.Close()
 	db.SetMaxOpenConns(16)
-	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Batch: 1})
-	require.NoError(t, err)
+	store := s.storeWith(t, db, sqlstore.Options{Batch: 1})
 	defer store.Close()
 	require.NoError(t, store.Migrate(t.Context()))
 	limits := limiter.New(store)

@@ -1,10 +1,12 @@
-package runtime_test
+package override_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	goruntime "runtime"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,10 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
+
+var overridable = runtimetest.Overridable
 
 // logStore is a store whose log of overrides may be slow to arrive, fail, or lose its end.
 type logStore struct {
@@ -177,6 +182,24 @@ func TestUnknownEntryFailsItsKey(t *testing.T) {
 	require.ErrorContains(t, s.view.Unused([]*runtime.Policy{&plain}), `limit "calls" has no overrides any more, but`)
 }
 
+// An entry that this version does not understand must not let a blocked key pass by its OnError.
+func TestUnknownEntryOfAnotherKeyDoesNotLiftABlock(t *testing.T) {
+	s := newLogStore(&memstore.Store{}, nil)
+	p := overridable()
+	p.OnError = runtime.FailOpen
+	limits := limiter.New(s)
+	s.set(nil, entry(1, "a", "slower", runtime.ForGood), entry(2, "b", runtime.OverrideBlock, runtime.ForGood))
+	key := func(key string) limiter.Limit { return limits.Limit(p, runtime.KeyOf(runtime.String(key))) }
+	for _, items := range [][]limiter.Item{{key("a"), key("b")}, {key("b"), key("a")}} {
+		ds, err := limits.All(t.Context(), items...)
+		require.NoError(t, err)
+		require.False(t, ds.Allowed)
+	}
+	ds, err := limits.All(t.Context(), key("a"))
+	require.NoError(t, err)
+	require.ErrorIs(t, ds.Each[0].FailedOpen, runtime.ErrUnknownOverride)
+}
+
 func TestLongLogIsReadInPages(t *testing.T) {
 	s := newLogStore(&memstore.Store{}, nil)
 	var log []runtime.OverrideEntry
@@ -235,6 +258,43 @@ func TestFirstReadOutlivesTheCallsThatWaitForIt(t *testing.T) {
 	})
 }
 
+// slowLog is a log that is read slowly.
+type slowLog struct {
+	*memstore.Store
+	view *override.View
+}
+
+func (s *slowLog) OverrideView() *override.View { return s.view }
+
+// A refresh that begins while another goroutine reads for the first time reads the entries written meanwhile.
+func TestRefreshDuringTheFirstReadReadsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &memstore.Store{}
+		s := &slowLog{Store: store}
+		s.view = override.New(override.Source{
+			Since: func(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
+				entries, err := store.OverridesSince(ctx, id)
+				time.Sleep(time.Second)
+				return entries, err
+			},
+			Now: func() int64 { return time.Now().UnixNano() },
+		})
+		var all sync.WaitGroup
+		limit := limiter.New(s).Limit(overridable(), runtime.KeyOf(runtime.String("a")))
+		all.Go(func() { _, _ = limit.Allow(t.Context()) })
+		synctest.Wait()
+		_, err := store.AppendOverride(t.Context(), runtime.OverrideEntry{
+			Limit: "calls", Key: "a", What: runtime.OverrideBlock, Until: runtime.ForGood, Reason: "r", Author: "a",
+		})
+		require.NoError(t, err)
+		require.NoError(t, s.view.Refresh(t.Context()))
+		d, err := limit.Allow(t.Context())
+		require.NoError(t, err)
+		require.False(t, d.Allowed)
+		all.Wait()
+	})
+}
+
 // A write copies a small part of what is in force, however much that is.
 func TestOverrideOfOneKeyDoesNotCopyTheOthers(t *testing.T) {
 	const keys = 20_000
@@ -280,39 +340,9 @@ func TestEndedEntriesAreDropped(t *testing.T) {
 	}
 }
 
-// Decisions run while overrides change: with -race this finds unsynchronized access. Each decision is by one of the
-// policies that were in force.
-func TestDecisionsWhileOverridesChange(t *testing.T) {
-	store := &memstore.Store{}
-	p := overridable()
-	limits, key := limiter.New(store), runtime.KeyOf(runtime.String("a"))
-	limit, overrides := limits.Limit(p, key), limits.Overrides(p, key)
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for range 500 {
-				d, err := limit.AllowN(t.Context(), 0)
-				require.NoError(t, err)
-				_, overridden := d.Override()
-				require.Contains(t, map[bool][]int64{false: {10}, true: {10, 20, 30, 40}}[overridden], d.Policy.Capacity)
-			}
-		})
-	}
-	for i := range 100 {
-		v := runtime.Override{Capacity: int64(i%3)*10 + 20, Until: runtime.ForGood, Reason: "r", Author: "a"}
-		_, err := overrides.Set(t.Context(), v)
-		require.NoError(t, err)
-		if i%5 == 0 {
-			_, err := overrides.End(t.Context(), ending)
-			require.NoError(t, err)
-		}
-	}
-	all.Wait()
-}
-
 func TestLimitWithoutOverridesCostsNothing(t *testing.T) {
 	s := newLogStore(&memstore.Store{}, nil)
-	p := bucket("plain", 1000)
+	p := runtimetest.Bucket("plain", 1000)
 	limit := limiter.New(s).Limit(p, runtime.Key{})
 	for range 10 {
 		_, err := limit.Allow(t.Context())
@@ -323,4 +353,61 @@ func TestLimitWithoutOverridesCostsNothing(t *testing.T) {
 	q := overridable()
 	with := limiter.New(&memstore.Store{}).Limit(q, runtime.KeyOf(runtime.String("a")))
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { with.Allow(t.Context()) }), plain, "a look-up needs no memory")
+}
+
+// What is in force is the same, now and later, for processes that read the log after a sweep, and for those that have read a
+// part of it before.
+func TestObsoleteOverridesChangeNothingInForce(t *testing.T) {
+	what := []string{
+		runtime.OverrideBlock, runtime.OverrideBlock, runtime.OverrideUnblock, runtime.OverrideNumbers, runtime.OverrideNone, runtime.OverrideGranted, "of a later version",
+	}
+	start, deleted := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), 0
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		var log []runtime.OverrideEntry
+		for i := range int64(30) {
+			// The clocks of the processes that write differ by up to a day.
+			at := start.Add(time.Duration(i)*24*time.Hour + time.Duration(random.Int64N(int64(24*time.Hour))))
+			e := entry(i+1, string('a'+rune(random.IntN(3))), what[random.IntN(len(what))], at)
+			e.At = at
+			if e.What == runtime.OverrideBlock || e.What == runtime.OverrideNumbers {
+				e.Until = at.Add(time.Duration(1+random.IntN(1000)) * time.Hour)
+			}
+			if random.IntN(4) == 0 {
+				e.Until = runtime.ForGood
+			}
+			log = append(log, e)
+		}
+		full, swept := log, log
+		for i := range 3 {
+			now := start.Add(time.Duration(10+15*i+random.IntN(15)) * 24 * time.Hour)
+			obsolete := override.Obsolete(swept, now)
+			before := swept
+			swept = slices.DeleteFunc(slices.Clone(swept), func(e runtime.OverrideEntry) bool { return slices.Contains(obsolete, e.ID) })
+			deleted += len(obsolete)
+			require.Equal(t, full[len(full)-1], swept[len(swept)-1], "the newest entry stays")
+			half := full[random.IntN(len(full))].ID
+			torn := append(slices.DeleteFunc(slices.Clone(before), func(e runtime.OverrideEntry) bool { return e.ID > half }),
+				slices.DeleteFunc(slices.Clone(swept), func(e runtime.OverrideEntry) bool { return e.ID <= half })...)
+			for _, later := range []time.Duration{0, 24 * time.Hour, 100 * 24 * time.Hour} {
+				want := inForceOf(t, full, now.Add(later))
+				require.Equal(t, want, inForceOf(t, swept, now.Add(later)), "seed %d", seed)
+				require.Equal(t, want, inForceOf(t, torn, now.Add(later)), "seed %d, read in part before the sweep", seed)
+			}
+		}
+	}
+	require.Greater(t, deleted, 3000)
+}
+
+// inForceOf returns the IDs of the entries of a log in force at an instant.
+func inForceOf(t *testing.T, log []runtime.OverrideEntry, now time.Time) (ids []int64) {
+	view := override.New(override.Source{
+		Since: func(context.Context, int64) ([]runtime.OverrideEntry, error) { return log, nil },
+		Now:   func() int64 { return now.UnixNano() },
+	})
+	require.NoError(t, view.Refresh(t.Context()))
+	for _, e := range view.InForce() {
+		ids = append(ids, e.ID)
+	}
+	return ids
 }

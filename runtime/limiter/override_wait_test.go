@@ -1,4 +1,4 @@
-package runtime_test
+package limiter_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
@@ -32,8 +33,7 @@ func TestRetryAfterCountsTheEndOfAnOverride(t *testing.T) {
 			require.NoError(t, o.key("a").RequireN(t.Context(), row.used))
 			o.override(o.overrides("a"), row.with)
 			require.NoError(t, o.key("a").RequireN(t.Context(), row.more))
-			d, err := o.key("a").AllowN(t.Context(), row.n)
-			require.NoError(t, err)
+			d := must(o.key("a").AllowN(t.Context(), row.n))
 			require.False(t, d.Allowed)
 			require.Equal(t, row.retry, d.RetryAfter)
 		})
@@ -50,9 +50,7 @@ func TestRetryAfterCountsEachOverrideThatFollows(t *testing.T) {
 		2 * time.Minute:  72 * time.Second,
 	} {
 		o.override(o.limiter.OverridesForAll(o.policy), runtime.Override{Rate: 50, Capacity: 100, Until: o.now.Add(until)})
-		d, err := o.key("a").Allow(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, retry, d.RetryAfter)
+		require.Equal(t, retry, must(o.key("a").Allow(t.Context())).RetryAfter)
 	}
 }
 
@@ -63,15 +61,12 @@ func TestRetryAfterOfACallCountsTheEndOfAnyOverride(t *testing.T) {
 	require.NoError(t, o.key("raised").RequireN(t.Context(), 10))
 	require.NoError(t, o.key("empty").RequireN(t.Context(), 9))
 	items := []limiter.Item{o.key("raised").N(3), o.key("empty").N(2)}
-	ds, err := o.limiter.All(t.Context(), items...)
-	require.NoError(t, err)
+	ds := must(o.limiter.All(t.Context(), items...))
 	require.Equal(t, []string{"calls"}, ds.DeniedBy())
 	require.Equal(t, 18*time.Minute, ds.RetryAfter, "when the raise has ended, the first limit needs longer than the second")
 	for after, allowed := range map[time.Duration]bool{6 * time.Minute: false, 18*time.Minute - 2*time.Microsecond: false, 18 * time.Minute: true} {
 		o.now = epoch.Add(after)
-		ds, err = o.limiter.All(t.Context(), o.key("raised").CheckedN(3), o.key("empty").CheckedN(2))
-		require.NoError(t, err)
-		require.Equal(t, allowed, ds.Allowed, after)
+		require.Equal(t, allowed, must(o.limiter.All(t.Context(), o.key("raised").CheckedN(3), o.key("empty").CheckedN(2))).Allowed, after)
 	}
 }
 
@@ -83,36 +78,33 @@ func TestCountsThatNeverFitTogetherAreAnError(t *testing.T) {
 		_, err := o.limiter.All(t.Context(), o.key("a").N(counts[0]), o.key("a").N(counts[1]))
 		require.ErrorIs(t, err, runtime.ErrExceedsCapacity, "%d", counts)
 	}
-	ds, err := o.limiter.All(t.Context(), o.key("a").N(1), o.key("a").N(9))
-	require.NoError(t, err)
-	require.Equal(t, 10*time.Second, ds.RetryAfter, "they fit after the override")
+	require.Equal(t, 10*time.Second, must(o.limiter.All(t.Context(), o.key("a").N(1), o.key("a").N(9))).RetryAfter, "they fit after the override")
 }
 
 // Whatever overrides end, a request passes at RetryAfter and not before, a reservation is out of debt after its Delay and
 // not before, and a key is full after FullAfter and not before.
 func TestWaitsAcrossTheEndsOfOverrides(t *testing.T) {
-	d := roll(83)
+	d := runtimetest.Roll(83)
 	seen := map[string]int{}
-	for range randomSteps() / 40 {
-		p := d.overridable(t)
+	for range runtimetest.Steps() / 40 {
+		p := randomOverridable(t, d)
 		o := newOverriding(t, &p)
 		horizon := min(p.Period, runtime.MaxPeriod/10) * 100
 		var ends []time.Time
 		until := func() time.Time {
-			ends = append(ends, o.now.Add(1+d.upTo(min(3*p.Period, horizon))))
+			ends = append(ends, o.now.Add(1+d.UpTo(min(3*p.Period, horizon))))
 			return ends[len(ends)-1]
 		}
 		key := o.limiter.Reservable(&p, runtime.KeyOf(runtime.String("a")))
 		whole, own := o.limiter.OverridesForAll(&p), o.overrides("a")
 		if d.IntN(2) == 0 {
-			o.override(whole, d.override(&p, until()))
+			o.override(whole, randomOverride(d, &p, until()))
 		}
 		if d.IntN(4) > 0 {
-			o.override(own, d.override(&p, until()))
+			o.override(own, randomOverride(d, &p, until()))
 		}
 		if d.IntN(6) == 0 {
-			_, err := own.Block(t.Context(), runtime.Block{Until: until(), Reason: "r", Author: "a"})
-			require.NoError(t, err)
+			must(own.Block(t.Context(), runtime.Block{Until: until(), Reason: "r", Author: "a"}))
 		}
 		// instants are those until the end of a wait at which it must not be over.
 		instants := func(wait time.Duration) (all []time.Time) {
@@ -123,7 +115,7 @@ func TestWaitsAcrossTheEndsOfOverrides(t *testing.T) {
 				all = append(all, at.Add(-1), at, at.Add(time.Millisecond))
 			}
 			for range 5 {
-				all = append(all, o.now.Add(d.upTo(min(wait, horizon))))
+				all = append(all, o.now.Add(d.UpTo(min(wait, horizon))))
 			}
 			for i := len(all) - 1; i >= 0; i-- {
 				if all[i].After(end) || all[i].Before(o.now) {
@@ -139,8 +131,8 @@ func TestWaitsAcrossTheEndsOfOverrides(t *testing.T) {
 			o.now = before
 		}
 		for range 12 {
-			o.now = o.now.Add(d.upTo(p.Period / 4))
-			n := d.count(2 * p.Capacity)
+			o.now = o.now.Add(d.UpTo(p.Period / 4))
+			n := d.CountUpTo(2 * p.Capacity)
 			var decision runtime.Decision
 			var err error
 			if reserves := p.Reserves() && d.IntN(2) == 0; reserves {
@@ -173,10 +165,8 @@ func TestWaitsAcrossTheEndsOfOverrides(t *testing.T) {
 			if decision.Allowed && decision.Delay > 0 && p.Shards == 0 {
 				seen["delayed"]++
 				due := func() bool {
-					b, err := key.Peek(t.Context())
-					require.NoError(t, err)
-					c, err := key.CheckN(t.Context(), 0)
-					require.NoError(t, err)
+					b := must(key.Peek(t.Context()))
+					c := must(key.CheckN(t.Context(), 0))
 					// As much as accrues in half a microsecond.
 					return b.Value >= -float64(c.Policy.Rate)*500/float64(p.Period) || c.Policy.Mode == runtime.ModeShadow
 				}
@@ -188,8 +178,7 @@ func TestWaitsAcrossTheEndsOfOverrides(t *testing.T) {
 			if b, err := key.Peek(t.Context()); err == nil && b.FullAfter > 0 && b.FullAfter < horizon {
 				seen["not full"]++
 				full := func() bool {
-					b, err := key.Peek(t.Context())
-					require.NoError(t, err)
+					b := must(key.Peek(t.Context()))
 					return b.FullAfter == 0
 				}
 				at(o.now.Add(b.FullAfter), func() { require.True(t, full(), "%+v: %v", p, b) })
@@ -205,11 +194,11 @@ func TestWaitsAcrossTheEndsOfOverrides(t *testing.T) {
 }
 
 // overridable returns a policy of any kind whose numbers can be overridden up to three times.
-func (d dice) overridable(t *testing.T) runtime.Policy {
-	p := d.policyOf(t, pick[int64](d, 3, 7, 10, 100))
+func randomOverridable(t *testing.T, d runtimetest.Dice) runtime.Policy {
+	p := d.PolicyOf(t, runtimetest.Pick[int64](d, 3, 7, 10, 100))
 	p.Period = max(p.Period, time.Second)
 	if p.Calendar.Unit == 0 {
-		p.Period = pick(d, time.Second, 90*time.Second, time.Hour, 24*time.Hour)
+		p.Period = runtimetest.Pick(d, time.Second, 90*time.Second, time.Hour, 24*time.Hour)
 	}
 	p.Capacity = max(p.Capacity, 3)
 	if p.MaxReserved > 0 {
@@ -231,11 +220,11 @@ func (d dice) overridable(t *testing.T) runtime.Policy {
 	return p
 }
 
-func (d dice) override(p *runtime.Policy, until time.Time) runtime.Override {
+func randomOverride(d runtimetest.Dice, p *runtime.Policy, until time.Time) runtime.Override {
 	v := runtime.Override{Until: until}
 	switch d.IntN(6) {
 	case 0:
-		v.Mode = pick(d, runtime.ModeOff, runtime.ModeUnlimited, runtime.ModeShadow)
+		v.Mode = runtimetest.Pick(d, runtime.ModeOff, runtime.ModeUnlimited, runtime.ModeShadow)
 	default:
 		least := int64(max(1, p.Shards))
 		v.Rate = least + d.Int64N(3*p.Rate-least+1)

@@ -1,4 +1,4 @@
-package runtime_test
+package limiter_test
 
 import (
 	"context"
@@ -31,8 +31,7 @@ func TestJitterIsFixedPerKeyAndDueInstant(t *testing.T) {
 				now := epoch.Add(time.Duration(i) * 1234567891)
 				limit := limiter.New(clocked(&now)).Limit(p, runtime.KeyOf(runtime.String(key)))
 				denied := func() runtime.Decision {
-					d, err := limit.AllowN(t.Context(), 10)
-					require.NoError(t, err)
+					d := must(limit.AllowN(t.Context(), 10))
 					return d
 				}
 				require.True(t, denied().Allowed)
@@ -66,8 +65,7 @@ func TestJitterIsUniform(t *testing.T) {
 	for i := range 10_000 {
 		limit := limits.Limit(p, runtime.KeyOf(runtime.Int(i)))
 		require.NoError(t, limit.RequireN(t.Context(), 10))
-		d, err := limit.Allow(t.Context())
-		require.NoError(t, err)
+		d := must(limit.Allow(t.Context()))
 		require.False(t, d.Allowed)
 		seconds[min(9, int(d.Jitter/time.Second))]++
 	}
@@ -82,26 +80,23 @@ func TestJitterIsAddedOnlyToWaits(t *testing.T) {
 	p.MaxReserved = 10
 	limits := limiter.New(clocked(&now))
 	l := limits.Reservable(p, runtime.Key{})
-	r, err := l.ReserveN(t.Context(), 10)
-	require.NoError(t, err)
+	r := must(l.ReserveN(t.Context(), 10))
 	require.Zero(t, r.Jitter)
 	require.Zero(t, r.Delay())
-	r, err = l.ReserveN(t.Context(), 5)
-	require.NoError(t, err)
+	r = must(l.ReserveN(t.Context(), 5))
 	require.Equal(t, 30*time.Second, r.Decision.Delay)
 	require.Positive(t, r.Jitter)
 	require.Equal(t, r.Decision.Delay+r.Jitter, r.Delay())
 	require.Zero(t, r.RetryIn())
 
-	err = l.Require(t.Context())
+	err := l.Require(t.Context())
 	var limited *runtime.LimitedError
 	require.ErrorAs(t, err, &limited)
 	require.Equal(t, 36*time.Second, limited.RetryAfter)
 	require.Greater(t, limited.RetryIn(), limited.RetryAfter)
 	require.Contains(t, err.Error(), fmt.Sprintf("retry after %ds", int64(math.Ceil(limited.RetryIn().Seconds()))))
 
-	ds, err := limits.All(t.Context(), l)
-	require.NoError(t, err)
+	ds := must(limits.All(t.Context(), l))
 	require.Equal(t, limited.RetryIn(), ds.RetryIn())
 	require.Equal(t, limited.RetryAfter, ds.RetryAfter)
 }
@@ -109,34 +104,39 @@ func TestJitterIsAddedOnlyToWaits(t *testing.T) {
 func TestWaitSleepsForTheJitterIfTheDeadlineAllowsIt(t *testing.T) {
 	for _, reserves := range []int64{0, 10} {
 		for _, deadline := range []time.Duration{0, time.Hour, 31 * time.Second, 29 * time.Second} {
-			synctest.Test(t, func(t *testing.T) {
-				p := jittery(runtime.TokenBucket, 1)
-				p.MaxReserved = reserves
-				l := limiter.New(&memstore.Store{}).Reservable(p, runtime.KeyOf(runtime.Int(1)))
-				require.NoError(t, l.WaitN(t.Context(), 10))
-				expected, err := l.CheckN(t.Context(), 5)
-				require.NoError(t, err)
-				require.Greater(t, expected.Jitter, 2*time.Second, "choose another key for this test")
-				ctx := t.Context()
-				if deadline > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, deadline)
+			for _, grouped := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) {
+					p := jittery(runtime.TokenBucket, 1)
+					p.MaxReserved = reserves
+					limits := limiter.New(&memstore.Store{})
+					l := limits.Reservable(p, runtime.KeyOf(runtime.Int(1)))
+					wait := func(ctx context.Context) error { return l.WaitN(ctx, 5) }
+					if grouped {
+						wait = limits.Group(l.N(5), limits.Limit(bucket("other", 5), runtime.Key{})).Wait
+					}
+					require.NoError(t, l.WaitN(t.Context(), 10))
+					expected := must(l.CheckN(t.Context(), 5))
+					require.Greater(t, expected.Jitter, 2*time.Second, "choose another key for this test")
+					ctx, cancel := context.WithCancel(t.Context())
+					if deadline > 0 {
+						ctx, cancel = context.WithTimeout(t.Context(), deadline)
+					}
 					defer cancel()
-				}
-				var waited error
-				took := elapsed(func() { waited = l.WaitN(ctx, 5) })
-				switch deadline {
-				case 29 * time.Second:
-					require.ErrorIs(t, waited, context.DeadlineExceeded)
-					require.Zero(t, took)
-				case 31 * time.Second:
-					require.NoError(t, waited)
-					require.Equal(t, 30*time.Second, took, "the jitter would end after the deadline")
-				default:
-					require.NoError(t, waited)
-					require.Equal(t, expected.RetryIn(), took)
-				}
-			})
+					var waited error
+					took := elapsed(func() { waited = wait(ctx) })
+					switch deadline {
+					case 29 * time.Second:
+						require.ErrorIs(t, waited, context.DeadlineExceeded)
+						require.Zero(t, took)
+					case 31 * time.Second:
+						require.NoError(t, waited)
+						require.Equal(t, 30*time.Second, took, "the jitter would end after the deadline")
+					default:
+						require.NoError(t, waited)
+						require.Equal(t, expected.RetryIn(), took)
+					}
+				})
+			}
 		}
 	}
 }
@@ -181,44 +181,25 @@ func TestJitterInEveryMode(t *testing.T) {
 				require.Equal(t, want, got, "%v: %s: %+v", row.mode, what, d)
 			}
 			ctx := t.Context()
-			for what, decide := range map[string]func() (runtime.Decision, error){
-				"Allow":     func() (runtime.Decision, error) { return limit.Allow(ctx) },
-				"Check":     func() (runtime.Decision, error) { return limit.Check(ctx) },
-				"AllowUpTo": func() (runtime.Decision, error) { return limit.AllowUpTo(ctx, 2) },
-				"All": func() (runtime.Decision, error) {
-					ds, err := o.limiter.All(ctx, limit)
-					return ds.Each[0], err
-				},
-				"All checked": func() (runtime.Decision, error) {
-					ds, err := o.limiter.All(ctx, limit.Checked())
-					return ds.Each[0], err
-				},
+			for what, d := range map[string]runtime.Decision{
+				"Allow":       must(limit.Allow(ctx)),
+				"Check":       must(limit.Check(ctx)),
+				"AllowUpTo":   must(limit.AllowUpTo(ctx, 2)),
+				"All":         must(o.limiter.All(ctx, limit)).Each[0],
+				"All checked": must(o.limiter.All(ctx, limit.Checked())).Each[0],
 			} {
-				d, err := decide()
-				require.NoError(t, err)
 				expect(what, row.plain, d)
 			}
-			for what, reserve := range map[string]func() (runtime.Decision, time.Duration, error){
-				"Reserve": func() (runtime.Decision, time.Duration, error) {
-					r, err := limit.Reserve(ctx)
-					return r.Decision, r.Delay(), err
-				},
-				"ReserveAll": func() (runtime.Decision, time.Duration, error) {
-					rs, err := o.limiter.ReserveAll(ctx, limit)
-					return rs.Each[0], rs.Delay(), err
-				},
-			} {
-				d, delay, err := reserve()
-				require.NoError(t, err)
-				expect(what, row.reserve, d)
-				require.Equal(t, row.reserve.delay || row.reserve.retry, delay > 0, what)
-			}
+			r, rs := must(limit.Reserve(ctx)), must(o.limiter.ReserveAll(ctx, limit))
+			expect("Reserve", row.reserve, r.Decision)
+			expect("ReserveAll", row.reserve, rs.Each[0])
+			require.Equal(t, row.reserve.delay || row.reserve.retry, r.Delay() > 0)
+			require.Equal(t, row.reserve.delay || row.reserve.retry, rs.Delay() > 0)
 			if row.plain == none {
 				require.Zero(t, elapsed(func() { require.NoError(t, limit.Wait(ctx)) }))
 				require.Zero(t, elapsed(func() { require.NoError(t, o.limiter.Group(limit).Wait(ctx)) }))
 			}
-			d, err := limit.CheckN(ctx, 0)
-			require.NoError(t, err)
+			d := must(limit.CheckN(ctx, 0))
 			require.True(t, d.Allowed)
 			expect("no tokens", waits{jitter: row.block, blocked: row.plain.blocked}, d)
 		})

@@ -1,15 +1,15 @@
-package runtime_test
+package meter_test
 
 import (
 	"fmt"
 	"math"
 	"math/big"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
@@ -22,9 +22,6 @@ type oracle struct {
 	value, prev *big.Rat
 	ts          int64
 }
-
-// lastInstant is where the tests end: in the year 2128, many periods before the last nanosecond of an int64.
-const lastInstant = 5_000_000_000_000_000_000
 
 // allowance returns the allowance in tokens: a millionth, and no more than accrues in a microsecond.
 func (o *oracle) allowance(now int64) *big.Rat {
@@ -41,8 +38,10 @@ func newOracle(p runtime.Policy) *oracle {
 
 func rat(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
 
-func plus(a, b *big.Rat) *big.Rat  { return new(big.Rat).Add(a, b) }
+func plus(a, b *big.Rat) *big.Rat { return new(big.Rat).Add(a, b) }
+
 func minus(a, b *big.Rat) *big.Rat { return new(big.Rat).Sub(a, b) }
+
 func times(a, b *big.Rat) *big.Rat { return new(big.Rat).Mul(a, b) }
 
 func least(a, b *big.Rat) *big.Rat {
@@ -214,83 +213,15 @@ func (o *oracle) ambiguous(now int64, q runtime.Request) bool {
 	return distance.Abs(distance).Cmp(rounding) <= 0
 }
 
-func TestStepAgreesWithExactRationals(t *testing.T) {
-	var tally tally
-	d := roll(3)
-	for tally.steps-tally.ambiguous < randomSteps() {
-		traceOracle(t, d, d.policy(t), &tally)
-	}
-	t.Logf("%d steps agree, of which %d were denied; %d more were ambiguous", tally.steps-tally.ambiguous, tally.denied, tally.ambiguous)
-	require.Less(t, tally.ambiguous, tally.steps/1000)
-	require.Greater(t, tally.denied, tally.steps/10)
-}
-
-// TakeUpTo is the Take of the largest count that passes, found here by bisection.
-func TestTakeUpToTakesTheLargestCountThatPasses(t *testing.T) {
-	d, partial := roll(5), 0
-	for range randomSteps() / traceSteps {
-		p := d.policy(t)
-		if d.IntN(10) == 0 {
-			p = d.hugePolicy(t)
-		}
-		rule, state, now := meter.RuleOf(&p, ""), runtime.State{}, epoch.UnixNano()
-		for i := 0; i < traceSteps && now < lastInstant && p.Capacity > 0; i++ {
-			now += int64(d.jump(p))
-			n := 1 + d.Int64N(2*p.Capacity)
-			passes := func(k int64) bool {
-				_, d, err := rule.Step(state, now, check(k))
-				return err == nil && d.Allowed
-			}
-			low, high := int64(0), min(n, p.Capacity)+1
-			for low+1 < high {
-				if middle := low + (high-low)/2; passes(middle) {
-					low = middle
-				} else {
-					high = middle
-				}
-			}
-			want := take(max(1, low))
-			wantState, wantDecision, err := rule.Step(state, now, want)
-			require.NoError(t, err)
-			next, got, err := rule.Step(state, now, upTo(n))
-			require.NoError(t, err)
-			require.Equal(t, wantDecision, got, "up to %d of %+v in %+v", n, p, state)
-			require.Equal(t, wantState, next)
-			require.Equal(t, low, got.Taken)
-			if low > 0 && low < n {
-				partial++
-			}
-			if state = next; d.IntN(3) == 0 {
-				state, _, err = rule.Step(state, now, d.request(p))
-				require.NoError(t, err)
-			}
-		}
-	}
-	require.Greater(t, partial, randomSteps()/20)
-}
-
-// Beyond a thousand million tokens the allowance is less than the precision of a float64, so that rounding decides more
-// of the requests. Only the others are compared.
-func TestStepAgreesWithExactRationalsForHugeNumbers(t *testing.T) {
-	var tally tally
-	d := roll(4)
-	for range randomSteps() / traceSteps / 10 {
-		traceOracle(t, d, d.hugePolicy(t), &tally)
-	}
-	t.Logf("%+v", tally)
-	require.Less(t, tally.ambiguous, tally.steps/5)
-	require.Greater(t, tally.denied, tally.steps/20)
-}
-
 // tally counts the steps compared, the denials among them, and the steps skipped because rounding decides.
 type tally struct{ steps, denied, ambiguous int }
 
 // traceOracle executes the same random requests by the oracle and by [meter.Rule.Step].
-func traceOracle(t *testing.T, d dice, p runtime.Policy, tally *tally) {
+func traceOracle(t *testing.T, d runtimetest.Dice, p runtime.Policy, tally *tally) {
 	o, rule, state, now := newOracle(p), meter.RuleOf(&p, ""), runtime.State{}, epoch.UnixNano()
-	for i := 0; i < traceSteps && now < lastInstant; i++ {
-		now += int64(d.jump(p))
-		q := d.request(p)
+	for i := 0; i < runtimetest.TraceSteps && now < runtimetest.LastInstant; i++ {
+		now += int64(d.Jump(p))
+		q := d.Request(p)
 		next, decision, err := rule.Step(state, now, q)
 		require.NoError(t, err)
 		tally.steps++
@@ -310,7 +241,7 @@ func traceOracle(t *testing.T, d dice, p runtime.Policy, tally *tally) {
 		state = next
 		if !decision.Allowed {
 			tally.denied++
-			now += d.patience(decision.RetryAfter)
+			now += d.Patience(decision.RetryAfter)
 		}
 	}
 }
@@ -354,7 +285,7 @@ func (o *oracle) confirmWaits(t *testing.T, now int64, q runtime.Request, d runt
 
 func (o *oracle) confirmWait(t *testing.T, now int64, q runtime.Request, wait int64) {
 	t.Helper()
-	if wait > lastInstant-now {
+	if wait > runtimetest.LastInstant-now {
 		return
 	}
 	rounding := o.rounding()
@@ -366,73 +297,26 @@ func (o *oracle) confirmWait(t *testing.T, now int64, q runtime.Request, wait in
 	}
 }
 
-// With random large numbers, a drained limit is full again at the start of the next window, and one with the capacity of
-// n rates after n windows.
-func TestWindowsGrantTheirWholeRate(t *testing.T) {
-	d := roll(41)
-	for range 20_000 {
-		rate := d.Int64N(runtime.MaxTokens) + 1
-		n := 1 + d.Int64N(max(1, min(20, runtime.MaxTokens/rate)))
-		p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: rate, Capacity: n * rate, Start: runtime.StartOffset(0),
-			Period: pick(d, time.Minute, time.Second, 24*time.Hour, 1+d.upTo(runtime.MaxPeriod-1))}
-		rule := meter.RuleOf(&p, "")
-		now := epoch.UnixNano() + d.Int64N(1e18)
-		state, taken, err := rule.Step(runtime.State{}, now, take(p.Capacity))
-		require.NoError(t, err)
-		require.Equal(t, state.TS+n*int64(p.Period)-now, int64(taken.FullAfter), "%+v", p)
-		_, denied, err := rule.Step(state, now, take(rate))
-		require.NoError(t, err)
-		require.Equal(t, state.TS+int64(p.Period)-now, int64(denied.RetryAfter), "%+v", p)
-		for i := range n {
-			_, b, err := rule.Step(state, state.TS+(i+1)*int64(p.Period), peek())
-			require.NoError(t, err)
-			require.Equal(t, float64((i+1)*rate), b.Value, "%+v", p)
-		}
+func TestStepAgreesWithExactRationals(t *testing.T) {
+	var tally tally
+	d := runtimetest.Roll(3)
+	for tally.steps-tally.ambiguous < runtimetest.Steps() {
+		traceOracle(t, d, d.Policy(t), &tally)
 	}
+	t.Logf("%d steps agree, of which %d were denied; %d more were ambiguous", tally.steps-tally.ambiguous, tally.denied, tally.ambiguous)
+	require.Less(t, tally.ambiguous, tally.steps/1000)
+	require.Greater(t, tally.denied, tally.steps/10)
 }
 
-// After all tokens of a bucket were taken, the time in which a whole number of them accrues is exact.
-func TestWholeTokensAreDueExactly(t *testing.T) {
-	d := roll(42)
-	for range 20_000 {
-		rate := d.Int64N(pick[int64](d, 1000, runtime.MaxTokens)) + 1
-		p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: rate, Capacity: rate, Period: 1 + d.upTo(100*24*time.Hour)}
-		rule := meter.RuleOf(&p, "")
-		state, taken, err := rule.Step(runtime.State{}, epoch.UnixNano(), take(rate))
-		require.NoError(t, err)
-		require.Equal(t, p.Period, taken.FullAfter, "%+v", p)
-		n := 1 + d.Int64N(rate)
-		_, denied, err := rule.Step(state, epoch.UnixNano(), take(n))
-		require.NoError(t, err)
-		due := new(big.Int).Mul(big.NewInt(n), big.NewInt(int64(p.Period)))
-		due.Add(due, big.NewInt(rate-1)).Div(due, big.NewInt(rate))
-		// If several tokens accrue per nanosecond, rounding may be off by one.
-		require.InDelta(t, due.Int64(), int64(denied.RetryAfter), 1, "%d of %+v", n, p)
+// Beyond a thousand million tokens the allowance is less than the precision of a float64, so that rounding decides more
+// of the requests. Only the others are compared.
+func TestStepAgreesWithExactRationalsForHugeNumbers(t *testing.T) {
+	var tally tally
+	d := runtimetest.Roll(4)
+	for range runtimetest.Steps() / runtimetest.TraceSteps / 10 {
+		traceOracle(t, d, d.HugePolicy(t), &tally)
 	}
-}
-
-// On slow limits a millionth of a token accrues in a long time: the allowance must not let requests pass that early.
-func TestNothingPassesAMicrosecondEarly(t *testing.T) {
-	const day = 24 * time.Hour
-	for _, kind := range runtime.Kinds() {
-		for _, period := range []time.Duration{time.Millisecond, time.Second, time.Hour, day, 365 * day, runtime.MaxPeriod} {
-			for _, rate := range []int64{1, 2, 5} {
-				p := runtime.Policy{Name: "limit", Kind: kind, Rate: rate, Period: period, Capacity: rate}
-				if kind.Windowed() {
-					p.Start = runtime.StartOffset(0)
-				}
-				rule := meter.RuleOf(&p, "")
-				state, _, err := rule.Step(runtime.State{}, epoch.UnixNano(), take(rate))
-				require.NoError(t, err)
-				_, denied, err := rule.Step(state, epoch.UnixNano(), take(1))
-				require.NoError(t, err)
-				at := epoch.UnixNano() + int64(denied.RetryAfter)
-				for early, passes := range map[time.Duration]bool{0: true, 2 * time.Microsecond: false, 10 * time.Microsecond: false} {
-					_, d, err := rule.Step(state, at-int64(early), take(1))
-					require.NoError(t, err)
-					require.Equal(t, passes, d.Allowed, "%v before %v of %+v", early, denied, p)
-				}
-			}
-		}
-	}
+	t.Logf("%+v", tally)
+	require.Less(t, tally.ambiguous, tally.steps/5)
+	require.Greater(t, tally.denied, tally.steps/20)
 }

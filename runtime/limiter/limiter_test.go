@@ -1,25 +1,30 @@
-package runtime_test
+package limiter_test
 
 import (
 	"context"
-	"errors"
-	stack "runtime"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
-// reservable returns a bucket of n tokens, which refills by one per second, with n more to reserve.
-func reservable(n int64) *runtime.Policy {
-	p := bucket("limit", n)
-	p.MaxReserved = n
-	return p
+var (
+	epoch                                           = runtimetest.Epoch
+	bucket, reservable, overridable, still, clocked = runtimetest.Bucket, runtimetest.Reservable, runtimetest.Overridable,
+		runtimetest.Still, runtimetest.Clocked
+)
+
+// must returns the result of a call that is not an error.
+func must[T any](result T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return result
 }
 
 // verb is a method of a limit, reduced to its error.
@@ -68,8 +73,8 @@ func TestEveryVerbReturnsTheError(t *testing.T) {
 		{"no limiter", t.Context(), nil, (*limiter.Limiter)(nil).Reservable(reservable(5), key), runtime.ErrNoStore, false},
 		{"a limiter with a nil store", t.Context(), unstored, unstored.Reservable(reservable(5), key), runtime.ErrNoStore, false},
 		{"an ended context", ended, limits, limits.Reservable(reservable(5), key), context.Canceled, true},
-		{"a key that cannot be written", t.Context(), limits, limits.Reservable(reservable(5), runtime.KeyOf(runtime.Text(unwritable{}))), runtime.ErrInvalidKey, true},
-		{"a key that cannot be written", t.Context(), limits, limits.Reservable(reservable(5), runtime.KeyOf(runtime.Text(unwritable{}))), errUnwritable, true},
+		{"a key that cannot be written", t.Context(), limits, limits.Reservable(reservable(5), runtime.KeyOf(runtime.Text(secretive{}))), runtime.ErrInvalidKey, true},
+		{"a key without a value", t.Context(), limits, limits.Reservable(reservable(5), runtime.KeyOf(runtime.String(""))), runtime.ErrEmptyKey, true},
 	} {
 		for _, v := range verbs(row.limiter) {
 			t.Run(row.name+"/"+v.name, func(t *testing.T) {
@@ -120,30 +125,17 @@ func TestCountOfZeroIsAllowedAndTakesNothing(t *testing.T) {
 			return ds.Each[1], err
 		},
 	}
-	for name, call := range zero {
-		d, err := call()
-		require.NoError(t, err, name)
-		require.True(t, d.Allowed, name)
-		require.Zero(t, d.TakenAt, "%s: nothing was taken that could be refunded", name)
-		require.Zero(t, store.Len(), "%s wrote a row", name)
+	for rows, tokens := range []float64{5, -5} {
+		for name, call := range zero {
+			d, err := call()
+			require.NoError(t, err, name)
+			require.True(t, d.Allowed && d.Delay == 0, "%s with %v tokens: %+v", name, tokens, d)
+			require.Zero(t, d.TakenAt, "%s: nothing was taken that could be refunded", name)
+			require.Equal(t, rows, store.Len(), "%s wrote a row", name)
+			require.Equal(t, tokens, value(t, l), name)
+		}
+		must(l.ReserveN(t.Context(), 10))
 	}
-	_, err := l.ReserveN(t.Context(), 10)
-	require.NoError(t, err)
-	require.Equal(t, -5.0, value(t, l))
-	for name, call := range zero {
-		d, err := call()
-		require.NoError(t, err, name)
-		require.True(t, d.Allowed && d.Delay == 0, "%s in debt: %+v", name, d)
-		require.Equal(t, -5.0, value(t, l), name)
-	}
-}
-
-func TestSettleOfAReservationOfZeroChargesTheUse(t *testing.T) {
-	l := limiter.New(still()).Reservable(reservable(5), runtime.Key{})
-	r, err := l.ReserveN(t.Context(), 0)
-	require.NoError(t, err)
-	require.NoError(t, r.Settle(t.Context(), 3))
-	require.Equal(t, 2.0, value(t, l))
 }
 
 func TestAllowUpToTakesWhatThereIs(t *testing.T) {
@@ -154,21 +146,17 @@ func TestAllowUpToTakesWhatThereIs(t *testing.T) {
 		n, taken int64
 		after    time.Duration
 	}{{3, 3, 0}, {3, 2, 0}, {3, 0, time.Second}, {0, 0, 0}} {
-		d, err := l.AllowUpTo(t.Context(), row.n)
-		require.NoError(t, err)
+		d := must(l.AllowUpTo(t.Context(), row.n))
 		require.Equal(t, row.taken, d.Taken)
 		require.Equal(t, row.after, d.RetryAfter)
 		require.Equal(t, row.after == 0, d.Allowed)
 		require.Equal(t, row.taken == 0, d.TakenAt.IsZero())
 	}
 	now = now.Add(time.Hour)
-	d, err := l.AllowUpTo(t.Context(), 1000)
-	require.NoError(t, err)
+	d := must(l.AllowUpTo(t.Context(), 1000))
 	require.Equal(t, int64(5), d.Taken, "more than the capacity is no error")
-	d, err = l.RefundN(t.Context(), d, d.Taken-1)
-	require.NoError(t, err)
-	require.Equal(t, int64(4), d.Remaining)
-	_, err = l.AllowUpTo(t.Context(), -1)
+	require.Equal(t, int64(4), must(l.RefundN(t.Context(), d, d.Taken-1)).Remaining)
+	_, err := l.AllowUpTo(t.Context(), -1)
 	require.ErrorIs(t, err, runtime.ErrInvalidCount)
 
 	reserveOnly := &runtime.Policy{Name: "only", Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, MaxReserved: 5}
@@ -180,29 +168,22 @@ func TestChargeTakesWhetherAvailableOrNot(t *testing.T) {
 	now := epoch
 	limits := limiter.New(clocked(&now))
 	l := limits.Limit(bucket("limit", 5), runtime.Key{})
-	d, err := l.Charge(t.Context(), 8)
-	require.NoError(t, err)
+	d := must(l.Charge(t.Context(), 8))
 	require.Equal(t, runtime.Decision{
 		Limit: "limit", Policy: bucket("limit", 5), Allowed: true, Taken: 8, TakenAt: now, Value: -3, FullAfter: 8 * time.Second,
-	}, withoutReceipt(d))
-	denied, err := l.Allow(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 4*time.Second, denied.RetryAfter)
-	d, err = l.RefundN(t.Context(), d, d.Taken)
-	require.NoError(t, err)
+	}, runtimetest.WithoutReceipt(d))
+	require.Equal(t, 4*time.Second, must(l.Allow(t.Context())).RetryAfter)
+	d = must(l.RefundN(t.Context(), d, d.Taken))
 	require.Equal(t, 5.0, d.Value)
 
 	only := limits.ReserveOnly(&runtime.Policy{Name: "only", Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, MaxReserved: 5}, runtime.Key{})
-	_, err = only.Charge(t.Context(), 7)
-	require.NoError(t, err)
-	r, err := only.Reserve(t.Context())
-	require.NoError(t, err)
+	must(only.Charge(t.Context(), 7))
+	r := must(only.Reserve(t.Context()))
 	require.False(t, r.Allowed)
 	require.Equal(t, 3*time.Second, r.RetryAfter, "the debt of 7 must fall to 4 before one more token fits into 5")
 
-	_, err = l.Charge(t.Context(), 2*runtime.MaxTokens)
-	require.NoError(t, err)
-	_, err = l.Charge(t.Context(), 2*runtime.MaxTokens+1)
+	must(l.Charge(t.Context(), 2*runtime.MaxTokens))
+	_, err := l.Charge(t.Context(), 2*runtime.MaxTokens+1)
 	require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
 	_, err = l.Charge(t.Context(), -1)
 	require.ErrorIs(t, err, runtime.ErrInvalidCount)
@@ -219,81 +200,6 @@ func TestRequireReturnsADenialAsAnError(t *testing.T) {
 	require.Equal(t, runtime.Decision{
 		Limit: "limit", Policy: bucket("limit", 2), RetryAfter: time.Second, FullAfter: 2 * time.Second,
 	}, limited.Decision)
-}
-
-func TestAllTakesFromAllOrNone(t *testing.T) {
-	limits := limiter.New(still())
-	small := limits.Limit(bucket("small", 2), runtime.Key{})
-	large := limits.Limit(bucket("large", 10), runtime.Key{})
-	ds, err := limits.All(t.Context(), large.N(5), small)
-	require.NoError(t, err)
-	require.True(t, ds.Allowed)
-	ds, err = limits.All(t.Context(), large.N(8), small.N(2))
-	require.NoError(t, err)
-	require.False(t, ds.Allowed)
-	require.Equal(t, 3*time.Second, ds.RetryAfter, "the largest of 3s and 1s")
-	require.Equal(t, []string{"large", "small"}, []string{ds.Each[0].Limit, ds.Each[1].Limit})
-	_, err = limits.All(t.Context(), large.N(8), small.N(3))
-	require.EqualError(t, err, `limit "small": count exceeds capacity: 3 is more than the capacity, 2`)
-	b, err := large.Peek(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, runtime.Balance{Limit: "large", Capacity: 10, Remaining: 5, Value: 5, Used: 5, FullAfter: 5 * time.Second}, b)
-}
-
-func TestAllRefusesNoItemsAndOtherLimiters(t *testing.T) {
-	limits := limiter.New(still())
-	l := limits.Limit(bucket("limit", 2), runtime.Key{})
-	others := limiter.New(still()).Limit(bucket("limit", 2), runtime.Key{})
-	for _, items := range [][]limiter.Item{nil, {nil}, {l, nil}, {others}, {l, others.N(2)}} {
-		ds, err := limits.All(t.Context(), items...)
-		require.ErrorIs(t, err, runtime.ErrInvalidCall)
-		require.False(t, ds.Allowed)
-	}
-}
-
-func TestDeniedAllReportsTheTokensLeft(t *testing.T) {
-	limits := limiter.New(still())
-	large := limits.Limit(bucket("large", 10), runtime.Key{})
-	small := limits.Limit(bucket("small", 2), runtime.Key{})
-	require.NoError(t, small.Require(t.Context()))
-	ds, err := limits.All(t.Context(), large.N(4), large.N(5), small.N(2))
-	require.NoError(t, err)
-	require.False(t, ds.Allowed)
-	for i, left := range []int64{10, 10, 1} {
-		require.Equal(t, left, ds.Each[i].Remaining, "item %d: nothing was taken", i)
-	}
-}
-
-// broken is a store that cannot be reached.
-type broken struct{}
-
-var errBroken = errors.New("connection refused")
-
-func (broken) Do(context.Context, []runtime.Call) ([]runtime.Answer, error) { return nil, errBroken }
-
-func TestStoreErrorIsNeverAnAllowance(t *testing.T) {
-	limits := limiter.New(broken{})
-	l := limits.Reservable(reservable(5), runtime.KeyOf(runtime.String("secret")))
-	for _, v := range verbs(limits) {
-		require.EqualError(t, v.call(t.Context(), l), `limit "limit": connection refused`, v.name)
-	}
-	d, err := l.Allow(t.Context())
-	require.Error(t, err)
-	require.False(t, d.Allowed)
-	ds, err := limits.All(t.Context(), l)
-	require.Error(t, err)
-	require.False(t, ds.Allowed)
-}
-
-func TestZeroValuesDeny(t *testing.T) {
-	require.Equal(t, "denied", runtime.Decision{}.String())
-	require.Equal(t, "denied", limiter.Decisions{}.String())
-	require.False(t, limiter.Decisions{}.Allowed)
-	require.False(t, runtime.Answer{}.Allowed())
-	require.Equal(t, "Kind(0)", runtime.Kind(0).String())
-	require.ErrorIs(t, (&runtime.Policy{}).Validate(), runtime.ErrInvalidPolicy)
-	require.ErrorIs(t, (*runtime.Policy)(nil).Validate(), runtime.ErrInvalidPolicy)
-	require.ErrorIs(t, (&limiter.Reservation{}).Cancel(t.Context()), runtime.ErrNotReserved)
 }
 
 // ResetAfter is the end of the window that the decision belongs to.
@@ -322,103 +228,83 @@ func TestResetAfterIsTheEndOfTheWindow(t *testing.T) {
 	} {
 		now := epoch.Add(row.at)
 		l := limiter.New(clocked(&now)).Limit(row.policy, runtime.Key{})
-		d, err := l.AllowN(t.Context(), 10)
-		require.NoError(t, err)
+		d := must(l.AllowN(t.Context(), 10))
 		require.Same(t, row.policy, d.Policy, name)
 		require.Equal(t, row.want[0], d.ResetAfter, name)
 		now = now.Add(row.later)
-		d, err = l.CheckN(t.Context(), 10)
-		require.NoError(t, err)
-		require.Equal(t, row.want[1], d.ResetAfter, name)
-		b, err := l.Peek(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, row.want[1], b.ResetAfter, name)
+		require.Equal(t, row.want[1], must(l.CheckN(t.Context(), 10)).ResetAfter, name)
+		require.Equal(t, row.want[1], must(l.Peek(t.Context())).ResetAfter, name)
 	}
 }
 
-func TestDecisionInWords(t *testing.T) {
-	require.Equal(t, "allowed, 19 left", runtime.Decision{Allowed: true, Remaining: 19}.String())
-	require.Equal(t, "reserved, use after 6s", runtime.Decision{Allowed: true, Delay: 6 * time.Second}.String())
-	for wait, text := range map[time.Duration]string{
-		1:                             "1ms",
-		1234567:                       "2ms",
-		333333334:                     "334ms",
-		5999999999:                    "6s",
-		6 * time.Second:               "6s",
-		6*time.Second + 1:             "7s",
-		599 * time.Second:             "9m59s",
-		1163 * time.Second:            "19m23s",
-		42_780 * time.Second:          "11h53m",
-		3601 * time.Second:            "1h1m",
-		65*time.Second + 1:            "1m6s",
-		1 * time.Hour:                 "1h",
-		3900 * time.Second:            "1h5m",
-		6001 * time.Second:            "1h41m",
-		2763000 * time.Second:         "768h",
-		2764799800 * time.Millisecond: "768h",
-		runtime.Never - 1:             "2562048h",
-	} {
-		require.Equal(t, "denied, retry after "+text, runtime.Decision{RetryAfter: wait}.String())
+// berlin returns an instant by the clock of Berlin.
+func berlin(t *testing.T, clock string) time.Time {
+	t.Helper()
+	zone := must(time.LoadLocation("Europe/Berlin"))
+	at := must(time.ParseInLocation(time.DateTime, clock, zone))
+	return at
+}
+
+// Each key has its own billing day, which the 31st of a short month is moved from and back to.
+func TestAnniversary(t *testing.T) {
+	now := berlin(t, "2026-01-31 12:00:00")
+	limits := limiter.New(clocked(&now))
+	p := runtimetest.Once(runtime.Calendar{Unit: runtime.Month, Zone: "Europe/Berlin", Anniversary: true})
+	// 23:30 UTC on the 30th is the 31st in Berlin.
+	limit := limits.Limit(&p, runtime.KeyOf(runtime.Int64(1)).Since(time.Date(2024, 10, 30, 23, 30, 0, 0, time.UTC)))
+	for _, next := range []string{"2026-02-28", "2026-03-31", "2026-04-30", "2026-05-31"} {
+		require.NoError(t, limit.Require(t.Context()))
+		d := must(limit.Allow(t.Context()))
+		require.Equal(t, berlin(t, next+" 00:00:00").Sub(now), d.RetryAfter)
+		now = now.Add(d.RetryAfter)
 	}
 }
 
-func TestDecisionsInWords(t *testing.T) {
+func TestCalendarOfAKeyIsRequired(t *testing.T) {
+	ctx := t.Context()
 	limits := limiter.New(still())
-	requests, tokens := limits.Limit(bucket("requests", 2), runtime.Key{}), limits.Limit(bucket("tokens", 10), runtime.Key{})
-	for _, want := range []string{"allowed", `denied by "tokens", retry after 6s`} {
-		ds, err := limits.All(t.Context(), requests, tokens.N(8))
-		require.NoError(t, err)
-		require.Equal(t, want, ds.String())
-	}
-	ds, err := limits.All(t.Context(), requests.N(2), tokens.N(8))
-	require.NoError(t, err)
-	require.Equal(t, `denied by "requests" and "tokens", retry after 6s`, ds.String())
-}
-
-func TestBalanceInWords(t *testing.T) {
-	limit := limiter.New(still()).Limit(bucket("limit", 10), runtime.Key{})
-	for _, row := range []struct {
-		taken int64
-		want  string
+	p := runtimetest.Once(runtime.Calendar{Unit: runtime.Month, ZonePerKey: true, Anniversary: true})
+	since := time.Date(2024, 1, 31, 0, 0, 0, 0, time.UTC)
+	const noZone, noDate = "the time zone of the key is missing or nil: pass a *time.Location",
+		"the anniversary of the key is missing, zero, or not in the years 1 to 9999: pass a time.Time"
+	for name, row := range map[string]struct {
+		key  runtime.Key
+		want string
 	}{
-		{1, "9 of 10 left, full after 1s"},
-		{9, "0 of 10 left, full after 10s"},
+		"no zone":            {runtime.Key{}.Since(since), noZone},
+		"a nil zone":         {runtime.Key{}.Since(since).In(nil), noZone},
+		"no anniversary":     {runtime.Key{}.In(time.UTC), noDate},
+		"a zero anniversary": {runtime.Key{}.In(time.UTC).Since(time.Time{}), noDate},
 	} {
-		_, err := limit.AllowN(t.Context(), row.taken)
-		require.NoError(t, err)
-		b, err := limit.Peek(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, row.want, b.String())
+		_, err := limits.Limit(&p, row.key).Allow(ctx)
+		require.ErrorIs(t, err, runtime.ErrInvalidKey, name)
+		require.ErrorContains(t, err, row.want, name)
 	}
-	require.NoError(t, limit.Reset(t.Context()))
-	b, err := limit.Peek(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "10 of 10 left", b.String())
+	require.NoError(t, limits.Limit(&p, runtime.Key{}.In(time.UTC).Since(since)).Require(ctx))
+	zone := func() *time.Location { return berlin(t, "2026-01-01 00:00:00").Location() }
+	of := func(zone *time.Location) limiter.Limit {
+		return limits.Limit(&p, runtime.KeyOf(runtime.Int64(1)).Since(since).In(zone))
+	}
+	_, err := limits.All(ctx, of(time.UTC), of(zone()))
+	require.ErrorIs(t, err, runtime.ErrInvalidCall)
+	p.Rate, p.Capacity = 2, 2
+	require.True(t, must(limits.All(ctx, of(zone()), of(zone()))).Allowed, "two pointers to one zone")
 }
 
-// traced is a store that notes the functions of this package through which it was called.
-type traced struct {
-	memstore.Store
-	frames []string
+// busy returns a limit that has tokens for a whole benchmark.
+func busy() *runtime.Policy {
+	p := bucket("limit", 1_000_000_000)
+	p.Rate = p.Capacity
+	return p
 }
 
-func (s *traced) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	callers := make([]uintptr, 32)
-	frames := stack.CallersFrames(callers[:stack.Callers(2, callers)])
-	for more := true; more; {
-		var f stack.Frame
-		f, more = frames.Next()
-		if name, ok := strings.CutPrefix(f.Function, module+"/runtime/limiter."); ok {
-			s.frames = append(s.frames, name)
+func BenchmarkMemStoreAllow(b *testing.B) {
+	l := limiter.New(&memstore.Store{}).Limit(busy(), runtime.KeyOf(runtime.String("key")))
+	ctx := context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := l.Allow(ctx); err != nil {
+			b.Fatal(err)
 		}
 	}
-	return s.Store.Do(ctx, calls)
-}
-
-// The path of a call is drawn in the documentation, and is the first thing that a reader of the code follows.
-func TestAllowReachesTheStoreInThreeFrames(t *testing.T) {
-	store := &traced{}
-	_, err := limiter.New(store).Limit(bucket("limit", 1), runtime.Key{}).Allow(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []string{"(*Limiter).do", "Limit.do", "Limit.Allow"}, store.frames)
 }

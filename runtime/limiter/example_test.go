@@ -1,4 +1,4 @@
-package runtime_test
+package limiter_test
 
 import (
 	"context"

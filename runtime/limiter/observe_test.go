@@ -1,11 +1,10 @@
-package runtime_test
+package limiter_test
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
 // spy is an observer that keeps everything.
@@ -131,7 +131,9 @@ func TestEveryVerbIsObserved(t *testing.T) {
 
 		{"negative", func() { _, _ = send.AllowN(ctx, -1) }, []string{"send Take invalid -1/0"}},
 		{"more than the capacity", func() { _, _ = send.AllowN(ctx, 6) }, []string{"send Take invalid 6/0"}},
-		{"invalid key", func() { _, _ = limits.Limit(bucket("send", 5), runtime.KeyOf(runtime.Text(nil))).Allow(ctx) },
+		{"invalid key", func() {
+			_, _ = limits.Limit(bucket("send", 5), runtime.KeyOf(runtime.Text(nil))).Allow(ctx)
+		},
 			[]string{"send Take invalid 1/0 by none"}},
 		{"no policy", func() { _, _ = limits.Limit(nil, key).Allow(ctx) }, []string{" Take invalid 1/0 by none"}},
 		{"invalid policy in a group", func() { _, _ = limits.All(ctx, send, limits.Limit(&runtime.Policy{Name: "bad"}, key)) },
@@ -199,16 +201,14 @@ func TestObservationHasTheDecision(t *testing.T) {
 
 	// What a caller can make up is bounded, so that sums do not overflow.
 	require.NoError(t, book.Reset(t.Context()))
-	_, err = book.ReserveN(t.Context(), 40)
-	require.NoError(t, err)
+	must(book.ReserveN(t.Context(), 40))
 	watch.take()
 	_, err = book.AllowUpTo(t.Context(), 1<<50)
 	o = one(err)
 	require.EqualValues(t, int64(1<<50), o.Count)
 	require.EqualValues(t, 40, o.Tokens())
 
-	_, err = limits.All(t.Context(), limits.Limit(bucket("send", 1), runtime.Key{}), book)
-	require.NoError(t, err)
+	must(limits.All(t.Context(), limits.Limit(bucket("send", 1), runtime.Key{}), book))
 	seen := watch.take()
 	require.Equal(t, []int{0, 2, 1, 2}, []int{seen[0].Index, seen[0].Limits, seen[1].Index, seen[1].Limits})
 }
@@ -254,8 +254,7 @@ func TestWaitIsObservedOnce(t *testing.T) {
 
 		// Reserved tokens are taken before the wait, and refunded if it is interrupted.
 		require.NoError(t, ordered.Reset(t.Context()))
-		_, err := ordered.AllowN(t.Context(), 10)
-		require.NoError(t, err)
+		must(ordered.AllowN(t.Context(), 10))
 		watch.take()
 		ending, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, cancel)
@@ -281,14 +280,12 @@ func TestObserverMayUseTheLimiter(t *testing.T) {
 		limits := limiter.New(&memstore.Store{}, limiter.Observe(watch))
 		plain, ordered := limits.Limit(bucket("plain", 1), runtime.Key{}), limits.Reservable(reservable(10), runtime.Key{})
 
-		r, err := ordered.Reserve(t.Context())
-		require.NoError(t, err)
+		r := must(ordered.Reserve(t.Context()))
 		watch.act = func() { require.ErrorIs(t, r.Settle(t.Context(), 0), runtime.ErrNotReserved) }
 		require.NoError(t, r.Cancel(t.Context()))
 		require.Nil(t, watch.act, "it was called")
 
-		rs, err := limits.ReserveAll(t.Context(), plain, ordered)
-		require.NoError(t, err)
+		rs := must(limits.ReserveAll(t.Context(), plain, ordered))
 		watch.act = func() { require.ErrorIs(t, rs.Cancel(t.Context()), runtime.ErrNotReserved) }
 		require.NoError(t, rs.Cancel(t.Context()))
 		require.Nil(t, watch.act)
@@ -305,30 +302,23 @@ func TestPanicOfAnObserverReachesTheCaller(t *testing.T) {
 	limits := limiter.New(still(), limiter.Observe(watch))
 	book := limits.Reservable(reservable(10), runtime.Key{})
 	require.PanicsWithValue(t, "observer", func() { _, _ = book.AllowN(t.Context(), 3) })
-	b, err := book.Peek(t.Context())
-	require.NoError(t, err)
-	require.EqualValues(t, 7, b.Remaining, "the tokens are taken")
+	require.EqualValues(t, 7, must(book.Peek(t.Context())).Remaining, "the tokens are taken")
 
 	// No lock remains held.
-	r, err := book.ReserveN(t.Context(), 2)
-	require.NoError(t, err)
+	r := must(book.ReserveN(t.Context(), 2))
 	watch.act = func() { panic("observer") }
 	require.Panics(t, func() { _ = r.Settle(t.Context(), 1) })
 	require.ErrorIs(t, r.Settle(t.Context(), 1), runtime.ErrNotReserved, "it is settled")
-	b, err = book.Peek(t.Context())
-	require.NoError(t, err)
-	require.EqualValues(t, 6, b.Remaining)
+	require.EqualValues(t, 6, must(book.Peek(t.Context())).Remaining)
 }
 
 func TestObservationsInATransactionSaySo(t *testing.T) {
 	watch, store := &spy{}, still()
 	limits := limiter.New(store, limiter.Observe(watch))
 	tx := store.Begin()
-	_, err := limits.WithTx(tx).Limit(bucket("send", 1), runtime.Key{}).Allow(t.Context())
-	require.NoError(t, err)
+	must(limits.WithTx(tx).Limit(bucket("send", 1), runtime.Key{}).Allow(t.Context()))
 	require.NoError(t, tx.Rollback())
-	_, err = limits.Limit(bucket("send", 1), runtime.Key{}).Allow(t.Context())
-	require.NoError(t, err)
+	must(limits.Limit(bucket("send", 1), runtime.Key{}).Allow(t.Context()))
 	seen := watch.take()
 	require.Len(t, seen, 2)
 	require.True(t, seen[0].InTx)
@@ -349,9 +339,8 @@ func TestObserverSeesTheEffectivePlan(t *testing.T) {
 	watch := &spy{}
 	limits := limiter.New(still(), limiter.Observe(watch))
 	policies := runtime.PlanPolicies{{}, *bucket("calls", 5), *bucket("calls", 50)}
-	_, err := limits.Limit(policies.For(2, runtime.Key{})).Allow(t.Context())
-	require.NoError(t, err)
-	_, err = limits.Limit(policies.For(0, runtime.Key{})).Allow(t.Context())
+	must(limits.Limit(policies.For(2, runtime.Key{})).Allow(t.Context()))
+	_, err := limits.Limit(policies.For(0, runtime.Key{})).Allow(t.Context())
 	require.ErrorIs(t, err, runtime.ErrInvalidPlan)
 	seen := watch.take()
 	require.Same(t, &policies[2], seen[0].Policy)
@@ -390,9 +379,8 @@ func TestObservationsDoNotPrintTheKey(t *testing.T) {
 		_, _ = limits.Limit(policy, runtime.KeyOf(runtime.String(canary))).Allow(t.Context())
 	}
 	store.err = nil
-	_, err := limits.Limit(p, runtime.KeyOf(runtime.String(canary))).Allow(t.Context())
-	require.NoError(t, err)
-	_, err = limits.Limit(p, runtime.KeyOf(runtime.Text(secretive{}))).Allow(t.Context())
+	must(limits.Limit(p, runtime.KeyOf(runtime.String(canary))).Allow(t.Context()))
+	_, err := limits.Limit(p, runtime.KeyOf(runtime.Text(secretive{}))).Allow(t.Context())
 	require.Error(t, err)
 	seen := watch.take()
 	require.Len(t, seen, 4)
@@ -403,8 +391,7 @@ func TestObservationsDoNotPrintTheKey(t *testing.T) {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%X", "%t"} {
 			fmt.Fprintf(&printed, verb+verb+verb+verb, o, &o, wrapper{o}, Exported{&o})
 		}
-		text, err := json.Marshal([]any{o, &o, wrapper{o}, Exported{&o}})
-		require.NoError(t, err)
+		text := must(json.Marshal([]any{o, &o, wrapper{o}, Exported{&o}}))
 		printed.Write(text)
 		// Testify prints all fields, unexported ones too, as debuggers and loggers by reflection do.
 		failure := &failures{}
@@ -464,21 +451,9 @@ func TestFingerprint(t *testing.T) {
 	require.NotEqual(t, o.Fingerprint(nil), o.Fingerprint([]byte("secret")))
 }
 
-func TestOutcomesAndSourcesHaveNames(t *testing.T) {
-	var names []string
-	for _, o := range runtime.Outcomes() {
-		names = append(names, o.String())
-	}
-	require.Equal(t, len(names), len(slices.Compact(slices.Sorted(slices.Values(names)))))
-	require.NotContains(t, names, "")
-	require.Equal(t, "Outcome(200)", runtime.Outcome(200).String())
-	require.Equal(t, "deny cache", runtime.SourceDenyCache.String())
-	require.Equal(t, "Source(200)", runtime.Source(200).String())
-}
-
 // A request allocates one call beside what the store allocates, and one function, which hides the key, if it is observed.
 func TestObservedRequestAllocatesOnce(t *testing.T) {
-	ctx, key, p := context.Background(), runtime.KeyOf(runtime.String("key")), busy(runtime.TokenBucket)
+	ctx, key, p := context.Background(), runtime.KeyOf(runtime.String("key")), busy()
 	store := &memstore.Store{}
 	calls := []runtime.Call{{Requests: []runtime.Request{{Policy: p, Key: key.String(), Count: 1}}}}
 	direct := testing.AllocsPerRun(1000, func() { _, _ = store.Do(ctx, calls) })
@@ -491,3 +466,127 @@ func TestObservedRequestAllocatesOnce(t *testing.T) {
 type ignorant struct{}
 
 func (ignorant) Decided(context.Context, runtime.Observation) {}
+
+// Each observation has the policy that was in force, its entry, and whether the store was needed.
+func TestObservationsOfOverrides(t *testing.T) {
+	watch := &spy{}
+	o := newOverriding(t, overridable())
+	o.limiter = limiter.New(&faulty{Store: o.store}, limiter.Observe(watch))
+	ctx := t.Context()
+	for _, row := range []struct {
+		key    string
+		before func()
+		call   func(l limiter.Limit)
+		want   string
+		source runtime.Source
+		// capacity is that of the policy, and entry the number of the override.
+		capacity, entry int64
+	}{
+		{"plain", func() {}, func(l limiter.Limit) { _, _ = l.Allow(ctx) }, "calls Take allowed 1/1", runtime.SourceStore, 10, 0},
+		{"numbers", func() { o.override(o.overrides("numbers"), runtime.Override{Capacity: 30}) },
+			func(l limiter.Limit) { _, _ = l.AllowN(ctx, 20) }, "calls Take allowed 20/20", runtime.SourceStore, 30, 1},
+		{"numbers", func() {}, func(l limiter.Limit) { _, _ = l.AllowN(ctx, 31) }, "calls Take invalid 31/0", runtime.SourceStore, 30, 1},
+		{"numbers", func() {}, func(l limiter.Limit) { _, _ = l.Charge(ctx, 2) }, "calls Charge charged 2/2", runtime.SourceStore, 30, 1},
+		{"block", func() { o.block(o.overrides("block"), time.Minute) },
+			func(l limiter.Limit) { _, _ = l.Allow(ctx) }, "calls Take denied 1/0 by none", runtime.SourceNone, 10, 2},
+		{"block", func() {}, func(l limiter.Limit) { _ = l.Wait(ctx) }, "calls Take denied 1/0 by none", runtime.SourceNone, 10, 2},
+		{"off", func() { o.override(o.overrides("off"), runtime.Override{Mode: runtime.ModeOff}) },
+			func(l limiter.Limit) { _, _ = l.AllowN(ctx, 99) }, "calls Take allowed 99/99 by none", runtime.SourceNone, 10, 3},
+		{"shadow", func() { o.override(o.overrides("shadow"), runtime.Override{Mode: runtime.ModeShadow}) },
+			func(l limiter.Limit) { _, _ = l.AllowN(ctx, 11) }, "calls Take shadow_denied 11/0", runtime.SourceStore, 10, 4},
+	} {
+		row.before()
+		watch.take()
+		row.call(o.key(row.key))
+		seen := watch.take()
+		require.Len(t, seen, 1, row.want)
+		watch.seen = seen
+		require.Equal(t, []string{row.want}, watch.lines())
+		require.Equal(t, row.source, seen[0].Source, row.want)
+		require.Equal(t, row.source == runtime.SourceStore, seen[0].Duration > 0, row.want)
+		require.Equal(t, row.capacity, seen[0].Policy.Capacity, row.want)
+		entry, ok := seen[0].Override()
+		require.Equal(t, row.entry, entry, row.want)
+		require.Equal(t, row.entry != 0, ok, row.want)
+	}
+}
+
+// A hint for a client, or an operator's page, reads a key without asking for tokens: it must not count as a denial.
+func TestReadsOfAKeyAreNotObserved(t *testing.T) {
+	watch := &spy{}
+	o := newOverriding(t, overridable())
+	o.limiter = limiter.New(o.store, limiter.Observe(watch))
+	o.block(o.overrides("blocked"), time.Hour)
+	ctx := t.Context()
+	for _, key := range []string{"free", "blocked"} {
+		must(o.key(key).CheckN(ctx, 0))
+		must(o.key(key).Peek(ctx))
+		must(o.limiter.All(ctx, o.key(key).CheckedN(0), o.key("other").CheckedN(0)))
+	}
+	require.Empty(t, watch.take())
+	// Beside requests, only those are observed.
+	must(o.limiter.All(ctx, o.key("blocked").CheckedN(0), o.key("other"), o.key("other").Checked()))
+	seen := watch.take()
+	require.Len(t, seen, 2)
+	require.Equal(t, []int{1, 2}, []int{seen[0].Index, seen[1].Index})
+	must(o.key("blocked").Check(ctx))
+	require.Len(t, watch.take(), 1, "a check of a token may protect an action")
+}
+
+// followed is a store whose log of overrides is followed by a view of its own.
+type followed struct {
+	*memstore.Store
+	view *override.View
+}
+
+func (f followed) OverrideView() *override.View { return f.view }
+
+// Decisions, observers, waiters and writers at once: every observation has the policy of its entry, and with -race this
+// finds unsynchronized access. No goroutine is left.
+func TestObserversWhileOverridesChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		store := &memstore.Store{}
+		view := override.New(override.Source{
+			Since: store.OverridesSince, Now: func() int64 { return time.Now().UnixNano() },
+			Background: func(f func(context.Context)) { go f(ctx) },
+		})
+		watch := &spy{}
+		limits := limiter.New(followed{store, view}, limiter.Observe(watch))
+		p, key := overridable(), runtime.KeyOf(runtime.String("a"))
+		limit, overrides := limits.Limit(p, key), limits.Overrides(p, key)
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for range 200 {
+					must(limit.AllowUpTo(t.Context(), 1))
+					time.Sleep(time.Second)
+				}
+			})
+		}
+		all.Go(func() {
+			bounded, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			err := limits.Group(limit, limit).Wait(bounded)
+			require.True(t, err == nil || errors.Is(err, runtime.ErrLimited) || errors.Is(err, context.DeadlineExceeded), "%v", err)
+		})
+		capacities := map[int64]int64{0: 10}
+		for i := range int64(50) {
+			e := must(overrides.Set(t.Context(), runtime.Override{Capacity: 20 + i, Until: time.Now().Add(3 * time.Second), Reason: "r", Author: "a"}))
+			capacities[e.ID] = 20 + i
+			time.Sleep(5 * time.Second)
+		}
+		all.Wait()
+		overridden := 0
+		for _, o := range watch.take() {
+			entry, ok := o.Override()
+			require.Equal(t, capacities[entry], o.Policy.Capacity, "entry %d", entry)
+			if ok {
+				overridden++
+			}
+		}
+		require.NotZero(t, overridden)
+		stop()
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,522 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	goruntime "runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+)
+
+// faulty is a store that can fail or be slow, in a transaction too.
+type faulty struct {
+	*memstore.Store
+	err  error
+	slow time.Duration
+}
+
+func (f *faulty) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	select {
+	case <-time.After(f.slow):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.Store.Do(ctx, calls)
+}
+
+func (f *faulty) WithTx(runtime.Tx) runtime.Store { return f }
+
+var errDown = errors.New("the server is down")
+
+// onError returns a reservable limit of 3 tokens with the given OnError and a timeout of a second.
+func onError(o runtime.OnError) *runtime.Policy {
+	p := reservable(3)
+	p.OnError, p.Timeout = o, time.Second
+	return p
+}
+
+// failing runs a test with a limiter whose store can fail, at a fake time.
+func failing(t *testing.T, test func(t *testing.T, limits *limiter.Limiter, store *faulty)) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &faulty{Store: &memstore.Store{}, err: errDown}
+		test(t, limiter.New(store), store)
+	})
+}
+
+func TestVerbsFollowOnErrorWhenTheStoreFails(t *testing.T) {
+	passing := map[string]bool{"Allow": true, "AllowUpTo": true, "Check": true, "Require": true, "Reserve": true, "Wait": true, "All": true}
+	for _, o := range runtime.OnErrors() {
+		synctest.Test(t, func(t *testing.T) {
+			limits := limiter.New(&faulty{Store: still(), err: errDown})
+			for _, v := range verbs(limits) {
+				err := v.call(t.Context(), limits.Reservable(onError(o), runtime.Key{}))
+				if o != runtime.FailClosed && passing[v.name] {
+					require.NoError(t, err, v.name)
+					continue
+				}
+				require.ErrorIs(t, err, errDown, "%v: %s", o, v.name)
+				require.EqualError(t, err, `limit "limit": the server is down`)
+			}
+		})
+	}
+}
+
+func TestFailOpenAllowsUncounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := limiter.New(&faulty{Store: still(), err: errDown})
+		open, closed := onError(runtime.FailOpen), bucket("closed", 3)
+		d := must(limits.Limit(open, runtime.Key{}).Allow(t.Context()))
+		require.Equal(t, runtime.Decision{Limit: "limit", Policy: open, Allowed: true, Taken: 1, FailedOpen: errDown}, d)
+		require.Equal(t, "allowed, uncounted", d.String())
+		all := must(limits.All(t.Context(), limits.Limit(open, runtime.Key{})))
+		require.Equal(t, "allowed, uncounted", all.String())
+
+		_, err := limits.Limit(open, runtime.Key{}).AllowN(t.Context(), 4)
+		require.ErrorIs(t, err, runtime.ErrExceedsCapacity, "an invalid request remains an error")
+		_, err = limits.Limit(open, runtime.Key{}).AllowN(t.Context(), -1)
+		require.ErrorIs(t, err, runtime.ErrInvalidCount)
+		_, err = limits.ReserveAll(t.Context(), limits.Limit(open, runtime.Key{}), limits.Limit(open, runtime.KeyOf(runtime.Int(1))).CheckedN(4))
+		require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
+
+		ds := must(limits.All(t.Context(), limits.Limit(open, runtime.Key{}), limits.Limit(open, runtime.KeyOf(runtime.Int(1)))))
+		require.True(t, ds.Allowed)
+		for _, each := range ds.Each {
+			require.Equal(t, d.String(), each.String())
+			require.Equal(t, errDown, each.FailedOpen)
+		}
+		_, err = limits.All(t.Context(), limits.Limit(open, runtime.Key{}), limits.Limit(closed, runtime.Key{}))
+		require.ErrorIs(t, err, errDown, "a call passes only if all of its limits fail open")
+	})
+}
+
+func TestShadowPassesWhenTheStoreFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := limiter.New(&faulty{Store: still(), err: errDown})
+		limit := func(m runtime.Mode, o runtime.OnError) limiter.Limit {
+			p := onError(o)
+			p.Name, p.Mode = m.String()+" "+o.String(), m
+			return limits.Limit(p, runtime.Key{})
+		}
+		shadow := limit(runtime.ModeShadow, runtime.FailClosed)
+		require.Equal(t, errDown, must(shadow.Allow(t.Context())).FailedOpen)
+
+		off, block := limit(runtime.ModeOff, runtime.FailClosed), limit(runtime.ModeBlock, runtime.FailClosed)
+		open, closed := limit(runtime.ModeEnforce, runtime.FailOpen), limit(runtime.ModeEnforce, runtime.FailClosed)
+		_, err := limits.All(t.Context(), shadow, closed)
+		require.ErrorIs(t, err, errDown, "one of them must be enforced")
+		ds := must(limits.All(t.Context(), shadow, off, open))
+		require.True(t, ds.Allowed)
+		require.NoError(t, ds.Each[1].FailedOpen, "nothing has failed for a limit that does not use the store")
+		ds = must(limits.All(t.Context(), open, block))
+		require.False(t, ds.Allowed, "a block does not depend on the store")
+		require.Equal(t, runtime.Never, ds.RetryAfter)
+		require.Equal(t, `denied by "block closed", no retry passes`, ds.String())
+	})
+}
+
+func TestTimeoutBoundsTheDecision(t *testing.T) {
+	const late = `limit "limit": context deadline exceeded`
+	for _, row := range []struct {
+		name    string
+		slow    time.Duration
+		onError runtime.OnError
+		ctx     func(context.Context) (context.Context, context.CancelFunc) // the caller's
+		takes   time.Duration
+		want    string
+	}{
+		{"in time", 999 * time.Millisecond, runtime.FailOpen, ending(time.Hour), 999 * time.Millisecond, "allowed, 2 left"},
+		{"too late, closed", time.Minute, runtime.FailClosed, ending(time.Hour), time.Second,
+			`limit "limit": the store did not answer within the limit's timeout of 1s: context deadline exceeded`},
+		{"too late, open", time.Minute, runtime.FailOpen, ending(time.Hour), time.Second, "allowed, uncounted"},
+		{"the caller's deadline, closed", time.Minute, runtime.FailClosed, ending(time.Millisecond), time.Millisecond, late},
+		{"the caller's deadline, open", time.Minute, runtime.FailOpen, ending(time.Millisecond), time.Millisecond, late},
+		{"the caller's deadline, local", time.Minute, runtime.FailLocal, ending(time.Millisecond), time.Millisecond, late},
+		{"cancelled, open", time.Minute, runtime.FailOpen, cancelled(time.Millisecond), time.Millisecond, `limit "limit": context canceled`},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limits := limiter.New(&faulty{Store: &memstore.Store{}, slow: row.slow})
+				ctx, cancel := row.ctx(t.Context())
+				defer cancel()
+				require.Equal(t, row.takes, elapsed(func() {
+					d, err := limits.Limit(onError(row.onError), runtime.Key{}).Allow(ctx)
+					if err != nil {
+						require.EqualError(t, err, row.want)
+					} else {
+						require.Equal(t, row.want, d.String())
+					}
+				}))
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		limits := limiter.New(&faulty{Store: &memstore.Store{}, slow: time.Minute}).WithTx(nil)
+		require.Equal(t, time.Minute, elapsed(func() {
+			require.NoError(t, limits.Limit(onError(runtime.FailOpen), runtime.Key{}).Require(t.Context()))
+		}), "no timeout in a transaction")
+	})
+}
+
+// ending returns contexts that end by their deadline, and cancelled those that end without one.
+func ending(after time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
+	return func(ctx context.Context) (context.Context, context.CancelFunc) {
+		return context.WithTimeout(ctx, after)
+	}
+}
+
+func cancelled(after time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
+	return func(ctx context.Context) (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancel(ctx)
+		time.AfterFunc(after, cancel)
+		return ctx, cancel
+	}
+}
+
+// gone is a store that fails after the caller's context has ended, or whose driver notices the end of it first.
+type gone struct {
+	runtime.Store
+	err func(ctx context.Context) error
+}
+
+func (g gone) Do(ctx context.Context, _ []runtime.Call) ([]runtime.Answer, error) {
+	deadline, _ := ctx.Deadline()
+	time.Sleep(time.Until(deadline))
+	return nil, g.err(ctx)
+}
+
+// Only the limit's own timeout or a failure of the store opens a limit: a client that sets a short deadline gets its error.
+func TestEndOfTheCallersContextOpensNothing(t *testing.T) {
+	late := func(ctx context.Context) error { <-ctx.Done(); return errDown }
+	for name, fails := range map[string]func(ctx context.Context) error{
+		"the error of the context": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		"another error":            late,
+		"the driver's own clock":   func(context.Context) error { return errDown },
+	} {
+		for _, o := range runtime.OnErrors() {
+			synctest.Test(t, func(t *testing.T) {
+				limits := limiter.New(gone{still(), fails})
+				for _, v := range verbs(limits) {
+					p := onError(o)
+					p.Timeout = time.Hour
+					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Microsecond)
+					defer cancel()
+					err := v.call(ctx, limits.Reservable(p, runtime.Key{}))
+					require.ErrorIs(t, err, context.DeadlineExceeded, "%s, %v: %s", name, o, v.name)
+				}
+			})
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		// The timeout of the limit has passed before.
+		limits := limiter.New(gone{still(), late})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, must(limits.Limit(onError(runtime.FailOpen), runtime.Key{}).Allow(ctx)).FailedOpen, errDown)
+	})
+}
+
+// A store that has failed has counted nothing. What was used is charged once when it is back, however often it is settled.
+func TestUseOfAFailedStoreIsChargedOnce(t *testing.T) {
+	ctx := t.Context()
+	for name, take := range map[string]func(*limiter.Limiter, limiter.ReservableLimit) (settle func(int64) error, cancel func() error){
+		"Reserve": func(_ *limiter.Limiter, l limiter.ReservableLimit) (func(int64) error, func() error) {
+			r := must(l.ReserveN(ctx, 2))
+			require.ErrorIs(t, r.FailedOpen, errDown)
+			require.Zero(t, r.Delay())
+			return func(used int64) error { return r.Settle(ctx, used) }, func() error { return r.Cancel(ctx) }
+		},
+		"ReserveAll": func(limits *limiter.Limiter, l limiter.ReservableLimit) (func(int64) error, func() error) {
+			rs := must(limits.ReserveAll(ctx, l.N(2), l.Checked()))
+			require.ErrorIs(t, rs.Each[1].FailedOpen, errDown)
+			return func(used int64) error { return rs.At(0).Settle(ctx, used) }, func() error { return rs.Cancel(ctx) }
+		},
+		"All": func(limits *limiter.Limiter, l limiter.ReservableLimit) (func(int64) error, func() error) {
+			ds := must(limits.All(ctx, l.N(2)))
+			reservation := func() *limiter.Reservation {
+				r, ok := ds.Settlement(0)
+				require.True(t, ok)
+				return r
+			}
+			return func(used int64) error { return reservation().Settle(ctx, used) }, func() error { return reservation().Cancel(ctx) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := &faulty{Store: still(), err: errDown}
+			limits := limiter.New(store)
+			l := limits.Reservable(onError(runtime.FailOpen), runtime.Key{})
+			settle, _ := take(limits, l)
+			require.ErrorIs(t, settle(2), errDown, "a charge does not fail open")
+			store.err = nil
+			require.NoError(t, settle(2))
+			require.Equal(t, 1.0, value(t, l), "the whole use is charged, because nothing was reserved")
+			require.ErrorIs(t, settle(2), runtime.ErrNotReserved)
+
+			store.err = errDown
+			_, cancel := take(limits, l)
+			require.NoError(t, cancel(), "there is nothing to refund")
+			store.err = nil
+			require.Equal(t, 1.0, value(t, l))
+		})
+	}
+}
+
+func TestFailedOpenWaitReturnsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &faulty{Store: &memstore.Store{}}
+		l := limiter.New(store).Reservable(onError(runtime.FailOpen), runtime.Key{})
+		require.NoError(t, l.WaitN(t.Context(), 3))
+		store.err = errDown
+		require.Zero(t, elapsed(func() { require.NoError(t, l.WaitN(t.Context(), 3)) }))
+		store.err = nil
+		require.Equal(t, 0.0, value(t, l), "nothing was taken or refunded")
+	})
+}
+
+func TestFailLocalDecidesByTheSameRule(t *testing.T) {
+	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
+		p := onError(runtime.FailLocal)
+		l := limits.Reservable(p, runtime.KeyOf(runtime.Int(1)))
+		for i, row := range []struct {
+			after time.Duration
+			want  string
+		}{
+			{0, "allowed, 2 left, decided locally"},
+			{0, "allowed, 1 left, decided locally"},
+			{0, "allowed, 0 left, decided locally"},
+			{0, "denied, retry after 1s, decided locally"},
+			{time.Second, "allowed, 0 left, decided locally"},
+			{0, "denied, retry after 1s, decided locally"},
+		} {
+			time.Sleep(row.after)
+			d := must(l.Allow(t.Context()))
+			require.Equal(t, row.want, d.String(), "row %d", i)
+			require.ErrorIs(t, d.FailedLocal, errDown)
+			require.NoError(t, d.FailedOpen)
+			require.Zero(t, d.TakenAt)
+			require.Equal(t, "limit", d.Limit)
+		}
+		d := must(limits.Reservable(p, runtime.KeyOf(runtime.Int(2))).Allow(t.Context()))
+		require.Equal(t, int64(2), d.Remaining, "each key has a count of its own")
+
+		_, err := l.AllowN(t.Context(), 4)
+		require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
+		time.Sleep(2 * time.Second)
+		require.Equal(t, int64(2), must(l.AllowUpTo(t.Context(), 10)).Taken)
+		require.False(t, must(l.Check(t.Context())).Allowed)
+	})
+}
+
+func TestStoreDecidesAgainWhenItIsBack(t *testing.T) {
+	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
+		l := limits.Limit(onError(runtime.FailLocal), runtime.Key{})
+		d := must(l.AllowN(t.Context(), 3))
+		require.True(t, d.Allowed)
+		store.err = nil
+		must(l.RefundN(t.Context(), d, 3))
+		require.Equal(t, "allowed, 1 left", must(l.AllowN(t.Context(), 2)).String(), "the store has not counted the tokens taken from memory")
+		store.err = errDown
+		time.Sleep(time.Second)
+		require.Equal(t, "denied, retry after 1s, decided locally", must(l.AllowN(t.Context(), 2)).String(), "the memory has kept its counts")
+	})
+}
+
+func TestFailLocalWithOthersInOneCall(t *testing.T) {
+	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
+		policy := func(name string, o runtime.OnError) limiter.Limit {
+			p := bucket(name, 3)
+			p.OnError = o
+			return limits.Limit(p, runtime.Key{})
+		}
+		local, second, open := policy("local", runtime.FailLocal), policy("second", runtime.FailLocal), policy("open", runtime.FailOpen)
+		ds := must(limits.All(t.Context(), local.N(2), open.N(3), second))
+		require.Equal(t, "allowed, uncounted, decided locally", ds.String())
+		require.Equal(t, []int64{2, 3, 1}, []int64{ds.Each[0].Taken, ds.Each[1].Taken, ds.Each[2].Taken})
+		ds = must(limits.All(t.Context(), second.N(2), open, local.N(2)))
+		require.Equal(t, `denied by "local", retry after 1s, decided locally`, ds.String())
+		require.Equal(t, []int64{0, 0, 0}, []int64{ds.Each[0].Taken, ds.Each[1].Taken, ds.Each[2].Taken})
+		require.True(t, must(second.AllowN(t.Context(), 2)).Allowed, "when one limit denies, nothing is taken from the others")
+		_, err := limits.All(t.Context(), local, policy("closed", runtime.FailClosed))
+		require.ErrorIs(t, err, errDown)
+	})
+}
+
+// A blocked limit of a group denies without the store too, and takes nothing from the memory of the process.
+func TestGroupsWithModesWhileTheStoreFails(t *testing.T) {
+	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
+		local, open := ofMode(limits, "local", runtime.ModeEnforce, runtime.FailLocal), ofMode(limits, "open", runtime.ModeEnforce, runtime.FailOpen)
+		blocked, none := ofMode(limits, "blocked", runtime.ModeBlock, runtime.FailClosed), ofMode(limits, "none", runtime.ModeUnlimited, runtime.FailClosed)
+		for range 3 {
+			for _, g := range []limiter.Group{limits.Group(local.N(3), blocked), limits.Group(open.N(2), blocked), limits.Group(none, open, local, blocked)} {
+				ds := must(g.Allow(t.Context()))
+				require.Equal(t, []string{"blocked"}, ds.DeniedBy())
+				require.Equal(t, runtime.Never, ds.RetryAfter)
+				for _, d := range ds.Each {
+					require.Zero(t, d.Taken)
+				}
+			}
+		}
+		ds := must(limits.Group(local.N(3), none.N(1e9), open).Allow(t.Context()))
+		require.True(t, ds.Allowed, "the denials have taken nothing: %v", ds)
+		require.Equal(t, []int64{3, 1e9, 1}, []int64{ds.Each[0].Taken, ds.Each[1].Taken, ds.Each[2].Taken})
+		require.ErrorIs(t, ds.Each[0].FailedLocal, errDown)
+		require.NoError(t, ds.Each[1].FailedLocal, "an unlimited limit needs no store")
+		require.Equal(t, []string{"local"}, must(limits.Group(none, local).Allow(t.Context())).DeniedBy())
+	})
+}
+
+// The memory of the process has one count of a key, whatever its plan.
+func TestFailLocalAcrossPlans(t *testing.T) {
+	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
+		policies := runtime.PlanPolicies{free: *bucket("calls", 3), pro: *bucket("calls", 10), enterprise: {Name: "calls", Kind: runtime.TokenBucket, Mode: runtime.ModeUnlimited}}
+		policies[free].OnError, policies[pro].OnError = runtime.FailLocal, runtime.FailLocal
+		of := func(plan int) limiter.Limit { return limits.Limit(policies.For(plan, runtime.Key{})) }
+		for _, step := range []struct {
+			plan     int
+			n, taken int64
+		}{{free, 5, 3}, {free, 1, 0}, {enterprise, 1e9, 1e9}, {pro, 20, 7}, {pro, 1, 0}, {free, 1, 0}} {
+			require.Equal(t, step.taken, must(of(step.plan).AllowUpTo(t.Context(), step.n)).Taken, "%+v", step)
+		}
+		_, err := of(free).Charge(t.Context(), 1)
+		require.ErrorIs(t, err, errDown)
+		must(of(enterprise).Charge(t.Context(), 1))
+	})
+}
+
+func TestLocalReservationIsNotRefundedToTheStore(t *testing.T) {
+	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
+		l := limits.Reservable(onError(runtime.FailLocal), runtime.Key{})
+		r := must(l.ReserveN(t.Context(), 5))
+		require.Equal(t, 2*time.Second, r.Delay())
+		require.NoError(t, r.Cancel(t.Context()), "there is nothing to refund")
+		r = must(l.Reserve(t.Context()))
+		store.err = nil
+		require.NoError(t, r.Settle(t.Context(), 2))
+		require.Equal(t, 1.0, value(t, l), "the whole use is charged to the store")
+		store.err = errDown
+
+		// The memory has -3 tokens, and allows a debt of 3.
+		ctx, cancel := context.WithCancel(t.Context())
+		time.Sleep(time.Second)
+		time.AfterFunc(500*time.Millisecond, cancel)
+		require.ErrorIs(t, l.Wait(ctx), context.Canceled)
+		store.err = nil
+		require.Equal(t, 2.5, value(t, l), "nothing was refunded")
+	})
+}
+
+// heapInUse returns how many bytes are in use.
+func heapInUse() uint64 {
+	goruntime.GC()
+	var m goruntime.MemStats
+	goruntime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// Callers may invent keys, so the memory is bounded.
+func TestLocalMemoryIsBounded(t *testing.T) {
+	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
+		p := onError(runtime.FailLocal)
+		p.Timeout, p.Period = 0, 24*time.Hour
+		take := func(key string) runtime.Decision {
+			d := must(limits.Limit(p, runtime.KeyOf(runtime.String(key))).AllowN(t.Context(), 1))
+			return d
+		}
+		before := heapInUse()
+		for i := range 150_000 {
+			take(fmt.Sprintf("key %d", i))
+		}
+		require.Less(t, heapInUse()-before, uint64(32<<20))
+		require.Equal(t, int64(2), take("key 0").Remaining, "forgotten, so full")
+		require.Equal(t, int64(1), take("key 149999").Remaining)
+	})
+}
+
+// A key begins with what the store has last reported to this process: an exhausted one does not get its capacity again.
+func TestFailLocalBeginsWithTheLastReport(t *testing.T) {
+	minute := func(kind runtime.Kind, change func(p *runtime.Policy)) *runtime.Policy {
+		p := &runtime.Policy{Name: kind.String(), Kind: kind, Rate: 6, Period: time.Minute, Capacity: 6, OnError: runtime.FailLocal}
+		change(p)
+		return p
+	}
+	same := func(*runtime.Policy) {}
+	for _, row := range []struct {
+		policy *runtime.Policy
+		// left are the tokens 5, 20, 60 and 120 seconds after 4 of 6 were taken, 10 seconds after the start of a window.
+		left [4]int64
+	}{
+		{minute(runtime.TokenBucket, same), [4]int64{2, 4, 6, 6}},
+		{minute(runtime.TokenBucket, func(p *runtime.Policy) { p.Shards = 3 }), [4]int64{2, 4, 6, 6}},
+		{minute(runtime.FixedWindow, func(p *runtime.Policy) { p.Start = runtime.StartOffset(0) }), [4]int64{2, 2, 6, 6}},
+		{minute(runtime.FixedWindow, func(p *runtime.Policy) { p.Start = runtime.StartFirstUse() }), [4]int64{2, 2, 6, 6}},
+		{minute(runtime.FixedWindow, func(p *runtime.Policy) {
+			p.Calendar, p.Period = runtime.Calendar{Unit: runtime.Day, Zone: "UTC"}, 24*time.Hour
+		}), [4]int64{2, 2, 2, 2}},
+		{minute(runtime.SlidingWindow, func(p *runtime.Policy) { p.Start = runtime.StartOffset(0) }), [4]int64{2, 2, 2, 6}},
+		{minute(runtime.SlidingWindow, func(p *runtime.Policy) { p.Precise = true }), [4]int64{2, 2, 6, 6}},
+	} {
+		for i, after := range []time.Duration{5, 20, 60, 120} {
+			failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
+				now := time.Now()
+				time.Sleep(time.Until(now.Truncate(time.Minute).Add(70 * time.Second)))
+				store.err = nil
+				l := limits.Limit(row.policy, runtime.KeyOf(runtime.Int(1)))
+				require.NoError(t, l.RequireN(t.Context(), 4))
+				time.Sleep(after * time.Second)
+				store.err = errDown
+				d := must(l.Check(t.Context()))
+				require.Equal(t, row.left[i], d.Remaining, "%v after %ds", row.policy, after)
+				require.Same(t, row.policy, d.Policy)
+				require.ErrorIs(t, d.FailedLocal, errDown)
+			})
+		}
+	}
+}
+
+// Whatever has reported the count, the last report counts, and what was taken from memory is not forgotten for it.
+func TestReportsOfEveryVerbReachTheMemory(t *testing.T) {
+	ctx := context.Background() // of no bubble of synctest
+	for name, row := range map[string]struct {
+		do   func(l limiter.ReservableLimit, limits *limiter.Limiter, store runtime.Store)
+		left int64
+	}{
+		"AllowN":  {func(l limiter.ReservableLimit, _ *limiter.Limiter, _ runtime.Store) { must(l.AllowN(ctx, 2)) }, 1},
+		"Charge":  {func(l limiter.ReservableLimit, _ *limiter.Limiter, _ runtime.Store) { must(l.Charge(ctx, 1)) }, 2},
+		"Reserve": {func(l limiter.ReservableLimit, _ *limiter.Limiter, _ runtime.Store) { must(l.ReserveN(ctx, 5)) }, 0},
+		"All": {func(l limiter.ReservableLimit, limits *limiter.Limiter, _ runtime.Store) {
+			must(limits.All(ctx, l, l.Checked(), l))
+		}, 1},
+		"Cancel": {func(l limiter.ReservableLimit, limits *limiter.Limiter, _ runtime.Store) {
+			require.NoError(t, must(limits.ReserveAll(ctx, l.N(2), l.N(1))).Cancel(ctx))
+		}, 3},
+		"Reset": {func(l limiter.ReservableLimit, _ *limiter.Limiter, _ runtime.Store) {
+			must(l.AllowN(ctx, 3))
+			require.NoError(t, l.Reset(ctx))
+		}, 3},
+		"Peek of a key that another process has used": {func(l limiter.ReservableLimit, _ *limiter.Limiter, store runtime.Store) {
+			must(limiter.New(store).Limit(onError(runtime.FailClosed), runtime.Key{}).AllowN(ctx, 2))
+			must(l.Peek(ctx))
+		}, 1},
+		"nothing": {func(limiter.ReservableLimit, *limiter.Limiter, runtime.Store) {}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
+				store.err = nil
+				l := limits.Reservable(onError(runtime.FailLocal), runtime.Key{})
+				row.do(l, limits, store)
+				store.err = errDown
+				require.Equal(t, row.left, must(l.CheckN(t.Context(), 0)).Remaining)
+			})
+		})
+	}
+}

@@ -1,0 +1,95 @@
+package limiter_test
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+)
+
+const (
+	free = iota + 1
+	pro
+	enterprise
+)
+
+var planPolicies = runtime.PlanPolicies{
+	free:       {Name: "calls", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10, MaxReserved: 10},
+	pro:        {Name: "calls", Kind: runtime.TokenBucket, Rate: 60, Period: time.Minute, Capacity: 60, MaxReserved: 60},
+	enterprise: {Name: "calls", Kind: runtime.TokenBucket, Mode: runtime.ModeUnlimited},
+}
+
+// unreached is a store that must not be reached.
+type unreached struct{ t *testing.T }
+
+func (f unreached) Do(context.Context, []runtime.Call) ([]runtime.Answer, error) {
+	f.t.Error("the store was used for an invalid plan")
+	return nil, nil
+}
+
+// However a handle is used, a request without a plan is an error with the name of the limit, although one of the plans is
+// unlimited and each policy fails open.
+func TestInvalidPlanIsNeverAllowed(t *testing.T) {
+	open := append(runtime.PlanPolicies{}, planPolicies...)
+	for i := range open {
+		open[i].OnError = runtime.FailOpen
+	}
+	unlimitedFirst := runtime.PlanPolicies{{}, planPolicies[enterprise], planPolicies[free]}
+	for _, policies := range []runtime.PlanPolicies{planPolicies, open, unlimitedFirst} {
+		for _, plan := range []int{-1, 0, len(policies), math.MaxInt} {
+			limits := limiter.New(unreached{t})
+			of, key := policies.For(plan, runtime.KeyOf(runtime.String("k")))
+			for _, v := range append(verbs(limits), verb{"ReserveOnly", func(ctx context.Context, _ limiter.ReservableLimit) error {
+				_, err := limits.ReserveOnly(of, key).Reserve(ctx)
+				return err
+			}}, verb{"WithTx", func(ctx context.Context, _ limiter.ReservableLimit) error {
+				return limits.WithTx(nil).Limit(of, key).Require(ctx)
+			}}) {
+				err := v.call(t.Context(), limits.Reservable(of, key))
+				require.ErrorIs(t, err, runtime.ErrInvalidPlan, "%s of plan %d", v.name, plan)
+				require.ErrorContains(t, err, `limit "calls": invalid plan: `, v.name)
+			}
+		}
+	}
+}
+
+func TestPlanPoliciesWithoutPlansAreErrors(t *testing.T) {
+	for _, policies := range []runtime.PlanPolicies{nil, {{}}} {
+		_, err := limiter.New(unreached{t}).Limit(policies.For(1, runtime.Key{})).Allow(t.Context())
+		assert.ErrorIs(t, err, runtime.ErrInvalidPlan)
+	}
+}
+
+// Whoever has used up a plan has the difference at once after an upgrade, and nothing new after a thousand changes back
+// and forth: they grant what the larger plan grants.
+func TestChangeOfPlanKeepsWhatWasUsed(t *testing.T) {
+	for _, kind := range runtime.Kinds() {
+		t.Run(kind.String(), func(t *testing.T) {
+			small := runtime.Policy{Name: "calls", Kind: kind, Rate: 10, Period: time.Hour, Capacity: 10}
+			large := small
+			large.Rate, large.Capacity = 200, 200
+			policies, limits := runtime.PlanPolicies{free: small, pro: large}, limiter.New(still())
+			on := func(plan int) limiter.Limit { return limits.Limit(policies.For(plan, runtime.Key{})) }
+			random := rand.New(rand.NewPCG(1, 1))
+
+			require.NoError(t, on(free).RequireN(t.Context(), 10))
+			require.ErrorIs(t, on(free).Require(t.Context()), runtime.ErrLimited)
+			require.Equal(t, 190.0, value(t, on(pro)), "an upgrade of a used-up key helps at once")
+			taken := int64(10)
+			for i := range 2000 {
+				d := must(on([]int{pro, free}[i%2]).AllowUpTo(t.Context(), 1+random.Int64N(3)))
+				taken += d.Taken
+				require.LessOrEqual(t, taken, int64(200), "flip %d", i)
+			}
+			require.Equal(t, int64(200), taken)
+			require.Equal(t, -190.0, value(t, on(free)), "a downgrade below what was used denies")
+		})
+	}
+}

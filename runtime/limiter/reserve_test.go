@@ -1,0 +1,311 @@
+package limiter_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+)
+
+// value returns the number of tokens left, with the fraction.
+func value(t *testing.T, l interface {
+	Peek(context.Context) (runtime.Balance, error)
+}) float64 {
+	t.Helper()
+	b := must(l.Peek(t.Context()))
+	return b.Value
+}
+
+func TestSettleRefundsOrCharges(t *testing.T) {
+	for _, row := range []struct {
+		name           string
+		reserved, used int64
+		left           float64
+	}{
+		{"nothing was reserved", 0, 3, 7},
+		{"none", 5, 0, 10},
+		{"less", 5, 2, 8},
+		{"all", 5, 5, 5},
+		{"more", 5, 8, 2},
+		{"more than the capacity", 5, 30, -20},
+		{"less of tokens reserved ahead", 15, 12, -2},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			l := limiter.New(still()).Reservable(reservable(10), runtime.Key{})
+			require.NoError(t, must(l.ReserveN(t.Context(), row.reserved)).Settle(t.Context(), row.used))
+			require.Equal(t, row.left, value(t, l))
+		})
+	}
+}
+
+func TestReservationCanBeSettledOnce(t *testing.T) {
+	l := limiter.New(still()).Reservable(reservable(10), runtime.Key{})
+	settle := func(r *limiter.Reservation) error { return r.Settle(t.Context(), 1) }
+	cancel := func(r *limiter.Reservation) error { return r.Cancel(t.Context()) }
+	for _, twice := range [][2]func(*limiter.Reservation) error{{settle, settle}, {settle, cancel}, {cancel, settle}, {cancel, cancel}} {
+		require.NoError(t, l.Reset(t.Context()))
+		r := must(l.ReserveN(t.Context(), 5))
+		require.NoError(t, twice[0](r))
+		before := value(t, l)
+		require.ErrorIs(t, twice[1](r), runtime.ErrNotReserved)
+		require.Equal(t, before, value(t, l))
+	}
+}
+
+func TestReservationIsOpenAfterAnError(t *testing.T) {
+	store := &faulty{Store: still()}
+	l := limiter.New(store).Reservable(reservable(10), runtime.Key{})
+	r := must(l.ReserveN(t.Context(), 5))
+	store.err = errDown
+	require.ErrorIs(t, r.Settle(t.Context(), 1), errDown)
+	store.err = nil
+	require.ErrorIs(t, r.Settle(t.Context(), -1), runtime.ErrInvalidCount)
+	require.Equal(t, 5.0, value(t, l))
+	require.NoError(t, r.Cancel(t.Context()))
+	require.Equal(t, 10.0, value(t, l))
+}
+
+func TestReservationIsCancelledInAnEndedContext(t *testing.T) {
+	l := limiter.New(still()).Reservable(reservable(10), runtime.Key{})
+	ctx, cancel := context.WithCancel(t.Context())
+	r := must(l.ReserveN(ctx, 5))
+	cancel()
+	require.NoError(t, r.Cancel(ctx))
+	require.Equal(t, 10.0, value(t, l))
+}
+
+func TestDeniedReservationHoldsNothing(t *testing.T) {
+	l := limiter.New(still()).Reservable(reservable(10), runtime.Key{})
+	must(l.ReserveN(t.Context(), 20))
+	r := must(l.Reserve(t.Context()))
+	require.False(t, r.Allowed)
+	require.Equal(t, time.Second, r.RetryAfter)
+	require.Equal(t, runtime.Never, r.Delay(), "a denied reservation has no tokens to wait for")
+	require.Equal(t, 11*time.Second, r.Decision.Delay, "the delay that it would have had")
+	require.ErrorIs(t, r.Cancel(t.Context()), runtime.ErrNotReserved)
+	require.Equal(t, -10.0, value(t, l))
+}
+
+func TestLargestReservationCanBeCancelled(t *testing.T) {
+	p := reservable(runtime.MaxTokens)
+	l := limiter.New(still()).Reservable(p, runtime.Key{})
+	r := must(l.ReserveN(t.Context(), 2*runtime.MaxTokens))
+	require.True(t, r.Allowed)
+	require.NoError(t, r.Cancel(t.Context()))
+	require.Equal(t, float64(runtime.MaxTokens), value(t, l))
+}
+
+func TestConcurrentSettlesCountOnce(t *testing.T) {
+	l := limiter.New(still()).Reservable(reservable(10), runtime.Key{})
+	r := must(l.ReserveN(t.Context(), 5))
+	var settled atomic.Int32
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			if r.Settle(t.Context(), 2) == nil {
+				settled.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, int32(1), settled.Load())
+	require.Equal(t, 8.0, value(t, l))
+}
+
+func TestRefundOfADecisionThatTookNothing(t *testing.T) {
+	l := limiter.New(still()).Reservable(reservable(10), runtime.Key{})
+	require.NoError(t, l.RequireN(t.Context(), 10))
+	denied := must(l.Allow(t.Context()))
+	checked := must(l.Check(t.Context()))
+	uncounted := runtime.Decision{Allowed: true, FailedOpen: errDown}
+	for _, d := range []runtime.Decision{{}, denied, checked, uncounted} {
+		require.Zero(t, must(l.RefundN(t.Context(), d, 5)).Remaining)
+	}
+}
+
+func TestUnboundedReservationsExceedAnyBound(t *testing.T) {
+	p := reservable(runtime.Unbounded)
+	p.Rate = runtime.MaxTokens
+	l := limiter.New(still()).Reservable(p, runtime.Key{})
+	for i := range 5 {
+		require.True(t, must(l.ReserveN(t.Context(), runtime.MaxTokens)).Allowed, "reservation %d", i)
+	}
+	require.Equal(t, -4.0*runtime.MaxTokens, value(t, l))
+}
+
+// A faster plan, and a clock that goes back, do not make a refund larger.
+func TestRefundDoesNotTrustTheClockOrThePlan(t *testing.T) {
+	now := epoch
+	limits := limiter.New(clocked(&now))
+	free := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 10, MaxReserved: 1}
+	pro := free
+	pro.Rate = 3600
+	r := must(limits.Reservable(&free, runtime.Key{}).ReserveN(t.Context(), 10))
+	now = now.Add(10 * time.Second)
+	l := limits.Reservable(&pro, runtime.Key{})
+	require.NoError(t, l.RequireN(t.Context(), 10))
+	require.NoError(t, r.Cancel(t.Context()))
+	require.InDelta(t, 0, value(t, l), 1e-6)
+
+	require.NoError(t, l.Reset(t.Context()))
+	first := must(l.AllowN(t.Context(), 10))
+	now = now.Add(10 * time.Second)
+	require.NoError(t, l.RequireN(t.Context(), 10))
+	now = now.Add(-10 * time.Second)
+	require.InDelta(t, 0, must(l.RefundN(t.Context(), first, 10)).Value, 1e-6)
+}
+
+// A decision is refunded once, for at most what it has taken, also by its copies and for leased tokens.
+func TestDecisionIsRefundedOnce(t *testing.T) {
+	now := epoch
+	limits := limiter.New(clocked(&now))
+	l := limits.Reservable(reservable(10), runtime.Key{})
+	require.NoError(t, l.RequireN(t.Context(), 5))
+	d := must(l.AllowN(t.Context(), 2))
+	for range 2 {
+		require.Equal(t, 5.0, must(l.RefundN(t.Context(), d, 10)).Value)
+	}
+	ds := must(limits.All(t.Context(), l.N(2)))
+	one, _ := ds.Settlement(0)
+	other, _ := ds.Settlement(0)
+	require.NoError(t, one.Settle(t.Context(), 1))
+	require.ErrorIs(t, other.Settle(t.Context(), 1), runtime.ErrNotReserved)
+	require.Equal(t, 4.0, must(l.RefundN(t.Context(), ds.Each[0], 2)).Value)
+
+	rs := must(limits.ReserveAll(t.Context(), l.N(2)))
+	must(l.RefundN(t.Context(), rs.Each[0], 1))
+	require.ErrorIs(t, rs.Cancel(t.Context()), runtime.ErrNotReserved)
+	require.Equal(t, 3.0, value(t, l))
+}
+
+// A reservation of a transaction is settled in it before the commit, and in the store afterwards.
+func TestReservationOfATransactionIsSettledAfterIt(t *testing.T) {
+	for _, many := range []bool{false, true} {
+		now := epoch
+		store := clocked(&now)
+		limits := limiter.New(store)
+		l := limits.Reservable(reservable(10), runtime.Key{})
+		reserve := func(tx *memstore.Tx) (settle func(context.Context) error) {
+			inTx := limits.WithTx(tx)
+			if many {
+				rs := must(inTx.ReserveAll(t.Context(), inTx.Reservable(reservable(10), runtime.Key{}).N(4)))
+				return rs.Cancel
+			}
+			r := must(inTx.Reservable(reservable(10), runtime.Key{}).ReserveN(t.Context(), 4))
+			return r.Cancel
+		}
+		tx := store.Begin()
+		require.NoError(t, reserve(tx)(t.Context()))
+		require.NoError(t, tx.Commit())
+		require.Equal(t, 10.0, value(t, l), "cancelled before the commit")
+
+		tx = store.Begin()
+		cancel := reserve(tx)
+		require.NoError(t, tx.Commit())
+		require.Equal(t, 6.0, value(t, l))
+		now = now.Add(time.Second)
+		require.NoError(t, cancel(t.Context()))
+		require.Equal(t, 10.0, value(t, l), "cancelled after it")
+
+		tx = store.Begin()
+		cancel = reserve(tx)
+		require.NoError(t, tx.Rollback())
+		require.NoError(t, l.RequireN(t.Context(), 4))
+		require.ErrorIs(t, cancel(t.Context()), runtime.ErrRolledBack)
+		require.Equal(t, 6.0, value(t, l), "nothing was taken")
+	}
+}
+
+func TestSettlementCorrectsWhatAllHasTaken(t *testing.T) {
+	now := epoch
+	limits := limiter.New(clocked(&now))
+	calls := &runtime.Policy{Name: "calls", Kind: runtime.FixedWindow, Rate: 10, Period: time.Hour, Capacity: 10}
+	tokens := &runtime.Policy{Name: "tokens", Kind: runtime.TokenBucket, Rate: 60, Period: time.Minute, Capacity: 1000, MaxReserved: 1000}
+	key := runtime.KeyOf(runtime.String("team"))
+	left := func() float64 { return value(t, limits.Limit(tokens, key)) }
+
+	ds := must(limits.All(t.Context(), limits.Limit(calls, runtime.Key{}).Checked(), limits.Reservable(tokens, key).N(900)))
+	require.Equal(t, "", ds.Key(0).String())
+	require.Equal(t, "team", ds.Key(1).String())
+	_, ok := ds.Settlement(0)
+	require.False(t, ok, "a checked item has taken nothing")
+	r, ok := ds.Settlement(1)
+	require.True(t, ok)
+	now = now.Add(20 * time.Second)
+	require.NoError(t, r.Settle(t.Context(), 100))
+	// 900 of 1,000 left, and 20 have accrued.
+	require.EqualValues(t, 920, left())
+	require.ErrorIs(t, r.Settle(t.Context(), 100), runtime.ErrNotReserved)
+
+	ds = must(limits.Group(limits.Reservable(tokens, key).N(1)).Allow(t.Context()))
+	r, ok = ds.Settlement(0)
+	require.True(t, ok)
+	require.NoError(t, r.Settle(t.Context(), 51))
+	require.EqualValues(t, 869, left(), "the use beyond what was taken is charged")
+
+	ds = must(limits.All(t.Context(), limits.Limit(calls, runtime.Key{}), limits.Reservable(tokens, key).N(1000)))
+	require.False(t, ds.Allowed)
+	_, ok = ds.Settlement(0)
+	require.False(t, ok, "a denied call has taken nothing")
+
+	rs := must(limits.ReserveAll(t.Context(), limits.Reservable(tokens, key).N(1000)))
+	_, ok = rs.Settlement(0)
+	require.False(t, ok, "reservations are settled by At")
+}
+
+// The tokens left of a lease are not those of the key, which lacked 900.
+func TestSettlementOfLeasedTokens(t *testing.T) {
+	now := epoch
+	limits := limiter.New(clocked(&now))
+	limit := limits.Reservable(&runtime.Policy{
+		Name: "tokens", Kind: runtime.TokenBucket, Rate: 60, Period: time.Minute, Capacity: 1000, MaxReserved: 1000,
+		Lease: runtime.Lease{Tokens: 100, For: time.Second},
+	}, runtime.Key{})
+	ds := must(limits.All(t.Context(), limit.N(900)))
+	now = now.Add(20 * time.Second)
+	r, ok := ds.Settlement(0)
+	require.True(t, ok)
+	require.NoError(t, r.Settle(t.Context(), 100))
+	require.Equal(t, 100+20+800.0, value(t, limit))
+}
+
+// A key with its own windows keeps them for its refund.
+func TestSettlementInTheWindowsOfTheKey(t *testing.T) {
+	zone := must(time.LoadLocation("Pacific/Auckland"))
+	ctx, since := t.Context(), time.Date(2020, 9, 6, 4, 0, 0, 0, time.UTC)
+	team := runtime.KeyOf(runtime.String("team"))
+	for _, row := range []struct {
+		key      runtime.Key
+		calendar runtime.Calendar
+	}{
+		{team.In(zone), runtime.Calendar{Unit: runtime.Day, ZonePerKey: true}},
+		{team.Since(since), runtime.Calendar{Unit: runtime.Month, Zone: "America/Santiago", Anniversary: true}},
+		{team.In(zone).Since(since), runtime.Calendar{Unit: runtime.Month, ZonePerKey: true, Anniversary: true}},
+	} {
+		policy := runtimetest.Once(row.calendar)
+		policy.Rate, policy.Capacity, policy.MaxReserved = 100, 100, 100
+		limits := limiter.New(still())
+		limit := limits.Reservable(&policy, row.key)
+		for _, settle := range []func(ds limiter.Decisions, rs *limiter.Reservations) error{
+			func(ds limiter.Decisions, _ *limiter.Reservations) error {
+				r, ok := ds.Settlement(0)
+				require.True(t, ok)
+				return r.Settle(ctx, 0)
+			},
+			func(_ limiter.Decisions, rs *limiter.Reservations) error { return rs.Cancel(ctx) },
+			func(_ limiter.Decisions, rs *limiter.Reservations) error { return rs.At(0).Settle(ctx, 0) },
+		} {
+			require.NoError(t, limit.Reset(ctx))
+			require.NoError(t, settle(must(limits.All(ctx, limit.N(10))), must(limits.ReserveAll(ctx, limit.N(10)))))
+			require.Equal(t, 90.0, value(t, limit))
+		}
+	}
+}
