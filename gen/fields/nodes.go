@@ -32,14 +32,8 @@ type draft struct {
 	writtenPeriod string
 	impliesPeriod bool
 
-	// These are as in Limit.
-	plan          string
-	unlimitedRate bool
-	overrides     *runtime.OverrideBounds
-	goName, doc   string
-	key           []spec.KeyPart
-	pos           diag.Pos
-	given         map[string]diag.Pos
+	// said is what the file says of the limit, without a policy.
+	said spec.Limit
 }
 
 // unchecked is a policy whose numbers may be missing. It lacks the methods of [runtime.Policy], such as Rule, which are
