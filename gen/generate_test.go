@@ -22,7 +22,7 @@ import (
 // limit returns a limit with any Go name and doc, valid or not.
 func limit(t testing.TB, goName, doc string, key ...spec.KeyPart) *spec.Limit {
 	t.Helper()
-	l, err := spec.NewLimit(runtime.Policy{Name: goName, Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, Capacity: 1})
+	l, err := spec.NewLimit(runtime.Policy{Name: goName, Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, Capacity: 1}, spec.Limit{})
 	require.NoError(t, err)
 	l.GoName, l.Doc, l.Key = goName, doc, key
 	return l

@@ -24,28 +24,23 @@ type Diagnostic struct {
 	ID string
 	// File is the name passed to fields.Parse.
 	File string
-	// Pos is the first wrong rune, and End the one after the last, on the same line.
-	Pos, End Pos
-	// Message describes the error in one line that can be understood without the source.
-	Message string
+	// Note is the wrong text, with a message in one line that can be understood without the source.
+	Note
 	// Help is the remedy; "" if the message implies it.
 	Help string
 	// Notes are the other places that contribute to the error.
 	Notes []Note
 	// More is how many errors of the file are left out after this one, the last.
 	More int
-
-	Shown excerpt
 	// Meant are replacements for the text from Pos to End, the likeliest first.
 	Meant []string
 }
 
-// Note is a second place of a [Diagnostic], in the same file.
+// Note is a message about a part of a file.
 type Note struct {
-	Pos, End Pos
-	Message  string
-
-	Shown excerpt
+	Span
+	Message string
+	Shown   excerpt
 }
 
 // Diagnostics are the errors of a file, in the order of their positions: all or, of more than 100, some.

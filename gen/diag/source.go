@@ -15,7 +15,7 @@ type Pos struct {
 	Line, Column int
 }
 
-// Span is a stretch of one line, in runes; end is exclusive.
+// Span is a stretch of one line, from the rune at Pos to the one before End.
 type Span struct{ Pos, End Pos }
 
 // Source is the text of the file, with the places of its parts.
@@ -193,6 +193,9 @@ func (s *Source) Excerpt(at Span) excerpt {
 	}
 	return excerpt{printable.Mask(before), printable.Mask(marked), printable.Mask(after)}
 }
+
+// Note returns a message about a span.
+func (s *Source) Note(at Span, message string) Note { return Note{at, message, s.Excerpt(at)} }
 
 // First returns the first n runes of a text, or all of a shorter one.
 func First(text string, n int) string {

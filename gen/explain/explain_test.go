@@ -270,7 +270,7 @@ func TestFieldPageHasTheReferenceAndItsExample(t *testing.T) {
 
 func limitOf(t *testing.T, p runtime.Policy) *spec.Limit {
 	t.Helper()
-	l, err := spec.NewLimit(p)
+	l, err := spec.NewLimit(p, spec.Limit{})
 	require.NoError(t, err)
 	return l
 }

@@ -217,7 +217,7 @@ func (p *parser) notShared(g *spec.Group) {
 		}
 		p.report(other.at, rules.ParameterType, "give it another name: {part: parameter}",
 			"the parameter %s is %s here, but %s needs %s as a parameter of this name", s.Name, other.typ, s.Limits[0], s.What)
-		p.note(diag.Spanning(p.drafts[s.Limits[0]].pos, s.Limits[0]), "the limit is here")
+		p.note(diag.Spanning(p.drafts[s.Limits[0]].said.Pos, s.Limits[0]), "the limit is here")
 	}
 }
 

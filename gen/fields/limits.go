@@ -114,7 +114,7 @@ func (p *parser) settlePlans(limit *draft, given map[string]entry, clean bool) {
 	if limit.policy.Mode == runtime.ModeBlock {
 		// Blocking is for all plans. The numbers have no effect, but a policy needs some.
 		for _, of := range limit.plans {
-			if of.unlimitedRate {
+			if of.said.UnlimitedRate {
 				of.policy = limit.policy
 			}
 		}
@@ -176,7 +176,7 @@ func (p *parser) misspelled(e entry, plan string) bool {
 // draftOf returns the limit of one plan: with the plan's values in place of the maps, which name every plan.
 func (p *parser) draftOf(plan string, limit *draft, given map[string]entry, clean bool) *draft {
 	of := *limit
-	of.plan, of.plans, of.given = plan, nil, map[string]diag.Pos{}
+	of.plans, of.said.Plan, of.said.Given = nil, plan, map[string]diag.Pos{}
 	own := map[string]entry{}
 	for _, f := range limitFields {
 		e, ok := given[f.name]
@@ -188,14 +188,14 @@ func (p *parser) draftOf(plan string, limit *draft, given map[string]entry, clea
 				continue // an unlimited plan is left out
 			}
 			if f.name == "rate" && isWord(e.value, unlimited) {
-				of.unlimitedRate = true
+				of.said.UnlimitedRate = true
 			} else {
 				f.read(p, &of, e)
 			}
 		}
-		own[f.name], of.given[f.name] = e, e.at.Pos
+		own[f.name], of.said.Given[f.name] = e, e.at.Pos
 	}
-	if of.unlimitedRate {
+	if of.said.UnlimitedRate {
 		// Nothing of the rule applies, and so no number that is the same for the other plans. But their rows have its shards.
 		of.policy = unchecked{Name: of.policy.Name, Kind: of.policy.Kind, Precise: of.policy.Precise, Shards: of.policy.Shards, Mode: runtime.ModeUnlimited}
 		return &of
@@ -353,7 +353,7 @@ func (p *parser) check(d *draft, e entry, given map[string]entry) {
 
 // limitOf returns the limit of a draft, or nil if the runtime would refuse it.
 func (p *parser) limitOf(d *draft, e entry) *spec.Limit {
-	limit, err := spec.NewLimit(runtime.Policy(d.policy))
+	limit, err := spec.NewLimit(runtime.Policy(d.policy), d.said)
 	if err != nil {
 		// A value that could not be read, or the plans of the file, may have a diagnostic already. The checks of fields and of
 		// their combinations have better messages: this is for what they overlook.
@@ -362,8 +362,6 @@ func (p *parser) limitOf(d *draft, e entry) *spec.Limit {
 		}
 		return nil
 	}
-	limit.Plan, limit.UnlimitedRate, limit.Overrides, limit.GoName = d.plan, d.unlimitedRate, d.overrides, d.goName
-	limit.Doc, limit.Key, limit.Pos, limit.Given = d.doc, d.key, d.pos, d.given
 	return limit
 }
 
@@ -400,7 +398,7 @@ func (p *parser) limits(file *spec.File, e entry) bool {
 func (p *parser) sameGoNames(entries []entry, limits []*draft) {
 	first, needed := map[string]int{}, map[string]int{}
 	for i, limit := range limits {
-		for _, method := range overridesMethods(limit.goName, limit.overrides, limit.key) {
+		for _, method := range OverridesMethods(&limit.said) {
 			if _, twice := needed[method]; !twice {
 				needed[method] = i
 			}
@@ -408,22 +406,22 @@ func (p *parser) sameGoNames(entries []entry, limits []*draft) {
 	}
 	for i, limit := range limits {
 		// A name that is no identifier has a diagnostic already.
-		if entries[i].again || limit.goName == "" {
+		if entries[i].again || limit.said.GoName == "" {
 			continue
 		}
 		own := entries[i]
-		switch at, twice := first[limit.goName]; {
+		switch at, twice := first[limit.said.GoName]; {
 		case !spec.LimitNameForm.MatchString(own.name):
 		case twice:
 			p.report(own.named, rules.SameGoName, "set goName on one of them",
-				"%s and %s both have the Go method %s", diag.Quote(entries[at].name), diag.Quote(own.name), diag.Clip(limit.goName))
+				"%s and %s both have the Go method %s", diag.Quote(entries[at].name), diag.Quote(own.name), diag.Clip(limit.said.GoName))
 			p.note(entries[at].named, "the first is here")
 		default:
-			first[limit.goName] = i
+			first[limit.said.GoName] = i
 		}
-		if at, ok := needed[limit.goName]; ok {
+		if at, ok := needed[limit.said.GoName]; ok {
 			p.report(own.named, rules.SameGoName, "set goName on one of them",
-				"%s has the Go method %s, which the overrides of %s need", diag.Quote(own.name), diag.Clip(limit.goName), diag.Quote(entries[at].name))
+				"%s has the Go method %s, which the overrides of %s need", diag.Quote(own.name), diag.Clip(limit.said.GoName), diag.Quote(entries[at].name))
 			p.note(entries[at].named, "the limit with overrides is here")
 		}
 	}
@@ -454,7 +452,7 @@ func (p *parser) withoutFields(entries []entry) []entry {
 
 // oneLimit reads one limit.
 func (p *parser) oneLimit(e entry) *draft {
-	limit := &draft{policy: unchecked{Name: e.name}, goName: spec.GoName(e.name), pos: e.named.Pos, given: map[string]diag.Pos{}}
+	limit := &draft{policy: unchecked{Name: e.name}, said: spec.Limit{GoName: spec.GoName(e.name), Pos: e.named.Pos, Given: map[string]diag.Pos{}}}
 	atFirst := len(p.found)
 	// The first entry of that name has been checked.
 	if !e.again {
@@ -471,11 +469,11 @@ func (p *parser) oneLimit(e entry) *draft {
 	limit.gaveZone = slices.ContainsFunc(entries, func(e entry) bool { return e.name == "zone" })
 	given := readFields(p, limitFields, limit, entries, e.named, p.complete(e.value))
 	for name, e := range given {
-		limit.given[name] = e.at.Pos
+		limit.said.Given[name] = e.at.Pos
 	}
 	// A goName has been checked by its reader, and replaces the name derived from the limit's.
 	if _, renamed := given["goName"]; !renamed && !e.again {
-		p.reservedGoName(e.named, limit.goName)
+		p.reservedGoName(e.named, limit.said.GoName)
 	}
 	p.settlePlans(limit, given, len(p.found) == before)
 	if len(p.found) == before {

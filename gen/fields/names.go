@@ -217,7 +217,7 @@ func (p *parser) keyParts(limit *draft, e entry) bool {
 		if !p.partName(e.value.Value, e.at) {
 			return false
 		}
-		limit.key = []spec.KeyPart{{Name: e.value.Value, Type: "string"}}
+		limit.said.Key = []spec.KeyPart{{Name: e.value.Value, Type: "string"}}
 		return true
 	case e.value.Kind == yaml.MappingNode:
 		return p.keyMap(limit, e)
@@ -248,7 +248,7 @@ func (p *parser) keyMap(limit *draft, e entry) bool {
 		}
 		named, typed := part.again || p.partName(part.name, part.named), p.keyType(part)
 		if named && typed {
-			limit.key = append(limit.key, spec.KeyPart{Name: part.name, Type: part.value.Value})
+			limit.said.Key = append(limit.said.Key, spec.KeyPart{Name: part.name, Type: part.value.Value})
 		}
 	}
 	return len(p.found) == before

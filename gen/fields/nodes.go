@@ -32,14 +32,8 @@ type draft struct {
 	writtenPeriod string
 	impliesPeriod bool
 
-	// These are as in Limit.
-	plan          string
-	unlimitedRate bool
-	overrides     *runtime.OverrideBounds
-	goName, doc   string
-	key           []spec.KeyPart
-	pos           diag.Pos
-	given         map[string]diag.Pos
+	// said is what the file says of the limit, without a policy.
+	said spec.Limit
 }
 
 // unchecked is a policy whose numbers may be missing. It lacks the methods of [runtime.Policy], such as Rule, which are
@@ -344,7 +338,7 @@ func readMap[D, T any](p *parser, fields []field[D, T], into *D, e entry, help s
 // dropRefused drops the offers that the field would not accept either.
 func dropRefused[D, T any](found diag.Diagnostics, e entry, f field[D, T]) {
 	for i, d := range found {
-		if (diag.Span{Pos: d.Pos, End: d.End}) == e.at {
+		if d.Span == e.at {
 			found[i].Meant = slices.DeleteFunc(d.Meant, func(text string) bool { return !f.takes(text) })
 		}
 	}

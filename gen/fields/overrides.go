@@ -54,8 +54,8 @@ const overridesHelp = "write overrides: {rate: 5_000}, or overrides: {} for bloc
 
 // overrides reads what the file gives. settleOverrides completes it.
 func (p *parser) overrides(limit *draft, e entry) bool {
-	limit.overrides = new(runtime.OverrideBounds)
-	return readMap(p, overrideFields, limit.overrides, e, overridesHelp)
+	limit.said.Overrides = new(runtime.OverrideBounds)
+	return readMap(p, overrideFields, limit.said.Overrides, e, overridesHelp)
 }
 
 func (p *parser) mostRate(b *runtime.OverrideBounds, e entry) (ok bool) {
@@ -82,11 +82,11 @@ func (p *parser) mostReserved(b *runtime.OverrideBounds, e entry) bool {
 // settleOverrides completes the bounds of overrides, and reports those that the limit cannot have. All plans have the same.
 func (p *parser) settleOverrides(limit *draft, given map[string]entry) {
 	e, ok := given["overrides"]
-	if !ok || limit.overrides == nil {
+	if !ok || limit.said.Overrides == nil {
 		return
 	}
 	own, follows := largestNumbers(limit)
-	most := *limit.overrides
+	most := *limit.said.Overrides
 	for _, part := range []struct {
 		name       string
 		own        int64
@@ -123,7 +123,7 @@ func (p *parser) settleOverrides(limit *draft, given map[string]entry) {
 		p.reportOverride(e, "rate", "give at most "+words.Number(runtime.MaxPreciseRate), "a precise limit has a rate of at most %s", words.Number(runtime.MaxPreciseRate))
 		return
 	}
-	if !limit.policy.Kind.Linear() || follows && limit.overrides.Capacity == 0 {
+	if !limit.policy.Kind.Linear() || follows && limit.said.Overrides.Capacity == 0 {
 		most.Capacity = most.Rate
 	}
 	limit.policy.Overrides = most
@@ -173,14 +173,12 @@ func overridesWords(l *spec.Limit) []string {
 
 // OverridesMethods returns the names of the generated methods for overrides: "SendMessageOverrides" for those of one key,
 // and "SendMessageOverridesForAll" for those of all keys, if the limit has keys. There are none without overrides.
-func OverridesMethods(l *spec.Limit) []string { return overridesMethods(l.GoName, l.Overrides, l.Key) }
-
-func overridesMethods(goName string, overrides *runtime.OverrideBounds, key []spec.KeyPart) []string {
+func OverridesMethods(l *spec.Limit) []string {
 	switch {
-	case overrides == nil || goName == "":
+	case l.Overrides == nil || l.GoName == "":
 		return nil
-	case len(key) == 0:
-		return []string{goName + "Overrides"}
+	case len(l.Key) == 0:
+		return []string{l.GoName + "Overrides"}
 	}
-	return []string{goName + "Overrides", goName + "OverridesForAll"}
+	return []string{l.GoName + "Overrides", l.GoName + "OverridesForAll"}
 }

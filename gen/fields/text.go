@@ -32,7 +32,7 @@ type document struct {
 func (p *document) report(at diag.Span, broken *rules.Rule, help, format string, args ...any) {
 	if p.full() {
 		// Only its number counts.
-		p.found = append(p.found, diag.Diagnostic{ID: broken.ID, Pos: at.Pos})
+		p.found = append(p.found, diag.Diagnostic{ID: broken.ID, Note: diag.Note{Span: at}})
 		return
 	}
 	message := fmt.Sprintf(format, args...)
@@ -41,10 +41,7 @@ func (p *document) report(at diag.Span, broken *rules.Rule, help, format string,
 	}
 	// Readers look for the end of a file at its last text, not on an empty line below.
 	at = p.src.Clamp(at)
-	p.found = append(p.found, diag.Diagnostic{
-		ID: broken.ID, File: p.src.Name, Pos: at.Pos, End: at.End,
-		Message: diag.OneLine(message), Help: diag.OneLine(help), Shown: p.src.Excerpt(at),
-	})
+	p.found = append(p.found, diag.Diagnostic{ID: broken.ID, File: p.src.Name, Note: p.src.Note(at, diag.OneLine(message)), Help: diag.OneLine(help)})
 }
 
 // full reports whether further diagnostics are only counted.
@@ -74,7 +71,7 @@ func (p *document) note(at diag.Span, message string) {
 	if last.Message == "" || at.Pos == (diag.Pos{}) {
 		return
 	}
-	last.Notes = append(last.Notes, diag.Note{Pos: at.Pos, End: at.End, Message: message, Shown: p.src.Excerpt(at)})
+	last.Notes = append(last.Notes, p.src.Note(at, message))
 }
 
 // mute suppresses further diagnostics of a node.

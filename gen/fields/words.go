@@ -27,7 +27,8 @@ func reservingWords(l *spec.Limit) []string {
 	}
 }
 
-func startWords(l *spec.Limit) []string {
+// StartWords describes when the windows of the limit begin.
+func StartWords(l *spec.Limit) []string {
 	p := &l.Policy
 	offset, aligned := p.Start.Offset()
 	switch {
@@ -199,6 +200,3 @@ func halfInWords(c runtime.Calendar) string {
 	}
 	return words.Duration(half)
 }
-
-// StartWords describes when the windows of the limit begin.
-func StartWords(l *spec.Limit) []string { return startWords(l) }

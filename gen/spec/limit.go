@@ -42,12 +42,13 @@ type checked struct {
 	Policy runtime.Policy
 }
 
-// NewLimit returns a limit with a policy and nothing else, or the error of [runtime.Policy.Validate].
-func NewLimit(policy runtime.Policy) (*Limit, error) {
+// NewLimit returns a limit with a policy that is otherwise as said, or the error of [runtime.Policy.Validate].
+func NewLimit(policy runtime.Policy, said Limit) (*Limit, error) {
 	if err := policy.Validate(); err != nil {
 		return nil, err
 	}
-	return &Limit{checked: checked{policy}}, nil
+	said.checked = checked{policy}
+	return &said, nil
 }
 
 // Unlimited reports whether the limit of a plan is unlimited and not blocked.

@@ -62,57 +62,48 @@ func Clip(text string, most int) string {
 	return string([]rune(text)[:most-1]) + "…"
 }
 
-// namedUnits are the units of [Period], the longest first.
-var namedUnits = []struct {
-	length time.Duration
-	name   string
+// units are those of [Period] and [Duration], the longest first.
+var units = []struct {
+	length       time.Duration
+	name, symbol string
 }{
-	{Week, "week"}, {Day, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"},
-	{time.Millisecond, "millisecond"}, {time.Microsecond, "microsecond"}, {time.Nanosecond, "nanosecond"},
+	{Week, "week", "w"}, {Day, "day", "d"}, {time.Hour, "hour", "h"}, {time.Minute, "minute", "m"}, {time.Second, "second", "s"},
+	{time.Millisecond, "millisecond", "ms"}, {time.Microsecond, "microsecond", "us"}, {time.Nanosecond, "nanosecond", "ns"},
 }
 
 // Period returns a positive duration in its largest whole unit, as it reads after "per": "minute", "90 seconds",
 // "2 weeks".
 func Period(d time.Duration) string {
 	i := 0
-	for d%namedUnits[i].length != 0 {
+	for d%units[i].length != 0 {
 		i++
 	}
-	if unit := namedUnits[i]; d != unit.length {
-		return Number(int64(d/unit.length)) + " " + unit.name + "s"
+	if unit := units[i]; d != unit.length {
+		return Count(int64(d/unit.length), unit.name)
 	}
-	return namedUnits[i].name
-}
-
-// writtenUnits are the units of [Duration], the longest first.
-var writtenUnits = []struct {
-	length time.Duration
-	name   string
-}{
-	{Day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"},
-	{time.Millisecond, "ms"}, {time.Microsecond, "us"}, {time.Nanosecond, "ns"},
+	return units[i].name
 }
 
 // Duration returns the exact duration in the syntax of limits.yaml: "1d12h", "1m30s", or "2w" for whole weeks.
 func Duration(d time.Duration) string {
-	sign := ""
-	if d < 0 {
-		sign, d = "-", -d
-	}
-	switch {
-	case d == 0:
+	if d == 0 {
 		return "0s"
-	case d%Week == 0:
-		return sign + strconv.FormatInt(int64(d/Week), 10) + "w"
 	}
-	var out strings.Builder
-	for _, unit := range writtenUnits {
+	used := units
+	if d%Week != 0 {
+		used = units[1:] // 8d, not 1w1d
+	}
+	text := ""
+	if d < 0 {
+		text, d = "-", -d
+	}
+	for _, unit := range used {
 		if n := d / unit.length; n > 0 {
-			out.WriteString(strconv.FormatInt(int64(n), 10) + unit.name)
+			text += strconv.FormatInt(int64(n), 10) + unit.symbol
 			d %= unit.length
 		}
 	}
-	return sign + out.String()
+	return text
 }
 
 // Length writes a duration with about three digits, rounded up, because nanoseconds do not matter beside hours.

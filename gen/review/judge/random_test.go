@@ -128,7 +128,7 @@ func (d dice) jump(p runtime.Policy, due time.Duration) int64 {
 var keyParts = []spec.KeyPart{{Name: "userID", Type: "string"}}
 
 func limitOf(p runtime.Policy, keyed bool) *spec.Limit {
-	l, err := spec.NewLimit(p)
+	l, err := spec.NewLimit(p, spec.Limit{})
 	if err != nil {
 		panic(err)
 	}
