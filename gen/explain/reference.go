@@ -178,15 +178,7 @@ const (
 	aLevel = "a level of annotations"
 )
 
-var terms = []term{
-	{string(review.Loosened), aClass, "The edit lets more tokens through in some interval than before, allows larger reservations, or removes a restriction of a single field, such as a shorter denyCache. Compare the numbers before and after."},
-	{string(review.Tightened), aClass, "The edit lets fewer tokens through in some interval than before, or allows smaller reservations only, so that some requests that passed before are denied. An edit can be both loosened and tightened: for example, looser in short intervals and tighter in long ones."},
-	{string(review.StoredState), aClass, "The edit changes the meaning of stored rows, or leaves rows behind. The notes on the deploy describe the state of a key right after it, and any SQL that helps."},
-	{string(review.Breaking), aClass, "Code that calls the limit no longer compiles, or compiles with another meaning."},
-	{string(review.Added), aClass, "The limit is new. It has no effect until code calls it."},
-	{string(review.Removed), aClass, "The limit is gone, and no other limit replaces it."},
-	{string(review.Renamed), aClass, "The limit probably has a new name: one limit is gone, and a similar one is new. Counts are stored by name."},
-	{string(review.Cosmetic), aClass, "The edit is in none of the other classes: it changes neither decisions, nor stored rows, nor calls."},
+var terms = append(classTerms(), []term{
 	{review.Rule, aNote, "What the limit does after the edit."},
 	{review.RemovedRule, aNote, "What the removed limit did."},
 	{review.Calls, aNote, "What happens to the code that calls the limit."},
@@ -195,6 +187,13 @@ var terms = []term{
 	{"notice", aLevel, "With -format github: an edit that is neither loosened, breaking nor removed and does not touch stored state."},
 	{"warning", aLevel, "With -format github: an edit that is loosened, breaking or removed, or touches stored state."},
 	{"error", aLevel, "With -format github: an edit that -fail-on rejects, or an error in a file."},
+}...)
+
+func classTerms() (list []term) {
+	for _, class := range review.Classes() {
+		list = append(list, term{string(class), aClass, class.Meaning()})
+	}
+	return list
 }
 
 // term prints the meaning of a word and, for a class, the ids of the changes with an example of that class.

@@ -4,7 +4,7 @@
 // # The model
 //
 // fields.Diff lists the changes as facts, and judge.Review judges them. A [Review] has one [Subject] for each limit that
-// changed. A [Finding] groups the changes of a subject of one kind, and gives their classes. A change can have
+// changed. A [Finding] groups the changes of one kind, and gives their classes. A change can have
 // several classes: more shards both loosen a limit and affect stored state. [Subject.Numbers] are the bounds of the
 // limit before and after all its changes together, and each [Note] describes an effect on requests, on callers or on
 // stored rows.
@@ -119,32 +119,52 @@ type Statement struct {
 	Text string `json:"text"`
 }
 
-// Class is a kind of effect that reviewers decide on.
+// Class is a kind of effect that reviewers decide on. See [Class.Meaning].
 type Class string
 
 // The classes.
 const (
-	// Loosened lets more tokens through in some interval.
-	Loosened Class = "loosened"
-	// Tightened lets fewer tokens through in some interval.
-	Tightened Class = "tightened"
-	// StoredState gives stored rows another meaning, or orphans them.
+	Loosened    Class = "loosened"
+	Tightened   Class = "tightened"
 	StoredState Class = "stored-state"
-	// Breaking stops callers from compiling, or changes the meaning of their arguments.
-	Breaking Class = "breaking"
-	// Added is a new limit.
-	Added Class = "added"
-	// Removed is a limit that no longer exists.
-	Removed Class = "removed"
-	// Renamed is a limit that probably has a new name.
-	Renamed Class = "renamed"
-	// Cosmetic is a change without any of the other effects.
-	Cosmetic Class = "cosmetic"
+	Breaking    Class = "breaking"
+	Added       Class = "added"
+	Removed     Class = "removed"
+	Renamed     Class = "renamed"
+	Cosmetic    Class = "cosmetic"
 )
 
+// classes are in the order in which reviews list them.
+var classes = []struct {
+	class   Class
+	meaning string
+}{
+	{Loosened, "The edit lets more tokens through in some interval than before, allows larger reservations, or removes a restriction of a single field, such as a shorter denyCache. Compare the numbers before and after."},
+	{Tightened, "The edit lets fewer tokens through in some interval than before, or allows smaller reservations only, so that some requests that passed before are denied. An edit can be both loosened and tightened: for example, looser in short intervals and tighter in long ones."},
+	{StoredState, "The edit changes the meaning of stored rows, or leaves rows behind. The notes on the deploy describe the state of a key right after it, and any SQL that helps."},
+	{Breaking, "Code that calls the limit no longer compiles, or compiles with another meaning."},
+	{Added, "The limit is new. It has no effect until code calls it."},
+	{Removed, "The limit is gone, and no other limit replaces it."},
+	{Renamed, "The limit probably has a new name: one limit is gone, and a similar one is new. Counts are stored by name."},
+	{Cosmetic, "The edit is in none of the other classes: it changes neither decisions, nor stored rows, nor calls."},
+}
+
 // Classes returns every class, in the order in which reviews list them.
-func Classes() []Class {
-	return []Class{Loosened, Tightened, StoredState, Breaking, Added, Removed, Renamed, Cosmetic}
+func Classes() (list []Class) {
+	for _, c := range classes {
+		list = append(list, c.class)
+	}
+	return list
+}
+
+// Meaning says in sentences what the class means.
+func (c Class) Meaning() string {
+	for _, of := range classes {
+		if of.class == c {
+			return of.meaning
+		}
+	}
+	return ""
 }
 
 // InNoteOrder sorts notes by subject, and drops those that two changes have in common.

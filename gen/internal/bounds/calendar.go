@@ -134,10 +134,15 @@ func LongestWindow(p *runtime.Policy) int64 {
 
 // keyless returns the calendar that a rule has before it is for a key with a zone and an anniversary.
 func keyless(c runtime.Calendar) runtime.Calendar {
+	c.Anniversary = false
+	return inUTC(c)
+}
+
+// inUTC returns a calendar with UTC in place of a zone per key.
+func inUTC(c runtime.Calendar) runtime.Calendar {
 	if c.ZonePerKey {
 		c.ZonePerKey, c.Zone = false, "UTC"
 	}
-	c.Anniversary = false
 	return c
 }
 
@@ -153,9 +158,6 @@ func Interval(p *runtime.Policy) time.Duration {
 	}
 	return span
 }
-
-// The windows from which bounds are taken begin between these instants, in seconds since 1970.
-var firstSecond, lastSecond = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC).Unix(), int64(math.MaxInt64 / time.Second)
 
 // tables has those of a few calendars.
 var tables struct {
@@ -178,129 +180,61 @@ func startsOf(c runtime.Calendar) [][]int64 {
 	return tableOfLocked(c).starts
 }
 
-// tableOfLocked reads a zone per key as UTC.
 func tableOfLocked(c runtime.Calendar) *table {
-	if c.ZonePerKey {
-		c.ZonePerKey, c.Zone = false, "UTC"
-	}
+	c = inUTC(c)
 	if known, ok := tables.of[c]; ok {
 		return known
 	}
 	if len(tables.of) >= mostTables || tables.of == nil {
 		tables.of = map[runtime.Calendar]*table{}
 	}
-	zone, err := time.LoadLocation(c.Zone)
-	if err != nil {
-		panic("bounds: the policy is not valid: " + err.Error())
-	}
-	offsets := offsetsOf(zone)
 	t := &table{known: map[int64]spans{}}
 	for _, from := range firstDays(c) {
-		t.starts = append(t.starts, offsets.starts(c, from))
+		one := runtime.Policy{Kind: runtime.FixedWindow, Rate: 1, Period: c.Period(), Capacity: 1, Calendar: c}
+		one.Calendar.From, one.Calendar.Anniversary = from, false
+		t.starts = append(t.starts, windowStarts(meter.RuleOf(&one, "")))
 	}
 	tables.of[c] = t
 	return t
 }
 
 // firstDays returns the first day of a window, or one for each way in which keys with anniversaries can divide time.
-func firstDays(c runtime.Calendar) (days []time.Time) {
+func firstDays(c runtime.Calendar) (days []runtime.Date) {
 	first := time.Date(1970, time.January, 1, 0, 0, 0, 0, time.UTC)
 	count := max(1, c.Count)
-	switch from := c.From; {
-	case from != runtime.Date{}:
-		return []time.Time{time.Date(from.Year, from.Month, from.Day, 0, 0, 0, 0, time.UTC)}
-	case c.Anniversary && c.Unit == runtime.Week:
+	switch {
+	case !c.Anniversary:
+		return []runtime.Date{c.From}
+	case c.Unit == runtime.Week:
 		count *= 7
 		fallthrough
-	case c.Anniversary && c.Unit == runtime.Day:
+	case c.Unit == runtime.Day:
 		for i := range count {
-			days = append(days, first.AddDate(0, 0, i))
+			days = append(days, runtime.DateOf(first.AddDate(0, 0, i)))
 		}
 		return days
-	case c.Anniversary:
-		if c.Unit == runtime.Year {
-			count *= 12
-		}
-		// 28 years have a 29 February for every month that follows it by less than a window.
-		seen := map[[2]int]bool{}
-		for at := first; at.Year() < 1970+28*max(1, count/12); at = at.AddDate(0, 0, 1) {
-			months := 12*(at.Year()-1970) + int(at.Month()) - 1
-			if way := [2]int{months % count, at.Day()}; !seen[way] {
-				seen[way] = true
-				days = append(days, at)
-			}
-		}
-		return days
-	case c.Unit == runtime.Week:
-		return []time.Time{first.AddDate(0, 0, 4)}
+	case c.Unit == runtime.Year:
+		count *= 12
 	}
-	return []time.Time{first}
+	// 28 years have a 29 February for every month that follows it by less than a window.
+	seen := map[[2]int]bool{}
+	for at := first; at.Year() < 1970+28*max(1, count/12); at = at.AddDate(0, 0, 1) {
+		months := 12*(at.Year()-1970) + int(at.Month()) - 1
+		if way := [2]int{months % count, at.Day()}; !seen[way] {
+			seen[way] = true
+			days = append(days, runtime.DateOf(at))
+		}
+	}
+	return days
 }
 
-// offsets are the times from which the clock of a zone differs from UTC by a number of seconds.
-type offsets []struct{ from, offset int64 }
-
-func offsetsOf(zone *time.Location) (list offsets) {
-	for at := firstSecond - int64(2*day/time.Second); at < lastSecond; {
-		t := time.Unix(at, 0).In(zone)
-		_, offset := t.Zone()
-		if n := len(list); n == 0 || list[n-1].offset != int64(offset) {
-			list = append(list, struct{ from, offset int64 }{at, int64(offset)})
-		}
-		_, bound := t.ZoneBounds()
-		if bound.IsZero() {
-			break
-		}
-		// On 31 December of a leap year, the end that package time returns is not after t.
-		at = max(bound.Unix(), at+int64(time.Hour/time.Second))
+// windowStarts returns the starts of the windows of a calendar from 2000 to 2262, where int64 ends.
+func windowStarts(rule meter.Rule) (list []int64) {
+	before := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC).UnixNano() - 1
+	for at := rule.WindowEnd(before); at < math.MaxInt64; at = rule.WindowEnd(at) {
+		list = append(list, at)
 	}
 	return list
-}
-
-// starts returns the starts of windows of which one begins on a day.
-func (o offsets) starts(c runtime.Calendar, from time.Time) (starts []int64) {
-	step := int64(max(1, c.Count))
-	months := c.Unit == runtime.Month || c.Unit == runtime.Year
-	switch c.Unit {
-	case runtime.Week:
-		step *= 7
-	case runtime.Year:
-		step *= 12
-	}
-	// The number of the first window counts days or months from that day.
-	n := (int64(2000-from.Year())*12 - 12) / step * step
-	if !months {
-		n = ((firstSecond-from.Unix())/86_400 - 2) / step * step
-	}
-	for ; ; n += step {
-		second := from.Unix() + n*86_400
-		if months {
-			begin := time.Date(from.Year(), from.Month()+time.Month(n), 1, 0, 0, 0, 0, time.UTC)
-			second = begin.AddDate(0, 0, min(from.Day(), begin.AddDate(0, 1, -1).Day())-1).Unix()
-		}
-		at := o.first(second + int64(c.At/time.Second))
-		switch n := len(starts); {
-		case at > lastSecond:
-			return starts
-		// A day that a zone has skipped has no window.
-		case at >= firstSecond && (n == 0 || at*int64(time.Second) > starts[n-1]):
-			starts = append(starts, at*int64(time.Second))
-		}
-		for len(o) > 1 && o[1].from < at-int64(day/time.Second) {
-			o = o[1:]
-		}
-	}
-}
-
-// first returns the first second at which the clock shows a time or a later one.
-func (o offsets) first(clock int64) int64 {
-	for i, since := range o {
-		at := max(since.from, clock-since.offset)
-		if i+1 == len(o) || at < o[i+1].from {
-			return at
-		}
-	}
-	return clock
 }
 
 // add returns a+b for numbers that are not negative, or [math.MaxInt64] instead of an overflow.

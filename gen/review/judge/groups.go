@@ -35,14 +35,14 @@ func judgeGroupGoName(j *judgement) {
 func judgeGroupMethod(j *judgement) {
 	old, new := j.changes[0].Old.Group, j.changes[0].New.Group
 	for _, is := range new.Shared() {
-		if !sharesOne(old, is.Name) {
+		if !slices.Contains(spec.SharedNames(old), is.Name) {
 			j.class(review.Breaking)
 			j.note(review.Calls, "Calls of %s must pass %s: %s.", new.GoName, is.What, signature(new))
 			j.note(review.Rule, "T%s is that of %s.", is.What[1:], words.List(is.Limits, "and"))
 		}
 	}
 	for _, was := range old.Shared() {
-		if !sharesOne(new, was.Name) {
+		if !slices.Contains(spec.SharedNames(new), was.Name) {
 			j.class(review.Breaking)
 			j.note(review.Calls, "Calls of %s no longer pass %s: %s.", new.GoName, was.What, signature(new))
 		}
@@ -55,28 +55,47 @@ func judgeGroupMethod(j *judgement) {
 	j.compareVerbs(new.GoName, old.Verbs(), new.Verbs())
 }
 
-func sharesOne(g *spec.Group, name string) bool {
-	return slices.ContainsFunc(g.Shared(), func(s spec.SharedParameter) bool { return s.Name == name })
-}
-
 func judgeGroupTakes(j *judgement) {
 	old, new := j.changes[0].Old.Group, j.changes[0].New.Group
-	for _, m := range old.Takes {
-		if is, ok := memberOf(new.Takes, m.Limit); !ok {
-			j.class(review.Loosened, review.Breaking)
-			j.note(review.Rule, "Callers no longer take from %s.", m.Limit.Policy.Name)
-			j.note(review.Calls, "The decisions of %s no longer have the field %s.", new.GoName, m.Limit.GoName)
-		} else {
-			j.compareCounts(m, is)
-		}
-	}
-	for _, m := range new.Takes {
-		if _, ok := memberOf(old.Takes, m.Limit); !ok {
-			j.class(review.Tightened)
-			j.note(review.Rule, "Callers now also take from %s: its denial denies the group.", m.Limit.Policy.Name)
-		}
-	}
+	j.compareMembers(new, old.Takes, new.Takes, memberWords{
+		lost:   "Callers no longer take from %s.",
+		field:  "The decisions of %s no longer have the field %s.",
+		gained: "Callers now also take from %s: its denial denies the group.",
+	})
 	j.compareCalls(old, new)
+}
+
+func judgeGroupChecks(j *judgement) {
+	old, new := j.changes[0].Old.Group, j.changes[0].New.Group
+	j.compareMembers(new, old.Checks, new.Checks, memberWords{
+		lost:   "Callers need no token of %s any more.",
+		field:  "The decisions of %s have no field %s, unless the group takes from the limit.",
+		gained: "Callers must now find a token of %s, and do not take it.",
+	})
+	j.compareCalls(old, new)
+}
+
+// memberWords are sentences about a member that a group no longer has, its field in the decisions, and a new member.
+type memberWords struct{ lost, field, gained string }
+
+// compareMembers judges the members that a group takes from, or those that it checks.
+func (j *judgement) compareMembers(g *spec.Group, was, is []spec.Member, words memberWords) {
+	for _, m := range was {
+		kept, ok := memberOf(is, m.Limit)
+		if ok {
+			j.compareCounts(m, kept)
+			continue
+		}
+		j.class(review.Loosened, review.Breaking)
+		j.note(review.Rule, words.lost, m.Limit.Policy.Name)
+		j.note(review.Calls, words.field, g.GoName, m.Limit.GoName)
+	}
+	for _, m := range is {
+		if _, ok := memberOf(was, m.Limit); !ok {
+			j.class(review.Tightened)
+			j.note(review.Rule, words.gained, m.Limit.Policy.Name)
+		}
+	}
 }
 
 // compareCounts judges another number of tokens.
@@ -84,11 +103,8 @@ func (j *judgement) compareCounts(was, is spec.Member) {
 	name := was.Limit.Policy.Name
 	switch {
 	case was.CountArg != "" && is.CountArg != "" || was.Count == is.Count && was.CountArg == is.CountArg:
-	case was.CountArg == is.CountArg && is.Count > was.Count:
-		j.class(review.Tightened)
-		j.note(review.Rule, "Callers take %s of %s, %s before.", words.Count(is.Count, "token"), name, words.Number(was.Count))
-	case was.CountArg == is.CountArg && is.Count < was.Count:
-		j.class(review.Loosened)
+	case was.CountArg == is.CountArg:
+		j.class(moreOrLess(is.Count, was.Count)...)
 		j.note(review.Rule, "Callers take %s of %s, %s before.", words.Count(is.Count, "token"), name, words.Number(was.Count))
 	case was.CountArg == "":
 		j.class(review.Loosened, review.Tightened)
@@ -97,24 +113,6 @@ func (j *judgement) compareCounts(was, is spec.Member) {
 		j.class(review.Loosened, review.Tightened)
 		j.note(review.Rule, "Callers always take %s of %s. The number was the argument %s.", words.Count(is.Count, "token"), name, was.CountArg)
 	}
-}
-
-func judgeGroupChecks(j *judgement) {
-	old, new := j.changes[0].Old.Group, j.changes[0].New.Group
-	for _, m := range old.Checks {
-		if _, ok := memberOf(new.Checks, m.Limit); !ok {
-			j.class(review.Loosened, review.Breaking)
-			j.note(review.Rule, "Callers need no token of %s any more.", m.Limit.Policy.Name)
-			j.note(review.Calls, "The decisions of %s have no field %s, unless the group takes from the limit.", new.GoName, m.Limit.GoName)
-		}
-	}
-	for _, m := range new.Checks {
-		if _, ok := memberOf(old.Checks, m.Limit); !ok {
-			j.class(review.Tightened)
-			j.note(review.Rule, "Callers must now find a token of %s, and do not take it.", m.Limit.Policy.Name)
-		}
-	}
-	j.compareCalls(old, new)
 }
 
 // compareCalls judges whether calls of a group still compile, and still mean the same keys.

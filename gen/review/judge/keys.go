@@ -28,8 +28,6 @@ func judgeKey(j *judgement) {
 		j.note(review.Calls, "Calls of %s must pass the new types.", j.New.GoName)
 		j.note(review.Deploy, "A key keeps its count if the new type is written as the same text as the old one. Other keys start full.")
 	default:
-		j.class(review.Breaking)
-		j.class(countsKept(was, is)...)
 		noteNewParts(j)
 	}
 	why := "to reset all counts, "
@@ -90,14 +88,22 @@ func hashingChanged(was, is []spec.KeyPart) bool {
 	return false
 }
 
+// noteNewParts judges a key whose parts were added, dropped or moved. If parts were added, there are more counts.
 func noteNewParts(j *judgement) {
 	was, is := j.Old.Key, j.New.Key
+	j.class(review.Breaking)
 	change := "the new parameters"
 	if slices.Equal(compare.SortedNames(was), compare.SortedNames(is)) {
 		change = "their parameters in the new order"
 	}
 	j.note(review.Calls, "Calls of %s must pass %s.", j.New.GoName, change)
 	added, dropped := missingFrom(was, is), missingFrom(is, was)
+	if len(added) > 0 {
+		j.class(review.Loosened)
+	}
+	if len(dropped) > 0 {
+		j.class(review.Tightened)
+	}
 	switch {
 	case len(was) == 0:
 		j.note(review.Rule, "Each %s has its own count; before, all callers shared one count.", words.List(compare.PartNames(is), "and"))
@@ -116,24 +122,7 @@ func noteNewParts(j *judgement) {
 		words.Count(j.New.Policy.Capacity, "token"))
 }
 
-// countsKept returns Loosened if parts were added to a key, so that there are more counts, and Tightened if parts were
-// dropped.
-func countsKept(was, is []spec.KeyPart) (classes []review.Class) {
-	if len(missingFrom(was, is)) > 0 {
-		classes = append(classes, review.Loosened)
-	}
-	if len(missingFrom(is, was)) > 0 {
-		classes = append(classes, review.Tightened)
-	}
-	return classes
-}
-
 // missingFrom returns the names of parts that a key does not have.
-func missingFrom(key, parts []spec.KeyPart) (missing []string) {
-	for _, name := range compare.PartNames(parts) {
-		if !slices.Contains(compare.PartNames(key), name) {
-			missing = append(missing, name)
-		}
-	}
-	return missing
+func missingFrom(key, parts []spec.KeyPart) []string {
+	return lacking(compare.PartNames(key), compare.PartNames(parts))
 }

@@ -13,23 +13,15 @@ import (
 
 // Verbs returns the methods that the generated type of a limit has. Methods that differ only in a final N, which take a
 // count, are listed once, without the N.
-func Verbs(l *spec.Limit) []string { return slices.Clone(verbs(l)) }
-
-func verbs(l *spec.Limit) []string {
+func Verbs(l *spec.Limit) []string {
 	switch {
 	case l.Policy.Capacity == 0:
-		return reserveOnlyVerbs
+		return verbsOf(reflect.TypeFor[limiter.ReserveOnlyLimit]())
 	case l.Policy.Reserves():
-		return reservableVerbs
+		return verbsOf(reflect.TypeFor[limiter.ReservableLimit]())
 	}
-	return limitVerbs
+	return verbsOf(reflect.TypeFor[limiter.Limit]())
 }
-
-var (
-	limitVerbs       = verbsOf(reflect.TypeFor[limiter.Limit]())
-	reservableVerbs  = verbsOf(reflect.TypeFor[limiter.ReservableLimit]())
-	reserveOnlyVerbs = verbsOf(reflect.TypeFor[limiter.ReserveOnlyLimit]())
-)
 
 func verbsOf(handle reflect.Type) (verbs []string) {
 	for i := range handle.NumMethod() {
@@ -44,19 +36,26 @@ func verbsOf(handle reflect.Type) (verbs []string) {
 
 // noteVerbs reports methods that appear or disappear, because a limit only has methods that can succeed.
 func noteVerbs(j *judgement) {
-	j.compareVerbs(j.New.GoName, verbs(j.Old), verbs(j.New))
+	j.compareVerbs(j.New.GoName, Verbs(j.Old), Verbs(j.New))
 }
 
 func (j *judgement) compareVerbs(name string, was, is []string) {
-	lost := slices.DeleteFunc(slices.Clone(was), func(verb string) bool { return slices.Contains(is, verb) })
-	gained := slices.DeleteFunc(slices.Clone(is), func(verb string) bool { return slices.Contains(was, verb) })
-	if len(lost) > 0 {
+	if lost := lacking(is, was); len(lost) > 0 {
+		them := "them"
+		if len(lost) == 1 {
+			them = "it"
+		}
 		j.class(review.Breaking)
-		j.note(review.Calls, "%s no longer has %s: code that calls %s no longer compiles.", name, methodsInWords(lost), itOrThem(lost))
+		j.note(review.Calls, "%s no longer has %s: code that calls %s no longer compiles.", name, methodsInWords(lost), them)
 	}
-	if len(gained) > 0 {
+	if gained := lacking(was, is); len(gained) > 0 {
 		j.note(review.Calls, "%s now has %s.", name, methodsInWords(gained))
 	}
+}
+
+// lacking returns the texts of a list that another one lacks.
+func lacking(other, list []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(text string) bool { return slices.Contains(other, text) })
 }
 
 func methodsInWords(verbs []string) string {
@@ -64,11 +63,4 @@ func methodsInWords(verbs []string) string {
 		return "the method " + verbs[0]
 	}
 	return "the methods " + words.List(verbs, "and")
-}
-
-func itOrThem(verbs []string) string {
-	if len(verbs) == 1 {
-		return "it"
-	}
-	return "them"
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -92,127 +93,151 @@ var edits = []edit{
 // whose overrides table exists.
 func Blocks(t *testing.T, db *sql.DB, database, table string, open func(t *testing.T) *sqlstore.Store) {
 	for _, e := range edits {
-		t.Run(e.name, func(t *testing.T) { e.run(t, db, database, table, open) })
+		t.Run(e.name, func(t *testing.T) {
+			old, now := parse(t, e.file(e.old)), parse(t, e.file(e.new))
+			r := judge.Review(old, now)
+			require.Len(t, r.Subjects, 1)
+			d := deploy{t: t, edit: e, db: db, table: table}
+			for _, s := range r.Subjects[0].SQL {
+				s.Why = strings.TrimPrefix(s.Why, "on "+database+", ")
+				d.sql = append(d.sql, s)
+			}
+			d.run(func() process { return process{t, old, open(t)} }, func() process { return process{t, now, open(t)} })
+		})
 	}
 }
 
-func (e *edit) run(t *testing.T, db *sql.DB, database, table string, open func(t *testing.T) *sqlstore.Store) {
-	_, err := db.Exec("DELETE FROM " + dialect.OverridesTable(table))
-	require.NoError(t, err)
-	old, now := e.file(t, e.old), e.file(t, e.new)
-	r := judge.Review(old, now)
-	require.Len(t, r.Subjects, 1)
-	var lost []string
-	for _, k := range e.blocked {
+// deploy is a deploy of an edit, with the statements of its review for one database.
+type deploy struct {
+	t *testing.T
+	edit
+	db    *sql.DB
+	table string
+	sql   []review.Statement
+}
+
+// run starts processes of the old and of the new version when they matter.
+func (d deploy) run(old, now func() process) {
+	d.execute("DELETE FROM rate_limit_overrides")
+	was, is := old(), now()
+	for i, key := range d.blocked {
+		was.block(key.old, time.Duration(i+1)*time.Hour)
+	}
+	was.block([]string{"lifted"}, time.Hour)
+	_, err := was.limit([]string{"lifted"}).Unblock(d.t.Context(), runtime.OverrideEnd{Reason: "r", Author: "a"})
+	require.NoError(d.t, err)
+	_, err = limiter.New(was.store).OverridesForAll(was.policy()).Set(d.t.Context(), runtime.Override{Rate: 77, Until: runtime.ForGood, Reason: "r", Author: "a"})
+	require.NoError(d.t, err)
+	oldKey, newKey := func(k moved) []string { return k.old }, func(k moved) []string { return k.new }
+	d.check(oldKey, was)
+	require.NoError(d.t, is.store.OverrideView().Refresh(d.t.Context()))
+
+	d.lists()
+	d.executeAll("once, before")
+	d.check(oldKey, was, old())
+	d.check(newKey, is, now())
+	d.executeAll("after the old version has stopped, to end")
+	for _, p := range []process{is, now()} {
+		d.check(newKey, p)
+		for _, key := range append(d.unblocked, []string{"lifted"}) {
+			require.NotEqual(d.t, runtime.ModeBlock, p.inForce(key).Mode, "key %q", key)
+		}
+		require.NoError(d.t, p.store.Ready(d.t.Context(), p.policy()))
+	}
+}
+
+// check checks that keys are blocked in some processes, and that the override of the whole limit is in force.
+func (d deploy) check(key func(moved) []string, processes ...process) {
+	d.t.Helper()
+	for _, p := range processes {
+		require.NoError(d.t, p.store.OverrideView().Refresh(d.t.Context()))
+		for _, k := range d.blocked {
+			if parts := key(k); parts != nil {
+				require.Equal(d.t, runtime.ModeBlock, p.inForce(parts).Mode, "key %q", parts)
+			}
+		}
+		require.EqualValues(d.t, 77, p.inForce([]string{"another", "key", "altogether"}).Rate, "the override of the whole limit")
+	}
+}
+
+// lists checks that a statement lists the keys that have no new key.
+func (d deploy) lists() {
+	var lost, listed []string
+	for _, k := range d.blocked {
 		if k.new == nil {
 			lost = append(lost, keyOf(k.old).String())
 		}
 	}
-	statements := func(when string, run func(text string)) {
-		for _, s := range r.Subjects[0].SQL {
-			why := strings.TrimPrefix(s.Why, "on "+database+", ")
-			if strings.HasPrefix(why, when) {
-				run(strings.ReplaceAll(s.Text, "rate_limit_overrides", dialect.OverridesTable(table)))
-			}
+	for _, s := range d.sql {
+		if !strings.HasPrefix(s.Why, "before the deploy, to list") {
+			continue
 		}
-	}
-	execute := func(text string) {
-		_, err := db.Exec(text)
-		require.NoError(t, err, text)
-	}
-	was, is := process{t, old, open(t)}, process{t, now, open(t)}
-	for i, key := range e.blocked {
-		was.block(key.old, time.Duration(i+1)*time.Hour)
-	}
-	was.block([]string{"lifted"}, time.Hour)
-	_, err = was.limit([]string{"lifted"}).Unblock(t.Context(), runtime.OverrideEnd{Reason: "r", Author: "a"})
-	require.NoError(t, err)
-	_, err = was.whole().Set(t.Context(), runtime.Override{Rate: 77, Until: runtime.ForGood, Reason: "r", Author: "a"})
-	require.NoError(t, err)
-	check := func(p process, key func(moved) []string) {
-		t.Helper()
-		require.NoError(t, p.store.OverrideView().Refresh(t.Context()))
-		for _, k := range e.blocked {
-			if parts := key(k); parts != nil {
-				require.Equal(t, runtime.ModeBlock, p.inForce(parts).Mode, "key %q", parts)
-			}
-		}
-		require.EqualValues(t, 77, p.inForce([]string{"another", "key", "altogether"}).Rate, "the override of the whole limit")
-	}
-	oldKey, newKey := func(k moved) []string { return k.old }, func(k moved) []string { return k.new }
-	check(was, oldKey)
-	require.NoError(t, is.store.OverrideView().Refresh(t.Context()))
-
-	statements("before the deploy, to list", func(text string) {
-		rows, err := db.Query(text)
-		require.NoError(t, err, text)
+		rows, err := d.db.Query(d.on(s.Text))
+		require.NoError(d.t, err, s.Text)
 		defer rows.Close()
-		var listed []string
 		for rows.Next() {
 			var key, what, reason string
 			var until int64
-			require.NoError(t, rows.Scan(&key, &what, &until, &reason))
+			require.NoError(d.t, rows.Scan(&key, &what, &until, &reason))
 			listed = append(listed, key)
 		}
-		require.NoError(t, rows.Err())
-		require.ElementsMatch(t, lost, listed)
-		lost = nil
-	})
-	require.Empty(t, lost, "no statement has listed them")
-	statements("once, before", execute)
-	check(was, oldKey)
-	check(process{t, old, open(t)}, oldKey)
-	check(is, newKey)
-	check(process{t, now, open(t)}, newKey)
-
-	statements("after the old version has stopped, to end", execute)
-	for _, p := range []process{is, {t, now, open(t)}} {
-		check(p, newKey)
-		for _, key := range e.unblocked {
-			require.NotEqual(t, runtime.ModeBlock, p.inForce(key).Mode, "key %q", key)
-		}
-		require.NotEqual(t, runtime.ModeBlock, p.inForce([]string{"lifted"}).Mode)
-		require.NoError(t, p.store.Ready(t.Context(), p.policy()))
+		require.NoError(d.t, rows.Err())
 	}
+	require.ElementsMatch(d.t, lost, listed)
+}
+
+// executeAll executes the statements for a time.
+func (d deploy) executeAll(when string) {
+	for _, s := range d.sql {
+		if strings.HasPrefix(s.Why, when) {
+			d.execute(s.Text)
+		}
+	}
+}
+
+func (d deploy) execute(text string) {
+	_, err := d.db.Exec(d.on(text))
+	require.NoError(d.t, err, text)
+}
+
+// on returns a statement for the table of the test.
+func (d deploy) on(text string) string {
+	return strings.ReplaceAll(text, "rate_limit_overrides", dialect.OverridesTable(d.table))
 }
 
 // Plans does the same for an override that gives a key a plan which is then renamed.
 func Plans(t *testing.T, db *sql.DB, table string, open func(t *testing.T) *sqlstore.Store) {
 	const text = "version: 1\nplans: [free, pro]\nlimits:\n  send: {key: userID, kind: token bucket, rate: {free: 5, pro: 60}, period: 1h, overrides: {rate: 100}}\n"
-	_, err := db.Exec("DELETE FROM " + dialect.OverridesTable(table))
-	require.NoError(t, err)
-	old, problems := fields.Parse("limits.yaml", []byte(text))
-	require.Empty(t, problems)
-	now, problems := fields.Parse("limits.yaml", []byte(strings.ReplaceAll(text, "pro", "gold")))
-	require.Empty(t, problems)
-	was := process{t, old, open(t)}
-	_, err = was.limit([]string{"7"}).Set(t.Context(), runtime.Override{
+	d := deploy{t: t, db: db, table: table}
+	d.execute("DELETE FROM rate_limit_overrides")
+	old, now := parse(t, text), parse(t, strings.ReplaceAll(text, "pro", "gold"))
+	_, err := process{t, old, open(t)}.limit([]string{"7"}).Set(t.Context(), runtime.Override{
 		Plan: runtime.PlanText("pro"), Rate: 70, Until: runtime.ForGood, Reason: "r", Author: "a",
 	})
 	require.NoError(t, err)
-	r := judge.Review(old, now)
-	for _, s := range r.Subjects {
-		for _, q := range s.SQL {
-			_, err := db.Exec(strings.ReplaceAll(q.Text, "rate_limit_overrides", dialect.OverridesTable(table)))
-			require.NoError(t, err)
-		}
+	for _, s := range judge.Review(old, now).Subjects {
+		d.sql = append(d.sql, s.SQL...)
 	}
+	d.executeAll("")
 	is := process{t, now, open(t)}
 	require.NoError(t, is.store.OverrideView().Refresh(t.Context()))
 	require.EqualValues(t, 70, is.inForce([]string{"7"}).Rate)
 	require.NoError(t, is.store.Ready(t.Context(), is.policy()))
 }
 
-// file parses a limit with overrides.
-func (e *edit) file(t *testing.T, limit string) *spec.File {
-	t.Helper()
-	rate := "rate: 10, period: 1h"
-	plans := ""
+// file returns a file with a limit that has overrides.
+func (e *edit) file(limit string) string {
+	rate, plans := "rate: 10, period: 1h", ""
 	if strings.Contains(limit, "free:") {
 		rate, plans = "rate: {free: 5, pro: 6}", "plans: [free, pro]\n"
 	}
-	file, problems := fields.Parse("limits.yaml", []byte("version: 1\n"+plans+"limits:\n  "+limit+"doc: bounds sending., kind: token bucket, "+rate+", overrides: {rate: 100, capacity: 100}}\n"))
-	require.Empty(t, problems, limit)
+	return "version: 1\n" + plans + "limits:\n  " + limit + "doc: bounds sending., kind: token bucket, " + rate + ", overrides: {rate: 100, capacity: 100}}\n"
+}
+
+func parse(t *testing.T, text string) *spec.File {
+	t.Helper()
+	file, problems := fields.Parse("limits.yaml", []byte(text))
+	require.Empty(t, problems, text)
 	return file
 }
 
@@ -245,10 +270,6 @@ func keyOf(parts []string) runtime.Key {
 
 func (p process) limit(key []string) limiter.Overrides {
 	return limiter.New(p.store).Overrides(p.policy(), keyOf(key))
-}
-
-func (p process) whole() limiter.Overrides {
-	return limiter.New(p.store).OverridesForAll(p.policy())
 }
 
 func (p process) block(key []string, length time.Duration) {
