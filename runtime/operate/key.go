@@ -46,17 +46,11 @@ func subject(key string) string {
 
 // hasRow reports whether the store has a count of a key. It is true if the store cannot list its rows.
 func hasRow(ctx context.Context, store runtime.Store, limit, key string) (bool, error) {
-	lister, ok := store.(runtime.RowLister)
-	if !ok {
+	if _, ok := store.(runtime.RowLister); !ok {
 		return true, nil
 	}
-	rows, _, err := lister.Rows(ctx, runtime.Row{Name: limit, Key: key, Shard: -1}, runtime.RowPage)
-	for _, row := range rows {
-		if row.Row.Key == key && row.State.Exists {
-			return true, err
-		}
-	}
-	return false, err
+	rows, _, err := Rows(ctx, store, limit, key)
+	return len(rows) > 0, err
 }
 
 // inCalendar returns a key with the time zone and the anniversary that its limit has for each key.
