@@ -53,6 +53,14 @@ type Options struct {
 	Denials *observe.Denials
 }
 
+// The lists read at most maxPages pages of the rows of a limit, and the first page of the console about allPages of all
+// limits, so that they are as fast for any table.
+const (
+	maxPages = 20
+	allPages = 100
+	maxKeys  = 25
+)
+
 type console struct {
 	Options
 	aead      cipher.AEAD

@@ -74,14 +74,6 @@ type state struct {
 	Points      []point
 }
 
-// The lists read at most maxPages pages of the rows of a limit, and the first page of the console about allPages of all
-// limits, so that they are as fast for any table.
-const (
-	maxPages = 20
-	allPages = 100
-	maxKeys  = 25
-)
-
 func (c *console) problem(w http.ResponseWriter, code int, text string) {
 	c.render(w, code, page{Title: http.StatusText(code), Problem: text})
 }

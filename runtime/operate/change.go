@@ -114,19 +114,6 @@ func (c *Change) checkSubject(l *runtime.CatalogLimit) error {
 	return nil
 }
 
-// limitNamed returns a limit of the catalog.
-func limitNamed(catalog *runtime.Catalog, name string) (*runtime.CatalogLimit, error) {
-	l, ok := catalog.Limit(name)
-	if !ok {
-		var names []string
-		for _, l := range catalog.Limits {
-			names = append(names, l.Name)
-		}
-		return nil, usagef("there is no limit %q%s; the limits are %s", name, suggestion(name, names), strings.Join(names, ", "))
-	}
-	return &l, nil
-}
-
 // count changes the count of a key, after an entry in the log. The other order could leave a change without an entry.
 func (d *Done) count(ctx context.Context, catalog *runtime.Catalog, store runtime.Store, l *runtime.CatalogLimit, c Change) error {
 	p, err := c.policy(catalog, l)
@@ -275,31 +262,4 @@ func (c *Change) override(ctx context.Context, of limiter.Overrides, until time.
 		v.Plan = runtime.PlanText(c.ToPlan)
 	}
 	return of.Set(ctx, v)
-}
-
-// Planned is a policy of a limit, with its plan if the limit depends on that.
-type Planned struct {
-	Plan   string
-	Policy *runtime.Policy
-}
-
-// Policies returns the policies by which to read a limit: the one of a plan, or with "" all of them.
-func Policies(catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string) ([]Planned, error) {
-	var all []Planned
-	for i, p := range l.Policies {
-		n := Planned{Policy: p}
-		if len(l.Policies) > 1 || len(catalog.Plans) == 1 && p.Mode == runtime.ModeUnlimited {
-			n.Plan = catalog.Plans[i]
-		}
-		if plan == "" || plan == n.Plan {
-			all = append(all, n)
-		}
-	}
-	switch {
-	case len(all) > 0:
-		return all, nil
-	case len(l.Policies) == 1:
-		return nil, usagef("%s does not depend on the plan: leave -plan out", l.Name)
-	}
-	return nil, usagef("there is no plan %q%s; the plans are %s", plan, suggestion(plan, catalog.Plans), strings.Join(catalog.Plans, ", "))
 }

@@ -159,6 +159,15 @@ func Rows(ctx context.Context, store runtime.Store, limit, key string) (rows []r
 	return rows, r.at, r.err
 }
 
+// hasRow reports whether the store has a count of a key. It is true if the store cannot list its rows.
+func hasRow(ctx context.Context, store runtime.Store, limit, key string) (bool, error) {
+	if _, ok := store.(runtime.RowLister); !ok {
+		return true, nil
+	}
+	rows, _, err := Rows(ctx, store, limit, key)
+	return len(rows) > 0, err
+}
+
 // rowReader reads the rows of a limit page by page: all of them, or if pages is not 0, at most those of so many pages.
 type rowReader struct {
 	store runtime.Store
