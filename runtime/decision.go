@@ -159,7 +159,7 @@ func (d Decision) Err() error {
 
 // Override returns the number of the entry in the log of overrides that was in force for the request, or false if none
 // was. Policy then has the numbers of the override.
-func (d Decision) Override() (entry int64, ok bool) { return d.Policy.override() }
+func (d Decision) Override() (entry int64, ok bool) { return d.Policy.Override() }
 
 // RetryIn returns when a client should retry after a denial: RetryAfter, and with the policy's Jitter up to that much later.
 // It is 0 if the request was allowed.

@@ -148,7 +148,7 @@ func (o *Observation) Tokens() int64 {
 
 // Override returns the number of the entry in the log of overrides that was in force for the request, or false if none
 // was. Policy then has the numbers of the override.
-func (o *Observation) Override() (entry int64, ok bool) { return o.Policy.override() }
+func (o *Observation) Override() (entry int64, ok bool) { return o.Policy.Override() }
 
 // Near reports whether the request has passed and left less than a tenth of the capacity. It is false for leased tokens,
 // for which Remaining is not that of the key.

@@ -155,8 +155,8 @@ func (p *Policy) At(instant int64) (*Policy, int64) {
 	return p, math.MaxInt64
 }
 
-// override returns the entry of the log that has put the policy in force, or false if none has.
-func (p *Policy) override() (entry int64, ok bool) {
+// Override returns the number of the entry in the log of overrides that has put the policy in force, or false if none has.
+func (p *Policy) Override() (entry int64, ok bool) {
 	if p == nil {
 		return 0, false
 	}

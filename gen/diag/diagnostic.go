@@ -36,13 +36,6 @@ type Diagnostic struct {
 	Meant []string
 }
 
-// Note is a message about a part of a file.
-type Note struct {
-	Span
-	Message string
-	Shown   excerpt
-}
-
 // Diagnostics are the errors of a file, in the order of their positions: all or, of more than 100, some.
 type Diagnostics []Diagnostic
 

@@ -194,6 +194,13 @@ func (s *Source) Excerpt(at Span) excerpt {
 	return excerpt{printable.Mask(before), printable.Mask(marked), printable.Mask(after)}
 }
 
+// Note is a message about a part of a file.
+type Note struct {
+	Span
+	Message string
+	Shown   excerpt
+}
+
 // Note returns a message about a span.
 func (s *Source) Note(at Span, message string) Note { return Note{at, message, s.Excerpt(at)} }
 

@@ -152,11 +152,6 @@ func (r *refusal) condition(field string, value any) object {
 	return object{"if": having(field, object{"const": value}), "then": then}
 }
 
-// having is the schema of limits with a field that has a schema.
-func having(field string, schema object) object {
-	return object{"type": "object", "properties": object{field: schema}, "required": []string{field}}
-}
-
 // fitsKind reports the fields that the limit's kind does not have.
 func (p *parser) fitsKind(policy *unchecked, given map[string]entry) bool {
 	return p.refuse(rules.NotForKind, algorithms[policy.Kind].refusals, policy, given, diag.Span{})

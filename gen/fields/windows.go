@@ -456,3 +456,8 @@ func calendarPeriod(c runtime.Calendar) string {
 	}
 	return c.Unit.String()
 }
+
+// having is the schema of limits with a field that has a schema.
+func having(field string, schema object) object {
+	return object{"type": "object", "properties": object{field: schema}, "required": []string{field}}
+}

@@ -21,6 +21,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
@@ -52,9 +53,18 @@ type Options struct {
 	Denials *observe.Denials
 }
 
+// The lists read at most maxPages pages of the rows of a limit, and the first page of the console about allPages of all
+// limits, so that they are as fast for any table.
+const (
+	maxPages = 20
+	allPages = 100
+	maxKeys  = 25
+)
+
 type console struct {
 	Options
-	aead cipher.AEAD
+	aead      cipher.AEAD
+	templates *template.Template
 }
 
 func newAEAD(secret []byte) cipher.AEAD {
@@ -118,13 +128,6 @@ func (c *console) author(r *http.Request) (string, bool) {
 // link is the relative address of the page of a key.
 func (c *console) link(limit, key string) string {
 	return "key?" + url.Values{"limit": {limit}, "id": {c.seal(limit, key)}}.Encode()
-}
-
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 // redirect answers with a relative address. [http.Redirect] would make it one without the prefix of the mount.

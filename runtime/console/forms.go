@@ -1,8 +1,10 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -13,23 +15,35 @@ import (
 type subject struct {
 	Limit runtime.CatalogLimit
 	// ID is the encrypted key, and empty for the whole limit.
-	ID      string
-	InForce []entryInForce
-	Log     []logged
+	ID string
+	// InForce are the blocks and overrides of the subject and of its whole limit, and Log their log.
+	InForce, Log []runtime.OverrideEntry
+	// Overridden are the newest blocks and overrides of the keys of a whole limit, the newest first.
+	Overridden []runtime.OverrideEntry
 	// Own means that something is in force for this subject, and not only for the whole limit of the key.
-	Own, MayChange, Overrides, Calendar bool
-	Plans                               []string
-	Problem                             string
+	Own, MayChange, Calendar bool
+	Plans                    []string
+	Problem                  string
 }
 
 // subject is a limit, or with the encrypted key one of its keys.
-func (c *console) subject(r *http.Request, l runtime.CatalogLimit, id string) subject {
-	s := subject{Limit: l, ID: id, Overrides: l.Policies[0].Overridable()}
+func (c *console) subject(r *http.Request, l runtime.CatalogLimit, id, key string) (s subject, err error) {
+	s = subject{Limit: l, ID: id}
 	_, s.MayChange = c.author(r)
 	if len(l.Policies) > 1 {
 		s.Plans = c.Catalog.Plans
 	}
-	return s
+	inForce, err := operate.InForce(r.Context(), c.Store, l)
+	for _, e := range slices.Backward(inForce) {
+		if id == "" && e.Key != "" && len(s.Overridden) < maxKeys {
+			s.Overridden = append(s.Overridden, e)
+		}
+	}
+	s.InForce = slices.DeleteFunc(inForce, func(e runtime.OverrideEntry) bool { return e.Key != "" && e.Key != key })
+	s.Own = slices.ContainsFunc(s.InForce, func(e runtime.OverrideEntry) bool { return (e.Key == "") == (id == "") })
+	history, failed := operate.History(r.Context(), c.Store, l.Name, key)
+	s.Log = history
+	return s, cmp.Or(err, failed)
 }
 
 // form is one change of a subject.
@@ -37,9 +51,11 @@ type form struct {
 	subject
 	Verb   operate.Verb
 	Legend string
+	// Inputs are the fields besides the reason.
+	Inputs []input
 }
 
-// input is a field of a form. With Choices, one of them must be chosen.
+// input is a field of a form: a text, a number, or one of the Choices.
 type input struct {
 	Name, Label, Example string
 	Required             bool
@@ -50,15 +66,21 @@ type input struct {
 
 type choice struct{ Value, Label string }
 
+// asItIs is the choice of no change.
+var asItIs = choice{"", "as it is"}
+
 // The choices of an end that are no durations.
 const (
 	forGood   = "for-good"
 	untilTime = "until"
 )
 
-// ends are the choices of when a block or an override ends. None of them is chosen for the operator.
-var ends = []choice{{"", "choose"}, {"1h", "in an hour"}, {"24h", "in a day"}, {"168h", "in 7 days"}, {"720h", "in 30 days"},
-	{untilTime, "at this time:"}, {forGood, "never, for good"}}
+// ends are the fields of when a block or an override ends. None of the choices is chosen for the operator.
+var ends = []input{
+	{Name: "for", Label: "ends", Required: true, Choices: []choice{{"", "choose"}, {"1h", "in an hour"}, {"24h", "in a day"},
+		{"168h", "in 7 days"}, {"720h", "in 30 days"}, {untilTime, "at this time:"}, {forGood, "never, for good"}}},
+	{Name: "until", Label: "time (UTC)", Time: true},
+}
 
 // end returns the end of a form: in how long, or when.
 func end(of, until string) (time.Duration, time.Time, error) {
@@ -69,14 +91,12 @@ func end(of, until string) (time.Duration, time.Time, error) {
 		return 0, runtime.ForGood, nil
 	case untilTime:
 		// The field of a browser has no zone, and seconds only if they are not 0.
-		t, err := time.Parse("2006-01-02T15:04", until)
-		if err != nil {
-			t, err = time.Parse("2006-01-02T15:04:05", until)
+		for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05"} {
+			if t, err := time.Parse(layout, until); err == nil {
+				return 0, t, nil
+			}
 		}
-		if err != nil {
-			err = fmt.Errorf("the time must be as in 2027-01-31T06:30, not %q", until)
-		}
-		return 0, t, err
+		return 0, time.Time{}, fmt.Errorf("the time must be as in 2027-01-31T06:30, not %q", until)
 	}
 	span, err := time.ParseDuration(of)
 	if err != nil || span <= 0 {
@@ -87,89 +107,68 @@ func end(of, until string) (time.Duration, time.Time, error) {
 
 // Forms are the changes that the subject allows.
 func (s subject) Forms() (all []form) {
-	if s.ID != "" {
-		all = []form{{s, operate.Take, "Take tokens, available or not"}, {s, operate.Grant, "Give tokens back"}, {s, operate.Reset, "Make the key full"}}
+	add := func(verb operate.Verb, legend string, inputs ...[]input) {
+		all = append(all, form{s, verb, legend, slices.Concat(inputs...)})
 	}
-	if !s.Overrides {
+	if s.ID != "" {
+		tokens := []input{{Name: "n", Label: "tokens", Required: true}}
+		add(operate.Take, "Take tokens, available or not", tokens, s.calendar(), s.plan("plan"))
+		add(operate.Grant, "Give tokens back", tokens, s.calendar(), s.plan("plan"))
+		add(operate.Reset, "Make the key full", s.calendar())
+	}
+	if !s.Limit.Policies[0].Overridable() {
 		return all
 	}
 	legend := "Give other numbers"
 	if len(s.Plans) > 0 {
 		legend += " or another plan"
 	}
+	var mode []input
 	if s.Limit.Policies[0].Overrides.Unlimited {
 		legend += ", or lift the limit"
+		mode = []input{{Name: "mode", Label: "mode", Choices: []choice{asItIs, {"unlimited", "unlimited"}, {"off", "off"}, {"shadow", "shadow"}}}}
 	}
-	all = append(all, form{s, operate.Block, "Deny all requests"}, form{s, operate.Override, legend})
+	add(operate.Block, "Deny all requests", ends)
+	add(operate.Override, legend, s.numbers(), ends, s.plan("to-plan", asItIs), mode)
 	if s.Own {
-		all = append(all, form{s, operate.Unblock, "End the block"}, form{s, operate.End, "End the override and the block"})
+		add(operate.Unblock, "End the block")
+		add(operate.End, "End the override and the block")
 	}
 	return all
 }
 
-// Inputs are the fields besides the reason.
-func (f form) Inputs() (all []input) {
-	bounds := f.Limit.Policies[0].Overrides
-	most := map[string]int64{"rate": bounds.Rate, "capacity": bounds.Capacity, "max-reserved": bounds.MaxReserved}
-	for _, name := range changes[f.Verb] {
-		switch name {
-		case "n":
-			all = append(all, input{Name: name, Label: "tokens", Required: true})
-		case "for":
-			all = append(all, input{Name: name, Label: "ends", Choices: ends})
-		case "until":
-			all = append(all, input{Name: name, Label: "time (UTC)", Time: true})
-		case "rate", "capacity", "max-reserved":
-			switch n := most[name]; {
-			case n >= runtime.Unbounded:
-				all = append(all, input{Name: name, Label: name})
-			case n > 0:
-				all = append(all, input{Name: name, Label: fmt.Sprintf("%s, at most %d", name, n)})
-			}
-		case "zone":
-			if f.Calendar {
-				all = append(all, input{Name: name, Label: "time zone", Example: "Europe/Berlin"})
-			}
-		case "since":
-			if f.Calendar {
-				all = append(all, input{Name: name, Label: "anniversary", Example: "2024-05-31"})
-			}
+// calendar are the fields for what the windows of the key depend on.
+func (s subject) calendar() []input {
+	if !s.Calendar {
+		return nil
+	}
+	return []input{{Name: "zone", Label: "time zone", Example: "Europe/Berlin"}, {Name: "since", Label: "anniversary", Example: "2024-05-31"}}
+}
+
+// plan is the field for a plan, if the limit depends on it.
+func (s subject) plan(name string, choices ...choice) []input {
+	if len(s.Plans) == 0 {
+		return nil
+	}
+	for _, plan := range s.Plans {
+		choices = append(choices, choice{plan, plan})
+	}
+	return []input{{Name: name, Label: "plan", Choices: choices}}
+}
+
+// numbers are the fields for the numbers that an override can give.
+func (s subject) numbers() (all []input) {
+	most := s.Limit.Policies[0].Overrides
+	for _, of := range []struct {
+		name string
+		most int64
+	}{{"rate", most.Rate}, {"capacity", most.Capacity}, {"max-reserved", most.MaxReserved}} {
+		switch {
+		case of.most >= runtime.Unbounded:
+			all = append(all, input{Name: of.name, Label: of.name})
+		case of.most > 0:
+			all = append(all, input{Name: of.name, Label: fmt.Sprintf("%s, at most %d", of.name, of.most)})
 		}
 	}
 	return all
-}
-
-// PlanField is the field for the plan, or "" without plans.
-func (f form) PlanField() string {
-	switch {
-	case len(f.Plans) == 0:
-		return ""
-	case f.Verb == operate.Take || f.Verb == operate.Grant:
-		return "plan"
-	case f.Verb == operate.Override:
-		return "to-plan"
-	}
-	return ""
-}
-
-// MayLift reports whether an override can have a mode.
-func (f form) MayLift() bool {
-	return f.Verb == operate.Override && f.Limit.Policies[0].Overrides.Unlimited
-}
-
-// entryInForce is a block or an override in force, for thisKey or allKeys.
-type entryInForce struct{ Limit, For, What string }
-
-// logged is an entry of the log, for thisKey or allKeys.
-type logged struct{ At, For, What, Author, Reason string }
-
-// changes has the fields of the form of each change.
-var changes = map[operate.Verb][]string{
-	operate.Grant:    {"n", "plan", "zone", "since"},
-	operate.Take:     {"n", "plan", "zone", "since"},
-	operate.Reset:    {"zone", "since"},
-	operate.Block:    {"for", "until"},
-	operate.Unblock:  {},
-	operate.Override: {"rate", "capacity", "max-reserved", "to-plan", "mode", "for", "until"},
-	operate.End:      {},
 }

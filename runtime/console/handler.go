@@ -26,6 +26,7 @@ func New(o Options) http.Handler {
 		rand.Read(o.Secret)
 	}
 	c := &console{Options: o, aead: newAEAD(o.Secret)}
+	c.templates = c.parseTemplates()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", c.index)
 	mux.HandleFunc("GET /limit", c.limit)

@@ -3,13 +3,17 @@ package console
 import (
 	"bytes"
 	"crypto/sha256"
-	_ "embed"
+	_ "embed" // style.css and page.html
 	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
+	"math"
 	"net/http"
+	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
@@ -20,78 +24,55 @@ type page struct {
 	Index          *indexPage
 	Limit          *limitPage
 	Key            *keyPage
-	Found          []found
+	Found          []operate.FoundKey
 }
 
 // indexPage is all limits.
 type indexPage struct {
-	Limits []listed
+	Limits []used
 	// InForce has the blocks and overrides of whole limits.
-	InForce []entryInForce
+	InForce []runtime.OverrideEntry
 	Busiest busyTable
 	// Denials means that denials are counted.
 	Denials bool
 }
 
-// listed is a limit in the table of all of them.
-type listed struct{ Name, InUse, Least, DeniedKeys string }
-
-// busy is a key that lacks tokens.
-type busy struct{ Limit, Shown, Link, Plan, Left, Exact, Capacity, Full, InForce string }
+// used is what the rows of a limit show, or Unknown.
+type used struct {
+	Name string
+	operate.Used
+	Unknown    bool
+	DeniedKeys int64
+}
 
 // busyTable is a table of keys. Limits, Plans and InForce say whether it has columns for the limit, the plan, and the block or
 // override in force.
 type busyTable struct {
-	Keys                   []busy
+	Keys                   []operate.BusyKey
 	Limits, Plans, InForce bool
 }
 
 // limitPage is a limit with its busy keys.
 type limitPage struct {
 	subject
-	InUse string
-	// More means that the limit has more rows than were read.
-	More    bool
+	used
 	Busiest busyTable
-	Denied  []deniedKey
+	Denied  []observe.DeniedKey
 	Denials bool
-	// Overridden are the newest overrides and blocks of keys.
-	Overridden []overriddenKey
-}
-
-type overriddenKey struct{ Shown, Link, What string }
-
-// deniedKey is a key that was denied between AtLeast and AtMost times.
-type deniedKey struct {
-	Fingerprint     string
-	AtMost, AtLeast int64
 }
 
 // keyPage is the state of one key.
 type keyPage struct {
 	subject
-	Shown  string
 	States []state
 }
 
+// state is the tokens of a key by one plan.
 type state struct {
 	Plan, Words string
 	Drawing     template.HTML
-	Points      []pointWords
+	Points      []point
 }
-
-type pointWords struct{ After, Tokens string }
-
-// found is a key with the fingerprint that was searched.
-type found struct{ Limit, Shown, Link string }
-
-// The lists read at most maxPages pages of the rows of a limit, and the first page of the console about allPages of all
-// limits, so that they are as fast for any table.
-const (
-	maxPages = 20
-	allPages = 100
-	maxKeys  = 25
-)
 
 func (c *console) problem(w http.ResponseWriter, code int, text string) {
 	c.render(w, code, page{Title: http.StatusText(code), Problem: text})
@@ -99,7 +80,7 @@ func (c *console) problem(w http.ResponseWriter, code int, text string) {
 
 func (c *console) render(w http.ResponseWriter, code int, p page) {
 	var b bytes.Buffer
-	if err := templates.Execute(&b, p); err != nil {
+	if err := c.templates.Execute(&b, p); err != nil {
 		http.Error(w, "the page cannot be shown: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -120,27 +101,36 @@ var styleHash = func() string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }()
 
-var templates = template.Must(template.New("page").Funcs(template.FuncMap{
-	"style": func() template.CSS { return template.CSS(style) },
-}).Parse(pageHTML))
+// parseTemplates returns the templates of a console, which shows keys in its way.
+func (c *console) parseTemplates() *template.Template {
+	return template.Must(template.New("page").Funcs(template.FuncMap{
+		"style":    func() template.CSS { return template.CSS(style) },
+		"shown":    c.shown,
+		"link":     c.link,
+		"moment":   operate.Moment,
+		"describe": operate.Describe,
+		"left":     left,
+		"exactly":  exactly,
+		"full":     full,
+		"atLeast":  func(k observe.DeniedKey) int64 { return k.Denied - k.Excess },
+	}).Parse(pageHTML))
+}
 
-// firstText is the text of the first error: an outage has the same one for each limit.
-func firstText(all []error) string {
-	for _, err := range all {
-		if err != nil {
-			return err.Error()
-		}
+// left is the whole tokens of a key, because a request takes whole ones.
+func left(k operate.BusyKey) string { return fmt.Sprintf("%.0f", math.Floor(k.Decision.Value)) }
+
+// exactly is the tokens of a key if they are not whole.
+func exactly(k operate.BusyKey) string {
+	if value := k.Decision.Value; value != math.Floor(value) {
+		return fmt.Sprintf("%.6f tokens", value)
 	}
 	return ""
 }
 
-// counted is how many keys lack tokens.
-func counted(u operate.Used, err error) string {
-	switch {
-	case err != nil:
+// full is in how long a key is full.
+func full(k operate.BusyKey) string {
+	if k.Policy.Calendar.PerKey() {
 		return "unknown"
-	case u.More:
-		return fmt.Sprintf("%d or more", u.InUse)
 	}
-	return fmt.Sprint(u.InUse)
+	return k.Decision.FullAfter.Round(time.Second).String()
 }

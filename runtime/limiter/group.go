@@ -2,15 +2,12 @@ package limiter
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
 )
 
 // All takes from several limits at once: from all of them or, if one denies, from none. The counts of items for the same
@@ -21,7 +18,7 @@ func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
 	if err != nil {
 		return Decisions{}, err
 	}
-	return l.takeTogether(ctx, requests, nil)
+	return l.takeTogether(ctx, requests)
 }
 
 // PeekAll returns the balances of several limits, in the order of the items, as for a page of what a customer has used. Each
@@ -58,8 +55,6 @@ func (l *Limiter) Group(items ...ReserveItem) Group { return Group{limiter: l, i
 type Group struct {
 	limiter *Limiter
 	items   []ReserveItem
-	// held, if not nil, keeps the observations of requests until they can be reported.
-	held *held
 }
 
 // Allow takes the tokens of all items if all are available, and otherwise none. Like [Limiter.All] it does not reserve,
@@ -69,7 +64,7 @@ func (g Group) Allow(ctx context.Context) (Decisions, error) {
 	if err != nil {
 		return Decisions{}, err
 	}
-	return g.limiter.takeTogether(ctx, requests, g.held)
+	return g.limiter.takeTogether(ctx, requests)
 }
 
 // Check reports whether Allow would take the tokens now, and takes none.
@@ -86,7 +81,7 @@ func (g Group) Check(ctx context.Context) (Decisions, error) {
 		}
 		q.Op = runtime.Check
 	}
-	return g.limiter.doTogether(ctx, requests, g.held)
+	return g.limiter.doTogether(ctx, requests, nil)
 }
 
 // Require takes the tokens of all items, and returns a denial as a [*runtime.LimitedError] with the decision of the limit that
@@ -104,27 +99,29 @@ func (g Group) Require(ctx context.Context) error {
 // can be settled and cancelled too. If one limit denies, nothing is taken: that is no error of Reserve, but the Err of the
 // reservations. All tokens count as taken at the moment of the
 // call, although those of some limits may be used only later, after the Delay of others.
-func (g Group) Reserve(ctx context.Context) (*Reservations, error) { return g.reserve(ctx, 0) }
-
-// reserve reserves tokens that are due within maxDelay, or at any time if that is 0.
-func (g Group) reserve(ctx context.Context, maxDelay time.Duration) (*Reservations, error) {
+func (g Group) Reserve(ctx context.Context) (*Reservations, error) {
 	requests, err := g.requests(ctx)
 	if err != nil {
 		return nil, err
 	}
+	return g.limiter.reserve(ctx, requests, 0, nil)
+}
+
+// reserve reserves tokens that are due within maxDelay, or at any time if that is 0.
+func (l *Limiter) reserve(ctx context.Context, requests []runtime.Request, maxDelay time.Duration, h *held) (*Reservations, error) {
 	for i := range requests {
 		q := &requests[i]
 		q.Reserve = q.Op == runtime.Take && q.Policy.MayReserve()
 		q.MaxDelay = maxDelay
 	}
-	ds, err := g.limiter.doTogether(ctx, requests, g.held)
+	ds, err := l.doTogether(ctx, requests, h)
 	if err != nil {
 		return nil, err
 	}
 	ds.limiter = nil
-	rs := &Reservations{Decisions: ds, limiter: g.limiter.settler(), each: make([]*Reservation, len(requests))}
+	rs := &Reservations{Decisions: ds, limiter: l.settler(), each: make([]*Reservation, len(requests))}
 	for i := range requests {
-		rs.each[i] = g.limiter.reservation(&requests[i], ds.Each[i], ds.Allowed)
+		rs.each[i] = l.reservation(&requests[i], ds.Each[i], ds.Allowed)
 	}
 	return rs, nil
 }
@@ -138,65 +135,19 @@ func (g Group) reserve(ctx context.Context, maxDelay time.Duration) (*Reservatio
 // a key, it returns a [*runtime.LimitedError] at once, even if the block has an end. If the context ends while Wait waits, the tokens are refunded, and
 // the error is the context's.
 func (g Group) Wait(ctx context.Context) error {
-	g.held = g.limiter.hold()
-	rs, err := g.tryWait(ctx)
-	if err == nil && !rs.Allowed {
-		rs, err = g.waitInQueue(ctx)
-	}
-	g.limiter.release(ctx, g.held, err)
-	if err != nil {
-		return err
-	}
-	if err := rs.sleep(ctx); err != nil {
-		if cancelErr := rs.Cancel(ctx); cancelErr != nil {
-			return fmt.Errorf("%w, and the tokens could not be refunded: %w", err, cancelErr)
-		}
-		return err
-	}
-	return nil
-}
-
-// sleep waits until all of the tokens can be used, with the jitter of the limits if it ends before the context does.
-func (rs *Reservations) sleep(ctx context.Context) error {
-	longest := time.Duration(0)
-	for _, d := range rs.Decisions.Each {
-		longest = max(longest, jittered(ctx, d.Delay, d.Jitter))
-	}
-	return sleep(ctx, longest, nil)
-}
-
-// tryWait reserves the tokens if all can be used before the context's deadline. After a denial without an error, a retry
-// may pass.
-func (g Group) tryWait(ctx context.Context) (*Reservations, error) {
-	left, limited := timeLeft(ctx)
-	rs, err := g.reserve(ctx, left)
-	if err != nil || rs.Allowed {
-		return rs, err
-	}
-	if rs.RetryAfter == runtime.Never || slices.ContainsFunc(rs.Decisions.Each, func(d runtime.Decision) bool { return blocks(&d) }) {
-		return nil, rs.Err()
-	}
-	for _, d := range rs.Decisions.Each {
-		if limited && !d.Allowed && max(d.Delay, d.RetryAfter) >= left {
-			return nil, fmt.Errorf("%w: %w", d.Err(), context.DeadlineExceeded)
-		}
-	}
-	return rs, nil
-}
-
-// waitInQueue reserves the tokens when they are available.
-func (g Group) waitInQueue(ctx context.Context) (rs *Reservations, err error) {
 	requests, err := g.requests(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	err = g.limiter.retry(ctx, requests, func() ([]runtime.Decision, error) {
-		if rs, err = g.tryWait(ctx); err != nil {
-			return nil, err
+	h := g.limiter.hold()
+	return g.limiter.wait(ctx, h, requests, func(left time.Duration) (Decisions, func(context.Context) error, error) {
+		// The store may still be using those of the last try.
+		rs, err := g.limiter.reserve(ctx, slices.Clone(requests), left, h)
+		if err != nil {
+			return Decisions{}, nil, err
 		}
-		return rs.Each, nil
+		return rs.Decisions, rs.Cancel, nil
 	})
-	return rs, err
 }
 
 func (g Group) requests(ctx context.Context) ([]runtime.Request, error) {
@@ -222,9 +173,9 @@ func requestsOf[I ReserveItem](ctx context.Context, l *Limiter, items []I) ([]ru
 
 // takeTogether is doTogether for requests that were given as they are. If all of them are checks, they read the keys, as for
 // a page, which must not count as a denial of each.
-func (l *Limiter) takeTogether(ctx context.Context, requests []runtime.Request, h *held) (Decisions, error) {
+func (l *Limiter) takeTogether(ctx context.Context, requests []runtime.Request) (Decisions, error) {
 	if slices.ContainsFunc(requests, func(q runtime.Request) bool { return q.Op != runtime.Check }) {
-		return l.doTogether(ctx, requests, h)
+		return l.doTogether(ctx, requests, nil)
 	}
 	answer, err := l.do(ctx, []runtime.Call{{Requests: requests}})
 	return decisionsOf(l, requests, answer, err)
@@ -282,65 +233,5 @@ func (rs *Reservations) At(i int) *Reservation { return rs.each[i] }
 // ctx has ended. The error is [runtime.ErrNotReserved] if no reservation is open; after any other error, those that were not
 // refunded are still open, and Cancel can be called again.
 func (rs *Reservations) Cancel(ctx context.Context) error {
-	h := rs.limiter.hold()
-	err := rs.cancel(ctx, h)
-	rs.limiter.release(ctx, h, err)
-	return err
-}
-
-func (rs *Reservations) cancel(ctx context.Context, h *held) error {
-	var open []*Reservation
-	for _, r := range rs.each {
-		// In the order of the items, so that concurrent calls do not deadlock.
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.beginSettlingLocked() {
-			open = append(open, r)
-		}
-	}
-	if len(open) == 0 {
-		return fmt.Errorf("%s: %w", rs.names(), runtime.ErrNotReserved)
-	}
-	var calls []runtime.Call
-	var refunded []*Reservation
-	for _, r := range open {
-		if r.count == 0 {
-			continue
-		}
-		q := r.RefundRequest(r.count)
-		// It cannot fail: the request for the tokens had the same policy and key.
-		if err := r.of.complete(&q); err != nil {
-			return err
-		}
-		calls, refunded = append(calls, runtime.Call{Requests: []runtime.Request{q}}), append(refunded, r)
-	}
-	if len(calls) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
-	defer cancel()
-	begun := rs.limiter.begin()
-	answers, err := rs.limiter.doAll(ctx, calls)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", rs.names(), err)
-	}
-	rs.limiter.observeRefunds(ctx, calls, answers, err, begun, h)
-	for i, r := range refunded {
-		if i >= len(answers) || !answers[i].Answered() || answers[i].Err != nil {
-			r.reopenLocked()
-		}
-	}
-	for _, a := range answers {
-		err = errors.Join(err, a.Err)
-	}
-	return err
-}
-
-// names returns the names of the limits, for errors.
-func (rs *Reservations) names() string {
-	names := make([]string, len(rs.each))
-	for i, r := range rs.each {
-		names[i] = r.Limit
-	}
-	return "limit " + words.Quoted(names, ", ")
+	return settleObserved(ctx, rs.limiter, rs.each, 0)
 }

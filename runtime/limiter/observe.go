@@ -105,8 +105,8 @@ func (l *Limiter) observeInvalid(ctx context.Context, q *runtime.Request, index,
 	l.report(ctx, o, nil)
 }
 
-// observeRefunds keeps the observations of calls with one request each, that were executed together.
-func (l *Limiter) observeRefunds(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, err error, begun time.Time, h *held) {
+// observeSettled keeps the observations of calls with one request each, that were executed together.
+func (l *Limiter) observeSettled(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, err error, begun time.Time, h *held) {
 	if h == nil {
 		return
 	}

@@ -3,12 +3,14 @@ package limiter
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
 )
 
 func (l Limit) reserve(ctx context.Context, n int64) (*Reservation, error) {
@@ -78,79 +80,96 @@ func (r *Reservation) Cancel(ctx context.Context) error { return r.Settle(ctx, 0
 // A memstore.Tx then returns [runtime.ErrRolledBack], but an sql.Tx does not report how it has ended, so that the refund could return
 // tokens of others.
 func (r *Reservation) Settle(ctx context.Context, used int64) error {
-	limiter := r.of.limiter
-	h := limiter.hold()
-	err := r.settleOnce(ctx, used, h)
-	limiter.release(ctx, h, err)
+	return settleObserved(ctx, r.of.limiter, []*Reservation{r}, used)
+}
+
+// settleObserved is settle, and reports to the observer when no lock is held any more.
+func settleObserved(ctx context.Context, l *Limiter, all []*Reservation, used int64) error {
+	h := l.hold()
+	err := settle(ctx, l, all, used, h)
+	l.release(ctx, h, err)
 	return err
 }
 
-func (r *Reservation) settleOnce(ctx context.Context, used int64, h *held) error {
-	// The lock is held during the request: a concurrent Settle must not pass before this one has failed or succeeded.
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case used < 0 && r.open:
-		return r.of.wrap(fmt.Errorf("%w: %d is less than 0", runtime.ErrInvalidCount, used))
-	case !r.beginSettlingLocked():
-		return r.of.wrap(runtime.ErrNotReserved)
+// settle corrects the counts of those reservations that are open to a number of tokens, in one call of the store each, which
+// are executed together.
+func settle(ctx context.Context, l *Limiter, all []*Reservation, used int64, h *held) error {
+	var open []*Reservation
+	for _, r := range all {
+		// The locks are held during the request: a concurrent Settle must not pass before this one has failed or succeeded.
+		// In the order of the items, so that concurrent calls do not deadlock.
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.open && used < 0 {
+			return r.of.wrap(fmt.Errorf("%w: %d is less than 0", runtime.ErrInvalidCount, used))
+		}
+		// Also the decision is closed, for its copies.
+		if r.open && r.Receipt.Settle() {
+			r.open = false
+			open = append(open, r)
+		}
 	}
-	err := r.correct(ctx, r.count-used, h)
+	if len(open) == 0 {
+		return fmt.Errorf("%s: %w", namesOf(all), runtime.ErrNotReserved)
+	}
+	var calls []runtime.Call
+	var corrected []*Reservation
+	for _, r := range open {
+		if q, ok := r.correction(used); ok {
+			calls, corrected = append(calls, runtime.Call{Requests: []runtime.Request{q}}), append(corrected, r)
+		}
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	// Even if the context has ended: otherwise the tokens of a cancelled caller would be lost.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
+	defer cancel()
+	begun := l.begin()
+	answers, err := l.doAll(ctx, calls)
 	if err != nil {
-		r.reopenLocked()
+		err = fmt.Errorf("%s: %w", namesOf(all), err)
+	}
+	l.observeSettled(ctx, calls, answers, err, begun, h)
+	for i, r := range corrected {
+		if i >= len(answers) || !answers[i].Answered() || answers[i].Err != nil {
+			r.open = true
+			r.Receipt.Reopen()
+		}
+	}
+	for _, a := range answers {
+		err = errors.Join(err, a.Err)
 	}
 	return err
-}
-
-// beginSettlingLocked closes the reservation, and the decision for its copies. It returns false if one of them was closed.
-func (r *Reservation) beginSettlingLocked() bool {
-	if !r.open || !r.Receipt.Settle() {
-		return false
-	}
-	r.open = false
-	return true
-}
-
-// reopenLocked undoes beginSettlingLocked, after settling has failed.
-func (r *Reservation) reopenLocked() {
-	r.open = true
-	r.Receipt.Reopen()
-}
-
-// correct refunds rest tokens, or charges them if rest is negative.
-func (r *Reservation) correct(ctx context.Context, rest int64, h *held) error {
-	of := r.of
-	of.held = h
-	switch {
-	case r.Shadowed && r.TakenAt.IsZero(), r.Policy.Mode.Passes():
-		// The mode has let it pass uncounted, and its use is not counted either, even if the mode was that of an override
-		// which has ended since.
-		return nil
-	case rest > 0:
-		return of.refund(ctx, r.Decision, rest)
-	case rest < 0:
-		return of.doDetached(ctx, runtime.Request{Op: runtime.Charge, Count: -rest})
-	}
-	return nil
-}
-
-// refund returns n of the tokens that d has taken, even if the context has ended.
-func (l Limit) refund(ctx context.Context, d runtime.Decision, n int64) error {
-	if d.TakenAt.IsZero() {
-		return nil
-	}
-	return l.doDetached(ctx, d.RefundRequest(n))
 }
 
 // detachedTimeout bounds requests that are made after the caller's context has ended.
 const detachedTimeout = 10 * time.Second
 
-// doDetached executes a request even if the context has ended: otherwise the tokens of a cancelled caller would be lost.
-func (l Limit) doDetached(ctx context.Context, q runtime.Request) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
-	defer cancel()
-	_, err := l.do(ctx, q)
-	return err
+// correction returns the request that leaves the key as if the reservation had taken used tokens, or false if there is none.
+func (r *Reservation) correction(used int64) (q runtime.Request, ok bool) {
+	rest := r.count - used
+	switch {
+	case rest == 0, r.TakenAt.IsZero() && (rest > 0 || r.Shadowed), r.Policy.Mode.Passes():
+		// Nothing was taken. If the mode has let it pass uncounted, its use is not counted either, even if the mode was that
+		// of an override which has ended since.
+		return q, false
+	case rest > 0:
+		q = r.RefundRequest(rest)
+	default:
+		q = runtime.Request{Op: runtime.Charge, Count: -rest}
+	}
+	// The request for the tokens had the same policy and key, so that they are valid.
+	return q, r.of.complete(&q) == nil
+}
+
+// namesOf returns the names of the limits, for errors.
+func namesOf(all []*Reservation) string {
+	names := make([]string, len(all))
+	for i, r := range all {
+		names[i] = r.Limit
+	}
+	return "limit " + words.Quoted(names, ", ")
 }
 
 // reservation returns the reservation of a request, given whether its call was allowed.

@@ -3,7 +3,6 @@ package limiter
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -24,37 +23,63 @@ func (l Limit) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // block has an end. While it retries, it also does so when an override of the key begins or ends; tokens that are
 // reserved already keep their delay. If the context ends while WaitN waits, the tokens are refunded, and the error is the context's.
 func (l Limit) WaitN(ctx context.Context, n int64) error {
-	// The first try is outside the queue, so that a call that does not have to wait takes no lock.
 	l.held = l.limiter.hold()
-	d, err := l.tryWait(ctx, n)
-	if err == nil && !d.Allowed {
-		d, err = l.waitInQueue(ctx, n)
+	of := []runtime.Request{{Policy: l.policy, Key: l.key.String()}}
+	return l.limiter.wait(ctx, l.held, of, func(left time.Duration) (Decisions, func(context.Context) error, error) {
+		d, err := l.do(ctx, runtime.Request{Op: runtime.Take, Count: n, Reserve: l.policy.MayReserve(), MaxDelay: left})
+		taken := l
+		taken.held = nil
+		return Decisions{Allowed: d.Allowed, Each: []runtime.Decision{d}}, (&Reservation{Decision: d, of: taken, count: n, open: true}).Cancel, err
+	})
+}
+
+// take takes tokens that can be used within a time, and returns how to refund them.
+type take = func(left time.Duration) (ds Decisions, refund func(context.Context) error, err error)
+
+// wait takes the tokens of some limits, and returns when they can be used.
+func (l *Limiter) wait(ctx context.Context, h *held, of []runtime.Request, try take) error {
+	// The first try is outside the queue, so that a call that does not have to wait takes no lock.
+	ds, refund, err := tryWithin(ctx, try)
+	if err == nil && !ds.Allowed {
+		ds, refund, err = l.retry(ctx, of, try)
 	}
-	l.limiter.release(ctx, l.held, err)
-	l.held = nil
+	l.release(ctx, h, err)
 	if err != nil {
 		return err
 	}
-	if uncounted(&d) {
-		n = 0
+	longest := time.Duration(0)
+	for _, d := range ds.Each {
+		longest = max(longest, jittered(ctx, d.Delay, d.Jitter))
 	}
-	return l.sleepOrRefund(ctx, d, n)
+	if err = sleep(ctx, longest, nil); err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%v: %w", runtime.Call{Requests: of}, err)
+	if failed := refund(ctx); failed != nil {
+		return fmt.Errorf("%w, and the tokens could not be refunded: %w", err, failed)
+	}
+	return err
 }
 
-// tryWait takes n tokens if they can be used before the context's deadline. After a denial without an error, a retry may
+// tryWithin takes the tokens if they can be used before the context's deadline. After a denial without an error, a retry may
 // pass.
-func (l Limit) tryWait(ctx context.Context, n int64) (runtime.Decision, error) {
+func tryWithin(ctx context.Context, try take) (Decisions, func(context.Context) error, error) {
 	left, limited := timeLeft(ctx)
-	d, err := l.do(ctx, runtime.Request{Op: runtime.Take, Count: n, Reserve: l.policy.MayReserve(), MaxDelay: left})
-	switch {
-	case err != nil || d.Allowed:
-	case d.RetryAfter == runtime.Never || blocks(&d):
-		// Also a block with an end: the operator has denied the request, and may prolong it.
-		err = d.Err()
-	case limited && max(d.Delay, d.RetryAfter) >= left:
-		err = fmt.Errorf("%w: %w", d.Err(), context.DeadlineExceeded)
+	ds, refund, err := try(left)
+	if err != nil || ds.Allowed {
+		return ds, refund, err
 	}
-	return d, err
+	for _, d := range ds.Each {
+		switch {
+		case d.Allowed:
+		case d.RetryAfter == runtime.Never, d.Policy != nil && d.Policy.Mode == runtime.ModeBlock:
+			// Also a block with an end: the operator has denied the request, and may prolong it.
+			return ds, nil, ds.Err()
+		case limited && max(d.Delay, d.RetryAfter) >= left && err == nil:
+			err = fmt.Errorf("%w: %w", d.Err(), context.DeadlineExceeded)
+		}
+	}
+	return ds, nil, err
 }
 
 // timeLeft returns the time until the context's deadline, or false if it has none.
@@ -67,37 +92,27 @@ func timeLeft(ctx context.Context) (time.Duration, bool) {
 	return max(1, time.Until(deadline)), true
 }
 
-// waitInQueue takes n tokens when they are available, or can be reserved.
-func (l Limit) waitInQueue(ctx context.Context, n int64) (d runtime.Decision, err error) {
-	requests := []runtime.Request{{Policy: l.policy, Key: l.key.String()}}
-	err = l.limiter.retry(ctx, requests, func() (decisions []runtime.Decision, err error) {
-		d, err = l.tryWait(ctx, n)
-		return []runtime.Decision{d}, err
-	})
-	return d, err
-}
-
-// retry repeats a request, given as the requests of its limits, until all of them are allowed. Of the callers that wait for the same
-// limits and keys, one at a time retries.
-func (l *Limiter) retry(ctx context.Context, requests []runtime.Request, try func() ([]runtime.Decision, error)) error {
-	leave, err := l.waiters.join(ctx, queueOf(requests))
+// retry repeats a request until all of its limits allow it. Of the callers that wait for the same limits and keys, one at a
+// time retries.
+func (l *Limiter) retry(ctx context.Context, of []runtime.Request, try take) (Decisions, func(context.Context) error, error) {
+	leave, err := l.waiters.join(ctx, queueOf(of))
 	if err != nil {
-		return fmt.Errorf("%v: %w", runtime.Call{Requests: requests}, err)
+		return Decisions{}, nil, fmt.Errorf("%v: %w", runtime.Call{Requests: of}, err)
 	}
 	defer leave()
 	for {
-		decisions, err := try()
-		if err != nil || !slices.ContainsFunc(decisions, func(d runtime.Decision) bool { return !d.Allowed }) {
-			return err
+		ds, refund, err := tryWithin(ctx, try)
+		if err != nil || ds.Allowed {
+			return ds, refund, err
 		}
 		longest := time.Duration(0)
-		for _, d := range decisions {
+		for _, d := range ds.Each {
 			if !d.Allowed {
 				longest = max(longest, jittered(ctx, d.RetryAfter, d.Jitter))
 			}
 		}
-		if err := sleepForRetry(ctx, l.store, longest, requests, decisions); err != nil {
-			return fmt.Errorf("%v: %w", runtime.Call{Requests: requests}, err)
+		if err := sleepForRetry(ctx, l.store, longest, of, ds.Each); err != nil {
+			return ds, nil, fmt.Errorf("%v: %w", runtime.Call{Requests: of}, err)
 		}
 	}
 }
@@ -113,29 +128,6 @@ func queueOf(requests []runtime.Request) (row runtime.Row) {
 		row.Name, row.Key = row.Name+q.Policy.Name, row.Key+q.Key
 	}
 	return row
-}
-
-// uncounted reports whether the store has not counted the tokens of an allowed request.
-func uncounted(d *runtime.Decision) bool { return d.FailedOpen != nil || d.FailedLocal != nil }
-
-// blocks reports whether it is a denial because of [runtime.ModeBlock].
-func blocks(d *runtime.Decision) bool {
-	return !d.Allowed && d.Policy != nil && d.Policy.Mode == runtime.ModeBlock
-}
-
-// sleepOrRefund waits until n tokens that were taken can be used, or refunds them if the context ends first.
-func (l Limit) sleepOrRefund(ctx context.Context, d runtime.Decision, n int64) error {
-	err := sleep(ctx, jittered(ctx, d.Delay, d.Jitter), nil)
-	switch {
-	case err == nil:
-		return nil
-	case n == 0:
-		return l.wrap(err)
-	}
-	if refundErr := l.refund(ctx, d, n); refundErr != nil {
-		return fmt.Errorf("%w, and the tokens could not be refunded: %w", l.wrap(err), refundErr)
-	}
-	return l.wrap(err)
 }
 
 // jittered returns a wait with its jitter, or without it if the context would end first.

@@ -2,11 +2,8 @@ package operate
 
 import (
 	"context"
-	"encoding"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -76,223 +73,193 @@ func Apply(ctx context.Context, catalog *runtime.Catalog, store runtime.Store, c
 	if err != nil {
 		return Done{}, err
 	}
-	if c.Verb == Reset {
-		c.Tokens = 0
+	if err := c.checkSubject(l); err != nil {
+		return Done{}, err
 	}
-	a := &applying{Change: c, ctx: ctx, catalog: catalog, store: store, limits: limiter.New(store), limit: l}
-	do, ofCount := map[Verb]func() (Done, error){Grant: a.count, Take: a.count, Reset: a.count}[c.Verb]
-	if !ofCount {
-		do = a.inForce
+	done := Done{Stored: true}
+	if !c.Whole {
+		if done.Stored, err = hasRow(ctx, store, l.Name, c.Key.String()); err != nil {
+			return Done{}, fmt.Errorf("nothing was changed: %w", err)
+		}
 	}
-	switch {
-	case !slices.Contains([]Verb{Grant, Take, Reset, Block, Unblock, Override, End}, c.Verb):
-		return Done{}, usagef("there is no change %q", c.Verb)
-	case c.Whole && ofCount:
-		return Done{}, usagef("%s is for one key, not for the whole limit", c.Verb)
-	case c.Whole && c.Key.String() != "":
-		return Done{}, usagef("give a key or the whole limit, not both")
-	case c.Whole:
-		return do()
+	if logged[c.Verb] != "" {
+		err = done.count(ctx, catalog, store, l, c)
+	} else {
+		done.Entry, err = c.putInForce(ctx, store, l)
 	}
-	if _, err := l.ParseStored(c.Key.String()); err != nil {
-		return Done{}, usageError{err}
-	}
-	stored, err := hasRow(ctx, store, l.Name, c.Key.String())
-	if err != nil {
-		return Done{}, fmt.Errorf("nothing was changed: %w", err)
-	}
-	done, err := do()
-	done.Stored = stored
 	return done, err
 }
 
-// limitNamed returns a limit of the catalog.
-func limitNamed(catalog *runtime.Catalog, name string) (*runtime.CatalogLimit, error) {
-	l, ok := catalog.Limit(name)
-	if !ok {
-		var names []string
-		for _, l := range catalog.Limits {
-			names = append(names, l.Name)
-		}
-		return nil, usagef("there is no limit %q%s; the limits are %s", name, suggestion(name, names), strings.Join(names, ", "))
-	}
-	return &l, nil
+// logged are the words of the log for changes of counts; "" for the other verbs.
+var logged = map[Verb]string{
+	Grant: runtime.OverrideGranted, Take: runtime.OverrideTaken, Reset: runtime.OverrideReset, Block: "", Unblock: "", Override: "", End: "",
 }
 
-// applying is a change while it is made.
-type applying struct {
-	Change
-	ctx     context.Context
-	catalog *runtime.Catalog
-	store   runtime.Store
-	limits  *limiter.Limiter
-	limit   *runtime.CatalogLimit
+// checkSubject returns an error unless the change is for a key that the limit can have, or rightly for the whole limit.
+func (c *Change) checkSubject(l *runtime.CatalogLimit) error {
+	what, known := logged[c.Verb]
+	switch {
+	case !known:
+		return usagef("there is no change %q", c.Verb)
+	case c.Whole && what != "":
+		return usagef("%s is for one key, not for the whole limit", c.Verb)
+	case c.Whole && c.Key.String() != "":
+		return usagef("give a key or the whole limit, not both")
+	case c.Whole:
+		return nil
+	}
+	if _, err := l.ParseStored(c.Key.String()); err != nil {
+		return usageError{err}
+	}
+	return nil
 }
 
 // count changes the count of a key, after an entry in the log. The other order could leave a change without an entry.
-func (a *applying) count() (Done, error) {
-	p, err := a.policy()
+func (d *Done) count(ctx context.Context, catalog *runtime.Catalog, store runtime.Store, l *runtime.CatalogLimit, c Change) error {
+	p, err := c.policy(catalog, l)
 	if err != nil {
-		return Done{}, err
+		return err
 	}
-	key, err := inCalendar(a.limit, a.Key, a.Zone, a.Since)
+	key, err := inCalendar(l, c.Key, c.Zone, c.Since)
 	if err != nil {
-		return Done{}, err
+		return err
 	}
-	log, ok := a.store.(override.Store)
+	log, ok := store.(override.Store)
 	if !ok {
-		return Done{}, fmt.Errorf("nothing was changed: the store keeps no log: %w", runtime.ErrNoOverrides)
+		return fmt.Errorf("nothing was changed: the store keeps no log: %w", runtime.ErrNoOverrides)
 	}
-	limit := a.limits.Limit(p, key)
-	balance, err := limit.Peek(a.ctx)
+	limit := limiter.New(store).Limit(p, key)
+	before, err := limit.Peek(ctx)
 	if err != nil {
-		return Done{}, fmt.Errorf("nothing was changed: %w", err)
+		return fmt.Errorf("nothing was changed: %w", err)
 	}
-	at, err := a.present()
-	if err != nil {
-		return Done{}, fmt.Errorf("nothing was changed: %w", err)
+	if d.Entry, err = c.write(ctx, log); err != nil {
+		return err
 	}
-	done := Done{Had: balance.Value, Entry: runtime.OverrideEntry{
-		Limit: a.Limit, Key: key.String(), What: logged[a.Verb], Rate: a.Tokens, Most: runtime.OverrideBounds{Rate: a.Tokens},
-		Until: at, At: at, Reason: a.Reason, Author: a.Author,
-	}}
-	if err := done.Entry.Validate(); err != nil {
-		return Done{}, usageError{err}
+	d.Had = before.Value
+	if d.Has, err = c.change(ctx, limit); err != nil {
+		return fmt.Errorf("entry %d of the log was written, but the count may not have changed: %w", d.Entry.ID, err)
 	}
-	if done.Entry, err = log.AppendOverride(a.ctx, done.Entry); err != nil {
-		return Done{}, fmt.Errorf("nothing was changed, because the log cannot be written: %w", err)
-	}
-	d := runtime.Decision{Value: float64(p.Capacity)}
-	switch a.Verb {
-	case Grant:
-		// An instant of 0 is for tokens that belong to no request.
-		d, err = limit.RefundN(a.ctx, runtime.Decision{Taken: a.Tokens, TakenAt: time.Unix(0, 0)}, a.Tokens)
-	case Take:
-		d, err = limit.Charge(a.ctx, a.Tokens)
-	case Reset:
-		err = limit.Reset(a.ctx)
-	}
-	if err != nil {
-		return done, fmt.Errorf("entry %d of the log was written, but the count may not have changed: %w", done.Entry.ID, err)
-	}
-	done.Has = d.Value
-	return done, nil
+	return nil
 }
 
-// logged are the words of the log for changes of counts.
-var logged = map[Verb]string{Grant: runtime.OverrideGranted, Take: runtime.OverrideTaken, Reset: runtime.OverrideReset}
+// write writes the entry of a change of a count.
+func (c *Change) write(ctx context.Context, log override.Store) (runtime.OverrideEntry, error) {
+	at, err := present(ctx, log)
+	if err != nil {
+		return runtime.OverrideEntry{}, fmt.Errorf("nothing was changed: %w", err)
+	}
+	e := runtime.OverrideEntry{
+		Limit: c.Limit, Key: c.Key.String(), What: logged[c.Verb], Until: at, At: at, Reason: c.Reason, Author: c.Author,
+	}
+	if c.Verb != Reset {
+		e.Rate, e.Most.Rate = c.Tokens, c.Tokens
+	}
+	if err := e.Validate(); err != nil {
+		return e, usageError{err}
+	}
+	written, err := log.AppendOverride(ctx, e)
+	if err != nil {
+		return e, fmt.Errorf("nothing was changed, because the log cannot be written: %w", err)
+	}
+	return written, nil
+}
+
+// change changes a count, and returns the tokens after it.
+func (c *Change) change(ctx context.Context, limit limiter.Limit) (has float64, err error) {
+	var d runtime.Decision
+	switch c.Verb {
+	case Grant:
+		// An instant of 0 is for tokens that belong to no request.
+		d, err = limit.RefundN(ctx, runtime.Decision{Taken: c.Tokens, TakenAt: time.Unix(0, 0)}, c.Tokens)
+	case Take:
+		d, err = limit.Charge(ctx, c.Tokens)
+	case Reset:
+		err = limit.Reset(ctx)
+	}
+	return d.Value, err
+}
 
 // policy returns the policy by which to change the count.
-func (a *applying) policy() (*runtime.Policy, error) {
+func (c *Change) policy(catalog *runtime.Catalog, l *runtime.CatalogLimit) (*runtime.Policy, error) {
 	// All plans share the rows, which a reset deletes.
-	if a.Verb == Reset {
-		return a.limit.Policies[0], nil
+	if c.Verb == Reset {
+		return l.Policies[0], nil
 	}
-	all, err := policies(a.catalog, a.limit, a.Plan)
+	all, err := Policies(catalog, l, c.Plan)
 	if err != nil {
 		return nil, err
 	}
 	const most = 2 * runtime.MaxTokens
-	switch p := all[0].policy; {
+	switch p := all[0].Policy; {
 	case len(all) > 1:
-		return nil, usagef("%s depends on the plan: give the plan of the key as -plan %s", a.Limit, strings.Join(a.catalog.Plans, ", -plan "))
-	case !counts(p):
-		return nil, usagef("%s is %v, so that no tokens are counted", a.Limit, p.Mode)
-	case a.Tokens < 1 || a.Tokens > most:
-		return nil, usagef("the number of tokens must be from 1 to %d, not %d", int64(most), a.Tokens)
+		return nil, usagef("%s depends on the plan: give the plan of the key as -plan %s", c.Limit, strings.Join(catalog.Plans, ", -plan "))
+	case p.Mode.Passes():
+		return nil, usagef("%s is %v, so that no tokens are counted", c.Limit, p.Mode)
+	case c.Tokens < 1 || c.Tokens > most:
+		return nil, usagef("the number of tokens must be from 1 to %d, not %d", int64(most), c.Tokens)
 	default:
 		return p, nil
 	}
 }
 
-// present returns the time of the store.
-func (a *applying) present() (time.Time, error) {
-	lister, ok := a.store.(runtime.RowLister)
-	if !ok {
-		return time.Now().UTC(), nil
-	}
-	_, at, err := lister.Rows(a.ctx, runtime.Row{Name: a.Limit, Key: "\U0010FFFF", Shard: math.MaxInt32}, 1)
-	return time.Unix(0, at).UTC(), err
+// present returns the time of the store, whose clock is known after a read of the log.
+func present(ctx context.Context, log override.Store) (time.Time, error) {
+	err := log.OverrideView().Refresh(ctx)
+	return time.Unix(0, log.OverrideView().Now()).UTC(), err
 }
 
-// inForce writes a block, an override or the end of one.
-func (a *applying) inForce() (Done, error) {
-	p := a.limit.Policies[0]
+// putInForce writes a block, an override or the end of one.
+func (c *Change) putInForce(ctx context.Context, store runtime.Store, l *runtime.CatalogLimit) (e runtime.OverrideEntry, err error) {
+	p := l.Policies[0]
 	if !p.Overridable() {
-		return Done{}, usagef("%s has no overrides: add overrides to it in limits.yaml", a.Limit)
+		return e, usagef("%s has no overrides: add overrides to it in limits.yaml", c.Limit)
 	}
-	of := a.limits.Overrides(p, a.Key)
-	if a.Whole {
-		of = a.limits.OverridesForAll(p)
+	log, ok := store.(override.Store)
+	if !ok {
+		return e, runtime.ErrNoOverrides
 	}
-	entry, err := a.record(of)
+	until := c.Until
+	switch {
+	case c.For < 0 || c.For > 0 && !until.IsZero():
+		return e, usagef("it ends either at an instant or in a positive time, not at %v and in %v", until, c.For)
+	case c.For > 0:
+		if until, err = present(ctx, log); err != nil {
+			return e, err
+		}
+		until = until.Add(c.For)
+	}
+	of, end := limiter.New(store).Overrides(p, c.Key), runtime.OverrideEnd{Reason: c.Reason, Author: c.Author}
+	switch c.Verb {
+	case Unblock:
+		e, err = of.Unblock(ctx, end)
+	case End:
+		e, err = of.End(ctx, end)
+	case Block:
+		e, err = of.Block(ctx, runtime.Block{Until: until, Reason: c.Reason, Author: c.Author})
+	default:
+		e, err = c.override(ctx, of, until)
+	}
 	if errors.Is(err, runtime.ErrInvalidOverride) || errors.Is(err, runtime.ErrNoOverride) {
 		err = usageError{err}
 	}
-	return Done{Entry: entry, Stored: true}, err
+	return e, err
 }
 
 // liftingModes are the modes that an override can have.
 var liftingModes = map[string]runtime.Mode{"": runtime.ModeEnforce, "shadow": runtime.ModeShadow, "off": runtime.ModeOff, "unlimited": runtime.ModeUnlimited}
 
-func (a *applying) record(of limiter.Overrides) (runtime.OverrideEntry, error) {
-	switch a.Verb {
-	case Unblock:
-		return of.Unblock(a.ctx, runtime.OverrideEnd{Reason: a.Reason, Author: a.Author})
-	case End:
-		return of.End(a.ctx, runtime.OverrideEnd{Reason: a.Reason, Author: a.Author})
-	}
-	until := a.Until
-	switch {
-	case a.For < 0 || a.For > 0 && !until.IsZero():
-		return runtime.OverrideEntry{}, usagef("it ends either at an instant or in a positive time, not at %v and in %v", until, a.For)
-	case a.For > 0:
-		at, err := a.present()
-		if err != nil {
-			return runtime.OverrideEntry{}, err
-		}
-		until = at.Add(a.For)
-	}
-	if a.Verb == Block {
-		return of.Block(a.ctx, runtime.Block{Until: until, Reason: a.Reason, Author: a.Author})
-	}
-	mode, ok := liftingModes[a.Mode]
+// override writes an override that ends at an instant.
+func (c *Change) override(ctx context.Context, of limiter.Overrides, until time.Time) (runtime.OverrideEntry, error) {
+	mode, ok := liftingModes[c.Mode]
 	if !ok {
-		return runtime.OverrideEntry{}, usagef("the mode is unlimited, off or shadow, not %q: to deny requests, use block", a.Mode)
+		return runtime.OverrideEntry{}, usagef("the mode is unlimited, off or shadow, not %q: to deny requests, use block", c.Mode)
 	}
-	var plan encoding.TextMarshaler
-	if a.ToPlan != "" {
-		plan = runtime.PlanText(a.ToPlan)
+	v := runtime.Override{
+		Rate: c.Rate, Capacity: c.Capacity, MaxReserved: c.MaxReserved, Mode: mode, Until: until, Reason: c.Reason, Author: c.Author,
 	}
-	return of.Set(a.ctx, runtime.Override{
-		Plan: plan, Rate: a.Rate, Capacity: a.Capacity, MaxReserved: a.MaxReserved, Mode: mode,
-		Until: until, Reason: a.Reason, Author: a.Author,
-	})
-}
-
-// policies returns the policies by which to read a limit: the one of a plan, or with "" all of them.
-func policies(catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string) ([]named, error) {
-	var all []named
-	for i, p := range l.Policies {
-		n := named{policy: p}
-		if len(l.Policies) > 1 || len(catalog.Plans) == 1 && p.Mode == runtime.ModeUnlimited {
-			n.plan = catalog.Plans[i]
-		}
-		if plan == "" || plan == n.plan {
-			all = append(all, n)
-		}
+	if c.ToPlan != "" {
+		v.Plan = runtime.PlanText(c.ToPlan)
 	}
-	switch {
-	case len(all) > 0:
-		return all, nil
-	case len(l.Policies) == 1:
-		return nil, usagef("%s does not depend on the plan: leave -plan out", l.Name)
-	}
-	return nil, usagef("there is no plan %q%s; the plans are %s", plan, suggestion(plan, catalog.Plans), strings.Join(catalog.Plans, ", "))
-}
-
-// named is a policy and its plan, if the limit depends on that.
-type named struct {
-	plan   string
-	policy *runtime.Policy
+	return of.Set(ctx, v)
 }

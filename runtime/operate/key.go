@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -44,21 +43,6 @@ func subject(key string) string {
 	return "key " + QuoteKey(key)
 }
 
-// hasRow reports whether the store has a count of a key. It is true if the store cannot list its rows.
-func hasRow(ctx context.Context, store runtime.Store, limit, key string) (bool, error) {
-	lister, ok := store.(runtime.RowLister)
-	if !ok {
-		return true, nil
-	}
-	rows, _, err := lister.Rows(ctx, runtime.Row{Name: limit, Key: key, Shard: -1}, runtime.RowPage)
-	for _, row := range rows {
-		if row.Row.Key == key && row.State.Exists {
-			return true, err
-		}
-	}
-	return false, err
-}
-
 // inCalendar returns a key with the time zone and the anniversary that its limit has for each key.
 func inCalendar(l *runtime.CatalogLimit, key runtime.Key, zone, since string) (runtime.Key, error) {
 	calendar := l.Policies[0].Calendar
@@ -83,4 +67,44 @@ func inCalendar(l *runtime.CatalogLimit, key runtime.Key, zone, since string) (r
 		key = key.Since(on.Add(12 * time.Hour))
 	}
 	return key, nil
+}
+
+// limitNamed returns a limit of the catalog.
+func limitNamed(catalog *runtime.Catalog, name string) (*runtime.CatalogLimit, error) {
+	l, ok := catalog.Limit(name)
+	if !ok {
+		var names []string
+		for _, l := range catalog.Limits {
+			names = append(names, l.Name)
+		}
+		return nil, usagef("there is no limit %q%s; the limits are %s", name, suggestion(name, names), strings.Join(names, ", "))
+	}
+	return &l, nil
+}
+
+// Planned is a policy of a limit, with its plan if the limit depends on that.
+type Planned struct {
+	Plan   string
+	Policy *runtime.Policy
+}
+
+// Policies returns the policies by which to read a limit: the one of a plan, or with "" all of them.
+func Policies(catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string) ([]Planned, error) {
+	var all []Planned
+	for i, p := range l.Policies {
+		n := Planned{Policy: p}
+		if len(l.Policies) > 1 || len(catalog.Plans) == 1 && p.Mode == runtime.ModeUnlimited {
+			n.Plan = catalog.Plans[i]
+		}
+		if plan == "" || plan == n.Plan {
+			all = append(all, n)
+		}
+	}
+	switch {
+	case len(all) > 0:
+		return all, nil
+	case len(l.Policies) == 1:
+		return nil, usagef("%s does not depend on the plan: leave -plan out", l.Name)
+	}
+	return nil, usagef("there is no plan %q%s; the plans are %s", plan, suggestion(plan, catalog.Plans), strings.Join(catalog.Plans, ", "))
 }

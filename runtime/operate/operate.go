@@ -74,18 +74,20 @@ func MainWith(ctx context.Context, catalog *runtime.Catalog, store runtime.Store
 }
 
 func commands() []command {
+	const write = " stored whole reason author"
 	return []command{
-		{name: "top", args: "[-n N] [LIMIT]", summary: "list the keys that have used the largest part of a limit", run: (*call).top},
-		{name: "show", args: "LIMIT KEY...", summary: "show the tokens of a key, what is in force for it, and its log", run: (*call).show},
-		{name: "who", args: "FINGERPRINT", summary: "find the key of a fingerprint in a log, in metrics or in the console", run: (*call).who},
-		{name: "log", args: "LIMIT [KEY...]", summary: "list what operators did to a key, or to the whole limit", run: (*call).log},
-		{name: "grant", args: "LIMIT KEY... -n N", summary: "give tokens back to a key, up to its capacity", run: (*call).change, writes: true},
-		{name: "take", args: "LIMIT KEY... -n N", summary: "take tokens from a key, available or not", run: (*call).change, writes: true},
-		{name: "reset", args: "LIMIT KEY...", summary: "make a key full", run: (*call).change, writes: true},
-		{name: "block", args: "LIMIT [KEY...]", summary: "deny all requests of a key, or of the whole limit", run: (*call).change, writes: true},
-		{name: "unblock", args: "LIMIT [KEY...]", summary: "end a block", run: (*call).change, writes: true},
-		{name: "override", args: "LIMIT [KEY...]", summary: "give a key other numbers, another plan or a mode", run: (*call).change, writes: true},
-		{name: "end", args: "LIMIT [KEY...]", summary: "end an override, and a block", run: (*call).change, writes: true},
+		{"top", "[-n N] [LIMIT]", "list the keys that have used the largest part of a limit", "n plan", (*call).top},
+		{"show", "LIMIT KEY...", "show the tokens of a key, what is in force for it, and its log", "stored plan zone since whole", (*call).show},
+		{"who", "FINGERPRINT", "find the key of a fingerprint in a log, in metrics or in the console", "limit", (*call).who},
+		{"log", "LIMIT [KEY...]", "list what operators did to a key, or to the whole limit", "stored whole", (*call).log},
+		{"grant", "LIMIT KEY... -n N", "give tokens back to a key, up to its capacity", "n plan zone since" + write, (*call).change},
+		{"take", "LIMIT KEY... -n N", "take tokens from a key, available or not", "n plan zone since" + write, (*call).change},
+		{"reset", "LIMIT KEY...", "make a key full", "zone since" + write, (*call).change},
+		{"block", "LIMIT [KEY...]", "deny all requests of a key, or of the whole limit", "for until for-good" + write, (*call).change},
+		{"unblock", "LIMIT [KEY...]", "end a block", write, (*call).change},
+		{"override", "LIMIT [KEY...]", "give a key other numbers, another plan or a mode",
+			"rate capacity max-reserved to-plan mode for until for-good" + write, (*call).change},
+		{"end", "LIMIT [KEY...]", "end an override, and a block", write, (*call).change},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -26,21 +27,10 @@ func (c *call) top() error {
 			return usagef("top takes one limit, and no key: use show")
 		}
 	}
-	lister, ok := c.store.(runtime.RowLister)
-	if !ok {
-		return errors.New("the store cannot list its rows")
-	}
-	n := 10
-	if c.flags.Tokens > 0 {
-		n = int(min(c.flags.Tokens, 10_000))
-	}
+	n := int(min(cmp.Or(c.flags.Tokens, 10), 10_000))
 	var busiest []BusyKey
 	for i := range limits {
-		// For the error if there is no such plan.
-		if _, err := policies(c.catalog, &limits[i], c.flags.Plan); err != nil {
-			return err
-		}
-		of, err := Busiest(c.ctx, lister, c.catalog, &limits[i], c.flags.Plan, n, 0)
+		of, err := Busiest(c.ctx, c.store, c.catalog, &limits[i], c.flags.Plan, n, 0)
 		if err != nil {
 			return err
 		}
@@ -52,44 +42,43 @@ func (c *call) top() error {
 		_, err := fmt.Fprintln(c.out, "No key has used any tokens.")
 		return err
 	}
-	return c.printBusiest(busiest)
-}
-
-func (c *call) printBusiest(busiest []BusyKey) error {
-	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "LIMIT\tPLAN\tKEY\tLEFT\tCAPACITY\tFULL IN\tIN FORCE\n")
-	plans := false
+	rows, note := [][]string{{"LIMIT", "PLAN", "KEY", "LEFT", "CAPACITY", "FULL IN", "IN FORCE"}}, ""
 	for _, b := range busiest {
 		key := "-"
 		if b.Key != "" {
 			key = QuoteKey(b.Key)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", b.Policy.Name, cmp.Or(b.Plan, "-"), key,
-			tokens(b.Decision.Value), b.Policy.Capacity, fullIn(b.Policy, b.Decision), printable.Line(cmp.Or(b.InForce, "-")))
-		plans = plans || b.Plan != ""
+		rows = append(rows, []string{b.Policy.Name, cmp.Or(b.Plan, "-"), key, tokens(b.Decision.Value), fmt.Sprint(b.Policy.Capacity), fullIn(&b),
+			printable.Line(cmp.Or(b.InForce, "-"))})
+		if b.Plan != "" && c.flags.Plan == "" {
+			note = "The store does not have the plans of keys. Without -plan, limits are read by their smallest plan.\n"
+		}
 	}
-	if plans && c.flags.Plan == "" {
-		fmt.Fprintln(table, "The store does not have the plans of keys. Without -plan, limits are read by their smallest plan.")
+	return c.table(rows, note)
+}
+
+// table prints rows of cells, with a note after them.
+func (c *call) table(rows [][]string, note string) error {
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	for _, cells := range rows {
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
+	fmt.Fprint(table, note)
 	return table.Flush()
 }
 
 // fullIn is when a key is full. The table does not have the windows of a key with a calendar of its own.
-func fullIn(p *runtime.Policy, d runtime.Decision) string {
-	if p.Calendar.PerKey() {
+func fullIn(b *BusyKey) string {
+	if b.Policy.Calendar.PerKey() {
 		return "-"
 	}
-	return d.FullAfter.Round(time.Millisecond).String()
+	return b.Decision.FullAfter.Round(time.Millisecond).String()
 }
 
 // show prints the tokens of a key by each plan, its log, and the blocks and overrides in force for it. For -whole, it
 // prints the log and what is in force for the whole limit.
 func (c *call) show() error {
-	l, err := c.limit()
-	if err != nil {
-		return err
-	}
-	key, err := c.key(l)
+	l, key, err := c.subject()
 	if err != nil {
 		return err
 	}
@@ -100,7 +89,7 @@ func (c *call) show() error {
 	if key, err = inCalendar(l, key, c.flags.Zone, c.flags.Since); err != nil {
 		return err
 	}
-	all, err := policies(c.catalog, l, c.flags.Plan)
+	all, err := Policies(c.catalog, l, c.flags.Plan)
 	if err != nil {
 		return err
 	}
@@ -116,36 +105,37 @@ func (c *call) show() error {
 	}
 	fmt.Fprintln(c.out, heading)
 	for _, of := range all {
-		b, err := limiter.New(c.store).Limit(of.policy, key).Peek(c.ctx)
+		b, err := limiter.New(c.store).Limit(of.Policy, key).Peek(c.ctx)
 		if err != nil {
 			return err
 		}
-		line := b.String()
-		if b.Value < 0 {
-			line += fmt.Sprintf(", %s in debt", tokens(-b.Value))
-		}
-		if b.ResetAfter > 0 {
-			line += fmt.Sprintf(", window ends in %v", b.ResetAfter.Round(time.Millisecond))
-		}
-		if of.policy.Mode != runtime.ModeEnforce && of.policy.Mode != runtime.ModeUnlimited {
-			line += fmt.Sprintf(", mode %v", of.policy.Mode)
-		}
-		if of.plan != "" {
-			line = of.plan + ": " + line
-		}
-		fmt.Fprintf(c.out, "  %s\n", line)
+		fmt.Fprintf(c.out, "  %s\n", of.words(b))
 	}
 	return c.printLog(l, key.String())
 }
 
+// words says what a key has by a policy.
+func (p Planned) words(b runtime.Balance) string {
+	line := b.String()
+	if b.Value < 0 {
+		line += fmt.Sprintf(", %s in debt", tokens(-b.Value))
+	}
+	if b.ResetAfter > 0 {
+		line += fmt.Sprintf(", window ends in %v", b.ResetAfter.Round(time.Millisecond))
+	}
+	if p.Policy.Mode != runtime.ModeEnforce && p.Policy.Mode != runtime.ModeUnlimited {
+		line += fmt.Sprintf(", mode %v", p.Policy.Mode)
+	}
+	if p.Plan != "" {
+		line = p.Plan + ": " + line
+	}
+	return line
+}
+
 // log prints the log of a key, or of the whole limit.
 func (c *call) log() error {
-	l, err := c.limit()
-	if err != nil {
-		return err
-	}
 	// The log of the whole limit has an empty key.
-	key, err := c.key(l)
+	l, key, err := c.subject()
 	if err != nil {
 		return err
 	}
@@ -174,56 +164,44 @@ func (c *call) log() error {
 
 // printLog prints the log of a key and of the whole limit, and the blocks and overrides in force, as far as the store has them.
 func (c *call) printLog(l *runtime.CatalogLimit, key string) error {
-	log, ok := c.store.(override.Store)
-	if !ok {
-		return nil
+	entries, err := History(c.ctx, c.store, l.Name, key)
+	if err != nil {
+		// Without the table nothing was ever logged, and the tokens above are right.
+		_, err = fmt.Fprintf(c.out, "log: %s\n", printable.Line(err.Error()))
+		return err
 	}
-	for i, of := range []string{key, ""} {
-		entries, err := log.OverrideHistory(c.ctx, l.Name, of)
-		if err != nil {
-			// Without the table nothing was ever logged, and the tokens above are right.
-			_, err = fmt.Fprintf(c.out, "log: %s\n", printable.Line(err.Error()))
-			return err
-		}
-		if i == 1 && key == "" || len(entries) == 0 {
+	own := slices.IndexFunc(entries, func(e runtime.OverrideEntry) bool { return e.Key != key })
+	if own < 0 {
+		own = len(entries)
+	}
+	for i, part := range [][]runtime.OverrideEntry{entries[:own], entries[own:]} {
+		if len(part) == 0 {
 			continue
 		}
 		fmt.Fprintln(c.out, []string{"log:", "log of the whole limit:"}[i])
-		if err := c.printEntries(entries); err != nil {
+		if err := c.printEntries(part); err != nil {
 			return err
 		}
 	}
-	return c.printInForce(log, l, key)
-}
-
-// printInForce prints the blocks and overrides that apply to a key.
-func (c *call) printInForce(log override.Store, l *runtime.CatalogLimit, key string) error {
-	if !l.Policies[0].Overridable() {
-		return nil
-	}
-	view := log.OverrideView()
-	if err := view.Refresh(c.ctx); err != nil {
-		return err
-	}
-	for _, e := range view.InForce() {
-		if e.Limit == l.Name && (e.Key == key || e.Key == "") {
-			subject := "this key"
-			if e.Key == "" {
-				subject = "the whole limit"
-			}
-			fmt.Fprintf(c.out, "in force for %s: %s\n", subject, printable.Line(Describe(e)))
+	inForce, err := InForce(c.ctx, c.store, *l)
+	for _, e := range inForce {
+		switch e.Key {
+		case "":
+			fmt.Fprintf(c.out, "in force for the whole limit: %s\n", printable.Line(Describe(e)))
+		case key:
+			fmt.Fprintf(c.out, "in force for this key: %s\n", printable.Line(Describe(e)))
 		}
 	}
-	return nil
+	return err
 }
 
 // printEntries prints entries of the log, the oldest first.
 func (c *call) printEntries(entries []runtime.OverrideEntry) error {
-	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, e := range entries {
-		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", moment(e.At), printable.Line(Describe(e)), printable.Line(e.Author), printable.Line(e.Reason))
+		rows = append(rows, []string{"  " + Moment(e.At), printable.Line(Describe(e)), printable.Line(e.Author), printable.Line(e.Reason)})
 	}
-	return table.Flush()
+	return c.table(rows, "")
 }
 
 // who prints the keys that have a fingerprint.
@@ -254,14 +232,13 @@ func (c *call) who() error {
 		_, err := fmt.Fprintf(c.out, "No stored key has the fingerprint %s under this secret.\n", fingerprint)
 		return err
 	}
-	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "LIMIT\tKEY\n")
+	rows := [][]string{{"LIMIT", "KEY"}}
 	for _, k := range found {
 		shown := "(shared)"
 		if k.Key != "" {
 			shown = QuoteKey(k.Key)
 		}
-		fmt.Fprintf(table, "%s\t%s\n", k.Limit, shown)
+		rows = append(rows, []string{k.Limit, shown})
 	}
-	return table.Flush()
+	return c.table(rows, "")
 }

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
+	"iter"
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -41,143 +41,64 @@ type Used struct {
 }
 
 // Busiest returns the n busiest keys of a limit. It reads all rows of the limit page by page, or at most the given number
-// of pages if that is not 0. If the lister is a [override.Store], each key is read by the override in force for it. A
+// of pages if that is not 0. If the store is a [override.Store], each key is read by the override in force for it. A
 // limit that depends on the plan is otherwise read by the smallest one that counts, or by the given one, because the table
 // does not have the plan of a key. Limits that count nothing have no busy keys, and keys whose override lifts the limit are
 // left out.
-func Busiest(ctx context.Context, lister runtime.RowLister, catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string, n, pages int) (Used, error) {
-	s := scan{n: n}
-	for i, p := range l.Policies {
-		of := ""
-		if len(l.Policies) > 1 {
-			of = catalog.Plans[i]
-		}
-		if counts(p) && (plan == "" || plan == of) && (s.policy == nil || p.Rate < s.policy.Rate) {
-			s.policy, s.plan = p, of
-		}
-	}
-	if s.policy == nil {
-		return Used{}, nil
-	}
-	if err := s.readOverrides(ctx, lister); err != nil {
+func Busiest(ctx context.Context, store runtime.Store, catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string, n, pages int) (used Used, err error) {
+	all, err := Policies(catalog, l, plan)
+	if err != nil {
 		return Used{}, err
 	}
-	more, err := eachRow(ctx, lister, l.Name, pages, func(row runtime.StoredRow, at int64) error {
-		s.at = at
-		return s.add(row)
-	})
-	s.used.More = more
-	return s.used, errors.Join(err, s.judge())
-}
-
-// counts reports whether tokens are counted by a policy.
-func counts(p *runtime.Policy) bool {
-	return p.Mode != runtime.ModeUnlimited && p.Mode != runtime.ModeOff
-}
-
-// eachRow calls f for the rows of a limit and the store's time, page by page. If pages is not 0 and there are more of them,
-// it returns true after so many.
-func eachRow(ctx context.Context, lister runtime.RowLister, limit string, pages int, f func(row runtime.StoredRow, at int64) error) (more bool, err error) {
-	after := runtime.Row{Name: limit, Shard: -1}
-	for page := 0; pages == 0 || page < pages; page++ {
-		rows, at, err := lister.Rows(ctx, after, runtime.RowPage)
-		if err != nil || len(rows) == 0 {
-			return false, err
+	all = slices.DeleteFunc(all, func(p Planned) bool { return p.Policy.Mode.Passes() })
+	if len(all) == 0 {
+		return Used{}, nil
+	}
+	smallest := slices.MinFunc(all, func(a, b Planned) int { return cmp.Compare(a.Policy.Rate, b.Policy.Rate) })
+	inForce, err := InForce(ctx, store, *l)
+	if err != nil {
+		return Used{}, err
+	}
+	r := rowReader{store: store, pages: pages}
+	for rows := range r.keys(ctx, runtime.Row{Name: l.Name, Shard: -1}) {
+		b := smallest.busy(store, inForce, rows[0].Row.Key)
+		if b.Policy.Mode.Passes() {
+			continue
 		}
-		for _, row := range rows {
-			if err := f(row, at); err != nil {
-				return false, err
-			}
+		if b.Decision, err = meter.PeekRows(b.Policy, rows, r.at); err != nil {
+			return used, err
 		}
-		after = rows[len(rows)-1].Row
+		if b.Decision.Value < float64(b.Policy.Capacity) {
+			used.Busiest = insert(used.Busiest, b, n)
+			used.InUse++
+		}
 	}
-	rows, _, err := lister.Rows(ctx, after, 1)
-	return len(rows) > 0, err
+	used.More = r.more
+	return used, r.err
 }
 
-// scan collects the busiest keys of a limit, row by row.
-type scan struct {
-	policy *runtime.Policy
-	plan   string
-	n      int
-	at     int64
-	ofKey  []runtime.StoredRow
-	used   Used
-	// view has the overrides, and entries those in force by their numbers; both are nil if the limit has none.
-	view    *override.View
-	entries map[int64]runtime.OverrideEntry
-}
-
-// readOverrides reads the blocks and overrides in force, if the limit can have some.
-func (s *scan) readOverrides(ctx context.Context, lister runtime.RowLister) error {
-	log, ok := lister.(override.Store)
-	if !ok || !s.policy.Overridable() {
-		return nil
-	}
-	s.view, s.entries = log.OverrideView(), map[int64]runtime.OverrideEntry{}
-	if err := s.view.Refresh(ctx); err != nil {
-		return err
-	}
-	for _, e := range s.view.InForce() {
-		s.entries[e.ID] = e
-	}
-	return nil
-}
-
-// busy returns a key with the policy by which to read it.
-func (s *scan) busy(key string) BusyKey {
-	b := BusyKey{Policy: s.policy, Plan: s.plan, Key: key}
-	if s.view == nil {
+// busy returns a key with the policy by which to read it, given the entries in force.
+func (p Planned) busy(store runtime.Store, inForce []runtime.OverrideEntry, key string) BusyKey {
+	b := BusyKey{Policy: p.Policy, Plan: p.Plan, Key: key}
+	if len(inForce) == 0 {
 		return b
 	}
-	p, err := s.view.PolicyOf(s.policy, key)
+	of, err := store.(override.Store).OverrideView().PolicyOf(p.Policy, key)
 	if err != nil {
 		// A later version wrote the entry. The numbers of the file are as good as any.
 		b.InForce = "unknown"
 		return b
 	}
-	id, _ := runtime.Decision{Policy: p}.Override()
-	if e, ok := s.entries[id]; ok {
-		b.Policy, b.InForce = p, Describe(e)
-		if e.What == runtime.OverridePlan {
-			b.Plan = e.Plan
-		}
+	id, _ := of.Override()
+	i, ok := slices.BinarySearchFunc(inForce, id, func(e runtime.OverrideEntry, id int64) int { return cmp.Compare(e.ID, id) })
+	if !ok {
+		return b
+	}
+	b.Policy, b.InForce = of, Describe(inForce[i])
+	if inForce[i].What == runtime.OverridePlan {
+		b.Plan = inForce[i].Plan
 	}
 	return b
-}
-
-// add adds a row. If it is the first of a key, the key before is complete, and judged.
-func (s *scan) add(row runtime.StoredRow) error {
-	if len(s.ofKey) > 0 && s.ofKey[0].Row.Key != row.Row.Key {
-		if err := s.judge(); err != nil {
-			return err
-		}
-	}
-	if row.State.Exists {
-		s.ofKey = append(s.ofKey, row)
-	}
-	return nil
-}
-
-// judge compares the key whose rows were added with the busiest.
-func (s *scan) judge() error {
-	if len(s.ofKey) == 0 {
-		return nil
-	}
-	rows, b := s.ofKey, s.busy(s.ofKey[0].Row.Key)
-	s.ofKey = rows[:0]
-	if !counts(b.Policy) {
-		return nil
-	}
-	var err error
-	if b.Decision, err = meter.PeekRows(b.Policy, rows, s.at); err != nil {
-		return err
-	}
-	if b.Decision.Value < float64(b.Policy.Capacity) {
-		s.used.Busiest = insert(s.used.Busiest, b, s.n)
-		s.used.InUse++
-	}
-	return nil
 }
 
 // insert inserts a key in the order of use, and keeps the n that have used most.
@@ -185,6 +106,120 @@ func insert(busiest []BusyKey, b BusyKey, n int) []BusyKey {
 	i, _ := slices.BinarySearchFunc(busiest, b, func(o, b BusyKey) int { return cmp.Compare(b.Used(), o.Used()) })
 	busiest = slices.Insert(busiest, i, b)
 	return busiest[:min(n, len(busiest))]
+}
+
+// InForce returns the blocks and overrides in force of limits and of their keys, in the order of their IDs. It reads the
+// log if one of the limits has overrides.
+func InForce(ctx context.Context, store runtime.Store, limits ...runtime.CatalogLimit) ([]runtime.OverrideEntry, error) {
+	overridable := map[string]bool{}
+	for _, l := range limits {
+		if l.Policies[0].Overridable() {
+			overridable[l.Name] = true
+		}
+	}
+	log, ok := store.(override.Store)
+	if !ok || len(overridable) == 0 {
+		return nil, nil
+	}
+	view := log.OverrideView()
+	if err := view.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(view.InForce(), func(e runtime.OverrideEntry) bool { return !overridable[e.Limit] }), nil
+}
+
+// History returns the log of a key and, after it, the log of its whole limit; for the key "" the latter alone. It is empty
+// if the store has no log.
+func History(ctx context.Context, store runtime.Store, limit, key string) (entries []runtime.OverrideEntry, err error) {
+	log, ok := store.(override.Store)
+	if !ok {
+		return nil, nil
+	}
+	if key != "" {
+		if entries, err = log.OverrideHistory(ctx, limit, key); err != nil {
+			return nil, err
+		}
+	}
+	whole, err := log.OverrideHistory(ctx, limit, "")
+	return append(entries, whole...), err
+}
+
+// Rows returns the rows of a key and the time of the store, if it can list them.
+func Rows(ctx context.Context, store runtime.Store, limit, key string) (rows []runtime.StoredRow, at int64, err error) {
+	if _, ok := store.(runtime.RowLister); !ok {
+		return nil, 0, nil
+	}
+	r := rowReader{store: store}
+	for rows = range r.keys(ctx, runtime.Row{Name: limit, Key: key, Shard: -1}) {
+		break
+	}
+	if len(rows) > 0 && rows[0].Row.Key != key {
+		rows = nil
+	}
+	return rows, r.at, r.err
+}
+
+// hasRow reports whether the store has a count of a key. It is true if the store cannot list its rows.
+func hasRow(ctx context.Context, store runtime.Store, limit, key string) (bool, error) {
+	if _, ok := store.(runtime.RowLister); !ok {
+		return true, nil
+	}
+	rows, _, err := Rows(ctx, store, limit, key)
+	return len(rows) > 0, err
+}
+
+// rowReader reads the rows of a limit page by page: all of them, or if pages is not 0, at most those of so many pages.
+type rowReader struct {
+	store runtime.Store
+	pages int
+	// at is the time of the store, and more is set if there are rows after those that were read.
+	at   int64
+	more bool
+	err  error
+}
+
+// keys yields the rows of each key after a row. The slice is used again.
+func (r *rowReader) keys(ctx context.Context, after runtime.Row) iter.Seq[[]runtime.StoredRow] {
+	return func(yield func([]runtime.StoredRow) bool) {
+		var ofKey []runtime.StoredRow
+		for row := range r.rows(ctx, after) {
+			if len(ofKey) > 0 && ofKey[0].Row.Key != row.Row.Key {
+				if !yield(ofKey) {
+					return
+				}
+				ofKey = ofKey[:0]
+			}
+			ofKey = append(ofKey, row)
+		}
+		if len(ofKey) > 0 {
+			yield(ofKey)
+		}
+	}
+}
+
+// rows yields the rows after one.
+func (r *rowReader) rows(ctx context.Context, after runtime.Row) iter.Seq[runtime.StoredRow] {
+	return func(yield func(runtime.StoredRow) bool) {
+		lister, ok := r.store.(runtime.RowLister)
+		if !ok {
+			r.err = errors.New("the store cannot list its rows")
+			return
+		}
+		var rows []runtime.StoredRow
+		for page := 0; r.pages == 0 || page < r.pages; page++ {
+			if rows, r.at, r.err = lister.Rows(ctx, after, runtime.RowPage); len(rows) == 0 {
+				return
+			}
+			for _, row := range rows {
+				if !yield(row) {
+					return
+				}
+			}
+			after = rows[len(rows)-1].Row
+		}
+		rows, _, r.err = lister.Rows(ctx, after, 1)
+		r.more = len(rows) > 0
+	}
 }
 
 // FoundKey is a key of a limit, as it is stored.
@@ -195,39 +230,36 @@ type FoundKey struct{ Limit, Key string }
 // reads at most that many pages of each, and more reports whether there are others. A key that has neither a row nor an
 // entry, because it was full and has been swept, is not found. If none of the limits has overrides, the log is optional.
 func Who(ctx context.Context, store runtime.Store, limits []runtime.CatalogLimit, secret []byte, fingerprint string, pages int) (found []FoundKey, more bool, err error) {
-	lister, ok := store.(runtime.RowLister)
-	if !ok {
-		return nil, false, errors.New("the store cannot list its rows")
-	}
 	add := func(limit, key string) {
-		// All rows of a key follow one another, and entries of the log may repeat it.
+		// Entries of the log may repeat a key.
 		k := FoundKey{limit, key}
 		if runtime.Fingerprint(secret, key) == fingerprint && !slices.Contains(found, k) {
 			found = append(found, k)
 		}
 	}
-	overridable := map[string]bool{}
+	searched, overridable := map[string]bool{}, false
 	for _, l := range limits {
-		overridable[l.Name] = l.Policies[0].Overridable()
+		searched[l.Name] = true
+		overridable = overridable || l.Policies[0].Overridable()
 		if len(l.Key) == 0 {
 			add(l.Name, "")
 			continue
 		}
-		others, err := eachRow(ctx, lister, l.Name, pages, func(row runtime.StoredRow, _ int64) error {
-			add(l.Name, row.Row.Key)
-			return nil
-		})
-		if err != nil {
-			return nil, false, err
+		r := rowReader{store: store, pages: pages}
+		for rows := range r.keys(ctx, runtime.Row{Name: l.Name, Shard: -1}) {
+			add(l.Name, rows[0].Row.Key)
 		}
-		more = more || others
+		if r.err != nil {
+			return nil, false, r.err
+		}
+		more = more || r.more
 	}
 	others, err := eachEntry(ctx, store, pages, func(e runtime.OverrideEntry) {
-		if _, searched := overridable[e.Limit]; searched && e.Key != "" {
+		if searched[e.Limit] && e.Key != "" {
 			add(e.Limit, e.Key)
 		}
 	})
-	if err != nil && !slices.Contains(slices.Collect(maps.Values(overridable)), true) {
+	if err != nil && !overridable {
 		// The table of the log may not exist.
 		return found, more, nil
 	}

@@ -45,8 +45,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// moment returns an instant as it is printed: in UTC, to the second.
-func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+// Moment returns an instant as it is printed: in UTC, to the second.
+func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
 // tokens returns a number of tokens with at most two digits after the point.
 func tokens(n float64) string {
@@ -93,7 +93,7 @@ func Describe(e runtime.OverrideEntry) string {
 	}
 	until := "for good"
 	if !e.Until.Equal(runtime.ForGood) {
-		until = "until " + moment(e.Until)
+		until = "until " + Moment(e.Until)
 	}
 	return strings.Join(append(words, until), ", ")
 }

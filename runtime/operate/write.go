@@ -10,48 +10,48 @@ import (
 
 // change makes the change in the arguments and flags, and prints it.
 func (c *call) change() error {
-	l, err := c.limit()
+	l, key, err := c.subject()
 	if err != nil {
 		return err
 	}
 	change := c.flags.Change
-	change.Verb, change.Limit = Verb(c.command.name), l.Name
+	change.Verb, change.Limit, change.Key = Verb(c.command.name), l.Name, key
 	if change.Verb == Block || change.Verb == Override {
 		if change.Until, err = c.until(); err != nil {
 			return err
 		}
 	}
-	if change.Key, err = c.key(l); err != nil {
-		return err
-	}
 	done, err := Apply(c.ctx, c.catalog, c.store, change)
 	if err != nil {
 		return err
 	}
-	what, entry := subject(change.Key.String()), fmt.Sprintf("(entry %d of the log)", done.Entry.ID)
+	what := subject(key.String())
 	if change.Whole {
 		what = "the whole limit"
 	}
-	if logged[change.Verb] == "" {
-		note := ""
-		if !done.Stored {
-			note = ", which has no stored count"
-		}
-		_, err = fmt.Fprintf(c.out, "%s, %s%s: %s %s\n", l.Name, what, note, printable.Line(Describe(done.Entry)), entry)
-		return err
-	}
-	had, has := "had "+tokens(done.Had)+" tokens", "now has "+tokens(done.Has)+" tokens"
-	if change.Verb == Reset {
-		has = "now is full"
-	}
-	switch {
-	case !done.Stored && change.Verb == Reset:
-		had, has = "had no stored count", "nothing was reset"
-	case !done.Stored:
-		had = "had no stored count, which is " + tokens(done.Had) + " tokens,"
-	}
-	_, err = fmt.Fprintf(c.out, "%s, %s %s and %s %s\n", l.Name, what, had, has, entry)
+	_, err = fmt.Fprintf(c.out, "%s, %s%s (entry %d of the log)\n", l.Name, what, done.words(), done.Entry.ID)
 	return err
+}
+
+// words says what has changed, after the name of the subject.
+func (d *Done) words() string {
+	had, has := " had "+tokens(d.Had)+" tokens", " and now has "+tokens(d.Has)+" tokens"
+	switch what := d.Entry.What; {
+	case what == runtime.OverrideReset && !d.Stored:
+		return " had no stored count and nothing was reset"
+	case what == runtime.OverrideReset:
+		return had + " and now is full"
+	case what == runtime.OverrideGranted || what == runtime.OverrideTaken:
+		if !d.Stored {
+			had = " had no stored count, which is " + tokens(d.Had) + " tokens,"
+		}
+		return had + has
+	}
+	note := ": "
+	if !d.Stored {
+		note = ", which has no stored count: "
+	}
+	return note + printable.Line(Describe(d.Entry))
 }
 
 // until returns the end of a block or an override, or the zero Time if it ends after -for.
