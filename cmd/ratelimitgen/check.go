@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/gen"
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -213,40 +212,30 @@ func escapedProperty(text string) string {
 // staleBeside returns the files beside a limits.yaml that were generated from it and have another code now. Code in other
 // directories is compared by generate -check, which knows where it is.
 func staleBeside(source string, file *spec.File) (found []stale, err error) {
-	directory := filepath.Dir(source)
-	entries, err := os.ReadDir(directory)
+	files, err := generatedIn(filepath.Dir(source))
 	if err != nil {
-		return nil, pathError(err)
+		return nil, err
 	}
-	for _, entry := range entries {
-		path := filepath.Join(directory, entry.Name())
-		if !isSource(entry.Name()) || !isRegular(path) {
+	for _, f := range files {
+		if f.source != filepath.Base(source) {
 			continue
 		}
-		header, err := readHeader(path)
-		if err != nil {
-			return nil, err
-		}
-		if from, ours := gen.SourceOf(header); !ours || from != filepath.Base(source) {
-			continue
-		}
-		a := generateArgs{source: source, output: path, pkg: packageOf(path)}
+		a := generateArgs{source: source, output: f.path, pkg: packageOf(f.path)}
 		code, err := a.code(file)
 		if err != nil {
 			return nil, err
 		}
-		now, err := readOutput(path)
+		now, err := readOutput(f.path)
 		if err != nil {
 			return nil, err
 		}
 		if problem := a.problem(now, code); problem != "" {
 			// The remedy names the package only where it would be another one without it.
-			if chosen := a.pkg; chosen != "" {
-				if a.pkg = ""; !a.chooses(chosen, file) {
-					a.pkg = chosen
-				}
+			unnamed := generateArgs{source: source, output: f.path}
+			if name, err := unnamed.packageName(file); err == nil && name == a.pkg {
+				a.pkg = ""
 			}
-			found = append(found, stale{shown(path), problem, a.remedy(now)})
+			found = append(found, stale{shown(f.path), problem, a.remedy(now)})
 		}
 	}
 	return found, nil
