@@ -150,23 +150,25 @@ func diagnosticAsJSON(d diag.Diagnostic) jsonDiagnostic {
 	return jsonDiagnostic{d.ID, rules.Address(d.ID), jsonNote{d.File, jsonPos(d.Pos), jsonPos(d.End), d.Message}, d.Help, notes}
 }
 
-// writeAnnotations prints diagnostics as workflow commands, which GitHub Actions shows as annotations.
-// See https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
+// writeAnnotations prints diagnostics as annotations.
 func writeAnnotations(w io.Writer, found []diag.Diagnostics, outdated []stale) error {
-	var lines []string
+	text := ""
 	for _, diagnostics := range found {
 		for _, d := range diagnostics {
-			lines = append(lines, annotation(d)+"\n")
+			// endColumn is inclusive, whereas the end of a diagnostic is exclusive.
+			place := fmt.Sprintf("line=%d,col=%d,endColumn=%d", d.Pos.Line, d.Pos.Column, max(d.Pos.Column, d.End.Column-1))
+			text += annotation("error", d.ID, d.File, place, inLines(d))
 		}
 	}
 	for _, f := range outdated {
-		lines = append(lines, fmt.Sprintf("::error title=ratelimitgen stale code,file=%s,line=1::%s\n", escapedProperty(inWorkspace(f.path)), escaped(f.String())))
+		text += annotation("error", "stale code", f.path, "line=1", f.String())
 	}
-	_, err := io.WriteString(w, strings.Join(lines, ""))
+	_, err := io.WriteString(w, text)
 	return err
 }
 
-func annotation(d diag.Diagnostic) string {
+// inLines returns a diagnostic with its help and notes.
+func inLines(d diag.Diagnostic) string {
 	message := d.Message
 	if d.Help != "" {
 		message += "\n" + d.Help
@@ -177,11 +179,14 @@ func annotation(d diag.Diagnostic) string {
 	if d.More > 0 {
 		message += fmt.Sprintf("\nThe file has %d more errors.", d.More)
 	}
-	message += "\n" + rules.Address(d.ID)
-	// endColumn is inclusive, whereas the end of a diagnostic is exclusive.
-	return fmt.Sprintf("::error title=%s,file=%s,line=%d,col=%d,endColumn=%d::%s",
-		escapedProperty("ratelimitgen "+d.ID), escapedProperty(inWorkspace(d.File)),
-		d.Pos.Line, d.Pos.Column, max(d.Pos.Column, d.End.Column-1), escaped(message))
+	return message + "\n" + rules.Address(d.ID)
+}
+
+// annotation returns a workflow command, which GitHub Actions shows as an annotation at a place in a file.
+// See https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
+func annotation(level, title, file, place, message string) string {
+	return fmt.Sprintf("::%s title=%s,file=%s,%s::%s\n", level, escapedProperty("ratelimitgen "+title),
+		escapedProperty(inWorkspace(file)), place, escaped(message))
 }
 
 // inWorkspace returns a path relative to the root of the repository, because annotations of other paths are not
