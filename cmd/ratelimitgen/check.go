@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/gen"
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -151,23 +150,25 @@ func diagnosticAsJSON(d diag.Diagnostic) jsonDiagnostic {
 	return jsonDiagnostic{d.ID, rules.Address(d.ID), jsonNote{d.File, jsonPos(d.Pos), jsonPos(d.End), d.Message}, d.Help, notes}
 }
 
-// writeAnnotations prints diagnostics as workflow commands, which GitHub Actions shows as annotations.
-// See https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
+// writeAnnotations prints diagnostics as annotations.
 func writeAnnotations(w io.Writer, found []diag.Diagnostics, outdated []stale) error {
-	var lines []string
+	text := ""
 	for _, diagnostics := range found {
 		for _, d := range diagnostics {
-			lines = append(lines, annotation(d)+"\n")
+			// endColumn is inclusive, whereas the end of a diagnostic is exclusive.
+			place := fmt.Sprintf("line=%d,col=%d,endColumn=%d", d.Pos.Line, d.Pos.Column, max(d.Pos.Column, d.End.Column-1))
+			text += annotation("error", d.ID, d.File, place, inLines(d))
 		}
 	}
 	for _, f := range outdated {
-		lines = append(lines, fmt.Sprintf("::error title=ratelimitgen stale code,file=%s,line=1::%s\n", escapedProperty(inWorkspace(f.path)), escaped(f.String())))
+		text += annotation("error", "stale code", f.path, "line=1", f.String())
 	}
-	_, err := io.WriteString(w, strings.Join(lines, ""))
+	_, err := io.WriteString(w, text)
 	return err
 }
 
-func annotation(d diag.Diagnostic) string {
+// inLines returns a diagnostic with its help and notes.
+func inLines(d diag.Diagnostic) string {
 	message := d.Message
 	if d.Help != "" {
 		message += "\n" + d.Help
@@ -178,11 +179,14 @@ func annotation(d diag.Diagnostic) string {
 	if d.More > 0 {
 		message += fmt.Sprintf("\nThe file has %d more errors.", d.More)
 	}
-	message += "\n" + rules.Address(d.ID)
-	// endColumn is inclusive, whereas the end of a diagnostic is exclusive.
-	return fmt.Sprintf("::error title=%s,file=%s,line=%d,col=%d,endColumn=%d::%s",
-		escapedProperty("ratelimitgen "+d.ID), escapedProperty(inWorkspace(d.File)),
-		d.Pos.Line, d.Pos.Column, max(d.Pos.Column, d.End.Column-1), escaped(message))
+	return message + "\n" + rules.Address(d.ID)
+}
+
+// annotation returns a workflow command, which GitHub Actions shows as an annotation at a place in a file.
+// See https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
+func annotation(level, title, file, place, message string) string {
+	return fmt.Sprintf("::%s title=%s,file=%s,%s::%s\n", level, escapedProperty("ratelimitgen "+title),
+		escapedProperty(inWorkspace(file)), place, escaped(message))
 }
 
 // inWorkspace returns a path relative to the root of the repository, because annotations of other paths are not
@@ -213,40 +217,30 @@ func escapedProperty(text string) string {
 // staleBeside returns the files beside a limits.yaml that were generated from it and have another code now. Code in other
 // directories is compared by generate -check, which knows where it is.
 func staleBeside(source string, file *spec.File) (found []stale, err error) {
-	directory := filepath.Dir(source)
-	entries, err := os.ReadDir(directory)
+	files, err := generatedIn(filepath.Dir(source))
 	if err != nil {
-		return nil, pathError(err)
+		return nil, err
 	}
-	for _, entry := range entries {
-		path := filepath.Join(directory, entry.Name())
-		if !isSource(entry.Name()) || !isRegular(path) {
+	for _, f := range files {
+		if f.source != filepath.Base(source) {
 			continue
 		}
-		header, err := readHeader(path)
-		if err != nil {
-			return nil, err
-		}
-		if from, ours := gen.SourceOf(header); !ours || from != filepath.Base(source) {
-			continue
-		}
-		a := generateArgs{source: source, output: path, pkg: packageOf(path)}
+		a := generateArgs{source: source, output: f.path, pkg: packageOf(f.path)}
 		code, err := a.code(file)
 		if err != nil {
 			return nil, err
 		}
-		now, err := readOutput(path)
+		now, err := readOutput(f.path)
 		if err != nil {
 			return nil, err
 		}
 		if problem := a.problem(now, code); problem != "" {
 			// The remedy names the package only where it would be another one without it.
-			if chosen := a.pkg; chosen != "" {
-				if a.pkg = ""; !a.chooses(chosen, file) {
-					a.pkg = chosen
-				}
+			unnamed := generateArgs{source: source, output: f.path}
+			if name, err := unnamed.packageName(file); err == nil && name == a.pkg {
+				a.pkg = ""
 			}
-			found = append(found, stale{shown(path), problem, a.remedy(now)})
+			found = append(found, stale{shown(f.path), problem, a.remedy(now)})
 		}
 	}
 	return found, nil

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
@@ -48,19 +49,12 @@ func report(stderr io.Writer, name string, err error) int {
 	}
 	if err.Error() != "" {
 		// Errors contain names of files and arguments, which may control a terminal.
-		fmt.Fprintf(stderr, "%s: %s\n", join("ratelimitgen", name), printable.Text(err.Error()))
+		fmt.Fprintf(stderr, "%s: %s\n", strings.TrimSpace("ratelimitgen "+name), printable.Text(err.Error()))
 	}
 	if code == exitUsage {
-		fmt.Fprintf(stderr, "Run '%s' for usage.\n", join("ratelimitgen help", name))
+		fmt.Fprintf(stderr, "Run '%s' for usage.\n", strings.TrimSpace("ratelimitgen help "+name))
 	}
 	return code
-}
-
-func join(program, name string) string {
-	if name == "" {
-		return program
-	}
-	return program + " " + name
 }
 
 // streams are where a command prints.

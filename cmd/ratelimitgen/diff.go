@@ -133,7 +133,7 @@ func linkTo(base, file string) string {
 	return strings.TrimSuffix(base, "/") + "/" + strings.Join(parts, "/")
 }
 
-// writeReview prints a review as workflow commands for GitHub Actions: an annotation for each limit.
+// writeReview prints a review as an annotation for each limit.
 func writeReview(w io.Writer, r *review.Review, g *gate) error {
 	file := r.New
 	if then, inGit := parseRevision(file); inGit { // annotations are shown on files of the working tree only
@@ -143,31 +143,18 @@ func writeReview(w io.Writer, r *review.Review, g *gate) error {
 		}
 		file = path
 	}
+	text := ""
 	if r.Remark != "" {
-		fmt.Fprintf(w, "::notice title=ratelimitgen diff,file=%s,line=1,col=1::%s\n", escapedProperty(inWorkspace(file)), escaped(r.Remark))
+		text = annotation("notice", "diff", file, "line=1,col=1", r.Remark)
 	}
 	for i := range r.Subjects {
-		if _, err := fmt.Fprintln(w, reviewAnnotation(file, &r.Subjects[i], g)); err != nil {
-			return err
-		}
+		// At the limit's name in the new file, or on the first line for a removed limit.
+		s := &r.Subjects[i]
+		place := fmt.Sprintf("line=%d,col=%d", max(1, s.New.Line), max(1, s.New.Column))
+		text += annotation(g.level(s), render.TitleOf(s), file, place, strings.Join(render.LinesOf(s), "\n"))
 	}
-	return nil
-}
-
-// reviewAnnotation is placed at the limit's name in the new file, or on the first line for a removed limit.
-func reviewAnnotation(file string, s *review.Subject, g *gate) string {
-	level := "notice"
-	for _, class := range s.Classes() {
-		switch class {
-		case review.Loosened, review.StoredState, review.Breaking, review.Removed:
-			level = "warning"
-		}
-	}
-	if len(g.failing(s)) > 0 {
-		level = "error"
-	}
-	return fmt.Sprintf("::%s title=%s,file=%s,line=%d,col=%d::%s", level, escapedProperty("ratelimitgen "+render.TitleOf(s)),
-		escapedProperty(inWorkspace(file)), max(1, s.New.Line), max(1, s.New.Column), escaped(strings.Join(render.LinesOf(s), "\n")))
+	_, err := io.WriteString(w, text)
+	return err
 }
 
 // side is one of the two compared files.

@@ -129,12 +129,17 @@ func readBounded(path string) ([]byte, error) {
 	if path == standardInput {
 		return io.ReadAll(io.LimitReader(os.Stdin, maxRead))
 	}
+	return readUpTo(path, maxRead)
+}
+
+// readUpTo returns at most as many bytes of a file.
+func readUpTo(path string, most int64) ([]byte, error) {
 	file, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxRead))
+	text, err := io.ReadAll(io.LimitReader(file, most))
 	return text, pathError(err)
 }
 
@@ -209,13 +214,8 @@ func readOutput(path string) (output, error) {
 		return output{}, fmt.Errorf("%s is too large to be generated code: %d bytes, more than %d: name another file with -o",
 			linked(path, target), info.Size(), maxOutput)
 	}
-	file, err := os.Open(target)
-	if err != nil {
-		return output{}, pathError(err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxOutput)) // the file may have grown since Lstat
-	return output{target, true, info.Mode()&0o200 == 0, text}, pathError(err)
+	text, err := readUpTo(target, maxOutput) // the file may have grown since Lstat
+	return output{target, true, info.Mode()&0o200 == 0, text}, err
 }
 
 // resolve follows symbolic links to the file at a path. info is nil if the file does not exist. The link itself must

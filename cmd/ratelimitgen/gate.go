@@ -153,6 +153,18 @@ func (g *gate) failing(s *review.Subject) []string {
 	})
 }
 
+// level returns how prominently the changes of a limit are shown.
+func (g *gate) level(s *review.Subject) string {
+	risky := []review.Class{review.Loosened, review.StoredState, review.Breaking, review.Removed}
+	switch {
+	case len(g.failing(s)) > 0:
+		return "error"
+	case slices.ContainsFunc(s.Classes(), func(c review.Class) bool { return slices.Contains(risky, c) }):
+		return "warning"
+	}
+	return "notice"
+}
+
 // matches reports whether -fail-on matches a finding.
 func (g *gate) matches(f review.Finding) bool {
 	return slices.ContainsFunc(g.failOn, func(word string) bool {

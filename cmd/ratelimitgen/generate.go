@@ -7,7 +7,6 @@ import (
 	"go/build"
 	"go/parser"
 	"go/token"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -298,27 +297,40 @@ func (a *generateArgs) commandLine() string {
 
 // orphans returns the other generated files in the directory of the output. A package can contain only one, so they
 // remain from before the source or the output was renamed.
-func (a *generateArgs) orphans() ([]stale, error) {
+func (a *generateArgs) orphans() (found []stale, err error) {
 	directory := filepath.Dir(a.output)
+	files, err := generatedIn(directory)
+	for _, f := range files {
+		if filepath.Base(f.path) != filepath.Base(a.output) {
+			found = append(found, stale{shown(f.path), orphaned(directory, f.source), "run: rm " + quoted(slash(f.path))})
+		}
+	}
+	return found, err
+}
+
+// generatedFile is a file that ratelimitgen wrote, and what its comment says it was generated from.
+type generatedFile struct{ path, source string }
+
+// generatedIn returns the generated files in a directory, which may be missing.
+func generatedIn(directory string) (files []generatedFile, err error) {
 	entries, err := os.ReadDir(directory)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, pathError(err)
 	}
-	var found []stale
 	for _, entry := range entries {
-		if !isRegular(filepath.Join(directory, entry.Name())) || !isSource(entry.Name()) || entry.Name() == filepath.Base(a.output) {
+		path := filepath.Join(directory, entry.Name())
+		if !isSource(entry.Name()) || !isRegular(path) {
 			continue
 		}
-		path := filepath.Join(directory, entry.Name())
-		text, err := readHeader(path)
+		header, err := readUpTo(path, 64<<10) // a license may come before the comment that names the generator
 		if err != nil {
 			return nil, err
 		}
-		if source, ours := gen.SourceOf(text); ours {
-			found = append(found, stale{shown(path), orphaned(directory, source), "run: rm " + quoted(slash(path))})
+		if source, ours := gen.SourceOf(header); ours {
+			files = append(files, generatedFile{path, source})
 		}
 	}
-	return found, nil
+	return files, nil
 }
 
 // orphaned returns the problem of a left-over generated file.
@@ -327,17 +339,6 @@ func orphaned(directory, source string) string {
 		return "is left over: its source " + shown(source) + " no longer exists"
 	}
 	return "is left over: it is not the output of this command, and a package can contain only one generated file"
-}
-
-// readHeader returns the beginning of a Go file, with the comment that names its generator.
-func readHeader(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, pathError(err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, 64<<10)) // a license may come first
-	return text, pathError(err)
 }
 
 // stale is a file that generate would change, or that must be removed.
@@ -353,10 +354,4 @@ func packageOf(path string) string {
 		return ""
 	}
 	return file.Name.Name
-}
-
-// chooses reports whether generate would choose a name for the package.
-func (a *generateArgs) chooses(name string, file *spec.File) bool {
-	chosen, err := a.packageName(file)
-	return err == nil && chosen == name
 }

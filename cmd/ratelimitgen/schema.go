@@ -54,43 +54,33 @@ table that differs from them. Pass the name of the table to the store as well: s
 TABLE}. The second table is needed if a limit has overrides, and by package operate, whose log it is. Its
 name is derived from TABLE.
 `,
-		prepare: func(flags *flag.FlagSet) action {
-			var a sqlArgs
-			names := dialectNames()
-			a.dialect.declare(flags, "dialect", fmt.Sprintf("print it for the database `NAME`: %s (default %s)", alternatives(names), names[0]), names...)
-			flags.StringVar(&a.table, "table", dialect.DefaultTable, "create `TABLE`, or SCHEMA.TABLE (default "+dialect.DefaultTable+")")
-			return a.run
-		},
+		prepare: prepareSQL,
 	}
 }
 
-// sqlArgs are the flags of sql.
-type sqlArgs struct {
-	dialect choice
-	table   string
-}
-
-func (a *sqlArgs) run(s streams, args []string) error {
-	if a.table == "" {
-		return usagef("-table must name a table") // DDL would take "" for the default
-	}
-	if err := noArgs(args); err != nil {
+func prepareSQL(flags *flag.FlagSet) action {
+	var of choice
+	names := dialectNames()
+	of.declare(flags, "dialect", fmt.Sprintf("print it for the database `NAME`: %s (default %s)", alternatives(names), names[0]), names...)
+	table := flags.String("table", dialect.DefaultTable, "create `TABLE`, or SCHEMA.TABLE (default "+dialect.DefaultTable+")")
+	return func(s streams, args []string) error {
+		if *table == "" {
+			return usagef("-table must name a table") // DDL would take "" for the default
+		}
+		if err := noArgs(args); err != nil {
+			return err
+		}
+		d := dialect.All()[slices.Index(names, of.value)]
+		counts, err := d.DDL(*table)
+		if err != nil {
+			return usageError{err.Error()}
+		}
+		overrides, err := d.OverridesDDL(*table)
+		if err != nil {
+			return usageError{err.Error()}
+		}
+		_, err = fmt.Fprintf(s.out, "-- The counts of rate limits, in %s.\n%s;\n\n-- Blocks and overrides, and the log of what operators change.\n%s;\n",
+			d.Name, counts, overrides)
 		return err
 	}
-	ddl, err := a.sqlDialect().DDL(a.table)
-	if err != nil {
-		return usageError{err.Error()}
-	}
-	overrides, err := a.sqlDialect().OverridesDDL(a.table)
-	if err != nil {
-		return usageError{err.Error()}
-	}
-	_, err = fmt.Fprintf(s.out, "-- The counts of rate limits, in %s.\n%s;\n\n-- Blocks and overrides, and the log of what operators change.\n%s;\n",
-		a.dialect.value, ddl, overrides)
-	return err
-}
-
-func (a *sqlArgs) sqlDialect() dialect.Dialect {
-	i := slices.IndexFunc(dialect.All(), func(d dialect.Dialect) bool { return d.Name == a.dialect.value })
-	return dialect.All()[i]
 }

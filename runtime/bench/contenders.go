@@ -65,20 +65,11 @@ const (
 // far opens a contender behind a proxy that adds a round trip.
 func far(of server, open opener) opener {
 	return func(ctx context.Context, s *site, l limit) (*instance, error) {
-		address, err := s.servers.address(of)
+		behind, p, err := s.behindProxy(of, roundTrip/2)
 		if err != nil {
 			return nil, err
 		}
-		p, err := newProxy(address)
-		if err != nil {
-			return nil, err
-		}
-		p.delay = roundTrip / 2
-		moved := *s
-		if moved.servers, err = s.servers.through(of, p.address()); err != nil {
-			return nil, errors.Join(err, p.Close())
-		}
-		o, err := open(ctx, &moved, l)
+		o, err := open(ctx, behind, l)
 		if err != nil {
 			return nil, errors.Join(err, p.Close())
 		}
@@ -132,13 +123,9 @@ type limit struct {
 	period         time.Duration
 }
 
-var (
-	// plenty allows every call, because no run uses up its capacity. The rate is small: with a large one, the tokens would
-	// accrue before the clock has moved, and redis_rate would write nothing.
-	plenty = limit{name: "plenty", rate: 1000, capacity: 1e9, period: time.Second}
-	// exhausted denies every call after the first.
-	exhausted = limit{name: "exhausted", rate: 1, capacity: 1, period: 24 * time.Hour}
-)
+// plenty allows every call, because no run uses up its capacity. The rate is small: with a large one, the tokens would
+// accrue before the clock has moved, and redis_rate would write nothing.
+var plenty = limit{name: "plenty", rate: 1000, capacity: 1e9, period: time.Second}
 
 // takeFunc takes a token of a key.
 type takeFunc func(ctx context.Context, key string) (allowed bool, err error)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -56,8 +57,7 @@ func (r *report) measureCounts(ctx context.Context, s *site, p plan) error {
 // tallyOf returns the counts of a decision of a contender.
 func tallyOf(ctx context.Context, s *site, c contender) (*tally, error) {
 	// One connection and one row: the setup of a second connection would be counted as round trips.
-	small := &site{servers: s.servers, dir: s.dir, rows: 1, conns: 1}
-	trips, stop, err := small.watch(c)
+	small, trips, stop, err := (&site{servers: s.servers, dir: s.dir, rows: 1, conns: 1}).watch(c)
 	if err != nil {
 		return nil, err
 	}
@@ -82,13 +82,22 @@ func tallyOf(ctx context.Context, s *site, c contender) (*tally, error) {
 	return t, nil
 }
 
-// watch counts the round trips, or the statements, of a contender that is opened at the site afterwards.
-func (s *site) watch(c contender) (trips func() int64, stop io.Closer, err error) {
+// watch returns the site with a counter of the round trips, or the statements, of a contender that is opened there.
+func (s *site) watch(c contender) (watched *site, trips func() int64, stop io.Closer, err error) {
 	if c.server == "" {
 		statements.traced.Store(true)
-		return statements.count.Load, closer(func() { statements.traced.Store(false) }), nil
+		return s, statements.count.Load, closer(func() { statements.traced.Store(false) }), nil
 	}
-	address, err := s.servers.address(c.server)
+	watched, p, err := s.behindProxy(c.server, 0)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return watched, p.trips.Load, p, nil
+}
+
+// behindProxy returns the site with a server moved behind a proxy, which delays each read.
+func (s *site) behindProxy(of server, delay time.Duration) (*site, *proxy, error) {
+	address, err := s.servers.address(of)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -96,10 +105,12 @@ func (s *site) watch(c contender) (trips func() int64, stop io.Closer, err error
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.servers, err = s.servers.through(c.server, p.address()); err != nil {
-		return nil, nil, err
+	p.delay = delay
+	moved := *s
+	if moved.servers, err = s.servers.through(of, p.address()); err != nil {
+		return nil, nil, errors.Join(err, p.Close())
 	}
-	return p.trips.Load, p, nil
+	return &moved, p, nil
 }
 
 // closer makes an io.Closer of a function.

@@ -50,48 +50,29 @@ func (s *site) meterOf(ctx context.Context, of server) (splitMeter, error) {
 func (s *site) mainProcess(ctx context.Context, of server) (pid int, children bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
 	defer cancel()
+	text, name := "", ""
 	switch of {
 	case postgres:
-		text, err := s.selectText(ctx, of, "SELECT CAST(pg_backend_pid() AS TEXT) || ' ' || pg_read_file('postmaster.pid')")
-		if err != nil {
-			return 0, false, err
-		}
 		// The file begins with the id of the postmaster.
-		fields := strings.Fields(text)
-		if len(fields) < 2 {
-			return 0, false, fmt.Errorf("postmaster.pid has no process in %q", text)
-		}
-		pid, err = strconv.Atoi(fields[1])
-		if err != nil {
-			return 0, false, err
-		}
-		return pid, true, isCalled(pid, "postgres")
+		name, children = "postgres", true
+		text, err = s.selectText(ctx, of, "SELECT split_part(pg_read_file('postmaster.pid'), chr(10), 1)")
 	case redisDB, redisDurable:
-		client, err := s.openRedis(of)
-		if err != nil {
-			return 0, false, err
+		name = "redis-server"
+		text, err = s.redisInfo(ctx, of, "process_id")
+	default:
+		if text, err = s.selectText(ctx, of, "SELECT @@pid_file"); err == nil {
+			var file []byte
+			file, err = os.ReadFile(text)
+			text = string(file)
 		}
-		defer closeAndLog(client)
-		info, err := client.InfoMap(ctx, "server").Result()
-		if err != nil {
-			return 0, false, err
-		}
-		pid, err = strconv.Atoi(info["Server"]["process_id"])
-		if err != nil {
-			return 0, false, err
-		}
-		return pid, false, isCalled(pid, "redis-server")
 	}
-	file, err := s.selectText(ctx, of, "SELECT @@pid_file")
 	if err != nil {
 		return 0, false, err
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return 0, false, err
+	if pid, err = strconv.Atoi(strings.TrimSpace(text)); err != nil || name == "" {
+		return pid, children, err
 	}
-	pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
-	return pid, false, err
+	return pid, children, isCalled(pid, name)
 }
 
 // ownTime returns the processor time of this process.

@@ -9,6 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// exhausted denies every call after the first.
+var exhausted = limit{name: "exhausted", rate: 1, capacity: 1, period: 24 * time.Hour}
+
 // nowhere is servers that do not answer.
 var nowhere = servers{
 	postgres: "postgres://postgres@127.0.0.1:1/test?sslmode=disable",

@@ -30,7 +30,7 @@ func slow(_ context.Context, key string) (bool, error) {
 }
 
 func TestRoundCountsCallsThatEndInIt(t *testing.T) {
-	r, err := measureInBubble(t, slow, load{callers: 3, keys: keysOf(1, 1), allowed: true}, tenth)
+	r, err := measureInBubble(t, slow, load{callers: 3, keys: keysOf(1, 1)}, tenth)
 	require.NoError(t, err)
 	require.Equal(t, round{perSecond: 3000, p50: time.Millisecond, p99: time.Millisecond, decisions: 300}, r)
 }
@@ -43,7 +43,7 @@ func TestRoundMeasuresProcessorTimeAfterTheLeadIn(t *testing.T) {
 			took := time.Since(begin)
 			return split{took / 2, 2 * took}
 		}
-		r, err := measure(slow, load{callers: 3, keys: keysOf(1, 1), allowed: true}, tenth, meter)
+		r, err := measure(slow, load{callers: 3, keys: keysOf(1, 1)}, tenth, meter)
 		require.NoError(t, err)
 		require.True(t, r.metered)
 		require.Equal(t, split{50 * time.Millisecond, 200 * time.Millisecond}, r.used)
@@ -54,7 +54,7 @@ func TestRoundMeasuresProcessorTimeAfterTheLeadIn(t *testing.T) {
 }
 
 func TestRoundUsesEveryKey(t *testing.T) {
-	r, err := measureInBubble(t, slow, load{callers: 64, keys: keysOf(2, 2), allowed: true}, tenth)
+	r, err := measureInBubble(t, slow, load{callers: 64, keys: keysOf(2, 2)}, tenth)
 	require.NoError(t, err)
 	require.Equal(t, 10*time.Millisecond, r.p99)
 	require.InDelta(t, 64_000/5.5, r.perSecond, 1000, "half of the calls take 1ms and half 10ms")
@@ -63,7 +63,7 @@ func TestRoundUsesEveryKey(t *testing.T) {
 func TestRoundTimesOneCallPerStride(t *testing.T) {
 	p := tenth
 	p.stride = 10
-	r, err := measureInBubble(t, slow, load{callers: 1, keys: keysOf(1, 1), allowed: true}, p)
+	r, err := measureInBubble(t, slow, load{callers: 1, keys: keysOf(1, 1)}, p)
 	require.NoError(t, err)
 	require.Equal(t, round{perSecond: 1000, p50: time.Millisecond, p99: time.Millisecond, decisions: 100}, r)
 }
@@ -78,7 +78,7 @@ func TestFailedCallsAreNotCountedAsDecisions(t *testing.T) {
 			return false, down
 		}
 		return true, nil
-	}, load{callers: 1, keys: keysOf(1, 1), allowed: true}, tenth)
+	}, load{callers: 1, keys: keysOf(1, 1)}, tenth)
 	require.NoError(t, err)
 	require.Equal(t, 750.0, r.perSecond)
 	require.Equal(t, 0.25, r.failed)
@@ -87,12 +87,15 @@ func TestFailedCallsAreNotCountedAsDecisions(t *testing.T) {
 	_, err = measureInBubble(t, func(context.Context, string) (bool, error) {
 		time.Sleep(time.Millisecond)
 		return false, down
-	}, load{callers: 2, keys: keysOf(1, 1), allowed: true}, tenth)
+	}, load{callers: 2, keys: keysOf(1, 1)}, tenth)
 	require.ErrorIs(t, err, down)
 }
 
 func TestWrongDecisionFailsTheRound(t *testing.T) {
-	_, err := measureInBubble(t, slow, load{callers: 1, keys: keysOf(1, 1)}, tenth)
+	_, err := measureInBubble(t, func(ctx context.Context, key string) (bool, error) {
+		_, err := slow(ctx, key)
+		return false, err
+	}, load{callers: 1, keys: keysOf(1, 1)}, tenth)
 	require.ErrorContains(t, err, "decided wrongly")
 }
 
@@ -100,14 +103,14 @@ func TestRoundWithoutAnswerIsAnError(t *testing.T) {
 	_, err := measureInBubble(t, func(context.Context, string) (bool, error) {
 		time.Sleep(time.Second)
 		return true, nil
-	}, load{callers: 1, keys: keysOf(1, 1), allowed: true}, tenth)
+	}, load{callers: 1, keys: keysOf(1, 1)}, tenth)
 	require.ErrorContains(t, err, "no call was answered in time")
 }
 
 func TestStallIsARoundWithoutDecisions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := errors.New("the server is down")
-		l := load{callers: 1, keys: keysOf(1, 1), allowed: true}
+		l := load{callers: 1, keys: keysOf(1, 1)}
 		r, err := measureStalls(func(context.Context, string) (bool, error) {
 			time.Sleep(time.Second)
 			return true, nil
@@ -135,7 +138,7 @@ func TestContenderThatStallsInMostTurnsIsOut(t *testing.T) {
 				}
 				return slow(t.Context(), key)
 			}}}
-			l := load{callers: 1, keys: keysOf(1, 1), allowed: true}
+			l := load{callers: 1, keys: keysOf(1, 1)}
 			cells, out := heat{1, 1, []string{"slow"}}.run(t.Context(), open, l, plan{turns: 3, pace: tenth})
 			require.Equal(t, want, out["slow"])
 			require.Equal(t, want == nil, len(cells) == 1)
@@ -169,7 +172,7 @@ func TestCallerDoesNotAllocate(t *testing.T) {
 // newTestCaller returns a caller whose round ends after every n calls.
 func newTestCaller(n int) *caller {
 	c := &caller{
-		load: load{keys: keysOf(10, 10), allowed: true}, stride: 1,
+		load: load{keys: keysOf(10, 10)}, stride: 1,
 		random: rand.New(rand.NewPCG(1, 2)), samples: make([]time.Duration, n),
 		began: time.Now(), to: time.Hour,
 	}

@@ -58,6 +58,17 @@ func deleteKeys(ctx context.Context, client *redis.Client, pattern string) error
 	return keys.Err()
 }
 
+// redisInfo returns a field of the server's description of itself.
+func (s *site) redisInfo(ctx context.Context, of server, field string) (string, error) {
+	client, err := s.openRedis(of)
+	if err != nil {
+		return "", err
+	}
+	defer closeAndLog(client)
+	info, err := client.InfoMap(ctx, "server").Result()
+	return info["Server"][field], err
+}
+
 func (s *site) redisSettings(ctx context.Context, of server) (string, error) {
 	client, err := s.openRedis(of)
 	if err != nil {

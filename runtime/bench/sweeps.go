@@ -59,7 +59,7 @@ func (r *report) measureSweep(ctx context.Context, s *site, p plan, c contender)
 		logf("%s: no CPU times: %v", c.name, err)
 	}
 	// The keys of the calls are all over the table, so that the sweep meets them. Once used, their rows stay.
-	l := load{callers: sweepCallers, keys: keysOf(sweepKeys, p.sweepRows), allowed: true}
+	l := load{sweepCallers, keysOf(sweepKeys, p.sweepRows)}
 	if err := takeEach(ctx, o.take, len(l.keys), func(i int) string { return l.keys[i] }); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func TestFailedSweepIsAnError(t *testing.T) {
 	o, err := c.open(t.Context(), &site{dir: t.TempDir(), rows: 1}, plenty)
 	require.NoError(t, err)
 	o.close()
-	l := load{callers: 1, keys: keysOf(1, 1), allowed: true}
+	l := load{callers: 1, keys: keysOf(1, 1)}
 	take := o.take
 	o.take = slow
 	_, _, err = measureDuring(t.Context(), o, l, tenth)

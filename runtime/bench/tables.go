@@ -283,8 +283,7 @@ func numbered(text string) string {
 	return strings.Join(parts, "")
 }
 
-// fill inserts full rows for the first keys of a limit. A table of the exhausted limit stays empty, because its first call
-// creates the row.
+// fill inserts full rows for the first keys of plenty. A key of another limit has its row from its first call.
 func (t *table) fill(ctx context.Context, l limit, s *site) error {
 	if l != plenty || s.rows == 0 {
 		return nil

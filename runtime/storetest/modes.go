@@ -1,121 +1,110 @@
 package storetest
 
-import (
-	"github.com/ratelimitgen/ratelimitgen/runtime"
-)
+import "github.com/ratelimitgen/ratelimitgen/runtime"
 
 // modes returns the clauses about the modes of a limit.
 func modes() []clause {
+	bucket := inMode(runtime.ModeShadow, one(bucket()))
 	return []clause{
-		{"ModeShadow", "a limit in shadow mode lets every request pass, and takes what an enforced one would take", ofModes(runtime.ModeShadow, func(s *subject, p *runtime.Policy) {
-			for i, n := range []int64{6, 5, 4, 1, 11} {
-				d := s.decide(p, "k", runtime.Request{Count: n})
-				if denied := i == 1 || i > 2; !d.Allowed || d.Shadowed != denied || d.TakenAt.IsZero() != denied || d.RetryAfter != 0 {
-					s.broken("%s: taking 6, 5, 4, 1 and 11 of 10 tokens, the decision on %d is %+v", p.Name, n, d)
-				}
-			}
-			s.wantValue(p, "k", 0)
-			if d := s.decide(p, "k", runtime.Request{Op: runtime.Check, Count: 1}); !d.Allowed || !d.Shadowed {
-				s.broken("%s: the decision on a check of 1 of 0 tokens is %+v", p.Name, d)
-			}
-		})},
-		{"ModeShadowReserve", "a limit in shadow mode delays no reservation", func(s *subject) {
-			p := bucket()
-			p.Mode = runtime.ModeShadow
+		{
+			name: "ModeShadow", rule: "a limit in shadow mode lets every request pass, and takes what an enforced one would take",
+			policies: inMode(runtime.ModeShadow, every()), check: (*subject).shadow,
+		},
+		{name: "ModeShadowReserve", rule: "a limit in shadow mode delays no reservation", policies: bucket, check: func(s *subject, p *runtime.Policy) {
 			for i, n := range []int64{8, 5, 3} {
-				d := s.decide(p, "k", runtime.Request{Count: n, Reserve: true})
+				d := s.decide(p, runtime.Request{Count: n, Reserve: true})
 				if !d.Allowed || d.Delay != 0 || d.Shadowed != (i > 0) || d.TakenAt.IsZero() != (i == 2) {
 					s.broken("reserving 8, 5 and 3 of 10 tokens, with 5 in debt, the decision on %d is %+v", n, d)
 				}
 			}
-			s.wantValue(p, "k", -3)
+			s.wantValue(p, -3)
 		}},
-		{"ModeShadowTogether", "a limit in shadow mode never denies a call, and takes nothing if another limit does", ofModes(runtime.ModeShadow, func(s *subject, p *runtime.Policy) {
-			other := bucket()
-			other.Name = "enforced beside " + p.Name
-			a := s.do(call(taking(p, "k", 6), taking(other, "k", 11)))[0]
-			if a.Err == nil {
-				s.broken("%s: 11 can never pass a capacity of 10, but there is no error", p.Name)
-			}
-			s.take(other, "k", 8)
-			a = s.do(call(taking(p, "k", 6), taking(other, "k", 3)))[0]
-			if a.Allowed() || !a.Decisions[0].Allowed || a.Decisions[0].Shadowed {
-				s.broken("%s: the answer to 6 of 10 shadow tokens and 3 of 2 is %+v", p.Name, a)
-			}
-			s.wantValue(p, "k", 10)
-			a = s.do(call(taking(p, "k", 6), taking(p, "k", 6), taking(other, "k", 2)))[0]
-			if !a.Allowed() || !a.Decisions[0].Shadowed || !a.Decisions[0].TakenAt.IsZero() || !a.Decisions[1].Shadowed {
-				s.broken("%s: the answer to 6 and 6 of 10 shadow tokens and 2 of 2 is %+v", p.Name, a)
-			}
-			s.wantValue(p, "k", 10)
-			s.wantValue(other, "k", 0)
-		})},
-		{"ModeOff", "a limit that is off or unlimited lets every request pass, and counts nothing", func(s *subject) {
-			for _, mode := range []runtime.Mode{runtime.ModeOff, runtime.ModeUnlimited} {
-				ofModes(mode, func(s *subject, p *runtime.Policy) {
-					enforced := *p
-					enforced.Mode = runtime.ModeEnforce
-					s.take(&enforced, "k", 10)
-					for _, q := range []runtime.Request{{Count: 100}, {Op: runtime.Check, Count: 1}, {Op: runtime.Refund, Count: 5},
-						{Op: runtime.Charge, Count: 7}, {Op: runtime.Peek}, {Count: 1, Reserve: true}} {
-						if d := s.decide(p, "k", q); !d.Allowed || d.Remaining != runtime.MaxTokens || d.Delay != 0 || !d.TakenAt.IsZero() {
-							s.broken("%s: the decision on %+v is %+v", p.Name, q, d)
-						}
-					}
-					s.wantValue(&enforced, "k", 0)
-					s.decide(p, "k", runtime.Request{Op: runtime.Reset})
-					s.wantValue(&enforced, "k", 10)
-				})(s)
-			}
-		}},
-		{"ModeOffTogether", "beside a limit that is off or unlimited, the others of a call decide", func(s *subject) {
-			off, unlimited := bucket(), &runtime.Policy{Name: "unlimited", Kind: runtime.FixedWindow, Mode: runtime.ModeUnlimited}
-			off.Name, off.Mode = "off", runtime.ModeOff
+		{
+			name: "ModeShadowTogether", rule: "a limit in shadow mode never denies a call, and takes nothing if another limit does",
+			policies: inMode(runtime.ModeShadow, every()), check: (*subject).shadowTogether,
+		},
+		{name: "ModeOff", rule: "a limit that is off lets every request pass, and counts nothing", policies: inMode(runtime.ModeOff, every()), check: (*subject).lifted},
+		{
+			name: "ModeUnlimited", rule: "a limit that is unlimited lets every request pass, and counts nothing",
+			policies: inMode(runtime.ModeUnlimited, every()), check: (*subject).lifted,
+		},
+		{name: "ModeOffTogether", rule: "beside a limit that is off or unlimited, the others of a call decide", policies: inMode(runtime.ModeOff, every()), check: func(s *subject, p *runtime.Policy) {
+			unlimited := &runtime.Policy{Name: "unlimited", Kind: runtime.FixedWindow, Mode: runtime.ModeUnlimited}
 			for i := range 3 {
-				a := s.do(call(taking(off, "k", 100), taking(bucket(), "k", 5), taking(unlimited, "k", 100)))[0]
-				if a.Allowed() != (i < 2) || len(a.Decisions) != 3 || a.Decisions[1].Allowed != (i < 2) {
+				beside := request(basic(runtime.TokenBucket), runtime.Request{Key: p.Name, Count: 5})
+				a := s.do(call(request(p, runtime.Request{Count: 100}), beside, request(unlimited, runtime.Request{Count: 100})))[0]
+				if a.Err != nil || a.Allowed() != (i < 2) || len(a.Decisions) != 3 || a.Decisions[1].Allowed != (i < 2) {
 					s.broken("taking 5 of 10 tokens beside limits that are off and unlimited, answer %d is %+v", i+1, a)
 				}
 			}
 		}},
-		{"ModeBlock", "a blocked limit denies every take and check of a token, and no other operation", ofModes(runtime.ModeBlock, func(s *subject, p *runtime.Policy) {
-			enforced := *p
-			// Only requests with the same policy reach the tokens of a lease.
-			enforced.Mode, enforced.Lease = runtime.ModeEnforce, runtime.Lease{}
-			s.take(&enforced, "k", 3)
-			for _, q := range []runtime.Request{{Count: 1}, {Count: 11}, {Op: runtime.Check, Count: 1}, {Count: 1, Reserve: true}} {
-				if d := s.decide(p, "k", q); d.Allowed || d.RetryAfter != runtime.Never {
-					s.broken("%s: the decision on %+v is %+v", p.Name, q, d)
-				}
-			}
-			for _, q := range []runtime.Request{{}, {Op: runtime.Check}, {Reserve: true}, {Op: runtime.TakeUpTo}} {
-				if d := s.decide(p, "k", q); !d.Allowed || d.Taken != 0 || d.Delay != 0 || d.BlockedFor != runtime.Never {
-					s.broken("%s: the decision on %+v is %+v", p.Name, q, d)
-				}
-			}
-			s.wantValue(p, "k", 7)
-			s.decide(p, "k", runtime.Request{Op: runtime.Refund, Count: 1})
-			s.wantValue(p, "k", 8)
-			a := s.do(call(taking(p, "k", 1), taking(bucket(), "beside "+p.Name, 1)))[0]
-			if a.Allowed() || a.Decisions[0].Allowed || !a.Decisions[1].Allowed {
-				s.broken("%s: the answer to a take beside another limit is %+v", p.Name, a)
-			}
-			s.wantValue(bucket(), "beside "+p.Name, 10)
-		})},
+		{
+			name: "ModeBlock", rule: "a blocked limit denies every take and check of a token, and no other operation",
+			policies: inMode(runtime.ModeBlock, every()), check: (*subject).blocked,
+		},
 	}
 }
 
-// ofModes runs a check in a mode for every kind, on limits with and without shards, leases and deny caches.
-func ofModes(mode runtime.Mode, check func(s *subject, p *runtime.Policy)) func(s *subject) {
-	return func(s *subject) {
-		all := append(kinds(), denyCached())
-		for _, kind := range runtime.Kinds() {
-			all = append(all, shards(kind))
-		}
-		for _, p := range append(all, leased()...) {
-			p.Name += " in mode " + mode.String()
-			p.Mode = mode
-			check(s, p)
+// inMode sets a mode.
+func inMode(mode runtime.Mode, policies []*runtime.Policy) []*runtime.Policy {
+	for _, p := range policies {
+		p.Name, p.Mode = p.Name+" in mode "+mode.String(), mode
+	}
+	return policies
+}
+
+// enforced edits a policy so that it is enforced. Only requests with the same policy reach the tokens of a lease.
+func enforced(p *runtime.Policy) { p.Mode, p.Lease = runtime.ModeEnforce, runtime.Lease{} }
+
+func (s *subject) shadow(p *runtime.Policy) {
+	for i, n := range []int64{6, 5, 4, 1, 11} {
+		d := s.decide(p, runtime.Request{Count: n})
+		if denied := i == 1 || i > 2; !d.Allowed || d.Shadowed != denied || d.TakenAt.IsZero() != denied || d.RetryAfter != 0 {
+			s.broken("%s: taking 6, 5, 4, 1 and 11 of 10 tokens, the decision on %d is %+v", p.Name, n, d)
 		}
 	}
+	s.wantValue(p, 0)
+	if d := s.decide(p, runtime.Request{Op: runtime.Check, Count: 1}); !d.Allowed || !d.Shadowed {
+		s.broken("%s: the decision on a check of 1 of 0 tokens is %+v", p.Name, d)
+	}
+}
+
+func (s *subject) shadowTogether(p *runtime.Policy) {
+	other := named("enforced beside "+p.Name, bucket())
+	s.play(p, []step{
+		all(take(6), take(11).by(other).fails(runtime.ErrExceedsCapacity)), take(8).by(other),
+		// The call is denied by the other limit.
+		all(take(6), take(3).by(other).denied()), left(10),
+	})
+	six := request(p, runtime.Request{Count: 6})
+	a := s.do(call(six, six, request(other, runtime.Request{Count: 2})))[0]
+	if !a.Allowed() || !a.Decisions[0].Shadowed || !a.Decisions[0].TakenAt.IsZero() || !a.Decisions[1].Shadowed {
+		s.broken("%s: the answer to 6 and 6 of 10 shadow tokens and 2 of 2 is %+v", p.Name, a)
+	}
+	s.play(p, []step{left(10), left(0).by(other)})
+}
+
+func (s *subject) lifted(p *runtime.Policy) {
+	s.play(p, []step{take(10).edited(enforced)})
+	for _, q := range []runtime.Request{{Count: 100}, {Op: runtime.Check, Count: 1}, {Op: runtime.Refund, Count: 5},
+		{Op: runtime.Charge, Count: 7}, {Op: runtime.Peek}, {Count: 1, Reserve: true}} {
+		if d := s.decide(p, q); !d.Allowed || d.Remaining != runtime.MaxTokens || d.Delay != 0 || !d.TakenAt.IsZero() {
+			s.broken("%s: the decision on %+v is %+v", p.Name, q, d)
+		}
+	}
+	s.play(p, []step{left(0).edited(enforced), reset(), left(10).edited(enforced)})
+}
+
+func (s *subject) blocked(p *runtime.Policy) {
+	beside := named("beside "+p.Name, bucket())
+	s.play(p, []step{
+		take(3).edited(enforced),
+		take(1).deniedFor(runtime.Never), take(11).deniedFor(runtime.Never), check(1).deniedFor(runtime.Never), reserve(1, 0).deniedFor(runtime.Never),
+	})
+	for _, st := range []step{take(0), check(0), reserve(0, 0), upTo(0, 0)} {
+		if d := s.decide(p, st.q); !d.Allowed || d.Taken != 0 || d.Delay != 0 || d.BlockedFor != runtime.Never {
+			s.broken("%s: the decision on %+v is %+v", p.Name, st.q, d)
+		}
+	}
+	s.play(p, []step{left(7), refund(1), left(8), all(take(1).deniedFor(runtime.Never), take(1).by(beside)), left(10).by(beside)})
 }

@@ -11,79 +11,177 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
-// overrides are the clauses for a [override.Store]. Other stores have no overrides, and pass them.
+// overrides are the clauses for an [override.Store]. Other stores have no overrides, and pass them.
 func overrides() []clause {
+	cached, leased := overridable(), overridable()
+	cached.DenyCache, leased.Lease = time.Minute, runtime.Lease{Tokens: 8, For: time.Minute}
+	p := one(overridable())
 	return []clause{
-		{"OverrideLog", "entries come back as they were appended, numbered from 1, by their ID and by their key", (*subject).overrideLog},
-		{"OverridesBeyondTheMost", "an entry that exceeds the most that its limit declares is not appended", (*subject).beyondTheMost},
-		{"ConcurrentOverrides", "entries appended at once have all numbers from 1 on, each once", (*subject).concurrentOverrides},
-		{"OverrideInForce", "every request is decided by the override in force, on the tokens used before", (*subject).overrideInForce},
-		{"OverrideOfADenyCache", "a cached denial ends with the policy it was made by", (*subject).overrideOfDenyCache},
-		{"OverrideOfALease", "leased tokens of a blocked key are not spent", (*subject).overrideOfLease},
-		{"ObsoleteOverrides", "a sweep deletes old entries of the log that are not in force, and no ID is used again", (*subject).obsoleteOverrides},
+		{
+			name: "OverrideLog", rule: "entries come back as they were appended, numbered from 1, by their ID and by their key",
+			policies: p, check: withLog((*operator).appendAndRead),
+		},
+		{
+			name: "OverridesBeyondTheMost", rule: "an entry that exceeds the most that its limit declares is not appended",
+			policies: p, check: withLog((*operator).exceed),
+		},
+		{
+			name: "ConcurrentOverrides", rule: "entries appended at once have all numbers from 1 on, each once",
+			policies: p, check: withLog((*operator).appendAtOnce),
+		},
+		{
+			name: "OverrideInForce", rule: "every request is decided by the override in force, on the tokens used before",
+			policies: p, check: withLog((*operator).enforce),
+		},
+		{name: "OverrideOfADenyCache", rule: "a cached denial ends with the policy it was made by", policies: one(cached), check: withLog(func(o *operator) {
+			o.allow(10, true)
+			o.allow(10, false)
+			o.inForce(o.capacity(100))
+			o.allow(10, true)
+		})},
+		{name: "OverrideOfALease", rule: "leased tokens of a blocked key are not spent", policies: one(leased), check: withLog(func(o *operator) {
+			o.allow(1, true)
+			o.allow(1, true)
+			o.inForce(o.entry("a", runtime.OverrideBlock))
+			o.allow(1, false)
+			o.inForce(o.entry("a", runtime.OverrideNone))
+			o.allow(1, true)
+			o.inForce(o.capacity(3)) // of which a store without leases has used 3
+			o.allow(1, false)
+		})},
+		{
+			name: "ObsoleteOverrides", rule: "a sweep deletes old entries of the log that are not in force, and no ID is used again",
+			policies: p, check: withLog((*operator).sweepObsolete),
+		},
 	}
 }
 
 // overridable returns a bucket of ten tokens, of which overrides can make a hundred.
 func overridable() *runtime.Policy {
-	p := bucket()
-	p.Name = "overridable"
+	p := named("overridable", bucket())
 	p.Overrides = runtime.OverrideBounds{Rate: 100, Capacity: 100, MaxReserved: 5, Unlimited: true}
 	return p
 }
 
+// operator puts overrides in force, and makes requests for the key "a".
+type operator struct {
+	*subject
+	p      *runtime.Policy
+	log    override.Store
+	limits *limiter.Limiter
+	limit  limiter.ReservableLimit
+}
+
+// withLog checks a store that has a log of overrides.
+func withLog(check func(o *operator)) func(*subject, *runtime.Policy) {
+	return func(s *subject, p *runtime.Policy) {
+		if log, ok := s.store.(override.Store); ok {
+			limits := limiter.New(s.store)
+			check(&operator{s, p, log, limits, limits.Reservable(p, keyOf("a"))})
+		}
+	}
+}
+
+func keyOf(name string) runtime.Key { return runtime.KeyOf(runtime.String(name)) }
+
 // entry returns an override of a key that is in force for an hour.
-func (s *subject) entry(key, what string) runtime.OverrideEntry {
-	now := s.clock.Now().UTC()
+func (o *operator) entry(key, what string) runtime.OverrideEntry {
+	now := o.clock.Now().UTC()
 	return runtime.OverrideEntry{
 		Limit: "overridable", Key: key, What: what, Most: overridable().Overrides, Until: now.Add(time.Hour), At: now,
 		Reason: "ein Grund: 理由", Author: "someone",
 	}
 }
 
-func (s *subject) appended(log override.Store, e runtime.OverrideEntry) runtime.OverrideEntry {
-	s.Helper()
-	written, err := log.AppendOverride(s.ctx, e)
+// forGood returns an override of a key without an end.
+func (o *operator) forGood(key, what string) runtime.OverrideEntry {
+	e := o.entry(key, what)
+	e.Until = runtime.ForGood
+	return e
+}
+
+func (o *operator) capacity(n int64) runtime.OverrideEntry {
+	e := o.entry("a", runtime.OverrideNumbers)
+	e.Capacity = n
+	return e
+}
+
+func (o *operator) append(e runtime.OverrideEntry) runtime.OverrideEntry {
+	o.Helper()
+	written, err := o.log.AppendOverride(o.ctx, e)
 	if err != nil {
-		s.Fatalf("AppendOverride: %v", err)
+		o.Fatalf("AppendOverride: %v", err)
 	}
 	return written
 }
 
-func (s *subject) overrideLog() {
-	log, ok := s.store.(override.Store)
-	if !ok {
-		return
+// inForce appends an entry, and reads it.
+func (o *operator) inForce(e runtime.OverrideEntry) {
+	o.Helper()
+	o.append(e)
+	if err := o.log.OverrideView().Refresh(o.ctx); err != nil {
+		o.Fatalf("Refresh: %v", err)
 	}
-	numbers := s.entry("a'|\\%", runtime.OverrideNumbers)
-	numbers.Rate, numbers.Capacity, numbers.MaxReserved = 50, 100, 5
-	plan := s.entry("b", runtime.OverridePlan)
-	plan.Plan, plan.Until, plan.Most.Unlimited = "pro", runtime.ForGood, false
-	all := []runtime.OverrideEntry{numbers, s.entry("", runtime.OverrideBlock), plan, s.entry("b", runtime.OverrideNone), s.entry("b", "of a later version")}
+}
+
+// allow takes n tokens, and fails the clause unless that is allowed or denied as wanted.
+func (o *operator) allow(n int64, want bool) {
+	o.Helper()
+	if d, err := o.limit.AllowN(o.ctx, n); err != nil || d.Allowed != want {
+		o.broken("AllowN(%d) returns %v, %v", n, d, err)
+	}
+}
+
+// left fails the clause unless want tokens are left.
+func (o *operator) left(want int64) {
+	o.Helper()
+	if b, err := o.limit.Peek(o.ctx); err != nil || b.Remaining != want {
+		o.broken("Peek returns %v, %v, want %d left", b, err, want)
+	}
+}
+
+// since returns the entries from an ID on.
+func (o *operator) since(id int64) []runtime.OverrideEntry {
+	o.Helper()
+	all, err := o.log.OverridesSince(o.ctx, id)
+	if err != nil {
+		o.Fatalf("OverridesSince: %v", err)
+	}
+	return all
+}
+
+func ids(entries []runtime.OverrideEntry) (ids []int64) {
+	for _, e := range entries {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+func (o *operator) appendAndRead() {
+	numbers, plan := o.capacity(100), o.forGood("b", runtime.OverridePlan)
+	numbers.Key, numbers.Rate, numbers.MaxReserved = "a'|\\%", 50, 5
+	plan.Plan, plan.Most.Unlimited = "pro", false
+	all := []runtime.OverrideEntry{numbers, o.entry("", runtime.OverrideBlock), plan, o.entry("b", runtime.OverrideNone), o.entry("b", "of a later version")}
 	for i, e := range all {
-		if all[i] = s.appended(log, e); all[i].ID != int64(i)+1 {
-			s.broken("the ID of entry %d is %d", i+1, all[i].ID)
-		}
+		all[i] = o.append(e)
+	}
+	if got := ids(all); !slices.Equal(got, []int64{1, 2, 3, 4, 5}) {
+		o.broken("the IDs are %v", got)
 	}
 	for _, from := range []int64{1, 3, 5, 6} {
-		got, err := log.OverridesSince(s.ctx, from)
-		if err != nil || !slices.Equal(got, all[from-1:]) {
-			s.broken("since %d there are %+v, %v, want %+v", from, got, err, all[from-1:])
+		if got := o.since(from); !slices.Equal(got, all[from-1:]) {
+			o.broken("since %d there are %+v, want %+v", from, got, all[from-1:])
 		}
 	}
 	for key, want := range map[string][]runtime.OverrideEntry{"": all[1:2], "b": all[2:], numbers.Key: all[:1], "c": nil} {
-		got, err := log.OverrideHistory(s.ctx, "overridable", key)
+		got, err := o.log.OverrideHistory(o.ctx, "overridable", key)
 		if err != nil || !slices.Equal(got, want) {
-			s.broken("key %q has the entries %+v, %v, want %+v", key, got, err, want)
+			o.broken("key %q has the entries %+v, %v, want %+v", key, got, err, want)
 		}
 	}
 }
 
-func (s *subject) beyondTheMost() {
-	log, ok := s.store.(override.Store)
-	if !ok {
-		return
-	}
+func (o *operator) exceed() {
 	for _, edit := range []func(e *runtime.OverrideEntry){
 		func(e *runtime.OverrideEntry) { e.Rate = 101 },
 		func(e *runtime.OverrideEntry) { e.Capacity = 101 },
@@ -94,211 +192,113 @@ func (s *subject) beyondTheMost() {
 		func(e *runtime.OverrideEntry) { e.Author = "" },
 		func(e *runtime.OverrideEntry) { e.Until = time.Time{} },
 	} {
-		e := s.entry("a", runtime.OverrideNumbers)
+		e := o.entry("a", runtime.OverrideNumbers)
 		edit(&e)
-		if _, err := log.AppendOverride(s.ctx, e); !errors.Is(err, runtime.ErrInvalidOverride) {
-			s.broken("%+v: the error is %v", e, err)
+		if _, err := o.log.AppendOverride(o.ctx, e); !errors.Is(err, runtime.ErrInvalidOverride) {
+			o.broken("%+v: the error is %v", e, err)
 		}
 	}
-	if got, err := log.OverridesSince(s.ctx, 1); err != nil || len(got) != 0 {
-		s.broken("there are %+v, %v", got, err)
+	if got := o.since(1); len(got) != 0 {
+		o.broken("there are %+v", got)
 	}
 }
 
-func (s *subject) concurrentOverrides() {
-	log, ok := s.store.(override.Store)
-	if !ok {
-		return
-	}
+func (o *operator) appendAtOnce() {
 	const writers, each = 4, 5
 	var all sync.WaitGroup
 	for range writers {
 		all.Go(func() {
 			for range each {
-				if _, err := log.AppendOverride(s.ctx, s.entry("a", runtime.OverrideBlock)); err != nil {
-					s.Errorf("AppendOverride: %v", err)
+				if _, err := o.log.AppendOverride(o.ctx, o.entry("a", runtime.OverrideBlock)); err != nil {
+					o.Errorf("AppendOverride: %v", err)
 				}
 			}
 		})
 	}
 	all.Wait()
-	got, err := log.OverridesSince(s.ctx, 1)
-	if err != nil || len(got) != writers*each {
-		s.broken("there are %d entries, %v, want %d", len(got), err, writers*each)
-	}
-	for i, e := range got {
-		if e.ID != int64(i)+1 {
-			s.broken("entry %d has the ID %d", i+1, e.ID)
+	got := ids(o.since(1))
+	for i, id := range got {
+		if id != int64(i)+1 || len(got) != writers*each {
+			o.broken("the IDs are %v, want 1 to %d", got, writers*each)
 		}
 	}
 }
 
-// inForce appends an entry, and reads it.
-func (s *subject) inForce(log override.Store, e runtime.OverrideEntry) {
-	s.Helper()
-	s.appended(log, e)
-	if err := log.OverrideView().Refresh(s.ctx); err != nil {
-		s.Fatalf("Refresh: %v", err)
+func (o *operator) enforce() {
+	o.allow(10, true)
+	o.inForce(o.capacity(50))
+	o.left(40)
+	o.allow(30, true)
+	if ds, err := o.limits.All(o.ctx, o.limit.N(4), o.limit.N(4)); err != nil || !ds.Allowed {
+		o.broken("All returns %v, %v", ds, err)
 	}
-}
-
-func (s *subject) overrideInForce() {
-	log, ok := s.store.(override.Store)
-	if !ok {
-		return
+	if r, err := o.limit.ReserveN(o.ctx, 7); err != nil || !r.Allowed || r.Delay() <= 0 {
+		o.broken("ReserveN returns %+v, %v", r, err)
 	}
-	limits, p := limiter.New(s.store), overridable()
-	limit := limits.Reservable(p, runtime.KeyOf(runtime.String("a")))
-	allowed := func(n int64, want bool) {
-		s.Helper()
-		if d, err := limit.AllowN(s.ctx, n); err != nil || d.Allowed != want {
-			s.broken("AllowN(%d) returns %v, %v", n, d, err)
-		}
-	}
-	left := func(want int64) {
-		s.Helper()
-		if b, err := limit.Peek(s.ctx); err != nil || b.Remaining != want {
-			s.broken("Peek returns %v, %v, want %d left", b, err, want)
-		}
-	}
-	allowed(10, true)
-	numbers := s.entry("a", runtime.OverrideNumbers)
-	numbers.Capacity = 50
-	s.inForce(log, numbers)
-	left(40)
-	allowed(30, true)
-	ds, err := limits.All(s.ctx, limit.N(4), limit.N(4))
-	if err != nil || !ds.Allowed {
-		s.broken("All returns %v, %v", ds, err)
-	}
-	if r, err := limit.ReserveN(s.ctx, 7); err != nil || !r.Allowed || r.Delay() <= 0 {
-		s.broken("ReserveN returns %+v, %v", r, err)
-	}
-	left(0)
-	s.inForce(log, s.entry("a", runtime.OverrideBlock))
-	allowed(1, false)
-	s.clock.Add(time.Millisecond)
-	s.blockEnds(limits, limits.Limit(p, runtime.KeyOf(runtime.String("a"))), time.Hour-time.Millisecond)
-	s.inForce(log, s.entry("a", runtime.OverrideUnblock))
-	s.inForce(log, s.entry("", runtime.OverrideOff))
-	allowed(1, false)
-	s.inForce(log, s.entry("a", runtime.OverrideNone))
-	allowed(1000, true)
-	s.clock.Add(time.Hour)
-	left(10)
+	o.left(0)
+	o.inForce(o.entry("a", runtime.OverrideBlock))
+	o.allow(1, false)
+	o.clock.Add(time.Millisecond)
+	o.blockEnds(time.Hour - time.Millisecond)
+	o.inForce(o.entry("a", runtime.OverrideUnblock))
+	o.inForce(o.entry("", runtime.OverrideOff))
+	o.allow(1, false)
+	o.inForce(o.entry("a", runtime.OverrideNone))
+	o.allow(1000, true)
+	o.clock.Add(time.Hour)
+	o.left(10)
 }
 
 // blockEnds reports a blocked key for which a decision, alone or beside another limit, or a Peek has another end.
-func (s *subject) blockEnds(limits *limiter.Limiter, limit limiter.Limit, after time.Duration) {
-	s.Helper()
-	if d, err := limit.Allow(s.ctx); err != nil || d.RetryAfter != after {
-		s.broken("of a key that is blocked for %v, Allow returns %v, %v", after, d, err)
+func (o *operator) blockEnds(after time.Duration) {
+	o.Helper()
+	if d, err := o.limit.Allow(o.ctx); err != nil || d.RetryAfter != after {
+		o.broken("of a key that is blocked for %v, Allow returns %v, %v", after, d, err)
 	}
-	ds, err := limits.All(s.ctx, limit, limits.Limit(bucket(), runtime.KeyOf(runtime.String("beside a block"))))
+	ds, err := o.limits.All(o.ctx, o.limit, o.limits.Limit(bucket(), keyOf("beside a block")))
 	if err != nil || ds.Allowed || ds.RetryAfter != after {
-		s.broken("of a key that is blocked for %v, All returns %v, %v", after, ds, err)
+		o.broken("of a key that is blocked for %v, All returns %v, %v", after, ds, err)
 	}
-	if b, err := limit.Peek(s.ctx); err != nil || b.Remaining != 0 || b.BlockedFor != after {
-		s.broken("of a key that is blocked for %v, Peek returns %v, %v", after, b, err)
+	if b, err := o.limit.Peek(o.ctx); err != nil || b.Remaining != 0 || b.BlockedFor != after {
+		o.broken("of a key that is blocked for %v, Peek returns %v, %v", after, b, err)
 	}
 }
 
-func (s *subject) overrideOfDenyCache() {
-	log, ok := s.store.(override.Store)
+func (o *operator) sweepObsolete() {
+	sweeper, ok := o.store.(runtime.Sweeper)
 	if !ok {
 		return
-	}
-	p := overridable()
-	p.DenyCache = time.Minute
-	limit := limiter.New(s.store).Limit(p, runtime.KeyOf(runtime.String("a")))
-	for _, want := range []bool{true, false} {
-		if d, err := limit.AllowN(s.ctx, 10); err != nil || d.Allowed != want {
-			s.Fatalf("AllowN: %v, %v", d, err)
-		}
-	}
-	numbers := s.entry("a", runtime.OverrideNumbers)
-	numbers.Capacity = 100
-	s.inForce(log, numbers)
-	if d, err := limit.AllowN(s.ctx, 10); err != nil || !d.Allowed {
-		s.broken("after the raise, AllowN returns %v, %v", d, err)
-	}
-}
-
-func (s *subject) overrideOfLease() {
-	log, ok := s.store.(override.Store)
-	if !ok {
-		return
-	}
-	p := overridable()
-	p.Lease = runtime.Lease{Tokens: 8, For: time.Minute}
-	limit := limiter.New(s.store).Limit(p, runtime.KeyOf(runtime.String("a")))
-	allow := func(want bool) {
-		s.Helper()
-		if d, err := limit.Allow(s.ctx); err != nil || d.Allowed != want {
-			s.broken("Allow returns %v, %v", d, err)
-		}
-	}
-	allow(true)
-	allow(true)
-	s.inForce(log, s.entry("a", runtime.OverrideBlock))
-	allow(false)
-	s.inForce(log, s.entry("a", runtime.OverrideNone))
-	allow(true)
-	small := s.entry("a", runtime.OverrideNumbers)
-	small.Capacity = 3 // of which a store without leases has used 3
-	s.inForce(log, small)
-	allow(false)
-}
-
-func (s *subject) obsoleteOverrides() {
-	log, ok := s.store.(override.Store)
-	sweeper, sweeps := s.store.(runtime.Sweeper)
-	if !ok || !sweeps {
-		return
-	}
-	forGood := func(e runtime.OverrideEntry) runtime.OverrideEntry {
-		e.Until = runtime.ForGood
-		return e
 	}
 	const halfAYear = 183 * 24 * time.Hour
 	for _, e := range []runtime.OverrideEntry{
-		s.entry("ends", runtime.OverrideBlock),
-		forGood(s.entry("stays", runtime.OverrideBlock)),
-		forGood(s.entry("unblocked", runtime.OverrideBlock)),
-		s.entry("unblocked", runtime.OverrideUnblock),
-		forGood(s.entry("", runtime.OverrideOff)),
-		s.entry("", runtime.OverrideNone),
-		s.entry("stays", runtime.OverrideGranted),
+		o.entry("ends", runtime.OverrideBlock), o.forGood("stays", runtime.OverrideBlock), o.forGood("unblocked", runtime.OverrideBlock),
+		o.entry("unblocked", runtime.OverrideUnblock), o.forGood("", runtime.OverrideOff), o.entry("", runtime.OverrideNone),
+		o.entry("stays", runtime.OverrideGranted),
 	} {
-		s.appended(log, e)
+		o.append(e)
 	}
-	s.clock.Add(halfAYear)
-	s.appended(log, s.entry("recent", runtime.OverrideBlock))
-	s.clock.Add(halfAYear)
+	o.clock.Add(halfAYear)
+	o.append(o.entry("recent", runtime.OverrideBlock))
+	o.clock.Add(halfAYear)
 	for _, want := range [][]int64{
 		// What ends another entry stays while a process may have read that one, and only that one.
 		{2, 4, 6, 8}, {2, 8},
 		// The newest one stays.
 		{2, 8}, {2, 8},
 	} {
-		if _, err := sweeper.Sweep(s.ctx, overridable()); err != nil {
-			s.Fatalf("Sweep: %v", err)
+		if _, err := sweeper.Sweep(o.ctx, o.p); err != nil {
+			o.Fatalf("Sweep: %v", err)
 		}
-		entries, err := log.OverridesSince(s.ctx, 1)
-		var ids []int64
-		for _, e := range entries {
-			ids = append(ids, e.ID)
-		}
-		if err != nil || !slices.Equal(ids, want) {
-			s.broken("after a sweep there are the entries %v, %v, want %v", ids, err, want)
+		if got := ids(o.since(1)); !slices.Equal(got, want) {
+			o.broken("after a sweep there are the entries %v, want %v", got, want)
 		}
 		// A store may look for them only now and then.
-		s.clock.Add(halfAYear)
+		o.clock.Add(halfAYear)
 	}
-	if e := s.appended(log, s.entry("new", runtime.OverrideBlock)); e.ID != 9 {
-		s.broken("the ID of the entry after a sweep is %d, not 9", e.ID)
+	if e := o.append(o.entry("new", runtime.OverrideBlock)); e.ID != 9 {
+		o.broken("the ID of the entry after a sweep is %d, not 9", e.ID)
 	}
-	if d, err := limiter.New(s.store).Limit(overridable(), runtime.KeyOf(runtime.String("stays"))).Allow(s.ctx); err != nil || d.Allowed {
-		s.broken("a key that is blocked for good gets %v, %v", d, err)
+	if d, err := o.limits.Limit(o.p, keyOf("stays")).Allow(o.ctx); err != nil || d.Allowed {
+		o.broken("a key that is blocked for good gets %v, %v", d, err)
 	}
 }

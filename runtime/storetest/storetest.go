@@ -7,23 +7,31 @@
 package storetest
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
+// Open returns an empty store with the given clock. It closes its resources in t.Cleanup.
+type Open func(t *testing.T, clock func() time.Time) runtime.Store
+
 // Run tests a store against every clause of the contract.
 func Run(t *testing.T, open Open) {
 	t.Run("Kinds", validKinds)
-	for _, group := range [][]clause{takes(), zeroes(), operations(), changes(), together(), batches(), keys(), cancelled(),
-		sharded(), concurrent(), logs(), leases(), denials(), modes(), calendars(), overrides(), rows()} {
-		for _, c := range group {
-			t.Run(c.name, func(t *testing.T) {
-				// An empty store and a new clock for each clause, so that a failure does not depend on other clauses.
-				clock := NewClock()
-				c.check(&subject{T: t, ctx: t.Context(), clock: clock, store: open(t, clock.Now), rule: c.rule})
-			})
-		}
+	for _, c := range slices.Concat(limits(), calls(), keys(), concurrent(), modes(), calendars(), logs(), overrides(), rows()) {
+		t.Run(c.name, func(t *testing.T) {
+			// An empty store and a new clock for each clause, so that a failure does not depend on other clauses.
+			clock := NewClock()
+			s := &subject{T: t, ctx: t.Context(), clock: clock, store: open(t, clock.Now), rule: c.rule}
+			for _, p := range c.policies {
+				s.play(p, c.script)
+				if c.check != nil {
+					c.check(s, p)
+				}
+			}
+		})
 	}
 }
 
@@ -33,7 +41,7 @@ func validKinds(t *testing.T) {
 		for _, p := range []*runtime.Policy{basic(kind), shards(kind)} {
 			if err := p.Validate(); err != nil {
 				t.Errorf("no store can be tested with kind %v: %v\nA kind needs an algorithm and an entry in the table kinds in "+
-					"runtime/policy.go. If it refuses the policies of basic and shards in runtime/storetest/storetest.go, adapt them.", kind, err)
+					"runtime/policy.go. If it refuses the policies of basic and shards in runtime/storetest/policies.go, adapt them.", kind, err)
 			}
 		}
 	}

@@ -53,8 +53,8 @@ func Vectors(t *testing.T, store runtime.Store, clock *Clock, stored Stored, tra
 		p := v.policy("vector" + strconv.Itoa(n))
 		for i, step := range v.Steps {
 			clock.Set(time.UnixMilli(step.Now))
-			d := s.decide(p, "", runtime.Request{Count: step.Count, Reserve: step.Reserve})
-			if row := stored(runtime.Row{Name: p.Name}); !step.agrees(p, d, row) {
+			d := s.decide(p, runtime.Request{Count: step.Count, Reserve: step.Reserve})
+			if row := stored(runtime.Row{Name: p.Name, Key: "k"}); !step.agrees(p, d, row) {
 				t.Errorf("line %d, step %d: the decision is %+v and the state %+v\nwant %+v", n, i+1, d, row, step)
 				continue
 			}

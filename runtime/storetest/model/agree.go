@@ -3,7 +3,6 @@ package model
 import (
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -12,7 +11,6 @@ import (
 var (
 	steps = flag.Int("model.steps", 0, "how many requests at least a store is compared with the model for")
 	seed  = flag.Uint64("model.seed", 1, "the seed of the worlds of the model")
-	table = flag.Bool("model.pairs", false, "print the table of pairs that the model has reached")
 )
 
 // requestsOfWorld is how many requests a world gets.
@@ -22,11 +20,11 @@ const requestsOfWorld = 30
 // values that can occur was reached. The names of all limits begin with name, so that worlds can share a database. open is
 // called for each world, in a bubble of package synctest.
 func Agree(t *testing.T, name string, least int, open func(*testing.T, *Clock) Env) {
-	pairs := Pairs{}
+	reached := pairs{}
 	done, settled, less := 0, 0, 0
 	least = max(least, *steps)
 	for n := uint64(0); ; n++ {
-		missing := pairs.Missing()
+		missing := reached.missing()
 		if len(missing) == 0 && done >= least {
 			break
 		}
@@ -41,28 +39,25 @@ func Agree(t *testing.T, name string, least int, open func(*testing.T, *Clock) E
 		var err error
 		synctest.Test(t, func(t *testing.T) {
 			clock := &Clock{}
-			w := newWorld(r, fmt.Sprintf("%s%d limit", name, n), clock, open(t, clock), pairs, maps.Clone(want))
+			w := newWorld(r, fmt.Sprintf("%s%d limit", name, n), clock, open(t, clock), reached, want)
 			if w == nil {
 				return
 			}
 			err = w.run(requestsOfWorld, want)
-			done, settled, less = done+w.Steps, settled+w.Settled, less+w.Less
+			done, settled, less = done+w.steps, settled+w.settled, less+w.less
 		})
 		if err != nil {
 			t.Fatalf("world %d of seed %d, want %v, after %d requests that agree: %v", n, *seed, want, done, err)
 		}
 	}
 	t.Logf("%d requests agree; %d were settled, after %d of which less was given back than was unused", done, settled, less)
-	if *table {
-		fmt.Println(pairs)
-	}
 }
 
 // wanted returns the values that a world must have for a pair to occur.
-func wanted(pair [2]Value) map[string]string {
+func wanted(pair [2]value) map[string]string {
 	want := map[string]string{}
 	for _, v := range pair {
-		want[v.Field] = v.Value
+		want[v.field] = v.value
 	}
 	if p, ok := want["plan"]; ok {
 		want["plans"] = map[bool]string{true: "none", false: "three"}[p == "none"]

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -11,7 +10,55 @@ import (
 )
 
 // together takes from several limits at once.
-func (w *World) together(ctx context.Context, limits *limiter.Limiter, verb string, first request, state, where string) bool {
+func (w *world) together(verb string, first request, at turn) bool {
+	requests := w.withOthers(first)
+	var items []limiter.Item
+	var reserving []limiter.ReserveItem
+	for i := range requests {
+		q := &requests[i]
+		p := q.policy()
+		handle := at.limits.Limit(p, q.k.of)
+		q.op, q.reserve = runtime.Take, verb == "group reserve" && (p.Reserves() || p.Mode == runtime.ModeUnlimited && p.Overrides.MaxReserved > 0)
+		switch only := q.l.traits["reserve"] == "only"; {
+		case only && verb != "group reserve":
+			return false
+		case only:
+			reserving = append(reserving, at.limits.ReserveOnly(p, q.k.of).N(q.n))
+		case w.r.IntN(4) == 0:
+			q.op, q.reserve = runtime.Check, false
+			items, reserving = append(items, handle.CheckedN(q.n)), append(reserving, handle.CheckedN(q.n))
+		default:
+			items, reserving = append(items, handle.N(q.n)), append(reserving, handle.N(q.n))
+		}
+	}
+	g := group{requests: requests, at: at, takes: verb != "group check"}
+	switch verb {
+	case "all":
+		g.Decisions, g.err = at.limits.All(at.ctx, items...)
+	case "group check":
+		g.Decisions, g.err = at.limits.Group(reserving...).Check(at.ctx)
+	default:
+		if g.reservations, g.err = at.limits.Group(reserving...).Reserve(at.ctx); g.err == nil {
+			g.Decisions = g.reservations.Decisions
+		}
+	}
+	w.logf("%s in %s while the store %s: %+v %v", verb, at.where, at.state, g.Decisions, g.err)
+	for i, q := range requests {
+		w.logf("  %v %s %s plan %d n %d reserve %v", q.op, q.policy().Name, q.k.of, q.plan, q.n, q.reserve)
+		if i < len(g.Each) {
+			w.logf("    %s", describe(g.Each[i]))
+		}
+	}
+	if at.answered() {
+		w.answeredTogether(g)
+	} else {
+		w.failedTogether(g)
+	}
+	return true
+}
+
+// withOthers adds requests for some other keys, or again for the same: those of one key have its plan.
+func (w *world) withOthers(first request) []request {
 	requests := []request{first}
 	for range w.r.IntN(4) {
 		l := oneOf(w.r, w.limits...)
@@ -24,196 +71,155 @@ func (w *World) together(ctx context.Context, limits *limiter.Limiter, verb stri
 		}
 		requests = append(requests, q)
 	}
-	var items []limiter.Item
-	var reserving []limiter.ReserveItem
-	for i := range requests {
-		q := &requests[i]
-		p := q.l.of(q.plan)
-		only := q.l.traits["reserve"] == "only"
-		if only && verb != "group reserve" {
-			return false
-		}
-		q.op = runtime.Take
-		if !only && w.r.IntN(4) == 0 {
-			q.op = runtime.Check
-		}
-		handle := limits.Limit(p, q.k.of)
-		switch {
-		case only:
-			reserving = append(reserving, limits.ReserveOnly(p, q.k.of).N(q.n))
-		case q.op == runtime.Check:
-			items = append(items, handle.CheckedN(q.n))
-			reserving = append(reserving, handle.CheckedN(q.n))
-		default:
-			items = append(items, handle.N(q.n))
-			reserving = append(reserving, handle.N(q.n))
-		}
-		q.reserve = verb == "group reserve" && q.op == runtime.Take && (p.Reserves() ||
-			p.Mode == runtime.ModeUnlimited && p.Overrides.MaxReserved > 0)
-	}
-	now := w.clock.now()
-	var ds limiter.Decisions
-	var rs *limiter.Reservations
-	var err error
-	switch verb {
-	case "all":
-		ds, err = limits.All(ctx, items...)
-	case "group check":
-		ds, err = limits.Group(reserving...).Check(ctx)
-	default:
-		if rs, err = limits.Group(reserving...).Reserve(ctx); err == nil {
-			ds = rs.Decisions
-		}
-	}
-	w.logf("%s in %s while the store %s: %+v %v", verb, where, state, ds, err)
-	for i, q := range requests {
-		w.logf("  %v %s %s plan %d n %d reserve %v", q.op, q.l.of(q.plan).Name, q.k.of, q.plan, q.n, q.reserve)
-		if i < len(ds.Each) {
-			w.logf("    %s", describe(ds.Each[i]))
-		}
-	}
-	w.judgeTogether(requests, verb, ds, rs, err, now, state, where)
-	return true
+	return requests
 }
 
-// judgeTogether judges a call of several requests: all or none.
-func (w *World) judgeTogether(requests []request, verb string, ds limiter.Decisions, rs *limiter.Reservations, err error, now int64, state, where string) {
-	can, must, refused := true, true, false
-	leased := false
-	sums := map[*key]int64{}
-	summed := make([]request, len(requests))
-	for i := range requests {
-		q := requests[i]
-		t := q.l.at(q.k, q.plan, now)
-		leased = leased || q.l.traits["lease"] == "yes"
-		// The counts of takes of one key add up.
+// group is a call of several requests, with its answer.
+type group struct {
+	requests []request
+	at       turn
+	// takes is false if the whole group is only checked.
+	takes bool
+	limiter.Decisions
+	reservations *limiter.Reservations
+	err          error
+}
+
+// summed returns the requests with the counts that decide: those of takes of one key add up.
+func (g group) summed() []request {
+	all, sums := slices.Clone(g.requests), map[*key]int64{}
+	for i, q := range all {
 		if q.op == runtime.Take && q.n > 0 {
 			sums[q.k] += q.n
-			q.n = sums[q.k]
+			all[i].n = sums[q.k]
 		}
-		summed[i] = q
+	}
+	return all
+}
+
+// expected returns whether the call may pass, whether it must, and whether it never can.
+func (g group) expected() (can, must, refused bool) {
+	can, must = true, true
+	for _, q := range g.summed() {
+		t := q.at(g.at.now)
 		switch {
-		case q.n == 0 || t.lifted() || t.mode == runtime.ModeShadow:
+		case q.n == 0 || t.open():
 		case t.mode == runtime.ModeBlock:
 			can, must = false, false
-		case q.refused(now) != nil:
+		case q.refused(g.at.now) != nil:
 			refused = true
-		case q.n > q.most(t):
-			can, must = false, false
 		default:
-			f, _ := q.margin(now, t).Float64()
-			if q.l.loose() {
-				f, must = q.ofShards(now, t), must && q.shardsHave(t)
-				can = can && (f >= 0 || q.l.traits["lease"] == "yes")
-				continue
-			}
-			can, must = can && (f >= -q.lenience(now, t) || q.l.traits["lease"] == "yes"), must && f >= q.surplus(t)
+			may, shall := q.expected(g.at.now, t)
+			can, must = can && (may || q.l.leased() && q.n <= q.most(t)), must && shall
 		}
 	}
-	if state != "answers" {
-		for _, d := range ds.Each {
-			if !d.TakenAt.IsZero() && !leased {
-				w.failf("tokens were taken from a store that %s", state)
-			}
-		}
-		opens := err == nil && ds.Allowed
-		for _, q := range requests {
-			t, p := q.l.at(q.k, q.plan, now), q.l.counted()
-			open := state == "fails" || p.Timeout > 0 && p.Timeout < deadline
-			if opens && t.mode == runtime.ModeEnforce && (p.OnError == runtime.FailClosed || state == "silent" && !open && !slices.ContainsFunc(requests, func(o request) bool {
-				return o.l.counted().Timeout > 0 && o.l.counted().Timeout < deadline
-			})) && !leased {
-				w.failf("allowed by a store that %s, although %s fails closed", state, p.Name)
-			}
-		}
+	return can, must, refused
+}
+
+// failedTogether judges a call for which the store has failed or does not answer.
+func (j *judge) failedTogether(g group) {
+	if slices.ContainsFunc(g.requests, func(q request) bool { return q.l.leased() }) {
 		return
 	}
-	if refused || err != nil {
-		if !errors.Is(err, runtime.ErrExceedsCapacity) || !refused {
-			w.failf("the error is %v, and a count that never fits %v", err, refused)
+	opens := slices.ContainsFunc(g.requests, func(q request) bool { return g.at.opens(q.l.counted()) })
+	for _, q := range g.requests {
+		closed := q.l.counted().OnError == runtime.FailClosed || !opens
+		if g.err == nil && g.Allowed && q.at(g.at.now).mode == runtime.ModeEnforce && closed {
+			j.failf("allowed by a store that %s, although %s fails closed", g.at.state, q.l.counted().Name)
+		}
+	}
+	for _, d := range g.Each {
+		if !d.TakenAt.IsZero() {
+			j.failf("tokens were taken from a store that %s", g.at.state)
+		}
+	}
+}
+
+// answeredTogether judges a call of several requests: all or none.
+func (j *judge) answeredTogether(g group) {
+	can, must, refused := g.expected()
+	switch {
+	case refused || g.err != nil:
+		if !errors.Is(g.err, runtime.ErrExceedsCapacity) || !refused {
+			j.failf("the error is %v, and a count that never fits %v", g.err, refused)
 		}
 		return
-	}
-	if ds.Allowed && !can || !ds.Allowed && must {
-		w.failf("together allowed %v, want %v", ds.Allowed, can)
+	case g.Allowed && !can || !g.Allowed && must:
+		j.failf("together allowed %v, want %v", g.Allowed, can)
 		return
 	}
-	for i, d := range ds.Each {
-		q := requests[i]
-		t := q.l.at(q.k, q.plan, now)
+	for i, d := range g.Each {
+		q, t := g.requests[i], g.requests[i].at(g.at.now)
 		if t.mode == runtime.ModeShadow && (!d.Allowed || d.Delay != 0 || d.Jitter != 0) {
-			w.failf("in shadow mode: %+v", d)
+			j.failf("in shadow mode: %+v", d)
 		}
-		if !ds.Allowed && !d.TakenAt.IsZero() {
-			w.failf("a denied call has taken: %+v", d)
+		if !g.Allowed && !d.TakenAt.IsZero() {
+			j.failf("a denied call has taken: %+v", d)
 		}
-		w.jitter(q, d, now)
-		if !ds.Allowed || verb == "group check" {
-			w.left(q, d, t, now)
+		j.jitter(q, d, g.at.now)
+		if !g.Allowed || !g.takes {
+			j.left(q, d, t, g.at.now)
 		}
 	}
-	if !ds.Allowed {
-		w.deniedTogether(summed, ds, now)
+	switch {
+	case !g.Allowed:
+		j.deniedTogether(g)
+	case g.takes:
+		j.takeTogether(g)
 	}
-	if !ds.Allowed || verb == "group check" {
-		return
+}
+
+// takeTogether counts the tokens that a call has taken.
+func (j *judge) takeTogether(g group) {
+	now, sums := g.at.now, map[*key]int64{}
+	for _, q := range g.summed() {
+		if q.op == runtime.Take {
+			sums[q.k] = max(sums[q.k], q.n)
+		}
 	}
-	for i, d := range ds.Each {
-		q := requests[i]
-		t := q.l.at(q.k, q.plan, now)
-		if q.op == runtime.Check || q.n == 0 || t.lifted() || t.mode == runtime.ModeShadow && d.TakenAt.IsZero() {
+	for i, q := range g.requests {
+		d, t := g.Each[i], q.at(now)
+		switch {
+		case q.op == runtime.Check || q.n == 0 || t.lifted() || t.mode == runtime.ModeShadow && d.TakenAt.IsZero():
 			continue
-		}
-		if q.l.traits["lease"] == "yes" {
+		case q.l.leased():
 			q.k.leased = append(q.k.leased, use{now + int64(d.Delay), q.n})
 			continue
 		}
-		before := len(w.open)
-		w.take(q, d, t, now, q.n)
-		if sums[q.k] == q.n {
-			w.left(q, d, t, now)
+		j.take(q, d, t, now)
+		alone := sums[q.k] == q.n
+		if alone {
+			j.left(q, d, t, now)
 		}
-		if len(w.open) == before {
-			continue
-		}
-		w.open[len(w.open)-1].together = sums[q.k] > q.n
-		if rs != nil {
-			w.open[len(w.open)-1].reservation = rs.At(i)
-		} else if s, ok := ds.Settlement(i); ok {
-			w.open[len(w.open)-1].reservation = s
+		newest := j.open[len(j.open)-1]
+		newest.together = !alone
+		if g.reservations != nil {
+			newest.reservation = g.reservations.At(i)
+		} else if s, ok := g.Settlement(i); ok {
+			newest.reservation = s
 		}
 	}
 }
 
 // deniedTogether judges when a denied call of several requests passes: when all of them do.
-func (w *World) deniedTogether(requests []request, ds limiter.Decisions, now int64) {
+func (j *judge) deniedTogether(g group) {
 	longest := time.Duration(0)
-	for _, d := range ds.Each {
+	for _, d := range g.Each {
 		longest = max(longest, d.RetryAfter)
 	}
-	if ds.RetryAfter != longest || longest <= 0 {
-		w.failf("the retry after %v, and the longest is %v", ds.RetryAfter, longest)
+	if g.RetryAfter != longest || longest <= 0 {
+		j.failf("the retry after %v, and the longest is %v", g.RetryAfter, longest)
 	}
+	requests := g.summed()
 	for _, q := range requests {
 		// What a key has that is not decided by its count now is not known.
-		if q.l.loose() || !q.l.at(q.k, q.plan, now).counts() {
+		if q.l.loose() || !q.at(g.at.now).counts() {
 			return
 		}
 	}
-	all := func(passes func(request, int64) bool) func(at int64) bool {
-		return func(at int64) bool {
-			return !slices.ContainsFunc(requests, func(q request) bool { return !passes(q, at) })
-		}
-	}
-	if longest < runtime.Never {
-		w.first("the retry after together", requests, now, longest, all(request.passes), all(request.mayPass))
+	if longest == runtime.Never {
+		j.never(requests, g.at.now)
 		return
 	}
-	for _, q := range requests {
-		for _, end := range q.l.ends(q.k, now) {
-			if all(request.passes)(end) {
-				w.failf("no retry together is said to pass, but one does after %v", time.Duration(end-now))
-			}
-		}
-	}
+	j.first("the retry after together", requests, g.at.now, longest, toPass)
 }

@@ -1,6 +1,6 @@
 // Package model is a slow, plain model of what limits promise, for tests. It keeps the requests that a key has counted,
 // as a list, and reads everything off that list in exact arithmetic whenever it is needed: nothing is updated in place, and
-// no formula is shared with package runtime. A [World] makes random limits and random requests, sends them to a store
+// no formula is shared with package runtime. A world makes random limits and random requests, sends them to a store
 // through the methods that applications call, and compares each answer with the model.
 //
 // What the model does not predict, it bounds: a limit with shards grants no more than one without, and conserves its
@@ -10,7 +10,6 @@ package model
 import (
 	"fmt"
 	"math/big"
-	"reflect"
 	"slices"
 	"time"
 
@@ -30,8 +29,7 @@ type terms struct {
 
 // same reports whether the terms are the same. It leaves out the windows, which never change for a key.
 func (t terms) same(o terms) bool {
-	t.windows, o.windows = windows{}, windows{}
-	return reflect.DeepEqual(t, o)
+	return t.mode == o.mode && t.unlimited == o.unlimited && t.sameNumbers(o)
 }
 
 // sameNumbers reports whether the terms have the same numbers, whatever the mode is.
@@ -76,37 +74,43 @@ type history []*event
 // missing returns the tokens that a key lacks of a full one at an instant, by the terms then in force. If settled, it returns
 // what would be missing if each request had taken only the tokens that it has used.
 func (h history) missing(now int64, by terms, settled bool) *big.Rat {
-	count := func(e *event) *big.Rat {
-		if settled {
-			return e.used
-		}
-		return e.tokens
+	if settled {
+		h = h.settled()
 	}
 	switch by.windows.kind {
 	case bucket:
-		return h.inBucket(now, by, count)
+		return h.inBucket(now, by)
 	case aligned, calendar:
-		return h.inWindows(now, by, count)
+		return h.inWindows(now, by)
 	case firstUse:
-		missing, _ := h.sinceFirstUse(now, by, count)
+		missing, _ := h.sinceFirstUse(now, by)
 		return missing
 	case sliding:
-		return h.inSlidingWindow(now, by, count)
+		return h.inSlidingWindow(now, by)
 	}
-	return h.inLog(now, by, count)
+	return h.inLog(now, by)
+}
+
+// settled returns the history in which each request has taken only the tokens that it has used.
+func (h history) settled() history {
+	all := make(history, len(h))
+	for i, e := range h {
+		all[i] = &event{now: e.now, tokens: e.used, by: e.by}
+	}
+	return all
 }
 
 // inBucket: the requests are a queue that is served at the rate. The longest backlog is missing: the tokens of the
 // last requests, however many of them, less those that have come since the first of these. Time that the clock shows a
 // second time does not count.
-func (h history) inBucket(now int64, by terms, count func(*event) *big.Rat) *big.Rat {
+func (h history) inBucket(now int64, by terms) *big.Rat {
 	at := h.latest()
 	until, backlog, longest := now, new(big.Rat), new(big.Rat)
 	if len(h) > 0 {
 		until = max(now, at[len(h)-1])
 	}
 	for i, e := range slices.Backward(h) {
-		backlog.Add(backlog, count(e))
+		backlog.Add(backlog, e.tokens)
 		backlog.Sub(backlog, share(until-at[i], by.rate, by.period))
 		if backlog.Cmp(longest) > 0 {
 			longest.Set(backlog)
@@ -130,7 +134,7 @@ func (h history) latest() []int64 {
 
 // inWindows: each window begins with rate tokens more, up to the capacity. The tokens taken beyond the capacity and
 // the reservations are forgotten when a window ends.
-func (h history) inWindows(now int64, by terms, count func(*event) *big.Rat) *big.Rat {
+func (h history) inWindows(now int64, by terms) *big.Rat {
 	missing, number := new(big.Rat), int64(0)
 	enter := func(now int64, by terms) {
 		n := by.windows.number(now, by.period)
@@ -146,7 +150,7 @@ func (h history) inWindows(now int64, by terms, count func(*event) *big.Rat) *bi
 			number = e.by.windows.number(e.now, e.by.period)
 		}
 		enter(e.now, e.by)
-		missing = positive(missing.Add(missing, count(e)))
+		missing = positive(missing.Add(missing, e.tokens))
 	}
 	enter(now, by)
 	return missing
@@ -174,7 +178,7 @@ func (w windows) end(number, period int64) int64 {
 
 // sinceFirstUse: a window begins with the first request after the one before has ended. Between two windows, tokens come
 // back at the rate. It also returns the end of the window, 0 if none is open.
-func (h history) sinceFirstUse(now int64, by terms, count func(*event) *big.Rat) (*big.Rat, int64) {
+func (h history) sinceFirstUse(now int64, by terms) (*big.Rat, int64) {
 	missing, begin, open := new(big.Rat), int64(0), false
 	enter := func(now int64, by terms) {
 		if open && now < begin+by.period {
@@ -188,7 +192,7 @@ func (h history) sinceFirstUse(now int64, by terms, count func(*event) *big.Rat)
 	}
 	for _, e := range h {
 		enter(e.now, e.by)
-		missing = positive(missing.Add(missing, count(e)))
+		missing = positive(missing.Add(missing, e.tokens))
 	}
 	end := int64(0)
 	if open && now < begin+by.period {
@@ -199,15 +203,15 @@ func (h history) sinceFirstUse(now int64, by terms, count func(*event) *big.Rat)
 }
 
 // inSlidingWindow: the tokens of this window, and a share of those of the one before that fades with time.
-func (h history) inSlidingWindow(now int64, by terms, count func(*event) *big.Rat) *big.Rat {
+func (h history) inSlidingWindow(now int64, by terms) *big.Rat {
 	current := h.currentWindow(now, by)
 	this, before := new(big.Rat), new(big.Rat)
 	for i, at := range h.latest() {
 		switch by.windows.number(at, by.period) {
 		case current:
-			this.Add(this, count(h[i]))
+			this.Add(this, h[i].tokens)
 		case current - 1:
-			before.Add(before, count(h[i]))
+			before.Add(before, h[i].tokens)
 		}
 	}
 	elapsed := max(0, now-(by.windows.end(current, by.period)-by.period))
@@ -226,12 +230,12 @@ func (h history) currentWindow(now int64, by terms) int64 {
 
 // inLog: tokens come back a period after they were taken. Those that had come back at a later request do not go again when
 // the clock goes back.
-func (h history) inLog(now int64, by terms, count func(*event) *big.Rat) *big.Rat {
+func (h history) inLog(now int64, by terms) *big.Rat {
 	sum := new(big.Rat)
 	shown := now
 	for i, at := range slices.Backward(h.latest()) {
 		if shown < at+by.period {
-			sum.Add(sum, count(h[i]))
+			sum.Add(sum, h[i].tokens)
 		}
 		shown = max(shown, h[i].now)
 	}
@@ -244,7 +248,7 @@ func (h history) windowEnd(now int64, by terms) int64 {
 	case bucket, precise:
 		return 0
 	case firstUse:
-		_, end := h.sinceFirstUse(now, by, func(e *event) *big.Rat { return e.tokens })
+		_, end := h.sinceFirstUse(now, by)
 		return end
 	}
 	return by.windows.end(h.currentWindow(now, by), by.period)
@@ -257,6 +261,11 @@ func share(elapsed, rate, period int64) *big.Rat {
 }
 
 func whole(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
+
+func float(r *big.Rat) float64 {
+	f, _ := r.Float64()
+	return f
+}
 
 func positive(r *big.Rat) *big.Rat {
 	if r.Sign() < 0 {
@@ -317,19 +326,14 @@ func firstShown(clock time.Time, zone *time.Location) int64 {
 		_, offset := at.In(zone).Zone()
 		return !at.Add(time.Duration(offset) * time.Second).Before(clock)
 	}
-	const step = 15 * time.Minute
 	at := clock.Add(-16 * time.Hour)
-	for !shown(at) {
-		at = at.Add(step)
+	for _, step := range []time.Duration{15 * time.Minute, time.Minute, time.Second} {
+		for !shown(at) {
+			at = at.Add(step)
+		}
+		at = at.Add(-step)
 	}
-	at = at.Add(-step)
-	for !shown(at) {
-		at = at.Add(time.Minute)
-	}
-	for at = at.Add(-time.Minute); !shown(at); {
-		at = at.Add(time.Second)
-	}
-	return at.UnixNano()
+	return at.Add(time.Second).UnixNano()
 }
 
 func (h history) String() string {

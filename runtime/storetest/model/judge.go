@@ -3,298 +3,425 @@ package model
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/big"
+	"sync/atomic"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// first checks that an instant is the first one at which something holds: it does then, it does not a microsecond
-// earlier, and it does not when an override ends before.
-func (w *World) first(what string, requests []request, now int64, wait time.Duration, holds, nearly func(at int64) bool) {
+// Clock is the clock of a world: the time of a bubble of package synctest, which jumps ahead when everybody sleeps, and
+// a distance from it, which can become smaller.
+type Clock struct{ skew atomic.Int64 }
+
+// Now returns the time.
+func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.skew.Load())) }
+
+func (c *Clock) now() int64 { return c.Now().UnixNano() }
+
+// judge compares answers with the model, which it keeps, and records the first difference.
+type judge struct {
+	clock *Clock
+	// open can be given back, and closed was.
+	open, closed []*taken
+	// tx is the number of the transaction that is open, 0 without one.
+	tx int
+	// sweeps counts the sweeps.
+	sweeps int
+	// jitters has the jitter of tokens by the instant at which they are due.
+	jitters map[due]time.Duration
+	// settled counts settlements, and less those after which fewer tokens were given back than were unused and not yet back
+	// by themselves.
+	settled, less int
+	trace         []string
+	err           error
+	// ended means that the model does not know any more what a key has, and unsure that it will not if the clock goes back.
+	ended, unsure bool
+}
+
+// due is a key of a limit and the instant at which its tokens are due.
+type due struct {
+	k  *key
+	at int64
+}
+
+// taken is tokens that a request has taken, and that can be given back.
+type taken struct {
+	request
+	d runtime.Decision
+	// reservation is nil for a request that has not reserved.
+	reservation *limiter.Reservation
+	event       *event
+	// tx is the number of the transaction that has taken them, 0 for none.
+	tx int
+	// life is the one of the key in which they were taken.
+	life int
+	// sweeps is how many sweeps there were before. One may delete shards that are full, so that others do not know any more
+	// how many were taken since.
+	sweeps int
+	// edits is how many edits of the limit there were before: a reservation charges by the numbers by which it was made.
+	edits int
+	// together means that the call has taken from the key by several requests: of those, shards may return less.
+	together bool
+}
+
+// turn is a moment at which requests are sent.
+type turn struct {
+	ctx    context.Context
+	limits *limiter.Limiter
+	// state is what the store does, and where is "store", or how the transaction ends: they are values of fields.
+	state, where string
+	now          int64
+}
+
+// answered reports whether the store decides.
+func (at turn) answered() bool { return at.state == "answers" }
+
+// deadline is the caller's, for a store that is silent.
+const deadline = 50 * time.Millisecond
+
+// opens reports whether a limit learns of a failure before its caller gives up.
+func (at turn) opens(p *runtime.Policy) bool {
+	return at.state == "fails" || p.Timeout > 0 && p.Timeout < deadline
+}
+
+// failf records a difference.
+func (j *judge) failf(format string, args ...any) {
+	if j.err == nil {
+		j.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (j *judge) logf(format string, args ...any) {
+	j.trace = append(j.trace, j.clock.Now().UTC().Format("2006-01-02 15:04:05.000000000 ")+fmt.Sprintf(format, args...))
+}
+
+// describe returns a decision with its numbers.
+func describe(d runtime.Decision) string {
+	taken := "never"
+	if !d.TakenAt.IsZero() {
+		taken = d.TakenAt.UTC().Format("15:04:05.000000000")
+	}
+	return fmt.Sprintf("%v; taken %d at %s, value %v, shadowed %v, delay %v, jitter %v, retry after %v, reset after %v, full after %v",
+		d, d.Taken, taken, d.Value, d.Shadowed, d.Delay, d.Jitter, d.RetryAfter, d.ResetAfter, d.FullAfter)
+}
+
+// first checks that an instant is the first one at which all requests have enough tokens for something: they have then, they
+// have not a microsecond earlier, and they have not when an override ends before.
+func (j *judge) first(what string, requests []request, now int64, wait time.Duration, enough slack) {
 	at := now + int64(wait)
-	if at < now {
-		w.failf("%s: %v is not a wait", what, wait)
-		return
-	}
-	if !nearly(at) {
-		w.failf("%s %v is too early", what, wait)
-		return
-	}
 	early, ends := at, []int64(nil)
 	for _, q := range requests {
+		if at < now || !enough.nearly(q, at) {
+			j.failf("%s %v is too early", what, wait)
+			return
+		}
 		ends = append(ends, q.l.ends(q.k, now)...)
-		for _, t := range []terms{q.l.at(q.k, q.plan, now), q.l.at(q.k, q.plan, at)} {
-			if t.unlimited {
-				continue
+		for _, t := range []terms{q.at(now), q.at(at)} {
+			if !t.unlimited {
+				rounding := noise(t, q.missing(now, t)) * float64(t.period) / float64(max(1, t.rate))
+				early = min(early, at-1000-int64(math.Ceil(rounding))-2)
 			}
-			early = min(early, at-1000-int64(math.Ceil(noise(t, q.k.history.missing(now, t, false))*float64(t.period)/float64(max(1, t.rate))))-2)
 		}
 	}
-	if early >= now && holds(early) {
-		w.failf("%s %v is too late: it holds %v before", what, wait, time.Duration(at-early))
+	if early >= now && allHave(requests, early, enough) {
+		j.failf("%s %v is too late: it holds %v before", what, wait, time.Duration(at-early))
 	}
 	for _, end := range ends {
-		if end <= early && holds(end) {
-			w.failf("%s %v is too late: it holds when an override ends after %v", what, wait, time.Duration(end-now))
+		if end <= early && allHave(requests, end, enough) {
+			j.failf("%s %v is too late: it holds when an override ends after %v", what, wait, time.Duration(end-now))
 		}
 	}
 }
 
-// judgeFailure judges the answer of a store that has failed or does not answer.
-func (w *World) judgeFailure(q request, d runtime.Decision, err error, state string) {
-	t, p := q.l.at(q.k, q.plan, w.clock.now()), q.l.counted()
-	decides := q.op == runtime.Take || q.op == runtime.Check || q.op == runtime.TakeUpTo
+// allHave reports whether all requests have enough tokens at an instant.
+func allHave(requests []request, at int64, enough slack) bool {
+	for _, q := range requests {
+		if enough(q, at) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// failure judges the answer of a store that has failed or does not answer.
+func (j *judge) failure(q request, d runtime.Decision, err error, at turn) {
+	t, p := q.at(j.clock.now()), q.l.counted()
 	// An override of a plan may bring another timeout, but plans of a world have the same.
-	opens := state == "fails" || p.Timeout > 0 && p.Timeout < deadline
-	w.logf("%v %s %s n %d while the store %s: %+v, %v", q.op, p.Name, q.k.of, q.n, state, d, err)
-	usesStore := t.counts() || t.mode == runtime.ModeBlock && !decides || t.lifted() && q.op == runtime.Reset
+	opens := at.opens(p)
+	j.logf("%v %s %s n %d while the store %s: %+v, %v", q.op, p.Name, q.k.of, q.n, at.state, d, err)
+	usesStore := t.counts() || t.mode == runtime.ModeBlock && !q.decides() || t.lifted() && q.op == runtime.Reset
+	passes := p.OnError == runtime.FailOpen || t.mode == runtime.ModeShadow
 	switch {
-	case q.l.traits["lease"] == "yes":
+	case q.l.leased():
 		// Leased tokens are there whether the store answers or not.
 		if d.Allowed && d.FailedOpen == nil && d.FailedLocal == nil && !d.TakenAt.IsZero() {
-			q.k.leased = append(q.k.leased, use{w.clock.now(), d.Taken})
+			q.k.leased = append(q.k.leased, use{j.clock.now(), d.Taken})
 		}
 	case !usesStore:
 		if err != nil {
-			w.failf("an error although the store is not needed: %v", err)
+			j.failf("an error although the store is not needed: %v", err)
 		}
-	case decides && q.refused(w.clock.now()) != nil:
+	case q.decides() && q.refused(j.clock.now()) != nil:
 		if err == nil {
-			w.failf("a count that never fits has passed")
+			j.failf("a count that never fits has passed")
 		}
-	case !decides || !opens || p.OnError == runtime.FailClosed && t.mode != runtime.ModeShadow:
+	case !q.decides() || !opens || p.OnError == runtime.FailClosed && !passes:
 		if err == nil {
-			w.failf("no error of a store that %s: %+v", state, d)
-		}
-		if err != nil && state == "silent" && !opens && decides && !errors.Is(err, context.DeadlineExceeded) {
-			w.failf("the error is %v, want the caller's deadline", err)
+			j.failf("no error of a store that %s: %+v", at.state, d)
+		} else if !at.answered() && !opens && q.decides() && !errors.Is(err, context.DeadlineExceeded) {
+			j.failf("the error is %v, want the caller's deadline", err)
 		}
 	case err != nil:
-		w.failf("an error although the limit passes when the store fails: %v", err)
+		j.failf("an error although the limit passes when the store fails: %v", err)
 	case d.Allowed && d.Taken == -1:
 		// Require says no more.
-	case p.OnError == runtime.FailOpen || t.mode == runtime.ModeShadow:
+	case passes:
 		if !d.Allowed || d.FailedOpen == nil && q.n > 0 {
-			w.failf("not allowed: %+v", d)
+			j.failf("not allowed: %+v", d)
 		}
 	case d.FailedLocal == nil && q.n > 0:
-		w.failf("not decided locally: %+v", d)
+		j.failf("not decided locally: %+v", d)
 	case d.Allowed && q.n > 0 && q.k.reported && q.l.constant() && !q.l.loose():
 		// No more than what the store has last reported to this process, which has made all requests.
 		if q.op == runtime.TakeUpTo {
 			q.n = max(1, d.Taken)
 		}
-		if now := w.clock.now(); !q.mayPass(now) {
-			w.failf("%d tokens were taken locally, and the store had %s less before", q.n, q.margin(now, t).FloatString(9))
+		if now := j.clock.now(); !slack(toPass).nearly(q, now) {
+			j.failf("%d tokens were taken locally, and the store had %v less before", q.n, q.margin(now, t))
 		}
 	}
-	if !d.TakenAt.IsZero() && q.l.traits["lease"] != "yes" {
-		w.failf("tokens were taken from a store that %s: %+v", state, d)
+	if !d.TakenAt.IsZero() && !q.l.leased() {
+		j.failf("tokens were taken from a store that %s: %+v", at.state, d)
 	}
 }
 
-// judge judges the answer to a request for one key, and counts the tokens that it took.
-func (w *World) judge(q request, d runtime.Decision, err error, now int64, state, where string) {
-	p := q.l.of(q.plan)
-	if state != "answers" {
-		w.judgeFailure(q, d, err, state)
+// answer judges the answer to a request for one key, and counts the tokens that it took.
+func (j *judge) answer(q request, d runtime.Decision, err error, at turn) {
+	if !at.answered() {
+		j.failure(q, d, err, at)
 		return
 	}
-	w.logf("%v %s %s plan %d n %d reserve %v in %s: %s %v", q.op, p.Name, q.k.of, q.plan, q.n, q.reserve, where, describe(d), err)
-	t := q.l.at(q.k, q.plan, now)
-	if want := q.refused(now); want != nil || err != nil {
+	j.logf("%v %s %s plan %d n %d reserve %v in %s: %s %v", q.op, q.policy().Name, q.k.of, q.plan, q.n, q.reserve, at.where, describe(d), err)
+	if want := q.refused(at.now); want != nil || err != nil {
 		if !errors.Is(err, want) || (want == nil) != (err == nil) {
-			w.failf("the error is %v, want %v", err, want)
+			j.failf("the error is %v, want %v", err, want)
 		}
 		return
 	}
-	w.count(q, d, t, now, q.n)
+	t := q.at(at.now)
+	j.count(q, d, t, at.now)
 	if d.Taken != -1 {
-		w.left(q, d, t, now)
-		w.jitter(q, d, now)
+		j.left(q, d, t, at.now)
+		j.jitter(q, d, at.now)
 	}
 }
 
-// count judges a decision by the terms in force, and counts how many of n tokens it took.
-func (w *World) count(q request, d runtime.Decision, t terms, now, n int64) {
-	decides := q.op == runtime.Take || q.op == runtime.Check || q.op == runtime.TakeUpTo
-	mode := func(allowed bool) {
-		if d.Allowed != allowed || allowed && !d.TakenAt.IsZero() {
-			w.failf("in mode %v: %+v", t.mode, d)
-		}
-	}
+// count judges a decision by the terms in force, and counts how many tokens it took.
+func (j *judge) count(q request, d runtime.Decision, t terms, now int64) {
 	switch {
 	case q.n == 0:
 		if !d.Allowed || !d.TakenAt.IsZero() || d.RetryAfter != 0 || d.Jitter != 0 && d.BlockedFor == 0 || d.Delay != 0 {
-			w.failf("a request for no tokens: %+v", d)
+			j.failf("a request for no tokens: %+v", d)
 		}
-		return
 	case t.lifted():
-		mode(true)
-		return
-	case t.mode == runtime.ModeBlock && decides:
-		mode(false)
-		w.blocked(q, d, now)
-		return
+		if !d.Allowed || !d.TakenAt.IsZero() {
+			j.failf("in mode %v: %+v", t.mode, d)
+		}
+	case t.mode == runtime.ModeBlock && q.decides():
+		want, until := q.blockedFor(now)
+		// It lasts until the first instant at which nothing blocks the key any more.
+		if d.Allowed || d.BlockedFor != want || d.RetryAfter != want && (d.RetryAfter < want || q.passes(until)) {
+			j.failf("blocked for %v: %s, and %v in BlockedFor", want, describe(d), d.BlockedFor)
+		}
 	case q.op == runtime.Charge:
 		if !d.Allowed || d.Taken != q.n {
-			w.failf("a charge: %+v", d)
+			j.failf("a charge: %+v", d)
 		}
-		w.take(q, d, t, now, q.n)
-		return
+		j.take(q, d, t, now)
+	case !q.l.leased():
+		j.decided(q, d, t, now)
+	case d.Taken == -1:
+		q.k.leased = append(q.k.leased, use{now, q.n})
+	case d.Allowed && q.op != runtime.Check:
+		q.k.leased = append(q.k.leased, use{now + int64(d.Delay), d.Taken})
 	}
-	if q.l.traits["lease"] == "yes" {
-		if d.Allowed && q.op != runtime.Check && d.Taken != -1 {
-			q.k.leased = append(q.k.leased, use{now + int64(d.Delay), d.Taken})
-		} else if d.Taken == -1 {
-			q.k.leased = append(q.k.leased, use{now, q.n})
-		}
-		return
-	}
-	w.decided(q, d, t, now)
 }
 
 // decided judges the decision of a limit that counts.
-func (w *World) decided(q request, d runtime.Decision, t terms, now int64) {
-	asked, upTo := q, int64(0)
+func (j *judge) decided(q request, d runtime.Decision, t terms, now int64) {
+	asked := q
 	if q.op == runtime.TakeUpTo {
-		// As many as there are, and at least one.
-		tokens, _ := q.tokens(now, t).Float64()
-		if q.looked(t) {
-			tokens = q.k.just
-		}
-		least, most := math.Floor(tokens-noise(t, new(big.Rat))), math.Floor(tokens+q.lenience(now, t))
-		taken := d.Taken
-		if d.Shadowed {
-			taken = int64(most)
-		}
-		if q.l.traits["shards"] == "1" && d.Allowed && (float64(taken) < min(least, float64(q.n)) || float64(taken) > most && taken > 0) {
-			w.failf("%d tokens were taken of %v", taken, tokens)
-		}
-		upTo = q.n
-		q.n = max(1, min(taken, q.n))
-		asked.n = 1
+		asked.n, q.n = 1, j.upTo(q, d, t, now)
 	}
-	m := q.margin(now, t)
-	f, _ := m.Float64()
-	exceeds := q.n > q.most(t)
-	can, must := f >= -q.lenience(now, t) && !exceeds, f >= q.surplus(t) && !exceeds
-	enforced := d.Allowed
-	if t.mode == runtime.ModeShadow {
-		if !d.Allowed || d.Delay != 0 || d.RetryAfter != 0 || d.Jitter != 0 {
-			w.failf("in shadow mode: %+v", d)
-		}
-		switch {
-		case q.l.loose() && q.op == runtime.Check:
-			enforced = !d.Shadowed
-		case d.Taken == -1 || q.op == runtime.Check:
-			enforced = can
-		default:
-			enforced = !d.TakenAt.IsZero()
-		}
-		if q.op != runtime.TakeUpTo && d.Taken != -1 && !enforced != d.Shadowed && d.Delay == 0 && !q.reserve {
-			w.failf("in shadow mode, and would pass %v: %+v", enforced, d)
-		}
-	}
+	can, must := q.expected(now, t)
 	if q.l.loose() {
-		can = q.ofShards(now, t) >= 0 || q.op == runtime.TakeUpTo && !q.looked(t)
-		must = enforced || d.Taken != -1 && q.shardsHave(t) && !exceeds
-		if least := math.Floor(min(q.k.just-1e-6, float64(upTo))); q.op == runtime.TakeUpTo && q.looked(t) && d.Allowed && !d.Shadowed && float64(d.Taken) < least {
-			w.failf("%d tokens were taken of %v", d.Taken, q.k.just)
+		can, must = can || q.op == runtime.TakeUpTo && !q.looked(t), must && d.Taken != -1
+	}
+	allowed := d.Allowed
+	if t.mode == runtime.ModeShadow {
+		allowed = j.shadowed(q, d, can)
+	}
+	switch {
+	case allowed && !can, !allowed && must:
+		j.failf("allowed %v by %s, and it has %v more than needed (missing %v)", allowed, q.policy().Name, q.margin(now, t), float(q.missing(now, t)))
+	case !allowed && t.mode == runtime.ModeEnforce:
+		j.denied(asked, d, now)
+	case !allowed:
+	case q.op == runtime.Check:
+		if !d.TakenAt.IsZero() || d.Taken != 0 && t.mode != runtime.ModeShadow {
+			j.failf("a check took tokens: %+v", d)
 		}
-	}
-	if enforced && !can || !enforced && must {
-		w.failf("allowed %v by %s, and it has %s more than needed (missing %s)", enforced, q.l.of(q.plan).Name, m.FloatString(9), q.k.history.missing(now, t, false).FloatString(9))
-		return
-	}
-	if !enforced {
-		if t.mode == runtime.ModeEnforce {
-			w.denied(asked, d, now)
+	default:
+		j.take(q, d, t, now)
+		if q.reserve && t.mode == runtime.ModeEnforce && !q.l.sharded() {
+			j.first("the delay", []request{{l: q.l, k: q.k, plan: q.plan}}, now, d.Delay, toUse)
 		}
-		return
-	}
-	if q.op == runtime.Check {
-		if !d.TakenAt.IsZero() || d.Taken != 0 && !q.l.traitIs("mode", "shadow") && t.mode != runtime.ModeShadow {
-			w.failf("a check took tokens: %+v", d)
+		if !q.reserve && d.Delay != 0 || d.RetryAfter != 0 || d.Jitter > 0 && d.Delay == 0 {
+			j.failf("waits of an allowance: %+v", d)
 		}
-		return
-	}
-	w.take(q, d, t, now, q.n)
-	if q.reserve && t.mode == runtime.ModeEnforce && q.l.traits["shards"] == "1" {
-		w.first("the delay", []request{{l: q.l, k: q.k, plan: q.plan}}, now, d.Delay, q.outOfDebt, q.nearlyOutOfDebt)
-	}
-	if !q.reserve && d.Delay != 0 || d.RetryAfter != 0 || d.Jitter < 0 || d.Jitter > q.l.counted().Jitter || d.Jitter > 0 && d.Delay == 0 {
-		w.failf("waits of an allowance: %+v", d)
 	}
 }
 
-func (l *limit) traitIs(field, value string) bool { return l.traits[field] == value }
+// upTo judges how many tokens TakeUpTo has taken: as many as there are. It returns the number, and at least one.
+func (j *judge) upTo(q request, d runtime.Decision, t terms, now int64) int64 {
+	tokens, looked := q.tokens(now, t), q.looked(t)
+	if looked {
+		tokens = q.k.just
+	}
+	least, most := math.Floor(tokens-noise(t, new(big.Rat))), math.Floor(tokens+q.lenience(now, t))
+	taken := d.Taken
+	if d.Shadowed {
+		taken = int64(most)
+	}
+	wrong := float64(taken) < min(least, float64(q.n)) || float64(taken) > most && taken > 0
+	if q.l.sharded() {
+		wrong = looked && !d.Shadowed && float64(taken) < math.Floor(min(tokens-1e-6, float64(q.n)))
+	}
+	if d.Allowed && wrong {
+		j.failf("%d tokens were taken of %v", taken, tokens)
+	}
+	return max(1, min(taken, q.n))
+}
+
+// shadowed judges a decision in shadow mode, and returns whether the request would pass without it, or can if that is not said.
+func (j *judge) shadowed(q request, d runtime.Decision, can bool) bool {
+	if !d.Allowed || d.Delay != 0 || d.RetryAfter != 0 || d.Jitter != 0 {
+		j.failf("in shadow mode: %+v", d)
+	}
+	switch {
+	case q.l.loose() && q.op == runtime.Check:
+		can = !d.Shadowed
+	case d.Taken != -1 && q.op != runtime.Check:
+		can = !d.TakenAt.IsZero()
+	}
+	if q.op != runtime.TakeUpTo && d.Taken != -1 && can == d.Shadowed && !q.reserve {
+		j.failf("in shadow mode, and would pass %v: %+v", can, d)
+	}
+	return can
+}
 
 // denied judges a denial.
-func (w *World) denied(q request, d runtime.Decision, now int64) {
+func (j *judge) denied(q request, d runtime.Decision, now int64) {
 	q.k.denied = &q
 	switch {
 	case d.Taken != 0 || !d.TakenAt.IsZero() || d.RetryAfter <= 0:
-		w.failf("a denial: %+v", d)
-	case d.Jitter < 0 || d.Jitter > q.l.counted().Jitter:
-		w.failf("the jitter of a denial: %+v", d)
+		j.failf("a denial: %+v", d)
 	case q.l.loose():
-		return
-	case d.RetryAfter == runtime.Never:
-		for _, at := range append(q.l.ends(q.k, now), now+int64(80*365*24*time.Hour)) {
-			if at > now && at < math.MaxInt64 && q.l.policies[len(q.l.policies)-1].Calendar.Unit == 0 && q.passes(at) {
-				w.failf("no retry is said to pass, but one does after %v", time.Duration(at-now))
-			}
-		}
+	case d.RetryAfter != runtime.Never:
+		j.first("the retry after", []request{q}, now, d.RetryAfter, toPass)
 	default:
-		w.first("the retry after", []request{q}, now, d.RetryAfter, q.passes, q.mayPass)
+		j.never([]request{q}, now, now+int64(80*365*24*time.Hour))
 	}
 }
 
-// blocked judges the denial of a blocked key: it lasts until the first instant at which nothing blocks the key any more.
-func (w *World) blocked(q request, d runtime.Decision, now int64) {
-	want, until := q.blockedFor(now)
-	if d.BlockedFor != want || d.RetryAfter != want && (d.RetryAfter < want || q.passes(until)) {
-		w.failf("blocked for %v: %s, and %v in BlockedFor", want, describe(d), d.BlockedFor)
+// never checks that requests of which no retry is said to pass do not when an override ends, or at a later instant. The model
+// knows no calendar so late.
+func (j *judge) never(requests []request, now int64, later ...int64) {
+	for _, q := range requests {
+		if q.l.counted().Calendar.Unit != 0 {
+			later = nil
+		}
+	}
+	for _, q := range requests {
+		for _, at := range append(q.l.ends(q.k, now), later...) {
+			if at > now && allHave(requests, at, toPass) {
+				j.failf("no retry is said to pass, but one does after %v", time.Duration(at-now))
+			}
+		}
 	}
 }
 
 // take counts tokens that a request has taken.
-func (w *World) take(q request, d runtime.Decision, t terms, now, n int64) {
-	if d.Taken != -1 && (d.TakenAt.IsZero() || d.Taken != n && !d.Shadowed) {
-		w.failf("taken %d at %v, want %d", d.Taken, d.TakenAt, n)
+func (j *judge) take(q request, d runtime.Decision, t terms, now int64) {
+	known := d.Taken != -1
+	if known && (d.TakenAt.IsZero() || d.Taken != q.n && !d.Shadowed) {
+		j.failf("taken %d at %v, want %d", d.Taken, d.TakenAt, q.n)
 	}
-	e := &event{now: now, tokens: whole(n), used: whole(n), by: t}
+	e := &event{now: now, tokens: whole(q.n), used: whole(q.n), by: t}
 	q.k.history = append(q.k.history, e)
-	if d.Taken != -1 && q.n == n {
-		w.open = append(w.open, &taken{request: q, d: d, event: e, tx: w.tx, life: q.k.life, sweeps: w.sweeps, edits: q.l.edits})
+	if known {
+		j.opened(q, d, e)
 	}
 }
 
+// opened adds what can be given back.
+func (j *judge) opened(q request, d runtime.Decision, e *event) *taken {
+	t := &taken{request: q, d: d, event: e, tx: j.tx, life: q.k.life, sweeps: j.sweeps, edits: q.l.edits}
+	j.open = append(j.open, t)
+	return t
+}
+
 // jitter judges the jitter of an answer: those that have to wait have one, the same for the same instant.
-func (w *World) jitter(q request, d runtime.Decision, now int64) {
+func (j *judge) jitter(q request, d runtime.Decision, now int64) {
 	most, wait := q.l.counted().Jitter, max(d.RetryAfter, d.BlockedFor)
 	if d.Allowed {
 		wait = max(d.Delay, d.BlockedFor)
 	}
-	t := q.l.at(q.k, q.plan, now)
 	switch {
 	case d.Jitter < 0 || d.Jitter > most || wait == 0 && d.Jitter != 0:
-		w.failf("the jitter is %v, at most %v is right, for a wait of %v", d.Jitter, most, wait)
-	case wait == 0 || wait == runtime.Never || t.unlimited:
+		j.failf("the jitter is %v, at most %v is right, for a wait of %v", d.Jitter, most, wait)
+	case wait == 0 || wait == runtime.Never || q.at(now).unlimited:
 	case most >= time.Second && d.Jitter == 0:
 		// It is one of at least a thousand million.
-		w.failf("there is no jitter for a wait of %v", wait)
+		j.failf("there is no jitter for a wait of %v", wait)
 	default:
 		of := due{q.k, now + int64(wait)}
-		if before, ok := w.jitters[of]; ok && before != d.Jitter {
-			w.failf("the jitter is %v, and was %v for the same instant", d.Jitter, before)
+		if before, ok := j.jitters[of]; ok && before != d.Jitter {
+			j.failf("the jitter is %v, and was %v for the same instant", d.Jitter, before)
 		}
-		if w.jitters == nil {
-			w.jitters = map[due]time.Duration{}
+		if j.jitters == nil {
+			j.jitters = map[due]time.Duration{}
 		}
-		w.jitters[of] = d.Jitter
+		j.jitters[of] = d.Jitter
+	}
+}
+
+// left judges what a decision says is left after the request.
+func (j *judge) left(q request, d runtime.Decision, t terms, now int64) {
+	if j.err != nil || !t.counts() || q.l.loose() || t.unlimited {
+		return
+	}
+	tokens, close := q.tokens(now, t), q.close(now, t)
+	// A denial that is repeated from memory has the tokens left before.
+	current := d.Allowed || q.l.traits["denyCache"] == "no"
+	switch {
+	case q.merged(t) && tokens < 0:
+	case d.Value > tokens+close || d.Value < tokens-close && current:
+		j.failf("%v tokens are said to be left, want %v: %s", d.Value, tokens, describe(d))
+	case current:
+		j.remaining("a decision", q, now, t, d.Remaining)
+	}
+}
+
+// remaining judges the whole tokens that are said to be left: those are the ones that a request can take.
+func (j *judge) remaining(when string, q request, now int64, t terms, n int64) {
+	tokens := q.tokens(now, t)
+	least, most := math.Floor(tokens-q.surplus(t)), math.Floor(tokens+q.lenience(now, t))
+	if float64(n) < min(least, runtime.MaxTokens) && n >= 0 || float64(n) > max(0, most) || n < 0 {
+		j.failf("%s: %d whole tokens are said to remain of %v", when, n, tokens)
 	}
 }

@@ -67,7 +67,7 @@ type use struct{ at, tokens int64 }
 // overrides is the newest block and override of a key, or of a whole limit.
 type overrides struct{ block, override *entry }
 
-// entry is what an operator has put in force.
+// entry is what an operator has put in force; a block has the Mode of one.
 type entry struct {
 	runtime.Override
 	plan  int
@@ -80,7 +80,7 @@ func (e *entry) live(now int64) bool { return e != nil && now < e.until }
 func choose(r *rand.Rand, want map[string]string, field string) string {
 	v, ok := want[field]
 	if !ok {
-		v = oneOf(r, Fields[field]...)
+		v = oneOf(r, fields[field]...)
 	}
 	return v
 }
@@ -106,12 +106,8 @@ func newLimit(r *rand.Rand, name string, want map[string]string) (*limit, bool) 
 			traits["kind"] = oneOf(r, "bucket", "fixed", "offset", "first use", "calendar", "calendar by key")
 		}
 	}
-	for a, v := range traits {
-		for b, u := range traits {
-			if Impossible(Value{a, v}, Value{b, u}) != "" {
-				return nil, false
-			}
-		}
+	if !possible(traits) {
+		return nil, false
 	}
 	l := &limit{traits: traits}
 	base := l.policy(r, name)
@@ -126,12 +122,8 @@ func newLimit(r *rand.Rand, name string, want map[string]string) (*limit, bool) 
 	} else {
 		l.policies = runtime.PlanPolicies{base}
 	}
-	for i := range l.policies {
-		if i > 0 || l.names == nil {
-			if l.policies[i].Validate() != nil {
-				return nil, false
-			}
-		}
+	if !l.valid(l.policies) {
+		return nil, false
 	}
 	for i := range 1 + r.IntN(2) {
 		l.keys = append(l.keys, l.newKey(r, i))
@@ -139,16 +131,28 @@ func newLimit(r *rand.Rand, name string, want map[string]string) (*limit, bool) 
 	return l, true
 }
 
+// inUse returns the policies of the plans, or the one of a limit without plans.
+func (l *limit) inUse(of runtime.PlanPolicies) runtime.PlanPolicies {
+	if l.names != nil {
+		return of[1:] // requests without a plan are not made
+	}
+	return of
+}
+
+func (l *limit) valid(policies runtime.PlanPolicies) bool {
+	of := l.inUse(policies)
+	return !slices.ContainsFunc(of, func(p runtime.Policy) bool { return p.Validate() != nil })
+}
+
 // policy returns a policy with the traits of the limit.
 func (l *limit) policy(r *rand.Rand, name string) runtime.Policy {
 	p := runtime.Policy{
 		Name: name, Kind: runtime.TokenBucket,
-		Period: oneOf(r, time.Second, 7*time.Second, time.Minute, time.Hour, 24*time.Hour, 333_333_337*time.Nanosecond),
-		Mode:   slices.DeleteFunc(runtime.Modes(), func(m runtime.Mode) bool { return m.String() != l.traits["mode"] })[0],
-		OnError: slices.DeleteFunc(runtime.OnErrors(), func(o runtime.OnError) bool {
-			return o.String() != l.traits["onError"]
-		})[0],
-		Shards: map[string]int{"1": 1, "2": 2, "5": 5}[l.traits["shards"]],
+		Period:     oneOf(r, time.Second, 7*time.Second, time.Minute, time.Hour, 24*time.Hour, 333_333_337*time.Nanosecond),
+		Mode:       named(runtime.Modes(), l.traits["mode"]),
+		OnError:    named(runtime.OnErrors(), l.traits["onError"]),
+		Shards:     int(l.traits["shards"][0] - '0'),
+		Durability: named(append(runtime.Durabilities(), runtime.DurabilityDefault), l.traits["durability"]),
 	}
 	switch l.traits["kind"] {
 	case "fixed":
@@ -158,10 +162,10 @@ func (l *limit) policy(r *rand.Rand, name string) runtime.Policy {
 	case "first use":
 		p.Kind, p.Start = runtime.FixedWindow, runtime.StartFirstUse()
 	case "calendar":
-		p.Kind, p.Calendar = runtime.FixedWindow, l.calendar(r)
+		p.Kind, p.Calendar = runtime.FixedWindow, randomCalendar(r)
 		p.Calendar.Zone = oneOf(r, "UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu")
 	case "calendar by key":
-		p.Kind, p.Calendar = runtime.FixedWindow, l.calendar(r)
+		p.Kind, p.Calendar = runtime.FixedWindow, randomCalendar(r)
 		p.Calendar.ZonePerKey, p.Calendar.From = true, runtime.Date{}
 		if p.Calendar.Unit != runtime.Day || p.Calendar.Count > 1 {
 			p.Calendar.Anniversary = r.IntN(2) == 0
@@ -185,9 +189,6 @@ func (l *limit) policy(r *rand.Rand, name string) runtime.Policy {
 	if l.traits["timeout"] == "yes" {
 		p.Timeout = oneOf(r, time.Millisecond, 100*time.Millisecond)
 	}
-	p.Durability = map[string]runtime.Durability{
-		"default": runtime.DurabilityDefault, "relaxed": runtime.DurabilityRelaxed, "full": runtime.DurabilityFull,
-	}[l.traits["durability"]]
 	if l.traits["overrides"] != "no" {
 		p.Overrides = runtime.OverrideBounds{Rate: 3 * p.Rate, Capacity: 3 * p.Capacity, MaxReserved: 3 * min(p.MaxReserved, runtime.Unbounded/3),
 			Unlimited: l.traits["overrides"] == "any"}
@@ -201,7 +202,12 @@ func (l *limit) policy(r *rand.Rand, name string) runtime.Policy {
 	return p
 }
 
-func (l *limit) calendar(r *rand.Rand) runtime.Calendar {
+// named returns the value with a name.
+func named[T fmt.Stringer](values []T, name string) T {
+	return values[slices.IndexFunc(values, func(v T) bool { return v.String() == name })]
+}
+
+func randomCalendar(r *rand.Rand) runtime.Calendar {
 	c := runtime.Calendar{Unit: oneOf(r, runtime.CalendarUnits()...), Count: oneOf(r, 0, 1, 1, 1, 2, 3), At: oneOf(r, 0, 0, 150*time.Minute)}
 	if r.IntN(2) == 0 {
 		c.From = runtime.Date{Year: 1990 + r.IntN(5), Month: time.Month(1 + r.IntN(12)), Day: oneOf(r, 1, 15, 28)}
@@ -212,11 +218,10 @@ func (l *limit) calendar(r *rand.Rand) runtime.Calendar {
 	return c
 }
 
-// renumber gives a policy other numbers; if new, its bounds of overrides may follow.
+// renumber gives a policy other numbers. Unless they are its first ones, its bounds of overrides stay, and its lease.
 func (l *limit) renumber(r *rand.Rand, p *runtime.Policy, first bool) {
-	least := int64(max(1, p.Shards))
-	before := *p
-	for {
+	least, before := int64(max(1, p.Shards)), *p
+	for again := true; again; {
 		p.Rate = least + r.Int64N(12)
 		p.Capacity, p.MaxReserved = least+r.Int64N(20), 0
 		if r.IntN(3) == 0 {
@@ -233,11 +238,9 @@ func (l *limit) renumber(r *rand.Rand, p *runtime.Policy, first bool) {
 		if !p.Kind.Linear() {
 			p.Capacity, p.MaxReserved = p.Rate, 0
 		}
-		if !first && (p.Overrides.Rate > 0 && (p.Rate > p.Overrides.Rate || p.Capacity > p.Overrides.Capacity || p.MaxReserved > p.Overrides.MaxReserved) ||
-			p.Lease.Tokens > p.Capacity) {
-			continue
-		}
-		break
+		most := p.Overrides
+		beyond := most.Rate > 0 && (p.Rate > most.Rate || p.Capacity > most.Capacity || p.MaxReserved > most.MaxReserved)
+		again = !first && (beyond || p.Lease.Tokens > p.Capacity)
 	}
 	if !first && p.Kind == runtime.TokenBucket && p.Calendar.Unit == 0 && r.IntN(2) == 0 {
 		p.Period = oneOf(r, before.Period, 2*before.Period, 5*time.Second)
@@ -246,10 +249,7 @@ func (l *limit) renumber(r *rand.Rand, p *runtime.Policy, first bool) {
 
 func (l *limit) newKey(r *rand.Rand, number int) *key {
 	k := &key{of: runtime.KeyOf(runtime.String(fmt.Sprintf("key %d", number)))}
-	p := l.policies[len(l.policies)-1]
-	if l.names != nil {
-		p = l.policies[1]
-	}
+	p := l.counted()
 	if p.Calendar.ZonePerKey {
 		name := oneOf(r, "UTC", "Europe/Berlin", "America/Santiago", "Asia/Kathmandu")
 		k.zone, _ = time.LoadLocation(name)
@@ -259,7 +259,7 @@ func (l *limit) newKey(r *rand.Rand, number int) *key {
 		k.since = time.Date(1990+r.IntN(5), time.Month(1+r.IntN(12)), 1+r.IntN(31), 12, 0, 0, 0, k.zone)
 		k.of = k.of.Since(k.since)
 	}
-	k.windows = windowsOf(&p, k)
+	k.windows = windowsOf(p, k)
 	return k
 }
 
@@ -313,24 +313,32 @@ func (k *key) termsOf(p *runtime.Policy) terms {
 // policy returns the policy of a plan.
 func (l *limit) of(plan int) *runtime.Policy { return &l.policies[plan] }
 
-// at returns the terms in force for a key at an instant: a block, and of two the one that ends last; the override of the
-// key; the override of the whole limit; or the plan.
-func (l *limit) at(k *key, plan int, now int64) terms {
-	base := k.termsOf(l.of(plan))
+// entry returns what is in force for a key at an instant: a block, and of two the one that ends last; the override of the
+// key; the override of the whole limit; or nil.
+func (l *limit) entry(k *key, now int64) *entry {
 	block := k.own.block
 	if b := l.whole.block; b.live(now) && (!block.live(now) || b.until > block.until) {
 		block = b
 	}
+	for _, e := range []*entry{block, k.own.override, l.whole.override} {
+		if e.live(now) {
+			return e
+		}
+	}
+	return nil
+}
+
+// at returns the terms in force for a key at an instant.
+func (l *limit) at(k *key, plan int, now int64) terms {
+	base, e := k.termsOf(l.of(plan)), l.entry(k, now)
 	switch {
-	case block.live(now):
+	case e == nil:
+		return base
+	case e.Mode == runtime.ModeBlock:
 		base.mode = runtime.ModeBlock
 		return base
-	case k.own.override.live(now):
-		return k.own.override.apply(l, k, plan)
-	case l.whole.override.live(now):
-		return l.whole.override.apply(l, k, plan)
 	}
-	return base
+	return e.apply(l, k, plan)
 }
 
 // apply returns the terms that an override gives a key.
@@ -375,25 +383,16 @@ func (l *limit) ends(k *key, now int64) (all []int64) {
 }
 
 // inForce names the entry in force for a key, for the table of pairs.
-func (l *limit) inForce(k *key, plan int, now int64) string {
-	name := func(e *entry) string {
-		switch {
-		case e.plan > 0:
-			return "plan"
-		case e.Mode != runtime.ModeEnforce:
-			return e.Mode.String()
-		}
-		return "numbers"
+func (l *limit) inForce(k *key, now int64) string {
+	switch e := l.entry(k, now); {
+	case e == nil:
+		return "nothing"
+	case e.plan > 0:
+		return "plan"
+	case e.Mode != runtime.ModeEnforce:
+		return e.Mode.String()
 	}
-	switch {
-	case k.own.block.live(now) || l.whole.block.live(now):
-		return "block"
-	case k.own.override.live(now):
-		return name(k.own.override)
-	case l.whole.override.live(now):
-		return name(l.whole.override)
-	}
-	return "nothing"
+	return "numbers"
 }
 
 // counted returns the policy of a plan that is not unlimited. Except for the numbers, plans are the same.
@@ -405,8 +404,12 @@ func (l *limit) constant() bool {
 	return l.edits == 0 && l.names == nil && l.traits["overrides"] == "no" && !l.back
 }
 
+func (l *limit) leased() bool { return l.traits["lease"] == "yes" }
+
+func (l *limit) sharded() bool { return l.traits["shards"] != "1" }
+
 // loose reports whether the model only bounds the decisions of the limit.
-func (l *limit) loose() bool { return l.traits["shards"] != "1" || l.traits["lease"] == "yes" }
+func (l *limit) loose() bool { return l.sharded() || l.leased() }
 
 // request is a request for one key.
 type request struct {
@@ -416,10 +419,4 @@ type request struct {
 	op      runtime.Op
 	n       int64
 	reserve bool
-}
-
-// due is a key of a limit and the instant at which its tokens are due.
-type due struct {
-	k  *key
-	at int64
 }

@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -10,150 +11,128 @@ import (
 )
 
 // putInForce has an operator act, so that a wanted override is in force for the next request.
-func (w *World) putInForce(l *limit, k *key, plan int, want, where string) {
-	if want == "" || where != "store" || l.traits["overrides"] == "no" || l.inForce(k, plan, w.clock.now()) == want {
+func (w *world) putInForce(q request, want, where string) {
+	if want == "" || where != "store" || q.l.traits["overrides"] == "no" || q.l.inForce(q.k, w.clock.now()) == want {
 		return
 	}
-	if want == "nothing" {
-		for _, whole := range []bool{false, true} {
-			w.operate("end", l, k, plan, whole, "")
-		}
-		return
-	}
-	w.operate("end", l, k, plan, false, "")
+	w.operate("end", q, false, "")
 	if want == "block" {
-		w.operate("block", l, k, plan, w.r.IntN(2) == 0, "")
+		w.operate("block", q, w.r.IntN(2) == 0, "")
 		return
 	}
-	w.operate("end", l, k, plan, true, "")
-	w.operate("override", l, k, plan, w.r.IntN(2) == 0, want)
+	w.operate("end", q, true, "")
+	if want != "nothing" {
+		w.operate("override", q, w.r.IntN(2) == 0, want)
+	}
 }
 
 // operate puts an override or a block in force, or ends one. It returns false if there was nothing to do.
-func (w *World) operate(verb string, l *limit, k *key, plan int, wholeLimit bool, what string) bool {
-	now := w.clock.Now()
-	p, own := l.of(plan), &k.own
-	o := w.limiter.Overrides(p, k.of)
+func (w *world) operate(verb string, q request, wholeLimit bool, what string) bool {
+	ctx, now, p, own := context.Background(), w.clock.Now(), q.policy(), &q.k.own
+	o := w.limiter.Overrides(p, q.k.of)
 	if wholeLimit {
-		o, own = w.limiter.OverridesForAll(p), &l.whole
+		o, own = w.limiter.OverridesForAll(p), &q.l.whole
 	}
-	until := now.Add(time.Duration(1 + w.r.Int64N(3*int64(l.counted().Period)+int64(time.Second))))
+	until := now.Add(time.Duration(1 + w.r.Int64N(3*int64(q.l.counted().Period)+int64(time.Second))))
 	if w.r.IntN(4) == 0 {
 		until = runtime.ForGood
 	}
-	e := &entry{until: until.UnixNano()}
-	e.Override = runtime.Override{Until: until, Reason: "a test", Author: "model"}
-	end := runtime.OverrideEnd{Reason: "a test", Author: "model"}
-	var err, want error
+	e := &entry{until: until.UnixNano(), Override: runtime.Override{Until: until, Reason: "a test", Author: "model"}}
+	end := runtime.OverrideEnd{Reason: e.Reason, Author: e.Author}
+	blocked, overridden := own.block.live(now.UnixNano()), own.override.live(now.UnixNano())
+	var err error
+	exists := true
 	switch verb {
 	case "block":
-		_, err = o.Block(context.Background(), runtime.Block{Until: until, Reason: "a test", Author: "model"})
-		own.block = e
+		_, err = o.Block(ctx, runtime.Block{Until: until, Reason: e.Reason, Author: e.Author})
+		own.block, e.Mode = e, runtime.ModeBlock
 	case "override":
-		if !w.fillOverride(l, e, plan, what) {
+		if !w.fillOverride(q, e, what) {
 			return false
 		}
-		_, err = o.Set(context.Background(), e.Override)
+		_, err = o.Set(ctx, e.Override)
 		own.override = e
 	case "unblock":
-		if !own.block.live(w.clock.now()) {
-			want = runtime.ErrNoOverride
-		}
-		if _, err = o.Unblock(context.Background(), end); err == nil {
-			own.block = nil
-		}
+		_, err = o.Unblock(ctx, end)
+		exists, own.block = blocked, nil
 	case "end":
-		if !own.block.live(w.clock.now()) && !own.override.live(w.clock.now()) {
-			want = runtime.ErrNoOverride
-		}
-		if _, err = o.End(context.Background(), end); err == nil {
-			*own = overrides{}
-		}
+		_, err = o.End(ctx, end)
+		exists, *own = blocked || overridden, overrides{}
 	}
 	w.dropEnded()
-	w.logf("%s %q of %s %v, whole limit %v, until %v: %+v: %v", verb, k.of, p.Name, plan, wholeLimit, until, e.Override, err)
-	if !errors.Is(err, want) || (err == nil) != (want == nil) {
-		w.failf("%s: the error is %v, want %v", verb, err, want)
+	w.logf("%s %q of %s %v, whole limit %v, until %v: %+v: %v", verb, q.k.of, p.Name, q.plan, wholeLimit, until, e.Override, err)
+	if exists && err != nil || !exists && !errors.Is(err, runtime.ErrNoOverride) {
+		w.failf("%s: the error is %v, and there was one to end: %v", verb, err, exists)
 	}
 	return true
 }
 
 // dropEnded forgets entries that have ended, as a store does when it reads its log: they are not in force again if the clock goes back.
-func (w *World) dropEnded() {
+func (w *world) dropEnded() {
 	now := w.clock.now()
-	drop := func(o *overrides) {
-		if !o.block.live(now) {
-			o.block = nil
-		}
-		if !o.override.live(now) {
-			o.override = nil
+	drop := func(e **entry) {
+		if !(*e).live(now) {
+			*e = nil
 		}
 	}
-	for _, l := range w.limits {
-		drop(&l.whole)
-		for _, k := range l.keys {
-			drop(&k.own)
+	for l, k := range w.keys() {
+		for _, o := range []*overrides{&l.whole, &k.own} {
+			drop(&o.block)
+			drop(&o.override)
 		}
 	}
 }
 
 // fillOverride chooses what an override gives.
-func (w *World) fillOverride(l *limit, e *entry, plan int, what string) bool {
+func (w *world) fillOverride(q request, e *entry, what string) bool {
 	choices := []string{"numbers"}
-	if l.traits["kind"] == "precise" {
+	if q.l.traits["kind"] == "precise" {
 		choices = nil
 	}
-	if l.traits["overrides"] == "any" {
+	if q.l.traits["overrides"] == "any" {
 		choices = append(choices, "off", "shadow", "unlimited")
 	}
-	if l.names != nil {
+	if q.l.names != nil {
 		choices = append(choices, "plan")
 	}
 	if what == "" && len(choices) > 0 {
 		what = oneOf(w.r, choices...)
 	}
-	if !slices.Contains(choices, what) {
+	switch p := q.policy(); {
+	case !slices.Contains(choices, what) || what == "numbers" && p.Mode == runtime.ModeUnlimited:
 		return false
-	}
-	p := l.of(plan)
-	switch what {
-	case "plan":
+	case what == "plan":
 		e.plan = 1 + w.r.IntN(3)
-		e.Plan = runtime.PlanText(l.names[e.plan])
-	case "off":
-		e.Mode = runtime.ModeOff
-	case "shadow":
-		e.Mode = runtime.ModeShadow
-	case "unlimited":
-		e.Mode = runtime.ModeUnlimited
-	case "numbers":
-		if p.Mode == runtime.ModeUnlimited {
-			return false
-		}
-		least := int64(max(1, p.Shards))
-		e.Rate = least + w.r.Int64N(p.Overrides.Rate-least+1)
-		if p.Kind.Linear() && p.Capacity > 0 && w.r.IntN(2) == 0 {
-			e.Capacity = least + w.r.Int64N(p.Overrides.Capacity-least+1)
-		}
-		if p.MaxReserved > 0 && w.r.IntN(2) == 0 {
-			e.MaxReserved = least + w.r.Int64N(min(40, p.Overrides.MaxReserved-least+1))
-		}
+		e.Plan = runtime.PlanText(q.l.names[e.plan])
+	case what == "numbers":
+		e.fillNumbers(w.r, p)
+	default:
+		e.Mode = named([]runtime.Mode{runtime.ModeOff, runtime.ModeShadow, runtime.ModeUnlimited}, what)
 	}
 	return true
 }
 
+func (e *entry) fillNumbers(r *rand.Rand, p *runtime.Policy) {
+	least := int64(max(1, p.Shards))
+	e.Rate = least + r.Int64N(p.Overrides.Rate-least+1)
+	if p.Kind.Linear() && p.Capacity > 0 && r.IntN(2) == 0 {
+		e.Capacity = least + r.Int64N(p.Overrides.Capacity-least+1)
+	}
+	if p.MaxReserved > 0 && r.IntN(2) == 0 {
+		e.MaxReserved = least + r.Int64N(min(40, p.Overrides.MaxReserved-least+1))
+	}
+}
+
 // edit gives a limit other numbers, as an edit of its file does.
-func (w *World) edit(l *limit) {
+func (w *world) edit(l *limit) {
 	next := slices.Clone(l.policies)
 	for i := range next {
 		if p := &next[i]; p.Mode != runtime.ModeUnlimited && p.Name != "" {
 			l.renumber(w.r, p, false)
 		}
 	}
-	for i := range next {
-		if (i > 0 || l.names == nil) && next[i].Validate() != nil {
-			return
-		}
+	if !l.valid(next) {
+		return
 	}
 	if l.names != nil {
 		next.Overridable(l.names)

@@ -1,17 +1,16 @@
 package model
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 )
 
-// Value is a value of a field: of limits.yaml, or of a request.
-type Value struct{ Field, Value string }
+// value is a value of a field: of limits.yaml, or of a request.
+type value struct{ field, value string }
 
-// Fields has the values of each field that worlds choose from.
-var Fields = map[string][]string{
+// fields has the values of each field that worlds choose from.
+var fields = map[string][]string{
 	"kind":       {"bucket", "fixed", "offset", "first use", "calendar", "calendar by key", "sliding", "precise"},
 	"mode":       {"enforce", "shadow", "off", "block"},
 	"plans":      {"none", "three"},
@@ -39,16 +38,29 @@ var Fields = map[string][]string{
 var limitFields = []string{"kind", "mode", "plans", "reserve", "shards", "jitter", "denyCache", "lease", "onError", "timeout",
 	"durability", "overrides"}
 
-// Impossible returns why two values of different fields cannot meet, or "" if they can.
-func Impossible(a, b Value) string { return reasons[pairOf(a, b)] }
+// possible reports whether the values of fields can all meet.
+func possible(values map[string]string) bool {
+	for f, a := range values {
+		for g, b := range values {
+			if impossible[[2]value{{f, a}, {g, b}}] {
+				return false
+			}
+		}
+	}
+	return true
+}
 
-// reasons has the pairs that impossible lists.
-var reasons = func() map[[2]Value]string {
-	all := map[[2]Value]string{}
-	for _, rule := range impossible {
-		for _, a := range strings.Split(rule.one.values, "|") {
-			for _, b := range strings.Split(rule.other.values, "|") {
-				all[pairOf(Value{rule.one.field, a}, Value{rule.other.field, b})] = rule.why
+// impossible has the pairs of exclusions, in the order of their fields.
+var impossible = func() map[[2]value]bool {
+	all := map[[2]value]bool{}
+	for _, rule := range exclusions {
+		for a := range strings.SplitSeq(rule.one.values, "|") {
+			for b := range strings.SplitSeq(rule.other.values, "|") {
+				pair := [2]value{{rule.one.field, a}, {rule.other.field, b}}
+				if pair[0].field > pair[1].field {
+					pair[0], pair[1] = pair[1], pair[0]
+				}
+				all[pair] = true
 			}
 		}
 	}
@@ -58,7 +70,8 @@ var reasons = func() map[[2]Value]string {
 // set is some values of a field.
 type set struct{ field, values string }
 
-var impossible = []struct {
+// exclusions are the pairs of values that cannot meet, and why.
+var exclusions = []struct {
 	one, other set
 	why        string
 }{
@@ -90,80 +103,33 @@ var impossible = []struct {
 	{set{"reserve", "only"}, set{"store", "silent"}, "as with the other reservations"},
 }
 
-// Pairs is a table of the pairs of values that requests have had.
-type Pairs map[[2]Value]int
+// pairs counts the pairs of values that requests have had.
+type pairs map[[2]value]int
 
-// Add counts a request with these values.
-func (p Pairs) Add(values map[string]string) {
-	list := make([]Value, 0, len(values))
-	for field, v := range values {
-		list = append(list, Value{field, v})
-	}
-	for i, a := range list {
-		for _, b := range list[i+1:] {
-			p[pairOf(a, b)]++
+// add counts a request with these values of fields.
+func (p pairs) add(values map[string]string) {
+	for f, a := range values {
+		for g, b := range values {
+			if f < g {
+				p[[2]value{{f, a}, {g, b}}]++
+			}
 		}
 	}
 }
 
-func pairOf(a, b Value) [2]Value {
-	if a.Field > b.Field {
-		a, b = b, a
-	}
-	return [2]Value{a, b}
-}
-
-// Missing returns the pairs that can occur, and have not.
-func (p Pairs) Missing() (missing [][2]Value) {
-	fields := slices.Sorted(maps.Keys(Fields))
-	for i, f := range fields {
-		for _, g := range fields[i+1:] {
-			for _, a := range Fields[f] {
-				for _, b := range Fields[g] {
-					if v, u := (Value{f, a}), (Value{g, b}); p[pairOf(v, u)] == 0 && Impossible(v, u) == "" {
-						missing = append(missing, [2]Value{v, u})
+// missing returns the pairs that can occur, and have not.
+func (p pairs) missing() (missing [][2]value) {
+	names := slices.Sorted(maps.Keys(fields))
+	for i, f := range names {
+		for _, g := range names[i+1:] {
+			for _, a := range fields[f] {
+				for _, b := range fields[g] {
+					if pair := [2]value{{f, a}, {g, b}}; p[pair] == 0 && !impossible[pair] {
+						missing = append(missing, pair)
 					}
 				}
 			}
 		}
 	}
 	return missing
-}
-
-// String returns the table: a row for each value, with the number of values of every other field that it has met.
-func (p Pairs) String() string {
-	var b strings.Builder
-	fields := slices.Sorted(maps.Keys(Fields))
-	reached, can := 0, 0
-	for _, f := range fields {
-		for _, a := range Fields[f] {
-			fmt.Fprintf(&b, "%-28s", f+": "+a)
-			for _, g := range fields {
-				if f == g {
-					continue
-				}
-				met, possible, least := 0, 0, -1
-				for _, c := range Fields[g] {
-					v, u := Value{f, a}, Value{g, c}
-					if Impossible(v, u) != "" {
-						continue
-					}
-					possible++
-					n := p[pairOf(v, u)]
-					if n > 0 {
-						met++
-					}
-					if least < 0 || n < least {
-						least = n
-					}
-				}
-				fmt.Fprintf(&b, " %s %d/%d(%d)", g, met, possible, max(0, least))
-				reached, can = reached+met, can+possible
-			}
-			b.WriteByte('\n')
-		}
-	}
-	// Each pair is in two rows.
-	fmt.Fprintf(&b, "%d of %d pairs that can occur were reached\n", reached/2, can/2)
-	return b.String()
 }

@@ -9,29 +9,44 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// tokens returns what a key has at an instant, by the terms that are in force then.
-func (q request) tokens(now int64, t terms) *big.Rat {
-	return new(big.Rat).Sub(whole(t.capacity), q.k.history.missing(now, t, false))
+// policy returns the policy of the request's plan.
+func (q request) policy() *runtime.Policy { return q.l.of(q.plan) }
+
+// at returns the terms that are in force at an instant.
+func (q request) at(now int64) terms { return q.l.at(q.k, q.plan, now) }
+
+// decides reports whether the request can be denied.
+func (q request) decides() bool {
+	return q.op == runtime.Take || q.op == runtime.Check || q.op == runtime.TakeUpTo
+}
+
+// missing returns the tokens that the key lacks of a full one.
+func (q request) missing(now int64, t terms) *big.Rat { return q.k.history.missing(now, t, false) }
+
+// tokens returns what the key has at an instant, by the terms that are in force then.
+func (q request) tokens(now int64, t terms) float64 {
+	return float(new(big.Rat).Sub(whole(t.capacity), q.missing(now, t)))
 }
 
 // margin returns by how many tokens a request passes or, if negative, fails.
-func (q request) margin(now int64, t terms) *big.Rat {
-	margin := q.tokens(now, t)
-	margin.Sub(margin, whole(q.n))
-	if q.reserve {
+func (q request) margin(now int64, t terms) float64 {
+	margin := new(big.Rat).Sub(whole(t.capacity-q.n), q.missing(now, t))
+	switch {
+	case q.reserve && t.reserved == runtime.Unbounded:
+		return 1
+	case q.reserve:
 		margin.Add(margin, whole(t.reserved))
-		if t.reserved == runtime.Unbounded {
-			margin.SetInt64(1)
-		}
 	}
-	return margin
+	return float(margin)
 }
 
 // noise is more than the roundings of a float64 add up to, in tokens.
 func noise(t terms, missing *big.Rat) float64 {
-	m, _ := missing.Float64()
-	return 1e-13 * (1 + float64(t.capacity) + math.Abs(m))
+	return 1e-13 * (1 + float64(t.capacity) + math.Abs(float(missing)))
 }
+
+// close is how many tokens two numbers may differ by that are the same.
+func (q request) close(now int64, t terms) float64 { return 1e-6 + noise(t, q.missing(now, t)) }
 
 // surplus returns how many tokens more than needed a request must have to be sure to pass: none, unless the roundings are more
 // than it may lack.
@@ -41,21 +56,24 @@ func (q request) surplus(t terms) float64 {
 
 // lenience returns how many tokens a request may lack and still pass: a millionth, and the tokens that come back in a microsecond.
 func (q request) lenience(now int64, t terms) float64 {
-	missing := q.k.history.missing(now, t, false)
-	m, _ := missing.Float64()
+	missing := q.missing(now, t)
 	rate := float64(t.rate)
 	if t.windows.kind == sliding {
-		rate = max(rate, m)
+		rate = max(rate, float(missing))
 	}
 	return min(1e-6, rate*1000/float64(t.period)) + noise(t, missing)
+}
+
+// merged reports whether takes may share a place of the log of a precise limit, which has as many as its rate: all of them
+// leave it with the last.
+func (q request) merged(t terms) bool {
+	return t.windows.kind == precise && int64(len(q.k.history)) >= t.rate
 }
 
 // most returns the largest count that can ever pass.
 func (q request) most(t terms) int64 {
 	switch {
-	case q.op != runtime.Take && q.op != runtime.Check && q.op != runtime.TakeUpTo:
-		return 2 * runtime.MaxTokens
-	case q.op == runtime.TakeUpTo && t.capacity > 0:
+	case !q.decides() || q.op == runtime.TakeUpTo && t.capacity > 0:
 		return 2 * runtime.MaxTokens
 	case q.op == runtime.TakeUpTo:
 		return 0
@@ -70,67 +88,60 @@ func (t terms) counts() bool { return t.mode == runtime.ModeEnforce || t.mode ==
 
 func (t terms) lifted() bool { return t.mode == runtime.ModeOff || t.mode == runtime.ModeUnlimited }
 
-// passes reports whether the request would clearly pass at a later instant, if no other request came first.
-func (q request) passes(at int64) bool {
-	t := q.l.at(q.k, q.plan, at)
+// open reports whether every request passes.
+func (t terms) open() bool { return t.lifted() || t.mode == runtime.ModeShadow }
+
+// A slack is how many tokens more there are at a later instant than something needs, if no other request comes first. It is
+// infinite if that does not depend on the tokens.
+type slack func(q request, at int64) float64
+
+// toPass is the slack of a request to pass.
+func toPass(q request, at int64) float64 {
+	t := q.at(at)
 	switch {
-	case q.n == 0 || t.lifted() || t.mode == runtime.ModeShadow:
-		return true
+	case q.n == 0 || t.open():
+		return math.Inf(1)
 	case t.mode == runtime.ModeBlock || q.n > q.most(t):
-		return false
+		return math.Inf(-1)
 	}
-	return q.margin(at, t).Sign() >= 0
+	return q.margin(at, t)
 }
 
-// mayPass reports whether it passes with the lenience.
-func (q request) mayPass(at int64) bool {
-	t := q.l.at(q.k, q.plan, at)
-	m := new(big.Rat)
-	if t.counts() && q.n <= q.most(t) {
-		m = q.margin(at, t)
+// toUse is the slack of reserved tokens to be used: nothing is missing from the capacity of 0 and more that counts then, or
+// the limit lets everything pass.
+func toUse(q request, at int64) float64 {
+	t := q.at(at)
+	if t.open() {
+		return math.Inf(1)
 	}
-	f, _ := m.Float64()
-	return q.passes(at) || t.mode == runtime.ModeEnforce && q.n <= q.most(t) && f >= -q.lenience(at, t)
+	return q.tokens(at, t)
 }
 
-// outOfDebt reports whether the tokens that a reservation has taken can be used at a later instant: nothing is missing from the
-// capacity of 0 and more that counts then, or the limit lets everything pass.
-func (q request) outOfDebt(at int64) bool {
-	t := q.l.at(q.k, q.plan, at)
-	return t.lifted() || t.mode == runtime.ModeShadow || q.tokens(at, t).Sign() >= 0
-}
-
-func (q request) nearlyOutOfDebt(at int64) bool {
-	if q.outOfDebt(at) {
-		return true
+// toBeFull is the slack of a key to have its whole capacity.
+func toBeFull(q request, at int64) float64 {
+	t := q.at(at)
+	if t.lifted() {
+		return math.Inf(1)
 	}
-	t := q.l.at(q.k, q.plan, at)
-	f, _ := q.tokens(at, t).Float64()
-	return f >= -q.lenience(at, t)
+	return -float(q.missing(at, t))
 }
 
-// full reports whether the key has its whole capacity at a later instant.
-func (q request) full(at int64) bool {
-	t := q.l.at(q.k, q.plan, at)
-	return t.lifted() || q.k.history.missing(at, t, false).Sign() == 0
+// nearly reports whether there are enough tokens at an instant, or so few too few that it may be.
+func (s slack) nearly(q request, at int64) bool {
+	have := s(q, at)
+	return have >= 0 || !math.IsInf(have, -1) && have >= -q.lenience(at, q.at(at))
 }
 
-func (q request) nearlyFull(at int64) bool {
-	if q.full(at) {
-		return true
-	}
-	t := q.l.at(q.k, q.plan, at)
-	f, _ := q.k.history.missing(at, t, false).Float64()
-	return f <= q.lenience(at, t)
-}
+// passes reports whether the request would clearly pass at a later instant.
+func (q request) passes(at int64) bool { return toPass(q, at) >= 0 }
 
 // refused returns the error of a request that can never pass. One that passes when an override has ended is denied.
 func (q request) refused(now int64) error {
-	if t := q.l.at(q.k, q.plan, now); t.mode != runtime.ModeEnforce || q.n <= q.most(t) {
+	if t := q.at(now); t.mode != runtime.ModeEnforce || q.n <= q.most(t) {
 		return nil
 	}
 	for _, end := range q.l.ends(q.k, now) {
-		if t := q.l.at(q.k, q.plan, end); t.lifted() || t.mode == runtime.ModeShadow || t.mode == runtime.ModeEnforce && q.n <= q.most(t) {
+		if t := q.at(end); t.open() || t.mode == runtime.ModeEnforce && q.n <= q.most(t) {
 			return nil
 		}
 	}
@@ -139,28 +150,17 @@ func (q request) refused(now int64) error {
 
 // blockedFor returns how long a key stays blocked, and until when.
 func (q request) blockedFor(now int64) (time.Duration, int64) {
-	until := int64(math.MaxInt64)
 	for _, end := range q.l.ends(q.k, now) {
-		if end < until && q.l.at(q.k, q.plan, end).mode != runtime.ModeBlock {
-			until = end
+		if q.at(end).mode != runtime.ModeBlock {
+			return time.Duration(end - now), end
 		}
 	}
-	if until == math.MaxInt64 {
-		return runtime.Never, until
-	}
-	return time.Duration(until - now), until
+	return runtime.Never, math.MaxInt64
 }
 
 // after returns what a key has at an instant if the request takes its tokens now.
-func (q request) after(now, at int64, t terms) *big.Rat {
-	h := append(slices.Clip(q.k.history), &event{now: now, tokens: whole(q.n), used: whole(q.n), by: t})
-	return new(big.Rat).Sub(whole(t.capacity), h.missing(at, t, false))
-}
-
-// usable reports whether the tokens of a request can be used at an instant if it takes them now.
-func (q request) usable(now, at int64, t terms) bool { return q.after(now, at, t).Sign() >= 0 }
-
-func (q request) usableNearly(now, at int64, t terms) bool {
-	f, _ := q.after(now, at, t).Float64()
-	return f >= -q.lenience(at, t)
+func (q request) after(now, at int64, t terms) float64 {
+	taken := &event{now: now, tokens: whole(q.n), used: whole(q.n), by: t}
+	q.k = &key{history: append(slices.Clip(q.k.history), taken)}
+	return q.tokens(at, t)
 }

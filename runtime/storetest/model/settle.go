@@ -1,7 +1,6 @@
 package model
 
 import (
-	"context"
 	"errors"
 	"math"
 	"math/big"
@@ -12,222 +11,233 @@ import (
 )
 
 // givenBack finds out how much was given back, judges it, and counts it.
-func (w *World) givenBack(limits *limiter.Limiter, t *taken, now int64, in terms, used int64) {
-	b, err := limits.Limit(t.l.of(t.plan), t.k.of).Peek(context.Background())
-	if err != nil {
-		w.failf("peek: %v", err)
+func (j *judge) givenBack(limits *limiter.Limiter, t *taken, now int64, in terms, used int64) {
+	b, ok := j.peek(limits, t.request)
+	if !ok {
 		return
 	}
-	first := t.k.history.latest()[slices.Index(t.k.history, t.event)]
-	still := !t.l.back && t.event.by.rate == in.rate && t.event.by.period == in.period && in.accruesNothing(first, now)
-	last := t.k.history[len(t.k.history)-1] == t.event
-	clean := t.k.history.missing(now, in, true).Cmp(t.k.history.missing(now, in, false)) == 0
-	before := t.k.history.missing(now, in, false)
+	h := t.k.history
+	clean := h.missing(now, in, true).Cmp(h.missing(now, in, false)) == 0
+	before := h.missing(now, in, false)
 	t.event.used = whole(used)
-	ideal, _ := t.k.history.missing(now, in, true).Float64()
-	after := float64(in.capacity) - b.Value
-	close := 1e-6 + noise(in, before)
-	was, _ := before.Float64()
+	was, ideal, after := float(before), float(h.missing(now, in, true)), float64(in.capacity)-b.Value
+	close, unused := 1e-6+noise(in, before), float64(t.n-used)
 	if after < ideal-close && (!t.l.loose() || t.l.constant()) {
-		w.failf("too much was given back: %v are missing, and %v would be if only %d of %d had been taken", after, ideal, used, t.n)
+		j.failf("too much was given back: %v are missing, and %v would be if only %d of %d had been taken", after, ideal, used, t.n)
+	}
+	had := was
+	if t.l.loose() {
+		had = float64(t.k.justBy.capacity) - t.k.just
+	}
+	known := !t.l.loose() || !t.together && t.sweeps == j.sweeps && t.looked(in)
+	if known && t.nothingCameBack(now, in) && math.Abs(had-after-unused) > close {
+		j.failf("%v tokens were given back, although no token has come back since %d of %d were used", had-after, used, t.n)
 	}
 	if t.l.loose() {
-		had := float64(t.k.justBy.capacity) - t.k.just
-		if still && !t.together && t.sweeps == w.sweeps && t.looked(in) && math.Abs(had-after-float64(t.n-used)) > close {
-			w.failf("%v tokens were given back, although no token has come back since %d of %d were used", had-after, used, t.n)
-		}
 		return
 	}
-	if still && math.Abs(was-after-float64(t.n-used)) > close {
-		w.failf("%v tokens were given back, although no token has come back since %d of %d were used", was-after, used, t.n)
+	if h[len(h)-1] == t.event && clean && math.Abs(after-ideal) > close {
+		j.failf("%v are missing after the only request since was settled, and %v would be if only %d of %d had been taken", after, ideal, used, t.n)
 	}
-	if last && clean && math.Abs(after-ideal) > close {
-		w.failf("%v are missing after the only request since was settled, and %v would be if only %d of %d had been taken", after, ideal, used, t.n)
+	switch merged := t.merged(in); {
+	case after > was+close && merged:
+		j.ended = true
+		return
+	case after > was+close:
+		j.failf("%v are missing, and %v were before tokens were given back", after, was)
+		return
+	case after > ideal+close:
+		j.less++
 	}
-	// The log of a precise limit has as many places as its rate: takes that share one all leave it with the last of them.
-	merged := in.windows.kind == precise && int64(len(t.k.history)) >= in.rate
-	if after > was+close {
-		w.ended = merged
-		if !merged {
-			w.failf("%v are missing, and %v were before tokens were given back", after, was)
-		}
+	if in.windows.kind == sliding || in.windows.kind == precise {
+		j.leftWindow(t, now, in, used, was, after, close)
 		return
 	}
-	if after > ideal+close {
-		w.Less++
-	}
-	given := new(big.Rat).SetFloat64(was - after)
-	switch in.windows.kind {
-	case sliding, precise:
-		if math.Abs(after-was) <= close {
-			// Whether it was given back shows only if the clock goes back.
-			w.unsure = w.unsure || used != t.n
-			return
-		}
-		// A log has forgotten the instant of a take without tokens, unless it is the only one.
-		w.unsure = w.unsure || used == 0
-		t.event.tokens = whole(used)
-		if now, _ := t.k.history.missing(now, in, false).Float64(); math.Abs(now-after) > close {
-			w.failf("%v are missing after a settlement, neither %v as before nor %v", after, was, now)
-		}
-	default:
-		began := in.windows.kind != bucket && t.k.history.windowEnd(t.k.history[len(t.k.history)-1].now, in) <= now
-		if after <= close && was > close || (after <= close || began) && !t.l.constant() {
-			// The key is full now, or a window has begun, in which other terms count: that does not tell how much was given back as
-			// of the last request.
-			w.ended = true
-			return
-		}
-		if was-after <= close {
-			return
-		}
+	began := in.windows.kind != bucket && h.windowEnd(h[len(h)-1].now, in) <= now
+	switch {
+	case after <= close && was > close || (after <= close || began) && !t.l.constant():
+		// The key is full now, or a window has begun, in which other terms count: that does not tell how much was given back as
+		// of the last request.
+		j.ended = true
+	case was-after > close:
+		given := new(big.Rat).SetFloat64(was - after)
 		if math.Abs(after-ideal) <= close && clean {
-			given = new(big.Rat).Sub(before, t.k.history.missing(now, in, true))
+			given = new(big.Rat).Sub(before, h.missing(now, in, true))
 		}
 		// As of the last request: nothing has come back between, and no window has begun.
-		last := t.k.history[len(t.k.history)-1]
-		t.k.history = append(t.k.history, &event{now: last.now, tokens: given.Neg(given), used: new(big.Rat), by: last.by})
+		last := h[len(h)-1]
+		t.k.history = append(h, &event{now: last.now, tokens: given.Neg(given), used: new(big.Rat), by: last.by})
 	}
 }
 
+// nothingCameBack reports whether no tokens can have come back since these were taken.
+func (t *taken) nothingCameBack(now int64, in terms) bool {
+	first := t.k.history.latest()[slices.Index(t.k.history, t.event)]
+	return !t.l.back && t.event.by.rate == in.rate && t.event.by.period == in.period && in.accruesNothing(first, now)
+}
+
+// leftWindow counts what was given back to a sliding window, which keeps apart whose tokens they are.
+func (j *judge) leftWindow(t *taken, now int64, in terms, used int64, was, after, close float64) {
+	if math.Abs(after-was) <= close {
+		// Whether it was given back shows only if the clock goes back.
+		j.unsure = j.unsure || used != t.n
+		return
+	}
+	// A log has forgotten the instant of a take without tokens, unless it is the only one.
+	j.unsure = j.unsure || used == 0
+	t.event.tokens = whole(used)
+	if missing := float(t.missing(now, in)); math.Abs(missing-after) > close {
+		j.failf("%v are missing after a settlement, neither %v as before nor %v", after, was, missing)
+	}
+}
+
+// returnable reports whether a verb can give the tokens back at all.
+func (t *taken) returnable(verb string, l *limit) bool {
+	return t.l == l && (verb == "refund" && t.event != nil || verb != "refund" && t.reservation != nil)
+}
+
+// find returns the place of tokens that a verb can give back, or -1: those from an earlier life of their key first, if wanted.
+// A reservation of the store cannot be settled in a transaction.
+func (j *judge) find(verb string, l *limit, earlier bool) int {
+	here := func(t *taken) bool { return t.tx == j.tx || j.tx == 0 }
+	if i := slices.IndexFunc(j.open, func(t *taken) bool {
+		return earlier && t.life != t.k.life && t.event != nil && t.returnable(verb, l) && here(t)
+	}); i >= 0 {
+		return i
+	}
+	return slices.IndexFunc(j.open, func(t *taken) bool { return t.returnable(verb, l) && (verb == "refund" || here(t)) })
+}
+
+// choose returns the place of tokens that a verb gives back, or -1. It takes some if there are none.
+func (w *world) choose(verb string, q request, at turn) int {
+	earlier := w.r.IntN(2) == 0 // from an earlier life of the key, if it had one
+	if i := w.find(verb, q.l, earlier); i >= 0 || !at.answered() {
+		return i
+	}
+	first := oneOf(w.r, "all", "group reserve", "reserve")
+	if verb == "refund" {
+		first = oneOf(w.r, "allow", "allow up to", "charge")
+	}
+	if first == "reserve" && !q.l.counted().Reserves() {
+		return -1
+	}
+	w.perform(first, q, at)
+	return w.find(verb, q.l, earlier)
+}
+
 // giveBack settles a reservation, or refunds a decision.
-func (w *World) giveBack(ctx context.Context, limits *limiter.Limiter, verb string, q request, state, where string) bool {
-	if state == "answers" && w.r.IntN(4) == 0 && w.twice(ctx, limits, verb, q) {
+func (w *world) giveBack(verb string, q request, at turn) bool {
+	if at.answered() && w.r.IntN(4) == 0 && w.twice(verb, q, at) {
 		return true
 	}
-	earlier := w.r.IntN(2) == 0 // from an earlier life of the key, if it had one
-	find := func() int {
-		if i := slices.IndexFunc(w.open, func(t *taken) bool {
-			return earlier && t.l == q.l && t.life != t.k.life && t.event != nil && (t.tx == w.tx || w.tx == 0) && (verb == "refund" || t.reservation != nil)
-		}); i >= 0 {
-			return i
-		}
-		return slices.IndexFunc(w.open, func(t *taken) bool {
-			// A reservation of the store cannot be settled in a transaction.
-			return t.l == q.l && (verb == "refund" && t.event != nil || verb != "refund" && t.reservation != nil && (t.tx == w.tx || w.tx == 0))
-		})
-	}
-	i := find()
-	if i < 0 && state == "answers" {
-		first := oneOf(w.r, "all", "group reserve", "reserve")
-		if verb == "refund" {
-			first = oneOf(w.r, "allow", "allow up to", "charge")
-		}
-		if first == "reserve" && !q.l.counted().Reserves() {
-			return false
-		}
-		w.perform(limits, first, q, state, where)
-		i = find()
-	}
+	i := w.choose(verb, q, at)
 	if i < 0 || w.err != nil {
 		return false
 	}
 	t := w.open[i]
-	if t.life != t.k.life && state == "answers" {
+	if t.life != t.k.life && at.answered() {
 		// So that there is something that could be given back wrongly.
-		w.perform(limits, "charge", request{l: t.l, k: t.k, plan: t.plan, n: 1 + t.n}, state, where)
+		w.perform("charge", request{l: t.l, k: t.k, plan: t.plan, n: 1 + t.n}, at)
 	}
-	now := w.clock.now()
-	if t.l.traits["shards"] != "1" && t.l.traits["lease"] != "yes" && state == "answers" {
+	if t.l.sharded() && !t.l.leased() && at.answered() {
 		// What a first request of this step has taken is gone.
 		t.k.just = math.NaN()
-		w.lookAt(limits, t.l, t.k, t.plan)
+		w.lookAt(at.limits, t.request)
 	}
-	in := t.l.at(t.k, t.plan, now)
-	if in.unlimited && in.mode == runtime.ModeBlock {
+	now := w.clock.now()
+	in := t.at(now)
+	if in.unlimited && in.mode == runtime.ModeBlock || t.life != t.k.life && t.confused() {
 		return false
 	}
-	if t.life != t.k.life {
-		// A reset by a plan without numbers deletes the row. The next one of a sliding window does not say when it was made, and
-		// others do not if they are made at once. Then tokens of others would be given back, as a log does at one instant.
-		deleted, atOnce := len(t.l.policies) > 1, slices.Contains(t.k.history.latest(), t.d.TakenAt.UnixNano())
-		if deleted && t.k.windows.kind == sliding || (deleted || t.k.windows.kind == precise) && atOnce {
-			return false
-		}
+	used, err := w.settle(verb, t, at)
+	w.logf("%s %s %s: %d used of %d, taken at %v: %v", verb, t.policy().Name, t.k.of, used, t.n, t.d.TakenAt.UTC(), err)
+	if !at.answered() && err == nil && in.counts() && used != t.n && t.event != nil && verb != "refund" {
+		w.failf("settled with a store that %s", at.state)
 	}
-	used := t.n
-	var err error
-	switch verb {
-	case "refund":
-		n := oneOf(w.r, 0, 1, t.n, t.n+3, w.r.Int64N(t.n+1))
-		_, err = limits.Limit(t.l.of(t.plan), t.k.of).RefundN(ctx, t.d, n)
-		// In shadow mode, more may be used than was taken.
-		used = min(t.n, t.d.Taken-min(n, t.d.Taken))
-	case "cancel":
-		used = 0
-		err = t.reservation.Cancel(ctx)
-	case "settle":
-		if used = w.r.Int64N(t.n + 3); t.edits != t.l.edits {
-			used = min(used, t.n)
-		}
-		err = t.reservation.Settle(ctx, used)
+	if at.answered() || err == nil {
+		w.open = slices.Delete(w.open, i, i+1)
 	}
-	w.logf("%s %s %s: %d used of %d, taken at %v: %v", verb, t.l.of(t.plan).Name, t.k.of, used, t.n, t.d.TakenAt.UTC(), err)
-	if state != "answers" {
-		if err == nil && in.counts() && used != t.n && t.event != nil && verb != "refund" {
-			w.failf("settled with a store that %s", state)
-		}
-		if err == nil {
-			w.open = slices.Delete(w.open, i, i+1)
-		}
-		return true
+	if at.answered() {
+		w.settlement(verb, t, now, in, used, err, at)
 	}
-	w.open = slices.Delete(w.open, i, i+1)
-	if t.event == nil && !t.d.Allowed {
-		if !errors.Is(err, runtime.ErrNotReserved) {
-			w.failf("%s of a denied reservation: %v", verb, err)
-		}
-		return true
-	}
-	if err != nil {
-		w.failf("%s: %v", verb, err)
-		return true
-	}
-	if used != t.n || verb != "refund" {
-		// A refund of no tokens is none.
-		w.closed = append(w.closed, t)
-	}
-	w.Settled++
-	if t.l.traits["lease"] == "yes" {
-		t.k.returned = true
-		return true
-	}
-	if t.life != t.k.life && used <= t.n {
-		return true // nothing is given back
-	}
-	if t.event == nil || in.lifted() || t.reservation != nil && !t.event.by.counts() {
-		return true
-	}
-	if used > t.n {
-		t.k.history = append(t.k.history, &event{now: now, tokens: whole(used - t.n), used: whole(used - t.n), by: in})
-		return true
-	}
-	w.givenBack(limits, t, now, in, used)
 	return true
 }
 
+// confused reports whether tokens of an earlier life of the key may look like later ones. A reset by a plan without numbers
+// deletes the row. The next one of a sliding window does not say when it was made, and others do not if they are made at once.
+// Then tokens of others would be given back, as a log does at one instant.
+func (t *taken) confused() bool {
+	deleted, atOnce := len(t.l.policies) > 1, slices.Contains(t.k.history.latest(), t.d.TakenAt.UnixNano())
+	return deleted && t.k.windows.kind == sliding || (deleted || t.k.windows.kind == precise) && atOnce
+}
+
+// settle gives tokens back, and returns how many of them were used.
+func (w *world) settle(verb string, t *taken, at turn) (used int64, err error) {
+	switch verb {
+	case "refund":
+		n := oneOf(w.r, 0, 1, t.n, t.n+3, w.r.Int64N(t.n+1))
+		_, err = at.limits.Limit(t.policy(), t.k.of).RefundN(at.ctx, t.d, n)
+		// In shadow mode, more may be used than was taken.
+		return min(t.n, t.d.Taken-min(n, t.d.Taken)), err
+	case "cancel":
+		return 0, t.reservation.Cancel(at.ctx)
+	}
+	if used = w.r.Int64N(t.n + 3); t.edits != t.l.edits {
+		used = min(used, t.n)
+	}
+	return used, t.reservation.Settle(at.ctx, used)
+}
+
+// settlement judges the answer of a store to a settlement.
+func (j *judge) settlement(verb string, t *taken, now int64, in terms, used int64, err error, at turn) {
+	switch {
+	case t.event == nil && !t.d.Allowed:
+		if !errors.Is(err, runtime.ErrNotReserved) {
+			j.failf("%s of a denied reservation: %v", verb, err)
+		}
+		return
+	case err != nil:
+		j.failf("%s: %v", verb, err)
+		return
+	case used != t.n || verb != "refund":
+		// A refund of no tokens is none.
+		j.closed = append(j.closed, t)
+	}
+	j.settled++
+	switch {
+	case t.l.leased():
+		t.k.returned = true
+	case t.life != t.k.life && used <= t.n:
+		// Nothing is given back.
+	case t.event == nil || in.lifted() || t.reservation != nil && !t.event.by.counts():
+	case used > t.n:
+		t.k.history = append(t.k.history, &event{now: now, tokens: whole(used - t.n), used: whole(used - t.n), by: in})
+	default:
+		j.givenBack(at.limits, t, now, in, used)
+	}
+}
+
 // twice tries again to give back tokens that were given back. It returns false without any.
-func (w *World) twice(ctx context.Context, limits *limiter.Limiter, verb string, q request) bool {
-	i := slices.IndexFunc(w.closed, func(t *taken) bool {
-		return t.l == q.l && t.tx == 0 && (verb == "refund" && t.event != nil || verb != "refund" && t.reservation != nil)
-	})
+func (w *world) twice(verb string, q request, at turn) bool {
+	i := slices.IndexFunc(w.closed, func(t *taken) bool { return t.tx == 0 && t.returnable(verb, q.l) })
 	if i < 0 {
 		return false
 	}
 	t := w.closed[i]
-	var err, want error
+	err, want := error(nil), runtime.ErrNotReserved
 	switch verb {
 	case "refund":
-		_, err = limits.Limit(t.l.of(t.plan), t.k.of).RefundN(ctx, t.d, t.n)
+		want = nil
+		_, err = at.limits.Limit(t.policy(), t.k.of).RefundN(at.ctx, t.d, t.n)
 	case "cancel":
-		err, want = t.reservation.Cancel(ctx), runtime.ErrNotReserved
+		err = t.reservation.Cancel(at.ctx)
 	default:
-		err, want = t.reservation.Settle(ctx, w.r.Int64N(t.n+3)), runtime.ErrNotReserved
+		err = t.reservation.Settle(at.ctx, w.r.Int64N(t.n+3))
 	}
-	w.logf("%s again of %d by %s %s: %v", verb, t.n, t.l.of(t.plan).Name, t.k.of, err)
+	w.logf("%s again of %d by %s %s: %v", verb, t.n, t.policy().Name, t.k.of, err)
 	if !errors.Is(err, want) {
 		w.failf("%s a second time: the error is %v, want %v", verb, err, want)
 	}
-	w.compare(limits, t.l, t.k, t.plan, "after a second "+verb)
+	w.compare(at.limits, t.request, "after a second "+verb)
 	return true
 }

@@ -1,112 +1,185 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"math/big"
+	"slices"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// compare compares what a key has with the model.
-func (w *World) compare(limits *limiter.Limiter, l *limit, k *key, plan int, when string) {
-	if w.err != nil || w.ended || l.traits["lease"] == "yes" {
-		return
-	}
-	now := w.clock.now()
-	t := l.at(k, plan, now)
-	b, err := limits.Limit(l.of(plan), k.of).Peek(context.Background())
+// peek returns what a key has.
+func (j *judge) peek(limits *limiter.Limiter, q request) (b runtime.Balance, ok bool) {
+	b, err := limits.Limit(q.policy(), q.k.of).Peek(context.Background())
 	if err != nil {
-		w.failf("%s: peek: %v", when, err)
+		j.failf("peek: %v", err)
+	}
+	return b, err == nil
+}
+
+// compare compares what a key has with the model.
+func (w *world) compare(limits *limiter.Limiter, q request, when string) {
+	if w.err != nil || w.ended || q.l.leased() {
 		return
 	}
-	if t.lifted() {
+	q.op = runtime.Peek
+	now := w.clock.now()
+	t := q.at(now)
+	b, ok := w.peek(limits, q)
+	switch {
+	case !ok:
+	case t.lifted():
 		if b.Remaining != runtime.MaxTokens {
 			w.failf("%s: a limit that is lifted has %+v", when, b)
 		}
-		return
-	}
-	if t.unlimited {
+	case t.unlimited:
 		if b.Remaining != 0 || b.BlockedFor == 0 {
 			w.failf("%s: a blocked key: %+v", when, b)
 		}
-		return
-	}
-	k.reported = limits == w.limiter
-	q := request{l: l, k: k, plan: plan, op: runtime.Peek}
-	tokens, _ := q.tokens(now, t).Float64()
-	close := 1e-6 + noise(t, k.history.missing(now, t, false))
-	if l.loose() {
-		settled, _ := k.history.missing(now, t, true).Float64()
-		if l.constant() && b.Value > float64(t.capacity)-settled+close {
-			w.failf("%s: shards have %v tokens, and one row would have %v", when, b.Value, float64(t.capacity)-settled)
+	default:
+		q.k.reported = limits == w.limiter
+		if q.l.loose() {
+			w.conserved(when, q, t, now, b.Value)
+			return
 		}
-		w.conserved(when, l, k, t, now, b.Value)
+		w.balance(when, q, t, now, b)
+	}
+}
+
+// balance judges what a key is said to have.
+func (j *judge) balance(when string, q request, t terms, now int64, b runtime.Balance) {
+	tokens := q.tokens(now, t)
+	merged := q.merged(t) && tokens < 0
+	if math.Abs(b.Value-tokens) > q.close(now, t) && !merged {
+		j.failf("%s: Peek has %v, want %v: %+v\nterms %+v\nhistory %v", when, b.Value, tokens, b, t, q.k.history)
 		return
 	}
-	merged := t.windows.kind == precise && int64(len(k.history)) >= t.rate && tokens < 0
-	if math.Abs(b.Value-tokens) > close && !merged {
-		w.failf("%s: Peek has %v, want %v: %+v\nterms %+v\nhistory %v", when, b.Value, tokens, b, t, k.history)
-		return
-	}
-	if t.mode != runtime.ModeBlock && !merged {
-		w.remaining(when, q, now, t, b.Remaining)
-	}
-	if used := float64(b.Used) - (float64(t.capacity) - tokens); (used < -close || used >= 1+close) && !merged {
-		w.failf("%s: %d tokens are used, want those missing from %d with %v left", when, b.Used, t.capacity, tokens)
-	}
-	end := k.history.windowEnd(now, t)
-	if want := time.Unix(0, end); end > now && !b.ResetAt.Equal(want) || end <= now && !b.ResetAt.IsZero() {
-		w.failf("%s: the window ends at %v, want %v", when, b.ResetAt, want)
-	}
-	if reset := max(0, end-now); end != 0 && int64(b.ResetAfter) != reset || end == 0 && b.ResetAfter != 0 {
-		w.failf("%s: the window ends after %v, want %v", when, b.ResetAfter, time.Duration(reset))
-	}
+	blocked := time.Duration(0)
 	if t.mode == runtime.ModeBlock {
-		if want, _ := q.blockedFor(now); b.Remaining != 0 || b.BlockedFor != want {
-			w.failf("%s: a blocked key: %+v, want %v", when, b, want)
-		}
+		blocked, _ = q.blockedFor(now)
 	}
-	if !merged && (b.FullAfter > 0 || tokens < float64(t.capacity)-q.lenience(now, t)) {
-		w.first("full after", []request{q}, now, b.FullAfter, q.full, q.nearlyFull)
+	if b.BlockedFor != blocked || blocked > 0 && b.Remaining != 0 {
+		j.failf("%s: a key that is blocked for %v: %+v", when, blocked, b)
+	}
+	reset := time.Duration(0)
+	if end := q.k.history.windowEnd(now, t); end != 0 {
+		reset = time.Duration(max(0, end-now))
+	}
+	if b.ResetAfter != reset {
+		j.failf("%s: the window ends after %v, want %v", when, b.ResetAfter, reset)
+	}
+	if at := time.Unix(0, now+int64(reset)); reset > 0 && !b.ResetAt.Equal(at) || reset == 0 && !b.ResetAt.IsZero() {
+		j.failf("%s: the window ends at %v, want %v", when, b.ResetAt, at)
+	}
+	if merged {
+		return
+	}
+	if used, close := float64(b.Used)-(float64(t.capacity)-tokens), q.close(now, t); used < -close || used >= 1+close {
+		j.failf("%s: %d tokens are used, want those missing from %d with %v left", when, b.Used, t.capacity, tokens)
+	}
+	if blocked == 0 {
+		j.remaining(when, q, now, t, b.Remaining)
+	}
+	if b.FullAfter > 0 || tokens < float64(t.capacity)-q.lenience(now, t) {
+		j.first("full after", []request{q}, now, b.FullAfter, toBeFull)
+	}
+}
+
+// lookAt sees what a key of a limit with shards has before a request. A limit with plans is seen by the first without one.
+func (w *world) lookAt(limits *limiter.Limiter, q request) {
+	if q.l.names == nil {
+		q.plan = 0
+	} else if q.plan == 0 {
+		q.plan = 1
+	}
+	if t := q.at(w.clock.now()); t.counts() {
+		b, _ := w.peek(limits, q)
+		q.k.just, q.k.justBy = b.Value, t
 	}
 }
 
 // forgetSwept forgets the history of the keys that a sweep has deleted: they have been full for an hour by the numbers of every
 // plan and of the override in force, and longer for calendars.
-func (w *World) forgetSwept() {
-	for _, l := range w.limits {
-		for _, k := range l.keys {
-			now := w.clock.now() - int64(time.Hour)
-			if k.windows.kind == calendar {
-				now -= int64(47 * time.Hour)
+func (w *world) forgetSwept() {
+	for l, k := range w.keys() {
+		now := w.clock.now() - int64(time.Hour)
+		if k.windows.kind == calendar {
+			now -= int64(47 * time.Hour)
+		}
+		if l.traits["kind"] == "calendar by key" {
+			now -= int64(l.counted().Period) * 9 / 8
+		}
+		full := k.windows.kind != firstUse || k.history.windowEnd(now, k.termsOf(l.counted())) == 0
+		for i := range l.policies {
+			for _, t := range []terms{l.at(k, i, w.clock.now()), k.termsOf(l.of(i))} {
+				full = full && (t.rate == 0 || k.history.missing(now, t, false).Sign() == 0)
 			}
-			if l.traits["kind"] == "calendar by key" {
-				now -= int64(l.counted().Period) * 9 / 8
-			}
-			full := k.windows.kind != firstUse || k.history.windowEnd(now, k.termsOf(l.counted())) == 0
-			for i := range l.policies {
-				if t := l.at(k, i, w.clock.now()); t.rate > 0 {
-					full = full && k.history.missing(now, t, false).Sign() == 0
-				}
-				if t := k.termsOf(l.of(i)); t.rate > 0 {
-					full = full && k.history.missing(now, t, false).Sign() == 0
-				}
-			}
-			for _, at := range k.history.latest() {
-				full = full && at <= now
-			}
-			if full {
-				k.history = nil
-				w.begin(k)
-			}
+		}
+		for _, at := range k.history.latest() {
+			full = full && at <= now
+		}
+		if full {
+			k.history = nil
+			w.begin(k)
 		}
 	}
 }
 
 // begin begins another life of a key.
-func (w *World) begin(k *key) {
+func (w *world) begin(k *key) {
 	w.lives++
 	k.life, k.seen, k.reported = w.lives, nil, false
+}
+
+// conserved judges the tokens that the shards of a key have together. They have no more than one row would have. By those after
+// the last request they have lost no tokens, and while none can have come back, they have not gained any.
+func (j *judge) conserved(when string, q request, t terms, now int64, value float64) {
+	if one := float64(t.capacity) - float(q.k.history.missing(now, t, true)); q.l.constant() && value > one+q.close(now, t) {
+		j.failf("%s: shards have %v tokens, and one row would have %v", when, value, one)
+	}
+	this, last := &seen{at: now, value: value, by: t, taken: new(big.Rat), used: new(big.Rat)}, q.k.seen
+	for _, e := range q.k.history {
+		this.taken.Add(this.taken, e.tokens)
+		this.used.Add(this.used, e.used)
+	}
+	q.k.seen = this
+	if last == nil || !last.by.sameNumbers(t) || q.l.back {
+		return
+	}
+	had, has := float64(last.by.capacity)-last.value, float64(t.capacity)-value
+	taken, used := float(new(big.Rat).Sub(this.taken, last.taken)), float(new(big.Rat).Sub(this.used, last.used))
+	lacked := had
+	if q.l.constant() && t.windows.kind != sliding {
+		lacked = max(0, had-t.comesBack(last.at, now, int64(q.l.counted().Shards)))
+	}
+	if has > lacked+taken+1e-6 {
+		j.failf("%s: shards lack %v tokens, and lacked %v before %v were taken, of which at most %v have not come back", when, has, had, taken, lacked)
+	}
+	// A refund to all shards shares the tokens that they lacked at the last write, so that more have come back since.
+	if used == taken && t.accruesNothing(last.at, now) && has < had+used-1e-6 {
+		j.failf("%s: shards lack %v tokens, and lacked %v before %v were used, when none had come back", when, has, had, used)
+	}
+}
+
+// checkLeased checks the bound of tokens that may have been leased.
+func (j *judge) checkLeased(l *limit, k *key) {
+	if !l.leased() || !l.constant() || l.traits["mode"] != "enforce" || k.returned {
+		return
+	}
+	p := l.of(0)
+	uses := slices.Clone(k.leased)
+	slices.SortStableFunc(uses, func(a, b use) int { return cmp.Compare(a.at, b.at) })
+	for i := range uses {
+		sum := int64(0)
+		for _, u := range uses[i:] {
+			sum += u.tokens
+			if most := mostLeased(p, k.windows, uses[i].at, u.at); whole(sum).Cmp(most.Add(most, big.NewRat(1, 1000))) > 0 {
+				j.failf("%s: %d leased tokens were used in %v: %+v", p.Name, sum, time.Duration(u.at-uses[i].at), uses)
+			}
+		}
+	}
 }

@@ -3,8 +3,8 @@ package model
 import (
 	"context"
 	"errors"
-	"maps"
 	"math"
+	"math/big"
 	"slices"
 	"time"
 
@@ -12,8 +12,20 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
+// deciding are the verbs that request tokens of one key, without more.
+var deciding = map[string]struct {
+	op runtime.Op
+	do func(l limiter.Limit, ctx context.Context, n int64) (runtime.Decision, error)
+}{
+	"allow":       {runtime.Take, limiter.Limit.AllowN},
+	"allow up to": {runtime.TakeUpTo, limiter.Limit.AllowUpTo},
+	"check":       {runtime.Check, limiter.Limit.CheckN},
+	"require":     {runtime.Take, requireN},
+	"charge":      {runtime.Charge, limiter.Limit.Charge},
+}
+
 // requireN returns what AllowN would.
-func requireN(ctx context.Context, l limiter.Limit, n int64) (d runtime.Decision, err error) {
+func requireN(l limiter.Limit, ctx context.Context, n int64) (d runtime.Decision, err error) {
 	err = l.RequireN(ctx, n)
 	var limited *runtime.LimitedError
 	switch {
@@ -26,8 +38,28 @@ func requireN(ctx context.Context, l limiter.Limit, n int64) (d runtime.Decision
 	return d, err
 }
 
+// reset judges a reset, and begins another life of the key.
+func (w *world) reset(q request, err error, at turn) {
+	w.logf("reset %s %s: %v", q.policy().Name, q.k.of, err)
+	if !at.answered() {
+		w.failure(q, runtime.Decision{}, err, at)
+		return
+	}
+	if err != nil {
+		w.failf("reset: %v", err)
+	}
+	kept := q.k.history
+	q.k.history, q.k.leased = nil, nil
+	if seen := kept.latest(); q.k.windows.kind == sliding && len(seen) > 0 && !q.at(at.now).unlimited {
+		// The later window stays the current one if the clock has gone back.
+		q.k.history = history{{now: seen[len(seen)-1], tokens: new(big.Rat), used: new(big.Rat), by: kept[len(kept)-1].by}}
+	}
+	w.earliest = at.now
+	w.begin(q.k)
+}
+
 // tooLate makes a request after the caller's deadline: it must not pass.
-func (w *World) tooLate(limits *limiter.Limiter, q request) bool {
+func (w *world) tooLate(l limiter.Limit, at turn) {
 	ctx, cancel := context.WithTimeout(context.Background(), -time.Second)
 	want := context.DeadlineExceeded
 	if w.r.IntN(2) == 0 {
@@ -36,31 +68,26 @@ func (w *World) tooLate(limits *limiter.Limiter, q request) bool {
 		want = context.Canceled
 	}
 	defer cancel()
-	p := q.l.of(q.plan)
-	calls := map[string]func() (bool, error){
-		"Allow":  func() (bool, error) { d, err := limits.Limit(p, q.k.of).Allow(ctx); return d.Allowed, err },
-		"All":    func() (bool, error) { d, err := limits.All(ctx, limits.Limit(p, q.k.of)); return d.Allowed, err },
-		"Charge": func() (bool, error) { d, err := limits.Limit(p, q.k.of).Charge(ctx, 1); return d.Allowed, err },
-		"Wait":   func() (bool, error) { err := limits.Limit(p, q.k.of).Wait(ctx); return err == nil, err },
+	call := oneOf(w.r,
+		func() (bool, error) { ds, err := at.limits.All(ctx, l); return ds.Allowed, err },
+		func() (bool, error) { d, err := l.Allow(ctx); return d.Allowed, err },
+		func() (bool, error) { d, err := l.Charge(ctx, 1); return d.Allowed, err },
+		func() (bool, error) { err := l.Wait(ctx); return err == nil, err },
+	)
+	if allowed, err := call(); allowed || !errors.Is(err, want) {
+		w.failf("after the caller's deadline: allowed %v, error %v", allowed, err)
 	}
-	names := slices.Sorted(maps.Keys(calls))
-	name := oneOf(w.r, names...)
-	if allowed, err := calls[name](); allowed || !errors.Is(err, want) {
-		w.failf("%s after the caller's deadline: allowed %v, error %v", name, allowed, err)
-	}
-	return true
 }
 
 // reserve makes a reservation.
-func (w *World) reserve(ctx context.Context, limits *limiter.Limiter, q request, now int64, state, where string) bool {
-	p := q.l.of(q.plan)
-	var r *limiter.Reservation
-	var err error
+func (w *world) reserve(q request, at turn) {
+	q.op, q.reserve = runtime.Take, true
+	p := q.policy()
+	reserve := at.limits.Reservable(p, q.k.of).ReserveN
 	if p.Capacity == 0 {
-		r, err = limits.ReserveOnly(p, q.k.of).ReserveN(ctx, q.n)
-	} else {
-		r, err = limits.Reservable(p, q.k.of).ReserveN(ctx, q.n)
+		reserve = at.limits.ReserveOnly(p, q.k.of).ReserveN
 	}
+	r, err := reserve(at.ctx, q.n)
 	var d runtime.Decision
 	if r != nil {
 		d = r.Decision
@@ -69,23 +96,20 @@ func (w *World) reserve(ctx context.Context, limits *limiter.Limiter, q request,
 		}
 	}
 	before := len(w.open)
-	w.judge(q, d, err, now, state, where)
+	w.answer(q, d, err, at)
 	switch {
 	case r == nil:
 	case len(w.open) > before:
 		w.open[len(w.open)-1].reservation = r
-	case q.n > 0 && state == "answers":
+	case q.n > 0 && at.answered():
 		// Denied, or allowed without being counted.
-		w.open = append(w.open, &taken{request: q, d: d, reservation: r, tx: w.tx, life: q.k.life, sweeps: w.sweeps, edits: q.l.edits})
+		w.opened(q, d, nil).reservation = r
 	}
-	return true
 }
 
 // wait waits until tokens can be used.
-func (w *World) wait(limits *limiter.Limiter, verb string, q request) bool {
-	p := q.l.of(q.plan)
-	now := w.clock.now()
-	t := q.l.at(q.k, q.plan, now)
+func (w *world) wait(verb string, q request, at turn) bool {
+	p, now, t := q.policy(), at.now, q.at(at.now)
 	q.op, q.reserve = runtime.Take, p.Reserves() || p.Mode == runtime.ModeUnlimited && p.Overrides.MaxReserved > 0
 	if len(q.l.ends(q.k, now)) > 0 || t.mode == runtime.ModeEnforce && q.reserve && !q.l.loose() && !q.passes(now) && q.n <= q.most(t) {
 		// When it will have reserved cannot be seen.
@@ -97,83 +121,71 @@ func (w *World) wait(limits *limiter.Limiter, verb string, q request) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
-	limit := limits.Limit(p, q.k.of)
-	var err error
-	begun := time.Now()
-	if verb == "wait" {
-		err = limit.WaitN(ctx, q.n)
-	} else {
+	limit := at.limits.Limit(p, q.k.of)
+	wait := func() error { return limit.WaitN(ctx, q.n) }
+	if verb == "group wait" {
 		var item limiter.ReserveItem = limit.N(q.n)
 		if p.Capacity == 0 && p.Mode != runtime.ModeUnlimited {
-			item = limits.ReserveOnly(p, q.k.of).N(q.n)
+			item = at.limits.ReserveOnly(p, q.k.of).N(q.n)
 		}
-		err = limits.Group(item).Wait(ctx)
+		wait = func() error { return at.limits.Group(item).Wait(ctx) }
 	}
+	begun := time.Now()
+	err := wait()
 	slept := time.Since(begun)
 	w.logf("%s %s %s plan %d n %d, at most %v: %v after %v", verb, p.Name, q.k.of, q.plan, q.n, bound, err, slept)
+	w.waited(q, t, now, bound, slept, err)
+	return true
+}
+
+// waited judges a wait that began at an instant, and has slept for some of the bound.
+func (j *judge) waited(q request, t terms, now int64, bound, slept time.Duration, err error) {
+	end, last := now+int64(slept), now+int64(bound)
+	atOnce := func(want error) {
+		if !errors.Is(err, want) || slept > 0 {
+			j.failf("the wait: %v after %v, want %v at once", err, slept, want)
+		}
+	}
+	instant, enough := end, slack(toPass)
+	if q.reserve {
+		instant, enough = now, func(q request, at int64) float64 { return q.after(now, at, t) }
+	}
+	take := func() { j.take(q, runtime.Decision{Taken: -1}, q.at(instant), instant) }
 	switch {
 	case q.n == 0 || t.lifted():
-		if err != nil || slept > 0 {
-			w.failf("the wait for nothing: %v after %v", err, slept)
-		}
+		atOnce(nil)
 	case t.mode == runtime.ModeBlock:
-		if !errors.Is(err, runtime.ErrLimited) || slept > 0 {
-			w.failf("the wait for a blocked key: %v after %v", err, slept)
-		}
+		atOnce(runtime.ErrLimited)
 	case t.mode == runtime.ModeShadow && q.l.loose():
 		// Whether it has taken cannot be seen.
 		q.k.history, q.l.back = nil, true
-		w.open = slices.DeleteFunc(w.open, func(t *taken) bool { return t.k == q.k })
+		j.open = slices.DeleteFunc(j.open, func(t *taken) bool { return t.k == q.k })
 	case t.mode == runtime.ModeShadow:
-		if err != nil || slept > 0 {
-			w.failf("the wait in shadow mode: %v after %v", err, slept)
-		}
+		atOnce(nil)
 		// As one that is enforced, it does not reserve what would be due after the deadline.
-		if q.n <= q.most(t) && q.margin(now, t).Sign() >= 0 && (!q.reserve || q.usable(now, now+int64(bound), t)) {
-			w.take(q, runtime.Decision{Taken: -1}, t, now, q.n)
+		if q.n <= q.most(t) && q.margin(now, t) >= 0 && (!q.reserve || enough(q, last) >= 0) {
+			take()
 		}
 	case q.n > q.most(t):
-		if !errors.Is(err, runtime.ErrExceedsCapacity) {
-			w.failf("the wait for more than can pass: %v", err)
+		atOnce(runtime.ErrExceedsCapacity)
+	case err != nil && q.l.loose():
+		if !errors.Is(err, context.DeadlineExceeded) {
+			j.failf("the wait: %v after %v", err, slept)
 		}
+	case q.l.leased():
+		q.k.leased = append(q.k.leased, use{end, q.n})
 	case q.l.loose():
-		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			w.failf("the wait: %v after %v", err, slept)
-		}
-		switch {
-		case err != nil:
-		case q.l.traits["lease"] == "yes":
-			q.k.leased = append(q.k.leased, use{now + int64(slept), q.n})
-		case q.reserve:
-			w.take(q, runtime.Decision{Taken: -1}, t, now, q.n)
-		default:
-			w.take(q, runtime.Decision{Taken: -1}, t, now+int64(slept), q.n)
-		}
+		take()
 	case err != nil:
-		if !errors.Is(err, context.DeadlineExceeded) || slept > 0 {
-			w.failf("the wait: %v after %v", err, slept)
+		atOnce(context.DeadlineExceeded)
+		if enough(q, last-1_000_000) >= 0 {
+			j.failf("the wait has failed although tokens can be used within %v", bound)
 		}
-		last := now + int64(bound) - 1_000_000
-		if t.reserved == 0 && q.margin(last, t).Sign() >= 0 || t.reserved > 0 && q.usable(now, last, t) {
-			w.failf("the wait has failed although tokens can be used within %v", bound)
-		}
-	case q.reserve:
-		if !q.usableNearly(now, now+int64(slept), t) {
-			w.failf("the wait for a reservation has ended too early, after %v", slept)
-		}
-		if early := now + int64(slept) - int64(q.l.counted().Jitter) - 2000; early > now && q.usable(now, early, t) {
-			w.failf("the wait for a reservation has ended too late, after %v", slept)
-		}
-		w.take(q, runtime.Decision{Taken: -1}, t, now, q.n)
 	default:
-		end := now + int64(slept)
-		if !q.mayPass(end) {
-			w.failf("the wait has ended too early, after %v", slept)
+		early := end - int64(q.l.counted().Jitter) - 2000
+		if !enough.nearly(q, end) || early > now && enough(q, early) >= 0 {
+			j.failf("the wait has ended too early or too late, after %v", slept)
 		}
-		if early := end - int64(q.l.counted().Jitter) - 2000; early > now && q.passes(early) {
-			w.failf("the wait has ended too late, after %v", slept)
-		}
-		w.take(q, runtime.Decision{Taken: -1}, q.l.at(q.k, q.plan, end), end, q.n)
+		take()
 	}
-	return true
 }

@@ -3,12 +3,9 @@ package model
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math"
+	"iter"
 	"math/rand/v2"
 	"strconv"
-	"sync/atomic"
-	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
@@ -35,46 +32,26 @@ type Tx interface {
 	Rollback() error
 }
 
-// Clock is the clock of a world: the time of a bubble of package synctest, which jumps ahead when everybody sleeps, and
-// a distance from it, which can become smaller.
-type Clock struct{ skew atomic.Int64 }
-
-// Now returns the time.
-func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.skew.Load())) }
-
-func (c *Clock) now() int64 { return c.Now().UnixNano() }
-
-// World is some limits, and the requests that they have got.
-type World struct {
-	Pairs
-	// Steps counts requests, Settled those that were settled, Less those after which fewer tokens were given back than were
-	// unused and not yet back by themselves.
-	Steps, Settled, Less int
+// world is some limits, and the requests that they have got.
+type world struct {
+	judge
+	pairs pairs
+	// steps counts requests.
+	steps int
 
 	r       *rand.Rand
-	clock   *Clock
 	env     Env
 	store   *breakable
 	limiter *limiter.Limiter
 	limits  []*limit
-	// open can be given back, and closed was.
-	open, closed []*taken
-	back         bool
-	// tx is the number of the transaction that is open, 0 without one, and transactions how many there were.
-	tx, transactions int
+	back    bool
+	// transactions is how many there were.
+	transactions int
 	// latest is the latest time that the clock has shown before it went back.
 	// earliest is how far it may go back: a key that was reset keeps the window of that time.
 	latest, earliest int64
-	trace            []string
-	err              error
-	// ended means that the model does not know any more what a key has, and unsure that it will not if the clock goes back.
-	ended, unsure bool
 	// lives numbers the lives of keys, which begin with a reset or a sweep.
 	lives int
-	// sweeps counts the sweeps.
-	sweeps int
-	// jitters has the jitter of tokens by the instant at which they are due.
-	jitters map[due]time.Duration
 }
 
 // breakable is a store that fails, or does not answer.
@@ -103,43 +80,19 @@ func (l leasing) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Deci
 	return l.Backend.(runtime.LocalTaker).TakeLocal(p, key, n)
 }
 
-// taken is tokens that a request has taken, and that can be given back.
-type taken struct {
-	request
-	d runtime.Decision
-	// reservation is nil for a request that has not reserved.
-	reservation *limiter.Reservation
-	event       *event
-	// tx is the number of the transaction that has taken them, 0 for none.
-	tx int
-	// life is the one of the key in which they were taken.
-	life int
-	// sweeps is how many sweeps there were before. One may delete shards that are full, so that others do not know any more
-	// how many were taken since.
-	sweeps int
-	// edits is how many edits of the limit there were before: a reservation charges by the numbers by which it was made.
-	edits int
-	// together means that the call has taken from the key by several requests: of those, shards may return less.
-	together bool
-}
-
 // newWorld returns a world with limits and requests that have the wanted values of fields. It is nil if random numbers were not
 // valid together.
-func newWorld(r *rand.Rand, name string, clock *Clock, env Env, pairs Pairs, want map[string]string) *World {
-	w := &World{r: r, clock: clock, env: env, Pairs: pairs, store: &breakable{Backend: env.Backend}}
+func newWorld(r *rand.Rand, name string, clock *Clock, env Env, pairs pairs, want map[string]string) *world {
+	w := &world{judge: judge{clock: clock}, r: r, env: env, pairs: pairs, store: &breakable{Backend: env.Backend}}
 	for i := range 1 + r.IntN(3) {
-		wanted := want
-		if i > 0 {
-			wanted = nil
-		}
-		l, ok := newLimit(r, name+strconv.Itoa(i), wanted)
+		l, ok := newLimit(r, name+strconv.Itoa(i), want)
 		for try := 0; !ok && (i > 0 || try < 200); try++ {
-			l, ok = newLimit(r, name+strconv.Itoa(i), wanted)
+			l, ok = newLimit(r, name+strconv.Itoa(i), want)
 		}
 		if !ok {
 			return nil
 		}
-		w.limits = append(w.limits, l)
+		w.limits, want = append(w.limits, l), nil
 	}
 	if m, ok := env.Backend.(interface {
 		Migrate(ctx context.Context, policies ...*runtime.Policy) error
@@ -156,64 +109,26 @@ func newWorld(r *rand.Rand, name string, clock *Clock, env Env, pairs Pairs, wan
 	return w
 }
 
-// failf records a difference.
-func (w *World) failf(format string, args ...any) {
-	if w.err == nil {
-		w.err = fmt.Errorf(format, args...)
-	}
-}
-
-func (w *World) logf(format string, args ...any) {
-	w.trace = append(w.trace, w.clock.Now().UTC().Format("2006-01-02 15:04:05.000000000 ")+fmt.Sprintf(format, args...))
-}
-
-// deadline is the caller's, for a store that is silent.
-const deadline = 50 * time.Millisecond
-
-// left judges what a decision says is left after the request.
-func (w *World) left(q request, d runtime.Decision, t terms, now int64) {
-	if w.err != nil || !t.counts() || q.l.loose() || t.unlimited {
-		return
-	}
-	tokens, _ := q.tokens(now, t).Float64()
-	close := 1e-6 + noise(t, q.k.history.missing(now, t, false))
-	switch {
-	case t.windows.kind == precise && int64(len(q.k.history)) >= t.rate && tokens < 0:
-	case d.Value > tokens+close || d.Value < tokens-close && (d.Allowed || q.l.traits["denyCache"] == "no"):
-		// A denial that is repeated from memory has the tokens left before.
-		w.failf("%v tokens are said to be left, want %v: %s", d.Value, tokens, describe(d))
-	case d.Allowed || q.l.traits["denyCache"] == "no":
-		w.remaining("a decision", q, now, t, d.Remaining)
-	}
-}
-
 // policies returns the policies of all plans.
-func (w *World) policies() (all []*runtime.Policy) {
+func (w *world) policies() (all []*runtime.Policy) {
 	for _, l := range w.limits {
-		for i := range l.policies {
-			if i > 0 || l.names == nil {
-				all = append(all, l.of(i))
-			}
+		of := l.inUse(l.policies)
+		for i := range of {
+			all = append(all, &of[i])
 		}
 	}
 	return all
 }
 
-// describe returns a decision with its numbers.
-func describe(d runtime.Decision) string {
-	taken := "never"
-	if !d.TakenAt.IsZero() {
-		taken = d.TakenAt.UTC().Format("15:04:05.000000000")
-	}
-	return fmt.Sprintf("%v; taken %d at %s, value %v, shadowed %v, delay %v, jitter %v, retry after %v, reset after %v, full after %v",
-		d, d.Taken, taken, d.Value, d.Shadowed, d.Delay, d.Jitter, d.RetryAfter, d.ResetAfter, d.FullAfter)
-}
-
-// remaining judges the whole tokens that are said to be left: those are the ones that a request can take.
-func (w *World) remaining(when string, q request, now int64, t terms, n int64) {
-	tokens, _ := q.tokens(now, t).Float64()
-	least, most := math.Floor(tokens-q.surplus(t)), math.Floor(tokens+q.lenience(now, t))
-	if float64(n) < min(least, runtime.MaxTokens) && n >= 0 || float64(n) > max(0, most) || n < 0 {
-		w.failf("%s: %d whole tokens are said to remain of %v", when, n, tokens)
+// keys returns the keys of all limits.
+func (w *world) keys() iter.Seq2[*limit, *key] {
+	return func(yield func(*limit, *key) bool) {
+		for _, l := range w.limits {
+			for _, k := range l.keys {
+				if !yield(l, k) {
+					return
+				}
+			}
+		}
 	}
 }

@@ -1,0 +1,108 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// basic returns a policy of any kind: ten tokens a minute, of which 5 can be reserved if the kind allows it.
+func basic(kind runtime.Kind) *runtime.Policy {
+	p := &runtime.Policy{Name: kind.String(), Kind: kind, Rate: 10, Period: time.Minute, Capacity: 10}
+	if kind.Linear() {
+		p.MaxReserved = 5
+	}
+	if kind.Windowed() {
+		p.Start = runtime.StartOffset(0)
+	}
+	return p
+}
+
+// shards returns a policy of any kind whose three shards have 4, 3 and 3 tokens.
+func shards(kind runtime.Kind) *runtime.Policy {
+	p := basic(kind)
+	p.Name, p.Start, p.Shards = "sharded "+p.Name, runtime.Start{}, 3
+	return p
+}
+
+func bucket() *runtime.Policy { return named("bucket", basic(runtime.TokenBucket)) }
+
+func window() *runtime.Policy {
+	p := named("window", basic(runtime.FixedWindow))
+	p.MaxReserved = 20
+	return p
+}
+
+func named(name string, p *runtime.Policy) *runtime.Policy {
+	p.Name = name
+	return p
+}
+
+// sized gives a policy n tokens, all at once, of which none can be reserved.
+func sized(n int64, p *runtime.Policy) *runtime.Policy {
+	p.Rate, p.Capacity, p.MaxReserved = n, n, 0
+	return p
+}
+
+// precise returns a sliding window that never grants more than 10 tokens in any minute.
+func precise() *runtime.Policy {
+	for _, kind := range runtime.Kinds() {
+		p := basic(kind)
+		p.Name, p.Start, p.MaxReserved, p.Precise = "precise", runtime.Start{}, 0, true
+		if p.Validate() == nil {
+			return p
+		}
+	}
+	panic("storetest: no kind can be precise")
+}
+
+// kinds returns policies of every kind and every Start.
+func kinds() []*runtime.Policy {
+	byKey, firstUse := named("byKey", window()), named("firstUse", window())
+	byKey.Start, firstUse.Start = runtime.Start{}, runtime.StartFirstUse()
+	all := []*runtime.Policy{bucket(), window(), byKey, firstUse, precise()}
+	for _, kind := range runtime.Kinds() {
+		// A new kind takes part in every clause without a change here.
+		if !slices.ContainsFunc(all, func(p *runtime.Policy) bool { return p.Kind == kind && !p.Precise }) {
+			all = append(all, basic(kind))
+		}
+	}
+	return all
+}
+
+// sharded returns policies of every kind with shards.
+func sharded() (all []*runtime.Policy) {
+	for _, kind := range runtime.Kinds() {
+		all = append(all, shards(kind))
+	}
+	return all
+}
+
+// leased returns policies of every kind with a lease: blocks of four tokens, for an hour.
+func leased() (all []*runtime.Policy) {
+	for _, p := range append(kinds(), shards(runtime.TokenBucket)) {
+		// The end of such a window is not known in advance, so that it cannot be leased. Nor can a log.
+		if !p.Start.FirstUse() && !p.Precise {
+			all = append(all, withLease(named("leased "+p.Name, p)))
+		}
+	}
+	return all
+}
+
+func withLease(p *runtime.Policy) *runtime.Policy {
+	p.Lease = runtime.Lease{Tokens: 4, For: time.Hour}
+	return p
+}
+
+// denyCached returns a bucket whose denials may be cached for an hour.
+func denyCached() *runtime.Policy {
+	p := named("denyCached", bucket())
+	p.DenyCache = time.Hour
+	return p
+}
+
+// every returns policies of all kinds, with and without shards, leases and a deny cache.
+func every() []*runtime.Policy { return slices.Concat(kinds(), sharded(), leased(), one(denyCached())) }
+
+func one(p *runtime.Policy) []*runtime.Policy { return []*runtime.Policy{p} }

@@ -1,0 +1,228 @@
+package storetest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// clause is one rule of the contract, and how it is checked for each of its policies: by a script, or by a function.
+type clause struct {
+	name, rule string
+	policies   []*runtime.Policy
+	script     []step
+	check      func(s *subject, p *runtime.Policy)
+}
+
+// step is what a script does next: a wait, and then a request, a call of several requests, or a batch of calls. It has the
+// decision that the request must get.
+type step struct {
+	wait  time.Duration
+	times int
+	// p is the policy of the request, nil for the one of the clause, which edit may change.
+	p    *runtime.Policy
+	edit func(p *runtime.Policy)
+	q    runtime.Request
+	want outcome
+	// call are the requests of one call, and batch the calls of one batch.
+	call, batch []step
+}
+
+// outcome is the decision that a request must get. The zero outcome is an allowance without a delay.
+type outcome struct {
+	denied bool
+	// retry is how long after a denial the request passes, if not 0.
+	retry, delay time.Duration
+	// taken is how many tokens TakeUpTo takes, and left how many Peek finds.
+	taken int64
+	left  float64
+	err   error
+}
+
+func pause(d time.Duration) step { return step{wait: d, times: -1} }
+
+func ask(op runtime.Op, n int64) step { return step{q: runtime.Request{Op: op, Count: n}} }
+
+func take(n int64) step   { return ask(runtime.Take, n) }
+func check(n int64) step  { return ask(runtime.Check, n) }
+func charge(n int64) step { return ask(runtime.Charge, n) }
+func refund(n int64) step { return ask(runtime.Refund, n) }
+func reset() step         { return ask(runtime.Reset, 0) }
+
+// upTo takes as many of n tokens as there are, which is how many it must find.
+func upTo(n, finds int64) step {
+	st := ask(runtime.TakeUpTo, n)
+	st.want.taken, st.want.denied = finds, finds == 0
+	return st
+}
+
+// reserve reserves n tokens, which are due after a delay.
+func reserve(n int64, delay time.Duration) step {
+	st := take(n)
+	st.q.Reserve, st.want.delay = true, delay
+	return st
+}
+
+// left finds how many tokens there are.
+func left(want float64) step {
+	st := ask(runtime.Peek, 0)
+	st.want.left = want
+	return st
+}
+
+// all is a call of several requests, of which it takes all or none.
+func all(requests ...step) step { return step{call: requests} }
+
+func batch(calls ...step) step { return step{batch: calls} }
+
+func (st step) by(p *runtime.Policy) step              { st.p = p; return st }
+func (st step) edited(edit func(*runtime.Policy)) step { st.edit = edit; return st }
+func (st step) of(key string) step                     { st.q.Key = key; return st }
+func (st step) repeated(times int) step                { st.times = times; return st }
+func (st step) denied() step                           { st.want.denied = true; return st }
+func (st step) deniedFor(retry time.Duration) step     { st.want.retry = retry; return st.denied() }
+func (st step) fails(err error) step                   { st.want.err = err; return st }
+func (st step) within(d time.Duration) step            { st.q.MaxDelay = d; return st }
+func (st step) in(zone *time.Location, day runtime.Date) step {
+	st.q.Zone, st.q.Anniversary = zone, day
+	return st
+}
+
+// zero are requests for no tokens.
+var zero = []step{take(0), reserve(0, 0), check(0), charge(0), refund(0)}
+
+// drained takes the ten tokens of a key one by one, and finds no other.
+var drained = []step{take(1).repeated(10), take(1).denied()}
+
+func script(parts ...[]step) []step { return slices.Concat(parts...) }
+
+// to edits the numbers of a policy.
+func to(n int64) func(*runtime.Policy) {
+	return func(p *runtime.Policy) { p.Rate, p.Capacity = n, n }
+}
+
+// calls returns the calls of a step, and the steps of their requests.
+func (st step) calls(p *runtime.Policy) (calls []runtime.Call, steps [][]step) {
+	switch {
+	case st.times < 0:
+		return nil, nil
+	case st.batch != nil:
+		for _, c := range st.batch {
+			more, of := c.calls(p)
+			calls, steps = append(calls, more...), append(steps, of...)
+		}
+		return calls, steps
+	case st.call == nil:
+		st.call = []step{st}
+	}
+	var c runtime.Call
+	for _, of := range st.call {
+		by := p
+		if of.p != nil {
+			by = of.p
+		}
+		if of.edit != nil {
+			copied := *by
+			of.edit(&copied)
+			by = &copied
+		}
+		c.Requests = append(c.Requests, request(by, of.q))
+	}
+	return []runtime.Call{c}, [][]step{st.call}
+}
+
+// play makes the requests of a script, in order, and reports the answers that are not the wanted ones.
+func (s *subject) play(p *runtime.Policy, script []step) {
+	s.Helper()
+	for i, st := range script {
+		for n := range max(1, st.times) {
+			s.clock.Add(st.wait)
+			calls, steps := st.calls(p)
+			if len(calls) == 0 {
+				continue
+			}
+			for c, a := range s.do(calls...) {
+				if problem := problemOf(steps[c], a); problem != "" {
+					s.broken("step %d, time %d, call %d: %s\nthe calls are %s\nand the answer is %+v", i+1, n+1, c+1, problem, inWords(calls), a)
+				}
+			}
+		}
+	}
+}
+
+// wantValue fails the clause unless want tokens of the key "k" are left.
+func (s *subject) wantValue(p *runtime.Policy, want float64) {
+	s.Helper()
+	s.play(p, []step{left(want)})
+}
+
+// inWords returns requests with the names of their policies.
+func inWords(calls []runtime.Call) (text string) {
+	for _, c := range calls {
+		for _, q := range c.Requests {
+			name := "no policy"
+			if q.Policy != nil {
+				name = q.Policy.Name
+			}
+			text += fmt.Sprintf("[%v %d of %.40q by %s, reserve %v] ", q.Op, q.Count, q.Key, name, q.Reserve)
+		}
+		text += "; "
+	}
+	return text
+}
+
+// problemOf returns how an answer differs from the wanted one, or "".
+func problemOf(steps []step, a runtime.Answer) string {
+	var want error
+	for _, st := range steps {
+		want = cmp.Or(st.want.err, want)
+	}
+	switch {
+	case (want == nil) != (a.Err == nil) || !errors.Is(a.Err, want):
+		return fmt.Sprintf("the error is %v, want %v", a.Err, want)
+	case want != nil:
+		return ""
+	}
+	if len(a.Decisions) != len(steps) {
+		return fmt.Sprintf("there are %d decisions on %d requests", len(a.Decisions), len(steps))
+	}
+	denied := slices.ContainsFunc(steps, func(st step) bool { return st.want.denied })
+	if a.Allowed() == denied {
+		return fmt.Sprintf("the call is allowed %v", a.Allowed())
+	}
+	for i, st := range steps {
+		if problem := st.problem(a.Decisions[i], !denied); problem != "" {
+			return problem
+		}
+	}
+	return ""
+}
+
+// problem returns how a decision differs from the wanted one, or "". Tokens are taken if the whole call is allowed.
+func (st step) problem(d runtime.Decision, allowed bool) string {
+	want, op := st.want, st.q.Op
+	takes := allowed && (op == runtime.Take || op == runtime.TakeUpTo) && st.q.Count > 0
+	decides := op == runtime.Take || op == runtime.TakeUpTo || op == runtime.Check
+	switch {
+	case op == runtime.Peek:
+		// A millionth of a token is the allowance of runtime.Rule.Step for roundings.
+		if d.Value < want.left-1e-6 || d.Value > want.left+1e-6 {
+			return fmt.Sprintf("%v tokens are left, want %v", d.Value, want.left)
+		}
+	case d.Allowed == want.denied:
+		return fmt.Sprintf("the request is allowed %v", d.Allowed)
+	case decides && (d.RetryAfter > 0) != want.denied || want.retry != 0 && d.RetryAfter != want.retry:
+		return fmt.Sprintf("it is to be retried after %v, want %v", d.RetryAfter, want.retry)
+	case !want.denied && d.Delay != want.delay || want.delay != 0 && d.Delay != want.delay:
+		return fmt.Sprintf("the delay is %v, want %v", d.Delay, want.delay)
+	case op == runtime.TakeUpTo && d.Taken != want.taken:
+		return fmt.Sprintf("it has taken %d tokens, want %d", d.Taken, want.taken)
+	case (decides || st.q.Count == 0) && d.TakenAt.IsZero() == takes:
+		return fmt.Sprintf("it has taken tokens at %v, and is to take them: %v", d.TakenAt, takes)
+	}
+	return ""
+}
