@@ -54,13 +54,12 @@ func (p *parser) leaseFits(policy *unchecked, given map[string]entry) {
 		p.note(given["start"].at, "start is given here")
 		return
 	}
-	source, note := "capacity", "capacity is given here"
-	if _, ok := given[source]; !ok {
-		source, note = "rate", "the capacity is the rate, given here"
+	most, note := given["capacity"], "capacity is given here"
+	if most.value == nil {
+		most, note = given["rate"], "the capacity is the rate, given here"
 	}
 	// If neither could be read, the capacity is not known.
-	most, ok := given[source]
-	if !ok || policy.Lease.Tokens <= policy.Capacity {
+	if most.value == nil || policy.Lease.Tokens <= policy.Capacity {
 		return
 	}
 	p.report(p.part(lease, "tokens").at, rules.BadLease, atMostLeased(policy.Capacity),

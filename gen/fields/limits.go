@@ -18,29 +18,16 @@ import (
 // settleLimit fills in the defaults and reports fields that contradict each other. It skips invalid fields: given contains
 // only the valid ones, and clean means that all are.
 func (p *parser) settleLimit(limit *draft, given map[string]entry, clean bool) {
-	_, kind := given["kind"]
 	// With fields of another kind, the kind itself may be the error, and the checks below would be misleading.
-	if kind && !p.fitsKind(&limit.policy, given) {
+	if _, ok := given["kind"]; ok && !p.fitsKind(&limit.policy, given) {
 		return
 	}
 	policy := &limit.policy
 	p.settleCalendar(limit, given)
-	if _, ok := given["capacity"]; !ok {
+	if capacity, ok := given["capacity"]; !ok {
 		policy.Capacity = policy.Rate
-	}
-	capacity, ok := given["capacity"]
-	switch reserved, reserves := given["maxReserved"]; {
-	case !ok || policy.Capacity > 0 || policy.MaxReserved > 0:
-	case reserves:
-		p.report(capacity.at, rules.NothingPasses, "raise one of them", "with capacity 0 and maxReserved 0 no request can ever be allowed")
-		p.note(reserved.at, "maxReserved is given here")
-	case clean: // otherwise, maxReserved may be the field with an error
-		p.report(capacity.at, rules.NothingPasses, "add maxReserved: "+unboundedWord+", or a number, or raise capacity",
-			"with capacity 0 and without maxReserved no request can ever be allowed")
-	}
-	if cache, ok := given["denyCache"]; ok && capacityIsZero(policy, given) {
-		p.report(cache.at, rules.NothingCached, "leave denyCache out", "denyCache has no effect with capacity 0: every request reserves, and denied reservations are not cached")
-		p.note(given["capacity"].at, "capacity is given here")
+	} else if policy.Capacity == 0 {
+		p.canReserve(policy, capacity, given, clean)
 	}
 	if precise, ok := given["precise"]; ok && policy.Precise {
 		p.refuse(rules.BadPrecise, preciseRefusals, policy, given, precise.at)
@@ -49,10 +36,21 @@ func (p *parser) settleLimit(limit *draft, given map[string]entry, clean bool) {
 	p.enoughForShards(policy, given)
 }
 
-func capacityIsZero(policy *unchecked, given map[string]entry) bool {
-	// The zero value also means that the capacity could not be read.
-	_, ok := given["capacity"]
-	return ok && policy.Capacity == 0
+// canReserve reports a limit with capacity 0 that cannot be reserved either, or has fields for other requests.
+func (p *parser) canReserve(policy *unchecked, capacity entry, given map[string]entry, clean bool) {
+	switch reserved, reserves := given["maxReserved"]; {
+	case policy.MaxReserved > 0:
+	case reserves:
+		p.report(capacity.at, rules.NothingPasses, "raise one of them", "with capacity 0 and maxReserved 0 no request can ever be allowed")
+		p.note(reserved.at, "maxReserved is given here")
+	case clean: // otherwise, maxReserved may be the field with an error
+		p.report(capacity.at, rules.NothingPasses, "add maxReserved: "+unboundedWord+", or a number, or raise capacity",
+			"with capacity 0 and without maxReserved no request can ever be allowed")
+	}
+	if cache, ok := given["denyCache"]; ok {
+		p.report(cache.at, rules.NothingCached, "leave denyCache out", "denyCache has no effect with capacity 0: every request reserves, and denied reservations are not cached")
+		p.note(capacity.at, "capacity is given here")
+	}
 }
 
 // enoughForShards reports a limit that cannot be split, or into fewer shards only.

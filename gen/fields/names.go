@@ -115,7 +115,9 @@ func byPlan(read func(*parser, *draft, entry) bool) func(*parser, *draft, entry)
 func (p *parser) planMap(of *draft, e entry, read func(*parser, *draft, entry) bool) bool {
 	before := len(p.found)
 	entries, _ := p.entries(e.value, e.at, e.name, "")
-	of.keepMap(e, entries)
+	if !e.again {
+		of.keepMap(e, entries)
+	}
 	if len(p.plans) == 0 && !p.plansUnknown {
 		p.report(e.at, rules.NoPlans, noPlansHelp(entries), "%s is a map of plans, but the file has no plans", e.name)
 		return false

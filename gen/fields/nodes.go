@@ -65,9 +65,6 @@ type entry struct {
 
 // keepMap keeps the entries of a field with a map of plans.
 func (d *draft) keepMap(e entry, entries []entry) {
-	if e.again {
-		return
-	}
 	e.plans = map[string]entry{}
 	for _, of := range entries {
 		if plan := of.name; !of.again {
@@ -81,13 +78,14 @@ func (d *draft) keepMap(e entry, entries []entry) {
 	d.maps[e.name] = e
 }
 
-// calendarStart is a start in the words of a calendar: each is "" or 0 if it is not given.
+// calendarStart is a start in the words of a calendar: each is zero if it is not given.
 type calendarStart struct {
 	anniversary bool
 	date        runtime.Date
 	month       time.Month
 	day         int
-	weekday     string
+	weekday     time.Weekday
+	onWeekday   bool
 	at          string
 }
 
@@ -458,7 +456,15 @@ func meantWord[W fmt.Stringer](text string, known []W, synonyms map[string]W) st
 
 // oneOf returns the known word that a value is.
 func oneOf[T fmt.Stringer](e entry, known []T) (word T, ok bool) {
-	i := slices.IndexFunc(known, func(w T) bool { return isString(e.value) && e.value.Value == w.String() })
+	if !isString(e.value) {
+		return word, false
+	}
+	return named(known, e.value.Value)
+}
+
+// named returns the known word that is text in lower case.
+func named[T fmt.Stringer](known []T, text string) (word T, ok bool) {
+	i := slices.IndexFunc(known, func(w T) bool { return strings.ToLower(w.String()) == text })
 	if i < 0 {
 		return word, false
 	}

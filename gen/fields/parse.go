@@ -42,7 +42,7 @@ var fileFields = []field[spec.File, spec.File]{
 		accepts:   "a Go identifier, but not `" + strings.Join(ignoredPackages, "` or `") + "`",
 		absent:    "the `-package` flag, or the directory's name",
 		example:   "limits",
-		schema:    object{"type": "string", "pattern": diag.IdentifierPattern, "not": object{"enum": unusablePackages()}},
+		schema:    object{"type": "string", "pattern": diag.IdentifierPattern, "not": object{"enum": slices.Concat(ignoredPackages, spec.GoKeywords())}},
 		read:      (*parser).packageName,
 		change:    spec.PackageChanged,
 		effective: func(f *spec.File) string { return f.Package },
@@ -137,23 +137,14 @@ func IsPackageName(name string) bool {
 	return diag.IdentifierForm.MatchString(name) && !token.IsKeyword(name) && !slices.Contains(ignoredPackages, name)
 }
 
-// unusablePackages are the identifiers that [IsPackageName] refuses.
-func unusablePackages() []string { return slices.Concat(ignoredPackages, spec.GoKeywords()) }
-
 // Schema returns the JSON Schema (draft-07) of limits.yaml, indented, for editors. It covers the fields and their values,
 // but not every one of [rules.Rules].
-func Schema() []byte { return encodeSchema(fileSchema()) }
-
-func fileSchema() object {
+func Schema() []byte {
 	schema := mapSchema(fileFields)
 	schema["$schema"] = "http://json-schema.org/draft-07/schema#"
 	schema["$id"] = "https://github.com/ratelimitgen/ratelimitgen/limits.schema.json"
 	schema["title"] = "Rate limits"
 	schema["definitions"] = object{"limit": limitSchema(), "group": mapSchema(groupFields)}
-	return schema
-}
-
-func encodeSchema(schema object) []byte {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	// Readers of the file would see \u003c in place of <.
@@ -214,20 +205,11 @@ func (p *parser) readFile() *spec.File {
 	file := &spec.File{Name: p.src.Name}
 	if entries, ok := p.entries(root, p.src.At(root), "the file", "begin with version: 1"); ok {
 		// The limits refer to the plans, wherever these are in the file.
-		slices.SortStableFunc(entries, plansFirst)
-		readFields(p, fileFields, file, entries, p.src.At(root), p.complete(root))
+		isPlans := func(e entry) bool { return e.name == "plans" }
+		others := slices.DeleteFunc(slices.Clone(entries), isPlans)
+		entries = slices.DeleteFunc(entries, func(e entry) bool { return !isPlans(e) })
+		readFields(p, fileFields, file, append(entries, others...), p.src.At(root), p.complete(root))
 		p.settleGroups(file)
 	}
 	return file
-}
-
-// plansFirst sorts the field plans before the others.
-func plansFirst(a, b entry) int {
-	order := func(e entry) int {
-		if e.name == "plans" {
-			return 0
-		}
-		return 1
-	}
-	return order(a) - order(b)
 }

@@ -149,6 +149,8 @@ var (
 func parseCalendarStart(text string) (s calendarStart, ok bool) {
 	for word := range strings.FieldsSeq(text) {
 		word, was := strings.ToLower(word), s
+		month, isMonth := named(months, word)
+		weekday, isWeekday := named(weekdays, word)
 		switch {
 		case word == anniversary:
 			s.anniversary = true
@@ -159,10 +161,10 @@ func parseCalendarStart(text string) (s calendarStart, ok bool) {
 			}
 		case timeOfDayForm.MatchString(word):
 			s.at = word
-		case monthNamed(word) > 0:
-			s.month = monthNamed(word)
-		case weekdayNamed(word) >= 0:
-			s.weekday = word
+		case isMonth:
+			s.month = month
+		case isWeekday:
+			s.weekday, s.onWeekday = weekday, true
 		default:
 			day, err := time.Parse(time.DateOnly, word)
 			if err != nil || day.Year() < 1 {
@@ -177,23 +179,14 @@ func parseCalendarStart(text string) (s calendarStart, ok bool) {
 	return s, s != calendarStart{}
 }
 
-func monthNamed(word string) time.Month {
-	for month := time.January; month <= time.December; month++ {
-		if strings.ToLower(month.String()) == word {
-			return month
-		}
+// months and weekdays are the words of which a start in calendar units has at most one each.
+var (
+	months = []time.Month{
+		time.January, time.February, time.March, time.April, time.May, time.June,
+		time.July, time.August, time.September, time.October, time.November, time.December,
 	}
-	return 0
-}
-
-func weekdayNamed(word string) time.Weekday {
-	for day := time.Sunday; day <= time.Saturday; day++ {
-		if strings.ToLower(day.String()) == word {
-			return day
-		}
-	}
-	return -1
-}
+	weekdays = []time.Weekday{time.Sunday, time.Monday, time.Tuesday, time.Wednesday, time.Thursday, time.Friday, time.Saturday}
+)
 
 // ordinal returns "1st", "2nd", "15th".
 func ordinal(n int) string {
@@ -231,7 +224,8 @@ func (p *parser) period(limit *draft, e entry) (ok bool) {
 		count, unit = "1", text
 	}
 	n, _ := strconv.Atoi(count)
-	calendar := runtime.Calendar{Unit: unitNamed(strings.TrimSuffix(unit, "s")), Count: n}
+	calendar := runtime.Calendar{Count: n}
+	calendar.Unit, _ = named(runtime.CalendarUnits(), strings.TrimSuffix(unit, "s"))
 	if calendar.Period() > runtime.MaxPeriod {
 		p.report(e.at, rules.OutOfRange, "", "period must be at most %s, not %s", longestPeriod, diag.Clip(text))
 		return false
@@ -243,15 +237,6 @@ func (p *parser) period(limit *draft, e entry) (ok bool) {
 	limit.policy.Calendar.Unit, limit.policy.Calendar.Count = calendar.Unit, calendar.Count
 	limit.policy.Period = calendar.Period()
 	return true
-}
-
-func unitNamed(name string) runtime.CalendarUnit {
-	for _, unit := range runtime.CalendarUnits() {
-		if unit.String() == name {
-			return unit
-		}
-	}
-	panic("spec: no calendar unit is named " + name)
 }
 
 //go:embed zones.txt
@@ -394,7 +379,7 @@ func (s calendarStart) apply(c *runtime.Calendar) bool {
 	}
 	several, months := c.Count > 1, c.Unit == runtime.Month || c.Unit == runtime.Year
 	days := 0
-	for _, given := range []bool{s.anniversary, s.date != runtime.Date{}, s.weekday != "", s.month != 0 || s.day != 0} {
+	for _, given := range []bool{s.anniversary, s.date != runtime.Date{}, s.onWeekday, s.month != 0 || s.day != 0} {
 		if given {
 			days++
 		}
@@ -411,9 +396,9 @@ func (s calendarStart) apply(c *runtime.Calendar) bool {
 			c.From = simplest(c.Unit, s.date)
 		}
 		return several || c.Unit != runtime.Day
-	case s.weekday != "":
+	case s.onWeekday:
 		// 4 January 1970 was a Sunday.
-		c.From = simplest(c.Unit, runtime.Date{Year: 1970, Month: time.January, Day: 4 + int(weekdayNamed(s.weekday))})
+		c.From = simplest(c.Unit, runtime.Date{Year: 1970, Month: time.January, Day: 4 + int(s.weekday)})
 		return c.Unit == runtime.Week && !several
 	case s.month != 0:
 		from := runtime.Date{Year: 1972, Month: s.month, Day: max(1, s.day)}
