@@ -156,12 +156,12 @@ func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
 	e.Rate, e.Capacity, e.MaxReserved = v.Rate, v.Capacity, v.MaxReserved
 	e.Until, e.Reason, e.Author = v.Until, v.Reason, v.Author
 	// The numbers are for whatever plan the key has: those of an unlimited one say nothing about them.
-	p = p.Overrides.plans.counted(p)
+	p = p.plans.counted(p)
 	if v.Plan != nil {
 		name, err := v.Plan.MarshalText()
 		if err == nil {
 			e.Plan = string(name)
-			p, err = p.Overrides.plans.policyOf(e.Plan)
+			p, err = p.plans.policyOf(e.Plan)
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalidOverride, err)
@@ -252,7 +252,7 @@ func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 	case e.What == OverrideBlock:
 		of = blocked(p)
 	case e.What == OverridePlan:
-		plan, err := p.Overrides.plans.policyOf(e.Plan)
+		plan, err := p.plans.policyOf(e.Plan)
 		if err != nil {
 			return nil, fmt.Errorf("%w: entry %d of the log of overrides: %w", ErrUnknownOverride, e.ID, err)
 		}
@@ -268,9 +268,9 @@ func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 	default:
 		of.Mode = ModeOff
 	}
-	of.Overrides.entry, of.Overrides.base, of.Overrides.next = e.ID, p, next
+	of.override = override{entry: e.ID, base: p, next: next}
 	if !e.Until.Equal(ForGood) {
-		of.Overrides.until = e.Until.UnixNano()
+		of.override.until = e.Until.UnixNano()
 	}
 	return &of, of.Validate()
 }
