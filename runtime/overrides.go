@@ -237,6 +237,23 @@ func (e *OverrideEntry) Known() error {
 		ErrUnknownOverride, e.ID, e.What)
 }
 
+// Replaces reports whether the entry replaces the block and the override of its key: by itself, or by nothing if it [OverrideEntry.Ends].
+// A record of a change of the count replaces neither.
+func (e *OverrideEntry) Replaces() (block, override bool) {
+	switch e.What {
+	case OverrideGranted, OverrideTaken, OverrideReset:
+		return false, false
+	case OverrideNone:
+		return true, true
+	case OverrideBlock, OverrideUnblock:
+		return true, false
+	}
+	return false, true
+}
+
+// Ends reports whether the entry puts nothing in force in place of what it replaces.
+func (e *OverrideEntry) Ends() bool { return e.What == OverrideNone || e.What == OverrideUnblock }
+
 // lifts reports whether the entry lifts the limit.
 func (e *OverrideEntry) lifts() bool {
 	return e.What == OverrideUnlimited || e.What == OverrideOff || e.What == OverrideShadow
