@@ -156,12 +156,12 @@ func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
 	e.Rate, e.Capacity, e.MaxReserved = v.Rate, v.Capacity, v.MaxReserved
 	e.Until, e.Reason, e.Author = v.Until, v.Reason, v.Author
 	// The numbers are for whatever plan the key has: those of an unlimited one say nothing about them.
-	p = p.Overrides.plans.counted(p)
+	p = p.plans.counted(p)
 	if v.Plan != nil {
 		name, err := v.Plan.MarshalText()
 		if err == nil {
 			e.Plan = string(name)
-			p, err = p.Overrides.plans.policyOf(e.Plan)
+			p, err = p.plans.policyOf(e.Plan)
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalidOverride, err)
@@ -237,6 +237,23 @@ func (e *OverrideEntry) Known() error {
 		ErrUnknownOverride, e.ID, e.What)
 }
 
+// Replaces reports whether the entry replaces the block and the override of its key: by itself, or by nothing if it [OverrideEntry.Ends].
+// A record of a change of the count replaces neither.
+func (e *OverrideEntry) Replaces() (block, override bool) {
+	switch e.What {
+	case OverrideGranted, OverrideTaken, OverrideReset:
+		return false, false
+	case OverrideNone:
+		return true, true
+	case OverrideBlock, OverrideUnblock:
+		return true, false
+	}
+	return false, true
+}
+
+// Ends reports whether the entry puts nothing in force in place of what it replaces.
+func (e *OverrideEntry) Ends() bool { return e.What == OverrideNone || e.What == OverrideUnblock }
+
 // lifts reports whether the entry lifts the limit.
 func (e *OverrideEntry) lifts() bool {
 	return e.What == OverrideUnlimited || e.What == OverrideOff || e.What == OverrideShadow
@@ -252,7 +269,7 @@ func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 	case e.What == OverrideBlock:
 		of = blocked(p)
 	case e.What == OverridePlan:
-		plan, err := p.Overrides.plans.policyOf(e.Plan)
+		plan, err := p.plans.policyOf(e.Plan)
 		if err != nil {
 			return nil, fmt.Errorf("%w: entry %d of the log of overrides: %w", ErrUnknownOverride, e.ID, err)
 		}
@@ -268,9 +285,9 @@ func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 	default:
 		of.Mode = ModeOff
 	}
-	of.Overrides.entry, of.Overrides.base, of.Overrides.next = e.ID, p, next
+	of.override = override{entry: e.ID, base: p, next: next}
 	if !e.Until.Equal(ForGood) {
-		of.Overrides.until = e.Until.UnixNano()
+		of.override.until = e.Until.UnixNano()
 	}
 	return &of, of.Validate()
 }

@@ -113,13 +113,13 @@ func (s *planSet) counted(p *Policy) *Policy {
 
 // calendar returns the calendar of the limit. An unlimited plan has none of its own, but an override can give its key a
 // plan that has.
-func (p *Policy) calendar() *Calendar { return &p.Overrides.plans.counted(p).Calendar }
+func (p *Policy) calendar() *Calendar { return &p.plans.counted(p).Calendar }
 
 // Overridable returns p after naming its plans, so that overrides can give them to keys.
 func (p PlanPolicies) Overridable(names PlanNames) PlanPolicies {
 	set := &planSet{names, p}
 	for i := range p {
-		p[i].Overrides.plans = set
+		p[i].plans = set
 	}
 	return p
 }

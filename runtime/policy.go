@@ -82,6 +82,22 @@ type Policy struct {
 	// Overrides is the most that operators can give single keys of the limit while the program runs: see [Override]. The
 	// zero OverrideBounds disables overrides and blocks.
 	Overrides OverrideBounds
+
+	// plans are those that an override can give, nil without plans.
+	plans *planSet
+	// override is set in a policy that is in force for some key because of an override.
+	override override
+}
+
+// override is how long an override has a policy in force.
+type override struct {
+	// entry is its entry in the log, and base the policy without it.
+	entry int64
+	base  *Policy
+	// until is when it ends, in nanoseconds since 1970 UTC, or 0 if it never does. next is the policy that is then in force, as
+	// far as the log is known; nil if this version does not understand it.
+	until int64
+	next  *Policy
 }
 
 // Reserves reports whether callers may take tokens before they have accrued.
@@ -101,19 +117,9 @@ type OverrideBounds struct {
 	Rate, Capacity, MaxReserved int64
 	// Unlimited allows overrides that lift the limit: those with a Mode.
 	Unlimited bool
-
-	// plans are those that an override can give, nil without plans.
-	plans *planSet
-	// entry is the log entry that a policy comes from which is in force for some key, and base the policy without it.
-	entry int64
-	base  *Policy
-	// until is when the entry ends, in nanoseconds since 1970 UTC, or 0 if it never does. next is the policy that is then in
-	// force, as far as the log is known; nil if this version does not understand it.
-	until int64
-	next  *Policy
 }
 
-// String returns the bounds in words, without what only this process has.
+// String returns the bounds in words.
 func (b OverrideBounds) String() string {
 	switch {
 	case b.Rate == 0:
@@ -124,32 +130,27 @@ func (b OverrideBounds) String() string {
 	return fmt.Sprintf("at most rate %d, capacity %d, maxReserved %d", b.Rate, b.Capacity, b.MaxReserved)
 }
 
-// Declared returns the bounds as they were declared, without what only this process has.
-func (b OverrideBounds) Declared() OverrideBounds {
-	return OverrideBounds{Rate: b.Rate, Capacity: b.Capacity, MaxReserved: b.MaxReserved, Unlimited: b.Unlimited}
-}
-
 // Overridable reports whether keys of the limit can have overrides.
 func (p *Policy) Overridable() bool { return p != nil && p.Overrides.Rate != 0 }
 
 // Base returns the policy without the override that has put p in force; p itself if none has.
 func (p *Policy) Base() *Policy {
-	if p.Overrides.base != nil {
-		return p.Overrides.base
+	if p.override.base != nil {
+		return p.override.base
 	}
 	return p
 }
 
 // Next returns the policy that follows p when the override that has put p in force ends, and that instant, in nanoseconds since
 // 1970 UTC. It is nil if no end is known.
-func (p *Policy) Next() (next *Policy, ends int64) { return p.Overrides.next, p.Overrides.until }
+func (p *Policy) Next() (next *Policy, ends int64) { return p.override.next, p.override.until }
 
 // At returns the policy that is in force at an instant in place of p, which is in force now, and the instant at which another
 // one follows it, or the last instant.
 func (p *Policy) At(instant int64) (*Policy, int64) {
-	for ; p.Overrides.next != nil; p = p.Overrides.next {
-		if instant < p.Overrides.until {
-			return p, p.Overrides.until
+	for ; p.override.next != nil; p = p.override.next {
+		if instant < p.override.until {
+			return p, p.override.until
 		}
 	}
 	return p, math.MaxInt64
@@ -160,7 +161,7 @@ func (p *Policy) Override() (entry int64, ok bool) {
 	if p == nil {
 		return 0, false
 	}
-	return p.Overrides.entry, p.Overrides.entry != 0
+	return p.override.entry, p.override.entry != 0
 }
 
 // Kind is the algorithm by which a limit grants its tokens. The zero Kind is invalid.

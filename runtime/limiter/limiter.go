@@ -121,7 +121,7 @@ func (l *Limiter) override(ctx context.Context, c *runtime.Call) (changed bool, 
 				return false, 0, err
 			}
 		}
-		p, _, problem := snapshot.Policy(q.Policy, q.Key, present)
+		p, problem := snapshot.Policy(q.Policy, q.Key, present)
 		switch {
 		case problem != nil:
 			// The others still apply: OnError must not let a request pass whose key is blocked.
@@ -166,6 +166,6 @@ func (l *Limiter) inForceNow(p *runtime.Policy, key string) (*runtime.Policy, bo
 	if snapshot == nil {
 		return nil, false
 	}
-	p, _, err := snapshot.Policy(p, key, view.Now)
+	p, err := snapshot.Policy(p, key, view.Now)
 	return p, err == nil
 }

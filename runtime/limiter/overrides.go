@@ -96,7 +96,7 @@ func (o Overrides) entry(ctx context.Context, v *override.View, fill func(e *run
 		return e, err
 	}
 	p, now := o.of.policy, v.Now()
-	e = runtime.OverrideEntry{Limit: p.Name, Key: o.of.key.String(), Most: p.Overrides.Declared(), At: arith.Time(now)}
+	e = runtime.OverrideEntry{Limit: p.Name, Key: o.of.key.String(), Most: p.Overrides, At: arith.Time(now)}
 	blocked, overridden := v.Snapshot().Has(e.Limit, e.Key, now)
 	if err := fill(&e, blocked, overridden); err != nil {
 		return e, err
@@ -105,7 +105,7 @@ func (o Overrides) entry(ctx context.Context, v *override.View, fill func(e *run
 		return e, err
 	}
 	e.Until = e.Until.Round(0).UTC()
-	if ends := e.What == runtime.OverrideNone || e.What == runtime.OverrideUnblock; !ends && !e.Until.After(e.At) {
+	if !e.Ends() && !e.Until.After(e.At) {
 		return e, fmt.Errorf("%w: its end, %v, is not after the present, %v", runtime.ErrInvalidOverride, e.Until, e.At)
 	}
 	return e, nil

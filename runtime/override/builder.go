@@ -59,7 +59,8 @@ func (b *builder) read(ctx context.Context, since sinceFunc) error {
 // add puts an entry in force. If the earlier snapshot has the entry, it keeps its policies.
 func (b *builder) add(e runtime.OverrideEntry) {
 	b.last = e
-	if e.What == runtime.OverrideGranted || e.What == runtime.OverrideTaken || e.What == runtime.OverrideReset {
+	block, override := e.Replaces()
+	if !block && !override {
 		return
 	}
 	at := limitKey{e.Limit, e.Key}
@@ -73,14 +74,13 @@ func (b *builder) add(e runtime.OverrideEntry) {
 			}
 		}
 	}
-	switch e.What {
-	case runtime.OverrideNone:
-		k = keyOverrides{}
-	case runtime.OverrideUnblock:
-		k.block = nil
-	case runtime.OverrideBlock:
+	if e.Ends() {
+		o = nil
+	}
+	if block {
 		k.block = o
-	default:
+	}
+	if override {
 		k.override = o
 	}
 	shard.put(at, k)

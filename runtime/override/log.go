@@ -16,16 +16,17 @@ type class struct {
 	block bool
 }
 
-// classesOf returns the classes of an entry: both for one that ends whatever is in force, and neither for a record of an operation.
-func classesOf(e *runtime.OverrideEntry) []class {
+// classesOf returns the classes of an entry.
+func classesOf(e *runtime.OverrideEntry) (all []class) {
 	key := limitKey{e.Limit, e.Key}
-	switch e.What {
-	case runtime.OverrideGranted, runtime.OverrideTaken, runtime.OverrideReset:
-		return nil
-	case runtime.OverrideNone:
-		return []class{{key, true}, {key, false}}
+	block, override := e.Replaces()
+	if block {
+		all = append(all, class{key, true})
 	}
-	return []class{{key, e.What == runtime.OverrideBlock || e.What == runtime.OverrideUnblock}}
+	if override {
+		all = append(all, class{key, false})
+	}
+	return all
 }
 
 // Obsolete returns the IDs of entries that a store may delete from its log, because they ended, or were replaced,

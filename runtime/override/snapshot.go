@@ -117,34 +117,32 @@ func (k keyOverrides) live(now int64) keyOverrides {
 	return keyOverrides{k.block.live(now), k.override.live(now)}
 }
 
-// Policy returns the policy in force for a key, and the instant at which that ends by itself.
-func (s *Snapshot) Policy(p *runtime.Policy, key string, now func() int64) (_ *runtime.Policy, until int64, err error) {
+// Policy returns the policy in force for a key.
+func (s *Snapshot) Policy(p *runtime.Policy, key string, now func() int64) (*runtime.Policy, error) {
 	p = p.Base() // p may have come from a decision
 	whole, own := s.of(p.Name, ""), s.of(p.Name, key)
 	if whole == (keyOverrides{}) && own == (keyOverrides{}) {
-		return p, math.MaxInt64, nil
+		return p, nil
 	}
 	order := [...]*inForce{lastOf(whole.block, own.block), own.override, whole.override}
 	return firstOf(order[:], p, now())
 }
 
-// firstOf returns the policy that the first of some entries which has not ended puts in force in place of p, and when that
-// ends by itself. The policy has the ones that follow it: each is in force only after the entries before it have ended.
-func firstOf(order []*inForce, p *runtime.Policy, now int64) (_ *runtime.Policy, until int64, err error) {
+// firstOf returns the policy that the first of some entries which has not ended puts in force in place of p. The policy has
+// the ones that follow it: each is in force only after the entries before it have ended.
+func firstOf(order []*inForce, p *runtime.Policy, now int64) (*runtime.Policy, error) {
 	for i, o := range order {
 		if o = o.live(now); o == nil {
 			continue
 		}
 		var next *runtime.Policy
 		if o.until != math.MaxInt64 {
-			if next, _, err = firstOf(order[i+1:], p, o.until); err != nil {
-				next = nil
-			}
+			// nil after an error: the end is then not known.
+			next, _ = firstOf(order[i+1:], p, o.until)
 		}
-		p, err = o.policy(p, next)
-		return p, o.until, err
+		return o.policy(p, next)
 	}
-	return p, math.MaxInt64, nil
+	return p, nil
 }
 
 // lastOf returns the one that ends last. Both may be nil.
@@ -163,14 +161,16 @@ func (s *Snapshot) Lasts(requests []runtime.Request, denied []runtime.Decision, 
 		if !q.Policy.Overridable() || denied[i].Policy == nil {
 			continue
 		}
-		p, until, err := s.Policy(q.Policy, q.Key, now)
-		switch {
-		case err != nil:
-		case *p != *denied[i].Policy:
-			// Not by address, because a cached denial has the policy of another request.
+		p, err := s.Policy(q.Policy, q.Key, now)
+		if err != nil {
+			continue
+		}
+		// Not by address, because a cached denial has the policy of another request.
+		if *p != *denied[i].Policy {
 			return 0
-		case until != math.MaxInt64:
-			shortest = min(shortest, time.Duration(until-now()))
+		}
+		if _, ends := p.Next(); ends != 0 {
+			shortest = min(shortest, time.Duration(ends-now()))
 		}
 	}
 	return shortest

@@ -116,8 +116,7 @@ func (v *View) PolicyOf(p *runtime.Policy, key string) (*runtime.Policy, error) 
 	if s == nil || !p.Overridable() {
 		return p, nil
 	}
-	p, _, err := s.Policy(p, key, v.Now)
-	return p, err
+	return s.Policy(p, key, v.Now)
 }
 
 // Problems returns an error for each entry in force that this version does not understand, or whose plan the limits do not
