@@ -40,7 +40,7 @@ func (l *Limiter) do(ctx context.Context, calls []runtime.Call) (answer runtime.
 	}
 	decided, unread := false, err != nil
 	if !unread {
-		answer, decided = withoutStore(c, now)
+		answer, decided = withoutRows(c, now)
 	}
 	if !unread && !decided {
 		answers, failed := l.store.Do(bounded, calls)
@@ -87,8 +87,8 @@ func (l *Limiter) answered(ctx context.Context, calls []runtime.Call, answers []
 	return answers, err
 }
 
-// withoutStore returns the answer at the instant now to a call of which no request uses rows.
-func withoutStore(c runtime.Call, now int64) (runtime.Answer, bool) {
+// withoutRows returns the answer at the instant now to a call of which no request uses rows.
+func withoutRows(c runtime.Call, now int64) (runtime.Answer, bool) {
 	for i := range c.Requests {
 		if c.Requests[i].UsesRows() {
 			return runtime.Answer{}, false

@@ -12,7 +12,7 @@ import (
 type Slots interface {
 	// Slot returns a row, or false if it has not been read.
 	Slot(number int) (runtime.State, bool)
-	// Request is for a row that slot has not returned.
+	// Request is for a row that Slot has not returned.
 	Request(number int)
 	// SetSlot changes a row, read or not. Rows are deleted only all together, from the first one on.
 	SetSlot(number int, s runtime.State)

@@ -2,7 +2,7 @@
 //
 //	counters := observe.NewCounters(observe.Options{Policies: limits.Policies(), Secret: secret})
 //	logs := observe.NewLog(slog.Default(), observe.LogOptions{Secret: secret})
-//	limit := limits.New(store, runtime.Observe(counters), runtime.Observe(logs))
+//	limit := limits.New(store, limiter.Observe(counters), limiter.Observe(logs))
 //	http.Handle("/metrics", counters)
 //
 // With one secret, the fingerprint of a key is the same in logs, in lists of denied keys, in package console and in package

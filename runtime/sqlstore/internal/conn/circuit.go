@@ -45,7 +45,7 @@ const (
 )
 
 // circuits are the circuits of databases that are servers, as long as these are in use.
-var circuits sync.Map // weak.Pointer[sql.DB] to *circuit
+var circuits sync.Map // weak.Pointer[sql.DB] to *Circuit
 
 // newCircuit returns the circuit of a pool.
 func newCircuit(db *sql.DB) *Circuit {

@@ -6,11 +6,11 @@ import "sync"
 type Gate struct {
 	Mu     sync.RWMutex
 	Closed bool
-	// Open counts the calls that entered before closed was set.
+	// Open counts the calls that entered before Closed was set.
 	Open sync.WaitGroup
 }
 
-// Enter counts a call, unless the store is closed. Each call that enters must end with open.Done.
+// Enter counts a call, unless the store is closed. Each call that enters must end with Open.Done.
 func (g *Gate) Enter() bool {
 	g.Mu.RLock()
 	defer g.Mu.RUnlock()

@@ -34,7 +34,7 @@ func (s *Server) InTx(ctx context.Context, x *Executor, d runtime.Durability, fn
 	return err
 }
 
-// inTxOnce is one attempt of inTx, on one connection.
+// inTxOnce is one attempt of InTx, on one connection.
 func (s *Server) inTxOnce(ctx context.Context, x *Executor, d runtime.Durability, fn func(in Session) error) error {
 	// A connection and not db.BeginTx: withSync changes its settings, and ended may have to close it.
 	conn, err := s.DB.Conn(ctx)

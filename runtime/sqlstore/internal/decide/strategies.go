@@ -13,8 +13,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 )
 
-// The strategies, in the order in which decide tries them. All give the same answers, bit for bit: storetest, the
-// Package internal/agree and the live tests compare them with runtime.Batch. Ratios of processor times are from
+// The strategies, in the order in which decide tries them. All give the same answers, bit for bit: storetest,
+// package agree and the live tests compare them with [batch.Batch]. Ratios of processor times are from
 // runtime/bench/README.md, with 1 caller and 1,000 keys unless they say otherwise.
 //
 //	strategy          round trips  stays because

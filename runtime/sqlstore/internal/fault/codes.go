@@ -27,7 +27,7 @@ type errorHint struct {
 	codes []string
 	// messages distinguish errors that share a code: the error contains one of them, if there are any.
 	messages []string
-	// hint says how to fix it. See fillIn for the placeholders.
+	// hint says how to fix it. See conn.Server.FillIn for the placeholders.
 	hint string
 }
 
@@ -108,7 +108,7 @@ const (
 		"server runs"
 )
 
-// Hints about the table and the session. See fillIn for the placeholders.
+// Hints about the table and the session. See conn.Server.FillIn for the placeholders.
 const (
 	MissingTable     = `there is no table {table}: call Migrate, or run what "ratelimitgen sql {flags}" prints`
 	MissingTableInTx = `there is no table {table} where the transaction was begun: begin it in the database that holds the counts, ` +

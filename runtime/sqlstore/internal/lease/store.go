@@ -10,7 +10,7 @@ import (
 
 // Store is a [runtime.Store] that takes blocks from another, its backend. It may be used by many goroutines at once.
 //
-// There is one way to spend a block, TakeLocal. Handles of package runtime call it first, because it is a few atomic
+// There is one way to spend a block, TakeLocal. Handles of package limiter call it first, because it is a few atomic
 // operations without an allocation. Do calls it for everything else: for calls that did not come from a handle, and after
 // a block has been taken.
 type Store struct {

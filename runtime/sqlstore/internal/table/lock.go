@@ -206,7 +206,7 @@ func (l *RowLock) put(ctx context.Context, s conn.Statement, rows []conn.Stored)
 	return err
 }
 
-// Bind is bind for statements that write, which choose the durability of their transaction.
+// Bind is [conn.Bind] for statements that write, which choose the durability of their transaction.
 func (l *RowLock) Bind(rows []conn.Stored) (conn.Arity, *conn.Values) {
 	n, v := conn.Bind(rows)
 	v.Of[conn.ParamDurability] = int(l.durability)
