@@ -52,6 +52,7 @@ func GoName(name string) string {
 	return out.String()
 }
 
+// Capital returns a word with a capital letter.
 func Capital(word string) string {
 	head := diag.First(word, 1)
 	return strings.ToUpper(head) + word[len(head):]

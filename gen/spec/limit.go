@@ -2,6 +2,7 @@ package spec
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,19 +69,22 @@ func (l *Limit) ForPlan(name string) *Limit {
 	if l == nil || len(l.Plans) == 0 {
 		return l
 	}
-	for _, of := range l.Plans {
-		if of.Plan == name {
-			return of
-		}
+	if i := slices.IndexFunc(l.Plans, func(of *Limit) bool { return of.Plan == name }); i >= 0 {
+		return l.Plans[i]
 	}
 	return nil
 }
 
 // PlanNames returns the names of the plans of the limit.
 func (l *Limit) PlanNames() []string {
-	names := make([]string, len(l.Plans))
-	for i, of := range l.Plans {
-		names[i] = of.Plan
+	return namesOf(l.Plans, func(of *Limit) string { return of.Plan })
+}
+
+// namesOf returns the name of each element of a list.
+func namesOf[T any](list []T, name func(T) string) []string {
+	names := make([]string, len(list))
+	for i, one := range list {
+		names[i] = name(one)
 	}
 	return names
 }
@@ -97,11 +101,7 @@ type Plan struct {
 
 // PlanNames returns the names of plans.
 func PlanNames(plans []Plan) []string {
-	names := make([]string, len(plans))
-	for i, plan := range plans {
-		names[i] = plan.Name
-	}
-	return names
+	return namesOf(plans, func(plan Plan) string { return plan.Name })
 }
 
 // PlanGoName returns the name of the constant of a plan: PlanProYearly for pro-yearly.
