@@ -12,11 +12,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
-// IdentifierPattern is the regular expression of an ASCII identifier of Go.
-const IdentifierPattern = `^[A-Za-z_][A-Za-z0-9_]*$`
-
 // IdentifierForm matches an ASCII identifier of Go.
-var IdentifierForm = regexp.MustCompile(IdentifierPattern)
+var IdentifierForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Longest is the most runes of the file that a message quotes.
 const Longest = 48

@@ -197,17 +197,17 @@ func mapSchema[D, T any](fields []field[D, T]) object {
 
 var typeSchema = object{"anyOf": []any{
 	object{"enum": spec.KeyTypes},
-	object{"type": "string", "pattern": spec.AddrPrefixPattern},
-	object{"type": "string", "pattern": spec.TypePattern, "not": object{"pattern": spec.UnimportedPattern}},
+	object{"type": "string", "pattern": spec.AddrPrefixForm.String()},
+	object{"type": "string", "pattern": spec.TypeForm.String(), "not": object{"pattern": spec.UnimportedForm.String()}},
 }}
 
-var partSchema = object{"type": "string", "pattern": partPattern, "not": object{"enum": unusableParts()}}
+var partSchema = object{"type": "string", "pattern": partForm.String(), "not": object{"enum": unusableParts()}}
 
 // keySchema is the schema of a name or a map. It has two types, because editors would show the errors of both schemas of
 // an anyOf.
 var keySchema = object{
 	"type":                 []string{"string", "object"},
-	"pattern":              partPattern,
+	"pattern":              partForm.String(),
 	"not":                  object{"enum": unusableParts()},
 	"minProperties":        1,
 	"maxProperties":        maxKeyParts,
@@ -216,17 +216,17 @@ var keySchema = object{
 }
 
 // durationSchema is the schema of a positive duration.
-var durationSchema = object{"type": "string", "pattern": durationPattern}
+var durationSchema = object{"type": "string", "pattern": durationForm.String()}
 
 // periodSchema has one pattern too.
-var periodSchema = object{"type": "string", "pattern": durationPattern + "|" + calendarPattern}
+var periodSchema = object{"type": "string", "pattern": durationForm.String() + "|" + calendarForm.String()}
 
 // startSchema has one pattern, so that editors show the patternErrorMessage if it does not match.
 var startSchema = object{
 	"type":    []string{"string", "integer"},
 	"minimum": 0,
 	"maximum": 0,
-	"pattern": "^(0|" + firstUse + ")$|" + offsetPattern + "|" + instantPattern + "|" + calendarStartPattern,
+	"pattern": "^(0|" + firstUse + ")$|" + offsetForm.String() + "|" + instantForm.String() + "|" + calendarStartPattern,
 	"defaultSnippets": []any{
 		object{"label": firstUse, "body": firstUse},
 		object{"label": "0", "body": "0"},
@@ -269,12 +269,23 @@ func orByPlan(value object, unlimitedToo bool) object {
 	}
 	both["type"] = append(slices.Clone(types), "object")
 	both["minProperties"] = 1
-	both["propertyNames"] = object{"pattern": planPattern, "maxLength": longestPlan}
+	both["propertyNames"] = object{"pattern": planForm.String(), "maxLength": longestPlan}
 	both["additionalProperties"] = one
 	return both
 }
 
 var plansSchema = object{
 	"type": "array", "minItems": 1, "maxItems": maxPlans, "uniqueItems": true,
-	"items": object{"type": "string", "pattern": planPattern, "maxLength": longestPlan, "patternErrorMessage": spec.Capital(planHelp) + "."},
+	"items": object{"type": "string", "pattern": planForm.String(), "maxLength": longestPlan, "patternErrorMessage": spec.Capital(planHelp) + "."},
+}
+
+var goNameSchema = object{"type": "string", "pattern": spec.ExportedForm.String(), "not": object{"enum": reservedGoNames}}
+
+// namedSchema is the schema of a map from names to limits or groups.
+func namedSchema(definition string) object {
+	return object{
+		"type":                 "object",
+		"propertyNames":        object{"pattern": spec.LimitNameForm.String(), "maxLength": runtime.MaxKey},
+		"additionalProperties": object{"$ref": "#/definitions/" + definition},
+	}
 }

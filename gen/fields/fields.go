@@ -271,7 +271,7 @@ var limitFields = []field[draft, spec.Limit]{
 		accepts:   "an exported Go identifier, but not `" + strings.Join(ownMethods, "` or `") + "`, or a method whose signature go vet checks, such as `MarshalJSON`",
 		absent:    "the limit's name with a capital letter, and initialisms such as ID, URL and LLM in capitals",
 		example:   "SendMessage",
-		schema:    object{"type": "string", "pattern": spec.ExportedPattern, "not": object{"enum": reservedGoNames}},
+		schema:    goNameSchema,
 		read:      func(p *parser, l *draft, e entry) bool { return p.exportedName(&l.said.GoName, e) },
 		change:    spec.GoNameChanged,
 		effective: func(l *spec.Limit) string { return l.GoName },

@@ -15,26 +15,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-func TestExamplesOfFieldsAreValid(t *testing.T) {
-	for _, f := range limitFields {
-		lines := []string{"kind: fixed window", "rate: 10", "period: 1m"}
-		switch f.name {
-		case "zone":
-			lines[2] = "period: month"
-		case "precise":
-			lines[0] = "kind: sliding window"
-		}
-		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, f.name+":") })
-		parsed, ds := Parse("limits.yaml", []byte(spec.LimitOf(append(lines, f.name+": "+f.example)...)))
-		require.Empty(t, ds, f.name)
-		assert.Contains(t, parsed.Limits[0].Given, f.name)
-	}
-	for _, f := range leaseFields {
-		assert.True(t, f.takes(f.example), f.name)
-	}
-	for _, f := range overrideFields {
-		assert.True(t, f.takes(f.example), f.name)
-	}
+// The examples of the other tables are read below.
+func TestExamplesOfFilesAndGroupsAreValid(t *testing.T) {
 	for _, f := range groupFields {
 		parsed, ds := Parse("limits.yaml", []byte(spec.Valid+"  suspended: {kind: fixed window, rate: 1, period: 1h}\ngroups:\n  post:\n    takes: [sendMessage]\n    "+f.name+": "+f.example+"\n"))
 		if f.name == "takes" {
@@ -76,15 +58,6 @@ func TestFieldNamesAreUnique(t *testing.T) {
 		assert.Empty(t, of[f.Name], f.Name)
 		of[f.Name] = f.Of
 		assert.NotContains(t, f.Meaning+f.Accepts+f.Absent, "`", f.Name)
-	}
-	for _, name := range names(fileFields) {
-		assert.Equal(t, "the file", of[name])
-	}
-	for _, name := range names(limitFields) {
-		assert.Equal(t, "a limit", of[name])
-	}
-	for _, name := range names(leaseFields) {
-		assert.Equal(t, "a lease", of[name])
 	}
 }
 

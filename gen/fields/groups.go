@@ -241,7 +241,7 @@ var groupFields = []field[spec.Group, spec.Group]{
 			"If limits depend on the plan, the method has one plan for all of them as its last parameter.",
 		accepts:   "a list of limits, or a map from limits to `{part: parameter, n: a number or a parameter}`",
 		example:   "{sendMessage: {n: messages}}",
-		schema:    membersSchema(object{"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(runtime.MaxTokens), "pattern": partPattern + "|^[1-9][0-9]*(_[0-9]+)+$"}),
+		schema:    membersSchema(object{"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(runtime.MaxTokens), "pattern": partForm.String() + "|^[1-9][0-9]*(_[0-9]+)+$"}),
 		read:      func(p *parser, g *spec.Group, e entry) bool { return p.members(&g.Takes, e, true) },
 		change:    spec.GroupTakesChanged,
 		effective: func(g *spec.Group) string { return spec.EffectiveMembers(g.Takes) },
@@ -264,7 +264,7 @@ var groupFields = []field[spec.Group, spec.Group]{
 		accepts:   "as for a limit",
 		absent:    "as for a limit",
 		example:   "Complete",
-		schema:    object{"type": "string", "pattern": spec.ExportedPattern, "not": object{"enum": reservedGoNames}},
+		schema:    goNameSchema,
 		read:      func(p *parser, g *spec.Group, e entry) bool { return p.exportedName(&g.GoName, e) },
 		change:    spec.GroupGoNameChanged,
 		effective: func(g *spec.Group) string { return g.GoName },
@@ -274,23 +274,17 @@ var groupFields = []field[spec.Group, spec.Group]{
 // membersSchema is the schema of a list or a map of limits; n is the schema of a number of tokens, or false.
 func membersSchema(n any) object {
 	binding := object{
-		"type": []string{"object", "null"}, "propertyNames": object{"pattern": partPattern},
+		"type": []string{"object", "null"}, "propertyNames": object{"pattern": partForm.String()},
 		"properties": object{spec.CountPart: n}, "additionalProperties": partSchema,
 	}
 	return object{
 		"type":                 []string{"array", "object"},
-		"items":                object{"type": "string", "pattern": spec.LimitNamePattern},
+		"items":                object{"type": "string", "pattern": spec.LimitNameForm.String()},
 		"minItems":             1,
 		"minProperties":        1,
-		"propertyNames":        object{"pattern": spec.LimitNamePattern},
+		"propertyNames":        object{"pattern": spec.LimitNameForm.String()},
 		"additionalProperties": binding,
 	}
-}
-
-var groupsSchema = object{
-	"type":                 "object",
-	"propertyNames":        object{"pattern": spec.LimitNamePattern, "maxLength": runtime.MaxKey},
-	"additionalProperties": object{"$ref": "#/definitions/group"},
 }
 
 const groupHelp = "write a group as complete: {takes: [llmRequests, llmTokens]}"

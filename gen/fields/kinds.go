@@ -251,7 +251,7 @@ func calendarRefusals(kind string) []refusal {
 		{
 			field: "period", applies: func(p *unchecked) bool { return p.Calendar.Unit != 0 },
 			message: lower + " has a period of fixed length", help: help,
-			schema: object{"not": object{"type": "string", "pattern": calendarPattern}, "errorMessage": kind + " has a period of fixed length."},
+			schema: object{"not": object{"type": "string", "pattern": calendarForm.String()}, "errorMessage": kind + " has a period of fixed length."},
 		},
 		{field: "zone", message: lower + " has no zone", help: help, schema: false, hint: kind + " has no zone."},
 	}

@@ -515,13 +515,12 @@ func limitSchema() object {
 	return schema
 }
 
-var limitsSchema = object{
-	"type":                 "object",
-	"minProperties":        1,
-	"propertyNames":        object{"pattern": spec.LimitNamePattern, "maxLength": runtime.MaxKey},
-	"additionalProperties": object{"$ref": "#/definitions/limit"},
-	"defaultSnippets": []any{object{
+func limitsSchema() object {
+	schema := namedSchema("limit")
+	schema["minProperties"] = 1
+	schema["defaultSnippets"] = []any{object{
 		"label": "limit",
 		"body":  object{"${1:name}": object{"kind": "${2:token bucket}", "rate": "^${3:10}", "period": "${4:1m}"}},
-	}},
+	}}
+	return schema
 }

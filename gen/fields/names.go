@@ -15,9 +15,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-const planPattern = `^[a-zA-Z][a-zA-Z0-9]*([-_][a-zA-Z0-9]+)*$`
-
-var planForm = regexp.MustCompile(planPattern)
+var planForm = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9]*([-_][a-zA-Z0-9]+)*$`)
 
 // longestPlan is the length of the longest name of a plan, which is printed in columns and in names of constants.
 const longestPlan = 40
@@ -208,9 +206,7 @@ func (p *parser) exportedName(into *string, e entry) bool {
 
 const maxKeyParts = 8
 
-const partPattern = `^[a-z][a-zA-Z0-9_]*$`
-
-var partForm = regexp.MustCompile(partPattern)
+var partForm = regexp.MustCompile(`^[a-z][a-zA-Z0-9_]*$`)
 
 // keyParts reads a key: the name of one string, or a map from names to types.
 func (p *parser) keyParts(limit *draft, e entry) bool {

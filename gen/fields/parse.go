@@ -42,7 +42,7 @@ var fileFields = []field[spec.File, spec.File]{
 		accepts:   "a Go identifier, but not `" + strings.Join(ignoredPackages, "` or `") + "`",
 		absent:    "the `-package` flag, or the directory's name",
 		example:   "limits",
-		schema:    object{"type": "string", "pattern": diag.IdentifierPattern, "not": object{"enum": slices.Concat(ignoredPackages, spec.GoKeywords())}},
+		schema:    object{"type": "string", "pattern": diag.IdentifierForm.String(), "not": object{"enum": slices.Concat(ignoredPackages, spec.GoKeywords())}},
 		read:      (*parser).packageName,
 		change:    spec.PackageChanged,
 		effective: func(f *spec.File) string { return f.Package },
@@ -64,7 +64,7 @@ var fileFields = []field[spec.File, spec.File]{
 		about:   "The limits, by name. A name is camelCase and becomes the name of a Go method.",
 		accepts: "a map from names to limits, with at least one",
 		example: "{sendMessage: {kind: token bucket, rate: 10, period: 1m}}",
-		schema:  limitsSchema,
+		schema:  limitsSchema(),
 		read:    (*parser).limits,
 	},
 	{
@@ -73,7 +73,7 @@ var fileFields = []field[spec.File, spec.File]{
 		accepts: "a map from names to groups",
 		absent:  "no groups",
 		example: "{post: {takes: [sendMessage]}}",
-		schema:  groupsSchema,
+		schema:  namedSchema("group"),
 		read:    (*parser).groups,
 	},
 }

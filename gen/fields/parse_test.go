@@ -105,18 +105,6 @@ func TestSuggestionsAreAccepted(t *testing.T) {
 	}
 }
 
-func TestNoDiagnosticIsReportedTwice(t *testing.T) {
-	for name, src := range corpus(t, "bad") {
-		_, ds := Parse(name, src)
-		seen := map[string]bool{}
-		for _, d := range ds {
-			id := fmt.Sprint(d.Pos, d.ID, d.Message)
-			assert.False(t, seen[id], "%s: %s", name, id)
-			seen[id] = true
-		}
-	}
-}
-
 func TestManyBuildLinesAreOneDiagnostic(t *testing.T) {
 	_, ds := Parse("limits.yaml", []byte(spec.LimitOf(spec.Bucket, `doc: "`+strings.Repeat(`\n+build x`, 100_000)+`"`)))
 	assert.Equal(t, []string{rules.BadDoc.ID}, ids(ds))
@@ -303,17 +291,6 @@ func checkPlace(t *testing.T, pos, end diag.Pos, lines int) {
 	t.Helper()
 	if pos.Line < 1 || pos.Line > lines || pos.Column < 1 || end.Line != pos.Line || end.Column < pos.Column {
 		t.Fatalf("the place %v to %v is not within %d lines", pos, end, lines)
-	}
-}
-
-func BenchmarkParse(b *testing.B) {
-	src := []byte(manyLimits(1000))
-	b.SetBytes(int64(len(src)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, ds := Parse("limits.yaml", src); ds != nil {
-			b.Fatal(ds)
-		}
 	}
 }
 

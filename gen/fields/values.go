@@ -22,15 +22,13 @@ import (
 )
 
 const (
-	unitsInWords    = "`ns`, `us`, `ms`, `s`, `m`, `h`, `d` (24 hours) and `w` (7 days)"
-	unitPattern     = `([0-9]+(\.[0-9]+)?(ns|us|µs|μs|ms|s|m|h|d|w))`
-	durationPattern = `^` + unitPattern + `+$`
-	offsetPattern   = `^[-+]?` + unitPattern + `+$`
+	unitsInWords = "`ns`, `us`, `ms`, `s`, `m`, `h`, `d` (24 hours) and `w` (7 days)"
+	unitPattern  = `([0-9]+(\.[0-9]+)?(ns|us|µs|μs|ms|s|m|h|d|w))`
 )
 
 var (
 	unitForm     = regexp.MustCompile(unitPattern)
-	durationForm = regexp.MustCompile(durationPattern)
+	durationForm = regexp.MustCompile(`^` + unitPattern + `+$`)
 )
 
 // units are the units of a duration. The micro sign and the Greek letter mu look alike, so both are accepted.

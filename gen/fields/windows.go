@@ -55,7 +55,7 @@ const firstUse = "first use"
 // anniversary is the start of windows whose keys have their own first day.
 const anniversary = "anniversary"
 
-const instantPattern = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[-+][0-9]{2}:[0-9]{2})$`
+var instantForm = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[-+][0-9]{2}:[0-9]{2})$`)
 
 // The first and the last instant that an int64 of nanoseconds since 1970 can represent.
 var (
@@ -64,9 +64,8 @@ var (
 )
 
 var (
-	instantForm = regexp.MustCompile(instantPattern)
-	offsetForm  = regexp.MustCompile(offsetPattern)
-	dateForm    = regexp.MustCompile(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}`)
+	offsetForm = regexp.MustCompile(`^[-+]?` + unitPattern + `+$`)
+	dateForm   = regexp.MustCompile(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}`)
 )
 
 // instant reads an RFC 3339 instant.
@@ -204,13 +203,10 @@ func ordinal(n int) string {
 	return strconv.Itoa(n) + suffix
 }
 
-const (
-	calendarPattern = `^(day|week|month|year|[1-9][0-9]{0,3} (days?|weeks?|months?|years?))$`
-	// perKey is the zone of windows whose keys have their own.
-	perKey = "per key"
-)
+// perKey is the zone of windows whose keys have their own.
+const perKey = "per key"
 
-var calendarForm = regexp.MustCompile(calendarPattern)
+var calendarForm = regexp.MustCompile(`^(day|week|month|year|[1-9][0-9]{0,3} (days?|weeks?|months?|years?))$`)
 
 // period reads a duration, or a number of calendar units.
 func (p *parser) period(limit *draft, e entry) (ok bool) {
@@ -307,7 +303,7 @@ func zoneSchema() object {
 // ifCalendar are the schemas of limits with a period in calendar units, which must have a zone, and of others, which
 // have none.
 func ifCalendar() []any {
-	calendar := object{"type": "string", "pattern": calendarPattern}
+	calendar := object{"type": "string", "pattern": calendarForm.String()}
 	return []any{
 		object{"if": having("period", calendar), "then": object{"type": "object", "required": []string{"zone"}}},
 		object{

@@ -181,4 +181,5 @@ var (
 		spec.Valid+"groups:\n  -post: {takes: [sendMessage], checks: [sendMessage]}\n  +post: {takes: [sendMessage]}\n")
 )
 
+// KindNames returns the kinds as a file has them.
 func KindNames() []string { return diag.Texts(runtime.Kinds()) }

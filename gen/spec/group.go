@@ -130,11 +130,7 @@ func EffectiveMembers(members []Member) string {
 	if len(members) == 0 {
 		return ""
 	}
-	texts := make([]string, len(members))
-	for i, m := range members {
-		texts[i] = m.String()
-	}
-	return "{" + strings.Join(texts, ", ") + "}"
+	return "{" + strings.Join(namesOf(members, Member.String), ", ") + "}"
 }
 
 // GoTypes returns the names of the types that can be generated for a group.
@@ -243,18 +239,13 @@ func (g *Group) Plans() []string {
 }
 
 // Parameters returns the names of all parameters of the group's method, in their order.
-func (g *Group) Parameters() (names []string) {
-	for _, key := range g.Keys() {
-		names = append(names, key.Name)
-	}
-	return append(names, SharedNames(g)...)
+func (g *Group) Parameters() []string {
+	return append(namesOf(g.Keys(), func(part KeyPart) string { return part.Name }), SharedNames(g)...)
 }
 
-func SharedNames(g *Group) (names []string) {
-	for _, s := range g.Shared() {
-		names = append(names, s.Name)
-	}
-	return names
+// SharedNames returns the names of the parameters that [Group.Shared] returns.
+func SharedNames(g *Group) []string {
+	return namesOf(g.Shared(), func(s SharedParameter) string { return s.Name })
 }
 
 // SharedWords returns a sentence on each shared parameter: "The plan is that of llmRequests and llmTokens."
@@ -270,9 +261,7 @@ func IsShared(l *Limit, name string) bool {
 	return slices.ContainsFunc(l.Shared(), func(s SharedParameter) bool { return s.Name == name })
 }
 
-func PartNames(l *Limit) (names []string) {
-	for _, part := range l.Key {
-		names = append(names, part.Name)
-	}
-	return names
+// PartNames returns the names of the parts of a limit's key.
+func PartNames(l *Limit) []string {
+	return namesOf(l.Key, func(part KeyPart) string { return part.Name })
 }

@@ -9,10 +9,14 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 )
 
-const LimitNamePattern = `^[a-z][a-zA-Z0-9]*$`
+var (
+	// LimitNameForm matches the name of a limit or a group.
+	LimitNameForm = regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`)
+	// ExportedForm matches an exported identifier of Go.
+	ExportedForm = regexp.MustCompile(`^[A-Z][A-Za-z0-9_]*$`)
+)
 
-var LimitNameForm = regexp.MustCompile(LimitNamePattern)
-
+// GoKeywords returns the keywords of Go.
 func GoKeywords() []string {
 	var keywords []string
 	// Package token has fewer than 256 tokens and no list of them.
@@ -23,10 +27,6 @@ func GoKeywords() []string {
 	}
 	return keywords
 }
-
-const ExportedPattern = `^[A-Z][A-Za-z0-9_]*$`
-
-var ExportedForm = regexp.MustCompile(ExportedPattern)
 
 // initialisms are the words that Go names have in capitals: the list of staticcheck, LLM and SMS. It must not change,
 // because that would rename generated methods.
@@ -52,6 +52,7 @@ func GoName(name string) string {
 	return out.String()
 }
 
+// Capital returns a word with a capital letter.
 func Capital(word string) string {
 	head := diag.First(word, 1)
 	return strings.ToUpper(head) + word[len(head):]

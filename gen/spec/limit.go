@@ -2,6 +2,7 @@ package spec
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,19 +69,22 @@ func (l *Limit) ForPlan(name string) *Limit {
 	if l == nil || len(l.Plans) == 0 {
 		return l
 	}
-	for _, of := range l.Plans {
-		if of.Plan == name {
-			return of
-		}
+	if i := slices.IndexFunc(l.Plans, func(of *Limit) bool { return of.Plan == name }); i >= 0 {
+		return l.Plans[i]
 	}
 	return nil
 }
 
 // PlanNames returns the names of the plans of the limit.
 func (l *Limit) PlanNames() []string {
-	names := make([]string, len(l.Plans))
-	for i, of := range l.Plans {
-		names[i] = of.Plan
+	return namesOf(l.Plans, func(of *Limit) string { return of.Plan })
+}
+
+// namesOf returns the name of each element of a list.
+func namesOf[T any](list []T, name func(T) string) []string {
+	names := make([]string, len(list))
+	for i, one := range list {
+		names[i] = name(one)
 	}
 	return names
 }
@@ -95,12 +99,9 @@ type Plan struct {
 	Pos diag.Pos
 }
 
+// PlanNames returns the names of plans.
 func PlanNames(plans []Plan) []string {
-	names := make([]string, len(plans))
-	for i, plan := range plans {
-		names[i] = plan.Name
-	}
-	return names
+	return namesOf(plans, func(plan Plan) string { return plan.Name })
 }
 
 // PlanGoName returns the name of the constant of a plan: PlanProYearly for pro-yearly.
@@ -112,6 +113,7 @@ func PlanGoName(name string) string {
 	return out
 }
 
+// PlanWords splits the name of a plan.
 func PlanWords(name string) []string {
 	return strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == ' ' || r == '.' || r == '+' })
 }
@@ -123,9 +125,6 @@ type KeyPart struct {
 	// Type is the type as the file has it: "int64", "netip.Addr/64", "hashed string" or "example.com/ids.UserID".
 	Type string
 }
-
-// HashedString is the type of a part of which only a hash is stored.
-const HashedString = "hashed string"
 
 // GoType returns the type of the parameter of the generated method: "netip.Addr" for "netip.Addr/64".
 func (k KeyPart) GoType() string {
@@ -152,23 +151,26 @@ func (k KeyPart) PrefixBits() int {
 }
 
 const (
-	elementPattern = `[a-zA-Z0-9_~-]+(\.[a-zA-Z0-9_~-]+)*`
-	// UnimportedPattern matches the import paths that Go refuses in every module: packages that cannot be imported,
-	// elements that begin with a dash or a tilde, and names that Windows reserves or shortens.
-	UnimportedPattern = `^(netip|C|main|unsafe|builtin|cmd)\.|^(cmd|internal|vendor)/|/vendor/|(^|/)[-~]|(^|/)[^./]*~[0-9]+[./]|` +
-		`(^|/)([cC][oO][nN]|[pP][rR][nN]|[aA][uU][xX]|[nN][uU][lL]|[cC][oO][mM][1-9]|[lL][pP][tT][1-9])[./]`
-	TypePattern     = `^` + elementPattern + `(/` + elementPattern + `)*\.[A-Z][a-zA-Z0-9_]*$`
+	// AddrType is the Go type of an address, and HashedString the type of a part of which only a hash is stored.
+	AddrType     = "netip.Addr"
+	HashedString = "hashed string"
+	// KeyTypesInWords lists the types of the parts of keys.
 	KeyTypesInWords = "`string`, `hashed string`, `bool`, `int`, `int64`, `uint64`, `netip.Addr`, `netip.Addr/64` or `import/path.Type`"
-	AddrType        = "netip.Addr"
-	// AddrPrefixPattern matches the type of an address of which 1 to 128 bits count.
-	AddrPrefixPattern = `^netip\.Addr/([1-9][0-9]?|1[01][0-9]|12[0-8])$`
+
+	elementPattern = `[a-zA-Z0-9_~-]+(\.[a-zA-Z0-9_~-]+)*`
 )
 
 var (
-	UnimportedForm = regexp.MustCompile(UnimportedPattern)
-	TypeForm       = regexp.MustCompile(TypePattern)
-	AddrPrefixForm = regexp.MustCompile(AddrPrefixPattern)
-	KeyTypes       = []string{"string", HashedString, "bool", "int", "int64", "uint64", AddrType, "netip.Addr/64"}
+	// KeyTypes are the types of parts of keys that are not of the user's own packages.
+	KeyTypes = []string{"string", HashedString, "bool", "int", "int64", "uint64", AddrType, "netip.Addr/64"}
+	// TypeForm matches a type with its import path.
+	TypeForm = regexp.MustCompile(`^` + elementPattern + `(/` + elementPattern + `)*\.[A-Z][a-zA-Z0-9_]*$`)
+	// UnimportedForm matches the import paths that Go refuses in every module: packages that cannot be imported,
+	// elements that begin with a dash or a tilde, and names that Windows reserves or shortens.
+	UnimportedForm = regexp.MustCompile(`^(netip|C|main|unsafe|builtin|cmd)\.|^(cmd|internal|vendor)/|/vendor/|(^|/)[-~]|(^|/)[^./]*~[0-9]+[./]|` +
+		`(^|/)([cC][oO][nN]|[pP][rR][nN]|[aA][uU][xX]|[nN][uU][lL]|[cC][oO][mM][1-9]|[lL][pP][tT][1-9])[./]`)
+	// AddrPrefixForm matches the type of an address of which 1 to 128 bits count.
+	AddrPrefixForm = regexp.MustCompile(`^netip\.Addr/([1-9][0-9]?|1[01][0-9]|12[0-8])$`)
+	// TypedForm matches the name of a part with its type, as in "userID: int64" or "userID int64".
+	TypedForm = regexp.MustCompile(`^([a-z][a-zA-Z0-9_]*)(:| +)([a-z0-9]+|netip\.Addr)$`)
 )
-
-var TypedForm = regexp.MustCompile(`^([a-z][a-zA-Z0-9_]*)(:| +)([a-z0-9]+|netip\.Addr)$`)
