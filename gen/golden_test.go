@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -37,7 +38,9 @@ func policiesOf(t testing.TB, name string) string {
 	var out strings.Builder
 	for _, l := range limitsOf(t, name) {
 		for _, of := range l.Each() {
-			fmt.Fprintf(&out, "%+v\n", withDefaults(of.Policy))
+			text, err := json.Marshal(withDefaults(of.Policy))
+			require.NoError(t, err)
+			fmt.Fprintf(&out, "%s\n", text)
 		}
 	}
 	return out.String()

@@ -123,10 +123,12 @@ func setBy(t *testing.T) map[string][]string {
 	return set
 }
 
-// fieldsOfStruct lists the names of the fields of a struct.
+// fieldsOfStruct lists the names of the exported fields of a struct, which come first.
 func fieldsOfStruct[T any]() (names []string) {
 	for i := range reflect.TypeFor[T]().NumField() {
-		names = append(names, reflect.TypeFor[T]().Field(i).Name)
+		if f := reflect.TypeFor[T]().Field(i); f.IsExported() {
+			names = append(names, f.Name)
+		}
 	}
 	return names
 }
