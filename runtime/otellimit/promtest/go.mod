@@ -12,7 +12,7 @@ require (
 	github.com/prometheus/client_model v0.6.3
 	github.com/prometheus/common v0.72.0
 	github.com/prometheus/prometheus v0.310.0
-	github.com/ratelimitgen/ratelimitgen v0.0.0-00010101000000-000000000000
+	github.com/ratelimitgen/ratelimitgen v0.1.0
 	github.com/ratelimitgen/ratelimitgen/runtime/otellimit v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/otel/exporters/prometheus v0.69.0
