@@ -46,7 +46,7 @@ type CatalogLimit struct {
 	// Policies has the policy of the limit or, if it depends on the plan, one for each of Plans.
 	Policies []*Policy
 
-	// keySecret is that of [Catalog.HashKeys]; nil without one.
+	// keySecret is the secret of [Catalog.HashKeys]; nil without one.
 	keySecret []byte
 }
 

@@ -75,7 +75,7 @@ func diffFields[D, T any](fields []field[D, T], old, new *T, side func(*T, strin
 	return changes
 }
 
-// sideOfFile has the place of the first plan. That of the package is not stored.
+// sideOfFile has the place of the first plan. The place of the package is not stored.
 func sideOfFile(file *spec.File, field string) spec.Side {
 	side := spec.Side{File: file, Pos: diag.Pos{Line: 1, Column: 1}, Given: file.Package != ""}
 	if field == "plans" {

@@ -36,8 +36,8 @@ func (i item) request(of *Limiter) (runtime.Request, error) {
 	return q, err
 }
 
-// joins reports whether limits of l and of other can be in one call: those of generated code and those made in Go, for
-// example, if they have one store.
+// joins reports whether limits of l and of other can be in one call, which they can if they have one store: limits of generated
+// code and limits made in Go, for example.
 func (l *Limiter) joins(other *Limiter) bool {
 	if l == other || l == nil || other == nil || l.inTx || other.inTx {
 		return l == other

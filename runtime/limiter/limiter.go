@@ -29,7 +29,7 @@ type Limiter struct {
 	settles bool
 	// observer may be nil.
 	observer runtime.Observer
-	// keySecret is that of hashed parts of keys; nil without one.
+	// keySecret is the secret of hashed parts of keys; nil without one.
 	keySecret []byte
 }
 

@@ -220,13 +220,10 @@ func (r *Reservation) MarshalText() ([]byte, error) {
 
 // resume returns the reservation with a text of [Reservation.MarshalText].
 func (l Limit) resume(text []byte) (*Reservation, error) {
+	if err := l.complete(&runtime.Request{}); err != nil {
+		return nil, err
+	}
 	var s storedReservation
-	if err := l.key.Err(); err != nil {
-		return nil, l.wrap(err)
-	}
-	if err := l.policy.Validate(); err != nil {
-		return nil, l.wrap(err)
-	}
 	switch err := json.Unmarshal(text, &s); {
 	case err != nil:
 		return nil, l.wrap(fmt.Errorf("%w: the text is no reservation: %w", runtime.ErrInvalidCall, err))
