@@ -108,11 +108,11 @@ func selectForUpdate(ctx context.Context, s *site, l limit) (*instance, error) {
 }
 
 func (b *bucket) prepare() (err error) {
-	b.read, err = b.table.prepare("SELECT value, ts FROM {table} WHERE name = ? AND {key} = ? FOR UPDATE")
+	b.read, err = b.table.prepare("SELECT value, at_ns FROM {table} WHERE name = ? AND {key} = ? FOR UPDATE")
 	if err != nil {
 		return err
 	}
-	b.update, err = b.table.prepare("UPDATE {table} SET value = ?, ts = ? WHERE name = ? AND {key} = ?")
+	b.update, err = b.table.prepare("UPDATE {table} SET value = ?, at_ns = ? WHERE name = ? AND {key} = ?")
 	if err != nil {
 		return err
 	}

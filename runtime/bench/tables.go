@@ -246,10 +246,10 @@ func (t *table) drop() {
 
 // An upsert begins with insertInto, and ends with setRow in Postgres and SQLite, or with setRowMySQL.
 const (
-	insertInto = "INSERT INTO {table} (name, {key}, shard, value, ts, prev) "
-	setRow     = " ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, ts = excluded.ts, prev = excluded.prev"
+	insertInto = "INSERT INTO {table} (name, {key}, shard, value, at_ns, prev) "
+	setRow     = " ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev"
 	// MariaDB does not have the row alias that MySQL recommends instead of VALUES.
-	setRowMySQL = " ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(prev)"
+	setRowMySQL = " ON DUPLICATE KEY UPDATE value = VALUES(value), at_ns = VALUES(at_ns), prev = VALUES(prev)"
 )
 
 // prepareUpsert prepares the statement that inserts or updates one row. Its parameters are name, key, shard, value, ts and

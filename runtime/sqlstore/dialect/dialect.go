@@ -47,7 +47,7 @@ type Dialect struct {
 	// not checked before it is used.
 	Describe string
 	// Parts are the parts that the table must have, in the form of Describe, one per line: the name and the accepted
-	// descriptions, "ts: bigint | int8", the one of Create's table first. It goes with Describe.
+	// descriptions, "at_ns: bigint | int8", the one of Create's table first. It goes with Describe.
 	Parts string
 	// CreateOverrides creates the table of overrides if it does not exist, and OverridesParts are the parts that it must have,
 	// as with Create and Parts. The columns are those of Postgres's. The table must refuse a second row with an id, and rows
@@ -59,9 +59,9 @@ type Dialect struct {
 	// SessionNeeds is the accepted values of Session's settings, in the form of Parts. It goes with Session.
 	SessionNeeds string
 
-	// One and Many are the sources of a statement's rows: both select the columns name, key, shard, value, ts
+	// One and Many are the sources of a statement's rows: both select the columns name, key, shard, value, at_ns
 	// and prev, and replace {rows} in the statements below. One has the parameters :name, :key, :shard,
-	// :value, :ts and :prev. Many has :rows, a JSON list of lists of the six, in the order in which the rows are to be
+	// :value, :at_ns and :prev. Many has :rows, a JSON list of lists of the six, in the order in which the rows are to be
 	// locked; value and prev are strings in it, because MySQL 8.0 reads numbers in JSON with a digit too few. Or it has
 	// :names, :keys, :shards, :values, :instants and :prevs, Postgres array literals, and the parameters of
 	// One: the array of a column that is the same for all rows is empty, and the parameter of One has the value. No two
@@ -72,33 +72,33 @@ type Dialect struct {
 	ManyKeys string
 
 	// Read locks the rows that exist, in their order, until the transaction ends, and selects
-	// their name, key, shard, value, ts and prev. Required.
+	// their name, key, shard, value, at_ns and prev. Required.
 	Read string
 	// ReadUnlocked selects the same columns as last committed, outside of a transaction. If it is empty, Read is used.
 	ReadUnlocked string
-	// InsertPlaceholders inserts the missing rows with the smallest ts, -9223372036854775808, as placeholders, and
+	// InsertPlaceholders inserts the missing rows with the smallest at_ns, -9223372036854775808, as placeholders, and
 	// locks all rows. If it is empty, the database has one writer at a time, and missing rows need no lock.
 	InsertPlaceholders string
 	// Write inserts or updates the rows. If a server can end a transaction unnoticed, see TxOpen, neither Write nor
 	// Delete may affect a row outside of one. Required.
 	Write string
-	// Delete deletes the rows, and DeleteUnchanged those whose value, ts and prev have not changed. Required.
+	// Delete deletes the rows, and DeleteUnchanged those whose value, at_ns and prev have not changed. Required.
 	Delete, DeleteUnchanged string
-	// Page selects key, shard, value, ts and prev of :count rows of the limit :name after :key and
+	// Page selects key, shard, value, at_ns and prev of :count rows of the limit :name after :key and
 	// :shard, in that order. Required.
 	Page string
 
-	// Take takes tokens by the formula of meter.Upsert from rows of one limit. The value of a row is -Count, its ts
+	// Take takes tokens by the formula of meter.Upsert from rows of one limit. The value of a row is -Count, its at_ns
 	// T, and its prev that of a new row; the other parameters are :capacity, :twice, which is 2*Capacity, :rate, :period,
 	// which is an integer, :debt, :lowest, :allowance, :unit, which is meter.TotalUnit, and :fresh.
-	// It selects key, value, ts, prev and 1 of the rows that it has written; it may select others with 0; see Taken for a
+	// It selects key, value, at_ns, prev and 1 of the rows that it has written; it may select others with 0; see Taken for a
 	// database that cannot. In place of {rows} it may have :name and :takes, a JSON list of lists of key, value, as a
-	// string, and ts. If it is empty, the store takes by TakeInsertID or by other statements.
+	// string, and at_ns. If it is empty, the store takes by TakeInsertID or by other statements.
 	Take string
-	// TakeKeys is Take for rows with the same value and ts, :value and :ts, and with :only, a JSON list of their keys. It goes
+	// TakeKeys is Take for rows with the same value and at_ns, :value and :at_ns, and with :only, a JSON list of their keys. It goes
 	// with Taken. If it is empty, Take is used for them too.
 	TakeKeys string
-	// TakeOne is Take for one row, without :durability, which is 0. It selects value, ts, prev and 1 if it has written the row. If
+	// TakeOne is Take for one row, without :durability, which is 0. It selects value, at_ns, prev and 1 if it has written the row. If
 	// it is empty, Take is used for one row too.
 	TakeOne string
 	// TakeInsertID is TakeOne for a database that cannot select the rows that it has written. It returns its result as the
@@ -106,10 +106,10 @@ type Dialect struct {
 	//
 	//	row        affected  id
 	//	inserted   1         0x7261746c67690000
-	//	taken from 2         the bits of its value, the least byte first, each of them inverted; its ts is T
+	//	taken from 2         the bits of its value, the least byte first, each of them inverted; its at_ns is T
 	//	unchanged  0 or 1    0x7261746c67690100
 	//
-	// It may leave rows unchanged whose ts is after T. No finite value is encoded as one of the two numbers, or as 0.
+	// It may leave rows unchanged whose at_ns is after T. No finite value is encoded as one of the two numbers, or as 0.
 	// Any other result is an error, as where a trigger makes MySQL lose the id, or a column numbers the rows; the call may
 	// then have taken tokens. Describe and Parts should refuse such a table. Reserved tokens are taken by other statements,
 	// because this one does not return prev, without which few of them could be refunded. If it is empty, the store takes by
@@ -117,12 +117,12 @@ type Dialect struct {
 	TakeInsertID string
 	// Taken is for a database that cannot select the rows that it has written: it selects the result of the session's last
 	// statement, a Take or TakeKeys that selects nothing, as eight bytes for each row in their order. They are the bits of the
-	// value of a row taken from, the least byte first, whose ts is T, or the text inserted, or the text unedited: as
+	// value of a row taken from, the least byte first, whose at_ns is T, or the text inserted, or the text unedited: as
 	// values, these would be positive. Take and TakeKeys are then sent with their arguments as literals of MySQL,
 	// because package database/sql cannot run a statement that it has prepared on a chosen connection. A part
 	// of one row is taken by TakeInsertID. If it is empty, Take selects the rows.
 	Taken string
-	// CompareAndSwap updates one row that still has :oldvalue, :oldts and :oldprev. If it is empty, a transaction does.
+	// CompareAndSwap updates one row that still has :oldvalue, :oldat and :oldprev. If it is empty, a transaction does.
 	CompareAndSwap string
 
 	// Sync is the session's setting for waiting for the disk at a commit: as a statement it selects a number, and followed
@@ -151,7 +151,7 @@ type Dialect struct {
 	// CountPrepared selects how many statements the session has prepared on the server, which shows whether a driver that
 	// gets :name as an argument prepares the statement or writes the argument into it. It goes with TxOpen.
 	CountPrepared string
-	// Latest selects the greatest ts of some rows, or NULL: the nodes of a cluster have a clock each, and a ts
+	// Latest selects the greatest at_ns of some rows, or NULL: the nodes of a cluster have a clock each, and an at_ns
 	// in the future shows that they differ. If it is empty, clocks are not compared.
 	Latest string
 }

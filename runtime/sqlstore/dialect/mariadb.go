@@ -20,28 +20,28 @@ SELECT variable_name FROM information_schema.session_variables WHERE variable_na
 SELECT CAST(variable_value AS SIGNED) FROM information_schema.session_status WHERE variable_name = 'COM_STMT_PREPARE' AND :name IS NOT NULL
 `
 	// A bounded number of rows, so that Ready is fast on a large table too.
-	d.Latest = "SELECT MAX(ts) FROM (SELECT ts FROM {table} LIMIT 10000) r"
+	d.Latest = "SELECT MAX(at_ns) FROM (SELECT at_ns FROM {table} LIMIT 10000) r"
 	// Writes nothing outside a transaction, because a Galera node may have aborted the transaction unnoticed.
 	d.Write = `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k WHERE @@in_transaction
-ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(prev)
+INSERT INTO {table} (name, {key}, shard, value, at_ns, prev) SELECT * FROM {rows} k WHERE @@in_transaction
+ON DUPLICATE KEY UPDATE value = VALUES(value), at_ns = VALUES(at_ns), prev = VALUES(prev)
 `
 	d.Delete += "WHERE @@in_transaction\n"
 	// RETURNING serves any number of rows.
 	d.TakeInsertID, d.Taken, d.TakeKeys = "", "", ""
 	d.Take = `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
 SELECT :name, k, 0 * (@ratelimitgen_taken := 1), v, t, :fresh + v * :unit
 FROM JSON_TABLE(:takes, '$[*]' COLUMNS (k VARBINARY(255) PATH '$[0]', v DOUBLE PATH '$[1]', t BIGINT PATH '$[2]')) k
 ` + mariadbTake + `
-RETURNING {key}, value, ts, prev, @ratelimitgen_taken
+RETURNING {key}, value, at_ns, prev, @ratelimitgen_taken
 `
 	// A JSON_TABLE costs a lone call half as much again.
 	d.TakeOne = `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev)
-VALUES (:name, :key, 0 * (@ratelimitgen_taken := 1), :value, :ts, :prev)
+INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
+VALUES (:name, :key, 0 * (@ratelimitgen_taken := 1), :value, :at_ns, :prev)
 ` + mariadbTake + `
-RETURNING value, ts, prev, @ratelimitgen_taken
+RETURNING value, at_ns, prev, @ratelimitgen_taken
 `
 	return d
 }
@@ -56,7 +56,7 @@ ON DUPLICATE KEY UPDATE
 		IS TRUE),
 		@ratelimitgen_filled + VALUES(value),
 		{table}.value),
-	ts    = IF(@ratelimitgen_taken, GREATEST({table}.ts, VALUES(ts)), {table}.ts),
+	at_ns = IF(@ratelimitgen_taken, GREATEST({table}.at_ns, VALUES(at_ns)), {table}.at_ns),
 	prev  = IF(@ratelimitgen_taken,
 		IF({table}.prev > -1 AND {table}.prev < 0, {table}.prev + VALUES(value) * :unit, VALUES(prev)),
 		{table}.prev)`
@@ -66,4 +66,4 @@ const filledOnMariaDB = `(LEAST(0, {table}.value + (
 			CAST(` + elapsedOnMariaDB + ` DIV :period AS DOUBLE) * :rate
 			+ CAST(` + elapsedOnMariaDB + ` MOD :period AS DOUBLE) * :rate / :period)) + :twice - :twice)`
 
-const elapsedOnMariaDB = `GREATEST(0, VALUES(ts) - NULLIF({table}.ts, -9223372036854775808))`
+const elapsedOnMariaDB = `GREATEST(0, VALUES(at_ns) - NULLIF({table}.at_ns, -9223372036854775808))`

@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 	{key} VARBINARY(255) NOT NULL,
 	shard INT            NOT NULL,
 	value DOUBLE         NOT NULL,
-	ts    BIGINT         NOT NULL,
+	at_ns BIGINT         NOT NULL,
 	prev  DOUBLE         NOT NULL,
 	PRIMARY KEY (name, {key}, shard)
 ) ENGINE = InnoDB
@@ -96,10 +96,10 @@ an empty text: a text
 triggers: none
 `,
 	One: `
-SELECT CAST(:name AS BINARY) AS name, CAST(:key AS BINARY) AS {key}, :shard AS shard, :value AS value, :ts AS ts, :prev AS prev
+SELECT CAST(:name AS BINARY) AS name, CAST(:key AS BINARY) AS {key}, :shard AS shard, :value AS value, :at_ns AS at_ns, :prev AS prev
 `,
 	Many: `
-SELECT n AS name, k AS {key}, s AS shard, v AS value, t AS ts, p AS prev
+SELECT n AS name, k AS {key}, s AS shard, v AS value, t AS at_ns, p AS prev
 FROM JSON_TABLE(:rows, '$[*]' COLUMNS (
 	n VARBINARY(255) PATH '$[0]', k VARBINARY(255) PATH '$[1]', s INT PATH '$[2]',
 	v DOUBLE PATH '$[3]', t BIGINT PATH '$[4]', p DOUBLE PATH '$[5]'
@@ -110,49 +110,49 @@ SELECT n AS name, k AS {key}, s AS shard
 FROM JSON_TABLE(:ids, '$[*]' COLUMNS (n VARBINARY(255) PATH '$[0]', k VARBINARY(255) PATH '$[1]', s INT PATH '$[2]')) j
 `,
 	Read: `
-SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
+SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev
 FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 FOR UPDATE
 `,
 	ReadUnlocked: `
-SELECT name, {key}, shard, value, ts, prev FROM {table} WHERE name = :name AND {key} = :key AND shard = :shard
+SELECT name, {key}, shard, value, at_ns, prev FROM {table} WHERE name = :name AND {key} = :key AND shard = :shard
 `,
 	InsertPlaceholders: `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
 SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {keys} k
 ON DUPLICATE KEY UPDATE shard = VALUES(shard)
 `,
 	Write: `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
-ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(prev)
+INSERT INTO {table} (name, {key}, shard, value, at_ns, prev) SELECT * FROM {rows} k
+ON DUPLICATE KEY UPDATE value = VALUES(value), at_ns = VALUES(at_ns), prev = VALUES(prev)
 `,
 	Delete: `
 DELETE r FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 `,
 	DeleteUnchanged: `
 DELETE r FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
-	AND r.value = k.value AND r.ts = k.ts AND r.prev = k.prev
+	AND r.value = k.value AND r.at_ns = k.at_ns AND r.prev = k.prev
 `,
 	Take: `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
 SELECT :name, k, ` + collectOnMySQL + `, v, t, :fresh + v * :unit
 FROM (SELECT @ratelimitgen_rows := _binary'', @ratelimitgen_row := _binary'') z,
 	JSON_TABLE(:takes, '$[*]' COLUMNS (k VARBINARY(255) PATH '$[0]', v DOUBLE PATH '$[1]', t BIGINT PATH '$[2]')) k
 ` + mysqlTakeRows,
 	TakeKeys: `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev)
-SELECT :name, k, ` + collectOnMySQL + `, :value, :ts, :prev
+INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
+SELECT :name, k, ` + collectOnMySQL + `, :value, :at_ns, :prev
 FROM (SELECT @ratelimitgen_rows := _binary'', @ratelimitgen_row := _binary'') z,
 	JSON_TABLE(:only, '$[*]' COLUMNS (k VARBINARY(255) PATH '$')) k
 ` + mysqlTakeRows,
 	Taken:        "SELECT CONCAT(@ratelimitgen_rows, @ratelimitgen_row)",
 	TakeInsertID: mysqlTakeOne,
 	CompareAndSwap: `
-UPDATE {table} SET value = :value, ts = :ts, prev = :prev
-WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
+UPDATE {table} SET value = :value, at_ns = :at_ns, prev = :prev
+WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND at_ns = :oldat AND prev = :oldprev
 `,
 	Page: `
-SELECT {key}, shard, value, ts, prev FROM {table}
+SELECT {key}, shard, value, at_ns, prev FROM {table}
 WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
 `,
 	Now: `
@@ -185,7 +185,7 @@ name: varbinary(255)
 key: varbinary(255)
 shard: int | int(11) | bigint | bigint(20)
 value: double
-ts: bigint | bigint(20)
+at_ns: bigint | bigint(20)
 prev: double
 primary key: name, key, shard
 engine: InnoDB
@@ -211,20 +211,20 @@ GROUP BY t.table_name
 // from, whose value is in {table}.value, and for an unchanged one. It relies on MySQL assigning the columns from left to
 // right, where each assignment sees those before it:
 //
-//  1. prev marks the row, by a product that no state has, if it has enough, while value and ts are still the old ones,
+//  1. prev marks the row, by a product that no state has, if it has enough, while value and at_ns are still the old ones,
 //  2. value is the rest, if it is marked,
-//  3. ts is the time of that, and
+//  3. at_ns is the time of that, and
 //  4. prev is unmarked, and the result is returned; for an inserted row, shard has returned it.
 //
 // A row whose prev is not a total is left unchanged, and so is one from before 1970, because its distance from now may be
 // more than a BIGINT holds.
 const mysqlTake = `
 ON DUPLICATE KEY UPDATE
-	prev  = IF({table}.prev > -1 AND {table}.prev < 0 AND {table}.ts BETWEEN 0 AND VALUES(ts)
+	prev  = IF({table}.prev > -1 AND {table}.prev < 0 AND {table}.at_ns BETWEEN 0 AND VALUES(at_ns)
 		AND {table}.value >= :lowest AND :capacity + ` + filledOnMySQL + ` + (VALUES(value) + :debt) + :allowance >= 0,
 		{table}.prev * ` + markOnMySQL + `, {table}.prev),
 	value = IF({table}.prev < -1e100, ` + filledOnMySQL + ` + VALUES(value), {table}.value),
-	ts    = IF({table}.prev < -1e100, VALUES(ts), {table}.ts),
+	at_ns = IF({table}.prev < -1e100, VALUES(at_ns), {table}.at_ns),
 	prev  = IF({table}.prev < -1e100, {table}.prev / ` + markOnMySQL + ` + VALUES(value) * :unit + 0 * %s, IF(%s, {table}.prev, 0))
 `
 
@@ -233,8 +233,8 @@ const markOnMySQL = "3.273390607896142e150"
 
 // mysqlTakeOne returns its result as the id of the last insert.
 var mysqlTakeOne = fmt.Sprintf(`
-INSERT INTO {table} (name, {key}, shard, value, ts, prev)
-VALUES (:name, :key, 0 * LAST_INSERT_ID(%d), :value, :ts, :prev)
+INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
+VALUES (:name, :key, 0 * LAST_INSERT_ID(%d), :value, :at_ns, :prev)
 `, InsertIDInserted) + fmt.Sprintf(mysqlTake,
 	"LAST_INSERT_ID(~CAST(CONV(HEX("+bitsOnMySQL+"), 16, 10) AS UNSIGNED))", fmt.Sprintf("LAST_INSERT_ID(%d)", InsertIDUnchanged))
 
@@ -255,8 +255,8 @@ const collectOnMySQL = "0 * LENGTH(@ratelimitgen_rows := CONCAT(@ratelimitgen_ro
 // filledOnMySQL is the filled of [meter.Upsert]. The zeros convert integers to doubles: a driver may write the rate as an
 // integer into the text, and a product of two can be more than a BIGINT holds.
 const filledOnMySQL = `(LEAST(0, {table}.value + (
-			((VALUES(ts) - {table}.ts) DIV :period + 0e0) * :rate
-			+ ((VALUES(ts) - {table}.ts) MOD :period + 0e0) * :rate / :period)) + :twice - :twice)`
+			((VALUES(at_ns) - {table}.at_ns) DIV :period + 0e0) * :rate
+			+ ((VALUES(at_ns) - {table}.at_ns) MOD :period + 0e0) * :rate / :period)) + :twice - :twice)`
 
 // Results of [Dialect.TakeInsertID]. They are not the bits of a finite value, and too large for a column that numbers its
 // rows.

@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 	{key} TEXT COLLATE "C" NOT NULL,
 	shard INTEGER          NOT NULL,
 	value DOUBLE PRECISION NOT NULL,
-	ts    BIGINT           NOT NULL,
+	at_ns BIGINT           NOT NULL,
 	prev  DOUBLE PRECISION NOT NULL,
 	PRIMARY KEY (name, {key}, shard)
 ) WITH (fillfactor = 50)
@@ -96,7 +96,7 @@ name: text | character varying | character varying(255)
 key: text | character varying | character varying(255)
 shard: integer | bigint
 value: double precision
-ts: bigint
+at_ns: bigint
 prev: double precision
 primary key: name, key, shard
 `,
@@ -116,58 +116,58 @@ SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE statement LIKE CAST(:nam
 `,
 	One: `
 SELECT CAST(:name AS text) AS name, CAST(:key AS text) AS {key}, CAST(:shard AS integer) AS shard,
-	CAST(:value AS double precision) AS value, CAST(:ts AS bigint) AS ts, CAST(:prev AS double precision) AS prev
+	CAST(:value AS double precision) AS value, CAST(:at_ns AS bigint) AS at_ns, CAST(:prev AS double precision) AS prev
 `,
 	// Of lists that differ in length, unnest fills the shorter ones with NULL.
 	Many: `
 SELECT COALESCE(n, CAST(:name AS text)) AS name, COALESCE(k, CAST(:key AS text)) AS {key},
 	COALESCE(s, CAST(:shard AS integer)) AS shard, COALESCE(v, CAST(:value AS double precision)) AS value,
-	COALESCE(t, CAST(:ts AS bigint)) AS ts, COALESCE(p, CAST(:prev AS double precision)) AS prev
+	COALESCE(t, CAST(:at_ns AS bigint)) AS at_ns, COALESCE(p, CAST(:prev AS double precision)) AS prev
 FROM unnest(CAST(:names AS text[]), CAST(:keys AS text[]), CAST(:shards AS integer[]), CAST(:values AS double precision[]),
 	CAST(:instants AS bigint[]), CAST(:prevs AS double precision[])) AS u(n, k, s, v, t, p)
 `,
 	Read: `
-SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
+SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev
 FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + `
 ORDER BY r.name, r.{key}, r.shard FOR NO KEY UPDATE OF r
 `,
 	ReadUnlocked: `
-SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
+SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev
 FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + `
 `,
 	InsertPlaceholders: `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
 SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {rows} k
 ON CONFLICT (name, {key}, shard) DO UPDATE SET shard = excluded.shard WHERE false
 `,
 	Write: `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
+INSERT INTO {table} (name, {key}, shard, value, at_ns, prev) SELECT * FROM {rows} k
 WHERE ` + syncOnPostgres + `
-ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, ts = excluded.ts, prev = excluded.prev
+ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev
 `,
 	Delete: `
 DELETE FROM {table} r USING {rows} k WHERE ` + sameRowOnPostgres + `
 	AND ` + syncOnPostgres,
 	DeleteUnchanged: `
 DELETE FROM {table} r USING {rows} k WHERE ` + sameRowOnPostgres + `
-	AND r.value = k.value AND r.ts = k.ts AND r.prev = k.prev
+	AND r.value = k.value AND r.at_ns = k.at_ns AND r.prev = k.prev
 `,
 	// A subquery is evaluated once and not for each row.
 	Take: `
-INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
+INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev) SELECT * FROM {rows} k
 WHERE (SELECT ` + syncOnPostgres + ` AND ` + typedOnPostgres + `)` + takeOnPostgres + `
-RETURNING {key}, value, ts, prev, true
+RETURNING {key}, value, at_ns, prev, true
 `,
 	TakeOne: `
-INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) VALUES (:name, :key, 0, :value, :ts, :prev)` + takeOnPostgres + `
-RETURNING value, ts, prev, ` + typedOnPostgres + `
+INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev) VALUES (:name, :key, 0, :value, :at_ns, :prev)` + takeOnPostgres + `
+RETURNING value, at_ns, prev, ` + typedOnPostgres + `
 `,
 	CompareAndSwap: `
-UPDATE {table} SET value = :value, ts = :ts, prev = :prev
+UPDATE {table} SET value = :value, at_ns = :at_ns, prev = :prev
 WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.=) :key AND shard = :shard
-	AND value = :oldvalue AND ts = :oldts AND prev = :oldprev AND ` + syncOnPostgres,
+	AND value = :oldvalue AND at_ns = :oldat AND prev = :oldprev AND ` + syncOnPostgres,
 	Page: `
-SELECT {key}, shard, value, ts, prev FROM {table}
+SELECT {key}, shard, value, at_ns, prev FROM {table}
 WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.>=) :key
 	AND ({key} OPERATOR(pg_catalog.>) :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
 `,
@@ -185,7 +185,7 @@ const sameRowOnPostgres = `r.name OPERATOR(pg_catalog.=) k.name AND r.{key} OPER
 
 // typedOnPostgres is true, and an error if a column that a take reads has another type: it may have been changed since
 // the table was checked, and an error that only the driver reports would come after the commit.
-const typedOnPostgres = `(CAST(ROW((CAST(NULL AS {table})).value, (CAST(NULL AS {table})).ts, (CAST(NULL AS {table})).prev) AS record) OPERATOR(pg_catalog.*=)
+const typedOnPostgres = `(CAST(ROW((CAST(NULL AS {table})).value, (CAST(NULL AS {table})).at_ns, (CAST(NULL AS {table})).prev) AS record) OPERATOR(pg_catalog.*=)
 	CAST(ROW(CAST(NULL AS double precision), CAST(NULL AS bigint), CAST(NULL AS double precision)) AS record))`
 
 // syncOnPostgres is true, and as a side effect sets whether this transaction waits for the disk when it commits. A session
@@ -201,7 +201,7 @@ const syncOnPostgres = `(CAST(:durability AS integer) = 0
 const takeOnPostgres = `
 ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	value = ` + filledOnPostgres + ` + excluded.value,
-	ts    = GREATEST(r.ts, excluded.ts),
+	at_ns = GREATEST(r.at_ns, excluded.at_ns),
 	prev  = CASE WHEN r.prev > CAST(-1 AS double precision) AND r.prev < CAST(0 AS double precision)
 		THEN r.prev + excluded.value * :unit ELSE excluded.prev END
 WHERE r.value >= :lowest AND :capacity + ` + filledOnPostgres + ` + (excluded.value + :debt) + :allowance
@@ -213,4 +213,4 @@ const filledOnPostgres = `(LEAST(0, r.value + (
 		+ CAST(` + elapsedOnPostgres + ` % CAST(:period AS bigint) AS double precision) * :rate
 			/ CAST(CAST(:period AS bigint) AS double precision))) + :twice - :twice)`
 
-const elapsedOnPostgres = `GREATEST(0, excluded.ts - NULLIF(r.ts, -9223372036854775808))`
+const elapsedOnPostgres = `GREATEST(0, excluded.at_ns - NULLIF(r.at_ns, -9223372036854775808))`

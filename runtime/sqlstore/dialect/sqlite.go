@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 	{key} TEXT    NOT NULL,
 	shard INTEGER NOT NULL,
 	value REAL    NOT NULL,
-	ts    INTEGER NOT NULL,
+	at_ns INTEGER NOT NULL,
 	prev  REAL    NOT NULL,
 	PRIMARY KEY (name, {key}, shard)
 ) WITHOUT ROWID
@@ -79,54 +79,54 @@ name: text
 key: text
 shard: integer | int | bigint
 value: real | double | double precision | float
-ts: integer | int | bigint
+at_ns: integer | int | bigint
 prev: real | double | double precision | float
 primary key: name, key, shard
 `,
 	One: `
-SELECT :name AS name, :key AS {key}, :shard AS shard, :value AS value, :ts AS ts, :prev AS prev
+SELECT :name AS name, :key AS {key}, :shard AS shard, :value AS value, :at_ns AS at_ns, :prev AS prev
 `,
 	Many: `
 SELECT value->>0 AS name, value->>1 AS {key}, value->>2 AS shard,
-	CAST(value->>3 AS REAL) AS value, value->>4 AS ts, CAST(value->>5 AS REAL) AS prev
+	CAST(value->>3 AS REAL) AS value, value->>4 AS at_ns, CAST(value->>5 AS REAL) AS prev
 FROM json_each(:rows)
 `,
 	Read: `
-SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
+SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev
 FROM {rows} k CROSS JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 `,
 	Write: `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} WHERE true
-ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, ts = excluded.ts, prev = excluded.prev
+INSERT INTO {table} (name, {key}, shard, value, at_ns, prev) SELECT * FROM {rows} WHERE true
+ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev
 `,
 	Delete: `
 DELETE FROM {table} WHERE (name, {key}, shard) IN (SELECT name, {key}, shard FROM {rows})
 `,
 	DeleteUnchanged: `
-DELETE FROM {table} WHERE (name, {key}, shard, value, ts, prev) IN (SELECT * FROM {rows})
+DELETE FROM {table} WHERE (name, {key}, shard, value, at_ns, prev) IN (SELECT * FROM {rows})
 `,
 	Take: `
-INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} WHERE true
+INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev) SELECT * FROM {rows} WHERE true
 ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	value = ` + filledOnSQLite + ` + excluded.value,
-	ts    = max(r.ts, excluded.ts),
+	at_ns = max(r.at_ns, excluded.at_ns),
 	prev  = CASE WHEN r.prev > -1 AND r.prev < 0 THEN r.prev + excluded.value * :unit ELSE excluded.prev END
 WHERE r.value >= :lowest AND :capacity + ` + filledOnSQLite + ` + (excluded.value + :debt) + :allowance >= 0
-RETURNING {key}, value, ts, prev, 1
+RETURNING {key}, value, at_ns, prev, 1
 `,
 	CompareAndSwap: `
-UPDATE {table} SET value = :value, ts = :ts, prev = :prev
-WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
+UPDATE {table} SET value = :value, at_ns = :at_ns, prev = :prev
+WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND at_ns = :oldat AND prev = :oldprev
 `,
 	Sync:    "PRAGMA {schema.}synchronous",
 	Reclaim: "PRAGMA {schema.}wal_checkpoint(TRUNCATE)",
 	Page: `
-SELECT {key}, shard, value, ts, prev FROM {table}
+SELECT {key}, shard, value, at_ns, prev FROM {table}
 WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
 `,
 }
 
 // filledOnSQLite is the filled of meter.Upsert.
 const filledOnSQLite = `(min(0.0, r.value + (
-		CAST(max(0, excluded.ts - r.ts) / :period AS REAL) * :rate
-		+ CAST(max(0, excluded.ts - r.ts) % :period AS REAL) * :rate / :period)) + :twice - :twice)`
+		CAST(max(0, excluded.at_ns - r.at_ns) / :period AS REAL) * :rate
+		+ CAST(max(0, excluded.at_ns - r.at_ns) % :period AS REAL) * :rate / :period)) + :twice - :twice)`

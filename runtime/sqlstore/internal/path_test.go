@@ -117,7 +117,7 @@ func (f *fakePostgres) QueryContext(_ context.Context, _ string, args []driver.N
 				f.caller = functions(stack)
 				// It waits for an answer, and is not on its way there.
 				if header, _, _ := strings.Cut(stack, "\n"); strings.Contains(header, "[select") || strings.Contains(header, "[chan") {
-					return &takenRow{value: args[2].Value, ts: args[3].Value}, nil
+					return &takenRow{value: args[2].Value, at: args[3].Value}, nil
 				}
 			}
 		}
@@ -147,11 +147,11 @@ func functions(stack string) (names []string) {
 
 // takenRow is the row that a TakeOne statement returns.
 type takenRow struct {
-	value, ts driver.Value
+	value, at driver.Value
 	read      bool
 }
 
-func (*takenRow) Columns() []string { return []string{"value", "ts", "prev", "taken"} }
+func (*takenRow) Columns() []string { return []string{"value", "at_ns", "prev", "taken"} }
 func (*takenRow) Close() error      { return nil }
 
 func (r *takenRow) Next(row []driver.Value) error {
@@ -159,6 +159,6 @@ func (r *takenRow) Next(row []driver.Value) error {
 		return io.EOF
 	}
 	r.read = true
-	copy(row, []driver.Value{r.value, r.ts, -1e-20, true})
+	copy(row, []driver.Value{r.value, r.at, -1e-20, true})
 	return nil
 }

@@ -104,7 +104,7 @@ func dueTime(t *testing.T, db *sql.DB, table string) time.Time {
 	t.Helper()
 	var value float64
 	var ts int64
-	require.NoError(t, db.QueryRow("SELECT value, ts FROM "+table).Scan(&value, &ts))
+	require.NoError(t, db.QueryRow("SELECT value, at_ns FROM "+table).Scan(&value, &ts))
 	lacking := (1 - float64(hourly.Capacity) - value) * float64(hourly.Period) / float64(hourly.Rate)
 	return time.Unix(0, ts).Add(time.Duration(lacking))
 }

@@ -26,19 +26,19 @@ var spoiledTables = map[string][]spoiled{
 		{`prev .*`, ``, `prev is missing`},
 		{`value DOUBLE PRECISION`, `value BIGINT`, `value is "bigint" instead of "double precision"`},
 		{`value DOUBLE PRECISION`, `value TEXT`, `value is "text" instead of "double precision"`},
-		{`ts    BIGINT`, `ts DOUBLE PRECISION`, `ts is "double precision" instead of "bigint"`},
-		{`ts    BIGINT`, `ts TIMESTAMPTZ`, `ts is "timestamp with time zone" instead of "bigint"`},
+		{`at_ns BIGINT`, `at_ns DOUBLE PRECISION`, `at_ns is "double precision" instead of "bigint"`},
+		{`at_ns BIGINT`, `at_ns TIMESTAMPTZ`, `at_ns is "timestamp with time zone" instead of "bigint"`},
 		{`("key" TEXT COLLATE) "C"`, `$1 "en-x-icu"`, `key is "text collate en-x-icu" instead of "text"`},
 		{`,\s+PRIMARY KEY .*`, ``, `primary key is missing`},
 		{`PRIMARY KEY .*`, `UNIQUE (name, "key", shard)`, `primary key is missing`},
 		{`(PRIMARY KEY) .*`, `$1 (name, shard)`, `primary key is "name, shard" instead of "name, key, shard"`},
-		{`(PRIMARY KEY) .*`, `$1 (name, "key", shard, ts)`, `primary key is "name, key, shard, ts" instead of "name, key, shard"`},
+		{`(PRIMARY KEY) .*`, `$1 (name, "key", shard, at_ns)`, `primary key is "name, key, shard, at_ns" instead of "name, key, shard"`},
 	},
 	"mysql": {
 		{`prev .*`, ``, `prev is missing`},
 		{`value DOUBLE`, `value BIGINT`, `value is "bigint" instead of "double"`},
-		{`ts    BIGINT`, `ts DOUBLE`, `ts is "double" instead of "bigint"`},
-		{`ts    BIGINT`, `ts BIGINT UNSIGNED`, `ts is "bigint unsigned" instead of "bigint"`},
+		{`at_ns BIGINT`, `at_ns DOUBLE`, `at_ns is "double" instead of "bigint"`},
+		{`at_ns BIGINT`, `at_ns BIGINT UNSIGNED`, `at_ns is "bigint unsigned" instead of "bigint"`},
 		{"(`key`) VARBINARY(.*) NOT NULL", "$1 VARCHAR$2 COLLATE utf8mb4_general_ci NOT NULL",
 			`key is "varchar(255) collate utf8mb4_general_ci" instead of "varbinary(255)"`},
 		{"(`key`) VARBINARY.255.", "$1 VARBINARY(100)", `key is "varbinary(100)" instead of "varbinary(255)"`},
@@ -158,7 +158,7 @@ func TestConcurrentReadysSucceed(t *testing.T) {
 // A column is changed while the store is in use. Then nothing is taken.
 func TestColumnChangedInUseTakesNothing(t *testing.T) {
 	for _, parameter := range []string{"default_query_exec_mode=cache_statement", "default_query_exec_mode=exec"} {
-		for column, kind := range map[string]string{"value": "numeric", "ts": "numeric"} {
+		for column, kind := range map[string]string{"value": "numeric", "at_ns": "numeric"} {
 			t.Run(column+" "+parameter, func(t *testing.T) {
 				s := servers[0].with(parameter)
 				require.Equal(t, "pgx", s.driver)

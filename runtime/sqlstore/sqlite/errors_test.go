@@ -138,7 +138,7 @@ func TestUnsuitableTablesAreRefused(t *testing.T) {
 		{"	prev  REAL    NOT NULL,\n", "", "prev is missing"},
 		{"value REAL", "value INTEGER", `value is "integer" instead of "real"`},
 		{"value REAL", "value TEXT", `value is "text" instead of "real"`},
-		{"ts    INTEGER", "ts REAL", `ts is "real" instead of "integer"`},
+		{"at_ns INTEGER", "at_ns REAL", `at_ns is "real" instead of "integer"`},
 		{`"key" TEXT`, `"key" TEXT COLLATE NOCASE`, `key is "text collate NOCASE" instead of "text"`},
 		{",\n	PRIMARY KEY (name, \"key\", shard)\n) WITHOUT ROWID", ")", "primary key is missing"},
 		{`PRIMARY KEY (name, "key", shard)`, "PRIMARY KEY (name, shard)", `primary key is "name, shard" instead of "name, key, shard"`},

@@ -60,7 +60,7 @@ func TestVectors(t *testing.T) {
 
 	stored := func(row runtime.Row) runtime.State {
 		s := runtime.State{Exists: true}
-		require.NoError(t, db.QueryRow("SELECT value, ts, prev FROM rate_limits WHERE name = ?", row.Name).Scan(&s.Value, &s.TS, &s.Prev))
+		require.NoError(t, db.QueryRow("SELECT value, at_ns, prev FROM rate_limits WHERE name = ?", row.Name).Scan(&s.Value, &s.TS, &s.Prev))
 		return s
 	}
 	assert.Equal(t, 4800, storetest.Vectors(t, s, clock, stored, traces))

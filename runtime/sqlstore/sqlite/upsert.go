@@ -38,25 +38,25 @@ type upserter struct {
 
 // upsertOne takes from one row, and inserts it if it is missing. Its parameters are the name, the key, the value of a new row, T,
 // and its prev.
-const upsertOne = `INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, 0, ?, ?, ?)
+const upsertOne = `INSERT INTO {table} (name, {key}, shard, value, at_ns, prev) VALUES (?, ?, 0, ?, ?, ?)
 ` + onConflict + `
-WHERE ratelimitgen_take({record}, 0, value, ts, prev)
+WHERE ratelimitgen_take({record}, 0, value, at_ns, prev)
 `
 
 // upsertMany takes from several rows of one limit. Its parameters are the name and the keys, in JSON. It fetches the other
 // columns of a row by its place in the list, which json_each calls key. For each row that is two thirds of the work of a
 // statement in a transaction, and less than half of that with all columns in JSON.
 const upsertMany = `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
 SELECT ?, value, 0, ratelimitgen_fresh({record}, {key}), ratelimitgen_ts({record}, {key}),
 	ratelimitgen_freshprev({record}, {key}) FROM json_each(?) WHERE true
 ` + onConflict + `
-WHERE ratelimitgen_take({record}, excluded.{key}, value, ts, prev)
+WHERE ratelimitgen_take({record}, excluded.{key}, value, at_ns, prev)
 `
 
 const onConflict = `ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	value = ratelimitgen_value({record}),
-	ts    = max(ts, excluded.ts),
+	at_ns = max(at_ns, excluded.at_ns),
 	prev  = ratelimitgen_prev({record})`
 
 // Upsert implements sqlstore.Upserter. It ignores the context, because a canceled statement may have
@@ -135,7 +135,7 @@ func (u *upserter) close() {
 //
 //   - ratelimitgen_fresh(record, place), ratelimitgen_ts(record, place) and ratelimitgen_freshprev(record, place) return
 //     the value, the ts and the prev with which the row at a place is inserted,
-//   - ratelimitgen_take(record, key, value, ts, prev) decides whether the row of a key, which exists, is written; instead of the
+//   - ratelimitgen_take(record, key, value, at_ns, prev) decides whether the row of a key, which exists, is written; instead of the
 //     key it may get the place, and
 //   - ratelimitgen_value(record) and ratelimitgen_prev(record) return the value and the prev that are then written.
 type callRecord struct {
@@ -188,17 +188,17 @@ func (c *callRecord) find(key driver.Value) (*meter.RowUpsert, error) {
 	return &c.rows[i], nil
 }
 
-// decide takes from the row of a key, which exists with this value, ts and prev.
-func (c *callRecord) decide(key, value, ts, prev driver.Value) (driver.Value, error) {
+// decide takes from the row of a key, which exists with this value, at_ns and prev.
+func (c *callRecord) decide(key, value, at, prev driver.Value) (driver.Value, error) {
 	r, err := c.find(key)
 	if err != nil {
 		return nil, err
 	}
 	v, okValue := value.(float64)
-	t, okTS := ts.(int64)
+	t, okTS := at.(int64)
 	p, okPrev := prev.(float64)
 	if !okValue || !okTS || !okPrev {
-		return nil, fmt.Errorf("the row of a rate limit has a value of %T, a ts of %T and a prev of %T", value, ts, prev)
+		return nil, fmt.Errorf("the row of a rate limit has a value of %T, an at_ns of %T and a prev of %T", value, at, prev)
 	}
 	after, taken := r.Upsert.Take(runtime.State{Value: v, TS: t, Prev: p, Exists: true})
 	if r.After = after; taken {

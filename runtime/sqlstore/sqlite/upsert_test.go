@@ -111,8 +111,8 @@ func bareUpsert(b *testing.B) func(i int) {
 	require.NoError(b, err)
 	db.SetMaxOpenConns(1)
 	b.Cleanup(func() { db.Close() })
-	upsert, err := db.Prepare(`INSERT INTO rate_limits (name, key, shard, value, ts, prev) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT (name, key, shard) DO UPDATE SET value = excluded.value, ts = excluded.ts, prev = excluded.prev`)
+	upsert, err := db.Prepare(`INSERT INTO rate_limits (name, key, shard, value, at_ns, prev) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (name, key, shard) DO UPDATE SET value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev`)
 	require.NoError(b, err)
 	return func(i int) {
 		if _, err := upsert.ExecContext(context.Background(), "bench", strconv.Itoa(i%keys), 0, 1.0, time.Now().UnixNano(), 0.0); err != nil {

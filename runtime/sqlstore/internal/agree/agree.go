@@ -115,7 +115,7 @@ func (s Subject) put(t testing.TB, rows map[runtime.Row]runtime.State) {
 	tx, err := s.DB.Begin()
 	require.NoError(t, err)
 	defer tx.Rollback()
-	insert := s.sql("INSERT INTO " + s.Table + " (name, {key}, shard, value, ts, prev) VALUES (?, ?, ?, ?, ?, ?)")
+	insert := s.sql("INSERT INTO " + s.Table + " (name, {key}, shard, value, at_ns, prev) VALUES (?, ?, ?, ?, ?, ?)")
 	for r, state := range rows {
 		if state.Exists {
 			_, err := tx.Exec(insert, r.Name, r.Key, r.Shard, state.Value, state.TS, state.Prev)
@@ -128,7 +128,7 @@ func (s Subject) put(t testing.TB, rows map[runtime.Row]runtime.State) {
 // get returns the stored state of a row.
 func (s Subject) get(t testing.TB, r runtime.Row) runtime.State {
 	state := runtime.State{Exists: true}
-	query := s.sql("SELECT value, ts, prev FROM " + s.Table + " WHERE name = ? AND {key} = ? AND shard = ?")
+	query := s.sql("SELECT value, at_ns, prev FROM " + s.Table + " WHERE name = ? AND {key} = ? AND shard = ?")
 	err := s.DB.QueryRow(query, r.Name, r.Key, r.Shard).Scan(&state.Value, &state.TS, &state.Prev)
 	if err == sql.ErrNoRows {
 		return runtime.State{}

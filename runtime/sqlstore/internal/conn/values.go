@@ -51,9 +51,9 @@ const (
 )
 
 var paramNames = [paramTotal]string{
-	"name", "key", "shard", "value", "ts", "prev", "rows", "ids", "takes", "only", "capacity", "twice", "rate", "period", "debt", "lowest", "allowance",
+	"name", "key", "shard", "value", "at_ns", "prev", "rows", "ids", "takes", "only", "capacity", "twice", "rate", "period", "debt", "lowest", "allowance",
 	"unit", "fresh",
-	"count", "oldvalue", "oldts", "oldprev", "durability", "names", "keys", "shards", "values", "instants", "prevs",
+	"count", "oldvalue", "oldat", "oldprev", "durability", "names", "keys", "shards", "values", "instants", "prevs",
 }
 
 // Query is a statement as a database takes it, and its parameters in their order.
@@ -243,7 +243,7 @@ func appendFloat(b []byte, bits uint64) []byte {
 // RowSource is the texts that select a statement's rows, and their keys only.
 type RowSource struct{ rows, keys string }
 
-var paramPattern = regexp.MustCompile(`:[a-z]+`)
+var paramPattern = regexp.MustCompile(`:[a-z_]+`)
 
 // Compile returns a statement for a table.
 func Compile(d dialect.Dialect, statement string, source RowSource, table string) (Query, error) {
