@@ -179,23 +179,6 @@ func declareOverrides(file *jen.File, n names, l *spec.Limit) {
 		"$parameters", n.keyParameters(l), "$stored", n.storedKey(l)))
 }
 
-const allPolicies = `
-// Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
-func Policies() []*runtime.Policy {
-	return []*runtime.Policy{
-		$policies,
-	}
-}
-`
-
-func declarePolicies(file *jen.File, n names, limits []*spec.Limit) {
-	var policies []string
-	for _, l := range limits {
-		policies = append(policies, n.policiesOf(l)...)
-	}
-	file.Add(n.source(allPolicies, "$policies", strings.Join(policies, ",\n")))
-}
-
 // handleOf returns the type of package limiter that has only the verbs of a limit, and the method of Limiter that
 // returns it.
 func handleOf(l *spec.Limit) (method, handle string) {

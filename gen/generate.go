@@ -92,7 +92,6 @@ func newSource(f *spec.File, o Options) *jen.File {
 	for _, group := range f.Groups {
 		declareGroup(file, names, group)
 	}
-	declarePolicies(file, names, f.Limits)
 	declareCatalog(file, names, f)
 	return file
 }

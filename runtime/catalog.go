@@ -24,6 +24,31 @@ type Catalog struct {
 	Groups []CatalogGroup
 }
 
+// NewCatalog returns a catalog whose policies know their owner and the types of their keys, so that a store can tell them from
+// those of another program; see [Registration]. The owner is that of [PackageOf]. It must be called before the policies are used.
+func NewCatalog(owner string, c Catalog) *Catalog {
+	for i := range c.Limits {
+		l := &c.Limits[i]
+		types := make([]string, len(l.Key))
+		for j, part := range l.Key {
+			types[j] = part.Type
+		}
+		of := &identity{owner: owner, key: "(" + strings.Join(types, ", ") + ")"}
+		for _, p := range l.Policies {
+			p.identity = of
+		}
+	}
+	return &c
+}
+
+// Policies returns the policies of all limits.
+func (c *Catalog) Policies() (all []*Policy) {
+	for _, l := range c.Limits {
+		all = append(all, l.Policies...)
+	}
+	return all
+}
+
 // HashKeys returns the catalog with the secret of limiter.HashKeys, so that [CatalogLimit.ParseKey] returns the keys of those
 // limits.
 func (c *Catalog) HashKeys(secret []byte) *Catalog {

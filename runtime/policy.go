@@ -83,10 +83,17 @@ type Policy struct {
 	// zero OverrideBounds disables overrides and blocks.
 	Overrides OverrideBounds
 
+	// identity is set by the catalog of the policy, and nil without one.
+	identity *identity
 	// plans are those that an override can give, nil without plans.
 	plans *planSet
 	// override is set in a policy that is in force for some key because of an override.
 	override override
+}
+
+// identity is what a [Catalog] tells its policies about themselves.
+type identity struct {
+	owner, key string
 }
 
 // override is how long an override has a policy in force.
@@ -98,6 +105,22 @@ type override struct {
 	// far as the log is known; nil if this version does not understand it.
 	until int64
 	next  *Policy
+}
+
+// Owner returns the owner of the policy's [Catalog], or "".
+func (p *Policy) Owner() string {
+	if p == nil || p.identity == nil {
+		return ""
+	}
+	return p.identity.owner
+}
+
+// KeyTypes returns the types of the key in the policy's [Catalog], as the Key of a [Registration], or "".
+func (p *Policy) KeyTypes() string {
+	if p == nil || p.identity == nil {
+		return ""
+	}
+	return p.identity.key
 }
 
 // Reserves reports whether callers may take tokens before they have accrued.

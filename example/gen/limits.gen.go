@@ -637,127 +637,108 @@ func newPartnerCallDecisions(ds Decisions) PartnerCallDecisions {
 }
 
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
-func Policies() []*runtime.Policy {
-	return []*runtime.Policy{
-		&policyFreeTrialSignUp,
-		&policyFailedLogins,
-		&policySendMessage,
-		&policySearch,
-		&policyResetPassword,
-		&policyGateway,
-		&policyLLMRequests,
-		&policyLLMTokens,
-		&policyPartnerQuota,
-		&policyMonthlyReports,
-		&policyDailyDigest,
-		&policySMSCode,
-		&policyExportData,
-		&policiesAPICalls[PlanFree],
-		&policiesAPICalls[PlanPro],
-		&policiesAPICalls[PlanEnterprise],
-	}
-}
+func Policies() []*runtime.Policy { return catalog.Policies() }
 
 // Catalog returns the limits as data, for programs that do not know their methods, such as package operate.
-func Catalog() *runtime.Catalog {
-	return &runtime.Catalog{
-		Limits: []runtime.CatalogLimit{
-			{
-				Name:     "freeTrialSignUp",
-				Doc:      "bounds sign-ups to the free trial across the whole app.",
-				Policies: []*runtime.Policy{&policyFreeTrialSignUp},
-			},
-			{
-				Name:     "failedLogins",
-				Doc:      "bounds wrong passwords for one account.",
-				Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
-				Policies: []*runtime.Policy{&policyFailedLogins},
-			},
-			{
-				Name:     "sendMessage",
-				Doc:      "bounds how fast one user can post.",
-				Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
-				Policies: []*runtime.Policy{&policySendMessage},
-			},
-			{
-				Name:     "search",
-				Doc:      "bounds searches of one address; there is no account yet to tell visitors apart.",
-				Key:      []runtime.CatalogKey{{Name: "addr", Type: "netip.Addr/64"}},
-				Policies: []*runtime.Policy{&policySearch},
-			},
-			{
-				Name:     "resetPassword",
-				Doc:      "bounds the links for a new password that are mailed to one account.",
-				Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
-				Policies: []*runtime.Policy{&policyResetPassword},
-			},
-			{
-				Name:     "gateway",
-				Doc:      "bounds the requests of one partner to all of our servers.",
-				Key:      []runtime.CatalogKey{{Name: "partner", Type: "string"}},
-				Policies: []*runtime.Policy{&policyGateway},
-			},
-			{
-				Name:     "llmRequests",
-				Doc:      "bounds the requests of one team to one model.",
-				Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}, {Name: "model", Type: "string"}},
-				Policies: []*runtime.Policy{&policyLLMRequests},
-			},
-			{
-				Name:     "llmTokens",
-				Doc:      "bounds the tokens of one team on one model, in and out together.",
-				Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}, {Name: "model", Type: "string"}},
-				Policies: []*runtime.Policy{&policyLLMTokens},
-			},
-			{
-				Name:     "partnerAPI",
-				Doc:      "keeps within the quota that our partner grants us.\n\nIts day begins at 0:00 UTC; see the contract of 2024.",
-				Policies: []*runtime.Policy{&policyPartnerQuota},
-			},
-			{
-				Name:     "monthlyReports",
-				Doc:      "is the quota of reports in one partner's billing month.",
-				Key:      []runtime.CatalogKey{{Name: "partner", Type: "string"}},
-				Policies: []*runtime.Policy{&policyMonthlyReports},
-			},
-			{
-				Name:     "dailyDigest",
-				Doc:      "bounds the digests that one user is sent.",
-				Key:      []runtime.CatalogKey{{Name: "userID", Type: "string"}},
-				Policies: []*runtime.Policy{&policyDailyDigest},
-			},
-			{
-				Name:     "smsCode",
-				Doc:      "bounds the codes that are sent to one telephone number.",
-				Key:      []runtime.CatalogKey{{Name: "number", Type: "hashed string"}, {Name: "resend", Type: "bool"}},
-				Policies: []*runtime.Policy{&policySMSCode},
-			},
-			{
-				Name:     "exportData",
-				Doc:      "spaces out exports, which are heavy.",
-				Key:      []runtime.CatalogKey{{Name: "org", Type: "uint64"}},
-				Policies: []*runtime.Policy{&policyExportData},
-			},
-			{
-				Name:     "apiCalls",
-				Doc:      "bounds the calls of our API by one organization.",
-				Key:      []runtime.CatalogKey{{Name: "org", Type: "uint64"}},
-				Policies: []*runtime.Policy{&policiesAPICalls[PlanFree], &policiesAPICalls[PlanPro], &policiesAPICalls[PlanEnterprise]},
-			},
+func Catalog() *runtime.Catalog { return catalog }
+
+var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
+	Limits: []runtime.CatalogLimit{
+		{
+			Name:     "freeTrialSignUp",
+			Doc:      "bounds sign-ups to the free trial across the whole app.",
+			Policies: []*runtime.Policy{&policyFreeTrialSignUp},
 		},
-		Plans: []string{"free", "pro", "enterprise"},
-		Groups: []runtime.CatalogGroup{
-			{
-				Name:   "complete",
-				Doc:    "is what one completion costs.",
-				Takes:  []string{"llmRequests", "llmTokens"},
-				Checks: []string{"partnerAPI"},
-			},
-			{
-				Name:  "partnerCall",
-				Doc:   "is what one call costs that we pass on to our partner.",
-				Takes: []string{"apiCalls", "partnerAPI"},
-			},
+		{
+			Name:     "failedLogins",
+			Doc:      "bounds wrong passwords for one account.",
+			Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
+			Policies: []*runtime.Policy{&policyFailedLogins},
 		},
-	}
-}
+		{
+			Name:     "sendMessage",
+			Doc:      "bounds how fast one user can post.",
+			Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
+			Policies: []*runtime.Policy{&policySendMessage},
+		},
+		{
+			Name:     "search",
+			Doc:      "bounds searches of one address; there is no account yet to tell visitors apart.",
+			Key:      []runtime.CatalogKey{{Name: "addr", Type: "netip.Addr/64"}},
+			Policies: []*runtime.Policy{&policySearch},
+		},
+		{
+			Name:     "resetPassword",
+			Doc:      "bounds the links for a new password that are mailed to one account.",
+			Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
+			Policies: []*runtime.Policy{&policyResetPassword},
+		},
+		{
+			Name:     "gateway",
+			Doc:      "bounds the requests of one partner to all of our servers.",
+			Key:      []runtime.CatalogKey{{Name: "partner", Type: "string"}},
+			Policies: []*runtime.Policy{&policyGateway},
+		},
+		{
+			Name:     "llmRequests",
+			Doc:      "bounds the requests of one team to one model.",
+			Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}, {Name: "model", Type: "string"}},
+			Policies: []*runtime.Policy{&policyLLMRequests},
+		},
+		{
+			Name:     "llmTokens",
+			Doc:      "bounds the tokens of one team on one model, in and out together.",
+			Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}, {Name: "model", Type: "string"}},
+			Policies: []*runtime.Policy{&policyLLMTokens},
+		},
+		{
+			Name:     "partnerAPI",
+			Doc:      "keeps within the quota that our partner grants us.\n\nIts day begins at 0:00 UTC; see the contract of 2024.",
+			Policies: []*runtime.Policy{&policyPartnerQuota},
+		},
+		{
+			Name:     "monthlyReports",
+			Doc:      "is the quota of reports in one partner's billing month.",
+			Key:      []runtime.CatalogKey{{Name: "partner", Type: "string"}},
+			Policies: []*runtime.Policy{&policyMonthlyReports},
+		},
+		{
+			Name:     "dailyDigest",
+			Doc:      "bounds the digests that one user is sent.",
+			Key:      []runtime.CatalogKey{{Name: "userID", Type: "string"}},
+			Policies: []*runtime.Policy{&policyDailyDigest},
+		},
+		{
+			Name:     "smsCode",
+			Doc:      "bounds the codes that are sent to one telephone number.",
+			Key:      []runtime.CatalogKey{{Name: "number", Type: "hashed string"}, {Name: "resend", Type: "bool"}},
+			Policies: []*runtime.Policy{&policySMSCode},
+		},
+		{
+			Name:     "exportData",
+			Doc:      "spaces out exports, which are heavy.",
+			Key:      []runtime.CatalogKey{{Name: "org", Type: "uint64"}},
+			Policies: []*runtime.Policy{&policyExportData},
+		},
+		{
+			Name:     "apiCalls",
+			Doc:      "bounds the calls of our API by one organization.",
+			Key:      []runtime.CatalogKey{{Name: "org", Type: "uint64"}},
+			Policies: []*runtime.Policy{&policiesAPICalls[PlanFree], &policiesAPICalls[PlanPro], &policiesAPICalls[PlanEnterprise]},
+		},
+	},
+	Plans: []string{"free", "pro", "enterprise"},
+	Groups: []runtime.CatalogGroup{
+		{
+			Name:   "complete",
+			Doc:    "is what one completion costs.",
+			Takes:  []string{"llmRequests", "llmTokens"},
+			Checks: []string{"partnerAPI"},
+		},
+		{
+			Name:  "partnerCall",
+			Doc:   "is what one call costs that we pass on to our partner.",
+			Takes: []string{"apiCalls", "partnerAPI"},
+		},
+	},
+})

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -77,6 +78,9 @@ func (o Overrides) append(ctx context.Context, fill func(e *runtime.OverrideEntr
 	if err != nil {
 		return runtime.OverrideEntry{}, err
 	}
+	if err := o.of.ownCounts(ctx); err != nil {
+		return runtime.OverrideEntry{}, o.of.wrap(err)
+	}
 	e, err := o.entry(ctx, s.OverrideView(), fill)
 	if err == nil {
 		e, err = s.AppendOverride(ctx, e)
@@ -87,6 +91,18 @@ func (o Overrides) append(ctx context.Context, fill func(e *runtime.OverrideEntr
 	// It is written, and in force after the interval even if this fails.
 	_ = s.OverrideView().Refresh(ctx)
 	return e, nil
+}
+
+// ownCounts returns [runtime.ErrForeignCounts] if the store has the counts of another program under the limit's name, whose keys an
+// override would then be for.
+func (l Limit) ownCounts(ctx context.Context) error {
+	peek := runtime.Call{Requests: []runtime.Request{{Op: runtime.Peek, Policy: l.policy, Key: l.key.String()}}}
+	answers, err := l.limiter.store.Do(ctx, []runtime.Call{peek})
+	if err != nil || !errors.Is(answers[0].Err, runtime.ErrForeignCounts) {
+		// Another error of the request does not concern the log.
+		return nil
+	}
+	return answers[0].Err
 }
 
 // entry returns the entry that fill completes, if it is valid.

@@ -17,6 +17,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
+	"github.com/ratelimitgen/ratelimitgen/runtime/registry"
 )
 
 // Store is a [runtime.Store] in the memory of this process: for tests, and for limits whose counts may be lost when the
@@ -30,6 +31,8 @@ type Store struct {
 
 	mu   sync.Mutex
 	rows map[runtime.Row]runtime.State
+	// registered has the limits that were used.
+	registered registry.InMemory
 	// log has the overrides, and view those in force.
 	log  []runtime.OverrideEntry
 	view *override.View
@@ -42,13 +45,15 @@ func (m *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.now()
-	b := batch.New(calls)
-	// All rows are locked by mu, so that the batch can go on with more rows at once.
-	for !b.Run(now, m.readLocked(b.Rows())) {
-	}
-	m.writeLocked(b.Changes())
-	return b.Answers(), nil
+	return m.registered.Decide(calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
+		now := m.now()
+		b := batch.New(calls)
+		// All rows are locked by mu, so that the batch can go on with more rows at once.
+		for !b.Run(now, m.readLocked(b.Rows())) {
+		}
+		m.writeLocked(b.Changes())
+		return b.Answers(), nil
+	})
 }
 
 // Len returns the number of stored rows.
@@ -205,6 +210,7 @@ func (m *Store) Forget(ctx context.Context, name string, policies ...*runtime.Po
 	}
 	deleted = before - len(m.rows)
 	m.mu.Unlock()
+	m.registered.Forget(name)
 	view := m.OverrideView()
 	if err := view.Refresh(ctx); err != nil {
 		return deleted, err
@@ -299,13 +305,15 @@ func (t *Tx) do(calls []runtime.Call) ([]runtime.Answer, error) {
 	case t.ended:
 		return nil, fmt.Errorf("%w: %w", runtime.ErrRolledBack, sql.ErrTxDone)
 	}
-	now, b := t.store.now(), batch.New(calls)
-	for !b.Run(now, t.readLocked(b.Rows())) {
-	}
-	for _, c := range b.Changes() {
-		t.written[c.Row] = c.State
-	}
-	return b.Answers(), nil
+	return t.store.registered.Decide(calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
+		now, b := t.store.now(), batch.New(calls)
+		for !b.Run(now, t.readLocked(b.Rows())) {
+		}
+		for _, c := range b.Changes() {
+			t.written[c.Row] = c.State
+		}
+		return b.Answers(), nil
+	})
 }
 
 // readLocked returns rows as the transaction has left them.

@@ -139,11 +139,14 @@ func (v *View) Problems(policies []*runtime.Policy) (all []error) {
 }
 
 // Unused returns nil, or an error that wraps [runtime.ErrUnusedOverrides] and names the limits with blocks or overrides in force that
-// are not among the policies, or have no overrides any more.
-func (v *View) Unused(policies []*runtime.Policy) error {
+// are not among the policies, or have no overrides any more. The others are limits of other programs.
+func (v *View) Unused(policies []*runtime.Policy, others ...string) error {
 	type unused struct{ blocks, overrides int }
 	byLimit := map[string]*unused{}
 	for _, e := range v.InForce() {
+		if slices.Contains(others, e.Limit) {
+			continue
+		}
 		of := byLimit[e.Limit]
 		if of == nil {
 			of = new(unused)

@@ -13,6 +13,10 @@ type Options struct {
 	// Table is the name of the table, or schema.table: letters, digits and underscores.
 	// The default is dialect.DefaultTable.
 	Table string
+	// Owner is whose the limits are, in place of the import path of their generated package: a name that programs have in
+	// common which share limits, although each has generated code of its own. Policies made by hand have no other owner. See
+	// [runtime.Registration].
+	Owner string
 	// Clock returns the current time. The default is the database's clock, or the clock of this process if the database
 	// has no clock.
 	Clock func() time.Time
@@ -27,8 +31,8 @@ type Options struct {
 	// override.DefaultKeep, a year; less than 0 keeps all, and Sweep then needs no privilege to delete them. If
 	// several programs share the table, the shortest time applies.
 	KeepOverrides time.Duration
-	// AutoCreate creates the table of overrides if it is missing when the first limit with overrides is used. Package sqlite
-	// sets it. Without it, Migrate creates the table.
+	// AutoCreate creates the table of overrides if it is missing when the first limit with overrides is used, and the table of
+	// registrations, in which it writes each limit at its first use. Package sqlite sets it. Without it, Migrate does so.
 	AutoCreate bool
 	// Upserter, if not nil, replaces the dialect's Take statements. It is for packages that import a driver, such as
 	// package sqlite.

@@ -51,6 +51,15 @@
 // Sweep deletes rows that are no longer needed; see [Options.KeepOverrides]. Do not update rows, and do not delete the
 // newest ones: a process that finds fewer rows than it has read reads all of them again. To end entries, append others.
 //
+// # Registrations
+//
+// A third table, see [dialect.RegistryTable], says whose the limits are: their owner, the types of their keys and the format of
+// their rows. Migrate writes it, and the first use of a limit is compared with it. A call of a limit that belongs to another
+// program, that had another key, or whose rows a newer version has written, is refused with an error that wraps
+// [runtime.ErrForeignCounts], names both sides and says what to do; calls of other limits go on. Ready reports the same when the
+// program starts. Use [Options].Owner to share limits between programs, [Options].Table to keep programs apart, and
+// [Store.Adopt] when one has taken the place of the other.
+//
 // # Durability
 //
 // By default the settings of the database apply: on a server, counts are usually on its disk before a call returns;
@@ -141,6 +150,7 @@ type Store struct {
 	prepared  *table.Prepared
 	engine    *decide.Engine
 	overrides *table.OverrideLog
+	registry  *table.Registry
 	sweeper   *table.Sweeper
 
 	// The stages of a call before the engine.
@@ -170,9 +180,11 @@ func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 		return nil, err
 	}
 	p := &table.Prepared{Server: server}
-	s := &Store{prepared: p, engine: decide.NewEngine(p, o.Upserter), overrides: table.NewOverrideLog(p, d, table.LogSettings{
+	s := &Store{prepared: p, overrides: table.NewOverrideLog(p, d, table.LogSettings{
 		Every: o.OverridesEvery, Keep: cmp.Or(o.KeepOverrides, override.DefaultKeep), AutoCreate: o.AutoCreate,
 	})}
+	s.registry = table.NewRegistry(p, d, o.Owner, s.overrides)
+	s.engine = decide.NewEngine(s.registry, o.Upserter)
 	s.sweeper = &table.Sweeper{Prepared: p, View: s.overrides.View}
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
 	s.group = group.New(s.engine, group.Options{OneWriter: d.OneWriter, Batch: o.Batch, Inline: s.engine.Inline})

@@ -24,14 +24,17 @@ import (
 // The policies must be those of every process that uses the table: the store does not know that another process
 // runs a larger limit of the same name, for which the row is not full. While a deploy raises a capacity or
 // lowers a rate, sweep with the policies of the new version, or of both: if several policies share a name, a row
-// is deleted only if each of them allows it. If a policy is invalid, the error is [runtime.ErrInvalidPolicy], and
-// nothing is deleted.
+// is deleted only if each of them allows it. If a policy is invalid, the error is [runtime.ErrInvalidPolicy], and if its
+// counts are those of another program, [runtime.ErrForeignCounts]; nothing is deleted then.
 func (s *Store) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted int, err error) {
 	if err := s.usable(); err != nil {
 		return 0, err
 	}
 	for _, p := range policies {
 		if err := p.Validate(); err != nil {
+			return 0, err
+		}
+		if err := s.registry.Compare(ctx, p); err != nil {
 			return 0, err
 		}
 	}
@@ -89,7 +92,8 @@ func (s stoppable) Sweep(ctx context.Context, policies ...*runtime.Policy) (dele
 
 // Forget deletes all rows of a limit that no longer exists, which Sweep keeps because it has no policy for them, and returns
 // how many it deleted. The policies are those in use, such as the generated Policies: if one of them has the name, the
-// error is [runtime.ErrInUse], and nothing is deleted. Rows are deleted page by page; if ctx has no deadline, each page
+// error is [runtime.ErrInUse], and if the limit is registered for an owner that none of them has, [runtime.ErrForeignCounts];
+// nothing is deleted then. Rows are deleted page by page; if ctx has no deadline, each page
 // takes at most [Timeout]. It also ends the limit's blocks and overrides in force, whose entries stay in the log. Call it when
 // no process has the limit any more: rows that are written meanwhile may stay.
 func (s *Store) Forget(ctx context.Context, name string, policies ...*runtime.Policy) (deleted int, err error) {
@@ -99,9 +103,15 @@ func (s *Store) Forget(ctx context.Context, name string, policies ...*runtime.Po
 	if err := runtime.CheckForget(name, policies); err != nil {
 		return 0, err
 	}
+	if slices.Contains(s.registry.OfOthers(ctx, policies), name) {
+		return 0, fmt.Errorf("forget limit %q: %w: it is registered for another program", name, runtime.ErrForeignCounts)
+	}
 	deleted, err = s.sweeper.EachPage(ctx, name, s.sweeper.ForgetPage)
 	if err == nil {
 		err = s.overrides.EndAll(ctx, name)
+	}
+	if err == nil {
+		err = s.registry.Forget(ctx, name)
 	}
 	if err != nil {
 		err = fmt.Errorf("forget limit %q: %w", name, err)

@@ -43,7 +43,7 @@ func (t *callerTxStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime
 		return nil, &RetryTxError{err}
 	case errors.Is(err, conn.ErrInvisibleTable):
 		return nil, &fault.Hinted{Text: t.store.prepared.FillIn(fault.MissingTableInTx), Err: conn.ErrInvisibleTable}
-	case fault.HintFor(err) == fault.MissingTable:
+	case fault.NoTable(err):
 		// The transaction may be one of another database than the store's.
 		return nil, &fault.Hinted{Text: t.store.prepared.FillIn(fault.MissingTableInTx), Err: err}
 	}
@@ -73,6 +73,12 @@ func (t *callerTxStore) decide(ctx context.Context, calls []runtime.Call) ([]run
 			return nil, err
 		}
 	}
+	return t.store.registry.DecideInTx(ctx, t.tx, calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
+		return t.decideAdmitted(ctx, calls)
+	})
+}
+
+func (t *callerTxStore) decideAdmitted(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	now, err := t.store.prepared.Now(ctx, t.tx)
 	if err != nil {
 		return nil, err

@@ -53,6 +53,10 @@ type Dialect struct {
 	// as with Create and Parts. The columns are those of Postgres's. The table must refuse a second row with an id, and rows
 	// that exceed the most that the limit declares. If they are empty, limits cannot have overrides.
 	CreateOverrides, OverridesParts string
+	// CreateRegistry creates the table of registrations if it does not exist, and RegistryParts are the parts that it must have,
+	// as with Create and Parts. The columns are those of Postgres's. If they are empty, the limits of another program, or with
+	// another key, are not told apart.
+	CreateRegistry, RegistryParts string
 	// Session selects the names and values of the session's settings on which the statements rely. If it is empty, no
 	// settings are checked.
 	Session string
@@ -162,6 +166,7 @@ var required = []string{"Name", "Quote", "Create", "One", "Many", "Read", "Write
 // together are pairs of fields of which the first has no meaning without the second.
 var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Session", "SessionNeeds"},
 	{"SessionNeeds", "Session"}, {"CreateOverrides", "OverridesParts"}, {"OverridesParts", "CreateOverrides"},
+	{"CreateRegistry", "RegistryParts"}, {"RegistryParts", "CreateRegistry"},
 	{"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"}, {"CountPrepared", "TxOpen"}, {"TakeKeys", "Taken"}, {"TakeOne", "Take"},
 	{"Taken", "Take"}, {"Taken", "TakeInsertID"}}
 
@@ -218,7 +223,14 @@ var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A
 
 // OverridesTable returns the name of the table of overrides of a store whose counts are in the given table: for
 // [DefaultTable], which "" stands for, rate_limit_overrides, and for another one the name with _overrides.
-func OverridesTable(table string) string {
+func OverridesTable(table string) string { return beside(table, "_overrides") }
+
+// RegistryTable returns the name of the table of registrations of a store whose counts are in the given table: for
+// [DefaultTable], which "" stands for, rate_limit_registry, and for another one the name with _registry. If that is longer than 63
+// characters, there is no such table, and limits are not compared.
+func RegistryTable(table string) string { return beside(table, "_registry") }
+
+func beside(table, suffix string) string {
 	schema, name, ok := strings.Cut(table, ".")
 	if !ok {
 		schema, name = "", table
@@ -228,7 +240,7 @@ func OverridesTable(table string) string {
 	if name == "" || name == DefaultTable {
 		name = "rate_limit"
 	}
-	return schema + name + "_overrides"
+	return schema + name + suffix
 }
 
 // DDL returns the statement that creates a table, for programs with migrations of their own; ratelimitgen
@@ -239,6 +251,12 @@ func (d Dialect) DDL(table string) (string, error) { return d.Text(d.Create, tab
 // sqlstore.Store.Migrate. The error is about the table's name.
 func (d Dialect) OverridesDDL(table string) (string, error) {
 	return d.Text(d.CreateOverrides, OverridesTable(table))
+}
+
+// RegistryDDL returns the statement that creates the table of registrations of a store whose counts are in the given table; see
+// sqlstore.Store.Migrate. The error is about the table's name.
+func (d Dialect) RegistryDDL(table string) (string, error) {
+	return d.Text(d.CreateRegistry, RegistryTable(table))
 }
 
 // quoted returns a name in quotes, part by part.

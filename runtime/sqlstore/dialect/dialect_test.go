@@ -22,6 +22,8 @@ var optional = map[string]string{
 	"Parts":              "",
 	"CreateOverrides":    "",
 	"OverridesParts":     "",
+	"CreateRegistry":     "",
+	"RegistryParts":      "",
 	"Session":            "sqlite",
 	"SessionNeeds":       "sqlite",
 	"ManyKeys":           "sqlite postgres",

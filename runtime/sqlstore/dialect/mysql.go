@@ -77,6 +77,27 @@ at_ns: bigint | bigint(20)
 primary key: id
 engine: InnoDB
 `,
+	CreateRegistry: `
+CREATE TABLE IF NOT EXISTS {table} (
+	name      VARBINARY(255)                                          NOT NULL,
+	owner     VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin  NOT NULL,
+	format    BIGINT                                                  NOT NULL,
+	key_types VARCHAR(1000) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+	numbers   VARCHAR(1000) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+	at_ns     BIGINT                                                  NOT NULL,
+	PRIMARY KEY (name)
+) ENGINE = InnoDB
+`,
+	RegistryParts: `
+name: varbinary(255)
+owner: varchar(255) collate utf8mb4_bin
+format: bigint | bigint(20)
+key_types: varchar(1000) collate utf8mb4_bin
+numbers: varchar(1000) collate utf8mb4_bin
+at_ns: bigint | bigint(20)
+primary key: name
+engine: InnoDB
+`,
 	Describe: describeOnMySQL + describeInsertIDOnMySQL,
 	Session: `
 SELECT 'autocommit', CAST(@@autocommit AS BINARY)

@@ -79,6 +79,26 @@ author: text | character varying | character varying(255)
 at_ns: bigint
 primary key: id
 `,
+	CreateRegistry: `
+CREATE TABLE IF NOT EXISTS {table} (
+	name      TEXT COLLATE "C" NOT NULL,
+	owner     TEXT             NOT NULL,
+	format    BIGINT           NOT NULL,
+	key_types TEXT             NOT NULL,
+	numbers   TEXT             NOT NULL,
+	at_ns     BIGINT           NOT NULL,
+	PRIMARY KEY (name)
+)
+`,
+	RegistryParts: `
+name: text | character varying | character varying(255)
+owner: text | character varying | character varying(255)
+format: bigint
+key_types: text | character varying | character varying(1000)
+numbers: text | character varying | character varying(1000)
+at_ns: bigint
+primary key: name
+`,
 	Describe: `
 SELECT CAST(a.attname AS TEXT), format_type(a.atttypid, a.atttypmod)
 	|| CASE WHEN c.collname NOT IN ('C', 'POSIX', 'default') THEN ' collate ' || CAST(c.collname AS TEXT) ELSE '' END

@@ -62,6 +62,26 @@ author: text
 at_ns: integer
 primary key: id
 `,
+	CreateRegistry: `
+CREATE TABLE IF NOT EXISTS {table} (
+	name      TEXT    NOT NULL,
+	owner     TEXT    NOT NULL,
+	format    INTEGER NOT NULL,
+	key_types TEXT    NOT NULL,
+	numbers   TEXT    NOT NULL,
+	at_ns     INTEGER NOT NULL,
+	PRIMARY KEY (name)
+) WITHOUT ROWID
+`,
+	RegistryParts: `
+name: text
+owner: text
+format: integer
+key_types: text
+numbers: text
+at_ns: integer
+primary key: name
+`,
 	Describe: `
 SELECT c.name, lower(c.type) || COALESCE((
 	SELECT ' collate ' || x.coll

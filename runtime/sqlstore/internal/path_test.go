@@ -48,9 +48,12 @@ func TestPathOfAllowIsShort(t *testing.T) {
 	// batch: the longer of the two paths.
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	decision, err := limits.New(store).SendMessage(42).Allow(ctx)
-	require.NoError(t, err)
-	require.True(t, decision.Allowed)
+	// The first call compares the limit with its registration, and the second is like all others.
+	for range 2 {
+		decision, err := limits.New(store).SendMessage(42).Allow(ctx)
+		require.NoError(t, err)
+		require.True(t, decision.Allowed)
+	}
 	require.NotEmpty(t, fake.caller, "the stack of the goroutine that waits")
 	path := slices.Concat(fake.caller, fake.runner)
 	t.Logf("%d functions:\n%s\n-- goroutine of the group\n%s\ndatabase/sql",
@@ -109,7 +112,10 @@ func (*fakePostgres) Close() error                        { return nil }
 func (*fakePostgres) Begin() (driver.Tx, error)           { return nil, errors.ErrUnsupported }
 func (*fakePostgres) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
 
-func (f *fakePostgres) QueryContext(_ context.Context, _ string, args []driver.NamedValue) (driver.Rows, error) {
+func (f *fakePostgres) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if strings.Contains(query, "rate_limit_registry") {
+		return noRows{}, nil
+	}
 	f.runner = functions(stacks()[0])
 	for range 1000 {
 		for _, stack := range stacks()[1:] {
@@ -144,6 +150,13 @@ func functions(stack string) (names []string) {
 	slices.Reverse(names)
 	return names
 }
+
+// noRows is the result of the table of registrations.
+type noRows struct{}
+
+func (noRows) Columns() []string         { return make([]string, 6) }
+func (noRows) Close() error              { return nil }
+func (noRows) Next([]driver.Value) error { return io.EOF }
 
 // takenRow is the row that a TakeOne statement returns.
 type takenRow struct {

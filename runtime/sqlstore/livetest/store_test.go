@@ -50,6 +50,19 @@ func TestChangingPoliciesKeepWhatWasUsed(t *testing.T) {
 	})
 }
 
+// Programs that share a table, and versions that follow one another.
+func TestRegistered(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		subject := agree.Subject{DB: s.open(t), Dialect: s.dialect, Table: newTable(), Clock: storetest.NewClock()}
+		agree.Registered(t, subject, func(t *testing.T, o sqlstore.Options) *sqlstore.Store {
+			store, err := sqlstore.New(s.open(t), s.dialect, o)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, store.Close()) })
+			return store
+		})
+	})
+}
+
 // isolated returns the server with a default isolation level of its connections.
 func (s server) isolated(level string) server {
 	if s.protocol() == "mysql" {

@@ -143,34 +143,28 @@ var policyLLMTokens = runtime.Policy{
 }
 
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
-func Policies() []*runtime.Policy {
-	return []*runtime.Policy{
-		&policyFreeTrialSignUp,
-		&policySendMessage,
-		&policyLLMTokens,
-	}
-}
+func Policies() []*runtime.Policy { return catalog.Policies() }
 
 // Catalog returns the limits as data, for programs that do not know their methods, such as package operate.
-func Catalog() *runtime.Catalog {
-	return &runtime.Catalog{
-		Limits: []runtime.CatalogLimit{
-			{
-				Name:     "freeTrialSignUp",
-				Doc:      "bounds sign-ups to the free trial across the whole app.",
-				Policies: []*runtime.Policy{&policyFreeTrialSignUp},
-			},
-			{
-				Name:     "sendMessage",
-				Doc:      "bounds how fast one user can post.",
-				Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
-				Policies: []*runtime.Policy{&policySendMessage},
-			},
-			{
-				Name:     "llmTokens",
-				Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}, {Name: "model", Type: "string"}},
-				Policies: []*runtime.Policy{&policyLLMTokens},
-			},
+func Catalog() *runtime.Catalog { return catalog }
+
+var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
+	Limits: []runtime.CatalogLimit{
+		{
+			Name:     "freeTrialSignUp",
+			Doc:      "bounds sign-ups to the free trial across the whole app.",
+			Policies: []*runtime.Policy{&policyFreeTrialSignUp},
 		},
-	}
-}
+		{
+			Name:     "sendMessage",
+			Doc:      "bounds how fast one user can post.",
+			Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
+			Policies: []*runtime.Policy{&policySendMessage},
+		},
+		{
+			Name:     "llmTokens",
+			Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}, {Name: "model", Type: "string"}},
+			Policies: []*runtime.Policy{&policyLLMTokens},
+		},
+	},
+})

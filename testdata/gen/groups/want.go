@@ -493,65 +493,57 @@ type HiddenReservations struct {
 }
 
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
-func Policies() []*runtime.Policy {
-	return []*runtime.Policy{
-		&policyLLMRequests,
-		&policyLLMTokens,
-		&policySuspended,
-		&policyShared,
-		&policyCrawl,
-	}
-}
+func Policies() []*runtime.Policy { return catalog.Policies() }
 
 // Catalog returns the limits as data, for programs that do not know their methods, such as package operate.
-func Catalog() *runtime.Catalog {
-	return &runtime.Catalog{
-		Limits: []runtime.CatalogLimit{
-			{
-				Name:     "llmRequests",
-				Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}, {Name: "model", Type: "string"}},
-				Policies: []*runtime.Policy{&policyLLMRequests},
-			},
-			{
-				Name:     "llmTokens",
-				Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}, {Name: "model", Type: "string"}},
-				Policies: []*runtime.Policy{&policyLLMTokens},
-			},
-			{
-				Name:     "suspended",
-				Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}},
-				Policies: []*runtime.Policy{&policySuspended},
-			},
-			{
-				Name:     "shared",
-				Policies: []*runtime.Policy{&policyShared},
-			},
-			{
-				Name:     "crawl",
-				Policies: []*runtime.Policy{&policyCrawl},
-			},
+func Catalog() *runtime.Catalog { return catalog }
+
+var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
+	Limits: []runtime.CatalogLimit{
+		{
+			Name:     "llmRequests",
+			Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}, {Name: "model", Type: "string"}},
+			Policies: []*runtime.Policy{&policyLLMRequests},
 		},
-		Groups: []runtime.CatalogGroup{
-			{
-				Name:   "complete",
-				Doc:    "is what one completion costs.",
-				Takes:  []string{"llmRequests", "llmTokens"},
-				Checks: []string{"suspended"},
-			},
-			{
-				Name:  "bulk",
-				Takes: []string{"llmRequests", "crawl"},
-			},
-			{
-				Name:  "all5",
-				Doc:   "Deprecated: use Complete.",
-				Takes: []string{"shared", "llmRequests"},
-			},
-			{
-				Name:  "hidden",
-				Doc:   "has names that the generated code uses.",
-				Takes: []string{"llmRequests", "llmTokens", "shared"},
-			},
+		{
+			Name:     "llmTokens",
+			Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}, {Name: "model", Type: "string"}},
+			Policies: []*runtime.Policy{&policyLLMTokens},
 		},
-	}
-}
+		{
+			Name:     "suspended",
+			Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}},
+			Policies: []*runtime.Policy{&policySuspended},
+		},
+		{
+			Name:     "shared",
+			Policies: []*runtime.Policy{&policyShared},
+		},
+		{
+			Name:     "crawl",
+			Policies: []*runtime.Policy{&policyCrawl},
+		},
+	},
+	Groups: []runtime.CatalogGroup{
+		{
+			Name:   "complete",
+			Doc:    "is what one completion costs.",
+			Takes:  []string{"llmRequests", "llmTokens"},
+			Checks: []string{"suspended"},
+		},
+		{
+			Name:  "bulk",
+			Takes: []string{"llmRequests", "crawl"},
+		},
+		{
+			Name:  "all5",
+			Doc:   "Deprecated: use Complete.",
+			Takes: []string{"shared", "llmRequests"},
+		},
+		{
+			Name:  "hidden",
+			Doc:   "has names that the generated code uses.",
+			Takes: []string{"llmRequests", "llmTokens", "shared"},
+		},
+	},
+})

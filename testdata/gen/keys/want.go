@@ -339,104 +339,86 @@ var policyByEmail = runtime.Policy{
 }
 
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
-func Policies() []*runtime.Policy {
-	return []*runtime.Policy{
-		&policyNobody,
-		&policyByString,
-		&policyByBool,
-		&policyByInt,
-		&policyByInt64,
-		&policyByUint64,
-		&policyByAddr,
-		&policyByPrefix,
-		&policyByTime,
-		&policyByLevel,
-		&policyByOwn,
-		&policyByStep,
-		&policyByMany,
-		&policyByNetwork,
-		&policyByEmail,
-	}
-}
+func Policies() []*runtime.Policy { return catalog.Policies() }
 
 // Catalog returns the limits as data, for programs that do not know their methods, such as package operate.
-func Catalog() *runtime.Catalog {
-	return &runtime.Catalog{
-		Limits: []runtime.CatalogLimit{
-			{
-				Name:     "nobody",
-				Policies: []*runtime.Policy{&policyNobody},
-			},
-			{
-				Name:     "byString",
-				Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
-				Policies: []*runtime.Policy{&policyByString},
-			},
-			{
-				Name:     "byBool",
-				Key:      []runtime.CatalogKey{{Name: "paying", Type: "bool"}},
-				Policies: []*runtime.Policy{&policyByBool},
-			},
-			{
-				Name:     "byInt",
-				Key:      []runtime.CatalogKey{{Name: "n", Type: "int"}},
-				Policies: []*runtime.Policy{&policyByInt},
-			},
-			{
-				Name:     "byInt64",
-				Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
-				Policies: []*runtime.Policy{&policyByInt64},
-			},
-			{
-				Name:     "byUint64",
-				Key:      []runtime.CatalogKey{{Name: "hash", Type: "uint64"}},
-				Policies: []*runtime.Policy{&policyByUint64},
-			},
-			{
-				Name:     "byAddr",
-				Key:      []runtime.CatalogKey{{Name: "from", Type: "netip.Addr"}},
-				Policies: []*runtime.Policy{&policyByAddr},
-			},
-			{
-				Name:     "byPrefix",
-				Key:      []runtime.CatalogKey{{Name: "network", Type: "net/netip.Prefix"}},
-				Policies: []*runtime.Policy{&policyByPrefix},
-			},
-			{
-				Name:     "byTime",
-				Key:      []runtime.CatalogKey{{Name: "day", Type: "time.Time"}},
-				Policies: []*runtime.Policy{&policyByTime},
-			},
-			{
-				Name:     "byLevel",
-				Key:      []runtime.CatalogKey{{Name: "level", Type: "log/slog.Level"}},
-				Policies: []*runtime.Policy{&policyByLevel},
-			},
-			{
-				Name:     "byOwn",
-				Key:      []runtime.CatalogKey{{Name: "user", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/ids.UserID"}},
-				Policies: []*runtime.Policy{&policyByOwn},
-			},
-			{
-				Name:     "byStep",
-				Key:      []runtime.CatalogKey{{Name: "step", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/init.StepID"}},
-				Policies: []*runtime.Policy{&policyByStep},
-			},
-			{
-				Name:     "byMany",
-				Key:      []runtime.CatalogKey{{Name: "user", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/ids.UserID"}, {Name: "team", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/ids.TeamID"}, {Name: "process", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/runtime.ProcessID"}, {Name: "from", Type: "netip.Addr"}, {Name: "n", Type: "int"}},
-				Policies: []*runtime.Policy{&policyByMany},
-			},
-			{
-				Name:     "byNetwork",
-				Key:      []runtime.CatalogKey{{Name: "from", Type: "netip.Addr/56"}},
-				Policies: []*runtime.Policy{&policyByNetwork},
-			},
-			{
-				Name:     "byEmail",
-				Key:      []runtime.CatalogKey{{Name: "email", Type: "hashed string"}, {Name: "from", Type: "netip.Addr/64"}, {Name: "runtime", Type: "string"}},
-				Policies: []*runtime.Policy{&policyByEmail},
-			},
+func Catalog() *runtime.Catalog { return catalog }
+
+var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
+	Limits: []runtime.CatalogLimit{
+		{
+			Name:     "nobody",
+			Policies: []*runtime.Policy{&policyNobody},
 		},
-	}
-}
+		{
+			Name:     "byString",
+			Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
+			Policies: []*runtime.Policy{&policyByString},
+		},
+		{
+			Name:     "byBool",
+			Key:      []runtime.CatalogKey{{Name: "paying", Type: "bool"}},
+			Policies: []*runtime.Policy{&policyByBool},
+		},
+		{
+			Name:     "byInt",
+			Key:      []runtime.CatalogKey{{Name: "n", Type: "int"}},
+			Policies: []*runtime.Policy{&policyByInt},
+		},
+		{
+			Name:     "byInt64",
+			Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
+			Policies: []*runtime.Policy{&policyByInt64},
+		},
+		{
+			Name:     "byUint64",
+			Key:      []runtime.CatalogKey{{Name: "hash", Type: "uint64"}},
+			Policies: []*runtime.Policy{&policyByUint64},
+		},
+		{
+			Name:     "byAddr",
+			Key:      []runtime.CatalogKey{{Name: "from", Type: "netip.Addr"}},
+			Policies: []*runtime.Policy{&policyByAddr},
+		},
+		{
+			Name:     "byPrefix",
+			Key:      []runtime.CatalogKey{{Name: "network", Type: "net/netip.Prefix"}},
+			Policies: []*runtime.Policy{&policyByPrefix},
+		},
+		{
+			Name:     "byTime",
+			Key:      []runtime.CatalogKey{{Name: "day", Type: "time.Time"}},
+			Policies: []*runtime.Policy{&policyByTime},
+		},
+		{
+			Name:     "byLevel",
+			Key:      []runtime.CatalogKey{{Name: "level", Type: "log/slog.Level"}},
+			Policies: []*runtime.Policy{&policyByLevel},
+		},
+		{
+			Name:     "byOwn",
+			Key:      []runtime.CatalogKey{{Name: "user", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/ids.UserID"}},
+			Policies: []*runtime.Policy{&policyByOwn},
+		},
+		{
+			Name:     "byStep",
+			Key:      []runtime.CatalogKey{{Name: "step", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/init.StepID"}},
+			Policies: []*runtime.Policy{&policyByStep},
+		},
+		{
+			Name:     "byMany",
+			Key:      []runtime.CatalogKey{{Name: "user", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/ids.UserID"}, {Name: "team", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/ids.TeamID"}, {Name: "process", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/runtime.ProcessID"}, {Name: "from", Type: "netip.Addr"}, {Name: "n", Type: "int"}},
+			Policies: []*runtime.Policy{&policyByMany},
+		},
+		{
+			Name:     "byNetwork",
+			Key:      []runtime.CatalogKey{{Name: "from", Type: "netip.Addr/56"}},
+			Policies: []*runtime.Policy{&policyByNetwork},
+		},
+		{
+			Name:     "byEmail",
+			Key:      []runtime.CatalogKey{{Name: "email", Type: "hashed string"}, {Name: "from", Type: "netip.Addr/64"}, {Name: "runtime", Type: "string"}},
+			Policies: []*runtime.Policy{&policyByEmail},
+		},
+	},
+})

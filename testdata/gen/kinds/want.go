@@ -612,172 +612,141 @@ var policyFiscal = runtime.Policy{
 }
 
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
-func Policies() []*runtime.Policy {
-	return []*runtime.Policy{
-		&policyPlain,
-		&policyReservable,
-		&policyReserveOnly,
-		&policySliding,
-		&policyPrecise,
-		&policySharded,
-		&policyOwnPhase,
-		&policyEveryMorning,
-		&policyEveryOtherWeek,
-		&policyLongAgo,
-		&policyFirstUse,
-		&policyFailsOpen,
-		&policyFailsLocal,
-		&policySpread,
-		&policyFailsClosed,
-		&policyShort,
-		&policyLeased,
-		&policyLeasedWindow,
-		&policyLeasedDebt,
-		&policyEnforced,
-		&policyShadowed,
-		&policyOff,
-		&policyBlocked,
-		&policyWithoutBound,
-		&policyMonthly,
-		&policyBilling,
-		&policyDaily,
-		&policyFiscal,
-	}
-}
+func Policies() []*runtime.Policy { return catalog.Policies() }
 
 // Catalog returns the limits as data, for programs that do not know their methods, such as package operate.
-func Catalog() *runtime.Catalog {
-	return &runtime.Catalog{
-		Limits: []runtime.CatalogLimit{
-			{
-				Name:     "plain",
-				Doc:      "has no reservations.",
-				Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
-				Policies: []*runtime.Policy{&policyPlain},
-			},
-			{
-				Name:     "reservable",
-				Doc:      "has reservations of at most 30 tokens.",
-				Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
-				Policies: []*runtime.Policy{&policyReservable},
-			},
-			{
-				Name:     "reserveOnly",
-				Doc:      "has reservations only.",
-				Policies: []*runtime.Policy{&policyReserveOnly},
-			},
-			{
-				Name:     "sliding",
-				Doc:      "lets through about a hundred in any day.",
-				Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
-				Policies: []*runtime.Policy{&policySliding},
-			},
-			{
-				Name:     "precise",
-				Doc:      "bounds how often one address can try a password.",
-				Key:      []runtime.CatalogKey{{Name: "ip", Type: "netip.Addr"}},
-				Policies: []*runtime.Policy{&policyPrecise},
-			},
-			{
-				Name:     "sharded",
-				Policies: []*runtime.Policy{&policySharded},
-			},
-			{
-				Name:     "ownPhase",
-				Policies: []*runtime.Policy{&policyOwnPhase},
-			},
-			{
-				Name:     "everyMorning",
-				Policies: []*runtime.Policy{&policyEveryMorning},
-			},
-			{
-				Name:     "everyOtherWeek",
-				Policies: []*runtime.Policy{&policyEveryOtherWeek},
-			},
-			{
-				Name:     "longAgo",
-				Policies: []*runtime.Policy{&policyLongAgo},
-			},
-			{
-				Name:     "firstUse",
-				Policies: []*runtime.Policy{&policyFirstUse},
-			},
-			{
-				Name:     "failsOpen",
-				Policies: []*runtime.Policy{&policyFailsOpen},
-			},
-			{
-				Name:     "failsLocal",
-				Policies: []*runtime.Policy{&policyFailsLocal},
-			},
-			{
-				Name:     "spread",
-				Policies: []*runtime.Policy{&policySpread},
-			},
-			{
-				Name:     "failsClosed",
-				Policies: []*runtime.Policy{&policyFailsClosed},
-			},
-			{
-				Name:     "short",
-				Policies: []*runtime.Policy{&policyShort},
-			},
-			{
-				Name:     "leased",
-				Doc:      "bounds the requests of all callers.",
-				Policies: []*runtime.Policy{&policyLeased},
-			},
-			{
-				Name:     "leasedWindow",
-				Policies: []*runtime.Policy{&policyLeasedWindow},
-			},
-			{
-				Name:     "leasedDebt",
-				Policies: []*runtime.Policy{&policyLeasedDebt},
-			},
-			{
-				Name:     "enforced",
-				Policies: []*runtime.Policy{&policyEnforced},
-			},
-			{
-				Name:     "shadowed",
-				Policies: []*runtime.Policy{&policyShadowed},
-			},
-			{
-				Name:     "off",
-				Policies: []*runtime.Policy{&policyOff},
-			},
-			{
-				Name:     "blocked",
-				Policies: []*runtime.Policy{&policyBlocked},
-			},
-			{
-				Name:     "withoutBound",
-				Policies: []*runtime.Policy{&policyWithoutBound},
-			},
-			{
-				Name:     "monthly",
-				Doc:      "is the quota of a partner's month.",
-				Key:      []runtime.CatalogKey{{Name: "partner", Type: "string"}},
-				Policies: []*runtime.Policy{&policyMonthly},
-			},
-			{
-				Name:     "billing",
-				Doc:      "is renewed on the day of the month on which the organization subscribed.",
-				Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
-				Policies: []*runtime.Policy{&policyBilling},
-			},
-			{
-				Name:     "daily",
-				Doc:      "is renewed at the user's own midnight.",
-				Key:      []runtime.CatalogKey{{Name: "zone", Type: "string"}},
-				Policies: []*runtime.Policy{&policyDaily},
-			},
-			{
-				Name:     "fiscal",
-				Doc:      "is the quota of two quarters.",
-				Policies: []*runtime.Policy{&policyFiscal},
-			},
+func Catalog() *runtime.Catalog { return catalog }
+
+var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
+	Limits: []runtime.CatalogLimit{
+		{
+			Name:     "plain",
+			Doc:      "has no reservations.",
+			Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
+			Policies: []*runtime.Policy{&policyPlain},
 		},
-	}
-}
+		{
+			Name:     "reservable",
+			Doc:      "has reservations of at most 30 tokens.",
+			Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
+			Policies: []*runtime.Policy{&policyReservable},
+		},
+		{
+			Name:     "reserveOnly",
+			Doc:      "has reservations only.",
+			Policies: []*runtime.Policy{&policyReserveOnly},
+		},
+		{
+			Name:     "sliding",
+			Doc:      "lets through about a hundred in any day.",
+			Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
+			Policies: []*runtime.Policy{&policySliding},
+		},
+		{
+			Name:     "precise",
+			Doc:      "bounds how often one address can try a password.",
+			Key:      []runtime.CatalogKey{{Name: "ip", Type: "netip.Addr"}},
+			Policies: []*runtime.Policy{&policyPrecise},
+		},
+		{
+			Name:     "sharded",
+			Policies: []*runtime.Policy{&policySharded},
+		},
+		{
+			Name:     "ownPhase",
+			Policies: []*runtime.Policy{&policyOwnPhase},
+		},
+		{
+			Name:     "everyMorning",
+			Policies: []*runtime.Policy{&policyEveryMorning},
+		},
+		{
+			Name:     "everyOtherWeek",
+			Policies: []*runtime.Policy{&policyEveryOtherWeek},
+		},
+		{
+			Name:     "longAgo",
+			Policies: []*runtime.Policy{&policyLongAgo},
+		},
+		{
+			Name:     "firstUse",
+			Policies: []*runtime.Policy{&policyFirstUse},
+		},
+		{
+			Name:     "failsOpen",
+			Policies: []*runtime.Policy{&policyFailsOpen},
+		},
+		{
+			Name:     "failsLocal",
+			Policies: []*runtime.Policy{&policyFailsLocal},
+		},
+		{
+			Name:     "spread",
+			Policies: []*runtime.Policy{&policySpread},
+		},
+		{
+			Name:     "failsClosed",
+			Policies: []*runtime.Policy{&policyFailsClosed},
+		},
+		{
+			Name:     "short",
+			Policies: []*runtime.Policy{&policyShort},
+		},
+		{
+			Name:     "leased",
+			Doc:      "bounds the requests of all callers.",
+			Policies: []*runtime.Policy{&policyLeased},
+		},
+		{
+			Name:     "leasedWindow",
+			Policies: []*runtime.Policy{&policyLeasedWindow},
+		},
+		{
+			Name:     "leasedDebt",
+			Policies: []*runtime.Policy{&policyLeasedDebt},
+		},
+		{
+			Name:     "enforced",
+			Policies: []*runtime.Policy{&policyEnforced},
+		},
+		{
+			Name:     "shadowed",
+			Policies: []*runtime.Policy{&policyShadowed},
+		},
+		{
+			Name:     "off",
+			Policies: []*runtime.Policy{&policyOff},
+		},
+		{
+			Name:     "blocked",
+			Policies: []*runtime.Policy{&policyBlocked},
+		},
+		{
+			Name:     "withoutBound",
+			Policies: []*runtime.Policy{&policyWithoutBound},
+		},
+		{
+			Name:     "monthly",
+			Doc:      "is the quota of a partner's month.",
+			Key:      []runtime.CatalogKey{{Name: "partner", Type: "string"}},
+			Policies: []*runtime.Policy{&policyMonthly},
+		},
+		{
+			Name:     "billing",
+			Doc:      "is renewed on the day of the month on which the organization subscribed.",
+			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
+			Policies: []*runtime.Policy{&policyBilling},
+		},
+		{
+			Name:     "daily",
+			Doc:      "is renewed at the user's own midnight.",
+			Key:      []runtime.CatalogKey{{Name: "zone", Type: "string"}},
+			Policies: []*runtime.Policy{&policyDaily},
+		},
+		{
+			Name:     "fiscal",
+			Doc:      "is the quota of two quarters.",
+			Policies: []*runtime.Policy{&policyFiscal},
+		},
+	},
+})

@@ -219,61 +219,50 @@ var policyXLimiter = runtime.Policy{
 }
 
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
-func Policies() []*runtime.Policy {
-	return []*runtime.Policy{
-		&policyNew,
-		&policyLimits,
-		&policyPolicies,
-		&policyDecision,
-		&policyPolicyDecision,
-		&policyErrLimited,
-		&policyAPIURLs,
-		&policyXLimiter,
-	}
-}
+func Policies() []*runtime.Policy { return catalog.Policies() }
 
 // Catalog returns the limits as data, for programs that do not know their methods, such as package operate.
-func Catalog() *runtime.Catalog {
-	return &runtime.Catalog{
-		Limits: []runtime.CatalogLimit{
-			{
-				Name:     "new",
-				Key:      []runtime.CatalogKey{{Name: "l", Type: "string"}, {Name: "ll", Type: "int"}},
-				Policies: []*runtime.Policy{&policyNew},
-			},
-			{
-				Name:     "limits",
-				Key:      []runtime.CatalogKey{{Name: "store", Type: "string"}, {Name: "limits", Type: "string"}, {Name: "names", Type: "string"}},
-				Policies: []*runtime.Policy{&policyLimits},
-			},
-			{
-				Name:     "policies",
-				Key:      []runtime.CatalogKey{{Name: "ctx", Type: "string"}, {Name: "items", Type: "string"}},
-				Policies: []*runtime.Policy{&policyPolicies},
-			},
-			{
-				Name:     "decision",
-				Key:      []runtime.CatalogKey{{Name: "policyDecision", Type: "string"}, {Name: "policyDecisionKey", Type: "string"}},
-				Policies: []*runtime.Policy{&policyDecision},
-			},
-			{
-				Name:     "policyDecision",
-				Key:      []runtime.CatalogKey{{Name: "limiter", Type: "string"}},
-				Policies: []*runtime.Policy{&policyPolicyDecision},
-			},
-			{
-				Name:     "errLimited",
-				Key:      []runtime.CatalogKey{{Name: "ids", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/ids.UserID"}},
-				Policies: []*runtime.Policy{&policyErrLimited},
-			},
-			{
-				Name:     "apiURLs",
-				Policies: []*runtime.Policy{&policyAPIURLs},
-			},
-			{
-				Name:     "limiter",
-				Policies: []*runtime.Policy{&policyXLimiter},
-			},
+func Catalog() *runtime.Catalog { return catalog }
+
+var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
+	Limits: []runtime.CatalogLimit{
+		{
+			Name:     "new",
+			Key:      []runtime.CatalogKey{{Name: "l", Type: "string"}, {Name: "ll", Type: "int"}},
+			Policies: []*runtime.Policy{&policyNew},
 		},
-	}
-}
+		{
+			Name:     "limits",
+			Key:      []runtime.CatalogKey{{Name: "store", Type: "string"}, {Name: "limits", Type: "string"}, {Name: "names", Type: "string"}},
+			Policies: []*runtime.Policy{&policyLimits},
+		},
+		{
+			Name:     "policies",
+			Key:      []runtime.CatalogKey{{Name: "ctx", Type: "string"}, {Name: "items", Type: "string"}},
+			Policies: []*runtime.Policy{&policyPolicies},
+		},
+		{
+			Name:     "decision",
+			Key:      []runtime.CatalogKey{{Name: "policyDecision", Type: "string"}, {Name: "policyDecisionKey", Type: "string"}},
+			Policies: []*runtime.Policy{&policyDecision},
+		},
+		{
+			Name:     "policyDecision",
+			Key:      []runtime.CatalogKey{{Name: "limiter", Type: "string"}},
+			Policies: []*runtime.Policy{&policyPolicyDecision},
+		},
+		{
+			Name:     "errLimited",
+			Key:      []runtime.CatalogKey{{Name: "ids", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/ids.UserID"}},
+			Policies: []*runtime.Policy{&policyErrLimited},
+		},
+		{
+			Name:     "apiURLs",
+			Policies: []*runtime.Policy{&policyAPIURLs},
+		},
+		{
+			Name:     "limiter",
+			Policies: []*runtime.Policy{&policyXLimiter},
+		},
+	},
+})

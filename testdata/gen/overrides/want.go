@@ -423,58 +423,48 @@ type PublishReservations struct {
 }
 
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
-func Policies() []*runtime.Policy {
-	return []*runtime.Policy{
-		&policySendMessage,
-		&policyLogin,
-		&policySignUp,
-		&policyExports,
-		&policiesAPICalls[PlanFree],
-		&policiesAPICalls[PlanPro],
-		&policyPlain,
-	}
-}
+func Policies() []*runtime.Policy { return catalog.Policies() }
 
 // Catalog returns the limits as data, for programs that do not know their methods, such as package operate.
-func Catalog() *runtime.Catalog {
-	return &runtime.Catalog{
-		Limits: []runtime.CatalogLimit{
-			{
-				Name:     "sendMessage",
-				Doc:      "bounds how fast one user can post.",
-				Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
-				Policies: []*runtime.Policy{&policySendMessage},
-			},
-			{
-				Name:     "login",
-				Key:      []runtime.CatalogKey{{Name: "email", Type: "hashed string"}},
-				Policies: []*runtime.Policy{&policyLogin},
-			},
-			{
-				Name:     "signUp",
-				Policies: []*runtime.Policy{&policySignUp},
-			},
-			{
-				Name:     "exports",
-				Policies: []*runtime.Policy{&policyExports},
-			},
-			{
-				Name:     "apiCalls",
-				Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
-				Policies: []*runtime.Policy{&policiesAPICalls[PlanFree], &policiesAPICalls[PlanPro]},
-			},
-			{
-				Name:     "plain",
-				Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
-				Policies: []*runtime.Policy{&policyPlain},
-			},
+func Catalog() *runtime.Catalog { return catalog }
+
+var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
+	Limits: []runtime.CatalogLimit{
+		{
+			Name:     "sendMessage",
+			Doc:      "bounds how fast one user can post.",
+			Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
+			Policies: []*runtime.Policy{&policySendMessage},
 		},
-		Plans: []string{"free", "pro"},
-		Groups: []runtime.CatalogGroup{
-			{
-				Name:  "publish",
-				Takes: []string{"sendMessage", "plain"},
-			},
+		{
+			Name:     "login",
+			Key:      []runtime.CatalogKey{{Name: "email", Type: "hashed string"}},
+			Policies: []*runtime.Policy{&policyLogin},
 		},
-	}
-}
+		{
+			Name:     "signUp",
+			Policies: []*runtime.Policy{&policySignUp},
+		},
+		{
+			Name:     "exports",
+			Policies: []*runtime.Policy{&policyExports},
+		},
+		{
+			Name:     "apiCalls",
+			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
+			Policies: []*runtime.Policy{&policiesAPICalls[PlanFree], &policiesAPICalls[PlanPro]},
+		},
+		{
+			Name:     "plain",
+			Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
+			Policies: []*runtime.Policy{&policyPlain},
+		},
+	},
+	Plans: []string{"free", "pro"},
+	Groups: []runtime.CatalogGroup{
+		{
+			Name:  "publish",
+			Takes: []string{"sendMessage", "plain"},
+		},
+	},
+})

@@ -659,83 +659,64 @@ func newRegisterDecisions(ds Decisions) RegisterDecisions {
 }
 
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
-func Policies() []*runtime.Policy {
-	return []*runtime.Policy{
-		&policiesAPICalls[PlanFree],
-		&policiesAPICalls[PlanProYearly],
-		&policiesAPICalls[PlanEnterprise],
-		&policiesMonthly[PlanFree],
-		&policiesMonthly[PlanProYearly],
-		&policiesMonthly[PlanEnterprise],
-		&policiesExports[PlanFree],
-		&policiesExports[PlanProYearly],
-		&policiesExports[PlanEnterprise],
-		&policiesSearch[PlanFree],
-		&policiesSearch[PlanProYearly],
-		&policiesSearch[PlanEnterprise],
-		&policySignUp,
-		&policiesRenewed[PlanFree],
-		&policiesRenewed[PlanProYearly],
-		&policiesRenewed[PlanEnterprise],
-	}
-}
+func Policies() []*runtime.Policy { return catalog.Policies() }
 
 // Catalog returns the limits as data, for programs that do not know their methods, such as package operate.
-func Catalog() *runtime.Catalog {
-	return &runtime.Catalog{
-		Limits: []runtime.CatalogLimit{
-			{
-				Name:     "apiCalls",
-				Doc:      "bounds the calls of one organization.",
-				Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
-				Policies: []*runtime.Policy{&policiesAPICalls[PlanFree], &policiesAPICalls[PlanProYearly], &policiesAPICalls[PlanEnterprise]},
-			},
-			{
-				Name:     "monthly",
-				Key:      []runtime.CatalogKey{{Name: "plan", Type: "string"}, {Name: "runtime", Type: "string"}, {Name: "policiesMonthly", Type: "string"}},
-				Policies: []*runtime.Policy{&policiesMonthly[PlanFree], &policiesMonthly[PlanProYearly], &policiesMonthly[PlanEnterprise]},
-			},
-			{
-				Name:     "exports",
-				Doc:      "spaces out exports.\n\nDeprecated: use apiCalls.",
-				Policies: []*runtime.Policy{&policiesExports[PlanFree], &policiesExports[PlanProYearly], &policiesExports[PlanEnterprise]},
-			},
-			{
-				Name:     "search",
-				Policies: []*runtime.Policy{&policiesSearch[PlanFree], &policiesSearch[PlanProYearly], &policiesSearch[PlanEnterprise]},
-			},
-			{
-				Name:     "signUp",
-				Key:      []runtime.CatalogKey{{Name: "plan", Type: "string"}},
-				Policies: []*runtime.Policy{&policySignUp},
-			},
-			{
-				Name:     "renewed",
-				Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
-				Policies: []*runtime.Policy{&policiesRenewed[PlanFree], &policiesRenewed[PlanProYearly], &policiesRenewed[PlanEnterprise]},
-			},
+func Catalog() *runtime.Catalog { return catalog }
+
+var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
+	Limits: []runtime.CatalogLimit{
+		{
+			Name:     "apiCalls",
+			Doc:      "bounds the calls of one organization.",
+			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
+			Policies: []*runtime.Policy{&policiesAPICalls[PlanFree], &policiesAPICalls[PlanProYearly], &policiesAPICalls[PlanEnterprise]},
 		},
-		Plans: []string{"free", "pro-yearly", "Enterprise"},
-		Groups: []runtime.CatalogGroup{
-			{
-				Name:   "export",
-				Doc:    "is what one export costs.",
-				Takes:  []string{"apiCalls", "signUp"},
-				Checks: []string{"search"},
-			},
-			{
-				Name:   "renew",
-				Takes:  []string{"signUp"},
-				Checks: []string{"renewed"},
-			},
-			{
-				Name:  "exportAll",
-				Takes: []string{"exports", "apiCalls"},
-			},
-			{
-				Name:  "register",
-				Takes: []string{"signUp"},
-			},
+		{
+			Name:     "monthly",
+			Key:      []runtime.CatalogKey{{Name: "plan", Type: "string"}, {Name: "runtime", Type: "string"}, {Name: "policiesMonthly", Type: "string"}},
+			Policies: []*runtime.Policy{&policiesMonthly[PlanFree], &policiesMonthly[PlanProYearly], &policiesMonthly[PlanEnterprise]},
 		},
-	}
-}
+		{
+			Name:     "exports",
+			Doc:      "spaces out exports.\n\nDeprecated: use apiCalls.",
+			Policies: []*runtime.Policy{&policiesExports[PlanFree], &policiesExports[PlanProYearly], &policiesExports[PlanEnterprise]},
+		},
+		{
+			Name:     "search",
+			Policies: []*runtime.Policy{&policiesSearch[PlanFree], &policiesSearch[PlanProYearly], &policiesSearch[PlanEnterprise]},
+		},
+		{
+			Name:     "signUp",
+			Key:      []runtime.CatalogKey{{Name: "plan", Type: "string"}},
+			Policies: []*runtime.Policy{&policySignUp},
+		},
+		{
+			Name:     "renewed",
+			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
+			Policies: []*runtime.Policy{&policiesRenewed[PlanFree], &policiesRenewed[PlanProYearly], &policiesRenewed[PlanEnterprise]},
+		},
+	},
+	Plans: []string{"free", "pro-yearly", "Enterprise"},
+	Groups: []runtime.CatalogGroup{
+		{
+			Name:   "export",
+			Doc:    "is what one export costs.",
+			Takes:  []string{"apiCalls", "signUp"},
+			Checks: []string{"search"},
+		},
+		{
+			Name:   "renew",
+			Takes:  []string{"signUp"},
+			Checks: []string{"renewed"},
+		},
+		{
+			Name:  "exportAll",
+			Takes: []string{"exports", "apiCalls"},
+		},
+		{
+			Name:  "register",
+			Takes: []string{"signUp"},
+		},
+	},
+})

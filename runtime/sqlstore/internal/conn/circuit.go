@@ -4,11 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 	goruntime "runtime"
 	"sync"
 	"time"
 	"weak"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 // Circuit keeps this process from opening one connection after another to a database that does not respond. A statement

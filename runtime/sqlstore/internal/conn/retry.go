@@ -6,9 +6,10 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 	"math/rand/v2"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 // unbegunError is why a transaction, or a statement outside of one, has not begun: the connection was lost, often because the

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 	"slices"
 	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 // CreateTable runs a CREATE TABLE IF NOT EXISTS, unless the table that a statement describes exists: the app's user may not
@@ -48,6 +49,9 @@ func (s *Server) Check(ctx context.Context, db Querier) error {
 	}
 	if len(found) == 0 {
 		return &fault.Hinted{Text: s.FillIn(fault.InvisibleTable), Err: ErrInvisibleTable}
+	}
+	if found["ts"] != "" && found["at_ns"] == "" {
+		return &fault.Hinted{Text: s.FillIn(fault.FirstTable), Err: nil}
 	}
 	if all := Differences(s.Dialect.Parts, found); len(all) > 0 {
 		return &fault.Hinted{Text: s.FillIn(fault.WrongTable) + ": " + strings.Join(all, "; "), Err: nil}

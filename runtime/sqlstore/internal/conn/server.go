@@ -7,12 +7,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 // ErrClosed is the error of calls to a store after sqlstore.Store.Close.
@@ -227,7 +228,7 @@ func (s *Server) FillIn(hint string) string {
 	if s.Table != dialect.DefaultTable {
 		flags += " -table " + s.Table
 	}
-	return strings.NewReplacer("{table}", strconv.Quote(s.Table), "{dialect}", s.Dialect.Name, "{flags}", flags).Replace(hint)
+	return strings.NewReplacer("{table}", strconv.Quote(s.Table), "{name}", s.Table, "{dialect}", s.Dialect.Name, "{flags}", flags).Replace(hint)
 }
 
 // ExplainServer adds the hint for an error of a statement that is about the server and not about the table. Without it, a

@@ -41,6 +41,9 @@ func (e *Engine) decide(ctx context.Context, calls []runtime.Call, answers []run
 	if err != nil {
 		return err
 	}
+	if !e.registry.Admits(calls) {
+		return e.decideFirst(ctx, x, calls, answers)
+	}
 	if e.SetsSync(durabilityOf(calls)) {
 		// The setting belongs to a session, which only a transaction holds on to.
 		return e.locked(ctx, x, calls, answers)
@@ -80,6 +83,17 @@ func (e *Engine) decide(ctx context.Context, calls []runtime.Call, answers []run
 		return nil
 	}
 	return e.decideRest(ctx, x, rest, calls, answers)
+}
+
+// decideFirst decides calls with limits that are used for the first time, or are another program's.
+func (e *Engine) decideFirst(ctx context.Context, x *conn.Executor, calls []runtime.Call, answers []runtime.Answer) error {
+	got, err := e.registry.Decide(ctx, x, calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
+		answers := make([]runtime.Answer, len(calls))
+		err := e.decide(ctx, calls, answers)
+		return answers, err
+	})
+	copy(answers, got)
+	return err
 }
 
 // decideRest decides the calls at these indexes without an upsert.
@@ -195,7 +209,7 @@ func unanswered(answers []runtime.Answer) (at []int) {
 // statement.
 func (e *Engine) Inline(ctx context.Context, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error) {
 	x := e.Executor.Load()
-	if x == nil || !e.runsInline(x) || x.NeedsTx() || e.SetsSync(durabilityOf(calls)) || !e.Enter() {
+	if x == nil || !e.runsInline(x) || x.NeedsTx() || e.SetsSync(durabilityOf(calls)) || !e.registry.Admits(calls) || !e.Enter() {
 		return nil, false, nil
 	}
 	defer e.Open.Done()

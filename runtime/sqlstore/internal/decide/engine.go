@@ -13,6 +13,7 @@ import (
 // Engine decides calls in the database, by the strategies of strategies.go.
 type Engine struct {
 	*table.Prepared
+	registry *table.Registry
 	// ByDriver takes in a faster way that a driver has, or is nil.
 	ByDriver upsertStrategy
 	// thenSelect takes by two statements, or is nil.
@@ -27,8 +28,8 @@ type upserter interface {
 	Upsert(ctx context.Context, rows []meter.RowUpsert) error
 }
 
-func NewEngine(on *table.Prepared, driver upserter) *Engine {
-	e := &Engine{Prepared: on, hints: newDenialHints()}
+func NewEngine(on *table.Registry, driver upserter) *Engine {
+	e := &Engine{Prepared: on.Prepared, registry: on, hints: newDenialHints()}
 	e.takeDurably = slices.Contains(e.Queries[conn.TakeRows][conn.ManyRows].Params, conn.ParamDurability)
 	if e.Dialect.Taken != "" {
 		e.thenSelect = &thenSelect{queries: &e.Queries, taken: e.Dialect.Taken}

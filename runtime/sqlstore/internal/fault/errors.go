@@ -128,3 +128,9 @@ func MalformedDSN(err error) bool {
 	return errors.As(err, new(*url.Error)) ||
 		slices.ContainsFunc([]string{"connection info string", "connection string", "cannot parse `", "pq: wrong value for "}, quotes)
 }
+
+// NoTable reports whether a statement failed because its table does not exist.
+func NoTable(err error) bool { return HintFor(err) == MissingTable }
+
+// NoPrivilege reports whether a statement failed because the database user lacks a privilege.
+func NoPrivilege(err error) bool { return HintFor(err) == LackingPrivilege }

@@ -117,7 +117,7 @@ func (v *OverrideLog) read(ctx context.Context, query string, args ...any) ([]ru
 
 // mayCreate reports whether an error is that of a missing table, which the store may create.
 func (v *OverrideLog) mayCreate(err error) bool {
-	return v.AutoCreate && fault.HintFor(err) == fault.MissingTable
+	return v.AutoCreate && fault.NoTable(err)
 }
 
 func (v *OverrideLog) Query(ctx context.Context, x *conn.Executor, query string, args []any) (entries []runtime.OverrideEntry, err error) {
@@ -231,7 +231,7 @@ func (v *OverrideLog) ReadLog(ctx context.Context) (*override.View, error) {
 		})
 	}})
 	err := view.Refresh(ctx)
-	if err != nil && fault.HintFor(err) == fault.MissingTable {
+	if err != nil && fault.NoTable(err) {
 		return nil, nil
 	}
 	return view, err
@@ -334,7 +334,7 @@ func (v *OverrideLog) delete(ctx context.Context, x *conn.Executor, ids []int64)
 			})
 		})
 	})
-	if err != nil && fault.HintFor(err) == fault.LackingPrivilege {
+	if err != nil && fault.NoPrivilege(err) {
 		return &fault.Hinted{Text: v.fillIn(keptOverrides), Err: err}
 	}
 	return err
@@ -352,8 +352,9 @@ func (v *OverrideLog) CreateTable(ctx context.Context) error {
 }
 
 // Check compares the table with the dialect's requirements, checks that the store can add an entry, reads the new
-// entries, and returns an error that names those that this program does not understand, or the limits that it does not have.
-func (v *OverrideLog) Check(ctx context.Context, policies []*runtime.Policy) error {
+// entries, and returns an error that names those that this program does not understand, or the limits that neither it nor others
+// have.
+func (v *OverrideLog) Check(ctx context.Context, policies []*runtime.Policy, others []string) error {
 	// First, because that creates a missing table if the store may do so.
 	if err := v.View.Refresh(ctx); err != nil {
 		return err
@@ -379,7 +380,7 @@ func (v *OverrideLog) Check(ctx context.Context, policies []*runtime.Policy) err
 	if len(policies) == 0 {
 		return nil
 	}
-	return v.View.Unused(policies)
+	return v.View.Unused(policies, others...)
 }
 
 // UsedBy reports whether a limit with overrides is in use.

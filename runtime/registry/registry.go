@@ -1,0 +1,115 @@
+// Package registry remembers which limits a store has compared with their registrations.
+package registry
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Known has the limits that were compared. The zero Known has none. It may be used by many goroutines at once.
+type Known struct {
+	mu sync.Mutex
+	// limits is replaced and never changed, so that decisions need no lock.
+	limits atomic.Pointer[map[string]verdict]
+}
+
+// verdict is the error of a limit, or nil, and what the policy that was compared had.
+type verdict struct {
+	owner, key string
+	err        error
+}
+
+// Of returns the error of a policy, or nil, and whether it was compared.
+func (k *Known) Of(p *runtime.Policy) (err error, known bool) {
+	limits := k.limits.Load()
+	if limits == nil {
+		return nil, false
+	}
+	v, ok := (*limits)[p.Name]
+	if !ok || v.owner != p.Owner() || v.key != p.KeyTypes() {
+		return nil, false
+	}
+	return v.err, true
+}
+
+// Set stores the error of a policy, or nil.
+func (k *Known) Set(p *runtime.Policy, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	limits := map[string]verdict{}
+	if old := k.limits.Load(); old != nil {
+		limits = maps.Clone(*old)
+	}
+	limits[p.Name] = verdict{p.Owner(), p.KeyTypes(), err}
+	k.limits.Store(&limits)
+}
+
+// Clear forgets all.
+func (k *Known) Clear() { k.limits.Store(nil) }
+
+// Admits reports whether no policy of the calls is refused, or has to be compared.
+func (k *Known) Admits(calls []runtime.Call) bool {
+	for i := range calls {
+		for j := range calls[i].Requests {
+			if p := calls[i].Requests[j].Policy; p != nil {
+				if err, known := k.Of(p); err != nil || !known && comparable(p) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// comparable reports whether a policy can be compared. The call of an invalid one has an error of its own.
+func comparable(p *runtime.Policy) bool { return p.Validate() == nil }
+
+// Compare returns the error of a policy that was not compared yet, or nil, and whether that is to be remembered.
+type Compare func(*runtime.Policy) (err error, remember bool)
+
+// Decide answers the calls with a policy that is refused, and has the others decided. If decide returns an error, the answers that it
+// has returned with it are kept.
+func (k *Known) Decide(
+	calls []runtime.Call, compare Compare, decide func([]runtime.Call) ([]runtime.Answer, error),
+) ([]runtime.Answer, error) {
+	answers := make([]runtime.Answer, len(calls))
+	var at []int
+	var admitted []runtime.Call
+	for i, c := range calls {
+		if err := k.refusal(c, compare); err != nil {
+			answers[i].Err = err
+		} else {
+			at, admitted = append(at, i), append(admitted, c)
+		}
+	}
+	if len(at) == 0 {
+		return answers, nil
+	}
+	got, err := decide(admitted)
+	for i, a := range got {
+		answers[at[i]] = a
+	}
+	return answers, err
+}
+
+func (k *Known) refusal(c runtime.Call, compare Compare) error {
+	for _, q := range c.Requests {
+		if q.Policy == nil {
+			continue
+		}
+		err, known := k.Of(q.Policy)
+		if !known && comparable(q.Policy) {
+			var remember bool
+			if err, remember = compare(q.Policy); remember {
+				k.Set(q.Policy, err)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

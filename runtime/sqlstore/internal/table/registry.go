@@ -1,0 +1,468 @@
+package table
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/registry"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
+)
+
+// Registry is the registrations of limits. It has its own table.
+type Registry struct {
+	*Prepared
+	// table is the name of the table.
+	table string
+	// err is why there is none: the dialect lacks it, or the name of the table is too long.
+	err error
+	// create and the others are statements.
+	create, describe, read, insert, update, remove string
+	// owner is the one of the store's options, or "".
+	owner string
+	// autoCreate creates the table, and registers limits, at their first use.
+	autoCreate bool
+	overrides  *OverrideLog
+
+	known registry.Known
+	// stored is what was read before the first use; nil before.
+	stored atomic.Pointer[registrations]
+}
+
+// registrations are by the name of the limit.
+type registrations map[string]runtime.Registration
+
+// NewRegistry prepares the statements. It must be called with the dialect as it is before [dialect.Dialect.ForTable].
+func NewRegistry(on *Prepared, d dialect.Dialect, owner string, overrides *OverrideLog) *Registry {
+	r := &Registry{Prepared: on, table: dialect.RegistryTable(on.Table), owner: owner, autoCreate: overrides.AutoCreate, overrides: overrides}
+	if d.CreateRegistry == "" {
+		r.err = fmt.Errorf("dialect %q has no table of registrations", d.Name)
+	}
+	for _, text := range []struct {
+		into *string
+		text string
+	}{
+		{&r.create, d.CreateRegistry},
+		{&r.describe, d.Describe},
+		{&r.read, "SELECT name, owner, format, key_types, numbers, at_ns FROM {table}"},
+		{&r.insert, "INSERT INTO {table} (owner, format, key_types, numbers, at_ns, name) VALUES (?, ?, ?, ?, ?, ?)"},
+		{&r.update, "UPDATE {table} SET owner = ?, format = ?, key_types = ?, numbers = ?, at_ns = ? WHERE name = ?"},
+		{&r.remove, "DELETE FROM {table} WHERE name = ?"},
+	} {
+		filled, err := d.Text(text.text, r.table)
+		if err != nil && r.err == nil {
+			r.err = fmt.Errorf("the table of registrations: %w", err)
+		}
+		*text.into = d.WithNumbers(filled)
+	}
+	return r
+}
+
+// Admits reports whether all limits of the calls were compared, without an error.
+func (r *Registry) Admits(calls []runtime.Call) bool { return r.known.Admits(calls) }
+
+// Decide compares the limits that are used for the first time with what is stored, answers the calls that are refused, and has the
+// others decided. Limits that are not registered, or that cannot be compared because the table or the privilege to read it is
+// missing, are not refused: Ready reports those.
+func (r *Registry) Decide(
+	ctx context.Context, x *conn.Executor, calls []runtime.Call, decide func([]runtime.Call) ([]runtime.Answer, error),
+) ([]runtime.Answer, error) {
+	if err := r.load(func() (registrations, error) { return r.readFirst(ctx, x) }); err != nil {
+		return nil, err
+	}
+	return r.known.Decide(calls, func(p *runtime.Policy) (error, bool) { return r.compare(ctx, x, p), true }, decide)
+}
+
+// DecideInTx is Decide in a transaction of the caller, which may have the only connection, and may be rolled back: so it registers
+// nothing.
+func (r *Registry) DecideInTx(
+	ctx context.Context, tx runtime.Tx, calls []runtime.Call, decide func([]runtime.Call) ([]runtime.Answer, error),
+) ([]runtime.Answer, error) {
+	if err := r.load(func() (registrations, error) { return r.readInTx(ctx, tx) }); err != nil {
+		return nil, err
+	}
+	return r.known.Decide(calls, func(p *runtime.Policy) (error, bool) {
+		was, registered := (*r.stored.Load())[p.Name]
+		if !registered {
+			return nil, !r.autoCreate
+		}
+		return was.Refuses(runtime.RegistrationOf(r.owner, p)), true
+	}, decide)
+}
+
+// Compare returns the error of a limit whose rows are about to be changed other than by a call.
+func (r *Registry) Compare(ctx context.Context, p *runtime.Policy) error {
+	if err, known := r.known.Of(p); known {
+		return err
+	}
+	_, err := Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (any, error) {
+		if err := r.load(func() (registrations, error) { return r.readFirst(ctx, x) }); err != nil {
+			return nil, err
+		}
+		return nil, r.compare(ctx, x, p)
+	})
+	return err
+}
+
+// compare compares a limit with what is stored, and registers it if it is not, and the store may do so.
+func (r *Registry) compare(ctx context.Context, x *conn.Executor, p *runtime.Policy) error {
+	own := runtime.RegistrationOf(r.owner, p)
+	was, registered := (*r.stored.Load())[p.Name]
+	switch {
+	case registered:
+		return was.Refuses(own)
+	case !r.autoCreate || r.err != nil:
+		return nil
+	}
+	// Another error leaves the limit unregistered, as on a server: the call itself has the same problem, or none.
+	if err := r.register(ctx, x, []runtime.Registration{own}, false); errors.Is(err, runtime.ErrForeignCounts) {
+		return err
+	}
+	return nil
+}
+
+func (r *Registry) load(read func() (registrations, error)) error {
+	if r.stored.Load() != nil {
+		return nil
+	}
+	// Calls that do so at once each read it, so that none waits for the connection of another.
+	stored, err := read()
+	if err == nil {
+		r.stored.Store(&stored)
+	}
+	return err
+}
+
+// readFirst reads the table before the first use. It is empty if there is none, or no right to read it.
+func (r *Registry) readFirst(ctx context.Context, x *conn.Executor) (registrations, error) {
+	if r.err != nil {
+		return registrations{}, nil
+	}
+	stored, err := r.readAll(ctx, x)
+	if fault.NoTable(err) && r.autoCreate {
+		return registrations{}, r.CreateTable(ctx)
+	}
+	if fault.NoTable(err) || fault.NoPrivilege(err) {
+		return registrations{}, nil
+	}
+	return stored, err
+}
+
+// readInTx reads the table in a transaction of the caller, which on Postgres ends with the first statement that fails.
+func (r *Registry) readInTx(ctx context.Context, tx runtime.Tx) (stored registrations, err error) {
+	if r.err != nil {
+		return registrations{}, nil
+	}
+	const savepoint = "ratelimitgen_registry"
+	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+savepoint); err != nil {
+		return nil, err
+	}
+	stored, err = scanRegistrations(ctx, tx, r.read)
+	if err != nil {
+		if _, ended := tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT "+savepoint); ended != nil {
+			return nil, err
+		}
+	}
+	if _, ended := tx.ExecContext(ctx, "RELEASE SAVEPOINT "+savepoint); ended != nil {
+		return nil, ended
+	}
+	if fault.NoTable(err) || fault.NoPrivilege(err) {
+		return registrations{}, nil
+	}
+	return stored, err
+}
+
+func (r *Registry) readAll(ctx context.Context, x *conn.Executor) (stored registrations, err error) {
+	err = conn.Retry(ctx, func() error {
+		return r.Single(ctx, x, func(in conn.Session) (err error) {
+			stored, err = scanRegistrations(ctx, textSession(in), r.read)
+			return err
+		})
+	})
+	return stored, err
+}
+
+func scanRegistrations(ctx context.Context, in runtime.Tx, query string) (registrations, error) {
+	rows, err := in.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	stored := registrations{}
+	for rows.Next() {
+		var of runtime.Registration
+		var at int64
+		if err := rows.Scan(&of.Limit, &of.Owner, &of.Format, &of.Key, &of.Numbers, &at); err != nil {
+			return nil, err
+		}
+		of.At = time.Unix(0, at).UTC()
+		stored[of.Limit] = of
+	}
+	return stored, rows.Err()
+}
+
+// All returns what is registered, in the order of the names.
+func (r *Registry) All(ctx context.Context) ([]runtime.Registration, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	stored, err := Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (registrations, error) {
+		stored, err := r.readAll(ctx, x)
+		return stored, r.explain(err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]runtime.Registration, 0, len(stored))
+	for _, name := range slices.Sorted(maps.Keys(stored)) {
+		all = append(all, stored[name])
+	}
+	return all, nil
+}
+
+// own returns the registrations of policies, one for each name.
+func (r *Registry) own(policies []*runtime.Policy) (all []runtime.Registration, err error) {
+	byName := map[string][]*runtime.Policy{}
+	var names []string
+	for _, p := range policies {
+		if err := p.Validate(); err != nil {
+			return nil, err
+		}
+		if byName[p.Name] == nil {
+			names = append(names, p.Name)
+		}
+		byName[p.Name] = append(byName[p.Name], p)
+	}
+	for _, name := range names {
+		all = append(all, runtime.RegistrationOf(r.owner, byName[name]...))
+	}
+	return all, nil
+}
+
+// Register creates the table and writes the registrations of policies. If adopt is set, they replace those of another owner or
+// key. It writes nothing, and needs no right to, if they are stored already.
+func (r *Registry) Register(ctx context.Context, policies []*runtime.Policy, adopt bool) error {
+	own, err := r.own(policies)
+	if r.err != nil || err != nil {
+		return err
+	}
+	_, err = Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (any, error) {
+		if err := r.CreateTable(ctx); err != nil {
+			return nil, err
+		}
+		return nil, r.explain(r.register(ctx, x, own, adopt))
+	})
+	return err
+}
+
+// register writes registrations, and compares the limits again that were refused. The error joins those of all limits.
+func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime.Registration, adopt bool) error {
+	defer r.known.Clear()
+	for attempt := 1; ; attempt++ {
+		stored, err := r.readAll(ctx, x)
+		if err != nil {
+			return err
+		}
+		var refused []error
+		var changed []runtime.Registration
+		for _, of := range own {
+			was, registered := stored[of.Limit]
+			if err := was.Refuses(of); registered && err != nil {
+				if free, errFree := r.unused(ctx, x, was, of); errFree != nil {
+					return errFree
+				} else if !free && (!adopt || was.Format != of.Format) {
+					refused = append(refused, err)
+					continue
+				}
+			}
+			if registered {
+				of = of.Complete(was)
+				was.At = of.At
+			}
+			if of != was {
+				changed = append(changed, of)
+			}
+		}
+		err = conn.Retry(ctx, func() error {
+			if len(changed) == 0 {
+				return nil
+			}
+			return r.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) error { return r.write(ctx, textSession(in), stored, changed) })
+		})
+		switch {
+		case err == nil:
+			for _, of := range changed {
+				stored[of.Limit] = of
+			}
+			r.stored.Store(&stored)
+			return errors.Join(refused...)
+		case fault.NoPrivilege(err) && onlyNumbers(stored, changed):
+			// They are for people only, and the migrator's to write.
+			r.stored.Store(&stored)
+			return errors.Join(refused...)
+		case !fault.RefusedValue(err) || attempt == conn.MaxAttempts:
+			return err
+		}
+		// Another process has registered the limit meanwhile.
+		if ended := conn.Pause(ctx, attempt); ended != nil {
+			return fmt.Errorf("%w: %w", ended, err)
+		}
+	}
+}
+
+// unused reports whether a limit's key may be replaced by another one, because nothing is stored under the old one.
+func (r *Registry) unused(ctx context.Context, x *conn.Executor, was, of runtime.Registration) (bool, error) {
+	if was.Key = of.Key; was.Refuses(of) != nil {
+		return false, nil
+	}
+	page, err := (&Sweeper{Prepared: r.Prepared}).Page(ctx, x, runtime.Row{Name: of.Limit, Shard: -1})
+	if len(page) > 0 || err != nil {
+		return false, err
+	}
+	view, err := r.overrides.ReadLog(ctx)
+	return view == nil || len(view.Endings(of.Limit)) == 0, err
+}
+
+func onlyNumbers(stored registrations, changed []runtime.Registration) bool {
+	return !slices.ContainsFunc(changed, func(of runtime.Registration) bool {
+		was, registered := stored[of.Limit]
+		of.Numbers, of.At = was.Numbers, was.At
+		return !registered || of != was
+	})
+}
+
+func (r *Registry) write(ctx context.Context, in runtime.Tx, stored registrations, changed []runtime.Registration) error {
+	for _, of := range changed {
+		statement := r.insert
+		if _, registered := stored[of.Limit]; registered {
+			statement = r.update
+		}
+		if _, err := in.ExecContext(ctx, statement, of.Owner, of.Format, of.Key, of.Numbers, r.Present(), of.Limit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CreateTable creates the table if it does not exist.
+func (r *Registry) CreateTable(ctx context.Context) error {
+	if r.err != nil {
+		return r.err
+	}
+	if err := r.Server.CreateTable(ctx, r.create, r.describe); err != nil {
+		return fmt.Errorf("create table %q: %w", r.table, r.explain(err))
+	}
+	return nil
+}
+
+// Check compares the table with the dialect's requirements, and the registrations with those of the policies, which must be
+// registered.
+func (r *Registry) Check(ctx context.Context, policies []*runtime.Policy) error {
+	own, err := r.own(policies)
+	if r.err != nil || err != nil || len(own) == 0 {
+		return err
+	}
+	if r.describe != "" {
+		found, err := conn.Describe(ctx, r.DB, r.describe)
+		if err != nil {
+			return r.explain(err)
+		}
+		if len(found) == 0 {
+			return r.missing(sql.ErrNoRows)
+		}
+		if all := conn.Differences(r.Dialect.RegistryParts, found); len(all) > 0 {
+			return &fault.Hinted{Text: r.fillIn(fault.WrongTable) + ": " + strings.Join(all, "; "), Err: nil}
+		}
+	}
+	stored, err := Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (registrations, error) { return r.readAll(ctx, x) })
+	if err != nil {
+		return r.explain(err)
+	}
+	var problems []error
+	for _, of := range own {
+		if was, registered := stored[of.Limit]; !registered {
+			problems = append(problems, fmt.Errorf("limit %q is not registered: call Migrate with the generated Policies", of.Limit))
+		} else if err := was.Refuses(of); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// OfOthers returns the names of the limits that are registered for other owners than that of the policies.
+func (r *Registry) OfOthers(ctx context.Context, policies []*runtime.Policy) (names []string) {
+	own, err := r.own(policies)
+	if err != nil || len(own) == 0 {
+		return nil
+	}
+	all, err := r.All(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, of := range all {
+		is := func(own runtime.Registration) bool { return own.Owner == of.Owner }
+		if of.Owner != "" && !slices.ContainsFunc(own, is) {
+			names = append(names, of.Limit)
+		}
+	}
+	return names
+}
+
+// Forget deletes the registration of a limit that no longer exists.
+func (r *Registry) Forget(ctx context.Context, limit string) error {
+	if r.err != nil {
+		return nil
+	}
+	_, err := Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (any, error) {
+		return nil, conn.Retry(ctx, func() error {
+			return r.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) error {
+				_, err := textSession(in).ExecContext(ctx, r.remove, limit)
+				return err
+			})
+		})
+	})
+	if fault.NoTable(err) {
+		return nil
+	}
+	return r.explain(err)
+}
+
+// explain adds the hints that name the table.
+func (r *Registry) explain(err error) error {
+	switch {
+	case err == nil || errors.As(err, new(*fault.Hinted)):
+		return err
+	case fault.NoTable(err):
+		return r.missing(err)
+	case fault.NoPrivilege(err):
+		return &fault.Hinted{Text: r.fillIn(lackingRegistry), Err: err}
+	}
+	return err
+}
+
+func (r *Registry) missing(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return &fault.Hinted{Text: r.fillIn(missingRegistry), Err: err}
+}
+
+func (r *Registry) fillIn(hint string) string {
+	return r.Server.FillIn(strings.ReplaceAll(hint, "{table}", strconv.Quote(r.table)))
+}
+
+const lackingRegistry = "the database user lacks a privilege: on table {table} it needs SELECT, and to run Migrate also INSERT, UPDATE, " +
+	"and CREATE"
+
+const missingRegistry = `there is no table {table}, or no right to see it, which says whose limits these are: call Migrate with the generated ` +
+	`Policies, or run what "ratelimitgen sql {flags}" prints`

@@ -1,0 +1,79 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
+	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
+)
+
+// As on a server, without what Open does by itself.
+func TestRegistered(t *testing.T) {
+	dsn := "file:" + filepath.Join(t.TempDir(), "limits.db") + "?_txlock=immediate&_pragma=busy_timeout(10)&_pragma=journal_mode(WAL)"
+	open := func() *sql.DB {
+		db, err := sql.Open("sqlite", dsn)
+		require.NoError(t, err)
+		db.SetMaxOpenConns(1)
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		return db
+	}
+	subject := agree.Subject{DB: open(), Dialect: dialect.SQLite, Table: dialect.DefaultTable, Clock: storetest.NewClock()}
+	agree.Registered(t, subject, func(t *testing.T, o sqlstore.Options) *sqlstore.Store {
+		store, err := sqlstore.New(open(), dialect.SQLite, o)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, store.Close()) })
+		return store
+	})
+}
+
+// catalogued returns a policy of an owner.
+func catalogued(owner string) *runtime.Policy {
+	p := once("visit", runtime.TokenBucket, 10, 0)
+	runtime.NewCatalog(owner, runtime.Catalog{Limits: []runtime.CatalogLimit{{Name: p.Name, Policies: []*runtime.Policy{p}}}})
+	return p
+}
+
+// A file needs no Migrate: the first use of a limit registers it.
+func TestFirstUseRegisters(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	for _, step := range []struct {
+		owner string
+		want  error
+	}{{"example.com/shop", nil}, {"example.com/blog", runtime.ErrForeignCounts}, {"example.com/shop", nil}, {"", nil}} {
+		p := once("visit", runtime.TokenBucket, 10, 0)
+		if step.owner != "" {
+			p = catalogued(step.owner)
+		}
+		store, err := sqlite.Open(path)
+		require.NoError(t, err)
+		require.ErrorIs(t, limiter.New(store).Limit(p, runtime.Key{}).Require(t.Context()), step.want, step.owner)
+		all, err := store.Registrations(t.Context())
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		assert.Equal(t, "example.com/shop", all[0].Owner)
+		require.NoError(t, store.Close())
+	}
+}
+
+// Opening the file of an earlier version is refused before anything is done with it.
+func TestFileOfBeforeIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	db, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	defer db.Close()
+	_, err = db.Exec(`CREATE TABLE rate_limits (name TEXT NOT NULL, key TEXT NOT NULL, shard INTEGER NOT NULL, value REAL NOT NULL,
+		ts INTEGER NOT NULL, prev REAL NOT NULL, PRIMARY KEY (name, key, shard)) WITHOUT ROWID`)
+	require.NoError(t, err)
+	_, err = sqlite.Open(path)
+	require.ErrorContains(t, err, `"rate_limits" is that of a version before v0.1.0`)
+}
