@@ -8,7 +8,7 @@
 //	ratelimitgen dashboard  print a Grafana dashboard or alert rules for the limits
 //	ratelimitgen init       write a first limits.yaml and its JSON Schema
 //	ratelimitgen schema     print the JSON Schema of limits.yaml, or of the output of diff
-//	ratelimitgen sql        print the CREATE TABLE statements
+//	ratelimitgen sql        print the statements that create the tables, or grant privileges
 //	ratelimitgen simulate   replay requests and print the decisions of the limits
 //	ratelimitgen version    print the version
 //	ratelimitgen help       print the commands, or the usage of one

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
@@ -48,11 +49,16 @@ func dialectNames() (names []string) {
 func sqlCommand() command {
 	return command{
 		name:    "sql",
-		summary: "print the CREATE TABLE statements",
+		summary: "print the statements that create the tables, or grant privileges",
 		help: `Use it to keep your own migrations. Store.Migrate runs the same statements, and Store.Ready reports a
 table that differs from them. Pass the name of the table to the store as well: sqlstore.Options{Table:
-TABLE}. The second table is needed if a limit has overrides, and by package operate, whose log it is. Its
-name is derived from TABLE.
+TABLE}. The names of the others are derived from it. The second table is needed if a limit has overrides,
+and by package operate, whose log it is. The third one says whose the limits are and what their rows
+mean; Store.Migrate with the generated Policies writes it.
+
+With -grants, the output is the statements that give roles the least privileges that they need: APP the
+program, and MIGRATOR what calls Store.Migrate. Those of APP need the tables. Without DELETE on the second
+table, set sqlstore.Options{KeepOverrides: -1}.
 `,
 		prepare: prepareSQL,
 	}
@@ -62,6 +68,7 @@ func prepareSQL(flags *flag.FlagSet) action {
 	var of choice
 	names := dialectNames()
 	of.declare(flags, "dialect", fmt.Sprintf("print it for the database `NAME`: %s (default %s)", alternatives(names), names[0]), names...)
+	grants := flags.String("grants", "", "print the privileges of the roles `APP,MIGRATOR`, or of one role for both")
 	table := flags.String("table", dialect.DefaultTable, "create `TABLE`, or SCHEMA.TABLE (default "+dialect.DefaultTable+")")
 	return func(s streams, args []string) error {
 		if *table == "" {
@@ -71,6 +78,18 @@ func prepareSQL(flags *flag.FlagSet) action {
 			return err
 		}
 		d := dialect.All()[slices.Index(names, of.value)]
+		if *grants != "" {
+			app, migrator, two := strings.Cut(*grants, ",")
+			if !two {
+				migrator = app
+			}
+			statements, err := d.GrantsFor(*table, app, migrator)
+			if err != nil {
+				return usageError{err.Error()}
+			}
+			_, err = fmt.Fprintln(s.out, statements)
+			return err
+		}
 		counts, err := d.DDL(*table)
 		if err != nil {
 			return usageError{err.Error()}
@@ -79,8 +98,12 @@ func prepareSQL(flags *flag.FlagSet) action {
 		if err != nil {
 			return usageError{err.Error()}
 		}
-		_, err = fmt.Fprintf(s.out, "-- The counts of rate limits, in %s.\n%s;\n\n-- Blocks and overrides, and the log of what operators change.\n%s;\n",
-			d.Name, counts, overrides)
+		registry, err := d.RegistryDDL(*table)
+		if err != nil {
+			return usageError{err.Error()}
+		}
+		_, err = fmt.Fprintf(s.out, "-- The counts of rate limits, in %s.\n%s;\n\n-- Blocks and overrides, and the log of what operators change.\n%s;\n\n"+
+			"-- Whose the limits are, and what their rows mean.\n%s;\n", d.Name, counts, overrides, registry)
 		return err
 	}
 }

@@ -37,7 +37,7 @@
 //   - A limit with shards is treated as one row, except where a number is about the shards. It can grant fewer tokens,
 //     because each shard has a capacity of its own.
 //   - Whether a limit was renamed is a guess from its doc, key and rule, and the review says so.
-//   - The SQL statements use the table names rate_limits and rate_limit_overrides, and syntax that all supported databases
+//   - The SQL statements use the table names rate_limits, rate_limit_overrides and rate_limit_registry, and syntax that all supported databases
 //     accept, or say which one they are for.
 //   - The text that a custom key type produces is unknown.
 package review

@@ -260,7 +260,7 @@ func TestRenameStatementKeepsCounts(t *testing.T) {
 			old, new := parse(t, "old", file("send")), parse(t, "new", file("post"))
 			r := Review(old, new)
 			require.Len(t, r.Subjects, 1)
-			require.Len(t, r.Subjects[0].SQL, 1)
+			require.Len(t, r.Subjects[0].SQL, 2, "the counts, and the registration")
 			said := saidAfterStatement(t, &r.Subjects[0])
 			assert.Equal(t, test.most, said)
 

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
@@ -17,7 +18,7 @@ func judgeKey(j *judgement) {
 		// The compiler does not notice swapped arguments of the same type.
 		j.class(review.Breaking)
 		j.note(review.Calls, "Parameters of %s with the same type changed places. Check every call, because the compiler cannot.", j.New.GoName)
-		j.note(review.Deploy, "Stored rows are read with the parts of the key in the new order, so a key can get the count of another key.")
+		j.note(review.Deploy, "Unless the SQL below moves them, stored rows are read with the parts of the key in the new order, so a key can get the count of another key.")
 	case slices.Equal(compare.PartTypes(was), compare.PartTypes(is)):
 		j.note(review.Calls, "Calls of %s still compile. If a parameter has another meaning now, check each call.", j.New.GoName)
 		j.note(review.Deploy, "Rows are found by the values of the key, not by the names of its parts. If a part has another meaning now, a key can get the count of another key.")
@@ -36,7 +37,28 @@ func judgeKey(j *judgement) {
 		why = "to delete the rows that are no longer read, "
 	}
 	j.statement(why+betweenVersions, "DELETE FROM rate_limits WHERE name = '%s';", j.New.Policy.Name)
+	if !slices.Equal(compare.PartTypes(was), compare.PartTypes(is)) {
+		j.statement("once, before the first process of the new version starts, to register the new key, without which it is refused",
+			"UPDATE rate_limit_registry SET key_types = '(%s)' WHERE name = '%s';", strings.Join(compare.PartTypes(is), ", "), j.New.Policy.Name)
+	}
+	judgeKeyCounts(j)
 	judgeKeyLog(j)
+}
+
+// judgeKeyCounts prints the SQL that gives keys whose parts changed places their counts.
+func judgeKeyCounts(j *judgement) {
+	m := keyMoveOf(j.Old.Key, j.New.Key)
+	if !m.moved || m.lost != "" || len(m.merged) > 0 {
+		return
+	}
+	noteOffsets(j, "key")
+	name := j.New.Policy.Name
+	for _, d := range keyDialects {
+		why := d.on + "instead of that, to keep the counts, " + betweenVersions
+		// By way of another name, because a key may take the place of one that is not moved yet.
+		j.statement(why, d.move, d.key(m.from), name+" moved", name)
+		j.statement(why, "UPDATE rate_limits SET name = '%s' WHERE name = '%s';", name, name+" moved")
+	}
 }
 
 // judgeKeyForms judges a key whose parts are passed as before, but stored in another form.

@@ -35,6 +35,7 @@ func judgeRemoved(j *judgement) {
 	j.note(review.Calls, "Calls of %s no longer compile. Without another limit in its place, these requests are unlimited.", j.Old.GoName)
 	j.note(review.Deploy, "Its rows stay in the table, because Sweep only deletes rows of existing limits. The store's Forget deletes them, as does the statement below.")
 	j.statement("after the deploy, to delete its rows", "DELETE FROM rate_limits WHERE name = '%s';", j.Old.Policy.Name)
+	j.statement("after the deploy, to forget whose it was", "DELETE FROM rate_limit_registry WHERE name = '%s';", j.Old.Policy.Name)
 	if j.Old.Overrides != nil {
 		j.note(review.Deploy, "Its blocks and overrides in force have no effect any more, and Ready reports them. Forget ends them too, as does the last statement. "+
 			"If the limit was renamed, rename it in an edit of its own: diff then prints the SQL that keeps them.")
@@ -51,13 +52,19 @@ func judgeRenamed(j *judgement) {
 	j.note(review.Rule, "%s was probably renamed to %s: one was removed, and the other is new and similar.", was, is)
 	j.note(review.Deploy, "Rows are stored under the limit's name. The new version does not read those of %s, so every key of %s starts full: a one-time gain of up to %s.",
 		was, is, words.Count(j.New.Policy.Capacity, "token"))
-	// The offset of windows is the only thing in a row's meaning that depends on the name.
-	if compare.Windowed(&j.Old.Policy) && compare.Windowed(&j.New.Policy) && compare.Carried(j.Old, j.New) > 0 {
-		j.note(review.Deploy, "The SQL statement below keeps the counts, but windows start at other times: without start, their offset is derived from the limit's name. "+
-			"After it, "+exhaustedKey+" has up to %s.", words.Count(compare.Carried(j.Old, j.New), "token"))
-	}
+	noteOffsets(j, "name")
 	j.statement("to keep the counts, "+betweenVersions, "UPDATE rate_limits SET name = '%s' WHERE name = '%s';", is, was)
+	j.statement("to register the new name, "+betweenVersions, "UPDATE rate_limit_registry SET name = '%s' WHERE name = '%s';", is, was)
 	judgeRenamedLog(j)
+}
+
+// noteOffsets notes what the SQL that moves rows does not keep: the offset of windows is the only thing in a row's meaning that
+// depends on its name and key.
+func noteOffsets(j *judgement, from string) {
+	if compare.Windowed(&j.Old.Policy) && compare.Windowed(&j.New.Policy) && compare.Carried(j.Old, j.New) > 0 {
+		j.note(review.Deploy, "The SQL statement below keeps the counts, but windows start at other times: without start, their offset is derived from the limit's %s. "+
+			"After it, "+exhaustedKey+" has up to %s.", from, words.Count(compare.Carried(j.Old, j.New), "token"))
+	}
 }
 
 func judgeGoName(j *judgement) {

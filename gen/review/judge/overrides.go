@@ -155,22 +155,32 @@ func (m *keyMove) compare(was, is spec.KeyPart) {
 // keyDialect is how the parts of a key are cut out on a database.
 type keyDialect struct {
 	// on begins the sentence about the statement, and part is an expression for the part with an index from 1.
-	on   string
+	on string
+	// move updates the counts o whose keys are not too long, with a key, a name, and the old name.
+	move string
 	part func(i int) string
 	join func(parts []string) string
 }
 
+const (
+	moveCounts = "UPDATE rate_limits AS o SET key = %s, name = '%s' WHERE o.name = '%s' AND " + wholeKey + ";"
+	// wholeKey is the condition for a key of which no part was cut off.
+	wholeKey = "o.key NOT LIKE '%%|%%~%%' ESCAPE '|'"
+)
+
 var keyDialects = []keyDialect{
 	{
 		"on SQLite, ",
+		moveCounts,
 		func(i int) string {
 			return fmt.Sprintf(`json_extract('["' || replace(replace(replace(o.key, '\', '\\'), '"', '\"'), '|', '","') || '"]', '$[%d]')`, i-1)
 		},
 		joinByPipes,
 	},
-	{"on Postgres, ", func(i int) string { return fmt.Sprintf("split_part(o.key, '|', %d)", i) }, joinByPipes},
+	{"on Postgres, ", moveCounts, func(i int) string { return fmt.Sprintf("split_part(o.key, '|', %d)", i) }, joinByPipes},
 	{
 		"on MySQL and MariaDB, ",
+		"UPDATE rate_limits o SET o.key = %s, o.name = '%s' WHERE o.name = '%s' AND " + wholeKey + ";",
 		func(i int) string { return fmt.Sprintf("SUBSTRING_INDEX(SUBSTRING_INDEX(o.key, '|', %d), '|', -1)", i) },
 		func(parts []string) string { return "CONCAT(" + strings.Join(parts, ", '|', ") + ")" },
 	},

@@ -4,6 +4,7 @@ package reviewtest
 import (
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,17 @@ type edit struct {
 	blocked []moved
 	// unblocked are keys of the new version that must not be blocked.
 	unblocked [][]string
+}
+
+// merges reports whether keys of the old version become one, which starts full.
+func (e edit) merges() bool {
+	for i, key := range e.blocked {
+		same := func(other moved) bool { return key.new != nil && slices.Equal(key.new, other.new) }
+		if slices.ContainsFunc(e.blocked[i+1:], same) {
+			return true
+		}
+	}
+	return false
 }
 
 // moved is a key before and after an edit.
@@ -89,8 +101,8 @@ var edits = []edit{
 
 // Blocks runs, for edits of the name and the key of a limit, the SQL that a review prints for a database: "SQLite", "Postgres" or
 // "MySQL and MariaDB". Before it, while it runs and after it, blocked keys are blocked in the old version and in the new one, in
-// processes that have followed the log and in those that read it later. open returns a store of another process on the table,
-// whose overrides table exists.
+// processes that have followed the log and in those that read it later; and keys keep their counts, unless several become one.
+// open returns a store of another process on the table, which was migrated.
 func Blocks(t *testing.T, db *sql.DB, database, table string, open func(t *testing.T) *sqlstore.Store) {
 	for _, e := range edits {
 		t.Run(e.name, func(t *testing.T) {
@@ -119,8 +131,12 @@ type deploy struct {
 // run starts processes of the old and of the new version when they matter.
 func (d deploy) run(old, now func() process) {
 	d.execute("DELETE FROM rate_limit_overrides")
+	d.execute("DELETE FROM rate_limits")
+	d.execute("DELETE FROM rate_limit_registry")
 	was, is := old(), now()
+	require.NoError(d.t, was.store.Migrate(d.t.Context(), was.policy()))
 	for i, key := range d.blocked {
+		was.ask(runtime.Take, key.old, int64(i+1))
 		was.block(key.old, time.Duration(i+1)*time.Hour)
 	}
 	was.block([]string{"lifted"}, time.Hour)
@@ -137,6 +153,15 @@ func (d deploy) run(old, now func() process) {
 	d.check(oldKey, was, old())
 	d.check(newKey, is, now())
 	d.executeAll("after the old version has stopped, to end")
+	d.executeAll("to keep the counts")
+	d.executeAll("instead of that, to keep the counts")
+	d.executeAll("to register")
+	require.NoError(d.t, is.store.Migrate(d.t.Context(), is.policy()), "the registry is that of the new version")
+	for i, key := range d.blocked {
+		if key.new != nil && !d.merges() {
+			require.InDelta(d.t, float64(is.policy().Capacity)-float64(i+1), is.ask(runtime.Peek, key.new, 0).Value, 0.1, "the count of %q", key.new)
+		}
+	}
 	for _, p := range []process{is, now()} {
 		d.check(newKey, p)
 		for _, key := range append(d.unblocked, []string{"lifted"}) {
@@ -202,7 +227,8 @@ func (d deploy) execute(text string) {
 
 // on returns a statement for the table of the test.
 func (d deploy) on(text string) string {
-	return strings.ReplaceAll(text, "rate_limit_overrides", dialect.OverridesTable(d.table))
+	return strings.NewReplacer("rate_limit_overrides", dialect.OverridesTable(d.table), "rate_limit_registry", dialect.RegistryTable(d.table),
+		"rate_limits", d.table).Replace(text)
 }
 
 // Plans does the same for an override that gives a key a plan which is then renamed.
@@ -250,6 +276,16 @@ type process struct {
 
 // policy returns that of the first plan, as generated code has it.
 func (p process) policy() *runtime.Policy {
+	policy, of := p.policyOf(), runtime.CatalogLimit{}
+	for _, part := range p.file.Limits[0].Key {
+		of.Key = append(of.Key, runtime.CatalogKey{Type: part.Type})
+	}
+	of.Policies = []*runtime.Policy{policy}
+	runtime.NewCatalog("example.com/app", runtime.Catalog{Limits: []runtime.CatalogLimit{of}})
+	return policy
+}
+
+func (p process) policyOf() *runtime.Policy {
 	limit, names, policies := p.file.Limits[0], runtime.PlanNames{""}, runtime.PlanPolicies{{}}
 	if len(limit.Plans) == 0 {
 		return &limit.Policy
@@ -270,6 +306,16 @@ func keyOf(parts []string) runtime.Key {
 
 func (p process) limit(key []string) limiter.Overrides {
 	return limiter.New(p.store).Overrides(p.policy(), keyOf(key))
+}
+
+// ask makes a request for a key, whatever is in force for it.
+func (p process) ask(op runtime.Op, key []string, n int64) runtime.Decision {
+	p.t.Helper()
+	q := runtime.Request{Op: op, Policy: p.policy(), Key: keyOf(key).String(), Count: n}
+	answers, err := p.store.Do(p.t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
+	require.NoError(p.t, err)
+	require.NoError(p.t, answers[0].Err)
+	return answers[0].Decisions[0]
 }
 
 func (p process) block(key []string, length time.Duration) {

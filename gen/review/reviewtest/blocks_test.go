@@ -4,10 +4,12 @@ import (
 	"database/sql"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/review/reviewtest"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
@@ -18,10 +20,10 @@ func TestSQLKeepsBlocksOnSQLite(t *testing.T) {
 		store, err := sqlite.Open(path)
 		require.NoError(t, err)
 		t.Cleanup(func() { store.Close() })
-		require.NoError(t, store.OverrideView().Refresh(t.Context()), "which creates the table")
 		return store.Store
 	}
-	open(t)
+	p := &runtime.Policy{Name: "any", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 1}
+	require.NoError(t, open(t).Migrate(t.Context(), p), "which creates the tables")
 	db, err := sql.Open("sqlite", "file:"+path)
 	require.NoError(t, err)
 	defer db.Close()

@@ -57,6 +57,9 @@ type Dialect struct {
 	// as with Create and Parts. The columns are those of Postgres's. If they are empty, the limits of another program, or with
 	// another key, are not told apart.
 	CreateRegistry, RegistryParts string
+	// Grants are the statements that give the role {app} of a program, and {migrator}, which runs Migrate, the privileges that they
+	// need on {table}, {overrides} and {registry}. If it is empty, the database has no roles.
+	Grants string
 	// Session selects the names and values of the session's settings on which the statements rely. If it is empty, no
 	// settings are checked.
 	Session string
@@ -257,6 +260,40 @@ func (d Dialect) OverridesDDL(table string) (string, error) {
 // sqlstore.Store.Migrate. The error is about the table's name.
 func (d Dialect) RegistryDDL(table string) (string, error) {
 	return d.Text(d.CreateRegistry, RegistryTable(table))
+}
+
+// GrantsFor returns the statements that give the role of a program the privileges that it needs once Migrate has made the tables, and
+// the role that runs Migrate those that it needs before. On MySQL, a role is a user, or user@host. The error is about a name, or says
+// that the database has no roles.
+func (d Dialect) GrantsFor(table, app, migrator string) (string, error) {
+	if d.Grants == "" {
+		return "", fmt.Errorf("%s has no roles: whoever can write the file can use it", d.Name)
+	}
+	for _, role := range []string{app, migrator} {
+		if !roleName.MatchString(role) {
+			return "", fmt.Errorf("role %q: a name has only letters, digits and the characters _ - . %% @", role)
+		}
+	}
+	statements := strings.NewReplacer("{overrides}", d.quoted(OverridesTable(table)), "{registry}", d.quoted(RegistryTable(table)),
+		"{app}", d.role(app), "{migrator}", d.role(migrator)).Replace(d.Grants)
+	if !strings.Contains(table, ".") {
+		statements = strings.ReplaceAll(statements, "{schema}", "public")
+	}
+	return d.Text(statements, table)
+}
+
+var roleName = regexp.MustCompile(`^[A-Za-z0-9_.%@-]{1,63}$`)
+
+// role returns the name of a role in quotes. On MySQL it has a host.
+func (d Dialect) role(name string) string {
+	if d.Numbered {
+		return d.Quote + name + d.Quote
+	}
+	user, host, ok := strings.Cut(name, "@")
+	if !ok {
+		host = "%"
+	}
+	return "'" + user + "'@'" + host + "'"
 }
 
 // quoted returns a name in quotes, part by part.

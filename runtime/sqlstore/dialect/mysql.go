@@ -98,6 +98,16 @@ at_ns: bigint | bigint(20)
 primary key: name
 engine: InnoDB
 `,
+	Grants: `
+-- Before Migrate.
+GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON {table} TO {migrator};
+GRANT CREATE, SELECT, INSERT ON {overrides} TO {migrator};
+GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON {registry} TO {migrator};
+-- After Migrate.
+GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {app};
+GRANT SELECT, INSERT, DELETE ON {overrides} TO {app};
+GRANT SELECT ON {registry} TO {app};
+`,
 	Describe: describeOnMySQL + describeInsertIDOnMySQL,
 	Session: `
 SELECT 'autocommit', CAST(@@autocommit AS BINARY)

@@ -99,6 +99,15 @@ numbers: text | character varying | character varying(1000)
 at_ns: bigint
 primary key: name
 `,
+	Grants: `
+-- Before Migrate.
+GRANT USAGE, CREATE ON SCHEMA "{schema}" TO {migrator};
+-- After Migrate.
+GRANT USAGE ON SCHEMA "{schema}" TO {app};
+GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {app};
+GRANT SELECT, INSERT, DELETE ON {overrides} TO {app};
+GRANT SELECT ON {registry} TO {app};
+`,
 	Describe: `
 SELECT CAST(a.attname AS TEXT), format_type(a.atttypid, a.atttypmod)
 	|| CASE WHEN c.collname NOT IN ('C', 'POSIX', 'default') THEN ' collate ' || CAST(c.collname AS TEXT) ELSE '' END

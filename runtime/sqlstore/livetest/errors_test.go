@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -208,6 +209,19 @@ func (s server) user(t *testing.T, db *sql.DB, grants ...string) server {
 	return s.as(t, name, "secret")
 }
 
+// role returns the name of the server's user.
+func (s server) role(t *testing.T) string {
+	t.Helper()
+	if s.driver == "mysql" {
+		c, err := mysql.ParseDSN(s.dsn)
+		require.NoError(t, err)
+		return c.User
+	}
+	u, err := url.Parse(s.dsn)
+	require.NoError(t, err)
+	return u.User.Username()
+}
+
 // The privileges that the error names are sufficient.
 func TestMissingPrivilegeIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
@@ -240,6 +254,63 @@ func TestMissingPrivilegeIsExplained(t *testing.T) {
 	})
 }
 
+// What "ratelimitgen sql -grants" prints is enough for everything that a program and its operators do.
+func TestGrantsAreEnough(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		schema := s.schema(t, db)
+		table, at := schema+".quotas", s
+		if s.driver == "mysql" {
+			at = s.database(t, schema)
+		}
+		app, migrator := at.user(t, db), at.user(t, db)
+		statements, err := s.dialect.GrantsFor(table, app.role(t), migrator.role(t))
+		require.NoError(t, err)
+		before, after, ok := strings.Cut(statements, "-- After Migrate.\n")
+		require.True(t, ok)
+		grant := func(statements string) {
+			for line := range strings.Lines(statements) {
+				if !strings.HasPrefix(line, "--") {
+					execute(t, db, strings.TrimSuffix(strings.TrimSpace(line), ";"))
+				}
+			}
+		}
+		p := overridable()
+		runtime.NewCatalog("example.com/app", runtime.Catalog{Limits: []runtime.CatalogLimit{{Name: p.Name, Policies: []*runtime.Policy{p}}}})
+		grant(before)
+		require.NoError(t, migrator.visit(t, table).Migrate(t.Context(), p))
+		require.Error(t, app.visit(t, table).Ready(t.Context(), p))
+		grant(after)
+
+		ctx, store := t.Context(), app.visit(t, table)
+		require.NoError(t, store.Ready(ctx, p))
+		require.NoError(t, store.Migrate(ctx, p), "nothing is to be done")
+		limits := limiter.New(store)
+		limit, overrides := limits.Limit(p, runtime.Key{}), limits.OverridesForAll(p)
+		require.NoError(t, limit.Require(ctx))
+		require.NoError(t, sqlstore.RunInTx(ctx, app.open(t), func(tx *sql.Tx) error {
+			return limiter.New(store.WithTx(tx)).Limit(p, runtime.Key{}).Require(ctx)
+		}))
+		_, err = overrides.Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: "a test", Author: "a test"})
+		require.NoError(t, err)
+		require.ErrorIs(t, limit.Require(ctx), runtime.ErrLimited)
+		_, err = overrides.End(ctx, runtime.OverrideEnd{Reason: "a test", Author: "a test"})
+		require.NoError(t, err)
+		require.NoError(t, limit.Reset(ctx))
+		_, err = store.Sweep(ctx, p)
+		require.NoError(t, err)
+		_, err = store.Forget(ctx, p.Name)
+		require.NoError(t, err)
+
+		edited := *p
+		edited.Capacity, edited.Rate = p.Capacity-1, p.Rate-1
+		require.NoError(t, store.Migrate(ctx, &edited), "numbers are for people")
+		other := *p
+		other.Name = "new"
+		require.ErrorContains(t, store.Migrate(ctx, &other), "lacks a privilege: on table "+strconv.Quote(dialect.RegistryTable(table)))
+	})
+}
+
 // Ready fails before an operator has to block a key, and names the table that lacks the privilege.
 func TestMissingPrivilegeOnOverridesIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
@@ -252,7 +323,7 @@ func TestMissingPrivilegeOnOverridesIsExplained(t *testing.T) {
 		if s.driver == "mysql" {
 			s, use = s.database(t, schema), nil
 		}
-		use = append(use, "SELECT, INSERT, UPDATE, DELETE ON "+table)
+		use = append(use, "SELECT, INSERT, UPDATE, DELETE ON "+table, "SELECT ON "+dialect.RegistryTable(table))
 		says := fmt.Sprintf("lacks a privilege: on table %q it needs SELECT and INSERT", overrides)
 		block := runtime.OverrideEntry{Limit: "overridable", What: runtime.OverrideBlock, Until: runtime.ForGood, Reason: "a test", Author: "a test"}
 		for _, granted := range []string{"SELECT", "INSERT", "UPDATE", "SELECT, INSERT"} {

@@ -160,7 +160,7 @@ func TestReadyChecksOverrides(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() {
 			store.Close()
-			execute(t, db, "DROP TABLE IF EXISTS "+table+", "+dialect.OverridesTable(table))
+			execute(t, db, "DROP TABLE IF EXISTS "+table+", "+dialect.OverridesTable(table)+", "+dialect.RegistryTable(table))
 		})
 		plain := overridable()
 		plain.Name, plain.Overrides = "plain", runtime.OverrideBounds{}
@@ -210,7 +210,7 @@ func TestSweepNeedsToDeleteFromTheLogUnlessAllIsKept(t *testing.T) {
 		schema := s.schema(t, db)
 		table := schema + ".quotas"
 		require.NoError(t, s.storeIn(t, db, table, nil).Migrate(t.Context(), overridable()))
-		grants := []string{"SELECT, INSERT, UPDATE, DELETE ON " + table, "SELECT, INSERT ON " + dialect.OverridesTable(table)}
+		grants := []string{"SELECT, INSERT, UPDATE, DELETE ON " + table, "SELECT, INSERT ON " + dialect.OverridesTable(table), "SELECT ON " + dialect.RegistryTable(table)}
 		if s.driver == "mysql" {
 			s = s.database(t, schema)
 		} else {

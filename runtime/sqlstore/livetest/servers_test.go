@@ -135,7 +135,7 @@ func (s server) storeIn(t testing.TB, db *sql.DB, table string, clock func() tim
 	t.Cleanup(func() {
 		store.Close()
 		execute(t, db, "DROP TABLE "+table)
-		execute(t, db, "DROP TABLE IF EXISTS "+dialect.OverridesTable(table))
+		execute(t, db, "DROP TABLE IF EXISTS "+dialect.OverridesTable(table)+", "+dialect.RegistryTable(table))
 	})
 	return store
 }
