@@ -12,8 +12,8 @@ import (
 )
 
 // Overrides give single keys, or all keys of a limit, other numbers or another plan while the program runs, lift the limit
-// or block it. Each has an end, a reason and an author, and is an entry of a log. Entries are never changed, and those that
-// ended long ago are deleted by a sweep; see override.Obsolete.
+// or block it. Each has an end, a reason and an author, and is an entry of a log. Entries are never changed, unless their key
+// is erased (see [Eraser]), and those that ended long ago are deleted by a sweep; see override.Obsolete.
 //
 // A limit has overrides if its policy has [Policy.Overrides]. The first of these is in force for a key:
 //
@@ -35,6 +35,8 @@ var (
 	ErrOverridesUnread = errors.New("the overrides have not been read yet")
 	// ErrUnusedOverrides: blocks or overrides are in force for a limit that the program does not have.
 	ErrUnusedOverrides = errors.New("they have no effect")
+	// ErrOverrideInForce: the key cannot be erased, because a block or an override of it is in force, which would be lifted.
+	ErrOverrideInForce = errors.New("a block or an override of the key is in force: end it first, which lifts it, or erase the key when it has ended")
 	// ErrNoOverrides: the store cannot keep overrides.
 	ErrNoOverrides = errors.New("the store does not support overrides")
 )
@@ -99,6 +101,8 @@ const (
 	OverrideGranted = "granted"
 	OverrideTaken   = "taken"
 	OverrideReset   = "reset"
+	// OverrideErased records that a key was erased: see [Eraser]. The entries of the key have its Key. It puts nothing in force.
+	OverrideErased = "erased"
 )
 
 // OverrideEntry is an entry of the log of overrides.
@@ -238,10 +242,10 @@ func (e *OverrideEntry) Known() error {
 }
 
 // Replaces reports whether the entry replaces the block and the override of its key: by itself, or by nothing if it [OverrideEntry.Ends].
-// A record of a change of the count replaces neither.
+// A record of a change of the count, or of an erasure, replaces neither.
 func (e *OverrideEntry) Replaces() (block, override bool) {
 	switch e.What {
-	case OverrideGranted, OverrideTaken, OverrideReset:
+	case OverrideGranted, OverrideTaken, OverrideReset, OverrideErased:
 		return false, false
 	case OverrideNone:
 		return true, true

@@ -141,13 +141,18 @@ func (m *Store) AppendOverride(ctx context.Context, e runtime.OverrideEntry) (ru
 		return runtime.OverrideEntry{}, err
 	}
 	m.mu.Lock()
+	e = m.appendLocked(e)
+	m.mu.Unlock()
+	return e, m.OverrideView().Refresh(ctx)
+}
+
+func (m *Store) appendLocked(e runtime.OverrideEntry) runtime.OverrideEntry {
 	e.ID = 1
 	if n := len(m.log); n > 0 {
 		e.ID = m.log[n-1].ID + 1
 	}
 	m.log = append(m.log, e)
-	m.mu.Unlock()
-	return e, m.OverrideView().Refresh(ctx)
+	return e
 }
 
 // OverridesSince implements [override.Store].
@@ -217,6 +222,53 @@ func (m *Store) Forget(ctx context.Context, name string, policies ...*runtime.Po
 	return deleted, nil
 }
 
+// Erase implements [runtime.Eraser].
+func (m *Store) Erase(ctx context.Context, limit, key string) (done runtime.Erased, err error) {
+	if err := ctx.Err(); err != nil {
+		return done, err
+	}
+	if err := runtime.CheckErase(limit, key); err != nil {
+		return done, err
+	}
+	m.mu.Lock()
+	if done.Entries, err = m.eraseLogLocked(limit, key); err == nil {
+		before := len(m.rows)
+		maps.DeleteFunc(m.rows, func(row runtime.Row, _ runtime.State) bool { return row.Name == limit && row.Key == key })
+		done.Rows = before - len(m.rows)
+	}
+	m.mu.Unlock()
+	if err == nil && done.Entries > 0 {
+		err = m.OverrideView().Refresh(ctx)
+	}
+	return done, err
+}
+
+// erasureLocked returns the indexes of the entries of a key, and the entry that records its erasure.
+func (m *Store) erasureLocked(limit, key string) (mark runtime.OverrideEntry, at []int, err error) {
+	var entries []runtime.OverrideEntry
+	for i, e := range m.log {
+		if e.Limit == limit && e.Key == key {
+			at, entries = append(at, i), append(entries, e)
+		}
+	}
+	mark, err = override.Erasure(limit, entries, m.now())
+	return mark, at, err
+}
+
+// eraseLogLocked erases a key from the log, and returns in how many entries it was.
+func (m *Store) eraseLogLocked(limit, key string) (entries int, err error) {
+	mark, at, err := m.erasureLocked(limit, key)
+	if err != nil || len(at) == 0 {
+		return 0, err
+	}
+	for _, i := range at {
+		e := &m.log[i]
+		e.Key, e.Reason, e.Author = mark.Key, mark.Reason, mark.Author
+	}
+	m.appendLocked(mark)
+	return len(at), nil
+}
+
 // ErrTxConflict is the error of [Tx.Commit] if a key that was used in the transaction has changed outside of it: nothing
 // was taken, and the transaction must be run again from its beginning.
 var ErrTxConflict = errors.New("the transaction has conflicted with another request: run it again")
@@ -241,6 +293,8 @@ type Tx struct {
 	ended, committed bool
 	// read has the rows that were used, as they were in the store, and written those that have changed.
 	read, written map[runtime.Row]runtime.State
+	// erased are the keys to be erased from the log.
+	erased []runtime.Row
 }
 
 // Begin returns a transaction, which ends with Commit or Rollback.
@@ -260,16 +314,35 @@ type memTxStore struct {
 
 // Do implements [runtime.Store].
 func (s memTxStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	t, err := s.begun(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t.do(calls)
+}
+
+// Erase implements [runtime.Eraser].
+func (s memTxStore) Erase(ctx context.Context, limit, key string) (runtime.Erased, error) {
+	t, err := s.begun(ctx)
+	if err == nil {
+		err = runtime.CheckErase(limit, key)
+	}
+	if err != nil {
+		return runtime.Erased{}, err
+	}
+	return t.erase(limit, key)
+}
+
+// begun returns the transaction.
+func (s memTxStore) begun(ctx context.Context) (*Tx, error) {
 	t, ok := s.tx.(*Tx)
 	switch {
 	case s.tx == nil || ok && t == nil:
 		return nil, runtime.ErrNilTx
 	case !ok || t.store != s.store:
 		return nil, fmt.Errorf("%w of a %T: pass one that the Begin of this memstore.Store has returned", runtime.ErrNoTx, s.tx)
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
 	}
-	return t.do(calls)
+	return t, ctx.Err()
 }
 
 // AppendOverride implements [override.Store]. It returns an error: the log is not part of the transaction.
@@ -290,14 +363,50 @@ func (s memTxStore) OverrideHistory(ctx context.Context, limit, key string) ([]r
 // OverrideView implements [override.Store].
 func (s memTxStore) OverrideView() *override.View { return s.store.OverrideView() }
 
+// openLocked returns nil if the transaction has not ended.
+func (t *Tx) openLocked() error {
+	switch {
+	case t.committed:
+		return sql.ErrTxDone
+	case t.ended:
+		return fmt.Errorf("%w: %w", runtime.ErrRolledBack, sql.ErrTxDone)
+	}
+	return nil
+}
+
+// erase deletes the rows of a key, and has Commit erase it from the log.
+func (t *Tx) erase(limit, key string) (done runtime.Erased, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.openLocked(); err != nil {
+		return done, err
+	}
+	t.store.mu.Lock()
+	_, entries, err := t.store.erasureLocked(limit, key)
+	rows := slices.Collect(maps.Keys(t.store.rows))
+	t.store.mu.Unlock()
+	if err != nil {
+		return done, err
+	}
+	for _, row := range slices.AppendSeq(rows, maps.Keys(t.written)) {
+		if row.Name != limit || row.Key != key {
+			continue
+		}
+		// Read, so that Commit finds a change of it.
+		if t.readLocked([]runtime.Row{row})[0].Exists {
+			done.Rows++
+		}
+		t.written[row] = runtime.State{}
+	}
+	t.erased, done.Entries = append(t.erased, runtime.Row{Name: limit, Key: key}), len(entries)
+	return done, nil
+}
+
 func (t *Tx) do(calls []runtime.Call) ([]runtime.Answer, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case t.committed:
-		return nil, sql.ErrTxDone
-	case t.ended:
-		return nil, fmt.Errorf("%w: %w", runtime.ErrRolledBack, sql.ErrTxDone)
+	if err := t.openLocked(); err != nil {
+		return nil, err
 	}
 	now, b := t.store.now(), batch.New(calls)
 	for !b.Run(now, t.readLocked(b.Rows())) {
@@ -340,6 +449,14 @@ func (t *Tx) Commit() error {
 		if t.store.rows[row] != s {
 			return ErrTxConflict
 		}
+	}
+	for _, of := range t.erased {
+		if _, _, err := t.store.erasureLocked(of.Name, of.Key); err != nil {
+			return ErrTxConflict // with an operator
+		}
+	}
+	for _, of := range t.erased {
+		t.store.eraseLogLocked(of.Name, of.Key)
 	}
 	for row, s := range t.written {
 		t.store.writeLocked([]batch.Change{{Row: row, State: s}})

@@ -44,7 +44,7 @@
 // # Overrides
 //
 // Limits with overrides need a second table, see [dialect.OverridesTable], which Migrate creates if it gets their policies. It is
-// a log: rows are added and never changed, the newest of a key is in force, and an id is one more than the one before in the order
+// a log: rows are added and not changed, but to erase a key (see [Store.Erase]), the newest of a key is in force, and an id is one more than the one before in the order
 // of commits. So a process finds what is new by the last id that it has read. It does so when the first such limit is used, and then
 // once per [Options.OverridesEvery], outside of decisions. On a cluster or a replica, a row is in force where it has arrived.
 //
@@ -142,6 +142,7 @@ type Store struct {
 	engine    *decide.Engine
 	overrides *table.OverrideLog
 	sweeper   *table.Sweeper
+	eraser    *table.Eraser
 
 	// The stages of a call before the engine.
 	leases  *lease.Store
@@ -174,6 +175,9 @@ func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 		Every: o.OverridesEvery, Keep: cmp.Or(o.KeepOverrides, override.DefaultKeep), AutoCreate: o.AutoCreate,
 	})}
 	s.sweeper = &table.Sweeper{Prepared: p, View: s.overrides.View}
+	if s.eraser, err = table.NewEraser(s.overrides, d); err != nil {
+		return nil, err
+	}
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
 	s.group = group.New(s.engine, group.Options{OneWriter: d.OneWriter, Batch: o.Batch, Inline: s.engine.Inline})
 	s.denials = denycache.New(s.group, o.Clock)
