@@ -110,8 +110,6 @@ type noTx struct{}
 
 func (noTx) Do(context.Context, []Call) ([]Answer, error) { return nil, ErrNoTx }
 
-func (noTx) Erase(context.Context, string, string) (Erased, error) { return Erased{}, ErrNoTx }
-
 // Source is the origin of a decision.
 type Source uint8
 
@@ -245,38 +243,6 @@ func SweepEvery(ctx context.Context, store Sweeper, interval time.Duration, repo
 		// From the beginning of this sweep, so that a slow one does not shift the next.
 		timer.Reset(interval - time.Since(begin))
 	}
-}
-
-// Eraser is a [Store] that can erase a key, for a person who has the right to be forgotten.
-//
-// An erasure deletes all rows of the key, also those of shards that the limit no longer has. The entries of the key stay in the
-// log of overrides, with their IDs, instants and numbers, but their key, reason and author are replaced: the key by "%erased:" and
-// a random number, which no key is stored as and which cannot be calculated from one. Another entry, [OverrideErased], with
-// the same number makes every process read the log again, so that the key leaves its memory.
-//
-// What the store cannot reach is the operator's to delete: backups, the write-ahead, binary and slow-query logs of the database,
-// pages that it has not written over, logs and traces of the program, and other keys of the same person, such as an address.
-// Leases, cached denials and the counts of FailLocal hold the key in the memory of other processes until they expire. A later
-// request makes a new row.
-type Eraser interface {
-	Store
-	// Erase erases a key of a limit, all of it or nothing. The error is [ErrOverrideInForce] if a block or an override of the
-	// key itself is in force, or [ErrInvalidKey] for the key "", that of a limit without one.
-	Erase(ctx context.Context, limit, key string) (Erased, error)
-}
-
-// Erased is what an [Eraser] has erased.
-type Erased struct {
-	// Rows were deleted, and Entries of the log no longer have the key.
-	Rows, Entries int
-}
-
-// CheckErase returns nil if a key can be erased, and otherwise an error. Stores use it for their Erase.
-func CheckErase(limit, key string) error {
-	if key == "" {
-		return fmt.Errorf("erase of limit %q: %w: it is empty, which stands for all requests together: use Reset", limit, ErrInvalidKey)
-	}
-	return nil
 }
 
 // ErrInUse: a limit cannot be forgotten, because one of the given policies has its name.

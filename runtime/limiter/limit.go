@@ -185,7 +185,7 @@ func (l Limit) Erase(ctx context.Context) error {
 	if !ok {
 		return l.wrap(runtime.ErrNoErase)
 	}
-	if _, err := s.Erase(ctx, q.Policy.Name, q.Key); err != nil {
+	if _, err := s.Erase(ctx, q.Policy.Name, q.Key, runtime.OverrideEnd{}); err != nil {
 		return l.wrap(err)
 	}
 	// It finds no row, and ends what this process holds in memory: leased tokens, cached denials.

@@ -223,7 +223,7 @@ func (m *Store) Forget(ctx context.Context, name string, policies ...*runtime.Po
 }
 
 // Erase implements [runtime.Eraser].
-func (m *Store) Erase(ctx context.Context, limit, key string) (done runtime.Erased, err error) {
+func (m *Store) Erase(ctx context.Context, limit, key string, why runtime.OverrideEnd) (done runtime.Erased, err error) {
 	if err := ctx.Err(); err != nil {
 		return done, err
 	}
@@ -231,42 +231,41 @@ func (m *Store) Erase(ctx context.Context, limit, key string) (done runtime.Eras
 		return done, err
 	}
 	m.mu.Lock()
-	if done.Entries, err = m.eraseLogLocked(limit, key); err == nil {
+	if done, err = m.eraseLogLocked(erasure{limit, key, why}); err == nil {
 		before := len(m.rows)
 		maps.DeleteFunc(m.rows, func(row runtime.Row, _ runtime.State) bool { return row.Name == limit && row.Key == key })
 		done.Rows = before - len(m.rows)
 	}
 	m.mu.Unlock()
-	if err == nil && done.Entries > 0 {
+	if err == nil && done.Entry.ID > 0 {
 		err = m.OverrideView().Refresh(ctx)
 	}
 	return done, err
 }
 
-// erasureLocked returns the indexes of the entries of a key, and the entry that records its erasure.
-func (m *Store) erasureLocked(limit, key string) (mark runtime.OverrideEntry, at []int, err error) {
+// erasureLocked returns the entry that records an erasure, and the indexes of the entries of the key.
+func (m *Store) erasureLocked(of erasure) (entry runtime.OverrideEntry, at []int, err error) {
 	var entries []runtime.OverrideEntry
 	for i, e := range m.log {
-		if e.Limit == limit && e.Key == key {
+		if e.Limit == of.limit && e.Key == of.key {
 			at, entries = append(at, i), append(entries, e)
 		}
 	}
-	mark, err = override.Erasure(limit, entries, m.now())
-	return mark, at, err
+	entry, err = override.Erasure(of.limit, entries, of.why, m.now())
+	return entry, at, err
 }
 
-// eraseLogLocked erases a key from the log, and returns in how many entries it was.
-func (m *Store) eraseLogLocked(limit, key string) (entries int, err error) {
-	mark, at, err := m.erasureLocked(limit, key)
-	if err != nil || len(at) == 0 {
-		return 0, err
+// eraseLogLocked erases a key from the log.
+func (m *Store) eraseLogLocked(of erasure) (done runtime.Erased, err error) {
+	entry, at, err := m.erasureLocked(of)
+	if err != nil || entry.What == "" {
+		return done, err
 	}
 	for _, i := range at {
 		e := &m.log[i]
-		e.Key, e.Reason, e.Author = mark.Key, mark.Reason, mark.Author
+		e.Key, e.Reason, e.Author = entry.Key, override.Blotted, override.Blotted
 	}
-	m.appendLocked(mark)
-	return len(at), nil
+	return runtime.Erased{Entries: len(at), Entry: m.appendLocked(entry)}, nil
 }
 
 // ErrTxConflict is the error of [Tx.Commit] if a key that was used in the transaction has changed outside of it: nothing
@@ -294,7 +293,13 @@ type Tx struct {
 	// read has the rows that were used, as they were in the store, and written those that have changed.
 	read, written map[runtime.Row]runtime.State
 	// erased are the keys to be erased from the log.
-	erased []runtime.Row
+	erased []erasure
+}
+
+// erasure is a key to be erased, and why.
+type erasure struct {
+	limit, key string
+	why        runtime.OverrideEnd
 }
 
 // Begin returns a transaction, which ends with Commit or Rollback.
@@ -322,7 +327,7 @@ func (s memTxStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Ans
 }
 
 // Erase implements [runtime.Eraser].
-func (s memTxStore) Erase(ctx context.Context, limit, key string) (runtime.Erased, error) {
+func (s memTxStore) Erase(ctx context.Context, limit, key string, why runtime.OverrideEnd) (runtime.Erased, error) {
 	t, err := s.begun(ctx)
 	if err == nil {
 		err = runtime.CheckErase(limit, key)
@@ -330,7 +335,7 @@ func (s memTxStore) Erase(ctx context.Context, limit, key string) (runtime.Erase
 	if err != nil {
 		return runtime.Erased{}, err
 	}
-	return t.erase(limit, key)
+	return t.erase(erasure{limit, key, why})
 }
 
 // begun returns the transaction.
@@ -375,21 +380,21 @@ func (t *Tx) openLocked() error {
 }
 
 // erase deletes the rows of a key, and has Commit erase it from the log.
-func (t *Tx) erase(limit, key string) (done runtime.Erased, err error) {
+func (t *Tx) erase(e erasure) (done runtime.Erased, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.openLocked(); err != nil {
 		return done, err
 	}
 	t.store.mu.Lock()
-	_, entries, err := t.store.erasureLocked(limit, key)
+	entry, entries, err := t.store.erasureLocked(e)
 	rows := slices.Collect(maps.Keys(t.store.rows))
 	t.store.mu.Unlock()
 	if err != nil {
 		return done, err
 	}
 	for _, row := range slices.AppendSeq(rows, maps.Keys(t.written)) {
-		if row.Name != limit || row.Key != key {
+		if row.Name != e.limit || row.Key != e.key {
 			continue
 		}
 		// Read, so that Commit finds a change of it.
@@ -398,7 +403,7 @@ func (t *Tx) erase(limit, key string) (done runtime.Erased, err error) {
 		}
 		t.written[row] = runtime.State{}
 	}
-	t.erased, done.Entries = append(t.erased, runtime.Row{Name: limit, Key: key}), len(entries)
+	t.erased, done.Entries, done.Entry = append(t.erased, e), len(entries), entry
 	return done, nil
 }
 
@@ -450,13 +455,13 @@ func (t *Tx) Commit() error {
 			return ErrTxConflict
 		}
 	}
-	for _, of := range t.erased {
-		if _, _, err := t.store.erasureLocked(of.Name, of.Key); err != nil {
+	for _, e := range t.erased {
+		if _, _, err := t.store.erasureLocked(e); err != nil {
 			return ErrTxConflict // with an operator
 		}
 	}
-	for _, of := range t.erased {
-		t.store.eraseLogLocked(of.Name, of.Key)
+	for _, e := range t.erased {
+		t.store.eraseLogLocked(e)
 	}
 	for row, s := range t.written {
 		t.store.writeLocked([]batch.Change{{Row: row, State: s}})

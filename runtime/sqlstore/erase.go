@@ -17,18 +17,18 @@ var (
 // Erase implements [runtime.Eraser], in one transaction. If ctx has no deadline, it takes at most [Timeout]. The database user
 // needs UPDATE on the log of overrides, once that has an entry of the key. Processes read the log again as they do for any new
 // entry: see [Options.OverridesEvery].
-func (s *Store) Erase(ctx context.Context, limit, key string) (runtime.Erased, error) {
+func (s *Store) Erase(ctx context.Context, limit, key string, why runtime.OverrideEnd) (runtime.Erased, error) {
 	if err := s.usable(); err != nil {
 		return runtime.Erased{}, err
 	}
 	if err := runtime.CheckErase(limit, key); err != nil {
 		return runtime.Erased{}, err
 	}
-	done, err := s.eraser.Erase(ctx, limit, key)
+	done, err := s.eraser.Erase(ctx, limit, key, why)
 	if err != nil {
 		return runtime.Erased{}, err
 	}
-	if view := s.overrides.View; done.Entries > 0 && view.InUse() {
+	if view := s.overrides.View; done.Entry.ID > 0 && view.InUse() {
 		// It is erased, and the memory of this process forgets it after the interval even if this fails.
 		_ = view.Refresh(ctx)
 	}
@@ -37,7 +37,7 @@ func (s *Store) Erase(ctx context.Context, limit, key string) (runtime.Erased, e
 
 // Erase implements [runtime.Eraser]. If the log has entries of the key, operators who write to it wait until the transaction
 // ends, and the other way round: call it last.
-func (t *callerTxStore) Erase(ctx context.Context, limit, key string) (runtime.Erased, error) {
+func (t *callerTxStore) Erase(ctx context.Context, limit, key string, why runtime.OverrideEnd) (runtime.Erased, error) {
 	if err := runtime.CheckErase(limit, key); err != nil {
 		return runtime.Erased{}, err
 	}
@@ -47,7 +47,7 @@ func (t *callerTxStore) Erase(ctx context.Context, limit, key string) (runtime.E
 		if err != nil {
 			return done, err
 		}
-		_, done, err = e.EraseIn(ctx, conn.CallerTx{Tx: t.tx, Queries: &e.Queries}, t.tx, limit, key, now(), 0)
+		_, done, err = e.EraseIn(ctx, conn.CallerTx{Tx: t.tx, Queries: &e.Queries}, t.tx, limit, key, why, now(), 0)
 		if fault.RefusedValue(err) {
 			// Another transaction has appended an entry, after which this one can.
 			return done, &RetryTxError{fmt.Errorf("the log of overrides has changed: %w", err)}

@@ -33,7 +33,7 @@ func erasures() []clause {
 			policies: slices.Concat(kinds(), sharded(), one(precise())), check: withEraser(eraseDuringTakes),
 		},
 		{name: "EraseShared", rule: "the count of a limit without a key is not erased", policies: p, check: withEraser(func(s *subject, e runtime.Eraser, p *runtime.Policy) {
-			if _, err := e.Erase(s.ctx, p.Name, ""); !errors.Is(err, runtime.ErrInvalidKey) {
+			if _, err := e.Erase(s.ctx, p.Name, "", runtime.OverrideEnd{}); !errors.Is(err, runtime.ErrInvalidKey) {
 				s.broken("the error is %v", err)
 			}
 		})},
@@ -67,7 +67,7 @@ func withEraser(check func(s *subject, e runtime.Eraser, p *runtime.Policy)) fun
 
 func (s *subject) erase(e runtime.Eraser, limit, key string) runtime.Erased {
 	s.Helper()
-	done, err := e.Erase(s.ctx, limit, key)
+	done, err := e.Erase(s.ctx, limit, key, runtime.OverrideEnd{})
 	if err != nil {
 		s.Fatalf("Erase: %v", err)
 	}
@@ -136,7 +136,7 @@ func (o *operator) eraseInForce() {
 	}
 	refuse := func(what string) {
 		o.Helper()
-		if done, err := e.Erase(o.ctx, o.p.Name, "a"); !errors.Is(err, runtime.ErrOverrideInForce) || done != (runtime.Erased{}) {
+		if done, err := e.Erase(o.ctx, o.p.Name, "a", runtime.OverrideEnd{}); !errors.Is(err, runtime.ErrOverrideInForce) || done != (runtime.Erased{}) {
 			o.broken("with %s in force, Erase returns %+v, %v", what, done, err)
 		}
 	}
@@ -212,6 +212,12 @@ func (o *operator) eraseLog() {
 	if again := o.since(mark.ID + 1); again[len(again)-1].Key == mark.Key {
 		o.broken("two erasures of a key have one number: %q", mark.Key)
 	}
+	why := runtime.OverrideEnd{Reason: "a request", Author: "ada"}
+	done, err := e.Erase(o.ctx, o.p.Name, "a", why)
+	written := o.since(done.Entry.ID)
+	if err != nil || len(written) != 1 || written[0] != done.Entry || done.Entry.Reason != why.Reason || done.Entry.Author != why.Author {
+		o.broken("with a reason, Erase returns %+v, %v, and the log has %+v", done, err, written)
+	}
 }
 
 func (o *operator) eraseSeenByOthers() {
@@ -269,7 +275,7 @@ func (o *operator) eraseDuringWrites() {
 		})
 	}
 	for range 4 {
-		if _, err := e.Erase(o.ctx, o.p.Name, "a"); err != nil && !errors.Is(err, runtime.ErrOverrideInForce) {
+		if _, err := e.Erase(o.ctx, o.p.Name, "a", runtime.OverrideEnd{}); err != nil && !errors.Is(err, runtime.ErrOverrideInForce) {
 			o.Errorf("Erase: %v", err)
 		}
 	}

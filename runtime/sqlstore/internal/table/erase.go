@@ -32,31 +32,41 @@ func NewEraser(log *OverrideLog, d dialect.Dialect) (*Eraser, error) {
 }
 
 // Erase erases a key in a transaction of the store.
-func (e *Eraser) Erase(ctx context.Context, limit, key string) (done runtime.Erased, err error) {
+func (e *Eraser) Erase(ctx context.Context, limit, key string, why runtime.OverrideEnd) (done runtime.Erased, err error) {
 	return Using(ctx, e.Prepared, func(ctx context.Context, x *conn.Executor) (runtime.Erased, error) {
 		now, err := e.Now(ctx, e.DB)
 		if err != nil {
 			return done, err
 		}
-		_, err = e.withNextID(ctx, x, func(in conn.Session, refused int64) (id int64, err error) {
-			id, done, err = e.EraseIn(ctx, in, textSession(in), limit, key, now(), refused)
+		erase := func(in conn.Session, refused int64) (id int64, err error) {
+			id, done, err = e.EraseIn(ctx, in, textSession(in), limit, key, why, now(), refused)
 			return id, err
-		})
+		}
+		_, err = e.withNextID(ctx, x, erase)
+		if e.mayCreate(err) {
+			if err := e.CreateTable(ctx); err != nil {
+				return done, err
+			}
+			_, err = e.withNextID(ctx, x, erase)
+		}
 		return done, e.Explain(err)
 	})
 }
 
 // EraseIn erases a key in a transaction, given as a session and for texts, at the instant now. It returns the ID of its entry
-// in the log, or 0 if the log does not have the key, unless that ID was refused before.
+// in the log, or 0 without one, unless that ID was refused before.
 func (e *Eraser) EraseIn(
-	ctx context.Context, in conn.Session, tx runtime.Tx, limit, key string, now, refused int64,
+	ctx context.Context, in conn.Session, tx runtime.Tx, limit, key string, why runtime.OverrideEnd, now, refused int64,
 ) (id int64, done runtime.Erased, err error) {
 	entries, err := e.entriesIn(ctx, tx, limit, key)
 	if err != nil {
 		return 0, done, err
 	}
 	// Before the rows: the caller's transaction may go on after this error.
-	mark, err := override.Erasure(limit, entries, now)
+	entry, err := override.Erasure(limit, entries, why, now)
+	if err == nil && entry.What != "" {
+		err = e.Err
+	}
 	if err != nil {
 		return 0, done, err
 	}
@@ -75,17 +85,19 @@ func (e *Eraser) EraseIn(
 		return 0, done, err
 	}
 	done.Rows = int(deleted) - len(l.placeholders)
-	if len(entries) == 0 {
+	if entry.What == "" {
 		return 0, done, nil
 	}
-	done.Entries = len(entries)
-	// An entry that was appended meanwhile may be in force.
-	last := entries[len(entries)-1].ID
-	if _, err := tx.ExecContext(ctx, e.blot, mark.Key, mark.Reason, mark.Author, limit, key, last); err != nil {
-		return 0, done, err
+	if done.Entries = len(entries); done.Entries > 0 {
+		// An entry that was appended meanwhile may be in force.
+		last := entries[len(entries)-1].ID
+		if _, err := tx.ExecContext(ctx, e.blot, entry.Key, override.Blotted, override.Blotted, limit, key, last); err != nil {
+			return 0, done, err
+		}
 	}
-	id, err = e.insertEntry(ctx, tx, mark, refused)
-	return id, done, err
+	entry.ID, err = e.insertEntry(ctx, tx, entry, refused)
+	done.Entry = entry
+	return entry.ID, done, err
 }
 
 // entriesIn returns the entries of a key. There are none without the table, for which a statement would end the transaction.
