@@ -50,7 +50,7 @@ func (t *callerTxStore) Erase(ctx context.Context, limit, key string, why runtim
 		_, done, err = e.EraseIn(ctx, conn.CallerTx{Tx: t.tx, Queries: &e.Queries}, t.tx, limit, key, why, now(), 0)
 		if fault.RefusedValue(err) {
 			// Another transaction has appended an entry, after which this one can.
-			return done, &RetryTxError{fmt.Errorf("the log of overrides has changed: %w", err)}
+			return done, &fault.Again{Err: fmt.Errorf("the log of overrides has changed: %w", err)}
 		}
 		return done, err
 	})
