@@ -31,6 +31,8 @@ var (
 	ErrNoStore = errors.New("the limits have no store: pass one to the New of the generated package, or of package limiter")
 	// ErrNoTx: the store cannot keep the counts inside a transaction of its caller.
 	ErrNoTx = errors.New("the store does not support transactions")
+	// ErrNoErase: the store is not an [Eraser].
+	ErrNoErase = errors.New("the store cannot erase keys")
 	// ErrNilTx: the transaction of the caller is nil.
 	ErrNilTx = errors.New("the transaction is nil")
 	// ErrRolledBack: the tokens were taken in a transaction that was rolled back, so that there is nothing to settle.
@@ -65,5 +67,5 @@ func OriginOf(err error) Origin {
 
 var (
 	ofRequests = []error{ErrExceedsCapacity, ErrInvalidCount, ErrEmptyKey}
-	ofPrograms = []error{ErrInvalidKey, ErrInvalidPlan, ErrInvalidPolicy, ErrInvalidCall, ErrNoStore, ErrNoTx, ErrNilTx}
+	ofPrograms = []error{ErrInvalidKey, ErrInvalidPlan, ErrInvalidPolicy, ErrInvalidCall, ErrNoStore, ErrNoTx, ErrNilTx, ErrNoErase}
 )

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"encoding"
 	"errors"
 	"fmt"
@@ -12,8 +13,8 @@ import (
 )
 
 // Overrides give single keys, or all keys of a limit, other numbers or another plan while the program runs, lift the limit
-// or block it. Each has an end, a reason and an author, and is an entry of a log. Entries are never changed, and those that
-// ended long ago are deleted by a sweep; see override.Obsolete.
+// or block it. Each has an end, a reason and an author, and is an entry of a log. Entries are never changed, unless their key
+// is erased (see [Eraser]), and those that ended long ago are deleted by a sweep; see override.Obsolete.
 //
 // A limit has overrides if its policy has [Policy.Overrides]. The first of these is in force for a key:
 //
@@ -35,6 +36,8 @@ var (
 	ErrOverridesUnread = errors.New("the overrides have not been read yet")
 	// ErrUnusedOverrides: blocks or overrides are in force for a limit that the program does not have.
 	ErrUnusedOverrides = errors.New("they have no effect")
+	// ErrOverrideInForce: the key cannot be erased, because a block or an override of it is in force, which would be lifted.
+	ErrOverrideInForce = errors.New("a block or an override of the key is in force: end it first, which lifts it, or erase the key when it has ended")
 	// ErrNoOverrides: the store cannot keep overrides.
 	ErrNoOverrides = errors.New("the store does not support overrides")
 )
@@ -99,6 +102,8 @@ const (
 	OverrideGranted = "granted"
 	OverrideTaken   = "taken"
 	OverrideReset   = "reset"
+	// OverrideErased records that a key was erased: see [Eraser]. The entries of the key have its Key. It puts nothing in force.
+	OverrideErased = "erased"
 )
 
 // OverrideEntry is an entry of the log of overrides.
@@ -238,10 +243,10 @@ func (e *OverrideEntry) Known() error {
 }
 
 // Replaces reports whether the entry replaces the block and the override of its key: by itself, or by nothing if it [OverrideEntry.Ends].
-// A record of a change of the count replaces neither.
+// A record of a change of the count, or of an erasure, replaces neither.
 func (e *OverrideEntry) Replaces() (block, override bool) {
 	switch e.What {
-	case OverrideGranted, OverrideTaken, OverrideReset:
+	case OverrideGranted, OverrideTaken, OverrideReset, OverrideErased:
 		return false, false
 	case OverrideNone:
 		return true, true
@@ -334,3 +339,42 @@ func blocked(p *Policy) Policy {
 
 // ErrOverridesInTx: the log is not part of a transaction of the caller.
 var ErrOverridesInTx = fmt.Errorf("%w: overrides cannot be written or read in a transaction of the caller: use the limits without WithTx", ErrInvalidOverride)
+
+// Eraser is a [Store] that can erase a key, for a person who has the right to be forgotten.
+//
+// An erasure deletes all rows of the key, also those of shards that the limit no longer has. The entries of the key stay in the
+// log of overrides, with their IDs, instants and numbers, but their key, reason and author are replaced: the key by "%erased:" and
+// a random number, which no key is stored as and which cannot be calculated from one. Another entry, [OverrideErased], with
+// the same number makes every process read the log again, so that the key leaves its memory.
+//
+// What the store cannot reach is the operator's to delete: backups, the write-ahead, binary and slow-query logs of the database,
+// pages that it has not written over, logs and traces of the program, and other keys of the same person, such as an address.
+// Leases, cached denials and the counts of FailLocal hold the key in the memory of other processes until they expire. A later
+// request makes a new row.
+type Eraser interface {
+	Store
+	// Erase erases a key of a limit, all of it or nothing. If an operator has a reason for it, with an author, they are those
+	// of the entry that records it, also if the log has no other entry of the key. The error is [ErrOverrideInForce] if
+	// a block or an override of the key itself is in force, or [ErrInvalidKey] for the key "", that of a limit without one.
+	Erase(ctx context.Context, limit, key string, why OverrideEnd) (Erased, error)
+}
+
+// Erased is what an [Eraser] has erased.
+type Erased struct {
+	// Rows were deleted, and Entries of the log no longer have the key.
+	Rows, Entries int
+	// Entry records the erasure. It is zero if the log had no entry of the key, and there was no reason.
+	Entry OverrideEntry
+}
+
+// CheckErase returns nil if a key can be erased, and otherwise an error. Stores use it for their Erase.
+func CheckErase(limit, key string) error {
+	if key == "" {
+		return fmt.Errorf("erase a key of limit %q: %w: the limit has no key: use Reset", limit, ErrInvalidKey)
+	}
+	return nil
+}
+
+func (noTx) Erase(context.Context, string, string, OverrideEnd) (Erased, error) {
+	return Erased{}, ErrNoTx
+}

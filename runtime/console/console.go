@@ -59,6 +59,8 @@ const (
 	maxPages = 20
 	allPages = 100
 	maxKeys  = 25
+	// maxEntries is how many entries of the log a page has.
+	maxEntries = 100
 )
 
 type console struct {

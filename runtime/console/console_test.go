@@ -333,6 +333,9 @@ func TestChanges(t *testing.T) {
 		{url.Values{"verb": {"override"}, "rate": {"7"}, "for": {"for-good"}, "reason": {"r"}}, 200, "rate 7, for good", 10},
 		{url.Values{"verb": {"end"}, "reason": {"r"}}, 200, "ended", 11},
 		{url.Values{"verb": {"drop"}, "reason": {"r"}}, 400, "there is no change &#34;drop&#34;", 11},
+		{url.Values{"verb": {"block"}, "for": {"1h"}, "reason": {"r"}}, 200, "block, until", 12},
+		{url.Values{"verb": {"erase"}, "reason": {"r"}}, 400, "a block or an override of the key is in force", 12},
+		{url.Values{"verb": {"end"}, "reason": {"r"}}, 200, "ended", 13},
 	} {
 		row.form.Set("limit", "send")
 		row.form.Set("id", id)
@@ -351,6 +354,40 @@ func TestChanges(t *testing.T) {
 	// The id of one limit is not one of another.
 	code, _, _ := post(t, server.URL+"/ops/limits/change", url.Values{"limit": {"daily"}, "id": {id}, "verb": {"reset"}, "reason": {"r"}})
 	assert.Equal(t, http.StatusBadRequest, code)
+}
+
+// The log of all limits has the entries of every limit in pages, and no key that was erased.
+func TestLogOfAllLimits(t *testing.T) {
+	server, store := site(t, console.Options{AllowChanges: allow, ShowKeys: true})
+	_, text := get(t, server.URL+"/ops/limits/")
+	assert.Contains(t, text, `<a href="log">`)
+	_, text = get(t, server.URL+"/ops/limits/log")
+	assert.Contains(t, text, "There are no entries.")
+	key, id := keyOf(t, server, "send")
+	for i := range 101 {
+		code, _, _ := post(t, server.URL+"/ops/limits/change", url.Values{"limit": {"send"}, "id": {id}, "verb": {"take"}, "n": {fmt.Sprint(i + 1)}, "reason": {"r"}})
+		require.Equal(t, http.StatusOK, code)
+	}
+	_, text = get(t, server.URL+"/ops/limits/log")
+	assert.Contains(t, text, "taken 101<")
+	assert.NotContains(t, text, "taken 1<")
+	assert.Contains(t, text, `<a href="log?before=2">Older entries</a>`)
+	_, text = get(t, server.URL+"/ops/limits/log?before=2")
+	assert.Contains(t, text, "taken 1<")
+	assert.Contains(t, text, `<td>send</td><td class="text"><a href="key?`)
+	assert.NotContains(t, text, "Older entries")
+
+	_, text = get(t, key)
+	assert.Contains(t, text, `<form method="post" action="change" class="erase">`)
+	code, text, _ := post(t, server.URL+"/ops/limits/change", url.Values{"limit": {"send"}, "id": {id}, "verb": {"erase"}, "reason": {"asked"}})
+	require.Equal(t, http.StatusOK, code)
+	assert.Contains(t, text, "20 of 20 left")
+	_, text = get(t, server.URL+"/ops/limits/log")
+	assert.Contains(t, text, `<td class="text">erased</td><td class="text">erased</td><td>alice</td><td class="text">asked</td>`)
+	assert.NotContains(t, text, `<a href="key?`)
+	for _, e := range logOf(t, store) {
+		assert.NotEqual(t, canary, e.Key)
+	}
 }
 
 // The fingerprint of a log or of the list of denied keys finds the key, if the secret is the same.

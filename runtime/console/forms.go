@@ -115,6 +115,9 @@ func (s subject) Forms() (all []form) {
 		add(operate.Take, "Take tokens, available or not", tokens, s.calendar(), s.plan("plan"))
 		add(operate.Grant, "Give tokens back", tokens, s.calendar(), s.plan("plan"))
 		add(operate.Reset, "Make the key full", s.calendar())
+		if len(s.Limit.Key) > 0 {
+			add(operate.Erase, "Delete the count, and replace the key in the log")
+		}
 	}
 	if !s.Limit.Policies[0].Overridable() {
 		return all

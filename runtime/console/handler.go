@@ -32,6 +32,7 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /limit", c.limit)
 	mux.HandleFunc("POST /find", c.find)
 	mux.HandleFunc("GET /key", c.key)
+	mux.HandleFunc("GET /log", c.log)
 	mux.HandleFunc("POST /change", c.change)
 	return secured(c.forOurHosts(http.NewCrossOriginProtection().Handler(mux)))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -133,6 +134,17 @@ func (c *console) state(r *http.Request, p *runtime.Policy, key runtime.Key, row
 		s.Points = append(s.Points, point{points[i].After.Round(time.Millisecond), points[i].Tokens})
 	}
 	return s, nil
+}
+
+// log shows the log across all limits, the newest entries first.
+func (c *console) log(w http.ResponseWriter, r *http.Request) {
+	before, _ := strconv.ParseInt(r.URL.Query().Get("before"), 10, 64)
+	entries, more, err := operate.Log(r.Context(), c.Store, operate.LogQuery{Before: before, Most: maxEntries})
+	p := &logPage{Entries: entries}
+	if more {
+		p.Older = entries[len(entries)-1].ID
+	}
+	c.render(w, http.StatusOK, page{Title: "Log of all limits", Log: p, Problem: errorText(err)})
 }
 
 // find redirects to the page of the key whose parts are in the form. The form is posted, so that no key is in a URL.

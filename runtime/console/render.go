@@ -15,16 +15,24 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
-// page is the data of a page: one of Index, Limit, Key and Found is set, or only Problem.
+// page is the data of a page: one of Index, Limit, Key, Log and Found is set, or only Problem.
 type page struct {
 	Title, Problem string
 	Index          *indexPage
 	Limit          *limitPage
 	Key            *keyPage
+	Log            *logPage
 	Found          []operate.FoundKey
+}
+
+// logPage is entries of all limits. Older, if not 0, is the entry before which there are others.
+type logPage struct {
+	Entries []runtime.OverrideEntry
+	Older   int64
 }
 
 // indexPage is all limits.
@@ -109,6 +117,7 @@ func (c *console) parseTemplates() *template.Template {
 		"link":     c.link,
 		"moment":   operate.Moment,
 		"describe": operate.Describe,
+		"erased":   override.IsErased,
 		"left":     left,
 		"exactly":  exactly,
 		"full":     full,

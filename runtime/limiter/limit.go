@@ -88,9 +88,9 @@ func (l Limit) Refund(ctx context.Context, d runtime.Decision) (runtime.Decision
 //     faster policy applied meanwhile, that can be more than the key has lost.)
 //   - Tokens of all shards of a key are not returned after a sweep has deleted some of them, which were full.
 //   - If a fixed window has ended with more tokens missing than its capacity and MaxReserved, nothing is returned.
-//   - After a Reset, or tokens granted by an operator, nothing is returned of what was taken before. (Sliding windows do not
-//     remember a grant, nor a Reset by a plan without numbers, nor precise ones a Reset at the very instant of the take: tokens
-//     of others may be returned then.)
+//   - After a Reset, an Erase, or tokens granted by an operator, nothing is returned of what was taken before. (Sliding windows
+//     do not remember a grant, nor an Erase or a Reset by a plan without numbers, nor precise ones a Reset at the very instant of
+//     the take: tokens of others may be returned then.)
 //   - On MySQL, an Allow of a key that exists cannot be refunded once tokens have accrued, an hour later, or if the key was
 //     ever reset; the tokens of reservations, of several limits together and of leases can.
 //
@@ -163,6 +163,36 @@ func (l *Limiter) peek(ctx context.Context, q runtime.Request) (runtime.Balance,
 // deletes the row later.
 func (l Limit) Reset(ctx context.Context) error {
 	_, err := l.do(ctx, runtime.Request{Op: runtime.Reset})
+	return err
+}
+
+// Erase deletes the count of the key, and replaces the key in the log of overrides: see [runtime.Eraser] for what stays. The key
+// is then full, as a new one. In a transaction, both happen if it is committed; make Erase its last call.
+//
+// The error is [runtime.ErrOverrideInForce] if a block or an override of the key is in force, and nothing is erased then: a request
+// to be forgotten does not lift a block, which could not stay in force without its key. End it first by [Overrides.End], or
+// erase the key when it has ended. The error can also be [runtime.ErrInvalidKey], also if the limit has no key, [runtime.ErrNoErase],
+// or the store's. Observers see a Reset.
+func (l Limit) Erase(ctx context.Context) error {
+	q := runtime.Request{Op: runtime.Reset}
+	if err := l.complete(&q); err != nil {
+		return err
+	}
+	if l.limiter == nil || l.limiter.store == nil {
+		return l.wrap(runtime.ErrNoStore)
+	}
+	s, ok := l.limiter.store.(runtime.Eraser)
+	if !ok {
+		return l.wrap(runtime.ErrNoErase)
+	}
+	if err := runtime.CheckCounts(ctx, l.limiter.store, q.Policy); err != nil {
+		return l.wrap(err)
+	}
+	if _, err := s.Erase(ctx, q.Policy.Name, q.Key, runtime.OverrideEnd{}); err != nil {
+		return l.wrap(err)
+	}
+	// It finds no row, and ends what this process holds in memory: leased tokens, cached denials.
+	_, err := l.do(ctx, q)
 	return err
 }
 

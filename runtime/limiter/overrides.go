@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -78,7 +77,7 @@ func (o Overrides) append(ctx context.Context, fill func(e *runtime.OverrideEntr
 	if err != nil {
 		return runtime.OverrideEntry{}, err
 	}
-	if err := o.of.ownCounts(ctx); err != nil {
+	if err := runtime.CheckCounts(ctx, s, o.of.policy); err != nil {
 		return runtime.OverrideEntry{}, o.of.wrap(err)
 	}
 	e, err := o.entry(ctx, s.OverrideView(), fill)
@@ -91,18 +90,6 @@ func (o Overrides) append(ctx context.Context, fill func(e *runtime.OverrideEntr
 	// It is written, and in force after the interval even if this fails.
 	_ = s.OverrideView().Refresh(ctx)
 	return e, nil
-}
-
-// ownCounts returns [runtime.ErrForeignCounts] if the store has the counts of another program under the limit's name, whose keys an
-// override would then be for.
-func (l Limit) ownCounts(ctx context.Context) error {
-	peek := runtime.Call{Requests: []runtime.Request{{Op: runtime.Peek, Policy: l.policy, Key: l.key.String()}}}
-	answers, err := l.limiter.store.Do(ctx, []runtime.Call{peek})
-	if err != nil || !errors.Is(answers[0].Err, runtime.ErrForeignCounts) {
-		// Another error of the request does not concern the log.
-		return nil
-	}
-	return answers[0].Err
 }
 
 // entry returns the entry that fill completes, if it is valid.

@@ -92,6 +92,9 @@ func (l ReservableLimit) Peek(ctx context.Context) (runtime.Balance, error) { re
 // Reset makes the key full again; see [Limit.Reset].
 func (l ReservableLimit) Reset(ctx context.Context) error { return l.of.Reset(ctx) }
 
+// Erase deletes the count of the key, and replaces the key in the log; see [Limit.Erase].
+func (l ReservableLimit) Erase(ctx context.Context) error { return l.of.Erase(ctx) }
+
 // N returns l as an [Item] that takes n tokens.
 func (l ReservableLimit) N(n int64) Item { return l.of.N(n) }
 
@@ -157,6 +160,9 @@ func (l ReserveOnlyLimit) Peek(ctx context.Context) (runtime.Balance, error) { r
 
 // Reset forgets all tokens that were taken or reserved; see [Limit.Reset].
 func (l ReserveOnlyLimit) Reset(ctx context.Context) error { return l.of.Reset(ctx) }
+
+// Erase deletes the count of the key, and replaces the key in the log; see [Limit.Erase].
+func (l ReserveOnlyLimit) Erase(ctx context.Context) error { return l.of.Erase(ctx) }
 
 // N returns l as a [ReserveItem] that reserves n tokens.
 func (l ReserveOnlyLimit) N(n int64) ReserveItem { return item{l.of, runtime.Take, n} }

@@ -146,13 +146,18 @@ func (m *Store) AppendOverride(ctx context.Context, e runtime.OverrideEntry) (ru
 		return runtime.OverrideEntry{}, err
 	}
 	m.mu.Lock()
+	e = m.appendLocked(e)
+	m.mu.Unlock()
+	return e, m.OverrideView().Refresh(ctx)
+}
+
+func (m *Store) appendLocked(e runtime.OverrideEntry) runtime.OverrideEntry {
 	e.ID = 1
 	if n := len(m.log); n > 0 {
 		e.ID = m.log[n-1].ID + 1
 	}
 	m.log = append(m.log, e)
-	m.mu.Unlock()
-	return e, m.OverrideView().Refresh(ctx)
+	return e
 }
 
 // OverridesSince implements [override.Store].
@@ -223,6 +228,52 @@ func (m *Store) Forget(ctx context.Context, name string, policies ...*runtime.Po
 	return deleted, nil
 }
 
+// Erase implements [runtime.Eraser].
+func (m *Store) Erase(ctx context.Context, limit, key string, why runtime.OverrideEnd) (done runtime.Erased, err error) {
+	if err := ctx.Err(); err != nil {
+		return done, err
+	}
+	if err := runtime.CheckErase(limit, key); err != nil {
+		return done, err
+	}
+	m.mu.Lock()
+	if done, err = m.eraseLogLocked(erasure{limit, key, why}); err == nil {
+		before := len(m.rows)
+		maps.DeleteFunc(m.rows, func(row runtime.Row, _ runtime.State) bool { return row.Name == limit && row.Key == key })
+		done.Rows = before - len(m.rows)
+	}
+	m.mu.Unlock()
+	if err == nil && done.Entry.ID > 0 {
+		err = m.OverrideView().Refresh(ctx)
+	}
+	return done, err
+}
+
+// erasureLocked returns the entry that records an erasure, and the indexes of the entries of the key.
+func (m *Store) erasureLocked(of erasure) (entry runtime.OverrideEntry, at []int, err error) {
+	var entries []runtime.OverrideEntry
+	for i, e := range m.log {
+		if e.Limit == of.limit && e.Key == of.key {
+			at, entries = append(at, i), append(entries, e)
+		}
+	}
+	entry, err = override.Erasure(of.limit, entries, of.why, m.now())
+	return entry, at, err
+}
+
+// eraseLogLocked erases a key from the log.
+func (m *Store) eraseLogLocked(of erasure) (done runtime.Erased, err error) {
+	entry, at, err := m.erasureLocked(of)
+	if err != nil || entry.What == "" {
+		return done, err
+	}
+	for _, i := range at {
+		e := &m.log[i]
+		e.Key, e.Reason, e.Author = entry.Key, override.Blotted, override.Blotted
+	}
+	return runtime.Erased{Entries: len(at), Entry: m.appendLocked(entry)}, nil
+}
+
 // ErrTxConflict is the error of [Tx.Commit] if a key that was used in the transaction has changed outside of it: nothing
 // was taken, and the transaction must be run again from its beginning.
 var ErrTxConflict = errors.New("the transaction has conflicted with another request: run it again")
@@ -247,6 +298,14 @@ type Tx struct {
 	ended, committed bool
 	// read has the rows that were used, as they were in the store, and written those that have changed.
 	read, written map[runtime.Row]runtime.State
+	// erased are the keys to be erased from the log.
+	erased []erasure
+}
+
+// erasure is a key to be erased, and why.
+type erasure struct {
+	limit, key string
+	why        runtime.OverrideEnd
 }
 
 // Begin returns a transaction, which ends with Commit or Rollback.
@@ -266,16 +325,35 @@ type memTxStore struct {
 
 // Do implements [runtime.Store].
 func (s memTxStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	t, err := s.begun(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t.do(calls)
+}
+
+// Erase implements [runtime.Eraser].
+func (s memTxStore) Erase(ctx context.Context, limit, key string, why runtime.OverrideEnd) (runtime.Erased, error) {
+	t, err := s.begun(ctx)
+	if err == nil {
+		err = runtime.CheckErase(limit, key)
+	}
+	if err != nil {
+		return runtime.Erased{}, err
+	}
+	return t.erase(erasure{limit, key, why})
+}
+
+// begun returns the transaction.
+func (s memTxStore) begun(ctx context.Context) (*Tx, error) {
 	t, ok := s.tx.(*Tx)
 	switch {
 	case s.tx == nil || ok && t == nil:
 		return nil, runtime.ErrNilTx
 	case !ok || t.store != s.store:
 		return nil, fmt.Errorf("%w of a %T: pass one that the Begin of this memstore.Store has returned", runtime.ErrNoTx, s.tx)
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
 	}
-	return t.do(calls)
+	return t, ctx.Err()
 }
 
 // AppendOverride implements [override.Store]. It returns an error: the log is not part of the transaction.
@@ -296,14 +374,50 @@ func (s memTxStore) OverrideHistory(ctx context.Context, limit, key string) ([]r
 // OverrideView implements [override.Store].
 func (s memTxStore) OverrideView() *override.View { return s.store.OverrideView() }
 
+// openLocked returns nil if the transaction has not ended.
+func (t *Tx) openLocked() error {
+	switch {
+	case t.committed:
+		return sql.ErrTxDone
+	case t.ended:
+		return fmt.Errorf("%w: %w", runtime.ErrRolledBack, sql.ErrTxDone)
+	}
+	return nil
+}
+
+// erase deletes the rows of a key, and has Commit erase it from the log.
+func (t *Tx) erase(e erasure) (done runtime.Erased, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.openLocked(); err != nil {
+		return done, err
+	}
+	t.store.mu.Lock()
+	entry, entries, err := t.store.erasureLocked(e)
+	rows := slices.Collect(maps.Keys(t.store.rows))
+	t.store.mu.Unlock()
+	if err != nil {
+		return done, err
+	}
+	for _, row := range slices.AppendSeq(rows, maps.Keys(t.written)) {
+		if row.Name != e.limit || row.Key != e.key {
+			continue
+		}
+		// Read, so that Commit finds a change of it.
+		if t.readLocked([]runtime.Row{row})[0].Exists {
+			done.Rows++
+		}
+		t.written[row] = runtime.State{}
+	}
+	t.erased, done.Entries, done.Entry = append(t.erased, e), len(entries), entry
+	return done, nil
+}
+
 func (t *Tx) do(calls []runtime.Call) ([]runtime.Answer, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case t.committed:
-		return nil, sql.ErrTxDone
-	case t.ended:
-		return nil, fmt.Errorf("%w: %w", runtime.ErrRolledBack, sql.ErrTxDone)
+	if err := t.openLocked(); err != nil {
+		return nil, err
 	}
 	return t.store.registered.Decide(calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
 		now, b := t.store.now(), batch.New(calls)
@@ -348,6 +462,14 @@ func (t *Tx) Commit() error {
 		if t.store.rows[row] != s {
 			return ErrTxConflict
 		}
+	}
+	for _, e := range t.erased {
+		if _, _, err := t.store.erasureLocked(e); err != nil {
+			return ErrTxConflict // with an operator
+		}
+	}
+	for _, e := range t.erased {
+		t.store.eraseLogLocked(e)
 	}
 	for row, s := range t.written {
 		t.store.writeLocked([]batch.Change{{Row: row, State: s}})

@@ -46,7 +46,8 @@ type call struct {
 type flags struct {
 	Change
 	until, stored, limit string
-	forGood              bool
+	forGood, all         bool
+	before               int64
 	given                map[string]bool
 }
 
@@ -55,7 +56,7 @@ func (f *flags) declare(set *flag.FlagSet, names []string) {
 	all := map[string]any{
 		"stored": &f.stored, "whole": &f.Whole, "limit": &f.limit, "plan": &f.Plan, "zone": &f.Zone, "since": &f.Since,
 		"n": &f.Tokens, "rate": &f.Rate, "capacity": &f.Capacity, "max-reserved": &f.MaxReserved, "to-plan": &f.ToPlan, "mode": &f.Mode,
-		"for": &f.For, "until": &f.until, "for-good": &f.forGood, "reason": &f.Reason, "author": &f.Author,
+		"for": &f.For, "all": &f.all, "before": &f.before, "until": &f.until, "for-good": &f.forGood, "reason": &f.Reason, "author": &f.Author,
 	}
 	for _, name := range names {
 		switch to := all[name].(type) {
@@ -170,4 +171,14 @@ func partsOf(l *runtime.CatalogLimit) string {
 		parts = append(parts, fmt.Sprintf("%s:%s", strings.ToUpper(k.Name), k.Type))
 	}
 	return strings.Join(parts, " ")
+}
+
+// instant returns the instant that a flag gives.
+func instant(flag, text string) (time.Time, error) {
+	for _, form := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(form, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, usagef("%s must be a day such as 2027-01-31, which means its start in UTC, or an instant such as 2027-01-31T09:00:00+01:00, not %q", flag, text)
 }

@@ -21,6 +21,8 @@ const (
 	Grant Verb = "grant"
 	Take  Verb = "take"
 	Reset Verb = "reset"
+	// Erase deletes the count of a key, and replaces the key in the log: see [runtime.Eraser].
+	Erase Verb = "erase"
 	// Block denies all requests, and Unblock ends that.
 	Block   Verb = "block"
 	Unblock Verb = "unblock"
@@ -62,6 +64,8 @@ type Done struct {
 	Entry runtime.OverrideEntry
 	// Stored reports whether the key had a count in the store; without one, it was full. It is true for a whole limit.
 	Stored bool
+	// Erased is what an Erase has erased.
+	Erased runtime.Erased
 	// Had and Has are the tokens of the key before and after a Grant or a Take. After a Reset, a key is full.
 	Had, Has float64
 }
@@ -76,13 +80,18 @@ func Apply(ctx context.Context, catalog *runtime.Catalog, store runtime.Store, c
 	if err := c.checkSubject(l); err != nil {
 		return Done{}, err
 	}
+	if err := runtime.CheckCounts(ctx, store, l.Policies[0]); err != nil {
+		return Done{}, fmt.Errorf("nothing was changed: %w", err)
+	}
 	done := Done{Stored: true}
 	if !c.Whole {
 		if done.Stored, err = hasRow(ctx, store, l.Name, c.Key.String()); err != nil {
 			return Done{}, fmt.Errorf("nothing was changed: %w", err)
 		}
 	}
-	if logged[c.Verb] != "" {
+	if c.Verb == Erase {
+		err = done.erase(ctx, store, c)
+	} else if logged[c.Verb] != "" {
 		err = done.count(ctx, catalog, store, l, c)
 	} else {
 		done.Entry, err = c.putInForce(ctx, store, l)
@@ -92,7 +101,8 @@ func Apply(ctx context.Context, catalog *runtime.Catalog, store runtime.Store, c
 
 // logged are the words of the log for changes of counts; "" for the other verbs.
 var logged = map[Verb]string{
-	Grant: runtime.OverrideGranted, Take: runtime.OverrideTaken, Reset: runtime.OverrideReset, Block: "", Unblock: "", Override: "", End: "",
+	Grant: runtime.OverrideGranted, Take: runtime.OverrideTaken, Reset: runtime.OverrideReset, Erase: runtime.OverrideErased,
+	Block: "", Unblock: "", Override: "", End: "",
 }
 
 // checkSubject returns an error unless the change is for a key that the limit can have, or rightly for the whole limit.
@@ -112,6 +122,22 @@ func (c *Change) checkSubject(l *runtime.CatalogLimit) error {
 		return usageError{err}
 	}
 	return nil
+}
+
+// erase erases a key.
+func (d *Done) erase(ctx context.Context, store runtime.Store, c Change) (err error) {
+	s, ok := store.(runtime.Eraser)
+	if !ok {
+		return fmt.Errorf("nothing was changed: %w", runtime.ErrNoErase)
+	}
+	d.Erased, err = s.Erase(ctx, c.Limit, c.Key.String(), runtime.OverrideEnd{Reason: c.Reason, Author: c.Author})
+	d.Entry = d.Erased.Entry
+	for _, refused := range []error{runtime.ErrOverrideInForce, runtime.ErrInvalidKey, runtime.ErrInvalidOverride} {
+		if errors.Is(err, refused) {
+			err = usageError{err}
+		}
+	}
+	return err
 }
 
 // count changes the count of a key, after an entry in the log. The other order could leave a change without an entry.

@@ -12,7 +12,8 @@
 //
 // Keys are given as the parts of the limit's key, and checked by their types: show sendMessage 42. They are printed as words
 // of a shell, to be pasted after -stored in place of the parts. A whole limit is only ever meant by -whole, and a part or a
-// flag that is empty, such as a variable of the shell that is not set, is an error. Programs with another user interface
+// flag that is empty, such as a variable of the shell that is not set, is an error. With -all, a change is made in every limit with
+// a key of parts with these names: block -all userID=42. Programs with another user interface
 // call [Apply], which makes the same changes and checks them in the same way. What changes a count
 // needs a reason and an author, and is first written to the log of overrides, so that the log has every attempt. If the
 // store has no log, nothing is changed: the method Migrate of package sqlstore creates the log with the tables of the limits,
@@ -79,15 +80,17 @@ func commands() []command {
 		{"top", "[-n N] [LIMIT]", "list the keys that have used the largest part of a limit", "n plan", (*call).top},
 		{"show", "LIMIT KEY...", "show the tokens of a key, what is in force for it, and its log", "stored plan zone since whole", (*call).show},
 		{"who", "FINGERPRINT", "find the key of a fingerprint in a log, in metrics or in the console", "limit", (*call).who},
-		{"log", "LIMIT [KEY...]", "list what operators did to a key, or to the whole limit", "stored whole", (*call).log},
+		{"log", "LIMIT [KEY...]", "list what operators did to a key, or to the whole limit, or with -all in all limits",
+			"stored whole all n author since before", (*call).log},
 		{"grant", "LIMIT KEY... -n N", "give tokens back to a key, up to its capacity", "n plan zone since" + write, (*call).change},
 		{"take", "LIMIT KEY... -n N", "take tokens from a key, available or not", "n plan zone since" + write, (*call).change},
 		{"reset", "LIMIT KEY...", "make a key full", "zone since" + write, (*call).change},
-		{"block", "LIMIT [KEY...]", "deny all requests of a key, or of the whole limit", "for until for-good" + write, (*call).change},
-		{"unblock", "LIMIT [KEY...]", "end a block", write, (*call).change},
+		{"erase", "LIMIT KEY...", "delete the count of a key, and replace the key in the log", "all" + write, (*call).change},
+		{"block", "LIMIT [KEY...]", "deny all requests of a key, or of the whole limit", "all for until for-good" + write, (*call).change},
+		{"unblock", "LIMIT [KEY...]", "end a block", "all" + write, (*call).change},
 		{"override", "LIMIT [KEY...]", "give a key other numbers, another plan or a mode",
 			"rate capacity max-reserved to-plan mode for until for-good" + write, (*call).change},
-		{"end", "LIMIT [KEY...]", "end an override, and a block", write, (*call).change},
+		{"end", "LIMIT [KEY...]", "end an override, and a block", "all" + write, (*call).change},
 	}
 }
 
@@ -124,6 +127,10 @@ Commands that write need -reason TEXT and -author NAME. Block and override need 
 that depends on it, and -zone and -since which windows a key has in a calendar of its own. -stored KEY
 gives a key as top, show and who print it, in place of its parts: %XX is a byte, and % alone an empty
 part. A part that begins with a dash comes after --. Who searches all limits, or the one of -limit NAME.
+
+With -all and the parts of a key by their names, in place of a limit, erase, block, unblock and end are about this key in
+all limits that have it, and say which have not: block -all userID=42. Log -all lists the entries of all
+limits, or of such a key, the newest first: at most -n 50, with -author NAME, -since 2026-12-31 or -before ENTRY.
 
 Limits:
 `)

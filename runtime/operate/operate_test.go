@@ -87,10 +87,10 @@ func image(t *testing.T, c *runtime.Catalog, store *memstore.Store) (rows, entri
 }
 
 // writing are the commands that write.
-var writing = map[string]bool{"grant": true, "take": true, "reset": true, "block": true, "unblock": true, "override": true, "end": true}
+var writing = map[string]bool{"grant": true, "take": true, "reset": true, "erase": true, "block": true, "unblock": true, "override": true, "end": true}
 
 // Each line of a transcript that begins with $ is a command, and what follows is its output and exit code. A command that
-// fails must write nothing, and one that writes must leave one entry in the log, with its reason and author.
+// fails must write nothing, and one that writes must leave one entry in the log, or with -all one for each limit, with its reason and author.
 func TestTranscripts(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -141,12 +141,17 @@ func transcribe(t *testing.T, c *runtime.Catalog, store *memstore.Store, o opera
 	}
 	after, err := store.OverridesSince(context.Background(), 1)
 	require.NoError(t, err)
-	require.Len(t, after, len(before)+1, "%v must leave one entry", args)
-	last := after[len(after)-1]
-	assert.Contains(t, args, last.Reason)
-	assert.Contains(t, args, last.Author)
-	assert.Equal(t, args[1], last.Limit)
-	assert.Equal(t, start, last.At)
+	if args[1] == "-all" {
+		require.Greater(t, len(after), len(before), "%v must leave entries", args)
+	} else {
+		require.Len(t, after, len(before)+1, "%v must leave one entry", args)
+		assert.Equal(t, args[1], after[len(before)].Limit)
+	}
+	for _, e := range after[len(before):] {
+		assert.Contains(t, args, e.Reason)
+		assert.Contains(t, args, e.Author)
+		assert.Equal(t, start, e.At)
+	}
 }
 
 // words splits a line at spaces, and keeps words in single quotes together. Escapes are those of Go.
@@ -172,6 +177,59 @@ func sh(t *testing.T, text string) []string {
 var hostile = []string{"eve@example.com", "a b", "it's", `"$HOME"`, "`id`", `a\b`, "!!", "~", "-", "-x", "%", "%41", "50%", "a|b", "(shared)", "*",
 	"a\u200bb", "\u202eabc", "a\u2028b", "a\x00b", "\xff\xe2", "\xe2\u200b", "\xe2\x80", "\u0080\u009b", "👩\u200d💻", "\u00a0", "\ufeff", "\U000e0041", "é", "e\u0301", "\ufffd",
 	strings.Repeat("x", 300), strings.Repeat("\x00", 100), strings.Repeat("\u200b", 100), strings.Repeat("\xe2", 90)}
+
+// An erasure in all limits that is refused in one has failed, and says in which.
+func TestEraseAllReportsTheLimitWithABlock(t *testing.T) {
+	c, store := catalog(t), &memstore.Store{Clock: func() time.Time { return start }}
+	org := func(name string) runtime.CatalogLimit {
+		l, _ := c.Limit("apiCalls")
+		l.Name, l.Policies = name, []*runtime.Policy{{Name: name, Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1}}
+		return l
+	}
+	c.Limits = append(c.Limits, org("exports"))
+	run := func(args ...string) (int, string) {
+		var out bytes.Buffer
+		code := operate.Main(t.Context(), c, store, append(args, "-reason", "r", "-author", "a"), &out)
+		return code, out.String()
+	}
+	code, out := run("block", "-all", "org=7", "-for-good")
+	require.Equal(t, operate.OK, code)
+	require.Contains(t, out, "exports: nothing was changed: exports has no overrides: add overrides to it in limits.yaml\n")
+	code, out = run("erase", "-all", "org=7")
+	require.Equal(t, operate.Failed, code)
+	require.Contains(t, out, "apiCalls: nothing was changed: erase a key of limit")
+	require.Contains(t, out, "exports, key 7 was erased")
+	require.Contains(t, out, "failed: apiCalls: see above\n")
+	code, _ = run("end", "-all", "org=7")
+	require.Equal(t, operate.OK, code)
+	code, _ = run("erase", "-all", "org=7")
+	require.Equal(t, operate.OK, code)
+}
+
+// A page of the log has the newest entries before one, however long the log is.
+func TestLogPages(t *testing.T) {
+	store := &memstore.Store{}
+	for i := range 25 {
+		_, err := store.AppendOverride(t.Context(), runtime.OverrideEntry{
+			Limit: "signUp", What: runtime.OverrideReset, Until: start, At: start, Reason: "r", Author: []string{"a", "b"}[i%2],
+		})
+		require.NoError(t, err)
+	}
+	var ids []int64
+	for q := (operate.LogQuery{Author: "a", Most: 4}); ; {
+		entries, more, err := operate.Log(t.Context(), store, q)
+		require.NoError(t, err)
+		for _, e := range entries {
+			ids = append(ids, e.ID)
+		}
+		if !more {
+			break
+		}
+		require.Len(t, entries, q.Most)
+		q.Before = entries[len(entries)-1].ID
+	}
+	require.Equal(t, []int64{25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1}, ids)
+}
 
 // A key as top, who and show print it, pasted into a shell as -stored, is that key and no other one.
 func TestPrintedKeysAreAddresses(t *testing.T) {

@@ -134,6 +134,14 @@ func (p Planned) words(b runtime.Balance) string {
 
 // log prints the log of a key, or of the whole limit.
 func (c *call) log() error {
+	if c.flags.all {
+		return c.logAll()
+	}
+	for _, name := range []string{"author", "since", "before", "n"} {
+		if c.flags.given[name] {
+			return usagef("-%s is for log -all", name)
+		}
+	}
 	// The log of the whole limit has an empty key.
 	l, key, err := c.subject()
 	if err != nil {
@@ -160,6 +168,66 @@ func (c *call) log() error {
 	}
 	_, err = fmt.Fprintf(c.out, "The log has no entries%s.\n", note)
 	return err
+}
+
+// logAll prints the log across all limits, the newest entries first.
+func (c *call) logAll() error {
+	parts, err := c.parts()
+	if err != nil {
+		return err
+	}
+	if c.flags.Whole || c.flags.given["stored"] {
+		return usagef("log -all is about the log of all limits: leave -whole and -stored out")
+	}
+	q := LogQuery{Author: c.flags.Author, Before: c.flags.before, Most: 50}
+	if c.flags.given["n"] {
+		q.Most = int(min(c.flags.Tokens, 10_000))
+	}
+	if c.flags.given["since"] {
+		if q.Since, err = instant("-since", c.flags.Since); err != nil {
+			return err
+		}
+	}
+	if len(parts) > 0 {
+		all, err := keysOf(c.catalog, parts)
+		if err != nil {
+			return err
+		}
+		q.Keys = map[string]string{}
+		for _, of := range all {
+			if of.Err == nil {
+				q.Keys[of.Limit] = of.Key.String()
+			}
+		}
+	}
+	entries, more, err := Log(c.ctx, c.store, q)
+	if err != nil {
+		return err
+	}
+	if len(entries) == 0 {
+		_, err := fmt.Fprintln(c.out, "The log has no such entries.")
+		return err
+	}
+	rows := [][]string{{"ENTRY", "TIME", "LIMIT", "KEY", "WHAT", "AUTHOR", "REASON"}}
+	for _, e := range entries {
+		rows = append(rows, append([]string{fmt.Sprint(e.ID), Moment(e.At), e.Limit, shownKey(e.Key)}, wordsOf(e)...))
+	}
+	note := ""
+	if more {
+		note = fmt.Sprintf("There are older entries: add -before %d.\n", entries[len(entries)-1].ID)
+	}
+	return c.table(rows, note)
+}
+
+// shownKey returns the key of an entry of the log for a table.
+func shownKey(key string) string {
+	switch {
+	case key == "":
+		return "(all)"
+	case override.IsErased(key):
+		return "(erased)"
+	}
+	return QuoteKey(key)
 }
 
 // printLog prints the log of a key and of the whole limit, and the blocks and overrides in force, as far as the store has them.
@@ -199,9 +267,14 @@ func (c *call) printLog(l *runtime.CatalogLimit, key string) error {
 func (c *call) printEntries(entries []runtime.OverrideEntry) error {
 	var rows [][]string
 	for _, e := range entries {
-		rows = append(rows, []string{"  " + Moment(e.At), printable.Line(Describe(e)), printable.Line(e.Author), printable.Line(e.Reason)})
+		rows = append(rows, append([]string{"  " + Moment(e.At)}, wordsOf(e)...))
 	}
 	return c.table(rows, "")
+}
+
+// wordsOf returns what an entry does, and who wrote it, and why.
+func wordsOf(e runtime.OverrideEntry) []string {
+	return []string{printable.Line(Describe(e)), printable.Line(e.Author), printable.Line(e.Reason)}
 }
 
 // who prints the keys that have a fingerprint.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
@@ -287,4 +288,38 @@ func eachEntry(ctx context.Context, store runtime.Store, pages int, f func(runti
 		}
 	}
 	return true, nil
+}
+
+// LogQuery chooses entries of the log of a store.
+type LogQuery struct {
+	// Keys are the stored keys to find, by their limits; nil means those of all keys and limits.
+	Keys map[string]string
+	// Author is who has written the entries, if not "", and Since when at the earliest.
+	Author string
+	Since  time.Time
+	// Before, if not 0, is the ID before which the entries are, for the next page.
+	Before int64
+	// Most is how many entries to return.
+	Most int
+}
+
+// Log returns entries of the log across all limits, the newest first. More means that there are older ones. It reads the
+// whole log page by page.
+func Log(ctx context.Context, store runtime.Store, q LogQuery) (entries []runtime.OverrideEntry, more bool, err error) {
+	_, err = eachEntry(ctx, store, 0, func(e runtime.OverrideEntry) {
+		key, of := q.Keys[e.Limit]
+		switch {
+		case q.Keys != nil && (!of || key != e.Key), q.Author != "" && q.Author != e.Author, e.At.Before(q.Since), q.Before > 0 && e.ID >= q.Before:
+			return
+		}
+		if entries = append(entries, e); len(entries) > 2*q.Most {
+			// Now and then, so that neither time nor memory grows with the log.
+			entries, more = append(entries[:0], entries[len(entries)-q.Most:]...), true
+		}
+	})
+	if len(entries) > q.Most {
+		entries, more = entries[len(entries)-q.Most:], true
+	}
+	slices.Reverse(entries)
+	return entries, more, err
 }

@@ -75,7 +75,7 @@ func Describe(e runtime.OverrideEntry) string {
 		return "ended"
 	case runtime.OverrideUnblock:
 		return "unblocked"
-	case runtime.OverrideReset:
+	case runtime.OverrideReset, runtime.OverrideErased:
 		return e.What
 	case runtime.OverridePlan:
 		words = append(words, "plan "+e.Plan)

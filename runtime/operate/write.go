@@ -1,7 +1,9 @@
 package operate
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -9,18 +11,22 @@ import (
 )
 
 // change makes the change in the arguments and flags, and prints it.
-func (c *call) change() error {
-	l, key, err := c.subject()
-	if err != nil {
-		return err
-	}
+func (c *call) change() (err error) {
 	change := c.flags.Change
-	change.Verb, change.Limit, change.Key = Verb(c.command.name), l.Name, key
+	change.Verb = Verb(c.command.name)
 	if change.Verb == Block || change.Verb == Override {
 		if change.Until, err = c.until(); err != nil {
 			return err
 		}
 	}
+	if c.flags.all {
+		return c.changeAll(change)
+	}
+	l, key, err := c.subject()
+	if err != nil {
+		return err
+	}
+	change.Limit, change.Key = l.Name, key
 	done, err := Apply(c.ctx, c.catalog, c.store, change)
 	if err != nil {
 		return err
@@ -29,8 +35,47 @@ func (c *call) change() error {
 	if change.Whole {
 		what = "the whole limit"
 	}
-	_, err = fmt.Fprintf(c.out, "%s, %s%s (entry %d of the log)\n", l.Name, what, done.words(), done.Entry.ID)
-	return err
+	c.printDone(l.Name, what, &done)
+	return nil
+}
+
+// changeAll makes a change in all limits, and prints what it did in each.
+func (c *call) changeAll(change Change) error {
+	parts, err := c.parts()
+	if err != nil {
+		return err
+	}
+	if len(parts) == 0 || change.Whole || c.flags.given["stored"] {
+		return usagef("%s -all needs the parts of the key by their names: %s -all userID=42", c.command.name, c.command.name)
+	}
+	all, err := ApplyAll(c.ctx, c.catalog, c.store, change, parts)
+	if err != nil {
+		return err
+	}
+	made, failed := false, []string(nil)
+	for _, of := range all {
+		if of.Err != nil {
+			fmt.Fprintf(c.out, "%s: nothing was changed: %s\n", of.Limit, printable.Line(of.Err.Error()))
+			if !errors.Is(of.Err, ErrUsage) || errors.Is(of.Err, runtime.ErrOverrideInForce) {
+				failed = append(failed, of.Limit)
+			}
+			continue
+		}
+		made = true
+		c.printDone(of.Limit, subject(of.Key.String()), &of.Done)
+	}
+	switch {
+	case len(failed) > 0:
+		return fmt.Errorf("%s: see above", strings.Join(failed, ", "))
+	case !made:
+		return usagef("nothing was changed in any limit")
+	}
+	return nil
+}
+
+// printDone prints a change.
+func (c *call) printDone(limit, what string, done *Done) {
+	fmt.Fprintf(c.out, "%s, %s%s (entry %d of the log)\n", limit, what, done.words(), done.Entry.ID)
 }
 
 // words says what has changed, after the name of the subject.
@@ -41,6 +86,8 @@ func (d *Done) words() string {
 		return " had no stored count and nothing was reset"
 	case what == runtime.OverrideReset:
 		return had + " and now is full"
+	case what == runtime.OverrideErased:
+		return fmt.Sprintf(" was erased from %d rows and from %d entries of the log", d.Erased.Rows, d.Erased.Entries)
 	case what == runtime.OverrideGranted || what == runtime.OverrideTaken:
 		if !d.Stored {
 			had = " had no stored count, which is " + tokens(d.Had) + " tokens,"
@@ -72,10 +119,5 @@ func (c *call) until() (time.Time, error) {
 	case f.given["for"]:
 		return time.Time{}, nil
 	}
-	for _, form := range []string{time.RFC3339, time.DateOnly} {
-		if until, err := time.Parse(form, f.until); err == nil {
-			return until, nil
-		}
-	}
-	return time.Time{}, usagef("-until must be a day such as 2027-01-31, which means its start in UTC, or an instant such as 2027-01-31T09:00:00+01:00, not %q", f.until)
+	return instant("-until", f.until)
 }

@@ -18,6 +18,8 @@ type builder struct {
 	shards *parts
 	owned  [len(parts{})]bool
 	from   *Snapshot
+	// erased is the newest erasure after which the log must be read from its beginning, and reread the newest before it was.
+	erased, reread int64
 }
 
 var noShards parts
@@ -47,10 +49,20 @@ func (b *builder) read(ctx context.Context, since sinceFunc) error {
 		case entries[0].ID == b.last.ID:
 			entries = entries[1:]
 		}
+		// The first page from the beginning is one statement, which finds erased entries as they are now.
+		began := b.last.ID == 0
 		for _, e := range entries {
 			b.add(e)
+			if e.What == runtime.OverrideErased && !began {
+				b.erased = e.ID
+			}
 		}
-		if !full {
+		switch {
+		case full:
+		case b.erased > b.reread:
+			// Entries that were read before have the key, and may lack their end, which was erased too.
+			*b = builder{shards: &noShards, from: b.from, reread: b.erased}
+		default:
 			return nil
 		}
 	}

@@ -44,7 +44,7 @@
 // # Overrides
 //
 // Limits with overrides need a second table, see [dialect.OverridesTable], which Migrate creates if it gets their policies. It is
-// a log: rows are added and never changed, the newest of a key is in force, and an id is one more than the one before in the order
+// a log: rows are added and not changed, but to erase a key (see [Store.Erase]), the newest of a key is in force, and an id is one more than the one before in the order
 // of commits. So a process finds what is new by the last id that it has read. It does so when the first such limit is used, and then
 // once per [Options.OverridesEvery], outside of decisions. On a cluster or a replica, a row is in force where it has arrived.
 //
@@ -152,6 +152,7 @@ type Store struct {
 	overrides *table.OverrideLog
 	registry  *table.Registry
 	sweeper   *table.Sweeper
+	eraser    *table.Eraser
 
 	// The stages of a call before the engine.
 	leases  *lease.Store
@@ -186,6 +187,9 @@ func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 	s.registry = table.NewRegistry(p, d, o.Owner, s.overrides)
 	s.engine = decide.NewEngine(s.registry, o.Upserter)
 	s.sweeper = &table.Sweeper{Prepared: p, View: s.overrides.View}
+	if s.eraser, err = table.NewEraser(s.overrides, d); err != nil {
+		return nil, err
+	}
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
 	s.group = group.New(s.engine, group.Options{OneWriter: d.OneWriter, Batch: o.Batch, Inline: s.engine.Inline})
 	s.denials = denycache.New(s.group, o.Clock)

@@ -30,49 +30,59 @@ type callerTxStore struct {
 
 // Do implements [runtime.Store].
 func (t *callerTxStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	if err := t.store.usable(); err != nil {
-		return nil, err
+	answers, err := inTx(ctx, t, func() ([]runtime.Answer, error) { return t.decide(ctx, calls) })
+	if t.store.usable() == nil {
+		t.store.denials.InTx(calls, answers)
 	}
-	if isNil(t.tx) {
-		return nil, runtime.ErrNilTx
-	}
-	answers, err := conn.Await(ctx, func() ([]runtime.Answer, error) { return t.decideGuarded(ctx, calls) }, nil)
-	t.store.denials.InTx(calls, answers)
-	switch {
-	case err != nil && fault.Retryable(err):
-		return nil, &RetryTxError{err}
-	case errors.Is(err, conn.ErrInvisibleTable):
-		return nil, &fault.Hinted{Text: t.store.prepared.FillIn(fault.MissingTableInTx), Err: conn.ErrInvisibleTable}
-	case fault.NoTable(err):
-		// The transaction may be one of another database than the store's.
-		return nil, &fault.Hinted{Text: t.store.prepared.FillIn(fault.MissingTableInTx), Err: err}
-	}
-	return answers, t.store.prepared.WithHint(err)
+	return answers, err
 }
 
-// decideGuarded is decide for servers that may abort a transaction without reporting it: before or during the
-// call, which the check after it detects, or later, which the commit reports or [RunInTx] detects.
-func (t *callerTxStore) decideGuarded(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	guarded, err := t.store.prepared.Admit(ctx, t.tx)
+// inTx executes a request in the transaction, and explains its error.
+func inTx[T any](ctx context.Context, t *callerTxStore, request func() (T, error)) (result T, err error) {
+	if err := t.store.usable(); err != nil {
+		return result, err
+	}
+	if isNil(t.tx) {
+		return result, runtime.ErrNilTx
+	}
+	result, err = conn.Await(ctx, func() (T, error) { return guarded(ctx, t, request) }, nil)
+	switch {
+	case err != nil && fault.Retryable(err):
+		err = &RetryTxError{err}
+	case errors.Is(err, conn.ErrInvisibleTable):
+		err = &fault.Hinted{Text: t.store.prepared.FillIn(fault.MissingTableInTx), Err: conn.ErrInvisibleTable}
+	case fault.NoTable(err):
+		// The transaction may be one of another database than the store's.
+		err = &fault.Hinted{Text: t.store.prepared.FillIn(fault.MissingTableInTx), Err: err}
+	default:
+		err = t.store.prepared.WithHint(err)
+	}
+	return result, err
+}
+
+// guarded executes a request for servers that may abort a transaction without reporting it: before or during the
+// request, which the check after it detects, or later, which the commit reports or [RunInTx] detects.
+func guarded[T any](ctx context.Context, t *callerTxStore, request func() (T, error)) (result T, err error) {
+	mayAbort, err := t.store.prepared.Admit(ctx, t.tx)
 	if err != nil {
-		return nil, err
+		return result, err
 	}
-	answers, err := t.decide(ctx, calls)
-	if err != nil || !guarded {
-		return answers, err
+	if !t.store.prepared.Checked.Load() {
+		if err := t.store.prepared.Check(ctx, t.tx); err != nil {
+			return result, err
+		}
 	}
-	if err := conn.RequireOpen(ctx, t.tx, t.store.prepared.Dialect.TxOpen); err != nil {
-		return nil, err
+	did, err := request()
+	if err == nil && mayAbort {
+		err = conn.RequireOpen(ctx, t.tx, t.store.prepared.Dialect.TxOpen)
 	}
-	return answers, nil
+	if err != nil {
+		return result, err
+	}
+	return did, nil
 }
 
 func (t *callerTxStore) decide(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	if !t.store.prepared.Checked.Load() {
-		if err := t.store.prepared.Check(ctx, t.tx); err != nil {
-			return nil, err
-		}
-	}
 	return t.store.registry.DecideInTx(ctx, t.tx, calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
 		return t.decideAdmitted(ctx, calls)
 	})

@@ -2,8 +2,10 @@ package storetest
 
 import (
 	"context"
+	"errors"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // registrations returns the clauses about limits that are another program's.
@@ -40,6 +42,12 @@ func registrations() []clause {
 				take(1).edited(edited),
 				left(3),
 			})
+			if e, ok := s.store.(runtime.Eraser); ok {
+				limit := limiter.New(s.store).Limit(theirs, runtime.KeyOf(runtime.String("k")))
+				if err := limit.Erase(s.ctx); !errors.Is(err, runtime.ErrForeignCounts) {
+					s.broken("Erase of %T by the other owner: %v", e, err)
+				}
+			}
 		},
 	}}
 }

@@ -99,7 +99,7 @@ func oneLine(text string) string {
 
 // Each kind of handle has only the methods that work on it.
 func TestGoCompletesVerbs(t *testing.T) {
-	every := []string{"Charge", "Peek", "Refund", "RefundN", "Reset", "Wait", "WaitN"}
+	every := []string{"Charge", "Erase", "Peek", "Refund", "RefundN", "Reset", "Wait", "WaitN"}
 	takes := append([]string{"Allow", "AllowN", "AllowUpTo", "Check", "CheckN", "Require", "RequireN", "N", "Checked", "CheckedN"}, every...)
 	reserves := []string{"Reserve", "ReserveN", "Resume"}
 	folder := app(t)

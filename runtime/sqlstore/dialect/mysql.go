@@ -105,7 +105,7 @@ GRANT CREATE, SELECT, INSERT ON {overrides} TO {migrator};
 GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON {registry} TO {migrator};
 -- After Migrate.
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {app};
-GRANT SELECT, INSERT, DELETE ON {overrides} TO {app};
+GRANT SELECT, INSERT, UPDATE, DELETE ON {overrides} TO {app};
 GRANT SELECT ON {registry} TO {app};
 `,
 	Describe: describeOnMySQL + describeInsertIDOnMySQL,

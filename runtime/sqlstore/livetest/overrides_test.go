@@ -3,7 +3,9 @@ package livetest
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -358,4 +360,69 @@ func readLongLog(t *testing.T, s server, n int) {
 		failed++
 	}
 	t.Logf("%d entries: %d calls failed, the slowest after %v; the first decision came after %v", n, failed, slowest, time.Since(began))
+}
+
+// In a transaction of the caller, a key is erased if and only if it commits, also before there is a log, and while operators write.
+func TestEraseInTx(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db, ctx, p := s.open(t), t.Context(), overridable()
+		table := newTable()
+		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			store.Close()
+			execute(t, db, "DROP TABLE IF EXISTS "+table+", "+dialect.OverridesTable(table))
+		})
+		plain, key := once("plain", 10), runtime.KeyOf(runtime.String("a"))
+		require.NoError(t, store.Migrate(ctx))
+		limits := limiter.New(store)
+		remaining := func() int64 {
+			b, err := limits.Limit(plain, key).Peek(ctx)
+			require.NoError(t, err)
+			return b.Remaining
+		}
+		require.NoError(t, limits.Limit(plain, key).RequireN(ctx, 4))
+		require.NoError(t, sqlstore.RunInTx(ctx, db, func(tx *sql.Tx) error {
+			in := limits.WithTx(tx).Limit(plain, key)
+			require.NoError(t, in.Erase(ctx))
+			return in.RequireN(ctx, 1)
+		}), "without a log, the transaction goes on")
+		require.Equal(t, int64(9), remaining())
+
+		require.NoError(t, store.Migrate(ctx, p))
+		operator := limits.Overrides(p, key)
+		block := runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}
+		_, err = operator.Block(ctx, block)
+		require.NoError(t, err)
+		rollback := errors.New("rollback")
+		err = sqlstore.RunInTx(ctx, db, func(tx *sql.Tx) error {
+			require.ErrorIs(t, limits.WithTx(tx).Limit(p, key).Erase(ctx), runtime.ErrOverrideInForce)
+			require.NoError(t, limits.WithTx(tx).Limit(plain, key).Erase(ctx), "usable after a refusal")
+			return rollback
+		})
+		require.ErrorIs(t, err, rollback)
+		require.Equal(t, int64(9), remaining())
+		_, err = operator.End(ctx, runtime.OverrideEnd{Reason: "r", Author: "a"})
+		require.NoError(t, err)
+		runs := 0
+		require.NoError(t, sqlstore.RunInTx(ctx, db, func(tx *sql.Tx) error {
+			// A statement that may fix what the transaction sees.
+			require.NoError(t, tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+dialect.OverridesTable(table)).Scan(new(int)))
+			if runs++; runs == 1 {
+				_, err := limits.Overrides(p, runtime.KeyOf(runtime.String("b"))).Block(ctx, block)
+				require.NoError(t, err)
+			}
+			return limits.WithTx(tx).Limit(p, key).Erase(ctx)
+		}))
+		entries, err := store.OverridesSince(ctx, 1)
+		require.NoError(t, err)
+		require.Len(t, entries, 4)
+		for i, e := range entries {
+			require.Equal(t, int64(i+1), e.ID)
+			require.NotEqual(t, "a", e.Key)
+		}
+		require.NoError(t, limits.Limit(p, key).Require(ctx))
+		require.NoError(t, store.OverrideView().Refresh(ctx))
+		require.Len(t, store.OverrideView().InForce(), 1)
+	})
 }

@@ -51,6 +51,8 @@ type key struct {
 	reported bool
 	// returned means that tokens were given back of which the stored numbers do not say exactly how many.
 	returned bool
+	// erased means that it was erased: no row knows of its earlier lives.
+	erased bool
 }
 
 // seen is what a key of a limit with shards had at an instant, and how many tokens it had been asked for and used by then.

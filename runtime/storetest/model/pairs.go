@@ -30,7 +30,7 @@ var fields = map[string][]string{
 	"clock":  {"forward", "back"},
 	"store":  {"answers", "fails", "silent"},
 	"in":     {"store", "commit", "rollback"},
-	"verb": {"allow", "allow up to", "check", "require", "wait", "charge", "peek", "refund", "reset", "reserve", "settle", "cancel",
+	"verb": {"allow", "allow up to", "check", "require", "wait", "charge", "peek", "refund", "reset", "erase", "reserve", "settle", "cancel",
 		"all", "group check", "group reserve", "group wait", "override", "block", "unblock", "end", "edit", "sweep", "too late"},
 }
 
@@ -91,6 +91,7 @@ var exclusions = []struct {
 	{set{"reserve", "only"}, set{"verb", "allow|allow up to|check|require|all|group check"}, "its tokens can only be reserved"},
 	{set{"verb", "override|block|unblock|end|edit|sweep"}, set{"in", "commit|rollback"}, "it is not part of a transaction"},
 	{set{"verb", "override|block|unblock|end|edit|sweep"}, set{"store", "fails|silent"}, "the world has operators act when they can"},
+	{set{"verb", "erase"}, set{"store", "fails|silent"}, "it is not a request that OnError decides"},
 	{set{"verb", "edit|sweep"}, set{"force", "nothing|block|numbers|plan|off|unlimited|shadow"}, "it is about all keys"},
 	{set{"verb", "edit|sweep"}, set{"plan", "none|free|pro|unlimited"}, "it is about all plans"},
 	{set{"verb", "wait|group wait"}, set{"in", "commit|rollback"}, "nobody sleeps in a transaction"},

@@ -119,6 +119,8 @@ func (w *world) perform(verb string, q request, at turn) bool {
 	case "reset":
 		q.op = runtime.Reset
 		w.reset(q, limit.Reset(at.ctx), at)
+	case "erase":
+		w.erase(q, limit.Erase(at.ctx), at)
 	case "refund", "settle", "cancel":
 		return w.giveBack(verb, q, at)
 	case "all", "group check", "group reserve":

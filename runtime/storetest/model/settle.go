@@ -164,10 +164,10 @@ func (w *world) giveBack(verb string, q request, at turn) bool {
 }
 
 // confused reports whether tokens of an earlier life of the key may look like later ones. A reset by a plan without numbers
-// deletes the row. The next one of a sliding window does not say when it was made, and others do not if they are made at once.
+// deletes the row, as an erasure does. The next one of a sliding window does not say when it was made, and others do not if they are made at once.
 // Then tokens of others would be given back, as a log does at one instant.
 func (t *taken) confused() bool {
-	deleted, atOnce := len(t.l.policies) > 1, slices.Contains(t.k.history.latest(), t.d.TakenAt.UnixNano())
+	deleted, atOnce := len(t.l.policies) > 1 || t.k.erased, slices.Contains(t.k.history.latest(), t.d.TakenAt.UnixNano())
 	return deleted && t.k.windows.kind == sliding || (deleted || t.k.windows.kind == precise) && atOnce
 }
 

@@ -58,6 +58,20 @@ func (w *world) reset(q request, err error, at turn) {
 	w.begin(q.k)
 }
 
+// erase judges an erasure, after which nothing is left of the key. One with an override or a block in force is refused.
+func (w *world) erase(q request, err error, at turn) {
+	w.logf("erase %s %s in %s: %v", q.policy().Name, q.k.of, at.where, err)
+	inForce := q.k.own.block.live(at.now) || q.k.own.override.live(at.now)
+	switch refused := errors.Is(err, runtime.ErrOverrideInForce); {
+	case refused && (inForce || q.l.back): // an entry that has ended is in force again if the clock goes back
+		return
+	case inForce || err != nil:
+		w.failf("erase: the error is %v, and an override or a block is in force: %v", err, inForce)
+	}
+	q.k.history, q.k.leased, q.k.erased = nil, nil, true
+	w.begin(q.k)
+}
+
 // tooLate makes a request after the caller's deadline: it must not pass.
 func (w *world) tooLate(l limiter.Limit, at turn) {
 	ctx, cancel := context.WithTimeout(context.Background(), -time.Second)

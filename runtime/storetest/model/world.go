@@ -16,6 +16,7 @@ import (
 type Backend interface {
 	override.Store
 	runtime.TxStore
+	runtime.Eraser
 	Sweep(ctx context.Context, policies ...*runtime.Policy) (int, error)
 }
 

@@ -180,21 +180,30 @@ func (v *OverrideLog) Append(ctx context.Context, e runtime.OverrideEntry) (runt
 	})
 }
 
-// insertNext tries ids until one is free.
-func (v *OverrideLog) insertNext(ctx context.Context, x *conn.Executor, e runtime.OverrideEntry) (runtime.OverrideEntry, error) {
+func (v *OverrideLog) insertNext(ctx context.Context, x *conn.Executor, e runtime.OverrideEntry) (_ runtime.OverrideEntry, err error) {
+	e.ID, err = v.withNextID(ctx, x, func(in conn.Session, refused int64) (int64, error) {
+		return v.insertEntry(ctx, textSession(in), e, refused)
+	})
+	return e, err
+}
+
+// withNextID runs insert in transactions until the ID of its entry is free, and returns the ID.
+func (v *OverrideLog) withNextID(
+	ctx context.Context, x *conn.Executor, insert func(in conn.Session, refused int64) (int64, error),
+) (id int64, err error) {
 	for attempt := 1; ; attempt++ {
-		taken := e.ID
+		refused := id
 		err := conn.Retry(ctx, func() error {
 			return v.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) (err error) {
-				e.ID, err = v.insertEntry(ctx, textSession(in), e, taken)
+				id, err = insert(in, refused)
 				return err
 			})
 		})
 		if err == nil || !fault.RefusedValue(err) || errors.Is(err, errSameID) || attempt == conn.MaxAttempts {
-			return e, err
+			return id, err
 		}
 		if ended := conn.Pause(ctx, attempt); ended != nil {
-			return e, fmt.Errorf("%w: %w", ended, err)
+			return id, fmt.Errorf("%w: %w", ended, err)
 		}
 	}
 }
@@ -406,8 +415,8 @@ func (v *OverrideLog) fillIn(hint string) string {
 	return v.Server.FillIn(strings.ReplaceAll(hint, "{table}", strconv.Quote(v.log)))
 }
 
-const lackingOverrides = "the database user lacks a privilege: on table {table} it needs SELECT and INSERT, and to run Migrate " +
-	"also CREATE"
+const lackingOverrides = "the database user lacks a privilege: on table {table} it needs SELECT and INSERT, to erase keys UPDATE, and to run " +
+	"Migrate also CREATE"
 const keptOverrides = `the database user may not delete the old entries of table {table}, so that it only grows: grant the ` +
 	`user DELETE on it, or set Options.KeepOverrides to -1`
 

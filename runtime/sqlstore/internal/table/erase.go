@@ -1,0 +1,114 @@
+package table
+
+import (
+	"context"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+)
+
+// Eraser erases keys from both tables.
+type Eraser struct {
+	*OverrideLog
+	// deleteRows deletes the rows of a key, and blot changes its entries of the log up to an ID.
+	deleteRows, blot string
+}
+
+// NewEraser prepares the statements. It must be called with the dialect as it is before [dialect.Dialect.ForTable].
+func NewEraser(log *OverrideLog, d dialect.Dialect) (*Eraser, error) {
+	e := &Eraser{OverrideLog: log}
+	var err error
+	if e.deleteRows, err = d.Text("DELETE FROM {table} WHERE name = ? AND {key} = ?", log.Table); err != nil {
+		return nil, err
+	}
+	e.deleteRows = d.WithNumbers(e.deleteRows)
+	if log.Err == nil {
+		e.blot, err = d.Text("UPDATE {table} SET {key} = ?, reason = ?, author = ? WHERE name = ? AND {key} = ? AND id <= ?", log.log)
+		e.blot = d.WithNumbers(e.blot)
+	}
+	return e, err
+}
+
+// Erase erases a key in a transaction of the store.
+func (e *Eraser) Erase(ctx context.Context, limit, key string, why runtime.OverrideEnd) (done runtime.Erased, err error) {
+	return Using(ctx, e.Prepared, func(ctx context.Context, x *conn.Executor) (runtime.Erased, error) {
+		now, err := e.Now(ctx, e.DB)
+		if err != nil {
+			return done, err
+		}
+		erase := func(in conn.Session, refused int64) (id int64, err error) {
+			id, done, err = e.EraseIn(ctx, in, textSession(in), limit, key, why, now(), refused)
+			return id, err
+		}
+		_, err = e.withNextID(ctx, x, erase)
+		if e.mayCreate(err) {
+			if err := e.CreateTable(ctx); err != nil {
+				return done, err
+			}
+			_, err = e.withNextID(ctx, x, erase)
+		}
+		return done, e.Explain(err)
+	})
+}
+
+// EraseIn erases a key in a transaction, given as a session and for texts, at the instant now. It returns the ID of its entry
+// in the log, or 0 without one, unless that ID was refused before.
+func (e *Eraser) EraseIn(
+	ctx context.Context, in conn.Session, tx runtime.Tx, limit, key string, why runtime.OverrideEnd, now, refused int64,
+) (id int64, done runtime.Erased, err error) {
+	entries, err := e.entriesIn(ctx, tx, limit, key)
+	if err != nil {
+		return 0, done, err
+	}
+	// Before the rows: the caller's transaction may go on after this error.
+	entry, err := override.Erasure(limit, entries, why, now)
+	if err == nil && entry.What != "" {
+		err = e.Err
+	}
+	if err != nil {
+		return 0, done, err
+	}
+	// The lock of the first row guards the others of a precise limit. Without it, rows could stay that a take has inserted
+	// after the deletion began.
+	l := NewRowLock(in, []runtime.Row{{Name: limit, Key: key}}, runtime.DurabilityDefault)
+	if err := l.Lock(ctx, OrderFor(&e.Dialect, SeedFirst)); err != nil {
+		return 0, done, err
+	}
+	result, err := tx.ExecContext(ctx, e.deleteRows, limit, key)
+	if err != nil {
+		return 0, done, err
+	}
+	deleted, err := result.RowsAffected()
+	if err != nil {
+		return 0, done, err
+	}
+	done.Rows = int(deleted) - len(l.placeholders)
+	if entry.What == "" {
+		return 0, done, nil
+	}
+	if done.Entries = len(entries); done.Entries > 0 {
+		// An entry that was appended meanwhile may be in force.
+		last := entries[len(entries)-1].ID
+		if _, err := tx.ExecContext(ctx, e.blot, entry.Key, override.Blotted, override.Blotted, limit, key, last); err != nil {
+			return 0, done, err
+		}
+	}
+	entry.ID, err = e.insertEntry(ctx, tx, entry, refused)
+	done.Entry = entry
+	return entry.ID, done, err
+}
+
+// entriesIn returns the entries of a key. There are none without the table, for which a statement would end the transaction.
+func (e *Eraser) entriesIn(ctx context.Context, tx runtime.Tx, limit, key string) ([]runtime.OverrideEntry, error) {
+	if e.Err != nil {
+		return nil, nil
+	}
+	if e.describe != "" {
+		if found, err := conn.Describe(ctx, tx, e.describe); err != nil || len(found) == 0 {
+			return nil, err
+		}
+	}
+	return ScanOverrides(ctx, tx, e.history, []any{limit, key})
+}
