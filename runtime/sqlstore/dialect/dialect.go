@@ -71,6 +71,10 @@ type Dialect struct {
 	// lists of the three. If it is empty, Many replaces {keys}.
 	ManyKeys string
 
+	// ReadHint is a comment that begins each statement that reads one of the store's tables without a lock. A proxy that sends
+	// reads to a replica, which may lag, understands it and sends the statement to the primary server. If it is empty, the
+	// database has no such proxies.
+	ReadHint string
 	// Read locks the rows that exist, in their order, until the transaction ends, and selects
 	// their name, key, shard, value, ts and prev. Required.
 	Read string

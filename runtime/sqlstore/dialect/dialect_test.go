@@ -25,6 +25,7 @@ var optional = map[string]string{
 	"Session":            "sqlite",
 	"SessionNeeds":       "sqlite",
 	"ManyKeys":           "sqlite postgres",
+	"ReadHint":           "sqlite mariadb mysql",
 	"ReadUnlocked":       "sqlite",
 	"InsertPlaceholders": "sqlite",
 	"Take":               "",
