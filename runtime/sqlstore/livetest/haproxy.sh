@@ -46,10 +46,12 @@ start)
 			    external-check command $dir/check
 			    default-server check inter 500ms fall 2 rise 1 init-addr last on-marked-down shutdown-sessions
 		END
-		backup=
+		# Without this, connections stay at a backup when the first node is back.
+		role='on-marked-up shutdown-backup-sessions'
 		for server in "$@"; do
-			echo "    server at$server 127.0.0.1:$server $backup"
-			[ "$kind" != galera-single ] || backup=backup
+			[ "$kind" = galera-single ] || role=
+			echo "    server at$server 127.0.0.1:$server $role"
+			role=backup
 		done
 	} >"$dir/haproxy.cfg"
 	"$haproxy" -D -f "$dir/haproxy.cfg" >"$dir/log" 2>&1 </dev/null || { cat "$dir/log" >&2; exit 1; }
