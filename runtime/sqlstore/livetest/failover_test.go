@@ -3,8 +3,10 @@ package livetest
 import (
 	"database/sql"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,19 +82,21 @@ func proxied(t *testing.T, offset int, kind string, ports ...int) (port int) {
 	return o.port(0)
 }
 
+// routes are ways to the primary, by a driver, among servers at two ports.
+var routes = map[string]func(t *testing.T, driver string, first, second int) server{
+	"HAProxy": func(t *testing.T, driver string, first, second int) server {
+		port := proxied(t, 37, "postgres", first, second)
+		return server{"haproxy", driver, fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port), dialect.Postgres}
+	},
+	"hosts": func(_ *testing.T, driver string, first, second int) server {
+		return server{"hosts", driver, fmt.Sprintf("host=127.0.0.1,127.0.0.1 port=%d,%d user=postgres dbname=postgres sslmode=disable "+
+			"target_session_attrs=read-write", first, second), dialect.Postgres}
+	},
+}
+
 // A primary is killed and its standby promoted, while callers take tokens. They reach the primary through HAProxy, or
 // find it among several hosts.
 func TestPostgresFailover(t *testing.T) {
-	routes := map[string]func(t *testing.T, p *pair, driver string) server{
-		"HAProxy": func(t *testing.T, p *pair, driver string) server {
-			port := proxied(t, 37, "postgres", p.own.port(0), p.own.port(1))
-			return server{"haproxy", driver, fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port), dialect.Postgres}
-		},
-		"hosts": func(_ *testing.T, p *pair, driver string) server {
-			return server{"hosts", driver, fmt.Sprintf("host=127.0.0.1,127.0.0.1 port=%d,%d user=postgres dbname=postgres sslmode=disable "+
-				"target_session_attrs=read-write", p.own.port(0), p.own.port(1)), dialect.Postgres}
-		},
-	}
 	for _, row := range []struct {
 		route, driver string
 		synchronous   bool
@@ -112,7 +116,7 @@ func TestPostgresFailover(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%s %s %s", row.route, row.driver, replication), func(t *testing.T) {
 			p := startPair(t)
-			run(t, p, routes[row.route](t, p, row.driver))
+			run(t, p, routes[row.route](t, row.driver, p.own.port(0), p.own.port(1)))
 		})
 	}
 }
@@ -158,6 +162,52 @@ func failsOverWithBoundedLoss(t *testing.T, p *pair, s server) {
 	assert.GreaterOrEqual(t, again, int64(unreceived)-errors, "the standby has received everything")
 	assert.LessOrEqual(t, again, atMost, "tokens granted again")
 	t.Logf("%d admitted of %d: %d granted again, of %d that the standby may not have received; %d errors", admitted, capacity, again, atMost, errors)
+}
+
+// Patroni promotes the standby by itself when the primary's machine has failed, and makes a standby of the old primary when
+// it returns. Then the same happens the other way round.
+func TestPatroniFailover(t *testing.T) {
+	if !*long {
+		t.Skip("Patroni waits 20 s before it promotes: run it with -long")
+	}
+	for _, row := range []struct{ route, driver string }{{"HAProxy", "pgx"}, {"hosts", "postgres"}} {
+		t.Run(row.route+" "+row.driver, func(t *testing.T) {
+			patroni := own{script: "./patroni.sh", offset: 31}
+			t.Cleanup(patroni.remove)
+			require.NoError(t, patroni.start())
+			s := routes[row.route](t, row.driver, patroni.port(1), patroni.port(2))
+			store := s.store(t, s.open(t), nil)
+			// One is used up early, so that every grant after that is one too many, and the other one never.
+			few, many := startLoad(once("few", 2000), []runtime.Store{store}), startLoad(once("many", 1_000_000), []runtime.Store{store})
+			few.await(t, "progress", func() bool { return few.admitted() >= 500 })
+			var killed []string
+			for range 2 {
+				out, err := exec.Command(patroni.script, "primary", patroni.dir).Output()
+				require.NoError(t, err)
+				primary := strings.TrimSpace(string(out))
+				killed = append(killed, primary)
+				// Member 3 - n is the standby of member n.
+				n, err := strconv.Atoi(primary)
+				require.NoError(t, err)
+				standby := server{"standby", "pgx", fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", patroni.port(3-n)), dialect.Postgres}.open(t)
+				began := time.Now()
+				require.NoError(t, patroni.run("kill", primary))
+				many.await(t, "promotion", func() bool {
+					var follows bool
+					return standby.QueryRow("SELECT pg_is_in_recovery()").Scan(&follows) == nil && !follows
+				})
+				promoted := time.Now()
+				t.Logf("promoted %.1f s after the primary was killed", promoted.Sub(began).Seconds())
+				many.awaitService(t, "the promotion", promoted)
+				require.NoError(t, patroni.run("rejoin", primary))
+				many.awaitService(t, "it returned", time.Now())
+			}
+			assert.ElementsMatch(t, []string{"1", "2"}, killed)
+			few.await(t, "the last token", func() bool { return few.perNode[0].denied.Load() > 0 })
+			few.finish(t, store)
+			many.finish(t, store)
+		})
+	}
 }
 
 // awaitService waits until calls return decisions again.
