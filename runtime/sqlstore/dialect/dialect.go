@@ -142,6 +142,9 @@ type Dialect struct {
 	// ratelimitgen_named. Ready runs it to find out whether the driver prepares statements under names, and whether a
 	// pooler mixes them up. If it is empty, the database has no such poolers.
 	FindPrepared string
+	// FindReplica selects whether the current transaction is read-only, as it is on a replica. Ready runs it as it runs reads,
+	// with ReadHint, to find out whether a proxy sends them to a replica. If it is empty, this is not checked.
+	FindReplica string
 
 	// RepeatsStatements selects a row if the server may execute a statement again after it has responded to it, outside
 	// of a transaction, as Galera nodes may. Then no statement that writes is sent outside of one. If it is empty, no

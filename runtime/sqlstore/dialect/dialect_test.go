@@ -38,6 +38,7 @@ var optional = map[string]string{
 	"Reclaim":            "postgres mariadb mysql",
 	"Now":                "sqlite",
 	"FindPrepared":       "sqlite mariadb mysql",
+	"FindReplica":        "sqlite mariadb mysql",
 	"RepeatsStatements":  "sqlite postgres mysql",
 	"TxOpen":             "sqlite postgres mysql",
 	"CountPrepared":      "sqlite postgres mysql",

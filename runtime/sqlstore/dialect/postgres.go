@@ -21,7 +21,7 @@ import (
 // (pool_mode = statement) cannot be used.
 //
 // Pgpool-II may send reads to replicas, but no statement of the store that reads its tables, unless its allow_sql_comments
-// is on: leave it off, which is its default.
+// is on: leave it off, which is its default. sqlstore.Store.Ready detects proxies that send reads of the store to a replica.
 var Postgres = postgresDialect
 
 var postgresDialect = Dialect{
@@ -117,6 +117,7 @@ client_encoding: UTF8 | SQL_ASCII
 	FindPrepared: `
 SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE statement LIKE CAST(:name AS text)) AS ratelimitgen_named
 `,
+	FindReplica: "SELECT CAST(current_setting('transaction_read_only') AS boolean)",
 	One: `
 SELECT CAST(:name AS text) AS name, CAST(:key AS text) AS {key}, CAST(:shard AS integer) AS shard,
 	CAST(:value AS double precision) AS value, CAST(:ts AS bigint) AS ts, CAST(:prev AS double precision) AS prev

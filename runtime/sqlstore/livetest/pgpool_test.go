@@ -212,7 +212,8 @@ func TestStoreBehindPgpool(t *testing.T) {
 	}
 }
 
-// A Pgpool-II that ignores comments sends reads of the store to the replica: balances are old then, but takes are exact.
+// A Pgpool-II that ignores comments sends reads of the store to the replica, which Ready detects: balances are old then, but
+// takes are exact.
 func TestPgpoolThatIgnoresCommentsIsExact(t *testing.T) {
 	if !*long {
 		t.Skip("a second Pgpool-II with an unusual setting: run it with -long")
@@ -232,6 +233,12 @@ func TestPgpoolThatIgnoresCommentsIsExact(t *testing.T) {
 	assert.Equal(t, load.Capacity, admitted)
 	assert.Zero(t, errors)
 	assert.Zero(t, left(t, truth, load))
+
+	for _, w := range append(unnamed, named) {
+		err := b.server(w).visit(t, table).Ready(t.Context())
+		assert.ErrorContains(t, err, "sends reads", w)
+		assert.ErrorContains(t, err, "allow_sql_comments = off", w)
+	}
 
 	before := left(t, truth, p)
 	require.Eventually(t, func() bool { return left(t, store, p) == before }, 4*replicaDelay, 10*time.Millisecond)

@@ -131,14 +131,6 @@ func (v *OverrideLog) Query(ctx context.Context, x *conn.Executor, query string,
 	return entries, err
 }
 
-// textSession returns what runs texts in a session of the store.
-func textSession(in conn.Session) runtime.Tx {
-	if t, ok := in.(conn.StoreTx); ok {
-		return t.Tx
-	}
-	return in.(*conn.Executor).DB
-}
-
 func ScanOverrides(ctx context.Context, in runtime.Tx, query string, args []any) (entries []runtime.OverrideEntry, err error) {
 	rows, err := in.QueryContext(ctx, query, args...)
 	if err != nil {
