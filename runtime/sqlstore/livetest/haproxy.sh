@@ -35,6 +35,7 @@ start)
 			defaults
 			    mode tcp
 			    timeout connect 1s
+			    timeout check 10s
 			    timeout client 1h
 			    timeout server 1h
 			    option redispatch
