@@ -78,6 +78,10 @@ type Dialect struct {
 	// lists of the three. If it is empty, Many replaces {keys}.
 	ManyKeys string
 
+	// ReadHint is a comment that begins each statement that reads one of the store's tables without a lock. A proxy that sends
+	// reads to a replica, which may lag, understands it and sends the statement to the primary server. If it is empty, the
+	// database has no such proxies.
+	ReadHint string
 	// Read locks the rows that exist, in their order, until the transaction ends, and selects
 	// their name, key, shard, value, at_ns and prev. Required.
 	Read string
@@ -145,6 +149,9 @@ type Dialect struct {
 	// ratelimitgen_named. Ready runs it to find out whether the driver prepares statements under names, and whether a
 	// pooler mixes them up. If it is empty, the database has no such poolers.
 	FindPrepared string
+	// FindReplica selects whether the current transaction is read-only, as it is on a replica. Ready runs it as it runs reads,
+	// with ReadHint, to find out whether a proxy sends them to a replica. If it is empty, this is not checked.
+	FindReplica string
 
 	// RepeatsStatements selects a row if the server may execute a statement again after it has responded to it, outside
 	// of a transaction, as Galera nodes may. Then no statement that writes is sent outside of one. If it is empty, no

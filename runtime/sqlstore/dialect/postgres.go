@@ -19,6 +19,9 @@ import (
 // a pooler cannot mistake another client's statement for the store's. If a data source name or a driver sets
 // extra_float_digits, PgBouncer needs ignore_startup_parameters = extra_float_digits. A pooler without transactions
 // (pool_mode = statement) cannot be used.
+//
+// Pgpool-II may send reads to replicas, but no statement of the store that reads its tables, unless its allow_sql_comments
+// is on: leave it off, which is its default. sqlstore.Store.Ready detects proxies that send reads of the store to a replica.
 var Postgres = postgresDialect
 
 var postgresDialect = Dialect{
@@ -143,6 +146,7 @@ client_encoding: UTF8 | SQL_ASCII
 	FindPrepared: `
 SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE statement LIKE CAST(:name AS text)) AS ratelimitgen_named
 `,
+	FindReplica: "SELECT CAST(current_setting('transaction_read_only') AS boolean)",
 	One: `
 SELECT CAST(:name AS text) AS name, CAST(:key AS text) AS {key}, CAST(:shard AS integer) AS shard,
 	CAST(:value AS double precision) AS value, CAST(:at_ns AS bigint) AS at_ns, CAST(:prev AS double precision) AS prev
@@ -155,6 +159,8 @@ SELECT COALESCE(n, CAST(:name AS text)) AS name, COALESCE(k, CAST(:key AS text))
 FROM unnest(CAST(:names AS text[]), CAST(:keys AS text[]), CAST(:shards AS integer[]), CAST(:values AS double precision[]),
 	CAST(:instants AS bigint[]), CAST(:prevs AS double precision[])) AS u(n, k, s, v, t, p)
 `,
+	// Pgpool-II sends no statement to a replica that begins with a comment.
+	ReadHint: "/*NO LOAD BALANCE*/ ",
 	Read: `
 SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev
 FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + `

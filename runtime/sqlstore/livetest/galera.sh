@@ -4,6 +4,7 @@
 #
 #   galera.sh start DIR PORT   start the nodes; their SQL ports are PORT+1, PORT+2 and PORT+3
 #   galera.sh kill DIR N       kill node N with SIGKILL
+#   galera.sh stop DIR N       shut node N down, as for maintenance
 #   galera.sh rejoin DIR N     start node N again, and wait until it has caught up. CLOCK=+10m in the environment sets its
 #                              clock 10 minutes ahead, with Debian's libfaketime
 #   galera.sh freeze DIR N     stop node N with SIGSTOP
@@ -84,6 +85,15 @@ start)
 		start_node $n
 		await_node $n
 	done
+	;;
+stop)
+	signal_node TERM "$3"
+	# The node removes the file at the end.
+	for _ in $(seq 300); do
+		[ -e "$dir/$3/pid" ] || exit 0
+		sleep 0.1
+	done
+	fail "$3" "has not stopped"
 	;;
 thaw)
 	signal_node CONT "$3"

@@ -76,10 +76,10 @@ func TestPgBouncerIsExactOrExplained(t *testing.T) {
 	p := startPooler(t, 16, "installed", ignoreDigits)
 	for _, w := range unnamed {
 		for _, mode := range []string{"transaction", "single", "session"} {
-			t.Run(mode+" "+w.String(), func(t *testing.T) { exactBehind(t, p.server(w.driver, mode, w.parameter)) })
+			t.Run(mode+" "+w.String(), func(t *testing.T) { exactBehind(t, servers[0], p.server(w.driver, mode, w.parameter)) })
 		}
 	}
-	t.Run("session "+named.String(), func(t *testing.T) { exactBehind(t, p.server(named.driver, "session")) })
+	t.Run("session "+named.String(), func(t *testing.T) { exactBehind(t, servers[0], p.server(named.driver, "session")) })
 	refused := func(mode string, w way, connections int, says ...string) {
 		t.Run(fmt.Sprintf("%s %s by %d", mode, w, connections), func(t *testing.T) {
 			db, table := servers[0].open(t), newTable()
@@ -107,7 +107,7 @@ func TestPgBouncerSettingsAreExplained(t *testing.T) {
 		failsWith(t, p.server(w.driver, "transaction", w.parameter, "extra_float_digits=3").visit(t, table).Ready(t.Context()), "add it to PgBouncer's ignore_startup_parameters")
 	}
 	exec := unnamed[0].parameter
-	exactBehind(t, p.server("pgx", "transaction", exec))
+	exactBehind(t, servers[0], p.server("pgx", "transaction", exec))
 	refusesBehind(t, p.server("pgx", "transaction"), table, 0, "default_query_exec_mode=exec")
 
 	single := p.server("pgx", "single", exec)
@@ -130,7 +130,7 @@ func TestPgBouncerTrackingIsExact(t *testing.T) {
 	p := startPooler(t, 14, "trixie", ignoreDigits, "max_prepared_statements=100")
 	for _, w := range append(unnamed, named) {
 		for _, mode := range []string{"transaction", "single", "session"} {
-			t.Run(mode+" "+w.String(), func(t *testing.T) { exactBehind(t, p.server(w.driver, mode, w.parameter)) })
+			t.Run(mode+" "+w.String(), func(t *testing.T) { exactBehind(t, servers[0], p.server(w.driver, mode, w.parameter)) })
 		}
 	}
 }
@@ -156,12 +156,12 @@ func refusesBehind(t *testing.T, s server, table string, connections int, says .
 }
 
 // exactBehind takes tokens of one key of two limits by several programs, while other clients run their own statements.
-// Exactly the capacity is granted, and stored as taken.
-func exactBehind(t *testing.T, s server) {
+// Exactly the capacity is granted, and stored as taken. The direct server is the one behind s.
+func exactBehind(t *testing.T, direct, s server) {
 	const programs, callersEach, capacity = 3, 8, 400
 	// Without the pooler, so that the test reads the rows themselves.
-	direct, table := servers[0].open(t), newTable()
-	truth := servers[0].storeIn(t, direct, table, nil)
+	table := newTable()
+	truth := direct.storeIn(t, direct.open(t), table, nil)
 	bucket, sliding := once("bucket", capacity), once("sliding", capacity)
 	sliding.Kind, sliding.Rate = runtime.SlidingWindow, capacity
 

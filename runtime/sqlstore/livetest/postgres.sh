@@ -3,7 +3,8 @@
 #
 #   postgres.sh start DIR PORT     start the server, at PORT
 #   postgres.sh restart DIR        kill it as a crash would, and start it again
-#   postgres.sh standby DIR PORT   start a read-only replica of it at PORT+1
+#   postgres.sh standby DIR PORT [SETTING=VALUE...]
+#                                  start a read-only replica of it at PORT+1
 #   postgres.sh guard DIR          wait for the end of the standard input; then kill all servers and remove DIR
 #
 # The user is postgres, without a password, and the database postgres. Only the user guarded, if a test creates it, needs a
@@ -42,10 +43,13 @@ restart)
 	own pg_ctl restart --mode=immediate --wait --silent --pgdata="$dir/data" --log="$dir/log"
 	;;
 standby)
+	port=$3
+	shift 3
 	own mkdir -m 700 "$dir/standby"
-	own pg_basebackup --host=127.0.0.1 --port="$3" --username=postgres --pgdata="$dir/standby" \
+	own pg_basebackup --host=127.0.0.1 --port="$port" --username=postgres --pgdata="$dir/standby" \
 		--write-recovery-conf --checkpoint=fast --no-sync
-	own pg_ctl start --wait --silent --pgdata="$dir/standby" --log="$dir/standby.log" --options="--port=$(($3 + 1))"
+	own pg_ctl start --wait --silent --pgdata="$dir/standby" --log="$dir/standby.log" \
+		--options="--port=$((port + 1))$(printf ' --%s' "$@")"
 	;;
 guard)
 	cat >/dev/null

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -39,7 +40,7 @@ func newQueries(d dialect.Dialect, table string) (all Queries, err error) {
 	rows := [arityCount]RowSource{OneRow: {d.One, d.One}, ManyRows: {d.Many, cmp.Or(d.ManyKeys, d.Many)}}
 	for s, texts := range [statementCount][arityCount]string{
 		ReadRows:        {d.Read, d.Read},
-		ReadUnlocked:    {OneRow: cmp.Or(d.ReadUnlocked, d.Read)},
+		ReadUnlocked:    {OneRow: d.ReadHint + strings.TrimSpace(cmp.Or(d.ReadUnlocked, d.Read))},
 		SeedRows:        {d.InsertPlaceholders, d.InsertPlaceholders},
 		WriteRows:       {d.Write, d.Write},
 		DeleteRows:      {d.Delete, d.Delete},
@@ -49,7 +50,7 @@ func newQueries(d dialect.Dialect, table string) (all Queries, err error) {
 		TakeOne:         {OneRow: d.TakeOne},
 		TakeInsertID:    {OneRow: d.TakeInsertID},
 		SwapRow:         {OneRow: d.CompareAndSwap},
-		ReadPage:        {OneRow: d.Page},
+		ReadPage:        {OneRow: d.ReadHint + strings.TrimSpace(d.Page)},
 		FindNamed:       {OneRow: d.FindPrepared},
 	} {
 		for n := range arityCount {

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
-// CheckSetup checks the table, a cluster's clocks, a dry run of a call, and poolers.
+// CheckSetup checks the table, a cluster's clocks, a dry run of a call, and proxies and poolers.
 func (p *Prepared) CheckSetup(ctx context.Context) error {
 	x, err := p.prepareNow(ctx)
 	if err != nil {
@@ -27,6 +27,9 @@ func (p *Prepared) CheckSetup(ctx context.Context) error {
 		return err
 	}
 	if err := p.dryRun(ctx, x); err != nil {
+		return err
+	}
+	if err := p.checkReads(ctx, x); err != nil {
 		return err
 	}
 	return p.checkPooler(ctx, x)
@@ -83,6 +86,25 @@ func (p *Prepared) dryRun(ctx context.Context, x *conn.Executor) error {
 	}
 	return err
 }
+
+// checkReads returns an error if a proxy sends reads to a replica. Writes have succeeded by then, so that the server itself is
+// none.
+func (p *Prepared) checkReads(ctx context.Context, x *conn.Executor) error {
+	if p.Dialect.FindReplica == "" {
+		return nil
+	}
+	var replica bool
+	err := p.Single(ctx, x, func(in conn.Session) error {
+		return textSession(in).QueryRowContext(ctx, p.Dialect.ReadHint+p.Dialect.FindReplica).Scan(&replica)
+	})
+	if err == nil && replica {
+		return &fault.Hinted{Text: p.FillIn(readsReplica), Err: nil}
+	}
+	return err
+}
+
+const readsReplica = "a proxy before the server sends reads of table {table} to a read-only replica, so that balances, denials and " +
+	"blocks are as old as the replica: make it send them to the primary server, for Pgpool-II by allow_sql_comments = off"
 
 // poolerRounds is how often checkPooler gives a pooler the occasion to mix up statements: it may have several sessions,
 // and other clients at the same time.

@@ -61,12 +61,12 @@ func NewOverrideLog(on *Prepared, d dialect.Dialect, settings LogSettings) *Over
 	}{
 		{&v.create, d.CreateOverrides},
 		{&v.describe, d.Describe},
-		{&v.next, "SELECT COALESCE(MAX(id), 0) + 1 FROM {table}"},
+		{&v.next, d.ReadHint + "SELECT COALESCE(MAX(id), 0) + 1 FROM {table}"},
 		{&v.insert, "INSERT INTO {table} (" + overrideColumns + ") VALUES (" + placeholders + ")"},
 		{&v.insertNone, "INSERT INTO {table} (" + overrideColumns + ") SELECT " + overrideColumns + " FROM {table} WHERE id < 0"},
-		{&v.Since, "SELECT " + overrideColumns + " FROM {table} WHERE id >= ? ORDER BY id LIMIT ?"},
-		{&v.history, "SELECT " + overrideColumns + " FROM {table} WHERE name = ? AND {key} = ? ORDER BY name, {key}, id"},
-		{&v.ends, "SELECT id, name, {key}, what, until_ns, at_ns FROM {table} WHERE id > ? ORDER BY id LIMIT ?"},
+		{&v.Since, d.ReadHint + "SELECT " + overrideColumns + " FROM {table} WHERE id >= ? ORDER BY id LIMIT ?"},
+		{&v.history, d.ReadHint + "SELECT " + overrideColumns + " FROM {table} WHERE name = ? AND {key} = ? ORDER BY name, {key}, id"},
+		{&v.ends, d.ReadHint + "SELECT id, name, {key}, what, until_ns, at_ns FROM {table} WHERE id > ? ORDER BY id LIMIT ?"},
 		{&v.remove, "DELETE FROM {table} WHERE id IN ("},
 	} {
 		filled, err := d.Text(text.text, v.log)
@@ -129,14 +129,6 @@ func (v *OverrideLog) Query(ctx context.Context, x *conn.Executor, query string,
 		})
 	})
 	return entries, err
-}
-
-// textSession returns what runs texts in a session of the store.
-func textSession(in conn.Session) runtime.Tx {
-	if t, ok := in.(conn.StoreTx); ok {
-		return t.Tx
-	}
-	return in.(*conn.Executor).DB
 }
 
 func ScanOverrides(ctx context.Context, in runtime.Tx, query string, args []any) (entries []runtime.OverrideEntry, err error) {
