@@ -54,7 +54,7 @@ func NewRegistry(on *Prepared, d dialect.Dialect, owner string, overrides *Overr
 	}{
 		{&r.create, d.CreateRegistry},
 		{&r.describe, d.Describe},
-		{&r.read, "SELECT name, owner, format, key_types, numbers, at_ns FROM {table}"},
+		{&r.read, d.ReadHint + "SELECT name, owner, format, key_types, numbers, at_ns FROM {table}"},
 		{&r.insert, "INSERT INTO {table} (owner, format, key_types, numbers, at_ns, name) VALUES (?, ?, ?, ?, ?, ?)"},
 		{&r.update, "UPDATE {table} SET owner = ?, format = ?, key_types = ?, numbers = ?, at_ns = ? WHERE name = ?"},
 		{&r.remove, "DELETE FROM {table} WHERE name = ?"},
