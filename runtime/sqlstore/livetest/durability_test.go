@@ -28,7 +28,8 @@ func TestPostgresRelaxedDoesNotWaitForStandby(t *testing.T) {
 			s := server{"own postgres", driver, dsn, dialect.Postgres}
 			db := s.open(t)
 			store := s.store(t, db, nil)
-			require.NoError(t, store.Ready(t.Context()))
+			require.NoError(t, store.Migrate(t.Context(), relaxed()...))
+			require.NoError(t, store.Ready(t.Context(), relaxed()...))
 			awaitStandby(t, db, "nobody")
 			takesEveryWay(t, store)
 			if driver == "pgx" { // lib/pq does not abort a statement when its context ends

@@ -150,7 +150,7 @@ func (r *Registry) readFirst(ctx context.Context, x *conn.Executor) (registratio
 	}
 	stored, err := r.readAll(ctx, x)
 	if fault.NoTable(err) && r.autoCreate {
-		return registrations{}, r.CreateTable(ctx)
+		err = r.CreateTable(ctx)
 	}
 	if fault.NoTable(err) || fault.NoPrivilege(err) {
 		return registrations{}, nil
