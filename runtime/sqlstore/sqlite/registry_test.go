@@ -18,7 +18,11 @@ import (
 )
 
 // As on a server, without what Open does by itself.
-func TestRegistered(t *testing.T) {
+func TestRegistered(t *testing.T) { asOnAServer(t, agree.Registered) }
+
+func TestFormats(t *testing.T) { asOnAServer(t, agree.Formats) }
+
+func asOnAServer(t *testing.T, test func(*testing.T, agree.Subject, func(*testing.T, sqlstore.Options) *sqlstore.Store)) {
 	dsn := "file:" + filepath.Join(t.TempDir(), "limits.db") + "?_txlock=immediate&_pragma=busy_timeout(10)&_pragma=journal_mode(WAL)"
 	open := func() *sql.DB {
 		db, err := sql.Open("sqlite", dsn)
@@ -28,7 +32,7 @@ func TestRegistered(t *testing.T) {
 		return db
 	}
 	subject := agree.Subject{DB: open(), Dialect: dialect.SQLite, Table: dialect.DefaultTable, Clock: storetest.NewClock()}
-	agree.Registered(t, subject, func(t *testing.T, o sqlstore.Options) *sqlstore.Store {
+	test(t, subject, func(t *testing.T, o sqlstore.Options) *sqlstore.Store {
 		store, err := sqlstore.New(open(), dialect.SQLite, o)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, store.Close()) })
