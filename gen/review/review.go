@@ -117,7 +117,24 @@ type Statement struct {
 	// Why says what the statement is for and when to run it.
 	Why  string `json:"why"`
 	Text string `json:"text"`
+	// Keeps is when to run a statement that keeps what is stored; "" for the others, which list or delete.
+	Keeps Moment `json:"-"`
+	// Dialects are the databases that it is for, by the names of their dialects; nil for all.
+	Dialects []string `json:"-"`
 }
+
+// Moment is a moment of a deploy.
+type Moment string
+
+// The moments, in their order.
+const (
+	BeforeNew       Moment = "before the first process of the new version starts"
+	BetweenVersions Moment = "after the old version has stopped and before the new one starts"
+	AfterOld        Moment = "after the old version has stopped"
+)
+
+// Moments returns all moments, in their order.
+func Moments() []Moment { return []Moment{BeforeNew, BetweenVersions, AfterOld} }
 
 // Class is a kind of effect that reviewers decide on. See [Class.Meaning].
 type Class string

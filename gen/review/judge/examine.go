@@ -255,7 +255,7 @@ func merged(parts []ofPlan, limited int) (all review.Subject) {
 			all.Notes = append(all.Notes, n)
 		}
 		for _, q := range part.SQL {
-			if !slices.Contains(all.SQL, q) {
+			if same := func(o review.Statement) bool { return o.Why == q.Why && o.Text == q.Text }; !slices.ContainsFunc(all.SQL, same) {
 				all.SQL = append(all.SQL, q)
 			}
 		}

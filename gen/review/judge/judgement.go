@@ -42,6 +42,15 @@ func (j *judgement) statement(why, format string, args ...any) {
 	j.sql = append(j.sql, review.Statement{Why: why, Text: fmt.Sprintf(format, args...)})
 }
 
+// keep adds a statement that keeps what is stored, for a database or, if it is nil, for all.
+func (j *judgement) keep(at review.Moment, on *keyDialect, why, format string, args ...any) {
+	q := review.Statement{Why: why, Text: fmt.Sprintf(format, args...), Keeps: at}
+	if on != nil {
+		q.Why, q.Dialects = on.on+why, on.names
+	}
+	j.sql = append(j.sql, q)
+}
+
 // changesRule records the effect that a change of the rule has by itself, and returns the rule with only this change.
 func (j *judgement) changesRule(change func(policy *runtime.Policy)) *runtime.Policy {
 	changed := j.WithOneChange(change)

@@ -99,8 +99,7 @@ var edits = []edit{
 	},
 }
 
-// Blocks runs, for edits of the name and the key of a limit, the SQL that a review prints for a database: "SQLite", "Postgres" or
-// "MySQL and MariaDB". Before it, while it runs and after it, blocked keys are blocked in the old version and in the new one, in
+// Blocks runs, for edits of the name and the key of a limit, the SQL that a review prints for a dialect. Before it, while it runs and after it, blocked keys are blocked in the old version and in the new one, in
 // processes that have followed the log and in those that read it later; and keys keep their counts, unless several become one.
 // open returns a store of another process on the table, which was migrated.
 func Blocks(t *testing.T, db *sql.DB, database, table string, open func(t *testing.T) *sqlstore.Store) {
@@ -111,8 +110,9 @@ func Blocks(t *testing.T, db *sql.DB, database, table string, open func(t *testi
 			require.Len(t, r.Subjects, 1)
 			d := deploy{t: t, edit: e, db: db, table: table}
 			for _, s := range r.Subjects[0].SQL {
-				s.Why = strings.TrimPrefix(s.Why, "on "+database+", ")
-				d.sql = append(d.sql, s)
+				if s.Dialects == nil || slices.Contains(s.Dialects, database) {
+					d.sql = append(d.sql, s)
+				}
 			}
 			d.run(func() process { return process{t, old, open(t)} }, func() process { return process{t, now, open(t)} })
 		})
@@ -149,13 +149,11 @@ func (d deploy) run(old, now func() process) {
 	require.NoError(d.t, is.store.OverrideView().Refresh(d.t.Context()))
 
 	d.lists()
-	d.executeAll("once, before")
+	d.executeAll(review.BeforeNew)
 	d.check(oldKey, was, old())
 	d.check(newKey, is, now())
-	d.executeAll("after the old version has stopped, to end")
-	d.executeAll("to keep the counts")
-	d.executeAll("instead of that, to keep the counts")
-	d.executeAll("to register")
+	d.executeAll(review.BetweenVersions)
+	d.executeAll(review.AfterOld)
 	require.NoError(d.t, is.store.Migrate(d.t.Context(), is.policy()), "the registry is that of the new version")
 	for i, key := range d.blocked {
 		if key.new != nil && !d.merges() {
@@ -211,10 +209,10 @@ func (d deploy) lists() {
 	require.ElementsMatch(d.t, lost, listed)
 }
 
-// executeAll executes the statements for a time.
-func (d deploy) executeAll(when string) {
+// executeAll executes the statements that keep what is stored, for a moment.
+func (d deploy) executeAll(at review.Moment) {
 	for _, s := range d.sql {
-		if strings.HasPrefix(s.Why, when) {
+		if s.Keeps == at {
 			d.execute(s.Text)
 		}
 	}
@@ -244,7 +242,7 @@ func Plans(t *testing.T, db *sql.DB, table string, open func(t *testing.T) *sqls
 	for _, s := range judge.Review(old, now).Subjects {
 		d.sql = append(d.sql, s.SQL...)
 	}
-	d.executeAll("")
+	d.executeAll(review.BetweenVersions)
 	is := process{t, now, open(t)}
 	require.NoError(t, is.store.OverrideView().Refresh(t.Context()))
 	require.EqualValues(t, 70, is.inForce([]string{"7"}).Rate)

@@ -27,6 +27,6 @@ func TestSQLKeepsBlocksOnSQLite(t *testing.T) {
 	db, err := sql.Open("sqlite", "file:"+path)
 	require.NoError(t, err)
 	defer db.Close()
-	reviewtest.Blocks(t, db, "SQLite", "rate_limits", open)
+	reviewtest.Blocks(t, db, "sqlite", "rate_limits", open)
 	reviewtest.Plans(t, db, "rate_limits", open)
 }

@@ -167,7 +167,8 @@ func TestReadyChecksOverrides(t *testing.T) {
 		plain := overridable()
 		plain.Name, plain.Overrides = "plain", runtime.OverrideBounds{}
 		ctx, p := t.Context(), overridable()
-		require.NoError(t, store.Migrate(ctx))
+		require.NoError(t, store.Migrate(ctx, plain, p))
+		execute(t, db, "DROP TABLE "+dialect.OverridesTable(table))
 		require.NoError(t, store.Ready(ctx, plain), "without overrides, the table is not needed")
 		err = store.Ready(ctx, plain, p)
 		require.ErrorContains(t, err, fmt.Sprintf("there is no table %q, which limits with overrides and the log of operators need: call Migrate", dialect.OverridesTable(table)))
