@@ -183,10 +183,13 @@ func measure(take takeFunc, l load, p pace, meter splitMeter) (round, error) {
 		before = meter()
 	}
 	all.Wait()
-	r, err := sum(callers, p.length)
+	// Before the samples are sorted, which is our work and not the contender's.
+	var used split
 	if meter != nil {
-		r.used, r.metered = meter().minus(before), true
+		used = meter().minus(before)
 	}
+	r, err := sum(callers, p.length)
+	r.used, r.metered = used, meter != nil
 	return r, err
 }
 
