@@ -42,13 +42,17 @@ func (j *judgement) statement(why, format string, args ...any) {
 	j.sql = append(j.sql, review.Statement{Why: why, Text: fmt.Sprintf(format, args...)})
 }
 
-// keep adds a statement that keeps what is stored, for a database or, if it is nil, for all.
-func (j *judgement) keep(at review.Moment, on *keyDialect, why, format string, args ...any) {
-	q := review.Statement{Why: why, Text: fmt.Sprintf(format, args...), Keeps: at}
-	if on != nil {
-		q.Why, q.Dialects = on.on+why, on.names
-	}
-	j.sql = append(j.sql, q)
+// database is what a statement is for. The zero database is all of them.
+type database struct {
+	// on begins the sentence about the statement.
+	on string
+	// dialects are the names of its dialects.
+	dialects []string
+}
+
+// keep adds a statement that keeps what is stored.
+func (j *judgement) keep(at review.Moment, d database, why, format string, args ...any) {
+	j.sql = append(j.sql, review.Statement{Why: d.on + why, Text: fmt.Sprintf(format, args...), Keeps: at, Dialects: d.dialects})
 }
 
 // changesRule records the effect that a change of the rule has by itself, and returns the rule with only this change.

@@ -38,7 +38,7 @@ func judgeKey(j *judgement) {
 	}
 	j.statement(why+betweenVersions, "DELETE FROM rate_limits WHERE name = '%s';", j.New.Policy.Name)
 	if !slices.Equal(compare.PartTypes(was), compare.PartTypes(is)) {
-		j.keep(review.BeforeNew, nil, "once, "+string(review.BeforeNew)+", to register the new key, without which it is refused",
+		j.keep(review.BeforeNew, database{}, "once, "+string(review.BeforeNew)+", to register the new key, without which it is refused",
 			"UPDATE rate_limit_registry SET key_types = '(%s)' WHERE name = '%s';", strings.Join(compare.PartTypes(is), ", "), j.New.Policy.Name)
 	}
 	judgeKeyCounts(j)
@@ -56,8 +56,8 @@ func judgeKeyCounts(j *judgement) {
 	for _, d := range keyDialects {
 		const why = "in place of the deletion, to keep the counts, " + betweenVersions
 		// By way of another name, because a key may take the place of one that is not moved yet.
-		j.keep(review.BetweenVersions, &d, why, d.move, d.key(m.from), name+" moved", name)
-		j.keep(review.BetweenVersions, &d, why, "UPDATE rate_limits SET name = '%s' WHERE name = '%s';", name, name+" moved")
+		j.keep(review.BetweenVersions, d.database, why, d.move, d.key(m.from), name+" moved", name)
+		j.keep(review.BetweenVersions, d.database, why, "UPDATE rate_limits SET name = '%s' WHERE name = '%s';", name, name+" moved")
 	}
 }
 

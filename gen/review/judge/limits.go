@@ -53,8 +53,8 @@ func judgeRenamed(j *judgement) {
 	j.note(review.Deploy, "Rows are stored under the limit's name. The new version does not read those of %s, so every key of %s starts full: a one-time gain of up to %s.",
 		was, is, words.Count(j.New.Policy.Capacity, "token"))
 	noteOffsets(j, "name")
-	j.keep(review.BetweenVersions, nil, "to keep the counts, "+betweenVersions, "UPDATE rate_limits SET name = '%s' WHERE name = '%s';", is, was)
-	j.keep(review.BetweenVersions, nil, "to register the new name, "+betweenVersions, "UPDATE rate_limit_registry SET name = '%s' WHERE name = '%s';", is, was)
+	j.keep(review.BetweenVersions, database{}, "to keep the counts, "+betweenVersions, "UPDATE rate_limits SET name = '%s' WHERE name = '%s';", is, was)
+	j.keep(review.BetweenVersions, database{}, "to register the new name, "+betweenVersions, "UPDATE rate_limit_registry SET name = '%s' WHERE name = '%s';", is, was)
 	judgeRenamedLog(j)
 }
 
@@ -108,7 +108,7 @@ func judgePlanRenamed(j *judgement) {
 	}
 	j.note(review.Deploy, "Overrides that give a key a plan have its name. Requests of these keys fail in the version that does not have the plan, and Ready reports them.")
 	for _, c := range slices.SortedFunc(slices.Values(j.changes), func(a, b spec.Change) int { return cmp.Compare(a.Plan, b.Plan) }) {
-		j.keep(review.BetweenVersions, nil, betweenVersions+", to keep overrides that give the plan "+c.Plan, appendEntries,
+		j.keep(review.BetweenVersions, database{}, betweenVersions+", to keep overrides that give the plan "+c.Plan, appendEntries,
 			"o.name", "o.key", "'"+c.Plan+"'", "o.until_ns", "o.what = 'plan'", "AND o.plan = '"+c.Old.Value+"' ", inForce)
 	}
 }

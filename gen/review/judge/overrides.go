@@ -22,9 +22,9 @@ func judgeRenamedLog(j *judgement) {
 	}
 	if j.New.Overrides != nil {
 		j.note(review.Deploy, unlessCopied)
-		j.copyStatement(nil, "o.key", "")
+		j.copyStatement(database{}, "o.key", "")
 	}
-	j.keepEnding(nil, "blocks and overrides under the old name, which Ready reports", "")
+	j.keepEnding(database{}, "blocks and overrides under the old name, which Ready reports", "")
 }
 
 const unlessCopied = "Blocks and overrides are stored under the limit's name and key. Unless the SQL below copies those in force, the new version does not find them, " +
@@ -51,8 +51,8 @@ func judgeKeyLog(j *judgement) {
 		}
 		for _, d := range keyDialects {
 			key := d.key(m.from)
-			j.copyStatement(&d, key, "AND o.key <> '' AND o.key NOT LIKE '%|%~%' ESCAPE '|' ")
-			j.keepEnding(&d, "those under the old keys", "AND o.key <> '' AND EXISTS (SELECT 1 FROM rate_limit_overrides c WHERE c.name = o.name "+
+			j.copyStatement(d.database, key, "AND o.key <> '' AND o.key NOT LIKE '%|%~%' ESCAPE '|' ")
+			j.keepEnding(d.database, "those under the old keys", "AND o.key <> '' AND EXISTS (SELECT 1 FROM rate_limit_overrides c WHERE c.name = o.name "+
 				"AND c.key = "+key+" AND c.id > o.id AND c.what = o.what AND c.until_ns = o.until_ns AND c.at_ns = o.at_ns) ")
 		}
 		j.listStatement(list+"of keys that are too long", "AND o.key LIKE '%|%~%' ESCAPE '|' ")
@@ -79,7 +79,7 @@ const appendEntries = "INSERT INTO rate_limit_overrides SELECT (SELECT MAX(id) F
 	"%s, %s, o.what, %s, o.rate, o.capacity, o.max_reserved, o.most_rate, o.most_capacity, o.most_reserved, o.may_lift, %s, o.reason, o.author, o.at_ns " +
 	"FROM rate_limit_overrides o WHERE %s %s%s;"
 
-func (j *judgement) copyStatement(on *keyDialect, key, condition string) {
+func (j *judgement) copyStatement(on database, key, condition string) {
 	j.keep(review.BeforeNew, on, "once, "+string(review.BeforeNew)+", to keep blocks and overrides",
 		appendEntries, "'"+j.New.Policy.Name+"'", key, "o.plan", "o.until_ns", nameIs(j.Old), condition, inForce)
 }
@@ -90,7 +90,7 @@ func (j *judgement) endStatement(what string) {
 }
 
 // keepEnding is endStatement for entries that were copied before.
-func (j *judgement) keepEnding(on *keyDialect, what, condition string) {
+func (j *judgement) keepEnding(on database, what, condition string) {
 	j.keep(review.AfterOld, on, string(review.AfterOld)+", to end "+what, appendEntries, "o.name", "o.key", "o.plan", "1", nameIs(j.Old), condition, inForce)
 }
 
@@ -159,12 +159,10 @@ func (m *keyMove) compare(was, is spec.KeyPart) {
 
 // keyDialect is how the parts of a key are cut out on a database.
 type keyDialect struct {
-	// on begins the sentence about the statement, and part is an expression for the part with an index from 1.
-	on string
-	// names are those of the dialects.
-	names []string
+	database
 	// move updates the counts o whose keys are not too long, with a key, a name, and the old name.
 	move string
+	// part is an expression for the part with an index from 1.
 	part func(i int) string
 	join func(parts []string) string
 }
@@ -177,18 +175,16 @@ const (
 
 var keyDialects = []keyDialect{
 	{
-		"on SQLite, ",
-		[]string{"sqlite"},
+		database{"on SQLite, ", []string{"sqlite"}},
 		moveCounts,
 		func(i int) string {
 			return fmt.Sprintf(`json_extract('["' || replace(replace(replace(o.key, '\', '\\'), '"', '\"'), '|', '","') || '"]', '$[%d]')`, i-1)
 		},
 		joinByPipes,
 	},
-	{"on Postgres, ", []string{"postgres"}, moveCounts, func(i int) string { return fmt.Sprintf("split_part(o.key, '|', %d)", i) }, joinByPipes},
+	{database{"on Postgres, ", []string{"postgres"}}, moveCounts, func(i int) string { return fmt.Sprintf("split_part(o.key, '|', %d)", i) }, joinByPipes},
 	{
-		"on MySQL and MariaDB, ",
-		[]string{"mysql", "mariadb"},
+		database{"on MySQL and MariaDB, ", []string{"mysql", "mariadb"}},
 		"UPDATE rate_limits o SET o.key = %s, o.name = '%s' WHERE o.name = '%s' AND " + wholeKey + ";",
 		func(i int) string { return fmt.Sprintf("SUBSTRING_INDEX(SUBSTRING_INDEX(o.key, '|', %d), '|', -1)", i) },
 		func(parts []string) string { return "CONCAT(" + strings.Join(parts, ", '|', ") + ")" },
