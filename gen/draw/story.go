@@ -16,13 +16,8 @@ type Story struct {
 	Requests []Request
 	// Length is the time that is drawn.
 	Length time.Duration
-	// Origin is the instant of time 0, in nanoseconds since 1970 UTC. With 0, it is the start of a window.
-	Origin int64
 	// Phases name parts of the story.
 	Phases []Phase
-	// Zone and Anniversary complete the key of a calendar that has them per key.
-	Zone        *time.Location
-	Anniversary runtime.Date
 }
 
 // Request is a request of a story.
@@ -171,7 +166,7 @@ const gridSteps = 160
 
 // Replay decides a story by a policy, which must be valid, for a key that is full at first.
 func Replay(name string, p *runtime.Policy, s Story) Run {
-	k := newKey(p, &s)
+	k := newKey(p)
 	run := Run{Name: name, Policy: p, Edges: k.edges(s.Length)}
 	for _, edge := range run.Edges {
 		k.samples = append(k.samples, edge-1, edge)
@@ -202,21 +197,15 @@ type key struct {
 	curve   []Point
 }
 
-func newKey(p *runtime.Policy, s *Story) *key {
-	k := &key{policy: p, rule: meter.RuleOf(p, ""), origin: s.Origin}
-	if k.request.Zone = s.Zone; s.Zone == nil {
-		k.request.Zone = time.UTC
-	}
-	// The last day of January shows what happens in shorter months.
-	if k.request.Anniversary = s.Anniversary; !s.Anniversary.Valid() {
-		k.request.Anniversary = runtime.Date{Year: epoch.Year() - 1, Month: time.January, Day: 31}
-	}
+// newKey returns a full key at the start of a window. If the limit has a zone and an anniversary per key, they are UTC and
+// the last day of January, which shows what happens in shorter months.
+func newKey(p *runtime.Policy) *key {
+	k := &key{policy: p, rule: meter.RuleOf(p, "")}
+	k.request = runtime.Request{Zone: time.UTC, Anniversary: runtime.Date{Year: epoch.Year() - 1, Month: time.January, Day: 31}}
 	if p.Mode != runtime.ModeUnlimited {
 		k.rule = k.rule.For(k.request)
 	}
-	if k.origin == 0 {
-		k.origin = Origin(p, &k.rule)
-	}
+	k.origin = Origin(p, &k.rule)
 	return k
 }
 
@@ -335,7 +324,7 @@ func enforced(p *runtime.Policy) *runtime.Policy {
 // RuleOf returns the rule that a limit's pictures are drawn for. If the limit has a zone and an anniversary per key, it is
 // that of a key in UTC with an anniversary on the last day of January.
 func RuleOf(p *runtime.Policy) meter.Rule {
-	return newKey(p, &Story{}).rule
+	return newKey(p).rule
 }
 
 // Unit returns the natural time of a limit: that in which an empty key becomes full, and at least the period of its

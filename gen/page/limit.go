@@ -14,7 +14,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
-	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -40,7 +39,7 @@ func (p *Page) limits() (list []limit) {
 		}
 		return list
 	}
-	r, renamed := judge.Review(p.Old, p.File), fields.PlanRenames(p.Old, p.File)
+	r, renamed := p.review(), fields.PlanRenames(p.Old, p.File)
 	subjects := map[string]*review.Subject{}
 	for i := range r.Subjects {
 		if s := &r.Subjects[i]; s.Limit != "" {

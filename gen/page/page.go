@@ -20,6 +20,8 @@
 package page
 
 import (
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -33,6 +35,16 @@ type Page struct {
 	Remark string
 	// Recording, if not nil, has requests to draw in place of the standard story.
 	Recording *Recording
+
+	reviewed *review.Review
+}
+
+// review returns the review of the changes since Old, which is made once.
+func (p *Page) review() *review.Review {
+	if p.reviewed == nil {
+		p.reviewed = judge.Review(p.Old, p.File)
+	}
+	return p.reviewed
 }
 
 // mostOpen is how many limits are open at first. With more, a page would be too long to read from top to bottom.

@@ -352,3 +352,12 @@ func TestRecordingOfTwoVersions(t *testing.T) {
 	requireSound(t, page)
 	requireText(t, page, "In the recording: 5 requests of 2 keys; old version: 2 allowed and 3 denied; new version: 3 allowed and 2 denied.")
 }
+
+func TestPageReviewsOnce(t *testing.T) {
+	file := parse(t, "limits.yaml", "version: 1\nlimits:\n  only: {kind: token bucket, rate: 1, period: 1s}\n")
+	p := &Page{Old: file, File: file}
+	written(t, p)
+	reviewed := p.review()
+	assert.NotEmpty(t, p.Pictures())
+	assert.Same(t, reviewed, p.review())
+}

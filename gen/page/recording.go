@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -389,7 +388,7 @@ func (r *Recording) picture(limit, title string, policies []*runtime.Policy, nam
 // caption says when the drawing of a limit begins.
 func (r *Recording) caption(limit string) string {
 	s := r.subjects[limit]
-	if s == nil || s.from == math.MinInt64 {
+	if s == nil {
 		return "Tokens over time"
 	}
 	return "Tokens of the busiest key from " + time.Unix(0, s.from).UTC().Format("2006-01-02 15:04:05 UTC") + " on, and its requests"

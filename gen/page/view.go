@@ -14,7 +14,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
-	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
@@ -82,9 +81,8 @@ func (p *Page) view() *pageView {
 	v.Filter = len(limits) > mostOpen
 	if p.Old != nil {
 		v.Against = printable.Line(p.Old.Name)
-		r := judge.Review(p.Old, p.File)
 		v.Remark = p.Remark
-		v.Changes = changes(r)
+		v.Changes = changes(p.review())
 	}
 	for i := range limits {
 		v.Limits = append(v.Limits, p.limitView(&limits[i], len(limits) <= mostOpen))

@@ -4,10 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"io"
 	"testing"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 )
 
 var traffics = []struct {

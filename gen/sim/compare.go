@@ -114,25 +114,29 @@ func (p *limitPair) decide(c *Comparison, l *trace.Line) (old, new SideAnswer, e
 		a, err := c.old.Decide(l)
 		return SideAnswer{a, true, true}, SideAnswer{}, err
 	}
-	// Find the faults of the new side before the old one takes tokens: a line counts on both sides or on neither.
-	if _, err := p.new.encodeKey(l); err != nil {
-		return SideAnswer{}, SideAnswer{}, err
-	}
-	for _, side := range []*limitState{p.old, p.new} {
-		if _, err := side.plan(l); err != nil && !errors.Is(err, runtime.ErrInvalidPlan) {
+	// Find the faults of both sides before one of them takes tokens: a line counts on both sides or on neither.
+	newLine, newErr := p.new.accept(l)
+	oldLine, oldErr := p.old.accept(l)
+	for _, err := range []error{newErr, oldErr} {
+		if err != nil && !errors.Is(err, runtime.ErrInvalidPlan) {
 			return SideAnswer{}, SideAnswer{}, err
 		}
 	}
-	oldAnswer, err := c.old.Decide(l)
-	before, ok := outcomeOf(l, oldAnswer, err)
-	if !ok {
-		return SideAnswer{}, SideAnswer{}, err
+	var oldAnswer, newAnswer Answer
+	if oldErr == nil {
+		oldAnswer, oldErr = p.old.decide(oldLine)
 	}
-	newAnswer, err := c.new.Decide(l)
-	after, ok := outcomeOf(l, newAnswer, err)
+	before, ok := outcomeOf(l, oldAnswer, oldErr)
+	if !ok {
+		return SideAnswer{}, SideAnswer{}, oldErr
+	}
+	if newErr == nil {
+		newAnswer, newErr = p.new.decide(newLine)
+	}
+	after, ok := outcomeOf(l, newAnswer, newErr)
 	// A request that is impossible on both sides is an error in the trace, and no change.
 	if !ok || before >= tooLarge && after >= tooLarge {
-		return SideAnswer{}, SideAnswer{}, err
+		return SideAnswer{}, SideAnswer{}, newErr
 	}
 	key := newAnswer.Key
 	if after >= tooLarge {

@@ -142,3 +142,20 @@ func TestComparisonWritesBothAnswersOfEachLine(t *testing.T) {
 	require.NoError(t, traceOf(want).Replay(again.Decide, func(f *trace.Fault) error { return f }))
 	assert.Equal(t, c.span, again.span)
 }
+
+func TestComparisonCountsLinesOnBothSidesOrOnNeither(t *testing.T) {
+	perKey := bucketOf(1, 0)
+	perKey[0].Policy = &runtime.Policy{Name: "send", Kind: runtime.FixedWindow, Rate: 1, Capacity: 1, Period: 730*time.Hour + 29*time.Minute + 6*time.Second,
+		Calendar: runtime.Calendar{Unit: runtime.Month, ZonePerKey: true, Anniversary: true}}
+	lines := []string{
+		`{"at":0,"limit":"send","key":"ann"}`,
+		`{"at":0,"limit":"send","key":"ann","zone":"UTC"}`,
+		`{"at":0,"limit":"send","key":"ann","zone":"Mars","anniversary":"2020-01-31"}`,
+		`{"at":0,"limit":"send","key":"ann","zone":"UTC","anniversary":"2020-01-31"}`,
+	}
+	for _, sides := range [][2][]Limit{{bucketOf(1, 0), perKey}, {perKey, bucketOf(1, 0)}} {
+		text, faults := compare(t, sides[0], sides[1], lines...)
+		assert.Len(t, faults, 3)
+		assert.Contains(t, text, "send  nothing would change  1 request\n")
+	}
+}

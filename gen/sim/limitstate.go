@@ -388,8 +388,24 @@ type memberState struct {
 	Member
 	limit *limitState
 	// line is the line of the trace as it is for this limit.
-	line trace.Line
-	key  *keyState
-	// policy is that of the line's plan.
-	policy *runtime.Policy
+	line    trace.Line
+	pending pending
+}
+
+// pending is a line without faults of its own: what it lacks was found before any limit gives tokens.
+type pending struct {
+	*trace.Line
+	key     *keyState
+	plan    int
+	policy  *runtime.Policy
+	request runtime.Request
+}
+
+// decide decides the request by the limit's rule, and counts nothing.
+func (a *pending) decide() (runtime.Decision, error) {
+	d, err := a.key.decide(a.policy, a.At, a.request)
+	if err != nil {
+		return d, &trace.Fault{Reason: a.policy.Name + ": " + err.Error(), Cause: err}
+	}
+	return d, nil
 }

@@ -26,6 +26,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -73,19 +74,11 @@ func (r *Replay) Decide(l *trace.Line) (Answer, error) {
 	if limit == nil {
 		return Answer{}, unknownLimit(l.Limit, r.limits)
 	}
-	plan, err := limit.plan(l)
+	a, err := limit.accept(l)
 	if err != nil {
 		return Answer{}, err
 	}
-	k, d, err := limit.decide(l, plan)
-	if err != nil {
-		return Answer{}, err
-	}
-	// After the error check, so that reports count no line that is a fault.
-	limit.add(l, d)
-	k.add(l, d)
-	limit.addToPlan(k, plan, l, d)
-	return Answer{d, k.key}, nil
+	return limit.decide(a)
 }
 
 // maxListed is how many limits the fault of a line with an unknown limit lists.
@@ -105,26 +98,38 @@ func unknownLimit(name string, limits []*limitState) error {
 	return fault
 }
 
-// decide also returns the state of the line's key. The plan is that of [limitState.plan]. The error is a [*trace.Fault].
-func (s *limitState) decide(l *trace.Line, plan int) (*keyState, runtime.Decision, error) {
-	k, err := s.find(l)
-	if err != nil {
-		return nil, runtime.Decision{}, err
+// accept finds the key, the plan and the calendar of a line. The error is a [*trace.Fault].
+func (s *limitState) accept(l *trace.Line) (a pending, err error) {
+	a.Line, a.request = l, runtime.Request{Op: l.Op, Count: l.Count, Reserve: l.Reserve}
+	if a.key, err = s.find(l); err != nil {
+		return a, err
+	}
+	if a.plan, err = s.plan(l); err != nil {
+		return a, err
 	}
 	if len(s.members) > 0 {
-		d, err := s.decideTogether(l)
-		return k, d, err
+		return a, s.acceptTogether(l)
 	}
-	policy := s.use(k, plan)
-	q := runtime.Request{Op: l.Op, Count: l.Count, Reserve: l.Reserve}
-	if err := s.completeCalendar(&q, l); err != nil {
-		return nil, runtime.Decision{}, err
+	a.policy = s.use(a.key, a.plan)
+	return a, s.completeCalendar(&a.request, l)
+}
+
+// decide decides an accepted line, and counts it unless it is impossible. The error is a [*trace.Fault].
+func (s *limitState) decide(a pending) (Answer, error) {
+	var d runtime.Decision
+	var err error
+	if len(s.members) > 0 {
+		d, err = s.decideTogether()
+	} else {
+		d, err = a.decide()
 	}
-	d, err := k.decide(policy, l.At, q)
 	if err != nil {
-		return k, d, &trace.Fault{Reason: s.Policy.Name + ": " + err.Error(), Cause: err}
+		return Answer{}, err
 	}
-	return k, d, nil
+	s.add(a.Line, d)
+	a.key.add(a.Line, d)
+	s.addToPlan(a.key, a.plan, a.Line, d)
+	return Answer{d, a.key.key}, nil
 }
 
 // connect finds the limits of a group. It panics if the replay lacks one.
@@ -138,30 +143,40 @@ func (s *limitState) connect(r *Replay) {
 	}
 }
 
-// decideTogether decides a line by all members of a group, and takes from all of them if all allow it. The group itself
-// has no state but the tally of its keys; the tallies of the members count the lines that name them.
-func (s *limitState) decideTogether(l *trace.Line) (runtime.Decision, error) {
+// acceptTogether accepts a line for all members of a group.
+func (s *limitState) acceptTogether(l *trace.Line) error {
 	if l.Op != runtime.Take {
-		return runtime.Decision{}, trace.Faultf("%s is a group, which has only the verb allow", s.Policy.Name)
+		return trace.Faultf("%s is a group, which has only the verb allow", s.Policy.Name)
 	}
 	if l.Count != 1 && !s.counted() {
-		return runtime.Decision{}, trace.Faultf("%s has no count, because the file fixes how many tokens it takes", s.Policy.Name)
+		return trace.Faultf("%s has no count, because the file fixes how many tokens it takes", s.Policy.Name)
 	}
-	all := runtime.Decision{Limit: s.Policy.Name, Allowed: true}
-	// Checks first: a fault or a denial of the last member must not take from the first.
+	for _, m := range s.members {
+		if err := m.accept(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decideTogether decides the accepted line by all members of a group, and takes from all of them if all allow it. The group
+// itself has no state but the tally of its keys; the tallies of the members count the lines that name them.
+func (s *limitState) decideTogether() (all runtime.Decision, err error) {
+	// Checks first: an error or a denial of the last member must not take from the first.
 	for _, check := range []bool{true, false} {
+		all = runtime.Decision{Limit: s.Policy.Name, Allowed: true}
 		for i, m := range s.members {
-			d, err := m.decide(l, check)
+			if m.pending.request.Op = runtime.Take; check || m.Check {
+				m.pending.request.Op = runtime.Check
+			}
+			d, err := m.pending.decide()
 			if err != nil {
-				return runtime.Decision{}, err
+				return d, err
 			}
 			all = together(all, d, i == 0)
 		}
-		if check {
-			if !all.Allowed {
-				return all, nil
-			}
-			all = runtime.Decision{Limit: s.Policy.Name, Allowed: true}
+		if !all.Allowed {
+			break
 		}
 	}
 	return all, nil
@@ -177,47 +192,19 @@ func (s *limitState) counted() bool {
 	return false
 }
 
-// decide checks a line, or takes its tokens.
-func (m *memberState) decide(l *trace.Line, check bool) (runtime.Decision, error) {
-	if check {
-		if err := m.find(l); err != nil {
-			return runtime.Decision{}, err
-		}
-	}
-	p := m.policy
-	q := runtime.Request{Op: runtime.Check, Count: m.Count, Reserve: l.Reserve && !m.Check && p.Reserves()}
-	if q.Count == 0 {
-		q.Count = l.Count
-	}
-	if !check && !m.Check {
-		q.Op = runtime.Take
-	}
-	if err := m.limit.completeCalendar(&q, l); err != nil {
-		return runtime.Decision{}, err
-	}
-	d, err := m.key.decide(p, l.At, q)
-	if err != nil {
-		return d, &trace.Fault{Reason: p.Name + ": " + err.Error(), Cause: err}
-	}
-	return d, nil
-}
-
-// find sets the key of a line.
-func (m *memberState) find(l *trace.Line) error {
-	m.line.Key, m.line.KeyTypes = m.line.Key[:0], m.line.KeyTypes[:0]
+// accept accepts a line for the limit of the member.
+func (m *memberState) accept(l *trace.Line) (err error) {
+	key, types := m.line.Key[:0], m.line.KeyTypes[:0]
 	for _, i := range m.Member.Key {
-		m.line.Key = append(m.line.Key, l.Key[i])
+		key = append(key, l.Key[i])
 		if i < len(l.KeyTypes) {
-			m.line.KeyTypes = append(m.line.KeyTypes, l.KeyTypes[i])
+			types = append(types, l.KeyTypes[i])
 		}
 	}
-	plan, err := m.limit.plan(l)
-	if err != nil {
-		return err
-	}
-	m.key, err = m.limit.find(&m.line)
-	if err == nil {
-		m.policy = m.limit.use(m.key, plan)
+	m.line = *l
+	m.line.Key, m.line.KeyTypes, m.line.Count = key, types, cmp.Or(m.Count, l.Count)
+	if m.pending, err = m.limit.accept(&m.line); err == nil {
+		m.pending.request.Reserve = l.Reserve && !m.Check && m.pending.policy.Reserves()
 	}
 	return err
 }

@@ -7,9 +7,10 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 )
 
 // The lines before and after an invalid line are decided as if it were absent.

@@ -112,7 +112,7 @@ type accessLayout struct {
 	split  []logField
 }
 
-func newAccessLayout(m Mapping, names []string) (*accessLayout, error) {
+func newAccessLayout(m Mapping, names, known []string) (*accessLayout, error) {
 	isTime := func(name string) bool { return name == "time_local" || name == "start_time" }
 	l := &accessLayout{timeAt: slices.IndexFunc(names, isTime)}
 	for _, e := range m.entries {
@@ -123,8 +123,6 @@ func newAccessLayout(m Mapping, names []string) (*accessLayout, error) {
 			index = slices.Index(names, "request")
 		}
 		if index < 0 {
-			known := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" })
-			known = append(known, requestNames...)
 			return nil, mappingErrorf("the access log has no field %s; %s, and numbers from 1", Clip(e.name, 40), listed(known))
 		}
 		l.indexes, l.parts = append(l.indexes, index), append(l.parts, word)

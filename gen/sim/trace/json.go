@@ -138,12 +138,23 @@ func (v jsonValue) found() string {
 func (v jsonValue) isNumber() bool  { return v.text[0] == '-' || IsDigit(v.text[0]) }
 func (v jsonValue) isBoolean() bool { return v.text[0] == 't' || v.text[0] == 'f' }
 
-// boolean returns the value of the field name, true or false.
-func (v jsonValue) boolean(name string) (bool, error) {
-	if !v.isBoolean() {
-		return false, v.faultf("%s must be true or false, not %s", name, v.found())
+// What the JSON of fields must be.
+const (
+	aString      = "a string"
+	aNumber      = "a number"
+	aWholeNumber = "a whole number"
+	aBoolean     = "true or false"
+)
+
+// scalar returns the text of the value of the field name, which must be one of the constants from [aString] on.
+func (v jsonValue) scalar(name, must string) (string, error) {
+	switch {
+	case must == aString:
+		return v.str(name)
+	case must == aBoolean && !v.isBoolean(), must != aBoolean && !v.isNumber():
+		return "", v.faultf("%s must be %s, not %s", name, must, v.found())
 	}
-	return v.text[0] == 't', nil
+	return string(v.text), nil
 }
 
 // halfPair matches an escape, with a group for half of a surrogate pair.

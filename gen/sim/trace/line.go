@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +47,8 @@ type Line struct {
 // field is a field of a line with a meaning.
 type field struct {
 	name string
+	// must is what its JSON must be; "" for at and key, which can be of several types.
+	must string
 	// answer is set for the fields that JSONL adds. A line may have them, so that answers can be replayed again.
 	answer bool
 }
@@ -53,12 +56,12 @@ type field struct {
 // fields are in the order in which JSONL writes them: the request, the answer, and the answer of the old side
 // of a comparison.
 var fields = [...]field{
-	{name: "at"}, {name: "limit"}, {name: "key"}, {name: "count"}, {name: "reserve"}, {name: "plan"},
-	{name: "zone"}, {name: "anniversary"}, {name: "verb"},
-	{name: "allowed", answer: true}, {name: "retryAfterMs", answer: true}, {name: "remaining", answer: true},
-	{name: "value", answer: true}, {name: "shadowed", answer: true}, {name: "taken", answer: true},
-	{name: "oldAllowed", answer: true}, {name: "oldRetryAfterMs", answer: true}, {name: "oldRemaining", answer: true},
-	{name: "oldValue", answer: true}, {name: "oldShadowed", answer: true}, {name: "oldTaken", answer: true},
+	{name: "at"}, {name: "limit", must: aString}, {name: "key"}, {name: "count", must: aWholeNumber}, {name: "reserve", must: aBoolean},
+	{name: "plan", must: aString}, {name: "zone", must: aString}, {name: "anniversary", must: aString}, {name: "verb", must: aString},
+	{"allowed", aBoolean, true}, {"retryAfterMs", aNumber, true}, {"remaining", aNumber, true},
+	{"value", aNumber, true}, {"shadowed", aBoolean, true}, {"taken", aNumber, true},
+	{"oldAllowed", aBoolean, true}, {"oldRetryAfterMs", aNumber, true}, {"oldRemaining", aNumber, true},
+	{"oldValue", aNumber, true}, {"oldShadowed", aBoolean, true}, {"oldTaken", aNumber, true},
 }
 
 // The indexes in fields of the fields of a request, and of the first field of each answer.
@@ -73,10 +76,8 @@ const (
 	fieldAnniversary
 	fieldVerb
 	FieldAllowed
-	requestFields    = FieldAllowed
-	fieldShadowed    = FieldAllowed + 4
-	FieldOldAllowed  = FieldAllowed + 6
-	fieldOldShadowed = FieldOldAllowed + 4
+	requestFields   = FieldAllowed
+	FieldOldAllowed = FieldAllowed + 6
 )
 
 // Parse reads a line, and keeps its number.
@@ -127,42 +128,59 @@ func (l *Line) Parse(text []byte) error {
 
 // parseValue reads the value of field i.
 func (l *Line) parseValue(v jsonValue, i int) (err error) {
-	name := fields[i].name
 	switch i {
 	case fieldAt:
 		l.At, err = v.instant()
-	case fieldLimit:
-		l.Limit, err = v.str(name)
-		l.hasLimit = true
+		return err
 	case fieldKey:
-		err = l.parseKey(v)
-	case fieldCount:
-		l.Count, err = v.integer(name)
-	case fieldReserve:
-		l.Reserve, err = v.boolean(name)
+		return l.parseKey(v)
 	case FieldPlan:
-		l.Plan, err = v.plan()
-	case fieldZone:
-		l.Zone, err = v.str(name)
-	case fieldAnniversary:
-		l.Anniversary, err = v.date(name)
-	case fieldVerb:
-		var text string
-		if text, err = v.str(name); err != nil {
-			return err
-		}
-		var ok bool
-		if l.Op, ok = opOf([]byte(text)); !ok {
-			err = v.faultf("verb must be %s", verbList)
-		}
-	case FieldAllowed, fieldShadowed, FieldOldAllowed, fieldOldShadowed:
-		_, err = v.boolean(name)
-	default:
-		if !v.isNumber() {
-			err = v.faultf("%s must be a number, not %s", name, v.found())
+		if v.text[0] != '"' { // logs may use that name for something else; a limit with plans reports that the plan is missing
+			return nil
 		}
 	}
-	return err
+	text, err := v.scalar(fields[i].name, fields[i].must)
+	if err != nil || fields[i].answer {
+		return err
+	}
+	if reason := l.set(i, text); reason != "" {
+		return v.faultf("%s", reason)
+	}
+	return nil
+}
+
+// set sets a field, except the time and the key, to a value in text. It returns the fault, without the value.
+func (l *Line) set(field int, text string) (reason string) {
+	ok := true
+	switch field {
+	case fieldLimit:
+		l.Limit, l.hasLimit = text, true
+	case fieldCount:
+		var err error
+		switch l.Count, err = strconv.ParseInt(text, 10, 64); {
+		case errors.Is(err, strconv.ErrRange):
+			return "count is too large"
+		case err != nil:
+			return "count must be a whole number in plain digits, such as 100"
+		}
+	case fieldReserve:
+		if l.Reserve = text == "true"; !l.Reserve && text != "false" {
+			return "reserve must be true or false"
+		}
+	case FieldPlan:
+		l.Plan = text
+	case fieldZone:
+		l.Zone = text
+	case fieldAnniversary:
+		if l.Anniversary, ok = dateOf(text); !ok {
+			return "anniversary must be a day such as \"2024-01-31\", or an RFC 3339 time"
+		}
+	case fieldVerb:
+		if l.Op, ok = opOf(text); !ok {
+			return `verb must be "allow", "allowUpTo" or "charge"`
+		}
+	}
+	return ""
 }
 
 // verbs are the values of the field verb, named like the methods of the generated code.
@@ -171,42 +189,13 @@ var verbs = []struct {
 	op   runtime.Op
 }{{"allow", runtime.Take}, {"allowUpTo", runtime.TakeUpTo}, {"charge", runtime.Charge}}
 
-const verbList = `"allow", "allowUpTo" or "charge"`
-
-func opOf(verb []byte) (runtime.Op, bool) {
+func opOf(verb string) (runtime.Op, bool) {
 	for _, v := range verbs {
-		if v.name == string(verb) {
+		if v.name == verb {
 			return v.op, true
 		}
 	}
 	return 0, false
-}
-
-// date returns a day such as "2024-01-31", or the day of an RFC 3339 time in the time's own zone.
-func (v jsonValue) date(name string) (runtime.Date, error) {
-	text, err := v.str(name)
-	if err != nil {
-		return runtime.Date{}, err
-	}
-	if day, ok := dateOf([]byte(text)); ok {
-		return day, nil
-	}
-	return runtime.Date{}, v.faultf("%s must be a day such as \"2024-01-31\", or an RFC 3339 time", name)
-}
-
-// integer returns a whole number, the value of the field name.
-func (v jsonValue) integer(name string) (int64, error) {
-	switch {
-	case !v.isNumber():
-		return 0, v.faultf("%s must be a whole number, not %s", name, v.found())
-	case bytes.ContainsAny(v.text, ".eE"):
-		return 0, v.faultf("%s must be a whole number in plain digits, such as 100", name)
-	}
-	n, err := strconv.ParseInt(string(v.text), 10, 64)
-	if err != nil {
-		return 0, v.faultf("%s is too large", name)
-	}
-	return n, nil
 }
 
 // JSONType is the JSON type of a part of a key.
@@ -400,22 +389,13 @@ func VerbOf(op runtime.Op) string {
 	return ""
 }
 
-func dateOf(text []byte) (runtime.Date, bool) {
+func dateOf(text string) (runtime.Date, bool) {
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		if day, err := time.Parse(layout, string(text)); err == nil && runtime.DateOf(day).Valid() {
+		if day, err := time.Parse(layout, text); err == nil && runtime.DateOf(day).Valid() {
 			return runtime.DateOf(day), true
 		}
 	}
 	return runtime.Date{}, false
-}
-
-// plan returns the value of the field plan. It returns "" for a value of another type: logs may use that name for
-// something else, and a limit with plans reports that the plan is missing.
-func (v jsonValue) plan() (string, error) {
-	if v.text[0] != '"' {
-		return "", nil
-	}
-	return v.str("plan")
 }
 
 func Instant(at int64) string { return time.Unix(0, at).UTC().Format("2006-01-02 15:04:05.999") }

@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"strconv"
 	"unicode/utf8"
 )
 
@@ -44,34 +43,10 @@ func (t *Reader) setField(field int, text []byte) (reason string) {
 	switch field {
 	case fieldAt:
 		l.At, reason = t.times.Instant(text)
-	case fieldLimit:
-		l.Limit, l.hasLimit = string(text), true
 	case fieldKey:
 		l.Key, l.KeyTypes = append(l.Key, string(text)), append(l.KeyTypes, jsonString)
-	case fieldCount:
-		n, err := strconv.ParseInt(string(text), 10, 64)
-		if err != nil {
-			return "count must be a whole number in plain digits"
-		}
-		l.Count = n
-	case fieldReserve:
-		if l.Reserve = string(text) == "true"; !l.Reserve && string(text) != "false" {
-			return "reserve must be true or false"
-		}
-	case FieldPlan:
-		l.Plan = string(text)
-	case fieldZone:
-		l.Zone = string(text)
-	case fieldVerb:
-		var ok bool
-		if l.Op, ok = opOf(text); !ok {
-			return "verb must be " + verbList
-		}
-	case fieldAnniversary:
-		var ok bool
-		if l.Anniversary, ok = dateOf(text); !ok {
-			return "anniversary must be a day such as \"2024-01-31\", or an RFC 3339 time"
-		}
+	default:
+		reason = l.set(field, string(text))
 	}
 	return reason
 }

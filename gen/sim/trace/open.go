@@ -146,20 +146,43 @@ func (t *Reader) begin() error {
 	if format != CSVTable {
 		t.first = text
 	}
+	var known []string
+	var layoutOf func(Mapping) (layout, error)
+	m := t.Map
 	switch format {
 	case JSONLines:
-		if !t.Map.Empty() {
+		if !m.Empty() {
 			return mappingErrorf("-map does not apply to traces of the format jsonl; use the format json")
 		}
 		return nil
 	case JSONLog:
-		return t.beginJSON(text)
+		known = memberNames(text)
+		layoutOf = func(m Mapping) (layout, error) { return newJSONLayout(m), nil }
 	case AccessLog:
-		return t.beginAccess(text)
+		names := AccessNames(text)
+		if len(names) == 0 {
+			return mappingErrorf("the first line is not of an access log: it needs a time in brackets after three fields, as nginx and Apache write, or at the start, as Envoy does")
+		}
+		known = append(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" }), requestNames...)
+		layoutOf = func(m Mapping) (layout, error) { return newAccessLayout(m, names, known) }
 	case CSVTable:
-		return t.beginCSV(text)
+		names, separator, err := csvHeader(text)
+		if err != nil {
+			return mappingErrorf("the first line is not CSV: %s", err.(*Fault).Reason)
+		}
+		if known = names; m.Empty() {
+			m = named(names)
+		}
+		layoutOf = func(m Mapping) (layout, error) { return newCSVLayout(m, names, separator, t.lines) }
+	default:
+		return mappingErrorf("unknown format %q", format)
 	}
-	return mappingErrorf("unknown format %q", format)
+	if t.mapping, err = m.completed(t.AddressKey, known); err != nil {
+		return err
+	}
+	t.values = make([]value, len(t.mapping.entries))
+	t.Layout, err = layoutOf(t.mapping)
+	return err
 }
 
 // Recognize returns the format that a trace with this first line has.
@@ -194,57 +217,4 @@ func (t *Reader) looksLikeCSV(text []byte) bool {
 
 func hasAny(names, wanted []string) bool {
 	return slices.ContainsFunc(wanted, func(name string) bool { return slices.Contains(names, name) })
-}
-
-// read uses the layout with a mapping, completed for the fields that the log is known to have.
-func (t *Reader) read(with layout, m Mapping) {
-	t.Layout, t.mapping, t.values = with, m, make([]value, len(m.entries))
-}
-
-func (t *Reader) beginJSON(text []byte) error {
-	known := memberNames(text)
-	m, err := t.Map.completed(t.AddressKey, known)
-	if err != nil {
-		return err
-	}
-	t.read(newJSONLayout(m), m)
-	return nil
-}
-
-func (t *Reader) beginAccess(text []byte) error {
-	names := AccessNames(text)
-	if len(names) == 0 {
-		return mappingErrorf("the first line is not of an access log: it needs a time in brackets after three fields, as nginx and Apache write, or at the start, as Envoy does")
-	}
-	known := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" })
-	m, err := t.Map.completed(t.AddressKey, append(slices.Clone(known), requestNames...))
-	if err != nil {
-		return err
-	}
-	with, err := newAccessLayout(m, names)
-	if err != nil {
-		return err
-	}
-	t.read(with, m)
-	return nil
-}
-
-func (t *Reader) beginCSV(text []byte) error {
-	names, separator, err := csvHeader(text)
-	if err != nil {
-		return mappingErrorf("the first line is not CSV: %s", err.(*Fault).Reason)
-	}
-	m := t.Map
-	if m.Empty() {
-		m = named(names)
-	}
-	if m, err = m.completed(t.AddressKey, names); err != nil {
-		return err
-	}
-	with, err := newCSVLayout(m, names, separator, t.lines)
-	if err != nil {
-		return err
-	}
-	t.read(with, m)
-	return nil
 }

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"bytes"
-	"math"
 	"strconv"
 	"time"
 )
@@ -79,7 +78,7 @@ func unixTimeOf(text []byte) (at int64, reason string) {
 	case n < unixMicrosBelow:
 		unit, units = int64(time.Microsecond), "microseconds"
 	}
-	if n > LastInstant.UnixNano()/unit || n > math.MaxInt64/unit {
+	if n > LastInstant.UnixNano()/unit {
 		return 0, "at must be in the years 1970 to 2199; as a Unix time in " + units + " it is later"
 	}
 	at = n * unit
