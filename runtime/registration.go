@@ -62,7 +62,7 @@ func RegistrationOf(owner string, policies ...*Policy) Registration {
 	}
 	r.Numbers = strings.Join(numbers, "; ")
 	if len(r.Numbers) > maxNumbers {
-		r.Numbers = r.Numbers[:maxNumbers-3] + "..."
+		r.Numbers = strings.ToValidUTF8(r.Numbers[:maxNumbers-3], "") + "..."
 	}
 	return r
 }

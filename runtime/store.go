@@ -248,7 +248,7 @@ func SweepEvery(ctx context.Context, store Sweeper, interval time.Duration, repo
 // CheckCounts returns [ErrForeignCounts] if a store has the counts of another program under the name of a policy. What is
 // written for a name and not for a policy, such as an override, needs this check.
 func CheckCounts(ctx context.Context, store Store, p *Policy) error {
-	// A key that is none of the limit's is as good as another.
+	// Only the name matters, so that any key will do.
 	answers, err := store.Do(ctx, []Call{{Requests: []Request{{Op: Peek, Policy: p, Key: "%"}}}})
 	if err == nil && errors.Is(answers[0].Err, ErrForeignCounts) {
 		return answers[0].Err

@@ -48,14 +48,19 @@ func (k *Known) Set(p *runtime.Policy, err error) {
 }
 
 // Clear forgets all.
-func (k *Known) Clear() { k.limits.Store(nil) }
+func (k *Known) Clear() {
+	// A Set that has begun must not bring the old ones back.
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.limits.Store(nil)
+}
 
 // Admits reports whether no policy of the calls is refused, or has to be compared.
 func (k *Known) Admits(calls []runtime.Call) bool {
 	for i := range calls {
 		for j := range calls[i].Requests {
 			if p := calls[i].Requests[j].Policy; p != nil {
-				if err, known := k.Of(p); err != nil || !known && comparable(p) {
+				if err, known := k.Of(p); err != nil || !known && valid(p) {
 					return false
 				}
 			}
@@ -64,8 +69,8 @@ func (k *Known) Admits(calls []runtime.Call) bool {
 	return true
 }
 
-// comparable reports whether a policy can be compared. The call of an invalid one has an error of its own.
-func comparable(p *runtime.Policy) bool { return p.Validate() == nil }
+// valid reports whether a policy can be compared. The call of an invalid one has an error of its own.
+func valid(p *runtime.Policy) bool { return p.Validate() == nil }
 
 // Compare returns the error of a policy that was not compared yet, or nil, and whether that is to be remembered.
 type Compare func(*runtime.Policy) (err error, remember bool)
@@ -101,7 +106,7 @@ func (k *Known) refusal(c runtime.Call, compare Compare) error {
 			continue
 		}
 		err, known := k.Of(q.Policy)
-		if !known && comparable(q.Policy) {
+		if !known && valid(q.Policy) {
 			var remember bool
 			if err, remember = compare(q.Policy); remember {
 				k.Set(q.Policy, err)

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -17,6 +16,17 @@ import (
 // counts, blocks or overrides; the other limits are registered then too. Several processes may do so at once. If nothing is to be
 // done, Migrate needs no right to do it.
 func (s *Store) Migrate(ctx context.Context, policies ...*runtime.Policy) error {
+	return s.migrate(ctx, policies, false)
+}
+
+// Adopt is Migrate for limits that take the place of others: their owner and the types of their keys replace those that are
+// registered. Call it once when the package of the limits has moved, or has replaced another program's; that one is then
+// refused. Counts, blocks and overrides stay stored under the texts of their keys, and apply to the keys with the same texts.
+func (s *Store) Adopt(ctx context.Context, policies ...*runtime.Policy) error {
+	return s.migrate(ctx, policies, true)
+}
+
+func (s *Store) migrate(ctx context.Context, policies []*runtime.Policy, adopt bool) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
@@ -40,17 +50,7 @@ func (s *Store) Migrate(ctx context.Context, policies ...*runtime.Policy) error 
 	if err != nil {
 		return err
 	}
-	return s.registry.Register(ctx, policies, false)
-}
-
-// Adopt is Migrate for limits that take the place of others: their owner and the types of their keys replace those that are
-// registered. Call it once when the package of the limits has moved, or has replaced another program's; that one is then
-// refused. Counts, blocks and overrides stay stored under the texts of their keys, and apply to the keys with the same texts.
-func (s *Store) Adopt(ctx context.Context, policies ...*runtime.Policy) error {
-	if err := s.Migrate(ctx, policies...); err != nil && !errors.Is(err, runtime.ErrForeignCounts) {
-		return err
-	}
-	return s.registry.Register(ctx, policies, true)
+	return s.registry.Register(ctx, policies, adopt)
 }
 
 // Registrations returns what the store remembers of the limits whose counts it has, in the order of their names.

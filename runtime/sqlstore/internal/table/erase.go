@@ -25,7 +25,7 @@ func NewEraser(log *OverrideLog, d dialect.Dialect) (*Eraser, error) {
 	}
 	e.deleteRows = d.WithNumbers(e.deleteRows)
 	if log.Err == nil {
-		e.blot, err = d.Text("UPDATE {table} SET {key} = ?, reason = ?, author = ? WHERE name = ? AND {key} = ? AND id <= ?", log.log)
+		e.blot, err = d.Text("UPDATE {table} SET {key} = ?, reason = ?, author = ? WHERE name = ? AND {key} = ? AND id <= ?", log.name)
 		e.blot = d.WithNumbers(e.blot)
 	}
 	return e, err

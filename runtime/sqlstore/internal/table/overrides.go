@@ -22,14 +22,9 @@ const overrideColumns = `id, name, {key}, what, plan, rate, capacity, max_reserv
 
 // OverrideLog is the log of overrides. It has its own table.
 type OverrideLog struct {
-	*Prepared
-	// log is the name of the table.
-	log string
-	// Err is why there are none: the dialect lacks them, or the name of the table is too long.
-	Err error
-	// create, describe, next, insert, insertNone, since, history and ends are statements, and remove is one without its last
-	// parenthesis. insertNone inserts no row.
-	create, describe, next, insert, insertNone, Since, history, ends, remove string
+	side
+	// next and the others are statements, and remove is one without its last parenthesis. insertNone inserts no row.
+	next, insert, insertNone, Since, history, ends, remove string
 	LogSettings
 	// compactAfter is when obsolete entries are looked for again, in nanoseconds since 1970 UTC.
 	compactAfter atomic.Int64
@@ -50,17 +45,14 @@ type LogSettings struct {
 
 // NewOverrideLog prepares the statements. It must be called with the dialect as it is before [dialect.Dialect.ForTable].
 func NewOverrideLog(on *Prepared, d dialect.Dialect, settings LogSettings) *OverrideLog {
-	v := &OverrideLog{Prepared: on, log: dialect.OverridesTable(on.Table), LogSettings: settings}
+	v := &OverrideLog{LogSettings: settings, side: side{
+		Prepared: on, name: dialect.OverridesTable(on.Table), parts: d.OverridesParts, missing: missingOverrides, lacking: lackingOverrides,
+	}}
 	if d.CreateOverrides == "" {
 		v.Err = fmt.Errorf("%w: dialect %q has no table for them", runtime.ErrNoOverrides, d.Name)
 	}
 	placeholders := strings.TrimSuffix(strings.Repeat("?, ", 16), ", ")
-	for _, text := range []struct {
-		into *string
-		text string
-	}{
-		{&v.create, d.CreateOverrides},
-		{&v.describe, d.Describe},
+	v.fill(d, d.CreateOverrides, []statement{
 		{&v.next, d.ReadHint + "SELECT COALESCE(MAX(id), 0) + 1 FROM {table}"},
 		{&v.insert, "INSERT INTO {table} (" + overrideColumns + ") VALUES (" + placeholders + ")"},
 		{&v.insertNone, "INSERT INTO {table} (" + overrideColumns + ") SELECT " + overrideColumns + " FROM {table} WHERE id < 0"},
@@ -68,13 +60,7 @@ func NewOverrideLog(on *Prepared, d dialect.Dialect, settings LogSettings) *Over
 		{&v.history, d.ReadHint + "SELECT " + overrideColumns + " FROM {table} WHERE name = ? AND {key} = ? ORDER BY name, {key}, id"},
 		{&v.ends, d.ReadHint + "SELECT id, name, {key}, what, until_ns, at_ns FROM {table} WHERE id > ? ORDER BY id LIMIT ?"},
 		{&v.remove, "DELETE FROM {table} WHERE id IN ("},
-	} {
-		filled, err := d.Text(text.text, v.log)
-		if err != nil && v.Err == nil {
-			v.Err = fmt.Errorf("the table of overrides: %w", err)
-		}
-		*text.into = d.WithNumbers(filled)
-	}
+	})
 	ctx, stop := context.WithCancel(context.Background())
 	v.Stop = stop
 	v.View = override.New(override.Source{
@@ -341,17 +327,6 @@ func (v *OverrideLog) delete(ctx context.Context, x *conn.Executor, ids []int64)
 	return err
 }
 
-// CreateTable creates the table if it does not exist.
-func (v *OverrideLog) CreateTable(ctx context.Context) error {
-	if v.Err != nil {
-		return v.Err
-	}
-	if err := v.Server.CreateTable(ctx, v.create, v.describe); err != nil {
-		return fmt.Errorf("create table %q: %w", v.log, v.Explain(err))
-	}
-	return nil
-}
-
 // Check compares the table with the dialect's requirements, checks that the store can add an entry, reads the new
 // entries, and returns an error that names those that this program does not understand, or the limits that neither it nor others
 // have.
@@ -360,14 +335,8 @@ func (v *OverrideLog) Check(ctx context.Context, policies []*runtime.Policy, oth
 	if err := v.View.Refresh(ctx); err != nil {
 		return err
 	}
-	if v.describe != "" {
-		found, err := conn.Describe(ctx, v.DB, v.describe)
-		if err != nil {
-			return v.Explain(err)
-		}
-		if all := conn.Differences(v.Dialect.OverridesParts, found); len(all) > 0 {
-			return &fault.Hinted{Text: v.fillIn(fault.WrongTable) + ": " + strings.Join(all, "; "), Err: nil}
-		}
+	if err := v.checkParts(ctx); err != nil {
+		return err
 	}
 	if err := conn.Retry(ctx, func() error {
 		_, err := v.DB.ExecContext(ctx, v.insertNone)
@@ -387,24 +356,6 @@ func (v *OverrideLog) Check(ctx context.Context, policies []*runtime.Policy, oth
 // UsedBy reports whether a limit with overrides is in use.
 func (v *OverrideLog) UsedBy(policies []*runtime.Policy) bool {
 	return slices.ContainsFunc(policies, (*runtime.Policy).Overridable) || v.View.InUse()
-}
-
-// Explain adds the hints that name the table.
-func (v *OverrideLog) Explain(err error) error {
-	if err == nil || errors.As(err, new(*fault.Hinted)) {
-		return err
-	}
-	switch fault.HintFor(err) {
-	case fault.MissingTable:
-		return &fault.Hinted{Text: v.fillIn(missingOverrides), Err: err}
-	case fault.LackingPrivilege:
-		return &fault.Hinted{Text: v.fillIn(lackingOverrides), Err: err}
-	}
-	return err
-}
-
-func (v *OverrideLog) fillIn(hint string) string {
-	return v.Server.FillIn(strings.ReplaceAll(hint, "{table}", strconv.Quote(v.log)))
 }
 
 const lackingOverrides = "the database user lacks a privilege: on table {table} it needs SELECT and INSERT, to erase keys UPDATE, and to run " +

@@ -2,13 +2,10 @@ package table
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,13 +18,9 @@ import (
 
 // Registry is the registrations of limits. It has its own table.
 type Registry struct {
-	*Prepared
-	// table is the name of the table.
-	table string
-	// err is why there is none: the dialect lacks it, or the name of the table is too long.
-	err error
-	// create and the others are statements.
-	create, describe, read, insert, update, remove string
+	side
+	// read and the others are statements.
+	read, insert, update, remove string
 	// owner is the one of the store's options, or "".
 	owner string
 	// autoCreate creates the table, and registers limits, at their first use.
@@ -44,27 +37,18 @@ type registrations map[string]runtime.Registration
 
 // NewRegistry prepares the statements. It must be called with the dialect as it is before [dialect.Dialect.ForTable].
 func NewRegistry(on *Prepared, d dialect.Dialect, owner string, overrides *OverrideLog) *Registry {
-	r := &Registry{Prepared: on, table: dialect.RegistryTable(on.Table), owner: owner, autoCreate: overrides.AutoCreate, overrides: overrides}
+	r := &Registry{owner: owner, autoCreate: overrides.AutoCreate, overrides: overrides, side: side{
+		Prepared: on, name: dialect.RegistryTable(on.Table), parts: d.RegistryParts, missing: missingRegistry, lacking: lackingRegistry,
+	}}
 	if d.CreateRegistry == "" {
-		r.err = fmt.Errorf("dialect %q has no table of registrations", d.Name)
+		r.Err = fmt.Errorf("dialect %q has no table of registrations", d.Name)
 	}
-	for _, text := range []struct {
-		into *string
-		text string
-	}{
-		{&r.create, d.CreateRegistry},
-		{&r.describe, d.Describe},
+	r.fill(d, d.CreateRegistry, []statement{
 		{&r.read, d.ReadHint + "SELECT name, owner, format, key_types, numbers, at_ns FROM {table}"},
 		{&r.insert, "INSERT INTO {table} (owner, format, key_types, numbers, at_ns, name) VALUES (?, ?, ?, ?, ?, ?)"},
 		{&r.update, "UPDATE {table} SET owner = ?, format = ?, key_types = ?, numbers = ?, at_ns = ? WHERE name = ?"},
 		{&r.remove, "DELETE FROM {table} WHERE name = ?"},
-	} {
-		filled, err := d.Text(text.text, r.table)
-		if err != nil && r.err == nil {
-			r.err = fmt.Errorf("the table of registrations: %w", err)
-		}
-		*text.into = d.WithNumbers(filled)
-	}
+	})
 	return r
 }
 
@@ -121,7 +105,7 @@ func (r *Registry) compare(ctx context.Context, x *conn.Executor, p *runtime.Pol
 	switch {
 	case registered:
 		return was.Refuses(own)
-	case !r.autoCreate || r.err != nil:
+	case !r.autoCreate || r.Err != nil:
 		return nil
 	}
 	// Another error leaves the limit unregistered, as on a server: the call itself has the same problem, or none.
@@ -145,7 +129,7 @@ func (r *Registry) load(read func() (registrations, error)) error {
 
 // readFirst reads the table before the first use. It is empty if there is none, or no right to read it.
 func (r *Registry) readFirst(ctx context.Context, x *conn.Executor) (registrations, error) {
-	if r.err != nil {
+	if r.Err != nil {
 		return registrations{}, nil
 	}
 	stored, err := r.readAll(ctx, x)
@@ -160,7 +144,7 @@ func (r *Registry) readFirst(ctx context.Context, x *conn.Executor) (registratio
 
 // readInTx reads the table in a transaction of the caller, which on Postgres ends with the first statement that fails.
 func (r *Registry) readInTx(ctx context.Context, tx runtime.Tx) (stored registrations, err error) {
-	if r.err != nil {
+	if r.Err != nil {
 		return registrations{}, nil
 	}
 	const savepoint = "ratelimitgen_registry"
@@ -213,12 +197,12 @@ func scanRegistrations(ctx context.Context, in runtime.Tx, query string) (regist
 
 // All returns what is registered, in the order of the names.
 func (r *Registry) All(ctx context.Context) ([]runtime.Registration, error) {
-	if r.err != nil {
-		return nil, r.err
+	if r.Err != nil {
+		return nil, r.Err
 	}
 	stored, err := Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (registrations, error) {
 		stored, err := r.readAll(ctx, x)
-		return stored, r.explain(err)
+		return stored, r.Explain(err)
 	})
 	if err != nil {
 		return nil, err
@@ -253,14 +237,14 @@ func (r *Registry) own(policies []*runtime.Policy) (all []runtime.Registration, 
 // key. It writes nothing, and needs no right to, if they are stored already.
 func (r *Registry) Register(ctx context.Context, policies []*runtime.Policy, adopt bool) error {
 	own, err := r.own(policies)
-	if r.err != nil || err != nil {
+	if r.Err != nil || err != nil {
 		return err
 	}
 	_, err = Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (any, error) {
 		if err := r.CreateTable(ctx); err != nil {
 			return nil, err
 		}
-		return nil, r.explain(r.register(ctx, x, own, adopt))
+		return nil, r.Explain(r.register(ctx, x, own, adopt))
 	})
 	return err
 }
@@ -354,39 +338,19 @@ func (r *Registry) write(ctx context.Context, in runtime.Tx, stored registration
 	return nil
 }
 
-// CreateTable creates the table if it does not exist.
-func (r *Registry) CreateTable(ctx context.Context) error {
-	if r.err != nil {
-		return r.err
-	}
-	if err := r.Server.CreateTable(ctx, r.create, r.describe); err != nil {
-		return fmt.Errorf("create table %q: %w", r.table, r.explain(err))
-	}
-	return nil
-}
-
 // Check compares the table with the dialect's requirements, and the registrations with those of the policies, which must be
 // registered.
 func (r *Registry) Check(ctx context.Context, policies []*runtime.Policy) error {
 	own, err := r.own(policies)
-	if r.err != nil || err != nil || len(own) == 0 {
+	if r.Err != nil || err != nil || len(own) == 0 {
 		return err
 	}
-	if r.describe != "" {
-		found, err := conn.Describe(ctx, r.DB, r.describe)
-		if err != nil {
-			return r.explain(err)
-		}
-		if len(found) == 0 {
-			return r.missing(sql.ErrNoRows)
-		}
-		if all := conn.Differences(r.Dialect.RegistryParts, found); len(all) > 0 {
-			return &fault.Hinted{Text: r.fillIn(fault.WrongTable) + ": " + strings.Join(all, "; "), Err: nil}
-		}
+	if err := r.checkParts(ctx); err != nil {
+		return err
 	}
 	stored, err := Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (registrations, error) { return r.readAll(ctx, x) })
 	if err != nil {
-		return r.explain(err)
+		return r.Explain(err)
 	}
 	var problems []error
 	for _, of := range own {
@@ -420,7 +384,7 @@ func (r *Registry) OfOthers(ctx context.Context, policies []*runtime.Policy) (na
 
 // Forget deletes the registration of a limit that no longer exists.
 func (r *Registry) Forget(ctx context.Context, limit string) error {
-	if r.err != nil {
+	if r.Err != nil {
 		return nil
 	}
 	_, err := Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (any, error) {
@@ -435,31 +399,7 @@ func (r *Registry) Forget(ctx context.Context, limit string) error {
 		// What is left says whose the name was, and nothing else has it.
 		return nil
 	}
-	return r.explain(err)
-}
-
-// explain adds the hints that name the table.
-func (r *Registry) explain(err error) error {
-	switch {
-	case err == nil || errors.As(err, new(*fault.Hinted)):
-		return err
-	case fault.NoTable(err):
-		return r.missing(err)
-	case fault.NoPrivilege(err):
-		return &fault.Hinted{Text: r.fillIn(lackingRegistry), Err: err}
-	}
-	return err
-}
-
-func (r *Registry) missing(err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	return &fault.Hinted{Text: r.fillIn(missingRegistry), Err: err}
-}
-
-func (r *Registry) fillIn(hint string) string {
-	return r.Server.FillIn(strings.ReplaceAll(hint, "{table}", strconv.Quote(r.table)))
+	return r.Explain(err)
 }
 
 const lackingRegistry = "the database user lacks a privilege: on table {table} it needs SELECT, and to run Migrate also INSERT, UPDATE, " +

@@ -1,0 +1,88 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
+)
+
+// side is a table beside that of the counts, whose name is derived from theirs.
+type side struct {
+	*Prepared
+	name string
+	// Err is why there is none: the dialect lacks it, or its name is too long.
+	Err error
+	// create and describe are statements, and parts is what describe must select.
+	create, describe, parts string
+	// missing and lacking are the hints for the table and for a privilege on it.
+	missing, lacking string
+}
+
+// statement is a text of a dialect, and where it goes when its placeholders are filled in.
+type statement struct {
+	into *string
+	text string
+}
+
+// fill fills in the statements, and those of the table.
+func (s *side) fill(d dialect.Dialect, create string, statements []statement) {
+	for _, of := range append([]statement{{&s.create, create}, {&s.describe, d.Describe}}, statements...) {
+		filled, err := d.Text(of.text, s.name)
+		if err != nil && s.Err == nil {
+			s.Err = err
+		}
+		*of.into = d.WithNumbers(filled)
+	}
+}
+
+// CreateTable creates the table if it does not exist.
+func (s *side) CreateTable(ctx context.Context) error {
+	if s.Err != nil {
+		return s.Err
+	}
+	if err := s.Server.CreateTable(ctx, s.create, s.describe); err != nil {
+		return fmt.Errorf("create table %q: %w", s.name, s.Explain(err))
+	}
+	return nil
+}
+
+// checkParts compares the table with the dialect's requirements.
+func (s *side) checkParts(ctx context.Context) error {
+	if s.describe == "" {
+		return nil
+	}
+	found, err := conn.Describe(ctx, s.DB, s.describe)
+	if err != nil {
+		return s.Explain(err)
+	}
+	if len(found) == 0 {
+		return &fault.Hinted{Text: s.fillIn(s.missing), Err: nil}
+	}
+	if all := conn.Differences(s.parts, found); len(all) > 0 {
+		return &fault.Hinted{Text: s.fillIn(fault.WrongTable) + ": " + strings.Join(all, "; "), Err: nil}
+	}
+	return nil
+}
+
+// Explain adds the hints that name the table.
+func (s *side) Explain(err error) error {
+	switch {
+	case err == nil || errors.As(err, new(*fault.Hinted)):
+		return err
+	case fault.NoTable(err):
+		return &fault.Hinted{Text: s.fillIn(s.missing), Err: err}
+	case fault.NoPrivilege(err):
+		return &fault.Hinted{Text: s.fillIn(s.lacking), Err: err}
+	}
+	return err
+}
+
+func (s *side) fillIn(hint string) string {
+	return s.Server.FillIn(strings.ReplaceAll(hint, "{table}", strconv.Quote(s.name)))
+}
