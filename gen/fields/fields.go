@@ -54,6 +54,7 @@ var limitFields = []field[draft, spec.Limit]{
 	{
 		name: "rate", required: true, synonyms: []string{"limit"},
 		about:     "How many tokens are granted per `period`.",
+		more:      "Requests of an `unlimited` plan are not counted. A plan whose use is to be billed has the largest number instead: nobody reaches it, and `Peek` returns what was `Used`.",
 		accepts:   fmt.Sprintf("a whole number of tokens, 1 to %s, or a map with such a number or `unlimited` for each plan", words.Number(runtime.MaxTokens)),
 		example:   "10",
 		schema:    orByPlan(numberSchema(1, runtime.MaxTokens), true),
