@@ -12,6 +12,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 const (
@@ -92,4 +93,29 @@ func TestChangeOfPlanKeepsWhatWasUsed(t *testing.T) {
 			require.Equal(t, -190.0, value(t, on(free)), "a downgrade below what was used denies")
 		})
 	}
+}
+
+// A plan that is billed has the largest number as its limit: what it uses is counted to the token, also across changes of
+// the plan, and a month begins with 0.
+func TestPlanWithTheLargestNumberCountsItsUse(t *testing.T) {
+	small := runtime.Policy{Name: "exports", Kind: runtime.FixedWindow, Rate: 1000, Capacity: 1000,
+		Calendar: runtime.Calendar{Unit: runtime.Month, Count: 1, Zone: "Europe/Berlin"}}
+	small.Period = small.Calendar.Period()
+	large := small
+	large.Rate, large.Capacity = runtime.MaxTokens, runtime.MaxTokens
+	clock := time.Date(2026, time.March, 29, 12, 0, 0, 0, time.UTC)
+	policies := runtime.PlanPolicies{free: small, pro: large}
+	limits := limiter.New(&memstore.Store{Clock: func() time.Time { return clock }})
+	on := func(plan int) limiter.Limit { return limits.Limit(policies.For(plan, runtime.Key{})) }
+
+	require.NoError(t, on(free).RequireN(t.Context(), 400))
+	for range 1000 {
+		require.NoError(t, on(pro).RequireN(t.Context(), 1_234_567))
+	}
+	b := must(on(pro).Peek(t.Context()))
+	assert.Equal(t, int64(1_234_567_400), b.Used)
+	assert.Equal(t, time.Date(2026, time.March, 31, 22, 0, 0, 0, time.UTC), b.ResetAt.UTC(), "midnight in Berlin")
+	assert.ErrorIs(t, on(free).Require(t.Context()), runtime.ErrLimited, "a downgrade forgets no use")
+	clock = b.ResetAt
+	assert.Zero(t, must(on(pro).Peek(t.Context())).Used)
 }

@@ -370,7 +370,7 @@ func TestSilentDatabaseGetsOneConnectionAtATime(t *testing.T) {
 	for _, obeys := range []bool{true, false} {
 		for _, batch := range []int{0, 1} {
 			t.Run(fmt.Sprintf("obeys=%v batch=%d", obeys, batch), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { muteFor(t, time.Minute, obeys, batch) })
+				synctest.Test(t, func(t *testing.T) { muteFor(t, 30*time.Second, obeys, batch) })
 			})
 		}
 	}
@@ -390,7 +390,7 @@ func muteFor(t *testing.T, silence time.Duration, obeys bool, batch int) {
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	load := func(timeout time.Duration, ask func(ctx context.Context, limit limiter.Limit) error) {
-		for i := range 10 {
+		for i := range 4 {
 			p := *counted
 			p.Timeout = timeout
 			limit := limiter.New(store).Limit(&p, runtime.KeyOf(runtime.Int(i)))
