@@ -13,8 +13,12 @@ import (
 
 // Every server decides as the model does, which is compared with SQLite and the store in memory in package model.
 func TestServersAgreeWithModel(t *testing.T) {
-	onEach(t, agreeWithModel)
-	t.Run("galera", func(t *testing.T) { agreeWithModel(t, galeraServers(t)[0].with("interpolateParams=true")) })
+	node := galeraServers(t)[0].with("interpolateParams=true")
+	onSeveral(t, agreeWithModel)
+	t.Run("galera", func(t *testing.T) {
+		t.Parallel()
+		agreeWithModel(t, node)
+	})
 }
 
 func agreeWithModel(t *testing.T, s server) {

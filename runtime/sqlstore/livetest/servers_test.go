@@ -103,6 +103,14 @@ func onEach(t *testing.T, test func(t *testing.T, s server)) {
 	}
 }
 
+// onSeveral is onEach for a test that has a table of its own and measures no time: it runs on several servers at once.
+func onSeveral(t *testing.T, test func(t *testing.T, s server)) {
+	onEach(t, func(t *testing.T, s server) {
+		t.Parallel()
+		test(t, s)
+	})
+}
+
 // open opens the database. A server that cannot be reached is a failure.
 func (s server) open(t testing.TB) *sql.DB {
 	t.Helper()

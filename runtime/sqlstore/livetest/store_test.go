@@ -21,7 +21,7 @@ import (
 
 // TestStore runs the conformance suite of all stores.
 func TestStore(t *testing.T) {
-	onEach(t, func(t *testing.T, s server) {
+	onSeveral(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store { return s.store(t, db, clock) })
 	})
@@ -29,7 +29,7 @@ func TestStore(t *testing.T) {
 
 // Statements that decide in SQL must agree with the Go step bit for bit.
 func TestStatementsAgreeWithTheGoStep(t *testing.T) {
-	onEach(t, func(t *testing.T, s server) {
+	onSeveral(t, func(t *testing.T, s server) {
 		db, table, clock := s.open(t), newTable(), storetest.NewClock()
 		store := s.storeIn(t, db, table, clock.Now)
 		subject := agree.Subject{Store: store, DB: db, Dialect: s.dialect, Table: table, Clock: clock}
@@ -40,7 +40,7 @@ func TestStatementsAgreeWithTheGoStep(t *testing.T) {
 
 // Decisions with changing policies of one name are those of a reference that stores only what was used.
 func TestChangingPoliciesKeepWhatWasUsed(t *testing.T) {
-	onEach(t, func(t *testing.T, s server) {
+	onSeveral(t, func(t *testing.T, s server) {
 		clock, decisions := storetest.NewClock(), 3000
 		if *long {
 			decisions = 300_000
@@ -57,7 +57,7 @@ func TestRegistered(t *testing.T) { onATable(t, agree.Registered) }
 func TestFormats(t *testing.T) { onATable(t, agree.Formats) }
 
 func onATable(t *testing.T, test func(*testing.T, agree.Subject, func(*testing.T, sqlstore.Options) *sqlstore.Store)) {
-	onEach(t, func(t *testing.T, s server) {
+	onSeveral(t, func(t *testing.T, s server) {
 		table := newTable()
 		s.storeIn(t, s.open(t), table, nil) // which drops it
 		subject := agree.Subject{DB: s.open(t), Dialect: s.dialect, Table: table, Clock: storetest.NewClock()}
