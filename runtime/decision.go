@@ -227,8 +227,11 @@ type Balance struct {
 
 // String returns the balance in words: "19 of 20 left, full after 6s", or "blocked for 1h with 19 of 20 left, full after 6s".
 func (b Balance) String() string {
-	if b.Remaining >= MaxTokens {
+	switch {
+	case b.Remaining >= MaxTokens:
 		return "unlimited"
+	case b.Capacity >= MaxTokens && b.BlockedFor == 0:
+		return fmt.Sprintf("unlimited, %d used", b.Used)
 	}
 	left := fmt.Sprintf("%d of %d left", b.Remaining, b.Capacity)
 	if b.BlockedFor > 0 {

@@ -33,11 +33,11 @@ type judge struct {
 	sweeps int
 	// jitters has the jitter of tokens by the instant at which they are due.
 	jitters map[due]time.Duration
-	// settled counts settlements, and less those after which fewer tokens were given back than were unused and not yet back
-	// by themselves.
-	settled, less int
-	trace         []string
-	err           error
+	// balances counts the comparisons of what a key has used, and of when its window ends. settled counts settlements, and
+	// less those after which fewer tokens were given back than were unused and not yet back by themselves.
+	balances, settled, less int
+	trace                   []string
+	err                     error
 	// ended means that the model does not know any more what a key has, and unsure that it will not if the clock goes back.
 	ended, unsure bool
 }

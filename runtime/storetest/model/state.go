@@ -78,6 +78,7 @@ func (j *judge) balance(when string, q request, t terms, now int64, b runtime.Ba
 	if merged {
 		return
 	}
+	j.balances++
 	if used, close := float64(b.Used)-(float64(t.capacity)-tokens), q.close(now, t); used < -close || used >= 1+close {
 		j.failf("%s: %d tokens are used, want those missing from %d with %v left", when, b.Used, t.capacity, tokens)
 	}
