@@ -106,14 +106,8 @@ func Blocks(t *testing.T, db *sql.DB, database, table string, open func(t *testi
 	for _, e := range edits {
 		t.Run(e.name, func(t *testing.T) {
 			old, now := parse(t, e.file(e.old)), parse(t, e.file(e.new))
-			r := judge.Review(old, now)
-			require.Len(t, r.Subjects, 1)
-			d := deploy{t: t, edit: e, db: db, table: table}
-			for _, s := range r.Subjects[0].SQL {
-				if s.Dialects == nil || slices.Contains(s.Dialects, database) {
-					d.sql = append(d.sql, s)
-				}
-			}
+			d := deployOf(t, old, now, db, database, table)
+			d.edit = e
 			d.run(func() process { return process{t, old, open(t)} }, func() process { return process{t, now, open(t)} })
 		})
 	}
@@ -128,11 +122,29 @@ type deploy struct {
 	sql   []review.Statement
 }
 
+// deployOf returns the deploy of a new version, with the statements that its review has for a dialect.
+func deployOf(t *testing.T, old, now *spec.File, db *sql.DB, database, table string) deploy {
+	d := deploy{t: t, db: db, table: table}
+	for _, subject := range judge.Review(old, now).Subjects {
+		for _, s := range subject.SQL {
+			if s.Dialects == nil || slices.Contains(s.Dialects, database) {
+				d.sql = append(d.sql, s)
+			}
+		}
+	}
+	return d
+}
+
+// empty empties the tables.
+func (d deploy) empty() {
+	for _, table := range []string{"rate_limit_overrides", "rate_limits", "rate_limit_registry"} {
+		d.execute("DELETE FROM " + table)
+	}
+}
+
 // run starts processes of the old and of the new version when they matter.
 func (d deploy) run(old, now func() process) {
-	d.execute("DELETE FROM rate_limit_overrides")
-	d.execute("DELETE FROM rate_limits")
-	d.execute("DELETE FROM rate_limit_registry")
+	d.empty()
 	was, is := old(), now()
 	require.NoError(d.t, was.store.Migrate(d.t.Context(), was.policy()))
 	for i, key := range d.blocked {
@@ -230,18 +242,15 @@ func (d deploy) on(text string) string {
 }
 
 // Plans does the same for an override that gives a key a plan which is then renamed.
-func Plans(t *testing.T, db *sql.DB, table string, open func(t *testing.T) *sqlstore.Store) {
+func Plans(t *testing.T, db *sql.DB, database, table string, open func(t *testing.T) *sqlstore.Store) {
 	const text = "version: 1\nplans: [free, pro]\nlimits:\n  send: {key: userID, kind: token bucket, rate: {free: 5, pro: 60}, period: 1h, overrides: {rate: 100}}\n"
-	d := deploy{t: t, db: db, table: table}
-	d.execute("DELETE FROM rate_limit_overrides")
 	old, now := parse(t, text), parse(t, strings.ReplaceAll(text, "pro", "gold"))
+	d := deployOf(t, old, now, db, database, table)
+	d.execute("DELETE FROM rate_limit_overrides")
 	_, err := process{t, old, open(t)}.limit([]string{"7"}).Set(t.Context(), runtime.Override{
 		Plan: runtime.PlanText("pro"), Rate: 70, Until: runtime.ForGood, Reason: "r", Author: "a",
 	})
 	require.NoError(t, err)
-	for _, s := range judge.Review(old, now).Subjects {
-		d.sql = append(d.sql, s.SQL...)
-	}
 	d.executeAll(review.BetweenVersions)
 	is := process{t, now, open(t)}
 	require.NoError(t, is.store.OverrideView().Refresh(t.Context()))

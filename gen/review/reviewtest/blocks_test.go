@@ -28,5 +28,6 @@ func TestSQLKeepsBlocksOnSQLite(t *testing.T) {
 	require.NoError(t, err)
 	defer db.Close()
 	reviewtest.Blocks(t, db, "sqlite", "rate_limits", open)
-	reviewtest.Plans(t, db, "rate_limits", open)
+	reviewtest.Plans(t, db, "sqlite", "rate_limits", open)
+	reviewtest.Rename(t, db, "sqlite", "rate_limits", open)
 }

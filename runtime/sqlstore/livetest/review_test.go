@@ -19,6 +19,7 @@ func TestSQLOfReviewsKeepsBlocks(t *testing.T) {
 			return store
 		}
 		reviewtest.Blocks(t, db, s.dialect.Name, table, open)
-		reviewtest.Plans(t, db, table, open)
+		reviewtest.Plans(t, db, s.dialect.Name, table, open)
+		reviewtest.Rename(t, db, s.dialect.Name, table, open)
 	})
 }
