@@ -81,3 +81,19 @@ func TestFileOfBeforeIsRefused(t *testing.T) {
 	_, err = sqlite.Open(path)
 	require.ErrorContains(t, err, `"rate_limits" is that of a version before v0.1.0`)
 }
+
+// A limit that cannot be registered is decided all the same, also with others in one call.
+func TestUnwritableRegistryStopsNoCall(t *testing.T) {
+	r := newRig(t)
+	first := once("first", runtime.TokenBucket, 10, 0)
+	require.NoError(t, r.store.Migrate(t.Context(), first))
+	_, err := r.db.Exec("ALTER TABLE rate_limit_registry RENAME TO registered; CREATE VIEW rate_limit_registry AS SELECT * FROM registered")
+	require.NoError(t, err)
+	one, other := once("one", runtime.TokenBucket, 10, 0), once("other", runtime.TokenBucket, 10, 0)
+	answers, err := r.store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Policy: one, Count: 1}, {Policy: other, Count: 1}}}})
+	require.NoError(t, err)
+	require.True(t, answers[0].Allowed())
+	all, err := r.store.Registrations(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+}

@@ -108,8 +108,15 @@ func (r *Registry) compare(ctx context.Context, x *conn.Executor, p *runtime.Pol
 	case !r.autoCreate || r.Err != nil:
 		return nil
 	}
+	err := r.register(ctx, x, []runtime.Registration{own}, false)
+	if fault.NoTable(err) {
+		// The first use was in a transaction of the caller, which creates none.
+		if err = r.CreateTable(ctx); err == nil {
+			err = r.register(ctx, x, []runtime.Registration{own}, false)
+		}
+	}
 	// Another error leaves the limit unregistered, as on a server: the call itself has the same problem, or none.
-	if err := r.register(ctx, x, []runtime.Registration{own}, false); errors.Is(err, runtime.ErrForeignCounts) {
+	if errors.Is(err, runtime.ErrForeignCounts) {
 		return err
 	}
 	return nil
@@ -249,9 +256,8 @@ func (r *Registry) Register(ctx context.Context, policies []*runtime.Policy, ado
 	return err
 }
 
-// register writes registrations, and compares the limits again that were refused. The error joins those of all limits.
+// register writes registrations and, if it could, has all limits compared again. The error joins those of all limits.
 func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime.Registration, adopt bool) error {
-	defer r.known.Clear()
 	for attempt := 1; ; attempt++ {
 		stored, err := r.readAll(ctx, x)
 		if err != nil {
@@ -288,11 +294,11 @@ func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime
 			for _, of := range changed {
 				stored[of.Limit] = of
 			}
-			r.stored.Store(&stored)
+			r.replace(stored)
 			return errors.Join(refused...)
 		case fault.NoPrivilege(err) && onlyNumbers(stored, changed):
 			// They are for people only, and the migrator's to write.
-			r.stored.Store(&stored)
+			r.replace(stored)
 			return errors.Join(refused...)
 		case !fault.RefusedValue(err) || attempt == conn.MaxAttempts:
 			return err
@@ -302,6 +308,12 @@ func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime
 			return fmt.Errorf("%w: %w", ended, err)
 		}
 	}
+}
+
+// replace has all limits compared again with what is now stored.
+func (r *Registry) replace(stored registrations) {
+	r.stored.Store(&stored)
+	r.known.Clear()
 }
 
 // unused reports whether a limit's key may be replaced by another one, because nothing is stored under the old one.
