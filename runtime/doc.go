@@ -14,8 +14,7 @@
 //
 //	available = rate - (previous * (1 - elapsed/period) + current)
 //
-// A precise sliding window keeps a log of the tokens taken in the last period, and has the rate less those. Its rows are
-// stepped by meter.Rule.StepLog.
+// A precise sliding window keeps a log of the tokens taken in the last period, and has the rate less those.
 //
 // Every operation ends in one pure function, meter.Rule.Step, which takes a State, an instant and a [Request], and returns the
 // next State and a [Decision].

@@ -325,10 +325,7 @@ func blocked(p *Policy) Policy {
 	of := *p
 	if of.Mode == ModeUnlimited {
 		of.Rate, of.Capacity, of.Period = max(1, int64(of.Shards)), MaxTokens, MaxPeriod
-		switch {
-		case of.Precise:
-			of.Rate, of.Capacity = MaxPreciseRate, MaxPreciseRate
-		case !of.Kind.Linear():
+		if !of.Kind.Linear() {
 			of.Rate = MaxTokens
 		}
 		of.Overrides.Rate, of.Overrides.Capacity, of.Overrides.MaxReserved = of.Rate, of.Capacity, 0

@@ -21,7 +21,7 @@ const MaxPeriod = 10 * 365 * 24 * time.Hour
 // MaxShards is the largest number of shards of a limit.
 const MaxShards = 1024
 
-// MaxPreciseRate is the largest rate of a precise sliding window, because each of its tokens may need a row of its own.
+// MaxPreciseRate is the largest rate of a precise sliding window whose tokens come back exactly a period after they were taken.
 const MaxPreciseRate = 1000
 
 // Policy is a limit: a rule that is applied to each key separately. Counts are stored under the policy's name, so two
@@ -46,8 +46,8 @@ type Policy struct {
 	// for no bound. For a [SlidingWindow] it is 0.
 	MaxReserved int64
 	// Precise makes a [SlidingWindow] exact: never more than Rate tokens in any period, wherever it begins. A token that is
-	// taken at an instant t is available again exactly at t + Period. Rate is then at most [MaxPreciseRate], and a key has
-	// up to Rate rows.
+	// taken at an instant t is available again exactly at t + Period, or if Rate is more than [MaxPreciseRate], at most a
+	// thousandth of Period later. The row of a key has up to 1,002 instants, of some 7 bytes each.
 	Precise bool
 	// Start is where the windows begin. A [TokenBucket] has no windows, and a zero Start.
 	Start Start

@@ -95,9 +95,6 @@ func TestInvalidPolicyIsRefused(t *testing.T) {
 		{func(p *runtime.Policy) { p.Overrides.Rate = runtime.MaxTokens + 1 }, "the bounds of overrides are more than 1000000000000000"},
 		{func(p *runtime.Policy) { p.Capacity, p.MaxReserved, p.Overrides.MaxReserved = 0, 1, 1 }, "overrides cannot give a capacity to a limit with capacity 0"},
 		{func(p *runtime.Policy) { p.Kind, p.Overrides.Capacity = runtime.SlidingWindow, 50 }, "the bounds of overrides of a sliding window must have equal rate and capacity"},
-		{func(p *runtime.Policy) {
-			p.Kind, p.Precise, p.Overrides.Rate, p.Overrides.Capacity = runtime.SlidingWindow, true, 2000, 2000
-		}, "overrides of a precise limit can have rates up to 1000, not 2000"},
 	})
 	refused(runtimetest.Once(runtime.Calendar{Unit: runtime.Month, Zone: "Europe/Berlin"}), edits{
 		{func(p *runtime.Policy) { p.Kind = runtime.TokenBucket }, "only a fixed window can have a Calendar, not a token bucket"},
@@ -122,7 +119,6 @@ func TestInvalidPolicyIsRefused(t *testing.T) {
 	})
 	refused(runtime.Policy{Name: "limit", Kind: runtime.SlidingWindow, Rate: 5, Period: time.Minute, Capacity: 5, Precise: true}, edits{
 		{func(p *runtime.Policy) { p.Kind = runtime.TokenBucket }, "a token bucket cannot be precise: leave Precise out, or use a sliding window"},
-		{func(p *runtime.Policy) { p.Rate, p.Capacity = 1001, 1001 }, "the rate of a precise sliding window is at most 1000, but is 1001: a token bucket with Capacity 100 and Rate 901 grants no more than 1001 in any period either"},
 		{func(p *runtime.Policy) { p.Shards = 2 }, "a precise sliding window cannot have shards: each would count only its own tokens"},
 		{func(p *runtime.Policy) { p.Start = runtime.StartOffset(1) }, "a precise sliding window has no aligned windows: leave Start out"},
 		{func(p *runtime.Policy) { p.Lease = runtime.Lease{Tokens: 1, For: time.Second} }, "a precise sliding window cannot be leased: its tokens count from when they are taken, not from when they are used"},

@@ -171,9 +171,12 @@ type State struct {
 	// TS is the instant as of which Value holds, in nanoseconds since 1970 UTC. It never moves back.
 	TS int64
 	// Prev is the number of tokens used in the window before TS, for a [SlidingWindow], or if it was reset, a mark between -1
-	// and 0; for a precise one, a number of at most -1 that locates its other rows; otherwise minus the tokens ever taken,
+	// and 0; for a precise one, a number of at most -1 that differs after each change; otherwise minus the tokens ever taken,
 	// from a start derived from the instant of the first take, times meter.TotalUnit.
 	Prev float64
+	// Log has the tokens of a precise [SlidingWindow] with the instants at which they were taken, in a format of package meter.
+	// It is empty for other limits.
+	Log string
 	// Exists distinguishes a stored State from that of a new key.
 	Exists bool
 }

@@ -128,9 +128,6 @@ func (p *Policy) preciseProblem() string {
 		return ""
 	case !kinds[p.Kind].precise:
 		return fmt.Sprintf("a %v cannot be precise: leave Precise out, or use a sliding window", p.Kind)
-	case p.Rate > MaxPreciseRate:
-		return fmt.Sprintf("the rate of a precise sliding window is at most %d, but is %d: a token bucket with Capacity %d and Rate %d grants no more than %[2]d in any period either",
-			MaxPreciseRate, p.Rate, p.Rate/10, p.Rate-p.Rate/10)
 	case p.Shards > 1:
 		return "a precise sliding window cannot have shards: each would count only its own tokens"
 	case p.Start != Start{}:
@@ -193,8 +190,6 @@ func (b *OverrideBounds) problem(p *Policy) string {
 		return "overrides cannot give reservations to a limit without them"
 	case !p.Kind.Linear() && b.Capacity != b.Rate:
 		return fmt.Sprintf("the bounds of overrides of a %v must have equal rate and capacity", p.Kind)
-	case p.Precise && b.Rate > MaxPreciseRate:
-		return fmt.Sprintf("overrides of a precise limit can have rates up to %d, not %d", MaxPreciseRate, b.Rate)
 	}
 	return ""
 }

@@ -39,7 +39,9 @@ func ruleFor(p *runtime.Policy, rule *meter.Rule, base int64, windows int) jsRul
 			js.Starts = append(js.Starts, at-base)
 			at = rule.WindowEnd(at)
 		}
-	case p.Kind.Windowed() && !p.Precise && !js.FirstUse:
+	case p.Precise:
+		js.Phase = (rule.Grain() - base%rule.Grain()) % rule.Grain()
+	case p.Kind.Windowed() && !js.FirstUse:
 		js.Phase = (rule.WindowEnd(base) - base) % js.Period
 	}
 	return js

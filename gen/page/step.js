@@ -7,7 +7,7 @@
 const MAX_INSTANT = 2 ** 63;
 const MAX_TOKENS = 1e15;
 const ENDLESS = 1e300;
-const MAX_RUN = 2 ** 22 - 1;
+const MAX_RUN = 2e15, MAX_RUNS = 1002;
 
 const floorMod = (a, m) => { const r = a % m; return r < 0 ? r + m : r; };
 const allowance = (rate, period) => Math.min(1e-6, 1000 * rate / period);
@@ -302,14 +302,12 @@ class Rule {
     return low;
   }
 
-  // stepLog executes a request on the log of a precise sliding window: the runs of tokens of the last period.
+  // stepLog executes a request on the log of a precise sliding window: the runs of tokens of the last period. Of a rate above
+  // 1,000, a run has the takes within a thousandth of the period, as of its end.
   stepLog(s, now, q, count) {
-    const newest = s.runs && s.runs.length ? s.runs[s.runs.length - 1].at : -Infinity;
     const end = run => run.at + this.period;
-    // If the newest run has expired, all have; otherwise, the oldest ones.
-    let runs = (s.runs || []).map(run => ({ ...run }));
-    if (newest + this.period <= now) runs = [];
-    while (runs.length > 1 && end(runs[0]) <= now) runs.shift();
+    let runs = (s.runs || []).filter(run => end(run) > now).map(run => ({ ...run }));
+    const ts = s.ts === undefined ? now : Math.max(now, s.ts);
     const used = runs.reduce((sum, run) => sum + run.tokens, 0);
     const balance = runs => {
       const left = this.rate - runs.reduce((sum, run) => sum + run.tokens, 0);
@@ -317,13 +315,12 @@ class Rule {
       return { allowed: true, remaining: Math.max(0, left), value: left, retryAfter: 0, delay: 0, fullAfter, resetAfter: 0, taken: 0 };
     };
     const take = n => {
-      const at = Math.max(now, newest), last = runs[runs.length - 1];
-      if (used === 0) runs = [{ at, tokens: Math.min(MAX_RUN, n) }];
-      else if (last && last.at === at) last.tokens = Math.min(MAX_RUN, last.tokens + n);
+      const grain = this.rate <= 1000 ? 1 : Math.ceil(this.period / 1000), last = runs[runs.length - 1];
+      const at = Math.max(ts + floorMod(this.phase - ts, grain), last ? last.at : -Infinity);
+      if (last && last.at === at) last.tokens = Math.min(MAX_RUN, last.tokens + n);
       else runs.push({ at, tokens: Math.min(MAX_RUN, n) });
-      // A key has as many rows as the rate; more runs than that are due to charges.
-      while (runs.length > this.rate) runs.splice(0, 2, { at: runs[1].at, tokens: Math.min(runs.length > 2 ? Infinity : MAX_RUN, runs[0].tokens + runs[1].tokens) });
-      return [{ runs }, { ...balance(runs), taken: n }];
+      if (runs.length > MAX_RUNS) runs.splice(0, 2, { at: runs[1].at, tokens: Math.min(MAX_RUN, runs[0].tokens + runs[1].tokens) });
+      return [{ runs, ts }, { ...balance(runs), taken: n }];
     };
     const deny = n => {
       const d = { ...balance(runs), allowed: false };
@@ -346,17 +343,14 @@ class Rule {
       case "charge":
         if (count > 0) return take(count);
         break;
-      case "refund": {
-        let rest = count;
-        while (runs.length && rest > 0) {
+      case "refund":
+        for (let rest = count; runs.length && rest > 0;) {
           const last = runs[runs.length - 1], n = Math.min(rest, last.tokens);
           last.tokens -= n;
           rest -= n;
-          if (last.tokens > 0 || runs.length === 1) break;
-          runs.pop();
+          if (last.tokens === 0) runs.pop();
         }
-        return count > 0 && used > 0 ? [{ runs }, balance(runs)] : [s, balance(runs)];
-      }
+        return count > 0 && used > 0 ? [{ runs, ts: s.ts }, balance(runs)] : [s, balance(runs)];
       case "reset": return [{}, balance([])];
       case "peek": break;
       default: throw new Error("unknown operation " + q.op);

@@ -229,7 +229,7 @@ func randomPolicy(r *rand.Rand) runtime.Policy {
 		Period: choose(r, time.Microsecond, time.Millisecond, time.Second, 2500*time.Millisecond, time.Minute, 90*time.Second, time.Hour,
 			24*time.Hour, 1+time.Duration(r.Int64N(int64(time.Hour))))}
 	switch {
-	case p.Kind == runtime.SlidingWindow && r.IntN(2) == 0 && rate <= runtime.MaxPreciseRate:
+	case p.Kind == runtime.SlidingWindow && r.IntN(2) == 0:
 		p.Precise = true
 		return p
 	case p.Kind.Windowed():
@@ -261,7 +261,7 @@ func randomCase(t *testing.T, r *rand.Rand, p *runtime.Policy) jsCase {
 	base := time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC).UnixNano() + r.Int64N(int64(24*time.Hour))
 	rule := meter.RuleOf(p, "key")
 	c := jsCase{Rule: ruleFor(p, &rule, base, 100)}
-	state, log, now := runtime.State{}, []runtime.State(nil), int64(0)
+	state, now := runtime.State{}, int64(0)
 	retry := int64(0)
 	for range 60 {
 		period := int64(p.Period)
@@ -279,11 +279,7 @@ func randomCase(t *testing.T, r *rand.Rand, p *runtime.Policy) jsCase {
 		s := randomStep(r, p)
 		s.Now = now
 		q := runtime.Request{Op: jsOps[s.Op], Count: s.Count, Reserve: s.Reserve}
-		if p.Precise {
-			log, s.want, s.err = rule.StepLog(log, base+now, q)
-		} else {
-			state, s.want, s.err = rule.Step(state, base+now, q)
-		}
+		state, s.want, s.err = rule.Step(state, base+now, q)
 		// Instants beyond 2^53 are not exact.
 		if longest := max(s.want.RetryAfter, s.want.Delay, s.want.FullAfter); longest > 1<<52 && s.err == nil {
 			break

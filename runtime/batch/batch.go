@@ -24,7 +24,7 @@ import (
 //		if b.Run(now, states) {
 //			break
 //		}
-//		// roll back, or if b.Guarded() lock and read the new rows too: more rows are needed
+//		// roll back: more rows are needed
 //	}
 //	// write b.Changes(), commit, return b.Answers()
 type Batch struct {
@@ -40,14 +40,6 @@ type Batch struct {
 	rule meter.Rule
 	// allShards has the keys of which all shards are needed, as rows without a shard.
 	allShards map[runtime.Row]bool
-	// requested are the rows beside heads that the logs of precise limits need.
-	requested map[runtime.Row]bool
-	// written are rows beside heads that are written without having been read, in the order of their states after those of
-	// rows, and their indexes.
-	written   []runtime.Row
-	writtenAt map[runtime.Row]int
-	// regrown means that all rows must be read again.
-	regrown bool
 	// unsharded means that each key has one row, whatever its policy says.
 	unsharded bool
 }
@@ -85,9 +77,6 @@ func NewUnsharded(calls []runtime.Call) *Batch {
 // collectRows sets the rows to those that the calls need.
 func (b *Batch) collectRows() {
 	b.rows = nil // the store may still have the rows that there were
-	for row := range b.requested {
-		b.rows = append(b.rows, row)
-	}
 	for i := range b.calls {
 		for j := range b.calls[i].Requests {
 			// An invalid request has no rows, and is answered with an error without them.
@@ -133,7 +122,6 @@ func (b *Batch) shardsOf(p *runtime.Policy) int {
 
 // useAllShards makes the batch read all shards of a request's key.
 func (b *Batch) useAllShards(q *runtime.Request) {
-	b.regrown = true
 	if b.allShards == nil {
 		b.allShards = map[runtime.Row]bool{}
 	}
@@ -160,35 +148,23 @@ var shardNumbers = func() (all [runtime.MaxShards]int) {
 func (b *Batch) Rows() []runtime.Row { return b.rows }
 
 // Run executes the calls at the instant now, in nanoseconds since 1970 UTC, on the states of Rows. It returns false if
-// the calls need more rows: then Rows has grown. If Guarded, the new rows can be read in the same transaction, and
-// otherwise all rows must be read again in a transaction that has locked them all.
+// the calls need more rows: then Rows has grown, and all rows must be read again in a transaction that has locked them all.
 func (b *Batch) Run(now int64, states []runtime.State) bool {
 	// Changes compares with the states read, so that rows without a change are not written.
 	b.stored = states
 	b.states = slices.Clone(states)
-	b.written, b.writtenAt, b.regrown = nil, nil, false
 	b.answers = make([]runtime.Answer, len(b.calls))
-	done := true
 	for i := range b.calls {
 		answer, ok := b.execute(b.calls[i].Requests, now)
-		done = done && ok
-		if b.regrown {
-			break
+		if !ok {
+			b.collectRows()
+			return false
 		}
-		// After a call that needs guarded rows, the others go on, so that the rows of all of them are read at once.
 		answer.At = now
 		b.answers[i] = answer
 	}
-	if !done {
-		b.collectRows()
-	}
-	return done
+	return true
 }
-
-// Guarded reports, after Run has returned false, whether the locks of the rows that Run got protect the new rows too:
-// a row beside the head of a precise limit is locked only after the head. Then the new rows can be locked in any order
-// after the others.
-func (b *Batch) Guarded() bool { return !b.regrown }
 
 // Answers returns one answer per call, after Run has returned true.
 func (b *Batch) Answers() []runtime.Answer { return b.answers }
@@ -197,12 +173,9 @@ func (b *Batch) Answers() []runtime.Answer { return b.answers }
 func (b *Batch) Changes() []Change {
 	var changes []Change
 	for i, s := range b.states {
-		if i < len(b.rows) && s != b.stored[i] || i >= len(b.rows) && s != unread {
-			changes = append(changes, Change{b.row(i), s})
+		if s != b.stored[i] {
+			changes = append(changes, Change{b.rows[i], s})
 		}
-	}
-	if len(b.written) > 0 {
-		slices.SortFunc(changes, func(c, o Change) int { return c.Row.Compare(o.Row) })
 	}
 	return changes
 }
@@ -463,18 +436,6 @@ func takesOf(requests []runtime.Request, q *runtime.Request) iter.Seq2[int, *run
 
 // step executes a request on the rows of its key.
 func (b *Batch) step(whole *meter.Rule, q *runtime.Request, now int64) (d runtime.Decision, ok bool, err error) {
-	if q.Policy.Precise {
-		// The sum of several requests for one key may be more than any of them.
-		if err := whole.Refuse(q); err != nil {
-			return runtime.Decision{}, true, err
-		}
-		i := b.find(q, 0)
-		next, d, ok := whole.StepSlots(b.states[i], slots{b, q.Policy.Name, q.Key}, now, q)
-		if ok {
-			b.set(i, next)
-		}
-		return d, ok, nil
-	}
 	if b.shardsOf(q.Policy) == 1 {
 		i := b.find(q, 0)
 		next, d, err := whole.Step(b.states[i], now, *q)
@@ -524,70 +485,11 @@ func (b *Batch) set(i int, s runtime.State) {
 func (b *Batch) undo(match func(runtime.Row) bool) {
 	// Backward, because a row that has changed twice is in the log twice: the first entry must be applied last.
 	for _, u := range slices.Backward(b.undoLog) {
-		if match(b.row(u.row)) {
+		if match(b.rows[u.row]) {
 			b.states[u.row] = u.state
 		}
 	}
 }
-
-// row returns the row of a state.
-func (b *Batch) row(i int) runtime.Row {
-	if i < len(b.rows) {
-		return b.rows[i]
-	}
-	return b.written[i-len(b.rows)]
-}
-
-// slots are the rows beside the head of a key. They have no pointer to a request, which would then be allocated for
-// every kind: an interface holds them.
-type slots struct {
-	*Batch
-	name, key string
-}
-
-func (b slots) Slot(number int) (runtime.State, bool) {
-	i, ok := b.lookUp(b.rowOf(number))
-	if !ok || b.states[i] == unread {
-		return runtime.State{}, false
-	}
-	return b.states[i], true
-}
-
-func (b slots) Request(number int) {
-	if b.requested == nil {
-		b.requested = map[runtime.Row]bool{}
-	}
-	b.requested[b.rowOf(number)] = true
-}
-
-func (b slots) SetSlot(number int, s runtime.State) {
-	row := b.rowOf(number)
-	i, ok := b.lookUp(row)
-	if !ok {
-		if b.writtenAt == nil {
-			b.writtenAt = map[runtime.Row]int{}
-		}
-		i = len(b.states)
-		b.written, b.states = append(b.written, row), append(b.states, unread)
-		b.writtenAt[row] = i
-	}
-	b.set(i, s)
-}
-
-func (b slots) rowOf(number int) runtime.Row {
-	return runtime.Row{Name: b.name, Key: b.key, Shard: number}
-}
-
-// lookUp returns the index of the state of a row beside a head.
-func (b slots) lookUp(row runtime.Row) (int, bool) {
-	if i, ok := b.writtenAt[row]; ok {
-		return i, true
-	}
-	return slices.BinarySearchFunc(b.rows, row, runtime.Row.Compare)
-}
-
-// unread is the state of a row that is neither read nor written.
-var unread = runtime.State{TS: math.MinInt64, Prev: math.MaxFloat64, Exists: true}
 
 // withoutRows decides a request that does not use rows at the instant now.
 func withoutRows(q *runtime.Request, now int64) (runtime.Decision, error) {

@@ -194,8 +194,8 @@ func TestSweepDeletesRowsFullForAnHour(t *testing.T) {
 			[]swept{{2 * time.Hour, policies{fast, slow}, 0}, {2 * time.Hour, policies{slow, fast}, 0}, {2 * time.Hour, policies{fast}, 1}}},
 		"left by another plan than the unlimited one, which does not judge": {[]taken{{0, p, 1}},
 			[]swept{{0, policies{unlimited}, 0}, {0, policies{unlimited, p}, 0}, {2 * time.Hour, policies{unlimited}, 0}, {2 * time.Hour, policies{unlimited, p}, 1}}},
-		"all or none of a log": {[]taken{{0, precise, 1}, {10 * time.Minute, precise, 1}, {20 * time.Minute, precise, 1}},
-			[]swept{{130 * time.Minute, policies{precise}, 0}, {250 * time.Minute, policies{precise}, 3}}},
+		"a log whose newest token has been back for an hour": {[]taken{{0, precise, 1}, {10 * time.Minute, precise, 1}, {20 * time.Minute, precise, 1}},
+			[]swept{{139 * time.Minute, policies{precise}, 0}, {140 * time.Minute, policies{precise}, 1}}},
 	} {
 		now := runtimetest.Epoch
 		store := runtimetest.Clocked(&now)

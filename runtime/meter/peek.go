@@ -31,14 +31,10 @@ func PeekRows(p *runtime.Policy, rows []runtime.StoredRow, at int64) (runtime.De
 			at = min(at, s.TS)
 		}
 	}
-	switch rule := RuleOf(p, key); {
-	case p.Precise:
-		_, d, err := rule.StepLog(states, at, peek)
-		return d, err
-	case p.Shards > 1:
+	if p.Shards > 1 {
 		return StepShards(p, states[:p.Shards], key, at, peek, 0)
-	default:
-		_, d, err := rule.Step(states[0], at, peek)
-		return d, err
 	}
+	rule := RuleOf(p, key)
+	_, d, err := rule.Step(states[0], at, peek)
+	return d, err
 }

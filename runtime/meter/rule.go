@@ -107,11 +107,9 @@ func RuleOf(p *runtime.Policy, key string) Rule {
 
 // unlimited is the rule of ModeUnlimited, for the rows that other plans have left.
 func unlimited(p *runtime.Policy) Rule {
-	r := Rule{Kind: p.Kind, Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens, Period: 1, unlimited: true}
-	if p.Precise {
-		r.Precise, r.Rate, r.Capacity = true, runtime.MaxPreciseRate, runtime.MaxPreciseRate
+	return Rule{
+		Kind: p.Kind, Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens, Period: 1, Precise: p.Precise, unlimited: true,
 	}
-	return r
 }
 
 // phaseOf returns where in a period the windows of a key begin, in nanoseconds from 0 to period-1.

@@ -26,8 +26,7 @@ import (
 //
 //	available = rate - (previous * (1 - elapsed/period) + current)
 //
-// For a precise sliding window, whose log has further rows, use [Rule.StepLog]: without them, all tokens count as taken
-// at the last take.
+// A precise sliding window subtracts the tokens in its log, each of which is available again a period after it was taken.
 //
 // A request for 0 tokens is allowed, even if the key is in debt. It returns s unchanged, as do a denied request, a Check
 // and a Peek. So does an error, which is [runtime.ErrInvalidCount] for a negative count, [runtime.ErrExceedsCapacity],
@@ -37,7 +36,7 @@ func (r *Rule) Step(s runtime.State, now int64, q runtime.Request) (runtime.Stat
 		return s, runtime.Decision{}, err
 	}
 	if r.Precise {
-		s, d, _ := r.StepSlots(s, nil, now, &q)
+		s, d := r.stepPrecise(s, now, &q)
 		return s, d, nil
 	}
 	if q.Empty() {
@@ -327,17 +326,12 @@ func (r *Rule) Taken(s runtime.State, now int64, q runtime.Request) runtime.Deci
 	return d
 }
 
-// StepLog is [Rule.Step] for a precise sliding window with all rows of a key: it executes a request on them, and returns
-// the rows after it. A new key has no rows. Rows may be changed in place.
+// StepLog is [Rule.Step] with the row of a key in a list, which is empty for a new key.
 func (r *Rule) StepLog(rows []runtime.State, now int64, q runtime.Request) ([]runtime.State, runtime.Decision, error) {
-	if err := r.Refuse(&q); err != nil {
-		return rows, runtime.Decision{}, err
+	var s runtime.State
+	if len(rows) > 0 {
+		s = rows[0]
 	}
-	m := &memorySlots{rows}
-	if len(rows) == 0 {
-		m.rows = []runtime.State{{}}
-	}
-	head, d, _ := r.StepSlots(m.rows[0], m, now, &q)
-	m.rows[0] = head
-	return m.rows, d, nil
+	s, d, err := r.Step(s, now, q)
+	return []runtime.State{s}, d, err
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
 // Full reports whether s is full at the instant now, in nanoseconds since 1970 UTC, so that its row is not needed.
@@ -36,12 +35,6 @@ func (r *Rule) sweepableSince(now int64) int64 {
 	return now - calendarSweepAfter
 }
 
-// sweepableSlot reports whether a row beside the head may be deleted. While a run is in the ring, the head was written less
-// than a period after it, so that two periods later the whole log has expired.
-func (r *Rule) sweepableSlot(s runtime.State, now int64) bool {
-	return arith.Add(arith.Add(s.TS, r.Period), r.Period) <= now
-}
-
 // sweepable reports whether a stored row of a policy has been full for an hour, or longer for a [runtime.Calendar], at the
 // instant now in nanoseconds since 1970 UTC, so that it is not needed and a sweep may delete it. It is false for an invalid
 // policy, for one with [runtime.ModeUnlimited], which has no numbers to judge by, and for a shard that the policy does not have.
@@ -49,9 +42,6 @@ func sweepable(p *runtime.Policy, row runtime.Row, s runtime.State, now int64) b
 	switch {
 	case p.Validate() != nil || p.Mode == runtime.ModeUnlimited:
 		return false
-	case p.Precise && row.Shard > 0:
-		rule := RuleOf(p, row.Key)
-		return !s.Exists || rule.sweepableSlot(s, now-int64(sweepAfter))
 	case row.Shard >= max(1, p.Shards):
 		return false
 	}

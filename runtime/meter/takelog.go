@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 
@@ -8,244 +9,100 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// Slots are the rows of a key beside its head, by their numbers from 1.
-type Slots interface {
-	// Slot returns a row, or false if it has not been read.
-	Slot(number int) (runtime.State, bool)
-	// Request is for a row that Slot has not returned.
-	Request(number int)
-	// SetSlot changes a row, read or not. Rows are deleted only all together, from the first one on.
-	SetSlot(number int, s runtime.State)
-}
-
-// memorySlots are rows in memory, of which the first is the head.
-type memorySlots struct{ rows []runtime.State }
-
-func (m *memorySlots) Slot(number int) (runtime.State, bool) {
-	if number >= len(m.rows) {
-		return runtime.State{}, true
-	}
-	return m.rows[number], true
-}
-
-func (m *memorySlots) Request(int) {}
-
-func (m *memorySlots) SetSlot(number int, s runtime.State) {
-	if !s.Exists {
-		m.rows = m.rows[:min(number, len(m.rows))]
-		return
-	}
-	for number >= len(m.rows) {
-		m.rows = append(m.rows, runtime.State{})
-	}
-	m.rows[number] = s
-}
-
 // run is a number of tokens taken at one instant.
 type run struct {
 	at     int64
 	tokens int64
 }
 
-// maxRun is the largest number of tokens in a run. A larger charge counts as that many.
-const maxRun = 1<<22 - 1
+// maxRun is the largest number of tokens in a run, that of the largest charge. A run of more counts as that many.
+const maxRun = 2 * runtime.MaxTokens
 
-// takeLog is the log of one key. The runs before the newest one are read only as far as they are needed.
+// maxRuns is how many runs a log has at most. If there are more, the two oldest become one, at the instant of the later
+// one, so that none of its tokens comes back early. No decision changes while every run but one has a token and the rate
+// is at most [runtime.MaxPreciseRate]: the newer runs alone then use up the rate for as long as this one counts.
+const maxRuns = runtime.MaxPreciseRate + 2
+
+// takeLog is the log of one key: its runs, from the oldest one on, each at a later instant than the one before.
 type takeLog struct {
-	period, rate int64
+	runs []run
 	// used is the number of tokens in all runs.
-	used   int64
-	newest run
-	// The older runs are in the slots of a ring with size slots: length of them, from the index start on. If whole is set,
-	// they are in older instead, of which start were dropped, and save writes all of them.
-	slots               Slots
-	size, start, length int
-	older               []run
-	whole               bool
-	// torn means that the ring lacks a row.
-	torn bool
-	// puts are the changes of the ring.
-	puts []slotPut
+	used int64
 }
 
-// slotPut is a run to be written at an index of the ring.
-type slotPut struct {
-	index int
-	run   run
+// logOf returns the log of a row. A row that has no log, as one of another kind or of a version that kept it in further
+// rows, or that is damaged, counts all of its tokens as late as they can have been taken.
+func (r *Rule) logOf(s runtime.State) takeLog {
+	var l takeLog
+	switch {
+	case !s.Exists:
+	case s.Prev > -1:
+		// The tokens of a sliding window may have been taken until the end of their window.
+		l.join(s.TS, atLeast(s.Prev))
+		l.join(arith.Add(s.TS, r.Period-1), atLeast(-s.Value))
+	case !l.decode(s.Log) || float64(l.used) != -s.Value:
+		l = takeLog{}
+		l.join(s.TS, atLeast(-s.Value))
+	}
+	return l
 }
 
-// open reads the head, and all runs if whole is set or the ring was that of another rate.
-func (l *takeLog) open(r *Rule, head runtime.State, whole bool) bool {
-	size := int(l.rate) - 1
-	switch l.decode(head); {
-	case !head.Exists:
-	case head.Prev > -1:
-		l.adopt(r, head)
-	case l.slots == nil:
-		l.length, l.newest.tokens = 0, min(maxRun, l.used)
-		l.used = l.newest.tokens
-	case l.size == size && !whole:
-		return true
-	case !l.load():
+// logTag begins the log of a state: the format of what follows.
+const logTag = 'r'
+
+// encode returns the log of a state: logTag, the instant of the oldest run in 8 bytes, and for each run its tokens and,
+// but for the first, how much later it is than the one before, as unsigned varints.
+func (l *takeLog) encode() string {
+	if len(l.runs) == 0 {
+		return ""
+	}
+	b := make([]byte, 0, 16+7*len(l.runs))
+	b = binary.BigEndian.AppendUint64(append(b, logTag), uint64(l.runs[0].at))
+	for i, r := range l.runs {
+		if i > 0 {
+			b = binary.AppendUvarint(b, uint64(r.at-l.runs[i-1].at))
+		}
+		b = binary.AppendUvarint(b, uint64(r.tokens))
+	}
+	return string(b)
+}
+
+// decode reads what encode returned, and returns false for anything else.
+func (l *takeLog) decode(log string) bool {
+	if len(log) < 9 || log[0] != logTag {
 		return false
 	}
-	if l.size = size; l.slots == nil {
-		l.size = 0
-	}
-	// The oldest runs are merged until the ring has room for the others.
-	for l.length > l.size {
-		if !l.merge() {
+	b := []byte(log[1:])
+	at := int64(binary.BigEndian.Uint64(b))
+	for b = b[8:]; ; {
+		tokens, n := binary.Uvarint(b)
+		if n <= 0 || tokens == 0 || tokens > maxRun || len(l.runs) == maxRuns {
 			return false
 		}
-	}
-	return true
-}
-
-// decode reads the numbers of a head, whatever its ring.
-func (l *takeLog) decode(head runtime.State) {
-	l.newest.at = math.MinInt64
-	if !head.Exists {
-		return
-	}
-	l.newest.at, l.used = head.TS, atLeast(-head.Value)
-	place := uint64(max(1, atLeast(-head.Prev)) - 1)
-	l.start, l.length, l.size = int(place&ringMask), int(place>>ringBits&ringMask), int(place>>(2*ringBits)&ringMask)
-	l.newest.tokens = int64(place >> (3 * ringBits))
-	// Such a place was not written by encode.
-	if l.length > l.size || l.newest.tokens > l.used || l.length == 0 && l.newest.tokens < l.used {
-		l.length, l.newest.tokens = 0, min(maxRun, l.used)
-	}
-}
-
-// A head's Prev is -1 less the place of its runs: from the lowest bit on, start, length and size in ringBits each, and the
-// tokens of the newest run. That is at most 52 bits, so that it is exact in a float64. The Prev of other limits is
-// more than -1.
-const (
-	ringBits = 10
-	ringMask = 1<<ringBits - 1
-)
-
-// head returns the row of the head.
-func (l *takeLog) head() runtime.State {
-	if l.whole {
-		kept := slices.DeleteFunc(slices.Clone(l.older[l.start:l.start+l.length]), func(r run) bool { return r.tokens == 0 })
-		l.older, l.start, l.length = kept, 0, len(kept)
-	}
-	start := 0
-	if l.length > 0 {
-		start = l.start % l.size
-	}
-	place := (uint64(l.newest.tokens)<<ringBits|uint64(l.size))<<ringBits | uint64(l.length)
-	return runtime.State{Value: 0 - float64(l.used), TS: l.newest.at, Prev: -1 - float64(place<<ringBits|uint64(start)), Exists: true}
-}
-
-// save writes the runs that have changed, after head. Without a head, it deletes all of them.
-func (l *takeLog) save(head runtime.State) {
-	switch {
-	case l.slots == nil:
-	case !head.Exists:
-		for i := range l.size {
-			l.slots.SetSlot(i+1, runtime.State{})
+		l.runs, l.used = append(l.runs, run{at, int64(tokens)}), l.used+int64(tokens)
+		if b = b[n:]; len(b) == 0 {
+			return true
 		}
-	case l.whole:
-		for i, r := range l.older {
-			l.slots.SetSlot(i+1, r.state())
-		}
-	}
-	for _, p := range l.puts {
-		l.slots.SetSlot(p.index%l.size+1, p.run.state())
-	}
-}
-
-func (r run) state() runtime.State {
-	return runtime.State{Value: -float64(r.tokens), TS: r.at, Exists: true}
-}
-
-// run returns a run by its index, from the oldest one on. It returns false if the row must be read first.
-func (l *takeLog) run(i int) (run, bool) {
-	if l.whole {
-		return l.older[l.start+i], true
-	}
-	s, ok := l.slots.Slot((l.start+i)%l.size + 1)
-	if !ok {
-		// More each time, so that a log of any length is read in few steps.
-		l.requestUpTo(4*i + firstPage)
-		return run{}, false
-	}
-	l.torn = l.torn || !s.Exists
-	return run{s.TS, atLeast(-s.Value)}, true
-}
-
-// last returns the newest run but one.
-func (l *takeLog) last() (run, bool) {
-	number := (l.start+l.length-1)%max(1, l.size) + 1
-	if !l.whole {
-		if _, ok := l.slots.Slot(number); !ok {
-			l.slots.Request(number)
-			return run{}, false
-		}
-	}
-	return l.run(l.length - 1)
-}
-
-// firstPage is how many runs are read at first: a take in a full log needs the one that has expired and the one after it.
-const firstPage = 4
-
-func (l *takeLog) requestUpTo(n int) {
-	for i := range min(n, l.length) {
-		l.slots.Request((l.start+i)%l.size + 1)
-	}
-}
-
-// put changes a run, or adds one after the last.
-func (l *takeLog) put(i int, r run) {
-	switch i += l.start; {
-	case !l.whole:
-		l.puts = append(l.puts, slotPut{i, r})
-	case i == len(l.older):
-		l.older = append(l.older, r)
-	default:
-		l.older[i] = r
-	}
-}
-
-// load reads all runs, and counts their tokens again. It returns false if rows must be read first.
-func (l *takeLog) load() bool {
-	if l.whole {
-		return true
-	}
-	all, used := make([]run, 0, l.length), l.newest.tokens
-	for i := range l.length {
-		s, ok := l.slots.Slot((l.start+i)%l.size + 1)
-		if !ok {
-			l.requestUpTo(l.length)
+		later, n := binary.Uvarint(b)
+		if n <= 0 || later == 0 || later > uint64(math.MaxInt64-max(0, at)) {
 			return false
 		}
-		// A row that is missing was deleted by a sweep, long after its tokens counted.
-		if s.Exists {
-			all = append(all, run{s.TS, atLeast(-s.Value)})
-			used += atLeast(-s.Value)
-		}
+		at, b = at+int64(later), b[n:]
 	}
-	l.whole, l.older, l.start, l.length, l.used = true, all, 0, len(all), used
-	return true
 }
 
-// adopt makes a log from a row that was written before the limit was precise. Its tokens may have been taken until the end of
-// their window, so that they count from then: whatever has been used, no period gets more than the rate.
-func (l *takeLog) adopt(r *Rule, s runtime.State) {
-	current, previous := atLeast(-s.Value), atLeast(s.Prev)
-	l.whole, l.older, l.start, l.length, l.used = true, nil, 0, 0, 0
-	if l.newest = (run{at: s.TS}); previous > 0 {
-		l.join(s.TS, previous)
+// state returns the row of the log after a change of s, as of the instant ts.
+func (l *takeLog) state(s runtime.State, ts int64) runtime.State {
+	next := runtime.State{Value: 0 - float64(l.used), TS: ts, Prev: firstChange, Log: l.encode(), Exists: true}
+	if lastChange < s.Prev && s.Prev < firstChange+1 {
+		// It differs after each change, so that whoever compares the numbers of a row need not compare the log.
+		next.Prev = s.Prev - 1
 	}
-	if end := arith.Add(s.TS, r.Period-1); current > 0 {
-		// There is no row for the older run yet: save writes all of them.
-		l.older, l.length = []run{l.newest}, 1
-		l.newest = run{at: end}
-		l.join(end, current)
-	}
+	return next
 }
+
+// The Prev of a row with a log counts its changes, down from firstChange. The Prev of other limits is more than -1.
+const firstChange, lastChange = -2, -1 << 52
 
 // atLeast returns a number of tokens as an integer, rounded up. A damaged row denies.
 func atLeast(tokens float64) int64 {
@@ -255,32 +112,50 @@ func atLeast(tokens float64) int64 {
 	return max(0, int64(math.Ceil(tokens)))
 }
 
-// join adds tokens to the newest run, as of a later instant.
-func (l *takeLog) join(at, count int64) {
-	sum := min(maxRun, l.newest.tokens+count)
-	l.used += sum - l.newest.tokens
-	l.newest = run{at, sum}
+// newest returns the instant of the newest run, or the first instant of an int64 if there is none.
+func (l *takeLog) newest() int64 {
+	if len(l.runs) == 0 {
+		return math.MinInt64
+	}
+	return l.runs[len(l.runs)-1].at
 }
 
-// merge makes the two oldest runs one, at the instant of the later one.
-func (l *takeLog) merge() bool {
-	oldest, ok := l.run(0)
-	if !ok {
-		return false
+// join adds tokens at an instant that is not before the newest run.
+func (l *takeLog) join(at, tokens int64) {
+	if tokens == 0 {
+		return
 	}
-	if l.drop(oldest); l.length == 0 {
-		l.join(l.newest.at, oldest.tokens)
-		return true
+	if l.newest() < at || len(l.runs) == 0 {
+		l.runs = append(l.runs, run{at: at})
 	}
-	next, ok := l.run(0)
-	l.put(0, run{next.at, next.tokens + oldest.tokens})
-	l.used += oldest.tokens
-	return ok
+	last := &l.runs[len(l.runs)-1]
+	l.used -= last.tokens
+	last.tokens = min(maxRun, last.tokens+tokens)
+	l.used += last.tokens
+	if len(l.runs) > maxRuns {
+		l.runs[1].tokens = min(maxRun, l.runs[0].tokens+l.runs[1].tokens)
+		l.runs = l.runs[1:]
+	}
 }
 
-// drop removes the oldest run.
-func (l *takeLog) drop(oldest run) {
-	l.start++
-	l.length--
-	l.used -= oldest.tokens
+// expire drops the runs that no longer count at the instant now.
+func (l *takeLog) expire(now, period int64) {
+	n := 0
+	for n < len(l.runs) && arith.Add(l.runs[n].at, period) <= now {
+		l.used -= l.runs[n].tokens
+		n++
+	}
+	l.runs = l.runs[n:]
+}
+
+// remove takes tokens out of the run at an index, as far as it has them, and returns how many.
+func (l *takeLog) remove(i int, tokens int64) int64 {
+	r := &l.runs[i]
+	tokens = min(tokens, r.tokens)
+	r.tokens -= tokens
+	l.used -= tokens
+	if r.tokens == 0 {
+		l.runs = slices.Delete(l.runs, i, i+1)
+	}
+	return tokens
 }

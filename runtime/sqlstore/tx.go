@@ -101,9 +101,7 @@ func (t *callerTxStore) decideAdmitted(ctx context.Context, calls []runtime.Call
 		if err := l.Lock(ctx, table.OrderFor(&t.store.prepared.Dialect, table.SeedFirst)); err != nil {
 			return nil, err
 		}
-		if done, err := l.Run(ctx, b, now()); err != nil {
-			return nil, err
-		} else if !done {
+		if !b.Run(now(), l.States) {
 			continue
 		}
 		if err := l.Write(ctx, b.Changes()); err != nil {

@@ -74,6 +74,10 @@ type Dialect struct {
 	// One: the array of a column that is the same for all rows is empty, and the parameter of One has the value. No two
 	// rows have the same name, key and shard. Required.
 	One, Many string
+	// OneLogged and ManyLogged are One and Many with a seventh column, log, of bytes or NULL. They replace {logged}. The
+	// parameter of OneLogged is :log, and in place of :rows, ManyLogged has :logged, whose lists have the log in hexadecimal
+	// digits as their seventh element, or :logs, an array literal of those of Postgres, in which an empty log is empty. Required.
+	OneLogged, ManyLogged string
 	// ManyKeys selects name, key and shard only, where that is faster, and replaces {keys}. It has :ids, a JSON list of
 	// lists of the three. If it is empty, Many replaces {keys}.
 	ManyKeys string
@@ -83,19 +87,19 @@ type Dialect struct {
 	// database has no such proxies.
 	ReadHint string
 	// Read locks the rows that exist, in their order, until the transaction ends, and selects
-	// their name, key, shard, value, at_ns and prev. Required.
+	// their name, key, shard, value, at_ns, prev and log. Required.
 	Read string
 	// ReadUnlocked selects the same columns as last committed, outside of a transaction. If it is empty, Read is used.
 	ReadUnlocked string
 	// InsertPlaceholders inserts the missing rows with the smallest at_ns, -9223372036854775808, as placeholders, and
 	// locks all rows. If it is empty, the database has one writer at a time, and missing rows need no lock.
 	InsertPlaceholders string
-	// Write inserts or updates the rows. If a server can end a transaction unnoticed, see TxOpen, neither Write nor
+	// Write inserts or updates the rows, which it gets from {logged}. If a server can end a transaction unnoticed, see TxOpen, neither Write nor
 	// Delete may affect a row outside of one. Required.
 	Write string
 	// Delete deletes the rows, and DeleteUnchanged those whose value, at_ns and prev have not changed. Required.
 	Delete, DeleteUnchanged string
-	// Page selects key, shard, value, at_ns and prev of :count rows of the limit :name after :key and
+	// Page selects key, shard, value, at_ns, prev and log of :count rows of the limit :name after :key and
 	// :shard, in that order. Required.
 	Page string
 
@@ -133,7 +137,8 @@ type Dialect struct {
 	// because package database/sql cannot run a statement that it has prepared on a chosen connection. A part
 	// of one row is taken by TakeInsertID. If it is empty, Take selects the rows.
 	Taken string
-	// CompareAndSwap updates one row that still has :oldvalue, :oldat and :oldprev. If it is empty, a transaction does.
+	// CompareAndSwap updates one row that still has :oldvalue, :oldat and :oldprev, its log too. If it is empty, a transaction
+	// does.
 	CompareAndSwap string
 
 	// Sync is the session's setting for waiting for the disk at a commit: as a statement it selects a number, and followed
@@ -171,7 +176,7 @@ type Dialect struct {
 }
 
 // required are the fields without which no store works.
-var required = []string{"Name", "Quote", "Create", "One", "Many", "Read", "Write", "Delete", "DeleteUnchanged", "Page"}
+var required = []string{"Name", "Quote", "Create", "One", "Many", "OneLogged", "ManyLogged", "Read", "Write", "Delete", "DeleteUnchanged", "Page"}
 
 // together are pairs of fields of which the first has no meaning without the second.
 var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Session", "SessionNeeds"},

@@ -23,8 +23,8 @@ SELECT CAST(variable_value AS SIGNED) FROM information_schema.session_status WHE
 	d.Latest = "SELECT MAX(at_ns) FROM (SELECT at_ns FROM {table} LIMIT 10000) r"
 	// Writes nothing outside a transaction, because a Galera node may have aborted the transaction unnoticed.
 	d.Write = `
-INSERT INTO {table} (name, {key}, shard, value, at_ns, prev) SELECT * FROM {rows} k WHERE @@in_transaction
-ON DUPLICATE KEY UPDATE value = VALUES(value), at_ns = VALUES(at_ns), prev = VALUES(prev)
+INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) SELECT * FROM {logged} k WHERE @@in_transaction
+ON DUPLICATE KEY UPDATE value = VALUES(value), at_ns = VALUES(at_ns), prev = VALUES(prev), log = VALUES(log)
 `
 	d.Delete += "WHERE @@in_transaction\n"
 	// RETURNING serves any number of rows.

@@ -31,6 +31,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 	value DOUBLE         NOT NULL,
 	at_ns BIGINT         NOT NULL,
 	prev  DOUBLE         NOT NULL,
+	log   BLOB,
 	PRIMARY KEY (name, {key}, shard)
 ) ENGINE = InnoDB
 `,
@@ -126,27 +127,22 @@ an empty text: a text
 	Parts: partsOnMySQL + `auto_increment: none
 triggers: none
 `,
-	One: `
-SELECT CAST(:name AS BINARY) AS name, CAST(:key AS BINARY) AS {key}, :shard AS shard, :value AS value, :at_ns AS at_ns, :prev AS prev
-`,
-	Many: `
-SELECT n AS name, k AS {key}, s AS shard, v AS value, t AS at_ns, p AS prev
-FROM JSON_TABLE(:rows, '$[*]' COLUMNS (
-	n VARBINARY(255) PATH '$[0]', k VARBINARY(255) PATH '$[1]', s INT PATH '$[2]',
-	v DOUBLE PATH '$[3]', t BIGINT PATH '$[4]', p DOUBLE PATH '$[5]'
-)) j
-`,
+	One:       oneOnMySQL,
+	OneLogged: oneOnMySQL + ", CAST(:log AS BINARY) AS log",
+	Many:      "SELECT " + manyOnMySQL + " FROM JSON_TABLE(:rows, '$[*]' COLUMNS (" + columnsOnMySQL + ")) j",
+	ManyLogged: "SELECT " + manyOnMySQL + ", UNHEX(NULLIF(l, '')) AS log FROM JSON_TABLE(:logged, '$[*]' COLUMNS (" +
+		columnsOnMySQL + ", l VARBINARY(40000) PATH '$[6]')) j",
 	ManyKeys: `
 SELECT n AS name, k AS {key}, s AS shard
 FROM JSON_TABLE(:ids, '$[*]' COLUMNS (n VARBINARY(255) PATH '$[0]', k VARBINARY(255) PATH '$[1]', s INT PATH '$[2]')) j
 `,
 	Read: `
-SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev
+SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, r.log
 FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 FOR UPDATE
 `,
 	ReadUnlocked: `
-SELECT name, {key}, shard, value, at_ns, prev FROM {table} WHERE name = :name AND {key} = :key AND shard = :shard
+SELECT name, {key}, shard, value, at_ns, prev, log FROM {table} WHERE name = :name AND {key} = :key AND shard = :shard
 `,
 	InsertPlaceholders: `
 INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
@@ -154,8 +150,8 @@ SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {keys} k
 ON DUPLICATE KEY UPDATE shard = VALUES(shard)
 `,
 	Write: `
-INSERT INTO {table} (name, {key}, shard, value, at_ns, prev) SELECT * FROM {rows} k
-ON DUPLICATE KEY UPDATE value = VALUES(value), at_ns = VALUES(at_ns), prev = VALUES(prev)
+INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) SELECT * FROM {logged} k
+ON DUPLICATE KEY UPDATE value = VALUES(value), at_ns = VALUES(at_ns), prev = VALUES(prev), log = VALUES(log)
 `,
 	Delete: `
 DELETE r FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
@@ -179,17 +175,27 @@ FROM (SELECT @ratelimitgen_rows := _binary'', @ratelimitgen_row := _binary'') z,
 	Taken:        "SELECT CONCAT(@ratelimitgen_rows, @ratelimitgen_row)",
 	TakeInsertID: mysqlTakeOne,
 	CompareAndSwap: `
-UPDATE {table} SET value = :value, at_ns = :at_ns, prev = :prev
+UPDATE {table} SET value = :value, at_ns = :at_ns, prev = :prev, log = :log
 WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND at_ns = :oldat AND prev = :oldprev
 `,
 	Page: `
-SELECT {key}, shard, value, at_ns, prev FROM {table}
+SELECT {key}, shard, value, at_ns, prev, log FROM {table}
 WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
 `,
 	Now: `
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
 `,
 }
+
+const (
+	oneOnMySQL = `
+SELECT CAST(:name AS BINARY) AS name, CAST(:key AS BINARY) AS {key}, :shard AS shard, :value AS value, :at_ns AS at_ns, :prev AS prev
+`
+	manyOnMySQL    = "n AS name, k AS {key}, s AS shard, v AS value, t AS at_ns, p AS prev"
+	columnsOnMySQL = `
+	n VARBINARY(255) PATH '$[0]', k VARBINARY(255) PATH '$[1]', s INT PATH '$[2]',
+	v DOUBLE PATH '$[3]', t BIGINT PATH '$[4]', p DOUBLE PATH '$[5]'`
+)
 
 // describeOnMySQL also works where an empty text is NULL, and where CONCAT treats NULL as an empty text. It does without
 // GROUP_CONCAT, which cuts its result at a length that is a setting of the session.
@@ -218,6 +224,7 @@ shard: int | int(11) | bigint | bigint(20)
 value: double
 at_ns: bigint | bigint(20)
 prev: double
+log: blob | mediumblob | longblob
 primary key: name, key, shard
 engine: InnoDB
 `

@@ -37,6 +37,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 	value DOUBLE PRECISION NOT NULL,
 	at_ns BIGINT           NOT NULL,
 	prev  DOUBLE PRECISION NOT NULL,
+	log   BYTEA,
 	PRIMARY KEY (name, {key}, shard)
 ) WITH (fillfactor = 50)
 `,
@@ -130,6 +131,7 @@ shard: integer | bigint
 value: double precision
 at_ns: bigint
 prev: double precision
+log: bytea
 primary key: name, key, shard
 `,
 	Session: `
@@ -147,27 +149,20 @@ client_encoding: UTF8 | SQL_ASCII
 SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE statement LIKE CAST(:name AS text)) AS ratelimitgen_named
 `,
 	FindReplica: "SELECT CAST(current_setting('transaction_read_only') AS boolean)",
-	One: `
-SELECT CAST(:name AS text) AS name, CAST(:key AS text) AS {key}, CAST(:shard AS integer) AS shard,
-	CAST(:value AS double precision) AS value, CAST(:at_ns AS bigint) AS at_ns, CAST(:prev AS double precision) AS prev
-`,
-	// Of lists that differ in length, unnest fills the shorter ones with NULL.
-	Many: `
-SELECT COALESCE(n, CAST(:name AS text)) AS name, COALESCE(k, CAST(:key AS text)) AS {key},
-	COALESCE(s, CAST(:shard AS integer)) AS shard, COALESCE(v, CAST(:value AS double precision)) AS value,
-	COALESCE(t, CAST(:at_ns AS bigint)) AS at_ns, COALESCE(p, CAST(:prev AS double precision)) AS prev
-FROM unnest(CAST(:names AS text[]), CAST(:keys AS text[]), CAST(:shards AS integer[]), CAST(:values AS double precision[]),
-	CAST(:instants AS bigint[]), CAST(:prevs AS double precision[])) AS u(n, k, s, v, t, p)
-`,
+	One:         oneOnPostgres,
+	OneLogged:   oneOnPostgres + ", CAST(:log AS bytea) AS log",
+	Many:        manyOnPostgres + "FROM unnest(" + listsOnPostgres + ") AS u(n, k, s, v, t, p)",
+	ManyLogged: manyOnPostgres + ", NULLIF(COALESCE(l, CAST(:log AS bytea)), CAST('' AS bytea)) AS log\n" +
+		"FROM unnest(" + listsOnPostgres + ", CAST(:logs AS bytea[])) AS u(n, k, s, v, t, p, l)",
 	// Pgpool-II sends no statement to a replica that begins with a comment.
 	ReadHint: "/*NO LOAD BALANCE*/ ",
 	Read: `
-SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev
+SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, r.log
 FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + `
 ORDER BY r.name, r.{key}, r.shard FOR NO KEY UPDATE OF r
 `,
 	ReadUnlocked: `
-SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev
+SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, r.log
 FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + `
 `,
 	InsertPlaceholders: `
@@ -176,9 +171,9 @@ SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {rows} k
 ON CONFLICT (name, {key}, shard) DO UPDATE SET shard = excluded.shard WHERE false
 `,
 	Write: `
-INSERT INTO {table} (name, {key}, shard, value, at_ns, prev) SELECT * FROM {rows} k
+INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) SELECT * FROM {logged} k
 WHERE ` + syncOnPostgres + `
-ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev
+ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev, log = excluded.log
 `,
 	Delete: `
 DELETE FROM {table} r USING {rows} k WHERE ` + sameRowOnPostgres + `
@@ -198,11 +193,11 @@ INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev) VALUES (:name,
 RETURNING value, at_ns, prev, ` + typedOnPostgres + `
 `,
 	CompareAndSwap: `
-UPDATE {table} SET value = :value, at_ns = :at_ns, prev = :prev
+UPDATE {table} SET value = :value, at_ns = :at_ns, prev = :prev, log = :log
 WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.=) :key AND shard = :shard
 	AND value = :oldvalue AND at_ns = :oldat AND prev = :oldprev AND ` + syncOnPostgres,
 	Page: `
-SELECT {key}, shard, value, at_ns, prev FROM {table}
+SELECT {key}, shard, value, at_ns, prev, log FROM {table}
 WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.>=) :key
 	AND ({key} OPERATOR(pg_catalog.>) :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
 `,
@@ -210,6 +205,21 @@ WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.>=) :key
 SELECT CAST(date_part('epoch', clock_timestamp()) * CAST(1000000 AS double precision) AS BIGINT)
 `,
 }
+
+const (
+	oneOnPostgres = `
+SELECT CAST(:name AS text) AS name, CAST(:key AS text) AS {key}, CAST(:shard AS integer) AS shard,
+	CAST(:value AS double precision) AS value, CAST(:at_ns AS bigint) AS at_ns, CAST(:prev AS double precision) AS prev
+`
+	// Of lists that differ in length, unnest fills the shorter ones with NULL.
+	manyOnPostgres = `
+SELECT COALESCE(n, CAST(:name AS text)) AS name, COALESCE(k, CAST(:key AS text)) AS {key},
+	COALESCE(s, CAST(:shard AS integer)) AS shard, COALESCE(v, CAST(:value AS double precision)) AS value,
+	COALESCE(t, CAST(:at_ns AS bigint)) AS at_ns, COALESCE(p, CAST(:prev AS double precision)) AS prev
+`
+	listsOnPostgres = `CAST(:names AS text[]), CAST(:keys AS text[]), CAST(:shards AS integer[]), CAST(:values AS double precision[]),
+	CAST(:instants AS bigint[]), CAST(:prevs AS double precision[])`
+)
 
 // A role with CREATE on a schema of the search_path can define an operator, and Postgres prefers it to its own ones if it
 // matches the types of both operands better. So operands have types for which Postgres has an operator, or the operator

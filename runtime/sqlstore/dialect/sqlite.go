@@ -1,6 +1,6 @@
 package dialect
 
-// SQLite is the dialect of SQLite 3.38 and later. Transactions must be immediate: with the driver
+// SQLite is the dialect of SQLite 3.41 and later. Transactions must be immediate: with the driver
 // modernc.org/sqlite that is _txlock=immediate, which package sqlite sets.
 var SQLite = sqliteDialect
 
@@ -17,6 +17,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 	value REAL    NOT NULL,
 	at_ns INTEGER NOT NULL,
 	prev  REAL    NOT NULL,
+	log   BLOB,
 	PRIMARY KEY (name, {key}, shard)
 ) WITHOUT ROWID
 `,
@@ -101,23 +102,20 @@ shard: integer | int | bigint
 value: real | double | double precision | float
 at_ns: integer | int | bigint
 prev: real | double | double precision | float
+log: blob
 primary key: name, key, shard
 `,
-	One: `
-SELECT :name AS name, :key AS {key}, :shard AS shard, :value AS value, :at_ns AS at_ns, :prev AS prev
-`,
-	Many: `
-SELECT value->>0 AS name, value->>1 AS {key}, value->>2 AS shard,
-	CAST(value->>3 AS REAL) AS value, value->>4 AS at_ns, CAST(value->>5 AS REAL) AS prev
-FROM json_each(:rows)
-`,
+	One:        oneOnSQLite,
+	OneLogged:  oneOnSQLite + ", :log AS log",
+	Many:       manyOnSQLite + "FROM json_each(:rows)",
+	ManyLogged: manyOnSQLite + ", unhex(NULLIF(value->>6, '')) AS log FROM json_each(:logged)",
 	Read: `
-SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev
+SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, r.log
 FROM {rows} k CROSS JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 `,
 	Write: `
-INSERT INTO {table} (name, {key}, shard, value, at_ns, prev) SELECT * FROM {rows} WHERE true
-ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev
+INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) SELECT * FROM {logged} WHERE true
+ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev, log = excluded.log
 `,
 	Delete: `
 DELETE FROM {table} WHERE (name, {key}, shard) IN (SELECT name, {key}, shard FROM {rows})
@@ -135,16 +133,24 @@ WHERE r.value >= :lowest AND :capacity + ` + filledOnSQLite + ` + (excluded.valu
 RETURNING {key}, value, at_ns, prev, 1
 `,
 	CompareAndSwap: `
-UPDATE {table} SET value = :value, at_ns = :at_ns, prev = :prev
+UPDATE {table} SET value = :value, at_ns = :at_ns, prev = :prev, log = :log
 WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND at_ns = :oldat AND prev = :oldprev
 `,
 	Sync:    "PRAGMA {schema.}synchronous",
 	Reclaim: "PRAGMA {schema.}wal_checkpoint(TRUNCATE)",
 	Page: `
-SELECT {key}, shard, value, at_ns, prev FROM {table}
+SELECT {key}, shard, value, at_ns, prev, log FROM {table}
 WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
 `,
 }
+
+const (
+	oneOnSQLite  = "SELECT :name AS name, :key AS {key}, :shard AS shard, :value AS value, :at_ns AS at_ns, :prev AS prev"
+	manyOnSQLite = `
+SELECT value->>0 AS name, value->>1 AS {key}, value->>2 AS shard,
+	CAST(value->>3 AS REAL) AS value, value->>4 AS at_ns, CAST(value->>5 AS REAL) AS prev
+`
+)
 
 // filledOnSQLite is the filled of meter.Upsert.
 const filledOnSQLite = `(min(0.0, r.value + (

@@ -198,40 +198,55 @@ func TestPreciseTransactionsAtEveryIsolationLevel(t *testing.T) {
 	})
 }
 
-// The rows of a key are bounded by its rate, and a sweep deletes them when they are not needed.
-func TestPreciseRowsAreBoundedAndSwept(t *testing.T) {
+// A key has one row, whose log is bounded, and which a sweep deletes when it is not needed.
+func TestPreciseLogsAreBoundedAndSwept(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db, clock, table := s.open(t), storetest.NewClock(), newTable()
 		store := s.storeIn(t, db, table, clock.Now)
-		p := precise(20, time.Minute)
-		l := limiter.New(store).Limit(p, runtime.Key{})
-		rows := func() (n int) {
-			require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM "+table).Scan(&n))
-			return n
+		p := precise(1000, time.Minute)
+		limits := limiter.New(store)
+		l := limits.Limit(p, runtime.Key{})
+		size := func() (rows, bytes int) {
+			require.NoError(t, db.QueryRow("SELECT COUNT(*), COALESCE(MAX(OCTET_LENGTH(log)), 0) FROM "+table).Scan(&rows, &bytes))
+			return rows, bytes
 		}
-		for range 90 {
-			clock.Add(2 * time.Second)
-			_, err := l.Allow(t.Context())
+		take := func(keys ...runtime.Key) {
+			var items []limiter.Item
+			for _, k := range keys {
+				items = append(items, limits.Limit(p, k))
+			}
+			clock.Add(61 * time.Millisecond)
+			ds, err := limits.All(t.Context(), items...)
 			require.NoError(t, err)
+			require.True(t, ds.Allowed)
 		}
-		assert.Equal(t, 20, rows())
-		clock.Add(time.Hour + time.Minute)
-		_, err := store.Sweep(t.Context(), p)
+		for i := range 1100 {
+			take(runtime.Key{})
+			if i%100 == 0 {
+				// Several rows in one statement, of which some have no log yet.
+				take(runtime.Key{}, runtime.KeyOf(runtime.Int(i)))
+			}
+		}
+		rows, bytes := size()
+		assert.Equal(t, 12, rows)
+		assert.Less(t, bytes, 7*1002)
+		b, err := l.Peek(t.Context())
 		require.NoError(t, err)
-		clock.Add(time.Minute)
+		assert.Less(t, b.Remaining, int64(20), "after 61 ms for each of a minute")
+		clock.Add(time.Hour + time.Minute)
 		n, err := store.Sweep(t.Context(), p)
 		require.NoError(t, err)
-		assert.Positive(t, n)
-		assert.Zero(t, rows())
-		d, err := l.AllowN(t.Context(), 20)
+		assert.Equal(t, 12, n)
+		d, err := l.AllowN(t.Context(), 1000)
 		require.NoError(t, err)
 		assert.True(t, d.Allowed)
 		require.NoError(t, l.Reset(t.Context()))
-		assert.Zero(t, rows())
+		rows, _ = size()
+		assert.Zero(t, rows)
 	})
 }
 
-// BenchmarkPreciseTake is the cost of a take from a log that goes round, by one caller and by 64 on one key, and that of an
+// BenchmarkPreciseTake is the cost of a take from a full log, by one caller and by 64 on one key, and that of an
 // approximate sliding window.
 func BenchmarkPreciseTake(b *testing.B) {
 	for _, s := range servers {

@@ -409,7 +409,6 @@ func (j *judge) left(q request, d runtime.Decision, t terms, now int64) {
 	// A denial that is repeated from memory has the tokens left before.
 	current := d.Allowed || q.l.traits["denyCache"] == "no"
 	switch {
-	case q.merged(t) && tokens < 0:
 	case d.Value > tokens+close || d.Value < tokens-close && current:
 		j.failf("%v tokens are said to be left, want %v: %s", d.Value, tokens, describe(d))
 	case current:

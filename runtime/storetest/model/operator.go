@@ -71,8 +71,8 @@ func (w *world) operate(verb string, q request, wholeLimit bool, what string) bo
 func (w *world) dropEnded() {
 	now := w.clock.now()
 	drop := func(e **entry) {
-		if !(*e).live(now) {
-			*e = nil
+		if *e != nil && !(*e).live(now) {
+			*e, w.dropped = nil, true
 		}
 	}
 	for l, k := range w.keys() {
@@ -86,9 +86,6 @@ func (w *world) dropEnded() {
 // fillOverride chooses what an override gives.
 func (w *world) fillOverride(q request, e *entry, what string) bool {
 	choices := []string{"numbers"}
-	if q.l.traits["kind"] == "precise" {
-		choices = nil
-	}
 	if q.l.traits["overrides"] == "any" {
 		choices = append(choices, "off", "shadow", "unlimited")
 	}

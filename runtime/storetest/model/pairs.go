@@ -98,9 +98,6 @@ var exclusions = []struct {
 	{set{"verb", "wait|group wait"}, set{"store", "silent|fails"}, "as the other verbs, and would sleep"},
 	{set{"in", "commit|rollback"}, set{"store", "fails|silent"}, "the transaction has failed then"},
 	{set{"verb", "too late"}, set{"store", "fails|silent"}, "the store is not reached"},
-	{set{"kind", "precise"}, set{"force", "numbers"}, "its log loses instants if the rate changes"},
-	{set{"kind", "precise"}, set{"edited", "yes"}, "its log loses instants if the rate changes"},
-	{set{"kind", "precise"}, set{"verb", "edit"}, "its log loses instants if the rate changes"},
 	{set{"reserve", "only"}, set{"store", "silent"}, "as with the other reservations"},
 }
 

@@ -64,12 +64,6 @@ func (q request) lenience(now int64, t terms) float64 {
 	return min(1e-6, rate*1000/float64(t.period)) + noise(t, missing)
 }
 
-// merged reports whether takes may share a place of the log of a precise limit, which has as many as its rate: all of them
-// leave it with the last.
-func (q request) merged(t terms) bool {
-	return t.windows.kind == precise && int64(len(q.k.history)) >= t.rate
-}
-
 // most returns the largest count that can ever pass.
 func (q request) most(t terms) int64 {
 	switch {

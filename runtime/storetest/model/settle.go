@@ -39,10 +39,7 @@ func (j *judge) givenBack(limits *limiter.Limiter, t *taken, now int64, in terms
 	if h[len(h)-1] == t.event && clean && math.Abs(after-ideal) > close {
 		j.failf("%v are missing after the only request since was settled, and %v would be if only %d of %d had been taken", after, ideal, used, t.n)
 	}
-	switch merged := t.merged(in); {
-	case after > was+close && merged:
-		j.ended = true
-		return
+	switch {
 	case after > was+close:
 		j.failf("%v are missing, and %v were before tokens were given back", after, was)
 		return
@@ -83,8 +80,6 @@ func (j *judge) leftWindow(t *taken, now int64, in terms, used int64, was, after
 		j.unsure = j.unsure || used != t.n
 		return
 	}
-	// A log has forgotten the instant of a take without tokens, unless it is the only one.
-	j.unsure = j.unsure || used == 0
 	t.event.tokens = whole(used)
 	if missing := float(t.missing(now, in)); math.Abs(missing-after) > close {
 		j.failf("%v are missing after a settlement, neither %v as before nor %v", after, was, missing)

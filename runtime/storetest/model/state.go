@@ -53,8 +53,7 @@ func (w *world) compare(limits *limiter.Limiter, q request, when string) {
 // balance judges what a key is said to have.
 func (j *judge) balance(when string, q request, t terms, now int64, b runtime.Balance) {
 	tokens := q.tokens(now, t)
-	merged := q.merged(t) && tokens < 0
-	if math.Abs(b.Value-tokens) > q.close(now, t) && !merged {
+	if math.Abs(b.Value-tokens) > q.close(now, t) {
 		j.failf("%s: Peek has %v, want %v: %+v\nterms %+v\nhistory %v", when, b.Value, tokens, b, t, q.k.history)
 		return
 	}
@@ -74,9 +73,6 @@ func (j *judge) balance(when string, q request, t terms, now int64, b runtime.Ba
 	}
 	if at := time.Unix(0, now+int64(reset)); reset > 0 && !b.ResetAt.Equal(at) || reset == 0 && !b.ResetAt.IsZero() {
 		j.failf("%s: the window ends at %v, want %v", when, b.ResetAt, at)
-	}
-	if merged {
-		return
 	}
 	j.balances++
 	if used, close := float64(b.Used)-(float64(t.capacity)-tokens), q.close(now, t); used < -close || used >= 1+close {

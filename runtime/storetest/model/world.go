@@ -39,6 +39,8 @@ type world struct {
 	pairs pairs
 	// steps counts requests.
 	steps int
+	// dropped means that the model has forgotten overrides that have ended: see dropEnded.
+	dropped bool
 
 	r       *rand.Rand
 	env     Env

@@ -13,6 +13,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
+var logType = map[string]string{"sqlite": "BLOB", "postgres": "BYTEA", "mariadb": "BLOB", "mysql": "BLOB"}
+
 // Formats opens tables that earlier versions have written, as testdata/formats has them: they are refused, and those with the
 // present meaning are exactly what they were after the statement that the error names.
 func Formats(t *testing.T, subject Subject, open func(t *testing.T, o sqlstore.Options) *sqlstore.Store) {
@@ -46,6 +48,7 @@ func Formats(t *testing.T, subject Subject, open func(t *testing.T, o sqlstore.O
 		require.NoError(t, json.Unmarshal(text, &dump))
 		s.exec("DELETE FROM " + s.Table)
 		s.exec("ALTER TABLE " + s.Table + " RENAME COLUMN at_ns TO ts")
+		s.exec("ALTER TABLE " + s.Table + " DROP COLUMN log")
 		for _, r := range dump.Rows {
 			_, err := s.DB.Exec(s.sql("INSERT INTO "+s.Table+" (name, {key}, shard, value, ts, prev) VALUES (?, ?, ?, ?, ?, ?)"), r.Name, r.Key, r.Shard, r.Value, r.TS, r.Prev)
 			require.NoError(t, err)
@@ -61,6 +64,7 @@ func Formats(t *testing.T, subject Subject, open func(t *testing.T, o sqlstore.O
 			require.ErrorContains(t, err, "is that of a version before v0.1.0", "%s of %s", p.Name, commit)
 		}
 		s.exec("ALTER TABLE " + s.Table + " RENAME COLUMN ts TO at_ns")
+		s.exec("ALTER TABLE " + s.Table + " ADD COLUMN log " + logType[s.Dialect.Name])
 		if !upgrades {
 			continue
 		}

@@ -37,7 +37,7 @@ const (
 type Queries [statementCount][arityCount]Query
 
 func newQueries(d dialect.Dialect, table string) (all Queries, err error) {
-	rows := [arityCount]RowSource{OneRow: {d.One, d.One}, ManyRows: {d.Many, cmp.Or(d.ManyKeys, d.Many)}}
+	rows := [arityCount]RowSource{OneRow: {d.One, d.OneLogged, d.One}, ManyRows: {d.Many, d.ManyLogged, cmp.Or(d.ManyKeys, d.Many)}}
 	for s, texts := range [statementCount][arityCount]string{
 		ReadRows:        {d.Read, d.Read},
 		ReadUnlocked:    {OneRow: d.ReadHint + strings.TrimSpace(cmp.Or(d.ReadUnlocked, d.Read))},

@@ -23,7 +23,9 @@ const (
 	ParamValue
 	paramTS
 	paramPrev
+	ParamLog
 	paramRows
+	paramLogged
 	paramIDs
 	paramTakes
 	paramOnly
@@ -47,13 +49,14 @@ const (
 	listValues
 	listInstants
 	listPrevs
+	listLogs
 	paramTotal
 )
 
 var paramNames = [paramTotal]string{
-	"name", "key", "shard", "value", "at_ns", "prev", "rows", "ids", "takes", "only", "capacity", "twice", "rate", "period", "debt", "lowest", "allowance",
+	"name", "key", "shard", "value", "at_ns", "prev", "log", "rows", "logged", "ids", "takes", "only", "capacity", "twice", "rate", "period", "debt", "lowest", "allowance",
 	"unit", "fresh",
-	"count", "oldvalue", "oldat", "oldprev", "durability", "names", "keys", "shards", "values", "instants", "prevs",
+	"count", "oldvalue", "oldat", "oldprev", "durability", "names", "keys", "shards", "values", "instants", "prevs", "logs",
 }
 
 // Query is a statement as a database takes it, and its parameters in their order.
@@ -100,6 +103,9 @@ func Bind(rows []Stored) (Arity, *Values) {
 		r, s := rows[0].Row, rows[0].State
 		v.Of[ParamName], v.Of[paramKey], v.Of[paramShard] = r.Name, r.Key, r.Shard
 		v.Of[ParamValue], v.Of[paramTS], v.Of[paramPrev] = s.Value, s.TS, s.Prev
+		if s.Log != "" {
+			v.Of[ParamLog] = []byte(s.Log)
+		}
 	}
 	if len(rows) == 1 {
 		return OneRow, v
@@ -121,6 +127,7 @@ func (v *Values) Arg(p Param) any {
 // rowEncodings encode several rows: as JSON for SQLite, MySQL and MariaDB, and as one list per column for Postgres.
 var rowEncodings = [paramTotal]func([]Stored) string{
 	paramRows:    func(rows []Stored) string { return asJSON(rows, appendRow) },
+	paramLogged:  func(rows []Stored) string { return asJSON(rows, appendLogged) },
 	paramIDs:     func(rows []Stored) string { return asJSON(rows, appendID) },
 	paramTakes:   func(rows []Stored) string { return asJSON(rows, appendTake) },
 	paramOnly:    func(rows []Stored) string { return asJSON(rows, appendKey) },
@@ -130,6 +137,7 @@ var rowEncodings = [paramTotal]func([]Stored) string{
 	listValues:   listOf(func(r *Stored) uint64 { return math.Float64bits(r.State.Value) }, appendFloat),
 	listInstants: listOf(func(r *Stored) int64 { return r.State.TS }, appendInt),
 	listPrevs:    listOf(func(r *Stored) uint64 { return math.Float64bits(r.State.Prev) }, appendFloat),
+	listLogs:     listOf(func(r *Stored) string { return r.State.Log }, appendBytes),
 }
 
 // asJSON encodes rows as a JSON list.
@@ -147,13 +155,29 @@ func asJSON(rows []Stored, appendTo func([]byte, *Stored) []byte) string {
 
 // appendRow appends all columns of a row as a JSON list.
 func appendRow(b []byte, r *Stored) []byte {
-	b = append(appendIDColumns(append(b, '['), r), ',')
+	return append(appendColumns(append(b, '['), r), ']')
+}
+
+// appendLogged appends all columns of a row and its log as a JSON list.
+func appendLogged(b []byte, r *Stored) []byte {
+	b = append(appendColumns(append(b, '['), r), `,"`...)
+	b = hex.AppendEncode(b, []byte(r.State.Log))
+	return append(b, `"]`...)
+}
+
+func appendColumns(b []byte, r *Stored) []byte {
+	b = append(appendIDColumns(b, r), ',')
 	b = appendDouble(b, r.State.Value)
 	b = append(b, ',')
 	b = strconv.AppendInt(b, r.State.TS, 10)
 	b = append(b, ',')
-	b = appendDouble(b, r.State.Prev)
-	return append(b, ']')
+	return appendDouble(b, r.State.Prev)
+}
+
+// appendBytes appends an element of a Postgres array of bytes.
+func appendBytes(b []byte, bytes string) []byte {
+	b = append(b, `"\\x`...)
+	return append(hex.AppendEncode(b, []byte(bytes)), '"')
 }
 
 // appendTake appends the columns key, value and ts of a row as a JSON list.
@@ -240,8 +264,8 @@ func appendFloat(b []byte, bits uint64) []byte {
 	return strconv.AppendFloat(b, math.Float64frombits(bits), 'g', -1, 64)
 }
 
-// RowSource is the texts that select a statement's rows, and their keys only.
-type RowSource struct{ rows, keys string }
+// RowSource is the texts that select a statement's rows, the rows with their logs, and their keys only.
+type RowSource struct{ rows, logged, keys string }
 
 var paramPattern = regexp.MustCompile(`:[a-z_]+`)
 
@@ -250,7 +274,8 @@ func Compile(d dialect.Dialect, statement string, source RowSource, table string
 	if statement == "" {
 		return Query{}, nil
 	}
-	rows := strings.NewReplacer("{rows}", "("+strings.TrimSpace(source.rows)+")", "{keys}", "("+strings.TrimSpace(source.keys)+")")
+	rows := strings.NewReplacer("{rows}", "("+strings.TrimSpace(source.rows)+")",
+		"{logged}", "("+strings.TrimSpace(source.logged)+")", "{keys}", "("+strings.TrimSpace(source.keys)+")")
 	sql, err := d.Text(rows.Replace(statement), table)
 	if err != nil {
 		return Query{}, err

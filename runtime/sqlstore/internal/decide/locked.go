@@ -50,10 +50,7 @@ func (e *Engine) runBatch(
 			return err
 		}
 		// The time is read under the locks, so that no transaction decides as of a time before the one it waited for.
-		if done, err = l.Run(ctx, b, now()); err != nil {
-			return err
-		}
-		if !done {
+		if done = b.Run(now(), l.States); !done {
 			return conn.ErrRollback
 		}
 		changes := b.Changes()

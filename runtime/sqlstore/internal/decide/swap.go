@@ -15,7 +15,7 @@ import (
 // deleted, another transaction has changed it meanwhile, or the driver might send the write twice.
 func (e *Engine) compareAndSwap(ctx context.Context, x *conn.Executor, calls []runtime.Call, answers []runtime.Answer) (done bool, err error) {
 	b := batch.New(calls)
-	if len(b.Rows()) != 1 || e.Dialect.CompareAndSwap == "" || hasLog(calls) {
+	if len(b.Rows()) != 1 || e.Dialect.CompareAndSwap == "" {
 		return false, nil
 	}
 	err = conn.Retry(ctx, func() error {
@@ -74,13 +74,6 @@ func (e *Engine) swap(
 	}
 	n, err := result.RowsAffected()
 	return n == 1, err
-}
-
-// hasLog reports whether a call is about a precise limit, whose decisions need more rows than the first one.
-func hasLog(calls []runtime.Call) bool {
-	return slices.ContainsFunc(calls, func(c runtime.Call) bool {
-		return slices.ContainsFunc(c.Requests, func(q runtime.Request) bool { return q.Policy != nil && q.Policy.Precise })
-	})
 }
 
 // deniesTake reports whether a take among the calls was denied.

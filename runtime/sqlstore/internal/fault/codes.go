@@ -121,7 +121,7 @@ const (
 		`TEMPLATE template0" makes`
 	// Of the versions before the registry, the first ones stored the tokens left, and the later ones the tokens used.
 	FirstTable = `table {table} is that of a version before v0.1.0, which did not record what its rows mean, and that has changed: if ` +
-		`only versions of 23 November 2026 or later have written it, run "ALTER TABLE {name} RENAME COLUMN ts TO at_ns" and ` +
-		`Migrate; otherwise drop the table, upon which all keys are full`
+		`only versions of 23 November 2026 or later have written it, run "ALTER TABLE {name} RENAME COLUMN ts TO at_ns", add ` +
+		`the column log of "ratelimitgen sql {flags}", and run Migrate; otherwise drop the table, upon which all keys are full`
 	WrongTable = `change table {table} to what "ratelimitgen sql {flags}" prints`
 )

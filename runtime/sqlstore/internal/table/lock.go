@@ -56,36 +56,6 @@ func NewRowLock(in conn.Session, rows []runtime.Row, d runtime.Durability) *RowL
 	}
 }
 
-// Run runs a batch on the locked rows, and locks guarded rows as far as the batch needs them. It returns false if all rows
-// must be locked again.
-func (l *RowLock) Run(ctx context.Context, b *batch.Batch, now int64) (done bool, err error) {
-	for !b.Run(now, l.States) {
-		if !b.Guarded() {
-			return false, nil
-		}
-		if err := l.extend(ctx, b.Rows()); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// extend locks and reads the rows that are not locked yet. Missing ones are not inserted: the other locks guard them.
-func (l *RowLock) extend(ctx context.Context, rows []runtime.Row) error {
-	more := NewRowLock(l.Session, rows, l.durability)
-	more.placeholders = l.placeholders
-	var unread []runtime.Row
-	for i, row := range rows {
-		if j, ok := slices.BinarySearchFunc(l.Rows, row, runtime.Row.Compare); ok {
-			more.States[i], more.found[i] = l.States[j], l.found[j]
-		} else {
-			unread = append(unread, row)
-		}
-	}
-	*l = *more
-	return l.Read(ctx, conn.ReadRows, unread)
-}
-
 // ErrSomeMissing means that some of the rows were found and are locked, and others are missing. Inserting those now would
 // lock rows out of order, and two transactions that do so may deadlock.
 var ErrSomeMissing = errors.New("rows are missing after others have been locked")
@@ -146,9 +116,11 @@ func (l *RowLock) Read(ctx context.Context, by conn.Statement, rows []runtime.Ro
 	for found.Next() {
 		var r runtime.Row
 		s := runtime.State{Exists: true}
-		if err := found.Scan(&r.Name, &r.Key, &r.Shard, &s.Value, &s.TS, &s.Prev); err != nil {
+		var log []byte
+		if err := found.Scan(&r.Name, &r.Key, &r.Shard, &s.Value, &s.TS, &s.Prev, &log); err != nil {
 			return err
 		}
+		s.Log = string(log)
 		if i, ok := slices.BinarySearchFunc(l.Rows, r, runtime.Row.Compare); ok {
 			l.set(i, s)
 		}

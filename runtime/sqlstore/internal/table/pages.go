@@ -106,9 +106,11 @@ func pageAfter(ctx context.Context, in conn.Session, after runtime.Row) ([]conn.
 	var page []conn.Stored
 	for rows.Next() {
 		r := conn.Stored{Row: runtime.Row{Name: after.Name}}
-		if err := rows.Scan(&r.Row.Key, &r.Row.Shard, &r.State.Value, &r.State.TS, &r.State.Prev); err != nil {
+		var log []byte
+		if err := rows.Scan(&r.Row.Key, &r.Row.Shard, &r.State.Value, &r.State.TS, &r.State.Prev, &log); err != nil {
 			return nil, err
 		}
+		r.State.Log = string(log)
 		r.State.Exists = r.State.TS != placeholderTS
 		page = append(page, r)
 	}
