@@ -241,10 +241,7 @@ func exactly(p *runtime.Policy) string {
 	if p.Kind != runtime.SlidingWindow || p.Precise {
 		return ""
 	}
-	var ways []string
-	if p.Rate <= runtime.MaxPreciseRate {
-		ways = append(ways, "precise: true")
-	}
+	ways := []string{"precise: true"}
 	if p.Rate > 1 {
 		capacity := max(1, p.Rate/10)
 		ways = append(ways, fmt.Sprintf("a token bucket with rate: %d and capacity: %d, or any other two with this sum", p.Rate-capacity, capacity))

@@ -131,8 +131,8 @@ var limitFields = []field[draft, spec.Limit]{
 	{
 		name: "precise", synonyms: []string{"exact", "strict"},
 		about:     "Whether a sliding window is exact: with `true`, never more than `rate` in any period, wherever it begins, and each token is available again exactly a `period` after it was taken.",
-		more:      "The store keeps a log of the tokens taken in the last period: up to `rate` rows per key. A request reads and writes a few of them in a transaction, which takes two to four times as long as the statement of another limit; concurrent requests share transactions.",
-		accepts:   fmt.Sprintf("`true` or `false`; `true` only for a sliding window with a `rate` of at most %s, and without `start`, `shards` and `lease`", words.Number(runtime.MaxPreciseRate)),
+		more:      "The row of a key has a log of the tokens taken in the last period, some 7 bytes for each instant. For a `rate` above 1,000, takes within a thousandth of the `period` are logged together, as of its end: so a log has at most 1,002 instants, and a token comes back up to a thousandth of the `period` late.",
+		accepts:   "`true` or `false`; `true` only for a sliding window without `start`, `shards` and `lease`",
 		absent:    "`false`",
 		example:   "true",
 		schema:    object{"type": "boolean"},

@@ -201,7 +201,7 @@ func TestBoundsOfOverridesFollowTheLimit(t *testing.T) {
 		{bucket, "{rate: unlimited}", nil, runtime.OverrideBounds{Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens, Unlimited: true}},
 		{bucket, "{rate: 50}", []string{"capacity: 0", "maxReserved: 5"}, runtime.OverrideBounds{Rate: 50, MaxReserved: 5}},
 		{sliding, "{rate: 50}", nil, runtime.OverrideBounds{Rate: 50, Capacity: 50}},
-		{sliding, "{rate: unlimited}", []string{"precise: true"}, runtime.OverrideBounds{Rate: runtime.MaxPreciseRate, Capacity: runtime.MaxPreciseRate, Unlimited: true}},
+		{sliding, "{rate: unlimited}", []string{"precise: true"}, runtime.OverrideBounds{Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens, Unlimited: true}},
 	} {
 		limit := one(t, append([]string{row.kind, "rate: 10", "period: 1m", "overrides: " + row.overrides}, row.lines...)...)
 		assert.Equal(t, row.want, limit.Policy.Overrides, "%s %v", row.overrides, row.lines)

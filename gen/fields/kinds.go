@@ -77,15 +77,6 @@ func atMostLeased(n int64) string {
 // preciseRefusals are the fields that a precise limit does not have.
 var preciseRefusals = []refusal{
 	{
-		field:   "rate",
-		applies: func(p *unchecked) bool { return p.Rate > runtime.MaxPreciseRate },
-		explain: func(p *unchecked) (message, help string) {
-			return fmt.Sprintf("a precise limit has a rate of at most %s, not %s", words.Number(runtime.MaxPreciseRate), words.Number(p.Rate)), bucketInstead(p)
-		},
-		schema: numberSchema(1, runtime.MaxPreciseRate),
-		hint:   fmt.Sprintf("A precise limit has a rate of at most %s.", words.Number(runtime.MaxPreciseRate)),
-	},
-	{
 		field: "start", message: "a precise limit has no windows to start", help: "leave start out",
 		schema: false, hint: "A precise limit has no windows that start.",
 	},
@@ -98,13 +89,6 @@ var preciseRefusals = []refusal{
 		field: "lease", message: "a precise limit has no lease, because leased tokens are used later than they are counted", help: "leave lease out",
 		schema: false, hint: "A precise limit has no lease.",
 	},
-}
-
-// bucketInstead describes the token bucket that keeps the promise of a precise limit: with capacity C and rate N-C per
-// period, it never grants more than N in any period.
-func bucketInstead(p *unchecked) string {
-	return fmt.Sprintf("use a token bucket with rate: %d and capacity: %d, or any other two with this sum: it never grants more than %s in any %s either",
-		p.Rate-p.Rate/10, p.Rate/10, words.Number(p.Rate), words.Period(p.Period))
 }
 
 // algorithm is everything in this package that depends on the kind of a limit.

@@ -116,13 +116,6 @@ func (p *parser) settleOverrides(limit *draft, given map[string]entry) {
 			return
 		}
 	}
-	if most.Unlimited && limit.policy.Precise {
-		most.Rate = runtime.MaxPreciseRate
-	}
-	if limit.policy.Precise && most.Rate > runtime.MaxPreciseRate {
-		p.reportOverride(e, "rate", "give at most "+words.Number(runtime.MaxPreciseRate), "a precise limit has a rate of at most %s", words.Number(runtime.MaxPreciseRate))
-		return
-	}
 	if !limit.policy.Kind.Linear() || follows && limit.said.Overrides.Capacity == 0 {
 		most.Capacity = most.Rate
 	}

@@ -124,8 +124,8 @@ var (
 	NothingPasses = rule("nothing-passes", "A limit can allow some request: with capacity 0, it needs a maxReserved.",
 		spec.LimitOf(spec.Bucket, "capacity: 0", "-maxReserved: 0", "+maxReserved: 10"))
 	BadPrecise = rule("bad-precise",
-		"precise is true or false; a precise limit has a rate of at most 1,000, because each token may need a row, and no start, shards or lease.",
-		spec.LimitOf("-kind: sliding window", "-rate: 5000", "-period: 1m", "-precise: true", "+kind: token bucket", "+rate: 4500", "+period: 1m", "+capacity: 500"))
+		"precise is true or false; a precise limit has no start, shards or lease.",
+		spec.LimitOf("kind: sliding window", "rate: 50", "period: 1m", "precise: true", "-shards: 2"))
 	TooManyShards = rule("too-many-shards",
 		"Every shard gets at least one token of rate, capacity and maxReserved; windows that start at first use have no shards.",
 		spec.LimitOf(spec.Bucket, "-shards: 20", "+shards: 5"))

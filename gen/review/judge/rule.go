@@ -134,7 +134,6 @@ func shardsInWords(one, several string, from, to int) string {
 	return fmt.Sprintf(several, fmt.Sprintf("Shards %d to %d", from, to-1))
 }
 
-// judgePrecise also removes the rows of the log that are not read any longer: a sweep by the new version does not delete them.
 func judgePrecise(j *judgement) {
 	is := j.New.Policy.Precise
 	if j.Old.Policy.Kind == j.New.Policy.Kind {
@@ -145,15 +144,6 @@ func judgePrecise(j *judgement) {
 		})
 	}
 	j.class(review.StoredState)
-	if is {
-		j.note(review.Rule, "A key has up to %s, and a request is a transaction of several statements.", words.Count(j.New.Policy.Rate, "row"))
-		return
-	}
-	if j.Old.Policy.Rate > 1 {
-		j.note(review.Deploy, "The rows of the log beside the first one of each key are no longer read.")
-		j.statement("after the deploy, to delete these rows, which a sweep does not delete",
-			"DELETE FROM rate_limits WHERE name = '%s' AND shard >= %d;", j.New.Policy.Name, max(1, j.New.Policy.Shards))
-	}
 }
 
 // judgeLease counts both effects of a lease: its tokens are spent later than they are taken, and other processes are
