@@ -2,7 +2,6 @@ package meter
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
@@ -53,11 +52,9 @@ func (r *Rule) stepPrecise(s runtime.State, now int64, q *runtime.Request) (runt
 	case runtime.Charge:
 		return r.log(&l, s, now, q.Count)
 	case runtime.Refund:
-		if before := l.used; s.Exists {
-			l.refund(q)
-			if l.used != before {
-				s = l.state(s, s.TS)
-			}
+		before := l.used
+		if l.refund(q.TakenAt, q.Count); l.used != before {
+			s = l.state(s, s.TS)
 		}
 	case runtime.Reset:
 		return runtime.State{}, r.logBalance(&takeLog{}, now)
@@ -74,7 +71,7 @@ func (r *Rule) logBalance(l *takeLog, now int64) runtime.Decision {
 	d := runtime.Decision{Allowed: true, Remaining: max(0, left), Value: float64(left)}
 	if l.used > 0 {
 		// No rate changes when the newest token expires.
-		d.FullAfter = min(arith.Between(now, arith.Add(l.newest(), r.Period)), arith.Between(now, max(now, r.lifted())))
+		d.FullAfter = min(arith.Between(now, arith.Add(l.newest.at, r.Period)), arith.Between(now, max(now, r.lifted())))
 	}
 	return d
 }
@@ -82,8 +79,8 @@ func (r *Rule) logBalance(l *takeLog, now int64) runtime.Decision {
 // deny returns a denial. The request passes when as many tokens as it lacks no longer count.
 func (r *Rule) deny(l *takeLog, now, lacking int64) runtime.Decision {
 	d := r.logBalance(l, now)
-	d.Allowed, d.RetryAfter = false, arith.Between(now, arith.Add(l.newest(), r.Period))
-	for _, of := range l.runs {
+	d.Allowed, d.RetryAfter = false, arith.Between(now, arith.Add(l.newest.at, r.Period))
+	for of := range l.runs {
 		if lacking -= of.tokens; lacking <= 0 {
 			d.RetryAfter = arith.Between(now, arith.Add(of.at, r.Period))
 			break
@@ -98,32 +95,18 @@ func (r *Rule) log(l *takeLog, s runtime.State, now, count int64) (runtime.State
 	if s.Exists {
 		ts = max(now, s.TS)
 	}
-	at := max(r.logged(ts), l.newest())
+	at := r.logged(ts)
+	if l.used > 0 {
+		at = max(at, l.newest.at)
+	}
 	l.join(at, count)
 	d := r.logBalance(l, now)
 	d.Taken, d.TakenAt = count, arith.Time(at)
 	return l.state(s, ts), d
 }
 
-// refund removes tokens that were taken at an instant, or the newest ones if the request does not have it. Removing those of
-// another take instead would give them back at another time than as if fewer had been taken.
-func (l *takeLog) refund(q *runtime.Request) {
-	if q.TakenAt == 0 {
-		for rest := q.Count; rest > 0 && len(l.runs) > 0; {
-			rest -= l.remove(len(l.runs)-1, rest)
-		}
-		return
-	}
-	i, found := slices.BinarySearchFunc(l.runs, q.TakenAt, func(of run, at int64) int {
-		return int(min(1, max(-1, of.at-at)))
-	})
-	if found {
-		l.remove(i, q.Count)
-	}
-}
-
 // fullLog reports whether no token of a row counts any longer.
 func (r *Rule) fullLog(s runtime.State, now int64) bool {
 	l := r.logOf(s)
-	return l.used == 0 || arith.Add(l.newest(), r.Period) <= now
+	return l.used == 0 || arith.Add(l.newest.at, r.Period) <= now
 }

@@ -386,7 +386,7 @@ func TestPreciseWindowOfLargeRates(t *testing.T) {
 				require.True(t, later.Allowed)
 			}
 			s = next
-			require.LessOrEqual(t, len(s.Log), 9+8*1002, "bytes of a key")
+			require.LessOrEqual(t, len(s.Log), 22+8*1002, "bytes of a key")
 		}
 		assert.Greater(t, denials, 100)
 	}
@@ -399,7 +399,7 @@ func TestPreciseLogIsBounded(t *testing.T) {
 	for now := range int64(5000) {
 		s, _, _ = rule.Step(s, now, runtime.Request{Op: runtime.Charge, Count: 2})
 	}
-	require.LessOrEqual(t, len(s.Log), 9+2*1002)
+	require.LessOrEqual(t, len(s.Log), 22+2*1002)
 	s, d, err := rule.Step(s, 5000, runtime.Request{Count: 1})
 	require.NoError(t, err)
 	assert.Equal(t, -9997.0, d.Value)
@@ -442,17 +442,48 @@ func TestPreciseWindowRefusesDamagedRow(t *testing.T) {
 		{Value: -5, TS: 10, Prev: -2, Exists: true, Log: "x"},
 		{Value: -6, TS: 10, Prev: -2, Exists: true, Log: full.Log},
 		{Value: -5, TS: 10, Prev: -2, Exists: true, Log: full.Log[:5]},
-		{Value: -5, TS: 10, Prev: -2, Exists: true, Log: full.Log[:9]},
+		{Value: -5, TS: 10, Prev: -2, Exists: true, Log: full.Log[:17]},
 		{Value: -5, TS: 10, Prev: -2, Exists: true, Log: full.Log + "\x00"},
-		{Value: -5, TS: 10, Prev: -2, Exists: true, Log: full.Log + "\x00\x01"},
-		{Value: -5, TS: 10, Prev: -2, Exists: true, Log: full.Log + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"},
-		{Value: -5, TS: 10, Prev: -2, Exists: true, Log: full.Log + "\x01\x00"},
 	} {
 		_, d, err := rule.Step(s, 50, runtime.Request{Count: 1})
 		require.NoError(t, err)
 		assert.False(t, d.Allowed, "%+v", s)
 		assert.LessOrEqual(t, d.RetryAfter, time.Duration(159))
 	}
+}
+
+// A log whose older runs are damaged counts all tokens as taken at the newest one.
+func TestPreciseWindowRefusesDamagedRuns(t *testing.T) {
+	rule := meter.RuleOf(preciseLimit(5, 100), "")
+	var s runtime.State
+	for now := range int64(5) {
+		s, _, _ = rule.Step(s, 10*now, runtime.Request{Count: 1})
+	}
+	_, d, _ := rule.Step(s, 105, runtime.Request{Count: 1})
+	require.True(t, d.Allowed)
+	_, d, _ = rule.Step(s, 105, runtime.Request{Count: 3})
+	require.Equal(t, 15*time.Nanosecond, d.RetryAfter)
+	denied := 0
+	const runs = 17 // the bytes before are the tag and two instants, which say nothing of each other
+	for i := runs; i < len(s.Log); i++ {
+		for _, with := range []byte{0, 1, 9, 0x80, 0xff} {
+			damaged := s
+			damaged.Log = s.Log[:i] + string([]byte{with}) + s.Log[i+1:]
+			for _, damaged.Log = range []string{damaged.Log, s.Log[:i]} {
+				for _, now := range []int64{50, 105} {
+					next, d, err := rule.Step(damaged, now, runtime.Request{Op: runtime.Charge, Count: 1})
+					require.NoError(t, err)
+					require.LessOrEqual(t, d.Value, 1.0, "byte %d is %x", i, with)
+					if _, d, _ = rule.Step(damaged, now, runtime.Request{Count: 4}); !d.Allowed {
+						denied++
+					}
+					_, _, err = rule.Step(next, now, runtime.Request{Op: runtime.Refund, Count: 1})
+					require.NoError(t, err)
+				}
+			}
+		}
+	}
+	assert.Greater(t, denied, 100)
 }
 
 func BenchmarkPreciseTake(b *testing.B) {

@@ -15,19 +15,21 @@ type run struct {
 	tokens int64
 }
 
-// maxRun is the largest number of tokens in a run, that of the largest charge. A run of more counts as that many.
-const maxRun = 2 * runtime.MaxTokens
-
 // maxRuns is how many runs a log has at most. If there are more, the two oldest become one, at the instant of the later
 // one, so that none of its tokens comes back early. No decision changes while every run but one has a token and the rate
 // is at most [runtime.MaxPreciseRate]: the newer runs alone then use up the rate for as long as this one counts.
 const maxRuns = runtime.MaxPreciseRate + 2
 
-// takeLog is the log of one key: its runs, from the oldest one on, each at a later instant than the one before.
+// takeLog is the log of one key. Most requests need its ends only: so the runs before the newest one stay encoded.
 type takeLog struct {
-	runs []run
 	// used is the number of tokens in all runs.
-	used int64
+	used   int64
+	newest run
+	// oldest is the instant of the first of the older runs, of which there are n in body: for each its tokens, and how much
+	// later the next one is, as unsigned varints. Without older runs, it has no meaning.
+	oldest int64
+	n      int
+	body   string
 }
 
 // logOf returns the log of a row. A row that has no log, as one of another kind or of a version that kept it in further
@@ -40,7 +42,7 @@ func (r *Rule) logOf(s runtime.State) takeLog {
 		// The tokens of a sliding window may have been taken until the end of their window.
 		l.join(s.TS, atLeast(s.Prev))
 		l.join(arith.Add(s.TS, r.Period-1), atLeast(-s.Value))
-	case !l.decode(s.Log) || float64(l.used) != -s.Value:
+	case !l.decode(s):
 		l = takeLog{}
 		l.join(s.TS, atLeast(-s.Value))
 	}
@@ -50,112 +52,175 @@ func (r *Rule) logOf(s runtime.State) takeLog {
 // logTag begins the log of a state: the format of what follows.
 const logTag = 'r'
 
-// encode returns the log of a state: logTag, the instant of the oldest run in 8 bytes, and for each run its tokens and,
-// but for the first, how much later it is than the one before, as unsigned varints.
-func (l *takeLog) encode() string {
-	if len(l.runs) == 0 {
-		return ""
-	}
-	b := make([]byte, 0, 16+7*len(l.runs))
-	b = binary.BigEndian.AppendUint64(append(b, logTag), uint64(l.runs[0].at))
-	for i, r := range l.runs {
-		if i > 0 {
-			b = binary.AppendUvarint(b, uint64(r.at-l.runs[i-1].at))
-		}
-		b = binary.AppendUvarint(b, uint64(r.tokens))
-	}
-	return string(b)
-}
-
-// decode reads what encode returned, and returns false for anything else.
-func (l *takeLog) decode(log string) bool {
-	if len(log) < 9 || log[0] != logTag {
-		return false
-	}
-	b := []byte(log[1:])
-	at := int64(binary.BigEndian.Uint64(b))
-	for b = b[8:]; ; {
-		tokens, n := binary.Uvarint(b)
-		if n <= 0 || tokens == 0 || tokens > maxRun || len(l.runs) == maxRuns {
-			return false
-		}
-		l.runs, l.used = append(l.runs, run{at, int64(tokens)}), l.used+int64(tokens)
-		if b = b[n:]; len(b) == 0 {
-			return true
-		}
-		later, n := binary.Uvarint(b)
-		if n <= 0 || later == 0 || later > uint64(math.MaxInt64-max(0, at)) {
-			return false
-		}
-		at, b = at+int64(later), b[n:]
-	}
-}
-
-// state returns the row of the log after a change of s, as of the instant ts.
+// state returns the row of the log after a change of s, as of the instant ts. Its Log is logTag, the instants oldest and
+// newest in 8 bytes each, and as unsigned varints the tokens of the newest run and n, before body.
 func (l *takeLog) state(s runtime.State, ts int64) runtime.State {
-	next := runtime.State{Value: 0 - float64(l.used), TS: ts, Prev: firstChange, Log: l.encode(), Exists: true}
+	next := runtime.State{Value: 0 - float64(l.used), TS: ts, Prev: firstChange, Exists: true}
 	if lastChange < s.Prev && s.Prev < firstChange+1 {
 		// It differs after each change, so that whoever compares the numbers of a row need not compare the log.
 		next.Prev = s.Prev - 1
 	}
+	if l.used > 0 {
+		b := make([]byte, 0, logHeader+2*binary.MaxVarintLen64+len(l.body))
+		b = binary.BigEndian.AppendUint64(append(b, logTag), uint64(l.oldest))
+		b = binary.BigEndian.AppendUint64(b, uint64(l.newest.at))
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(l.newest.tokens)), uint64(l.n))
+		next.Log = string(append(b, l.body...))
+	}
 	return next
 }
+
+// logHeader is the length of the parts of a log that are not varints.
+const logHeader = 1 + 8 + 8
 
 // The Prev of a row with a log counts its changes, down from firstChange. The Prev of other limits is more than -1.
 const firstChange, lastChange = -2, -1 << 52
 
+// decode reads what state returned, and returns false for anything else, as far as it has read it.
+func (l *takeLog) decode(s runtime.State) bool {
+	log := s.Log
+	if len(log) < logHeader || log[0] != logTag {
+		return false
+	}
+	l.used = atLeast(-s.Value)
+	l.oldest = int64(binary.BigEndian.Uint64([]byte(log[1:9])))
+	l.newest.at = int64(binary.BigEndian.Uint64([]byte(log[9:logHeader])))
+	tokens, rest, ok := uvarint(log[logHeader:], l.used)
+	n, rest, okN := uvarint(rest, maxRuns)
+	l.newest.tokens, l.n, l.body = tokens, int(n), rest
+	switch {
+	case !ok || !okN || tokens == 0 || n > 0 && l.oldest >= l.newest.at:
+		return false
+	case n == 0:
+		return tokens == l.used && rest == ""
+	}
+	return tokens < l.used
+}
+
+// uvarint reads a number that is at most most from the beginning of a text.
+func uvarint(text string, most int64) (n int64, rest string, ok bool) {
+	for i := 0; i < len(text) && i < 9; i++ {
+		n |= int64(text[i]&0x7f) << (7 * i)
+		if text[i] < 0x80 {
+			return n, text[i+1:], n <= most
+		}
+	}
+	return 0, "", false
+}
+
+// appendRun appends one of the older runs to those in body.
+func appendRun(b []byte, tokens, later int64) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(tokens)), uint64(later))
+}
+
+// first returns the oldest of the older runs, and the log without it. It is false if the log is damaged.
+func (l *takeLog) first() (oldest run, rest takeLog, ok bool) {
+	tokens, body, ok := uvarint(l.body, l.used-l.newest.tokens)
+	later, body, okLater := uvarint(body, l.newest.at-l.oldest)
+	rest = takeLog{used: l.used - tokens, newest: l.newest, oldest: l.oldest + later, n: l.n - 1, body: body}
+	last := rest.n == 0
+	ok = ok && okLater && last == (rest.oldest == l.newest.at) && last == (rest.used == l.newest.tokens)
+	return run{l.oldest, tokens}, rest, ok
+}
+
+// collapse makes one run of a damaged log: all tokens count as taken at the newest one.
+func (l *takeLog) collapse() { *l = takeLog{used: l.used, newest: run{l.newest.at, l.used}} }
+
+// runs yields the runs, from the oldest one on.
+func (l *takeLog) runs(yield func(run) bool) {
+	rest := *l
+	for rest.n > 0 {
+		oldest, after, ok := rest.first()
+		if !ok {
+			rest.collapse()
+			break
+		}
+		if rest = after; !yield(oldest) {
+			return
+		}
+	}
+	if rest.used > 0 {
+		yield(rest.newest)
+	}
+}
+
 // atLeast returns a number of tokens as an integer, rounded up. A damaged row denies.
 func atLeast(tokens float64) int64 {
-	if !(tokens < runtime.MaxTokens) {
-		return runtime.MaxTokens
+	if !(tokens < maxUsed) {
+		return maxUsed
 	}
 	return max(0, int64(math.Ceil(tokens)))
 }
 
-// newest returns the instant of the newest run, or the first instant of an int64 if there is none.
-func (l *takeLog) newest() int64 {
-	if len(l.runs) == 0 {
-		return math.MinInt64
-	}
-	return l.runs[len(l.runs)-1].at
-}
+// maxUsed is the largest number of tokens that a log counts: up to it, a float64 is exact. More are due to charges.
+const maxUsed = 1 << 53
 
 // join adds tokens at an instant that is not before the newest run.
 func (l *takeLog) join(at, tokens int64) {
-	if tokens == 0 {
+	tokens = min(tokens, maxUsed-l.used)
+	switch {
+	case tokens == 0:
+		return
+	case l.used == 0:
+		*l = takeLog{}
+	case l.newest.at < at:
+		if l.n == 0 {
+			l.oldest = l.newest.at
+		}
+		l.body, l.n = string(appendRun([]byte(l.body), l.newest.tokens, at-l.newest.at)), l.n+1
+		l.newest.tokens = 0
+	}
+	l.newest = run{at, l.newest.tokens + tokens}
+	if l.used += tokens; l.n >= maxRuns {
+		l.merge()
+	}
+}
+
+// merge makes the two oldest runs one, at the instant of the later one.
+func (l *takeLog) merge() {
+	oldest, rest, ok := l.first()
+	next, after, okNext := rest.first()
+	if !ok || !okNext {
+		l.collapse()
 		return
 	}
-	if l.newest() < at || len(l.runs) == 0 {
-		l.runs = append(l.runs, run{at: at})
-	}
-	last := &l.runs[len(l.runs)-1]
-	l.used -= last.tokens
-	last.tokens = min(maxRun, last.tokens+tokens)
-	l.used += last.tokens
-	if len(l.runs) > maxRuns {
-		l.runs[1].tokens = min(maxRun, l.runs[0].tokens+l.runs[1].tokens)
-		l.runs = l.runs[1:]
-	}
+	b := appendRun(nil, oldest.tokens+next.tokens, after.oldest-next.at)
+	*l = takeLog{used: l.used, newest: l.newest, oldest: next.at, n: rest.n, body: string(append(b, after.body...))}
 }
 
 // expire drops the runs that no longer count at the instant now.
 func (l *takeLog) expire(now, period int64) {
-	n := 0
-	for n < len(l.runs) && arith.Add(l.runs[n].at, period) <= now {
-		l.used -= l.runs[n].tokens
-		n++
+	if arith.Add(l.newest.at, period) <= now {
+		*l = takeLog{}
 	}
-	l.runs = l.runs[n:]
+	for l.n > 0 && arith.Add(l.oldest, period) <= now {
+		_, rest, ok := l.first()
+		if !ok {
+			l.collapse()
+			return
+		}
+		*l = rest
+	}
 }
 
-// remove takes tokens out of the run at an index, as far as it has them, and returns how many.
-func (l *takeLog) remove(i int, tokens int64) int64 {
-	r := &l.runs[i]
-	tokens = min(tokens, r.tokens)
-	r.tokens -= tokens
-	l.used -= tokens
-	if r.tokens == 0 {
-		l.runs = slices.Delete(l.runs, i, i+1)
+// refund removes up to count tokens that were taken at an instant, or the newest ones if the instant is 0. Removing those of
+// another take instead would give them back at another time than as if fewer had been taken.
+func (l *takeLog) refund(takenAt, count int64) {
+	all := slices.Collect(l.runs)
+	for i, r := range slices.Backward(all) {
+		if takenAt == 0 || takenAt == r.at {
+			all[i].tokens -= min(count, r.tokens)
+			count -= min(count, r.tokens)
+		}
 	}
-	return tokens
+	all = slices.DeleteFunc(all, func(r run) bool { return r.tokens == 0 })
+	var body []byte
+	*l = takeLog{}
+	for i, r := range all {
+		if i > 0 {
+			body = appendRun(body, l.newest.tokens, r.at-l.newest.at)
+		}
+		l.newest, l.used, l.oldest, l.n = r, l.used+r.tokens, all[0].at, i
+	}
+	l.body = string(body)
 }
