@@ -355,8 +355,8 @@ func TestPreciseWindowOfLargeRates(t *testing.T) {
 		var s runtime.State
 		var takes []take
 		denials := 0
-		for now := int64(0); now < 4*period; now += random.Int64N(2 * period / rate) {
-			q := runtime.Request{Count: 1 + random.Int64N(3)}
+		for now := int64(0); now < 4*period; now += random.Int64N(period / 700) {
+			q := runtime.Request{Count: 1 + random.Int64N(rate/500)}
 			if random.IntN(100) == 0 {
 				q.Count = rate / 3
 			}
@@ -368,9 +368,10 @@ func TestPreciseWindowOfLargeRates(t *testing.T) {
 				if t.at > now-period {
 					counted += t.count
 				}
-				if t.at > now-period-grain {
-					due += t.count
+				if t.at <= now-period-grain {
+					break
 				}
+				due += t.count
 			}
 			switch {
 			case d.Allowed:
