@@ -91,6 +91,8 @@ type Dialect struct {
 	Read string
 	// ReadUnlocked selects the same columns as last committed, outside of a transaction. If it is empty, Read is used.
 	ReadUnlocked string
+	// ReadManyUnlocked is ReadUnlocked for several rows. If it is empty, ReadUnlocked is used for them too.
+	ReadManyUnlocked string
 	// InsertPlaceholders inserts the missing rows with the smallest at_ns, -9223372036854775808, as placeholders, and
 	// locks all rows. If it is empty, the database has one writer at a time, and missing rows need no lock.
 	InsertPlaceholders string

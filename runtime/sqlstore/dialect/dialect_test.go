@@ -30,6 +30,7 @@ var optional = map[string]string{
 	"ManyKeys":           "sqlite postgres",
 	"ReadHint":           "sqlite mariadb mysql",
 	"ReadUnlocked":       "sqlite",
+	"ReadManyUnlocked":   "sqlite postgres",
 	"InsertPlaceholders": "sqlite",
 	"Take":               "",
 	"TakeKeys":           "sqlite postgres mariadb",

@@ -144,6 +144,10 @@ FOR UPDATE
 	ReadUnlocked: `
 SELECT name, {key}, shard, value, at_ns, prev, log FROM {table} WHERE name = :name AND {key} = :key AND shard = :shard
 `,
+	ReadManyUnlocked: `
+SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, r.log
+FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+`,
 	InsertPlaceholders: `
 INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
 SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {keys} k

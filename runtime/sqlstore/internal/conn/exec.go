@@ -39,8 +39,11 @@ type Queries [statementCount][arityCount]Query
 func newQueries(d dialect.Dialect, table string) (all Queries, err error) {
 	rows := [arityCount]RowSource{OneRow: {d.One, d.OneLogged, d.One}, ManyRows: {d.Many, d.ManyLogged, cmp.Or(d.ManyKeys, d.Many)}}
 	for s, texts := range [statementCount][arityCount]string{
-		ReadRows:        {d.Read, d.Read},
-		ReadUnlocked:    {OneRow: d.ReadHint + strings.TrimSpace(cmp.Or(d.ReadUnlocked, d.Read))},
+		ReadRows: {d.Read, d.Read},
+		ReadUnlocked: {
+			d.ReadHint + strings.TrimSpace(cmp.Or(d.ReadUnlocked, d.Read)),
+			d.ReadHint + strings.TrimSpace(cmp.Or(d.ReadManyUnlocked, d.ReadUnlocked, d.Read)),
+		},
 		SeedRows:        {d.InsertPlaceholders, d.InsertPlaceholders},
 		WriteRows:       {d.Write, d.Write},
 		DeleteRows:      {d.Delete, d.Delete},

@@ -52,7 +52,7 @@ func (e *Engine) decide(ctx context.Context, calls []runtime.Call, answers []run
 	if err != nil {
 		return err
 	}
-	p := newPlan(calls, now(), &e.Dialect)
+	p := newPlan(calls, now(), &e.Dialect, e.hints)
 	if upsert := e.upsertStrategyOf(p); upsert != nil {
 		for from := 0; from < len(p.rows); from = p.statementEnd(from) {
 			part := p.part(from)
@@ -78,11 +78,11 @@ func (e *Engine) decide(ctx context.Context, calls []runtime.Call, answers []run
 		e.forgetDenials(p)
 	}
 	// These include calls that an upsert has denied: only a read shows when their tokens are due.
-	rest := p.answer(answers)
+	rest, denied := p.answer(answers)
 	if len(rest) == 0 {
 		return nil
 	}
-	return e.decideRest(ctx, x, rest, calls, answers)
+	return e.decideRest(ctx, x, rest, denied, calls, answers)
 }
 
 // decideFirst decides calls with limits that are used for the first time, or are another program's.
@@ -96,12 +96,21 @@ func (e *Engine) decideFirst(ctx context.Context, x *conn.Executor, calls []runt
 	return err
 }
 
-// decideRest decides the calls at these indexes without an upsert.
-func (e *Engine) decideRest(ctx context.Context, x *conn.Executor, rest []int, calls []runtime.Call, answers []runtime.Answer) error {
+// decideRest decides the calls at these indexes without an upsert. Those that one has denied are marked.
+func (e *Engine) decideRest(ctx context.Context, x *conn.Executor, rest []int, denied []bool, calls []runtime.Call, answers []runtime.Answer) error {
+	swapped := false
+	swap := func(calls []runtime.Call, answers []runtime.Answer) (err error) {
+		swapped, err = e.compareAndSwap(ctx, x, calls, answers)
+		return err
+	}
+	if err := answerAt(rest, calls, answers, swap); swapped || err != nil {
+		return err
+	}
+	rest, err := e.unlocked(ctx, x, rest, denied, calls, answers)
+	if err != nil || len(rest) == 0 {
+		return err
+	}
 	return answerAt(rest, calls, answers, func(calls []runtime.Call, answers []runtime.Answer) error {
-		if done, err := e.compareAndSwap(ctx, x, calls, answers); done || err != nil {
-			return err
-		}
 		return e.locked(ctx, x, calls, answers)
 	})
 }
@@ -137,10 +146,12 @@ func (e *Engine) upsertStrategy(p *runtime.Policy, single *runtime.Row) upsertSt
 	return nil
 }
 
-// forgetDenials removes the row's denial hint if an upsert has taken from it.
+// forgetDenials removes the denial hints of the rows from which an upsert has taken.
 func (e *Engine) forgetDenials(p *plan) {
-	if e.ByDriver == nil && len(p.rows) == 1 && p.rows[0].After.Exists {
-		e.hints.allowed(p.rows[0].Row)
+	for i := range p.rows {
+		if p.rows[i].After.Exists {
+			e.hints.allowed(p.rows[i].Row)
+		}
 	}
 }
 

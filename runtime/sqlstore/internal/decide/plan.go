@@ -43,7 +43,7 @@ type request struct {
 }
 
 // newPlan returns the plan of calls at the instant now.
-func newPlan(calls []runtime.Call, now int64, on *dialect.Dialect) *plan {
+func newPlan(calls []runtime.Call, now int64, on *dialect.Dialect, hints *denialHints) *plan {
 	requests := requestsByRow(calls)
 	n := countRows(requests)
 	p := &plan{calls: calls, now: now, rows: make([]meter.RowUpsert, 0, n), requests: make([]rowRequests, 0, n)}
@@ -54,7 +54,8 @@ func newPlan(calls []runtime.Call, now int64, on *dialect.Dialect) *plan {
 		p.requests = append(p.requests, rowRequests{policy: of[0].Policy, all: of})
 		r := &p.requests[len(p.rows)]
 		upsert, ok := r.upsert(now)
-		if !ok || losesTotal(on, of[0]) {
+		// A row that will probably deny is only read: an upsert would lock it, and on some databases log that.
+		if !ok || losesTotal(on, of[0]) || hints.expect(runtime.Row{Name: r.policy.Name, Key: of[0].Key}) {
 			p.requests = p.requests[:len(p.rows)]
 			continue
 		}
@@ -219,8 +220,9 @@ func (t part) reset() {
 	}
 }
 
-// answer answers the calls whose tokens were taken, and returns the indexes of the others in their order.
-func (p *plan) answer(answers []runtime.Answer) (rest []int) {
+// answer answers the calls whose tokens were taken, and returns the indexes of the others in their order, and marks those
+// of which an upsert has taken nothing.
+func (p *plan) answer(answers []runtime.Answer) (rest []int, denied []bool) {
 	rest = p.rest
 	// One allocation for all decisions of the batch.
 	decisions := make([]runtime.Decision, len(p.calls))
@@ -228,8 +230,11 @@ func (p *plan) answer(answers []runtime.Answer) (rest []int) {
 		s := p.rows[i].After
 		r := &p.requests[i]
 		if !s.Exists {
+			if denied == nil {
+				denied = make([]bool, len(p.calls))
+			}
 			for _, q := range r.all {
-				rest = append(rest, q.call)
+				rest, denied[q.call] = append(rest, q.call), true
 			}
 			continue
 		}
@@ -242,7 +247,7 @@ func (p *plan) answer(answers []runtime.Answer) (rest []int) {
 		}
 	}
 	slices.Sort(rest)
-	return rest
+	return rest, denied
 }
 
 // durabilityOf returns the durability of calls that are committed together: full if one of them needs it, and

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"context"
-	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
@@ -32,11 +31,10 @@ func (e *Engine) compareAndSwap(ctx context.Context, x *conn.Executor, calls []r
 	if done {
 		copy(answers, b.Answers())
 	}
-	// The answer to a denial decides where the next take from this row begins: see upsertStrategy.
-	if row := b.Rows()[0]; done && deniesTake(calls, answers) {
-		e.hints.denied(row)
+	if done {
+		e.learn(calls, answers)
 	} else {
-		e.hints.allowed(row)
+		e.learn(calls, nil)
 	}
 	return done, err
 }
@@ -75,16 +73,3 @@ func (e *Engine) swap(
 	n, err := result.RowsAffected()
 	return n == 1, err
 }
-
-// deniesTake reports whether a take among the calls was denied.
-func deniesTake(calls []runtime.Call, answers []runtime.Answer) bool {
-	for i, a := range answers {
-		denied := !a.Allowed() || slices.ContainsFunc(a.Decisions, func(d runtime.Decision) bool { return d.Shadowed })
-		if a.Err == nil && denied && slices.ContainsFunc(calls[i].Requests, isTake) {
-			return true
-		}
-	}
-	return false
-}
-
-func isTake(q runtime.Request) bool { return q.Op == runtime.Take || q.Op == runtime.TakeUpTo }

@@ -1,0 +1,134 @@
+package decide
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
+)
+
+// unlocked answers calls that change nothing, from rows that one statement reads without a lock, and returns the indexes of
+// the others. It tries those that an upsert has denied, and those that probably change nothing. They are answered as if they
+// were executed before the others of the batch, which is right unless one of those for the same key comes before them. With
+// 64 callers and a tenth of the takes denied, that is 0.75 of the processor time on Postgres and MariaDB; on SQLite, whose
+// transaction has no round trips, it is no gain.
+func (e *Engine) unlocked(ctx context.Context, x *conn.Executor, rest []int, denied []bool, calls []runtime.Call, answers []runtime.Answer) ([]int, error) {
+	var probable []runtime.Call
+	tries := make([]bool, len(calls))
+	for _, i := range rest {
+		if tries[i] = denied != nil && denied[i] || e.changesNothing(calls[i]); tries[i] {
+			probable = append(probable, calls[i])
+		}
+	}
+	if len(probable) == 0 || e.Dialect.OneWriter {
+		return rest, nil
+	}
+	// By one seed, so that each call finds the shards that were read for all.
+	seed := rand.Uint64()
+	all := batch.NewSeeded(probable, seed)
+	rows := all.Rows()
+	states, now, err := e.readUnlocked(ctx, x, rows)
+	if err != nil {
+		return rest, err
+	}
+	if len(probable) == len(rest) && all.Run(now, states) && len(all.Changes()) == 0 {
+		for i, a := range all.Answers() {
+			answers[rest[i]] = a
+		}
+		e.learn(probable, all.Answers())
+		return nil, nil
+	}
+	var left []int
+	changing := map[runtime.Row]bool{}
+	for _, i := range rest {
+		b := batch.NewSeeded(calls[i:i+1], seed)
+		own := b.Rows()
+		if tries[i] && !slices.ContainsFunc(own, func(r runtime.Row) bool { return changing[head(r)] }) {
+			if b.Run(now, statesOf(own, rows, states)) && len(b.Changes()) == 0 {
+				answers[i] = b.Answers()[0]
+				e.learn(calls[i:i+1], answers[i:i+1])
+				continue
+			}
+			e.learn(calls[i:i+1], nil)
+		}
+		left = append(left, i)
+		for _, r := range own {
+			changing[head(r)] = true
+		}
+	}
+	return left, nil
+}
+
+// head returns the first row of a row's key.
+func head(r runtime.Row) runtime.Row {
+	r.Shard = 0
+	return r
+}
+
+// statesOf returns the states of some of the rows.
+func statesOf(some, rows []runtime.Row, states []runtime.State) []runtime.State {
+	own := make([]runtime.State, len(some))
+	for i, r := range some {
+		at, _ := slices.BinarySearchFunc(rows, r, runtime.Row.Compare)
+		own[i] = states[at]
+	}
+	return own
+}
+
+// readUnlocked reads rows as last committed, and returns the time after it.
+func (e *Engine) readUnlocked(ctx context.Context, x *conn.Executor, rows []runtime.Row) (states []runtime.State, at int64, err error) {
+	err = conn.Retry(ctx, func() error {
+		now, err := e.Now(ctx, e.DB)
+		if err != nil {
+			return err
+		}
+		return e.Single(ctx, x, func(in conn.Session) error {
+			l := table.NewRowLock(in, rows, runtime.DurabilityDefault)
+			err := l.Read(ctx, conn.ReadUnlocked, rows)
+			states, at = l.States, now()
+			return err
+		})
+	})
+	return states, at, err
+}
+
+// changesNothing reports whether a call only reads, or takes from a row that has denied the last ones.
+func (e *Engine) changesNothing(c runtime.Call) bool {
+	reads := true
+	for i := range c.Requests {
+		q := &c.Requests[i]
+		switch {
+		case q.Policy == nil:
+			return false
+		case q.Op == runtime.Check || q.Op == runtime.Peek:
+		case q.Takes() && e.hints.expect(runtime.Row{Name: q.Policy.Name, Key: q.Key}):
+			return true
+		default:
+			reads = false
+		}
+	}
+	return reads
+}
+
+// learn counts whether takes from a row were denied: the answers decide where the next one begins. Without answers, the calls
+// have changed something.
+func (e *Engine) learn(calls []runtime.Call, answers []runtime.Answer) {
+	for i, c := range calls {
+		for j := range c.Requests {
+			q := &c.Requests[j]
+			if q.Policy == nil || !q.Takes() {
+				continue
+			}
+			row := runtime.Row{Name: q.Policy.Name, Key: q.Key}
+			if answers != nil && answers[i].Err == nil && j < len(answers[i].Decisions) && (!answers[i].Decisions[j].Allowed || answers[i].Decisions[j].Shadowed) {
+				e.hints.denied(row)
+			} else {
+				e.hints.allowed(row)
+			}
+		}
+	}
+}
