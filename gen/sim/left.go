@@ -15,27 +15,13 @@ func (r *Replay) Left(limit, key string, at int64) (tokens float64, ok bool) {
 	if s == nil || len(s.Members) > 0 {
 		return 0, false
 	}
-	k, p := s.keys[key], s.Policy
-	if k == nil || p.Calendar.PerKey() || p.Mode != runtime.ModeEnforce && p.Mode != runtime.ModeShadow {
+	known, p := s.keys[key], s.Policy
+	if known == nil || p.Calendar.PerKey() || p.Mode != runtime.ModeEnforce && p.Mode != runtime.ModeShadow {
 		return 0, false
 	}
-	if k.rule.Precise {
-		_, d, err := k.rule.StepLog(k.log, at, runtime.Request{Op: runtime.Peek})
-		return d.Value, err == nil
-	}
-	if k.shards == nil {
-		_, d, err := k.rule.Step(k.state, at, runtime.Request{Op: runtime.Peek})
-		return d.Value, err == nil
-	}
-	for i, state := range k.shards {
-		rule := k.rule.Shard(i, len(k.shards))
-		_, d, err := rule.Step(state, at, runtime.Request{Op: runtime.Peek})
-		if err != nil {
-			return 0, false
-		}
-		tokens += d.Value
-	}
-	return tokens, true
+	k := *known // whose count of picks decides by which shards its next request is decided
+	d, err := k.step(at, runtime.Request{Op: runtime.Peek})
+	return d.Value, err == nil
 }
 
 // HasGroup reports whether a name is that of a group.

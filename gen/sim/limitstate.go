@@ -220,40 +220,47 @@ func parseAddr(text string) (netip.Addr, bool) {
 
 // keyState is the state that a store would hold of one key, and the tally of its requests.
 type keyState struct {
-	key   string
-	rule  meter.Rule
-	state runtime.State
+	key    string
+	policy *runtime.Policy // of the plan of the last line
+	rule   meter.Rule
+	state  runtime.State
 	// shards replaces state for sharded limits, and log for precise ones.
 	shards, log []runtime.State
 	// picks counts the decisions by shards.
 	picks uint64
-	// plan is the plan of rule, and plans counts the requests of each plan.
-	plan  int
+	// plans counts the requests of each plan.
 	plans []int64
 	tally
 }
 
 func newKeyState(p *runtime.Policy, key string) *keyState {
-	k := &keyState{key: key, rule: meter.RuleOf(p, key)}
+	k := &keyState{key: key, policy: p, rule: meter.RuleOf(p, key)}
 	if p.Shards > 1 {
 		k.shards = make([]runtime.State, p.Shards)
 	}
 	return k
 }
 
+// use makes the policy that of the plan of a line.
+func (k *keyState) use(p *runtime.Policy) {
+	if k.policy != p { // keys seldom change their plan, and a rule takes a hash
+		k.policy, k.rule = p, meter.RuleOf(p, k.key)
+	}
+}
+
 // decide decides a request at an instant, in nanoseconds since 1970 UTC, as the mode of the limit requires.
-func (k *keyState) decide(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
-	switch {
+func (k *keyState) decide(now int64, q runtime.Request) (runtime.Decision, error) {
+	switch p := k.policy; {
 	case p.Mode == runtime.ModeEnforce:
-		return k.step(p, now, q)
+		return k.step(now, q)
 	case p.Mode == runtime.ModeBlock && q.Op == runtime.Charge:
-		d, err := k.step(p, now, q)
+		d, err := k.step(now, q)
 		d.BlockedFor = runtime.Never
 		return d, err
 	case p.Mode == runtime.ModeShadow:
-		d, err := k.step(p, now, q)
+		d, err := k.step(now, q)
 		if errors.Is(err, runtime.ErrExceedsCapacity) && q.Op != runtime.Charge {
-			d, err = k.step(p, now, runtime.Request{Op: runtime.Peek})
+			d, err = k.step(now, runtime.Request{Op: runtime.Peek})
 			d.Allowed = false
 		}
 		if err != nil {
@@ -262,7 +269,7 @@ func (k *keyState) decide(p *runtime.Policy, now int64, q runtime.Request) (runt
 		return p.Mode.Applied(d, q.Op, q.Count), nil
 	}
 	// The other modes decide without the state of the key.
-	q.Policy, q.Key = p, k.key
+	q.Policy, q.Key = k.policy, k.key
 	b := batch.New([]runtime.Call{{Requests: []runtime.Request{q}}})
 	b.Run(now, nil)
 	a := b.Answers()[0]
@@ -273,7 +280,7 @@ func (k *keyState) decide(p *runtime.Policy, now int64, q runtime.Request) (runt
 }
 
 // step executes a request by the rule alone.
-func (k *keyState) step(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
+func (k *keyState) step(now int64, q runtime.Request) (runtime.Decision, error) {
 	if k.rule.Precise {
 		rows, d, err := k.rule.StepLog(k.log, now, q)
 		k.log = rows
@@ -287,7 +294,7 @@ func (k *keyState) step(p *runtime.Policy, now int64, q runtime.Request) (runtim
 	}
 	// The random number is that of a seed per request, so that a key's shards do not depend on other keys, and the
 	// same trace gets the same decisions again.
-	d, err := meter.StepShards(p, k.shards, k.key, now, q, rand.NewPCG(0, k.picks+1).Uint64())
+	d, err := meter.StepShards(k.policy, k.shards, k.key, now, q, rand.NewPCG(0, k.picks+1).Uint64())
 	if err == nil {
 		k.picks++
 	}
@@ -322,24 +329,6 @@ func (s *limitState) planNames() string {
 		names[i] = p.Name
 	}
 	return words.List(names, "and")
-}
-
-// use returns the policy of a plan, after making its rule that of the key.
-func (s *limitState) use(k *keyState, plan int) *runtime.Policy {
-	if len(s.Plans) == 0 {
-		return s.Policy
-	}
-	policy := s.Plans[plan].Policy
-	k.usePlan(plan, policy)
-	return policy
-}
-
-// usePlan makes the rule of the key that of a plan.
-func (k *keyState) usePlan(plan int, policy *runtime.Policy) {
-	// Keys seldom change their plan, and a rule takes a hash.
-	if k.plan != plan+1 {
-		k.plan, k.rule = plan+1, meter.RuleOf(policy, k.key)
-	}
 }
 
 // planTally counts the decisions of one plan, and the keys that had it.
@@ -397,15 +386,14 @@ type pending struct {
 	*trace.Line
 	key     *keyState
 	plan    int
-	policy  *runtime.Policy
 	request runtime.Request
 }
 
 // decide decides the request by the limit's rule, and counts nothing.
 func (a *pending) decide() (runtime.Decision, error) {
-	d, err := a.key.decide(a.policy, a.At, a.request)
+	d, err := a.key.decide(a.At, a.request)
 	if err != nil {
-		return d, &trace.Fault{Reason: a.policy.Name + ": " + err.Error(), Cause: err}
+		return d, &trace.Fault{Reason: a.key.policy.Name + ": " + err.Error(), Cause: err}
 	}
 	return d, nil
 }

@@ -110,7 +110,9 @@ func (s *limitState) accept(l *trace.Line) (a pending, err error) {
 	if len(s.members) > 0 {
 		return a, s.acceptTogether(l)
 	}
-	a.policy = s.use(a.key, a.plan)
+	if len(s.Plans) > 0 {
+		a.key.use(s.Plans[a.plan].Policy)
+	}
 	return a, s.completeCalendar(&a.request, l)
 }
 
@@ -204,7 +206,7 @@ func (m *memberState) accept(l *trace.Line) (err error) {
 	m.line = *l
 	m.line.Key, m.line.KeyTypes, m.line.Count = key, types, cmp.Or(m.Count, l.Count)
 	if m.pending, err = m.limit.accept(&m.line); err == nil {
-		m.pending.request.Reserve = l.Reserve && !m.Check && m.pending.policy.Reserves()
+		m.pending.request.Reserve = l.Reserve && !m.Check && m.pending.key.policy.Reserves()
 	}
 	return err
 }
