@@ -1,16 +1,11 @@
 package trace
 
-import (
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // parseLog reads a line of a log by its layout. It keeps the number of the line.
 func (t *Reader) parseLog(text []byte) error {
 	l := &t.line
-	*l = Line{Number: l.Number, Key: l.Key[:0], KeyTypes: l.KeyTypes[:0], Count: 1, Raw: l.Raw}
-	if l.Raw != nil {
-		*l.Raw = [len(fields)][]byte{}
-	}
+	*l = Line{Number: l.Number, Key: l.Key[:0], KeyTypes: l.KeyTypes[:0], Count: 1}
 	clear(t.values)
 	if err := t.Layout.read(text, t.values); err != nil {
 		return err
