@@ -230,11 +230,6 @@ func (k *key) edges(length time.Duration) (edges []time.Duration) {
 	return edges
 }
 
-// counts reports whether the mode keeps a count.
-func (k *key) counts() bool {
-	return k.policy.Mode == runtime.ModeEnforce || k.policy.Mode == runtime.ModeShadow
-}
-
 func (k *key) step(at time.Duration, q runtime.Request) (runtime.Decision, error) {
 	q.Zone, q.Anniversary = k.request.Zone, k.request.Anniversary
 	now := k.origin + int64(at)
@@ -295,7 +290,7 @@ func (k *key) advance(to time.Duration) {
 
 // sample adds the tokens at a time to the curve, and returns how long it takes until the key is full.
 func (k *key) sample(at time.Duration) time.Duration {
-	if !k.counts() {
+	if !k.policy.Mode.Counts() {
 		return 0
 	}
 	d, err := k.step(at, runtime.Request{Op: runtime.Peek})

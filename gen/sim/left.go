@@ -16,7 +16,7 @@ func (r *Replay) Left(limit, key string, at int64) (tokens float64, ok bool) {
 		return 0, false
 	}
 	known, p := s.keys[key], s.Policy
-	if known == nil || p.Calendar.PerKey() || p.Mode != runtime.ModeEnforce && p.Mode != runtime.ModeShadow {
+	if known == nil || p.Calendar.PerKey() || !p.Mode.Counts() {
 		return 0, false
 	}
 	k := *known // whose count of picks decides by which shards its next request is decided

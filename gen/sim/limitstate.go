@@ -250,33 +250,25 @@ func (k *keyState) use(p *runtime.Policy) {
 
 // decide decides a request at an instant, in nanoseconds since 1970 UTC, as the mode of the limit requires.
 func (k *keyState) decide(now int64, q runtime.Request) (runtime.Decision, error) {
-	switch p := k.policy; {
-	case p.Mode == runtime.ModeEnforce:
-		return k.step(now, q)
-	case p.Mode == runtime.ModeBlock && q.Op == runtime.Charge:
-		d, err := k.step(now, q)
-		d.BlockedFor = runtime.Never
-		return d, err
-	case p.Mode == runtime.ModeShadow:
-		d, err := k.step(now, q)
-		if errors.Is(err, runtime.ErrExceedsCapacity) && q.Op != runtime.Charge {
-			d, err = k.step(now, runtime.Request{Op: runtime.Peek})
-			d.Allowed = false
-		}
-		if err != nil {
-			return d, err
-		}
-		return p.Mode.Applied(d, q.Op, q.Count), nil
-	}
-	// The other modes decide without the state of the key.
 	q.Policy, q.Key = k.policy, k.key
-	b := batch.New([]runtime.Call{{Requests: []runtime.Request{q}}})
-	b.Run(now, nil)
-	a := b.Answers()[0]
-	if a.Err != nil {
-		return runtime.Decision{}, a.Err
+	if !q.UsesRows() {
+		b := batch.New([]runtime.Call{{Requests: []runtime.Request{q}}})
+		b.Run(now, nil)
+		a := b.Answers()[0]
+		if a.Err != nil {
+			return runtime.Decision{}, a.Err
+		}
+		return a.Decisions[0], nil
 	}
-	return a.Decisions[0], nil
+	d, err := k.step(now, q)
+	if k.policy.Mode == runtime.ModeShadow && errors.Is(err, runtime.ErrExceedsCapacity) && q.Op != runtime.Charge {
+		d, err = k.step(now, runtime.Request{Op: runtime.Peek})
+		d.Allowed = false
+	}
+	if err != nil {
+		return d, err
+	}
+	return q.Decided(d, now), nil
 }
 
 // step executes a request by the rule alone.
