@@ -43,6 +43,9 @@ func NewComparison(old, new []Limit) *Comparison {
 	return c
 }
 
+// Sides returns the replays of the two sides.
+func (c *Comparison) Sides() (old, new *Replay) { return c.old, c.new }
+
 // SideAnswer is the decision of one side of a [Comparison].
 type SideAnswer struct {
 	Answer
@@ -126,14 +129,14 @@ func (p *limitPair) decide(c *Comparison, l *trace.Line) (old, new SideAnswer, e
 	if oldErr == nil {
 		oldAnswer, oldErr = p.old.decide(oldLine)
 	}
-	before, ok := resultOf(l, oldAnswer, oldErr)
+	before, ok := resultOf(l, oldAnswer.Decision, oldErr)
 	if !ok {
 		return SideAnswer{}, SideAnswer{}, oldErr
 	}
 	if newErr == nil {
 		newAnswer, newErr = p.new.decide(newLine)
 	}
-	after, ok := resultOf(l, newAnswer, newErr)
+	after, ok := resultOf(l, newAnswer.Decision, newErr)
 	// A request that is impossible on both sides is an error in the trace, and no change.
 	if !ok || before >= tooLarge && after >= tooLarge {
 		return SideAnswer{}, SideAnswer{}, newErr

@@ -1,18 +1,11 @@
 package sim
 
 import (
-	"errors"
-	"math/rand/v2"
-	"net/netip"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // Limit is a limit, or a group of limits, to replay requests of.
@@ -37,6 +30,18 @@ type Plan struct {
 	Policy *runtime.Policy
 }
 
+// Member is a limit of a group. A line that names the group takes from all of its members, or from none.
+type Member struct {
+	// Limit is the name of the limit.
+	Limit string
+	// Key has, for each part of the limit's key, the index of the part of the group's key.
+	Key []int
+	// Count is the number of tokens; 0 for the count of the line.
+	Count int64
+	// Check is set for a limit that must have a token and gives none up.
+	Check bool
+}
+
 func (l *Limit) policies() []*runtime.Policy {
 	list := []*runtime.Policy{l.Policy}
 	for _, p := range l.Plans {
@@ -57,6 +62,23 @@ type limitState struct {
 	tally
 	// byPlan has the tally of each plan.
 	byPlan []planTally
+}
+
+// memberState is a member with the state of its limit.
+type memberState struct {
+	Member
+	limit *limitState
+	// line is the line of the trace as it is for this limit.
+	line    trace.Line
+	pending pending
+}
+
+// pending is a line without faults of its own: what it lacks was found before any limit gives tokens.
+type pending struct {
+	*trace.Line
+	key     *keyState
+	plan    int
+	request runtime.Request
 }
 
 func newLimitState(l Limit) *limitState {
@@ -147,152 +169,6 @@ func (s *limitState) encodeKey(l *trace.Line) (string, error) {
 	return key, nil
 }
 
-// accepts reports whether a part of a type may be a JSON value of a type. A JSON string may hold any of them.
-func accepts(typ string, json trace.JSONType) bool {
-	switch json {
-	case trace.JSONNumber:
-		return typ == "int" || typ == "int64" || typ == "uint64"
-	case trace.JSONBool:
-		return typ == "bool"
-	}
-	return true
-}
-
-// accepted names the JSON values that accepts allows.
-func accepted(typ string) string {
-	switch {
-	case accepts(typ, trace.JSONNumber):
-		return "a number or a string"
-	case accepts(typ, trace.JSONBool):
-		return "true or false, or a string"
-	}
-	return "a string, in quotes"
-}
-
-// partParser parses one part of a key. It is false if the text is not a value of the part's type.
-type partParser func(text string) (part runtime.Part, ok bool)
-
-// partParserOf returns the parser of a type. Different spellings of a value ("007" and "7") are the same key, as they
-// are in the generated code. A trace has the MarshalText of a type of the user's own.
-func partParserOf(typ string) partParser {
-	switch typ {
-	case "bool":
-		return func(text string) (runtime.Part, bool) {
-			return runtime.Bool(text == "true"), text == "true" || text == "false"
-		}
-	case "int", "int64":
-		return func(text string) (runtime.Part, bool) {
-			n, err := strconv.ParseInt(text, 10, 64)
-			return runtime.Int64(n), err == nil
-		}
-	case "uint64":
-		return func(text string) (runtime.Part, bool) {
-			n, err := strconv.ParseUint(text, 10, 64)
-			return runtime.Uint64(n), err == nil
-		}
-	case "hashed string":
-		return func(text string) (runtime.Part, bool) { return runtime.Hashed(text), true }
-	case "netip.Addr":
-		return func(text string) (runtime.Part, bool) {
-			a, ok := parseAddr(text)
-			return runtime.Addr(a), ok
-		}
-	}
-	if bits, ok := strings.CutPrefix(typ, "netip.Addr/"); ok {
-		n, _ := strconv.Atoi(bits)
-		return func(text string) (runtime.Part, bool) {
-			a, ok := parseAddr(text)
-			return runtime.AddrPrefix(a, n), ok
-		}
-	}
-	return func(text string) (runtime.Part, bool) { return runtime.String(text), true }
-}
-
-// parseAddr also parses an address with a port, which logs have.
-func parseAddr(text string) (netip.Addr, bool) {
-	a, err := netip.ParseAddr(text)
-	if err == nil {
-		return a, true
-	}
-	withPort, err := netip.ParseAddrPort(text)
-	return withPort.Addr(), err == nil
-}
-
-// keyState is the state that a store would hold of one key, and the tally of its requests.
-type keyState struct {
-	key    string
-	policy *runtime.Policy // of the plan of the last line
-	rule   meter.Rule
-	state  runtime.State
-	// shards replaces state for sharded limits, and log for precise ones.
-	shards, log []runtime.State
-	// picks counts the decisions by shards.
-	picks uint64
-	// plans counts the requests of each plan.
-	plans []int64
-	tally
-}
-
-func newKeyState(p *runtime.Policy, key string) *keyState {
-	k := &keyState{key: key, policy: p, rule: meter.RuleOf(p, key)}
-	if p.Shards > 1 {
-		k.shards = make([]runtime.State, p.Shards)
-	}
-	return k
-}
-
-// use makes the policy that of the plan of a line.
-func (k *keyState) use(p *runtime.Policy) {
-	if k.policy != p { // keys seldom change their plan, and a rule takes a hash
-		k.policy, k.rule = p, meter.RuleOf(p, k.key)
-	}
-}
-
-// decide decides a request at an instant, in nanoseconds since 1970 UTC, as the mode of the limit requires.
-func (k *keyState) decide(now int64, q runtime.Request) (runtime.Decision, error) {
-	q.Policy, q.Key = k.policy, k.key
-	if !q.UsesRows() {
-		b := batch.New([]runtime.Call{{Requests: []runtime.Request{q}}})
-		b.Run(now, nil)
-		a := b.Answers()[0]
-		if a.Err != nil {
-			return runtime.Decision{}, a.Err
-		}
-		return a.Decisions[0], nil
-	}
-	d, err := k.step(now, q)
-	if k.policy.Mode == runtime.ModeShadow && errors.Is(err, runtime.ErrExceedsCapacity) && q.Op != runtime.Charge {
-		d, err = k.step(now, runtime.Request{Op: runtime.Peek})
-		d.Allowed = false
-	}
-	if err != nil {
-		return d, err
-	}
-	return q.Decided(d, now), nil
-}
-
-// step executes a request by the rule alone.
-func (k *keyState) step(now int64, q runtime.Request) (runtime.Decision, error) {
-	if k.rule.Precise {
-		rows, d, err := k.rule.StepLog(k.log, now, q)
-		k.log = rows
-		return d, err
-	}
-	if k.shards == nil {
-		rule := k.rule.For(q)
-		next, d, err := rule.Step(k.state, now, q)
-		k.state = next
-		return d, err
-	}
-	// The random number is that of a seed per request, so that a key's shards do not depend on other keys, and the
-	// same trace gets the same decisions again.
-	d, err := meter.StepShards(k.policy, k.shards, k.key, now, q, rand.NewPCG(0, k.picks+1).Uint64())
-	if err == nil {
-		k.picks++
-	}
-	return d, err
-}
-
 // plan returns the index of the line's plan in Plans; 0 for a limit without plans. The error is a [*trace.Fault], which wraps
 // [runtime.ErrInvalidPlan] if the limit lacks the plan.
 func (s *limitState) plan(l *trace.Line) (int, error) {
@@ -350,42 +226,4 @@ func (s *limitState) planRows(indent string, shadow bool) (rows [][]string) {
 		}
 	}
 	return rows
-}
-
-// Member is a limit of a group. A line that names the group takes from all of its members, or from none.
-type Member struct {
-	// Limit is the name of the limit.
-	Limit string
-	// Key has, for each part of the limit's key, the index of the part of the group's key.
-	Key []int
-	// Count is the number of tokens; 0 for the count of the line.
-	Count int64
-	// Check is set for a limit that must have a token and gives none up.
-	Check bool
-}
-
-// memberState is a member with the state of its limit.
-type memberState struct {
-	Member
-	limit *limitState
-	// line is the line of the trace as it is for this limit.
-	line    trace.Line
-	pending pending
-}
-
-// pending is a line without faults of its own: what it lacks was found before any limit gives tokens.
-type pending struct {
-	*trace.Line
-	key     *keyState
-	plan    int
-	request runtime.Request
-}
-
-// decide decides the request by the limit's rule, and counts nothing.
-func (a *pending) decide() (runtime.Decision, error) {
-	d, err := a.key.decide(a.At, a.request)
-	if err != nil {
-		return d, &trace.Fault{Reason: a.key.policy.Name + ": " + err.Error(), Cause: err}
-	}
-	return d, nil
 }
