@@ -64,6 +64,21 @@ func jumps(a, b Bound, within func(time.Duration) Bound) (list []Bound) {
 	return list
 }
 
+// enforced returns the policy as if it was enforced, with the bound of callers who do not reserve if reservations have
+// no bound; nil if there is no bound at all.
+func enforced(p *runtime.Policy) *runtime.Policy {
+	if p == nil || p.Mode == runtime.ModeUnlimited {
+		return nil
+	}
+	if p.MaxReserved == runtime.Unbounded {
+		if p.Capacity == 0 {
+			return nil
+		}
+		return bounds.Unreserved(p)
+	}
+	return p
+}
+
 // Envelope draws the bounds of one policy, or of an old version and a new one: the most that one key can use in any
 // interval, as a function of its length. Both axes are logarithmic. It returns false if no version has a bound.
 func Envelope(name string, versions ...*runtime.Policy) (Picture, bool) {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
@@ -299,21 +298,6 @@ func (k *key) sample(at time.Duration) time.Duration {
 	}
 	k.curve = append(k.curve, Point{at, d.Value})
 	return d.FullAfter
-}
-
-// enforced returns the policy as if it was enforced, with the bound of callers who do not reserve if reservations have
-// no bound; nil if there is no bound at all.
-func enforced(p *runtime.Policy) *runtime.Policy {
-	if p == nil || p.Mode == runtime.ModeUnlimited {
-		return nil
-	}
-	if p.MaxReserved == runtime.Unbounded {
-		if p.Capacity == 0 {
-			return nil
-		}
-		return bounds.Unreserved(p)
-	}
-	return p
 }
 
 // RuleOf returns the rule that a limit's pictures are drawn for. If the limit has a zone and an anniversary per key, it is

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -80,7 +81,7 @@ func (t *Reader) lateness() time.Duration {
 	switch {
 	case t.Late >= 0:
 		return t.Late
-	case t.Layout != nil:
+	case t.layout != nil:
 		return DefaultLate
 	}
 	return 0
@@ -96,7 +97,7 @@ func (t *Reader) parsed(late time.Duration) (*Line, error) {
 	if l.Number = t.lines.number; err != nil {
 		return nil, err
 	}
-	if t.Layout == nil {
+	if t.layout == nil {
 		err = l.Parse(text)
 	} else {
 		err = t.parseLog(text)
@@ -127,6 +128,50 @@ func (t *Reader) parsed(late time.Duration) (*Line, error) {
 		t.last, t.lastLine = l.At, l.Number
 	}
 	return l, nil
+}
+
+// parseLog reads a line of a log by its layout. It keeps the number of the line.
+func (t *Reader) parseLog(text []byte) error {
+	l := &t.line
+	*l = Line{Number: l.Number, Key: l.Key[:0], KeyTypes: l.KeyTypes[:0], Count: 1}
+	clear(t.values)
+	if err := t.layout.read(text, t.values); err != nil {
+		return err
+	}
+	for i, v := range t.values {
+		entry := t.mapping.entries[i]
+		if v.text == nil {
+			if entry.field == fieldAt || entry.field == fieldKey {
+				return Faultf("the line has no value for %s, which is its field %s", fields[entry.field].name, Clip(entry.name, 40))
+			}
+			continue
+		}
+		if reason := t.setField(entry.field, v.text); reason != "" {
+			reason += ", in its field " + Clip(entry.name, 40)
+			if v.at < 0 {
+				return Faultf("%s", reason)
+			}
+			return columnFault(text, v.at, "%s", reason)
+		}
+	}
+	return nil
+}
+
+// setField sets a field of the line to a value of a log. It returns the fault, without the value: it may be a key.
+func (t *Reader) setField(field int, text []byte) (reason string) {
+	l := &t.line
+	if field != fieldAt && !utf8.Valid(text) {
+		return fields[field].name + " is not valid UTF-8"
+	}
+	switch field {
+	case fieldAt:
+		l.At, reason = t.times.Instant(text)
+	case fieldKey:
+		l.Key, l.KeyTypes = append(l.Key, string(text)), append(l.KeyTypes, jsonString)
+	default:
+		reason = l.set(field, string(text))
+	}
+	return reason
 }
 
 // begin finds the format of the trace by its first line, and how to read it. It keeps the line if it is a request.
@@ -181,7 +226,7 @@ func (t *Reader) begin() error {
 		return err
 	}
 	t.values = make([]value, len(t.mapping.entries))
-	t.Layout, err = layoutOf(t.mapping)
+	t.layout, err = layoutOf(t.mapping)
 	return err
 }
 

@@ -45,8 +45,8 @@ type Reader struct {
 
 	lines *lineReader
 	line  Line
-	// Layout reads the lines of a log, and is nil for JSONLines; values are the fields of a line in the order of mapping.
-	Layout  layout
+	// layout reads the lines of a log, and is nil for JSONLines; values are the fields of a line in the order of mapping.
+	layout  layout
 	mapping Mapping
 	values  []value
 	times   TimeParser
