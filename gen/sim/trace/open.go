@@ -165,7 +165,7 @@ func (t *Reader) setField(field int, text []byte) (reason string) {
 	}
 	switch field {
 	case fieldAt:
-		l.At, reason = t.times.Instant(text)
+		l.At, reason = t.times.instant(text)
 	case fieldKey:
 		l.Key, l.KeyTypes = append(l.Key, string(text)), append(l.KeyTypes, jsonString)
 	default:
@@ -184,7 +184,7 @@ func (t *Reader) begin() error {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	format := t.Format
 	if len(text) > 0 && (format == "" || format == Recognized) {
-		if format, err = t.Recognize(text); err != nil {
+		if format, err = t.recognize(text); err != nil {
 			return err
 		}
 	}
@@ -204,7 +204,7 @@ func (t *Reader) begin() error {
 		known = memberNames(text)
 		layoutOf = func(m Mapping) (layout, error) { return newJSONLayout(m), nil }
 	case AccessLog:
-		names := AccessNames(text)
+		names := accessNames(text)
 		if len(names) == 0 {
 			return mappingErrorf("the first line is not of an access log: it needs a time in brackets after three fields, as nginx and Apache write, or at the start, as Envoy does")
 		}
@@ -230,8 +230,8 @@ func (t *Reader) begin() error {
 	return err
 }
 
-// Recognize returns the format that a trace with this first line has.
-func (t *Reader) Recognize(text []byte) (Format, error) {
+// recognize returns the format that a trace with this first line has.
+func (t *Reader) recognize(text []byte) (Format, error) {
 	switch {
 	case text[0] == '{':
 		// Also if the line has no time: the fault says so.
@@ -239,7 +239,7 @@ func (t *Reader) Recognize(text []byte) (Format, error) {
 			return JSONLines, nil
 		}
 		return JSONLog, nil
-	case len(AccessNames(text)) > 0:
+	case len(accessNames(text)) > 0:
 		return AccessLog, nil
 	case t.looksLikeCSV(text):
 		return CSVTable, nil

@@ -9,8 +9,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// TimeParser reads the times of a log.
-type TimeParser struct {
+// timeParser reads the times of a log.
+type timeParser struct {
 	// form is the index of the form of the last time, with which the next one is tried first.
 	form int
 	// text is the last time, and at its instant: a log has many lines per second.
@@ -18,8 +18,8 @@ type TimeParser struct {
 	at   int64
 }
 
-// Instant reads a time, in nanoseconds since 1970 UTC. It returns the fault of one that it cannot read.
-func (p *TimeParser) Instant(text []byte) (at int64, reason string) {
+// instant reads a time, in nanoseconds since 1970 UTC. It returns the fault of one that it cannot read.
+func (p *timeParser) instant(text []byte) (at int64, reason string) {
 	if len(p.text) > 0 && bytes.Equal(text, p.text) {
 		return p.at, ""
 	}
@@ -34,7 +34,7 @@ func (p *TimeParser) Instant(text []byte) (at int64, reason string) {
 	return at, reason
 }
 
-func (p *TimeParser) parse(text []byte) (int64, string) {
+func (p *timeParser) parse(text []byte) (int64, string) {
 	var t time.Time
 	if err := t.UnmarshalText(text); err != nil || !strictRFC3339(text) {
 		var ok bool
@@ -48,7 +48,7 @@ func (p *TimeParser) parse(text []byte) (int64, string) {
 	return t.UnixNano(), ""
 }
 
-func (p *TimeParser) parseForms(text string) (time.Time, bool) {
+func (p *timeParser) parseForms(text string) (time.Time, bool) {
 	for i := range timeForms {
 		form := (p.form + i) % len(timeForms)
 		if t, err := time.Parse(timeForms[form], text); err == nil {

@@ -49,7 +49,7 @@ type Reader struct {
 	layout  layout
 	mapping Mapping
 	values  []value
-	times   TimeParser
+	times   timeParser
 	begun   bool
 	// first is the first line, if it is a request that was not read yet.
 	first []byte
