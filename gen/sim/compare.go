@@ -125,28 +125,27 @@ func (p *limitPair) decide(c *Comparison, l *trace.Line) (old, new SideAnswer, e
 			return SideAnswer{}, SideAnswer{}, err
 		}
 	}
-	var oldAnswer, newAnswer Answer
-	if oldErr == nil {
-		oldAnswer, oldErr = p.old.decide(oldLine)
-	}
-	before, ok := resultOf(l, oldAnswer.Decision, oldErr)
-	if !ok {
+	old, before, oldErr := p.old.answer(oldLine, oldErr)
+	if before == invalid {
 		return SideAnswer{}, SideAnswer{}, oldErr
 	}
-	if newErr == nil {
-		newAnswer, newErr = p.new.decide(newLine)
-	}
-	after, ok := resultOf(l, newAnswer.Decision, newErr)
+	new, after, newErr := p.new.answer(newLine, newErr)
 	// A request that is impossible on both sides is an error in the trace, and no change.
-	if !ok || before >= tooLarge && after >= tooLarge {
+	if after == invalid || before >= tooLarge && after >= tooLarge {
 		return SideAnswer{}, SideAnswer{}, newErr
 	}
-	key := newAnswer.Key
-	if after >= tooLarge {
-		key = oldAnswer.Key // a fault has no key
+	p.count(cmp.Or(new.Key, old.Key), before, after)
+	return old, new, nil
+}
+
+// answer decides a line on a side that has accepted it, or failed to with an error.
+func (s *limitState) answer(a pending, err error) (SideAnswer, outcome, error) {
+	var answer Answer
+	if err == nil {
+		answer, err = s.decide(a)
 	}
-	p.count(key, before, after)
-	return SideAnswer{oldAnswer, true, before < tooLarge}, SideAnswer{newAnswer, true, after < tooLarge}, nil
+	result := resultOf(a.Line, answer.Decision, err)
+	return SideAnswer{answer, true, result < tooLarge}, result, err
 }
 
 // count counts the outcomes of a request on both sides.

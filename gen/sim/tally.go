@@ -28,6 +28,9 @@ const (
 	tooLarge
 	noPlan
 	outcomes
+
+	// invalid is no outcome: the line is no request of the limit.
+	invalid = outcomes
 )
 
 var outcomeNames = [outcomes]string{"allowed", "shadowed", "allowed in part", "delayed", "denied", "impossible (count exceeds capacity)", "an error (no such plan)"}
@@ -47,15 +50,17 @@ func outcomeOf(l *trace.Line, d runtime.Decision) outcome {
 	return allowed
 }
 
-// resultOf is outcomeOf for a request that may be impossible; it is false if the request was invalid.
-func resultOf(l *trace.Line, d runtime.Decision, err error) (outcome, bool) {
+// resultOf is outcomeOf for a request that may be impossible or invalid.
+func resultOf(l *trace.Line, d runtime.Decision, err error) outcome {
 	switch {
 	case errors.Is(err, runtime.ErrExceedsCapacity):
-		return tooLarge, true
+		return tooLarge
 	case errors.Is(err, runtime.ErrInvalidPlan):
-		return noPlan, true
+		return noPlan
+	case err != nil:
+		return invalid
 	}
-	return outcomeOf(l, d), err == nil
+	return outcomeOf(l, d)
 }
 
 // tally counts the decisions of requests by their outcome. Charges, which are never denied, are among the allowed ones.
