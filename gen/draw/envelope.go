@@ -87,11 +87,7 @@ func Envelope(name string, versions ...*runtime.Policy) (Picture, bool) {
 		if p = enforced(p); p == nil {
 			continue
 		}
-		version := ""
-		if len(versions) > 1 {
-			version = [...]string{"old", "new"}[i]
-		}
-		d.policies, d.names = append(d.policies, p), append(d.names, version)
+		d.policies, d.names = append(d.policies, p), append(d.names, version(i, len(versions)))
 	}
 	if len(d.policies) == 0 {
 		return Picture{}, false
@@ -248,12 +244,8 @@ func bound(n int64) string {
 func (d *envelopeDrawing) texts() {
 	var sentences []string
 	for i, p := range d.policies {
-		version := ""
-		if d.names[i] != "" {
-			version = strings.ToUpper(d.names[i][:1]) + d.names[i][1:] + " version: "
-		}
 		period := bounds.Interval(p)
-		sentences = append(sentences, fmt.Sprintf("%sat most %s at once and %s in any %s.", version,
+		sentences = append(sentences, fmt.Sprintf("%sat most %s at once and %s in any %s.", begins(d.names[i]),
 			bound(bounds.Within(p, 0)), bound(bounds.Within(p, period)), words.Period(period)))
 	}
 	d.text = strings.Join(sentences, " ")

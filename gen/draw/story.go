@@ -137,8 +137,6 @@ func OutcomeOf(d runtime.Decision) Outcome {
 
 // Run is a story as a policy decides it.
 type Run struct {
-	// Name is the name of the version in pictures of two runs: "old" or "new".
-	Name   string
 	Policy *runtime.Policy
 	Marks  []Mark
 	// Curve has the tokens of the key over time, to be connected by lines. It is empty if the policy's mode does not
@@ -164,9 +162,9 @@ type Point struct {
 const gridSteps = 160
 
 // Replay decides a story by a policy, which must be valid, for a key that is full at first.
-func Replay(name string, p *runtime.Policy, s Story) Run {
+func Replay(p *runtime.Policy, s Story) Run {
 	k := newKey(p)
-	run := Run{Name: name, Policy: p, Edges: k.edges(s.Length)}
+	run := Run{Policy: p, Edges: k.edges(s.Length)}
 	for _, edge := range run.Edges {
 		k.samples = append(k.samples, edge-1, edge)
 	}

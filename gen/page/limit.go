@@ -174,7 +174,7 @@ func (p *Page) planView(pair fields.PlanPair, name string, later bool) planView 
 		return v
 	}
 	v.Facts = facts(policies)
-	if picture, ok := p.tokensPicture(name, policies); ok && !later {
+	if picture, ok := p.tokensPicture(name, pair); ok && !later {
 		v.Drawings = append(v.Drawings, drawingOf(p.tokensCaption(policies), picture))
 	} else if !ok {
 		v.Note = "The recording has no requests of this limit."
@@ -193,18 +193,15 @@ func (p *Page) planView(pair fields.PlanPair, name string, later bool) planView 
 }
 
 // tokensPicture draws the standard story or the recording. It returns false if the recording has no requests of the limit.
-func (p *Page) tokensPicture(title string, policies []*runtime.Policy) (draw.Picture, bool) {
-	names := []string{""}
-	if len(policies) == 2 {
-		names = []string{"old", "new"}
-	}
+func (p *Page) tokensPicture(title string, pair fields.PlanPair) (draw.Picture, bool) {
+	policies := policiesOf(pair)
 	if p.Recording != nil {
-		return p.Recording.picture(policies[len(policies)-1].Name, title, policies, names)
+		return p.Recording.picture(policies[len(policies)-1].Name, title, pair)
 	}
 	story := draw.StandardStory(newest(policies))
 	var runs []draw.Run
-	for i, policy := range policies {
-		runs = append(runs, draw.Replay(names[i], policy, story))
+	for _, policy := range policies {
+		runs = append(runs, draw.Replay(policy, story))
 	}
 	return draw.Tokens(title, story, runs...), true
 }

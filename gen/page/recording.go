@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -320,20 +322,18 @@ func (r *Recording) tallyWords(name string) string {
 }
 
 // picture draws the busiest key of a limit. It returns false if the recording has no requests of the limit.
-func (r *Recording) picture(limit, title string, policies []*runtime.Policy, names []string) (draw.Picture, bool) {
+func (r *Recording) picture(limit, title string, pair fields.PlanPair) (draw.Picture, bool) {
 	s := r.subjects[limit]
 	if s == nil || s.length == 0 {
 		return draw.Picture{}, false
 	}
-	story := draw.Story{Length: s.length}
 	var runs []draw.Run
-	for i, policy := range policies {
-		side := newSide
-		if names[i] == "old" {
-			side = oldSide
+	for side, l := range [sides]*spec.Limit{pair.Old, pair.New} {
+		if l == nil {
+			continue
 		}
-		run := draw.Run{Name: names[i], Policy: policy, Curve: s.curves[side].points}
-		run.Edges = draw.Edges(policy, s.keys[s.busiest].sides[side], s.from, s.length)
+		run := draw.Run{Policy: &l.Policy, Curve: s.curves[side].points}
+		run.Edges = draw.Edges(&l.Policy, s.keys[s.busiest].sides[side], s.from, s.length)
 		for _, m := range s.marks[side] {
 			if m.At -= time.Duration(s.from); 0 <= m.At && m.At <= s.length {
 				run.Marks = append(run.Marks, m)
@@ -341,7 +341,7 @@ func (r *Recording) picture(limit, title string, policies []*runtime.Policy, nam
 		}
 		runs = append(runs, run)
 	}
-	return draw.Tokens(title, story, runs...), true
+	return draw.Tokens(title, draw.Story{Length: s.length}, runs...), true
 }
 
 // caption says when the drawing of a limit begins.
