@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"slices"
@@ -373,11 +372,7 @@ func (a *simulateArgs) open(s streams, limits []sim.Limit) (io.ReadCloser, error
 	file := os.Stdin
 	if a.trace != standardInput {
 		var err error
-		file, err = openFile(a.trace)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("%s does not exist; -trace takes a file of requests, or - for standard input", shown(a.trace))
-		case err != nil:
+		if file, err = openTrace(a.trace); err != nil {
 			return nil, err
 		}
 	}

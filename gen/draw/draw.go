@@ -21,6 +21,7 @@ package draw
 
 import (
 	_ "embed"
+	"strings"
 	"time"
 )
 
@@ -60,6 +61,22 @@ func svgTagEnd(svg string) int {
 		}
 	}
 	return len(svg)
+}
+
+// version returns the name of one of several versions, the old one first; "" if there is only one.
+func version(i, of int) string {
+	if of == 1 {
+		return ""
+	}
+	return [...]string{"old", "new"}[i]
+}
+
+// begins returns the beginning of a sentence about a version: "Old version: ", or "".
+func begins(version string) string {
+	if version == "" {
+		return ""
+	}
+	return strings.ToUpper(version[:1]) + version[1:] + " version: "
 }
 
 // epoch is the instant from which calendars are drawn, so that no picture depends on a clock.

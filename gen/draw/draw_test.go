@@ -57,14 +57,10 @@ func drawn(t *testing.T, name string, policies []runtime.Policy) (tokens, envelo
 		require.NoError(t, policies[i].Validate())
 		versions = append(versions, &policies[i])
 	}
-	names := []string{"", ""}
-	if len(versions) == 2 {
-		names = []string{"old", "new"}
-	}
 	s := StandardStory(versions[len(versions)-1])
 	var runs []Run
-	for i, p := range versions {
-		runs = append(runs, Replay(names[i], p, s))
+	for _, p := range versions {
+		runs = append(runs, Replay(p, s))
 	}
 	envelope, ok := Envelope(name, versions...)
 	require.True(t, ok)
@@ -167,7 +163,7 @@ func TestAnyLimitHasPictures(t *testing.T) {
 			versions = append(versions, &policies[i])
 		}
 		s := StandardStory(versions[len(versions)-1])
-		runs := []Run{Replay("old", versions[0], s), Replay("new", versions[len(versions)-1], s)}[:len(versions)]
+		runs := []Run{Replay(versions[0], s), Replay(versions[len(versions)-1], s)}[:len(versions)]
 		tokens := Tokens("limit", s, runs...)
 		requireSound(t, &tokens)
 		require.Less(t, len(tokens.SVG), 40_000, "%+v", policies)
@@ -187,7 +183,7 @@ func TestCurveIsTheLimiter(t *testing.T) {
 			continue
 		}
 		s := StandardStory(&p)
-		run := Replay("", &p, s)
+		run := Replay(&p, s)
 		rule, state, log := RuleOf(&p), runtime.State{}, []runtime.State(nil)
 		origin := Origin(&p, &rule)
 		step := func(at time.Duration, q runtime.Request) runtime.Decision {
@@ -272,7 +268,7 @@ func TestTableHasEveryRequest(t *testing.T) {
 		p := policies[0]
 		p.Name = name
 		s := StandardStory(&p)
-		table := Tokens(name, s, Replay("", &p, s)).Table
+		table := Tokens(name, s, Replay(&p, s)).Table
 		sum := 0
 		for _, row := range table.Rows {
 			for i, cell := range row {

@@ -64,6 +64,21 @@ func jumps(a, b Bound, within func(time.Duration) Bound) (list []Bound) {
 	return list
 }
 
+// enforced returns the policy as if it was enforced, with the bound of callers who do not reserve if reservations have
+// no bound; nil if there is no bound at all.
+func enforced(p *runtime.Policy) *runtime.Policy {
+	if p == nil || p.Mode == runtime.ModeUnlimited {
+		return nil
+	}
+	if p.MaxReserved == runtime.Unbounded {
+		if p.Capacity == 0 {
+			return nil
+		}
+		return bounds.Unreserved(p)
+	}
+	return p
+}
+
 // Envelope draws the bounds of one policy, or of an old version and a new one: the most that one key can use in any
 // interval, as a function of its length. Both axes are logarithmic. It returns false if no version has a bound.
 func Envelope(name string, versions ...*runtime.Policy) (Picture, bool) {
@@ -72,11 +87,7 @@ func Envelope(name string, versions ...*runtime.Policy) (Picture, bool) {
 		if p = enforced(p); p == nil {
 			continue
 		}
-		version := ""
-		if len(versions) > 1 {
-			version = [...]string{"old", "new"}[i]
-		}
-		d.policies, d.names = append(d.policies, p), append(d.names, version)
+		d.policies, d.names = append(d.policies, p), append(d.names, version(i, len(versions)))
 	}
 	if len(d.policies) == 0 {
 		return Picture{}, false
@@ -233,12 +244,8 @@ func bound(n int64) string {
 func (d *envelopeDrawing) texts() {
 	var sentences []string
 	for i, p := range d.policies {
-		version := ""
-		if d.names[i] != "" {
-			version = strings.ToUpper(d.names[i][:1]) + d.names[i][1:] + " version: "
-		}
 		period := bounds.Interval(p)
-		sentences = append(sentences, fmt.Sprintf("%sat most %s at once and %s in any %s.", version,
+		sentences = append(sentences, fmt.Sprintf("%sat most %s at once and %s in any %s.", begins(d.names[i]),
 			bound(bounds.Within(p, 0)), bound(bounds.Within(p, period)), words.Period(period)))
 	}
 	d.text = strings.Join(sentences, " ")

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
@@ -138,8 +137,6 @@ func OutcomeOf(d runtime.Decision) Outcome {
 
 // Run is a story as a policy decides it.
 type Run struct {
-	// Name is the name of the version in pictures of two runs: "old" or "new".
-	Name   string
 	Policy *runtime.Policy
 	Marks  []Mark
 	// Curve has the tokens of the key over time, to be connected by lines. It is empty if the policy's mode does not
@@ -165,9 +162,9 @@ type Point struct {
 const gridSteps = 160
 
 // Replay decides a story by a policy, which must be valid, for a key that is full at first.
-func Replay(name string, p *runtime.Policy, s Story) Run {
+func Replay(p *runtime.Policy, s Story) Run {
 	k := newKey(p)
-	run := Run{Name: name, Policy: p, Edges: k.edges(s.Length)}
+	run := Run{Policy: p, Edges: k.edges(s.Length)}
 	for _, edge := range run.Edges {
 		k.samples = append(k.samples, edge-1, edge)
 	}
@@ -230,11 +227,6 @@ func (k *key) edges(length time.Duration) (edges []time.Duration) {
 	return edges
 }
 
-// counts reports whether the mode keeps a count.
-func (k *key) counts() bool {
-	return k.policy.Mode == runtime.ModeEnforce || k.policy.Mode == runtime.ModeShadow
-}
-
 func (k *key) step(at time.Duration, q runtime.Request) (runtime.Decision, error) {
 	q.Zone, q.Anniversary = k.request.Zone, k.request.Anniversary
 	now := k.origin + int64(at)
@@ -295,7 +287,7 @@ func (k *key) advance(to time.Duration) {
 
 // sample adds the tokens at a time to the curve, and returns how long it takes until the key is full.
 func (k *key) sample(at time.Duration) time.Duration {
-	if !k.counts() {
+	if !k.policy.Mode.Counts() {
 		return 0
 	}
 	d, err := k.step(at, runtime.Request{Op: runtime.Peek})
@@ -304,21 +296,6 @@ func (k *key) sample(at time.Duration) time.Duration {
 	}
 	k.curve = append(k.curve, Point{at, d.Value})
 	return d.FullAfter
-}
-
-// enforced returns the policy as if it was enforced, with the bound of callers who do not reserve if reservations have
-// no bound; nil if there is no bound at all.
-func enforced(p *runtime.Policy) *runtime.Policy {
-	if p == nil || p.Mode == runtime.ModeUnlimited {
-		return nil
-	}
-	if p.MaxReserved == runtime.Unbounded {
-		if p.Capacity == 0 {
-			return nil
-		}
-		return bounds.Unreserved(p)
-	}
-	return p
 }
 
 // RuleOf returns the rule that a limit's pictures are drawn for. If the limit has a zone and an anniversary per key, it is

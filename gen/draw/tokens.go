@@ -145,9 +145,9 @@ var classOf = [endOfOutcomes]string{Allowed: "ok", Delayed: "late", Denied: "no"
 // marks draws a row for each outcome. Requests that are too close for a mark each share one, which is larger.
 func (d *tokensDrawing) marks() {
 	y := float64(d.bottom()) + 6
-	for _, run := range d.runs {
+	for i, run := range d.runs {
 		if len(d.runs) > 1 {
-			d.label("name", left-6, y+11, run.Name)
+			d.label("name", left-6, y+11, version(i, len(d.runs)))
 			y += laneHeight
 		}
 		for _, o := range run.outcomes() {
@@ -241,17 +241,13 @@ func (r *Run) count(from, to time.Duration) (counts [endOfOutcomes]int) {
 // text describes the runs.
 func (d *tokensDrawing) text() string {
 	var sentences []string
-	for _, run := range d.runs {
-		version := ""
-		if len(d.runs) > 1 {
-			version = strings.ToUpper(run.Name[:1]) + run.Name[1:] + " version: "
-		}
+	for i, run := range d.runs {
 		counts := run.count(0, math.MaxInt64)
 		var parts []string
 		for _, o := range run.outcomes() {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[o], o))
 		}
-		sentence := fmt.Sprintf("%s%s in %s: %s.", version, words.Count(int64(len(run.Marks)), "request"),
+		sentence := fmt.Sprintf("%s%s in %s: %s.", begins(version(i, len(d.runs))), words.Count(int64(len(run.Marks)), "request"),
 			words.Duration(roundTo(d.story.Length)), words.List(parts, "and"))
 		if n := len(run.Curve); n > 0 {
 			least, most := run.Curve[0].Tokens, run.Curve[0].Tokens
@@ -281,16 +277,13 @@ const tableSteps = 24
 // table has a row for each step of time: the tokens at its beginning, and the requests until the next one.
 func (d *tokensDrawing) table() Table {
 	t := Table{Head: []string{"time"}}
-	for _, run := range d.runs {
-		version := ""
-		if len(d.runs) > 1 {
-			version = run.Name + " "
-		}
+	for i, run := range d.runs {
+		of := version(i, len(d.runs)) + " "
 		if len(run.Curve) > 0 {
-			t.Head = append(t.Head, version+"tokens")
+			t.Head = append(t.Head, strings.TrimSpace(of+"tokens"))
 		}
 		for _, o := range run.outcomes() {
-			t.Head = append(t.Head, version+o.String())
+			t.Head = append(t.Head, strings.TrimSpace(of+o.String()))
 		}
 	}
 	times := timeSteps(d.story.Length, tableSteps)

@@ -173,8 +173,8 @@ func (p *Page) planView(pair fields.PlanPair, name string, later bool) planView 
 	if !anyLimited(policies) {
 		return v
 	}
-	v.Facts = facts(pair.Old, pair.New)
-	if picture, ok := p.tokensPicture(name, policies); ok && !later {
+	v.Facts = facts(policies)
+	if picture, ok := p.tokensPicture(name, pair); ok && !later {
 		v.Drawings = append(v.Drawings, drawingOf(p.tokensCaption(policies), picture))
 	} else if !ok {
 		v.Note = "The recording has no requests of this limit."
@@ -193,18 +193,15 @@ func (p *Page) planView(pair fields.PlanPair, name string, later bool) planView 
 }
 
 // tokensPicture draws the standard story or the recording. It returns false if the recording has no requests of the limit.
-func (p *Page) tokensPicture(title string, policies []*runtime.Policy) (draw.Picture, bool) {
-	names := []string{""}
-	if len(policies) == 2 {
-		names = []string{"old", "new"}
-	}
+func (p *Page) tokensPicture(title string, pair fields.PlanPair) (draw.Picture, bool) {
+	policies := policiesOf(pair)
 	if p.Recording != nil {
-		return p.Recording.picture(policies[len(policies)-1].Name, title, policies, names)
+		return p.Recording.picture(policies[len(policies)-1].Name, title, pair)
 	}
 	story := draw.StandardStory(newest(policies))
 	var runs []draw.Run
-	for i, policy := range policies {
-		runs = append(runs, draw.Replay(names[i], policy, story))
+	for _, policy := range policies {
+		runs = append(runs, draw.Replay(policy, story))
 	}
 	return draw.Tokens(title, story, runs...), true
 }
@@ -228,17 +225,14 @@ func drawingOf(caption string, p draw.Picture) drawing {
 	return drawing{Caption: caption, Text: p.Text, SVG: template.HTML(p.SVG), Head: p.Table.Head, Rows: p.Table.Rows}
 }
 
-// facts are the numbers of a limit, and of the version before it.
-func facts(old, new *spec.Limit) (list []fact) {
+// facts are the numbers of a limit: those of the old version, if they differ, before those of the new one.
+func facts(policies []*runtime.Policy) (list []fact) {
 	add := func(name string, value func(*runtime.Policy) string) {
 		is := ""
-		for _, l := range []*spec.Limit{old, new} {
-			if l == nil {
-				continue
-			}
+		for _, p := range policies {
 			text := "unlimited"
-			if l.Policy.Mode != runtime.ModeUnlimited {
-				text = value(&l.Policy)
+			if p.Mode != runtime.ModeUnlimited {
+				text = value(p)
 			}
 			switch {
 			case is == "" || is == text:
@@ -251,14 +245,7 @@ func facts(old, new *spec.Limit) (list []fact) {
 			list = append(list, fact{name, is})
 		}
 	}
-	newest := new
-	if newest == nil || newest.Policy.Mode == runtime.ModeUnlimited {
-		newest = old
-	}
-	if newest == nil {
-		newest = new
-	}
-	period := bounds.Interval(&newest.Policy)
+	period := bounds.Interval(newest(policies))
 	within := func(t time.Duration) func(*runtime.Policy) string {
 		return func(p *runtime.Policy) string { return tokensOrNone(bounds.Within(p, t)) }
 	}

@@ -361,3 +361,15 @@ func TestPageReviewsOnce(t *testing.T) {
 	assert.NotEmpty(t, p.Pictures())
 	assert.Same(t, reviewed, p.review())
 }
+
+// A limit that was removed is drawn as the old version decides.
+func TestRecordingOfARemovedLimit(t *testing.T) {
+	file := parse(t, "limits.yaml", "version: 1\nlimits:\n  send: {kind: token bucket, rate: 5, period: 1m}\n")
+	old := parse(t, "old.yaml", "version: 1\nlimits:\n  send: {kind: token bucket, rate: 5, period: 1m}\n  gone: {kind: token bucket, rate: 2, period: 1m}\n")
+	r, faults := record(t, strings.Repeat(`{"at": 1893456000.0, "limit": "gone"}`+"\n", 3), simLimits(file), simLimits(old))
+	assert.Empty(t, faults)
+	page := written(t, &Page{File: file, Old: old, Recording: r})
+	requireSound(t, page)
+	requireText(t, page, "In the recording: 3 requests of 1 key; 2 allowed and 1 denied.")
+	requireText(t, page, "3 requests in 1m8s: 2 allowed and 1 denied. The key has between 0 and 2 tokens.")
+}

@@ -27,7 +27,7 @@ func (p *Page) Pictures() (list []PictureFile) {
 			if !anyLimited(policies) {
 				continue
 			}
-			if picture, ok := p.tokensPicture(title, policies); ok {
+			if picture, ok := p.tokensPicture(title, pair); ok {
 				list = append(list, PictureFile{file + "-tokens", picture.Standalone()})
 			}
 			if picture, ok := draw.Envelope(title, policies...); ok {

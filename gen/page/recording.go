@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -60,50 +62,42 @@ type busyness struct {
 // onFault, or of reading, ends it.
 func Record(limits, old []sim.Limit, open func() (trace *trace.Reader, closeIt func() error, err error), onFault func(*trace.Fault) error) (*Recording, error) {
 	r := &Recording{subjects: map[string]*recorded{}}
-	names := map[string]*runtime.Policy{}
+	policies := map[string]*runtime.Policy{}
 	for _, l := range slices.Concat(old, limits) {
-		names[l.Policy.Name] = l.Policy
+		policies[l.Policy.Name] = l.Policy
 	}
-	skip := func(*trace.Fault) error { return nil }
-	for i, pass := range []func(*sim.Comparison) recorder{
-		func(*sim.Comparison) recorder { return (*counting)(r) },
-		func(*sim.Comparison) recorder { r.chooseKeys(); return (*marking)(r) },
-		func(c *sim.Comparison) recorder { r.chooseParts(names); return newSampling(r, c) },
-	} {
-		trace, closeTrace, err := open()
+	pass := func(before func(*trace.Line), after func(*trace.Line, [sides]sim.SideAnswer), c *sim.Comparison) error {
+		in, closeIt, err := open()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if i > 0 {
-			onFault = skip
-		}
-		c := sim.NewComparison(old, limits)
-		if err := errors.Join(replay(trace, c, pass(c), onFault), closeTrace()); err != nil {
-			return nil, err
-		}
+		err = in.Replay(func(l *trace.Line) error {
+			before(l)
+			oldAnswer, newAnswer, err := c.DecideBoth(l)
+			if err == nil {
+				after(l, [sides]sim.SideAnswer{oldAnswer, newAnswer})
+			}
+			return err
+		}, onFault)
+		onFault = func(*trace.Fault) error { return nil }
+		return errors.Join(err, closeIt())
 	}
+	nothing := func(*trace.Line) {}
+	if err := pass(nothing, r.count, sim.NewComparison(old, limits)); err != nil {
+		return nil, err
+	}
+	r.chooseKeys()
+	if err := pass(nothing, r.mark, sim.NewComparison(old, limits)); err != nil {
+		return nil, err
+	}
+	r.chooseParts(policies)
+	c := sim.NewComparison(old, limits)
+	s := newSampling(r, c)
+	if err := pass(s.sample, func(l *trace.Line, _ [sides]sim.SideAnswer) { s.sample(l) }, c); err != nil {
+		return nil, err
+	}
+	s.end()
 	return r, nil
-}
-
-// replay passes a trace to a recorder.
-func replay(in *trace.Reader, c *sim.Comparison, r recorder, onFault func(*trace.Fault) error) error {
-	err := in.Replay(func(l *trace.Line) error {
-		r.before(l)
-		before, after, err := c.DecideBoth(l)
-		if err == nil {
-			r.after(l, [sides]sim.SideAnswer{before, after})
-		}
-		return err
-	}, onFault)
-	r.end()
-	return err
-}
-
-// recorder is a pass over a trace.
-type recorder interface {
-	before(*trace.Line)
-	after(*trace.Line, [sides]sim.SideAnswer)
-	end()
 }
 
 func (r *Recording) of(name string) *recorded {
@@ -134,13 +128,9 @@ func outcomeOf(a sim.SideAnswer) (draw.Outcome, bool) {
 	return draw.OutcomeOf(a.Decision), true
 }
 
-// counting is the first pass: it counts the outcomes and finds the busiest keys.
-type counting Recording
-
-func (c *counting) before(*trace.Line) {}
-
-func (c *counting) after(l *trace.Line, answers [sides]sim.SideAnswer) {
-	s := (*Recording)(c).of(l.Limit)
+// count counts the outcomes of a line, in the first pass.
+func (r *Recording) count(l *trace.Line, answers [sides]sim.SideAnswer) {
+	s := r.of(l.Limit)
 	k := s.keys[keyOf(answers)]
 	if k == nil {
 		k = &busyness{}
@@ -161,8 +151,6 @@ func (c *counting) after(l *trace.Line, answers [sides]sim.SideAnswer) {
 	}
 }
 
-func (c *counting) end() {}
-
 // chooseKeys finds the busiest key of each limit: the one that was limited most often, or else has most requests.
 func (r *Recording) chooseKeys() {
 	for _, s := range r.subjects {
@@ -177,13 +165,9 @@ func (r *Recording) chooseKeys() {
 	}
 }
 
-// marking is the second pass: it collects the requests of the busiest keys.
-type marking Recording
-
-func (m *marking) before(*trace.Line) {}
-
-func (m *marking) after(l *trace.Line, answers [sides]sim.SideAnswer) {
-	s := m.subjects[l.Limit]
+// mark collects the requests of the busiest keys, in the second pass.
+func (r *Recording) mark(l *trace.Line, answers [sides]sim.SideAnswer) {
+	s := r.subjects[l.Limit]
 	if s == nil || keyOf(answers) != s.busiest {
 		return
 	}
@@ -193,8 +177,6 @@ func (m *marking) after(l *trace.Line, answers [sides]sim.SideAnswer) {
 		}
 	}
 }
-
-func (m *marking) end() {}
 
 // chooseParts finds the part of the trace to draw for each limit: some of the limit's own time, with the most requests
 // that were limited.
@@ -252,48 +234,27 @@ func newSampling(r *Recording, c *sim.Comparison) *sampling {
 	return s
 }
 
-// touched returns the limits whose busiest key a line may change: a group changes its members.
-func (s *sampling) touched(l *trace.Line, f func(string, *recorded)) {
-	if of := s.r.subjects[l.Limit]; of != nil && of.length > 0 {
-		f(l.Limit, of)
-	}
-	if _, isLimit := s.r.subjects[l.Limit]; isLimit && !s.isGroup(l.Limit) {
-		return
-	}
-	for _, name := range s.names {
-		if name != l.Limit {
-			f(name, s.r.subjects[name])
-		}
-	}
-}
-
-func (s *sampling) isGroup(name string) bool {
-	for _, replay := range s.replays {
-		if replay.HasGroup(name) {
-			return true
-		}
-	}
-	return false
-}
-
+// sample adds the tokens before or after a line to the curves that it may bend: a group changes its members.
 func (s *sampling) sample(l *trace.Line) {
-	s.touched(l, func(name string, of *recorded) {
-		for side, c := range of.curves {
-			c.advance(l.At, func(at int64) (float64, bool) { return s.replays[side].Left(name, of.keys[of.busiest].sides[side], at) })
+	group := s.replays[oldSide].HasGroup(l.Limit) || s.replays[newSide].HasGroup(l.Limit)
+	for _, name := range s.names {
+		if group || name == l.Limit {
+			s.advance(name, s.r.subjects[name], l.At)
 		}
-	})
+	}
 }
 
-func (s *sampling) before(l *trace.Line) { s.sample(l) }
-
-func (s *sampling) after(l *trace.Line, _ [sides]sim.SideAnswer) { s.sample(l) }
-
+// end completes the curves.
 func (s *sampling) end() {
 	for _, name := range s.names {
 		of := s.r.subjects[name]
-		for side, c := range of.curves {
-			c.advance(of.from+int64(of.length), func(at int64) (float64, bool) { return s.replays[side].Left(name, of.keys[of.busiest].sides[side], at) })
-		}
+		s.advance(name, of, of.from+int64(of.length))
+	}
+}
+
+func (s *sampling) advance(name string, of *recorded, to int64) {
+	for side, c := range of.curves {
+		c.advance(to, func(at int64) (float64, bool) { return s.replays[side].Left(name, of.keys[of.busiest].sides[side], at) })
 	}
 }
 
@@ -361,20 +322,18 @@ func (r *Recording) tallyWords(name string) string {
 }
 
 // picture draws the busiest key of a limit. It returns false if the recording has no requests of the limit.
-func (r *Recording) picture(limit, title string, policies []*runtime.Policy, names []string) (draw.Picture, bool) {
+func (r *Recording) picture(limit, title string, pair fields.PlanPair) (draw.Picture, bool) {
 	s := r.subjects[limit]
 	if s == nil || s.length == 0 {
 		return draw.Picture{}, false
 	}
-	story := draw.Story{Length: s.length}
 	var runs []draw.Run
-	for i, policy := range policies {
-		side := newSide
-		if names[i] == "old" {
-			side = oldSide
+	for side, l := range [sides]*spec.Limit{pair.Old, pair.New} {
+		if l == nil {
+			continue
 		}
-		run := draw.Run{Name: names[i], Policy: policy, Curve: s.curves[side].points}
-		run.Edges = draw.Edges(policy, s.keys[s.busiest].sides[side], s.from, s.length)
+		run := draw.Run{Policy: &l.Policy, Curve: s.curves[side].points}
+		run.Edges = draw.Edges(&l.Policy, s.keys[s.busiest].sides[side], s.from, s.length)
 		for _, m := range s.marks[side] {
 			if m.At -= time.Duration(s.from); 0 <= m.At && m.At <= s.length {
 				run.Marks = append(run.Marks, m)
@@ -382,7 +341,7 @@ func (r *Recording) picture(limit, title string, policies []*runtime.Policy, nam
 		}
 		runs = append(runs, run)
 	}
-	return draw.Tokens(title, story, runs...), true
+	return draw.Tokens(title, draw.Story{Length: s.length}, runs...), true
 }
 
 // caption says when the drawing of a limit begins.

@@ -43,6 +43,9 @@ func NewComparison(old, new []Limit) *Comparison {
 	return c
 }
 
+// Sides returns the replays of the two sides.
+func (c *Comparison) Sides() (old, new *Replay) { return c.old, c.new }
+
 // SideAnswer is the decision of one side of a [Comparison].
 type SideAnswer struct {
 	Answer
@@ -122,28 +125,27 @@ func (p *limitPair) decide(c *Comparison, l *trace.Line) (old, new SideAnswer, e
 			return SideAnswer{}, SideAnswer{}, err
 		}
 	}
-	var oldAnswer, newAnswer Answer
-	if oldErr == nil {
-		oldAnswer, oldErr = p.old.decide(oldLine)
-	}
-	before, ok := outcomeOf(l, oldAnswer, oldErr)
-	if !ok {
+	old, before, oldErr := p.old.answer(oldLine, oldErr)
+	if before == invalid {
 		return SideAnswer{}, SideAnswer{}, oldErr
 	}
-	if newErr == nil {
-		newAnswer, newErr = p.new.decide(newLine)
-	}
-	after, ok := outcomeOf(l, newAnswer, newErr)
+	new, after, newErr := p.new.answer(newLine, newErr)
 	// A request that is impossible on both sides is an error in the trace, and no change.
-	if !ok || before >= tooLarge && after >= tooLarge {
+	if after == invalid || before >= tooLarge && after >= tooLarge {
 		return SideAnswer{}, SideAnswer{}, newErr
 	}
-	key := newAnswer.Key
-	if after >= tooLarge {
-		key = oldAnswer.Key // a fault has no key
+	p.count(cmp.Or(new.Key, old.Key), before, after)
+	return old, new, nil
+}
+
+// answer decides a line on a side that has accepted it, or failed to with an error.
+func (s *limitState) answer(a pending, err error) (SideAnswer, outcome, error) {
+	var answer Answer
+	if err == nil {
+		answer, err = s.decide(a)
 	}
-	p.count(key, before, after)
-	return SideAnswer{oldAnswer, true, before < tooLarge}, SideAnswer{newAnswer, true, after < tooLarge}, nil
+	result := resultOf(a.Line, answer.Decision, err)
+	return SideAnswer{answer, true, result < tooLarge}, result, err
 }
 
 // count counts the outcomes of a request on both sides.
@@ -183,43 +185,6 @@ func (p *limitPair) same() bool {
 		unreplayed(p.old.Policy) == unreplayed(p.new.Policy)
 }
 
-// outcome is the result of a request, from the best for its caller to the worst.
-type outcome int
-
-const (
-	allowed outcome = iota
-	shadowed
-	partly
-	delayed
-	denied
-	tooLarge
-	noPlan
-	outcomes
-)
-
-var outcomeNames = [outcomes]string{"allowed", "shadowed", "allowed in part", "delayed", "denied", "impossible (count exceeds capacity)", "an error (no such plan)"}
-
-// outcomeOf is false if the request was invalid.
-func outcomeOf(l *trace.Line, a Answer, err error) (outcome, bool) {
-	switch {
-	case errors.Is(err, runtime.ErrExceedsCapacity):
-		return tooLarge, true
-	case errors.Is(err, runtime.ErrInvalidPlan):
-		return noPlan, true
-	case err != nil:
-		return 0, false
-	case !a.Allowed:
-		return denied, true
-	case a.Shadowed:
-		return shadowed, true
-	case isPartial(l, a.Decision):
-		return partly, true
-	case a.Delay > 0:
-		return delayed, true
-	}
-	return allowed, true
-}
-
 // outcomeChange is a change of outcomes, in words.
 type outcomeChange struct {
 	better bool
@@ -243,9 +208,9 @@ const keyChangedText = "the key has a different number of parts, so every count 
 
 // addedText describes the requests of a new limit.
 func (p *limitPair) addedText() string {
-	effect, n := "denied", p.new.denied
+	effect, n := "denied", p.new.by[denied]
 	if p.new.Policy.Mode == runtime.ModeShadow {
-		effect, n = "shadowed", p.new.shadowed
+		effect, n = "shadowed", p.new.by[shadowed]
 	}
 	return fmt.Sprintf("not limited by this rule before; %s of %s%s would be %s",
 		words.Number(n), words.Count(p.requests, "request"), inKeys(int64(p.new.requestedKeys()), p.new), effect)
@@ -254,7 +219,7 @@ func (p *limitPair) addedText() string {
 // removedText describes the requests of a limit that is gone.
 func (p *limitPair) removedText() string {
 	return fmt.Sprintf("%s%s would no longer be limited; the old rule denies %s of them",
-		words.Count(p.requests, "request"), inKeys(int64(p.old.requestedKeys()), p.old), words.Number(p.old.denied))
+		words.Count(p.requests, "request"), inKeys(int64(p.old.requestedKeys()), p.old), words.Number(p.old.by[denied]))
 }
 
 func inKeys(n int64, l *limitState) string {

@@ -131,7 +131,7 @@ func TestLinesOfGroupsHaveOnePlan(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, step.allowed, a.Allowed, "%+v", step)
 		k := r.byName["calls"].keys[runtime.KeyOf(runtime.String("acme")).String()]
-		k.usePlan(0, limits[0].Plans[0].Policy)
+		k.use(limits[0].Plans[0].Policy)
 		_, d, err := k.rule.Step(k.state, 1e18, runtime.Request{Op: runtime.Peek})
 		require.NoError(t, err)
 		assert.Equal(t, step.remaining, d.Remaining, "%+v", step)

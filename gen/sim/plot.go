@@ -9,7 +9,6 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // timeline counts decisions over time in at most maxBins bins. When the time outgrows them, the bins are joined into
@@ -22,9 +21,8 @@ type timeline struct {
 	bins  []bin
 }
 
-// bin counts the decisions in a stretch of time. An allowed request with a delay is only in delayed, and one that only
-// shadow mode has allowed is only in shadowed.
-type bin struct{ allowed, delayed, denied, shadowed int64 }
+// bin counts the decisions in a stretch of time by their outcome.
+type bin [outcomes]int64
 
 // maxBins leaves enough bins after each joining that a plot can choose among columns of several round widths.
 const maxBins = 600
@@ -38,8 +36,8 @@ var binWidths = []time.Duration{
 
 func (t *timeline) width() int64 { return int64(binWidths[t.scale]) }
 
-// add counts a decision at an instant no earlier than that of the first one.
-func (t *timeline) add(at int64, d runtime.Decision) {
+// add counts an outcome at an instant no earlier than that of the first one.
+func (t *timeline) add(at int64, o outcome) {
 	if len(t.bins) == 0 {
 		t.first = at / t.width()
 	}
@@ -50,16 +48,7 @@ func (t *timeline) add(at int64, d runtime.Decision) {
 	for len(t.bins) <= i { // also the empty ones since the last decision
 		t.bins = append(t.bins, bin{})
 	}
-	switch b := &t.bins[i]; {
-	case !d.Allowed:
-		b.denied++
-	case d.Shadowed:
-		b.shadowed++
-	case d.Delay > 0:
-		b.delayed++
-	default:
-		b.allowed++
-	}
+	t.bins[i][o]++
 }
 
 // widen joins the bins into bins of the next width.
@@ -80,10 +69,9 @@ func (t *timeline) widen() {
 }
 
 func (b *bin) join(o bin) {
-	b.allowed += o.allowed
-	b.delayed += o.delayed
-	b.denied += o.denied
-	b.shadowed += o.shadowed
+	for i, n := range o {
+		b[i] += n
+	}
 }
 
 // columns joins the bins into columns of a width that is a multiple of theirs, from the column that contains the
@@ -181,15 +169,14 @@ func (a axis) format() string {
 
 // plotRows are the bar charts of a plot, from top to bottom.
 var plotRows = []struct {
-	name   string
-	height int
-	color  func(cells.Ink) string
-	count  func(bin) int64
+	outcome outcome
+	height  int
+	color   func(cells.Ink) string
 }{
-	{"allowed", 3, func(i cells.Ink) string { return i.Green }, func(b bin) int64 { return b.allowed }},
-	{"delayed", 2, func(i cells.Ink) string { return i.Yellow }, func(b bin) int64 { return b.delayed }},
-	{"denied", 3, func(i cells.Ink) string { return i.Red }, func(b bin) int64 { return b.denied }},
-	{"shadowed", 3, func(i cells.Ink) string { return i.Yellow }, func(b bin) int64 { return b.shadowed }},
+	{allowed, 3, func(i cells.Ink) string { return i.Green }},
+	{delayed, 2, func(i cells.Ink) string { return i.Yellow }},
+	{denied, 3, func(i cells.Ink) string { return i.Red }},
+	{shadowed, 3, func(i cells.Ink) string { return i.Yellow }},
 }
 
 // plotIndent is the indentation of everything in a plot but its labels.
@@ -199,13 +186,15 @@ const plotIndent = "            "
 func writePlots(out *bytes.Buffer, a axis, t *timeline, ink cells.Ink) {
 	columns := t.columns(a.first, a.last, int64(a.width))
 	highest := int64(0)
-	for _, b := range columns {
-		highest = max(highest, b.allowed, b.delayed, b.denied, b.shadowed)
+	for i := range columns {
+		b := &columns[i]
+		b[allowed], b[partly] = b[allowed]+b[partly], 0 // one row
+		highest = max(highest, slices.Max(b[:]))
 	}
 	for _, p := range plotRows {
 		values, sum := make([]int64, len(columns)), int64(0)
 		for i, b := range columns {
-			values[i] = p.count(b)
+			values[i] = b[p.outcome]
 			sum += values[i]
 		}
 		if sum == 0 {
@@ -214,7 +203,7 @@ func writePlots(out *bytes.Buffer, a axis, t *timeline, ink cells.Ink) {
 		for i, line := range bars(values, highest, p.height) {
 			label := ""
 			if i == p.height-1 {
-				label = p.name
+				label = outcomeNames[p.outcome]
 			}
 			if line != "" || label != "" { // no empty lines above low bars
 				fmt.Fprintf(out, "  %-8s  %s%s%s\n", label, p.color(ink), line, ink.Off)

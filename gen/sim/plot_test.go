@@ -11,13 +11,11 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // However long the trace is, a timeline has few bins, and each column counts exactly the decisions in its time.
 func TestTimelineCountsEachColumnExactly(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
-	decisions := []runtime.Decision{{Allowed: true}, {Allowed: true, Delay: 1}, {}}
 	for range 300 {
 		span := time.Duration(1) << random.IntN(62)
 		ats := make([]int64, 1+random.IntN(200))
@@ -28,10 +26,10 @@ func TestTimelineCountsEachColumnExactly(t *testing.T) {
 		var line timeline
 		want := map[int64]bin{}
 		axisOf := func() axis { return newAxis(ats[0], ats[len(ats)-1], line.width()) }
-		answers := make([]int, len(ats))
+		answers := make([]outcome, len(ats))
 		for i, at := range ats {
-			answers[i] = random.IntN(3)
-			line.add(at, decisions[answers[i]])
+			answers[i] = outcome(random.IntN(int(outcomes)))
+			line.add(at, answers[i])
 		}
 		require.LessOrEqual(t, len(line.bins), maxBins)
 		a := axisOf()
@@ -39,7 +37,7 @@ func TestTimelineCountsEachColumnExactly(t *testing.T) {
 		for i, at := range ats {
 			column := at/int64(a.width) - a.first/int64(a.width)
 			b := want[column]
-			b.join([]bin{{allowed: 1}, {delayed: 1}, {denied: 1}}[answers[i]])
+			b[answers[i]]++
 			want[column] = b
 		}
 		for i, got := range line.columns(a.first, a.last, int64(a.width)) {

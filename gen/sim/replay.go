@@ -14,8 +14,8 @@
 // meter.Rule.StepLog, as the mode of the limit changes it, and keys are encoded by [runtime.KeyOf]. The same trace always
 // gets the same decisions, whatever other keys and limits are in it.
 // Nothing is rounded or guessed: a line that is not a valid request is a [trace.Fault] with the line, the column and the
-// reason, but never with the value of a key. Memory grows with the number of keys, and a [trace.Reader] of a log holds all lines of the
-// time by which they may be late.
+// reason, but never with the value of a key. Memory grows with the number of keys, and by about 50 bytes for each line of a log
+// that a [trace.Reader] holds until no earlier one can follow; equal lines in a row are held as one.
 //
 // # Non-guarantees
 //
@@ -26,7 +26,6 @@
 package sim
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -61,11 +60,15 @@ func NewReplay(limits []Limit) *Replay {
 	return r
 }
 
-// Answer is the decision for a line.
-type Answer struct {
-	runtime.Decision
-	// Key is the key as a store encodes it.
-	Key string
+// connect finds the limits of a group. It panics if the replay lacks one.
+func (s *limitState) connect(r *Replay) {
+	for _, m := range s.Members {
+		limit := r.byName[m.Limit]
+		if limit == nil || len(limit.Members) > 0 {
+			panic(fmt.Sprintf("sim: the group %s has no limit %s", s.Policy.Name, m.Limit))
+		}
+		s.members = append(s.members, &memberState{Member: m, limit: limit})
+	}
 }
 
 // Decide decides a line at the line's instant, and takes the tokens if it is allowed. The error is a [*trace.Fault].
@@ -98,125 +101,25 @@ func unknownLimit(name string, limits []*limitState) error {
 	return fault
 }
 
-// accept finds the key, the plan and the calendar of a line. The error is a [*trace.Fault].
-func (s *limitState) accept(l *trace.Line) (a pending, err error) {
-	a.Line, a.request = l, runtime.Request{Op: l.Op, Count: l.Count, Reserve: l.Reserve}
-	if a.key, err = s.find(l); err != nil {
-		return a, err
+// Left returns the tokens that a key of a limit has at an instant, in nanoseconds since 1970 UTC, and changes nothing.
+// The key is as in [Answer]. It is false for a key without requests, for a limit whose mode keeps no count, and for a
+// calendar that differs from key to key.
+func (r *Replay) Left(limit, key string, at int64) (tokens float64, ok bool) {
+	s := r.byName[limit]
+	if s == nil || len(s.Members) > 0 {
+		return 0, false
 	}
-	if a.plan, err = s.plan(l); err != nil {
-		return a, err
+	known, p := s.keys[key], s.Policy
+	if known == nil || p.Calendar.PerKey() || !p.Mode.Counts() {
+		return 0, false
 	}
-	if len(s.members) > 0 {
-		return a, s.acceptTogether(l)
-	}
-	a.policy = s.use(a.key, a.plan)
-	return a, s.completeCalendar(&a.request, l)
+	k := *known // whose count of picks decides by which shards its next request is decided
+	d, err := k.step(at, runtime.Request{Op: runtime.Peek})
+	return d.Value, err == nil
 }
 
-// decide decides an accepted line, and counts it unless it is impossible. The error is a [*trace.Fault].
-func (s *limitState) decide(a pending) (Answer, error) {
-	var d runtime.Decision
-	var err error
-	if len(s.members) > 0 {
-		d, err = s.decideTogether()
-	} else {
-		d, err = a.decide()
-	}
-	if err != nil {
-		return Answer{}, err
-	}
-	s.add(a.Line, d)
-	a.key.add(a.Line, d)
-	s.addToPlan(a.key, a.plan, a.Line, d)
-	return Answer{d, a.key.key}, nil
-}
-
-// connect finds the limits of a group. It panics if the replay lacks one.
-func (s *limitState) connect(r *Replay) {
-	for _, m := range s.Members {
-		limit := r.byName[m.Limit]
-		if limit == nil || len(limit.Members) > 0 {
-			panic(fmt.Sprintf("sim: the group %s has no limit %s", s.Policy.Name, m.Limit))
-		}
-		s.members = append(s.members, &memberState{Member: m, limit: limit})
-	}
-}
-
-// acceptTogether accepts a line for all members of a group.
-func (s *limitState) acceptTogether(l *trace.Line) error {
-	if l.Op != runtime.Take {
-		return trace.Faultf("%s is a group, which has only the verb allow", s.Policy.Name)
-	}
-	if l.Count != 1 && !s.counted() {
-		return trace.Faultf("%s has no count, because the file fixes how many tokens it takes", s.Policy.Name)
-	}
-	for _, m := range s.members {
-		if err := m.accept(l); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// decideTogether decides the accepted line by all members of a group, and takes from all of them if all allow it. The group
-// itself has no state but the tally of its keys; the tallies of the members count the lines that name them.
-func (s *limitState) decideTogether() (all runtime.Decision, err error) {
-	// Checks first: an error or a denial of the last member must not take from the first.
-	for _, check := range []bool{true, false} {
-		all = runtime.Decision{Limit: s.Policy.Name, Allowed: true}
-		for i, m := range s.members {
-			if m.pending.request.Op = runtime.Take; check || m.Check {
-				m.pending.request.Op = runtime.Check
-			}
-			d, err := m.pending.decide()
-			if err != nil {
-				return d, err
-			}
-			all = together(all, d, i == 0)
-		}
-		if !all.Allowed {
-			break
-		}
-	}
-	return all, nil
-}
-
-// counted reports whether a member takes the count of the line.
-func (s *limitState) counted() bool {
-	for _, m := range s.members {
-		if m.Count == 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// accept accepts a line for the limit of the member.
-func (m *memberState) accept(l *trace.Line) (err error) {
-	key, types := m.line.Key[:0], m.line.KeyTypes[:0]
-	for _, i := range m.Member.Key {
-		key = append(key, l.Key[i])
-		if i < len(l.KeyTypes) {
-			types = append(types, l.KeyTypes[i])
-		}
-	}
-	m.line = *l
-	m.line.Key, m.line.KeyTypes, m.line.Count = key, types, cmp.Or(m.Count, l.Count)
-	if m.pending, err = m.limit.accept(&m.line); err == nil {
-		m.pending.request.Reserve = l.Reserve && !m.Check && m.pending.policy.Reserves()
-	}
-	return err
-}
-
-// together adds the decision of a member: the group has as few tokens as the limit that has fewest.
-func together(all, d runtime.Decision, first bool) runtime.Decision {
-	all.Allowed = all.Allowed && d.Allowed
-	all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
-	all.Delay = max(all.Delay, d.Delay)
-	all.FullAfter = max(all.FullAfter, d.FullAfter)
-	if first || d.Value < all.Value {
-		all.Value, all.Remaining = d.Value, d.Remaining
-	}
-	return all
+// HasGroup reports whether a name is that of a group.
+func (r *Replay) HasGroup(name string) bool {
+	s := r.byName[name]
+	return s != nil && len(s.Members) > 0
 }

@@ -36,7 +36,7 @@ func (r *Report) Write(l *trace.Line, a Answer) error {
 		t = new(timeline)
 		r.timelines[l.Limit] = t
 	}
-	t.add(l.At, a.Decision)
+	t.add(l.At, outcomeOf(l, a.Decision))
 	return nil
 }
 
@@ -93,7 +93,7 @@ func (r *Report) writeSections(out *bytes.Buffer, ink cells.Ink) {
 		limits++
 	}
 	axis := newAxis(r.span.first, r.span.last, bins)
-	byDenied := func(a, b *limitState) int { return cmp.Compare(a.denied+a.shadowed, b.denied+b.shadowed) }
+	byDenied := func(a, b *limitState) int { return cmp.Compare(a.limited(), b.limited()) }
 	for _, l := range top(r.requested, maxSections, byDenied) {
 		fmt.Fprintf(out, "\n%s%s%s\n%s", ink.Bold, trace.Clip(l.Policy.Name, 60), ink.Off, cells.Wrap(l.Words, "  "))
 		for _, note := range []string{l.caveat(), l.verbs()} {
@@ -111,12 +111,12 @@ func (r *Report) writeSections(out *bytes.Buffer, ink cells.Ink) {
 
 // writeDenied lists the keys that were denied most or, for a limit in shadow mode, shadowed most.
 func writeDenied(out *bytes.Buffer, l *limitState) {
-	if l.denied+l.shadowed == 0 || len(l.Key) == 0 {
+	if l.limited() == 0 || len(l.Key) == 0 {
 		return
 	}
 	denied := 0 // the keys with a denial: the others do not belong into the list
 	for _, k := range l.keys {
-		if k.denied+k.shadowed > 0 {
+		if k.limited() > 0 {
 			denied++
 		}
 	}
@@ -126,7 +126,7 @@ func writeDenied(out *bytes.Buffer, l *limitState) {
 	}
 	rows := [][]string{{"key", head, "", "max wait"}}
 	for _, k := range top(maps.Values(l.keys), min(denied, maxKeysListed), moreDenied) {
-		n := k.denied + k.shadowed // one of them is 0, as a limit has one mode
+		n := k.limited()
 		rows = append(rows, []string{
 			trace.Clip(k.key, 40), words.Number(n) + " of " + words.Number(k.requests), percent(n, k.requests), roundedDuration(k.longest),
 		})
@@ -139,7 +139,7 @@ func writeDenied(out *bytes.Buffer, l *limitState) {
 
 // moreDenied orders keys by their denials, and by name where these are equal: maps have no order.
 func moreDenied(a, b *keyState) int {
-	return cmp.Or(cmp.Compare(a.denied+a.shadowed, b.denied+b.shadowed), -strings.Compare(a.key, b.key))
+	return cmp.Or(cmp.Compare(a.limited(), b.limited()), -strings.Compare(a.key, b.key))
 }
 
 // top returns the n greatest elements, the greatest first and equal ones in their order. n is at least 1.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,42 +13,74 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// tally counts the decisions of requests. Delayed are the allowed ones that must wait for their tokens, and shadowed
-// those that would be denied or delayed if the limit were not in shadow mode. Charges, which are never denied, and partial
-// ones, which got only some of their tokens, are among the allowed ones.
+// outcome is the result of a request, from the best for its caller to the worst.
+type outcome int
+
+const (
+	allowed outcome = iota
+	// shadowed requests would be denied or delayed if the limit were not in shadow mode.
+	shadowed
+	// partly allowed requests got only some of their tokens.
+	partly
+	// delayed requests are allowed, and must wait for their tokens.
+	delayed
+	denied
+	tooLarge
+	noPlan
+	outcomes
+
+	// invalid is no outcome: the line is no request of the limit.
+	invalid = outcomes
+)
+
+var outcomeNames = [outcomes]string{"allowed", "shadowed", "allowed in part", "delayed", "denied", "impossible (count exceeds capacity)", "an error (no such plan)"}
+
+// outcomeOf returns the outcome of a request that was decided.
+func outcomeOf(l *trace.Line, d runtime.Decision) outcome {
+	switch {
+	case !d.Allowed:
+		return denied
+	case d.Shadowed:
+		return shadowed
+	case l.Op == runtime.TakeUpTo && d.Taken < l.Count:
+		return partly
+	case d.Delay > 0:
+		return delayed
+	}
+	return allowed
+}
+
+// resultOf is outcomeOf for a request that may be impossible or invalid.
+func resultOf(l *trace.Line, d runtime.Decision, err error) outcome {
+	switch {
+	case errors.Is(err, runtime.ErrExceedsCapacity):
+		return tooLarge
+	case errors.Is(err, runtime.ErrInvalidPlan):
+		return noPlan
+	case err != nil:
+		return invalid
+	}
+	return outcomeOf(l, d)
+}
+
+// tally counts the decisions of requests by their outcome. Charges, which are never denied, are among the allowed ones.
 type tally struct {
-	requests, allowed, denied, delayed, shadowed int64
-	charges, partial                             int64
-	longest                                      time.Duration
+	requests, charges int64
+	by                [outcomes]int64
+	longest           time.Duration
 }
 
 func (t *tally) add(l *trace.Line, d runtime.Decision) {
 	t.requests++
-	switch {
-	case l.Op == runtime.Charge:
+	t.by[outcomeOf(l, d)]++
+	if l.Op == runtime.Charge {
 		t.charges++
-	case isPartial(l, d):
-		t.partial++
-	}
-	switch {
-	case !d.Allowed:
-		t.denied++
-	case d.Delay > 0:
-		t.delayed++
-		fallthrough // a delayed request is an allowed one
-	default:
-		t.allowed++
-	}
-	if d.Shadowed {
-		t.shadowed++
 	}
 	t.longest = max(t.longest, wait(d))
 }
 
-// isPartial reports whether a request got only some of its tokens.
-func isPartial(l *trace.Line, d runtime.Decision) bool {
-	return l.Op == runtime.TakeUpTo && d.Allowed && d.Taken < l.Count
-}
+// limited counts the requests that were denied or, for a limit in shadow mode, would have been.
+func (t *tally) limited() int64 { return t.by[denied] + t.by[shadowed] }
 
 // verbs says how many of the allowed requests were not simply allowed, or is "".
 func (t *tally) verbs() string {
@@ -55,8 +88,8 @@ func (t *tally) verbs() string {
 	if t.charges > 0 {
 		list = append(list, words.Count(t.charges, "charge"))
 	}
-	if t.partial > 0 {
-		list = append(list, words.Count(t.partial, "request")+" for more tokens than there were")
+	if t.by[partly] > 0 {
+		list = append(list, words.Count(t.by[partly], "request")+" for more tokens than there were")
 	}
 	if len(list) == 0 {
 		return ""
@@ -90,12 +123,12 @@ func tallyTable(rows [][]string, indent string) string {
 
 // row has the column for shadow mode, in place of a share that would not fit beside it, if a limit of the table has it.
 func (t *tally) row(keys int, shadow bool) []string {
-	denied := []string{words.Number(t.denied), percent(t.denied, t.requests)}
+	limited := []string{words.Number(t.by[denied]), percent(t.by[denied], t.requests)}
 	if shadow {
-		denied = []string{words.Number(t.shadowed), words.Number(t.denied)}
+		limited = []string{words.Number(t.by[shadowed]), words.Number(t.by[denied])}
 	}
 	return []string{
-		words.Number(t.requests), words.Number(t.allowed), denied[0], denied[1], words.Number(t.delayed),
+		words.Number(t.requests), words.Number(t.requests - t.by[denied]), limited[0], limited[1], words.Number(t.by[delayed]),
 		words.Number(int64(keys)), roundedDuration(t.longest),
 	}
 }
@@ -137,4 +170,50 @@ func (s *span) write(out *bytes.Buffer, leftOut int64) {
 func (s *span) looksLikeSeconds() bool {
 	const least, most = 1e9 * int64(time.Millisecond), 1e10 * int64(time.Millisecond)
 	return s.requests > 0 && s.first >= least && s.last < most
+}
+
+// percent formats a share so that 0% and 100% are exact.
+func percent(part, whole int64) string {
+	switch p := 100 * float64(part) / float64(whole); {
+	case part == 0:
+		return "0%"
+	case part == whole:
+		return "100%"
+	case p < 0.1:
+		return "<0.1%"
+	case p > 99.9: // which could be rounded to 100.0%
+		return ">99.9%"
+	default:
+		return fmt.Sprintf("%.1f%%", p)
+	}
+}
+
+// roundedDuration rounds a duration to about three digits; [words.Duration] would print every nanosecond.
+func roundedDuration(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "0s"
+	case d >= words.Day:
+		d = d.Round(time.Hour) // before splitting off the days, since it may round up to one more
+		return words.Number(int64(d/words.Day)) + "d" + withoutZeros(d%words.Day)
+	case d >= 10*time.Minute:
+		return withoutZeros(d.Round(time.Second))
+	case d >= 10*time.Second:
+		return withoutZeros(d.Round(100 * time.Millisecond))
+	case d >= time.Millisecond:
+		return withoutZeros(d.Round(time.Millisecond))
+	}
+	return d.String()
+}
+
+// withoutZeros formats 1h0m0s as 1h, and 0 as "".
+func withoutZeros(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return strings.TrimPrefix(text, "0s")
 }

@@ -83,8 +83,8 @@ var (
 	requestNames = []string{"method", "path", "protocol"}
 )
 
-// AccessNames returns the names of the fields that an access log has, by its first line; none if it is no access log.
-func AccessNames(text []byte) []string {
+// accessNames returns the names of the fields that an access log has, by its first line; none if it is no access log.
+func accessNames(text []byte) []string {
 	list, err := splitAccess(text, nil)
 	if err != nil {
 		return nil

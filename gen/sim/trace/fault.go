@@ -19,7 +19,7 @@ type Fault struct {
 	Reason string
 	// Unknown is the limit of the line, if there is no limit of that name.
 	Unknown string
-
+	// Cause is the error of the limiter, or nil.
 	Cause error
 }
 
@@ -31,10 +31,10 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("%d:%d: %s", f.Line, f.Column, f.Reason)
 }
 
-// Unwrap returns the error of the limiter, if the fault is one: runtime.ErrExceedsCapacity or
-// runtime.ErrInvalidCount.
+// Unwrap returns Cause.
 func (f *Fault) Unwrap() error { return f.Cause }
 
+// Faultf returns a fault of a whole line.
 func Faultf(format string, args ...any) *Fault { return &Fault{Reason: fmt.Sprintf(format, args...)} }
 
 // columnFault is a fault at the byte at.

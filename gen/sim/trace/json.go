@@ -206,4 +206,5 @@ func isTypo(name, field string) bool {
 	return false
 }
 
+// IsDigit reports whether c is a digit.
 func IsDigit(c byte) bool { return '0' <= c && c <= '9' }

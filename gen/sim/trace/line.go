@@ -1,12 +1,10 @@
 package trace
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -201,6 +199,7 @@ func opOf(verb string) (runtime.Op, bool) {
 // JSONType is the JSON type of a part of a key.
 type JSONType byte
 
+// The types that a part can have besides a string.
 const (
 	jsonString JSONType = iota
 	JSONNumber
@@ -297,82 +296,12 @@ func appendText(out []byte, field int, text string) []byte {
 func appendString(out []byte, text string) []byte {
 	quoted, err := json.Marshal(text)
 	if err != nil {
-		panic("sim: " + err.Error()) // a string always has JSON
+		panic("trace: " + err.Error()) // a string always has JSON
 	}
 	return append(out, quoted...)
 }
 
-// The instants that a trace can have. Beyond them, the nanoseconds of a limit's period could overflow.
-var (
-	FirstInstant = time.Unix(0, 0)
-	LastInstant  = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
-)
-
-// secondsBelow is the least Unix time that is in milliseconds even with a fraction. Logs write seconds with a fraction,
-// which are below it until the year 2286; milliseconds are above it from April 1970 on.
-const secondsBelow = 10_000_000_000
-
-// instant returns the value of at, in nanoseconds since 1970 UTC.
-func (v jsonValue) instant() (int64, error) {
-	switch {
-	case v.text[0] == '"':
-		return v.rfc3339()
-	case !v.isNumber():
-		return 0, v.faultf("at must be an RFC 3339 time such as \"2030-01-02T15:04:05Z\", or Unix milliseconds, not %s", v.found())
-	case bytes.ContainsAny(v.text, "eE"):
-		return 0, v.faultf("at must be a number in plain digits, such as 1893596645000")
-	}
-	// Digit by digit, because a float64 of the present time has no exact nanoseconds.
-	digits, fraction, fractional := strings.Cut(string(v.text), ".")
-	whole, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
-		return 0, v.faultf("at is too large")
-	}
-	unit := int64(time.Millisecond)
-	if fractional && whole < secondsBelow {
-		unit = int64(time.Second)
-	}
-	// The sign of -0.5 is lost in whole.
-	if whole < 0 || digits[0] == '-' && fractional || whole > LastInstant.UnixNano()/unit {
-		return 0, v.faultf("at must be in the years 1970 to 2199, in Unix milliseconds, or in Unix seconds with a fraction")
-	}
-	nanoseconds := whole * unit
-	for _, digit := range []byte(strings.TrimRight(fraction, "0")) { // some logs pad the fraction beyond nanoseconds
-		if unit /= 10; unit == 0 {
-			return 0, v.faultf("at is more precise than a nanosecond")
-		}
-		nanoseconds += unit * int64(digit-'0')
-	}
-	return nanoseconds, nil
-}
-
-func (v jsonValue) rfc3339() (int64, error) {
-	text, err := v.str("at")
-	if err != nil {
-		return 0, err
-	}
-	var t time.Time
-	switch err := t.UnmarshalText([]byte(text)); {
-	case err != nil || !strictRFC3339([]byte(text)):
-		return 0, v.faultf("at is not an RFC 3339 time such as \"2030-01-02T15:04:05Z\"")
-	case t.Before(FirstInstant) || t.After(LastInstant):
-		return 0, v.faultf("at must be in the years 1970 to 2199")
-	}
-	return t.UnixNano(), nil
-}
-
-// strictRFC3339 rejects the forms that package time accepts beyond RFC 3339: an hour of one digit, a comma before the
-// fraction, and zones of a day or more.
-func strictRFC3339(text []byte) bool {
-	const hourEnd, secondEnd = len("2006-01-02T15"), len("2006-01-02T15:04:05")
-	if len(text) <= secondEnd || text[hourEnd] != ':' || text[secondEnd] == ',' {
-		return false
-	}
-	// If the text does not end in Z, its last six bytes are the zone: UnmarshalText has checked that there is one.
-	zone := text[max(0, len(text)-len("+15:04")):]
-	return text[len(text)-1] == 'Z' || string(zone[1:3]) < "24" && string(zone[4:]) < "60"
-}
-
+// AppendName appends the name of a field of a line.
 func AppendName(out []byte, field int) []byte {
 	out = append(out, '"')
 	out = append(out, fields[field].name...)
@@ -388,14 +317,3 @@ func VerbOf(op runtime.Op) string {
 	}
 	return ""
 }
-
-func dateOf(text string) (runtime.Date, bool) {
-	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		if day, err := time.Parse(layout, text); err == nil && runtime.DateOf(day).Valid() {
-			return runtime.DateOf(day), true
-		}
-	}
-	return runtime.Date{}, false
-}
-
-func Instant(at int64) string { return time.Unix(0, at).UTC().Format("2006-01-02 15:04:05.999") }

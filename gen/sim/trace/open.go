@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -80,7 +81,7 @@ func (t *Reader) lateness() time.Duration {
 	switch {
 	case t.Late >= 0:
 		return t.Late
-	case t.Layout != nil:
+	case t.layout != nil:
 		return DefaultLate
 	}
 	return 0
@@ -96,7 +97,7 @@ func (t *Reader) parsed(late time.Duration) (*Line, error) {
 	if l.Number = t.lines.number; err != nil {
 		return nil, err
 	}
-	if t.Layout == nil {
+	if t.layout == nil {
 		err = l.Parse(text)
 	} else {
 		err = t.parseLog(text)
@@ -129,6 +130,50 @@ func (t *Reader) parsed(late time.Duration) (*Line, error) {
 	return l, nil
 }
 
+// parseLog reads a line of a log by its layout. It keeps the number of the line.
+func (t *Reader) parseLog(text []byte) error {
+	l := &t.line
+	*l = Line{Number: l.Number, Key: l.Key[:0], KeyTypes: l.KeyTypes[:0], Count: 1}
+	clear(t.values)
+	if err := t.layout.read(text, t.values); err != nil {
+		return err
+	}
+	for i, v := range t.values {
+		entry := t.mapping.entries[i]
+		if v.text == nil {
+			if entry.field == fieldAt || entry.field == fieldKey {
+				return Faultf("the line has no value for %s, which is its field %s", fields[entry.field].name, Clip(entry.name, 40))
+			}
+			continue
+		}
+		if reason := t.setField(entry.field, v.text); reason != "" {
+			reason += ", in its field " + Clip(entry.name, 40)
+			if v.at < 0 {
+				return Faultf("%s", reason)
+			}
+			return columnFault(text, v.at, "%s", reason)
+		}
+	}
+	return nil
+}
+
+// setField sets a field of the line to a value of a log. It returns the fault, without the value: it may be a key.
+func (t *Reader) setField(field int, text []byte) (reason string) {
+	l := &t.line
+	if field != fieldAt && !utf8.Valid(text) {
+		return fields[field].name + " is not valid UTF-8"
+	}
+	switch field {
+	case fieldAt:
+		l.At, reason = t.times.instant(text)
+	case fieldKey:
+		l.Key, l.KeyTypes = append(l.Key, string(text)), append(l.KeyTypes, jsonString)
+	default:
+		reason = l.set(field, string(text))
+	}
+	return reason
+}
+
 // begin finds the format of the trace by its first line, and how to read it. It keeps the line if it is a request.
 func (t *Reader) begin() error {
 	text, err := t.lines.next()
@@ -139,7 +184,7 @@ func (t *Reader) begin() error {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	format := t.Format
 	if len(text) > 0 && (format == "" || format == Recognized) {
-		if format, err = t.Recognize(text); err != nil {
+		if format, err = t.recognize(text); err != nil {
 			return err
 		}
 	}
@@ -159,7 +204,7 @@ func (t *Reader) begin() error {
 		known = memberNames(text)
 		layoutOf = func(m Mapping) (layout, error) { return newJSONLayout(m), nil }
 	case AccessLog:
-		names := AccessNames(text)
+		names := accessNames(text)
 		if len(names) == 0 {
 			return mappingErrorf("the first line is not of an access log: it needs a time in brackets after three fields, as nginx and Apache write, or at the start, as Envoy does")
 		}
@@ -181,12 +226,12 @@ func (t *Reader) begin() error {
 		return err
 	}
 	t.values = make([]value, len(t.mapping.entries))
-	t.Layout, err = layoutOf(t.mapping)
+	t.layout, err = layoutOf(t.mapping)
 	return err
 }
 
-// Recognize returns the format that a trace with this first line has.
-func (t *Reader) Recognize(text []byte) (Format, error) {
+// recognize returns the format that a trace with this first line has.
+func (t *Reader) recognize(text []byte) (Format, error) {
 	switch {
 	case text[0] == '{':
 		// Also if the line has no time: the fault says so.
@@ -194,7 +239,7 @@ func (t *Reader) Recognize(text []byte) (Format, error) {
 			return JSONLines, nil
 		}
 		return JSONLog, nil
-	case len(AccessNames(text)) > 0:
+	case len(accessNames(text)) > 0:
 		return AccessLog, nil
 	case t.looksLikeCSV(text):
 		return CSVTable, nil

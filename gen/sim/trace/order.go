@@ -1,8 +1,8 @@
 package trace
 
 import (
-	"cmp"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -10,53 +10,82 @@ import (
 // the end of a request, which is seldom open longer.
 const DefaultLate = time.Minute
 
-// queue puts lines in order of time that are less than a duration out of order. It holds the lines of that duration.
+// queue puts lines in order of time that are less than a duration out of order. It holds the lines of that duration: a
+// run of equal ones once, and what lines at different times have in common once.
 type queue struct {
-	held []*Line // in order, those before first are free
-	// first is the index of the earliest line.
+	held []run // in order, those before first are gone
+	// first is the index of the earliest run.
 	first int
-	free  []*Line
+	// requests has the lines without number, time and count, by their JSON.
+	requests map[string]*Line
+	text     []byte
+	line     Line
+}
+
+// run is a number of equal lines that follow each other in the trace.
+type run struct {
+	at, count     int64
+	number, lines int
+	request       *Line
 }
 
 func (q *queue) len() int { return len(q.held) - q.first }
 
 // push copies a line. Among lines of one instant, those that were read first come first.
 func (q *queue) push(l *Line) {
-	var own *Line
-	if n := len(q.free); n > 0 {
-		own, q.free = q.free[n-1], q.free[:n-1]
-	} else {
-		own = new(Line)
-	}
-	key := append(own.Key[:0], l.Key...)
-	types := append(own.KeyTypes[:0], l.KeyTypes...)
-	*own = *l
-	own.Key, own.KeyTypes, own.Raw = key, types, nil
-	if q.len() == 0 || q.held[len(q.held)-1].At <= l.At {
-		q.held = append(q.held, own)
+	own := run{l.At, l.Count, l.Number, 1, q.request(l)}
+	i := q.first + sort.Search(q.len(), func(i int) bool { return q.held[q.first+i].at > l.At })
+	if i > q.first && q.held[i-1].extend(own) {
 		return
 	}
-	i, _ := slices.BinarySearchFunc(q.held[q.first:], l.At, func(other *Line, at int64) int {
-		if other.At == at {
-			return -1
-		}
-		return cmp.Compare(other.At, at)
-	})
-	q.held = slices.Insert(q.held, q.first+i, own)
+	q.held = slices.Insert(q.held, i, own)
 }
 
-// pop returns the earliest line, if it is no later than an instant. It is valid until the next push.
+// extend adds the lines of another run, if they are equal and follow those of the run.
+func (r *run) extend(next run) bool {
+	next.number, next.lines = next.number-r.lines, r.lines
+	if *r != next {
+		return false
+	}
+	r.lines++
+	return true
+}
+
+// request returns the line without number, time and count, which the queue has once.
+func (q *queue) request(l *Line) *Line {
+	own := *l
+	own.Number, own.At, own.Count, own.Raw = 0, 0, 1, nil
+	q.text = own.appendParsed(q.text[:0])
+	if known := q.requests[string(q.text)]; known != nil {
+		return known
+	}
+	if len(q.requests) >= max(1024, q.len()) { // most of them are of lines that are gone
+		clear(q.requests)
+	}
+	if q.requests == nil {
+		q.requests = map[string]*Line{}
+	}
+	own.Key, own.KeyTypes = slices.Clone(l.Key), slices.Clone(l.KeyTypes)
+	q.requests[string(q.text)] = &own
+	return &own
+}
+
+// pop returns the earliest line, if it is no later than an instant. It is valid until the next pop.
 func (q *queue) pop(until int64) *Line {
-	if q.len() == 0 || q.held[q.first].At > until {
+	if q.len() == 0 || q.held[q.first].at > until {
 		return nil
 	}
-	l := q.held[q.first]
-	q.held[q.first] = nil
-	q.first++
-	q.free = append(q.free, l)
+	r := &q.held[q.first]
+	q.line = *r.request
+	q.line.Number, q.line.At, q.line.Count = r.number, r.at, r.count
+	r.number++
+	if r.lines--; r.lines == 0 {
+		r.request = nil
+		q.first++
+	}
 	if q.first > len(q.held)/2 { // so that moving the rest costs no more than the lines that were returned
-		q.held = q.held[:copy(q.held, q.held[q.first:])]
+		q.held = slices.Delete(q.held, 0, q.first)
 		q.first = 0
 	}
-	return l
+	return &q.line
 }

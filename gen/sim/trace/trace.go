@@ -45,11 +45,11 @@ type Reader struct {
 
 	lines *lineReader
 	line  Line
-	// Layout reads the lines of a log, and is nil for JSONLines; values are the fields of a line in the order of mapping.
-	Layout  layout
+	// layout reads the lines of a log, and is nil for JSONLines; values are the fields of a line in the order of mapping.
+	layout  layout
 	mapping Mapping
 	values  []value
-	times   TimeParser
+	times   timeParser
 	begun   bool
 	// first is the first line, if it is a request that was not read yet.
 	first []byte
@@ -78,18 +78,9 @@ func newLineReader(r io.Reader) *lineReader {
 // that is too long, io.EOF after the last one, or that of the reader.
 func (r *lineReader) next() ([]byte, error) {
 	for {
-		line, err := r.from.ReadSlice('\n')
-		if len(line) > 0 {
-			r.number++
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			return nil, r.skipRest()
-		case err != nil && !errors.Is(err, io.EOF):
-			return nil, err
-		}
+		line, err := r.nextRaw()
 		// The last line may end with io.EOF instead of a newline: return it first, and io.EOF at the next call.
-		if line = bytes.TrimRight(line, " \t\r\n"); len(line) > 0 {
+		if line = bytes.TrimRight(line, " \t\r"); len(line) > 0 && (err == nil || errors.Is(err, io.EOF)) {
 			return line, nil
 		}
 		if err != nil {

@@ -1,0 +1,134 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Answer is the decision for a line.
+type Answer struct {
+	runtime.Decision
+	// Key is the key as a store encodes it.
+	Key string
+}
+
+// accept finds the key, the plan and the calendar of a line. The error is a [*trace.Fault].
+func (s *limitState) accept(l *trace.Line) (a pending, err error) {
+	a.Line, a.request = l, runtime.Request{Op: l.Op, Count: l.Count, Reserve: l.Reserve}
+	if a.key, err = s.find(l); err != nil {
+		return a, err
+	}
+	if a.plan, err = s.plan(l); err != nil {
+		return a, err
+	}
+	if len(s.members) > 0 {
+		return a, s.acceptTogether(l)
+	}
+	if len(s.Plans) > 0 {
+		a.key.use(s.Plans[a.plan].Policy)
+	}
+	return a, s.completeCalendar(&a.request, l)
+}
+
+// decide decides an accepted line, and counts it unless it is impossible. The error is a [*trace.Fault].
+func (s *limitState) decide(a pending) (Answer, error) {
+	var d runtime.Decision
+	var err error
+	if len(s.members) > 0 {
+		d, err = s.decideTogether()
+	} else {
+		d, err = a.decide()
+	}
+	if err != nil {
+		return Answer{}, err
+	}
+	s.add(a.Line, d)
+	a.key.add(a.Line, d)
+	s.addToPlan(a.key, a.plan, a.Line, d)
+	return Answer{d, a.key.key}, nil
+}
+
+// decide decides the request by the limit's rule, and counts nothing.
+func (a *pending) decide() (runtime.Decision, error) {
+	d, err := a.key.decide(a.At, a.request)
+	if err != nil {
+		return d, &trace.Fault{Reason: a.key.policy.Name + ": " + err.Error(), Cause: err}
+	}
+	return d, nil
+}
+
+// acceptTogether accepts a line for all members of a group.
+func (s *limitState) acceptTogether(l *trace.Line) error {
+	if l.Op != runtime.Take {
+		return trace.Faultf("%s is a group, which has only the verb allow", s.Policy.Name)
+	}
+	if l.Count != 1 && !s.counted() {
+		return trace.Faultf("%s has no count, because the file fixes how many tokens it takes", s.Policy.Name)
+	}
+	for _, m := range s.members {
+		if err := m.accept(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decideTogether decides the accepted line by all members of a group, and takes from all of them if all allow it. The group
+// itself has no state but the tally of its keys; the tallies of the members count the lines that name them.
+func (s *limitState) decideTogether() (all runtime.Decision, err error) {
+	// Checks first: an error or a denial of the last member must not take from the first.
+	for _, check := range []bool{true, false} {
+		all = runtime.Decision{Limit: s.Policy.Name, Allowed: true}
+		for i, m := range s.members {
+			if m.pending.request.Op = runtime.Take; check || m.Check {
+				m.pending.request.Op = runtime.Check
+			}
+			d, err := m.pending.decide()
+			if err != nil {
+				return d, err
+			}
+			all = together(all, d, i == 0)
+		}
+		if !all.Allowed {
+			break
+		}
+	}
+	return all, nil
+}
+
+// counted reports whether a member takes the count of the line.
+func (s *limitState) counted() bool {
+	return slices.ContainsFunc(s.members, func(m *memberState) bool { return m.Count == 0 })
+}
+
+// accept accepts a line for the limit of the member.
+func (m *memberState) accept(l *trace.Line) (err error) {
+	key, types := m.line.Key[:0], m.line.KeyTypes[:0]
+	for _, i := range m.Member.Key {
+		key = append(key, l.Key[i])
+		if i < len(l.KeyTypes) {
+			types = append(types, l.KeyTypes[i])
+		}
+	}
+	m.line = *l
+	m.line.Key, m.line.KeyTypes, m.line.Count = key, types, cmp.Or(m.Count, l.Count)
+	if m.pending, err = m.limit.accept(&m.line); err == nil {
+		m.pending.request.Reserve = l.Reserve && !m.Check && m.pending.key.policy.Reserves()
+	}
+	return err
+}
+
+// together adds the decision of a member: the group has as few tokens as the limit that has fewest.
+func together(all, d runtime.Decision, first bool) runtime.Decision {
+	all.Allowed = all.Allowed && d.Allowed
+	all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
+	all.Delay = max(all.Delay, d.Delay)
+	all.FullAfter = max(all.FullAfter, d.FullAfter)
+	if first || d.Value < all.Value {
+		all.Value, all.Remaining = d.Value, d.Remaining
+	}
+	return all
+}

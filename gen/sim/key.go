@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+)
+
+// accepts reports whether a part of a type may be a JSON value of a type. A JSON string may hold any of them.
+func accepts(typ string, json trace.JSONType) bool {
+	switch json {
+	case trace.JSONNumber:
+		return typ == "int" || typ == "int64" || typ == "uint64"
+	case trace.JSONBool:
+		return typ == "bool"
+	}
+	return true
+}
+
+// accepted names the JSON values that accepts allows.
+func accepted(typ string) string {
+	switch {
+	case accepts(typ, trace.JSONNumber):
+		return "a number or a string"
+	case accepts(typ, trace.JSONBool):
+		return "true or false, or a string"
+	}
+	return "a string, in quotes"
+}
+
+// partParser parses one part of a key. It is false if the text is not a value of the part's type.
+type partParser func(text string) (part runtime.Part, ok bool)
+
+// partParserOf returns the parser of a type. Different spellings of a value ("007" and "7") are the same key, as they
+// are in the generated code. A trace has the MarshalText of a type of the user's own.
+func partParserOf(typ string) partParser {
+	switch typ {
+	case "bool":
+		return func(text string) (runtime.Part, bool) {
+			return runtime.Bool(text == "true"), text == "true" || text == "false"
+		}
+	case "int", "int64":
+		return func(text string) (runtime.Part, bool) {
+			n, err := strconv.ParseInt(text, 10, 64)
+			return runtime.Int64(n), err == nil
+		}
+	case "uint64":
+		return func(text string) (runtime.Part, bool) {
+			n, err := strconv.ParseUint(text, 10, 64)
+			return runtime.Uint64(n), err == nil
+		}
+	case "hashed string":
+		return func(text string) (runtime.Part, bool) { return runtime.Hashed(text), true }
+	case "netip.Addr":
+		return func(text string) (runtime.Part, bool) {
+			a, ok := parseAddr(text)
+			return runtime.Addr(a), ok
+		}
+	}
+	if bits, ok := strings.CutPrefix(typ, "netip.Addr/"); ok {
+		n, _ := strconv.Atoi(bits)
+		return func(text string) (runtime.Part, bool) {
+			a, ok := parseAddr(text)
+			return runtime.AddrPrefix(a, n), ok
+		}
+	}
+	return func(text string) (runtime.Part, bool) { return runtime.String(text), true }
+}
+
+// parseAddr also parses an address with a port, which logs have.
+func parseAddr(text string) (netip.Addr, bool) {
+	a, err := netip.ParseAddr(text)
+	if err == nil {
+		return a, true
+	}
+	withPort, err := netip.ParseAddrPort(text)
+	return withPort.Addr(), err == nil
+}
+
+// keyState is the state that a store would hold of one key, and the tally of its requests.
+type keyState struct {
+	key    string
+	policy *runtime.Policy // of the plan of the last line
+	rule   meter.Rule
+	state  runtime.State
+	// shards replaces state for sharded limits, and log for precise ones.
+	shards, log []runtime.State
+	// picks counts the decisions by shards.
+	picks uint64
+	// plans counts the requests of each plan.
+	plans []int64
+	tally
+}
+
+func newKeyState(p *runtime.Policy, key string) *keyState {
+	k := &keyState{key: key, policy: p, rule: meter.RuleOf(p, key)}
+	if p.Shards > 1 {
+		k.shards = make([]runtime.State, p.Shards)
+	}
+	return k
+}
+
+// use makes the policy that of the plan of a line.
+func (k *keyState) use(p *runtime.Policy) {
+	if k.policy != p { // keys seldom change their plan, and a rule takes a hash
+		k.policy, k.rule = p, meter.RuleOf(p, k.key)
+	}
+}
+
+// decide decides a request at an instant, in nanoseconds since 1970 UTC, as the mode of the limit requires.
+func (k *keyState) decide(now int64, q runtime.Request) (runtime.Decision, error) {
+	q.Policy, q.Key = k.policy, k.key
+	if !q.UsesRows() {
+		b := batch.New([]runtime.Call{{Requests: []runtime.Request{q}}})
+		b.Run(now, nil)
+		a := b.Answers()[0]
+		if a.Err != nil {
+			return runtime.Decision{}, a.Err
+		}
+		return a.Decisions[0], nil
+	}
+	d, err := k.step(now, q)
+	if k.policy.Mode == runtime.ModeShadow && errors.Is(err, runtime.ErrExceedsCapacity) && q.Op != runtime.Charge {
+		d, err = k.step(now, runtime.Request{Op: runtime.Peek})
+		d.Allowed = false
+	}
+	if err != nil {
+		return d, err
+	}
+	return q.Decided(d, now), nil
+}
+
+// step executes a request by the rule alone.
+func (k *keyState) step(now int64, q runtime.Request) (runtime.Decision, error) {
+	if k.rule.Precise {
+		rows, d, err := k.rule.StepLog(k.log, now, q)
+		k.log = rows
+		return d, err
+	}
+	if k.shards == nil {
+		rule := k.rule.For(q)
+		next, d, err := rule.Step(k.state, now, q)
+		k.state = next
+		return d, err
+	}
+	// The random number is that of a seed per request, so that a key's shards do not depend on other keys, and the
+	// same trace gets the same decisions again.
+	d, err := meter.StepShards(k.policy, k.shards, k.key, now, q, rand.NewPCG(0, k.picks+1).Uint64())
+	if err == nil {
+		k.picks++
+	}
+	return d, err
+}
