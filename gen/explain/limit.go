@@ -1,10 +1,10 @@
-// Package explain prints the pages of the explain command: what a limit of a file means in words and numbers, what a
+// Package explain has the pages of the explain command: what a limit of a file means in words and numbers, what a
 // field of limits.yaml means, and what an id means that check or diff has printed.
 //
 // # The model
 //
-// [WriteLimit], [WriteList], [WriteField] and [WriteID] each print one page for a terminal, in lines of at most 80 cells;
-// lines of a file that an example shows are not wrapped. Text from a file is printed with unsafe characters escaped.
+// [Limit], [Group], [List], [Fields] and [IDs] return each [Page] as plain values. A function for each format, such as
+// [WriteTerminal], prints pages.
 //
 // # Guarantees
 //
@@ -15,7 +15,6 @@ package explain
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -23,28 +22,23 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
-// WriteLimit prints the page of a limit: its rule, its numbers, examples of reservations and how to call it.
-// For a calendar, it lists the windows that begin after an instant. It returns the error of w.
-func WriteLimit(w io.Writer, file string, l *spec.Limit, after time.Time, color bool) error {
-	p := newPage(color)
-	p.title("%s:%d:%d: %s", printable.Line(file), l.Pos.Line, l.Pos.Column, l.Policy.Name)
-	if l.Doc != "" {
-		p.paragraph("doc", l.Doc)
-	}
-	p.paragraph("key", key(l))
+// Limit returns the page of a limit: its rule, its numbers, examples of reservations and how to call it.
+// For a calendar, it lists the windows that begin after an instant.
+func Limit(file string, l *spec.Limit, after time.Time) Page {
+	p := Page{Title: fmt.Sprintf("%s:%d:%d: %s", file, l.Pos.Line, l.Pos.Column, l.Policy.Name)}
+	p.add("doc", l.Doc)
+	p.add("key", key(l))
 	p.rules(fields.Describe(l))
 	enforced := l.Policy.Mode == runtime.ModeEnforce
 	if enforced && l.Policy.OnError == runtime.FailClosed && l.Policy.Timeout == 0 { // otherwise, the rule has a sentence about it
-		p.paragraph("store", "If the store fails, the request is not allowed: the call returns an error.")
+		p.add("store", "If the store fails, the request is not allowed: the call returns an error.")
 	}
 	p.windows(&l.Policy, after)
 	p.numbers(l)
@@ -61,7 +55,7 @@ func WriteLimit(w io.Writer, file string, l *spec.Limit, after time.Time, color 
 		p.byPlan("shards", l, shards)
 	}
 	p.calls(l)
-	return p.writeTo(w)
+	return p
 }
 
 // key lists the parts of the key with the types that a call must pass.
@@ -76,8 +70,8 @@ func key(l *spec.Limit) string {
 	return strings.Join(parts, ", ")
 }
 
-// calls shows a call in Go, and lists the methods.
-func (p *page) calls(l *spec.Limit) {
+// calls adds a call in Go, and lists the methods.
+func (p *Page) calls(l *spec.Limit) {
 	verb := "Allow"
 	if l.Policy.Capacity == 0 {
 		verb = "Reserve" // Allow does not exist then, since it could never succeed
@@ -86,8 +80,8 @@ func (p *page) calls(l *spec.Limit) {
 	if len(l.Plans) > 0 {
 		arguments = append(arguments, "plan")
 	}
-	p.paragraph("call", fmt.Sprintf("limit.%s(%s).%s(ctx)", l.GoName, strings.Join(arguments, ", "), verb))
-	p.paragraph("methods", fmt.Sprintf("%s. N forms, such as %sN, take a count.", words.List(judge.Verbs(l), "and"), verb))
+	p.add("call", fmt.Sprintf("limit.%s(%s).%s(ctx)", l.GoName, strings.Join(arguments, ", "), verb))
+	p.add("methods", fmt.Sprintf("%s. N forms, such as %sN, take a count.", words.List(judge.Verbs(l), "and"), verb))
 }
 
 func keyNames(l *spec.Limit) (names []string) {
@@ -100,10 +94,10 @@ func keyNames(l *spec.Limit) (names []string) {
 // number is a row of the numbers that a policy implies for one key, in a state of the key if when is not empty.
 type number struct{ name, value, when, remark string }
 
-// numbers prints the table of numbers.
-func (p *page) numbers(l *spec.Limit) {
+// numbers adds the table of numbers.
+func (p *Page) numbers(l *spec.Limit) {
 	if len(l.Plans) > 0 {
-		p.numbersByPlan(l)
+		p.table(atMost(l), "", planTable(l.Plans))
 		return
 	}
 	var rows [][]string
@@ -114,9 +108,11 @@ func (p *page) numbers(l *spec.Limit) {
 	if l.Policy.Mode != runtime.ModeEnforce {
 		condition = "if it were enforced, "
 	}
-	fmt.Fprintf(p, "  %s%sat most, for %s:%s\n", p.ink.Bold, condition, words.Holder(keyNames(l)), p.ink.Off)
-	p.WriteString(cells.Table(rows, "lrl", indent))
+	p.table(condition+atMost(l), "", Table{Rows: rows, align: "lrl"})
 }
+
+// atMost is the label of the numbers.
+func atMost(l *spec.Limit) string { return "at most, for " + words.Holder(keyNames(l)) }
 
 // numbersOf returns the numbers that a policy implies.
 func numbersOf(p *runtime.Policy) []number {
@@ -311,27 +307,27 @@ func share(least, most float64) string {
 
 const unlimited = "unlimited"
 
-// rules prints the rule or, if there are plans, the rule of each and what all of them have in common.
-func (p *page) rules(d *fields.Description) {
+// rules adds the rule or, if there are plans, the rule of each and what all of them have in common.
+func (p *Page) rules(d *fields.Description) {
 	if len(d.Plans) == 0 {
-		p.paragraph("rule", strings.Join(d.Lines(), " "))
+		p.add("rule", strings.Join(d.Lines(), " "))
 		return
 	}
 	p.planRules("plan ", d)
 	if len(d.Sentences) > 0 {
-		p.paragraph("all plans", strings.Join(d.Sentences, " "))
+		p.add("all plans", strings.Join(d.Sentences, " "))
 	}
 }
 
-// planRules prints the rule of each plan, after a label and the name of the plan.
-func (p *page) planRules(label string, d *fields.Description) {
+// planRules adds the rule of each plan, after a label and the name of the plan.
+func (p *Page) planRules(label string, d *fields.Description) {
 	for _, of := range d.Plans {
-		p.paragraph(label+of.Plan, strings.Join(of.Lines(), " "))
+		p.add(label+of.Plan, strings.Join(of.Lines(), " "))
 	}
 }
 
-// byPlan prints a paragraph on the policy of each limited plan, or one if they are the same for all.
-func (p *page) byPlan(label string, l *spec.Limit, describe func(*runtime.Policy) string) {
+// byPlan adds a paragraph on the policy of each limited plan, or one if they are the same for all.
+func (p *Page) byPlan(label string, l *spec.Limit, describe func(*runtime.Policy) string) {
 	var labels, texts []string
 	for _, of := range l.Each() {
 		if !of.Unlimited() {
@@ -342,31 +338,17 @@ func (p *page) byPlan(label string, l *spec.Limit, describe func(*runtime.Policy
 		labels, texts = []string{label}, texts[:1]
 	}
 	for i := range texts {
-		if texts[i] == "" {
-			continue
-		}
-		p.paragraph(labels[i], texts[i])
-	}
-}
-
-// widest is how many plans a table of numbers has side by side.
-const widest = 4
-
-// numbersByPlan prints the numbers of the plans in columns.
-func (p *page) numbersByPlan(l *spec.Limit) {
-	fmt.Fprintf(p, "  %sat most, for %s:%s\n", p.ink.Bold, words.Holder(keyNames(l)), p.ink.Off)
-	for plans := range slices.Chunk(l.Plans, widest) {
-		p.WriteString(planTable(plans))
+		p.add(labels[i], texts[i])
 	}
 }
 
 // planTable has a column for each plan, and a row for each number that one of them has.
-func planTable(plans []*spec.Limit) string {
-	head := []string{""}
+func planTable(plans []*spec.Limit) Table {
+	t := Table{Head: []string{""}, align: "l" + strings.Repeat("r", len(plans)), cut: []int{0}}
 	var names []string
 	values := make([]map[string]string, len(plans))
 	for i, of := range plans {
-		head, values[i] = append(head, of.Plan), map[string]string{}
+		t.Head, values[i] = append(t.Head, of.Plan), map[string]string{}
 		at := 0
 		for _, n := range planNumbers(of) {
 			name := n.name
@@ -383,15 +365,14 @@ func planTable(plans []*spec.Limit) string {
 			}
 		}
 	}
-	rows := [][]string{head}
 	for _, name := range names {
 		row := []string{name}
 		for i := range plans {
 			row = append(row, values[i][name])
 		}
-		rows = append(rows, row)
+		t.Rows = append(t.Rows, row)
 	}
-	return cells.Table(rows, "l"+strings.Repeat("r", len(plans)), indent, 0)
+	return t
 }
 
 func planNumbers(of *spec.Limit) []number {
