@@ -56,7 +56,7 @@ func TestNumbersAreThoseOfAReview(t *testing.T) {
 	for _, l := range limitsForTest(t) {
 		var printed []string
 		for _, n := range numbersOf(&l.Policy) {
-			printed = append(printed, n.name+": "+n.value)
+			printed = append(printed, n.Name+": "+n.text())
 		}
 		r := judge.Review(&spec.File{}, &spec.File{Limits: []*spec.Limit{l}})
 		require.Len(t, r.Subjects, 1)
@@ -425,7 +425,7 @@ func TestTableOfPlansHasTheNumbersOfEachPlan(t *testing.T) {
 				}
 			}
 			for _, n := range planNumbers(of) {
-				want = append(want, strings.TrimSuffix(n.name+", "+n.when, ", ")+": "+n.value)
+				want = append(want, strings.TrimSuffix(n.Name+", "+n.when, ", ")+": "+n.text())
 			}
 			assert.Equal(t, want, printed, of.Plan)
 		}

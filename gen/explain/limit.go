@@ -15,7 +15,6 @@ package explain
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +22,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -92,7 +92,12 @@ func keyNames(l *spec.Limit) (names []string) {
 }
 
 // number is a row of the numbers that a policy implies for one key, in a state of the key if when is not empty.
-type number struct{ name, value, when, remark string }
+type number struct {
+	review.Number
+	when, remark string
+}
+
+func (n number) text() string { return n.Format(n.New) }
 
 // numbers adds the table of numbers.
 func (p *Page) numbers(l *spec.Limit) {
@@ -102,7 +107,7 @@ func (p *Page) numbers(l *spec.Limit) {
 	}
 	var rows [][]string
 	for _, n := range numbersOf(&l.Policy) {
-		rows = append(rows, []string{n.name, n.value, n.when + n.remark})
+		rows = append(rows, []string{n.Name, n.text(), n.when + n.remark})
 	}
 	condition := ""
 	if l.Policy.Mode != runtime.ModeEnforce {
@@ -115,32 +120,35 @@ func (p *Page) numbers(l *spec.Limit) {
 func atMost(l *spec.Limit) string { return "at most, for " + words.Holder(keyNames(l)) }
 
 // numbersOf returns the numbers that a policy implies.
-func numbersOf(p *runtime.Policy) []number {
-	list := []number{{"at once", tokens(bounds.Within(p, 0)), "", ""}}
-	plain, mark := p, ""
-	switch unreserved := bounds.Unreserved(p); {
-	case p.MaxReserved == runtime.Unbounded:
+func numbersOf(p *runtime.Policy) (list []number) {
+	add := func(m review.Measure, when, remark string) {
+		if n := m.Of(nil, p); n.New != nil {
+			list = append(list, number{n, when, remark})
+		}
+	}
+	within, when := review.Within, ""
+	if p.MaxReserved == runtime.Unbounded {
 		// Every interval would be unbounded too, which is of no use. Bound the calls that do not reserve instead.
-		list[0].when = "when reserving"
-		plain, mark = unreserved, ", without reserving"
-		list = append(list, number{"at once, without reserving", tokens(bounds.Within(plain, 0)), "", ""})
+		within, when = review.WithinUnreserved, "when reserving"
+	}
+	add(review.Within(0), when, "")
+	switch {
 	case p.Reserves():
-		list = append(list, number{"at once, without reserving", tokens(bounds.Within(unreserved, 0)), "", ""})
+		add(review.WithinUnreserved(0), "", "")
 	case grantsWholePeriods(p.Kind):
-		list = append(list, number{"at a window's edge", tokens(bounds.Within(p, 1)), "", "just before and just after it"})
+		edge := review.Within(1)
+		edge.Name = "at a window's edge"
+		add(edge, "", "just before and just after it")
 	}
 	for _, t := range intervals(bounds.Interval(p)) {
-		list = append(list, number{"in any " + words.Period(t) + mark, tokens(bounds.Within(plain, t)), "", ""})
+		add(within(t), "", "")
 	}
-	if p.Capacity > 0 {
-		list = append(list, number{"next token after", words.Length(bounds.NextAfter(p)), "when empty", ""})
-		if d := bounds.NextAfterReserving(p); d > 0 {
-			list = append(list, number{"next token after reserving all", duration(d), "", ""})
+	for _, m := range review.Measures() {
+		when := ""
+		if m.Name == review.NextToken || m.Name == review.FullAfter {
+			when = "when empty"
 		}
-		list = append(list, number{"full after", words.Length(bounds.FullAfter(p)), "when empty", ""})
-	}
-	if p.Reserves() {
-		list = append(list, number{"largest reservation", largest(p), "", ""}, number{"longest delay", duration(bounds.LongestDelay(p)), "", ""})
+		add(m, when, "")
 	}
 	return list
 }
@@ -156,29 +164,6 @@ func grantsWholePeriods(kind runtime.Kind) bool {
 	}
 	// No default: a new kind would be explained as one of the others, without a failing test.
 	panic(fmt.Sprintf("explain: %v has no case in grantsWholePeriods", kind))
-}
-
-const unbounded = "unbounded"
-
-func tokens(n int64) string {
-	if n == math.MaxInt64 {
-		return unbounded
-	}
-	return words.Number(n)
-}
-
-func largest(p *runtime.Policy) string {
-	if n := bounds.LargestReservation(p); n < runtime.Unbounded {
-		return words.Number(n)
-	}
-	return unbounded
-}
-
-func duration(d time.Duration) string {
-	if d < math.MaxInt64 {
-		return words.Length(d)
-	}
-	return unbounded
 }
 
 func intervals(period time.Duration) []time.Duration {
@@ -351,11 +336,11 @@ func planTable(plans []*spec.Limit) Table {
 		t.Head, values[i] = append(t.Head, of.Plan), map[string]string{}
 		at := 0
 		for _, n := range planNumbers(of) {
-			name := n.name
+			name := n.Name
 			if n.when != "" { // remarks would leave no room for the columns
 				name += ", " + n.when
 			}
-			values[i][name] = n.value
+			values[i][name] = n.text()
 			// A number that the plans before do not have follows the one before it.
 			if known := slices.Index(names, name); known >= 0 {
 				at = known + 1
@@ -377,7 +362,7 @@ func planTable(plans []*spec.Limit) Table {
 
 func planNumbers(of *spec.Limit) []number {
 	if of.UnlimitedRate {
-		return []number{{"at once", unbounded, "", ""}}
+		return []number{{Number: review.Within(0).Of(nil, &runtime.Policy{Mode: runtime.ModeUnlimited})}}
 	}
 	return numbersOf(&of.Policy)
 }

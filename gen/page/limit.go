@@ -3,7 +3,6 @@ package page
 import (
 	"encoding/json"
 	"html/template"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -230,7 +229,7 @@ func drawingOf(caption string, p draw.Picture) drawing {
 
 // facts are the numbers of a limit, and of the version before it.
 func facts(old, new *spec.Limit) (list []fact) {
-	add := func(name string, value func(*runtime.Policy) string) {
+	add := func(m review.Measure) {
 		is := ""
 		for _, l := range []*spec.Limit{old, new} {
 			if l == nil {
@@ -238,7 +237,7 @@ func facts(old, new *spec.Limit) (list []fact) {
 			}
 			text := "unlimited"
 			if l.Policy.Mode != runtime.ModeUnlimited {
-				text = value(&l.Policy)
+				text = valueOf(m.Of(nil, &l.Policy))
 			}
 			switch {
 			case is == "" || is == text:
@@ -248,7 +247,7 @@ func facts(old, new *spec.Limit) (list []fact) {
 			}
 		}
 		if strings.Trim(is, "– →") != "" {
-			list = append(list, fact{name, is})
+			list = append(list, fact{m.Name, is})
 		}
 	}
 	newest := new
@@ -258,33 +257,24 @@ func facts(old, new *spec.Limit) (list []fact) {
 	if newest == nil {
 		newest = new
 	}
-	period := bounds.Interval(&newest.Policy)
-	within := func(t time.Duration) func(*runtime.Policy) string {
-		return func(p *runtime.Policy) string { return tokensOrNone(bounds.Within(p, t)) }
+	add(review.Within(0))
+	add(review.Within(bounds.Interval(&newest.Policy)))
+	for _, m := range review.Measures() {
+		if m.Name == review.NextToken || m.Name == review.FullAfter || m.Name == review.LongestDelay {
+			add(m)
+		}
 	}
-	add("at once", within(0))
-	add("in any "+words.Period(period), within(period))
-	add("next token after", func(p *runtime.Policy) string { return lengthOrNone(bounds.NextAfter(p)) })
-	add("full after", func(p *runtime.Policy) string { return lengthOrNone(bounds.FullAfter(p)) })
-	add("longest delay", func(p *runtime.Policy) string { return lengthOrNone(bounds.LongestDelay(p)) })
 	return list
 }
 
-func tokensOrNone(n int64) string {
-	if n == math.MaxInt64 {
-		return "no bound"
-	}
-	return words.Number(n)
-}
-
-func lengthOrNone(d time.Duration) string {
-	switch d {
-	case 0:
+func valueOf(n review.Number) string {
+	switch {
+	case n.New == nil:
 		return "–"
-	case math.MaxInt64:
+	case review.IsUnbounded(*n.New):
 		return "no bound"
 	}
-	return words.Length(d)
+	return n.Format(n.New)
 }
 
 // playground is the configuration of a playground, as playground.js reads it.

@@ -99,7 +99,7 @@ func numberJSON(n review.Number, value *int64) any {
 	switch {
 	case value == nil:
 		return nil
-	case n.IsUnbounded(*value):
+	case review.IsUnbounded(*value):
 		return review.Unbounded
 	}
 	return *value
