@@ -154,13 +154,7 @@ func (a *pageArgs) opener() (func() (io.ReadCloser, error), error) {
 		text, err := io.ReadAll(os.Stdin)
 		return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }, err
 	}
-	return func() (io.ReadCloser, error) {
-		file, err := openFile(a.trace)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s does not exist; -trace takes a file of requests, or - for standard input", shown(a.trace))
-		}
-		return file, err
-	}, nil
+	return func() (io.ReadCloser, error) { return openTrace(a.trace) }, nil
 }
 
 // readOld reads the file of -against, which may be in git, and returns a remark about it. If it does not exist at that

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -10,6 +12,15 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
+
+// openTrace opens the file of -trace.
+func openTrace(path string) (*os.File, error) {
+	file, err := openFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s does not exist; -trace takes a file of requests, or - for standard input", shown(path))
+	}
+	return file, err
+}
 
 // size returns the size of a file in bytes, 0 for a pipe or if it is unknown.
 func size(file *os.File) int64 {

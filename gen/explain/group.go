@@ -58,10 +58,8 @@ func reservingTogether(g *spec.Group) string {
 
 // groupCall adds a call in Go, and lists the methods.
 func (p *Page) groupCall(g *spec.Group) {
-	verbs := g.Verbs()
-	arguments := append([]string{"ctx"}, g.Counts()...)
-	p.add("call", fmt.Sprintf("limit.%s(%s).%s(%s)", g.GoName, strings.Join(g.Parameters(), ", "), verbs[0], strings.Join(arguments, ", ")))
-	p.add("methods", words.List(verbs, "and")+".")
+	p.add("call", "limit."+g.Call())
+	p.add("methods", words.List(g.Verbs(), "and")+".")
 }
 
 // groups adds a table of groups.
@@ -77,9 +75,5 @@ func (p *Page) groups(groups []*spec.Group) {
 }
 
 func memberNames(members []spec.Member) string {
-	var names []string
-	for _, m := range members {
-		names = append(names, m.Limit.Policy.Name)
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(words.Of(members, func(m spec.Member) string { return m.Limit.Policy.Name }), ", ")
 }

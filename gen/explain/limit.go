@@ -42,7 +42,7 @@ func Limit(file string, l *spec.Limit, after time.Time) Page {
 	}
 	p.windows(&l.Policy, after)
 	p.numbers(l)
-	p.byPlan("denied", l, func(policy *runtime.Policy) string { return denied(policy, keyNames(l)) })
+	p.byPlan("denied", l, func(policy *runtime.Policy) string { return denied(policy, spec.PartNames(l.Key)) })
 	p.byPlan("reserving", l, func(policy *runtime.Policy) string {
 		sentences := strings.Join(reserving(policy), " ")
 		if enforced || !policy.Reserves() {
@@ -63,11 +63,7 @@ func key(l *spec.Limit) string {
 	if len(l.Key) == 0 {
 		return "none; all callers share one count"
 	}
-	var parts []string
-	for _, part := range l.Key {
-		parts = append(parts, part.Name+" "+part.Type)
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(words.Of(l.Key, func(part spec.KeyPart) string { return part.Name + " " + part.Type }), ", ")
 }
 
 // calls adds a call in Go, and lists the methods.
@@ -76,19 +72,12 @@ func (p *Page) calls(l *spec.Limit) {
 	if l.Policy.Capacity == 0 {
 		verb = "Reserve" // Allow does not exist then, since it could never succeed
 	}
-	arguments := keyNames(l)
+	arguments := spec.PartNames(l.Key)
 	if len(l.Plans) > 0 {
 		arguments = append(arguments, "plan")
 	}
 	p.add("call", fmt.Sprintf("limit.%s(%s).%s(ctx)", l.GoName, strings.Join(arguments, ", "), verb))
 	p.add("methods", fmt.Sprintf("%s. N forms, such as %sN, take a count.", words.List(judge.Verbs(l), "and"), verb))
-}
-
-func keyNames(l *spec.Limit) (names []string) {
-	for _, part := range l.Key {
-		names = append(names, part.Name)
-	}
-	return names
 }
 
 // number is a row of the numbers that a policy implies for one key, in a state of the key if when is not empty.
@@ -117,7 +106,7 @@ func (p *Page) numbers(l *spec.Limit) {
 }
 
 // atMost is the label of the numbers.
-func atMost(l *spec.Limit) string { return "at most, for " + words.Holder(keyNames(l)) }
+func atMost(l *spec.Limit) string { return "at most, for " + words.Holder(spec.PartNames(l.Key)) }
 
 // numbersOf returns the numbers that a policy implies.
 func numbersOf(p *runtime.Policy) (list []number) {

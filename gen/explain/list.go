@@ -21,7 +21,7 @@ func List(file *spec.File) (p Page) {
 				rate = words.Number(of.Policy.Rate) + " per " + fields.PeriodOf(&of.Policy)
 				atOnce = words.Number(of.Policy.Capacity)
 			}
-			row := []string{policy.Name, strings.Join(keyNames(l), ", "), policy.Kind.String(), rate, atOnce}
+			row := []string{policy.Name, strings.Join(spec.PartNames(l.Key), ", "), policy.Kind.String(), rate, atOnce}
 			if of.Plan != "" {
 				if row[3] = of.Plan + ": " + rate; i > 0 {
 					row[0], row[1], row[2] = "", "", ""

@@ -15,11 +15,8 @@ import (
 )
 
 // Fields returns the names of all fields of limits.yaml.
-func Fields() (names []string) {
-	for _, f := range fields.Fields() {
-		names = append(names, f.Name)
-	}
-	return names
+func Fields() []string {
+	return words.Of(fields.Fields(), func(f fields.Field) string { return f.Name })
 }
 
 // Field returns the pages of the fields of a name: the meaning, the values they accept, the default and an example. There
@@ -48,17 +45,8 @@ func fieldPage(f fields.Field) Page {
 
 // IDs returns all words with a page besides the fields: the ids of the rules of limits.yaml and of changes, the classes
 // of changes, the labels of the notes of a review, and the levels of annotations.
-func IDs() (ids []string) {
-	for _, r := range rules.Rules() {
-		ids = append(ids, r.ID)
-	}
-	for _, k := range spec.ChangeKinds() {
-		ids = append(ids, k.ID)
-	}
-	for _, t := range terms {
-		ids = append(ids, t.word)
-	}
-	return ids
+func IDs() []string {
+	return slices.Concat(words.Of(rules.Rules(), func(r rules.Rule) string { return r.ID }), spec.ChangeIDs(), words.Of(terms, func(t term) string { return t.word }))
 }
 
 // ID returns the page of one of [IDs], with an example, and an empty page for another id.
@@ -157,10 +145,8 @@ func classesInWords(example, opposite *review.Review, id string) string {
 func classesOf(r *review.Review, id string) (classes []string) {
 	for _, s := range r.Subjects {
 		for _, f := range s.Findings {
-			for _, class := range f.Classes {
-				if f.Kind.ID == id {
-					classes = append(classes, string(class))
-				}
+			if f.Kind.ID == id {
+				classes = append(classes, review.ClassNames(f.Classes)...)
 			}
 		}
 	}

@@ -37,11 +37,7 @@ func effectiveKey(l *spec.Limit) string {
 	if len(l.Key) == 0 {
 		return ""
 	}
-	parts := make([]string, len(l.Key))
-	for i, part := range l.Key {
-		parts[i] = part.Name + ": " + part.Type
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
+	return "{" + strings.Join(words.Of(l.Key, func(part spec.KeyPart) string { return part.Name + ": " + part.Type }), ", ") + "}"
 }
 
 // effectiveStart is empty for an offset derived from the key.

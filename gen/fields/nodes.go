@@ -175,11 +175,7 @@ type field[D, T any] struct {
 
 // names lists the names of the fields of a table.
 func names[D, T any](fields []field[D, T]) []string {
-	list := make([]string, len(fields))
-	for i, f := range fields {
-		list[i] = f.name
-	}
-	return list
+	return words.Of(fields, func(f field[D, T]) string { return f.name })
 }
 
 // object is a part of a JSON Schema.

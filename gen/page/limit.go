@@ -111,7 +111,7 @@ func (p *Page) limitView(l *limit, few bool) limitView {
 		v.Open = few && l.subject != nil
 	}
 	if s := l.subject; s != nil {
-		v.Classes, v.Lines = classNames(s), render.LinesOf(s)
+		v.Classes, v.Lines = review.ClassNames(s.Classes()), render.LinesOf(s)
 	}
 	if v.Words = d.Lines(); len(d.Plans) > 0 {
 		v.Words = d.Sentences
@@ -129,13 +129,6 @@ func (p *Page) limitView(l *limit, few bool) limitView {
 	}
 	v.Play = l.playConfig()
 	return v
-}
-
-func classNames(s *review.Subject) (names []string) {
-	for _, class := range s.Classes() {
-		names = append(names, string(class))
-	}
-	return names
 }
 
 // shown returns the version that the words are about.

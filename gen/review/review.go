@@ -47,6 +47,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -218,13 +219,14 @@ func InOrder(classes []Class) (list []Class) {
 	return list
 }
 
+// ClassNames returns classes as texts.
+func ClassNames(classes []Class) []string {
+	return words.Of(classes, func(class Class) string { return string(class) })
+}
+
 // ClassList returns classes as a text: "loosened, breaking".
 func ClassList(classes []Class) string {
-	words := make([]string, len(classes))
-	for i, class := range classes {
-		words[i] = string(class)
-	}
-	return strings.Join(words, ", ")
+	return strings.Join(ClassNames(classes), ", ")
 }
 
 // BySeverity returns the subjects with the most severe first: those that let more through, then those that break

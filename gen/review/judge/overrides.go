@@ -119,7 +119,7 @@ func keyMoveOf(was, is []spec.KeyPart) (m keyMove) {
 	// Parts that differ in nothing but their names are where they were, unless the same names have changed places.
 	renamed := slices.Equal(compare.PartTypes(was), compare.PartTypes(is)) && !slices.Equal(compare.SortedNames(was), compare.SortedNames(is))
 	for i, part := range is {
-		at := slices.Index(compare.PartNames(was), part.Name)
+		at := slices.Index(spec.PartNames(was), part.Name)
 		if renamed {
 			at = i
 		}

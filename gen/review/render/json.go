@@ -126,10 +126,6 @@ var schema string
 // Schema returns the JSON Schema (draft-07) of what [WriteJSON] prints, indented. Later versions of the program
 // may add properties. They remove or change properties only together with the number in version.
 func Schema() []byte {
-	var ids []string
-	for _, kind := range spec.ChangeKinds() {
-		ids = append(ids, kind.ID)
-	}
 	// The ids are on lines of their own.
-	return []byte(strings.Replace(schema, "$id", strings.Join(ids, "\",\n            \""), 1))
+	return []byte(strings.Replace(schema, "$id", strings.Join(spec.ChangeIDs(), "\",\n            \""), 1))
 }
