@@ -109,10 +109,6 @@ func effectiveCalendarStart(c runtime.Calendar) string {
 	return strings.Join(parts, " ")
 }
 
-func weekdayOf(d runtime.Date) time.Weekday {
-	return time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, time.UTC).Weekday()
-}
-
 func clockOf(at time.Duration) string {
 	return timeOfDay(time.Time{}.Add(at))
 }

@@ -78,16 +78,26 @@ func (d *draft) keepMap(e entry, entries []entry) {
 	d.maps[e.name] = e
 }
 
-// calendarStart is a start in the words of a calendar: each is zero if it is not given.
+// calendarStart is a start in the words of a calendar.
 type calendarStart struct {
-	anniversary bool
-	date        runtime.Date
-	month       time.Month
-	day         int
-	weekday     time.Weekday
-	onWeekday   bool
-	at          string
+	// words are the sorts of words that are given.
+	words startWord
+	// from has what is given of the first day, and for a weekday such a day.
+	from runtime.Date
+	at   time.Duration
 }
+
+// startWord is a set of sorts of words. A start has at most one word of each.
+type startWord int
+
+const (
+	anniversaryWord startWord = 1 << iota
+	dateWord
+	weekdayWord
+	monthWord
+	dayWord
+	timeWord
+)
 
 // parameter is the first use of a parameter of a group.
 type parameter struct {
