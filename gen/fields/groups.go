@@ -49,12 +49,9 @@ func (p *parser) listed(members *[]spec.Member, e entry, counts bool) {
 			}
 			continue
 		}
-		if was, twice := first[node.Value]; twice {
-			p.report(at, rules.Duplicate, "", "%s is given twice", diag.Quote(node.Value))
-			p.note(was, "first given here")
+		if p.twice(first, node.Value, at, "") {
 			continue
 		}
-		first[node.Value] = at
 		if m := p.member(node.Value, at, nil, counts); m != nil {
 			*members = append(*members, *m)
 		}

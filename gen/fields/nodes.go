@@ -228,23 +228,29 @@ func (p *document) entries(node *yaml.Node, at diag.Span, what, help string) ([]
 		return nil, false
 	}
 	var entries []entry
-	first := map[string]entry{}
+	first := map[string]diag.Span{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		e, ok := p.entry(node.Content[i], node.Content[i+1])
 		if !ok {
 			continue
 		}
-		if before, twice := first[e.name]; twice {
-			p.report(e.named, rules.Duplicate, "", "%s is given twice", diag.Quote(e.name))
-			p.note(before.named, "first given here")
-			// The second value is read too, so that its errors are reported in the same run.
-			e.again = true
-		} else {
-			first[e.name] = e
-		}
+		// The second value is read too, so that its errors are reported in the same run.
+		e.again = p.twice(first, e.name, e.named, "")
 		entries = append(entries, e)
 	}
 	return entries, true
+}
+
+// twice reports a name that is in first already, and otherwise adds it.
+func (p *document) twice(first map[string]diag.Span, name string, at diag.Span, what string) bool {
+	before, twice := first[name]
+	if twice {
+		p.report(at, rules.Duplicate, "", "%s%s is given twice", what, diag.Quote(name))
+		p.note(before, "first given here")
+	} else {
+		first[name] = at
+	}
+	return twice
 }
 
 // complete reports whether every name of a map could be read.
