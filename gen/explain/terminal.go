@@ -50,7 +50,7 @@ func (w *terminalWriter) section(s Section, first bool) {
 		}
 		fmt.Fprintf(w, "  %s%s:%s%s", w.ink.Bold, s.Label, w.ink.Off, text)
 	} else if s.Text != "" {
-		w.WriteString(s.Text + "\n")
+		w.WriteString(printable.Flat(s.Text) + "\n")
 	}
 	w.table(s.Table, s.Label == "")
 }

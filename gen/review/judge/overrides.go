@@ -195,9 +195,5 @@ func joinByPipes(parts []string) string { return strings.Join(parts, " || '|' ||
 
 // key returns the new key of an entry o.
 func (d keyDialect) key(from []int) string {
-	parts := make([]string, len(from))
-	for i, at := range from {
-		parts[i] = d.part(at + 1)
-	}
-	return d.join(parts)
+	return d.join(words.Of(from, func(at int) string { return d.part(at + 1) }))
 }

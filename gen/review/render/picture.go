@@ -28,9 +28,7 @@ func pictureOf(s *review.Subject) string {
 	var shown []review.Number
 	for i, n := range s.Numbers {
 		switch {
-		case n.Unit != review.Tokens || n.Name == review.LargestReservation || n.Old == nil || n.New == nil:
-			continue
-		case i > 0 && n.Plan == s.Numbers[i-1].Plan && review.Equal(n.Old, s.Numbers[i-1].Old) && review.Equal(n.New, s.Numbers[i-1].New):
+		case s.Repeats(i) || n.Unit != review.Tokens || n.Name == review.LargestReservation || n.Old == nil || n.New == nil:
 			continue
 		case strings.HasSuffix(n.Name, review.Unreserved) && review.Equal(n.Old, n.New), review.IsUnbounded(*n.Old) && review.IsUnbounded(*n.New), n.Plan != "" && !planChanges(s, n.Plan):
 			continue
