@@ -42,7 +42,7 @@ func namesFor(f *spec.File) names {
 	}
 	var parameters []string
 	for _, l := range f.Limits {
-		parameters = append(parameters, spec.PartNames(l)...)
+		parameters = append(parameters, spec.PartNames(l.Key)...)
 	}
 	for _, g := range f.Groups {
 		parameters = slices.Concat(parameters, g.Counts(), g.Parameters())
@@ -128,7 +128,7 @@ func (n names) parameter(l *spec.Limit, part string) string {
 	if len(l.Plans) > 0 {
 		hidden = append(hidden, spec.PlanParameter)
 	}
-	return unhidden(part, "Key", hidden, spec.PartNames(l))
+	return unhidden(part, "Key", hidden, spec.PartNames(l.Key))
 }
 
 // shared returns the name of a shared parameter. For the plan, the parts of the key make room, and otherwise it does.
@@ -136,7 +136,7 @@ func (n names) shared(l *spec.Limit, name string) string {
 	if name == spec.PlanParameter {
 		return name
 	}
-	return unhidden(name, "OfKey", append(spec.PartNames(l), n.receiver), nil)
+	return unhidden(name, "OfKey", append(spec.PartNames(l.Key), n.receiver), nil)
 }
 
 // unhidden returns a name, with an ending if it would hide another one. The endings do not make it the name of another

@@ -114,14 +114,10 @@ type (
 		Notes []jsonNote `json:"notes"`
 	}
 	jsonNote struct {
-		File    string  `json:"file"`
-		Start   jsonPos `json:"start"`
-		End     jsonPos `json:"end"`
-		Message string  `json:"message"`
-	}
-	jsonPos struct {
-		Line   int `json:"line"`
-		Column int `json:"column"`
+		File    string   `json:"file"`
+		Start   diag.Pos `json:"start"`
+		End     diag.Pos `json:"end"`
+		Message string   `json:"message"`
 	}
 )
 
@@ -145,9 +141,9 @@ func writeJSON(w io.Writer, found []diag.Diagnostics, outdated []stale) error {
 func diagnosticAsJSON(d diag.Diagnostic) jsonDiagnostic {
 	notes := []jsonNote{}
 	for _, n := range d.Notes {
-		notes = append(notes, jsonNote{d.File, jsonPos(n.Pos), jsonPos(n.End), n.Message})
+		notes = append(notes, jsonNote{d.File, n.Pos, n.End, n.Message})
 	}
-	return jsonDiagnostic{d.ID, rules.Address(d.ID), jsonNote{d.File, jsonPos(d.Pos), jsonPos(d.End), d.Message}, d.Help, notes}
+	return jsonDiagnostic{d.ID, rules.Address(d.ID), jsonNote{d.File, d.Pos, d.End, d.Message}, d.Help, notes}
 }
 
 // writeAnnotations prints diagnostics as annotations.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -64,32 +63,40 @@ func (a *explainArgs) run(s streams, args []string) error {
 	if err := a.set(args); err != nil {
 		return err
 	}
-	color := a.color.color(s.out)
+	pages, err := a.pages(s)
+	if err != nil {
+		return err
+	}
+	return explain.WriteTerminal(s.out, a.color.color(s.out), pages...)
+}
+
+// pages returns what is to be explained.
+func (a *explainArgs) pages(s streams) ([]explain.Page, error) {
 	if word, ok := strings.CutPrefix(a.name, "["); ok { // as printed by check and diff; never a limit
-		return writeWord(s.out, strings.TrimSuffix(word, "]"), nil, color)
+		return pagesOfWord(strings.TrimSuffix(word, "]"), nil)
 	}
 	file, diagnostics, err := readLimits(a.file)
 	valid := err == nil && len(diagnostics) == 0
 	switch {
 	case valid && a.name == "":
-		return explain.WriteList(s.out, file, color)
+		return []explain.Page{explain.List(file)}, nil
 	case valid:
-		return a.writeName(s.out, file, color)
-	case strings.Contains(a.name, "-") || slices.Contains(words(), a.name):
+		return a.pagesOfName(file)
+	case strings.Contains(a.name, "-") || slices.Contains(fieldsAndIDs(), a.name):
 		// A field or an id needs no file, and users look up ids while the file is invalid.
-		return writeWord(s.out, a.name, nil, color)
+		return pagesOfWord(a.name, nil)
 	case err != nil:
-		return a.unreadable(err)
+		return nil, a.unreadable(err)
 	}
 	if err := diagnostics.WriteText(s.err, a.color.color(s.err)); err != nil {
-		return err
+		return nil, err
 	}
-	return checkFailed{}
+	return nil, checkFailed{}
 }
 
 // unreadable returns the error for a file that cannot be read. Without it, the name may be a misspelled field or id.
 func (a *explainArgs) unreadable(err error) error {
-	near := suggestion("", a.name, words())
+	near := suggestion("", a.name, fieldsAndIDs())
 	switch {
 	case near == "":
 		return err
@@ -117,35 +124,32 @@ func (a *explainArgs) set(args []string) error {
 	return nil
 }
 
-// writeName explains the limit or group of that name, or else the field or the id.
-func (a *explainArgs) writeName(w io.Writer, file *spec.File, color bool) error {
+// pagesOfName explains the limit or group of that name, or else the field or the id.
+func (a *explainArgs) pagesOfName(file *spec.File) ([]explain.Page, error) {
 	var names []string
+	var p explain.Page
 	for _, l := range file.Limits {
-		names = append(names, l.Policy.Name)
+		if names = append(names, l.Policy.Name); l.Policy.Name == a.name {
+			p = explain.Limit(file.Name, l, a.at)
+		}
 	}
 	for _, g := range file.Groups {
-		names = append(names, g.Name)
+		if names = append(names, g.Name); g.Name == a.name {
+			p = explain.Group(file.Name, g)
+		}
 	}
-	var err error
-	switch i := slices.Index(names, a.name); {
-	case i < 0:
-		return writeWord(w, a.name, names, color)
-	case i < len(file.Limits):
-		err = explain.WriteLimit(w, file.Name, file.Limits[i], a.at, color)
-	default:
-		err = explain.WriteGroup(w, file.Name, file.Groups[i-len(file.Limits)], color)
+	if p.Title == "" {
+		return pagesOfWord(a.name, names)
 	}
-	if err != nil {
-		return err
+	if slices.Contains(fieldsAndIDs(), a.name) {
+		also := fmt.Sprintf("%s is also %s: ratelimitgen explain '[%[1]s]'", a.name, sortOf(a.name))
+		p.Sections = append(p.Sections, explain.Section{Text: also})
 	}
-	if slices.Contains(words(), a.name) {
-		fmt.Fprintf(w, "\n%s is also %s: ratelimitgen explain '[%s]'\n", a.name, sortOf(a.name), a.name)
-	}
-	return nil
+	return []explain.Page{p}, nil
 }
 
-// words are the fields and the ids, which can be explained without a file.
-func words() []string { return slices.Concat(explain.Fields(), explain.IDs()) }
+// fieldsAndIDs are the fields and the ids, which can be explained without a file.
+func fieldsAndIDs() []string { return slices.Concat(explain.Fields(), explain.IDs()) }
 
 func sortOf(word string) string {
 	if slices.Contains(explain.Fields(), word) {
@@ -154,13 +158,13 @@ func sortOf(word string) string {
 	return "an id"
 }
 
-// writeWord explains a field or an id. The error for an unknown one suggests the limits too.
-func writeWord(w io.Writer, word string, limits []string, color bool) error {
+// pagesOfWord explains a field or an id. The error for an unknown one suggests the limits too.
+func pagesOfWord(word string, limits []string) ([]explain.Page, error) {
 	switch {
 	case slices.Contains(explain.Fields(), word):
-		return explain.WriteField(w, word, color)
+		return explain.Field(word), nil
 	case slices.Contains(explain.IDs(), word):
-		return explain.WriteID(w, word, color)
+		return []explain.Page{explain.ID(word)}, nil
 	}
-	return usagef("no limit, field or id is named %q%s", word, suggestion("", word, append(limits, words()...)))
+	return nil, usagef("no limit, field or id is named %q%s", word, suggestion("", word, append(limits, fieldsAndIDs()...)))
 }

@@ -70,6 +70,15 @@ func (c *choice) declare(flags *flag.FlagSet, name, usage string, values ...stri
 	})
 }
 
+// namesOf returns the name of each element of a list.
+func namesOf[T any](list []T, name func(T) string) []string {
+	names := make([]string, len(list))
+	for i, one := range list {
+		names[i] = name(one)
+	}
+	return names
+}
+
 // alternatives returns words as "a, b or c".
 func alternatives(words []string) string {
 	last := len(words) - 1
@@ -83,10 +92,7 @@ var formats = map[string]string{
 }
 
 func (c *choice) declareFormat(flags *flag.FlagSet, values ...string) {
-	described := make([]string, len(values))
-	for i, value := range values {
-		described[i] = formats[value]
-	}
+	described := namesOf(values, func(value string) string { return formats[value] })
 	c.declare(flags, "format", "print in this `FORMAT`: "+alternatives(described), values...)
 }
 

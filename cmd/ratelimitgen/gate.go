@@ -35,8 +35,8 @@ func (g *gate) declare(flags *flag.FlagSet) {
 		switch {
 		case !ok:
 			return errors.New("must be ID:LIMIT=OLD->NEW, as -fail-on prints it")
-		case !slices.Contains(changeIDs(), id):
-			return fmt.Errorf("unknown id of a change %q%s", id, suggestion("", id, changeIDs()))
+		case !slices.Contains(spec.ChangeIDs(), id):
+			return fmt.Errorf("unknown id of a change %q%s", id, suggestion("", id, spec.ChangeIDs()))
 		}
 		g.allow = append(g.allow, text)
 		return nil
@@ -44,10 +44,7 @@ func (g *gate) declare(flags *flag.FlagSet) {
 }
 
 func (g *gate) addFailOn(words []string) error {
-	known := changeIDs()
-	for _, class := range review.Classes() {
-		known = append(known, string(class))
-	}
+	known := append(spec.ChangeIDs(), review.ClassNames(review.Classes())...)
 	for _, word := range words {
 		word = strings.TrimSpace(word)
 		if !slices.Contains(known, word) {
@@ -56,13 +53,6 @@ func (g *gate) addFailOn(words []string) error {
 		g.failOn = append(g.failOn, word)
 	}
 	return nil
-}
-
-func changeIDs() (ids []string) {
-	for _, kind := range spec.ChangeKinds() {
-		ids = append(ids, kind.ID)
-	}
-	return ids
 }
 
 func (g *gate) validate() error {

@@ -103,11 +103,7 @@ func findCommand(name string) (command, error) {
 }
 
 func commandNames() []string {
-	var names []string
-	for _, c := range commands() {
-		names = append(names, c.name)
-	}
-	return names
+	return namesOf(commands(), func(c command) string { return c.name })
 }
 
 func helpCommand() command {

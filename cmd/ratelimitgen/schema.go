@@ -2,14 +2,9 @@ package main
 
 import (
 	"flag"
-	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
-	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 func schemaCommand() command {
@@ -38,115 +33,4 @@ func prepareSchema(flags *flag.FlagSet) action {
 		_, err := s.data.Write(schema)
 		return err
 	}
-}
-
-func dialectNames() (names []string) {
-	for _, d := range dialect.All() {
-		names = append(names, d.Name)
-	}
-	return names
-}
-
-func sqlCommand() command {
-	return command{
-		name:    "sql",
-		summary: "print the statements that create the tables, or grant privileges",
-		help: `Use it to keep your own migrations. Store.Migrate runs the same statements, and Store.Ready reports a
-table that differs from them. Pass the name of the table to the store as well: sqlstore.Options{Table:
-TABLE}. The names of the others are derived from it. The second table is needed if a limit has overrides,
-and by package operate, whose log it is. The third one says whose the limits are and what their rows
-mean; Store.Migrate with the generated Policies writes it.
-
-With -from, the output is the statements that keep what is stored across the edit between two versions of
-limits.yaml: counts, blocks, overrides and registrations of a limit that was renamed, or has another key.
-OLD and NEW are as in "ratelimitgen diff", which also says what no statement can keep. They are in the
-order of a deploy, with a comment that says when to run each.
-
-With -grants, the output is the statements that give roles the least privileges that they need: APP the
-program, and MIGRATOR what calls Store.Migrate. Those of APP need the tables. Without DELETE on the second
-table, set sqlstore.Options{KeepOverrides: -1}.
-`,
-		args:    "[NEW]",
-		prepare: prepareSQL,
-	}
-}
-
-func prepareSQL(flags *flag.FlagSet) action {
-	var of choice
-	names := dialectNames()
-	of.declare(flags, "dialect", fmt.Sprintf("print it for the database `NAME`: %s (default %s)", alternatives(names), names[0]), names...)
-	from := flags.String("from", "", "print what keeps the stored data across the edit of `OLD`, such as main:limits.yaml")
-	grants := flags.String("grants", "", "print the privileges of the roles `APP,MIGRATOR`, or of one role for both")
-	table := flags.String("table", dialect.DefaultTable, "create `TABLE`, or SCHEMA.TABLE (default "+dialect.DefaultTable+")")
-	return func(s streams, args []string) error {
-		if *table == "" {
-			return usagef("-table must name a table") // DDL would take "" for the default
-		}
-		d := dialect.All()[slices.Index(names, of.value)]
-		if *from != "" {
-			return printKeeping(s, d, *table, append([]string{*from}, args...))
-		}
-		if err := noArgs(args); err != nil {
-			return err
-		}
-		if *grants != "" {
-			app, migrator, two := strings.Cut(*grants, ",")
-			if !two {
-				migrator = app
-			}
-			statements, err := d.GrantsFor(*table, app, migrator)
-			if err != nil {
-				return usageError{err.Error()}
-			}
-			_, err = fmt.Fprintln(s.out, statements)
-			return err
-		}
-		counts, err := d.DDL(*table)
-		if err != nil {
-			return usageError{err.Error()}
-		}
-		overrides, err := d.OverridesDDL(*table)
-		if err != nil {
-			return usageError{err.Error()}
-		}
-		registry, err := d.RegistryDDL(*table)
-		if err != nil {
-			return usageError{err.Error()}
-		}
-		_, err = fmt.Fprintf(s.out, "-- The counts of rate limits, in %s.\n%s;\n\n-- Blocks and overrides, and the log of what operators change.\n%s;\n\n"+
-			"-- Whose the limits are, and what their rows mean.\n%s;\n", d.Name, counts, overrides, registry)
-		return err
-	}
-}
-
-// printKeeping prints the statements that keep what is stored across an edit.
-func printKeeping(s streams, d dialect.Dialect, table string, args []string) error {
-	counts, err := d.Text("{table}", table)
-	if err != nil {
-		return usageError{err.Error()}
-	}
-	overrides, _ := d.Text("{table}", dialect.OverridesTable(table))
-	registry, _ := d.Text("{table}", dialect.RegistryTable(table))
-	names := strings.NewReplacer("rate_limit_overrides", overrides, "rate_limit_registry", registry, "rate_limits", counts)
-	old, now, err := sides(args)
-	if err != nil {
-		return err
-	}
-	r, _, err := new(diffArgs).review(s, old, now)
-	if err != nil {
-		return err
-	}
-	for _, at := range review.Moments() {
-		for i := range r.Subjects {
-			for _, q := range r.Subjects[i].SQL {
-				if q.Keeps != at || q.Dialects != nil && !slices.Contains(q.Dialects, d.Name) {
-					continue
-				}
-				if _, err := fmt.Fprintf(s.out, "-- %s: %s.\n%s\n", render.NameOf(&r.Subjects[i]), q.Why, names.Replace(q.Text)); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
 }

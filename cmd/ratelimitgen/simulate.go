@@ -124,7 +124,7 @@ type simulateArgs struct {
 func prepareSimulate(flags *flag.FlagSet) action {
 	var a simulateArgs
 	flags.StringVar(&a.trace, "trace", "", "replay the requests in `FILE`, - for standard input")
-	a.traceFormat.declare(flags, "trace-format", "read the trace in this `FORMAT`: auto, jsonl, json, access or csv", formatNames()...)
+	a.traceFormat.declare(flags, "trace-format", "read the trace in this `FORMAT`: auto, jsonl, json, access or csv", namesOf(trace.Formats(), func(f trace.Format) string { return string(f) })...)
 	flags.Func("map", "read fields of a log: `FIELD=NAME,...`, such as at=ts,key=user.id; see below", a.mapping.Add)
 	a.late = -1
 	flags.Func("late", "put lines in order that are up to `DURATION` late (default 0s for jsonl, 1m0s for logs)", func(value string) (err error) {
@@ -186,13 +186,6 @@ func keyIsAddress(limits []sim.Limit, name string) bool {
 	return i >= 0 && len(limits[i].Key) == 1 && strings.HasPrefix(limits[i].Key[0], "netip.Addr")
 }
 
-func formatNames() (names []string) {
-	for _, f := range trace.Formats() {
-		names = append(names, string(f))
-	}
-	return names
-}
-
 // set sets the file of limits, and validates the flags.
 func (a *simulateArgs) set(args []string) (err error) {
 	if a.limits, err = oneFile(args, severalFiles); err != nil {
@@ -248,11 +241,11 @@ func (a *simulateArgs) readOld(s streams) ([]sim.Limit, error) {
 func (a *simulateArgs) simulated(file *spec.File) []sim.Limit {
 	var limits []sim.Limit
 	for _, l := range file.Limits {
-		words := fields.WordsOf(l)
+		sentences := fields.WordsOf(l)
 		if a.against == "" { // a comparison needs every sentence, because any of them may have changed
-			words = words[:max(1, len(l.Plans))]
+			sentences = sentences[:max(1, len(l.Plans))]
 		}
-		limit := sim.Limit{Policy: &l.Policy, Words: strings.Join(words, " ")}
+		limit := sim.Limit{Policy: &l.Policy, Words: strings.Join(sentences, " ")}
 		for _, of := range l.Plans {
 			limit.Plans = append(limit.Plans, sim.Plan{Name: of.Plan, Policy: &of.Policy})
 		}
@@ -293,11 +286,7 @@ func simulatedGroup(g *spec.Group) sim.Limit {
 }
 
 func limitNames(limits []sim.Limit) []string {
-	var names []string
-	for _, l := range limits {
-		names = append(names, l.Policy.Name)
-	}
-	return names
+	return namesOf(limits, func(l sim.Limit) string { return l.Policy.Name })
 }
 
 // planNames returns the plans of the limits, each once.

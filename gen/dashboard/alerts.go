@@ -10,6 +10,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
@@ -71,11 +72,7 @@ func inMode(f *spec.File, mode runtime.Mode) (names []string) {
 }
 
 func amongLimits(names []string) string {
-	var quoted []string
-	for _, name := range names {
-		quoted = append(quoted, regexp.QuoteMeta(name))
-	}
-	return observe.LabelLimit + "=~" + strconv.Quote(strings.Join(quoted, "|"))
+	return observe.LabelLimit + "=~" + strconv.Quote(strings.Join(words.Of(names, regexp.QuoteMeta), "|"))
 }
 
 // perLimit is the rate of requests by limit in a window.

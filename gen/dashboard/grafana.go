@@ -242,15 +242,11 @@ func isLimit(name string) string { return observe.LabelLimit + "=" + strconv.Quo
 
 // outcomes matches some outcomes.
 func outcomes(some ...runtime.Outcome) string {
-	var names []string
-	for _, o := range some {
-		names = append(names, o.String())
-	}
 	operator := "="
-	if len(names) > 1 {
+	if len(some) > 1 {
 		operator = "=~"
 	}
-	return observe.LabelOutcome + operator + strconv.Quote(strings.Join(names, "|"))
+	return observe.LabelOutcome + operator + strconv.Quote(strings.Join(words.Of(some, runtime.Outcome.String), "|"))
 }
 
 // failed are the outcomes of requests for which the store has failed.
@@ -304,11 +300,7 @@ func tokens(l *spec.Limit, name string) panel {
 	if l.Unlimited() {
 		period, seconds = "second", "1"
 	}
-	var keys []string
-	for _, part := range l.Key {
-		keys = append(keys, part.Name)
-	}
-	holder := words.Holder(keys)
+	holder := words.Holder(spec.PartNames(l.Key))
 	taken := series{rate(observe.Tokens, "", name, outcomes(taking...)) + " * " + seconds, "taken"}
 	all := append([]series{taken}, lines(l, seconds)...)
 	about := "Tokens that all keys together take per " + period + " at the present pace."

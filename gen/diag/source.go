@@ -12,7 +12,8 @@ import (
 
 // Pos is a place in a file. Lines and columns count from 1; columns count runes.
 type Pos struct {
-	Line, Column int
+	Line   int `json:"line"`
+	Column int `json:"column"`
 }
 
 // Span is a stretch of one line, from the rune at Pos to the one before End.

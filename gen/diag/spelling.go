@@ -57,11 +57,7 @@ func OneLine(text string) string { return strings.ReplaceAll(printable.Mask(text
 
 // Texts returns words as a file has them.
 func Texts[T fmt.Stringer](known []T) []string {
-	written := make([]string, len(known))
-	for i, w := range known {
-		written[i] = w.String()
-	}
-	return written
+	return words.Of(known, T.String)
 }
 
 // Nearest returns the word that a misspelled one probably means, or "" if no word is similar.

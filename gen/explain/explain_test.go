@@ -56,7 +56,7 @@ func TestNumbersAreThoseOfAReview(t *testing.T) {
 	for _, l := range limitsForTest(t) {
 		var printed []string
 		for _, n := range numbersOf(&l.Policy) {
-			printed = append(printed, n.name+": "+n.value)
+			printed = append(printed, n.Name+": "+n.text())
 		}
 		r := judge.Review(&spec.File{}, &spec.File{Limits: []*spec.Limit{l}})
 		require.Len(t, r.Subjects, 1)
@@ -188,15 +188,15 @@ func pages(t *testing.T, color bool) (all string) {
 	var out bytes.Buffer
 	limits := append(limitsForTest(t), limitsByPlan(t)...)
 	for _, l := range limits {
-		require.NoError(t, WriteLimit(&out, "limits.yaml", l, time.Time{}, color))
+		require.NoError(t, WriteTerminal(&out, color, Limit("limits.yaml", l, time.Time{})))
 	}
 	for _, id := range IDs() {
-		require.NoError(t, WriteID(&out, id, color))
+		require.NoError(t, WriteTerminal(&out, color, ID(id)))
 	}
 	for _, name := range Fields() {
-		require.NoError(t, WriteField(&out, name, color))
+		require.NoError(t, WriteTerminal(&out, color, Field(name)...))
 	}
-	require.NoError(t, WriteList(&out, &spec.File{Limits: limits}, color))
+	require.NoError(t, WriteTerminal(&out, color, List(&spec.File{Limits: limits})))
 	return out.String()
 }
 
@@ -221,7 +221,7 @@ func TestExampleOfAnIDHasTheID(t *testing.T) {
 	assert.Len(t, IDs(), len(rules.Rules())+len(spec.ChangeKinds())+len(terms))
 	for _, id := range IDs() {
 		var out bytes.Buffer
-		require.NoError(t, WriteID(&out, id, false))
+		require.NoError(t, WriteTerminal(&out, false, ID(id)))
 		if slices.ContainsFunc(terms, func(x term) bool { return x.word == id }) {
 			assert.True(t, strings.HasPrefix(out.String(), id+": "), out.String())
 			continue
@@ -238,7 +238,7 @@ func TestEveryWordOfAReviewIsExplained(t *testing.T) {
 	for _, class := range review.Classes() {
 		var out bytes.Buffer
 		require.Contains(t, IDs(), string(class))
-		require.NoError(t, WriteID(&out, string(class), false))
+		require.NoError(t, WriteTerminal(&out, false, ID(string(class))))
 		assert.Regexp(t, `examples: ratelimitgen explain [a-z]`, out.String())
 	}
 	for _, word := range []string{review.Rule, review.Calls, review.Deploy, "sql", "notice", "warning", "error"} {
@@ -257,7 +257,7 @@ func TestNoFieldHasTheNameOfAnID(t *testing.T) {
 func TestFieldPageHasTheReferenceAndItsExample(t *testing.T) {
 	for _, f := range fields.Fields() {
 		var out bytes.Buffer
-		require.NoError(t, WriteField(&out, f.Name, false))
+		require.NoError(t, WriteTerminal(&out, false, Field(f.Name)...))
 		page := strings.Join(strings.Fields(out.String()), " ")
 		// A limit may have a field of the same name as a group or overrides: then the page has both.
 		required := slices.ContainsFunc(fields.Fields(), func(o fields.Field) bool { return o.Name == f.Name && o.Required })
@@ -279,7 +279,7 @@ func TestHostileTextIsEscaped(t *testing.T) {
 	var out bytes.Buffer
 	l := limitOf(t, runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: 1, Capacity: 1})
 	l.Doc = "a\x1b[31m\u202e\xffb\nc"
-	require.NoError(t, WriteLimit(&out, "a\x1b[31mb.yaml", l, time.Time{}, false))
+	require.NoError(t, WriteTerminal(&out, false, Limit("a\x1b[31mb.yaml", l, time.Time{})))
 	assert.Contains(t, out.String(), `a\x1b[31mb.yaml:0:0: limit`)
 	assert.Contains(t, out.String(), `doc: a\x1b[31m\u202e\xffb c`)
 }
@@ -291,7 +291,7 @@ func TestFullAfterIsExactForLargeRates(t *testing.T) {
 		hour := runtime.Policy{Name: "hour", Kind: runtime.TokenBucket, Rate: rate, Period: time.Hour, Capacity: rate}
 		for text, p := range map[string]runtime.Policy{"full after  1d  when empty": day, "full after  1h  when empty": hour} {
 			var out bytes.Buffer
-			require.NoError(t, WriteLimit(&out, "limits.yaml", limitOf(t, p), time.Time{}, false))
+			require.NoError(t, WriteTerminal(&out, false, Limit("limits.yaml", limitOf(t, p), time.Time{})))
 			assert.Contains(t, strings.Join(strings.Fields(out.String()), " "), strings.Join(strings.Fields(text), " "))
 		}
 	}
@@ -309,7 +309,7 @@ func TestEveryPolicyFieldChangesThePage(t *testing.T) {
 		var out bytes.Buffer
 		l := limitOf(t, base)
 		l.Policy, l.GoName = p, "Send"
-		require.NoError(t, WriteLimit(&out, "limits.yaml", l, time.Time{}, false))
+		require.NoError(t, WriteTerminal(&out, false, Limit("limits.yaml", l, time.Time{})))
 		return out.String()
 	}
 	calendar := base
@@ -329,7 +329,7 @@ func TestEveryPolicyFieldChangesThePage(t *testing.T) {
 		before := page(edited)
 		editField(t, &edited, name)
 		assert.True(t, before != page(edited), "explain prints the same for every value of runtime.Policy.%s: "+
-			"add a sentence to Limit.Words in gen/spec or a paragraph to WriteLimit, or a reason to notExplained", name)
+			"add a sentence to Limit.Words in gen/spec or a section to Limit, or a reason to notExplained", name)
 	}
 }
 
@@ -415,38 +415,37 @@ func limitsByPlan(t *testing.T) (limits []*spec.Limit) {
 // The table of a limit with plans has each number of each plan in the plan's column.
 func TestTableOfPlansHasTheNumbersOfEachPlan(t *testing.T) {
 	for _, l := range limitsByPlan(t) {
-		lines := strings.Split(strings.TrimSuffix(planTable(l.Plans), "\n"), "\n")
-		require.Equal(t, l.PlanNames(), strings.Fields(lines[0]))
-		printed := 0
-		for _, line := range lines[1:] {
-			printed += len(strings.Fields(line[len(indent)+nameWidth(lines):]))
-		}
-		want := 0
+		table := planTable(l.Plans)
+		require.Equal(t, l.PlanNames(), table.Head[1:])
 		for i, of := range l.Plans {
-			for _, n := range planNumbers(of) {
-				want++
-				found := slices.ContainsFunc(lines[1:], func(line string) bool {
-					return strings.HasPrefix(strings.TrimSpace(line), n.name) && strings.HasSuffix(columnUpTo(lines[0], line, l.Plans[i].Plan), n.value)
-				})
-				assert.True(t, found, "%s of %s: %s is not in\n%s", n.name, of.Plan, n.value, strings.Join(lines, "\n"))
+			var printed, want []string
+			for _, row := range table.Rows {
+				if row[i+1] != "" {
+					printed = append(printed, row[0]+": "+row[i+1])
+				}
 			}
+			for _, n := range planNumbers(of) {
+				want = append(want, strings.TrimSuffix(n.Name+", "+n.when, ", ")+": "+n.text())
+			}
+			assert.Equal(t, want, printed, of.Plan)
 		}
-		assert.Equal(t, want, printed, "%s", strings.Join(lines, "\n"))
 	}
 }
 
-// nameWidth returns how many characters the first column of a table has.
-func nameWidth(lines []string) int {
-	width := 0
-	for _, line := range lines[1:] {
-		name, _, _ := strings.Cut(strings.TrimPrefix(line, indent), "  ")
-		width = max(width, len(name))
+// More plans than fit side by side are in tables below one another, each with the rows of its plans.
+func TestWideTableIsCutIntoColumns(t *testing.T) {
+	var out bytes.Buffer
+	table := Table{
+		Head:  []string{"", "a", "b", "c", "d", "e"},
+		Rows:  [][]string{{"at once", "1", "2", "3", "4", "5"}, {"full after", "", "1h", "", "", ""}},
+		align: "lrrrrr",
 	}
-	return width
-}
-
-// columnUpTo returns a line up to the end of a plan's column.
-func columnUpTo(head, line, plan string) string {
-	end := strings.Index(head+" ", plan+" ") + len(plan)
-	return line[:min(end, len(line))]
+	require.NoError(t, WriteTerminal(&out, false, Page{Sections: []Section{{Label: "at most", Table: table}}}))
+	assert.Equal(t, `  at most:
+                a   b  c  d
+    at once     1   2  3  4
+    full after     1h
+             e
+    at once  5
+`, out.String())
 }

@@ -1,10 +1,10 @@
-// Package explain prints the pages of the explain command: what a limit of a file means in words and numbers, what a
+// Package explain has the pages of the explain command: what a limit of a file means in words and numbers, what a
 // field of limits.yaml means, and what an id means that check or diff has printed.
 //
 // # The model
 //
-// [WriteLimit], [WriteList], [WriteField] and [WriteID] each print one page for a terminal, in lines of at most 80 cells;
-// lines of a file that an example shows are not wrapped. Text from a file is printed with unsafe characters escaped.
+// [Limit], [Group], [List], [Fields] and [IDs] return each [Page] as plain values. A function for each format, such as
+// [WriteTerminal], prints pages.
 //
 // # Guarantees
 //
@@ -15,40 +15,34 @@ package explain
 
 import (
 	"fmt"
-	"io"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
-// WriteLimit prints the page of a limit: its rule, its numbers, examples of reservations and how to call it.
-// For a calendar, it lists the windows that begin after an instant. It returns the error of w.
-func WriteLimit(w io.Writer, file string, l *spec.Limit, after time.Time, color bool) error {
-	p := newPage(color)
-	p.title("%s:%d:%d: %s", printable.Line(file), l.Pos.Line, l.Pos.Column, l.Policy.Name)
-	if l.Doc != "" {
-		p.paragraph("doc", l.Doc)
-	}
-	p.paragraph("key", key(l))
+// Limit returns the page of a limit: its rule, its numbers, examples of reservations and how to call it.
+// For a calendar, it lists the windows that begin after an instant.
+func Limit(file string, l *spec.Limit, after time.Time) Page {
+	p := Page{Title: fmt.Sprintf("%s:%d:%d: %s", file, l.Pos.Line, l.Pos.Column, l.Policy.Name)}
+	p.add("doc", l.Doc)
+	p.add("key", key(l))
 	p.rules(fields.Describe(l))
 	enforced := l.Policy.Mode == runtime.ModeEnforce
 	if enforced && l.Policy.OnError == runtime.FailClosed && l.Policy.Timeout == 0 { // otherwise, the rule has a sentence about it
-		p.paragraph("store", "If the store fails, the request is not allowed: the call returns an error.")
+		p.add("store", "If the store fails, the request is not allowed: the call returns an error.")
 	}
 	p.windows(&l.Policy, after)
 	p.numbers(l)
-	p.byPlan("denied", l, func(policy *runtime.Policy) string { return denied(policy, keyNames(l)) })
+	p.byPlan("denied", l, func(policy *runtime.Policy) string { return denied(policy, spec.PartNames(l.Key)) })
 	p.byPlan("reserving", l, func(policy *runtime.Policy) string {
 		sentences := strings.Join(reserving(policy), " ")
 		if enforced || !policy.Reserves() {
@@ -61,7 +55,7 @@ func WriteLimit(w io.Writer, file string, l *spec.Limit, after time.Time, color 
 		p.byPlan("shards", l, shards)
 	}
 	p.calls(l)
-	return p.writeTo(w)
+	return p
 }
 
 // key lists the parts of the key with the types that a call must pass.
@@ -69,82 +63,81 @@ func key(l *spec.Limit) string {
 	if len(l.Key) == 0 {
 		return "none; all callers share one count"
 	}
-	var parts []string
-	for _, part := range l.Key {
-		parts = append(parts, part.Name+" "+part.Type)
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(words.Of(l.Key, func(part spec.KeyPart) string { return part.Name + " " + part.Type }), ", ")
 }
 
-// calls shows a call in Go, and lists the methods.
-func (p *page) calls(l *spec.Limit) {
+// calls adds a call in Go, and lists the methods.
+func (p *Page) calls(l *spec.Limit) {
 	verb := "Allow"
 	if l.Policy.Capacity == 0 {
 		verb = "Reserve" // Allow does not exist then, since it could never succeed
 	}
-	arguments := keyNames(l)
+	arguments := spec.PartNames(l.Key)
 	if len(l.Plans) > 0 {
 		arguments = append(arguments, "plan")
 	}
-	p.paragraph("call", fmt.Sprintf("limit.%s(%s).%s(ctx)", l.GoName, strings.Join(arguments, ", "), verb))
-	p.paragraph("methods", fmt.Sprintf("%s. N forms, such as %sN, take a count.", words.List(judge.Verbs(l), "and"), verb))
-}
-
-func keyNames(l *spec.Limit) (names []string) {
-	for _, part := range l.Key {
-		names = append(names, part.Name)
-	}
-	return names
+	p.add("call", fmt.Sprintf("limit.%s(%s).%s(ctx)", l.GoName, strings.Join(arguments, ", "), verb))
+	p.add("methods", fmt.Sprintf("%s. N forms, such as %sN, take a count.", words.List(judge.Verbs(l), "and"), verb))
 }
 
 // number is a row of the numbers that a policy implies for one key, in a state of the key if when is not empty.
-type number struct{ name, value, when, remark string }
+type number struct {
+	review.Number
+	when, remark string
+}
 
-// numbers prints the table of numbers.
-func (p *page) numbers(l *spec.Limit) {
+func (n number) text() string { return n.Format(n.New) }
+
+// numbers adds the table of numbers.
+func (p *Page) numbers(l *spec.Limit) {
 	if len(l.Plans) > 0 {
-		p.numbersByPlan(l)
+		p.table(atMost(l), "", planTable(l.Plans))
 		return
 	}
 	var rows [][]string
 	for _, n := range numbersOf(&l.Policy) {
-		rows = append(rows, []string{n.name, n.value, n.when + n.remark})
+		rows = append(rows, []string{n.Name, n.text(), n.when + n.remark})
 	}
 	condition := ""
 	if l.Policy.Mode != runtime.ModeEnforce {
 		condition = "if it were enforced, "
 	}
-	fmt.Fprintf(p, "  %s%sat most, for %s:%s\n", p.ink.Bold, condition, words.Holder(keyNames(l)), p.ink.Off)
-	p.WriteString(cells.Table(rows, "lrl", indent))
+	p.table(condition+atMost(l), "", Table{Rows: rows, align: "lrl"})
 }
 
+// atMost is the label of the numbers.
+func atMost(l *spec.Limit) string { return "at most, for " + words.Holder(spec.PartNames(l.Key)) }
+
 // numbersOf returns the numbers that a policy implies.
-func numbersOf(p *runtime.Policy) []number {
-	list := []number{{"at once", tokens(bounds.Within(p, 0)), "", ""}}
-	plain, mark := p, ""
-	switch unreserved := bounds.Unreserved(p); {
-	case p.MaxReserved == runtime.Unbounded:
+func numbersOf(p *runtime.Policy) (list []number) {
+	add := func(m review.Measure, when, remark string) {
+		if n := m.Of(nil, p); n.New != nil {
+			list = append(list, number{n, when, remark})
+		}
+	}
+	within, when := review.Within, ""
+	if p.MaxReserved == runtime.Unbounded {
 		// Every interval would be unbounded too, which is of no use. Bound the calls that do not reserve instead.
-		list[0].when = "when reserving"
-		plain, mark = unreserved, ", without reserving"
-		list = append(list, number{"at once, without reserving", tokens(bounds.Within(plain, 0)), "", ""})
+		within, when = review.WithinUnreserved, "when reserving"
+	}
+	add(review.Within(0), when, "")
+	switch {
 	case p.Reserves():
-		list = append(list, number{"at once, without reserving", tokens(bounds.Within(unreserved, 0)), "", ""})
+		add(review.WithinUnreserved(0), "", "")
 	case grantsWholePeriods(p.Kind):
-		list = append(list, number{"at a window's edge", tokens(bounds.Within(p, 1)), "", "just before and just after it"})
+		edge := review.Within(1)
+		edge.Name = "at a window's edge"
+		add(edge, "", "just before and just after it")
 	}
 	for _, t := range intervals(bounds.Interval(p)) {
-		list = append(list, number{"in any " + words.Period(t) + mark, tokens(bounds.Within(plain, t)), "", ""})
+		add(within(t), "", "")
 	}
-	if p.Capacity > 0 {
-		list = append(list, number{"next token after", words.Length(bounds.NextAfter(p)), "when empty", ""})
-		if d := bounds.NextAfterReserving(p); d > 0 {
-			list = append(list, number{"next token after reserving all", duration(d), "", ""})
+	for _, m := range review.Measures() {
+		when := ""
+		if m.Name == review.NextToken || m.Name == review.FullAfter {
+			when = "when empty"
 		}
-		list = append(list, number{"full after", words.Length(bounds.FullAfter(p)), "when empty", ""})
-	}
-	if p.Reserves() {
-		list = append(list, number{"largest reservation", largest(p), "", ""}, number{"longest delay", duration(bounds.LongestDelay(p)), "", ""})
+		add(m, when, "")
 	}
 	return list
 }
@@ -160,29 +153,6 @@ func grantsWholePeriods(kind runtime.Kind) bool {
 	}
 	// No default: a new kind would be explained as one of the others, without a failing test.
 	panic(fmt.Sprintf("explain: %v has no case in grantsWholePeriods", kind))
-}
-
-const unbounded = "unbounded"
-
-func tokens(n int64) string {
-	if n == math.MaxInt64 {
-		return unbounded
-	}
-	return words.Number(n)
-}
-
-func largest(p *runtime.Policy) string {
-	if n := bounds.LargestReservation(p); n < runtime.Unbounded {
-		return words.Number(n)
-	}
-	return unbounded
-}
-
-func duration(d time.Duration) string {
-	if d < math.MaxInt64 {
-		return words.Length(d)
-	}
-	return unbounded
 }
 
 func intervals(period time.Duration) []time.Duration {
@@ -308,27 +278,27 @@ func share(least, most float64) string {
 
 const unlimited = "unlimited"
 
-// rules prints the rule or, if there are plans, the rule of each and what all of them have in common.
-func (p *page) rules(d *fields.Description) {
+// rules adds the rule or, if there are plans, the rule of each and what all of them have in common.
+func (p *Page) rules(d *fields.Description) {
 	if len(d.Plans) == 0 {
-		p.paragraph("rule", strings.Join(d.Lines(), " "))
+		p.add("rule", strings.Join(d.Lines(), " "))
 		return
 	}
 	p.planRules("plan ", d)
 	if len(d.Sentences) > 0 {
-		p.paragraph("all plans", strings.Join(d.Sentences, " "))
+		p.add("all plans", strings.Join(d.Sentences, " "))
 	}
 }
 
-// planRules prints the rule of each plan, after a label and the name of the plan.
-func (p *page) planRules(label string, d *fields.Description) {
+// planRules adds the rule of each plan, after a label and the name of the plan.
+func (p *Page) planRules(label string, d *fields.Description) {
 	for _, of := range d.Plans {
-		p.paragraph(label+of.Plan, strings.Join(of.Lines(), " "))
+		p.add(label+of.Plan, strings.Join(of.Lines(), " "))
 	}
 }
 
-// byPlan prints a paragraph on the policy of each limited plan, or one if they are the same for all.
-func (p *page) byPlan(label string, l *spec.Limit, describe func(*runtime.Policy) string) {
+// byPlan adds a paragraph on the policy of each limited plan, or one if they are the same for all.
+func (p *Page) byPlan(label string, l *spec.Limit, describe func(*runtime.Policy) string) {
 	var labels, texts []string
 	for _, of := range l.Each() {
 		if !of.Unlimited() {
@@ -339,38 +309,24 @@ func (p *page) byPlan(label string, l *spec.Limit, describe func(*runtime.Policy
 		labels, texts = []string{label}, texts[:1]
 	}
 	for i := range texts {
-		if texts[i] == "" {
-			continue
-		}
-		p.paragraph(labels[i], texts[i])
-	}
-}
-
-// widest is how many plans a table of numbers has side by side.
-const widest = 4
-
-// numbersByPlan prints the numbers of the plans in columns.
-func (p *page) numbersByPlan(l *spec.Limit) {
-	fmt.Fprintf(p, "  %sat most, for %s:%s\n", p.ink.Bold, words.Holder(keyNames(l)), p.ink.Off)
-	for plans := range slices.Chunk(l.Plans, widest) {
-		p.WriteString(planTable(plans))
+		p.add(labels[i], texts[i])
 	}
 }
 
 // planTable has a column for each plan, and a row for each number that one of them has.
-func planTable(plans []*spec.Limit) string {
-	head := []string{""}
+func planTable(plans []*spec.Limit) Table {
+	t := Table{Head: []string{""}, align: "l" + strings.Repeat("r", len(plans)), cut: []int{0}}
 	var names []string
 	values := make([]map[string]string, len(plans))
 	for i, of := range plans {
-		head, values[i] = append(head, of.Plan), map[string]string{}
+		t.Head, values[i] = append(t.Head, of.Plan), map[string]string{}
 		at := 0
 		for _, n := range planNumbers(of) {
-			name := n.name
+			name := n.Name
 			if n.when != "" { // remarks would leave no room for the columns
 				name += ", " + n.when
 			}
-			values[i][name] = n.value
+			values[i][name] = n.text()
 			// A number that the plans before do not have follows the one before it.
 			if known := slices.Index(names, name); known >= 0 {
 				at = known + 1
@@ -380,20 +336,19 @@ func planTable(plans []*spec.Limit) string {
 			}
 		}
 	}
-	rows := [][]string{head}
 	for _, name := range names {
 		row := []string{name}
 		for i := range plans {
 			row = append(row, values[i][name])
 		}
-		rows = append(rows, row)
+		t.Rows = append(t.Rows, row)
 	}
-	return cells.Table(rows, "l"+strings.Repeat("r", len(plans)), indent, 0)
+	return t
 }
 
 func planNumbers(of *spec.Limit) []number {
 	if of.UnlimitedRate {
-		return []number{{"at once", unbounded, "", ""}}
+		return []number{{Number: review.Within(0).Of(nil, &runtime.Policy{Mode: runtime.ModeUnlimited})}}
 	}
 	return numbersOf(&of.Policy)
 }

@@ -1,20 +1,18 @@
 package explain
 
 import (
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// WriteList prints the limits of a file, one per line, and then the groups with their limits. It returns the error of w.
-func WriteList(w io.Writer, file *spec.File, color bool) error {
-	p := newPage(color)
-	rows := [][]string{{"limit", "key", "kind", "rate", "at once"}}
+// List returns the limits of a file, one per row, and then the groups with their limits.
+func List(file *spec.File) (p Page) {
+	// A line that is too long loses letters of the keys first, then of the rates. The names are cut last, because the
+	// command below needs them.
+	t := Table{Head: []string{"limit", "key", "kind", "rate", "at once"}, align: "llllr", cut: []int{1, 3, 0}}
 	for _, l := range file.Limits {
 		policy := &l.Policy
 		for i, of := range l.Each() {
@@ -23,20 +21,17 @@ func WriteList(w io.Writer, file *spec.File, color bool) error {
 				rate = words.Number(of.Policy.Rate) + " per " + fields.PeriodOf(&of.Policy)
 				atOnce = words.Number(of.Policy.Capacity)
 			}
-			row := []string{policy.Name, strings.Join(keyNames(l), ", "), policy.Kind.String(), rate, atOnce}
+			row := []string{policy.Name, strings.Join(spec.PartNames(l.Key), ", "), policy.Kind.String(), rate, atOnce}
 			if of.Plan != "" {
 				if row[3] = of.Plan + ": " + rate; i > 0 {
 					row[0], row[1], row[2] = "", "", ""
 				}
 			}
-			rows = append(rows, row)
+			t.Rows = append(t.Rows, row)
 		}
 	}
-	// A line that is too long loses letters of the keys first, then of the rates. The names are cut last, because the
-	// command below needs them.
-	head, list, _ := strings.Cut(cells.Table(rows, "llllr", "", 1, 3, 0), "\n")
-	fmt.Fprintf(p, "%s%s%s\n%s", p.ink.Bold, head, p.ink.Off, list)
+	p.table("", "", t)
 	p.groups(file.Groups)
-	p.WriteString("\nFor more about one limit, run ratelimitgen explain LIMIT.\n")
-	return p.writeTo(w)
+	p.add("", "For more about one limit, run ratelimitgen explain LIMIT.")
+	return p
 }

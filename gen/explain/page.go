@@ -1,60 +1,56 @@
 package explain
 
-import (
-	"bytes"
-	"fmt"
-	"io"
-	"strings"
-
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
-	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
-)
-
-// page is the text of one explanation, in lines of at most [cells.Line] cells.
-type page struct {
-	bytes.Buffer
-	ink cells.Ink
+// Page is what explain says about a limit, a group, a field or an id, or about all limits of a file. Text from a file is
+// in it as the file has it: each format escapes what it must.
+type Page struct {
+	// Title is the name and what it is of, such as "limits.yaml:7:3: sendMessage". It is empty for a list of all limits.
+	Title    string
+	Sections []Section
 }
 
-func newPage(color bool) *page { return &page{ink: cells.InkFor(color)} }
-
-func (p *page) writeTo(w io.Writer) error {
-	_, err := w.Write(p.Bytes())
-	return err
+// Section is a part of a page: a text, or lines, or a table after a text that may be empty.
+type Section struct {
+	// Label names the section: "rule". A section without a label stands by itself.
+	Label string
+	// Text is a paragraph.
+	Text string
+	// File are lines of a file, each with its newline or, in the last one, without.
+	File string
+	// Output are lines that a command prints, as File.
+	Output string
+	// Table is empty in most sections.
+	Table Table
 }
 
-func (p *page) title(format string, args ...any) {
-	fmt.Fprintf(p, "%s%s%s\n", p.ink.Bold, fmt.Sprintf(format, args...), p.ink.Off)
+// Table is a table of texts.
+type Table struct {
+	// Head are the names of the columns; nil for a table without a head.
+	Head []string
+	// Rows have equally many cells.
+	Rows [][]string
+	// align and cut are the layout in a terminal, see [cells.Table].
+	align string
+	cut   []int
 }
 
-// paragraph prints a label and a text after it, whose other lines are aligned with its first.
-func (p *page) paragraph(label, text string) {
-	below := strings.Repeat(" ", len("  "+label+": "))
-	lines := cells.Wrap(printable.Flat(text), below)
-	fmt.Fprintf(p, "  %s%s:%s %s", p.ink.Bold, label, p.ink.Off, lines[len(below):])
-}
-
-// block prints a label and lines below it, which it does not wrap.
-func (p *page) block(label, lines string) {
-	fmt.Fprintf(p, "\n  %s%s:%s\n", p.ink.Bold, label, p.ink.Off)
-	for line := range strings.SplitSeq(strings.TrimSuffix(lines, "\n"), "\n") {
-		// An empty line of the file would be four spaces, which a copied example should not have.
-		p.WriteString(strings.TrimRight(indent+printable.Text(line), " ") + "\n")
+// add adds a paragraph, unless it is empty.
+func (p *Page) add(label, text string) {
+	if text != "" {
+		p.Sections = append(p.Sections, Section{Label: label, Text: text})
 	}
 }
 
-// indent is the indentation of the lines of a block.
-const indent = "    "
+// file adds lines of a file.
+func (p *Page) file(label, lines string) {
+	p.Sections = append(p.Sections, Section{Label: label, File: lines})
+}
 
-// narrow wraps the lines that are too wide for a block.
-func narrow(lines string) string {
-	var out strings.Builder
-	for line := range strings.Lines(lines) {
-		// Wrapping an excerpt of a file ("7 | rate: 10") would move the caret below it away from its column.
-		if cells.Of(indent+line) > cells.Line && !strings.Contains(line, " | ") {
-			line = strings.ReplaceAll(strings.TrimSpace(cells.Wrap(line, indent+"  ")), "\n"+indent, "\n") + "\n"
-		}
-		out.WriteString(line)
-	}
-	return out.String()
+// output adds lines that a command prints.
+func (p *Page) output(label, lines string) {
+	p.Sections = append(p.Sections, Section{Label: label, Output: lines})
+}
+
+// table adds a table after a text, which may be empty.
+func (p *Page) table(label, text string, t Table) {
+	p.Sections = append(p.Sections, Section{Label: label, Text: text, Table: t})
 }

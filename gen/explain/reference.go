@@ -2,7 +2,6 @@ package explain
 
 import (
 	"bytes"
-	"io"
 	"slices"
 	"strings"
 
@@ -16,87 +15,74 @@ import (
 )
 
 // Fields returns the names of all fields of limits.yaml.
-func Fields() (names []string) {
-	for _, f := range fields.Fields() {
-		names = append(names, f.Name)
-	}
-	return names
+func Fields() []string {
+	return words.Of(fields.Fields(), func(f fields.Field) string { return f.Name })
 }
 
-// WriteField prints the page of a field: its meaning, the values it accepts, its default and an example. It prints
-// nothing if name is not one of [Fields]. It returns the error of w.
-func WriteField(w io.Writer, name string, color bool) error {
-	p := newPage(color)
+// Field returns the pages of the fields of a name: the meaning, the values they accept, the default and an example. There
+// are none if name is not one of [Fields], and several if limits and groups, for example, have a field of that name.
+func Field(name string) (pages []Page) {
 	for _, f := range fields.Fields() {
 		if f.Name == name {
-			p.field(f)
+			pages = append(pages, fieldPage(f))
 		}
 	}
-	return p.writeTo(w)
+	return pages
 }
 
-func (p *page) field(f fields.Field) {
-	p.title("%s: a field of %s", f.Name, f.Of)
-	p.paragraph("meaning", f.Meaning)
-	p.paragraph("write", f.Accepts)
-	switch {
-	case f.Required:
-		p.paragraph("default", "none, required")
-	case f.Absent != "":
-		p.paragraph("default", f.Absent)
+func fieldPage(f fields.Field) Page {
+	p := Page{Title: f.Name + ": a field of " + f.Of}
+	p.add("meaning", f.Meaning)
+	p.add("write", f.Accepts)
+	if f.Required {
+		p.add("default", "none, required")
+	} else {
+		p.add("default", f.Absent)
 	}
-	p.block("example", f.Example)
+	p.file("example", f.Example)
+	return p
 }
 
 // IDs returns all words with a page besides the fields: the ids of the rules of limits.yaml and of changes, the classes
 // of changes, the labels of the notes of a review, and the levels of annotations.
-func IDs() (ids []string) {
-	for _, r := range rules.Rules() {
-		ids = append(ids, r.ID)
-	}
-	for _, k := range spec.ChangeKinds() {
-		ids = append(ids, k.ID)
-	}
-	for _, t := range terms {
-		ids = append(ids, t.word)
-	}
-	return ids
+func IDs() []string {
+	return slices.Concat(words.Of(rules.Rules(), func(r rules.Rule) string { return r.ID }), spec.ChangeIDs(), words.Of(terms, func(t term) string { return t.word }))
 }
 
-// WriteID prints the page of one of [IDs], with an example. It prints nothing for another id. It returns the error of w.
-func WriteID(w io.Writer, id string, color bool) error {
-	p := newPage(color)
+// ID returns the page of one of [IDs], with an example, and an empty page for another id.
+func ID(id string) Page {
 	for _, r := range rules.Rules() {
 		if r.ID == id {
-			p.rule(r)
+			return rulePage(r)
 		}
 	}
 	for _, k := range spec.ChangeKinds() {
 		if k.ID == id {
-			p.change(k)
+			return changePage(k)
 		}
 	}
 	for _, t := range terms {
 		if t.word == id {
-			p.term(t)
+			return termPage(t)
 		}
 	}
-	return p.writeTo(w)
+	return Page{}
 }
 
-// rule shows a file that breaks the rule, with the edit that corrects it, and the output of check for the file.
-func (p *page) rule(r rules.Rule) {
-	p.title("%s: an error that check reports", r.ID)
-	p.paragraph("rule", r.Summary)
+// rulePage has a file that breaks the rule, with the edit that corrects it, and the output of check for the file.
+func rulePage(r rules.Rule) Page {
+	p := Page{Title: r.ID + ": an error that check reports"}
+	p.add("rule", r.Summary)
 	if r.Wrong == "" {
-		p.paragraph("example", "none, because such a file is too long to show.")
-		return
+		p.add("example", "none, because such a file is too long to show.")
+		return p
 	}
-	p.block("wrong (-) and right (+)", edited(r.Wrong, r.Right))
+	p.file("wrong (-) and right (+)", edited(r.Wrong, r.Right))
 	var output bytes.Buffer
 	_, diagnostics := fields.Parse("limits.yaml", []byte(r.Wrong))
 	diagnostics.WriteText(&output, false) // a buffer returns no error
-	p.block("check prints", narrow(output.String()))
+	p.output("check prints", output.String())
+	return p
 }
 
 // edited returns both versions of a file in one, as diff prints them: the lines of only one version begin with - or +.
@@ -123,17 +109,18 @@ func edited(old, new string) string {
 	return out.String()
 }
 
-// change shows an edit that is the change, the output of diff for it, and the classes in both directions.
-func (p *page) change(k *spec.ChangeKind) {
-	p.title("%s: a change that diff reports", k.ID)
-	p.paragraph("change", k.Summary)
+// changePage has an edit that is the change, the output of diff for it, and the classes in both directions.
+func changePage(k *spec.ChangeKind) Page {
+	p := Page{Title: k.ID + ": a change that diff reports"}
+	p.add("change", k.Summary)
 	old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
 	r := judge.Review(old, new)
-	p.paragraph("classes", "The example below is "+classesInWords(r, judge.Review(new, old), k.ID)+".")
-	p.block("old (-) and new (+)", edited(k.Old, k.New))
+	p.add("classes", "The example below is "+classesInWords(r, judge.Review(new, old), k.ID)+".")
+	p.file("old (-) and new (+)", edited(k.Old, k.New))
 	for _, s := range r.Subjects {
-		p.block("diff prints", narrow(strings.Join(render.LinesOf(&s), "\n")))
+		p.output("diff prints", strings.Join(render.LinesOf(&s), "\n"))
 	}
+	return p
 }
 
 // example parses a file of [spec.ChangeKinds], all of which are valid.
@@ -158,10 +145,8 @@ func classesInWords(example, opposite *review.Review, id string) string {
 func classesOf(r *review.Review, id string) (classes []string) {
 	for _, s := range r.Subjects {
 		for _, f := range s.Findings {
-			for _, class := range f.Classes {
-				if f.Kind.ID == id {
-					classes = append(classes, string(class))
-				}
+			if f.Kind.ID == id {
+				classes = append(classes, review.ClassNames(f.Classes)...)
 			}
 		}
 	}
@@ -196,12 +181,12 @@ func classTerms() (list []term) {
 	return list
 }
 
-// term prints the meaning of a word and, for a class, the ids of the changes with an example of that class.
-func (p *page) term(t term) {
-	p.title("%s: %s", t.word, t.category)
-	p.paragraph("meaning", t.meaning)
+// termPage has the meaning of a word and, for a class, the ids of the changes with an example of that class.
+func termPage(t term) Page {
+	p := Page{Title: t.word + ": " + t.category}
+	p.add("meaning", t.meaning)
 	if t.category != aClass {
-		return
+		return p
 	}
 	var ids []string
 	for _, k := range spec.ChangeKinds() {
@@ -211,5 +196,6 @@ func (p *page) term(t term) {
 			ids = append(ids, k.ID)
 		}
 	}
-	p.paragraph("examples", "ratelimitgen explain "+strings.Join(ids, ", "))
+	p.add("examples", "ratelimitgen explain "+strings.Join(ids, ", "))
+	return p
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
@@ -14,14 +13,14 @@ import (
 // nextWindows is how many windows of a calendar a page lists.
 const nextWindows = 4
 
-// windows lists the windows of a calendar that begin after an instant, with their lengths, which differ.
-func (p *page) windows(policy *runtime.Policy, after time.Time) {
+// windows adds the windows of a calendar that begin after an instant, with their lengths, which differ.
+func (p *Page) windows(policy *runtime.Policy, after time.Time) {
 	c := policy.Calendar
 	if c.Unit == 0 {
 		return
 	}
 	if canonical := fields.CanonicalZone(c.Zone); canonical != "" && c.Zone != "UTC" {
-		p.paragraph("zone", fmt.Sprintf("%s is another name of %s.", c.Zone, canonical))
+		p.add("zone", fmt.Sprintf("%s is another name of %s.", c.Zone, canonical))
 	}
 	key, rule := "", meter.RuleOf(policy, "")
 	if c.PerKey() {
@@ -49,6 +48,5 @@ func (p *page) windows(policy *runtime.Policy, after time.Time) {
 		rows = append(rows, []string{begins.Format("Mon 2006-01-02 15:04 -07:00"), words.Duration(time.Duration(end - start))})
 		start = end
 	}
-	p.paragraph("windows", fmt.Sprintf("the next %d after %s%s", nextWindows, after.In(zone).Format("2006-01-02 15:04 -07:00"), key))
-	p.WriteString(cells.Table(rows, "lr", indent))
+	p.table("windows", fmt.Sprintf("the next %d after %s%s", nextWindows, after.In(zone).Format("2006-01-02 15:04 -07:00"), key), Table{Rows: rows, align: "lr"})
 }

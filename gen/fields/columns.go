@@ -37,11 +37,7 @@ func effectiveKey(l *spec.Limit) string {
 	if len(l.Key) == 0 {
 		return ""
 	}
-	parts := make([]string, len(l.Key))
-	for i, part := range l.Key {
-		parts[i] = part.Name + ": " + part.Type
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
+	return "{" + strings.Join(words.Of(l.Key, func(part spec.KeyPart) string { return part.Name + ": " + part.Type }), ", ") + "}"
 }
 
 // effectiveStart is empty for an offset derived from the key.
@@ -111,10 +107,6 @@ func effectiveCalendarStart(c runtime.Calendar) string {
 		parts = append(parts, clockOf(c.At))
 	}
 	return strings.Join(parts, " ")
-}
-
-func weekdayOf(d runtime.Date) time.Weekday {
-	return time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, time.UTC).Weekday()
 }
 
 func clockOf(at time.Duration) string {

@@ -367,11 +367,7 @@ func worstCase(l *spec.Limit) string {
 	p := &l.Policy
 	switch {
 	case len(l.Plans) > 0:
-		var worst []string
-		for _, of := range l.Plans {
-			worst = append(worst, of.Plan+": "+worstCase(of))
-		}
-		return strings.Join(worst, "; ")
+		return strings.Join(words.Of(l.Plans, func(of *spec.Limit) string { return of.Plan + ": " + worstCase(of) }), "; ")
 	case l.Unlimited():
 		return "no bound"
 	case p.MaxReserved == runtime.Unbounded && p.Capacity == 0:

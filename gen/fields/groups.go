@@ -49,12 +49,9 @@ func (p *parser) listed(members *[]spec.Member, e entry, counts bool) {
 			}
 			continue
 		}
-		if was, twice := first[node.Value]; twice {
-			p.report(at, rules.Duplicate, "", "%s is given twice", diag.Quote(node.Value))
-			p.note(was, "first given here")
+		if p.twice(first, node.Value, at, "") {
 			continue
 		}
-		first[node.Value] = at
 		if m := p.member(node.Value, at, nil, counts); m != nil {
 			*members = append(*members, *m)
 		}
@@ -117,7 +114,7 @@ func (p *parser) bind(m *spec.Member, at diag.Span, binding *yaml.Node, counts b
 				"%s is no key part of %s; the group has a parameter %s, and passes it on", diag.Quote(e.name), diag.Label(m.Limit.Policy.Name), e.name)
 		case !isPart:
 			p.report(e.named, rules.UnboundKeyPart, "write "+m.Example(), "%s has no key part %s", diag.Label(m.Limit.Policy.Name), diag.Quote(e.name))
-			p.meant(diag.Nearest(e.name, spec.PartNames(m.Limit)))
+			p.meant(diag.Nearest(e.name, spec.PartNames(m.Limit.Key)))
 		}
 	}
 	for _, part := range m.Limit.Key {

@@ -252,20 +252,13 @@ func algorithmOf(kind runtime.Kind) algorithm {
 
 // grantsOfKinds describes how each kind grants tokens.
 func grantsOfKinds() string {
-	var all []string
-	for _, kind := range runtime.Kinds() {
-		all = append(all, fmt.Sprintf("%s (`%v`)", algorithmOf(kind).grants, kind))
-	}
-	return words.List(all, "or")
+	grants := func(kind runtime.Kind) string { return fmt.Sprintf("%s (`%v`)", algorithmOf(kind).grants, kind) }
+	return words.List(words.Of(runtime.Kinds(), grants), "or")
 }
 
 // kindsAsCode lists the values of the field kind.
 func kindsAsCode() string {
-	names := rules.KindNames()
-	for i := range names {
-		names[i] = "`" + names[i] + "`"
-	}
-	return words.List(names, "or")
+	return words.List(words.Of(rules.KindNames(), func(name string) string { return "`" + name + "`" }), "or")
 }
 
 // kindSynonyms are words of which only one kind has each.

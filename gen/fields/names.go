@@ -56,12 +56,9 @@ func (p *parser) readPlans(items []*yaml.Node) (plans []spec.Plan) {
 			continue
 		}
 		plan := spec.Plan{Name: item.Value, GoName: spec.PlanGoName(item.Value), Pos: at.Pos}
-		if first, twice := names[plan.Name]; twice {
-			p.report(at, rules.Duplicate, "", "the plan %s is given twice", diag.Quote(plan.Name))
-			p.note(first, "first given here")
+		if p.twice(names, plan.Name, at, "the plan ") {
 			continue
 		}
-		names[plan.Name] = at
 		if other, taken := constants[plan.GoName]; taken {
 			p.report(at, rules.SameGoName, "rename one of them", "the plans %s and %s both have the Go constant %s", diag.Quote(other), diag.Quote(plan.Name), plan.GoName)
 			p.note(names[other], "the first is here")

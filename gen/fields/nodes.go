@@ -78,16 +78,26 @@ func (d *draft) keepMap(e entry, entries []entry) {
 	d.maps[e.name] = e
 }
 
-// calendarStart is a start in the words of a calendar: each is zero if it is not given.
+// calendarStart is a start in the words of a calendar.
 type calendarStart struct {
-	anniversary bool
-	date        runtime.Date
-	month       time.Month
-	day         int
-	weekday     time.Weekday
-	onWeekday   bool
-	at          string
+	// words are the sorts of words that are given.
+	words startWord
+	// from has what is given of the first day, and for a weekday such a day.
+	from runtime.Date
+	at   time.Duration
 }
+
+// startWord is a set of sorts of words. A start has at most one word of each.
+type startWord int
+
+const (
+	anniversaryWord startWord = 1 << iota
+	dateWord
+	weekdayWord
+	monthWord
+	dayWord
+	timeWord
+)
 
 // parameter is the first use of a parameter of a group.
 type parameter struct {
@@ -175,11 +185,7 @@ type field[D, T any] struct {
 
 // names lists the names of the fields of a table.
 func names[D, T any](fields []field[D, T]) []string {
-	list := make([]string, len(fields))
-	for i, f := range fields {
-		list[i] = f.name
-	}
-	return list
+	return words.Of(fields, func(f field[D, T]) string { return f.name })
 }
 
 // object is a part of a JSON Schema.
@@ -222,23 +228,29 @@ func (p *document) entries(node *yaml.Node, at diag.Span, what, help string) ([]
 		return nil, false
 	}
 	var entries []entry
-	first := map[string]entry{}
+	first := map[string]diag.Span{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		e, ok := p.entry(node.Content[i], node.Content[i+1])
 		if !ok {
 			continue
 		}
-		if before, twice := first[e.name]; twice {
-			p.report(e.named, rules.Duplicate, "", "%s is given twice", diag.Quote(e.name))
-			p.note(before.named, "first given here")
-			// The second value is read too, so that its errors are reported in the same run.
-			e.again = true
-		} else {
-			first[e.name] = e
-		}
+		// The second value is read too, so that its errors are reported in the same run.
+		e.again = p.twice(first, e.name, e.named, "")
 		entries = append(entries, e)
 	}
 	return entries, true
+}
+
+// twice reports a name that is in first already, and otherwise adds it.
+func (p *document) twice(first map[string]diag.Span, name string, at diag.Span, what string) bool {
+	before, twice := first[name]
+	if twice {
+		p.report(at, rules.Duplicate, "", "%s%s is given twice", what, diag.Quote(name))
+		p.note(before, "first given here")
+	} else {
+		first[name] = at
+	}
+	return twice
 }
 
 // complete reports whether every name of a map could be read.

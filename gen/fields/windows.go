@@ -147,35 +147,39 @@ var (
 // parseCalendarStart reads words such as "15th 06:00". It returns false if one is unknown or of a sort that is given twice.
 func parseCalendarStart(text string) (s calendarStart, ok bool) {
 	for word := range strings.FieldsSeq(text) {
-		word, was := strings.ToLower(word), s
+		word, sort := strings.ToLower(word), dateWord
 		month, isMonth := named(months, word)
 		weekday, isWeekday := named(weekdays, word)
 		switch {
 		case word == anniversary:
-			s.anniversary = true
+			sort = anniversaryWord
 		case ordinalForm.MatchString(word):
-			s.day, _ = strconv.Atoi(word[:len(word)-2])
-			if ordinal(s.day) != word {
+			sort = dayWord
+			s.from.Day, _ = strconv.Atoi(word[:len(word)-2])
+			if ordinal(s.from.Day) != word {
 				return s, false
 			}
 		case timeOfDayForm.MatchString(word):
-			s.at = word
+			clock, _ := time.Parse("15:04", word)
+			sort, s.at = timeWord, time.Duration(clock.Hour())*time.Hour+time.Duration(clock.Minute())*time.Minute
 		case isMonth:
-			s.month = month
+			sort, s.from.Month = monthWord, month
 		case isWeekday:
-			s.weekday, s.onWeekday = weekday, true
+			// 4 January 1970 was a Sunday.
+			sort, s.from = weekdayWord, runtime.Date{Year: 1970, Month: time.January, Day: 4 + int(weekday)}
 		default:
 			day, err := time.Parse(time.DateOnly, word)
 			if err != nil || day.Year() < 1 {
 				return s, false
 			}
-			s.date = runtime.DateOf(day)
+			s.from = runtime.DateOf(day)
 		}
-		if again := was != (calendarStart{}) && was == s; again {
+		if s.words&sort != 0 {
 			return s, false
 		}
+		s.words |= sort
 	}
-	return s, s != calendarStart{}
+	return s, s.words != 0
 }
 
 // months and weekdays are the words of which a start in calendar units has at most one each.
@@ -343,7 +347,7 @@ func (p *parser) settleCalendar(limit *draft, given map[string]entry) {
 	case c.Unit == 0 && hasZone:
 		p.report(zone.at, rules.NotForPeriod, "write period: day, week, month or year, or leave zone out", "a period of fixed length has no zone")
 		p.note(period.at, "period is given here")
-	case c.Unit == 0 && hasStart && limit.calendarStart != calendarStart{}:
+	case c.Unit == 0 && hasStart && limit.calendarStart.words != 0:
 		// A date without a time is more likely an instant.
 		if dateForm.MatchString(start.value.Value) {
 			p.instant(start)
@@ -356,7 +360,7 @@ func (p *parser) settleCalendar(limit *draft, given map[string]entry) {
 	case !hasZone && !limit.gaveZone:
 		p.report(period.at, rules.MissingField, "add zone: Europe/Berlin, zone: UTC, or zone: per key; or write a fixed length such as "+fixedLength(*c),
 			"zone is missing: a %s begins at different instants in different time zones", c.Unit)
-	case hasStart && (limit.calendarStart == calendarStart{} || !limit.calendarStart.apply(c)):
+	case hasStart && (limit.calendarStart.words == 0 || !limit.calendarStart.apply(c)):
 		p.report(start.at, rules.NotForPeriod, "write "+startFormsOf(*c), "start %s does not fit period: %s", diag.Clip(start.value.Value), calendarPeriod(*c))
 	}
 }
@@ -368,51 +372,38 @@ func fixedLength(c runtime.Calendar) string {
 }
 
 // apply sets the start of a calendar, and reports whether its words fit the unit. Equal windows get equal calendars.
-func (s calendarStart) apply(c *runtime.Calendar) bool {
-	if s.at != "" {
-		clock, _ := time.Parse("15:04", s.at)
-		c.At = time.Duration(clock.Hour())*time.Hour + time.Duration(clock.Minute())*time.Minute
-	}
-	several, months := c.Count > 1, c.Unit == runtime.Month || c.Unit == runtime.Year
-	days := 0
-	for _, given := range []bool{s.anniversary, s.date != runtime.Date{}, s.onWeekday, s.month != 0 || s.day != 0} {
-		if given {
-			days++
-		}
-	}
-	switch {
-	case days > 1:
-		return false
-	case s.anniversary:
+func (s calendarStart) apply(c *runtime.Calendar) (fits bool) {
+	c.At = s.at
+	several, from := c.Count > 1, s.from
+	switch s.words &^ timeWord {
+	case 0:
+		return true
+	case anniversaryWord:
 		c.Anniversary = true
-		return c.Unit != runtime.Day || several
-	case s.date != runtime.Date{}:
-		c.From = s.date
-		if !several {
-			c.From = simplest(c.Unit, s.date)
-		}
 		return several || c.Unit != runtime.Day
-	case s.onWeekday:
-		// 4 January 1970 was a Sunday.
-		c.From = simplest(c.Unit, runtime.Date{Year: 1970, Month: time.January, Day: 4 + int(s.weekday)})
-		return c.Unit == runtime.Week && !several
-	case s.month != 0:
-		from := runtime.Date{Year: 1972, Month: s.month, Day: max(1, s.day)}
-		c.From = simplest(c.Unit, from)
-		return c.Unit == runtime.Year && !several && from.Valid()
-	case s.day != 0:
-		c.From = simplest(c.Unit, runtime.Date{Year: 1970, Month: time.January, Day: s.day})
-		return months && c.Unit == runtime.Month && !several
+	case dateWord:
+		if fits = several || c.Unit != runtime.Day; several {
+			c.From = from
+			return fits
+		}
+	case weekdayWord:
+		fits = c.Unit == runtime.Week && !several
+	case monthWord, monthWord | dayWord:
+		from.Year, from.Day = 1972, max(1, from.Day) // a leap year
+		fits = c.Unit == runtime.Year && !several && from.Valid()
+	case dayWord:
+		from.Year, from.Month = 1970, time.January
+		fits = c.Unit == runtime.Month && !several
 	}
-	return true
+	c.From = simplest(c.Unit, from)
+	return fits
 }
 
 // simplest returns the first day of windows of one unit in its simplest form, zero for the default.
 func simplest(unit runtime.CalendarUnit, d runtime.Date) runtime.Date {
 	switch unit {
 	case runtime.Week:
-		weekday := time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, time.UTC).Weekday()
-		d = runtime.Date{Year: 1970, Month: time.January, Day: 5 + (int(weekday)+6)%7}
+		d = runtime.Date{Year: 1970, Month: time.January, Day: 5 + (int(weekdayOf(d))+6)%7}
 		if d.Day == 5 {
 			return runtime.Date{}
 		}
@@ -429,6 +420,10 @@ func simplest(unit runtime.CalendarUnit, d runtime.Date) runtime.Date {
 		return runtime.Date{}
 	}
 	return d
+}
+
+func weekdayOf(d runtime.Date) time.Weekday {
+	return time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, time.UTC).Weekday()
 }
 
 func calendarPeriod(c runtime.Calendar) string {

@@ -3,7 +3,6 @@ package page
 import (
 	"encoding/json"
 	"html/template"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -112,7 +111,7 @@ func (p *Page) limitView(l *limit, few bool) limitView {
 		v.Open = few && l.subject != nil
 	}
 	if s := l.subject; s != nil {
-		v.Classes, v.Lines = classNames(s), render.LinesOf(s)
+		v.Classes, v.Lines = review.ClassNames(s.Classes()), render.LinesOf(s)
 	}
 	if v.Words = d.Lines(); len(d.Plans) > 0 {
 		v.Words = d.Sentences
@@ -130,13 +129,6 @@ func (p *Page) limitView(l *limit, few bool) limitView {
 	}
 	v.Play = l.playConfig()
 	return v
-}
-
-func classNames(s *review.Subject) (names []string) {
-	for _, class := range s.Classes() {
-		names = append(names, string(class))
-	}
-	return names
 }
 
 // shown returns the version that the words are about.
@@ -227,12 +219,12 @@ func drawingOf(caption string, p draw.Picture) drawing {
 
 // facts are the numbers of a limit: those of the old version, if they differ, before those of the new one.
 func facts(policies []*runtime.Policy) (list []fact) {
-	add := func(name string, value func(*runtime.Policy) string) {
+	add := func(m review.Measure) {
 		is := ""
 		for _, p := range policies {
 			text := "unlimited"
 			if p.Mode != runtime.ModeUnlimited {
-				text = value(p)
+				text = valueOf(m.Of(nil, p))
 			}
 			switch {
 			case is == "" || is == text:
@@ -242,36 +234,27 @@ func facts(policies []*runtime.Policy) (list []fact) {
 			}
 		}
 		if strings.Trim(is, "– →") != "" {
-			list = append(list, fact{name, is})
+			list = append(list, fact{m.Name, is})
 		}
 	}
-	period := bounds.Interval(newest(policies))
-	within := func(t time.Duration) func(*runtime.Policy) string {
-		return func(p *runtime.Policy) string { return tokensOrNone(bounds.Within(p, t)) }
+	add(review.Within(0))
+	add(review.Within(bounds.Interval(newest(policies))))
+	for _, m := range review.Measures() {
+		if m.Name == review.NextToken || m.Name == review.FullAfter || m.Name == review.LongestDelay {
+			add(m)
+		}
 	}
-	add("at once", within(0))
-	add("in any "+words.Period(period), within(period))
-	add("next token after", func(p *runtime.Policy) string { return lengthOrNone(bounds.NextAfter(p)) })
-	add("full after", func(p *runtime.Policy) string { return lengthOrNone(bounds.FullAfter(p)) })
-	add("longest delay", func(p *runtime.Policy) string { return lengthOrNone(bounds.LongestDelay(p)) })
 	return list
 }
 
-func tokensOrNone(n int64) string {
-	if n == math.MaxInt64 {
-		return "no bound"
-	}
-	return words.Number(n)
-}
-
-func lengthOrNone(d time.Duration) string {
-	switch d {
-	case 0:
+func valueOf(n review.Number) string {
+	switch {
+	case n.New == nil:
 		return "–"
-	case math.MaxInt64:
+	case review.IsUnbounded(*n.New):
 		return "no bound"
 	}
-	return words.Length(d)
+	return n.Format(n.New)
 }
 
 // playground is the configuration of a playground, as playground.js reads it.

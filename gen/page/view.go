@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
@@ -134,7 +133,7 @@ func legend() (list []legendEntry) {
 func changes(r *review.Review) (list []changeView) {
 	for i := range r.Subjects {
 		s := &r.Subjects[i]
-		c := changeView{Name: render.NameOf(s), Classes: strings.Join(classNames(s), ", ")}
+		c := changeView{Name: render.NameOf(s), Classes: review.ClassList(s.Classes())}
 		switch {
 		case s.Group != "" && s.New != (diag.Pos{}):
 			c.Link = groupID(s.Group)

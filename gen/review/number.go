@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -18,9 +19,69 @@ type Number struct {
 	Name string
 	// Unit is [Tokens] or [Nanoseconds].
 	Unit string
-	// Old and New are the values; nil if the number does not apply. [math.MaxInt64] means that there
-	// is no bound, and so does [runtime.Unbounded] for the largest reservation.
+	// Old and New are the values; nil if the number does not apply. [math.MaxInt64] means that there is no bound.
 	Old, New *int64
+}
+
+// Measure is a number that a rule implies for one key. All pages have their numbers from the measures below.
+type Measure struct {
+	// Name and Unit are those of the [Number].
+	Name, Unit string
+	value      func(*runtime.Policy) int64
+	// least is 1 for a number that a policy with 0 does not have.
+	least int64
+}
+
+// Within measures the most tokens in an interval, see [bounds.Within].
+func Within(t time.Duration) Measure {
+	name := "at once"
+	if t > 0 {
+		name = "in any " + words.Period(t)
+	}
+	return Measure{Name: name, Unit: Tokens, value: func(p *runtime.Policy) int64 { return bounds.Within(p, t) }}
+}
+
+// WithinUnreserved is [Within] for callers who do not reserve.
+func WithinUnreserved(t time.Duration) Measure {
+	m := Within(t)
+	m.Name += Unreserved
+	m.value = func(p *runtime.Policy) int64 { return bounds.Within(bounds.Unreserved(p), t) }
+	return m
+}
+
+// Measures returns the other measures, in the order in which pages have them.
+func Measures() []Measure {
+	length := func(name string, value func(*runtime.Policy) time.Duration) Measure {
+		return Measure{name, Nanoseconds, func(p *runtime.Policy) int64 { return int64(value(p)) }, 1}
+	}
+	return []Measure{
+		length(NextToken, bounds.NextAfter),
+		length("next token after reserving all", bounds.NextAfterReserving),
+		length(FullAfter, bounds.FullAfter),
+		{LargestReservation, Tokens, largestReservation, 1},
+		length(LongestDelay, bounds.LongestDelay),
+	}
+}
+
+func largestReservation(p *runtime.Policy) int64 {
+	if p.MaxReserved == runtime.Unbounded {
+		return math.MaxInt64
+	}
+	return bounds.LargestReservation(p)
+}
+
+// Of returns the number for two policies, of which one may be nil.
+func (m Measure) Of(old, new *runtime.Policy) Number {
+	of := func(p *runtime.Policy) *int64 {
+		if p == nil || p.Mode == runtime.ModeUnlimited && m.least > 0 {
+			return nil
+		}
+		if value := m.value(p); value >= m.least {
+			return &value
+		}
+		return nil
+	}
+	return Number{Name: m.Name, Unit: m.Unit, Old: of(old), New: of(new)}
 }
 
 // The units of numbers.
@@ -33,6 +94,7 @@ const (
 	LargestReservation = "largest reservation"
 	LongestDelay       = "longest delay"
 	NextToken          = "next token after"
+	FullAfter          = "full after"
 	Unreserved         = ", without reserving"
 )
 
@@ -52,17 +114,15 @@ func (n Number) Label() string { return Planned(n.Plan, n.Name) }
 
 const Unbounded = "unbounded"
 
-// IsUnbounded reports whether a value of n stands for no bound.
-func (n Number) IsUnbounded(value int64) bool {
-	return value == math.MaxInt64 || value == runtime.Unbounded && n.Name == LargestReservation
-}
+// IsUnbounded reports whether a value stands for no bound.
+func IsUnbounded(value int64) bool { return value == math.MaxInt64 }
 
 // Format writes a value for people: 40,000 or 1m30s.
 func (n Number) Format(value *int64) string {
 	switch {
 	case value == nil:
 		return "none"
-	case n.IsUnbounded(*value):
+	case IsUnbounded(*value):
 		return Unbounded
 	case n.Unit == Nanoseconds:
 		return words.Length(time.Duration(*value))
@@ -73,7 +133,7 @@ func (n Number) Format(value *int64) string {
 // Ratio returns how many times the old value the new one is, such as "×2". It is empty if there is no ratio, or it is
 // within 5 percent of 1.
 func (n Number) Ratio() string {
-	if n.Old == nil || n.New == nil || *n.Old == 0 || *n.New == 0 || n.IsUnbounded(*n.Old) || n.IsUnbounded(*n.New) {
+	if n.Old == nil || n.New == nil || *n.Old == 0 || *n.New == 0 || IsUnbounded(*n.Old) || IsUnbounded(*n.New) {
 		return ""
 	}
 	// Two digits are printed, so the rounding of a float does not matter.

@@ -47,6 +47,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -218,13 +219,14 @@ func InOrder(classes []Class) (list []Class) {
 	return list
 }
 
+// ClassNames returns classes as texts.
+func ClassNames(classes []Class) []string {
+	return words.Of(classes, func(class Class) string { return string(class) })
+}
+
 // ClassList returns classes as a text: "loosened, breaking".
 func ClassList(classes []Class) string {
-	words := make([]string, len(classes))
-	for i, class := range classes {
-		words[i] = string(class)
-	}
-	return strings.Join(words, ", ")
+	return strings.Join(ClassNames(classes), ", ")
 }
 
 // BySeverity returns the subjects with the most severe first: those that let more through, then those that break
@@ -261,13 +263,15 @@ func (s *Subject) ShownNumbers() (list []Number) {
 	}
 	changed := slices.ContainsFunc(s.Numbers, func(n Number) bool { return !Equal(n.Old, n.New) })
 	for i, n := range s.Numbers {
-		if Equal(n.Old, n.New) && !(changed && n.Name == NextToken && n.Plan == "") {
-			continue
-		}
-		if i > 0 && n.Plan == s.Numbers[i-1].Plan && Equal(n.Old, s.Numbers[i-1].Old) && Equal(n.New, s.Numbers[i-1].New) {
+		if s.Repeats(i) || Equal(n.Old, n.New) && !(changed && n.Name == NextToken && n.Plan == "") {
 			continue
 		}
 		list = append(list, n)
 	}
 	return list
+}
+
+// Repeats reports whether the number at an index has the same values as the one before it, such as two intervals.
+func (s *Subject) Repeats(i int) bool {
+	return i > 0 && s.Numbers[i].Plan == s.Numbers[i-1].Plan && Equal(s.Numbers[i].Old, s.Numbers[i-1].Old) && Equal(s.Numbers[i].New, s.Numbers[i-1].New)
 }

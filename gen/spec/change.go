@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 )
 
 // Change is one difference between two files: a fact, without a judgement.
@@ -55,6 +56,11 @@ var changeKinds []*ChangeKind
 
 // ChangeKinds returns every kind of change, in the order in which a diff reports those of one limit.
 func ChangeKinds() []*ChangeKind { return slices.Clone(changeKinds) }
+
+// ChangeIDs returns the ids of [ChangeKinds].
+func ChangeIDs() []string {
+	return words.Of(changeKinds, func(k *ChangeKind) string { return k.ID })
+}
 
 // changeKind adds a kind of change to the list, so that no field can have one that the list lacks. See [Versions] for the example.
 func changeKind(id, summary, example string) *ChangeKind {

@@ -75,6 +75,12 @@ func (g *Group) Counts() (names []string) {
 	return names
 }
 
+// Call is how callers use the group, such as Complete(team, model).Allow(ctx, tokens).
+func (g *Group) Call() string {
+	arguments := append([]string{"ctx"}, g.Counts()...)
+	return g.GoName + "(" + strings.Join(g.Parameters(), ", ") + ")." + g.Verbs()[0] + "(" + strings.Join(arguments, ", ") + ")"
+}
+
 // Allows reports whether the tokens of the group can be taken without reserving: no limit has capacity 0.
 func (g *Group) Allows() bool {
 	return !slices.ContainsFunc(g.Takes, func(m Member) bool { return m.Limit.Policy.Capacity == 0 })
@@ -130,7 +136,7 @@ func EffectiveMembers(members []Member) string {
 	if len(members) == 0 {
 		return ""
 	}
-	return "{" + strings.Join(namesOf(members, Member.String), ", ") + "}"
+	return "{" + strings.Join(words.Of(members, Member.String), ", ") + "}"
 }
 
 // GoTypes returns the names of the types that can be generated for a group.
@@ -140,19 +146,14 @@ func (g *Group) GoTypes() []string {
 
 // Method is the signature of the group's method, and the verbs: "(team string, plan Plan): Allow, Check".
 func (g *Group) Method() string {
-	var parameters []string
-	for _, key := range g.Keys() {
-		parameters = append(parameters, key.Name+" "+key.GoType())
-	}
-	for _, shared := range g.Shared() {
-		parameters = append(parameters, shared.Name+" "+shared.Type)
-	}
+	parameters := words.Of(g.Keys(), func(key KeyPart) string { return key.Name + " " + key.GoType() })
+	parameters = append(parameters, words.Of(g.Shared(), func(s SharedParameter) string { return s.Name + " " + s.Type })...)
 	return "(" + strings.Join(parameters, ", ") + "): " + strings.Join(g.Verbs(), ", ")
 }
 
 // Example is the member with each part of its key bound to a parameter of its own name.
 func (m *Member) Example() string {
-	own := Member{Limit: m.Limit, Args: PartNames(m.Limit)}
+	own := Member{Limit: m.Limit, Args: PartNames(m.Limit.Key)}
 	return own.String()
 }
 
@@ -240,12 +241,12 @@ func (g *Group) Plans() []string {
 
 // Parameters returns the names of all parameters of the group's method, in their order.
 func (g *Group) Parameters() []string {
-	return append(namesOf(g.Keys(), func(part KeyPart) string { return part.Name }), SharedNames(g)...)
+	return append(PartNames(g.Keys()), SharedNames(g)...)
 }
 
 // SharedNames returns the names of the parameters that [Group.Shared] returns.
 func SharedNames(g *Group) []string {
-	return namesOf(g.Shared(), func(s SharedParameter) string { return s.Name })
+	return words.Of(g.Shared(), func(s SharedParameter) string { return s.Name })
 }
 
 // SharedWords returns a sentence on each shared parameter: "The plan is that of llmRequests and llmTokens."
@@ -259,9 +260,4 @@ func (g *Group) SharedWords() (sentences []string) {
 // IsShared reports whether the method of a limit has a shared parameter with a name.
 func IsShared(l *Limit, name string) bool {
 	return slices.ContainsFunc(l.Shared(), func(s SharedParameter) bool { return s.Name == name })
-}
-
-// PartNames returns the names of the parts of a limit's key.
-func PartNames(l *Limit) []string {
-	return namesOf(l.Key, func(part KeyPart) string { return part.Name })
 }

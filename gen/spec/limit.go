@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -77,16 +78,7 @@ func (l *Limit) ForPlan(name string) *Limit {
 
 // PlanNames returns the names of the plans of the limit.
 func (l *Limit) PlanNames() []string {
-	return namesOf(l.Plans, func(of *Limit) string { return of.Plan })
-}
-
-// namesOf returns the name of each element of a list.
-func namesOf[T any](list []T, name func(T) string) []string {
-	names := make([]string, len(list))
-	for i, one := range list {
-		names[i] = name(one)
-	}
-	return names
+	return words.Of(l.Plans, func(of *Limit) string { return of.Plan })
 }
 
 // Plan is one of the plans of a file.
@@ -101,7 +93,7 @@ type Plan struct {
 
 // PlanNames returns the names of plans.
 func PlanNames(plans []Plan) []string {
-	return namesOf(plans, func(plan Plan) string { return plan.Name })
+	return words.Of(plans, func(plan Plan) string { return plan.Name })
 }
 
 // PlanGoName returns the name of the constant of a plan: PlanProYearly for pro-yearly.
@@ -124,6 +116,11 @@ type KeyPart struct {
 	Name string
 	// Type is the type as the file has it: "int64", "netip.Addr/64", "hashed string" or "example.com/ids.UserID".
 	Type string
+}
+
+// PartNames returns the names of the parts of a key.
+func PartNames(key []KeyPart) []string {
+	return words.Of(key, func(part KeyPart) string { return part.Name })
 }
 
 // GoType returns the type of the parameter of the generated method: "netip.Addr" for "netip.Addr/64".

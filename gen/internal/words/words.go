@@ -45,6 +45,15 @@ func List(items []string, conjunction string) string {
 	return strings.Join(items[:n-1], ", ") + " " + conjunction + " " + items[n-1]
 }
 
+// Of returns a text for each element of a list.
+func Of[T any](list []T, text func(T) string) []string {
+	texts := make([]string, len(list))
+	for i, one := range list {
+		texts[i] = text(one)
+	}
+	return texts
+}
+
 // Holder names the holder of one count, given the parts of a limit's key: "one userID and team", or "all callers
 // together" for a limit without a key.
 func Holder(keyParts []string) string {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -80,26 +81,15 @@ func (p Pair) Enforced() Pair {
 	return Pair{enforce(p.Old), enforce(p.New)}
 }
 
-// PartNames returns the names of the parts of a key, in their order.
-func PartNames(parts []spec.KeyPart) []string {
-	return each(parts, func(part spec.KeyPart) string { return part.Name })
-}
-
+// SortedNames returns the names of the parts of a key in alphabetical order.
 func SortedNames(parts []spec.KeyPart) []string {
-	return slices.Sorted(slices.Values(PartNames(parts)))
+	return slices.Sorted(slices.Values(spec.PartNames(parts)))
 }
 
 // PartTypes returns the types of the parts of a key, as limits.yaml has them.
 func PartTypes(parts []spec.KeyPart) []string {
-	return each(parts, func(part spec.KeyPart) string { return part.Type })
+	return words.Of(parts, func(part spec.KeyPart) string { return part.Type })
 }
 
 // PartGoTypes returns the Go types of the parts of a key.
-func PartGoTypes(parts []spec.KeyPart) []string { return each(parts, spec.KeyPart.GoType) }
-
-func each(parts []spec.KeyPart, of func(spec.KeyPart) string) (list []string) {
-	for _, part := range parts {
-		list = append(list, of(part))
-	}
-	return list
-}
+func PartGoTypes(parts []spec.KeyPart) []string { return words.Of(parts, spec.KeyPart.GoType) }

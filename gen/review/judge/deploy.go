@@ -114,7 +114,7 @@ func Together(old, new *spec.Limit) (tokens int64, bounded bool) {
 
 // separateRows reports whether the versions do not read each other's rows, or only those of some keys.
 func separateRows(old, new *spec.Limit) bool {
-	reordered := !slices.Equal(compare.PartNames(old.Key), compare.PartNames(new.Key)) && slices.Equal(compare.SortedNames(old.Key), compare.SortedNames(new.Key))
+	reordered := !slices.Equal(spec.PartNames(old.Key), spec.PartNames(new.Key)) && slices.Equal(compare.SortedNames(old.Key), compare.SortedNames(new.Key))
 	return old.Policy.Name != new.Policy.Name || reordered || !slices.Equal(compare.PartTypes(old.Key), compare.PartTypes(new.Key))
 }
 

@@ -90,11 +90,11 @@ func TestTokensUsedInAddedAndRemovedShards(t *testing.T) {
 			require.Zero(t, heldByRows(&is, used, now), "%+v to %d", was, is.Shards)
 		case is.Shards < was.Shards:
 			gain := heldByRows(&is, used[:is.Shards], now)
-			require.Equal(t, gain, float64(usedInShards(&was, is.Shards, was.Shards)), "%+v to %d", was, is.Shards)
+			require.Equal(t, gain, float64(inShards(&was, was.Capacity, is.Shards, was.Shards)), "%+v to %d", was, is.Shards)
 			if was.MaxReserved < runtime.Unbounded {
 				owing := filledShards(&was, func(r meter.Rule) float64 { return -r.Capacity - r.Debt }, now)
 				forgotten := float64(was.MaxReserved) + heldByRows(&is, owing[:is.Shards], now) - gain
-				require.Equal(t, forgotten, float64(reservedInShards(&was, is.Shards, was.Shards)), "%+v to %d", was, is.Shards)
+				require.Equal(t, forgotten, float64(inShards(&was, was.MaxReserved, is.Shards, was.Shards)), "%+v to %d", was, is.Shards)
 			}
 		}
 	}

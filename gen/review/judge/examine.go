@@ -39,9 +39,9 @@ func subjectOf(changes []spec.Change, renamed map[string]string) (s review.Subje
 	s.Limit, s.Group, s.Old, s.New = first.Limit, first.Group, placeOf(first.Old), placeOf(first.New)
 	// A changed limit has the key of the new file: callers pass that one.
 	if p.New != nil {
-		s.Per = compare.PartNames(p.New.Key)
+		s.Per = spec.PartNames(p.New.Key)
 	} else if p.Old != nil {
-		s.Per = compare.PartNames(p.Old.Key)
+		s.Per = spec.PartNames(p.Old.Key)
 	}
 	return s
 }

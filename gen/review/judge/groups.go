@@ -2,6 +2,7 @@ package judge
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
@@ -37,18 +38,18 @@ func judgeGroupMethod(j *judgement) {
 	for _, is := range new.Shared() {
 		if !slices.Contains(spec.SharedNames(old), is.Name) {
 			j.class(review.Breaking)
-			j.note(review.Calls, "Calls of %s must pass %s: %s.", new.GoName, is.What, signature(new))
+			j.note(review.Calls, "Calls of %s must pass %s: %s.", new.GoName, is.What, new.Call())
 			j.note(review.Rule, "T%s is that of %s.", is.What[1:], words.List(is.Limits, "and"))
 		}
 	}
 	for _, was := range old.Shared() {
 		if !slices.Contains(spec.SharedNames(new), was.Name) {
 			j.class(review.Breaking)
-			j.note(review.Calls, "Calls of %s no longer pass %s: %s.", new.GoName, was.What, signature(new))
+			j.note(review.Calls, "Calls of %s no longer pass %s: %s.", new.GoName, was.What, new.Call())
 		}
 	}
 	// Other names are a change of the members, which compareCalls describes.
-	if was, is := old.Keys(), new.Keys(); slices.Equal(compare.PartNames(was), compare.PartNames(is)) && !slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)) {
+	if was, is := old.Keys(), new.Keys(); slices.Equal(spec.PartNames(was), spec.PartNames(is)) && !slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)) {
 		j.class(review.Breaking)
 		j.note(review.Calls, "Calls of %s must pass other types, because the keys of its limits have changed.", new.GoName)
 	}
@@ -121,7 +122,7 @@ func (j *judgement) compareCalls(old, new *spec.Group) {
 	switch {
 	case !slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)) || len(old.Shared()) != len(new.Shared()) || len(old.Counts()) != len(new.Counts()):
 		j.class(review.Breaking)
-		j.note(review.Calls, "The calls change from %s to %s.", signature(old), signature(new))
+		j.note(review.Calls, "The calls change from %s to %s.", old.Call(), new.Call())
 		return
 	}
 	for _, m := range new.Members() {
@@ -133,8 +134,8 @@ func (j *judgement) compareCalls(old, new *spec.Group) {
 				m.Limit.Policy.Name, ordinals(arguments(new, m)), ordinals(arguments(old, before)))
 		}
 	}
-	if !slices.Equal(compare.PartNames(was), compare.PartNames(is)) || !slices.Equal(old.Counts(), new.Counts()) {
-		j.note(review.Calls, "The parameters have other names: %s was %s.", signature(new), signature(old))
+	if !slices.Equal(spec.PartNames(was), spec.PartNames(is)) || !slices.Equal(old.Counts(), new.Counts()) {
+		j.note(review.Calls, "The parameters have other names: %s was %s.", new.Call(), old.Call())
 	}
 	// Members that were added after all others do not move them.
 	if !strings.HasPrefix(order(new), order(old)) {
@@ -157,10 +158,7 @@ func arguments(g *spec.Group, m spec.Member) (at []int) {
 
 // ordinals is "argument 2" or "arguments 1 and 2".
 func ordinals(at []int) string {
-	texts := make([]string, len(at))
-	for i, n := range at {
-		texts[i] = words.Number(int64(n))
-	}
+	texts := words.Of(at, strconv.Itoa)
 	switch len(at) {
 	case 0:
 		return "none"
@@ -170,22 +168,9 @@ func ordinals(at []int) string {
 	return "arguments " + words.List(texts, "and")
 }
 
-// signature is how a group is called: Complete(team, model).Allow(ctx, tokens).
-func signature(g *spec.Group) string {
-	verb := "Reserve"
-	if g.Allows() {
-		verb = "Allow"
-	}
-	arguments := append([]string{"ctx"}, g.Counts()...)
-	return g.GoName + "(" + strings.Join(g.Parameters(), ", ") + ")." + verb + "(" + strings.Join(arguments, ", ") + ")"
-}
-
 // order lists the members, each with a comma after it.
-func order(g *spec.Group) (names string) {
-	for _, m := range g.Members() {
-		names += m.Limit.Policy.Name + ","
-	}
-	return names
+func order(g *spec.Group) string {
+	return strings.Join(words.Of(g.Members(), func(m spec.Member) string { return m.Limit.Policy.Name + "," }), "")
 }
 
 // memberOf finds a limit of another file by its name.

@@ -22,9 +22,9 @@ func judgeKey(j *judgement) {
 	case slices.Equal(compare.PartTypes(was), compare.PartTypes(is)):
 		j.note(review.Calls, "Calls of %s still compile. If a parameter has another meaning now, check each call.", j.New.GoName)
 		j.note(review.Deploy, "Rows are found by the values of the key, not by the names of its parts. If a part has another meaning now, a key can get the count of another key.")
-	case slices.Equal(compare.PartNames(was), compare.PartNames(is)) && slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)):
+	case slices.Equal(spec.PartNames(was), spec.PartNames(is)) && slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)):
 		judgeKeyForms(j)
-	case slices.Equal(compare.PartNames(was), compare.PartNames(is)):
+	case slices.Equal(spec.PartNames(was), spec.PartNames(is)):
 		j.class(review.Breaking)
 		j.note(review.Calls, "Calls of %s must pass the new types.", j.New.GoName)
 		j.note(review.Deploy, "A key keeps its count if the new type is written as the same text as the old one. Other keys start full.")
@@ -128,9 +128,9 @@ func noteNewParts(j *judgement) {
 	}
 	switch {
 	case len(was) == 0:
-		j.note(review.Rule, "Each %s has its own count; before, all callers shared one count.", words.List(compare.PartNames(is), "and"))
+		j.note(review.Rule, "Each %s has its own count; before, all callers shared one count.", words.List(spec.PartNames(is), "and"))
 	case len(is) == 0:
-		j.note(review.Rule, "All callers share one count; before, each %s had its own.", words.List(compare.PartNames(was), "and"))
+		j.note(review.Rule, "All callers share one count; before, each %s had its own.", words.List(spec.PartNames(was), "and"))
 	case len(dropped) == 0 && len(added) > 0:
 		j.note(review.Rule, "Counts are now kept per %s as well, each with the full capacity.", words.List(added, "and"))
 	case len(added) == 0 && len(dropped) > 0:
@@ -146,5 +146,5 @@ func noteNewParts(j *judgement) {
 
 // missingFrom returns the names of parts that a key does not have.
 func missingFrom(key, parts []spec.KeyPart) []string {
-	return lacking(compare.PartNames(key), compare.PartNames(parts))
+	return lacking(spec.PartNames(key), spec.PartNames(parts))
 }

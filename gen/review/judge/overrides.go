@@ -119,7 +119,7 @@ func keyMoveOf(was, is []spec.KeyPart) (m keyMove) {
 	// Parts that differ in nothing but their names are where they were, unless the same names have changed places.
 	renamed := slices.Equal(compare.PartTypes(was), compare.PartTypes(is)) && !slices.Equal(compare.SortedNames(was), compare.SortedNames(is))
 	for i, part := range is {
-		at := slices.Index(compare.PartNames(was), part.Name)
+		at := slices.Index(spec.PartNames(was), part.Name)
 		if renamed {
 			at = i
 		}
@@ -195,9 +195,5 @@ func joinByPipes(parts []string) string { return strings.Join(parts, " || '|' ||
 
 // key returns the new key of an entry o.
 func (d keyDialect) key(from []int) string {
-	parts := make([]string, len(from))
-	for i, at := range from {
-		parts[i] = d.part(at + 1)
-	}
-	return d.join(parts)
+	return d.join(words.Of(from, func(at int) string { return d.part(at + 1) }))
 }

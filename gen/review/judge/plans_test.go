@@ -120,10 +120,10 @@ func requireUnlimited(t *testing.T, whole *review.Subject, was, is *spec.Limit, 
 	for _, n := range whole.Numbers {
 		if n.Plan == plan && strings.HasPrefix(n.Name, "at once") {
 			if is.Unlimited() {
-				require.True(t, n.IsUnbounded(*n.New))
+				require.True(t, review.IsUnbounded(*n.New))
 				require.Equal(t, bounds.Within(&was.Policy, 0), *n.Old)
 			} else {
-				require.True(t, n.IsUnbounded(*n.Old))
+				require.True(t, review.IsUnbounded(*n.Old))
 				require.Equal(t, bounds.Within(&is.Policy, 0), *n.New)
 			}
 			return

@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
@@ -98,27 +99,18 @@ func judgeShards(j *judgement) {
 	case j.Old.Policy.MaxReserved == runtime.Unbounded:
 		reserved = ", and what was reserved there, however much that is"
 	case j.Old.Policy.Reserves():
-		reserved = fmt.Sprintf(", and up to %s reserved there", words.Count(reservedInShards(&j.Old.Policy, is, was), "token"))
+		reserved = fmt.Sprintf(", and up to %s reserved there", words.Count(inShards(&j.Old.Policy, j.Old.Policy.MaxReserved, is, was), "token"))
 	}
 	j.note(review.Deploy, "%s no longer read: a key in use gains up to %s used there%s.",
-		shardsInWords("%s is", "%s are", is, was), words.Count(usedInShards(&j.Old.Policy, is, was), "token"), reserved)
+		shardsInWords("%s is", "%s are", is, was), words.Count(inShards(&j.Old.Policy, j.Old.Policy.Capacity, is, was), "token"), reserved)
 	j.statement("after the deploy, to delete these rows, so that a later version with more shards does not read them",
 		"DELETE FROM rate_limits WHERE name = '%s' AND shard >= %d;", j.New.Policy.Name, is)
 }
 
-// usedInShards returns the most tokens that can be used, without reservations, in the shards from one index to before
-// another.
-func usedInShards(p *runtime.Policy, from, to int) (tokens int64) {
+// inShards returns how much of a number of a policy is in the shards from one index to before another.
+func inShards(p *runtime.Policy, number int64, from, to int) (tokens int64) {
 	for i := from; i < to; i++ {
-		tokens += int64(shardShare(p, i, p.Capacity))
-	}
-	return tokens
-}
-
-// reservedInShards returns the most tokens that can be reserved ahead in the shards from one index to before another.
-func reservedInShards(p *runtime.Policy, from, to int) (tokens int64) {
-	for i := from; i < to; i++ {
-		tokens += int64(shardShare(p, i, p.MaxReserved))
+		tokens += int64(shardShare(p, i, number))
 	}
 	return tokens
 }
@@ -152,12 +144,7 @@ func judgeLease(j *judgement) {
 	was, is := j.Old.Policy.Lease, j.New.Policy.Lease
 	j.changesRule(func(policy *runtime.Policy) { policy.Lease = is })
 	// A larger or longer block keeps more tokens from other processes.
-	if is.Tokens > was.Tokens || is.For > was.For {
-		j.class(review.Tightened)
-	}
-	if is.Tokens < was.Tokens || is.For < was.For {
-		j.class(review.Loosened)
-	}
+	j.class(slices.Concat(moreOrLess(is.Tokens, was.Tokens), moreOrLess(is.For, was.For))...)
 	if is.Tokens == 0 {
 		j.note(review.Rule, "Processes no longer hold tokens in memory: every request goes to the store.")
 		return

@@ -37,8 +37,8 @@ type (
 		Limit    string             `json:"limit"`
 		Group    string             `json:"group,omitempty"`
 		Classes  []review.Class     `json:"classes"`
-		Old      *jsonPos           `json:"old"`
-		New      *jsonPos           `json:"new"`
+		Old      *diag.Pos          `json:"old"`
+		New      *diag.Pos          `json:"new"`
 		Per      []string           `json:"per"`
 		Findings []jsonFinding      `json:"findings"`
 		Numbers  []jsonNumber       `json:"numbers"`
@@ -58,9 +58,9 @@ type (
 		New   *jsonSide `json:"new"`
 	}
 	jsonSide struct {
-		Value    string  `json:"value"`
-		Given    bool    `json:"given"`
-		Position jsonPos `json:"position"`
+		Value    string   `json:"value"`
+		Given    bool     `json:"given"`
+		Position diag.Pos `json:"position"`
 	}
 	jsonNumber struct {
 		Plan string `json:"plan,omitempty"`
@@ -68,10 +68,6 @@ type (
 		Unit string `json:"unit"`
 		Old  any    `json:"old"`
 		New  any    `json:"new"`
-	}
-	jsonPos struct {
-		Line   int `json:"line"`
-		Column int `json:"column"`
 	}
 )
 
@@ -99,17 +95,17 @@ func numberJSON(n review.Number, value *int64) any {
 	switch {
 	case value == nil:
 		return nil
-	case n.IsUnbounded(*value):
+	case review.IsUnbounded(*value):
 		return review.Unbounded
 	}
 	return *value
 }
 
-func posAsJSON(at diag.Pos) *jsonPos {
+func posAsJSON(at diag.Pos) *diag.Pos {
 	if at == (diag.Pos{}) {
 		return nil
 	}
-	return (*jsonPos)(&at)
+	return &at
 }
 
 func sideAsJSON(side spec.Side) *jsonSide {
@@ -126,10 +122,6 @@ var schema string
 // Schema returns the JSON Schema (draft-07) of what [WriteJSON] prints, indented. Later versions of the program
 // may add properties. They remove or change properties only together with the number in version.
 func Schema() []byte {
-	var ids []string
-	for _, kind := range spec.ChangeKinds() {
-		ids = append(ids, kind.ID)
-	}
 	// The ids are on lines of their own.
-	return []byte(strings.Replace(schema, "$id", strings.Join(ids, "\",\n            \""), 1))
+	return []byte(strings.Replace(schema, "$id", strings.Join(spec.ChangeIDs(), "\",\n            \""), 1))
 }

@@ -28,11 +28,9 @@ func pictureOf(s *review.Subject) string {
 	var shown []review.Number
 	for i, n := range s.Numbers {
 		switch {
-		case n.Unit != review.Tokens || n.Name == review.LargestReservation || n.Old == nil || n.New == nil:
+		case s.Repeats(i) || n.Unit != review.Tokens || n.Name == review.LargestReservation || n.Old == nil || n.New == nil:
 			continue
-		case i > 0 && n.Plan == s.Numbers[i-1].Plan && review.Equal(n.Old, s.Numbers[i-1].Old) && review.Equal(n.New, s.Numbers[i-1].New):
-			continue
-		case strings.HasSuffix(n.Name, review.Unreserved) && review.Equal(n.Old, n.New), n.IsUnbounded(*n.Old) && n.IsUnbounded(*n.New), n.Plan != "" && !planChanges(s, n.Plan):
+		case strings.HasSuffix(n.Name, review.Unreserved) && review.Equal(n.Old, n.New), review.IsUnbounded(*n.Old) && review.IsUnbounded(*n.New), n.Plan != "" && !planChanges(s, n.Plan):
 			continue
 		}
 		shown = append(shown, n)
@@ -59,9 +57,9 @@ func planChanges(s *review.Subject, plan string) bool {
 func barsOf(n review.Number) (old, new string) {
 	const endless = "▶"
 	switch {
-	case n.IsUnbounded(*n.Old):
+	case review.IsUnbounded(*n.Old):
 		return bar(barLength-1, 1, 1) + endless, bar(barLength/4, *n.New, *n.New)
-	case n.IsUnbounded(*n.New):
+	case review.IsUnbounded(*n.New):
 		return bar(barLength/4, *n.Old, *n.Old), bar(barLength-1, 1, 1) + endless
 	}
 	most := max(*n.Old, *n.New)

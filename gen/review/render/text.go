@@ -195,26 +195,12 @@ func (w *textWriter) numbers(s *review.Subject) {
 	w.WriteString(cells.Table(rows, "lrrl", "    "))
 }
 
-// wrapped prints a text after a mark, and continues it below the text with an indent of as many cells as the mark has.
-// Unlike [cells.Wrap] it accepts escape codes in the mark, and cuts words that are longer than a line.
+// wrapped prints a text after a mark, which may have escape codes, and continues it below the text with an indent of as
+// many cells as the mark has. Unlike [cells.Wrap] it cuts words that are longer than a line.
 func (w *textWriter) wrapped(mark string, indent int, text string) {
-	w.WriteString(mark)
-	at := indent
-	for i, word := range cutWords(strings.Fields(text), cells.Line-indent) {
-		length := cells.Of(word)
-		switch {
-		case i == 0:
-		case at+1+length > cells.Line:
-			w.WriteString("\n" + strings.Repeat(" ", indent))
-			at = indent
-		default:
-			w.WriteString(" ")
-			at++
-		}
-		w.WriteString(word)
-		at += length
-	}
-	w.WriteString("\n")
+	blank := strings.Repeat(" ", indent)
+	short := strings.Join(cutWords(strings.Fields(text), cells.Line-indent), " ")
+	w.WriteString(mark + strings.TrimPrefix(cells.Wrap(short, blank), blank))
 }
 
 // cutWords cuts words that are longer than a number of cells, such as text in a language without spaces.
