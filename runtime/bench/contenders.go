@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,25 +18,12 @@ type contender struct {
 	name string
 	// server is empty for a contender without a server.
 	server server
-	kind   kind
 	// open returns an instance in which every key is full.
 	open opener
 }
 
 // opener opens a contender that enforces a limit.
 type opener func(ctx context.Context, s *site, l limit) (*instance, error)
-
-// kind is where a contender finds the count of a key.
-type kind int
-
-const (
-	// stored is in a database.
-	stored kind = iota
-	// memory is in the memory of one process.
-	memory
-	// mostlyMemory is a store of this module with leases, which rarely calls its database.
-	mostlyMemory
-)
 
 // The contenders that ratios compare.
 const (
@@ -88,32 +74,32 @@ var largeBlocks = runtime.Lease{Tokens: 1_000_000, For: time.Minute}
 
 // contenders are in the order of the tables.
 var contenders = []contender{
-	{oursSQLite, "", stored, oursOnSQLite},
-	{floorSQLite, "", stored, bareUpsertOnSQLite},
+	{oursSQLite, "", oursOnSQLite},
+	{floorSQLite, "", bareUpsert("")},
 
-	{oursPostgres, postgres, stored, oursOn(postgres, variant{})},
-	{"Postgres, relaxed", postgres, stored, oursOn(postgres, variant{durability: runtime.DurabilityRelaxed})},
-	{"Postgres, deny cache", postgres, stored, oursOn(postgres, variant{denyCache: time.Second})},
-	{oursLeased, postgres, mostlyMemory, oursOn(postgres, variant{lease: largeBlocks})},
-	{floorPostgres, postgres, stored, bareUpsert(postgres)},
-	{oursPostgres + farAway, postgres, stored, far(postgres, oursOn(postgres, variant{}))},
-	{floorPostgres + farAway, postgres, stored, far(postgres, bareUpsert(postgres))},
-	{naivePostgres, postgres, stored, selectForUpdate},
+	{oursPostgres, postgres, oursOn(postgres, runtime.Policy{})},
+	{"Postgres, relaxed", postgres, oursOn(postgres, runtime.Policy{Durability: runtime.DurabilityRelaxed})},
+	{"Postgres, deny cache", postgres, oursOn(postgres, runtime.Policy{DenyCache: time.Second})},
+	{oursLeased, postgres, oursOn(postgres, runtime.Policy{Lease: largeBlocks})},
+	{floorPostgres, postgres, bareUpsert(postgres)},
+	{oursPostgres + farAway, postgres, far(postgres, oursOn(postgres, runtime.Policy{}))},
+	{floorPostgres + farAway, postgres, far(postgres, bareUpsert(postgres))},
+	{naivePostgres, postgres, selectForUpdate},
 
-	{oursMariaDB, mariadb, stored, oursOn(mariadb, variant{})},
-	{floorMariaDB, mariadb, stored, bareUpsert(mariadb)},
-	{oursMariaDB + farAway, mariadb, stored, far(mariadb, oursOn(mariadb, variant{}))},
-	{floorMariaDB + farAway, mariadb, stored, far(mariadb, bareUpsert(mariadb))},
+	{oursMariaDB, mariadb, oursOn(mariadb, runtime.Policy{})},
+	{floorMariaDB, mariadb, bareUpsert(mariadb)},
+	{oursMariaDB + farAway, mariadb, far(mariadb, oursOn(mariadb, runtime.Policy{}))},
+	{floorMariaDB + farAway, mariadb, far(mariadb, bareUpsert(mariadb))},
 
-	{oursMySQL, mysqlDB, stored, oursOn(mysqlDB, variant{})},
-	{floorMySQL, mysqlDB, stored, bareUpsert(mysqlDB)},
-	{oursMySQL + farAway, mysqlDB, stored, far(mysqlDB, oursOn(mysqlDB, variant{}))},
-	{floorMySQL + farAway, mysqlDB, stored, far(mysqlDB, bareUpsert(mysqlDB))},
+	{oursMySQL, mysqlDB, oursOn(mysqlDB, runtime.Policy{})},
+	{floorMySQL, mysqlDB, bareUpsert(mysqlDB)},
+	{oursMySQL + farAway, mysqlDB, far(mysqlDB, oursOn(mysqlDB, runtime.Policy{}))},
+	{floorMySQL + farAway, mysqlDB, far(mysqlDB, bareUpsert(mysqlDB))},
 
-	{redisRate, redisDB, stored, redisRateOn(redisDB)},
-	{redisRateSafe, redisDurable, stored, redisRateOn(redisDurable)},
-	{"throttled", redisDB, stored, openThrottled},
-	{xTimeRate, "", memory, openXTimeRate},
+	{redisRate, redisDB, redisRateOn(redisDB)},
+	{redisRateSafe, redisDurable, redisRateOn(redisDurable)},
+	{"throttled", redisDB, openThrottled},
+	{xTimeRate, "", openXTimeRate},
 }
 
 // limit is enforced by every contender: rate tokens per period, capacity at once.
@@ -154,8 +140,8 @@ type site struct {
 	rows int
 	// age is how long ago the keys of a new table were used.
 	age time.Duration
-	// conns, if not 0, replaces a contender's default number of connections to its server.
-	conns int
+	// oneConn means that a contender has one connection to its server.
+	oneConn bool
 }
 
 // instance is an open contender.
@@ -179,8 +165,8 @@ func (s *site) newFile() string { return filepath.Join(s.dir, fmt.Sprintf("%d.db
 
 // connections returns how many connections a contender has.
 func (s *site) connections(usual int) int {
-	if s.conns > 0 {
-		return s.conns
+	if s.oneConn {
+		return 1
 	}
 	return usual
 }
@@ -198,21 +184,19 @@ func withSetupTimeout(fn func(ctx context.Context) error) error {
 type field map[string]*instance
 
 // openAll opens the named contenders, and records why some cannot be opened.
-func (r *report) openAll(ctx context.Context, s *site, l limit, names []string) field {
+func (r *report) openAll(ctx context.Context, s *site, names []string) field {
 	open := field{}
 	for _, c := range contenders {
 		// A contender that has failed once is not tried again, because each attempt may take until setupTimeout.
 		if !slices.Contains(names, c.name) || r.NotRun[c.name] != "" {
 			continue
 		}
-		o, err := c.open(ctx, s, l)
+		o, err := c.open(ctx, s, plenty)
 		if err != nil {
 			r.skip(c.name, err)
 			continue
 		}
-		if o.meter, err = s.meterOf(ctx, c.server); err != nil {
-			logf("%s: no CPU times: %v", c.name, err)
-		}
+		o.meter = s.meterOf(c.server)
 		open[c.name] = o
 	}
 	return open
@@ -227,7 +211,7 @@ func (f field) warm(ctx context.Context, names, keys []string) {
 		if o := f[name]; o != nil {
 			ctx, cancel := context.WithTimeout(ctx, warmUp)
 			// An error is not fatal here: if it comes again, the heat reports it.
-			if err := takeEach(ctx, o.take, len(keys), func(i int) string { return keys[i] }); err != nil {
+			if err := takeEach(ctx, o.take, keys); err != nil {
 				logf("%s: %v", name, err)
 			}
 			cancel()
@@ -241,27 +225,17 @@ func (f field) close() {
 	}
 }
 
-func allNames() []string { return namesOf(func(contender) bool { return true }) }
-
-// nearNames returns the names of the contenders without a proxy.
-func nearNames() []string {
-	return namesOf(func(c contender) bool { return !strings.HasSuffix(c.name, farAway) })
-}
-
-// namesOf returns the names of the contenders for which a condition holds, in their order.
-func namesOf(is func(contender) bool) (names []string) {
+func allNames() (names []string) {
 	for _, c := range contenders {
-		if is(c) {
-			names = append(names, c.name)
-		}
+		names = append(names, c.name)
 	}
 	return names
 }
 
-func find(name string) (contender, bool) {
+func find(name string) (c contender, ok bool) {
 	i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == name })
 	if i < 0 {
-		return contender{}, false
+		return c, false
 	}
 	return contenders[i], true
 }

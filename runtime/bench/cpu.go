@@ -1,11 +1,12 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,59 +21,34 @@ func (s split) minus(o split) split { return split{s.own - o.own, s.server - o.s
 // splitMeter returns the processor time so far. It is nil if that cannot be measured.
 type splitMeter func() split
 
-// meterOf returns the meter for a server, or nil if its processor time cannot be measured. The server must run on this
-// machine, under Linux, and do nothing else. Without a server, all the time is that of this process.
-func (s *site) meterOf(ctx context.Context, of server) (splitMeter, error) {
-	if of == "" {
-		return func() split { return split{own: ownTime()} }, nil
-	}
-	pid, children, err := s.mainProcess(ctx, of)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := busyTime(pid); err != nil {
-		return nil, fmt.Errorf("the server runs elsewhere: %w", err)
-	}
-	return func() split {
-		busy := busyTime
-		if children {
-			busy = familyTime
-		}
-		now, err := busy(pid)
-		if err != nil {
-			logf("no CPU time: %v", err)
-		}
-		return split{ownTime(), now}
-	}, nil
+// programs are the programs of the servers.
+var programs = map[server]string{
+	postgres: "postgres", mariadb: "mariadbd", mysqlDB: "mysqld", redisDB: "redis-server", redisDurable: "redis-server",
 }
 
-// mainProcess returns the process of a server, and whether its children work for it.
-func (s *site) mainProcess(ctx context.Context, of server) (pid int, children bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
-	defer cancel()
-	text, name := "", ""
-	switch of {
-	case postgres:
-		// The file begins with the id of the postmaster.
-		name, children = "postgres", true
-		text, err = s.selectText(ctx, of, "SELECT split_part(pg_read_file('postmaster.pid'), chr(10), 1)")
-	case redisDB, redisDurable:
-		name = "redis-server"
-		text, err = s.redisInfo(ctx, of, "process_id")
-	default:
-		if text, err = s.selectText(ctx, of, "SELECT @@pid_file"); err == nil {
-			var file []byte
-			file, err = os.ReadFile(text)
-			text = string(file)
+// meterOf returns the meter for a server, or nil if its processor time cannot be measured. The server must run on this
+// machine, under Linux, and it and others of its kind must do nothing else. Without a server, all the time is that of this
+// process.
+func (s *site) meterOf(of server) splitMeter {
+	if of == "" {
+		return func() split { return split{own: ownTime()} }
+	}
+	address, _, err := s.servers.through(of, "")
+	host, _, _ := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || host != "localhost" && !ip.IsLoopback() {
+		return nil
+	}
+	pids := processesOf(programs[of])
+	if len(pids) == 0 {
+		return nil
+	}
+	return func() (now split) {
+		for _, pid := range pids {
+			now.server += familyTime(pid)
 		}
+		now.own = ownTime()
+		return now
 	}
-	if err != nil {
-		return 0, false, err
-	}
-	if pid, err = strconv.Atoi(strings.TrimSpace(text)); err != nil || name == "" {
-		return pid, children, err
-	}
-	return pid, children, isCalled(pid, name)
 }
 
 // ownTime returns the processor time of this process.
@@ -82,6 +58,19 @@ func ownTime() time.Duration {
 		logf("no CPU time: %v", err)
 	}
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// processesOf returns the processes that run a program, or none without /proc. Others that Postgres starts have a title.
+func processesOf(program string) (pids []int) {
+	runs := regexp.MustCompile(`(^|/)` + regexp.QuoteMeta(program) + `[\x00 ]`)
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		if text, _ := os.ReadFile(file); runs.Match(text) {
+			pid, _ := strconv.Atoi(strings.Split(file, "/")[2])
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // childrenOf returns the processes that a process has started, or none on a kernel that does not list them.
@@ -99,29 +88,19 @@ func childrenOf(parent int) (pids []int) {
 	return pids
 }
 
-// busyTime returns the user and system time of a process.
-func busyTime(pid int) (time.Duration, error) {
-	stat, err := statOf(pid)
-	return stat.busy, err
-}
-
 // familyTime returns the user and system time of a process and of its children, also of those that have ended.
-func familyTime(pid int) (time.Duration, error) {
-	stat, err := statOf(pid)
-	for err == nil {
-		busy := stat.busy + stat.ended
-		for _, child := range childrenOf(pid) {
-			// The time of one that has just ended is with its parent.
-			now, _ := busyTime(child)
-			busy += now
-		}
-		before := stat.ended
-		stat, err = statOf(pid)
-		if stat.ended == before {
-			return busy, err
-		}
+func familyTime(pid int) time.Duration {
+	parent, err := statOf(pid)
+	busy := parent.busy + parent.ended
+	for _, child := range childrenOf(pid) {
+		now, _ := statOf(child)
+		busy += now.busy
 	}
-	return 0, err
+	if after, failed := statOf(pid); err == nil && failed == nil && after.ended != parent.ended {
+		// The time of a child that has ended meanwhile is with its parent.
+		return familyTime(pid)
+	}
+	return busy
 }
 
 // tick is the unit of processor time in /proc: USER_HZ is 100 on every Linux.
@@ -153,17 +132,4 @@ func parseStat(text string) (procStat, error) {
 		times[i] = time.Duration(ticks) * tick
 	}
 	return procStat{busy: times[0] + times[1], ended: times[2] + times[3]}, nil
-}
-
-// isCalled returns an error unless the process has this name. A server on another machine returns an id that belongs to
-// another process here.
-func isCalled(pid int, name string) error {
-	found, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	if err != nil {
-		return err
-	}
-	if strings.TrimSpace(string(found)) != name {
-		return fmt.Errorf("process %d is not %s: the server runs elsewhere", pid, name)
-	}
-	return nil
 }

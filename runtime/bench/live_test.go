@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"net"
 	"os"
 	"os/exec"
@@ -14,7 +13,7 @@ import (
 // reach skips a test whose server does not answer. If CI is set, it fails.
 func reach(t *testing.T, of server) {
 	t.Helper()
-	address, err := serversFromEnv().address(of)
+	address, _, err := serversFromEnv().through(of, "")
 	require.NoError(t, err)
 	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
 	switch {
@@ -41,12 +40,10 @@ func startRedis(t *testing.T, s *site) {
 func TestOwnRedisWritesEveryChangeToTheDisk(t *testing.T) {
 	s := &site{servers: servers{}, dir: t.TempDir()}
 	startRedis(t, s)
-	text, err := s.redisSettings(t.Context(), redisDurable)
+	text, err := s.settings(t.Context(), redisDurable)
 	require.NoError(t, err)
 	require.Contains(t, text, `save "", appendonly "yes", appendfsync "always"`)
-	meter, err := s.meterOf(t.Context(), redisDurable)
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, meter().server, time.Duration(0))
+	require.GreaterOrEqual(t, s.meterOf(redisDurable)().server, time.Duration(0))
 }
 
 func TestContendersOnServersDecide(t *testing.T) {
@@ -63,7 +60,7 @@ func TestContendersOnServersDecide(t *testing.T) {
 			}
 			require.Equal(t, []bool{true, true, true}, verdictsOf(t, c, s, plenty))
 			// A limit of one token has no blocks to lease.
-			if c.kind == stored {
+			if c.name != oursLeased {
 				require.Equal(t, []bool{true, isFloor(c), isFloor(c)}, verdictsOf(t, c, s, exhausted))
 			}
 		})
@@ -93,12 +90,10 @@ var databases = []server{"", postgres, mariadb, mysqlDB}
 func openEmpty(t *testing.T, of server) *table {
 	t.Helper()
 	s := &site{servers: serversFromEnv(), dir: t.TempDir()}
-	open := func(ctx context.Context) (*table, error) { return s.openFile(ctx, s.newFile(), plenty) }
 	if of != "" {
 		reach(t, of)
-		open = func(ctx context.Context) (*table, error) { return s.openTable(ctx, of, plenty) }
 	}
-	table, err := open(t.Context())
+	table, err := s.openTable(t.Context(), of, plenty)
 	require.NoError(t, err)
 	t.Cleanup(table.drop)
 	return table
@@ -140,7 +135,7 @@ func TestCallsAreMeasuredDuringASweep(t *testing.T) {
 				reach(t, c.server)
 			}
 			s := &site{servers: serversFromEnv(), dir: t.TempDir()}
-			p := plan{turns: 3, sweepRows: 50_000, pace: pace{leadIn: time.Millisecond, length: 100 * time.Millisecond, stride: 1}}
+			p := plan{turns: 3, sweepRows: 50_000, pace: pace{leadIn: time.Millisecond, length: 40 * time.Millisecond, stride: 1}}
 			r := report{NotRun: map[string]string{}}
 			require.NoError(t, r.measureSweep(t.Context(), s, p, c))
 			for _, of := range []string{duringSweep(name), withoutSweep(name)} {

@@ -20,27 +20,20 @@ import (
 )
 
 func main() {
+	only := flag.String("only", "", "measure only what a regular `expression` matches: names in the table of contenders, such as 'Postgres|redis'")
+	loads := flag.String("loads", "", "measure only these `loads`, with all contenders, as callers x keys: 4x1000,64x1")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	// A second Ctrl-C ends the program at once.
 	context.AfterFunc(ctx, stop)
-	if err := run(ctx, parseFlags(), os.Stdout); err != nil {
+	p, err := planOf(*only, *loads)
+	if err == nil {
+		err = run(ctx, p, os.Stdout)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
-}
-
-// options are the flags of the program.
-type options struct {
-	quick       bool
-	only, loads string
-}
-
-func parseFlags() (o options) {
-	flag.BoolVar(&o.quick, "quick", false, "measure only the ratios, and one load with all contenders, in some minutes")
-	flag.StringVar(&o.only, "only", "", "measure only what a regular `expression` matches: names in the table of contenders, such as 'Postgres|redis'")
-	flag.StringVar(&o.loads, "loads", "", "measure only these `loads`, as callers x keys: 4x1000,64x1")
-	flag.Parse()
-	return o
 }
 
 // plan is a list of measurements.
@@ -51,43 +44,28 @@ type plan struct {
 	pace  pace
 	// sweepRows is how many rows a sweep finds.
 	sweepRows int
-	// only matches the names of what is measured. It may be nil.
+	// only matches the names of what is measured.
 	only *regexp.Regexp
 	// onlyRaces leaves out all but the heats.
 	onlyRaces bool
 }
 
 // planOf returns the plan for flags. The error is that of an expression or a load that cannot be read.
-func planOf(o options) (plan, error) {
-	p := plan{
-		heats: usual(), turns: 15, sweepRows: 1_000_000,
-		pace: pace{leadIn: 50 * time.Millisecond, length: 200 * time.Millisecond, stride: 1},
+func planOf(only, loads string) (p plan, err error) {
+	p = plan{
+		turns: 9, sweepRows: 200_000, pace: pace{leadIn: 30 * time.Millisecond, length: 120 * time.Millisecond, stride: 1},
+		onlyRaces: loads != "",
 	}
-	if o.quick {
-		p.heats, p.sweepRows = []heat{{64, 1000, nearNames()}}, 200_000
-		p.turns, p.pace.leadIn, p.pace.length = 9, 30*time.Millisecond, 120*time.Millisecond
+	if p.only, err = regexp.Compile(only); err != nil {
+		return p, fmt.Errorf("-only: %w", err)
 	}
-	// With -quick too: every ratio needs a figure.
-	for _, r := range ratios {
-		p.heats = with(p.heats, r)
-	}
-	return p.narrowed(o)
-}
-
-// narrowed applies -only and -loads.
-func (p plan) narrowed(o options) (plan, error) {
-	var err error
-	if p.only, err = regexp.Compile(o.only); err != nil {
-		return plan{}, fmt.Errorf("-only: %w", err)
-	}
-	if o.loads != "" {
-		if p.heats, err = parseLoads(o.loads); err != nil {
-			return plan{}, err
+	if p.heats = usual(); loads != "" {
+		if p.heats, err = parseLoads(loads); err != nil {
+			return p, err
 		}
 	}
-	p.onlyRaces = o.loads != ""
 	for i, h := range p.heats {
-		p.heats[i].names = slices.DeleteFunc(slices.Clone(h.names), func(name string) bool { return !p.runs(name) })
+		p.heats[i].names = slices.DeleteFunc(h.names, func(name string) bool { return !p.only.MatchString(name) })
 	}
 	p.heats = slices.DeleteFunc(p.heats, func(h heat) bool { return len(h.names) == 0 })
 	return p, nil
@@ -109,27 +87,19 @@ func parseLoads(list string) (heats []heat, err error) {
 	return heats, nil
 }
 
-// runs reports whether -only matches a name.
-func (p plan) runs(name string) bool { return p.only == nil || p.only.MatchString(name) }
-
-// usual returns the heats of a run without flags.
+// usual returns one heat of all contenders without a proxy, and heats with both sides of each ratio.
 func usual() []heat {
-	all := nearNames()
-	return []heat{
-		{1, 1000, all}, {4, 1000, allNames()}, {16, 1000, allNames()}, {64, 1, all}, {64, 1000, all}, {512, 1, all}, {512, 10_000, all},
-		{512, 100_000, all},
-	}
-}
-
-// with adds to heats so that both sides of a ratio run in one of them.
-func with(heats []heat, r ratio) []heat {
-	i := slices.IndexFunc(heats, func(h heat) bool { return h.callers == r.callers && h.keys == r.keys })
-	if i < 0 {
-		i, heats = len(heats), append(heats, heat{callers: r.callers, keys: r.keys})
-	}
-	for _, name := range []string{r.ours, r.theirs} {
-		if !slices.Contains(heats[i].names, name) {
-			heats[i].names = append(heats[i].names, name)
+	near := slices.DeleteFunc(allNames(), func(name string) bool { return strings.HasSuffix(name, farAway) })
+	heats := []heat{{64, 1000, near}}
+	for _, r := range ratios {
+		i := slices.IndexFunc(heats, func(h heat) bool { return h.callers == r.callers && h.keys == r.keys })
+		if i < 0 {
+			i, heats = len(heats), append(heats, heat{callers: r.callers, keys: r.keys})
+		}
+		for _, name := range []string{r.ours, r.theirs} {
+			if !slices.Contains(heats[i].names, name) {
+				heats[i].names = append(heats[i].names, name)
+			}
 		}
 	}
 	return heats
@@ -143,29 +113,16 @@ func (p plan) maxKeys() (most int) {
 	return most
 }
 
-// paceOf returns the pace for a contender.
-func (p plan) paceOf(name string) pace {
-	// In memory, reading the clock costs as much as a decision.
-	if c, _ := find(name); c.kind != stored {
-		p.pace.stride = 64
-	}
-	return p.pace
-}
-
 // run measures, and prints the results. When ctx ends it stops after the current round, and drops its tables.
-func run(ctx context.Context, o options, out io.Writer) error {
-	p, err := planOf(o)
-	if err != nil {
-		return err
-	}
+func run(ctx context.Context, p plan, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 	s := &site{servers: serversFromEnv(), dir: dir, rows: p.maxKeys()}
-	r := report{Machine: describeMachine(), NotRun: map[string]string{}}
-	if p.runs(redisRateSafe) {
+	r := report{NotRun: map[string]string{}}
+	if p.only.MatchString(redisRateSafe) {
 		stop, err := s.startRedis()
 		if err != nil {
 			r.skip(redisRateSafe, err)
@@ -173,7 +130,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 			defer stop()
 		}
 	}
-	r.Machine.Servers = settingsOf(ctx, s)
+	r.Machine = s.describe(ctx)
 	if err := r.measure(ctx, s, p); err != nil {
 		return err
 	}
@@ -194,14 +151,6 @@ func (r *report) measure(ctx context.Context, s *site, p plan) error {
 		}
 	}
 	return ctx.Err()
-}
-
-// skip records why a contender has not run. Later reasons are dropped, because they follow from the first.
-func (r *report) skip(name string, err error) {
-	if _, ok := r.NotRun[name]; !ok {
-		r.NotRun[name] = err.Error()
-		logf("%s: not run: %v", name, err)
-	}
 }
 
 // logf prints a line of progress with the time.

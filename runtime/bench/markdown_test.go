@@ -10,10 +10,7 @@ import (
 
 func TestReportIsWrittenAsMarkdownTables(t *testing.T) {
 	r := report{
-		Machine: machine{
-			Go: "go1.26", OS: "linux", Arch: "amd64", CPUs: 2,
-			Servers: settings{redisDB: `Redis 7, save ""`, postgres: "Postgres 15, fsync on"},
-		},
+		Machine: "go1.26 on linux/amd64, 2 CPUs.\nPostgres 15, fsync on.\nRedis 7, save \"\".\n",
 		Cells: []cell{
 			{Contender: oursSQLite, Callers: 64, Keys: 1000, PerSecond: 60123.9, P50: 1_234_567, P99: 34_999, Failed: 0.125, HasCPU: true, Own: 12.34e-6},
 			{Contender: oursLeased, Callers: 1, Keys: 1000, PerSecond: 3e6, P50: 141, P99: 200, Turns: []float64{3, 4, 5}},
@@ -23,7 +20,7 @@ func TestReportIsWrittenAsMarkdownTables(t *testing.T) {
 			{Contender: oursPostgres, Callers: 1, Keys: 1000, PerSecond: 9, P50: 1, P99: 2},
 			{Contender: floorPostgres, Callers: 1, Keys: 1000, PerSecond: 9, P50: 1, P99: 2, HasCPU: true},
 		},
-		Tallies: map[string]*tally{oursSQLite: {Trips: 1, Allocations: 20.004}, xTimeRate: {Trips: -1}},
+		Tallies: map[string]*tally{oursPostgres: {Trips: 1, Allocations: 20.004}, xTimeRate: {Trips: -1}},
 		NotRun:  map[string]string{redisRate: "dial tcp: a|b"},
 	}
 	require.Equal(t, strings.TrimSpace(`
@@ -49,7 +46,7 @@ Redis 7, save "".
 
 | contender | round trips | allocations |
 | --- | --- | --- |
-| SQLite | 1 | 20 |
+| Postgres | 1 | 20 |
 | x/time/rate |  | 0 |
 `), strings.TrimSpace(r.markdown()))
 }

@@ -13,13 +13,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-// variant is what a policy of this module has besides its numbers. The zero variant has neither leases nor a deny cache.
-type variant struct {
-	lease      runtime.Lease
-	denyCache  time.Duration
-	durability runtime.Durability
-}
-
 // oursOnSQLite opens a store in a new file.
 func oursOnSQLite(ctx context.Context, s *site, l limit) (*instance, error) {
 	path := s.newFile()
@@ -35,11 +28,11 @@ func oursOnSQLite(ctx context.Context, s *site, l limit) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ourStore(store, variant{}, l, func() {}), nil
+	return ourStore(store, runtime.Policy{}, l, func() {}), nil
 }
 
-// oursOn opens a store in a new table of a server.
-func oursOn(of server, as variant) opener {
+// oursOn opens a store in a new table of a server, with what a policy has besides the numbers of the limit.
+func oursOn(of server, as runtime.Policy) opener {
 	return func(ctx context.Context, s *site, l limit) (*instance, error) {
 		t, err := s.openTable(ctx, of, l)
 		if err != nil {
@@ -61,19 +54,17 @@ type closingStore interface {
 }
 
 // ourStore takes tokens like code that is generated from limits.yaml. end runs after the store is closed.
-func ourStore(store closingStore, as variant, l limit, end func()) *instance {
+func ourStore(store closingStore, policy runtime.Policy, l limit, end func()) *instance {
 	limits := limiter.New(store)
-	policy := &runtime.Policy{
-		Name: l.name, Kind: runtime.TokenBucket, Rate: int64(l.rate), Period: l.period, Capacity: int64(l.capacity),
-		Lease: as.lease, DenyCache: as.denyCache, Durability: as.durability,
-	}
+	policy.Name, policy.Kind = l.name, runtime.TokenBucket
+	policy.Rate, policy.Period, policy.Capacity = int64(l.rate), l.period, int64(l.capacity)
 	return &instance{
 		take: func(ctx context.Context, key string) (bool, error) {
 			// A new handle for each call, as generated code makes it: encoding the key is part of the cost.
-			d, err := limits.Limit(policy, runtime.KeyOf(runtime.String(key))).Allow(ctx)
+			d, err := limits.Limit(&policy, runtime.KeyOf(runtime.String(key))).Allow(ctx)
 			return d.Allowed, err
 		},
-		sweep: func(ctx context.Context) (int, error) { return store.Sweep(ctx, policy) },
+		sweep: func(ctx context.Context) (int, error) { return store.Sweep(ctx, &policy) },
 		close: func() {
 			closeAndLog(store)
 			end()
@@ -107,17 +98,12 @@ func selectForUpdate(ctx context.Context, s *site, l limit) (*instance, error) {
 	return &instance{take: b.take, close: t.drop}, nil
 }
 
-func (b *bucket) prepare() (err error) {
-	b.read, err = b.table.prepare("SELECT value, at_ns FROM {table} WHERE name = ? AND {key} = ? FOR UPDATE")
-	if err != nil {
-		return err
-	}
-	b.update, err = b.table.prepare("UPDATE {table} SET value = ?, at_ns = ? WHERE name = ? AND {key} = ?")
-	if err != nil {
-		return err
-	}
-	b.insert, err = b.prepareUpsert()
-	return err
+func (b *bucket) prepare() error {
+	var errs [3]error
+	b.read, errs[0] = b.table.prepare("SELECT value, at_ns FROM {table} WHERE name = ? AND {key} = ? FOR UPDATE")
+	b.update, errs[1] = b.table.prepare("UPDATE {table} SET value = ?, at_ns = ? WHERE name = ? AND {key} = ?")
+	b.insert, errs[2] = b.prepareUpsert()
+	return errors.Join(errs[:]...)
 }
 
 func (b *bucket) take(ctx context.Context, key string) (bool, error) {

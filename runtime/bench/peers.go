@@ -11,7 +11,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// bareUpsert opens a contender on a server that writes rows without a decision.
+// bareUpsert opens a contender on a server, or on SQLite without one, that writes rows without a decision.
 func bareUpsert(of server) opener {
 	return func(ctx context.Context, s *site, l limit) (*instance, error) {
 		t, err := s.openTable(ctx, of, l)
@@ -20,15 +20,6 @@ func bareUpsert(of server) opener {
 		}
 		return t.upserting(l)
 	}
-}
-
-// bareUpsertOnSQLite is bareUpsert in a new file.
-func bareUpsertOnSQLite(ctx context.Context, s *site, l limit) (*instance, error) {
-	t, err := s.openFile(ctx, s.newFile(), l)
-	if err != nil {
-		return nil, err
-	}
-	return t.upserting(l)
 }
 
 func (t *table) upserting(l limit) (*instance, error) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -18,19 +17,13 @@ func (r *report) race(ctx context.Context, s *site, p plan) error {
 	for _, h := range p.heats {
 		names = append(names, h.names...)
 	}
-	open := r.openAll(ctx, s, plenty, names)
+	open := r.openAll(ctx, s, names)
 	defer open.close()
 	for _, h := range p.heats {
 		logf("%s", loadName(h.callers, h.keys))
 		l := load{h.callers, keysOf(h.keys, h.keys)}
 		open.warm(ctx, h.names, l.keys)
-		cells, out := h.run(ctx, open, l, p)
-		r.Cells = append(r.Cells, cells...)
-		for name, err := range out {
-			if err != nil {
-				logf("%s: %v", name, err)
-			}
-		}
+		r.run(ctx, h, open, l, p)
 	}
 	return ctx.Err()
 }
@@ -67,35 +60,31 @@ type cell struct {
 // busy returns the processor time of a decision in both processes.
 func (c *cell) busy() float64 { return c.Own + c.Server }
 
-// run runs the heat with the open contenders, and returns the errors of those that could not go on.
-func (h heat) run(ctx context.Context, open field, l load, p plan) ([]cell, map[string]error) {
-	rounds, out := map[string][]round{}, map[string]error{}
+// run runs a heat with the open contenders. Those that cannot go on are out.
+func (r *report) run(ctx context.Context, h heat, open field, l load, p plan) {
+	rounds, out := map[string][]round{}, map[string]bool{}
 	for turn := range p.turns {
 		for i := range h.names {
 			// Each turn begins with another contender, because the first and the last may have a warmer or colder machine.
 			name := h.names[(turn+i)%len(h.names)]
 			o, ok := open[name]
-			if !ok || out[name] != nil || ctx.Err() != nil {
+			if !ok || out[name] || ctx.Err() != nil {
 				continue
 			}
-			r, err := measureStalls(o.take, l, p.paceOf(name), o.meter)
-			rounds[name], out[name] = append(rounds[name], r), err
+			got, err := measure(o.take, l, p.pace.of(name), o.meter)
+			if err != nil {
+				logf("%s: %v", name, err)
+				out[name] = true
+			}
+			rounds[name] = append(rounds[name], got)
 		}
 	}
-	var cells []cell
 	for _, name := range h.names {
 		// A contender without all turns cannot be compared turn by turn.
-		if out[name] != nil || len(rounds[name]) < p.turns {
-			continue
+		if !out[name] && len(rounds[name]) == p.turns {
+			r.add(newCell(name, l, rounds[name]))
 		}
-		c := newCell(name, l, rounds[name])
-		if c.PerSecond == 0 {
-			out[name] = errNoAnswer
-			continue
-		}
-		cells = append(cells, c)
 	}
-	return cells, out
 }
 
 // newCell returns the medians of rounds.
@@ -134,8 +123,17 @@ type load struct {
 type pace struct {
 	// leadIn comes first and is not measured: caches, connections and queues fill.
 	leadIn, length time.Duration
-	// One call in stride is timed. It is more than 1 where reading the clock costs as much as the call.
+	// One call in stride is timed.
 	stride int
+}
+
+// of returns the pace for a contender.
+func (p pace) of(name string) pace {
+	// In memory, reading the clock costs as much as a decision.
+	if name == oursLeased || name == xTimeRate {
+		p.stride = 64
+	}
+	return p
 }
 
 // round is the result of a round.
@@ -155,7 +153,8 @@ type round struct {
 // samplesInAll bounds the memory for latencies. Each caller keeps its last ones.
 const samplesInAll = 1 << 20
 
-// measure runs a round. If meter is nil, processor time is not measured.
+// measure runs a round. If meter is nil, processor time is not measured. A server may stop for as long as a round, such as for
+// a flush: that no call has ended is a result, not an error.
 func measure(take takeFunc, l load, p pace, meter splitMeter) (round, error) {
 	callers := make([]*caller, l.callers)
 	for i := range callers {
@@ -193,19 +192,6 @@ func measure(take takeFunc, l load, p pace, meter splitMeter) (round, error) {
 	return r, err
 }
 
-// errNoAnswer means that no call of a round ended in it.
-var errNoAnswer = errors.New("no call was answered in time")
-
-// measureStalls is measure for servers that may stop for as long as a round, such as for a flush: no decision is then a
-// result, not an error.
-func measureStalls(take takeFunc, l load, p pace, meter splitMeter) (round, error) {
-	r, err := measure(take, l, p, meter)
-	if errors.Is(err, errNoAnswer) {
-		r.p50, r.p99, err = p.length, p.length, nil
-	}
-	return r, err
-}
-
 // sum combines the results of the callers.
 func sum(callers []*caller, length time.Duration) (round, error) {
 	var calls, failed, wrong int
@@ -224,7 +210,7 @@ func sum(callers []*caller, length time.Duration) (round, error) {
 	}
 	switch {
 	case calls == failed && r.err == nil:
-		return round{}, errNoAnswer
+		return round{p50: length, p99: length}, nil
 	case calls == failed:
 		return round{}, fmt.Errorf("no call succeeded: %w", r.err)
 	}
@@ -290,16 +276,16 @@ func (c *caller) once(ctx context.Context) (failed int) {
 	return 0
 }
 
-// takeEach takes a token of each of n keys, by 64 callers, until ctx ends. It returns the error of one of the failed calls.
-func takeEach(ctx context.Context, take takeFunc, n int, key func(int) string) error {
+// takeEach takes a token of each key, by 64 callers, until ctx ends. It returns the error of one of the failed calls.
+func takeEach(ctx context.Context, take takeFunc, keys []string) error {
 	var next atomic.Int64
 	errs := make(chan error, 64)
 	var all sync.WaitGroup
 	for range cap(errs) {
 		all.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+			for i := int(next.Add(1)) - 1; i < len(keys) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				// ctx is checked between calls. Canceling a call would close its connection.
-				if _, err := take(context.Background(), key(i)); err != nil {
+				if _, err := take(context.Background(), keys[i]); err != nil {
 					errs <- err
 					return
 				}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -17,11 +16,7 @@ import (
 const redisConns = 64
 
 func (s *site) openRedis(of server) (*redis.Client, error) {
-	dsn, err := s.servers.dsn(of)
-	if err != nil {
-		return nil, err
-	}
-	o, err := redis.ParseURL(dsn)
+	o, err := redis.ParseURL(s.servers[of])
 	if err != nil {
 		return nil, err
 	}
@@ -58,36 +53,17 @@ func deleteKeys(ctx context.Context, client *redis.Client, pattern string) error
 	return keys.Err()
 }
 
-// redisInfo returns a field of the server's description of itself.
-func (s *site) redisInfo(ctx context.Context, of server, field string) (string, error) {
-	client, err := s.openRedis(of)
-	if err != nil {
-		return "", err
-	}
-	defer closeAndLog(client)
-	info, err := client.InfoMap(ctx, "server").Result()
-	return info["Server"][field], err
-}
-
 func (s *site) redisSettings(ctx context.Context, of server) (string, error) {
 	client, err := s.openRedis(of)
 	if err != nil {
 		return "", err
 	}
 	defer closeAndLog(client)
-	info, err := client.InfoMap(ctx, "server").Result()
-	if err != nil {
-		return "", err
-	}
-	text := "Redis " + info["Server"]["redis_version"]
-	for _, name := range []string{"save", "appendonly", "appendfsync"} {
-		value, err := client.ConfigGet(ctx, name).Result()
-		if err != nil {
-			return "", err
-		}
-		text += ", " + name + ` "` + value[name] + `"`
-	}
-	return text, nil
+	info, noInfo := client.InfoMap(ctx, "server").Result()
+	set, noConfig := client.ConfigGet(ctx, "*").Result()
+	text := fmt.Sprintf("Redis %s, save %q, appendonly %q, appendfsync %q",
+		info["Server"]["redis_version"], set["save"], set["appendonly"], set["appendfsync"])
+	return text, errors.Join(noInfo, noConfig)
 }
 
 // startRedis starts the server redisDurable in the directory of the site. stop ends it.
@@ -114,9 +90,9 @@ func (s *site) startRedis() (stop func(), err error) {
 		command.Wait()
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port)
-	if err := waitFor(address); err != nil {
+	if err := waitFor(address, setupTimeout); err != nil {
 		stop()
-		return nil, err
+		return nil, fmt.Errorf("the Redis of the benchmark did not start: %w", err)
 	}
 	s.servers[redisDurable] = "redis://" + address + "/0"
 	return stop, nil
@@ -129,16 +105,4 @@ func freePort() (int, error) {
 		return 0, err
 	}
 	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
-}
-
-// waitFor waits until a server accepts connections.
-func waitFor(address string) (err error) {
-	for end := time.Now().Add(setupTimeout); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		conn, failed := net.Dial("tcp", address)
-		if failed == nil {
-			return conn.Close()
-		}
-		err = failed
-	}
-	return fmt.Errorf("the server at %s did not start: %w", address, err)
 }

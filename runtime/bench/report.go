@@ -2,8 +2,8 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 )
@@ -69,7 +69,8 @@ func (q ratio) figure(ours, theirs *cell) float64 {
 
 // report is the results of a run.
 type report struct {
-	Machine machine
+	// Machine describes the machine and its servers.
+	Machine string
 	Cells   []cell
 	// Tallies is by contender.
 	Tallies map[string]*tally
@@ -77,17 +78,12 @@ type report struct {
 	NotRun map[string]string
 }
 
-// machine describes the machine of the run.
-type machine struct {
-	Go      string
-	OS      string
-	Arch    string
-	CPUs    int
-	Servers settings
-}
-
-func describeMachine() machine {
-	return machine{Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU()}
+// skip records why a contender has not run. Later reasons are dropped, because they follow from the first.
+func (r *report) skip(name string, err error) {
+	if _, ok := r.NotRun[name]; !ok {
+		r.NotRun[name] = err.Error()
+		logf("%s: not run: %v", name, err)
+	}
 }
 
 // cell returns the result of a contender under a load, or nil.
@@ -100,6 +96,9 @@ func (r *report) cell(name string, callers, keys int) *cell {
 	}
 	return &r.Cells[i]
 }
+
+// errNoAnswer means that no call ended in most rounds.
+var errNoAnswer = errors.New("no call was answered in time")
 
 // add adds results. A contender without decisions in most rounds has none.
 func (r *report) add(cells ...cell) {

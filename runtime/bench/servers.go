@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
+	"runtime"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/redis/go-redis/v9"
 )
 
 // server names a server that contenders use.
@@ -38,108 +38,74 @@ func serversFromEnv() servers {
 	}
 }
 
-func (s servers) dsn(name server) (string, error) {
-	if s[name] == "" {
-		return "", fmt.Errorf("%s has no data source name", name)
-	}
-	return s[name], nil
-}
-
-// address returns the host and port of a server.
-func (s servers) address(name server) (string, error) {
-	dsn, err := s.dsn(name)
-	if err != nil {
-		return "", err
-	}
-	switch name {
-	case mariadb, mysqlDB:
-		c, err := mysql.ParseDSN(dsn)
-		if err != nil {
-			return "", err
-		}
-		return c.Addr, nil
-	case redisDB, redisDurable:
-		o, err := redis.ParseURL(dsn)
-		if err != nil {
-			return "", err
-		}
-		return o.Addr, nil
-	}
-	u, err := url.Parse(dsn)
-	if err != nil {
-		// The error of url.Parse would quote the password.
-		return "", errors.New("the data source name of Postgres is not a URL")
-	}
-	return fmt.Sprintf("%s:%s", u.Hostname(), cmp.Or(u.Port(), "5432")), nil
-}
-
-// through returns the servers with one of them moved to another address, that of a proxy.
-func (s servers) through(name server, address string) (servers, error) {
+// through returns the host and port of a server, and the servers with this one moved to another address, that of a proxy.
+func (s servers) through(name server, address string) (was string, moved servers, err error) {
 	// A copy, because the other contenders connect without the proxy.
-	moved := servers{}
-	for n, dsn := range s {
-		moved[n] = dsn
-	}
+	moved = maps.Clone(s)
 	switch name {
 	case mariadb, mysqlDB:
 		c, err := mysql.ParseDSN(s[name])
 		if err != nil {
-			return nil, err
+			return "", nil, err
 		}
-		c.Addr = address
+		was, c.Addr = c.Addr, address
 		moved[name] = c.FormatDSN()
 	default:
 		u, err := url.Parse(s[name])
-		if err != nil {
-			return nil, fmt.Errorf("the data source name of %s is not a URL", name)
+		if err != nil || u.Host == "" {
+			// The error of url.Parse would quote the password.
+			return "", nil, fmt.Errorf("the data source name of %s is not a URL with a host", name)
 		}
+		port := "6379"
+		if name == postgres {
+			port = "5432"
+		}
+		was = u.Hostname() + ":" + cmp.Or(u.Port(), port)
 		u.Host = address
 		moved[name] = u.String()
 	}
-	return moved, nil
+	return was, moved, nil
 }
 
-// settings are the versions of the servers, and their settings for durability. Figures mean nothing without them.
-type settings map[server]string
-
-// settingsOf reads the settings of each server that answers.
-func settingsOf(ctx context.Context, s *site) settings {
+// describe returns the machine, and the versions of the servers that answer with their settings for durability: figures mean
+// nothing without them.
+func (s *site) describe(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
 	defer cancel()
-	found := settings{}
-	for name, query := range map[server]string{
-		postgres: `SELECT 'Postgres ' || current_setting('server_version') || ', synchronous_commit '
-			|| current_setting('synchronous_commit') || ', fsync ' || current_setting('fsync')`,
-		mariadb: mysqlSettings,
-		mysqlDB: mysqlSettings,
-	} {
-		if text, err := s.selectText(ctx, name, query); err == nil {
-			// MariaDB and MySQL share the query.
-			found[name] = strings.Replace(text, "server ", string(name)+" ", 1)
+	lines := []string{fmt.Sprintf("%s on %s/%s, %s.\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, plural(runtime.NumCPU(), "CPU"))}
+	for _, name := range []server{mariadb, mysqlDB, postgres, redisDB, redisDurable} {
+		if text, err := s.settings(ctx, name); err == nil {
+			lines = append(lines, text+".\n")
 		}
 	}
-	for _, name := range []server{redisDB, redisDurable} {
-		if text, err := s.redisSettings(ctx, name); err == nil {
-			found[name] = text
-		}
-	}
-	return found
+	return strings.Join(lines, "")
 }
 
-const mysqlSettings = `SELECT CONCAT('server ', version(), ', innodb_flush_log_at_trx_commit ',
-	@@innodb_flush_log_at_trx_commit, ', log_bin ', @@log_bin, ', sync_binlog ', @@sync_binlog)`
-
-// selectText returns the text that a query selects.
-func (s *site) selectText(ctx context.Context, of server, query string) (text string, err error) {
-	dsn, err := s.servers.dsn(of)
-	if err != nil {
-		return "", err
+// settings returns the version of a server, and its settings for durability.
+func (s *site) settings(ctx context.Context, of server) (text string, err error) {
+	query := `SELECT CONCAT(version(), ', innodb_flush_log_at_trx_commit ', @@innodb_flush_log_at_trx_commit, ', log_bin ', @@log_bin,
+		', sync_binlog ', @@sync_binlog)`
+	switch of {
+	case redisDB, redisDurable:
+		return s.redisSettings(ctx, of)
+	case postgres:
+		query = `SELECT current_setting('server_version') || ', synchronous_commit ' || current_setting('synchronous_commit') ||
+			', fsync ' || current_setting('fsync')`
 	}
-	db, err := sql.Open(driverOf(of), dsn)
+	db, err := s.openDB(of)
 	if err != nil {
 		return "", err
 	}
 	defer db.Close()
 	err = db.QueryRowContext(ctx, query).Scan(&text)
-	return text, err
+	return string(of) + " " + text, err
+}
+
+// openDB opens the database of a server.
+func (s *site) openDB(of server) (*sql.DB, error) {
+	driver := "mysql"
+	if of == postgres {
+		driver = "pgx"
+	}
+	return sql.Open(driver, s.servers[of])
 }

@@ -38,7 +38,7 @@ func sweepRatios() (all []ratio) {
 func (r *report) measureSweeps(ctx context.Context, s *site, p plan) error {
 	for _, name := range swept {
 		c, _ := find(name)
-		if r.NotRun[name] != "" || ctx.Err() != nil || !p.runs(duringSweep(name)) {
+		if r.NotRun[name] != "" || ctx.Err() != nil || !p.only.MatchString(duringSweep(name)) {
 			continue
 		}
 		logf("%s: a sweep over %s", name, plural(p.sweepRows, "row"))
@@ -55,57 +55,51 @@ func (r *report) measureSweep(ctx context.Context, s *site, p plan, c contender)
 		return err
 	}
 	defer o.close()
-	if o.meter, err = s.meterOf(ctx, c.server); err != nil {
-		logf("%s: no CPU times: %v", c.name, err)
-	}
+	o.meter = s.meterOf(c.server)
 	// The keys of the calls are all over the table, so that the sweep meets them. Once used, their rows stay.
 	l := load{sweepCallers, keysOf(sweepKeys, p.sweepRows)}
-	if err := takeEach(ctx, o.take, len(l.keys), func(i int) string { return l.keys[i] }); err != nil {
+	if err := takeEach(ctx, o.take, l.keys); err != nil {
 		return err
 	}
 	// Longer rounds than in a heat, because a page of a sweep takes a good part of one.
 	p.pace.length *= 3
-	var rounds [2][]round
-	deleted := 0
-	for turn := range p.turns {
-		pair, n, err := sweepTurn(ctx, o, l, p.pace, turn%2 == 1)
-		deleted += n
-		if errors.Is(err, errSweepEnded) && len(rounds[0]) >= leastSweepTurns {
-			break
+	var without, during []round
+	deleted, ended := 0, false
+	for turn := 0; turn < p.turns && !ended; turn++ {
+		var pair [2]round
+		for i := range pair {
+			// In alternating order, so that neither is always on the warmer machine.
+			var err error
+			if i == turn%2 {
+				pair[0], err = measure(o.take, l, p.pace, o.meter)
+			} else {
+				var n int
+				pair[1], n, err = measureDuring(ctx, o, l, p.pace)
+				deleted += n
+			}
+			if ended = errors.Is(err, errSweepEnded); ended && turn >= leastSweepTurns {
+				break
+			}
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				return fmt.Errorf("after %d turns and %d deleted rows: %w", turn, deleted, err)
+			}
 		}
-		if err != nil {
-			return fmt.Errorf("after %d turns and %d deleted rows: %w", turn, deleted, err)
-		}
-		for i := range rounds {
-			rounds[i] = append(rounds[i], pair[i])
+		if !ended {
+			without, during = append(without, pair[0]), append(during, pair[1])
 		}
 	}
-	logf("%s: %d turns, %s deleted", c.name, len(rounds[0]), plural(deleted, "row"))
-	r.add(newCell(withoutSweep(c.name), l, rounds[0]), newCell(duringSweep(c.name), l, rounds[1]))
+	logf("%s: %d turns, %s deleted", c.name, len(during), plural(deleted, "row"))
+	r.add(newCell(withoutSweep(c.name), l, without), newCell(duringSweep(c.name), l, during))
 	return nil
 }
 
 // errSweepEnded means that a sweep has deleted all rows before its round ended.
 var errSweepEnded = errors.New("the sweep ended before its round")
 
-// sweepTurn measures a round without a sweep and one during a sweep, in this order or in the other. It stops the sweep after
-// its round. The next one goes on, because the rows are deleted.
-func sweepTurn(ctx context.Context, o *instance, l load, p pace, sweepFirst bool) (rounds [2]round, deleted int, err error) {
-	for i := range rounds {
-		during := (i == 1) != sweepFirst
-		if !during {
-			rounds[0], err = measureStalls(o.take, l, p, o.meter)
-		} else {
-			rounds[1], deleted, err = measureDuring(ctx, o, l, p)
-		}
-		if err != nil {
-			return rounds, deleted, err
-		}
-	}
-	return rounds, deleted, ctx.Err()
-}
-
-// measureDuring measures a round during a sweep.
+// measureDuring measures a round during a sweep, and then stops the sweep. The next one goes on, because the rows are deleted.
 func measureDuring(ctx context.Context, o *instance, l load, p pace) (r round, deleted int, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -115,7 +109,7 @@ func measureDuring(ctx context.Context, o *instance, l load, p pace) (r round, d
 		deleted, err = o.sweep(ctx)
 		ended <- err
 	}()
-	r, err = measureStalls(o.take, l, p, o.meter)
+	r, err = measure(o.take, l, p, o.meter)
 	select {
 	case failed := <-ended:
 		return r, deleted, cmp.Or(err, failed, errSweepEnded)

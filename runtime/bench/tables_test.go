@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"testing"
 
@@ -42,7 +43,9 @@ func TestTableOfTheExhaustedLimitIsEmpty(t *testing.T) {
 }
 
 func TestNumbersAreConsecutive(t *testing.T) {
-	db := openSQLite(t, &site{dir: t.TempDir()})
+	db, err := sql.Open("sqlite", ":memory:")
+	require.NoError(t, err)
+	defer db.Close()
 	for _, n := range []int{1, 9, 10, 11, 1000, 2345} {
 		var count, distinct, least, most int
 		text := fmt.Sprintf("SELECT count(*), count(DISTINCT n), min(n), max(n) FROM (%s) WHERE n < %d", numbers(n), n)

@@ -234,44 +234,31 @@ func findRecord(number driver.Value) (*callRecord, error) {
 }
 
 func init() {
-	register("ratelimitgen_fresh", 2, func(c *callRecord, args []driver.Value) (driver.Value, error) {
-		r, err := c.row(args[0])
-		if err != nil {
-			return nil, err
-		}
-		return -r.Upsert.Count, nil
-	})
-	register("ratelimitgen_ts", 2, func(c *callRecord, args []driver.Value) (driver.Value, error) {
-		r, err := c.row(args[0])
-		if err != nil {
-			return nil, err
-		}
-		return r.Upsert.T, nil
-	})
-	register("ratelimitgen_freshprev", 2, func(c *callRecord, args []driver.Value) (driver.Value, error) {
-		r, err := c.row(args[0])
-		if err != nil {
-			return nil, err
-		}
-		inserted := r.Upsert.Inserted()
-		return inserted.Prev, nil
-	})
 	register("ratelimitgen_take", 5, func(c *callRecord, args []driver.Value) (driver.Value, error) {
 		return c.decide(args[0], args[1], args[2], args[3])
 	})
-	register("ratelimitgen_value", 1, func(c *callRecord, _ []driver.Value) (driver.Value, error) {
-		r, err := c.row(int64(c.last))
+	registerColumn("ratelimitgen_fresh", 2, func(r *meter.RowUpsert) driver.Value { return -r.Upsert.Count })
+	registerColumn("ratelimitgen_ts", 2, func(r *meter.RowUpsert) driver.Value { return r.Upsert.T })
+	registerColumn("ratelimitgen_freshprev", 2, func(r *meter.RowUpsert) driver.Value { return r.Upsert.Inserted().Prev })
+	registerColumn("ratelimitgen_value", 1, func(r *meter.RowUpsert) driver.Value { return r.After.Value })
+	registerColumn("ratelimitgen_prev", 1, func(r *meter.RowUpsert) driver.Value { return r.After.Prev })
+}
+
+// registerColumn adds an SQL function that returns a column of the row at a place, its second argument, or of the row that was
+// decided last if it has none.
+func registerColumn(name string, args int32, column func(*meter.RowUpsert) driver.Value) {
+	register(name, args, func(c *callRecord, args []driver.Value) (driver.Value, error) {
+		var place driver.Value
+		if len(args) > 0 {
+			place = args[0]
+		} else {
+			place = int64(c.last)
+		}
+		r, err := c.row(place)
 		if err != nil {
 			return nil, err
 		}
-		return r.After.Value, nil
-	})
-	register("ratelimitgen_prev", 1, func(c *callRecord, _ []driver.Value) (driver.Value, error) {
-		r, err := c.row(int64(c.last))
-		if err != nil {
-			return nil, err
-		}
-		return r.After.Prev, nil
+		return column(r), nil
 	})
 }
 

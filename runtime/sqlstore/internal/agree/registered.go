@@ -60,166 +60,195 @@ func (s programs) exec(statement string) {
 
 // Registered has several programs use a table, one after the other and each as a new process.
 func Registered(t *testing.T, subject Subject, open func(t *testing.T, o sqlstore.Options) *sqlstore.Store) {
-	s, ctx := programs{t, subject, open}, t.Context()
-	registry := dialect.RegistryTable(s.Table)
-	shop := func() program { return s.of("example.com/shop", "int64", sqlstore.Options{}) }
-	blog := func() program { return s.of("example.com/blog", "int64", sqlstore.Options{}) }
-	refused := func(err error, says ...string) {
-		t.Helper()
-		require.ErrorIs(t, err, runtime.ErrForeignCounts)
-		for _, part := range says {
-			require.ErrorContains(t, err, part)
-		}
+	programs{t, subject, open}.oneService()
+	for _, step := range []struct {
+		name string
+		run  func(programs)
+	}{
+		{"two services", programs.twoServices},
+		{"in a transaction", programs.inATransaction},
+		{"another key", programs.anotherKey},
+		{"a key edit without counts", programs.aKeyEditWithoutCounts},
+		{"the package moves", programs.thePackageMoves},
+		{"another format", programs.anotherFormat},
+		{"a table of before", programs.aTableOfBefore},
+		{"no registry", programs.noRegistry},
+		{"several at once", programs.severalAtOnce},
+	} {
+		t.Run(step.name, func(t *testing.T) { step.run(programs{t, subject, open}) })
 	}
-	left := func(want int64) {
-		t.Helper()
-		p := shop()
-		p.Store = s.open(t, sqlstore.Options{Table: s.Table, Clock: s.Clock.Now, Owner: "example.com/shop"})
-		b, err := limiter.New(p.Store).Limit(p.visit, runtime.KeyOf(runtime.Int(42))).Peek(ctx)
-		require.NoError(t, err)
-		require.Equal(t, want, b.Remaining)
-	}
+}
 
-	p := shop()
-	require.NoError(t, p.Migrate(ctx, p.policies()...))
-	require.NoError(t, p.Migrate(ctx, p.policies()...))
-	require.NoError(t, p.Ready(ctx, p.policies()...))
-	require.NoError(t, p.take(ctx))
-	all, err := p.Registrations(ctx)
-	require.NoError(t, err)
-	require.Len(t, all, 2)
+func (s programs) shop() program { return s.of("example.com/shop", "int64", sqlstore.Options{}) }
+
+func (s programs) blog() program { return s.of("example.com/blog", "int64", sqlstore.Options{}) }
+
+func (s programs) refused(err error, says ...string) {
+	s.Helper()
+	require.ErrorIs(s, err, runtime.ErrForeignCounts)
+	for _, part := range says {
+		require.ErrorContains(s, err, part)
+	}
+}
+
+// left requires that the shop's limit has so many tokens left.
+func (s programs) left(want int64) {
+	s.Helper()
+	p := s.of("example.com/shop", "int64", sqlstore.Options{Owner: "example.com/shop"})
+	b, err := limiter.New(p.Store).Limit(p.visit, runtime.KeyOf(runtime.Int(42))).Peek(s.Context())
+	require.NoError(s, err)
+	require.Equal(s, want, b.Remaining)
+}
+
+func (s programs) oneService() {
+	p := s.shop()
+	require.NoError(s, p.Migrate(s.Context(), p.policies()...))
+	require.NoError(s, p.Migrate(s.Context(), p.policies()...))
+	require.NoError(s, p.Ready(s.Context(), p.policies()...))
+	require.NoError(s, p.take(s.Context()))
+	all, err := p.Registrations(s.Context())
+	require.NoError(s, err)
+	require.Len(s, all, 2)
 	want := runtime.Registration{
 		Limit: "visit", Owner: "example.com/shop", Format: runtime.StoredFormat, Key: "(int64)",
 		Numbers: "token bucket: rate 10 per 24h0m0s, capacity 10", At: s.Clock.Now(),
 	}
-	assert.True(t, want.At.Equal(all[1].At))
+	assert.True(s, want.At.Equal(all[1].At))
 	all[1].At = want.At
-	assert.Equal(t, want, all[1])
+	assert.Equal(s, want, all[1])
+}
 
-	t.Run("two services", func(t *testing.T) {
-		p := blog()
-		refused(p.Migrate(ctx, p.policies()...), `limit "visit"`, "they belong to example.com/shop, and this is the limit of example.com/blog")
-		refused(p.Ready(ctx, p.policies()...), "example.com/shop")
-		refused(p.take(ctx), "example.com/shop", "Options.Owner", "Adopt")
-		_, err := p.Sweep(ctx, p.policies()...)
-		refused(err)
-		_, err = p.Forget(ctx, "visit", p.own)
-		refused(err)
-		_, err = limiter.New(p.Store).Overrides(p.visit, runtime.KeyOf(runtime.Int(42))).Block(ctx, runtime.Block{
-			Until: s.Clock.Now().Add(time.Hour), Reason: "spam", Author: "ann",
-		})
-		refused(err)
-		require.NoError(t, limiter.New(p.Store).Limit(p.own, runtime.Key{}).Require(ctx), "its other limit is registered and works")
-		left(9)
+func (s programs) twoServices() {
+	p := s.blog()
+	s.refused(p.Migrate(s.Context(), p.policies()...), `limit "visit"`, "they belong to example.com/shop, and this is the limit of example.com/blog")
+	s.refused(p.Ready(s.Context(), p.policies()...), "example.com/shop")
+	s.refused(p.take(s.Context()), "example.com/shop", "Options.Owner", "Adopt")
+	_, err := p.Sweep(s.Context(), p.policies()...)
+	s.refused(err)
+	_, err = p.Forget(s.Context(), "visit", p.own)
+	s.refused(err)
+	_, err = limiter.New(p.Store).Overrides(p.visit, runtime.KeyOf(runtime.Int(42))).Block(s.Context(), runtime.Block{
+		Until: s.Clock.Now().Add(time.Hour), Reason: "spam", Author: "ann",
+	})
+	s.refused(err)
+	require.NoError(s, limiter.New(p.Store).Limit(p.own, runtime.Key{}).Require(s.Context()), "its other limit is registered and works")
+	s.left(9)
 
-		p = s.of("example.com/blog", "int64", sqlstore.Options{Owner: "example.com/shop"})
-		require.NoError(t, p.take(ctx), "they share the limit on purpose")
-		left(8)
-	})
-	t.Run("in a transaction", func(t *testing.T) {
-		p := blog()
-		tx, err := s.DB.Begin()
-		require.NoError(t, err)
-		refused(limiter.New(p.WithTx(tx)).Limit(p.visit, runtime.KeyOf(runtime.Int(42))).Require(ctx))
-		p = shop()
-		require.NoError(t, limiter.New(p.WithTx(tx)).Limit(p.visit, runtime.KeyOf(runtime.Int(42))).Require(ctx))
-		require.NoError(t, tx.Rollback())
-		left(8)
-	})
-	t.Run("another key", func(t *testing.T) {
-		p := s.of("example.com/shop", "string", sqlstore.Options{})
-		refused(p.Migrate(ctx, p.policies()...), "their key is (int64), and that of this limit is (string)", "ratelimitgen diff")
-		refused(p.take(ctx))
-		left(8)
-		s.exec("UPDATE " + registry + " SET key_types = '(string)' WHERE name = 'visit'")
-		p = s.of("example.com/shop", "string", sqlstore.Options{})
-		require.NoError(t, p.Ready(ctx, p.policies()...))
-		require.NoError(t, p.take(ctx), "int64 and string have the same text")
-		s.exec("UPDATE " + registry + " SET key_types = '(int64)' WHERE name = 'visit'")
-		left(7)
-	})
-	t.Run("a key edit without counts", func(t *testing.T) {
-		s.exec("INSERT INTO " + registry + " (name, owner, format, key_types, numbers, at_ns) VALUES ('unused', 'example.com/shop', 1, '(int64)', '', 0)")
-		p := &runtime.Policy{Name: "unused", Kind: runtime.FixedWindow, Rate: 1, Period: time.Hour, Capacity: 1}
-		runtime.NewCatalog("example.com/shop", runtime.Catalog{Limits: []runtime.CatalogLimit{{Name: "unused", Policies: []*runtime.Policy{p}}}})
-		require.NoError(t, shop().Migrate(ctx, p))
-		all, err := shop().Registrations(ctx)
-		require.NoError(t, err)
-		assert.Equal(t, "()", all[2].Key)
-		_, err = shop().Forget(ctx, "unused", shop().visit)
-		require.NoError(t, err)
-		all, err = shop().Registrations(ctx)
-		require.NoError(t, err)
-		assert.NotContains(t, names(all), "unused")
-	})
-	t.Run("the package moves", func(t *testing.T) {
-		old, moved := shop(), s.of("example.com/store", "int64", sqlstore.Options{})
-		require.NoError(t, old.take(ctx))
-		refused(moved.take(ctx))
-		require.NoError(t, moved.Adopt(ctx, moved.policies()...))
-		require.NoError(t, moved.take(ctx), "in the same process")
-		require.NoError(t, old.take(ctx), "processes of the old version that run go on, as in every rolling deploy")
-		refused(shop().take(ctx), "they belong to example.com/store")
-		p := shop()
-		require.NoError(t, p.Adopt(ctx, p.policies()...))
-		left(4)
-	})
-	t.Run("another format", func(t *testing.T) {
-		s.exec("UPDATE " + registry + " SET format = 2 WHERE name = 'visit'")
-		p := shop()
-		refused(p.take(ctx), "a newer version has written them, in format 2", "update the program")
-		refused(p.Migrate(ctx, p.policies()...), "format 2")
-		refused(p.Adopt(ctx, p.policies()...), "format 2")
-		s.exec("UPDATE " + registry + " SET format = 0 WHERE name = 'visit'")
-		refused(shop().take(ctx), "an older version has written them")
-		s.exec("UPDATE " + registry + " SET format = 1 WHERE name = 'visit'")
-		left(4)
-	})
-	t.Run("a table of before", func(t *testing.T) {
-		s.exec("ALTER TABLE " + s.Table + " RENAME COLUMN at_ns TO ts")
-		p := shop()
-		for _, err := range []error{p.take(ctx), p.Ready(ctx), p.Migrate(ctx, p.policies()...)} {
-			require.ErrorContains(t, err, "is that of a version before v0.1.0")
-			require.ErrorContains(t, err, "ALTER TABLE "+s.Table+" RENAME COLUMN ts TO at_ns")
+	p = s.of("example.com/blog", "int64", sqlstore.Options{Owner: "example.com/shop"})
+	require.NoError(s, p.take(s.Context()), "they share the limit on purpose")
+	s.left(8)
+}
+
+func (s programs) inATransaction() {
+	p := s.blog()
+	tx, err := s.DB.Begin()
+	require.NoError(s, err)
+	s.refused(limiter.New(p.WithTx(tx)).Limit(p.visit, runtime.KeyOf(runtime.Int(42))).Require(s.Context()))
+	p = s.shop()
+	require.NoError(s, limiter.New(p.WithTx(tx)).Limit(p.visit, runtime.KeyOf(runtime.Int(42))).Require(s.Context()))
+	require.NoError(s, tx.Rollback())
+	s.left(8)
+}
+
+func (s programs) anotherKey() {
+	p := s.of("example.com/shop", "string", sqlstore.Options{})
+	s.refused(p.Migrate(s.Context(), p.policies()...), "their key is (int64), and that of this limit is (string)", "ratelimitgen diff")
+	s.refused(p.take(s.Context()))
+	s.left(8)
+	s.exec("UPDATE " + dialect.RegistryTable(s.Table) + " SET key_types = '(string)' WHERE name = 'visit'")
+	p = s.of("example.com/shop", "string", sqlstore.Options{})
+	require.NoError(s, p.Ready(s.Context(), p.policies()...))
+	require.NoError(s, p.take(s.Context()), "int64 and string have the same text")
+	s.exec("UPDATE " + dialect.RegistryTable(s.Table) + " SET key_types = '(int64)' WHERE name = 'visit'")
+	s.left(7)
+}
+
+func (s programs) aKeyEditWithoutCounts() {
+	s.exec("INSERT INTO " + dialect.RegistryTable(s.Table) + " (name, owner, format, key_types, numbers, at_ns) VALUES ('unused', 'example.com/shop', 1, '(int64)', '', 0)")
+	p := &runtime.Policy{Name: "unused", Kind: runtime.FixedWindow, Rate: 1, Period: time.Hour, Capacity: 1}
+	runtime.NewCatalog("example.com/shop", runtime.Catalog{Limits: []runtime.CatalogLimit{{Name: "unused", Policies: []*runtime.Policy{p}}}})
+	require.NoError(s, s.shop().Migrate(s.Context(), p))
+	all, err := s.shop().Registrations(s.Context())
+	require.NoError(s, err)
+	assert.Equal(s, "()", all[2].Key)
+	_, err = s.shop().Forget(s.Context(), "unused", s.shop().visit)
+	require.NoError(s, err)
+	all, err = s.shop().Registrations(s.Context())
+	require.NoError(s, err)
+	assert.NotContains(s, names(all), "unused")
+}
+
+func (s programs) thePackageMoves() {
+	old, moved := s.shop(), s.of("example.com/store", "int64", sqlstore.Options{})
+	require.NoError(s, old.take(s.Context()))
+	s.refused(moved.take(s.Context()))
+	require.NoError(s, moved.Adopt(s.Context(), moved.policies()...))
+	require.NoError(s, moved.take(s.Context()), "in the same process")
+	require.NoError(s, old.take(s.Context()), "processes of the old version that run go on, as in every rolling deploy")
+	s.refused(s.shop().take(s.Context()), "they belong to example.com/store")
+	p := s.shop()
+	require.NoError(s, p.Adopt(s.Context(), p.policies()...))
+	s.left(4)
+}
+
+func (s programs) anotherFormat() {
+	s.exec("UPDATE " + dialect.RegistryTable(s.Table) + " SET format = 2 WHERE name = 'visit'")
+	p := s.shop()
+	s.refused(p.take(s.Context()), "a newer version has written them, in format 2", "update the program")
+	s.refused(p.Migrate(s.Context(), p.policies()...), "format 2")
+	s.refused(p.Adopt(s.Context(), p.policies()...), "format 2")
+	s.exec("UPDATE " + dialect.RegistryTable(s.Table) + " SET format = 0 WHERE name = 'visit'")
+	s.refused(s.shop().take(s.Context()), "an older version has written them")
+	s.exec("UPDATE " + dialect.RegistryTable(s.Table) + " SET format = 1 WHERE name = 'visit'")
+	s.left(4)
+}
+
+func (s programs) aTableOfBefore() {
+	s.exec("ALTER TABLE " + s.Table + " RENAME COLUMN at_ns TO ts")
+	p := s.shop()
+	for _, err := range []error{p.take(s.Context()), p.Ready(s.Context()), p.Migrate(s.Context(), p.policies()...)} {
+		require.ErrorContains(s, err, "is that of a version before v0.1.0")
+		require.ErrorContains(s, err, "ALTER TABLE "+s.Table+" RENAME COLUMN ts TO at_ns")
+	}
+	s.exec("ALTER TABLE " + s.Table + " RENAME COLUMN ts TO at_ns")
+	s.left(4)
+}
+
+func (s programs) noRegistry() {
+	s.exec("DROP TABLE " + dialect.RegistryTable(s.Table))
+	p := s.blog()
+	require.NoError(s, p.take(s.Context()), "an upgrade without Migrate changes nothing")
+	require.ErrorContains(s, p.Ready(s.Context(), p.policies()...), dialect.RegistryTable(s.Table))
+	tx, err := s.DB.Begin()
+	require.NoError(s, err)
+	p = s.blog()
+	require.NoError(s, limiter.New(p.WithTx(tx)).Limit(p.visit, runtime.KeyOf(runtime.Int(42))).Require(s.Context()))
+	require.NoError(s, tx.Commit(), "the transaction goes on")
+	p = s.shop()
+	require.NoError(s, p.Migrate(s.Context(), p.policies()...))
+	require.NoError(s, p.Ready(s.Context(), p.policies()...))
+	s.refused(s.blog().take(s.Context()))
+}
+
+func (s programs) severalAtOnce() {
+	s.exec("DELETE FROM " + dialect.RegistryTable(s.Table))
+	results := make(chan error)
+	for i := range 8 {
+		p := s.shop()
+		if i%2 == 1 {
+			p = s.blog()
 		}
-		s.exec("ALTER TABLE " + s.Table + " RENAME COLUMN ts TO at_ns")
-		left(4)
-	})
-	t.Run("no registry", func(t *testing.T) {
-		s.exec("DROP TABLE " + registry)
-		p := blog()
-		require.NoError(t, p.take(ctx), "an upgrade without Migrate changes nothing")
-		require.ErrorContains(t, p.Ready(ctx, p.policies()...), registry)
-		tx, err := s.DB.Begin()
-		require.NoError(t, err)
-		p = blog()
-		require.NoError(t, limiter.New(p.WithTx(tx)).Limit(p.visit, runtime.KeyOf(runtime.Int(42))).Require(ctx))
-		require.NoError(t, tx.Commit(), "the transaction goes on")
-		p = shop()
-		require.NoError(t, p.Migrate(ctx, p.policies()...))
-		require.NoError(t, p.Ready(ctx, p.policies()...))
-		refused(blog().take(ctx))
-	})
-	t.Run("several at once", func(t *testing.T) {
-		s.exec("DELETE FROM " + registry)
-		results := make(chan error)
-		for i := range 8 {
-			p := shop()
-			if i%2 == 1 {
-				p = blog()
-			}
-			go func() { results <- p.Migrate(context.WithoutCancel(ctx), p.policies()...) }()
+		go func() { results <- p.Migrate(context.WithoutCancel(s.Context()), p.policies()...) }()
+	}
+	lost := 0
+	for range 8 {
+		if err := <-results; errors.Is(err, runtime.ErrForeignCounts) {
+			lost++
+		} else if err != nil {
+			s.Error(err)
 		}
-		lost := 0
-		for range 8 {
-			if err := <-results; errors.Is(err, runtime.ErrForeignCounts) {
-				lost++
-			} else if err != nil {
-				t.Error(err)
-			}
-		}
-		assert.Equal(t, 4, lost, "one of the two owners")
-	})
+	}
+	assert.Equal(s, 4, lost, "one of the two owners")
 }
 
 func names(all []runtime.Registration) string {

@@ -19,6 +19,9 @@ type clock struct {
 	measuring bool
 }
 
+// reading is the database's clock, and when the query for it was sent.
+type reading struct{ sent, now time.Time }
+
 // measureAfter is how old a measurement may become. In that time, two good clocks drift apart by a
 // fraction of a millisecond.
 const measureAfter = 30 * time.Second
@@ -31,7 +34,7 @@ type Querier interface {
 
 // refresh measures if there is no measurement, or if it is old and no other is in flight. An old one is
 // better than none: if the database does not respond, it stays.
-func (c *clock) refresh(query func() (sent, now time.Time, err error)) error {
+func (c *clock) refresh(query func() (reading, error)) error {
 	if !c.begin() {
 		return nil
 	}
@@ -39,8 +42,8 @@ func (c *clock) refresh(query func() (sent, now time.Time, err error)) error {
 }
 
 // measure measures, after begin has returned true.
-func (c *clock) measure(query func() (sent, now time.Time, err error)) error {
-	sent, now, err := query()
+func (c *clock) measure(query func() (reading, error)) error {
+	read, err := query()
 	received := time.Now()
 
 	c.mu.Lock()
@@ -48,7 +51,7 @@ func (c *clock) measure(query func() (sent, now time.Time, err error)) error {
 	c.measuring = false
 	if err == nil {
 		// The database read its clock at some point of the round trip: half way is the best estimate.
-		c.measured, c.zero = received, now.Add(received.Sub(sent)/2)
+		c.measured, c.zero = received, read.now.Add(received.Sub(read.sent)/2)
 	}
 	if c.measured.IsZero() {
 		return err

@@ -16,14 +16,14 @@ func TestClockFollowsADatabaseThatDrifts(t *testing.T) {
 		ahead, queries, roundTrip := 10*time.Minute, 0, 2*time.Millisecond
 		var c clock
 		refresh := func() error {
-			return c.refresh(func() (at, now time.Time, err error) {
+			return c.refresh(func() (read reading, err error) {
 				time.Sleep(time.Second) // until there is a connection
 				queries++
-				at = time.Now()
+				read.sent = time.Now()
 				time.Sleep(roundTrip / 2)
-				now = time.Now().Add(ahead)
+				read.now = time.Now().Add(ahead)
 				time.Sleep(roundTrip / 2)
-				return at, now, nil
+				return read, nil
 			})
 		}
 		off := func() time.Duration { return time.Until(time.Unix(0, c.now())) }
@@ -43,14 +43,14 @@ func TestClockFollowsADatabaseThatDrifts(t *testing.T) {
 }
 
 // anHourAhead queries a database whose clock is an hour ahead.
-func anHourAhead() (sent, now time.Time, err error) {
-	return time.Now(), time.Now().Add(time.Hour), nil
+func anHourAhead() (reading, error) {
+	return reading{time.Now(), time.Now().Add(time.Hour)}, nil
 }
 
 func TestClockKeepsAnOldMeasurementWhenTheDatabaseFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failure := errors.New("connection refused")
-		fail := func() (_, _ time.Time, err error) { return time.Time{}, time.Time{}, failure }
+		fail := func() (reading, error) { return reading{}, failure }
 		var c clock
 		require.ErrorIs(t, c.refresh(fail), failure)
 		require.NoError(t, c.refresh(anHourAhead))

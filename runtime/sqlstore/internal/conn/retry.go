@@ -49,8 +49,8 @@ func reconnecting(ctx context.Context, db *sql.DB, fn func() error) error {
 }
 
 const (
-	// MaxAttempts is how often a transaction is tried.
-	MaxAttempts = 100
+	// maxAttempts is how often a transaction is tried.
+	maxAttempts = 100
 	// maxPause is the longest pause between two attempts.
 	maxPause = 100 * time.Millisecond
 )
@@ -66,19 +66,21 @@ func (r *Retrier) Again(ctx context.Context, err *error) bool {
 		return false
 	}
 	r.attempts++
-	if r.attempts == MaxAttempts {
+	if r.attempts == maxAttempts {
 		*err = fmt.Errorf("gave up after %d attempts: %w", r.attempts, *err)
 		return false
 	}
-	if ended := Pause(ctx, r.attempts); ended != nil {
+	// Longer after each attempt, and at random, so that transactions that have conflicted do not do so again. 1 ms << 10 is more
+	// than maxPause already, and a larger shift would overflow.
+	if ended := Sleep(ctx, rand.N(min(maxPause, time.Millisecond<<min(r.attempts, 10)))); ended != nil {
 		*err = fmt.Errorf("%w: %w", ended, *err)
 		return false
 	}
 	return true
 }
 
-// Retry runs a transaction until it succeeds, fails with another error than a conflict, or has been tried
-// [MaxAttempts] times.
+// Retry runs a transaction until it succeeds, fails with an error after which it may have done something, or has been tried
+// [maxAttempts] times. An operation that is to begin anew for a reason of its own returns a [fault.Again].
 func Retry(ctx context.Context, transaction func() error) error {
 	for r := (Retrier{}); ; {
 		err := transaction()
@@ -86,11 +88,4 @@ func Retry(ctx context.Context, transaction func() error) error {
 			return err
 		}
 	}
-}
-
-// Pause waits before another attempt: longer after each attempt, and at random, so that transactions that have conflicted
-// do not do so again.
-func Pause(ctx context.Context, attempt int) error {
-	// 1 ms << 10 is more than maxPause already, and a larger shift would overflow.
-	return Sleep(ctx, rand.N(min(maxPause, time.Millisecond<<min(attempt, 10))))
 }

@@ -3,14 +3,11 @@ package conn
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 // RunInTx is sqlstore.RunInTx, where it is documented.
@@ -71,20 +68,21 @@ func (t *connTx) end(ctx context.Context, open string, err error) error {
 }
 
 // beginOn begins a transaction on a connection of a pool.
-func beginOn(ctx context.Context, db *sql.DB) (*connTx, error) {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	tx, err := conn.BeginTx(ctx, nil)
-	if err == nil {
-		return &connTx{conn, tx}, nil
-	}
-	defer conn.Close()
-	if errors.Is(err, driver.ErrBadConn) {
-		return nil, &fault.Again{Err: err} // on another connection: nothing was sent on this one
-	}
-	return nil, ended(conn, err)
+func beginOn(ctx context.Context, db *sql.DB) (t *connTx, err error) {
+	err = reconnecting(ctx, db, func() error {
+		conn, err := db.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		tx, err := conn.BeginTx(ctx, nil)
+		if err != nil {
+			defer conn.Close()
+			return Unsent(ended(conn, err))
+		}
+		t = &connTx{conn, tx}
+		return nil
+	})
+	return t, err
 }
 
 // abandon rolls the transaction back, if it has not ended, and returns the connection to its pool.

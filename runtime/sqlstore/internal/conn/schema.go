@@ -13,7 +13,6 @@ import (
 // CreateTable runs a CREATE TABLE IF NOT EXISTS, unless the table that a statement describes exists: the app's user may not
 // have the right to create one.
 func (s *Server) CreateTable(ctx context.Context, create, describes string) error {
-	tries := 0
 	return Retry(ctx, func() error {
 		// First, because an unsuitable database is easier to replace before it has the table.
 		if err := s.checkSession(ctx, s.DB); err != nil {
@@ -25,7 +24,7 @@ func (s *Server) CreateTable(ctx context.Context, create, describes string) erro
 			}
 		}
 		_, err := s.DB.ExecContext(ctx, create)
-		if tries++; tries < 10 && fault.CreatedMeanwhile(err) {
+		if fault.CreatedMeanwhile(err) {
 			// The next attempt finds the table of the other process.
 			return &fault.Again{Err: err}
 		}

@@ -95,7 +95,7 @@ func (s *Server) Now(ctx context.Context, db Querier) (func() int64, error) {
 		s.renewOffset(ctx)
 		return s.offsetNow, nil
 	}
-	err := s.offset.refresh(func() (sent, now time.Time, err error) { return s.queryNow(ctx, db) })
+	err := s.offset.refresh(func() (reading, error) { return s.queryNow(ctx, db) })
 	if err != nil {
 		return nil, err
 	}
@@ -118,17 +118,12 @@ func (s *Server) renewOffset(ctx context.Context) {
 	if !s.offset.begin() {
 		return
 	}
-	type times struct{ sent, now time.Time }
 	done := make(chan struct{})
 	if !s.InBackground(func() {
 		defer close(done)
 		// The measurement serves all calls, so it does not end with the context of this one.
-		s.offset.measure(func() (sent, now time.Time, err error) {
-			t, err := Bounded(context.WithoutCancel(ctx), func(ctx context.Context) (t times, err error) {
-				t.sent, t.now, err = s.queryNow(ctx, s.DB)
-				return t, err
-			})
-			return t.sent, t.now, err
+		s.offset.measure(func() (reading, error) {
+			return Bounded(context.WithoutCancel(ctx), func(ctx context.Context) (reading, error) { return s.queryNow(ctx, s.DB) })
 		})
 	}) {
 		return
@@ -139,30 +134,26 @@ func (s *Server) renewOffset(ctx context.Context) {
 	}
 }
 
-// queryNow returns the database's clock, and when the query was sent. It uses another connection if the server has closed
-// an idle one.
-func (s *Server) queryNow(ctx context.Context, db Querier) (sent, now time.Time, err error) {
+// queryNow reads the database's clock. It uses another connection if the server has closed an idle one.
+func (s *Server) queryNow(ctx context.Context, db Querier) (read reading, err error) {
 	err = reconnecting(ctx, s.DB, func() error {
-		sent, now, err = s.queryNowOnce(ctx, db)
+		on := db
+		if pool, ok := db.(*sql.DB); ok {
+			// The wait for a connection must not count as part of the round trip.
+			conn, err := pool.Conn(ctx)
+			if err != nil {
+				return unbegun(err)
+			}
+			defer conn.Close()
+			on = conn
+		}
+		read.sent = time.Now()
+		var micros int64
+		err := on.QueryRowContext(ctx, s.Dialect.Now).Scan(&micros)
+		read.now = time.UnixMicro(micros)
 		return unbegun(err)
 	})
-	return sent, now, err
-}
-
-func (s *Server) queryNowOnce(ctx context.Context, db Querier) (sent, now time.Time, err error) {
-	if pool, ok := db.(*sql.DB); ok {
-		// The wait for a connection must not count as part of the round trip.
-		conn, err := pool.Conn(ctx)
-		if err != nil {
-			return sent, now, err
-		}
-		defer conn.Close()
-		db = conn
-	}
-	sent = time.Now()
-	var micros int64
-	err = db.QueryRowContext(ctx, s.Dialect.Now).Scan(&micros)
-	return sent, time.UnixMicro(micros), err
+	return read, err
 }
 
 // MadeRoom reports whether err was a full volume and the database has made room on it: SQLite's log keeps the changes of

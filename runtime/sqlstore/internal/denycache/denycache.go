@@ -22,11 +22,11 @@ import (
 	"context"
 	"hash/maphash"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/recent"
 )
 
 // Store is a [runtime.Store] that caches the denials of another, its backend. It may be used by many goroutines at once.
@@ -35,7 +35,7 @@ type Store struct {
 	clock   func() time.Time
 
 	mu      sync.Mutex
-	denials denials
+	denials recent.Map[denial]
 	// changes counts the requests that have changed rows, by the hash of the key: a denial that was decided before one of
 	// them must not be remembered after it.
 	changes [256]uint32
@@ -93,7 +93,7 @@ func (s *Store) InTx(calls []runtime.Call, answers []runtime.Answer) {
 			answer = answers[i]
 		}
 		for _, q := range s.changedLocked(c, answer) {
-			s.denials.set(q, denial{request: q, expires: until, inTx: true})
+			s.set(q, denial{request: q, expires: until, inTx: true})
 		}
 	}
 }
@@ -120,7 +120,7 @@ func (s *Store) lookup(calls []runtime.Call, now time.Time) (answers []runtime.A
 	for i, c := range calls {
 		q, ok := cacheable(c)
 		// A call that is not answered here may change the rows of those after it.
-		if d, hit := s.denials.find(q, now); ok && hit && len(misses) == 0 {
+		if d, hit := s.find(q, now); ok && hit && len(misses) == 0 {
 			answers[i] = d.answer(now)
 			continue
 		}
@@ -149,7 +149,7 @@ func (s *Store) update(calls []runtime.Call, misses []miss, answers []runtime.An
 		c, a := calls[m.at], answers[m.at]
 		s.changedLocked(c, a)
 		if q, _ := cacheable(c); !m.changed && len(a.Decisions) == 1 && !a.Decisions[0].Allowed {
-			s.denials.add(q, a, start, now)
+			s.add(q, a, start, now)
 		}
 	}
 }
@@ -170,7 +170,9 @@ func (s *Store) changedLocked(c runtime.Call, a runtime.Answer) (requests []runt
 			continue
 		}
 		*s.changesOf(q)++
-		s.denials.remove(q)
+		if d := s.denials.Find(row(q)); d != nil && !d.inTx {
+			s.denials.Remove(row(q))
+		}
 		requests = append(requests, q)
 	}
 	return requests
@@ -194,13 +196,7 @@ func cacheable(c runtime.Call) (runtime.Request, bool) {
 	return q, cached(q) && !q.Reserve
 }
 
-// denials are the cache, in two generations: when the young one is full, it replaces the old one. That bounds the memory
-// without the bookkeeping of an LRU list. The zero denials are empty.
-type denials struct {
-	young, old map[runtime.Row]denial
-}
-
-// generationSize is how many keys a generation holds.
+// generationSize is how many keys a generation of the cache holds.
 const generationSize = 8192
 
 // denial is the smallest count that was denied, and the decision on it.
@@ -219,36 +215,24 @@ type denial struct {
 func row(q runtime.Request) runtime.Row { return runtime.Row{Name: q.Policy.Name, Key: q.Key} }
 
 // find returns the cached denial of a request.
-func (d *denials) find(q runtime.Request, now time.Time) (denial, bool) {
-	if q.Policy == nil || d.young == nil {
-		return denial{}, false
+func (s *Store) find(q runtime.Request, now time.Time) (*denial, bool) {
+	if q.Policy == nil {
+		return nil, false
 	}
-	found, ok := d.of(q)
+	d := s.denials.Find(row(q))
 	// A time before it was received means that the clock has gone back: the remaining time is unknown.
-	if !ok || found.inTx || !found.matches(q) || now.Before(found.received) || !now.Before(found.expires) {
-		return denial{}, false
-	}
-	return found, true
-}
-
-// of returns what is stored for the key of a request.
-func (d *denials) of(q runtime.Request) (denial, bool) {
-	found, ok := d.young[row(q)]
-	if !ok {
-		found, ok = d.old[row(q)]
-	}
-	return found, ok
+	return d, d != nil && !d.inTx && d.matches(q) && !now.Before(d.received) && now.Before(d.expires)
 }
 
 // matches reports whether the denial is of this count, and of a policy that has not been edited since.
-func (d denial) matches(q runtime.Request) bool {
+func (d *denial) matches(q runtime.Request) bool {
 	r := &d.request
 	// In another zone, or with another anniversary, the next window may have begun.
 	return r.Count == q.Count && r.Zone == q.Zone && r.Anniversary == q.Anniversary && (r.Policy == q.Policy || *r.Policy == *q.Policy)
 }
 
 // answer returns the denial as it is at a later time.
-func (d denial) answer(now time.Time) runtime.Answer {
+func (d *denial) answer(now time.Time) runtime.Answer {
 	decision, elapsed := d.decision, now.Sub(d.received)
 	decision.RetryAfter -= elapsed
 	decision.FullAfter = max(0, decision.FullAfter-elapsed)
@@ -259,7 +243,7 @@ func (d denial) answer(now time.Time) runtime.Answer {
 }
 
 // add stores the denial of a request that was made at start, and answered now.
-func (d *denials) add(q runtime.Request, a runtime.Answer, start, now time.Time) {
+func (s *Store) add(q runtime.Request, a runtime.Answer, start, now time.Time) {
 	decision := a.Decisions[0]
 	// Tokens may have been refunded right after the decision, so DenyCache counts from start. RetryAfter counts from the
 	// decision: from now on, it cannot be over too early.
@@ -270,28 +254,15 @@ func (d *denials) add(q runtime.Request, a runtime.Answer, start, now time.Time)
 	if !now.Before(expires) {
 		return
 	}
-	if found, ok := d.of(q); ok && (found.inTx || found.request.Count < q.Count) && now.Before(found.expires) {
+	if d := s.denials.Find(row(q)); d != nil && (d.inTx || d.request.Count < q.Count) && now.Before(d.expires) {
 		return
 	}
-	d.set(q, denial{request: q, decision: decision, decided: a.At, received: now, expires: expires})
+	s.set(q, denial{request: q, decision: decision, decided: a.At, received: now, expires: expires})
 }
 
 // set stores a denial.
-func (d *denials) set(q runtime.Request, made denial) {
-	if len(d.young) >= generationSize || d.young == nil {
-		d.old, d.young = d.young, make(map[runtime.Row]denial)
-	}
-	// The caller's key may be a substring of a whole HTTP request, which the map would keep in memory.
-	kept := runtime.Row{Name: q.Policy.Name, Key: strings.Clone(q.Key)}
-	made.request.Key = kept.Key
-	d.young[kept] = made
-}
-
-// remove drops the denial of a key whose row has changed.
-func (d *denials) remove(q runtime.Request) {
-	if found, _ := d.of(q); found.inTx {
-		return
-	}
-	delete(d.young, row(q))
-	delete(d.old, row(q))
+func (s *Store) set(q runtime.Request, made denial) {
+	// The map has a copy of the key, which keeps nothing else in memory.
+	made.request.Key = ""
+	*s.denials.Place(row(q), generationSize) = made
 }

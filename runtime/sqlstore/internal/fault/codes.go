@@ -61,6 +61,15 @@ func stateOf(err error) string {
 	return ""
 }
 
+// sqliteCode returns the code of a driver's error, or 0.
+func sqliteCode(err error) int {
+	var withCode interface{ Code() int }
+	if errors.As(err, &withCode) {
+		return withCode.Code()
+	}
+	return 0
+}
+
 // MySQLNumber returns the number in "Error 1213 (40001): Deadlock found ...", or 0 if err does not have this form.
 func MySQLNumber(err error) int {
 	for ; err != nil; err = errors.Unwrap(err) {

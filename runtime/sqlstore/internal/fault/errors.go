@@ -15,15 +15,13 @@ import (
 
 // CodeOf returns the code of a driver's error. An error without a code has an empty table.
 func CodeOf(err error) Code {
-	var withState interface{ SQLState() string }
-	var withCode interface{ Code() int }
 	// By the form of the error, because this package imports no driver.
-	switch {
-	case errors.As(err, &withState):
-		return Code{&postgresErrors, withState.SQLState(), false}
-	case errors.As(err, &withCode):
+	if state := stateOf(err); state != "" {
+		return Code{&postgresErrors, state, false}
+	}
+	if number := sqliteCode(err); number != 0 {
 		// The low byte is the code; the others refine it.
-		return Code{&sqliteErrors, strconv.Itoa(withCode.Code() & 0xff), true}
+		return Code{&sqliteErrors, strconv.Itoa(number & 0xff), true}
 	}
 	if number := MySQLNumber(err); number != 0 {
 		return Code{&mysqlErrors, strconv.Itoa(number), true}

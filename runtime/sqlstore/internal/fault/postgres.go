@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"errors"
 	"slices"
 	"strings"
 )
@@ -82,9 +81,8 @@ func changedResult(err error) bool {
 // CreatedMeanwhile reports whether CREATE TABLE IF NOT EXISTS failed because another session was creating the table:
 // Postgres checks for the table first, and does not lock its name.
 func CreatedMeanwhile(err error) bool {
-	var withState interface{ SQLState() string }
 	// unique_violation, duplicate_table and duplicate_object.
-	return errors.As(err, &withState) && slices.Contains([]string{"23505", "42P07", "42710"}, withState.SQLState())
+	return slices.Contains([]string{"23505", "42P07", "42710"}, stateOf(err))
 }
 
 const (

@@ -1,9 +1,6 @@
 package fault
 
-import (
-	"errors"
-	"slices"
-)
+import "slices"
 
 var sqliteErrors = errorTable{
 	// SQLITE_BUSY and SQLITE_LOCKED.
@@ -34,7 +31,4 @@ var sqliteErrors = errorTable{
 var fullCodes = []int{13, 778, 4874}
 
 // VolumeFull reports whether a statement failed, and did nothing, because its volume was full.
-func VolumeFull(err error) bool {
-	var withCode interface{ Code() int }
-	return errors.As(err, &withCode) && slices.Contains(fullCodes, withCode.Code())
-}
+func VolumeFull(err error) bool { return slices.Contains(fullCodes, sqliteCode(err)) }

@@ -17,9 +17,9 @@
 //  3. The batches at the head of the queue begin, together, as a flight, which is one backend call (flight.go): at once if
 //     nothing is in flight, and otherwise when the flight before has ended, or takes so long that its connection may be silent.
 //  4. When the flight ends, its callers have their answers, and the batches that waited for it take their place in the
-//     queue. After a moment for callers that call again at once (returns.go), the goroutine of the flight runs the next one, or
+//     queue. After a moment for callers that call again at once (queue.go), the goroutine of the flight runs the next one, or
 //     ends.
-//  5. One timer ends the flights and calls that take too long (watchdog.go).
+//  5. One timer ends the flights and calls that take too long (run.go).
 //
 // # Guarantees
 //

@@ -188,22 +188,72 @@ func doSingle(ctx context.Context, backend runtime.Store, calls []runtime.Call) 
 	}
 	// Some drivers do not return when their context ends, so the caller must be able to return without them.
 	go func() { f.end(f.call(backend)) }()
-	var timeout <-chan time.Time
-	if deadline, ok := ctx.Deadline(); !ok || deadline.After(b.created.Add(Timeout)) {
-		// Only where it is needed, because the timer costs more than everything else here.
-		timer := time.NewTimer(Timeout)
-		defer timer.Stop()
-		timeout = timer.C
-	}
-	var err error
-	select {
-	case <-b.done:
+	bounded, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	if b.wait(bounded) {
 		return b.answersOf(i)
-	case <-ctx.Done():
-		err = fmt.Errorf("%s: %w", phaseInFlight, ctx.Err())
-	case <-timeout:
-		err = errTimeout
 	}
 	time.AfterFunc(linger, f.cancel)
-	return nil, err
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", phaseInFlight, err)
+	}
+	return nil, errTimeout
+}
+
+// check runs when the watchdog fires. It fails the batches that have exceeded their time, and sets the watchdog for the others.
+func (q *queue) check() {
+	now := time.Now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.watched = time.Time{}
+	for i := len(q.flights) - 1; i >= 0; i-- {
+		q.expireFlightLocked(q.flights[i], now)
+	}
+	q.removeLocked(func(b *batch) bool {
+		return !now.Before(b.created.Add(Timeout)) && b.end(nil, errTimeout)
+	})
+	q.goOnLocked()
+	for _, f := range q.flights {
+		for _, b := range f.after {
+			q.watchLocked(b.created.Add(Timeout))
+		}
+	}
+	for _, b := range q.waiting {
+		q.watchLocked(b.created.Add(Timeout))
+	}
+}
+
+// expireFlightLocked cancels or abandons a flight that has exceeded its time. After it was abandoned, the queue goes on
+// while the backend still runs it, unless there is one writer.
+func (q *queue) expireFlightLocked(f *flight, now time.Time) {
+	if f.lone != nil && !f.late && f.lone.Err() != nil {
+		f.late = true
+		f.deadline = earlier(f.deadline, now.Add(glance))
+	}
+	if f.keys != nil && !f.lost && !now.Before(f.patience) {
+		// Its connection is probably silent. Then its rows are free, or the database makes the next statement wait.
+		f.lost = true
+		q.releaseLocked(f)
+	}
+	switch {
+	case now.Before(f.deadline):
+	case f.ctx.Err() == nil:
+		// Most drivers return soon after their context has ended, with an error that says more than a timeout.
+		f.cancel()
+		f.deadline = now.Add(grace)
+	default:
+		f.end(nil, errTimeout)
+		if !q.oneWriter {
+			q.endLocked(f)
+		}
+		return
+	}
+	next := f.deadline
+	if f.lone != nil && !f.late && f.lone.Done() != nil {
+		next = earlier(next, now.Add(glance))
+	}
+	if len(f.after) > 0 {
+		next = earlier(next, f.patience)
+	}
+	q.watchLocked(next)
 }

@@ -21,14 +21,6 @@ func (b *block) lasts(clock func() time.Time) bool {
 	return time.Until(b.end) > 0 && (clock == nil || clock().Before(b.endByStore))
 }
 
-// left returns how many tokens can be spent.
-func (k *key) left(clock func() time.Time) int64 {
-	if b := k.block.Load(); b != nil && b.lasts(clock) {
-		return b.left.Load()
-	}
-	return 0
-}
-
 // spend takes n tokens from the block, and returns the block and its rest, or nil if it has fewer.
 func (k *key) spend(n int64, clock func() time.Time) (b *block, left int64) {
 	b = k.block.Load()

@@ -60,11 +60,6 @@ func (s *Store) TakeLocal(p *runtime.Policy, name string, n int64) (runtime.Deci
 	return d, true
 }
 
-// allowed returns the decision on a request that leaves left tokens in the block.
-func allowed(p *runtime.Policy, left int64) runtime.Decision {
-	return runtime.Decision{Limit: p.Name, Policy: p, Allowed: true, Remaining: left, Value: float64(left)}
-}
-
 // find returns nil for a key that has neither a block nor a bypass.
 func (s *Store) find(at id) *key {
 	s.mu.RLock()
@@ -143,11 +138,12 @@ func (s *Store) check(q runtime.Request) (runtime.Decision, bool) {
 	if k == nil {
 		return runtime.Decision{}, false
 	}
-	left := k.left(s.clock)
-	d := allowed(q.Policy, left)
-	if b := k.block.Load(); b != nil {
-		d.ResetAfter = b.resetAfter()
+	b := k.block.Load()
+	if b == nil || !b.lasts(s.clock) {
+		return runtime.Decision{}, false
 	}
+	left := b.left.Load()
+	d := runtime.Decision{Limit: q.Policy.Name, Policy: q.Policy, Allowed: true, Remaining: left, Value: float64(left), ResetAfter: b.resetAfter()}
 	return d, left >= max(1, q.Count)
 }
 

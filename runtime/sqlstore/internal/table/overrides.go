@@ -169,21 +169,19 @@ func (v *OverrideLog) insertNext(ctx context.Context, x *conn.Executor, e runtim
 func (v *OverrideLog) withNextID(
 	ctx context.Context, x *conn.Executor, insert func(in conn.Session, refused int64) (int64, error),
 ) (id int64, err error) {
-	for attempt := 1; ; attempt++ {
-		refused := id
-		err := conn.Retry(ctx, func() error {
-			return v.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) (err error) {
-				id, err = insert(in, refused)
-				return err
-			})
+	var refused int64
+	err = conn.Retry(ctx, func() error {
+		err := v.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) (err error) {
+			id, err = insert(in, refused)
+			return err
 		})
-		if err == nil || !fault.RefusedValue(err) || errors.Is(err, errSameID) || attempt == conn.MaxAttempts {
-			return id, err
+		if fault.RefusedValue(err) && !errors.Is(err, errSameID) {
+			refused = id
+			return &fault.Again{Err: err}
 		}
-		if ended := conn.Pause(ctx, attempt); ended != nil {
-			return id, fmt.Errorf("%w: %w", ended, err)
-		}
-	}
+		return err
+	})
+	return id, err
 }
 
 // errSameID: the table has refused a row, but not because another one has its id.

@@ -258,7 +258,7 @@ func (r *Registry) Register(ctx context.Context, policies []*runtime.Policy, ado
 
 // register writes registrations and, if it could, has all limits compared again. The error joins those of all limits.
 func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime.Registration, adopt bool) error {
-	for attempt := 1; ; attempt++ {
+	return conn.Retry(ctx, func() error {
 		stored, err := r.readAll(ctx, x)
 		if err != nil {
 			return err
@@ -300,14 +300,12 @@ func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime
 			// They are for people only, and the migrator's to write.
 			r.replace(stored)
 			return errors.Join(refused...)
-		case !fault.RefusedValue(err) || attempt == conn.MaxAttempts:
-			return err
+		case fault.RefusedValue(err):
+			// Another process has registered the limit meanwhile.
+			return &fault.Again{Err: err}
 		}
-		// Another process has registered the limit meanwhile.
-		if ended := conn.Pause(ctx, attempt); ended != nil {
-			return fmt.Errorf("%w: %w", ended, err)
-		}
-	}
+		return err
+	})
 }
 
 // replace has all limits compared again with what is now stored.
