@@ -3,13 +3,13 @@ package limiter
 import (
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/recent"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
@@ -18,42 +18,12 @@ import (
 // empty.
 type localMemory struct {
 	mu      sync.Mutex
-	rows    generations[runtime.State]
-	reports generations[report]
+	rows    recent.Map[runtime.State]
+	reports recent.Map[report]
 }
 
-// localRows is how many rows a generation holds. Each takes about 150 bytes and the length of its key.
+// localRows is how many rows are kept at least, and twice as many at most. Each takes about 150 bytes and the length of its key.
 const localRows = 32_768
-
-// generations is a map of bounded size: when the young rows are too many, they replace the old ones. That bounds the memory
-// without the bookkeeping of an LRU list. The zero generations are empty.
-type generations[V any] struct{ young, old map[runtime.Row]*V }
-
-// find returns the value of a row, or nil.
-func (g *generations[V]) find(row runtime.Row) *V {
-	if v := g.young[row]; v != nil {
-		return v
-	}
-	return g.old[row]
-}
-
-// place returns where to set the value of a row, which is then one of the young ones.
-func (g *generations[V]) place(row runtime.Row) *V {
-	v := g.young[row]
-	if v != nil {
-		return v
-	}
-	if v = g.old[row]; v == nil {
-		v = new(V)
-	}
-	if g.young == nil || len(g.young) >= localRows {
-		g.old, g.young = g.young, map[runtime.Row]*V{}
-	}
-	// The caller's key may be a substring of a whole HTTP request, which the map would keep in memory.
-	row.Key = strings.Clone(row.Key)
-	g.young[row] = v
-	return v
-}
 
 // report is the count of a key as a decision of the store has it. Instants are by this process's clock, except for decided.
 type report struct {
@@ -86,17 +56,17 @@ func (m *localMemory) learn(q *runtime.Request, d *runtime.Decision, decided int
 	row, missing, now := runtime.Row{Name: q.Policy.Name, Key: q.Key}, float64(d.Policy.Capacity)-d.Value, time.Now().UnixNano()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.reports.find(row)
+	known := m.reports.Find(row)
 	switch {
 	case known == nil && missing <= 0:
 		return // a key without a report is full
 	case known != nil && decided <= known.decided && missing <= known.missing && q.Op != runtime.Refund && q.Op != runtime.Reset:
 		return // of two decisions at once, this was the earlier one
 	}
-	*m.reports.place(row) = report{
+	m.reports.Set(row, report{
 		missing: max(0, missing), at: now, full: arith.Add(now, int64(d.FullAfter)),
 		windowEnd: arith.Add(now, int64(d.ResetAfter)), decided: decided,
-	}
+	}, localRows)
 }
 
 // decide executes a call at the instant now, in nanoseconds since 1970 UTC. A key has one row: shards share the writes of a
@@ -108,7 +78,7 @@ func (m *localMemory) decide(c runtime.Call, now int64) runtime.Answer {
 	for !b.Run(now, m.readLocked(c, b.Rows(), now)) {
 	}
 	for _, change := range b.Changes() {
-		*m.rows.place(change.Row) = change.State
+		m.rows.Set(change.Row, change.State, localRows)
 	}
 	return b.Answers()[0]
 }
@@ -116,10 +86,10 @@ func (m *localMemory) decide(c runtime.Call, now int64) runtime.Answer {
 func (m *localMemory) readLocked(c runtime.Call, rows []runtime.Row, now int64) []runtime.State {
 	states := make([]runtime.State, len(rows))
 	for i, row := range rows {
-		if s := m.rows.find(row); s != nil {
+		if s := m.rows.Find(row); s != nil {
 			states[i] = *s
 		}
-		if p := m.reports.find(row); p != nil {
+		if p := m.reports.Find(row); p != nil {
 			states[i] = fewer(ruleOf(c, row), states[i], p, now)
 		}
 	}

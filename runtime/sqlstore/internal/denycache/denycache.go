@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/recent"
 )
 
 // Store is a [runtime.Store] that caches the denials of another, its backend. It may be used by many goroutines at once.
@@ -194,14 +195,11 @@ func cacheable(c runtime.Call) (runtime.Request, bool) {
 	return q, cached(q) && !q.Reserve
 }
 
-// denials are the cache, in two generations: when the young one is full, it replaces the old one. That bounds the memory
-// without the bookkeeping of an LRU list. The zero denials are empty.
-type denials struct {
-	young, old map[runtime.Row]denial
-}
+// denials are the cache, by row.
+type denials struct{ recent.Map[denial] }
 
-// generationSize is how many keys a generation holds.
-const generationSize = 8192
+// size is how many keys are kept at least, and twice as many at most.
+const size = 8192
 
 // denial is the smallest count that was denied, and the decision on it.
 type denial struct {
@@ -220,7 +218,7 @@ func row(q runtime.Request) runtime.Row { return runtime.Row{Name: q.Policy.Name
 
 // find returns the cached denial of a request.
 func (d *denials) find(q runtime.Request, now time.Time) (denial, bool) {
-	if q.Policy == nil || d.young == nil {
+	if q.Policy == nil {
 		return denial{}, false
 	}
 	found, ok := d.of(q)
@@ -233,11 +231,10 @@ func (d *denials) find(q runtime.Request, now time.Time) (denial, bool) {
 
 // of returns what is stored for the key of a request.
 func (d *denials) of(q runtime.Request) (denial, bool) {
-	found, ok := d.young[row(q)]
-	if !ok {
-		found, ok = d.old[row(q)]
+	if found := d.Find(row(q)); found != nil {
+		return *found, true
 	}
-	return found, ok
+	return denial{}, false
 }
 
 // matches reports whether the denial is of this count, and of a policy that has not been edited since.
@@ -278,13 +275,9 @@ func (d *denials) add(q runtime.Request, a runtime.Answer, start, now time.Time)
 
 // set stores a denial.
 func (d *denials) set(q runtime.Request, made denial) {
-	if len(d.young) >= generationSize || d.young == nil {
-		d.old, d.young = d.young, make(map[runtime.Row]denial)
-	}
 	// The caller's key may be a substring of a whole HTTP request, which the map would keep in memory.
-	kept := runtime.Row{Name: q.Policy.Name, Key: strings.Clone(q.Key)}
-	made.request.Key = kept.Key
-	d.young[kept] = made
+	made.request.Key = strings.Clone(q.Key)
+	d.Set(row(q), made, size)
 }
 
 // remove drops the denial of a key whose row has changed.
@@ -292,6 +285,5 @@ func (d *denials) remove(q runtime.Request) {
 	if found, _ := d.of(q); found.inTx {
 		return
 	}
-	delete(d.young, row(q))
-	delete(d.old, row(q))
+	d.Delete(row(q))
 }
