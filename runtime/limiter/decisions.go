@@ -140,12 +140,16 @@ func Taken(ctx context.Context) (Decisions, bool) {
 // innermost counts.
 func Settle(ctx context.Context, used int64) error {
 	t, _ := ctx.Value(takenKey{}).(*taken)
-	switch names := t.names(); len(names) {
+	switch all := t.settlements(""); len(all) {
 	case 0:
 		return ErrNotTaken
 	case 1:
-		return t.settle(ctx, names[0], used)
+		return all[0].Settle(ctx, used)
 	default:
+		var names []string
+		for _, r := range all {
+			names = append(names, r.Limit)
+		}
 		return fmt.Errorf("%w: it has taken from %s: name one with SettleLimit", ErrNotTaken, strings.Join(names, ", "))
 	}
 }
@@ -155,10 +159,12 @@ func Settle(ctx context.Context, used int64) error {
 func SettleLimit(ctx context.Context, name string, used int64) error {
 	t, _ := ctx.Value(takenKey{}).(*taken)
 	for ; t != nil; t = t.outer {
-		for _, taken := range t.names() {
-			if taken == name {
-				return t.settle(ctx, name, used)
-			}
+		switch all := t.settlements(name); len(all) {
+		case 0:
+		case 1:
+			return all[0].Settle(ctx, used)
+		default:
+			return fmt.Errorf("%w %q only: it has taken from several of its keys", ErrNotTaken, name)
 		}
 	}
 	return fmt.Errorf("%w %q", ErrNotTaken, name)
@@ -173,38 +179,15 @@ type taken struct {
 	outer *taken
 }
 
-// names returns the names of the limits that the request has taken from, one for each item.
-func (t *taken) names() (names []string) {
+// settlements returns those of the items that have taken tokens from a limit, or with the name "" from any.
+func (t *taken) settlements(name string) (all []*Reservation) {
 	if t == nil {
 		return nil
 	}
-	for i := range t.decisions.Each {
-		if _, ok := t.decisions.Settlement(i); ok {
-			names = append(names, t.decisions.Each[i].Limit)
+	for i, d := range t.decisions.Each {
+		if r, ok := t.decisions.Settlement(i); ok && (name == "" || name == d.Limit) {
+			all = append(all, r)
 		}
 	}
-	return names
-}
-
-func (t *taken) settle(ctx context.Context, name string, used int64) error {
-	r, err := t.settlement(name)
-	if err != nil {
-		return err
-	}
-	return r.Settle(ctx, used)
-}
-
-// settlement returns the only settlement of a limit.
-func (t *taken) settlement(name string) (found *Reservation, err error) {
-	for i := range t.decisions.Each {
-		r, ok := t.decisions.Settlement(i)
-		if !ok || t.decisions.Each[i].Limit != name {
-			continue
-		}
-		if found != nil {
-			return nil, fmt.Errorf("%w %q only: it has taken from several of its keys", ErrNotTaken, name)
-		}
-		found = r
-	}
-	return found, nil
+	return all
 }
