@@ -140,13 +140,9 @@ func (g Group) Wait(ctx context.Context) error {
 		return err
 	}
 	h := g.limiter.hold()
-	return g.limiter.wait(ctx, h, requests, func(left time.Duration) (Decisions, func(context.Context) error, error) {
+	return g.limiter.wait(ctx, h, requests, func(left time.Duration) (*Reservations, error) {
 		// The store may still be using those of the last try.
-		rs, err := g.limiter.reserve(ctx, slices.Clone(requests), left, h)
-		if err != nil {
-			return Decisions{}, nil, err
-		}
-		return rs.Decisions, rs.Cancel, nil
+		return g.limiter.reserve(ctx, slices.Clone(requests), left, h)
 	})
 }
 
