@@ -112,6 +112,38 @@ func (ds Decisions) Err() error {
 	return &runtime.LimitedError{Decision: longest}
 }
 
+// Reservations is tokens of several limits that were taken together, possibly before they have accrued. If it was not
+// Allowed, no tokens were taken. It may be used by several goroutines.
+type Reservations struct {
+	Decisions
+	limiter *Limiter
+	each    []*Reservation
+}
+
+// Delay returns how long after the call all of the tokens can be used: the largest Delay of the limits, or [runtime.Never] if one
+// of them has denied. It does not change afterwards.
+func (rs *Reservations) Delay() time.Duration {
+	if !rs.Allowed {
+		return runtime.Never
+	}
+	longest := time.Duration(0)
+	for _, r := range rs.each {
+		longest = max(longest, r.Delay())
+	}
+	return longest
+}
+
+// At returns the reservation of an item, counted from 0, to settle or cancel it by itself. An item that was only checked
+// holds no tokens: settling or cancelling it is [runtime.ErrNotReserved]. So it is if another limit has denied.
+func (rs *Reservations) At(i int) *Reservation { return rs.each[i] }
+
+// Cancel refunds the tokens of all limits that are neither settled nor cancelled yet, in one request to the store, even if
+// ctx has ended. The error is [runtime.ErrNotReserved] if no reservation is open; after any other error, those that were not
+// refunded are still open, and Cancel can be called again.
+func (rs *Reservations) Cancel(ctx context.Context) error {
+	return settleObserved(ctx, rs.limiter, rs.each, 0)
+}
+
 // ErrNotTaken: the context has no tokens taken from the limit that is to be settled.
 var ErrNotTaken = errors.New("the request has not taken tokens from the limit")
 
