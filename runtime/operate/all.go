@@ -57,8 +57,7 @@ func ApplyAll(ctx context.Context, catalog *runtime.Catalog, store runtime.Store
 type keyOf struct {
 	limit *runtime.CatalogLimit
 	key   runtime.Key
-	// among, if it is not nil, is these parts in place of key, because the limit's has further ones: as they are stored, and ""
-	// for the others.
+	// among, if it is not nil, is these parts in place of key, because the limit's has further ones, which are "".
 	among []string
 	err   error
 }
@@ -75,12 +74,12 @@ func keysOf(catalog *runtime.Catalog, parts []Part, further bool) (all []keyOf, 
 	found, names := false, []string(nil)
 	for i := range catalog.Limits {
 		l := &catalog.Limits[i]
-		in, texts, at := keyOf{limit: l}, []string(nil), []int(nil)
-		for i, k := range l.Key {
+		in, texts, among := keyOf{limit: l}, []string(nil), []string(nil)
+		for _, k := range l.Key {
 			if value, ok := values[k.Name]; ok {
-				texts, at = append(texts, value), append(at, i)
+				texts = append(texts, value)
 			}
-			names = append(names, k.Name)
+			among, names = append(among, values[k.Name]), append(names, k.Name)
 		}
 		switch {
 		case len(l.Key) == 0:
@@ -88,8 +87,7 @@ func keysOf(catalog *runtime.Catalog, parts []Part, further bool) (all []keyOf, 
 		case len(texts) < len(parts), len(texts) < len(l.Key) && !further:
 			in.err = usagef("it has another key, %s", partsOf(l))
 		case len(texts) < len(l.Key):
-			found = true
-			in.among, in.err = storedParts(l, texts, at)
+			found, in.among = true, among
 		default:
 			found = true
 			if in.key, in.err = l.ParseKey(texts); in.err != nil {
@@ -111,27 +109,25 @@ func keysOf(catalog *runtime.Catalog, parts []Part, further bool) (all []keyOf, 
 	return all, nil
 }
 
-// storedParts returns some parts of a limit's key as they are stored, in their places.
-func storedParts(l *runtime.CatalogLimit, texts []string, at []int) ([]string, error) {
-	among := make([]string, len(l.Key))
-	for j, i := range at {
+// keysAmong returns the keys of a limit that the store has, and that have some parts.
+func keysAmong(ctx context.Context, store runtime.Store, l *runtime.CatalogLimit, among []string) (keys []runtime.Key, err error) {
+	want := make([]string, len(among))
+	for i, text := range among {
+		if text == "" {
+			continue
+		}
 		one := *l
 		one.Key = l.Key[i : i+1]
-		key, err := one.ParseKey(texts[j : j+1])
+		key, err := one.ParseKey([]string{text})
 		if err != nil {
 			return nil, usageError{err}
 		}
-		among[i] = key.String()
+		want[i] = key.String()
 	}
-	return among, nil
-}
-
-// keysAmong returns the keys of a limit that the store has, and that have some parts.
-func keysAmong(ctx context.Context, store runtime.Store, l *runtime.CatalogLimit, among []string) (keys []runtime.Key, err error) {
 	found := map[string]bool{}
 	_, err = eachKey(ctx, store, []runtime.CatalogLimit{*l}, 0, func(_, key string) {
 		stored := strings.Split(key, "|")
-		for i, part := range among {
+		for i, part := range want {
 			if part != "" && (i >= len(stored) || stored[i] != part) {
 				return
 			}
