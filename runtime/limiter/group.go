@@ -97,8 +97,8 @@ func (g Group) Require(ctx context.Context) error {
 // Reserve takes the tokens of all items, if necessary before they have accrued: use them after the Delay of the
 // reservations, the largest of all. Items of limits without reservations are taken only if they are available now, and
 // can be settled and cancelled too. If one limit denies, nothing is taken: that is no error of Reserve, but the Err of the
-// reservations. All tokens count as taken at the moment of the
-// call, although those of some limits may be used only later, after the Delay of others.
+// reservations. All tokens count as taken at the moment of the call, although those of some limits may be used only later,
+// after the Delay of others.
 func (g Group) Reserve(ctx context.Context) (*Reservations, error) {
 	requests, err := g.requests(ctx)
 	if err != nil {

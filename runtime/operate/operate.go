@@ -12,12 +12,18 @@
 //
 // Keys are given as the parts of the limit's key, and checked by their types: show sendMessage 42. They are printed as words
 // of a shell, to be pasted after -stored in place of the parts. A whole limit is only ever meant by -whole, and a part or a
-// flag that is empty, such as a variable of the shell that is not set, is an error. With -all, a change is made in every limit with
-// a key of parts with these names: block -all userID=42; an erasure is also of keys with further parts. Programs with another
-// user interface call [Apply], or [ApplyAll] for -all, which make the same changes and check them in the same way. What changes a count
-// needs a reason and an author, and is first written to the log of overrides, so that the log has every attempt. If the
-// store has no log, nothing is changed: the method Migrate of package sqlstore creates the log with the tables of the limits,
-// whether or not one of them has overrides. Tokens that processes have leased are not affected by any of it.
+// flag that is empty, such as a variable of the shell that is not set, is an error. With -all, a change is made in every
+// limit with a key of parts with these names: block -all userID=42; an erasure is also of keys with further parts.
+//
+// What changes a count needs a reason and an author, and is first written to the log of overrides, so that the log has every
+// attempt. If the store has no log, nothing is changed: the method Migrate of package sqlstore creates the log with the
+// tables of the limits, whether or not one of them has overrides. Tokens that processes have leased are not affected by any
+// of it. Programs with another user interface call [Apply], or [ApplyAll] for -all, which make the same changes and check
+// them in the same way:
+//
+//	all, err := operate.ApplyAll(ctx, limits.Catalog(), store, operate.Change{
+//		Verb: operate.Block, For: 24 * time.Hour, Reason: "spam", Author: "alice",
+//	}, []operate.Part{{Name: "userID", Value: "42"}})
 //
 // An override is neither a refill nor a penalty: tokens that were used stay used, and a key whose capacity is raised by 100
 // has 100 more at once. The one exception is the end of a fixed window: at the first request after it, what the key lacks
