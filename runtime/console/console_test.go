@@ -454,6 +454,81 @@ func TestChangesOfTheWholeLimit(t *testing.T) {
 	assert.NotContains(t, text, `action="change"`, "a limit without overrides")
 }
 
+// A change in all limits is made in those with just such a key, and the page says what was done in each.
+func TestChangesInAllLimits(t *testing.T) {
+	server, store := site(t, console.Options{AllowChanges: allow, ShowKeys: true})
+	_, text := get(t, server.URL+"/ops/limits/")
+	assert.Contains(t, text, `name="part.user"`)
+	assert.Contains(t, text, `name="part.org"`)
+	for _, row := range []struct {
+		form     url.Values
+		code     int
+		contains []string
+		entries  int
+	}{
+		{url.Values{"verb": {"block"}, "for": {"1h"}, "reason": {"spam"}}, 400, []string{"no limit has a key of just"}, 0},
+		{url.Values{"verb": {"block"}, "for": {"1h"}, "reason": {"spam"}, "part.user": {canary}, "part.org": {"7"}}, 400,
+			[]string{"no limit has a key of just"}, 0},
+		{url.Values{"verb": {"block"}, "for": {"1h"}, "reason": {"spam"}, "part.user": {canary}, "part.org": {""}}, 200,
+			[]string{"block, until 2026-11-22 10:30:00Z", "nothing was changed: it has another key, ORG:int64"}, 1},
+		{url.Values{"verb": {"unblock"}, "reason": {"mended"}, "part.user": {canary}}, 200, []string{"unblocked"}, 2},
+		{url.Values{"verb": {"erase"}, "reason": {"ticket 7"}, "part.org": {"7"}}, 200, []string{"erased", "USER:string"}, 3},
+	} {
+		row.form.Set("all", "yes")
+		code, text, _ := post(t, server.URL+"/ops/limits/change", row.form)
+		assert.Equal(t, row.code, code, "%v", row.form)
+		for _, part := range row.contains {
+			assert.Contains(t, text, part, "%v", row.form)
+		}
+		require.Len(t, logOf(t, store), row.entries, "%v", row.form)
+	}
+	for _, e := range logOf(t, store) {
+		assert.Equal(t, "alice", e.Author)
+	}
+	server, _ = site(t, console.Options{})
+	_, text = get(t, server.URL+"/ops/limits/")
+	assert.NotContains(t, text, "<fieldset>")
+}
+
+// The page of the only key of a limit ends what is in force for it.
+func TestEndsTheBlockOfALimitWithoutKey(t *testing.T) {
+	p := &runtime.Policy{Name: "signUp", Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1, Overrides: runtime.OverrideBounds{Rate: 2, Capacity: 2}}
+	store := &memstore.Store{Clock: func() time.Time { return start }}
+	server := httptest.NewServer(console.New(console.Options{Store: store, AllowChanges: allow,
+		Catalog: &runtime.Catalog{Limits: []runtime.CatalogLimit{{Name: "signUp", Policies: []*runtime.Policy{p}}}}}))
+	t.Cleanup(server.Close)
+	_, text, at := post(t, server.URL+"/find", url.Values{"limit": {"signUp"}})
+	require.NotContains(t, text, `value="unblock"`)
+	u, err := url.Parse(at)
+	require.NoError(t, err)
+	form := url.Values{"limit": {"signUp"}, "id": {u.Query().Get("id")}, "reason": {"r"}, "verb": {"block"}, "for": {"1h"}}
+	_, text, _ = post(t, server.URL+"/change", form)
+	require.Contains(t, text, `value="unblock"`)
+	form.Set("verb", "unblock")
+	_, text, _ = post(t, server.URL+"/change", form)
+	require.NotContains(t, text, "In force")
+	require.Len(t, logOf(t, store), 2)
+}
+
+// registered is a store that another program uses, too.
+type registered struct{ *memstore.Store }
+
+func (registered) Registrations(context.Context) ([]runtime.Registration, error) {
+	return []runtime.Registration{{Limit: "send", Owner: "own.example"}, {Limit: "visit", Owner: "<other.example>"}}, nil
+}
+
+func TestNamesTheLimitsOfOtherPrograms(t *testing.T) {
+	p := &runtime.Policy{Name: "send", Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1}
+	server := httptest.NewServer(console.New(console.Options{Store: registered{&memstore.Store{}},
+		Catalog: &runtime.Catalog{Limits: []runtime.CatalogLimit{{Name: "send", Policies: []*runtime.Policy{p}}}}}))
+	t.Cleanup(server.Close)
+	_, text := get(t, server.URL)
+	assert.Contains(t, text, "Not a limit of this program: visit, of &lt;other.example&gt;")
+	assert.NotContains(t, text, "own.example")
+	code, _ := get(t, server.URL+"/limit?name=visit")
+	assert.Equal(t, 404, code)
+}
+
 // counting counts the pages of rows that are read.
 type counting struct {
 	*memstore.Store

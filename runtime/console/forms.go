@@ -11,11 +11,13 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 )
 
-// subject is what can be changed: a key, or a whole limit.
+// subject is what can be changed: a key, a whole limit, or a key in all limits.
 type subject struct {
 	Limit runtime.CatalogLimit
 	// ID is the encrypted key, and empty for the whole limit.
 	ID string
+	// Parts, for a key in all limits, are the fields of its parts.
+	Parts []input
 	// InForce are the blocks and overrides of the subject and of its whole limit, and Log their log.
 	InForce, Log []runtime.OverrideEntry
 	// Overridden are the newest blocks and overrides of the keys of a whole limit, the newest first.
@@ -40,11 +42,31 @@ func (c *console) subject(r *http.Request, l runtime.CatalogLimit, id, key strin
 		}
 	}
 	s.InForce = slices.DeleteFunc(inForce, func(e runtime.OverrideEntry) bool { return e.Key != "" && e.Key != key })
-	s.Own = slices.ContainsFunc(s.InForce, func(e runtime.OverrideEntry) bool { return (e.Key == "") == (id == "") })
+	s.Own = slices.ContainsFunc(s.InForce, func(e runtime.OverrideEntry) bool { return e.Key == key })
 	history, failed := operate.History(r.Context(), c.Store, l.Name, key)
 	s.Log = history
 	return s, cmp.Or(err, failed)
 }
+
+// everywhere is a key in all limits.
+func (c *console) everywhere(r *http.Request) (s subject) {
+	for _, l := range c.Catalog.Limits {
+		for _, k := range l.Key {
+			if part := (input{Name: partPrefix + k.Name, Label: k.Name}); !slices.ContainsFunc(s.Parts, func(o input) bool { return o.Name == part.Name }) {
+				s.Parts = append(s.Parts, part)
+			}
+		}
+	}
+	_, ok := c.author(r)
+	s.MayChange = ok && s.Parts != nil
+	return s
+}
+
+// partPrefix begins the names of the fields of a key's parts.
+const partPrefix = "part."
+
+// Whole reports whether the subject is a whole limit.
+func (s subject) Whole() bool { return s.ID == "" && s.Parts == nil }
 
 // form is one change of a subject.
 type form struct {
@@ -110,7 +132,13 @@ func (s subject) Forms() (all []form) {
 	add := func(verb operate.Verb, legend string, inputs ...[]input) {
 		all = append(all, form{s, verb, legend, slices.Concat(inputs...)})
 	}
-	if s.ID != "" {
+	switch {
+	case s.Parts != nil:
+		add(operate.Block, "Deny all requests of a key in all limits", s.Parts, ends)
+		add(operate.Unblock, "End the blocks of a key in all limits", s.Parts)
+		add(operate.Erase, "Delete the counts of a key in all limits, also of keys with further parts, and replace it in the log", s.Parts)
+		return all
+	case s.ID != "":
 		tokens := []input{{Name: "n", Label: "tokens", Required: true}}
 		add(operate.Take, "Take tokens, available or not", tokens, s.calendar(), s.plan("plan"))
 		add(operate.Grant, "Give tokens back", tokens, s.calendar(), s.plan("plan"))

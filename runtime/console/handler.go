@@ -88,18 +88,37 @@ func (c *console) change(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	change.Author = author
-	switch _, err := operate.Apply(r.Context(), c.Catalog, c.Store, change); {
-	case err == nil:
-		redirect(w, back)
+	var all []operate.DoneIn
+	if back == "" {
+		all, err = operate.ApplyAll(r.Context(), c.Catalog, c.Store, change, partsOf(r.PostForm))
+	} else {
+		_, err = operate.Apply(r.Context(), c.Catalog, c.Store, change)
+	}
+	switch {
 	case errors.Is(err, operate.ErrUsage):
 		c.problem(w, http.StatusBadRequest, err.Error())
-	default:
+	case err != nil:
 		c.problem(w, http.StatusInternalServerError, err.Error())
+	case back == "":
+		// No redirect, because what was done in each limit is nowhere else.
+		c.render(w, http.StatusOK, page{Title: fmt.Sprintf("Change in all limits: %s", change.Verb), Changed: all})
+	default:
+		redirect(w, back)
 	}
 }
 
+// partsOf returns the parts of a key in a form, without those that were left empty.
+func partsOf(form url.Values) (parts []operate.Part) {
+	for field := range form {
+		if name, ok := strings.CutPrefix(field, partPrefix); ok && form.Get(field) != "" {
+			parts = append(parts, operate.Part{Name: name, Value: form.Get(field)})
+		}
+	}
+	return parts
+}
+
 // changeOf returns the change of a form for a key, or for the whole limit if the form has been confirmed as one for all
-// keys, and the address of their page.
+// keys, and the address of their page, which is "" for a change in all limits.
 func (c *console) changeOf(r *http.Request) (change operate.Change, back string, err error) {
 	value := func(name string) string { return strings.TrimSpace(r.PostFormValue(name)) }
 	change = operate.Change{
@@ -117,6 +136,7 @@ func (c *console) changeOf(r *http.Request) (change operate.Change, back string,
 		return change, "", err
 	}
 	switch id := r.PostFormValue("id"); {
+	case value("all") == "yes":
 	case id != "":
 		var key string
 		if key, err = c.open(change.Limit, id); err == nil {

@@ -15,7 +15,7 @@ import (
 )
 
 func (c *console) index(w http.ResponseWriter, r *http.Request) {
-	p, all := &indexPage{Denials: c.Denials != nil}, c.Catalog.Limits
+	p, all := &indexPage{Denials: c.Denials != nil, subject: c.everywhere(r)}, c.Catalog.Limits
 	var problems []error
 	var busiest []operate.BusyKey
 	for _, l := range all {
@@ -28,7 +28,9 @@ func (c *console) index(w http.ResponseWriter, r *http.Request) {
 	p.InForce = slices.DeleteFunc(inForce, func(e runtime.OverrideEntry) bool { return e.Key != "" })
 	slices.SortStableFunc(busiest, func(a, b operate.BusyKey) int { return cmp.Compare(b.Used(), a.Used()) })
 	p.Busiest = tableOf(busiest[:min(maxKeys, len(busiest))], true)
-	c.render(w, http.StatusOK, page{Title: "Rate limits", Index: p, Problem: errorText(append(problems, err)...)})
+	others, failed := operate.Others(r.Context(), c.Store, c.Catalog)
+	p.Others = others
+	c.render(w, http.StatusOK, page{Title: "Rate limits", Index: p, Problem: errorText(append(problems, err, failed)...)})
 }
 
 func (c *console) limit(w http.ResponseWriter, r *http.Request) {

@@ -19,7 +19,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
-// page is the data of a page: one of Index, Limit, Key, Log and Found is set, or only Problem.
+// page is the data of a page: one of Index, Limit, Key, Log, Found and Changed is set, or only Problem.
 type page struct {
 	Title, Problem string
 	Index          *indexPage
@@ -27,6 +27,7 @@ type page struct {
 	Key            *keyPage
 	Log            *logPage
 	Found          []operate.FoundKey
+	Changed        []operate.DoneIn
 }
 
 // logPage is entries of all limits. Older, if not 0, is the entry before which there are others.
@@ -37,7 +38,10 @@ type logPage struct {
 
 // indexPage is all limits.
 type indexPage struct {
+	subject
 	Limits []used
+	// Others are limits of other programs.
+	Others []runtime.Registration
 	// InForce has the blocks and overrides of whole limits.
 	InForce []runtime.OverrideEntry
 	Busiest busyTable

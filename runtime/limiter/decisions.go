@@ -112,6 +112,38 @@ func (ds Decisions) Err() error {
 	return &runtime.LimitedError{Decision: longest}
 }
 
+// Reservations is tokens of several limits that were taken together, possibly before they have accrued. If it was not
+// Allowed, no tokens were taken. It may be used by several goroutines.
+type Reservations struct {
+	Decisions
+	limiter *Limiter
+	each    []*Reservation
+}
+
+// Delay returns how long after the call all of the tokens can be used: the largest Delay of the limits, or [runtime.Never] if one
+// of them has denied. It does not change afterwards.
+func (rs *Reservations) Delay() time.Duration {
+	if !rs.Allowed {
+		return runtime.Never
+	}
+	longest := time.Duration(0)
+	for _, r := range rs.each {
+		longest = max(longest, r.Delay())
+	}
+	return longest
+}
+
+// At returns the reservation of an item, counted from 0, to settle or cancel it by itself. An item that was only checked
+// holds no tokens: settling or cancelling it is [runtime.ErrNotReserved]. So it is if another limit has denied.
+func (rs *Reservations) At(i int) *Reservation { return rs.each[i] }
+
+// Cancel refunds the tokens of all limits that are neither settled nor cancelled yet, in one request to the store, even if
+// ctx has ended. The error is [runtime.ErrNotReserved] if no reservation is open; after any other error, those that were not
+// refunded are still open, and Cancel can be called again.
+func (rs *Reservations) Cancel(ctx context.Context) error {
+	return settleObserved(ctx, rs.limiter, rs.each, 0)
+}
+
 // ErrNotTaken: the context has no tokens taken from the limit that is to be settled.
 var ErrNotTaken = errors.New("the request has not taken tokens from the limit")
 
@@ -140,12 +172,16 @@ func Taken(ctx context.Context) (Decisions, bool) {
 // innermost counts.
 func Settle(ctx context.Context, used int64) error {
 	t, _ := ctx.Value(takenKey{}).(*taken)
-	switch names := t.names(); len(names) {
+	switch all := t.settlements(""); len(all) {
 	case 0:
 		return ErrNotTaken
 	case 1:
-		return t.settle(ctx, names[0], used)
+		return all[0].Settle(ctx, used)
 	default:
+		var names []string
+		for _, r := range all {
+			names = append(names, r.Limit)
+		}
 		return fmt.Errorf("%w: it has taken from %s: name one with SettleLimit", ErrNotTaken, strings.Join(names, ", "))
 	}
 }
@@ -155,10 +191,12 @@ func Settle(ctx context.Context, used int64) error {
 func SettleLimit(ctx context.Context, name string, used int64) error {
 	t, _ := ctx.Value(takenKey{}).(*taken)
 	for ; t != nil; t = t.outer {
-		for _, taken := range t.names() {
-			if taken == name {
-				return t.settle(ctx, name, used)
-			}
+		switch all := t.settlements(name); len(all) {
+		case 0:
+		case 1:
+			return all[0].Settle(ctx, used)
+		default:
+			return fmt.Errorf("%w %q only: it has taken from several of its keys", ErrNotTaken, name)
 		}
 	}
 	return fmt.Errorf("%w %q", ErrNotTaken, name)
@@ -173,38 +211,15 @@ type taken struct {
 	outer *taken
 }
 
-// names returns the names of the limits that the request has taken from, one for each item.
-func (t *taken) names() (names []string) {
+// settlements returns those of the items that have taken tokens from a limit, or with the name "" from any.
+func (t *taken) settlements(name string) (all []*Reservation) {
 	if t == nil {
 		return nil
 	}
-	for i := range t.decisions.Each {
-		if _, ok := t.decisions.Settlement(i); ok {
-			names = append(names, t.decisions.Each[i].Limit)
+	for i, d := range t.decisions.Each {
+		if r, ok := t.decisions.Settlement(i); ok && (name == "" || name == d.Limit) {
+			all = append(all, r)
 		}
 	}
-	return names
-}
-
-func (t *taken) settle(ctx context.Context, name string, used int64) error {
-	r, err := t.settlement(name)
-	if err != nil {
-		return err
-	}
-	return r.Settle(ctx, used)
-}
-
-// settlement returns the only settlement of a limit.
-func (t *taken) settlement(name string) (found *Reservation, err error) {
-	for i := range t.decisions.Each {
-		r, ok := t.decisions.Settlement(i)
-		if !ok || t.decisions.Each[i].Limit != name {
-			continue
-		}
-		if found != nil {
-			return nil, fmt.Errorf("%w %q only: it has taken from several of its keys", ErrNotTaken, name)
-		}
-		found = r
-	}
-	return found, nil
+	return all
 }

@@ -97,8 +97,8 @@ func (g Group) Require(ctx context.Context) error {
 // Reserve takes the tokens of all items, if necessary before they have accrued: use them after the Delay of the
 // reservations, the largest of all. Items of limits without reservations are taken only if they are available now, and
 // can be settled and cancelled too. If one limit denies, nothing is taken: that is no error of Reserve, but the Err of the
-// reservations. All tokens count as taken at the moment of the
-// call, although those of some limits may be used only later, after the Delay of others.
+// reservations. All tokens count as taken at the moment of the call, although those of some limits may be used only later,
+// after the Delay of others.
 func (g Group) Reserve(ctx context.Context) (*Reservations, error) {
 	requests, err := g.requests(ctx)
 	if err != nil {
@@ -140,13 +140,9 @@ func (g Group) Wait(ctx context.Context) error {
 		return err
 	}
 	h := g.limiter.hold()
-	return g.limiter.wait(ctx, h, requests, func(left time.Duration) (Decisions, func(context.Context) error, error) {
+	return g.limiter.wait(ctx, h, requests, func(left time.Duration) (*Reservations, error) {
 		// The store may still be using those of the last try.
-		rs, err := g.limiter.reserve(ctx, slices.Clone(requests), left, h)
-		if err != nil {
-			return Decisions{}, nil, err
-		}
-		return rs.Decisions, rs.Cancel, nil
+		return g.limiter.reserve(ctx, slices.Clone(requests), left, h)
 	})
 }
 
@@ -202,36 +198,4 @@ func decisionsOf(l *Limiter, requests []runtime.Request, answer runtime.Answer, 
 		all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
 	}
 	return all, nil
-}
-
-// Reservations is tokens of several limits that were taken together, possibly before they have accrued. If it was not
-// Allowed, no tokens were taken. It may be used by several goroutines.
-type Reservations struct {
-	Decisions
-	limiter *Limiter
-	each    []*Reservation
-}
-
-// Delay returns how long after the call all of the tokens can be used: the largest Delay of the limits, or [runtime.Never] if one
-// of them has denied. It does not change afterwards.
-func (rs *Reservations) Delay() time.Duration {
-	if !rs.Allowed {
-		return runtime.Never
-	}
-	longest := time.Duration(0)
-	for _, r := range rs.each {
-		longest = max(longest, r.Delay())
-	}
-	return longest
-}
-
-// At returns the reservation of an item, counted from 0, to settle or cancel it by itself. An item that was only checked
-// holds no tokens: settling or cancelling it is [runtime.ErrNotReserved]. So it is if another limit has denied.
-func (rs *Reservations) At(i int) *Reservation { return rs.each[i] }
-
-// Cancel refunds the tokens of all limits that are neither settled nor cancelled yet, in one request to the store, even if
-// ctx has ended. The error is [runtime.ErrNotReserved] if no reservation is open; after any other error, those that were not
-// refunded are still open, and Cancel can be called again.
-func (rs *Reservations) Cancel(ctx context.Context) error {
-	return settleObserved(ctx, rs.limiter, rs.each, 0)
 }

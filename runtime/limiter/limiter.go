@@ -158,14 +158,9 @@ func (l *Limiter) inForceNow(p *runtime.Policy, key string) (*runtime.Policy, bo
 		return p, true
 	}
 	s, ok := l.store.(override.Store)
-	if !ok {
+	if !ok || !s.OverrideView().InUse() {
 		return nil, false
 	}
-	view := s.OverrideView()
-	snapshot := view.Snapshot()
-	if snapshot == nil {
-		return nil, false
-	}
-	p, err := snapshot.Policy(p, key, view.Now)
+	p, err := s.OverrideView().PolicyOf(p, key)
 	return p, err == nil
 }

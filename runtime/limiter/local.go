@@ -22,7 +22,7 @@ type localMemory struct {
 	reports recent.Map[report]
 }
 
-// localRows is how many rows a generation holds. Each takes about 150 bytes and the length of its key.
+// localRows is how many rows are kept at least, and twice as many at most. Each takes about 150 bytes and the length of its key.
 const localRows = 32_768
 
 // report is the count of a key as a decision of the store has it. Instants are by this process's clock, except for decided.
@@ -63,10 +63,10 @@ func (m *localMemory) learn(q *runtime.Request, d *runtime.Decision, decided int
 	case known != nil && decided <= known.decided && missing <= known.missing && q.Op != runtime.Refund && q.Op != runtime.Reset:
 		return // of two decisions at once, this was the earlier one
 	}
-	*m.reports.Place(row, localRows) = report{
+	m.reports.Set(row, report{
 		missing: max(0, missing), at: now, full: arith.Add(now, int64(d.FullAfter)),
 		windowEnd: arith.Add(now, int64(d.ResetAfter)), decided: decided,
-	}
+	}, localRows)
 }
 
 // decide executes a call at the instant now, in nanoseconds since 1970 UTC. A key has one row: shards share the writes of a
@@ -78,7 +78,7 @@ func (m *localMemory) decide(c runtime.Call, now int64) runtime.Answer {
 	for !b.Run(now, m.readLocked(c, b.Rows(), now)) {
 	}
 	for _, change := range b.Changes() {
-		*m.rows.Place(change.Row, localRows) = change.State
+		m.rows.Set(change.Row, change.State, localRows)
 	}
 	return b.Answers()[0]
 }

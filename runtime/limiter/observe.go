@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -197,10 +198,8 @@ func outcomeOf(q *runtime.Request, d *runtime.Decision, allowed bool) runtime.Ou
 var invalidRequests = []error{runtime.ErrInvalidCount, runtime.ErrExceedsCapacity, runtime.ErrInvalidPolicy, runtime.ErrInvalidKey, runtime.ErrInvalidCall, runtime.ErrInvalidPlan}
 
 func outcomeOfError(ctx context.Context, err error, source runtime.Source) runtime.Outcome {
-	for _, invalid := range invalidRequests {
-		if errors.Is(err, invalid) {
-			return runtime.OutcomeInvalid
-		}
+	if slices.ContainsFunc(invalidRequests, func(invalid error) bool { return errors.Is(err, invalid) }) {
+		return runtime.OutcomeInvalid
 	}
 	// A deadline that passes while the store decides is the fault of the store.
 	if cause := ctx.Err(); errors.Is(cause, context.Canceled) || cause != nil && source == runtime.SourceNone {

@@ -32,16 +32,12 @@ func withTimeout(c runtime.Call, ctx context.Context) (context.Context, context.
 
 // failsClosed reports whether a call needs the store: one of its limits has FailClosed, or a request does not decide.
 func failsClosed(c runtime.Call) bool {
-	for i := range c.Requests {
-		if needsStore(&c.Requests[i]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Requests, func(q runtime.Request) bool { return !q.Decides() || q.UsesRows() && closed(q.Policy) })
 }
 
-func needsStore(q *runtime.Request) bool {
-	return !q.Decides() || q.Policy.OnError == runtime.FailClosed && q.Policy.Mode != runtime.ModeShadow && q.UsesRows()
+// closed reports whether requests fail with the store. In shadow mode they pass whatever is decided.
+func closed(p *runtime.Policy) bool {
+	return p.OnError == runtime.FailClosed && p.Mode != runtime.ModeShadow
 }
 
 // failOpen returns an answer to a call for which the store has failed with err. It allows the requests that need the
@@ -155,7 +151,5 @@ func ended(ctx context.Context) error {
 
 // needsOverrides reports whether a call fails if the overrides cannot be read: whatever its mode, a key may be blocked.
 func needsOverrides(c *runtime.Call) bool {
-	return slices.ContainsFunc(c.Requests, func(q runtime.Request) bool {
-		return q.Policy.Overridable() && q.Policy.OnError == runtime.FailClosed && q.Policy.Mode != runtime.ModeShadow
-	})
+	return slices.ContainsFunc(c.Requests, func(q runtime.Request) bool { return q.Policy.Overridable() && closed(q.Policy) })
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Wait takes a token and returns when it can be used. See WaitN.
-func (l Limit) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
+func (l handle) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 
 // WaitN takes n tokens and returns when they can be used. On a limit with reservations it reserves, so that callers are
 // served in the order of their requests. Otherwise it retries when the tokens may have accrued; of the callers in this
@@ -22,40 +22,39 @@ func (l Limit) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // If the policy's Mode is [runtime.ModeBlock], or an operator has blocked the key, it returns a [*runtime.LimitedError] at once, even if the
 // block has an end. While it retries, it also does so when an override of the key begins or ends; tokens that are
 // reserved already keep their delay. If the context ends while WaitN waits, the tokens are refunded, and the error is the context's.
-func (l Limit) WaitN(ctx context.Context, n int64) error {
+func (l handle) WaitN(ctx context.Context, n int64) error {
 	l.held = l.limiter.hold()
 	of := []runtime.Request{{Policy: l.policy, Key: l.key.String()}}
-	return l.limiter.wait(ctx, l.held, of, func(left time.Duration) (Decisions, func(context.Context) error, error) {
+	return l.limiter.wait(ctx, l.held, of, func(left time.Duration) (*Reservations, error) {
 		d, err := l.do(ctx, runtime.Request{Op: runtime.Take, Count: n, Reserve: l.policy.MayReserve(), MaxDelay: left})
-		taken := l
-		taken.held = nil
-		return Decisions{Allowed: d.Allowed, Each: []runtime.Decision{d}}, (&Reservation{Decision: d, of: taken, count: n, open: true}).Cancel, err
+		ds := Decisions{Allowed: d.Allowed, Each: []runtime.Decision{d}}
+		return &Reservations{ds, l.limiter, []*Reservation{{Decision: d, of: l, count: n, open: true}}}, err
 	})
 }
 
-// take takes tokens that can be used within a time, and returns how to refund them.
-type take = func(left time.Duration) (ds Decisions, refund func(context.Context) error, err error)
+// take takes tokens that can be used within a time.
+type take = func(left time.Duration) (*Reservations, error)
 
 // wait takes the tokens of some limits, and returns when they can be used.
 func (l *Limiter) wait(ctx context.Context, h *held, of []runtime.Request, try take) error {
 	// The first try is outside the queue, so that a call that does not have to wait takes no lock.
-	ds, refund, err := tryWithin(ctx, try)
-	if err == nil && !ds.Allowed {
-		ds, refund, err = l.retry(ctx, of, try)
+	rs, err := tryWithin(ctx, try)
+	if err == nil && !rs.Allowed {
+		rs, err = l.retry(ctx, of, try)
 	}
 	l.release(ctx, h, err)
 	if err != nil {
 		return err
 	}
 	longest := time.Duration(0)
-	for _, d := range ds.Each {
+	for _, d := range rs.Each {
 		longest = max(longest, jittered(ctx, d.Delay, d.Jitter))
 	}
 	if err = sleep(ctx, longest, nil); err == nil {
 		return nil
 	}
 	err = fmt.Errorf("%v: %w", runtime.Call{Requests: of}, err)
-	if failed := refund(ctx); failed != nil {
+	if failed := rs.Cancel(ctx); failed != nil {
 		return fmt.Errorf("%w, and the tokens could not be refunded: %w", err, failed)
 	}
 	return err
@@ -63,23 +62,23 @@ func (l *Limiter) wait(ctx context.Context, h *held, of []runtime.Request, try t
 
 // tryWithin takes the tokens if they can be used before the context's deadline. After a denial without an error, a retry may
 // pass.
-func tryWithin(ctx context.Context, try take) (Decisions, func(context.Context) error, error) {
+func tryWithin(ctx context.Context, try take) (*Reservations, error) {
 	left, limited := timeLeft(ctx)
-	ds, refund, err := try(left)
-	if err != nil || ds.Allowed {
-		return ds, refund, err
+	rs, err := try(left)
+	if err != nil || rs.Allowed {
+		return rs, err
 	}
-	for _, d := range ds.Each {
+	for _, d := range rs.Each {
 		switch {
 		case d.Allowed:
 		case d.RetryAfter == runtime.Never, d.Policy != nil && d.Policy.Mode == runtime.ModeBlock:
 			// Also a block with an end: the operator has denied the request, and may prolong it.
-			return ds, nil, ds.Err()
+			return rs, rs.Err()
 		case limited && max(d.Delay, d.RetryAfter) >= left && err == nil:
 			err = fmt.Errorf("%w: %w", d.Err(), context.DeadlineExceeded)
 		}
 	}
-	return ds, nil, err
+	return rs, err
 }
 
 // timeLeft returns the time until the context's deadline, or false if it has none.
@@ -94,25 +93,25 @@ func timeLeft(ctx context.Context) (time.Duration, bool) {
 
 // retry repeats a request until all of its limits allow it. Of the callers that wait for the same limits and keys, one at a
 // time retries.
-func (l *Limiter) retry(ctx context.Context, of []runtime.Request, try take) (Decisions, func(context.Context) error, error) {
+func (l *Limiter) retry(ctx context.Context, of []runtime.Request, try take) (*Reservations, error) {
 	leave, err := l.waiters.join(ctx, queueOf(of))
 	if err != nil {
-		return Decisions{}, nil, fmt.Errorf("%v: %w", runtime.Call{Requests: of}, err)
+		return nil, fmt.Errorf("%v: %w", runtime.Call{Requests: of}, err)
 	}
 	defer leave()
 	for {
-		ds, refund, err := tryWithin(ctx, try)
-		if err != nil || ds.Allowed {
-			return ds, refund, err
+		rs, err := tryWithin(ctx, try)
+		if err != nil || rs.Allowed {
+			return rs, err
 		}
 		longest := time.Duration(0)
-		for _, d := range ds.Each {
+		for _, d := range rs.Each {
 			if !d.Allowed {
 				longest = max(longest, jittered(ctx, d.RetryAfter, d.Jitter))
 			}
 		}
-		if err := sleepForRetry(ctx, l.store, longest, of, ds.Each); err != nil {
-			return ds, nil, fmt.Errorf("%v: %w", runtime.Call{Requests: of}, err)
+		if err := sleepForRetry(ctx, l.store, longest, of, rs.Each); err != nil {
+			return nil, fmt.Errorf("%v: %w", runtime.Call{Requests: of}, err)
 		}
 	}
 }

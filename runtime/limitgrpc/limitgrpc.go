@@ -31,6 +31,7 @@ package limitgrpc
 
 import (
 	"context"
+	"sync"
 
 	"google.golang.org/grpc"
 
@@ -65,7 +66,8 @@ type Take func(ctx context.Context) (limiter.Decisions, error)
 type Binder struct {
 	limits  Limits
 	options Options
-	mistake mistakeLog
+	// mistake logs one error: each call would have another one of the same mistake.
+	mistake sync.Once
 }
 
 // New returns a Binder of limits.

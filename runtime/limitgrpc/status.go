@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -42,7 +41,9 @@ func (b *Binder) refuse(ctx context.Context, c Call, err error) error {
 	case b.options.OnError != nil:
 		b.options.OnError(ctx, c, err)
 	case code == codes.Internal:
-		b.mistake.log(err)
+		b.mistake.Do(func() {
+			slog.Error("limitgrpc: calls end with the code Internal, and this is logged once", "error", err)
+		})
 	}
 	return s.Err()
 }
@@ -104,13 +105,4 @@ func with(s *status.Status, details ...protoadapt.MessageV1) *status.Status {
 		panic(err) // these messages can always be encoded
 	}
 	return detailed
-}
-
-// mistakeLog logs one error: each call would have another one of the same mistake.
-type mistakeLog struct{ once sync.Once }
-
-func (l *mistakeLog) log(err error) {
-	l.once.Do(func() {
-		slog.Error("limitgrpc: calls end with the code Internal, and this is logged once", "error", err)
-	})
 }

@@ -2,7 +2,6 @@ package limithttp
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -36,7 +35,8 @@ type Options struct {
 type Binder struct {
 	limits  Limits
 	options Options
-	mistake mistakeLog
+	// mistake logs one error: each request would have another one of the same mistake.
+	mistake sync.Once
 	// now is the clock for the times in legacy fields.
 	now func() time.Time
 }
@@ -46,15 +46,6 @@ func New(l Limits, o Options) *Binder { return &Binder{limits: l, options: o, no
 
 // Take takes the tokens of a request. The error is that of the limits, such as a failure of the store.
 type Take func(ctx context.Context) (limiter.Decisions, error)
-
-// mistakeLog logs one error: each request would have another one of the same mistake.
-type mistakeLog struct{ once sync.Once }
-
-func (l *mistakeLog) log(err error) {
-	l.once.Do(func() {
-		slog.Error("limithttp: requests are answered with status 500, and this is logged once", "error", err)
-	})
-}
 
 // problem is the body of a response, a problem details object of RFC 9457.
 type problem struct {

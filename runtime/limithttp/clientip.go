@@ -3,6 +3,7 @@ package limithttp
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"net/http"
 	"net/netip"
@@ -68,17 +69,13 @@ func (c ClientIP) Of(r *http.Request) (netip.Addr, error) {
 		if err != nil {
 			return netip.Addr{}, err
 		}
-		for {
-			entry, more := entries()
+		for entry := range entries {
 			addr, err := parseHost(entry)
 			if err != nil {
 				return netip.Addr{}, fmt.Errorf("%w: %s has the entry %.50q: %w", ErrNoClientIP, c.Header, entry, err)
 			}
 			if !c.list() || !c.trusts(addr) {
 				return c.withoutNAT64(addr), nil
-			}
-			if !more {
-				break
 			}
 		}
 	}
@@ -161,26 +158,27 @@ func unmapped(p netip.Prefix) netip.Prefix {
 	return p
 }
 
-// entries returns a function that returns the entries of a line from the last to the first, and whether there are more.
-func (c ClientIP) entries(line string) (next func() (entry string, more bool), err error) {
+// entries yields the entries of a line from the last to the first.
+func (c ClientIP) entries(line string) (iter.Seq[string], error) {
 	switch {
 	case c.forwarded():
 		nodes, err := forwardedFor(line)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrNoClientIP, c.Header, err)
 		}
-		return func() (string, bool) {
-			last := nodes[len(nodes)-1]
-			nodes = nodes[:len(nodes)-1]
-			return last, len(nodes) > 0
-		}, nil
+		slices.Reverse(nodes)
+		return slices.Values(nodes), nil
 	case !c.list():
-		return func() (string, bool) { return trim(line), false }, nil
+		return slices.Values([]string{trim(line)}), nil
 	}
-	return func() (string, bool) {
-		comma := strings.LastIndexByte(line, ',')
-		last := trim(line[comma+1:])
-		line = line[:max(0, comma)]
-		return last, comma >= 0
+	// Not by strings.Split: a client can send very many.
+	return func(yield func(string) bool) {
+		for end := len(line); end >= 0; {
+			comma := strings.LastIndexByte(line[:end], ',')
+			if !yield(trim(line[comma+1 : end])) {
+				return
+			}
+			end = comma
+		}
 	}, nil
 }

@@ -53,6 +53,12 @@ func Error(status int, err error) error {
 	return &statusError{status, err}
 }
 
+// coded is an error with a status.
+type coded interface {
+	error
+	StatusCode() int
+}
+
 type statusError struct {
 	status int
 	err    error
@@ -64,10 +70,7 @@ func (e *statusError) StatusCode() int { return e.status }
 
 // withStatus returns an error with a status, unless it has one already.
 func withStatus(status int, err error) error {
-	if _, ok := errors.AsType[interface {
-		error
-		StatusCode() int
-	}](err); ok {
+	if _, ok := errors.AsType[coded](err); ok {
 		return err
 	}
 	return &statusError{status, err}
@@ -75,11 +78,7 @@ func withStatus(status int, err error) error {
 
 // statusOf returns the status of an error: its own, or that for an error of the limits.
 func statusOf(err error) int {
-	own, ok := errors.AsType[interface {
-		error
-		StatusCode() int
-	}](err)
-	if ok {
+	if own, ok := errors.AsType[coded](err); ok {
 		if status := own.StatusCode(); 400 <= status && status <= 599 {
 			return status
 		}

@@ -3,6 +3,7 @@ package limithttp
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strconv"
 
@@ -75,6 +76,8 @@ func (b *Binder) report(r *http.Request, d *Denial) {
 	case b.options.OnError != nil:
 		b.options.OnError(r, d.Err)
 	case d.Status == http.StatusInternalServerError:
-		b.mistake.log(d.Err)
+		b.mistake.Do(func() {
+			slog.Error("limithttp: requests are answered with status 500, and this is logged once", "error", d.Err)
+		})
 	}
 }

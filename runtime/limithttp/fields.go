@@ -6,7 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"math"
-	"math/bits"
+	"math/big"
 	"net/http"
 	"slices"
 	"strconv"
@@ -188,26 +188,16 @@ func seconds(d time.Duration) int64 {
 // secondsFor returns the time in which a policy grants a number of tokens, rounded up to whole seconds: at least 1, and at
 // most maxInteger.
 func secondsFor(tokens int64, p *runtime.Policy) int64 {
-	// tokens*period/rate in 128 bits, as it may exceed 64.
-	hi, lo := bits.Mul64(uint64(tokens), uint64(p.Period))
-	hi, lo = divideUp(hi, lo, uint64(p.Rate))
-	hi, lo = divideUp(hi, lo, uint64(time.Second))
-	if hi > 0 || lo > maxInteger {
+	// The product may exceed 64 bits.
+	span, unit := big.NewInt(int64(p.Period)), big.NewInt(int64(time.Second))
+	span.Mul(span, big.NewInt(tokens))
+	unit.Mul(unit, big.NewInt(p.Rate))
+	// Rounded up.
+	span.Add(span, unit).Sub(span, big.NewInt(1)).Div(span, unit)
+	if !span.IsInt64() {
 		return maxInteger
 	}
-	return max(1, int64(lo))
-}
-
-// divideUp divides a number of 128 bits, and rounds up.
-func divideUp(hi, lo, by uint64) (uint64, uint64) {
-	quotient, rest := hi/by, hi%by
-	lower, rest := bits.Div64(rest, lo, by)
-	if rest > 0 {
-		var carry uint64
-		lower, carry = bits.Add64(lower, 1, 0)
-		quotient += carry
-	}
-	return quotient, lower
+	return min(max(1, span.Int64()), maxInteger)
 }
 
 // addFields adds the fields of a call to those that are already set: a route may be inside of another one.

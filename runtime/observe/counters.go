@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,16 +14,13 @@ import (
 // with NewCounters.
 type Counters struct {
 	denials *Denials
-	// limits is replaced as a whole, so that an observation takes no lock.
-	limits atomic.Pointer[map[string]*counts]
-	mu     sync.Mutex
+	limits  byLimit[counts]
 	// durations has a histogram for each operation, in the order of names.
 	durations map[runtime.Op]*histogram
 }
 
 // counts are those of one limit.
 type counts struct {
-	limit    string
 	outcomes []tally
 	near     atomic.Int64
 }
@@ -54,24 +50,20 @@ func (t *tally) load() (requests, tokens int64) {
 // NewCounters returns counters of 0.
 func NewCounters(o Options) *Counters {
 	c := &Counters{denials: NewDenials(o), durations: map[runtime.Op]*histogram{}}
-	limits := map[string]*counts{}
 	for _, name := range Limits(o.Policies) {
-		limits[name] = newCounts(name)
+		c.limits.of(name, newCounts)
 	}
-	c.limits.Store(&limits)
 	for _, op := range Operations() {
 		c.durations[op] = &histogram{buckets: make([]atomic.Int64, len(bounds)+1)}
 	}
 	return c
 }
 
-func newCounts(limit string) *counts {
-	return &counts{limit: limit, outcomes: make([]tally, len(runtime.Outcomes()))}
-}
+func newCounts() *counts { return &counts{outcomes: make([]tally, len(runtime.Outcomes()))} }
 
 // Decided implements [runtime.Observer].
 func (c *Counters) Decided(ctx context.Context, o runtime.Observation) {
-	n := c.of(o.Limit)
+	n := c.limits.of(o.Limit, newCounts)
 	n.outcomes[o.Outcome].add(o.Tokens())
 	if o.Near() {
 		n.near.Add(1)
@@ -83,23 +75,6 @@ func (c *Counters) Decided(ctx context.Context, o runtime.Observation) {
 	if o.Duration > 0 && o.Index == 0 {
 		c.durations[o.Op].add(o.Duration)
 	}
-}
-
-// of returns the counts of a limit, which it adds if necessary.
-func (c *Counters) of(limit string) *counts {
-	if n := (*c.limits.Load())[limit]; n != nil {
-		return n
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known := *c.limits.Load()
-	if n := known[limit]; n != nil {
-		return n
-	}
-	more, n := maps.Clone(known), newCounts(limit)
-	more[limit] = n
-	c.limits.Store(&more)
-	return n
 }
 
 // Denials returns the keys that were denied.
@@ -141,7 +116,7 @@ type LimitCounts struct {
 
 // Snapshot returns the counts of all limits, ordered by name.
 func (c *Counters) Snapshot() (all []LimitCounts) {
-	limits := *c.limits.Load()
+	limits := c.limits.all()
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		n := limits[name]
 		of := LimitCounts{

@@ -19,13 +19,12 @@ import (
 type Denials struct {
 	secret []byte
 	seed   maphash.Seed
-	mu     sync.RWMutex
-	limits map[string]*sketch
+	limits byLimit[sketch]
 }
 
 // NewDenials returns an observer that has seen no denials. It uses only the Secret of the options.
 func NewDenials(o Options) *Denials {
-	return &Denials{secret: secretOr(o.Secret), seed: maphash.MakeSeed(), limits: map[string]*sketch{}}
+	return &Denials{secret: secretOr(o.Secret), seed: maphash.MakeSeed()}
 }
 
 // DeniedKey is a key that was denied.
@@ -46,6 +45,8 @@ type sketch struct {
 	seen distinct
 }
 
+func newSketch() *sketch { return &sketch{at: map[uint64]int{}} }
+
 type entry struct {
 	DeniedKey
 	hash uint64
@@ -59,7 +60,7 @@ func (d *Denials) Decided(_ context.Context, o runtime.Observation) {
 	if !denied(&o) {
 		return
 	}
-	of := d.of(o.Limit)
+	of := d.limits.of(o.Limit, newSketch)
 	hash, now := o.KeyHash(d.seed), time.Now()
 	of.mu.Lock()
 	defer of.mu.Unlock()
@@ -96,30 +97,13 @@ func (of *sketch) replaceLocked(e entry) int {
 	return i
 }
 
-func (d *Denials) of(limit string) *sketch {
-	d.mu.RLock()
-	of := d.limits[limit]
-	d.mu.RUnlock()
-	if of != nil {
-		return of
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.limits[limit] == nil {
-		d.limits[limit] = &sketch{at: map[uint64]int{}}
-	}
-	return d.limits[limit]
-}
-
 // Fingerprint returns the fingerprint of an observation's key, as in the list of Top.
 func (d *Denials) Fingerprint(o *runtime.Observation) string { return o.Fingerprint(d.secret) }
 
 // Top returns the keys of a limit that were denied most since the process started, at most 64, the first of them most. It
 // contains every key with more than a 64th of all denials of the limit.
 func (d *Denials) Top(limit string) (top []DeniedKey) {
-	d.mu.RLock()
-	of := d.limits[limit]
-	d.mu.RUnlock()
+	of := d.limits.all()[limit]
 	if of == nil {
 		return nil
 	}
@@ -137,9 +121,7 @@ func (d *Denials) Top(limit string) (top []DeniedKey) {
 // Keys estimates how many different keys of a limit were denied in the last minute, or up to 15 s before. The standard
 // error is 3.3 %.
 func (d *Denials) Keys(limit string) int64 {
-	d.mu.RLock()
-	of := d.limits[limit]
-	d.mu.RUnlock()
+	of := d.limits.all()[limit]
 	if of == nil {
 		return 0
 	}

@@ -61,7 +61,13 @@ var grades = map[runtime.Outcome]grade{
 type backlog struct {
 	quietUntil time.Time
 	// timer logs the rest at quietUntil; nil if there is no rest.
-	timer  *time.Timer
+	timer *time.Timer
+	line
+}
+
+// line is one line of the log.
+type line struct {
+	limit  string
 	counts map[runtime.Outcome]int64
 	worst  example
 }
@@ -83,20 +89,13 @@ func (l *Log) Decided(ctx context.Context, o runtime.Observation) {
 	}
 }
 
-// line is one line of the log.
-type line struct {
-	limit  string
-	worst  example
-	counts map[runtime.Outcome]int64
-}
-
 // add adds an observation to the backlog of its limit, and returns the line to log now, or nil.
 func (l *Log) add(o *runtime.Observation, now time.Time) *line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.limits[o.Limit]
 	if b == nil {
-		b = &backlog{counts: map[runtime.Outcome]int64{}}
+		b = &backlog{line: line{limit: o.Limit, counts: map[runtime.Outcome]int64{}}}
 		l.limits[o.Limit] = b
 	}
 	b.counts[o.Outcome]++
@@ -137,9 +136,9 @@ func (l *Log) takeLocked(limit string, now time.Time) *line {
 	if len(b.counts) == 0 {
 		return nil
 	}
-	taken := &line{limit, b.worst, b.counts}
-	b.counts, b.worst, b.quietUntil = map[runtime.Outcome]int64{}, example{}, now.Add(l.interval)
-	return taken
+	taken := b.line
+	b.line, b.quietUntil = line{limit: limit, counts: map[runtime.Outcome]int64{}}, now.Add(l.interval)
+	return &taken
 }
 
 // flush logs the backlog of a limit.

@@ -24,32 +24,14 @@
 package observe
 
 import (
-	"context"
 	"crypto/rand"
+	"maps"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
-
-// All returns an observer that passes each observation to all of some observers, in their order. Those that are nil are
-// left out.
-func All(observers ...runtime.Observer) runtime.Observer {
-	var all fanOut
-	for _, o := range observers {
-		if o != nil {
-			all = append(all, o)
-		}
-	}
-	return all
-}
-
-type fanOut []runtime.Observer
-
-func (all fanOut) Decided(ctx context.Context, o runtime.Observation) {
-	for _, observer := range all {
-		observer.Decided(ctx, o)
-	}
-}
 
 // Metric is the description of a metric, whose names are the same in Prometheus and in OpenTelemetry.
 type Metric struct {
@@ -140,6 +122,37 @@ func Limits(policies []*runtime.Policy) (names []string) {
 		}
 	}
 	return names
+}
+
+// byLimit has a value for each limit. The map is replaced as a whole, so that an observation takes no lock.
+type byLimit[V any] struct {
+	values atomic.Pointer[map[string]*V]
+	mu     sync.Mutex
+}
+
+// all returns the values by the names of their limits. It must not be changed.
+func (b *byLimit[V]) all() map[string]*V {
+	if values := b.values.Load(); values != nil {
+		return *values
+	}
+	return nil
+}
+
+// of returns the value of a limit, which it adds if necessary.
+func (b *byLimit[V]) of(limit string, empty func() *V) *V {
+	if v := b.all()[limit]; v != nil {
+		return v
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if v := b.all()[limit]; v != nil {
+		return v
+	}
+	v := empty()
+	more := map[string]*V{limit: v}
+	maps.Copy(more, b.all())
+	b.values.Store(&more)
+	return v
 }
 
 // secretOr returns a secret, or random bytes if it is empty.

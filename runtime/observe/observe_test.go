@@ -228,8 +228,8 @@ func TestCountsAreThoseOfTheDecisions(t *testing.T) {
 	failing := &faulty{Store: store}
 	failing.fail(errors.New("down"))
 	limiters := []*limiter.Limiter{
-		limiter.New(store, limiter.Observe(observe.All(nil, sound, seen))),
-		limiter.New(leasing{failing, store}, limiter.Observe(observe.All(sound, seen))),
+		limiter.New(store, limiter.Observe(nil), limiter.Observe(sound), limiter.Observe(seen)),
+		limiter.New(leasing{failing, store}, limiter.Observe(sound), limiter.Observe(seen)),
 	}
 	want := &tally{of: map[string]map[runtime.Outcome]int64{}, took: map[string]int64{}}
 	var callers sync.WaitGroup
@@ -464,7 +464,8 @@ func TestKeysAreInNoOutput(t *testing.T) {
 	counters := observe.NewCounters(observe.Options{})
 	logs := observe.NewLog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})), observe.LogOptions{Interval: time.Nanosecond})
 	store := &faulty{Store: &memstore.Store{}}
-	limits := limiter.New(store, limiter.Observe(observe.All(counters, logs, plainLog{slog.New(slog.NewJSONHandler(&out, nil))})))
+	limits := limiter.New(store, limiter.Observe(counters), limiter.Observe(logs),
+		limiter.Observe(plainLog{slog.New(slog.NewJSONHandler(&out, nil))}))
 	key := runtime.KeyOf(runtime.String(canary))
 	var returned []error
 	for _, mode := range runtime.Modes() {

@@ -1,7 +1,9 @@
 package operate
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,29 +19,51 @@ type DoneIn struct {
 	// Key is the zero Key if the limit has no such key.
 	Key  runtime.Key
 	Done Done
-	// Err is why nothing was changed: the limit has another key, or no overrides, or nothing to end, or the store has failed.
+	// Err is why nothing was changed: the limit has another key, or no overrides, or nothing to end or to erase, or the store has
+	// failed.
 	Err error
 }
 
 // ApplyAll makes a change, of which it sets the Limit and the Key, in every limit whose key has just these parts, by their names:
-// a user with the number 42 is not an organization with that number. It returns what it did in each limit of the catalog, so that
-// none is left out silently, and goes on after an error in one of them. The error is [ErrUsage] if no limit has such a key.
-func ApplyAll(ctx context.Context, catalog *runtime.Catalog, store runtime.Store, c Change, parts []Part) ([]DoneIn, error) {
-	all, err := keysOf(catalog, parts)
+// a user with the number 42 is not an organization with that number. An Erase is also of the stored keys that have these parts and
+// further ones, unless a key of more than [runtime.MaxKey] bytes was cut off before the end of one of these parts.
+//
+// It returns what it did in each limit of the catalog, so that none is left out silently, and goes on after an error in one of
+// them. The error is [ErrUsage] if no limit has such a key.
+func ApplyAll(ctx context.Context, catalog *runtime.Catalog, store runtime.Store, c Change, parts []Part) (all []DoneIn, err error) {
+	found, err := keysOf(catalog, parts, c.Verb == Erase)
 	if err != nil {
 		return nil, err
 	}
-	for i := range all {
-		if of := &all[i]; of.Err == nil {
-			c.Limit, c.Key = of.Limit, of.Key
-			of.Done, of.Err = Apply(ctx, catalog, store, c)
+	for _, of := range found {
+		keys, err := []runtime.Key{of.key}, of.err
+		if err == nil && of.among != nil {
+			keys, err = keysAmong(ctx, store, of.limit, of.among)
+		}
+		if err != nil {
+			all = append(all, DoneIn{Limit: of.limit.Name, Err: err})
+			continue
+		}
+		for _, key := range keys {
+			c.Limit, c.Key = of.limit.Name, key
+			done, err := Apply(ctx, catalog, store, c)
+			all = append(all, DoneIn{c.Limit, key, done, err})
 		}
 	}
 	return all, nil
 }
 
-// keysOf returns the key with these parts in each limit, or why it has none.
-func keysOf(catalog *runtime.Catalog, parts []Part) (all []DoneIn, err error) {
+// keyOf is the key with some parts in a limit, or why it has none.
+type keyOf struct {
+	limit *runtime.CatalogLimit
+	key   runtime.Key
+	// among, if it is not nil, is these parts in place of key, because the limit's has further ones, which are "".
+	among []string
+	err   error
+}
+
+// keysOf returns the key with just these parts in each limit, or with further ones if that is asked for.
+func keysOf(catalog *runtime.Catalog, parts []Part, further bool) (all []keyOf, err error) {
 	values := map[string]string{}
 	for _, p := range parts {
 		if _, twice := values[p.Name]; twice || p.Name == "" || p.Value == "" {
@@ -48,24 +72,27 @@ func keysOf(catalog *runtime.Catalog, parts []Part) (all []DoneIn, err error) {
 		values[p.Name] = p.Value
 	}
 	found, names := false, []string(nil)
-	for _, l := range catalog.Limits {
-		in, texts := DoneIn{Limit: l.Name}, []string(nil)
+	for i := range catalog.Limits {
+		l := &catalog.Limits[i]
+		in, texts, among := keyOf{limit: l}, []string(nil), []string(nil)
 		for _, k := range l.Key {
 			if value, ok := values[k.Name]; ok {
 				texts = append(texts, value)
 			}
-			names = append(names, k.Name)
+			among, names = append(among, values[k.Name]), append(names, k.Name)
 		}
 		switch {
 		case len(l.Key) == 0:
-			in.Err = usagef("it has no key")
-		case len(texts) < len(l.Key) || len(texts) < len(parts):
-			in.Err = usagef("it has another key, %s", partsOf(&l))
+			in.err = usagef("it has no key")
+		case len(texts) < len(parts), len(texts) < len(l.Key) && !further:
+			in.err = usagef("it has another key, %s", partsOf(l))
+		case len(texts) < len(l.Key):
+			found, in.among = true, among
 		default:
-			if in.Key, in.Err = l.ParseKey(texts); in.Err != nil {
-				in.Err = usageError{in.Err}
-			}
 			found = true
+			if in.key, in.err = l.ParseKey(texts); in.err != nil {
+				in.err = usageError{in.err}
+			}
 		}
 		all = append(all, in)
 	}
@@ -80,6 +107,41 @@ func keysOf(catalog *runtime.Catalog, parts []Part) (all []DoneIn, err error) {
 		return nil, usagef("no limit has a key of just %s%s", strings.Join(given, " and "), hint)
 	}
 	return all, nil
+}
+
+// keysAmong returns the keys of a limit that the store has, and that have some parts.
+func keysAmong(ctx context.Context, store runtime.Store, l *runtime.CatalogLimit, among []string) (keys []runtime.Key, err error) {
+	want := make([]string, len(among))
+	for i, text := range among {
+		if text == "" {
+			continue
+		}
+		one := *l
+		one.Key = l.Key[i : i+1]
+		key, err := one.ParseKey([]string{text})
+		if err != nil {
+			return nil, usageError{err}
+		}
+		want[i] = key.String()
+	}
+	found := map[string]bool{}
+	_, err = eachKey(ctx, store, []runtime.CatalogLimit{*l}, 0, func(_, key string) {
+		stored := strings.Split(key, "|")
+		for i, part := range want {
+			if part != "" && (i >= len(stored) || stored[i] != part) {
+				return
+			}
+		}
+		found[key] = true
+	})
+	if err == nil && len(found) == 0 {
+		err = usagef("it has no stored key with this part of %s", partsOf(l))
+	}
+	for _, text := range slices.Sorted(maps.Keys(found)) {
+		key, failed := runtime.StoredKey(text)
+		keys, err = append(keys, key), cmp.Or(err, failed)
+	}
+	return keys, err
 }
 
 // parts returns the arguments as parts of a key.

@@ -12,12 +12,18 @@
 //
 // Keys are given as the parts of the limit's key, and checked by their types: show sendMessage 42. They are printed as words
 // of a shell, to be pasted after -stored in place of the parts. A whole limit is only ever meant by -whole, and a part or a
-// flag that is empty, such as a variable of the shell that is not set, is an error. With -all, a change is made in every limit with
-// a key of parts with these names: block -all userID=42. Programs with another user interface
-// call [Apply], which makes the same changes and checks them in the same way. What changes a count
-// needs a reason and an author, and is first written to the log of overrides, so that the log has every attempt. If the
-// store has no log, nothing is changed: the method Migrate of package sqlstore creates the log with the tables of the limits,
-// whether or not one of them has overrides. Tokens that processes have leased are not affected by any of it.
+// flag that is empty, such as a variable of the shell that is not set, is an error. With -all, a change is made in every
+// limit with a key of parts with these names: block -all userID=42; an erasure is also of keys with further parts.
+//
+// What changes a count needs a reason and an author, and is first written to the log of overrides, so that the log has every
+// attempt. If the store has no log, nothing is changed: the method Migrate of package sqlstore creates the log with the
+// tables of the limits, whether or not one of them has overrides. Tokens that processes have leased are not affected by any
+// of it. Programs with another user interface call [Apply], or [ApplyAll] for -all, which make the same changes and check
+// them in the same way:
+//
+//	all, err := operate.ApplyAll(ctx, limits.Catalog(), store, operate.Change{
+//		Verb: operate.Block, For: 24 * time.Hour, Reason: "spam", Author: "alice",
+//	}, []operate.Part{{Name: "userID", Value: "42"}})
 //
 // An override is neither a refill nor a penalty: tokens that were used stay used, and a key whose capacity is raised by 100
 // has 100 more at once. The one exception is the end of a fixed window: at the first request after it, what the key lacks
@@ -128,9 +134,10 @@ that depends on it, and -zone and -since which windows a key has in a calendar o
 gives a key as top, show and who print it, in place of its parts: %XX is a byte, and % alone an empty
 part. A part that begins with a dash comes after --. Who searches all limits, or the one of -limit NAME.
 
-With -all and the parts of a key by their names, in place of a limit, erase, block, unblock and end are about this key in
-all limits that have it, and say which have not: block -all userID=42. Log -all lists the entries of all
-limits, or of such a key, the newest first: at most -n 50, with -author NAME, -since 2026-12-31 or -before ENTRY.
+With -all and the parts of a key by their names, in place of a limit, erase, block, unblock and end are
+about this key in all limits that have it, and say which have not: block -all userID=42. Erase is then
+about stored keys with further parts too. Log -all lists the entries of all limits, or of such a key, the
+newest first: at most -n 50, with -author NAME, -since 2026-12-31 or -before ENTRY.
 
 Limits:
 `)

@@ -23,6 +23,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
@@ -353,6 +354,41 @@ func TestOnSQLite(t *testing.T) {
 	assert.Regexp(t, `(?s)llmTokens .*password +- +eve +1 +3`, run("top"))
 	run("reset llmTokens acme m -reason 'it was us' -author bob")
 	assert.NotContains(t, run("top"), "llmTokens")
+}
+
+// Of two programs that share a table, each lists the limits of the other as those of somebody else, and not their keys.
+func TestLimitsOfAnotherProgram(t *testing.T) {
+	path, programs := filepath.Join(t.TempDir(), "limits.db"), map[string]*sqlite.Store{}
+	catalogs := map[string]*runtime.Catalog{}
+	for owner, limit := range map[string]string{"a.example": "visit", "b.example": "download"} {
+		store, err := sqlite.OpenWith(path, sqlstore.Options{Owner: owner})
+		require.NoError(t, err)
+		defer store.Close()
+		c := &runtime.Catalog{}
+		for _, name := range []string{"shared", limit} {
+			p := &runtime.Policy{Name: name, Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 9}
+			c.Limits = append(c.Limits, runtime.CatalogLimit{Name: name, Key: []runtime.CatalogKey{{Name: "user", Type: "string"}}, Policies: []*runtime.Policy{p}})
+		}
+		programs[owner], catalogs[owner] = store, c
+	}
+	run := func(owner, args string) (int, string) {
+		var out bytes.Buffer
+		code := operate.Main(t.Context(), catalogs[owner], programs[owner], words(args), &out)
+		return code, out.String()
+	}
+	for _, of := range [][2]string{{"a.example", "shared"}, {"a.example", "visit"}, {"b.example", "download"}} {
+		code, out := run(of[0], "take "+of[1]+" secret -n 1 -reason r -author a")
+		require.Equal(t, operate.OK, code, out)
+	}
+	code, out := run("a.example", "top")
+	require.Equal(t, operate.OK, code, out)
+	require.Regexp(t, `(?s)^LIMIT [^\n]*\n(visit|shared) [^\n]*\n(visit|shared) [^\n]*\nNot a limit of this program: download, of b.example\n$`, out)
+	code, out = run("b.example", "top")
+	require.Equal(t, operate.OK, code, out)
+	require.Regexp(t, `(?s)^LIMIT [^\n]*\ndownload [^\n]*\nNot a limit of this program: shared, of a.example\nNot a limit of this program: visit, of a.example\n$`, out)
+	code, out = run("b.example", "top shared")
+	require.Equal(t, operate.Failed, code)
+	require.Contains(t, out, "they belong to a.example")
 }
 
 // failing is a store whose log cannot be written.

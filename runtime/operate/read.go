@@ -28,8 +28,18 @@ func (c *call) top() error {
 		}
 	}
 	n := int(min(cmp.Or(c.flags.Tokens, 10), 10_000))
+	others, note := []runtime.Registration(nil), ""
+	if len(c.args) == 0 {
+		var err error
+		if others, err = Others(c.ctx, c.store, c.catalog); err != nil {
+			note = fmt.Sprintf("The limits of other programs cannot be listed: %s\n", printable.Line(err.Error()))
+		}
+	}
 	var busiest []BusyKey
 	for i := range limits {
+		if slices.ContainsFunc(others, func(r runtime.Registration) bool { return r.Limit == limits[i].Name }) {
+			continue
+		}
 		of, err := Busiest(c.ctx, c.store, c.catalog, &limits[i], c.flags.Plan, n, 0)
 		if err != nil {
 			return err
@@ -38,11 +48,14 @@ func (c *call) top() error {
 			busiest = insert(busiest, b, n)
 		}
 	}
+	for _, r := range others {
+		note += printable.Line(fmt.Sprintf("Not a limit of this program: %s, of %s", r.Limit, cmp.Or(r.Owner, "an unknown owner"))) + "\n"
+	}
 	if len(busiest) == 0 {
-		_, err := fmt.Fprintln(c.out, "No key has used any tokens.")
+		_, err := fmt.Fprintf(c.out, "No key has used any tokens.\n%s", note)
 		return err
 	}
-	rows, note := [][]string{{"LIMIT", "PLAN", "KEY", "LEFT", "CAPACITY", "FULL IN", "IN FORCE"}}, ""
+	rows, plans := [][]string{{"LIMIT", "PLAN", "KEY", "LEFT", "CAPACITY", "FULL IN", "IN FORCE"}}, ""
 	for _, b := range busiest {
 		key := "-"
 		if b.Key != "" {
@@ -51,10 +64,10 @@ func (c *call) top() error {
 		rows = append(rows, []string{b.Policy.Name, cmp.Or(b.Plan, "-"), key, tokens(b.Decision.Value), fmt.Sprint(b.Policy.Capacity), fullIn(&b),
 			printable.Line(cmp.Or(b.InForce, "-"))})
 		if b.Plan != "" && c.flags.Plan == "" {
-			note = "The store does not have the plans of keys. Without -plan, limits are read by their smallest plan.\n"
+			plans = "The store does not have the plans of keys. Without -plan, limits are read by their smallest plan.\n"
 		}
 	}
-	return c.table(rows, note)
+	return c.table(rows, plans+note)
 }
 
 // table prints rows of cells, with a note after them.
@@ -189,14 +202,14 @@ func (c *call) logAll() error {
 		}
 	}
 	if len(parts) > 0 {
-		all, err := keysOf(c.catalog, parts)
+		all, err := keysOf(c.catalog, parts, false)
 		if err != nil {
 			return err
 		}
 		q.Keys = map[string]string{}
 		for _, of := range all {
-			if of.Err == nil {
-				q.Keys[of.Limit] = of.Key.String()
+			if of.err == nil {
+				q.Keys[of.limit.Name] = of.key.String()
 			}
 		}
 	}

@@ -45,9 +45,12 @@ type Used struct {
 // of pages if that is not 0. If the store is a [override.Store], each key is read by the override in force for it. A
 // limit that depends on the plan is otherwise read by the smallest one that counts, or by the given one, because the table
 // does not have the plan of a key. Limits that count nothing have no busy keys, and keys whose override lifts the limit are
-// left out.
+// left out. The error is [runtime.ErrForeignCounts] if the rows of that name are of another program.
 func Busiest(ctx context.Context, store runtime.Store, catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string, n, pages int) (used Used, err error) {
 	all, err := Policies(catalog, l, plan)
+	if err == nil {
+		err = runtime.CheckCounts(ctx, store, l.Policies[0])
+	}
 	if err != nil {
 		return Used{}, err
 	}
@@ -76,6 +79,29 @@ func Busiest(ctx context.Context, store runtime.Store, catalog *runtime.Catalog,
 	}
 	used.More = r.more
 	return used, r.err
+}
+
+// Others returns the limits in a store that are not those of a catalog, as far as the store remembers them: they belong to
+// another program, or were removed. One that has the name of a limit of the catalog is among them.
+func Others(ctx context.Context, store runtime.Store, catalog *runtime.Catalog) (others []runtime.Registration, err error) {
+	for _, l := range catalog.Limits {
+		if foreign, ok := errors.AsType[*runtime.RegistrationError](runtime.CheckCounts(ctx, store, l.Policies[0])); ok {
+			others = append(others, foreign.Stored)
+		}
+	}
+	s, ok := store.(interface {
+		Registrations(context.Context) ([]runtime.Registration, error)
+	})
+	if !ok {
+		return others, nil
+	}
+	all, err := s.Registrations(ctx)
+	for _, r := range all {
+		if _, own := catalog.Limit(r.Limit); !own {
+			others = append(others, r)
+		}
+	}
+	return others, err
 }
 
 // busy returns a key with the policy by which to read it, given the entries in force.
@@ -231,40 +257,44 @@ type FoundKey struct{ Limit, Key string }
 // reads at most that many pages of each, and more reports whether there are others. A key that has neither a row nor an
 // entry, because it was full and has been swept, is not found. If none of the limits has overrides, the log is optional.
 func Who(ctx context.Context, store runtime.Store, limits []runtime.CatalogLimit, secret []byte, fingerprint string, pages int) (found []FoundKey, more bool, err error) {
-	add := func(limit, key string) {
-		// Entries of the log may repeat a key.
+	more, err = eachKey(ctx, store, limits, pages, func(limit, key string) {
 		k := FoundKey{limit, key}
 		if runtime.Fingerprint(secret, key) == fingerprint && !slices.Contains(found, k) {
 			found = append(found, k)
 		}
-	}
+	})
+	return found, more, err
+}
+
+// eachKey calls f for the keys of limits: for those of their rows, and then for those of the log, which may be the same ones.
+func eachKey(ctx context.Context, store runtime.Store, limits []runtime.CatalogLimit, pages int, f func(limit, key string)) (more bool, err error) {
 	searched, overridable := map[string]bool{}, false
 	for _, l := range limits {
 		searched[l.Name] = true
 		overridable = overridable || l.Policies[0].Overridable()
 		if len(l.Key) == 0 {
-			add(l.Name, "")
+			f(l.Name, "")
 			continue
 		}
 		r := rowReader{store: store, pages: pages}
 		for rows := range r.keys(ctx, runtime.Row{Name: l.Name, Shard: -1}) {
-			add(l.Name, rows[0].Row.Key)
+			f(l.Name, rows[0].Row.Key)
 		}
 		if r.err != nil {
-			return nil, false, r.err
+			return false, r.err
 		}
 		more = more || r.more
 	}
 	others, err := eachEntry(ctx, store, pages, func(e runtime.OverrideEntry) {
 		if searched[e.Limit] && e.Key != "" {
-			add(e.Limit, e.Key)
+			f(e.Limit, e.Key)
 		}
 	})
 	if err != nil && !overridable {
 		// The table of the log may not exist.
-		return found, more, nil
+		return more, nil
 	}
-	return found, more || others, err
+	return more || others, err
 }
 
 // eachEntry calls f for the entries of the log of overrides, page by page.

@@ -121,8 +121,8 @@ func (v *View) PolicyOf(p *runtime.Policy, key string) (*runtime.Policy, error) 
 
 // Problems returns an error for each entry in force that this version does not understand, or whose plan the limits do not
 // have. Entries of limits that are not among the policies may belong to another program: only their kind is checked, and
-// [View.Unused] names them. A number
-// beyond the limit's bounds is no problem, because it is reduced to them. The policies may be nil.
+// [View.Unused] names them. A number beyond the limit's bounds is no problem, because it is reduced to them. The policies may
+// be nil.
 func (v *View) Problems(policies []*runtime.Policy) (all []error) {
 	for _, e := range v.InForce() {
 		err := e.Known()

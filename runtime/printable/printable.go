@@ -29,40 +29,33 @@ import (
 
 // Line returns text on one line: each unsafe rune or byte is written as an escape of Go, such as \n, \x1b or
 // \u202e, and so is each tab.
-func Line(text string) string {
-	if plain(text) {
-		return text
-	}
-	var out strings.Builder
-	for sign := range Signs(text) {
-		out.WriteString(sign)
-	}
-	return out.String()
-}
+func Line(text string) string { return replaced(text, escaped) }
 
 // Flat is [Line] with one space for each run of white space, and none at either end.
 func Flat(text string) string { return Line(strings.Join(strings.Fields(text), " ")) }
 
 // Text is [Line] for text of several lines: newlines and tabs stay.
 func Text(text string) string {
-	var out strings.Builder
-	for line := range strings.Lines(text) {
-		rest, ended := strings.CutSuffix(line, "\n")
-		for i, cell := range strings.Split(rest, "\t") {
-			if i > 0 {
-				out.WriteByte('\t')
-			}
-			out.WriteString(Line(cell))
+	return replaced(text, func(encoded string) string {
+		if encoded == "\n" || encoded == "\t" {
+			return encoded
 		}
-		if ended {
-			out.WriteByte('\n')
-		}
-	}
-	return out.String()
+		return escaped(encoded)
+	})
 }
 
 // Mask returns text with U+FFFD in place of each unsafe rune or byte. Tabs stay.
 func Mask(text string) string {
+	return replaced(text, func(encoded string) string {
+		if encoded == "\t" {
+			return encoded
+		}
+		return string(unicode.ReplacementChar)
+	})
+}
+
+// replaced returns a text with what unsafe returns in place of each rune or byte that is not safe.
+func replaced(text string, unsafe func(encoded string) string) string {
 	if plain(text) {
 		return text
 	}
@@ -70,10 +63,10 @@ func Mask(text string) string {
 	prev := rune(0)
 	for len(text) > 0 {
 		r, n := utf8.DecodeRuneInString(text)
-		if r == '\t' || safe(prev, r, n) {
+		if safe(prev, r, n) {
 			out.WriteString(text[:n])
 		} else {
-			out.WriteRune(unicode.ReplacementChar)
+			out.WriteString(unsafe(text[:n]))
 		}
 		prev, text = r, text[n:]
 	}
@@ -156,6 +149,11 @@ func sign(prev, r rune, encoded string) string {
 	if safe(prev, r, len(encoded)) {
 		return encoded
 	}
+	return escaped(encoded)
+}
+
+// escaped returns a rune or byte as an escape of Go.
+func escaped(encoded string) string {
 	quoted := strconv.QuoteToASCII(encoded)
 	return quoted[1 : len(quoted)-1]
 }

@@ -35,7 +35,7 @@ func judgeRemoved(j *judgement) {
 	j.note(review.Calls, "Calls of %s no longer compile. Without another limit in its place, these requests are unlimited.", j.Old.GoName)
 	j.note(review.Deploy, "Its rows stay in the table, because Sweep only deletes rows of existing limits. The store's Forget deletes them, as does the statement below.")
 	j.statement("after the deploy, to delete its rows", "DELETE FROM rate_limits WHERE name = '%s';", j.Old.Policy.Name)
-	j.statement("after the deploy, to forget whose it was", "DELETE FROM rate_limit_registry WHERE name = '%s';", j.Old.Policy.Name)
+	j.statement("after the deploy, to delete the record of its owner", "DELETE FROM rate_limit_registry WHERE name = '%s';", j.Old.Policy.Name)
 	if j.Old.Overrides != nil {
 		j.note(review.Deploy, "Its blocks and overrides in force have no effect any more, and Ready reports them. Forget ends them too, as does the last statement. "+
 			"If the limit was renamed, rename it in an edit of its own: diff then prints the SQL that keeps them.")

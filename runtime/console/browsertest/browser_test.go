@@ -137,6 +137,22 @@ func TestWholeLimit(t *testing.T) {
 	assert.Equal(t, []string{"send", "", "block", "their bug"}, []string{log[0].Limit, log[0].Key, log[0].What, log[0].Reason})
 }
 
+// The first page blocks a key in all limits, and says what was done in each.
+func TestAllLimits(t *testing.T) {
+	at, store := site(t, true)
+	ctx := browser(t)
+	var done string
+	run(t, ctx, chromedp.Navigate(at), chromedp.SendKeys(`form.block input[name="part.user"]`, hostileKey, chromedp.ByQuery),
+		chromedp.SetValue(`form.block select[name=for]`, "for-good", chromedp.ByQuery),
+		chromedp.SendKeys(`form.block input[name=reason]`, "spam", chromedp.ByQuery), chromedp.Click(`form.block button`, chromedp.ByQuery),
+		chromedp.WaitVisible(`table.changed`, chromedp.ByQuery), chromedp.Text("body", &done, chromedp.ByQuery))
+	assert.Contains(t, done, "block, for good")
+	assert.Contains(t, done, operate.QuoteKey(hostileKey))
+	log := entries(t, store)
+	require.Len(t, log, 1)
+	assert.Equal(t, []string{"send", hostileKey, "block", "spam", "alice"}, []string{log[0].Limit, log[0].Key, log[0].What, log[0].Reason, log[0].Author})
+}
+
 // A page of another site posts the form with an id that is right.
 func TestCrossSite(t *testing.T) {
 	at, store := site(t, true)

@@ -1,4 +1,4 @@
-// Package recent has a map of bounded size.
+// Package recent has a map of bounded size, which keeps what was set last.
 package recent
 
 import (
@@ -7,8 +7,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Map has values of the rows that were set last, in two generations: when the young one is full, it replaces the old one. That
-// bounds the memory without the bookkeeping of an LRU list. The zero Map is empty.
+// Map is a map of rows in two generations: when the young one is full, it replaces the old one. That bounds the memory
+// without the bookkeeping of an LRU list. The zero Map is empty.
 type Map[V any] struct{ young, old map[runtime.Row]*V }
 
 // Find returns the value of a row, or nil.
@@ -19,26 +19,22 @@ func (m *Map[V]) Find(row runtime.Row) *V {
 	return m.old[row]
 }
 
-// Place returns where to set the value of a row, which is then one of the young ones. A generation holds so many rows.
-func (m *Map[V]) Place(row runtime.Row, most int) *V {
-	v := m.young[row]
-	if v != nil {
-		return v
+// Set sets the value of a row, which is then one of the young ones, of which there are at most size.
+func (m *Map[V]) Set(row runtime.Row, value V, size int) {
+	if v := m.young[row]; v != nil {
+		*v = value
+		return
 	}
-	if v = m.old[row]; v == nil {
-		v = new(V)
-	}
-	if m.young == nil || len(m.young) >= most {
+	if m.young == nil || len(m.young) >= size {
 		m.old, m.young = m.young, map[runtime.Row]*V{}
 	}
 	// The caller's key may be a substring of a whole HTTP request, which the map would keep in memory.
 	row.Key = strings.Clone(row.Key)
-	m.young[row] = v
-	return v
+	m.young[row] = &value
 }
 
-// Remove drops the value of a row.
-func (m *Map[V]) Remove(row runtime.Row) {
+// Delete removes a row.
+func (m *Map[V]) Delete(row runtime.Row) {
 	delete(m.young, row)
 	delete(m.old, row)
 }

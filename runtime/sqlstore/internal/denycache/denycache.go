@@ -22,6 +22,7 @@ import (
 	"context"
 	"hash/maphash"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +36,7 @@ type Store struct {
 	clock   func() time.Time
 
 	mu      sync.Mutex
-	denials recent.Map[denial]
+	denials denials
 	// changes counts the requests that have changed rows, by the hash of the key: a denial that was decided before one of
 	// them must not be remembered after it.
 	changes [256]uint32
@@ -93,7 +94,7 @@ func (s *Store) InTx(calls []runtime.Call, answers []runtime.Answer) {
 			answer = answers[i]
 		}
 		for _, q := range s.changedLocked(c, answer) {
-			s.set(q, denial{request: q, expires: until, inTx: true})
+			s.denials.set(q, denial{request: q, expires: until, inTx: true})
 		}
 	}
 }
@@ -120,7 +121,7 @@ func (s *Store) lookup(calls []runtime.Call, now time.Time) (answers []runtime.A
 	for i, c := range calls {
 		q, ok := cacheable(c)
 		// A call that is not answered here may change the rows of those after it.
-		if d, hit := s.find(q, now); ok && hit && len(misses) == 0 {
+		if d, hit := s.denials.find(q, now); ok && hit && len(misses) == 0 {
 			answers[i] = d.answer(now)
 			continue
 		}
@@ -149,7 +150,7 @@ func (s *Store) update(calls []runtime.Call, misses []miss, answers []runtime.An
 		c, a := calls[m.at], answers[m.at]
 		s.changedLocked(c, a)
 		if q, _ := cacheable(c); !m.changed && len(a.Decisions) == 1 && !a.Decisions[0].Allowed {
-			s.add(q, a, start, now)
+			s.denials.add(q, a, start, now)
 		}
 	}
 }
@@ -170,9 +171,7 @@ func (s *Store) changedLocked(c runtime.Call, a runtime.Answer) (requests []runt
 			continue
 		}
 		*s.changesOf(q)++
-		if d := s.denials.Find(row(q)); d != nil && !d.inTx {
-			s.denials.Remove(row(q))
-		}
+		s.denials.remove(q)
 		requests = append(requests, q)
 	}
 	return requests
@@ -196,8 +195,11 @@ func cacheable(c runtime.Call) (runtime.Request, bool) {
 	return q, cached(q) && !q.Reserve
 }
 
-// generationSize is how many keys a generation of the cache holds.
-const generationSize = 8192
+// denials are the cache, by row.
+type denials struct{ recent.Map[denial] }
+
+// size is how many keys are kept at least, and twice as many at most.
+const size = 8192
 
 // denial is the smallest count that was denied, and the decision on it.
 type denial struct {
@@ -215,24 +217,35 @@ type denial struct {
 func row(q runtime.Request) runtime.Row { return runtime.Row{Name: q.Policy.Name, Key: q.Key} }
 
 // find returns the cached denial of a request.
-func (s *Store) find(q runtime.Request, now time.Time) (*denial, bool) {
+func (d *denials) find(q runtime.Request, now time.Time) (denial, bool) {
 	if q.Policy == nil {
-		return nil, false
+		return denial{}, false
 	}
-	d := s.denials.Find(row(q))
+	found, ok := d.of(q)
 	// A time before it was received means that the clock has gone back: the remaining time is unknown.
-	return d, d != nil && !d.inTx && d.matches(q) && !now.Before(d.received) && now.Before(d.expires)
+	if !ok || found.inTx || !found.matches(q) || now.Before(found.received) || !now.Before(found.expires) {
+		return denial{}, false
+	}
+	return found, true
+}
+
+// of returns what is stored for the key of a request.
+func (d *denials) of(q runtime.Request) (denial, bool) {
+	if found := d.Find(row(q)); found != nil {
+		return *found, true
+	}
+	return denial{}, false
 }
 
 // matches reports whether the denial is of this count, and of a policy that has not been edited since.
-func (d *denial) matches(q runtime.Request) bool {
+func (d denial) matches(q runtime.Request) bool {
 	r := &d.request
 	// In another zone, or with another anniversary, the next window may have begun.
 	return r.Count == q.Count && r.Zone == q.Zone && r.Anniversary == q.Anniversary && (r.Policy == q.Policy || *r.Policy == *q.Policy)
 }
 
 // answer returns the denial as it is at a later time.
-func (d *denial) answer(now time.Time) runtime.Answer {
+func (d denial) answer(now time.Time) runtime.Answer {
 	decision, elapsed := d.decision, now.Sub(d.received)
 	decision.RetryAfter -= elapsed
 	decision.FullAfter = max(0, decision.FullAfter-elapsed)
@@ -243,7 +256,7 @@ func (d *denial) answer(now time.Time) runtime.Answer {
 }
 
 // add stores the denial of a request that was made at start, and answered now.
-func (s *Store) add(q runtime.Request, a runtime.Answer, start, now time.Time) {
+func (d *denials) add(q runtime.Request, a runtime.Answer, start, now time.Time) {
 	decision := a.Decisions[0]
 	// Tokens may have been refunded right after the decision, so DenyCache counts from start. RetryAfter counts from the
 	// decision: from now on, it cannot be over too early.
@@ -254,15 +267,23 @@ func (s *Store) add(q runtime.Request, a runtime.Answer, start, now time.Time) {
 	if !now.Before(expires) {
 		return
 	}
-	if d := s.denials.Find(row(q)); d != nil && (d.inTx || d.request.Count < q.Count) && now.Before(d.expires) {
+	if found, ok := d.of(q); ok && (found.inTx || found.request.Count < q.Count) && now.Before(found.expires) {
 		return
 	}
-	s.set(q, denial{request: q, decision: decision, decided: a.At, received: now, expires: expires})
+	d.set(q, denial{request: q, decision: decision, decided: a.At, received: now, expires: expires})
 }
 
 // set stores a denial.
-func (s *Store) set(q runtime.Request, made denial) {
-	// The map has a copy of the key, which keeps nothing else in memory.
-	made.request.Key = ""
-	*s.denials.Place(row(q), generationSize) = made
+func (d *denials) set(q runtime.Request, made denial) {
+	// The caller's key may be a substring of a whole HTTP request, which the map would keep in memory.
+	made.request.Key = strings.Clone(q.Key)
+	d.Set(row(q), made, size)
+}
+
+// remove drops the denial of a key whose row has changed.
+func (d *denials) remove(q runtime.Request) {
+	if found, _ := d.of(q); found.inTx {
+		return
+	}
+	d.Delete(row(q))
 }
