@@ -258,6 +258,7 @@ func (r *Registry) Register(ctx context.Context, policies []*runtime.Policy, ado
 
 // register writes registrations and, if it could, has all limits compared again. The error joins those of all limits.
 func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime.Registration, adopt bool) error {
+	var tried []runtime.Registration
 	for attempt := 1; ; attempt++ {
 		stored, err := r.readAll(ctx, x)
 		if err != nil {
@@ -300,10 +301,12 @@ func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime
 			// They are for people only, and the migrator's to write.
 			r.replace(stored)
 			return errors.Join(refused...)
-		case !fault.RefusedValue(err) || attempt == conn.MaxAttempts:
+		case !fault.RefusedValue(err) || attempt == conn.MaxAttempts || slices.Equal(changed, tried):
 			return err
 		}
-		// Another process has registered the limit meanwhile.
+		// Another process has registered the limit meanwhile. Otherwise the next attempt finds the same table, and a constraint of it
+		// refuses the registration.
+		tried = changed
 		if ended := conn.Pause(ctx, attempt); ended != nil {
 			return fmt.Errorf("%w: %w", ended, err)
 		}
@@ -360,9 +363,12 @@ func (r *Registry) Check(ctx context.Context, policies []*runtime.Policy) error 
 	if err := r.checkParts(ctx); err != nil {
 		return err
 	}
-	stored, err := Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (registrations, error) { return r.readAll(ctx, x) })
+	stored, err := Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (registrations, error) {
+		stored, err := r.readAll(ctx, x)
+		return stored, r.Explain(err)
+	})
 	if err != nil {
-		return r.Explain(err)
+		return err
 	}
 	var problems []error
 	for _, of := range own {
