@@ -357,11 +357,12 @@ func TestReadyNamesWhatFails(t *testing.T) {
 			})
 		}
 		t.Run("migrator", func(t *testing.T) {
-			store := migrator.visit(t, table)
-			require.NoError(t, store.Migrate(t.Context(), programPolicies()...))
+			db, err := sql.Open(migrator.driver, migrator.dsn)
+			require.NoError(t, err)
+			defer db.Close()
 			for _, action := range programActions {
 				if strings.HasPrefix(action.name, "Migrate") || strings.HasPrefix(action.name, "Adopt") {
-					assert.NoError(t, owner.act(t, migrator, table, action), action.name)
+					assert.NoError(t, owner.act(t, migrator, db, table, action), action.name)
 				}
 			}
 		})
@@ -378,20 +379,18 @@ func executeLines(t *testing.T, db *sql.DB, statements string) {
 }
 
 // act lets a user do what the owner has prepared.
-func (owner actor) act(t *testing.T, user server, table string, action programAction) error {
+func (owner actor) act(t *testing.T, user server, db *sql.DB, table string, action programAction) error {
 	t.Helper()
-	db, err := sql.Open(user.driver, user.dsn)
-	require.NoError(t, err)
-	defer db.Close()
 	owner.word = newTable()
 	var prepared any
 	if action.prepare != nil {
 		prepared = action.prepare(t, owner, table)
 	}
 	as := actor{server: user, db: db, word: owner.word}
-	as.store, err = sqlstore.New(db, user.dialect, sqlstore.Options{Table: table})
+	store, err := sqlstore.New(db, user.dialect, sqlstore.Options{Table: table})
 	require.NoError(t, err)
-	defer as.store.Close()
+	defer store.Close()
+	as.store = store
 	return action.do(t.Context(), as, prepared)
 }
 
@@ -405,8 +404,11 @@ func (owner actor) compare(t *testing.T, user server, table string, lacks ...str
 	if ready != nil {
 		assert.True(t, explained(ready, table, lacks), "Ready: %v", ready)
 	}
+	db, err := sql.Open(user.driver, user.dsn)
+	require.NoError(t, err)
+	defer db.Close()
 	for _, action := range programActions {
-		if err := owner.act(t, user, table, action); err != nil {
+		if err := owner.act(t, user, db, table, action); err != nil {
 			failing = append(failing, action.name)
 			assert.True(t, explained(err, table, lacks), "%s: %v", action.name, err)
 		}
