@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -193,14 +194,19 @@ func (l handle) Erase(ctx context.Context) error {
 	if !ok {
 		return l.wrap(runtime.ErrNoErase)
 	}
-	if err := runtime.CheckCounts(ctx, l.limiter.store, q.Policy); err != nil {
+	// Not only to compare the owners: on Postgres, a statement that fails ends the transaction of the caller.
+	answers, err := l.limiter.store.Do(ctx, []runtime.Call{{Requests: []runtime.Request{{Op: runtime.Peek, Policy: q.Policy, Key: q.Key}}}})
+	switch {
+	case err != nil:
 		return l.wrap(err)
+	case errors.Is(answers[0].Err, runtime.ErrForeignCounts):
+		return l.wrap(answers[0].Err)
 	}
 	if _, err := s.Erase(ctx, q.Policy.Name, q.Key, runtime.OverrideEnd{}); err != nil {
 		return l.wrap(err)
 	}
 	// It finds no row, and ends what this process holds in memory: leased tokens, cached denials.
-	_, err := l.do(ctx, q)
+	_, err = l.do(ctx, q)
 	return err
 }
 

@@ -67,7 +67,7 @@ func (s *Store) Registrations(ctx context.Context) ([]runtime.Registration, erro
 //
 // If one of the policies has overrides, or such a limit is in use, it also checks and reads the table of overrides and checks the
 // right to add to it, and the error names the overrides in force that this program does not understand: pass the generated
-// Policies. Numbers that are larger than limits.yaml allows by now are no error, because they are reduced to that.
+// Policies. The rights to change and delete entries, which only Erase and Sweep need, are not checked. Numbers that are larger than limits.yaml allows by now are no error, because they are reduced to that.
 //
 // The last check is for blocks and overrides in force of limits that are not among the policies, or have no overrides any
 // more: they have no effect, as after the rename of a limit without the SQL that "ratelimitgen diff" prints. The error is

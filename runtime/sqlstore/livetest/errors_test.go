@@ -335,6 +335,7 @@ func TestMissingPrivilegeOnOverridesIsExplained(t *testing.T) {
 				if granted == "SELECT, INSERT" {
 					require.NoError(t, ready)
 					require.NoError(t, blocked)
+					failsWith(t, errOf(store.Sweep(t.Context(), overridable())), "grant the user DELETE on it")
 					require.NoError(t, store.Migrate(t.Context(), overridable()), "nothing is to be done")
 					return
 				}

@@ -1,9 +1,11 @@
 package sqlite_test
 
 import (
+	"context"
 	"database/sql"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -96,4 +98,16 @@ func TestUnwritableRegistryStopsNoCall(t *testing.T) {
 	all, err := r.store.Registrations(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)
+}
+
+// A constraint of the owner is not mistaken for another process that registers the limit at the same time, over and over.
+func TestRegistryThatRefusesRowsDelaysNoCall(t *testing.T) {
+	r, p := newRig(t), once("visit", runtime.TokenBucket, 10, 0)
+	require.NoError(t, r.store.Migrate(t.Context(), once("first", runtime.TokenBucket, 10, 0)))
+	_, err := r.db.Exec("CREATE TRIGGER refused BEFORE INSERT ON rate_limit_registry BEGIN SELECT RAISE(ABORT, 'not here'); END")
+	require.NoError(t, err)
+	assert.ErrorContains(t, r.store.Migrate(t.Context(), p), "not here")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	require.NoError(t, limiter.New(r.store).Limit(p, runtime.Key{}).Require(ctx))
 }

@@ -49,18 +49,18 @@ func (e *Eraser) Erase(ctx context.Context, limit, key string, why runtime.Overr
 			}
 			_, err = e.withNextID(ctx, x, erase)
 		}
-		return done, e.Explain(err)
+		return done, err
 	})
 }
 
-// EraseIn erases a key in a transaction, given as a session and for texts, at the instant now. It returns the ID of its entry
+// EraseIn erases a key in a transaction, given as a session and for texts, at the instant now. Errors about the log are explained. It returns the ID of its entry
 // in the log, or 0 without one, unless that ID was refused before.
 func (e *Eraser) EraseIn(
 	ctx context.Context, in conn.Session, tx runtime.Tx, limit, key string, why runtime.OverrideEnd, now, refused int64,
 ) (id int64, done runtime.Erased, err error) {
 	entries, err := e.entriesIn(ctx, tx, limit, key)
 	if err != nil {
-		return 0, done, err
+		return 0, done, e.Explain(err)
 	}
 	// Before the rows: the caller's transaction may go on after this error.
 	entry, err := override.Erasure(limit, entries, why, now)
@@ -92,12 +92,12 @@ func (e *Eraser) EraseIn(
 		// An entry that was appended meanwhile may be in force.
 		last := entries[len(entries)-1].ID
 		if _, err := tx.ExecContext(ctx, e.blot, entry.Key, override.Blotted, override.Blotted, limit, key, last); err != nil {
-			return 0, done, err
+			return 0, done, e.Explain(err)
 		}
 	}
 	entry.ID, err = e.insertEntry(ctx, tx, entry, refused)
 	done.Entry = entry
-	return entry.ID, done, err
+	return entry.ID, done, e.Explain(err)
 }
 
 // entriesIn returns the entries of a key. There are none without the table, for which a statement would end the transaction.

@@ -258,6 +258,7 @@ func (r *Registry) Register(ctx context.Context, policies []*runtime.Policy, ado
 
 // register writes registrations and, if it could, has all limits compared again. The error joins those of all limits.
 func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime.Registration, adopt bool) error {
+	var tried []runtime.Registration
 	return conn.Retry(ctx, func() error {
 		stored, err := r.readAll(ctx, x)
 		if err != nil {
@@ -300,8 +301,10 @@ func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime
 			// They are for people only, and the migrator's to write.
 			r.replace(stored)
 			return errors.Join(refused...)
-		case fault.RefusedValue(err):
-			// Another process has registered the limit meanwhile.
+		case fault.RefusedValue(err) && !slices.Equal(changed, tried):
+			// Another process has registered the limit meanwhile. Otherwise the next attempt finds the same table, and a constraint of
+			// it refuses the registration.
+			tried = changed
 			return &fault.Again{Err: err}
 		}
 		return err
@@ -358,9 +361,12 @@ func (r *Registry) Check(ctx context.Context, policies []*runtime.Policy) error 
 	if err := r.checkParts(ctx); err != nil {
 		return err
 	}
-	stored, err := Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (registrations, error) { return r.readAll(ctx, x) })
+	stored, err := Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (registrations, error) {
+		stored, err := r.readAll(ctx, x)
+		return stored, r.Explain(err)
+	})
 	if err != nil {
-		return r.Explain(err)
+		return err
 	}
 	var problems []error
 	for _, of := range own {
