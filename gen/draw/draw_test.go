@@ -184,16 +184,12 @@ func TestCurveIsTheLimiter(t *testing.T) {
 		}
 		s := StandardStory(&p)
 		run := Replay(&p, s)
-		rule, state, log := RuleOf(&p), runtime.State{}, []runtime.State(nil)
+		rule, state := RuleOf(&p), runtime.State{}
 		origin := Origin(&p, &rule)
 		step := func(at time.Duration, q runtime.Request) runtime.Decision {
 			var d runtime.Decision
 			var err error
-			if p.Precise {
-				log, d, err = rule.StepLog(log, origin+int64(at), q)
-			} else {
-				state, d, err = rule.Step(state, origin+int64(at), q)
-			}
+			state, d, err = rule.Step(state, origin+int64(at), q)
 			require.NoError(t, err)
 			return d
 		}

@@ -189,7 +189,6 @@ type key struct {
 	request runtime.Request // without count
 	origin  int64
 	state   runtime.State
-	log     []runtime.State
 	samples []time.Duration
 	curve   []Point
 }
@@ -230,11 +229,6 @@ func (k *key) edges(length time.Duration) (edges []time.Duration) {
 func (k *key) step(at time.Duration, q runtime.Request) (runtime.Decision, error) {
 	q.Zone, q.Anniversary = k.request.Zone, k.request.Anniversary
 	now := k.origin + int64(at)
-	if k.policy.Precise {
-		rows, d, err := k.rule.StepLog(k.log, now, q)
-		k.log = rows
-		return d, err
-	}
 	next, d, err := k.rule.Step(k.state, now, q)
 	k.state = next
 	return d, err
@@ -257,7 +251,7 @@ func (k *key) decide(q Request) Outcome {
 	// The curve bends when the key is full, and jumps when a token of a log counts no longer.
 	k.bend(q.At + full)
 	if k.policy.Precise && d.Allowed {
-		k.bend(q.At + k.policy.Period)
+		k.bend(time.Duration(d.TakenAt.UnixNano()-k.origin) + k.policy.Period)
 	}
 	if k.policy.Start.FirstUse() {
 		k.bend(q.At + d.ResetAfter)

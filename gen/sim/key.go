@@ -90,8 +90,8 @@ type keyState struct {
 	policy *runtime.Policy // of the plan of the last line
 	rule   meter.Rule
 	state  runtime.State
-	// shards replaces state for sharded limits, and log for precise ones.
-	shards, log []runtime.State
+	// shards replaces state for sharded limits.
+	shards []runtime.State
 	// picks counts the decisions by shards.
 	picks uint64
 	// plans counts the requests of each plan.
@@ -139,11 +139,6 @@ func (k *keyState) decide(now int64, q runtime.Request) (runtime.Decision, error
 
 // step executes a request by the rule alone.
 func (k *keyState) step(now int64, q runtime.Request) (runtime.Decision, error) {
-	if k.rule.Precise {
-		rows, d, err := k.rule.StepLog(k.log, now, q)
-		k.log = rows
-		return d, err
-	}
 	if k.shards == nil {
 		rule := k.rule.For(q)
 		next, d, err := rule.Step(k.state, now, q)

@@ -11,7 +11,7 @@
 // # Guarantees
 //
 // Every decision is one of meter.Rule.Step or, for sharded and precise limits, of meter.StepShards and
-// meter.Rule.StepLog, as the mode of the limit changes it, and keys are encoded by [runtime.KeyOf]. The same trace always
+// meter.Rule.Step, as the mode of the limit changes it, and keys are encoded by [runtime.KeyOf]. The same trace always
 // gets the same decisions, whatever other keys and limits are in it.
 // Nothing is rounded or guessed: a line that is not a valid request is a [trace.Fault] with the line, the column and the
 // reason, but never with the value of a key. Memory grows with the number of keys, and by about 50 bytes for each line of a log

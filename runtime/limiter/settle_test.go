@@ -49,12 +49,6 @@ func (w *settleWorld) exact(p *runtime.Policy) float64 {
 		unsharded := *p
 		unsharded.Shards = 0
 		rule := meter.RuleOf(&unsharded, "k")
-		if p.Precise {
-			after, d, err := rule.StepLog(rows, at, q)
-			require.NoError(w, err)
-			rows = after
-			return &d
-		}
 		if len(rows) == 0 {
 			rows = []runtime.State{{}}
 		}

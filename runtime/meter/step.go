@@ -325,13 +325,3 @@ func (r *Rule) Taken(s runtime.State, now int64, q runtime.Request) runtime.Deci
 	}
 	return d
 }
-
-// StepLog is [Rule.Step] with the row of a key in a list, which is empty for a new key.
-func (r *Rule) StepLog(rows []runtime.State, now int64, q runtime.Request) ([]runtime.State, runtime.Decision, error) {
-	var s runtime.State
-	if len(rows) > 0 {
-		s = rows[0]
-	}
-	s, d, err := r.Step(s, now, q)
-	return []runtime.State{s}, d, err
-}

@@ -57,11 +57,6 @@ func (c *caller) do(p *runtime.Policy, now int64, q runtime.Request) (runtime.De
 		return meter.StepShards(p, c.rows[:p.Shards], keyOfCaller, now, q, c.d.Uint64())
 	}
 	rule := c.rule(p)
-	if p.Precise {
-		rows, d, err := rule.StepLog(c.rows, now, q)
-		c.rows = rows
-		return d, err
-	}
 	next, d, err := rule.Step(c.rows[0], now, q)
 	c.rows[0] = next
 	return d, err
