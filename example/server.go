@@ -104,8 +104,11 @@ func (s *server) perOrganization() *limithttp.Route {
 		}
 		var plan limits.Plan
 		err = s.db.QueryRowContext(r.Context(), "SELECT plan FROM organizations WHERE id = ?", org).Scan(&plan)
-		if err != nil {
-			return nil, limithttp.Error(http.StatusNotFound, fmt.Errorf("organization %d: %w", org, err))
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return nil, limithttp.Error(http.StatusNotFound, fmt.Errorf("no organization %d", org))
+		case err != nil:
+			return nil, limithttp.Error(http.StatusServiceUnavailable, fmt.Errorf("the plan of organization %d: %w", org, err))
 		}
 		return s.limit.APICalls(org, plan), nil
 	})

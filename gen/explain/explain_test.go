@@ -182,6 +182,18 @@ func TestShardsAreDescribedWithTheirParts(t *testing.T) {
 	assert.Equal(t, "Each of the 3 shards has 1,000 per minute"+choice, shards(&p))
 }
 
+func TestCallHasEachParameterOfTheMethod(t *testing.T) {
+	file, ds := fields.Parse("limits.yaml", []byte(`version: 1
+plans: [free, pro]
+limits:
+  exports: {key: {org: int64}, kind: fixed window, rate: {free: 1, pro: 5}, period: month, zone: per key, start: anniversary}
+`))
+	require.Empty(t, ds)
+	var out bytes.Buffer
+	require.NoError(t, WriteTerminal(&out, false, Limit("limits.yaml", file.Limits[0], time.Time{})))
+	assert.Contains(t, out.String(), "limit.Exports(org, anniversary, zone, plan).Allow(ctx)")
+}
+
 // pages returns every page of every limit, field and id.
 func pages(t *testing.T, color bool) (all string) {
 	t.Helper()

@@ -72,10 +72,7 @@ func (p *Page) calls(l *spec.Limit) {
 	if l.Policy.Capacity == 0 {
 		verb = "Reserve" // Allow does not exist then, since it could never succeed
 	}
-	arguments := spec.PartNames(l.Key)
-	if len(l.Plans) > 0 {
-		arguments = append(arguments, "plan")
-	}
+	arguments := append(spec.PartNames(l.Key), words.Of(l.Shared(), func(s spec.SharedParameter) string { return s.Name })...)
 	p.add("call", fmt.Sprintf("limit.%s(%s).%s(ctx)", l.GoName, strings.Join(arguments, ", "), verb))
 	p.add("methods", fmt.Sprintf("%s. N forms, such as %sN, take a count.", words.List(judge.Verbs(l), "and"), verb))
 }

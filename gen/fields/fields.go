@@ -78,7 +78,7 @@ var limitFields = []field[draft, spec.Limit]{
 	},
 	{
 		name: "zone", synonyms: []string{"timezone", "tz", "location"},
-		about:     "The time zone of a `period` in calendar units, which requires it. `per key` gives every key its own: the method has a parameter for it.",
+		about:     "The time zone of a `period` in calendar units, which requires it. `per key` gives every key its own: the method has a parameter for it, a `*time.Location` after the parts of the key, which must not be nil.",
 		more:      "The names are those of the IANA time zone database. The zone data is Go's, and generated code embeds it unless all zones are `UTC`. If a start moves by less than half a window, because of new data or another zone, no window begins twice.",
 		accepts:   "a name such as `UTC` or `Europe/Berlin`, or `per key`",
 		absent:    "none; required for a `period` in calendar units",
@@ -154,7 +154,7 @@ var limitFields = []field[draft, spec.Limit]{
 		words:     shardsWords,
 	},
 	{
-		name: "mode", synonyms: []string{"enforcement", "action", "dryrun", "enabled", "shadowmode"},
+		name: "mode", synonyms: []string{"enforcement", "action", "dryrun", "enabled", "shadow", "shadowmode"},
 		about:     "What the limit does with its decisions: `shadow` counts, but lets every request pass, and reports those that `enforce` would deny in `Decision.Shadowed`; `off` lets every request pass, uncounted; `block` denies every request.",
 		more:      "A request that `shadow` lets pass takes nothing. In a call over several limits, a limit in `shadow` never stands in the way, nor does it if the store fails. A request denied by `block` has the `RetryAfter` `runtime.Never`, and `Wait` fails at once.",
 		accepts:   "`enforce`, `shadow`, `off` or `block`",
