@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -563,4 +564,26 @@ func TestManyLimits(t *testing.T) {
 	assert.Equal(t, 25, strings.Count(text, `<a href="key?`))
 	assert.Contains(t, text, `limit099</a></td><td class="number">10</td><td class="number">891 of 1000</td>`)
 	assert.Contains(t, text, `<td class="number" title="891.277778 tokens">891</td>`)
+}
+
+// unread is a store whose rows cannot be read.
+type unread struct{ *memstore.Store }
+
+func (unread) Rows(context.Context, runtime.Row, int) ([]runtime.StoredRow, int64, error) {
+	return nil, 0, errors.New("the database is down")
+}
+
+// A page of a store that fails does not call its keys unused.
+func TestKeysOfAFailingStoreAreUnknown(t *testing.T) {
+	p := &runtime.Policy{Name: "send", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 1}
+	catalog := &runtime.Catalog{Limits: []runtime.CatalogLimit{{Name: p.Name, Policies: []*runtime.Policy{p}}}}
+	for store, unused := range map[runtime.Store]bool{&memstore.Store{}: true, unread{&memstore.Store{}}: false} {
+		server := httptest.NewServer(console.New(console.Options{Catalog: catalog, Store: store, ShowKeys: true}))
+		defer server.Close()
+		for _, path := range []string{"/", "/limit?name=send"} {
+			_, text := get(t, server.URL+path)
+			assert.Equal(t, unused, strings.Contains(text, "No key has used any tokens."), path)
+			assert.Equal(t, !unused, strings.Contains(text, "the database is down"), path)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -27,7 +28,7 @@ func (c *console) index(w http.ResponseWriter, r *http.Request) {
 	inForce, err := operate.InForce(r.Context(), c.Store, all...)
 	p.InForce = slices.DeleteFunc(inForce, func(e runtime.OverrideEntry) bool { return e.Key != "" })
 	slices.SortStableFunc(busiest, func(a, b operate.BusyKey) int { return cmp.Compare(b.Used(), a.Used()) })
-	p.Busiest = tableOf(busiest[:min(maxKeys, len(busiest))], true)
+	p.Busiest = tableOf(busiest[:min(maxKeys, len(busiest))], true, errors.Join(problems...))
 	others, failed := operate.Others(r.Context(), c.Store, c.Catalog)
 	p.Others = others
 	c.render(w, http.StatusOK, page{Title: "Rate limits", Index: p, Problem: errorText(append(problems, err, failed)...)})
@@ -42,7 +43,7 @@ func (c *console) limit(w http.ResponseWriter, r *http.Request) {
 	u, err := c.used(r, &l, maxPages)
 	s, failed := c.subject(r, l, "", "")
 	s.Problem = errorText(err, failed)
-	p := &limitPage{subject: s, used: u, Busiest: tableOf(u.Busiest, false), Denials: c.Denials != nil}
+	p := &limitPage{subject: s, used: u, Busiest: tableOf(u.Busiest, false, err), Denials: c.Denials != nil}
 	if p.Denials {
 		top := c.Denials.Top(l.Name)
 		p.Denied = top[:min(maxKeys, len(top))]
@@ -60,9 +61,9 @@ func (c *console) used(r *http.Request, l *runtime.CatalogLimit, pages int) (use
 	return of, err
 }
 
-func tableOf(keys []operate.BusyKey, limits bool) busyTable {
+func tableOf(keys []operate.BusyKey, limits bool, err error) busyTable {
 	return busyTable{
-		Keys: keys, Limits: limits,
+		Keys: keys, Limits: limits, Unknown: err != nil,
 		Plans:   slices.ContainsFunc(keys, func(k operate.BusyKey) bool { return k.Plan != "" }),
 		InForce: slices.ContainsFunc(keys, func(k operate.BusyKey) bool { return k.InForce != "" }),
 	}

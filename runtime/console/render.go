@@ -62,6 +62,8 @@ type used struct {
 type busyTable struct {
 	Keys                   []operate.BusyKey
 	Limits, Plans, InForce bool
+	// Unknown means that keys may be missing, because they could not be read.
+	Unknown bool
 }
 
 // limitPage is a limit with its busy keys.
