@@ -126,21 +126,22 @@ func (l *takeLog) first() (oldest run, rest takeLog, ok bool) {
 // collapse makes one run of a damaged log: all tokens count as taken at the newest one.
 func (l *takeLog) collapse() { *l = takeLog{used: l.used, newest: run{l.newest.at, l.used}} }
 
-// runs yields the runs, from the oldest one on.
+// runs yields the runs, from the oldest one on. The tokens of damaged ones count as taken at the newest one.
 func (l *takeLog) runs(yield func(run) bool) {
-	rest := *l
-	for rest.n > 0 {
-		oldest, after, ok := rest.first()
-		if !ok {
-			rest.collapse()
+	at, body, left := l.oldest, l.body, l.used-l.newest.tokens
+	for range l.n {
+		tokens, rest, ok := uvarint(body, left)
+		later, rest, okLater := uvarint(rest, l.newest.at-at)
+		if !ok || !okLater {
 			break
 		}
-		if rest = after; !yield(oldest) {
+		if !yield(run{at, tokens}) {
 			return
 		}
+		at, body, left = at+later, rest, left-tokens
 	}
-	if rest.used > 0 {
-		yield(rest.newest)
+	if l.used > 0 {
+		yield(run{l.newest.at, l.newest.tokens + left})
 	}
 }
 
