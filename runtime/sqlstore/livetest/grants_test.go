@@ -81,7 +81,7 @@ var (
 
 // stale inserts a row of a limit that is not needed any more.
 func (a actor) stale(t *testing.T, table, limit string) {
-	_, err := a.db.Exec(fmt.Sprintf("INSERT INTO %s VALUES ('%s', '%s', 0, 0, 1, 0)", table, limit, a.word))
+	_, err := a.db.Exec(fmt.Sprintf("INSERT INTO %s VALUES ('%s', '%s', 0, 0, 1, 0, NULL)", table, limit, a.word))
 	require.NoError(t, err)
 }
 
