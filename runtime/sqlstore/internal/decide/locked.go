@@ -31,6 +31,7 @@ func (e *Engine) locked(ctx context.Context, x *conn.Executor, calls []runtime.C
 	})
 	if err == nil {
 		copy(answers, b.Answers())
+		e.learn(calls, answers)
 	}
 	return err
 }

@@ -30,11 +30,7 @@ func (e *Engine) compareAndSwap(ctx context.Context, x *conn.Executor, calls []r
 	done = done && err == nil
 	if done {
 		copy(answers, b.Answers())
-	}
-	if done {
 		e.learn(calls, answers)
-	} else {
-		e.learn(calls, nil)
 	}
 	return done, err
 }
