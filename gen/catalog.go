@@ -73,18 +73,11 @@ func catalogGroup(g *jen.Group, of *spec.Group) {
 		g.Id("Doc").Op(":").Lit(of.Doc)
 	}
 	if len(of.Takes) > 0 {
-		g.Id("Takes").Op(":").Add(stringsLiteral(memberNames(of.Takes)))
+		g.Id("Takes").Op(":").Add(stringsLiteral(spec.LimitNames(of.Takes)))
 	}
 	if len(of.Checks) > 0 {
-		g.Id("Checks").Op(":").Add(stringsLiteral(memberNames(of.Checks)))
+		g.Id("Checks").Op(":").Add(stringsLiteral(spec.LimitNames(of.Checks)))
 	}
-}
-
-func memberNames(members []spec.Member) (names []string) {
-	for _, m := range members {
-		names = append(names, m.Limit.Policy.Name)
-	}
-	return names
 }
 
 func stringsLiteral(list []string) *jen.Statement {

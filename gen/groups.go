@@ -137,6 +137,8 @@ func (g group) parts() []string {
 	for _, name := range g.Counts() {
 		counts, arguments = append(counts, g.count(name)+" int64"), append(arguments, g.count(name))
 	}
+	all := g.Fields()
+	taken := all[:len(g.Takes)]
 	now := ""
 	if at := g.takenAtOnce(); len(at) > 0 {
 		now = " Tokens of " + words.List(at, "and") + " cannot be reserved, and must be available now."
@@ -145,16 +147,16 @@ func (g group) parts() []string {
 		"$Method", g.GoName, "$Group", g.handle, "$Decisions", g.GoName + "Decisions", "$Reservations", g.GoName + "Reservations", "$build", g.build,
 		"$parameters", strings.Join(parameters, ", "), "$counts", strings.Join(counts, ", "), "$arguments", strings.Join(arguments, ", "),
 		"$items", strings.Join(g.items(), ",\n"), "$now", now,
-		"$decisionFields", eachMember(g.Members(), "$Limit Decision"), "$decided", eachMember(g.Members(), "d.$Limit = ds.Each[$i]"),
-		"$reservationFields", eachMember(g.Takes, "$Limit *Reservation"), "$reserved", eachMember(g.Takes, "$Limit: rs.At($i),"),
+		"$decisionFields", eachField(all, "$Field Decision"), "$decided", eachField(all, "d.$Field = ds.Each[$i]"),
+		"$reservationFields", eachField(taken, "$Field *Reservation"), "$reserved", eachField(taken, "$Field: rs.At($i),"),
 	}
 }
 
-// eachMember returns a line for each limit, in which $Limit stands for its Go name and $i for its index.
-func eachMember(members []spec.Member, line string) string {
-	lines := make([]string, len(members))
-	for i, m := range members {
-		lines[i] = strings.NewReplacer("$Limit", m.Limit.GoName, "$i", strconv.Itoa(i)).Replace(line)
+// eachField returns a line for each member, in which $Field stands for its field and $i for its index.
+func eachField(names []string, line string) string {
+	lines := make([]string, len(names))
+	for i, name := range names {
+		lines[i] = strings.NewReplacer("$Field", name, "$i", strconv.Itoa(i)).Replace(line)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -164,19 +166,23 @@ func eachMember(members []spec.Member, line string) string {
 //	l.LLMTokens(team, model).N(tokens)
 func (g group) items() (items []string) {
 	for _, m := range g.Takes {
-		item := g.memberCall(m)
-		switch {
-		case m.CountArg != "":
-			item += ".N(" + g.count(m.CountArg) + ")"
-		case m.Count > 1:
-			item += ".N(" + tokens(m.Count) + ")"
-		}
-		items = append(items, item)
+		items = append(items, g.memberCall(m)+g.ofCount(m, "", "N"))
 	}
 	for _, m := range g.Checks {
-		items = append(items, g.memberCall(m)+".Checked()")
+		items = append(items, g.memberCall(m)+g.ofCount(m, ".Checked()", "CheckedN"))
 	}
 	return items
+}
+
+// ofCount is a call of method with the number of tokens of a member, or one if that is 1.
+func (g group) ofCount(m spec.Member, one, method string) string {
+	switch {
+	case m.CountArg != "":
+		return "." + method + "(" + g.count(m.CountArg) + ")"
+	case m.Count > 1:
+		return "." + method + "(" + tokens(m.Count) + ")"
+	}
+	return one
 }
 
 // memberCall is the call of a limit's method: l.LLMTokens(team, model).
@@ -201,21 +207,20 @@ func groupDoc(g *spec.Group) string {
 	if len(g.Plans()) > 0 {
 		rule.WriteString("For the zero Plan, every method returns [ErrInvalidPlan].\n")
 	}
+	var described []*spec.Limit
 	for i, sentence := range g.Words() {
-		l := g.Members()[i].Limit
-		rule.WriteString("\n  - " + sentence + "\n    " + strings.Join(fields.Describe(l).Lines(), "\n    "))
+		rule.WriteString("\n  - " + sentence)
+		if l := g.Members()[i].Limit; !slices.Contains(described, l) {
+			described = append(described, l)
+			rule.WriteString("\n    " + strings.Join(fields.Describe(l).Lines(), "\n    "))
+		}
 	}
 	return withDoc(g.GoName, g.Doc, g.GoName+" takes tokens of several limits at once.", rule.String())
 }
 
 // takenAtOnce lists the limits that Reserve takes from without reserving.
-func (g group) takenAtOnce() (names []string) {
-	for _, m := range g.Takes {
-		if !m.Limit.Policy.Reserves() {
-			names = append(names, m.Limit.Policy.Name)
-		}
-	}
-	return names
+func (g group) takenAtOnce() []string {
+	return spec.LimitNames(slices.DeleteFunc(slices.Clone(g.Takes), func(m spec.Member) bool { return m.Limit.Policy.Reserves() }))
 }
 
 // key returns the name of the parameter for a part of a key, unless that would hide a name that the method's body uses.

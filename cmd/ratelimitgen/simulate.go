@@ -272,9 +272,7 @@ func simulatedGroup(g *spec.Group) sim.Limit {
 	}
 	for i, m := range g.Members() {
 		member := sim.Member{Limit: m.Limit.Policy.Name, Count: m.Count, Check: i >= len(g.Takes)}
-		if member.Check {
-			member.Count = 1
-		} else {
+		if !member.Check {
 			group.Policy.Capacity = min(group.Policy.Capacity, m.Limit.Policy.Capacity)
 		}
 		for _, arg := range m.Args {

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
@@ -18,7 +19,13 @@ func Group(file string, g *spec.Group) Page {
 		p.add(g.Shared()[i].Name, sentence)
 	}
 	sentences := g.Words()
+	var described []*spec.Limit
 	for i, m := range g.Members() {
+		if slices.Contains(described, m.Limit) {
+			p.add(m.Limit.Policy.Name, sentences[i])
+			continue
+		}
+		described = append(described, m.Limit)
 		p.member(m.Limit, sentences[i])
 	}
 	if g.Reserves() {
@@ -41,17 +48,17 @@ func (p *Page) member(l *spec.Limit, takes string) {
 
 // reservingTogether says which limits Reserve takes from ahead of time.
 func reservingTogether(g *spec.Group) string {
-	var ahead, now []string
+	var ahead, now []spec.Member
 	for _, m := range g.Takes {
 		if m.Limit.Policy.Reserves() {
-			ahead = append(ahead, m.Limit.Policy.Name)
+			ahead = append(ahead, m)
 		} else {
-			now = append(now, m.Limit.Policy.Name)
+			now = append(now, m)
 		}
 	}
-	text := "Reserve takes tokens of " + words.List(ahead, "and") + " ahead of their time, and its Delay is the largest."
+	text := "Reserve takes tokens of " + words.List(spec.LimitNames(ahead), "and") + " ahead of their time, and its Delay is the largest."
 	if len(now) > 0 {
-		text += " Those of " + words.List(now, "and") + " cannot be reserved: without enough of them now, it is denied."
+		text += " Those of " + words.List(spec.LimitNames(now), "and") + " cannot be reserved: without enough of them now, it is denied."
 	}
 	return text
 }
@@ -69,11 +76,9 @@ func (p *Page) groups(groups []*spec.Group) {
 	}
 	t := Table{Head: []string{"group", "takes", "checks"}, align: "lll", cut: []int{2, 1, 0}}
 	for _, g := range groups {
-		t.Rows = append(t.Rows, []string{g.Name, memberNames(g.Takes), memberNames(g.Checks)})
+		t.Rows = append(t.Rows, []string{g.Name, limitNames(g.Takes), limitNames(g.Checks)})
 	}
 	p.table("", "", t)
 }
 
-func memberNames(members []spec.Member) string {
-	return strings.Join(words.Of(members, func(m spec.Member) string { return m.Limit.Policy.Name }), ", ")
-}
+func limitNames(members []spec.Member) string { return strings.Join(spec.LimitNames(members), ", ") }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 
@@ -14,18 +15,18 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// members reads a list or a map of limits. counts is set if they may have numbers of tokens.
-func (p *parser) members(members *[]spec.Member, e entry, counts bool) bool {
+// members reads a list or a map of limits. check is set for those that give no tokens up.
+func (p *parser) members(members *[]spec.Member, e entry, check bool) bool {
 	before := len(p.found)
 	switch {
 	case e.value.Kind == yaml.SequenceNode:
-		p.listed(members, e, counts)
+		p.listed(members, e, check)
 	case e.value.Kind == yaml.MappingNode:
 		entries, _ := p.entries(e.value, e.at, e.name, "")
 		for _, e := range entries {
 			// Errors of a limit that is given twice are reported as for the first one.
-			if m := p.member(e.name, e.named, e.value, counts); m != nil && !e.again {
-				*members = append(*members, *m)
+			if bound := p.member(e.name, e.named, e.value, check); !e.again {
+				*members = append(*members, bound...)
 			}
 		}
 	default:
@@ -39,7 +40,7 @@ func (p *parser) members(members *[]spec.Member, e entry, counts bool) bool {
 }
 
 // listed reads a list of limits.
-func (p *parser) listed(members *[]spec.Member, e entry, counts bool) {
+func (p *parser) listed(members *[]spec.Member, e entry, check bool) {
 	first := map[string]diag.Span{}
 	for _, node := range e.value.Content {
 		at := p.src.At(node)
@@ -52,33 +53,57 @@ func (p *parser) listed(members *[]spec.Member, e entry, counts bool) {
 		if p.twice(first, node.Value, at, "") {
 			continue
 		}
-		if m := p.member(node.Value, at, nil, counts); m != nil {
-			*members = append(*members, *m)
-		}
+		*members = append(*members, p.member(node.Value, at, nil, check)...)
 	}
 }
 
-// member reads a limit of a group with its parameters, or nil in a list. It returns nil if there is no such limit, or if
-// the limit has a diagnostic: its key may be incomplete, and its numbers may be missing.
-func (p *parser) member(name string, at diag.Span, binding *yaml.Node, counts bool) *spec.Member {
+// member reads a limit of a group with its parameters, which are nil in a list of limits, or those of each of several keys.
+// It returns none if there is no such limit, or if the limit has a diagnostic: its key may be incomplete, and its numbers may
+// be missing.
+func (p *parser) member(name string, at diag.Span, binding *yaml.Node, check bool) (members []spec.Member) {
 	limit := p.limitNamed(name, at)
 	if limit == nil {
 		return nil
 	}
-	m := &spec.Member{Limit: limit}
-	if counts {
-		m.Count = 1
-	}
-	if binding == nil {
+	own := spec.Member{Limit: limit, At: at, Count: 1}
+	switch {
+	case binding == nil:
 		for _, part := range limit.Key {
-			m.Args = append(m.Args, part.Name)
+			own.Args = append(own.Args, part.Name)
 			p.parameter(part.Name, part.GoType(), at)
 		}
-	} else {
-		p.bind(m, at, binding, counts)
+		members = append(members, own)
+	case binding.Kind == yaml.SequenceNode && len(binding.Content) > 0:
+		first := map[string]diag.Span{}
+		for _, each := range binding.Content {
+			m, at := own, p.src.At(each)
+			m.At = at
+			if bound := p.bind(&m, at, each); bound && !p.boundTwice(first, m.Args, at, limit) {
+				members = append(members, m)
+			}
+		}
+	default:
+		if p.bind(&own, at, binding) {
+			members = append(members, own)
+		}
 	}
-	p.canPass(m, at, counts)
-	return m
+	for i := range members {
+		p.canPass(&members[i], check)
+	}
+	return members
+}
+
+// boundTwice reports a key that a list has before.
+func (p *parser) boundTwice(first map[string]diag.Span, args []string, at diag.Span, limit *spec.Limit) bool {
+	key := strings.Join(args, "\x00")
+	before, twice := first[key]
+	if !twice {
+		first[key] = at
+		return false
+	}
+	p.report(at, rules.Duplicate, "name another parameter, or take more tokens by n", "%s is given twice for the same key", diag.Label(limit.Policy.Name))
+	p.note(before, "first given here")
+	return true
 }
 
 func (p *parser) limitNamed(name string, at diag.Span) *spec.Limit {
@@ -90,21 +115,19 @@ func (p *parser) limitNamed(name string, at diag.Span) *spec.Limit {
 	return nil
 }
 
-// bind reads the parameters of a limit.
-func (p *parser) bind(m *spec.Member, at diag.Span, binding *yaml.Node, counts bool) {
+// bind reads the parameters of a limit, and reports whether they are a map.
+func (p *parser) bind(m *spec.Member, at diag.Span, binding *yaml.Node) bool {
 	if binding.Tag == "!!null" {
 		binding = &yaml.Node{Kind: yaml.MappingNode}
 	}
 	entries, ok := p.entries(binding, p.src.At(binding), diag.Clip(m.Limit.Policy.Name), "write "+m.Example())
 	if !ok {
-		return
+		return false
 	}
 	args := map[string]entry{}
 	for _, e := range entries {
 		isPart := slices.ContainsFunc(m.Limit.Key, func(part spec.KeyPart) bool { return part.Name == e.name })
 		switch {
-		case e.name == spec.CountPart && !counts:
-			p.report(e.named, rules.CountInCheck, "leave n out, or move the limit to takes", "a check takes no tokens, so it has no n")
 		case e.name == spec.CountPart:
 			p.count(m, e)
 		case isPart && !e.again:
@@ -131,6 +154,7 @@ func (p *parser) bind(m *spec.Member, at diag.Span, binding *yaml.Node, counts b
 		}
 		m.Args = append(m.Args, e.valueText())
 	}
+	return true
 }
 
 func (e entry) valueText() string {
@@ -175,33 +199,51 @@ func (p *parser) parameter(name, typ string, at diag.Span) {
 }
 
 // canPass reports a limit that denies every request of the group.
-func (p *parser) canPass(m *spec.Member, at diag.Span, takes bool) {
+func (p *parser) canPass(m *spec.Member, check bool) {
 	name := diag.Label(m.Limit.Policy.Name)
-	least, plan := m.MostTokens()
+	least, plan := m.MostTokens(check)
 	switch {
-	case !takes && m.Limit.Policy.Capacity == 0:
-		p.report(at, rules.CannotPass, "leave the check out", "%s has capacity 0, so that a check always denies", name)
-	case takes && m.Count > least:
+	case check && m.Limit.Policy.Capacity == 0:
+		p.report(m.At, rules.CannotPass, "leave the check out", "%s has capacity 0, so that a check always denies", name)
+	case m.Count > least:
 		if plan != "" {
 			name += " can ever have with the plan " + plan
 		} else {
 			name += " can ever have"
 		}
-		p.report(at, rules.CannotPass, "use at most "+words.Number(least), "%s tokens are more than %s, %s",
+		p.report(m.At, rules.CannotPass, "use at most "+words.Number(least), "%s tokens are more than %s, %s",
 			words.Number(m.Count), name, words.Number(least))
 	case slices.Contains(spec.MemberNames, m.Limit.GoName):
-		p.report(at, rules.ReservedName, "set goName on the limit", "the decisions of a group have another field or method %s", m.Limit.GoName)
+		p.report(m.At, rules.ReservedName, "set goName on the limit", "the decisions of a group have another field or method %s", m.Limit.GoName)
 	}
 }
 
-// takenAndChecked reports a limit that a group takes from and checks.
+// takenAndChecked reports a key that a group takes from and checks.
 func (p *parser) takenAndChecked(g *spec.Group, given map[string]entry) {
 	checks, ok := given["checks"]
 	for _, m := range g.Takes {
-		if ok && slices.ContainsFunc(g.Checks, func(c spec.Member) bool { return c.Limit == m.Limit }) {
+		if ok && slices.ContainsFunc(g.Checks, func(c spec.Member) bool { return c.Limit == m.Limit && slices.Equal(c.Args, m.Args) }) {
 			p.report(checks.at, rules.TakenAndChecked, "leave the check out: a take checks too", "%s is in takes and in checks", diag.Label(m.Limit.Policy.Name))
 			p.note(given["takes"].at, "takes is given here")
 		}
+	}
+}
+
+// sameFields reports limits whose decisions would have one field. Each limit has a Go name of its own, so that one of them
+// has several keys.
+func (p *parser) sameFields(g *spec.Group) {
+	fields, first := g.Fields(), map[string]spec.Member{}
+	for i, m := range g.Members() {
+		before, taken := first[fields[i]]
+		same := before.Limit == m.Limit && slices.Equal(before.Args, m.Args) // reported by itself
+		switch {
+		case taken && !same:
+			p.report(m.At, rules.SameGoName, "name another parameter, or set goName on the limit", "the decisions of the group have two fields %s", diag.Clip(fields[i]))
+			p.note(before.At, "the other one is here")
+		case fields[i] != m.Limit.GoName && slices.Contains(spec.MemberNames, fields[i]):
+			p.report(m.At, rules.ReservedName, "name another parameter, or set goName on the limit", "the decisions of a group have another field or method %s", fields[i])
+		}
+		first[fields[i]] = m
 	}
 }
 
@@ -232,26 +274,27 @@ var groupFields = []field[spec.Group, spec.Group]{
 	},
 	{
 		name: "takes", required: true, synonyms: []string{"limits", "take", "all"},
-		about: "The limits that the group takes from. A map gives each part of a limit's key a parameter, and `n` the number of tokens.",
+		about: "The limits that the group takes from. A map gives each part of a limit's key a parameter, and `n` the number of tokens; a list of such maps takes from several keys of one limit.",
 		more: "Parameters of one name and type are one parameter of the group's method, in the order of their first use. Those for `n` follow the context: " +
-			"`limit.Complete(team, model).Allow(ctx, tokens)`. In a list, each part of a key has a parameter of its own name, and `n` is 1. " +
+			"`limit.Complete(team, model).Allow(ctx, tokens)`. In a list of limits, each part of a key has a parameter of its own name, and `n` is 1. " +
+			"With several keys of a limit, as in `transfers: [{user: sender}, {user: receiver}]`, the decisions have the fields `TransfersSender` and `TransfersReceiver`, and if both are one key, their counts add up. " +
 			"If limits depend on the plan, the method has one plan for all of them as its last parameter.",
-		accepts:   "a list of limits, or a map from limits to `{part: parameter, n: a number or a parameter}`",
+		accepts:   "a list of limits, or a map from limits to `{part: parameter, n: a number or a parameter}`, or to a list of them",
 		example:   "{sendMessage: {n: messages}}",
-		schema:    membersSchema(object{"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(runtime.MaxTokens), "pattern": partForm.String() + "|^[1-9][0-9]*(_[0-9]+)+$"}),
-		read:      func(p *parser, g *spec.Group, e entry) bool { return p.members(&g.Takes, e, true) },
+		schema:    membersSchema,
+		read:      func(p *parser, g *spec.Group, e entry) bool { return p.members(&g.Takes, e, false) },
 		change:    spec.GroupTakesChanged,
 		effective: func(g *spec.Group) string { return spec.EffectiveMembers(g.Takes) },
 	},
 	{
 		name: "checks", synonyms: []string{"check", "requires"},
-		about:     "The limits that must have a token, and give none up.",
+		about:     "The limits that must have `n` tokens, and give none up.",
 		more:      "A check is decided by the tokens before the call.",
-		accepts:   "a list of limits, or a map from limits to `{part: parameter}`",
+		accepts:   "as for takes",
 		absent:    "nothing is checked",
 		example:   "[suspended]",
-		schema:    membersSchema(false),
-		read:      func(p *parser, g *spec.Group, e entry) bool { return p.members(&g.Checks, e, false) },
+		schema:    membersSchema,
+		read:      func(p *parser, g *spec.Group, e entry) bool { return p.members(&g.Checks, e, true) },
 		change:    spec.GroupChecksChanged,
 		effective: func(g *spec.Group) string { return spec.EffectiveMembers(g.Checks) },
 	},
@@ -268,20 +311,25 @@ var groupFields = []field[spec.Group, spec.Group]{
 	},
 }
 
-// membersSchema is the schema of a list or a map of limits; n is the schema of a number of tokens, or false.
-func membersSchema(n any) object {
-	binding := object{
-		"type": []string{"object", "null"}, "propertyNames": object{"pattern": partForm.String()},
+// membersSchema is the schema of a list or a map of limits.
+var membersSchema = object{
+	"type":                 []string{"array", "object"},
+	"items":                object{"type": "string", "pattern": spec.LimitNameForm.String()},
+	"minItems":             1,
+	"minProperties":        1,
+	"propertyNames":        object{"pattern": spec.LimitNameForm.String()},
+	"additionalProperties": bindingSchema([]string{"object", "array", "null"}, object{"minItems": 1, "items": bindingSchema([]string{"object", "null"}, nil)}),
+}
+
+// bindingSchema is the schema of the parameters of a limit in a group, of one of types.
+func bindingSchema(types []string, more object) object {
+	n := object{"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(runtime.MaxTokens), "pattern": partForm.String() + "|^[1-9][0-9]*(_[0-9]+)+$"}
+	schema := object{
+		"type": types, "propertyNames": object{"pattern": partForm.String()},
 		"properties": object{spec.CountPart: n}, "additionalProperties": partSchema,
 	}
-	return object{
-		"type":                 []string{"array", "object"},
-		"items":                object{"type": "string", "pattern": spec.LimitNameForm.String()},
-		"minItems":             1,
-		"minProperties":        1,
-		"propertyNames":        object{"pattern": spec.LimitNameForm.String()},
-		"additionalProperties": binding,
-	}
+	maps.Copy(schema, more)
+	return schema
 }
 
 const groupHelp = "write a group as complete: {takes: [llmRequests, llmTokens]}"
@@ -337,6 +385,7 @@ func (p *parser) oneGroup(e entry) *spec.Group {
 		p.reservedGoName(e.named, g.GoName)
 	}
 	p.takenAndChecked(g, given)
+	p.sameFields(g)
 	p.notShared(g)
 	return g
 }

@@ -161,7 +161,7 @@ func (p *parser) refuse(broken *rules.Rule, refusals []refusal, policy *unchecke
 // onePeriod is a refusal of kinds with windows: their rows have the start of a window, which must mean the same to all plans.
 var onePeriod = refusal{
 	field: "period", byPlan: true,
-	message: "windows have the same period for all plans", help: "give one period, or use a token bucket",
+	message: "windows have the same period for all plans", help: "give one period, use a token bucket, or write a limit for each period, with the rate unlimited for the other plans",
 	schema: object{"type": "string", "errorMessage": "Windows have the same period for all plans."},
 }
 

@@ -248,6 +248,13 @@ func plainValue(t *testing.T, node *yaml.Node) any {
 		}
 		return object
 	}
+	if node.Kind == yaml.SequenceNode {
+		list := []any{}
+		for _, one := range node.Content {
+			list = append(list, plainValue(t, one))
+		}
+		return list
+	}
 	var v any
 	require.NoError(t, node.Decode(&v))
 	if reflect.ValueOf(v).CanInt() {

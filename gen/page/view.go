@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
@@ -149,8 +150,10 @@ func groupID(name string) string { return "group-" + name }
 
 func (p *Page) groupView(g *spec.Group) groupView {
 	v := groupView{ID: groupID(g.Name), Name: g.Name, Doc: printable.Flat(g.Doc), Lines: g.Words()}
-	for _, m := range g.Members() {
-		v.Members = append(v.Members, m.Limit.Policy.Name)
+	for _, name := range spec.LimitNames(g.Members()) {
+		if !slices.Contains(v.Members, name) {
+			v.Members = append(v.Members, name)
+		}
 	}
 	if p.Recording != nil {
 		v.Tally = p.Recording.tallyWords(g.Name)

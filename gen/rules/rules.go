@@ -171,13 +171,11 @@ var (
 	ParameterType = rule("parameter-type",
 		"A parameter of a group has one type, and is a part of keys or a number of tokens, but not both.",
 		spec.LimitOf(spec.Bucket, "key: {userID: int64}")+"groups:\n  -post: {takes: {sendMessage: {userID: user, n: user}}}\n  +post: {takes: {sendMessage: {userID: user, n: messages}}}\n")
-	CountInCheck = rule("count-in-check", "A check has no number of tokens, because it takes none.",
-		spec.TwoLimits+"groups:\n  -post: {takes: [sendMessage], checks: {signUp: {n: 2}}}\n  +post: {takes: [sendMessage], checks: [signUp]}\n")
 	CannotPass = rule("cannot-pass",
 		"A group can pass: no number of tokens is more than a limit can ever have, and no limit with capacity 0 is checked.",
 		spec.LimitOf(spec.Bucket, "maxReserved: 0")+"groups:\n  -post: {takes: {sendMessage: {n: 11}}}\n  +post: {takes: {sendMessage: {n: 10}}}\n")
 	TakenAndChecked = rule("taken-and-checked",
-		"A group does not check a limit that it takes from, because a take checks too.",
+		"A group does not check a key that it takes from, because a take checks too.",
 		spec.Valid+"groups:\n  -post: {takes: [sendMessage], checks: [sendMessage]}\n  +post: {takes: [sendMessage]}\n")
 )
 

@@ -80,23 +80,37 @@ func (s *limitState) acceptTogether(l *trace.Line) error {
 // itself has no state but the tally of its keys; the tallies of the members count the lines that name them.
 func (s *limitState) decideTogether() (all runtime.Decision, err error) {
 	// Checks first: an error or a denial of the last member must not take from the first.
+	decided := make([]runtime.Decision, len(s.members))
 	for _, check := range []bool{true, false} {
 		all = runtime.Decision{Limit: s.Policy.Name, Allowed: true}
 		for i, m := range s.members {
-			if m.pending.request.Op = runtime.Take; check || m.Check {
-				m.pending.request.Op = runtime.Check
+			if check || !m.Check {
+				if decided[i], err = m.decide(check, s.members[:i]); err != nil {
+					return decided[i], err
+				}
 			}
-			d, err := m.pending.decide()
-			if err != nil {
-				return d, err
-			}
-			all = together(all, d, i == 0)
+			all = together(all, decided[i], i == 0)
 		}
 		if !all.Allowed {
 			break
 		}
 	}
 	return all, nil
+}
+
+// decide decides the accepted line by the limit of the member, and only checks it if check is set: then the tokens that members
+// before it will take from its key count too.
+func (m *memberState) decide(check bool, before []*memberState) (runtime.Decision, error) {
+	of := m.pending
+	if of.request.Op = runtime.Take; check {
+		of.request.Op = runtime.Check
+		for _, other := range before {
+			if !m.Check && !other.Check && other.pending.key == of.key {
+				of.request.Count += other.pending.request.Count
+			}
+		}
+	}
+	return of.decide()
 }
 
 // counted reports whether a member takes the count of the line.

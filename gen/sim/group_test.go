@@ -73,6 +73,37 @@ func TestLinesOfGroupsTakeFromAllOrNone(t *testing.T) {
 	assert.Equal(t, 1, r.byName["requests"].requestedKeys())
 }
 
+// The counts of members for one key add up, and a check is decided by the tokens before the line.
+func TestMembersOfGroupsForOneKeyAreDecidedTogether(t *testing.T) {
+	bucket := &runtime.Policy{Name: "transfers", Kind: runtime.TokenBucket, Rate: 3, Period: time.Minute, Capacity: 3}
+	r := NewReplay([]Limit{
+		{Policy: bucket, Key: []string{"string"}},
+		{Policy: &runtime.Policy{Name: "transfer", Capacity: 3}, Key: []string{"string", "string"}, Members: []Member{
+			{Limit: "transfers", Key: []int{0}, Count: 1},
+			{Limit: "transfers", Key: []int{1}, Count: 1},
+			{Limit: "transfers", Key: []int{1}, Count: 2, Check: true},
+		}},
+	})
+	for i, s := range []struct {
+		key       []string
+		allowed   bool
+		remaining int64
+	}{
+		{[]string{"ann", "ann"}, true, 1},
+		{[]string{"ann", "bob"}, true, 0},
+		{[]string{"bob", "bob"}, true, 0},
+		{[]string{"bob", "cid"}, false, 0},
+		{[]string{"cid", "dan"}, true, 2},
+		{[]string{"dan", "cid"}, true, 1},
+		{[]string{"dan", "cid"}, false, 1},
+	} {
+		a, err := r.Decide(&trace.Line{Limit: "transfer", Key: s.key, Count: 1})
+		require.NoError(t, err)
+		assert.Equal(t, s.allowed, a.Allowed, "line %d", i)
+		assert.Equal(t, s.remaining, a.Remaining, "line %d", i)
+	}
+}
+
 func TestFaultsOfGroupLinesTakeNothing(t *testing.T) {
 	for _, line := range []string{
 		`"key": [7, "acme"], "count": 1001`,

@@ -18,7 +18,8 @@ type Group struct {
 	GoName string
 	// Doc is the author's text, as for a [Limit].
 	Doc string
-	// Takes are the limits that the group takes from, and Checks those that must have a token and give none up.
+	// Takes are the limits that the group takes from, and Checks those that must have tokens and give none up. Members of one
+	// limit have different Args.
 	Takes, Checks []Member
 	// Pos is the place of the group's name.
 	Pos diag.Pos
@@ -26,9 +27,11 @@ type Group struct {
 	Given map[string]diag.Pos
 }
 
-// Member is a limit of a [Group].
+// Member is a limit of a [Group], for one of its keys: the group may have several members of a limit.
 type Member struct {
 	Limit *Limit
+	// At is the place of the limit's name, or of the element of a list of its keys.
+	At diag.Span
 	// Args has the name of the parameter for each part of the limit's key.
 	Args []string
 	// Count is the number of tokens, unless CountArg is the name of the parameter that has it.
@@ -67,7 +70,7 @@ func (g *Group) Verbs() (verbs []string) {
 // Counts returns the names of the parameters with numbers of tokens, which the methods of the group have, in the order
 // of their first use.
 func (g *Group) Counts() (names []string) {
-	for _, m := range g.Takes {
+	for _, m := range g.Members() {
 		if m.CountArg != "" && !slices.Contains(names, m.CountArg) {
 			names = append(names, m.CountArg)
 		}
@@ -95,26 +98,60 @@ func (g *Group) Reserves() bool {
 func (g *Group) Words() (sentences []string) {
 	for _, m := range g.Takes {
 		if m.CountArg != "" {
-			sentences = append(sentences, "It takes as many tokens of "+m.inWords()+" as the argument "+m.CountArg+".")
+			sentences = append(sentences, "It takes as many tokens of "+m.InWords()+" as the argument "+m.CountArg+".")
 		} else {
-			sentences = append(sentences, "It takes "+words.Count(m.Count, "token")+" of "+m.inWords()+".")
+			sentences = append(sentences, "It takes "+words.Count(m.Count, "token")+" of "+m.InWords()+".")
 		}
 	}
 	for _, m := range g.Checks {
-		sentences = append(sentences, "It checks "+m.inWords()+", which must have a token and gives none up.")
+		sentences = append(sentences, "It checks "+m.InWords()+", which must have "+m.Needs()+" and gives none up.")
 	}
 	return sentences
 }
 
-func (m Member) inWords() string {
+// Needs is what a check must find: "a token", "5 tokens" or "as many tokens as the argument n".
+func (m Member) Needs() string {
+	switch {
+	case m.CountArg != "":
+		return "as many tokens as the argument " + m.CountArg
+	case m.Count > 1:
+		return words.Count(m.Count, "token")
+	}
+	return "a token"
+}
+
+// Fields returns the names of the fields that the decisions have for [Group.Members]: the Go name of the limit and, if the
+// group has several of its keys, the parameters in which they differ, as in TransfersSender and TransfersReceiver.
+func (g *Group) Fields() []string {
+	members := g.Members()
+	of := map[*Limit][]Member{}
+	for _, m := range members {
+		of[m.Limit] = append(of[m.Limit], m)
+	}
+	return words.Of(members, func(m Member) string {
+		name := m.Limit.GoName
+		for i, arg := range m.Args {
+			if slices.ContainsFunc(of[m.Limit], func(other Member) bool { return other.Args[i] != arg }) {
+				name += GoName(arg)
+			}
+		}
+		return name
+	})
+}
+
+// InWords is the limit with the parameters of its key: "llmRequests per team and model".
+func (m Member) InWords() string {
 	if len(m.Args) == 0 {
 		return m.Limit.Policy.Name
 	}
 	return m.Limit.Policy.Name + " per " + words.List(m.Args, "and")
 }
 
-// String is the member in the syntax of limits.yaml: "llmTokens: {team: team, model: model, n: tokens}". A check has no n.
-func (m Member) String() string {
+// String is the member in the syntax of limits.yaml: "llmTokens: {team: team, model: model, n: tokens}".
+func (m Member) String() string { return m.Limit.Policy.Name + ": " + m.binding() }
+
+// binding is what the syntax of limits.yaml has after the name of the limit.
+func (m Member) binding() string {
 	parts := make([]string, 0, len(m.Args)+1)
 	for i, arg := range m.Args {
 		parts = append(parts, m.Limit.Key[i].Name+": "+arg)
@@ -125,18 +162,35 @@ func (m Member) String() string {
 	case m.Count > 0:
 		parts = append(parts, CountPart+": "+strconv.FormatInt(m.Count, 10))
 	}
-	return m.Limit.Policy.Name + ": {" + strings.Join(parts, ", ") + "}"
+	return "{" + strings.Join(parts, ", ") + "}"
 }
 
 // CountPart is the name of the number of tokens, beside the parts of a key.
 const CountPart = "n"
 
-// EffectiveMembers is a map, whether the file has a map or a list.
+// EffectiveMembers is a map, whether the file has a map or a list. Members of one limit are a list in it.
 func EffectiveMembers(members []Member) string {
 	if len(members) == 0 {
 		return ""
 	}
-	return "{" + strings.Join(words.Of(members, Member.String), ", ") + "}"
+	var entries []string
+	for len(members) > 0 {
+		n := slices.IndexFunc(members, func(m Member) bool { return m.Limit != members[0].Limit })
+		if n < 0 {
+			n = len(members)
+		}
+		entry := members[0].String()
+		if n > 1 {
+			entry = members[0].Limit.Policy.Name + ": [" + strings.Join(words.Of(members[:n], Member.binding), ", ") + "]"
+		}
+		entries, members = append(entries, entry), members[n:]
+	}
+	return "{" + strings.Join(entries, ", ") + "}"
+}
+
+// LimitNames returns the names of the limits of members, each once.
+func LimitNames(members []Member) []string {
+	return slices.Compact(words.Of(members, func(m Member) string { return m.Limit.Policy.Name }))
 }
 
 // GoTypes returns the names of the types that can be generated for a group.
@@ -157,13 +211,17 @@ func (m *Member) Example() string {
 	return own.String()
 }
 
-// MostTokens returns the largest number of tokens that can pass, with the plan that has the least; "" if it is the same
-// for all plans.
-func (m *Member) MostTokens() (least int64, plan string) {
+// MostTokens returns the largest number of tokens that can pass a take or a check, with the plan that has the least; "" if it
+// is the same for all plans.
+func (m *Member) MostTokens(check bool) (least int64, plan string) {
 	least = runtime.Unbounded
 	for _, of := range m.Limit.Each() {
 		policy := &of.Policy
-		if most := policy.Capacity + min(policy.MaxReserved, runtime.Unbounded-policy.Capacity); !of.Unlimited() && most < least {
+		most := policy.Capacity
+		if !check {
+			most += min(policy.MaxReserved, runtime.Unbounded-policy.Capacity)
+		}
+		if !of.Unlimited() && most < least {
 			least, plan = most, of.Plan
 		}
 	}

@@ -2,6 +2,7 @@ package limiter_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -187,6 +188,36 @@ func TestChargeTakesWhetherAvailableOrNot(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
 	_, err = l.Charge(t.Context(), -1)
 	require.ErrorIs(t, err, runtime.ErrInvalidCount)
+}
+
+// A key can begin with fewer tokens than a full one, or with the rest of a window: what it must lack is charged when it is
+// made. A sweep of its row when that is full changes nothing.
+func TestNewKeyBeginsWithLessByACharge(t *testing.T) {
+	for _, p := range []runtime.Policy{
+		{Kind: runtime.TokenBucket},
+		{Kind: runtime.FixedWindow, Start: runtime.StartOffset(0)},
+		{Kind: runtime.SlidingWindow, Start: runtime.StartOffset(0)},
+		{Kind: runtime.SlidingWindow, Precise: true},
+	} {
+		t.Run(fmt.Sprint(p.Kind, p.Precise), func(t *testing.T) {
+			p.Name, p.Rate, p.Period, p.Capacity = "calls", 60, time.Hour, 60
+			now := epoch.Truncate(time.Hour).Add(45 * time.Minute)
+			store := &memstore.Store{Clock: func() time.Time { return now }}
+			l := limiter.New(store).Limit(&p, runtime.KeyOf(runtime.String("signed up now")))
+			must(l.Charge(t.Context(), 45))
+			require.False(t, must(l.AllowN(t.Context(), 16)).Allowed)
+			require.NoError(t, l.RequireN(t.Context(), 15))
+			require.False(t, must(l.Allow(t.Context())).Allowed)
+			now = now.Add(15 * time.Minute)
+			if p.Kind == runtime.FixedWindow {
+				require.EqualValues(t, 60, must(l.Peek(t.Context())).Remaining, "the first whole window")
+			}
+			for now = now.Add(2 * time.Hour); must(store.Sweep(t.Context(), &p)) == 0; now = now.Add(time.Minute) {
+				require.EqualValues(t, 60, must(l.Peek(t.Context())).Remaining)
+			}
+			require.NoError(t, l.RequireN(t.Context(), 60))
+		})
+	}
 }
 
 func TestRequireReturnsADenialAsAnError(t *testing.T) {

@@ -226,6 +226,35 @@ func TestWindowThatEndsUnderAnOverrideForgets(t *testing.T) {
 	}
 }
 
+// Tokens beyond the capacity are given once by an override of the capacity, which has an end: it keeps those that are left
+// until then, and what of them was used and has not accrued by then is missing.
+func TestOverrideGivesTokensBeyondTheCapacity(t *testing.T) {
+	for _, row := range []struct {
+		kind runtime.Kind
+		used time.Duration // when the tokens are used, under an override of 3 hours
+		left int64         // 10 minutes after its end, of 60 an hour and at most 60
+	}{
+		{runtime.TokenBucket, 0, 60}, {runtime.TokenBucket, 2*time.Hour + 50*time.Minute, 0},
+		{runtime.FixedWindow, 0, 60}, {runtime.FixedWindow, 2*time.Hour + 50*time.Minute, 60},
+	} {
+		p := overridable()
+		p.Kind, p.Rate, p.Period, p.Capacity = row.kind, 60, time.Hour, 60
+		p.Overrides = runtime.OverrideBounds{Rate: 60, Capacity: 1000}
+		if row.kind == runtime.FixedWindow {
+			p.Start = runtime.StartOffset(0)
+		}
+		o := newOverriding(t, p)
+		o.now = o.now.Truncate(time.Hour)
+		require.NoError(t, o.key("a").RequireN(t.Context(), 20))
+		o.override(o.overrides("a"), runtime.Override{Capacity: 60 + 100, Until: o.now.Add(3 * time.Hour)})
+		require.EqualValues(t, 140, must(o.key("a").Peek(t.Context())).Remaining, "100 more at once")
+		o.now = o.now.Add(row.used)
+		require.NoError(t, o.key("a").RequireN(t.Context(), 140))
+		o.now = o.now.Add(3*time.Hour + 10*time.Minute - row.used)
+		require.Equal(t, row.left, must(o.key("a").Peek(t.Context())).Remaining, "%v used after %v", row.kind, row.used)
+	}
+}
+
 // A key whose numbers are changed back and forth gets no more than one policy with the largest numbers grants, and the
 // tokens that it has used stay used.
 func TestFlipsOfOverridesMintNothing(t *testing.T) {

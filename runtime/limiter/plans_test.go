@@ -120,3 +120,39 @@ func TestPlanWithTheLargestNumberCountsItsUse(t *testing.T) {
 	clock = b.ResetAt
 	assert.Zero(t, must(on(pro).Peek(t.Context())).Used)
 }
+
+// Plans with windows of two lengths are two limits, each without a bound for the plans of the other: a key has a count for
+// each length, so that changes of its plan grant what the two plans grant together. One row for both would be full for one
+// plan whenever a window of the other has begun.
+func TestPlansWithWindowsOfTwoLengthsAreTwoLimits(t *testing.T) {
+	window := func(name string, rate int64, period time.Duration) runtime.Policy {
+		return runtime.Policy{Name: name, Kind: runtime.FixedWindow, Rate: rate, Capacity: rate, Period: period, Start: runtime.StartOffset(0)}
+	}
+	unlimited := func(p runtime.Policy) runtime.Policy {
+		p.Mode = runtime.ModeUnlimited
+		return p
+	}
+	daily, minutely := window("callsPerDay", 100, 24*time.Hour), window("callsPerMinute", 10, time.Minute)
+	perDay := runtime.PlanPolicies{free: daily, pro: unlimited(daily)}
+	perMinute := runtime.PlanPolicies{free: unlimited(minutely), pro: minutely}
+	oneRow := runtime.PlanPolicies{free: window("calls", 100, 24*time.Hour), pro: window("calls", 10, time.Minute)}
+
+	clock := time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
+	limits := limiter.New(&memstore.Store{Clock: func() time.Time { return clock }})
+	taken, together := map[int]int{}, 0
+	for range 24 * 60 {
+		for _, plan := range []int{free, pro, free} {
+			for must(limits.All(t.Context(), limits.Limit(perDay.For(plan, runtime.Key{})), limits.Limit(perMinute.For(plan, runtime.Key{})))).Allowed {
+				taken[plan]++
+			}
+			for must(limits.Limit(oneRow.For(plan, runtime.Key{})).Allow(t.Context())).Allowed {
+				together++
+			}
+		}
+		clock = clock.Add(time.Minute)
+	}
+	assert.Equal(t, map[int]int{free: 100, pro: 14_400}, taken, "a plan to which a key returns has the count that it left")
+	assert.Equal(t, 144_000, together, "what one row would grant, nearly ten times as much")
+
+	require.True(t, must(limits.All(t.Context(), limits.Limit(perDay.For(free, runtime.Key{})).N(100), limits.Limit(perMinute.For(free, runtime.Key{})))).Allowed, "the next day has all its tokens")
+}

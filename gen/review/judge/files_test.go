@@ -150,12 +150,12 @@ func (d dice) groupFields(names []string) map[string]string {
 	d.Shuffle(len(names), func(i, k int) { names[i], names[k] = names[k], names[i] })
 	var takes []string
 	for _, name := range names[:1+d.IntN(len(names)-1)] {
-		count := choose(d, "", ", n: 2", ", n: amount")
-		takes = append(takes, fmt.Sprintf("%s: {user: user%s}", name, count))
+		keys := []string{"{user: user" + choose(d, "", ", n: 2", ", n: amount") + "}", "{user: friend" + choose(d, "", ", n: 2") + "}"}
+		takes = append(takes, name+": ["+strings.Join(keys[:1+d.IntN(2)], ", ")+"]")
 	}
 	f := map[string]string{"takes": "{" + strings.Join(takes, ", ") + "}"}
 	if d.IntN(2) == 0 {
-		f["checks"] = fmt.Sprintf("{%s: {user: user}}", names[len(names)-1])
+		f["checks"] = fmt.Sprintf("{%s: {user: user%s}}", names[len(names)-1], choose(d, "", ", n: 2", ", n: amount"))
 	}
 	return f
 }
@@ -498,14 +498,11 @@ func compareByReplay(d dice, p compare.Pair, lengths []int64) (more, fewer, exac
 func confirmGroup(t *testing.T, y judged, s *review.Subject, old, new *spec.Group) {
 	costs := func(g *spec.Group, amount int64) map[string]int64 {
 		all := map[string]int64{}
-		for _, m := range g.Takes {
-			all["take "+m.Limit.Policy.Name] = m.Count
-			if m.CountArg != "" {
-				all["take "+m.Limit.Policy.Name] = amount
+		for i, m := range g.Members() {
+			member := fmt.Sprint(i >= len(g.Takes), m.InWords())
+			if all[member] = m.Count; m.CountArg != "" {
+				all[member] = amount
 			}
-		}
-		for _, m := range g.Checks {
-			all["check "+m.Limit.Policy.Name] = 1
 		}
 		return all
 	}

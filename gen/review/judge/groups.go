@@ -57,101 +57,163 @@ func judgeGroupMethod(j *judgement) {
 }
 
 func judgeGroupTakes(j *judgement) {
-	old, new := j.changes[0].Old.Group, j.changes[0].New.Group
-	j.compareMembers(new, old.Takes, new.Takes, memberWords{
-		lost:   "Callers no longer take from %s.",
-		field:  "The decisions of %s no longer have the field %s.",
-		gained: "Callers now also take from %s: its denial denies the group.",
+	old, new := groupMembers(j.changes[0].Old.Group), groupMembers(j.changes[0].New.Group)
+	j.compareMembers(old[:len(old[0].of.Takes)], new[:len(new[0].of.Takes)], memberWords{
+		lost:  "Callers no longer take from %s.",
+		field: "The decisions of %s no longer have the field %s.",
+		takes: "take",
+		gained: func(m groupMember) string {
+			return "Callers now also take from " + m.name() + ": its denial denies the group."
+		},
 	})
 	j.compareCalls(old, new)
 }
 
 func judgeGroupChecks(j *judgement) {
-	old, new := j.changes[0].Old.Group, j.changes[0].New.Group
-	j.compareMembers(new, old.Checks, new.Checks, memberWords{
-		lost:   "Callers need no token of %s any more.",
-		field:  "The decisions of %s have no field %s, unless the group takes from the limit.",
-		gained: "Callers must now find a token of %s, and do not take it.",
+	old, new := groupMembers(j.changes[0].Old.Group), groupMembers(j.changes[0].New.Group)
+	j.compareMembers(old[len(old[0].of.Takes):], new[len(new[0].of.Takes):], memberWords{
+		lost:  "Callers need no token of %s any more.",
+		field: "The decisions of %s have no field %s, unless the group takes from the limit.",
+		takes: "must find",
+		gained: func(m groupMember) string {
+			return "Callers must now find " + m.Needs() + " of " + m.name() + ", and take none."
+		},
 	})
 	j.compareCalls(old, new)
 }
 
-// memberWords are sentences about a member that a group no longer has, its field in the decisions, and a new member.
-type memberWords struct{ lost, field, gained string }
+// groupMember is a member of a group, with the name of its field in the decisions.
+type groupMember struct {
+	spec.Member
+	of    *spec.Group
+	field string
+}
+
+// groupMembers returns the members of a group, which has at least one.
+func groupMembers(g *spec.Group) (list []groupMember) {
+	fields := g.Fields()
+	for i, m := range g.Members() {
+		list = append(list, groupMember{m, g, fields[i]})
+	}
+	return list
+}
+
+// name is the name of the limit, with the parameters if the group has several of its keys.
+func (m groupMember) name() string {
+	if m.field == m.Limit.GoName {
+		return m.Limit.Policy.Name
+	}
+	return m.InWords()
+}
+
+// paired returns the index in was of each member in is, or -1 for a new one: of the member of the same limit that has the same
+// parameters or, if none has, of the next that has lost its own.
+func paired(was, is []groupMember) []int {
+	before, used := make([]int, len(is)), make([]bool, len(was))
+	find := func(i int, same func(old groupMember) bool) {
+		before[i] = -1
+		for k, old := range was {
+			if !used[k] && old.Limit.Policy.Name == is[i].Limit.Policy.Name && same(old) {
+				before[i], used[k] = k, true
+				return
+			}
+		}
+	}
+	for i, m := range is {
+		find(i, func(old groupMember) bool { return slices.Equal(old.Args, m.Args) })
+	}
+	for i := range is {
+		if before[i] < 0 {
+			find(i, func(groupMember) bool { return true })
+		}
+	}
+	return before
+}
+
+// memberWords are sentences about a member that a group no longer has, its field in the decisions, and a new member, and what
+// callers do with tokens.
+type memberWords struct {
+	lost, field, takes string
+	gained             func(m groupMember) string
+}
 
 // compareMembers judges the members that a group takes from, or those that it checks.
-func (j *judgement) compareMembers(g *spec.Group, was, is []spec.Member, words memberWords) {
-	for _, m := range was {
-		kept, ok := memberOf(is, m.Limit)
-		if ok {
-			j.compareCounts(m, kept)
+func (j *judgement) compareMembers(was, is []groupMember, words memberWords) {
+	before := paired(was, is)
+	for k, m := range was {
+		i := slices.Index(before, k)
+		if i < 0 {
+			j.class(review.Loosened, review.Breaking)
+			j.note(review.Rule, words.lost, m.name())
+			j.note(review.Calls, words.field, m.of.GoName, m.field)
 			continue
 		}
-		j.class(review.Loosened, review.Breaking)
-		j.note(review.Rule, words.lost, m.Limit.Policy.Name)
-		j.note(review.Calls, words.field, g.GoName, m.Limit.GoName)
+		j.compareCounts(m, is[i], words.takes)
+		if m.field != is[i].field && m.Limit.GoName == is[i].Limit.GoName {
+			j.class(review.Breaking)
+			j.note(review.Calls, "The field %s of the decisions of %s is now %s.", m.field, m.of.GoName, is[i].field)
+		}
 	}
-	for _, m := range is {
-		if _, ok := memberOf(was, m.Limit); !ok {
+	for i, m := range is {
+		if before[i] < 0 {
 			j.class(review.Tightened)
-			j.note(review.Rule, words.gained, m.Limit.Policy.Name)
+			j.note(review.Rule, "%s", words.gained(m))
 		}
 	}
 }
 
-// compareCounts judges another number of tokens.
-func (j *judgement) compareCounts(was, is spec.Member) {
-	name := was.Limit.Policy.Name
+// compareCounts judges another number of tokens, which callers take or must find.
+func (j *judgement) compareCounts(was, is groupMember, takes string) {
+	name := is.name()
 	switch {
 	case was.CountArg != "" && is.CountArg != "" || was.Count == is.Count && was.CountArg == is.CountArg:
 	case was.CountArg == is.CountArg:
 		j.class(moreOrLess(is.Count, was.Count)...)
-		j.note(review.Rule, "Callers take %s of %s, %s before.", words.Count(is.Count, "token"), name, words.Number(was.Count))
+		j.note(review.Rule, "Callers %s %s of %s, %s before.", takes, words.Count(is.Count, "token"), name, words.Number(was.Count))
 	case was.CountArg == "":
 		j.class(review.Loosened, review.Tightened)
-		j.note(review.Rule, "Callers choose how many tokens of %s they take, by the argument %s. It was always %s.", name, is.CountArg, words.Number(was.Count))
+		j.note(review.Rule, "Callers choose how many tokens of %s they %s, by the argument %s. It was always %s.", name, takes, is.CountArg, words.Number(was.Count))
 	case is.CountArg == "":
 		j.class(review.Loosened, review.Tightened)
-		j.note(review.Rule, "Callers always take %s of %s. The number was the argument %s.", words.Count(is.Count, "token"), name, was.CountArg)
+		j.note(review.Rule, "Callers always %s %s of %s. The number was the argument %s.", takes, words.Count(is.Count, "token"), name, was.CountArg)
 	}
 }
 
 // compareCalls judges whether calls of a group still compile, and still mean the same keys.
-func (j *judgement) compareCalls(old, new *spec.Group) {
-	was, is := old.Keys(), new.Keys()
-	switch {
-	case !slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)) || len(old.Shared()) != len(new.Shared()) || len(old.Counts()) != len(new.Counts()):
+func (j *judgement) compareCalls(was, is []groupMember) {
+	old, new := was[0].of, is[0].of
+	before, after := old.Keys(), new.Keys()
+	if !slices.Equal(compare.PartGoTypes(before), compare.PartGoTypes(after)) || len(old.Shared()) != len(new.Shared()) || len(old.Counts()) != len(new.Counts()) {
 		j.class(review.Breaking)
 		j.note(review.Calls, "The calls change from %s to %s.", old.Call(), new.Call())
 		return
 	}
-	for _, m := range new.Members() {
-		before, ok := memberOf(old.Members(), m.Limit)
+	for i, k := range paired(was, is) {
 		// The compiler does not notice arguments of the same type that are used in another way.
-		if ok && !slices.Equal(arguments(old, before), arguments(new, m)) {
+		if k >= 0 && !slices.Equal(was[k].arguments(), is[i].arguments()) {
 			j.class(review.Breaking)
 			j.note(review.Calls, "Check every call, because the compiler cannot: %s is now called with %s, and was called with %s.",
-				m.Limit.Policy.Name, ordinals(arguments(new, m)), ordinals(arguments(old, before)))
+				is[i].Limit.Policy.Name, ordinals(is[i].arguments()), ordinals(was[k].arguments()))
 		}
 	}
-	if !slices.Equal(spec.PartNames(was), spec.PartNames(is)) || !slices.Equal(old.Counts(), new.Counts()) {
+	if !slices.Equal(spec.PartNames(before), spec.PartNames(after)) || !slices.Equal(old.Counts(), new.Counts()) {
 		j.note(review.Calls, "The parameters have other names: %s was %s.", new.Call(), old.Call())
 	}
 	// Members that were added after all others do not move them.
-	if !strings.HasPrefix(order(new), order(old)) {
+	if !strings.HasPrefix(order(is), order(was)) {
 		j.note(review.Calls, "The decisions in Each are in another order.")
 	}
 }
 
 // arguments returns the positions of the arguments that a member uses, from 1: those of keys, and after them those of
 // numbers of tokens.
-func arguments(g *spec.Group, m spec.Member) (at []int) {
-	keys := g.Parameters()
+func (m groupMember) arguments() (at []int) {
+	keys := m.of.Parameters()
 	for _, arg := range m.Args {
 		at = append(at, 1+slices.Index(keys, arg))
 	}
 	if m.CountArg != "" {
-		at = append(at, 1+len(keys)+slices.Index(g.Counts(), m.CountArg))
+		at = append(at, 1+len(keys)+slices.Index(m.of.Counts(), m.CountArg))
 	}
 	return at
 }
@@ -169,16 +231,6 @@ func ordinals(at []int) string {
 }
 
 // order lists the members, each with a comma after it.
-func order(g *spec.Group) string {
-	return strings.Join(words.Of(g.Members(), func(m spec.Member) string { return m.Limit.Policy.Name + "," }), "")
-}
-
-// memberOf finds a limit of another file by its name.
-func memberOf(members []spec.Member, of *spec.Limit) (spec.Member, bool) {
-	for _, m := range members {
-		if m.Limit.Policy.Name == of.Policy.Name {
-			return m, true
-		}
-	}
-	return spec.Member{}, false
+func order(members []groupMember) string {
+	return strings.Join(words.Of(members, func(m groupMember) string { return m.Limit.Policy.Name + "," }), "")
 }

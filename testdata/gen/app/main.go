@@ -107,6 +107,18 @@ func grouped(limits *groups.Limits, ctx context.Context) {
 	fmt.Println(bulk.Delay(), err, bulk.LLMRequests.Remaining, bulk.Crawl.Cancel(ctx))
 	fmt.Println(limits.Everything("acme", "small").Wait(ctx))
 	fmt.Println(limits.ReserveAll(ctx, limits.Crawl().N(2), limits.Shared().Checked()))
+
+	// Two keys of one limit, which may be one key.
+	transfer, err := limits.Transfer("ann", "bob").Allow(ctx, 60_000)
+	fmt.Println(transfer, err, transfer.TransfersSender.Remaining, transfer.TransfersReceiver.Remaining, transfer.VolumeSender.Remaining, transfer.VolumeReceiver.Remaining)
+	transfer, err = limits.Transfer("bob", "ann").Allow(ctx, 60_000)
+	fmt.Println(transfer.Allowed, err, transfer.DeniedBy(), transfer.VolumeSender.Allowed, transfer.VolumeReceiver.Allowed)
+	transfer, err = limits.Transfer("cid", "cid").Allow(ctx, 60_000)
+	fmt.Println(transfer, err, transfer.TransfersReceiver.Remaining, transfer.VolumeSender.Remaining, transfer.VolumeReceiver.Remaining)
+	_, err = limits.Transfer("dan", "eve").Check(ctx, 100_001)
+	fmt.Println(errors.Is(err, groups.ErrExceedsCapacity), err)
+	moved, err := limits.Transfer("dan", "eve").Reserve(ctx, 1)
+	fmt.Println(moved.Delay(), err, moved.TransfersReceiver.Cancel(ctx), moved.VolumeSender.Settle(ctx, 0))
 }
 
 func byPlan(store runtime.Store, ctx context.Context) {

@@ -143,6 +143,41 @@ var policySuspended = runtime.Policy{
 	Start:    runtime.StartOffset(0),
 }
 
+// Transfers limits requests by this rule.
+//
+// Token bucket: 10 per hour, at most 10 at once.
+// Callers may reserve at most 5 tokens ahead.
+// Worst case: 25 in any hour, counting reserved tokens when their delay has passed.
+func (ll *Limits) Transfers(user string) limiter.ReservableLimit {
+	return ll.limiter().Reservable(&policyTransfers, runtime.KeyOf(runtime.String(user)))
+}
+
+var policyTransfers = runtime.Policy{
+	Name:        "transfers",
+	Kind:        runtime.TokenBucket,
+	Rate:        10,
+	Period:      time.Hour,
+	Capacity:    10,
+	MaxReserved: 5,
+}
+
+// Volume limits requests by this rule.
+//
+// Sliding window: about 100,000 in any day.
+// Each key's windows begin at a fixed offset derived from the key.
+// Worst case: 200,000 in any day.
+func (ll *Limits) Volume(user string) limiter.Limit {
+	return ll.limiter().Limit(&policyVolume, runtime.KeyOf(runtime.String(user)))
+}
+
+var policyVolume = runtime.Policy{
+	Name:     "volume",
+	Kind:     runtime.SlidingWindow,
+	Rate:     100_000,
+	Period:   24 * time.Hour,
+	Capacity: 100_000,
+}
+
 // Shared limits requests by this rule.
 //
 // Sliding window: about 100 in any minute.
@@ -492,6 +527,111 @@ type HiddenReservations struct {
 	Shared      *Reservation
 }
 
+// Transfer moves money from one user to another.
+//
+// All limits must allow a request: if one denies it, no token is taken from any of them.
+//
+//   - It takes 1 token of transfers per sender.
+//     Token bucket: 10 per hour, at most 10 at once.
+//     Callers may reserve at most 5 tokens ahead.
+//     Worst case: 25 in any hour, counting reserved tokens when their delay has passed.
+//   - It takes 1 token of transfers per receiver.
+//   - It takes as many tokens of volume per sender as the argument cents.
+//     Sliding window: about 100,000 in any day.
+//     Each key's windows begin at a fixed offset derived from the key.
+//     Worst case: 200,000 in any day.
+//   - It checks volume per receiver, which must have as many tokens as the argument cents and gives none up.
+//   - It checks shared, which must have 3 tokens and gives none up.
+//     Sliding window: about 100 in any minute.
+//     Windows begin at a fixed offset derived from the limit's name.
+//     Worst case: 200 in any minute.
+func (ll *Limits) Transfer(sender string, receiver string) TransferGroup {
+	return TransferGroup{func(cents int64) limiter.Group {
+		return ll.limiter().Group(
+			ll.Transfers(sender),
+			ll.Transfers(receiver),
+			ll.Volume(sender).N(cents),
+			ll.Volume(receiver).CheckedN(cents),
+			ll.Shared().CheckedN(3),
+		)
+	}}
+}
+
+// TransferGroup is the handle that [Limits.Transfer] returns, with the verbs of the group.
+type TransferGroup struct {
+	of func(cents int64) limiter.Group
+}
+
+// Allow takes the tokens of all limits if all are available, and otherwise none.
+func (g TransferGroup) Allow(ctx context.Context, cents int64) (TransferDecisions, error) {
+	ds, err := g.of(cents).Allow(ctx)
+	return newTransferDecisions(ds), err
+}
+
+// Check reports whether Allow would take the tokens now, and takes none.
+func (g TransferGroup) Check(ctx context.Context, cents int64) (TransferDecisions, error) {
+	ds, err := g.of(cents).Check(ctx)
+	return newTransferDecisions(ds), err
+}
+
+// Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
+func (g TransferGroup) Require(ctx context.Context, cents int64) error {
+	return g.of(cents).Require(ctx)
+}
+
+// Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the
+// reservations, the largest of all. Tokens of volume cannot be reserved, and must be available now.
+func (g TransferGroup) Reserve(ctx context.Context, cents int64) (*TransferReservations, error) {
+	rs, err := g.of(cents).Reserve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &TransferReservations{
+		Reservations:      rs,
+		TransfersSender:   rs.At(0),
+		TransfersReceiver: rs.At(1),
+		VolumeSender:      rs.At(2),
+	}, nil
+}
+
+// Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
+// earlier. See [limiter.Group.Wait].
+func (g TransferGroup) Wait(ctx context.Context, cents int64) error {
+	return g.of(cents).Wait(ctx)
+}
+
+// TransferDecisions are the decisions of all limits of [Limits.Transfer]. If one of them denies, no token was taken, and
+// the others are Allowed if they would have passed.
+type TransferDecisions struct {
+	Decisions
+	TransfersSender   Decision
+	TransfersReceiver Decision
+	VolumeSender      Decision
+	VolumeReceiver    Decision
+	Shared            Decision
+}
+
+func newTransferDecisions(ds Decisions) TransferDecisions {
+	d := TransferDecisions{Decisions: ds}
+	if len(ds.Each) > 0 {
+		d.TransfersSender = ds.Each[0]
+		d.TransfersReceiver = ds.Each[1]
+		d.VolumeSender = ds.Each[2]
+		d.VolumeReceiver = ds.Each[3]
+		d.Shared = ds.Each[4]
+	}
+	return d
+}
+
+// TransferReservations are the tokens that were taken from the limits of [Limits.Transfer]: each is settled or cancelled by
+// itself, and Cancel refunds all that are still open.
+type TransferReservations struct {
+	*Reservations
+	TransfersSender   *Reservation
+	TransfersReceiver *Reservation
+	VolumeSender      *Reservation
+}
+
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
 func Policies() []*runtime.Policy { return catalog.Policies() }
 
@@ -514,6 +654,16 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			Name:     "suspended",
 			Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}},
 			Policies: []*runtime.Policy{&policySuspended},
+		},
+		{
+			Name:     "transfers",
+			Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
+			Policies: []*runtime.Policy{&policyTransfers},
+		},
+		{
+			Name:     "volume",
+			Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
+			Policies: []*runtime.Policy{&policyVolume},
 		},
 		{
 			Name:     "shared",
@@ -544,6 +694,12 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			Name:  "hidden",
 			Doc:   "has names that the generated code uses.",
 			Takes: []string{"llmRequests", "llmTokens", "shared"},
+		},
+		{
+			Name:   "transfer",
+			Doc:    "moves money from one user to another.",
+			Takes:  []string{"transfers", "volume"},
+			Checks: []string{"volume", "shared"},
 		},
 	},
 })
