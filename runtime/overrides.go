@@ -325,7 +325,10 @@ func blocked(p *Policy) Policy {
 	of := *p
 	if of.Mode == ModeUnlimited {
 		of.Rate, of.Capacity, of.Period = max(1, int64(of.Shards)), MaxTokens, MaxPeriod
-		if !of.Kind.Linear() {
+		switch {
+		case of.Kind == InFlight:
+			of.Rate, of.Capacity = MaxSlots, MaxSlots
+		case !of.Kind.Linear():
 			of.Rate = MaxTokens
 		}
 		of.Overrides.Rate, of.Overrides.Capacity, of.Overrides.MaxReserved = of.Rate, of.Capacity, 0
