@@ -150,7 +150,7 @@ func (taken *Request) LeasedDecision(p *Policy, n, left int64, of *Ledger) Decis
 func (d *Decision) RefundRequest(n int64) Request {
 	n = min(n, d.Taken)
 	r := &d.Receipt
-	return Request{Op: Refund, Count: n - min(r.Free, max(0, n)), TakenAt: d.TakenAt.UnixNano(), Total: r.Total, Shard: r.Shard, Leased: r.Leased}
+	return Request{Op: Refund, Count: n - min(r.Free, max(0, n)), TakenAt: d.TakenAt.UnixNano(), Total: r.Total, Shard: r.Shard, Leased: r.Leased, Fence: d.Fence}
 }
 
 // Err returns a denial as a [*LimitedError], and nil if the request was allowed.

@@ -327,7 +327,7 @@ func blocked(p *Policy) Policy {
 		of.Rate, of.Capacity, of.Period = max(1, int64(of.Shards)), MaxTokens, MaxPeriod
 		switch {
 		case of.Kind == InFlight:
-			of.Rate, of.Capacity = MaxSlots, MaxSlots
+			of.Rate, of.Capacity, of.Period = MaxSlots, MaxSlots, time.Hour
 		case !of.Kind.Linear():
 			of.Rate = MaxTokens
 		}

@@ -213,7 +213,7 @@ func (q *Request) UsesRows() bool {
 		return true
 	case m.Passes():
 		// A row may be left from another mode or plan.
-		return q.Op == Reset
+		return q.Op == Reset || q.Op == Renew || q.Op == Release
 	}
 	return !q.Decides()
 }
