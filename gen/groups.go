@@ -38,7 +38,9 @@ func (g $Group) Check(ctx context.Context, $counts) ($Decisions, error) {
 	ds, err := g.of($arguments).Check(ctx)
 	return $build(ds), err
 }
+`
 
+const groupRequire = `
 // Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
 func (g $Group) Require(ctx context.Context, $counts) error {
 	return g.of($arguments).Require(ctx)
@@ -53,12 +55,20 @@ func (g $Group) Reserve(ctx context.Context, $counts) (*$Reservations, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &$Reservations{
+	$bind &$Reservations{
 		Reservations: rs,
 		$reserved
-	}, nil
+	}$end
 }
 `
+
+// slotField is a field with the slot of a limit.
+const slotField = "// $Slot is what was acquired of [Limits.$Limit], to be released; nil if the request was denied.\n$Slot *Slot"
+
+// lines joins the texts that are not empty.
+func lines(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "\n")
+}
 
 const groupWait = `
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
@@ -110,11 +120,16 @@ func declareGroup(file *jen.File, n names, of *spec.Group) {
 	text := groupMethod
 	if g.Allows() {
 		text += groupAllow
+		if !g.Acquires() {
+			text += groupRequire
+		}
 	}
 	if g.Reserves() {
 		text += groupReserve
 	}
-	text += groupWait
+	if !g.Acquires() {
+		text += groupWait
+	}
 	if g.Allows() {
 		text += groupDecisions
 	}
@@ -141,22 +156,44 @@ func (g group) parts() []string {
 	if at := g.takenAtOnce(); len(at) > 0 {
 		now = " Tokens of " + words.List(at, "and") + " cannot be reserved, and must be available now."
 	}
+	bind, end := "return", ", nil"
+	if slots := eachSlot(g.Takes, "own.$Slot, _ = rs.Slot($i)"); slots != "" {
+		bind, end = "own :=", "\n"+slots+"\nreturn own, nil"
+	}
 	return []string{
 		"$Method", g.GoName, "$Group", g.handle, "$Decisions", g.GoName + "Decisions", "$Reservations", g.GoName + "Reservations", "$build", g.build,
 		"$parameters", strings.Join(parameters, ", "), "$counts", strings.Join(counts, ", "), "$arguments", strings.Join(arguments, ", "),
 		"$items", strings.Join(g.items(), ",\n"), "$now", now,
-		"$decisionFields", eachMember(g.Members(), "$Limit Decision"), "$decided", eachMember(g.Members(), "d.$Limit = ds.Each[$i]"),
-		"$reservationFields", eachMember(g.Takes, "$Limit *Reservation"), "$reserved", eachMember(g.Takes, "$Limit: rs.At($i),"),
+		"$decisionFields", lines(eachMember(g.Members(), "$Limit Decision"), eachSlot(g.Takes, slotField)),
+		"$decided", lines(eachMember(g.Members(), "d.$Limit = ds.Each[$i]"), eachSlot(g.Takes, "d.$Slot, _ = ds.Slot($i)")),
+		"$reservationFields", lines(eachToken(g.Takes, "$Limit *Reservation"), eachSlot(g.Takes, slotField)),
+		"$reserved", eachToken(g.Takes, "$Limit: rs.At($i),"), "$bind", bind, "$end", end,
 	}
 }
 
 // eachMember returns a line for each limit, in which $Limit stands for its Go name and $i for its index.
 func eachMember(members []spec.Member, line string) string {
-	lines := make([]string, len(members))
+	return eachThat(members, line, func(spec.Member) bool { return true })
+}
+
+// eachToken is eachMember for the limits of which the group takes tokens.
+func eachToken(members []spec.Member, line string) string {
+	return eachThat(members, line, func(m spec.Member) bool { return m.SlotField() == "" })
+}
+
+// eachSlot is eachMember for the limits of which the group acquires slots. $Slot is the name of the field.
+func eachSlot(members []spec.Member, line string) string {
+	return eachThat(members, line, func(m spec.Member) bool { return m.SlotField() != "" })
+}
+
+func eachThat(members []spec.Member, line string, included func(spec.Member) bool) string {
+	text := ""
 	for i, m := range members {
-		lines[i] = strings.NewReplacer("$Limit", m.Limit.GoName, "$i", strconv.Itoa(i)).Replace(line)
+		if included(m) {
+			text += strings.NewReplacer("$Limit", m.Limit.GoName, "$Slot", m.SlotField(), "$i", strconv.Itoa(i)).Replace(line) + "\n"
+		}
 	}
-	return strings.Join(lines, "\n")
+	return strings.TrimSuffix(text, "\n")
 }
 
 // items are the limits that the group takes from, and those that it checks:
@@ -164,12 +201,15 @@ func eachMember(members []spec.Member, line string) string {
 //	l.LLMTokens(team, model).N(tokens)
 func (g group) items() (items []string) {
 	for _, m := range g.Takes {
-		item := g.memberCall(m)
+		item, n := g.memberCall(m), ".N("
+		if m.SlotField() != "" {
+			n = ".ItemN("
+		}
 		switch {
 		case m.CountArg != "":
-			item += ".N(" + g.count(m.CountArg) + ")"
+			item += n + g.count(m.CountArg) + ")"
 		case m.Count > 1:
-			item += ".N(" + tokens(m.Count) + ")"
+			item += n + tokens(m.Count) + ")"
 		}
 		items = append(items, item)
 	}
@@ -225,7 +265,7 @@ func (g group) key(name string) string {
 
 // count returns the name of the parameter for a number of tokens, unless that would hide a name that a body uses.
 func (g group) count(name string) string {
-	hidden := []string{"runtime", "limiter", "context", "ctx", "g", "ds", "rs", "err", "nil", g.build, g.handle}
+	hidden := []string{"runtime", "limiter", "context", "ctx", "g", "ds", "rs", "own", "err", "nil", g.build, g.handle}
 	return unhidden(name, "Count", hidden, g.parameters())
 }
 

@@ -205,6 +205,19 @@ func (p *parser) takenAndChecked(g *spec.Group, given map[string]entry) {
 	}
 }
 
+// slotFields reports a limit of a group whose name is that of the field with the slot of another one.
+func (p *parser) slotFields(g *spec.Group) {
+	for _, slots := range g.Takes {
+		for _, m := range g.Members() {
+			if slots.SlotField() != "" && m.Limit.GoName == slots.SlotField() {
+				p.report(diag.Spanning(g.Pos, g.Name), rules.ReservedName, "set goName on one of the limits",
+					"the decisions of the group have the slot of %s in a field %s, which is the Go method of %s too",
+					diag.Label(slots.Limit.Policy.Name), m.Limit.GoName, diag.Label(m.Limit.Policy.Name))
+			}
+		}
+	}
+}
+
 // notShared reports parameters of a group that have the name of a shared one and are something else.
 func (p *parser) notShared(g *spec.Group) {
 	for _, s := range g.Shared() {
@@ -337,6 +350,7 @@ func (p *parser) oneGroup(e entry) *spec.Group {
 		p.reservedGoName(e.named, g.GoName)
 	}
 	p.takenAndChecked(g, given)
+	p.slotFields(g)
 	p.notShared(g)
 	return g
 }

@@ -56,12 +56,32 @@ func (g *Group) Keys() (keys []KeyPart) {
 // Verbs returns the methods of the group's handle.
 func (g *Group) Verbs() (verbs []string) {
 	if g.Allows() {
-		verbs = append(verbs, "Allow", "Check", "Require")
+		verbs = append(verbs, "Allow", "Check")
+		if !g.Acquires() {
+			verbs = append(verbs, "Require")
+		}
 	}
 	if g.Reserves() {
 		verbs = append(verbs, "Reserve")
 	}
-	return append(verbs, "Wait")
+	if !g.Acquires() {
+		verbs = append(verbs, "Wait")
+	}
+	return verbs
+}
+
+// Acquires reports whether the group acquires slots of a limit in flight. Then it has only the verbs whose results have the slots,
+// because nobody could release them otherwise.
+func (g *Group) Acquires() bool { return slices.ContainsFunc(g.Takes, Member.acquires) }
+
+func (m Member) acquires() bool { return m.Limit.Policy.Kind == runtime.InFlight }
+
+// SlotField returns the name of the field with the slot of a limit that the group takes from, or "" if it acquires none.
+func (m Member) SlotField() string {
+	if !m.acquires() {
+		return ""
+	}
+	return m.Limit.GoName + "Slot"
 }
 
 // Counts returns the names of the parameters with numbers of tokens, which the methods of the group have, in the order
@@ -94,16 +114,28 @@ func (g *Group) Reserves() bool {
 // Words returns a sentence on each limit of [Group.Members]: "It takes 1 token of llmRequests per team and model."
 func (g *Group) Words() (sentences []string) {
 	for _, m := range g.Takes {
+		takes, token := "takes", m.token()
+		if m.acquires() {
+			takes = "acquires"
+		}
 		if m.CountArg != "" {
-			sentences = append(sentences, "It takes as many tokens of "+m.inWords()+" as the argument "+m.CountArg+".")
+			sentences = append(sentences, "It "+takes+" as many "+token+"s of "+m.inWords()+" as the argument "+m.CountArg+".")
 		} else {
-			sentences = append(sentences, "It takes "+words.Count(m.Count, "token")+" of "+m.inWords()+".")
+			sentences = append(sentences, "It "+takes+" "+words.Count(m.Count, token)+" of "+m.inWords()+".")
 		}
 	}
 	for _, m := range g.Checks {
-		sentences = append(sentences, "It checks "+m.inWords()+", which must have a token and gives none up.")
+		sentences = append(sentences, "It checks "+m.inWords()+", which must have a "+m.token()+" and gives none up.")
 	}
 	return sentences
+}
+
+// token is what the limit counts.
+func (m Member) token() string {
+	if m.acquires() {
+		return "slot"
+	}
+	return "token"
 }
 
 func (m Member) inWords() string {
@@ -172,7 +204,7 @@ func (m *Member) MostTokens() (least int64, plan string) {
 
 // MemberNames are the fields and methods that the decisions and the reservations of every group have.
 var MemberNames = []string{
-	"Allowed", "RetryAfter", "Each", "DeniedBy", "String", "Err", "Decisions", "Delay", "At", "Cancel", "Reservations",
+	"Allowed", "RetryAfter", "Each", "DeniedBy", "String", "Err", "Decisions", "Delay", "At", "Cancel", "Reservations", "Slot",
 }
 
 // SharedParameter is a parameter that the methods of some limits have after those for the parts of the key. The method of
