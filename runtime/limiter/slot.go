@@ -318,15 +318,16 @@ func (s *Slot) Do(ctx context.Context, fn func(ctx context.Context) error) (err 
 
 // renewUntil renews the slot until ctx ends, or until it is lost.
 func (s *Slot) renewUntil(ctx context.Context, lose context.CancelCauseFunc) {
-	failures := 0
+	var failed error
 	for {
 		s.mu.Lock()
 		hold, end := s.hold, s.end
 		s.mu.Unlock()
 		pause := hold / 3
-		if failures > 0 {
+		if failed != nil {
 			// Several tries in what is left of the hold.
-			pause = min(pause, max(time.Until(end)/4, 10*time.Millisecond))
+			left := time.Until(end)
+			pause = min(pause, max(left/4, min(left, 10*time.Millisecond)))
 		}
 		if sleep(ctx, pause, nil) != nil {
 			return
@@ -336,17 +337,20 @@ func (s *Slot) renewUntil(ctx context.Context, lose context.CancelCauseFunc) {
 		cancel()
 		switch {
 		case err == nil:
-			failures = 0
+			failed = nil
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, runtime.ErrSlotLost):
 			lose(err)
 			return
-		case s.Policy.Mode != runtime.ModeShadow && !time.Now().Before(end):
-			lose(fmt.Errorf("%w: it could not be renewed: %w", s.of.wrap(runtime.ErrSlotLost), err))
+		case failed == nil || !errors.Is(err, context.DeadlineExceeded):
+			failed = err // not that no time was left to try again
+		}
+		if failed != nil && !time.Now().Before(end) {
+			if s.Policy.Mode != runtime.ModeShadow {
+				lose(fmt.Errorf("%w: it could not be renewed: %w", s.of.wrap(runtime.ErrSlotLost), failed))
+			}
 			return
-		default:
-			failures++
 		}
 	}
 }
