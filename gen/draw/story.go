@@ -243,7 +243,7 @@ func (k *key) edges(length time.Duration) (edges []time.Duration) {
 	if !k.policy.Kind.Windowed() || k.policy.Precise || k.policy.Start.FirstUse() || k.policy.Mode == runtime.ModeUnlimited {
 		return nil
 	}
-	const most = 200 // more would be a gray area
+	const most = 400 // more would be a gray area, and their steps less than a pixel
 	for at := k.rule.WindowEnd(k.origin); at-k.origin <= int64(length) && len(edges) < most; at = k.rule.WindowEnd(at) {
 		edges = append(edges, time.Duration(at-k.origin))
 	}
