@@ -187,8 +187,8 @@ func (p *parser) canPass(m *spec.Member, at diag.Span, takes bool) {
 		} else {
 			name += " can ever have"
 		}
-		p.report(at, rules.CannotPass, "use at most "+words.Number(least), "%s tokens are more than %s, %s",
-			words.Number(m.Count), name, words.Number(least))
+		p.report(at, rules.CannotPass, "use at most "+words.Number(least), "%s are more than %s, %s",
+			words.Count(m.Count, m.Unit()), name, words.Number(least))
 	case slices.Contains(spec.MemberNames, m.Limit.GoName):
 		p.report(at, rules.ReservedName, "set goName on the limit", "the decisions of a group have another field or method %s", m.Limit.GoName)
 	}

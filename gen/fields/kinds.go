@@ -105,11 +105,15 @@ type algorithm struct {
 }
 
 // kindNeeds reports whether the kind of a limit needs a field. A limit without a valid kind is taken for one that grants
-// tokens, as most are.
+// tokens, as most are, unless it has a hold.
 func kindNeeds(field string) func(l *draft) bool {
 	return func(l *draft) bool {
 		kind := l.policy.Kind
-		if !kind.Known() {
+		switch {
+		case kind.Known():
+		case l.gaveHold:
+			kind = runtime.InFlight
+		default:
 			kind = runtime.TokenBucket
 		}
 		return slices.Contains(needsOf[kind], field)

@@ -468,6 +468,7 @@ func (p *parser) oneLimit(e entry) *draft {
 	}
 	before := len(p.found)
 	limit.writtenPeriod = periodText(entries)
+	limit.gaveHold = slices.ContainsFunc(entries, func(e entry) bool { return e.name == "hold" })
 	limit.gaveZone = slices.ContainsFunc(entries, func(e entry) bool { return e.name == "zone" })
 	given := readFields(p, limitFields, limit, entries, e.named, p.complete(e.value))
 	for name, e := range given {

@@ -24,9 +24,10 @@ type draft struct {
 	// limit is the result; nil until the draft is checked, and if it has a diagnostic.
 	limit *spec.Limit
 
-	// calendarStart is the start in the words of a calendar, and gaveZone is set if the limit has a zone, valid or not.
-	calendarStart calendarStart
-	gaveZone      bool
+	// calendarStart is the start in the words of a calendar, and gaveZone and gaveHold are set if the limit has a zone or a hold,
+	// valid or not.
+	calendarStart      calendarStart
+	gaveZone, gaveHold bool
 	// writtenPeriod is the text of the period, or "". impliesPeriod is set if the rate is "10 per minute" or the like: its
 	// diagnostic covers the missing period.
 	writtenPeriod string

@@ -114,7 +114,7 @@ func (g *Group) Reserves() bool {
 // Words returns a sentence on each limit of [Group.Members]: "It takes 1 token of llmRequests per team and model."
 func (g *Group) Words() (sentences []string) {
 	for _, m := range g.Takes {
-		takes, token := "takes", m.token()
+		takes, token := "takes", m.Unit()
 		if m.acquires() {
 			takes = "acquires"
 		}
@@ -125,13 +125,13 @@ func (g *Group) Words() (sentences []string) {
 		}
 	}
 	for _, m := range g.Checks {
-		sentences = append(sentences, "It checks "+m.inWords()+", which must have a "+m.token()+" and gives none up.")
+		sentences = append(sentences, "It checks "+m.inWords()+", which must have a "+m.Unit()+" and gives none up.")
 	}
 	return sentences
 }
 
-// token is what the limit counts.
-func (m Member) token() string {
+// Unit is what the limit counts.
+func (m Member) Unit() string {
 	if m.acquires() {
 		return "slot"
 	}
