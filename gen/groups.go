@@ -156,6 +156,9 @@ func (g group) parts() []string {
 	if at := g.takenAtOnce(); len(at) > 0 {
 		now = " Tokens of " + words.List(at, "and") + " cannot be reserved, and must be available now."
 	}
+	if g.Acquires() {
+		now += " Slots are acquired at once."
+	}
 	bind, end := "return", ", nil"
 	if slots := eachSlot(g.Takes, "own.$Slot, _ = rs.Slot($i)"); slots != "" {
 		bind, end = "own :=", "\n"+slots+"\nreturn own, nil"
@@ -251,7 +254,7 @@ func groupDoc(g *spec.Group) string {
 // takenAtOnce lists the limits that Reserve takes from without reserving.
 func (g group) takenAtOnce() (names []string) {
 	for _, m := range g.Takes {
-		if !m.Limit.Policy.Reserves() {
+		if !m.Limit.Policy.Reserves() && m.SlotField() == "" {
 			names = append(names, m.Limit.Policy.Name)
 		}
 	}

@@ -56,8 +56,12 @@ func TestMisuseDoesNotCompile(t *testing.T) {
 		t.Skip("runs the compiler")
 	}
 	program := func(of, call string) string {
+		plan := ""
+		if of == "plans" || of == "overrides" {
+			plan = ", plan OF.Plan"
+		}
 		return strings.ReplaceAll("package misuse\n\nimport (\n\t\"context\"\n\n\t\"example.com/app/OF\"\n)\n\n"+
-			"func F(ctx context.Context, limits *OF.Limits, name string, count int"+PLAN+") {\n\t", "OF", of) + call + "\n}\n"
+			"func F(ctx context.Context, limits *OF.Limits, name string, count int"+plan+") {\n\t", "OF", of) + call + "\n}\n"
 	}
 	files := map[string]string{}
 	for of, calls := range misuses {

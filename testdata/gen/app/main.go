@@ -95,6 +95,7 @@ func inFlight(ctx context.Context) {
 	_, err = running.AcquireN(ctx, 3)
 	fmt.Println(errors.Is(err, kinds.ErrExceedsCapacity), err)
 
+	store = &memstore.Store{Clock: store.Clock}
 	of := groups.New(store)
 	ds, err := of.Export("red", "large").Allow(ctx, 3)
 	fmt.Println(ds.Allowed, ds.Exports.Remaining, ds.LLMRequests.Remaining, err)
