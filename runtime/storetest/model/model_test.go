@@ -33,3 +33,10 @@ func TestSQLiteAgreesWithModel(t *testing.T) {
 		return model.Env{Backend: store, Begin: func() (model.Tx, error) { return db.Begin() }}
 	})
 }
+
+func TestMemStoreAgreesWithSlots(t *testing.T) {
+	model.AgreeSlots(t, "", 20_000, func(_ *testing.T, clock *model.Clock) model.Env {
+		store := &memstore.Store{Clock: clock.Now}
+		return model.Env{Backend: store, Begin: func() (model.Tx, error) { return store.Begin(), nil }}
+	})
+}
