@@ -105,6 +105,7 @@ func newSlotWorld(r *rand.Rand, name string, clock *Clock, env Env) *slotWorld {
 	for i := range 1 + r.IntN(2) {
 		w.keys = append(w.keys, &slotKey{of: runtime.KeyOf(runtime.Int(i)), tokens: 20})
 	}
+	w.migrate(env, w.policy, w.tokens)
 	w.limits = limiter.New(w.store)
 	return w
 }
