@@ -47,8 +47,9 @@ type slotWorld struct {
 	steps  int
 	// lost counts the requests that have found that a slot was lost.
 	lost int
-	// back means that the clock has gone back.
-	back bool
+	// back means that the clock has gone back, and latest is the latest time that it has shown before.
+	back   bool
+	latest int64
 }
 
 // lossy is a store that loses answers.
@@ -73,7 +74,9 @@ type slotKey struct {
 	of      runtime.Key
 	all     []*slotHolder
 	inHand  []*slotHolder
+	// largest is the largest fence, and deleted that no row may have it: then only the clock makes the next one larger.
 	largest int64
+	deleted bool
 	// capacity is that of an override, 0 without one.
 	capacity int64
 	blocked  bool
@@ -124,7 +127,14 @@ func (w *slotWorld) run(requests int) {
 		case 6:
 			if w.r.IntN(4) == 0 {
 				w.back = true
-				w.clock.skew.Add(-w.r.Int64N(int64(w.policy.Period)))
+				w.latest = max(w.latest, w.clock.now())
+				// An hour is how long a sweep keeps rows for such a clock.
+				w.clock.skew.Add(-w.r.Int64N(max(1, min(int64(w.policy.Period), w.clock.now()-w.latest+int64(50*time.Minute)))))
+				for _, k := range w.keys {
+					if k.deleted {
+						k.largest = 0
+					}
+				}
 			}
 		}
 		k := oneOf(w.r, w.keys...)
@@ -261,7 +271,7 @@ func (w *slotWorld) acquired(k *slotKey, s *limiter.Slot, n, now int64) {
 		w.failf("%v with the fence %d of %d, taken at %v, want it to hold", s, s.Fence(), k.largest, s.TakenAt)
 		return
 	}
-	k.largest = s.Fence()
+	k.largest, k.deleted = s.Fence(), false
 	hold := w.policy.Period
 	k.change(now)
 	h := &slotHolder{slot: s, n: n, end: now + int64(hold), hold: hold, local: time.Now().Add(hold)}
@@ -382,7 +392,7 @@ func (w *slotWorld) operate(k *slotKey) {
 		w.logf("erase")
 		err, k.all = slots.Erase(ctx), nil
 		k.forget(w.back)
-		time.Sleep(time.Microsecond) // no row has the last fence: only the clock makes the next one larger
+		time.Sleep(time.Microsecond)
 	case verb == 2:
 		w.logf("sweep")
 		_, err = w.env.Sweep(ctx, w.policy)
@@ -422,7 +432,7 @@ func (w *slotWorld) operate(k *slotKey) {
 
 // forget is called when the row may have been deleted. If the clock has gone back, the next fence may then be smaller.
 func (k *slotKey) forget(back bool) {
-	if back {
+	if k.deleted = true; back {
 		k.largest = 0
 	}
 }
