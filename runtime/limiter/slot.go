@@ -241,7 +241,7 @@ func (s *Slot) Release(ctx context.Context) error {
 	released, uncertain := s.released, s.uncertain
 	s.mu.Unlock()
 	if released {
-		return s.of.wrap(runtime.ErrSlotLost)
+		return s.unlessShadow(s.of.wrap(runtime.ErrSlotLost))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
 	defer cancel()
