@@ -11,6 +11,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // alias is a name of another package that the generated package declares too, so that its users need not import both.
@@ -38,6 +39,15 @@ var overrideAliases = []alias{
 var overrideErrors = []alias{
 	{runtimePath, "ErrInvalidOverride", "ErrInvalidOverride is returned for an override that exceeds limits.yaml, or lacks an end, a reason or an author."},
 	{runtimePath, "ErrNoOverride", "ErrNoOverride is returned if there is no override or block to end."},
+}
+
+// slotAliases and slotErrors are declared if a limit is in flight.
+var slotAliases = []alias{
+	{limiterPath, "Slot", "Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold."},
+}
+
+var slotErrors = []alias{
+	{runtimePath, "ErrSlotLost", "ErrSlotLost is returned for a slot that is not held any more: it was released, or its hold has ended."},
 }
 
 var errorAliases = []alias{
@@ -74,6 +84,9 @@ func declareFrame(file *jen.File, n names, f *spec.File, o Options) {
 	types, errors := typeAliases, errorAliases
 	if len(f.Plans) > 0 {
 		errors = slices.Concat(errors, planErrors)
+	}
+	if slices.ContainsFunc(f.Limits, func(l *spec.Limit) bool { return l.Policy.Kind == runtime.InFlight }) {
+		types, errors = slices.Concat(types, slotAliases), slices.Concat(errors, slotErrors)
 	}
 	overridable := slices.ContainsFunc(f.Limits, func(l *spec.Limit) bool { return l.Overrides != nil })
 	if overridable {
@@ -183,6 +196,8 @@ func declareOverrides(file *jen.File, n names, l *spec.Limit) {
 // returns it.
 func handleOf(l *spec.Limit) (method, handle string) {
 	switch {
+	case l.Policy.Kind == runtime.InFlight:
+		return "Slots", "SlotLimit"
 	case l.Policy.Capacity == 0:
 		return "ReserveOnly", "ReserveOnlyLimit"
 	case l.Policy.Reserves():

@@ -38,7 +38,9 @@ func (g $Group) Check(ctx context.Context, $counts) ($Decisions, error) {
 	ds, err := g.of($arguments).Check(ctx)
 	return $build(ds), err
 }
+`
 
+const groupRequire = `
 // Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
 func (g $Group) Require(ctx context.Context, $counts) error {
 	return g.of($arguments).Require(ctx)
@@ -53,12 +55,20 @@ func (g $Group) Reserve(ctx context.Context, $counts) (*$Reservations, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &$Reservations{
+	$bind &$Reservations{
 		Reservations: rs,
 		$reserved
-	}, nil
+	}$end
 }
 `
+
+// slotField is a field with the slot of a limit.
+const slotField = "// $Slot is what was acquired of [Limits.$Limit], to be released; nil if the request was denied.\n$Slot *Slot"
+
+// lines joins the texts that are not empty.
+func lines(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "\n")
+}
 
 const groupWait = `
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
@@ -110,11 +120,16 @@ func declareGroup(file *jen.File, n names, of *spec.Group) {
 	text := groupMethod
 	if g.Allows() {
 		text += groupAllow
+		if !g.Acquires() {
+			text += groupRequire
+		}
 	}
 	if g.Reserves() {
 		text += groupReserve
 	}
-	text += groupWait
+	if !g.Acquires() {
+		text += groupWait
+	}
 	if g.Allows() {
 		text += groupDecisions
 	}
@@ -137,28 +152,50 @@ func (g group) parts() []string {
 	for _, name := range g.Counts() {
 		counts, arguments = append(counts, g.count(name)+" int64"), append(arguments, g.count(name))
 	}
-	all := g.Fields()
-	taken := all[:len(g.Takes)]
 	now := ""
 	if at := g.takenAtOnce(); len(at) > 0 {
 		now = " Tokens of " + words.List(at, "and") + " cannot be reserved, and must be available now."
+	}
+	if g.Acquires() {
+		now += " Slots are acquired at once."
+	}
+	bind, end := "return", ", nil"
+	if slots := g.each("own.$Slot, _ = rs.Slot($i)", slotMembers); slots != "" {
+		bind, end = "own :=", "\n"+slots+"\nreturn own, nil"
 	}
 	return []string{
 		"$Method", g.GoName, "$Group", g.handle, "$Decisions", g.GoName + "Decisions", "$Reservations", g.GoName + "Reservations", "$build", g.build,
 		"$parameters", strings.Join(parameters, ", "), "$counts", strings.Join(counts, ", "), "$arguments", strings.Join(arguments, ", "),
 		"$items", strings.Join(g.items(), ",\n"), "$now", now,
-		"$decisionFields", eachField(all, "$Field Decision"), "$decided", eachField(all, "d.$Field = ds.Each[$i]"),
-		"$reservationFields", eachField(taken, "$Field *Reservation"), "$reserved", eachField(taken, "$Field: rs.At($i),"),
+		"$decisionFields", lines(g.each("$Field Decision", members), g.each(slotField, slotMembers)),
+		"$decided", lines(g.each("d.$Field = ds.Each[$i]", members), g.each("d.$Slot, _ = ds.Slot($i)", slotMembers)),
+		"$reservationFields", lines(g.each("$Field *Reservation", tokenMembers), g.each(slotField, slotMembers)),
+		"$reserved", g.each("$Field: rs.At($i),", tokenMembers), "$bind", bind, "$end", end,
 	}
 }
 
-// eachField returns a line for each member, in which $Field stands for its field and $i for its index.
-func eachField(names []string, line string) string {
-	lines := make([]string, len(names))
-	for i, name := range names {
-		lines[i] = strings.NewReplacer("$Field", name, "$i", strconv.Itoa(i)).Replace(line)
+// memberKind is some of the members of a group.
+type memberKind int
+
+const (
+	// members is each of them, tokenMembers those of which the group takes tokens, and slotMembers those of which it acquires slots.
+	members memberKind = iota
+	tokenMembers
+	slotMembers
+)
+
+// each returns a line for each member of a kind, in which $Field stands for its field, $Limit for the Go name of the limit, $Slot for
+// the field of its slot, and $i for its index.
+func (g group) each(line string, of memberKind) string {
+	var all []string
+	fields, slots := g.Fields(), append(g.SlotFields(), make([]string, len(g.Checks))...)
+	for i, m := range g.Members() {
+		taken := i < len(g.Takes)
+		if of == members || of == tokenMembers && taken && slots[i] == "" || of == slotMembers && slots[i] != "" {
+			all = append(all, strings.NewReplacer("$Field", fields[i], "$Limit", m.Limit.GoName, "$Slot", slots[i], "$i", strconv.Itoa(i)).Replace(line))
+		}
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(all, "\n")
 }
 
 // items are the limits that the group takes from, and those that it checks:
@@ -166,7 +203,11 @@ func eachField(names []string, line string) string {
 //	l.LLMTokens(team, model).N(tokens)
 func (g group) items() (items []string) {
 	for _, m := range g.Takes {
-		items = append(items, g.memberCall(m)+g.ofCount(m, "", "N"))
+		method := "N"
+		if m.Acquires() {
+			method = "ItemN"
+		}
+		items = append(items, g.memberCall(m)+g.ofCount(m, "", method))
 	}
 	for _, m := range g.Checks {
 		items = append(items, g.memberCall(m)+g.ofCount(m, ".Checked()", "CheckedN"))
@@ -220,7 +261,7 @@ func groupDoc(g *spec.Group) string {
 
 // takenAtOnce lists the limits that Reserve takes from without reserving.
 func (g group) takenAtOnce() []string {
-	return spec.LimitNames(slices.DeleteFunc(slices.Clone(g.Takes), func(m spec.Member) bool { return m.Limit.Policy.Reserves() }))
+	return spec.LimitNames(slices.DeleteFunc(slices.Clone(g.Takes), func(m spec.Member) bool { return m.Limit.Policy.Reserves() || m.Acquires() }))
 }
 
 // key returns the name of the parameter for a part of a key, unless that would hide a name that the method's body uses.
@@ -230,7 +271,7 @@ func (g group) key(name string) string {
 
 // count returns the name of the parameter for a number of tokens, unless that would hide a name that a body uses.
 func (g group) count(name string) string {
-	hidden := []string{"runtime", "limiter", "context", "ctx", "g", "ds", "rs", "err", "nil", g.build, g.handle}
+	hidden := []string{"runtime", "limiter", "context", "ctx", "g", "ds", "rs", "own", "err", "nil", g.build, g.handle}
 	return unhidden(name, "Count", hidden, g.parameters())
 }
 

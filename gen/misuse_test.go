@@ -23,6 +23,21 @@ var misuses = map[string][]struct{ call, message string }{
 		{`limits.SignUp("ann", plans.PlanFree).Allow(ctx)`, "too many arguments in call to limits.SignUp"},
 		{`limits.Exports(plans.PlanFree).Allow(ctx)`, "limits.Exports(plans.PlanFree).Allow undefined"},
 	},
+	// Slots are acquired, and tokens are taken.
+	"kinds": {
+		{`limits.Running(7).Allow(ctx)`, "limits.Running(7).Allow undefined"},
+		{`limits.Running(7).Reserve(ctx)`, "limits.Running(7).Reserve undefined"},
+		{`limits.Running(7).Wait(ctx)`, "limits.Running(7).Wait undefined"},
+		{`limits.Running(7).Charge(ctx, 1)`, "limits.Running(7).Charge undefined"},
+		{`limits.Plain("ann").Acquire(ctx)`, `limits.Plain("ann").Acquire undefined`},
+		{`limits.Plain("ann").WaitAcquire(ctx)`, `limits.Plain("ann").WaitAcquire undefined`},
+		{`slot, _ := limits.Running(7).Acquire(ctx); slot.Settle(ctx, 1)`, "slot.Settle undefined"},
+	},
+	// A group with slots has no method whose result lacks them.
+	"groups": {
+		{`limits.Export("red", "large").Require(ctx, 1)`, `limits.Export("red", "large").Require undefined`},
+		{`limits.Export("red", "large").Wait(ctx, 1)`, `limits.Export("red", "large").Wait undefined`},
+	},
 	// A limit without overrides in the file has no methods for them, and a plan is a typed one.
 	"overrides": {
 		{`limits.PlainOverrides(7)`, "limits.PlainOverrides undefined"},
@@ -41,8 +56,12 @@ func TestMisuseDoesNotCompile(t *testing.T) {
 		t.Skip("runs the compiler")
 	}
 	program := func(of, call string) string {
+		plan := ""
+		if of == "plans" || of == "overrides" {
+			plan = ", plan OF.Plan"
+		}
 		return strings.ReplaceAll("package misuse\n\nimport (\n\t\"context\"\n\n\t\"example.com/app/OF\"\n)\n\n"+
-			"func F(ctx context.Context, limits *OF.Limits, name string, count int, plan OF.Plan) {\n\t", "OF", of) + call + "\n}\n"
+			"func F(ctx context.Context, limits *OF.Limits, name string, count int"+plan+") {\n\t", "OF", of) + call + "\n}\n"
 	}
 	files := map[string]string{}
 	for of, calls := range misuses {

@@ -161,7 +161,10 @@ func publishedRule(l *spec.Limit) string {
 		rule := "unlimited"
 		if !of.Unlimited() {
 			rule = words.Number(p.Rate) + " per " + fields.PeriodOf(p)
-			if p.Capacity != p.Rate {
+			switch {
+			case p.Kind == runtime.InFlight:
+				rule = words.Number(p.Capacity) + " in flight"
+			case p.Capacity != p.Rate:
 				rule += ", at once " + words.Number(p.Capacity)
 			}
 		}

@@ -31,6 +31,10 @@ type Decision struct {
 	// taken: after a denial, after Check, for a count of 0, if FailedOpen or FailedLocal is set, and if the policy's Mode
 	// lets a request pass uncounted.
 	TakenAt time.Time
+	// Fence is the number of the holder that a request has made or renewed, for a limit of the kind [InFlight]; otherwise 0. It is
+	// larger than all earlier ones of the key, so that what the holder writes to can refuse one that is late: see limiter.Slot. The hold
+	// ends at TakenAt + Policy.Period.
+	Fence int64
 	// RetryAfter is how long after a denial the same request passes if no other request takes tokens meanwhile, rounded
 	// up to the nanosecond. It is 0 if Allowed, and [Never] if waiting does not help. An override that ends before is taken
 	// into account. For a blocked key, whose tokens are not read, it is BlockedFor: from then on the tokens decide.
@@ -146,7 +150,7 @@ func (taken *Request) LeasedDecision(p *Policy, n, left int64, of *Ledger) Decis
 func (d *Decision) RefundRequest(n int64) Request {
 	n = min(n, d.Taken)
 	r := &d.Receipt
-	return Request{Op: Refund, Count: n - min(r.Free, max(0, n)), TakenAt: d.TakenAt.UnixNano(), Total: r.Total, Shard: r.Shard, Leased: r.Leased}
+	return Request{Op: Refund, Count: n - min(r.Free, max(0, n)), TakenAt: d.TakenAt.UnixNano(), Total: r.Total, Shard: r.Shard, Leased: r.Leased, Fence: d.Fence}
 }
 
 // Err returns a denial as a [*LimitedError], and nil if the request was allowed.

@@ -37,6 +37,9 @@ var (
 	ErrNilTx = errors.New("the transaction is nil")
 	// ErrRolledBack: the tokens were taken in a transaction that was rolled back, so that there is nothing to settle.
 	ErrRolledBack = errors.New("the transaction was rolled back")
+	// ErrSlotLost: the slot is no longer held. It was released, or its hold has ended before it was renewed, so that another
+	// holder may have it, or the key was reset. Nothing was changed.
+	ErrSlotLost = errors.New("the slot is lost: it was released, or its hold has ended")
 	// ErrNotReserved: the reservation was denied, or has been settled or cancelled already.
 	ErrNotReserved = errors.New("the reservation was denied, or is already settled or cancelled")
 )

@@ -80,6 +80,12 @@ const (
 	OutcomeRefunded
 	// OutcomeReset: the key was reset.
 	OutcomeReset
+	// OutcomeRenewed: a [Renew] holds the slots longer. The Count is their number.
+	OutcomeRenewed
+	// OutcomeReleased: a [Release] has freed the slots. The Count is their number.
+	OutcomeReleased
+	// OutcomeSlotLost: the slots of a Renew or a Release were no longer held: see [ErrSlotLost]. The Count is their number.
+	OutcomeSlotLost
 	// OutcomeCanceled: the caller's context ended before the decision.
 	OutcomeCanceled
 	// OutcomeInvalid: the request can never be decided, because its count, key or policy is invalid.
@@ -104,6 +110,9 @@ var outcomes [endOfOutcomes]string = [...]string{
 	OutcomeCharged:       "charged",
 	OutcomeRefunded:      "refunded",
 	OutcomeReset:         "reset",
+	OutcomeRenewed:       "renewed",
+	OutcomeReleased:      "released",
+	OutcomeSlotLost:      "slot_lost",
 	OutcomeCanceled:      "canceled",
 	OutcomeInvalid:       "invalid",
 	OutcomeError:         "error",
@@ -133,9 +142,9 @@ func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil 
 // requested, at most as many as the limit can give. It is 0 for a Check, and for requests that were not decided.
 func (o *Observation) Tokens() int64 {
 	switch o.Outcome {
-	case OutcomeChecked, OutcomeReset, OutcomeCanceled, OutcomeInvalid, OutcomeError:
+	case OutcomeChecked, OutcomeReset, OutcomeSlotLost, OutcomeCanceled, OutcomeInvalid, OutcomeError:
 		return 0
-	case OutcomeCharged, OutcomeRefunded:
+	case OutcomeCharged, OutcomeRefunded, OutcomeRenewed, OutcomeReleased:
 		return o.Count
 	case OutcomeDenied, OutcomeDeniedByOther, OutcomeShadowDenied:
 		if o.Op == Check || o.Policy == nil {

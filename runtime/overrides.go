@@ -51,7 +51,7 @@ type Override struct {
 	// Plan is the plan whose numbers the key gets, a constant of generated code or a [PlanText]; nil keeps the key's own.
 	Plan encoding.TextMarshaler
 	// Rate, Capacity and MaxReserved are in tokens, at most those of the policy's [OverrideBounds]. They have no effect on
-	// a key whose plan is unlimited.
+	// a key whose plan is unlimited. A limit of the kind [InFlight] has a Capacity only.
 	Rate, Capacity, MaxReserved int64
 	// Mode is ModeOff or ModeUnlimited, which both lift the limit, or ModeShadow, without plan and numbers. Limits can be
 	// lifted if their [OverrideBounds] have Unlimited. The zero Mode changes none. See [Block] to deny requests.
@@ -162,6 +162,9 @@ func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
 	e.Until, e.Reason, e.Author = v.Until, v.Reason, v.Author
 	// The numbers are for whatever plan the key has: those of an unlimited one say nothing about them.
 	p = p.plans.counted(p)
+	if p.Kind == InFlight && v.Rate == 0 {
+		e.Rate = v.Capacity // they are equal in the policy
+	}
 	if v.Plan != nil {
 		name, err := v.Plan.MarshalText()
 		if err == nil {
@@ -227,7 +230,10 @@ func (v *Override) checkNumbers(p *Policy) error {
 			return invalid("%s %d over %d shards leaves a shard without a token", n.name, n.given, p.Shards)
 		}
 	}
-	if !p.Kind.Linear() && v.Capacity != 0 && v.Capacity != v.Rate {
+	switch {
+	case p.Kind == InFlight && v.Rate != 0 && v.Rate != v.Capacity:
+		return invalid("a limit in flight has no rate: set Capacity")
+	case p.Kind != InFlight && !p.Kind.Linear() && v.Capacity != 0 && v.Capacity != v.Rate:
 		return invalid("the capacity of a %v is its rate: leave Capacity out", p.Kind)
 	}
 	return nil
@@ -325,7 +331,10 @@ func blocked(p *Policy) Policy {
 	of := *p
 	if of.Mode == ModeUnlimited {
 		of.Rate, of.Capacity, of.Period = max(1, int64(of.Shards)), MaxTokens, MaxPeriod
-		if !of.Kind.Linear() {
+		switch {
+		case of.Kind == InFlight:
+			of.Rate, of.Capacity, of.Period = MaxSlots, MaxSlots, time.Hour
+		case !of.Kind.Linear():
 			of.Rate = MaxTokens
 		}
 		of.Overrides.Rate, of.Overrides.Capacity, of.Overrides.MaxReserved = of.Rate, of.Capacity, 0

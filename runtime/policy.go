@@ -24,6 +24,9 @@ const MaxShards = 1024
 // MaxPreciseRate is the largest rate of a precise sliding window whose tokens come back exactly a period after they were taken.
 const MaxPreciseRate = 1000
 
+// MaxSlots is the largest capacity of a limit of the kind [InFlight].
+const MaxSlots = 1000
+
 // Policy is a limit: a rule that is applied to each key separately. Counts are stored under the policy's name, so two
 // policies with the same name share them.
 //
@@ -35,12 +38,13 @@ type Policy struct {
 	Name string
 	// Kind is the algorithm by which tokens are granted.
 	Kind Kind
-	// Rate is how many tokens are granted per Period, 1 to [MaxTokens].
+	// Rate is how many tokens are granted per Period, 1 to [MaxTokens]. For [InFlight] it equals Capacity.
 	Rate int64
-	// Period is the time in which Rate tokens are granted, at most [MaxPeriod].
+	// Period is the time in which Rate tokens are granted, at most [MaxPeriod]. For [InFlight] it is the hold: how long a slot
+	// is held after it was acquired or renewed, unless it is released earlier.
 	Period time.Duration
 	// Capacity is the most tokens that can accumulate, and so the largest count of a plain request. With 0, tokens can
-	// only be reserved. For a [SlidingWindow] it equals Rate.
+	// only be reserved. For a [SlidingWindow] it equals Rate. For [InFlight] it is the number of slots, at most [MaxSlots].
 	Capacity int64
 	// MaxReserved is how many tokens may be reserved before they have accrued: 0 to allow no reservations, [Unbounded]
 	// for no bound. For a [SlidingWindow] it is 0.
@@ -197,6 +201,9 @@ const (
 	FixedWindow
 	// SlidingWindow allows rate tokens in any period, estimated from the use of the current window and of the one before.
 	SlidingWindow
+	// InFlight has capacity slots, which are held while something runs: no time gives them back before a hold has passed. A
+	// Take acquires slots, a [Renew] holds them longer, and a [Release] frees them.
+	InFlight
 
 	endOfKinds // every kind before it has an entry in the table kinds
 )
@@ -206,6 +213,7 @@ var kinds [endOfKinds]kind = [...]kind{
 	TokenBucket:   {name: "token bucket", linear: true},
 	FixedWindow:   {name: "fixed window", linear: true, windowed: true},
 	SlidingWindow: {name: "sliding window", windowed: true, precise: true},
+	InFlight:      {name: "in flight"},
 }
 
 // kind is an entry of the table: the name in limits.yaml, the properties in [Kind.Linear] and [Kind.Windowed], and whether a

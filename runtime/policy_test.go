@@ -56,8 +56,8 @@ func TestInvalidPolicyIsRefused(t *testing.T) {
 	}
 	refused(runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 10, Period: time.Second, Capacity: 10, MaxReserved: 10}, edits{
 		{func(p *runtime.Policy) { p.Name = "" }, "the name is empty"},
-		{func(p *runtime.Policy) { p.Kind = 0 }, "Kind(0) is not one of the kinds token bucket, fixed window, sliding window"},
-		{func(p *runtime.Policy) { p.Kind = 200 }, "Kind(200) is not one of the kinds token bucket, fixed window, sliding window"},
+		{func(p *runtime.Policy) { p.Kind = 0 }, "Kind(0) is not one of the kinds token bucket, fixed window, sliding window, in flight"},
+		{func(p *runtime.Policy) { p.Kind = 200 }, "Kind(200) is not one of the kinds token bucket, fixed window, sliding window, in flight"},
 		{func(p *runtime.Policy) { p.Rate = 0 }, "rate 0 is not between 1 and 1000000000000000"},
 		{func(p *runtime.Policy) { p.Rate = runtime.MaxTokens + 1 }, "rate 1000000000000001 is not between 1 and 1000000000000000"},
 		{func(p *runtime.Policy) { p.Period = 0 }, "period 0s is not between 1ns and 87600h0m0s"},
@@ -146,7 +146,7 @@ func TestStartReportsItsMode(t *testing.T) {
 }
 
 func TestStringsAreTheWordsOfLimitsYAML(t *testing.T) {
-	require.Equal(t, "[token bucket fixed window sliding window]", fmt.Sprint(runtime.Kinds()))
+	require.Equal(t, "[token bucket fixed window sliding window in flight]", fmt.Sprint(runtime.Kinds()))
 	require.Equal(t, "[closed open local]", fmt.Sprint(runtime.OnErrors()))
 	require.Equal(t, "[relaxed full]", fmt.Sprint(runtime.Durabilities()))
 }

@@ -23,6 +23,10 @@ const (
 	Reset
 	// TakeUpTo takes as many tokens as are available, at most Count. It is denied if there are none, and ignores Reserve.
 	TakeUpTo
+	// Renew holds the slots of the holder with the Fence for another hold from now on. It ignores Count.
+	Renew
+	// Release frees the slots of the holder with the Fence. It ignores Count.
+	Release
 
 	endOfOps // every operation before it has an entry in the table ops
 )
@@ -37,6 +41,8 @@ var ops [endOfOps]opTraits = [...]opTraits{
 	Reset:  {name: "Reset"},
 
 	TakeUpTo: {name: "TakeUpTo", counts: true, decides: true},
+	Renew:    {name: "Renew"},
+	Release:  {name: "Release"},
 }
 
 // opTraits are the properties of an operation: whether it has a count, and whether it allows or denies.
@@ -94,6 +100,10 @@ type Request struct {
 	// Leased says that a Take is for a lease, or that the tokens of a Refund are a part of those that a lease has taken. Of a
 	// token bucket, at least those that have not accrued since at the policy's rate are then given back.
 	Leased bool
+	// Fence is the holder of the slots that a Renew, a Release or a Refund is about, for a limit of the kind [InFlight]: the
+	// [Decision.Fence] of the Take. If the holder is gone or its hold has ended, the error is [ErrSlotLost], or the Refund
+	// changes nothing.
+	Fence int64
 	// Zone is the time zone of the key, if the policy's Calendar has ZonePerKey; otherwise nil.
 	Zone *time.Location
 	// Anniversary is the first day of some window of the key, if the policy's Calendar has Anniversary; otherwise zero.
@@ -203,7 +213,7 @@ func (q *Request) UsesRows() bool {
 		return true
 	case m.Passes():
 		// A row may be left from another mode or plan.
-		return q.Op == Reset
+		return q.Op == Reset || q.Op == Renew || q.Op == Release
 	}
 	return !q.Decides()
 }

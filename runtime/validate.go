@@ -72,6 +72,8 @@ func (p *Policy) kindProblem() string {
 	switch {
 	case p.Kind == TokenBucket && p.Start != (Start{}):
 		return "a token bucket has no windows: leave Start out"
+	case p.Kind == InFlight:
+		return p.slotsProblem()
 	case p.Kind != SlidingWindow:
 		return ""
 	case p.Capacity != p.Rate:
@@ -80,6 +82,25 @@ func (p *Policy) kindProblem() string {
 		return "a sliding window cannot be reserved ahead: leave MaxReserved at 0"
 	case p.Start.FirstUse():
 		return "a sliding window cannot start at first use: give an offset, or leave Start out"
+	}
+	return ""
+}
+
+// slotsProblem is kindProblem for [InFlight].
+func (p *Policy) slotsProblem() string {
+	switch {
+	case p.Capacity < 1 || p.Capacity > MaxSlots || p.Overrides.Capacity > MaxSlots:
+		return fmt.Sprintf("the capacity of a limit in flight must be between 1 and %d slots", int64(MaxSlots))
+	case p.Capacity != p.Rate:
+		return fmt.Sprintf("the rate of a limit in flight must equal its capacity, %d, but is %d", p.Capacity, p.Rate)
+	case p.MaxReserved != 0:
+		return "slots cannot be reserved ahead, because it is not known when they are free: leave MaxReserved at 0"
+	case p.Start != Start{}:
+		return "a limit in flight has no windows: leave Start out"
+	case p.Shards > 1:
+		return "a limit in flight cannot have shards: its slots are in one row"
+	case p.Lease != Lease{}:
+		return "a limit in flight cannot be leased: a slot is held by what runs, not by a process"
 	}
 	return ""
 }

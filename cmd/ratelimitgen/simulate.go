@@ -41,7 +41,9 @@ unless one is nearly spelled like a field that is missing. If the calendar of a 
 or an anniversary per key, its lines need them: "zone": "Europe/Berlin", "anniversary": "2024-01-31".
 
 verb is what the request does: "allow", which is the default, "allowUpTo", which takes as many tokens
-as there are, or "charge", which takes them whether they are there or not.
+as there are, or "charge", which takes them whether they are there or not. running is for limits in
+flight: how long the request runs and holds its slot, as "1.5s" or in seconds; without it, the slot is
+held for the hold of the limit, as after a crash.
 
 Logs are read too, and may be compressed with gzip. -trace-format is found by the first line: json (an
 object per line), access (the common and combined formats of nginx and Apache, the default formats of
@@ -90,7 +92,7 @@ only oldAllowed, which is false. This prints the lines that change:
   burst 100       this many requests at one instant
 
 Each can have: for 10m (duration; by default until the last of the others ends, or a minute), at 2m
-(start), over 50 keys (in turn, or at random for poisson; by default 1), taking 800 (tokens each)
+(start), over 50 keys (in turn, or at random for poisson; by default 1), taking 800 (tokens each), running 2s
 and plan pro:
 
   ratelimitgen simulate -limit sendMessage -traffic "steady 5/s for 10m; burst 100 at 2m; poisson 20/s"

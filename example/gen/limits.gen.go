@@ -41,6 +41,8 @@ type (
 	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
+	// Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold.
+	Slot = limiter.Slot
 	// Override is what operators give a key in place of its numbers, for a time: a plan, numbers or a mode.
 	Override = runtime.Override
 	// Block denies all requests for a key, for a time.
@@ -63,6 +65,8 @@ var (
 	ErrNotReserved = runtime.ErrNotReserved
 	// ErrInvalidPlan is returned for the zero Plan, and for a name or a number that is no plan.
 	ErrInvalidPlan = runtime.ErrInvalidPlan
+	// ErrSlotLost is returned for a slot that is not held any more: it was released, or its hold has ended.
+	ErrSlotLost = runtime.ErrSlotLost
 	// ErrInvalidOverride is returned for an override that exceeds limits.yaml, or lacks an end, a reason or an author.
 	ErrInvalidOverride = runtime.ErrInvalidOverride
 	// ErrNoOverride is returned if there is no override or block to end.
@@ -281,6 +285,42 @@ var policyGateway = runtime.Policy{
 	Capacity:   2000,
 	Lease:      runtime.Lease{Tokens: 100, For: 200 * time.Millisecond},
 	Durability: runtime.DurabilityRelaxed,
+}
+
+// RunningExports bounds the exports that one organization runs at once.
+//
+//   - free: In flight: at most 1 at once. Worst case: 1 held at any instant.
+//   - pro: In flight: at most 5 at once. Worst case: 5 held at any instant.
+//   - enterprise: In flight: at most 20 at once. Worst case: 20 held at any instant.
+//
+// A slot is held until it is released, or for 2m after it was acquired or last renewed: then its holder is presumed dead.
+// How many can start in a time has no bound, because a released slot is free at once.
+func (l *Limits) RunningExports(org int64, plan Plan) limiter.SlotLimit {
+	return l.limiter().Slots(policiesRunningExports.For(int(plan), runtime.KeyOf(runtime.Int64(org))))
+}
+
+var policiesRunningExports = runtime.PlanPolicies{
+	PlanFree: {
+		Name:     "runningExports",
+		Kind:     runtime.InFlight,
+		Rate:     1,
+		Period:   2 * time.Minute,
+		Capacity: 1,
+	},
+	PlanPro: {
+		Name:     "runningExports",
+		Kind:     runtime.InFlight,
+		Rate:     5,
+		Period:   2 * time.Minute,
+		Capacity: 5,
+	},
+	PlanEnterprise: {
+		Name:     "runningExports",
+		Kind:     runtime.InFlight,
+		Rate:     20,
+		Period:   2 * time.Minute,
+		Capacity: 20,
+	},
 }
 
 // LLMRequests bounds the requests of one team to one model.
@@ -678,6 +718,12 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			Doc:      "bounds the requests of one partner to all of our servers.",
 			Key:      []runtime.CatalogKey{{Name: "partner", Type: "string"}},
 			Policies: []*runtime.Policy{&policyGateway},
+		},
+		{
+			Name:     "runningExports",
+			Doc:      "bounds the exports that one organization runs at once.",
+			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
+			Policies: []*runtime.Policy{&policiesRunningExports[PlanFree], &policiesRunningExports[PlanPro], &policiesRunningExports[PlanEnterprise]},
 		},
 		{
 			Name:     "llmRequests",

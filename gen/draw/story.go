@@ -27,6 +27,8 @@ type Request struct {
 	Count int64
 	// Reserve lets the request take tokens that have not accrued yet.
 	Reserve bool
+	// Running is when the request releases its slots of a limit in flight, after At; 0 if it never does.
+	Running time.Duration
 }
 
 // Phase is a part of a story.
@@ -47,6 +49,9 @@ const (
 // StandardStory returns the same story for every limit, in the limit's own time: quiet, a burst of a quarter more than a
 // full key has, requests at twice the rate, and quiet until the key is full again. If the limit can be reserved, the
 // requests reserve, and the burst is what a full key has.
+//
+// The story of a limit in flight is one of work that runs for half a hold: a burst, of which one holder crashes and never releases
+// its slots, and then twice as much as there is room for.
 func StandardStory(p *runtime.Policy) Story {
 	size := sizeOf(p)
 	count := max(1, int64(math.Ceil(size.span/perCapacity)))
@@ -56,6 +61,10 @@ func StandardStory(p *runtime.Policy) Story {
 		s.Requests = append(s.Requests, Request{At: at(burstAt), Count: count, Reserve: p.Reserves()})
 	}
 	interval := float64(count) * float64(p.Period) / (2 * size.rate)
+	phase := "twice the rate"
+	if p.Kind == runtime.InFlight {
+		interval, phase = interval/2, "twice as much as fits"
+	}
 	for i := 0; ; i++ {
 		t := steadyFrom*size.unit + float64(i)*interval
 		if t > steadyTo*size.unit || interval < 1 {
@@ -64,7 +73,12 @@ func StandardStory(p *runtime.Policy) Story {
 		s.Requests = append(s.Requests, Request{At: time.Duration(t), Count: count, Reserve: p.Reserves()})
 	}
 	s.Phases = []Phase{{"quiet", 0, at(burstAt)}, {"burst", at(burstAt), at(burstAt)},
-		{"twice the rate", at(steadyFrom), at(steadyTo)}, {"quiet", at(steadyTo), at(storyEnd)}}
+		{phase, at(steadyFrom), at(steadyTo)}, {"quiet", at(steadyTo), at(storyEnd)}}
+	if p.Kind == runtime.InFlight {
+		for i := range s.Requests[1:] { // the first one crashes
+			s.Requests[i+1].Running = max(1, at(0.5))
+		}
+	}
 	return s
 }
 
@@ -175,9 +189,11 @@ func Replay(p *runtime.Policy, s Story) Run {
 	k.samples = slices.Compact(k.samples)
 	for _, q := range s.Requests {
 		k.advance(q.At)
+		k.release(q.At)
 		run.Marks = append(run.Marks, Mark{q.At, k.decide(q)})
 	}
 	k.advance(s.Length + 1)
+	k.release(s.Length)
 	run.Curve = k.curve
 	return run
 }
@@ -191,6 +207,14 @@ type key struct {
 	state   runtime.State
 	samples []time.Duration
 	curve   []Point
+	// running are the holders of slots that release them, in the order of the instants at which they do.
+	running []holder
+}
+
+// holder releases slots of a limit in flight at a time.
+type holder struct {
+	fence int64
+	at    time.Duration
 }
 
 // newKey returns a full key at the start of a window. If the limit has a zone and an anniversary per key, they are UTC and
@@ -219,7 +243,7 @@ func (k *key) edges(length time.Duration) (edges []time.Duration) {
 	if !k.policy.Kind.Windowed() || k.policy.Precise || k.policy.Start.FirstUse() || k.policy.Mode == runtime.ModeUnlimited {
 		return nil
 	}
-	const most = 200 // more would be a gray area
+	const most = 400 // more would be a gray area, and their steps less than a pixel
 	for at := k.rule.WindowEnd(k.origin); at-k.origin <= int64(length) && len(edges) < most; at = k.rule.WindowEnd(at) {
 		edges = append(edges, time.Duration(at-k.origin))
 	}
@@ -250,6 +274,12 @@ func (k *key) decide(q Request) Outcome {
 	full := k.sample(q.At)
 	// The curve bends when the key is full, and jumps when a token of a log counts no longer.
 	k.bend(q.At + full)
+	if d.Fence != 0 {
+		k.bend(q.At + k.policy.Period)
+		if q.Running > 0 {
+			k.running = append(k.running, holder{d.Fence, q.At + q.Running})
+		}
+	}
 	if k.policy.Precise && d.Allowed {
 		k.bend(time.Duration(d.TakenAt.UnixNano()-k.origin) + k.policy.Period)
 	}
@@ -274,8 +304,21 @@ func (k *key) bend(at time.Duration) {
 // advance adds the samples before a time to the curve.
 func (k *key) advance(to time.Duration) {
 	for len(k.samples) > 0 && k.samples[0] < to {
+		k.release(k.samples[0])
 		k.sample(k.samples[0])
 		k.samples = k.samples[1:]
+	}
+}
+
+// release releases the slots that are due, with the tokens before and after each on the curve.
+func (k *key) release(until time.Duration) {
+	for len(k.running) > 0 && k.running[0].at <= until {
+		h := k.running[0]
+		k.running = k.running[1:]
+		k.sample(h.at)
+		if _, err := k.step(h.at, runtime.Request{Op: runtime.Release, Fence: h.fence}); err == nil {
+			k.sample(h.at)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // laneHeight is the height of a row of marks.
@@ -27,11 +28,19 @@ func Tokens(name string, s Story, runs ...Run) Picture {
 	if len(runs) > 1 {
 		axisAt += laneHeight * len(runs) // a heading for each
 	}
-	d.svg = begin(axisAt+20, name+": tokens over time", text)
+	d.svg = begin(axisAt+20, name+": "+counted(runs...)+" over time", text)
 	d.axes(float64(axisAt))
 	d.curves()
 	d.marks()
 	return Picture{SVG: d.end(), Text: text, Table: d.table()}
+}
+
+// counted is what the curves show.
+func counted(runs ...Run) string {
+	if slices.ContainsFunc(runs, func(r Run) bool { return r.Policy.Kind != runtime.InFlight }) {
+		return "tokens"
+	}
+	return "free slots"
 }
 
 type tokensDrawing struct {
@@ -254,7 +263,7 @@ func (d *tokensDrawing) text() string {
 			for _, p := range run.Curve {
 				least, most = min(least, p.Tokens), max(most, p.Tokens)
 			}
-			sentence += fmt.Sprintf(" The key has between %s and %s tokens.", tokens(least), tokens(most))
+			sentence += fmt.Sprintf(" The key has between %s and %s %s.", tokens(least), tokens(most), counted(run))
 		}
 		sentences = append(sentences, sentence)
 	}
@@ -280,7 +289,7 @@ func (d *tokensDrawing) table() Table {
 	for i, run := range d.runs {
 		of := version(i, len(d.runs)) + " "
 		if len(run.Curve) > 0 {
-			t.Head = append(t.Head, strings.TrimSpace(of+"tokens"))
+			t.Head = append(t.Head, strings.TrimSpace(of+counted(run)))
 		}
 		for _, o := range run.outcomes() {
 			t.Head = append(t.Head, strings.TrimSpace(of+o.String()))

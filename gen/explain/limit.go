@@ -51,6 +51,7 @@ func Limit(file string, l *spec.Limit, after time.Time) Page {
 		return "If it were enforced: " + sentences
 	})
 	p.byPlan("exact", l, exactly)
+	p.byPlan("lost", l, lost)
 	if l.Policy.Shards > 1 {
 		p.byPlan("shards", l, shards)
 	}
@@ -69,6 +70,9 @@ func key(l *spec.Limit) string {
 // calls adds a call in Go, and lists the methods.
 func (p *Page) calls(l *spec.Limit) {
 	verb := "Allow"
+	if l.Policy.Kind == runtime.InFlight {
+		verb = "Acquire"
+	}
 	if l.Policy.Capacity == 0 {
 		verb = "Reserve" // Allow does not exist then, since it could never succeed
 	}
@@ -127,7 +131,9 @@ func numbersOf(p *runtime.Policy) (list []number) {
 		add(edge, "", "just before and just after it")
 	}
 	for _, t := range intervals(bounds.Interval(p)) {
-		add(within(t), "", "")
+		if p.Kind != runtime.InFlight { // which has no bound in a time
+			add(within(t), "", "")
+		}
 	}
 	for _, m := range review.Measures() {
 		when := ""
@@ -145,7 +151,7 @@ func grantsWholePeriods(kind runtime.Kind) bool {
 	switch kind {
 	case runtime.FixedWindow:
 		return true
-	case runtime.TokenBucket, runtime.SlidingWindow:
+	case runtime.TokenBucket, runtime.SlidingWindow, runtime.InFlight:
 		return false
 	}
 	// No default: a new kind would be explained as one of the others, without a failing test.
@@ -168,12 +174,27 @@ func denied(p *runtime.Policy, key []string) string {
 	if len(key) == 0 {
 		who, others = "everybody is denied", "."
 	}
+	if p.Kind == runtime.InFlight {
+		return fmt.Sprintf("While %s in use, %s until one is released, for at most %s if none of their holders renews%s",
+			areInUse(p.Capacity), who, words.Length(p.Period), others)
+	}
 	return fmt.Sprintf("After %s, %s until the next token, for at most %s%s", words.Count(p.Capacity, "token"), who, words.Length(bounds.NextAfter(p)), others)
+}
+
+// areInUse is the subject of a sentence on all slots.
+func areInUse(n int64) string {
+	if n == 1 {
+		return "the slot is"
+	}
+	return "all " + words.Number(n) + " slots are"
 }
 
 // reserving describes, a sentence each, three calls at one instant: a reservation of all available tokens and up to a
 // period's worth ahead, then one more reservation, then a plain call.
 func reserving(p *runtime.Policy) []string {
+	if p.Kind == runtime.InFlight {
+		return []string{"Slots cannot be reserved, because nobody knows when one is released: WaitAcquire waits until one is free."}
+	}
 	if !p.Reserves() {
 		why, instead := "maxReserved is 0, so nothing can be reserved", ": a call that finds too few tokens is denied."
 		if p.Kind == runtime.SlidingWindow {
@@ -214,6 +235,16 @@ func exactly(p *runtime.Policy) string {
 		ways = append(ways, fmt.Sprintf("a token bucket with rate: %d and capacity: %d, or any other two with this sum", p.Rate-capacity, capacity))
 	}
 	return fmt.Sprintf("For never more than %s in any %s, write %s.", words.Number(p.Rate), words.Period(p.Period), words.List(ways, "or"))
+}
+
+// lost says what happens to the holder of a slot whose hold ends.
+func lost(p *runtime.Policy) string {
+	if p.Kind != runtime.InFlight {
+		return ""
+	}
+	return fmt.Sprintf("Slot.Do renews every %s, and ends the context of its function with ErrSlotLost if the slot is lost. "+
+		"A holder that is frozen for longer than the hold notices it late: give Slot.Fence to what it writes to, which can refuse an older one.",
+		words.Length(p.Period/3))
 }
 
 // fullMoment names the state and the instant in which newFullKey begins.

@@ -79,8 +79,11 @@ func effectiveZone(l *spec.Limit) string {
 	return l.Policy.Calendar.Zone
 }
 
-// effectivePeriod returns a period as limits.yaml writes it.
+// effectivePeriod returns a period as limits.yaml writes it; "" for a limit in flight.
 func effectivePeriod(l *spec.Limit) string {
+	if l.Policy.Kind == runtime.InFlight {
+		return ""
+	}
 	if c := l.Policy.Calendar; c.Unit != 0 {
 		return calendarPeriod(c)
 	}
@@ -134,7 +137,19 @@ func effectivePlans(f *spec.File) string {
 	return listed(f.PlanNames())
 }
 
+// effectiveHold is empty for a limit that is not in flight.
+func effectiveHold(l *spec.Limit) string {
+	if l.Policy.Kind != runtime.InFlight {
+		return ""
+	}
+	return words.Duration(l.Policy.Period)
+}
+
+// effectiveRate is empty for a limit in flight.
 func effectiveRate(l *spec.Limit) string {
+	if l.Policy.Kind == runtime.InFlight {
+		return ""
+	}
 	if l.UnlimitedRate {
 		return unlimited
 	}

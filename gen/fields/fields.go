@@ -52,10 +52,11 @@ var limitFields = []field[draft, spec.Limit]{
 		words:     ruleWords,
 	},
 	{
-		name: "rate", required: true, synonyms: []string{"limit"},
-		about:     "How many tokens are granted per `period`.",
+		name: "rate", requiredBy: kindNeeds("rate"), synonyms: []string{"limit"},
+		about:     "How many tokens are granted per `period`. Not for a limit in flight.",
 		more:      "Requests of an `unlimited` plan are not counted. A plan whose use is to be billed has the largest number instead: nobody reaches it, and `Peek` returns what was `Used`.",
 		accepts:   fmt.Sprintf("a whole number of tokens, 1 to %s, or a map with such a number or `unlimited` for each plan", words.Number(runtime.MaxTokens)),
+		absent:    exceptInFlight,
 		example:   "10",
 		schema:    orByPlan(numberSchema(1, runtime.MaxTokens), true),
 		read:      byPlan((*parser).rate),
@@ -64,11 +65,12 @@ var limitFields = []field[draft, spec.Limit]{
 		effective: effectiveRate,
 	},
 	{
-		name: "period", required: true, synonyms: []string{"window", "interval", "every", "per"},
+		name: "period", requiredBy: kindNeeds("period"), synonyms: []string{"window", "interval", "every", "per"},
 		implied:   func(l *draft) bool { return l.impliesPeriod },
-		about:     "The time in which `rate` tokens are granted: a fixed length or, for a fixed window, a number of calendar days, weeks, months or years in `zone`.",
+		about:     "The time in which `rate` tokens are granted: a fixed length or, for a fixed window, a number of calendar days, weeks, months or years in `zone`. Not for a limit in flight.",
 		accepts:   "a duration such as `90s`, `1h30m`, `1d` or `2w`; units: " + unitsInWords + "; or `day`, `week`, `month`, `year` or `3 months`; at most " + longestPeriod,
 		more:      "For a token bucket, the period may be a map with a duration for each plan. Plans whose windows have other lengths are limits of their own, each with the rate `unlimited` for the other plans, and one group takes from all of them: each length has its count, which a key finds again when it returns to a plan.",
+		absent:    exceptInFlight,
 		example:   "1m",
 		schema:    orByPlan(periodSchema, false),
 		read:      byPlan((*parser).period),
@@ -89,10 +91,10 @@ var limitFields = []field[draft, spec.Limit]{
 		effective: effectiveZone,
 	},
 	{
-		name: "capacity", synonyms: []string{"burst", "max"},
-		about:     "The most tokens that can accumulate, and so the largest count of one call. With 0, tokens can only be reserved. Not for a sliding window.",
-		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s, or a map with one for each plan", words.Number(runtime.MaxTokens)),
-		absent:    "`rate`",
+		name: "capacity", requiredBy: kindNeeds("capacity"), synonyms: []string{"burst", "max", "slots", "concurrency", "maxconcurrent", "parallel", "concurrent"},
+		about:     "The most tokens that can accumulate, and so the largest count of one call. With 0, tokens can only be reserved. Not for a sliding window. For a limit in flight, the slots: how many can be held at once.",
+		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s, or of slots, 1 to %s; or a map with one for each plan", words.Number(runtime.MaxTokens), words.Number(runtime.MaxSlots)),
+		absent:    "`rate`; required for `in flight`",
 		example:   "20",
 		schema:    orByPlan(numberSchema(0, runtime.MaxTokens), false),
 		read:      byPlan(readTokens(0, func(l *draft) *int64 { return &l.policy.Capacity })),
@@ -101,8 +103,22 @@ var limitFields = []field[draft, spec.Limit]{
 		effective: func(l *spec.Limit) string { return strconv.FormatInt(l.Policy.Capacity, 10) },
 	},
 	{
+		name: "hold", requiredBy: kindNeeds("hold"), synonyms: []string{"ttl", "holdtime", "maxduration"},
+		about:     "For a limit in flight: how long a slot is held after it was acquired or last renewed, unless it is released. Then its holder is presumed dead, and the slot is free.",
+		more:      "`Slot.Do` renews every third of it while its function runs, so that work may take longer. After a crash, a slot is free when its hold ends and not before: a short hold is one that recovers fast, a long one survives longer failures of the store.",
+		accepts:   "a duration, as for `period`, or a map with one for each plan",
+		absent:    "none; required for `in flight`",
+		example:   "2m",
+		schema:    orByPlan(durationSchema, false),
+		read:      byPlan(readDuration(func(l *draft) *time.Duration { return &l.policy.Period })),
+		change:    spec.HoldChanged,
+		byPlan:    true,
+		effective: effectiveHold,
+		words:     holdWords,
+	},
+	{
 		name:    "maxReserved",
-		about:   "How many tokens may be reserved before they are granted. With 0, the limit has no method `Reserve`. A sliding window has no reservations.",
+		about:   "How many tokens may be reserved before they are granted. With 0, the limit has no method `Reserve`. A sliding window and a limit in flight have no reservations.",
 		accepts: fmt.Sprintf("a whole number of tokens, 0 to %s, or `%s`; or a map with one for each plan", words.Number(mostReserved), unboundedWord),
 		absent:  "0: no reservations",
 		example: "100",
@@ -286,7 +302,8 @@ type Description struct {
 	// Sentences are on the rule, the most important first: "Token bucket: 10 per minute, at most 20 at once." With Plans,
 	// they are the ones that all limited plans have in common, without the rule itself.
 	Sentences []string
-	// Worst says how many tokens can be used in a period at most, see [bounds.Within]: "Worst case: 30 in any minute." If
+	// Worst says how many tokens can be used in a period at most, see [bounds.Within]: "Worst case: 30 in any minute.", or how many
+	// slots can be held. If
 	// reservations have no bound, the number is for callers who do not reserve. It is empty for an unlimited element of Plans.
 	Worst string
 	// Plans describe what differs between the plans of the limit, in their order.
@@ -370,6 +387,8 @@ func worstCase(l *spec.Limit) string {
 		return strings.Join(words.Of(l.Plans, func(of *spec.Limit) string { return of.Plan + ": " + worstCase(of) }), "; ")
 	case l.Unlimited():
 		return "no bound"
+	case p.Kind == runtime.InFlight:
+		return words.Number(p.Capacity) + " held at any instant"
 	case p.MaxReserved == runtime.Unbounded && p.Capacity == 0:
 		return "reservations have no bound"
 	case p.MaxReserved == runtime.Unbounded:

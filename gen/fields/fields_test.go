@@ -98,6 +98,9 @@ func wrongInBad(t *testing.T) map[string]bool {
 func withExample(t *testing.T, f field[draft, spec.Limit]) (before, after *spec.Limit) {
 	lines := []string{"kind: fixed window", "rate: 50", "period: 1h", "capacity: 60", "maxReserved: 40"}
 	switch f.name {
+	case "hold":
+		lines = []string{"kind: in flight", "capacity: 5"}
+		return one(t, append(lines, "hold: 30s")...), one(t, append(lines, "hold: "+f.example)...)
 	case "zone":
 		lines[2] = "period: month"
 		return one(t, append(lines, "zone: UTC")...), one(t, append(lines, "zone: "+f.example)...)
@@ -140,6 +143,8 @@ func policyField(name string) string {
 		return ""
 	case "zone":
 		return "Calendar"
+	case "hold":
+		return "Period"
 	}
 	return spec.Capital(name)
 }
@@ -229,7 +234,7 @@ func TestEveryKindHasAnAlgorithm(t *testing.T) {
 	for _, kind := range runtime.Kinds() {
 		a, ok := algorithms[kind]
 		if assert.True(t, ok, "%v has no entry in algorithms, gen/fields/kinds.go", kind) {
-			assert.True(t, a.grants != "" && a.rule != nil && a.lease != nil, "the entry of %v in gen/fields/kinds.go is incomplete", kind)
+			assert.True(t, a.grants != "" && a.rule != nil && (a.lease != nil || kind == runtime.InFlight) && len(needsOf[kind]) > 0, "the entry of %v in gen/fields/kinds.go is incomplete", kind)
 		}
 		for _, r := range a.refusals {
 			assert.Contains(t, names(limitFields), r.field)

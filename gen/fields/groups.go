@@ -211,8 +211,8 @@ func (p *parser) canPass(m *spec.Member, check bool) {
 		} else {
 			name += " can ever have"
 		}
-		p.report(m.At, rules.CannotPass, "use at most "+words.Number(least), "%s tokens are more than %s, %s",
-			words.Number(m.Count), name, words.Number(least))
+		p.report(m.At, rules.CannotPass, "use at most "+words.Number(least), "%s are more than %s, %s",
+			words.Count(m.Count, m.Unit()), name, words.Number(least))
 	case slices.Contains(spec.MemberNames, m.Limit.GoName):
 		p.report(m.At, rules.ReservedName, "set goName on the limit", "the decisions of a group have another field or method %s", m.Limit.GoName)
 	}
@@ -244,6 +244,18 @@ func (p *parser) sameFields(g *spec.Group) {
 			p.report(m.At, rules.ReservedName, "name another parameter, or set goName on the limit", "the decisions of a group have another field or method %s", fields[i])
 		}
 		first[fields[i]] = m
+	}
+}
+
+// slotFields reports a limit of a group whose field is that with the slot of another one.
+func (p *parser) slotFields(g *spec.Group) {
+	fields := g.Fields()
+	for i, slot := range g.SlotFields() {
+		if at := slices.Index(fields, slot); at >= 0 {
+			p.report(diag.Spanning(g.Pos, g.Name), rules.ReservedName, "set goName on one of the limits",
+				"the decisions of the group have the slot of %s in a field %s, which is the Go method of %s too",
+				diag.Label(g.Takes[i].Limit.Policy.Name), slot, diag.Label(g.Members()[at].Limit.Policy.Name))
+		}
 	}
 }
 
@@ -386,6 +398,7 @@ func (p *parser) oneGroup(e entry) *spec.Group {
 	}
 	p.takenAndChecked(g, given)
 	p.sameFields(g)
+	p.slotFields(g)
 	p.notShared(g)
 	return g
 }

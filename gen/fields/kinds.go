@@ -2,6 +2,7 @@ package fields
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,6 +104,38 @@ type algorithm struct {
 	refusals []refusal
 }
 
+// kindNeeds reports whether the kind of a limit needs a field. A limit without a valid kind is taken for one that grants
+// tokens, as most are, unless it has a hold.
+func kindNeeds(field string) func(l *draft) bool {
+	return func(l *draft) bool {
+		kind := l.policy.Kind
+		switch {
+		case kind.Known():
+		case l.gaveHold:
+			kind = runtime.InFlight
+		default:
+			kind = runtime.TokenBucket
+		}
+		return slices.Contains(needsOf[kind], field)
+	}
+}
+
+// needsOf has the fields that each kind needs. It is no part of algorithms, which refer to the table of fields.
+var needsOf = map[runtime.Kind][]string{
+	runtime.TokenBucket:   {"rate", "period"},
+	runtime.FixedWindow:   {"rate", "period"},
+	runtime.SlidingWindow: {"rate", "period"},
+	runtime.InFlight:      {"capacity", "hold"},
+}
+
+// needed is a JSON Schema: limits of a kind have the fields that it needs.
+func needed(kind runtime.Kind) object {
+	return object{"if": having("kind", object{"const": kind.String()}), "then": object{"type": "object", "required": needsOf[kind]}}
+}
+
+// exceptInFlight is what holds without a field that all other kinds need.
+const exceptInFlight = "none; required, but for `in flight`"
+
 // refusal is a field, or some of its values, that limits of a kind, or precise limits, do not have.
 type refusal struct {
 	field string
@@ -179,7 +212,7 @@ var algorithms = map[runtime.Kind]algorithm{
 		refusals: append([]refusal{{
 			field: "start", message: "a token bucket has no windows to start", help: "leave start out, or use a fixed window",
 			schema: false, hint: "A token bucket has no windows that start.",
-		}, notPrecise("token bucket", "leave precise out: a token bucket is exact, and never grants more than capacity and rate together in any period")},
+		}, noHold, notPrecise("token bucket", "leave precise out: a token bucket is exact, and never grants more than capacity and rate together in any period")},
 			calendarRefusals("A token bucket")...),
 	},
 	runtime.FixedWindow: {
@@ -196,7 +229,7 @@ var algorithms = map[runtime.Kind]algorithm{
 			return perPeriod(p)
 		},
 		lease:    windowLeaseWords,
-		refusals: []refusal{onePeriod, notPrecise("fixed window", "leave precise out, or use a sliding window")},
+		refusals: []refusal{onePeriod, noHold, notPrecise("fixed window", "leave precise out, or use a sliding window")},
 	},
 	runtime.SlidingWindow: {
 		grants: "so that about `rate` fit into any period",
@@ -223,8 +256,66 @@ var algorithms = map[runtime.Kind]algorithm{
 				schema: object{"not": object{"const": firstUse}},
 			},
 			onePeriod,
+			noHold,
 		}, calendarRefusals("A sliding window")...),
 	},
+	runtime.InFlight: {
+		grants: "not at all: `capacity` slots are held until they are released",
+		rule: func(p *runtime.Policy) string {
+			return "at most " + words.Number(p.Capacity) + " at once"
+		},
+		refusals: []refusal{
+			{
+				field: "capacity", applies: func(p *unchecked) bool { return p.Capacity < 1 || p.Capacity > runtime.MaxSlots },
+				message: "a limit in flight has 1 to " + words.Number(runtime.MaxSlots) + " slots, whose holders are in one row",
+				help:    "give a capacity in that range, or bound the starts per period with another kind",
+				schema:  orByPlan(numberSchema(1, runtime.MaxSlots), false),
+			},
+			{
+				field: "rate", message: "a limit in flight has no rate: slots are held and given back, and not granted",
+				help:   "leave rate out: capacity is how many can be held at once",
+				schema: false, hint: "A limit in flight has no rate: capacity is how many can be held at once.",
+			},
+			{
+				field: "period", message: "a limit in flight has no period: a slot is held until it is released",
+				help:   "leave period out: hold is how long a slot lasts that is neither renewed nor released",
+				schema: false, hint: "A limit in flight has no period: hold is how long a slot lasts that is neither renewed nor released.",
+			},
+			{
+				field: "zone", message: "a limit in flight has no zone", help: "leave zone out",
+				schema: false, hint: "A limit in flight has no zone.",
+			},
+			{
+				field: "maxReserved", applies: func(p *unchecked) bool { return p.MaxReserved != 0 },
+				message: "a limit in flight has no reservations, because nobody knows when a slot is released",
+				help:    "leave maxReserved out: WaitAcquire waits until a slot is free",
+				schema:  object{"const": 0, "errorMessage": "A limit in flight has no reservations: WaitAcquire waits until a slot is free."},
+			},
+			{
+				field: "start", message: "a limit in flight has no windows to start", help: "leave start out",
+				schema: false, hint: "A limit in flight has no windows that start.",
+			},
+			notPrecise("limit in flight", "leave precise out: a limit in flight is exact"),
+			{
+				field: "shards", applies: func(p *unchecked) bool { return p.Shards > 1 },
+				message: "a limit in flight cannot have shards: the holders of a key are in one row",
+				help:    "leave shards out, or add a part to the key",
+				schema:  object{"const": 1, "errorMessage": "A limit in flight cannot have shards."},
+			},
+			{
+				field: "lease", message: "a limit in flight has no lease: a slot is held by what runs, not by a process in advance",
+				help:   "leave lease out",
+				schema: false, hint: "A limit in flight has no lease.",
+			},
+		},
+	},
+}
+
+// noHold refuses a hold for kinds that grant tokens.
+var noHold = refusal{
+	field: "hold", message: "only a limit in flight has a hold: tokens are used, and not given back",
+	help:   "leave hold out, or write kind: in flight, without rate and period",
+	schema: false, hint: "Only a limit in flight has a hold.",
 }
 
 // calendarRefusals refuse the calendar units of a fixed window.
@@ -264,6 +355,7 @@ func kindsAsCode() string {
 // kindSynonyms are words of which only one kind has each.
 var kindSynonyms = map[string]runtime.Kind{
 	"token": runtime.TokenBucket, "bucket": runtime.TokenBucket, "fixed": runtime.FixedWindow, "sliding": runtime.SlidingWindow,
+	"flight": runtime.InFlight, "inflight": runtime.InFlight, "concurrency": runtime.InFlight, "concurrent": runtime.InFlight, "semaphore": runtime.InFlight,
 }
 
 func perPeriod(p *runtime.Policy) string {

@@ -23,6 +23,10 @@ func (p *parser) settleLimit(limit *draft, given map[string]entry, clean bool) {
 		return
 	}
 	policy := &limit.policy
+	if policy.Kind == runtime.InFlight {
+		policy.Rate = policy.Capacity
+		return
+	}
 	p.settleCalendar(limit, given)
 	if capacity, ok := given["capacity"]; !ok {
 		policy.Capacity = policy.Rate
@@ -464,6 +468,7 @@ func (p *parser) oneLimit(e entry) *draft {
 	}
 	before := len(p.found)
 	limit.writtenPeriod = periodText(entries)
+	limit.gaveHold = slices.ContainsFunc(entries, func(e entry) bool { return e.name == "hold" })
 	limit.gaveZone = slices.ContainsFunc(entries, func(e entry) bool { return e.name == "zone" })
 	given := readFields(p, limitFields, limit, entries, e.named, p.complete(e.value))
 	for name, e := range given {
@@ -503,6 +508,7 @@ func limitSchema() object {
 	schema := mapSchema(limitFields)
 	var conditions []any
 	for _, kind := range runtime.Kinds() {
+		conditions = append(conditions, needed(kind))
 		for _, r := range algorithmOf(kind).refusals {
 			conditions = append(conditions, r.condition("kind", kind.String()))
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 var planForm = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9]*([-_][a-zA-Z0-9]+)*$`)
@@ -126,19 +127,21 @@ func (p *parser) planMap(of *draft, e entry, read func(*parser, *draft, entry) b
 			p.meant(p.nearest(value.name, p.planNames))
 		}
 		p.limit = limit + ": plan " + diag.Label(value.name)
-		p.planValue(e.name, value, read)
+		p.planValue(of, e.name, value, read)
 		legible = legible && !p.muted[value.value]
 	}
 	return len(p.found) == before && legible
 }
 
 // planValue checks the value of one plan.
-func (p *parser) planValue(field string, e entry, read func(*parser, *draft, entry) bool) {
+func (p *parser) planValue(of *draft, field string, e entry, read func(*parser, *draft, entry) bool) {
 	e.name = field
 	switch isUnlimited := isWord(e.value, unlimited); {
 	case p.muted[e.value]:
 	case field == "rate" && isUnlimited:
 	case field == "rate" && p.meantInstead(e, unlimited, unlimitedSynonyms):
+	case isUnlimited && field == "capacity" && of.gaveHold:
+		p.report(e.at, rules.UnlimitedPlan, "give the plan a number, at most "+words.Number(runtime.MaxSlots), "slots cannot be %s, because their holders are in one row", unlimited)
 	case isUnlimited && field != "maxReserved": // which has a word of its own
 		p.report(e.at, rules.UnlimitedPlan, "write unlimited as the rate of the plan, and leave the plan out here", "only a rate can be %s, not %s", unlimited, field)
 	default:

@@ -24,9 +24,10 @@ type draft struct {
 	// limit is the result; nil until the draft is checked, and if it has a diagnostic.
 	limit *spec.Limit
 
-	// calendarStart is the start in the words of a calendar, and gaveZone is set if the limit has a zone, valid or not.
-	calendarStart calendarStart
-	gaveZone      bool
+	// calendarStart is the start in the words of a calendar, and gaveZone and gaveHold are set if the limit has a zone or a hold,
+	// valid or not.
+	calendarStart      calendarStart
+	gaveZone, gaveHold bool
 	// writtenPeriod is the text of the period, or "". impliesPeriod is set if the rate is "10 per minute" or the like: its
 	// diagnostic covers the missing period.
 	writtenPeriod string
@@ -163,6 +164,8 @@ type field[D, T any] struct {
 	required bool
 	// implied reports whether a diagnostic of another field covers that a required one is missing. It may be nil.
 	implied func(into *D) bool
+	// requiredBy reports whether the other fields require this one. It may be nil.
+	requiredBy func(into *D) bool
 	// about explains the field in one cell of the reference, more is what does not fit there. Both are Markdown.
 	about, more string
 	// accepts describes the valid values, and absent what holds without the field. Both are Markdown.
@@ -324,7 +327,8 @@ func readFields[D, T any](p *parser, fields []field[D, T], into *D, entries []en
 		}
 	}
 	for _, f := range fields {
-		if f.required && complete && !seen[f.name] && (f.implied == nil || !f.implied(into)) {
+		required := f.required || f.requiredBy != nil && f.requiredBy(into)
+		if required && complete && !seen[f.name] && (f.implied == nil || !f.implied(into)) {
 			p.report(owner, rules.MissingField, "add "+f.name+": "+f.example, "%s is missing", f.name)
 		}
 	}

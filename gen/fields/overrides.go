@@ -87,6 +87,11 @@ func (p *parser) settleOverrides(limit *draft, given map[string]entry) {
 	}
 	own, follows := largestNumbers(limit)
 	most := *limit.said.Overrides
+	linear, inFlight := limit.policy.Kind.Linear(), limit.policy.Kind == runtime.InFlight
+	without := "a sliding window"
+	if inFlight {
+		without = "a limit in flight"
+	}
 	for _, part := range []struct {
 		name       string
 		own        int64
@@ -94,9 +99,9 @@ func (p *parser) settleOverrides(limit *draft, given map[string]entry) {
 		applicable bool
 		otherwise  string
 	}{
-		{"rate", own.Rate, &most.Rate, true, ""},
-		{"capacity", own.Capacity, &most.Capacity, limit.policy.Kind.Linear(), "a sliding window has no capacity of its own"},
-		{"maxReserved", own.MaxReserved, &most.MaxReserved, limit.policy.Kind.Linear(), "a sliding window has no reservations"},
+		{"rate", own.Rate, &most.Rate, !inFlight || most.Unlimited, "a limit in flight has no rate: give capacity"},
+		{"capacity", own.Capacity, &most.Capacity, linear || inFlight, "a sliding window has no capacity of its own"},
+		{"maxReserved", own.MaxReserved, &most.MaxReserved, linear, without + " has no reservations"},
 	} {
 		switch {
 		case *part.into == 0:
@@ -116,7 +121,13 @@ func (p *parser) settleOverrides(limit *draft, given map[string]entry) {
 			return
 		}
 	}
-	if !limit.policy.Kind.Linear() || follows && limit.said.Overrides.Capacity == 0 {
+	switch {
+	case inFlight && most.Capacity > runtime.MaxSlots:
+		p.reportOverride(e, "capacity", "give at most "+words.Number(runtime.MaxSlots), "a limit in flight has at most %s slots, whose holders are in one row", words.Number(runtime.MaxSlots))
+		return
+	case inFlight:
+		most.Rate = most.Capacity
+	case !linear || follows && limit.said.Overrides.Capacity == 0:
 		most.Capacity = most.Rate
 	}
 	limit.policy.Overrides = most
@@ -153,6 +164,9 @@ func overridesWords(l *spec.Limit) []string {
 	}
 	if b.Unlimited {
 		return []string{"Operators can block a key, give it other numbers or lift the limit for it, for a time, without a deploy."}
+	}
+	if l.Policy.Kind == runtime.InFlight {
+		return []string{"Operators can block a key, or give it up to " + words.Count(b.Capacity, "slot") + ", for a time, without a deploy."}
 	}
 	numbers := []string{"rate " + words.Number(b.Rate)}
 	if l.Policy.Kind.Linear() && b.Capacity > 0 {

@@ -16,6 +16,17 @@ func ruleWords(l *spec.Limit) []string {
 	return []string{strings.ToUpper(name[:1]) + name[1:] + ": " + algorithmOf(l.Policy.Kind).rule(&l.Policy) + "."}
 }
 
+// holdWords describes when a slot is free again.
+func holdWords(l *spec.Limit) []string {
+	if l.Policy.Kind != runtime.InFlight {
+		return nil
+	}
+	return []string{
+		fmt.Sprintf("A slot is held until it is released, or for %s after it was acquired or last renewed: then its holder is presumed dead.", words.Duration(l.Policy.Period)),
+		"How many can start in a time has no bound, because a released slot is free at once.",
+	}
+}
+
 func reservingWords(l *spec.Limit) []string {
 	switch p := &l.Policy; {
 	case !p.Reserves():

@@ -202,6 +202,9 @@ func (p *Page) tokensCaption(policies []*runtime.Policy) string {
 	if p.Recording != nil {
 		return p.Recording.caption(policies[len(policies)-1].Name)
 	}
+	if newest(policies).Kind == runtime.InFlight {
+		return "Free slots over time, and requests of " + words.Count(draw.StandardStory(newest(policies)).Requests[0].Count, "slot") + " each, which run for half a hold"
+	}
 	return "Tokens over time, and requests of " + words.Count(draw.StandardStory(newest(policies)).Requests[0].Count, "token") + " each"
 }
 
@@ -238,9 +241,11 @@ func facts(policies []*runtime.Policy) (list []fact) {
 		}
 	}
 	add(review.Within(0))
-	add(review.Within(bounds.Interval(newest(policies))))
+	if newest(policies).Kind != runtime.InFlight { // which has no bound in a time
+		add(review.Within(bounds.Interval(newest(policies))))
+	}
 	for _, m := range review.Measures() {
-		if m.Name == review.NextToken || m.Name == review.FullAfter || m.Name == review.LongestDelay {
+		if m.Name == review.NextToken || m.Name == review.FullAfter || m.Name == review.LongestDelay || m.Name == review.Hold {
 			add(m)
 		}
 	}
@@ -328,6 +333,7 @@ func comparisonConfig() string {
 		lane("Fixed window", runtime.Policy{Kind: runtime.FixedWindow}),
 		lane("Sliding window, estimated from two windows", runtime.Policy{Kind: runtime.SlidingWindow}),
 		lane("Sliding window, precise", runtime.Policy{Kind: runtime.SlidingWindow, Precise: true}),
+		lane("In flight, with a hold of the period", runtime.Policy{Kind: runtime.InFlight}),
 	}}}})
 }
 

@@ -39,6 +39,8 @@ function unit(rule) {
   return rule.kind === "token bucket" ? fill : Math.max(fill, rule.period);
 }
 
+const holdsSlots = lane => lane.numbers.kind === "in flight";
+
 const SECONDS_PER_UNIT = 8; // of real time, at speed 1
 const UNITS_SHOWN = 2.5;
 const W = 480, L = 66, R = 470, T = 8, B = 100;
@@ -57,7 +59,7 @@ class Lane {
     this.marks = OUTCOMES.map(([, style]) => make("svg:path", { class: style + " s1" }));
     this.labels = OUTCOMES.map(([name, , y]) => make("svg:text", { class: "e", x: L - 6, y: y + 4 }, name));
     this.status = make("p", { class: "status" });
-    this.svg = make("svg:svg", { class: "rl", role: "img", viewBox: `0 0 ${W} ${B + 54}`, "aria-label": (config.name ? config.name + ": " : "") + "tokens over time, and requests below; the text after it has the numbers" },
+    this.svg = make("svg:svg", { class: "rl", role: "img", viewBox: `0 0 ${W} ${B + 54}`, "aria-label": (config.name ? config.name + ": " : "") + (holdsSlots(this) ? "free slots" : "tokens") + " over time, and requests below; the text after it has the numbers" },
       this.grid, this.edges, this.curve, this.high, this.low, ...this.labels, ...this.marks);
     this.element = make("div", { class: "lane" }, ...(config.name ? [make("h4", {}, config.name)] : []),
       ...(MODES[config.mode] ? [make("p", {}, MODES[config.mode])] : []), this.svg, this.status);
@@ -72,21 +74,71 @@ class Lane {
     this.events = [];
     this.counts = [0, 0, 0];
     this.last = null;
+    this.running = []; // the holders of slots that run: {fence, next, end}, of which next is when they renew or, at end, release
+    this.lost = 0;
+    this.crashes = 0;
   }
 
-  // hit sends a request, and returns the decision.
-  hit(now, count, reserve) {
+  // hit sends a request, and returns the decision. If it acquires slots, its holder runs as settings say.
+  hit(now, count, reserve, settings) {
     this.sample(now);
     const shadow = this.config.mode === "shadow";
     const [state, d] = this.rule.step(this.state, now, { op: "take", count, reserve: reserve && this.rule.debt > 0 });
     this.state = state;
     this.sample(now);
     const outcome = !d.allowed ? 2 : d.delay > 0 ? 1 : 0;
+    if (d.fence !== undefined && holdsSlots(this) && settings) {
+      this.crashes += settings.crashing;
+      if (this.crashes >= 1) this.crashes--; // it neither renews nor releases
+      else this.running.push(this.nextOf({ fence: d.fence, end: now + Math.max(1, Math.round(settings.running * this.rule.period)) }, now));
+    }
     this.events.push({ at: now, outcome });
     this.counts[outcome]++;
     this.last = d;
     if (shadow && outcome) d.shadowed = true;
     return d;
+  }
+
+  // nextOf sets when a holder renews, as Slot.Do does, or releases.
+  nextOf(holder, now) {
+    holder.next = Math.min(holder.end, now + Math.max(1, Math.floor(this.rule.period / 3)));
+    return holder;
+  }
+
+  // release ends the request that has run longest, and returns whether there is one.
+  release(now) {
+    const holder = this.running.shift();
+    if (holder) this.stepHolder(holder, "release", now);
+    return !!holder;
+  }
+
+  // stepHolder renews or releases the slots of a holder, and returns whether it still had them.
+  stepHolder(holder, op, now) {
+    this.sample(now);
+    const [state, d] = this.rule.step(this.state, now, { op, fence: holder.fence });
+    this.state = state;
+    this.sample(now);
+    if (d.error) this.lost++;
+    return !d.error;
+  }
+
+  // runSlots renews and releases what is due up to now, with the jumps of the curve where slots become free.
+  runSlots(from, now) {
+    for (;;) {
+      const due = this.running.reduce((first, h) => !first || h.next < first.next ? h : first, undefined);
+      const ends = (this.state.holders || []).map(h => h.end).filter(end => end > from && end <= now);
+      const end = Math.min(...ends, due ? due.next : Infinity);
+      if (!(end <= now)) return;
+      if (!due || due.next > end) {
+        this.sample(end - 1);
+        this.sample(end);
+        from = end;
+        continue;
+      }
+      const held = this.stepHolder(due, due.next >= due.end ? "release" : "renew", due.next);
+      if (due.next >= due.end || !held) this.running.splice(this.running.indexOf(due), 1);
+      else this.nextOf(due, due.next);
+    }
   }
 
   sample(now) {
@@ -98,6 +150,7 @@ class Lane {
   // advance adds the tokens up to now to the curve, with the jump at each start of a window and at the end of each run of a
   // precise one, and the bend at the time at which the key is full.
   advance(from, now) {
+    if (holdsSlots(this)) this.runSlots(from, now);
     const ends = this.rule.precise ? (this.state.runs || []).map(run => run.at + this.rule.period) : [];
     if (this.rule.firstUse && this.state.ts !== undefined) ends.push(this.state.ts + this.rule.period);
     if (this.rule.kind === "token bucket") ends.push(from + this.rule.step(this.state, from, { op: "peek" })[1].fullAfter);
@@ -149,6 +202,12 @@ class Lane {
   describe(now) {
     const d = this.rule.step(this.state, now, { op: "peek" })[1];
     const [allowed, delayed, denied] = this.counts;
+    if (holdsSlots(this)) {
+      this.status.textContent = `${grouped(this.rule.capacity - d.value)} of ${grouped(this.rule.capacity)} slots in use. ` +
+        `Acquired ${grouped(allowed)}, denied ${grouped(denied)}${this.lost ? `, lost ${grouped(this.lost)}` : ""}.` +
+        (d.fullAfter > 0 ? ` All are free in ${inWords(d.fullAfter)}, unless released before or renewed.` : "");
+      return;
+    }
     let text = `${grouped(d.remaining)} of ${grouped(this.rule.capacity)} tokens left`;
     if (d.value <= -1) text += `, ${grouped(-d.value)} reserved ahead`;
     text += `. Allowed ${grouped(allowed)}`;
@@ -160,8 +219,9 @@ class Lane {
 }
 
 // outcomeInWords describes a decision on a hit.
-function outcomeInWords(d) {
+function outcomeInWords(d, slots) {
   if (d.error) return "denied, " + d.error;
+  if (slots && !d.shadowed) return d.allowed ? `acquired, ${grouped(d.remaining)} free` : `denied, free in ${inWords(d.retryAfter)} at the latest`;
   if (d.shadowed) return "allowed in shadow mode, would be " + (d.allowed ? "delayed" : "denied");
   if (!d.allowed) return "denied, retry after " + inWords(d.retryAfter);
   return d.delay > 0 ? "reserved, use after " + inWords(d.delay) : "allowed, " + grouped(d.remaining) + " left";
@@ -174,21 +234,30 @@ class Playground {
     this.config = config;
     this.plan = config.plans[0];
     this.lanes = this.plan.lanes.map(lane => new Lane(lane));
-    this.edited = this.lanes[this.lanes.length - 1].numbers;
+    this.edited = this.leading.numbers;
     this.live = make("p", { class: "live", role: "status" });
     this.controls = make("div", { class: "sliders" });
     this.pause = make("button", { type: "button", onclick: () => this.run(!this.running) });
     element.append(make("div", { class: "buttons" },
-      make("button", { type: "button", class: "hit", onclick: () => this.hit(1) }, "Hit"),
-      make("button", { type: "button", onclick: () => this.hit(10) }, "Hit 10 times"), this.pause,
+      make("button", { type: "button", class: "hit", onclick: () => this.hit(1) }, this.tokens ? "Hit" : "Acquire"),
+      make("button", { type: "button", onclick: () => this.hit(10) }, this.tokens ? "Hit 10 times" : "Acquire 10 times"),
+      ...(this.slots ? [make("button", { type: "button", onclick: () => this.release() }, "Release one")] : []), this.pause,
       make("button", { type: "button", onclick: () => this.forward() }, "Step forward"),
       make("button", { type: "button", onclick: () => this.restart() }, "Start over")), this.live,
       make("div", { class: "lanes" }, ...this.lanes.map(lane => lane.element)), this.controls);
-    this.settings = { stream: 1.5, count: 1, speed: 1, reserve: this.edited.debt > 0 };
+    this.settings = { stream: 1.5, count: 1, speed: 1, reserve: this.edited.debt > 0, running: 0.5, crashing: 0 };
     this.buildControls();
     this.restart();
     this.run(!matchMedia("(prefers-reduced-motion: reduce)").matches);
   }
+
+  // tokens and slots say whether a lane counts tokens, or slots.
+  get tokens() { return this.lanes.some(lane => !holdsSlots(lane)); }
+
+  get slots() { return this.lanes.some(holdsSlots); }
+
+  // leading is the lane whose numbers set the stream.
+  get leading() { return this.lanes.findLast(lane => !holdsSlots(lane)) || this.lanes[this.lanes.length - 1]; }
 
   get view() { return UNITS_SHOWN * Math.max(...this.lanes.map(lane => unit(lane.numbers))); }
 
@@ -201,15 +270,19 @@ class Playground {
       this.controls.append(make("label", {}, make("span", {}, "Plan"), select));
     }
     this.settings.count = Math.max(1, Math.round(span(rule) / 12));
-    const edit = change => { for (const lane of this.lanes) if (this.config.all || lane === this.lanes[this.lanes.length - 1]) this.edit(lane, change); };
+    const edit = change => { for (const lane of this.lanes) if (this.config.all || lane === this.leading) this.edit(lane, change); };
     const top = n => Math.max(10, 4 * n);
-    this.slider("Rate", rule.rate, 1, top(rule.rate), n => `${grouped(n)} per ${this.config.per}`, n => edit({ rate: n }));
+    if (this.tokens) this.slider("Rate", rule.rate, 1, top(rule.rate), n => `${grouped(n)} per ${this.config.per}`, n => edit({ rate: n }));
     if (this.lanes.some(lane => lane.rule.kind !== "sliding window")) {
-      this.slider("Capacity", rule.capacity, rule.debt > 0 ? 0 : 1, top(Math.max(rule.capacity, rule.rate)), grouped, n => edit({ capacity: n }));
+      this.slider(this.tokens ? "Capacity" : "Slots", rule.capacity, rule.debt > 0 ? 0 : 1, top(Math.max(rule.capacity, rule.rate)), grouped, n => edit({ capacity: n }));
     }
     if (rule.debt > 0 && rule.debt < MAX_TOKENS) this.slider("Reserved ahead", rule.debt, 1, top(rule.debt), n => "at most " + grouped(n), n => edit({ debt: n }));
-    this.slider("Stream", this.settings.stream, 0, 4, n => n ? `${n} × the rate` : "off", n => { this.settings.stream = n; }, 0.25);
-    this.slider("Tokens per request", this.settings.count, 1, Math.max(5, Math.ceil(span(rule) / 2)), grouped, n => { this.settings.count = n; });
+    if (this.slots) {
+      this.slider("Each runs for", this.settings.running, 0.1, 3, n => `${n} × the hold`, n => { this.settings.running = n; }, 0.1);
+      this.slider("Of which crash", this.settings.crashing, 0, 1, n => n ? `${Math.round(100 * n)} %` : "none", n => { this.settings.crashing = n; }, 0.1);
+    }
+    this.slider("Stream", this.settings.stream, 0, 4, n => n ? `${n} × ${this.tokens ? "the rate" : "what fits"}` : "off", n => { this.settings.stream = n; }, 0.25);
+    this.slider(this.tokens ? "Tokens per request" : "Slots per request", this.settings.count, 1, Math.max(5, Math.ceil(span(rule) / 2)), grouped, n => { this.settings.count = n; });
     this.slider("Speed", this.settings.speed, 0.25, 4, n => `${n}×`, n => { this.settings.speed = n; }, 0.25);
     if (rule.debt > 0) {
       const box = make("input", { type: "checkbox", checked: this.settings.reserve, onchange: () => { this.settings.reserve = box.checked; } });
@@ -235,21 +308,29 @@ class Playground {
   edit(lane, change) {
     const numbers = { ...lane.numbers, ...change };
     if (numbers.kind === "sliding window") numbers.capacity = numbers.rate;
+    if (numbers.kind === "in flight") numbers.rate = numbers.capacity = Math.max(1, numbers.capacity);
     lane.use(numbers);
   }
 
   usePlan(plan) {
     this.plan = plan;
     for (const [i, lane] of this.lanes.entries()) lane.use(plan.lanes[Math.min(i, plan.lanes.length - 1)].rule);
-    this.edited = this.lanes[this.lanes.length - 1].numbers;
+    this.edited = this.leading.numbers;
     this.buildControls();
+    this.draw();
+  }
+
+  // release ends the request of each lane that has run longest.
+  release() {
+    const released = this.lanes.filter(holdsSlots).filter(lane => lane.release(this.now)).length;
+    this.live.textContent = released ? "released" : "nothing runs";
     this.draw();
   }
 
   hit(times) {
     let said = [];
     for (let i = 0; i < times; i++) {
-      said = this.lanes.map(lane => [lane.config.name, outcomeInWords(lane.hit(this.now, this.settings.count, this.settings.reserve))]);
+      said = this.lanes.map(lane => [lane.config.name, outcomeInWords(lane.hit(this.now, this.settings.count, this.settings.reserve, this.settings), holdsSlots(lane))]);
     }
     const last = times > 1 ? "last hit" : "hit";
     this.live.textContent = said.map(([name, words]) => `${name || last}: ${words}`).join("; ");
@@ -288,13 +369,14 @@ class Playground {
 
   // pass lets time pass, with the requests of the stream.
   pass(ns) {
-    const end = Math.floor(this.now + ns), rule = this.edited.rate ? this.lanes[this.lanes.length - 1].numbers : this.edited;
-    const interval = this.settings.count * rule.period / (rule.rate * this.settings.stream);
+    const end = Math.floor(this.now + ns), rule = this.edited.rate ? this.leading.numbers : this.edited;
+    const period = this.tokens ? rule.period : rule.period * this.settings.running;
+    const interval = this.settings.count * period / (rule.rate * this.settings.stream);
     for (let sent = 0; this.settings.stream > 0 && this.streamed + interval <= end && sent < 200; sent++) {
       const at = Math.max(this.now, Math.floor(this.streamed + interval));
       for (const lane of this.lanes) {
         lane.advance(this.now, at);
-        lane.hit(at, this.settings.count, this.settings.reserve);
+        lane.hit(at, this.settings.count, this.settings.reserve, this.settings);
       }
       this.streamed += interval;
       this.now = at;

@@ -3,7 +3,8 @@
 // Instants and durations are in nanoseconds since an origin near the present, as numbers: below 2^53, which are 104 days,
 // they are exact. A rule has kind, precise, rate, capacity, debt, period, phase, firstUse, and for a calendar starts: the
 // starts of its windows, the first at or before the origin. A state is {} for a new key, which is full; otherwise
-// it has value, ts and prev as a row of the store, or for a precise sliding window runs, from the oldest to the newest.
+// it has value, ts and prev as a row of the store, or for a precise sliding window runs, from the oldest to the newest, or
+// for a limit in flight ts, last, which is the largest fence so far, and holders, in the order of their ends.
 const MAX_INSTANT = 2 ** 63;
 const MAX_TOKENS = 1e15;
 const ENDLESS = 1e300;
@@ -128,7 +129,42 @@ const slidingWindow = {
   windowEnd: (r, at) => r.nextStart(at),
 };
 
-const algorithms = { "token bucket": tokenBucket, "fixed window": fixedWindow, "sliding window": slidingWindow };
+// inFlight counts slots: a holder {fence, end, slots} has its slots until its end, or until it releases them.
+const inFlight = {
+  windowed: false,
+  held: (s, now) => (s.holders || []).filter(h => h.end > now),
+  free(r, s, now) { return r.capacity - this.held(s, now).reduce((sum, h) => sum + h.slots, 0); },
+  state(s, now, last, holders) {
+    return { ts: s.ts === undefined ? now : Math.max(now, s.ts), last, holders: holders.sort((a, b) => a.end - b.end) };
+  },
+  available(r, s, now) { return [this.free(r, s, now), 0]; },
+  take(r, s, now, count) {
+    const last = s.last === undefined ? now : Math.max(s.last + 1, now);
+    return this.state(s, now, last, [...this.held(s, now), { fence: last, end: now + r.period, slots: count }]);
+  },
+  refund(r, s, now, count, fence) {
+    const holders = this.held(s, now);
+    if (!holders.some(h => h.fence === fence)) return s;
+    const left = h => h.fence === fence ? { ...h, slots: Math.max(0, h.slots - count) } : h;
+    return this.state(s, now, s.last, holders.map(left).filter(h => h.slots > 0));
+  },
+  reset(r, s, now) { return this.state(s, now, s.last, []); },
+  // renewOrRelease returns undefined if the slot is lost.
+  renewOrRelease(r, s, now, q) {
+    const holders = this.held(s, now), holder = holders.find(h => h.fence === q.fence);
+    if (!holder) return undefined;
+    const others = holders.filter(h => h !== holder);
+    return this.state(s, now, s.last, q.op === "renew" ? [...others, { ...holder, end: now + r.period }] : others);
+  },
+  due(r, s, now, need) {
+    let lacking = need - this.free(r, s, now);
+    const last = this.held(s, now).find(h => (lacking -= h.slots) <= 0);
+    return [last ? last.end : MAX_INSTANT, 1];
+  },
+  windowEnd: () => MAX_INSTANT,
+};
+
+const algorithms = { "token bucket": tokenBucket, "fixed window": fixedWindow, "sliding window": slidingWindow, "in flight": inFlight };
 
 class Rule {
   constructor(numbers) {
@@ -138,20 +174,28 @@ class Rule {
     if (this.debt >= MAX_TOKENS) this.debt = ENDLESS;
   }
 
-  // step executes a request {op, count, reserve} in state s at the instant now. op is take, check, takeUpTo, charge,
-  // refund, peek or reset. It returns the state after it, and the decision; for a count that can never pass, an error.
+  // step executes a request {op, count, reserve, fence} in state s at the instant now. op is take, check, takeUpTo, charge,
+  // refund, peek or reset, and for slots renew or release. It returns the state after it, and the decision; for a count that
+  // can never pass, or a slot that is lost, an error.
   step(s, now, q) {
     const count = q.count === undefined ? 1 : q.count;
-    const error = this.refuse(q, count);
+    const error = this.refuseSlots(q) || this.refuse(q, count);
     if (error) return [s, { allowed: false, error, remaining: 0, retryAfter: 0, delay: 0 }];
     if (this.precise) return this.stepLog(s, now, q, count);
-    const counts = q.op !== "peek" && q.op !== "reset";
+    const ofHolder = q.op === "renew" || q.op === "release";
+    const counts = q.op !== "peek" && q.op !== "reset" && !ofHolder;
     if (counts && count === 0) return [s, this.balance(s, now)];
     switch (q.op) {
       case "takeUpTo": return this.decide(s, now, { op: "take", count: this.takeable(s, now, count) });
       case "take": case "check": return this.decide(s, now, { op: q.op, count, reserve: q.reserve });
       case "charge": s = this.algorithm.take(this, s, now, count); return [s, { ...this.balance(s, now), taken: count }];
-      case "refund": if (s.ts !== undefined) s = this.algorithm.refund(this, s, now, count); break;
+      case "refund": if (s.ts !== undefined) s = this.algorithm.refund(this, s, now, count, q.fence); break;
+      case "renew": case "release": {
+        const next = this.algorithm.renewOrRelease(this, s, now, q);
+        if (!next) return [s, { allowed: false, error: "the slot is lost", remaining: 0, retryAfter: 0, delay: 0 }];
+        s = next;
+        break;
+      }
       case "reset": s = this.reset(s, now); break;
       case "peek": break;
       default: throw new Error("unknown operation " + q.op);
@@ -159,7 +203,15 @@ class Rule {
     return [s, this.balance(s, now)];
   }
 
+  refuseSlots(q) {
+    const ofHolder = q.op === "renew" || q.op === "release";
+    if (this.kind !== "in flight") return ofHolder ? "only slots are renewed and released" : "";
+    if (q.op === "takeUpTo" || q.op === "charge" || q.reserve || q.op === "refund" && q.fence === undefined) return "not for slots";
+    return "";
+  }
+
   refuse(q, count) {
+    if (q.op === "renew" || q.op === "release") return "";
     if (count < 0) return "a count is at least 0";
     const decides = q.op === "take" || q.op === "check" || q.op === "takeUpTo";
     let most = this.capacity;
@@ -177,7 +229,8 @@ class Rule {
     const retryAfter = enough ? 0 : this.until(s, now, need);
     const allowed = retryAfter === 0;
     const next = allowed && q.op === "take" ? after : s;
-    return [next, { ...this.balance(next, now), allowed, retryAfter, delay, taken: allowed && q.op === "take" ? q.count : 0 }];
+    const fence = next === s ? undefined : next.last;
+    return [next, { ...this.balance(next, now), fence, allowed, retryAfter, delay, taken: allowed && q.op === "take" ? q.count : 0 }];
   }
 
   delay(after, now, q, enough) {
@@ -203,6 +256,7 @@ class Rule {
 
   reset(s, now) {
     if (s.ts === undefined) return s;
+    if (this.algorithm.reset) return this.algorithm.reset(this, s, now);
     if (!this.algorithm.windowed) return { value: 0, ts: now };
     if (this.firstUse) return { value: 0, ts: now - this.period };
     const start = this.windowStart(now);

@@ -32,6 +32,8 @@ type jsStep struct {
 	Op      string `json:"op"`
 	Count   int64  `json:"count"`
 	Reserve bool   `json:"reserve,omitempty"`
+	// Fence is relative to base too.
+	Fence *int64 `json:"fence,omitempty"`
 
 	want runtime.Decision
 	err  error
@@ -151,7 +153,7 @@ func TestJavaScriptAgreesWithConvex(t *testing.T) {
 
 // jsOps are the operations of step.js.
 var jsOps = map[string]runtime.Op{"take": runtime.Take, "check": runtime.Check, "peek": runtime.Peek, "refund": runtime.Refund,
-	"charge": runtime.Charge, "reset": runtime.Reset, "takeUpTo": runtime.TakeUpTo}
+	"charge": runtime.Charge, "reset": runtime.Reset, "takeUpTo": runtime.TakeUpTo, "renew": runtime.Renew, "release": runtime.Release}
 
 // Random requests on random policies of every kind get the decisions of package runtime.
 func TestJavaScriptAgreesWithRuntime(t *testing.T) {
@@ -205,7 +207,7 @@ func TestJavaScriptAgreesWithRuntime(t *testing.T) {
 	require.Greater(t, denied, steps/10)
 	require.Greater(t, delayed, steps/50)
 	require.Greater(t, errs, steps/200)
-	require.Len(t, kinds, 5)
+	require.Len(t, kinds, 6)
 	for kind, n := range kinds {
 		require.Greater(t, n, steps/20, kind)
 	}
@@ -235,6 +237,10 @@ func randomPolicy(r *rand.Rand) runtime.Policy {
 	case p.Kind.Windowed():
 		p.Start = choose(r, runtime.Start{}, runtime.StartOffset(0), runtime.StartOffset(90*time.Minute))
 	}
+	if p.Kind == runtime.InFlight {
+		p.Rate = choose[int64](r, 1, 2, 3, 5, 10, runtime.MaxSlots)
+		p.Capacity = p.Rate
+	}
 	if p.Kind.Linear() {
 		p.Capacity = choose(r, 0, (rate+1)/2, rate, rate, 2*rate, 3*rate)
 		p.MaxReserved = choose(r, 0, 1, rate, 2*rate+1, runtime.Unbounded)
@@ -263,6 +269,7 @@ func randomCase(t *testing.T, r *rand.Rand, p *runtime.Policy) jsCase {
 	c := jsCase{Rule: ruleFor(p, &rule, base, 100)}
 	state, now := runtime.State{}, int64(0)
 	retry := int64(0)
+	var fences []int64
 	for range 60 {
 		period := int64(p.Period)
 		jump := choose(r, 0, 0, 1, period/p.Rate, r.Int64N(period/4+1), r.Int64N(period+1), period, r.Int64N(5*period))
@@ -277,9 +284,18 @@ func randomCase(t *testing.T, r *rand.Rand, p *runtime.Policy) jsCase {
 		}
 		now += jump
 		s := randomStep(r, p)
+		if p.Kind == runtime.InFlight {
+			s = randomSlotStep(r, p, fences)
+		}
 		s.Now = now
 		q := runtime.Request{Op: jsOps[s.Op], Count: s.Count, Reserve: s.Reserve}
+		if s.Fence != nil {
+			q.Fence, q.TakenAt = base+*s.Fence, base
+		}
 		state, s.want, s.err = rule.Step(state, base+now, q)
+		if s.Op == "take" && s.want.Fence != 0 {
+			fences = append(fences, s.want.Fence-base)
+		}
 		// Instants beyond 2^53 are not exact.
 		if longest := max(s.want.RetryAfter, s.want.Delay, s.want.FullAfter); longest > 1<<52 && s.err == nil {
 			break
@@ -288,6 +304,26 @@ func randomCase(t *testing.T, r *rand.Rand, p *runtime.Policy) jsCase {
 		c.Steps = append(c.Steps, s)
 	}
 	return c
+}
+
+// randomSlotStep returns a request of a limit in flight. The last holders are the most likely to hold their slots.
+func randomSlotStep(r *rand.Rand, p *runtime.Policy, fences []int64) jsStep {
+	ops := []string{"take", "take", "take", "take", "check", "peek", "renew", "release", "release", "refund"}
+	s := jsStep{Op: choose(r, ops...), Count: choose(r, 0, 1, 1, 1, 1+r.Int64N(p.Capacity), p.Capacity, p.Capacity+1)}
+	switch {
+	case r.IntN(60) == 0:
+		s.Op = choose(r, "takeUpTo", "charge", "reset")
+	case len(fences) == 0:
+	default:
+		switch fence := fences[max(0, len(fences)-1-r.IntN(4))]; s.Op {
+		case "renew", "release", "refund":
+			s.Fence = &fence
+		}
+	}
+	if s.Op == "renew" || s.Op == "release" {
+		s.Count = 0
+	}
+	return s
 }
 
 func randomStep(r *rand.Rand, p *runtime.Policy) jsStep {

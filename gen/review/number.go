@@ -58,6 +58,7 @@ func Measures() []Measure {
 		length(NextToken, bounds.NextAfter),
 		length("next token after reserving all", bounds.NextAfterReserving),
 		length(FullAfter, bounds.FullAfter),
+		length(Hold, bounds.Hold),
 		{LargestReservation, Tokens, largestReservation, 1},
 		length(LongestDelay, bounds.LongestDelay),
 	}
@@ -95,6 +96,7 @@ const (
 	LongestDelay       = "longest delay"
 	NextToken          = "next token after"
 	FullAfter          = "full after"
+	Hold               = "held at most, unless renewed"
 	Unreserved         = ", without reserving"
 )
 

@@ -69,7 +69,7 @@ var (
 	UnknownField = rule("unknown-field", "A map has only the fields that are documented.",
 		spec.LimitOf(spec.Bucket, "-burst: 20", "+capacity: 20"))
 	MissingField = rule("missing-field",
-		"A file has version and limits; a limit has kind, rate and period, and a zone if the period is in calendar units; a lease has tokens and for; a group has takes.",
+		"A file has version and limits; a limit has kind, and rate and period or, in flight, capacity and hold, and a zone if the period is in calendar units; a lease has tokens and for; a group has takes.",
 		spec.LimitOf("kind: token bucket", "rate: 10", "+period: 1m"))
 	WrongType = rule("wrong-type", "A value has the type that its field takes: text, a map and so on.",
 		spec.LimitOf(spec.Bucket, "-doc: [a, b]", "+doc: a, b"))

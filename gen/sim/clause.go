@@ -43,6 +43,8 @@ type clause struct {
 	at, length time.Duration
 	// keys is the number of keys, and taking the count of each request.
 	keys, taking int64
+	// running is how long each request runs; 0 if its slot is not released.
+	running time.Duration
 	// plan is the plan of the requests; "" to leave it to the trace.
 	plan string
 }
@@ -207,10 +209,12 @@ func (p *clauseParser) option(c *clause, name token) (err error) {
 		return p.over(c, name)
 	case "taking":
 		c.taking, err = p.number("the number of tokens per request", maxTaking)
+	case "running":
+		c.running, err = p.duration(time.Nanosecond)
 	case "plan":
 		c.plan, err = p.plan()
 	default:
-		err = p.errorf(name, "expected for, at, over, taking, plan or ;")
+		err = p.errorf(name, "expected for, at, over, taking, running, plan or ;")
 	}
 	return err
 }

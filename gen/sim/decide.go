@@ -57,6 +57,7 @@ func (a *pending) decide() (runtime.Decision, error) {
 	if err != nil {
 		return d, &trace.Fault{Reason: a.key.policy.Name + ": " + err.Error(), Cause: err}
 	}
+	a.key.hold(a.At, d, a.Running)
 	return d, nil
 }
 

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -94,6 +96,8 @@ type keyState struct {
 	shards []runtime.State
 	// picks counts the decisions by shards.
 	picks uint64
+	// running are the holders of slots of a limit in flight that renew or release them later, in no order.
+	running []holder
 	// plans counts the requests of each plan.
 	plans []int64
 	tally
@@ -111,6 +115,57 @@ func newKeyState(p *runtime.Policy, key string) *keyState {
 func (k *keyState) use(p *runtime.Policy) {
 	if k.policy != p { // keys seldom change their plan, and a rule takes a hash
 		k.policy, k.rule = p, meter.RuleOf(p, k.key)
+	}
+}
+
+// holder holds slots while a request runs.
+type holder struct {
+	fence int64
+	// next is when it renews its slots or, at end, releases them.
+	next, end int64
+}
+
+// hold makes the holder of a decision renew its slots as limiter.Slot.Do does, and release them after a time. If that is 0, it
+// does neither, so that the slots are held for the hold.
+func (k *keyState) hold(now int64, d runtime.Decision, running time.Duration) {
+	if d.Fence != 0 && running > 0 {
+		h := holder{fence: d.Fence, end: now + int64(running)}
+		h.next = k.nextOf(h, now)
+		k.running = append(k.running, h)
+	}
+}
+
+// nextOf returns when a holder renews next, or its end if that is earlier.
+func (k *keyState) nextOf(h holder, now int64) int64 {
+	return min(h.end, now+max(1, int64(k.policy.Period/3)))
+}
+
+// advance renews and releases what is due until an instant, in the order of time.
+func (k *keyState) advance(now int64) {
+	for {
+		first := -1
+		for i, h := range k.running {
+			if h.next <= now && (first < 0 || h.next < k.running[first].next) {
+				first = i
+			}
+		}
+		if first < 0 {
+			return
+		}
+		h := &k.running[first]
+		q := runtime.Request{Op: runtime.Renew, Fence: h.fence}
+		if h.next >= h.end {
+			q.Op = runtime.Release
+		}
+		next, _, err := k.rule.Step(k.state, h.next, q)
+		if err != nil || q.Op == runtime.Release { // a lost slot is not held any more
+			k.running = slices.Delete(k.running, first, first+1)
+		} else {
+			h.next = k.nextOf(*h, h.next)
+		}
+		if err == nil {
+			k.state = next
+		}
 	}
 }
 
@@ -139,6 +194,7 @@ func (k *keyState) decide(now int64, q runtime.Request) (runtime.Decision, error
 
 // step executes a request by the rule alone.
 func (k *keyState) step(now int64, q runtime.Request) (runtime.Decision, error) {
+	k.advance(now)
 	if k.shards == nil {
 		rule := k.rule.For(q)
 		next, d, err := rule.Step(k.state, now, q)

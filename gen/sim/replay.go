@@ -27,6 +27,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
@@ -114,6 +115,7 @@ func (r *Replay) Left(limit, key string, at int64) (tokens float64, ok bool) {
 		return 0, false
 	}
 	k := *known // whose count of picks decides by which shards its next request is decided
+	k.running = slices.Clone(k.running)
 	d, err := k.step(at, runtime.Request{Op: runtime.Peek})
 	return d.Value, err == nil
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -37,6 +38,8 @@ func limitsForTest() []Limit {
 			Name: "halves", Kind: runtime.TokenBucket, Rate: 20, Period: time.Minute, Capacity: 20, MaxReserved: 9, Shards: 2}},
 		{Key: []string{"uint64"}, Words: "Eight shards.", Policy: &runtime.Policy{
 			Name: "eighths", Kind: runtime.TokenBucket, Rate: 80, Period: time.Minute, Capacity: 40, MaxReserved: 80, Shards: 8}},
+		{Key: []string{"string"}, Words: "In flight.", Policy: &runtime.Policy{
+			Name: "slots", Kind: runtime.InFlight, Rate: 5, Period: time.Minute, Capacity: 5}},
 	}
 }
 
@@ -146,6 +149,9 @@ func randomRequests(random *rand.Rand, n int, limits []Limit) []request {
 		q.request = runtime.Request{Count: 1 + random.Int64N(4), Reserve: random.IntN(3) == 0}
 		if !q.request.Reserve {
 			q.request.Op = []runtime.Op{runtime.Take, runtime.Take, runtime.TakeUpTo, runtime.Charge}[random.IntN(4)]
+		}
+		if l.Policy.Kind == runtime.InFlight {
+			q.request.Op, q.request.Reserve = runtime.Take, false
 		}
 		requests = append(requests, q)
 	}
@@ -322,6 +328,67 @@ func TestEachKindDecidesDifferently(t *testing.T) {
 		assert.False(t, same, "%v decides as %v: give it an algorithm in package runtime", kind, other)
 		kindOf[out] = kind
 	}
+}
+
+// Requests that say how long they run renew and release their slots as the holders of a store do: with the same decisions.
+func TestReplayReleasesSlotsAsTheirHoldersDo(t *testing.T) {
+	policy := &runtime.Policy{Name: "slots", Kind: runtime.InFlight, Rate: 5, Period: time.Minute, Capacity: 5}
+	random := rand.New(rand.NewPCG(4, 2))
+	now := int64(0)
+	store := &memstore.Store{Clock: func() time.Time { return time.Unix(0, now) }}
+	do := func(q runtime.Request) (runtime.Decision, error) {
+		q.Policy = policy
+		answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
+		require.NoError(t, err)
+		if answers[0].Err != nil {
+			return runtime.Decision{}, answers[0].Err
+		}
+		return answers[0].Decisions[0], nil
+	}
+	type job struct{ fence, next, end int64 }
+	var jobs []job
+	replay, denied, renewed := NewReplay([]Limit{{Policy: policy}}), 0, 0
+	for at := int64(0); at < int64(5*time.Hour); at += random.Int64N(int64(40 * time.Second)) {
+		for len(jobs) > 0 {
+			slices.SortFunc(jobs, func(a, b job) int { return cmp.Compare(a.next, b.next) })
+			if jobs[0].next > at {
+				break
+			}
+			j := &jobs[0]
+			now = j.next
+			if j.next == j.end {
+				_, err := do(runtime.Request{Op: runtime.Release, Fence: j.fence})
+				require.NoError(t, err)
+				jobs = jobs[1:]
+				continue
+			}
+			_, err := do(runtime.Request{Op: runtime.Renew, Fence: j.fence})
+			require.NoError(t, err)
+			renewed++
+			j.next = min(j.end, j.next+int64(20*time.Second))
+		}
+		now = at
+		running := time.Duration(random.Int64N(int64(4 * time.Minute)))
+		if random.IntN(5) == 0 {
+			running = 0 // it crashes
+		}
+		want, err := do(runtime.Request{Count: 1})
+		require.NoError(t, err)
+		got, err := replay.Decide(&trace.Line{At: at, Limit: "slots", Count: 1, Running: running})
+		require.NoError(t, err)
+		require.Equal(t, want.Allowed, got.Allowed)
+		require.Equal(t, want.Remaining, got.Remaining)
+		require.Equal(t, want.RetryAfter, got.RetryAfter)
+		require.Equal(t, want.Fence, got.Fence)
+		if !want.Allowed {
+			denied++
+		} else if running > 0 {
+			end := at + int64(running)
+			jobs = append(jobs, job{want.Fence, min(end, at+int64(20*time.Second)), end})
+		}
+	}
+	assert.Greater(t, denied, 100)
+	assert.Greater(t, renewed, 300)
 }
 
 func TestUnknownKindIsRejected(t *testing.T) {

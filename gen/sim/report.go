@@ -96,7 +96,7 @@ func (r *Report) writeSections(out *bytes.Buffer, ink cells.Ink) {
 	byDenied := func(a, b *limitState) int { return cmp.Compare(a.limited(), b.limited()) }
 	for _, l := range top(r.requested, maxSections, byDenied) {
 		fmt.Fprintf(out, "\n%s%s%s\n%s", ink.Bold, trace.Clip(l.Policy.Name, 60), ink.Off, cells.Wrap(l.Words, "  "))
-		for _, note := range []string{l.caveat(), l.verbs()} {
+		for _, note := range []string{l.caveat(), l.verbs(), l.held()} {
 			if note != "" {
 				out.WriteString(cells.Wrap(note, "  "))
 			}
@@ -165,6 +165,14 @@ func (s *limitState) caveat() string {
 		return "Not replayed: " + settings + "." + inProduction(s.Policy)
 	}
 	return ""
+}
+
+// held describes the requests whose slots no line releases, or is "".
+func (s *limitState) held() string {
+	if s.unreleased == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s held for the whole hold: the trace does not say how long they run (running).", words.Count(s.unreleased, "request"))
 }
 
 // unreplayed lists the settings that a replay leaves out because they depend on processes: "lease of 5 tokens for

@@ -66,8 +66,10 @@ func resultOf(l *trace.Line, d runtime.Decision, err error) outcome {
 // tally counts the decisions of requests by their outcome. Charges, which are never denied, are among the allowed ones.
 type tally struct {
 	requests, charges int64
-	by                [outcomes]int64
-	longest           time.Duration
+	// unreleased counts the requests that hold slots and do not say how long they run.
+	unreleased int64
+	by         [outcomes]int64
+	longest    time.Duration
 }
 
 func (t *tally) add(l *trace.Line, d runtime.Decision) {
@@ -75,6 +77,9 @@ func (t *tally) add(l *trace.Line, d runtime.Decision) {
 	t.by[outcomeOf(l, d)]++
 	if l.Op == runtime.Charge {
 		t.charges++
+	}
+	if d.Fence != 0 && l.Running == 0 {
+		t.unreleased++
 	}
 	t.longest = max(t.longest, wait(d))
 }

@@ -17,8 +17,8 @@ import (
 func TestInvalidLineIsAFaultAndSkipped(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{`{"at":1000}`, `2: the line has no field limit; add it, or name the limit of all such lines with -limit`},
-		{`{"at":1000,"limit":"bukcet","key":"a"}`, `2: unknown limit "bukcet"; the limits are bucket, window, sliding, shared, halves and 1 other`},
-		{`{"at":1000,"limit":"\u001b[31m","key":"a"}`, `2: unknown limit "\x1b[31m"; the limits are bucket, window, sliding, shared, halves and 1 other`},
+		{`{"at":1000,"limit":"bukcet","key":"a"}`, `2: unknown limit "bukcet"; the limits are bucket, window, sliding, shared, halves and 2 others`},
+		{`{"at":1000,"limit":"\u001b[31m","key":"a"}`, `2: unknown limit "\x1b[31m"; the limits are bucket, window, sliding, shared, halves and 2 others`},
 		{`{"at":999,"limit":"bucket","key":"a"}`, `2: at is 1ms earlier than on line 1; sort the trace by time`},
 		{`{"at":1000,"limit":"bucket"}`, `2: the line has no key; bucket needs one of 1 part: add the field key, or name that of a log with -map key=NAME`},
 		{`{"at":1000,"limit":"shared","key":"a"}`, `2: the key has 1 part; shared needs 0`},

@@ -36,6 +36,7 @@ var trafficStart = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 //	at 2m             start, 0 by default
 //	over 50 keys      number of keys, 1 by default: in turn, or at random for poisson
 //	taking 800        tokens per request, 1 by default
+//	running 2s        how long each request runs, and holds its slot of a limit in flight
 //	plan pro          plan of the requests, if the limit depends on it; by default that of the trace
 //
 // A rate is a number of requests per unit or duration: 5/s, 100/m, 3/10s. If the limit has capacity 0, the requests
@@ -96,6 +97,9 @@ func (t *Traffic) write(s *stream) {
 	}
 	if t.limit.Policy.Capacity == 0 {
 		out = append(out, `,"reserve":true`...)
+	}
+	if s.running > 0 {
+		out = append(append(append(out, `,"running":"`...), s.running.String()...), '"')
 	}
 	if s.plan != "" {
 		out = append(append(append(out, `,"plan":"`...), s.plan...), '"')

@@ -112,6 +112,9 @@ var (
 	CapacityChanged = changeKind("capacity-changed",
 		"More or fewer tokens can accumulate and be taken at once. A capacity that is not given is the rate.",
 		LimitOf(Bucket, "+capacity: 20"))
+	HoldChanged = changeKind("hold-changed",
+		"A slot that is neither renewed nor released is free after another time.",
+		LimitOf("kind: in flight", "capacity: 5", "-hold: 2m", "+hold: 30s"))
 	MaxReservedChanged = changeKind("max-reserved-changed", "More or fewer tokens can be reserved ahead of their time.",
 		LimitOf(Bucket, "+maxReserved: 20"))
 	StartChanged = changeKind("start-changed", "Windows begin at other times.",

@@ -59,12 +59,36 @@ func (g *Group) Keys() (keys []KeyPart) {
 // Verbs returns the methods of the group's handle.
 func (g *Group) Verbs() (verbs []string) {
 	if g.Allows() {
-		verbs = append(verbs, "Allow", "Check", "Require")
+		verbs = append(verbs, "Allow", "Check")
+		if !g.Acquires() {
+			verbs = append(verbs, "Require")
+		}
 	}
 	if g.Reserves() {
 		verbs = append(verbs, "Reserve")
 	}
-	return append(verbs, "Wait")
+	if !g.Acquires() {
+		verbs = append(verbs, "Wait")
+	}
+	return verbs
+}
+
+// Acquires reports whether the group acquires slots of a limit in flight. Then it has only the verbs whose results have the slots,
+// because nobody could release them otherwise.
+func (g *Group) Acquires() bool { return slices.ContainsFunc(g.Takes, Member.Acquires) }
+
+// Acquires reports whether the limit is one in flight, of which a group that takes from it acquires slots.
+func (m Member) Acquires() bool { return m.Limit.Policy.Kind == runtime.InFlight }
+
+// SlotFields returns for each of the limits that the group takes from the name of the field with its slot, or "" if it has none.
+func (g *Group) SlotFields() []string {
+	names := g.Fields()[:len(g.Takes)]
+	for i, m := range g.Takes {
+		if names[i] += "Slot"; !m.Acquires() {
+			names[i] = ""
+		}
+	}
+	return names
 }
 
 // Counts returns the names of the parameters with numbers of tokens, which the methods of the group have, in the order
@@ -97,10 +121,14 @@ func (g *Group) Reserves() bool {
 // Words returns a sentence on each limit of [Group.Members]: "It takes 1 token of llmRequests per team and model."
 func (g *Group) Words() (sentences []string) {
 	for _, m := range g.Takes {
+		takes, token := "takes", m.Unit()
+		if m.Acquires() {
+			takes = "acquires"
+		}
 		if m.CountArg != "" {
-			sentences = append(sentences, "It takes as many tokens of "+m.InWords()+" as the argument "+m.CountArg+".")
+			sentences = append(sentences, "It "+takes+" as many "+token+"s of "+m.InWords()+" as the argument "+m.CountArg+".")
 		} else {
-			sentences = append(sentences, "It takes "+words.Count(m.Count, "token")+" of "+m.InWords()+".")
+			sentences = append(sentences, "It "+takes+" "+words.Count(m.Count, token)+" of "+m.InWords()+".")
 		}
 	}
 	for _, m := range g.Checks {
@@ -109,15 +137,23 @@ func (g *Group) Words() (sentences []string) {
 	return sentences
 }
 
-// Needs is what a check must find: "a token", "5 tokens" or "as many tokens as the argument n".
+// Unit is what the limit counts.
+func (m Member) Unit() string {
+	if m.Acquires() {
+		return "slot"
+	}
+	return "token"
+}
+
+// Needs is what a check must find: "a token", "5 slots" or "as many " + m.Unit() + "s as the argument n".
 func (m Member) Needs() string {
 	switch {
 	case m.CountArg != "":
-		return "as many tokens as the argument " + m.CountArg
+		return "as many " + m.Unit() + "s as the argument " + m.CountArg
 	case m.Count > 1:
-		return words.Count(m.Count, "token")
+		return words.Count(m.Count, m.Unit())
 	}
-	return "a token"
+	return "a " + m.Unit()
 }
 
 // Fields returns the names of the fields that the decisions have for [Group.Members]: the Go name of the limit and, if the
@@ -230,7 +266,7 @@ func (m *Member) MostTokens(check bool) (least int64, plan string) {
 
 // MemberNames are the fields and methods that the decisions and the reservations of every group have.
 var MemberNames = []string{
-	"Allowed", "RetryAfter", "Each", "DeniedBy", "String", "Err", "Decisions", "Delay", "At", "Cancel", "Reservations",
+	"Allowed", "RetryAfter", "Each", "DeniedBy", "String", "Err", "Decisions", "Delay", "At", "Cancel", "Reservations", "Slot",
 }
 
 // SharedParameter is a parameter that the methods of some limits have after those for the parts of the key. The method of

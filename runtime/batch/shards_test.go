@@ -190,7 +190,7 @@ func TestMoreShardsKeepADebt(t *testing.T) {
 
 // The shards share what is left when one of them cannot decide. A request that took from one of them is then refunded in full.
 func TestRefundAfterShardsHaveShared(t *testing.T) {
-	for _, kind := range runtime.Kinds() {
+	for _, kind := range runtimetest.TokenKinds() {
 		p, store := sharded(runtime.Policy{Kind: kind, Rate: 40, Period: time.Minute, Capacity: 40}, 4), still()
 		require.True(t, decide(t, store, p, take(40)).Allowed)
 		decide(t, store, p, reset())

@@ -25,6 +25,8 @@ type Decisions struct {
 	// reserved, and are settled by [Reservations.At].
 	limiter  *Limiter
 	requests []runtime.Request
+	// sent is when the call was made, by the clock of this process.
+	sent time.Time
 }
 
 // Key returns the key of an item, counted from 0. It is the zero Key if the limit has no key, and if ds is not the result of
@@ -38,10 +40,10 @@ func (ds Decisions) Key(i int) runtime.Key {
 
 // Settlement returns the tokens that an item has taken, counted from 0, for a cost that is known only afterwards: its
 // Settle corrects the count to the tokens really used, as that of a reservation. It is false if the item took none, because
-// the request was denied or the item was only checked. The results of several calls are the same tokens, and can be settled
+// the request was denied or the item was only checked, or if it has acquired slots: see Slot. The results of several calls are the same tokens, and can be settled
 // once.
 func (ds Decisions) Settlement(i int) (*Reservation, bool) {
-	if ds.limiter == nil || !ds.Allowed || ds.requests[i].Op != runtime.Take {
+	if ds.limiter == nil || !ds.Allowed || ds.requests[i].Op != runtime.Take || ds.requests[i].Policy.Kind == runtime.InFlight {
 		return nil, false
 	}
 	return ds.limiter.reservation(&ds.requests[i], ds.Each[i], true), true

@@ -2,6 +2,8 @@ package limiter
 
 import (
 	"context"
+	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -9,6 +11,68 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
+
+// ReserveItem is an argument of [Limiter.ReserveAll] and [Limiter.Group]: an [Item], a [ReserveOnlyLimit], which takes one
+// token, or the result of its method N.
+type ReserveItem interface {
+	request(of *Limiter) (runtime.Request, error)
+}
+
+// Item is an argument of [Limiter.All]: a limit, which takes one token, or the result of its methods N, Checked and
+// CheckedN.
+type Item interface {
+	ReserveItem
+	// plain distinguishes the items that can pass without being reserved.
+	plain()
+}
+
+type item struct {
+	of Limit
+	op runtime.Op
+	n  int64
+}
+
+func (i item) request(of *Limiter) (runtime.Request, error) {
+	q := runtime.Request{Policy: i.of.policy, Op: i.op, Count: i.n}
+	err := i.of.complete(&q)
+	if err == nil && !i.of.limiter.joins(of) {
+		err = i.of.wrap(fmt.Errorf("%w: the limit has another store, or another transaction", runtime.ErrInvalidCall))
+	}
+	return q, err
+}
+
+// joins reports whether limits of l and of other can be in one call, which they can if they have one store: limits of generated
+// code and limits made in Go, for example.
+func (l *Limiter) joins(other *Limiter) bool {
+	if l == other || l == nil || other == nil || l.inTx || other.inTx {
+		return l == other
+	}
+	of := reflect.TypeOf(l.store)
+	return of == reflect.TypeOf(other.store) && of != nil && of.Comparable() && l.store == other.store
+}
+
+var errNilItem = fmt.Errorf("%w: a call needs at least one limit, and none may be nil", runtime.ErrInvalidCall)
+
+type plainItem struct{ item }
+
+func (plainItem) plain() {}
+
+// N returns l as an [Item] that takes n tokens.
+func (l Limit) N(n int64) Item { return plainItem{item{l, runtime.Take, n}} }
+
+// Checked returns l as an [Item] that must have a token, and gives none up. See CheckedN.
+func (l Limit) Checked() Item { return l.CheckedN(1) }
+
+// CheckedN returns l as an [Item] that must have n tokens, and gives none up. It is decided by the tokens before the call:
+// tokens that other items of the call take from the same key do not count, and several checks of one key do not add up.
+// Its decision has the tokens before the call, too.
+func (l Limit) CheckedN(n int64) Item { return plainItem{item{l, runtime.Check, n}} }
+
+func (l Limit) request(of *Limiter) (runtime.Request, error) {
+	return item{l, runtime.Take, 1}.request(of)
+}
+
+func (Limit) plain() {}
 
 // All takes from several limits at once: from all of them or, if one denies, from none. The counts of items for the same
 // key of the same limit add up; see [Limit.CheckedN] for items that take nothing. The error is [runtime.ErrInvalidCall] if there
@@ -85,8 +149,11 @@ func (g Group) Check(ctx context.Context) (Decisions, error) {
 }
 
 // Require takes the tokens of all items, and returns a denial as a [*runtime.LimitedError] with the decision of the limit that
-// denies for the longest time.
+// denies for the longest time. The error is [runtime.ErrInvalidCall] if an item acquires slots, which nobody could release then.
 func (g Group) Require(ctx context.Context) error {
+	if err := g.withoutSlots(ctx); err != nil {
+		return err
+	}
 	ds, err := g.Allow(ctx)
 	if err == nil {
 		err = ds.Err()
@@ -133,9 +200,12 @@ func (l *Limiter) reserve(ctx context.Context, requests []runtime.Request, maxDe
 // It returns at once, without taking tokens, if the context's deadline is before all tokens are available: the error is
 // both a [*runtime.LimitedError] and [context.DeadlineExceeded]. If the Mode of a policy is [runtime.ModeBlock], or an operator has blocked
 // a key, it returns a [*runtime.LimitedError] at once, even if the block has an end. If the context ends while Wait waits, the tokens are refunded, and
-// the error is the context's.
+// the error is the context's. It is [runtime.ErrInvalidCall] if an item acquires slots, which nobody could release then.
 func (g Group) Wait(ctx context.Context) error {
 	requests, err := g.requests(ctx)
+	if err == nil {
+		err = g.withoutSlots(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -144,6 +214,23 @@ func (g Group) Wait(ctx context.Context) error {
 		// The store may still be using those of the last try.
 		return g.limiter.reserve(ctx, slices.Clone(requests), left, h)
 	})
+}
+
+// withoutSlots returns an error if an item acquires slots.
+func (g Group) withoutSlots(ctx context.Context) error {
+	for i, item := range g.items {
+		if item == nil {
+			continue
+		}
+		q, err := item.request(g.limiter)
+		if err == nil && q.Op == runtime.Take && q.Policy.Kind == runtime.InFlight {
+			err = fmt.Errorf("%v: %w: the slots could not be released: use Allow or Reserve, and the method Slot of the result",
+				runtime.Call{Requests: []runtime.Request{q}}, runtime.ErrInvalidCall)
+			g.limiter.observeInvalid(ctx, &q, i, len(g.items), err)
+			return err
+		}
+	}
+	return nil
 }
 
 func (g Group) requests(ctx context.Context) ([]runtime.Request, error) {
@@ -179,10 +266,12 @@ func (l *Limiter) takeTogether(ctx context.Context, requests []runtime.Request) 
 
 // doTogether executes requests as one call, and reports it to the observer. All, and every method of a group, ends here.
 func (l *Limiter) doTogether(ctx context.Context, requests []runtime.Request, h *held) (Decisions, error) {
-	begun, calls := l.begin(), []runtime.Call{{Requests: requests}}
+	begun, sent, calls := l.begin(), time.Now(), []runtime.Call{{Requests: requests}}
 	answer, err := l.do(ctx, calls)
 	l.observe(ctx, calls[0], answer, err, begun, h)
-	return decisionsOf(l, requests, answer, err)
+	ds, err := decisionsOf(l, requests, answer, err)
+	ds.sent = sent
+	return ds, err
 }
 
 // decisionsOf returns the decisions on the requests of a call.

@@ -36,7 +36,7 @@ func TestHandlesDocumentThemselves(t *testing.T) {
 			assert.True(t, strings.HasPrefix(shown[handle.Name()][name], name+" "), "go doc of %s.%s: %q", handle, name, shown[handle.Name()][name])
 		}
 	}
-	require.Equal(t, []string{"Group", "Limit", "Overrides", "Overrides", "ReservableLimit", "ReserveOnlyLimit"}, handles)
+	require.Equal(t, []string{"Group", "Limit", "Overrides", "Overrides", "ReservableLimit", "ReserveOnlyLimit", "SlotLimit"}, handles)
 }
 
 // documented returns the texts of the methods that go doc shows of the package, by type and name.

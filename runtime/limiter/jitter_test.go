@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
@@ -23,7 +24,7 @@ func jittery(kind runtime.Kind, shards int) *runtime.Policy {
 // The answer to the same question is the same at any time before the tokens are due: clients that ask twice must not come
 // to different conclusions, nor collect the earliest of several answers.
 func TestJitterIsFixedPerKeyAndDueInstant(t *testing.T) {
-	for _, kind := range runtime.Kinds() {
+	for _, kind := range runtimetest.TokenKinds() {
 		for _, shards := range []int{1, 3} {
 			different := map[time.Duration]bool{}
 			for i := range 200 {

@@ -40,6 +40,10 @@ type report struct {
 func (p *report) state(r *meter.Rule) runtime.State {
 	at := p.at
 	switch {
+	case r.Kind == runtime.InFlight:
+		// The report does not say who holds the slots: they are all free when the last of them is.
+		s, _, _ := r.Step(runtime.State{}, p.full-r.Period, runtime.Request{Op: runtime.Take, Count: int64(min(p.missing, r.Capacity))})
+		return s
 	case r.Precise:
 		at = p.full - r.Period
 	case r.FirstUse:
@@ -60,7 +64,7 @@ func (m *localMemory) learn(q *runtime.Request, d *runtime.Decision, decided int
 	switch {
 	case known == nil && missing <= 0:
 		return // a key without a report is full
-	case known != nil && decided <= known.decided && missing <= known.missing && q.Op != runtime.Refund && q.Op != runtime.Reset:
+	case known != nil && decided <= known.decided && missing <= known.missing && q.Op != runtime.Refund && q.Op != runtime.Reset && q.Op != runtime.Release:
 		return // of two decisions at once, this was the earlier one
 	}
 	m.reports.Set(row, report{

@@ -172,6 +172,10 @@ func outcomeOf(q *runtime.Request, d *runtime.Decision, allowed bool) runtime.Ou
 		return runtime.OutcomeRefunded
 	case runtime.Reset:
 		return runtime.OutcomeReset
+	case runtime.Renew:
+		return runtime.OutcomeRenewed
+	case runtime.Release:
+		return runtime.OutcomeReleased
 	}
 	switch {
 	case !d.Allowed:
@@ -198,6 +202,9 @@ func outcomeOf(q *runtime.Request, d *runtime.Decision, allowed bool) runtime.Ou
 var invalidRequests = []error{runtime.ErrInvalidCount, runtime.ErrExceedsCapacity, runtime.ErrInvalidPolicy, runtime.ErrInvalidKey, runtime.ErrInvalidCall, runtime.ErrInvalidPlan}
 
 func outcomeOfError(ctx context.Context, err error, source runtime.Source) runtime.Outcome {
+	if errors.Is(err, runtime.ErrSlotLost) {
+		return runtime.OutcomeSlotLost
+	}
 	if slices.ContainsFunc(invalidRequests, func(invalid error) bool { return errors.Is(err, invalid) }) {
 		return runtime.OutcomeInvalid
 	}

@@ -258,7 +258,7 @@ func TestOverrideGivesTokensBeyondTheCapacity(t *testing.T) {
 // A key whose numbers are changed back and forth gets no more than one policy with the largest numbers grants, and the
 // tokens that it has used stay used.
 func TestFlipsOfOverridesMintNothing(t *testing.T) {
-	for _, kind := range runtime.Kinds() {
+	for _, kind := range runtimetest.TokenKinds() {
 		t.Run(kind.String(), func(t *testing.T) {
 			p := &runtime.Policy{
 				Name: "calls", Kind: kind, Rate: 10, Period: time.Hour, Capacity: 10,

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
@@ -71,7 +72,7 @@ func TestPlanPoliciesWithoutPlansAreErrors(t *testing.T) {
 // Whoever has used up a plan has the difference at once after an upgrade, and nothing new after a thousand changes back
 // and forth: they grant what the larger plan grants.
 func TestChangeOfPlanKeepsWhatWasUsed(t *testing.T) {
-	for _, kind := range runtime.Kinds() {
+	for _, kind := range runtimetest.TokenKinds() {
 		t.Run(kind.String(), func(t *testing.T) {
 			small := runtime.Policy{Name: "calls", Kind: kind, Rate: 10, Period: time.Hour, Capacity: 10}
 			large := small

@@ -94,7 +94,7 @@ func timeLeft(ctx context.Context) (time.Duration, bool) {
 // retry repeats a request until all of its limits allow it. Of the callers that wait for the same limits and keys, one at a
 // time retries.
 func (l *Limiter) retry(ctx context.Context, of []runtime.Request, try take) (*Reservations, error) {
-	leave, err := l.waiters.join(ctx, queueOf(of))
+	_, leave, err := l.waiters.join(ctx, queueOf(of))
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", runtime.Call{Requests: of}, err)
 	}

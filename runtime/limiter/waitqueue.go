@@ -11,51 +11,73 @@ import (
 // waitQueue lets one waiter per row retry at a time, because if all did, all but one would be denied each time. The zero
 // waitQueue is empty.
 type waitQueue struct {
-	mu    sync.Mutex
-	slots map[runtime.Row]*slot
+	mu   sync.Mutex
+	rows map[runtime.Row]*rowQueue
 }
 
-// slot is the turn of a row.
-type slot struct {
+// rowQueue is the queue of a row.
+type rowQueue struct {
 	// turn has one element while a waiter has the turn.
 	turn chan struct{}
+	// freed has an element if this process has freed a slot since a waiter looked last.
+	freed chan struct{}
 	// waiters is the number of goroutines that have the turn or wait for it.
 	waiters int
 }
 
-// join waits for the caller's turn, which lasts until leave. The error is that of ctx.
-func (w *waitQueue) join(ctx context.Context, row runtime.Row) (leave func(), err error) {
-	s := w.enter(row)
+// join waits for the caller's turn, which lasts until leave. It receives from freed when this process has freed a slot of the
+// row. The error is that of ctx.
+func (w *waitQueue) join(ctx context.Context, row runtime.Row) (freed <-chan struct{}, leave func(), err error) {
+	q := w.enter(row)
 	select {
-	case s.turn <- struct{}{}:
-		return func() { <-s.turn; w.exit(row, s) }, nil
+	case q.turn <- struct{}{}:
+		return q.freed, func() { <-q.turn; w.exit(row, q) }, nil
 	case <-ctx.Done():
-		w.exit(row, s)
-		return nil, ctx.Err()
+		w.exit(row, q)
+		return nil, nil, ctx.Err()
 	}
 }
 
-func (w *waitQueue) enter(row runtime.Row) *slot {
+// waiting reports whether callers wait for a row.
+func (w *waitQueue) waiting(row runtime.Row) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := w.slots[row]
-	if s == nil {
-		if w.slots == nil {
-			w.slots = map[runtime.Row]*slot{}
+	return w.rows[row] != nil
+}
+
+// wake wakes the caller that has the turn of a row, because a slot is free.
+func (w *waitQueue) wake(row runtime.Row) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if q := w.rows[row]; q != nil {
+		select {
+		case q.freed <- struct{}{}:
+		default: // it is awake already
 		}
-		s = &slot{turn: make(chan struct{}, 1)}
-		w.slots[row] = s
+	}
+}
+
+func (w *waitQueue) enter(row runtime.Row) *rowQueue {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.rows[row]
+	if s == nil {
+		if w.rows == nil {
+			w.rows = map[runtime.Row]*rowQueue{}
+		}
+		s = &rowQueue{turn: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
+		w.rows[row] = s
 	}
 	s.waiters++
 	return s
 }
 
-func (w *waitQueue) exit(row runtime.Row, s *slot) {
+func (w *waitQueue) exit(row runtime.Row, s *rowQueue) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// The last waiter removes the slot: keys are unbounded, and the map must not grow with them.
+	// The last waiter removes the queue: keys are unbounded, and the map must not grow with them.
 	if s.waiters--; s.waiters == 0 {
-		delete(w.slots, row)
+		delete(w.rows, row)
 	}
 }
 

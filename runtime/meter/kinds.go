@@ -9,7 +9,8 @@ import (
 )
 
 // algorithms has an entry for every [runtime.Kind].
-var algorithms = [...]algorithm{runtime.TokenBucket: tokenBucket{}, runtime.FixedWindow: fixedWindow{}, runtime.SlidingWindow: slidingWindow{}}
+var algorithms = [...]algorithm{runtime.TokenBucket: tokenBucket{}, runtime.FixedWindow: fixedWindow{}, runtime.SlidingWindow: slidingWindow{},
+	runtime.InFlight: inFlight{}}
 
 // algorithmOf returns the arithmetic of a kind. Functions with an error refuse an unknown kind with [runtime.ErrInvalidPolicy]
 // before they get here. In the others it panics, because a kind must never behave like another one.

@@ -38,6 +38,9 @@ func TestUnknownOpIsAnError(t *testing.T) {
 		_, ok := rule.Upsert(now, unknown)
 		require.False(t, ok)
 
+		if kind == runtime.InFlight {
+			continue // it has no shards
+		}
 		p.Shards = 4
 		answer := runtimetest.Do(t, runtimetest.Still(), runtimetest.Call(runtimetest.Of(p, unknown)))[0]
 		require.ErrorIs(t, answer.Err, runtime.ErrInvalidCall)
@@ -79,7 +82,15 @@ func TestEveryKindExecutesEveryOp(t *testing.T) {
 		}, "%v needs an entry in the table kinds in policy.go, and one in algorithms in meter/kinds.go", kind)
 		for _, op := range runtime.Ops() {
 			require.NotPanics(t, func() {
-				_, d, err := rule.Step(s, now, runtime.Request{Op: op, Count: 1})
+				_, d, err := rule.Step(s, now, runtime.Request{Op: op, Count: 1, Fence: 1})
+				switch ofTokens, ofSlots := op == runtime.Charge || op == runtime.TakeUpTo, op == runtime.Renew || op == runtime.Release; {
+				case kind == runtime.InFlight && ofTokens, kind != runtime.InFlight && ofSlots:
+					require.ErrorIs(t, err, runtime.ErrInvalidCall, "%v on a %v", op, kind)
+					return
+				case ofSlots:
+					require.ErrorIs(t, err, runtime.ErrSlotLost, "%v on a %v", op, kind)
+					return
+				}
 				require.NoError(t, err, "%v on a %v", op, kind)
 				require.True(t, d.Allowed, "%v on a %v", op, kind)
 			}, "%v needs a case in Rule.Step in meter/step.go", op)
@@ -88,7 +99,7 @@ func TestEveryKindExecutesEveryOp(t *testing.T) {
 }
 
 func TestStepAllocatesNothing(t *testing.T) {
-	for _, kind := range runtime.Kinds() {
+	for _, kind := range runtimetest.TokenKinds() {
 		rule, state, now := meter.RuleOf(busy(kind), "key"), runtime.State{}, epoch.UnixNano()
 		require.Zero(t, testing.AllocsPerRun(1000, func() {
 			state, _, _ = rule.Step(state, now, take(1))
@@ -120,7 +131,7 @@ func bareFormula(n int) (allowed int) {
 // BenchmarkStep compares Step with the bare formula in the same run, so that the ratio does not depend on the machine.
 func BenchmarkStep(b *testing.B) {
 	const turn = 1000
-	for _, kind := range runtime.Kinds() {
+	for _, kind := range runtimetest.TokenKinds() {
 		b.Run(kind.String(), func(b *testing.B) {
 			rule, state, now := meter.RuleOf(busy(kind), "key"), runtime.State{}, epoch.UnixNano()
 			var floorTime, stepTime time.Duration

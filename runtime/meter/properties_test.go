@@ -59,14 +59,14 @@ func traces(t *testing.T, seed uint64, kinds []runtime.Kind, step func(runtimete
 
 // FuzzStep executes any request on any row, such as damaged ones, at any instant.
 func FuzzStep(f *testing.F) {
-	for kind := range uint8(len(runtime.Kinds())) {
+	for kind := range uint8(len(runtimetest.TokenKinds())) {
 		f.Add(kind, int64(10), int64(time.Minute), int64(20), int64(5), 3.5, epoch.UnixNano(), 2.0, epoch.UnixNano()+1, int64(1), uint8(1))
 		f.Add(kind, int64(1), int64(1), int64(1), int64(0), math.NaN(), int64(math.MaxInt64), math.NaN(), int64(math.MinInt64), int64(1), uint8(0))
 		f.Add(kind, int64(runtime.MaxTokens), int64(runtime.MaxPeriod), int64(0), int64(runtime.Unbounded), math.Inf(-1), int64(math.MinInt64), math.Inf(1), int64(math.MaxInt64), int64(math.MaxInt64), uint8(7))
 		f.Add(kind, int64(3), int64(7), int64(3), int64(1), math.Inf(1), int64(0), math.Inf(-1), int64(-1), int64(3), uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, kind uint8, rate, period, capacity, debt int64, value float64, ts int64, prev float64, now, count int64, flags uint8) {
-		p := runtime.Policy{Name: "limit", Kind: runtime.Kinds()[int(kind)%len(runtime.Kinds())], Rate: rate, Period: time.Duration(period), Capacity: capacity, MaxReserved: debt}
+		p := runtime.Policy{Name: "limit", Kind: runtimetest.TokenKinds()[int(kind)%len(runtimetest.TokenKinds())], Rate: rate, Period: time.Duration(period), Capacity: capacity, MaxReserved: debt}
 		if p.Kind == runtime.FixedWindow && flags&2 != 0 {
 			p.Start = runtime.StartFirstUse()
 		}
@@ -313,7 +313,7 @@ func TestWholeTokensAreDueExactly(t *testing.T) {
 // On slow limits a millionth of a token accrues in a long time: the allowance must not let requests pass that early.
 func TestNothingPassesAMicrosecondEarly(t *testing.T) {
 	const day = 24 * time.Hour
-	for _, kind := range runtime.Kinds() {
+	for _, kind := range runtimetest.TokenKinds() {
 		for _, period := range []time.Duration{time.Millisecond, time.Second, time.Hour, day, 365 * day, runtime.MaxPeriod} {
 			for _, rate := range []int64{1, 2, 5} {
 				p := runtime.Policy{Name: "limit", Kind: kind, Rate: rate, Period: period, Capacity: rate}

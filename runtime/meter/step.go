@@ -28,9 +28,12 @@ import (
 //
 // A precise sliding window subtracts the tokens in its log, each of which is available again a period after it was taken.
 //
+// For [runtime.InFlight], available is the capacity less the slots that are held: those of each holder until its hold ends.
+//
 // A request for 0 tokens is allowed, even if the key is in debt. It returns s unchanged, as do a denied request, a Check
 // and a Peek. So does an error, which is [runtime.ErrInvalidCount] for a negative count, [runtime.ErrExceedsCapacity],
-// [runtime.ErrInvalidPolicy] for an unknown Kind, or [runtime.ErrInvalidCall] for an unknown Op.
+// [runtime.ErrInvalidPolicy] for an unknown Kind, [runtime.ErrInvalidCall] for an unknown Op or one that the kind does not have, or
+// [runtime.ErrSlotLost].
 func (r *Rule) Step(s runtime.State, now int64, q runtime.Request) (runtime.State, runtime.Decision, error) {
 	if err := r.Refuse(&q); err != nil {
 		return s, runtime.Decision{}, err
@@ -57,9 +60,19 @@ func (r *Rule) Step(s runtime.State, now int64, q runtime.Request) (runtime.Stat
 		d := r.balance(s, now)
 		took(&d, s, now, q.Count)
 		return s, d, nil
+	case runtime.Renew, runtime.Release:
+		next, err := r.renewOrRelease(s, now, &q)
+		if err != nil {
+			return s, runtime.Decision{}, err
+		}
+		d := r.balance(next, now)
+		if q.Op == runtime.Renew {
+			d.Fence, d.TakenAt = q.Fence, arith.Time(now)
+		}
+		return next, d, nil
 	case runtime.Reset:
 		switch {
-		case r.unlimited:
+		case r.unlimited && r.Kind != runtime.InFlight:
 			s = runtime.State{} // the windows of the other plans are not known
 		case s.Exists:
 			s = algorithmOf(r.Kind).reset(r, s, now)
@@ -88,6 +101,11 @@ func (r *Rule) Refuse(q *runtime.Request) error {
 		return fmt.Errorf("%w: unknown operation %v", runtime.ErrInvalidCall, q.Op)
 	case !r.Kind.Known():
 		return fmt.Errorf("%w: unknown kind %v", runtime.ErrInvalidPolicy, r.Kind)
+	}
+	if err := r.refuseSlots(q); err != nil {
+		return err
+	}
+	switch {
 	case !q.Counts():
 		return nil
 	case q.Count < 0:
@@ -144,6 +162,9 @@ func (r *Rule) decide(s runtime.State, now int64, q *runtime.Request) (runtime.S
 	d.Allowed, d.RetryAfter, d.Delay = retryAfter == 0, retryAfter, delay
 	if d.Allowed && q.Op == runtime.Take {
 		took(&d, next, now, q.Count)
+		if r.Kind == runtime.InFlight {
+			d.Fence, d.TakenAt = lastFence(next), arith.Time(now)
+		}
 	}
 	return next, d
 }

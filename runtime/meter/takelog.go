@@ -55,11 +55,7 @@ const logTag = 'r'
 // state returns the row of the log after a change of s, as of the instant ts. Its Log is logTag, the instants oldest and
 // newest in 8 bytes each, and as unsigned varints the tokens of the newest run and n, before body.
 func (l *takeLog) state(s runtime.State, ts int64) runtime.State {
-	next := runtime.State{Value: 0 - float64(l.used), TS: ts, Prev: firstChange, Exists: true}
-	if lastChange < s.Prev && s.Prev < firstChange+1 {
-		// It differs after each change, so that whoever compares the numbers of a row need not compare the log.
-		next.Prev = s.Prev - 1
-	}
+	next := runtime.State{Value: 0 - float64(l.used), TS: ts, Prev: changed(s.Prev), Exists: true}
 	if l.used > 0 {
 		b := make([]byte, 0, logHeader+2*binary.MaxVarintLen64+len(l.body))
 		b = binary.BigEndian.AppendUint64(append(b, logTag), uint64(l.oldest))
@@ -75,6 +71,15 @@ const logHeader = 1 + 8 + 8
 
 // The Prev of a row with a log counts its changes, down from firstChange. The Prev of other limits is more than -1.
 const firstChange, lastChange = -2, -1 << 52
+
+// changed returns the Prev of a row with a log after a change. It differs after each one, so that whoever compares the
+// numbers of a row need not compare the log.
+func changed(prev float64) float64 {
+	if lastChange < prev && prev < firstChange+1 {
+		return prev - 1
+	}
+	return firstChange
+}
 
 // decode reads what state returned, and returns false for anything else, as far as it has read it.
 func (l *takeLog) decode(s runtime.State) bool {

@@ -16,7 +16,7 @@ import (
 func concurrent() []clause {
 	p, cancelled := one(bucket()), one(shards(runtime.TokenBucket))
 	var basics []*runtime.Policy
-	for _, kind := range runtime.Kinds() {
+	for _, kind := range tokenKinds() {
 		basics, cancelled = append(basics, basic(kind)), append(cancelled, basic(kind))
 	}
 	return []clause{

@@ -19,10 +19,13 @@ func basic(kind runtime.Kind) *runtime.Policy {
 	return p
 }
 
-// shards returns a policy of any kind whose three shards have 4, 3 and 3 tokens.
+// shards returns a policy of any kind whose three shards have 4, 3 and 3 tokens, if the kind can have shards.
 func shards(kind runtime.Kind) *runtime.Policy {
 	p := basic(kind)
-	p.Name, p.Start, p.Shards = "sharded "+p.Name, runtime.Start{}, 3
+	p.Name, p.Start = "sharded "+p.Name, runtime.Start{}
+	if kind != runtime.InFlight {
+		p.Shards = 3
+	}
 	return p
 }
 
@@ -39,6 +42,15 @@ func named(name string, p *runtime.Policy) *runtime.Policy {
 	return p
 }
 
+// tokenKinds returns the kinds whose tokens come back with time, or are given back by whoever has any request: all but those of
+// slots, which belong to their holders.
+func tokenKinds() []runtime.Kind {
+	return slices.DeleteFunc(runtime.Kinds(), func(k runtime.Kind) bool { return k == runtime.InFlight })
+}
+
+// inFlight returns a limit of ten slots with a hold of a minute.
+func inFlight() *runtime.Policy { return named("inFlight", basic(runtime.InFlight)) }
+
 // sized gives a policy n tokens, all at once, of which none can be reserved.
 func sized(n int64, p *runtime.Policy) *runtime.Policy {
 	p.Rate, p.Capacity, p.MaxReserved = n, n, 0
@@ -47,7 +59,7 @@ func sized(n int64, p *runtime.Policy) *runtime.Policy {
 
 // precise returns a sliding window that never grants more than 10 tokens in any minute.
 func precise() *runtime.Policy {
-	for _, kind := range runtime.Kinds() {
+	for _, kind := range tokenKinds() {
 		p := basic(kind)
 		p.Name, p.Start, p.MaxReserved, p.Precise = "precise", runtime.Start{}, 0, true
 		if p.Validate() == nil {
@@ -62,7 +74,7 @@ func kinds() []*runtime.Policy {
 	byKey, firstUse := named("byKey", window()), named("firstUse", window())
 	byKey.Start, firstUse.Start = runtime.Start{}, runtime.StartFirstUse()
 	all := []*runtime.Policy{bucket(), window(), byKey, firstUse, precise()}
-	for _, kind := range runtime.Kinds() {
+	for _, kind := range tokenKinds() {
 		// A new kind takes part in every clause without a change here.
 		if !slices.ContainsFunc(all, func(p *runtime.Policy) bool { return p.Kind == kind && !p.Precise }) {
 			all = append(all, basic(kind))
@@ -73,7 +85,7 @@ func kinds() []*runtime.Policy {
 
 // sharded returns policies of every kind with shards.
 func sharded() (all []*runtime.Policy) {
-	for _, kind := range runtime.Kinds() {
+	for _, kind := range tokenKinds() {
 		all = append(all, shards(kind))
 	}
 	return all

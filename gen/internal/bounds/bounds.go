@@ -27,6 +27,9 @@ import (
 // by the windows between the reservation and then. A lease ends with its window and changes nothing. For first use, see
 // [firstUse]; for sliding windows, see [sliding].
 //
+// In flight: at one instant at most the capacity is held. How many slots are acquired in a longer interval has no bound, because a
+// slot that is released is free at once.
+//
 // For a precise sliding window, the last instant of an interval is not included unless it is also the first: there, the
 // tokens taken at the first instant of a period are available again.
 func Within(p *runtime.Policy, t time.Duration) int64 {
@@ -43,6 +46,11 @@ func Within(p *runtime.Policy, t time.Duration) int64 {
 		return fixed(p, int64(t))
 	case runtime.SlidingWindow:
 		return sliding(p, int64(t))
+	case runtime.InFlight:
+		if t > 0 {
+			return math.MaxInt64
+		}
+		return p.Capacity
 	}
 	panic(fmt.Sprintf("bounds: %v has no bound: add it to Within in gen/internal/bounds/bounds.go", p.Kind))
 }

@@ -2,12 +2,14 @@ package bounds
 
 import (
 	"flag"
+	"maps"
 	"math"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
@@ -200,7 +202,7 @@ func smallPolicies(period time.Duration, mostTokens int64, reserved ...int64) (p
 							Name: "limit", Kind: kind, Start: start, Period: period,
 							Rate: rate, Capacity: capacity, MaxReserved: most,
 						}
-						if p.Validate() == nil {
+						if p.Validate() == nil && kind != runtime.InFlight { // which has a test of its own
 							policies = append(policies, p)
 						}
 					}
@@ -232,6 +234,64 @@ func TestWithinIsReachedAndNeverExceeded(t *testing.T) {
 		for _, length := range []time.Duration{0, 3, shortPeriod, shortPeriod + 1} {
 			assert.Equal(t, searchWithin(&p, 1, length), Within(&p, length), "%d of %+v", length, p)
 		}
+	}
+}
+
+// At an instant, no schedule of acquisitions, renewals and releases holds more slots than the capacity, and some hold all. In the
+// shortest interval, any number can be acquired.
+func TestWithinOfSlotsIsWhatIsHeldAtAnInstant(t *testing.T) {
+	for capacity := int64(1); capacity <= 3; capacity++ {
+		p := runtime.Policy{Name: "limit", Kind: runtime.InFlight, Rate: capacity, Capacity: capacity, Period: 4}
+		require.NoError(t, p.Validate())
+		rule := meter.RuleOf(&p, "")
+		most := int64(0)
+		var try func(s runtime.State, now int64, held map[int64]int64, left int)
+		try = func(s runtime.State, now int64, held map[int64]int64, left int) {
+			// held has the ends of the holds that were not released, by fence.
+			n := int64(0)
+			for _, end := range held {
+				if end > now {
+					n++
+				}
+			}
+			if most = max(most, n); left == 0 {
+				return
+			}
+			if next, d, err := rule.Step(s, now, runtime.Request{Count: 1}); err == nil && d.Allowed {
+				more := maps.Clone(held)
+				more[d.Fence] = now + int64(p.Period)
+				try(next, now, more, left-1)
+			}
+			for fence := range held {
+				if next, _, err := rule.Step(s, now, runtime.Request{Op: runtime.Renew, Fence: fence}); err == nil {
+					more := maps.Clone(held)
+					more[fence] = now + int64(p.Period)
+					try(next, now, more, left-1)
+				}
+				if next, _, err := rule.Step(s, now, runtime.Request{Op: runtime.Release, Fence: fence}); err == nil {
+					fewer := maps.Clone(held)
+					delete(fewer, fence)
+					try(next, now, fewer, left-1)
+				}
+			}
+			for _, pass := range []int64{1, 3} {
+				try(s, now+pass, held, left-1)
+			}
+		}
+		try(runtime.State{}, 100, map[int64]int64{}, 7)
+		assert.Equal(t, most, Within(&p, 0))
+
+		s, now := runtime.State{}, int64(100)
+		for range 1000 {
+			next, d, err := rule.Step(s, now, runtime.Request{Count: capacity})
+			require.NoError(t, err)
+			require.True(t, d.Allowed)
+			s, _, err = rule.Step(next, now, runtime.Request{Op: runtime.Release, Fence: d.Fence})
+			require.NoError(t, err)
+		}
+		assert.Equal(t, int64(math.MaxInt64), Within(&p, 1), "1,000 times the capacity was acquired at one instant")
+		assert.Zero(t, NextAfter(&p)+FullAfter(&p))
+		assert.Equal(t, p.Period, Hold(&p))
 	}
 }
 

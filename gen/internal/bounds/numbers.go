@@ -10,8 +10,11 @@ import (
 
 // FullAfter returns how long it takes at most until a key that has used all of its capacity, and reserved nothing, is
 // full again if it takes no more tokens. It is 0 for a limit with capacity 0. For a limit with shards it is the time of
-// the slowest shard.
+// the slowest shard. It is 0 for a limit in flight, whose holders release their slots, or renew them.
 func FullAfter(p *runtime.Policy) time.Duration {
+	if p.Kind == runtime.InFlight {
+		return 0
+	}
 	longest := time.Duration(0)
 	for _, i := range distinctShards(p) {
 		rule := meter.RuleOf(p, "").Shard(i, max(1, p.Shards))
@@ -35,7 +38,8 @@ func distinctShards(p *runtime.Policy) []int {
 }
 
 // NextAfter returns how long it takes at most until a key that has used all of its capacity, and reserved nothing, has a
-// token again. That takes longest if all was used when a window started. It is 0 for a limit with capacity 0.
+// token again. That takes longest if all was used when a window started. It is 0 for a limit with capacity 0, and for one
+// in flight, as in [FullAfter].
 func NextAfter(p *runtime.Policy) time.Duration { return emptyFor(p, p.Capacity) }
 
 // NextAfterReserving returns how long it takes at most until a key that has reserved all that it can, too, has a token
@@ -53,7 +57,7 @@ func NextAfterReserving(p *runtime.Policy) time.Duration {
 
 // emptyFor returns how long a key has no token after a count was taken when a window started.
 func emptyFor(p *runtime.Policy, count int64) time.Duration {
-	if p.Capacity < 1 {
+	if p.Capacity < 1 || p.Kind == runtime.InFlight {
 		return 0
 	}
 	rule := meter.RuleOf(p, "")
@@ -62,6 +66,14 @@ func emptyFor(p *runtime.Policy, count int64) time.Duration {
 		_, d := MustStep(&rule, state, start, runtime.Request{Op: runtime.Check, Count: 1})
 		return d.RetryAfter
 	})
+}
+
+// Hold returns how long a slot of a limit in flight is held that is neither released nor renewed, and 0 for other kinds.
+func Hold(p *runtime.Policy) time.Duration {
+	if p.Kind == runtime.InFlight {
+		return p.Period
+	}
+	return 0
 }
 
 // LargestReservation returns the largest count that can be reserved at once: the capacity and maxReserved. It is 0 for a

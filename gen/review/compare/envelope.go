@@ -53,7 +53,12 @@ func isLine(p *runtime.Policy) bool { return !Windowed(p) && !p.Precise && p.Lea
 
 // LongRun compares rates in the long run. It multiplies crosswise in 128 bits instead of dividing, which would
 // round.
+//
+// How many slots of a limit in flight are acquired has no bound, whatever its capacity.
 func LongRun(old, new *runtime.Policy) (more, fewer bool) {
+	if was, is := old.Kind == runtime.InFlight, new.Kind == runtime.InFlight; was || is {
+		return is && !was, was && !is
+	}
 	high, low := bits.Mul64(uint64(LongRunRate(new)), uint64(old.Period))
 	highWas, lowWas := bits.Mul64(uint64(LongRunRate(old)), uint64(new.Period))
 	switch {
@@ -175,7 +180,7 @@ func shortestWith(p *runtime.Policy, low, high, tokens int64) int64 {
 // IntervalNotes say in which intervals an edit is looser and in which tighter, if it is both and there is one length
 // that separates them.
 func IntervalNotes(p Pair) []review.Note {
-	if p.Old == nil || p.New == nil || p.ModesDiffer() {
+	if p.Old == nil || p.New == nil || p.ModesDiffer() || p.EitherPolicy(InFlight) {
 		return nil
 	}
 	old, new := effective(&p.Old.Policy), effective(&p.New.Policy)

@@ -52,6 +52,12 @@ var TraitsByKind = map[runtime.Kind]Traits{
 		NewRate:    "Counts are kept: what a key has used in its window and the one before stays used.",
 		NewWindows: "Used tokens count in the new windows, and may be forgotten sooner.",
 	},
+	runtime.InFlight: {
+		LongRun:   func(*runtime.Policy) int64 { return math.MaxInt64 },
+		Exhausted: exhaustedSlots,
+		Views:     lastViews,
+		NewRate:   "Slots that are held stay held, each until its end.",
+	},
 }
 
 // TraitsOf panics for an unknown kind instead of treating it like another one.
@@ -189,6 +195,19 @@ func exhaustedLogs(rule *meter.Rule, _ int64, _ Grid) []row {
 	return []row{{rule.Capacity + s.Value, s.Prev}}
 }
 
+// exhaustedSlots has the row of a key whose slots were all acquired at one instant. It is worth the most when their holds end:
+// what renews them is a new row.
+func exhaustedSlots(rule *meter.Rule, _ int64, _ Grid) []row {
+	s, _ := bounds.MustStep(rule, runtime.State{}, Origin, runtime.Request{Count: int64(rule.Capacity)})
+	return []row{{rule.Capacity + s.Value, s.Prev}}
+}
+
+// heldCount says how a row with the holders of slots is read by a kind that grants tokens.
+const heldCount = "The slots that a key had in use at its last acquisition, renewal or release count as tokens used at that instant. Work that holds a slot goes on, and its Renew and Release fail."
+
+// usedForgotten says how a row of a kind that grants tokens is read by a limit in flight.
+const usedForgotten = "Used tokens are no slots: every key starts with all slots free, also while work of the old version still runs."
+
 // NewKind says how a stored row is read after an edit of the kind, for each old and new one.
 var NewKind = map[[2]runtime.Kind]string{
 	{runtime.TokenBucket, runtime.FixedWindow}:   "The tokens that a key lacked at its last take count as used in the window of that take.",
@@ -196,6 +215,12 @@ var NewKind = map[[2]runtime.Kind]string{
 	{runtime.FixedWindow, runtime.TokenBucket}:   "The tokens that a key lacks in its window count as used, and accrue again from the start of that window.",
 	{runtime.FixedWindow, runtime.SlidingWindow}: "The tokens that a key lacks in its window count as used at the start of that window.",
 	{runtime.SlidingWindow, runtime.TokenBucket}: "The tokens that a key has used in its window count as used, and accrue again from the start of that window. Use of the previous window is forgotten.",
+	{runtime.InFlight, runtime.TokenBucket}:      heldCount,
+	{runtime.InFlight, runtime.FixedWindow}:      heldCount,
+	{runtime.InFlight, runtime.SlidingWindow}:    heldCount,
+	{runtime.TokenBucket, runtime.InFlight}:      usedForgotten,
+	{runtime.FixedWindow, runtime.InFlight}:      usedForgotten,
+	{runtime.SlidingWindow, runtime.InFlight}:    usedForgotten,
 	{runtime.SlidingWindow, runtime.FixedWindow}: "The tokens that a key has used in its window count as used. Use of the previous window is forgotten.",
 }
 
@@ -204,7 +229,7 @@ func RowsReadAs(p Pair) string {
 	old, new := &p.Old.Policy, &p.New.Policy
 	of := TraitsOf(new)
 	switch {
-	case old.Precise != new.Precise:
+	case old.Precise != new.Precise && !InFlightChanged(p):
 		return newPrecision(new)
 	case old.Kind != new.Kind:
 		sentence, ok := NewKind[[2]runtime.Kind{old.Kind, new.Kind}]

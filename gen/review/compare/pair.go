@@ -45,6 +45,12 @@ func (p Pair) EitherPolicy(holds func(*runtime.Policy) bool) bool {
 // HasCalendar reports whether the windows of a policy are days, weeks, months or years.
 func HasCalendar(p *runtime.Policy) bool { return p.Calendar.Unit != 0 }
 
+// InFlight reports whether a policy counts what runs, and not what has been used.
+func InFlight(p *runtime.Policy) bool { return p.Kind == runtime.InFlight }
+
+// InFlightChanged reports whether tokens become slots, or slots tokens.
+func InFlightChanged(p Pair) bool { return InFlight(&p.Old.Policy) != InFlight(&p.New.Policy) }
+
 func (p Pair) HasCalendar() bool {
 	return p.EitherPolicy(func(p *runtime.Policy) bool { return HasCalendar(p) })
 }

@@ -142,6 +142,8 @@ func attack(d dice, p *runtime.Policy, length int64) int64 {
 		return max(found, attackByLeasing(d, p, edge, length))
 	case p.Kind == runtime.FixedWindow && p.Start.FirstUse() && p.Capacity > 0 && !p.Reserves():
 		return max(found, attackByOpening(d, p, edge, length))
+	case p.Kind == runtime.InFlight:
+		return max(found, attackByReleasing(d, p, edge, length))
 	case p.Kind == runtime.SlidingWindow:
 		c := newCaller(d, p)
 		for _, at := range every(edge-1, edge-1+length, rule.Period) {
@@ -173,6 +175,25 @@ func attackByReserving(d dice, p *runtime.Policy, edge, length int64) (found int
 		found = max(found, most(c.uses, length), most(again.uses, length))
 	}
 	return found
+}
+
+// attackByReleasing releases each slot as soon as it is acquired, so that as many start as a caller wants: enough of them to
+// exceed any number that is not unbounded. At one instant, all slots that are held count.
+func attackByReleasing(d dice, p *runtime.Policy, edge, length int64) int64 {
+	c := newCaller(d, p)
+	if length == 0 {
+		c.takeMost(p, edge, edge)
+		return most(c.uses, length)
+	}
+	for range 100 * p.Capacity {
+		answer, err := c.do(p, edge, runtime.Request{Count: p.Capacity})
+		if err != nil || !answer.Allowed {
+			return most(c.uses, length)
+		}
+		c.uses = append(c.uses, use{edge, p.Capacity})
+		c.do(p, edge, runtime.Request{Op: runtime.Release, Fence: answer.Fence})
+	}
+	return math.MaxInt64
 }
 
 // attackByOpening opens a window at first use with one token, shortly before it ends.
@@ -219,6 +240,8 @@ func attackByLeasing(d dice, p *runtime.Policy, edge, length int64) int64 {
 func instants(p *runtime.Policy, begin, from, length int64) (list []int64) {
 	period := int64(p.Period)
 	switch {
+	case p.Kind == runtime.InFlight:
+		return every(begin, from+length, period)
 	case p.Kind == runtime.TokenBucket:
 		step := max(1, (p.Capacity+p.MaxReserved)/2) // few enough tokens that none are lost to a full bucket
 		for k, at := int64(0), begin; at < from+length; k += step {

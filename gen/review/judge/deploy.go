@@ -39,7 +39,7 @@ func deployNotes(p compare.Pair, changes []spec.Change) (notes []review.Note) {
 	}
 	if sentence := compare.RowsReadAs(p); sentence != "" && (reread || hasKind(changes, spec.StartChanged, spec.ZoneChanged)) {
 		note(sentence)
-		note(carriedInWords(compare.Carried(p.Old, p.New)))
+		note(carriedInWords(&p.New.Policy, compare.Carried(p.Old, p.New)))
 	}
 	old, new := &p.Old.Policy, &p.New.Policy
 	if capacityChanged && old.Kind == new.Kind && old.Precise == new.Precise && new.Capacity > 0 {
@@ -48,7 +48,10 @@ func deployNotes(p compare.Pair, changes []spec.Change) (notes []review.Note) {
 	return notes
 }
 
-func carriedInWords(most int64) string {
+func carriedInWords(new *runtime.Policy, most int64) string {
+	if compare.InFlight(new) {
+		return "" // all slots are free
+	}
 	if most == 0 {
 		return "Right after the deploy, " + exhaustedKey + " still has no token."
 	}
@@ -57,7 +60,13 @@ func carriedInWords(most int64) string {
 
 func newCapacityInWords(old, new *runtime.Policy) string {
 	was, is := old.Capacity, new.Capacity
-	if is > was {
+	switch {
+	case compare.InFlight(new) && is > was:
+		return "Slots that are held stay held, so every key has " + words.Count(is-was, "slot") + " more at once."
+	case compare.InFlight(new):
+		return fmt.Sprintf("What runs goes on: a key with %s or more in use keeps them, and acquires none until fewer than %s are in use.",
+			words.Count(is, "slot"), words.Number(is))
+	case is > was:
 		return "Used tokens stay used, so every key has " + words.Count(is-was, "token") + " more at once."
 	}
 	return "Used tokens stay used, so every key has " + words.Count(was-is, "token") + " fewer at once. A key that has used all of " +
@@ -84,6 +93,13 @@ func togetherInWords(p compare.Pair) string {
 	case !bounded:
 		return "While old and new versions run side by side, each counts what the other has granted in its own way, so a key may get more than with either version alone." + remedy
 	}
+	if compare.InFlight(old) {
+		text := fmt.Sprintf("While old and new versions run side by side, a key can have up to %s in use", words.Count(most, "slot"))
+		if most > max(old.Capacity, new.Capacity) {
+			return text + ": more than with either version alone." + remedy
+		}
+		return text + "."
+	}
 	text := fmt.Sprintf("While old and new versions run side by side, a key can use up to %s at once without reserving", words.Count(most, "token"))
 	rate, known := longRunTogether(p.Old, p.New)
 	if known {
@@ -101,6 +117,8 @@ func togetherInWords(p compare.Pair) string {
 // not bounded if they count in the same rows, but by different windows: then one of them may forget what the other counts.
 func Together(old, new *spec.Limit) (tokens int64, bounded bool) {
 	switch {
+	case compare.InFlightChanged(compare.Pair{Old: old, New: new}):
+		return 0, false
 	case separateRows(old, new):
 		return old.Policy.Capacity + new.Policy.Capacity, true
 	case !windowsCoincide(old, new):

@@ -125,6 +125,7 @@ var judges = map[*spec.ChangeKind]func(*judgement){
 	spec.KindChanged:          judgeKind,
 	spec.RateChanged:          judgeRate,
 	spec.CapacityChanged:      judgeCapacity,
+	spec.HoldChanged:          judgeHold,
 	spec.MaxReservedChanged:   judgeMaxReserved,
 	spec.StartChanged:         judgeStart,
 	spec.ZoneChanged:          judgeZone,

@@ -9,6 +9,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -130,6 +131,9 @@ func mostInWords(l *spec.Limit) string {
 	if b.Unlimited {
 		return "They can give any rate, and lift the limit for a key."
 	}
+	if compare.InFlight(&l.Policy) {
+		return "They can give up to " + words.Count(b.Capacity, "slot") + "."
+	}
 	text := fmt.Sprintf("They can give up to %s per %s, %s at once", words.Number(b.Rate), fields.PeriodOf(&l.Policy), words.Number(b.Capacity))
 	switch {
 	case b.MaxReserved == runtime.Unbounded:
@@ -145,6 +149,11 @@ func judgeDurability(j *judgement) {
 	j.loosens(strictness[is] < strictness[was])
 	switch is {
 	case runtime.DurabilityRelaxed:
+		if compare.InFlight(&j.New.Policy) {
+			j.note(review.Rule, "If the database's machine crashes, the latest acquisitions may be lost: their holders learn it at their next renewal, and until then others may hold the slots too. On Postgres, these are those of the last %s.",
+				words.Duration(postgresLoses))
+			break
+		}
 		reserved := ""
 		if j.New.Policy.Reserves() {
 			reserved = ", plus reserved ones"

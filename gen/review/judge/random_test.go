@@ -48,6 +48,9 @@ func (d dice) policy() runtime.Policy {
 		Name: "limit", Kind: choose(d, runtime.Kinds()...), Rate: rate, Capacity: rate,
 		Period: choose(d, time.Second, 30*time.Second, time.Minute, 90*time.Second, time.Hour, 24*time.Hour),
 	}
+	if p.Kind == runtime.InFlight {
+		return p
+	}
 	if p.Kind != runtime.SlidingWindow {
 		p.Capacity = choose(d, rate, rate, 2*rate, 3*rate+1, (rate+1)/2)
 		p.MaxReserved = choose[int64](d, 0, 0, 1, rate, 2*rate+1, runtime.Unbounded)

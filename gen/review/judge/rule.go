@@ -16,9 +16,15 @@ import (
 func judgeKind(j *judgement) {
 	j.changesRule(func(policy *runtime.Policy) { *policy = j.New.Policy })
 	j.class(review.StoredState)
+	if compare.InFlightChanged(j.Pair) {
+		noteVerbs(j)
+	}
 }
 
 func judgeRate(j *judgement) {
+	if compare.InFlightChanged(j.Pair) {
+		return // the kind is judged itself: one of the two has no rate
+	}
 	is := &j.New.Policy
 	changed := j.changesRule(func(policy *runtime.Policy) {
 		policy.Rate, policy.Period, policy.Calendar = is.Rate, is.Period, is.Calendar
@@ -37,8 +43,31 @@ func judgeRate(j *judgement) {
 	}
 }
 
+// judgeHold judges how long a slot is held that is neither renewed nor released.
+func judgeHold(j *judgement) {
+	if compare.InFlightChanged(j.Pair) {
+		return // the kind is judged itself: one of the two has no hold
+	}
+	was, is := j.Old.Policy.Period, j.New.Policy.Period
+	j.loosens(is < was)
+	if is < was {
+		j.note(review.Rule, "A slot that is not renewed is free after %s instead of %s: work that takes longer without renewing it loses its slot, and other work may begin beside it.",
+			words.Duration(is), words.Duration(was))
+	} else {
+		j.note(review.Rule, "The slot of a holder that has crashed is free after %s instead of %s.", words.Duration(is), words.Duration(was))
+	}
+	j.note(review.Deploy, "Slots that are held keep their ends: the new hold applies to later acquisitions and renewals.")
+}
+
 func judgeCapacity(j *judgement) {
 	is := j.New.Policy.Capacity
+	switch {
+	case compare.InFlightChanged(j.Pair):
+		return
+	case compare.InFlight(&j.New.Policy):
+		j.changesRule(func(policy *runtime.Policy) { policy.Capacity, policy.Rate = is, is })
+		return
+	}
 	sliding := compare.TraitsOf(&j.Old.Policy).Sliding
 	j.changesRule(func(policy *runtime.Policy) {
 		if policy.Capacity = is; sliding {
@@ -52,6 +81,9 @@ func judgeCapacity(j *judgement) {
 }
 
 func judgeMaxReserved(j *judgement) {
+	if compare.InFlightChanged(j.Pair) {
+		return
+	}
 	was, is := j.Old.Policy.MaxReserved, j.New.Policy.MaxReserved
 	j.changesRule(func(policy *runtime.Policy) { policy.MaxReserved = is })
 	// More reservations are looser even if they let no more tokens through in any interval.

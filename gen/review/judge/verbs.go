@@ -8,6 +8,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
@@ -15,6 +16,8 @@ import (
 // count, are listed once, without the N.
 func Verbs(l *spec.Limit) []string {
 	switch {
+	case l.Policy.Kind == runtime.InFlight:
+		return verbsOf(reflect.TypeFor[limiter.SlotLimit]())
 	case l.Policy.Capacity == 0:
 		return verbsOf(reflect.TypeFor[limiter.ReserveOnlyLimit]())
 	case l.Policy.Reserves():

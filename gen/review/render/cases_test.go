@@ -129,7 +129,11 @@ func wanted() (list []string) {
 		list = append(list, string(class))
 	}
 	// The fields that a kind does not have.
-	without := map[string][]string{"token bucket": {"start", "precise"}, "fixed window": {"precise"}, "sliding window": {"maxReserved"}}
+	without := map[string][]string{"token bucket": {"start", "precise"}, "fixed window": {"precise"}, "sliding window": {"maxReserved"},
+		"in flight": {"rate", "period", "zone", "maxReserved", "start", "precise", "shards", "lease"}}
+	for _, kind := range []string{"token bucket", "fixed window", "sliding window"} {
+		without[kind] = append(without[kind], "hold")
+	}
 	for _, change := range spec.ChangeKinds() {
 		list = append(list, change.ID)
 	}

@@ -144,12 +144,13 @@ const (
 	aNumber      = "a number"
 	aWholeNumber = "a whole number"
 	aBoolean     = "true or false"
+	aDuration    = "a duration in a string, or a number"
 )
 
 // scalar returns the text of the value of the field name, which must be one of the constants from [aString] on.
 func (v jsonValue) scalar(name, must string) (string, error) {
 	switch {
-	case must == aString:
+	case must == aString, must == aDuration && v.text[0] == '"':
 		return v.str(name)
 	case must == aBoolean && !v.isBoolean(), must != aBoolean && !v.isNumber():
 		return "", v.faultf("%s must be %s, not %s", name, must, v.found())

@@ -28,6 +28,8 @@ type Line struct {
 	Zone string
 	// Anniversary is the first day of a window of the key, for a limit with anniversaries; zero if the line has none.
 	Anniversary runtime.Date
+	// Running is how long the request runs, and so holds its slots of a limit in flight; 0 if the line does not say it.
+	Running time.Duration
 	// Reserve is set if the request may take tokens that have not accrued yet.
 	Reserve bool
 	// Plan is the name of the plan; "" if the line does not name one. It is ignored for a limit without plans.
@@ -55,7 +57,7 @@ type field struct {
 // of a comparison.
 var fields = [...]field{
 	{name: "at"}, {name: "limit", must: aString}, {name: "key"}, {name: "count", must: aWholeNumber}, {name: "reserve", must: aBoolean},
-	{name: "plan", must: aString}, {name: "zone", must: aString}, {name: "anniversary", must: aString}, {name: "verb", must: aString},
+	{name: "plan", must: aString}, {name: "zone", must: aString}, {name: "anniversary", must: aString}, {name: "verb", must: aString}, {name: "running", must: aDuration},
 	{"allowed", aBoolean, true}, {"retryAfterMs", aNumber, true}, {"remaining", aNumber, true},
 	{"value", aNumber, true}, {"shadowed", aBoolean, true}, {"taken", aNumber, true},
 	{"oldAllowed", aBoolean, true}, {"oldRetryAfterMs", aNumber, true}, {"oldRemaining", aNumber, true},
@@ -73,6 +75,7 @@ const (
 	fieldZone
 	fieldAnniversary
 	fieldVerb
+	fieldRunning
 	FieldAllowed
 	requestFields   = FieldAllowed
 	FieldOldAllowed = FieldAllowed + 6
@@ -177,8 +180,21 @@ func (l *Line) set(field int, text string) (reason string) {
 		if l.Op, ok = opOf(text); !ok {
 			return `verb must be "allow", "allowUpTo" or "charge"`
 		}
+	case fieldRunning:
+		if l.Running, ok = runningOf(text); !ok {
+			return `running must be a duration such as "1.5s", or a number of seconds, at most 3650 days`
+		}
 	}
 	return ""
+}
+
+// runningOf returns the time of a text such as "1.5s", or of a number of seconds.
+func runningOf(text string) (time.Duration, bool) {
+	d, err := time.ParseDuration(text)
+	if seconds, numeric := strconv.ParseFloat(text, 64); numeric == nil {
+		d, err = time.Duration(min(seconds*float64(time.Second), 2*float64(runtime.MaxPeriod))), nil
+	}
+	return d, err == nil && d >= 0 && d <= runtime.MaxPeriod
 }
 
 // verbs are the values of the field verb, named like the methods of the generated code.
@@ -278,6 +294,9 @@ func (l *Line) appendParsed(out []byte) []byte {
 	}
 	if verb := VerbOf(l.Op); verb != "" {
 		out = append(appendText(out, fieldVerb, verb), ',')
+	}
+	if l.Running > 0 {
+		out = append(appendText(out, fieldRunning, l.Running.String()), ',')
 	}
 	return out
 }

@@ -19,7 +19,8 @@ import (
 // below 10^10. A key is a string, or a number or boolean if the limit's key has that type; a key of several parts is a
 // list. A line that names a group takes from all of its limits, or from none: its key has the parameters of the group in
 // their order, and its count is that of the limits whose number of tokens is a parameter. The field verb is "allow", which is
-// the default, "allowUpTo" or "charge": see runtime.TakeUpTo and runtime.Charge. Empty lines, the fields of an answer,
+// the default, "allowUpTo" or "charge": see runtime.TakeUpTo and runtime.Charge. The field running is for limits in flight: how
+// long the request runs, as "1.5s" or in seconds; without it, its slot is held for the hold of the limit. Empty lines, the fields of an answer,
 // which sim.JSONL writes, and other fields are ignored.
 //
 // It also reads logs of other formats, whose lines may be out of order by [Reader.Late].

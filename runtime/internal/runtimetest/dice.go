@@ -3,6 +3,7 @@ package runtimetest
 import (
 	"flag"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -52,7 +53,7 @@ func (d Dice) HugePolicy(t testing.TB) runtime.Policy {
 // PolicyOf returns a valid policy of one row with a rate.
 func (d Dice) PolicyOf(t testing.TB, rate int64, kinds ...runtime.Kind) runtime.Policy {
 	if len(kinds) == 0 {
-		kinds = runtime.Kinds()
+		kinds = TokenKinds()
 	}
 	p := runtime.Policy{
 		Name:     "limit",
@@ -166,4 +167,9 @@ func (d Dice) Request(p runtime.Policy) runtime.Request {
 		return Refund(d.CountUpTo(p.Rate))
 	}
 	return d.Take(p)
+}
+
+// TokenKinds returns the kinds whose tokens come back with time: all but [runtime.InFlight], whose slots have tests of their own.
+func TokenKinds() []runtime.Kind {
+	return slices.DeleteFunc(runtime.Kinds(), func(k runtime.Kind) bool { return k == runtime.InFlight })
 }

@@ -25,13 +25,13 @@ func agreeWithModel(t *testing.T, s server) {
 	db := s.open(t)
 	table := newTable()
 	s.storeIn(t, db, table, nil)
-	least := 0
+	least, slots := 0, 500
 	if *long {
-		least = 100_000
+		least, slots = 100_000, 50_000
 	}
 	// The worlds share the table, because a server takes longer to make one than to decide a world. They have connections of
 	// their own, because a bubble must end without any.
-	model.Agree(t, "world ", least, func(t *testing.T, clock *model.Clock) model.Env {
+	open := func(t *testing.T, clock *model.Clock) model.Env {
 		db, err := sql.Open(s.driver, s.dsn)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
@@ -40,5 +40,7 @@ func agreeWithModel(t *testing.T, s server) {
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, store.Close()) })
 		return model.Env{Backend: store, Begin: func() (model.Tx, error) { return db.BeginTx(context.Background(), nil) }}
-	})
+	}
+	model.Agree(t, "world ", least, open)
+	model.AgreeSlots(t, "world ", slots, open)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
@@ -177,7 +178,7 @@ func TestVerbsInATransaction(t *testing.T) {
 func TestCountOfZeroWritesNoRow(t *testing.T) {
 	r := newRig(t)
 	limits := limiter.New(r.store)
-	for _, kind := range runtime.Kinds() {
+	for _, kind := range runtimetest.TokenKinds() {
 		for _, shards := range []int{1, 3} {
 			p := once(fmt.Sprint(kind, shards), kind, 10, shards)
 			l := limits.Limit(p, runtime.Key{})

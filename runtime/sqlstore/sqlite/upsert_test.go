@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
@@ -26,7 +27,7 @@ func FuzzTake(f *testing.F) {
 	f.Add(uint8(2), int64(7), int64(3600e9), int64(7), int64(0), 1.0, int64(5e12), int64(2), false)
 	f.Fuzz(func(t *testing.T, kind uint8, rate, period, capacity, maxReserved int64, value float64, age, count int64, reserve bool) {
 		p := &runtime.Policy{
-			Name: "fuzz", Kind: runtime.Kinds()[int(kind)%len(runtime.Kinds())], Rate: rate,
+			Name: "fuzz", Kind: runtimetest.TokenKinds()[int(kind)%len(runtimetest.TokenKinds())], Rate: rate,
 			Period: time.Duration(period), Capacity: capacity, MaxReserved: maxReserved,
 		}
 		if p.Validate() != nil || math.IsNaN(value) || math.Abs(value) > 4*runtime.MaxTokens {
@@ -84,7 +85,7 @@ const keys = 1000
 // over decision: 1 would be free.
 func BenchmarkAllow(b *testing.B) {
 	floor := bareUpsert(b)
-	for _, kind := range runtime.Kinds() {
+	for _, kind := range runtimetest.TokenKinds() {
 		b.Run(kind.String(), func(b *testing.B) {
 			s, err := sqlite.Open(filepath.Join(b.TempDir(), "limits.db"))
 			require.NoError(b, err)

@@ -97,19 +97,24 @@ func newWorld(r *rand.Rand, name string, clock *Clock, env Env, pairs pairs, wan
 		}
 		w.limits, want = append(w.limits, l), nil
 	}
-	if m, ok := env.Backend.(interface {
-		Migrate(ctx context.Context, policies ...*runtime.Policy) error
-	}); ok {
-		if err := m.Migrate(context.Background(), w.policies()...); err != nil {
-			w.failf("migrate: %v", err)
-		}
-	}
+	w.migrate(env, w.policies()...)
 	var store runtime.Store = w.store
 	if _, ok := env.Backend.(runtime.LocalTaker); ok {
 		store = leasing{w.store}
 	}
 	w.limiter = limiter.New(store)
 	return w
+}
+
+// migrate makes the tables that some policies need, if the store has any.
+func (j *judge) migrate(env Env, policies ...*runtime.Policy) {
+	if m, ok := env.Backend.(interface {
+		Migrate(ctx context.Context, policies ...*runtime.Policy) error
+	}); ok {
+		if err := m.Migrate(context.Background(), policies...); err != nil {
+			j.failf("migrate: %v", err)
+		}
+	}
 }
 
 // policies returns the policies of all plans.

@@ -28,6 +28,7 @@ func main() {
 	reserve(limits, ctx)
 	several(limits, ctx)
 	withoutStore(ctx)
+	inFlight(ctx)
 	grouped(groups.New(&memstore.Store{Clock: func() time.Time { return now }}), ctx)
 	byPlan(&memstore.Store{Clock: store.Clock}, ctx)
 	overridden(overrides.New(&memstore.Store{Clock: store.Clock}), ctx, now.Add(24*time.Hour))
@@ -66,6 +67,47 @@ func reserve(limits *kinds.Limits, ctx context.Context) {
 
 	r, err = limits.ReserveOnly().Reserve(ctx)
 	fmt.Println(r.Decision, err, r.Cancel(ctx))
+}
+
+func inFlight(ctx context.Context) {
+	now := time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
+	store := &memstore.Store{Clock: func() time.Time { return now }}
+	running := kinds.New(store).Running(7)
+	first, err := running.Acquire(ctx)
+	fmt.Println(first.Allowed, first.Fence() > 0, err)
+	second, err := running.Acquire(ctx)
+	fmt.Println(second.Allowed, second.Fence() > first.Fence(), err)
+	var third *kinds.Slot
+	third, err = running.Acquire(ctx)
+	fmt.Println(third.Allowed, third.RetryAfter, third.Fence(), err)
+	balance, err := running.Peek(ctx)
+	fmt.Println(balance.Used, "of", balance.Capacity, err)
+	fmt.Println(first.Release(ctx))
+	fmt.Println(errors.Is(first.Release(ctx), kinds.ErrSlotLost))
+	now = now.Add(time.Minute)
+	fmt.Println(second.Renew(ctx))
+	now = now.Add(2*time.Minute - 1)
+	third, err = running.Acquire(ctx)
+	fmt.Println(third.Allowed, err)
+	fmt.Println(third.Do(ctx, func(ctx context.Context) error { fmt.Println("runs"); return ctx.Err() }))
+	now = now.Add(1)
+	fmt.Println(errors.Is(second.Renew(ctx), kinds.ErrSlotLost), errors.Is(second.Release(ctx), kinds.ErrSlotLost))
+	_, err = running.AcquireN(ctx, 3)
+	fmt.Println(errors.Is(err, kinds.ErrExceedsCapacity), err)
+
+	store = &memstore.Store{Clock: store.Clock}
+	of := groups.New(store)
+	ds, err := of.Export("red", "large").Allow(ctx, 3)
+	fmt.Println(ds.Allowed, ds.Exports.Remaining, ds.LLMRequests.Remaining, err)
+	denied, err := of.Export("red", "large").Allow(ctx, 1)
+	fmt.Println(denied.Allowed, denied.ExportsSlot, denied.LLMRequests.Remaining, denied.DeniedBy(), err)
+	fmt.Println(ds.ExportsSlot.Release(ctx))
+	rs, err := of.Reserved("red", "large").Reserve(ctx, 5)
+	fmt.Println(rs.Allowed, rs.ExportsSlot.Fence() > 0, rs.Cancel(ctx), err)
+	balance, err = of.Exports("red").Peek(ctx)
+	fmt.Println(balance.Used, "of", balance.Capacity, err)
+	jobs, err := plans.New(store).Jobs(7, plans.PlanProYearly).Acquire(ctx)
+	fmt.Println(jobs.Allowed, jobs.Remaining, err)
 }
 
 func several(limits *kinds.Limits, ctx context.Context) {

@@ -38,6 +38,8 @@ type (
 	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
+	// Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold.
+	Slot = limiter.Slot
 )
 
 // The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.
@@ -50,6 +52,8 @@ var (
 	ErrInvalidCount = runtime.ErrInvalidCount
 	// ErrNotReserved is returned for a reservation that was denied, or is already settled or cancelled.
 	ErrNotReserved = runtime.ErrNotReserved
+	// ErrSlotLost is returned for a slot that is not held any more: it was released, or its hold has ended.
+	ErrSlotLost = runtime.ErrSlotLost
 )
 
 // Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
@@ -87,6 +91,42 @@ func (ll *Limits) WithTx(tx runtime.Tx) *Limits {
 
 func (ll *Limits) limiter() *limiter.Limiter {
 	return (*limiter.Limiter)(ll)
+}
+
+// Exports limits requests by this rule.
+//
+// In flight: at most 3 at once.
+// A slot is held until it is released, or for 1m after it was acquired or last renewed: then its holder is presumed dead.
+// How many can start in a time has no bound, because a released slot is free at once.
+// Worst case: 3 held at any instant.
+func (ll *Limits) Exports(team string) limiter.SlotLimit {
+	return ll.limiter().Slots(&policyExports, runtime.KeyOf(runtime.String(team)))
+}
+
+var policyExports = runtime.Policy{
+	Name:     "exports",
+	Kind:     runtime.InFlight,
+	Rate:     3,
+	Period:   time.Minute,
+	Capacity: 3,
+}
+
+// Running limits requests by this rule.
+//
+// In flight: at most 100 at once.
+// A slot is held until it is released, or for 1m30s after it was acquired or last renewed: then its holder is presumed dead.
+// How many can start in a time has no bound, because a released slot is free at once.
+// Worst case: 100 held at any instant.
+func (ll *Limits) Running() limiter.SlotLimit {
+	return ll.limiter().Slots(&policyRunning, runtime.Key{})
+}
+
+var policyRunning = runtime.Policy{
+	Name:     "running",
+	Kind:     runtime.InFlight,
+	Rate:     100,
+	Period:   90 * time.Second,
+	Capacity: 100,
 }
 
 // LLMRequests limits requests by this rule.
@@ -632,6 +672,156 @@ type TransferReservations struct {
 	VolumeSender      *Reservation
 }
 
+// Export is what one export costs.
+//
+// All limits must allow a request: if one denies it, no token is taken from any of them.
+//
+//   - It acquires as many slots of exports per team as the argument slots.
+//     In flight: at most 3 at once.
+//     A slot is held until it is released, or for 1m after it was acquired or last renewed: then its holder is presumed dead.
+//     How many can start in a time has no bound, because a released slot is free at once.
+//     Worst case: 3 held at any instant.
+//   - It takes 1 token of llmRequests per team and model.
+//     Fixed window: 10 per minute.
+//     Windows begin at 00:00 UTC, and every minute.
+//     Worst case: 20 in any minute.
+func (ll *Limits) Export(team string, model string) ExportGroup {
+	return ExportGroup{func(slots int64) limiter.Group {
+		return ll.limiter().Group(
+			ll.Exports(team).ItemN(slots),
+			ll.LLMRequests(team, model),
+		)
+	}}
+}
+
+// ExportGroup is the handle that [Limits.Export] returns, with the verbs of the group.
+type ExportGroup struct {
+	of func(slots int64) limiter.Group
+}
+
+// Allow takes the tokens of all limits if all are available, and otherwise none.
+func (g ExportGroup) Allow(ctx context.Context, slots int64) (ExportDecisions, error) {
+	ds, err := g.of(slots).Allow(ctx)
+	return newExportDecisions(ds), err
+}
+
+// Check reports whether Allow would take the tokens now, and takes none.
+func (g ExportGroup) Check(ctx context.Context, slots int64) (ExportDecisions, error) {
+	ds, err := g.of(slots).Check(ctx)
+	return newExportDecisions(ds), err
+}
+
+// ExportDecisions are the decisions of all limits of [Limits.Export]. If one of them denies, no token was taken, and
+// the others are Allowed if they would have passed.
+type ExportDecisions struct {
+	Decisions
+	Exports     Decision
+	LLMRequests Decision
+	// ExportsSlot is what was acquired of [Limits.Exports], to be released; nil if the request was denied.
+	ExportsSlot *Slot
+}
+
+func newExportDecisions(ds Decisions) ExportDecisions {
+	d := ExportDecisions{Decisions: ds}
+	if len(ds.Each) > 0 {
+		d.Exports = ds.Each[0]
+		d.LLMRequests = ds.Each[1]
+		d.ExportsSlot, _ = ds.Slot(0)
+	}
+	return d
+}
+
+// Reserved takes tokens of several limits at once.
+//
+// All limits must allow a request: if one denies it, no token is taken from any of them.
+//
+//   - It acquires 2 slots of exports per team.
+//     In flight: at most 3 at once.
+//     A slot is held until it is released, or for 1m after it was acquired or last renewed: then its holder is presumed dead.
+//     How many can start in a time has no bound, because a released slot is free at once.
+//     Worst case: 3 held at any instant.
+//   - It takes as many tokens of llmTokens per team and model as the argument own.
+//     Token bucket: 1,000 per minute, at most 1,000 at once.
+//     Callers may reserve at most 2,000 tokens ahead.
+//     Worst case: 4,000 in any minute, counting reserved tokens when their delay has passed.
+//   - It checks running, which must have a slot and gives none up.
+//     In flight: at most 100 at once.
+//     A slot is held until it is released, or for 1m30s after it was acquired or last renewed: then its holder is presumed dead.
+//     How many can start in a time has no bound, because a released slot is free at once.
+//     Worst case: 100 held at any instant.
+func (ll *Limits) Reserved(team string, model string) ReservedGroup {
+	return ReservedGroup{func(ownCount int64) limiter.Group {
+		return ll.limiter().Group(
+			ll.Exports(team).ItemN(2),
+			ll.LLMTokens(team, model).N(ownCount),
+			ll.Running().Checked(),
+		)
+	}}
+}
+
+// ReservedGroup is the handle that [Limits.Reserved] returns, with the verbs of the group.
+type ReservedGroup struct {
+	of func(ownCount int64) limiter.Group
+}
+
+// Allow takes the tokens of all limits if all are available, and otherwise none.
+func (g ReservedGroup) Allow(ctx context.Context, ownCount int64) (ReservedDecisions, error) {
+	ds, err := g.of(ownCount).Allow(ctx)
+	return newReservedDecisions(ds), err
+}
+
+// Check reports whether Allow would take the tokens now, and takes none.
+func (g ReservedGroup) Check(ctx context.Context, ownCount int64) (ReservedDecisions, error) {
+	ds, err := g.of(ownCount).Check(ctx)
+	return newReservedDecisions(ds), err
+}
+
+// Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the
+// reservations, the largest of all. Slots are acquired at once.
+func (g ReservedGroup) Reserve(ctx context.Context, ownCount int64) (*ReservedReservations, error) {
+	rs, err := g.of(ownCount).Reserve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	own := &ReservedReservations{
+		Reservations: rs,
+		LLMTokens:    rs.At(1),
+	}
+	own.ExportsSlot, _ = rs.Slot(0)
+	return own, nil
+}
+
+// ReservedDecisions are the decisions of all limits of [Limits.Reserved]. If one of them denies, no token was taken, and
+// the others are Allowed if they would have passed.
+type ReservedDecisions struct {
+	Decisions
+	Exports   Decision
+	LLMTokens Decision
+	Running   Decision
+	// ExportsSlot is what was acquired of [Limits.Exports], to be released; nil if the request was denied.
+	ExportsSlot *Slot
+}
+
+func newReservedDecisions(ds Decisions) ReservedDecisions {
+	d := ReservedDecisions{Decisions: ds}
+	if len(ds.Each) > 0 {
+		d.Exports = ds.Each[0]
+		d.LLMTokens = ds.Each[1]
+		d.Running = ds.Each[2]
+		d.ExportsSlot, _ = ds.Slot(0)
+	}
+	return d
+}
+
+// ReservedReservations are the tokens that were taken from the limits of [Limits.Reserved]: each is settled or cancelled by
+// itself, and Cancel refunds all that are still open.
+type ReservedReservations struct {
+	*Reservations
+	LLMTokens *Reservation
+	// ExportsSlot is what was acquired of [Limits.Exports], to be released; nil if the request was denied.
+	ExportsSlot *Slot
+}
+
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
 func Policies() []*runtime.Policy { return catalog.Policies() }
 
@@ -640,6 +830,15 @@ func Catalog() *runtime.Catalog { return catalog }
 
 var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 	Limits: []runtime.CatalogLimit{
+		{
+			Name:     "exports",
+			Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}},
+			Policies: []*runtime.Policy{&policyExports},
+		},
+		{
+			Name:     "running",
+			Policies: []*runtime.Policy{&policyRunning},
+		},
 		{
 			Name:     "llmRequests",
 			Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}, {Name: "model", Type: "string"}},
@@ -700,6 +899,16 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			Doc:    "moves money from one user to another.",
 			Takes:  []string{"transfers", "volume"},
 			Checks: []string{"volume", "shared"},
+		},
+		{
+			Name:  "export",
+			Doc:   "is what one export costs.",
+			Takes: []string{"exports", "llmRequests"},
+		},
+		{
+			Name:   "reserved",
+			Takes:  []string{"exports", "llmTokens"},
+			Checks: []string{"running"},
 		},
 	},
 })

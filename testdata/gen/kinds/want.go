@@ -40,6 +40,8 @@ type (
 	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
+	// Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold.
+	Slot = limiter.Slot
 )
 
 // The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.
@@ -52,6 +54,8 @@ var (
 	ErrInvalidCount = runtime.ErrInvalidCount
 	// ErrNotReserved is returned for a reservation that was denied, or is already settled or cancelled.
 	ErrNotReserved = runtime.ErrNotReserved
+	// ErrSlotLost is returned for a slot that is not held any more: it was released, or its hold has ended.
+	ErrSlotLost = runtime.ErrSlotLost
 )
 
 // Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
@@ -176,6 +180,24 @@ var policyPrecise = runtime.Policy{
 	Period:   time.Minute,
 	Capacity: 5,
 	Precise:  true,
+}
+
+// Running bounds the exports that one organization runs at once.
+//
+// In flight: at most 2 at once.
+// A slot is held until it is released, or for 2m after it was acquired or last renewed: then its holder is presumed dead.
+// How many can start in a time has no bound, because a released slot is free at once.
+// Worst case: 2 held at any instant.
+func (l *Limits) Running(org int64) limiter.SlotLimit {
+	return l.limiter().Slots(&policyRunning, runtime.KeyOf(runtime.Int64(org)))
+}
+
+var policyRunning = runtime.Policy{
+	Name:     "running",
+	Kind:     runtime.InFlight,
+	Rate:     2,
+	Period:   2 * time.Minute,
+	Capacity: 2,
 }
 
 // Sharded limits requests by this rule.
@@ -647,6 +669,12 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			Doc:      "bounds how often one address can try a password.",
 			Key:      []runtime.CatalogKey{{Name: "ip", Type: "netip.Addr"}},
 			Policies: []*runtime.Policy{&policyPrecise},
+		},
+		{
+			Name:     "running",
+			Doc:      "bounds the exports that one organization runs at once.",
+			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
+			Policies: []*runtime.Policy{&policyRunning},
 		},
 		{
 			Name:     "sharded",

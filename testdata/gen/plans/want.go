@@ -40,6 +40,8 @@ type (
 	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
+	// Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold.
+	Slot = limiter.Slot
 )
 
 // The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.
@@ -54,6 +56,8 @@ var (
 	ErrNotReserved = runtime.ErrNotReserved
 	// ErrInvalidPlan is returned for the zero Plan, and for a name or a number that is no plan.
 	ErrInvalidPlan = runtime.ErrInvalidPlan
+	// ErrSlotLost is returned for a slot that is not held any more: it was released, or its hold has ended.
+	ErrSlotLost = runtime.ErrSlotLost
 )
 
 // Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
@@ -269,6 +273,41 @@ var policiesExports = runtime.PlanPolicies{
 		Period:      time.Minute,
 		Capacity:    0,
 		MaxReserved: 6,
+	},
+}
+
+// Jobs limits requests by this rule.
+//
+//   - free: In flight: at most 1 at once. A slot is held until it is released, or for 1m after it was acquired or last renewed: then its holder is presumed dead. Worst case: 1 held at any instant.
+//   - pro-yearly: In flight: at most 5 at once. A slot is held until it is released, or for 1m after it was acquired or last renewed: then its holder is presumed dead. Worst case: 5 held at any instant.
+//   - Enterprise: In flight: at most 50 at once. A slot is held until it is released, or for 10m after it was acquired or last renewed: then its holder is presumed dead. Worst case: 50 held at any instant.
+//
+// How many can start in a time has no bound, because a released slot is free at once.
+func (l *Limits) Jobs(org int64, plan Plan) limiter.SlotLimit {
+	return l.limiter().Slots(policiesJobs.For(int(plan), runtime.KeyOf(runtime.Int64(org))))
+}
+
+var policiesJobs = runtime.PlanPolicies{
+	PlanFree: {
+		Name:     "jobs",
+		Kind:     runtime.InFlight,
+		Rate:     1,
+		Period:   time.Minute,
+		Capacity: 1,
+	},
+	PlanProYearly: {
+		Name:     "jobs",
+		Kind:     runtime.InFlight,
+		Rate:     5,
+		Period:   time.Minute,
+		Capacity: 5,
+	},
+	PlanEnterprise: {
+		Name:     "jobs",
+		Kind:     runtime.InFlight,
+		Rate:     50,
+		Period:   10 * time.Minute,
+		Capacity: 50,
 	},
 }
 
@@ -681,6 +720,11 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			Name:     "exports",
 			Doc:      "spaces out exports.\n\nDeprecated: use apiCalls.",
 			Policies: []*runtime.Policy{&policiesExports[PlanFree], &policiesExports[PlanProYearly], &policiesExports[PlanEnterprise]},
+		},
+		{
+			Name:     "jobs",
+			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
+			Policies: []*runtime.Policy{&policiesJobs[PlanFree], &policiesJobs[PlanProYearly], &policiesJobs[PlanEnterprise]},
 		},
 		{
 			Name:     "search",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
@@ -32,7 +33,7 @@ func (d generator) policies(n int) []*runtime.Policy {
 func (d generator) policy(name string) *runtime.Policy {
 	rate := rates[d.IntN(len(rates))]
 	p := &runtime.Policy{
-		Name: name, Kind: runtime.Kinds()[d.IntN(len(runtime.Kinds()))], Rate: rate, Period: periods[d.IntN(len(periods))],
+		Name: name, Kind: runtimetest.TokenKinds()[d.IntN(len(runtimetest.TokenKinds()))], Rate: rate, Period: periods[d.IntN(len(periods))],
 		Capacity: 1 + d.Int64N(min(runtime.MaxTokens, 3*rate)), MaxReserved: d.Int64N(rate + 1),
 	}
 	if d.IntN(4) == 0 {

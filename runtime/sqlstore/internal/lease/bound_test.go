@@ -11,11 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 func TestProcessesTogetherGrantNoMoreThanTheLimit(t *testing.T) {
-	for _, kind := range runtime.Kinds() {
+	for _, kind := range runtimetest.TokenKinds() {
 		for _, shards := range []int{1, 4} {
 			synctest.Test(t, func(t *testing.T) {
 				policy := leased(kind)

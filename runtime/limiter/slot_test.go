@@ -1,0 +1,425 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+)
+
+// slotPolicy returns a limit of some slots with a hold of a minute.
+func slotPolicy(capacity int64) *runtime.Policy {
+	return &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Rate: capacity, Period: time.Minute, Capacity: capacity}
+}
+
+// flaky is a store whose answers to some requests are lost: with before, the request is not executed.
+type flaky struct {
+	runtime.Store
+	fail   atomic.Int64
+	before atomic.Bool
+	calls  atomic.Int64
+}
+
+var errLost = errors.New("the connection was lost")
+
+func (f *flaky) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	f.calls.Add(1)
+	fail := calls[0].Requests[0].Op != runtime.Peek && f.fail.Add(-1) >= 0
+	if fail && f.before.Load() {
+		return nil, errLost
+	}
+	answers, err := f.Store.Do(ctx, calls)
+	if fail {
+		return nil, errLost
+	}
+	return answers, err
+}
+
+// slotsOf returns a key with some slots, in a store whose answers can be lost.
+func slotsOf(p *runtime.Policy) (limiter.SlotLimit, *flaky) {
+	store := &flaky{Store: &memstore.Store{}}
+	return limiter.New(store).Slots(p, runtime.KeyOf(runtime.Int(42))), store
+}
+
+func acquire(t *testing.T, l limiter.SlotLimit) *limiter.Slot {
+	t.Helper()
+	s, err := l.Acquire(t.Context())
+	require.NoError(t, err)
+	require.True(t, s.Allowed, s.String())
+	return s
+}
+
+func used(t *testing.T, l limiter.SlotLimit) int64 {
+	t.Helper()
+	b, err := l.Peek(t.Context())
+	require.NoError(t, err)
+	return b.Used
+}
+
+func TestSlotLifecycle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := slotsOf(slotPolicy(2))
+		first, second := acquire(t, l), acquire(t, l)
+		require.Greater(t, second.Fence(), first.Fence())
+		denied, err := l.Acquire(t.Context())
+		require.NoError(t, err)
+		require.False(t, denied.Allowed)
+		require.Equal(t, time.Minute, denied.RetryAfter)
+		require.ErrorIs(t, denied.Release(t.Context()), runtime.ErrSlotLost)
+		require.ErrorIs(t, denied.Renew(t.Context()), runtime.ErrSlotLost)
+		require.Equal(t, int64(2), used(t, l))
+		time.Sleep(40 * time.Second)
+		require.NoError(t, first.Renew(t.Context()))
+		time.Sleep(40 * time.Second)
+		require.Equal(t, int64(1), used(t, l), "the second hold has ended")
+		third := acquire(t, l)
+		require.ErrorIs(t, second.Renew(t.Context()), runtime.ErrSlotLost)
+		require.ErrorIs(t, second.Release(t.Context()), runtime.ErrSlotLost)
+		require.Equal(t, int64(2), used(t, l))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, first.Release(ended), "a slot is released when the context has ended")
+		require.ErrorIs(t, first.Release(t.Context()), runtime.ErrSlotLost)
+		require.NoError(t, l.Reset(t.Context()))
+		require.ErrorIs(t, third.Release(t.Context()), runtime.ErrSlotLost)
+		require.Greater(t, acquire(t, l).Fence(), third.Fence())
+	})
+}
+
+// Neither a nil slot nor the zero one panics.
+func TestSlotWithoutALimit(t *testing.T) {
+	for _, s := range []*limiter.Slot{nil, {}} {
+		require.Zero(t, s.Fence())
+		require.ErrorIs(t, s.Renew(t.Context()), runtime.ErrSlotLost)
+		require.ErrorIs(t, s.Release(t.Context()), runtime.ErrSlotLost)
+		require.Error(t, s.Do(t.Context(), func(context.Context) error { t.Fatal("called"); return nil }))
+	}
+	_, err := limiter.SlotLimit{}.WaitAcquire(t.Context())
+	require.ErrorIs(t, err, runtime.ErrInvalidPolicy)
+	_, err = limiter.New(nil).Slots(slotPolicy(1), runtime.Key{}).WaitAcquire(t.Context())
+	require.ErrorIs(t, err, runtime.ErrNoStore)
+}
+
+// If the answer to a Release is lost, the slot may be free: a second Release must not report that as a loss, unless the hold
+// may have ended.
+func TestReleaseWhoseAnswerIsLost(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		before bool
+		pause  time.Duration
+		err    error
+	}{
+		{"executed", false, time.Second, nil},
+		{"not executed", true, time.Second, nil},
+		{"not executed, and the hold has ended", true, time.Minute, runtime.ErrSlotLost},
+		{"executed, and the hold has ended", false, time.Minute, runtime.ErrSlotLost},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, store := slotsOf(slotPolicy(1))
+				s := acquire(t, l)
+				store.before.Store(row.before)
+				store.fail.Store(1)
+				require.ErrorIs(t, s.Release(t.Context()), errLost)
+				time.Sleep(row.pause)
+				require.ErrorIs(t, s.Release(t.Context()), row.err)
+				require.Zero(t, used(t, l))
+				require.ErrorIs(t, s.Release(t.Context()), runtime.ErrSlotLost)
+			})
+		})
+	}
+	// Renew changes nothing that a second one needs.
+	l, store := slotsOf(slotPolicy(1))
+	s := acquire(t, l)
+	store.fail.Store(1)
+	require.ErrorIs(t, s.Renew(t.Context()), errLost)
+	require.NoError(t, s.Renew(t.Context()))
+}
+
+func TestDoRenewsUntilFnReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, store := slotsOf(slotPolicy(1))
+		s := acquire(t, l)
+		failure := errors.New("failure")
+		require.Equal(t, failure, s.Do(t.Context(), func(ctx context.Context) error {
+			time.Sleep(10*time.Minute - time.Second)
+			require.NoError(t, ctx.Err())
+			require.Equal(t, int64(1), used(t, l))
+			return failure
+		}))
+		require.Equal(t, int64(1+29+1+1), store.calls.Load(), "acquired, renewed every 20s, peeked and released")
+		require.Zero(t, used(t, l))
+		require.PanicsWithValue(t, "broken", func() {
+			_ = acquire(t, l).Do(t.Context(), func(context.Context) error { panic("broken") })
+		})
+		require.Zero(t, used(t, l), "released after a panic")
+	})
+}
+
+func TestDoCancelsWhenTheSlotIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := slotsOf(slotPolicy(1))
+		begun := time.Now()
+		err := acquire(t, l).Do(t.Context(), func(ctx context.Context) error {
+			time.Sleep(30 * time.Second)
+			require.NoError(t, l.Reset(context.WithoutCancel(ctx)))
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), runtime.ErrSlotLost)
+			require.Equal(t, 40*time.Second, time.Since(begun), "the next renewal finds it")
+			return ctx.Err()
+		})
+		require.ErrorIs(t, err, runtime.ErrSlotLost)
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+// While the store fails, fn runs until the hold may have ended, and not longer.
+func TestDoCancelsWhenItCannotRenew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, store := slotsOf(slotPolicy(1))
+		store.before.Store(true)
+		begun := time.Now()
+		err := acquire(t, l).Do(t.Context(), func(ctx context.Context) error {
+			store.fail.Store(1000)
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), errLost)
+			require.Equal(t, time.Minute, time.Since(begun))
+			return nil
+		})
+		require.ErrorIs(t, err, runtime.ErrSlotLost)
+		// A failure that passes is not noticed.
+		store.fail.Store(0)
+		s := acquire(t, l)
+		require.NoError(t, s.Do(t.Context(), func(ctx context.Context) error {
+			store.fail.Store(3)
+			time.Sleep(5*time.Minute + time.Second)
+			return ctx.Err()
+		}))
+	})
+}
+
+// When the caller's context ends, fn still holds the slot until it returns.
+func TestDoHoldsTheSlotWhileFnEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := slotsOf(slotPolicy(1))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.Equal(t, context.DeadlineExceeded, acquire(t, l).Do(ctx, func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(5 * time.Minute)
+			require.Equal(t, int64(1), used(t, l))
+			return ctx.Err()
+		}))
+		require.Zero(t, used(t, l))
+	})
+}
+
+func TestDoWithoutASlot(t *testing.T) {
+	l, _ := slotsOf(slotPolicy(1))
+	acquire(t, l)
+	denied, err := l.Acquire(t.Context())
+	require.NoError(t, err)
+	require.ErrorIs(t, denied.Do(t.Context(), func(context.Context) error { t.Fatal("called"); return nil }), runtime.ErrLimited)
+}
+
+// In the modes that let a request pass without a slot, and when the store fails, nothing is held or renewed, and nothing is lost.
+func TestSlotsThatHoldNothing(t *testing.T) {
+	for name, change := range map[string]func(p *runtime.Policy){
+		"off":    func(p *runtime.Policy) { p.Mode = runtime.ModeOff },
+		"shadow": func(p *runtime.Policy) { p.Mode = runtime.ModeShadow },
+		"open":   func(p *runtime.Policy) { p.OnError = runtime.FailOpen },
+		"local":  func(p *runtime.Policy) { p.OnError = runtime.FailLocal },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := slotPolicy(1)
+			change(p)
+			l, store := slotsOf(p)
+			if p.OnError == runtime.FailClosed {
+				acquire(t, l)
+			} else {
+				store.before.Store(true)
+				store.fail.Store(1000)
+			}
+			s := acquire(t, l)
+			require.Zero(t, s.Fence())
+			calls, called := store.calls.Load(), false
+			require.NoError(t, s.Renew(t.Context()))
+			require.NoError(t, s.Do(t.Context(), func(context.Context) error { called = true; return nil }))
+			require.NoError(t, s.Release(t.Context()))
+			require.True(t, called)
+			require.Equal(t, calls, store.calls.Load())
+		})
+	}
+}
+
+// A limit in shadow mode stops nothing when a slot is lost.
+func TestLostSlotsInShadowMode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := slotPolicy(1)
+		p.Mode = runtime.ModeShadow
+		l, _ := slotsOf(p)
+		s := acquire(t, l)
+		require.NotZero(t, s.Fence())
+		require.NoError(t, s.Do(t.Context(), func(ctx context.Context) error {
+			require.NoError(t, l.Reset(t.Context()))
+			time.Sleep(5 * time.Minute)
+			return ctx.Err()
+		}))
+	})
+}
+
+func TestSlotsInACall(t *testing.T) {
+	limits := limiter.New(&memstore.Store{})
+	key := runtime.KeyOf(runtime.Int(42))
+	slots, tokens := limits.Slots(slotPolicy(3), key), limits.Limit(bucket("tokens", 2), key)
+	ds, err := limits.All(t.Context(), tokens, slots.ItemN(2))
+	require.NoError(t, err)
+	require.True(t, ds.Allowed)
+	_, ok := ds.Slot(0)
+	require.False(t, ok)
+	_, ok = ds.Settlement(1)
+	require.False(t, ok)
+	s, ok := ds.Slot(1)
+	require.True(t, ok)
+	require.Equal(t, int64(2), used(t, slots))
+	// All or none.
+	ds, err = limits.All(t.Context(), tokens, slots.ItemN(2))
+	require.NoError(t, err)
+	require.Equal(t, []string{"exports"}, ds.DeniedBy())
+	_, ok = ds.Slot(1)
+	require.False(t, ok)
+	b, err := tokens.Peek(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, int64(1), b.Remaining)
+	require.NoError(t, s.Release(t.Context()))
+	require.Zero(t, used(t, slots))
+	// A slot of a denied call is not acquired.
+	ds, err = limits.All(t.Context(), tokens.N(2), slots)
+	require.NoError(t, err)
+	require.False(t, ds.Allowed)
+	require.Zero(t, used(t, slots))
+
+	rs, err := limits.ReserveAll(t.Context(), tokens, slots)
+	require.NoError(t, err)
+	s, ok = rs.Slot(1)
+	require.True(t, ok)
+	require.NoError(t, s.Renew(t.Context()))
+	require.NoError(t, rs.Cancel(t.Context()))
+	require.ErrorIs(t, s.Release(t.Context()), runtime.ErrSlotLost)
+	require.Zero(t, used(t, slots))
+
+	_, err = limits.All(t.Context(), slots, slots)
+	require.ErrorIs(t, err, runtime.ErrInvalidCall)
+	require.ErrorIs(t, limits.Group(slots).Wait(t.Context()), runtime.ErrInvalidCall)
+	require.ErrorIs(t, limits.Group(tokens, slots).Require(t.Context()), runtime.ErrInvalidCall)
+	require.NoError(t, limits.Group(tokens, slots.Checked()).Require(t.Context()))
+}
+
+// Callers of a process get slots in the order in which they came, as soon as one is released here, and no new one overtakes.
+func TestWaitAcquireIsInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, store := slotsOf(slotPolicy(1))
+		var mu sync.Mutex
+		var order []int
+		first := acquire(t, l)
+		var wg sync.WaitGroup
+		for i := range 20 {
+			wg.Go(func() {
+				s, err := l.WaitAcquire(t.Context())
+				require.NoError(t, err)
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				time.Sleep(time.Second)
+				require.NoError(t, s.Release(t.Context()))
+			})
+			synctest.Wait()
+		}
+		time.Sleep(10 * time.Second)
+		begun, before := time.Now(), store.calls.Load()
+		require.NoError(t, first.Release(t.Context()))
+		wg.Wait()
+		require.IsIncreasing(t, order)
+		require.Equal(t, 20*time.Second, time.Since(begun), "a slot that is released here is acquired at once")
+		require.Less(t, store.calls.Load()-before, int64(20*8))
+	})
+}
+
+// Slots that other processes release are found within a second, and those of dead ones when the hold ends.
+func TestWaitAcquirePolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &memstore.Store{}
+		here := limiter.New(store).Slots(slotPolicy(1), runtime.Key{})
+		elsewhere := acquire(t, limiter.New(store).Slots(slotPolicy(1), runtime.Key{}))
+		time.AfterFunc(10*time.Second, func() { _ = elsewhere.Release(t.Context()) })
+		begun := time.Now()
+		_, err := here.WaitAcquire(t.Context())
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, time.Since(begun), 10*time.Second)
+		require.LessOrEqual(t, time.Since(begun), 11*time.Second)
+		begun = time.Now()
+		_, err = here.WaitAcquire(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, time.Minute, time.Since(begun), "nobody has released it")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = here.WaitAcquire(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		_, err = here.WaitAcquireN(t.Context(), 2)
+		require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
+		p := slotPolicy(1)
+		p.Mode = runtime.ModeBlock
+		_, err = limiter.New(store).Slots(p, runtime.Key{}).WaitAcquire(t.Context())
+		require.ErrorIs(t, err, runtime.ErrLimited)
+	})
+}
+
+// The slots of a transaction are acquired if it is committed, and released after it has ended.
+func TestSlotsInATransaction(t *testing.T) {
+	store := &memstore.Store{}
+	limits := limiter.New(store)
+	outside := limits.Slots(slotPolicy(2), runtime.Key{})
+	tx := store.Begin()
+	s := acquire(t, limits.WithTx(tx).Slots(slotPolicy(2), runtime.Key{}))
+	require.Zero(t, used(t, outside))
+	require.NoError(t, tx.Commit())
+	require.Equal(t, int64(1), used(t, outside))
+	require.NoError(t, s.Renew(t.Context()))
+	require.NoError(t, s.Release(t.Context()))
+	require.Zero(t, used(t, outside))
+}
+
+func TestSlotsWithOverrides(t *testing.T) {
+	store := &memstore.Store{}
+	p := slotPolicy(1)
+	p.Overrides = runtime.OverrideBounds{Rate: 3, Capacity: 3}
+	limits, key := limiter.New(store), runtime.KeyOf(runtime.Int(42))
+	l, o := limits.Slots(p, key), limits.Overrides(p, key)
+	acquire(t, l)
+	until, reason, author := runtime.ForGood, "a launch", "ann"
+	_, err := o.Set(t.Context(), runtime.Override{Capacity: 3, Until: until, Reason: reason, Author: author})
+	require.NoError(t, err)
+	second := acquire(t, l)
+	_, err = o.End(t.Context(), runtime.OverrideEnd{Reason: reason, Author: author})
+	require.NoError(t, err)
+	require.NoError(t, second.Renew(t.Context()), "a lowered capacity lets those that run finish")
+	b, err := l.Peek(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, int64(2), b.Used)
+	require.Equal(t, int64(1), b.Capacity)
+	_, err = o.Block(t.Context(), runtime.Block{Until: until, Reason: reason, Author: author})
+	require.NoError(t, err)
+	require.NoError(t, second.Renew(t.Context()), "a block denies new ones")
+	require.NoError(t, second.Release(t.Context()))
+	_, err = l.WaitAcquire(t.Context())
+	require.ErrorIs(t, err, runtime.ErrLimited)
+}

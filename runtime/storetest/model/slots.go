@@ -1,0 +1,502 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+)
+
+// AgreeSlots makes random requests to limits in flight, at least as many as given, and compares the answers with the model of
+// slots: a list of who holds how many until when. Some holders crash, and some renew or release late.
+func AgreeSlots(t *testing.T, name string, least int, open func(*testing.T, *Clock) Env) {
+	done, lost := 0, 0
+	for n := uint64(0); done < max(least, *steps); n++ {
+		var w *slotWorld
+		synctest.Test(t, func(t *testing.T) {
+			clock := &Clock{}
+			w = newSlotWorld(rand.New(rand.NewPCG(*seed, n)), fmt.Sprintf("%sslots %d", name, n), clock, open(t, clock))
+			w.run(requestsOfWorld)
+		})
+		done, lost = done+w.steps, lost+w.lost
+		if w.err != nil {
+			t.Fatalf("world %d of seed %d, after %d requests that agree: %v\n%+v\n%s", n, *seed, done, w.err, *w.policy, strings.Join(w.trace, "\n"))
+		}
+	}
+	t.Logf("%d requests agree, of which %d have found that a slot was lost", done, lost)
+}
+
+// slotWorld is a limit in flight, and what its keys hold.
+type slotWorld struct {
+	judge
+	r      *rand.Rand
+	env    Env
+	store  *lossy
+	limits *limiter.Limiter
+	tokens *runtime.Policy
+	policy *runtime.Policy
+	keys   []*slotKey
+	steps  int
+	// lost counts the requests that have found that a slot was lost.
+	lost int
+	// back means that the clock has gone back, and latest is the latest time that it has shown before.
+	back   bool
+	latest int64
+}
+
+// lossy is a store that loses answers.
+type lossy struct {
+	Backend
+	state string
+}
+
+func (l *lossy) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	if l.state == "fails" {
+		return nil, errBroken
+	}
+	answers, err := l.Backend.Do(ctx, calls)
+	if l.state == "loses" {
+		return nil, errBroken
+	}
+	return answers, err
+}
+
+// slotKey is a key, with those that hold slots until an end, and those that have a slot in hand, held or not.
+type slotKey struct {
+	of      runtime.Key
+	all     []*slotHolder
+	inHand  []*slotHolder
+	// largest is the largest fence, and deleted that no row may have it: then only the clock makes the next one larger.
+	largest int64
+	deleted bool
+	// capacity is that of an override, 0 without one.
+	capacity int64
+	blocked  bool
+	tokens   int64
+}
+
+type slotHolder struct {
+	slot *limiter.Slot
+	n    int64
+	end  int64
+	// hold is the policy's, and local the end by the clock of the process.
+	hold  time.Duration
+	local time.Time
+	// released means that a Release has succeeded, and uncertain that the last one has failed.
+	released, uncertain bool
+}
+
+func newSlotWorld(r *rand.Rand, name string, clock *Clock, env Env) *slotWorld {
+	w := &slotWorld{judge: judge{clock: clock}, r: r, env: env, store: &lossy{Backend: env.Backend, state: "answers"}}
+	capacity := 1 + r.Int64N(6)
+	w.policy = &runtime.Policy{
+		Name: name, Kind: runtime.InFlight, Rate: capacity, Capacity: capacity, Period: w.randomHold(),
+		Mode: oneOf(r, runtime.ModeEnforce, runtime.ModeEnforce, runtime.ModeShadow, runtime.ModeOff, runtime.ModeBlock),
+	}
+	if r.IntN(2) == 0 {
+		w.policy.Overrides = runtime.OverrideBounds{Rate: 2 * capacity, Capacity: 2 * capacity}
+	}
+	w.tokens = &runtime.Policy{Name: name + " tokens", Kind: runtime.FixedWindow, Rate: 20, Capacity: 20, Period: runtime.MaxPeriod, Start: runtime.StartOffset(0)}
+	for i := range 1 + r.IntN(2) {
+		w.keys = append(w.keys, &slotKey{of: runtime.KeyOf(runtime.Int(i)), tokens: 20})
+	}
+	w.migrate(env, w.policy, w.tokens)
+	w.limits = limiter.New(w.store)
+	return w
+}
+
+func (w *slotWorld) randomHold() time.Duration {
+	return oneOf(w.r, time.Millisecond, time.Second, time.Minute, 3*time.Hour)
+}
+
+func (w *slotWorld) run(requests int) {
+	for i := 0; i < requests && w.err == nil; i++ {
+		switch w.r.IntN(12) {
+		case 0:
+			time.Sleep(w.policy.Period)
+		case 1, 2, 3, 4, 5:
+			time.Sleep(time.Duration(w.r.Int64N(int64(w.policy.Period))))
+		case 6:
+			if w.r.IntN(4) == 0 {
+				w.back = true
+				w.latest = max(w.latest, w.clock.now())
+				// An hour is how long a sweep keeps rows for such a clock.
+				w.clock.skew.Add(-w.r.Int64N(max(1, min(int64(w.policy.Period), w.clock.now()-w.latest+int64(50*time.Minute)))))
+				for _, k := range w.keys {
+					if k.deleted {
+						k.largest = 0
+					}
+				}
+			}
+		}
+		k := oneOf(w.r, w.keys...)
+		if w.r.IntN(8) == 0 {
+			w.transaction(k)
+		} else {
+			w.step(k)
+		}
+		w.steps++
+		w.compare(k)
+	}
+}
+
+// live returns those that hold slots of a key at an instant, in the order of their ends.
+func (k *slotKey) live(now int64) (all []*slotHolder, used int64) {
+	for _, h := range k.all {
+		if h.end > now {
+			all, used = append(all, h), used+h.n
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *slotHolder) int { return int(min(1, max(-1, a.end-b.end))) })
+	return all, used
+}
+
+// change drops those whose holds have ended, as every change of a key does: they hold nothing if the clock goes back later.
+func (k *slotKey) change(now int64) { k.all, _ = k.live(now) }
+
+func (k *slotKey) holds(h *slotHolder, now int64) bool {
+	return slices.Contains(k.all, h) && h.end > now
+}
+
+// inForce returns the capacity and the mode in force for a key.
+func (w *slotWorld) inForce(k *slotKey) (capacity int64, mode runtime.Mode) {
+	switch {
+	case k.blocked:
+		return w.policy.Capacity, runtime.ModeBlock
+	case k.capacity > 0:
+		return k.capacity, w.policy.Mode
+	}
+	return w.policy.Capacity, w.policy.Mode
+}
+
+// step makes a request of a key, mostly one of a holder.
+func (w *slotWorld) step(k *slotKey) {
+	w.store.state = oneOf(w.r, "answers", "answers", "answers", "answers", "answers", "answers", "fails", "loses")
+	defer func() { w.store.state = "answers" }()
+	switch w.r.IntN(20) {
+	case 0, 1, 2, 3, 4, 5:
+		w.acquire(w.limits, k)
+	case 6:
+		w.together(w.limits, k)
+	case 7, 8, 9, 10:
+		w.ofHolder(k, "renew")
+	case 11, 12, 13, 14, 15:
+		w.ofHolder(k, "release")
+	case 16:
+		if len(k.inHand) > 0 {
+			// It crashes: its slots are held until their end.
+			at := w.r.IntN(len(k.inHand))
+			k.inHand = slices.Delete(k.inHand, at, at+1)
+			w.logf("crash")
+		}
+	case 17:
+		w.check(w.limits, k)
+	default:
+		w.store.state = "answers"
+		w.operate(k)
+	}
+}
+
+// acquire acquires some slots.
+func (w *slotWorld) acquire(limits *limiter.Limiter, k *slotKey) {
+	n := oneOf(w.r, 0, 1, 1, 1, 2, 3, 1+w.r.Int64N(8))
+	now := w.clock.now()
+	s, err := limits.Slots(w.policy, k.of).AcquireN(context.Background(), n)
+	w.logf("acquire %d of %v, the store %s: %v, %v", n, k.of, w.store.state, s, err)
+	capacity, mode := w.inForce(k)
+	_, used := k.live(now)
+	fits := used+n <= capacity
+	switch counted := mode == runtime.ModeEnforce || mode == runtime.ModeShadow; {
+	case counted && w.store.state != "answers":
+		if mode == runtime.ModeShadow && err == nil && s.FailedOpen != nil && n <= capacity {
+			err = errBroken // it passes
+		}
+		if n > capacity && mode == runtime.ModeEnforce && errors.Is(err, runtime.ErrExceedsCapacity) {
+			return
+		}
+		if n > capacity && mode == runtime.ModeShadow && err == nil {
+			return
+		}
+		if !errors.Is(err, errBroken) {
+			w.failf("acquire while the store %s: %v", w.store.state, err)
+		}
+		if w.store.state == "loses" && fits && n > 0 {
+			k.change(now)
+			k.all = append(k.all, &slotHolder{n: n, end: now + int64(w.policy.Period)})
+		}
+	case mode == runtime.ModeEnforce && n > capacity:
+		if !errors.Is(err, runtime.ErrExceedsCapacity) {
+			w.failf("acquire %d of %d: %v", n, capacity, err)
+		}
+	case err != nil:
+		w.failf("acquire: %v", err)
+	case n == 0, !counted && mode != runtime.ModeBlock, mode == runtime.ModeShadow && !fits:
+		if !s.Allowed || s.Fence() != 0 {
+			w.failf("a slot that holds nothing is %v with the fence %d", s, s.Fence())
+		}
+	case mode == runtime.ModeBlock:
+		if s.Allowed || s.RetryAfter != runtime.Never {
+			w.failf("a blocked key: %v", s)
+		}
+	case !fits:
+		if s.Allowed || s.RetryAfter != w.free(k, now, capacity, n) {
+			w.failf("%d of %d are used: %v, want a denial for %v", used, capacity, s, w.free(k, now, capacity, n))
+		}
+	default:
+		w.acquired(k, s, n, now)
+	}
+}
+
+// free returns how long it takes until n slots are free if nobody renews or releases.
+func (w *slotWorld) free(k *slotKey, now, capacity, n int64) time.Duration {
+	all, used := k.live(now)
+	for _, h := range all {
+		if used -= h.n; used+n <= capacity {
+			return time.Duration(h.end - now)
+		}
+	}
+	return runtime.Never
+}
+
+func (w *slotWorld) acquired(k *slotKey, s *limiter.Slot, n, now int64) {
+	if !s.Allowed || s.Fence() <= k.largest || s.TakenAt.UnixNano() != now || s.Taken != n {
+		w.failf("%v with the fence %d of %d, taken at %v, want it to hold", s, s.Fence(), k.largest, s.TakenAt)
+		return
+	}
+	k.largest, k.deleted = s.Fence(), false
+	hold := w.policy.Period
+	k.change(now)
+	h := &slotHolder{slot: s, n: n, end: now + int64(hold), hold: hold, local: time.Now().Add(hold)}
+	k.all, k.inHand = append(k.all, h), append(k.inHand, h)
+}
+
+// together acquires a slot and takes tokens, or neither.
+func (w *slotWorld) together(limits *limiter.Limiter, k *slotKey) {
+	w.store.state = "answers"
+	n, now := 1+w.r.Int64N(2), w.clock.now()
+	ds, err := limits.All(context.Background(), limits.Limit(w.tokens, k.of).N(4), limits.Slots(w.policy, k.of).ItemN(n))
+	w.logf("acquire %d with 4 of %d tokens: %v, %v", n, k.tokens, ds, err)
+	capacity, mode := w.inForce(k)
+	if mode == runtime.ModeEnforce && n > capacity {
+		if !errors.Is(err, runtime.ErrExceedsCapacity) {
+			w.failf("together: %v", err)
+		}
+		return
+	}
+	if err != nil {
+		w.failf("together: %v", err)
+		return
+	}
+	_, used := k.live(now)
+	fits := used+n <= capacity
+	passes := fits || mode == runtime.ModeShadow || mode == runtime.ModeOff
+	if want := k.tokens >= 4 && passes && mode != runtime.ModeBlock; ds.Allowed != want {
+		w.failf("together: %v with %d of %d used and %d tokens", ds, used, capacity, k.tokens)
+	}
+	if !ds.Allowed {
+		return
+	}
+	k.tokens -= 4
+	s, _ := ds.Slot(1)
+	if fits && mode != runtime.ModeOff {
+		w.acquired(k, s, n, now)
+	}
+}
+
+// ofHolder has one of those that have a slot in hand renew or release it.
+func (w *slotWorld) ofHolder(k *slotKey, verb string) {
+	if len(k.inHand) == 0 {
+		return
+	}
+	h := oneOf(w.r, k.inHand...)
+	now, state := w.clock.now(), w.store.state
+	held := k.holds(h, now)
+	run := h.slot.Renew
+	if verb == "release" {
+		run = h.slot.Release
+	}
+	err := run(context.Background())
+	w.logf("%s %d, the store %s: %v", verb, h.slot.Fence(), state, err)
+	done := held && state != "fails"
+	want, freed := runtime.ErrSlotLost, h.uncertain && time.Now().Before(h.local)
+	switch {
+	case verb == "release" && h.released:
+		done = false
+	case state != "answers":
+		want = errBroken
+	case held, verb == "release" && freed:
+		want = nil
+	default:
+		w.lost++
+	}
+	if errors.Is(want, runtime.ErrSlotLost) && h.slot.Policy.Mode == runtime.ModeShadow {
+		want = nil
+	}
+	if !errors.Is(err, want) {
+		w.failf("%s of a slot that is held %v: %v, want %v", verb, held, err, want)
+	}
+	if done {
+		k.change(now)
+	}
+	switch {
+	case done && verb == "renew":
+		h.end = now + int64(h.hold)
+	case done:
+		k.all = slices.DeleteFunc(k.all, func(of *slotHolder) bool { return of == h })
+	}
+	switch {
+	case verb == "renew" && err == nil && held:
+		h.local = time.Now().Add(h.hold)
+	case verb == "release" && !h.released:
+		h.uncertain = state != "answers"
+		h.released = state == "answers" && (held || freed)
+		if h.released || !held && state == "answers" {
+			k.inHand = slices.DeleteFunc(k.inHand, func(of *slotHolder) bool { return of == h && w.r.IntN(3) > 0 })
+		}
+	}
+}
+
+// check compares a Check.
+func (w *slotWorld) check(limits *limiter.Limiter, k *slotKey) {
+	w.store.state = "answers"
+	capacity, mode := w.inForce(k)
+	n, now := 1+w.r.Int64N(capacity), w.clock.now()
+	d, err := limits.Slots(w.policy, k.of).CheckN(context.Background(), n)
+	w.logf("check %d: %v, %v", n, d, err)
+	_, used := k.live(now)
+	want := mode != runtime.ModeBlock && (used+n <= capacity || mode != runtime.ModeEnforce)
+	if err != nil || d.Allowed != want {
+		w.failf("check %d with %d of %d used: %v, %v", n, used, capacity, d, err)
+	}
+}
+
+// operate does what operators do, and edits the limit.
+func (w *slotWorld) operate(k *slotKey) {
+	ctx := context.Background()
+	slots, overrides := w.limits.Slots(w.policy, k.of), w.limits.Overrides(w.policy, k.of)
+	const reason, author = "r", "a"
+	var err error
+	switch verb := w.r.IntN(8); {
+	case verb == 0:
+		w.logf("reset")
+		err, k.all = slots.Reset(ctx), nil
+	case verb == 1 && k.capacity == 0 && !k.blocked:
+		w.logf("erase")
+		err, k.all = slots.Erase(ctx), nil
+		k.forget(w.back)
+		time.Sleep(time.Microsecond)
+	case verb == 2:
+		w.logf("sweep")
+		_, err = w.env.Sweep(ctx, w.policy)
+		for _, k := range w.keys {
+			k.forget(w.back)
+		}
+	case verb == 3:
+		edited := *w.policy
+		edited.Capacity = 1 + w.r.Int64N(6)
+		edited.Rate, edited.Period = edited.Capacity, w.randomHold()
+		if bounds := &edited.Overrides; bounds.Rate > 0 {
+			if edited.Rate > bounds.Rate {
+				return
+			}
+		}
+		w.logf("edit: %d for %v", edited.Capacity, edited.Period)
+		w.policy = &edited
+	case w.policy.Overrides.Rate == 0:
+	case verb == 4:
+		capacity := 1 + w.r.Int64N(w.policy.Overrides.Capacity)
+		w.logf("override %d", capacity)
+		_, err = overrides.Set(ctx, runtime.Override{Capacity: capacity, Until: runtime.ForGood, Reason: reason, Author: author})
+		k.capacity = capacity
+	case verb == 5:
+		w.logf("block")
+		_, err = overrides.Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: reason, Author: author})
+		k.blocked = true
+	case k.capacity > 0 || k.blocked:
+		w.logf("end")
+		_, err = overrides.End(ctx, runtime.OverrideEnd{Reason: reason, Author: author})
+		k.capacity, k.blocked = 0, false
+	}
+	if err != nil {
+		w.failf("operate: %v", err)
+	}
+}
+
+// forget is called when the row may have been deleted. If the clock has gone back, the next fence may then be smaller.
+func (k *slotKey) forget(back bool) {
+	if k.deleted = true; back {
+		k.largest = 0
+	}
+}
+
+// transaction makes requests in a transaction, and commits it or rolls it back.
+func (w *slotWorld) transaction(k *slotKey) {
+	tx, err := w.env.Begin()
+	if err != nil {
+		w.failf("begin: %v", err)
+		return
+	}
+	limits, before := w.limits.WithTx(tx), *k
+	before.all, before.inHand = slices.Clone(k.all), slices.Clone(k.inHand)
+	w.logf("begin")
+	k.inHand = nil
+	for range 1 + w.r.IntN(3) {
+		switch w.r.IntN(5) {
+		case 0, 1:
+			w.acquire(limits, k)
+		case 2:
+			w.together(limits, k)
+		case 3:
+			w.ofHolder(k, oneOf(w.r, "renew", "release"))
+		case 4:
+			w.check(limits, k)
+		}
+	}
+	end := oneOf(w.r, "commit", "rollback")
+	w.logf("%s", end)
+	if end == "commit" {
+		k.inHand = append(before.inHand, k.inHand...)
+		err = tx.Commit()
+	} else {
+		*k = before
+		err = tx.Rollback()
+	}
+	if err != nil {
+		w.failf("%s: %v", end, err)
+	}
+}
+
+// compare compares what a key has with the model.
+func (w *slotWorld) compare(k *slotKey) {
+	if w.err != nil {
+		return
+	}
+	b, err := w.limits.Slots(w.policy, k.of).Peek(context.Background())
+	capacity, mode := w.inForce(k)
+	all, used := k.live(w.clock.now())
+	full := time.Duration(0)
+	if len(all) > 0 {
+		full = time.Duration(all[len(all)-1].end - w.clock.now())
+	}
+	left := max(0, capacity-used)
+	switch mode {
+	case runtime.ModeOff:
+		if err != nil || b.Remaining != runtime.MaxTokens {
+			w.failf("a limit that is off has %+v, %v", b, err)
+		}
+		return
+	case runtime.ModeBlock:
+		left = 0
+	}
+	if err != nil || b.Used != used || b.Capacity != capacity || b.Remaining != left || b.FullAfter != full {
+		w.failf("peek: %+v, %v, want %d of %d used, for %v", b, err, used, capacity, full)
+	}
+}

@@ -1,0 +1,189 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+)
+
+// slots returns the clauses about limits in flight.
+func slots() []clause {
+	p := one(inFlight())
+	return []clause{
+		{name: "SlotsHeld", rule: "a slot is held until it is released or its hold has ended, and no longer by another holder", policies: p, check: (*subject).slotsHeld},
+		{name: "SlotsTogether", rule: "a call acquires slots and takes tokens, or neither", policies: p, script: []step{
+			all(take(4), take(3).by(bucket())), left(6), left(7).by(bucket()),
+			all(take(7).deniedFor(time.Minute), take(1).by(bucket())), all(take(1), take(8).by(bucket()).denied()), left(6), left(7).by(bucket()),
+			all(check(6), take(1).by(bucket())), all(check(7).denied(), take(1).by(bucket())), left(6), left(6).by(bucket()),
+			// A key has one holder in a call.
+			all(take(1), take(1).fails(runtime.ErrInvalidCall)), left(6), all(take(1), take(1).of("other")), left(5), left(9).of("other"),
+			pause(time.Minute), left(10), reset().of("other"), left(10).of("other"),
+		}},
+		{name: "SlotsRefuse", rule: "slots are acquired, renewed and released; other operations are errors", policies: p, script: []step{
+			charge(1).fails(runtime.ErrInvalidCall), ask(runtime.TakeUpTo, 1).fails(runtime.ErrInvalidCall), refund(1).fails(runtime.ErrInvalidCall),
+			reserve(1, 0).fails(runtime.ErrInvalidCall), take(11).fails(runtime.ErrExceedsCapacity), take(-1).fails(runtime.ErrInvalidCount), take(0),
+			ask(runtime.Renew, 0).fails(runtime.ErrSlotLost), ask(runtime.Release, 0).fails(runtime.ErrSlotLost), left(10),
+			ask(runtime.Renew, 0).by(bucket()).fails(runtime.ErrInvalidCall), ask(runtime.Release, 0).by(bucket()).fails(runtime.ErrInvalidCall),
+		}},
+		{name: "SlotsEdited", rule: "a lowered capacity lets those that run finish", policies: p, script: []step{
+			take(6), take(1).edited(to(4)).denied(), left(-2).edited(to(4)), pause(time.Minute), take(4).edited(to(4)),
+		}},
+		{
+			name: "SlotsConcurrent", rule: "concurrent callers never hold more slots than there are, and the fences of a key grow",
+			policies: p, check: (*subject).slotsConcurrent,
+		},
+		{name: "SlotsLikeMemStore", rule: "a limit in flight decides as it does in a memstore.Store", policies: p, check: (*subject).compareSlots},
+	}
+}
+
+// ofHolder returns a request of a holder.
+func ofHolder(p *runtime.Policy, op runtime.Op, fence int64) runtime.Call {
+	return call(request(p, runtime.Request{Op: op, Fence: fence}))
+}
+
+// slotsHeld follows two holders.
+func (s *subject) slotsHeld(p *runtime.Policy) {
+	first := s.decide(p, runtime.Request{Count: 6})
+	s.clock.Add(time.Second)
+	second := s.decide(p, runtime.Request{Count: 4})
+	if second.Fence <= first.Fence || first.Fence <= 0 {
+		s.broken("the fences are %d and %d", first.Fence, second.Fence)
+	}
+	want := func(op runtime.Op, fence int64, err error) {
+		s.Helper()
+		if a := s.do(ofHolder(p, op, fence))[0]; !errors.Is(a.Err, err) || (err == nil) != a.Allowed() {
+			s.broken("%v: the answer is %+v, want the error %v", op, a, err)
+		}
+	}
+	s.play(p, []step{left(0), take(1).deniedFor(59 * time.Second)})
+	s.clock.Add(29 * time.Second)
+	want(runtime.Renew, first.Fence, nil)
+	// The second hold ends first.
+	s.play(p, []step{take(1).deniedFor(31 * time.Second), pause(31*time.Second - 1), take(4).deniedFor(1), pause(1), take(4)})
+	want(runtime.Release, second.Fence, runtime.ErrSlotLost)
+	want(runtime.Renew, second.Fence, runtime.ErrSlotLost)
+	s.play(p, []step{left(0)})
+	want(runtime.Release, first.Fence, nil)
+	want(runtime.Release, first.Fence, runtime.ErrSlotLost)
+	s.play(p, []step{left(6)})
+	// In a batch, the calls after a lost slot are executed.
+	third := s.decide(p, runtime.Request{Count: 1})
+	answers := s.do(ofHolder(p, runtime.Release, first.Fence), call(request(p, runtime.Request{Count: 5})), ofHolder(p, runtime.Release, third.Fence))
+	if !errors.Is(answers[0].Err, runtime.ErrSlotLost) || !answers[1].Allowed() || !answers[2].Allowed() {
+		s.broken("the answers of a batch are %+v", answers)
+	}
+	s.play(p, []step{left(1), reset(), left(10)})
+	want(runtime.Renew, answers[1].Decisions[0].Fence, runtime.ErrSlotLost)
+	if after := s.decide(p, runtime.Request{Count: 1}); after.Fence <= answers[1].Decisions[0].Fence {
+		s.broken("after a reset, the fence is %d, and was %d", after.Fence, answers[1].Decisions[0].Fence)
+	}
+	if sweeper, ok := s.store.(runtime.Sweeper); ok {
+		last := s.decide(p, runtime.Request{Count: 1})
+		s.clock.Add(3 * time.Hour)
+		if _, err := sweeper.Sweep(s.ctx, p); err != nil {
+			s.Fatal(err)
+		}
+		if after := s.decide(p, runtime.Request{Count: 10}); !after.Allowed || after.Fence <= last.Fence {
+			s.broken("after a sweep, the decision is %+v, and the last fence was %d", after, last.Fence)
+		}
+	}
+}
+
+// slotsConcurrent has many callers acquire, renew and release.
+func (s *subject) slotsConcurrent(p *runtime.Policy) {
+	sized(5, p)
+	var mu sync.Mutex
+	held, most, fences := 0, 0, []int64{}
+	s.race(4, func(int) bool {
+		d := s.decide(p, runtime.Request{Count: 1})
+		if !d.Allowed {
+			return false
+		}
+		mu.Lock()
+		held++
+		most, fences = max(most, held), append(fences, d.Fence)
+		mu.Unlock()
+		renewed := s.do(ofHolder(p, runtime.Renew, d.Fence))[0]
+		mu.Lock()
+		held--
+		mu.Unlock()
+		released := s.do(ofHolder(p, runtime.Release, d.Fence))[0]
+		if renewed.Err != nil || released.Err != nil {
+			s.broken("a slot was lost: %v, %v", renewed.Err, released.Err)
+		}
+		return true
+	})
+	slices.Sort(fences)
+	if most > 5 || len(slices.Compact(fences)) != len(fences) {
+		s.broken("%d of 5 slots were held at once, and the fences were %d", most, fences)
+	}
+	s.play(p, []step{left(5)})
+}
+
+// compareSlots makes random calls to the store and to a memstore.Store.
+func (s *subject) compareSlots(p *runtime.Policy) {
+	random := rand.New(rand.NewPCG(1, 2))
+	reference := &memstore.Store{Clock: s.clock.Now}
+	policies := []*runtime.Policy{bucket()}
+	for _, capacity := range []int64{1, 3, 40} {
+		of := *p
+		policies = append(policies, sized(capacity, named(fmt.Sprintf("slots %d", capacity), &of)))
+	}
+	shadow, off := *policies[2], *policies[2]
+	shadow.Mode, off.Mode = runtime.ModeShadow, runtime.ModeOff
+	fences := []int64{0}
+	for step := range 200 {
+		s.clock.Add(time.Duration(random.Int64N(int64(10 * time.Second))))
+		var calls []runtime.Call
+		for range 1 + random.IntN(4) {
+			of := policies[random.IntN(len(policies))]
+			if random.IntN(20) == 0 && of == policies[2] {
+				of = []*runtime.Policy{&shadow, &off}[random.IntN(2)]
+			}
+			q := runtime.Request{Key: string("ab"[random.IntN(2)]), Count: 1 + random.Int64N(max(1, of.Rate/4))}
+			if of.Kind == runtime.InFlight {
+				q.Fence = fences[max(0, len(fences)-1-random.IntN(8))]
+				switch random.IntN(10) {
+				case 0:
+					q.Op = runtime.Check
+				case 1, 2:
+					q.Op, q.Count = runtime.Renew, 0
+				case 3, 4, 5:
+					q.Op, q.Count = runtime.Release, 0
+				case 6:
+					if q.Fence != 0 {
+						q.Op, q.TakenAt = runtime.Refund, s.clock.Now().UnixNano()
+					}
+				case 7:
+					if random.IntN(9) == 0 {
+						q.Op, q.Count = runtime.Reset, 0
+					}
+				case 8:
+					calls = append(calls, call(request(of, q), request(policies[0], runtime.Request{Key: q.Key, Count: 1})))
+					continue
+				}
+			}
+			calls = append(calls, call(request(of, q)))
+		}
+		want, err := reference.Do(s.ctx, calls)
+		if err != nil {
+			s.Fatal(err)
+		}
+		for i, got := range s.do(calls...) {
+			if (want[i].Err == nil) != (got.Err == nil) || !slices.EqualFunc(got.Decisions, want[i].Decisions, Same) {
+				s.broken("step %d: the answer to %s is %+v, and %+v of a memstore.Store", step, inWords(calls[i:i+1]), got, want[i])
+			}
+			for _, d := range got.Decisions {
+				if d.Fence > 0 {
+					fences = append(fences, d.Fence)
+				}
+			}
+		}
+	}
+}
