@@ -295,6 +295,9 @@ func panelsOf(l *spec.Limit) []panel {
 
 // tokens shows the tokens taken, as many as there would be in a period at the present pace, and what one key may take.
 func tokens(l *spec.Limit, name string) panel {
+	if l.Policy.Kind == runtime.InFlight {
+		return slots(l, name)
+	}
 	period := fields.PeriodOf(&l.Policy)
 	seconds := strconv.FormatFloat(l.Policy.Period.Seconds(), 'f', -1, 64)
 	if l.Unlimited() {
@@ -312,6 +315,19 @@ func tokens(l *spec.Limit, name string) panel {
 		p = p.dashed(line.legend)
 	}
 	return p
+}
+
+// slots shows how many slots are acquired, released and lost per second: while as many are released as acquired, none leaks.
+func slots(l *spec.Limit, name string) panel {
+	var most []string
+	for _, of := range l.Each() {
+		most = append(most, strings.TrimSpace(of.Plan+" "+words.Number(of.Policy.Capacity)))
+	}
+	perSecond := func(some ...runtime.Outcome) string { return rate(observe.Tokens, "", name, outcomes(some...)) }
+	return graph("Slots per second", "Slots that all keys together acquire, release and lose per second. A slot that is lost was held for longer than its hold, "+
+		words.Duration(l.Policy.Period)+", without being renewed; one that is neither released nor lost belongs to a process that has crashed. At once, "+
+		words.Holder(spec.PartNames(l.Key))+" can hold "+words.List(most, "or")+".", "short",
+		series{perSecond(taking...), "acquired"}, series{perSecond(runtime.OutcomeReleased), "released"}, series{perSecond(runtime.OutcomeSlotLost), "lost"})
 }
 
 // lines are the rate and the capacity of a limit, in each plan.

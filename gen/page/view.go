@@ -16,6 +16,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
@@ -115,10 +116,15 @@ func (p *Page) storyWords() []string {
 	if p.Recording != nil {
 		return p.Recording.words()
 	}
-	return []string{
+	story := []string{
 		"The drawings on the left show one key of each limit in the same story: it is quiet; then comes a burst of a quarter more than the limit allows at once; then requests at twice the rate; and then it is quiet again. Each request takes the same number of tokens, so that about twelve use up a full key. If a limit can be reserved, all requests reserve.",
 		"The drawings on the right show the most that one key can use in any interval, for every length of the interval. Both axes are logarithmic.",
 	}
+	if slices.ContainsFunc(p.File.Limits, func(l *spec.Limit) bool { return l.Policy.Kind == runtime.InFlight }) {
+		story = append(story, "A limit in flight has the free slots of such a key. Each request runs for half a hold and then releases its slot, but the first one "+
+			"crashes: its slot is free when its hold ends. After the burst comes twice as much work as there is room for. How many requests can start in an interval has no bound, so there is no drawing of it.")
+	}
+	return story
 }
 
 func legend() (list []legendEntry) {

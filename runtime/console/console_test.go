@@ -587,3 +587,29 @@ func TestKeysOfAFailingStoreAreUnknown(t *testing.T) {
 		}
 	}
 }
+
+// The page of a key of a limit in flight has the slots in use and their holders, and no forms for tokens.
+func TestShowsTheHoldersOfSlots(t *testing.T) {
+	p := &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Rate: 5, Capacity: 5, Period: 2 * time.Minute,
+		Overrides: runtime.OverrideBounds{Rate: 50, Capacity: 50}}
+	store := &memstore.Store{Clock: func() time.Time { return start }}
+	o := console.Options{Store: store, AllowChanges: allow, Catalog: &runtime.Catalog{Limits: []runtime.CatalogLimit{
+		{Name: "exports", Key: []runtime.CatalogKey{{Name: "org", Type: "int64"}}, Policies: []*runtime.Policy{p}},
+	}}}
+	slot, err := limiter.New(store).Slots(p, runtime.KeyOf(runtime.Int64(7))).AcquireN(t.Context(), 2)
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	mux.Handle("/ops/limits/", http.StripPrefix("/ops/limits", console.New(o)))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	at, _ := keyOf(t, server, "exports")
+	code, text := get(t, at)
+	assert.Equal(t, http.StatusOK, code)
+	for _, want := range []string{"<h2>Slots</h2>", "2 of 5 slots in use, all free after 2m0s unless renewed", "Free slots from now on",
+		fmt.Sprintf(`<td class="number">%d</td><td class="number">2</td><td class="number">2m0s</td>`, slot.Fence()), "Free all slots", "capacity, at most 50"} {
+		assert.Contains(t, text, want)
+	}
+	for _, not := range []string{"Take tokens", "Give tokens back", "rate, at most"} {
+		assert.NotContains(t, text, not)
+	}
+}

@@ -37,7 +37,11 @@ func future(p *runtime.Policy, rows []runtime.StoredRow, at int64) ([]point, err
 }
 
 // drawing is the points as SVG. It has no ids, and its colors are those of the page's style.
-func drawing(points []point, capacity int64) template.HTML {
+func drawing(points []point, p *runtime.Policy) template.HTML {
+	capacity, what := p.Capacity, "Tokens from now on, if nothing more is taken"
+	if p.Kind == runtime.InFlight {
+		what = "Free slots from now on, if none is acquired, renewed or released"
+	}
 	const width, height, left, bottom = 640.0, 200.0, 70.0, 24.0
 	low, high := 0.0, float64(max(1, capacity))
 	for _, p := range points {
@@ -55,8 +59,8 @@ func drawing(points []point, capacity int64) template.HTML {
 		fmt.Fprintf(&path, "%s%.1f %.1f", command, x(p.After), y(p.Tokens))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg role="img" viewBox="0 0 %.0f %.0f" aria-label="Tokens from now on, if nothing more is taken: from %.6g to %.6g of %d">`,
-		width, height, points[0].Tokens, points[len(points)-1].Tokens, capacity)
+	fmt.Fprintf(&b, `<svg role="img" viewBox="0 0 %.0f %.0f" aria-label="%s: from %.6g to %.6g of %d">`,
+		width, height, what, points[0].Tokens, points[len(points)-1].Tokens, capacity)
 	for _, tokens := range []float64{high, 0} {
 		fmt.Fprintf(&b, `<line class="grid" x1="%.0f" y1="%.1f" x2="%.0f" y2="%.1f"/><text x="%.0f" y="%.1f" text-anchor="end">%.0f</text>`,
 			left, y(tokens), width-10, y(tokens), left-6, y(tokens)+4, tokens)
@@ -64,6 +68,6 @@ func drawing(points []point, capacity int64) template.HTML {
 	fmt.Fprintf(&b, `<path class="line" d="%s"/><circle class="now" cx="%.1f" cy="%.1f" r="5"/>`, path.String(), x(0), y(points[0].Tokens))
 	fmt.Fprintf(&b, `<text x="%.0f" y="%.0f">now</text><text x="%.0f" y="%.0f" text-anchor="end">in %v</text></svg>`,
 		left, height-4, width-10, height-4, last.Round(time.Second))
-	// Everything in it is a number.
+	// Everything in it is a number, or a text above.
 	return template.HTML(b.String())
 }

@@ -139,10 +139,14 @@ func (s subject) Forms() (all []form) {
 		add(operate.Erase, "Delete the counts of a key in all limits, also of keys with further parts, and replace it in the log", s.Parts)
 		return all
 	case s.ID != "":
-		tokens := []input{{Name: "n", Label: "tokens", Required: true}}
-		add(operate.Take, "Take tokens, available or not", tokens, s.calendar(), s.plan("plan"))
-		add(operate.Grant, "Give tokens back", tokens, s.calendar(), s.plan("plan"))
-		add(operate.Reset, "Make the key full", s.calendar())
+		if s.inFlight() {
+			add(operate.Reset, "Free all slots: their holders lose them")
+		} else {
+			tokens := []input{{Name: "n", Label: "tokens", Required: true}}
+			add(operate.Take, "Take tokens, available or not", tokens, s.calendar(), s.plan("plan"))
+			add(operate.Grant, "Give tokens back", tokens, s.calendar(), s.plan("plan"))
+			add(operate.Reset, "Make the key full", s.calendar())
+		}
 		if len(s.Limit.Key) > 0 {
 			add(operate.Erase, "Delete the count, and replace the key in the log")
 		}
@@ -167,6 +171,9 @@ func (s subject) Forms() (all []form) {
 	}
 	return all
 }
+
+// inFlight reports whether the limit counts slots. All plans of a limit are of one kind.
+func (s subject) inFlight() bool { return s.Limit.Policies[0].Kind == runtime.InFlight }
 
 // calendar are the fields for what the windows of the key depend on.
 func (s subject) calendar() []input {
@@ -195,6 +202,7 @@ func (s subject) numbers() (all []input) {
 		most int64
 	}{{"rate", most.Rate}, {"capacity", most.Capacity}, {"max-reserved", most.MaxReserved}} {
 		switch {
+		case of.name == "rate" && s.inFlight(): // which has a capacity only
 		case of.most >= runtime.Unbounded:
 			all = append(all, input{Name: of.name, Label: of.name})
 		case of.most > 0:

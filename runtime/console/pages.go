@@ -12,6 +12,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 )
 
@@ -120,7 +121,7 @@ func (c *console) state(r *http.Request, p *runtime.Policy, key runtime.Key, row
 	if err != nil {
 		return s, err
 	}
-	s.Words = b.String()
+	s.Words = operate.Words(p, b)
 	// A check of no tokens is decided by the policy in force.
 	if d, err := limit.CheckN(r.Context(), 0); err == nil && d.Policy != nil {
 		p = d.Policy
@@ -132,7 +133,11 @@ func (c *console) state(r *http.Request, p *runtime.Policy, key runtime.Key, row
 	if err != nil {
 		return s, err
 	}
-	s.Drawing = drawing(points, p.Capacity)
+	s.Drawing = drawing(points, p)
+	s.InFlight, s.Holders = p.Kind == runtime.InFlight, meter.Holders(p, rows, at)
+	for i := range s.Holders {
+		s.Holders[i].Ends = s.Holders[i].Ends.Round(time.Millisecond)
+	}
 	for i := 0; i < len(points); i += 10 {
 		s.Points = append(s.Points, point{points[i].After.Round(time.Millisecond), points[i].Tokens})
 	}

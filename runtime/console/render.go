@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
@@ -86,6 +87,9 @@ type state struct {
 	Plan, Words string
 	Drawing     template.HTML
 	Points      []point
+	// InFlight is set for a limit in flight, and Holders are the holders of its slots.
+	InFlight bool
+	Holders  []meter.Holder
 }
 
 func (c *console) problem(w http.ResponseWriter, code int, text string) {

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
 // PeekRows returns what a Peek returns at an instant for the key to which the rows belong; these must be all of its rows,
@@ -37,4 +39,26 @@ func PeekRows(p *runtime.Policy, rows []runtime.StoredRow, at int64) (runtime.De
 	rule := RuleOf(p, key)
 	_, d, err := rule.Step(states[0], at, peek)
 	return d, err
+}
+
+// Holder is a holder of slots of a limit in flight.
+type Holder struct {
+	// Fence is the number of the holder, see [runtime.Decision].
+	Fence int64
+	// Slots is how many slots it holds, and Ends how long it still does unless it renews or releases them.
+	Slots int64
+	Ends  time.Duration
+}
+
+// Holders returns the holders of slots at an instant, in the order of their ends, for the rows of a key of a limit in flight. For other
+// limits, and policies that are not valid, there are none.
+func Holders(p *runtime.Policy, rows []runtime.StoredRow, at int64) (list []Holder) {
+	if p.Kind != runtime.InFlight || p.Validate() != nil || len(rows) == 0 {
+		return nil
+	}
+	rule := RuleOf(p, rows[0].Row.Key)
+	for _, of := range rule.heldAt(rows[0].State, at).all {
+		list = append(list, Holder{of.fence, of.slots, arith.Between(at, of.end)})
+	}
+	return list
 }

@@ -434,3 +434,38 @@ func TestWhoReadsAllPages(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, found)
 }
+
+// The slots of a limit in flight are shown with their holders. They are freed by reset, and not by numbers of tokens.
+func TestShowsTheHoldersOfSlots(t *testing.T) {
+	now := start
+	store := &memstore.Store{Clock: func() time.Time { return now }}
+	p := &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Rate: 5, Capacity: 5, Period: 2 * time.Minute,
+		Overrides: runtime.OverrideBounds{Rate: 50, Capacity: 50}}
+	c := &runtime.Catalog{Limits: []runtime.CatalogLimit{
+		{Name: "exports", Key: []runtime.CatalogKey{{Name: "org", Type: "int64"}}, Policies: []*runtime.Policy{p}},
+	}}
+	main := func(args ...string) string {
+		var out bytes.Buffer
+		operate.Main(t.Context(), c, store, args, &out)
+		return out.String()
+	}
+	slots := limiter.New(store).Slots(p, runtime.KeyOf(runtime.Int64(7)))
+	first, err := slots.AcquireN(t.Context(), 2)
+	require.NoError(t, err)
+	now = now.Add(30 * time.Second)
+	second, err := slots.Acquire(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, fmt.Sprintf("exports, key 7\n  3 of 5 slots in use, all free after 2m0s unless renewed\n"+
+		"    fence %d holds 2, ends in 1m30s unless renewed\n    fence %d holds 1, ends in 2m0s unless renewed\n", first.Fence(), second.Fence()), main("show", "exports", "7"))
+	assert.Contains(t, main("top"), "exports  -     7    2     5         2m0s")
+
+	why := []string{"-reason", "test", "-author", "ann"}
+	for _, verb := range []string{"take", "grant"} {
+		assert.Contains(t, main(append([]string{verb, "exports", "7", "-n", "1"}, why...)...), "its slots are acquired and released by what runs")
+	}
+	main(append([]string{"override", "exports", "7", "-capacity", "3", "-for", "1h"}, why...)...)
+	assert.Contains(t, main("show", "exports", "7"), "3 of 3 slots in use")
+	main(append([]string{"reset", "exports", "7"}, why...)...)
+	assert.Contains(t, main("show", "exports", "7"), "  0 of 3 slots in use\n")
+	require.ErrorIs(t, second.Renew(t.Context()), runtime.ErrSlotLost)
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
@@ -123,14 +124,45 @@ func (c *call) show() error {
 			return err
 		}
 		fmt.Fprintf(c.out, "  %s\n", of.words(b))
+		holders, err := c.holders(of.Policy, key)
+		if err != nil {
+			return err
+		}
+		for _, h := range holders {
+			fmt.Fprintf(c.out, "    fence %d holds %d, ends in %v unless renewed\n", h.Fence, h.Slots, h.Ends.Round(time.Millisecond))
+		}
 	}
 	return c.printLog(l, key.String())
 }
 
+// holders returns the holders of slots of a key, if the limit is in flight and the store can list its rows.
+func (c *call) holders(p *runtime.Policy, key runtime.Key) ([]meter.Holder, error) {
+	if p.Kind != runtime.InFlight {
+		return nil, nil
+	}
+	rows, at, err := Rows(c.ctx, c.store, p.Name, key.String())
+	return meter.Holders(p, rows, at), err
+}
+
+// Words says what a key has by a policy: "8 of 10 left, full after 12s", or "2 of 5 slots in use, all free after 40s".
+func Words(p *runtime.Policy, b runtime.Balance) string {
+	if p.Kind != runtime.InFlight || b.Capacity >= runtime.MaxTokens {
+		return b.String()
+	}
+	line := fmt.Sprintf("%d of %d slots in use", b.Used, b.Capacity)
+	if b.BlockedFor > 0 {
+		line = "blocked, " + line
+	}
+	if b.FullAfter > 0 {
+		line += fmt.Sprintf(", all free after %v unless renewed", b.FullAfter.Round(time.Millisecond))
+	}
+	return line
+}
+
 // words says what a key has by a policy.
 func (p Planned) words(b runtime.Balance) string {
-	line := b.String()
-	if b.Value < 0 {
+	line := Words(p.Policy, b)
+	if b.Value < 0 && p.Policy.Kind != runtime.InFlight {
 		line += fmt.Sprintf(", %s in debt", tokens(-b.Value))
 	}
 	if b.ResetAfter > 0 {

@@ -52,7 +52,7 @@ func TestYAMLCompletesFields(t *testing.T) {
 	}{
 		{"a file", modeline + cursor, s.Properties, []string{"version", "package", "plans", "limits"}, []string{"rate"}, "Rate limits"},
 		{"a limit", opening + "    " + cursor, s.Definitions.Limit.Properties,
-			[]string{"doc", "key", "kind", "rate", "period", "capacity", "maxReserved", "start", "shards", "goName"}, []string{"version", "burst"}, "limit"},
+			[]string{"doc", "key", "kind", "rate", "period", "capacity", "hold", "maxReserved", "start", "shards", "goName"}, []string{"version", "burst"}, "limit"},
 		{"a group", opening + "    kind: token bucket\n    rate: 10\n    period: 1m\ngroups:\n  post:\n    " + cursor, s.Definitions.Group.Properties,
 			[]string{"doc", "takes", "checks", "goName"}, []string{"rate"}, "group"},
 	} {
@@ -86,7 +86,7 @@ func TestYAMLCompletesValues(t *testing.T) {
 		text   string
 		values []string
 	}{
-		{"kind: ‸", []string{"token bucket", "fixed window", "sliding window"}},
+		{"kind: ‸", []string{"token bucket", "fixed window", "sliding window", "in flight"}},
 		{"mode: ‸", []string{"enforce", "shadow", `"off"`, "block"}},
 		{"maxReserved: ‸", []string{"100", "unbounded", "0"}},
 		{"onError: ‸", []string{"closed", "local", "open"}},
@@ -114,7 +114,8 @@ func TestYAMLHover(t *testing.T) {
 		"kind":        "Allowed Values:\n\n* `fixed window`",
 		"rate":        "How many tokens are granted per `period`.",
 		"key":         "Every part becomes a parameter of the method.",
-		"capacity":    "Default: `rate`.",
+		"capacity":    "Default: `rate`; required for `in flight`.",
+		"hold":        "Then its holder is presumed dead, and the slot is free.",
 		"maxReserved": "With 0, the limit has no method `Reserve`.",
 	}
 	for name, f := range s.Definitions.Limit.Properties {
@@ -132,7 +133,7 @@ func TestYAMLProblems(t *testing.T) {
 	for _, row := range []struct{ name, fields, line, message string }{
 		{"a misspelled field", limit + "capcity: 20", "capcity: 20", "Property capcity is not allowed."},
 		{"a wrong kind", "kind: leaky bucket\nrate: 10\nperiod: 1m", "kind: leaky bucket",
-			`Value is not accepted. Valid values: "token bucket", "fixed window", "sliding window".`},
+			`Value is not accepted. Valid values: "token bucket", "fixed window", "sliding window", "in flight".`},
 		{"no rate", "kind: token bucket\nperiod: 1m", "sendMessage:", `Missing property "rate".`},
 		{"too low", "kind: token bucket\nrate: 0\nperiod: 1m", "rate: 0", "Value is below the minimum of 1."},
 		{"too high", limit + "shards: 1025", "shards: 1025", "Value is above the maximum of 1024."},
@@ -147,6 +148,8 @@ func TestYAMLProblems(t *testing.T) {
 		{"another kind's field", limit + "start: 1h", "start: 1h", "A token bucket has no windows that start."},
 		{"the capacity of windows that slide", "kind: sliding window\nrate: 10\nperiod: 1m\ncapacity: 5", "capacity: 5", "A sliding window's capacity is its rate."},
 		{"windows that slide and are reserved", "kind: sliding window\nrate: 10\nperiod: 1m\nmaxReserved: 5", "maxReserved: 5", "A sliding window has no reservations."},
+		{"slots without a hold", "kind: in flight\ncapacity: 5", "sendMessage:", `Missing property "hold".`},
+		{"the rate of slots", "kind: in flight\ncapacity: 5\nhold: 2m\nrate: 5", "rate: 5", "A limit in flight has no rate: capacity is how many can be held at once."},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			text := opening + "    " + strings.ReplaceAll(row.fields, "\n", "\n    ") + "\n"

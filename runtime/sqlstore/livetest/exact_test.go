@@ -121,6 +121,8 @@ type course struct {
 	DSNs    []string
 	Dialect dialect.Dialect
 	Table   string
+	// clock is that of the stores, nil for the one of the database.
+	clock func() time.Time
 }
 
 // courseEnv is the environment variable that makes this program a racer.
@@ -175,7 +177,7 @@ func (c course) limiters() (limiters []*limiter.Limiter, err error) {
 		}
 		db.SetMaxOpenConns(connections)
 		db.SetMaxIdleConns(connections)
-		store, err := sqlstore.New(db, c.Dialect, sqlstore.Options{Table: c.Table})
+		store, err := sqlstore.New(db, c.Dialect, sqlstore.Options{Table: c.Table, Clock: c.clock})
 		if err == nil {
 			err = store.Ready(context.Background())
 		}

@@ -31,7 +31,7 @@ var long = flag.Bool("long", false, "run the long tests too")
 // TestMain runs the tests or, in a process that a test has started, the main function for its environment variable.
 func TestMain(m *testing.M) {
 	for env, race := range map[string]func(string) error{courseEnv: raceOn, leaseEnv: raceLeased, outageEnv: takeInOutage, preciseEnv: takePrecisely,
-		overrideEnv: decideOverridden} {
+		overrideEnv: decideOverridden, slotsEnv: holdSlots} {
 		if course, ok := os.LookupEnv(env); ok {
 			if err := race(course); err != nil {
 				fmt.Fprintln(os.Stderr, err)

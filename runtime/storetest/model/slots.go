@@ -71,9 +71,9 @@ func (l *lossy) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 
 // slotKey is a key, with those that hold slots until an end, and those that have a slot in hand, held or not.
 type slotKey struct {
-	of      runtime.Key
-	all     []*slotHolder
-	inHand  []*slotHolder
+	of     runtime.Key
+	all    []*slotHolder
+	inHand []*slotHolder
 	// largest is the largest fence, and deleted that no row may have it: then only the clock makes the next one larger.
 	largest int64
 	deleted bool

@@ -3,11 +3,11 @@ package agree
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
@@ -33,7 +33,7 @@ func (d generator) policies(n int) []*runtime.Policy {
 func (d generator) policy(name string) *runtime.Policy {
 	rate := rates[d.IntN(len(rates))]
 	p := &runtime.Policy{
-		Name: name, Kind: runtimetest.TokenKinds()[d.IntN(len(runtimetest.TokenKinds()))], Rate: rate, Period: periods[d.IntN(len(periods))],
+		Name: name, Kind: tokenKinds()[d.IntN(len(tokenKinds()))], Rate: rate, Period: periods[d.IntN(len(periods))],
 		Capacity: 1 + d.Int64N(min(runtime.MaxTokens, 3*rate)), MaxReserved: d.Int64N(rate + 1),
 	}
 	if d.IntN(4) == 0 {
@@ -52,6 +52,11 @@ func (d generator) policy(name string) *runtime.Policy {
 		p.Mode = runtime.Modes()[d.IntN(len(runtime.Modes()))]
 	}
 	return p
+}
+
+// tokenKinds returns the kinds whose tokens come back with time: all but [runtime.InFlight].
+func tokenKinds() []runtime.Kind {
+	return slices.DeleteFunc(runtime.Kinds(), func(k runtime.Kind) bool { return k == runtime.InFlight })
 }
 
 func key(i int) string { return `"key" \` + strconv.Itoa(i) }

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
@@ -65,7 +64,7 @@ const step = time.Minute / 12
 
 // plansOf returns policies of a random kind that differ in their numbers.
 func plansOf(d *rand.Rand, name string) []*runtime.Policy {
-	kinds := runtimetest.TokenKinds()
+	kinds := tokenKinds()
 	base := runtime.Policy{Name: name, Kind: kinds[d.IntN(len(kinds))], Period: time.Minute, Shards: 1 + d.IntN(2)}
 	if base.Kind.Windowed() {
 		base.Start = runtime.StartOffset(time.Duration(d.IntN(12)) * step)
