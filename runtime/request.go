@@ -94,6 +94,8 @@ type Request struct {
 	// Leased says that a Take is for a lease, or that the tokens of a Refund are a part of those that a lease has taken. Of a
 	// token bucket, at least those that have not accrued since at the policy's rate are then given back.
 	Leased bool
+	// Retry means that the request repeats one that was denied, as a Wait does: its denial starts no [Penalty].
+	Retry bool
 	// Zone is the time zone of the key, if the policy's Calendar has ZonePerKey; otherwise nil.
 	Zone *time.Location
 	// Anniversary is the first day of some window of the key, if the policy's Calendar has Anniversary; otherwise zero.

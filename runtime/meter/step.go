@@ -28,27 +28,71 @@ import (
 //
 // A precise sliding window subtracts the tokens in its log, each of which is available again a period after it was taken.
 //
-// A request for 0 tokens is allowed, even if the key is in debt. It returns s unchanged, as do a denied request, a Check
-// and a Peek. So does an error, which is [runtime.ErrInvalidCount] for a negative count, [runtime.ErrExceedsCapacity],
+// A request for 0 tokens is allowed, even if the key is in debt. It returns s unchanged, as do a denied request, unless it
+// starts a penalty, a Check and a Peek. While a [runtime.Penalty] is in force, every Take, TakeUpTo and Check is denied. So does an error, which is [runtime.ErrInvalidCount] for a negative count, [runtime.ErrExceedsCapacity],
 // [runtime.ErrInvalidPolicy] for an unknown Kind, or [runtime.ErrInvalidCall] for an unknown Op.
 func (r *Rule) Step(s runtime.State, now int64, q runtime.Request) (runtime.State, runtime.Decision, error) {
 	if err := r.Refuse(&q); err != nil {
 		return s, runtime.Decision{}, err
 	}
-	if r.Precise {
-		s, d := r.stepPrecise(s, now, &q)
+	if r.penalty != nil || s.Log != "" {
+		s, d := r.stepPenalty(s, now, &q)
 		return s, d, nil
 	}
+	s, d := r.stepKind(s, now, q)
+	return s, d, nil
+}
+
+// stepPenalty is [Rule.Step] for a rule or a row with a penalty. A rule without one keeps that of the row, which other plans
+// may have left.
+func (r *Rule) stepPenalty(s runtime.State, now int64, q *runtime.Request) (runtime.State, runtime.Decision) {
+	had, bare := cutPenalty(s)
+	if r.penalty == nil {
+		next, d := r.stepKind(bare, now, *q)
+		if q.Op == runtime.Reset {
+			return next, d
+		}
+		return had.on(next), d
+	}
+	if now < had.until && q.Decides() && !q.Empty() {
+		check := *q
+		if check.Op = runtime.Check; q.Op == runtime.TakeUpTo {
+			check.Count = 1
+		}
+		_, d := r.stepKind(bare, now, check)
+		d.Allowed = false
+		had.inForce(&d, now)
+		return s, d
+	}
+	next, d := r.stepKind(bare, now, *q)
+	switch {
+	case q.Op == runtime.Reset:
+		return next, d
+	case !d.Allowed && q.Takes() && !q.Retry:
+		had = r.nextPenalty(had, now)
+	case next != bare && r.forgiven(had, now):
+		had = penalty{}
+	}
+	if now < had.until {
+		had.inForce(&d, now)
+	}
+	return had.on(next), d
+}
+
+// stepKind executes a valid request by the algorithm of the kind.
+func (r *Rule) stepKind(s runtime.State, now int64, q runtime.Request) (runtime.State, runtime.Decision) {
+	if r.Precise {
+		return r.stepPrecise(s, now, &q)
+	}
 	if q.Empty() {
-		return s, r.balance(s, now), nil
+		return s, r.balance(s, now)
 	}
 	switch q.Op {
 	case runtime.TakeUpTo:
 		q = runtime.Request{Op: runtime.Take, Count: r.takeable(s, now, q.Count)}
 		fallthrough
 	case runtime.Take, runtime.Check:
-		s, d := r.decide(s, now, &q)
-		return s, d, nil
+		return r.decide(s, now, &q)
 	case runtime.Peek:
 	case runtime.Refund:
 		s = r.refund(s, now, q)
@@ -56,7 +100,7 @@ func (r *Rule) Step(s runtime.State, now int64, q runtime.Request) (runtime.Stat
 		s = algorithmOf(r.Kind).take(r, s, now, float64(q.Count))
 		d := r.balance(s, now)
 		took(&d, s, now, q.Count)
-		return s, d, nil
+		return s, d
 	case runtime.Reset:
 		switch {
 		case r.unlimited:
@@ -65,9 +109,9 @@ func (r *Rule) Step(s runtime.State, now int64, q runtime.Request) (runtime.Stat
 			s = algorithmOf(r.Kind).reset(r, s, now)
 		}
 	default:
-		panic(fmt.Sprintf("runtime: Rule.Step does not handle %v: add a case in meter/step.go", q.Op))
+		panic(fmt.Sprintf("runtime: Rule.stepKind does not handle %v: add a case in meter/step.go", q.Op))
 	}
-	return s, r.balance(s, now), nil
+	return s, r.balance(s, now)
 }
 
 // FitsLater reports whether an override ends after which the key can have as many tokens as the request needs.
@@ -279,10 +323,10 @@ func (u *Upsert) Inserted() runtime.State {
 }
 
 // Upsert returns the Take q at the instant now as an Upsert. It returns false for requests without such a form: other
-// operations, sliding windows, windows that start at first use, a bound on the delay, a count of 0, which must not write a
+// operations, limits with a penalty, sliding windows, windows that start at first use, a bound on the delay, a count of 0, which must not write a
 // row, and an invalid count.
 func (r *Rule) Upsert(now int64, q runtime.Request) (Upsert, bool) {
-	if q.Op != runtime.Take || q.MaxDelay > 0 || q.Empty() || r.Refuse(&q) != nil {
+	if q.Op != runtime.Take || q.MaxDelay > 0 || q.Empty() || r.penalty != nil || r.Refuse(&q) != nil {
 		return Upsert{}, false
 	}
 	t, lowest, ok := algorithmOf(r.Kind).accruesTo(r, now)
