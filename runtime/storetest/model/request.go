@@ -95,7 +95,7 @@ func toPass(q request, at int64) float64 {
 	switch {
 	case q.n == 0 || t.open():
 		return math.Inf(1)
-	case t.mode == runtime.ModeBlock || q.n > q.most(t):
+	case t.mode == runtime.ModeBlock || q.n > q.most(t) || q.k.penalized(at, t) > 0:
 		return math.Inf(-1)
 	}
 	return q.margin(at, t)
