@@ -38,8 +38,8 @@ type judge struct {
 	balances, settled, less int
 	// penalties counts the answers about a key with a penalty in force.
 	penalties int
-	trace                   []string
-	err                     error
+	trace     []string
+	err       error
 	// ended means that the model does not know any more what a key has, and unsure that it will not if the clock goes back.
 	ended, unsure bool
 }

@@ -386,7 +386,6 @@ func (k *key) penalize(now int64, t terms) {
 	k.penalties = append(k.penalties[:len(k.penalties):len(k.penalties)], next)
 }
 
-
 // policy returns the policy of a plan.
 func (l *limit) of(plan int) *runtime.Policy { return &l.policies[plan] }
 
