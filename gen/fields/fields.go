@@ -183,7 +183,7 @@ var limitFields = []field[draft, spec.Limit]{
 	{
 		name: "forgive", synonyms: []string{"forgiven", "forgiveafter", "forget"},
 		about:     "How long after the end of a `penalty` the next one is a first one again.",
-		accepts:   "a duration, as for `period`; only with `penalty`",
+		accepts:   "a duration, as for `period`; only with a list of penalties",
 		absent:    "10 times the last penalty of the list",
 		example:   "1d",
 		schema:    durationSchema,

@@ -78,7 +78,7 @@ func atMostLeased(n int64) string {
 const penaltyOff = "off"
 
 // penaltyOffSynonyms are words for it in other limiters.
-var penaltyOffSynonyms = []string{"none", "no", "never", "0", "0s", "disabled", "false"}
+var penaltyOffSynonyms = []string{"none", "no", "never", "disabled", "false"}
 
 const penaltyHelp = "write a duration such as penalty: 15m, or a list such as penalty: [1m, 10m, 1h]"
 
@@ -120,11 +120,16 @@ func (p *parser) penalty(limit *draft, e entry) bool {
 func (p *parser) penaltyFits(limit *draft, given map[string]entry) {
 	policy := &limit.policy
 	penalty, ok := given["penalty"]
-	if forgive, given := given["forgive"]; given && policy.Penalty.Steps[0] == 0 {
-		if _, byPlan := limit.maps["penalty"]; !byPlan && (!ok || isWord(penalty.value, penaltyOff)) {
+	if forgive, given := given["forgive"]; given && policy.Penalty.Steps[1] == 0 {
+		_, byPlan := limit.maps["penalty"]
+		switch {
+		case byPlan: // it is for the plans with several
+		case policy.Penalty.Steps[0] != 0:
+			p.report(forgive.at, rules.BadPenalty, "leave forgive out, or give a list such as penalty: [1m, 10m, 1h]", "forgive has no effect on a single penalty, which is always the same")
+		case !ok || isWord(penalty.value, penaltyOff):
 			p.report(forgive.at, rules.BadPenalty, "leave forgive out, or give a penalty", "forgive has no effect without a penalty")
 		}
-		policy.Penalty = runtime.Penalty{}
+		policy.Penalty.Forgive = 0
 	}
 	if ok && policy.Penalty.Steps[0] != 0 {
 		p.refuse(rules.BadPenalty, penaltyRefusals, policy, given, penalty)

@@ -3,7 +3,8 @@
 // Instants and durations are in nanoseconds since an origin near the present, as numbers: below 2^53, which are 104 days,
 // they are exact. A rule has kind, precise, rate, capacity, debt, period, phase, firstUse, and for a calendar starts: the
 // starts of its windows, the first at or before the origin. A state is {} for a new key, which is full; otherwise
-// it has value, ts and prev as a row of the store, or for a precise sliding window runs, from the oldest to the newest.
+// it has value, ts and prev as a row of the store, or for a precise sliding window runs, from the oldest to the newest. With
+// penalties and forgive, it may have a penalty: until when, and which of them.
 const MAX_INSTANT = 2 ** 63;
 const MAX_TOKENS = 1e15;
 const ENDLESS = 1e300;
@@ -144,6 +145,34 @@ class Rule {
     const count = q.count === undefined ? 1 : q.count;
     const error = this.refuse(q, count);
     if (error) return [s, { allowed: false, error, remaining: 0, retryAfter: 0, delay: 0 }];
+    return this.penalties ? this.stepPenalty(s, now, q, count) : this.stepKind(s, now, q, count);
+  }
+
+  // stepPenalty denies while a penalty is in force, and starts one after a denial.
+  stepPenalty(s, now, q, count) {
+    let { penalty, ...bare } = s;
+    const decides = q.op === "take" || q.op === "check" || q.op === "takeUpTo";
+    const inForce = d => {
+      const left = penalty.until - now;
+      return { ...d, remaining: 0, penaltyFor: left, retryAfter: d.allowed ? 0 : Math.max(d.retryAfter, left) };
+    };
+    if (penalty && now < penalty.until && decides && count > 0) {
+      const [, d] = this.stepKind(bare, now, { op: "check" }, q.op === "takeUpTo" ? 1 : count);
+      return [s, inForce({ ...d, allowed: false, taken: 0 })];
+    }
+    const [next, d] = this.stepKind(bare, now, q, count);
+    if (q.op === "reset") return [next, d];
+    const forgiven = !penalty || now >= penalty.until + this.forgive;
+    if (!d.allowed && q.op !== "check") {
+      const number = forgiven ? 0 : Math.min(penalty.number + 1, this.penalties.length - 1);
+      penalty = { until: now + this.penalties[number], number };
+    } else if (forgiven && next !== bare) penalty = undefined;
+    if (!penalty) return [next, d];
+    return [{ ...next, penalty }, now < penalty.until ? inForce(d) : d];
+  }
+
+  // stepKind executes a valid request by the algorithm of the kind.
+  stepKind(s, now, q, count) {
     if (this.precise) return this.stepLog(s, now, q, count);
     const counts = q.op !== "peek" && q.op !== "reset";
     if (counts && count === 0) return [s, this.balance(s, now)];

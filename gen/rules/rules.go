@@ -138,7 +138,7 @@ var (
 	BadMode = rule("bad-mode", "The mode is enforce, shadow, off or block.",
 		spec.LimitOf(spec.Bucket, "-mode: dry-run", "+mode: shadow"))
 	BadPenalty = rule("bad-penalty",
-		"A penalty is a duration or a list of up to 8; a limit with one has no shards, lease or maxReserved, and one without has no forgive.",
+		"A penalty is a duration or a list of up to 8; a limit with one has no shards, lease or maxReserved, and one without a list has no forgive.",
 		spec.LimitOf(spec.Bucket, "penalty: 15m", "-shards: 2"))
 	BadZone = rule("bad-zone", "A zone is a name of the IANA time zone database, or per key.",
 		spec.LimitOf("kind: fixed window", "rate: 10", "period: month", "-zone: Europe/Berlon", "+zone: Europe/Berlin"))
