@@ -96,6 +96,8 @@ type Request struct {
 	Leased bool
 	// Retry means that the request repeats one that was denied, as a Wait does: its denial starts no [Penalty].
 	Retry bool
+	// PenaltyOnly means that a Reset ends the penalty of the key, and forgets those before it, and leaves the tokens.
+	PenaltyOnly bool
 	// Zone is the time zone of the key, if the policy's Calendar has ZonePerKey; otherwise nil.
 	Zone *time.Location
 	// Anniversary is the first day of some window of the key, if the policy's Calendar has Anniversary; otherwise zero.

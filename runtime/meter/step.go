@@ -35,7 +35,7 @@ func (r *Rule) Step(s runtime.State, now int64, q runtime.Request) (runtime.Stat
 	if err := r.Refuse(&q); err != nil {
 		return s, runtime.Decision{}, err
 	}
-	if r.penalty != nil || s.Log != "" {
+	if r.penalty != nil || s.Log != "" || q.PenaltyOnly {
 		s, d := r.stepPenalty(s, now, &q)
 		return s, d, nil
 	}
@@ -47,6 +47,10 @@ func (r *Rule) Step(s runtime.State, now int64, q runtime.Request) (runtime.Stat
 // may have left.
 func (r *Rule) stepPenalty(s runtime.State, now int64, q *runtime.Request) (runtime.State, runtime.Decision) {
 	had, bare := cutPenalty(s)
+	if q.Op == runtime.Reset && q.PenaltyOnly {
+		_, d := r.stepKind(bare, now, runtime.Request{Op: runtime.Peek})
+		return bare, d
+	}
 	if r.penalty == nil {
 		next, d := r.stepKind(bare, now, *q)
 		if q.Op == runtime.Reset {
