@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -42,7 +43,8 @@ func (o Overrides) Unblock(ctx context.Context, end runtime.OverrideEnd) (runtim
 	penalty := false
 	if o.of.policy.Penalizes() {
 		b, err := o.of.Peek(ctx)
-		if err != nil {
+		// The whole limit has no zone of a key, and no penalty.
+		if err != nil && !errors.Is(err, runtime.ErrInvalidKey) {
 			return runtime.OverrideEntry{}, err
 		}
 		penalty = b.PenaltyFor > 0
