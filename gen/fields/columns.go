@@ -224,6 +224,9 @@ var keySchema = object{
 // durationSchema is the schema of a positive duration.
 var durationSchema = object{"type": "string", "pattern": durationForm.String()}
 
+// penaltyOff is the penalty of a plan that has none.
+const penaltyOff = "off"
+
 // penaltySchema is the schema of a duration or a list of them.
 var penaltySchema = object{
 	"type": []string{"string", "array"}, "pattern": "^" + penaltyOff + "$|" + durationForm.String(),

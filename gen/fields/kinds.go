@@ -74,9 +74,6 @@ func atMostLeased(n int64) string {
 	return "use at most " + words.Number(n)
 }
 
-// penaltyOff is the penalty of a plan that has none.
-const penaltyOff = "off"
-
 // penaltyOffSynonyms are words for it in other limiters.
 var penaltyOffSynonyms = []string{"none", "no", "never", "disabled", "false"}
 

@@ -45,7 +45,7 @@ func Agree(t *testing.T, name string, least int, open func(*testing.T, *Clock) E
 			}
 			err = w.run(requestsOfWorld, want)
 			done, balances = done+w.steps, balances+w.balances
-			settled, less, penalties = settled+w.settled, less+w.less, penalties+w.penalties
+			settled, less, penalties = settled+w.settled, less+w.less, penalties+w.inPenalty
 		})
 		if err != nil {
 			t.Fatalf("world %d of seed %d, want %v, after %d requests that agree: %v", n, *seed, want, done, err)

@@ -36,8 +36,8 @@ type judge struct {
 	// balances counts the comparisons of what a key has used, and of when its window ends. settled counts settlements, and
 	// less those after which fewer tokens were given back than were unused and not yet back by themselves.
 	balances, settled, less int
-	// penalties counts the answers about a key with a penalty in force.
-	penalties int
+	// inPenalty counts the answers about a key with a penalty in force.
+	inPenalty int
 	trace     []string
 	err       error
 	// ended means that the model does not know any more what a key has, and unsure that it will not if the clock goes back.
@@ -430,7 +430,7 @@ func (j *judge) penalty(when string, q request, now int64, t terms, lasts time.D
 	want := time.Duration(0)
 	if until := q.k.penalized(now, t); until > 0 {
 		want = time.Duration(until - now)
-		j.penalties++
+		j.inPenalty++
 	}
 	if lasts != want {
 		j.failf("%s: the penalty is said to last for %v, want %v: %+v of %v", when, lasts, want, q.k.penalties, time.Unix(0, now).UTC())

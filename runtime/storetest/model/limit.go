@@ -359,33 +359,6 @@ func (k *key) termsOf(p *runtime.Policy) terms {
 	return t
 }
 
-// penalized returns until when all requests for a key are denied because of a penalty; 0 if they are not.
-func (k *key) penalized(now int64, t terms) int64 {
-	if n := len(k.penalties); n > 0 && len(t.penalties) > 0 && !t.lifted() && now < k.penalties[n-1].until {
-		return k.penalties[n-1].until
-	}
-	return 0
-}
-
-// forgiven reports whether the next penalty is a first one.
-func (k *key) forgiven(now int64, t terms) bool {
-	n := len(k.penalties)
-	return n == 0 || len(t.penalties) > 0 && now >= k.penalties[n-1].until+t.forgive
-}
-
-// penalize starts a penalty because of a denial, unless one is in force.
-func (k *key) penalize(now int64, t terms) {
-	if len(t.penalties) == 0 || k.penalized(now, t) > 0 {
-		return
-	}
-	next := penalty{}
-	if !k.forgiven(now, t) {
-		next.number = min(k.penalties[len(k.penalties)-1].number+1, len(t.penalties)-1)
-	}
-	next.until = now + t.penalties[next.number]
-	k.penalties = append(k.penalties[:len(k.penalties):len(k.penalties)], next)
-}
-
 // policy returns the policy of a plan.
 func (l *limit) of(plan int) *runtime.Policy { return &l.policies[plan] }
 
