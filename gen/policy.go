@@ -71,6 +71,8 @@ func literal(name string, value reflect.Value) *jen.Statement {
 		return jen.Qual(timePath, v.String())
 	case runtime.Start:
 		return start(v)
+	case runtime.Penalty:
+		return penalty(v)
 	case runtime.Calendar, runtime.Date, runtime.Lease, runtime.OverrideBounds:
 		return jen.Qual(runtimePath, value.Type().Name()).ValuesFunc(func(g *jen.Group) { literalFields(g, value) })
 	case runtime.Kind, runtime.CalendarUnit:
@@ -130,6 +132,15 @@ func duration(d time.Duration) *jen.Statement {
 		return jen.Op(strconv.FormatInt(n, 10)).Op("*").Add(unit)
 	}
 	return unit
+}
+
+// penalty is a call of PenaltyOf.
+func penalty(p runtime.Penalty) *jen.Statement {
+	args := []jen.Code{duration(p.Forgive)}
+	for _, step := range p.Steps[:p.Len()] {
+		args = append(args, duration(step))
+	}
+	return jen.Qual(runtimePath, "PenaltyOf").Call(args...)
 }
 
 // start is the start of windows, as the author has probably written it: an offset of more than a year was a date.

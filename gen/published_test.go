@@ -167,6 +167,9 @@ func publishedRule(l *spec.Limit) string {
 			case p.Capacity != p.Rate:
 				rule += ", at once " + words.Number(p.Capacity)
 			}
+			if p.Penalizes() {
+				rule += ", penalty " + strings.Join(words.Of(p.Penalty.Steps[:p.Penalty.Len()], words.Duration), ", ")
+			}
 		}
 		plans = append(plans, strings.TrimSpace(of.Plan+" "+rule))
 	}

@@ -43,13 +43,17 @@ type Decision struct {
 	// [ModeBlock] or an operator's [Block] is in force: [Never] for a block without an end, and 0 without a block. Requests
 	// for 0 tokens are allowed nonetheless.
 	BlockedFor time.Duration
+	// PenaltyFor is how long all requests for the key are denied because of a [Penalty], which this request has started or an
+	// earlier one; 0 without one. It is also set in the decisions of other methods, such as Charge. RetryAfter is at least as
+	// long, and longer if the tokens are due later.
+	PenaltyFor time.Duration
 	// Delay is how long to wait before using tokens that were reserved ahead; 0 if they can be used now. For a denied
 	// reservation, it is the delay that it would have had.
 	Delay time.Duration
 	// Jitter is how much later than after RetryAfter, Delay or BlockedFor the client should come, at most the policy's Jitter.
 	// For the same key and the same instant at which its tokens are due, it is the same.
 	Jitter time.Duration
-	// Remaining is the number of whole tokens left, at least 0. For a limit with shards, Remaining, Value and FullAfter
+	// Remaining is the number of whole tokens left, at least 0, and 0 during a penalty. For a limit with shards, Remaining, Value and FullAfter
 	// are estimated from two shards, unless all of them were needed to decide. For a limit that is off or unlimited,
 	// Remaining and Value are [MaxTokens].
 	Remaining int64
@@ -191,6 +195,8 @@ func (d Decision) String() string {
 		return "denied"
 	case !d.Allowed && d.RetryAfter == Never:
 		return "denied, no retry passes"
+	case !d.Allowed && d.PenaltyFor > 0:
+		return fmt.Sprintf("denied, penalty for %v, retry after %v", words.Rough(d.PenaltyFor), words.Rough(d.RetryAfter))
 	case !d.Allowed:
 		return fmt.Sprintf("denied, retry after %v", words.Rough(d.RetryAfter))
 	case d.Delay > 0:
@@ -227,6 +233,8 @@ type Balance struct {
 	// operator's [Block] is in force: the [Decision.RetryAfter] of a request. It is [Never] for a block without an end, and 0
 	// if there is no block.
 	BlockedFor time.Duration
+	// PenaltyFor is how long all requests are denied because of a [Penalty]; 0 without one. Remaining is 0 until then.
+	PenaltyFor time.Duration
 }
 
 // String returns the balance in words: "19 of 20 left, full after 6s", or "blocked for 1h with 19 of 20 left, full after 6s".
@@ -244,6 +252,8 @@ func (b Balance) String() string {
 			block += " for " + words.Rough(b.BlockedFor)
 		}
 		left = fmt.Sprintf("%s with %d of %d left", block, arith.Whole(b.Value, 1e-6), b.Capacity)
+	} else if b.PenaltyFor > 0 {
+		left = fmt.Sprintf("penalty for %s with %d of %d left", words.Rough(b.PenaltyFor), arith.Whole(b.Value, 1e-6), b.Capacity)
 	}
 	if b.FullAfter == 0 {
 		return left

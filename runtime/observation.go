@@ -42,6 +42,8 @@ type Observation struct {
 	Remaining int64
 	// Delay and RetryAfter are those of the decision.
 	Delay, RetryAfter time.Duration
+	// PenaltyFor is that of the decision: more than 0 if the key has a [Penalty].
+	PenaltyFor time.Duration
 	// Waited is how long a Wait has retried, 0 if it did not have to.
 	Waited time.Duration
 	// Duration is how long the call took in the store. It is 0 if it was answered from the memory of this process.
@@ -255,6 +257,9 @@ func (o Observation) String() string {
 	text := fmt.Sprintf("%s: %v %d: %v", o.Limit, o.Op, o.Count, o.Outcome)
 	if o.RetryAfter > 0 && o.RetryAfter < Never {
 		text += fmt.Sprintf(", retry after %v", words.Rough(o.RetryAfter))
+	}
+	if o.PenaltyFor > 0 {
+		text += fmt.Sprintf(", penalty for %v", words.Rough(o.PenaltyFor))
 	}
 	if message := o.Message(); message != "" {
 		text += ": " + message

@@ -83,6 +83,8 @@ type Policy struct {
 	// Mode is what the limit does with its decisions. With [ModeUnlimited], only Name, Kind, Precise, Shards and Overrides
 	// are used.
 	Mode Mode
+	// Penalty denies all requests for a key for some time after a denial. A limit with one has no Shards, Lease or MaxReserved.
+	Penalty Penalty
 	// Overrides is the most that operators can give single keys of the limit while the program runs: see [Override]. The
 	// zero OverrideBounds disables overrides and blocks.
 	Overrides OverrideBounds
@@ -129,6 +131,9 @@ func (p *Policy) KeyTypes() string {
 
 // Reserves reports whether callers may take tokens before they have accrued.
 func (p *Policy) Reserves() bool { return p != nil && p.MaxReserved > 0 }
+
+// Penalizes reports whether denials have a penalty.
+func (p *Policy) Penalizes() bool { return p != nil && p.Penalty.Steps[0] != 0 }
 
 // MayReserve reports whether requests may reserve by this policy, or by a plan that an override gives to a key of an
 // unlimited one.

@@ -104,6 +104,10 @@ type Request struct {
 	// [Decision.Fence] of the Take. If the holder is gone or its hold has ended, the error is [ErrSlotLost], or the Refund
 	// changes nothing.
 	Fence int64
+	// Retry means that the request repeats one that was denied, as a Wait does: its denial starts no [Penalty].
+	Retry bool
+	// PenaltyOnly means that a Reset ends the penalty of the key, and forgets those before it, and leaves the tokens.
+	PenaltyOnly bool
 	// Zone is the time zone of the key, if the policy's Calendar has ZonePerKey; otherwise nil.
 	Zone *time.Location
 	// Anniversary is the first day of some window of the key, if the policy's Calendar has Anniversary; otherwise zero.

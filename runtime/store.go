@@ -175,7 +175,7 @@ type State struct {
 	// from a start derived from the instant of the first take, times meter.TotalUnit.
 	Prev float64
 	// Log has the tokens of a precise [SlidingWindow] with the instants at which they were taken, in a format of package meter.
-	// It is empty for other limits.
+	// It is empty for other limits, unless the key has a [Penalty], which is before it.
 	Log string
 	// Exists distinguishes a stored State from that of a new key.
 	Exists bool

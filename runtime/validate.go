@@ -65,6 +65,9 @@ func (p *Policy) problem() string {
 	if problem := p.Overrides.problem(p); problem != "" {
 		return problem
 	}
+	if problem := p.Penalty.problem(p); problem != "" {
+		return problem
+	}
 	return p.leaseProblem()
 }
 
@@ -211,6 +214,35 @@ func (b *OverrideBounds) problem(p *Policy) string {
 		return "overrides cannot give reservations to a limit without them"
 	case !p.Kind.Linear() && b.Capacity != b.Rate:
 		return fmt.Sprintf("the bounds of overrides of a %v must have equal rate and capacity", p.Kind)
+	}
+	return ""
+}
+
+// problem returns what the penalty of a policy must change, or "".
+func (n *Penalty) problem(p *Policy) string {
+	if *n == (Penalty{}) {
+		return ""
+	}
+	steps := n.Len()
+	for i, d := range n.Steps {
+		switch {
+		case steps == 0:
+			return "the penalty has a Forgive and no steps: leave it out, or say how long a key is denied"
+		case i >= steps && d != 0:
+			return fmt.Sprintf("step %d of the penalty is after one of 0s, so it is never used", i+1)
+		case d < 0 || d > MaxPeriod:
+			return fmt.Sprintf("step %d of the penalty, %v, is not between 1ns and %v", i+1, d, MaxPeriod)
+		}
+	}
+	switch {
+	case n.Forgive < 0 || n.Forgive > MaxPeriod:
+		return fmt.Sprintf("penalties are forgiven after %v, which is not between 1ns and %v", n.Forgive, MaxPeriod)
+	case p.Shards > 1:
+		return "a limit with a penalty cannot have shards: a denied key is only read, so that its row has few writes"
+	case p.Lease != Lease{}:
+		return "a limit with a penalty cannot be leased: a process would spend its block while another one denies the key"
+	case p.MaxReserved > 0:
+		return "a limit with a penalty cannot be reserved ahead: leave MaxReserved at 0"
 	}
 	return ""
 }

@@ -427,6 +427,7 @@ var policyDailyDigest = runtime.Policy{
 //
 // Fixed window: 3 per 10 minutes.
 // A window begins at the first request after the previous window has ended.
+// After a denial for lack of tokens, a key is denied for 10m, and the next times for 1h and 1d, until there was no penalty for 30d.
 // A decision waits until the database has written the counts to disk.
 // Only a hash of number is stored.
 // Worst case: 6 in any 10 minutes.
@@ -442,6 +443,7 @@ var policySMSCode = runtime.Policy{
 	Capacity:   3,
 	Start:      runtime.StartFirstUse(),
 	Durability: runtime.DurabilityFull,
+	Penalty:    runtime.PenaltyOf(720*time.Hour, 10*time.Minute, time.Hour, 24*time.Hour),
 }
 
 // ExportData spaces out exports, which are heavy.

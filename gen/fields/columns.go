@@ -71,6 +71,20 @@ func unlessZero(d time.Duration) string {
 	return words.Duration(d)
 }
 
+// effectivePenalty returns a penalty as limits.yaml writes it.
+func effectivePenalty(l *spec.Limit) string {
+	steps := penaltySteps(&l.Policy)
+	if len(steps) < 2 {
+		return strings.Join(steps, "")
+	}
+	return "[" + strings.Join(steps, ", ") + "]"
+}
+
+// penaltySteps returns the steps of a penalty in words.
+func penaltySteps(p *runtime.Policy) []string {
+	return words.Of(p.Penalty.Steps[:p.Penalty.Len()], words.Duration)
+}
+
 // effectiveZone is empty without a calendar.
 func effectiveZone(l *spec.Limit) string {
 	if l.Policy.Calendar.ZonePerKey {
@@ -224,6 +238,16 @@ var keySchema = object{
 
 // durationSchema is the schema of a positive duration.
 var durationSchema = object{"type": "string", "pattern": durationForm.String()}
+
+// penaltyOff is the penalty of a plan that has none.
+const penaltyOff = "off"
+
+// penaltySchema is the schema of a duration or a list of them.
+var penaltySchema = object{
+	"type": []string{"string", "array"}, "pattern": "^" + penaltyOff + "$|" + durationForm.String(),
+	"minItems": 1, "maxItems": runtime.MaxPenaltySteps, "items": durationSchema,
+	"defaultSnippets": []any{object{"label": "15m", "body": "15m"}, object{"label": "[1m, 10m, 1h]", "body": []string{"1m", "10m", "1h"}}},
+}
 
 // periodSchema has one pattern too.
 var periodSchema = object{"type": "string", "pattern": durationForm.String() + "|" + calendarForm.String()}

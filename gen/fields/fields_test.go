@@ -106,6 +106,10 @@ func withExample(t *testing.T, f field[draft, spec.Limit]) (before, after *spec.
 		return one(t, append(lines, "zone: UTC")...), one(t, append(lines, "zone: "+f.example)...)
 	case "precise":
 		lines = []string{"kind: sliding window", "rate: 50", "period: 1h"}
+	case "penalty":
+		lines = lines[:4]
+	case "forgive":
+		lines = append(lines[:4], "penalty: [1m, 1h]")
 	}
 	before = one(t, lines...)
 	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, f.name+":") })
@@ -145,6 +149,8 @@ func policyField(name string) string {
 		return "Calendar"
 	case "hold":
 		return "Period"
+	case "forgive":
+		return "Penalty"
 	}
 	return spec.Capital(name)
 }

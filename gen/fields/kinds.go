@@ -8,7 +8,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -73,6 +72,83 @@ func atMostLeased(n int64) string {
 		return "leave lease out"
 	}
 	return "use at most " + words.Number(n)
+}
+
+// penaltyOffSynonyms are words for it in other limiters.
+var penaltyOffSynonyms = []string{"none", "no", "never", "disabled", "false"}
+
+const penaltyHelp = "write a duration such as penalty: 15m, or a list such as penalty: [1m, 10m, 1h]"
+
+// penalty reads how long penalties last.
+func (p *parser) penalty(limit *draft, e entry) bool {
+	switch {
+	case isWord(e.value, penaltyOff):
+		return true
+	case e.value.Kind != yaml.SequenceNode && slices.Contains(penaltyOffSynonyms, e.value.Value):
+		p.report(e.at, rules.BadPenalty, "leave penalty out, or write "+penaltyOff, "penalty must be a duration or a list of them, not %s", describe(e.value))
+		p.meant(penaltyOff)
+		return false
+	case e.value.Kind != yaml.SequenceNode:
+		length, ok := p.length(e)
+		limit.policy.Penalty.Steps = [runtime.MaxPenaltySteps]time.Duration{length}
+		return ok
+	case len(e.value.Content) == 0:
+		p.report(e.at, rules.BadPenalty, penaltyHelp, "penalty must not be empty")
+		return false
+	case len(e.value.Content) > runtime.MaxPenaltySteps:
+		p.report(e.at, rules.BadPenalty, "the last one is repeated: leave some out", "penalty has at most %d steps, not %d", runtime.MaxPenaltySteps, len(e.value.Content))
+		return false
+	}
+	all := true
+	var steps [runtime.MaxPenaltySteps]time.Duration
+	for i, item := range e.value.Content {
+		if p.muted[item] {
+			all = false
+			continue
+		}
+		length, ok := p.length(entry{name: "penalty", value: item, named: e.named, at: p.src.At(item)})
+		steps[i], all = length, all && ok
+	}
+	limit.policy.Penalty.Steps = steps
+	return all
+}
+
+// penaltyFits reports a penalty that contradicts other fields.
+func (p *parser) penaltyFits(limit *draft, given map[string]entry) {
+	policy := &limit.policy
+	penalty, ok := given["penalty"]
+	if forgive, given := given["forgive"]; given && policy.Penalty.Steps[1] == 0 {
+		_, byPlan := limit.maps["penalty"]
+		switch {
+		case byPlan: // it is for the plans with several
+		case policy.Penalty.Steps[0] != 0:
+			p.report(forgive.at, rules.BadPenalty, "leave forgive out, or give a list such as penalty: [1m, 10m, 1h]", "forgive has no effect on a single penalty, which is always the same")
+		case !ok || isWord(penalty.value, penaltyOff):
+			p.report(forgive.at, rules.BadPenalty, "leave forgive out, or give a penalty", "forgive has no effect without a penalty")
+		}
+		policy.Penalty.Forgive = 0
+	}
+	if ok && policy.Penalty.Steps[0] != 0 {
+		p.refuse(rules.BadPenalty, penaltyRefusals, policy, given, penalty)
+	}
+}
+
+// penaltyRefusals are the fields that a limit with a penalty does not have.
+var penaltyRefusals = []refusal{
+	{
+		field: "shards", applies: func(p *unchecked) bool { return p.Shards > 1 },
+		message: "a limit with a penalty cannot have shards: a key that is denied is only read, so that its row is not written often", help: "leave shards out",
+		schema: object{"const": 1, "errorMessage": "A limit with a penalty cannot have shards."},
+	},
+	{
+		field: "lease", message: "a limit with a penalty has no lease: a process would spend its tokens while another one denies the key", help: "leave lease out",
+		schema: false, hint: "A limit with a penalty has no lease.",
+	},
+	{
+		field: "maxReserved", applies: func(p *unchecked) bool { return p.MaxReserved != 0 },
+		message: "a limit with a penalty has no reservations: whoever reserves waits for tokens, and is not denied", help: "leave maxReserved out",
+		schema: object{"const": 0, "errorMessage": "A limit with a penalty has no reservations."},
+	},
 }
 
 // preciseRefusals are the fields that a precise limit does not have.
@@ -159,23 +235,23 @@ func (r *refusal) refuses(policy *unchecked, value *yaml.Node) bool {
 	return r.applies == nil || r.applies(policy)
 }
 
-// condition is a JSON Schema: in limits where a field has a value, the refused field has the schema of the refusal.
-func (r *refusal) condition(field string, value any) object {
+// condition is a JSON Schema: in limits where a field has the schema value, the refused field has the schema of the refusal.
+func (r *refusal) condition(field string, value object) object {
 	then := object{"type": "object", "properties": object{r.field: r.schema}}
 	if r.hint != "" {
 		then["errorMessage"] = r.hint
 	}
-	return object{"if": having(field, object{"const": value}), "then": then}
+	return object{"if": having(field, value), "then": then}
 }
 
 // fitsKind reports the fields that the limit's kind does not have.
 func (p *parser) fitsKind(policy *unchecked, given map[string]entry) bool {
-	return p.refuse(rules.NotForKind, algorithms[policy.Kind].refusals, policy, given, diag.Span{})
+	return p.refuse(rules.NotForKind, algorithms[policy.Kind].refusals, policy, given, entry{})
 }
 
-// refuse reports the given fields that are refused because of another one, at a place if that is a field to point at. It
+// refuse reports the given fields that are refused because of another one, which is the zero entry if it is not pointed at. It
 // returns whether there are none.
-func (p *parser) refuse(broken *rules.Rule, refusals []refusal, policy *unchecked, given map[string]entry, precise diag.Span) bool {
+func (p *parser) refuse(broken *rules.Rule, refusals []refusal, policy *unchecked, given map[string]entry, because entry) bool {
 	before := len(p.found)
 	for _, r := range refusals {
 		e, ok := given[r.field]
@@ -186,7 +262,7 @@ func (p *parser) refuse(broken *rules.Rule, refusals []refusal, policy *unchecke
 			r.message, r.help = r.explain(policy)
 		}
 		p.report(e.at, broken, r.help, "%s", r.message)
-		p.note(precise, "precise is given here")
+		p.note(because.at, because.name+" is given here")
 	}
 	return len(p.found) == before
 }

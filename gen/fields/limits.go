@@ -34,8 +34,9 @@ func (p *parser) settleLimit(limit *draft, given map[string]entry, clean bool) {
 		p.canReserve(policy, capacity, given, clean)
 	}
 	if precise, ok := given["precise"]; ok && policy.Precise {
-		p.refuse(rules.BadPrecise, preciseRefusals, policy, given, precise.at)
+		p.refuse(rules.BadPrecise, preciseRefusals, policy, given, precise)
 	}
+	p.penaltyFits(limit, given)
 	p.leaseFits(policy, given)
 	p.enoughForShards(policy, given)
 }
@@ -510,13 +511,18 @@ func limitSchema() object {
 	for _, kind := range runtime.Kinds() {
 		conditions = append(conditions, needed(kind))
 		for _, r := range algorithmOf(kind).refusals {
-			conditions = append(conditions, r.condition("kind", kind.String()))
+			conditions = append(conditions, r.condition("kind", object{"const": kind.String()}))
 		}
 	}
 	conditions = append(conditions, ifCalendar()...)
 	for _, r := range preciseRefusals {
-		conditions = append(conditions, r.condition("precise", true))
+		conditions = append(conditions, r.condition("precise", object{"const": true}))
 	}
+	for _, r := range penaltyRefusals {
+		conditions = append(conditions, r.condition("penalty", object{"not": object{"const": penaltyOff}}))
+	}
+	conditions = append(conditions, object{"if": having("forgive", object{}), "then": having("penalty", object{
+		"type": []string{"array", "object"}, "minItems": 2, "errorMessage": "Give a list of penalties with forgive."})})
 	schema["allOf"] = conditions
 	return schema
 }

@@ -95,6 +95,25 @@ func modeWords(l *spec.Limit) []string {
 	return nil
 }
 
+// penaltyWords covers forgive too.
+func penaltyWords(l *spec.Limit) []string {
+	steps := penaltySteps(&l.Policy)
+	var sentence string
+	switch n := len(steps); n {
+	case 0:
+		return nil
+	case 1:
+		sentence = fmt.Sprintf("After a denial for lack of tokens, a key is denied for %s.", steps[0])
+	default:
+		sentence = fmt.Sprintf("After a denial for lack of tokens, a key is denied for %s, and the next times for %s, until there was no penalty for %s.",
+			steps[0], words.List(steps[1:], "and"), words.Duration(l.Policy.Penalty.Forgiveness()))
+	}
+	if l.Policy.Mode == runtime.ModeShadow {
+		sentence += " In shadow mode, these requests pass too, and are counted as denied."
+	}
+	return []string{sentence}
+}
+
 // onErrorWords covers timeout too. It is empty for the default, an error without a timeout.
 func onErrorWords(l *spec.Limit) []string {
 	p := &l.Policy

@@ -102,6 +102,23 @@ func TestWordsDescribeTheRule(t *testing.T) {
 			},
 		},
 		{
+			[]string{"kind: fixed window", "rate: 5", "period: 10m", "start: first use", "penalty: 15m"},
+			[]string{
+				"Fixed window: 5 per 10 minutes.",
+				"A window begins at the first request after the previous window has ended.",
+				"After a denial for lack of tokens, a key is denied for 15m.",
+			},
+		},
+		{
+			[]string{"kind: token bucket", "rate: 10", "period: 1m", "penalty: [1m, 10m, 1h]", "mode: shadow"},
+			[]string{
+				"Token bucket: 10 per minute, at most 10 at once.",
+				"Shadow mode: requests that would be denied or delayed pass at once, and Decision.Shadowed reports them.",
+				"After a denial for lack of tokens, a key is denied for 1m, and the next times for 10m and 1h, until there was no penalty for 10h. In shadow mode, these requests pass too, and are counted as denied.",
+				"If the store fails, requests are allowed and not counted.",
+			},
+		},
+		{
 			[]string{"kind: token bucket", "rate: 10", "period: 1m", "maxReserved: 0", "onError: local", "timeout: 1s", "jitter: 10s"},
 			[]string{
 				"Token bucket: 10 per minute, at most 10 at once.",

@@ -223,6 +223,7 @@ function outcomeInWords(d, slots) {
   if (d.error) return "denied, " + d.error;
   if (slots && !d.shadowed) return d.allowed ? `acquired, ${grouped(d.remaining)} free` : `denied, free in ${inWords(d.retryAfter)} at the latest`;
   if (d.shadowed) return "allowed in shadow mode, would be " + (d.allowed ? "delayed" : "denied");
+  if (!d.allowed && d.penaltyFor) return "denied, penalty for " + inWords(d.penaltyFor) + ", retry after " + inWords(d.retryAfter);
   if (!d.allowed) return "denied, retry after " + inWords(d.retryAfter);
   return d.delay > 0 ? "reserved, use after " + inWords(d.delay) : "allowed, " + grouped(d.remaining) + " left";
 }

@@ -15,6 +15,9 @@ type jsRule struct {
 	Period   int64  `json:"period"`
 	Phase    int64  `json:"phase,omitempty"`
 	FirstUse bool   `json:"firstUse,omitempty"`
+	// Penalties are how long each penalty lasts, and Forgive how long after its end it counts.
+	Penalties []int64 `json:"penalties,omitempty"`
+	Forgive   int64   `json:"forgive,omitempty"`
 	// Starts has the starts of the windows of a calendar, the first at or before the base.
 	Starts []int64 `json:"starts,omitempty"`
 }
@@ -27,6 +30,9 @@ func ruleFor(p *runtime.Policy, rule *meter.Rule, base int64, windows int) jsRul
 	js := jsRule{
 		Kind: p.Kind.String(), Precise: p.Precise, Rate: p.Rate, Capacity: p.Capacity, Debt: p.MaxReserved,
 		Period: int64(p.Period), FirstUse: p.Start.FirstUse(),
+	}
+	for _, step := range p.Penalty.Steps[:p.Penalty.Len()] {
+		js.Penalties, js.Forgive = append(js.Penalties, int64(step)), int64(p.Penalty.Forgiveness())
 	}
 	switch {
 	case p.Calendar.Unit != 0:

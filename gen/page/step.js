@@ -5,6 +5,7 @@
 // starts of its windows, the first at or before the origin. A state is {} for a new key, which is full; otherwise
 // it has value, ts and prev as a row of the store, or for a precise sliding window runs, from the oldest to the newest, or
 // for a limit in flight ts, last, which is the largest fence so far, and holders, in the order of their ends.
+// With penalties and forgive, it may have a penalty: until when, and which of them.
 const MAX_INSTANT = 2 ** 63;
 const MAX_TOKENS = 1e15;
 const ENDLESS = 1e300;
@@ -181,6 +182,34 @@ class Rule {
     const count = q.count === undefined ? 1 : q.count;
     const error = this.refuseSlots(q) || this.refuse(q, count);
     if (error) return [s, { allowed: false, error, remaining: 0, retryAfter: 0, delay: 0 }];
+    return this.penalties ? this.stepPenalty(s, now, q, count) : this.stepKind(s, now, q, count);
+  }
+
+  // stepPenalty denies while a penalty is in force, and starts one after a denial.
+  stepPenalty(s, now, q, count) {
+    let { penalty, ...bare } = s;
+    const decides = q.op === "take" || q.op === "check" || q.op === "takeUpTo";
+    const inForce = d => {
+      const left = penalty.until - now;
+      return { ...d, remaining: 0, penaltyFor: left, retryAfter: d.allowed ? 0 : Math.max(d.retryAfter, left) };
+    };
+    if (penalty && now < penalty.until && decides && count > 0) {
+      const [, d] = this.stepKind(bare, now, { op: "check" }, q.op === "takeUpTo" ? 1 : count);
+      return [s, inForce({ ...d, allowed: false, taken: 0 })];
+    }
+    const [next, d] = this.stepKind(bare, now, q, count);
+    if (q.op === "reset" || d.error) return [next, d];
+    const forgiven = !penalty || now >= penalty.until + this.forgive;
+    if (!d.allowed && q.op !== "check") {
+      const number = forgiven ? 0 : Math.min(penalty.number + 1, this.penalties.length - 1);
+      penalty = { until: now + this.penalties[number], number };
+    } else if (forgiven && next !== bare) penalty = undefined;
+    if (!penalty) return [next, d];
+    return [{ ...next, penalty }, now < penalty.until ? inForce(d) : d];
+  }
+
+  // stepKind executes a valid request by the algorithm of the kind.
+  stepKind(s, now, q, count) {
     if (this.precise) return this.stepLog(s, now, q, count);
     const ofHolder = q.op === "renew" || q.op === "release";
     const counts = q.op !== "peek" && q.op !== "reset" && !ofHolder;

@@ -44,7 +44,7 @@ type jsDecision struct {
 	allowed                                  bool
 	remaining                                int64
 	retryAfter, delay, fullAfter, resetAfter float64
-	value                                    float64
+	value, penaltyFor                        float64
 	err                                      bool
 }
 
@@ -73,12 +73,12 @@ func runJS(t *testing.T, cases []jsCase) (list []jsDecision) {
 	require.NoError(t, err, stderr.String())
 	for line := range strings.Lines(string(out)) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		require.Len(t, f, 8, line)
-		d := jsDecision{allowed: f[0] == "true", err: f[7] == "error"}
+		require.Len(t, f, 9, line)
+		d := jsDecision{allowed: f[0] == "true", err: f[8] == "error"}
 		if !d.err {
 			d.remaining, err = strconv.ParseInt(f[1], 10, 64)
 			require.NoError(t, err, line)
-			for i, to := range []*float64{&d.retryAfter, &d.delay, &d.fullAfter, &d.resetAfter, &d.value} {
+			for i, to := range []*float64{&d.retryAfter, &d.delay, &d.fullAfter, &d.resetAfter, &d.value, &d.penaltyFor} {
 				*to, err = strconv.ParseFloat(f[2+i], 64)
 				require.NoError(t, err, line)
 			}
@@ -161,7 +161,7 @@ func TestJavaScriptAgreesWithRuntime(t *testing.T) {
 	steps := 100_000
 	var cases []jsCase
 	kinds := map[string]int{}
-	denied, delayed, errs := 0, 0, 0
+	denied, delayed, penalized, errs := 0, 0, 0, 0
 	for n := 0; n < steps; {
 		p := randomPolicy(r)
 		require.NoError(t, p.Validate(), "%+v", p)
@@ -175,6 +175,8 @@ func TestJavaScriptAgreesWithRuntime(t *testing.T) {
 			switch {
 			case s.err != nil:
 				errs++
+			case s.want.PenaltyFor > 0:
+				penalized++
 			case !s.want.Allowed:
 				denied++
 			case s.want.Delay > 0:
@@ -198,13 +200,15 @@ func TestJavaScriptAgreesWithRuntime(t *testing.T) {
 				require.InDelta(t, float64(s.want.FullAfter), got[i].fullAfter, 1e6, at(t, "fullAfter")...)
 				require.InDelta(t, float64(s.want.ResetAfter), got[i].resetAfter, 1e6, at(t, "resetAfter")...)
 				require.Equal(t, s.want.Value, got[i].value, at(t, "value")...)
+				require.Equal(t, float64(s.want.PenaltyFor), got[i].penaltyFor, at(t, "penaltyFor")...)
 			}
 			i++
 		}
 	}
 	require.Len(t, got, i)
-	t.Logf("%d steps agree: %v; %d denied, %d delayed, %d errors", i, kinds, denied, delayed, errs)
+	t.Logf("%d steps agree: %v; %d denied, %d during penalties, %d delayed, %d errors", i, kinds, denied, penalized, delayed, errs)
 	require.Greater(t, denied, steps/10)
+	require.Greater(t, penalized, steps/20)
 	require.Greater(t, delayed, steps/50)
 	require.Greater(t, errs, steps/200)
 	require.Len(t, kinds, 6)
@@ -226,6 +230,17 @@ func kindName(p *runtime.Policy) string {
 func choose[T any](r *rand.Rand, choices ...T) T { return choices[r.IntN(len(choices))] }
 
 func randomPolicy(r *rand.Rand) runtime.Policy {
+	p := randomKind(r)
+	if r.IntN(3) == 0 {
+		lasts := func() time.Duration { return choose(r, p.Period/3+1, p.Period, 2*p.Period) }
+		if p.Penalty, p.MaxReserved = runtime.PenaltyOf(choose(r, 0, p.Period), lasts(), lasts(), lasts()), 0; p.Capacity == 0 {
+			p.Capacity = p.Rate
+		}
+	}
+	return p
+}
+
+func randomKind(r *rand.Rand) runtime.Policy {
 	rate := choose[int64](r, 1, 2, 3, 5, 7, 10, 97, 100, 1000, 40_000)
 	p := runtime.Policy{Name: "limit", Kind: choose(r, runtime.Kinds()...), Rate: rate, Capacity: rate,
 		Period: choose(r, time.Microsecond, time.Millisecond, time.Second, 2500*time.Millisecond, time.Minute, 90*time.Second, time.Hour,

@@ -137,6 +137,9 @@ var (
 		spec.LimitOf("kind: fixed window", "rate: 10", "period: 1d", "-start: 2024-01-01", "+start: 2024-01-01T00:00:00Z"))
 	BadMode = rule("bad-mode", "The mode is enforce, shadow, off or block.",
 		spec.LimitOf(spec.Bucket, "-mode: dry-run", "+mode: shadow"))
+	BadPenalty = rule("bad-penalty",
+		"A penalty is a duration or a list of up to 8; a limit with one has no shards, lease or maxReserved, and one without a list has no forgive.",
+		spec.LimitOf(spec.Bucket, "penalty: 15m", "-shards: 2"))
 	BadZone = rule("bad-zone", "A zone is a name of the IANA time zone database, or per key.",
 		spec.LimitOf("kind: fixed window", "rate: 10", "period: month", "-zone: Europe/Berlon", "+zone: Europe/Berlin"))
 	NotForPeriod = rule("not-for-period", "A start fits the period, and only a period in calendar units has a zone.",

@@ -68,8 +68,10 @@ type tally struct {
 	requests, charges int64
 	// unreleased counts the requests that hold slots and do not say how long they run.
 	unreleased int64
-	by         [outcomes]int64
-	longest    time.Duration
+	// penalties counts the denials that have started a penalty or that one has caused.
+	penalties int64
+	by        [outcomes]int64
+	longest   time.Duration
 }
 
 func (t *tally) add(l *trace.Line, d runtime.Decision) {
@@ -77,6 +79,8 @@ func (t *tally) add(l *trace.Line, d runtime.Decision) {
 	t.by[outcomeOf(l, d)]++
 	if l.Op == runtime.Charge {
 		t.charges++
+	} else if d.PenaltyFor > 0 && (!d.Allowed || d.Shadowed) {
+		t.penalties++
 	}
 	if d.Fence != 0 && l.Running == 0 {
 		t.unreleased++
@@ -87,7 +91,7 @@ func (t *tally) add(l *trace.Line, d runtime.Decision) {
 // limited counts the requests that were denied or, for a limit in shadow mode, would have been.
 func (t *tally) limited() int64 { return t.by[denied] + t.by[shadowed] }
 
-// verbs says how many of the allowed requests were not simply allowed, or is "".
+// verbs says how many of the allowed requests were not simply allowed, and how many met a penalty, or is "".
 func (t *tally) verbs() string {
 	var list []string
 	if t.charges > 0 {
@@ -96,10 +100,14 @@ func (t *tally) verbs() string {
 	if t.by[partly] > 0 {
 		list = append(list, words.Count(t.by[partly], "request")+" for more tokens than there were")
 	}
-	if len(list) == 0 {
-		return ""
+	sentence := ""
+	if len(list) > 0 {
+		sentence = "Allowed includes " + words.List(list, "and") + ". "
 	}
-	return "Allowed includes " + words.List(list, "and") + "."
+	if t.penalties > 0 {
+		sentence += words.Count(t.penalties, "request") + " started a penalty or came during one."
+	}
+	return strings.TrimSpace(sentence)
 }
 
 // wait returns the time until the retry of a denied request, or until the tokens of an allowed one can be used.

@@ -130,6 +130,9 @@ var (
 		LimitOf(Bucket, "-shards: 2", "+shards: 5"))
 	ModeChanged = changeKind("mode-changed", "The limit denies requests where it let all pass, or the other way around.",
 		LimitOf(Bucket, "+mode: shadow"))
+	PenaltyChanged = changeKind("penalty-changed",
+		"A key is denied for a longer or a shorter time after a denial, or no longer is.",
+		LimitOf(Bucket, "+penalty: 15m"))
 	TimeoutChanged = changeKind("timeout-changed",
 		"A decision may take more or less time before the store is treated as failed.",
 		LimitOf(Bucket, "-timeout: 1s", "+timeout: 100ms"))

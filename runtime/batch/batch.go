@@ -187,7 +187,7 @@ func (b *Batch) execute(requests []runtime.Request, now int64) (answer runtime.A
 	if !ok || answer.Allowed() {
 		return answer, ok
 	}
-	b.undo(func(runtime.Row) bool { return true })
+	b.undoExceptPenalties(requests, answer.Decisions)
 	if answer, ok = b.recheck(answer, requests, now); ok {
 		ok = b.waitAcrossEnds(answer.Decisions, requests, now)
 	}
@@ -496,6 +496,23 @@ func (b *Batch) undo(match func(runtime.Row) bool) {
 		if match(b.rows[u.row]) {
 			b.states[u.row] = u.state
 		}
+	}
+}
+
+// undoExceptPenalties returns all rows to their states before the call, but for the penalties of requests that were denied for
+// lack of their own tokens.
+func (b *Batch) undoExceptPenalties(requests []runtime.Request, decisions []runtime.Decision) {
+	after := map[int]runtime.State{}
+	for i, d := range decisions {
+		if q := &requests[i]; d.PenaltyFor > 0 && q.Takes() && q.UsesRows() && (!d.Allowed || d.Shadowed) {
+			row := b.find(q, 0)
+			after[row] = b.states[row]
+		}
+	}
+	b.undo(func(runtime.Row) bool { return true })
+	b.undoLog = b.undoLog[:0]
+	for row, is := range after {
+		b.states[row] = meter.KeepPenalty(b.states[row], is)
 	}
 }
 

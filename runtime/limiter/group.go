@@ -210,9 +210,13 @@ func (g Group) Wait(ctx context.Context) error {
 		return err
 	}
 	h := g.limiter.hold()
-	return g.limiter.wait(ctx, h, requests, func(left time.Duration) (*Reservations, error) {
+	return g.limiter.wait(ctx, h, requests, func(left time.Duration, retry bool) (*Reservations, error) {
 		// The store may still be using those of the last try.
-		return g.limiter.reserve(ctx, slices.Clone(requests), left, h)
+		again := slices.Clone(requests)
+		for i := range again {
+			again[i].Retry = retry
+		}
+		return g.limiter.reserve(ctx, again, left, h)
 	})
 }
 

@@ -157,10 +157,11 @@ func (l *Limiter) peek(ctx context.Context, q runtime.Request) (runtime.Balance,
 	case p.Mode == runtime.ModeBlock:
 		b.Remaining, b.BlockedFor = 0, d.BlockedFor
 	}
+	b.PenaltyFor = d.PenaltyFor
 	return b, nil
 }
 
-// Reset makes the key full again, as if no tokens had been taken or reserved. Those cannot be refunded any more. A sweep
+// Reset makes the key full again, as if no tokens had been taken or reserved, and ends a penalty. Those cannot be refunded any more. A sweep
 // deletes the row later.
 func (l Limit) Reset(ctx context.Context) error {
 	_, err := l.do(ctx, runtime.Request{Op: runtime.Reset})

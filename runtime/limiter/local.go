@@ -33,6 +33,8 @@ type report struct {
 	at, full, windowEnd int64
 	// decided is the instant of the decision by the store's clock.
 	decided int64
+	// penalty is when the penalty ends, or 0.
+	penalty int64
 }
 
 // state returns a row with the tokens of the report. If the decision does not have how long ago they were taken, they count
@@ -62,13 +64,17 @@ func (m *localMemory) learn(q *runtime.Request, d *runtime.Decision, decided int
 	defer m.mu.Unlock()
 	known := m.reports.Find(row)
 	switch {
-	case known == nil && missing <= 0:
+	case known == nil && missing <= 0 && d.PenaltyFor == 0:
 		return // a key without a report is full
 	case known != nil && decided <= known.decided && missing <= known.missing && q.Op != runtime.Refund && q.Op != runtime.Reset && q.Op != runtime.Release:
 		return // of two decisions at once, this was the earlier one
 	}
+	penalty := int64(0)
+	if d.PenaltyFor > 0 {
+		penalty = arith.Add(now, int64(d.PenaltyFor))
+	}
 	m.reports.Set(row, report{
-		missing: max(0, missing), at: now, full: arith.Add(now, int64(d.FullAfter)),
+		penalty: penalty, missing: max(0, missing), at: now, full: arith.Add(now, int64(d.FullAfter)),
 		windowEnd: arith.Add(now, int64(d.ResetAfter)), decided: decided,
 	}, localRows)
 }
@@ -94,7 +100,8 @@ func (m *localMemory) readLocked(c runtime.Call, rows []runtime.Row, now int64) 
 			states[i] = *s
 		}
 		if p := m.reports.Find(row); p != nil {
-			states[i] = fewer(ruleOf(c, row), states[i], p, now)
+			rule := ruleOf(c, row)
+			states[i] = rule.Penalized(fewer(rule, states[i], p, now), p.penalty)
 		}
 	}
 	return states

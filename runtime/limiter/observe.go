@@ -152,7 +152,7 @@ func (l *Limiter) observation(ctx context.Context, c runtime.Call, i int, answer
 // describe sets what a decision says, given whether the whole call was allowed.
 func describe(o *runtime.Observation, q *runtime.Request, d *runtime.Decision, allowed bool) {
 	o.Outcome = outcomeOf(q, d, allowed)
-	o.Taken, o.Remaining, o.Delay, o.RetryAfter = d.Taken, d.Remaining, d.Delay, d.RetryAfter
+	o.Taken, o.Remaining, o.Delay, o.RetryAfter, o.PenaltyFor = d.Taken, d.Remaining, d.Delay, d.RetryAfter, d.PenaltyFor
 	switch {
 	case d.FailedLocal != nil:
 		o.Source = runtime.SourceMemory

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -36,16 +37,29 @@ func (o Overrides) Block(ctx context.Context, b runtime.Block) (runtime.Override
 	})
 }
 
-// Unblock ends the block in force, and leaves an override in force. It returns the entry of the log, or [runtime.ErrNoOverride] if
-// there is no block.
+// Unblock ends the block in force, and a penalty of the key, and leaves an override in force. It returns the entry of the log, or
+// [runtime.ErrNoOverride] if there is neither a block nor a penalty.
 func (o Overrides) Unblock(ctx context.Context, end runtime.OverrideEnd) (runtime.OverrideEntry, error) {
-	return o.end(ctx, runtime.OverrideUnblock, end)
+	penalty := false
+	if o.of.policy.Penalizes() {
+		b, err := o.of.Peek(ctx)
+		// The whole limit has no zone of a key, and no penalty.
+		if err != nil && !errors.Is(err, runtime.ErrInvalidKey) {
+			return runtime.OverrideEntry{}, err
+		}
+		penalty = b.PenaltyFor > 0
+	}
+	e, err := o.end(ctx, runtime.OverrideUnblock, end, penalty)
+	if err == nil && penalty {
+		_, err = o.of.do(ctx, runtime.Request{Op: runtime.Reset, PenaltyOnly: true})
+	}
+	return e, err
 }
 
 // End ends the override and the block in force. It returns the entry of the log, or [runtime.ErrNoOverride] if the
 // key has neither. Those of all keys stay in force for the key.
 func (o Overrides) End(ctx context.Context, end runtime.OverrideEnd) (runtime.OverrideEntry, error) {
-	return o.end(ctx, runtime.OverrideNone, end)
+	return o.end(ctx, runtime.OverrideNone, end, false)
 }
 
 // History returns the entries of the log about the key, or about all keys, the oldest first.
@@ -61,9 +75,9 @@ func (o Overrides) History(ctx context.Context) ([]runtime.OverrideEntry, error)
 	return entries, nil
 }
 
-func (o Overrides) end(ctx context.Context, what string, end runtime.OverrideEnd) (runtime.OverrideEntry, error) {
+func (o Overrides) end(ctx context.Context, what string, end runtime.OverrideEnd, penalty bool) (runtime.OverrideEntry, error) {
 	return o.append(ctx, func(e *runtime.OverrideEntry, blocked, overridden bool) error {
-		if !blocked && (!overridden || what == runtime.OverrideUnblock) {
+		if !blocked && !penalty && (!overridden || what == runtime.OverrideUnblock) {
 			return runtime.ErrNoOverride
 		}
 		e.What, e.Until, e.Reason, e.Author = what, e.At, end.Reason, end.Author

@@ -20,25 +20,25 @@ func (l Limit) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // It returns at once, without taking tokens, if the context's deadline is before the tokens are available: the error is
 // both a [*runtime.LimitedError] and [context.DeadlineExceeded]. The jitter of the policy is added if it ends before the deadline.
 // If the policy's Mode is [runtime.ModeBlock], or an operator has blocked the key, it returns a [*runtime.LimitedError] at once, even if the
-// block has an end. While it retries, it also does so when an override of the key begins or ends; tokens that are
+// block has an end. Only the first denial starts a [runtime.Penalty], which it waits for. While it retries, it also does so when an override of the key begins or ends; tokens that are
 // reserved already keep their delay. If the context ends while WaitN waits, the tokens are refunded, and the error is the context's.
 func (l Limit) WaitN(ctx context.Context, n int64) error {
 	l.held = l.limiter.hold()
 	of := []runtime.Request{{Policy: l.policy, Key: l.key.String()}}
-	return l.limiter.wait(ctx, l.held, of, func(left time.Duration) (*Reservations, error) {
-		d, err := l.do(ctx, runtime.Request{Op: runtime.Take, Count: n, Reserve: l.policy.MayReserve(), MaxDelay: left})
+	return l.limiter.wait(ctx, l.held, of, func(left time.Duration, retry bool) (*Reservations, error) {
+		d, err := l.do(ctx, runtime.Request{Op: runtime.Take, Count: n, Reserve: l.policy.MayReserve(), MaxDelay: left, Retry: retry})
 		ds := Decisions{Allowed: d.Allowed, Each: []runtime.Decision{d}}
 		return &Reservations{ds, l.limiter, []*Reservation{{Decision: d, of: l, count: n, open: true}}}, err
 	})
 }
 
-// take takes tokens that can be used within a time.
-type take = func(left time.Duration) (*Reservations, error)
+// take takes tokens that can be used within a time. It may be the retry of a denied one.
+type take = func(left time.Duration, retry bool) (*Reservations, error)
 
 // wait takes the tokens of some limits, and returns when they can be used.
 func (l *Limiter) wait(ctx context.Context, h *held, of []runtime.Request, try take) error {
 	// The first try is outside the queue, so that a call that does not have to wait takes no lock.
-	rs, err := tryWithin(ctx, try)
+	rs, err := tryWithin(ctx, try, false)
 	if err == nil && !rs.Allowed {
 		rs, err = l.retry(ctx, of, try)
 	}
@@ -62,9 +62,9 @@ func (l *Limiter) wait(ctx context.Context, h *held, of []runtime.Request, try t
 
 // tryWithin takes the tokens if they can be used before the context's deadline. After a denial without an error, a retry may
 // pass.
-func tryWithin(ctx context.Context, try take) (*Reservations, error) {
+func tryWithin(ctx context.Context, try take, retry bool) (*Reservations, error) {
 	left, limited := timeLeft(ctx)
-	rs, err := try(left)
+	rs, err := try(left, retry)
 	if err != nil || rs.Allowed {
 		return rs, err
 	}
@@ -100,7 +100,7 @@ func (l *Limiter) retry(ctx context.Context, of []runtime.Request, try take) (*R
 	}
 	defer leave()
 	for {
-		rs, err := tryWithin(ctx, try)
+		rs, err := tryWithin(ctx, try, true)
 		if err != nil || rs.Allowed {
 			return rs, err
 		}

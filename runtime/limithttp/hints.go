@@ -29,7 +29,7 @@ type Hint struct {
 	// without a window.
 	FullAfter  float64 `json:"fullAfter"`
 	ResetAfter float64 `json:"resetAfter"`
-	// Blocked means that all requests are denied, and RetryAfter is how long: it is missing for a block without an end.
+	// Blocked means that all requests are denied, because of a block or a penalty, and RetryAfter is how long: it is missing for a block without an end.
 	Blocked    bool    `json:"blocked,omitempty"`
 	RetryAfter float64 `json:"retryAfter,omitempty"`
 }
@@ -94,8 +94,10 @@ func hintOf(d *runtime.Decision) Hint {
 		Limit: d.Limit, Kind: p.Kind.String(), Precise: p.Precise, Rate: p.Rate, Period: p.Period.Seconds(), Capacity: p.Capacity,
 		Value: d.Value, Remaining: d.Remaining, FullAfter: d.FullAfter.Seconds(), ResetAfter: d.ResetAfter.Seconds(),
 	}
-	if h.Blocked = d.BlockedFor > 0; h.Blocked && d.BlockedFor != runtime.Never {
-		h.RetryAfter = (d.BlockedFor + d.Jitter).Seconds()
+	if denied := max(d.BlockedFor, d.PenaltyFor); denied > 0 {
+		if h.Blocked = true; denied != runtime.Never {
+			h.RetryAfter = (denied + d.Jitter).Seconds()
+		}
 	}
 	return h
 }

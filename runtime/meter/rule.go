@@ -57,6 +57,8 @@ type Rule struct {
 	calendar calendarWindows
 	// Precise is the policy's.
 	Precise bool
+	// penalty is the policy's, or nil.
+	penalty *runtime.Penalty
 	// unlimited is the rule of ModeUnlimited.
 	unlimited bool
 	// spare is by how many bits the totals of a shard begin smaller, so that their sum is exact.
@@ -89,6 +91,9 @@ func RuleOf(p *runtime.Policy, key string) Rule {
 	// A debt of exactly MaxTokens would be a bound, which callers could reach.
 	if p.MaxReserved == runtime.Unbounded {
 		r.Debt = endless
+	}
+	if p.Penalizes() {
+		r.penalty = &p.Penalty
 	}
 	switch {
 	case p.Calendar.Unit != 0:

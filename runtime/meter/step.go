@@ -30,14 +30,65 @@ import (
 //
 // For [runtime.InFlight], available is the capacity less the slots that are held: those of each holder until its hold ends.
 //
-// A request for 0 tokens is allowed, even if the key is in debt. It returns s unchanged, as do a denied request, a Check
-// and a Peek. So does an error, which is [runtime.ErrInvalidCount] for a negative count, [runtime.ErrExceedsCapacity],
+// A request for 0 tokens is allowed, even if the key is in debt. It returns s unchanged, as do a Check, a Peek, and a denied
+// request unless it starts a penalty. While a [runtime.Penalty] is in force, every Take, TakeUpTo and Check is denied. An error
+// returns s unchanged too. It is [runtime.ErrInvalidCount] for a negative count, [runtime.ErrExceedsCapacity],
 // [runtime.ErrInvalidPolicy] for an unknown Kind, [runtime.ErrInvalidCall] for an unknown Op or one that the kind does not have, or
 // [runtime.ErrSlotLost].
 func (r *Rule) Step(s runtime.State, now int64, q runtime.Request) (runtime.State, runtime.Decision, error) {
 	if err := r.Refuse(&q); err != nil {
 		return s, runtime.Decision{}, err
 	}
+	if r.penalty != nil || s.Log != "" || q.PenaltyOnly {
+		return r.stepPenalty(s, now, &q)
+	}
+	return r.stepKind(s, now, q)
+}
+
+// stepPenalty is [Rule.Step] for a rule or a row with a penalty. A rule without one keeps that of the row, which other plans
+// may have left.
+func (r *Rule) stepPenalty(s runtime.State, now int64, q *runtime.Request) (runtime.State, runtime.Decision, error) {
+	had, bare := cutPenalty(s)
+	if q.Op == runtime.Reset && q.PenaltyOnly {
+		_, d, err := r.stepKind(bare, now, runtime.Request{Op: runtime.Peek})
+		return bare, d, err
+	}
+	if r.penalty == nil {
+		next, d, err := r.stepKind(bare, now, *q)
+		if q.Op == runtime.Reset {
+			return next, d, err
+		}
+		return had.on(next), d, err
+	}
+	if now < had.until && q.Decides() && !q.Empty() {
+		check := *q
+		if check.Op = runtime.Check; q.Op == runtime.TakeUpTo {
+			check.Count = 1
+		}
+		_, d, err := r.stepKind(bare, now, check)
+		d.Allowed = false
+		had.inForce(&d, now)
+		return s, d, err
+	}
+	next, d, err := r.stepKind(bare, now, *q)
+	switch {
+	case err != nil:
+		return s, d, err
+	case q.Op == runtime.Reset:
+		return next, d, nil
+	case !d.Allowed && q.Takes() && !q.Retry:
+		had = r.nextPenalty(had, now)
+	case next != bare && r.forgiven(had, now):
+		had = penalty{}
+	}
+	if now < had.until {
+		had.inForce(&d, now)
+	}
+	return had.on(next), d, nil
+}
+
+// stepKind executes a valid request by the algorithm of the kind.
+func (r *Rule) stepKind(s runtime.State, now int64, q runtime.Request) (runtime.State, runtime.Decision, error) {
 	if r.Precise {
 		s, d := r.stepPrecise(s, now, &q)
 		return s, d, nil
@@ -78,7 +129,7 @@ func (r *Rule) Step(s runtime.State, now int64, q runtime.Request) (runtime.Stat
 			s = algorithmOf(r.Kind).reset(r, s, now)
 		}
 	default:
-		panic(fmt.Sprintf("runtime: Rule.Step does not handle %v: add a case in meter/step.go", q.Op))
+		panic(fmt.Sprintf("runtime: Rule.stepKind does not handle %v: add a case in meter/step.go", q.Op))
 	}
 	return s, r.balance(s, now), nil
 }
@@ -300,10 +351,10 @@ func (u *Upsert) Inserted() runtime.State {
 }
 
 // Upsert returns the Take q at the instant now as an Upsert. It returns false for requests without such a form: other
-// operations, sliding windows, windows that start at first use, a bound on the delay, a count of 0, which must not write a
+// operations, limits with a penalty, sliding windows, windows that start at first use, a bound on the delay, a count of 0, which must not write a
 // row, and an invalid count.
 func (r *Rule) Upsert(now int64, q runtime.Request) (Upsert, bool) {
-	if q.Op != runtime.Take || q.MaxDelay > 0 || q.Empty() || r.Refuse(&q) != nil {
+	if q.Op != runtime.Take || q.MaxDelay > 0 || q.Empty() || r.penalty != nil || r.Refuse(&q) != nil {
 		return Upsert{}, false
 	}
 	t, lowest, ok := algorithmOf(r.Kind).accruesTo(r, now)

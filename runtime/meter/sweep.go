@@ -6,10 +6,15 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Full reports whether s is full at the instant now, in nanoseconds since 1970 UTC, so that its row is not needed.
+// Full reports whether s is full at the instant now, in nanoseconds since 1970 UTC, and its last penalty is forgiven, so that its
+// row is not needed.
 func (r *Rule) Full(s runtime.State, now int64) bool {
 	if !s.Exists {
 		return true
+	}
+	last, s := cutPenalty(s)
+	if r.penalty != nil && !r.forgiven(last, now) {
+		return false
 	}
 	// On a clock that was set back, a new key would be full already, but this row accrues nothing until its TS.
 	if r.Precise {

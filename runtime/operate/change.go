@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +24,7 @@ const (
 	Reset Verb = "reset"
 	// Erase deletes the count of a key, and replaces the key in the log: see [runtime.Eraser].
 	Erase Verb = "erase"
-	// Block denies all requests, and Unblock ends that.
+	// Block denies all requests, and Unblock ends that and a penalty.
 	Block   Verb = "block"
 	Unblock Verb = "unblock"
 	// Override gives other numbers, another plan or a mode, and End ends that and a block.
@@ -260,6 +261,14 @@ func (c *Change) putInForce(ctx context.Context, store runtime.Store, l *runtime
 	of, end := limiter.New(store).Overrides(p, c.Key), runtime.OverrideEnd{Reason: c.Reason, Author: c.Author}
 	switch c.Verb {
 	case Unblock:
+		if i := slices.IndexFunc(l.Policies, (*runtime.Policy).Penalizes); i >= 0 && !c.Whole {
+			// A penalty ends too, which plans without one do not see.
+			key, err := inCalendar(l, c.Key, c.Zone, c.Since)
+			if err != nil {
+				return e, err
+			}
+			of = limiter.New(store).Overrides(l.Policies[i], key)
+		}
 		e, err = of.Unblock(ctx, end)
 	case End:
 		e, err = of.End(ctx, end)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -18,7 +19,7 @@ type BusyKey struct {
 	// Policy is that by which it was read, and Plan its plan.
 	Policy *runtime.Policy
 	Plan   string
-	// InForce describes the block or the override of the key or of the whole limit, or is "".
+	// InForce describes the block or the override of the key or of the whole limit, and a penalty of the key, or is "".
 	InForce string
 	// Key is the key as it is stored.
 	Key string
@@ -72,7 +73,10 @@ func Busiest(ctx context.Context, store runtime.Store, catalog *runtime.Catalog,
 		if b.Decision, err = meter.PeekRows(b.Policy, rows, r.at); err != nil {
 			return used, err
 		}
-		if b.Decision.Value < float64(b.Policy.Capacity) {
+		if lasts := b.Decision.PenaltyFor; lasts > 0 {
+			b.InForce = strings.TrimPrefix(b.InForce+", penalty for "+lasts.Round(time.Millisecond).String(), ", ")
+		}
+		if b.Decision.Value < float64(b.Policy.Capacity) || b.Decision.PenaltyFor > 0 {
 			used.Busiest = insert(used.Busiest, b, n)
 			used.InUse++
 		}

@@ -41,6 +41,8 @@ type outcome struct {
 	taken int64
 	left  float64
 	err   error
+	// penalty is how long a penalty lasts, if it is checked.
+	penalty *time.Duration
 }
 
 func pause(d time.Duration) step { return step{wait: d, times: -1} }
@@ -208,6 +210,8 @@ func (st step) problem(d runtime.Decision, allowed bool) string {
 	takes := allowed && (op == runtime.Take || op == runtime.TakeUpTo) && st.q.Count > 0
 	decides := op == runtime.Take || op == runtime.TakeUpTo || op == runtime.Check
 	switch {
+	case want.penalty != nil && d.PenaltyFor != *want.penalty:
+		return fmt.Sprintf("the penalty lasts for %v, want %v", d.PenaltyFor, *want.penalty)
 	case op == runtime.Peek:
 		// A millionth of a token is the allowance of runtime.Rule.Step for roundings.
 		if d.Value < want.left-1e-6 || d.Value > want.left+1e-6 {

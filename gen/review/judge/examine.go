@@ -135,6 +135,7 @@ var judges = map[*spec.ChangeKind]func(*judgement){
 	spec.TimeoutChanged:       judgeTimeout,
 	spec.OnErrorChanged:       judgeOnError,
 	spec.JitterChanged:        judgeJitter,
+	spec.PenaltyChanged:       judgePenalty,
 	spec.DenyCacheChanged:     judgeDenyCache,
 	spec.LeaseChanged:         judgeLease,
 	spec.DurabilityChanged:    judgeDurability,

@@ -86,6 +86,61 @@ func judgeDenyCache(j *judgement) {
 	j.note(review.Rule, "The limit grants as many tokens as before. When another process refunds or resets a key, this one may still deny its requests for up to %s.", words.Duration(is))
 }
 
+// judgePenalty compares for how long a key that is denied again and again is locked out.
+func judgePenalty(j *judgement) {
+	was, is := &j.Old.Policy.Penalty, &j.New.Policy.Penalty
+	for n := 1; n <= runtime.MaxPenaltySteps; n++ {
+		j.moreOrLess(was.Step(n), is.Step(n))
+	}
+	if was.Len() > 1 && is.Len() > 1 {
+		j.moreOrLess(was.Forgiveness(), is.Forgiveness())
+	}
+	j.note(review.Rule, "A key that is denied for lack of tokens is locked out %s. Before: %s.", lockOut(&j.New.Policy), lockOut(&j.Old.Policy))
+	switch {
+	case was.Len() == 0:
+		j.note(review.Calls, "A denied Allow, Require or Wait starts the penalty, and a Check does not. Reset ends it, and Peek reports it.")
+		j.note(review.Deploy, "Until all processes have the new version, the old ones start no penalties, and let requests pass during one.")
+	case is.Len() == 0:
+		j.note(review.Deploy, "Penalties in force end for each process with its new version.")
+	default:
+		j.note(review.Deploy, "Penalties in force end when they would have ended.")
+	}
+}
+
+// moreOrLess classifies a lock-out that has become longer or shorter.
+func (j *judgement) moreOrLess(was, is time.Duration) {
+	switch {
+	case is > was:
+		j.class(review.Tightened)
+	case is < was:
+		j.class(review.Loosened)
+	}
+}
+
+// lockOut says how long a denied key is denied: "for 1m, then 10m, then always 1h, until there was none for 10h".
+func lockOut(p *runtime.Policy) string {
+	n := p.Penalty.Len()
+	if n == 0 {
+		due := p.Period
+		if p.Kind == runtime.TokenBucket {
+			due = time.Duration(math.Ceil(float64(p.Period) / float64(max(1, p.Rate))))
+		}
+		return "until its tokens are due, one of them after at most " + words.Duration(due)
+	}
+	text := "for " + words.Duration(p.Penalty.Step(1))
+	for i := 2; i <= n; i++ {
+		text += ", then "
+		if i == n {
+			text += "always "
+		}
+		text += words.Duration(p.Penalty.Step(i))
+	}
+	if n > 1 {
+		text += ", until there was none for " + words.Duration(p.Penalty.Forgiveness())
+	}
+	return text
+}
+
 // strictness orders durabilities by how little a crash can lose. The setting of the database can be either of the other
 // two, so it is between them.
 var strictness = map[runtime.Durability]int{

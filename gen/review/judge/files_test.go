@@ -135,6 +135,9 @@ func (d dice) limitFields(plans []string) map[string]string {
 	if d.IntN(4) == 0 {
 		f["mode"] = choose(d, "shadow", "off", "block", "enforce")
 	}
+	if d.IntN(4) == 0 && f["shards"] == "" && f["lease"] == "" && f["maxReserved"] == "" {
+		f["penalty"] = choose(d, "10s", "[1s, 10m, 1h]")
+	}
 	if d.IntN(4) == 0 {
 		f["jitter"] = choose(d, "10ms", "3s")
 	}

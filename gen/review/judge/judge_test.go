@@ -50,6 +50,8 @@ var edits = map[string][2]string{
 	"Policy.Timeout":               {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, timeout: 1s}"},
 	"Policy.OnError":               {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, onError: open}"},
 	"Policy.Jitter":                {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, jitter: 10s}"},
+	"Policy.Penalty.Steps":         {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, penalty: 15m}"},
+	"Policy.Penalty.Forgive":       {"send: {kind: token bucket, rate: 60, period: 1m, penalty: [1m, 1h]}", "send: {kind: token bucket, rate: 60, period: 1m, penalty: [1m, 1h], forgive: 1d}"},
 	"Policy.DenyCache":             {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, denyCache: 1s}"},
 	"Policy.Lease.Tokens":          {"send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 1s}}", "send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 9, for: 1s}}"},
 	"Policy.Lease.For":             {"send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 1s}}", "send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 2s}}"},

@@ -8,7 +8,12 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
+
+// penaltyLength is how much of a log CompareAndSwap compares.
+var penaltyLength = strconv.Itoa(meter.PenaltyLength)
 
 // DefaultTable is the name of the table if sqlstore.Options.Table is empty.
 const DefaultTable = "rate_limits"
@@ -139,8 +144,9 @@ type Dialect struct {
 	// because package database/sql cannot run a statement that it has prepared on a chosen connection. A part
 	// of one row is taken by TakeInsertID. If it is empty, Take selects the rows.
 	Taken string
-	// CompareAndSwap updates one row that still has :oldvalue, :oldat and :oldprev, its log too. If it is empty, a transaction
-	// does.
+	// CompareAndSwap updates one row that still has :oldvalue, :oldat and :oldprev, and :oldpenalty as the first
+	// meter.PenaltyLength bytes of its log: the rest of a log does not change without the numbers. If it is empty, a
+	// transaction does.
 	CompareAndSwap string
 
 	// Sync is the session's setting for waiting for the disk at a commit: as a statement it selects a number, and followed

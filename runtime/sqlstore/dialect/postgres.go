@@ -195,7 +195,8 @@ RETURNING value, at_ns, prev, ` + typedOnPostgres + `
 	CompareAndSwap: `
 UPDATE {table} SET value = :value, at_ns = :at_ns, prev = :prev, log = :log
 WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.=) :key AND shard = :shard
-	AND value = :oldvalue AND at_ns = :oldat AND prev = :oldprev AND ` + syncOnPostgres,
+	AND value = :oldvalue AND at_ns = :oldat AND prev = :oldprev
+	AND COALESCE(substr(log, 1, ` + penaltyLength + `), CAST('' AS BYTEA)) = :oldpenalty AND ` + syncOnPostgres,
 	Page: `
 SELECT {key}, shard, value, at_ns, prev, log FROM {table}
 WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.>=) :key

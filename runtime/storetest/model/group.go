@@ -148,8 +148,14 @@ func (j *judge) answeredTogether(g group) {
 		j.failf("together allowed %v, want %v", g.Allowed, can)
 		return
 	}
+	before := j.penalizeTogether(g)
 	for i, d := range g.Each {
 		q, t := g.requests[i], g.requests[i].at(g.at.now)
+		if q.op == runtime.Check {
+			// It was decided before the takes.
+			k := *q.k
+			k.penalties, q.k = before[q.k], &k
+		}
 		if t.mode == runtime.ModeShadow && (!d.Allowed || d.Delay != 0 || d.Jitter != 0) {
 			j.failf("in shadow mode: %+v", d)
 		}
@@ -167,6 +173,24 @@ func (j *judge) answeredTogether(g group) {
 	case g.takes:
 		j.takeTogether(g)
 	}
+}
+
+// penalizeTogether starts the penalties of the keys that lacked tokens, also if the whole call was denied, and returns those before.
+func (j *judge) penalizeTogether(g group) map[*key][]penalty {
+	before, sums := map[*key][]penalty{}, map[*key]int64{}
+	for _, q := range g.summed() {
+		before[q.k] = q.k.penalties
+		if q.op == runtime.Take {
+			sums[q.k] = max(sums[q.k], q.n)
+		}
+	}
+	for i, d := range g.Each {
+		q, t := g.requests[i], g.requests[i].at(g.at.now)
+		if q.op == runtime.Take && q.n > 0 && g.takes && t.counts() && sums[q.k] <= q.most(t) && (!d.Allowed || d.Shadowed) {
+			q.k.penalize(g.at.now, t)
+		}
+	}
+	return before
 }
 
 // takeTogether counts the tokens that a call has taken.

@@ -25,6 +25,9 @@ type terms struct {
 	// unlimited is a plan without numbers, also if it is blocked.
 	unlimited bool
 	windows   windows
+	// penalties are how long each penalty lasts, and forgive how long after its end it counts.
+	penalties []int64
+	forgive   int64
 }
 
 // same reports whether the terms are the same. It leaves out the windows, which never change for a key.

@@ -36,8 +36,10 @@ type judge struct {
 	// balances counts the comparisons of what a key has used, and of when its window ends. settled counts settlements, and
 	// less those after which fewer tokens were given back than were unused and not yet back by themselves.
 	balances, settled, less int
-	trace                   []string
-	err                     error
+	// inPenalty counts the answers about a key with a penalty in force.
+	inPenalty int
+	trace     []string
+	err       error
 	// ended means that the model does not know any more what a key has, and unsure that it will not if the clock goes back.
 	ended, unsure bool
 }
@@ -265,6 +267,9 @@ func (j *judge) decided(q request, d runtime.Decision, t terms, now int64) {
 	if t.mode == runtime.ModeShadow {
 		allowed = j.shadowed(q, d, can)
 	}
+	if !allowed && q.op != runtime.Check && asked.n <= q.most(t) {
+		q.k.penalize(now, t)
+	}
 	switch {
 	case allowed && !can, !allowed && must:
 		j.failf("allowed %v by %s, and it has %v more than needed (missing %v)", allowed, q.policy().Name, q.margin(now, t), float(q.missing(now, t)))
@@ -361,6 +366,9 @@ func (j *judge) take(q request, d runtime.Decision, t terms, now int64) {
 	if known && (d.TakenAt.IsZero() || d.Taken != q.n && !d.Shadowed) {
 		j.failf("taken %d at %v, want %d", d.Taken, d.TakenAt, q.n)
 	}
+	if q.k.forgiven(now, t) {
+		q.k.penalties = nil
+	}
 	e := &event{now: now, tokens: whole(q.n), used: whole(q.n), by: t}
 	q.k.history = append(q.k.history, e)
 	if known {
@@ -405,6 +413,7 @@ func (j *judge) left(q request, d runtime.Decision, t terms, now int64) {
 	if j.err != nil || !t.counts() || q.l.loose() || t.unlimited {
 		return
 	}
+	j.penalty("a decision", q, now, t, d.PenaltyFor)
 	tokens, close := q.tokens(now, t), q.close(now, t)
 	// A denial that is repeated from memory has the tokens left before.
 	current := d.Allowed || q.l.traits["denyCache"] == "no"
@@ -416,9 +425,27 @@ func (j *judge) left(q request, d runtime.Decision, t terms, now int64) {
 	}
 }
 
+// penalty judges for how long a penalty is said to last.
+func (j *judge) penalty(when string, q request, now int64, t terms, lasts time.Duration) {
+	want := time.Duration(0)
+	if until := q.k.penalized(now, t); until > 0 {
+		want = time.Duration(until - now)
+		j.inPenalty++
+	}
+	if lasts != want {
+		j.failf("%s: the penalty is said to last for %v, want %v: %+v of %v", when, lasts, want, q.k.penalties, time.Unix(0, now).UTC())
+	}
+}
+
 // remaining judges the whole tokens that are said to be left: those are the ones that a request can take.
 func (j *judge) remaining(when string, q request, now int64, t terms, n int64) {
 	tokens := q.tokens(now, t)
+	if q.k.penalized(now, t) > 0 {
+		if n != 0 {
+			j.failf("%s: %d whole tokens are said to remain during a penalty", when, n)
+		}
+		return
+	}
 	least, most := math.Floor(tokens-q.surplus(t)), math.Floor(tokens+q.lenience(now, t))
 	if float64(n) < min(least, runtime.MaxTokens) && n >= 0 || float64(n) > max(0, most) || n < 0 {
 		j.failf("%s: %d whole tokens are said to remain of %v", when, n, tokens)

@@ -36,6 +36,8 @@ type key struct {
 	windows windows
 	history history
 	own     overrides
+	// penalties are those that denials have started, the last one at the end.
+	penalties []penalty
 	// leased are the uses of tokens that may have been leased.
 	leased []use
 	// life is the number of its life: tokens that were taken in another one cannot be given back.
@@ -61,6 +63,12 @@ type seen struct {
 	value       float64
 	by          terms
 	taken, used *big.Rat
+}
+
+// penalty is one of a key: when it ends, and which of the limit's it is, counted from 0.
+type penalty struct {
+	until  int64
+	number int
 }
 
 // use is tokens that were used at an instant.
@@ -99,6 +107,16 @@ func newLimit(r *rand.Rand, name string, want map[string]string) (*limit, bool) 
 	if _, ok := want["mode"]; !ok && r.IntN(2) == 0 {
 		traits["mode"] = "enforce"
 	}
+	alone := map[string]string{"lease": "no", "shards": "1", "reserve": "no"}
+	if _, ok := want["penalty"]; ok || r.IntN(3) == 0 {
+		for field, value := range alone {
+			if _, ok := want[field]; !ok && traits["penalty"] != "no" {
+				traits[field] = value
+			}
+		}
+	} else {
+		traits["penalty"] = "no"
+	}
 	// Everything else would be shed at random, until hardly a limit is left.
 	if _, ok := want["kind"]; !ok {
 		switch {
@@ -119,6 +137,9 @@ func newLimit(r *rand.Rand, name string, want map[string]string) (*limit, bool) 
 			Mode: runtime.ModeUnlimited, Overrides: base.Overrides}}
 		if !base.Precise {
 			l.renumber(r, &l.policies[2], false)
+		}
+		if l.penalize(r, &l.policies[2]); r.IntN(3) == 0 {
+			l.policies[2].Penalty = runtime.Penalty{}
 		}
 		l.policies.Overridable(l.names)
 	} else {
@@ -188,6 +209,7 @@ func (l *limit) policy(r *rand.Rand, name string) runtime.Policy {
 	if l.traits["lease"] == "yes" {
 		p.Lease = runtime.Lease{Tokens: 1 + r.Int64N(p.Capacity), For: oneOf(r, time.Millisecond, time.Second, p.Period)}
 	}
+	l.penalize(r, &p)
 	if l.traits["timeout"] == "yes" {
 		p.Timeout = oneOf(r, time.Millisecond, 100*time.Millisecond)
 	}
@@ -202,6 +224,19 @@ func (l *limit) policy(r *rand.Rand, name string) runtime.Policy {
 		}
 	}
 	return p
+}
+
+// penalize gives a policy a random penalty, if the limit has one.
+func (l *limit) penalize(r *rand.Rand, p *runtime.Policy) {
+	lasts := func() time.Duration {
+		return oneOf(r, time.Millisecond, time.Second, p.Period/3+1, p.Period, 3*p.Period, 90*time.Minute)
+	}
+	switch l.traits["penalty"] {
+	case "one":
+		p.Penalty = runtime.PenaltyOf(oneOf(r, 0, lasts()), lasts())
+	case "steps":
+		p.Penalty = runtime.PenaltyOf(oneOf(r, 0, lasts(), 10*lasts()), lasts(), lasts(), lasts())
+	}
 }
 
 // named returns the value with a name.
@@ -243,6 +278,9 @@ func (l *limit) renumber(r *rand.Rand, p *runtime.Policy, first bool) {
 		most := p.Overrides
 		beyond := most.Rate > 0 && (p.Rate > most.Rate || p.Capacity > most.Capacity || p.MaxReserved > most.MaxReserved)
 		again = !first && (beyond || p.Lease.Tokens > p.Capacity)
+	}
+	if !first && r.IntN(3) == 0 && p.Penalizes() {
+		l.penalize(r, p)
 	}
 	if !first && p.Kind == runtime.TokenBucket && p.Calendar.Unit == 0 && r.IntN(2) == 0 {
 		p.Period = oneOf(r, before.Period, 2*before.Period, 5*time.Second)
@@ -308,8 +346,17 @@ func windowsOf(p *runtime.Policy, k *key) windows {
 
 // termsOf returns the terms of a policy for a key.
 func (k *key) termsOf(p *runtime.Policy) terms {
-	return terms{mode: p.Mode, rate: p.Rate, capacity: p.Capacity, reserved: p.MaxReserved, period: int64(p.Period), windows: k.windows,
-		unlimited: p.Mode == runtime.ModeUnlimited}
+	t := terms{mode: p.Mode, rate: p.Rate, capacity: p.Capacity, reserved: p.MaxReserved, period: int64(p.Period), windows: k.windows,
+		unlimited: p.Mode == runtime.ModeUnlimited, forgive: int64(p.Penalty.Forgive)}
+	for _, lasts := range p.Penalty.Steps {
+		if lasts > 0 {
+			t.penalties = append(t.penalties, int64(lasts))
+		}
+	}
+	if n := len(t.penalties); n > 0 && t.forgive == 0 {
+		t.forgive = 10 * t.penalties[n-1]
+	}
+	return t
 }
 
 // policy returns the policy of a plan.

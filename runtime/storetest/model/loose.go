@@ -76,7 +76,7 @@ func mostLeased(p *runtime.Policy, w windows, from, to int64) *big.Rat {
 // expected returns whether a request for a limit that counts may pass, and whether it must.
 func (q request) expected(now int64, t terms) (can, must bool) {
 	switch {
-	case q.n > q.most(t):
+	case q.n > q.most(t) || q.k.penalized(now, t) > 0:
 		return false, false
 	case q.l.loose():
 		return q.ofShards(now, t) >= 0, q.shardsHave(t)

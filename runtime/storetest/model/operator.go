@@ -53,8 +53,11 @@ func (w *world) operate(verb string, q request, wholeLimit bool, what string) bo
 		_, err = o.Set(ctx, e.Override)
 		own.override = e
 	case "unblock":
+		penalized := !wholeLimit && p.Penalizes() && q.k.penalized(now.UnixNano(), q.at(now.UnixNano())) > 0
 		_, err = o.Unblock(ctx, end)
-		exists, own.block = blocked, nil
+		if exists, own.block = blocked || penalized, nil; penalized {
+			q.k.penalties = nil
+		}
 	case "end":
 		_, err = o.End(ctx, end)
 		exists, *own = blocked || overridden, overrides{}

@@ -23,6 +23,7 @@ var fields = map[string][]string{
 	"timeout":    {"no", "yes"},
 	"durability": {"default", "relaxed", "full"},
 	"overrides":  {"no", "numbers", "any"},
+	"penalty":    {"no", "one", "steps"},
 
 	"plan":   {"none", "free", "pro", "unlimited"},
 	"force":  {"nothing", "block", "numbers", "plan", "off", "unlimited", "shadow"},
@@ -36,7 +37,7 @@ var fields = map[string][]string{
 
 // limitFields are the fields of a limit; the others are of a request.
 var limitFields = []string{"kind", "mode", "plans", "reserve", "shards", "jitter", "denyCache", "lease", "onError", "timeout",
-	"durability", "overrides"}
+	"durability", "overrides", "penalty"}
 
 // possible reports whether the values of fields can all meet.
 func possible(values map[string]string) bool {
@@ -79,6 +80,10 @@ var exclusions = []struct {
 	{set{"kind", "first use|precise"}, set{"shards", "2|5"}, "each shard would have its own windows or its own log"},
 	{set{"kind", "first use|precise"}, set{"lease", "yes"}, "its tokens cannot be leased"},
 	{set{"reserve", "only"}, set{"lease", "yes"}, "a lease is at most the capacity, which is 0"},
+	{set{"penalty", "one|steps"}, set{"reserve", "bounded|unbounded|only"}, "a limit with a penalty has no reservations"},
+	{set{"penalty", "one|steps"}, set{"verb", "reserve"}, "there is no method Reserve"},
+	{set{"penalty", "one|steps"}, set{"shards", "2|5"}, "a limit with a penalty has one row a key"},
+	{set{"penalty", "one|steps"}, set{"lease", "yes"}, "its tokens cannot be leased"},
 	{set{"plans", "none"}, set{"plan", "free|pro|unlimited"}, "there are no plans"},
 	{set{"plans", "three"}, set{"plan", "none"}, "every request has a plan"},
 	{set{"plans", "none"}, set{"force", "plan"}, "there are no plans"},

@@ -95,7 +95,7 @@ func toPass(q request, at int64) float64 {
 	switch {
 	case q.n == 0 || t.open():
 		return math.Inf(1)
-	case t.mode == runtime.ModeBlock || q.n > q.most(t):
+	case t.mode == runtime.ModeBlock || q.n > q.most(t) || q.k.penalized(at, t) > 0:
 		return math.Inf(-1)
 	}
 	return q.margin(at, t)
@@ -157,4 +157,31 @@ func (q request) after(now, at int64, t terms) float64 {
 	taken := &event{now: now, tokens: whole(q.n), used: whole(q.n), by: t}
 	q.k = &key{history: append(slices.Clip(q.k.history), taken)}
 	return q.tokens(at, t)
+}
+
+// penalized returns until when all requests for a key are denied because of a penalty; 0 if they are not.
+func (k *key) penalized(now int64, t terms) int64 {
+	if n := len(k.penalties); n > 0 && len(t.penalties) > 0 && !t.lifted() && now < k.penalties[n-1].until {
+		return k.penalties[n-1].until
+	}
+	return 0
+}
+
+// forgiven reports whether the next penalty is a first one.
+func (k *key) forgiven(now int64, t terms) bool {
+	n := len(k.penalties)
+	return n == 0 || len(t.penalties) > 0 && now >= k.penalties[n-1].until+t.forgive
+}
+
+// penalize starts a penalty because of a denial, unless one is in force.
+func (k *key) penalize(now int64, t terms) {
+	if len(t.penalties) == 0 || k.penalized(now, t) > 0 {
+		return
+	}
+	next := penalty{}
+	if !k.forgiven(now, t) {
+		next.number = min(k.penalties[len(k.penalties)-1].number+1, len(t.penalties)-1)
+	}
+	next.until = now + t.penalties[next.number]
+	k.penalties = append(k.penalties[:len(k.penalties):len(k.penalties)], next)
 }

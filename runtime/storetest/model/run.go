@@ -205,6 +205,8 @@ type memory struct {
 	events  []event
 	leased  []use
 	life    int
+	// penalties are those that there were.
+	penalties []penalty
 }
 
 // transaction sends requests in a transaction, and ends it.
@@ -216,7 +218,7 @@ func (w *world) transaction(want map[string]string, end string) {
 	}
 	before := map[*key]memory{}
 	for _, k := range w.keys() {
-		m := memory{history: slices.Clone(k.history), leased: k.leased, life: k.life}
+		m := memory{history: slices.Clone(k.history), leased: k.leased, life: k.life, penalties: k.penalties}
 		for _, e := range k.history {
 			m.events = append(m.events, *e)
 		}
@@ -242,7 +244,7 @@ func (w *world) transaction(want map[string]string, end string) {
 		for i, e := range m.history {
 			*e = m.events[i]
 		}
-		k.history, k.leased, k.life, k.seen, k.reported = m.history, m.leased, m.life, nil, false
+		k.history, k.leased, k.life, k.seen, k.reported, k.penalties = m.history, m.leased, m.life, nil, false, m.penalties
 	}
 	// Tokens that were given back in the transaction are not tried again.
 	w.open = slices.DeleteFunc(open, func(t *taken) bool { return !slices.Contains(w.open, t) })

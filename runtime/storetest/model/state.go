@@ -78,6 +78,7 @@ func (j *judge) balance(when string, q request, t terms, now int64, b runtime.Ba
 	if used, close := float64(b.Used)-(float64(t.capacity)-tokens), q.close(now, t); used < -close || used >= 1+close {
 		j.failf("%s: %d tokens are used, want those missing from %d with %v left", when, b.Used, t.capacity, tokens)
 	}
+	j.penalty(when, q, now, t, b.PenaltyFor)
 	if blocked == 0 {
 		j.remaining(when, q, now, t, b.Remaining)
 	}
@@ -113,6 +114,7 @@ func (w *world) forgetSwept() {
 		full := k.windows.kind != firstUse || k.history.windowEnd(now, k.termsOf(l.counted())) == 0
 		for i := range l.policies {
 			for _, t := range []terms{l.at(k, i, w.clock.now()), k.termsOf(l.of(i))} {
+				full = full && (len(t.penalties) == 0 || k.forgiven(now, t))
 				full = full && (t.rate == 0 || k.history.missing(now, t, false).Sign() == 0)
 			}
 		}
@@ -120,7 +122,7 @@ func (w *world) forgetSwept() {
 			full = full && at <= now
 		}
 		if full {
-			k.history = nil
+			k.history, k.penalties = nil, nil
 			w.begin(k)
 		}
 	}

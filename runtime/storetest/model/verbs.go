@@ -49,7 +49,7 @@ func (w *world) reset(q request, err error, at turn) {
 		w.failf("reset: %v", err)
 	}
 	kept := q.k.history
-	q.k.history, q.k.leased = nil, nil
+	q.k.history, q.k.leased, q.k.penalties = nil, nil, nil
 	if seen := kept.latest(); q.k.windows.kind == sliding && len(seen) > 0 && !q.at(at.now).unlimited {
 		// The later window stays the current one if the clock has gone back.
 		q.k.history = history{{now: seen[len(seen)-1], tokens: new(big.Rat), used: new(big.Rat), by: kept[len(kept)-1].by}}
@@ -68,7 +68,7 @@ func (w *world) erase(q request, err error, at turn) {
 	case inForce || err != nil:
 		w.failf("erase: the error is %v, and an override or a block is in force: %v", err, inForce)
 	}
-	q.k.history, q.k.leased, q.k.erased = nil, nil, true
+	q.k.history, q.k.leased, q.k.penalties, q.k.erased = nil, nil, nil, true
 	// Of entries that have ended, an erasure removes those of the key, and has the store read the others again: if the clock
 	// goes back, which of them are in force is not known.
 	w.unsure = w.unsure || w.dropped || q.k.own != overrides{}
@@ -167,6 +167,12 @@ func (j *judge) waited(q request, t terms, now int64, bound, slept time.Duration
 	if q.reserve {
 		instant, enough = now, func(q request, at int64) float64 { return q.after(now, at, t) }
 	}
+	// The first try is denied, and the others start no penalty.
+	denied := q.n > 0 && q.n <= q.most(t) && t.counts() && !q.reserve && (err != nil || slept > 0 || t.mode == runtime.ModeShadow && q.margin(now, t) < 0)
+	before := q.k.penalized(now, t)
+	if denied {
+		q.k.penalize(now, t)
+	}
 	take := func() { j.take(q, runtime.Decision{Taken: -1}, q.at(instant), instant) }
 	switch {
 	case q.n == 0 || t.lifted():
@@ -180,7 +186,7 @@ func (j *judge) waited(q request, t terms, now int64, bound, slept time.Duration
 	case t.mode == runtime.ModeShadow:
 		atOnce(nil)
 		// As one that is enforced, it does not reserve what would be due after the deadline.
-		if q.n <= q.most(t) && q.margin(now, t) >= 0 && (!q.reserve || enough(q, last) >= 0) {
+		if before == 0 && q.n <= q.most(t) && q.margin(now, t) >= 0 && (!q.reserve || enough(q, last) >= 0) {
 			take()
 		}
 	case q.n > q.most(t):

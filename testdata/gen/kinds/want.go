@@ -347,6 +347,45 @@ var policyFailsLocal = runtime.Policy{
 	OnError:  runtime.FailLocal,
 }
 
+// LockedOut bounds how often one address can fail to log in.
+//
+// Fixed window: 5 per 10 minutes.
+// A window begins at the first request after the previous window has ended.
+// After a denial for lack of tokens, a key is denied for 1m, and the next times for 10m and 1h, until there was no penalty for 1d.
+// For an IPv6 address, the first 64 bits of ip count.
+// Worst case: 10 in any 10 minutes.
+func (l *Limits) LockedOut(ip netip.Addr) limiter.Limit {
+	return l.limiter().Limit(&policyLockedOut, runtime.KeyOf(runtime.AddrPrefix(ip, 64)))
+}
+
+var policyLockedOut = runtime.Policy{
+	Name:     "lockedOut",
+	Kind:     runtime.FixedWindow,
+	Rate:     5,
+	Period:   10 * time.Minute,
+	Capacity: 5,
+	Start:    runtime.StartFirstUse(),
+	Penalty:  runtime.PenaltyOf(24*time.Hour, time.Minute, 10*time.Minute, time.Hour),
+}
+
+// Banned limits requests by this rule.
+//
+// Token bucket: 5 per minute, at most 5 at once.
+// After a denial for lack of tokens, a key is denied for 1m30s.
+// Worst case: 10 in any minute.
+func (l *Limits) Banned() limiter.Limit {
+	return l.limiter().Limit(&policyBanned, runtime.Key{})
+}
+
+var policyBanned = runtime.Policy{
+	Name:     "banned",
+	Kind:     runtime.TokenBucket,
+	Rate:     5,
+	Period:   time.Minute,
+	Capacity: 5,
+	Penalty:  runtime.PenaltyOf(0, 90*time.Second),
+}
+
 // Spread limits requests by this rule.
 //
 // Fixed window: 5 per minute.
@@ -707,6 +746,16 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 		{
 			Name:     "failsLocal",
 			Policies: []*runtime.Policy{&policyFailsLocal},
+		},
+		{
+			Name:     "lockedOut",
+			Doc:      "bounds how often one address can fail to log in.",
+			Key:      []runtime.CatalogKey{{Name: "ip", Type: "netip.Addr/64"}},
+			Policies: []*runtime.Policy{&policyLockedOut},
+		},
+		{
+			Name:     "banned",
+			Policies: []*runtime.Policy{&policyBanned},
 		},
 		{
 			Name:     "spread",

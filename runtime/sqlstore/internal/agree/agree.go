@@ -115,10 +115,14 @@ func (s Subject) put(t testing.TB, rows map[runtime.Row]runtime.State) {
 	tx, err := s.DB.Begin()
 	require.NoError(t, err)
 	defer tx.Rollback()
-	insert := s.sql("INSERT INTO " + s.Table + " (name, {key}, shard, value, at_ns, prev) VALUES (?, ?, ?, ?, ?, ?)")
+	insert := s.sql("INSERT INTO " + s.Table + " (name, {key}, shard, value, at_ns, prev, log) VALUES (?, ?, ?, ?, ?, ?, ?)")
 	for r, state := range rows {
 		if state.Exists {
-			_, err := tx.Exec(insert, r.Name, r.Key, r.Shard, state.Value, state.TS, state.Prev)
+			var log []byte
+			if state.Log != "" {
+				log = []byte(state.Log)
+			}
+			_, err := tx.Exec(insert, r.Name, r.Key, r.Shard, state.Value, state.TS, state.Prev, log)
 			require.NoError(t, err)
 		}
 	}
@@ -128,12 +132,14 @@ func (s Subject) put(t testing.TB, rows map[runtime.Row]runtime.State) {
 // get returns the stored state of a row.
 func (s Subject) get(t testing.TB, r runtime.Row) runtime.State {
 	state := runtime.State{Exists: true}
-	query := s.sql("SELECT value, at_ns, prev FROM " + s.Table + " WHERE name = ? AND {key} = ? AND shard = ?")
-	err := s.DB.QueryRow(query, r.Name, r.Key, r.Shard).Scan(&state.Value, &state.TS, &state.Prev)
+	var log []byte
+	query := s.sql("SELECT value, at_ns, prev, log FROM " + s.Table + " WHERE name = ? AND {key} = ? AND shard = ?")
+	err := s.DB.QueryRow(query, r.Name, r.Key, r.Shard).Scan(&state.Value, &state.TS, &state.Prev, &log)
 	if err == sql.ErrNoRows {
 		return runtime.State{}
 	}
 	require.NoError(t, err)
+	state.Log = string(log)
 	return state
 }
 

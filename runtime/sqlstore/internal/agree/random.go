@@ -48,6 +48,9 @@ func (d generator) policy(name string) *runtime.Policy {
 	case p.Kind == runtime.FixedWindow && d.IntN(4) == 0:
 		p.Start = runtime.StartFirstUse()
 	}
+	if d.IntN(3) == 0 {
+		p.Penalty, p.MaxReserved = runtime.PenaltyOf(0, p.Period/3+1, 2*p.Period, p.Period/7+1), 0
+	}
 	if d.IntN(4) == 0 {
 		p.Mode = runtime.Modes()[d.IntN(len(runtime.Modes()))]
 	}
@@ -96,6 +99,10 @@ func (d generator) state(p *runtime.Policy, now int64) runtime.State {
 	if p.Kind == runtime.SlidingWindow {
 		rule := meter.RuleOf(p, "")
 		s.TS, s.Prev = rule.WindowEnd(s.TS)-int64(p.Period), float64(d.Int64N(p.Rate+1))
+	}
+	if rule := meter.RuleOf(p, ""); d.IntN(3) == 0 {
+		// In force, or over, or forgiven.
+		s = rule.Penalized(s, now+int64(p.Period)/2-d.Int64N(3*int64(p.Period)))
 	}
 	return s
 }

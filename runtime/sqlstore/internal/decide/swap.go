@@ -5,6 +5,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
@@ -62,6 +63,7 @@ func (e *Engine) swap(
 	}
 	arity, v := l.Bind([]conn.Stored{{Row: l.Rows[0], State: is}})
 	v.Of[conn.ParamOldValue], v.Of[conn.ParamOldTS], v.Of[conn.ParamOldPrev] = was.Value, was.TS, was.Prev
+	v.Of[conn.ParamOldPenalty] = []byte(was.Log[:min(len(was.Log), meter.PenaltyLength)])
 	result, err := in.Exec(ctx, conn.SwapRow, arity, v)
 	if err != nil {
 		return false, err

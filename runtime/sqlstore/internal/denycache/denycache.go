@@ -149,7 +149,9 @@ func (s *Store) update(calls []runtime.Call, misses []miss, answers []runtime.An
 	for _, m := range misses {
 		c, a := calls[m.at], answers[m.at]
 		s.changedLocked(c, a)
-		if q, _ := cacheable(c); !m.changed && len(a.Decisions) == 1 && !a.Decisions[0].Allowed {
+		// A denial that has started no penalty, as of a Check, must not keep the next one from starting it.
+		denied := len(a.Decisions) == 1 && !a.Decisions[0].Allowed && (!c.Requests[0].Policy.Penalizes() || a.Decisions[0].PenaltyFor > 0)
+		if q, _ := cacheable(c); !m.changed && denied {
 			s.denials.add(q, a, start, now)
 		}
 	}
@@ -248,6 +250,7 @@ func (d denial) matches(q runtime.Request) bool {
 func (d denial) answer(now time.Time) runtime.Answer {
 	decision, elapsed := d.decision, now.Sub(d.received)
 	decision.RetryAfter -= elapsed
+	decision.PenaltyFor = max(0, decision.PenaltyFor-elapsed)
 	decision.FullAfter = max(0, decision.FullAfter-elapsed)
 	decision.ResetAfter = max(0, decision.ResetAfter-elapsed)
 	return runtime.Answer{
@@ -260,7 +263,11 @@ func (d *denials) add(q runtime.Request, a runtime.Answer, start, now time.Time)
 	decision := a.Decisions[0]
 	// Tokens may have been refunded right after the decision, so DenyCache counts from start. RetryAfter counts from the
 	// decision: from now on, it cannot be over too early.
-	expires := now.Add(decision.RetryAfter)
+	lasts := decision.RetryAfter
+	if q.Policy.Penalizes() {
+		lasts = decision.PenaltyFor // a denial after it starts the next one
+	}
+	expires := now.Add(lasts)
 	if end := start.Add(q.Policy.DenyCache); end.Before(expires) {
 		expires = end
 	}

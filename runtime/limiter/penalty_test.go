@@ -1,0 +1,133 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+)
+
+func penalized(n int64, steps ...time.Duration) *runtime.Policy {
+	p := bucket("limit", n)
+	p.Penalty = runtime.PenaltyOf(0, steps...)
+	return p
+}
+
+// Several callers wait for the end of a penalty, which has tokens for some of them only. The retries of the others are denied,
+// and must not start the next penalty.
+func TestRetriesOfWaitStartNoPenalty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := penalized(2, time.Second, time.Hour)
+		store := &memstore.Store{}
+		// Each in a process of its own, so that they do not queue.
+		for range 2 {
+			require.NoError(t, limiter.New(store).Limit(p, runtime.Key{}).Require(t.Context()))
+		}
+		var wg sync.WaitGroup
+		for range 6 {
+			wg.Go(func() {
+				limits := limiter.New(store)
+				require.NoError(t, limits.Limit(p, runtime.Key{}).Wait(t.Context()))
+			})
+			wg.Go(func() {
+				limits := limiter.New(store)
+				require.NoError(t, limits.Group(limits.Limit(p, runtime.Key{}).N(1)).Wait(t.Context()))
+			})
+		}
+		require.Less(t, elapsed(wg.Wait), 30*time.Second)
+		b, err := limiter.New(store).Limit(p, runtime.Key{}).Peek(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, b.PenaltyFor)
+	})
+}
+
+func TestPenaltyInBalanceAndErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := limiter.New(&memstore.Store{}).Limit(penalized(2, time.Minute), runtime.Key{})
+		require.NoError(t, limit.RequireN(t.Context(), 2))
+		err := limit.Require(t.Context())
+		require.EqualError(t, err, `limit "limit": rate limited, retry after 1m`)
+		limited, ok := errors.AsType[*runtime.LimitedError](err)
+		require.True(t, ok)
+		require.Equal(t, time.Minute, limited.PenaltyFor)
+		require.Equal(t, "denied, penalty for 1m, retry after 1m", limited.String())
+		time.Sleep(10 * time.Second)
+		b, err := limit.Peek(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, runtime.Balance{Limit: "limit", Capacity: 2, Value: 2, PenaltyFor: 50 * time.Second}, b)
+		require.Equal(t, "penalty for 50s with 2 of 2 left", b.String())
+		require.NoError(t, limit.Reset(t.Context()))
+		require.NoError(t, limit.RequireN(t.Context(), 2))
+	})
+}
+
+// While the store fails, the memory of the process knows the penalty that the store has reported last, also if the tokens are back.
+func TestPenaltyHoldsWhileTheStoreFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := penalized(2, time.Minute)
+		p.OnError = runtime.FailLocal
+		store := &breaking{Store: &memstore.Store{}}
+		limit := limiter.New(store).Limit(p, runtime.Key{})
+		require.NoError(t, limit.RequireN(t.Context(), 2))
+		require.ErrorIs(t, limit.Require(t.Context()), runtime.ErrLimited)
+		time.Sleep(10 * time.Second)
+		_, err := limit.Check(t.Context())
+		require.NoError(t, err)
+		store.fails = true
+		d, err := limit.Allow(t.Context())
+		require.NoError(t, err)
+		require.False(t, d.Allowed)
+		require.Error(t, d.FailedLocal)
+		require.Equal(t, 50*time.Second, d.PenaltyFor)
+		time.Sleep(50 * time.Second)
+		d, err = limit.Allow(t.Context())
+		require.NoError(t, err)
+		require.True(t, d.Allowed)
+		require.Error(t, d.FailedLocal)
+	})
+}
+
+type breaking struct {
+	runtime.Store
+	fails bool
+}
+
+func (f *breaking) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	if f.fails {
+		return nil, errors.New("broken on purpose")
+	}
+	return f.Store.Do(ctx, calls)
+}
+
+// Unblock ends a penalty as it ends a block, and leaves the tokens.
+func TestUnblockEndsAPenalty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := penalized(2, time.Minute, time.Hour)
+		p.Overrides = runtime.OverrideBounds{Rate: p.Rate, Capacity: p.Capacity}
+		limits := limiter.New(&memstore.Store{})
+		limit, overrides := limits.Limit(p, runtime.Key{}), limits.Overrides(p, runtime.Key{})
+		end := runtime.OverrideEnd{Reason: "a test", Author: "tester"}
+		_, err := overrides.Unblock(t.Context(), end)
+		require.ErrorIs(t, err, runtime.ErrNoOverride)
+		require.NoError(t, limit.Require(t.Context()))
+		require.ErrorIs(t, limit.RequireN(t.Context(), 2), runtime.ErrLimited)
+		require.ErrorIs(t, limit.Require(t.Context()), runtime.ErrLimited)
+		e, err := overrides.Unblock(t.Context(), end)
+		require.NoError(t, err)
+		require.Equal(t, runtime.OverrideUnblock, e.What)
+		require.NoError(t, limit.Require(t.Context()))
+		// The tokens are as before, and the next penalty is a first one.
+		err = limit.Require(t.Context())
+		limited, ok := errors.AsType[*runtime.LimitedError](err)
+		require.True(t, ok)
+		require.Equal(t, time.Minute, limited.PenaltyFor)
+	})
+}
