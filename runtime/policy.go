@@ -76,9 +76,14 @@ type Policy struct {
 	// Durability is how much of the counts a crash of the database may lose. Its effect depends on the database: see
 	// package sqlstore.
 	Durability Durability
-	// Mode is what the limit does with its decisions. With [ModeUnlimited], only Name, Kind, Precise, Shards and Overrides
-	// are used.
+	// Mode is what the limit does with its decisions. With [ModeUnlimited], only Name, Kind, Precise, Shards, AtMost and
+	// Overrides are used.
 	Mode Mode
+	// AtMost is the most that callers can give in place of Rate, Capacity and MaxReserved, each request its own: see
+	// [Numbers.For]. Those that callers give are the same in the policy itself, which decides requests without them, such as those of
+	// operators; the others are 0. The zero AtMost means that the policy's numbers are those of all requests. A row is not
+	// swept before it is full at the least rate.
+	AtMost Numbers
 	// Overrides is the most that operators can give single keys of the limit while the program runs: see [Override]. The
 	// zero OverrideBounds disables overrides and blocks.
 	Overrides OverrideBounds
@@ -87,6 +92,8 @@ type Policy struct {
 	identity *identity
 	// plans are those that an override can give, nil without plans.
 	plans *planSet
+	// given is what a caller has given; zero in a policy as it was written.
+	given Numbers
 	// override is set in a policy that is in force for some key because of an override.
 	override override
 }

@@ -65,6 +65,9 @@ func (p *Policy) problem() string {
 	if problem := p.Overrides.problem(p); problem != "" {
 		return problem
 	}
+	if problem := p.AtMost.problem(p); problem != "" {
+		return problem
+	}
 	return p.leaseProblem()
 }
 
