@@ -84,14 +84,14 @@ func (p *Policy) with(n Numbers) *Policy {
 	return &made.policy
 }
 
-// setNumbers replaces the numbers of a policy by those that are not 0.
+// setNumbers replaces the numbers of a policy that callers give. Those of another plan may be more than it allows.
 func (p *Policy) setNumbers(n Numbers) {
 	for _, part := range [...]struct {
-		number int64
-		into   *int64
-	}{{n.Rate, &p.Rate}, {n.Capacity, &p.Capacity}, {n.MaxReserved, &p.MaxReserved}} {
-		if part.number != 0 {
-			*part.into = part.number
+		given, most int64
+		into        *int64
+	}{{n.Rate, p.AtMost.Rate, &p.Rate}, {n.Capacity, p.AtMost.Capacity, &p.Capacity}, {n.MaxReserved, p.AtMost.MaxReserved, &p.MaxReserved}} {
+		if part.given != 0 && part.most != 0 {
+			*part.into = min(part.given, part.most)
 		}
 	}
 }

@@ -14,6 +14,7 @@ var fields = map[string][]string{
 	"kind":       {"bucket", "fixed", "offset", "first use", "calendar", "calendar by key", "sliding", "precise"},
 	"mode":       {"enforce", "shadow", "off", "block"},
 	"plans":      {"none", "three"},
+	"numbers":    {"file", "caller"},
 	"reserve":    {"no", "bounded", "unbounded", "only"},
 	"shards":     {"1", "2", "5"},
 	"jitter":     {"no", "yes"},
@@ -35,7 +36,7 @@ var fields = map[string][]string{
 }
 
 // limitFields are the fields of a limit; the others are of a request.
-var limitFields = []string{"kind", "mode", "plans", "reserve", "shards", "jitter", "denyCache", "lease", "onError", "timeout",
+var limitFields = []string{"kind", "mode", "plans", "numbers", "reserve", "shards", "jitter", "denyCache", "lease", "onError", "timeout",
 	"durability", "overrides"}
 
 // possible reports whether the values of fields can all meet.
@@ -79,6 +80,7 @@ var exclusions = []struct {
 	{set{"kind", "first use|precise"}, set{"shards", "2|5"}, "each shard would have its own windows or its own log"},
 	{set{"kind", "first use|precise"}, set{"lease", "yes"}, "its tokens cannot be leased"},
 	{set{"reserve", "only"}, set{"lease", "yes"}, "a lease is at most the capacity, which is 0"},
+	{set{"numbers", "caller"}, set{"lease", "yes"}, "its tokens cannot be leased"},
 	{set{"plans", "none"}, set{"plan", "free|pro|unlimited"}, "there are no plans"},
 	{set{"plans", "three"}, set{"plan", "none"}, "every request has a plan"},
 	{set{"plans", "none"}, set{"force", "plan"}, "there are no plans"},
