@@ -53,16 +53,21 @@ func (n Numbers) check(p *Policy) error {
 	return nil
 }
 
+// numbersOf is the numbers of a caller of a policy.
+type numbersOf struct {
+	policy  *Policy
+	numbers Numbers
+}
+
 // given is a policy with the numbers of a caller.
 type given struct {
-	of      *Policy
-	numbers Numbers
-	policy  Policy
+	numbersOf
+	policy Policy
 }
 
 // recentNumbers has the policies of recent requests, at a place by a hash: nothing is allocated for numbers that return, and
-// policies can then be compared by their address. Whatever has the same place replaces what is there, so it needs no lock and
-// at most some 2 MB.
+// most policies that are equal have one address. Whatever has the same place replaces what is there, so it needs no lock, and at
+// most some 2 MB.
 var (
 	recentNumbers [4096]atomic.Pointer[given]
 	numbersSeed   = maphash.MakeSeed()
@@ -70,12 +75,12 @@ var (
 
 // with returns the policy with numbers that it allows.
 func (p *Policy) with(n Numbers) *Policy {
-	hash := maphash.Comparable(numbersSeed, n) ^ maphash.String(numbersSeed, p.Name)
-	place := &recentNumbers[hash%uint64(len(recentNumbers))]
-	if known := place.Load(); known != nil && known.of == p && known.numbers == n {
+	of := numbersOf{p, n}
+	place := &recentNumbers[maphash.Comparable(numbersSeed, of)%uint64(len(recentNumbers))]
+	if known := place.Load(); known != nil && known.numbersOf == of {
 		return &known.policy
 	}
-	made := &given{of: p, numbers: n, policy: *p}
+	made := &given{of, *p}
 	made.policy.given = n
 	if p.Mode != ModeUnlimited {
 		made.policy.setNumbers(n)

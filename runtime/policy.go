@@ -171,6 +171,24 @@ func (p *Policy) Base() *Policy {
 	return p
 }
 
+// Equal reports whether two policies decide requests alike: they have the same values, and have been put in force by the same override.
+func (p *Policy) Equal(o *Policy) bool {
+	switch {
+	case p == o:
+		return true
+	case p == nil || o == nil:
+		return false
+	case *p == *o:
+		return true
+	case p.override.entry == 0 || p.override.entry != o.override.entry:
+		return false
+	}
+	// The policies that they refer to may be equal and not the same: see Numbers.For.
+	a, b := *p, *o
+	a.override.base, a.override.next, b.override.base, b.override.next = nil, nil, nil, nil
+	return a == b && p.override.base.Equal(o.override.base) && p.override.next.Equal(o.override.next)
+}
+
 // Next returns the policy that follows p when the override that has put p in force ends, and that instant, in nanoseconds since
 // 1970 UTC. It is nil if no end is known.
 func (p *Policy) Next() (next *Policy, ends int64) { return p.override.next, p.override.until }

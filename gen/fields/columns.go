@@ -138,7 +138,16 @@ func effectiveRate(l *spec.Limit) string {
 	if l.UnlimitedRate {
 		return unlimited
 	}
-	return strconv.FormatInt(l.Policy.Rate, 10)
+	return effectiveNumber(l.Policy.Rate, l.Policy.AtMost.Rate)
+}
+
+// effectiveNumber returns a number of tokens, or the most that callers can give.
+func effectiveNumber(n, most int64) string {
+	text := strconv.FormatInt(n, 10)
+	if most > 0 {
+		return "{" + atMost + ": " + text + "}"
+	}
+	return text
 }
 
 func unboundedOr(n int64, text string) string {
@@ -263,6 +272,13 @@ func orByPlan(value object, unlimitedToo bool) object {
 	both["minProperties"] = 1
 	both["propertyNames"] = object{"pattern": planForm.String(), "maxLength": longestPlan}
 	both["additionalProperties"] = one
+	if value["minimum"] != nil {
+		most := numberSchema(1, value["maximum"].(int64))
+		most["patternErrorMessage"] = "Write the most that callers can give, a whole number of tokens."
+		both["properties"] = object{atMost: most}
+		both["propertyNames"] = object{"pattern": planForm.String() + "|^" + atMost + "$", "maxLength": longestPlan}
+		both["dependencies"] = object{atMost: object{"maxProperties": 1}}
+	}
 	return both
 }
 

@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"cmp"
 	"go/token"
 	"regexp"
 	"slices"
@@ -95,6 +96,8 @@ func (p *parser) planName(item *yaml.Node, at diag.Span) bool {
 func byPlan(read func(*parser, *draft, entry) bool) func(*parser, *draft, entry) bool {
 	return func(p *parser, limit *draft, e entry) bool {
 		switch {
+		case isAtMost(e.value):
+			return p.readAtMost(limit, e, read)
 		case e.value.Kind == yaml.MappingNode:
 			return p.planMap(limit, e, read)
 		case e.name == "rate" && isWord(e.value, unlimited):
@@ -113,6 +116,11 @@ func (p *parser) planMap(of *draft, e entry, read func(*parser, *draft, entry) b
 	if !e.again {
 		of.keepMap(e, entries)
 	}
+	if i := slices.IndexFunc(entries, func(e entry) bool { return meantAtMost(e.name) != "" }); len(p.plans) == 0 && i >= 0 {
+		p.report(entries[i].named, rules.BadNumbers, atMostHelp(e.name), "a number that callers give is written with the words %q", atMost)
+		p.meant(atMost)
+		return false
+	}
 	if len(p.plans) == 0 && !p.plansUnknown {
 		p.report(e.at, rules.NoPlans, noPlansHelp(entries), "%s is a map of plans, but the file has no plans", e.name)
 		return false
@@ -123,7 +131,7 @@ func (p *parser) planMap(of *draft, e entry, read func(*parser, *draft, entry) b
 		p.limit = limit
 		if !p.plansUnknown && !slices.Contains(p.planNames(), value.name) {
 			p.report(value.named, rules.UnknownPlan, "the plans are "+words.List(p.planNames(), "and"), "%s has the unknown plan %s", e.name, diag.Quote(value.name))
-			p.meant(p.nearest(value.name, p.planNames))
+			p.meant(cmp.Or(meantAtMost(value.name), p.nearest(value.name, p.planNames)))
 		}
 		p.limit = limit + ": plan " + diag.Label(value.name)
 		p.planValue(e.name, value, read)
@@ -137,6 +145,8 @@ func (p *parser) planValue(field string, e entry, read func(*parser, *draft, ent
 	e.name = field
 	switch isUnlimited := isWord(e.value, unlimited); {
 	case p.muted[e.value]:
+	case isAtMost(e.value):
+		p.report(e.at, rules.BadNumbers, atMostHelp(field), "a number that callers give is the same for all plans, or the plans have numbers of their own")
 	case field == "rate" && isUnlimited:
 	case field == "rate" && p.meantInstead(e, unlimited, unlimitedSynonyms):
 	case isUnlimited && field != "maxReserved": // which has a word of its own

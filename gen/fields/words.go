@@ -16,6 +16,18 @@ func ruleWords(l *spec.Limit) []string {
 	return []string{strings.ToUpper(name[:1]) + name[1:] + ": " + algorithmOf(l.Policy.Kind).rule(&l.Policy) + "."}
 }
 
+// callerWords says which numbers callers give.
+func callerWords(l *spec.Limit) []string {
+	if len(l.CallerNumbers()) == 0 {
+		return nil
+	}
+	these := "these"
+	if len(l.CallerNumbers()) == 1 {
+		these = "this"
+	}
+	return []string{fmt.Sprintf("Callers give the %s of each request, at most %s; the worst case is for the most.", words.List(l.CallerFields(), "and"), these)}
+}
+
 func reservingWords(l *spec.Limit) []string {
 	switch p := &l.Policy; {
 	case !p.Reserves():

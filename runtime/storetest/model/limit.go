@@ -410,6 +410,7 @@ func (l *limit) entry(k *key, now int64) *entry {
 
 // at returns the terms in force for a key at an instant.
 func (l *limit) at(k *key, plan int, n runtime.Numbers, now int64) terms {
+	n = allowed(l.of(plan), n)
 	base, e := k.termsOf(l.of(plan)).given(l.of(plan), n), l.entry(k, now)
 	switch {
 	case e == nil:
