@@ -193,7 +193,7 @@ func declareOverrides(file *jen.File, n names, l *spec.Limit) {
 func declareNumbers(file *jen.File, n names, l *spec.Limit) {
 	var fields []string
 	for _, of := range l.CallerNumbers() {
-		fields = append(fields, "// "+of.GoName+" is the "+of.Field+": "+numberRange(l, of.Most)+".", of.GoName+" int64")
+		fields = append(fields, "// "+of.GoName+" is "+meaningOf(l, of.Field)+": "+numberRange(l, of.Most)+".", of.GoName+" int64")
 	}
 	if len(fields) == 0 {
 		return
@@ -208,6 +208,27 @@ type $Numbers struct {
 	$fields
 }
 `
+
+// meaningOf says what a number that callers give is.
+func meaningOf(l *spec.Limit, field string) string {
+	switch field {
+	case "capacity":
+		return "the most tokens that can accumulate"
+	case "maxReserved":
+		return "how many tokens may be reserved before they are granted"
+	}
+	period := fields.PeriodOf(&l.Policy)
+	for _, of := range l.Each() {
+		if !of.Unlimited() && fields.PeriodOf(&of.Policy) != period {
+			period = "period"
+		}
+	}
+	meaning := "how many tokens are granted per " + period
+	if _, own := l.Given["capacity"]; !own && l.Policy.Kind.Linear() {
+		meaning += ", and the capacity"
+	}
+	return meaning
+}
 
 // numberRange is the range of a number that callers give. Each shard needs a token.
 func numberRange(l *spec.Limit, most int64) string {
