@@ -76,8 +76,15 @@ var (
 // with returns the policy with numbers that it allows.
 func (p *Policy) with(n Numbers) *Policy {
 	of := numbersOf{p, n}
-	place := &recentNumbers[maphash.Comparable(numbersSeed, of)%uint64(len(recentNumbers))]
-	if known := place.Load(); known != nil && known.numbersOf == of {
+	hash := maphash.Comparable(numbersSeed, of)
+	place := &recentNumbers[hash%uint64(len(recentNumbers))]
+	known := place.Load()
+	if known != nil && known.numbersOf != of {
+		// Two that are used in turn must not replace each other.
+		place = &recentNumbers[(hash^1)%uint64(len(recentNumbers))]
+		known = place.Load()
+	}
+	if known != nil && known.numbersOf == of {
 		return &known.policy
 	}
 	made := &given{of, *p}

@@ -143,11 +143,10 @@ func effectiveRate(l *spec.Limit) string {
 
 // effectiveNumber returns a number of tokens, or the most that callers can give.
 func effectiveNumber(n, most int64) string {
-	text := strconv.FormatInt(n, 10)
 	if most > 0 {
-		return "{" + atMost + ": " + text + "}"
+		return "{" + atMost + ": " + underscored(n) + "}"
 	}
-	return text
+	return strconv.FormatInt(n, 10)
 }
 
 func unboundedOr(n int64, text string) string {
@@ -277,7 +276,7 @@ func orByPlan(value object, unlimitedToo bool) object {
 		most["patternErrorMessage"] = "Write the most that callers can give, a whole number of tokens."
 		both["properties"] = object{atMost: most}
 		both["propertyNames"] = object{"pattern": planForm.String() + "|^" + atMost + "$", "maxLength": longestPlan}
-		both["dependencies"] = object{atMost: object{"maxProperties": 1}}
+		both["if"], both["then"] = having(atMost, object{}), object{"maxProperties": 1, "errorMessage": "A number is either by plan or from callers."}
 	}
 	return both
 }

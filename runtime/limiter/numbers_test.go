@@ -99,7 +99,7 @@ func TestCallWithDifferentNumbersForOneKeyIsInvalid(t *testing.T) {
 	}
 	_, err := limits.All(t.Context(), with(5, "a"), with(6, "a"))
 	assert.ErrorIs(t, err, runtime.ErrInvalidCall)
-	assert.ErrorContains(t, err, "different numbers of its caller")
+	assert.ErrorContains(t, err, "two different policies have this name and key")
 	ds, err := limits.All(t.Context(), with(5, "a"), with(6, "b"), with(5, "a"))
 	require.NoError(t, err)
 	assert.True(t, ds.Allowed)

@@ -39,10 +39,17 @@ func deployNotes(p compare.Pair, changes []spec.Change) (notes []review.Note) {
 	}
 	if sentence := compare.RowsReadAs(p); sentence != "" && (reread || hasKind(changes, spec.StartChanged, spec.ZoneChanged)) {
 		note(sentence)
-		note(carriedInWords(compare.Carried(p.Old, p.New)))
+		// With smaller numbers of its caller, a key is exhausted earlier.
+		if len(p.Old.CallerNumbers()) == 0 {
+			note(carriedInWords(compare.Carried(p.Old, p.New)))
+		}
 	}
 	old, new := &p.Old.Policy, &p.New.Policy
-	if capacityChanged && old.Kind == new.Kind && old.Precise == new.Precise && new.Capacity > 0 {
+	switch {
+	case !capacityChanged:
+	case len(p.Old.CallerNumbers())+len(p.New.CallerNumbers()) > 0:
+		note("Used tokens stay used: a key has the capacity that a call gives, less the tokens that it lacks.")
+	case old.Kind == new.Kind && old.Precise == new.Precise && new.Capacity > 0:
 		note(newCapacityInWords(old, new))
 	}
 	return notes
@@ -185,7 +192,15 @@ func forgottenPerWindow(p, other, reserving *runtime.Policy, i int) float64 {
 	if !compare.Windowed(p) || reserving.MaxReserved == runtime.Unbounded || i >= max(1, p.Shards) {
 		return 0
 	}
-	return max(0, shardCapacity(other, i)-shardCapacity(p, i)-shardShare(reserving, i, reserving.MaxReserved))
+	own, reserved := shardCapacity(p, i), shardShare(reserving, i, reserving.MaxReserved)
+	// A caller can give the least: one token for each shard.
+	if p.AtMost.Capacity > 0 {
+		own = 1
+	}
+	if p.AtMost.MaxReserved > 0 {
+		reserved = 1
+	}
+	return max(0, shardCapacity(other, i)-own-reserved)
 }
 
 func smaller(a, b *big.Rat) *big.Rat {
