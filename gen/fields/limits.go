@@ -439,6 +439,7 @@ func (p *parser) sameGoNames(entries []entry, limits []*draft) {
 			continue
 		}
 		own := entries[i]
+		p.sameAsPlan(own, limit.limit)
 		switch at, twice := first[limit.said.GoName]; {
 		case !spec.LimitNameForm.MatchString(own.name):
 		case twice:
@@ -452,6 +453,20 @@ func (p *parser) sameGoNames(entries []entry, limits []*draft) {
 			p.report(own.named, rules.SameGoName, "set goName on one of them",
 				"%s has the Go method %s, which the overrides of %s need", diag.Quote(own.name), diag.Clip(limit.said.GoName), diag.Quote(entries[at].name))
 			p.note(entries[at].named, "the limit with overrides is here")
+		}
+	}
+}
+
+// sameAsPlan reports a limit whose struct for the numbers of callers has the name of a plan's constant.
+func (p *parser) sameAsPlan(e entry, limit *spec.Limit) {
+	if limit == nil || len(limit.CallerNumbers()) == 0 {
+		return
+	}
+	for _, plan := range p.plans {
+		if plan.GoName == limit.NumbersType() {
+			p.report(e.named, rules.SameGoName, "set goName on the limit, or rename the plan",
+				"the Go type %s, with the numbers of %s, is also the constant of the plan %s", plan.GoName, diag.Quote(e.name), diag.Quote(plan.Name))
+			p.note(diag.Spanning(plan.Pos, plan.Name), "the plan is here")
 		}
 	}
 }

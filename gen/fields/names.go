@@ -113,13 +113,14 @@ func byPlan(read func(*parser, *draft, entry) bool) func(*parser, *draft, entry)
 func (p *parser) planMap(of *draft, e entry, read func(*parser, *draft, entry) bool) bool {
 	before := len(p.found)
 	entries, _ := p.entries(e.value, e.at, e.name, "")
-	if !e.again {
-		of.keepMap(e, entries)
-	}
-	if i := slices.IndexFunc(entries, func(e entry) bool { return meantAtMost(e.name) != "" }); len(p.plans) == 0 && i >= 0 {
+	hasPlan := slices.ContainsFunc(entries, func(e entry) bool { return slices.Contains(p.planNames(), e.name) })
+	if i := slices.IndexFunc(entries, func(e entry) bool { return meantAtMost(e.name) != "" }); i >= 0 && !hasPlan && !p.plansUnknown {
 		p.report(entries[i].named, rules.BadNumbers, atMostHelp(e.name), "a number that callers give is written with the words %q", atMost)
 		p.meant(atMost)
 		return false
+	}
+	if !e.again {
+		of.keepMap(e, entries)
 	}
 	if len(p.plans) == 0 && !p.plansUnknown {
 		p.report(e.at, rules.NoPlans, noPlansHelp(entries), "%s is a map of plans, but the file has no plans", e.name)
