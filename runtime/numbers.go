@@ -96,6 +96,11 @@ func (p *Policy) with(n Numbers) *Policy {
 	return &made.policy
 }
 
+// Most reports whether the policy has the most that callers can give, in place of the numbers of one of them.
+func (p *Policy) Most() bool {
+	return p.AtMost != (Numbers{}) && p.given == (Numbers{}) && p.Mode != ModeUnlimited
+}
+
 // setNumbers replaces the numbers of a policy that callers give. Those of another plan may be more than it allows.
 func (p *Policy) setNumbers(n Numbers) {
 	for _, part := range [...]struct {

@@ -63,7 +63,9 @@ func TestChangeOfNumbersKeepsWhatWasUsed(t *testing.T) {
 		t.Run(kind.String(), func(t *testing.T) {
 			p := &runtime.Policy{Name: "calls", Kind: kind, Rate: 200, Period: time.Hour, Capacity: 200, AtMost: runtime.Numbers{Rate: 200, Capacity: 200}}
 			limits := limiter.New(still())
-			with := func(n int64) limiter.Limit { return limits.Limit(runtime.Numbers{Rate: n, Capacity: n}.For(p, runtime.Key{})) }
+			with := func(n int64) limiter.Limit {
+				return limits.Limit(runtime.Numbers{Rate: n, Capacity: n}.For(p, runtime.Key{}))
+			}
 			random := rand.New(rand.NewPCG(1, 1))
 
 			require.NoError(t, with(10).RequireN(t.Context(), 10))

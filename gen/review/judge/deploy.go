@@ -192,15 +192,7 @@ func forgottenPerWindow(p, other, reserving *runtime.Policy, i int) float64 {
 	if !compare.Windowed(p) || reserving.MaxReserved == runtime.Unbounded || i >= max(1, p.Shards) {
 		return 0
 	}
-	own, reserved := shardCapacity(p, i), shardShare(reserving, i, reserving.MaxReserved)
-	// A caller can give the least: one token for each shard.
-	if p.AtMost.Capacity > 0 {
-		own = 1
-	}
-	if p.AtMost.MaxReserved > 0 {
-		reserved = 1
-	}
-	return max(0, shardCapacity(other, i)-own-reserved)
+	return max(0, shardCapacity(other, i)-shardCapacity(p, i)-shardShare(reserving, i, reserving.MaxReserved))
 }
 
 func smaller(a, b *big.Rat) *big.Rat {
