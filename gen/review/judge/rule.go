@@ -24,7 +24,7 @@ func judgeRate(j *judgement) {
 		policy.Rate, policy.Period, policy.Calendar = is.Rate, is.Period, is.Calendar
 	})
 	j.noteMost("rate", j.Old.Policy.AtMost.Rate, is.AtMost.Rate)
-	same := is.Rate == j.Old.Policy.Rate && is.Period == j.Old.Policy.Period
+	same := is.Rate == j.Old.Policy.Rate && is.Period == j.Old.Policy.Period && is.Calendar == j.Old.Policy.Calendar
 	if more, fewer := compare.LongRun(&j.Old.Policy, changed); !more && !fewer && !same {
 		j.note(review.Rule, "The long-run rate is unchanged: %s per %s equals %s per %s.",
 			words.Number(j.Old.Policy.Rate), fields.PeriodOf(&j.Old.Policy), words.Number(is.Rate), fields.PeriodOf(is))
