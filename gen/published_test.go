@@ -161,6 +161,9 @@ func publishedRule(l *spec.Limit) string {
 		rule := "unlimited"
 		if !of.Unlimited() {
 			rule = words.Number(p.Rate) + " per " + fields.PeriodOf(p)
+			if p.AtMost.Rate > 0 {
+				rule = "at most " + rule
+			}
 			if p.Capacity != p.Rate {
 				rule += ", at once " + words.Number(p.Capacity)
 			}
@@ -173,6 +176,9 @@ func publishedRule(l *spec.Limit) string {
 		kind = " in any period"
 	case l.Policy.Kind == runtime.TokenBucket:
 		kind = ", token bucket"
+	}
+	if l.Policy.AtMost.Rate > 0 {
+		kind += ", as callers give it"
 	}
 	return "`" + l.Policy.Name + "` " + strings.Join(plans, ", ") + kind
 }
