@@ -276,7 +276,7 @@ func orByPlan(value object, unlimitedToo bool) object {
 		most["patternErrorMessage"] = "Write the most that callers can give, a whole number of tokens."
 		both["properties"] = object{atMost: most}
 		both["propertyNames"] = object{"pattern": planForm.String() + "|^" + atMost + "$", "maxLength": longestPlan}
-		both["if"], both["then"] = having(atMost, object{}), object{"maxProperties": 1, "errorMessage": "A number is either by plan or from callers."}
+		both["if"], both["then"] = having(atMost, object{}), object{"maxProperties": 1}
 	}
 	return both
 }
