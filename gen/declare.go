@@ -10,6 +10,7 @@ import (
 	"github.com/dave/jennifer/jen"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -62,6 +63,11 @@ var planErrors = []alias{
 	{runtimePath, "ErrInvalidPlan", "ErrInvalidPlan is returned for the zero Plan, and for a name or a number that is no plan."},
 }
 
+// numbersErrors are declared if callers give numbers of a limit.
+var numbersErrors = []alias{
+	{runtimePath, "ErrInvalidNumbers", "ErrInvalidNumbers is returned for numbers that are not given, or more than the file allows."},
+}
+
 const packageDoc = `Package $package has the rate limits of $file.
 
 Each limit is a method of [Limits]. It returns a handle for one key, and the methods of the handle take the
@@ -87,6 +93,9 @@ func declareFrame(file *jen.File, n names, f *spec.File, o Options) {
 	}
 	if slices.ContainsFunc(f.Limits, func(l *spec.Limit) bool { return l.Policy.Kind == runtime.InFlight }) {
 		types, errors = slices.Concat(types, slotAliases), slices.Concat(errors, slotErrors)
+	}
+	if slices.ContainsFunc(f.Limits, func(l *spec.Limit) bool { return len(l.CallerNumbers()) > 0 }) {
+		errors = slices.Concat(errors, numbersErrors)
 	}
 	overridable := slices.ContainsFunc(f.Limits, func(l *spec.Limit) bool { return l.Overrides != nil })
 	if overridable {
@@ -159,6 +168,7 @@ func declareLimit(file *jen.File, n names, l *spec.Limit) {
 }
 `, "$Method", l.GoName, "$parameters", n.parameters(l), "$Handle", handle, "$Verb", verb, "$arguments", n.handleArguments(l)))
 	declareOverrides(file, n, l)
+	declareNumbers(file, n, l)
 	file.Line()
 	file.Var().Id(policyName(l)).Op("=").Add(n.policyVariable(l))
 }
@@ -190,6 +200,52 @@ func declareOverrides(file *jen.File, n names, l *spec.Limit) {
 	// The policies of all plans have the same name and bounds.
 	file.Add(n.source(text, "$Method", l.GoName, "$key", key, "$policy", n.policiesOf(l)[0],
 		"$parameters", n.keyParameters(l), "$stored", n.storedKey(l)))
+}
+
+// declareNumbers writes the struct with the numbers that callers give.
+func declareNumbers(file *jen.File, n names, l *spec.Limit) {
+	var fields []string
+	for _, of := range l.CallerNumbers() {
+		fields = append(fields, "// "+of.GoName+" is "+meaningOf(l, of.Field)+": "+numberRange(l, of.Most)+".", of.GoName+" int64")
+	}
+	if len(fields) == 0 {
+		return
+	}
+	file.Add(n.source(numbersStruct, "$Numbers", l.NumbersType(), "$Method", l.GoName, "$fields", strings.Join(fields, "\n")))
+}
+
+const numbersStruct = `
+// $Numbers are the numbers that callers of [Limits.$Method] give, in tokens. All are required: for one that is
+// 0, or more than the file allows, every method of the limit returns [ErrInvalidNumbers].
+type $Numbers struct {
+	$fields
+}
+`
+
+// meaningOf says what a number that callers give is.
+func meaningOf(l *spec.Limit, field string) string {
+	switch field {
+	case "capacity":
+		return "the most tokens that can accumulate"
+	case "maxReserved":
+		return "how many tokens may be reserved before they are granted"
+	}
+	period := fields.PeriodOf(&l.Policy)
+	for _, of := range l.Each() {
+		if !of.Unlimited() && fields.PeriodOf(&of.Policy) != period {
+			period = "period"
+		}
+	}
+	meaning := "how many tokens are granted per " + period
+	if _, own := l.Given["capacity"]; !own && l.Policy.Kind.Linear() {
+		meaning += ", and the capacity"
+	}
+	return meaning
+}
+
+// numberRange is the range of a number that callers give. Each shard needs a token.
+func numberRange(l *spec.Limit, most int64) string {
+	return words.Number(int64(max(1, l.Policy.Shards))) + " to " + words.Number(most)
 }
 
 // handleOf returns the type of package limiter that has only the verbs of a limit, and the method of Limiter that

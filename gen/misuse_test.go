@@ -38,6 +38,18 @@ var misuses = map[string][]struct{ call, message string }{
 		{`limits.Export("red", "large").Require(ctx, 1)`, `limits.Export("red", "large").Require undefined`},
 		{`limits.Export("red", "large").Wait(ctx, 1)`, `limits.Export("red", "large").Wait undefined`},
 	},
+	// Numbers are required, and of the type of their limit.
+	"numbers": {
+		{`limits.APICalls(7).Allow(ctx)`, "not enough arguments in call to limits.APICalls"},
+		{`limits.APICalls(7, 500).Allow(ctx)`, "cannot use 500 (untyped int constant) as numbers.APICallsNumbers value"},
+		{`limits.APICalls(7, numbers.SeatsNumbers{Rate: 500}).Allow(ctx)`, "cannot use numbers.SeatsNumbers{…} (value of struct type numbers.SeatsNumbers) as numbers.APICallsNumbers value"},
+		{`limits.APICalls(7, numbers.APICallsNumbers{Rate: 500, MaxReserved: 5}).Allow(ctx)`, "unknown field MaxReserved in struct literal of type numbers.APICallsNumbers"},
+		{`limits.APICalls(7, numbers.APICallsNumbers{500}).Allow(ctx)`, "too few values in struct literal of type numbers.APICallsNumbers"},
+		{`limits.Seats(7, numbers.SeatsNumbers{Rate: 5, Capacity: 5}).Allow(ctx)`, "unknown field Capacity in struct literal of type numbers.SeatsNumbers"},
+		{`limits.Exports(numbers.PlanFree).Allow(ctx)`, "not enough arguments in call to limits.Exports"},
+		{`limits.Call(7, numbers.APICallsNumbers{}, numbers.PlanFree).Allow(ctx, 1)`, "not enough arguments in call to limits.Call"},
+		{`limits.Plain(7, numbers.APICallsNumbers{}).Allow(ctx)`, "too many arguments in call to limits.Plain"},
+	},
 	// A limit without overrides in the file has no methods for them, and a plan is a typed one.
 	"overrides": {
 		{`limits.PlainOverrides(7)`, "limits.PlainOverrides undefined"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dave/jennifer/jen"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -234,11 +235,26 @@ func policyName(l *spec.Limit) string {
 // depends on the plan, both come from one call, because an invalid plan makes the key invalid:
 //
 //	policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Int64(org)))
+//
+// So they do if callers give numbers:
+//
+//	runtime.Numbers{Rate: apiCallsNumbers.Rate}.For(&policyAPICalls, runtime.KeyOf(runtime.Int64(org)))
 func (n names) handleArguments(l *spec.Limit) string {
-	if len(l.Plans) == 0 {
-		return "&" + policyName(l) + ", " + n.key(l)
+	arguments := "&" + policyName(l) + ", " + n.key(l)
+	if len(l.Plans) > 0 {
+		arguments = policyName(l) + ".For(int(" + spec.PlanParameter + "), " + n.key(l) + ")"
 	}
-	return policyName(l) + ".For(int(" + spec.PlanParameter + "), " + n.key(l) + ")"
+	given := l.CallerNumbers()
+	if len(given) == 0 {
+		return arguments
+	}
+	parameter := n.shared(l, l.NumbersParameter())
+	numbers := words.Of(given, func(of spec.CallerNumber) string { return of.GoName + ": " + parameter + "." + of.GoName })
+	if _, own := l.Given["capacity"]; !own && l.Policy.AtMost.Capacity > 0 {
+		// A capacity that the file does not give is the rate.
+		numbers = slices.Insert(numbers, 1, "Capacity: "+parameter+".Rate")
+	}
+	return "runtime.Numbers{" + strings.Join(numbers, ", ") + "}.For(" + arguments + ")"
 }
 
 // key is the expression for the key of the parameters of a limit's method:

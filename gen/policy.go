@@ -42,7 +42,7 @@ func literalFields(g *jen.Group, of reflect.Value) {
 			// The mean length of a month in seconds is a number that readers cannot recognize.
 			unit := runtime.Calendar{Unit: c.Unit, Count: c.Count}
 			g.Id("Period").Op(":").Add(literal("Calendar", reflect.ValueOf(unit)).Dot("Period").Call())
-		case isDefault(field.Name, value), field.Name == "Capacity" && policy.Mode == runtime.ModeUnlimited:
+		case isDefault(field.Name, value), field.Name == "Capacity" && value.IsZero() && (policy.Mode == runtime.ModeUnlimited || of.Type() == reflect.TypeFor[runtime.Numbers]()):
 		default:
 			g.Id(field.Name).Op(":").Add(literal(field.Name, value))
 		}
@@ -73,7 +73,7 @@ func literal(name string, value reflect.Value) *jen.Statement {
 		return start(v)
 	case runtime.Penalty:
 		return penalty(v)
-	case runtime.Calendar, runtime.Date, runtime.Lease, runtime.OverrideBounds:
+	case runtime.Calendar, runtime.Date, runtime.Lease, runtime.Numbers, runtime.OverrideBounds:
 		return jen.Qual(runtimePath, value.Type().Name()).ValuesFunc(func(g *jen.Group) { literalFields(g, value) })
 	case runtime.Kind, runtime.CalendarUnit:
 		return constant("", value)

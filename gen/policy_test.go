@@ -54,7 +54,7 @@ func setAny(t *testing.T, v reflect.Value, name string) {
 		v.Set(reflect.ValueOf(runtime.StartFirstUse()))
 	case v.Type() == reflect.TypeFor[runtime.Date]():
 		v.Set(reflect.ValueOf(runtime.Date{Year: 2024, Month: time.April, Day: 6}))
-	case v.Type() == reflect.TypeFor[runtime.Lease](), v.Type() == reflect.TypeFor[runtime.Calendar](), v.Type() == reflect.TypeFor[runtime.OverrideBounds]():
+	case v.Type() == reflect.TypeFor[runtime.Lease](), v.Type() == reflect.TypeFor[runtime.Numbers](), v.Type() == reflect.TypeFor[runtime.Calendar](), v.Type() == reflect.TypeFor[runtime.OverrideBounds]():
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
 				setAny(t, v.Field(i), v.Type().Field(i).Name)

@@ -161,6 +161,9 @@ func publishedRule(l *spec.Limit) string {
 		rule := "unlimited"
 		if !of.Unlimited() {
 			rule = words.Number(p.Rate) + " per " + fields.PeriodOf(p)
+			if p.AtMost.Rate > 0 {
+				rule = "at most " + rule
+			}
 			switch {
 			case p.Kind == runtime.InFlight:
 				rule = words.Number(p.Capacity) + " in flight"
@@ -179,6 +182,9 @@ func publishedRule(l *spec.Limit) string {
 		kind = " in any period"
 	case l.Policy.Kind == runtime.TokenBucket:
 		kind = ", token bucket"
+	}
+	if l.Policy.AtMost.Rate > 0 {
+		kind += ", as callers give it"
 	}
 	return "`" + l.Policy.Name + "` " + strings.Join(plans, ", ") + kind
 }

@@ -19,6 +19,8 @@ var (
 	ErrInvalidPolicy = errors.New("invalid policy")
 	// ErrInvalidPlan: the plan is the zero Plan, or limits.yaml does not have it. No request of such a plan is allowed.
 	ErrInvalidPlan = errors.New("invalid plan")
+	// ErrInvalidNumbers: a caller gives a limit numbers that [Policy.AtMost] does not allow, or none. The store is not reached.
+	ErrInvalidNumbers = errors.New("invalid numbers")
 	// ErrInvalidKey: a part of the key could not be converted to text, or the key lacks the time zone or the anniversary
 	// that the limit's Calendar needs.
 	ErrInvalidKey = errors.New("invalid key")
@@ -70,5 +72,5 @@ func OriginOf(err error) Origin {
 
 var (
 	ofRequests = []error{ErrExceedsCapacity, ErrInvalidCount, ErrEmptyKey}
-	ofPrograms = []error{ErrInvalidKey, ErrInvalidPlan, ErrInvalidPolicy, ErrInvalidCall, ErrNoStore, ErrNoTx, ErrNilTx, ErrNoErase}
+	ofPrograms = []error{ErrInvalidKey, ErrInvalidPlan, ErrInvalidNumbers, ErrInvalidPolicy, ErrInvalidCall, ErrNoStore, ErrNoTx, ErrNilTx, ErrNoErase}
 )

@@ -257,7 +257,8 @@ func StoredKey(text string) (Key, error) {
 	return Key{text: text}, nil
 }
 
-// Err returns why every method of a limit fails with the key: an [ErrInvalidKey], an [ErrInvalidPlan], or nil.
+// Err returns why every method of a limit fails with the key: an [ErrInvalidKey], an [ErrInvalidPlan], an [ErrInvalidNumbers], or
+// nil.
 func (k Key) Err() error { return k.err }
 
 // String returns the key as it is stored: its parts, joined with "|". The bytes "|" and "%", control characters and

@@ -284,6 +284,9 @@ func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: entry %d of the log of overrides: %w", ErrUnknownOverride, e.ID, err)
 		}
+		if p.given != (Numbers{}) {
+			plan = plan.with(p.given)
+		}
 		of = *plan
 		e.applyNumbers(&of)
 	case e.What == OverrideNumbers && unlimited, e.lifts() && !p.Overrides.Unlimited:

@@ -80,11 +80,16 @@ type Policy struct {
 	// Durability is how much of the counts a crash of the database may lose. Its effect depends on the database: see
 	// package sqlstore.
 	Durability Durability
-	// Mode is what the limit does with its decisions. With [ModeUnlimited], only Name, Kind, Precise, Shards and Overrides
-	// are used.
+	// Mode is what the limit does with its decisions. With [ModeUnlimited], only Name, Kind, Precise, Shards, AtMost and
+	// Overrides are used.
 	Mode Mode
 	// Penalty denies all requests for a key for some time after a denial. A limit with one has no Shards, Lease or MaxReserved.
 	Penalty Penalty
+	// AtMost is the most that callers can give in place of Rate, Capacity and MaxReserved, each request its own: see
+	// [Numbers.For]. Those that callers give are the same in the policy itself, which decides requests without them, such as those of
+	// operators; the others are 0. The zero AtMost means that the policy's numbers are those of all requests. A row is not
+	// swept before it is full at the least rate.
+	AtMost Numbers
 	// Overrides is the most that operators can give single keys of the limit while the program runs: see [Override]. The
 	// zero OverrideBounds disables overrides and blocks.
 	Overrides OverrideBounds
@@ -93,6 +98,8 @@ type Policy struct {
 	identity *identity
 	// plans are those that an override can give, nil without plans.
 	plans *planSet
+	// given is what a caller has given; zero in a policy as it was written.
+	given Numbers
 	// override is set in a policy that is in force for some key because of an override.
 	override override
 }
@@ -171,6 +178,24 @@ func (p *Policy) Base() *Policy {
 		return p.override.base
 	}
 	return p
+}
+
+// Equal reports whether two policies decide requests alike: they have the same values, and have been put in force by the same override.
+func (p *Policy) Equal(o *Policy) bool {
+	switch {
+	case p == o:
+		return true
+	case p == nil || o == nil:
+		return false
+	case *p == *o:
+		return true
+	case p.override.entry == 0 || p.override.entry != o.override.entry:
+		return false
+	}
+	// The policies that they refer to may be equal and not the same: see Numbers.For.
+	a, b := *p, *o
+	a.override.base, a.override.next, b.override.base, b.override.next = nil, nil, nil, nil
+	return a == b && p.override.base.Equal(o.override.base) && p.override.next.Equal(o.override.next)
 }
 
 // Next returns the policy that follows p when the override that has put p in force ends, and that instant, in nanoseconds since

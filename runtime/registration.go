@@ -75,9 +75,15 @@ func (p *Policy) numbers() string {
 	if p.Mode == ModeUnlimited {
 		return "unlimited"
 	}
-	text := fmt.Sprintf("%v: rate %d per %v, capacity %d", p.Kind, p.Rate, p.Period, p.Capacity)
+	number := func(n, most int64) string {
+		if most != 0 {
+			return fmt.Sprintf("at most %d", n)
+		}
+		return fmt.Sprint(n)
+	}
+	text := fmt.Sprintf("%v: rate %s per %v, capacity %s", p.Kind, number(p.Rate, p.AtMost.Rate), p.Period, number(p.Capacity, p.AtMost.Capacity))
 	if p.MaxReserved > 0 {
-		text += fmt.Sprintf(", maxReserved %d", p.MaxReserved)
+		text += ", maxReserved " + number(p.MaxReserved, p.AtMost.MaxReserved)
 	}
 	return text
 }

@@ -68,6 +68,9 @@ func (p *Policy) problem() string {
 	if problem := p.Penalty.problem(p); problem != "" {
 		return problem
 	}
+	if problem := p.AtMost.problem(p); problem != "" {
+		return problem
+	}
 	return p.leaseProblem()
 }
 

@@ -167,7 +167,15 @@ func effectiveRate(l *spec.Limit) string {
 	if l.UnlimitedRate {
 		return unlimited
 	}
-	return strconv.FormatInt(l.Policy.Rate, 10)
+	return effectiveNumber(l.Policy.Rate, l.Policy.AtMost.Rate)
+}
+
+// effectiveNumber returns a number of tokens, or the most that callers can give.
+func effectiveNumber(n, most int64) string {
+	if most > 0 {
+		return "{" + atMost + ": " + underscored(n) + "}"
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 func unboundedOr(n int64, text string) string {
@@ -302,6 +310,13 @@ func orByPlan(value object, unlimitedToo bool) object {
 	both["minProperties"] = 1
 	both["propertyNames"] = object{"pattern": planForm.String(), "maxLength": longestPlan}
 	both["additionalProperties"] = one
+	if value["minimum"] != nil {
+		most := numberSchema(1, value["maximum"].(int64))
+		most["patternErrorMessage"] = "Write the most that callers can give, a whole number of tokens."
+		both["properties"] = object{atMost: most}
+		both["propertyNames"] = object{"pattern": planForm.String() + "|^" + atMost + "$", "maxLength": longestPlan}
+		both["if"], both["then"] = having(atMost, object{}), object{"maxProperties": 1}
+	}
 	return both
 }
 

@@ -55,6 +55,10 @@ func diffLimit(old, new *spec.Limit, plans map[string]string) (changes []spec.Ch
 	if old.Policy.Name != new.Policy.Name {
 		changes = []spec.Change{{Kind: spec.LimitRenamed, Old: wholeLimit(old), New: wholeLimit(new)}}
 	}
+	if was, is := wholeLimit(old), wholeLimit(new); !slices.Equal(old.CallerFields(), new.CallerFields()) {
+		was.Value, is.Value = listed(old.CallerFields()), listed(new.CallerFields())
+		changes = append(changes, spec.Change{Kind: spec.NumbersParameterChanged, Field: "numbers", Old: was, New: is})
+	}
 	changes = append(changes, diffPlans(old, new, plans)...)
 	for i := range changes {
 		changes[i].Limit = new.Policy.Name

@@ -55,7 +55,7 @@ var limitFields = []field[draft, spec.Limit]{
 		name: "rate", requiredBy: kindNeeds("rate"), synonyms: []string{"limit"},
 		about:     "How many tokens are granted per `period`. Not for a limit in flight.",
 		more:      "Requests of an `unlimited` plan are not counted. A plan whose use is to be billed has the largest number instead: nobody reaches it, and `Peek` returns what was `Used`.",
-		accepts:   fmt.Sprintf("a whole number of tokens, 1 to %s, or a map with such a number or `unlimited` for each plan", words.Number(runtime.MaxTokens)),
+		accepts:   fmt.Sprintf("a whole number of tokens, 1 to %s; or a map with such a number or `unlimited` for each plan; or `{at most: 10_000}`, if callers give it", words.Number(runtime.MaxTokens)),
 		absent:    exceptInFlight,
 		example:   "10",
 		schema:    orByPlan(numberSchema(1, runtime.MaxTokens), true),
@@ -63,6 +63,7 @@ var limitFields = []field[draft, spec.Limit]{
 		change:    spec.RateChanged,
 		byPlan:    true,
 		effective: effectiveRate,
+		words:     callerWords,
 	},
 	{
 		name: "period", requiredBy: kindNeeds("period"), synonyms: []string{"window", "interval", "every", "per"},
@@ -93,14 +94,14 @@ var limitFields = []field[draft, spec.Limit]{
 	{
 		name: "capacity", requiredBy: kindNeeds("capacity"), synonyms: []string{"burst", "max", "slots", "concurrency", "maxconcurrent", "parallel", "concurrent"},
 		about:     "The most tokens that can accumulate, and so the largest count of one call. With 0, tokens can only be reserved. Not for a sliding window. For a limit in flight, the slots: how many can be held at once.",
-		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s, or of slots, 1 to %s; or a map with one for each plan", words.Number(runtime.MaxTokens), words.Number(runtime.MaxSlots)),
+		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s, or of slots, 1 to %s; or a map with one for each plan; or `{at most: 20_000}`, if callers give it", words.Number(runtime.MaxTokens), words.Number(runtime.MaxSlots)),
 		absent:    "`rate`; required for `in flight`",
 		example:   "20",
 		schema:    orByPlan(numberSchema(0, runtime.MaxTokens), false),
 		read:      byPlan(readTokens(0, func(l *draft) *int64 { return &l.policy.Capacity })),
 		change:    spec.CapacityChanged,
 		byPlan:    true,
-		effective: func(l *spec.Limit) string { return strconv.FormatInt(l.Policy.Capacity, 10) },
+		effective: func(l *spec.Limit) string { return effectiveNumber(l.Policy.Capacity, l.Policy.AtMost.Capacity) },
 	},
 	{
 		name: "hold", requiredBy: kindNeeds("hold"), synonyms: []string{"ttl", "holdtime", "maxduration"},
@@ -119,7 +120,7 @@ var limitFields = []field[draft, spec.Limit]{
 	{
 		name:    "maxReserved",
 		about:   "How many tokens may be reserved before they are granted. With 0, the limit has no method `Reserve`. A sliding window and a limit in flight have no reservations.",
-		accepts: fmt.Sprintf("a whole number of tokens, 0 to %s, or `%s`; or a map with one for each plan", words.Number(mostReserved), unboundedWord),
+		accepts: fmt.Sprintf("a whole number of tokens, 0 to %s, or `%s`; or a map with one for each plan; or `{at most: 100}`, if callers give it", words.Number(mostReserved), unboundedWord),
 		absent:  "0: no reservations",
 		example: "100",
 		schema:  orByPlan(wordSchema(0, mostReserved, unboundedWord, object{"label": "0", "body": 0}), false),
@@ -127,7 +128,7 @@ var limitFields = []field[draft, spec.Limit]{
 		change:  spec.MaxReservedChanged,
 		byPlan:  true,
 		effective: func(l *spec.Limit) string {
-			return unboundedOr(l.Policy.MaxReserved, strconv.FormatInt(l.Policy.MaxReserved, 10))
+			return unboundedOr(l.Policy.MaxReserved, effectiveNumber(l.Policy.MaxReserved, l.Policy.AtMost.MaxReserved))
 		},
 		words: reservingWords,
 	},

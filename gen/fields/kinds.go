@@ -229,7 +229,7 @@ type refusal struct {
 
 // refuses reports whether the refusal applies to a value of its field.
 func (r *refusal) refuses(policy *unchecked, value *yaml.Node) bool {
-	if r.byPlan || value.Kind == yaml.MappingNode {
+	if r.byPlan || value.Kind == yaml.MappingNode && !isAtMost(value) {
 		return value.Kind == yaml.MappingNode && (r.byPlan || r.applies == nil)
 	}
 	return r.applies == nil || r.applies(policy)

@@ -24,12 +24,12 @@ func (p *parser) settleLimit(limit *draft, given map[string]entry, clean bool) {
 	}
 	policy := &limit.policy
 	if policy.Kind == runtime.InFlight {
-		policy.Rate = policy.Capacity
+		policy.Rate, policy.AtMost.Rate = policy.Capacity, policy.AtMost.Capacity
 		return
 	}
 	p.settleCalendar(limit, given)
 	if capacity, ok := given["capacity"]; !ok {
-		policy.Capacity = policy.Rate
+		policy.Capacity, policy.AtMost.Capacity = policy.Rate, policy.AtMost.Rate
 	} else if policy.Capacity == 0 {
 		p.canReserve(policy, capacity, given, clean)
 	}
@@ -37,7 +37,12 @@ func (p *parser) settleLimit(limit *draft, given map[string]entry, clean bool) {
 		p.refuse(rules.BadPrecise, preciseRefusals, policy, given, precise)
 	}
 	p.penaltyFits(limit, given)
+	if lease, ok := given["lease"]; ok && policy.AtMost != (runtime.Numbers{}) {
+		p.report(lease.at, rules.BadNumbers, "leave lease out, or give the limit numbers of its own",
+			"a limit with numbers from callers has no lease: a block taken by the numbers of one request would be spent by those of another")
+	}
 	p.leaseFits(policy, given)
+	p.forgetsNothing(policy, given)
 	p.enoughForShards(policy, given)
 }
 
@@ -92,6 +97,32 @@ func atMostShards(n int64) string {
 		return "leave shards out"
 	}
 	return "use at most " + words.Number(n) + " shards"
+}
+
+// forgetsNothing reports a fixed window that ends with tokens missing, if callers give its capacity or maxReserved: with smaller
+// ones it forgets what was used beyond them, so that changing to them and back would grant tokens again.
+func (p *parser) forgetsNothing(policy *unchecked, given map[string]entry) {
+	most := policy.AtMost
+	if policy.Kind != runtime.FixedWindow || most.Capacity+most.MaxReserved == 0 || policy.Rate == 0 || policy.Capacity+policy.MaxReserved <= policy.Rate {
+		return
+	}
+	at, field := given["rate"], "capacity"
+	for _, name := range []string{"capacity", "maxReserved"} {
+		if e, ok := given[name]; ok {
+			at, field = e, name
+		}
+	}
+	sum := "capacity " + words.Number(policy.Capacity)
+	if policy.MaxReserved == runtime.Unbounded {
+		sum += " and unbounded reservations are"
+	} else if policy.MaxReserved > 0 {
+		sum += " + maxReserved " + words.Number(policy.MaxReserved) + " is"
+	} else {
+		sum += " is"
+	}
+	p.report(at.at, rules.BadNumbers, "let "+field+" be small enough, or use a token bucket",
+		"%s more than the rate, %s: a window that ends with smaller numbers of its caller would forget what was used beyond them, so that changing to them and back would grant tokens again",
+		sum, words.Number(policy.Rate))
 }
 
 // settlePlans is settleLimit for the limit of each plan, if the limit depends on the plan.
@@ -200,7 +231,7 @@ func (p *parser) draftOf(plan string, limit *draft, given map[string]entry, clea
 	}
 	if of.said.UnlimitedRate {
 		// Nothing of the rule applies, and so no number that is the same for the other plans. But their rows have its shards.
-		of.policy = unchecked{Name: of.policy.Name, Kind: of.policy.Kind, Precise: of.policy.Precise, Shards: of.policy.Shards, Mode: runtime.ModeUnlimited}
+		of.policy = unchecked{Name: of.policy.Name, Kind: of.policy.Kind, Precise: of.policy.Precise, Shards: of.policy.Shards, AtMost: of.policy.AtMost, Mode: runtime.ModeUnlimited}
 		return &of
 	}
 	p.settleLimit(&of, own, clean)
@@ -413,6 +444,7 @@ func (p *parser) sameGoNames(entries []entry, limits []*draft) {
 			continue
 		}
 		own := entries[i]
+		p.sameAsPlan(own, limit.limit)
 		switch at, twice := first[limit.said.GoName]; {
 		case !spec.LimitNameForm.MatchString(own.name):
 		case twice:
@@ -426,6 +458,20 @@ func (p *parser) sameGoNames(entries []entry, limits []*draft) {
 			p.report(own.named, rules.SameGoName, "set goName on one of them",
 				"%s has the Go method %s, which the overrides of %s need", diag.Quote(own.name), diag.Clip(limit.said.GoName), diag.Quote(entries[at].name))
 			p.note(entries[at].named, "the limit with overrides is here")
+		}
+	}
+}
+
+// sameAsPlan reports a limit whose struct for the numbers of callers has the name of a plan's constant.
+func (p *parser) sameAsPlan(e entry, limit *spec.Limit) {
+	if limit == nil || len(limit.CallerNumbers()) == 0 {
+		return
+	}
+	for _, plan := range p.plans {
+		if plan.GoName == limit.NumbersType() {
+			p.report(e.named, rules.SameGoName, "set goName on the limit, or rename the plan",
+				"the Go type %s, with the numbers of %s, is also the constant of the plan %s", plan.GoName, diag.Quote(e.name), diag.Quote(plan.Name))
+			p.note(diag.Spanning(plan.Pos, plan.Name), "the plan is here")
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"cmp"
 	"go/token"
 	"regexp"
 	"slices"
@@ -96,6 +97,8 @@ func (p *parser) planName(item *yaml.Node, at diag.Span) bool {
 func byPlan(read func(*parser, *draft, entry) bool) func(*parser, *draft, entry) bool {
 	return func(p *parser, limit *draft, e entry) bool {
 		switch {
+		case isAtMost(e.value):
+			return p.readAtMost(limit, e, read)
 		case e.value.Kind == yaml.MappingNode:
 			return p.planMap(limit, e, read)
 		case e.name == "rate" && isWord(e.value, unlimited):
@@ -111,6 +114,12 @@ func byPlan(read func(*parser, *draft, entry) bool) func(*parser, *draft, entry)
 func (p *parser) planMap(of *draft, e entry, read func(*parser, *draft, entry) bool) bool {
 	before := len(p.found)
 	entries, _ := p.entries(e.value, e.at, e.name, "")
+	hasPlan := slices.ContainsFunc(entries, func(e entry) bool { return slices.Contains(p.planNames(), e.name) })
+	if i := slices.IndexFunc(entries, func(e entry) bool { return meantAtMost(e.name) != "" }); i >= 0 && !hasPlan && !p.plansUnknown {
+		p.report(entries[i].named, rules.BadNumbers, atMostHelp(e.name), "a number that callers give is written with the words %q", atMost)
+		p.meant(atMost)
+		return false
+	}
 	if !e.again {
 		of.keepMap(e, entries)
 	}
@@ -124,7 +133,7 @@ func (p *parser) planMap(of *draft, e entry, read func(*parser, *draft, entry) b
 		p.limit = limit
 		if !p.plansUnknown && !slices.Contains(p.planNames(), value.name) {
 			p.report(value.named, rules.UnknownPlan, "the plans are "+words.List(p.planNames(), "and"), "%s has the unknown plan %s", e.name, diag.Quote(value.name))
-			p.meant(p.nearest(value.name, p.planNames))
+			p.meant(cmp.Or(meantAtMost(value.name), p.nearest(value.name, p.planNames)))
 		}
 		p.limit = limit + ": plan " + diag.Label(value.name)
 		p.planValue(of, e.name, value, read)
@@ -138,6 +147,8 @@ func (p *parser) planValue(of *draft, field string, e entry, read func(*parser, 
 	e.name = field
 	switch isUnlimited := isWord(e.value, unlimited); {
 	case p.muted[e.value]:
+	case isAtMost(e.value):
+		p.report(e.at, rules.BadNumbers, atMostHelp(field), "a number that callers give is the same for all plans, or the plans have numbers of their own")
 	case field == "rate" && isUnlimited:
 	case field == "rate" && p.meantInstead(e, unlimited, unlimitedSynonyms):
 	case isUnlimited && field == "capacity" && of.gaveHold:

@@ -27,9 +27,9 @@ var beyondSchema = []*rules.Rule{
 	rules.UnknownLimit, rules.UnboundKeyPart, rules.ParameterType, rules.CannotPass, rules.TakenAndChecked,
 }
 
-// partlyInSchema are the rules whose syntax only is in the schema: not the length of a duration or whether a day exists.
+// partlyInSchema are the rules whose syntax only is in the schema: not the length of a duration, whether a day exists, or which names are plans.
 // And in a schema, 10.0 equals 10.
-var partlyInSchema = []*rules.Rule{rules.BadVersion, rules.NotWhole, rules.OutOfRange, rules.BadDuration, rules.BadStart, rules.NotForPeriod}
+var partlyInSchema = []*rules.Rule{rules.BadVersion, rules.BadNumbers, rules.NotWhole, rules.OutOfRange, rules.BadDuration, rules.BadStart, rules.NotForPeriod}
 
 // inSchema reports whether a file that breaks the rule must be invalid by the schema too.
 func inSchema(id string) bool {

@@ -530,3 +530,69 @@ var durabilitySynonyms = map[string]runtime.Durability{
 	"on": runtime.DurabilityFull, "extra": runtime.DurabilityFull, "sync": runtime.DurabilityFull,
 	"strict": runtime.DurabilityFull, "true": runtime.DurabilityFull,
 }
+
+// atMost is the only name in the map of a number that callers give: rate: {at most: 10_000}. No plan can have it.
+const atMost = "at most"
+
+// isAtMost reports whether a value is the map of a number that callers give.
+func isAtMost(value *yaml.Node) bool {
+	if value.Kind == yaml.MappingNode {
+		for i := 0; i < len(value.Content); i += 2 {
+			if isWord(value.Content[i], atMost) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// meantAtMost returns "at most" for a name that means it, and otherwise "".
+func meantAtMost(name string) string {
+	switch strings.NewReplacer(" ", "", "-", "", "_", "").Replace(strings.ToLower(name)) {
+	case "atmost", "most", "max", "maximum", "upto", "limit":
+		return atMost
+	}
+	return ""
+}
+
+func atMostHelp(field string) string { return "write " + field + ": {" + atMost + ": 10_000}" }
+
+// mostOf returns where a policy has the number of a field, and the most that callers can give.
+func (p *unchecked) mostOf(field string) (number, most *int64) {
+	switch field {
+	case "rate":
+		return &p.Rate, &p.AtMost.Rate
+	case "capacity":
+		return &p.Capacity, &p.AtMost.Capacity
+	case "maxReserved":
+		return &p.MaxReserved, &p.AtMost.MaxReserved
+	}
+	return nil, nil
+}
+
+// readAtMost reads the most of a number that callers give, by the reader of the number.
+func (p *parser) readAtMost(limit *draft, e entry, read func(*parser, *draft, entry) bool) bool {
+	number, most := limit.policy.mostOf(e.name)
+	if number == nil {
+		p.report(e.at, rules.BadNumbers, "give one "+e.name+", or one for each plan", "callers cannot give the %s", e.name)
+		return false
+	}
+	before := len(p.found)
+	entries, _ := p.entries(e.value, e.at, e.name, "")
+	for _, of := range entries {
+		switch {
+		case of.name != atMost:
+			p.report(of.named, rules.BadNumbers, atMostHelp(e.name), "%s is either by plan or from callers: beside %q, it has nothing else", e.name, atMost)
+		case of.again || p.muted[of.value]:
+		case isWord(of.value, unlimited) || isWord(of.value, unboundedWord):
+			p.report(of.at, rules.BadNumbers, atMostHelp(e.name), "the most that callers can give is a number, not %s", of.value.Value)
+		default:
+			of.name = e.name
+			if read(p, limit, of) && *number == 0 {
+				p.report(of.at, rules.BadNumbers, "leave "+e.name+" out, or write "+e.name+": 0", "callers can give a number only if it can be 1 or more")
+			}
+		}
+	}
+	*most = *number
+	return len(p.found) == before
+}

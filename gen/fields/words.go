@@ -27,6 +27,22 @@ func holdWords(l *spec.Limit) []string {
 	}
 }
 
+// callerWords says which numbers callers give.
+func callerWords(l *spec.Limit) []string {
+	if len(l.CallerNumbers()) == 0 {
+		return nil
+	}
+	these := "these"
+	if len(l.CallerNumbers()) == 1 {
+		these = "this"
+	}
+	sentences := []string{fmt.Sprintf("Callers give the %s of each request, at most %s; the worst case is for the most.", words.List(l.CallerFields(), "and"), these)}
+	if l.Policy.AtMost.Rate > 0 && l.Policy.Reserves() {
+		sentences = append(sentences, "Reserved tokens are due by the rate of their request: those of requests with different rates may be due together.")
+	}
+	return sentences
+}
+
 func reservingWords(l *spec.Limit) []string {
 	switch p := &l.Policy; {
 	case !p.Reserves():

@@ -117,6 +117,9 @@ var (
 	PlanCarry = rule("plan-carry",
 		"No plan of a fixed window both allows more tokens at once than another and can start a window with more of them missing, capacity + maxReserved - rate: a window that ends on the other plan forgets the difference, so that changing to it and back would grant tokens again.",
 		spec.Windowed("rate: {free: 10, pro: 60}", "-capacity: {free: 20, pro: 120}", "+capacity: {free: 20, pro: 70}"))
+	BadNumbers = rule("bad-numbers",
+		"A number from callers is at most 1 or more, and the same for all plans; a limit with such numbers has no lease, and as a fixed window, a capacity and maxReserved that together are at most its rate, if callers give one of them.",
+		spec.LimitOf("kind: token bucket", "rate: {at most: 10_000}", "period: 1m", "-lease: {tokens: 10, for: 200ms}"))
 	LeadingZero = rule("leading-zero", "A number has no leading zero, which would make it octal in YAML.",
 		spec.LimitOf("kind: token bucket", "-rate: 010", "+rate: 10", "period: 1m"))
 	OutOfRange = rule("out-of-range", "A number or a duration is within the range of its field.",

@@ -188,6 +188,9 @@ func unreplayed(p *runtime.Policy) string {
 	if p.Overridable() {
 		list = append(list, "overrides")
 	}
+	if p.AtMost != (runtime.Numbers{}) {
+		list = append(list, "the numbers of callers")
+	}
 	return words.List(list, "and")
 }
 
@@ -198,6 +201,9 @@ func inProduction(policies ...*runtime.Policy) (sentences string) {
 	}
 	if slices.ContainsFunc(policies, func(p *runtime.Policy) bool { return p.DenyCache > 0 }) {
 		sentences += " In production, a process may repeat a denial from its memory for as long as denyCache."
+	}
+	if slices.ContainsFunc(policies, (*runtime.Policy).Most) {
+		sentences += " The replay is for callers that give the most: in production, they may give smaller numbers."
 	}
 	if slices.ContainsFunc(policies, (*runtime.Policy).Overridable) {
 		sentences += " In production, operators may have blocked keys or given them other numbers."

@@ -92,6 +92,9 @@ var (
 	PlanParameterChanged = changeKind("plan-parameter-changed",
 		"The numbers of the limit depend on the plan, or no longer do: its method has the plan as its last parameter, or no longer has it.",
 		Planned("-rate: 10", "+rate: {free: 10, pro: 10}"))
+	NumbersParameterChanged = changeKind("numbers-parameter-changed",
+		"Callers give other numbers of the limit, or no longer give any: its method has a parameter for them, whose struct has a field for each.",
+		LimitOf("kind: token bucket", "rate: {at most: 10}", "period: 1m", "+capacity: {at most: 10}"))
 	PlanAdded = changeKind("plan-added",
 		"The limit has numbers for a new plan. They have no effect until a call passes the plan.",
 		replanned("[free, pro]", "[free, team, pro]", "-rate: {free: 10, pro: 60}", "+rate: {free: 10, team: 30, pro: 60}"))

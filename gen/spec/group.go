@@ -278,6 +278,16 @@ type SharedParameter struct {
 	What string
 	// Limits are the names of the limits that need it.
 	Limits []string
+	// numbers marks the numbers that callers give to one limit.
+	numbers bool
+}
+
+// Sentence says of which limits it is: "The plan is that of llmRequests and llmTokens."
+func (s SharedParameter) Sentence() string {
+	if s.numbers {
+		return "Callers give the numbers of " + s.Limits[0] + "."
+	}
+	return "T" + s.What[1:] + " is that of " + words.List(s.Limits, "and") + "."
 }
 
 // The names of the shared parameters.
@@ -311,6 +321,9 @@ func (g *Group) Shared() []SharedParameter {
 
 func sharedBy(limits []*Limit) (list []SharedParameter) {
 	for _, s := range sharedParameters {
+		if s.Name == PlanParameter {
+			list = append(list, numbersBy(limits)...)
+		}
 		for _, l := range limits {
 			if s.needed(l) && !slices.Contains(s.Limits, l.Policy.Name) {
 				s.Limits = append(s.Limits, l.Policy.Name)
@@ -318,6 +331,18 @@ func sharedBy(limits []*Limit) (list []SharedParameter) {
 		}
 		if len(s.Limits) > 0 {
 			list = append(list, s.SharedParameter)
+		}
+	}
+	return list
+}
+
+// numbersBy returns the parameters with the numbers that callers give to limits: each has its own.
+func numbersBy(limits []*Limit) (list []SharedParameter) {
+	for _, l := range limits {
+		if len(l.CallerNumbers()) > 0 {
+			list = append(list, SharedParameter{
+				Name: l.NumbersParameter(), Type: l.NumbersType(), What: "the numbers of " + l.Policy.Name, Limits: []string{l.Policy.Name}, numbers: true,
+			})
 		}
 	}
 	return list
@@ -346,7 +371,7 @@ func SharedNames(g *Group) []string {
 // SharedWords returns a sentence on each shared parameter: "The plan is that of llmRequests and llmTokens."
 func (g *Group) SharedWords() (sentences []string) {
 	for _, s := range g.Shared() {
-		sentences = append(sentences, "T"+s.What[1:]+" is that of "+words.List(s.Limits, "and")+".")
+		sentences = append(sentences, s.Sentence())
 	}
 	return sentences
 }

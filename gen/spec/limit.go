@@ -81,6 +81,41 @@ func (l *Limit) PlanNames() []string {
 	return words.Of(l.Plans, func(of *Limit) string { return of.Plan })
 }
 
+// CallerNumber is a number that callers give a limit with each request.
+type CallerNumber struct {
+	// Field is the name in limits.yaml, and GoName that of the field of the generated struct.
+	Field, GoName string
+	// Most is the most that callers can give, in tokens.
+	Most int64
+}
+
+// CallerNumbers returns the numbers that callers give, in the order of the fields of the generated struct. A capacity that the file
+// does not give is the rate that callers give, and no field.
+func (l *Limit) CallerNumbers() (list []CallerNumber) {
+	most := l.Policy.AtMost
+	if most.Rate > 0 && l.Policy.Kind != runtime.InFlight {
+		list = append(list, CallerNumber{"rate", "Rate", most.Rate})
+	}
+	if _, given := l.Given["capacity"]; given && most.Capacity > 0 {
+		list = append(list, CallerNumber{"capacity", "Capacity", most.Capacity})
+	}
+	if most.MaxReserved > 0 {
+		list = append(list, CallerNumber{"maxReserved", "MaxReserved", most.MaxReserved})
+	}
+	return list
+}
+
+// CallerFields returns the names of the numbers that callers give.
+func (l *Limit) CallerFields() []string {
+	return words.Of(l.CallerNumbers(), func(n CallerNumber) string { return n.Field })
+}
+
+// NumbersType is the name of the generated struct with the numbers that callers give.
+func (l *Limit) NumbersType() string { return l.GoName + "Numbers" }
+
+// NumbersParameter is the name of the parameter with them.
+func (l *Limit) NumbersParameter() string { return l.Policy.Name + "Numbers" }
+
 // Plan is one of the plans of a file.
 type Plan struct {
 	// Name is the text that ParsePlan of the generated code accepts: "free".

@@ -326,7 +326,7 @@ func refuseTogether(q *runtime.Request, all []runtime.Request) error {
 	}
 	for i := range all {
 		other := all[i].Policy
-		if q.Policy != other && q.Key == all[i].Key && q.Policy != nil && other != nil && q.Policy.Name == other.Name && *q.Policy != *other {
+		if q.Policy != other && q.Key == all[i].Key && q.Policy != nil && other != nil && q.Policy.Name == other.Name && !q.Policy.Equal(other) {
 			return fmt.Errorf("%w: two different policies have this name and key", runtime.ErrInvalidCall)
 		}
 		if all[i].Key == q.Key && other != nil && q.Policy != nil && q.Policy.Name == other.Name && !q.SameWindows(&all[i]) {

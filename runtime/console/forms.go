@@ -143,8 +143,8 @@ func (s subject) Forms() (all []form) {
 			add(operate.Reset, "Free all slots: their holders lose them")
 		} else {
 			tokens := []input{{Name: "n", Label: "tokens", Required: true}}
-			add(operate.Take, "Take tokens, available or not", tokens, s.calendar(), s.plan("plan"))
-			add(operate.Grant, "Give tokens back", tokens, s.calendar(), s.plan("plan"))
+			add(operate.Take, "Take tokens, available or not", tokens, s.ofCallers(), s.calendar(), s.plan("plan"))
+			add(operate.Grant, "Give tokens back", tokens, s.ofCallers(), s.calendar(), s.plan("plan"))
 			add(operate.Reset, "Make the key full", s.calendar())
 		}
 		if len(s.Limit.Key) > 0 {
@@ -195,18 +195,26 @@ func (s subject) plan(name string, choices ...choice) []input {
 }
 
 // numbers are the fields for the numbers that an override can give.
-func (s subject) numbers() (all []input) {
+func (s subject) numbers() []input {
 	most := s.Limit.Policies[0].Overrides
-	for _, of := range []struct {
+	return s.atMost("", runtime.Numbers{Rate: most.Rate, Capacity: most.Capacity, MaxReserved: most.MaxReserved})
+}
+
+// ofCallers are the fields for the numbers of the key, if callers give some of the limit.
+func (s subject) ofCallers() []input { return s.atMost(" of the key", s.Limit.Policies[0].AtMost) }
+
+// atMost are the fields for numbers that are at most those given.
+func (s subject) atMost(of string, most runtime.Numbers) (all []input) {
+	for _, n := range []struct {
 		name string
 		most int64
 	}{{"rate", most.Rate}, {"capacity", most.Capacity}, {"max-reserved", most.MaxReserved}} {
 		switch {
-		case of.name == "rate" && s.inFlight(): // which has a capacity only
-		case of.most >= runtime.Unbounded:
-			all = append(all, input{Name: of.name, Label: of.name})
-		case of.most > 0:
-			all = append(all, input{Name: of.name, Label: fmt.Sprintf("%s, at most %d", of.name, of.most)})
+		case n.name == "rate" && s.inFlight(): // which has a capacity only
+		case n.most >= runtime.Unbounded:
+			all = append(all, input{Name: n.name, Label: n.name + of})
+		case n.most > 0:
+			all = append(all, input{Name: n.name, Label: fmt.Sprintf("%s%s, at most %d", n.name, of, n.most)})
 		}
 	}
 	return all

@@ -122,6 +122,9 @@ func (c *console) state(r *http.Request, p *runtime.Policy, key runtime.Key, row
 		return s, err
 	}
 	s.Words = operate.Words(p, b)
+	if p.Most() {
+		s.Words += ", by the most that callers can give"
+	}
 	// A check of no tokens is decided by the policy in force.
 	if d, err := limit.CheckN(r.Context(), 0); err == nil && d.Policy != nil {
 		p = d.Policy

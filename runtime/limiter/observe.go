@@ -199,7 +199,7 @@ func outcomeOf(q *runtime.Request, d *runtime.Decision, allowed bool) runtime.Ou
 }
 
 // invalidRequests are the errors that another request would not have.
-var invalidRequests = []error{runtime.ErrInvalidCount, runtime.ErrExceedsCapacity, runtime.ErrInvalidPolicy, runtime.ErrInvalidKey, runtime.ErrInvalidCall, runtime.ErrInvalidPlan}
+var invalidRequests = []error{runtime.ErrInvalidCount, runtime.ErrExceedsCapacity, runtime.ErrInvalidPolicy, runtime.ErrInvalidKey, runtime.ErrInvalidCall, runtime.ErrInvalidPlan, runtime.ErrInvalidNumbers}
 
 func outcomeOfError(ctx context.Context, err error, source runtime.Source) runtime.Outcome {
 	if errors.Is(err, runtime.ErrSlotLost) {

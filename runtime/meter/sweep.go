@@ -50,8 +50,22 @@ func sweepable(p *runtime.Policy, row runtime.Row, s runtime.State, now int64) b
 	case row.Shard >= max(1, p.Shards):
 		return false
 	}
-	rule := RuleOf(p, row.Key).Shard(row.Shard, p.Shards)
+	rule := RuleOf(slowest(p), row.Key).Shard(row.Shard, p.Shards)
 	return rule.Full(s, rule.sweepableSince(now))
+}
+
+// slowest returns the policy by which a row is full last, of all numbers that its callers can give.
+func slowest(p *runtime.Policy) *runtime.Policy {
+	if p.AtMost == (runtime.Numbers{}) {
+		return p
+	}
+	of := *p
+	if of.AtMost.Rate > 0 {
+		of.Rate = int64(max(1, p.Shards))
+	}
+	// A smaller capacity lets a fixed window forget more.
+	of.Capacity, of.MaxReserved = max(of.Capacity, of.AtMost.Capacity), max(of.MaxReserved, of.AtMost.MaxReserved)
+	return &of
 }
 
 // Sweepable reports whether a stored row has been full for an hour, or longer for a [runtime.Calendar], at the instant now in

@@ -49,7 +49,7 @@ type Change struct {
 	// has windows of its own for each key. They are for changes of its count.
 	Zone, Since string
 	// Rate, Capacity and MaxReserved, ToPlan or Mode ("unlimited", "off" or "shadow") are what an Override gives; 0 and ""
-	// leave them as they are.
+	// leave them as they are. To Grant and Take, the numbers are those of the key, if callers give some of the limit.
 	Rate, Capacity, MaxReserved int64
 	ToPlan, Mode                string
 	// Until is when a Block or an Override ends, or For is in how long.
@@ -228,9 +228,11 @@ func (c *Change) policy(catalog *runtime.Catalog, l *runtime.CatalogLimit) (*run
 	case c.Tokens < 1 || c.Tokens > most:
 		return nil, usagef("the number of tokens must be from 1 to %d, not %d", int64(most), c.Tokens)
 	default:
-		return p, nil
+		return c.numbers().of(p, true)
 	}
 }
+
+func (c *Change) numbers() numbers { return numbers{c.Rate, c.Capacity, c.MaxReserved} }
 
 // present returns the time of the store, whose clock is known after a read of the log.
 func present(ctx context.Context, log override.Store) (time.Time, error) {

@@ -88,6 +88,29 @@ type Planned struct {
 	Policy *runtime.Policy
 }
 
+// numbers are those of a key in a limit whose callers give them.
+type numbers runtime.Numbers
+
+// of returns the policy of a limit with the numbers. Without any, it is the policy with the most that callers can give, or, if they are
+// required, an error.
+func (n numbers) of(p *runtime.Policy, required bool) (*runtime.Policy, error) {
+	most := p.AtMost
+	switch {
+	case most == runtime.Numbers{} && n != numbers{}:
+		return nil, usagef("callers give no numbers of %s: leave -rate, -capacity and -max-reserved out", p.Name)
+	case n == numbers{} && !(required && most != runtime.Numbers{}):
+		return p, nil
+	}
+	if n.Capacity == 0 && most.Capacity > 0 && n.Rate <= most.Capacity {
+		n.Capacity = n.Rate // as in a file
+	}
+	p, key := runtime.Numbers(n).For(p, runtime.Key{})
+	if err := key.Err(); err != nil {
+		return nil, usagef("%s depends on the numbers that callers give: %w: give those of the key as -rate, -capacity and -max-reserved", p.Name, err)
+	}
+	return p, nil
+}
+
 // Policies returns the policies by which to read a limit: the one of a plan, or with "" all of them.
 func Policies(catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string) ([]Planned, error) {
 	var all []Planned

@@ -84,12 +84,12 @@ func commands() []command {
 	const write = " stored whole reason author"
 	return []command{
 		{"top", "[-n N] [LIMIT]", "list the keys that have used the largest part of a limit", "n plan", (*call).top},
-		{"show", "LIMIT KEY...", "show the tokens of a key, what is in force for it, and its log", "stored plan zone since whole", (*call).show},
+		{"show", "LIMIT KEY...", "show the tokens of a key, what is in force for it, and its log", "stored plan rate capacity max-reserved zone since whole", (*call).show},
 		{"who", "FINGERPRINT", "find the key of a fingerprint in a log, in metrics or in the console", "limit", (*call).who},
 		{"log", "LIMIT [KEY...]", "list what operators did to a key, or to the whole limit, or with -all in all limits",
 			"stored whole all n author since before", (*call).log},
-		{"grant", "LIMIT KEY... -n N", "give tokens back to a key, up to its capacity", "n plan zone since" + write, (*call).change},
-		{"take", "LIMIT KEY... -n N", "take tokens from a key, available or not", "n plan zone since" + write, (*call).change},
+		{"grant", "LIMIT KEY... -n N", "give tokens back to a key, up to its capacity", "n plan rate capacity max-reserved zone since" + write, (*call).change},
+		{"take", "LIMIT KEY... -n N", "take tokens from a key, available or not", "n plan rate capacity max-reserved zone since" + write, (*call).change},
 		{"reset", "LIMIT KEY...", "make a key full", "zone since" + write, (*call).change},
 		{"erase", "LIMIT KEY...", "delete the count of a key, and replace the key in the log", "all" + write, (*call).change},
 		{"block", "LIMIT [KEY...]", "deny all requests of a key, or of the whole limit", "all for until for-good" + write, (*call).change},
@@ -130,7 +130,8 @@ Commands that write need -reason TEXT and -author NAME. Block and override need 
 -until 2027-01-31 (the start of that day in UTC), -until 2027-01-31T09:00:00+01:00, or -for-good. With
 -whole in place of a key, a command is about all keys of the limit. Override takes -rate, -capacity,
 -max-reserved, -to-plan or -mode (unlimited, off or shadow). -plan says by which plan to read a limit
-that depends on it, and -zone and -since which windows a key has in a calendar of its own. -stored KEY
+that depends on it, -rate, -capacity and -max-reserved by which numbers to read one whose callers give
+them (without them, show reads it by the most), and -zone and -since which windows a key has in a calendar of its own. -stored KEY
 gives a key as top, show and who print it, in place of its parts: %XX is a byte, and % alone an empty
 part. A part that begins with a dash comes after --. Who searches all limits, or the one of -limit NAME.
 

@@ -43,6 +43,7 @@ func catalog(t *testing.T) *runtime.Catalog {
 		{Name: "password", Kind: runtime.SlidingWindow, Rate: 3, Period: time.Hour, Capacity: 3, Precise: true},
 		{Name: "digest", Kind: runtime.FixedWindow, Rate: 2, Period: 24 * time.Hour, Capacity: 2,
 			Calendar: runtime.Calendar{Unit: runtime.Day, ZonePerKey: true}},
+		{Name: "exports", Kind: runtime.TokenBucket, Rate: 100, Period: time.Minute, Capacity: 200, AtMost: runtime.Numbers{Rate: 100, Capacity: 200}},
 		{Name: "paused", Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1, Mode: runtime.ModeOff},
 	}
 	names := runtime.PlanNames{1: "free", 2: "pro", 3: "enterprise"}
@@ -58,6 +59,7 @@ func catalog(t *testing.T) *runtime.Catalog {
 		"llmTokens":   {{Name: "team", Type: "string"}, {Name: "model", Type: "example.com/ids.Model"}},
 		"password":    {{Name: "user", Type: "string"}},
 		"digest":      {{Name: "user", Type: "uint64"}},
+		"exports":     {{Name: "org", Type: "uint64"}},
 		"paused":      {{Name: "user", Type: "string"}},
 		"apiCalls":    {{Name: "org", Type: "uint64"}},
 	}

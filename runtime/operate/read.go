@@ -67,6 +67,9 @@ func (c *call) top() error {
 		if b.Plan != "" && c.flags.Plan == "" {
 			plans = "The store does not have the plans of keys. Without -plan, limits are read by their smallest plan.\n"
 		}
+		if most := printable.Line(b.Policy.Name) + " is read by the most that callers can give, because the store does not have their numbers.\n"; b.Policy.Most() && !strings.Contains(note, most) {
+			note = most + note
+		}
 	}
 	return c.table(rows, plans+note)
 }
@@ -119,6 +122,9 @@ func (c *call) show() error {
 	}
 	fmt.Fprintln(c.out, heading)
 	for _, of := range all {
+		if of.Policy, err = c.flags.numbers().of(of.Policy, false); err != nil {
+			return err
+		}
 		b, err := limiter.New(c.store).Limit(of.Policy, key).Peek(c.ctx)
 		if err != nil {
 			return err
@@ -170,6 +176,9 @@ func (p Planned) words(b runtime.Balance) string {
 	}
 	if p.Policy.Mode != runtime.ModeEnforce && p.Policy.Mode != runtime.ModeUnlimited {
 		line += fmt.Sprintf(", mode %v", p.Policy.Mode)
+	}
+	if p.Policy.Most() {
+		line += ", by the most that callers can give"
 	}
 	if p.Plan != "" {
 		line = p.Plan + ": " + line

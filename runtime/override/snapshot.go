@@ -166,7 +166,7 @@ func (s *Snapshot) Lasts(requests []runtime.Request, denied []runtime.Decision, 
 			continue
 		}
 		// Not by address, because a cached denial has the policy of another request.
-		if *p != *denied[i].Policy {
+		if !p.Equal(denied[i].Policy) {
 			return 0
 		}
 		if _, ends := p.Next(); ends != 0 {

@@ -39,10 +39,17 @@ func deployNotes(p compare.Pair, changes []spec.Change) (notes []review.Note) {
 	}
 	if sentence := compare.RowsReadAs(p); sentence != "" && (reread || hasKind(changes, spec.StartChanged, spec.ZoneChanged)) {
 		note(sentence)
-		note(carriedInWords(&p.New.Policy, compare.Carried(p.Old, p.New)))
+		// With smaller numbers of its caller, a key is exhausted earlier.
+		if len(p.Old.CallerNumbers()) == 0 {
+			note(carriedInWords(&p.New.Policy, compare.Carried(p.Old, p.New)))
+		}
 	}
 	old, new := &p.Old.Policy, &p.New.Policy
-	if capacityChanged && old.Kind == new.Kind && old.Precise == new.Precise && new.Capacity > 0 {
+	switch {
+	case !capacityChanged:
+	case len(p.Old.CallerNumbers())+len(p.New.CallerNumbers()) > 0:
+		note("Used tokens stay used: a key has the capacity that a call gives, less the tokens that it lacks.")
+	case old.Kind == new.Kind && old.Precise == new.Precise && new.Capacity > 0:
 		note(newCapacityInWords(old, new))
 	}
 	return notes

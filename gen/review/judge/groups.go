@@ -39,7 +39,7 @@ func judgeGroupMethod(j *judgement) {
 		if !slices.Contains(spec.SharedNames(old), is.Name) {
 			j.class(review.Breaking)
 			j.note(review.Calls, "Calls of %s must pass %s: %s.", new.GoName, is.What, new.Call())
-			j.note(review.Rule, "T%s is that of %s.", is.What[1:], words.List(is.Limits, "and"))
+			j.note(review.Rule, "%s", is.Sentence())
 		}
 	}
 	for _, was := range old.Shared() {

@@ -122,6 +122,16 @@ func judgePlanParameter(j *judgement) {
 	j.note(review.Calls, "Calls of %s must pass the plan as the last argument.", j.New.GoName)
 }
 
+func judgeNumbersParameter(j *judgement) {
+	j.class(review.Breaking)
+	is := j.New.CallerFields()
+	if len(is) == 0 {
+		j.note(review.Calls, "Calls of %s no longer pass numbers: those of the file are for all.", j.New.GoName)
+		return
+	}
+	j.note(review.Calls, "Calls of %s must pass %s with the %s.", j.New.GoName, j.New.NumbersType(), words.List(is, "and"))
+}
+
 func judgePlanAdded(j *judgement) {
 	j.class(review.Added)
 	j.describe(review.Rule, fields.WordsOf(j.New))

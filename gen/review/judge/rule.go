@@ -29,7 +29,9 @@ func judgeRate(j *judgement) {
 	changed := j.changesRule(func(policy *runtime.Policy) {
 		policy.Rate, policy.Period, policy.Calendar = is.Rate, is.Period, is.Calendar
 	})
-	if more, fewer := compare.LongRun(&j.Old.Policy, changed); !more && !fewer {
+	j.noteMost("rate", j.Old.Policy.AtMost.Rate, is.AtMost.Rate)
+	same := is.Rate == j.Old.Policy.Rate && is.Period == j.Old.Policy.Period && is.Calendar == j.Old.Policy.Calendar
+	if more, fewer := compare.LongRun(&j.Old.Policy, changed); !more && !fewer && !same {
 		j.note(review.Rule, "The long-run rate is unchanged: %s per %s equals %s per %s.",
 			words.Number(j.Old.Policy.Rate), fields.PeriodOf(&j.Old.Policy), words.Number(is.Rate), fields.PeriodOf(is))
 	}
@@ -74,6 +76,7 @@ func judgeCapacity(j *judgement) {
 			policy.Rate = is // both are the same number, so the capacity cannot change alone
 		}
 	})
+	j.noteMost("capacity", j.Old.Policy.AtMost.Capacity, j.New.Policy.AtMost.Capacity)
 	if !j.changes[0].New.Given && !compare.TraitsOf(&j.New.Policy).Sliding {
 		j.note(review.Rule, "capacity is not set, so it follows rate: up to %s at once.", words.Count(is, "token"))
 	}
@@ -86,6 +89,7 @@ func judgeMaxReserved(j *judgement) {
 	}
 	was, is := j.Old.Policy.MaxReserved, j.New.Policy.MaxReserved
 	j.changesRule(func(policy *runtime.Policy) { policy.MaxReserved = is })
+	j.noteMost("maxReserved", j.Old.Policy.AtMost.MaxReserved, j.New.Policy.AtMost.MaxReserved)
 	// More reservations are looser even if they let no more tokens through in any interval.
 	j.alone = append(j.alone, moreOrLess(was, is)...)
 	switch {
@@ -95,6 +99,17 @@ func judgeMaxReserved(j *judgement) {
 		j.note(review.Deploy, "Reservations made before the deploy stay valid. A key can reserve again when fewer than %s are reserved ahead.", words.Count(is, "token"))
 	}
 	noteVerbs(j)
+}
+
+// noteMost says what an edit of the most that callers can give means for them.
+func (j *judgement) noteMost(field string, was, is int64) {
+	switch {
+	case is == 0 || was == is:
+	case was == 0:
+		j.note(review.Rule, "Callers give the %s of each request, at most %s: the numbers are for the most.", field, words.Number(is))
+	case is < was && j.changes[0].New.Given:
+		j.note(review.Calls, "Requests with a %s above %s, which the old file allows up to %s, fail with ErrInvalidNumbers: no store is reached, and no request is allowed.", field, words.Number(is), words.Number(was))
+	}
 }
 
 func judgeStart(j *judgement) {

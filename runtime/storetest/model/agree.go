@@ -21,7 +21,7 @@ const requestsOfWorld = 30
 // called for each world, in a bubble of package synctest.
 func Agree(t *testing.T, name string, least int, open func(*testing.T, *Clock) Env) {
 	reached := pairs{}
-	done, balances, settled, less, penalties := 0, 0, 0, 0, 0
+	done, renumbered, balances, settled, less, penalties := 0, 0, 0, 0, 0, 0
 	least = max(least, *steps)
 	for n := uint64(0); ; n++ {
 		missing := reached.missing()
@@ -44,14 +44,15 @@ func Agree(t *testing.T, name string, least int, open func(*testing.T, *Clock) E
 				return
 			}
 			err = w.run(requestsOfWorld, want)
-			done, balances = done+w.steps, balances+w.balances
+			done, renumbered, balances = done+w.steps, renumbered+w.renumbered, balances+w.balances
 			settled, less, penalties = settled+w.settled, less+w.less, penalties+w.inPenalty
 		})
 		if err != nil {
 			t.Fatalf("world %d of seed %d, want %v, after %d requests that agree: %v", n, *seed, want, done, err)
 		}
 	}
-	t.Logf("%d requests agree, and %d balances with what was used and when windows end; %d were settled, after %d of which less was given back than was unused; %d were about a key with a penalty", done, balances, settled, less, penalties)
+	t.Logf("%d requests agree, %d of them with other numbers of the caller than the one before, and %d balances with what was used and when windows end; "+
+		"%d were settled, after %d of which less was given back than was unused; %d were about a key with a penalty", done, renumbered, balances, settled, less, penalties)
 }
 
 // wanted returns the values that a world must have for a pair to occur.

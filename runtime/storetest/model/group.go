@@ -44,7 +44,7 @@ func (w *world) together(verb string, first request, at turn) bool {
 	}
 	w.logf("%s in %s while the store %s: %+v %v", verb, at.where, at.state, g.Decisions, g.err)
 	for i, q := range requests {
-		w.logf("  %v %s %s plan %d n %d reserve %v", q.op, q.policy().Name, q.k.of, q.plan, q.n, q.reserve)
+		w.logf("  %v %s %s plan %d numbers %v n %d reserve %v", q.op, q.policy().Name, q.k.of, q.plan, q.numbers, q.n, q.reserve)
 		if i < len(g.Each) {
 			w.logf("    %s", describe(g.Each[i]))
 		}
@@ -66,8 +66,9 @@ func (w *world) withOthers(first request) []request {
 		if l.names != nil {
 			q.plan = 1 + w.r.IntN(3)
 		}
+		q.numbers = l.numbers(w.r)
 		if i := slices.IndexFunc(requests, func(o request) bool { return o.k == q.k }); i >= 0 {
-			q.plan = requests[i].plan
+			q.plan, q.numbers = requests[i].plan, requests[i].numbers
 		}
 		requests = append(requests, q)
 	}

@@ -207,7 +207,7 @@ func (j *judge) answer(q request, d runtime.Decision, err error, at turn) {
 		j.failure(q, d, err, at)
 		return
 	}
-	j.logf("%v %s %s plan %d n %d reserve %v in %s: %s %v", q.op, q.policy().Name, q.k.of, q.plan, q.n, q.reserve, at.where, describe(d), err)
+	j.logf("%v %s %s plan %d numbers %v n %d reserve %v in %s: %s %v", q.op, q.policy().Name, q.k.of, q.plan, q.numbers, q.n, q.reserve, at.where, describe(d), err)
 	if want := q.refused(at.now); want != nil || err != nil {
 		if !errors.Is(err, want) || (want == nil) != (err == nil) {
 			j.failf("the error is %v, want %v", err, want)
@@ -283,7 +283,7 @@ func (j *judge) decided(q request, d runtime.Decision, t terms, now int64) {
 	default:
 		j.take(q, d, t, now)
 		if q.reserve && t.mode == runtime.ModeEnforce && !q.l.sharded() {
-			j.first("the delay", []request{{l: q.l, k: q.k, plan: q.plan}}, now, d.Delay, toUse)
+			j.first("the delay", []request{{l: q.l, k: q.k, plan: q.plan, numbers: q.numbers}}, now, d.Delay, toUse)
 		}
 		if !q.reserve && d.Delay != 0 || d.RetryAfter != 0 || d.Jitter > 0 && d.Delay == 0 {
 			j.failf("waits of an allowance: %+v", d)

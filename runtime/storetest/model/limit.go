@@ -42,6 +42,8 @@ type key struct {
 	leased []use
 	// life is the number of its life: tokens that were taken in another one cannot be given back.
 	life int
+	// numbers are those of the last request.
+	numbers runtime.Numbers
 	// denied is the last request that was denied, which callers repeat.
 	denied *request
 	// seen is what a key of a limit with shards had after the last request.
@@ -134,7 +136,7 @@ func newLimit(r *rand.Rand, name string, want map[string]string) (*limit, bool) 
 	if traits["plans"] == "three" {
 		l.names = runtime.PlanNames{"", "free", "pro", "unlimited"}
 		l.policies = runtime.PlanPolicies{{}, base, base, {Name: base.Name, Kind: base.Kind, Precise: base.Precise, Shards: base.Shards,
-			Mode: runtime.ModeUnlimited, Overrides: base.Overrides}}
+			Mode: runtime.ModeUnlimited, AtMost: base.AtMost, Overrides: base.Overrides}}
 		if !base.Precise {
 			l.renumber(r, &l.policies[2], false)
 		}
@@ -200,6 +202,9 @@ func (l *limit) policy(r *rand.Rand, name string) runtime.Policy {
 		p.Period = p.Calendar.Period()
 	}
 	l.renumber(r, &p, true)
+	if l.traits["numbers"] == "caller" {
+		l.numbered(r, &p)
+	}
 	if l.traits["jitter"] == "yes" {
 		p.Jitter = oneOf(r, time.Millisecond, time.Second, p.Period)
 	}
@@ -255,6 +260,19 @@ func randomCalendar(r *rand.Rand) runtime.Calendar {
 	return c
 }
 
+// numbered has callers give some of the numbers of a policy, at most its own.
+func (l *limit) numbered(r *rand.Rand, p *runtime.Policy) {
+	if p.AtMost.Rate = p.Rate; !p.Kind.Linear() || r.IntN(2) == 0 {
+		p.AtMost.Capacity = p.Capacity
+	}
+	if l.traits["reserve"] == "bounded" && r.IntN(2) == 0 {
+		p.AtMost.MaxReserved = p.MaxReserved
+	}
+	if p.Validate() != nil {
+		p.AtMost.Capacity, p.AtMost.MaxReserved = 0, 0 // a fixed window would forget what was used beyond them
+	}
+}
+
 // renumber gives a policy other numbers. Unless they are its first ones, its bounds of overrides stay, and its lease.
 func (l *limit) renumber(r *rand.Rand, p *runtime.Policy, first bool) {
 	least, before := int64(max(1, p.Shards)), *p
@@ -284,6 +302,15 @@ func (l *limit) renumber(r *rand.Rand, p *runtime.Policy, first bool) {
 	}
 	if !first && p.Kind == runtime.TokenBucket && p.Calendar.Unit == 0 && r.IntN(2) == 0 {
 		p.Period = oneOf(r, before.Period, 2*before.Period, 5*time.Second)
+	}
+	if p.AtMost.Rate > 0 {
+		p.AtMost.Rate = p.Rate
+	}
+	if p.AtMost.Capacity > 0 {
+		p.AtMost.Capacity = p.Capacity
+	}
+	if p.AtMost.MaxReserved > 0 {
+		p.AtMost.MaxReserved = p.MaxReserved
 	}
 }
 
@@ -359,6 +386,57 @@ func (k *key) termsOf(p *runtime.Policy) terms {
 	return t
 }
 
+// given returns the terms with the numbers that a caller gives in place of those of the policy.
+func (t terms) given(p *runtime.Policy, n runtime.Numbers) terms {
+	if t.unlimited {
+		return t
+	}
+	n = allowed(p, n)
+	if n.Rate > 0 {
+		t.rate = n.Rate
+	}
+	if n.Capacity > 0 {
+		t.capacity = n.Capacity
+	}
+	if n.MaxReserved > 0 {
+		t.reserved = n.MaxReserved
+	}
+	return t
+}
+
+// allowed returns the numbers that a caller gives, which knows what the policy allows.
+func allowed(p *runtime.Policy, n runtime.Numbers) runtime.Numbers {
+	return runtime.Numbers{Rate: min(n.Rate, p.AtMost.Rate), Capacity: min(n.Capacity, p.AtMost.Capacity), MaxReserved: min(n.MaxReserved, p.AtMost.MaxReserved)}
+}
+
+// numbers returns random numbers of a caller; zero if the limit's are those of the file.
+func (l *limit) numbers(r *rand.Rand) (n runtime.Numbers) {
+	p := l.counted()
+	least := int64(max(1, p.Shards))
+	for _, part := range []struct {
+		most int64
+		into *int64
+	}{{p.AtMost.Rate, &n.Rate}, {p.AtMost.Capacity, &n.Capacity}, {p.AtMost.MaxReserved, &n.MaxReserved}} {
+		if part.most > 0 {
+			*part.into = least + r.Int64N(part.most-least+1)
+		}
+	}
+	if !p.Kind.Linear() {
+		n.Capacity = n.Rate
+	}
+	return n
+}
+
+// slowest returns the terms by which a key is full last, of all that its callers can give. Those without a rate are of no plan.
+func (l *limit) slowest(t terms) terms {
+	p := l.counted()
+	if t.rate == 0 || p.AtMost.Rate == 0 {
+		return t
+	}
+	t.rate = int64(max(1, p.Shards))
+	return t
+}
+
 // policy returns the policy of a plan.
 func (l *limit) of(plan int) *runtime.Policy { return &l.policies[plan] }
 
@@ -378,8 +456,9 @@ func (l *limit) entry(k *key, now int64) *entry {
 }
 
 // at returns the terms in force for a key at an instant.
-func (l *limit) at(k *key, plan int, now int64) terms {
-	base, e := k.termsOf(l.of(plan)), l.entry(k, now)
+func (l *limit) at(k *key, plan int, n runtime.Numbers, now int64) terms {
+	n = allowed(l.of(plan), n)
+	base, e := k.termsOf(l.of(plan)).given(l.of(plan), n), l.entry(k, now)
 	switch {
 	case e == nil:
 		return base
@@ -387,16 +466,16 @@ func (l *limit) at(k *key, plan int, now int64) terms {
 		base.mode = runtime.ModeBlock
 		return base
 	}
-	return e.apply(l, k, plan)
+	return e.apply(l, k, plan, n)
 }
 
 // apply returns the terms that an override gives a key.
-func (e *entry) apply(l *limit, k *key, plan int) terms {
+func (e *entry) apply(l *limit, k *key, plan int, n runtime.Numbers) terms {
 	if e.plan > 0 {
 		plan = e.plan
 	}
 	p := l.of(plan)
-	t := k.termsOf(p)
+	t := k.termsOf(p).given(p, n)
 	switch {
 	case t.mode == runtime.ModeUnlimited:
 		return t
@@ -411,12 +490,12 @@ func (e *entry) apply(l *limit, k *key, plan int) terms {
 		return min(max(n, least), most)
 	}
 	capacity := e.Capacity
-	if capacity == 0 && p.Capacity == p.Rate || !p.Kind.Linear() {
+	if capacity == 0 && t.capacity == t.rate || !p.Kind.Linear() {
 		capacity = e.Rate
 	}
 	least, most := int64(max(1, p.Shards)), p.Overrides
-	t.rate, t.capacity = given(e.Rate, p.Rate, least, most.Rate), given(capacity, p.Capacity, least, most.Capacity)
-	t.reserved = given(e.MaxReserved, p.MaxReserved, least, most.MaxReserved)
+	t.rate, t.capacity = given(e.Rate, t.rate, least, most.Rate), given(capacity, t.capacity, least, most.Capacity)
+	t.reserved = given(e.MaxReserved, t.reserved, least, most.MaxReserved)
 	return t
 }
 
@@ -450,7 +529,7 @@ func (l *limit) counted() *runtime.Policy { return l.of(min(1, len(l.policies)-1
 // constant reports whether neither the numbers of the limit have changed nor the clock has gone back: each row of a limit with
 // shards gets tokens back by the numbers and by the time of the next request for it.
 func (l *limit) constant() bool {
-	return l.edits == 0 && l.names == nil && l.traits["overrides"] == "no" && !l.back
+	return l.edits == 0 && l.names == nil && l.traits["numbers"] == "file" && l.traits["overrides"] == "no" && !l.back
 }
 
 func (l *limit) leased() bool { return l.traits["lease"] == "yes" }
@@ -462,9 +541,11 @@ func (l *limit) loose() bool { return l.sharded() || l.leased() }
 
 // request is a request for one key.
 type request struct {
-	l       *limit
-	k       *key
-	plan    int
+	l    *limit
+	k    *key
+	plan int
+	// numbers are those of the caller; zero for a limit with those of the file.
+	numbers runtime.Numbers
 	op      runtime.Op
 	n       int64
 	reserve bool

@@ -14,6 +14,7 @@ var fields = map[string][]string{
 	"kind":       {"bucket", "fixed", "offset", "first use", "calendar", "calendar by key", "sliding", "precise"},
 	"mode":       {"enforce", "shadow", "off", "block"},
 	"plans":      {"none", "three"},
+	"numbers":    {"file", "caller"},
 	"reserve":    {"no", "bounded", "unbounded", "only"},
 	"shards":     {"1", "2", "5"},
 	"jitter":     {"no", "yes"},
@@ -36,7 +37,7 @@ var fields = map[string][]string{
 }
 
 // limitFields are the fields of a limit; the others are of a request.
-var limitFields = []string{"kind", "mode", "plans", "reserve", "shards", "jitter", "denyCache", "lease", "onError", "timeout",
+var limitFields = []string{"kind", "mode", "plans", "numbers", "reserve", "shards", "jitter", "denyCache", "lease", "onError", "timeout",
 	"durability", "overrides", "penalty"}
 
 // possible reports whether the values of fields can all meet.
@@ -84,6 +85,7 @@ var exclusions = []struct {
 	{set{"penalty", "one|steps"}, set{"verb", "reserve"}, "there is no method Reserve"},
 	{set{"penalty", "one|steps"}, set{"shards", "2|5"}, "a limit with a penalty has one row a key"},
 	{set{"penalty", "one|steps"}, set{"lease", "yes"}, "its tokens cannot be leased"},
+	{set{"numbers", "caller"}, set{"lease", "yes"}, "its tokens cannot be leased"},
 	{set{"plans", "none"}, set{"plan", "free|pro|unlimited"}, "there are no plans"},
 	{set{"plans", "three"}, set{"plan", "none"}, "every request has a plan"},
 	{set{"plans", "none"}, set{"force", "plan"}, "there are no plans"},

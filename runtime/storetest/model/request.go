@@ -9,11 +9,21 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// policy returns the policy of the request's plan.
-func (q request) policy() *runtime.Policy { return q.l.of(q.plan) }
+// policy returns the policy of the request's plan, with the numbers of its caller.
+func (q request) policy() *runtime.Policy {
+	p := q.l.of(q.plan)
+	if q.numbers == (runtime.Numbers{}) {
+		return p
+	}
+	p, key := allowed(p, q.numbers).For(p, runtime.Key{})
+	if key.Err() != nil {
+		panic(key.Err())
+	}
+	return p
+}
 
 // at returns the terms that are in force at an instant.
-func (q request) at(now int64) terms { return q.l.at(q.k, q.plan, now) }
+func (q request) at(now int64) terms { return q.l.at(q.k, q.plan, q.numbers, now) }
 
 // decides reports whether the request can be denied.
 func (q request) decides() bool {

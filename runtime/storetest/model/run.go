@@ -57,7 +57,7 @@ func (w *world) step(limits *limiter.Limiter, want map[string]string, where stri
 		}
 		k.just = math.NaN()
 		if verb != "edit" && w.err == nil {
-			w.lookAt(limits, request{l: l, k: k, plan: q.plan})
+			w.lookAt(limits, request{l: l, k: k, plan: q.plan, numbers: k.numbers})
 		}
 	}
 	q.n = oneOf(w.r, 0, 1, 1, 1, 2, 3, 5, 10, w.r.Int64N(40))
@@ -174,6 +174,13 @@ func (w *world) next(want map[string]string) (verb string, q request, state stri
 	if _, wanted := want["plan"]; again && !wanted {
 		q.plan = q.k.denied.plan
 	}
+	if q.numbers = q.l.numbers(w.r); again || w.r.IntN(4) == 0 {
+		q.numbers = q.k.numbers
+	}
+	if q.numbers != q.k.numbers {
+		w.renumbered++
+	}
+	q.k.numbers = q.numbers
 	return verb, q, state, again
 }
 

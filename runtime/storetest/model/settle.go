@@ -132,7 +132,7 @@ func (w *world) giveBack(verb string, q request, at turn) bool {
 	t := w.open[i]
 	if t.life != t.k.life && at.answered() {
 		// So that there is something that could be given back wrongly.
-		w.perform("charge", request{l: t.l, k: t.k, plan: t.plan, n: 1 + t.n}, at)
+		w.perform("charge", request{l: t.l, k: t.k, plan: t.plan, numbers: t.numbers, n: 1 + t.n}, at)
 	}
 	if t.l.sharded() && !t.l.leased() && at.answered() {
 		// What a first request of this step has taken is gone.

@@ -113,7 +113,7 @@ func (w *world) forgetSwept() {
 		}
 		full := k.windows.kind != firstUse || k.history.windowEnd(now, k.termsOf(l.counted())) == 0
 		for i := range l.policies {
-			for _, t := range []terms{l.at(k, i, w.clock.now()), k.termsOf(l.of(i))} {
+			for _, t := range []terms{l.slowest(l.at(k, i, runtime.Numbers{}, w.clock.now())), l.slowest(k.termsOf(l.of(i)))} {
 				full = full && (len(t.penalties) == 0 || k.forgiven(now, t))
 				full = full && (t.rate == 0 || k.history.missing(now, t, false).Sign() == 0)
 			}

@@ -37,8 +37,8 @@ type Tx interface {
 type world struct {
 	judge
 	pairs pairs
-	// steps counts requests.
-	steps int
+	// steps counts requests, and renumbered those with other numbers of the caller than the one before for the key.
+	steps, renumbered int
 	// dropped means that the model has forgotten overrides that have ended: see dropEnded.
 	dropped bool
 

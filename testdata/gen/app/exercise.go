@@ -62,9 +62,15 @@ func isGroup(method reflect.Value) bool {
 	return !peeks
 }
 
+// given is each number that calls give, where the limit has them from its callers.
+const given = 5
+
 func capacity(p *runtime.Policy) int64 {
 	if p.Mode == runtime.ModeUnlimited || p.Mode == runtime.ModeOff {
 		return runtime.MaxTokens
+	}
+	if p.AtMost.Capacity > 0 {
+		return given
 	}
 	return p.Capacity
 }
@@ -119,6 +125,13 @@ func part(of reflect.Type) reflect.Value {
 		own := reflect.New(of).Elem()
 		own.FieldByIndex(field.Index).SetString("key")
 		return own
+	}
+	if strings.HasSuffix(of.Name(), "Numbers") {
+		numbers := reflect.New(of).Elem()
+		for i := range numbers.NumField() {
+			numbers.Field(i).SetInt(given)
+		}
+		return numbers
 	}
 	switch of {
 	case reflect.TypeFor[time.Time]():

@@ -14,6 +14,7 @@ import (
 
 	"example.com/app/groups"
 	"example.com/app/kinds"
+	"example.com/app/numbers"
 	"example.com/app/overrides"
 	"example.com/app/plans"
 )
@@ -31,6 +32,7 @@ func main() {
 	inFlight(ctx)
 	grouped(groups.New(&memstore.Store{Clock: func() time.Time { return now }}), ctx)
 	byPlan(&memstore.Store{Clock: store.Clock}, ctx)
+	fromCallers(numbers.New(&memstore.Store{Clock: store.Clock}), ctx)
 	overridden(overrides.New(&memstore.Store{Clock: store.Clock}), ctx, now.Add(24*time.Hour))
 
 	now = now.Add(15 * 24 * time.Hour)
@@ -201,6 +203,30 @@ func byPlan(store runtime.Store, ctx context.Context) {
 	fmt.Println(errors.Is(err, plans.ErrInvalidPlan), zero, plans.Plan(9))
 	kept := plans.PlanFree
 	fmt.Println(json.Unmarshal([]byte(`"Free"`), &kept), kept.Scan(nil), kept.Scan(int64(2)), kept)
+}
+
+func fromCallers(limits *numbers.Limits, ctx context.Context) {
+	small, large := numbers.APICallsNumbers{Rate: 5, Capacity: 5}, numbers.APICallsNumbers{Rate: 500, Capacity: 1_000}
+	fmt.Println(limits.APICalls(7, small).AllowN(ctx, 5))
+	fmt.Println(limits.APICalls(7, small).Allow(ctx))
+	fmt.Println(limits.APICalls(7, large).AllowN(ctx, 995))
+	fmt.Println(limits.APICalls(7, large).Allow(ctx))
+	_, err := limits.APICalls(7, numbers.APICallsNumbers{Rate: 500, Capacity: 20_001}).Allow(ctx)
+	fmt.Println(errors.Is(err, numbers.ErrInvalidNumbers), err)
+	_, err = limits.Seats(7, numbers.SeatsNumbers{}).Allow(ctx)
+	fmt.Println(errors.Is(err, numbers.ErrInvalidNumbers), err)
+	fmt.Println(limits.Seats(7, numbers.SeatsNumbers{Rate: 3}).AllowN(ctx, 3))
+	fmt.Println(limits.Sliding("ann", "", numbers.SlidingNumbers{Rate: 2}).AllowUpTo(ctx, 9))
+	exports := numbers.ExportsNumbers{Capacity: 2, MaxReserved: 2}
+	r, err := limits.Exports(exports, numbers.PlanFree).ReserveN(ctx, 4)
+	fmt.Println(r, err)
+	fmt.Println(limits.Exports(exports, numbers.PlanPro).AllowN(ctx, 1_000))
+	ds, err := limits.Call(7, large, exports, numbers.SeatsNumbers{Rate: 4}, numbers.PlanPro).Allow(ctx, 1)
+	fmt.Println(ds, err)
+	ds, err = limits.Call(8, large, exports, numbers.SeatsNumbers{Rate: 4}, numbers.PlanPro).Allow(ctx, 1)
+	fmt.Println(ds, err)
+	_, err = limits.Call(8, large, numbers.ExportsNumbers{Capacity: 1, MaxReserved: 2}, numbers.SeatsNumbers{Rate: 4}, numbers.PlanPro).Allow(ctx, 1)
+	fmt.Println(errors.Is(err, numbers.ErrInvalidNumbers), err)
 }
 
 func byPlanTogether(limits *plans.Limits, ctx context.Context) {

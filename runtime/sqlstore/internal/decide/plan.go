@@ -184,10 +184,8 @@ func (r *rowRequests) taken(after runtime.State, now int64, q request) runtime.D
 // adds reports whether a request can be added to the others. Several reservations cannot, because the debt of
 // each has its own bound.
 func (r *rowRequests) adds(q request) bool {
-	return q.alone && q.Op == runtime.Take && (!q.Reserve || len(r.all) == 1) && samePolicy(q.Policy, r.policy)
+	return q.alone && q.Op == runtime.Take && (!q.Reserve || len(r.all) == 1) && q.Policy.Equal(r.policy)
 }
-
-func samePolicy(a, b *runtime.Policy) bool { return a == b || *a == *b }
 
 // single reports whether the whole batch is about one row, from which an upsert can take.
 func (p *plan) single() bool { return len(p.rest) == 0 && len(p.rows) == 1 }
@@ -206,7 +204,7 @@ func (p *plan) part(from int) part {
 // statementEnd returns the index after the rows that are of one statement with those at from.
 func (p *plan) statementEnd(from int) int {
 	to := from + 1
-	for to < len(p.rows) && samePolicy(p.requests[to].policy, p.requests[from].policy) &&
+	for to < len(p.rows) && p.requests[to].policy.Equal(p.requests[from].policy) &&
 		p.rows[to].Upsert.Debt == p.rows[from].Upsert.Debt {
 		to++
 	}

@@ -243,7 +243,7 @@ func (d *denials) of(q runtime.Request) (denial, bool) {
 func (d denial) matches(q runtime.Request) bool {
 	r := &d.request
 	// In another zone, or with another anniversary, the next window may have begun.
-	return r.Count == q.Count && r.Zone == q.Zone && r.Anniversary == q.Anniversary && (r.Policy == q.Policy || *r.Policy == *q.Policy)
+	return r.Count == q.Count && r.Zone == q.Zone && r.Anniversary == q.Anniversary && r.Policy.Equal(q.Policy)
 }
 
 // answer returns the denial as it is at a later time.
