@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"database/sql/driver"
 	"fmt"
 	"math"
 	"strings"
@@ -408,3 +409,200 @@ func (d Durability) String() string {
 	}
 	return fmt.Sprintf("Durability(%d)", uint8(d))
 }
+
+// PlanNames has the name of each plan of limits.yaml at the plan's number. Numbers begin with 1, so that the zero Plan of
+// generated code is no plan.
+type PlanNames []string
+
+// Parse returns the number of the plan with a name: it must be written as in limits.yaml. The error wraps
+// [ErrInvalidPlan] and lists the plans.
+func (n PlanNames) Parse(name string) (plan int, err error) {
+	for i := 1; i < len(n); i++ {
+		if n[i] == name {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("%w %q: the plans are %s", ErrInvalidPlan, name, strings.Join(n[min(1, len(n)):], ", "))
+}
+
+// Name returns the name of the plan with a number, or "Plan(7)" for one that does not exist.
+func (n PlanNames) Name(plan int) string {
+	if plan < 1 || plan >= len(n) {
+		return fmt.Sprintf("Plan(%d)", plan)
+	}
+	return n[plan]
+}
+
+// Text returns the name of the plan with a number. If no plan has it, the error wraps [ErrInvalidPlan]: text that Parse
+// would not accept must not be stored.
+func (n PlanNames) Text(plan int) ([]byte, error) {
+	if plan < 1 || plan >= len(n) {
+		return nil, noPlan(plan)
+	}
+	return []byte(n[plan]), nil
+}
+
+// Value returns the name of the plan with a number, as [driver.Valuer] does. The error is that of Text.
+func (n PlanNames) Value(plan int) (driver.Value, error) {
+	text, err := n.Text(plan)
+	if err != nil {
+		return nil, err
+	}
+	return string(text), nil
+}
+
+// Scan returns the number of the plan with a name from a database: a string or bytes. The error wraps [ErrInvalidPlan].
+func (n PlanNames) Scan(from any) (plan int, err error) {
+	switch from := from.(type) {
+	case string:
+		return n.Parse(from)
+	case []byte:
+		return n.Parse(string(from))
+	case nil:
+		return 0, fmt.Errorf("%w: the value is NULL", ErrInvalidPlan)
+	}
+	return 0, fmt.Errorf("%w: a value of type %T is not the name of a plan", ErrInvalidPlan, from)
+}
+
+// PlanPolicies has the policy of one limit for each plan, at the plan's number as in [PlanNames]. They have the same name,
+// so that a key has one count whatever its plan: its use is kept when the plan changes.
+type PlanPolicies []Policy
+
+// For returns the policy of a plan, and the key. If there is no plan with that number, every method of the limit returns
+// an error that wraps [ErrInvalidPlan]. The results are the arguments of limiter.Limiter.Limit, limiter.Limiter.Reservable and
+// limiter.Limiter.ReserveOnly.
+func (p PlanPolicies) For(plan int, key Key) (*Policy, Key) {
+	switch {
+	case 1 <= plan && plan < len(p):
+		return &p[plan], key
+	case len(p) < 2:
+		return nil, Key{err: noPlan(plan)}
+	}
+	// Any of the policies has the name of the limit, which the error needs.
+	return &p[1], Key{err: noPlan(plan)}
+}
+
+// planSet is the plans of a limit.
+type planSet struct {
+	names    PlanNames
+	policies PlanPolicies
+}
+
+// policyOf returns the policy of a plan.
+func (s *planSet) policyOf(name string) (*Policy, error) {
+	if s == nil {
+		return nil, fmt.Errorf("%w: the limit has no plans", ErrInvalidPlan)
+	}
+	plan, err := s.names.Parse(name)
+	if err != nil {
+		return nil, err
+	}
+	if plan >= len(s.policies) {
+		return nil, noPlan(plan)
+	}
+	return &s.policies[plan], nil
+}
+
+// counted returns p, or for an unlimited plan a plan that is not, if there is one.
+func (s *planSet) counted(p *Policy) *Policy {
+	if s != nil && p.Mode == ModeUnlimited {
+		for i := range s.policies {
+			if of := &s.policies[i]; i > 0 && of.Mode != ModeUnlimited {
+				return of
+			}
+		}
+	}
+	return p
+}
+
+// calendar returns the calendar of the limit. An unlimited plan has none of its own, but an override can give its key a
+// plan that has.
+func (p *Policy) calendar() *Calendar { return &p.plans.counted(p).Calendar }
+
+// Overridable returns p after naming its plans, so that overrides can give them to keys.
+func (p PlanPolicies) Overridable(names PlanNames) PlanPolicies {
+	set := &planSet{names, p}
+	for i := range p {
+		p[i].plans = set
+	}
+	return p
+}
+
+func noPlan(plan int) error {
+	const remedy = "pass one of the generated constants, or the result of ParsePlan"
+	if plan == 0 {
+		return fmt.Errorf("%w: the zero Plan is not a plan: %s", ErrInvalidPlan, remedy)
+	}
+	return fmt.Errorf("%w: there is no plan with the number %d: %s", ErrInvalidPlan, plan, remedy)
+}
+
+// Mode is what a limit does with its decisions. The zero Mode is ModeEnforce. Whatever the mode, a request for 0 tokens is
+// allowed and takes nothing, and a count below 0 is [ErrInvalidCount].
+//
+//	             enforce     shadow                      off, unlimited           block
+//	Allow        as decided  passes; a denial takes      passes, counts nothing   denied
+//	Require                  nothing and is Shadowed                              *LimitedError
+//	Check        as decided  passes, maybe Shadowed      passes                   denied
+//	Reserve      as decided  as Allow, and Delay is 0    passes, Delay is 0       denied
+//	Settle       corrects    corrects, unless Shadowed   nothing                  ErrNotReserved
+//	Cancel                   and nothing was taken
+//	Wait         waits       returns at once             returns at once          fails at once
+//	Refund       gives back  gives back                  nothing                  gives back
+//	Peek         row         row                         MaxTokens, without row   row, Remaining 0
+//	Reset        deletes     deletes                     deletes                  deletes
+//	store fails  OnError     passes, FailedOpen          not used                 not used for a denial
+type Mode uint8
+
+const (
+	// ModeEnforce denies what the limit does not allow.
+	ModeEnforce Mode = iota
+	// ModeShadow decides and counts as ModeEnforce does, but lets every request pass: one that ModeEnforce would deny
+	// takes nothing, and its decision is [Decision.Shadowed]. That includes a count beyond the capacity. A reservation has
+	// no Delay. If the store fails, requests pass whatever the policy's OnError. Denials are not cached.
+	ModeShadow
+	// ModeOff lets every request pass, and counts nothing: the store is not used, and stored rows stay as they are.
+	ModeOff
+	// ModeBlock denies every request for a token or more, with the RetryAfter [Never], or until its end if it is an operator's
+	// [Block] that has one. Stored rows stay as they are.
+	ModeBlock
+	// ModeUnlimited is ModeOff for a plan without a limit: the policy needs only Name, Kind and, so that Reset finds all
+	// rows of a key, the Precise and Shards of the other plans.
+	ModeUnlimited
+
+	endOfModes // every mode before it has an entry in the table modes
+)
+
+// modes has an entry for every [Mode]. If one is missing, the array is too short for its type and does not compile.
+var modes [endOfModes]modeTraits = [...]modeTraits{
+	ModeEnforce:   {name: "enforce", counts: true},
+	ModeShadow:    {name: "shadow", counts: true},
+	ModeOff:       {name: "off", passes: true},
+	ModeBlock:     {name: "block"},
+	ModeUnlimited: {name: "unlimited", passes: true},
+}
+
+// modeTraits are the properties of a mode: see [Mode.Counts] and [Mode.Passes].
+type modeTraits struct {
+	name           string
+	counts, passes bool
+}
+
+// Modes returns every Mode that a limit can choose in limits.yaml. ModeUnlimited belongs to plans.
+func Modes() []Mode { return []Mode{ModeEnforce, ModeShadow, ModeOff, ModeBlock} }
+
+// String returns the word used in limits.yaml: "enforce".
+func (m Mode) String() string {
+	if m.Known() {
+		return modes[m].name
+	}
+	return fmt.Sprintf("Mode(%d)", uint8(m))
+}
+
+// Known reports whether m is one of the constants.
+func (m Mode) Known() bool { return m < endOfModes }
+
+// Counts reports whether requests are decided by the count of their key.
+func (m Mode) Counts() bool { return m.Known() && modes[m].counts }
+
+// Passes reports whether all requests pass, and none is counted: with ModeOff and ModeUnlimited.
+func (m Mode) Passes() bool { return m.Known() && modes[m].passes }

@@ -152,8 +152,7 @@ var ErrNotTaken = errors.New("the request has not taken tokens from the limit")
 // WithTaken returns a context with the decisions on a request, for [Settle] in what handles the request. It is for middleware:
 // packages limithttp and limitgrpc call it.
 func WithTaken(ctx context.Context, ds Decisions) context.Context {
-	outer, _ := ctx.Value(takenKey{}).(*taken)
-	return context.WithValue(ctx, takenKey{}, &taken{decisions: ds, outer: outer})
+	return &taken{ctx, ds}
 }
 
 // Taken returns the decisions of the innermost [WithTaken], and false for another context.
@@ -192,7 +191,7 @@ func Settle(ctx context.Context, used int64) error {
 // the innermost with that limit counts. If the request has taken from several keys of the limit, the error is [ErrNotTaken].
 func SettleLimit(ctx context.Context, name string, used int64) error {
 	t, _ := ctx.Value(takenKey{}).(*taken)
-	for ; t != nil; t = t.outer {
+	for ; t != nil; t, _ = t.Context.Value(takenKey{}).(*taken) {
 		switch all := t.settlements(name); len(all) {
 		case 0:
 		case 1:
@@ -206,11 +205,18 @@ func SettleLimit(ctx context.Context, name string, used int64) error {
 
 type takenKey struct{}
 
-// taken is what a request has taken.
+// taken is a context with what a request has taken.
 type taken struct {
+	context.Context
 	decisions Decisions
-	// outer is that of the middleware around this one.
-	outer *taken
+}
+
+// Value returns t for takenKey, and otherwise the value of the context around it.
+func (t *taken) Value(key any) any {
+	if key == (takenKey{}) {
+		return t
+	}
+	return t.Context.Value(key)
 }
 
 // settlements returns those of the items that have taken tokens from a limit, or with the name "" from any.

@@ -139,15 +139,18 @@ const (
 
 // set sets the fields.
 func (l Legacy) set(h http.Header, all []quota, now time.Time) {
-	all = slices.DeleteFunc(slices.Clone(all), func(q quota) bool { return q.leased })
-	if l == LegacyNone || len(all) == 0 {
+	if l == LegacyNone {
 		return
 	}
-	least := all[0]
-	for _, q := range all[1:] {
-		if q.remain < least.remain || q.remain == least.remain && q.reset > least.reset {
+	var least *quota
+	for i := range all {
+		q := &all[i]
+		if !q.leased && (least == nil || q.remain < least.remain || q.remain == least.remain && q.reset > least.reset) {
 			least = q
 		}
+	}
+	if least == nil {
+		return
 	}
 	reset := least.reset
 	if l == LegacyGitHub {

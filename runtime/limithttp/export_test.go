@@ -19,3 +19,6 @@ func QuotaIn(h http.Header) (q Quota) {
 	fmt.Sscanf(numbers, "r=%d;t=%d", &q.Remaining, &q.Reset)
 	return q
 }
+
+// SecondsFor is secondsFor.
+var SecondsFor = secondsFor

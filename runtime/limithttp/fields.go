@@ -6,7 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"math"
-	"math/big"
+	"math/bits"
 	"net/http"
 	"slices"
 	"strconv"
@@ -26,6 +26,9 @@ const (
 	quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 )
 
+// The names as keys of an [http.Header], which would otherwise be made for each response.
+var policyKey, limitKey = http.CanonicalHeaderKey(policyField), http.CanonicalHeaderKey(limitField)
+
 // maxInteger is the largest Integer of RFC 9651.
 const maxInteger = 999_999_999_999_999
 
@@ -39,9 +42,9 @@ type quota struct {
 	leased bool
 }
 
-// quotas returns the items for the decisions of a call, in their order. If several items of the call have the same name and
-// partition, the fields have the one with the least left.
-func (b *Binder) quotas(ds limiter.Decisions) (all []quota) {
+// quotas appends the items for the decisions of a call to all, in their order. If several items of the call have the same name
+// and partition, the fields have the one with the least left.
+func (b *Binder) quotas(all []quota, ds limiter.Decisions) []quota {
 	for i := range ds.Each {
 		d := &ds.Each[i]
 		if !b.advertises(ds, i) || strings.IndexFunc(d.Limit, notInString) >= 0 {
@@ -188,64 +191,75 @@ func seconds(d time.Duration) int64 {
 // secondsFor returns the time in which a policy grants a number of tokens, rounded up to whole seconds: at least 1, and at
 // most maxInteger.
 func secondsFor(tokens int64, p *runtime.Policy) int64 {
-	// The product may exceed 64 bits.
-	span, unit := big.NewInt(int64(p.Period)), big.NewInt(int64(time.Second))
-	span.Mul(span, big.NewInt(tokens))
-	unit.Mul(unit, big.NewInt(p.Rate))
-	// Rounded up.
-	span.Add(span, unit).Sub(span, big.NewInt(1)).Div(span, unit)
-	if !span.IsInt64() {
+	// The product may exceed 64 bits. Rounding up after each of the two divisions is the same as once after both.
+	high, low := bits.Mul64(uint64(tokens), uint64(p.Period))
+	for _, by := range [...]uint64{uint64(p.Rate), uint64(time.Second)} {
+		var rest, carry uint64
+		high, rest = high/by, high%by
+		low, rest = bits.Div64(rest, low, by)
+		low, carry = bits.Add64(low, min(1, rest), 0)
+		high += carry
+	}
+	if high > 0 || low > maxInteger {
 		return maxInteger
 	}
-	return min(max(1, span.Int64()), maxInteger)
+	return max(1, int64(low))
 }
 
 // addFields adds the fields of a call to those that are already set: a route may be inside of another one.
 func addFields(h http.Header, all []quota) {
-	if len(all) == 0 {
-		return
-	}
-	var policies, limits []string
+	// On the stack for the usual one or two limits.
+	var policies, limits [192]byte
+	policy, limit := policies[:0], limits[:0]
 	for i := range all {
-		policies = append(policies, all[i].policy())
+		policy = all[i].appendPolicy(appendComma(policy))
 		if !all[i].leased {
-			limits = append(limits, all[i].limit())
+			limit = all[i].appendLimit(appendComma(limit))
 		}
 	}
-	h.Add(policyField, strings.Join(policies, ", "))
-	if len(limits) > 0 {
-		h.Add(limitField, strings.Join(limits, ", "))
+	if len(policy) > 0 {
+		h.Add(policyKey, string(policy))
+	}
+	if len(limit) > 0 {
+		h.Add(limitKey, string(limit))
 	}
 }
 
-// policy returns the item of RateLimit-Policy: "sendMessage";q=20;w=120.
-func (q *quota) policy() string {
-	item := q.item() + ";q=" + strconv.FormatInt(q.capacity, 10)
+func appendComma(list []byte) []byte {
+	if len(list) == 0 {
+		return list
+	}
+	return append(list, ", "...)
+}
+
+// appendPolicy appends the item of RateLimit-Policy: "sendMessage";q=20;w=120.
+func (q *quota) appendPolicy(b []byte) []byte {
+	b = strconv.AppendInt(append(q.appendItem(b), ";q="...), q.capacity, 10)
 	if q.window > 0 {
-		item += ";w=" + strconv.FormatInt(q.window, 10)
+		b = strconv.AppendInt(append(b, ";w="...), q.window, 10)
 	}
-	return item + q.pk()
+	return q.appendPartition(b)
 }
 
-// limit returns the item of RateLimit: "sendMessage";r=19;t=114.
-func (q *quota) limit() string {
-	item := q.item() + ";r=" + strconv.FormatInt(q.remain, 10)
+// appendLimit appends the item of RateLimit: "sendMessage";r=19;t=114.
+func (q *quota) appendLimit(b []byte) []byte {
+	b = strconv.AppendInt(append(q.appendItem(b), ";r="...), q.remain, 10)
 	if q.reset > 0 {
-		item += ";t=" + strconv.FormatInt(q.reset, 10)
+		b = strconv.AppendInt(append(b, ";t="...), q.reset, 10)
 	}
-	return item + q.pk()
+	return q.appendPartition(b)
 }
 
-// item returns the name as a String of RFC 9651.
-func (q *quota) item() string {
-	return `"` + escapes.Replace(q.name) + `"`
+// appendItem appends the name as a String of RFC 9651.
+func (q *quota) appendItem(b []byte) []byte {
+	return append(append(append(b, '"'), escapes.Replace(q.name)...), '"')
 }
 
 var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-func (q *quota) pk() string {
+func (q *quota) appendPartition(b []byte) []byte {
 	if q.partition == nil {
-		return ""
+		return b
 	}
-	return ";pk=:" + base64.StdEncoding.EncodeToString(q.partition) + ":"
+	return append(base64.StdEncoding.AppendEncode(append(b, ";pk=:"...), q.partition), ':')
 }

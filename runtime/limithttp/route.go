@@ -53,7 +53,8 @@ func (rt *Route) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ds, err := rt.take(r)
 		if err == nil {
-			quotas := rt.binder.quotas(ds)
+			var few [3]quota
+			quotas := rt.binder.quotas(few[:0], ds)
 			addFields(w.Header(), quotas)
 			rt.binder.options.Legacy.set(w.Header(), quotas, rt.binder.now())
 		}

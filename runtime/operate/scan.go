@@ -134,6 +134,9 @@ func (p Planned) busy(store runtime.Store, inForce []runtime.OverrideEntry, key 
 
 // insert inserts a key in the order of use, and keeps the n that have used most.
 func insert(busiest []BusyKey, b BusyKey, n int) []BusyKey {
+	if last := len(busiest) - 1; last >= 0 && len(busiest) == n && b.Used() < busiest[last].Used() {
+		return busiest
+	}
 	i, _ := slices.BinarySearchFunc(busiest, b, func(o, b BusyKey) int { return cmp.Compare(b.Used(), o.Used()) })
 	busiest = slices.Insert(busiest, i, b)
 	return busiest[:min(n, len(busiest))]

@@ -3,8 +3,8 @@ package override
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
+	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -22,7 +22,13 @@ type builder struct {
 	erased, reread int64
 }
 
-var noShards parts
+// noShards has no entries.
+var noShards = func() (p parts) {
+	for i := range p {
+		p[i].ends = math.MaxInt64
+	}
+	return p
+}()
 
 // builder returns a builder on top of s, which may be nil.
 func (s *Snapshot) builder() *builder {
@@ -76,40 +82,29 @@ func (b *builder) add(e runtime.OverrideEntry) {
 		return
 	}
 	at := limitKey{e.Limit, e.Key}
-	shard := b.writable(at.shard())
-	k, o := shard.keys[at], &inForce{entry: e, until: e.Until.UnixNano()}
+	hash := at.hash()
+	p := b.writable(b.shards.index(hash))
+	for i := p.search(hash); i < len(p.entries) && p.entries[i].hash == hash; {
+		if o := p.entries[i]; o.isOf(at) && (block && o.isBlock() || override && !o.isBlock()) {
+			p.entries = slices.Delete(p.entries, i, i+1)
+		} else {
+			i++
+		}
+	}
+	if e.Ends() {
+		return
+	}
+	o := &inForce{compact: compactOf(&e)}
 	if b.from != nil {
 		earlier := b.from.of(e.Limit, e.Key)
 		for _, known := range [...]*inForce{earlier.block, earlier.override} {
-			if known != nil && known.entry == e {
+			if known != nil && known.compact == o.compact {
 				o = known
 			}
 		}
 	}
-	if e.Ends() {
-		o = nil
-	}
-	if block {
-		k.block = o
-	}
-	if override {
-		k.override = o
-	}
-	shard.put(at, k)
-}
-
-// put keeps the overrides of a key, if it has any.
-func (s *part) put(at limitKey, k keyOverrides) {
-	if k == (keyOverrides{}) {
-		delete(s.keys, at)
-		return
-	}
-	s.keys[at] = k
-	for _, o := range [...]*inForce{k.block, k.override} {
-		if o != nil {
-			s.ends = min(s.ends, o.until)
-		}
-	}
+	p.entries = slices.Insert(p.entries, p.search(hash), slot{hash, o})
+	p.ends = min(p.ends, o.until)
 }
 
 // writable returns a part that no snapshot has.
@@ -118,26 +113,25 @@ func (b *builder) writable(i int) *part {
 		shards := *b.shards
 		b.shards = &shards
 	}
-	shard := &b.shards[i]
+	p := &b.shards[i]
 	if !b.owned[i] {
 		b.owned[i] = true
-		if shard.keys = maps.Clone(shard.keys); shard.keys == nil {
-			*shard = part{map[limitKey]keyOverrides{}, math.MaxInt64}
-		}
+		p.entries = slices.Clone(p.entries)
 	}
-	return shard
+	return p
 }
 
 // drop removes what has ended.
 func (b *builder) drop(now int64) {
 	for i := range b.shards {
-		if len(b.shards[i].keys) == 0 || b.shards[i].ends > now {
+		if b.shards[i].ends > now {
 			continue
 		}
-		shard := b.writable(i)
-		shard.ends = math.MaxInt64
-		for at, k := range shard.keys {
-			shard.put(at, k.live(now))
+		p := b.writable(i)
+		p.entries = slices.DeleteFunc(p.entries, func(o slot) bool { return o.live(now) == nil })
+		p.ends = math.MaxInt64
+		for _, o := range p.entries {
+			p.ends = min(p.ends, o.until)
 		}
 	}
 }

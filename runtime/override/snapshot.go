@@ -6,8 +6,10 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+	"unique"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
 // Snapshot is the overrides as of one read. It is never changed.
@@ -28,29 +30,63 @@ func (s *Snapshot) Has(limit, key string, now int64) (block, override bool) {
 	return k.block != nil, k.override != nil
 }
 
-// parts is a map in parts, so that a change copies one of them: at 100,000 keys, 200 of these and the 8 kB of the
+// parts is a table in parts, so that a change copies one of them: at 100,000 keys, 400 of these and the 8 kB of the
 // parts themselves.
-type parts [512]part
+type parts [256]part
 
 type part struct {
-	keys map[limitKey]keyOverrides
+	// entries are in the order of their hashes. A slice needs half of the memory of a map, which has free space in it.
+	entries []slot
 	// ends is when the first entry ends, or earlier.
 	ends int64
+}
+
+// slot is a block or an override of a key, with the hash of the key.
+type slot struct {
+	hash uint64
+	*inForce
 }
 
 // limitKey is a key of a limit, or the whole limit if key is empty.
 type limitKey struct{ limit, key string }
 
-var shardSeed = maphash.MakeSeed()
+var hashSeed = maphash.MakeSeed()
 
-func (k limitKey) shard() int {
-	return int(maphash.String(shardSeed, k.key) % uint64(len(parts{})))
-}
+func (k limitKey) hash() uint64 { return maphash.Comparable(hashSeed, k) }
+
+// index returns the index of the part of the keys with a hash.
+func (*parts) index(hash uint64) int { return int(hash % uint64(len(parts{}))) }
 
 // of returns the overrides of a key, or with the key "" those of the whole limit.
-func (s *Snapshot) of(limit, key string) keyOverrides {
+func (s *Snapshot) of(limit, key string) (k keyOverrides) {
 	at := limitKey{limit, key}
-	return s.shards[at.shard()].keys[at]
+	hash := at.hash()
+	p := &s.shards[s.shards.index(hash)]
+	for _, o := range p.entries[p.search(hash):] {
+		switch {
+		case o.hash != hash:
+			return k
+		case !o.isOf(at):
+		case o.isBlock():
+			k.block = o.inForce
+		default:
+			k.override = o.inForce
+		}
+	}
+	return k
+}
+
+// search returns the index of the first entry with a hash, or of where it would be.
+func (p *part) search(hash uint64) int {
+	low, high := 0, len(p.entries)
+	for low < high {
+		if middle := int(uint(low+high) / 2); p.entries[middle].hash < hash {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
 }
 
 // keyOverrides is the newest block and override of a key. Each may have ended.
@@ -58,11 +94,50 @@ type keyOverrides struct{ block, override *inForce }
 
 // inForce is an entry, and the policies that it puts in force.
 type inForce struct {
-	entry runtime.OverrideEntry
-	until int64
+	compact
 	// policies are made at their first use, and kept: a lease belongs to the address of its policy.
 	policies atomic.Pointer[[]effectivePolicy]
 }
+
+// compact is an entry in a third of the memory of a [runtime.OverrideEntry].
+type compact struct {
+	common                      unique.Handle[common]
+	key, reason                 string
+	id                          int64
+	rate, capacity, maxReserved int64
+	until, at                   int64
+}
+
+// common is what many entries have in common.
+type common struct {
+	limit, what, plan, author string
+	most                      runtime.OverrideBounds
+}
+
+func compactOf(e *runtime.OverrideEntry) compact {
+	return compact{
+		common: unique.Make(common{e.Limit, e.What, e.Plan, e.Author, e.Most}), key: e.Key, reason: e.Reason, id: e.ID,
+		rate: e.Rate, capacity: e.Capacity, maxReserved: e.MaxReserved, until: e.Until.UnixNano(), at: e.At.UnixNano(),
+	}
+}
+
+func (c *compact) entry() runtime.OverrideEntry {
+	of := c.common.Value()
+	return runtime.OverrideEntry{
+		ID: c.id, Limit: of.limit, Key: c.key, What: of.what, Plan: of.plan, Rate: c.rate, Capacity: c.capacity, MaxReserved: c.maxReserved,
+		Most: of.most, Until: arith.Time(c.until), Reason: c.reason, Author: of.author, At: arith.Time(c.at),
+	}
+}
+
+// apply is [runtime.OverrideEntry.Apply].
+func (c *compact) apply(p, next *runtime.Policy) (*runtime.Policy, error) {
+	e := c.entry()
+	return e.Apply(p, next)
+}
+
+func (c *compact) isOf(k limitKey) bool { return c.key == k.key && c.common.Value().limit == k.limit }
+
+func (c *compact) isBlock() bool { return c.common.Value().what == runtime.OverrideBlock }
 
 // effectivePolicy is the policy in force in place of base, until next is.
 type effectivePolicy struct {
@@ -91,7 +166,7 @@ func (o *inForce) policy(base, next *runtime.Policy) (*runtime.Policy, error) {
 			outdated = i
 		}
 	}
-	effective, err := o.entry.Apply(base, next)
+	effective, err := o.apply(base, next)
 	kept := slices.Clone(known)
 	if made := (effectivePolicy{base, next, effective, err}); outdated < 0 {
 		kept = append(kept, made)

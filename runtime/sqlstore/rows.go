@@ -25,15 +25,9 @@ func (s *Store) Rows(ctx context.Context, after runtime.Row, limit int) ([]runti
 		if err != nil {
 			return p, err
 		}
-		stored, err := s.sweeper.Page(ctx, x, after)
-		if err != nil {
-			return p, err
-		}
-		for _, r := range stored[:min(len(stored), max(0, limit))] {
-			p.rows = append(p.rows, runtime.StoredRow{Row: r.Row, State: r.State})
-		}
+		p.rows, err = s.sweeper.Page(ctx, x, after, limit)
 		p.at = now()
-		return p, nil
+		return p, err
 	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("rows of limit %q: %w", after.Name, err)

@@ -47,7 +47,7 @@ func (w *world) operate(verb string, q request, wholeLimit bool, what string) bo
 		_, err = o.Block(ctx, runtime.Block{Until: until, Reason: e.Reason, Author: e.Author})
 		own.block, e.Mode = e, runtime.ModeBlock
 	case "override":
-		if !w.fillOverride(q, e, what) {
+		if !e.fill(w.r, q, what) {
 			return false
 		}
 		_, err = o.Set(ctx, e.Override)
@@ -86,8 +86,8 @@ func (w *world) dropEnded() {
 	}
 }
 
-// fillOverride chooses what an override gives.
-func (w *world) fillOverride(q request, e *entry, what string) bool {
+// fill chooses what an override gives.
+func (e *entry) fill(r *rand.Rand, q request, what string) bool {
 	choices := []string{"numbers"}
 	if q.l.traits["overrides"] == "any" {
 		choices = append(choices, "off", "shadow", "unlimited")
@@ -96,16 +96,16 @@ func (w *world) fillOverride(q request, e *entry, what string) bool {
 		choices = append(choices, "plan")
 	}
 	if what == "" && len(choices) > 0 {
-		what = oneOf(w.r, choices...)
+		what = oneOf(r, choices...)
 	}
 	switch p := q.policy(); {
 	case !slices.Contains(choices, what) || what == "numbers" && p.Mode == runtime.ModeUnlimited:
 		return false
 	case what == "plan":
-		e.plan = 1 + w.r.IntN(3)
+		e.plan = 1 + r.IntN(3)
 		e.Plan = runtime.PlanText(q.l.names[e.plan])
 	case what == "numbers":
-		e.fillNumbers(w.r, p)
+		e.fillNumbers(r, p)
 	default:
 		e.Mode = named([]runtime.Mode{runtime.ModeOff, runtime.ModeShadow, runtime.ModeUnlimited}, what)
 	}

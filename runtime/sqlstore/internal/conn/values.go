@@ -90,10 +90,7 @@ func (v *Values) Args(q *Query) []any {
 }
 
 // Stored is a row with its state.
-type Stored struct {
-	Row   runtime.Row
-	State runtime.State
-}
+type Stored = runtime.StoredRow
 
 // Bind returns the arity of a statement for rows, and the values of its parameters: several rows are one JSON text or a
 // few lists, so that any number of them is one statement.

@@ -2,6 +2,7 @@ package table
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 	"time"
 
@@ -17,7 +18,7 @@ type Sweeper struct {
 }
 
 // sweepPage is how many rows a sweep reads at once, and so the most that it deletes at once.
-const sweepPage = 500
+const sweepPage = runtime.RowPage
 
 // Sweep sweeps the rows of policies with one name.
 func (s *Sweeper) Sweep(ctx context.Context, same []*runtime.Policy) (deleted int, err error) {
@@ -57,7 +58,7 @@ type swept struct {
 
 // ForgetPage deletes the page of rows after a row.
 func (s *Sweeper) ForgetPage(ctx context.Context, x *conn.Executor, after runtime.Row) (done swept, err error) {
-	page, err := s.Page(ctx, x, after)
+	page, err := s.Page(ctx, x, after, sweepPage)
 	if err != nil || len(page) == 0 {
 		done.empty = true
 		return done, err
@@ -73,7 +74,7 @@ func (s *Sweeper) sweepPage(ctx context.Context, x *conn.Executor, same []*runti
 	if err != nil {
 		return done, err
 	}
-	page, err := s.Page(ctx, x, after)
+	page, err := s.Page(ctx, x, after, sweepPage)
 	if err != nil || len(page) == 0 {
 		done.empty = true
 		return done, err
@@ -85,33 +86,38 @@ func (s *Sweeper) sweepPage(ctx context.Context, x *conn.Executor, same []*runti
 	return done, err
 }
 
-// Page is pageAfter on a session of its own.
-func (s *Sweeper) Page(ctx context.Context, x *conn.Executor, after runtime.Row) (page []conn.Stored, err error) {
+// Page returns the rows after a row with the same name: at most so many of them, and at most [runtime.RowPage].
+func (s *Sweeper) Page(ctx context.Context, x *conn.Executor, after runtime.Row, most int) (page []conn.Stored, err error) {
+	if most = min(most, runtime.RowPage); most <= 0 {
+		return nil, nil
+	}
 	err = s.Single(ctx, x, func(in conn.Session) (err error) {
-		page, err = pageAfter(ctx, in, after)
+		page, err = pageAfter(ctx, in, after, most)
 		return err
 	})
 	return page, err
 }
 
-// pageAfter returns the rows after a row with the same name.
-func pageAfter(ctx context.Context, in conn.Session, after runtime.Row) ([]conn.Stored, error) {
+func pageAfter(ctx context.Context, in conn.Session, after runtime.Row, most int) ([]conn.Stored, error) {
 	_, v := conn.Bind([]conn.Stored{{Row: after}})
-	v.Of[conn.ParamCount] = sweepPage
+	v.Of[conn.ParamCount] = most
 	rows, err := in.Query(ctx, conn.ReadPage, conn.OneRow, v)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	var page []conn.Stored
+	// What is scanned into is allocated once, and not for each row.
+	r, log := conn.Stored{Row: runtime.Row{Name: after.Name}}, sql.RawBytes(nil)
 	for rows.Next() {
-		r := conn.Stored{Row: runtime.Row{Name: after.Name}}
-		var log []byte
 		if err := rows.Scan(&r.Row.Key, &r.Row.Shard, &r.State.Value, &r.State.TS, &r.State.Prev, &log); err != nil {
 			return nil, err
 		}
 		r.State.Log = string(log)
 		r.State.Exists = r.State.TS != placeholderTS
+		if page == nil {
+			page = make([]conn.Stored, 0, most)
+		}
 		page = append(page, r)
 	}
 	return page, rows.Err()

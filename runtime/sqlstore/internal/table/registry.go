@@ -322,7 +322,7 @@ func (r *Registry) unused(ctx context.Context, x *conn.Executor, was, of runtime
 	if was.Key = of.Key; was.Refuses(of) != nil {
 		return false, nil
 	}
-	page, err := (&Sweeper{Prepared: r.Prepared}).Page(ctx, x, runtime.Row{Name: of.Limit, Shard: -1})
+	page, err := (&Sweeper{Prepared: r.Prepared}).Page(ctx, x, runtime.Row{Name: of.Limit, Shard: -1}, 1)
 	if len(page) > 0 || err != nil {
 		return false, err
 	}
