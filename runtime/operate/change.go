@@ -220,6 +220,8 @@ func (c *Change) policy(catalog *runtime.Catalog, l *runtime.CatalogLimit) (*run
 	switch p := all[0].Policy; {
 	case len(all) > 1:
 		return nil, usagef("%s depends on the plan: give the plan of the key as -plan %s", c.Limit, strings.Join(catalog.Plans, ", -plan "))
+	case p.Kind == runtime.InFlight:
+		return nil, usagef("%s is in flight, and its slots belong to those that hold them: only a reset frees all of them", c.Limit)
 	case p.Mode.Passes():
 		return nil, usagef("%s is %v, so that no tokens are counted", c.Limit, p.Mode)
 	case c.Tokens < 1 || c.Tokens > most:
