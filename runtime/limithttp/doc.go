@@ -19,7 +19,8 @@
 // # Responses
 //
 // Before the handler runs, the response gets the fields RateLimit-Policy and RateLimit of
-// draft-ietf-httpapi-ratelimit-headers-11, for each limit of the route that has a key. The ResponseWriter is not wrapped.
+// draft-ietf-httpapi-ratelimit-headers-11, for each limit of the route that has a key. The ResponseWriter is not wrapped, unless a slot is held
+// and its connection can be hijacked: see [Binder.InFlight].
 // If the handler must not run, the response is:
 //
 //	case                                      status  fields

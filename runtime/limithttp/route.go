@@ -48,7 +48,7 @@ type Route struct {
 }
 
 // Wrap returns a handler that takes the tokens of a request, and calls next if there are enough of them. Requests of every
-// method take tokens, HEAD and OPTIONS too. The context of the request that next gets is one for [Settle].
+// method take tokens, HEAD and OPTIONS too. Slots are held while next runs: see [Binder.InFlight]. The context of the request that next gets is one for [Settle].
 func (rt *Route) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ds, err := rt.take(r)
@@ -58,7 +58,7 @@ func (rt *Route) Wrap(next http.Handler) http.Handler {
 			rt.binder.options.Legacy.set(w.Header(), quotas, rt.binder.now())
 		}
 		if err == nil && ds.Allowed {
-			next.ServeHTTP(w, r.WithContext(limiter.WithTaken(r.Context(), ds)))
+			rt.binder.serve(w, r.WithContext(limiter.WithTaken(r.Context(), ds)), ds, next)
 			return
 		}
 		rt.binder.deny(w, r, denialOf(ds, err))
