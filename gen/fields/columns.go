@@ -147,11 +147,11 @@ func effectiveHold(l *spec.Limit) string {
 
 // effectiveRate is empty for a limit in flight.
 func effectiveRate(l *spec.Limit) string {
-	if l.Policy.Kind == runtime.InFlight {
-		return ""
-	}
-	if l.UnlimitedRate {
+	switch {
+	case l.UnlimitedRate:
 		return unlimited
+	case l.Policy.Kind == runtime.InFlight:
+		return ""
 	}
 	return strconv.FormatInt(l.Policy.Rate, 10)
 }
