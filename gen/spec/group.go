@@ -71,7 +71,7 @@ func (g *Group) Verbs() (verbs []string) {
 }
 
 // Acquires reports whether the group acquires slots of a limit in flight. Then it has only the verbs whose results have the slots,
-// because nobody could release them otherwise.
+// because they could not be released otherwise.
 func (g *Group) Acquires() bool { return slices.ContainsFunc(g.Takes, Member.acquires) }
 
 func (m Member) acquires() bool { return m.Limit.Policy.Kind == runtime.InFlight }

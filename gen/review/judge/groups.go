@@ -106,13 +106,13 @@ func (j *judgement) compareCounts(was, is spec.Member) {
 	case was.CountArg != "" && is.CountArg != "" || was.Count == is.Count && was.CountArg == is.CountArg:
 	case was.CountArg == is.CountArg:
 		j.class(moreOrLess(is.Count, was.Count)...)
-		j.note(review.Rule, "Callers take %s of %s, %s before.", words.Count(is.Count, "token"), name, words.Number(was.Count))
+		j.note(review.Rule, "Callers take %s of %s, %s before.", words.Count(is.Count, is.Unit()), name, words.Number(was.Count))
 	case was.CountArg == "":
 		j.class(review.Loosened, review.Tightened)
 		j.note(review.Rule, "Callers choose how many tokens of %s they take, by the argument %s. It was always %s.", name, is.CountArg, words.Number(was.Count))
 	case is.CountArg == "":
 		j.class(review.Loosened, review.Tightened)
-		j.note(review.Rule, "Callers always take %s of %s. The number was the argument %s.", words.Count(is.Count, "token"), name, was.CountArg)
+		j.note(review.Rule, "Callers always take %s of %s. The number was the argument %s.", words.Count(is.Count, is.Unit()), name, was.CountArg)
 	}
 }
 
