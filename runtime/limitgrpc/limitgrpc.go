@@ -14,6 +14,8 @@
 //		return nil, nil
 //	}
 //
+// With [Binder.InFlight], a slot of a limit in flight is held while the handler of a call or of a stream runs.
+//
 // # What clients see
 //
 //	a limit denies                                RESOURCE_EXHAUSTED  RetryInfo with the wait and the limit's jitter, unless

@@ -13,7 +13,8 @@
 //	mux.Handle("POST /messages", posts.Wrap(post))
 //
 // The function is where a key comes from, so that its type is checked by the compiler. [Binder.All] takes from several
-// limits, all or none, and [Binder.Group] from a group of limits.yaml. Wrap is a middleware as net/http, chi and gorilla use
+// limits, all or none, and [Binder.Group] from a group of limits.yaml. With [Binder.InFlight], a slot of a limit in flight is
+// held while the handler runs. Wrap is a middleware as net/http, chi and gorilla use
 // them; README.md has snippets for gin, echo, Connect and gRPC.
 //
 // # Responses

@@ -13,20 +13,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// InFlight binds a limit in flight: a slot is held while the handler runs, and released when it returns or panics. For a connection
-// that the handler has hijacked, such as a WebSocket, it is held until that is closed, and the route returns only then. See Limit for from.
-//
-//	exports := h.InFlight(func(r *http.Request) (limiter.SlotLimit, error) {
-//		org, err := orgOf(r)
-//		return limit.Exports(org), err
-//	})
-//
-// The context of the request that the handler gets ends with the cause [runtime.ErrSlotLost] if the slot is lost, because the store has
-// failed for longer than the hold: see [limiter.Slot.Do]. All and Group hold the slots of their items in the same way.
-func (b *Binder) InFlight(from func(*http.Request) (limiter.SlotLimit, error)) *Route {
-	return b.Limit(func(r *http.Request) (limiter.Item, error) { return from(r) })
-}
-
 // serve calls a handler while the slots of a request are held, if it has acquired any.
 func (b *Binder) serve(w http.ResponseWriter, r *http.Request, ds limiter.Decisions, next http.Handler) {
 	if !slices.ContainsFunc(ds.Each, func(d runtime.Decision) bool { return d.Fence != 0 }) {

@@ -26,6 +26,20 @@ func (b *Binder) All(from func(*http.Request) ([]limiter.Item, error)) *Route {
 	})
 }
 
+// InFlight binds a limit in flight: a slot is held while the handler runs, and released when it returns or panics. For a connection
+// that the handler has hijacked, such as a WebSocket, it is held until that is closed, and the route returns only then. See Limit for from.
+//
+//	exports := h.InFlight(func(r *http.Request) (limiter.SlotLimit, error) {
+//		org, err := orgOf(r)
+//		return limit.Exports(org), err
+//	})
+//
+// The context of the request that the handler gets ends with the cause [runtime.ErrSlotLost] if the slot is lost, because the store has
+// failed for longer than the hold: see [limiter.Slot.Do]. All and Group hold the slots of their items in the same way.
+func (b *Binder) InFlight(from func(*http.Request) (limiter.SlotLimit, error)) *Route {
+	return b.Limit(func(r *http.Request) (limiter.Item, error) { return from(r) })
+}
+
 func (b *Binder) take(items ...limiter.Item) Take {
 	return func(ctx context.Context) (limiter.Decisions, error) { return b.limits.All(ctx, items...) }
 }
