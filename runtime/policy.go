@@ -550,6 +550,10 @@ func noPlan(plan int) error {
 //	Refund       gives back  gives back                  nothing                  gives back
 //	Peek         row         row                         MaxTokens, without row   row, Remaining 0
 //	Reset        deletes     deletes                     deletes                  deletes
+//	Acquire      as decided  as Allow: a denial holds    holds nothing            denied
+//	                         nothing
+//	Renew        as decided  a loss is no error          as decided, if held      as decided
+//	Release
 //	store fails  OnError     passes, FailedOpen          not used                 not used for a denial
 type Mode uint8
 

@@ -31,7 +31,7 @@ type Store interface {
 // reserving ones may be among them. Takes of one key are decided one after the other: each needs the tokens of those
 // before it too, and its Delay and RetryAfter are those of the sum. Checks are decided before all takes, in whatever
 // order the requests are: they do not need the tokens that the call takes from the same key, and the counts of several
-// checks of one key do not add up.
+// checks of one key do not add up. The slots of a key have one holder in a call: two Takes of them are [ErrInvalidCall].
 type Call struct {
 	Requests []Request
 }
@@ -52,7 +52,7 @@ type Answer struct {
 	// Decisions holds one decision per request. If one of them denies, nothing was taken.
 	Decisions []Decision
 	// Err is why the call could not be executed: [ErrInvalidCount], [ErrExceedsCapacity], [ErrInvalidPolicy],
-	// [ErrInvalidKey] or [ErrInvalidCall]. Nothing was taken then.
+	// [ErrInvalidKey], [ErrInvalidCall] or [ErrSlotLost]. Nothing was changed then.
 	Err error
 	// At is the instant as of which the call was executed, in nanoseconds since 1970 UTC.
 	At int64
@@ -166,16 +166,17 @@ func (r Row) Compare(o Row) int {
 type State struct {
 	// Value is minus the number of tokens that the key lacked of a full one as of TS, so that capacity + Value of them
 	// were available. For a [SlidingWindow] it is minus the tokens used in the window that begins at TS, and for a precise
-	// one minus the tokens in its log. An edit of the capacity does not change Value: what was used stays used.
+	// one minus the tokens in its log. For [InFlight] it is minus the slots in use. An edit of the capacity does not change Value: what was used stays used.
 	Value float64
 	// TS is the instant as of which Value holds, in nanoseconds since 1970 UTC. It never moves back.
 	TS int64
 	// Prev is the number of tokens used in the window before TS, for a [SlidingWindow], or if it was reset, a mark between -1
-	// and 0; for a precise one, a number of at most -1 that differs after each change; otherwise minus the tokens ever taken,
+	// and 0; for a precise one, and for [InFlight], a number of at most -1 that differs after each change; otherwise minus the tokens ever taken,
 	// from a start derived from the instant of the first take, times meter.TotalUnit.
 	Prev float64
-	// Log has the tokens of a precise [SlidingWindow] with the instants at which they were taken, in a format of package meter.
-	// It is empty for other limits, unless the key has a [Penalty], which is before it.
+	// Log has the tokens of a precise [SlidingWindow] with the instants at which they were taken, or the holders of the slots of
+	// [InFlight] with the ends of their holds, in a format of package meter.
+	// It is empty for other limits, unless the key has a [Penalty], which is before the rest.
 	Log string
 	// Exists distinguishes a stored State from that of a new key.
 	Exists bool

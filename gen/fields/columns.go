@@ -161,11 +161,11 @@ func effectiveHold(l *spec.Limit) string {
 
 // effectiveRate is empty for a limit in flight.
 func effectiveRate(l *spec.Limit) string {
-	if l.Policy.Kind == runtime.InFlight {
-		return ""
-	}
-	if l.UnlimitedRate {
+	switch {
+	case l.UnlimitedRate:
 		return unlimited
+	case l.Policy.Kind == runtime.InFlight:
+		return ""
 	}
 	return effectiveNumber(l.Policy.Rate, l.Policy.AtMost.Rate)
 }

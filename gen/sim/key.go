@@ -140,7 +140,7 @@ func (k *keyState) nextOf(h holder, now int64) int64 {
 	return min(h.end, now+max(1, int64(k.policy.Period/3)))
 }
 
-// advance renews and releases what is due until an instant, in the order of time.
+// advance executes the renewals and releases that are due until an instant, in the order of time.
 func (k *keyState) advance(now int64) {
 	for {
 		first := -1

@@ -74,7 +74,7 @@ func (g *Group) Verbs() (verbs []string) {
 }
 
 // Acquires reports whether the group acquires slots of a limit in flight. Then it has only the verbs whose results have the slots,
-// because nobody could release them otherwise.
+// because they could not be released otherwise.
 func (g *Group) Acquires() bool { return slices.ContainsFunc(g.Takes, Member.Acquires) }
 
 // Acquires reports whether the limit is one in flight, of which a group that takes from it acquires slots.

@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,9 +25,16 @@ func future(p *runtime.Policy, rows []runtime.StoredRow, at int64) ([]point, err
 	}
 	span := max(now.FullAfter, time.Duration(p.Period)/4)
 	const steps = 60
-	var points []point
+	var times []time.Duration
 	for i := range steps + 1 {
-		after := time.Duration(float64(span) * 1.1 * float64(i) / steps)
+		times = append(times, time.Duration(float64(span)*1.1*float64(i)/steps))
+	}
+	for _, h := range meter.Holders(p, rows, at) {
+		times = append(times, h.Ends-1, h.Ends) // the slots become free all at once
+	}
+	slices.Sort(times)
+	var points []point
+	for _, after := range slices.Compact(times) {
 		d, err := meter.PeekRows(p, rows, at+int64(after))
 		if err != nil {
 			return nil, err

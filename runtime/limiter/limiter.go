@@ -1,5 +1,5 @@
 // Package limiter has the verbs of limits. A [Limiter] connects limits with a [runtime.Store], and returns handles for one key of
-// one limit: [Limit], [ReservableLimit] and [ReserveOnlyLimit], and [Overrides] for operators. A [Group] takes from several of
+// one limit: [Limit], [ReservableLimit], [ReserveOnlyLimit] and [SlotLimit], and [Overrides] for operators. A [Group] takes from several of
 // them at once.
 package limiter
 

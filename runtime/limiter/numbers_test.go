@@ -60,6 +60,9 @@ func TestInvalidNumbersNeverReachTheStore(t *testing.T) {
 // forth.
 func TestChangeOfNumbersKeepsWhatWasUsed(t *testing.T) {
 	for _, kind := range runtime.Kinds() {
+		if kind == runtime.InFlight {
+			continue // slots come back: TestSlotsOfNumbers
+		}
 		t.Run(kind.String(), func(t *testing.T) {
 			p := &runtime.Policy{Name: "calls", Kind: kind, Rate: 200, Period: time.Hour, Capacity: 200, AtMost: runtime.Numbers{Rate: 200, Capacity: 200}}
 			limits := limiter.New(still())
@@ -196,4 +199,22 @@ func BenchmarkNumbers(b *testing.B) {
 	for i := range b.N {
 		runtime.Numbers{Rate: 2 + int64(i)%500, Capacity: 100}.For(p, runtime.Key{})
 	}
+}
+
+// Callers give the slots of a limit in flight; those that are held stay held when they change.
+func TestSlotsOfNumbers(t *testing.T) {
+	p := &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Rate: 20, Period: time.Minute, Capacity: 20, AtMost: runtime.Numbers{Rate: 20, Capacity: 20}}
+	limits := limiter.New(still())
+	with := func(n int64) limiter.SlotLimit {
+		return limits.Slots(runtime.Numbers{Capacity: n}.For(p, runtime.Key{}))
+	}
+	first := must(with(10).AcquireN(t.Context(), 10))
+	require.True(t, first.Allowed)
+	require.False(t, must(with(10).Acquire(t.Context())).Allowed)
+	require.True(t, must(with(20).AcquireN(t.Context(), 10)).Allowed)
+	require.NoError(t, first.Release(t.Context()))
+	require.False(t, must(with(10).Acquire(t.Context())).Allowed, "ten are held still")
+	require.True(t, must(with(11).Acquire(t.Context())).Allowed)
+	_, err := with(21).Acquire(t.Context())
+	require.ErrorIs(t, err, runtime.ErrInvalidNumbers)
 }

@@ -354,3 +354,31 @@ func (s *Slot) renewUntil(ctx context.Context, lose context.CancelCauseFunc) {
 		}
 	}
 }
+
+// Do calls fn while the slots of all items are held, and releases them when it returns: see [Slot.Do]. If ds is not Allowed, fn is
+// not called, and the error is that of Err. Without slots, fn is only called.
+func (ds Decisions) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+	if !ds.Allowed {
+		return ds.Err()
+	}
+	return holdAll(ctx, len(ds.Each), ds.Slot, fn)
+}
+
+// Do calls fn while the slots of all items are held, as [Decisions.Do] does.
+func (rs *Reservations) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+	if !rs.Allowed {
+		return rs.Err()
+	}
+	return holdAll(ctx, len(rs.Each), rs.Slot, fn)
+}
+
+// holdAll calls fn while the slots of n items are held.
+func holdAll(ctx context.Context, n int, slotOf func(i int) (*Slot, bool), fn func(ctx context.Context) error) error {
+	for i := range n {
+		if s, ok := slotOf(i); ok {
+			inner := fn
+			fn = func(ctx context.Context) error { return s.Do(ctx, inner) }
+		}
+	}
+	return fn(ctx)
+}

@@ -423,3 +423,36 @@ func TestSlotsWithOverrides(t *testing.T) {
 	_, err = l.WaitAcquire(t.Context())
 	require.ErrorIs(t, err, runtime.ErrLimited)
 }
+
+type outcomes struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (o *outcomes) Decided(_ context.Context, of runtime.Observation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, of.String())
+}
+
+// Each request of a holder is observed, with the number of its slots; a wait is observed once.
+func TestSlotsAreObserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen outcomes
+		l := limiter.New(&memstore.Store{}, limiter.Observe(&seen)).Slots(slotPolicy(3), runtime.Key{})
+		s, err := l.AcquireN(t.Context(), 2)
+		require.NoError(t, err)
+		require.NoError(t, s.Renew(t.Context()))
+		_, err = l.AcquireN(t.Context(), 2)
+		require.NoError(t, err)
+		time.AfterFunc(10*time.Second, func() { _ = s.Release(t.Context()) })
+		waited, err := l.WaitAcquireN(t.Context(), 3)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, waited.Release(t.Context()), runtime.ErrSlotLost)
+		require.Equal(t, []string{
+			"exports: Take 2: allowed", "exports: Renew 2: renewed", "exports: Take 2: denied, retry after 1m", "exports: Release 2: released",
+			"exports: Take 3: delayed", "exports: Release 3: slot_lost: limit \"exports\": the slot is lost: it was released, or its hold has ended",
+		}, seen.all)
+	})
+}

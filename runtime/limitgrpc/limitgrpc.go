@@ -14,6 +14,8 @@
 //		return nil, nil
 //	}
 //
+// With [Binder.InFlight], a slot of a limit in flight is held while the handler of a call or of a stream runs.
+//
 // # What clients see
 //
 //	a limit denies                                RESOURCE_EXHAUSTED  RetryInfo with the wait and the limit's jitter, unless
@@ -95,6 +97,19 @@ func (b *Binder) All(from func(context.Context, Call) ([]limiter.Item, error)) *
 	})
 }
 
+// InFlight binds a limit in flight: a slot is held while the handler of a unary call or of a stream runs, and released when it returns
+// or panics. The context of the handler ends with the cause [github.com/ratelimitgen/ratelimitgen/runtime.ErrSlotLost] if the slot is lost: see [limiter.Slot.Do]. All and
+// Group hold the slots of their items in the same way. from also returns false for a call without a limit.
+func (b *Binder) InFlight(from func(context.Context, Call) (l limiter.SlotLimit, ok bool, err error)) *Interceptor {
+	return b.Limit(func(ctx context.Context, c Call) (limiter.Item, error) {
+		l, ok, err := from(ctx, c)
+		if !ok {
+			return nil, err
+		}
+		return l, err
+	})
+}
+
 // Group binds a group of limits.yaml: from returns a function that calls the group's Allow, and returns the Decisions; nil
 // for a call without a limit.
 //
@@ -117,22 +132,20 @@ type Interceptor struct {
 
 // Unary takes the tokens of a call, and runs its handler if there are enough of them. The context of the handler is one
 // for [limiter.Settle].
-func (i *Interceptor) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	ctx, err := i.take(ctx, Call{Method: info.FullMethod, Request: request})
-	if err != nil {
-		return nil, err
-	}
-	return handler(ctx, request)
+func (i *Interceptor) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (response any, err error) {
+	err = i.run(ctx, Call{Method: info.FullMethod, Request: request}, func(ctx context.Context) (failed error) {
+		response, failed = handler(ctx, request)
+		return failed
+	})
+	return response, err
 }
 
 // Stream takes the tokens of a stream when it begins: its messages take none. A handler that limits those too calls the limit
 // for each, and returns [Binder.Deny] of its error. The context of the stream is one for [limiter.Settle].
 func (i *Interceptor) Stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	ctx, err := i.take(stream.Context(), Call{Method: info.FullMethod})
-	if err != nil {
-		return err
-	}
-	return handler(service, &streamWithContext{stream, ctx})
+	return i.run(stream.Context(), Call{Method: info.FullMethod}, func(ctx context.Context) error {
+		return handler(service, &streamWithContext{stream, ctx})
+	})
 }
 
 type streamWithContext struct {
@@ -142,21 +155,29 @@ type streamWithContext struct {
 
 func (s *streamWithContext) Context() context.Context { return s.ctx }
 
-// take takes the tokens of a call, and returns the context of its handler, or the error for the client.
-func (i *Interceptor) take(ctx context.Context, c Call) (context.Context, error) {
+// run takes the tokens of a call, and runs its handler while the slots are held, if it has acquired any. The error is the one for
+// the client.
+func (i *Interceptor) run(ctx context.Context, c Call, handler func(ctx context.Context) error) (err error) {
 	take, err := i.from(ctx, c)
 	if err != nil {
-		return nil, i.binder.refuse(ctx, c, ofFunction(err))
+		return i.binder.refuse(ctx, c, ofFunction(err))
 	}
 	if take == nil {
-		return ctx, nil
+		return handler(ctx)
 	}
 	ds, err := take(ctx)
 	if err == nil {
 		err = ds.Err()
 	}
 	if err != nil {
-		return nil, i.binder.refuse(ctx, c, err)
+		return i.binder.refuse(ctx, c, err)
 	}
-	return limiter.WithTaken(ctx, ds), nil
+	held := ds.Do(limiter.WithTaken(ctx, ds), func(ctx context.Context) error {
+		err = handler(ctx)
+		return nil
+	})
+	if held != nil && i.binder.options.OnError != nil {
+		i.binder.options.OnError(ctx, c, held)
+	}
+	return err
 }

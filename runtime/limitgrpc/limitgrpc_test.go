@@ -267,3 +267,45 @@ func TestDeny(t *testing.T) {
 	assert.Equal(t, codes.Unavailable, status.Code(b.Deny(t.Context(), errors.New("secret"))))
 	assert.Equal(t, codes.AlreadyExists, status.Code(b.Deny(t.Context(), status.Error(codes.AlreadyExists, "twice"))))
 }
+
+// A slot is held while a handler runs, of a call or of a stream, also if it panics.
+func TestInFlight(t *testing.T) {
+	p := &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Rate: 1, Capacity: 1, Period: time.Minute}
+	l := limiter.New(&memstore.Store{})
+	slots := l.Slots(p, runtime.Key{})
+	b := limitgrpc.New(l, limitgrpc.Options{OnError: func(_ context.Context, _ limitgrpc.Call, err error) { t.Errorf("OnError: %v", err) }})
+	i := b.InFlight(func(ctx context.Context, _ limitgrpc.Call) (limiter.SlotLimit, bool, error) {
+		return slots, userOf(ctx) != "admin", nil
+	})
+	used := func() int64 {
+		b, err := slots.Peek(t.Context())
+		require.NoError(t, err)
+		return b.Used
+	}
+	running, finish := make(chan struct{}), make(chan error)
+	run := func(context.Context) error {
+		running <- struct{}{}
+		return <-finish
+	}
+	c := client(t, i, &service{check: run, watch: run})
+	for name, call := range map[string]func(*testing.T, grpc_health_v1.HealthClient, string) *status.Status{"unary": check, "stream": watch} {
+		t.Run(name, func(t *testing.T) {
+			done := make(chan *status.Status)
+			go func() { done <- call(t, c, "ada") }()
+			<-running
+			assert.EqualValues(t, 1, used())
+			assert.Equal(t, codes.ResourceExhausted, call(t, c, "bob").Code())
+			go func() { done <- call(t, c, "admin") }()
+			<-running
+			finish <- status.Error(codes.Aborted, "aborted")
+			finish <- status.Error(codes.Aborted, "aborted")
+			assert.Equal(t, codes.Aborted, (<-done).Code(), "the error of the handler")
+			assert.Equal(t, codes.Aborted, (<-done).Code())
+			assert.Zero(t, used())
+		})
+	}
+	assert.PanicsWithValue(t, "broken", func() {
+		_, _ = i.Unary(t.Context(), nil, &grpc.UnaryServerInfo{}, func(context.Context, any) (any, error) { panic("broken") })
+	})
+	assert.Zero(t, used())
+}

@@ -13,13 +13,15 @@
 //	mux.Handle("POST /messages", posts.Wrap(post))
 //
 // The function is where a key comes from, so that its type is checked by the compiler. [Binder.All] takes from several
-// limits, all or none, and [Binder.Group] from a group of limits.yaml. Wrap is a middleware as net/http, chi and gorilla use
+// limits, all or none, and [Binder.Group] from a group of limits.yaml. With [Binder.InFlight], a slot of a limit in flight is
+// held while the handler runs. Wrap is a middleware as net/http, chi and gorilla use
 // them; README.md has snippets for gin, echo, Connect and gRPC.
 //
 // # Responses
 //
 // Before the handler runs, the response gets the fields RateLimit-Policy and RateLimit of
-// draft-ietf-httpapi-ratelimit-headers-11, for each limit of the route that has a key. The ResponseWriter is not wrapped.
+// draft-ietf-httpapi-ratelimit-headers-11, for each limit of the route that has a key. The ResponseWriter is not wrapped, unless a slot is held
+// and its connection can be hijacked: see [Binder.InFlight].
 // If the handler must not run, the response is:
 //
 //	case                                      status  fields

@@ -40,6 +40,8 @@ type quota struct {
 	capacity, window, remain, reset int64
 	// leased means that remain is not known, because the process has taken the tokens from a lease.
 	leased bool
+	// slots means that the unit is not requests, but those that run at once.
+	slots bool
 }
 
 // quotas appends the items for the decisions of a call to all, in their order. If several items of the call have the same name
@@ -94,13 +96,13 @@ func (b *Binder) partition(limit string, key runtime.Key) []byte {
 func quotaOf(d *runtime.Decision) quota {
 	p := d.Policy
 	if p.Mode == runtime.ModeBlock {
-		q := quota{name: d.Limit}
+		q := quota{name: d.Limit, slots: p.Kind == runtime.InFlight}
 		if wait := d.RetryIn(); wait != runtime.Never {
 			q.reset = seconds(wait)
 		}
 		return q
 	}
-	q := quota{name: d.Limit, capacity: min(p.Capacity, maxInteger), window: windowOf(p), leased: leased(d)}
+	q := quota{name: d.Limit, capacity: min(p.Capacity, maxInteger), window: windowOf(p), leased: leased(d), slots: p.Kind == runtime.InFlight}
 	q.remain = max(0, min(d.Remaining, q.capacity))
 	switch wait := d.RetryIn(); {
 	case wait == runtime.Never:
@@ -120,6 +122,8 @@ func leased(d *runtime.Decision) bool { return d.Policy.Lease.Tokens > 0 && d.Al
 // and period.
 func windowOf(p *runtime.Policy) int64 {
 	switch {
+	case p.Kind == runtime.InFlight:
+		return 0 // no time grants slots
 	case p.Kind.Linear() && !p.Kind.Windowed():
 		return secondsFor(p.Capacity, p)
 	case p.Calendar != runtime.Calendar{} || p.Period%time.Second != 0:
@@ -133,6 +137,8 @@ func windowOf(p *runtime.Policy) int64 {
 func resetOf(d *runtime.Decision, remain int64) int64 {
 	p := d.Policy
 	switch {
+	case p.Kind == runtime.InFlight:
+		return 0
 	case p.Kind.Linear() && p.Kind.Windowed():
 		return windowReset(d, remain)
 	case remain > 0:
@@ -237,6 +243,9 @@ func (q *quota) appendPolicy(b []byte) []byte {
 	b = strconv.AppendInt(append(q.appendItem(b), ";q="...), q.capacity, 10)
 	if q.window > 0 {
 		b = strconv.AppendInt(append(b, ";w="...), q.window, 10)
+	}
+	if q.slots {
+		b = append(b, `;qu="concurrent-requests"`...)
 	}
 	return q.appendPartition(b)
 }

@@ -26,6 +26,20 @@ func (b *Binder) All(from func(*http.Request) ([]limiter.Item, error)) *Route {
 	})
 }
 
+// InFlight binds a limit in flight: a slot is held while the handler runs, and released when it returns or panics. For a connection
+// that the handler has hijacked, such as a WebSocket, it is held until that is closed, and the route returns only then. See Limit for from.
+//
+//	exports := h.InFlight(func(r *http.Request) (limiter.SlotLimit, error) {
+//		org, err := orgOf(r)
+//		return limit.Exports(org), err
+//	})
+//
+// The context of the request that the handler gets ends with the cause [runtime.ErrSlotLost] if the slot is lost, because the store has
+// failed for longer than the hold: see [limiter.Slot.Do]. All and Group hold the slots of their items in the same way.
+func (b *Binder) InFlight(from func(*http.Request) (limiter.SlotLimit, error)) *Route {
+	return b.Limit(func(r *http.Request) (limiter.Item, error) { return from(r) })
+}
+
 func (b *Binder) take(items ...limiter.Item) Take {
 	return func(ctx context.Context) (limiter.Decisions, error) { return b.limits.All(ctx, items...) }
 }
@@ -48,7 +62,7 @@ type Route struct {
 }
 
 // Wrap returns a handler that takes the tokens of a request, and calls next if there are enough of them. Requests of every
-// method take tokens, HEAD and OPTIONS too. The context of the request that next gets is one for [Settle].
+// method take tokens, HEAD and OPTIONS too. Slots are held while next runs: see [Binder.InFlight]. The context of the request that next gets is one for [Settle].
 func (rt *Route) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ds, err := rt.take(r)
@@ -59,7 +73,7 @@ func (rt *Route) Wrap(next http.Handler) http.Handler {
 			rt.binder.options.Legacy.set(w.Header(), quotas, rt.binder.now())
 		}
 		if err == nil && ds.Allowed {
-			next.ServeHTTP(w, r.WithContext(limiter.WithTaken(r.Context(), ds)))
+			rt.binder.serve(w, r.WithContext(limiter.WithTaken(r.Context(), ds)), ds, next)
 			return
 		}
 		rt.binder.deny(w, r, denialOf(ds, err))

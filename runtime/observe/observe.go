@@ -12,7 +12,7 @@
 //
 //   - No key leaves this package: logs and lists of denied keys have its [runtime.Fingerprint]. Error messages have [key] in
 //     place of the key.
-//   - The number of series is fixed by the limits: 32 for each, and 114 for the store. So is the memory: about 6 KB for each
+//   - The number of series is fixed by the limits: 38 for each, and 152 for the store. So is the memory: about 6 KB for each
 //     limit, and at most 64 fingerprints.
 //   - Counters count each observation once. What a caller decides in its own transaction counts too, even if the
 //     transaction is rolled back later; see [runtime.Observation].

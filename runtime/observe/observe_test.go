@@ -111,7 +111,7 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 		require.Contains(t, page, fmt.Sprintf("ratelimitgen_near_total{limit=%q} 0\n", limit))
 		require.Contains(t, page, fmt.Sprintf("ratelimitgen_denied_keys{limit=%q} 0\n", limit))
 	}
-	for _, operation := range []string{"take", "take_up_to", "check", "charge", "refund", "reset"} {
+	for _, operation := range []string{"take", "take_up_to", "check", "charge", "refund", "reset", "renew", "release"} {
 		require.Contains(t, page, fmt.Sprintf("ratelimitgen_store_duration_seconds_bucket{operation=%q,le=\"0.0001\"} 0\n", operation))
 		require.Contains(t, page, fmt.Sprintf("ratelimitgen_store_duration_seconds_bucket{operation=%q,le=\"+Inf\"} 0\n", operation))
 		require.Contains(t, page, fmt.Sprintf("ratelimitgen_store_duration_seconds_sum{operation=%q} 0\n", operation))
@@ -121,7 +121,7 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 
 	// The series are those of the first scrape, whatever happens.
 	before := strings.Count(page, "\n")
-	require.Equal(t, 2*32+114, before-strings.Count(page, "\n#")-1, "as documented")
+	require.Equal(t, 2*38+152, before-strings.Count(page, "\n#")-1, "as documented")
 	limits := limiter.New(&memstore.Store{}, limiter.Observe(c))
 	for i := range 1000 {
 		_, err := limits.Limit(bucket("send", 1), runtime.KeyOf(runtime.Int(i%7))).Allow(t.Context())

@@ -298,6 +298,33 @@ func TestPlaygroundKeepsWhatWasUsed(t *testing.T) {
 	assert.Empty(t, tab.problems)
 }
 
+// Slots are acquired and released, one whose holder crashes is free when its hold ends, and one that runs longer is renewed.
+func TestPlaygroundOfSlots(t *testing.T) {
+	tab := open(t, example(t, false), media("prefers-reduced-motion", "reduce"))
+	tab.run(chromedp.Evaluate(`document.querySelector("#limit-runningExports details.try").open = true`, nil))
+	tab.until(`plays().length === 1`)
+	tab.run(chromedp.Evaluate(`{ const p = plays()[0]; p.usePlan(p.config.plans[1]); p.settings.stream = 0; p.settings.running = 3; }`, nil))
+	status := func() string { return eval[string](tab, `plays()[0].lanes[0].status.textContent`) }
+	pass := func(seconds string) { tab.run(chromedp.Evaluate(`plays()[0].pass(`+seconds+`e9); plays()[0].draw()`, nil)) }
+	assert.Equal(t, []string{"Acquire", "Acquire 10 times", "Release one", "Run", "Step forward", "Start over"},
+		eval[[]string](tab, `[...document.querySelectorAll("#limit-runningExports button")].map(b => b.textContent)`))
+	tab.run(chromedp.Evaluate(`plays()[0].hit(10)`, nil))
+	assert.Equal(t, "5 of 5 slots in use. Acquired 5, denied 5. All are free in 2m, unless released before or renewed.", status())
+	assert.Equal(t, "last hit: denied, free in 2m at the latest", eval[string](tab, `plays()[0].live.textContent`))
+	tab.run(chromedp.Evaluate(`plays()[0].release()`, nil))
+	assert.Contains(t, status(), "4 of 5 slots in use. ")
+	pass("300")
+	assert.Contains(t, status(), "4 of 5 slots in use. ", "they are renewed")
+	pass("61")
+	assert.Equal(t, "0 of 5 slots in use. Acquired 5, denied 5.", status())
+	tab.run(chromedp.Evaluate(`plays()[0].settings.crashing = 1; plays()[0].hit(1)`, nil))
+	pass("119")
+	assert.Contains(t, status(), "1 of 5 slots in use. ")
+	pass("2")
+	assert.Equal(t, "0 of 5 slots in use. Acquired 6, denied 5.", status())
+	assert.Empty(t, tab.problems)
+}
+
 // A calendar's windows begin when the Go code says: here after 31, 28, 31 and 30 days, less an hour in March.
 func TestPlaygroundOfCalendar(t *testing.T) {
 	tab := open(t, example(t, false), media("prefers-reduced-motion", "reduce"))
@@ -317,8 +344,8 @@ func TestPageFitsItsWidth(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			size := emulation.SetDeviceMetricsOverride(c.width, 900, 1, false)
 			tab := open(t, example(t, true), media("prefers-color-scheme", c.scheme, "prefers-reduced-motion", "reduce"), size)
-			tab.run(chromedp.Evaluate(`for (const d of document.querySelectorAll("details.limit, #playground details, #limit-llmTokens details, #limit-apiCalls details, #limit-monthlyReports details")) d.open = true`, nil))
-			tab.until(`plays().length >= 4`)
+			tab.run(chromedp.Evaluate(`for (const d of document.querySelectorAll("details.limit, #playground details, #limit-llmTokens details, #limit-runningExports details, #limit-apiCalls details, #limit-monthlyReports details")) d.open = true`, nil))
+			tab.until(`plays().length >= 5`)
 			tab.run(chromedp.Evaluate(`for (const p of plays()) { p.hit(1); for (let i = 0; i < 23; i++) p.forward(); p.hit(10); p.forward(); }`, nil))
 			assert.LessOrEqual(t, eval[int64](tab, `document.documentElement.scrollWidth`), c.width)
 			tab.shot(c.name, "html")
@@ -326,6 +353,7 @@ func TestPageFitsItsWidth(t *testing.T) {
 			tab.shot(c.name+"-llm", "#limit-llmTokens")
 			tab.shot(c.name+"-changed", "#limit-sendMessage")
 			tab.shot(c.name+"-search", "#limit-search")
+			tab.shot(c.name+"-slots", "#limit-runningExports")
 			tab.shot(c.name+"-calendar", "#limit-monthlyReports")
 		})
 	}

@@ -23,8 +23,11 @@ func (g Grid) upTo(at int64) int64 { return at - FloorMod(at-g.Offset, g.Step) }
 func (g Grid) after(at int64) int64 { return g.upTo(at) + g.Step }
 
 // row is in what rows of exhausted keys differ: the tokens left under the old rule, negative if some are reserved, and
-// the Prev of [runtime.State].
-type row struct{ tokens, prev float64 }
+// the Prev of [runtime.State], and for precise windows and slots its Log, as of [Origin].
+type row struct {
+	tokens, prev float64
+	log          string
+}
 
 // view is an instant at which a row is read, and the start of a window of the new rule, both counted from [origin].
 type view struct{ now, start int64 }
@@ -41,7 +44,7 @@ func momentOf(rule *meter.Rule, r row) (moment, bool) {
 	at := *rule
 	// Where windows start depends on the key. The phase makes one start at origin.
 	at.Phase = Origin % at.Period
-	m := moment{state: runtime.State{Value: r.tokens - rule.Capacity, TS: Origin, Prev: r.prev, Exists: true}}
+	m := moment{state: runtime.State{Value: r.tokens - rule.Capacity, TS: Origin, Prev: r.prev, Log: r.log, Exists: true}}
 	paid := m.state
 	if paid.Value++; r.tokens < 0 {
 		m.first = TimeUntil(&at, paid, 1)

@@ -104,9 +104,9 @@ func exhaustedWindows(rule *meter.Rule, period int64, g Grid) (rows []row) {
 }
 
 func exhaustedSliding(rule *meter.Rule, period int64, g Grid) (rows []row) {
-	rows = []row{{0, 0}}
+	rows = []row{{}}
 	for _, used := range usedInWindow(rule, period, g) {
-		rows = append(rows, row{rule.Rate - used, rule.Rate})
+		rows = append(rows, row{tokens: rule.Rate - used, prev: rule.Rate})
 	}
 	return rows
 }
@@ -192,14 +192,14 @@ var traitsOfPrecise = Traits{
 // token that comes back first ends the time in which the key is exhausted.
 func exhaustedLogs(rule *meter.Rule, _ int64, _ Grid) []row {
 	s, _ := bounds.MustStep(rule, runtime.State{}, Origin, runtime.Request{Count: int64(rule.Rate)})
-	return []row{{rule.Capacity + s.Value, s.Prev}}
+	return []row{{rule.Capacity + s.Value, s.Prev, s.Log}}
 }
 
 // exhaustedSlots has the row of a key whose slots were all acquired at one instant. It is worth the most when their holds end:
 // what renews them is a new row.
 func exhaustedSlots(rule *meter.Rule, _ int64, _ Grid) []row {
 	s, _ := bounds.MustStep(rule, runtime.State{}, Origin, runtime.Request{Count: int64(rule.Capacity)})
-	return []row{{rule.Capacity + s.Value, s.Prev}}
+	return []row{{rule.Capacity + s.Value, s.Prev, s.Log}}
 }
 
 // heldCount says how a row with the holders of slots is read by a kind that grants tokens.

@@ -45,8 +45,16 @@ func (p Pair) EitherPolicy(holds func(*runtime.Policy) bool) bool {
 // HasCalendar reports whether the windows of a policy are days, weeks, months or years.
 func HasCalendar(p *runtime.Policy) bool { return p.Calendar.Unit != 0 }
 
-// InFlight reports whether a policy counts what runs, and not what has been used.
+// InFlight reports whether a policy counts slots, and not tokens.
 func InFlight(p *runtime.Policy) bool { return p.Kind == runtime.InFlight }
+
+// Unit is what a policy counts, in a word.
+func Unit(p *runtime.Policy) string {
+	if InFlight(p) {
+		return "slot"
+	}
+	return "token"
+}
 
 // InFlightChanged reports whether tokens become slots, or slots tokens.
 func InFlightChanged(p Pair) bool { return InFlight(&p.Old.Policy) != InFlight(&p.New.Policy) }

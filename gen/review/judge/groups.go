@@ -169,13 +169,13 @@ func (j *judgement) compareCounts(was, is groupMember, takes string) {
 	case was.CountArg != "" && is.CountArg != "" || was.Count == is.Count && was.CountArg == is.CountArg:
 	case was.CountArg == is.CountArg:
 		j.class(moreOrLess(is.Count, was.Count)...)
-		j.note(review.Rule, "Callers %s %s of %s, %s before.", takes, words.Count(is.Count, "token"), name, words.Number(was.Count))
+		j.note(review.Rule, "Callers %s %s of %s, %s before.", takes, words.Count(is.Count, is.Unit()), name, words.Number(was.Count))
 	case was.CountArg == "":
 		j.class(review.Loosened, review.Tightened)
 		j.note(review.Rule, "Callers choose how many tokens of %s they %s, by the argument %s. It was always %s.", name, takes, is.CountArg, words.Number(was.Count))
 	case is.CountArg == "":
 		j.class(review.Loosened, review.Tightened)
-		j.note(review.Rule, "Callers always %s %s of %s. The number was the argument %s.", takes, words.Count(is.Count, "token"), name, was.CountArg)
+		j.note(review.Rule, "Callers always %s %s of %s. The number was the argument %s.", takes, words.Count(is.Count, is.Unit()), name, was.CountArg)
 	}
 }
 

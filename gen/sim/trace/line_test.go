@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
@@ -283,4 +284,22 @@ func decodedText(raw json.RawMessage, text *string) bool {
 	}
 	given := strings.Count(string(raw), "\uFFFD") + strings.Count(strings.ToLower(string(raw)), `\ufffd`)
 	return strings.Count(*text, "\uFFFD") <= given
+}
+
+// How long a request runs is a duration, or a number of seconds as servers log it. It is kept in lines that are written again.
+func TestRunning(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		`"1.5s"`: 1500 * time.Millisecond, `0.25`: 250 * time.Millisecond, `3`: 3 * time.Second, `"2"`: 2 * time.Second, `0`: 0,
+	} {
+		var l Line
+		require.NoError(t, l.Parse([]byte(`{"at":0,"running":`+text+`}`)), text)
+		assert.Equal(t, want, l.Running, text)
+		l.Raw = nil
+		var again Line
+		require.NoError(t, again.Parse(append(l.AppendRequest([]byte(`{`)), `"allowed":true}`...)), text)
+		assert.Equal(t, want, again.Running, text)
+	}
+	for _, text := range []string{`"soon"`, `-1`, `"-1s"`, `1e300`, `"3651d"`, `true`, `[1]`} {
+		assert.Error(t, new(Line).Parse([]byte(`{"at":0,"running":`+text+`}`)), text)
+	}
 }

@@ -2,6 +2,7 @@ package livetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -106,7 +107,7 @@ func checkHistories(t *testing.T, nodes []server, f *faults) {
 	if f != nil {
 		stores, cuts = faulty(t, nodes, table, clock.Now, f.odds)
 	}
-	limits := historic()
+	limits := append(historic(), slotsOfHistory())
 	if len(nodes) > 1 {
 		limits = withoutShardedDebt(limits)
 	}
@@ -133,9 +134,16 @@ func (h *history) record(stores []runtime.Store, f *faults, seed uint64) {
 	for client := range clients {
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(client)))
+			fences := []int64{0}
 			for range callsEach {
 				ctx, cancel := f.timeout(random)
-				h.do(ctx, stores[client%len(stores)], client, randomRequest(h.policy, random))
+				q := randomRequest(h.policy, random)
+				if h.policy.Kind == runtime.InFlight {
+					q = randomOfSlots(fences[max(0, len(fences)-1-random.IntN(2))], random)
+				}
+				if d := h.do(ctx, stores[client%len(stores)], client, q); d.Fence != 0 {
+					fences = append(fences, d.Fence)
+				}
 				cancel()
 			}
 		})
@@ -158,16 +166,40 @@ func randomRequest(p *runtime.Policy, random *rand.Rand) runtime.Request {
 	return runtime.Request{Op: runtime.Reset}
 }
 
-// do makes a call and records it.
-func (h *history) do(ctx context.Context, store runtime.Store, client int, q runtime.Request) {
+// slotsOfHistory returns the limit in flight of histories.
+func slotsOfHistory() *runtime.Policy {
+	return &runtime.Policy{Name: "slots", Kind: runtime.InFlight, Rate: 6, Capacity: 6, Period: time.Minute}
+}
+
+// randomOfSlots returns a random request of a holder.
+func randomOfSlots(fence int64, random *rand.Rand) runtime.Request {
+	switch n := random.IntN(20); {
+	case n < 9:
+		return runtime.Request{Count: 1 + random.Int64N(3)}
+	case n < 12:
+		return runtime.Request{Op: runtime.Renew, Fence: fence}
+	case n < 18:
+		return runtime.Request{Op: runtime.Release, Fence: fence}
+	case n < 19:
+		return runtime.Request{Op: runtime.Peek}
+	}
+	return runtime.Request{Op: runtime.Reset}
+}
+
+// do makes a call and records it. It returns the decision, if there is one.
+func (h *history) do(ctx context.Context, store runtime.Store, client int, q runtime.Request) (d runtime.Decision) {
 	call := time.Since(h.begun).Nanoseconds()
 	q.Policy, q.Key = h.policy, h.key
 	answers, err := store.Do(ctx, []runtime.Call{{Requests: []runtime.Request{q}}})
 	o := porcupine.Operation{ClientId: client, Input: q, Call: call, Return: time.Since(h.begun).Nanoseconds()}
-	if err != nil {
+	switch {
+	case err != nil:
 		o.Output, o.Return = reply{lost: true}, never
-	} else {
-		o.Output = reply{decision: answers[0].Decisions[0]}
+	case errors.Is(answers[0].Err, runtime.ErrSlotLost):
+		o.Output = reply{slotLost: true}
+	default:
+		d = answers[0].Decisions[0]
+		o.Output = reply{decision: d}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -175,6 +207,7 @@ func (h *history) do(ctx context.Context, store runtime.Store, client int, q run
 	if err != nil {
 		h.lost++
 	}
+	return d
 }
 
 // explained searches for an order of sequential calls. Lost calls can always come last, and the search is longer the
@@ -236,6 +269,8 @@ type reply struct {
 	decision runtime.Decision
 	// lost: the call returned an error.
 	lost bool
+	// slotLost: the answer is that the slot was lost.
+	slotLost bool
 }
 
 // sequential returns the behaviour of a key: calls are answered one after the other, each at an instant between
@@ -247,7 +282,9 @@ func sequential(p *runtime.Policy, key string, now int64) porcupine.Model {
 		Step: func(state, input, output any) (bool, any) {
 			q := input.(runtime.Request)
 			next, d, err := rule.Step(state.(runtime.State), now, q)
-			if err != nil {
+			if r := output.(reply); errors.Is(err, runtime.ErrSlotLost) {
+				return r.lost || r.slotLost, state
+			} else if err != nil || r.slotLost {
 				return false, state
 			}
 			return output.(reply).agrees(p, q, d), next
@@ -279,7 +316,7 @@ func (r reply) shows(p *runtime.Policy, q runtime.Request, want runtime.Decision
 // The model accepts a store that works, and detects a lost or an additional token.
 func TestModelDetectsLostTokens(t *testing.T) {
 	clock := storetest.NewClock()
-	for _, p := range historic() {
+	for _, p := range append(historic(), slotsOfHistory()) {
 		h := &history{policy: p, key: "k", begun: time.Now()}
 		store := &memstore.Store{Clock: clock.Now}
 		h.record([]runtime.Store{store}, nil, 1)

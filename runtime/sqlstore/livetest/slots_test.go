@@ -21,6 +21,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
 // slotsEnv is the environment variable that makes this program hold slots.
@@ -55,7 +56,7 @@ func holdSlots(text string) error {
 	// The server runs on this host: its clock as each process reads it, half a round trip after it was measured, would be too
 	// coarse for what the test compares.
 	c.clock = time.Now
-	limiters, err := c.limiters()
+	limiters, err := c.openAll()
 	if err != nil {
 		return err
 	}
@@ -78,6 +79,15 @@ func holdSlots(text string) error {
 	}
 	all.Wait()
 	return nil
+}
+
+// openAll returns a limiter for each node.
+func (c *slotCourse) openAll() ([]*limiter.Limiter, error) {
+	if c.Driver != "sqlite" {
+		return c.limiters()
+	}
+	store, err := sqlite.Open(c.DSNs[0])
+	return []*limiter.Limiter{limiter.New(store)}, err
 }
 
 // slotWorker acquires slots one after the other.
@@ -160,26 +170,39 @@ func errorText(err error) string {
 // again. By the clock of the database there are never more than 5 holders, the fences grow, nobody loses a slot before its hold
 // has ended, and no slot stays lost for longer.
 func TestProcessesNeverHoldMoreThanTheSlots(t *testing.T) {
-	onAll(t, holdMostOf)
+	onAll(t, func(t *testing.T, nodes []server) {
+		table, stores := shared(t, nodes, nil)
+		c := course{Driver: nodes[0].driver, Dialect: nodes[0].dialect, Table: table}
+		for _, s := range nodes {
+			c.DSNs = append(c.DSNs, s.dsn)
+		}
+		holdMostOf(t, c, stores[0])
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "limits.db")
+		store, err := sqlite.Open(path)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, store.Close()) })
+		holdMostOf(t, course{Driver: "sqlite", DSNs: []string{path}}, store)
+	})
 	t.Run("pgbouncer", func(t *testing.T) {
 		p := startPooler(t, 40, "installed", ignoreDigits)
 		for _, mode := range []string{"transaction", "session"} {
-			t.Run(mode, func(t *testing.T) { holdMostOf(t, []server{p.server("postgres", mode)}) })
+			t.Run(mode, func(t *testing.T) {
+				s := p.server("postgres", mode)
+				table, stores := shared(t, []server{s}, nil)
+				holdMostOf(t, course{Driver: s.driver, DSNs: []string{s.dsn}, Dialect: s.dialect, Table: table}, stores[0])
+			})
 		}
 	})
 }
 
-func holdMostOf(t *testing.T, nodes []server) {
+func holdMostOf(t *testing.T, of course, store runtime.Store) {
 	lasts := 6 * time.Second
 	if *long {
 		lasts = 2 * time.Minute
 	}
-	table, stores := shared(t, nodes, nil)
-	limits := limiter.New(stores[0]).Slots(&slotLimit, runtime.Key{})
-	c := slotCourse{course: course{Driver: nodes[0].driver, Dialect: nodes[0].dialect, Table: table}}
-	for _, s := range nodes {
-		c.DSNs = append(c.DSNs, s.dsn)
-	}
+	limits, c := limiter.New(store).Slots(&slotLimit, runtime.Key{}), slotCourse{course: of}
 	var files []string
 	var group sync.WaitGroup
 	kills, ends := 0, time.Now().Add(lasts)
