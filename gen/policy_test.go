@@ -54,12 +54,15 @@ func setAny(t *testing.T, v reflect.Value, name string) {
 		v.Set(reflect.ValueOf(runtime.StartFirstUse()))
 	case v.Type() == reflect.TypeFor[runtime.Date]():
 		v.Set(reflect.ValueOf(runtime.Date{Year: 2024, Month: time.April, Day: 6}))
-	case v.Type() == reflect.TypeFor[runtime.Lease](), v.Type() == reflect.TypeFor[runtime.Numbers](), v.Type() == reflect.TypeFor[runtime.Calendar](), v.Type() == reflect.TypeFor[runtime.OverrideBounds]():
+	case v.Type() == reflect.TypeFor[runtime.Lease](), v.Type() == reflect.TypeFor[runtime.Numbers](), v.Type() == reflect.TypeFor[runtime.Calendar](), v.Type() == reflect.TypeFor[runtime.OverrideBounds](),
+		v.Type() == reflect.TypeFor[runtime.Penalty]():
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
 				setAny(t, v.Field(i), v.Type().Field(i).Name)
 			}
 		}
+	case v.Kind() == reflect.Array:
+		setAny(t, v.Index(0), name)
 	case v.CanInt() && name == "Shards":
 		v.SetInt(2)
 	case v.CanInt():

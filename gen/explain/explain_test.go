@@ -376,6 +376,12 @@ func editField(t *testing.T, p *runtime.Policy, name string) {
 	case "Calendar.Zone":
 		p.Calendar.Zone = "Europe/Berlin"
 		return
+	case "Penalty.Steps":
+		p.Penalty = runtime.PenaltyOf(0, time.Hour)
+		return
+	case "Penalty.Forgive":
+		p.Penalty = runtime.PenaltyOf(time.Hour, time.Minute, time.Hour)
+		return
 	case "Calendar.At":
 		p.Calendar.At = time.Hour
 		return

@@ -203,7 +203,7 @@ class Rule {
     if (!d.allowed && q.op !== "check") {
       const number = forgiven ? 0 : Math.min(penalty.number + 1, this.penalties.length - 1);
       penalty = { until: now + this.penalties[number], number };
-    } else if (forgiven && next !== bare) penalty = undefined;
+    } else if (forgiven && d.taken > 0) penalty = undefined;
     if (!penalty) return [next, d];
     return [{ ...next, penalty }, now < penalty.until ? inForce(d) : d];
   }

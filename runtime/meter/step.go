@@ -78,7 +78,7 @@ func (r *Rule) stepPenalty(s runtime.State, now int64, q *runtime.Request) (runt
 		return next, d, nil
 	case !d.Allowed && q.Takes() && !q.Retry:
 		had = r.nextPenalty(had, now)
-	case next != bare && r.forgiven(had, now):
+	case d.Taken > 0 && r.forgiven(had, now):
 		had = penalty{}
 	}
 	if now < had.until {

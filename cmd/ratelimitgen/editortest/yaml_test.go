@@ -89,6 +89,7 @@ func TestYAMLCompletesValues(t *testing.T) {
 		{"kind: ‸", []string{"token bucket", "fixed window", "sliding window", "in flight"}},
 		{"mode: ‸", []string{"enforce", "shadow", `"off"`, "block"}},
 		{"maxReserved: ‸", []string{"100", "unbounded", "0"}},
+		{"penalty: ‸", []string{"15m", "[1m, 10m, 1h]"}},
 		{"onError: ‸", []string{"closed", "local", "open"}},
 		{"start: ‸", []string{"first use", "0"}},
 		{"rate: {at‸}", []string{"at most"}},

@@ -206,6 +206,9 @@ func (j *judge) settlement(verb string, t *taken, now int64, in terms, used int6
 		// Nothing is given back.
 	case t.event == nil || in.lifted() || t.reservation != nil && !t.event.by.counts():
 	case used > t.n:
+		if t.k.forgiven(now, in) {
+			t.k.penalties = nil
+		}
 		t.k.history = append(t.k.history, &event{now: now, tokens: whole(used - t.n), used: whole(used - t.n), by: in})
 	default:
 		j.givenBack(at.limits, t, now, in, used)
