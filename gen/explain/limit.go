@@ -42,7 +42,13 @@ func Limit(file string, l *spec.Limit, after time.Time) Page {
 	}
 	p.windows(&l.Policy, after)
 	p.numbers(l)
-	p.byPlan("denied", l, func(policy *runtime.Policy) string { return denied(policy, spec.PartNames(l.Key)) })
+	p.byPlan("denied", l, func(policy *runtime.Policy) string {
+		sentence := denied(policy, spec.PartNames(l.Key))
+		if sentence != "" && policy.Most() {
+			sentence = "With the most that callers can give: " + strings.ToLower(sentence[:1]) + sentence[1:]
+		}
+		return sentence
+	})
 	p.byPlan("reserving", l, func(policy *runtime.Policy) string {
 		sentences := strings.Join(reserving(policy), " ")
 		if enforced || !policy.Reserves() {
@@ -103,7 +109,13 @@ func (p *Page) numbers(l *spec.Limit) {
 }
 
 // atMost is the label of the numbers.
-func atMost(l *spec.Limit) string { return "at most, for " + words.Holder(spec.PartNames(l.Key)) }
+func atMost(l *spec.Limit) string {
+	label := "at most, for " + words.Holder(spec.PartNames(l.Key))
+	if len(l.CallerNumbers()) > 0 {
+		label += ", with the most that callers can give"
+	}
+	return label
+}
 
 // numbersOf returns the numbers that a policy implies.
 func numbersOf(p *runtime.Policy) (list []number) {
