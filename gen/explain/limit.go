@@ -41,6 +41,9 @@ func Limit(file string, l *spec.Limit, after time.Time) Page {
 		p.add("store", "If the store fails, the request is not allowed: the call returns an error.")
 	}
 	p.windows(&l.Policy, after)
+	if len(l.CallerNumbers()) > 0 {
+		p.add("numbers", "Those below are for the most that callers can give. With smaller ones, fewer requests pass and waits are longer.")
+	}
 	p.numbers(l)
 	p.byPlan("denied", l, func(policy *runtime.Policy) string {
 		sentence := denied(policy, spec.PartNames(l.Key))
@@ -109,13 +112,7 @@ func (p *Page) numbers(l *spec.Limit) {
 }
 
 // atMost is the label of the numbers.
-func atMost(l *spec.Limit) string {
-	label := "at most, for " + words.Holder(spec.PartNames(l.Key))
-	if len(l.CallerNumbers()) > 0 {
-		label += ", with the most that callers can give"
-	}
-	return label
-}
+func atMost(l *spec.Limit) string { return "at most, for " + words.Holder(spec.PartNames(l.Key)) }
 
 // numbersOf returns the numbers that a policy implies.
 func numbersOf(p *runtime.Policy) (list []number) {
