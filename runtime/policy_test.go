@@ -117,6 +117,15 @@ func TestInvalidPolicyIsRefused(t *testing.T) {
 		{func(p *runtime.Policy) { p.Calendar.Zone = "Local" }, `the time zone "Local" is not a name of the IANA database, such as UTC or Europe/Berlin`},
 		{func(p *runtime.Policy) { p.Calendar.Zone = "Europe/Atlantis" }, `the time zone "Europe/Atlantis" cannot be loaded: correct the name, or import time/tzdata (unknown time zone Europe/Atlantis)`},
 	})
+	refused(runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 5, Period: time.Minute, Capacity: 5, AtMost: runtime.Numbers{Rate: 5, Capacity: 5}}, edits{
+		{func(p *runtime.Policy) { p.AtMost.Rate = -1 }, "AtMost {Rate:-1 Capacity:5 MaxReserved:0} is not between 0 and 999999999999999"},
+		{func(p *runtime.Policy) { p.AtMost.MaxReserved = runtime.Unbounded }, "AtMost {Rate:5 Capacity:5 MaxReserved:1000000000000000} is not between 0 and 999999999999999"},
+		{func(p *runtime.Policy) { p.Rate = 6 }, "the policy's own numbers, rate 6, capacity 5 and maxReserved 0, must be those of AtMost, {Rate:5 Capacity:5 MaxReserved:0}"},
+		{func(p *runtime.Policy) { p.Lease = runtime.Lease{Tokens: 1, For: time.Second} }, "a limit with numbers of its callers cannot be leased: a block taken by the numbers of one request would be spent by those of another"},
+		{func(p *runtime.Policy) { p.Kind, p.AtMost.Capacity = runtime.SlidingWindow, 0 }, "the capacity of a sliding window is its rate: AtMost must have both"},
+		{func(p *runtime.Policy) { p.MaxReserved = 1 }, "with numbers of its callers, the capacity and maxReserved of a fixed window must not be more than its rate, 5: " +
+			"a window that ends with a smaller capacity forgets what was used beyond it, so that changing to it and back would grant tokens again"},
+	})
 	refused(runtime.Policy{Name: "limit", Kind: runtime.SlidingWindow, Rate: 5, Period: time.Minute, Capacity: 5, Precise: true}, edits{
 		{func(p *runtime.Policy) { p.Kind = runtime.TokenBucket }, "a token bucket cannot be precise: leave Precise out, or use a sliding window"},
 		{func(p *runtime.Policy) { p.Shards = 2 }, "a precise sliding window cannot have shards: each would count only its own tokens"},

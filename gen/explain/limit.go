@@ -41,8 +41,17 @@ func Limit(file string, l *spec.Limit, after time.Time) Page {
 		p.add("store", "If the store fails, the request is not allowed: the call returns an error.")
 	}
 	p.windows(&l.Policy, after)
+	if len(l.CallerNumbers()) > 0 {
+		p.add("numbers", "Those below are for the most that callers can give. With smaller ones, fewer requests pass and waits are longer.")
+	}
 	p.numbers(l)
-	p.byPlan("denied", l, func(policy *runtime.Policy) string { return denied(policy, spec.PartNames(l.Key)) })
+	p.byPlan("denied", l, func(policy *runtime.Policy) string {
+		sentence := denied(policy, spec.PartNames(l.Key))
+		if sentence != "" && policy.Most() {
+			sentence = "With the most that callers can give: " + strings.ToLower(sentence[:1]) + sentence[1:]
+		}
+		return sentence
+	})
 	p.byPlan("reserving", l, func(policy *runtime.Policy) string {
 		sentences := strings.Join(reserving(policy), " ")
 		if enforced || !policy.Reserves() {

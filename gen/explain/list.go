@@ -18,7 +18,7 @@ func List(file *spec.File) (p Page) {
 		for i, of := range l.Each() {
 			rate, atOnce := unlimited, unlimited
 			if !of.Unlimited() {
-				rate = words.Number(of.Policy.Rate) + " per " + fields.PeriodOf(&of.Policy)
+				rate = mostly(of.Policy.AtMost.Rate) + words.Number(of.Policy.Rate) + " per " + fields.PeriodOf(&of.Policy)
 				atOnce = words.Number(of.Policy.Capacity)
 			}
 			row := []string{policy.Name, strings.Join(spec.PartNames(l.Key), ", "), policy.Kind.String(), rate, atOnce}
@@ -34,4 +34,12 @@ func List(file *spec.File) (p Page) {
 	p.groups(file.Groups)
 	p.add("", "For more about one limit, run ratelimitgen explain LIMIT.")
 	return p
+}
+
+// mostly is "at most " for a number that callers give.
+func mostly(most int64) string {
+	if most > 0 {
+		return "at most "
+	}
+	return ""
 }

@@ -96,7 +96,7 @@ func (l *Limit) CallerNumbers() (list []CallerNumber) {
 	if most.Rate > 0 && l.Policy.Kind != runtime.InFlight {
 		list = append(list, CallerNumber{"rate", "Rate", most.Rate})
 	}
-	if _, given := l.Given["capacity"]; given && most.Capacity > 0 {
+	if _, given := l.Given["capacity"]; most.Capacity > 0 && (given || most.Rate == 0) {
 		list = append(list, CallerNumber{"capacity", "Capacity", most.Capacity})
 	}
 	if most.MaxReserved > 0 {

@@ -94,6 +94,7 @@ func TestDecisionHasTheNumbersOfItsCaller(t *testing.T) {
 	assert.Equal(t, int64(999), d.Remaining)
 	assert.Equal(t, int64(19_999), must(limits.Limit(p, runtime.Key{}).Check(t.Context())).Remaining)
 	assert.Equal(t, int64(10_000), p.Rate, "the policy stays as it was")
+	assert.Equal(t, "token bucket: rate at most 10000 per 1m0s, capacity at most 20000, maxReserved 10", runtime.RegistrationOf("", p).Numbers)
 }
 
 // A call has one set of numbers for each key, as it has one plan.

@@ -3,12 +3,14 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -70,6 +72,9 @@ func examine(p compare.Pair, changes []spec.Change) (s review.Subject) {
 	}
 	if p.Old != nil || p.New != nil {
 		s.Numbers = numbersOf(p)
+		if of := cmp.Or(p.New, p.Old); len(of.CallerNumbers()) > 0 && len(s.Numbers) > 0 {
+			s.Notes = append(s.Notes, review.Note{About: review.Rule, Text: "Callers give the " + words.List(of.CallerFields(), "and") + ": the numbers are for the most that they can give."})
+		}
 		s.Notes = slices.Concat(s.Notes, modeNote(p, s.Classes()), compare.IntervalNotes(p), deployNotes(p, changes))
 	}
 	return s

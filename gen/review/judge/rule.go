@@ -103,11 +103,7 @@ func judgeMaxReserved(j *judgement) {
 
 // noteMost says what an edit of the most that callers can give means for them.
 func (j *judgement) noteMost(field string, was, is int64) {
-	switch {
-	case is == 0 || was == is:
-	case was == 0:
-		j.note(review.Rule, "Callers give the %s of each request, at most %s: the numbers are for the most.", field, words.Number(is))
-	case is < was && j.changes[0].New.Given:
+	if 0 < is && is < was && j.changes[0].New.Given {
 		j.note(review.Calls, "Requests with a %s above %s, which the old file allows up to %s, fail with ErrInvalidNumbers: no store is reached, and no request is allowed.", field, words.Number(is), words.Number(was))
 	}
 }

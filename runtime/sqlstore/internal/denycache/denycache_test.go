@@ -325,3 +325,24 @@ func TestNumberOfCachedKeysIsBounded(t *testing.T) {
 	}
 	require.Greater(t, w.backend.calls, keys-20_000)
 }
+
+// A denial by the numbers of one request is not used for a request with others, and is used again for the same.
+func TestDenialIsOfTheNumbersOfItsCaller(t *testing.T) {
+	w := newWorld(t)
+	p := *ten
+	p.Rate, p.Capacity, p.MaxReserved, p.AtMost = 100, 100, 0, runtime.Numbers{Rate: 100, Capacity: 100}
+	allow := func(n int64, calls int) bool {
+		of, key := runtime.Numbers{Rate: n, Capacity: n}.For(&p, runtime.KeyOf(runtime.String("k")))
+		d, err := limiter.New(w.store).Limit(of, key).Allow(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, calls, w.backend.calls)
+		return d.Allowed
+	}
+	require.True(t, allow(1, 1))
+	require.False(t, allow(1, 2))
+	require.False(t, allow(1, 2), "from memory")
+	require.True(t, allow(100, 3), "other numbers are decided by the backend")
+	require.False(t, allow(2, 4))
+	require.False(t, allow(2, 4), "from memory")
+	require.False(t, allow(1, 5))
+}
