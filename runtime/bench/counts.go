@@ -13,8 +13,8 @@ import (
 type tally struct {
 	// Trips is the round trips to the server for a decision, or -1 without a server.
 	Trips float64
-	// Allocations is how many objects a decision allocates.
-	Allocations float64
+	// Allocations is how many objects a decision allocates, and Bytes how large they are.
+	Allocations, Bytes float64
 }
 
 // The first warmUpCalls open connections, prepare statements and measure clocks. The counts are those of countedCalls.
@@ -26,7 +26,6 @@ const (
 // measureCounts counts the round trips and allocations of every contender, with one caller and one key.
 func (r *report) measureCounts(ctx context.Context, s *site, p plan) error {
 	logf("round trips and allocations")
-	r.Tallies = map[string]*tally{}
 	for _, c := range contenders {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -49,7 +48,7 @@ func tallyOf(ctx context.Context, s *site, c contender) (*tally, error) {
 	// One connection and one row: the setup of a second connection would be counted as round trips.
 	small, trips := &site{servers: s.servers, dir: s.dir, rows: 1, oneConn: true}, new(atomic.Int64)
 	if c.server != "" {
-		behind, p, err := small.behindProxy(c.server, 0)
+		behind, p, err := small.behindProxy(c.server)
 		if err != nil {
 			return nil, err
 		}
@@ -64,11 +63,15 @@ func tallyOf(ctx context.Context, s *site, c contender) (*tally, error) {
 	if err := takeTimes(ctx, o.take, warmUpCalls); err != nil {
 		return nil, err
 	}
-	before, objects := trips.Load(), allocated()
+	before, start := trips.Load(), allocated()
 	if err := takeTimes(ctx, o.take, countedCalls); err != nil {
 		return nil, err
 	}
-	t := &tally{Trips: -1, Allocations: float64(allocated()-objects) / countedCalls}
+	end := allocated()
+	t := &tally{
+		Trips: -1, Allocations: float64(end.Mallocs-start.Mallocs) / countedCalls,
+		Bytes: float64(end.TotalAlloc-start.TotalAlloc) / countedCalls,
+	}
 	if c.server != "" {
 		t.Trips = float64(trips.Load()-before) / countedCalls
 	}
@@ -89,21 +92,19 @@ func takeTimes(ctx context.Context, take takeFunc, n int) error {
 	return nil
 }
 
-// allocated returns how many objects the process has allocated.
-func allocated() uint64 {
-	var m runtime.MemStats
+// allocated returns how much the process has allocated.
+func allocated() (m runtime.MemStats) {
 	runtime.ReadMemStats(&m)
-	return m.Mallocs
+	return m
 }
 
-// behindProxy returns the site with a server moved behind a proxy, which delays each read. The error says that the server
-// cannot be reached.
-func (s *site) behindProxy(of server, delay time.Duration) (*site, *proxy, error) {
+// behindProxy returns the site with a server moved behind a proxy. The error says that the server cannot be reached.
+func (s *site) behindProxy(of server) (*site, *proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &proxy{Listener: listener, delay: delay}
+	p := &proxy{Listener: listener}
 	moved := *s
 	p.target, moved.servers, err = s.servers.through(of, listener.Addr().String())
 	if err == nil {
@@ -122,8 +123,6 @@ type proxy struct {
 	net.Listener
 	target string
 	trips  atomic.Int64
-	// delay is how long each read waits before it is forwarded.
-	delay time.Duration
 }
 
 // serve accepts clients until the listener is closed.
@@ -146,8 +145,8 @@ func (p *proxy) connect(client net.Conn) {
 	}
 	var sending atomic.Bool
 	// A request that arrives in several reads is one round trip, and so are pipelined requests.
-	go p.forward(client, server, func() { sending.Store(false) })
-	p.forward(server, client, func() {
+	go forward(client, server, func() { sending.Store(false) })
+	forward(server, client, func() {
 		if !sending.Swap(true) {
 			p.trips.Add(1)
 		}
@@ -155,7 +154,7 @@ func (p *proxy) connect(client net.Conn) {
 }
 
 // forward copies from one connection to another, and calls before each time before it writes.
-func (p *proxy) forward(to, from net.Conn, before func()) {
+func forward(to, from net.Conn, before func()) {
 	defer to.Close()
 	defer from.Close()
 	buffer := make([]byte, 1<<16)
@@ -164,9 +163,6 @@ func (p *proxy) forward(to, from net.Conn, before func()) {
 		if n > 0 {
 			// After the write, the answer could come before the request is counted.
 			before()
-			if p.delay > 0 {
-				pause(p.delay)
-			}
 		}
 		if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
 			return

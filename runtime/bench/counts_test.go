@@ -63,7 +63,7 @@ func (c client) receive(n int) {
 }
 
 func TestProxyCountsRoundTrips(t *testing.T) {
-	_, p, err := (&site{servers: servers{redisDB: "redis://" + echo(t)}}).behindProxy(redisDB, 0)
+	_, p, err := (&site{servers: servers{redisDB: "redis://" + echo(t)}}).behindProxy(redisDB)
 	require.NoError(t, err)
 	defer p.Close()
 	a, b := dial(t, p), dial(t, p)
@@ -87,6 +87,6 @@ func TestProxyCountsRoundTrips(t *testing.T) {
 }
 
 func TestProxyWithoutServerIsAnError(t *testing.T) {
-	_, _, err := (&site{servers: nowhere}).behindProxy(redisDB, 0)
+	_, _, err := (&site{servers: nowhere}).behindProxy(redisDB)
 	require.ErrorContains(t, err, "refused")
 }

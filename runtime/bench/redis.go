@@ -9,11 +9,20 @@ import (
 	"os/exec"
 	"strconv"
 
+	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/goredisstore.v9"
+	ulule "github.com/ulule/limiter/v3"
+	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 )
 
-// redisConns is how many connections a contender has to Redis.
-const redisConns = 64
+// redisConns is how many connections a contender has to Redis without pipelines. rueidis has 1 << rueidisMultiplex, its default.
+const (
+	redisConns       = 64
+	rueidisMultiplex = 2
+)
 
 func (s *site) openRedis(of server) (*redis.Client, error) {
 	o, err := redis.ParseURL(s.servers[of])
@@ -51,6 +60,156 @@ func deleteKeys(ctx context.Context, client *redis.Client, pattern string) error
 		}
 	}
 	return keys.Err()
+}
+
+// script is a limiter that runs in Redis, and returns whether the call is allowed and milliseconds: until a retry can pass, or until
+// the window ends.
+type script struct {
+	prefix, text string
+	// args returns its arguments.
+	args func(l limit) []string
+}
+
+// gcra is the algorithm of redis_rate and throttled, in as few commands as it takes. Its arguments are the microseconds in which a
+// token accrues and in which all do, by the clock of Redis. It keeps the instant at which the bucket is full.
+var gcra = script{
+	prefix: "gcra:",
+	text: `
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local full = math.max(tonumber(redis.call('GET', KEYS[1])) or now, now) + ARGV[1]
+local wait = full - now - ARGV[2]
+if wait > 0 then return {0, math.ceil(wait / 1000)} end
+redis.call('SET', KEYS[1], string.format('%.0f', full), 'PX', math.ceil((full - now) / 1000))
+return {1, 0}`,
+	args: func(l limit) []string {
+		token := l.period.Microseconds() / int64(l.rate)
+		return []string{strconv.FormatInt(token, 10), strconv.FormatInt(token*int64(l.capacity), 10)}
+	},
+}
+
+// window counts the calls in a window that begins with the first one, as ulule/limiter and rueidislimiter do, with fewer commands than
+// either. Its arguments are the limit and the milliseconds of a window.
+var window = script{
+	prefix: "window:",
+	text: `
+local n = redis.call('INCR', KEYS[1])
+if n == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+if n > tonumber(ARGV[1]) then return {0, redis.call('PTTL', KEYS[1])} end
+return {1, 0}`,
+	args: func(l limit) []string {
+		return []string{strconv.Itoa(l.capacity), strconv.FormatInt(l.whole().Milliseconds(), 10)}
+	},
+}
+
+// rueidisOn opens a script behind rueidis, which pipelines the commands of concurrent callers by itself.
+func rueidisOn(of server, by script) opener {
+	return func(_ context.Context, s *site, l limit) (*instance, error) {
+		o, err := rueidis.ParseURL(s.servers[of])
+		if err != nil {
+			return nil, err
+		}
+		o.PipelineMultiplex = rueidisMultiplex
+		if s.oneConn {
+			o.PipelineMultiplex = -1
+		}
+		client, err := rueidis.NewClient(o)
+		if err != nil {
+			return nil, err
+		}
+		deleted, err := s.openRedis(of)
+		if err != nil {
+			client.Close()
+			return nil, err
+		}
+		run, args := rueidis.NewLuaScript(by.text), by.args(l)
+		return &instance{
+			take: func(ctx context.Context, key string) (bool, error) {
+				answer, err := run.Exec(ctx, client, []string{by.prefix + key}, args).AsIntSlice()
+				return err == nil && answer[0] == 1, err
+			},
+			close: func() {
+				client.Close()
+				deleteAndClose(deleted, by.prefix)()
+			},
+		}, nil
+	}
+}
+
+// redisRateOn opens go-redis/redis_rate, which runs a script in Redis, with a connection for each call or, as of late, with the
+// pipelines of go-redis.
+func redisRateOn(of server, pipelined bool) opener {
+	return func(_ context.Context, s *site, l limit) (*instance, error) {
+		client, err := s.openRedis(of)
+		if err != nil {
+			return nil, err
+		}
+		limiter := redis_rate.NewLimiter(client)
+		if pipelined {
+			pipeline, err := client.AutoPipeline()
+			if err != nil {
+				client.Close()
+				return nil, err
+			}
+			limiter = redis_rate.NewLimiter(pipeline)
+		}
+		rule := redis_rate.Limit{Rate: l.rate, Burst: l.capacity, Period: l.period}
+		return &instance{
+			take: func(ctx context.Context, key string) (bool, error) {
+				r, err := limiter.Allow(ctx, key, rule)
+				return err == nil && r.Allowed > 0, err
+			},
+			close: deleteAndClose(client, "rate:"),
+		}, nil
+	}
+}
+
+// openUlule opens ulule/limiter, a window by a script in Redis.
+func openUlule(_ context.Context, s *site, l limit) (*instance, error) {
+	client, err := s.openRedis(redisDB)
+	if err != nil {
+		return nil, err
+	}
+	store, err := ululeredis.NewStoreWithOptions(client, ulule.StoreOptions{Prefix: "ulule"})
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	limiter := ulule.New(store, ulule.Rate{Period: l.whole(), Limit: int64(l.capacity)})
+	return &instance{
+		take: func(ctx context.Context, key string) (bool, error) {
+			c, err := limiter.Get(ctx, key)
+			return err == nil && !c.Reached, err
+		},
+		close: deleteAndClose(client, "ulule:"),
+	}, nil
+}
+
+// openThrottled opens throttled, which reads, decides, and writes by compare-and-swap.
+func openThrottled(_ context.Context, s *site, l limit) (*instance, error) {
+	client, err := s.openRedis(redisDB)
+	if err != nil {
+		return nil, err
+	}
+	const prefix = "throttled:"
+	store, err := goredisstore.NewCtx(client, prefix)
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
+		// throttled allows one request more than MaxBurst at once.
+		MaxRate: throttled.PerDuration(l.rate, l.period), MaxBurst: l.capacity - 1,
+	})
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	take := func(ctx context.Context, key string) (bool, error) {
+		limited, _, err := limiter.RateLimitCtx(ctx, key, 1)
+		return err == nil && !limited, err
+	}
+	return &instance{take: take, close: deleteAndClose(client, prefix)}, nil
 }
 
 func (s *site) redisSettings(ctx context.Context, of server) (string, error) {

@@ -21,6 +21,8 @@ type table struct {
 	db      *sql.DB
 	dialect dialect.Dialect
 	name    string
+	// also closes a connection that is not of db, if not nil.
+	also func() error
 }
 
 var dialects = map[server]dialect.Dialect{
@@ -77,43 +79,59 @@ func (t *table) setUp(ctx context.Context, l limit, s *site, conns int) error {
 	return nil
 }
 
-// drop drops the table and closes the database. SQLite files are removed with their directory.
+// drop drops the tables and closes the database. SQLite files are removed with their directory.
 func (t *table) drop() {
 	// Not with the context of the run: after Ctrl-C the table must still be dropped.
-	err := withSetupTimeout(func(ctx context.Context) error { return t.exec(ctx, "DROP TABLE {table}") })
+	err := withSetupTimeout(func(ctx context.Context) error {
+		var errs []error
+		for _, name := range []string{t.name, dialect.OverridesTable(t.name), dialect.RegistryTable(t.name)} {
+			_, err := t.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+name)
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	})
+	if t.also != nil {
+		err = errors.Join(err, t.also())
+	}
 	if err := errors.Join(err, t.db.Close()); err != nil {
 		logf("table %s was not dropped: %v", t.name, err)
 	}
 }
 
-// An upsert begins with insertInto, and ends with setRow in Postgres and SQLite, or with setRowMySQL.
+// An upsert begins with insertInto or insertOne, and ends with setRow. The parameters of insertOne are name, key, shard, value, at_ns
+// and prev.
 const (
 	insertInto = "INSERT INTO {table} (name, {key}, shard, value, at_ns, prev) "
-	setRow     = " ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev"
-	// MariaDB does not have the row alias that MySQL recommends instead of VALUES.
-	setRowMySQL = " ON DUPLICATE KEY UPDATE value = VALUES(value), at_ns = VALUES(at_ns), prev = VALUES(prev)"
+	insertOne  = insertInto + "VALUES (?, ?, ?, ?, ?, ?)"
 )
 
-// prepareUpsert prepares the statement that inserts or updates one row. Its parameters are name, key, shard, value, ts and
-// prev.
-func (t *table) prepareUpsert() (*sql.Stmt, error) {
-	const insert = insertInto + "VALUES (?, ?, ?, ?, ?, ?)"
+func (t *table) setRow() string {
 	if t.dialect.Quote == "`" {
-		return t.prepare(insert + setRowMySQL)
+		// MariaDB does not have the row alias that MySQL recommends instead of VALUES.
+		return " ON DUPLICATE KEY UPDATE value = VALUES(value), at_ns = VALUES(at_ns), prev = VALUES(prev)"
 	}
-	return t.prepare(insert + setRow)
+	return " ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev"
 }
+
+// prepareUpsert prepares the statement that inserts or updates one row.
+func (t *table) prepareUpsert() (*sql.Stmt, error) { return t.prepare(insertOne + t.setRow()) }
 
 // prepare prepares a statement whose parameters are written "?".
 func (t *table) prepare(statement string) (*sql.Stmt, error) {
-	text, err := t.dialect.Text(statement, t.name)
+	text, err := t.text(statement)
 	if err != nil {
 		return nil, err
 	}
+	return t.db.Prepare(text)
+}
+
+// text returns a statement whose parameters are written "?" for the database.
+func (t *table) text(statement string) (string, error) {
+	text, err := t.dialect.Text(statement, t.name)
 	if t.dialect.Numbered {
 		text = numbered(text)
 	}
-	return t.db.Prepare(text)
+	return text, err
 }
 
 // numbered replaces the parameters "?" by $1, $2 and so on.
