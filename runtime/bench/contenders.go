@@ -28,13 +28,12 @@ type opener func(ctx context.Context, s *site, l limit) (*instance, error)
 
 // The contenders that the tables compare.
 const (
-	oursSQLite    = "SQLite"
-	oursPostgres  = "Postgres"
-	oursMariaDB   = "MariaDB"
-	oursMySQL     = "MySQL"
-	oursLeased    = "Postgres, leased"
-	redisRateSafe = "redis_rate, appendfsync always"
-	rueidisSafe   = "rueidis: GCRA, appendfsync always"
+	oursSQLite   = "SQLite"
+	oursPostgres = "Postgres"
+	oursMariaDB  = "MariaDB"
+	oursMySQL    = "MySQL"
+	oursLeased   = "Postgres, leased"
+	rueidisSafe  = "rueidis: GCRA, appendfsync always"
 )
 
 // floorOf returns the name of the floor of a database.
@@ -60,14 +59,13 @@ var contenders = []contender{
 	{name: oursMySQL, server: mysqlDB, open: ours(mysqlDB, runtime.Policy{})},
 	{name: floorOf(oursMySQL), server: mysqlDB, open: floorOn(mysqlDB)},
 
-	{name: "rueidis: GCRA", server: redisDB, open: rueidisOn(redisDB, gcra)},
-	{name: "rueidis: window", server: redisDB, open: rueidisOn(redisDB, window)},
-	{name: "redis_rate", server: redisDB, open: redisRateOn(redisDB, false)},
-	{name: "redis_rate, AutoPipeline", server: redisDB, open: redisRateOn(redisDB, true)},
-	{name: "ulule/limiter", server: redisDB, open: openUlule},
-	{name: "throttled", server: redisDB, open: openThrottled},
-	{name: rueidisSafe, server: redisDurable, open: rueidisOn(redisDurable, gcra)},
-	{name: redisRateSafe, server: redisDurable, open: redisRateOn(redisDurable, false)},
+	{name: "rueidis: GCRA", server: redisDB, open: onRedis(redisDB, "gcra:", byRueidis(gcra))},
+	{name: "rueidis: window", server: redisDB, open: onRedis(redisDB, "window:", byRueidis(window))},
+	{name: "redis_rate", server: redisDB, open: onRedis(redisDB, "rate:", redisRate)},
+	{name: "redis_rate, AutoPipeline", server: redisDB, open: onRedis(redisDB, "rate:", redisRatePipelined)},
+	{name: "ulule/limiter", server: redisDB, open: onRedis(redisDB, "ulule:", ululeLimiter)},
+	{name: "throttled", server: redisDB, open: onRedis(redisDB, "throttled:", throttledLimiter)},
+	{name: rueidisSafe, server: redisDurable, open: onRedis(redisDurable, "gcra:", byRueidis(gcra))},
 
 	{name: oursLeased, server: postgres, open: ours(postgres, runtime.Policy{Lease: largeBlocks})},
 	{name: "memstore", open: oursInMemory},
@@ -120,8 +118,6 @@ type site struct {
 	rows int
 	// age is how long ago the keys of a new table were used.
 	age time.Duration
-	// oneConn means that a contender has one connection to its server.
-	oneConn bool
 }
 
 // instance is an open contender.
@@ -147,14 +143,6 @@ func newTable() string { return fmt.Sprintf("rl_bench_%d_%d", os.Getpid(), names
 
 // newFile returns the path of an SQLite database that does not exist.
 func (s *site) newFile() string { return filepath.Join(s.dir, fmt.Sprintf("%d.db", names.Add(1))) }
-
-// connections returns how many connections a contender has.
-func (s *site) connections(usual int) int {
-	if s.oneConn {
-		return 1
-	}
-	return usual
-}
 
 // setupTimeout bounds server calls that are not measured, such as the creation of a table.
 const setupTimeout = 30 * time.Second

@@ -26,8 +26,7 @@ func (s *site) meterOf(of server) splitMeter {
 	if of == "" {
 		return func() split { return split{own: processTime(self)} }
 	}
-	address, _, err := s.servers.through(of, "")
-	host, _, _ := net.SplitHostPort(address)
+	host, err := s.servers.hostOf(of)
 	if ip := net.ParseIP(host); err != nil || host != "localhost" && !ip.IsLoopback() {
 		return nil
 	}

@@ -13,7 +13,6 @@ import (
 	"os/signal"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -21,14 +20,13 @@ import (
 func main() {
 	only := flag.String("only", "", "measure only what a regular `expression` matches: names in the tables, such as 'Postgres|rueidis'")
 	one := flag.String("section", "", "measure only this `section`: "+sectionNames())
-	loads := flag.String("loads", "", "measure the contenders under these `loads`: callers x keys, as 4x1000,64x1")
 	turns := flag.Int("turns", usualTurns, "how many `turns` each figure is the median of")
 	update := flag.Bool("update", false, "write the tables into README.md of the working directory too")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	// A second Ctrl-C ends the program at once.
 	context.AfterFunc(ctx, stop)
-	p, err := planOf(*only, *one, *loads, *turns)
+	p, err := planOf(*only, *one, *turns)
 	if err == nil {
 		if *update {
 			p.readme = "README.md"
@@ -83,14 +81,19 @@ type plan struct {
 	readme string
 }
 
-const (
-	usualTurns = 9
-	usualLoads = "64x1000,1x1000,512x10000,512x1"
-)
+const usualTurns = 9
+
+// loads are those of the contenders.
+func loads() []heat {
+	return []heat{{callers: 64, keys: 1000}, {callers: 1, keys: 1000}, {callers: 512, keys: 10_000}, {callers: 512, keys: 1}}
+}
 
 // planOf returns the plan for flags. The error is about one that cannot be read.
-func planOf(only, one, loads string, turns int) (p plan, err error) {
-	p = plan{sections: sections, turns: turns, sweepRows: 200_000, pace: pace{leadIn: 30 * time.Millisecond, length: 120 * time.Millisecond}}
+func planOf(only, one string, turns int) (p plan, err error) {
+	p = plan{
+		sections: sections, loads: loads(), turns: turns, sweepRows: 200_000,
+		pace: pace{leadIn: 30 * time.Millisecond, length: 150 * time.Millisecond},
+	}
 	if p.only, err = regexp.Compile(only); err != nil {
 		return p, fmt.Errorf("-only: %w", err)
 	}
@@ -104,12 +107,6 @@ func planOf(only, one, loads string, turns int) (p plan, err error) {
 		}
 		p.sections = sections[i : i+1]
 	}
-	if loads == "" {
-		loads = usualLoads
-	}
-	if p.loads, err = parseLoads(loads); err != nil {
-		return p, err
-	}
 	for i, h := range p.loads {
 		for _, c := range contenders {
 			if p.only.MatchString(c.name) && (c.most == 0 || h.callers <= c.most) {
@@ -118,22 +115,6 @@ func planOf(only, one, loads string, turns int) (p plan, err error) {
 		}
 	}
 	return p, nil
-}
-
-// parseLoads returns the loads of a list, such as "4x1000,64x1".
-func parseLoads(list string) (loads []heat, err error) {
-	for text := range strings.SplitSeq(list, ",") {
-		callers, keys, ok := strings.Cut(text, "x")
-		var h heat
-		if h.callers, err = strconv.Atoi(callers); err == nil {
-			h.keys, err = strconv.Atoi(keys)
-		}
-		if !ok || err != nil || h.callers < 1 || h.keys < 1 {
-			return nil, fmt.Errorf("-loads: %q is not a load, such as 4x1000 for 4 callers and 1,000 keys", text)
-		}
-		loads = append(loads, h)
-	}
-	return loads, nil
 }
 
 // maxKeys returns the largest number of keys of a load.
@@ -153,11 +134,10 @@ func run(ctx context.Context, p plan, out io.Writer) error {
 	defer os.RemoveAll(dir)
 	s := &site{servers: serversFromEnv(), dir: dir, rows: p.maxKeys()}
 	r := newReport()
-	if p.only.MatchString(rueidisSafe) || p.only.MatchString(redisRateSafe) {
+	if p.only.MatchString(rueidisSafe) {
 		stop, err := s.startRedis()
 		if err != nil {
 			r.skip(rueidisSafe, err)
-			r.skip(redisRateSafe, err)
 		} else {
 			defer stop()
 		}
@@ -181,10 +161,6 @@ func (r *report) measure(ctx context.Context, s *site, p plan) error {
 
 // measureContenders measures all contenders under all loads.
 func (r *report) measureContenders(ctx context.Context, s *site, p plan) error {
-	// The counts come first: they open every contender by itself, so those that cannot run are known at once.
-	if err := r.measureCounts(ctx, s, p); err != nil {
-		return err
-	}
 	var names []string
 	for _, h := range p.loads {
 		names = append(names, h.names...)

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -97,14 +95,6 @@ func emptyCall(context.Context, *site, limit) (*instance, error) {
 	return inMemory(func(context.Context, string) (bool, error) { return true, nil }), nil
 }
 
-// manyKeys selects the rows of a floor, at one instant, from a list of keys.
-var manyKeys = map[string]string{
-	"sqlite":   "SELECT '%s', value, 0, 1.0, ?, 0 FROM json_each(?) WHERE true",
-	"postgres": "SELECT '%s', k, 0, 1.0, CAST($1 AS bigint), 0 FROM unnest(CAST($2 AS text[])) k",
-	"mysql":    "SELECT '%s', k, 0, 1.0, ?, 0 FROM JSON_TABLE(?, '$[*]' COLUMNS (k VARBINARY(255) PATH '$')) j",
-	"mariadb":  "SELECT '%s', k, 0, 1.0, ?, 0 FROM JSON_TABLE(?, '$[*]' COLUMNS (k VARBINARY(255) PATH '$')) j",
-}
-
 // floorOn opens a floor on a server, or on SQLite without one: the least that a limiter can cost that stores its counts in the
 // database and answers its callers together. Its batches are as large as ours, and its statements write the same rows, but decide
 // nothing.
@@ -114,63 +104,44 @@ func floorOn(of server) opener {
 		if err != nil {
 			return nil, err
 		}
-		write, err := t.writer(ctx, s, of, l)
+		write, end, err := t.writer(ctx, s.servers[of], l)
 		if err != nil {
 			t.drop()
 			return nil, err
 		}
-		return &instance{take: (&handOver{write: write}).take, close: t.drop}, nil
+		return &instance{take: (&handOver{write: write}).take, close: func() { end(); t.drop() }}, nil
 	}
 }
 
 // writer returns a function that writes the rows of keys. The timestamp changes, because databases skip the write of an unchanged
-// row.
-func (t *table) writer(ctx context.Context, s *site, of server, l limit) (func(keys []string) error, error) {
-	many := insertInto + fmt.Sprintf(manyKeys[t.dialect.Name], l.name) + t.setRow()
-	if of == postgres {
-		return t.pgxWriter(ctx, s.servers[of], l, many)
+// row. end closes its connection.
+func (t *table) writer(ctx context.Context, dsn string, l limit) (write func(keys []string) error, end func(), err error) {
+	end = func() {}
+	prepare := func(statement string) (func(args ...any) error, error) {
+		stmt, err := t.prepare(statement)
+		return func(args ...any) error { _, err := stmt.Exec(args...); return err }, err
 	}
-	one, err := t.prepareUpsert()
-	if err != nil {
-		return nil, err
+	if t.dialect.Numbered {
+		// pgx without package database/sql costs less. It prepares statements at their first use.
+		conn, err := pgx.Connect(ctx, dsn)
+		if err != nil {
+			return nil, nil, err
+		}
+		end = func() { conn.Close(context.Background()) }
+		prepare = func(statement string) (func(args ...any) error, error) {
+			text, err := t.text(statement)
+			return func(args ...any) error { _, err := conn.Exec(context.Background(), text, args...); return err }, err
+		}
 	}
-	text, err := t.dialect.Text(many, t.name)
-	if err != nil {
-		return nil, err
-	}
-	batch, err := t.db.Prepare(text)
+	one, noOne := prepare(t.upsertOne())
+	many, noMany := prepare(t.upsertMany(l))
 	return func(keys []string) error {
 		now := time.Now().UnixNano()
 		if len(keys) == 1 {
-			_, err := one.Exec(l.name, keys[0], 0, 1.0, now, 0.0)
-			return err
+			return one(l.name, keys[0], 1.0, now)
 		}
-		list, err := json.Marshal(keys)
-		if err == nil {
-			_, err = batch.Exec(now, list)
-		}
-		return err
-	}, err
-}
-
-// pgxWriter is writer by pgx, without package database/sql. pgx prepares the statements at their first use.
-func (t *table) pgxWriter(ctx context.Context, dsn string, l limit, many string) (func(keys []string) error, error) {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return nil, err
-	}
-	t.also = func() error { return conn.Close(context.Background()) }
-	one, noOne := t.text(insertOne + t.setRow())
-	many, noMany := t.dialect.Text(many, t.name)
-	return func(keys []string) (err error) {
-		now := time.Now().UnixNano()
-		if len(keys) == 1 {
-			_, err = conn.Exec(context.Background(), one, l.name, keys[0], 0, 1.0, now, 0.0)
-		} else {
-			_, err = conn.Exec(context.Background(), many, now, keys)
-		}
-		return err
-	}, errors.Join(noOne, noMany)
+		return many(1.0, now, t.keyList(keys))
+	}, end, errors.Join(noOne, noMany)
 }
 
 // openXTimeRate opens a map from keys to limiters of golang.org/x/time/rate, which has no keys of its own.
@@ -187,60 +158,35 @@ func openXTimeRate(_ context.Context, _ *site, l limit) (*instance, error) {
 	}), nil
 }
 
-// bucket is a token bucket as it is written by hand: a transaction of four statements that locks, reads and writes a row.
-type bucket struct {
-	*table
-	limit
-	read, update, insert *sql.Stmt
-}
-
+// selectForUpdate opens a token bucket as it is written by hand: a transaction of four statements that locks, reads and writes a row.
+// pgx prepares them at their first use.
 func selectForUpdate(ctx context.Context, s *site, l limit) (*instance, error) {
 	t, err := s.openTable(ctx, postgres, l)
 	if err != nil {
 		return nil, err
 	}
-	b := &bucket{table: t, limit: l}
-	if err := b.prepare(); err != nil {
-		t.drop()
-		return nil, err
+	read, noRead := t.text("SELECT value, at_ns FROM {table} WHERE name = ? AND {key} = ? FOR UPDATE")
+	write, noWrite := t.text(t.upsertOne())
+	take := func(ctx context.Context, key string) (bool, error) {
+		tx, err := t.db.BeginTx(ctx, nil)
+		if err != nil {
+			return false, err
+		}
+		defer tx.Rollback()
+		// A key without a row has a full bucket.
+		now := time.Now().UnixNano()
+		value, at := float64(l.capacity), now
+		if err := tx.QueryRowContext(ctx, read, l.name, key).Scan(&value, &at); err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return false, err
+		}
+		value += float64(now-at) * float64(l.rate) / float64(l.period)
+		if value = min(value, float64(l.capacity)) - 1; value < 0 {
+			return false, nil
+		}
+		if _, err := tx.ExecContext(ctx, write, l.name, key, value, now); err != nil {
+			return false, err
+		}
+		return true, tx.Commit()
 	}
-	return &instance{take: b.take, close: t.drop}, nil
-}
-
-func (b *bucket) prepare() error {
-	var errs [3]error
-	b.read, errs[0] = b.table.prepare("SELECT value, at_ns FROM {table} WHERE name = ? AND {key} = ? FOR UPDATE")
-	b.update, errs[1] = b.table.prepare("UPDATE {table} SET value = ?, at_ns = ? WHERE name = ? AND {key} = ?")
-	b.insert, errs[2] = b.prepareUpsert()
-	return errors.Join(errs[:]...)
-}
-
-func (b *bucket) take(ctx context.Context, key string) (bool, error) {
-	tx, err := b.db.BeginTx(ctx, nil)
-	if err != nil {
-		return false, err
-	}
-	defer tx.Rollback()
-	now := time.Now().UnixNano()
-	// A key without a row has a full bucket.
-	value, ts := float64(b.capacity), now
-	err = tx.StmtContext(ctx, b.read).QueryRowContext(ctx, b.limit.name, key).Scan(&value, &ts)
-	isNew := errors.Is(err, sql.ErrNoRows)
-	if err != nil && !isNew {
-		return false, err
-	}
-	value += float64(now-ts) * float64(b.rate) / float64(b.period)
-	value = min(value, float64(b.capacity)) - 1
-	switch {
-	case value < 0:
-		return false, nil
-	case isNew:
-		_, err = tx.StmtContext(ctx, b.insert).ExecContext(ctx, b.limit.name, key, 0, value, now, 0.0)
-	default:
-		_, err = tx.StmtContext(ctx, b.update).ExecContext(ctx, value, now, b.limit.name, key)
-	}
-	if err != nil {
-		return false, err
-	}
-	return true, tx.Commit()
+	return &instance{take: take, close: t.drop}, errors.Join(noRead, noWrite)
 }

@@ -39,6 +39,8 @@ type cell struct {
 	Own    float64
 	Server float64
 	HasCPU bool
+	// Objects and Bytes are what this process allocates for a decision.
+	Objects, Bytes float64
 }
 
 // busy returns the processor time of a decision in all processes.
@@ -80,16 +82,19 @@ func newCell(name string, l load, rounds []round) cell {
 	var p99 []time.Duration
 	var failed, off []float64
 	var used split
-	decisions := 0
+	var decisions, objects, bytes int
 	for _, r := range rounds {
 		used.own, used.server = used.own+r.used.own, used.server+r.used.server
-		decisions += r.decisions
+		decisions, objects, bytes = decisions+r.decisions, objects+r.objects, bytes+r.bytes
 		c.HasCPU = r.metered
 		c.Turns = append(c.Turns, r.perSecond)
 		p99, failed = append(p99, r.p99), append(failed, r.failed)
 		if r.err != nil {
 			c.Error = r.err.Error()
 		}
+	}
+	if decisions > 0 {
+		c.Objects, c.Bytes = float64(objects)/float64(decisions), float64(bytes)/float64(decisions)
 	}
 	c.HasCPU = c.HasCPU && decisions > 0
 	if c.HasCPU {
@@ -123,10 +128,11 @@ type round struct {
 	// failed is the fraction of calls that returned an error. They are not decisions. err is the error of one of them.
 	failed float64
 	err    error
-	// decisions took the processor time used, if metered.
-	decisions int
-	used      split
-	metered   bool
+	// decisions took the processor time used, if metered, and the objects and bytes that were allocated.
+	decisions      int
+	used           split
+	metered        bool
+	objects, bytes int
 }
 
 // samplesInAll bounds the memory for latencies. Each caller keeps its last ones.
@@ -167,6 +173,8 @@ func measure(o *instance, l load, p pace, during func() <-chan struct{}) (round,
 		all.Go(c.run)
 	}
 	time.Sleep(p.leadIn)
+	var first, last runtime.MemStats
+	runtime.ReadMemStats(&first)
 	before := meter()
 	began := time.Now()
 	phase.Store(counting)
@@ -183,9 +191,11 @@ func measure(o *instance, l load, p pace, during func() <-chan struct{}) (round,
 	phase.Store(over)
 	took := time.Since(began)
 	used := meter().minus(before)
+	runtime.ReadMemStats(&last)
 	all.Wait()
 	r, err := sum(callers, took)
 	r.used, r.metered = used, o.meter != nil
+	r.objects, r.bytes = int(last.Mallocs-first.Mallocs), int(last.TotalAlloc-first.TotalAlloc)
 	return r, err
 }
 

@@ -22,6 +22,12 @@ func measureInBubble(t *testing.T, take takeFunc, l load) (r round, err error) {
 	return r, err
 }
 
+// withoutAllocations returns a round without those of the benchmark itself.
+func withoutAllocations(r round) round {
+	r.objects, r.bytes = 0, 0
+	return r
+}
+
 // slow is a contender that takes 1ms, and 10ms for key 1.
 func slow(_ context.Context, key string) (bool, error) {
 	if key == keyOf(1) {
@@ -34,7 +40,7 @@ func slow(_ context.Context, key string) (bool, error) {
 func TestRoundCountsCallsThatEndInIt(t *testing.T) {
 	r, err := measureInBubble(t, slow, load{callers: 3, keys: keysOf(1, 1)})
 	require.NoError(t, err)
-	require.Equal(t, round{perSecond: 3000, p99: time.Millisecond, decisions: 300}, r)
+	require.Equal(t, round{perSecond: 3000, p99: time.Millisecond, decisions: 300}, withoutAllocations(r))
 }
 
 func TestRoundMeasuresProcessorTimeAfterTheLeadIn(t *testing.T) {
@@ -55,6 +61,20 @@ func TestRoundMeasuresProcessorTimeAfterTheLeadIn(t *testing.T) {
 	})
 }
 
+func TestRoundMeasuresAllocations(t *testing.T) {
+	var kept [64]byte
+	o := &instance{take: func(context.Context, string) (bool, error) {
+		buffer := make([]byte, len(kept)+int(kept[0]))
+		copy(kept[:], buffer)
+		return true, nil
+	}}
+	r, err := measure(o, load{callers: 1, keys: keysOf(1, 1)}, tenth, nil)
+	require.NoError(t, err)
+	c := newCell("", load{}, []round{r, r})
+	require.InDelta(t, 1, c.Objects, 0.1)
+	require.InDelta(t, 64, c.Bytes, 10)
+}
+
 func TestRoundUsesEveryKey(t *testing.T) {
 	r, err := measureInBubble(t, slow, load{callers: 64, keys: keysOf(2, 2)})
 	require.NoError(t, err)
@@ -66,7 +86,7 @@ func TestRoundTimesOneCallPerStride(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, err := measure(&instance{take: slow, stride: 10}, load{callers: 1, keys: keysOf(1, 1)}, tenth, nil)
 		require.NoError(t, err)
-		require.Equal(t, round{perSecond: 1000, p99: time.Millisecond, decisions: 100}, r)
+		require.Equal(t, round{perSecond: 1000, p99: time.Millisecond, decisions: 100}, withoutAllocations(r))
 	})
 }
 
@@ -139,7 +159,7 @@ func TestStallIsARoundWithoutDecisions(t *testing.T) {
 		return true, nil
 	}, load{callers: 1, keys: keysOf(1, 1)})
 	require.NoError(t, err)
-	require.Equal(t, round{p99: tenth.length}, r)
+	require.Equal(t, round{p99: tenth.length}, withoutAllocations(r))
 	require.False(t, newCell("", load{}, []round{{metered: true}}).HasCPU)
 }
 

@@ -17,15 +17,11 @@ type report struct {
 	// Machine describes the machine and its servers.
 	Machine string
 	Cells   []cell
-	// Tallies is by contender.
-	Tallies map[string]*tally
 	// NotRun is why contenders have not run.
 	NotRun map[string]string
 }
 
-func newReport() *report {
-	return &report{Tallies: map[string]*tally{}, NotRun: map[string]string{}}
-}
+func newReport() *report { return &report{NotRun: map[string]string{}} }
 
 // skip records why a contender has not run. Later reasons are dropped, because they follow from the first.
 func (r *report) skip(name string, err error) {
@@ -67,22 +63,20 @@ func (r *report) contenderTable(loads []heat) string {
 		rows[0] = append(rows[0], loadName(h.callers, h.keys))
 	}
 	first := loads[0]
-	rows[0] = append(rows[0], "p99, "+loadName(first.callers, first.keys), "round trips", "allocations")
+	name := loadName(first.callers, first.keys)
+	rows[0] = append(rows[0], "p99, "+name, "allocations, "+name)
 	for _, c := range contenders {
 		row, measured := []string{c.name}, false
 		for _, h := range loads {
 			cell := r.cell(c.name, h.callers, h.keys)
 			row, measured = append(row, cell.rate()), measured || cell != nil
 		}
-		p99, trips, allocations := "", "", ""
+		p99, allocations := "", ""
 		if cell := r.cell(c.name, first.callers, first.keys); cell != nil {
-			p99 = brief(cell.P99)
-		}
-		if t := r.Tallies[c.name]; t != nil {
-			trips, allocations = count(t.Trips), fmt.Sprintf("%s, %s B", count(t.Allocations), digits(int(t.Bytes)))
+			p99, allocations = brief(cell.P99), fmt.Sprintf("%.0f, %s B", cell.Objects, digits(int(math.Round(cell.Bytes))))
 		}
 		if measured {
-			rows = append(rows, append(row, p99, trips, allocations))
+			rows = append(rows, append(row, p99, allocations))
 		}
 	}
 	return markdownTable(rows)
@@ -290,14 +284,6 @@ func brief(d time.Duration) string {
 
 // percent returns a fraction as a percentage.
 func percent(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + " %" }
-
-// count returns a count with up to two decimals, or "" for -1, which means not measured.
-func count(n float64) string {
-	if n == -1 {
-		return ""
-	}
-	return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64)
-}
 
 // quotients divides the values of a by those of b, pairwise.
 func quotients(a, b []float64) (q []float64) {
