@@ -62,7 +62,7 @@ func (r *report) race(ctx context.Context, h heat, open field, p plan) {
 			}
 			got, err := measure(o, l, p.pace, nil)
 			if err != nil {
-				logf("%s: %v", name, err)
+				r.skip(name+", "+loadName(h.callers, h.keys), err)
 				out[name] = true
 			}
 			rounds[name] = append(rounds[name], got)

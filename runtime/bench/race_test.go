@@ -176,7 +176,7 @@ func TestContenderThatStallsInMostTurnsIsOut(t *testing.T) {
 			}}}
 			r := newReport()
 			r.race(t.Context(), heat{1, 1, []string{"slow"}}, open, plan{turns: 3, pace: tenth})
-			require.Equal(t, want, r.NotRun["slow"])
+			require.Equal(t, want, r.NotRun["slow, 1 caller, 1 key"])
 			require.Equal(t, want == "", len(r.Cells) == 1)
 		})
 	}

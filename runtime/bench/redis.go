@@ -20,7 +20,7 @@ import (
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 )
 
-// redisConns is how many connections a contender has to Redis without pipelines. rueidis has 4, its default.
+// redisConns is how many connections a contender has to Redis. rueidis has one.
 const redisConns = 64
 
 func (s *site) openRedis(of server) (*redis.Client, error) {
@@ -114,6 +114,8 @@ func byRueidis(by script) limiterOn {
 		o := redisClient.Options()
 		client, err := rueidis.NewClient(rueidis.ClientOption{
 			InitAddress: []string{o.Addr}, Username: o.Username, Password: o.Password, SelectDB: o.DB,
+			// The settings that cost least: with the defaults, of four connections and no delay, 64 callers pay half as much again.
+			PipelineMultiplex: -1, MaxFlushDelay: 20 * time.Microsecond,
 		})
 		if err != nil {
 			return nil, nil, err

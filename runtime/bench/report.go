@@ -45,11 +45,11 @@ func (r *report) cell(name string, callers, keys int) *cell {
 // errNoAnswer means that no call ended in most rounds.
 var errNoAnswer = errors.New("no call was answered in time")
 
-// add adds results. A contender without decisions in most rounds has none.
+// add adds results. A contender without decisions in most rounds has none under this load.
 func (r *report) add(cells ...cell) {
 	for _, c := range cells {
 		if c.PerSecond == 0 {
-			r.skip(c.Contender, errNoAnswer)
+			r.skip(c.Contender+", "+loadName(c.Callers, c.Keys), errNoAnswer)
 			continue
 		}
 		r.Cells = append(r.Cells, c)
@@ -100,7 +100,7 @@ func (c *cell) rate() string {
 	return text
 }
 
-// againstTable compares the processor time of a decision on each database with the database's floor, and with the cheapest contender
+// againstTable compares the processor time of a decision on each database with the database's floor, and with the cheapest contenders
 // on a Redis without durability, under each load.
 func (r *report) againstTable(loads []heat) string {
 	rows := [][]string{{"CPU of a decision, as a ratio"}}
@@ -108,31 +108,31 @@ func (r *report) againstTable(loads []heat) string {
 		rows[0] = append(rows[0], loadName(h.callers, h.keys))
 	}
 	for _, db := range databases {
-		floor, rival := []string{db.name + " ÷ its floor"}, []string{"best on Redis ÷ " + db.name}
+		of := [][]string{{db.name + " ÷ its floor"}, {"token bucket on Redis ÷ " + db.name}, {"window on Redis ÷ " + db.name}}
 		measured := false
 		for _, h := range loads {
-			ours, least := r.cell(db.name, h.callers, h.keys), r.cell(floorOf(db.name), h.callers, h.keys)
-			best := r.bestOnRedis(h)
-			floor, rival = append(floor, quotient(ours, least)), append(rival, quotient(best, ours))
-			if last := len(rival) - 1; rival[last] != "" {
-				rival[last] += " (" + best.Contender + ")"
-			}
-			measured = measured || floor[len(floor)-1] != "" || rival[len(rival)-1] != ""
+			ours, floor := r.cell(db.name, h.callers, h.keys), r.cell(floorOf(db.name), h.callers, h.keys)
+			measured = measured || ours != nil
+			of[0] = append(of[0], quotient(ours, floor))
+			of[1] = append(of[1], quotient(r.bestOnRedis(h, false), ours))
+			of[2] = append(of[2], quotient(r.bestOnRedis(h, true), ours))
 		}
 		if measured {
-			rows = append(rows, floor, rival)
+			rows = append(rows, of...)
 		}
 	}
 	return markdownTable(rows)
 }
 
 // bestOnRedis returns the contender on a Redis without durability that takes the least processor time, or nil.
-func (r *report) bestOnRedis(h heat) (best *cell) {
+func (r *report) bestOnRedis(h heat, window bool) (best *cell) {
 	for _, c := range contenders {
-		if cell := r.cell(c.name, h.callers, h.keys); c.server == redisDB && cell != nil && cell.HasCPU {
-			if best == nil || cell.busy() < best.busy() {
-				best = cell
-			}
+		cell := r.cell(c.name, h.callers, h.keys)
+		if c.server != redisDB || c.window != window || cell == nil || !cell.HasCPU {
+			continue
+		}
+		if best == nil || cell.busy() < best.busy() {
+			best = cell
 		}
 	}
 	return best

@@ -50,6 +50,7 @@ func TestReportIsWrittenAsMarkdownTables(t *testing.T) {
 		{Contender: oursPostgres, Callers: 1, Keys: 1000, PerSecond: 9, Failed: 0.125, HasCPU: true, Own: 100e-6, Server: 0.25e-6, Spread: 0.1},
 		{Contender: "rueidis: GCRA", Callers: 64, Keys: 1000, PerSecond: 9, P99: 2e6, HasCPU: true, Own: 20e-6, Server: 20e-6},
 		{Contender: "redis_rate", Callers: 64, Keys: 1000, PerSecond: 9, P99: 2e6, HasCPU: true, Own: 10e-6, Server: 8.51e-6},
+		{Contender: "ulule/limiter", Callers: 64, Keys: 1000, PerSecond: 9, P99: 2e6, HasCPU: true, Own: 6.17e-6},
 		{Contender: rueidisSafe, Callers: 64, Keys: 1000, PerSecond: 9, P99: 2e6, HasCPU: true, Own: 1e-6},
 		{Contender: "x/time/rate", Callers: 1, Keys: 1000, PerSecond: 7e6, P99: 200},
 	}
@@ -61,6 +62,7 @@ func TestReportIsWrittenAsMarkdownTables(t *testing.T) {
 | Postgres |  | 9 · 100.0 + 0.25 · 12.5 % failed |  |  |
 | rueidis: GCRA | 9 · 20.0 + 20.0 |  | 2ms | 0, 0 B |
 | redis_rate | 9 · 10.0 + 8.5 |  | 2ms | 0, 0 B |
+| ulule/limiter | 9 · 6.2 |  | 2ms | 0, 0 B |
 | rueidis: GCRA, appendfsync always | 9 · 1.0 |  | 2ms | 0, 0 B |
 | x/time/rate |  | 7,000,000 |  |  |
 `), strings.TrimSpace(r.contenderTable(loads)))
@@ -68,7 +70,11 @@ func TestReportIsWrittenAsMarkdownTables(t *testing.T) {
 | CPU of a decision, as a ratio | 64 callers, 1,000 keys | 1 caller, 1,000 keys |
 | --- | --- | --- |
 | SQLite ÷ its floor | 2.00 |  |
-| best on Redis ÷ SQLite | 1.50 (redis_rate) |  |
+| token bucket on Redis ÷ SQLite | 1.50 |  |
+| window on Redis ÷ SQLite | 0.50 |  |
+| Postgres ÷ its floor |  |  |
+| token bucket on Redis ÷ Postgres |  |  |
+| window on Redis ÷ Postgres |  |  |
 `), strings.TrimSpace(r.againstTable(loads)))
 	require.Equal(t, "Half of the turns are within 0.0 % of the median of a rate, at worst within 10.0 % (Postgres, 1 caller, 1,000 keys).\n",
 		r.spread(func(string) bool { return true }))
