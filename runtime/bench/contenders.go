@@ -171,7 +171,7 @@ func (r *report) openAll(ctx context.Context, s *site, names []string) field {
 	open := field{}
 	for _, c := range contenders {
 		// A contender that has failed once is not tried again, because each attempt may take until setupTimeout.
-		if !slices.Contains(names, c.name) || r.NotRun[c.name] != "" {
+		if !slices.Contains(names, c.name) || r.NotRun[c.name] != "" || ctx.Err() != nil {
 			continue
 		}
 		o, err := c.open(ctx, s, plenty)

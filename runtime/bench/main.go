@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -23,7 +24,7 @@ func main() {
 	turns := flag.Int("turns", usualTurns, "how many `turns` each figure is the median of")
 	update := flag.Bool("update", false, "write the tables into README.md of the working directory too")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second Ctrl-C ends the program at once.
 	context.AfterFunc(ctx, stop)
 	p, err := planOf(*only, *one, *turns)
