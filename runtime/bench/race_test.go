@@ -62,17 +62,17 @@ func TestRoundMeasuresProcessorTimeAfterTheLeadIn(t *testing.T) {
 }
 
 func TestRoundMeasuresAllocations(t *testing.T) {
-	var kept [64]byte
-	o := &instance{take: func(context.Context, string) (bool, error) {
-		buffer := make([]byte, len(kept)+int(kept[0]))
-		copy(kept[:], buffer)
-		return true, nil
-	}}
-	r, err := measure(o, load{callers: 1, keys: keysOf(1, 1)}, tenth, nil)
+	var kept [100]*[64]byte
+	r, err := measureInBubble(t, func(ctx context.Context, key string) (bool, error) {
+		for i := range kept {
+			kept[i] = new([64]byte)
+		}
+		return slow(ctx, key)
+	}, load{callers: 1, keys: keysOf(1, 1)})
 	require.NoError(t, err)
 	c := newCell("", load{}, []round{r, r})
-	require.InDelta(t, 1, c.Objects, 0.1)
-	require.InDelta(t, 64, c.Bytes, 10)
+	require.InDelta(t, len(kept), c.Objects, 2)
+	require.InDelta(t, 64*len(kept), c.Bytes, 200)
 }
 
 func TestRoundUsesEveryKey(t *testing.T) {
