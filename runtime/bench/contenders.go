@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,86 +19,62 @@ type contender struct {
 	server server
 	// open returns an instance in which every key is full.
 	open opener
+	// most is how many callers it can have, if not 0: it stalls with more.
+	most int
+	// window means that it counts calls in a fixed window, which costs less than a token bucket, and lets twice as many pass.
+	window bool
 }
 
 // opener opens a contender that enforces a limit.
 type opener func(ctx context.Context, s *site, l limit) (*instance, error)
 
-// The contenders that ratios compare.
+// The contenders that the tables compare.
 const (
-	oursSQLite    = "SQLite"
-	oursPostgres  = "Postgres"
-	oursMariaDB   = "MariaDB"
-	oursMySQL     = "MySQL"
-	oursLeased    = "Postgres, leased"
-	floorSQLite   = "SQLite: bare upsert"
-	floorPostgres = "Postgres: bare upsert"
-	floorMariaDB  = "MariaDB: bare upsert"
-	floorMySQL    = "MySQL: bare upsert"
-	naivePostgres = "Postgres: SELECT FOR UPDATE"
-	redisRate     = "redis_rate"
-	redisRateSafe = "redis_rate, appendfsync always"
-	xTimeRate     = "x/time/rate"
+	oursSQLite   = "SQLite"
+	oursPostgres = "Postgres"
+	oursMariaDB  = "MariaDB"
+	oursMySQL    = "MySQL"
+	oursLeased   = "Postgres, leased"
+	rueidisSafe  = "rueidis: GCRA, appendfsync always"
 )
 
-// roundTrip is that of a network in one data centre, which a proxy adds for contenders whose names have the suffix.
-const (
-	roundTrip = 500 * time.Microsecond
-	farAway   = ", 0.5 ms away"
-)
-
-// far opens a contender behind a proxy that adds a round trip.
-func far(of server, open opener) opener {
-	return func(ctx context.Context, s *site, l limit) (*instance, error) {
-		behind, p, err := s.behindProxy(of, roundTrip/2)
-		if err != nil {
-			return nil, err
-		}
-		o, err := open(ctx, behind, l)
-		if err != nil {
-			return nil, errors.Join(err, p.Close())
-		}
-		closed := o.close
-		o.close = func() {
-			closed()
-			closeAndLog(p)
-		}
-		return o, nil
-	}
-}
+// floorOf returns the name of the floor of a database.
+func floorOf(database string) string { return database + ": floor" }
 
 // largeBlocks makes the calls to the database as rare as with 100 tokens for a limit of some thousand per second. The
 // contenders decide much faster than that.
 var largeBlocks = runtime.Lease{Tokens: 1_000_000, For: time.Minute}
 
-// contenders are in the order of the tables.
+// contenders are in the order of the table.
 var contenders = []contender{
-	{oursSQLite, "", oursOnSQLite},
-	{floorSQLite, "", bareUpsert("")},
+	{name: oursSQLite, open: ours("", runtime.Policy{})},
+	{name: floorOf(oursSQLite), open: floorOn("")},
 
-	{oursPostgres, postgres, oursOn(postgres, runtime.Policy{})},
-	{"Postgres, relaxed", postgres, oursOn(postgres, runtime.Policy{Durability: runtime.DurabilityRelaxed})},
-	{"Postgres, deny cache", postgres, oursOn(postgres, runtime.Policy{DenyCache: time.Second})},
-	{oursLeased, postgres, oursOn(postgres, runtime.Policy{Lease: largeBlocks})},
-	{floorPostgres, postgres, bareUpsert(postgres)},
-	{oursPostgres + farAway, postgres, far(postgres, oursOn(postgres, runtime.Policy{}))},
-	{floorPostgres + farAway, postgres, far(postgres, bareUpsert(postgres))},
-	{naivePostgres, postgres, selectForUpdate},
+	{name: oursPostgres, server: postgres, open: ours(postgres, runtime.Policy{})},
+	{name: "Postgres, relaxed", server: postgres, open: ours(postgres, runtime.Policy{Durability: runtime.DurabilityRelaxed})},
+	{name: floorOf(oursPostgres), server: postgres, open: floorOn(postgres)},
+	{name: "Postgres: SELECT FOR UPDATE", server: postgres, open: selectForUpdate, most: 64},
 
-	{oursMariaDB, mariadb, oursOn(mariadb, runtime.Policy{})},
-	{floorMariaDB, mariadb, bareUpsert(mariadb)},
-	{oursMariaDB + farAway, mariadb, far(mariadb, oursOn(mariadb, runtime.Policy{}))},
-	{floorMariaDB + farAway, mariadb, far(mariadb, bareUpsert(mariadb))},
+	{name: oursMariaDB, server: mariadb, open: ours(mariadb, runtime.Policy{})},
+	{name: floorOf(oursMariaDB), server: mariadb, open: floorOn(mariadb)},
 
-	{oursMySQL, mysqlDB, oursOn(mysqlDB, runtime.Policy{})},
-	{floorMySQL, mysqlDB, bareUpsert(mysqlDB)},
-	{oursMySQL + farAway, mysqlDB, far(mysqlDB, oursOn(mysqlDB, runtime.Policy{}))},
-	{floorMySQL + farAway, mysqlDB, far(mysqlDB, bareUpsert(mysqlDB))},
+	{name: oursMySQL, server: mysqlDB, open: ours(mysqlDB, runtime.Policy{})},
+	{name: floorOf(oursMySQL), server: mysqlDB, open: floorOn(mysqlDB)},
 
-	{redisRate, redisDB, redisRateOn(redisDB)},
-	{redisRateSafe, redisDurable, redisRateOn(redisDurable)},
-	{"throttled", redisDB, openThrottled},
-	{xTimeRate, "", openXTimeRate},
+	{name: "rueidis: GCRA", server: redisDB, open: onRedis(redisDB, "gcra:", byRueidis(gcra))},
+	{name: "rueidis: window", server: redisDB, open: onRedis(redisDB, "window:", byRueidis(window)), window: true},
+	{name: "redis_rate", server: redisDB, open: onRedis(redisDB, "rate:", redisRate)},
+	{name: "redis_rate, AutoPipeline", server: redisDB, open: onRedis(redisDB, "rate:", redisRatePipelined)},
+	{name: "ulule/limiter", server: redisDB, open: onRedis(redisDB, "ulule:", ululeLimiter), window: true},
+	{name: "throttled", server: redisDB, open: onRedis(redisDB, "throttled:", throttledLimiter)},
+	{name: rueidisSafe, server: redisDurable, open: onRedis(redisDurable, "gcra:", byRueidis(gcra))},
+
+	{name: oursLeased, server: postgres, open: ours(postgres, runtime.Policy{Lease: largeBlocks})},
+	{name: "memstore", open: oursInMemory},
+	{name: "memstore behind limithttp", open: behindHTTP},
+	{name: "x/time/rate", open: openXTimeRate},
+	{name: "hand-over", open: openHandOver},
+	{name: "an empty call", open: emptyCall},
 }
 
 // limit is enforced by every contender: rate tokens per period, capacity at once.
@@ -113,8 +88,13 @@ type limit struct {
 // accrue before the clock has moved, and redis_rate would write nothing.
 var plenty = limit{name: "plenty", rate: 1000, capacity: 1e9, period: time.Second}
 
-// takeFunc takes a token of a key.
-type takeFunc func(ctx context.Context, key string) (allowed bool, err error)
+// whole is the time in which an empty bucket fills: the period of a window that grants as much.
+func (l limit) whole() time.Duration {
+	return l.period / time.Duration(l.rate) * time.Duration(l.capacity)
+}
+
+// takeFunc makes a call for a key. right means that it was decided as it must be: contenders of the race allow every call.
+type takeFunc func(ctx context.Context, key string) (right bool, err error)
 
 // keyPrefix is the prefix of every key.
 const keyPrefix = "bench-user-"
@@ -140,13 +120,13 @@ type site struct {
 	rows int
 	// age is how long ago the keys of a new table were used.
 	age time.Duration
-	// oneConn means that a contender has one connection to its server.
-	oneConn bool
 }
 
 // instance is an open contender.
 type instance struct {
 	take takeFunc
+	// stride means that one call in stride is timed, because reading the clock costs as much as a call; 0 means all.
+	stride int
 	// sweep deletes rows that are full. Only the stores of this module have it.
 	sweep func(ctx context.Context) (deleted int, err error)
 	// close deletes the counts, and closes the connections.
@@ -155,6 +135,9 @@ type instance struct {
 	meter splitMeter
 }
 
+// inMemory returns an instance that costs little more than reading the clock.
+func inMemory(take takeFunc) *instance { return &instance{take: take, stride: 64, close: func() {}} }
+
 var names atomic.Int64
 
 // newTable returns the name of a table that does not exist.
@@ -162,14 +145,6 @@ func newTable() string { return fmt.Sprintf("rl_bench_%d_%d", os.Getpid(), names
 
 // newFile returns the path of an SQLite database that does not exist.
 func (s *site) newFile() string { return filepath.Join(s.dir, fmt.Sprintf("%d.db", names.Add(1))) }
-
-// connections returns how many connections a contender has.
-func (s *site) connections(usual int) int {
-	if s.oneConn {
-		return 1
-	}
-	return usual
-}
 
 // setupTimeout bounds server calls that are not measured, such as the creation of a table.
 const setupTimeout = 30 * time.Second
@@ -180,6 +155,14 @@ func withSetupTimeout(fn func(ctx context.Context) error) error {
 	return fn(ctx)
 }
 
+// split is processor time: of this process, and of the processes of a server.
+type split struct{ own, server time.Duration }
+
+func (s split) minus(o split) split { return split{s.own - o.own, s.server - o.server} }
+
+// splitMeter returns the processor time so far.
+type splitMeter func() split
+
 // field is the open contenders, by name.
 type field map[string]*instance
 
@@ -188,7 +171,7 @@ func (r *report) openAll(ctx context.Context, s *site, names []string) field {
 	open := field{}
 	for _, c := range contenders {
 		// A contender that has failed once is not tried again, because each attempt may take until setupTimeout.
-		if !slices.Contains(names, c.name) || r.NotRun[c.name] != "" {
+		if !slices.Contains(names, c.name) || r.NotRun[c.name] != "" || ctx.Err() != nil {
 			continue
 		}
 		o, err := c.open(ctx, s, plenty)
@@ -225,13 +208,7 @@ func (f field) close() {
 	}
 }
 
-func allNames() (names []string) {
-	for _, c := range contenders {
-		names = append(names, c.name)
-	}
-	return names
-}
-
+// find returns the contender with a name.
 func find(name string) (c contender, ok bool) {
 	i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == name })
 	if i < 0 {

@@ -1,8 +1,7 @@
-// Command bench compares the stores of this module with other rate limiters, and with a bare write to the same database, in
-// one run on one machine.
+// Command bench compares the stores of this module with other rate limiters, and with the least that the same writes to a
+// database can cost, in one run on one machine.
 //
-// It prints Markdown tables: ratios, the figures of each contender, and the round trips and allocations of a decision.
-// README.md describes how it measures, and the columns.
+// It prints Markdown tables. README.md describes how it measures, and has those of a run.
 package main
 
 import (
@@ -14,20 +13,25 @@ import (
 	"os/signal"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
 func main() {
-	only := flag.String("only", "", "measure only what a regular `expression` matches: names in the table of contenders, such as 'Postgres|redis'")
-	loads := flag.String("loads", "", "measure only these `loads`, with all contenders, as callers x keys: 4x1000,64x1")
+	only := flag.String("only", "", "measure only what a regular `expression` matches: names in the tables, such as 'Postgres|rueidis'")
+	one := flag.String("section", "", "measure only this `section`: "+sectionNames())
+	turns := flag.Int("turns", usualTurns, "how many `turns` each figure is the median of")
+	update := flag.Bool("update", false, "write the tables into README.md of the working directory too")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second Ctrl-C ends the program at once.
 	context.AfterFunc(ctx, stop)
-	p, err := planOf(*only, *loads)
+	p, err := planOf(*only, *one, *turns)
 	if err == nil {
+		if *update {
+			p.readme = "README.md"
+		}
 		err = run(ctx, p, os.Stdout)
 	}
 	if err != nil {
@@ -36,9 +40,37 @@ func main() {
 	}
 }
 
+// section is a part of the benchmark that can be measured alone.
+type section struct {
+	name    string
+	measure func(r *report, ctx context.Context, s *site, p plan) error
+	// text returns its tables.
+	text func(r *report, p plan) string
+}
+
+// sections are in the order in which they are measured and printed.
+var sections = []section{
+	{"contenders", (*report).measureContenders, func(r *report, p plan) string {
+		text := r.Machine + "\n" + r.contenderTable(p.loads) + "\n" + r.againstTable(p.loads)
+		return text + "\n" + r.spread(func(name string) bool { _, ok := find(name); return ok })
+	}},
+	{"calls", (*report).measureCalls, func(r *report, _ plan) string { return r.callTable() }},
+	{"sweeps", (*report).measureSweeps, func(r *report, _ plan) string { return r.sweepTable() }},
+}
+
+func sectionNames() string {
+	var names []string
+	for _, s := range sections {
+		names = append(names, s.name)
+	}
+	return strings.Join(names, ", ")
+}
+
 // plan is a list of measurements.
 type plan struct {
-	heats []heat
+	sections []section
+	// loads are those of the contenders. The names are the contenders to measure.
+	loads []heat
 	// turns is how many rounds each contender runs in a heat, and pace the length of a round.
 	turns int
 	pace  pace
@@ -46,68 +78,49 @@ type plan struct {
 	sweepRows int
 	// only matches the names of what is measured.
 	only *regexp.Regexp
-	// onlyRaces leaves out all but the heats.
-	onlyRaces bool
+	// readme is the file into which the tables are written, or "".
+	readme string
 }
 
-// planOf returns the plan for flags. The error is that of an expression or a load that cannot be read.
-func planOf(only, loads string) (p plan, err error) {
+const usualTurns = 9
+
+// loads are those of the contenders.
+func loads() []heat {
+	return []heat{{callers: 64, keys: 1000}, {callers: 1, keys: 1000}, {callers: 512, keys: 10_000}, {callers: 512, keys: 1}}
+}
+
+// planOf returns the plan for flags. The error is about one that cannot be read.
+func planOf(only, one string, turns int) (p plan, err error) {
 	p = plan{
-		turns: 9, sweepRows: 200_000, pace: pace{leadIn: 30 * time.Millisecond, length: 120 * time.Millisecond, stride: 1},
-		onlyRaces: loads != "",
+		sections: sections, loads: loads(), turns: turns, sweepRows: 200_000,
+		pace: pace{leadIn: 30 * time.Millisecond, length: 150 * time.Millisecond},
 	}
 	if p.only, err = regexp.Compile(only); err != nil {
 		return p, fmt.Errorf("-only: %w", err)
 	}
-	if p.heats = usual(); loads != "" {
-		if p.heats, err = parseLoads(loads); err != nil {
-			return p, err
-		}
+	if turns < 1 {
+		return p, fmt.Errorf("-turns: %d is less than 1", turns)
 	}
-	for i, h := range p.heats {
-		p.heats[i].names = slices.DeleteFunc(h.names, func(name string) bool { return !p.only.MatchString(name) })
-	}
-	p.heats = slices.DeleteFunc(p.heats, func(h heat) bool { return len(h.names) == 0 })
-	return p, nil
-}
-
-// parseLoads returns a heat of all contenders for each load of a list, such as "4x1000,64x1".
-func parseLoads(list string) (heats []heat, err error) {
-	for text := range strings.SplitSeq(list, ",") {
-		callers, keys, ok := strings.Cut(text, "x")
-		h := heat{names: allNames()}
-		if h.callers, err = strconv.Atoi(callers); err == nil {
-			h.keys, err = strconv.Atoi(keys)
-		}
-		if !ok || err != nil || h.callers < 1 || h.keys < 1 {
-			return nil, fmt.Errorf("-loads: %q is not a load, such as 4x1000 for 4 callers and 1,000 keys", text)
-		}
-		heats = append(heats, h)
-	}
-	return heats, nil
-}
-
-// usual returns one heat of all contenders without a proxy, and heats with both sides of each ratio.
-func usual() []heat {
-	near := slices.DeleteFunc(allNames(), func(name string) bool { return strings.HasSuffix(name, farAway) })
-	heats := []heat{{64, 1000, near}}
-	for _, r := range ratios {
-		i := slices.IndexFunc(heats, func(h heat) bool { return h.callers == r.callers && h.keys == r.keys })
+	if one != "" {
+		i := slices.IndexFunc(sections, func(s section) bool { return s.name == one })
 		if i < 0 {
-			i, heats = len(heats), append(heats, heat{callers: r.callers, keys: r.keys})
+			return p, fmt.Errorf("-section: %q is none of %s", one, sectionNames())
 		}
-		for _, name := range []string{r.ours, r.theirs} {
-			if !slices.Contains(heats[i].names, name) {
-				heats[i].names = append(heats[i].names, name)
+		p.sections = sections[i : i+1]
+	}
+	for i, h := range p.loads {
+		for _, c := range contenders {
+			if p.only.MatchString(c.name) && (c.most == 0 || h.callers <= c.most) {
+				p.loads[i].names = append(p.loads[i].names, c.name)
 			}
 		}
 	}
-	return heats
+	return p, nil
 }
 
-// maxKeys returns the largest number of keys of a heat.
+// maxKeys returns the largest number of keys of a load.
 func (p plan) maxKeys() (most int) {
-	for _, h := range p.heats {
+	for _, h := range p.loads {
 		most = max(most, h.keys)
 	}
 	return most
@@ -121,11 +134,11 @@ func run(ctx context.Context, p plan, out io.Writer) error {
 	}
 	defer os.RemoveAll(dir)
 	s := &site{servers: serversFromEnv(), dir: dir, rows: p.maxKeys()}
-	r := report{NotRun: map[string]string{}}
-	if p.only.MatchString(redisRateSafe) {
+	r := newReport()
+	if p.only.MatchString(rueidisSafe) {
 		stop, err := s.startRedis()
 		if err != nil {
-			r.skip(redisRateSafe, err)
+			r.skip(rueidisSafe, err)
 		} else {
 			defer stop()
 		}
@@ -134,23 +147,59 @@ func run(ctx context.Context, p plan, out io.Writer) error {
 	if err := r.measure(ctx, s, p); err != nil {
 		return err
 	}
-	_, err = io.WriteString(out, r.markdown())
-	return err
+	return r.print(p, out)
 }
 
-// measure runs the plan.
+// measure measures the sections of the plan.
 func (r *report) measure(ctx context.Context, s *site, p plan) error {
-	// The counts come first: they open every contender by itself, so those that cannot run are known at once.
-	steps := []func(context.Context, *site, plan) error{r.measureCounts, r.race, r.measureSweeps}
-	if p.onlyRaces {
-		steps = steps[1:2]
-	}
-	for _, step := range steps {
-		if err := step(ctx, s, p); err != nil {
+	for _, one := range p.sections {
+		if err := one.measure(r, ctx, s, p); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
+}
+
+// measureContenders measures all contenders under all loads.
+func (r *report) measureContenders(ctx context.Context, s *site, p plan) error {
+	var names []string
+	for _, h := range p.loads {
+		names = append(names, h.names...)
+	}
+	open := r.openAll(ctx, s, names)
+	defer open.close()
+	for _, h := range p.loads {
+		r.race(ctx, h, open, p)
+	}
+	return ctx.Err()
+}
+
+// print writes the tables of the sections to out, and into the readme.
+func (r *report) print(p plan, out io.Writer) error {
+	var document string
+	if p.readme != "" {
+		text, err := os.ReadFile(p.readme)
+		if err != nil {
+			return err
+		}
+		document = string(text)
+	}
+	for _, s := range p.sections {
+		text := s.text(r, p)
+		if _, err := fmt.Fprintf(out, "%s\n", text); err != nil {
+			return err
+		}
+		if p.readme != "" {
+			var err error
+			if document, err = replaceSection(document, s.name, text); err != nil {
+				return fmt.Errorf("%s: %w", p.readme, err)
+			}
+		}
+	}
+	if _, err := io.WriteString(out, r.notRun()); err != nil || p.readme == "" {
+		return err
+	}
+	return os.WriteFile(p.readme, []byte(document), 0o666)
 }
 
 // logf prints a line of progress with the time.

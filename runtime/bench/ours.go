@@ -2,19 +2,46 @@ package main
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"io"
-	"time"
+	"net/http"
+	"sync"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-// oursOnSQLite opens a store in a new file.
-func oursOnSQLite(ctx context.Context, s *site, l limit) (*instance, error) {
+// sqlStore is a store of this module in a new table. It is not embedded, because limiters use methods that closingStore does not have.
+type sqlStore struct {
+	store closingStore
+	// end drops the table.
+	end func()
+}
+
+type closingStore interface {
+	runtime.Store
+	runtime.Sweeper
+	io.Closer
+	Migrate(ctx context.Context, policies ...*runtime.Policy) error
+}
+
+// openStore opens a store on a server, or on a new SQLite file without one.
+func (s *site) openStore(ctx context.Context, of server, l limit) (*sqlStore, error) {
+	if of != "" {
+		t, err := s.openTable(ctx, of, l)
+		if err != nil {
+			return nil, err
+		}
+		store, err := sqlstore.New(t.db, t.dialect, sqlstore.Options{Table: t.name})
+		if err != nil {
+			t.drop()
+			return nil, err
+		}
+		return &sqlStore{store, t.drop}, nil
+	}
 	path := s.newFile()
 	t, err := s.openFile(ctx, path, l)
 	if err != nil {
@@ -28,48 +55,12 @@ func oursOnSQLite(ctx context.Context, s *site, l limit) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ourStore(store, runtime.Policy{}, l, func() {}), nil
+	return &sqlStore{store, func() {}}, nil
 }
 
-// oursOn opens a store in a new table of a server, with what a policy has besides the numbers of the limit.
-func oursOn(of server, as runtime.Policy) opener {
-	return func(ctx context.Context, s *site, l limit) (*instance, error) {
-		t, err := s.openTable(ctx, of, l)
-		if err != nil {
-			return nil, err
-		}
-		store, err := sqlstore.New(t.db, t.dialect, sqlstore.Options{Table: t.name})
-		if err != nil {
-			t.drop()
-			return nil, err
-		}
-		return ourStore(store, as, l, t.drop), nil
-	}
-}
-
-type closingStore interface {
-	runtime.Store
-	runtime.Sweeper
-	io.Closer
-}
-
-// ourStore takes tokens like code that is generated from limits.yaml. end runs after the store is closed.
-func ourStore(store closingStore, policy runtime.Policy, l limit, end func()) *instance {
-	limits := limiter.New(store)
-	policy.Name, policy.Kind = l.name, runtime.TokenBucket
-	policy.Rate, policy.Period, policy.Capacity = int64(l.rate), l.period, int64(l.capacity)
-	return &instance{
-		take: func(ctx context.Context, key string) (bool, error) {
-			// A new handle for each call, as generated code makes it: encoding the key is part of the cost.
-			d, err := limits.Limit(&policy, runtime.KeyOf(runtime.String(key))).Allow(ctx)
-			return d.Allowed, err
-		},
-		sweep: func(ctx context.Context) (int, error) { return store.Sweep(ctx, &policy) },
-		close: func() {
-			closeAndLog(store)
-			end()
-		},
-	}
+func (s *sqlStore) close() {
+	closeAndLog(s.store)
+	s.end()
 }
 
 func closeAndLog(c io.Closer) {
@@ -78,60 +69,76 @@ func closeAndLog(c io.Closer) {
 	}
 }
 
-// bucket is a token bucket as it is written by hand: a transaction of four statements that locks, reads and writes a row.
-type bucket struct {
-	*table
-	limit
-	read, update, insert *sql.Stmt
+// policyOf returns the policy of a limit, with what another one has besides the numbers.
+func policyOf(l limit, as runtime.Policy) *runtime.Policy {
+	as.Name, as.Kind = l.name, runtime.TokenBucket
+	as.Rate, as.Period, as.Capacity = int64(l.rate), l.period, int64(l.capacity)
+	return &as
 }
 
-func selectForUpdate(ctx context.Context, s *site, l limit) (*instance, error) {
-	t, err := s.openTable(ctx, postgres, l)
-	if err != nil {
-		return nil, err
+// allow takes tokens like code that is generated from limits.yaml.
+func allow(limits *limiter.Limiter, p *runtime.Policy) takeFunc {
+	return func(ctx context.Context, key string) (bool, error) {
+		// A new handle for each call, as generated code makes it: encoding the key is part of the cost.
+		d, err := limits.Limit(p, runtime.KeyOf(runtime.String(key))).Allow(ctx)
+		return d.Allowed, err
 	}
-	b := &bucket{table: t, limit: l}
-	if err := b.prepare(); err != nil {
-		t.drop()
-		return nil, err
-	}
-	return &instance{take: b.take, close: t.drop}, nil
 }
 
-func (b *bucket) prepare() error {
-	var errs [3]error
-	b.read, errs[0] = b.table.prepare("SELECT value, at_ns FROM {table} WHERE name = ? AND {key} = ? FOR UPDATE")
-	b.update, errs[1] = b.table.prepare("UPDATE {table} SET value = ?, at_ns = ? WHERE name = ? AND {key} = ?")
-	b.insert, errs[2] = b.prepareUpsert()
-	return errors.Join(errs[:]...)
+// ours opens a store of this module, with what a policy has besides the numbers of the limit.
+func ours(of server, as runtime.Policy) opener {
+	return func(ctx context.Context, s *site, l limit) (*instance, error) {
+		opened, err := s.openStore(ctx, of, l)
+		if err != nil {
+			return nil, err
+		}
+		p := policyOf(l, as)
+		o := &instance{
+			take:  allow(limiter.New(opened.store), p),
+			sweep: func(ctx context.Context) (int, error) { return opened.store.Sweep(ctx, p) },
+			close: opened.close,
+		}
+		if as.Lease != (runtime.Lease{}) {
+			o.stride = 64
+		}
+		return o, nil
+	}
 }
 
-func (b *bucket) take(ctx context.Context, key string) (bool, error) {
-	tx, err := b.db.BeginTx(ctx, nil)
-	if err != nil {
-		return false, err
-	}
-	defer tx.Rollback()
-	now := time.Now().UnixNano()
-	// A key without a row has a full bucket.
-	value, ts := float64(b.capacity), now
-	err = tx.StmtContext(ctx, b.read).QueryRowContext(ctx, b.limit.name, key).Scan(&value, &ts)
-	isNew := errors.Is(err, sql.ErrNoRows)
-	if err != nil && !isNew {
-		return false, err
-	}
-	value += float64(now-ts) * float64(b.rate) / float64(b.period)
-	value = min(value, float64(b.capacity)) - 1
-	switch {
-	case value < 0:
-		return false, nil
-	case isNew:
-		_, err = tx.StmtContext(ctx, b.insert).ExecContext(ctx, b.limit.name, key, 0, value, now, 0.0)
-	default:
-		_, err = tx.StmtContext(ctx, b.update).ExecContext(ctx, value, now, b.limit.name, key)
-	}
-	if err != nil {
-		return false, err
-	}
-	return true, tx.Commit()
+// oursInMemory opens a store in the memory of the process.
+func oursInMemory(_ context.Context, _ *site, l limit) (*instance, error) {
+	return inMemory(allow(limiter.New(&memstore.Store{}), policyOf(l, runtime.Policy{}))), nil
+}
+
+// visit is a request to the handler of behindHTTP and its response. It is used again, so that only the allocations of limithttp count.
+type visit struct {
+	*http.Request
+	header http.Header
+	served bool
+}
+
+func (v *visit) Header() http.Header            { return v.header }
+func (v *visit) WriteHeader(int)                {}
+func (v *visit) Write(body []byte) (int, error) { return len(body), nil }
+
+// behindHTTP opens a handler behind limithttp and a store in memory, which takes a token for the value of a header.
+func behindHTTP(_ context.Context, _ *site, l limit) (*instance, error) {
+	limits, p := limiter.New(&memstore.Store{}), policyOf(l, runtime.Policy{})
+	binder := limithttp.New(limits, limithttp.Options{})
+	h := binder.Limit(func(r *http.Request) (limiter.Item, error) {
+		return limits.Limit(p, runtime.KeyOf(runtime.String(r.Header["User"][0]))), nil
+	}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.(*visit).served = true }))
+	visits := sync.Pool{New: func() any {
+		r, _ := http.NewRequest(http.MethodGet, "/", nil)
+		r.Header["User"] = []string{""}
+		return &visit{Request: r, header: http.Header{}}
+	}}
+	return inMemory(func(_ context.Context, key string) (bool, error) {
+		v := visits.Get().(*visit)
+		defer visits.Put(v)
+		clear(v.header)
+		v.Request.Header["User"][0], v.served = key, false
+		h.ServeHTTP(v, v.Request)
+		return v.served, nil
+	}), nil
 }

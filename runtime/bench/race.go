@@ -11,23 +11,6 @@ import (
 	"time"
 )
 
-// race runs the heats of the plan, in which every call is allowed.
-func (r *report) race(ctx context.Context, s *site, p plan) error {
-	var names []string
-	for _, h := range p.heats {
-		names = append(names, h.names...)
-	}
-	open := r.openAll(ctx, s, names)
-	defer open.close()
-	for _, h := range p.heats {
-		logf("%s", loadName(h.callers, h.keys))
-		l := load{h.callers, keysOf(h.keys, h.keys)}
-		open.warm(ctx, h.names, l.keys)
-		r.run(ctx, h, open, l, p)
-	}
-	return ctx.Err()
-}
-
 // heat is a race of contenders under the same load, in turns. In each turn every contender runs a short round, so that
 // whatever else the machine does affects all of them.
 type heat struct {
@@ -41,27 +24,33 @@ type cell struct {
 	Contender string
 	Callers   int
 	Keys      int
-	// PerSecond, P50, P99 and Failed are the medians of the rounds. Latencies are in nanoseconds.
+	// PerSecond and P99 are the medians of the turns, and Spread is how far from the median half of the turns are at most, as
+	// a part of it.
 	PerSecond float64
-	P50       time.Duration
+	Spread    float64
 	P99       time.Duration
-	Failed    float64
-	// Error is the error of a failed call.
-	Error string
+	// Failed is the fraction of calls that returned an error, and Error one of them. They are not decisions.
+	Failed float64
+	Error  string
 	// Turns are the decisions per second of each turn.
 	Turns []float64
-	// Own and Server are the processor times of a decision, in seconds: that of this process, and of the database's
-	// processes. HasCPU means that both were measured.
+	// Own and Server are the processor times of a decision over all turns, in seconds: in this process, and in the
+	// processes of the server. HasCPU means that both were measured.
 	Own    float64
 	Server float64
 	HasCPU bool
+	// Objects and Bytes are what this process allocates for a decision.
+	Objects, Bytes float64
 }
 
-// busy returns the processor time of a decision in both processes.
+// busy returns the processor time of a decision in all processes.
 func (c *cell) busy() float64 { return c.Own + c.Server }
 
-// run runs a heat with the open contenders. Those that cannot go on are out.
-func (r *report) run(ctx context.Context, h heat, open field, l load, p plan) {
+// race runs a heat with the open contenders, and adds the results. Those that cannot go on are out.
+func (r *report) race(ctx context.Context, h heat, open field, p plan) {
+	logf("%s", loadName(h.callers, h.keys))
+	l := load{h.callers, keysOf(h.keys, h.keys)}
+	open.warm(ctx, h.names, l.keys)
 	rounds, out := map[string][]round{}, map[string]bool{}
 	for turn := range p.turns {
 		for i := range h.names {
@@ -71,16 +60,16 @@ func (r *report) run(ctx context.Context, h heat, open field, l load, p plan) {
 			if !ok || out[name] || ctx.Err() != nil {
 				continue
 			}
-			got, err := measure(o.take, l, p.pace.of(name), o.meter)
+			got, err := measure(o, l, p.pace, nil)
 			if err != nil {
-				logf("%s: %v", name, err)
+				r.skip(name+", "+loadName(h.callers, h.keys), err)
 				out[name] = true
 			}
 			rounds[name] = append(rounds[name], got)
 		}
 	}
 	for _, name := range h.names {
-		// A contender without all turns cannot be compared turn by turn.
+		// A contender without all turns cannot be compared.
 		if !out[name] && len(rounds[name]) == p.turns {
 			r.add(newCell(name, l, rounds[name]))
 		}
@@ -90,30 +79,36 @@ func (r *report) run(ctx context.Context, h heat, open field, l load, p plan) {
 // newCell returns the medians of rounds.
 func newCell(name string, l load, rounds []round) cell {
 	c := cell{Contender: name, Callers: l.callers, Keys: len(l.keys)}
-	var p50, p99 []time.Duration
-	var failed []float64
+	var p99 []time.Duration
+	var failed, off []float64
 	var used split
-	decisions := 0
+	var decisions, objects, bytes int
 	for _, r := range rounds {
 		used.own, used.server = used.own+r.used.own, used.server+r.used.server
-		decisions += r.decisions
+		decisions, objects, bytes = decisions+r.decisions, objects+r.objects, bytes+r.bytes
 		c.HasCPU = r.metered
 		c.Turns = append(c.Turns, r.perSecond)
-		p50, p99, failed = append(p50, r.p50), append(p99, r.p99), append(failed, r.failed)
+		p99, failed = append(p99, r.p99), append(failed, r.failed)
 		if r.err != nil {
 			c.Error = r.err.Error()
 		}
 	}
+	if decisions > 0 {
+		c.Objects, c.Bytes = float64(objects)/float64(decisions), float64(bytes)/float64(decisions)
+	}
 	c.HasCPU = c.HasCPU && decisions > 0
 	if c.HasCPU {
-		// Over all rounds, because the kernel counts in ticks.
 		c.Own, c.Server = used.own.Seconds()/float64(decisions), used.server.Seconds()/float64(decisions)
 	}
-	c.PerSecond, c.P50, c.P99, c.Failed = median(c.Turns), median(p50), median(p99), median(failed)
+	c.PerSecond, c.P99, c.Failed = median(c.Turns), median(p99), median(failed)
+	for _, turn := range c.Turns {
+		off = append(off, max(turn-c.PerSecond, c.PerSecond-turn)/c.PerSecond)
+	}
+	c.Spread = median(off)
 	return c
 }
 
-// load is callers that take a token of a random key, each again as soon as it has a decision. Every call must be allowed.
+// load is callers that call for a random key, each again as soon as it has a decision.
 type load struct {
 	callers int
 	keys    []string
@@ -123,77 +118,89 @@ type load struct {
 type pace struct {
 	// leadIn comes first and is not measured: caches, connections and queues fill.
 	leadIn, length time.Duration
-	// One call in stride is timed.
-	stride int
-}
-
-// of returns the pace for a contender.
-func (p pace) of(name string) pace {
-	// In memory, reading the clock costs as much as a decision.
-	if name == oursLeased || name == xTimeRate {
-		p.stride = 64
-	}
-	return p
 }
 
 // round is the result of a round.
 type round struct {
 	// perSecond is the number of decisions per second.
 	perSecond float64
-	p50, p99  time.Duration
+	p99       time.Duration
 	// failed is the fraction of calls that returned an error. They are not decisions. err is the error of one of them.
 	failed float64
 	err    error
-	// decisions took the processor time used, if metered.
-	decisions int
-	used      split
-	metered   bool
+	// decisions took the processor time used, if metered, and the objects and bytes that were allocated.
+	decisions      int
+	used           split
+	metered        bool
+	objects, bytes int
 }
 
 // samplesInAll bounds the memory for latencies. Each caller keeps its last ones.
 const samplesInAll = 1 << 20
 
-// measure runs a round. If meter is nil, processor time is not measured. A server may stop for as long as a round, such as for
-// a flush: that no call has ended is a result, not an error.
-func measure(take takeFunc, l load, p pace, meter splitMeter) (round, error) {
+// The phases of a round. Calls that end in counting are measured.
+const (
+	leadingIn int32 = iota
+	counting
+	over
+)
+
+// measure runs a round. If during is not nil, it is called when the lead-in is over, and the round ends when the channel that
+// it returns is closed, if that is earlier. A server may stop for as long as a round, such as for a flush: that no call has
+// ended is a result, not an error.
+func measure(o *instance, l load, p pace, during func() <-chan struct{}) (round, error) {
+	var phase atomic.Int32
 	callers := make([]*caller, l.callers)
 	for i := range callers {
 		// As every HTTP request has one: a context that can be canceled costs more.
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		callers[i] = &caller{
-			load: l, take: take, stride: p.stride, ctx: ctx,
+			load: l, take: o.take, stride: max(1, o.stride), ctx: ctx, phase: &phase, began: time.Now(),
 			// The same seeds for every contender, so that all get the same sequence of keys.
 			random:  rand.New(rand.NewPCG(uint64(i), uint64(p.length))),
 			samples: make([]time.Duration, max(64, samplesInAll/l.callers)),
 		}
 	}
+	meter := o.meter
+	if meter == nil {
+		meter = func() split { return split{} }
+	}
 	// So that no contender pays for the garbage of the one before.
 	runtime.GC()
 	var all sync.WaitGroup
-	began := time.Now()
 	for _, c := range callers {
-		c.began, c.from, c.to = began, p.leadIn, p.leadIn+p.length
 		all.Go(c.run)
 	}
-	var before split
-	if meter != nil {
-		time.Sleep(p.leadIn)
-		before = meter()
+	time.Sleep(p.leadIn)
+	var first, last runtime.MemStats
+	runtime.ReadMemStats(&first)
+	before := meter()
+	began := time.Now()
+	phase.Store(counting)
+	var ended <-chan struct{}
+	if during != nil {
+		ended = during()
 	}
+	select {
+	case <-time.After(p.length):
+	case <-ended:
+	}
+	// The time of both is that of the same calls, also if this goroutine runs late: those that end later are not counted, and
+	// what they cost, and the sorting of samples, is not the contender's.
+	phase.Store(over)
+	took := time.Since(began)
+	used := meter().minus(before)
+	runtime.ReadMemStats(&last)
 	all.Wait()
-	// Before the samples are sorted, which is our work and not the contender's.
-	var used split
-	if meter != nil {
-		used = meter().minus(before)
-	}
-	r, err := sum(callers, p.length)
-	r.used, r.metered = used, meter != nil
+	r, err := sum(callers, took)
+	r.used, r.metered = used, o.meter != nil
+	r.objects, r.bytes = int(last.Mallocs-first.Mallocs), int(last.TotalAlloc-first.TotalAlloc)
 	return r, err
 }
 
 // sum combines the results of the callers.
-func sum(callers []*caller, length time.Duration) (round, error) {
+func sum(callers []*caller, took time.Duration) (round, error) {
 	var calls, failed, wrong int
 	var r round
 	var samples []time.Duration
@@ -210,15 +217,15 @@ func sum(callers []*caller, length time.Duration) (round, error) {
 	}
 	switch {
 	case calls == failed && r.err == nil:
-		return round{p50: length, p99: length}, nil
+		return round{p99: took}, nil
 	case calls == failed:
 		return round{}, fmt.Errorf("no call succeeded: %w", r.err)
 	}
 	slices.Sort(samples)
 	r.decisions = calls - failed
-	r.perSecond = float64(r.decisions) / length.Seconds()
+	r.perSecond = float64(r.decisions) / took.Seconds()
 	r.failed = float64(failed) / float64(calls)
-	r.p50, r.p99 = percentile(samples, 50), percentile(samples, 99)
+	r.p99 = percentile(samples, 99)
 	return r, nil
 }
 
@@ -229,9 +236,9 @@ type caller struct {
 	stride int
 	random *rand.Rand
 	ctx    context.Context
-	// began is when the round began. Calls that end between from and to are measured.
-	began    time.Time
-	from, to time.Duration
+	phase  *atomic.Int32
+	// began is an instant before the round, relative to which the clock is read.
+	began time.Time
 
 	calls, failed, wrong int
 	samples              []time.Duration
@@ -246,37 +253,36 @@ func (c *caller) run() {
 		for range c.stride - 1 {
 			failed += c.once(c.ctx)
 		}
-		// One clock for all callers, read relative to the same instant, so that rounds end together.
 		start := time.Since(c.began)
 		failed += c.once(c.ctx)
-		end := time.Since(c.began)
-		if end >= c.to {
+		took := time.Since(c.began) - start
+		switch c.phase.Load() {
+		case over:
 			return
-		}
-		if end < c.from {
+		case leadingIn:
 			continue
 		}
 		c.calls += c.stride
 		c.failed += failed
-		c.samples[c.taken%len(c.samples)] = end - start
+		c.samples[c.taken%len(c.samples)] = took
 		c.taken++
 	}
 }
 
 // once makes a call, and returns 1 if it fails.
 func (c *caller) once(ctx context.Context) (failed int) {
-	allowed, err := c.take(ctx, c.keys[c.random.IntN(len(c.keys))])
+	right, err := c.take(ctx, c.keys[c.random.IntN(len(c.keys))])
 	if err != nil {
 		c.err = err
 		return 1
 	}
-	if !allowed {
+	if !right {
 		c.wrong++
 	}
 	return 0
 }
 
-// takeEach takes a token of each key, by 64 callers, until ctx ends. It returns the error of one of the failed calls.
+// takeEach makes a call for each key, by 64 callers, until ctx ends. It returns the error of one of the failed calls.
 func takeEach(ctx context.Context, take takeFunc, keys []string) error {
 	var next atomic.Int64
 	errs := make(chan error, 64)

@@ -5,7 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"maps"
+	"net"
 	"net/url"
 	"os"
 	"runtime"
@@ -38,33 +38,22 @@ func serversFromEnv() servers {
 	}
 }
 
-// through returns the host and port of a server, and the servers with this one moved to another address, that of a proxy.
-func (s servers) through(name server, address string) (was string, moved servers, err error) {
-	// A copy, because the other contenders connect without the proxy.
-	moved = maps.Clone(s)
-	switch name {
-	case mariadb, mysqlDB:
+// hostOf returns the host of a server.
+func (s servers) hostOf(name server) (string, error) {
+	if name == mariadb || name == mysqlDB {
 		c, err := mysql.ParseDSN(s[name])
 		if err != nil {
-			return "", nil, err
+			return "", err
 		}
-		was, c.Addr = c.Addr, address
-		moved[name] = c.FormatDSN()
-	default:
-		u, err := url.Parse(s[name])
-		if err != nil || u.Host == "" {
-			// The error of url.Parse would quote the password.
-			return "", nil, fmt.Errorf("the data source name of %s is not a URL with a host", name)
-		}
-		port := "6379"
-		if name == postgres {
-			port = "5432"
-		}
-		was = u.Hostname() + ":" + cmp.Or(u.Port(), port)
-		u.Host = address
-		moved[name] = u.String()
+		host, _, err := net.SplitHostPort(c.Addr)
+		return host, err
 	}
-	return was, moved, nil
+	u, err := url.Parse(s[name])
+	if err != nil || u.Host == "" {
+		// The error of url.Parse would quote the password.
+		return "", fmt.Errorf("the data source name of %s is not a URL with a host", name)
+	}
+	return u.Hostname(), nil
 }
 
 // describe returns the machine, and the versions of the servers that answer with their settings for durability: figures mean

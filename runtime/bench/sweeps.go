@@ -3,13 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
-
-// swept are the contenders whose calls are measured during a sweep.
-var swept = []string{oursSQLite, oursPostgres, oursMariaDB, oursMySQL}
 
 // The load during a sweep.
 const (
@@ -26,17 +22,10 @@ const leastSweepTurns = 3
 func duringSweep(contender string) string  { return contender + ", during a sweep" }
 func withoutSweep(contender string) string { return contender + ", without a sweep" }
 
-// sweepRatios compare calls during a sweep with those without.
-func sweepRatios() (all []ratio) {
-	for _, name := range swept {
-		all = append(all, ratio{duringSweep(name), withoutSweep(name), sweepCallers, sweepKeys, speed})
-	}
-	return all
-}
-
 // measureSweeps measures calls with and without a sweep over a large table.
 func (r *report) measureSweeps(ctx context.Context, s *site, p plan) error {
-	for _, name := range swept {
+	for _, db := range databases {
+		name := db.name
 		c, _ := find(name)
 		if r.NotRun[name] != "" || ctx.Err() != nil || !p.only.MatchString(duringSweep(name)) {
 			continue
@@ -71,14 +60,11 @@ func (r *report) measureSweep(ctx context.Context, s *site, p plan, c contender)
 			// In alternating order, so that neither is always on the warmer machine.
 			var err error
 			if i == turn%2 {
-				pair[0], err = measure(o.take, l, p.pace, o.meter)
+				pair[0], err = measure(o, l, p.pace, nil)
 			} else {
 				var n int
-				pair[1], n, err = measureDuring(ctx, o, l, p.pace)
+				pair[1], n, ended, err = measureDuring(ctx, o, l, p.pace)
 				deleted += n
-			}
-			if ended = errors.Is(err, errSweepEnded); ended && turn >= leastSweepTurns {
-				break
 			}
 			if err == nil {
 				err = ctx.Err()
@@ -87,36 +73,39 @@ func (r *report) measureSweep(ctx context.Context, s *site, p plan, c contender)
 				return fmt.Errorf("after %d turns and %d deleted rows: %w", turn, deleted, err)
 			}
 		}
-		if !ended {
-			without, during = append(without, pair[0]), append(during, pair[1])
-		}
+		without, during = append(without, pair[0]), append(during, pair[1])
 	}
 	logf("%s: %d turns, %s deleted", c.name, len(during), plural(deleted, "row"))
+	if len(during) < min(p.turns, leastSweepTurns) {
+		return fmt.Errorf("the sweep ended after %d turns and %d deleted rows", len(during), deleted)
+	}
 	r.add(newCell(withoutSweep(c.name), l, without), newCell(duringSweep(c.name), l, during))
 	return nil
 }
 
-// errSweepEnded means that a sweep has deleted all rows before its round ended.
-var errSweepEnded = errors.New("the sweep ended before its round")
-
-// measureDuring measures a round during a sweep, and then stops the sweep. The next one goes on, because the rows are deleted.
-func measureDuring(ctx context.Context, o *instance, l load, p pace) (r round, deleted int, err error) {
+// measureDuring measures a round during a sweep, which begins with it. The round ends when the sweep has deleted all rows, so that
+// it has no calls without a sweep. If the round is over earlier, measureDuring stops the sweep; the next one goes on, because the rows
+// are deleted.
+func measureDuring(ctx context.Context, o *instance, l load, p pace) (r round, deleted int, ended bool, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	ended := make(chan error, 1)
-	go func() {
-		var err error
-		deleted, err = o.sweep(ctx)
-		ended <- err
-	}()
-	r, err = measure(o.take, l, p, o.meter)
+	done := make(chan struct{})
+	var failed error
+	r, err = measure(o, l, p, func() <-chan struct{} {
+		go func() {
+			defer close(done)
+			deleted, failed = o.sweep(ctx)
+		}()
+		return done
+	})
 	select {
-	case failed := <-ended:
-		return r, deleted, cmp.Or(err, failed, errSweepEnded)
+	case <-done:
+		ended = true
 	default:
+		stop()
+		<-done
+		// Its error is that it was stopped.
+		failed = nil
 	}
-	stop()
-	// Its error is that it was canceled.
-	<-ended
-	return r, deleted, err
+	return r, deleted, ended, cmp.Or(err, failed)
 }

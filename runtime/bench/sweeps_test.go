@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -9,11 +11,10 @@ import (
 
 func TestSweepThatEndsTooEarlyIsAnError(t *testing.T) {
 	c, _ := find(oursSQLite)
-	p := plan{turns: 3, sweepRows: 1200, pace: pace{length: time.Second, stride: 1}}
-	r := report{NotRun: map[string]string{}}
+	p := plan{turns: 2, sweepRows: 1200, pace: pace{length: 300 * time.Millisecond}}
+	r := newReport()
 	err := r.measureSweep(t.Context(), &site{dir: t.TempDir()}, p, c)
-	require.ErrorIs(t, err, errSweepEnded)
-	require.ErrorContains(t, err, "after 0 turns and 200 deleted rows")
+	require.ErrorContains(t, err, "the sweep ended after 1 turns and 200 deleted rows")
 	require.Empty(t, r.Cells)
 }
 
@@ -25,10 +26,24 @@ func TestFailedSweepIsAnError(t *testing.T) {
 	l := load{callers: 1, keys: keysOf(1, 1)}
 	take := o.take
 	o.take = slow
-	_, _, err = measureDuring(t.Context(), o, l, tenth)
+	_, _, ended, err := measureDuring(t.Context(), o, l, tenth)
 	require.ErrorContains(t, err, "closed")
-	require.NotErrorIs(t, err, errSweepEnded)
+	require.True(t, ended)
 	o.take = take
-	_, _, err = measureDuring(t.Context(), o, l, tenth)
+	_, _, _, err = measureDuring(t.Context(), o, l, tenth)
 	require.ErrorContains(t, err, "no call succeeded")
+}
+
+func TestSweepIsStoppedWhenItsRoundIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &instance{take: slow, sweep: func(ctx context.Context) (int, error) {
+			<-ctx.Done()
+			return 7, ctx.Err()
+		}}
+		r, deleted, ended, err := measureDuring(t.Context(), o, load{callers: 1, keys: keysOf(1, 1)}, tenth)
+		require.NoError(t, err)
+		require.False(t, ended)
+		require.Equal(t, 7, deleted)
+		require.Equal(t, 100, r.decisions)
+	})
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,7 +42,7 @@ func (s *site) openTable(ctx context.Context, of server, l limit) (t *table, err
 	if t.db, err = s.openDB(of); err != nil {
 		return nil, err
 	}
-	return t, t.setUp(ctx, l, s, s.connections(serverConns))
+	return t, t.setUp(ctx, l, s, serverConns)
 }
 
 // openFile creates a table with rows in a new SQLite database, which has the settings of package sqlite.
@@ -77,43 +79,74 @@ func (t *table) setUp(ctx context.Context, l limit, s *site, conns int) error {
 	return nil
 }
 
-// drop drops the table and closes the database. SQLite files are removed with their directory.
+// drop drops the tables and closes the database. SQLite files are removed with their directory.
 func (t *table) drop() {
 	// Not with the context of the run: after Ctrl-C the table must still be dropped.
-	err := withSetupTimeout(func(ctx context.Context) error { return t.exec(ctx, "DROP TABLE {table}") })
+	err := withSetupTimeout(func(ctx context.Context) error {
+		var errs []error
+		for _, name := range []string{t.name, dialect.OverridesTable(t.name), dialect.RegistryTable(t.name)} {
+			_, err := t.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+name)
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	})
 	if err := errors.Join(err, t.db.Close()); err != nil {
 		logf("table %s was not dropped: %v", t.name, err)
 	}
 }
 
-// An upsert begins with insertInto, and ends with setRow in Postgres and SQLite, or with setRowMySQL.
-const (
-	insertInto = "INSERT INTO {table} (name, {key}, shard, value, at_ns, prev) "
-	setRow     = " ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev"
-	// MariaDB does not have the row alias that MySQL recommends instead of VALUES.
-	setRowMySQL = " ON DUPLICATE KEY UPDATE value = VALUES(value), at_ns = VALUES(at_ns), prev = VALUES(prev)"
-)
+// insertInto begins the statements that write rows, and setRow ends them.
+const insertInto = "INSERT INTO {table} (name, {key}, shard, value, at_ns, prev) "
 
-// prepareUpsert prepares the statement that inserts or updates one row. Its parameters are name, key, shard, value, ts and
-// prev.
-func (t *table) prepareUpsert() (*sql.Stmt, error) {
-	const insert = insertInto + "VALUES (?, ?, ?, ?, ?, ?)"
+func (t *table) setRow() string {
 	if t.dialect.Quote == "`" {
-		return t.prepare(insert + setRowMySQL)
+		// MariaDB does not have the row alias that MySQL recommends instead of VALUES.
+		return " ON DUPLICATE KEY UPDATE value = VALUES(value), at_ns = VALUES(at_ns), prev = VALUES(prev)"
 	}
-	return t.prepare(insert + setRow)
+	return " ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev"
+}
+
+// upsertOne is a statement that writes a row. Its parameters are name, key, value and at_ns.
+func (t *table) upsertOne() string { return insertInto + "VALUES (?, ?, 0, ?, ?, 0)" + t.setRow() }
+
+// manyKeys selects the rows of upsertMany.
+var manyKeys = map[string]string{
+	"sqlite":   "SELECT '%s', value, 0, ?, ?, 0 FROM json_each(?) WHERE true",
+	"postgres": "SELECT '%s', k, 0, CAST(? AS float8), CAST(? AS bigint), 0 FROM unnest(CAST(? AS text[])) k",
+	"mysql":    "SELECT '%s', k, 0, ?, ?, 0 FROM JSON_TABLE(?, '$[*]' COLUMNS (k VARBINARY(255) PATH '$')) j",
+	"mariadb":  "SELECT '%s', k, 0, ?, ?, 0 FROM JSON_TABLE(?, '$[*]' COLUMNS (k VARBINARY(255) PATH '$')) j",
+}
+
+// upsertMany is a statement that writes rows of a limit. Its parameters are value, at_ns and keyList of their keys.
+func (t *table) upsertMany(l limit) string {
+	return insertInto + fmt.Sprintf(manyKeys[t.dialect.Name], l.name) + t.setRow()
+}
+
+func (t *table) keyList(keys []string) any {
+	if t.dialect.Numbered {
+		return keys
+	}
+	// A list of strings can always be encoded.
+	list, _ := json.Marshal(keys)
+	return string(list)
 }
 
 // prepare prepares a statement whose parameters are written "?".
 func (t *table) prepare(statement string) (*sql.Stmt, error) {
-	text, err := t.dialect.Text(statement, t.name)
+	text, err := t.text(statement)
 	if err != nil {
 		return nil, err
 	}
+	return t.db.Prepare(text)
+}
+
+// text returns a statement whose parameters are written "?" for the database.
+func (t *table) text(statement string) (string, error) {
+	text, err := t.dialect.Text(statement, t.name)
 	if t.dialect.Numbered {
 		text = numbered(text)
 	}
-	return t.db.Prepare(text)
+	return text, err
 }
 
 // numbered replaces the parameters "?" by $1, $2 and so on.
@@ -135,11 +168,15 @@ func (t *table) fill(ctx context.Context, l limit, s *site) error {
 	if l != plenty || s.rows == 0 {
 		return nil
 	}
-	insert := fmt.Sprintf(insertInto+`SELECT '%s', CONCAT('%s', SUBSTR(CONCAT(100000000 + n), 2)), 0, %d, %d, 0
-		FROM (%s) numbers WHERE n < %d ORDER BY n`,
-		l.name, keyPrefix, l.capacity, time.Now().Add(-s.age).UnixNano(), numbers(s.rows), s.rows)
-	if err := t.exec(ctx, insert); err != nil {
-		return fmt.Errorf("fill a table: %w", err)
+	insert, err := t.prepare(t.upsertMany(l))
+	if err != nil {
+		return err
+	}
+	defer insert.Close()
+	for keys := range slices.Chunk(keysOf(s.rows, s.rows), 10_000) {
+		if _, err := insert.ExecContext(ctx, float64(l.capacity), time.Now().Add(-s.age).UnixNano(), t.keyList(keys)); err != nil {
+			return fmt.Errorf("fill a table: %w", err)
+		}
 	}
 	if after, ok := afterFill[t.dialect.Name]; ok {
 		return t.exec(ctx, after)
@@ -153,17 +190,4 @@ func (t *table) exec(ctx context.Context, statement string) error {
 		_, err = t.db.ExecContext(ctx, text)
 	}
 	return err
-}
-
-// numbers returns a query for the numbers n from 0 to at least rows - 1: a product of tables of ten digits, because databases
-// have no common function for it.
-func numbers(rows int) string {
-	const digits = `SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4
-		UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9`
-	n, from := "0", "(SELECT 0) AS t"
-	for i, place := 0, 1; place < rows; i, place = i+1, place*10 {
-		n += fmt.Sprintf(" + %d * t%d.d", place, i)
-		from += fmt.Sprintf(", (%s) AS t%d", digits, i)
-	}
-	return fmt.Sprintf("SELECT %s AS n FROM %s", n, from)
 }

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"database/sql"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,16 +37,4 @@ func TestTableOfTheExhaustedLimitIsEmpty(t *testing.T) {
 	var n int
 	require.NoError(t, table.db.QueryRow("SELECT count(*) FROM rate_limits").Scan(&n))
 	require.Zero(t, n)
-}
-
-func TestNumbersAreConsecutive(t *testing.T) {
-	db, err := sql.Open("sqlite", ":memory:")
-	require.NoError(t, err)
-	defer db.Close()
-	for _, n := range []int{1, 9, 10, 11, 1000, 2345} {
-		var count, distinct, least, most int
-		text := fmt.Sprintf("SELECT count(*), count(DISTINCT n), min(n), max(n) FROM (%s) WHERE n < %d", numbers(n), n)
-		require.NoError(t, db.QueryRowContext(context.Background(), text).Scan(&count, &distinct, &least, &most))
-		require.Equal(t, []int{n, n, 0, n - 1}, []int{count, distinct, least, most})
-	}
 }
