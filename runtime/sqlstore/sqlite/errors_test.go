@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
@@ -193,19 +193,19 @@ func TestRefusedKeyFailsOnlyItsCall(t *testing.T) {
 	agree.Innocents(t, r.store)
 }
 
-// stalled is an [sqlstore.Upserter] whose disk does not respond.
+// stalled is an [sqlstore.Decider] whose disk does not respond.
 type stalled struct{ healed chan struct{} }
 
-// Upsert implements [sqlstore.Upserter].
-func (s stalled) Upsert(context.Context, []meter.RowUpsert) error {
+// Decide implements [sqlstore.Decider].
+func (s stalled) Decide(_ context.Context, b *batch.Batch, now func() int64) (bool, error) {
 	<-s.healed
-	return nil
+	return b.Run(now(), make([]runtime.State, len(b.Rows()))), nil
 }
 
 func TestTimeoutHoldsWhileTheDiskDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := stalled{make(chan struct{})}
-		store, err := sqlite.OpenWith(filepath.Join(t.TempDir(), "limits.db"), sqlstore.Options{Upserter: disk})
+		store, err := sqlite.OpenWith(filepath.Join(t.TempDir(), "limits.db"), sqlstore.Options{Decider: disk})
 		require.NoError(t, err)
 		p := *counted
 		p.Timeout = 50 * time.Millisecond

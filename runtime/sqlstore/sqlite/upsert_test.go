@@ -68,8 +68,8 @@ func TestFunctionsOfSQLFailWithoutAStatement(t *testing.T) {
 	require.NoError(t, err)
 	defer db.Close()
 	for _, call := range []string{
-		"ratelimitgen_fresh(0, 0)", "ratelimitgen_ts(-1, 0)", "ratelimitgen_take('1', 'k', 1.0, 1, 0.0)", "ratelimitgen_value(x'00')",
-		"ratelimitgen_freshprev(0, 0)", "ratelimitgen_prev(0)",
+		"ratelimitgen_read(0, 0, 1.0, 1, 0.0, NULL)", "ratelimitgen_step('1', 1.0, 1, 0.0, NULL)", "ratelimitgen_value(x'00', 0)",
+		"ratelimitgen_at(-1, 0)", "ratelimitgen_prev(0, 0)", "ratelimitgen_log(0, 0)",
 	} {
 		_, err := db.Exec("SELECT " + call)
 		assert.ErrorContains(t, err, "no statement of a rate limit has the number", call)
