@@ -147,6 +147,18 @@ var shardNumbers = func() (all [runtime.MaxShards]int) {
 // Rows returns the rows that the calls need, without duplicates, in the order of [runtime.Row.Compare].
 func (b *Batch) Rows() []runtime.Row { return b.rows }
 
+// Reads reports whether the calls change nothing.
+func (b *Batch) Reads() bool {
+	for i := range b.calls {
+		for j := range b.calls[i].Requests {
+			if op := b.calls[i].Requests[j].Op; op != runtime.Check && op != runtime.Peek {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Run executes the calls at the instant now, in nanoseconds since 1970 UTC, on the states of Rows. It returns false if
 // the calls need more rows: then Rows has grown, and all rows must be read again in a transaction that has locked them all.
 func (b *Batch) Run(now int64, states []runtime.State) bool {

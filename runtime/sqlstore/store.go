@@ -28,7 +28,7 @@
 // A [dialect.Dialect] is data: the text of its statements. Its file also has the database's error codes with their meaning, and the
 // few functions that only this database needs, such as decoding the insert id in which MySQL returns the result of an
 // upsert. A statement takes one row as parameters, and several rows as one JSON parameter or as one list per column.
-// A package that imports a driver may offer a faster upsert, an [Upserter].
+// A package that imports a driver may decide batches in a faster way, a [Decider], in place of all three.
 //
 // WithTx runs the same statements in a transaction of the caller. The store then neither retries nor commits, and
 // a conflict with another transaction is a [RetryTxError].
@@ -185,7 +185,7 @@ func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 		Every: o.OverridesEvery, Keep: cmp.Or(o.KeepOverrides, override.DefaultKeep), AutoCreate: o.AutoCreate,
 	})}
 	s.registry = table.NewRegistry(p, d, o.Owner, s.overrides)
-	s.engine = decide.NewEngine(s.registry, o.Upserter)
+	s.engine = decide.NewEngine(s.registry, o.Decider)
 	s.sweeper = &table.Sweeper{Prepared: p, View: s.overrides.View}
 	if s.eraser, err = table.NewEraser(s.overrides, d); err != nil {
 		return nil, err

@@ -193,6 +193,24 @@ func TestRefusedKeyFailsOnlyItsCall(t *testing.T) {
 	agree.Innocents(t, r.store)
 }
 
+// The rows of the first limit are written before the trigger refuses that of the second.
+func TestRefusedRowUndoesItsTransaction(t *testing.T) {
+	r := newRig(t)
+	_, err := r.db.Exec(`CREATE TRIGGER guilty BEFORE INSERT ON rate_limits WHEN NEW.key = '` + agree.Guilty + `'
+		BEGIN SELECT RAISE(ABORT, 'no'); END`)
+	require.NoError(t, err)
+	limits, second := limiter.New(r.store), *counted
+	second.Name = "second"
+	guilty := limits.Limit(&second, runtime.KeyOf(runtime.String(agree.Guilty)))
+	for range 2 {
+		_, err = limits.All(t.Context(), limits.Limit(counted, runtime.Key{}).N(1), guilty.N(1))
+		require.ErrorContains(t, err, "no")
+		left, err := limits.Limit(counted, runtime.Key{}).Peek(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, counted.Capacity, left.Remaining)
+	}
+}
+
 // stalled is an [sqlstore.Decider] whose disk does not respond.
 type stalled struct{ healed chan struct{} }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-// FuzzTake compares the store's upserts with the pure step.
+// FuzzTake compares the store with the pure step.
 func FuzzTake(f *testing.F) {
 	s := newRig(f).subject()
 	f.Add(uint8(0), int64(10), int64(60e9), int64(20), int64(0), 3.7, int64(-1e9), int64(1), false)
