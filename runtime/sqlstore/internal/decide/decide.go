@@ -271,6 +271,9 @@ func (e *Engine) decideInline(ctx context.Context, x *conn.Executor, calls []run
 		}
 	}
 	answers = make([]runtime.Answer, 1)
+	if ok, err = e.takeTogether(ctx, x, calls, answers, now()); ok || err != nil {
+		return answers, ok, err
+	}
 	ok, err = e.compareAndSwap(ctx, x, calls, answers)
 	return answers, ok, err
 }
