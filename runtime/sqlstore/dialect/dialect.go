@@ -145,7 +145,7 @@ type Dialect struct {
 	// error about a value: that undoes a statement of which some parts have not taken, because a row has changed since. If
 	// they are empty, a transaction takes from several rows.
 	TakeTogether, Denies, Undone string
-	// CompareAndSwap updates one row that still has :oldvalue, :oldat and :oldprev, its log too. If it is empty, a transaction
+	// CompareAndSwap updates one row that still has :oldvalue, :oldat, :oldprev and :oldlog, its log too. If it is empty, a transaction
 	// does.
 	CompareAndSwap string
 

@@ -180,7 +180,7 @@ FROM (SELECT @ratelimitgen_rows := _binary'', @ratelimitgen_row := _binary'') z,
 	TakeInsertID: mysqlTakeOne,
 	CompareAndSwap: `
 UPDATE {table} SET value = :value, at_ns = :at_ns, prev = :prev, log = :log
-WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND at_ns = :oldat AND prev = :oldprev
+WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND at_ns = :oldat AND prev = :oldprev AND log <=> CAST(:oldlog AS BINARY)
 `,
 	Page: `
 SELECT {key}, shard, value, at_ns, prev, log FROM {table}

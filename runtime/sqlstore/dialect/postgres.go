@@ -207,7 +207,8 @@ EXISTS (SELECT FROM {table} r WHERE r.name OPERATOR(pg_catalog.=) CAST(:name AS 
 	CompareAndSwap: `
 UPDATE {table} SET value = :value, at_ns = :at_ns, prev = :prev, log = :log
 WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.=) :key AND shard = :shard
-	AND value = :oldvalue AND at_ns = :oldat AND prev = :oldprev AND ` + syncOnPostgres,
+	AND value = :oldvalue AND at_ns = :oldat AND prev = :oldprev
+	AND log IS NOT DISTINCT FROM CAST(:oldlog AS bytea) AND ` + syncOnPostgres,
 	Page: `
 SELECT {key}, shard, value, at_ns, prev, log FROM {table}
 WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.>=) :key

@@ -134,7 +134,7 @@ RETURNING {key}, value, at_ns, prev, 1
 `,
 	CompareAndSwap: `
 UPDATE {table} SET value = :value, at_ns = :at_ns, prev = :prev, log = :log
-WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND at_ns = :oldat AND prev = :oldprev
+WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND at_ns = :oldat AND prev = :oldprev AND log IS :oldlog
 `,
 	Sync:    "PRAGMA {schema.}synchronous",
 	Reclaim: "PRAGMA {schema.}wal_checkpoint(TRUNCATE)",

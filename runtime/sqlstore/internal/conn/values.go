@@ -42,6 +42,7 @@ const (
 	ParamOldValue
 	ParamOldTS
 	ParamOldPrev
+	ParamOldLog
 	ParamDurability
 	listNames
 	listKeys
@@ -56,7 +57,7 @@ const (
 var paramNames = [paramTotal]string{
 	"name", "key", "shard", "value", "at_ns", "prev", "log", "rows", "logged", "ids", "takes", "only", "capacity", "twice", "rate", "period", "debt", "lowest", "allowance",
 	"unit", "fresh",
-	"count", "oldvalue", "oldat", "oldprev", "durability", "names", "keys", "shards", "values", "instants", "prevs", "logs",
+	"count", "oldvalue", "oldat", "oldprev", "oldlog", "durability", "names", "keys", "shards", "values", "instants", "prevs", "logs",
 }
 
 // Query is a statement as a database takes it, and its parameters in their order.

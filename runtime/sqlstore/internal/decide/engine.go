@@ -21,6 +21,7 @@ type Engine struct {
 	// takeDurably means that the dialect's Take chooses the durability of its transaction, which TakeOne does not.
 	takeDurably bool
 	hints       *denialHints
+	seen        *seenRows
 }
 
 // decider is sqlstore.Decider.
@@ -29,7 +30,7 @@ type decider interface {
 }
 
 func NewEngine(on *table.Registry, d decider) *Engine {
-	e := &Engine{Prepared: on.Prepared, registry: on, Decider: d, hints: newDenialHints()}
+	e := &Engine{Prepared: on.Prepared, registry: on, Decider: d, hints: newDenialHints(), seen: newSeenRows()}
 	e.takeDurably = slices.Contains(e.Queries[conn.TakeRows][conn.ManyRows].Params, conn.ParamDurability)
 	if e.Dialect.Taken != "" {
 		e.thenSelect = &thenSelect{queries: &e.Queries, taken: e.Dialect.Taken}
