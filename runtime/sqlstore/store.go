@@ -17,8 +17,9 @@
 //
 //   - An upsert, for plain takes from token buckets and fixed windows: one statement per limit decides and writes in
 //     one round trip; see meter.Upsert. On MySQL, which cannot return rows, several rows take two: a second statement
-//     selects the result.
-//   - Compare and swap, for calls about one row: read the row, decide in Go, and write it if it has not changed.
+//     selects the result. On Postgres, one statement also takes from several limits, from all or none of them.
+//   - Compare and swap, for calls about one row, or two shards of a key: read the rows, decide in Go, and write the one that changes
+//     if it has not changed. Rows that only this process writes are not read first: they are as it has left them.
 //     If earlier takes from the row were denied, this strategy comes first, because an upsert that takes nothing is a
 //     wasted round trip.
 //   - The locked transaction, for everything else: read and lock the rows in one order, let batch.Batch decide,

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"database/sql/driver"
 	"errors"
 	"strconv"
@@ -23,6 +24,12 @@ type sqliteConn interface {
 	driver.Validator
 }
 
+// sqliteStmt is what the driver's statements implement.
+type sqliteStmt interface {
+	driver.Stmt
+	driver.StmtExecContext
+}
+
 // connection is a connection of the driver with the statements that decide. They are not those of package database/sql, because
 // a transaction of these costs nearly twice as much there.
 type connection struct {
@@ -31,7 +38,7 @@ type connection struct {
 	// record is that of the statement in flight; a connection has one at a time.
 	record callRecord
 	number int64
-	stmts  [statements]driver.Stmt
+	stmts  [statements]sqliteStmt
 	// broken means that a transaction could not be ended.
 	broken bool
 }
@@ -90,13 +97,18 @@ func (c *connection) exec(s statement, args ...driver.Value) error {
 			return err
 		}
 		text = strings.ReplaceAll(text, "{record}", strconv.FormatInt(c.number, 10))
-		if c.stmts[s], err = c.Prepare(text); err != nil {
-			c.stmts[s] = nil
+		stmt, err := c.Prepare(text)
+		if err != nil {
 			return err
 		}
+		c.stmts[s] = stmt.(sqliteStmt)
 	}
-	// Without a context, because a canceled statement may have written although its result is lost.
-	_, err := c.stmts[s].Exec(args)
+	named := make([]driver.NamedValue, len(args))
+	for i, arg := range args {
+		named[i] = driver.NamedValue{Ordinal: i + 1, Value: arg}
+	}
+	// A canceled statement may have written although its result is lost.
+	_, err := c.stmts[s].ExecContext(context.Background(), named)
 	return err
 }
 

@@ -55,7 +55,7 @@ type lostStmt struct {
 	text string
 }
 
-func (s lostStmt) Exec([]driver.Value) (driver.Result, error) {
+func (s lostStmt) ExecContext(context.Context, []driver.NamedValue) (driver.Result, error) {
 	if s.text == "BEGIN IMMEDIATE" {
 		return nil, nil
 	}
