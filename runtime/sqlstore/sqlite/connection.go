@@ -54,6 +54,7 @@ const (
 	stepOne
 	readOne
 	readMany
+	stepOrInsert
 	writeOne
 	writeMany
 	deleteOne
@@ -61,6 +62,13 @@ const (
 )
 
 const oneRow = ` WHERE name = ? AND {key} = ? AND shard = ?`
+
+const stepped = `value = ratelimitgen_value({record}, 0), at_ns = ratelimitgen_at({record}, 0),
+	prev = ratelimitgen_prev({record}, 0), log = ratelimitgen_log({record}, 0)`
+
+const step = `ratelimitgen_step({record}, value, at_ns, prev, log)`
+
+const values = `INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) VALUES (?, ?, ?, ?, ?, ?, ?)`
 
 const onConflict = ` ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev, log = excluded.log`
@@ -73,13 +81,13 @@ var texts = [statements]string{
 	begin:     "BEGIN IMMEDIATE",
 	commit:    "COMMIT",
 	rollback:  "ROLLBACK",
-	stepOne: `UPDATE {table} SET value = ratelimitgen_value({record}, 0), at_ns = ratelimitgen_at({record}, 0),
-	prev = ratelimitgen_prev({record}, 0), log = ratelimitgen_log({record}, 0)` + oneRow + `
-	AND ratelimitgen_step({record}, value, at_ns, prev, log)`,
+	stepOne:   `UPDATE {table} SET ` + stepped + oneRow + ` AND ` + step,
+	stepOrInsert: values + ` ON CONFLICT (name, {key}, shard) DO UPDATE SET ` + stepped + `
+	WHERE ` + step,
 	readOne: `SELECT ratelimitgen_read({record}, ?, value, at_ns, prev, log) FROM {table}` + oneRow,
 	readMany: `SELECT count(ratelimitgen_read({record}, k.key + ?, r.value, r.at_ns, r.prev, r.log))
 FROM json_each(?) k CROSS JOIN {table} r ON r.name = ? AND r.{key} = k.value AND r.shard = 0`,
-	writeOne: `INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) VALUES (?, ?, ?, ?, ?, ?, ?)` + onConflict,
+	writeOne: values + onConflict,
 	writeMany: `INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log)
 SELECT ?, value, 0, ratelimitgen_value({record}, key), ratelimitgen_at({record}, key), ratelimitgen_prev({record}, key),
 	ratelimitgen_log({record}, key) FROM json_each(?) WHERE true` + onConflict,

@@ -74,10 +74,15 @@ func (t *transaction) read(rows []runtime.Row) (done bool, err error) {
 	return err == nil && t.batch.Run(t.now(), t.record.read), err
 }
 
-// step runs a batch of one row in the statement that writes it. It has not if the row is missing, or is to be deleted.
+// step runs a batch of one row in the statement that writes it, if the row exists, and otherwise before that. It reports whether
+// it could: a row that is to be deleted needs a transaction.
 func (t *transaction) step(row runtime.Row) (stepped, done bool, err error) {
+	if !t.batch.Run(t.now(), t.record.read) {
+		return true, false, nil
+	}
+	stepped, done = true, true
+	inserted := t.batch.Changes()
 	t.record.step = func(was runtime.State) (runtime.State, bool) {
-		stepped = true
 		if done = t.batch.Run(t.now(), t.record.read); !done {
 			return was, false
 		}
@@ -88,7 +93,12 @@ func (t *transaction) step(row runtime.Row) (stepped, done bool, err error) {
 		stepped = changes[0].State.Exists
 		return changes[0].State, stepped
 	}
-	err = t.exec(stepOne, row.Name, row.Key, int64(row.Shard))
+	if len(inserted) > 0 {
+		s := &inserted[0].State
+		err = t.exec(stepOrInsert, row.Name, row.Key, int64(row.Shard), s.Value, s.TS, s.Prev, logOf(s))
+	} else {
+		err = t.exec(stepOne, row.Name, row.Key, int64(row.Shard))
+	}
 	return stepped, done, err
 }
 

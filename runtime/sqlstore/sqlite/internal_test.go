@@ -57,7 +57,7 @@ type lostStmt struct {
 
 func (s lostStmt) ExecContext(context.Context, []driver.NamedValue) (driver.Result, error) {
 	if s.text == "BEGIN IMMEDIATE" {
-		return nil, nil
+		return driver.RowsAffected(0), nil
 	}
 	return nil, errors.New("disk gone")
 }

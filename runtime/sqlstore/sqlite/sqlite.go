@@ -219,7 +219,8 @@ func checkPath(path string) error {
 // when it restarts. See logSize for its usual size.
 func dsn(path string) string {
 	options := url.Values{
-		"_pragma": {"busy_timeout(10)", "journal_mode(WAL)", "synchronous(NORMAL)", "journal_size_limit(16777216)"},
+		"_pragma": {"busy_timeout(10)", "journal_mode(WAL)", "synchronous(NORMAL)", "journal_size_limit(16777216)",
+			"temp_store(MEMORY)"},
 		"_txlock": {"immediate"},
 	}
 	if path != memory {
