@@ -36,8 +36,11 @@ type Batch struct {
 	// undoLog has the states before the current call.
 	undoLog []undoEntry
 	seed    uint64
-	// rule is that of the current request.
-	rule meter.Rule
+	// rule is that of the current request, and of those for the same key before it, the last of which is ruled.
+	rule  meter.Rule
+	ruled runtime.Request
+	// decisions are those of the calls to come, in one allocation.
+	decisions []runtime.Decision
 	// allShards has the keys of which all shards are needed, as rows without a shard.
 	allShards map[runtime.Row]bool
 	// unsharded means that each key has one row, whatever its policy says.
@@ -77,10 +80,18 @@ func NewUnsharded(calls []runtime.Call) *Batch {
 // collectRows sets the rows to those that the calls need.
 func (b *Batch) collectRows() {
 	b.rows = nil // the store may still have the rows that there were
+	var last *runtime.Request
 	for i := range b.calls {
 		for j := range b.calls[i].Requests {
+			q := &b.calls[i].Requests[j]
+			if last != nil && ofOneKey(q, last) {
+				continue // its rows are there
+			}
 			// An invalid request has no rows, and is answered with an error without them.
-			if q := &b.calls[i].Requests[j]; q.Validate() == nil && q.UsesRows() {
+			if q.Validate() == nil && q.UsesRows() {
+				if b.shardsOf(q.Policy) == 1 {
+					last = q
+				}
 				for _, shard := range b.shards(q) {
 					b.rows = append(b.rows, runtime.Row{Name: q.Policy.Name, Key: q.Key, Shard: shard})
 				}
@@ -89,6 +100,11 @@ func (b *Batch) collectRows() {
 	}
 	slices.SortFunc(b.rows, runtime.Row.Compare)
 	b.rows = slices.Compact(b.rows)
+}
+
+// ofOneKey reports whether two requests are of one policy and key, with the same windows. Then both are valid or neither is.
+func ofOneKey(q, o *runtime.Request) bool {
+	return q.Policy == o.Policy && q.Key == o.Key && q.Zone == o.Zone && q.Anniversary == o.Anniversary
 }
 
 // shards returns the shards of its key that a request needs: two chosen at random, or the one that it returns tokens to, or
@@ -147,6 +163,18 @@ var shardNumbers = func() (all [runtime.MaxShards]int) {
 // Rows returns the rows that the calls need, without duplicates, in the order of [runtime.Row.Compare].
 func (b *Batch) Rows() []runtime.Row { return b.rows }
 
+// Reads reports whether the calls change nothing.
+func (b *Batch) Reads() bool {
+	for i := range b.calls {
+		for j := range b.calls[i].Requests {
+			if op := b.calls[i].Requests[j].Op; op != runtime.Check && op != runtime.Peek {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Run executes the calls at the instant now, in nanoseconds since 1970 UTC, on the states of Rows. It returns false if
 // the calls need more rows: then Rows has grown, and all rows must be read again in a transaction that has locked them all.
 func (b *Batch) Run(now int64, states []runtime.State) bool {
@@ -154,6 +182,11 @@ func (b *Batch) Run(now int64, states []runtime.State) bool {
 	b.stored = states
 	b.states = slices.Clone(states)
 	b.answers = make([]runtime.Answer, len(b.calls))
+	requests := 0
+	for i := range b.calls {
+		requests += len(b.calls[i].Requests)
+	}
+	b.decisions = make([]runtime.Decision, requests)
 	for i := range b.calls {
 		answer, ok := b.execute(b.calls[i].Requests, now)
 		if !ok {
@@ -276,7 +309,9 @@ func (b *Batch) decideAt(requests []runtime.Request, i int, at int64) (runtime.D
 // decideAll executes the requests of a call, and goes on after a denial: a denied call reports which of its limits would
 // have passed.
 func (b *Batch) decideAll(requests []runtime.Request, now int64) (answer runtime.Answer, ok bool) {
-	decisions := make([]runtime.Decision, len(requests))
+	n := len(requests)
+	decisions := b.decisions[:n:n]
+	b.decisions = b.decisions[n:]
 	// Checks come first, so that each sees the tokens before those of its call are taken, whatever the order of the items.
 	for _, checks := range [...]bool{true, false} {
 		for i := range requests {
@@ -364,15 +399,20 @@ func (b *Batch) recheck(answer runtime.Answer, requests []runtime.Request, now i
 
 // decide executes a request, after earlier ones of its call have taken tokens from its key.
 func (b *Batch) decide(q runtime.Request, taken int64, now int64) (d runtime.Decision, ok bool, err error) {
-	if err := q.Validate(); err != nil {
-		return runtime.Decision{}, true, err
+	same := b.ruled.Policy != nil && ofOneKey(&q, &b.ruled)
+	if !same {
+		if err := q.Validate(); err != nil {
+			return runtime.Decision{}, true, err
+		}
 	}
 	if !q.UsesRows() {
 		d, err := withoutRows(&q, now)
 		return q.Decided(d, now), true, err
 	}
 	// The rule is a field, because a local variable whose address reaches an interface is allocated for every request.
-	b.rule = meter.RuleFor(&q)
+	if !same {
+		b.rule, b.ruled = meter.RuleFor(&q), q
+	}
 	whole := &b.rule
 	// Each count is checked before it is added to a sum, so that the sum cannot overflow.
 	count := q.Count

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 )
 
@@ -34,20 +34,21 @@ type Options struct {
 	// AutoCreate creates the table of overrides if it is missing when the first limit with overrides is used, and the table of
 	// registrations, in which it writes each limit at its first use. Package sqlite sets it. Without it, Migrate does so.
 	AutoCreate bool
-	// Upserter, if not nil, replaces the dialect's Take statements. It is for packages that import a driver, such as
+	// Decider, if not nil, decides in place of the dialect's statements. It is for packages that import a driver, such as
 	// package sqlite.
-	Upserter Upserter
+	Decider Decider
 	// Guard, if not nil, is called before each operation of the store; its error is returned, and nothing is done. It is
 	// for packages that open the database, such as package sqlite, which detects that the file was deleted.
 	Guard func(ctx context.Context) error
 }
 
-// Upserter takes tokens where a driver has a faster way than the dialect's Take statements, with the same results. Package
-// sqlite has one, because RETURNING costs half as much again in SQLite.
-type Upserter interface {
-	// Upsert decides the rows, which belong to one limit and differ only in Row.Key and in the Count and T of their
-	// Upsert, and sets After of each. If it returns an error, nothing was taken, and After has no meaning.
-	Upsert(ctx context.Context, rows []meter.RowUpsert) error
+// Decider decides batches where a driver has a faster way than the dialect's statements, with the same results. Package sqlite has
+// one, because SQLite runs in the process.
+type Decider interface {
+	// Decide begins a transaction that no other one can write beside, reads b.Rows(), runs b on them as of the instant that now
+	// returns then, writes b.Changes() and commits. It returns false if b needs more rows. In that case, and if it returns an
+	// error, nothing was changed.
+	Decide(ctx context.Context, b *batch.Batch, now func() int64) (done bool, err error)
 }
 
 // ErrClosed is the error of calls to a store after [Store.Close].

@@ -19,7 +19,7 @@ var (
 // Do implements [runtime.Store]. The error is that of ctx or of the database, or [ErrClosed].
 //
 // Do returns when ctx ends, and after [Timeout] at the latest, even if a connection does not respond. A call that finds the
-// store idle runs in the goroutine of its caller, if the driver is pgx or go-sql-driver, or an Upserter runs in this process.
+// store idle runs in the goroutine of its caller, if the driver is pgx or go-sql-driver, or a Decider runs in this process.
 // With these drivers, it then returns within 50 ms of the end of ctx, after which they close the connection, or with the
 // decision, if its statement has been executed by then. SQLite cannot interrupt a statement that waits for its disk, and a
 // caller whose context has no deadline then may wait as long; callers with a deadline, such as that of a limit's timeout, do
@@ -80,7 +80,7 @@ func (s *Store) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Decis
 
 // explainWait adds a hint to the error of a call that had no answer in time, if it may have waited for its own caller.
 func (s *Store) explainWait(err error) error {
-	if pool := s.prepared.DB.Stats(); s.engine.ByDriver == nil && pool.MaxOpenConnections > 0 && pool.InUse >= pool.MaxOpenConnections {
+	if pool := s.prepared.DB.Stats(); s.engine.Decider == nil && pool.MaxOpenConnections > 0 && pool.InUse >= pool.MaxOpenConnections {
 		return &fault.Hinted{Text: fmt.Sprintf("all %d connections of the *sql.DB are in use: in a transaction, make calls with WithTx(tx), "+
 			"or raise db.SetMaxOpenConns", pool.MaxOpenConnections), Err: err}
 	}

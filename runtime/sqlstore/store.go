@@ -17,8 +17,9 @@
 //
 //   - An upsert, for plain takes from token buckets and fixed windows: one statement per limit decides and writes in
 //     one round trip; see meter.Upsert. On MySQL, which cannot return rows, several rows take two: a second statement
-//     selects the result.
-//   - Compare and swap, for calls about one row: read the row, decide in Go, and write it if it has not changed.
+//     selects the result. On Postgres, one statement also takes from several limits, from all or none of them.
+//   - Compare and swap, for calls about one row, or two shards of a key: read the rows, decide in Go, and write the one that changes
+//     if it has not changed. Rows that only this process writes are not read first: they are as it has left them.
 //     If earlier takes from the row were denied, this strategy comes first, because an upsert that takes nothing is a
 //     wasted round trip.
 //   - The locked transaction, for everything else: read and lock the rows in one order, let batch.Batch decide,
@@ -28,7 +29,7 @@
 // A [dialect.Dialect] is data: the text of its statements. Its file also has the database's error codes with their meaning, and the
 // few functions that only this database needs, such as decoding the insert id in which MySQL returns the result of an
 // upsert. A statement takes one row as parameters, and several rows as one JSON parameter or as one list per column.
-// A package that imports a driver may offer a faster upsert, an [Upserter].
+// A package that imports a driver may decide batches in a faster way, a [Decider], in place of all three.
 //
 // WithTx runs the same statements in a transaction of the caller. The store then neither retries nor commits, and
 // a conflict with another transaction is a [RetryTxError].
@@ -185,7 +186,7 @@ func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 		Every: o.OverridesEvery, Keep: cmp.Or(o.KeepOverrides, override.DefaultKeep), AutoCreate: o.AutoCreate,
 	})}
 	s.registry = table.NewRegistry(p, d, o.Owner, s.overrides)
-	s.engine = decide.NewEngine(s.registry, o.Upserter)
+	s.engine = decide.NewEngine(s.registry, o.Decider)
 	s.sweeper = &table.Sweeper{Prepared: p, View: s.overrides.View}
 	if s.eraser, err = table.NewEraser(s.overrides, d); err != nil {
 		return nil, err

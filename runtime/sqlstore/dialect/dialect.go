@@ -144,6 +144,12 @@ type Dialect struct {
 	// because package database/sql cannot run a statement that it has prepared on a chosen connection. A part
 	// of one row is taken by TakeInsertID. If it is empty, Take selects the rows.
 	Taken string
+	// TakeTogether is TakeOne as the part for one row of a statement that takes from several rows, from all or none of them. It has the
+	// condition {when}, selects value, at_ns and prev, and may have :durability. Denies is true if its row, as last committed, lacks
+	// tokens; the statement then does nothing. Undone is an expression with the column at_ns that fails when it is evaluated, with an
+	// error about a value: that undoes a statement of which some parts have not taken, because a row has changed since. If
+	// they are empty, a transaction takes from several rows.
+	TakeTogether, Denies, Undone string
 	// CompareAndSwap updates one row that still has :oldvalue, :oldat and :oldprev, and :oldpenalty as the first
 	// meter.PenaltyLength bytes of its log: the rest of a log does not change without the numbers. If it is empty, a
 	// transaction does.
@@ -191,7 +197,7 @@ var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Sessi
 	{"SessionNeeds", "Session"}, {"CreateOverrides", "OverridesParts"}, {"OverridesParts", "CreateOverrides"},
 	{"CreateRegistry", "RegistryParts"}, {"RegistryParts", "CreateRegistry"},
 	{"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"}, {"CountPrepared", "TxOpen"}, {"TakeKeys", "Taken"}, {"TakeOne", "Take"},
-	{"Taken", "Take"}, {"Taken", "TakeInsertID"}}
+	{"Taken", "Take"}, {"Taken", "TakeInsertID"}, {"TakeTogether", "Denies"}, {"Denies", "Undone"}, {"Undone", "TakeTogether"}}
 
 // Validate returns an error that names a field that is missing.
 func (d Dialect) Validate() error {

@@ -37,6 +37,9 @@ var optional = map[string]string{
 	"TakeOne":            "sqlite mysql",
 	"TakeInsertID":       "sqlite postgres mariadb",
 	"Taken":              "sqlite postgres mariadb",
+	"TakeTogether":       "sqlite mariadb mysql",
+	"Denies":             "sqlite mariadb mysql",
+	"Undone":             "sqlite mariadb mysql",
 	"CompareAndSwap":     "",
 	"Sync":               "postgres mariadb mysql",
 	"Reclaim":            "postgres mariadb mysql",
@@ -131,7 +134,7 @@ func TestTextsOfDialectsHaveNoUnknownPlaceholder(t *testing.T) {
 			}
 			text, err := d.Text(v.Field(i).String(), "")
 			require.NoError(t, err)
-			text = strings.NewReplacer("{rows}", "", "{logged}", "", "{keys}", "", "{overrides}", "", "{registry}", "", "{app}", "", "{migrator}", "").Replace(text)
+			text = strings.NewReplacer("{rows}", "", "{logged}", "", "{when}", "", "{keys}", "", "{overrides}", "", "{registry}", "", "{app}", "", "{migrator}", "").Replace(text)
 			assert.NotRegexp(t, `\{[a-z.]+\}`, text, "%s of %s", v.Type().Field(i).Name, d.Name)
 		}
 	}

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"database/sql"
+	"strings"
 )
 
 // Postgres is the dialect of PostgreSQL 9.5 and later, and of databases that are compatible with it.
@@ -192,6 +193,17 @@ RETURNING {key}, value, at_ns, prev, true
 INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev) VALUES (:name, :key, 0, :value, :at_ns, :prev)` + takeOnPostgres + `
 RETURNING value, at_ns, prev, ` + typedOnPostgres + `
 `,
+	TakeTogether: `
+INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev)
+SELECT CAST(:name AS text), CAST(:key AS text), 0, CAST(:value AS double precision), CAST(:at_ns AS bigint), CAST(:prev AS double precision)
+WHERE {when} AND (SELECT ` + syncOnPostgres + ` AND ` + typedOnPostgres + `)` + takeOnPostgres + `
+RETURNING value, at_ns, prev
+`,
+	Denies: `
+EXISTS (SELECT FROM {table} r WHERE r.name OPERATOR(pg_catalog.=) CAST(:name AS text)
+	AND r.{key} OPERATOR(pg_catalog.=) CAST(:key AS text) AND r.shard = 0 AND (` + deniesOnPostgres + `) IS NOT TRUE)
+`,
+	Undone: `CAST('a limit denies, so nothing was taken: ' || CAST(at_ns AS text) AS boolean)`,
 	CompareAndSwap: `
 UPDATE {table} SET value = :value, at_ns = :at_ns, prev = :prev, log = :log
 WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.=) :key AND shard = :shard
@@ -250,8 +262,15 @@ ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	at_ns = GREATEST(r.at_ns, excluded.at_ns),
 	prev  = CASE WHEN r.prev > CAST(-1 AS double precision) AND r.prev < CAST(0 AS double precision)
 		THEN r.prev + excluded.value * :unit ELSE excluded.prev END
-WHERE r.value >= :lowest AND :capacity + ` + filledOnPostgres + ` + (excluded.value + :debt) + :allowance
+WHERE ` + hasOnPostgres
+
+// hasOnPostgres is true if the row has enough.
+const hasOnPostgres = `r.value >= :lowest AND :capacity + ` + filledOnPostgres + ` + (excluded.value + :debt) + :allowance
 	>= CAST(0 AS double precision)`
+
+// deniesOnPostgres is hasOnPostgres outside of an upsert.
+var deniesOnPostgres = strings.NewReplacer("excluded.value", "CAST(:value AS double precision)",
+	"excluded.at_ns", "CAST(:at_ns AS bigint)").Replace(hasOnPostgres)
 
 // filledOnPostgres is the filled of meter.Upsert.
 const filledOnPostgres = `(LEAST(0, r.value + (

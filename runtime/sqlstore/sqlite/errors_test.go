@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
@@ -193,19 +193,37 @@ func TestRefusedKeyFailsOnlyItsCall(t *testing.T) {
 	agree.Innocents(t, r.store)
 }
 
-// stalled is an [sqlstore.Upserter] whose disk does not respond.
+// The rows of the first limit are written before the trigger refuses that of the second.
+func TestRefusedRowUndoesItsTransaction(t *testing.T) {
+	r := newRig(t)
+	_, err := r.db.Exec(`CREATE TRIGGER guilty BEFORE INSERT ON rate_limits WHEN NEW.key = '` + agree.Guilty + `'
+		BEGIN SELECT RAISE(ABORT, 'no'); END`)
+	require.NoError(t, err)
+	limits, second := limiter.New(r.store), *counted
+	second.Name = "second"
+	guilty := limits.Limit(&second, runtime.KeyOf(runtime.String(agree.Guilty)))
+	for range 2 {
+		_, err = limits.All(t.Context(), limits.Limit(counted, runtime.Key{}).N(1), guilty.N(1))
+		require.ErrorContains(t, err, "no")
+		left, err := limits.Limit(counted, runtime.Key{}).Peek(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, counted.Capacity, left.Remaining)
+	}
+}
+
+// stalled is an [sqlstore.Decider] whose disk does not respond.
 type stalled struct{ healed chan struct{} }
 
-// Upsert implements [sqlstore.Upserter].
-func (s stalled) Upsert(context.Context, []meter.RowUpsert) error {
+// Decide implements [sqlstore.Decider].
+func (s stalled) Decide(_ context.Context, b *batch.Batch, now func() int64) (bool, error) {
 	<-s.healed
-	return nil
+	return b.Run(now(), make([]runtime.State, len(b.Rows()))), nil
 }
 
 func TestTimeoutHoldsWhileTheDiskDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := stalled{make(chan struct{})}
-		store, err := sqlite.OpenWith(filepath.Join(t.TempDir(), "limits.db"), sqlstore.Options{Upserter: disk})
+		store, err := sqlite.OpenWith(filepath.Join(t.TempDir(), "limits.db"), sqlstore.Options{Decider: disk})
 		require.NoError(t, err)
 		p := *counted
 		p.Timeout = 50 * time.Millisecond

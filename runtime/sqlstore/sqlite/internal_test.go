@@ -1,66 +1,82 @@
 package sqlite
 
 import (
-	"database/sql"
+	"context"
+	"database/sql/driver"
+	"errors"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	driver "modernc.org/sqlite"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
-
-// The second statement fails because its text is longer than the database accepts. If each call then prepared the first one
-// again, it would leave the one before open.
-func TestFailedPrepareKeepsTheFirstStatement(t *testing.T) {
-	s, err := Open(filepath.Join(t.TempDir(), "limits.db"))
-	require.NoError(t, err)
-	defer s.Close()
-	limit := func(length int) {
-		conn, err := s.db.Conn(t.Context())
-		require.NoError(t, err)
-		defer conn.Close()
-		const sqlLength = 1 // SQLITE_LIMIT_SQL_LENGTH
-		_, err = driver.Limit(conn, sqlLength, length)
-		require.NoError(t, err)
-	}
-	prepare := func() error {
-		s.upserter.mu.Lock()
-		defer s.upserter.mu.Unlock()
-		return s.upserter.prepareLocked()
-	}
-	text, err := dialect.SQLite.Text(upsertOne, "")
-	require.NoError(t, err)
-	limit(len(text) + 10)
-	assert.ErrorContains(t, prepare(), "too big")
-	one := s.upserter.one
-	assert.NotNil(t, one)
-	assert.Error(t, prepare())
-	assert.Same(t, one, s.upserter.one)
-	limit(1_000_000)
-	assert.NoError(t, prepare())
-	assert.Same(t, one, s.upserter.one)
-}
-
-func TestErrorOfAMissingCallRecordDoesNotContainTheKey(t *testing.T) {
-	db, err := sql.Open("sqlite", ":memory:")
-	require.NoError(t, err)
-	defer db.Close()
-	c := new(callRecord)
-	n := addRecord(c)
-	defer records.Delete(n)
-	c.begin([]meter.RowUpsert{{Row: runtime.Row{Key: "another"}}})
-	err = db.QueryRow("SELECT ratelimitgen_take(?, 'ada@example.com', 1.0, 1, 0.0)", n).Scan(new(int))
-	require.ErrorContains(t, err, "the statement's key is not in its call record; this is a bug in ratelimitgen")
-	assert.NotContains(t, err.Error(), "ada")
-}
 
 // DropConnections makes the pool close its connection.
 func DropConnections(s *Store) {
 	s.db.SetMaxIdleConns(-1)
 	s.db.SetMaxIdleConns(1)
+}
+
+func TestClosedConnectionLeavesNoRecord(t *testing.T) {
+	s, err := Open(filepath.Join(t.TempDir(), "limits.db"))
+	require.NoError(t, err)
+	defer s.Close()
+	take := func() (number int64) {
+		p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Period: 1e9, Capacity: 10}
+		_, err := s.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Policy: p, Count: 1}}}})
+		require.NoError(t, err)
+		conn, err := s.db.Conn(t.Context())
+		require.NoError(t, err)
+		defer conn.Close()
+		require.NoError(t, conn.Raw(func(on any) error { number = on.(*connection).number; return nil }))
+		return number
+	}
+	first := take()
+	_, err = findRecord(first)
+	require.NoError(t, err)
+	DropConnections(s)
+	second := take()
+	assert.NotEqual(t, first, second)
+	_, err = findRecord(first)
+	assert.ErrorContains(t, err, "no statement of a rate limit has the number")
+}
+
+// lost is a connection whose statements fail, but for those that begin a transaction.
+type lost struct{ sqliteConn }
+
+func (lost) Prepare(text string) (driver.Stmt, error) { return lostStmt{text: text}, nil }
+
+func (lost) IsValid() bool { return true }
+
+type lostStmt struct {
+	driver.Stmt
+	text string
+}
+
+func (s lostStmt) ExecContext(context.Context, []driver.NamedValue) (driver.Result, error) {
+	if s.text == "BEGIN IMMEDIATE" {
+		return driver.RowsAffected(0), nil
+	}
+	return nil, errors.New("disk gone")
+}
+
+func TestConnectionThatCannotEndATransactionIsNotUsedAgain(t *testing.T) {
+	for name, fn := range map[string]func() (bool, error){
+		"commit": func() (bool, error) { return true, nil },
+		"error":  func() (bool, error) { return false, context.Canceled },
+		"denial": func() (bool, error) { return false, nil },
+	} {
+		c := &connection{sqliteConn: lost{}}
+		require.True(t, c.IsValid())
+		err := c.tx(begin, fn)
+		assert.Equal(t, name == "denial", err == nil, name)
+		assert.False(t, c.IsValid(), name)
+		records.Delete(c.number)
+	}
+	c := &connection{sqliteConn: lost{}}
+	defer func() { records.Delete(c.number) }()
+	assert.Panics(t, func() { c.tx(begin, func() (bool, error) { panic("") }) })
+	assert.False(t, c.IsValid())
 }

@@ -41,7 +41,7 @@ func Test(t *testing.T, s Subject, batches int) {
 // Singly makes random calls on random rows, each by itself and some time after the one before.
 func Singly(t *testing.T, s Subject, batches int) {
 	for seed := range uint64(batches) {
-		d, policies, rows := s.generate(seed, 1)
+		d, policies, rows := s.generate(seed, 1+int(seed%3))
 		s.put(t, rows)
 		for i, call := range d.calls(policies) {
 			s.compare(t, rows, []runtime.Call{call}, fmt.Sprintf("seed %d, call %d", seed, i))

@@ -111,10 +111,10 @@ func (d generator) state(p *runtime.Policy, now int64) runtime.State {
 func (d generator) calls(policies []*runtime.Policy) []runtime.Call {
 	all := make([]runtime.Call, 1+d.IntN(40))
 	for i := range all {
-		// A call with several requests cannot be decided by one statement.
+		// Only some calls with several requests can be decided by one statement.
 		n := 1
-		if d.IntN(20) == 0 {
-			n = 2
+		if d.IntN(10) == 0 {
+			n = 2 + d.IntN(3)
 		}
 		for range n {
 			p := policies[d.IntN(len(policies))]
@@ -122,7 +122,7 @@ func (d generator) calls(policies []*runtime.Policy) []runtime.Call {
 			switch {
 			case n == 1 && d.IntN(20) == 0:
 				q.Op = runtime.Op(d.IntN(7))
-			case n == 2 && d.IntN(3) == 0:
+			case n > 1 && d.IntN(6) == 0:
 				q.Op = runtime.Check
 			}
 			q.Policy, q.Key = p, key(d.IntN(keys))

@@ -26,6 +26,8 @@ type Server struct {
 	Dialect dialect.Dialect
 	Table   string
 	Queries Queries
+	// Together is nil if the dialect has no such statements.
+	Together *Together
 	// Clock is the one of the store's options, or nil: then offset has the clock of the database.
 	Clock  func() time.Time
 	offset clock
@@ -48,7 +50,11 @@ func NewServer(db *sql.DB, d dialect.Dialect, table string, clock func() time.Ti
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{DB: db, Dialect: d, Table: table, Queries: queries, Clock: clock, guard: guard}
+	together, err := newTogether(d, table)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{DB: db, Dialect: d, Table: table, Queries: queries, Together: together, Clock: clock, guard: guard}
 	if d.Now != "" {
 		s.Circuit = newCircuit(db)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
@@ -48,6 +49,14 @@ func (e *Engine) decide(ctx context.Context, calls []runtime.Call, answers []run
 		// The setting belongs to a session, which only a transaction holds on to.
 		return e.locked(ctx, x, calls, answers)
 	}
+	if e.Decider != nil {
+		b := batch.New(calls)
+		err := conn.Retry(ctx, func() error { return e.byDriver(ctx, b) })
+		if err == nil {
+			copy(answers, b.Answers())
+		}
+		return err
+	}
 	now, err := e.Now(ctx, e.DB)
 	if err != nil {
 		return err
@@ -59,7 +68,7 @@ func (e *Engine) decide(ctx context.Context, calls []runtime.Call, answers []run
 			for r := (conn.Retrier{}); ; {
 				// A loop and not a closure in retry: this is the path of most calls.
 				part.reset()
-				if e.ByDriver == nil && x.NeedsTx() {
+				if x.NeedsTx() {
 					err = e.InTx(ctx, x, part.policy.Durability, func(in conn.Session) error { return upsert(ctx, in, part) })
 				} else {
 					err = upsert(ctx, x, part)
@@ -127,8 +136,6 @@ func (e *Engine) upsertStrategyOf(p *plan) upsertStrategy {
 // nothing. If the batch is about a single row, that is the row, and its policy.
 func (e *Engine) upsertStrategy(p *runtime.Policy, single *runtime.Row) upsertStrategy {
 	switch {
-	case e.ByDriver != nil:
-		return e.ByDriver
 	case single != nil && e.hints.expect(*single):
 		// compareAndSwap would have to read the row anyway, to find out when the tokens are due.
 		return nil
@@ -245,10 +252,15 @@ func (e *Engine) Inline(ctx context.Context, calls []runtime.Call) (answers []ru
 // or run in this process, for callers without a deadline. A lone call so costs nine tenths of the processor time with
 // go-sql-driver, and with pgx, together with TakeRaw, three quarters.
 func (e *Engine) runsInline(x *conn.Executor) bool {
-	return x.HonorsContext || e.ByDriver != nil && e.Dialect.OneWriter
+	return x.HonorsContext || e.Decider != nil && e.Dialect.OneWriter
 }
 
 func (e *Engine) decideInline(ctx context.Context, x *conn.Executor, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error) {
+	if e.Decider != nil {
+		b := batch.New(calls)
+		err := e.byDriver(ctx, b)
+		return b.Answers(), err == nil, err
+	}
 	now, err := e.Now(ctx, e.DB)
 	if err != nil {
 		return nil, false, err
@@ -259,6 +271,9 @@ func (e *Engine) decideInline(ctx context.Context, x *conn.Executor, calls []run
 		}
 	}
 	answers = make([]runtime.Answer, 1)
+	if ok, err = e.takeTogether(ctx, x, calls, answers, now()); ok || err != nil {
+		return answers, ok, err
+	}
 	ok, err = e.compareAndSwap(ctx, x, calls, answers)
 	return answers, ok, err
 }
@@ -274,9 +289,7 @@ func (e *Engine) takeOne(ctx context.Context, x *conn.Executor, t *oneTake) (tak
 	if err := upsert(ctx, x, part{t.of.policy, t.rows[:]}); err != nil || !row.After.Exists {
 		return false, err
 	}
-	if e.ByDriver == nil {
-		e.hints.allowed(row.Row)
-	}
+	e.hints.allowed(row.Row)
 	t.decision[0] = t.of.taken(row.After, t.now, t.all[0])
 	t.answers[0] = runtime.Answer{Decisions: t.decision[:], At: t.now}
 	return true, nil

@@ -5,7 +5,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
@@ -14,29 +14,35 @@ import (
 type Engine struct {
 	*table.Prepared
 	registry *table.Registry
-	// ByDriver takes in a faster way that a driver has, or is nil.
-	ByDriver upsertStrategy
+	// Decider decides in a faster way that a driver has, or is nil.
+	Decider decider
 	// thenSelect takes by two statements, or is nil.
 	thenSelect *thenSelect
 	// takeDurably means that the dialect's Take chooses the durability of its transaction, which TakeOne does not.
 	takeDurably bool
 	hints       *denialHints
+	seen        *seenRows
 }
 
-// upserter takes tokens by a driver.
-type upserter interface {
-	Upsert(ctx context.Context, rows []meter.RowUpsert) error
+// decider is sqlstore.Decider.
+type decider interface {
+	Decide(ctx context.Context, b *batch.Batch, now func() int64) (done bool, err error)
 }
 
-func NewEngine(on *table.Registry, driver upserter) *Engine {
-	e := &Engine{Prepared: on.Prepared, registry: on, hints: newDenialHints()}
+func NewEngine(on *table.Registry, d decider) *Engine {
+	e := &Engine{Prepared: on.Prepared, registry: on, Decider: d, hints: newDenialHints(), seen: newSeenRows()}
 	e.takeDurably = slices.Contains(e.Queries[conn.TakeRows][conn.ManyRows].Params, conn.ParamDurability)
 	if e.Dialect.Taken != "" {
 		e.thenSelect = &thenSelect{queries: &e.Queries, taken: e.Dialect.Taken}
 	}
-	if driver != nil {
-		// It has its own connection.
-		e.ByDriver = func(ctx context.Context, _ conn.Session, t part) error { return driver.Upsert(ctx, t.rows) }
-	}
 	return e
+}
+
+// byDriver runs a batch by the Decider.
+func (e *Engine) byDriver(ctx context.Context, b *batch.Batch) error {
+	now, err := e.Now(ctx, e.DB)
+	for done := false; err == nil && !done; {
+		done, err = e.Decider.Decide(ctx, b, now)
+	}
+	return err
 }

@@ -18,16 +18,18 @@ import (
 // runtime/bench/README.md, with 1 caller and 1,000 keys unless they say otherwise.
 //
 //	strategy          round trips  stays because
-//	ByDriver          1 (SQLite)   less than a bare upsert by package database/sql; RETURNING costs half as much again in
-//	                               SQLite, and 64 callers are a third faster than with a statement per row
+//	Decider           1 (SQLite)   all batches: 64 callers cost 0.4 of compareAndSwap and of locked, and as much as an upsert
 //	upsertReturning,
 //	upsertOneReturning 1           Postgres and MariaDB: 0.87 and 0.74 of the bare upsert, and on Postgres with 64 callers a
 //	                               thirtieth of the cost of SELECT FOR UPDATE, a transaction of four statements
 //	upsertInsertID    1 (MySQL)    0.90 of MySQL's bare upsert; MySQL has no RETURNING
 //	thenSelect        2 (MySQL)    several rows of a limit; the locked transaction has 5 round trips
-//	compareAndSwap    1 or 2       sliding windows, precise limits, other methods and denials of one row without a transaction
+//	together          1            a lone call of several limits on Postgres: 0.6 of the time of the locked transaction, and half of its
+//	                               processor time in this process
+//	compareAndSwap    1 or 2       sliding windows, precise limits, other methods and denials of one row without a transaction, and
+//	                               lone calls of sharded limits
 //	unlocked          1            calls of a batch that change nothing: checks and denials
-//	locked            4 or more    the only one that serves everything: several rows, all or none, first uses, shards
+//	locked            4 or more    the only one that serves everything: several rows, all or none, first uses, debts of shards
 
 // upsertStrategy takes from the rows of one statement, and sets After of those from which it has taken.
 type upsertStrategy func(ctx context.Context, in conn.Session, t part) error

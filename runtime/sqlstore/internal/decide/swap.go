@@ -2,6 +2,7 @@ package decide
 
 import (
 	"context"
+	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
@@ -10,21 +11,39 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
 
-// compareAndSwap decides calls about one row without a transaction: it reads the row, decides in Go, and writes the row
-// if it has not changed. It reports false if it could not: the calls are about several rows, the row must be inserted or
-// deleted, another transaction has changed it meanwhile, or the driver might send the write twice.
+// compareAndSwap decides calls about one row, or a call about two shards of a key, without a transaction: it reads the rows,
+// decides in Go, and writes the one that changes if it is still what it was. It does not read rows that probably only this process writes.
+// It reports false if it could not: the calls are about other rows, both change, the row must be inserted or deleted, another
+// transaction has changed it meanwhile, or the driver might send the write twice.
+//
+// The shard that is not written may have changed since it was seen. That matters only if it has a debt now. A debt is given
+// to all shards at once, and so the other one has it too, and has been seen since.
 func (e *Engine) compareAndSwap(ctx context.Context, x *conn.Executor, calls []runtime.Call, answers []runtime.Answer) (done bool, err error) {
 	b := batch.New(calls)
-	if len(b.Rows()) != 1 || e.Dialect.CompareAndSwap == "" {
+	oneKey := len(calls) == 1 && len(calls[0].Requests) == 1
+	if n := len(b.Rows()); e.Dialect.CompareAndSwap == "" || n != 1 && !(n == 2 && oneKey) {
 		return false, nil
 	}
+	d := durabilityOf(calls)
 	err = conn.Retry(ctx, func() error {
 		now, err := e.Now(ctx, e.DB)
 		if err != nil {
 			return err
 		}
-		return e.Single(ctx, x, func(in conn.Session) (err error) {
-			done, err = e.swap(ctx, x, in, now, b, durabilityOf(calls))
+		return e.Single(ctx, x, func(in conn.Session) error {
+			l := table.NewRowLock(in, b.Rows(), d)
+			if l.States = e.seen.all(l.Rows); l.States != nil {
+				// They show whether to take, and not whether to deny.
+				if done, err = e.swap(ctx, x, l, now, b); err != nil || done && len(b.Changes()) > 0 {
+					return err
+				}
+			}
+			l = table.NewRowLock(in, b.Rows(), d)
+			if err := l.Read(ctx, conn.ReadUnlocked, l.Rows); err != nil {
+				return err
+			}
+			e.seen.read(l.Rows, l.States)
+			done, err = e.swap(ctx, x, l, now, b)
 			return err
 		})
 	})
@@ -36,22 +55,17 @@ func (e *Engine) compareAndSwap(ctx context.Context, x *conn.Executor, calls []r
 	return done, err
 }
 
-// swap runs a batch of one row, and returns false if its changes were not written.
-func (e *Engine) swap(
-	ctx context.Context, x *conn.Executor, in conn.Session, now func() int64, b *batch.Batch, d runtime.Durability,
-) (bool, error) {
-	l := table.NewRowLock(in, b.Rows(), d)
-	if err := l.Read(ctx, conn.ReadUnlocked, b.Rows()); err != nil {
-		return false, err
-	}
+// swap runs a batch on the states of its rows, and returns false if its changes were not written.
+func (e *Engine) swap(ctx context.Context, x *conn.Executor, l *table.RowLock, now func() int64, b *batch.Batch) (bool, error) {
 	if !b.Run(now(), l.States) {
 		return false, nil
 	}
 	changes := b.Changes()
-	if len(changes) == 0 {
-		return true, nil
+	if len(changes) != 1 {
+		return len(changes) == 0, nil
 	}
-	was, is := l.States[0], changes[0].State
+	row, is := changes[0].Row, changes[0].State
+	was := l.States[slices.Index(l.Rows, row)]
 	if !was.Exists || !is.Exists {
 		// A missing row has no state to compare, and only a transaction that has locked a row may delete it.
 		return false, nil
@@ -61,13 +75,14 @@ func (e *Engine) swap(
 		// With a driver that splits statements this is a transaction, in which none is sent twice.
 		return false, nil
 	}
-	arity, v := l.Bind([]conn.Stored{{Row: l.Rows[0], State: is}})
+	arity, v := l.Bind([]conn.Stored{{Row: row, State: is}})
 	v.Of[conn.ParamOldValue], v.Of[conn.ParamOldTS], v.Of[conn.ParamOldPrev] = was.Value, was.TS, was.Prev
 	v.Of[conn.ParamOldPenalty] = []byte(was.Log[:min(len(was.Log), meter.PenaltyLength)])
-	result, err := in.Exec(ctx, conn.SwapRow, arity, v)
+	result, err := l.Exec(ctx, conn.SwapRow, arity, v)
 	if err != nil {
 		return false, err
 	}
 	n, err := result.RowsAffected()
+	e.seen.swapped(row, is, n == 1)
 	return n == 1, err
 }

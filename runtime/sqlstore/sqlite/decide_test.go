@@ -19,7 +19,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-// FuzzTake compares the store's upserts with the pure step.
+// FuzzTake compares the store with the pure step.
 func FuzzTake(f *testing.F) {
 	s := newRig(f).subject()
 	f.Add(uint8(0), int64(10), int64(60e9), int64(20), int64(0), 3.7, int64(-1e9), int64(1), false)
@@ -69,8 +69,8 @@ func TestFunctionsOfSQLFailWithoutAStatement(t *testing.T) {
 	require.NoError(t, err)
 	defer db.Close()
 	for _, call := range []string{
-		"ratelimitgen_fresh(0, 0)", "ratelimitgen_ts(-1, 0)", "ratelimitgen_take('1', 'k', 1.0, 1, 0.0)", "ratelimitgen_value(x'00')",
-		"ratelimitgen_freshprev(0, 0)", "ratelimitgen_prev(0)",
+		"ratelimitgen_read(0, 0, 1.0, 1, 0.0, NULL)", "ratelimitgen_step('1', 1.0, 1, 0.0, NULL)", "ratelimitgen_value(x'00', 0)",
+		"ratelimitgen_at(-1, 0)", "ratelimitgen_prev(0, 0)", "ratelimitgen_log(0, 0)",
 	} {
 		_, err := db.Exec("SELECT " + call)
 		assert.ErrorContains(t, err, "no statement of a rate limit has the number", call)

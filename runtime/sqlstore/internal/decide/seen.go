@@ -1,0 +1,75 @@
+package decide
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// seenRows are the states in which this process last saw rows, so that compareAndSwap need not read one that only this process
+// writes. They have a fixed size: rows that share a place overwrite each other. A state that is no longer that of its row costs a
+// round trip and never changes an answer.
+type seenRows struct {
+	seed   maphash.Seed
+	places [4096]atomic.Pointer[seenRow]
+}
+
+type seenRow struct {
+	row   runtime.Row
+	state runtime.State
+	// own means that the row had not changed when it was last read or written.
+	own bool
+}
+
+// longestSeen is the longest log that is kept.
+const longestSeen = 512
+
+func newSeenRows() *seenRows { return &seenRows{seed: maphash.MakeSeed()} }
+
+func (s *seenRows) place(r runtime.Row) *atomic.Pointer[seenRow] {
+	return &s.places[maphash.Comparable(s.seed, r)%uint64(len(s.places))]
+}
+
+// find returns what was last seen of a row, or nil.
+func (s *seenRows) find(r runtime.Row) *seenRow {
+	if seen := s.place(r).Load(); seen != nil && seen.row == r {
+		return seen
+	}
+	return nil
+}
+
+// all returns the states of rows of one key, or nil if they have probably changed.
+func (s *seenRows) all(rows []runtime.Row) []runtime.State {
+	states := make([]runtime.State, len(rows))
+	for i, r := range rows {
+		seen := s.find(r)
+		if seen == nil || !seen.own {
+			return nil
+		}
+		states[i] = seen.state
+	}
+	return states
+}
+
+// read keeps states as they were read.
+func (s *seenRows) read(rows []runtime.Row, states []runtime.State) {
+	for i, r := range rows {
+		seen := s.find(r)
+		s.keep(r, states[i], seen != nil && seen.state == states[i])
+	}
+}
+
+// swapped keeps the state that was written, or forgets the row if it was another one than had been seen.
+func (s *seenRows) swapped(r runtime.Row, state runtime.State, written bool) {
+	seen := s.find(r)
+	s.keep(r, state, written && seen != nil && seen.own)
+}
+
+func (s *seenRows) keep(r runtime.Row, state runtime.State, own bool) {
+	if !state.Exists || len(state.Log) > longestSeen {
+		s.place(r).Store(nil)
+		return
+	}
+	s.place(r).Store(&seenRow{r, state, own})
+}

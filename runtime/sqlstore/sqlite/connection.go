@@ -1,0 +1,166 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"strconv"
+	"strings"
+
+	"modernc.org/sqlite"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+)
+
+// sqliteConn is what the driver's connections implement for package database/sql.
+type sqliteConn interface {
+	driver.Conn
+	driver.ConnPrepareContext
+	driver.ConnBeginTx
+	driver.ExecerContext
+	driver.QueryerContext
+	driver.Pinger
+	driver.SessionResetter
+	driver.Validator
+}
+
+// sqliteStmt is what the driver's statements implement.
+type sqliteStmt interface {
+	driver.Stmt
+	driver.StmtExecContext
+}
+
+// connection is a connection of the driver with the statements that decide. They are not those of package database/sql, because
+// a transaction of these costs nearly twice as much there.
+type connection struct {
+	sqliteConn
+	table string
+	// record is that of the statement in flight; a connection has one at a time.
+	record callRecord
+	number int64
+	stmts  [statements]sqliteStmt
+	// broken means that a transaction could not be ended.
+	broken bool
+}
+
+// statement is one of those that decide.
+type statement int
+
+const (
+	beginRead statement = iota
+	begin
+	commit
+	rollback
+	stepOne
+	readOne
+	readMany
+	stepOrInsert
+	writeOne
+	writeMany
+	deleteOne
+	statements
+)
+
+const oneRow = ` WHERE name = ? AND {key} = ? AND shard = ?`
+
+const stepped = `value = ratelimitgen_value({record}, 0), at_ns = ratelimitgen_at({record}, 0),
+	prev = ratelimitgen_prev({record}, 0), log = ratelimitgen_log({record}, 0)`
+
+const step = `ratelimitgen_step({record}, value, at_ns, prev, log)`
+
+const values = `INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) VALUES (?, ?, ?, ?, ?, ?, ?)`
+
+const onConflict = ` ON CONFLICT (name, {key}, shard) DO UPDATE SET
+	value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev, log = excluded.log`
+
+// texts are the statements. Those for many rows have the name of the limit, whose rows have the shard 0, and their keys, in JSON.
+// They get all other columns of a row by its place in the list, which json_each calls key: for each row that is two thirds of a statement
+// for one row, and less than half of what it is with all columns in JSON.
+var texts = [statements]string{
+	beginRead: "BEGIN",
+	begin:     "BEGIN IMMEDIATE",
+	commit:    "COMMIT",
+	rollback:  "ROLLBACK",
+	stepOne:   `UPDATE {table} SET ` + stepped + oneRow + ` AND ` + step,
+	stepOrInsert: values + ` ON CONFLICT (name, {key}, shard) DO UPDATE SET ` + stepped + `
+	WHERE ` + step,
+	readOne: `SELECT ratelimitgen_read({record}, ?, value, at_ns, prev, log) FROM {table}` + oneRow,
+	readMany: `SELECT count(ratelimitgen_read({record}, k.key + ?, r.value, r.at_ns, r.prev, r.log))
+FROM json_each(?) k CROSS JOIN {table} r ON r.name = ? AND r.{key} = k.value AND r.shard = 0`,
+	writeOne: values + onConflict,
+	writeMany: `INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log)
+SELECT ?, value, 0, ratelimitgen_value({record}, key), ratelimitgen_at({record}, key), ratelimitgen_prev({record}, key),
+	ratelimitgen_log({record}, key) FROM json_each(?) WHERE true` + onConflict,
+	deleteOne: `DELETE FROM {table}` + oneRow,
+}
+
+// exec runs a statement, which is prepared at its first use, when the table exists.
+func (c *connection) exec(s statement, args ...driver.Value) error {
+	if c.stmts[s] == nil {
+		if c.number == 0 {
+			c.number = addRecord(&c.record)
+		}
+		text, err := dialect.SQLite.Text(texts[s], c.table)
+		if err != nil {
+			return err
+		}
+		text = strings.ReplaceAll(text, "{record}", strconv.FormatInt(c.number, 10))
+		stmt, err := c.Prepare(text)
+		if err != nil {
+			return err
+		}
+		c.stmts[s] = stmt.(sqliteStmt)
+	}
+	named := make([]driver.NamedValue, len(args))
+	for i, arg := range args {
+		named[i] = driver.NamedValue{Ordinal: i + 1, Value: arg}
+	}
+	// A canceled statement may have written although its result is lost.
+	_, err := c.stmts[s].ExecContext(context.Background(), named)
+	return err
+}
+
+// tx runs fn in a transaction, and commits it if fn returns true.
+func (c *connection) tx(by statement, fn func() (bool, error)) error {
+	if err := c.exec(by); err != nil {
+		return err
+	}
+	// Also after a panic.
+	ended := false
+	defer func() {
+		if !ended {
+			c.rollback()
+		}
+	}()
+	keep, err := fn()
+	if err != nil || !keep {
+		return err
+	}
+	err = c.exec(commit)
+	ended = err == nil
+	return err
+}
+
+// rollback rolls the transaction back, unless SQLite has after an error. If it cannot, the connection is no longer valid.
+func (c *connection) rollback() {
+	const noTransaction = 1 // SQLITE_ERROR
+	err := c.exec(rollback)
+	if failed := new(sqlite.Error); err != nil && !(errors.As(err, &failed) && failed.Code() == noTransaction) {
+		c.broken = true
+	}
+}
+
+// IsValid implements [driver.Validator].
+func (c *connection) IsValid() bool { return !c.broken && c.sqliteConn.IsValid() }
+
+// Close closes the statements before the connection, which would otherwise stay open for them.
+func (c *connection) Close() error {
+	records.Delete(c.number)
+	var errs []error
+	for _, stmt := range c.stmts {
+		if stmt != nil {
+			errs = append(errs, stmt.Close())
+		}
+	}
+	return errors.Join(append(errs, c.sqliteConn.Close())...)
+}
