@@ -67,6 +67,8 @@ var (
 	ErrInvalidPlan = runtime.ErrInvalidPlan
 	// ErrSlotLost is returned for a slot that is not held any more: it was released, or its hold has ended.
 	ErrSlotLost = runtime.ErrSlotLost
+	// ErrInvalidNumbers is returned for numbers that are not given, or more than the file allows.
+	ErrInvalidNumbers = runtime.ErrInvalidNumbers
 	// ErrInvalidOverride is returned for an override that exceeds limits.yaml, or lacks an end, a reason or an author.
 	ErrInvalidOverride = runtime.ErrInvalidOverride
 	// ErrNoOverride is returned if there is no override or block to end.
@@ -511,6 +513,33 @@ var policiesAPICalls = runtime.PlanPolicies{
 	},
 }.Overridable(planNames)
 
+// ContractCalls bounds the calls of our API by one organization with a contract of its own.
+//
+// Token bucket: 10,000 per minute, at most 20,000 at once.
+// Callers give the rate and capacity of each request, at most these; the worst case is for the most.
+// Worst case: 30,000 in any minute.
+func (l *Limits) ContractCalls(org uint64, contractCallsNumbers ContractCallsNumbers) limiter.Limit {
+	return l.limiter().Limit(runtime.Numbers{Rate: contractCallsNumbers.Rate, Capacity: contractCallsNumbers.Capacity}.For(&policyContractCalls, runtime.KeyOf(runtime.Uint64(org))))
+}
+
+// ContractCallsNumbers are the numbers that callers of [Limits.ContractCalls] give, in tokens. All are required: for one that is
+// 0, or more than the file allows, every method of the limit returns [ErrInvalidNumbers].
+type ContractCallsNumbers struct {
+	// Rate is how many tokens are granted per minute: 1 to 10,000.
+	Rate int64
+	// Capacity is the most tokens that can accumulate: 1 to 20,000.
+	Capacity int64
+}
+
+var policyContractCalls = runtime.Policy{
+	Name:     "contractCalls",
+	Kind:     runtime.TokenBucket,
+	Rate:     10_000,
+	Period:   time.Minute,
+	Capacity: 20_000,
+	AtMost:   runtime.Numbers{Rate: 10_000, Capacity: 20_000},
+}
+
 // Complete is what one completion costs.
 //
 // All limits must allow a request: if one denies it, no token is taken from any of them.
@@ -773,6 +802,12 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			Doc:      "bounds the calls of our API by one organization.",
 			Key:      []runtime.CatalogKey{{Name: "org", Type: "uint64"}},
 			Policies: []*runtime.Policy{&policiesAPICalls[PlanFree], &policiesAPICalls[PlanPro], &policiesAPICalls[PlanEnterprise]},
+		},
+		{
+			Name:     "contractCalls",
+			Doc:      "bounds the calls of our API by one organization with a contract of its own.",
+			Key:      []runtime.CatalogKey{{Name: "org", Type: "uint64"}},
+			Policies: []*runtime.Policy{&policyContractCalls},
 		},
 	},
 	Plans: []string{"free", "pro", "enterprise"},

@@ -198,7 +198,8 @@ class Rule {
       return [s, inForce({ ...d, allowed: false, taken: 0 })];
     }
     const [next, d] = this.stepKind(bare, now, q, count);
-    if (q.op === "reset" || d.error) return [next, d];
+    if (d.error) return [s, d];
+    if (q.op === "reset") return [next, d];
     const forgiven = !penalty || now >= penalty.until + this.forgive;
     if (!d.allowed && q.op !== "check") {
       const number = forgiven ? 0 : Math.min(penalty.number + 1, this.penalties.length - 1);
