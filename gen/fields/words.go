@@ -119,10 +119,10 @@ func penaltyWords(l *spec.Limit) []string {
 	case 0:
 		return nil
 	case 1:
-		sentence = fmt.Sprintf("After a denial for lack of tokens, a key is denied for %s.", steps[0])
+		sentence = fmt.Sprintf("After a denial for lack of %ss, a key is denied for %s.", l.Unit(), steps[0])
 	default:
-		sentence = fmt.Sprintf("After a denial for lack of tokens, a key is denied for %s, and the next times for %s, until there was no penalty for %s.",
-			steps[0], words.List(steps[1:], "and"), words.Duration(l.Policy.Penalty.Forgiveness()))
+		sentence = fmt.Sprintf("After a denial for lack of %ss, a key is denied for %s, and the next times for %s, until there was no penalty for %s.",
+			l.Unit(), steps[0], words.List(steps[1:], "and"), words.Duration(l.Policy.Penalty.Forgiveness()))
 	}
 	if l.Policy.Mode == runtime.ModeShadow {
 		sentence += " In shadow mode, these requests pass too, and are counted as denied."

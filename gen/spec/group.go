@@ -138,14 +138,9 @@ func (g *Group) Words() (sentences []string) {
 }
 
 // Unit is what the limit counts.
-func (m Member) Unit() string {
-	if m.Acquires() {
-		return "slot"
-	}
-	return "token"
-}
+func (m Member) Unit() string { return m.Limit.Unit() }
 
-// Needs is what a check must find: "a token", "5 slots" or "as many " + m.Unit() + "s as the argument n".
+// Needs is what a check must find: "a token", "5 slots" or "as many tokens as the argument n".
 func (m Member) Needs() string {
 	switch {
 	case m.CountArg != "":

@@ -89,6 +89,17 @@ type CallerNumber struct {
 	Most int64
 }
 
+// Unit is what the limit counts, in a word.
+func (l *Limit) Unit() string { return Unit(&l.Policy) }
+
+// Unit is what a policy counts, in a word: "token" or "slot".
+func Unit(p *runtime.Policy) string {
+	if p.Kind == runtime.InFlight {
+		return "slot"
+	}
+	return "token"
+}
+
 // CallerNumbers returns the numbers that callers give, in the order of the fields of the generated struct. A capacity that the file
 // does not give is the rate that callers give, and no field.
 func (l *Limit) CallerNumbers() (list []CallerNumber) {

@@ -48,14 +48,6 @@ func HasCalendar(p *runtime.Policy) bool { return p.Calendar.Unit != 0 }
 // InFlight reports whether a policy counts slots, and not tokens.
 func InFlight(p *runtime.Policy) bool { return p.Kind == runtime.InFlight }
 
-// Unit is what a policy counts, in a word.
-func Unit(p *runtime.Policy) string {
-	if InFlight(p) {
-		return "slot"
-	}
-	return "token"
-}
-
 // InFlightChanged reports whether tokens become slots, or slots tokens.
 func InFlightChanged(p Pair) bool { return InFlight(&p.Old.Policy) != InFlight(&p.New.Policy) }
 

@@ -95,10 +95,14 @@ func judgePenalty(j *judgement) {
 	if was.Len() > 1 && is.Len() > 1 {
 		j.moreOrLess(was.Forgiveness(), is.Forgiveness())
 	}
-	j.note(review.Rule, "A key that is denied for lack of tokens is locked out %s. Before: %s.", lockOut(&j.New.Policy), lockOut(&j.Old.Policy))
+	j.note(review.Rule, "A key that is denied for lack of %ss is locked out %s. Before: %s.", j.New.Unit(), lockOut(&j.New.Policy), lockOut(&j.Old.Policy))
 	switch {
 	case was.Len() == 0:
-		j.note(review.Calls, "A denied Allow, Require or Wait starts the penalty, and a Check does not. Reset ends it, and Peek reports it.")
+		verbs := "Allow, Require or Wait"
+		if compare.InFlight(&j.New.Policy) {
+			verbs = "Acquire or WaitAcquire"
+		}
+		j.note(review.Calls, "A denied %s starts the penalty, and a Check does not. Reset ends it, and Peek reports it.", verbs)
 		j.note(review.Deploy, "Until all processes have the new version, the old ones start no penalties, and let requests pass during one.")
 	case is.Len() == 0:
 		j.note(review.Deploy, "Penalties in force end for each process with its new version.")
@@ -125,7 +129,7 @@ func lockOut(p *runtime.Policy) string {
 		if p.Kind == runtime.TokenBucket {
 			due = time.Duration(math.Ceil(float64(p.Period) / float64(max(1, p.Rate))))
 		}
-		return "until its tokens are due, one of them after at most " + words.Duration(due)
+		return "until its " + spec.Unit(p) + "s are due, one of them after at most " + words.Duration(due)
 	}
 	text := "for " + words.Duration(p.Penalty.Step(1))
 	for i := 2; i <= n; i++ {
