@@ -184,7 +184,7 @@ const (
 	slotMembers
 )
 
-// each returns a line for each member of a kind, in which $Field stands for its field, $Limit for the Go name of the limit, $Slot for
+// each returns a line for each member of a kind, in which $Field is its field, $Limit for the Go name of the limit, $Slot for
 // the field of its slot, and $i for its index.
 func (g group) each(line string, of memberKind) string {
 	var all []string

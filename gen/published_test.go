@@ -22,7 +22,7 @@ const published = "../testdata/published"
 
 // publishedAPI is a file of testdata/published, with what its comments say.
 type publishedAPI struct {
-	name   string // of the file, without .yaml, and of its package
+	name   string // the file without .yaml, and the package
 	text   string
 	title  string
 	date   string

@@ -7,7 +7,7 @@ import (
 )
 
 // Numbers are those that a caller gives a limit together with the key, such as from the customer's contract or the number of
-// seats, where [Policy.AtMost] allows it. They are in tokens; 0 stands for a number that the caller does not give.
+// seats, where [Policy.AtMost] allows it. They are in tokens; 0 is a number that the caller does not give.
 //
 // A key has one count whatever its numbers are: tokens that were used stay used when they change from one request to the next.
 type Numbers struct {
@@ -69,7 +69,7 @@ type given struct {
 }
 
 // recentNumbers has the policies of recent requests, at a place by a hash: nothing is allocated for numbers that return, and
-// most policies that are equal have one address. Whatever has the same place replaces what is there, so it needs no lock, and at
+// most policies that are equal have one address. Whatever has the same place replaces the one there, so it needs no lock, and at
 // most some 2 MB.
 var (
 	recentNumbers [4096]atomic.Pointer[given]

@@ -35,7 +35,7 @@ func (p *Penalty) Len() int {
 	return n
 }
 
-// Step returns how long the penalty with a number lasts, counted from 1; 0 if there is none.
+// Step returns how long the penalty with a number lasts, counted from 1; 0 without one.
 func (p *Penalty) Step(number int) time.Duration {
 	n := p.Len()
 	if n == 0 || number < 1 {

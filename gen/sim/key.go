@@ -89,7 +89,7 @@ func parseAddr(text string) (netip.Addr, bool) {
 // keyState is the state that a store would hold of one key, and the tally of its requests.
 type keyState struct {
 	key    string
-	policy *runtime.Policy // of the plan of the last line
+	policy *runtime.Policy // the plan of the last line has it
 	rule   meter.Rule
 	state  runtime.State
 	// shards replaces state for sharded limits.

@@ -149,7 +149,7 @@ func (g Group) Check(ctx context.Context) (Decisions, error) {
 }
 
 // Require takes the tokens of all items, and returns a denial as a [*runtime.LimitedError] with the decision of the limit that
-// denies for the longest time. The error is [runtime.ErrInvalidCall] if an item acquires slots, which nobody could release then.
+// denies for the longest time. The error is [runtime.ErrInvalidCall] if an item acquires slots, which could not be released then.
 func (g Group) Require(ctx context.Context) error {
 	if err := g.withoutSlots(ctx); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (l *Limiter) reserve(ctx context.Context, requests []runtime.Request, maxDe
 // It returns at once, without taking tokens, if the context's deadline is before all tokens are available: the error is
 // both a [*runtime.LimitedError] and [context.DeadlineExceeded]. If the Mode of a policy is [runtime.ModeBlock], or an operator has blocked
 // a key, it returns a [*runtime.LimitedError] at once, even if the block has an end. If the context ends while Wait waits, the tokens are refunded, and
-// the error is the context's. It is [runtime.ErrInvalidCall] if an item acquires slots, which nobody could release then.
+// the error is the context's. It is [runtime.ErrInvalidCall] if an item acquires slots, which could not be released then.
 func (g Group) Wait(ctx context.Context) error {
 	requests, err := g.requests(ctx)
 	if err == nil {

@@ -69,7 +69,7 @@ func TestPenaltyInBalanceAndErrors(t *testing.T) {
 	})
 }
 
-// While the store fails, the memory of the process knows the penalty that the store has reported last, also if the tokens are back.
+// While the store fails, the memory of the process has the penalty that the store has reported last, also if the tokens are back.
 func TestPenaltyHoldsWhileTheStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := penalized(2, time.Minute)

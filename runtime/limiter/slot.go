@@ -24,7 +24,7 @@ func (l *Limiter) Slots(p *runtime.Policy, key runtime.Key) SlotLimit {
 func (l SlotLimit) Acquire(ctx context.Context) (*Slot, error) { return l.AcquireN(ctx, 1) }
 
 // AcquireN acquires n slots for one holder if that many are free, and otherwise none: that is no error, but a slot that is
-// not Allowed. They are held until [Slot.Release], or until the hold of the policy ends because nobody has renewed it: then
+// not Allowed. They are held until [Slot.Release], or until the hold of the policy ends without a renewal: then
 // the holder is presumed dead. If n is 0, it is allowed and acquires nothing.
 //
 // If the process or the connection ends before the answer arrives, the slots may have been acquired: they are free after the hold.
@@ -230,7 +230,7 @@ func (s *Slot) Renew(ctx context.Context) error {
 // Release frees the slot, even if ctx has ended, because that is when it is needed.
 //
 // The error is [runtime.ErrSlotLost] if the slot was not held any more, also because of an earlier Release: then another holder may have had
-// it while this one ran. Nobody else's slot is freed. After an error of the store, the slot may be free already, because the connection was
+// it while this one ran. No other slot is freed. After an error of the store, the slot may be free already, because the connection was
 // lost while the request was executed: Release can be tried again, and is then no error if the slot is gone although its hold cannot have
 // ended. Without a retry, the slot is free when its hold ends.
 func (s *Slot) Release(ctx context.Context) error {
@@ -325,7 +325,7 @@ func (s *Slot) renewUntil(ctx context.Context, lose context.CancelCauseFunc) {
 		s.mu.Unlock()
 		pause := hold / 3
 		if failed != nil {
-			// Several tries in what is left of the hold.
+			// Several tries in the rest of the hold.
 			left := time.Until(end)
 			pause = min(pause, max(left/4, min(left, 10*time.Millisecond)))
 		}

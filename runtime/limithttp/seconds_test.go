@@ -16,7 +16,7 @@ import (
 func TestSecondsAreExact(t *testing.T) {
 	const seed = 1
 	random := rand.New(rand.NewPCG(seed, seed))
-	// Of every magnitude up to most.
+	// Numbers of every magnitude up to most.
 	upTo := func(most int64) int64 { return 1 + random.Int64N(most)>>random.IntN(63) }
 	capped := 0
 	for range 10_000 {

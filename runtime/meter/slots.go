@@ -43,8 +43,8 @@ func (r *Rule) heldAt(s runtime.State, now int64) holders {
 	return h
 }
 
-// holdersOf returns the holders of a row. The tokens of a row of another kind are not slots: nobody holds any. If the row is
-// damaged, its slots are held by nobody known, until as late as they can be.
+// holdersOf returns the holders of a row. The tokens of a row of another kind are not slots, and none is held. If the row is
+// damaged, its slots are held by an unknown holder, until as late as they can be.
 func (r *Rule) holdersOf(s runtime.State) (h holders) {
 	switch {
 	case !s.Exists, s.Prev > -1, s.Log != "" && s.Log[0] == logTag, h.decode(s):
@@ -207,7 +207,7 @@ func (r *Rule) renewOrRelease(s runtime.State, now int64, q *runtime.Request) (r
 	i := h.find(q.Fence)
 	switch {
 	case r.unlimited && (i < 0 || q.Op == runtime.Renew):
-		// Without a limit, nobody waits for a slot, and the hold is not known.
+		// Without a limit, no one waits for a slot, and the hold is not known.
 		return s, nil
 	case i < 0:
 		return s, runtime.ErrSlotLost

@@ -60,7 +60,7 @@ func TestSlotSteps(t *testing.T) {
 		// The first holder stays longer than the second one.
 		{21 * s, renew(1 * s), runtime.Decision{Allowed: true, FullAfter: 60 * time.Second, Fence: 1 * s}, nil},
 		{21 * s, acquire(1), denied(0, 41*s, 60*s), nil},
-		// At the end of its hold a slot is lost, and nobody else's is freed or renewed.
+		// At the end of its hold a slot is lost, and no other one is freed or renewed.
 		{62*s - 1, acquire(1), denied(0, 1, 19*s+1), nil},
 		{62 * s, release(2 * s), runtime.Decision{}, runtime.ErrSlotLost},
 		{62 * s, renew(2 * s), runtime.Decision{}, runtime.ErrSlotLost},

@@ -267,7 +267,7 @@ func TestReducedMotionStartsPaused(t *testing.T) {
 	}
 }
 
-// A change of the plan, or of a number, keeps what was used.
+// A change of the plan, or of a number, keeps the used tokens.
 func TestPlaygroundKeepsWhatWasUsed(t *testing.T) {
 	tab := open(t, example(t, true), media("prefers-reduced-motion", "reduce"))
 	tab.run(chromedp.Evaluate(`document.querySelector("#limit-apiCalls details.try").open = true`, nil))
@@ -305,7 +305,9 @@ func TestPlaygroundOfSlots(t *testing.T) {
 	tab.until(`plays().length === 1`)
 	tab.run(chromedp.Evaluate(`{ const p = plays()[0]; p.usePlan(p.config.plans[1]); p.settings.stream = 0; p.settings.running = 3; }`, nil))
 	status := func() string { return eval[string](tab, `plays()[0].lanes[0].status.textContent`) }
-	pass := func(seconds string) { tab.run(chromedp.Evaluate(`plays()[0].pass(`+seconds+`e9); plays()[0].draw()`, nil)) }
+	pass := func(seconds string) {
+		tab.run(chromedp.Evaluate(`plays()[0].pass(`+seconds+`e9); plays()[0].draw()`, nil))
+	}
 	assert.Equal(t, []string{"Acquire", "Acquire 10 times", "Release one", "Run", "Step forward", "Start over"},
 		eval[[]string](tab, `[...document.querySelectorAll("#limit-runningExports button")].map(b => b.textContent)`))
 	tab.run(chromedp.Evaluate(`plays()[0].hit(10)`, nil))

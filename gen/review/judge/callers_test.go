@@ -169,7 +169,7 @@ func TestTogetherHoldsForAllNumbersOfCallers(t *testing.T) {
 	assert.Greater(t, longRuns, 20)
 }
 
-// Numbers that a new file no longer allows are said, and what it means for calls.
+// Numbers that a new file no longer allows are said, with the effect on calls.
 func TestLowerMostIsSaidToFailCalls(t *testing.T) {
 	const head = "version: 1\nlimits:\n  send: {kind: token bucket, period: 1m, "
 	r := Review(parse(t, "old", head+"rate: {at most: 1_000}, capacity: {at most: 2_000}}\n"), parse(t, "new", head+"rate: {at most: 500}, capacity: {at most: 2_000}}\n"))

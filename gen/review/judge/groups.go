@@ -106,7 +106,7 @@ func (m groupMember) name() string {
 	return m.InWords()
 }
 
-// paired returns the index in was of each member in is, or -1 for a new one: of the member of the same limit that has the same
+// paired returns the index in was of each member in is, or -1 for a new one. It is the member of the same limit that has the same
 // parameters or, if none has, of the next that has lost its own.
 func paired(was, is []groupMember) []int {
 	before, used := make([]int, len(is)), make([]bool, len(was))

@@ -167,7 +167,7 @@ func errorText(err error) string {
 }
 
 // 64 workers in 4 processes compete for 5 slots. A tenth never release them, a tenth do so late, and processes are killed and started
-// again. By the clock of the database there are never more than 5 holders, the fences grow, nobody loses a slot before its hold
+// again. By the clock of the database there are never more than 5 holders, the fences grow, no holder loses a slot before its hold
 // has ended, and no slot stays lost for longer.
 func TestProcessesNeverHoldMoreThanTheSlots(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {

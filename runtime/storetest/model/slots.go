@@ -255,7 +255,7 @@ func (w *slotWorld) acquire(limits *limiter.Limiter, k *slotKey) {
 	}
 }
 
-// free returns how long it takes until n slots are free if nobody renews or releases.
+// free returns how long it takes until n slots are free if no one renews or releases.
 func (w *slotWorld) free(k *slotKey, now, capacity, n int64) time.Duration {
 	all, used := k.live(now)
 	for _, h := range all {

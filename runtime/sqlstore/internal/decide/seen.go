@@ -31,7 +31,7 @@ func (s *seenRows) place(r runtime.Row) *atomic.Pointer[seenRow] {
 	return &s.places[maphash.Comparable(s.seed, r)%uint64(len(s.places))]
 }
 
-// find returns what was last seen of a row, or nil.
+// find returns the state last seen of a row, or nil.
 func (s *seenRows) find(r runtime.Row) *seenRow {
 	if seen := s.place(r).Load(); seen != nil && seen.row == r {
 		return seen
