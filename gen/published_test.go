@@ -159,7 +159,10 @@ func publishedRule(l *spec.Limit) string {
 	for _, of := range l.Each() {
 		p := &of.Policy
 		rule := "unlimited"
-		if !of.Unlimited() {
+		switch {
+		case p.Mode == runtime.ModeBlock:
+			rule = "none"
+		case !of.Unlimited():
 			rule = words.Number(p.Rate) + " per " + fields.PeriodOf(p)
 			if p.AtMost.Rate > 0 {
 				rule = "at most " + rule

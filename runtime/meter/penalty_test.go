@@ -89,26 +89,22 @@ func TestPenaltyOfFail2ban(t *testing.T) {
 // https://pages.nist.gov/800-63-3/sp800-63b.html#throttle
 func TestPenaltyOfNIST(t *testing.T) {
 	const s, h = time.Second, time.Hour
-	delays := runtime.Policy{Name: "failures", Kind: runtime.FixedWindow, Start: runtime.StartOffset(0), Rate: 1, Capacity: 1, Period: 30 * s,
+	// Each failure but the first finds no token, and starts the next wait.
+	delays := runtime.Policy{Name: "delays", Kind: runtime.FixedWindow, Rate: 1, Capacity: 1, Period: runtime.MaxPeriod, Start: runtime.StartFirstUse(),
 		Penalty: runtime.PenaltyOf(runtime.MaxPeriod, 30*s, time.Minute, 5*time.Minute, 30*time.Minute, h)}
 	play(t, delays, []ban{
 		{0, take(1), "yes"}, // the first failure
-		{1 * s, take(1), "no, retry after 30s, penalty for 30s"},
-		{20 * s, take(1), "no, retry after 11s, penalty for 11s"},
-		{31 * s, take(1), "yes"},
-		{32 * s, take(1), "no, retry after 1m0s, penalty for 1m0s"},
-		{92 * s, take(1), "yes"},
-		{92 * s, take(1), "no, retry after 5m0s, penalty for 5m0s"},
-		{392 * s, take(1), "yes"},
-		{392 * s, take(1), "no, retry after 30m0s, penalty for 30m0s"},
-		{2192 * s, take(1), "yes"},
-		{2192 * s, take(1), "no, retry after 1h0m0s, penalty for 1h0m0s"},
-		{5792 * s, take(1), "yes"},
-		{5792 * s, take(1), "no, retry after 1h0m0s, penalty for 1h0m0s"},
+		{60 * s, take(1), "no, retry after 87599h59m0s, penalty for 30s"},
+		{80 * s, take(1), "no, retry after 87599h58m40s, penalty for 10s"},
+		{90 * s, take(1), "no, retry after 87599h58m30s, penalty for 1m0s"},
+		{150 * s, take(1), "no, retry after 87599h57m30s, penalty for 5m0s"},
+		{450 * s, take(1), "no, retry after 87599h52m30s, penalty for 30m0s"},
+		{2250 * s, take(1), "no, retry after 87599h22m30s, penalty for 1h0m0s"},
+		{5850 * s, take(1), "no, retry after 87598h22m30s, penalty for 1h0m0s"},
 		// A successful login disregards the failures.
-		{5793 * s, reset(), "yes"},
-		{5820 * s, take(1), "yes"},
-		{5821 * s, take(1), "no, retry after 30s, penalty for 30s"},
+		{5851 * s, reset(), "yes"},
+		{5860 * s, take(1), "yes"},
+		{5861 * s, take(1), "no, retry after 87599h59m59s, penalty for 30s"},
 	})
 	most := runtime.Policy{Name: "consecutive", Kind: runtime.FixedWindow, Rate: 100, Capacity: 100, Period: runtime.MaxPeriod, Start: runtime.StartFirstUse()}
 	play(t, most, []ban{
