@@ -49,8 +49,8 @@ func (w *world) reset(q request, err error, at turn) {
 	}
 	kept := q.k.history
 	q.k.history, q.k.leased, q.k.penalties = nil, nil, nil
-	if seen, t := kept.latest(), q.at(at.now); q.k.windows.kind == sliding && len(seen) > 0 && !(t.unlimited && t.lifted()) {
-		// The later window stays the current one if the clock has gone back. A plan without numbers knows no windows unless it is blocked.
+	if seen := kept.latest(); q.k.windows.kind == sliding && len(seen) > 0 && !q.at(at.now).unlimited {
+		// The later window stays the current one if the clock has gone back.
 		q.k.history = history{{now: seen[len(seen)-1], tokens: new(big.Rat), used: new(big.Rat), by: kept[len(kept)-1].by}}
 	}
 	w.earliest = at.now
