@@ -402,6 +402,29 @@ func TestResetIsKeptWhileItsWindowCanBeRefunded(t *testing.T) {
 	}
 }
 
+// A plan without numbers that is blocked does not know the windows of the others: its resets leave none of its own.
+func TestResetOfABlockedPlanWithoutNumbersMovesNoWindow(t *testing.T) {
+	plan := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Mode: runtime.ModeUnlimited, Overrides: runtime.OverrideBounds{Rate: 1, Capacity: 1}}
+	block := runtime.OverrideEntry{Limit: "limit", What: runtime.OverrideBlock, Until: runtime.ForGood}
+	blocked, err := block.Apply(&plan, &plan)
+	require.NoError(t, err)
+	years := runtime.Calendar{Unit: runtime.Year, Count: 3, Zone: "UTC"}
+	p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 5, Capacity: 5, Calendar: years, Period: years.Period()}
+	rule, without := meter.RuleOf(&p, "k"), meter.RuleOf(blocked, "k")
+	for years := range 30 {
+		at := epoch.AddDate(years, 6, 0).UnixNano()
+		s, _, err := rule.Step(runtime.State{}, at, take(5))
+		require.NoError(t, err)
+		s, _, err = without.Step(s, at, reset())
+		require.NoError(t, err)
+		s, _, err = rule.Step(s, at, take(5))
+		require.NoError(t, err)
+		_, d, err := rule.Step(s, rule.WindowEnd(at), peek())
+		require.NoError(t, err)
+		require.EqualValues(t, 5, d.Remaining, "after %d years", years)
+	}
+}
+
 func TestSharesAddUpExactly(t *testing.T) {
 	d := runtimetest.Roll(31)
 	for range 1000 {
