@@ -379,10 +379,12 @@ func acquires(q *runtime.Request) bool {
 	return q.Op == runtime.Take && !q.Empty() && q.Policy != nil && q.Policy.Kind == runtime.InFlight
 }
 
-// recheck replaces the decisions that allowed a Take of an undone call: the tokens left are those without the call.
+// recheck replaces the decisions that allowed a Take of an undone call: the tokens left are those without the call. So it does for
+// those with a penalty, which is undone if the sum with later requests can never pass: see refused.
 func (b *Batch) recheck(answer runtime.Answer, requests []runtime.Request, now int64) (runtime.Answer, bool) {
 	for i, d := range answer.Decisions {
-		if !d.Allowed || requests[i].Op == runtime.Check {
+		undone := d.Allowed || d.PenaltyFor > 0 && len(requests) > 1
+		if !undone || requests[i].Op == runtime.Check {
 			continue
 		}
 		// A Check changes no row, so that the rechecks do not depend on each other.

@@ -323,7 +323,8 @@ func (slidingWindow) due(r *Rule, s runtime.State, now int64, need float64) (at,
 
 func (slidingWindow) full(r *Rule, s runtime.State, now int64) bool {
 	w := r.windowsAt(s, now)
-	return w.current == 0 && w.previous == 0
+	// The void total keeps takes of a window before its reset from being refunded.
+	return w.current == 0 && w.previous == 0 && w.void == 0
 }
 
 func (slidingWindow) windowEnd(r *Rule, at int64) int64 {

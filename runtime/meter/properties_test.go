@@ -376,6 +376,55 @@ func TestOnlyKnownFullRowsAreSweepable(t *testing.T) {
 	require.False(t, meter.Sweepable([]*runtime.Policy{{}}, runtime.Row{}, full, later), "the policy is invalid")
 }
 
+// A new row of a sliding window does not say that it is another one than that which was reset in the same window.
+func TestResetIsKeptWhileItsWindowCanBeRefunded(t *testing.T) {
+	p := runtime.Policy{Name: "limit", Kind: runtime.SlidingWindow, Rate: 10, Period: 24 * time.Hour, Capacity: 10, Start: runtime.StartOffset(0)}
+	rule, begin := meter.RuleOf(&p, "k"), epoch.Truncate(p.Period)
+	swept := func(s runtime.State, after time.Duration) bool {
+		return meter.Sweepable([]*runtime.Policy{&p}, runtime.Row{Name: p.Name, Key: "k"}, s, begin.Add(after).UnixNano())
+	}
+	s, d, err := rule.Step(runtime.State{}, begin.Add(2*time.Hour).UnixNano(), take(3))
+	require.NoError(t, err)
+	s, _, err = rule.Step(s, begin.Add(2*time.Hour).UnixNano(), reset())
+	require.NoError(t, err)
+	require.False(t, swept(s, p.Period+time.Hour-1))
+	require.True(t, swept(s, p.Period+time.Hour))
+	for _, at := range []time.Duration{p.Period - 1, p.Period + time.Hour} {
+		var row runtime.State
+		if !swept(s, at) {
+			row = s
+		}
+		row, _, err = rule.Step(row, begin.Add(at).UnixNano(), take(4))
+		require.NoError(t, err)
+		after, _, err := rule.Step(row, begin.Add(at).UnixNano(), d.RefundRequest(3))
+		require.NoError(t, err)
+		require.Equal(t, row, after, "after %v", at)
+	}
+}
+
+// A plan without numbers that is blocked does not know the windows of the others: its resets leave none of its own.
+func TestResetOfABlockedPlanWithoutNumbersMovesNoWindow(t *testing.T) {
+	plan := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Mode: runtime.ModeUnlimited, Overrides: runtime.OverrideBounds{Rate: 1, Capacity: 1}}
+	block := runtime.OverrideEntry{Limit: "limit", What: runtime.OverrideBlock, Until: runtime.ForGood}
+	blocked, err := block.Apply(&plan, &plan)
+	require.NoError(t, err)
+	years := runtime.Calendar{Unit: runtime.Year, Count: 3, Zone: "UTC"}
+	p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 5, Capacity: 5, Calendar: years, Period: years.Period()}
+	rule, without := meter.RuleOf(&p, "k"), meter.RuleOf(blocked, "k")
+	for years := range 30 {
+		at := epoch.AddDate(years, 6, 0).UnixNano()
+		s, _, err := rule.Step(runtime.State{}, at, take(5))
+		require.NoError(t, err)
+		s, _, err = without.Step(s, at, reset())
+		require.NoError(t, err)
+		s, _, err = rule.Step(s, at, take(5))
+		require.NoError(t, err)
+		_, d, err := rule.Step(s, rule.WindowEnd(at), peek())
+		require.NoError(t, err)
+		require.EqualValues(t, 5, d.Remaining, "after %d years", years)
+	}
+}
+
 func TestSharesAddUpExactly(t *testing.T) {
 	d := runtimetest.Roll(31)
 	for range 1000 {

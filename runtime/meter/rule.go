@@ -59,7 +59,7 @@ type Rule struct {
 	Precise bool
 	// penalty is the policy's, or nil.
 	penalty *runtime.Penalty
-	// unlimited is the rule of ModeUnlimited.
+	// unlimited is the rule of ModeUnlimited, or of tokens of a plan without numbers that is blocked.
 	unlimited bool
 	// spare is by how many bits the totals of a shard begin smaller, so that their sum is exact.
 	spare uint
@@ -95,6 +95,7 @@ func RuleOf(p *runtime.Policy, key string) Rule {
 	if p.Penalizes() {
 		r.penalty = &p.Penalty
 	}
+	r.unlimited = p.Mode == runtime.ModeBlock && p.Kind != runtime.InFlight && p.Base().Mode == runtime.ModeUnlimited
 	switch {
 	case p.Calendar.Unit != 0:
 		r.calendar = windowsOf(p.Calendar)

@@ -13,8 +13,9 @@ import (
 
 // overrides are the clauses for an [override.Store]. Other stores have no overrides, and pass them.
 func overrides() []clause {
-	cached, leased := overridable(), overridable()
+	cached, leased, punished := overridable(), overridable(), overridable()
 	cached.DenyCache, leased.Lease = time.Minute, runtime.Lease{Tokens: 8, For: time.Minute}
+	punished.MaxReserved, punished.Overrides.MaxReserved, punished.Penalty = 0, 0, runtime.PenaltyOf(0, time.Minute)
 	p := one(overridable())
 	return []clause{
 		{
@@ -48,6 +49,17 @@ func overrides() []clause {
 			o.allow(1, true)
 			o.inForce(o.capacity(3)) // of which a store without leases has used 3
 			o.allow(1, false)
+		})},
+		{name: "OverrideOfAPenalty", rule: "a sum that can pass only when an override has ended starts no penalty", policies: one(punished), check: withLog(func(o *operator) {
+			o.allow(10, true)
+			o.inForce(o.capacity(5))
+			ds, err := o.limits.All(o.ctx, o.limit.N(1), o.limit.N(5))
+			if err != nil || ds.Allowed || ds.Each[0].PenaltyFor != 0 || ds.RetryAfter != time.Hour {
+				o.broken("All returns %+v, %v", ds, err)
+			}
+			if b, err := o.limit.Peek(o.ctx); err != nil || b.PenaltyFor != 0 {
+				o.broken("Peek returns %+v, %v", b, err)
+			}
 		})},
 		{
 			name: "ObsoleteOverrides", rule: "a sweep deletes old entries of the log that are not in force, and no ID is used again",

@@ -371,6 +371,7 @@ func (j *judge) take(q request, d runtime.Decision, t terms, now int64) {
 	}
 	e := &event{now: now, tokens: whole(q.n), used: whole(q.n), by: t}
 	q.k.history = append(q.k.history, e)
+	q.k.writtenBy(t)
 	if known {
 		j.opened(q, d, e)
 	}

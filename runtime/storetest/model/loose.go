@@ -38,6 +38,13 @@ func (q request) ofShards(now int64, t terms) float64 {
 // shardsHave reports whether a request clearly passes by what the shards had just before: if one has too few, all decide.
 func (q request) shardsHave(t terms) bool { return q.looked(t) && q.beyond(q.k.just, t) >= 1e-6 }
 
+// writtenBy forgets what the shards of the key had by other numbers: what has come back since then comes back by these.
+func (k *key) writtenBy(t terms) {
+	if k.seen != nil && !k.seen.by.sameNumbers(t) {
+		k.seen = nil
+	}
+}
+
 // comesBack returns how many tokens come back at least between two instants: a shard that lacks tokens gets at least its share
 // of the rate, rounded down.
 func (t terms) comesBack(from, to, shards int64) float64 {

@@ -199,6 +199,7 @@ func (j *judge) settlement(verb string, t *taken, now int64, in terms, used int6
 		j.closed = append(j.closed, t)
 	}
 	j.settled++
+	t.k.writtenBy(in)
 	switch {
 	case t.l.leased():
 		t.k.returned = true

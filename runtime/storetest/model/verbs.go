@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"math/big"
-	"slices"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -180,9 +179,9 @@ func (j *judge) waited(q request, t terms, now int64, bound, slept time.Duration
 	case t.mode == runtime.ModeBlock:
 		atOnce(runtime.ErrLimited)
 	case t.mode == runtime.ModeShadow && q.l.loose():
-		// Whether it has taken cannot be seen.
-		q.k.history, q.l.back = nil, true
-		j.open = slices.DeleteFunc(j.open, func(t *taken) bool { return t.k == q.k })
+		// Whether it has taken cannot be seen, so that from now on nothing is judged by what is missing.
+		take()
+		q.l.back = true
 	case t.mode == runtime.ModeShadow:
 		atOnce(nil)
 		// As one that is enforced, it does not reserve what would be due after the deadline.
