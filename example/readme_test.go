@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -62,25 +61,6 @@ func TestGuidesAreLinked(t *testing.T) {
 	for _, path := range all[1:] {
 		assert.Equal(t, 1, linked[filepath.Clean(path)], "links to %s in the README", path)
 	}
-}
-
-// The README compares stores by figures of the benchmark's table, in thousands.
-func TestReadmeHasFiguresOfTheBenchmark(t *testing.T) {
-	readme, err := os.ReadFile(guides[0])
-	require.NoError(t, err)
-	table, err := os.ReadFile("../runtime/bench/README.md")
-	require.NoError(t, err)
-	var thousands []any
-	for _, contender := range []string{"SQLite", "Postgres", "redis_rate", "redis_rate, appendfsync always"} {
-		row := regexp.MustCompile(`(?m)^\| 64 \| 1,000 \| ` + contender + ` \| ([\d,]+) \|`).FindSubmatch(table)
-		require.NotNil(t, row, contender)
-		perSecond, err := strconv.ParseFloat(strings.ReplaceAll(string(row[1]), ",", ""), 64)
-		require.NoError(t, err)
-		thousands = append(thousands, perSecond/1000)
-	}
-	assert.Contains(t, strings.Join(strings.Fields(string(readme)), " "), fmt.Sprintf(
-		"64 callers get %.f,000 decisions per second from SQLite, %.f,000 from Postgres, and from a limiter on Redis "+
-			"%.f,000 if Redis keeps the counts in memory, or %.f,000 if it syncs each to disk", thousands...))
 }
 
 func TestReadmeYAMLIsValid(t *testing.T) {

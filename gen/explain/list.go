@@ -6,6 +6,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // List returns the limits of a file, one per row, and then the groups with their limits.
@@ -19,6 +20,9 @@ func List(file *spec.File) (p Page) {
 			rate, atOnce := unlimited, unlimited
 			if !of.Unlimited() {
 				rate = mostly(of.Policy.AtMost.Rate) + words.Number(of.Policy.Rate) + " per " + fields.PeriodOf(&of.Policy)
+				if of.Policy.Kind == runtime.InFlight {
+					rate = "held for " + words.Duration(of.Policy.Period)
+				}
 				atOnce = words.Number(of.Policy.Capacity)
 			}
 			row := []string{policy.Name, strings.Join(spec.PartNames(l.Key), ", "), policy.Kind.String(), rate, atOnce}

@@ -460,7 +460,11 @@ func preciseWords(l *spec.Limit) []string {
 	if !l.Policy.Precise {
 		return nil
 	}
-	return []string{fmt.Sprintf("A token is available again exactly %s after it was taken.", words.Duration(l.Policy.Period))}
+	after := fmt.Sprintf("%s after it was taken", words.Duration(l.Policy.Period))
+	if l.Policy.Rate > runtime.MaxPreciseRate {
+		return []string{"A token is available again " + after + ", or up to a thousandth of that later."}
+	}
+	return []string{"A token is available again exactly " + after + "."}
 }
 
 // notPrecise refuses precise: true for a kind, whose own guarantee is in the help.
