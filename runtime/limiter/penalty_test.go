@@ -49,6 +49,21 @@ func TestRetriesOfWaitStartNoPenalty(t *testing.T) {
 	})
 }
 
+// So it is with slots, for which WaitAcquire asks again and again.
+func TestRetriesOfWaitAcquireStartNoPenalty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := slotPolicy(1)
+		p.Penalty = runtime.PenaltyOf(0, time.Second, time.Hour)
+		store := &memstore.Store{}
+		elsewhere := acquire(t, limiter.New(store).Slots(p, runtime.Key{}))
+		time.AfterFunc(10*time.Second, func() { _ = elsewhere.Release(t.Context()) })
+		begun := time.Now()
+		_, err := limiter.New(store).Slots(p, runtime.Key{}).WaitAcquire(t.Context())
+		require.NoError(t, err)
+		require.LessOrEqual(t, time.Since(begun), 11*time.Second)
+	})
+}
+
 func TestPenaltyInBalanceAndErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := limiter.New(&memstore.Store{}).Limit(penalized(2, time.Minute), runtime.Key{})

@@ -30,9 +30,11 @@ func (l SlotLimit) Acquire(ctx context.Context) (*Slot, error) { return l.Acquir
 // If the process or the connection ends before the answer arrives, the slots may have been acquired: they are free after the hold.
 // The error is [runtime.ErrExceedsCapacity] if n is more than the capacity, [runtime.ErrInvalidCount] if it is less than 0,
 // [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
-func (l SlotLimit) AcquireN(ctx context.Context, n int64) (*Slot, error) {
+func (l SlotLimit) AcquireN(ctx context.Context, n int64) (*Slot, error) { return l.acquire(ctx, n, false) }
+
+func (l SlotLimit) acquire(ctx context.Context, n int64, retry bool) (*Slot, error) {
 	sent := time.Now()
-	d, err := l.of.do(ctx, runtime.Request{Op: runtime.Take, Count: n})
+	d, err := l.of.do(ctx, runtime.Request{Op: runtime.Take, Count: n, Retry: retry})
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +82,7 @@ func (l SlotLimit) acquireInTurn(ctx context.Context, n int64) (*Slot, error) {
 	}
 	defer leave()
 	for poll := shortestPoll; ; poll = min(2*poll, longestPoll) {
-		s, err := l.AcquireN(ctx, n)
+		s, err := l.acquire(ctx, n, true)
 		if err != nil || s.Allowed {
 			return s, err
 		}
