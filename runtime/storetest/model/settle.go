@@ -85,8 +85,8 @@ func (j *judge) leftWindow(t *taken, now int64, in terms, used int64, was, after
 	}
 	t.event.tokens = whole(used)
 	if in.windows.kind == precise {
-		// The tokens that had come back were dropped, and are not missing again if the clock goes back.
-		t.k.history = append(t.k.history, &event{now: now, tokens: new(big.Rat), used: new(big.Rat), by: in})
+		// Which tokens had come back by then, and are not missing again, shows only if the clock goes back.
+		j.unsure = true
 	}
 	if missing := float(t.missing(now, in)); math.Abs(missing-after) > close {
 		j.failf("%v are missing after a settlement, neither %v as before nor %v", after, was, missing)
