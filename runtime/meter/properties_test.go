@@ -425,6 +425,34 @@ func TestResetOfABlockedPlanWithoutNumbersMovesNoWindow(t *testing.T) {
 	}
 }
 
+// A swept shard leaves the others as many tokens as before, also those that have a debt.
+func TestSweepOfAShardGrantsNothing(t *testing.T) {
+	for _, kind := range []runtime.Kind{runtime.TokenBucket, runtime.FixedWindow} {
+		p := runtime.Policy{Name: "limit", Kind: kind, Rate: 7, Period: 24 * time.Hour, Capacity: 7, MaxReserved: runtime.Unbounded, Shards: 5}
+		swept := 0
+		for count := range int64(30) {
+			for after := time.Duration(0); after < 8*p.Period; after += 5 * time.Hour {
+				states, now := make([]runtime.State, p.Shards), epoch.UnixNano()
+				_, err := meter.StepShards(&p, states, "k", now, reserve(count), 0)
+				require.NoError(t, err)
+				now += int64(after)
+				before, err := meter.StepShards(&p, states, "k", now, peek(), 0)
+				require.NoError(t, err)
+				for i := range states {
+					if states[i].Exists && meter.Sweepable([]*runtime.Policy{&p}, runtime.Row{Name: p.Name, Key: "k", Shard: i}, states[i], now) {
+						states[i] = runtime.State{}
+						swept++
+					}
+				}
+				left, err := meter.StepShards(&p, states, "k", now, peek(), 0)
+				require.NoError(t, err)
+				require.InDelta(t, before.Value, left.Value, 1e-6, "%v: %d tokens, after %v", kind, count, after)
+			}
+		}
+		require.Positive(t, swept)
+	}
+}
+
 func TestSharesAddUpExactly(t *testing.T) {
 	d := runtimetest.Roll(31)
 	for range 1000 {

@@ -51,6 +51,11 @@ func sweepable(p *runtime.Policy, row runtime.Row, s runtime.State, now int64) b
 		return false
 	}
 	rule := RuleOf(slowest(p), row.Key).Shard(row.Shard, p.Shards)
+	if p.Shards > 1 && p.Kind.Linear() {
+		// Without the row of this shard, those before it would hold the debt of all: see Shards.holders. They lack up to two tokens
+		// more, so that they are full then too.
+		s.Value -= 2
+	}
 	return rule.Full(s, rule.sweepableSince(now))
 }
 

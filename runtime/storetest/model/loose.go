@@ -38,7 +38,7 @@ func (q request) ofShards(now int64, t terms) float64 {
 // shardsHave reports whether a request clearly passes by what the shards had just before: if one has too few, all decide.
 func (q request) shardsHave(t terms) bool { return q.looked(t) && q.beyond(q.k.just, t) >= 1e-6 }
 
-// writtenBy forgets what the shards of the key had by other numbers: what has come back since then comes back by these.
+// writtenBy forgets the tokens that the shards of the key had by other numbers: those that have come back since came by these.
 func (k *key) writtenBy(t terms) {
 	if k.seen != nil && !k.seen.by.sameNumbers(t) {
 		k.seen = nil

@@ -64,6 +64,9 @@ func (j *judge) givenBack(limits *limiter.Limiter, t *taken, now int64, in terms
 		// As of the last request: nothing has come back between, and no window has begun.
 		last := h[len(h)-1]
 		t.k.history = append(h, &event{now: last.now, tokens: given.Neg(given), used: new(big.Rat), by: last.by})
+	default:
+		// Whether it was given back shows only if the clock goes back.
+		j.unsure = j.unsure || used != t.n
 	}
 }
 
@@ -81,6 +84,10 @@ func (j *judge) leftWindow(t *taken, now int64, in terms, used int64, was, after
 		return
 	}
 	t.event.tokens = whole(used)
+	if in.windows.kind == precise {
+		// Which tokens had come back by then, and are not missing again, shows only if the clock goes back.
+		j.unsure = true
+	}
 	if missing := float(t.missing(now, in)); math.Abs(missing-after) > close {
 		j.failf("%v are missing after a settlement, neither %v as before nor %v", after, was, missing)
 	}

@@ -179,7 +179,7 @@ func (j *judge) waited(q request, t terms, now int64, bound, slept time.Duration
 	case t.mode == runtime.ModeBlock:
 		atOnce(runtime.ErrLimited)
 	case t.mode == runtime.ModeShadow && q.l.loose():
-		// Whether it has taken cannot be seen, so that from now on nothing is judged by what is missing.
+		// Whether it has taken cannot be seen, so that from now on nothing is judged by the tokens that are missing.
 		take()
 		q.l.back = true
 	case t.mode == runtime.ModeShadow:
