@@ -30,7 +30,9 @@ func (l SlotLimit) Acquire(ctx context.Context) (*Slot, error) { return l.Acquir
 // If the process or the connection ends before the answer arrives, the slots may have been acquired: they are free after the hold.
 // The error is [runtime.ErrExceedsCapacity] if n is more than the capacity, [runtime.ErrInvalidCount] if it is less than 0,
 // [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
-func (l SlotLimit) AcquireN(ctx context.Context, n int64) (*Slot, error) { return l.acquire(ctx, n, false) }
+func (l SlotLimit) AcquireN(ctx context.Context, n int64) (*Slot, error) {
+	return l.acquire(ctx, n, false)
+}
 
 func (l SlotLimit) acquire(ctx context.Context, n int64, retry bool) (*Slot, error) {
 	sent := time.Now()
