@@ -47,6 +47,7 @@ func (n Numbers) check(p *Policy) error {
 		{"maxReserved", n.MaxReserved, p.AtMost.MaxReserved},
 	} {
 		switch {
+		case p.Kind == InFlight && part.name == "rate": // the slots, which callers give as the capacity
 		case part.most == 0 && part.given != 0:
 			return fmt.Errorf("%w: the %s is that of the policy, and not given by callers", ErrInvalidNumbers, part.name)
 		case part.most != 0 && (part.given < least || part.given > part.most):

@@ -218,4 +218,5 @@ func TestSlotsOfNumbers(t *testing.T) {
 	require.True(t, must(with(11).Acquire(t.Context())).Allowed)
 	_, err := with(21).Acquire(t.Context())
 	require.ErrorIs(t, err, runtime.ErrInvalidNumbers)
+	require.ErrorContains(t, err, "capacity 21 is not between 1 and 20", "the number that the caller has given")
 }
