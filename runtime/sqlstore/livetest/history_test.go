@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
@@ -210,34 +208,10 @@ func (h *history) do(ctx context.Context, store runtime.Store, client int, q run
 	return d
 }
 
-// explained searches for an order of sequential calls. Lost calls can always come last, and the search is longer the
-// more of them come in between, so it first tries orders with none of them in between, or only some of the last.
-func (h *history) explained(now int64) porcupine.CheckResult {
-	m := sequential(h.policy, h.key, now)
-	for _, lost := range []int{0, 4, 12} {
-		if lost < h.lost && porcupine.CheckOperationsTimeout(m, h.withLost(lost), time.Minute) == porcupine.Ok {
-			return porcupine.Ok
-		}
-	}
-	return porcupine.CheckOperationsTimeout(m, h.operations, time.Minute)
-}
-
-// withLost returns the calls without the lost ones, except for the last n of those.
-func (h *history) withLost(n int) []porcupine.Operation {
-	passing := h.lost - n
-	return slices.DeleteFunc(slices.Clone(h.operations), func(o porcupine.Operation) bool {
-		lost := o.Output.(reply).lost
-		if lost {
-			passing--
-		}
-		return lost && passing >= 0
-	})
-}
-
 // check requires that such an order exists.
 func (h *history) check(t *testing.T, now int64) {
 	t.Helper()
-	requireOrder(t, h.explained(now), h)
+	requireOrder(t, h.order(now), h)
 }
 
 // requireOrder requires that a search for an order of the calls of a history has found one.
@@ -273,32 +247,6 @@ type reply struct {
 	slotLost bool
 }
 
-// sequential returns the behaviour of a key: calls are answered one after the other, each at an instant between
-// its call and its return.
-func sequential(p *runtime.Policy, key string, now int64) porcupine.Model {
-	rule := meter.RuleOf(p, key)
-	return porcupine.Model{
-		Init: func() any { return runtime.State{} },
-		Step: func(state, input, output any) (bool, any) {
-			q := input.(runtime.Request)
-			next, d, err := rule.Step(state.(runtime.State), now, q)
-			if r := output.(reply); errors.Is(err, runtime.ErrSlotLost) {
-				return r.lost || r.slotLost, state
-			} else if err != nil || r.slotLost {
-				return false, state
-			}
-			return output.(reply).agrees(p, q, d), next
-		},
-	}
-}
-
-// agrees reports whether a reply equals the expected decision. For sharded limits the rest of the decision is an
-// estimate.
-func (r reply) agrees(p *runtime.Policy, q runtime.Request, want runtime.Decision) bool {
-	want.Limit = p.Name
-	return r.shows(p, q, want) && (r.lost || p.Shards > 1 || storetest.Same(r.decision, want))
-}
-
 // shows reports whether it is the result of a request to which a caller would see the same answer.
 func (r reply) shows(p *runtime.Policy, q runtime.Request, want runtime.Decision) bool {
 	want.Limit = p.Name
@@ -321,7 +269,7 @@ func TestModelDetectsLostTokens(t *testing.T) {
 		store := &memstore.Store{Clock: clock.Now}
 		h.record([]runtime.Store{store}, nil, 1)
 		h.do(t.Context(), store, clients, runtime.Request{Op: runtime.Peek})
-		assert.Equal(t, porcupine.Ok, h.explained(clock.Now().UnixNano()), p.Name)
+		assert.Equal(t, porcupine.Ok, h.order(clock.Now().UnixNano()), p.Name)
 
 		last := &h.operations[len(h.operations)-1]
 		right := last.Output.(reply)
@@ -329,7 +277,7 @@ func TestModelDetectsLostTokens(t *testing.T) {
 			changed := right
 			changed.decision.Value += wrong
 			last.Output = changed
-			assert.Equal(t, porcupine.Illegal, h.explained(clock.Now().UnixNano()), "%s, %+v tokens", p.Name, wrong)
+			assert.Equal(t, porcupine.Illegal, h.order(clock.Now().UnixNano()), "%s, %+v tokens", p.Name, wrong)
 		}
 	}
 }
