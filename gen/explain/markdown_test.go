@@ -13,9 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
-	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
@@ -55,7 +53,6 @@ func TestEveryIDHasASectionAndAnAddress(t *testing.T) {
 	}
 	assert.Equal(t, ids, sections)
 	for _, id := range ids {
-		assert.Equal(t, 1, strings.Count(page, "](#"+id+")"), id)
 		assert.True(t, strings.HasSuffix(rules.Address(id), "/cmd/ratelimitgen/DIAGNOSTICS.md#"+id))
 	}
 	for _, term := range terms {
@@ -66,16 +63,10 @@ func TestEveryIDHasASectionAndAnAddress(t *testing.T) {
 // markdown returns the pages of all [IDs] as one page of GitHub Flavored Markdown, to which [rules.Address] leads.
 func markdown() string {
 	var out bytes.Buffer
-	out.WriteString("# Diagnostics\n\nEvery id that `ratelimitgen check` and `ratelimitgen diff` print, with an example. " +
-		"`ratelimitgen explain ID` prints the same in a terminal.\n\n")
-	var all, changes []string
-	for _, r := range rules.Rules() {
-		all = append(all, r.ID)
-	}
-	for _, k := range spec.ChangeKinds() {
-		changes = append(changes, k.ID)
-	}
-	fmt.Fprintf(&out, "Errors of check: %s.\n\nChanges of diff: %s.\n", linked(all), linked(changes))
+	out.WriteString("# Diagnostics\n\nThe errors of `ratelimitgen check`, each with a file that is wrong (-) and what would be right (+), and " +
+		"after them the changes that `ratelimitgen diff` reports, each with an edit. " +
+		"`ratelimitgen explain ID` also shows what these commands print.\n\n" +
+		"If `-fail-on` stops an edit that is intended, approve it with the comment that `diff` prints.\n")
 	for _, r := range rules.Rules() {
 		ruleMarkdown(&out, r)
 	}
@@ -89,41 +80,21 @@ func markdown() string {
 	return out.String()
 }
 
-// linked lists ids as links to their sections.
-func linked(ids []string) string {
-	links := make([]string, len(ids))
-	for i, id := range ids {
-		links[i] = "[" + id + "](#" + id + ")"
-	}
-	return strings.Join(links, ", ")
-}
-
 func ruleMarkdown(out *bytes.Buffer, r rules.Rule) {
 	fmt.Fprintf(out, "\n## %s\n\nAn error of `check`. %s\n", r.ID, printable.Prose(r.Summary))
-	if r.Wrong == "" {
-		out.WriteString("\nThere is no example, because such a file is too long to show. Make it smaller.\n")
-		return
+	if r.Wrong != "" {
+		fenced(out, edited(r.Wrong, r.Right))
 	}
-	_, diagnostics := fields.Parse("limits.yaml", []byte(r.Wrong))
-	var output bytes.Buffer
-	diagnostics.WriteText(&output, false) // a buffer returns no error
-	fenced(out, "Wrong (-) and right (+):", "diff", edited(r.Wrong, r.Right))
-	fenced(out, "What check prints:", "text", output.String())
 }
 
 func changeMarkdown(out *bytes.Buffer, k *spec.ChangeKind) {
-	fmt.Fprintf(out, "\n## %s\n\nA change that `diff` reports. %s\n", k.ID, printable.Prose(k.Summary))
 	old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
-	r := judge.Review(old, new)
-	fmt.Fprintf(out, "This edit is %s. If the edit is intended and `-fail-on` stops it, approve it with the comment that it prints.\n",
-		classesInWords(r, judge.Review(new, old), k.ID))
-	fenced(out, "Before (-) and after (+):", "diff", edited(k.Old, k.New))
-	for _, s := range r.Subjects {
-		fenced(out, "What diff prints:", "text", strings.Join(render.LinesOf(&s), "\n"))
-	}
+	classes := classesInWords(judge.Review(old, new), judge.Review(new, old), k.ID)
+	fmt.Fprintf(out, "\n## %s\n\nA change that `diff` reports. %s\nThis edit is %s.\n", k.ID, printable.Prose(k.Summary), classes)
+	fenced(out, edited(k.Old, k.New))
 }
 
-// fenced prints a text as it is, but for characters that would not be visible.
-func fenced(out *bytes.Buffer, label, language, text string) {
-	fmt.Fprintf(out, "\n%s\n\n~~~%s\n%s\n~~~\n", label, language, strings.TrimRight(printable.Text(text), "\n"))
+// fenced prints an edit as it is, but for characters that would not be visible.
+func fenced(out *bytes.Buffer, edit string) {
+	fmt.Fprintf(out, "\n~~~diff\n%s\n~~~\n", strings.TrimRight(printable.Text(edit), "\n"))
 }
