@@ -238,8 +238,11 @@ SELECT COALESCE(n, CAST(:name AS text)) AS name, COALESCE(k, CAST(:key AS text))
 // matches the types of both operands better. So operands have types for which Postgres has an operator, or the operator
 // is qualified: names and keys may be of type character varying, which has none.
 
-// sameRowOnPostgres joins k, a source of rows, to the table r.
-const sameRowOnPostgres = `r.name OPERATOR(pg_catalog.=) k.name AND r.{key} OPERATOR(pg_catalog.=) k.{key} AND r.shard = k.shard`
+// sameRowOnPostgres joins k, a source of rows, to the table r. Its last condition is true. The planner believes that few rows of k
+// meet it, and so looks each of them up by the index of r. Without it, a statement that is planned while the table is small and
+// has no statistics reads all of the table, and keeps that plan until the next ANALYZE, however large the table is by then.
+const sameRowOnPostgres = `r.name OPERATOR(pg_catalog.=) k.name AND r.{key} OPERATOR(pg_catalog.=) k.{key} AND r.shard = k.shard
+	AND k.shard = pg_catalog.abs(k.shard)`
 
 // typedOnPostgres is true, and an error if a column that a take reads has another type: it may have been changed since
 // the table was checked, and an error that only the driver reports would come after the commit.
