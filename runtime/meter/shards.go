@@ -118,6 +118,47 @@ func (s Shards) stepFuller(whole *Rule, now int64, q *runtime.Request) (d runtim
 	return d, true
 }
 
+// keptFor is how long a row is kept at least after its key has become full: half of what a sweep waits.
+const keptFor = 30 * time.Minute
+
+// Fuller returns the fuller of two shards as they were last seen, which may be a while ago, if a take from it needs no other one:
+// both rows are still there, and neither had a debt when it was written.
+func (s Shards) Fuller(now int64) (i int, ok bool) {
+	for i := range s.States {
+		if before := now - int64(keptFor); !s.outOfDebt(i) || s.Rules[i].when(s.States[i], before, s.Rules[i].Capacity) <= before {
+			return 0, false
+		}
+	}
+	if s.tokens(1, now) > s.tokens(0, now) {
+		i = 1
+	}
+	return i, true
+}
+
+// UpsertShard is [Rule.Upsert] for a shard of the key, without a reservation. It takes nothing if the shard had a debt when it was
+// written, as the other shards then have one too.
+func (r *Rule) UpsertShard(now int64, q runtime.Request) (u Upsert, ok bool) {
+	if q.Reserve {
+		return Upsert{}, false
+	}
+	u, ok = r.Upsert(now, q)
+	u.Lowest = max(u.Lowest, -r.Capacity)
+	return u, ok
+}
+
+// OfShard returns the decision d about shard i, which was the only one read, as one about its key.
+func (r *Rule) OfShard(i int, shard *Rule, d runtime.Decision) runtime.Decision {
+	d.Receipt.Shard = i + 1
+	r.estimate(&d, shard)
+	return d
+}
+
+// estimate estimates the tokens of all shards by those of one.
+func (r *Rule) estimate(d *runtime.Decision, shard *Rule) {
+	d.Value *= r.Capacity / shard.Capacity
+	d.Remaining = arith.Whole(d.Value, allowance(r.Rate, r.Period))
+}
+
 // OfShard reports whether it returns tokens to one shard. A sliding window forgets no use that could be refunded, so that
 // the tokens can return to all of them.
 func OfShard(q *runtime.Request) bool {
@@ -156,8 +197,7 @@ func (s Shards) refundOne(whole *Rule, n int, now int64, q *runtime.Request) (d 
 		}
 	}
 	s.States[i] = next
-	d.Value *= whole.Capacity / r.Capacity // an estimate
-	d.Remaining = arith.Whole(d.Value, allowance(whole.Rate, whole.Period))
+	whole.estimate(&d, r)
 	return d, true, nil
 }
 

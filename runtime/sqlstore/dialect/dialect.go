@@ -117,6 +117,8 @@ type Dialect struct {
 	// database that cannot. In place of {rows} it may have :name and :takes, a JSON list of lists of key, value, as a
 	// string, and at_ns. If it is empty, the store takes by TakeInsertID or by other statements.
 	Take string
+	// TakesFromShards means that Take and TakeOne take from rows of any shard, and not only of shard 0.
+	TakesFromShards bool
 	// TakeKeys is Take for rows with the same value and at_ns, :value and :at_ns, and with :only, a JSON list of their keys. It goes
 	// with Taken. If it is empty, Take is used for them too.
 	TakeKeys string

@@ -18,6 +18,7 @@ var optional = map[string]string{
 	"Prepare":            "postgres",
 	"Isolation":          "sqlite",
 	"OneWriter":          "postgres mariadb mysql",
+	"TakesFromShards":    "sqlite mariadb mysql",
 	"Describe":           "",
 	"Parts":              "",
 	"CreateOverrides":    "",

@@ -184,13 +184,14 @@ DELETE FROM {table} r USING {rows} k WHERE ` + sameRowOnPostgres + `
 	AND r.value = k.value AND r.at_ns = k.at_ns AND r.prev = k.prev
 `,
 	// A subquery is evaluated once and not for each row.
+	TakesFromShards: true,
 	Take: `
 INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev) SELECT * FROM {rows} k
 WHERE (SELECT ` + syncOnPostgres + ` AND ` + typedOnPostgres + `)` + takeOnPostgres + `
 RETURNING {key}, value, at_ns, prev, true
 `,
 	TakeOne: `
-INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev) VALUES (:name, :key, 0, :value, :at_ns, :prev)` + takeOnPostgres + `
+INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev) VALUES (:name, :key, :shard, :value, :at_ns, :prev)` + takeOnPostgres + `
 RETURNING value, at_ns, prev, ` + typedOnPostgres + `
 `,
 	TakeTogether: `

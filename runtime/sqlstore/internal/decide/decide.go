@@ -5,6 +5,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
@@ -61,7 +62,7 @@ func (e *Engine) decide(ctx context.Context, calls []runtime.Call, answers []run
 	if err != nil {
 		return err
 	}
-	p := newPlan(calls, now(), &e.Dialect, e.hints)
+	p := newPlan(calls, now(), &e.Dialect, e.hints, e.shards())
 	if upsert := e.upsertStrategyOf(p); upsert != nil {
 		for from := 0; from < len(p.rows); from = p.statementEnd(from) {
 			part := p.part(from)
@@ -84,7 +85,7 @@ func (e *Engine) decide(ctx context.Context, calls []runtime.Call, answers []run
 				return err
 			}
 		}
-		e.forgetDenials(p)
+		e.learnTakes(p.rows, p.requests)
 	}
 	// These include calls that an upsert has denied: only a read shows when their tokens are due.
 	rest, denied := p.answer(answers)
@@ -136,7 +137,7 @@ func (e *Engine) upsertStrategyOf(p *plan) upsertStrategy {
 // nothing. If the batch is about a single row, that is the row, and its policy.
 func (e *Engine) upsertStrategy(p *runtime.Policy, single *runtime.Row) upsertStrategy {
 	switch {
-	case single != nil && e.hints.expect(*single):
+	case single != nil && e.hints.expect(head(*single)):
 		// compareAndSwap would have to read the row anyway, to find out when the tokens are due.
 		return nil
 	case single != nil && e.Dialect.TakeOne != "" && (p.Durability == runtime.DurabilityDefault || !e.takeDurably):
@@ -153,13 +154,26 @@ func (e *Engine) upsertStrategy(p *runtime.Policy, single *runtime.Row) upsertSt
 	return nil
 }
 
-// forgetDenials removes the denial hints of the rows from which an upsert has taken.
-func (e *Engine) forgetDenials(p *plan) {
-	for i := range p.rows {
-		if p.rows[i].After.Exists {
-			e.hints.allowed(p.rows[i].Row)
+// learnTakes removes the denial hints of the keys from whose rows upserts have taken, and keeps the states of shards.
+func (e *Engine) learnTakes(rows []meter.RowUpsert, of []rowRequests) {
+	for i := range rows {
+		r := &rows[i]
+		if !r.After.Exists {
+			continue
+		}
+		e.hints.allowed(head(r.Row))
+		if of[i].whole != nil {
+			e.seen.keep(r.Row, r.After, false)
 		}
 	}
+}
+
+// shards returns the shards that were seen lately, or nil if no statement takes from one.
+func (e *Engine) shards() *seenRows {
+	if e.Dialect.TakesFromShards {
+		return e.seen
+	}
+	return nil
 }
 
 // outdatedTries is how often calls are decided again after an outdated statement, in addition to once for each open
@@ -265,7 +279,7 @@ func (e *Engine) decideInline(ctx context.Context, x *conn.Executor, calls []run
 	if err != nil {
 		return nil, false, err
 	}
-	if t := newOneTake(calls, now()); t != nil && !losesTotal(&e.Dialect, t.all[0]) {
+	if t := newOneTake(calls, now(), e.shards()); t != nil && !losesTotal(&e.Dialect, t.all[0]) {
 		if ok, err = e.takeOne(ctx, x, t); ok || err != nil {
 			return t.answers[:], ok, err
 		}
@@ -289,7 +303,7 @@ func (e *Engine) takeOne(ctx context.Context, x *conn.Executor, t *oneTake) (tak
 	if err := upsert(ctx, x, part{t.of.policy, t.rows[:]}); err != nil || !row.After.Exists {
 		return false, err
 	}
-	e.hints.allowed(row.Row)
+	e.learnTakes(t.rows[:], []rowRequests{t.of})
 	t.decision[0] = t.of.taken(row.After, t.now, t.all[0])
 	t.answers[0] = runtime.Answer{Decisions: t.decision[:], At: t.now}
 	return true, nil

@@ -45,11 +45,13 @@ func (e *Engine) runBatch(
 	if err != nil {
 		return false, err
 	}
+	var states []runtime.State
 	err = e.InTx(ctx, x, d, func(in conn.Session) error {
 		l := table.NewRowLock(in, b.Rows(), d)
 		if err := l.Lock(ctx, order); err != nil {
 			return err
 		}
+		states = l.States
 		// The time is read under the locks, so that no transaction decides as of a time before the one it waited for.
 		if done = b.Run(now(), l.States); !done {
 			return conn.ErrRollback
@@ -62,6 +64,9 @@ func (e *Engine) runBatch(
 	})
 	if errors.Is(err, conn.ErrRollback) {
 		err = nil
+	}
+	if done && err == nil && e.shards() != nil {
+		e.seen.readShards(b, states)
 	}
 	return done, err
 }

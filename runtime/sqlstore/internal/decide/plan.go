@@ -3,6 +3,7 @@ package decide
 import (
 	"cmp"
 	"iter"
+	"math/rand/v2"
 	"slices"
 	"sort"
 	"strings"
@@ -29,6 +30,9 @@ type plan struct {
 type rowRequests struct {
 	policy *runtime.Policy
 	rule   meter.Rule
+	// shard is the number of the row, and whole the rule of the key of which it is a shard, or nil.
+	shard int
+	whole *meter.Rule
 	// all are in the order of the calls.
 	all []request
 }
@@ -42,8 +46,8 @@ type request struct {
 	alone bool
 }
 
-// newPlan returns the plan of calls at the instant now.
-func newPlan(calls []runtime.Call, now int64, on *dialect.Dialect, hints *denialHints) *plan {
+// newPlan returns the plan of calls at the instant now. The shards are those seen lately, or nil if statements take from none.
+func newPlan(calls []runtime.Call, now int64, on *dialect.Dialect, hints *denialHints, shards *seenRows) *plan {
 	requests := requestsByRow(calls)
 	n := countRows(requests)
 	p := &plan{calls: calls, now: now, rows: make([]meter.RowUpsert, 0, n), requests: make([]rowRequests, 0, n)}
@@ -53,14 +57,14 @@ func newPlan(calls []runtime.Call, now int64, on *dialect.Dialect, hints *denial
 		// Appended before it is known to fit: a variable of its own would be an allocation for each row.
 		p.requests = append(p.requests, rowRequests{policy: of[0].Policy, all: of})
 		r := &p.requests[len(p.rows)]
-		upsert, ok := r.upsert(now)
+		upsert, ok := r.upsert(now, shards)
 		// A row that will probably deny is only read: an upsert would lock it, and on some databases log that.
 		if !ok || losesTotal(on, of[0]) || hints.expect(runtime.Row{Name: r.policy.Name, Key: of[0].Key}) {
 			p.requests = p.requests[:len(p.rows)]
 			continue
 		}
-		p.rows = append(p.rows, meter.RowUpsert{Row: runtime.Row{Name: r.policy.Name, Key: of[0].Key}, Upsert: upsert})
-		mixed = mixed || upsert.Debt != p.rows[0].Upsert.Debt
+		p.rows = append(p.rows, meter.RowUpsert{Row: r.row(), Upsert: upsert})
+		mixed = mixed || !sameNumbers(&upsert, &p.rows[0].Upsert)
 		for _, q := range of {
 			covered[q.call] = true
 		}
@@ -71,26 +75,35 @@ func newPlan(calls []runtime.Call, now int64, on *dialect.Dialect, hints *denial
 		}
 	}
 	if mixed {
-		// Rows with different debts are not of one statement, so those with the same debt must be neighbours.
-		sort.Sort(byDebt{p})
+		// Rows with different numbers are not of one statement, so those with the same must be neighbours.
+		sort.Sort(byNumbers{p})
 	}
 	return p
 }
 
-// byDebt sorts the rows of a plan by limit, debt and key.
-type byDebt struct{ *plan }
+// sameNumbers reports whether one statement can take from two rows of a limit: those of calls that reserve have a debt, and
+// the shards of a key may have different shares of its numbers.
+func sameNumbers(a, b *meter.Upsert) bool {
+	return a.Debt == b.Debt && a.Capacity == b.Capacity && a.Rate == b.Rate
+}
 
-func (p byDebt) Len() int { return len(p.rows) }
+// byNumbers sorts the rows of a plan by limit, numbers and key.
+type byNumbers struct{ *plan }
 
-func (p byDebt) Swap(i, j int) {
+func (p byNumbers) Len() int { return len(p.rows) }
+
+func (p byNumbers) Swap(i, j int) {
 	p.rows[i], p.rows[j] = p.rows[j], p.rows[i]
 	p.requests[i], p.requests[j] = p.requests[j], p.requests[i]
 }
 
-func (p byDebt) Less(i, j int) bool {
+func (p byNumbers) Less(i, j int) bool {
 	a, b := &p.rows[i], &p.rows[j]
-	byName := strings.Compare(a.Row.Name, b.Row.Name)
-	return cmp.Or(byName, cmp.Compare(a.Upsert.Debt, b.Upsert.Debt), strings.Compare(a.Row.Key, b.Row.Key)) < 0
+	return cmp.Or(
+		strings.Compare(a.Row.Name, b.Row.Name), cmp.Compare(a.Upsert.Debt, b.Upsert.Debt),
+		cmp.Compare(a.Upsert.Capacity, b.Upsert.Capacity), cmp.Compare(a.Upsert.Rate, b.Upsert.Rate),
+		strings.Compare(a.Row.Key, b.Row.Key),
+	) < 0
 }
 
 // losesTotal reports whether statements that take do not return the total of the row, without which tokens that were taken
@@ -145,16 +158,28 @@ func countRows(all []request) (n int) {
 	return n
 }
 
-// upsert returns the numbers of the statement at the instant now, or false if the requests have no such form.
-func (r *rowRequests) upsert(now int64) (u meter.Upsert, ok bool) {
+// row returns the row of the requests.
+func (r *rowRequests) row() runtime.Row {
+	return runtime.Row{Name: r.policy.Name, Key: r.all[0].Key, Shard: r.shard}
+}
+
+// upsert returns the numbers of the statement at the instant now, or false if the requests have no such form. A statement takes from
+// one shard of a key, and only if it was seen lately.
+func (r *rowRequests) upsert(now int64, shards *seenRows) (u meter.Upsert, ok bool) {
 	first := r.all[0]
-	// A take from a sharded limit chooses between two rows, which a single statement cannot. In the other modes a take has
-	// no row.
+	// In the other modes a take has no row.
 	counted := r.policy.Mode == runtime.ModeEnforce || r.policy.Mode == runtime.ModeShadow
-	if first.Validate() != nil || r.policy.Shards > 1 || !counted {
+	if first.Validate() != nil || !counted {
 		return u, false
 	}
 	r.rule = meter.RuleOf(r.policy, first.Key).For(*first.Request)
+	upsert := (*meter.Rule).Upsert
+	if r.policy.Shards > 1 {
+		if shards == nil || !r.chooseShard(now, shards) {
+			return u, false
+		}
+		upsert = (*meter.Rule).UpsertShard
+	}
 	sum := runtime.Request{Reserve: first.Reserve}
 	for i, q := range r.all {
 		if !r.adds(q) {
@@ -162,7 +187,7 @@ func (r *rowRequests) upsert(now int64) (u meter.Upsert, ok bool) {
 		}
 		// Equal neighbours, which are most, are checked once.
 		if i == 0 || *q.Request != *r.all[i-1].Request {
-			if _, ok := r.rule.Upsert(now, *q.Request); !ok {
+			if _, ok := upsert(&r.rule, now, *q.Request); !ok {
 				return u, false
 			}
 		}
@@ -171,12 +196,37 @@ func (r *rowRequests) upsert(now int64) (u meter.Upsert, ok bool) {
 			return u, false
 		}
 	}
-	return r.rule.Upsert(now, sum)
+	return upsert(&r.rule, now, sum)
+}
+
+// chooseShard makes the requests take from the fuller one of two shards, by what was last seen of them.
+func (r *rowRequests) chooseShard(now int64, shards *seenRows) bool {
+	first, second := meter.TwoOf(r.policy.Shards, rand.Uint64())
+	numbers := [2]int{first, second}
+	var rules [2]meter.Rule
+	var states [2]runtime.State
+	for i, n := range numbers {
+		seen := shards.find(runtime.Row{Name: r.policy.Name, Key: r.all[0].Key, Shard: n})
+		if seen == nil {
+			return false
+		}
+		rules[i], states[i] = r.rule.Shard(n, r.policy.Shards), seen.state
+	}
+	i, ok := meter.Shards{Rules: rules[:], States: states[:]}.Fuller(now)
+	if ok {
+		whole := r.rule
+		r.whole, r.rule, r.shard = &whole, rules[i], numbers[i]
+	}
+	return ok
 }
 
 // taken returns the decision for a request that has left the row in a state.
 func (r *rowRequests) taken(after runtime.State, now int64, q request) runtime.Decision {
-	d := r.policy.Mode.Applied(r.rule.Taken(after, now, *q.Request), q.Op, q.Count)
+	d := r.rule.Taken(after, now, *q.Request)
+	if r.whole != nil {
+		d = r.whole.OfShard(r.shard, &r.rule, d)
+	}
+	d = r.policy.Mode.Applied(d, q.Op, q.Count)
 	d.Limit, d.Policy = r.policy.Name, q.Policy
 	return d
 }
@@ -205,7 +255,7 @@ func (p *plan) part(from int) part {
 func (p *plan) statementEnd(from int) int {
 	to := from + 1
 	for to < len(p.rows) && p.requests[to].policy.Equal(p.requests[from].policy) &&
-		p.rows[to].Upsert.Debt == p.rows[from].Upsert.Debt {
+		sameNumbers(&p.rows[to].Upsert, &p.rows[from].Upsert) {
 		to++
 	}
 	return to
@@ -282,17 +332,17 @@ type oneTake struct {
 }
 
 // newOneTake returns nil if calls are not a single take that an upsert can decide.
-func newOneTake(calls []runtime.Call, now int64) *oneTake {
+func newOneTake(calls []runtime.Call, now int64, shards *seenRows) *oneTake {
 	if len(calls) != 1 || len(calls[0].Requests) != 1 || calls[0].Requests[0].Policy == nil {
 		return nil
 	}
 	q := &calls[0].Requests[0]
 	t := &oneTake{now: now, all: [1]request{{q, 0, true}}}
 	t.of = rowRequests{policy: q.Policy, all: t.all[:]}
-	upsert, ok := t.of.upsert(now)
+	upsert, ok := t.of.upsert(now, shards)
 	if !ok {
 		return nil
 	}
-	t.rows[0] = meter.RowUpsert{Row: runtime.Row{Name: q.Policy.Name, Key: q.Key}, Upsert: upsert}
+	t.rows[0] = meter.RowUpsert{Row: t.of.row(), Upsert: upsert}
 	return t
 }

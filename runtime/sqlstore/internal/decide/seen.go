@@ -2,13 +2,15 @@ package decide
 
 import (
 	"hash/maphash"
+	"slices"
 	"sync/atomic"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 )
 
 // seenRows are the states in which this process last saw rows, so that compareAndSwap need not read one that only this process
-// writes. They have a fixed size: rows that share a place overwrite each other. A state that is no longer that of its row costs a
+// writes, and a take from a sharded limit knows a shard to take from. They have a fixed size: rows that share a place overwrite each other. A state that is no longer that of its row costs a
 // round trip and never changes an answer.
 type seenRows struct {
 	seed   maphash.Seed
@@ -57,6 +59,19 @@ func (s *seenRows) read(rows []runtime.Row, states []runtime.State) {
 	for i, r := range rows {
 		seen := s.find(r)
 		s.keep(r, states[i], seen != nil && seen.state == states[i])
+	}
+}
+
+// readShards keeps the states of the shards of a batch as it has left them.
+func (s *seenRows) readShards(b *batch.Batch, before []runtime.State) {
+	rows := b.Rows()
+	sharded := func(r runtime.Row) bool { return r.Shard > 0 }
+	if !slices.ContainsFunc(rows, sharded) {
+		return
+	}
+	s.read(rows, before)
+	for _, c := range b.Changes() {
+		s.keep(c.Row, c.State, false)
 	}
 }
 

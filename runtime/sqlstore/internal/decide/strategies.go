@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -27,7 +28,7 @@ import (
 //	together          1            a lone call of several limits on Postgres: 0.6 of the time of the locked transaction, and half of its
 //	                               processor time in this process
 //	compareAndSwap    1 or 2       sliding windows, precise limits, other methods and denials of one row without a transaction, and
-//	                               lone calls of sharded limits
+//	                               lone calls of sharded limits whose shards were not seen lately
 //	unlocked          1            calls of a batch that change nothing: checks and denials
 //	locked            4 or more    the only one that serves everything: several rows, all or none, first uses, debts of shards
 
@@ -42,14 +43,15 @@ func upsertReturning(ctx context.Context, in conn.Session, t part) error {
 		return err
 	}
 	defer rows.Close()
-	// The statement selects no names: all rows are of one limit.
-	row, taken := t.rows[0].Row, false
+	// The statement selects no names and no shards: all rows are of one limit, and of different keys.
+	var key string
+	var taken bool
 	after := runtime.State{Exists: true}
 	for next := 0; rows.Next(); next++ {
-		if err := rows.Scan(&row.Key, &after.Value, &after.TS, &after.Prev, &taken); err != nil {
+		if err := rows.Scan(&key, &after.Value, &after.TS, &after.Prev, &taken); err != nil {
 			return err
 		}
-		if i, ok := t.find(row, next); ok && taken {
+		if i, ok := t.find(key, next); ok && taken {
 			t.rows[i].After = after
 			// The next row is most often the neighbor of this one, also after rows that were not taken from.
 			next = i
@@ -82,13 +84,13 @@ func upsertOneReturning(ctx context.Context, in conn.Session, t part) error {
 	return rows.Err()
 }
 
-// find returns the index of a row.
-func (t part) find(row runtime.Row, expected int) (int, bool) {
+// find returns the index of the row of a key.
+func (t part) find(key string, expected int) (int, bool) {
 	// Databases mostly return rows in the order in which they got them.
-	if expected < len(t.rows) && t.rows[expected].Row == row {
+	if expected < len(t.rows) && t.rows[expected].Row.Key == key {
 		return expected, true
 	}
-	return slices.BinarySearchFunc(t.rows, row, func(r meter.RowUpsert, row runtime.Row) int { return r.Row.Compare(row) })
+	return slices.BinarySearchFunc(t.rows, key, func(r meter.RowUpsert, key string) int { return strings.Compare(r.Row.Key, key) })
 }
 
 // upsertInsertID runs the dialect's TakeInsertID for one row, and decodes its result.

@@ -26,7 +26,7 @@ func newTogether(c *runtime.Call, now int64) *together {
 	for _, q := range requestsByRow([]runtime.Call{*c}) {
 		q.alone = true // its row has no other request
 		r := rowRequests{policy: q.Policy, all: []request{q}}
-		upsert, ok := r.upsert(now)
+		upsert, ok := r.upsert(now, nil)
 		row := runtime.Row{Name: q.Policy.Name, Key: q.Key}
 		if !ok || len(t.rows) > 0 && t.rows[len(t.rows)-1].Row == row {
 			return nil
