@@ -33,15 +33,36 @@ type judge struct {
 	sweeps int
 	// jitters has the jitter of tokens by the instant at which they are due.
 	jitters map[due]time.Duration
+	counts  counts
+	trace   []string
+	err     error
+	// ended means that the model does not know any more what a key has, and unsure that it will not if the clock goes back.
+	ended, unsure bool
+}
+
+// counts counts what has agreed with the model.
+type counts struct {
+	// requests is how many there were, renumbered how many with other numbers of the caller than the one before for the key, and inPenalty how
+	// many answers were about a key with a penalty in force.
+	requests, renumbered, inPenalty int
 	// balances counts the comparisons of what a key has used, and of when its window ends. settled counts settlements, and
 	// less those after which fewer tokens were given back than were unused and not yet back by themselves.
 	balances, settled, less int
-	// inPenalty counts the answers about a key with a penalty in force.
-	inPenalty int
-	trace     []string
-	err       error
-	// ended means that the model does not know any more what a key has, and unsure that it will not if the clock goes back.
-	ended, unsure bool
+	// lost counts the requests of holders that have found that a slot was lost.
+	lost int
+}
+
+func (c *counts) add(o counts) {
+	for _, sum := range []struct{ of, with *int }{{&c.requests, &o.requests}, {&c.renumbered, &o.renumbered}, {&c.inPenalty, &o.inPenalty},
+		{&c.balances, &o.balances}, {&c.settled, &o.settled}, {&c.less, &o.less}, {&c.lost, &o.lost}} {
+		*sum.of += *sum.with
+	}
+}
+
+func (c counts) String() string {
+	return fmt.Sprintf("%d requests agree, %d of them with other numbers of the caller than the one before, and %d balances with what was used and when windows end; "+
+		"%d were settled, after %d of which less was given back than was unused; %d were about a key with a penalty; %d have found that a slot was lost",
+		c.requests, c.renumbered, c.balances, c.settled, c.less, c.inPenalty, c.lost)
 }
 
 // due is a key of a limit and the instant at which its tokens are due.
@@ -431,7 +452,7 @@ func (j *judge) penalty(when string, q request, now int64, t terms, lasts time.D
 	want := time.Duration(0)
 	if until := q.k.penalized(now, t); until > 0 {
 		want = time.Duration(until - now)
-		j.inPenalty++
+		j.counts.inPenalty++
 	}
 	if lasts != want {
 		j.failf("%s: the penalty is said to last for %v, want %v: %+v of %v", when, lasts, want, q.k.penalties, time.Unix(0, now).UTC())

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -16,7 +17,7 @@ import (
 // limit is a limit of a world: its policies by plan, its keys, and the overrides in force.
 type limit struct {
 	// traits are the values of its fields, as they are named in the table of pairs.
-	traits map[string]string
+	traits values
 	names  runtime.PlanNames
 	// policies are by the number of the plan; a limit without plans has one, at 0.
 	policies runtime.PlanPolicies
@@ -88,49 +89,21 @@ type entry struct {
 
 func (e *entry) live(now int64) bool { return e != nil && now < e.until }
 
-// choose returns the value of a field: the wanted one, or any of the values.
-func choose(r *rand.Rand, want map[string]string, field string) string {
-	v, ok := want[field]
-	if !ok {
-		v = oneOf(r, fields[field]...)
-	}
-	return v
-}
-
-func oneOf[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
-
-// newLimit returns a random limit with the wanted values of fields, or false if random numbers were not valid together.
-func newLimit(r *rand.Rand, name string, want map[string]string) (*limit, bool) {
-	traits := map[string]string{}
-	for _, field := range limitFields {
-		traits[field] = choose(r, want, field)
-	}
-	// Most of what can be wrong shows in a limit that is enforced.
-	if _, ok := want["mode"]; !ok && r.IntN(2) == 0 {
-		traits["mode"] = "enforce"
-	}
-	alone := map[string]string{"lease": "no", "shards": "1", "reserve": "no"}
-	if _, ok := want["penalty"]; ok || r.IntN(3) == 0 {
-		for field, value := range alone {
-			if _, ok := want[field]; !ok && traits["penalty"] != "no" {
-				traits[field] = value
-			}
-		}
+// newLimit returns a random limit of which some requests may have unmet pairs, or false if random numbers were not valid together.
+func newLimit(r *rand.Rand, name string, unmet pairs) (*limit, bool) {
+	traits := values{}
+	if len(unmet) > 0 && r.IntN(8) > 0 {
+		traits = unmet.any(r)
+		// The values of its requests are chosen again for each.
+		unmet.choose(r, traits, allFields)
+		maps.DeleteFunc(traits, func(field, _ string) bool { return limitFields[field] == nil })
 	} else {
-		traits["penalty"] = "no"
+		// Those that exclude many others, so that there are enough of them. Most of what can be wrong shows in a limit that is enforced.
+		traits["kind"] = oneOf(r, limitFields["kind"]...)
+		traits["penalty"] = oneOf(r, "no", "no", "no", "no", "one", "steps")
+		traits["mode"] = oneOf(r, append(limitFields["mode"], "enforce", "enforce")...)
 	}
-	// Everything else would be shed at random, until hardly a limit is left.
-	if _, ok := want["kind"]; !ok {
-		switch {
-		case traits["lease"] == "yes" || traits["shards"] != "1":
-			traits["kind"] = oneOf(r, "bucket", "fixed", "offset", "calendar")
-		case traits["reserve"] != "no":
-			traits["kind"] = oneOf(r, "bucket", "fixed", "offset", "first use", "calendar", "calendar by key")
-		}
-	}
-	if !possible(traits) {
-		return nil, false
-	}
+	unmet.choose(r, traits, limitFields)
 	l := &limit{traits: traits}
 	base := l.policy(r, name)
 	if traits["plans"] == "three" {

@@ -11,8 +11,8 @@ import (
 )
 
 // putInForce has an operator act, so that a wanted override is in force for the next request.
-func (w *world) putInForce(q request, want, where string) {
-	if want == "" || where != "store" || q.l.traits["overrides"] == "no" || q.l.inForce(q.k, w.clock.now()) == want {
+func (w *world) putInForce(q request, want string) {
+	if q.l.inForce(q.k, w.clock.now()) == want {
 		return
 	}
 	w.operate("end", q, false, "")

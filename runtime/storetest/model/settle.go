@@ -44,7 +44,7 @@ func (j *judge) givenBack(limits *limiter.Limiter, t *taken, now int64, in terms
 		j.failf("%v are missing, and %v were before tokens were given back", after, was)
 		return
 	case after > ideal+close:
-		j.less++
+		j.counts.less++
 	}
 	if in.windows.kind == sliding || in.windows.kind == precise {
 		j.leftWindow(t, now, in, used, was, after, close)
@@ -206,7 +206,7 @@ func (j *judge) settlement(verb string, t *taken, now int64, in terms, used int6
 		// A refund of no tokens is none.
 		j.closed = append(j.closed, t)
 	}
-	j.settled++
+	j.counts.settled++
 	t.k.writtenBy(in)
 	switch {
 	case t.l.leased():

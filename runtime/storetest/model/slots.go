@@ -18,20 +18,20 @@ import (
 // AgreeSlots makes random requests to limits in flight, at least as many as given, and compares the answers with the model of
 // slots: a list of who holds how many until when. Some holders crash, and some renew or release late.
 func AgreeSlots(t *testing.T, name string, least int, open func(*testing.T, *Clock) Env) {
-	done, lost := 0, 0
-	for n := uint64(0); done < max(least, *steps); n++ {
+	all := counts{}
+	for n := uint64(0); all.requests < max(least, *steps); n++ {
 		var w *slotWorld
 		synctest.Test(t, func(t *testing.T) {
 			clock := &Clock{}
 			w = newSlotWorld(rand.New(rand.NewPCG(*seed, n)), fmt.Sprintf("%sslots %d", name, n), clock, open(t, clock))
 			w.run(requestsOfWorld)
 		})
-		done, lost = done+w.steps, lost+w.lost
+		all.add(w.counts)
 		if w.err != nil {
-			t.Fatalf("world %d of seed %d, after %d requests that agree: %v\n%+v\n%s", n, *seed, done, w.err, *w.policy, strings.Join(w.trace, "\n"))
+			t.Fatalf("world %d of seed %d, after %d requests that agree: %v\n%+v\n%s", n, *seed, all.requests, w.err, *w.policy, strings.Join(w.trace, "\n"))
 		}
 	}
-	t.Logf("%d requests agree, of which %d have found that a slot was lost", done, lost)
+	t.Log(all)
 }
 
 // slotWorld is a limit in flight, and what its keys hold.
@@ -44,9 +44,6 @@ type slotWorld struct {
 	tokens *runtime.Policy
 	policy *runtime.Policy
 	keys   []*slotKey
-	steps  int
-	// lost counts the requests that have found that a slot was lost.
-	lost int
 	// back means that the clock has gone back, and latest is the latest time that it has shown before.
 	back   bool
 	latest int64
@@ -143,7 +140,7 @@ func (w *slotWorld) run(requests int) {
 		} else {
 			w.step(k)
 		}
-		w.steps++
+		w.counts.requests++
 		w.compare(k)
 	}
 }
@@ -335,7 +332,7 @@ func (w *slotWorld) ofHolder(k *slotKey, verb string) {
 	case held, verb == "release" && freed:
 		want = nil
 	default:
-		w.lost++
+		w.counts.lost++
 	}
 	if errors.Is(want, runtime.ErrSlotLost) && h.slot.Policy.Mode == runtime.ModeShadow {
 		want = nil

@@ -74,7 +74,7 @@ func (j *judge) balance(when string, q request, t terms, now int64, b runtime.Ba
 	if at := time.Unix(0, now+int64(reset)); reset > 0 && !b.ResetAt.Equal(at) || reset == 0 && !b.ResetAt.IsZero() {
 		j.failf("%s: the window ends at %v, want %v", when, b.ResetAt, at)
 	}
-	j.balances++
+	j.counts.balances++
 	if used, close := float64(b.Used)-(float64(t.capacity)-tokens), q.close(now, t); used < -close || used >= 1+close {
 		j.failf("%s: %d tokens are used, want those missing from %d with %v left", when, b.Used, t.capacity, tokens)
 	}

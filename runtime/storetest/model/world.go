@@ -36,9 +36,8 @@ type Tx interface {
 // world is some limits, and the requests that they have got.
 type world struct {
 	judge
-	pairs pairs
-	// steps counts requests, and renumbered those with other numbers of the caller than the one before for the key.
-	steps, renumbered int
+	// unmet are the pairs of values that no request has had.
+	unmet pairs
 	// dropped means that the model has forgotten overrides that have ended: see dropEnded.
 	dropped bool
 
@@ -47,7 +46,6 @@ type world struct {
 	store   *breakable
 	limiter *limiter.Limiter
 	limits  []*limit
-	back    bool
 	// transactions is how many there were.
 	transactions int
 	// latest is the latest time that the clock has shown before it went back.
@@ -83,19 +81,15 @@ func (l leasing) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Deci
 	return l.Backend.(runtime.LocalTaker).TakeLocal(p, key, n)
 }
 
-// newWorld returns a world with limits and requests that have the wanted values of fields. It is nil if random numbers were not
-// valid together.
-func newWorld(r *rand.Rand, name string, clock *Clock, env Env, pairs pairs, want map[string]string) *world {
-	w := &world{judge: judge{clock: clock}, r: r, env: env, pairs: pairs, store: &breakable{Backend: env.Backend}}
+// newWorld returns a world with some limits, with values whose pairs were not met.
+func newWorld(r *rand.Rand, name string, clock *Clock, env Env, unmet pairs) *world {
+	w := &world{judge: judge{clock: clock}, r: r, env: env, unmet: unmet, store: &breakable{Backend: env.Backend}}
 	for i := range 1 + r.IntN(3) {
-		l, ok := newLimit(r, name+strconv.Itoa(i), want)
-		for try := 0; !ok && (i > 0 || try < 200); try++ {
-			l, ok = newLimit(r, name+strconv.Itoa(i), want)
+		l, ok := newLimit(r, name+strconv.Itoa(i), unmet)
+		for !ok {
+			l, ok = newLimit(r, name+strconv.Itoa(i), unmet)
 		}
-		if !ok {
-			return nil
-		}
-		w.limits, want = append(w.limits, l), nil
+		w.limits = append(w.limits, l)
 	}
 	w.migrate(env, w.policies()...)
 	var store runtime.Store = w.store
