@@ -114,6 +114,22 @@ func denyCached() *runtime.Policy {
 	return p
 }
 
+// numbered gives a policy numbers of its callers, at most 20.
+func numbered(p *runtime.Policy) *runtime.Policy {
+	sized(20, p)
+	p.AtMost = runtime.Numbers{Rate: 20, Capacity: 20}
+	return named("numbered "+p.Name, p)
+}
+
+// given returns a policy with the number n of a caller, as rate and as capacity.
+func given(p *runtime.Policy, n int64) *runtime.Policy {
+	p, key := runtime.Numbers{Rate: n, Capacity: n}.For(p, runtime.Key{})
+	if key.Err() != nil {
+		panic(key.Err())
+	}
+	return p
+}
+
 // every returns policies of all kinds, with and without shards, leases and a deny cache.
 func every() []*runtime.Policy { return slices.Concat(kinds(), sharded(), leased(), one(denyCached())) }
 

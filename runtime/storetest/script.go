@@ -126,8 +126,10 @@ type step struct {
 	// p is the policy of the request, nil for the one of the clause, which edit may change.
 	p    *runtime.Policy
 	edit func(p *runtime.Policy)
-	q    runtime.Request
-	want outcome
+	// numbers are those of the caller, as given of the policy.
+	numbers int64
+	q       runtime.Request
+	want    outcome
 	// call are the requests of one call, and batch the calls of one batch.
 	call, batch []step
 }
@@ -183,6 +185,7 @@ func batch(calls ...step) step { return step{batch: calls} }
 
 func (st step) by(p *runtime.Policy) step              { st.p = p; return st }
 func (st step) edited(edit func(*runtime.Policy)) step { st.edit = edit; return st }
+func (st step) given(n int64) step                     { st.numbers = n; return st }
 func (st step) of(key string) step                     { st.q.Key = key; return st }
 func (st step) repeated(times int) step                { st.times = times; return st }
 func (st step) denied() step                           { st.want.denied = true; return st }
@@ -231,6 +234,9 @@ func (st step) calls(p *runtime.Policy) (calls []runtime.Call, steps [][]step) {
 			copied := *by
 			of.edit(&copied)
 			by = &copied
+		}
+		if of.numbers != 0 {
+			by = given(by, of.numbers)
 		}
 		c.Requests = append(c.Requests, request(by, of.q))
 	}
