@@ -18,6 +18,9 @@ func (w *world) together(verb string, first request, at turn) bool {
 		q := &requests[i]
 		p := q.policy()
 		handle := at.limits.Limit(p, q.k.of)
+		if at.answered() {
+			w.ask(at.limits, *q)
+		}
 		q.op, q.reserve = runtime.Take, verb == "group reserve" && (p.Reserves() || p.Mode == runtime.ModeUnlimited && p.Overrides.MaxReserved > 0)
 		switch only := q.l.traits["reserve"] == "only"; {
 		case only && verb != "group reserve":
@@ -217,7 +220,7 @@ func (j *judge) takeTogether(g group) {
 			j.left(q, d, t, now)
 		}
 		newest := j.open[len(j.open)-1]
-		newest.together = !alone
+		newest.together = 1 < len(slices.DeleteFunc(slices.Clone(g.requests), func(o request) bool { return o.k != q.k }))
 		if g.reservations != nil {
 			newest.reservation = g.reservations.At(i)
 		} else if s, ok := g.Settlement(i); ok {

@@ -63,16 +63,36 @@ const (
 
 // event is a request that a key has counted, or an instant at which tokens were given back.
 type event struct {
-	// now is the store's clock at the request.
-	now int64
+	// now is the store's clock at the request, and settled at a later settlement.
+	now, settled int64
 	// tokens were taken from the key; they are negative if they were given back, for kinds that do not keep apart whose tokens
 	// were given back. used replaces them in a history in which requests had taken only the tokens that they used.
 	tokens, used *big.Rat
 	by           terms
+	// other is what the event was instead, if the answers so far do not show which: a settlement may give back nothing.
+	other *event
+	// hidden means that tokens were given back to a key that was full by then, which no answer shows: fewer may be missing.
+	hidden bool
 }
 
 // history is the events of a key, in their order.
 type history []*event
+
+// fit makes doubted events what they can be so that something fits. It returns false if nothing does.
+func fit(doubted []*event, fits func() bool) bool {
+	if len(doubted) == 0 {
+		return fits()
+	}
+	for range 2 {
+		if fit(doubted[1:], fits) {
+			return true
+		}
+		was := *doubted[0]
+		*doubted[0] = *was.other
+		doubted[0].other = &was
+	}
+	return false
+}
 
 // missing returns the tokens that a key lacks of a full one at an instant, by the terms then in force. If settled, it returns
 // what would be missing if each request had taken only the tokens that it has used.
@@ -240,7 +260,7 @@ func (h history) inLog(now int64, by terms) *big.Rat {
 		if shown < at+by.period {
 			sum.Add(sum, h[i].tokens)
 		}
-		shown = max(shown, h[i].now)
+		shown = max(shown, h[i].now, h[i].settled)
 	}
 	return sum
 }

@@ -36,8 +36,6 @@ type judge struct {
 	counts  counts
 	trace   []string
 	err     error
-	// ended means that the model does not know any more what a key has, and unsure that it will not if the clock goes back.
-	ended, unsure bool
 }
 
 // counts counts what has agreed with the model.
@@ -87,7 +85,7 @@ type taken struct {
 	sweeps int
 	// edits is how many edits of the limit there were before: a reservation charges by the numbers by which it was made.
 	edits int
-	// together means that the call has taken from the key by several requests: of those, shards may return less.
+	// together means that the call had several requests for the key: of those, shards may return less.
 	together bool
 }
 

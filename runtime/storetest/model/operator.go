@@ -75,7 +75,7 @@ func (w *world) dropEnded() {
 	now := w.clock.now()
 	drop := func(e **entry) {
 		if *e != nil && !(*e).live(now) {
-			*e, w.dropped = nil, true
+			*e = nil
 		}
 	}
 	for l, k := range w.keys() {

@@ -15,7 +15,7 @@ import (
 
 // run sends requests, and returns the first difference from the model.
 func (w *world) run(requests int) error {
-	for i := 0; i < requests && w.err == nil && !w.ended; i++ {
+	for i := 0; i < requests && w.err == nil; i++ {
 		q, all := w.next(values{})
 		w.pass(all["clock"])
 		if w.putInForce(q, all["force"]); all["in"] == "store" {
@@ -136,6 +136,9 @@ func (w *world) send(verb string, q request, at turn) bool {
 // perform sends the request of a verb, and judges the answer. It returns false if the verb does not apply.
 func (w *world) perform(verb string, q request, at turn) bool {
 	limit, t := at.limits.Limit(q.policy(), q.k.of), q.at(at.now)
+	if at.answered() {
+		w.ask(at.limits, q)
+	}
 	if v, ok := deciding[verb]; ok {
 		if verb == "require" && q.l.sharded() && t.mode == runtime.ModeShadow && !q.l.leased() {
 			return false // its answer does not tell whether it has taken
@@ -217,7 +220,7 @@ func (w *world) transaction(q request, all values) {
 	defer func() { w.tx = 0 }()
 	limits, end := w.limiter.WithTx(tx), all["in"]
 	w.step(limits, q, all)
-	for i := w.r.IntN(3); i > 0 && w.err == nil && !w.ended; i-- {
+	for i := w.r.IntN(3); i > 0 && w.err == nil; i-- {
 		q, all = w.next(values{"in": end, "clock": all["clock"]})
 		w.step(limits, q, all)
 	}
@@ -244,7 +247,6 @@ func (w *world) pass(clock string) {
 	period := int64(oneOf(w.r, w.limits...).counted().Period)
 	switch {
 	case clock == "back":
-		w.ended = w.ended || w.unsure
 		for _, l := range w.limits {
 			l.back = true
 		}

@@ -50,24 +50,58 @@ func (j *judge) givenBack(limits *limiter.Limiter, t *taken, now int64, in terms
 		j.leftWindow(t, now, in, used, was, after, close)
 		return
 	}
-	began := in.windows.kind != bucket && h.windowEnd(h[len(h)-1].now, in) <= now
-	switch {
-	case after <= close && was > close || (after <= close || began) && !t.l.constant():
-		// The key is full now, or a window has begun, in which other terms count: that does not tell how much was given back as
-		// of the last request.
-		j.ended = true
-	case was-after > close:
+	last := h[len(h)-1]
+	began := in.windows.kind != bucket && h.windowEnd(last.now, in) <= now
+	// If the key is full now, or a window has begun, it does not show how much was given back as of the last request.
+	last.hidden = last.hidden || used != t.n && (after <= close || began && !t.l.constant())
+	if was-after > close {
 		given := new(big.Rat).SetFloat64(was - after)
 		// Exactly, if only roundings are between: of a token a day, a millionth takes 86 ms to come back.
 		if math.Abs(after-ideal) <= noise(in, before) && clean {
 			given = new(big.Rat).Sub(before, h.missing(now, in, true))
 		}
-		// As of the last request: nothing has come back between, and no window has begun.
-		last := h[len(h)-1]
-		t.k.history = append(h, &event{now: last.now, tokens: given.Neg(given), used: new(big.Rat), by: last.by})
-	default:
-		// Whether it was given back shows only if the clock goes back.
-		j.unsure = j.unsure || used != t.n
+		t.give(now, in, given)
+	}
+}
+
+// give gives tokens back as of the last request, and those before them that are forgotten by now because a window has ended.
+func (q request) give(now int64, t terms, tokens *big.Rat) {
+	last := q.k.history[len(q.k.history)-1]
+	missing := q.k.history.missing(last.now, last.by, false)
+	if most := atMost(missing, t); t.windows.kind != bucket && q.k.history.windowEnd(last.now, last.by) <= now {
+		tokens.Add(tokens, new(big.Rat).Sub(missing, most))
+	}
+	q.k.history = append(q.k.history, &event{now: last.now, tokens: tokens.Neg(tokens), used: new(big.Rat), by: last.by, hidden: last.hidden})
+}
+
+// learn makes the history of a key one that leaves a number of tokens, as far as it is in doubt what was given back. Between what is
+// missing if nothing was, and if only the used tokens had been taken, it may be any number.
+func (q request) learn(now int64, t terms, value float64) {
+	var doubted []*event
+	hidden := false
+	for _, e := range slices.Backward(q.k.history) {
+		if hidden = hidden || e.hidden; e.other != nil && len(doubted) < 8 {
+			doubted = append(doubted, e)
+		}
+	}
+	missing := float64(t.capacity) - value
+	fit(doubted, func() bool { return math.Abs(missing-float(q.missing(now, t))) <= q.close(now, t) })
+	was, ideal := float(q.missing(now, t)), float(q.k.history.missing(now, t, true))
+	if hidden && missing < was-noise(t, q.missing(now, t)) && missing >= ideal-q.close(now, t) {
+		q.give(now, t, new(big.Rat).SetFloat64(was-missing))
+	}
+}
+
+// ask has the model learn what a key has before a request, if it is in doubt.
+func (j *judge) ask(limits *limiter.Limiter, q request) {
+	now := j.clock.now()
+	t := q.at(now)
+	doubted := slices.ContainsFunc(q.k.history, func(e *event) bool { return e.hidden || e.other != nil })
+	if !doubted || t.lifted() || t.unlimited {
+		return
+	}
+	if b, ok := j.peek(limits, q); ok {
+		q.learn(now, t, b.Value)
 	}
 }
 
@@ -79,16 +113,22 @@ func (t *taken) nothingCameBack(now int64, in terms) bool {
 
 // leftWindow counts what was given back to a sliding window, which keeps apart whose tokens they are.
 func (j *judge) leftWindow(t *taken, now int64, in terms, used int64, was, after, close float64) {
+	if used == t.n {
+		return
+	}
+	if last := t.k.history[len(t.k.history)-1]; in.windows.kind == precise {
+		// Whether tokens that have come back by now are missing again shows only if the clock goes back.
+		settled := event{now: last.now, tokens: new(big.Rat), used: new(big.Rat), by: last.by}
+		t.k.history = append(t.k.history, &event{now: last.now, settled: now, tokens: new(big.Rat), used: new(big.Rat), by: last.by, other: &settled})
+	}
 	if math.Abs(after-was) <= close {
-		// Whether it was given back shows only if the clock goes back.
-		j.unsure = j.unsure || used != t.n
+		// Whether it was given back, too.
+		less := *t.event
+		less.tokens = whole(used)
+		t.event.other = &less
 		return
 	}
 	t.event.tokens = whole(used)
-	if in.windows.kind == precise {
-		// Which tokens had come back by then, and are not missing again, shows only if the clock goes back.
-		j.unsure = true
-	}
 	if missing := float(t.missing(now, in)); math.Abs(missing-after) > close {
 		j.failf("%v are missing after a settlement, neither %v as before nor %v", after, was, missing)
 	}
@@ -149,6 +189,9 @@ func (w *world) giveBack(verb string, q request, at turn) bool {
 	}
 	now := w.clock.now()
 	in := t.at(now)
+	if at.answered() {
+		w.ask(at.limits, t.request)
+	}
 	if in.unlimited && in.mode == runtime.ModeBlock || t.life != t.k.life && t.confused() {
 		return false
 	}

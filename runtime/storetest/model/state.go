@@ -23,7 +23,7 @@ func (j *judge) peek(limits *limiter.Limiter, q request) (b runtime.Balance, ok 
 
 // compare compares what a key has with the model.
 func (w *world) compare(limits *limiter.Limiter, q request, when string) {
-	if w.err != nil || w.ended || q.l.leased() {
+	if w.err != nil || q.l.leased() {
 		return
 	}
 	q.op = runtime.Peek
@@ -52,6 +52,7 @@ func (w *world) compare(limits *limiter.Limiter, q request, when string) {
 
 // balance judges what a key is said to have.
 func (j *judge) balance(when string, q request, t terms, now int64, b runtime.Balance) {
+	q.learn(now, t, b.Value)
 	tokens := q.tokens(now, t)
 	if math.Abs(b.Value-tokens) > q.close(now, t) {
 		j.failf("%s: Peek has %v, want %v: %+v\nterms %+v\nhistory %v", when, b.Value, tokens, b, t, q.k.history)

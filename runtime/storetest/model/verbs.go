@@ -68,9 +68,8 @@ func (w *world) erase(q request, err error, at turn) {
 		w.failf("erase: the error is %v, and an override or a block is in force: %v", err, inForce)
 	}
 	q.k.history, q.k.leased, q.k.penalties, q.k.erased = nil, nil, nil, true
-	// Of entries that have ended, an erasure removes those of the key, and has the store read the others again: if the clock
-	// goes back, which of them are in force is not known.
-	w.unsure = w.unsure || w.dropped || q.k.own != overrides{}
+	// Of entries that have ended, an erasure removes those of the key, and has the store read the others again.
+	w.earliest = at.now
 	w.begin(q.k)
 }
 

@@ -38,8 +38,6 @@ type world struct {
 	judge
 	// unmet are the pairs of values that no request has had.
 	unmet pairs
-	// dropped means that the model has forgotten overrides that have ended: see dropEnded.
-	dropped bool
 
 	r       *rand.Rand
 	env     Env
@@ -49,7 +47,8 @@ type world struct {
 	// transactions is how many there were.
 	transactions int
 	// latest is the latest time that the clock has shown before it went back.
-	// earliest is how far it may go back: a key that was reset keeps the window of that time.
+	// earliest is how far it may go back: a key that was reset keeps the window of that time, and entries that had ended by an erasure
+	// would be in force again.
 	latest, earliest int64
 	// lives numbers the lives of keys, which begin with a reset or a sweep.
 	lives int
