@@ -18,8 +18,8 @@ import (
 
 // terms are the numbers of a limit that decide a request: those of its file, of a plan, or of an override in force.
 type terms struct {
-	mode                     runtime.Mode
-	rate, capacity, reserved int64
+	runtime.Numbers
+	mode runtime.Mode
 	// period is in nanoseconds.
 	period int64
 	// unlimited is a plan without numbers, also if it is blocked.
@@ -37,29 +37,8 @@ func (t terms) same(o terms) bool {
 
 // sameNumbers reports whether the terms have the same numbers, whatever the mode is.
 func (t terms) sameNumbers(o terms) bool {
-	return t.rate == o.rate && t.period == o.period && t.capacity == o.capacity && t.reserved == o.reserved
+	return t.Numbers == o.Numbers && t.period == o.period
 }
-
-// windows are where the windows of a key are.
-type windows struct {
-	kind kind
-	// phase is the start of some window, for aligned windows.
-	phase int64
-	// starts returns the sorted starts of calendar windows around the years of the tests.
-	starts []int64
-}
-
-// kind is a way in which a key's tokens come back.
-type kind int
-
-const (
-	bucket kind = iota
-	aligned
-	firstUse
-	calendar
-	sliding
-	precise
-)
 
 // event is a request that a key has counted, or an instant at which tokens were given back.
 type event struct {
@@ -134,7 +113,7 @@ func (h history) inBucket(now int64, by terms) *big.Rat {
 	}
 	for i, e := range slices.Backward(h) {
 		backlog.Add(backlog, e.tokens)
-		backlog.Sub(backlog, share(until-at[i], by.rate, by.period))
+		backlog.Sub(backlog, share(until-at[i], by.Rate, by.period))
 		if backlog.Cmp(longest) > 0 {
 			longest.Set(backlog)
 		}
@@ -165,7 +144,7 @@ func (h history) inWindows(now int64, by terms) *big.Rat {
 			return
 		}
 		missing = atMost(missing, by)
-		missing = positive(missing.Sub(missing, whole((n-number)*by.rate)))
+		missing = positive(missing.Sub(missing, whole((n-number)*by.Rate)))
 		number = n
 	}
 	for i, e := range h {
@@ -179,26 +158,6 @@ func (h history) inWindows(now int64, by terms) *big.Rat {
 	return missing
 }
 
-// number counts the windows from some first one to the one that contains an instant.
-func (w windows) number(at, period int64) int64 {
-	if w.kind == calendar {
-		n, found := slices.BinarySearch(w.starts, at)
-		if !found {
-			n--
-		}
-		return int64(n)
-	}
-	return new(big.Int).Div(big.NewInt(at-w.phase), big.NewInt(period)).Int64()
-}
-
-// end returns the end of a window by its number.
-func (w windows) end(number, period int64) int64 {
-	if w.kind == calendar {
-		return w.starts[number+1]
-	}
-	return w.phase + (number+1)*period
-}
-
 // sinceFirstUse: a window begins with the first request after the one before has ended. Between two windows, tokens come
 // back at the rate. It also returns the end of the window, 0 if none is open.
 func (h history) sinceFirstUse(now int64, by terms) (*big.Rat, int64) {
@@ -209,7 +168,7 @@ func (h history) sinceFirstUse(now int64, by terms) (*big.Rat, int64) {
 		}
 		if open {
 			missing = atMost(missing, by)
-			missing = positive(missing.Sub(missing, share(now-begin, by.rate, by.period)))
+			missing = positive(missing.Sub(missing, share(now-begin, by.Rate, by.period)))
 		}
 		begin, open = now, true
 	}
@@ -299,70 +258,16 @@ func positive(r *big.Rat) *big.Rat {
 
 // atMost returns how many tokens are missing at the end of a window: no more than can be taken and reserved.
 func atMost(missing *big.Rat, by terms) *big.Rat {
-	if most := whole(by.capacity + by.reserved); by.reserved < runtime.Unbounded && missing.Cmp(most) > 0 {
+	if most := whole(by.Capacity + by.MaxReserved); by.MaxReserved < runtime.Unbounded && missing.Cmp(most) > 0 {
 		return most
 	}
 	return missing
 }
 
-// startsOf returns the starts of the windows of a calendar from 1996 on, by looking at the clock of the zone.
-func startsOf(c runtime.Calendar, zone *time.Location, from runtime.Date) (starts []int64) {
-	if from == (runtime.Date{}) {
-		from = runtime.Date{Year: 1970, Month: time.January, Day: 1}
-		if c.Unit == runtime.Week {
-			from.Day = 5
-		}
-	}
-	count := max(1, c.Count)
-	for n := 0; ; n++ {
-		year, month, day := from.Year, from.Month, from.Day
-		switch c.Unit {
-		case runtime.Day:
-			day += n * count
-		case runtime.Week:
-			day += 7 * n * count
-		case runtime.Month:
-			month += time.Month(n * count)
-		case runtime.Year:
-			year += n * count
-		}
-		if c.Unit == runtime.Month || c.Unit == runtime.Year {
-			last := time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC)
-			year, month, day = last.Year(), last.Month(), min(day, last.Day())
-		}
-		clock := time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Add(c.At)
-		switch {
-		case clock.Year() < 1996:
-			continue
-		case clock.Year() > map[runtime.CalendarUnit]int{runtime.Day: 2005, runtime.Week: 2005, runtime.Month: 2030, runtime.Year: 2150}[c.Unit]:
-			return starts
-		}
-		if start := firstShown(clock, zone); len(starts) == 0 || start > starts[len(starts)-1] {
-			starts = append(starts, start)
-		}
-	}
-}
-
-// firstShown returns the first instant at which the clock of a zone shows a time, given as one of UTC, or a later one.
-func firstShown(clock time.Time, zone *time.Location) int64 {
-	shown := func(at time.Time) bool {
-		_, offset := at.In(zone).Zone()
-		return !at.Add(time.Duration(offset) * time.Second).Before(clock)
-	}
-	at := clock.Add(-16 * time.Hour)
-	for _, step := range []time.Duration{15 * time.Minute, time.Minute, time.Second} {
-		for !shown(at) {
-			at = at.Add(step)
-		}
-		at = at.Add(-step)
-	}
-	return at.Add(time.Second).UnixNano()
-}
-
 func (h history) String() string {
 	s := ""
 	for _, e := range h {
-		s += fmt.Sprintf("\n  %v: %s, used %s, by rate %d, capacity %d, reserved %d, period %v", time.Unix(0, e.now).UTC(), e.tokens.FloatString(9), e.used.FloatString(9), e.by.rate, e.by.capacity, e.by.reserved, time.Duration(e.by.period))
+		s += fmt.Sprintf("\n  %v: %s, used %s, by rate %d, capacity %d, reserved %d, period %v", time.Unix(0, e.now).UTC(), e.tokens.FloatString(9), e.used.FloatString(9), e.by.Rate, e.by.Capacity, e.by.MaxReserved, time.Duration(e.by.period))
 	}
 	return s
 }

@@ -59,8 +59,8 @@ func (c *counts) add(o counts) {
 
 func (c counts) String() string {
 	return fmt.Sprintf("%d requests agree, %d of them with other numbers of the caller than the one before, and %d balances with what was used and when windows end; "+
-		"%d were settled, after %d of which less was given back than was unused; %d were about a key with a penalty; %d have found that a slot was lost",
-		c.requests, c.renumbered, c.balances, c.settled, c.less, c.inPenalty, c.lost)
+		"%d were settled, after %d of which less was given back than was unused; %d were about a key with a penalty",
+		c.requests, c.renumbered, c.balances, c.settled, c.less, c.inPenalty)
 }
 
 // due is a key of a limit and the instant at which its tokens are due.
@@ -143,7 +143,7 @@ func (j *judge) first(what string, requests []request, now int64, wait time.Dura
 		ends = append(ends, q.l.ends(q.k, now)...)
 		for _, t := range []terms{q.at(now), q.at(at)} {
 			if !t.unlimited {
-				rounding := noise(t, q.missing(now, t)) * float64(t.period) / float64(max(1, t.rate))
+				rounding := noise(t, q.missing(now, t)) * float64(t.period) / float64(max(1, t.Rate))
 				early = min(early, at-1000-int64(math.Ceil(rounding))-2)
 			}
 		}

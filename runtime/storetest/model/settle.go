@@ -20,14 +20,14 @@ func (j *judge) givenBack(limits *limiter.Limiter, t *taken, now int64, in terms
 	clean := h.missing(now, in, true).Cmp(h.missing(now, in, false)) == 0
 	before := h.missing(now, in, false)
 	t.event.used = whole(used)
-	was, ideal, after := float(before), float(h.missing(now, in, true)), float64(in.capacity)-b.Value
+	was, ideal, after := float(before), float(h.missing(now, in, true)), float64(in.Capacity)-b.Value
 	close, unused := 1e-6+noise(in, before), float64(t.n-used)
 	if after < ideal-close && (!t.l.loose() || t.l.constant()) {
 		j.failf("too much was given back: %v are missing, and %v would be if only %d of %d had been taken", after, ideal, used, t.n)
 	}
 	had := was
 	if t.l.loose() {
-		had = float64(t.k.justBy.capacity) - t.k.just
+		had = float64(t.k.justBy.Capacity) - t.k.just
 	}
 	known := !t.l.loose() || !t.together && t.sweeps == j.sweeps && t.looked(in)
 	if known && t.nothingCameBack(now, in) && math.Abs(had-after-unused) > close {
@@ -84,7 +84,7 @@ func (q request) learn(now int64, t terms, value float64) {
 			doubted = append(doubted, e)
 		}
 	}
-	missing := float64(t.capacity) - value
+	missing := float64(t.Capacity) - value
 	fit(doubted, func() bool { return math.Abs(missing-float(q.missing(now, t))) <= q.close(now, t) })
 	was, ideal := float(q.missing(now, t)), float(q.k.history.missing(now, t, true))
 	if hidden && missing < was-noise(t, q.missing(now, t)) && missing >= ideal-q.close(now, t) {
@@ -108,7 +108,7 @@ func (j *judge) ask(limits *limiter.Limiter, q request) {
 // nothingCameBack reports whether no tokens can have come back since these were taken.
 func (t *taken) nothingCameBack(now int64, in terms) bool {
 	first := t.k.history.latest()[slices.Index(t.k.history, t.event)]
-	return !t.l.back && t.event.by.rate == in.rate && t.event.by.period == in.period && in.accruesNothing(first, now)
+	return !t.l.back && t.event.by.Rate == in.Rate && t.event.by.period == in.period && in.accruesNothing(first, now)
 }
 
 // leftWindow counts what was given back to a sliding window, which keeps apart whose tokens they are.

@@ -50,6 +50,8 @@ type world struct {
 	// earliest is how far it may go back: a key that was reset keeps the window of that time, and entries that had ended by an erasure
 	// would be in force again.
 	latest, earliest int64
+	// lastEnd is the latest end of an entry that the store has forgotten. An erasure has it read the log again.
+	lastEnd int64
 	// lives numbers the lives of keys, which begin with a reset or a sweep.
 	lives int
 }
