@@ -220,7 +220,7 @@ func (j *judge) takeTogether(g group) {
 			j.left(q, d, t, now)
 		}
 		newest := j.open[len(j.open)-1]
-		newest.together = 1 < len(slices.DeleteFunc(slices.Clone(g.requests), func(o request) bool { return o.k != q.k }))
+		newest.together = !alone
 		if g.reservations != nil {
 			newest.reservation = g.reservations.At(i)
 		} else if s, ok := g.Settlement(i); ok {

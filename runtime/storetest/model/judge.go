@@ -85,7 +85,7 @@ type taken struct {
 	sweeps int
 	// edits is how many edits of the limit there were before: a reservation charges by the numbers by which it was made.
 	edits int
-	// together means that the call had several requests for the key: of those, shards may return less.
+	// together means that the call has taken from the key by several requests: of those, shards may return less.
 	together bool
 }
 
