@@ -3,6 +3,26 @@
 // no formula is shared with package runtime. A world makes random limits and random requests, sends them to a store
 // through the methods that applications call, and compares each answer with the model.
 //
+// # What a limit is
+//
+// A key lacks a number of tokens of its capacity, which is the most that it can have. A request for n tokens passes if
+// the capacity, less those that are missing, is at least n; one that reserves may lack MaxReserved of them. A request that
+// passes is an event of the history of its key, and a denied one is not. What is missing at an instant follows from the events:
+//
+//   - A token bucket is a queue that is served at the rate: the longest backlog is missing.
+//   - At the start of each fixed window, as many tokens as the rate come back. What is missing beyond the capacity and MaxReserved
+//     is forgotten. Windows are aligned, or those of a calendar, or begin with the first request after the last one has ended.
+//   - In a sliding window, the tokens of the current window are missing, and the share of those of the last one that is left of it.
+//   - In a precise sliding window, each token is missing for a period.
+//
+// The terms, which are the numbers and the mode, are those that are in force at the instant: what was used stays used when they
+// change. If the clock goes back, no token comes back a second time, and none is missing again.
+//
+// A denial starts a penalty, unless one is in force, and while it is, nothing passes. The first token taken after it is forgiven makes the next one
+// a first one. A settlement leaves a key as if only the tokens used had been taken or, where a store cannot know that, with less given back.
+//
+// A limit in flight has no history: its slots have holders, each until an instant.
+//
 // What the model does not predict, it bounds: a limit with shards grants no more than one without, and conserves its
 // tokens; the tokens that processes have leased are used within the bound of [runtime.Lease].
 package model
@@ -52,6 +72,11 @@ type event struct {
 	other *event
 	// hidden means that tokens were given back to a key that was full by then, which no answer shows: fewer may be missing.
 	hidden bool
+}
+
+// taking returns the event of a request for n tokens.
+func taking(n, now int64, by terms) *event {
+	return &event{now: now, tokens: whole(n), used: whole(n), by: by}
 }
 
 // history is the events of a key, in their order.

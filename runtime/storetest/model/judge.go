@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -15,12 +16,22 @@ import (
 
 // Clock is the clock of a world: the time of a bubble of package synctest, which jumps ahead when everybody sleeps, and
 // a distance from it, which can become smaller.
-type Clock struct{ skew atomic.Int64 }
+type Clock struct {
+	skew atomic.Int64
+	// latest is the latest time that it has shown before it went back, and earliest how far it may go back.
+	latest, earliest int64
+}
 
 // Now returns the time.
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.skew.Load())) }
 
 func (c *Clock) now() int64 { return c.Now().UnixNano() }
+
+// goBack puts the clock back by less than a time, and by less than the hour for which a store keeps what has ended for such a clock.
+func (c *Clock) goBack(r *rand.Rand, most int64) {
+	c.latest = max(c.latest, c.now())
+	c.skew.Add(-r.Int64N(max(1, min(most, c.now()-max(c.earliest, c.latest-int64(50*time.Minute))))))
+}
 
 // judge compares answers with the model, which it keeps, and records the first difference.
 type judge struct {
@@ -388,7 +399,7 @@ func (j *judge) take(q request, d runtime.Decision, t terms, now int64) {
 	if q.k.forgiven(now, t) {
 		q.k.penalties = nil
 	}
-	e := &event{now: now, tokens: whole(q.n), used: whole(q.n), by: t}
+	e := taking(q.n, now, t)
 	q.k.history = append(q.k.history, e)
 	q.k.writtenBy(t)
 	if known {

@@ -164,7 +164,7 @@ func (q request) blockedFor(now int64) (time.Duration, int64) {
 
 // after returns what a key has at an instant if the request takes its tokens now.
 func (q request) after(now, at int64, t terms) float64 {
-	taken := &event{now: now, tokens: whole(q.n), used: whole(q.n), by: t}
+	taken := taking(q.n, now, t)
 	q.k = &key{history: append(slices.Clip(q.k.history), taken)}
 	return q.tokens(at, t)
 }

@@ -296,9 +296,7 @@ func (w *world) pass(clock string) {
 		for _, l := range w.limits {
 			l.back = true
 		}
-		// An hour is how long a store keeps ended entries for such a clock.
-		w.latest = max(w.latest, w.clock.now())
-		w.clock.skew.Add(-w.r.Int64N(max(1, min(2*period, w.clock.now()-max(w.earliest, w.latest-int64(50*time.Minute))))))
+		w.clock.goBack(w.r, 2*period)
 	case w.r.IntN(3) == 0:
 	case w.r.IntN(12) == 0:
 		time.Sleep(time.Duration(w.r.Int64N(min(3*period, int64(100*24*time.Hour)))))

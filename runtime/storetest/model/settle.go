@@ -118,8 +118,9 @@ func (j *judge) leftWindow(t *taken, now int64, in terms, used int64, was, after
 	}
 	if last := t.k.history[len(t.k.history)-1]; in.windows.kind == precise {
 		// Whether tokens that have come back by now are missing again shows only if the clock goes back.
-		settled := event{now: last.now, tokens: new(big.Rat), used: new(big.Rat), by: last.by}
-		t.k.history = append(t.k.history, &event{now: last.now, settled: now, tokens: new(big.Rat), used: new(big.Rat), by: last.by, other: &settled})
+		settled := taking(0, last.now, last.by)
+		settled.settled, settled.other = now, taking(0, last.now, last.by)
+		t.k.history = append(t.k.history, settled)
 	}
 	if math.Abs(after-was) <= close {
 		// Whether it was given back, too.
@@ -261,7 +262,7 @@ func (j *judge) settlement(verb string, t *taken, now int64, in terms, used int6
 		if t.k.forgiven(now, in) {
 			t.k.penalties = nil
 		}
-		t.k.history = append(t.k.history, &event{now: now, tokens: whole(used - t.n), used: whole(used - t.n), by: in})
+		t.k.history = append(t.k.history, taking(used-t.n, now, in))
 	default:
 		j.givenBack(at.limits, t, now, in, used)
 	}

@@ -39,31 +39,13 @@ type slotWorld struct {
 	judge
 	r      *rand.Rand
 	env    Env
-	store  *lossy
+	store  *breakable
 	limits *limiter.Limiter
 	tokens *runtime.Policy
 	policy *runtime.Policy
 	keys   []*slotKey
-	// back means that the clock has gone back, and latest is the latest time that it has shown before.
-	back   bool
-	latest int64
-}
-
-// lossy is a store that loses answers.
-type lossy struct {
-	Backend
-	state string
-}
-
-func (l *lossy) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	if l.state == "fails" {
-		return nil, errBroken
-	}
-	answers, err := l.Backend.Do(ctx, calls)
-	if l.state == "loses" {
-		return nil, errBroken
-	}
-	return answers, err
+	// back means that the clock has gone back.
+	back bool
 }
 
 // slotKey is a key, with those that hold slots until an end, and those that have a slot in hand, held or not.
@@ -92,7 +74,7 @@ type slotHolder struct {
 }
 
 func newSlotWorld(r *rand.Rand, name string, clock *Clock, env Env) *slotWorld {
-	w := &slotWorld{judge: judge{clock: clock}, r: r, env: env, store: &lossy{Backend: env.Backend, state: "answers"}}
+	w := &slotWorld{judge: judge{clock: clock}, r: r, env: env, store: &breakable{Backend: env.Backend, state: "answers"}}
 	capacity := 1 + r.Int64N(6)
 	w.policy = &runtime.Policy{
 		Name: name, Kind: runtime.InFlight, Rate: capacity, Capacity: capacity, Period: w.randomHold(),
@@ -124,9 +106,7 @@ func (w *slotWorld) run(requests int) {
 		case 6:
 			if w.r.IntN(4) == 0 {
 				w.back = true
-				w.latest = max(w.latest, w.clock.now())
-				// An hour is how long a sweep keeps rows for such a clock.
-				w.clock.skew.Add(-w.r.Int64N(max(1, min(int64(w.policy.Period), w.clock.now()-w.latest+int64(50*time.Minute)))))
+				w.clock.goBack(w.r, int64(w.policy.Period))
 				for _, k := range w.keys {
 					if k.deleted {
 						k.largest = 0

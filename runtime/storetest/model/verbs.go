@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/big"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -53,9 +52,10 @@ func (w *world) reset(q request, err error, at turn) {
 	q.k.history, q.k.leased, q.k.penalties = nil, nil, nil
 	if seen := kept.latest(); q.k.windows.kind == sliding && len(seen) > 0 && !q.at(at.now).unlimited {
 		// The later window stays the current one if the clock has gone back.
-		q.k.history = history{{now: seen[len(seen)-1], tokens: new(big.Rat), used: new(big.Rat), by: kept[len(kept)-1].by}}
+		q.k.history = history{taking(0, seen[len(seen)-1], kept[len(kept)-1].by)}
 	}
-	w.earliest = at.now
+	// The key keeps the window of that time.
+	w.clock.earliest = at.now
 	w.begin(q.k)
 }
 
@@ -71,7 +71,7 @@ func (w *world) erase(q request, err error, at turn) {
 	}
 	q.k.history, q.k.leased, q.k.penalties, q.k.erased = nil, nil, nil, true
 	// Of entries that have ended, an erasure removes those of the key, and has the store read the others again.
-	w.earliest = at.now
+	w.clock.earliest = at.now
 	w.begin(q.k)
 }
 

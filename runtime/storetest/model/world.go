@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -46,17 +47,13 @@ type world struct {
 	limits  []*limit
 	// transactions is how many there were.
 	transactions int
-	// latest is the latest time that the clock has shown before it went back.
-	// earliest is how far it may go back: a key that was reset keeps the window of that time, and entries that had ended by an erasure
-	// would be in force again.
-	latest, earliest int64
 	// lastEnd is the latest end of an entry that the store has forgotten. An erasure has it read the log again.
 	lastEnd int64
 	// lives numbers the lives of keys, which begin with a reset or a sweep.
 	lives int
 }
 
-// breakable is a store that fails, or does not answer.
+// breakable is a store that fails, loses its answers, or does not answer.
 type breakable struct {
 	Backend
 	state string
@@ -68,6 +65,9 @@ func (b *breakable) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Ans
 	switch b.state {
 	case "fails":
 		return nil, errBroken
+	case "loses":
+		_, err := b.Backend.Do(ctx, calls)
+		return nil, cmp.Or(err, errBroken)
 	case "silent":
 		<-ctx.Done()
 		return nil, ctx.Err()
