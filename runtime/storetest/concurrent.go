@@ -52,20 +52,6 @@ func concurrent() []clause {
 				return s.decide(p, runtime.Request{Key: runtime.KeyOf(runtime.Int(i)).String(), Count: 1}).Allowed
 			}))
 		}},
-		{
-			name: "ConcurrentPairs", rule: "calls for two limits in opposite orders do not deadlock, and take exactly the tokens that they have",
-			policies: one(sized(60, bucket())), check: func(s *subject, p *runtime.Policy) {
-				b := sized(100, window())
-				s.wantAdmitted(p, 60, 60, s.race(8, func(i int) bool {
-					return s.together(i%2 == 0, request(p, runtime.Request{Count: 1}), request(b, runtime.Request{Count: 1}))
-				}))
-				s.play(p, []step{left(0), left(40).by(b)})
-			},
-		},
-		{
-			name: "ConcurrentGroups", rule: "concurrent calls with takes, reservations and checks take from all of their limits or from none",
-			policies: one(sized(30, bucket())), check: (*subject).concurrentGroups,
-		},
 		{name: "ConcurrentRefunds", rule: "concurrent takes and refunds neither lose nor double tokens", policies: p, check: func(s *subject, p *runtime.Policy) {
 			s.race(10, func(int) bool {
 				if s.take(p, 1) {
@@ -85,6 +71,26 @@ func concurrent() []clause {
 				s.clock.Add(time.Minute)
 			}
 		}},
+	}
+}
+
+// concurrentCalls returns the clauses about concurrent calls with several requests.
+func concurrentCalls() []clause {
+	return []clause{
+		{
+			name: "ConcurrentPairs", rule: "calls for two limits in opposite orders do not deadlock, and take exactly the tokens that they have",
+			policies: one(sized(60, bucket())), check: func(s *subject, p *runtime.Policy) {
+				b := sized(100, window())
+				s.wantAdmitted(p, 60, 60, s.race(8, func(i int) bool {
+					return s.together(i%2 == 0, request(p, runtime.Request{Count: 1}), request(b, runtime.Request{Count: 1}))
+				}))
+				s.play(p, []step{left(0), left(40).by(b)})
+			},
+		},
+		{
+			name: "ConcurrentGroups", rule: "concurrent calls with takes, reservations and checks take from all of their limits or from none",
+			policies: one(sized(30, bucket())), check: (*subject).concurrentGroups,
+		},
 	}
 }
 

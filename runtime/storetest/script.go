@@ -143,6 +143,8 @@ type outcome struct {
 	taken int64
 	left  float64
 	err   error
+	// shadowed means that the request passes only because the limit is in shadow mode, and takes nothing.
+	shadowed bool
 	// penalty is how long a penalty lasts, if it is checked.
 	penalty *time.Duration
 }
@@ -190,6 +192,7 @@ func (st step) of(key string) step                     { st.q.Key = key; return 
 func (st step) repeated(times int) step                { st.times = times; return st }
 func (st step) denied() step                           { st.want.denied = true; return st }
 func (st step) deniedFor(retry time.Duration) step     { st.want.retry = retry; return st.denied() }
+func (st step) shadowed() step                         { st.want.shadowed = true; return st }
 func (st step) fails(err error) step                   { st.want.err = err; return st }
 func (st step) within(d time.Duration) step            { st.q.MaxDelay = d; return st }
 func (st step) in(zone *time.Location, day runtime.Date) step {
@@ -313,7 +316,7 @@ func problemOf(steps []step, a runtime.Answer) string {
 // problem returns how a decision differs from the wanted one, or "". Tokens are taken if the whole call is allowed.
 func (st step) problem(d runtime.Decision, allowed bool) string {
 	want, op := st.want, st.q.Op
-	takes := allowed && (op == runtime.Take || op == runtime.TakeUpTo) && st.q.Count > 0
+	takes := allowed && (op == runtime.Take || op == runtime.TakeUpTo) && st.q.Count > 0 && !want.shadowed
 	decides := op == runtime.Take || op == runtime.TakeUpTo || op == runtime.Check
 	switch {
 	case want.penalty != nil && d.PenaltyFor != *want.penalty:
@@ -325,6 +328,8 @@ func (st step) problem(d runtime.Decision, allowed bool) string {
 		}
 	case d.Allowed == want.denied:
 		return fmt.Sprintf("the request is allowed %v", d.Allowed)
+	case d.Shadowed != want.shadowed:
+		return fmt.Sprintf("it passes because of shadow mode only %v", d.Shadowed)
 	case decides && (d.RetryAfter > 0) != want.denied || want.retry != 0 && d.RetryAfter != want.retry:
 		return fmt.Sprintf("it is to be retried after %v, want %v", d.RetryAfter, want.retry)
 	case !want.denied && d.Delay != want.delay || want.delay != 0 && d.Delay != want.delay:

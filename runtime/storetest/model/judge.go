@@ -33,20 +33,30 @@ func (c *Clock) goBack(r *rand.Rand, most int64) {
 	c.skew.Add(-r.Int64N(max(1, min(most, c.now()-max(c.earliest, c.latest-int64(50*time.Minute))))))
 }
 
-// judge compares answers with the model, which it keeps, and records the first difference.
-type judge struct {
-	clock *Clock
+// journal has what has happened in a world, until the first difference from the model.
+type journal struct {
+	clock  *Clock
+	counts counts
+	trace  []string
+	err    error
+}
+
+// ledger has the tokens that were taken and can be given back.
+type ledger struct {
 	// open can be given back, and closed was.
 	open, closed []*taken
 	// tx is the number of the transaction that is open, 0 without one.
 	tx int
 	// sweeps counts the sweeps.
 	sweeps int
+}
+
+// judge compares answers with the model, which it keeps.
+type judge struct {
+	journal
+	ledger
 	// jitters has the jitter of tokens by the instant at which they are due.
 	jitters map[due]time.Duration
-	counts  counts
-	trace   []string
-	err     error
 }
 
 // counts counts what has agreed with the model.
@@ -121,13 +131,13 @@ func (at turn) opens(p *runtime.Policy) bool {
 }
 
 // failf records a difference.
-func (j *judge) failf(format string, args ...any) {
+func (j *journal) failf(format string, args ...any) {
 	if j.err == nil {
 		j.err = fmt.Errorf(format, args...)
 	}
 }
 
-func (j *judge) logf(format string, args ...any) {
+func (j *journal) logf(format string, args ...any) {
 	j.trace = append(j.trace, j.clock.Now().UTC().Format("2006-01-02 15:04:05.000000000 ")+fmt.Sprintf(format, args...))
 }
 
@@ -408,9 +418,9 @@ func (j *judge) take(q request, d runtime.Decision, t terms, now int64) {
 }
 
 // opened adds what can be given back.
-func (j *judge) opened(q request, d runtime.Decision, e *event) *taken {
-	t := &taken{request: q, d: d, event: e, tx: j.tx, life: q.k.life, sweeps: j.sweeps, edits: q.l.edits}
-	j.open = append(j.open, t)
+func (b *ledger) opened(q request, d runtime.Decision, e *event) *taken {
+	t := &taken{request: q, d: d, event: e, tx: b.tx, life: q.k.life, sweeps: b.sweeps, edits: q.l.edits}
+	b.open = append(b.open, t)
 	return t
 }
 

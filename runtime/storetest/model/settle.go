@@ -142,14 +142,14 @@ func (t *taken) returnable(verb string, l *limit) bool {
 
 // find returns the place of tokens that a verb can give back, or -1: those from an earlier life of their key first, if wanted.
 // A reservation of the store cannot be settled in a transaction.
-func (j *judge) find(verb string, l *limit, earlier bool) int {
-	here := func(t *taken) bool { return t.tx == j.tx || j.tx == 0 }
-	if i := slices.IndexFunc(j.open, func(t *taken) bool {
+func (b *ledger) find(verb string, l *limit, earlier bool) int {
+	here := func(t *taken) bool { return t.tx == b.tx || b.tx == 0 }
+	if i := slices.IndexFunc(b.open, func(t *taken) bool {
 		return earlier && t.life != t.k.life && t.event != nil && t.returnable(verb, l) && here(t)
 	}); i >= 0 {
 		return i
 	}
-	return slices.IndexFunc(j.open, func(t *taken) bool { return t.returnable(verb, l) && (verb == "refund" || here(t)) })
+	return slices.IndexFunc(b.open, func(t *taken) bool { return t.returnable(verb, l) && (verb == "refund" || here(t)) })
 }
 
 // choose returns the place of tokens that a verb gives back, or -1. It takes some if there are none.

@@ -84,7 +84,7 @@ func (l leasing) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Deci
 
 // newWorld returns a world with some limits, with values whose pairs were not met.
 func newWorld(r *rand.Rand, name string, clock *Clock, env Env, unmet pairs) *world {
-	w := &world{judge: judge{clock: clock}, r: r, env: env, unmet: unmet, store: &breakable{Backend: env.Backend}}
+	w := &world{judge: judge{journal: journal{clock: clock}}, r: r, env: env, unmet: unmet, store: &breakable{Backend: env.Backend}}
 	for i := range 1 + r.IntN(3) {
 		l, ok := newLimit(r, name+strconv.Itoa(i), unmet)
 		for !ok {
