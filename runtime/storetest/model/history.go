@@ -82,6 +82,11 @@ func taking(n, now int64, by terms) *event {
 // history is the events of a key, in their order.
 type history []*event
 
+// inDoubt reports whether it shows only when the clock goes back what a settlement has given back.
+func (h history) inDoubt() bool {
+	return slices.ContainsFunc(h, func(e *event) bool { return e.hidden || e.other != nil })
+}
+
 // fit makes doubted events what they can be so that something fits. It returns false if nothing does.
 func fit(doubted []*event, fits func() bool) bool {
 	if len(doubted) == 0 {

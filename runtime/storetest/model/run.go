@@ -103,6 +103,9 @@ func (w *world) next(fixed values) (q request, all values) {
 	if usual {
 		w.usually(all, again)
 	}
+	if usual && w.tx == 0 && q.k.history.inDoubt() && w.r.IntN(3) == 0 {
+		all["clock"] = "back"
+	}
 	w.unmet.choose(w.r, all, requestFields)
 	q.n = oneOf(w.r, 0, 1, 1, 1, 2, 3, 5, 10, w.r.Int64N(40))
 	if again {

@@ -96,8 +96,7 @@ func (q request) learn(now int64, t terms, value float64) {
 func (j *judge) ask(limits *limiter.Limiter, q request) {
 	now := j.clock.now()
 	t := q.at(now)
-	doubted := slices.ContainsFunc(q.k.history, func(e *event) bool { return e.hidden || e.other != nil })
-	if !doubted || t.lifted() || t.unlimited {
+	if !q.k.history.inDoubt() || t.lifted() || t.unlimited {
 		return
 	}
 	if b, ok := j.peek(limits, q); ok {
