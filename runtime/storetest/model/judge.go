@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -139,6 +140,18 @@ func (j *journal) failf(format string, args ...any) {
 
 func (j *journal) logf(format string, args ...any) {
 	j.trace = append(j.trace, j.clock.Now().UTC().Format("2006-01-02 15:04:05.000000000 ")+fmt.Sprintf(format, args...))
+}
+
+// report returns the difference, with the policies and what has happened, or nil.
+func (j *journal) report(policies ...*runtime.Policy) error {
+	if j.err == nil {
+		return nil
+	}
+	limits := ""
+	for _, p := range policies {
+		limits += fmt.Sprintf("%+v\n", *p)
+	}
+	return fmt.Errorf("%w\n%s%s", j.err, limits, strings.Join(j.trace, "\n"))
 }
 
 // describe returns a decision with its numbers.

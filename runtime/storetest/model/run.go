@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +24,19 @@ var (
 // requestsOfWorld is how many requests a world gets.
 const requestsOfWorld = 30
 
+// agree runs a world, and fails if it differs from the model.
+func (c *counts) agree(t *testing.T, number int, run func(*testing.T, *rand.Rand, *Clock) (*journal, error)) {
+	var err error
+	synctest.Test(t, func(t *testing.T) {
+		var j *journal
+		j, err = run(t, rand.New(rand.NewPCG(*seed, uint64(number))), &Clock{})
+		c.add(j.counts)
+	})
+	if err != nil {
+		t.Fatalf("world %d of seed %d, after %d requests that agree: %v", number, *seed, c.requests, err)
+	}
+}
+
 // worldsForPairs is how many worlds are enough to meet every pair of values.
 const worldsForPairs = 2000
 
@@ -38,16 +50,10 @@ func Agree(t *testing.T, name string, least int, open func(*testing.T, *Clock) E
 		if len(unmet) > 0 && n > worldsForPairs {
 			t.Fatalf("%d pairs were not met: %v", len(unmet), unmet)
 		}
-		var err error
-		synctest.Test(t, func(t *testing.T) {
-			clock := &Clock{}
-			w := newWorld(rand.New(rand.NewPCG(*seed, uint64(n))), fmt.Sprintf("%s%d limit", name, n), clock, open(t, clock), unmet)
-			err = w.run(requestsOfWorld)
-			all.add(w.counts)
+		all.agree(t, n, func(t *testing.T, r *rand.Rand, clock *Clock) (*journal, error) {
+			w := newWorld(r, fmt.Sprintf("%s%d limit", name, n), clock, open(t, clock), unmet)
+			return &w.journal, w.run(requestsOfWorld)
 		})
-		if err != nil {
-			t.Fatalf("world %d of seed %d, after %d requests that agree: %v", n, *seed, all.requests, err)
-		}
 		if len(unmet) == 0 && !met {
 			t.Logf("%d requests in %d worlds have met all pairs of values", all.requests, n+1)
 			met = true
@@ -70,14 +76,7 @@ func (w *world) run(requests int) error {
 	for l, k := range w.keys() {
 		w.checkLeased(l, k)
 	}
-	if w.err == nil {
-		return nil
-	}
-	limits := ""
-	for _, l := range w.limits {
-		limits += fmt.Sprintf("%+v\n", l.policies)
-	}
-	return fmt.Errorf("%w\n%s%s", w.err, limits, strings.Join(w.trace, "\n"))
+	return w.report(w.policies()...)
 }
 
 // next chooses a key and the values of a request, of which some are fixed. It may be again those of a request that was denied.

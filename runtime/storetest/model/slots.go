@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -19,24 +17,19 @@ import (
 // slots: a list of who holds how many until when. Some holders crash, and some renew or release late.
 func AgreeSlots(t *testing.T, name string, least int, open func(*testing.T, *Clock) Env) {
 	all := counts{}
-	for n := uint64(0); all.requests < max(least, *steps); n++ {
-		var w *slotWorld
-		synctest.Test(t, func(t *testing.T) {
-			clock := &Clock{}
-			w = newSlotWorld(rand.New(rand.NewPCG(*seed, n)), fmt.Sprintf("%sslots %d", name, n), clock, open(t, clock))
+	for n := 0; all.requests < max(least, *steps); n++ {
+		all.agree(t, n, func(t *testing.T, r *rand.Rand, clock *Clock) (*journal, error) {
+			w := newSlotWorld(r, fmt.Sprintf("%sslots %d", name, n), clock, open(t, clock))
 			w.run(requestsOfWorld)
+			return &w.journal, w.report(w.policy)
 		})
-		all.add(w.counts)
-		if w.err != nil {
-			t.Fatalf("world %d of seed %d, after %d requests that agree: %v\n%+v\n%s", n, *seed, all.requests, w.err, *w.policy, strings.Join(w.trace, "\n"))
-		}
 	}
 	t.Logf("%d requests agree, of which %d have found that a slot was lost", all.requests, all.lost)
 }
 
 // slotWorld is a limit in flight, and what its keys hold.
 type slotWorld struct {
-	judge
+	journal
 	r      *rand.Rand
 	env    Env
 	store  *breakable
@@ -74,7 +67,7 @@ type slotHolder struct {
 }
 
 func newSlotWorld(r *rand.Rand, name string, clock *Clock, env Env) *slotWorld {
-	w := &slotWorld{judge: judge{journal: journal{clock: clock}}, r: r, env: env, store: &breakable{Backend: env.Backend, state: "answers"}}
+	w := &slotWorld{journal: journal{clock: clock}, r: r, env: env, store: &breakable{Backend: env.Backend, state: "answers"}}
 	capacity := 1 + r.Int64N(6)
 	w.policy = &runtime.Policy{
 		Name: name, Kind: runtime.InFlight, Rate: capacity, Capacity: capacity, Period: w.randomHold(),
@@ -158,27 +151,33 @@ func (w *slotWorld) inForce(k *slotKey) (capacity int64, mode runtime.Mode) {
 func (w *slotWorld) step(k *slotKey) {
 	w.store.state = oneOf(w.r, "answers", "answers", "answers", "answers", "answers", "answers", "fails", "loses")
 	defer func() { w.store.state = "answers" }()
-	switch w.r.IntN(20) {
-	case 0, 1, 2, 3, 4, 5:
-		w.acquire(w.limits, k)
-	case 6:
-		w.together(w.limits, k)
-	case 7, 8, 9, 10:
-		w.ofHolder(k, "renew")
-	case 11, 12, 13, 14, 15:
-		w.ofHolder(k, "release")
-	case 16:
-		if len(k.inHand) > 0 {
-			// It crashes: its slots are held until their end.
-			at := w.r.IntN(len(k.inHand))
-			k.inHand = slices.Delete(k.inHand, at, at+1)
-			w.logf("crash")
-		}
-	case 17:
-		w.check(w.limits, k)
-	default:
+	switch n := w.r.IntN(20); {
+	case n < 3:
 		w.store.state = "answers"
 		w.operate(k)
+	case n == 3 && len(k.inHand) > 0:
+		// A holder crashes: its slots are held until their end.
+		at := w.r.IntN(len(k.inHand))
+		k.inHand = slices.Delete(k.inHand, at, at+1)
+		w.logf("crash")
+	default:
+		w.request(w.limits, k)
+	}
+}
+
+// request makes a request that may be part of a transaction.
+func (w *slotWorld) request(limits *limiter.Limiter, k *slotKey) {
+	switch n := w.r.IntN(17); {
+	case n < 6:
+		w.acquire(limits, k)
+	case n < 7:
+		w.together(limits, k)
+	case n < 8:
+		w.check(limits, k)
+	case n < 12:
+		w.ofHolder(k, "renew")
+	default:
+		w.ofHolder(k, "release")
 	}
 }
 
@@ -426,16 +425,7 @@ func (w *slotWorld) transaction(k *slotKey) {
 	w.logf("begin")
 	k.inHand = nil
 	for range 1 + w.r.IntN(3) {
-		switch w.r.IntN(5) {
-		case 0, 1:
-			w.acquire(limits, k)
-		case 2:
-			w.together(limits, k)
-		case 3:
-			w.ofHolder(k, oneOf(w.r, "renew", "release"))
-		case 4:
-			w.check(limits, k)
-		}
+		w.request(limits, k)
 	}
 	end := oneOf(w.r, "commit", "rollback")
 	w.logf("%s", end)

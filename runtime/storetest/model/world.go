@@ -102,7 +102,7 @@ func newWorld(r *rand.Rand, name string, clock *Clock, env Env, unmet pairs) *wo
 }
 
 // migrate makes the tables that some policies need, if the store has any.
-func (j *judge) migrate(env Env, policies ...*runtime.Policy) {
+func (j *journal) migrate(env Env, policies ...*runtime.Policy) {
 	if m, ok := env.Backend.(interface {
 		Migrate(ctx context.Context, policies ...*runtime.Policy) error
 	}); ok {
