@@ -119,7 +119,8 @@ func numbers() []clause {
 	}
 }
 
-// penalized returns policies of every kind whose denials have a penalty: a minute, then an hour, until there was none for a day.
+// penalized returns policies of every kind whose denials have a penalty: a minute, then an hour, until there was none
+// for a day.
 func penalized() (all []*runtime.Policy) {
 	for _, p := range append(kinds(), denyCached()) {
 		p = named("penalized "+p.Name, p)
@@ -170,7 +171,8 @@ func penalties() []clause {
 	}
 }
 
-// concurrentPenalty takes one and several tokens at once, so that some requests are denied while the key has tokens for others.
+// concurrentPenalty takes one and several tokens at once, so that some requests are denied while the key has tokens for
+// others.
 func (s *subject) concurrentPenalty(p *runtime.Policy) {
 	sized(60, p)
 	for _, lasts := range []time.Duration{time.Minute, time.Hour, time.Hour} {

@@ -42,8 +42,8 @@ func named(name string, p *runtime.Policy) *runtime.Policy {
 	return p
 }
 
-// tokenKinds returns the kinds whose tokens come back with time, or are given back by whoever has any request: all but those of
-// slots, which belong to their holders.
+// tokenKinds returns the kinds whose tokens come back with time, or are given back by whoever has any request: all but
+// those of slots, which belong to their holders.
 func tokenKinds() []runtime.Kind {
 	return slices.DeleteFunc(runtime.Kinds(), func(k runtime.Kind) bool { return k == runtime.InFlight })
 }

@@ -92,7 +92,8 @@ func (v *vector) policy(name string) *runtime.Policy {
 	return p
 }
 
-// agrees reports whether a decision by p and the state after it are those of the reference, which counts in milliseconds.
+// agrees reports whether a decision by p and the state after it are those of the reference, which counts in
+// milliseconds.
 func (s vectorStep) agrees(p *runtime.Policy, d runtime.Decision, row runtime.State) bool {
 	wait := d.RetryAfter
 	// The reference has one field for all waits. For a reservation, allowed or denied, that is the delay.
@@ -108,7 +109,7 @@ func (s vectorStep) agrees(p *runtime.Policy, d runtime.Decision, row runtime.St
 // comparisons returns the clause that compares a store with a memstore.Store.
 func comparisons() []clause {
 	return []clause{{
-		name: "LikeMemStore", rule: "every limit decides as it does in a memstore.Store", policies: one(bucket()),
+		name: "LikeMemStore", rule: "every limit decides as it does in a memstore.Store, to the last bit", policies: one(bucket()),
 		check: func(s *subject, _ *runtime.Policy) {
 			c := &comparison{subject: s, r: rand.New(rand.NewPCG(1, 2)), reference: &memstore.Store{Clock: s.clock.Now}, fences: []int64{0}}
 			c.policies = comparedPolicies()
@@ -131,9 +132,13 @@ type comparison struct {
 	fences []int64
 }
 
-// comparedPolicies returns policies with logs and slots of several lengths, with numbers of callers, and with a penalty.
+// comparedPolicies returns policies with large numbers, with logs and slots of several lengths, with numbers of
+// callers, and with a penalty.
 func comparedPolicies() []*runtime.Policy {
-	all := []*runtime.Policy{bucket(), numbered(named("numbered", bucket())), penalized()[0]}
+	// 7 per minute gives fractions that need all bits of a double.
+	fractions := sized(7, named("fractions", bucket()))
+	fractions.Capacity = 1_000_000
+	all := []*runtime.Policy{bucket(), fractions, numbered(named("numbered", bucket())), penalized()[0]}
 	for _, n := range []int64{1, 3, 40, 1000} {
 		all = append(all, sized(n, named(fmt.Sprintf("precise %d", n), precise())))
 		if n < 1000 {
@@ -188,7 +193,7 @@ var (
 // request returns a request by a random policy.
 func (c *comparison) request() runtime.Request {
 	p := c.policies[c.r.IntN(len(c.policies))]
-	q := runtime.Request{Key: string("ab"[c.r.IntN(2)]), Count: 1 + c.r.Int64N(max(1, p.Rate/6)), Op: tokenOps[c.r.IntN(len(tokenOps))]}
+	q := runtime.Request{Key: string("ab"[c.r.IntN(2)]), Count: 1 + c.r.Int64N(max(1, p.Capacity/6)), Op: tokenOps[c.r.IntN(len(tokenOps))]}
 	if p.AtMost.Rate > 0 {
 		p = given(p, 1+c.r.Int64N(p.AtMost.Rate))
 	}

@@ -97,8 +97,8 @@ func request(p *runtime.Policy, q runtime.Request) runtime.Request {
 	return q
 }
 
-// Same reports whether a store's decision is the one that is wanted. It may have a copy of the policy, and no total: without
-// that, some refunds return less. See [runtime.Request.Total].
+// Same reports whether a store's decision is the one that is wanted. It may have a copy of the policy, and no total:
+// without that, some refunds return less. See [runtime.Request.Total].
 func Same(got, want runtime.Decision) bool {
 	total := got.RefundRequest(0).Total
 	return Shown(got) == Shown(want) && (total == 0 || total == want.RefundRequest(0).Total)
@@ -118,8 +118,8 @@ type clause struct {
 	check      func(s *subject, p *runtime.Policy)
 }
 
-// step is what a script does next: a wait, and then a request, a call of several requests, or a batch of calls. It has the
-// decision that the request must get.
+// step is what a script does next: a wait, and then a request, a call of several requests, or a batch of calls. It has
+// the decision that the request must get.
 type step struct {
 	wait  time.Duration
 	times int

@@ -10,7 +10,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// newLimit returns a random limit of which some requests may have unmet pairs, or false if random numbers were not valid together.
+// newLimit returns a random limit of which some requests may have unmet pairs, or false if random numbers were not
+// valid together.
 func newLimit(r *rand.Rand, name string, unmet pairs) (*limit, bool) {
 	traits := values{}
 	if len(unmet) > 0 && r.IntN(8) > 0 {
@@ -19,7 +20,8 @@ func newLimit(r *rand.Rand, name string, unmet pairs) (*limit, bool) {
 		unmet.choose(r, traits, allFields)
 		maps.DeleteFunc(traits, func(field, _ string) bool { return limitFields[field] == nil })
 	} else {
-		// Those that exclude many others, so that there are enough of them. Most of what can be wrong shows in a limit that is enforced.
+		// Those that exclude many others, so that there are enough of them. Most of what can be wrong shows in a limit
+		// that is enforced.
 		traits["kind"] = oneOf(r, limitFields["kind"]...)
 		traits["penalty"] = oneOf(r, "no", "no", "no", "no", "one", "steps")
 		traits["mode"] = oneOf(r, append(limitFields["mode"], "enforce", "enforce")...)

@@ -190,7 +190,8 @@ func (j *judge) answeredTogether(g group) {
 	}
 }
 
-// penalizeTogether starts the penalties of the keys that lacked tokens, also if the whole call was denied, and returns those before.
+// penalizeTogether starts the penalties of the keys that lacked tokens, also if the whole call was denied, and returns
+// those before.
 func (j *judge) penalizeTogether(g group) map[*key][]penalty {
 	before, sums := map[*key][]penalty{}, g.sums()
 	for _, q := range g.requests {

@@ -1,25 +1,29 @@
 // Package model is a slow, plain model of what limits promise, for tests. It keeps the requests that a key has counted,
-// as a list, and reads everything off that list in exact arithmetic whenever it is needed: nothing is updated in place, and
-// no formula is shared with package runtime. A world makes random limits and random requests, sends them to a store
+// as a list, and reads everything off that list in exact arithmetic whenever it is needed: nothing is updated in place,
+// and no formula is shared with package runtime. A world makes random limits and random requests, sends them to a store
 // through the methods that applications call, and compares each answer with the model.
 //
 // # What a limit is
 //
 // A key lacks a number of tokens of its capacity, which is the most that it can have. A request for n tokens passes if
-// the capacity, less those that are missing, is at least n; one that reserves may lack MaxReserved of them. A request that
-// passes is an event of the history of its key, and a denied one is not. What is missing at an instant follows from the events:
+// the capacity, less those that are missing, is at least n; one that reserves may lack MaxReserved of them. A request
+// that passes is an event of the history of its key, and a denied one is not. What is missing at an instant follows
+// from the events:
 //
 //   - A token bucket is a queue that is served at the rate: the longest backlog is missing.
-//   - At the start of each fixed window, as many tokens as the rate come back. What is missing beyond the capacity and MaxReserved
-//     is forgotten. Windows are aligned, or those of a calendar, or begin with the first request after the last one has ended.
-//   - In a sliding window, the tokens of the current window are missing, and the share of those of the last one that is left of it.
+//   - At the start of each fixed window, as many tokens as the rate come back. What is missing beyond the capacity and
+//     MaxReserved is forgotten. Windows are aligned, or those of a calendar, or begin with the first request after the
+//     last one has ended.
+//   - In a sliding window, the tokens of the current window are missing, and the share of those of the last one that is
+//     left of it.
 //   - In a precise sliding window, each token is missing for a period.
 //
-// The terms, which are the numbers and the mode, are those that are in force at the instant: what was used stays used when they
-// change. If the clock goes back, no token comes back a second time, and none is missing again.
+// The terms, which are the numbers and the mode, are those that are in force at the instant: what was used stays used
+// when they change. If the clock goes back, no token comes back a second time, and none is missing again.
 //
-// A denial starts a penalty, unless one is in force, and while it is, nothing passes. The first token taken after it is forgiven makes the next one
-// a first one. A settlement leaves a key as if only the tokens used had been taken or, where a store cannot know that, with less given back.
+// A denial starts a penalty, unless one is in force, and while it is, nothing passes. The first token taken after it is
+// forgiven makes the next one a first one. A settlement leaves a key as if only the tokens used had been taken or,
+// where a store cannot know that, with less given back.
 //
 // A limit in flight has no history: its slots have holders, each until an instant.
 //
@@ -64,13 +68,15 @@ func (t terms) sameNumbers(o terms) bool {
 type event struct {
 	// now is the store's clock at the request, and settled at a later settlement.
 	now, settled int64
-	// tokens were taken from the key; they are negative if they were given back, for kinds that do not keep apart whose tokens
-	// were given back. used replaces them in a history in which requests had taken only the tokens that they used.
+	// tokens were taken from the key; they are negative if they were given back, for kinds that do not keep apart whose
+	// tokens were given back. used replaces them in a history in which requests had taken only the tokens that they
+	// used.
 	tokens, used *big.Rat
 	by           terms
 	// other is what the event was instead, if the answers so far do not show which: a settlement may give back nothing.
 	other *event
-	// hidden means that tokens were given back to a key that was full by then, which no answer shows: fewer may be missing.
+	// hidden means that tokens were given back to a key that was full by then, which no answer shows: fewer may be
+	// missing.
 	hidden bool
 }
 
@@ -103,8 +109,8 @@ func fit(doubted []*event, fits func() bool) bool {
 	return false
 }
 
-// missing returns the tokens that a key lacks of a full one at an instant, by the terms then in force. If settled, it returns
-// what would be missing if each request had taken only the tokens that it has used.
+// missing returns the tokens that a key lacks of a full one at an instant, by the terms then in force. If settled, it
+// returns what would be missing if each request had taken only the tokens that it has used.
 func (h history) missing(now int64, by terms, settled bool) *big.Rat {
 	if settled {
 		h = h.settled()
@@ -188,8 +194,8 @@ func (h history) inWindows(now int64, by terms) *big.Rat {
 	return missing
 }
 
-// sinceFirstUse: a window begins with the first request after the one before has ended. Between two windows, tokens come
-// back at the rate. It also returns the end of the window, 0 if none is open.
+// sinceFirstUse: a window begins with the first request after the one before has ended. Between two windows, tokens
+// come back at the rate. It also returns the end of the window, 0 if none is open.
 func (h history) sinceFirstUse(now int64, by terms) (*big.Rat, int64) {
 	missing, begin, open := new(big.Rat), int64(0), false
 	enter := func(now int64, by terms) {
@@ -240,8 +246,8 @@ func (h history) currentWindow(now int64, by terms) int64 {
 	return n
 }
 
-// inLog: tokens come back a period after they were taken. Those that had come back at a later request do not go again when
-// the clock goes back.
+// inLog: tokens come back a period after they were taken. Those that had come back at a later request do not go again
+// when the clock goes back.
 func (h history) inLog(now int64, by terms) *big.Rat {
 	sum := new(big.Rat)
 	shown := now

@@ -28,7 +28,8 @@ func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.skew.Loa
 
 func (c *Clock) now() int64 { return c.Now().UnixNano() }
 
-// goBack puts the clock back by less than a time, and by less than the hour for which a store keeps what has ended for such a clock.
+// goBack puts the clock back by less than a time, and by less than the hour for which a store keeps what has ended for
+// such a clock.
 func (c *Clock) goBack(r *rand.Rand, most int64) {
 	c.latest = max(c.latest, c.now())
 	c.skew.Add(-r.Int64N(max(1, min(most, c.now()-max(c.earliest, c.latest-int64(50*time.Minute))))))
@@ -62,11 +63,11 @@ type judge struct {
 
 // counts counts what has agreed with the model.
 type counts struct {
-	// requests is how many there were, renumbered how many with other numbers of the caller than the one before for the key, and inPenalty how
-	// many answers were about a key with a penalty in force.
+	// requests is how many there were, renumbered how many with other numbers of the caller than the one before for the
+	// key, and inPenalty how many answers were about a key with a penalty in force.
 	requests, renumbered, inPenalty int
-	// balances counts the comparisons of what a key has used, and of when its window ends. settled counts settlements, and
-	// less those after which fewer tokens were given back than were unused and not yet back by themselves.
+	// balances counts the comparisons of what a key has used, and of when its window ends. settled counts settlements,
+	// and less those after which fewer tokens were given back than were unused and not yet back by themselves.
 	balances, settled, less int
 	// lost counts the requests of holders that have found that a slot was lost.
 	lost int
@@ -102,10 +103,11 @@ type taken struct {
 	tx int
 	// life is the one of the key in which they were taken.
 	life int
-	// sweeps is how many sweeps there were before. One may delete shards that are full, so that others do not know any more
-	// how many were taken since.
+	// sweeps is how many sweeps there were before. One may delete shards that are full, so that others do not know any
+	// more how many were taken since.
 	sweeps int
-	// edits is how many edits of the limit there were before: a reservation charges by the numbers by which it was made.
+	// edits is how many edits of the limit there were before: a reservation charges by the numbers by which it was
+	// made.
 	edits int
 	// together means that the call has taken from the key by several requests: of those, shards may return less.
 	together bool
@@ -164,8 +166,8 @@ func describe(d runtime.Decision) string {
 		d, d.Taken, taken, d.Value, d.Shadowed, d.Delay, d.Jitter, d.RetryAfter, d.ResetAfter, d.FullAfter)
 }
 
-// first checks that an instant is the first one at which all requests have enough tokens for something: they have then, they
-// have not a microsecond earlier, and they have not when an override ends before.
+// first checks that an instant is the first one at which all requests have enough tokens for something: they have then,
+// they have not a microsecond earlier, and they have not when an override ends before.
 func (j *judge) first(what string, requests []request, now int64, wait time.Duration, enough slack) {
 	at := now + int64(wait)
 	early, ends := at, []int64(nil)
@@ -365,7 +367,8 @@ func (j *judge) upTo(q request, d runtime.Decision, t terms, now int64) int64 {
 	return max(1, min(taken, q.n))
 }
 
-// shadowed judges a decision in shadow mode, and returns whether the request would pass without it, or can if that is not said.
+// shadowed judges a decision in shadow mode, and returns whether the request would pass without it, or can if that is
+// not said.
 func (j *judge) shadowed(q request, d runtime.Decision, can bool) bool {
 	if !d.Allowed || d.Delay != 0 || d.RetryAfter != 0 || d.Jitter != 0 {
 		j.failf("in shadow mode: %+v", d)
@@ -396,8 +399,8 @@ func (j *judge) denied(q request, d runtime.Decision, now int64) {
 	}
 }
 
-// never checks that requests of which no retry is said to pass do not when an override ends, or at a later instant. The model
-// knows no calendar so late.
+// never checks that requests of which no retry is said to pass do not when an override ends, or at a later instant. The
+// model knows no calendar so late.
 func (j *judge) never(requests []request, now int64, later ...int64) {
 	for _, q := range requests {
 		if q.l.counted().Calendar.Unit != 0 {

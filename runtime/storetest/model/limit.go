@@ -52,7 +52,8 @@ type key struct {
 	erased bool
 }
 
-// seen is what a key of a limit with shards had at an instant, and how many tokens it had been asked for and used by then.
+// seen is what a key of a limit with shards had at an instant, and how many tokens it had been asked for and used by
+// then.
 type seen struct {
 	at          int64
 	value       float64
@@ -128,7 +129,8 @@ func allowed(p *runtime.Policy, n runtime.Numbers) runtime.Numbers {
 	return runtime.Numbers{Rate: min(n.Rate, p.AtMost.Rate), Capacity: min(n.Capacity, p.AtMost.Capacity), MaxReserved: min(n.MaxReserved, p.AtMost.MaxReserved)}
 }
 
-// slowest returns the terms by which a key is full last, of all that its callers can give. Those without a rate are of no plan.
+// slowest returns the terms by which a key is full last, of all that its callers can give. Those without a rate are of
+// no plan.
 func (l *limit) slowest(t terms) terms {
 	p := l.counted()
 	if t.Rate == 0 || p.AtMost.Rate == 0 {
@@ -141,8 +143,8 @@ func (l *limit) slowest(t terms) terms {
 // policy returns the policy of a plan.
 func (l *limit) of(plan int) *runtime.Policy { return &l.policies[plan] }
 
-// entry returns what is in force for a key at an instant: a block, and of two the one that ends last; the override of the
-// key; the override of the whole limit; or nil.
+// entry returns what is in force for a key at an instant: a block, and of two the one that ends last; the override of
+// the key; the override of the whole limit; or nil.
 func (l *limit) entry(k *key, now int64) *entry {
 	block := k.own.block
 	if b := l.whole.block; b.live(now) && (!block.live(now) || b.until > block.until) {
@@ -224,8 +226,8 @@ func (l *limit) inForce(k *key, now int64) string {
 // counted returns the policy of a plan that is not unlimited. Except for the numbers, plans are the same.
 func (l *limit) counted() *runtime.Policy { return l.of(min(1, len(l.policies)-1)) }
 
-// constant reports whether neither the numbers of the limit have changed nor the clock has gone back: each row of a limit with
-// shards gets tokens back by the numbers and by the time of the next request for it.
+// constant reports whether neither the numbers of the limit have changed nor the clock has gone back: each row of a
+// limit with shards gets tokens back by the numbers and by the time of the next request for it.
 func (l *limit) constant() bool {
 	return l.edits == 0 && l.names == nil && l.traits["numbers"] == "file" && l.traits["overrides"] == "no" && !l.back
 }

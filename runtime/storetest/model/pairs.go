@@ -14,8 +14,8 @@ type value struct{ field, value string }
 // values are the values of some fields, by their names.
 type values map[string]string
 
-// limitFields are the fields of a limit, and requestFields those of a request, with the values that worlds choose from. allFields
-// are both.
+// limitFields are the fields of a limit, and requestFields those of a request, with the values that worlds choose from.
+// allFields are both.
 var (
 	limitFields = map[string][]string{
 		"kind":       {"bucket", "fixed", "offset", "first use", "calendar", "calendar by key", "sliding", "precise"},
@@ -151,9 +151,9 @@ func (p pairs) meet(all values) {
 	}
 }
 
-// choose adds values of the fields that have none, in a random order. Each can meet the others and, as far as the order allows,
-// is in the most of the pairs together with them; of those that are in equally many, any may be chosen. A field without a value
-// that can meet the others gets none.
+// choose adds values of the fields that have none, in a random order. Each can meet the others and, as far as the order
+// allows, is in the most of the pairs together with them; of those that are in equally many, any may be chosen. A field
+// without a value that can meet the others gets none.
 func (p pairs) choose(r *rand.Rand, all values, fields map[string][]string) {
 	names := slices.Sorted(maps.Keys(fields))
 	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })

@@ -58,13 +58,14 @@ func noise(t terms, missing *big.Rat) float64 {
 // close is how many tokens two numbers may differ by that are the same.
 func (q request) close(now int64, t terms) float64 { return 1e-6 + noise(t, q.missing(now, t)) }
 
-// surplus returns how many tokens more than needed a request must have to be sure to pass: none, unless the roundings are more
-// than it may lack.
+// surplus returns how many tokens more than needed a request must have to be sure to pass: none, unless the roundings
+// are more than it may lack.
 func (q request) surplus(t terms) float64 {
 	return max(0, noise(t, new(big.Rat))-min(1e-6, float64(t.Rate)*1000/float64(t.period))/2)
 }
 
-// lenience returns how many tokens a request may lack and still pass: a millionth, and the tokens that come back in a microsecond.
+// lenience returns how many tokens a request may lack and still pass: a millionth, and the tokens that come back in a
+// microsecond.
 func (q request) lenience(now int64, t terms) float64 {
 	missing := q.missing(now, t)
 	rate := float64(t.Rate)
@@ -95,8 +96,8 @@ func (t terms) lifted() bool { return t.mode == runtime.ModeOff || t.mode == run
 // open reports whether every request passes.
 func (t terms) open() bool { return t.lifted() || t.mode == runtime.ModeShadow }
 
-// A slack is how many tokens more there are at a later instant than something needs, if no other request comes first. It is
-// infinite if that does not depend on the tokens.
+// A slack is how many tokens more there are at a later instant than something needs, if no other request comes first.
+// It is infinite if that does not depend on the tokens.
 type slack func(q request, at int64) float64
 
 // toPass is the slack of a request to pass.
@@ -111,8 +112,8 @@ func toPass(q request, at int64) float64 {
 	return q.margin(at, t)
 }
 
-// toUse is the slack of reserved tokens to be used: nothing is missing from the capacity of 0 and more that counts then, or
-// the limit lets everything pass.
+// toUse is the slack of reserved tokens to be used: nothing is missing from the capacity of 0 and more that counts
+// then, or the limit lets everything pass.
 func toUse(q request, at int64) float64 {
 	t := q.at(at)
 	if t.open() {
@@ -209,9 +210,9 @@ func (q request) beyond(have float64, t terms) float64 {
 	return have - float64(q.n)
 }
 
-// ofShards returns by how many tokens and a millionth a request for a limit with shards may pass: by the tokens that they had just before,
-// and by those that one row would have, as if only the used tokens had been taken. While the shards still lack tokens taken by other
-// terms, one of them may have more than all together.
+// ofShards returns by how many tokens and a millionth a request for a limit with shards may pass: by the tokens that
+// they had just before, and by those that one row would have, as if only the used tokens had been taken. While the
+// shards still lack tokens taken by other terms, one of them may have more than all together.
 func (q request) ofShards(now int64, t terms) float64 {
 	have := math.MaxFloat64
 	if q.l.constant() {
@@ -223,18 +224,20 @@ func (q request) ofShards(now int64, t terms) float64 {
 	return q.beyond(have, t) + 1e-6
 }
 
-// shardsHave reports whether a request clearly passes by what the shards had just before: if one has too few, all decide.
+// shardsHave reports whether a request clearly passes by what the shards had just before: if one has too few, all
+// decide.
 func (q request) shardsHave(t terms) bool { return q.looked(t) && q.beyond(q.k.just, t) >= 1e-6 }
 
-// writtenBy forgets the tokens that the shards of the key had by other numbers: those that have come back since came by these.
+// writtenBy forgets the tokens that the shards of the key had by other numbers: those that have come back since came by
+// these.
 func (k *key) writtenBy(t terms) {
 	if k.seen != nil && !k.seen.by.sameNumbers(t) {
 		k.seen = nil
 	}
 }
 
-// comesBack returns how many tokens come back at least between two instants: a shard that lacks tokens gets at least its share
-// of the rate, rounded down.
+// comesBack returns how many tokens come back at least between two instants: a shard that lacks tokens gets at least
+// its share of the rate, rounded down.
 func (t terms) comesBack(from, to, shards int64) float64 {
 	if t.windows.kind == bucket {
 		return float(share(to-from, t.Rate/shards, t.period))
@@ -253,8 +256,8 @@ func (t terms) accruesNothing(from, to int64) bool {
 	return t.windows.number(to, t.period) <= t.windows.number(from, t.period)
 }
 
-// mostLeased returns the most tokens that can be used between two instants: those of a bucket that is full at the first one or,
-// by leases, of the windows in between.
+// mostLeased returns the most tokens that can be used between two instants: those of a bucket that is full at the first
+// one or, by leases, of the windows in between.
 func mostLeased(p *runtime.Policy, w windows, from, to int64) *big.Rat {
 	span, period := to-from, int64(p.Period)
 	most := new(big.Rat).Add(whole(p.Capacity), share(span+int64(p.Lease.For), p.Rate, period))

@@ -79,7 +79,8 @@ func (w *world) run(requests int) error {
 	return w.report(w.policies()...)
 }
 
-// next chooses a key and the values of a request, of which some are fixed. It may be again those of a request that was denied.
+// next chooses a key and the values of a request, of which some are fixed. It may be again those of a request that was
+// denied.
 func (w *world) next(fixed values) (q request, all values) {
 	q.l = w.limits[0]
 	if w.r.IntN(3) == 0 {

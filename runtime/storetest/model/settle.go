@@ -64,7 +64,8 @@ func (j *judge) givenBack(limits *limiter.Limiter, t *taken, now int64, in terms
 	}
 }
 
-// give gives tokens back as of the last request, and those before them that are forgotten by now because a window has ended.
+// give gives tokens back as of the last request, and those before them that are forgotten by now because a window has
+// ended.
 func (q request) give(now int64, t terms, tokens *big.Rat) {
 	last := q.k.history[len(q.k.history)-1]
 	missing := q.k.history.missing(last.now, last.by, false)
@@ -74,8 +75,8 @@ func (q request) give(now int64, t terms, tokens *big.Rat) {
 	q.k.history = append(q.k.history, &event{now: last.now, tokens: tokens.Neg(tokens), used: new(big.Rat), by: last.by, hidden: last.hidden})
 }
 
-// learn makes the history of a key one that leaves a number of tokens, as far as it is in doubt what was given back. Between what is
-// missing if nothing was, and if only the used tokens had been taken, it may be any number.
+// learn makes the history of a key one that leaves a number of tokens, as far as it is in doubt what was given back.
+// Between what is missing if nothing was, and if only the used tokens had been taken, it may be any number.
 func (q request) learn(now int64, t terms, value float64) {
 	var doubted []*event
 	hidden := false
@@ -139,8 +140,8 @@ func (t *taken) returnable(verb string, l *limit) bool {
 	return t.l == l && (verb == "refund" && t.event != nil || verb != "refund" && t.reservation != nil)
 }
 
-// find returns the place of tokens that a verb can give back, or -1: those from an earlier life of their key first, if wanted.
-// A reservation of the store cannot be settled in a transaction.
+// find returns the place of tokens that a verb can give back, or -1: those from an earlier life of their key first, if
+// wanted. A reservation of the store cannot be settled in a transaction.
 func (b *ledger) find(verb string, l *limit, earlier bool) int {
 	here := func(t *taken) bool { return t.tx == b.tx || b.tx == 0 }
 	if i := slices.IndexFunc(b.open, func(t *taken) bool {
@@ -209,9 +210,9 @@ func (w *world) giveBack(verb string, q request, at turn) bool {
 	return true
 }
 
-// confused reports whether tokens of an earlier life of the key may look like later ones. A reset by a plan without numbers
-// deletes the row, as an erasure does. The next one of a sliding window does not say when it was made, and others do not if they are made at once.
-// Then tokens of others would be given back, as a log does at one instant.
+// confused reports whether tokens of an earlier life of the key may look like later ones. A reset by a plan without
+// numbers deletes the row, as an erasure does. The next one of a sliding window does not say when it was made, and
+// others do not if they are made at once. Then tokens of others would be given back, as a log does at one instant.
 func (t *taken) confused() bool {
 	deleted, atOnce := len(t.l.policies) > 1 || t.k.erased, slices.Contains(t.k.history.latest(), t.d.TakenAt.UnixNano())
 	return deleted && t.k.windows.kind == sliding || (deleted || t.k.windows.kind == precise) && atOnce

@@ -13,8 +13,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// AgreeSlots makes random requests to limits in flight, at least as many as given, and compares the answers with the model of
-// slots: a list of who holds how many until when. Some holders crash, and some renew or release late.
+// AgreeSlots makes random requests to limits in flight, at least as many as given, and compares the answers with the
+// model of slots: a list of who holds how many until when. Some holders crash, and some renew or release late.
 func AgreeSlots(t *testing.T, name string, least int, open func(*testing.T, *Clock) Env) {
 	all := counts{}
 	for n := 0; all.requests < max(least, *steps); n++ {
@@ -129,7 +129,8 @@ func (k *slotKey) live(now int64) (all []*slotHolder, used int64) {
 	return all, used
 }
 
-// change drops those whose holds have ended, as every change of a key does: they hold nothing if the clock goes back later.
+// change drops those whose holds have ended, as every change of a key does: they hold nothing if the clock goes back
+// later.
 func (k *slotKey) change(now int64) { k.all, _ = k.live(now) }
 
 func (k *slotKey) holds(h *slotHolder, now int64) bool {

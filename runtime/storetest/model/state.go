@@ -88,7 +88,8 @@ func (j *judge) balance(when string, q request, t terms, now int64, b runtime.Ba
 	}
 }
 
-// lookAt sees what a key of a limit with shards has before a request. A limit with plans is seen by the first without one.
+// lookAt sees what a key of a limit with shards has before a request. A limit with plans is seen by the first without
+// one.
 func (w *world) lookAt(limits *limiter.Limiter, q request) {
 	if q.l.names == nil {
 		q.plan = 0
@@ -101,8 +102,8 @@ func (w *world) lookAt(limits *limiter.Limiter, q request) {
 	}
 }
 
-// forgetSwept forgets the history of the keys that a sweep has deleted: they have been full for an hour by the numbers of every
-// plan and of the override in force, and longer for calendars.
+// forgetSwept forgets the history of the keys that a sweep has deleted: they have been full for an hour by the numbers
+// of every plan and of the override in force, and longer for calendars.
 func (w *world) forgetSwept() {
 	for l, k := range w.keys() {
 		now := w.clock.now() - int64(time.Hour)
@@ -135,8 +136,8 @@ func (w *world) begin(k *key) {
 	k.life, k.seen, k.reported = w.lives, nil, false
 }
 
-// conserved judges the tokens that the shards of a key have together. They have no more than one row would have. By those after
-// the last request they have lost no tokens, and while none can have come back, they have not gained any.
+// conserved judges the tokens that the shards of a key have together. They have no more than one row would have. By
+// those after the last request they have lost no tokens, and while none can have come back, they have not gained any.
 func (j *judge) conserved(when string, q request, t terms, now int64, value float64) {
 	if one := float64(t.Capacity) - float(q.k.history.missing(now, t, true)); q.l.constant() && value > one+q.close(now, t) {
 		j.failf("%s: shards have %v tokens, and one row would have %v", when, value, one)

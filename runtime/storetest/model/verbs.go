@@ -273,7 +273,8 @@ func (w *world) operate(verb string, q request, wholeLimit bool, what string) bo
 	return true
 }
 
-// dropEnded forgets entries that have ended, as a store does when it reads its log: they are not in force again if the clock goes back.
+// dropEnded forgets entries that have ended, as a store does when it reads its log: they are not in force again if the
+// clock goes back.
 func (w *world) dropEnded() {
 	now := w.clock.now()
 	drop := func(e **entry) {

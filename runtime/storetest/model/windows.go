@@ -31,8 +31,8 @@ const (
 	precise
 )
 
-// windowsOf returns the windows of a key with a zone, and a day on which they began. The offset of windows by key is a property of the name and the key, and the only
-// thing that the model takes from the product.
+// windowsOf returns the windows of a key with a zone, and a day on which they began. The offset of windows by key is a
+// property of the name and the key, and the only thing that the model takes from the product.
 func windowsOf(p *runtime.Policy, key string, zone *time.Location, since time.Time) windows {
 	switch {
 	case p.Kind == runtime.TokenBucket:
