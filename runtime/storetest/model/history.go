@@ -118,10 +118,11 @@ func (h history) missing(now int64, by terms, settled bool) *big.Rat {
 	switch by.windows.kind {
 	case bucket:
 		return h.inBucket(now, by)
-	case aligned, calendar:
-		return h.inWindows(now, by)
-	case firstUse:
-		missing, _ := h.sinceFirstUse(now, by)
+	case aligned, calendar, firstUse:
+		missing, window := h.inWindows()
+		if len(h) > 0 {
+			missing, _ = by.enter(missing, window, now)
+		}
 		return missing
 	case sliding:
 		return h.inSlidingWindow(now, by)
@@ -170,54 +171,41 @@ func (h history) latest() []int64 {
 	return at
 }
 
-// inWindows: each window begins with rate tokens more, up to the capacity. The tokens taken beyond the capacity and
-// the reservations are forgotten when a window ends.
-func (h history) inWindows(now int64, by terms) *big.Rat {
-	missing, number := new(big.Rat), int64(0)
-	enter := func(now int64, by terms) {
-		n := by.windows.number(now, by.period)
-		if n <= number {
-			return
-		}
-		missing = atMost(missing, by)
-		missing = positive(missing.Sub(missing, whole((n-number)*by.Rate)))
-		number = n
-	}
+// inWindows returns the tokens that are missing after the last event, and the window that was current then.
+func (h history) inWindows() (missing *big.Rat, window int64) {
+	missing = new(big.Rat)
 	for i, e := range h {
 		if i == 0 {
-			number = e.by.windows.number(e.now, e.by.period)
+			window = e.by.window(e.now)
 		}
-		enter(e.now, e.by)
+		missing, window = e.by.enter(missing, window, e.now)
 		missing = positive(missing.Add(missing, e.tokens))
 	}
-	enter(now, by)
-	return missing
+	return missing, window
 }
 
-// sinceFirstUse: a window begins with the first request after the one before has ended. Between two windows, tokens
-// come back at the rate. It also returns the end of the window, 0 if none is open.
-func (h history) sinceFirstUse(now int64, by terms) (*big.Rat, int64) {
-	missing, begin, open := new(big.Rat), int64(0), false
-	enter := func(now int64, by terms) {
-		if open && now < begin+by.period {
-			return
-		}
-		if open {
-			missing = atMost(missing, by)
-			missing = positive(missing.Sub(missing, share(now-begin, by.Rate, by.period)))
-		}
-		begin, open = now, true
+// window returns the window that an instant begins or belongs to: its number, or its start if it begins at the first use.
+func (t terms) window(now int64) int64 {
+	if t.windows.kind == firstUse {
+		return now
 	}
-	for _, e := range h {
-		enter(e.now, e.by)
-		missing = positive(missing.Add(missing, e.tokens))
+	return t.windows.number(now, t.period)
+}
+
+// enter returns the tokens that are missing, and the window, after another one has begun, if it has. Each begins with as
+// many tokens more as the rate, or after a gap until its first use with those of the time, up to the capacity. The tokens
+// taken beyond the capacity and the reservations are forgotten.
+func (t terms) enter(missing *big.Rat, last, now int64) (*big.Rat, int64) {
+	window, back := t.window(now), new(big.Rat)
+	switch first := t.windows.kind == firstUse; {
+	case first && now < last+t.period, !first && window <= last:
+		return missing, last
+	case first:
+		back = share(now-last, t.Rate, t.period)
+	default:
+		back = whole((window - last) * t.Rate)
 	}
-	end := int64(0)
-	if open && now < begin+by.period {
-		end = begin + by.period
-	}
-	enter(now, by)
-	return missing, end
+	return positive(back.Sub(atMost(missing, t), back)), window
 }
 
 // inSlidingWindow: the tokens of this window, and a share of those of the one before that fades with time.
@@ -266,8 +254,10 @@ func (h history) windowEnd(now int64, by terms) int64 {
 	case bucket, precise:
 		return 0
 	case firstUse:
-		_, end := h.sinceFirstUse(now, by)
-		return end
+		if _, start := h.inWindows(); len(h) > 0 && now < start+by.period {
+			return start + by.period
+		}
+		return 0
 	}
 	return by.windows.end(h.currentWindow(now, by), by.period)
 }

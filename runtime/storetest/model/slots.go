@@ -193,16 +193,9 @@ func (w *slotWorld) acquire(limits *limiter.Limiter, k *slotKey) {
 	fits := used+n <= capacity
 	switch counted := mode == runtime.ModeEnforce || mode == runtime.ModeShadow; {
 	case counted && w.store.state != "answers":
-		if mode == runtime.ModeShadow && err == nil && s.FailedOpen != nil && n <= capacity {
-			err = errBroken // it passes
-		}
-		if n > capacity && mode == runtime.ModeEnforce && errors.Is(err, runtime.ErrExceedsCapacity) {
-			return
-		}
-		if n > capacity && mode == runtime.ModeShadow && err == nil {
-			return
-		}
-		if !errors.Is(err, errBroken) {
+		passes := mode == runtime.ModeShadow && err == nil && (n > capacity || s.FailedOpen != nil)
+		refused := mode == runtime.ModeEnforce && n > capacity && errors.Is(err, runtime.ErrExceedsCapacity)
+		if !passes && !refused && !errors.Is(err, errBroken) {
 			w.failf("acquire while the store %s: %v", w.store.state, err)
 		}
 		if w.store.state == "loses" && fits && n > 0 {
@@ -262,14 +255,10 @@ func (w *slotWorld) together(limits *limiter.Limiter, k *slotKey) {
 	ds, err := limits.All(context.Background(), limits.Limit(w.tokens, k.of).N(4), limits.Slots(w.policy, k.of).ItemN(n))
 	w.logf("acquire %d with 4 of %d tokens: %v, %v", n, k.tokens, ds, err)
 	capacity, mode := w.inForce(k)
-	if mode == runtime.ModeEnforce && n > capacity {
-		if !errors.Is(err, runtime.ErrExceedsCapacity) {
+	if refused := mode == runtime.ModeEnforce && n > capacity; refused || err != nil {
+		if !refused || !errors.Is(err, runtime.ErrExceedsCapacity) {
 			w.failf("together: %v", err)
 		}
-		return
-	}
-	if err != nil {
-		w.failf("together: %v", err)
 		return
 	}
 	_, used := k.live(now)
