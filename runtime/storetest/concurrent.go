@@ -101,18 +101,25 @@ const goroutines = 64
 // often it returned true.
 func (s *subject) race(times int, try func(i int) bool) int64 {
 	var admitted atomic.Int64
+	atOnce(goroutines, times, func(i int) {
+		if try(i) {
+			admitted.Add(1)
+		}
+	})
+	return admitted.Load()
+}
+
+// atOnce calls do the given number of times in each of some goroutines, of which the first has the first numbers.
+func atOnce(goroutines, times int, do func(i int)) {
 	var wg sync.WaitGroup
 	for g := range goroutines {
 		wg.Go(func() {
 			for i := range times {
-				if try(g*times + i) {
-					admitted.Add(1)
-				}
+				do(g*times + i)
 			}
 		})
 	}
 	wg.Wait()
-	return admitted.Load()
 }
 
 func (s *subject) wantAdmitted(p *runtime.Policy, least, most, got int64) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -109,20 +108,16 @@ func (s *subject) eraseCount(p *runtime.Policy) {
 }
 
 func (s *subject) eraseDuringTakes(p *runtime.Policy) {
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for range 10 {
-				if answers, err := s.store.Do(s.ctx, []runtime.Call{call(request(p, runtime.Request{Count: 1}))}); err != nil || answers[0].Err != nil {
-					s.Errorf("%s: a take that meets an erasure returns %v, %v", p.Name, answers, err)
-				}
-			}
-		})
-	}
-	for range 5 {
-		s.erase(p.Name, "k")
-	}
-	all.Wait()
+	atOnce(5, 10, func(i int) {
+		if i < 10 {
+			s.erase(p.Name, "k")
+			return
+		}
+		answers, err := s.store.Do(s.ctx, []runtime.Call{call(request(p, runtime.Request{Count: 1}))})
+		if err != nil || answers[0].Err != nil {
+			s.Errorf("%s: a take that meets an erasure returns %v, %v", p.Name, answers, err)
+		}
+	})
 	s.erase(p.Name, "k")
 	s.rowsOf(p, "k", 0)
 	s.play(p, []step{left(float64(p.Capacity))})
@@ -244,25 +239,14 @@ func (o *operator) eraseSeenByOthers() {
 }
 
 func (o *operator) eraseDuringWrites() {
-	const writers, each = 3, 4
-	var all sync.WaitGroup
-	for range writers {
-		all.Go(func() {
-			for range each {
-				for _, what := range []string{runtime.OverrideBlock, runtime.OverrideNone} {
-					if _, err := o.log.AppendOverride(o.ctx, o.forGood("a", what)); err != nil {
-						o.Errorf("AppendOverride: %v", err)
-					}
-				}
-			}
-		})
-	}
-	for range 4 {
-		if _, err := o.tryToErase(o.p.Name, "a", runtime.OverrideEnd{}); err != nil && !errors.Is(err, runtime.ErrOverrideInForce) {
+	atOnce(4, 4, func(i int) {
+		if i >= 4 {
+			o.append(o.forGood("a", runtime.OverrideBlock))
+			o.append(o.forGood("a", runtime.OverrideNone))
+		} else if _, err := o.tryToErase(o.p.Name, "a", runtime.OverrideEnd{}); err != nil && !errors.Is(err, runtime.ErrOverrideInForce) {
 			o.Errorf("Erase: %v", err)
 		}
-	}
-	all.Wait()
+	})
 	o.append(o.forGood("a", runtime.OverrideBlock))
 	var inForce bool
 	for i, entry := range o.since(1) {
