@@ -152,7 +152,7 @@ func (l *limit) numbered(r *rand.Rand, p *runtime.Policy) {
 		p.AtMost.MaxReserved = p.MaxReserved
 	}
 	if p.Validate() != nil {
-		p.AtMost.Capacity, p.AtMost.MaxReserved = 0, 0 // a fixed window would forget what was used beyond them
+		p.AtMost.Capacity, p.AtMost.MaxReserved = 0, 0 // a fixed window would forget the tokens used beyond them
 	}
 }
 

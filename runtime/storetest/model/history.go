@@ -7,19 +7,19 @@
 //
 // A key lacks a number of tokens of its capacity, which is the most that it can have. A request for n tokens passes if
 // the capacity, less those that are missing, is at least n; one that reserves may lack MaxReserved of them. A request
-// that passes is an event of the history of its key, and a denied one is not. What is missing at an instant follows
+// that passes is an event of the history of its key, and a denied one is not. The tokens missing at an instant follow
 // from the events:
 //
 //   - A token bucket is a queue that is served at the rate: the longest backlog is missing.
-//   - At the start of each fixed window, as many tokens as the rate come back. What is missing beyond the capacity and
-//     MaxReserved is forgotten. Windows are aligned, or those of a calendar, or begin with the first request after the
+//   - At the start of each fixed window, as many tokens as the rate come back. Missing tokens beyond the capacity and
+//     MaxReserved are forgotten. Windows are aligned, or those of a calendar, or begin with the first request after the
 //     last one has ended.
 //   - In a sliding window, the tokens of the current window are missing, and the share of those of the last one that is
 //     left of it.
 //   - In a precise sliding window, each token is missing for a period.
 //
-// The terms, which are the numbers and the mode, are those that are in force at the instant: what was used stays used
-// when they change. If the clock goes back, no token comes back a second time, and none is missing again.
+// The terms, which are the numbers and the mode, are those that are in force at the instant: used tokens stay used when
+// they change. If the clock goes back, no token comes back a second time, and none is missing again.
 //
 // A denial starts a penalty, unless one is in force, and while it is, nothing passes. The first token taken after it is
 // forgiven makes the next one a first one. A settlement leaves a key as if only the tokens used had been taken or,
@@ -93,7 +93,7 @@ func (h history) inDoubt() bool {
 	return slices.ContainsFunc(h, func(e *event) bool { return e.hidden || e.other != nil })
 }
 
-// fit makes doubted events what they can be so that something fits. It returns false if nothing does.
+// fit swaps doubted events for their alternatives until something fits. It returns false if nothing does.
 func fit(doubted []*event, fits func() bool) bool {
 	if len(doubted) == 0 {
 		return fits()
@@ -184,7 +184,8 @@ func (h history) inWindows() (missing *big.Rat, window int64) {
 	return missing, window
 }
 
-// window returns the window that an instant begins or belongs to: its number, or its start if it begins at the first use.
+// window returns the window that an instant begins or belongs to: its number, or its start if it begins at the first
+// use.
 func (t terms) window(now int64) int64 {
 	if t.windows.kind == firstUse {
 		return now
@@ -192,9 +193,9 @@ func (t terms) window(now int64) int64 {
 	return t.windows.number(now, t.period)
 }
 
-// enter returns the tokens that are missing, and the window, after another one has begun, if it has. Each begins with as
-// many tokens more as the rate, or after a gap until its first use with those of the time, up to the capacity. The tokens
-// taken beyond the capacity and the reservations are forgotten.
+// enter returns the tokens that are missing, and the window, after another one has begun, if it has. Each begins with
+// as many tokens more as the rate, or after a gap until its first use with those of the time, up to the capacity. The
+// tokens taken beyond the capacity and the reservations are forgotten.
 func (t terms) enter(missing *big.Rat, last, now int64) (*big.Rat, int64) {
 	window, back := t.window(now), new(big.Rat)
 	switch first := t.windows.kind == firstUse; {

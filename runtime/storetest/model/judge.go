@@ -28,14 +28,14 @@ func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.skew.Loa
 
 func (c *Clock) now() int64 { return c.Now().UnixNano() }
 
-// goBack puts the clock back by less than a time, and by less than the hour for which a store keeps what has ended for
+// goBack puts the clock back by less than a time, and by less than the hour for which a store keeps ended entries for
 // such a clock.
 func (c *Clock) goBack(r *rand.Rand, most int64) {
 	c.latest = max(c.latest, c.now())
 	c.skew.Add(-r.Int64N(max(1, min(most, c.now()-max(c.earliest, c.latest-int64(50*time.Minute))))))
 }
 
-// journal has what has happened in a world, until the first difference from the model.
+// journal has the trace of a world until the first difference from the model.
 type journal struct {
 	clock  *Clock
 	counts counts
@@ -61,7 +61,7 @@ type judge struct {
 	jitters map[due]time.Duration
 }
 
-// counts counts what has agreed with the model.
+// counts has the numbers of answers that agree with the model.
 type counts struct {
 	// requests is how many there were, renumbered how many with other numbers of the caller than the one before for the
 	// key, and inPenalty how many answers were about a key with a penalty in force.
@@ -144,7 +144,7 @@ func (j *journal) logf(format string, args ...any) {
 	j.trace = append(j.trace, j.clock.Now().UTC().Format("2006-01-02 15:04:05.000000000 ")+fmt.Sprintf(format, args...))
 }
 
-// report returns the difference, with the policies and what has happened, or nil.
+// report returns the difference, with the policies and the trace, or nil.
 func (j *journal) report(policies ...*runtime.Policy) error {
 	if j.err == nil {
 		return nil
@@ -400,7 +400,7 @@ func (j *judge) denied(q request, d runtime.Decision, now int64) {
 }
 
 // never checks that requests of which no retry is said to pass do not when an override ends, or at a later instant. The
-// model knows no calendar so late.
+// model has no calendar so late.
 func (j *judge) never(requests []request, now int64, later ...int64) {
 	for _, q := range requests {
 		if q.l.counted().Calendar.Unit != 0 {

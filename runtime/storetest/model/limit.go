@@ -48,7 +48,7 @@ type key struct {
 	reported bool
 	// returned means that tokens were given back of which the stored numbers do not say exactly how many.
 	returned bool
-	// erased means that it was erased: no row knows of its earlier lives.
+	// erased means that it was erased: no row is left of its earlier lives.
 	erased bool
 }
 
@@ -124,7 +124,7 @@ func (t terms) given(p *runtime.Policy, n runtime.Numbers) terms {
 	return t
 }
 
-// allowed returns the numbers that a caller gives, which knows what the policy allows.
+// allowed returns the numbers that a caller gives, at most those that the policy allows.
 func allowed(p *runtime.Policy, n runtime.Numbers) runtime.Numbers {
 	return runtime.Numbers{Rate: min(n.Rate, p.AtMost.Rate), Capacity: min(n.Capacity, p.AtMost.Capacity), MaxReserved: min(n.MaxReserved, p.AtMost.MaxReserved)}
 }
@@ -143,7 +143,7 @@ func (l *limit) slowest(t terms) terms {
 // policy returns the policy of a plan.
 func (l *limit) of(plan int) *runtime.Policy { return &l.policies[plan] }
 
-// entry returns what is in force for a key at an instant: a block, and of two the one that ends last; the override of
+// entry returns the entry in force for a key at an instant: a block, and of two the one that ends last; the override of
 // the key; the override of the whole limit; or nil.
 func (l *limit) entry(k *key, now int64) *entry {
 	block := k.own.block

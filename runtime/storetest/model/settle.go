@@ -56,7 +56,7 @@ func (j *judge) givenBack(limits *limiter.Limiter, t *taken, now int64, in terms
 	last.hidden = last.hidden || used != t.n && (after <= close || began && !t.l.constant())
 	if was-after > close {
 		given := new(big.Rat).SetFloat64(was - after)
-		// Exactly, if only roundings are between: of a token a day, a millionth takes 86 ms to come back.
+		// Exactly, if only roundings are between: a millionth of a token takes 86 ms to come back at one a day.
 		if math.Abs(after-ideal) <= noise(in, before) && clean {
 			given = new(big.Rat).Sub(before, h.missing(now, in, true))
 		}
@@ -75,8 +75,8 @@ func (q request) give(now int64, t terms, tokens *big.Rat) {
 	q.k.history = append(q.k.history, &event{now: last.now, tokens: tokens.Neg(tokens), used: new(big.Rat), by: last.by, hidden: last.hidden})
 }
 
-// learn makes the history of a key one that leaves a number of tokens, as far as it is in doubt what was given back.
-// Between what is missing if nothing was, and if only the used tokens had been taken, it may be any number.
+// learn makes the history of a key one that leaves a number of tokens, as far as settlements are in doubt. A number
+// between the tokens missing if nothing was given back, and if only the used ones had been taken, is right.
 func (q request) learn(now int64, t terms, value float64) {
 	var doubted []*event
 	hidden := false
@@ -111,7 +111,7 @@ func (t *taken) nothingCameBack(now int64, in terms) bool {
 	return !t.l.back && t.event.by.Rate == in.Rate && t.event.by.period == in.period && in.accruesNothing(first, now)
 }
 
-// leftWindow counts what was given back to a sliding window, which keeps apart whose tokens they are.
+// leftWindow counts tokens given back to a sliding window, which keeps apart whose tokens they are.
 func (j *judge) leftWindow(t *taken, now int64, in terms, used int64, was, after, close float64) {
 	if used == t.n {
 		return
@@ -152,7 +152,7 @@ func (b *ledger) find(verb string, l *limit, earlier bool) int {
 	return slices.IndexFunc(b.open, func(t *taken) bool { return t.returnable(verb, l) && (verb == "refund" || here(t)) })
 }
 
-// choose returns the place of tokens that a verb gives back, or -1. It takes some if there are none.
+// choose returns the place of tokens that a verb gives back, or -1. It takes some without any.
 func (w *world) choose(verb string, q request, at turn) int {
 	earlier := w.r.IntN(2) == 0 // from an earlier life of the key, if it had one
 	if i := w.find(verb, q.l, earlier); i >= 0 || !at.answered() {
