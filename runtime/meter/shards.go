@@ -307,6 +307,9 @@ func (s Shards) spread(whole *Rule, m runtime.State, now int64, belong bool) (to
 		s.States[i] = part
 		total += totalOf(part)
 	}
+	if !whole.Kind.Linear() {
+		return totalOf(m) // each of the shards has the void total of all
+	}
 	return total
 }
 

@@ -52,20 +52,6 @@ func concurrent() []clause {
 				return s.decide(p, runtime.Request{Key: runtime.KeyOf(runtime.Int(i)).String(), Count: 1}).Allowed
 			}))
 		}},
-		{
-			name: "ConcurrentPairs", rule: "calls for two limits in opposite orders do not deadlock, and take exactly the tokens that they have",
-			policies: one(sized(60, bucket())), check: func(s *subject, p *runtime.Policy) {
-				b := sized(100, window())
-				s.wantAdmitted(p, 60, 60, s.race(8, func(i int) bool {
-					return s.together(i%2 == 0, request(p, runtime.Request{Count: 1}), request(b, runtime.Request{Count: 1}))
-				}))
-				s.play(p, []step{left(0), left(40).by(b)})
-			},
-		},
-		{
-			name: "ConcurrentGroups", rule: "concurrent calls with takes, reservations and checks take from all of their limits or from none",
-			policies: one(sized(30, bucket())), check: (*subject).concurrentGroups,
-		},
 		{name: "ConcurrentRefunds", rule: "concurrent takes and refunds neither lose nor double tokens", policies: p, check: func(s *subject, p *runtime.Policy) {
 			s.race(10, func(int) bool {
 				if s.take(p, 1) {
@@ -88,6 +74,26 @@ func concurrent() []clause {
 	}
 }
 
+// concurrentCalls returns the clauses about concurrent calls with several requests.
+func concurrentCalls() []clause {
+	return []clause{
+		{
+			name: "ConcurrentPairs", rule: "calls for two limits in opposite orders do not deadlock, and take exactly the tokens that they have",
+			policies: one(sized(60, bucket())), check: func(s *subject, p *runtime.Policy) {
+				b := sized(100, window())
+				s.wantAdmitted(p, 60, 60, s.race(8, func(i int) bool {
+					return s.together(i%2 == 0, request(p, runtime.Request{Count: 1}), request(b, runtime.Request{Count: 1}))
+				}))
+				s.play(p, []step{left(0), left(40).by(b)})
+			},
+		},
+		{
+			name: "ConcurrentGroups", rule: "concurrent calls with takes, reservations and checks take from all of their limits or from none",
+			policies: one(sized(30, bucket())), check: (*subject).concurrentGroups,
+		},
+	}
+}
+
 // goroutines is the number of concurrent callers.
 const goroutines = 64
 
@@ -95,18 +101,25 @@ const goroutines = 64
 // often it returned true.
 func (s *subject) race(times int, try func(i int) bool) int64 {
 	var admitted atomic.Int64
+	atOnce(goroutines, times, func(i int) {
+		if try(i) {
+			admitted.Add(1)
+		}
+	})
+	return admitted.Load()
+}
+
+// atOnce calls do the given number of times in each of some goroutines, of which the first has the first numbers.
+func atOnce(goroutines, times int, do func(i int)) {
 	var wg sync.WaitGroup
 	for g := range goroutines {
 		wg.Go(func() {
 			for i := range times {
-				if try(g*times + i) {
-					admitted.Add(1)
-				}
+				do(g*times + i)
 			}
 		})
 	}
 	wg.Wait()
-	return admitted.Load()
 }
 
 func (s *subject) wantAdmitted(p *runtime.Policy, least, most, got int64) {

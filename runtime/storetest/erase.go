@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -15,28 +14,28 @@ import (
 // erasures are the clauses for a [runtime.Eraser]. Other stores cannot erase keys, and pass them.
 func erasures() []clause {
 	p := one(overridable())
-	return []clause{
+	all := []clause{
 		{
 			name: "EraseCount", rule: "an erased key has no rows, and is like a new one; other keys keep theirs",
-			policies: slices.Concat(every(), one(precise())), check: withEraser(eraseCount),
+			policies: slices.Concat(every(), one(precise())), check: (*subject).eraseCount,
 		},
 		{
 			name: "EraseShardsLeft", rule: "rows of shards that the limit no longer has are erased too",
-			policies: one(shards(runtime.TokenBucket)), check: withEraser(func(s *subject, e runtime.Eraser, p *runtime.Policy) {
+			policies: one(shards(runtime.TokenBucket)), check: func(s *subject, p *runtime.Policy) {
 				s.play(p, []step{take(10)})
-				s.erase(e, p.Name, "k")
+				s.erase(p.Name, "k")
 				s.rowsOf(p, "k", 0)
-			}),
+			},
 		},
 		{
 			name: "EraseDuringTakes", rule: "a request that meets an erasure is decided as if it came before or after it",
-			policies: slices.Concat(kinds(), sharded(), one(precise())), check: withEraser(eraseDuringTakes),
+			policies: slices.Concat(kinds(), sharded(), one(precise())), check: (*subject).eraseDuringTakes,
 		},
-		{name: "EraseShared", rule: "the count of a limit without a key is not erased", policies: p, check: withEraser(func(s *subject, e runtime.Eraser, p *runtime.Policy) {
-			if _, err := e.Erase(s.ctx, p.Name, "", runtime.OverrideEnd{}); !errors.Is(err, runtime.ErrInvalidKey) {
+		{name: "EraseShared", rule: "the count of a limit without a key is not erased", policies: p, check: func(s *subject, p *runtime.Policy) {
+			if _, err := s.tryToErase(p.Name, "", runtime.OverrideEnd{}); !errors.Is(err, runtime.ErrInvalidKey) {
 				s.broken("the error is %v", err)
 			}
-		})},
+		}},
 		{
 			name: "EraseInForce", rule: "a key with a block or an override in force is not erased",
 			policies: p, check: withLog((*operator).eraseInForce),
@@ -54,20 +53,25 @@ func erasures() []clause {
 			policies: p, check: withLog((*operator).eraseDuringWrites),
 		},
 	}
-}
-
-// withEraser checks a store that can erase keys.
-func withEraser(check func(s *subject, e runtime.Eraser, p *runtime.Policy)) func(*subject, *runtime.Policy) {
-	return func(s *subject, p *runtime.Policy) {
-		if e, ok := s.store.(runtime.Eraser); ok {
-			check(s, e, p)
+	for i, c := range all {
+		all[i].check = func(s *subject, p *runtime.Policy) {
+			if _, ok := s.store.(runtime.Eraser); ok {
+				c.check(s, p)
+			}
 		}
 	}
+	return all
 }
 
-func (s *subject) erase(e runtime.Eraser, limit, key string) runtime.Erased {
+// tryToErase erases a key.
+func (s *subject) tryToErase(limit, key string, why runtime.OverrideEnd) (runtime.Erased, error) {
+	return s.store.(runtime.Eraser).Erase(s.ctx, limit, key, why)
+}
+
+// erase erases a key, which must be possible.
+func (s *subject) erase(limit, key string) runtime.Erased {
 	s.Helper()
-	done, err := e.Erase(s.ctx, limit, key, runtime.OverrideEnd{})
+	done, err := s.tryToErase(limit, key, runtime.OverrideEnd{})
 	if err != nil {
 		s.Fatalf("Erase: %v", err)
 	}
@@ -86,7 +90,7 @@ func (s *subject) rowsOf(p *runtime.Policy, key string, least int) {
 	}
 }
 
-func eraseCount(s *subject, e runtime.Eraser, p *runtime.Policy) {
+func (s *subject) eraseCount(p *runtime.Policy) {
 	s.play(p, []step{take(1), pause(time.Second), take(1), pause(time.Second), take(1), take(2).of("bystander")})
 	s.rowsOf(p, "k", 1)
 	limit := limiter.New(s.store).Limit(p, keyOf("k"))
@@ -97,46 +101,32 @@ func eraseCount(s *subject, e runtime.Eraser, p *runtime.Policy) {
 	s.rowsOf(p, "bystander", 1)
 	s.play(p, []step{left(float64(p.Capacity)), take(p.Capacity), take(1).denied()})
 	s.play(p, []step{take(p.Capacity).of("bystander").denied()})
-	s.erase(e, p.Name, "k")
-	if done := s.erase(e, p.Name, "k"); done != (runtime.Erased{}) {
+	s.erase(p.Name, "k")
+	if done := s.erase(p.Name, "k"); done != (runtime.Erased{}) {
 		s.broken("%s: of a key that was erased, %+v was erased", p.Name, done)
 	}
 }
 
-func eraseDuringTakes(s *subject, e runtime.Eraser, p *runtime.Policy) {
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for range 10 {
-				if answers, err := s.store.Do(s.ctx, []runtime.Call{call(request(p, runtime.Request{Count: 1}))}); err != nil || answers[0].Err != nil {
-					s.Errorf("%s: a take that meets an erasure returns %v, %v", p.Name, answers, err)
-				}
-			}
-		})
-	}
-	for range 5 {
-		s.erase(e, p.Name, "k")
-	}
-	all.Wait()
-	s.erase(e, p.Name, "k")
+func (s *subject) eraseDuringTakes(p *runtime.Policy) {
+	atOnce(5, 10, func(i int) {
+		if i < 10 {
+			s.erase(p.Name, "k")
+			return
+		}
+		answers, err := s.store.Do(s.ctx, []runtime.Call{call(request(p, runtime.Request{Count: 1}))})
+		if err != nil || answers[0].Err != nil {
+			s.Errorf("%s: a take that meets an erasure returns %v, %v", p.Name, answers, err)
+		}
+	})
+	s.erase(p.Name, "k")
 	s.rowsOf(p, "k", 0)
 	s.play(p, []step{left(float64(p.Capacity))})
 }
 
-// eraser returns the store of an operator, or false if it cannot erase keys.
-func (o *operator) eraser() (runtime.Eraser, bool) {
-	e, ok := o.store.(runtime.Eraser)
-	return e, ok
-}
-
 func (o *operator) eraseInForce() {
-	e, ok := o.eraser()
-	if !ok {
-		return
-	}
 	refuse := func(what string) {
 		o.Helper()
-		if done, err := e.Erase(o.ctx, o.p.Name, "a", runtime.OverrideEnd{}); !errors.Is(err, runtime.ErrOverrideInForce) || done != (runtime.Erased{}) {
+		if done, err := o.tryToErase(o.p.Name, "a", runtime.OverrideEnd{}); !errors.Is(err, runtime.ErrOverrideInForce) || done != (runtime.Erased{}) {
 			o.broken("with %s in force, Erase returns %+v, %v", what, done, err)
 		}
 	}
@@ -153,7 +143,7 @@ func (o *operator) eraseInForce() {
 	o.inForce(o.forGood("", runtime.OverrideBlock))
 	o.clock.Add(time.Hour)
 	// The block of the whole limit is not one of the key.
-	if done := o.erase(e, o.p.Name, "a"); done.Entries != 4 {
+	if done := o.erase(o.p.Name, "a"); done.Entries != 4 {
 		o.broken("Erase returns %+v", done)
 	}
 	o.allow(1, false)
@@ -162,10 +152,6 @@ func (o *operator) eraseInForce() {
 }
 
 func (o *operator) eraseLog() {
-	e, ok := o.eraser()
-	if !ok {
-		return
-	}
 	entries := []runtime.OverrideEntry{
 		o.entry("a", runtime.OverrideGranted), o.forGood("b", runtime.OverrideBlock), o.forGood("a", runtime.OverrideBlock), o.entry("a|b", runtime.OverrideBlock),
 		o.entry("A", runtime.OverrideBlock), o.entry("", runtime.OverrideBlock), o.entry("a", runtime.OverrideNone),
@@ -177,7 +163,7 @@ func (o *operator) eraseLog() {
 			entries[i] = entry
 		}
 	}
-	if done := o.erase(e, o.p.Name, "a"); done.Entries != 3 || done.Rows != 0 {
+	if done := o.erase(o.p.Name, "a"); done.Entries != 3 || done.Rows != 0 {
 		o.broken("Erase returns %+v", done)
 	}
 	after := o.since(1)
@@ -206,14 +192,14 @@ func (o *operator) eraseLog() {
 	o.inForce(o.entry("a", runtime.OverrideBlock))
 	o.allow(1, false)
 	o.inForce(o.entry("a", runtime.OverrideUnblock))
-	if done := o.erase(e, o.p.Name, "a"); done.Entries != 3 || done.Rows == 0 {
+	if done := o.erase(o.p.Name, "a"); done.Entries != 3 || done.Rows == 0 {
 		o.broken("a second Erase returns %+v", done)
 	}
 	if again := o.since(mark.ID + 1); again[len(again)-1].Key == mark.Key {
 		o.broken("two erasures of a key have one number: %q", mark.Key)
 	}
 	why := runtime.OverrideEnd{Reason: "a request", Author: "ada"}
-	done, err := e.Erase(o.ctx, o.p.Name, "a", why)
+	done, err := o.tryToErase(o.p.Name, "a", why)
 	written := o.since(done.Entry.ID)
 	if err != nil || len(written) != 1 || written[0] != done.Entry || done.Entry.Reason != why.Reason || done.Entry.Author != why.Author {
 		o.broken("with a reason, Erase returns %+v, %v, and the log has %+v", done, err, written)
@@ -221,10 +207,6 @@ func (o *operator) eraseLog() {
 }
 
 func (o *operator) eraseSeenByOthers() {
-	e, ok := o.eraser()
-	if !ok {
-		return
-	}
 	type process struct {
 		name string
 		view *override.View
@@ -244,7 +226,7 @@ func (o *operator) eraseSeenByOthers() {
 	read("after another one")
 	o.append(o.entry("a", runtime.OverrideNone))
 	read("after its end")
-	o.erase(e, o.p.Name, "a")
+	o.erase(o.p.Name, "a")
 	read("after the erasure")
 	for _, of := range others {
 		if err := of.view.Refresh(o.ctx); err != nil {
@@ -257,29 +239,14 @@ func (o *operator) eraseSeenByOthers() {
 }
 
 func (o *operator) eraseDuringWrites() {
-	e, ok := o.eraser()
-	if !ok {
-		return
-	}
-	const writers, each = 3, 4
-	var all sync.WaitGroup
-	for range writers {
-		all.Go(func() {
-			for range each {
-				for _, what := range []string{runtime.OverrideBlock, runtime.OverrideNone} {
-					if _, err := o.log.AppendOverride(o.ctx, o.forGood("a", what)); err != nil {
-						o.Errorf("AppendOverride: %v", err)
-					}
-				}
-			}
-		})
-	}
-	for range 4 {
-		if _, err := e.Erase(o.ctx, o.p.Name, "a", runtime.OverrideEnd{}); err != nil && !errors.Is(err, runtime.ErrOverrideInForce) {
+	atOnce(4, 4, func(i int) {
+		if i >= 4 {
+			o.append(o.forGood("a", runtime.OverrideBlock))
+			o.append(o.forGood("a", runtime.OverrideNone))
+		} else if _, err := o.tryToErase(o.p.Name, "a", runtime.OverrideEnd{}); err != nil && !errors.Is(err, runtime.ErrOverrideInForce) {
 			o.Errorf("Erase: %v", err)
 		}
-	}
-	all.Wait()
+	})
 	o.append(o.forGood("a", runtime.OverrideBlock))
 	var inForce bool
 	for i, entry := range o.since(1) {

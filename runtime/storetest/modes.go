@@ -8,7 +8,9 @@ func modes() []clause {
 	return []clause{
 		{
 			name: "ModeShadow", rule: "a limit in shadow mode lets every request pass, and takes what an enforced one would take",
-			policies: inMode(runtime.ModeShadow, every()), check: (*subject).shadow,
+			policies: inMode(runtime.ModeShadow, every()), script: []step{
+				take(6), take(5).shadowed(), take(4), take(1).shadowed(), take(11).shadowed(), left(0), check(1).shadowed(),
+			},
 		},
 		{name: "ModeShadowReserve", rule: "a limit in shadow mode delays no reservation", policies: bucket, check: func(s *subject, p *runtime.Policy) {
 			for i, n := range []int64{8, 5, 3} {
@@ -56,32 +58,14 @@ func inMode(mode runtime.Mode, policies []*runtime.Policy) []*runtime.Policy {
 // enforced edits a policy so that it is enforced. Only requests with the same policy reach the tokens of a lease.
 func enforced(p *runtime.Policy) { p.Mode, p.Lease = runtime.ModeEnforce, runtime.Lease{} }
 
-func (s *subject) shadow(p *runtime.Policy) {
-	for i, n := range []int64{6, 5, 4, 1, 11} {
-		d := s.decide(p, runtime.Request{Count: n})
-		if denied := i == 1 || i > 2; !d.Allowed || d.Shadowed != denied || d.TakenAt.IsZero() != denied || d.RetryAfter != 0 {
-			s.broken("%s: taking 6, 5, 4, 1 and 11 of 10 tokens, the decision on %d is %+v", p.Name, n, d)
-		}
-	}
-	s.wantValue(p, 0)
-	if d := s.decide(p, runtime.Request{Op: runtime.Check, Count: 1}); !d.Allowed || !d.Shadowed {
-		s.broken("%s: the decision on a check of 1 of 0 tokens is %+v", p.Name, d)
-	}
-}
-
 func (s *subject) shadowTogether(p *runtime.Policy) {
 	other := named("enforced beside "+p.Name, bucket())
 	s.play(p, []step{
 		all(take(6), take(11).by(other).fails(runtime.ErrExceedsCapacity)), take(8).by(other),
 		// The call is denied by the other limit.
 		all(take(6), take(3).by(other).denied()), left(10),
+		all(take(6).shadowed(), take(6).shadowed(), take(2).by(other)), left(10), left(0).by(other),
 	})
-	six := request(p, runtime.Request{Count: 6})
-	a := s.do(call(six, six, request(other, runtime.Request{Count: 2})))[0]
-	if !a.Allowed() || !a.Decisions[0].Shadowed || !a.Decisions[0].TakenAt.IsZero() || !a.Decisions[1].Shadowed {
-		s.broken("%s: the answer to 6 and 6 of 10 shadow tokens and 2 of 2 is %+v", p.Name, a)
-	}
-	s.play(p, []step{left(10), left(0).by(other)})
 }
 
 func (s *subject) lifted(p *runtime.Policy) {

@@ -3,7 +3,6 @@ package storetest
 import (
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -217,17 +216,7 @@ func (o *operator) exceed() {
 
 func (o *operator) appendAtOnce() {
 	const writers, each = 4, 5
-	var all sync.WaitGroup
-	for range writers {
-		all.Go(func() {
-			for range each {
-				if _, err := o.log.AppendOverride(o.ctx, o.entry("a", runtime.OverrideBlock)); err != nil {
-					o.Errorf("AppendOverride: %v", err)
-				}
-			}
-		})
-	}
-	all.Wait()
+	atOnce(writers, each, func(int) { o.append(o.entry("a", runtime.OverrideBlock)) })
 	got := ids(o.since(1))
 	for i, id := range got {
 		if id != int64(i)+1 || len(got) != writers*each {

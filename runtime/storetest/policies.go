@@ -42,8 +42,8 @@ func named(name string, p *runtime.Policy) *runtime.Policy {
 	return p
 }
 
-// tokenKinds returns the kinds whose tokens come back with time, or are given back by whoever has any request: all but those of
-// slots, which belong to their holders.
+// tokenKinds returns the kinds whose tokens come back with time, or are given back by whoever has any request: all but
+// those of slots, which belong to their holders.
 func tokenKinds() []runtime.Kind {
 	return slices.DeleteFunc(runtime.Kinds(), func(k runtime.Kind) bool { return k == runtime.InFlight })
 }
@@ -111,6 +111,22 @@ func withLease(p *runtime.Policy) *runtime.Policy {
 func denyCached() *runtime.Policy {
 	p := named("denyCached", bucket())
 	p.DenyCache = time.Hour
+	return p
+}
+
+// numbered gives a policy numbers of its callers, at most 20.
+func numbered(p *runtime.Policy) *runtime.Policy {
+	sized(20, p)
+	p.AtMost = runtime.Numbers{Rate: 20, Capacity: 20}
+	return named("numbered "+p.Name, p)
+}
+
+// given returns a policy with the number n of a caller, as rate and as capacity.
+func given(p *runtime.Policy, n int64) *runtime.Policy {
+	p, key := runtime.Numbers{Rate: n, Capacity: n}.For(p, runtime.Key{})
+	if key.Err() != nil {
+		panic(key.Err())
+	}
 	return p
 }
 

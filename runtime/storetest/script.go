@@ -97,8 +97,8 @@ func request(p *runtime.Policy, q runtime.Request) runtime.Request {
 	return q
 }
 
-// Same reports whether a store's decision is the one that is wanted. It may have a copy of the policy, and no total: without
-// that, some refunds return less. See [runtime.Request.Total].
+// Same reports whether a store's decision is the one that is wanted. It may have a copy of the policy, and no total:
+// without that, some refunds return less. See [runtime.Request.Total].
 func Same(got, want runtime.Decision) bool {
 	total := got.RefundRequest(0).Total
 	return Shown(got) == Shown(want) && (total == 0 || total == want.RefundRequest(0).Total)
@@ -118,16 +118,18 @@ type clause struct {
 	check      func(s *subject, p *runtime.Policy)
 }
 
-// step is what a script does next: a wait, and then a request, a call of several requests, or a batch of calls. It has the
-// decision that the request must get.
+// step is what a script does next: a wait, and then a request, a call of several requests, or a batch of calls. It has
+// the decision that the request must get.
 type step struct {
 	wait  time.Duration
 	times int
 	// p is the policy of the request, nil for the one of the clause, which edit may change.
 	p    *runtime.Policy
 	edit func(p *runtime.Policy)
-	q    runtime.Request
-	want outcome
+	// numbers are those of the caller, as given of the policy.
+	numbers int64
+	q       runtime.Request
+	want    outcome
 	// call are the requests of one call, and batch the calls of one batch.
 	call, batch []step
 }
@@ -141,6 +143,8 @@ type outcome struct {
 	taken int64
 	left  float64
 	err   error
+	// shadowed means that the request passes only because the limit is in shadow mode, and takes nothing.
+	shadowed bool
 	// penalty is how long a penalty lasts, if it is checked.
 	penalty *time.Duration
 }
@@ -183,10 +187,12 @@ func batch(calls ...step) step { return step{batch: calls} }
 
 func (st step) by(p *runtime.Policy) step              { st.p = p; return st }
 func (st step) edited(edit func(*runtime.Policy)) step { st.edit = edit; return st }
+func (st step) given(n int64) step                     { st.numbers = n; return st }
 func (st step) of(key string) step                     { st.q.Key = key; return st }
 func (st step) repeated(times int) step                { st.times = times; return st }
 func (st step) denied() step                           { st.want.denied = true; return st }
 func (st step) deniedFor(retry time.Duration) step     { st.want.retry = retry; return st.denied() }
+func (st step) shadowed() step                         { st.want.shadowed = true; return st }
 func (st step) fails(err error) step                   { st.want.err = err; return st }
 func (st step) within(d time.Duration) step            { st.q.MaxDelay = d; return st }
 func (st step) in(zone *time.Location, day runtime.Date) step {
@@ -231,6 +237,9 @@ func (st step) calls(p *runtime.Policy) (calls []runtime.Call, steps [][]step) {
 			copied := *by
 			of.edit(&copied)
 			by = &copied
+		}
+		if of.numbers != 0 {
+			by = given(by, of.numbers)
 		}
 		c.Requests = append(c.Requests, request(by, of.q))
 	}
@@ -307,7 +316,7 @@ func problemOf(steps []step, a runtime.Answer) string {
 // problem returns how a decision differs from the wanted one, or "". Tokens are taken if the whole call is allowed.
 func (st step) problem(d runtime.Decision, allowed bool) string {
 	want, op := st.want, st.q.Op
-	takes := allowed && (op == runtime.Take || op == runtime.TakeUpTo) && st.q.Count > 0
+	takes := allowed && (op == runtime.Take || op == runtime.TakeUpTo) && st.q.Count > 0 && !want.shadowed
 	decides := op == runtime.Take || op == runtime.TakeUpTo || op == runtime.Check
 	switch {
 	case want.penalty != nil && d.PenaltyFor != *want.penalty:
@@ -319,6 +328,8 @@ func (st step) problem(d runtime.Decision, allowed bool) string {
 		}
 	case d.Allowed == want.denied:
 		return fmt.Sprintf("the request is allowed %v", d.Allowed)
+	case d.Shadowed != want.shadowed:
+		return fmt.Sprintf("it passes because of shadow mode only %v", d.Shadowed)
 	case decides && (d.RetryAfter > 0) != want.denied || want.retry != 0 && d.RetryAfter != want.retry:
 		return fmt.Sprintf("it is to be retried after %v, want %v", d.RetryAfter, want.retry)
 	case !want.denied && d.Delay != want.delay || want.delay != 0 && d.Delay != want.delay:

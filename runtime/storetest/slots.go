@@ -2,14 +2,11 @@ package storetest
 
 import (
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // slots returns the clauses about limits in flight.
@@ -38,7 +35,6 @@ func slots() []clause {
 			name: "SlotsConcurrent", rule: "concurrent callers never hold more slots than there are, and the fences of a key grow",
 			policies: p, check: (*subject).slotsConcurrent,
 		},
-		{name: "SlotsLikeMemStore", rule: "a limit in flight decides as it does in a memstore.Store", policies: p, check: (*subject).compareSlots},
 	}
 }
 
@@ -124,66 +120,4 @@ func (s *subject) slotsConcurrent(p *runtime.Policy) {
 		s.broken("%d of 5 slots were held at once, and the fences were %d", most, fences)
 	}
 	s.play(p, []step{left(5)})
-}
-
-// compareSlots makes random calls to the store and to a memstore.Store.
-func (s *subject) compareSlots(p *runtime.Policy) {
-	random := rand.New(rand.NewPCG(1, 2))
-	reference := &memstore.Store{Clock: s.clock.Now}
-	policies := []*runtime.Policy{bucket()}
-	for _, capacity := range []int64{1, 3, 40} {
-		of := *p
-		policies = append(policies, sized(capacity, named(fmt.Sprintf("slots %d", capacity), &of)))
-	}
-	shadow, off := *policies[2], *policies[2]
-	shadow.Mode, off.Mode = runtime.ModeShadow, runtime.ModeOff
-	fences := []int64{0}
-	for step := range 200 {
-		s.clock.Add(time.Duration(random.Int64N(int64(10 * time.Second))))
-		var calls []runtime.Call
-		for range 1 + random.IntN(4) {
-			of := policies[random.IntN(len(policies))]
-			if random.IntN(20) == 0 && of == policies[2] {
-				of = []*runtime.Policy{&shadow, &off}[random.IntN(2)]
-			}
-			q := runtime.Request{Key: string("ab"[random.IntN(2)]), Count: 1 + random.Int64N(max(1, of.Rate/4))}
-			if of.Kind == runtime.InFlight {
-				q.Fence = fences[max(0, len(fences)-1-random.IntN(8))]
-				switch random.IntN(10) {
-				case 0:
-					q.Op = runtime.Check
-				case 1, 2:
-					q.Op, q.Count = runtime.Renew, 0
-				case 3, 4, 5:
-					q.Op, q.Count = runtime.Release, 0
-				case 6:
-					if q.Fence != 0 {
-						q.Op, q.TakenAt = runtime.Refund, s.clock.Now().UnixNano()
-					}
-				case 7:
-					if random.IntN(9) == 0 {
-						q.Op, q.Count = runtime.Reset, 0
-					}
-				case 8:
-					calls = append(calls, call(request(of, q), request(policies[0], runtime.Request{Key: q.Key, Count: 1})))
-					continue
-				}
-			}
-			calls = append(calls, call(request(of, q)))
-		}
-		want, err := reference.Do(s.ctx, calls)
-		if err != nil {
-			s.Fatal(err)
-		}
-		for i, got := range s.do(calls...) {
-			if (want[i].Err == nil) != (got.Err == nil) || !slices.EqualFunc(got.Decisions, want[i].Decisions, Same) {
-				s.broken("step %d: the answer to %s is %+v, and %+v of a memstore.Store", step, inWords(calls[i:i+1]), got, want[i])
-			}
-			for _, d := range got.Decisions {
-				if d.Fence > 0 {
-					fences = append(fences, d.Fence)
-				}
-			}
-		}
-	}
 }

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
@@ -34,19 +31,6 @@ func keys() []clause {
 		}},
 		{name: "Names", rule: "a limit's name and its key are stored separately", policies: one(named("ab", bucket())), script: []step{
 			take(10).of("c"), left(10).of("bc").by(named("a", bucket())),
-		}},
-		{name: "Values", rule: "stored values are read back to the last bit", policies: p, check: func(s *subject, p *runtime.Policy) {
-			// 7 per minute gives fractions that need all bits of a double.
-			p.Rate, p.Capacity = 7, 1_000_000
-			reference := &memstore.Store{Clock: s.clock.Now}
-			for _, n := range append([]int64{999_999}, slices.Repeat([]int64{1}, 50)...) {
-				q := request(p, runtime.Request{Count: n})
-				want, _ := reference.Do(s.ctx, []runtime.Call{call(q)})
-				if got := s.decide(p, q); !Same(got, want[0].Decisions[0]) {
-					s.broken("the decision is %+v, want %+v", got, want[0].Decisions[0])
-				}
-				s.clock.Add(12_345_678_901 * time.Nanosecond)
-			}
 		}},
 	}
 }

@@ -18,6 +18,9 @@ func (w *world) together(verb string, first request, at turn) bool {
 		q := &requests[i]
 		p := q.policy()
 		handle := at.limits.Limit(p, q.k.of)
+		if at.answered() {
+			w.ask(at.limits, *q)
+		}
 		q.op, q.reserve = runtime.Take, verb == "group reserve" && (p.Reserves() || p.Mode == runtime.ModeUnlimited && p.Overrides.MaxReserved > 0)
 		switch only := q.l.traits["reserve"] == "only"; {
 		case only && verb != "group reserve":
@@ -84,6 +87,17 @@ type group struct {
 	limiter.Decisions
 	reservations *limiter.Reservations
 	err          error
+}
+
+// sums returns how many tokens the call takes from each key.
+func (g group) sums() map[*key]int64 {
+	all := map[*key]int64{}
+	for _, q := range g.requests {
+		if q.op == runtime.Take {
+			all[q.k] += q.n
+		}
+	}
+	return all
 }
 
 // summed returns the requests with the counts that decide: those of takes of one key add up.
@@ -176,14 +190,12 @@ func (j *judge) answeredTogether(g group) {
 	}
 }
 
-// penalizeTogether starts the penalties of the keys that lacked tokens, also if the whole call was denied, and returns those before.
+// penalizeTogether starts the penalties of the keys that lacked tokens, also if the whole call was denied, and returns
+// those before.
 func (j *judge) penalizeTogether(g group) map[*key][]penalty {
-	before, sums := map[*key][]penalty{}, map[*key]int64{}
-	for _, q := range g.summed() {
+	before, sums := map[*key][]penalty{}, g.sums()
+	for _, q := range g.requests {
 		before[q.k] = q.k.penalties
-		if q.op == runtime.Take {
-			sums[q.k] = max(sums[q.k], q.n)
-		}
 	}
 	for i, d := range g.Each {
 		q, t := g.requests[i], g.requests[i].at(g.at.now)
@@ -196,12 +208,7 @@ func (j *judge) penalizeTogether(g group) map[*key][]penalty {
 
 // takeTogether counts the tokens that a call has taken.
 func (j *judge) takeTogether(g group) {
-	now, sums := g.at.now, map[*key]int64{}
-	for _, q := range g.summed() {
-		if q.op == runtime.Take {
-			sums[q.k] = max(sums[q.k], q.n)
-		}
-	}
+	now, sums := g.at.now, g.sums()
 	for i, q := range g.requests {
 		d, t := g.Each[i], q.at(now)
 		switch {

@@ -1,7 +1,31 @@
 // Package model is a slow, plain model of what limits promise, for tests. It keeps the requests that a key has counted,
-// as a list, and reads everything off that list in exact arithmetic whenever it is needed: nothing is updated in place, and
-// no formula is shared with package runtime. A world makes random limits and random requests, sends them to a store
+// as a list, and reads everything off that list in exact arithmetic whenever it is needed: nothing is updated in place,
+// and no formula is shared with package runtime. A world makes random limits and random requests, sends them to a store
 // through the methods that applications call, and compares each answer with the model.
+//
+// # What a limit is
+//
+// A key lacks a number of tokens of its capacity, which is the most that it can have. A request for n tokens passes if
+// the capacity, less those that are missing, is at least n; one that reserves may lack MaxReserved of them. A request
+// that passes is an event of the history of its key, and a denied one is not. The tokens missing at an instant follow
+// from the events:
+//
+//   - A token bucket is a queue that is served at the rate: the longest backlog is missing.
+//   - At the start of each fixed window, as many tokens as the rate come back. Missing tokens beyond the capacity and
+//     MaxReserved are forgotten. Windows are aligned, or those of a calendar, or begin with the first request after the
+//     last one has ended.
+//   - In a sliding window, the tokens of the current window are missing, and the share of those of the last one that is
+//     left of it.
+//   - In a precise sliding window, each token is missing for a period.
+//
+// The terms, which are the numbers and the mode, are those that are in force at the instant: used tokens stay used when
+// they change. If the clock goes back, no token comes back a second time, and none is missing again.
+//
+// A denial starts a penalty, unless one is in force, and while it is, nothing passes. The first token taken after it is
+// forgiven makes the next one a first one. A settlement leaves a key as if only the tokens used had been taken or,
+// where a store cannot know that, with less given back.
+//
+// A limit in flight has no history: its slots have holders, each until an instant.
 //
 // What the model does not predict, it bounds: a limit with shards grants no more than one without, and conserves its
 // tokens; the tokens that processes have leased are used within the bound of [runtime.Lease].
@@ -18,8 +42,8 @@ import (
 
 // terms are the numbers of a limit that decide a request: those of its file, of a plan, or of an override in force.
 type terms struct {
-	mode                     runtime.Mode
-	rate, capacity, reserved int64
+	runtime.Numbers
+	mode runtime.Mode
 	// period is in nanoseconds.
 	period int64
 	// unlimited is a plan without numbers, also if it is blocked.
@@ -37,45 +61,56 @@ func (t terms) same(o terms) bool {
 
 // sameNumbers reports whether the terms have the same numbers, whatever the mode is.
 func (t terms) sameNumbers(o terms) bool {
-	return t.rate == o.rate && t.period == o.period && t.capacity == o.capacity && t.reserved == o.reserved
+	return t.Numbers == o.Numbers && t.period == o.period
 }
-
-// windows are where the windows of a key are.
-type windows struct {
-	kind kind
-	// phase is the start of some window, for aligned windows.
-	phase int64
-	// starts returns the sorted starts of calendar windows around the years of the tests.
-	starts []int64
-}
-
-// kind is a way in which a key's tokens come back.
-type kind int
-
-const (
-	bucket kind = iota
-	aligned
-	firstUse
-	calendar
-	sliding
-	precise
-)
 
 // event is a request that a key has counted, or an instant at which tokens were given back.
 type event struct {
-	// now is the store's clock at the request.
-	now int64
-	// tokens were taken from the key; they are negative if they were given back, for kinds that do not keep apart whose tokens
-	// were given back. used replaces them in a history in which requests had taken only the tokens that they used.
+	// now is the store's clock at the request, and settled at a later settlement.
+	now, settled int64
+	// tokens were taken from the key; they are negative if they were given back, for kinds that do not keep apart whose
+	// tokens were given back. used replaces them in a history in which requests had taken only the tokens that they
+	// used.
 	tokens, used *big.Rat
 	by           terms
+	// other is what the event was instead, if the answers so far do not show which: a settlement may give back nothing.
+	other *event
+	// hidden means that tokens were given back to a key that was full by then, which no answer shows: fewer may be
+	// missing.
+	hidden bool
+}
+
+// taking returns the event of a request for n tokens.
+func taking(n, now int64, by terms) *event {
+	return &event{now: now, tokens: whole(n), used: whole(n), by: by}
 }
 
 // history is the events of a key, in their order.
 type history []*event
 
-// missing returns the tokens that a key lacks of a full one at an instant, by the terms then in force. If settled, it returns
-// what would be missing if each request had taken only the tokens that it has used.
+// inDoubt reports whether it shows only when the clock goes back what a settlement has given back.
+func (h history) inDoubt() bool {
+	return slices.ContainsFunc(h, func(e *event) bool { return e.hidden || e.other != nil })
+}
+
+// fit swaps doubted events for their alternatives until something fits. It returns false if nothing does.
+func fit(doubted []*event, fits func() bool) bool {
+	if len(doubted) == 0 {
+		return fits()
+	}
+	for range 2 {
+		if fit(doubted[1:], fits) {
+			return true
+		}
+		was := *doubted[0]
+		*doubted[0] = *was.other
+		doubted[0].other = &was
+	}
+	return false
+}
+
+// missing returns the tokens that a key lacks of a full one at an instant, by the terms then in force. If settled, it
+// returns what would be missing if each request had taken only the tokens that it has used.
 func (h history) missing(now int64, by terms, settled bool) *big.Rat {
 	if settled {
 		h = h.settled()
@@ -83,10 +118,11 @@ func (h history) missing(now int64, by terms, settled bool) *big.Rat {
 	switch by.windows.kind {
 	case bucket:
 		return h.inBucket(now, by)
-	case aligned, calendar:
-		return h.inWindows(now, by)
-	case firstUse:
-		missing, _ := h.sinceFirstUse(now, by)
+	case aligned, calendar, firstUse:
+		missing, window := h.inWindows()
+		if len(h) > 0 {
+			missing, _ = by.enter(missing, window, now)
+		}
 		return missing
 	case sliding:
 		return h.inSlidingWindow(now, by)
@@ -114,7 +150,7 @@ func (h history) inBucket(now int64, by terms) *big.Rat {
 	}
 	for i, e := range slices.Backward(h) {
 		backlog.Add(backlog, e.tokens)
-		backlog.Sub(backlog, share(until-at[i], by.rate, by.period))
+		backlog.Sub(backlog, share(until-at[i], by.Rate, by.period))
 		if backlog.Cmp(longest) > 0 {
 			longest.Set(backlog)
 		}
@@ -135,74 +171,42 @@ func (h history) latest() []int64 {
 	return at
 }
 
-// inWindows: each window begins with rate tokens more, up to the capacity. The tokens taken beyond the capacity and
-// the reservations are forgotten when a window ends.
-func (h history) inWindows(now int64, by terms) *big.Rat {
-	missing, number := new(big.Rat), int64(0)
-	enter := func(now int64, by terms) {
-		n := by.windows.number(now, by.period)
-		if n <= number {
-			return
-		}
-		missing = atMost(missing, by)
-		missing = positive(missing.Sub(missing, whole((n-number)*by.rate)))
-		number = n
-	}
+// inWindows returns the tokens that are missing after the last event, and the window that was current then.
+func (h history) inWindows() (missing *big.Rat, window int64) {
+	missing = new(big.Rat)
 	for i, e := range h {
 		if i == 0 {
-			number = e.by.windows.number(e.now, e.by.period)
+			window = e.by.window(e.now)
 		}
-		enter(e.now, e.by)
+		missing, window = e.by.enter(missing, window, e.now)
 		missing = positive(missing.Add(missing, e.tokens))
 	}
-	enter(now, by)
-	return missing
+	return missing, window
 }
 
-// number counts the windows from some first one to the one that contains an instant.
-func (w windows) number(at, period int64) int64 {
-	if w.kind == calendar {
-		n, found := slices.BinarySearch(w.starts, at)
-		if !found {
-			n--
-		}
-		return int64(n)
+// window returns the window that an instant begins or belongs to: its number, or its start if it begins at the first
+// use.
+func (t terms) window(now int64) int64 {
+	if t.windows.kind == firstUse {
+		return now
 	}
-	return new(big.Int).Div(big.NewInt(at-w.phase), big.NewInt(period)).Int64()
+	return t.windows.number(now, t.period)
 }
 
-// end returns the end of a window by its number.
-func (w windows) end(number, period int64) int64 {
-	if w.kind == calendar {
-		return w.starts[number+1]
+// enter returns the tokens that are missing, and the window, after another one has begun, if it has. Each begins with
+// as many tokens more as the rate, or after a gap until its first use with those of the time, up to the capacity. The
+// tokens taken beyond the capacity and the reservations are forgotten.
+func (t terms) enter(missing *big.Rat, last, now int64) (*big.Rat, int64) {
+	window, back := t.window(now), new(big.Rat)
+	switch first := t.windows.kind == firstUse; {
+	case first && now < last+t.period, !first && window <= last:
+		return missing, last
+	case first:
+		back = share(now-last, t.Rate, t.period)
+	default:
+		back = whole((window - last) * t.Rate)
 	}
-	return w.phase + (number+1)*period
-}
-
-// sinceFirstUse: a window begins with the first request after the one before has ended. Between two windows, tokens come
-// back at the rate. It also returns the end of the window, 0 if none is open.
-func (h history) sinceFirstUse(now int64, by terms) (*big.Rat, int64) {
-	missing, begin, open := new(big.Rat), int64(0), false
-	enter := func(now int64, by terms) {
-		if open && now < begin+by.period {
-			return
-		}
-		if open {
-			missing = atMost(missing, by)
-			missing = positive(missing.Sub(missing, share(now-begin, by.rate, by.period)))
-		}
-		begin, open = now, true
-	}
-	for _, e := range h {
-		enter(e.now, e.by)
-		missing = positive(missing.Add(missing, e.tokens))
-	}
-	end := int64(0)
-	if open && now < begin+by.period {
-		end = begin + by.period
-	}
-	enter(now, by)
-	return missing, end
+	return positive(back.Sub(atMost(missing, t), back)), window
 }
 
 // inSlidingWindow: the tokens of this window, and a share of those of the one before that fades with time.
@@ -231,8 +235,8 @@ func (h history) currentWindow(now int64, by terms) int64 {
 	return n
 }
 
-// inLog: tokens come back a period after they were taken. Those that had come back at a later request do not go again when
-// the clock goes back.
+// inLog: tokens come back a period after they were taken. Those that had come back at a later request do not go again
+// when the clock goes back.
 func (h history) inLog(now int64, by terms) *big.Rat {
 	sum := new(big.Rat)
 	shown := now
@@ -240,7 +244,7 @@ func (h history) inLog(now int64, by terms) *big.Rat {
 		if shown < at+by.period {
 			sum.Add(sum, h[i].tokens)
 		}
-		shown = max(shown, h[i].now)
+		shown = max(shown, h[i].now, h[i].settled)
 	}
 	return sum
 }
@@ -251,8 +255,10 @@ func (h history) windowEnd(now int64, by terms) int64 {
 	case bucket, precise:
 		return 0
 	case firstUse:
-		_, end := h.sinceFirstUse(now, by)
-		return end
+		if _, start := h.inWindows(); len(h) > 0 && now < start+by.period {
+			return start + by.period
+		}
+		return 0
 	}
 	return by.windows.end(h.currentWindow(now, by), by.period)
 }
@@ -279,70 +285,16 @@ func positive(r *big.Rat) *big.Rat {
 
 // atMost returns how many tokens are missing at the end of a window: no more than can be taken and reserved.
 func atMost(missing *big.Rat, by terms) *big.Rat {
-	if most := whole(by.capacity + by.reserved); by.reserved < runtime.Unbounded && missing.Cmp(most) > 0 {
+	if most := whole(by.Capacity + by.MaxReserved); by.MaxReserved < runtime.Unbounded && missing.Cmp(most) > 0 {
 		return most
 	}
 	return missing
 }
 
-// startsOf returns the starts of the windows of a calendar from 1996 on, by looking at the clock of the zone.
-func startsOf(c runtime.Calendar, zone *time.Location, from runtime.Date) (starts []int64) {
-	if from == (runtime.Date{}) {
-		from = runtime.Date{Year: 1970, Month: time.January, Day: 1}
-		if c.Unit == runtime.Week {
-			from.Day = 5
-		}
-	}
-	count := max(1, c.Count)
-	for n := 0; ; n++ {
-		year, month, day := from.Year, from.Month, from.Day
-		switch c.Unit {
-		case runtime.Day:
-			day += n * count
-		case runtime.Week:
-			day += 7 * n * count
-		case runtime.Month:
-			month += time.Month(n * count)
-		case runtime.Year:
-			year += n * count
-		}
-		if c.Unit == runtime.Month || c.Unit == runtime.Year {
-			last := time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC)
-			year, month, day = last.Year(), last.Month(), min(day, last.Day())
-		}
-		clock := time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Add(c.At)
-		switch {
-		case clock.Year() < 1996:
-			continue
-		case clock.Year() > map[runtime.CalendarUnit]int{runtime.Day: 2005, runtime.Week: 2005, runtime.Month: 2030, runtime.Year: 2150}[c.Unit]:
-			return starts
-		}
-		if start := firstShown(clock, zone); len(starts) == 0 || start > starts[len(starts)-1] {
-			starts = append(starts, start)
-		}
-	}
-}
-
-// firstShown returns the first instant at which the clock of a zone shows a time, given as one of UTC, or a later one.
-func firstShown(clock time.Time, zone *time.Location) int64 {
-	shown := func(at time.Time) bool {
-		_, offset := at.In(zone).Zone()
-		return !at.Add(time.Duration(offset) * time.Second).Before(clock)
-	}
-	at := clock.Add(-16 * time.Hour)
-	for _, step := range []time.Duration{15 * time.Minute, time.Minute, time.Second} {
-		for !shown(at) {
-			at = at.Add(step)
-		}
-		at = at.Add(-step)
-	}
-	return at.Add(time.Second).UnixNano()
-}
-
 func (h history) String() string {
 	s := ""
 	for _, e := range h {
-		s += fmt.Sprintf("\n  %v: %s, used %s, by rate %d, capacity %d, reserved %d, period %v", time.Unix(0, e.now).UTC(), e.tokens.FloatString(9), e.used.FloatString(9), e.by.rate, e.by.capacity, e.by.reserved, time.Duration(e.by.period))
+		s += fmt.Sprintf("\n  %v: %s, used %s, by rate %d, capacity %d, reserved %d, period %v", time.Unix(0, e.now).UTC(), e.tokens.FloatString(9), e.used.FloatString(9), e.by.Rate, e.by.Capacity, e.by.MaxReserved, time.Duration(e.by.period))
 	}
 	return s
 }

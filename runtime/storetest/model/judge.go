@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,33 +17,73 @@ import (
 
 // Clock is the clock of a world: the time of a bubble of package synctest, which jumps ahead when everybody sleeps, and
 // a distance from it, which can become smaller.
-type Clock struct{ skew atomic.Int64 }
+type Clock struct {
+	skew atomic.Int64
+	// latest is the latest time that it has shown before it went back, and earliest how far it may go back.
+	latest, earliest int64
+}
 
 // Now returns the time.
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.skew.Load())) }
 
 func (c *Clock) now() int64 { return c.Now().UnixNano() }
 
-// judge compares answers with the model, which it keeps, and records the first difference.
-type judge struct {
-	clock *Clock
+// goBack puts the clock back by less than a time, and by less than the hour for which a store keeps ended entries for
+// such a clock.
+func (c *Clock) goBack(r *rand.Rand, most int64) {
+	c.latest = max(c.latest, c.now())
+	c.skew.Add(-r.Int64N(max(1, min(most, c.now()-max(c.earliest, c.latest-int64(50*time.Minute))))))
+}
+
+// journal has the trace of a world until the first difference from the model.
+type journal struct {
+	clock  *Clock
+	counts counts
+	trace  []string
+	err    error
+}
+
+// ledger has the tokens that were taken and can be given back.
+type ledger struct {
 	// open can be given back, and closed was.
 	open, closed []*taken
 	// tx is the number of the transaction that is open, 0 without one.
 	tx int
 	// sweeps counts the sweeps.
 	sweeps int
+}
+
+// judge compares answers with the model, which it keeps.
+type judge struct {
+	journal
+	ledger
 	// jitters has the jitter of tokens by the instant at which they are due.
 	jitters map[due]time.Duration
-	// balances counts the comparisons of what a key has used, and of when its window ends. settled counts settlements, and
-	// less those after which fewer tokens were given back than were unused and not yet back by themselves.
+}
+
+// counts has the numbers of answers that agree with the model.
+type counts struct {
+	// requests is how many there were, renumbered how many with other numbers of the caller than the one before for the
+	// key, and inPenalty how many answers were about a key with a penalty in force.
+	requests, renumbered, inPenalty int
+	// balances counts the comparisons of what a key has used, and of when its window ends. settled counts settlements,
+	// and less those after which fewer tokens were given back than were unused and not yet back by themselves.
 	balances, settled, less int
-	// inPenalty counts the answers about a key with a penalty in force.
-	inPenalty int
-	trace     []string
-	err       error
-	// ended means that the model does not know any more what a key has, and unsure that it will not if the clock goes back.
-	ended, unsure bool
+	// lost counts the requests of holders that have found that a slot was lost.
+	lost int
+}
+
+func (c *counts) add(o counts) {
+	for _, sum := range []struct{ of, with *int }{{&c.requests, &o.requests}, {&c.renumbered, &o.renumbered}, {&c.inPenalty, &o.inPenalty},
+		{&c.balances, &o.balances}, {&c.settled, &o.settled}, {&c.less, &o.less}, {&c.lost, &o.lost}} {
+		*sum.of += *sum.with
+	}
+}
+
+func (c counts) String() string {
+	return fmt.Sprintf("%d requests agree, %d of them with other numbers of the caller than the one before, and %d balances with what was used and when windows end; "+
+		"%d were settled, after %d of which less was given back than was unused; %d were about a key with a penalty",
+		c.requests, c.renumbered, c.balances, c.settled, c.less, c.inPenalty)
 }
 
 // due is a key of a limit and the instant at which its tokens are due.
@@ -61,10 +103,11 @@ type taken struct {
 	tx int
 	// life is the one of the key in which they were taken.
 	life int
-	// sweeps is how many sweeps there were before. One may delete shards that are full, so that others do not know any more
-	// how many were taken since.
+	// sweeps is how many sweeps there were before. One may delete shards that are full, so that others do not know any
+	// more how many were taken since.
 	sweeps int
-	// edits is how many edits of the limit there were before: a reservation charges by the numbers by which it was made.
+	// edits is how many edits of the limit there were before: a reservation charges by the numbers by which it was
+	// made.
 	edits int
 	// together means that the call has taken from the key by several requests: of those, shards may return less.
 	together bool
@@ -91,14 +134,26 @@ func (at turn) opens(p *runtime.Policy) bool {
 }
 
 // failf records a difference.
-func (j *judge) failf(format string, args ...any) {
+func (j *journal) failf(format string, args ...any) {
 	if j.err == nil {
 		j.err = fmt.Errorf(format, args...)
 	}
 }
 
-func (j *judge) logf(format string, args ...any) {
+func (j *journal) logf(format string, args ...any) {
 	j.trace = append(j.trace, j.clock.Now().UTC().Format("2006-01-02 15:04:05.000000000 ")+fmt.Sprintf(format, args...))
+}
+
+// report returns the difference, with the policies and the trace, or nil.
+func (j *journal) report(policies ...*runtime.Policy) error {
+	if j.err == nil {
+		return nil
+	}
+	limits := ""
+	for _, p := range policies {
+		limits += fmt.Sprintf("%+v\n", *p)
+	}
+	return fmt.Errorf("%w\n%s%s", j.err, limits, strings.Join(j.trace, "\n"))
 }
 
 // describe returns a decision with its numbers.
@@ -111,8 +166,8 @@ func describe(d runtime.Decision) string {
 		d, d.Taken, taken, d.Value, d.Shadowed, d.Delay, d.Jitter, d.RetryAfter, d.ResetAfter, d.FullAfter)
 }
 
-// first checks that an instant is the first one at which all requests have enough tokens for something: they have then, they
-// have not a microsecond earlier, and they have not when an override ends before.
+// first checks that an instant is the first one at which all requests have enough tokens for something: they have then,
+// they have not a microsecond earlier, and they have not when an override ends before.
 func (j *judge) first(what string, requests []request, now int64, wait time.Duration, enough slack) {
 	at := now + int64(wait)
 	early, ends := at, []int64(nil)
@@ -124,7 +179,7 @@ func (j *judge) first(what string, requests []request, now int64, wait time.Dura
 		ends = append(ends, q.l.ends(q.k, now)...)
 		for _, t := range []terms{q.at(now), q.at(at)} {
 			if !t.unlimited {
-				rounding := noise(t, q.missing(now, t)) * float64(t.period) / float64(max(1, t.rate))
+				rounding := noise(t, q.missing(now, t)) * float64(t.period) / float64(max(1, t.Rate))
 				early = min(early, at-1000-int64(math.Ceil(rounding))-2)
 			}
 		}
@@ -312,7 +367,8 @@ func (j *judge) upTo(q request, d runtime.Decision, t terms, now int64) int64 {
 	return max(1, min(taken, q.n))
 }
 
-// shadowed judges a decision in shadow mode, and returns whether the request would pass without it, or can if that is not said.
+// shadowed judges a decision in shadow mode, and returns whether the request would pass without it, or can if that is
+// not said.
 func (j *judge) shadowed(q request, d runtime.Decision, can bool) bool {
 	if !d.Allowed || d.Delay != 0 || d.RetryAfter != 0 || d.Jitter != 0 {
 		j.failf("in shadow mode: %+v", d)
@@ -343,8 +399,8 @@ func (j *judge) denied(q request, d runtime.Decision, now int64) {
 	}
 }
 
-// never checks that requests of which no retry is said to pass do not when an override ends, or at a later instant. The model
-// knows no calendar so late.
+// never checks that requests of which no retry is said to pass do not when an override ends, or at a later instant. The
+// model has no calendar so late.
 func (j *judge) never(requests []request, now int64, later ...int64) {
 	for _, q := range requests {
 		if q.l.counted().Calendar.Unit != 0 {
@@ -369,7 +425,7 @@ func (j *judge) take(q request, d runtime.Decision, t terms, now int64) {
 	if q.k.forgiven(now, t) {
 		q.k.penalties = nil
 	}
-	e := &event{now: now, tokens: whole(q.n), used: whole(q.n), by: t}
+	e := taking(q.n, now, t)
 	q.k.history = append(q.k.history, e)
 	q.k.writtenBy(t)
 	if known {
@@ -378,9 +434,9 @@ func (j *judge) take(q request, d runtime.Decision, t terms, now int64) {
 }
 
 // opened adds what can be given back.
-func (j *judge) opened(q request, d runtime.Decision, e *event) *taken {
-	t := &taken{request: q, d: d, event: e, tx: j.tx, life: q.k.life, sweeps: j.sweeps, edits: q.l.edits}
-	j.open = append(j.open, t)
+func (b *ledger) opened(q request, d runtime.Decision, e *event) *taken {
+	t := &taken{request: q, d: d, event: e, tx: b.tx, life: q.k.life, sweeps: b.sweeps, edits: q.l.edits}
+	b.open = append(b.open, t)
 	return t
 }
 
@@ -431,7 +487,7 @@ func (j *judge) penalty(when string, q request, now int64, t terms, lasts time.D
 	want := time.Duration(0)
 	if until := q.k.penalized(now, t); until > 0 {
 		want = time.Duration(until - now)
-		j.inPenalty++
+		j.counts.inPenalty++
 	}
 	if lasts != want {
 		j.failf("%s: the penalty is said to last for %v, want %v: %+v of %v", when, lasts, want, q.k.penalties, time.Unix(0, now).UTC())

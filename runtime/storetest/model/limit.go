@@ -1,22 +1,17 @@
 package model
 
 import (
-	"fmt"
 	"math"
 	"math/big"
-	"math/rand/v2"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // limit is a limit of a world: its policies by plan, its keys, and the overrides in force.
 type limit struct {
 	// traits are the values of its fields, as they are named in the table of pairs.
-	traits map[string]string
+	traits values
 	names  runtime.PlanNames
 	// policies are by the number of the plan; a limit without plans has one, at 0.
 	policies runtime.PlanPolicies
@@ -31,8 +26,6 @@ type limit struct {
 // key is a key of a limit.
 type key struct {
 	of      runtime.Key
-	zone    *time.Location
-	since   time.Time
 	windows windows
 	history history
 	own     overrides
@@ -55,11 +48,12 @@ type key struct {
 	reported bool
 	// returned means that tokens were given back of which the stored numbers do not say exactly how many.
 	returned bool
-	// erased means that it was erased: no row knows of its earlier lives.
+	// erased means that it was erased: no row is left of its earlier lives.
 	erased bool
 }
 
-// seen is what a key of a limit with shards had at an instant, and how many tokens it had been asked for and used by then.
+// seen is what a key of a limit with shards had at an instant, and how many tokens it had been asked for and used by
+// then.
 type seen struct {
 	at          int64
 	value       float64
@@ -88,74 +82,6 @@ type entry struct {
 
 func (e *entry) live(now int64) bool { return e != nil && now < e.until }
 
-// choose returns the value of a field: the wanted one, or any of the values.
-func choose(r *rand.Rand, want map[string]string, field string) string {
-	v, ok := want[field]
-	if !ok {
-		v = oneOf(r, fields[field]...)
-	}
-	return v
-}
-
-func oneOf[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
-
-// newLimit returns a random limit with the wanted values of fields, or false if random numbers were not valid together.
-func newLimit(r *rand.Rand, name string, want map[string]string) (*limit, bool) {
-	traits := map[string]string{}
-	for _, field := range limitFields {
-		traits[field] = choose(r, want, field)
-	}
-	// Most of what can be wrong shows in a limit that is enforced.
-	if _, ok := want["mode"]; !ok && r.IntN(2) == 0 {
-		traits["mode"] = "enforce"
-	}
-	alone := map[string]string{"lease": "no", "shards": "1", "reserve": "no"}
-	if _, ok := want["penalty"]; ok || r.IntN(3) == 0 {
-		for field, value := range alone {
-			if _, ok := want[field]; !ok && traits["penalty"] != "no" {
-				traits[field] = value
-			}
-		}
-	} else {
-		traits["penalty"] = "no"
-	}
-	// Everything else would be shed at random, until hardly a limit is left.
-	if _, ok := want["kind"]; !ok {
-		switch {
-		case traits["lease"] == "yes" || traits["shards"] != "1":
-			traits["kind"] = oneOf(r, "bucket", "fixed", "offset", "calendar")
-		case traits["reserve"] != "no":
-			traits["kind"] = oneOf(r, "bucket", "fixed", "offset", "first use", "calendar", "calendar by key")
-		}
-	}
-	if !possible(traits) {
-		return nil, false
-	}
-	l := &limit{traits: traits}
-	base := l.policy(r, name)
-	if traits["plans"] == "three" {
-		l.names = runtime.PlanNames{"", "free", "pro", "unlimited"}
-		l.policies = runtime.PlanPolicies{{}, base, base, {Name: base.Name, Kind: base.Kind, Precise: base.Precise, Shards: base.Shards,
-			Mode: runtime.ModeUnlimited, AtMost: base.AtMost, Overrides: base.Overrides}}
-		if !base.Precise {
-			l.renumber(r, &l.policies[2], false)
-		}
-		if l.penalize(r, &l.policies[2]); r.IntN(3) == 0 {
-			l.policies[2].Penalty = runtime.Penalty{}
-		}
-		l.policies.Overridable(l.names)
-	} else {
-		l.policies = runtime.PlanPolicies{base}
-	}
-	if !l.valid(l.policies) {
-		return nil, false
-	}
-	for i := range 1 + r.IntN(2) {
-		l.keys = append(l.keys, l.newKey(r, i))
-	}
-	return l, true
-}
-
 // inUse returns the policies of the plans, or the one of a limit without plans.
 func (l *limit) inUse(of runtime.PlanPolicies) runtime.PlanPolicies {
 	if l.names != nil {
@@ -164,216 +90,9 @@ func (l *limit) inUse(of runtime.PlanPolicies) runtime.PlanPolicies {
 	return of
 }
 
-func (l *limit) valid(policies runtime.PlanPolicies) bool {
-	of := l.inUse(policies)
-	return !slices.ContainsFunc(of, func(p runtime.Policy) bool { return p.Validate() != nil })
-}
-
-// policy returns a policy with the traits of the limit.
-func (l *limit) policy(r *rand.Rand, name string) runtime.Policy {
-	p := runtime.Policy{
-		Name: name, Kind: runtime.TokenBucket,
-		Period:     oneOf(r, time.Second, 7*time.Second, time.Minute, time.Hour, 24*time.Hour, 333_333_337*time.Nanosecond),
-		Mode:       named(runtime.Modes(), l.traits["mode"]),
-		OnError:    named(runtime.OnErrors(), l.traits["onError"]),
-		Shards:     int(l.traits["shards"][0] - '0'),
-		Durability: named(append(runtime.Durabilities(), runtime.DurabilityDefault), l.traits["durability"]),
-	}
-	switch l.traits["kind"] {
-	case "fixed":
-		p.Kind = runtime.FixedWindow
-	case "offset":
-		p.Kind, p.Start = runtime.FixedWindow, runtime.StartOffset(time.Duration(r.Int64N(int64(p.Period))))
-	case "first use":
-		p.Kind, p.Start = runtime.FixedWindow, runtime.StartFirstUse()
-	case "calendar":
-		p.Kind, p.Calendar = runtime.FixedWindow, randomCalendar(r)
-		p.Calendar.Zone = oneOf(r, "UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu")
-	case "calendar by key":
-		p.Kind, p.Calendar = runtime.FixedWindow, randomCalendar(r)
-		p.Calendar.ZonePerKey, p.Calendar.From = true, runtime.Date{}
-		if p.Calendar.Unit != runtime.Day || p.Calendar.Count > 1 {
-			p.Calendar.Anniversary = r.IntN(2) == 0
-		}
-	case "sliding", "precise":
-		p.Kind, p.Precise = runtime.SlidingWindow, l.traits["kind"] == "precise"
-	}
-	if p.Calendar.Unit != 0 {
-		p.Period = p.Calendar.Period()
-	}
-	l.renumber(r, &p, true)
-	if l.traits["numbers"] == "caller" {
-		l.numbered(r, &p)
-	}
-	if l.traits["jitter"] == "yes" {
-		p.Jitter = oneOf(r, time.Millisecond, time.Second, p.Period)
-	}
-	if l.traits["denyCache"] == "yes" {
-		p.DenyCache = oneOf(r, time.Millisecond, time.Minute, 48*time.Hour)
-	}
-	if l.traits["lease"] == "yes" {
-		p.Lease = runtime.Lease{Tokens: 1 + r.Int64N(p.Capacity), For: oneOf(r, time.Millisecond, time.Second, p.Period)}
-	}
-	l.penalize(r, &p)
-	if l.traits["timeout"] == "yes" {
-		p.Timeout = oneOf(r, time.Millisecond, 100*time.Millisecond)
-	}
-	if l.traits["overrides"] != "no" {
-		p.Overrides = runtime.OverrideBounds{Rate: 3 * p.Rate, Capacity: 3 * p.Capacity, MaxReserved: 3 * min(p.MaxReserved, runtime.Unbounded/3),
-			Unlimited: l.traits["overrides"] == "any"}
-		if !p.Kind.Linear() {
-			p.Overrides.Capacity = p.Overrides.Rate
-		}
-		if p.MaxReserved == runtime.Unbounded {
-			p.Overrides.MaxReserved = runtime.Unbounded
-		}
-	}
-	return p
-}
-
-// penalize gives a policy a random penalty, if the limit has one.
-func (l *limit) penalize(r *rand.Rand, p *runtime.Policy) {
-	lasts := func() time.Duration {
-		return oneOf(r, time.Millisecond, time.Second, p.Period/3+1, p.Period, 3*p.Period, 90*time.Minute)
-	}
-	switch l.traits["penalty"] {
-	case "one":
-		p.Penalty = runtime.PenaltyOf(oneOf(r, 0, lasts()), lasts())
-	case "steps":
-		p.Penalty = runtime.PenaltyOf(oneOf(r, 0, lasts(), 10*lasts()), lasts(), lasts(), lasts())
-	}
-}
-
-// named returns the value with a name.
-func named[T fmt.Stringer](values []T, name string) T {
-	return values[slices.IndexFunc(values, func(v T) bool { return v.String() == name })]
-}
-
-func randomCalendar(r *rand.Rand) runtime.Calendar {
-	c := runtime.Calendar{Unit: oneOf(r, runtime.CalendarUnits()...), Count: oneOf(r, 0, 1, 1, 1, 2, 3), At: oneOf(r, 0, 0, 150*time.Minute)}
-	if r.IntN(2) == 0 {
-		c.From = runtime.Date{Year: 1990 + r.IntN(5), Month: time.Month(1 + r.IntN(12)), Day: oneOf(r, 1, 15, 28)}
-		if c.From.Month != time.February {
-			c.From.Day = oneOf(r, 1, 15, 29, 30)
-		}
-	}
-	return c
-}
-
-// numbered has callers give some of the numbers of a policy, at most its own.
-func (l *limit) numbered(r *rand.Rand, p *runtime.Policy) {
-	if p.AtMost.Rate = p.Rate; !p.Kind.Linear() || r.IntN(2) == 0 {
-		p.AtMost.Capacity = p.Capacity
-	}
-	if l.traits["reserve"] == "bounded" && r.IntN(2) == 0 {
-		p.AtMost.MaxReserved = p.MaxReserved
-	}
-	if p.Validate() != nil {
-		p.AtMost.Capacity, p.AtMost.MaxReserved = 0, 0 // a fixed window would forget what was used beyond them
-	}
-}
-
-// renumber gives a policy other numbers. Unless they are its first ones, its bounds of overrides stay, and its lease.
-func (l *limit) renumber(r *rand.Rand, p *runtime.Policy, first bool) {
-	least, before := int64(max(1, p.Shards)), *p
-	for again := true; again; {
-		p.Rate = least + r.Int64N(12)
-		p.Capacity, p.MaxReserved = least+r.Int64N(20), 0
-		if r.IntN(3) == 0 {
-			p.Capacity = p.Rate
-		}
-		switch l.traits["reserve"] {
-		case "bounded":
-			p.MaxReserved = least + r.Int64N(15)
-		case "unbounded":
-			p.MaxReserved = runtime.Unbounded
-		case "only":
-			p.Capacity, p.MaxReserved = 0, least+r.Int64N(15)
-		}
-		if !p.Kind.Linear() {
-			p.Capacity, p.MaxReserved = p.Rate, 0
-		}
-		most := p.Overrides
-		beyond := most.Rate > 0 && (p.Rate > most.Rate || p.Capacity > most.Capacity || p.MaxReserved > most.MaxReserved)
-		again = !first && (beyond || p.Lease.Tokens > p.Capacity)
-	}
-	if !first && r.IntN(3) == 0 && p.Penalizes() {
-		l.penalize(r, p)
-	}
-	if !first && p.Kind == runtime.TokenBucket && p.Calendar.Unit == 0 && r.IntN(2) == 0 {
-		p.Period = oneOf(r, before.Period, 2*before.Period, 5*time.Second)
-	}
-	if p.AtMost.Rate > 0 {
-		p.AtMost.Rate = p.Rate
-	}
-	if p.AtMost.Capacity > 0 {
-		p.AtMost.Capacity = p.Capacity
-	}
-	if p.AtMost.MaxReserved > 0 {
-		p.AtMost.MaxReserved = p.MaxReserved
-	}
-}
-
-func (l *limit) newKey(r *rand.Rand, number int) *key {
-	k := &key{of: runtime.KeyOf(runtime.String(fmt.Sprintf("key %d", number)))}
-	p := l.counted()
-	if p.Calendar.ZonePerKey {
-		name := oneOf(r, "UTC", "Europe/Berlin", "America/Santiago", "Asia/Kathmandu")
-		k.zone, _ = time.LoadLocation(name)
-		k.of = k.of.In(k.zone)
-	}
-	if p.Calendar.Anniversary {
-		k.since = time.Date(1990+r.IntN(5), time.Month(1+r.IntN(12)), 1+r.IntN(31), 12, 0, 0, 0, k.zone)
-		k.of = k.of.Since(k.since)
-	}
-	k.windows = windowsOf(p, k)
-	return k
-}
-
-// knownStarts has the starts of calendars, which take long to find.
-var knownStarts sync.Map
-
-type calendarOf struct {
-	calendar runtime.Calendar
-	zone     string
-	from     runtime.Date
-}
-
-// windowsOf returns the windows of a key. The offset of windows by key is a property of the name and the key, and the only
-// thing that the model takes from the product.
-func windowsOf(p *runtime.Policy, k *key) windows {
-	switch {
-	case p.Kind == runtime.TokenBucket:
-		return windows{kind: bucket}
-	case p.Precise:
-		return windows{kind: precise}
-	case p.Start.FirstUse():
-		return windows{kind: firstUse}
-	case p.Calendar.Unit != 0:
-		zone, from := k.zone, p.Calendar.From
-		if zone == nil {
-			zone, _ = time.LoadLocation(p.Calendar.Zone)
-		}
-		if p.Calendar.Anniversary {
-			from = runtime.DateOf(k.since)
-		}
-		of := calendarOf{p.Calendar, zone.String(), from}
-		starts, ok := knownStarts.Load(of)
-		if !ok {
-			starts, _ = knownStarts.LoadOrStore(of, startsOf(p.Calendar, zone, from))
-		}
-		return windows{kind: calendar, starts: starts.([]int64)}
-	}
-	w := windows{kind: aligned, phase: meter.RuleOf(p, k.of.String()).Phase}
-	if p.Kind == runtime.SlidingWindow {
-		w.kind = sliding
-	}
-	return w
-}
-
 // termsOf returns the terms of a policy for a key.
 func (k *key) termsOf(p *runtime.Policy) terms {
-	t := terms{mode: p.Mode, rate: p.Rate, capacity: p.Capacity, reserved: p.MaxReserved, period: int64(p.Period), windows: k.windows,
+	t := terms{Numbers: numbersOf(p), mode: p.Mode, period: int64(p.Period), windows: k.windows,
 		unlimited: p.Mode == runtime.ModeUnlimited, forgive: int64(p.Penalty.Forgive)}
 	for _, lasts := range p.Penalty.Steps {
 		if lasts > 0 {
@@ -386,62 +105,46 @@ func (k *key) termsOf(p *runtime.Policy) terms {
 	return t
 }
 
+// numbersOf returns the numbers of a policy.
+func numbersOf(p *runtime.Policy) runtime.Numbers {
+	return runtime.Numbers{Rate: p.Rate, Capacity: p.Capacity, MaxReserved: p.MaxReserved}
+}
+
+// parts returns the numbers one by one.
+func parts(n *runtime.Numbers) [3]*int64 { return [...]*int64{&n.Rate, &n.Capacity, &n.MaxReserved} }
+
 // given returns the terms with the numbers that a caller gives in place of those of the policy.
 func (t terms) given(p *runtime.Policy, n runtime.Numbers) terms {
-	if t.unlimited {
-		return t
-	}
 	n = allowed(p, n)
-	if n.Rate > 0 {
-		t.rate = n.Rate
-	}
-	if n.Capacity > 0 {
-		t.capacity = n.Capacity
-	}
-	if n.MaxReserved > 0 {
-		t.reserved = n.MaxReserved
+	for i, into := range parts(&t.Numbers) {
+		if of := *parts(&n)[i]; of > 0 && !t.unlimited {
+			*into = of
+		}
 	}
 	return t
 }
 
-// allowed returns the numbers that a caller gives, which knows what the policy allows.
+// allowed returns the numbers that a caller gives, at most those that the policy allows.
 func allowed(p *runtime.Policy, n runtime.Numbers) runtime.Numbers {
 	return runtime.Numbers{Rate: min(n.Rate, p.AtMost.Rate), Capacity: min(n.Capacity, p.AtMost.Capacity), MaxReserved: min(n.MaxReserved, p.AtMost.MaxReserved)}
 }
 
-// numbers returns random numbers of a caller; zero if the limit's are those of the file.
-func (l *limit) numbers(r *rand.Rand) (n runtime.Numbers) {
-	p := l.counted()
-	least := int64(max(1, p.Shards))
-	for _, part := range []struct {
-		most int64
-		into *int64
-	}{{p.AtMost.Rate, &n.Rate}, {p.AtMost.Capacity, &n.Capacity}, {p.AtMost.MaxReserved, &n.MaxReserved}} {
-		if part.most > 0 {
-			*part.into = least + r.Int64N(part.most-least+1)
-		}
-	}
-	if !p.Kind.Linear() {
-		n.Capacity = n.Rate
-	}
-	return n
-}
-
-// slowest returns the terms by which a key is full last, of all that its callers can give. Those without a rate are of no plan.
+// slowest returns the terms by which a key is full last, of all that its callers can give. Those without a rate are of
+// no plan.
 func (l *limit) slowest(t terms) terms {
 	p := l.counted()
-	if t.rate == 0 || p.AtMost.Rate == 0 {
+	if t.Rate == 0 || p.AtMost.Rate == 0 {
 		return t
 	}
-	t.rate = int64(max(1, p.Shards))
+	t.Rate = int64(max(1, p.Shards))
 	return t
 }
 
 // policy returns the policy of a plan.
 func (l *limit) of(plan int) *runtime.Policy { return &l.policies[plan] }
 
-// entry returns what is in force for a key at an instant: a block, and of two the one that ends last; the override of the
-// key; the override of the whole limit; or nil.
+// entry returns the entry in force for a key at an instant: a block, and of two the one that ends last; the override of
+// the key; the override of the whole limit; or nil.
 func (l *limit) entry(k *key, now int64) *entry {
 	block := k.own.block
 	if b := l.whole.block; b.live(now) && (!block.live(now) || b.until > block.until) {
@@ -470,12 +173,12 @@ func (l *limit) at(k *key, plan int, n runtime.Numbers, now int64) terms {
 }
 
 // apply returns the terms that an override gives a key.
-func (e *entry) apply(l *limit, k *key, plan int, n runtime.Numbers) terms {
+func (e *entry) apply(l *limit, k *key, plan int, given runtime.Numbers) terms {
 	if e.plan > 0 {
 		plan = e.plan
 	}
 	p := l.of(plan)
-	t := k.termsOf(p).given(p, n)
+	t := k.termsOf(p).given(p, given)
 	switch {
 	case t.mode == runtime.ModeUnlimited:
 		return t
@@ -483,19 +186,16 @@ func (e *entry) apply(l *limit, k *key, plan int, n runtime.Numbers) terms {
 		t.mode = e.Mode
 		return t
 	}
-	given := func(n, own, least, most int64) int64 {
-		if n == 0 || own == 0 {
-			return own
+	n, least := runtime.Numbers{Rate: e.Rate, Capacity: e.Capacity, MaxReserved: e.MaxReserved}, int64(max(1, p.Shards))
+	if n.Capacity == 0 && t.Capacity == t.Rate || !p.Kind.Linear() {
+		n.Capacity = n.Rate
+	}
+	most := runtime.Numbers{Rate: p.Overrides.Rate, Capacity: p.Overrides.Capacity, MaxReserved: p.Overrides.MaxReserved}
+	for i, into := range parts(&t.Numbers) {
+		if of := *parts(&n)[i]; of > 0 && *into > 0 {
+			*into = min(max(of, least), *parts(&most)[i])
 		}
-		return min(max(n, least), most)
 	}
-	capacity := e.Capacity
-	if capacity == 0 && t.capacity == t.rate || !p.Kind.Linear() {
-		capacity = e.Rate
-	}
-	least, most := int64(max(1, p.Shards)), p.Overrides
-	t.rate, t.capacity = given(e.Rate, t.rate, least, most.Rate), given(capacity, t.capacity, least, most.Capacity)
-	t.reserved = given(e.MaxReserved, t.reserved, least, most.MaxReserved)
 	return t
 }
 
@@ -526,8 +226,8 @@ func (l *limit) inForce(k *key, now int64) string {
 // counted returns the policy of a plan that is not unlimited. Except for the numbers, plans are the same.
 func (l *limit) counted() *runtime.Policy { return l.of(min(1, len(l.policies)-1)) }
 
-// constant reports whether neither the numbers of the limit have changed nor the clock has gone back: each row of a limit with
-// shards gets tokens back by the numbers and by the time of the next request for it.
+// constant reports whether neither the numbers of the limit have changed nor the clock has gone back: each row of a
+// limit with shards gets tokens back by the numbers and by the time of the next request for it.
 func (l *limit) constant() bool {
 	return l.edits == 0 && l.names == nil && l.traits["numbers"] == "file" && l.traits["overrides"] == "no" && !l.back
 }

@@ -1,7 +1,9 @@
 package model
 
 import (
+	"cmp"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 )
@@ -9,65 +11,44 @@ import (
 // value is a value of a field: of limits.yaml, or of a request.
 type value struct{ field, value string }
 
-// fields has the values of each field that worlds choose from.
-var fields = map[string][]string{
-	"kind":       {"bucket", "fixed", "offset", "first use", "calendar", "calendar by key", "sliding", "precise"},
-	"mode":       {"enforce", "shadow", "off", "block"},
-	"plans":      {"none", "three"},
-	"numbers":    {"file", "caller"},
-	"reserve":    {"no", "bounded", "unbounded", "only"},
-	"shards":     {"1", "2", "5"},
-	"jitter":     {"no", "yes"},
-	"denyCache":  {"no", "yes"},
-	"lease":      {"no", "yes"},
-	"onError":    {"closed", "open", "local"},
-	"timeout":    {"no", "yes"},
-	"durability": {"default", "relaxed", "full"},
-	"overrides":  {"no", "numbers", "any"},
-	"penalty":    {"no", "one", "steps"},
+// values are the values of some fields, by their names.
+type values map[string]string
 
-	"plan":   {"none", "free", "pro", "unlimited"},
-	"force":  {"nothing", "block", "numbers", "plan", "off", "unlimited", "shadow"},
-	"edited": {"no", "yes"},
-	"clock":  {"forward", "back"},
-	"store":  {"answers", "fails", "silent"},
-	"in":     {"store", "commit", "rollback"},
-	"verb": {"allow", "allow up to", "check", "require", "wait", "charge", "peek", "refund", "reset", "erase", "reserve", "settle", "cancel",
-		"all", "group check", "group reserve", "group wait", "override", "block", "unblock", "end", "edit", "sweep", "too late"},
-}
-
-// limitFields are the fields of a limit; the others are of a request.
-var limitFields = []string{"kind", "mode", "plans", "numbers", "reserve", "shards", "jitter", "denyCache", "lease", "onError", "timeout",
-	"durability", "overrides", "penalty"}
-
-// possible reports whether the values of fields can all meet.
-func possible(values map[string]string) bool {
-	for f, a := range values {
-		for g, b := range values {
-			if impossible[[2]value{{f, a}, {g, b}}] {
-				return false
-			}
-		}
+// limitFields are the fields of a limit, and requestFields those of a request, with the values that worlds choose from.
+// allFields are both.
+var (
+	limitFields = map[string][]string{
+		"kind":       {"bucket", "fixed", "offset", "first use", "calendar", "calendar by key", "sliding", "precise"},
+		"mode":       {"enforce", "shadow", "off", "block"},
+		"plans":      {"none", "three"},
+		"numbers":    {"file", "caller"},
+		"reserve":    {"no", "bounded", "unbounded", "only"},
+		"shards":     {"1", "2", "5"},
+		"jitter":     {"no", "yes"},
+		"denyCache":  {"no", "yes"},
+		"lease":      {"no", "yes"},
+		"onError":    {"closed", "open", "local"},
+		"timeout":    {"no", "yes"},
+		"durability": {"default", "relaxed", "full"},
+		"overrides":  {"no", "numbers", "any"},
+		"penalty":    {"no", "one", "steps"},
 	}
-	return true
-}
-
-// impossible has the pairs of exclusions, in the order of their fields.
-var impossible = func() map[[2]value]bool {
-	all := map[[2]value]bool{}
-	for _, rule := range exclusions {
-		for a := range strings.SplitSeq(rule.one.values, "|") {
-			for b := range strings.SplitSeq(rule.other.values, "|") {
-				pair := [2]value{{rule.one.field, a}, {rule.other.field, b}}
-				if pair[0].field > pair[1].field {
-					pair[0], pair[1] = pair[1], pair[0]
-				}
-				all[pair] = true
-			}
-		}
+	requestFields = map[string][]string{
+		"plan":   {"none", "free", "pro", "unlimited"},
+		"force":  {"nothing", "block", "numbers", "plan", "off", "unlimited", "shadow"},
+		"edited": {"no", "yes"},
+		"clock":  {"forward", "back"},
+		"store":  {"answers", "fails", "silent"},
+		"in":     {"store", "commit", "rollback"},
+		"verb": {"allow", "allow up to", "check", "require", "wait", "charge", "peek", "refund", "reset", "erase", "reserve", "settle", "cancel",
+			"all", "group check", "group reserve", "group wait", "override", "block", "unblock", "end", "edit", "sweep", "too late"},
 	}
-	return all
-}()
+	allFields = func() map[string][]string {
+		all := maps.Clone(limitFields)
+		maps.Copy(all, requestFields)
+		return all
+	}()
+)
 
 // set is some values of a field.
 type set struct{ field, values string }
@@ -99,8 +80,6 @@ var exclusions = []struct {
 	{set{"verb", "override|block|unblock|end|edit|sweep"}, set{"in", "commit|rollback"}, "it is not part of a transaction"},
 	{set{"verb", "override|block|unblock|end|edit|sweep"}, set{"store", "fails|silent"}, "the world has operators act when they can"},
 	{set{"verb", "erase"}, set{"store", "fails|silent"}, "it is not a request that OnError decides"},
-	{set{"verb", "edit|sweep"}, set{"force", "nothing|block|numbers|plan|off|unlimited|shadow"}, "it is about all keys"},
-	{set{"verb", "edit|sweep"}, set{"plan", "none|free|pro|unlimited"}, "it is about all plans"},
 	{set{"verb", "wait|group wait"}, set{"in", "commit|rollback"}, "nobody sleeps in a transaction"},
 	{set{"verb", "wait|group wait"}, set{"store", "silent|fails"}, "as the other verbs, and would sleep"},
 	{set{"in", "commit|rollback"}, set{"store", "fails|silent"}, "the transaction has failed then"},
@@ -108,33 +87,109 @@ var exclusions = []struct {
 	{set{"reserve", "only"}, set{"store", "silent"}, "as with the other reservations"},
 }
 
-// pairs counts the pairs of values that requests have had.
-type pairs map[[2]value]int
+// pairs are pairs of values of two fields, the first of which has the lesser name.
+type pairs map[[2]value]bool
 
-// add counts a request with these values of fields.
-func (p pairs) add(values map[string]string) {
-	for f, a := range values {
-		for g, b := range values {
+// pair returns the pair of two values.
+func pair(a, b value) [2]value {
+	if a.field > b.field {
+		a, b = b, a
+	}
+	return [2]value{a, b}
+}
+
+// impossible are the pairs of exclusions.
+var impossible = func() pairs {
+	all := pairs{}
+	for _, rule := range exclusions {
+		for a := range strings.SplitSeq(rule.one.values, "|") {
+			for b := range strings.SplitSeq(rule.other.values, "|") {
+				all[pair(value{rule.one.field, a}, value{rule.other.field, b})] = true
+			}
+		}
+	}
+	return all
+}()
+
+// possiblePairs returns all pairs that can meet.
+func possiblePairs() pairs {
+	var all []value
+	for field, of := range allFields {
+		for _, v := range of {
+			all = append(all, value{field, v})
+		}
+	}
+	possible := pairs{}
+	for _, a := range all {
+		for _, b := range all {
+			if p := pair(a, b); a.field != b.field && !impossible[p] {
+				possible[p] = true
+			}
+		}
+	}
+	return possible
+}
+
+// any returns the values of some pair.
+func (p pairs) any(r *rand.Rand) values {
+	one := oneOf(r, slices.SortedFunc(maps.Keys(p), func(a, b [2]value) int {
+		return cmp.Or(strings.Compare(a[0].String(), b[0].String()), strings.Compare(a[1].String(), b[1].String()))
+	})...)
+	return values{one[0].field: one[0].value, one[1].field: one[1].value}
+}
+
+func (v value) String() string { return v.field + " " + v.value }
+
+// meet takes the pairs of some values out.
+func (p pairs) meet(all values) {
+	for f, a := range all {
+		for g, b := range all {
 			if f < g {
-				p[[2]value{{f, a}, {g, b}}]++
+				delete(p, [2]value{{f, a}, {g, b}})
 			}
 		}
 	}
 }
 
-// missing returns the pairs that can occur, and have not.
-func (p pairs) missing() (missing [][2]value) {
+// choose adds values of the fields that have none, in a random order. Each can meet the others and, as far as the order
+// allows, is in the most of the pairs together with them; of those that are in equally many, any may be chosen. A field
+// without a value that can meet the others gets none.
+func (p pairs) choose(r *rand.Rand, all values, fields map[string][]string) {
 	names := slices.Sorted(maps.Keys(fields))
-	for i, f := range names {
-		for _, g := range names[i+1:] {
-			for _, a := range fields[f] {
-				for _, b := range fields[g] {
-					if pair := [2]value{{f, a}, {g, b}}; p[pair] == 0 && !impossible[pair] {
-						missing = append(missing, pair)
-					}
-				}
+	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	for _, field := range names {
+		if _, has := all[field]; has {
+			continue
+		}
+		var best []string
+		most := 0
+		for _, v := range fields[field] {
+			switch n, can := p.with(value{field, v}, all); {
+			case !can || n < most:
+			case n > most:
+				best, most = []string{v}, n
+			default:
+				best = append(best, v)
 			}
 		}
+		if len(best) > 0 {
+			all[field] = oneOf(r, best...)
+		}
 	}
-	return missing
 }
+
+// with counts the pairs of a value with others. It returns false if it cannot meet them.
+func (p pairs) with(v value, others values) (n int, can bool) {
+	for f, o := range others {
+		with := pair(v, value{f, o})
+		if impossible[with] {
+			return 0, false
+		}
+		if p[with] {
+			n++
+		}
+	}
+	return n, true
+}
+
+func oneOf[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }

@@ -35,39 +35,40 @@ func (q request) missing(now int64, t terms) *big.Rat { return q.k.history.missi
 
 // tokens returns what the key has at an instant, by the terms that are in force then.
 func (q request) tokens(now int64, t terms) float64 {
-	return float(new(big.Rat).Sub(whole(t.capacity), q.missing(now, t)))
+	return float(new(big.Rat).Sub(whole(t.Capacity), q.missing(now, t)))
 }
 
 // margin returns by how many tokens a request passes or, if negative, fails.
 func (q request) margin(now int64, t terms) float64 {
-	margin := new(big.Rat).Sub(whole(t.capacity-q.n), q.missing(now, t))
+	margin := new(big.Rat).Sub(whole(t.Capacity-q.n), q.missing(now, t))
 	switch {
-	case q.reserve && t.reserved == runtime.Unbounded:
+	case q.reserve && t.MaxReserved == runtime.Unbounded:
 		return 1
 	case q.reserve:
-		margin.Add(margin, whole(t.reserved))
+		margin.Add(margin, whole(t.MaxReserved))
 	}
 	return float(margin)
 }
 
 // noise is more than the roundings of a float64 add up to, in tokens.
 func noise(t terms, missing *big.Rat) float64 {
-	return 1e-13 * (1 + float64(t.capacity) + math.Abs(float(missing)))
+	return 1e-13 * (1 + float64(t.Capacity) + math.Abs(float(missing)))
 }
 
 // close is how many tokens two numbers may differ by that are the same.
 func (q request) close(now int64, t terms) float64 { return 1e-6 + noise(t, q.missing(now, t)) }
 
-// surplus returns how many tokens more than needed a request must have to be sure to pass: none, unless the roundings are more
-// than it may lack.
+// surplus returns how many tokens more than needed a request must have to be sure to pass: none, unless the roundings
+// are more than it may lack.
 func (q request) surplus(t terms) float64 {
-	return max(0, noise(t, new(big.Rat))-min(1e-6, float64(t.rate)*1000/float64(t.period))/2)
+	return max(0, noise(t, new(big.Rat))-min(1e-6, float64(t.Rate)*1000/float64(t.period))/2)
 }
 
-// lenience returns how many tokens a request may lack and still pass: a millionth, and the tokens that come back in a microsecond.
+// lenience returns how many tokens a request may lack and still pass: a millionth, and the tokens that come back in a
+// microsecond.
 func (q request) lenience(now int64, t terms) float64 {
 	missing := q.missing(now, t)
-	rate := float64(t.rate)
+	rate := float64(t.Rate)
 	if t.windows.kind == sliding {
 		rate = max(rate, float(missing))
 	}
@@ -77,14 +78,14 @@ func (q request) lenience(now int64, t terms) float64 {
 // most returns the largest count that can ever pass.
 func (q request) most(t terms) int64 {
 	switch {
-	case !q.decides() || q.op == runtime.TakeUpTo && t.capacity > 0:
+	case !q.decides() || q.op == runtime.TakeUpTo && t.Capacity > 0:
 		return 2 * runtime.MaxTokens
 	case q.op == runtime.TakeUpTo:
 		return 0
 	case q.reserve:
-		return t.capacity + t.reserved
+		return t.Capacity + t.MaxReserved
 	}
-	return t.capacity
+	return t.Capacity
 }
 
 // counts reports whether requests are decided by the count of their key.
@@ -95,8 +96,8 @@ func (t terms) lifted() bool { return t.mode == runtime.ModeOff || t.mode == run
 // open reports whether every request passes.
 func (t terms) open() bool { return t.lifted() || t.mode == runtime.ModeShadow }
 
-// A slack is how many tokens more there are at a later instant than something needs, if no other request comes first. It is
-// infinite if that does not depend on the tokens.
+// A slack is how many tokens more there are at a later instant than something needs, if no other request comes first.
+// It is infinite if that does not depend on the tokens.
 type slack func(q request, at int64) float64
 
 // toPass is the slack of a request to pass.
@@ -111,8 +112,8 @@ func toPass(q request, at int64) float64 {
 	return q.margin(at, t)
 }
 
-// toUse is the slack of reserved tokens to be used: nothing is missing from the capacity of 0 and more that counts then, or
-// the limit lets everything pass.
+// toUse is the slack of reserved tokens to be used: nothing is missing from the capacity of 0 and more that counts
+// then, or the limit lets everything pass.
 func toUse(q request, at int64) float64 {
 	t := q.at(at)
 	if t.open() {
@@ -164,7 +165,7 @@ func (q request) blockedFor(now int64) (time.Duration, int64) {
 
 // after returns what a key has at an instant if the request takes its tokens now.
 func (q request) after(now, at int64, t terms) float64 {
-	taken := &event{now: now, tokens: whole(q.n), used: whole(q.n), by: t}
+	taken := taking(q.n, now, t)
 	q.k = &key{history: append(slices.Clip(q.k.history), taken)}
 	return q.tokens(at, t)
 }
@@ -194,4 +195,90 @@ func (k *key) penalize(now int64, t terms) {
 	}
 	next.until = now + t.penalties[next.number]
 	k.penalties = append(k.penalties[:len(k.penalties):len(k.penalties)], next)
+}
+
+// looked reports whether it is known what the shards of the key had just before the request.
+func (q request) looked(t terms) bool {
+	return q.l.sharded() && !q.l.leased() && t.counts() && !math.IsNaN(q.k.just) && t.same(q.k.justBy)
+}
+
+// beyond returns by how many tokens a request fits into those that there are, and those that it may reserve.
+func (q request) beyond(have float64, t terms) float64 {
+	if q.reserve {
+		have += float64(t.MaxReserved)
+	}
+	return have - float64(q.n)
+}
+
+// ofShards returns by how many tokens and a millionth a request for a limit with shards may pass: by the tokens that
+// they had just before, and by those that one row would have, as if only the used tokens had been taken. While the
+// shards still lack tokens taken by other terms, one of them may have more than all together.
+func (q request) ofShards(now int64, t terms) float64 {
+	have := math.MaxFloat64
+	if q.l.constant() {
+		have = float64(t.Capacity) - float(q.k.history.missing(now, t, true))
+	}
+	if q.looked(t) && !slices.ContainsFunc(q.k.history, func(e *event) bool { return !e.by.same(t) }) {
+		have = min(have, q.k.just)
+	}
+	return q.beyond(have, t) + 1e-6
+}
+
+// shardsHave reports whether a request clearly passes by what the shards had just before: if one has too few, all
+// decide.
+func (q request) shardsHave(t terms) bool { return q.looked(t) && q.beyond(q.k.just, t) >= 1e-6 }
+
+// writtenBy forgets the tokens that the shards of the key had by other numbers: those that have come back since came by
+// these.
+func (k *key) writtenBy(t terms) {
+	if k.seen != nil && !k.seen.by.sameNumbers(t) {
+		k.seen = nil
+	}
+}
+
+// comesBack returns how many tokens come back at least between two instants: a shard that lacks tokens gets at least
+// its share of the rate, rounded down.
+func (t terms) comesBack(from, to, shards int64) float64 {
+	if t.windows.kind == bucket {
+		return float(share(to-from, t.Rate/shards, t.period))
+	}
+	return float64((t.windows.number(to, t.period) - t.windows.number(from, t.period)) * (t.Rate / shards))
+}
+
+// accruesNothing reports whether no tokens can come back between two instants.
+func (t terms) accruesNothing(from, to int64) bool {
+	switch t.windows.kind {
+	case bucket, sliding:
+		return to <= from
+	case firstUse, precise:
+		return false
+	}
+	return t.windows.number(to, t.period) <= t.windows.number(from, t.period)
+}
+
+// mostLeased returns the most tokens that can be used between two instants: those of a bucket that is full at the first
+// one or, by leases, of the windows in between.
+func mostLeased(p *runtime.Policy, w windows, from, to int64) *big.Rat {
+	span, period := to-from, int64(p.Period)
+	most := new(big.Rat).Add(whole(p.Capacity), share(span+int64(p.Lease.For), p.Rate, period))
+	reserved := new(big.Rat).Add(whole(p.Capacity+min(p.MaxReserved, runtime.Unbounded)), share(span, p.Rate, period))
+	if w.kind != bucket {
+		most = whole(p.Capacity + p.MaxReserved + (w.number(to, period)-w.number(from, period)+1)*p.Rate)
+	}
+	if reserved.Cmp(most) > 0 {
+		return reserved
+	}
+	return most
+}
+
+// expected returns whether a request for a limit that counts may pass, and whether it must.
+func (q request) expected(now int64, t terms) (can, must bool) {
+	switch {
+	case q.n > q.most(t) || q.k.penalized(now, t) > 0:
+		return false, false
+	case q.l.loose():
+		return q.ofShards(now, t) >= 0, q.shardsHave(t)
+	}
+	margin := q.margin(now, t)
+	return margin >= -q.lenience(now, t), margin >= q.surplus(t)
 }

@@ -2,57 +2,148 @@ package model
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
-	"strings"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// run sends requests, of which some have the wanted values, and returns the first difference from the model.
-func (w *world) run(steps int, want map[string]string) error {
-	for i := 0; i < steps && w.err == nil && !w.ended; i++ {
-		wanted := map[string]string{}
-		if i%3 > 0 {
-			wanted = want
+var (
+	steps = flag.Int("model.steps", 0, "how many requests at least a store is compared with the model for")
+	seed  = flag.Uint64("model.seed", 1, "the seed of the worlds of the model")
+)
+
+// requestsOfWorld is how many requests a world gets.
+const requestsOfWorld = 30
+
+// agree runs a world, and fails if it differs from the model.
+func (c *counts) agree(t *testing.T, number int, run func(*testing.T, *rand.Rand, *Clock) (*journal, error)) {
+	var err error
+	synctest.Test(t, func(t *testing.T) {
+		var j *journal
+		j, err = run(t, rand.New(rand.NewPCG(*seed, uint64(number))), &Clock{})
+		c.add(j.counts)
+	})
+	if err != nil {
+		t.Fatalf("world %d of seed %d, after %d requests that agree: %v", number, *seed, c.requests, err)
+	}
+}
+
+// worldsForPairs is how many worlds are enough to meet every pair of values.
+const worldsForPairs = 2000
+
+// Agree compares a store with the model in random worlds, for a number of requests at least, and until every pair of
+// values that can occur was met. The names of all limits begin with name, so that worlds can share a database. open is
+// called for each world, in a bubble of package synctest.
+func Agree(t *testing.T, name string, least int, open func(*testing.T, *Clock) Env) {
+	unmet, all, met := possiblePairs(), counts{}, false
+	least = max(least, *steps)
+	for n := 0; len(unmet) > 0 || all.requests < least; n++ {
+		if len(unmet) > 0 && n > worldsForPairs {
+			t.Fatalf("%d pairs were not met: %v", len(unmet), unmet)
 		}
-		w.pass(wanted)
-		if where := choose(w.r, wanted, "in"); where == "store" {
-			w.step(w.limiter, wanted, where)
+		all.agree(t, n, func(t *testing.T, r *rand.Rand, clock *Clock) (*journal, error) {
+			w := newWorld(r, fmt.Sprintf("%s%d limit", name, n), clock, open(t, clock), unmet)
+			return &w.journal, w.run(requestsOfWorld)
+		})
+		if len(unmet) == 0 && !met {
+			t.Logf("%d requests in %d worlds have met all pairs of values", all.requests, n+1)
+			met = true
+		}
+	}
+	t.Log(all)
+}
+
+// run sends requests, and returns the first difference from the model.
+func (w *world) run(requests int) error {
+	for i := 0; i < requests && w.err == nil; i++ {
+		q, all := w.next(values{})
+		w.pass(all["clock"])
+		if w.putInForce(q, all["force"]); all["in"] == "store" {
+			w.step(w.limiter, q, all)
 		} else {
-			w.transaction(wanted, where)
+			w.transaction(q, all)
 		}
 	}
 	for l, k := range w.keys() {
 		w.checkLeased(l, k)
 	}
-	if w.err == nil {
-		return nil
+	return w.report(w.policies()...)
+}
+
+// next chooses a key and the values of a request, of which some are fixed. It may be again those of a request that was
+// denied.
+func (w *world) next(fixed values) (q request, all values) {
+	q.l = w.limits[0]
+	if w.r.IntN(3) == 0 {
+		q.l = oneOf(w.r, w.limits...)
 	}
-	limits := ""
-	for _, l := range w.limits {
-		limits += fmt.Sprintf("%+v\n", l.policies)
+	q.k = oneOf(w.r, q.l.keys...)
+	all = maps.Clone(q.l.traits)
+	maps.Copy(all, fixed)
+	if all["edited"] = "no"; q.l.edits > 0 {
+		all["edited"] = "yes"
 	}
-	return fmt.Errorf("%w\n%s%s", w.err, limits, strings.Join(w.trace, "\n"))
+	usual := len(w.unmet) == 0 || w.r.IntN(4) == 0
+	if usual || w.tx > 0 {
+		all["force"] = q.l.inForce(q.k, w.clock.now())
+	}
+	again := usual && q.k.denied != nil && q.l.traits["reserve"] != "only" && w.r.IntN(3) == 0
+	if again && q.k.denied.plan > 0 {
+		all["plan"] = q.l.names[q.k.denied.plan]
+	}
+	if usual {
+		w.usually(all, again)
+	}
+	if usual && w.tx == 0 && q.k.history.inDoubt() && w.r.IntN(3) == 0 {
+		all["clock"] = "back"
+	}
+	w.unmet.choose(w.r, all, requestFields)
+	q.n = oneOf(w.r, 0, 1, 1, 1, 2, 3, 5, 10, w.r.Int64N(40))
+	if again {
+		q.n = q.k.denied.n
+	}
+	q.plan = max(0, slices.Index(q.l.names, all["plan"]))
+	if q.numbers = q.l.numbers(w.r); again || w.r.IntN(4) == 0 {
+		q.numbers = q.k.numbers
+	}
+	if q.numbers != q.k.numbers {
+		w.counts.renumbered++
+	}
+	q.k.numbers = q.numbers
+	return q, all
+}
+
+// usually chooses the values that most requests have.
+func (w *world) usually(all values, again bool) {
+	if again && w.r.IntN(5) > 0 {
+		// Whether a denial still holds shows only if the same is requested again, perhaps after a change.
+		all["verb"] = oneOf(w.r, "allow", "check", "charge", "cancel")
+	}
+	if w.r.IntN(20) > 0 {
+		all["store"] = "answers"
+	}
+	if all["clock"] == "" && w.r.IntN(8) > 0 {
+		all["clock"] = "forward"
+	}
+	if all["in"] == "" {
+		all["in"] = oneOf(w.r, requestFields["in"]...)
+	}
 }
 
 // step sends one request.
-func (w *world) step(limits *limiter.Limiter, want map[string]string, where string) {
-	if w.err != nil || w.ended {
-		return
-	}
-	verb, q, state, again := w.next(want)
-	w.putInForce(q, want["force"], where)
-	tags := w.tags(verb, q, where, state)
-	if !possible(tags) {
-		return
-	}
+func (w *world) step(limits *limiter.Limiter, q request, all values) {
+	verb, at := all["verb"], turn{limits: limits, state: all["store"], where: all["in"], now: w.clock.now()}
 	for l, k := range w.keys() {
-		if state != "answers" || l.leased() || !l.sharded() {
+		if !at.answered() || l.leased() || !l.sharded() {
 			continue
 		}
 		k.just = math.NaN()
@@ -60,20 +151,17 @@ func (w *world) step(limits *limiter.Limiter, want map[string]string, where stri
 			w.lookAt(limits, request{l: l, k: k, plan: q.plan, numbers: k.numbers})
 		}
 	}
-	q.n = oneOf(w.r, 0, 1, 1, 1, 2, 3, 5, 10, w.r.Int64N(40))
-	if again {
-		q.n = q.k.denied.n
-	}
 	before := len(w.trace)
-	if !w.send(verb, q, turn{limits: limits, state: state, where: where, now: w.clock.now()}) {
+	all["force"] = q.l.inForce(q.k, at.now)
+	if !w.send(verb, q, at) {
 		return
 	}
-	w.steps++
+	w.counts.requests++
 	if len(w.trace) == before {
 		w.logf("%s %s %s plan %d n %d", verb, q.l.policies[len(q.l.policies)-1].Name, q.k.of, q.plan, q.n)
 	}
-	w.pairs.add(tags)
-	if state == "answers" && w.err == nil {
+	w.unmet.meet(all)
+	if at.answered() && w.err == nil {
 		w.compare(limits, q, "after "+verb)
 	}
 }
@@ -94,6 +182,9 @@ func (w *world) send(verb string, q request, at turn) bool {
 // perform sends the request of a verb, and judges the answer. It returns false if the verb does not apply.
 func (w *world) perform(verb string, q request, at turn) bool {
 	limit, t := at.limits.Limit(q.policy(), q.k.of), q.at(at.now)
+	if at.answered() {
+		w.ask(at.limits, q)
+	}
 	if v, ok := deciding[verb]; ok {
 		if verb == "require" && q.l.sharded() && t.mode == runtime.ModeShadow && !q.l.leased() {
 			return false // its answer does not tell whether it has taken
@@ -120,6 +211,9 @@ func (w *world) perform(verb string, q request, at turn) bool {
 		q.op = runtime.Reset
 		w.reset(q, limit.Reset(at.ctx), at)
 	case "erase":
+		if w.lastEnd > at.now {
+			return false
+		}
 		w.erase(q, limit.Erase(at.ctx), at)
 	case "refund", "settle", "cancel":
 		return w.giveBack(verb, q, at)
@@ -144,68 +238,6 @@ func (w *world) perform(verb string, q request, at turn) bool {
 	return true
 }
 
-// next chooses a verb, a key and a plan, and the state of the store. It may be again those of a request that was denied.
-func (w *world) next(want map[string]string) (verb string, q request, state string, again bool) {
-	q.l = w.limits[0]
-	if w.r.IntN(3) == 0 {
-		q.l = oneOf(w.r, w.limits...)
-	}
-	q.k = oneOf(w.r, q.l.keys...)
-	verb = choose(w.r, want, "verb")
-	again = q.k.denied != nil && w.r.IntN(3) == 0
-	if again && want["verb"] == "" {
-		// Whether a denial still holds shows only if the same is asked again, perhaps after a change.
-		verb = oneOf(w.r, "allow", "check", "charge", "cancel", verb)
-	}
-	state, wanted := want["store"]
-	switch {
-	case wanted:
-	case w.r.IntN(20) == 0:
-		state = oneOf(w.r, fields["store"]...)
-	default:
-		state = "answers"
-	}
-	if q.l.names != nil {
-		q.plan = 1 + w.r.IntN(3)
-		if v, ok := want["plan"]; ok {
-			q.plan = max(1, slices.Index(q.l.names, v))
-		}
-	}
-	if _, wanted := want["plan"]; again && !wanted {
-		q.plan = q.k.denied.plan
-	}
-	if q.numbers = q.l.numbers(w.r); again || w.r.IntN(4) == 0 {
-		q.numbers = q.k.numbers
-	}
-	if q.numbers != q.k.numbers {
-		w.renumbered++
-	}
-	q.k.numbers = q.numbers
-	return verb, q, state, again
-}
-
-// tags returns the values of all fields that the request has.
-func (w *world) tags(verb string, q request, where, state string) map[string]string {
-	tags := maps.Clone(q.l.traits)
-	tags["verb"], tags["in"], tags["store"] = verb, where, state
-	tags["edited"], tags["clock"], tags["plan"] = "no", "forward", "none"
-	if q.l.edits > 0 {
-		tags["edited"] = "yes"
-	}
-	if w.back {
-		tags["clock"] = "back"
-	}
-	if q.plan > 0 {
-		tags["plan"] = q.l.names[q.plan]
-	}
-	tags["force"] = q.l.inForce(q.k, w.clock.now())
-	if verb == "edit" || verb == "sweep" {
-		delete(tags, "plan")
-		delete(tags, "force")
-	}
-	return tags
-}
-
 // memory is what a rollback restores of a key.
 type memory struct {
 	history history
@@ -216,8 +248,8 @@ type memory struct {
 	penalties []penalty
 }
 
-// transaction sends requests in a transaction, and ends it.
-func (w *world) transaction(want map[string]string, end string) {
+// transaction sends requests in a transaction, of which it has the first, and ends it.
+func (w *world) transaction(q request, all values) {
 	tx, err := w.env.Begin()
 	if err != nil {
 		w.failf("begin: %v", err)
@@ -235,9 +267,11 @@ func (w *world) transaction(want map[string]string, end string) {
 	w.transactions++
 	w.tx = w.transactions
 	defer func() { w.tx = 0 }()
-	limits := w.limiter.WithTx(tx)
-	for range 1 + w.r.IntN(3) {
-		w.step(limits, want, end)
+	limits, end := w.limiter.WithTx(tx), all["in"]
+	w.step(limits, q, all)
+	for i := w.r.IntN(3); i > 0 && w.err == nil; i-- {
+		q, all = w.next(values{"in": end, "clock": all["clock"]})
+		w.step(limits, q, all)
 	}
 	w.logf("%s", end)
 	ends := map[string]func() error{"commit": tx.Commit, "rollback": tx.Rollback}
@@ -258,18 +292,14 @@ func (w *world) transaction(want map[string]string, end string) {
 }
 
 // pass lets time pass, or puts the clock back.
-func (w *world) pass(want map[string]string) {
+func (w *world) pass(clock string) {
 	period := int64(oneOf(w.r, w.limits...).counted().Period)
-	w.back = false
 	switch {
-	case choose(w.r, want, "clock") == "back" && (want["clock"] != "" || w.r.IntN(4) == 0):
-		w.back, w.ended = true, w.ended || w.unsure
+	case clock == "back":
 		for _, l := range w.limits {
 			l.back = true
 		}
-		// An hour is how long a store keeps ended entries for such a clock.
-		w.latest = max(w.latest, w.clock.now())
-		w.clock.skew.Add(-w.r.Int64N(max(1, min(2*period, w.clock.now()-max(w.earliest, w.latest-int64(50*time.Minute))))))
+		w.clock.goBack(w.r, 2*period)
 	case w.r.IntN(3) == 0:
 	case w.r.IntN(12) == 0:
 		time.Sleep(time.Duration(w.r.Int64N(min(3*period, int64(100*24*time.Hour)))))

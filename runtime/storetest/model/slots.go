@@ -6,67 +6,39 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// AgreeSlots makes random requests to limits in flight, at least as many as given, and compares the answers with the model of
-// slots: a list of who holds how many until when. Some holders crash, and some renew or release late.
+// AgreeSlots makes random requests to limits in flight, at least as many as given, and compares the answers with the
+// model of slots: a list of who holds how many until when. Some holders crash, and some renew or release late.
 func AgreeSlots(t *testing.T, name string, least int, open func(*testing.T, *Clock) Env) {
-	done, lost := 0, 0
-	for n := uint64(0); done < max(least, *steps); n++ {
-		var w *slotWorld
-		synctest.Test(t, func(t *testing.T) {
-			clock := &Clock{}
-			w = newSlotWorld(rand.New(rand.NewPCG(*seed, n)), fmt.Sprintf("%sslots %d", name, n), clock, open(t, clock))
+	all := counts{}
+	for n := 0; all.requests < max(least, *steps); n++ {
+		all.agree(t, n, func(t *testing.T, r *rand.Rand, clock *Clock) (*journal, error) {
+			w := newSlotWorld(r, fmt.Sprintf("%sslots %d", name, n), clock, open(t, clock))
 			w.run(requestsOfWorld)
+			return &w.journal, w.report(w.policy)
 		})
-		done, lost = done+w.steps, lost+w.lost
-		if w.err != nil {
-			t.Fatalf("world %d of seed %d, after %d requests that agree: %v\n%+v\n%s", n, *seed, done, w.err, *w.policy, strings.Join(w.trace, "\n"))
-		}
 	}
-	t.Logf("%d requests agree, of which %d have found that a slot was lost", done, lost)
+	t.Logf("%d requests agree, of which %d have found that a slot was lost", all.requests, all.lost)
 }
 
 // slotWorld is a limit in flight, and what its keys hold.
 type slotWorld struct {
-	judge
+	journal
 	r      *rand.Rand
 	env    Env
-	store  *lossy
+	store  *breakable
 	limits *limiter.Limiter
 	tokens *runtime.Policy
 	policy *runtime.Policy
 	keys   []*slotKey
-	steps  int
-	// lost counts the requests that have found that a slot was lost.
-	lost int
-	// back means that the clock has gone back, and latest is the latest time that it has shown before.
-	back   bool
-	latest int64
-}
-
-// lossy is a store that loses answers.
-type lossy struct {
-	Backend
-	state string
-}
-
-func (l *lossy) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	if l.state == "fails" {
-		return nil, errBroken
-	}
-	answers, err := l.Backend.Do(ctx, calls)
-	if l.state == "loses" {
-		return nil, errBroken
-	}
-	return answers, err
+	// back means that the clock has gone back.
+	back bool
 }
 
 // slotKey is a key, with those that hold slots until an end, and those that have a slot in hand, held or not.
@@ -95,7 +67,7 @@ type slotHolder struct {
 }
 
 func newSlotWorld(r *rand.Rand, name string, clock *Clock, env Env) *slotWorld {
-	w := &slotWorld{judge: judge{clock: clock}, r: r, env: env, store: &lossy{Backend: env.Backend, state: "answers"}}
+	w := &slotWorld{journal: journal{clock: clock}, r: r, env: env, store: &breakable{Backend: env.Backend, state: "answers"}}
 	capacity := 1 + r.Int64N(6)
 	w.policy = &runtime.Policy{
 		Name: name, Kind: runtime.InFlight, Rate: capacity, Capacity: capacity, Period: w.randomHold(),
@@ -127,9 +99,7 @@ func (w *slotWorld) run(requests int) {
 		case 6:
 			if w.r.IntN(4) == 0 {
 				w.back = true
-				w.latest = max(w.latest, w.clock.now())
-				// An hour is how long a sweep keeps rows for such a clock.
-				w.clock.skew.Add(-w.r.Int64N(max(1, min(int64(w.policy.Period), w.clock.now()-w.latest+int64(50*time.Minute)))))
+				w.clock.goBack(w.r, int64(w.policy.Period))
 				for _, k := range w.keys {
 					if k.deleted {
 						k.largest = 0
@@ -143,7 +113,7 @@ func (w *slotWorld) run(requests int) {
 		} else {
 			w.step(k)
 		}
-		w.steps++
+		w.counts.requests++
 		w.compare(k)
 	}
 }
@@ -159,7 +129,8 @@ func (k *slotKey) live(now int64) (all []*slotHolder, used int64) {
 	return all, used
 }
 
-// change drops those whose holds have ended, as every change of a key does: they hold nothing if the clock goes back later.
+// change drops those whose holds have ended, as every change of a key does: they hold nothing if the clock goes back
+// later.
 func (k *slotKey) change(now int64) { k.all, _ = k.live(now) }
 
 func (k *slotKey) holds(h *slotHolder, now int64) bool {
@@ -181,27 +152,33 @@ func (w *slotWorld) inForce(k *slotKey) (capacity int64, mode runtime.Mode) {
 func (w *slotWorld) step(k *slotKey) {
 	w.store.state = oneOf(w.r, "answers", "answers", "answers", "answers", "answers", "answers", "fails", "loses")
 	defer func() { w.store.state = "answers" }()
-	switch w.r.IntN(20) {
-	case 0, 1, 2, 3, 4, 5:
-		w.acquire(w.limits, k)
-	case 6:
-		w.together(w.limits, k)
-	case 7, 8, 9, 10:
-		w.ofHolder(k, "renew")
-	case 11, 12, 13, 14, 15:
-		w.ofHolder(k, "release")
-	case 16:
-		if len(k.inHand) > 0 {
-			// It crashes: its slots are held until their end.
-			at := w.r.IntN(len(k.inHand))
-			k.inHand = slices.Delete(k.inHand, at, at+1)
-			w.logf("crash")
-		}
-	case 17:
-		w.check(w.limits, k)
-	default:
+	switch n := w.r.IntN(20); {
+	case n < 3:
 		w.store.state = "answers"
 		w.operate(k)
+	case n == 3 && len(k.inHand) > 0:
+		// A holder crashes: its slots are held until their end.
+		at := w.r.IntN(len(k.inHand))
+		k.inHand = slices.Delete(k.inHand, at, at+1)
+		w.logf("crash")
+	default:
+		w.request(w.limits, k)
+	}
+}
+
+// request makes a request that may be part of a transaction.
+func (w *slotWorld) request(limits *limiter.Limiter, k *slotKey) {
+	switch n := w.r.IntN(17); {
+	case n < 6:
+		w.acquire(limits, k)
+	case n < 7:
+		w.together(limits, k)
+	case n < 8:
+		w.check(limits, k)
+	case n < 12:
+		w.ofHolder(k, "renew")
+	default:
+		w.ofHolder(k, "release")
 	}
 }
 
@@ -216,16 +193,9 @@ func (w *slotWorld) acquire(limits *limiter.Limiter, k *slotKey) {
 	fits := used+n <= capacity
 	switch counted := mode == runtime.ModeEnforce || mode == runtime.ModeShadow; {
 	case counted && w.store.state != "answers":
-		if mode == runtime.ModeShadow && err == nil && s.FailedOpen != nil && n <= capacity {
-			err = errBroken // it passes
-		}
-		if n > capacity && mode == runtime.ModeEnforce && errors.Is(err, runtime.ErrExceedsCapacity) {
-			return
-		}
-		if n > capacity && mode == runtime.ModeShadow && err == nil {
-			return
-		}
-		if !errors.Is(err, errBroken) {
+		passes := mode == runtime.ModeShadow && err == nil && (n > capacity || s.FailedOpen != nil)
+		refused := mode == runtime.ModeEnforce && n > capacity && errors.Is(err, runtime.ErrExceedsCapacity)
+		if !passes && !refused && !errors.Is(err, errBroken) {
 			w.failf("acquire while the store %s: %v", w.store.state, err)
 		}
 		if w.store.state == "loses" && fits && n > 0 {
@@ -285,14 +255,10 @@ func (w *slotWorld) together(limits *limiter.Limiter, k *slotKey) {
 	ds, err := limits.All(context.Background(), limits.Limit(w.tokens, k.of).N(4), limits.Slots(w.policy, k.of).ItemN(n))
 	w.logf("acquire %d with 4 of %d tokens: %v, %v", n, k.tokens, ds, err)
 	capacity, mode := w.inForce(k)
-	if mode == runtime.ModeEnforce && n > capacity {
-		if !errors.Is(err, runtime.ErrExceedsCapacity) {
+	if refused := mode == runtime.ModeEnforce && n > capacity; refused || err != nil {
+		if !refused || !errors.Is(err, runtime.ErrExceedsCapacity) {
 			w.failf("together: %v", err)
 		}
-		return
-	}
-	if err != nil {
-		w.failf("together: %v", err)
 		return
 	}
 	_, used := k.live(now)
@@ -335,7 +301,7 @@ func (w *slotWorld) ofHolder(k *slotKey, verb string) {
 	case held, verb == "release" && freed:
 		want = nil
 	default:
-		w.lost++
+		w.counts.lost++
 	}
 	if errors.Is(want, runtime.ErrSlotLost) && h.slot.Policy.Mode == runtime.ModeShadow {
 		want = nil
@@ -449,16 +415,7 @@ func (w *slotWorld) transaction(k *slotKey) {
 	w.logf("begin")
 	k.inHand = nil
 	for range 1 + w.r.IntN(3) {
-		switch w.r.IntN(5) {
-		case 0, 1:
-			w.acquire(limits, k)
-		case 2:
-			w.together(limits, k)
-		case 3:
-			w.ofHolder(k, oneOf(w.r, "renew", "release"))
-		case 4:
-			w.check(limits, k)
-		}
+		w.request(limits, k)
 	}
 	end := oneOf(w.r, "commit", "rollback")
 	w.logf("%s", end)

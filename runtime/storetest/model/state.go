@@ -23,7 +23,7 @@ func (j *judge) peek(limits *limiter.Limiter, q request) (b runtime.Balance, ok 
 
 // compare compares what a key has with the model.
 func (w *world) compare(limits *limiter.Limiter, q request, when string) {
-	if w.err != nil || w.ended || q.l.leased() {
+	if w.err != nil || q.l.leased() {
 		return
 	}
 	q.op = runtime.Peek
@@ -52,6 +52,7 @@ func (w *world) compare(limits *limiter.Limiter, q request, when string) {
 
 // balance judges what a key is said to have.
 func (j *judge) balance(when string, q request, t terms, now int64, b runtime.Balance) {
+	q.learn(now, t, b.Value)
 	tokens := q.tokens(now, t)
 	if math.Abs(b.Value-tokens) > q.close(now, t) {
 		j.failf("%s: Peek has %v, want %v: %+v\nterms %+v\nhistory %v", when, b.Value, tokens, b, t, q.k.history)
@@ -74,20 +75,21 @@ func (j *judge) balance(when string, q request, t terms, now int64, b runtime.Ba
 	if at := time.Unix(0, now+int64(reset)); reset > 0 && !b.ResetAt.Equal(at) || reset == 0 && !b.ResetAt.IsZero() {
 		j.failf("%s: the window ends at %v, want %v", when, b.ResetAt, at)
 	}
-	j.balances++
-	if used, close := float64(b.Used)-(float64(t.capacity)-tokens), q.close(now, t); used < -close || used >= 1+close {
-		j.failf("%s: %d tokens are used, want those missing from %d with %v left", when, b.Used, t.capacity, tokens)
+	j.counts.balances++
+	if used, close := float64(b.Used)-(float64(t.Capacity)-tokens), q.close(now, t); used < -close || used >= 1+close {
+		j.failf("%s: %d tokens are used, want those missing from %d with %v left", when, b.Used, t.Capacity, tokens)
 	}
 	j.penalty(when, q, now, t, b.PenaltyFor)
 	if blocked == 0 {
 		j.remaining(when, q, now, t, b.Remaining)
 	}
-	if b.FullAfter > 0 || tokens < float64(t.capacity)-q.lenience(now, t) {
+	if b.FullAfter > 0 || tokens < float64(t.Capacity)-q.lenience(now, t) {
 		j.first("full after", []request{q}, now, b.FullAfter, toBeFull)
 	}
 }
 
-// lookAt sees what a key of a limit with shards has before a request. A limit with plans is seen by the first without one.
+// lookAt sees what a key of a limit with shards has before a request. A limit with plans is seen by the first without
+// one.
 func (w *world) lookAt(limits *limiter.Limiter, q request) {
 	if q.l.names == nil {
 		q.plan = 0
@@ -100,8 +102,8 @@ func (w *world) lookAt(limits *limiter.Limiter, q request) {
 	}
 }
 
-// forgetSwept forgets the history of the keys that a sweep has deleted: they have been full for an hour by the numbers of every
-// plan and of the override in force, and longer for calendars.
+// forgetSwept forgets the history of the keys that a sweep has deleted: they have been full for an hour by the numbers
+// of every plan and of the override in force, and longer for calendars.
 func (w *world) forgetSwept() {
 	for l, k := range w.keys() {
 		now := w.clock.now() - int64(time.Hour)
@@ -115,7 +117,7 @@ func (w *world) forgetSwept() {
 		for i := range l.policies {
 			for _, t := range []terms{l.slowest(l.at(k, i, runtime.Numbers{}, w.clock.now())), l.slowest(k.termsOf(l.of(i)))} {
 				full = full && (len(t.penalties) == 0 || k.forgiven(now, t))
-				full = full && (t.rate == 0 || k.history.missing(now, t, false).Sign() == 0)
+				full = full && (t.Rate == 0 || k.history.missing(now, t, false).Sign() == 0)
 			}
 		}
 		for _, at := range k.history.latest() {
@@ -134,10 +136,10 @@ func (w *world) begin(k *key) {
 	k.life, k.seen, k.reported = w.lives, nil, false
 }
 
-// conserved judges the tokens that the shards of a key have together. They have no more than one row would have. By those after
-// the last request they have lost no tokens, and while none can have come back, they have not gained any.
+// conserved judges the tokens that the shards of a key have together. They have no more than one row would have. By
+// those after the last request they have lost no tokens, and while none can have come back, they have not gained any.
 func (j *judge) conserved(when string, q request, t terms, now int64, value float64) {
-	if one := float64(t.capacity) - float(q.k.history.missing(now, t, true)); q.l.constant() && value > one+q.close(now, t) {
+	if one := float64(t.Capacity) - float(q.k.history.missing(now, t, true)); q.l.constant() && value > one+q.close(now, t) {
 		j.failf("%s: shards have %v tokens, and one row would have %v", when, value, one)
 	}
 	this, last := &seen{at: now, value: value, by: t, taken: new(big.Rat), used: new(big.Rat)}, q.k.seen
@@ -149,7 +151,7 @@ func (j *judge) conserved(when string, q request, t terms, now int64, value floa
 	if last == nil || !last.by.sameNumbers(t) || q.l.back {
 		return
 	}
-	had, has := float64(last.by.capacity)-last.value, float64(t.capacity)-value
+	had, has := float64(last.by.Capacity)-last.value, float64(t.Capacity)-value
 	taken, used := float(new(big.Rat).Sub(this.taken, last.taken)), float(new(big.Rat).Sub(this.used, last.used))
 	lacked := had
 	if q.l.constant() && t.windows.kind != sliding {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -36,28 +37,23 @@ type Tx interface {
 // world is some limits, and the requests that they have got.
 type world struct {
 	judge
-	pairs pairs
-	// steps counts requests, and renumbered those with other numbers of the caller than the one before for the key.
-	steps, renumbered int
-	// dropped means that the model has forgotten overrides that have ended: see dropEnded.
-	dropped bool
+	// unmet are the pairs of values that no request has had.
+	unmet pairs
 
 	r       *rand.Rand
 	env     Env
 	store   *breakable
 	limiter *limiter.Limiter
 	limits  []*limit
-	back    bool
 	// transactions is how many there were.
 	transactions int
-	// latest is the latest time that the clock has shown before it went back.
-	// earliest is how far it may go back: a key that was reset keeps the window of that time.
-	latest, earliest int64
+	// lastEnd is the latest end of an entry that the store has forgotten. An erasure has it read the log again.
+	lastEnd int64
 	// lives numbers the lives of keys, which begin with a reset or a sweep.
 	lives int
 }
 
-// breakable is a store that fails, or does not answer.
+// breakable is a store that fails, loses its answers, or does not answer.
 type breakable struct {
 	Backend
 	state string
@@ -69,6 +65,9 @@ func (b *breakable) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Ans
 	switch b.state {
 	case "fails":
 		return nil, errBroken
+	case "loses":
+		_, err := b.Backend.Do(ctx, calls)
+		return nil, cmp.Or(err, errBroken)
 	case "silent":
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -83,19 +82,15 @@ func (l leasing) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Deci
 	return l.Backend.(runtime.LocalTaker).TakeLocal(p, key, n)
 }
 
-// newWorld returns a world with limits and requests that have the wanted values of fields. It is nil if random numbers were not
-// valid together.
-func newWorld(r *rand.Rand, name string, clock *Clock, env Env, pairs pairs, want map[string]string) *world {
-	w := &world{judge: judge{clock: clock}, r: r, env: env, pairs: pairs, store: &breakable{Backend: env.Backend}}
+// newWorld returns a world with some limits, with values whose pairs were not met.
+func newWorld(r *rand.Rand, name string, clock *Clock, env Env, unmet pairs) *world {
+	w := &world{judge: judge{journal: journal{clock: clock}}, r: r, env: env, unmet: unmet, store: &breakable{Backend: env.Backend}}
 	for i := range 1 + r.IntN(3) {
-		l, ok := newLimit(r, name+strconv.Itoa(i), want)
-		for try := 0; !ok && (i > 0 || try < 200); try++ {
-			l, ok = newLimit(r, name+strconv.Itoa(i), want)
+		l, ok := newLimit(r, name+strconv.Itoa(i), unmet)
+		for !ok {
+			l, ok = newLimit(r, name+strconv.Itoa(i), unmet)
 		}
-		if !ok {
-			return nil
-		}
-		w.limits, want = append(w.limits, l), nil
+		w.limits = append(w.limits, l)
 	}
 	w.migrate(env, w.policies()...)
 	var store runtime.Store = w.store
@@ -107,7 +102,7 @@ func newWorld(r *rand.Rand, name string, clock *Clock, env Env, pairs pairs, wan
 }
 
 // migrate makes the tables that some policies need, if the store has any.
-func (j *judge) migrate(env Env, policies ...*runtime.Policy) {
+func (j *journal) migrate(env Env, policies ...*runtime.Policy) {
 	if m, ok := env.Backend.(interface {
 		Migrate(ctx context.Context, policies ...*runtime.Policy) error
 	}); ok {

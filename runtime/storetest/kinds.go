@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"time"
 	_ "time/tzdata" // the zones of the clauses, wherever they run
 
@@ -68,6 +69,43 @@ func calendars() []clause {
 		{name: "CalendarIncomplete", rule: "a request without the zone or the anniversary that its key needs is an error", policies: own, script: []step{
 			take(1).fails(runtime.ErrInvalidKey), take(1).in(time.UTC, runtime.Date{}).fails(runtime.ErrInvalidKey),
 			take(1).in(nil, born).fails(runtime.ErrInvalidKey),
+		}},
+	}
+}
+
+// logs returns the clauses about precise sliding windows.
+func logs() []clause {
+	p := one(precise())
+	return []clause{
+		{
+			name: "PreciseBoundary", rule: "a token of a precise limit is available again exactly a period after it was taken", policies: p,
+			script: script(slices.Repeat([]step{take(1), pause(time.Second)}, 10), []step{
+				// A nanosecond before the first token is available again.
+				pause(50*time.Second - 1), take(1).deniedFor(1), take(4).deniedFor(3*time.Second + 1), pause(1), take(1), take(1).denied(),
+			}),
+		},
+		{name: "PreciseRefund", rule: "a refund gives tokens back that were taken at its instant or before, and none that were taken later", policies: p, check: func(s *subject, p *runtime.Policy) {
+			first := s.decide(p, runtime.Request{Count: 4})
+			s.play(p, []step{pause(30 * time.Second), take(6)})
+			s.decide(p, runtime.Request{Op: runtime.Refund, Count: 9, TakenAt: first.TakenAt.UnixNano()})
+			s.play(p, []step{left(4), pause(30 * time.Second), left(4), pause(30 * time.Second), left(10)})
+		}},
+		{name: "PreciseWithShards", rule: "a call takes from a log and from shards, or from neither", policies: p, check: func(s *subject, p *runtime.Policy) {
+			// The shards need a new transaction when two cannot decide.
+			split := sized(15, shards(runtime.TokenBucket))
+			allowed := 0
+			for range 20 {
+				s.clock.Add(100 * time.Millisecond)
+				alone := request(split, runtime.Request{Count: 1})
+				if s.do(call(request(p, runtime.Request{Count: 1}), alone), call(alone))[0].Allowed() {
+					allowed++
+				}
+			}
+			// Both calls take from 15 tokens, so that the eighth pair finds one.
+			if allowed != 8 {
+				s.broken("%d of 20 calls were allowed, want 8", allowed)
+			}
+			s.wantValue(p, 2)
 		}},
 	}
 }
