@@ -55,15 +55,7 @@ const (
 )
 
 // calendarUnits has an entry for every [CalendarUnit]. One of days and months is 0.
-var calendarUnits [endOfUnits]struct {
-	name         string
-	days, months int
-	mean         time.Duration
-} = [...]struct {
-	name         string
-	days, months int
-	mean         time.Duration
-}{
+var calendarUnits [endOfUnits]calendarUnit = [...]calendarUnit{
 	Day:  {name: "day", days: 1, mean: 24 * time.Hour},
 	Week: {name: "week", days: 7, mean: 7 * 24 * time.Hour},
 	// 400 years of the Gregorian calendar have 146,097 days.
@@ -71,23 +63,22 @@ var calendarUnits [endOfUnits]struct {
 	Year:  {name: "year", months: 12, mean: 146_097 * 24 * 3600 / 400 * time.Second},
 }
 
+type calendarUnit struct {
+	name         string
+	days, months int
+	mean         time.Duration
+}
+
 // CalendarUnits returns every unit.
-func CalendarUnits() []CalendarUnit { return []CalendarUnit{Day, Week, Month, Year} }
+func CalendarUnits() []CalendarUnit { return constants(Day, endOfUnits) }
 
 // String returns the word used in limits.yaml: "month".
-func (u CalendarUnit) String() string {
-	if u == 0 || u >= endOfUnits {
-		return fmt.Sprintf("CalendarUnit(%d)", uint8(u))
-	}
-	return calendarUnits[u].name
-}
+func (u CalendarUnit) String() string { return nameOf(entryOf(calendarUnits[:], u).name, u) }
 
 // Length returns the days or the months of the unit; the other number is 0.
 func (u CalendarUnit) Length() (days, months int) {
-	if u >= endOfUnits {
-		return 0, 0
-	}
-	return calendarUnits[u].days, calendarUnits[u].months
+	unit := entryOf(calendarUnits[:], u)
+	return unit.days, unit.months
 }
 
 // Date is a day of the Gregorian calendar.
@@ -115,10 +106,10 @@ func (d Date) Valid() bool {
 // Period returns the mean length of a window, 0 for the zero Calendar. It is 24 hours for a day, 30.436875 days for a
 // month and 365.2425 days for a year.
 func (c Calendar) Period() time.Duration {
-	if c.Unit == 0 || c.Unit >= endOfUnits || c.Count < 0 || c.Count > math.MaxInt16 {
+	if c.Count < 0 || c.Count > math.MaxInt16 {
 		return 0
 	}
-	return time.Duration(max(1, c.Count)) * calendarUnits[c.Unit].mean
+	return time.Duration(max(1, c.Count)) * entryOf(calendarUnits[:], c.Unit).mean
 }
 
 // PerKey reports whether the windows of two keys can differ, because each has its own zone or anniversary.

@@ -121,21 +121,10 @@ var outcomes [endOfOutcomes]string = [...]string{
 }
 
 // Outcomes returns every Outcome.
-func Outcomes() []Outcome {
-	all := make([]Outcome, endOfOutcomes)
-	for i := range all {
-		all[i] = Outcome(i)
-	}
-	return all
-}
+func Outcomes() []Outcome { return constants(OutcomeAllowed, endOfOutcomes) }
 
 // String returns the outcome as metrics have it: "denied_by_other".
-func (o Outcome) String() string {
-	if o < endOfOutcomes {
-		return outcomes[o]
-	}
-	return fmt.Sprintf("Outcome(%d)", uint8(o))
-}
+func (o Outcome) String() string { return nameOf(entryOf(outcomes[:], o), o) }
 
 // MarshalText implements [encoding.TextMarshaler]: it returns String.
 func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }

@@ -156,6 +156,12 @@ func (e *OverrideEntry) Validate() error {
 	return nil
 }
 
+// numbers returns the numbers that the override gives.
+func (v *Override) numbers() Numbers { return Numbers{v.Rate, v.Capacity, v.MaxReserved} }
+
+// most returns the most that the numbers of an override can be.
+func (b *OverrideBounds) most() Numbers { return Numbers{b.Rate, b.Capacity, b.MaxReserved} }
+
 // Complete sets what an entry does, and reports a problem of the override with the policy of its key.
 func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
 	e.Rate, e.Capacity, e.MaxReserved = v.Rate, v.Capacity, v.MaxReserved
@@ -175,7 +181,7 @@ func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
 			return fmt.Errorf("%w: %w", ErrInvalidOverride, err)
 		}
 	}
-	numbers := v.Rate != 0 || v.Capacity != 0 || v.MaxReserved != 0
+	numbers := v.numbers() != Numbers{}
 	switch {
 	case v.Mode != ModeEnforce && (numbers || v.Plan != nil):
 		return fmt.Errorf("%w: with a Mode it can have neither a plan nor numbers", ErrInvalidOverride)
@@ -206,28 +212,21 @@ func (v *Override) checkNumbers(p *Policy) error {
 	invalid := func(format string, args ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{ErrInvalidOverride}, args...)...)
 	}
-	b := &p.Overrides
-	for _, n := range []struct {
-		name            string
-		given, own, top int64
-	}{
-		{"rate", v.Rate, p.Rate, b.Rate},
-		{"capacity", v.Capacity, p.Capacity, b.Capacity},
-		{"maxReserved", v.MaxReserved, p.MaxReserved, b.MaxReserved},
-	} {
-		switch {
-		case n.given < 0:
-			return invalid("%s %d is negative", n.name, n.given)
+	own, most := p.own().each(), p.Overrides.most().each()
+	for i, n := range v.numbers().each() {
+		switch name := numberNames[i]; {
+		case n < 0:
+			return invalid("%s %d is negative", name, n)
 		case p.Mode == ModeUnlimited && v.Plan != nil:
 			return invalid("its plan is unlimited, so it has no numbers")
 		case p.Mode == ModeUnlimited:
 			return invalid("the plan of the key is unlimited: give it another plan, too")
-		case n.given > 0 && n.own == 0:
-			return invalid("the limit has %s 0, which overrides cannot change", n.name)
-		case n.given > n.top:
-			return invalid("%s %d is more than %d, the most that limits.yaml declares", n.name, n.given, n.top)
-		case n.given > 0 && n.given < int64(p.Shards):
-			return invalid("%s %d over %d shards leaves a shard without a token", n.name, n.given, p.Shards)
+		case n > 0 && own[i] == 0:
+			return invalid("the limit has %s 0, which overrides cannot change", name)
+		case n > most[i]:
+			return invalid("%s %d is more than %d, the most that limits.yaml declares", name, n, most[i])
+		case n > 0 && n < int64(p.Shards):
+			return invalid("%s %d over %d shards leaves a shard without a token", name, n, p.Shards)
 		}
 	}
 	switch {
@@ -311,20 +310,17 @@ func (e *OverrideEntry) applyNumbers(p *Policy) {
 	if p.Mode == ModeUnlimited {
 		return
 	}
-	b, shards := &p.Overrides, int64(max(1, p.Shards))
-	limited := func(given, own, least, most int64) int64 {
-		if given == 0 || own == 0 {
-			return own
-		}
-		return min(max(given, least), most)
-	}
 	capacity := e.Capacity
 	if capacity == 0 && p.Capacity == p.Rate || !p.Kind.Linear() {
 		capacity = e.Rate
 	}
-	p.Rate = limited(e.Rate, p.Rate, shards, b.Rate)
-	p.Capacity = limited(capacity, p.Capacity, shards, b.Capacity)
-	p.MaxReserved = limited(e.MaxReserved, p.MaxReserved, shards, b.MaxReserved)
+	given, most, shards := Numbers{e.Rate, capacity, e.MaxReserved}.each(), p.Overrides.most().each(), int64(max(1, p.Shards))
+	p.change(func(i int, own int64) int64 {
+		if given[i] == 0 || own == 0 {
+			return own
+		}
+		return min(max(given[i], shards), most[i])
+	})
 	p.Lease.Tokens = min(p.Lease.Tokens, p.Capacity)
 }
 

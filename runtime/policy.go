@@ -255,23 +255,10 @@ type kind struct {
 }
 
 // Kinds returns every kind.
-func Kinds() []Kind {
-	var all []Kind
-	for k := range endOfKinds {
-		if k.Known() {
-			all = append(all, k)
-		}
-	}
-	return all
-}
+func Kinds() []Kind { return constants(TokenBucket, endOfKinds) }
 
 // String returns the kind as it is written in limits.yaml: "token bucket".
-func (k Kind) String() string {
-	if !k.Known() {
-		return fmt.Sprintf("Kind(%d)", uint8(k))
-	}
-	return kinds[k].name
-}
+func (k Kind) String() string { return nameOf(entryOf(kinds[:], k).name, k) }
 
 // Linear reports whether the tokens of the kind accrue by the linear formula of meter.Rule.Step. Only such limits have a
 // capacity of their own, and can be reserved.
@@ -340,6 +327,56 @@ type Lease struct {
 	For time.Duration
 }
 
+// MaxPenaltySteps is how many steps a [Penalty] has at most.
+const MaxPenaltySteps = 8
+
+// Penalty denies all requests for a key for some time after one was denied for lack of tokens. The zero Penalty is none.
+//
+// A Take or TakeUpTo starts it, also in a call of which another limit denies, but not the retries of a Wait, a Check, a count that
+// can never fit, or a request that only another limit of its call has denied. While it lasts, requests are denied without
+// writing anything, whatever the tokens are, and it does not grow. A Reset ends it, and forgets those before it. In
+// [ModeShadow] it is counted, and requests pass.
+type Penalty struct {
+	// Steps are how long the first penalty of a key lasts, the second one, and so on, up to the first 0. After the last step,
+	// the last one is repeated.
+	Steps [MaxPenaltySteps]time.Duration
+	// Forgive is how long after the end of a penalty the next one is a first one again. 0 means 10 times the last step.
+	Forgive time.Duration
+}
+
+// PenaltyOf returns a Penalty with some steps, at most [MaxPenaltySteps].
+func PenaltyOf(forgive time.Duration, steps ...time.Duration) Penalty {
+	p := Penalty{Forgive: forgive}
+	copy(p.Steps[:], steps)
+	return p
+}
+
+// Len returns the number of steps.
+func (p *Penalty) Len() int {
+	n := 0
+	for n < MaxPenaltySteps && p.Steps[n] != 0 {
+		n++
+	}
+	return n
+}
+
+// Step returns how long the penalty with a number lasts, counted from 1; 0 without one.
+func (p *Penalty) Step(number int) time.Duration {
+	n := p.Len()
+	if n == 0 || number < 1 {
+		return 0
+	}
+	return p.Steps[min(number, n)-1]
+}
+
+// Forgiveness returns how long after its end a penalty counts: Forgive, or its default.
+func (p *Penalty) Forgiveness() time.Duration {
+	if p.Forgive != 0 {
+		return p.Forgive
+	}
+	return 10 * p.Step(MaxPenaltySteps)
+}
+
 // OnError is the outcome of a request when the store fails. The zero OnError is FailClosed.
 type OnError uint8
 
@@ -362,23 +399,17 @@ const (
 	// The memory holds up to 65,536 rows and as many reports of the store, in about 20 MB. If more keys are used, those not
 	// used for the longest time are full again.
 	FailLocal
+
+	endOfOnErrors // every OnError before it has an entry in the table onErrors
 )
 
+var onErrors [endOfOnErrors]string = [...]string{FailClosed: "closed", FailOpen: "open", FailLocal: "local"}
+
 // OnErrors returns every OnError.
-func OnErrors() []OnError { return []OnError{FailClosed, FailOpen, FailLocal} }
+func OnErrors() []OnError { return constants(FailClosed, endOfOnErrors) }
 
 // String returns the word used in limits.yaml: "closed".
-func (o OnError) String() string {
-	switch o {
-	case FailClosed:
-		return "closed"
-	case FailOpen:
-		return "open"
-	case FailLocal:
-		return "local"
-	}
-	return fmt.Sprintf("OnError(%d)", uint8(o))
-}
+func (o OnError) String() string { return nameOf(entryOf(onErrors[:], o), o) }
 
 // Durability is how much of the counts a power cut or a crash of the database's machine may lose. When only this
 // process ends, tokens reported as taken remain taken, whatever the Durability.
@@ -392,23 +423,19 @@ const (
 	DurabilityRelaxed
 	// DurabilityFull waits until the counts are on disk.
 	DurabilityFull
+
+	endOfDurabilities // every Durability before it has an entry in the table durabilities
 )
 
+var durabilities [endOfDurabilities]string = [...]string{
+	DurabilityDefault: "default", DurabilityRelaxed: "relaxed", DurabilityFull: "full",
+}
+
 // Durabilities returns every Durability that a limit can choose.
-func Durabilities() []Durability { return []Durability{DurabilityRelaxed, DurabilityFull} }
+func Durabilities() []Durability { return constants(DurabilityRelaxed, endOfDurabilities) }
 
 // String returns the word used in limits.yaml, "relaxed" or "full", or "default".
-func (d Durability) String() string {
-	switch d {
-	case DurabilityDefault:
-		return "default"
-	case DurabilityRelaxed:
-		return "relaxed"
-	case DurabilityFull:
-		return "full"
-	}
-	return fmt.Sprintf("Durability(%d)", uint8(d))
-}
+func (d Durability) String() string { return nameOf(entryOf(durabilities[:], d), d) }
 
 // PlanNames has the name of each plan of limits.yaml at the plan's number. Numbers begin with 1, so that the zero Plan of
 // generated code is no plan.
@@ -592,15 +619,10 @@ type modeTraits struct {
 }
 
 // Modes returns every Mode that a limit can choose in limits.yaml. ModeUnlimited belongs to plans.
-func Modes() []Mode { return []Mode{ModeEnforce, ModeShadow, ModeOff, ModeBlock} }
+func Modes() []Mode { return constants(ModeEnforce, ModeUnlimited) }
 
 // String returns the word used in limits.yaml: "enforce".
-func (m Mode) String() string {
-	if m.Known() {
-		return modes[m].name
-	}
-	return fmt.Sprintf("Mode(%d)", uint8(m))
-}
+func (m Mode) String() string { return nameOf(entryOf(modes[:], m).name, m) }
 
 // Known reports whether m is one of the constants.
 func (m Mode) Known() bool { return m < endOfModes }

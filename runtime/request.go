@@ -52,24 +52,13 @@ type opTraits struct {
 }
 
 // Ops returns every Op.
-func Ops() []Op {
-	all := make([]Op, endOfOps)
-	for i := range all {
-		all[i] = Op(i)
-	}
-	return all
-}
+func Ops() []Op { return constants(Take, endOfOps) }
 
 // Known reports whether o is one of the constants.
 func (o Op) Known() bool { return o < endOfOps }
 
 // String returns the name of the constant.
-func (o Op) String() string {
-	if o.Known() {
-		return ops[o].name
-	}
-	return fmt.Sprintf("Op(%d)", uint8(o))
-}
+func (o Op) String() string { return nameOf(entryOf(ops[:], o).name, o) }
 
 // Request is an operation on one key of one limit.
 type Request struct {

@@ -133,12 +133,7 @@ var sources [endOfSources]string = [...]string{
 }
 
 // String returns the source in words: "deny cache".
-func (s Source) String() string {
-	if s < endOfSources {
-		return sources[s]
-	}
-	return fmt.Sprintf("Source(%d)", uint8(s))
-}
+func (s Source) String() string { return nameOf(entryOf(sources[:], s), s) }
 
 // Row identifies a stored [State].
 type Row struct {
