@@ -57,7 +57,8 @@ func Holders(p *runtime.Policy, rows []runtime.StoredRow, at int64) (list []Hold
 		return nil
 	}
 	rule := RuleOf(p, rows[0].Row.Key)
-	for _, of := range rule.heldAt(rows[0].State, at).all {
+	slots := inFlight{&rule}
+	for _, of := range slots.heldAt(rows[0].State, at).all {
 		list = append(list, Holder{of.fence, of.slots, arith.Between(at, of.end)})
 	}
 	return list

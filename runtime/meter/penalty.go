@@ -51,18 +51,18 @@ func (p penalty) inForce(d *runtime.Decision, now int64) {
 	}
 }
 
-// nextPenalty returns the penalty that a denial starts.
-func (r *Rule) nextPenalty(last penalty, now int64) penalty {
+// next returns the penalty of a policy that a denial starts after p.
+func (p penalty) next(of *runtime.Penalty, now int64) penalty {
 	step := byte(1)
-	if !r.forgiven(last, now) {
-		step = min(last.step+1, byte(r.penalty.Len()))
+	if !p.forgiven(of, now) {
+		step = min(p.step+1, byte(of.Len()))
 	}
-	return penalty{arith.Add(now, int64(r.penalty.Step(int(step)))), step}
+	return penalty{arith.Add(now, int64(of.Step(int(step)))), step}
 }
 
-// forgiven reports whether a penalty ended so long ago that it no longer counts.
-func (r *Rule) forgiven(p penalty, now int64) bool {
-	return p.step == 0 || now >= arith.Add(p.until, int64(r.penalty.Forgiveness()))
+// forgiven reports whether the penalty ended so long ago that it no longer counts.
+func (p penalty) forgiven(of *runtime.Penalty, now int64) bool {
+	return p.step == 0 || now >= arith.Add(p.until, int64(of.Forgiveness()))
 }
 
 // KeepPenalty returns the state was with the penalty of the state is, which a request has left that is undone.

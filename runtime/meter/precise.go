@@ -2,6 +2,7 @@ package meter
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
@@ -23,15 +24,18 @@ func (r *Rule) Grain() int64 {
 	return (r.Period + runtime.MaxPreciseRate - 1) / runtime.MaxPreciseRate
 }
 
-// logged returns the instant as of which a take at the instant now is logged.
-func (r *Rule) logged(now int64) int64 { return arith.Add(now, arith.Mod(-now, r.Grain())) }
+// precise is a rule of a precise window.
+type precise struct{ *Rule }
 
-// stepPrecise executes a valid request on a log.
-func (r *Rule) stepPrecise(s runtime.State, now int64, q *runtime.Request) (runtime.State, runtime.Decision) {
-	l := r.logOf(s)
+// logged returns the instant as of which a take at the instant now is logged.
+func (r precise) logged(now int64) int64 { return arith.Add(now, arith.Mod(-now, r.Grain())) }
+
+// step executes a valid request on a log.
+func (r precise) step(s runtime.State, now int64, q *runtime.Request) (runtime.State, runtime.Decision) {
+	l := logOf(r.Rule, s)
 	l.expire(now, r.Period)
 	if q.Empty() {
-		return s, r.logBalance(&l, now)
+		return s, r.balance(&l, now)
 	}
 	free := int64(r.Rate) - l.used
 	switch q.Op {
@@ -57,16 +61,16 @@ func (r *Rule) stepPrecise(s runtime.State, now int64, q *runtime.Request) (runt
 			s = l.state(s, s.TS)
 		}
 	case runtime.Reset:
-		return runtime.State{}, r.logBalance(&takeLog{}, now)
+		return runtime.State{}, r.balance(&takeLog{}, now)
 	case runtime.Peek:
 	default:
-		panic(fmt.Sprintf("runtime: precise sliding windows do not handle %v: add a case to stepPrecise in meter/precise.go", q.Op))
+		panic(fmt.Sprintf("runtime: precise sliding windows do not handle %v: add a case to step in meter/precise.go", q.Op))
 	}
-	return s, r.logBalance(&l, now)
+	return s, r.balance(&l, now)
 }
 
-// logBalance returns an allowing decision with the tokens left.
-func (r *Rule) logBalance(l *takeLog, now int64) runtime.Decision {
+// balance returns an allowing decision with the tokens left.
+func (r precise) balance(l *takeLog, now int64) runtime.Decision {
 	left := int64(r.Rate) - l.used
 	d := runtime.Decision{Allowed: true, Remaining: max(0, left), Value: float64(left)}
 	if l.used > 0 {
@@ -76,9 +80,20 @@ func (r *Rule) logBalance(l *takeLog, now int64) runtime.Decision {
 	return d
 }
 
+// lifted returns the instant at which overrides have ended and a policy follows that lets all requests pass, or the last
+// instant.
+func (p precise) lifted() int64 {
+	for r := p.Rule; r.next != nil; r = r.next {
+		if r.next.mode.Passes() {
+			return r.ends
+		}
+	}
+	return math.MaxInt64
+}
+
 // deny returns a denial. The request passes when as many tokens as it lacks no longer count.
-func (r *Rule) deny(l *takeLog, now, lacking int64) runtime.Decision {
-	d := r.logBalance(l, now)
+func (r precise) deny(l *takeLog, now, lacking int64) runtime.Decision {
+	d := r.balance(l, now)
 	d.Allowed, d.RetryAfter = false, arith.Between(now, arith.Add(l.newest.at, r.Period))
 	for of := range l.runs {
 		if lacking -= of.tokens; lacking <= 0 {
@@ -90,7 +105,7 @@ func (r *Rule) deny(l *takeLog, now, lacking int64) runtime.Decision {
 }
 
 // log takes tokens. The log is in the order of time, also if the clock has gone back: such a take counts from the latest one.
-func (r *Rule) log(l *takeLog, s runtime.State, now, count int64) (runtime.State, runtime.Decision) {
+func (r precise) log(l *takeLog, s runtime.State, now, count int64) (runtime.State, runtime.Decision) {
 	ts := now
 	if s.Exists {
 		ts = max(now, s.TS)
@@ -100,13 +115,13 @@ func (r *Rule) log(l *takeLog, s runtime.State, now, count int64) (runtime.State
 		at = max(at, l.newest.at)
 	}
 	l.join(at, count)
-	d := r.logBalance(l, now)
+	d := r.balance(l, now)
 	d.Taken, d.TakenAt = count, arith.Time(at)
 	return l.state(s, ts), d
 }
 
-// fullLog reports whether no token of a row counts any longer.
-func (r *Rule) fullLog(s runtime.State, now int64) bool {
-	l := r.logOf(s)
+// full reports whether no token of a row counts any longer.
+func (r precise) full(s runtime.State, now int64) bool {
+	l := logOf(r.Rule, s)
 	return l.used == 0 || arith.Add(l.newest.at, r.Period) <= now
 }

@@ -83,7 +83,7 @@ func (s Shards) canDecide(whole *Rule, n int) bool {
 
 // outOfDebt reports whether shard i exists and had no debt when it was written, but for a rounding.
 func (s Shards) outOfDebt(i int) bool {
-	return s.States[i].Exists && s.Rules[i].tokens(s.States[i]) >= -1e-6
+	return s.States[i].Exists && linear{&s.Rules[i]}.tokens(s.States[i]) >= -1e-6
 }
 
 // stepFuller lets the fuller of two shards decide a request alone, if it allows it without debt. The fuller of two
@@ -129,7 +129,7 @@ func OfShard(q *runtime.Request) bool {
 // and changes nothing, if it needs all shards.
 func (s Shards) refundOne(whole *Rule, n int, now int64, q *runtime.Request) (d runtime.Decision, ok bool, err error) {
 	i := min(q.Shard, len(s.States)) - 1
-	r, had := &s.Rules[i], s.States[i]
+	r, had := linear{&s.Rules[i]}, s.States[i]
 	next, d, err := r.Step(had, now, *q)
 	if err != nil {
 		return d, true, err
@@ -145,7 +145,7 @@ func (s Shards) refundOne(whole *Rule, n int, now int64, q *runtime.Request) (d 
 		latest, all := s.latest(), returned
 		sum := s.holders(whole).merge(latest)
 		if mayLackFewer {
-			all = max(all, whole.returnable(sum, q, math.Inf(1)))
+			all = max(all, linear{whole}.returnable(sum, q, math.Inf(1)))
 		}
 		if all > returned || s.anyDebt(latest) {
 			sum.Value = min(0, sum.Value+all)
@@ -229,10 +229,10 @@ func (s Shards) merge(now int64) runtime.State {
 	var sum runtime.State
 	for i := range s.Rules {
 		r := &s.Rules[i]
-		state := algorithmOf(r.Kind).accrue(r, s.States[i], now)
+		state := r.algorithm().accrue(s.States[i], now)
 		sum.Exists = sum.Exists || s.States[i].Exists
 		sum.Value += state.Value
-		sum.Prev = r.addPrev(sum.Prev, state.Prev)
+		sum.Prev = addPrev(r.Kind, sum.Prev, state.Prev)
 		// If the clock has gone back for one shard, it has for all of them: the latest instant counts.
 		if i == 0 || state.TS > sum.TS {
 			sum.TS = state.TS
@@ -248,21 +248,21 @@ func (s Shards) merge(now int64) runtime.State {
 // token could not be taken from, nor could another one use that half. Tokens that a shard has to give count as taken from
 // it; their total is the result. If the tokens do not belong to requests, earlier requests can no longer be refunded.
 func (s Shards) spread(whole *Rule, m runtime.State, now int64, belong bool) (total float64) {
-	tokens, n := whole.tokens(m), len(s.States)
+	tokens, n := linear{whole}.tokens(m), len(s.States)
 	for i := range s.States {
 		r, part := &s.Rules[i], m
 		part.Value = math.Copysign(share(math.Abs(tokens), i, n), tokens) - r.Capacity
-		switch had := algorithmOf(r.Kind).accrue(r, s.States[i], m.TS); {
+		switch had := r.algorithm().accrue(s.States[i], m.TS); {
 		case !whole.Kind.Linear():
 			if w := previousOf(m.Prev, m.TS); w.previous > 0 {
 				w.previous = share(w.previous, i, n)
 				part.Prev = w.state().Prev
 			}
 		case !belong:
-			part.Prev = r.voidTotal(had.Prev, now)
+			part.Prev = r.totals.void(had.Prev, now)
 		default:
 			// At least one, so that no earlier request is the last one of its shard: see refundLinear.
-			part.Prev = addTotal(had.Prev, r.newTotal(now), 1+math.Ceil(max(0, had.Value-part.Value)))
+			part.Prev = addTotal(had.Prev, r.totals.fresh(now), 1+math.Ceil(max(0, had.Value-part.Value)))
 		}
 		s.States[i] = part
 		total += totalOf(part)
@@ -284,7 +284,7 @@ func (s Shards) latest() int64 {
 // tokens returns the tokens of shard i.
 func (s Shards) tokens(i int, now int64) float64 {
 	r := &s.Rules[i]
-	tokens, _ := algorithmOf(r.Kind).available(r, s.States[i], now)
+	tokens, _ := r.algorithm().available(s.States[i], now)
 	return tokens
 }
 
@@ -302,7 +302,7 @@ func (s Shards) sum(now int64) float64 {
 func (s Shards) until(whole *Rule, now int64, need float64, full time.Duration) time.Duration {
 	low, high := now, arith.Add(now, int64(full))
 	narrow := func(at int64) {
-		if tokens, _ := algorithmOf(whole.Kind).available(whole, s.merge(at), at); tokens >= need {
+		if tokens, _ := whole.algorithm().available(s.merge(at), at); tokens >= need {
 			high = at
 		} else {
 			low = at

@@ -77,8 +77,8 @@ func (r *Rule) stepPenalty(s runtime.State, now int64, q *runtime.Request) (runt
 	case q.Op == runtime.Reset:
 		return next, d, nil
 	case !d.Allowed && q.Takes() && !q.Retry:
-		had = r.nextPenalty(had, now)
-	case d.Taken > 0 && r.forgiven(had, now):
+		had = had.next(r.penalty, now)
+	case d.Taken > 0 && had.forgiven(r.penalty, now):
 		had = penalty{}
 	}
 	if now < had.until {
@@ -90,7 +90,7 @@ func (r *Rule) stepPenalty(s runtime.State, now int64, q *runtime.Request) (runt
 // stepKind executes a valid request by the algorithm of the kind.
 func (r *Rule) stepKind(s runtime.State, now int64, q runtime.Request) (runtime.State, runtime.Decision, error) {
 	if r.Precise {
-		s, d := r.stepPrecise(s, now, &q)
+		s, d := precise{r}.step(s, now, &q)
 		return s, d, nil
 	}
 	if q.Empty() {
@@ -107,12 +107,12 @@ func (r *Rule) stepKind(s runtime.State, now int64, q runtime.Request) (runtime.
 	case runtime.Refund:
 		s = r.refund(s, now, q)
 	case runtime.Charge:
-		s = algorithmOf(r.Kind).take(r, s, now, float64(q.Count))
+		s = r.algorithm().take(s, now, float64(q.Count))
 		d := r.balance(s, now)
 		took(&d, s, now, q.Count)
 		return s, d, nil
 	case runtime.Renew, runtime.Release:
-		next, err := r.renewOrRelease(s, now, &q)
+		next, err := inFlight{r}.renewOrRelease(s, now, &q)
 		if err != nil {
 			return s, runtime.Decision{}, err
 		}
@@ -126,7 +126,7 @@ func (r *Rule) stepKind(s runtime.State, now int64, q runtime.Request) (runtime.
 		case r.unlimited && r.Kind != runtime.InFlight:
 			s = runtime.State{} // the windows of the other plans are not known
 		case s.Exists:
-			s = algorithmOf(r.Kind).reset(r, s, now)
+			s = r.algorithm().reset(s, now)
 		}
 	default:
 		panic(fmt.Sprintf("runtime: Rule.stepKind does not handle %v: add a case in meter/step.go", q.Op))
@@ -153,7 +153,7 @@ func (r *Rule) Refuse(q *runtime.Request) error {
 	case !r.Kind.Known():
 		return fmt.Errorf("%w: unknown kind %v", runtime.ErrInvalidPolicy, r.Kind)
 	}
-	if err := r.refuseSlots(q); err != nil {
+	if err := refuseSlots(r.Kind, q); err != nil {
 		return err
 	}
 	switch {
@@ -192,7 +192,7 @@ func (r *Rule) most(q *runtime.Request) float64 {
 // decide returns the decision on a Take or Check, and the state after a Take.
 func (r *Rule) decide(s runtime.State, now int64, q *runtime.Request) (runtime.State, runtime.Decision) {
 	// Taken before it is known whether that is allowed, because the delay of a reservation is that of the debt after it.
-	next := algorithmOf(r.Kind).take(r, s, now, float64(q.Count))
+	next := r.algorithm().take(s, now, float64(q.Count))
 	need := r.need(q)
 	enough := r.enough(s, now, need)
 	delay, retryAfter := r.delay(next, now, q, enough), time.Duration(0)
@@ -202,9 +202,9 @@ func (r *Rule) decide(s runtime.State, now int64, q *runtime.Request) (runtime.S
 		// are due.
 		retryAfter = delay
 	case q.Late(delay):
-		retryAfter = r.until(s, now, float64(q.Count))
+		retryAfter = arith.Between(now, r.when(s, now, float64(q.Count)))
 	case !enough:
-		retryAfter = r.until(s, now, need)
+		retryAfter = arith.Between(now, r.when(s, now, need))
 	}
 	if retryAfter > 0 || q.Op == runtime.Check {
 		next = s
@@ -237,7 +237,7 @@ func (r *Rule) delay(s runtime.State, now int64, q *runtime.Request, enough bool
 // takeable returns the count that a TakeUpTo of count tokens takes. It is 1 if no token is available: that count is
 // denied.
 func (r *Rule) takeable(s runtime.State, now int64, count int64) int64 {
-	tokens, allowance := algorithmOf(r.Kind).available(r, s, now)
+	tokens, allowance := r.algorithm().available(s, now)
 	n := max(1, min(count, arith.Whole(tokens, allowance)))
 	// The sum in Whole may round up to a whole number that the comparison in enough does not reach.
 	if n > 1 && !r.enough(s, now, float64(n)) {
@@ -268,14 +268,14 @@ func (r *Rule) refund(s runtime.State, now int64, q runtime.Request) runtime.Sta
 	case !s.Exists:
 		return s
 	case q.TakenAt == 0:
-		return algorithmOf(r.Kind).grant(r, s, now, float64(q.Count))
+		return r.algorithm().grant(s, now, float64(q.Count))
 	}
-	return algorithmOf(r.Kind).refund(r, s, now, q)
+	return r.algorithm().refund(s, now, q)
 }
 
 // balance returns an allowing decision with the tokens left in s.
 func (r *Rule) balance(s runtime.State, now int64) runtime.Decision {
-	tokens, allowance := algorithmOf(r.Kind).available(r, s, now)
+	tokens, allowance := r.algorithm().available(s, now)
 	d := runtime.Decision{Allowed: true, Remaining: arith.Whole(tokens, allowance), Value: tokens}
 	if r.Kind.Windowed() {
 		d.ResetAfter = r.resetAfter(s, now)
@@ -357,7 +357,7 @@ func (r *Rule) Upsert(now int64, q runtime.Request) (Upsert, bool) {
 	if q.Op != runtime.Take || q.MaxDelay > 0 || q.Empty() || r.penalty != nil || r.Refuse(&q) != nil {
 		return Upsert{}, false
 	}
-	t, lowest, ok := algorithmOf(r.Kind).accruesTo(r, now)
+	t, lowest, ok := r.algorithm().accruesTo(now)
 	if !ok {
 		return Upsert{}, false
 	}
@@ -370,14 +370,14 @@ func (r *Rule) Upsert(now int64, q runtime.Request) (Upsert, bool) {
 		Count:     float64(q.Count),
 		Debt:      r.debt(&q),
 		Lowest:    lowest,
-		Fresh:     r.newTotal(now),
+		Fresh:     r.totals.fresh(now),
 	}, true
 }
 
 // Take does in Go what the statement does with an existing row. It returns the state after it, or false if the row is
 // not written.
 func (u *Upsert) Take(s runtime.State) (after runtime.State, taken bool) {
-	r := Rule{Rate: u.Rate, Capacity: u.Capacity, Period: u.Period}
+	r := linear{&Rule{Rate: u.Rate, Capacity: u.Capacity, Period: u.Period}}
 	after = r.accrueTo(s, u.T)
 	// Not the opposite comparisons: a row damaged to NaN must be denied, as Step does.
 	if !(s.Value >= u.Lowest && r.tokens(after)-(u.Count-u.Debt) >= -u.Allowance) {

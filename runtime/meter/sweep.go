@@ -13,14 +13,14 @@ func (r *Rule) Full(s runtime.State, now int64) bool {
 		return true
 	}
 	last, s := cutPenalty(s)
-	if r.penalty != nil && !r.forgiven(last, now) {
+	if r.penalty != nil && !last.forgiven(r.penalty, now) {
 		return false
 	}
 	// On a clock that was set back, a new key would be full already, but this row accrues nothing until its TS.
 	if r.Precise {
-		return now >= s.TS && r.fullLog(s, now)
+		return now >= s.TS && precise{r}.full(s, now)
 	}
-	return now >= s.TS && algorithmOf(r.Kind).full(r, s, now)
+	return now >= s.TS && r.algorithm().full(s, now)
 }
 
 // calendarSweepAfter is how much longer the row of a calendar is kept: the clocks of two zones differ by at most 26 hours,

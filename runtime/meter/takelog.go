@@ -34,7 +34,7 @@ type takeLog struct {
 
 // logOf returns the log of a row. A row that has no log, as one of another kind or of a version that kept it in further
 // rows, or that is damaged, counts all of its tokens as late as they can have been taken.
-func (r *Rule) logOf(s runtime.State) takeLog {
+func logOf(r *Rule, s runtime.State) takeLog {
 	var l takeLog
 	switch {
 	case !s.Exists:
