@@ -27,8 +27,9 @@ type Catalog struct {
 	Groups []CatalogGroup
 }
 
-// NewCatalog returns a catalog whose policies know their owner and the types of their keys, so that a store can tell them from
-// those of another program; see [Registration]. The owner is that of [PackageOf]. It must be called before the policies are used.
+// NewCatalog returns a catalog whose policies know their owner and the types of their keys, so that a store can tell
+// them from those of another program; see [Registration]. The owner is that of [PackageOf]. It must be called before
+// the policies are used.
 func NewCatalog(owner string, c Catalog) *Catalog {
 	for i := range c.Limits {
 		l := &c.Limits[i]
@@ -52,8 +53,8 @@ func (c *Catalog) Policies() (all []*Policy) {
 	return all
 }
 
-// HashKeys returns the catalog with the secret of limiter.HashKeys, so that [CatalogLimit.ParseKey] returns the keys of those
-// limits.
+// HashKeys returns the catalog with the secret of limiter.HashKeys, so that [CatalogLimit.ParseKey] returns the keys of
+// those limits.
 func (c *Catalog) HashKeys(secret []byte) *Catalog {
 	with := *c
 	with.Limits = slices.Clone(c.Limits)
@@ -104,8 +105,8 @@ func (c *Catalog) Limit(name string) (CatalogLimit, bool) {
 	return CatalogLimit{}, false
 }
 
-// ParseKey returns the key with the given parts, each in the form in which Go prints a value of its type. A part of a type
-// of your own is the text that its MarshalText returns. The error is [ErrInvalidKey] and names the part.
+// ParseKey returns the key with the given parts, each in the form in which Go prints a value of its type. A part of a
+// type of your own is the text that its MarshalText returns. The error is [ErrInvalidKey] and names the part.
 func (l *CatalogLimit) ParseKey(parts []string) (Key, error) {
 	if len(parts) != len(l.Key) {
 		return Key{}, fmt.Errorf("%w: the key of %s is %s, and not %d parts", ErrInvalidKey, l.Name, l.keyWords(), len(parts))
@@ -134,9 +135,9 @@ var (
 	hashedPart   = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// ParseStored returns the key of the limit with a text that [Key.String] has returned. Any byte may be written as %XX, also
-// one that String does not escape: so a key can be written without the characters that a terminal hides. The error is
-// [ErrInvalidKey]: the text has another number of parts than the key, or a part that is not stored so.
+// ParseStored returns the key of the limit with a text that [Key.String] has returned. Any byte may be written as %XX,
+// also one that String does not escape: so a key can be written without the characters that a terminal hides. The error
+// is [ErrInvalidKey]: the text has another number of parts than the key, or a part that is not stored so.
 func (l *CatalogLimit) ParseStored(text string) (Key, error) {
 	text = escapedBytes.ReplaceAllStringFunc(text, func(run string) string {
 		raw, _ := hex.DecodeString(strings.ReplaceAll(run, "%", ""))
@@ -251,19 +252,19 @@ func numberError(err error) error {
 // StoredFormat is the Format of the rows that this version reads and writes.
 const StoredFormat = 1
 
-// Registration is what a store remembers of a limit: whose it is, and how its rows are to be read. A store refuses a limit
-// whose registration is another one than that of the program, because its counts would then be taken for something that
-// they are not.
+// Registration is what a store remembers of a limit: whose it is, and how its rows are to be read. A store refuses a
+// limit whose registration is another one than that of the program, because its counts would then be taken for
+// something that they are not.
 type Registration struct {
 	// Limit is the name of the policies.
 	Limit string
-	// Owner is whose limit it is: the import path of the generated package, or the Owner of the store's options. It is empty
-	// for policies made by hand without one, which are then not compared.
+	// Owner is whose limit it is: the import path of the generated package, or the Owner of the store's options. It is
+	// empty for policies made by hand without one, which are then not compared.
 	Owner string
 	// Format is the meaning of the stored rows: [StoredFormat] of the version that wrote them.
 	Format int
-	// Key is the types of the key's parts, such as "(int64, hashed string)". It is empty if they are not known, as for policies
-	// made by hand, which are then not compared.
+	// Key is the types of the key's parts, such as "(int64, hashed string)". It is empty if they are not known, as for
+	// policies made by hand, which are then not compared.
 	Key string
 	// Numbers are those of the limit, for people.
 	Numbers string
@@ -271,8 +272,8 @@ type Registration struct {
 	At time.Time
 }
 
-// PackageOf returns the import path of the package that declares T, for [NewCatalog]. For package main, that is the path of the
-// program.
+// PackageOf returns the import path of the package that declares T, for [NewCatalog]. For package main, that is the
+// path of the program.
 func PackageOf[T any]() string {
 	path := reflect.TypeFor[T]().PkgPath()
 	if path == "main" {
@@ -287,8 +288,8 @@ func PackageOf[T any]() string {
 	return path
 }
 
-// RegistrationOf returns the registration of a limit: of its policy or those of all its plans. The owner, if it is not empty,
-// replaces that of the policies.
+// RegistrationOf returns the registration of a limit: of its policy or those of all its plans. The owner, if it is not
+// empty, replaces that of the policies.
 func RegistrationOf(owner string, policies ...*Policy) Registration {
 	r := Registration{Owner: owner, Format: StoredFormat}
 	var numbers []string

@@ -6,10 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// Numbers are those that a caller gives a limit together with the key, such as from the customer's contract or the number of
-// seats, where [Policy.AtMost] allows it. They are in tokens; 0 is a number that the caller does not give.
+// Numbers are those that a caller gives a limit together with the key, such as from the customer's contract or the
+// number of seats, where [Policy.AtMost] allows it. They are in tokens; 0 is a number that the caller does not give.
 //
-// A key has one count whatever its numbers are: tokens that were used stay used when they change from one request to the next.
+// A key has one count whatever its numbers are: tokens that were used stay used when they change from one request to
+// the next.
 type Numbers struct {
 	Rate, Capacity, MaxReserved int64
 }
@@ -29,10 +30,10 @@ func (p *Policy) change(replace func(i int, own int64) int64) {
 	}
 }
 
-// For returns the policy with the numbers in place of its own, and the key. Each must be at most that of the policy's AtMost,
-// and at least 1, or the number of shards; and those that AtMost has are required. Otherwise every method of the limit returns
-// an error that wraps [ErrInvalidNumbers], and the store is not reached. So it is for an unlimited plan too, although that has
-// no use for them.
+// For returns the policy with the numbers in place of its own, and the key. Each must be at most that of the policy's
+// AtMost, and at least 1, or the number of shards; and those that AtMost has are required. Otherwise every method of
+// the limit returns an error that wraps [ErrInvalidNumbers], and the store is not reached. So it is for an unlimited
+// plan too, although that has no use for them.
 //
 // The parameters are the results of [PlanPolicies.For], and the results the arguments of limiter.Limiter.Limit,
 // limiter.Limiter.Reservable and limiter.Limiter.ReserveOnly.
@@ -77,9 +78,9 @@ type given struct {
 	policy Policy
 }
 
-// recentNumbers has the policies of recent requests, at a place by a hash: nothing is allocated for numbers that return, and
-// most policies that are equal have one address. Whatever has the same place replaces the one there, so it needs no lock, and at
-// most some 2 MB.
+// recentNumbers has the policies of recent requests, at an index by a hash: nothing is allocated for numbers that
+// return, and most policies that are equal have one address. Whatever has the same place replaces the one there, so it
+// needs no lock, and takes at most some 2 MB.
 var (
 	recentNumbers [4096]atomic.Pointer[given]
 	numbersSeed   = maphash.MakeSeed()

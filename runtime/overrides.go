@@ -12,9 +12,10 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// Overrides give single keys, or all keys of a limit, other numbers or another plan while the program runs, lift the limit
-// or block it. Each has an end, a reason and an author, and is an entry of a log. Entries are never changed, unless their key
-// is erased (see [Eraser]), and those that ended long ago are deleted by a sweep; see override.Obsolete.
+// Overrides give single keys, or all keys of a limit, other numbers or another plan while the program runs, lift the
+// limit or block it. Each has an end, a reason and an author, and is an entry of a log. Entries are never changed,
+// unless their key is erased (see [Eraser]), and those that ended long ago are deleted by a sweep; see
+// override.Obsolete.
 //
 // A limit has overrides if its policy has [Policy.Overrides]. The first of these is in force for a key:
 //
@@ -23,8 +24,8 @@ import (
 //  3. the override of the whole limit,
 //  4. the policy itself, which is that of the plan if the limit has plans.
 //
-// A new block or override replaces the one before, of the same key. Tokens that were used stay used whatever the numbers
-// are: see [State.Value]. See override.View for when processes decide by a new entry.
+// A new block or override replaces the one before, of the same key. Tokens that were used stay used whatever the
+// numbers are: see [State.Value]. See override.View for when processes decide by a new entry.
 var (
 	// ErrInvalidOverride: an override lacks an end, a reason or an author, or exceeds what the limit declares as the most.
 	ErrInvalidOverride = errors.New("invalid override")
@@ -32,11 +33,13 @@ var (
 	ErrNoOverride = errors.New("no override is in force")
 	// ErrUnknownOverride: the override in force was written by another version, and this one does not understand it.
 	ErrUnknownOverride = errors.New("unknown override")
-	// ErrOverridesUnread: this process has not yet read the overrides, so that it does not know whether the key is blocked.
+	// ErrOverridesUnread: this process has not yet read the overrides, so that it does not know whether the key is
+	// blocked.
 	ErrOverridesUnread = errors.New("the overrides have not been read yet")
 	// ErrUnusedOverrides: blocks or overrides are in force for a limit that the program does not have.
 	ErrUnusedOverrides = errors.New("they have no effect")
-	// ErrOverrideInForce: the key cannot be erased, because a block or an override of it is in force, which would be lifted.
+	// ErrOverrideInForce: the key cannot be erased, because a block or an override of it is in force, which would be
+	// lifted.
 	ErrOverrideInForce = errors.New("a block or an override of the key is in force: end it first, which lifts it, or erase the key when it has ended")
 	// ErrNoOverrides: the store cannot keep overrides.
 	ErrNoOverrides = errors.New("the store does not support overrides")
@@ -102,7 +105,8 @@ const (
 	OverrideGranted = "granted"
 	OverrideTaken   = "taken"
 	OverrideReset   = "reset"
-	// OverrideErased records that a key was erased: see [Eraser]. The entries of the key have its Key. It puts nothing in force.
+	// OverrideErased records that a key was erased: see [Eraser]. The entries of the key have its Key. It puts nothing
+	// in force.
 	OverrideErased = "erased"
 )
 
@@ -247,8 +251,8 @@ func (e *OverrideEntry) Known() error {
 		ErrUnknownOverride, e.ID, e.What)
 }
 
-// Replaces reports whether the entry replaces the block and the override of its key: by itself, or by nothing if it [OverrideEntry.Ends].
-// A record of a change of the count, or of an erasure, replaces neither.
+// Replaces reports whether the entry replaces the block and the override of its key: by itself, or by nothing if it
+// [OverrideEntry.Ends]. A record of a change of the count, or of an erasure, replaces neither.
 func (e *OverrideEntry) Replaces() (block, override bool) {
 	switch e.What {
 	case OverrideGranted, OverrideTaken, OverrideReset, OverrideErased:
@@ -269,8 +273,9 @@ func (e *OverrideEntry) lifts() bool {
 	return e.What == OverrideUnlimited || e.What == OverrideOff || e.What == OverrideShadow
 }
 
-// Apply returns the policy that an entry puts in force for keys of a policy, until next is. Numbers beyond the bounds of the
-// policy, as after an edit of limits.yaml, are reduced to them: the file has the last word. The result is valid if p is.
+// Apply returns the policy that an entry puts in force for keys of a policy, until next is. Numbers beyond the bounds
+// of the policy, as after an edit of limits.yaml, are reduced to them: the file has the last word. The result is valid
+// if p is.
 func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 	of, unlimited := *p, p.Mode == ModeUnlimited
 	switch {
@@ -324,8 +329,8 @@ func (e *OverrideEntry) applyNumbers(p *Policy) {
 	p.Lease.Tokens = min(p.Lease.Tokens, p.Capacity)
 }
 
-// blocked returns a policy that denies every request. Refunds of earlier takes still need numbers, which an unlimited plan
-// does not have: it gets ones by which rows hardly change.
+// blocked returns a policy that denies every request. Refunds of earlier takes still need numbers, which an unlimited
+// plan does not have: it gets ones by which rows hardly change.
 func blocked(p *Policy) Policy {
 	of := *p
 	if of.Mode == ModeUnlimited {
@@ -347,20 +352,22 @@ var ErrOverridesInTx = fmt.Errorf("%w: overrides cannot be written or read in a 
 
 // Eraser is a [Store] that can erase a key, for a person who has the right to be forgotten.
 //
-// An erasure deletes all rows of the key, also those of shards that the limit no longer has. The entries of the key stay in the
-// log of overrides, with their IDs, instants and numbers, but their key, reason and author are replaced: the key by "%erased:" and
-// a random number, which no key is stored as and which cannot be calculated from one. Another entry, [OverrideErased], with
-// the same number makes every process read the log again, so that the key leaves its memory.
+// An erasure deletes all rows of the key, also those of shards that the limit no longer has. The entries of the key
+// stay in the log of overrides, with their IDs, instants and numbers, but their key, reason and author are replaced:
+// the key by "%erased:" and a random number, which no key is stored as and which cannot be calculated from one. Another
+// entry, [OverrideErased], with the same number makes every process read the log again, so that the key leaves its
+// memory.
 //
-// What the store cannot reach is the operator's to delete: backups, the write-ahead, binary and slow-query logs of the database,
-// pages that it has not written over, logs and traces of the program, and other keys of the same person, such as an address.
-// Leases, cached denials and the counts of FailLocal hold the key in the memory of other processes until they expire. A later
-// request makes a new row.
+// What the store cannot reach is the operator's to delete: backups, the write-ahead, binary and slow-query logs of the
+// database, pages that it has not written over, logs and traces of the program, and other keys of the same person, such
+// as an address. Leases, cached denials and the counts of FailLocal hold the key in the memory of other processes until
+// they expire. A later request makes a new row.
 type Eraser interface {
 	Store
-	// Erase erases a key of a limit, all of it or nothing. If an operator has a reason for it, with an author, they are those
-	// of the entry that records it, also if the log has no other entry of the key. The error is [ErrOverrideInForce] if
-	// a block or an override of the key itself is in force, or [ErrInvalidKey] for the key "", that of a limit without one.
+	// Erase erases a key of a limit, all of it or nothing. If an operator has a reason for it, with an author, they are
+	// those of the entry that records it, also if the log has no other entry of the key. The error is
+	// [ErrOverrideInForce] if a block or an override of the key itself is in force, or [ErrInvalidKey] for the key "",
+	// that of a limit without one.
 	Erase(ctx context.Context, limit, key string, why OverrideEnd) (Erased, error)
 }
 

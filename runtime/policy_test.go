@@ -198,8 +198,8 @@ func titled(text string) string {
 	return strings.Join(words, " ")
 }
 
-// constants returns the names of the exported constants of a type in this package, in the order of their declaration. They
-// are read from the source, because a constant that is forgotten elsewhere is found nowhere else.
+// constants returns the names of the exported constants of a type in this package, in the order of their declaration.
+// They are read from the source, because a constant that is forgotten elsewhere is found nowhere else.
 func constants(t *testing.T, typeName string) []string {
 	t.Helper()
 	paths, err := filepath.Glob("*.go")

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Validate returns nil for a valid policy, and otherwise an error that wraps [ErrInvalidPolicy] and says what to change.
+// Validate returns nil for a valid policy, and otherwise an error that wraps [ErrInvalidPolicy] and says what to
+// change.
 func (p *Policy) Validate() error {
 	if problem := p.problem(); problem != "" {
 		return fmt.Errorf("%w: %s", ErrInvalidPolicy, problem)

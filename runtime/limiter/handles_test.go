@@ -16,7 +16,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// The types that generated methods return have all of their methods in go doc, each with a text, and no fields to offer.
+// The types that generated methods return have all of their methods in go doc, each with a text, and no fields to
+// offer.
 func TestHandlesDocumentThemselves(t *testing.T) {
 	shown := documented(t)
 	all := reflect.TypeFor[*limiter.Limiter]()

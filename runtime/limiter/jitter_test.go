@@ -21,8 +21,8 @@ func jittery(kind runtime.Kind, shards int) *runtime.Policy {
 	return &runtime.Policy{Name: "limit", Kind: kind, Rate: 10, Period: time.Minute, Capacity: 10, Jitter: 10 * time.Second, Shards: shards}
 }
 
-// The answer to the same question is the same at any time before the tokens are due: clients that ask twice must not come
-// to different conclusions, nor collect the earliest of several answers.
+// The answer to the same question is the same at any time before the tokens are due: clients that ask twice must not
+// come to different conclusions, nor collect the earliest of several answers.
 func TestJitterIsFixedPerKeyAndDueInstant(t *testing.T) {
 	for _, kind := range runtimetest.TokenKinds() {
 		for _, shards := range []int{1, 3} {

@@ -190,8 +190,8 @@ func TestChargeTakesWhetherAvailableOrNot(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrInvalidCount)
 }
 
-// A key can begin with fewer tokens than a full one, or with the rest of a window: what it must lack is charged when it is
-// made. A sweep of its row when that is full changes nothing.
+// A key can begin with fewer tokens than a full one, or with the rest of a window: what it must lack is charged when it
+// is made. A sweep of its row when that is full changes nothing.
 func TestNewKeyBeginsWithLessByACharge(t *testing.T) {
 	for _, p := range []runtime.Policy{
 		{Kind: runtime.TokenBucket},

@@ -23,8 +23,8 @@ func numbered() *runtime.Policy {
 	}
 }
 
-// However a handle is used, numbers that the policy does not allow are an error with the name of the limit, the number and its
-// bounds, although the limit fails open and one of its plans is unlimited.
+// However a handle is used, numbers that the policy does not allow are an error with the name of the limit, the number
+// and its bounds, although the limit fails open and one of its plans is unlimited.
 func TestInvalidNumbersNeverReachTheStore(t *testing.T) {
 	policies := runtime.PlanPolicies{free: *numbered(), enterprise: {Name: "calls", Kind: runtime.TokenBucket, Shards: 2, Mode: runtime.ModeUnlimited, AtMost: numbered().AtMost}}
 	for _, test := range []struct {
@@ -56,8 +56,8 @@ func TestInvalidNumbersNeverReachTheStore(t *testing.T) {
 	assert.ErrorIs(t, err, runtime.ErrInvalidPlan, "an invalid plan stays one")
 }
 
-// Whoever has used up small numbers has the difference at once with larger ones, and nothing new after a thousand changes back and
-// forth.
+// Whoever has used up small numbers has the difference at once with larger ones, and nothing new after a thousand
+// changes back and forth.
 func TestChangeOfNumbersKeepsWhatWasUsed(t *testing.T) {
 	for _, kind := range runtime.Kinds() {
 		if kind == runtime.InFlight {
@@ -111,8 +111,8 @@ func TestCallWithDifferentNumbersForOneKeyIsInvalid(t *testing.T) {
 	assert.True(t, ds.Allowed)
 }
 
-// An override replaces the numbers that it gives, and leaves the caller's others. That of a plan has the caller's numbers, also if
-// the key's own plan is unlimited.
+// An override replaces the numbers that it gives, and leaves the caller's others. That of a plan has the caller's
+// numbers, also if the key's own plan is unlimited.
 func TestOverrideComesBeforeTheNumbersOfTheCaller(t *testing.T) {
 	p := *numbered()
 	p.Overrides = runtime.OverrideBounds{Rate: 30_000, Capacity: 20_000, MaxReserved: 10}

@@ -226,8 +226,8 @@ func TestWindowThatEndsUnderAnOverrideForgets(t *testing.T) {
 	}
 }
 
-// Tokens beyond the capacity are given once by an override of the capacity, which has an end: it keeps those that are left
-// until then, and what of them was used and has not accrued by then is missing.
+// Tokens beyond the capacity are given once by an override of the capacity, which has an end: it keeps those that are
+// left until then, and what of them was used and has not accrued by then is missing.
 func TestOverrideGivesTokensBeyondTheCapacity(t *testing.T) {
 	for _, row := range []struct {
 		kind runtime.Kind
@@ -285,7 +285,8 @@ func TestFlipsOfOverridesMintNothing(t *testing.T) {
 	}
 }
 
-// Whatever an entry says, and whatever the limit is now, the policy that it puts in force is valid and within the bounds.
+// Whatever an entry says, and whatever the limit is now, the policy that it puts in force is valid and within the
+// bounds.
 func TestPolicyInForceIsValid(t *testing.T) {
 	d := runtimetest.Roll(11)
 	for range 20_000 {

@@ -21,8 +21,8 @@ func penalized(n int64, steps ...time.Duration) *runtime.Policy {
 	return p
 }
 
-// Several callers wait for the end of a penalty, which has tokens for some of them only. The retries of the others are denied,
-// and must not start the next penalty.
+// Several callers wait for the end of a penalty, which has tokens for some of them only. The retries of the others are
+// denied, and must not start the next penalty.
 func TestRetriesOfWaitStartNoPenalty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := penalized(2, time.Second, time.Hour)
@@ -84,7 +84,8 @@ func TestPenaltyInBalanceAndErrors(t *testing.T) {
 	})
 }
 
-// While the store fails, the memory of the process has the penalty that the store has reported last, also if the tokens are back.
+// While the store fails, the memory of the process has the penalty that the store has reported last, also if the tokens
+// are back.
 func TestPenaltyHoldsWhileTheStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := penalized(2, time.Minute)
@@ -145,4 +146,20 @@ func TestUnblockEndsAPenalty(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, time.Minute, limited.PenaltyFor)
 	})
+}
+
+// A key is taken out of its penalty by an override that gives it a plan without one, whose numbers are the same.
+func TestPlanWithoutPenaltyByOverride(t *testing.T) {
+	with := *penalized(2, time.Hour)
+	with.Overrides = runtime.OverrideBounds{Rate: with.Rate, Capacity: with.Capacity}
+	without := with
+	without.Penalty = runtime.Penalty{}
+	policies := runtime.PlanPolicies{free: with, pro: without}.Overridable(runtime.PlanNames{"", "free", "exempt"})
+	o := newOverriding(t, &policies[free])
+	require.NoError(t, o.key("a").RequireN(t.Context(), 2))
+	require.Equal(t, time.Hour, must(o.key("a").Allow(t.Context())).RetryAfter)
+	o.override(o.overrides("a"), runtime.Override{Plan: runtime.PlanText("exempt")})
+	require.Equal(t, time.Second, must(o.key("a").Allow(t.Context())).RetryAfter, "for the tokens alone")
+	o.now = o.now.Add(time.Second)
+	require.NoError(t, o.key("a").Require(t.Context()))
 }

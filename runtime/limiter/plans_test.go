@@ -36,8 +36,8 @@ func (f unreached) Do(context.Context, []runtime.Call) ([]runtime.Answer, error)
 	return nil, nil
 }
 
-// However a handle is used, a request without a plan is an error with the name of the limit, although one of the plans is
-// unlimited and each policy fails open.
+// However a handle is used, a request without a plan is an error with the name of the limit, although one of the plans
+// is unlimited and each policy fails open.
 func TestInvalidPlanIsNeverAllowed(t *testing.T) {
 	open := append(runtime.PlanPolicies{}, planPolicies...)
 	for i := range open {
@@ -96,8 +96,8 @@ func TestChangeOfPlanKeepsWhatWasUsed(t *testing.T) {
 	}
 }
 
-// A plan that is billed has the largest number as its limit: what it uses is counted to the token, also across changes of
-// the plan, and a month begins with 0.
+// A plan that is billed has the largest number as its limit: what it uses is counted to the token, also across changes
+// of the plan, and a month begins with 0.
 func TestPlanWithTheLargestNumberCountsItsUse(t *testing.T) {
 	small := runtime.Policy{Name: "exports", Kind: runtime.FixedWindow, Rate: 1000, Capacity: 1000,
 		Calendar: runtime.Calendar{Unit: runtime.Month, Count: 1, Zone: "Europe/Berlin"}}
@@ -122,9 +122,9 @@ func TestPlanWithTheLargestNumberCountsItsUse(t *testing.T) {
 	assert.Zero(t, must(on(pro).Peek(t.Context())).Used)
 }
 
-// Plans with windows of two lengths are two limits, each without a bound for the plans of the other: a key has a count for
-// each length, so that changes of its plan grant what the two plans grant together. One row for both would be full for one
-// plan whenever a window of the other has begun.
+// Plans with windows of two lengths are two limits, each without a bound for the plans of the other: a key has a count
+// for each length, so that changes of its plan grant what the two plans grant together. One row for both would be full
+// for one plan whenever a window of the other has begun.
 func TestPlansWithWindowsOfTwoLengthsAreTwoLimits(t *testing.T) {
 	window := func(name string, rate int64, period time.Duration) runtime.Policy {
 		return runtime.Policy{Name: name, Kind: runtime.FixedWindow, Rate: rate, Capacity: rate, Period: period, Start: runtime.StartOffset(0)}

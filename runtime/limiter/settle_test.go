@@ -152,9 +152,9 @@ func (w *settleWorld) String() string {
 	return text
 }
 
-// TestSettlingIsAsIfOnlyUsedHadBeenTaken settles requests of random worlds: with plans, charges, resets and clocks that jump,
-// and settlements in between. Shards accrue one by one, so that with plans and clocks that go back they differ from the one
-// row of the reference also without a refund. A precise window drops what has expired at a refund too.
+// TestSettlingIsAsIfOnlyUsedHadBeenTaken settles requests of random worlds: with plans, charges, resets and clocks that
+// jump, and settlements in between. Shards accrue one by one, so that with plans and clocks that go back they differ
+// from the one row of the reference also without a refund. A precise window drops what has expired at a refund too.
 func TestSettlingIsAsIfOnlyUsedHadBeenTaken(t *testing.T) {
 	for _, kind := range []runtime.Policy{
 		{Kind: runtime.TokenBucket},

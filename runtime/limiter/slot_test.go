@@ -109,8 +109,8 @@ func TestSlotWithoutALimit(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrNoStore)
 }
 
-// If the answer to a Release is lost, the slot may be free: a second Release must not report that as a loss, unless the hold
-// may have ended.
+// If the answer to a Release is lost, the slot may be free: a second Release must not report that as a loss, unless the
+// hold may have ended.
 func TestReleaseWhoseAnswerIsLost(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -231,7 +231,8 @@ func TestDoWithoutASlot(t *testing.T) {
 	require.ErrorIs(t, denied.Do(t.Context(), func(context.Context) error { t.Fatal("called"); return nil }), runtime.ErrLimited)
 }
 
-// In the modes that let a request pass without a slot, and when the store fails, nothing is held or renewed, and nothing is lost.
+// In the modes that let a request pass without a slot, and when the store fails, nothing is held or renewed, and
+// nothing is lost.
 func TestSlotsThatHoldNothing(t *testing.T) {
 	for name, change := range map[string]func(p *runtime.Policy){
 		"off":    func(p *runtime.Policy) { p.Mode = runtime.ModeOff },
@@ -324,7 +325,8 @@ func TestSlotsInACall(t *testing.T) {
 	require.NoError(t, limits.Group(tokens, slots.Checked()).Require(t.Context()))
 }
 
-// Callers of a process get slots in the order in which they came, as soon as one is released here, and no new one overtakes.
+// Callers of a process get slots in the order in which they came, as soon as one is released here, and no new one
+// overtakes.
 func TestWaitAcquireIsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, store := slotsOf(slotPolicy(1))

@@ -222,8 +222,8 @@ func TestEveryDayOfEveryZone(t *testing.T) {
 	require.Positive(t, skipped)
 }
 
-// everyDay compares the windows of a zone with its days. It returns on how many days time.Date fails, and how many days the
-// zone has skipped.
+// everyDay compares the windows of a zone with its days. It returns on how many days time.Date fails, and how many days
+// the zone has skipped.
 func everyDay(t *testing.T, zone *time.Location, from, to int) (otherThanDate, skipped int) {
 	p := runtimetest.Once(inZone(runtime.Day, zone.String()))
 	rule := meter.RuleOf(&p, "")
@@ -266,7 +266,8 @@ func windowsBetween(counting *meter.Rule, from, to int64) int64 {
 	return d.Remaining
 }
 
-// For every day of the month as the first one, the months between any two starts within 1,300 months are counted exactly.
+// For every day of the month as the first one, the months between any two starts within 1,300 months are counted
+// exactly.
 func TestEveryPairOfMonthsIsCountedExactly(t *testing.T) {
 	days, most := []int{1, 15, 28, 29, 30, 31}, 130
 	if runtimetest.Long() {

@@ -21,7 +21,8 @@ func (r *Rule) when(s runtime.State, now int64, need float64) int64 {
 	return r.search(s, now, need)
 }
 
-// first returns the first instant, now or later, at which s has the tokens that need returns for the rule that applies then.
+// first returns the first instant, now or later, at which s has the tokens that need returns for the rule that applies
+// then.
 func (r *Rule) first(s runtime.State, now int64, need func(r *Rule) float64) int64 {
 	if r.mode.Passes() {
 		return now

@@ -9,7 +9,8 @@ import (
 )
 
 // algorithm returns the arithmetic of the rule's kind. Functions with an error refuse an unknown kind with
-// [runtime.ErrInvalidPolicy] before they get here. In the others it panics, because a kind must never behave like another one.
+// [runtime.ErrInvalidPolicy] before they get here. In the others it panics, because a kind must never behave like
+// another one.
 func (r *Rule) algorithm() algorithm {
 	switch r.Kind {
 	case runtime.TokenBucket:
@@ -69,8 +70,9 @@ func (tokenBucket) windowEnd(int64) int64 { return math.MaxInt64 }
 
 func (tokenBucket) accruesTo(now int64) (int64, float64, bool) { return now, -endless, true }
 
-// fixedWindow is the algorithm of [runtime.FixedWindow]: tokens accrue up to the start of the current window, so that each new
-// window grants rate of them. Windows are aligned to the rule's phase or to a calendar, or start at a key's first use.
+// fixedWindow is the algorithm of [runtime.FixedWindow]: tokens accrue up to the start of the current window, so that
+// each new window grants rate of them. Windows are aligned to the rule's phase or to a calendar, or start at a key's
+// first use.
 type fixedWindow struct{ linear }
 
 func (r fixedWindow) available(s runtime.State, now int64) (float64, float64) {
@@ -92,9 +94,9 @@ func (r fixedWindow) windowEnded(was, start int64) bool {
 	return start > was && (!r.calendar.exist() || r.windows(was, start) > 0)
 }
 
-// lowest returns the smallest value with which a window can end: all tokens used, and all that can be reserved. A smaller
-// one is due to tokens that were charged, or to an edit that has made the limit lower. It must not reach into the next
-// window, of which the new limit grants all tokens.
+// lowest returns the smallest value with which a window can end: all tokens used, and all that can be reserved. A
+// smaller one is due to tokens that were charged, or to an edit that has made the limit lower. It must not reach into
+// the next window, of which the new limit grants all tokens.
 func (r linear) lowest() float64 { return -(r.Capacity + r.Debt) }
 
 // currentStart returns the start of the window of a key at the instant now. If windows start at first use and the last
@@ -183,9 +185,9 @@ func (r fixedWindow) accruesTo(now int64) (int64, float64, bool) {
 	return r.windowStart(now), r.lowest(), true
 }
 
-// slidingWindow is the algorithm of [runtime.SlidingWindow]: an estimate of the use in the period that ends now, from the use
-// of the current aligned window and of the one before. A row's Value is minus the use of the window that starts at TS, and
-// Prev the use of the window before, so that an edit of the rate changes neither.
+// slidingWindow is the algorithm of [runtime.SlidingWindow]: an estimate of the use in the period that ends now, from
+// the use of the current aligned window and of the one before. A row's Value is minus the use of the window that starts
+// at TS, and Prev the use of the window before, so that an edit of the rate changes neither.
 type slidingWindow struct{ *Rule }
 
 // windows is the use of two neighbouring windows, of which the current one begins at start.
@@ -343,9 +345,9 @@ func (r *Rule) enough(s runtime.State, at int64, need float64) bool {
 	return tokens-need >= -allowance
 }
 
-// calendarStart returns the start of the window of a key at the instant now. A start that is less than half a mean length
-// after that of the key's row is another start of the same window: the row keeps its own, so that many small moves do
-// not add up.
+// calendarStart returns the start of the window of a key at the instant now. A start that is less than half a mean
+// length after that of the key's row is another start of the same window: the row keeps its own, so that many small
+// moves do not add up.
 func (r fixedWindow) calendarStart(s runtime.State, now int64) int64 {
 	start := r.calendar.start(now)
 	if s.Exists && r.windows(s.TS, start) == 0 {

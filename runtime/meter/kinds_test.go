@@ -49,8 +49,8 @@ func TestUnknownOpIsAnError(t *testing.T) {
 	}
 }
 
-// Rules made by hand can have any Kind. Where there is no error to return, an unknown Kind panics: if it behaved like one of
-// the others, a new kind without an algorithm would pass the tests.
+// Rules made by hand can have any Kind. Where there is no error to return, an unknown Kind panics: if it behaved like
+// one of the others, a new kind without an algorithm would pass the tests.
 func TestUnknownKindHasNoArithmetic(t *testing.T) {
 	for _, kind := range []runtime.Kind{0, unknownKind, 255} {
 		rule := meter.Rule{Kind: kind, Rate: 10, Capacity: 10, Period: int64(time.Second)}

@@ -8,7 +8,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// linear is a rule of a kind that is [runtime.Kind.Linear]. These kinds differ in T, the instant up to which tokens have accrued.
+// linear is a rule of a kind that is [runtime.Kind.Linear]. These kinds differ in T, the instant up to which tokens
+// have accrued.
 type linear struct{ *Rule }
 
 // accrueTo returns s with the tokens that have accrued up to the instant t:
@@ -26,8 +27,8 @@ func (r linear) accrueTo(s runtime.State, t int64) runtime.State {
 	return runtime.State{Value: r.round(min(0, s.Value+r.accrued(s.TS, t))), TS: t, Prev: keptTotal(s.Prev), Exists: true}
 }
 
-// round rounds a value to the precision that numbers near the capacity have. Whole tokens can then be subtracted without
-// another rounding, so that several requests leave the same bits one by one as together.
+// round rounds a value to the precision that numbers near the capacity have. Whole tokens can then be subtracted
+// without another rounding, so that several requests leave the same bits one by one as together.
 func (r linear) round(value float64) float64 {
 	twice := 2 * r.Capacity
 	return float64(value+twice) - twice
@@ -101,13 +102,13 @@ func (r linear) grantTo(s runtime.State, now int64, count float64) runtime.State
 // refundLinear is the refund of linear kinds.
 //
 // Let missing(t) be the tokens that the key lacks at the instant t. If n fewer tokens had been taken, it would lack
-// min(n, m) fewer now, where m is the least missing(t) since then, because a full key loses the tokens that accrue. A row
-// does not have its history. But m is at least what is missing now, less the tokens taken since: that assumes that
+// min(n, m) fewer now, where m is the least missing(t) since then, because a full key loses the tokens that accrue. A
+// row does not have its history. But m is at least what is missing now, less the tokens taken since: that assumes that
 // everything which accrued or was refunded came before the takes. And if nothing has accrued since, m is at least n,
 // because other requests refund only their own tokens.
 //
-// The tokens are returned as of the last write and not as of now, so that what has accrued since then is counted once: a
-// refund writes no accrual, and begins no window.
+// The tokens are returned as of the last write and not as of now, so that what has accrued since then is counted once:
+// a refund writes no accrual, and begins no window.
 func (r linear) refundLinear(s runtime.State, now int64, q runtime.Request) runtime.State {
 	since, ok := r.takenSince(s, now, &q)
 	if !ok {
@@ -125,8 +126,8 @@ func (r linear) refundLinear(s runtime.State, now int64, q runtime.Request) runt
 	return s
 }
 
-// takenSince returns how many tokens were taken after the request that q refunds; infinity if that is unknown. It returns
-// false if the row may have been reset since, or deleted and made again.
+// takenSince returns how many tokens were taken after the request that q refunds; infinity if that is unknown. It
+// returns false if the row may have been reset since, or deleted and made again.
 func (r linear) takenSince(s runtime.State, now int64, q *runtime.Request) (since float64, ok bool) {
 	total := totalOf(s)
 	if q.Total == 0 {

@@ -7,19 +7,19 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// penalty is the last one of a key: until when all requests are denied, and which step of the policy it is, counted from 1. The
-// zero penalty is none.
+// penalty is the last one of a key: until when all requests are denied, and which step of the policy it is, counted
+// from 1. The zero penalty is none.
 type penalty struct {
 	until int64
 	step  byte
 }
 
-// A penalty is stored before the log of a state: penaltyTag, until in 8 bytes, and the step. The numbers of the row do not change
-// with it.
+// A penalty is stored before the log of a state: penaltyTag, until in 8 bytes, and the step. The numbers of the row do
+// not change with it.
 const (
 	penaltyTag = 'p'
-	// PenaltyLength is how many bytes of a log are its penalty, if it has one: two states are the same if their numbers and
-	// these are.
+	// PenaltyLength is how many bytes of a log are its penalty, if it has one: two states are the same if their numbers
+	// and these are.
 	PenaltyLength = 1 + 8 + 1
 )
 

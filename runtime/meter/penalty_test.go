@@ -47,9 +47,9 @@ func play(t *testing.T, p runtime.Policy, rows []ban) (s runtime.State) {
 	return s
 }
 
-// The default jail of fail2ban, with bantime.increment: a host with 5 failures (maxretry) in 10 minutes (findtime) is banned, by
-// bantime.multipliers for 1, 2, 4, 8, 16, 32 and 64 times 10 minutes (bantime), then always the last. Bans are remembered for a
-// day (dbpurgeage).
+// The default jail of fail2ban, with bantime.increment: a host with 5 failures (maxretry) in 10 minutes (findtime) is
+// banned, by bantime.multipliers for 1, 2, 4, 8, 16, 32 and 64 times 10 minutes (bantime), then always the last. Bans
+// are remembered for a day (dbpurgeage).
 // https://github.com/fail2ban/fail2ban/blob/0121e09907c5eea262f96dfd5886515a3a18d29e/config/jail.conf
 func TestPenaltyOfFail2ban(t *testing.T) {
 	const m = time.Minute
@@ -84,8 +84,8 @@ func TestPenaltyOfFail2ban(t *testing.T) {
 	play(t, p, rows)
 }
 
-// NIST SP 800-63B, 5.2.2: after a failed attempt the claimant waits for a time that increases, such as from 30 seconds up to an
-// hour; an account has at most 100 consecutive failures, and a successful login forgets them.
+// NIST SP 800-63B, 5.2.2: after a failed attempt the claimant waits for a time that increases, such as from 30 seconds
+// up to an hour; an account has at most 100 consecutive failures, and a successful login forgets them.
 // https://pages.nist.gov/800-63-3/sp800-63b.html#throttle
 func TestPenaltyOfNIST(t *testing.T) {
 	const s, h = time.Second, time.Hour
@@ -115,8 +115,8 @@ func TestPenaltyOfNIST(t *testing.T) {
 	})
 }
 
-// Binance: who goes on after answers with the status 429 is banned (418). Bans scale for repeat offenders, from 2 minutes to 3
-// days; the steps between are not published, nor how many violations it takes.
+// Binance: who goes on after answers with the status 429 is banned (418). Bans scale for repeat offenders, from 2
+// minutes to 3 days; the steps between are not published, nor how many violations it takes.
 // https://developers.binance.com/docs/binance-spot-api-docs/rest-api/limits
 func TestPenaltyOfBinance(t *testing.T) {
 	const m, d = time.Minute, 24 * time.Hour

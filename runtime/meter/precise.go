@@ -8,13 +8,14 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// A precise sliding window keeps a log of the tokens taken in the last period. Tokens that were taken at one instant are
-// a run. A run at t counts until t + period, and no longer at that instant: so any half-open interval of a period,
+// A precise sliding window keeps a log of the tokens taken in the last period. Tokens that were taken at one instant
+// are a run. A run at t counts until t + period, and no longer at that instant: so any half-open interval of a period,
 // [x, x+period), has at most Rate tokens, and at full throughput exactly that many.
 //
-// Up to [runtime.MaxPreciseRate], a run is at the instant of its take. For a larger rate, takes within a thousandth of the period are one
-// run, at the end of that thousandth: a log stays small, no interval gets more, and a token comes back at most a thousandth
-// of a period late. As the instant of a run does not depend on the rate, a log can be read by another plan, or after an edit.
+// Up to [runtime.MaxPreciseRate], a run is at the instant of its take. For a larger rate, takes within a thousandth of
+// the period are one run, at the end of that thousandth: a log stays small, no interval gets more, and a token comes
+// back at most a thousandth of a period late. As the instant of a run does not depend on the rate, a log can be read by
+// another plan, or after an edit.
 
 // Grain returns the interval within which takes of a precise window are one run: a nanosecond if the window is exact.
 func (r *Rule) Grain() int64 {
@@ -80,8 +81,8 @@ func (r precise) balance(l *takeLog, now int64) runtime.Decision {
 	return d
 }
 
-// lifted returns the instant at which overrides have ended and a policy follows that lets all requests pass, or the last
-// instant.
+// lifted returns the instant at which overrides have ended and a policy follows that lets all requests pass, or the
+// last instant.
 func (p precise) lifted() int64 {
 	for r := p.Rule; r.next != nil; r = r.next {
 		if r.next.mode.Passes() {
@@ -104,7 +105,8 @@ func (r precise) deny(l *takeLog, now, lacking int64) runtime.Decision {
 	return d
 }
 
-// log takes tokens. The log is in the order of time, also if the clock has gone back: such a take counts from the latest one.
+// log takes tokens. The log is in the order of time, also if the clock has gone back: such a take counts from the
+// latest one.
 func (r precise) log(l *takeLog, s runtime.State, now, count int64) (runtime.State, runtime.Decision) {
 	ts := now
 	if s.Exists {

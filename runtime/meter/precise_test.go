@@ -324,8 +324,8 @@ func TestPreciseWindowAdoptsApproximateRow(t *testing.T) {
 	assert.Equal(t, int64(4), d.Remaining)
 }
 
-// A row without a log, as versions before this one wrote them, counts all tokens as taken at the last take: never more is allowed
-// than with the log.
+// A row without a log, as versions before this one wrote them, counts all tokens as taken at the last take: never more
+// is allowed than with the log.
 func TestPreciseStepWithoutLogAllowsNoMore(t *testing.T) {
 	rule := meter.RuleOf(preciseLimit(5, 100), "")
 	random := rand.New(rand.NewPCG(1, 1))
@@ -345,7 +345,8 @@ func TestPreciseStepWithoutLogAllowsNoMore(t *testing.T) {
 	}
 }
 
-// A larger rate than a log can have instants of is exact too, but for a thousandth of the period by which tokens come back late.
+// A larger rate than a log can have instants of is exact too, but for a thousandth of the period by which tokens come
+// back late.
 func TestPreciseWindowOfLargeRates(t *testing.T) {
 	const period, grain = 86_400_000, 86_400
 	for _, rate := range []int64{1001, 3000, 50_000} {

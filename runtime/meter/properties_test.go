@@ -265,8 +265,8 @@ func TestTakeUpToTakesTheLargestCountThatPasses(t *testing.T) {
 	require.Greater(t, partial, runtimetest.Steps()/20)
 }
 
-// With random large numbers, a drained limit is full again at the start of the next window, and one with the capacity of
-// n rates after n windows.
+// With random large numbers, a drained limit is full again at the start of the next window, and one with the capacity
+// of n rates after n windows.
 func TestWindowsGrantTheirWholeRate(t *testing.T) {
 	d := runtimetest.Roll(41)
 	for range 20_000 {
@@ -399,6 +399,27 @@ func TestResetIsKeptWhileItsWindowCanBeRefunded(t *testing.T) {
 		after, _, err := rule.Step(row, begin.Add(at).UnixNano(), d.RefundRequest(3))
 		require.NoError(t, err)
 		require.Equal(t, row, after, "after %v", at)
+	}
+}
+
+// A plan without a limit counts no charge, also while it is blocked: a row of its periods of ten years would deny by the plans
+// that have one.
+func TestChargeOfABlockedPlanWithoutNumbersIsNotCounted(t *testing.T) {
+	block := runtime.OverrideEntry{Limit: "limit", What: runtime.OverrideBlock, Until: runtime.ForGood}
+	for _, kind := range runtimetest.TokenKinds() {
+		for _, precise := range []bool{false, kind == runtime.SlidingWindow} {
+			plan := runtime.Policy{Name: "limit", Kind: kind, Precise: precise, Mode: runtime.ModeUnlimited, Overrides: runtime.OverrideBounds{Rate: 1, Capacity: 1}}
+			blocked, err := block.Apply(&plan, &plan)
+			require.NoError(t, err)
+			without := meter.RuleOf(blocked, "k")
+			for _, had := range []runtime.State{{}, {Value: -3, TS: epoch.UnixNano() - 1, Exists: true}} {
+				s, d, err := without.Step(had, epoch.UnixNano(), charge(5))
+				require.NoError(t, err)
+				require.True(t, d.Allowed)
+				require.Zero(t, d.Taken)
+				require.Equal(t, had, s, "%v", kind)
+			}
+		}
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package meter is the arithmetic of limits: a [Rule] steps the stored [runtime.State] of a key from one request to the next.
-// It is pure: time is an argument, in nanoseconds since 1970 UTC, and nothing is kept between two calls.
+// Package meter is the arithmetic of limits: a [Rule] steps the stored [runtime.State] of a key from one request to the
+// next. It is pure: time is an argument, in nanoseconds since 1970 UTC, and nothing is kept between two calls.
 package meter
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// algorithm is the arithmetic of a [Rule] of one [runtime.Kind]. Instants are in nanoseconds since 1970 UTC; numbers of tokens may have
-// fractions.
+// algorithm is the arithmetic of a [Rule] of one [runtime.Kind]. Instants are in nanoseconds since 1970 UTC; numbers of
+// tokens may have fractions.
 type algorithm interface {
 	// available returns the tokens of s at the instant now, and the allowance: by how much a request may exceed them.
 	available(s runtime.State, now int64) (tokens, allowance float64)
@@ -22,8 +22,8 @@ type algorithm interface {
 	// grant returns s, which exists, after count tokens were added to it, up to the capacity. Earlier requests can no
 	// longer be refunded.
 	grant(s runtime.State, now int64, count float64) runtime.State
-	// refund returns s, which exists, as if q.Count fewer tokens had been taken by the request that q refunds. If s does not
-	// show what that would be, more tokens are missing in the result, never fewer.
+	// refund returns s, which exists, as if q.Count fewer tokens had been taken by the request that q refunds. If s
+	// does not show what that would be, more tokens are missing in the result, never fewer.
 	refund(s runtime.State, now int64, q runtime.Request) runtime.State
 	// reset returns the state of a full key, given that s exists. Earlier requests can no longer be refunded.
 	reset(s runtime.State, now int64) runtime.State
@@ -189,5 +189,6 @@ func (r *Rule) windowStart(at int64) int64 {
 // Boundless returns a rule of a kind by which every count can pass, for requests that no row decides.
 func Boundless(k runtime.Kind) Rule { return Rule{Kind: k, Capacity: endless} }
 
-// sweepAfter is how long a row is kept after it has become full, so that a clock that is set back by less still finds it.
+// sweepAfter is how long a row is kept after it has become full, so that a clock that is set back by less still finds
+// it.
 const sweepAfter = time.Hour

@@ -56,7 +56,8 @@ func TwoOf(n int, random uint64) (first, second int) {
 	return first, second
 }
 
-// Step executes a request on shards of a key that has n. It returns false, and changes nothing, if it needs all of them.
+// Step executes a request on shards of a key that has n. It returns false, and changes nothing, if it needs all of
+// them.
 func (s Shards) Step(whole *Rule, n int, now int64, q *runtime.Request) (d runtime.Decision, ok bool, err error) {
 	if OfShard(q) {
 		return s.refundOne(whole, n, now, q)
@@ -93,8 +94,8 @@ func (s Shards) stepFuller(whole *Rule, now int64, q *runtime.Request) (d runtim
 	if s.tokens(1, now) > s.tokens(0, now) {
 		i = 1
 	}
-	// A reservation is due as soon as the shards together are out of debt. While one of two still has a debt, the tokens of
-	// the other one belong to the reservation.
+	// A reservation is due as soon as the shards together are out of debt. While one of two still has a debt, the
+	// tokens of the other one belong to the reservation.
 	if s.tokens(1-i, now) < 0 {
 		return runtime.Decision{}, false
 	}
@@ -118,15 +119,15 @@ func (s Shards) stepFuller(whole *Rule, now int64, q *runtime.Request) (d runtim
 	return d, true
 }
 
-// OfShard reports whether it returns tokens to one shard. A sliding window forgets no use that could be refunded, so that
-// the tokens can return to all of them.
+// OfShard reports whether it returns tokens to one shard. A sliding window forgets no use that could be refunded, so
+// that the tokens can return to all of them.
 func OfShard(q *runtime.Request) bool {
 	return 0 < q.Shard && q.Shard <= q.Policy.Shards && q.Policy.Kind.Linear()
 }
 
-// refundOne returns tokens to the shard that they were taken from. All shards get them if they have given each other tokens
-// since, so that this one may lack fewer by now than all of them, and if one has a debt: see stepFuller. It returns false,
-// and changes nothing, if it needs all shards.
+// refundOne returns tokens to the shard that they were taken from. All shards get them if they have given each other
+// tokens since, so that this one may lack fewer by now than all of them, and if one has a debt: see stepFuller. It
+// returns false, and changes nothing, if it needs all shards.
 func (s Shards) refundOne(whole *Rule, n int, now int64, q *runtime.Request) (d runtime.Decision, ok bool, err error) {
 	i := min(q.Shard, len(s.States)) - 1
 	r, had := linear{&s.Rules[i]}, s.States[i]
@@ -245,8 +246,9 @@ func (s Shards) merge(now int64) runtime.State {
 }
 
 // spread gives every shard its share of the state m. The shares of whole tokens are whole, because a shard with half a
-// token could not be taken from, nor could another one use that half. Tokens that a shard has to give count as taken from
-// it; their total is the result. If the tokens do not belong to requests, earlier requests can no longer be refunded.
+// token could not be taken from, nor could another one use that half. Tokens that a shard has to give count as taken
+// from it; their total is the result. If the tokens do not belong to requests, earlier requests can no longer be
+// refunded.
 func (s Shards) spread(whole *Rule, m runtime.State, now int64, belong bool) (total float64) {
 	tokens, n := linear{whole}.tokens(m), len(s.States)
 	for i := range s.States {
@@ -297,8 +299,9 @@ func (s Shards) sum(now int64) float64 {
 	return sum
 }
 
-// until returns how long after now, at most full, the shards together have need tokens. Each shard stops accruing when it
-// is full, so there is no formula for the sum. But the sum never decreases, so that a binary search finds the instant.
+// until returns how long after now, at most full, the shards together have need tokens. Each shard stops accruing when
+// it is full, so there is no formula for the sum. But the sum never decreases, so that a binary search finds the
+// instant.
 func (s Shards) until(whole *Rule, now int64, need float64, full time.Duration) time.Duration {
 	low, high := now, arith.Add(now, int64(full))
 	narrow := func(at int64) {

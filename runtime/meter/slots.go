@@ -10,9 +10,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// inFlight is the algorithm of [runtime.InFlight]. A row has the holders of slots. Each holds its slots until the instant at
-// which its hold ends, and no longer at that instant; or until it is released. Instants are those of the clock as it is: if
-// it has gone back, holds last longer.
+// inFlight is the algorithm of [runtime.InFlight]. A row has the holders of slots. Each holds its slots until the
+// instant at which its hold ends, and no longer at that instant; or until it is released. Instants are those of the
+// clock as it is: if it has gone back, holds last longer.
 type inFlight struct{ *Rule }
 
 // holder is who holds some slots of a key.
@@ -43,8 +43,8 @@ func (r inFlight) heldAt(s runtime.State, now int64) holders {
 	return h
 }
 
-// holdersOf returns the holders of a row. The tokens of a row of another kind are not slots, and none is held. If the row is
-// damaged, its slots are held by an unknown holder, until as late as they can be.
+// holdersOf returns the holders of a row. The tokens of a row of another kind are not slots, and none is held. If the
+// row is damaged, its slots are held by an unknown holder, until as late as they can be.
 func (r inFlight) holdersOf(s runtime.State) (h holders) {
 	switch {
 	case !s.Exists, s.Prev > -1, s.Log != "" && s.Log[0] == logTag, h.decode(s):
@@ -57,8 +57,8 @@ func (r inFlight) holdersOf(s runtime.State) (h holders) {
 	return h
 }
 
-// afterAll returns a number that is at least the largest fence of a row whose log is damaged. A fence is at most the latest
-// instant, plus one for each change while the clock was behind it.
+// afterAll returns a number that is at least the largest fence of a row whose log is damaged. A fence is at most the
+// latest instant, plus one for each change while the clock was behind it.
 func afterAll(s runtime.State) int64 { return max(0, arith.Add(s.TS, int64(-s.Prev))) }
 
 // holdersTag begins the log of a row with holders: the format of what follows.
@@ -67,9 +67,9 @@ const holdersTag = 'h'
 // holdersHeader is the length of the parts of such a log that are not varints.
 const holdersHeader = 1 + 8 + 8
 
-// state returns the row of the holders after a change of s at the instant now. Its Log is holdersTag, the largest fence and the
-// first end in 8 bytes each, and as unsigned varints the number of holders, and for each by how much its fence is less than the
-// largest one, by how much its end is later than the one before, and its slots.
+// state returns the row of the holders after a change of s at the instant now. Its Log is holdersTag, the largest fence
+// and the first end in 8 bytes each, and as unsigned varints the number of holders, and for each by how much its fence
+// is less than the largest one, by how much its end is later than the one before, and its slots.
 func (h *holders) state(s runtime.State, now int64) runtime.State {
 	ts := now
 	if s.Exists {
@@ -150,8 +150,8 @@ func (r inFlight) accrue(s runtime.State, now int64) runtime.State {
 	return h.state(s, now)
 }
 
-// take adds a holder. Its fence is larger than all before, also than those of a row that was deleted: they were at most the
-// instant of their takes, but for a row that was changed more often than once per nanosecond.
+// take adds a holder. Its fence is larger than all before, also than those of a row that was deleted: they were at most
+// the instant of their takes, but for a row that was changed more often than once per nanosecond.
 func (r inFlight) take(s runtime.State, now int64, count float64) runtime.State {
 	h := r.heldAt(s, now)
 	h.last = max(arith.Add(h.last, 1), now)

@@ -277,8 +277,8 @@ func TestSlotsAgreeWithAListOfHolders(t *testing.T) {
 	}
 }
 
-// Whatever a log contains, a row has at least the slots in use that its numbers have, and the next fence is larger than those
-// before.
+// Whatever a log contains, a row has at least the slots in use that its numbers have, and the next fence is larger than
+// those before.
 func FuzzSlots(f *testing.F) {
 	rule := meter.RuleOf(slotLimit(10, time.Minute), "")
 	state := runtime.State{}

@@ -9,32 +9,34 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// Step is the whole limiter: it executes a request on a row in state s at the instant now, in nanoseconds since 1970 UTC,
-// and returns the state after it. With T = now for a token bucket, and the start of the current window for a fixed
+// Step is the whole limiter: it executes a request on a row in state s at the instant now, in nanoseconds since 1970
+// UTC, and returns the state after it. With T = now for a token bucket, and the start of the current window for a fixed
 // window, the tokens available are
 //
 //	value     = min(0, value + max(0, T-ts) * rate / period)
 //	available = capacity + value
 //
 // A request for count tokens is allowed if available - count >= -debt - allowance, where debt is 0 for a plain request
-// and the rule's Debt for a reserving one, and allowance is a millionth of a token but no more than rate * 1µs / period.
-// Then count is subtracted from value, and ts = max(ts, T). The formula is that of
-// https://stack.convex.dev/rate-limiting, with value less the capacity: what was used is stored, so that it stays used if
-// the capacity changes. At the end of a fixed window, value is first raised to at least -(capacity + rule's Debt): a
+// and the rule's Debt for a reserving one, and allowance is a millionth of a token but no more than rate * 1µs /
+// period. Then count is subtracted from value, and ts = max(ts, T). The formula is that of
+// https://stack.convex.dev/rate-limiting, with value less the capacity: what was used is stored, so that it stays used
+// if the capacity changes. At the end of a fixed window, value is first raised to at least -(capacity + rule's Debt): a
 // smaller one, as after an edit to a smaller capacity, does not reach into the next window. For a sliding window,
 // available is the rate less the estimated use of the last period:
 //
 //	available = rate - (previous * (1 - elapsed/period) + current)
 //
-// A precise sliding window subtracts the tokens in its log, each of which is available again a period after it was taken.
+// A precise sliding window subtracts the tokens in its log, each of which is available again a period after it was
+// taken.
 //
-// For [runtime.InFlight], available is the capacity less the slots that are held: those of each holder until its hold ends.
+// For [runtime.InFlight], available is the capacity less the slots that are held: those of each holder until its hold
+// ends.
 //
-// A request for 0 tokens is allowed, even if the key is in debt. It returns s unchanged, as do a Check, a Peek, and a denied
-// request unless it starts a penalty. While a [runtime.Penalty] is in force, every Take, TakeUpTo and Check is denied. An error
-// returns s unchanged too. It is [runtime.ErrInvalidCount] for a negative count, [runtime.ErrExceedsCapacity],
-// [runtime.ErrInvalidPolicy] for an unknown Kind, [runtime.ErrInvalidCall] for an unknown Op or one that the kind does not have, or
-// [runtime.ErrSlotLost].
+// A request for 0 tokens is allowed, even if the key is in debt. It returns s unchanged, as do a Check, a Peek, and a
+// denied request unless it starts a penalty. While a [runtime.Penalty] is in force, every Take, TakeUpTo and Check is
+// denied. An error returns s unchanged too. It is [runtime.ErrInvalidCount] for a negative count,
+// [runtime.ErrExceedsCapacity], [runtime.ErrInvalidPolicy] for an unknown Kind, [runtime.ErrInvalidCall] for an unknown
+// Op or one that the kind does not have, or [runtime.ErrSlotLost].
 func (r *Rule) Step(s runtime.State, now int64, q runtime.Request) (runtime.State, runtime.Decision, error) {
 	if err := r.Refuse(&q); err != nil {
 		return s, runtime.Decision{}, err
@@ -45,8 +47,8 @@ func (r *Rule) Step(s runtime.State, now int64, q runtime.Request) (runtime.Stat
 	return r.stepKind(s, now, q)
 }
 
-// stepPenalty is [Rule.Step] for a rule or a row with a penalty. A rule without one keeps that of the row, which other plans
-// may have left.
+// stepPenalty is [Rule.Step] for a rule or a row with a penalty. A rule without one keeps that of the row, which other
+// plans may have left.
 func (r *Rule) stepPenalty(s runtime.State, now int64, q *runtime.Request) (runtime.State, runtime.Decision, error) {
 	had, bare := cutPenalty(s)
 	if q.Op == runtime.Reset && q.PenaltyOnly {
@@ -89,6 +91,10 @@ func (r *Rule) stepPenalty(s runtime.State, now int64, q *runtime.Request) (runt
 
 // stepKind executes a valid request by the algorithm of the kind.
 func (r *Rule) stepKind(s runtime.State, now int64, q runtime.Request) (runtime.State, runtime.Decision, error) {
+	if r.unlimited && q.Op == runtime.Charge {
+		// A plan without a limit counts nothing, also while it is blocked: its periods are not those of the other plans.
+		q.Op = runtime.Peek
+	}
 	if r.Precise {
 		s, d := precise{r}.step(s, now, &q)
 		return s, d, nil
@@ -304,17 +310,19 @@ func (r *Rule) resetAfter(s runtime.State, now int64) time.Duration {
 	return max(0, time.Duration(end-now))
 }
 
-// Upsert is a Take on one row in a form that a single SQL statement can decide, for kinds that are [runtime.Kind.Linear]. With
+// Upsert is a Take on one row in a form that a single SQL statement can decide, for kinds that are
+// [runtime.Kind.Linear]. With
 //
 //	elapsed = max(0, T-ts)
 //	accrued = (elapsed DIV Period) * Rate + (elapsed MOD Period) * Rate / Period
 //	filled  = (min(0, value + accrued) + 2*Capacity) - 2*Capacity
 //
-// which rounds to the precision of numbers near the capacity, the row is written if value >= Lowest and Capacity + filled - (Count - Debt) + Allowance >= 0, as
-// value = filled - Count, ts = max(ts, T), and prev = prev - Count * TotalUnit, or as if inserted if prev is not between -1
-// and 0. A row that does not exist is inserted with value = -Count, ts = T, and prev = Fresh - Count * TotalUnit. DIV and
-// MOD are integer operations. The other operations must be on doubles and in this order. Then the statement stores the
-// same bits as [Rule.Step]. It may leave a row unchanged from which Step takes: one below Lowest.
+// which rounds to the precision of numbers near the capacity, the row is written if value >= Lowest and Capacity +
+// filled - (Count - Debt) + Allowance >= 0, as value = filled - Count, ts = max(ts, T), and prev = prev - Count *
+// TotalUnit, or as if inserted if prev is not between -1 and 0. A row that does not exist is inserted with value =
+// -Count, ts = T, and prev = Fresh - Count * TotalUnit. DIV and MOD are integer operations. The other operations must
+// be on doubles and in this order. Then the statement stores the same bits as [Rule.Step]. It may leave a row unchanged
+// from which Step takes: one below Lowest.
 type Upsert struct {
 	// T is the instant up to which tokens have accrued, in nanoseconds since 1970 UTC.
 	T int64
@@ -351,8 +359,8 @@ func (u *Upsert) Inserted() runtime.State {
 }
 
 // Upsert returns the Take q at the instant now as an Upsert. It returns false for requests without such a form: other
-// operations, limits with a penalty, sliding windows, windows that start at first use, a bound on the delay, a count of 0, which must not write a
-// row, and an invalid count.
+// operations, limits with a penalty, sliding windows, windows that start at first use, a bound on the delay, a count of
+// 0, which must not write a row, and an invalid count.
 func (r *Rule) Upsert(now int64, q runtime.Request) (Upsert, bool) {
 	if q.Op != runtime.Take || q.MaxDelay > 0 || q.Empty() || r.penalty != nil || r.Refuse(&q) != nil {
 		return Upsert{}, false

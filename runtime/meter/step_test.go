@@ -344,8 +344,8 @@ func TestStepLoweredLimitGrantsItsNextWindow(t *testing.T) {
 	}
 }
 
-// A refund leaves the key as if the tokens had never been taken. The bucket refills by 10 tokens per second, and the windows
-// begin at each second.
+// A refund leaves the key as if the tokens had never been taken. The bucket refills by 10 tokens per second, and the
+// windows begin at each second.
 func TestRefundIsAsIfNothingHadBeenTaken(t *testing.T) {
 	window := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 10, Period: time.Second, Capacity: 20, Start: runtime.StartOffset(0)}
 	sliding, tokens, first := window, window, window
@@ -394,7 +394,8 @@ func TestRefundIsAsIfNothingHadBeenTaken(t *testing.T) {
 	}
 }
 
-// A row that was lost and made again, on a clock that went back, has no tokens of earlier requests: they are not refunded.
+// A row that was lost and made again, on a clock that went back, has no tokens of earlier requests: they are not
+// refunded.
 func TestRefundOfAnEarlierRowReturnsNothing(t *testing.T) {
 	for _, kind := range []runtime.Kind{runtime.TokenBucket, runtime.FixedWindow} { // the other's refunds need no total
 		p := runtimetest.Bucket("limit", 10)

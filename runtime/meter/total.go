@@ -7,12 +7,12 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// A row of a linear kind counts the tokens ever taken from it: its Prev is minus this total, times totalUnit. The tokens
-// that are missing, less those taken since a request, are what would be missing if no request had come after it: so two
-// totals bound how many tokens of the request can still be returned. See refundLinear.
+// A row of a linear kind counts the tokens ever taken from it: its Prev is minus this total, times totalUnit. The
+// tokens that are missing, less those taken since a request, are what would be missing if no request had come after it:
+// so two totals bound how many tokens of the request can still be returned. See refundLinear.
 //
-// The unit keeps Prev between -1 and 0, where the other kinds ignore it when the kind of a limit is edited: the use of a
-// previous window is positive, and the place of a log is at most -1. As a power of two it makes all sums exact.
+// The unit keeps Prev between -1 and 0, where the other kinds ignore it when the kind of a limit is edited: the use of
+// a previous window is positive, and the place of a log is at most -1. As a power of two it makes all sums exact.
 const totalUnit = 0x1p-100
 
 // hasTotal reports whether a Prev is a total.
@@ -33,7 +33,8 @@ const (
 	maxTotal   = 1 << 53
 )
 
-// totals is by how many bits the totals of a row begin smaller: more than 0 for a shard, so that the sum of all is exact.
+// totals is by how many bits the totals of a row begin smaller: more than 0 for a shard, so that the sum of all is
+// exact.
 type totals uint
 
 // fresh returns the Prev of a new row, from which nothing was taken yet.
@@ -72,7 +73,8 @@ func Before(s runtime.State, count int64) runtime.State {
 	return s
 }
 
-// took sets how many tokens an allowed request has taken, and what a Refund of them needs. The row is in state s after it.
+// took sets how many tokens an allowed request has taken, and what a Refund of them needs. The row is in state s after
+// it.
 func took(d *runtime.Decision, s runtime.State, now, count int64) {
 	// If the clock has gone back, the tokens are taken as of the row's instant.
 	d.Taken, d.TakenAt, d.Receipt.Total = count, arith.Time(max(now, s.TS)), totalOf(s)

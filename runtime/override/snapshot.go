@@ -145,8 +145,8 @@ type effectivePolicy struct {
 	err                   error
 }
 
-// maxEffective is how many policies of an entry are kept, more than a limit has plans. Only a program that makes a policy
-// for each request has more.
+// maxEffective is how many policies of an entry are kept, more than a limit has plans. Only a program that makes a
+// policy for each request has more.
 const maxEffective = 256
 
 // policy returns the policy that is in force in place of base, until next is.
@@ -203,8 +203,8 @@ func (s *Snapshot) Policy(p *runtime.Policy, key string, now func() int64) (*run
 	return firstOf(order[:], p, now())
 }
 
-// firstOf returns the policy that the first of some entries which has not ended puts in force in place of p. The policy has
-// the ones that follow it: each is in force only after the entries before it have ended.
+// firstOf returns the policy that the first of some entries which has not ended puts in force in place of p. The policy
+// has the ones that follow it: each is in force only after the entries before it have ended.
 func firstOf(order []*inForce, p *runtime.Policy, now int64) (*runtime.Policy, error) {
 	for i, o := range order {
 		if o = o.live(now); o == nil {

@@ -169,7 +169,8 @@ func (d Dice) Request(p runtime.Policy) runtime.Request {
 	return d.Take(p)
 }
 
-// TokenKinds returns the kinds whose tokens come back with time: all but [runtime.InFlight], whose slots have tests of their own.
+// TokenKinds returns the kinds whose tokens come back with time: all but [runtime.InFlight], whose slots have tests of
+// their own.
 func TokenKinds() []runtime.Kind {
 	return slices.DeleteFunc(runtime.Kinds(), func(k runtime.Kind) bool { return k == runtime.InFlight })
 }

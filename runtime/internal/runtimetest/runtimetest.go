@@ -1,5 +1,5 @@
-// Package runtimetest has what the tests of several packages under runtime share: limits, requests, the memory store on a
-// clock that stands still, and random policies and requests.
+// Package runtimetest has what the tests of several packages under runtime share: limits, requests, the memory store on
+// a clock that stands still, and random policies and requests.
 package runtimetest
 
 import (
