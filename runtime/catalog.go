@@ -109,13 +109,13 @@ func (c *Catalog) Limit(name string) (CatalogLimit, bool) {
 // type of your own is the text that its MarshalText returns. The error is [ErrInvalidKey] and names the part.
 func (l *CatalogLimit) ParseKey(parts []string) (Key, error) {
 	if len(parts) != len(l.Key) {
-		return Key{}, fmt.Errorf("%w: the key of %s is %s, and not %d parts", ErrInvalidKey, l.Name, l.keyWords(), len(parts))
+		return Key{}, l.wrongParts(parts)
 	}
 	parsed := make([]Part, len(parts))
 	for i, of := range l.Key {
 		part, err := of.parse(parts[i])
 		if err != nil {
-			return Key{}, fmt.Errorf("%w: %s of %s is of the type %s, which %q is not: %w", ErrInvalidKey, of.Name, l.Name, of.Type, parts[i], err)
+			return Key{}, l.wrongPart(i, parts[i], err)
 		}
 		parsed[i] = part
 	}
@@ -135,14 +135,21 @@ var (
 	hashedPart   = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
+// replaceEscaped replaces each run of escaped bytes, given the bytes.
+func replaceEscaped(text string, by func(raw string) string) string {
+	return escapedBytes.ReplaceAllStringFunc(text, func(run string) string {
+		raw, _ := hex.DecodeString(strings.ReplaceAll(run, "%", ""))
+		return by(string(raw))
+	})
+}
+
 // ParseStored returns the key of the limit with a text that [Key.String] has returned. Any byte may be written as %XX,
 // also one that String does not escape: so a key can be written without the characters that a terminal hides. The error
 // is [ErrInvalidKey]: the text has another number of parts than the key, or a part that is not stored so.
 func (l *CatalogLimit) ParseStored(text string) (Key, error) {
-	text = escapedBytes.ReplaceAllStringFunc(text, func(run string) string {
-		raw, _ := hex.DecodeString(strings.ReplaceAll(run, "%", ""))
+	text = replaceEscaped(text, func(raw string) string {
 		var b strings.Builder
-		escape(&b, string(raw))
+		escape(&b, raw)
 		return b.String()
 	})
 	key, err := StoredKey(text)
@@ -157,11 +164,11 @@ func (l *CatalogLimit) ParseStored(text string) (Key, error) {
 		// The last part is not whole, and those after it are cut off.
 		parts = parts[:len(parts)-1]
 	} else if len(parts) != len(l.Key) {
-		return Key{}, fmt.Errorf("%w: the key of %s is %s, and not %d parts", ErrInvalidKey, l.Name, l.keyWords(), len(parts))
+		return Key{}, l.wrongParts(parts)
 	}
 	for i, part := range parts {
 		if err := l.Key[i].stored(part, l.keySecret); err != nil {
-			return Key{}, fmt.Errorf("%w: %s of %s is of the type %s, which %q is not: %w", ErrInvalidKey, l.Key[i].Name, l.Name, l.Key[i].Type, part, err)
+			return Key{}, l.wrongPart(i, part, err)
 		}
 	}
 	return key, nil
@@ -169,10 +176,7 @@ func (l *CatalogLimit) ParseStored(text string) (Key, error) {
 
 // stored returns an error if the part of a key is not stored as text, given the secret of hashes.
 func (k CatalogKey) stored(text string, secret []byte) error {
-	raw := escapedBytes.ReplaceAllStringFunc(text, func(run string) string {
-		raw, _ := hex.DecodeString(strings.ReplaceAll(run, "%", ""))
-		return string(raw)
-	})
+	raw := replaceEscaped(text, func(raw string) string { return raw })
 	switch {
 	case text == "":
 		return errors.New("an empty part is written as %")
@@ -195,16 +199,20 @@ func (k CatalogKey) stored(text string, secret []byte) error {
 	return cmp.Or(err, part.err)
 }
 
-// keyWords lists the parts, as "userID int64".
-func (l *CatalogLimit) keyWords() string {
+// wrongParts returns the error of a number of parts that the key does not have.
+func (l *CatalogLimit) wrongParts(parts []string) error {
 	words := make([]string, len(l.Key))
 	for i, k := range l.Key {
 		words[i] = k.Name + " " + k.Type
 	}
-	if len(words) == 0 {
-		return "shared, without parts"
-	}
-	return strings.Join(words, ", ")
+	key := cmp.Or(strings.Join(words, ", "), "shared, without parts")
+	return fmt.Errorf("%w: the key of %s is %s, and not %d parts", ErrInvalidKey, l.Name, key, len(parts))
+}
+
+// wrongPart returns the error of a text that is not of the type of its part.
+func (l *CatalogLimit) wrongPart(i int, text string, err error) error {
+	k := &l.Key[i]
+	return fmt.Errorf("%w: %s of %s is of the type %s, which %q is not: %w", ErrInvalidKey, k.Name, l.Name, k.Type, text, err)
 }
 
 var addrPrefixType = regexp.MustCompile(`^netip\.Addr/([0-9]+)$`)

@@ -21,10 +21,11 @@ type Decisions struct {
 	// would have passed, although they were not taken from.
 	Each []runtime.Decision
 
-	// limiter and requests are those of the call, for the methods by item. The limiter is nil if the items have been
-	// reserved, and are settled by [Reservations.At].
+	// limiter and requests are those of the call, for the methods by item. If the items have been reserved, they are
+	// settled by [Reservations.At].
 	limiter  *Limiter
 	requests []runtime.Request
+	reserved bool
 	// sent is when the call was made, by the clock of this process.
 	sent time.Time
 }
@@ -43,7 +44,7 @@ func (ds Decisions) Key(i int) runtime.Key {
 // because the request was denied or the item was only checked, or if it has acquired slots: see Slot. The results of
 // several calls are the same tokens, and can be settled once.
 func (ds Decisions) Settlement(i int) (*Reservation, bool) {
-	if ds.limiter == nil || !ds.Allowed || ds.requests[i].Op != runtime.Take || ds.requests[i].Policy.Kind == runtime.InFlight {
+	if ds.limiter == nil || ds.reserved || !ds.Allowed || ds.requests[i].Op != runtime.Take || ds.requests[i].Policy.Kind == runtime.InFlight {
 		return nil, false
 	}
 	return ds.limiter.reservation(&ds.requests[i], ds.Each[i], true), true
@@ -118,8 +119,7 @@ func (ds Decisions) Err() error {
 // Allowed, no tokens were taken. It may be used by several goroutines.
 type Reservations struct {
 	Decisions
-	limiter *Limiter
-	each    []*Reservation
+	each []*Reservation
 }
 
 // Delay returns how long after the call all of the tokens can be used: the largest Delay of the limits, or

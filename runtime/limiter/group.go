@@ -187,8 +187,8 @@ func (l *Limiter) reserve(ctx context.Context, requests []runtime.Request, maxDe
 	if err != nil {
 		return nil, err
 	}
-	ds.limiter = nil
-	rs := &Reservations{Decisions: ds, limiter: l.settler(), each: make([]*Reservation, len(requests))}
+	ds.limiter, ds.reserved = l.settler(), true
+	rs := &Reservations{Decisions: ds, each: make([]*Reservation, len(requests))}
 	for i := range requests {
 		rs.each[i] = l.reservation(&requests[i], ds.Each[i], ds.Allowed)
 	}

@@ -32,8 +32,7 @@ func TestJitterIsFixedPerKeyAndDueInstant(t *testing.T) {
 				now := epoch.Add(time.Duration(i) * 1234567891)
 				limit := limiter.New(clocked(&now)).Limit(p, runtime.KeyOf(runtime.String(key)))
 				denied := func() runtime.Decision {
-					d := must(limit.AllowN(t.Context(), 10))
-					return d
+					return must(limit.AllowN(t.Context(), 10))
 				}
 				require.True(t, denied().Allowed)
 				first := denied()

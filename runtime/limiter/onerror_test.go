@@ -431,8 +431,7 @@ func TestLocalMemoryIsBounded(t *testing.T) {
 		p := onError(runtime.FailLocal)
 		p.Timeout, p.Period = 0, 24*time.Hour
 		take := func(key string) runtime.Decision {
-			d := must(limits.Limit(p, runtime.KeyOf(runtime.String(key))).AllowN(t.Context(), 1))
-			return d
+			return must(limits.Limit(p, runtime.KeyOf(runtime.String(key))).AllowN(t.Context(), 1))
 		}
 		before := heapInUse()
 		for i := range 150_000 {

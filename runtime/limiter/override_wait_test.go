@@ -178,8 +178,7 @@ func TestWaitsAcrossTheEndsOfOverrides(t *testing.T) {
 			if b, err := key.Peek(t.Context()); err == nil && b.FullAfter > 0 && b.FullAfter < horizon {
 				seen["not full"]++
 				full := func() bool {
-					b := must(key.Peek(t.Context()))
-					return b.FullAfter == 0
+					return must(key.Peek(t.Context())).FullAfter == 0
 				}
 				at(o.now.Add(b.FullAfter), func() { require.True(t, full(), "%+v: %v", p, b) })
 				for _, instant := range instants(b.FullAfter) {

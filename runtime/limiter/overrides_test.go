@@ -48,8 +48,7 @@ func (o *overriding) override(of limiter.Overrides, v runtime.Override) runtime.
 	if v.Until.IsZero() {
 		v.Until = o.now.Add(time.Hour)
 	}
-	e := must(of.Set(o.Context(), v))
-	return e
+	return must(of.Set(o.Context(), v))
 }
 
 func (o *overriding) block(of limiter.Overrides, until time.Duration) {
@@ -180,8 +179,7 @@ func TestOverrideByPlan(t *testing.T) {
 		return o.limiter.Overrides(policies.For(plan, runtime.KeyOf(runtime.String("a"))))
 	}
 	capacity := func(plan int) int64 {
-		b := must(of(plan).Peek(t.Context()))
-		return b.Capacity
+		return must(of(plan).Peek(t.Context())).Capacity
 	}
 	o.override(overrides(free), runtime.Override{Plan: runtime.PlanText("pro")})
 	require.Equal(t, []int64{100, 100, 100}, []int64{capacity(free), capacity(pro), capacity(3)})

@@ -52,8 +52,7 @@ func (w *settleWorld) exact(p *runtime.Policy) float64 {
 		if len(rows) == 0 {
 			rows = []runtime.State{{}}
 		}
-		after, d, err := rule.Step(rows[0], at, q)
-		require.NoError(w, err)
+		after, d := must2(rule.Step(rows[0], at, q))
 		rows[0] = after
 		return &d
 	}

@@ -176,27 +176,16 @@ func newSlot(of Limit, d runtime.Decision, n int64, sent time.Time) *Slot {
 
 // Slot returns the slots that an item has acquired, counted from 0. It is false if the item acquired none, because the
 // request was denied, or the item was only checked or is not one of a [SlotLimit]. The result of one call should be
-// kept: those of several calls are the same slots.
+// kept: those of several calls are the same slots. The Cancel of [Reservations] frees them, too.
 func (ds Decisions) Slot(i int) (*Slot, bool) {
-	if ds.limiter == nil || !ds.Allowed {
+	if ds.limiter == nil || !ds.Allowed || i >= len(ds.requests) {
 		return nil, false
 	}
-	return slotOf(ds.limiter, &ds.requests[i], ds.Each[i], ds.sent)
-}
-
-// Slot returns the slots that an item has acquired, as [Decisions.Slot] does. Cancel frees them, too.
-func (rs *Reservations) Slot(i int) (*Slot, bool) {
-	if !rs.Allowed || i >= len(rs.requests) {
-		return nil, false
-	}
-	return slotOf(rs.limiter, &rs.requests[i], rs.Each[i], rs.sent)
-}
-
-func slotOf(l *Limiter, q *runtime.Request, d runtime.Decision, sent time.Time) (*Slot, bool) {
+	q := &ds.requests[i]
 	if q.Op != runtime.Take || q.Policy.Kind != runtime.InFlight {
 		return nil, false
 	}
-	return newSlot(l.settler().Limit(q.Policy, q.AsKey()), d, q.Count, sent), true
+	return newSlot(ds.limiter.settler().Limit(q.Policy, q.AsKey()), ds.Each[i], q.Count, ds.sent), true
 }
 
 // holds reports whether the slot was acquired.
@@ -372,21 +361,8 @@ func (ds Decisions) Do(ctx context.Context, fn func(ctx context.Context) error) 
 	if !ds.Allowed {
 		return ds.Err()
 	}
-	return holdAll(ctx, len(ds.Each), ds.Slot, fn)
-}
-
-// Do calls fn while the slots of all items are held, as [Decisions.Do] does.
-func (rs *Reservations) Do(ctx context.Context, fn func(ctx context.Context) error) error {
-	if !rs.Allowed {
-		return rs.Err()
-	}
-	return holdAll(ctx, len(rs.Each), rs.Slot, fn)
-}
-
-// holdAll calls fn while the slots of n items are held.
-func holdAll(ctx context.Context, n int, slotOf func(i int) (*Slot, bool), fn func(ctx context.Context) error) error {
-	for i := range n {
-		if s, ok := slotOf(i); ok {
+	for i := range ds.Each {
+		if s, ok := ds.Slot(i); ok {
 			inner := fn
 			fn = func(ctx context.Context) error { return s.Do(ctx, inner) }
 		}

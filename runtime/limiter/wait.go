@@ -29,8 +29,8 @@ func (l Limit) WaitN(ctx context.Context, n int64) error {
 	of := []runtime.Request{{Policy: l.policy, Key: l.key.String()}}
 	return l.limiter.wait(ctx, l.held, of, func(left time.Duration, retry bool) (*Reservations, error) {
 		d, err := l.do(ctx, runtime.Request{Op: runtime.Take, Count: n, Reserve: l.policy.MayReserve(), MaxDelay: left, Retry: retry})
-		ds := Decisions{Allowed: d.Allowed, Each: []runtime.Decision{d}}
-		return &Reservations{ds, l.limiter, []*Reservation{{Decision: d, of: l, count: n, open: true}}}, err
+		ds := Decisions{Allowed: d.Allowed, Each: []runtime.Decision{d}, limiter: l.limiter, reserved: true}
+		return &Reservations{ds, []*Reservation{{Decision: d, of: l, count: n, open: true}}}, err
 	})
 }
 

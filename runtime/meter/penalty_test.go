@@ -25,8 +25,7 @@ func play(t *testing.T, p runtime.Policy, rows []ban) (s runtime.State) {
 	rule := meter.RuleOf(&p, "")
 	for i, row := range rows {
 		before := s
-		next, d, err := rule.Step(s, epoch.Add(row.at).UnixNano(), row.q)
-		require.NoError(t, err)
+		next, d := must2(rule.Step(s, epoch.Add(row.at).UnixNano(), row.q))
 		got := "yes"
 		if !d.Allowed {
 			got = fmt.Sprintf("no, retry after %v", d.RetryAfter)
@@ -198,12 +197,10 @@ func TestPenaltySurvivesAPlanWithoutOne(t *testing.T) {
 		punished.Penalty = runtime.PenaltyOf(0, time.Hour)
 		s := play(t, punished, []ban{{0, take(2), "yes"}, {0, take(1), "no, retry after 1h0m0s, penalty for 1h0m0s"}})
 		free := meter.RuleOf(&p, "")
-		s, d, err := free.Step(s, epoch.Add(2*time.Second).UnixNano(), take(2))
-		require.NoError(t, err)
+		s, d := must2(free.Step(s, epoch.Add(2*time.Second).UnixNano(), take(2)))
 		require.True(t, d.Allowed && d.PenaltyFor == 0)
 		rule := meter.RuleOf(&punished, "")
-		_, d, err = rule.Step(s, epoch.Add(3*time.Second).UnixNano(), take(1))
-		require.NoError(t, err)
+		_, d = must2(rule.Step(s, epoch.Add(3*time.Second).UnixNano(), take(1)))
 		require.Equal(t, time.Hour-3*time.Second, d.PenaltyFor)
 	}
 }

@@ -1,6 +1,7 @@
 package override
 
 import (
+	"cmp"
 	"hash/maphash"
 	"math"
 	"slices"
@@ -78,15 +79,8 @@ func (s *Snapshot) of(limit, key string) (k keyOverrides) {
 
 // search returns the index of the first entry with a hash, or of where it would be.
 func (p *part) search(hash uint64) int {
-	low, high := 0, len(p.entries)
-	for low < high {
-		if middle := int(uint(low+high) / 2); p.entries[middle].hash < hash {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	return low
+	i, _ := slices.BinarySearchFunc(p.entries, hash, func(s slot, hash uint64) int { return cmp.Compare(s.hash, hash) })
+	return i
 }
 
 // keyOverrides is the newest block and override of a key. Each may have ended.
