@@ -153,10 +153,11 @@ func (g Group) Check(ctx context.Context) (Decisions, error) {
 // limit that denies for the longest time. The error is [runtime.ErrInvalidCall] if an item acquires slots, which could
 // not be released then.
 func (g Group) Require(ctx context.Context) error {
-	if err := g.withoutSlots(ctx); err != nil {
+	requests, err := g.withoutSlots(ctx)
+	if err != nil {
 		return err
 	}
-	ds, err := g.Allow(ctx)
+	ds, err := g.limiter.takeTogether(ctx, requests)
 	if err == nil {
 		err = ds.Err()
 	}
@@ -205,10 +206,7 @@ func (l *Limiter) reserve(ctx context.Context, requests []runtime.Request, maxDe
 // context ends while Wait waits, the tokens are refunded, and the error is the context's. It is
 // [runtime.ErrInvalidCall] if an item acquires slots, which could not be released then.
 func (g Group) Wait(ctx context.Context) error {
-	requests, err := g.requests(ctx)
-	if err == nil {
-		err = g.withoutSlots(ctx)
-	}
+	requests, err := g.withoutSlots(ctx)
 	if err != nil {
 		return err
 	}
@@ -223,21 +221,18 @@ func (g Group) Wait(ctx context.Context) error {
 	})
 }
 
-// withoutSlots returns an error if an item acquires slots.
-func (g Group) withoutSlots(ctx context.Context) error {
-	for i, item := range g.items {
-		if item == nil {
-			continue
-		}
-		q, err := item.request(g.limiter)
-		if err == nil && q.Op == runtime.Take && q.Policy.Kind == runtime.InFlight {
+// withoutSlots returns the requests of the items, or an error if one acquires slots.
+func (g Group) withoutSlots(ctx context.Context) ([]runtime.Request, error) {
+	requests, err := g.requests(ctx)
+	for i := range requests {
+		if q := &requests[i]; q.Op == runtime.Take && q.Policy.Kind == runtime.InFlight {
 			err = fmt.Errorf("%v: %w: the slots could not be released: use Allow or Reserve, and the method Slot of the result",
-				runtime.Call{Requests: []runtime.Request{q}}, runtime.ErrInvalidCall)
-			g.limiter.observeInvalid(ctx, &q, i, len(g.items), err)
-			return err
+				runtime.Call{Requests: requests[i : i+1]}, runtime.ErrInvalidCall)
+			g.limiter.observeInvalid(ctx, q, i, len(requests), err)
+			return nil, err
 		}
 	}
-	return nil
+	return requests, err
 }
 
 func (g Group) requests(ctx context.Context) ([]runtime.Request, error) {

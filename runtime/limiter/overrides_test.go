@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -250,36 +249,6 @@ func TestOverrideGivesTokensBeyondTheCapacity(t *testing.T) {
 		require.NoError(t, o.key("a").RequireN(t.Context(), 140))
 		o.now = o.now.Add(3*time.Hour + 10*time.Minute - row.used)
 		require.Equal(t, row.left, must(o.key("a").Peek(t.Context())).Remaining, "%v used after %v", row.kind, row.used)
-	}
-}
-
-// A key whose numbers are changed back and forth gets no more than one policy with the largest numbers grants, and the
-// tokens that it has used stay used.
-func TestFlipsOfOverridesMintNothing(t *testing.T) {
-	for _, kind := range runtimetest.TokenKinds() {
-		t.Run(kind.String(), func(t *testing.T) {
-			p := &runtime.Policy{
-				Name: "calls", Kind: kind, Rate: 10, Period: time.Hour, Capacity: 10,
-				Overrides: runtime.OverrideBounds{Rate: 200, Capacity: 200},
-			}
-			o := newOverriding(t, p)
-			random := rand.New(rand.NewPCG(2, 2))
-			taken := int64(0)
-			for i := range 1000 {
-				switch i % 3 {
-				case 0:
-					o.override(o.overrides("a"), runtime.Override{Rate: 1 + random.Int64N(200)})
-				case 1:
-					o.override(o.overrides("a"), runtime.Override{Rate: 200})
-				case 2:
-					must(o.overrides("a").End(t.Context(), overrideEnd))
-				}
-				d := must(o.key("a").AllowUpTo(t.Context(), 1+random.Int64N(3)))
-				taken += d.Taken
-				require.LessOrEqual(t, taken, int64(200), "flip %d", i)
-			}
-			require.Equal(t, int64(200), taken)
-		})
 	}
 }
 

@@ -3,7 +3,6 @@ package limiter_test
 import (
 	"context"
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
@@ -66,33 +64,6 @@ func TestPlanPoliciesWithoutPlansAreErrors(t *testing.T) {
 	for _, policies := range []runtime.PlanPolicies{nil, {{}}} {
 		_, err := limiter.New(unreached{t}).Limit(policies.For(1, runtime.Key{})).Allow(t.Context())
 		assert.ErrorIs(t, err, runtime.ErrInvalidPlan)
-	}
-}
-
-// Whoever has used up a plan has the difference at once after an upgrade, and nothing new after a thousand changes back
-// and forth: they grant what the larger plan grants.
-func TestChangeOfPlanKeepsWhatWasUsed(t *testing.T) {
-	for _, kind := range runtimetest.TokenKinds() {
-		t.Run(kind.String(), func(t *testing.T) {
-			small := runtime.Policy{Name: "calls", Kind: kind, Rate: 10, Period: time.Hour, Capacity: 10}
-			large := small
-			large.Rate, large.Capacity = 200, 200
-			policies, limits := runtime.PlanPolicies{free: small, pro: large}, limiter.New(still())
-			on := func(plan int) limiter.Limit { return limits.Limit(policies.For(plan, runtime.Key{})) }
-			random := rand.New(rand.NewPCG(1, 1))
-
-			require.NoError(t, on(free).RequireN(t.Context(), 10))
-			require.ErrorIs(t, on(free).Require(t.Context()), runtime.ErrLimited)
-			require.Equal(t, 190.0, value(t, on(pro)), "an upgrade of a used-up key helps at once")
-			taken := int64(10)
-			for i := range 2000 {
-				d := must(on([]int{pro, free}[i%2]).AllowUpTo(t.Context(), 1+random.Int64N(3)))
-				taken += d.Taken
-				require.LessOrEqual(t, taken, int64(200), "flip %d", i)
-			}
-			require.Equal(t, int64(200), taken)
-			require.Equal(t, -190.0, value(t, on(free)), "a downgrade below what was used denies")
-		})
 	}
 }
 

@@ -209,53 +209,6 @@ func TestPreciseWindowAgreesWithLogOfTimestamps(t *testing.T) {
 	}
 }
 
-// mostInPeriod returns the most tokens in any half-open interval of a period.
-func mostInPeriod(at []int64, period int64) int {
-	most := 0
-	for i := range at {
-		n := 0
-		for _, t := range at[i:] {
-			if t < at[i]+period {
-				n++
-			}
-		}
-		most = max(most, n)
-	}
-	return most
-}
-
-// Every sequence of requests at every instant of three periods finds exactly the rate, and never more.
-func TestPreciseWindowBoundHoldsForEveryAdversary(t *testing.T) {
-	const rate, period, end = 3, 3, 9
-	rule := meter.RuleOf(preciseLimit(rate, period), "")
-	most, paths := 0, 0
-	var search func(s runtime.State, at []int64, now int64)
-	search = func(s runtime.State, at []int64, now int64) {
-		if now == end {
-			paths++
-			most = max(most, mostInPeriod(at, period))
-			return
-		}
-		for count := range int64(rate + 1) {
-			next, taken := s, slices.Clone(at)
-			if count > 0 {
-				var d runtime.Decision
-				next, d = must2(rule.Step(next, now, runtime.Request{Count: count}))
-				if !d.Allowed {
-					continue
-				}
-			}
-			for range count {
-				taken = append(taken, now)
-			}
-			search(next, taken, now+1)
-		}
-	}
-	search(runtime.State{}, nil, 0)
-	assert.Equal(t, rate, most)
-	assert.Greater(t, paths, 1000)
-}
-
 // Another rate reads the log of the old one: nothing is forgotten, and nothing is granted beyond the new rate.
 func TestPreciseWindowKeepsLogWhenRateChanges(t *testing.T) {
 	for _, rates := range [][2]int64{{5, 8}, {8, 5}, {1, 3}, {3, 1}, {1000, 2}, {1000, 3}} {
