@@ -12,7 +12,7 @@ import (
 // Calendar divides the time of a [FixedWindow] into days, weeks, months or years of a time zone, in place of windows of
 // equal length. The zero Calendar divides nothing: windows are then as long as the policy's Period.
 //
-// The policy's Period must be that of [Calendar.Period], the mean length of a window. Between two windows, tokens
+// The policy's Period must equal [Calendar.Period], the mean length of a window. Between two windows, tokens
 // accrue for the number of windows between them, which is the time from one start to the other divided by the mean
 // length, and rounded. So a window whose start moves by less than half of that length is still the same window: new
 // time zone data, another zone or another anniversary grant nothing by themselves, and the windows of one key begin at

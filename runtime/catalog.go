@@ -28,8 +28,8 @@ type Catalog struct {
 }
 
 // NewCatalog returns a catalog whose policies know their owner and the types of their keys, so that a store can tell
-// them from those of another program; see [Registration]. The owner is that of [PackageOf]. It must be called before
-// the policies are used.
+// them from the policies of another program; see [Registration]. The owner is the result of [PackageOf]. It must be
+// called before the policies are used.
 func NewCatalog(owner string, c Catalog) *Catalog {
 	for i := range c.Limits {
 		l := &c.Limits[i]
@@ -81,7 +81,7 @@ type CatalogLimit struct {
 
 // CatalogKey is a part of the key of a limit.
 type CatalogKey struct {
-	// Name is that of the parameter of the generated method.
+	// Name is the name of the parameter of the generated method.
 	Name string
 	// Type is the type as it is written in limits.yaml: "int64", "hashed string" or "netip.Addr/64".
 	Type string
@@ -261,7 +261,7 @@ func numberError(err error) error {
 const StoredFormat = 1
 
 // Registration is what a store remembers of a limit: whose it is, and how its rows are to be read. A store refuses a
-// limit whose registration is another one than that of the program, because its counts would then be taken for
+// limit whose registration differs from the program's, because its counts would then be taken for
 // something that they are not.
 type Registration struct {
 	// Limit is the name of the policies.
@@ -274,7 +274,7 @@ type Registration struct {
 	// Key is the types of the key's parts, such as "(int64, hashed string)". It is empty if they are not known, as for
 	// policies made by hand, which are then not compared.
 	Key string
-	// Numbers are those of the limit, for people.
+	// Numbers are the numbers of the limit, for people.
 	Numbers string
 	// At is when the registration was written.
 	At time.Time
@@ -297,7 +297,7 @@ func PackageOf[T any]() string {
 }
 
 // RegistrationOf returns the registration of a limit: of its policy or those of all its plans. The owner, if it is not
-// empty, replaces that of the policies.
+// empty, replaces the owner of the policies.
 func RegistrationOf(owner string, policies ...*Policy) Registration {
 	r := Registration{Owner: owner, Format: StoredFormat}
 	var numbers []string

@@ -84,7 +84,7 @@ type Decision struct {
 type Receipt struct {
 	// Free is how many of the Decision's Taken were not taken, because the policy's Mode is ModeShadow.
 	Free int64
-	// Total is that of the row after the tokens were taken; 0 if that is unknown.
+	// Total is the total of the row after the tokens were taken; 0 if that is unknown.
 	Total float64
 	// Shard counts from 1, if the tokens were taken from one shard; otherwise it is 0.
 	Shard int

@@ -20,8 +20,8 @@ import (
 // MaxKey is the longest key that is stored, in bytes.
 const MaxKey = 255
 
-// Key identifies the user, team or other party whose requests a limit counts. The zero Key is that of a limit with one
-// shared count.
+// Key identifies the user, team or other party whose requests a limit counts. The zero Key is the key of a limit with
+// one shared count.
 type Key struct {
 	text string
 	err  error
@@ -106,7 +106,7 @@ func Addr(a netip.Addr) Part {
 // one that an address of the NAT64 prefix 64:ff9b::/96 stands for. An address of 64:ff9b:1::/48, where networks choose
 // NAT64 prefixes of their own (RFC 8215), is whole, because it stands for one IPv4 host. For NAT64 in any other prefix,
 // convert addresses first, as ClientIP of package limithttp does: otherwise all IPv4 hosts share one key. With 128
-// bits, the part is that of [Addr]. With the zero Addr or another number of bits, every method of the limit returns
+// bits, the part equals [Addr]'s. With the zero Addr or another number of bits, every method of the limit returns
 // [ErrInvalidKey].
 func AddrPrefix(a netip.Addr, bits int) Part {
 	if bits < 1 || bits > 128 {

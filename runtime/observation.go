@@ -40,9 +40,9 @@ type Observation struct {
 	Count, Taken int64
 	// Remaining is the number of whole tokens left, at least 0. If Source is SourceLease, it is the rest of the block.
 	Remaining int64
-	// Delay and RetryAfter are those of the decision.
+	// Delay and RetryAfter are copied from the decision.
 	Delay, RetryAfter time.Duration
-	// PenaltyFor is that of the decision: more than 0 if the key has a [Penalty].
+	// PenaltyFor is copied from the decision: more than 0 if the key has a [Penalty].
 	PenaltyFor time.Duration
 	// Waited is how long a Wait has retried, 0 if it did not have to.
 	Waited time.Duration
@@ -159,14 +159,14 @@ func (o *Observation) Near() bool {
 	return passed && o.Source == SourceStore && o.Policy != nil && 10*o.Remaining < o.Policy.Capacity
 }
 
-// Fingerprint returns the [Fingerprint] of the key. It is that of no parts for a limit without a key, and for a key
-// that is invalid.
+// Fingerprint returns the [Fingerprint] of the key. It is the fingerprint of no parts for a limit without a key, and
+// for a key that is invalid.
 func (o *Observation) Fingerprint(secret []byte) string { return Fingerprint(secret, o.key.text()) }
 
 // KeyHash returns a hash of the key, which is faster than Fingerprint and holds within this process.
 func (o *Observation) KeyHash(seed maphash.Seed) uint64 { return maphash.String(seed, o.key.text()) }
 
-// Err returns the error of the call or, if the limit's OnError let it pass, that of the store; nil without an error. It
+// Err returns the error of the call or, if the limit's OnError let it pass, the store's error; nil without an error. It
 // may contain the key, if a database or a MarshalText has put it there: print Message in its place.
 func (o *Observation) Err() error {
 	if o.err == nil {

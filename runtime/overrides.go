@@ -22,7 +22,7 @@ import (
 //  1. a block of the whole limit or of the key, of both the one that ends last,
 //  2. the override of the key,
 //  3. the override of the whole limit,
-//  4. the policy itself, which is that of the plan if the limit has plans.
+//  4. the policy itself, which is the plan's if the limit has plans.
 //
 // A new block or override replaces the one before, of the same key. Tokens that were used stay used whatever the
 // numbers are: see [State.Value]. See override.View for when processes decide by a new entry.
@@ -49,12 +49,13 @@ var (
 var ForGood = arith.Time(math.MaxInt64)
 
 // Override is what an operator gives a key in place of the numbers of its plan or of limits.yaml: a plan, numbers, or a
-// Mode. A number of 0 is that of the plan. If the plan's capacity equals its rate, Rate without Capacity is both.
+// Mode. For a number of 0, the plan's number applies. If the plan's capacity equals its rate, Rate without Capacity is
+// both.
 type Override struct {
 	// Plan is the plan whose numbers the key gets, a constant of generated code or a [PlanText]; nil keeps the key's own.
 	Plan encoding.TextMarshaler
-	// Rate, Capacity and MaxReserved are in tokens, at most those of the policy's [OverrideBounds]. They have no effect on
-	// a key whose plan is unlimited. A limit of the kind [InFlight] has a Capacity only.
+	// Rate, Capacity and MaxReserved are in tokens, at most the bounds in the policy's [OverrideBounds]. They have no
+	// effect on a key whose plan is unlimited. A limit of the kind [InFlight] has a Capacity only.
 	Rate, Capacity, MaxReserved int64
 	// Mode is ModeOff or ModeUnlimited, which both lift the limit, or ModeShadow, without plan and numbers. Limits can be
 	// lifted if their [OverrideBounds] have Unlimited. The zero Mode changes none. See [Block] to deny requests.
@@ -65,13 +66,14 @@ type Override struct {
 	Reason, Author string
 }
 
-// Block denies all requests for a key. Its fields are those of an [Override], and required.
+// Block denies all requests for a key. Its fields are the same as in an [Override], and required.
 type Block struct {
 	Until          time.Time
 	Reason, Author string
 }
 
-// OverrideEnd says why overrides are ended before their time. Its fields are those of an [Override], and required.
+// OverrideEnd says why overrides are ended before their time. Its fields are the same as in an [Override], and
+// required.
 type OverrideEnd struct {
 	Reason, Author string
 }
@@ -122,13 +124,13 @@ type OverrideEntry struct {
 	What string
 	// Plan is the name of a plan, or empty.
 	Plan string
-	// Rate, Capacity and MaxReserved are those of the Override.
+	// Rate, Capacity and MaxReserved are copied from the Override.
 	Rate, Capacity, MaxReserved int64
 	// Most is the most that the limit declared when the entry was written. A store refuses an entry that exceeds it.
 	Most OverrideBounds
 	// Until is when the entry ends; [ForGood] if it never does. An entry that ends another one has At in it.
 	Until time.Time
-	// Reason and Author are those of the Override.
+	// Reason and Author are copied from the Override.
 	Reason, Author string
 	// At is when the entry was written, by the clock of the store.
 	At time.Time
@@ -170,7 +172,7 @@ func (b *OverrideBounds) most() Numbers { return Numbers{b.Rate, b.Capacity, b.M
 func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
 	e.Rate, e.Capacity, e.MaxReserved = v.Rate, v.Capacity, v.MaxReserved
 	e.Until, e.Reason, e.Author = v.Until, v.Reason, v.Author
-	// The numbers are for whatever plan the key has: those of an unlimited one say nothing about them.
+	// The numbers are for whatever plan the key has: an unlimited plan has none.
 	p = p.plans.counted(p)
 	if p.Kind == InFlight && v.Rate == 0 {
 		e.Rate = v.Capacity // they are equal in the policy

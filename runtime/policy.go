@@ -156,8 +156,8 @@ func (p *Policy) MayReserve() bool {
 // OverrideBounds is the most that overrides can give the keys of a limit. The zero OverrideBounds means that the limit
 // has no overrides.
 type OverrideBounds struct {
-	// Rate, Capacity and MaxReserved are in tokens, and at least those of the policy. Rate is positive. Capacity and
-	// MaxReserved are 0 if those of the policy are, because a limit that can be reserved always can be.
+	// Rate, Capacity and MaxReserved are in tokens, and at least the policy's numbers. Rate is positive. Capacity and
+	// MaxReserved are 0 if the policy's are, because a limit that can be reserved always can be.
 	Rate, Capacity, MaxReserved int64
 	// Unlimited allows overrides that lift the limit: those with a Mode.
 	Unlimited bool
@@ -477,7 +477,7 @@ func (n PlanNames) Text(plan int) ([]byte, error) {
 	return []byte(n[plan]), nil
 }
 
-// Value returns the name of the plan with a number, as [driver.Valuer] does. The error is that of Text.
+// Value returns the name of the plan with a number, as [driver.Valuer] does. The errors are the same as for Text.
 func (n PlanNames) Value(plan int) (driver.Value, error) {
 	text, err := n.Text(plan)
 	if err != nil {

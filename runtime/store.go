@@ -138,7 +138,7 @@ func (s Source) String() string { return nameOf(entryOf(sources[:], s), s) }
 
 // Row identifies a stored [State].
 type Row struct {
-	// Name is that of the policy.
+	// Name is the name of the policy.
 	Name string
 	// Key is the key as it is stored.
 	Key string
@@ -158,7 +158,7 @@ func (r Row) Compare(o Row) int {
 	return r.Shard - o.Shard
 }
 
-// State is the stored count of one key of a limit, or of one shard of it. The zero State is that of a new key, which is
+// State is the stored count of one key of a limit, or of one shard of it. The zero State belongs to a new key, which is
 // full.
 type State struct {
 	// Value is minus the number of tokens that the key lacked of a full one as of TS, so that capacity + Value of them
@@ -177,7 +177,7 @@ type State struct {
 	// slots of [InFlight] with the ends of their holds, in a format of package meter. It is empty for other limits,
 	// unless the key has a [Penalty], which is before the rest.
 	Log string
-	// Exists distinguishes a stored State from that of a new key.
+	// Exists distinguishes a stored State from the State of a new key.
 	Exists bool
 }
 
@@ -192,7 +192,7 @@ type RowLister interface {
 	Store
 	// Rows returns the rows of a limit after a row, in the order of [Row.Compare]: at most limit of them, and at most
 	// [RowPage]. It reads by the primary key, so that a page of a large table is as fast as one of a small table. The
-	// first page is that after the row with the name of the limit and Shard -1. The instant is that of the store's
+	// first page begins after the row with the name of the limit and Shard -1. The instant is that of the store's
 	// clock, in nanoseconds since 1970 UTC.
 	Rows(ctx context.Context, after Row, limit int) (rows []StoredRow, at int64, err error)
 }

@@ -36,10 +36,10 @@ type Batch struct {
 	// undoLog has the states before the current call.
 	undoLog []undoEntry
 	seed    uint64
-	// rule is that of the current request, and of those for the same key before it, the last of which is ruled.
+	// rule is the rule of the current request, and of the requests for the same key before it, of which ruled is the last.
 	rule  meter.Rule
 	ruled runtime.Request
-	// decisions are those of the calls to come, in one allocation.
+	// decisions are for the calls to come, in one allocation.
 	decisions []runtime.Decision
 	// allShards has the keys of which all shards are needed, as rows without a shard.
 	allShards map[runtime.Row]bool

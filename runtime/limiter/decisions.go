@@ -21,7 +21,7 @@ type Decisions struct {
 	// would have passed, although they were not taken from.
 	Each []runtime.Decision
 
-	// limiter and requests are those of the call, for the methods by item. If the items have been reserved, they are
+	// limiter and requests belong to the call, for the methods by item. If the items have been reserved, they are
 	// settled by [Reservations.At].
 	limiter  *Limiter
 	requests []runtime.Request
@@ -40,7 +40,7 @@ func (ds Decisions) Key(i int) runtime.Key {
 }
 
 // Settlement returns the tokens that an item has taken, counted from 0, for a cost that is known only afterwards: its
-// Settle corrects the count to the tokens really used, as that of a reservation. It is false if the item took none,
+// Settle corrects the count to the tokens really used, as a reservation's does. It is false if the item took none,
 // because the request was denied or the item was only checked, or if it has acquired slots: see Slot. The results of
 // several calls are the same tokens, and can be settled once.
 func (ds Decisions) Settlement(i int) (*Reservation, bool) {

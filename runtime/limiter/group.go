@@ -88,7 +88,7 @@ func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
 
 // PeekAll returns the balances of several limits, in the order of the items, as for a page of what a customer has used.
 // Each is read by itself, as [Limit.Peek] does, and not at one instant with the others; what the items would take does
-// not matter. The error is that of the first item that cannot be read. No observer sees any of it.
+// not matter. The error is about the first item that cannot be read. No observer sees any of it.
 func (l *Limiter) PeekAll(ctx context.Context, items ...ReserveItem) ([]runtime.Balance, error) {
 	balances := make([]runtime.Balance, len(items))
 	for i, item := range items {
@@ -115,7 +115,7 @@ func (l *Limiter) ReserveAll(ctx context.Context, items ...ReserveItem) (*Reserv
 // Group returns items that are taken together. Its methods take from all of their limits or, if one denies, from none.
 func (l *Limiter) Group(items ...ReserveItem) Group { return Group{limiter: l, items: items} }
 
-// Group is several items of a [Limiter] that are taken together, or not at all. The errors of its methods are those of
+// Group is several items of a [Limiter] that are taken together, or not at all. Its methods return the same errors as
 // [Limiter.All].
 type Group struct {
 	limiter *Limiter
@@ -138,7 +138,8 @@ func (g Group) Check(ctx context.Context) (Decisions, error) {
 	if err != nil {
 		return Decisions{}, err
 	}
-	// The counts of takes of one key add up, but those of checks do not. Backward, while those before are still takes.
+	// The counts of takes of one key add up, but the counts of checks do not. Backward, while the requests before are
+	// still takes.
 	for i := range slices.Backward(requests) {
 		q := &requests[i]
 		if before := batch.TakenBefore(requests, i); q.Count > 0 && before > 0 {
@@ -167,8 +168,8 @@ func (g Group) Require(ctx context.Context) error {
 // Reserve takes the tokens of all items, if necessary before they have accrued: use them after the Delay of the
 // reservations, the largest of all. Items of limits without reservations are taken only if they are available now, and
 // can be settled and cancelled too. If one limit denies, nothing is taken: that is no error of Reserve, but the Err of
-// the reservations. All tokens count as taken at the moment of the call, although those of some limits may be used only
-// later, after the Delay of others.
+// the reservations. All tokens count as taken at the moment of the call, although the tokens of some limits may be used
+// only later, after the Delay of others.
 func (g Group) Reserve(ctx context.Context) (*Reservations, error) {
 	requests, err := g.requests(ctx)
 	if err != nil {
@@ -212,7 +213,7 @@ func (g Group) Wait(ctx context.Context) error {
 	}
 	h := g.limiter.hold()
 	return g.limiter.wait(ctx, h, requests, func(left time.Duration, retry bool) (*Reservations, error) {
-		// The store may still be using those of the last try.
+		// The store may still be using the requests of the last try.
 		again := slices.Clone(requests)
 		for i := range again {
 			again[i].Retry = retry

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ func (l *Limiter) Limit(p *runtime.Policy, key runtime.Key) Limit {
 	return Limit{limiter: l, policy: p, key: key}
 }
 
-// Allow takes a token if one is available. A denial is not an error; the errors are those of AllowN.
+// Allow takes a token if one is available. A denial is not an error; it has the errors of AllowN.
 func (l Limit) Allow(ctx context.Context) (runtime.Decision, error) {
 	return l.do(ctx, runtime.Request{Op: runtime.Take, Count: 1})
 }
@@ -55,7 +56,7 @@ func (l Limit) AllowUpTo(ctx context.Context, n int64) (runtime.Decision, error)
 // Allow: to protect an action, take first, and Refund tokens that were not used.
 func (l Limit) Check(ctx context.Context) (runtime.Decision, error) { return l.CheckN(ctx, 1) }
 
-// CheckN reports whether AllowN would take n tokens now, and takes none. Its errors are those of AllowN.
+// CheckN reports whether AllowN would take n tokens now, and takes none. It has the errors of AllowN.
 func (l Limit) CheckN(ctx context.Context, n int64) (runtime.Decision, error) {
 	return l.do(ctx, runtime.Request{Op: runtime.Check, Count: n})
 }
@@ -63,7 +64,7 @@ func (l Limit) CheckN(ctx context.Context, n int64) (runtime.Decision, error) {
 // Require takes a token, and returns a denial as a [*runtime.LimitedError].
 func (l Limit) Require(ctx context.Context) error { return l.RequireN(ctx, 1) }
 
-// RequireN takes n tokens, and returns a denial as a [*runtime.LimitedError]. Its other errors are those of AllowN.
+// RequireN takes n tokens, and returns a denial as a [*runtime.LimitedError]. It has the other errors of AllowN.
 func (l Limit) RequireN(ctx context.Context, n int64) error {
 	d, err := l.AllowN(ctx, n)
 	if err == nil {
@@ -208,7 +209,7 @@ func (l Limit) Erase(ctx context.Context) error {
 	return err
 }
 
-// do executes a request on the key. Every method ends here, and those of [Group] in doTogether.
+// do executes a request on the key. Every method ends here, and the methods of [Group] in doTogether.
 func (l Limit) do(ctx context.Context, q runtime.Request) (runtime.Decision, error) {
 	if d, ok := l.takeLocal(ctx, &q); ok {
 		if l.limiter.observer != nil {
@@ -260,14 +261,12 @@ func (l Limit) takeLocal(ctx context.Context, q *runtime.Request) (runtime.Decis
 
 // complete sets the policy and the key of a request.
 func (l Limit) complete(q *runtime.Request) error {
-	if err := l.key.Err(); err != nil {
-		return l.wrap(err)
+	err := cmp.Or(l.key.Err(), l.policy.Validate())
+	if err == nil {
+		q.Policy = l.policy
+		err = l.key.Complete(q)
 	}
-	if err := l.policy.Validate(); err != nil {
-		return l.wrap(err)
-	}
-	q.Policy = l.policy
-	if err := l.key.Complete(q); err != nil {
+	if err != nil {
 		return l.wrap(err)
 	}
 	return nil
@@ -287,11 +286,6 @@ func (l *Limit) observeLeased(ctx context.Context, q *runtime.Request, d *runtim
 		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Source: runtime.SourceLease, Limits: 1, Count: q.Count, Taken: d.Taken, Remaining: d.Remaining,
 	}
 	o.SetKey(l.key.String())
-	if l.held == nil {
-		// Not by report, because one more copy is a fiftieth of a leased take.
-		l.limiter.observer.Decided(ctx, o)
-		return
-	}
 	l.held.retry()
 	l.limiter.report(ctx, o, l.held)
 }

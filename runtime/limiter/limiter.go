@@ -53,8 +53,8 @@ func (l *Limiter) WithTx(tx runtime.Tx) *Limiter {
 	return &Limiter{store: runtime.InTx(l.store, tx), inTx: true, base: l.store, observer: l.observer, keySecret: l.keySecret}
 }
 
-// settler returns the limiter that settles reservations of l: for those of a transaction, one that goes on without it
-// when it has ended.
+// settler returns the limiter that settles reservations of l: for reservations of a transaction, one that goes on
+// without it when it has ended.
 func (l *Limiter) settler() *Limiter {
 	if l == nil || !l.inTx || l.settles {
 		return l

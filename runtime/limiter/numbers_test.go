@@ -57,8 +57,9 @@ func TestInvalidNumbersNeverReachTheStore(t *testing.T) {
 	assert.ErrorIs(t, err, runtime.ErrInvalidPlan, "an invalid plan stays one")
 }
 
-// Numbers change with the plan, by what the caller gives, or by an override. Whoever has used up the smaller ones has the difference
-// at once with the larger ones, and nothing new after thousands of changes back and forth: they grant what the largest grant.
+// Numbers change with the plan, by what the caller gives, or by an override. Whoever has used up the smaller ones has
+// the difference at once with the larger ones, and nothing new after thousands of changes back and forth: they grant
+// what the largest grant.
 func TestChangesOfNumbersMintNothing(t *testing.T) {
 	limit := func(kind runtime.Kind, n int64) *runtime.Policy {
 		return &runtime.Policy{Name: "calls", Kind: kind, Rate: n, Period: time.Hour, Capacity: n}

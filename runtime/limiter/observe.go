@@ -10,8 +10,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 )
 
-// held keeps the observations of a request until they can be reported: those of a Wait, because only its last try is,
-// and those that are made under a lock.
+// held keeps the observations of a request until they can be reported: the observations of a Wait, because only its
+// last try is, and those that are made under a lock.
 type held struct {
 	// begun is when a Wait began, and tries how often it has tried.
 	begun time.Time
@@ -127,7 +127,8 @@ func (l *Limiter) observeSettled(ctx context.Context, calls []runtime.Call, answ
 	}
 }
 
-// observation returns that of a request of a call, given the answer or error of the call and how long it took.
+// observation returns the observation of a request of a call, given the answer or error of the call and how long it
+// took.
 func (l *Limiter) observation(ctx context.Context, c runtime.Call, i int, answer *runtime.Answer, err error, took time.Duration) runtime.Observation {
 	q := &c.Requests[i]
 	o := runtime.Observation{

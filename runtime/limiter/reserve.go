@@ -185,7 +185,7 @@ func (l *Limiter) reservation(q *runtime.Request, d runtime.Decision, allowed bo
 // storedReservation is a reservation as text.
 type storedReservation struct {
 	Version int `json:"version"`
-	// Limit and Key are those of the tokens. The key is a fingerprint, because it may be personal.
+	// Limit and Key say where the tokens were taken. The key is a fingerprint, because it may be personal.
 	Limit string `json:"limit"`
 	Key   string `json:"key"`
 	Count int64  `json:"count"`

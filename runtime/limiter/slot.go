@@ -53,7 +53,7 @@ func (l SlotLimit) WaitAcquire(ctx context.Context) (*Slot, error) { return l.Wa
 //
 // If the policy's Mode is [runtime.ModeBlock], or an operator has blocked the key, it returns a [*runtime.LimitedError]
 // at once, even if the block has an end. If the context ends before the slots are free, the error is the context's. The
-// other errors are those of AcquireN.
+// other errors are the same as for AcquireN.
 func (l SlotLimit) WaitAcquireN(ctx context.Context, n int64) (*Slot, error) {
 	if l.of.limiter == nil {
 		return l.AcquireN(ctx, n)
@@ -176,7 +176,7 @@ func newSlot(of Limit, d runtime.Decision, n int64, sent time.Time) *Slot {
 
 // Slot returns the slots that an item has acquired, counted from 0. It is false if the item acquired none, because the
 // request was denied, or the item was only checked or is not one of a [SlotLimit]. The result of one call should be
-// kept: those of several calls are the same slots. The Cancel of [Reservations] frees them, too.
+// kept: the results of several calls are the same slots. The Cancel of [Reservations] frees them, too.
 func (ds Decisions) Slot(i int) (*Slot, bool) {
 	if ds.limiter == nil || !ds.Allowed || i >= len(ds.requests) {
 		return nil, false
@@ -202,7 +202,7 @@ func (s *Slot) Fence() int64 {
 	return s.Decision.Fence
 }
 
-// Renew holds the slot for another hold from now on. The hold is that of the policy now in force for the key.
+// Renew holds the slot for another hold from now on. The hold is taken from the policy now in force for the key.
 //
 // The error is [runtime.ErrSlotLost] if the slot is not held any more: stop what runs, because another holder may have
 // it. After an error of the store, the slot is held as before or as renewed, so that Renew can be tried again.
@@ -279,11 +279,11 @@ func (s *Slot) unlessShadow(err error) error {
 //
 // The context of fn ends with the cause [runtime.ErrSlotLost] when the slot is lost, or when it could not be renewed
 // until its hold may have ended by the clock of this process. fn should then return soon; Do waits for it, and its
-// error is ErrSlotLost, joined with that of fn. If ctx ends, the slot is held until fn has returned. A process that is
-// frozen, or a machine that sleeps, for longer than the hold notices the loss only afterwards: see Fence.
+// error is ErrSlotLost, joined with the error of fn. If ctx ends, the slot is held until fn has returned. A process
+// that is frozen, or a machine that sleeps, for longer than the hold notices the loss only afterwards: see Fence.
 //
 // If the slot is not Allowed, fn is not called, and the error is a [*runtime.LimitedError]. If it holds nothing, fn is
-// only called. Otherwise the error is that of fn, joined with that of Release.
+// only called. Otherwise the error is the one that fn returns, joined with the error of Release.
 func (s *Slot) Do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
 	switch {
 	case s == nil:
@@ -356,7 +356,7 @@ func (s *Slot) renewUntil(ctx context.Context, lose context.CancelCauseFunc) {
 }
 
 // Do calls fn while the slots of all items are held, and releases them when it returns: see [Slot.Do]. If ds is not
-// Allowed, fn is not called, and the error is that of Err. Without slots, fn is only called.
+// Allowed, fn is not called, and the error is the result of Err. Without slots, fn is only called.
 func (ds Decisions) Do(ctx context.Context, fn func(ctx context.Context) error) error {
 	if !ds.Allowed {
 		return ds.Err()

@@ -26,7 +26,7 @@ type rowQueue struct {
 }
 
 // join waits for the caller's turn, which lasts until leave. It receives from freed when this process has freed a slot
-// of the row. The error is that of ctx.
+// of the row. The error is ctx.Err.
 func (w *waitQueue) join(ctx context.Context, row runtime.Row) (freed <-chan struct{}, leave func(), err error) {
 	q := w.enter(row)
 	select {
@@ -81,7 +81,7 @@ func (w *waitQueue) exit(row runtime.Row, s *rowQueue) {
 	}
 }
 
-// sleep waits for d, or until wake is closed or the context ends. The error is that of the context.
+// sleep waits for d, or until wake is closed or the context ends. The error is ctx.Err.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 	if d <= 0 {
 		return ctx.Err()

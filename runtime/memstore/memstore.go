@@ -38,7 +38,7 @@ type Store struct {
 	view *override.View
 }
 
-// Do implements [runtime.Store]. Its only error is that of ctx.
+// Do implements [runtime.Store]. Its only error is ctx.Err.
 func (m *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

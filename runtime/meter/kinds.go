@@ -283,7 +283,7 @@ func (r slidingWindow) take(s runtime.State, now int64, count float64) runtime.S
 	return w.state()
 }
 
-// grant reduces the use of the current window, and by the rest of count that of the one before.
+// grant reduces the use of the current window, and by the rest of count the use of the window before.
 func (r slidingWindow) grant(s runtime.State, now int64, count float64) runtime.State {
 	w := r.windowsAt(s, now)
 	current := min(count, w.current)

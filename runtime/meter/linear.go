@@ -34,7 +34,7 @@ func (r linear) round(value float64) float64 {
 	return float64(value+twice) - twice
 }
 
-// tokens returns the tokens of an accrued state: those of a full key, less the missing ones.
+// tokens returns the tokens of an accrued state: the capacity, less the missing ones.
 func (r linear) tokens(accrued runtime.State) float64 { return r.Capacity + accrued.Value }
 
 // accrued returns rate * elapsed / period for the time between two instants, and for a calendar rate times its windows.

@@ -385,8 +385,8 @@ func TestResetIsKeptWhileItsWindowCanBeRefunded(t *testing.T) {
 	}
 }
 
-// A plan without a limit counts no charge, also while it is blocked: a row of its periods of ten years would deny by the plans
-// that have one.
+// A plan without a limit counts no charge, also while it is blocked: a row of its periods of ten years would deny by
+// the plans that have one.
 func TestChargeOfABlockedPlanWithoutNumbersIsNotCounted(t *testing.T) {
 	block := runtime.OverrideEntry{Limit: "limit", What: runtime.OverrideBlock, Until: runtime.ForGood}
 	for _, kind := range runtimetest.TokenKinds() {

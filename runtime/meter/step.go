@@ -29,7 +29,7 @@ import (
 // A precise sliding window subtracts the tokens in its log, each of which is available again a period after it was
 // taken.
 //
-// For [runtime.InFlight], available is the capacity less the slots that are held: those of each holder until its hold
+// For [runtime.InFlight], available is the capacity less the slots that are held, by each holder until its hold
 // ends.
 //
 // A request for 0 tokens is allowed, even if the key is in debt. It returns s unchanged, as do a Check, a Peek, and a
@@ -92,7 +92,7 @@ func (r *Rule) stepPenalty(s runtime.State, now int64, q *runtime.Request) (runt
 // stepKind executes a valid request by the algorithm of the kind.
 func (r *Rule) stepKind(s runtime.State, now int64, q runtime.Request) (runtime.State, runtime.Decision, error) {
 	if r.unlimited && q.Op == runtime.Charge {
-		// A plan without a limit counts nothing, also while it is blocked: its periods are not those of the other plans.
+		// A plan without a limit counts nothing, also while it is blocked: its periods differ from the other plans'.
 		q.Op = runtime.Peek
 	}
 	if r.Precise {

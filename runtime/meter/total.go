@@ -18,7 +18,7 @@ const totalUnit = 0x1p-100
 // hasTotal reports whether a Prev is a total.
 func hasTotal(prev float64) bool { return prev > -1 && prev < 0 }
 
-// keptTotal returns a Prev that is a total, and 0 for that of another kind.
+// keptTotal returns a Prev that is a total, and 0 for a Prev of another kind.
 func keptTotal(prev float64) float64 {
 	if hasTotal(prev) {
 		return prev
@@ -48,7 +48,7 @@ func (t totals) void(prev float64, now int64) float64 {
 	return -totalUnit * float64(resetTotal>>t+start)
 }
 
-// addTotal returns a Prev after count tokens were taken, given that of a new row.
+// addTotal returns a Prev after count tokens were taken, given the Prev of a new row.
 func addTotal(prev, fresh, count float64) float64 {
 	if !hasTotal(prev) {
 		prev = fresh

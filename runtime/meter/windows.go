@@ -61,7 +61,7 @@ func (w *calendarWindows) beginOn(d runtime.Date) {
 
 const secondsPerDay = 24 * 60 * 60
 
-// around returns the start of the window that contains the instant at, and that of the next window.
+// around returns the start of the window that contains the instant at, and the start of the next window.
 func (w *calendarWindows) around(at int64) (start, end int64) {
 	second := arith.Div(at, int64(time.Second))
 	_, offset := time.Unix(second, 0).In(w.zone).Zone()

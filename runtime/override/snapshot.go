@@ -58,7 +58,7 @@ func (k limitKey) hash() uint64 { return maphash.Comparable(hashSeed, k) }
 // index returns the index of the part of the keys with a hash.
 func (*parts) index(hash uint64) int { return int(hash % uint64(len(parts{}))) }
 
-// of returns the overrides of a key, or with the key "" those of the whole limit.
+// of returns the overrides of a key, or with the key "" the overrides of the whole limit.
 func (s *Snapshot) of(limit, key string) (k keyOverrides) {
 	at := limitKey{limit, key}
 	hash := at.hash()

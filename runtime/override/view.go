@@ -386,7 +386,7 @@ type Store interface {
 	// OverridesSince returns the entries from an ID on, in their order: all, or the first [Page]. A sweep of the store
 	// may have deleted the ones that [Obsolete] returns.
 	OverridesSince(ctx context.Context, id int64) ([]runtime.OverrideEntry, error)
-	// OverrideHistory returns the entries of a key of a limit, or with the key "" those of the whole limit, in their
+	// OverrideHistory returns the entries of a key of a limit, or with the key "" the entries of the whole limit, in their
 	// order.
 	OverrideHistory(ctx context.Context, limit, key string) ([]runtime.OverrideEntry, error)
 	// OverrideView returns the overrides that this process holds in memory, always the same one.
