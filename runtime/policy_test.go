@@ -29,7 +29,7 @@ func TestNegativeNumbersAreRefused(t *testing.T) {
 			case field.CanInt() && field.CanSet():
 				before := field.Int()
 				field.SetInt(-1)
-				require.ErrorIs(t, p.Validate(), runtime.ErrInvalidPolicy, "%s is -1: add a case to problem in runtime/policy.go", name)
+				require.ErrorIs(t, p.Validate(), runtime.ErrInvalidPolicy, "%s is -1: add a case to problem in runtime/validate.go", name)
 				field.SetInt(before)
 			}
 		}

@@ -44,10 +44,6 @@ func (r tokenBucket) grant(s runtime.State, now int64, count float64) runtime.St
 	return r.grantTo(r.accrueTo(s, now), now, count)
 }
 
-func (r tokenBucket) refund(s runtime.State, now int64, q runtime.Request) runtime.State {
-	return r.refundLinear(s, now, q)
-}
-
 func (r tokenBucket) reset(s runtime.State, now int64) runtime.State {
 	return runtime.State{TS: now, Prev: r.totals.void(s.Prev, now), Exists: true}
 }
@@ -119,10 +115,6 @@ func (r fixedWindow) take(s runtime.State, now int64, count float64) runtime.Sta
 
 func (r fixedWindow) grant(s runtime.State, now int64, count float64) runtime.State {
 	return r.grantTo(r.accrue(s, now), now, count)
-}
-
-func (r fixedWindow) refund(s runtime.State, now int64, q runtime.Request) runtime.State {
-	return r.refundLinear(s, now, q)
 }
 
 func (r fixedWindow) reset(s runtime.State, now int64) runtime.State {

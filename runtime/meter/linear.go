@@ -99,7 +99,7 @@ func (r linear) grantTo(s runtime.State, now int64, count float64) runtime.State
 	return runtime.State{Value: min(0, s.Value+count), TS: s.TS, Prev: r.totals.void(s.Prev, now), Exists: true}
 }
 
-// refundLinear is the refund of linear kinds.
+// refund is the refund of linear kinds.
 //
 // Let missing(t) be the tokens that the key lacks at the instant t. If n fewer tokens had been taken, it would lack
 // min(n, m) fewer now, where m is the least missing(t) since then, because a full key loses the tokens that accrue. A
@@ -109,7 +109,7 @@ func (r linear) grantTo(s runtime.State, now int64, count float64) runtime.State
 //
 // The tokens are returned as of the last write and not as of now, so that what has accrued since then is counted once:
 // a refund writes no accrual, and begins no window.
-func (r linear) refundLinear(s runtime.State, now int64, q runtime.Request) runtime.State {
+func (r linear) refund(s runtime.State, now int64, q runtime.Request) runtime.State {
 	since, ok := r.takenSince(s, now, &q)
 	if !ok {
 		return s

@@ -176,7 +176,7 @@ func (s Shards) anyDebt(now int64) bool {
 func (s Shards) stepAll(whole *Rule, now int64, q *runtime.Request) (runtime.Decision, error) {
 	holders, at := s.holders(whole), now
 	if q.Op == runtime.Refund && q.TakenAt != 0 {
-		at = holders.latest() // as of the last write: see refundLinear
+		at = holders.latest() // as of the last write: see linear.refund
 	}
 	before := holders.merge(at)
 	after, d, err := whole.Step(before, now, *q)
@@ -263,7 +263,7 @@ func (s Shards) spread(whole *Rule, m runtime.State, now int64, belong bool) (to
 		case !belong:
 			part.Prev = r.totals.void(had.Prev, now)
 		default:
-			// At least one, so that no earlier request is the last one of its shard: see refundLinear.
+			// At least one, so that no earlier request is the last one of its shard: see linear.refund.
 			part.Prev = addTotal(had.Prev, r.totals.fresh(now), 1+math.Ceil(max(0, had.Value-part.Value)))
 		}
 		s.States[i] = part

@@ -9,7 +9,7 @@ import (
 
 // A row of a linear kind counts the tokens ever taken from it: its Prev is minus this total, times totalUnit. The
 // tokens that are missing, less those taken since a request, are what would be missing if no request had come after it:
-// so two totals bound how many tokens of the request can still be returned. See refundLinear.
+// so two totals bound how many tokens of the request can still be returned. See linear.refund.
 //
 // The unit keeps Prev between -1 and 0, where the other kinds ignore it when the kind of a limit is edited: the use of
 // a previous window is positive, and the place of a log is at most -1. As a power of two it makes all sums exact.
