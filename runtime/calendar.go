@@ -12,11 +12,11 @@ import (
 // Calendar divides the time of a [FixedWindow] into days, weeks, months or years of a time zone, in place of windows of
 // equal length. The zero Calendar divides nothing: windows are then as long as the policy's Period.
 //
-// The policy's Period must be that of [Calendar.Period], the mean length of a window. Between two windows, tokens accrue
-// for the number of windows between them, which is the time from one start to the other divided by the mean length, and
-// rounded. So a window whose start moves by less than half of that length is still the same window: new time zone data,
-// another zone or another anniversary grant nothing by themselves, and the windows of one key begin at least half a
-// mean length apart.
+// The policy's Period must equal [Calendar.Period], the mean length of a window. Between two windows, tokens
+// accrue for the number of windows between them, which is the time from one start to the other divided by the mean
+// length, and rounded. So a window whose start moves by less than half of that length is still the same window: new
+// time zone data, another zone or another anniversary grant nothing by themselves, and the windows of one key begin at
+// least half a mean length apart.
 type Calendar struct {
 	// Unit is the unit of a window's length. 0 means that there is no calendar.
 	Unit CalendarUnit
@@ -55,15 +55,7 @@ const (
 )
 
 // calendarUnits has an entry for every [CalendarUnit]. One of days and months is 0.
-var calendarUnits [endOfUnits]struct {
-	name         string
-	days, months int
-	mean         time.Duration
-} = [...]struct {
-	name         string
-	days, months int
-	mean         time.Duration
-}{
+var calendarUnits [endOfUnits]calendarUnit = [...]calendarUnit{
 	Day:  {name: "day", days: 1, mean: 24 * time.Hour},
 	Week: {name: "week", days: 7, mean: 7 * 24 * time.Hour},
 	// 400 years of the Gregorian calendar have 146,097 days.
@@ -71,23 +63,22 @@ var calendarUnits [endOfUnits]struct {
 	Year:  {name: "year", months: 12, mean: 146_097 * 24 * 3600 / 400 * time.Second},
 }
 
+type calendarUnit struct {
+	name         string
+	days, months int
+	mean         time.Duration
+}
+
 // CalendarUnits returns every unit.
-func CalendarUnits() []CalendarUnit { return []CalendarUnit{Day, Week, Month, Year} }
+func CalendarUnits() []CalendarUnit { return constants(Day, endOfUnits) }
 
 // String returns the word used in limits.yaml: "month".
-func (u CalendarUnit) String() string {
-	if u == 0 || u >= endOfUnits {
-		return fmt.Sprintf("CalendarUnit(%d)", uint8(u))
-	}
-	return calendarUnits[u].name
-}
+func (u CalendarUnit) String() string { return nameOf(entryOf(calendarUnits[:], u).name, u) }
 
 // Length returns the days or the months of the unit; the other number is 0.
 func (u CalendarUnit) Length() (days, months int) {
-	if u >= endOfUnits {
-		return 0, 0
-	}
-	return calendarUnits[u].days, calendarUnits[u].months
+	unit := entryOf(calendarUnits[:], u)
+	return unit.days, unit.months
 }
 
 // Date is a day of the Gregorian calendar.
@@ -115,10 +106,10 @@ func (d Date) Valid() bool {
 // Period returns the mean length of a window, 0 for the zero Calendar. It is 24 hours for a day, 30.436875 days for a
 // month and 365.2425 days for a year.
 func (c Calendar) Period() time.Duration {
-	if c.Unit == 0 || c.Unit >= endOfUnits || c.Count < 0 || c.Count > math.MaxInt16 {
+	if c.Count < 0 || c.Count > math.MaxInt16 {
 		return 0
 	}
-	return time.Duration(max(1, c.Count)) * calendarUnits[c.Unit].mean
+	return time.Duration(max(1, c.Count)) * entryOf(calendarUnits[:], c.Unit).mean
 }
 
 // PerKey reports whether the windows of two keys can differ, because each has its own zone or anniversary.

@@ -27,8 +27,9 @@ type Catalog struct {
 	Groups []CatalogGroup
 }
 
-// NewCatalog returns a catalog whose policies know their owner and the types of their keys, so that a store can tell them from
-// those of another program; see [Registration]. The owner is that of [PackageOf]. It must be called before the policies are used.
+// NewCatalog returns a catalog whose policies know their owner and the types of their keys, so that a store can tell
+// them from the policies of another program; see [Registration]. The owner is the result of [PackageOf]. It must be
+// called before the policies are used.
 func NewCatalog(owner string, c Catalog) *Catalog {
 	for i := range c.Limits {
 		l := &c.Limits[i]
@@ -52,8 +53,8 @@ func (c *Catalog) Policies() (all []*Policy) {
 	return all
 }
 
-// HashKeys returns the catalog with the secret of limiter.HashKeys, so that [CatalogLimit.ParseKey] returns the keys of those
-// limits.
+// HashKeys returns the catalog with the secret of limiter.HashKeys, so that [CatalogLimit.ParseKey] returns the keys of
+// those limits.
 func (c *Catalog) HashKeys(secret []byte) *Catalog {
 	with := *c
 	with.Limits = slices.Clone(c.Limits)
@@ -80,7 +81,7 @@ type CatalogLimit struct {
 
 // CatalogKey is a part of the key of a limit.
 type CatalogKey struct {
-	// Name is that of the parameter of the generated method.
+	// Name is the name of the parameter of the generated method.
 	Name string
 	// Type is the type as it is written in limits.yaml: "int64", "hashed string" or "netip.Addr/64".
 	Type string
@@ -104,17 +105,17 @@ func (c *Catalog) Limit(name string) (CatalogLimit, bool) {
 	return CatalogLimit{}, false
 }
 
-// ParseKey returns the key with the given parts, each in the form in which Go prints a value of its type. A part of a type
-// of your own is the text that its MarshalText returns. The error is [ErrInvalidKey] and names the part.
+// ParseKey returns the key with the given parts, each in the form in which Go prints a value of its type. A part of a
+// type of your own is the text that its MarshalText returns. The error is [ErrInvalidKey] and names the part.
 func (l *CatalogLimit) ParseKey(parts []string) (Key, error) {
 	if len(parts) != len(l.Key) {
-		return Key{}, fmt.Errorf("%w: the key of %s is %s, and not %d parts", ErrInvalidKey, l.Name, l.keyWords(), len(parts))
+		return Key{}, l.wrongParts(parts)
 	}
 	parsed := make([]Part, len(parts))
 	for i, of := range l.Key {
 		part, err := of.parse(parts[i])
 		if err != nil {
-			return Key{}, fmt.Errorf("%w: %s of %s is of the type %s, which %q is not: %w", ErrInvalidKey, of.Name, l.Name, of.Type, parts[i], err)
+			return Key{}, l.wrongPart(i, parts[i], err)
 		}
 		parsed[i] = part
 	}
@@ -134,14 +135,21 @@ var (
 	hashedPart   = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// ParseStored returns the key of the limit with a text that [Key.String] has returned. Any byte may be written as %XX, also
-// one that String does not escape: so a key can be written without the characters that a terminal hides. The error is
-// [ErrInvalidKey]: the text has another number of parts than the key, or a part that is not stored so.
-func (l *CatalogLimit) ParseStored(text string) (Key, error) {
-	text = escapedBytes.ReplaceAllStringFunc(text, func(run string) string {
+// replaceEscaped replaces each run of escaped bytes, given the bytes.
+func replaceEscaped(text string, by func(raw string) string) string {
+	return escapedBytes.ReplaceAllStringFunc(text, func(run string) string {
 		raw, _ := hex.DecodeString(strings.ReplaceAll(run, "%", ""))
+		return by(string(raw))
+	})
+}
+
+// ParseStored returns the key of the limit with a text that [Key.String] has returned. Any byte may be written as %XX,
+// also one that String does not escape: so a key can be written without the characters that a terminal hides. The error
+// is [ErrInvalidKey]: the text has another number of parts than the key, or a part that is not stored so.
+func (l *CatalogLimit) ParseStored(text string) (Key, error) {
+	text = replaceEscaped(text, func(raw string) string {
 		var b strings.Builder
-		escape(&b, string(raw))
+		escape(&b, raw)
 		return b.String()
 	})
 	key, err := StoredKey(text)
@@ -156,11 +164,11 @@ func (l *CatalogLimit) ParseStored(text string) (Key, error) {
 		// The last part is not whole, and those after it are cut off.
 		parts = parts[:len(parts)-1]
 	} else if len(parts) != len(l.Key) {
-		return Key{}, fmt.Errorf("%w: the key of %s is %s, and not %d parts", ErrInvalidKey, l.Name, l.keyWords(), len(parts))
+		return Key{}, l.wrongParts(parts)
 	}
 	for i, part := range parts {
 		if err := l.Key[i].stored(part, l.keySecret); err != nil {
-			return Key{}, fmt.Errorf("%w: %s of %s is of the type %s, which %q is not: %w", ErrInvalidKey, l.Key[i].Name, l.Name, l.Key[i].Type, part, err)
+			return Key{}, l.wrongPart(i, part, err)
 		}
 	}
 	return key, nil
@@ -168,10 +176,7 @@ func (l *CatalogLimit) ParseStored(text string) (Key, error) {
 
 // stored returns an error if the part of a key is not stored as text, given the secret of hashes.
 func (k CatalogKey) stored(text string, secret []byte) error {
-	raw := escapedBytes.ReplaceAllStringFunc(text, func(run string) string {
-		raw, _ := hex.DecodeString(strings.ReplaceAll(run, "%", ""))
-		return string(raw)
-	})
+	raw := replaceEscaped(text, func(raw string) string { return raw })
 	switch {
 	case text == "":
 		return errors.New("an empty part is written as %")
@@ -194,16 +199,20 @@ func (k CatalogKey) stored(text string, secret []byte) error {
 	return cmp.Or(err, part.err)
 }
 
-// keyWords lists the parts, as "userID int64".
-func (l *CatalogLimit) keyWords() string {
+// wrongParts returns the error of a number of parts that the key does not have.
+func (l *CatalogLimit) wrongParts(parts []string) error {
 	words := make([]string, len(l.Key))
 	for i, k := range l.Key {
 		words[i] = k.Name + " " + k.Type
 	}
-	if len(words) == 0 {
-		return "shared, without parts"
-	}
-	return strings.Join(words, ", ")
+	key := cmp.Or(strings.Join(words, ", "), "shared, without parts")
+	return fmt.Errorf("%w: the key of %s is %s, and not %d parts", ErrInvalidKey, l.Name, key, len(parts))
+}
+
+// wrongPart returns the error of a text that is not of the type of its part.
+func (l *CatalogLimit) wrongPart(i int, text string, err error) error {
+	k := &l.Key[i]
+	return fmt.Errorf("%w: %s of %s is of the type %s, which %q is not: %w", ErrInvalidKey, k.Name, l.Name, k.Type, text, err)
 }
 
 var addrPrefixType = regexp.MustCompile(`^netip\.Addr/([0-9]+)$`)
@@ -251,28 +260,28 @@ func numberError(err error) error {
 // StoredFormat is the Format of the rows that this version reads and writes.
 const StoredFormat = 1
 
-// Registration is what a store remembers of a limit: whose it is, and how its rows are to be read. A store refuses a limit
-// whose registration is another one than that of the program, because its counts would then be taken for something that
-// they are not.
+// Registration is what a store remembers of a limit: whose it is, and how its rows are to be read. A store refuses a
+// limit whose registration differs from the program's, because its counts would then be taken for
+// something that they are not.
 type Registration struct {
 	// Limit is the name of the policies.
 	Limit string
-	// Owner is whose limit it is: the import path of the generated package, or the Owner of the store's options. It is empty
-	// for policies made by hand without one, which are then not compared.
+	// Owner is whose limit it is: the import path of the generated package, or the Owner of the store's options. It is
+	// empty for policies made by hand without one, which are then not compared.
 	Owner string
 	// Format is the meaning of the stored rows: [StoredFormat] of the version that wrote them.
 	Format int
-	// Key is the types of the key's parts, such as "(int64, hashed string)". It is empty if they are not known, as for policies
-	// made by hand, which are then not compared.
+	// Key is the types of the key's parts, such as "(int64, hashed string)". It is empty if they are not known, as for
+	// policies made by hand, which are then not compared.
 	Key string
-	// Numbers are those of the limit, for people.
+	// Numbers are the numbers of the limit, for people.
 	Numbers string
 	// At is when the registration was written.
 	At time.Time
 }
 
-// PackageOf returns the import path of the package that declares T, for [NewCatalog]. For package main, that is the path of the
-// program.
+// PackageOf returns the import path of the package that declares T, for [NewCatalog]. For package main, that is the
+// path of the program.
 func PackageOf[T any]() string {
 	path := reflect.TypeFor[T]().PkgPath()
 	if path == "main" {
@@ -287,8 +296,8 @@ func PackageOf[T any]() string {
 	return path
 }
 
-// RegistrationOf returns the registration of a limit: of its policy or those of all its plans. The owner, if it is not empty,
-// replaces that of the policies.
+// RegistrationOf returns the registration of a limit: of its policy or those of all its plans. The owner, if it is not
+// empty, replaces the owner of the policies.
 func RegistrationOf(owner string, policies ...*Policy) Registration {
 	r := Registration{Owner: owner, Format: StoredFormat}
 	var numbers []string

@@ -10,8 +10,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
 )
 
-// Never is the result of limiter.Reservation.Delay for a denied reservation, and the RetryAfter of a request that waiting does
-// not help: the longest duration.
+// Never is the result of limiter.Reservation.Delay for a denied reservation, and the RetryAfter of a request that
+// waiting does not help: the longest duration.
 const Never time.Duration = math.MaxInt64
 
 // Decision is the result of a request: whether it is allowed, when to retry, and how many tokens are left. The zero
@@ -23,39 +23,40 @@ type Decision struct {
 	Policy *Policy
 	// Allowed reports whether the tokens were taken or, from Check, would have been taken.
 	Allowed bool
-	// Taken is how many tokens the request has taken: its count, or for AllowUpTo the tokens that were available. It is 0
-	// after a denial and after Check. If the request passes uncounted, because FailedOpen is set or because of the policy's
-	// Mode, it is how many tokens may be used although none were taken.
+	// Taken is how many tokens the request has taken: its count, or for AllowUpTo the tokens that were available. It is
+	// 0 after a denial and after Check. If the request passes uncounted, because FailedOpen is set or because of the
+	// policy's Mode, it is how many tokens may be used although none were taken.
 	Taken int64
 	// TakenAt is when the tokens were taken, by the clock of the store; Refund needs it. It is zero if no tokens were
 	// taken: after a denial, after Check, for a count of 0, if FailedOpen or FailedLocal is set, and if the policy's Mode
 	// lets a request pass uncounted.
 	TakenAt time.Time
-	// Fence is the number of the holder that a request has made or renewed, for a limit of the kind [InFlight]; otherwise 0. It is
-	// larger than all earlier ones of the key, so that what the holder writes to can refuse one that is late: see limiter.Slot. The hold
-	// ends at TakenAt + Policy.Period.
+	// Fence is the number of the holder that a request has made or renewed, for a limit of the kind [InFlight];
+	// otherwise 0. It is larger than all earlier ones of the key, so that what the holder writes to can refuse one that
+	// is late: see limiter.Slot. The hold ends at TakenAt + Policy.Period.
 	Fence int64
 	// RetryAfter is how long after a denial the same request passes if no other request takes tokens meanwhile, rounded
-	// up to the nanosecond. It is 0 if Allowed, and [Never] if waiting does not help. An override that ends before is taken
-	// into account. For a blocked key, whose tokens are not read, it is BlockedFor: from then on the tokens decide.
+	// up to the nanosecond. It is 0 if Allowed, and [Never] if waiting does not help. An override that ends before is
+	// taken into account. For a blocked key, whose tokens are not read, it is BlockedFor: from then on the tokens
+	// decide.
 	RetryAfter time.Duration
 	// BlockedFor is how long all requests for the key are denied whatever the tokens are, because the policy's Mode is
-	// [ModeBlock] or an operator's [Block] is in force: [Never] for a block without an end, and 0 without a block. Requests
-	// for 0 tokens are allowed nonetheless.
+	// [ModeBlock] or an operator's [Block] is in force: [Never] for a block without an end, and 0 without a block.
+	// Requests for 0 tokens are allowed nonetheless.
 	BlockedFor time.Duration
-	// PenaltyFor is how long all requests for the key are denied because of a [Penalty], which this request has started or an
-	// earlier one; 0 without one. It is also set in the decisions of other methods, such as Charge. RetryAfter is at least as
-	// long, and longer if the tokens are due later.
+	// PenaltyFor is how long all requests for the key are denied because of a [Penalty], which this request has started
+	// or an earlier one; 0 without one. It is also set in the decisions of other methods, such as Charge. RetryAfter is
+	// at least as long, and longer if the tokens are due later.
 	PenaltyFor time.Duration
 	// Delay is how long to wait before using tokens that were reserved ahead; 0 if they can be used now. For a denied
 	// reservation, it is the delay that it would have had.
 	Delay time.Duration
-	// Jitter is how much later than after RetryAfter, Delay or BlockedFor the client should come, at most the policy's Jitter.
-	// For the same key and the same instant at which its tokens are due, it is the same.
+	// Jitter is how much later than after RetryAfter, Delay or BlockedFor the client should come, at most the policy's
+	// Jitter. For the same key and the same instant at which its tokens are due, it is the same.
 	Jitter time.Duration
-	// Remaining is the number of whole tokens left, at least 0, and 0 during a penalty. For a limit with shards, Remaining, Value and FullAfter
-	// are estimated from two shards, unless all of them were needed to decide. For a limit that is off or unlimited,
-	// Remaining and Value are [MaxTokens].
+	// Remaining is the number of whole tokens left, at least 0, and 0 during a penalty. For a limit with shards,
+	// Remaining, Value and FullAfter are estimated from two shards, unless all of them were needed to decide. For a
+	// limit that is off or unlimited, Remaining and Value are [MaxTokens].
 	Remaining int64
 	// Value is the number of tokens left, with the fraction; negative if tokens were reserved ahead.
 	Value float64
@@ -64,8 +65,8 @@ type Decision struct {
 	// Shadowed reports that the policy's Mode is [ModeShadow], and that [ModeEnforce] would have denied the request or,
 	// for a reservation, delayed it. The request is Allowed at once. If it would have been denied, no tokens were taken.
 	Shadowed bool
-	// ResetAfter is how long it takes until the current window ends. It is 0 for kinds without windows, and if windows start
-	// at first use and none has begun.
+	// ResetAfter is how long it takes until the current window ends. It is 0 for kinds without windows, and if windows
+	// start at first use and none has begun.
 	ResetAfter time.Duration
 	// FailedOpen, if not nil, is the error of a store that could not decide, or not in time. The policy's OnError is
 	// FailOpen, so the request is Allowed, but was not counted.
@@ -83,7 +84,7 @@ type Decision struct {
 type Receipt struct {
 	// Free is how many of the Decision's Taken were not taken, because the policy's Mode is ModeShadow.
 	Free int64
-	// Total is that of the row after the tokens were taken; 0 if that is unknown.
+	// Total is the total of the row after the tokens were taken; 0 if that is unknown.
 	Total float64
 	// Shard counts from 1, if the tokens were taken from one shard; otherwise it is 0.
 	Shard int
@@ -95,8 +96,8 @@ type Receipt struct {
 	place  int64
 }
 
-// Ledger records which of the receipts that share it were used, so that no token is given back twice, also by copies of a
-// [Decision]. The zero Ledger has none.
+// Ledger records which of the receipts that share it were used, so that no token is given back twice, also by copies of
+// a [Decision]. The zero Ledger has none.
 type Ledger struct {
 	mu      sync.Mutex
 	settled map[int64]bool
@@ -149,8 +150,8 @@ func (taken *Request) LeasedDecision(p *Policy, n, left int64, of *Ledger) Decis
 	}
 }
 
-// RefundRequest returns the [Refund] of n tokens that the request with the decision d was allowed to use, at most those that it
-// has taken. The caller sets Policy and Key.
+// RefundRequest returns the [Refund] of n tokens that the request with the decision d was allowed to use, at most those
+// that it has taken. The caller sets Policy and Key.
 func (d *Decision) RefundRequest(n int64) Request {
 	n = min(n, d.Taken)
 	r := &d.Receipt
@@ -169,8 +170,8 @@ func (d Decision) Err() error {
 // was. Policy then has the numbers of the override.
 func (d Decision) Override() (entry int64, ok bool) { return d.Policy.Override() }
 
-// RetryIn returns when a client should retry after a denial: RetryAfter, and with the policy's Jitter up to that much later.
-// It is 0 if the request was allowed.
+// RetryIn returns when a client should retry after a denial: RetryAfter, and with the policy's Jitter up to that much
+// later. It is 0 if the request was allowed.
 func (d Decision) RetryIn() time.Duration {
 	if d.Allowed {
 		return 0
@@ -216,12 +217,12 @@ type Balance struct {
 	Capacity int64
 	// Remaining is the number of whole tokens left, at least 0. It is 0 while the key is blocked.
 	Remaining int64
-	// Value is the number of tokens left, with the fraction; negative if tokens were reserved ahead. The tokens of a blocked
-	// key can be used when the block ends.
+	// Value is the number of tokens left, with the fraction; negative if tokens were reserved ahead. The tokens of a
+	// blocked key can be used when the block ends.
 	Value float64
-	// Used is how many tokens are missing from the capacity, rounded up: for a window whose capacity is its rate, those used in
-	// it. It is more than the Capacity if tokens were reserved ahead or charged beyond it, does not depend on a block, and is
-	// 0 for a limit that is off or unlimited.
+	// Used is how many tokens are missing from the capacity, rounded up: for a window whose capacity is its rate, those
+	// used in it. It is more than the Capacity if tokens were reserved ahead or charged beyond it, does not depend on a
+	// block, and is 0 for a limit that is off or unlimited.
 	Used int64
 	// FullAfter is how long it takes until the whole capacity is available again if no request takes tokens.
 	FullAfter time.Duration
@@ -229,15 +230,16 @@ type Balance struct {
 	ResetAfter time.Duration
 	// ResetAt is the instant at which the current window ends, by the clock of the store; the zero time without a window.
 	ResetAt time.Time
-	// BlockedFor is how long all requests are denied whatever the Value is, because the policy's Mode is [ModeBlock] or an
-	// operator's [Block] is in force: the [Decision.RetryAfter] of a request. It is [Never] for a block without an end, and 0
-	// if there is no block.
+	// BlockedFor is how long all requests are denied whatever the Value is, because the policy's Mode is [ModeBlock] or
+	// an operator's [Block] is in force: the [Decision.RetryAfter] of a request. It is [Never] for a block without an
+	// end, and 0 if there is no block.
 	BlockedFor time.Duration
 	// PenaltyFor is how long all requests are denied because of a [Penalty]; 0 without one. Remaining is 0 until then.
 	PenaltyFor time.Duration
 }
 
-// String returns the balance in words: "19 of 20 left, full after 6s", or "blocked for 1h with 19 of 20 left, full after 6s".
+// String returns the balance in words: "19 of 20 left, full after 6s", or "blocked for 1h with 19 of 20 left, full
+// after 6s".
 func (b Balance) String() string {
 	switch {
 	case b.Remaining >= MaxTokens:
@@ -279,8 +281,8 @@ func (e *LimitedError) Error() string {
 func (e *LimitedError) Unwrap() error { return ErrLimited }
 
 // Applied returns the decision of an enforced limit as the mode changes it, given the operation of the request and its
-// count: in ModeShadow a denial becomes an allowance, a delay becomes 0, and a TakeUpTo may use its whole count; these are
-// Shadowed.
+// count: in ModeShadow a denial becomes an allowance, a delay becomes 0, and a TakeUpTo may use its whole count; these
+// are Shadowed.
 func (m Mode) Applied(d Decision, op Op, count int64) Decision {
 	if m != ModeShadow {
 		return d
@@ -294,15 +296,16 @@ func (m Mode) Applied(d Decision, op Op, count int64) Decision {
 	return d
 }
 
-// Decided returns d, the decision of an enforced limit on a request at the instant now, as the policy's mode changes it.
+// Decided returns d, the decision of an enforced limit on a request at the instant now, as the policy's mode changes
+// it.
 func (q *Request) Decided(d Decision, now int64) Decision {
 	d = q.Policy.Mode.Applied(d, q.Op, q.Count)
 	d.Limit, d.Policy, d.BlockedFor = q.Policy.Name, q.Policy, q.Policy.BlockedFor(now)
 	return d
 }
 
-// BlockedFor returns how long requests are denied from now on whatever the tokens are: [Never] without an end, and 0 if the
-// Mode is not ModeBlock.
+// BlockedFor returns how long requests are denied from now on whatever the tokens are: [Never] without an end, and 0 if
+// the Mode is not ModeBlock.
 func (p *Policy) BlockedFor(now int64) (after time.Duration) {
 	for ; p != nil && p.Mode == ModeBlock; p = p.override.next {
 		if p.override.until == 0 {

@@ -2,29 +2,32 @@
 //
 // # The model
 //
-// A [Policy] is a limit: a kind of algorithm, a rate per period and a capacity. Each [Key] of the limit, such as a user, has
-// a count of its own, stored as a [State]: minus the number of tokens that it lacks of a full key (value) as of an instant
-// (ts). With T the present for a token bucket, and the start of the current window for a fixed window, a key has
+// A [Policy] is a limit: a kind of algorithm, a rate per period and a capacity. Each [Key] of the limit, such as a
+// user, has a count of its own, stored as a [State]: minus the number of tokens that it lacks of a full key (value) as
+// of an instant (ts). With T the present for a token bucket, and the start of the current window for a fixed window, a
+// key has
 //
 //	available = capacity + min(0, value + max(0, T-ts) * rate / period)
 //
 // tokens, and a request for count of them is allowed if available - count >= 0, or >= -maxReserved if it may reserve. A
-// sliding window has rate tokens, less its use in the last period, which is estimated from the use of the current window
-// (current) and of the one before (previous), with elapsed the time since the current window began:
+// sliding window has rate tokens, less its use in the last period, which is estimated from the use of the current
+// window (current) and of the one before (previous), with elapsed the time since the current window began:
 //
 //	available = rate - (previous * (1 - elapsed/period) + current)
 //
 // A precise sliding window keeps a log of the tokens taken in the last period, and has the rate less those.
 //
-// Every operation ends in one pure function, meter.Rule.Step, which takes a State, an instant and a [Request], and returns the
-// next State and a [Decision].
+// Every operation ends in one pure function, meter.Rule.Step, which takes a State, an instant and a [Request], and
+// returns the next State and a [Decision].
 //
-// A limiter.Limiter connects a Store with handles that have the methods of a policy: limiter.Limit, limiter.ReservableLimit and
-// limiter.ReserveOnlyLimit. A limiter.Group takes from several of them at once. A Store executes batches of calls, each of which
-// passes as a whole or not at all. batch.Batch is the part that all stores share, and memstore.Store the smallest store, with
-// transactions for tests. The store of package sqlstore keeps the counts in an SQL database.
+// A limiter.Limiter connects a Store with handles that have the methods of a policy: limiter.Limit,
+// limiter.ReservableLimit and limiter.ReserveOnlyLimit. A limiter.Group takes from several of them at once. A Store
+// executes batches of calls, each of which passes as a whole or not at all. batch.Batch is the part that all stores
+// share, and memstore.Store the smallest store, with transactions for tests. The store of package sqlstore keeps the
+// counts in an SQL database.
 //
-// An [Observer] receives every decision, for metrics, logs and tests: see package observe, and TESTING.md in this folder.
+// An [Observer] receives every decision, for metrics, logs and tests: see package observe, and TESTING.md in this
+// folder.
 //
 // A limit may have overrides: operators block single keys, or give them other numbers, while the program runs. An
 // [Override] and a [Block] are entries of a log in the store, of which each process holds those in force: see
@@ -34,7 +37,8 @@
 //
 //   - In any interval of length t, a token bucket grants at most capacity + maxReserved + rate*t/period tokens, and a
 //     sliding window at most rate + rate*t/period. A fixed window grants at most capacity + maxReserved in any one of
-//     its windows. A precise sliding window grants at most rate in any period [x, x+period). Refunded tokens do not count: see limiter.Limit.RefundN.
+//     its windows. A precise sliding window grants at most rate in any period [x, x+period). Refunded
+//     tokens do not count: see limiter.Limit.RefundN.
 //   - Tokens of a [Lease] may be used up to its For later. Then at most max(capacity + rate*(t+For)/period,
 //     capacity + maxReserved + rate*t/period) tokens of a token bucket can be used in an interval of length t, where a
 //     reserved token counts when its delay has passed.

@@ -19,7 +19,8 @@ var (
 	ErrInvalidPolicy = errors.New("invalid policy")
 	// ErrInvalidPlan: the plan is the zero Plan, or limits.yaml does not have it. No request of such a plan is allowed.
 	ErrInvalidPlan = errors.New("invalid plan")
-	// ErrInvalidNumbers: a caller gives a limit numbers that [Policy.AtMost] does not allow, or none. The store is not reached.
+	// ErrInvalidNumbers: a caller gives a limit numbers that [Policy.AtMost] does not allow, or none. The store is not
+	// reached.
 	ErrInvalidNumbers = errors.New("invalid numbers")
 	// ErrInvalidKey: a part of the key could not be converted to text, or the key lacks the time zone or the anniversary
 	// that the limit's Calendar needs.
@@ -39,8 +40,8 @@ var (
 	ErrNilTx = errors.New("the transaction is nil")
 	// ErrRolledBack: the tokens were taken in a transaction that was rolled back, so that there is nothing to settle.
 	ErrRolledBack = errors.New("the transaction was rolled back")
-	// ErrSlotLost: the slot is no longer held. It was released, or its hold has ended before it was renewed, so that another
-	// holder may have it, or the key was reset. Nothing was changed.
+	// ErrSlotLost: the slot is no longer held. It was released, or its hold has ended before it was renewed, so that
+	// another holder may have it, or the key was reset. Nothing was changed.
 	ErrSlotLost = errors.New("the slot is lost: it was released, or its hold has ended")
 	// ErrNotReserved: the reservation was denied, or has been settled or cancelled already.
 	ErrNotReserved = errors.New("the reservation was denied, or is already settled or cancelled")

@@ -20,8 +20,8 @@ import (
 // MaxKey is the longest key that is stored, in bytes.
 const MaxKey = 255
 
-// Key identifies the user, team or other party whose requests a limit counts. The zero Key is that of a limit with one
-// shared count.
+// Key identifies the user, team or other party whose requests a limit counts. The zero Key is the key of a limit with
+// one shared count.
 type Key struct {
 	text string
 	err  error
@@ -31,14 +31,15 @@ type Key struct {
 	hashed *[]Part
 }
 
-// keyCalendar is what the windows of a key depend on, if the limit's Calendar is PerKey. It is not part of the stored key.
+// keyCalendar is what the windows of a key depend on, if the limit's Calendar is PerKey. It is not part of the stored
+// key.
 type keyCalendar struct {
 	zone  *time.Location
 	since time.Time
 }
 
-// In returns k with a time zone of its own, for a limit whose [Calendar] has ZonePerKey. The zone is not stored: the same
-// key keeps its count in any zone, and gains none by changing it.
+// In returns k with a time zone of its own, for a limit whose [Calendar] has ZonePerKey. The zone is not stored: the
+// same key keeps its count in any zone, and gains none by changing it.
 func (k Key) In(zone *time.Location) Key {
 	c := k.ownCalendar()
 	c.zone = zone
@@ -46,8 +47,8 @@ func (k Key) In(zone *time.Location) Key {
 	return k
 }
 
-// Since returns k with an anniversary of its own, for a limit whose [Calendar] has Anniversary: one of the key's windows
-// begins on the day of t in the limit's zone. The anniversary is not stored.
+// Since returns k with an anniversary of its own, for a limit whose [Calendar] has Anniversary: one of the key's
+// windows begins on the day of t in the limit's zone. The anniversary is not stored.
 func (k Key) Since(t time.Time) Key {
 	c := k.ownCalendar()
 	c.since = t
@@ -70,7 +71,8 @@ type Part struct {
 	hashed bool
 }
 
-// String returns a part that is a text. It may have any bytes, and all of them are significant. See [KeyOf] for empty texts.
+// String returns a part that is a text. It may have any bytes, and all of them are significant. See [KeyOf] for empty
+// texts.
 func String(s string) Part { return Part{text: s} }
 
 // Bool returns a part that is true or false.
@@ -85,10 +87,10 @@ func Int64(n int64) Part { return Part{text: strconv.FormatInt(n, 10)} }
 // Uint64 returns a part that is a number.
 func Uint64(n uint64) Part { return Part{text: strconv.FormatUint(n, 10)} }
 
-// Addr returns a part that is an IP address. An IPv4 address mapped into IPv6 is that IPv4 address. The zone of an address
-// is part of the key only if the address is link-local: any other address is the same host in every zone, so a caller
-// could otherwise get a fresh count for each zone that it makes up. With the zero Addr, every method of the limit returns
-// [ErrInvalidKey].
+// Addr returns a part that is an IP address. An IPv4 address mapped into IPv6 is that IPv4 address. The zone of an
+// address is part of the key only if the address is link-local: any other address is the same host in every zone, so a
+// caller could otherwise get a fresh count for each zone that it makes up. With the zero Addr, every method of the
+// limit returns [ErrInvalidKey].
 func Addr(a netip.Addr) Part {
 	if !a.IsValid() {
 		return Part{err: errors.New("the address is the zero netip.Addr")}
@@ -99,12 +101,13 @@ func Addr(a netip.Addr) Part {
 	return Part{text: a.Unmap().String()}
 }
 
-// AddrPrefix returns a part that is the first bits bits of an IPv6 address, 1 to 128: one subscriber usually has at least
-// the 2^64 addresses of a /64, and would otherwise have a count for each. An IPv4 address is whole, and so is the one
-// that an address of the NAT64 prefix 64:ff9b::/96 stands for. An address of 64:ff9b:1::/48, where networks choose NAT64
-// prefixes of their own (RFC 8215), is whole, because it stands for one IPv4 host. For NAT64 in any other prefix, convert
-// addresses first, as ClientIP of package limithttp does: otherwise all IPv4 hosts share one key. With 128 bits, the part is
-// that of [Addr]. With the zero Addr or another number of bits, every method of the limit returns [ErrInvalidKey].
+// AddrPrefix returns a part that is the first bits bits of an IPv6 address, 1 to 128: one subscriber usually has at
+// least the 2^64 addresses of a /64, and would otherwise have a count for each. An IPv4 address is whole, and so is the
+// one that an address of the NAT64 prefix 64:ff9b::/96 stands for. An address of 64:ff9b:1::/48, where networks choose
+// NAT64 prefixes of their own (RFC 8215), is whole, because it stands for one IPv4 host. For NAT64 in any other prefix,
+// convert addresses first, as ClientIP of package limithttp does: otherwise all IPv4 hosts share one key. With 128
+// bits, the part equals [Addr]'s. With the zero Addr or another number of bits, every method of the limit returns
+// [ErrInvalidKey].
 func AddrPrefix(a netip.Addr, bits int) Part {
 	if bits < 1 || bits > 128 {
 		return Part{err: fmt.Errorf("the prefix has %d bits, which is not between 1 and 128", bits)}
@@ -137,10 +140,11 @@ func withoutNAT64(a netip.Addr) netip.Addr {
 	return netip.AddrFrom4([4]byte(bytes[12:]))
 }
 
-// Hashed returns a part that is a hash of s in hexadecimal, for texts that must not be stored as they are, such as API keys
-// and e-mail addresses: the SHA-256 or, with the option limiter.HashKeys, an HMAC-SHA-256 with a secret. Whoever can read
-// the SHA-256 of a telephone number or an e-mail address can find it by trying all of them; without the secret, nobody can
-// find it from the HMAC. Either way, equal texts have equal hashes. An empty text is an empty part, which is not hashed.
+// Hashed returns a part that is a hash of s in hexadecimal, for texts that must not be stored as they are, such as API
+// keys and e-mail addresses: the SHA-256 or, with the option limiter.HashKeys, an HMAC-SHA-256 with a secret. Whoever
+// can read the SHA-256 of a telephone number or an e-mail address can find it by trying all of them; without the
+// secret, nobody can find it from the HMAC. Either way, equal texts have equal hashes. An empty text is an empty part,
+// which is not hashed.
 func Hashed(s string) Part { return Part{text: s, hashed: s != ""} }
 
 // stored returns the text of a part that is stored, given the secret of hashes, or nil for hashes without one.
@@ -159,9 +163,9 @@ func (p Part) stored(secret []byte) string {
 // MinKeySecret is the length of the shortest secret of hashed parts of keys, in bytes.
 const MinKeySecret = 16
 
-// HashedWith returns the key with an HMAC-SHA-256 in place of each SHA-256 of [Hashed], and other keys as they are. If the
-// secret is shorter than [MinKeySecret], such as one from a variable that is not set, every method of a limit with a
-// hashed part returns [ErrInvalidKey].
+// HashedWith returns the key with an HMAC-SHA-256 in place of each SHA-256 of [Hashed], and other keys as they are. If
+// the secret is shorter than [MinKeySecret], such as one from a variable that is not set, every method of a limit with
+// a hashed part returns [ErrInvalidKey].
 func (k Key) HashedWith(secret []byte) Key {
 	switch {
 	case k.hashed == nil:
@@ -174,8 +178,8 @@ func (k Key) HashedWith(secret []byte) Key {
 }
 
 // Text returns a part that is the text of m. If MarshalText fails, every method of the limit returns an error that is
-// [ErrInvalidKey] and wraps that of MarshalText, but does not print it, because it may contain the key. The same holds if
-// m is nil, or a nil pointer whose MarshalText panics.
+// [ErrInvalidKey] and wraps that of MarshalText, but does not print it, because it may contain the key. The same holds
+// if m is nil, or a nil pointer whose MarshalText panics.
 func Text(m encoding.TextMarshaler) (part Part) {
 	if m == nil {
 		return Part{err: errNilPart}
@@ -211,9 +215,9 @@ func (e *keyError) Unwrap() []error { return []error{ErrInvalidKey, e.cause} }
 // KeyOf returns the key with the given parts. Different parts make different keys, whatever bytes they have: "a|b", "c"
 // and "a", "b|c" differ.
 //
-// If all parts are empty, such as a missing e-mail address, every method of the limit returns [ErrEmptyKey]: otherwise all
-// callers without one would share a count. An empty part beside others is a value like any other, because an optional part
-// is often written so, and the others still tell callers apart.
+// If all parts are empty, such as a missing e-mail address, every method of the limit returns [ErrEmptyKey]: otherwise
+// all callers without one would share a count. An empty part beside others is a value like any other, because an
+// optional part is often written so, and the others still tell callers apart.
 func KeyOf(parts ...Part) Key {
 	// Most keys are one plain part, which needs no copy.
 	if len(parts) == 1 && parts[0].err == nil && !parts[0].hashed && plain(parts[0].text) {
@@ -249,7 +253,8 @@ func textOf(parts []Part, secret []byte) string {
 	return shorten(b.String())
 }
 
-// StoredKey returns the key with a text that [Key.String] has returned, such as one from a row. The error is [ErrInvalidKey].
+// StoredKey returns the key with a text that [Key.String] has returned, such as one from a row. The error is
+// [ErrInvalidKey].
 func StoredKey(text string) (Key, error) {
 	if len(text) > MaxKey || !printable(text) {
 		return Key{}, fmt.Errorf("%w: the text is not in the form that Key.String returns", ErrInvalidKey)
@@ -257,13 +262,13 @@ func StoredKey(text string) (Key, error) {
 	return Key{text: text}, nil
 }
 
-// Err returns why every method of a limit fails with the key: an [ErrInvalidKey], an [ErrInvalidPlan], an [ErrInvalidNumbers], or
-// nil.
+// Err returns why every method of a limit fails with the key: an [ErrInvalidKey], an [ErrInvalidPlan], an
+// [ErrInvalidNumbers], or nil.
 func (k Key) Err() error { return k.err }
 
 // String returns the key as it is stored: its parts, joined with "|". The bytes "|" and "%", control characters and
-// invalid UTF-8 are written as %XX, and an empty part as "%". A key of more than [MaxKey] bytes is cut off, and "%~" and
-// the SHA-256 of the whole key are appended.
+// invalid UTF-8 are written as %XX, and an empty part as "%". A key of more than [MaxKey] bytes is cut off, and "%~"
+// and the SHA-256 of the whole key are appended.
 func (k Key) String() string { return k.text }
 
 const hexDigits = "0123456789ABCDEF"

@@ -110,7 +110,8 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// A missing value must not make callers share a count. Beside a part that is not empty, an empty one tells callers apart.
+// A missing value must not make callers share a count. Beside a part that is not empty, an empty one tells callers
+// apart.
 func TestEmptyKeyIsRefused(t *testing.T) {
 	for _, key := range []runtime.Key{
 		keyOf(""), keyOf("", ""), runtime.KeyOf(runtime.Hashed("")), runtime.KeyOf(runtime.Text(runtime.PlanText(""))),

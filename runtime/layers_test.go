@@ -55,7 +55,8 @@ var inseparable = map[string][]string{
 	"runtime/sqlstore/internal/group": {"batch.go", "flight.go"},
 }
 
-// TestFilesHaveAnOrder holds the other packages to the same: their files can be put in an order in which none uses a later one.
+// TestFilesHaveAnOrder holds the other packages to the same: their files can be put in an order in which none uses a
+// later one.
 func TestFilesHaveAnOrder(t *testing.T) {
 	for _, root := range []string{"cmd/ratelimitgen", "gen", "runtime"} {
 		require.NoError(t, filepath.WalkDir(filepath.Join("..", root), func(path string, entry fs.DirEntry, err error) error {

@@ -121,8 +121,8 @@ func TestRecipesNameThePlaces(t *testing.T) {
 	}
 }
 
-// filesWith returns the files with an identifier or a string of one of the names. Tests, helpers of tests, benchmarks and
-// examples are left out: the compiler or a failing test leads to them.
+// filesWith returns the files with an identifier or a string of one of the names. Tests, helpers of tests, benchmarks
+// and examples are left out: the compiler or a failing test leads to them.
 func filesWith(t *testing.T, names []string) (files []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {

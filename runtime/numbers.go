@@ -6,18 +6,34 @@ import (
 	"sync/atomic"
 )
 
-// Numbers are those that a caller gives a limit together with the key, such as from the customer's contract or the number of
-// seats, where [Policy.AtMost] allows it. They are in tokens; 0 is a number that the caller does not give.
+// Numbers are those that a caller gives a limit together with the key, such as from the customer's contract or the
+// number of seats, where [Policy.AtMost] allows it. They are in tokens; 0 is a number that the caller does not give.
 //
-// A key has one count whatever its numbers are: tokens that were used stay used when they change from one request to the next.
+// A key has one count whatever its numbers are: tokens that were used stay used when they change from one request to
+// the next.
 type Numbers struct {
 	Rate, Capacity, MaxReserved int64
 }
 
-// For returns the policy with the numbers in place of its own, and the key. Each must be at most that of the policy's AtMost,
-// and at least 1, or the number of shards; and those that AtMost has are required. Otherwise every method of the limit returns
-// an error that wraps [ErrInvalidNumbers], and the store is not reached. So it is for an unlimited plan too, although that has
-// no use for them.
+// numberNames has the names of the numbers in limits.yaml, in the order of [Numbers.each].
+var numberNames = [...]string{"rate", "capacity", "maxReserved"}
+
+func (n Numbers) each() [3]int64 { return [...]int64{n.Rate, n.Capacity, n.MaxReserved} }
+
+// own returns the numbers of the policy.
+func (p *Policy) own() Numbers { return Numbers{p.Rate, p.Capacity, p.MaxReserved} }
+
+// change replaces each number of the policy by the result of a function of its index and value.
+func (p *Policy) change(replace func(i int, own int64) int64) {
+	for i, n := range [...]*int64{&p.Rate, &p.Capacity, &p.MaxReserved} {
+		*n = replace(i, *n)
+	}
+}
+
+// For returns the policy with the numbers in place of its own, and the key. Each must be at most that of the policy's
+// AtMost, and at least 1, or the number of shards; and those that AtMost has are required. Otherwise every method of
+// the limit returns an error that wraps [ErrInvalidNumbers], and the store is not reached. So it is for an unlimited
+// plan too, although that has no use for them.
 //
 // The parameters are the results of [PlanPolicies.For], and the results the arguments of limiter.Limiter.Limit,
 // limiter.Limiter.Reservable and limiter.Limiter.ReserveOnly.
@@ -37,21 +53,14 @@ func (n Numbers) For(p *Policy, key Key) (*Policy, Key) {
 // check returns an error for numbers that a policy does not allow.
 func (n Numbers) check(p *Policy) error {
 	// Each shard needs a token.
-	least := int64(max(1, p.Shards))
-	for _, part := range [...]struct {
-		name        string
-		given, most int64
-	}{
-		{"rate", n.Rate, p.AtMost.Rate},
-		{"capacity", n.Capacity, p.AtMost.Capacity},
-		{"maxReserved", n.MaxReserved, p.AtMost.MaxReserved},
-	} {
-		switch {
-		case p.Kind == InFlight && part.name == "rate": // the slots, which callers give as the capacity
-		case part.most == 0 && part.given != 0:
-			return fmt.Errorf("%w: the %s is that of the policy, and not given by callers", ErrInvalidNumbers, part.name)
-		case part.most != 0 && (part.given < least || part.given > part.most):
-			return fmt.Errorf("%w: %s %d is not between %d and %d, the most that limits.yaml allows", ErrInvalidNumbers, part.name, part.given, least, part.most)
+	least, all := int64(max(1, p.Shards)), n.each()
+	for i, most := range p.AtMost.each() {
+		switch given, name := all[i], numberNames[i]; {
+		case p.Kind == InFlight && name == "rate": // the slots, which callers give as the capacity
+		case most == 0 && given != 0:
+			return fmt.Errorf("%w: the %s is that of the policy, and not given by callers", ErrInvalidNumbers, name)
+		case most != 0 && (given < least || given > most):
+			return fmt.Errorf("%w: %s %d is not between %d and %d, the most that limits.yaml allows", ErrInvalidNumbers, name, given, least, most)
 		}
 	}
 	return nil
@@ -69,9 +78,9 @@ type given struct {
 	policy Policy
 }
 
-// recentNumbers has the policies of recent requests, at a place by a hash: nothing is allocated for numbers that return, and
-// most policies that are equal have one address. Whatever has the same place replaces the one there, so it needs no lock, and at
-// most some 2 MB.
+// recentNumbers has the policies of recent requests, at an index by a hash: nothing is allocated for numbers that
+// return, and most policies that are equal have one address. Whatever has the same place replaces the one there, so it
+// needs no lock, and takes at most some 2 MB.
 var (
 	recentNumbers [4096]atomic.Pointer[given]
 	numbersSeed   = maphash.MakeSeed()
@@ -107,19 +116,21 @@ func (p *Policy) Most() bool {
 
 // setNumbers replaces the numbers of a policy that callers give. Those of another plan may be more than it allows.
 func (p *Policy) setNumbers(n Numbers) {
-	for _, part := range [...]struct {
-		given, most int64
-		into        *int64
-	}{{n.Rate, p.AtMost.Rate, &p.Rate}, {n.Capacity, p.AtMost.Capacity, &p.Capacity}, {n.MaxReserved, p.AtMost.MaxReserved, &p.MaxReserved}} {
-		if part.given != 0 && part.most != 0 {
-			*part.into = min(part.given, part.most)
+	given, most := n.each(), p.AtMost.each()
+	p.change(func(i int, own int64) int64 {
+		if given[i] == 0 || most[i] == 0 {
+			return own
 		}
-	}
+		return min(given[i], most[i])
+	})
 }
 
 // problem returns what the bounds of the numbers of a policy must change, or "".
 func (n *Numbers) problem(p *Policy) string {
-	differ := func(most, own int64) bool { return most != 0 && most != own }
+	most, differs := n.each(), false
+	for i, own := range p.own().each() {
+		differs = differs || most[i] != 0 && most[i] != own
+	}
 	switch {
 	case *n == Numbers{}:
 		return ""
@@ -131,7 +142,7 @@ func (n *Numbers) problem(p *Policy) string {
 		return fmt.Sprintf("the capacity of a %v is its rate: AtMost must have both", p.Kind)
 	case p.given != Numbers{} || p.override.entry != 0:
 		return "" // a caller or an operator has given others
-	case differ(n.Rate, p.Rate) || differ(n.Capacity, p.Capacity) || differ(n.MaxReserved, p.MaxReserved):
+	case differs:
 		return fmt.Sprintf("the policy's own numbers, rate %d, capacity %d and maxReserved %d, must be those of AtMost, %+v", p.Rate, p.Capacity, p.MaxReserved, *n)
 	case p.Kind == FixedWindow && n.Capacity+n.MaxReserved > 0 && p.Capacity+p.MaxReserved > p.Rate:
 		return fmt.Sprintf("with numbers of its callers, the capacity and maxReserved of a fixed window must not be more than its rate, %d: "+

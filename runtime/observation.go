@@ -15,12 +15,12 @@ import (
 
 // Observation is what an [Observer] learns about one limit of a call. It has the key only as a fingerprint.
 //
-// All verbs are observed except those that only read a key, Peek and a Check of 0 tokens: Settle and Cancel as the Refund
-// or Charge that corrects the count, if one is needed. Wait is observed once, when it has the tokens or gives up, and not
-// for each retry. A call of several limits, as of a limiter.Group, has one observation for each, or only for the limit at fault if
-// its request is invalid. An All of checks alone reads the keys and has none, nor has a call that names no limit, such as an
-// All of no items. Blocks that a store leases in the background are not observed; the requests that use
-// their tokens are.
+// All verbs are observed except those that only read a key, Peek and a Check of 0 tokens: Settle and Cancel as the
+// Refund or Charge that corrects the count, if one is needed. Wait is observed once, when it has the tokens or gives
+// up, and not for each retry. A call of several limits, as of a limiter.Group, has one observation for each, or only
+// for the limit at fault if its request is invalid. An All of checks alone reads the keys and has none, nor has a call
+// that names no limit, such as an All of no items. Blocks that a store leases in the background are not observed; the
+// requests that use their tokens are.
 type Observation struct {
 	// Limit is the name of the limit, "" if the policy is nil.
 	Limit string
@@ -40,9 +40,9 @@ type Observation struct {
 	Count, Taken int64
 	// Remaining is the number of whole tokens left, at least 0. If Source is SourceLease, it is the rest of the block.
 	Remaining int64
-	// Delay and RetryAfter are those of the decision.
+	// Delay and RetryAfter are copied from the decision.
 	Delay, RetryAfter time.Duration
-	// PenaltyFor is that of the decision: more than 0 if the key has a [Penalty].
+	// PenaltyFor is copied from the decision: more than 0 if the key has a [Penalty].
 	PenaltyFor time.Duration
 	// Waited is how long a Wait has retried, 0 if it did not have to.
 	Waited time.Duration
@@ -86,7 +86,8 @@ const (
 	OutcomeRenewed
 	// OutcomeReleased: a [Release] has freed the slots. The Count is their number.
 	OutcomeReleased
-	// OutcomeSlotLost: the slots of a Renew or a Release were no longer held: see [ErrSlotLost]. The Count is their number.
+	// OutcomeSlotLost: the slots of a Renew or a Release were no longer held: see [ErrSlotLost]. The Count is their
+	// number.
 	OutcomeSlotLost
 	// OutcomeCanceled: the caller's context ended before the decision.
 	OutcomeCanceled
@@ -98,7 +99,8 @@ const (
 	endOfOutcomes // every outcome before it has an entry in the table outcomes
 )
 
-// outcomes has an entry for every [Outcome]. If one is missing, the array is too short for its type and does not compile.
+// outcomes has an entry for every [Outcome]. If one is missing, the array is too short for its type and does not
+// compile.
 var outcomes [endOfOutcomes]string = [...]string{
 	OutcomeAllowed:       "allowed",
 	OutcomeDelayed:       "delayed",
@@ -121,27 +123,16 @@ var outcomes [endOfOutcomes]string = [...]string{
 }
 
 // Outcomes returns every Outcome.
-func Outcomes() []Outcome {
-	all := make([]Outcome, endOfOutcomes)
-	for i := range all {
-		all[i] = Outcome(i)
-	}
-	return all
-}
+func Outcomes() []Outcome { return constants(OutcomeAllowed, endOfOutcomes) }
 
 // String returns the outcome as metrics have it: "denied_by_other".
-func (o Outcome) String() string {
-	if o < endOfOutcomes {
-		return outcomes[o]
-	}
-	return fmt.Sprintf("Outcome(%d)", uint8(o))
-}
+func (o Outcome) String() string { return nameOf(entryOf(outcomes[:], o), o) }
 
 // MarshalText implements [encoding.TextMarshaler]: it returns String.
 func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// Tokens returns the number of tokens that the outcome is about: those taken if the request has passed, and otherwise those
-// requested, at most as many as the limit can give. It is 0 for a Check, and for requests that were not decided.
+// Tokens returns the number of tokens that the outcome is about: those taken if the request has passed, and otherwise
+// those requested, at most as many as the limit can give. It is 0 for a Check, and for requests that were not decided.
 func (o *Observation) Tokens() int64 {
 	switch o.Outcome {
 	case OutcomeChecked, OutcomeReset, OutcomeSlotLost, OutcomeCanceled, OutcomeInvalid, OutcomeError:
@@ -161,22 +152,22 @@ func (o *Observation) Tokens() int64 {
 // was. Policy then has the numbers of the override.
 func (o *Observation) Override() (entry int64, ok bool) { return o.Policy.Override() }
 
-// Near reports whether the request has passed and left less than a tenth of the capacity. It is false for leased tokens,
-// for which Remaining is not that of the key.
+// Near reports whether the request has passed and left less than a tenth of the capacity. It is false for leased
+// tokens, for which Remaining is not that of the key.
 func (o *Observation) Near() bool {
 	passed := o.Outcome == OutcomeAllowed || o.Outcome == OutcomeDelayed
 	return passed && o.Source == SourceStore && o.Policy != nil && 10*o.Remaining < o.Policy.Capacity
 }
 
-// Fingerprint returns the [Fingerprint] of the key. It is that of no parts for a limit without a key, and for a key that
-// is invalid.
+// Fingerprint returns the [Fingerprint] of the key. It is the fingerprint of no parts for a limit without a key, and
+// for a key that is invalid.
 func (o *Observation) Fingerprint(secret []byte) string { return Fingerprint(secret, o.key.text()) }
 
 // KeyHash returns a hash of the key, which is faster than Fingerprint and holds within this process.
 func (o *Observation) KeyHash(seed maphash.Seed) uint64 { return maphash.String(seed, o.key.text()) }
 
-// Err returns the error of the call or, if the limit's OnError let it pass, that of the store; nil without an error. It may
-// contain the key, if a database or a MarshalText has put it there: print Message in its place.
+// Err returns the error of the call or, if the limit's OnError let it pass, the store's error; nil without an error. It
+// may contain the key, if a database or a MarshalText has put it there: print Message in its place.
 func (o *Observation) Err() error {
 	if o.err == nil {
 		return nil
@@ -193,9 +184,9 @@ func (o *Observation) Message() string {
 	return withoutKey(err.Error(), o.key.text())
 }
 
-// Fingerprint returns 12 hexadecimal digits that stand for a key in logs and metrics: the beginning of the HMAC-SHA-256 of
-// the key, as [Key.String] returns it, under a secret. With the secret, the key of a fingerprint can be found among the
-// stored keys. Without it, trying does not find it.
+// Fingerprint returns 12 hexadecimal digits that stand for a key in logs and metrics: the beginning of the HMAC-SHA-256
+// of the key, as [Key.String] returns it, under a secret. With the secret, the key of a fingerprint can be found among
+// the stored keys. Without it, trying does not find it.
 func Fingerprint(secret []byte, key string) string {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(key))
@@ -221,8 +212,8 @@ type hiddenError func() error
 // SetErr sets the error of Err.
 func (o *Observation) SetErr(err error) { o.err = func() error { return err } }
 
-// withoutKey returns a text in which a key is replaced. A key of a few bytes is replaced only where it is a word, because it
-// occurs in others by chance.
+// withoutKey returns a text in which a key is replaced. A key of a few bytes is replaced only where it is a word,
+// because it occurs in others by chance.
 func withoutKey(text, key string) string {
 	if key == "" {
 		return text

@@ -12,19 +12,20 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// Overrides give single keys, or all keys of a limit, other numbers or another plan while the program runs, lift the limit
-// or block it. Each has an end, a reason and an author, and is an entry of a log. Entries are never changed, unless their key
-// is erased (see [Eraser]), and those that ended long ago are deleted by a sweep; see override.Obsolete.
+// Overrides give single keys, or all keys of a limit, other numbers or another plan while the program runs, lift the
+// limit or block it. Each has an end, a reason and an author, and is an entry of a log. Entries are never changed,
+// unless their key is erased (see [Eraser]), and those that ended long ago are deleted by a sweep; see
+// override.Obsolete.
 //
 // A limit has overrides if its policy has [Policy.Overrides]. The first of these is in force for a key:
 //
 //  1. a block of the whole limit or of the key, of both the one that ends last,
 //  2. the override of the key,
 //  3. the override of the whole limit,
-//  4. the policy itself, which is that of the plan if the limit has plans.
+//  4. the policy itself, which is the plan's if the limit has plans.
 //
-// A new block or override replaces the one before, of the same key. Tokens that were used stay used whatever the numbers
-// are: see [State.Value]. See override.View for when processes decide by a new entry.
+// A new block or override replaces the one before, of the same key. Tokens that were used stay used whatever the
+// numbers are: see [State.Value]. See override.View for when processes decide by a new entry.
 var (
 	// ErrInvalidOverride: an override lacks an end, a reason or an author, or exceeds what the limit declares as the most.
 	ErrInvalidOverride = errors.New("invalid override")
@@ -32,11 +33,13 @@ var (
 	ErrNoOverride = errors.New("no override is in force")
 	// ErrUnknownOverride: the override in force was written by another version, and this one does not understand it.
 	ErrUnknownOverride = errors.New("unknown override")
-	// ErrOverridesUnread: this process has not yet read the overrides, so that it does not know whether the key is blocked.
+	// ErrOverridesUnread: this process has not yet read the overrides, so that it does not know whether the key is
+	// blocked.
 	ErrOverridesUnread = errors.New("the overrides have not been read yet")
 	// ErrUnusedOverrides: blocks or overrides are in force for a limit that the program does not have.
 	ErrUnusedOverrides = errors.New("they have no effect")
-	// ErrOverrideInForce: the key cannot be erased, because a block or an override of it is in force, which would be lifted.
+	// ErrOverrideInForce: the key cannot be erased, because a block or an override of it is in force, which would be
+	// lifted.
 	ErrOverrideInForce = errors.New("a block or an override of the key is in force: end it first, which lifts it, or erase the key when it has ended")
 	// ErrNoOverrides: the store cannot keep overrides.
 	ErrNoOverrides = errors.New("the store does not support overrides")
@@ -46,12 +49,13 @@ var (
 var ForGood = arith.Time(math.MaxInt64)
 
 // Override is what an operator gives a key in place of the numbers of its plan or of limits.yaml: a plan, numbers, or a
-// Mode. A number of 0 is that of the plan. If the plan's capacity equals its rate, Rate without Capacity is both.
+// Mode. For a number of 0, the plan's number applies. If the plan's capacity equals its rate, Rate without Capacity is
+// both.
 type Override struct {
 	// Plan is the plan whose numbers the key gets, a constant of generated code or a [PlanText]; nil keeps the key's own.
 	Plan encoding.TextMarshaler
-	// Rate, Capacity and MaxReserved are in tokens, at most those of the policy's [OverrideBounds]. They have no effect on
-	// a key whose plan is unlimited. A limit of the kind [InFlight] has a Capacity only.
+	// Rate, Capacity and MaxReserved are in tokens, at most the bounds in the policy's [OverrideBounds]. They have no
+	// effect on a key whose plan is unlimited. A limit of the kind [InFlight] has a Capacity only.
 	Rate, Capacity, MaxReserved int64
 	// Mode is ModeOff or ModeUnlimited, which both lift the limit, or ModeShadow, without plan and numbers. Limits can be
 	// lifted if their [OverrideBounds] have Unlimited. The zero Mode changes none. See [Block] to deny requests.
@@ -62,13 +66,14 @@ type Override struct {
 	Reason, Author string
 }
 
-// Block denies all requests for a key. Its fields are those of an [Override], and required.
+// Block denies all requests for a key. Its fields are the same as in an [Override], and required.
 type Block struct {
 	Until          time.Time
 	Reason, Author string
 }
 
-// OverrideEnd says why overrides are ended before their time. Its fields are those of an [Override], and required.
+// OverrideEnd says why overrides are ended before their time. Its fields are the same as in an [Override], and
+// required.
 type OverrideEnd struct {
 	Reason, Author string
 }
@@ -102,7 +107,8 @@ const (
 	OverrideGranted = "granted"
 	OverrideTaken   = "taken"
 	OverrideReset   = "reset"
-	// OverrideErased records that a key was erased: see [Eraser]. The entries of the key have its Key. It puts nothing in force.
+	// OverrideErased records that a key was erased: see [Eraser]. The entries of the key have its Key. It puts nothing
+	// in force.
 	OverrideErased = "erased"
 )
 
@@ -118,13 +124,13 @@ type OverrideEntry struct {
 	What string
 	// Plan is the name of a plan, or empty.
 	Plan string
-	// Rate, Capacity and MaxReserved are those of the Override.
+	// Rate, Capacity and MaxReserved are copied from the Override.
 	Rate, Capacity, MaxReserved int64
 	// Most is the most that the limit declared when the entry was written. A store refuses an entry that exceeds it.
 	Most OverrideBounds
 	// Until is when the entry ends; [ForGood] if it never does. An entry that ends another one has At in it.
 	Until time.Time
-	// Reason and Author are those of the Override.
+	// Reason and Author are copied from the Override.
 	Reason, Author string
 	// At is when the entry was written, by the clock of the store.
 	At time.Time
@@ -156,11 +162,17 @@ func (e *OverrideEntry) Validate() error {
 	return nil
 }
 
+// numbers returns the numbers that the override gives.
+func (v *Override) numbers() Numbers { return Numbers{v.Rate, v.Capacity, v.MaxReserved} }
+
+// most returns the most that the numbers of an override can be.
+func (b *OverrideBounds) most() Numbers { return Numbers{b.Rate, b.Capacity, b.MaxReserved} }
+
 // Complete sets what an entry does, and reports a problem of the override with the policy of its key.
 func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
 	e.Rate, e.Capacity, e.MaxReserved = v.Rate, v.Capacity, v.MaxReserved
 	e.Until, e.Reason, e.Author = v.Until, v.Reason, v.Author
-	// The numbers are for whatever plan the key has: those of an unlimited one say nothing about them.
+	// The numbers are for whatever plan the key has: an unlimited plan has none.
 	p = p.plans.counted(p)
 	if p.Kind == InFlight && v.Rate == 0 {
 		e.Rate = v.Capacity // they are equal in the policy
@@ -175,7 +187,7 @@ func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
 			return fmt.Errorf("%w: %w", ErrInvalidOverride, err)
 		}
 	}
-	numbers := v.Rate != 0 || v.Capacity != 0 || v.MaxReserved != 0
+	numbers := v.numbers() != Numbers{}
 	switch {
 	case v.Mode != ModeEnforce && (numbers || v.Plan != nil):
 		return fmt.Errorf("%w: with a Mode it can have neither a plan nor numbers", ErrInvalidOverride)
@@ -206,28 +218,21 @@ func (v *Override) checkNumbers(p *Policy) error {
 	invalid := func(format string, args ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{ErrInvalidOverride}, args...)...)
 	}
-	b := &p.Overrides
-	for _, n := range []struct {
-		name            string
-		given, own, top int64
-	}{
-		{"rate", v.Rate, p.Rate, b.Rate},
-		{"capacity", v.Capacity, p.Capacity, b.Capacity},
-		{"maxReserved", v.MaxReserved, p.MaxReserved, b.MaxReserved},
-	} {
-		switch {
-		case n.given < 0:
-			return invalid("%s %d is negative", n.name, n.given)
+	own, most := p.own().each(), p.Overrides.most().each()
+	for i, n := range v.numbers().each() {
+		switch name := numberNames[i]; {
+		case n < 0:
+			return invalid("%s %d is negative", name, n)
 		case p.Mode == ModeUnlimited && v.Plan != nil:
 			return invalid("its plan is unlimited, so it has no numbers")
 		case p.Mode == ModeUnlimited:
 			return invalid("the plan of the key is unlimited: give it another plan, too")
-		case n.given > 0 && n.own == 0:
-			return invalid("the limit has %s 0, which overrides cannot change", n.name)
-		case n.given > n.top:
-			return invalid("%s %d is more than %d, the most that limits.yaml declares", n.name, n.given, n.top)
-		case n.given > 0 && n.given < int64(p.Shards):
-			return invalid("%s %d over %d shards leaves a shard without a token", n.name, n.given, p.Shards)
+		case n > 0 && own[i] == 0:
+			return invalid("the limit has %s 0, which overrides cannot change", name)
+		case n > most[i]:
+			return invalid("%s %d is more than %d, the most that limits.yaml declares", name, n, most[i])
+		case n > 0 && n < int64(p.Shards):
+			return invalid("%s %d over %d shards leaves a shard without a token", name, n, p.Shards)
 		}
 	}
 	switch {
@@ -248,8 +253,8 @@ func (e *OverrideEntry) Known() error {
 		ErrUnknownOverride, e.ID, e.What)
 }
 
-// Replaces reports whether the entry replaces the block and the override of its key: by itself, or by nothing if it [OverrideEntry.Ends].
-// A record of a change of the count, or of an erasure, replaces neither.
+// Replaces reports whether the entry replaces the block and the override of its key: by itself, or by nothing if it
+// [OverrideEntry.Ends]. A record of a change of the count, or of an erasure, replaces neither.
 func (e *OverrideEntry) Replaces() (block, override bool) {
 	switch e.What {
 	case OverrideGranted, OverrideTaken, OverrideReset, OverrideErased:
@@ -270,8 +275,9 @@ func (e *OverrideEntry) lifts() bool {
 	return e.What == OverrideUnlimited || e.What == OverrideOff || e.What == OverrideShadow
 }
 
-// Apply returns the policy that an entry puts in force for keys of a policy, until next is. Numbers beyond the bounds of the
-// policy, as after an edit of limits.yaml, are reduced to them: the file has the last word. The result is valid if p is.
+// Apply returns the policy that an entry puts in force for keys of a policy, until next is. Numbers beyond the bounds
+// of the policy, as after an edit of limits.yaml, are reduced to them: the file has the last word. The result is valid
+// if p is.
 func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 	of, unlimited := *p, p.Mode == ModeUnlimited
 	switch {
@@ -311,25 +317,22 @@ func (e *OverrideEntry) applyNumbers(p *Policy) {
 	if p.Mode == ModeUnlimited {
 		return
 	}
-	b, shards := &p.Overrides, int64(max(1, p.Shards))
-	limited := func(given, own, least, most int64) int64 {
-		if given == 0 || own == 0 {
-			return own
-		}
-		return min(max(given, least), most)
-	}
 	capacity := e.Capacity
 	if capacity == 0 && p.Capacity == p.Rate || !p.Kind.Linear() {
 		capacity = e.Rate
 	}
-	p.Rate = limited(e.Rate, p.Rate, shards, b.Rate)
-	p.Capacity = limited(capacity, p.Capacity, shards, b.Capacity)
-	p.MaxReserved = limited(e.MaxReserved, p.MaxReserved, shards, b.MaxReserved)
+	given, most, shards := Numbers{e.Rate, capacity, e.MaxReserved}.each(), p.Overrides.most().each(), int64(max(1, p.Shards))
+	p.change(func(i int, own int64) int64 {
+		if given[i] == 0 || own == 0 {
+			return own
+		}
+		return min(max(given[i], shards), most[i])
+	})
 	p.Lease.Tokens = min(p.Lease.Tokens, p.Capacity)
 }
 
-// blocked returns a policy that denies every request. Refunds of earlier takes still need numbers, which an unlimited plan
-// does not have: it gets ones by which rows hardly change.
+// blocked returns a policy that denies every request. Refunds of earlier takes still need numbers, which an unlimited
+// plan does not have: it gets ones by which rows hardly change.
 func blocked(p *Policy) Policy {
 	of := *p
 	if of.Mode == ModeUnlimited {
@@ -351,20 +354,22 @@ var ErrOverridesInTx = fmt.Errorf("%w: overrides cannot be written or read in a 
 
 // Eraser is a [Store] that can erase a key, for a person who has the right to be forgotten.
 //
-// An erasure deletes all rows of the key, also those of shards that the limit no longer has. The entries of the key stay in the
-// log of overrides, with their IDs, instants and numbers, but their key, reason and author are replaced: the key by "%erased:" and
-// a random number, which no key is stored as and which cannot be calculated from one. Another entry, [OverrideErased], with
-// the same number makes every process read the log again, so that the key leaves its memory.
+// An erasure deletes all rows of the key, also those of shards that the limit no longer has. The entries of the key
+// stay in the log of overrides, with their IDs, instants and numbers, but their key, reason and author are replaced:
+// the key by "%erased:" and a random number, which no key is stored as and which cannot be calculated from one. Another
+// entry, [OverrideErased], with the same number makes every process read the log again, so that the key leaves its
+// memory.
 //
-// What the store cannot reach is the operator's to delete: backups, the write-ahead, binary and slow-query logs of the database,
-// pages that it has not written over, logs and traces of the program, and other keys of the same person, such as an address.
-// Leases, cached denials and the counts of FailLocal hold the key in the memory of other processes until they expire. A later
-// request makes a new row.
+// What the store cannot reach is the operator's to delete: backups, the write-ahead, binary and slow-query logs of the
+// database, pages that it has not written over, logs and traces of the program, and other keys of the same person, such
+// as an address. Leases, cached denials and the counts of FailLocal hold the key in the memory of other processes until
+// they expire. A later request makes a new row.
 type Eraser interface {
 	Store
-	// Erase erases a key of a limit, all of it or nothing. If an operator has a reason for it, with an author, they are those
-	// of the entry that records it, also if the log has no other entry of the key. The error is [ErrOverrideInForce] if
-	// a block or an override of the key itself is in force, or [ErrInvalidKey] for the key "", that of a limit without one.
+	// Erase erases a key of a limit, all of it or nothing. If an operator has a reason for it, with an author, they are
+	// those of the entry that records it, also if the log has no other entry of the key. The error is
+	// [ErrOverrideInForce] if a block or an override of the key itself is in force, or [ErrInvalidKey] for the key "",
+	// that of a limit without one.
 	Erase(ctx context.Context, limit, key string, why OverrideEnd) (Erased, error)
 }
 

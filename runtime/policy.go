@@ -22,7 +22,8 @@ const MaxPeriod = 10 * 365 * 24 * time.Hour
 // MaxShards is the largest number of shards of a limit.
 const MaxShards = 1024
 
-// MaxPreciseRate is the largest rate of a precise sliding window whose tokens come back exactly a period after they were taken.
+// MaxPreciseRate is the largest rate of a precise sliding window whose tokens come back exactly a period after they
+// were taken.
 const MaxPreciseRate = 1000
 
 // MaxSlots is the largest capacity of a limit of the kind [InFlight].
@@ -41,18 +42,19 @@ type Policy struct {
 	Kind Kind
 	// Rate is how many tokens are granted per Period, 1 to [MaxTokens]. For [InFlight] it equals Capacity.
 	Rate int64
-	// Period is the time in which Rate tokens are granted, at most [MaxPeriod]. For [InFlight] it is the hold: how long a slot
-	// is held after it was acquired or renewed, unless it is released earlier.
+	// Period is the time in which Rate tokens are granted, at most [MaxPeriod]. For [InFlight] it is the hold: how long
+	// a slot is held after it was acquired or renewed, unless it is released earlier.
 	Period time.Duration
 	// Capacity is the most tokens that can accumulate, and so the largest count of a plain request. With 0, tokens can
-	// only be reserved. For a [SlidingWindow] it equals Rate. For [InFlight] it is the number of slots, at most [MaxSlots].
+	// only be reserved. For a [SlidingWindow] it equals Rate. For [InFlight] it is the number of slots, at most
+	// [MaxSlots].
 	Capacity int64
 	// MaxReserved is how many tokens may be reserved before they have accrued: 0 to allow no reservations, [Unbounded]
 	// for no bound. For a [SlidingWindow] it is 0.
 	MaxReserved int64
-	// Precise makes a [SlidingWindow] exact: never more than Rate tokens in any period, wherever it begins. A token that is
-	// taken at an instant t is available again exactly at t + Period, or if Rate is more than [MaxPreciseRate], at most a
-	// thousandth of Period later. The row of a key has up to 1,002 instants, of some 7 bytes each.
+	// Precise makes a [SlidingWindow] exact: never more than Rate tokens in any period, wherever it begins. A token
+	// that is taken at an instant t is available again exactly at t + Period, or if Rate is more than [MaxPreciseRate],
+	// at most a thousandth of Period later. The row of a key has up to 1,002 instants, of some 7 bytes each.
 	Precise bool
 	// Start is where the windows begin. A [TokenBucket] has no windows, and a zero Start.
 	Start Start
@@ -68,13 +70,14 @@ type Policy struct {
 	Timeout time.Duration
 	// OnError is the outcome of a request when the store fails; see [Decision.FailedOpen] and [Decision.FailedLocal].
 	OnError OnError
-	// Jitter is the most by which clients are told to wait longer than necessary, so that they do not all come back at once:
-	// see [Decision.RetryIn] and limiter.Reservation.Delay; Wait sleeps for as long. It is a fixed part of Jitter for each key and
-	// each instant at which tokens are due. So it spreads the keys of a limit, but not the callers of one key.
+	// Jitter is the most by which clients are told to wait longer than necessary, so that they do not all come back at
+	// once: see [Decision.RetryIn] and limiter.Reservation.Delay; Wait sleeps for as long. It is a fixed part of Jitter
+	// for each key and each instant at which tokens are due. So it spreads the keys of a limit, but not the callers of
+	// one key.
 	Jitter time.Duration
-	// DenyCache is how long at most a denial is answered from this process's memory; 0 disables that. Tokens that another
-	// process refunds may become available that much later, and with those that it takes RetryAfter is too short. What this
-	// process itself does to a key ends the denial.
+	// DenyCache is how long at most a denial is answered from this process's memory; 0 disables that. Tokens that
+	// another process refunds may become available that much later, and with those that it takes RetryAfter is too
+	// short. What this process itself does to a key ends the denial.
 	DenyCache time.Duration
 	// Lease lets a process take blocks of tokens and spend them from its memory. The zero Lease disables that.
 	Lease Lease
@@ -84,12 +87,13 @@ type Policy struct {
 	// Mode is what the limit does with its decisions. With [ModeUnlimited], only Name, Kind, Precise, Shards, AtMost and
 	// Overrides are used.
 	Mode Mode
-	// Penalty denies all requests for a key for some time after a denial. A limit with one has no Shards, Lease or MaxReserved.
+	// Penalty denies all requests for a key for some time after a denial. A limit with one has no Shards, Lease or
+	// MaxReserved.
 	Penalty Penalty
 	// AtMost is the most that callers can give in place of Rate, Capacity and MaxReserved, each request its own: see
-	// [Numbers.For]. Those that callers give are the same in the policy itself, which decides requests without them, such as those of
-	// operators; the others are 0. The zero AtMost means that the policy's numbers are those of all requests. A row is not
-	// swept before it is full at the least rate.
+	// [Numbers.For]. Those that callers give are the same in the policy itself, which decides requests without them,
+	// such as those of operators; the others are 0. The zero AtMost means that the policy's numbers are those of all
+	// requests. A row is not swept before it is full at the least rate.
 	AtMost Numbers
 	// Overrides is the most that operators can give single keys of the limit while the program runs: see [Override]. The
 	// zero OverrideBounds disables overrides and blocks.
@@ -115,8 +119,8 @@ type override struct {
 	// entry is its entry in the log, and base the policy without it.
 	entry int64
 	base  *Policy
-	// until is when it ends, in nanoseconds since 1970 UTC, or 0 if it never does. next is the policy that is then in force, as
-	// far as the log is known; nil if this version does not understand it.
+	// until is when it ends, in nanoseconds since 1970 UTC, or 0 if it never does. next is the policy that is then in
+	// force, by the entries that were read; nil if this version does not understand it.
 	until int64
 	next  *Policy
 }
@@ -149,11 +153,11 @@ func (p *Policy) MayReserve() bool {
 	return p.Reserves() || p != nil && p.Mode == ModeUnlimited && p.Overrides.MaxReserved > 0
 }
 
-// OverrideBounds is the most that overrides can give the keys of a limit. The zero OverrideBounds means that the limit has
-// no overrides.
+// OverrideBounds is the most that overrides can give the keys of a limit. The zero OverrideBounds means that the limit
+// has no overrides.
 type OverrideBounds struct {
-	// Rate, Capacity and MaxReserved are in tokens, and at least those of the policy. Rate is positive. Capacity and
-	// MaxReserved are 0 if those of the policy are, because a limit that can be reserved always can be.
+	// Rate, Capacity and MaxReserved are in tokens, and at least the policy's numbers. Rate is positive. Capacity and
+	// MaxReserved are 0 if the policy's are, because a limit that can be reserved always can be.
 	Rate, Capacity, MaxReserved int64
 	// Unlimited allows overrides that lift the limit: those with a Mode.
 	Unlimited bool
@@ -181,7 +185,8 @@ func (p *Policy) Base() *Policy {
 	return p
 }
 
-// Equal reports whether two policies decide requests alike: they have the same values, and have been put in force by the same override.
+// Equal reports whether two policies decide requests alike: they have the same values, and have been put in force by
+// the same override.
 func (p *Policy) Equal(o *Policy) bool {
 	switch {
 	case p == o:
@@ -199,12 +204,12 @@ func (p *Policy) Equal(o *Policy) bool {
 	return a == b && p.override.base.Equal(o.override.base) && p.override.next.Equal(o.override.next)
 }
 
-// Next returns the policy that follows p when the override that has put p in force ends, and that instant, in nanoseconds since
-// 1970 UTC. It is nil if no end is known.
+// Next returns the policy that follows p when the override that has put p in force ends, and that instant, in
+// nanoseconds since 1970 UTC. It is nil if no end is known.
 func (p *Policy) Next() (next *Policy, ends int64) { return p.override.next, p.override.until }
 
-// At returns the policy that is in force at an instant in place of p, which is in force now, and the instant at which another
-// one follows it, or the last instant.
+// At returns the policy that is in force at an instant in place of p, which is in force now, and the instant at which
+// another one follows it, or the last instant.
 func (p *Policy) At(instant int64) (*Policy, int64) {
 	for ; p.override.next != nil; p = p.override.next {
 		if instant < p.override.until {
@@ -214,7 +219,8 @@ func (p *Policy) At(instant int64) (*Policy, int64) {
 	return p, math.MaxInt64
 }
 
-// Override returns the number of the entry in the log of overrides that has put the policy in force, or false if none has.
+// Override returns the number of the entry in the log of overrides that has put the policy in force, or false if none
+// has.
 func (p *Policy) Override() (entry int64, ok bool) {
 	if p == nil {
 		return 0, false
@@ -232,8 +238,8 @@ const (
 	FixedWindow
 	// SlidingWindow allows rate tokens in any period, estimated from the use of the current window and of the one before.
 	SlidingWindow
-	// InFlight has capacity slots, which are held while something runs: no time gives them back before a hold has passed. A
-	// Take acquires slots, a [Renew] holds them longer, and a [Release] frees them.
+	// InFlight has capacity slots, which are held while something runs: no time gives them back before a hold has
+	// passed. A Take acquires slots, a [Renew] holds them longer, and a [Release] frees them.
 	InFlight
 
 	endOfKinds // every kind before it has an entry in the table kinds
@@ -247,34 +253,21 @@ var kinds [endOfKinds]kind = [...]kind{
 	InFlight:      {name: "in flight"},
 }
 
-// kind is an entry of the table: the name in limits.yaml, the properties in [Kind.Linear] and [Kind.Windowed], and whether a
-// policy of the kind can be Precise.
+// kind is an entry of the table: the name in limits.yaml, the properties in [Kind.Linear] and [Kind.Windowed], and
+// whether a policy of the kind can be Precise.
 type kind struct {
 	name                      string
 	linear, windowed, precise bool
 }
 
 // Kinds returns every kind.
-func Kinds() []Kind {
-	var all []Kind
-	for k := range endOfKinds {
-		if k.Known() {
-			all = append(all, k)
-		}
-	}
-	return all
-}
+func Kinds() []Kind { return constants(TokenBucket, endOfKinds) }
 
 // String returns the kind as it is written in limits.yaml: "token bucket".
-func (k Kind) String() string {
-	if !k.Known() {
-		return fmt.Sprintf("Kind(%d)", uint8(k))
-	}
-	return kinds[k].name
-}
+func (k Kind) String() string { return nameOf(entryOf(kinds[:], k).name, k) }
 
-// Linear reports whether the tokens of the kind accrue by the linear formula of meter.Rule.Step. Only such limits have a
-// capacity of their own, and can be reserved.
+// Linear reports whether the tokens of the kind accrue by the linear formula of meter.Rule.Step. Only such limits have
+// a capacity of their own, and can be reserved.
 func (k Kind) Linear() bool { return k.Known() && kinds[k].linear }
 
 // Windowed reports whether the kind divides time into windows, which begin at the policy's Start.
@@ -315,8 +308,8 @@ func StartAt(t time.Time) Start { return StartOffset(time.Duration(t.UnixNano())
 func StartOffset(offset time.Duration) Start { return Start{mode: startAligned, offset: offset} }
 
 // StartFirstUse returns a Start with which a key's window begins at the key's first request, and the next one at the
-// first request after it ended. For the time between two such requests, a key that lacks more than the rate gets rate/period
-// tokens, in fractions and not in whole windows.
+// first request after it ended. For the time between two such requests, a key that lacks more than the rate gets
+// rate/period tokens, in fractions and not in whole windows.
 func StartFirstUse() Start { return Start{mode: startFirstUse} }
 
 // Offset returns the offset of a [StartOffset] or [StartAt], and whether s is one of them.
@@ -340,45 +333,91 @@ type Lease struct {
 	For time.Duration
 }
 
+// MaxPenaltySteps is how many steps a [Penalty] has at most.
+const MaxPenaltySteps = 8
+
+// Penalty denies all requests for a key for some time after one was denied for lack of tokens. The zero Penalty is
+// none.
+//
+// A Take or TakeUpTo starts it, also in a call of which another limit denies, but not the retries of a Wait, a Check, a
+// count that can never fit, or a request that only another limit of its call has denied. While it lasts, requests are
+// denied without writing anything, whatever the tokens are, and it does not grow. A Reset ends it, and forgets those
+// before it. In [ModeShadow] it is counted, and requests pass.
+type Penalty struct {
+	// Steps are how long the first penalty of a key lasts, the second one, and so on, up to the first 0. After the last
+	// step, the last one is repeated.
+	Steps [MaxPenaltySteps]time.Duration
+	// Forgive is how long after the end of a penalty the next one is a first one again. 0 means 10 times the last step.
+	Forgive time.Duration
+}
+
+// PenaltyOf returns a Penalty with some steps, at most [MaxPenaltySteps].
+func PenaltyOf(forgive time.Duration, steps ...time.Duration) Penalty {
+	p := Penalty{Forgive: forgive}
+	copy(p.Steps[:], steps)
+	return p
+}
+
+// Len returns the number of steps.
+func (p *Penalty) Len() int {
+	n := 0
+	for n < MaxPenaltySteps && p.Steps[n] != 0 {
+		n++
+	}
+	return n
+}
+
+// Step returns how long the penalty with a number lasts, counted from 1; 0 without one.
+func (p *Penalty) Step(number int) time.Duration {
+	n := p.Len()
+	if n == 0 || number < 1 {
+		return 0
+	}
+	return p.Steps[min(number, n)-1]
+}
+
+// Forgiveness returns how long after its end a penalty counts: Forgive, or its default.
+func (p *Penalty) Forgiveness() time.Duration {
+	if p.Forgive != 0 {
+		return p.Forgive
+	}
+	return 10 * p.Step(MaxPenaltySteps)
+}
+
 // OnError is the outcome of a request when the store fails. The zero OnError is FailClosed.
 type OnError uint8
 
 const (
 	// FailClosed returns the store's error: no request passes.
 	FailClosed OnError = iota
-	// FailOpen lets the request pass, uncounted, and sets [Decision.FailedOpen]. A store also fails if it has not answered
-	// within the limit's timeout. The end of the caller's context is no failure of the store, and the call returns its error:
-	// otherwise clients that set short deadlines could open the limit. Require and Wait cannot report a request that passed
-	// this way, so check at the start of the program that the store is ready.
+	// FailOpen lets the request pass, uncounted, and sets [Decision.FailedOpen]. A store also fails if it has not
+	// answered within the limit's timeout. The end of the caller's context is no failure of the store, and the call
+	// returns its error: otherwise clients that set short deadlines could open the limit. Require and Wait cannot
+	// report a request that passed this way, so check at the start of the program that the store is ready.
 	FailOpen
-	// FailLocal decides by the same rule from this process's memory, and sets [Decision.FailedLocal]. Each limiter.Limiter has a
-	// memory of its own, in which a key begins with the tokens that the last decision of the store for this limiter has left,
-	// and is full if there was none: n processes together may allow n times as much as the limit, in addition to what the
-	// store has allowed. For a [SlidingWindow], the tokens used count as used in the current window, or at the last take of a
-	// precise one. Leased tokens are not reported. The store never counts what was taken from memory. When it is back, it
-	// decides again, and the memory keeps its own counts for the next failure, as long as they have fewer tokens. A store
-	// fails in the same cases as with FailOpen, and for the same methods: Charge, Peek, Refund and Reset return the error.
+	// FailLocal decides by the same rule from this process's memory, and sets [Decision.FailedLocal]. Each
+	// limiter.Limiter has a memory of its own, in which a key begins with the tokens that the last decision of the
+	// store for this limiter has left, and is full if there was none: n processes together may allow n times as much as
+	// the limit, in addition to what the store has allowed. For a [SlidingWindow], the tokens used count as used in the
+	// current window, or at the last take of a precise one. Leased tokens are not reported. The store never counts what
+	// was taken from memory. When it is back, it decides again, and the memory keeps its own counts for the next
+	// failure, as long as they have fewer tokens. A store fails in the same cases as with FailOpen, and for the same
+	// methods: Charge, Peek, Refund and Reset return the error.
 	//
-	// The memory holds up to 65,536 rows and as many reports of the store, in about 20 MB. If more keys are used, those not
-	// used for the longest time are full again.
+	// The memory holds up to 65,536 rows and as many reports of the store, in about 20 MB. If more keys are used, those
+	// not used for the longest time are full again.
 	FailLocal
+
+	endOfOnErrors // every OnError before it has an entry in the table onErrors
 )
 
+var onErrors [endOfOnErrors]string = [...]string{FailClosed: "closed", FailOpen: "open", FailLocal: "local"}
+
 // OnErrors returns every OnError.
-func OnErrors() []OnError { return []OnError{FailClosed, FailOpen, FailLocal} }
+func OnErrors() []OnError { return constants(FailClosed, endOfOnErrors) }
 
 // String returns the word used in limits.yaml: "closed".
-func (o OnError) String() string {
-	switch o {
-	case FailClosed:
-		return "closed"
-	case FailOpen:
-		return "open"
-	case FailLocal:
-		return "local"
-	}
-	return fmt.Sprintf("OnError(%d)", uint8(o))
-}
+func (o OnError) String() string { return nameOf(entryOf(onErrors[:], o), o) }
 
 // Durability is how much of the counts a power cut or a crash of the database's machine may lose. When only this
 // process ends, tokens reported as taken remain taken, whatever the Durability.
@@ -392,26 +431,22 @@ const (
 	DurabilityRelaxed
 	// DurabilityFull waits until the counts are on disk.
 	DurabilityFull
+
+	endOfDurabilities // every Durability before it has an entry in the table durabilities
 )
 
-// Durabilities returns every Durability that a limit can choose.
-func Durabilities() []Durability { return []Durability{DurabilityRelaxed, DurabilityFull} }
-
-// String returns the word used in limits.yaml, "relaxed" or "full", or "default".
-func (d Durability) String() string {
-	switch d {
-	case DurabilityDefault:
-		return "default"
-	case DurabilityRelaxed:
-		return "relaxed"
-	case DurabilityFull:
-		return "full"
-	}
-	return fmt.Sprintf("Durability(%d)", uint8(d))
+var durabilities [endOfDurabilities]string = [...]string{
+	DurabilityDefault: "default", DurabilityRelaxed: "relaxed", DurabilityFull: "full",
 }
 
-// PlanNames has the name of each plan of limits.yaml at the plan's number. Numbers begin with 1, so that the zero Plan of
-// generated code is no plan.
+// Durabilities returns every Durability that a limit can choose.
+func Durabilities() []Durability { return constants(DurabilityRelaxed, endOfDurabilities) }
+
+// String returns the word used in limits.yaml, "relaxed" or "full", or "default".
+func (d Durability) String() string { return nameOf(entryOf(durabilities[:], d), d) }
+
+// PlanNames has the name of each plan of limits.yaml at the plan's number. Numbers begin with 1, so that the zero Plan
+// of generated code is no plan.
 type PlanNames []string
 
 // Parse returns the number of the plan with a name: it must be written as in limits.yaml. The error wraps
@@ -442,7 +477,7 @@ func (n PlanNames) Text(plan int) ([]byte, error) {
 	return []byte(n[plan]), nil
 }
 
-// Value returns the name of the plan with a number, as [driver.Valuer] does. The error is that of Text.
+// Value returns the name of the plan with a number, as [driver.Valuer] does. The errors are the same as for Text.
 func (n PlanNames) Value(plan int) (driver.Value, error) {
 	text, err := n.Text(plan)
 	if err != nil {
@@ -464,13 +499,13 @@ func (n PlanNames) Scan(from any) (plan int, err error) {
 	return 0, fmt.Errorf("%w: a value of type %T is not the name of a plan", ErrInvalidPlan, from)
 }
 
-// PlanPolicies has the policy of one limit for each plan, at the plan's number as in [PlanNames]. They have the same name,
-// so that a key has one count whatever its plan: its use is kept when the plan changes.
+// PlanPolicies has the policy of one limit for each plan, at the plan's number as in [PlanNames]. They have the same
+// name, so that a key has one count whatever its plan: its use is kept when the plan changes.
 type PlanPolicies []Policy
 
-// For returns the policy of a plan, and the key. If there is no plan with that number, every method of the limit returns
-// an error that wraps [ErrInvalidPlan]. The results are the arguments of limiter.Limiter.Limit, limiter.Limiter.Reservable and
-// limiter.Limiter.ReserveOnly.
+// For returns the policy of a plan, and the key. If there is no plan with that number, every method of the limit
+// returns an error that wraps [ErrInvalidPlan]. The results are the arguments of limiter.Limiter.Limit,
+// limiter.Limiter.Reservable and limiter.Limiter.ReserveOnly.
 func (p PlanPolicies) For(plan int, key Key) (*Policy, Key) {
 	switch {
 	case 1 <= plan && plan < len(p):
@@ -536,8 +571,8 @@ func noPlan(plan int) error {
 	return fmt.Errorf("%w: there is no plan with the number %d: %s", ErrInvalidPlan, plan, remedy)
 }
 
-// Mode is what a limit does with its decisions. The zero Mode is ModeEnforce. Whatever the mode, a request for 0 tokens is
-// allowed and takes nothing, and a count below 0 is [ErrInvalidCount].
+// Mode is what a limit does with its decisions. The zero Mode is ModeEnforce. Whatever the mode, a request for 0 tokens
+// is allowed and takes nothing, and a count below 0 is [ErrInvalidCount].
 //
 //	             enforce     shadow                      off, unlimited           block
 //	Allow        as decided  passes; a denial takes      passes, counts nothing   denied
@@ -566,8 +601,8 @@ const (
 	ModeShadow
 	// ModeOff lets every request pass, and counts nothing: the store is not used, and stored rows stay as they are.
 	ModeOff
-	// ModeBlock denies every request for a token or more, with the RetryAfter [Never], or until its end if it is an operator's
-	// [Block] that has one. Stored rows stay as they are.
+	// ModeBlock denies every request for a token or more, with the RetryAfter [Never], or until its end if it is an
+	// operator's [Block] that has one. Stored rows stay as they are.
 	ModeBlock
 	// ModeUnlimited is ModeOff for a plan without a limit: the policy needs only Name, Kind and, so that Reset finds all
 	// rows of a key, the Precise and Shards of the other plans.
@@ -592,15 +627,10 @@ type modeTraits struct {
 }
 
 // Modes returns every Mode that a limit can choose in limits.yaml. ModeUnlimited belongs to plans.
-func Modes() []Mode { return []Mode{ModeEnforce, ModeShadow, ModeOff, ModeBlock} }
+func Modes() []Mode { return constants(ModeEnforce, ModeUnlimited) }
 
 // String returns the word used in limits.yaml: "enforce".
-func (m Mode) String() string {
-	if m.Known() {
-		return modes[m].name
-	}
-	return fmt.Sprintf("Mode(%d)", uint8(m))
-}
+func (m Mode) String() string { return nameOf(entryOf(modes[:], m).name, m) }
 
 // Known reports whether m is one of the constants.
 func (m Mode) Known() bool { return m < endOfModes }

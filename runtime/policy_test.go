@@ -29,7 +29,7 @@ func TestNegativeNumbersAreRefused(t *testing.T) {
 			case field.CanInt() && field.CanSet():
 				before := field.Int()
 				field.SetInt(-1)
-				require.ErrorIs(t, p.Validate(), runtime.ErrInvalidPolicy, "%s is -1: add a case to problem in runtime/policy.go", name)
+				require.ErrorIs(t, p.Validate(), runtime.ErrInvalidPolicy, "%s is -1: add a case to problem in runtime/validate.go", name)
 				field.SetInt(before)
 			}
 		}
@@ -198,8 +198,8 @@ func titled(text string) string {
 	return strings.Join(words, " ")
 }
 
-// constants returns the names of the exported constants of a type in this package, in the order of their declaration. They
-// are read from the source, because a constant that is forgotten elsewhere is found nowhere else.
+// constants returns the names of the exported constants of a type in this package, in the order of their declaration.
+// They are read from the source, because a constant that is forgotten elsewhere is found nowhere else.
 func constants(t *testing.T, typeName string) []string {
 	t.Helper()
 	paths, err := filepath.Glob("*.go")

@@ -52,24 +52,13 @@ type opTraits struct {
 }
 
 // Ops returns every Op.
-func Ops() []Op {
-	all := make([]Op, endOfOps)
-	for i := range all {
-		all[i] = Op(i)
-	}
-	return all
-}
+func Ops() []Op { return constants(Take, endOfOps) }
 
 // Known reports whether o is one of the constants.
 func (o Op) Known() bool { return o < endOfOps }
 
 // String returns the name of the constant.
-func (o Op) String() string {
-	if o.Known() {
-		return ops[o].name
-	}
-	return fmt.Sprintf("Op(%d)", uint8(o))
-}
+func (o Op) String() string { return nameOf(entryOf(ops[:], o).name, o) }
 
 // Request is an operation on one key of one limit.
 type Request struct {
@@ -87,22 +76,22 @@ type Request struct {
 	// the time until the request passes without any delay. A count beyond the capacity always has a delay: then
 	// RetryAfter is that delay, and the retry may be denied too.
 	MaxDelay time.Duration
-	// TakenAt is when the tokens of a Refund were taken, in nanoseconds since 1970 UTC. The refund leaves the key as if they
-	// had not been taken then: see limiter.Limit.RefundN. 0 means that the tokens belong to no request: all of them are added, up
-	// to the capacity, and earlier requests for the key can no longer be refunded, except for a sliding window. Make the
-	// refund of a request by [Decision.RefundRequest].
+	// TakenAt is when the tokens of a Refund were taken, in nanoseconds since 1970 UTC. The refund leaves the key as if
+	// they had not been taken then: see limiter.Limit.RefundN. 0 means that the tokens belong to no request: all of
+	// them are added, up to the capacity, and earlier requests for the key can no longer be refunded, except for a
+	// sliding window. Make the refund of a request by [Decision.RefundRequest].
 	TakenAt int64
 	// Total is how many tokens had been taken from the row of the key when those of a Refund had been, or 0 if that is
 	// unknown. Without it, nothing is given back once tokens have accrued, or after an hour.
 	Total float64
 	// Shard counts from 1, if the tokens of a Refund were taken from one shard; otherwise it is 0.
 	Shard int
-	// Leased says that a Take is for a lease, or that the tokens of a Refund are a part of those that a lease has taken. Of a
-	// token bucket, at least those that have not accrued since at the policy's rate are then given back.
+	// Leased says that a Take is for a lease, or that the tokens of a Refund are a part of those that a lease has
+	// taken. Of a token bucket, at least those that have not accrued since at the policy's rate are then given back.
 	Leased bool
-	// Fence is the holder of the slots that a Renew, a Release or a Refund is about, for a limit of the kind [InFlight]: the
-	// [Decision.Fence] of the Take. If the holder is gone or its hold has ended, the error is [ErrSlotLost], or the Refund
-	// changes nothing.
+	// Fence is the holder of the slots that a Renew, a Release or a Refund is about, for a limit of the kind
+	// [InFlight]: the [Decision.Fence] of the Take. If the holder is gone or its hold has ended, the error is
+	// [ErrSlotLost], or the Refund changes nothing.
 	Fence int64
 	// Retry means that the request repeats one that was denied, as a Wait does: its denial starts no [Penalty].
 	Retry bool
@@ -165,8 +154,8 @@ func (q *Request) AsKey() Key {
 	return k
 }
 
-// Complete sets the key of a request, whose policy is valid, with its zone and anniversary. The error is [ErrInvalidKey], that of
-// Err or because the key lacks one of them.
+// Complete sets the key of a request, whose policy is valid, with its zone and anniversary. The error is
+// [ErrInvalidKey], that of Err or because the key lacks one of them.
 func (k Key) Complete(q *Request) error {
 	if k.err != nil {
 		return k.err

@@ -31,7 +31,8 @@ type Store interface {
 // reserving ones may be among them. Takes of one key are decided one after the other: each needs the tokens of those
 // before it too, and its Delay and RetryAfter are those of the sum. Checks are decided before all takes, in whatever
 // order the requests are: they do not need the tokens that the call takes from the same key, and the counts of several
-// checks of one key do not add up. The slots of a key have one holder in a call: two Takes of them are [ErrInvalidCall].
+// checks of one key do not add up. The slots of a key have one holder in a call: two Takes of them are
+// [ErrInvalidCall].
 type Call struct {
 	Requests []Request
 }
@@ -133,16 +134,11 @@ var sources [endOfSources]string = [...]string{
 }
 
 // String returns the source in words: "deny cache".
-func (s Source) String() string {
-	if s < endOfSources {
-		return sources[s]
-	}
-	return fmt.Sprintf("Source(%d)", uint8(s))
-}
+func (s Source) String() string { return nameOf(entryOf(sources[:], s), s) }
 
 // Row identifies a stored [State].
 type Row struct {
-	// Name is that of the policy.
+	// Name is the name of the policy.
 	Name string
 	// Key is the key as it is stored.
 	Key string
@@ -150,7 +146,8 @@ type Row struct {
 	Shard int
 }
 
-// Compare orders rows by name, key and shard. Every store locks rows in this order, so that transactions do not deadlock.
+// Compare orders rows by name, key and shard. Every store locks rows in this order, so that transactions do not
+// deadlock.
 func (r Row) Compare(o Row) int {
 	if c := strings.Compare(r.Name, o.Name); c != 0 {
 		return c
@@ -161,24 +158,26 @@ func (r Row) Compare(o Row) int {
 	return r.Shard - o.Shard
 }
 
-// State is the stored count of one key of a limit, or of one shard of it. The zero State is that of a new key, which is
+// State is the stored count of one key of a limit, or of one shard of it. The zero State belongs to a new key, which is
 // full.
 type State struct {
 	// Value is minus the number of tokens that the key lacked of a full one as of TS, so that capacity + Value of them
-	// were available. For a [SlidingWindow] it is minus the tokens used in the window that begins at TS, and for a precise
-	// one minus the tokens in its log. For [InFlight] it is minus the slots in use. An edit of the capacity does not change Value: what was used stays used.
+	// were available. For a [SlidingWindow] it is minus the tokens used in the window that begins at TS, and for a
+	// precise one minus the tokens in its log. For [InFlight] it is minus the slots in use. An edit of the capacity
+	// does not change Value: what was used stays used.
 	Value float64
 	// TS is the instant as of which Value holds, in nanoseconds since 1970 UTC. It never moves back.
 	TS int64
-	// Prev is the number of tokens used in the window before TS, for a [SlidingWindow], or if it was reset, a mark between -1
-	// and 0; for a precise one, and for [InFlight], a number of at most -1 that differs after each change; otherwise minus the tokens ever taken,
-	// from a start derived from the instant of the first take, times meter.TotalUnit.
+	// Prev is the number of tokens used in the window before TS, for a [SlidingWindow], or if it was reset, a mark
+	// between -1 and 0; for a precise one, and for [InFlight], a number of at most -1 that differs after each change;
+	// otherwise minus the tokens ever taken, from a start derived from the instant of the first take, times
+	// meter.TotalUnit.
 	Prev float64
-	// Log has the tokens of a precise [SlidingWindow] with the instants at which they were taken, or the holders of the slots of
-	// [InFlight] with the ends of their holds, in a format of package meter.
-	// It is empty for other limits, unless the key has a [Penalty], which is before the rest.
+	// Log has the tokens of a precise [SlidingWindow] with the instants at which they were taken, or the holders of the
+	// slots of [InFlight] with the ends of their holds, in a format of package meter. It is empty for other limits,
+	// unless the key has a [Penalty], which is before the rest.
 	Log string
-	// Exists distinguishes a stored State from that of a new key.
+	// Exists distinguishes a stored State from the State of a new key.
 	Exists bool
 }
 
@@ -192,9 +191,9 @@ type StoredRow struct {
 type RowLister interface {
 	Store
 	// Rows returns the rows of a limit after a row, in the order of [Row.Compare]: at most limit of them, and at most
-	// [RowPage]. It reads by the primary key, so that a page of a large table is as fast as one of a small table. The first
-	// page is that after the row with the name of the limit and Shard -1. The instant is that of the store's clock, in
-	// nanoseconds since 1970 UTC.
+	// [RowPage]. It reads by the primary key, so that a page of a large table is as fast as one of a small table. The
+	// first page begins after the row with the name of the limit and Shard -1. The instant is that of the store's
+	// clock, in nanoseconds since 1970 UTC.
 	Rows(ctx context.Context, after Row, limit int) (rows []StoredRow, at int64, err error)
 }
 
@@ -207,8 +206,8 @@ type Sweeper interface {
 	Sweep(ctx context.Context, policies ...*Policy) (deleted int, err error)
 }
 
-// SweepEvery sweeps a store once per interval, until ctx ends. The first sweep is after a random part of the interval, so
-// that processes that were started together do not sweep together. It is for a goroutine of its own:
+// SweepEvery sweeps a store once per interval, until ctx ends. The first sweep is after a random part of the interval,
+// so that processes that were started together do not sweep together. It is for a goroutine of its own:
 //
 //	go runtime.SweepEvery(ctx, store, time.Hour, func(deleted int, err error) {
 //		if err != nil {
@@ -216,9 +215,9 @@ type Sweeper interface {
 //		}
 //	}, limits.Policies()...)
 //
-// After each sweep, report gets the number of rows deleted and the error, upon which the loop goes on. A sweep that fails
-// is seen nowhere else, so that without report, which may be nil, rows can pile up unnoticed.
-// The error of SweepEvery is the cause of ctx, or at once [ErrInvalidPolicy] or about an interval that is not positive.
+// After each sweep, report gets the number of rows deleted and the error, upon which the loop goes on. A sweep that
+// fails is seen nowhere else, so that without report, which may be nil, rows can pile up unnoticed. The error of
+// SweepEvery is the cause of ctx, or at once [ErrInvalidPolicy] or about an interval that is not positive.
 func SweepEvery(ctx context.Context, store Sweeper, interval time.Duration, report func(deleted int, err error), policies ...*Policy) error {
 	if interval <= 0 {
 		return fmt.Errorf("sweep every %v: the interval must be more than 0s", interval)
@@ -249,8 +248,8 @@ func SweepEvery(ctx context.Context, store Sweeper, interval time.Duration, repo
 	}
 }
 
-// CheckCounts returns [ErrForeignCounts] if a store has the counts of another program under the name of a policy. What is
-// written for a name and not for a policy, such as an override, needs this check.
+// CheckCounts returns [ErrForeignCounts] if a store has the counts of another program under the name of a policy. What
+// is written for a name and not for a policy, such as an override, needs this check.
 func CheckCounts(ctx context.Context, store Store, p *Policy) error {
 	// Only the name matters, so that any key will do.
 	answers, err := store.Do(ctx, []Call{{Requests: []Request{{Op: Peek, Policy: p, Key: "%"}}}})

@@ -1,11 +1,13 @@
 package runtime
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
 
-// Validate returns nil for a valid policy, and otherwise an error that wraps [ErrInvalidPolicy] and says what to change.
+// Validate returns nil for a valid policy, and otherwise an error that wraps [ErrInvalidPolicy] and says what to
+// change.
 func (p *Policy) Validate() error {
 	if problem := p.problem(); problem != "" {
 		return fmt.Errorf("%w: %s", ErrInvalidPolicy, problem)
@@ -13,6 +15,7 @@ func (p *Policy) Validate() error {
 	return nil
 }
 
+// problem returns what the policy must change, or "".
 func (p *Policy) problem() string {
 	switch {
 	case p == nil:
@@ -26,52 +29,46 @@ func (p *Policy) problem() string {
 	case !p.Mode.Known():
 		return fmt.Sprintf("%v is not a Mode, such as ModeEnforce", p.Mode)
 	case p.Mode == ModeUnlimited:
-		return p.shardsProblem()
-	case p.Rate < 1 || p.Rate > MaxTokens:
-		return fmt.Sprintf("rate %d is not between 1 and %d", p.Rate, int64(MaxTokens))
-	case p.Period < 1 || p.Period > MaxPeriod:
-		return fmt.Sprintf("period %v is not between 1ns and %v", p.Period, MaxPeriod)
-	case p.Capacity < 0 || p.Capacity > MaxTokens:
-		return fmt.Sprintf("capacity %d is not between 0 and %d", p.Capacity, int64(MaxTokens))
-	case p.MaxReserved < 0 || p.MaxReserved > MaxTokens:
-		return fmt.Sprintf("maxReserved %d is not between 0 and %d", p.MaxReserved, int64(MaxTokens))
-	case p.Timeout < 0 || p.Timeout > MaxPeriod:
-		return fmt.Sprintf("timeout %v is not between 0s and %v", p.Timeout, MaxPeriod)
-	case p.Jitter < 0 || p.Jitter > MaxPeriod:
-		return fmt.Sprintf("jitter %v is not between 0s and %v", p.Jitter, MaxPeriod)
-	case p.DenyCache < 0 || p.DenyCache > MaxPeriod:
-		return fmt.Sprintf("denyCache %v is not between 0s and %v", p.DenyCache, MaxPeriod)
-	case p.OnError > FailLocal:
+		return between("shards", p.Shards, 0, MaxShards)
+	}
+	return cmp.Or(
+		between("rate", p.Rate, 1, MaxTokens),
+		between("period", p.Period, 1, MaxPeriod),
+		between("capacity", p.Capacity, 0, MaxTokens),
+		between("maxReserved", p.MaxReserved, 0, MaxTokens),
+		between("timeout", p.Timeout, 0, MaxPeriod),
+		between("jitter", p.Jitter, 0, MaxPeriod),
+		between("denyCache", p.DenyCache, 0, MaxPeriod),
+		p.constantProblem(),
+		// The kind comes before the general rules, because those suggest changes that the kind may refuse.
+		p.kindProblem(),
+		p.Calendar.problem(p),
+		p.preciseProblem(),
+		p.capacityProblem(),
+		p.shardProblem(),
+		p.Overrides.problem(p),
+		p.Penalty.problem(p),
+		p.AtMost.problem(p),
+		p.leaseProblem(),
+	)
+}
+
+// between returns what is wrong with a number of a policy that is not between two others, or "".
+func between[N int | int64 | time.Duration](name string, n, least, most N) string {
+	if least <= n && n <= most {
+		return ""
+	}
+	return fmt.Sprintf("%s %v is not between %v and %v", name, n, least, most)
+}
+
+func (p *Policy) constantProblem() string {
+	switch {
+	case p.OnError >= endOfOnErrors:
 		return fmt.Sprintf("%v is not FailClosed, FailOpen or FailLocal", p.OnError)
-	case p.Durability > DurabilityFull:
+	case p.Durability >= endOfDurabilities:
 		return fmt.Sprintf("%v is not DurabilityDefault, DurabilityRelaxed or DurabilityFull", p.Durability)
 	}
-	// The kind comes first, because the general rules below suggest changes that the kind may refuse.
-	if problem := p.kindProblem(); problem != "" {
-		return problem
-	}
-	if problem := p.Calendar.problem(p); problem != "" {
-		return problem
-	}
-	if problem := p.preciseProblem(); problem != "" {
-		return problem
-	}
-	if p.Capacity == 0 && p.MaxReserved == 0 {
-		return "no request can pass with capacity 0 and maxReserved 0: raise one of them"
-	}
-	if problem := p.shardProblem(); problem != "" {
-		return problem
-	}
-	if problem := p.Overrides.problem(p); problem != "" {
-		return problem
-	}
-	if problem := p.Penalty.problem(p); problem != "" {
-		return problem
-	}
-	if problem := p.AtMost.problem(p); problem != "" {
-		return problem
-	}
-	return p.leaseProblem()
+	return ""
 }
 
 func (p *Policy) kindProblem() string {
@@ -111,26 +108,27 @@ func (p *Policy) slotsProblem() string {
 	return ""
 }
 
-func (p *Policy) shardProblem() string {
-	if problem := p.shardsProblem(); problem != "" {
-		return problem
-	}
-	switch n := int64(p.Shards); {
-	case n > 1 && p.Start.FirstUse():
-		return "windows that start at first use cannot have shards: each shard would start its own window"
-	case p.Rate < n:
-		return fmt.Sprintf("rate %d over %d shards leaves a shard without a token", p.Rate, n)
-	case p.Capacity > 0 && p.Capacity < n:
-		return fmt.Sprintf("capacity %d over %d shards leaves a shard without a token", p.Capacity, n)
-	case p.MaxReserved > 0 && p.MaxReserved < n:
-		return fmt.Sprintf("maxReserved %d over %d shards leaves a shard without a token", p.MaxReserved, n)
+func (p *Policy) capacityProblem() string {
+	if p.Capacity == 0 && p.MaxReserved == 0 {
+		return "no request can pass with capacity 0 and maxReserved 0: raise one of them"
 	}
 	return ""
 }
 
-func (p *Policy) shardsProblem() string {
-	if p.Shards < 0 || p.Shards > MaxShards {
-		return fmt.Sprintf("shards %d is not between 0 and %d", p.Shards, MaxShards)
+func (p *Policy) shardProblem() string {
+	if problem := between("shards", p.Shards, 0, MaxShards); problem != "" {
+		return problem
+	}
+	switch {
+	case p.Shards < 2:
+		return ""
+	case p.Start.FirstUse():
+		return "windows that start at first use cannot have shards: each shard would start its own window"
+	}
+	for i, n := range p.own().each() {
+		if 0 < n && n < int64(p.Shards) {
+			return fmt.Sprintf("%s %d over %d shards leaves a shard without a token", numberNames[i], n, p.Shards)
+		}
 	}
 	return ""
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
-// Batch executes calls on stored rows. It is the part that all implementations of [runtime.Store] share; a store only locks,
-// reads and writes:
+// Batch executes calls on stored rows. It is the part that all implementations of [runtime.Store] share; a store only
+// locks, reads and writes:
 //
 //	b := New(calls)
 //	for {
@@ -36,10 +36,10 @@ type Batch struct {
 	// undoLog has the states before the current call.
 	undoLog []undoEntry
 	seed    uint64
-	// rule is that of the current request, and of those for the same key before it, the last of which is ruled.
+	// rule is the rule of the current request, and of the requests for the same key before it, of which ruled is the last.
 	rule  meter.Rule
 	ruled runtime.Request
-	// decisions are those of the calls to come, in one allocation.
+	// decisions are for the calls to come, in one allocation.
 	decisions []runtime.Decision
 	// allShards has the keys of which all shards are needed, as rows without a shard.
 	allShards map[runtime.Row]bool
@@ -102,13 +102,14 @@ func (b *Batch) collectRows() {
 	b.rows = slices.Compact(b.rows)
 }
 
-// ofOneKey reports whether two requests are of one policy and key, with the same windows. Then both are valid or neither is.
+// ofOneKey reports whether two requests are of one policy and key, with the same windows. Then both are valid or
+// neither is.
 func ofOneKey(q, o *runtime.Request) bool {
 	return q.Policy == o.Policy && q.Key == o.Key && q.Zone == o.Zone && q.Anniversary == o.Anniversary
 }
 
-// shards returns the shards of its key that a request needs: two chosen at random, or the one that it returns tokens to, or
-// all of them if those do not suffice.
+// shards returns the shards of its key that a request needs: two chosen at random, or the one that it returns tokens
+// to, or all of them if those do not suffice.
 func (b *Batch) shards(q *runtime.Request) []int {
 	n := b.shardsOf(q.Policy)
 	if n == 1 {
@@ -176,7 +177,8 @@ func (b *Batch) Reads() bool {
 }
 
 // Run executes the calls at the instant now, in nanoseconds since 1970 UTC, on the states of Rows. It returns false if
-// the calls need more rows: then Rows has grown, and all rows must be read again in a transaction that has locked them all.
+// the calls need more rows: then Rows has grown, and all rows must be read again in a transaction that has locked them
+// all.
 func (b *Batch) Run(now int64, states []runtime.State) bool {
 	// Changes compares with the states read, so that rows without a change are not written.
 	b.stored = states
@@ -253,8 +255,8 @@ func (b *Batch) waitAcrossEnds(decisions []runtime.Decision, requests []runtime.
 	return ok
 }
 
-// passesAfter returns how long after now a denied call passes, or one request of it, given the decisions now. It returns
-// false if it needs more rows.
+// passesAfter returns how long after now a denied call passes, or one request of it, given the decisions now. It
+// returns false if it needs more rows.
 func (b *Batch) passesAfter(decisions []runtime.Decision, requests []runtime.Request, now int64, only int) (time.Duration, bool) {
 	for at := now; ; {
 		longest, end := time.Duration(0), int64(math.MaxInt64)
@@ -306,8 +308,8 @@ func (b *Batch) decideAt(requests []runtime.Request, i int, at int64) (runtime.D
 	return d, ok
 }
 
-// decideAll executes the requests of a call, and goes on after a denial: a denied call reports which of its limits would
-// have passed.
+// decideAll executes the requests of a call, and goes on after a denial: a denied call reports which of its limits
+// would have passed.
 func (b *Batch) decideAll(requests []runtime.Request, now int64) (answer runtime.Answer, ok bool) {
 	n := len(requests)
 	decisions := b.decisions[:n:n]
@@ -352,8 +354,8 @@ func (e *RequestError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// refuseTogether returns an error for a request that cannot be in a call with others: each must be a Take or a Check, and
-// those for one key must have equal policies, and the same zone and anniversary. Different keys of a name may have
+// refuseTogether returns an error for a request that cannot be in a call with others: each must be a Take or a Check,
+// and those for one key must have equal policies, and the same zone and anniversary. Different keys of a name may have
 // different plans.
 func refuseTogether(q *runtime.Request, all []runtime.Request) error {
 	if len(all) > 1 && q.Op != runtime.Take && q.Op != runtime.Check {
@@ -379,8 +381,8 @@ func acquires(q *runtime.Request) bool {
 	return q.Op == runtime.Take && !q.Empty() && q.Policy != nil && q.Policy.Kind == runtime.InFlight
 }
 
-// recheck replaces the decisions that allowed a Take of an undone call: the tokens left are those without the call. So it does for
-// those with a penalty, which is undone if the sum with later requests can never pass: see refused.
+// recheck replaces the decisions that allowed a Take of an undone call: the tokens left are those without the call. So
+// it does for those with a penalty, which is undone if the sum with later requests can never pass: see refused.
 func (b *Batch) recheck(answer runtime.Answer, requests []runtime.Request, now int64) (runtime.Answer, bool) {
 	for i, d := range answer.Decisions {
 		undone := d.Allowed || d.PenaltyFor > 0 && len(requests) > 1
@@ -437,8 +439,8 @@ func (b *Batch) decide(q runtime.Request, taken int64, now int64) (d runtime.Dec
 	return d, ok, nil
 }
 
-// refused returns the error of a request, or a decision: a count beyond the capacity is a denial in ModeShadow, and if an
-// override that ends gives the key less than the count.
+// refused returns the error of a request, or a decision: a count beyond the capacity is a denial in ModeShadow, and if
+// an override that ends gives the key less than the count.
 func (b *Batch) refused(whole *meter.Rule, q runtime.Request, err error, now int64) (runtime.Decision, bool, error) {
 	if !q.Decides() || !errors.Is(err, runtime.ErrExceedsCapacity) || q.Policy.Mode != runtime.ModeShadow && !meter.FitsLater(&q) {
 		return runtime.Decision{}, true, err
@@ -455,8 +457,8 @@ func (b *Batch) refused(whole *meter.Rule, q runtime.Request, err error, now int
 	return q.Decided(d, now), ok, err
 }
 
-// TakenBefore returns how many tokens the requests before one of a call take from its key; 0 for a Check, which does not
-// depend on them, and for a count of 0.
+// TakenBefore returns how many tokens the requests before one of a call take from its key; 0 for a Check, which does
+// not depend on them, and for a count of 0.
 func TakenBefore(requests []runtime.Request, at int) int64 {
 	q, sum := &requests[at], int64(0)
 	if q.Op != runtime.Take || q.Policy == nil || q.Empty() {
@@ -541,8 +543,8 @@ func (b *Batch) undo(match func(runtime.Row) bool) {
 	}
 }
 
-// undoExceptPenalties returns all rows to their states before the call, but for the penalties of requests that were denied for
-// lack of their own tokens.
+// undoExceptPenalties returns all rows to their states before the call, but for the penalties of requests that were
+// denied for lack of their own tokens.
 func (b *Batch) undoExceptPenalties(requests []runtime.Request, decisions []runtime.Decision) {
 	after := map[int]runtime.State{}
 	for i, d := range decisions {

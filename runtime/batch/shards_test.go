@@ -188,7 +188,8 @@ func TestMoreShardsKeepADebt(t *testing.T) {
 	}
 }
 
-// The shards share the rest when one of them cannot decide. A request that took from one of them is then refunded in full.
+// The shards share the rest when one of them cannot decide. A request that took from one of them is then refunded in
+// full.
 func TestRefundAfterShardsHaveShared(t *testing.T) {
 	for _, kind := range runtimetest.TokenKinds() {
 		p, store := sharded(runtime.Policy{Kind: kind, Rate: 40, Period: time.Minute, Capacity: 40}, 4), still()

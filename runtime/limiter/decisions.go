@@ -21,16 +21,17 @@ type Decisions struct {
 	// would have passed, although they were not taken from.
 	Each []runtime.Decision
 
-	// limiter and requests are those of the call, for the methods by item. The limiter is nil if the items have been
-	// reserved, and are settled by [Reservations.At].
+	// limiter and requests belong to the call, for the methods by item. If the items have been reserved, they are
+	// settled by [Reservations.At].
 	limiter  *Limiter
 	requests []runtime.Request
+	reserved bool
 	// sent is when the call was made, by the clock of this process.
 	sent time.Time
 }
 
-// Key returns the key of an item, counted from 0. It is the zero Key if the limit has no key, and if ds is not the result of
-// a request.
+// Key returns the key of an item, counted from 0. It is the zero Key if the limit has no key, and if ds is not the
+// result of a request.
 func (ds Decisions) Key(i int) runtime.Key {
 	if i >= len(ds.requests) {
 		return runtime.Key{}
@@ -39,11 +40,11 @@ func (ds Decisions) Key(i int) runtime.Key {
 }
 
 // Settlement returns the tokens that an item has taken, counted from 0, for a cost that is known only afterwards: its
-// Settle corrects the count to the tokens really used, as that of a reservation. It is false if the item took none, because
-// the request was denied or the item was only checked, or if it has acquired slots: see Slot. The results of several calls are the same tokens, and can be settled
-// once.
+// Settle corrects the count to the tokens really used, as a reservation's does. It is false if the item took none,
+// because the request was denied or the item was only checked, or if it has acquired slots: see Slot. The results of
+// several calls are the same tokens, and can be settled once.
 func (ds Decisions) Settlement(i int) (*Reservation, bool) {
-	if ds.limiter == nil || !ds.Allowed || ds.requests[i].Op != runtime.Take || ds.requests[i].Policy.Kind == runtime.InFlight {
+	if ds.limiter == nil || ds.reserved || !ds.Allowed || ds.requests[i].Op != runtime.Take || ds.requests[i].Policy.Kind == runtime.InFlight {
 		return nil, false
 	}
 	return ds.limiter.reservation(&ds.requests[i], ds.Each[i], true), true
@@ -99,8 +100,8 @@ func (ds Decisions) String() string {
 	}
 }
 
-// Err returns a denial as a [*runtime.LimitedError] with the decision of the limit that denies for the longest time, and nil if all
-// limits have allowed the request.
+// Err returns a denial as a [*runtime.LimitedError] with the decision of the limit that denies for the longest time,
+// and nil if all limits have allowed the request.
 func (ds Decisions) Err() error {
 	if ds.Allowed {
 		return nil
@@ -118,12 +119,11 @@ func (ds Decisions) Err() error {
 // Allowed, no tokens were taken. It may be used by several goroutines.
 type Reservations struct {
 	Decisions
-	limiter *Limiter
-	each    []*Reservation
+	each []*Reservation
 }
 
-// Delay returns how long after the call all of the tokens can be used: the largest Delay of the limits, or [runtime.Never] if one
-// of them has denied. It does not change afterwards.
+// Delay returns how long after the call all of the tokens can be used: the largest Delay of the limits, or
+// [runtime.Never] if one of them has denied. It does not change afterwards.
 func (rs *Reservations) Delay() time.Duration {
 	if !rs.Allowed {
 		return runtime.Never
@@ -135,13 +135,13 @@ func (rs *Reservations) Delay() time.Duration {
 	return longest
 }
 
-// At returns the reservation of an item, counted from 0, to settle or cancel it by itself. An item that was only checked
-// holds no tokens: settling or cancelling it is [runtime.ErrNotReserved]. So it is if another limit has denied.
+// At returns the reservation of an item, counted from 0, to settle or cancel it by itself. An item that was only
+// checked holds no tokens: settling or cancelling it is [runtime.ErrNotReserved]. So it is if another limit has denied.
 func (rs *Reservations) At(i int) *Reservation { return rs.each[i] }
 
-// Cancel refunds the tokens of all limits that are neither settled nor cancelled yet, in one request to the store, even if
-// ctx has ended. The error is [runtime.ErrNotReserved] if no reservation is open; after any other error, those that were not
-// refunded are still open, and Cancel can be called again.
+// Cancel refunds the tokens of all limits that are neither settled nor cancelled yet, in one request to the store, even
+// if ctx has ended. The error is [runtime.ErrNotReserved] if no reservation is open; after any other error, those that
+// were not refunded are still open, and Cancel can be called again.
 func (rs *Reservations) Cancel(ctx context.Context) error {
 	return settleObserved(ctx, rs.limiter, rs.each, 0)
 }
@@ -149,8 +149,8 @@ func (rs *Reservations) Cancel(ctx context.Context) error {
 // ErrNotTaken: the context has no tokens taken from the limit that is to be settled.
 var ErrNotTaken = errors.New("the request has not taken tokens from the limit")
 
-// WithTaken returns a context with the decisions on a request, for [Settle] in what handles the request. It is for middleware:
-// packages limithttp and limitgrpc call it.
+// WithTaken returns a context with the decisions on a request, for [Settle] in what handles the request. It is for
+// middleware: packages limithttp and limitgrpc call it.
 func WithTaken(ctx context.Context, ds Decisions) context.Context {
 	return &taken{ctx, ds}
 }
@@ -164,13 +164,13 @@ func Taken(ctx context.Context) (Decisions, bool) {
 	return t.decisions, true
 }
 
-// Settle corrects the count of a request's tokens to the number really used, for costs that are known only afterwards. The
-// context is one of [WithTaken]. Tokens that were not used are refunded, and those used beyond the tokens taken are charged:
-// see [Reservation.Settle], also for how large the refund of a token bucket is.
+// Settle corrects the count of a request's tokens to the number really used, for costs that are known only afterwards.
+// The context is one of [WithTaken]. Tokens that were not used are refunded, and those used beyond the tokens taken are
+// charged: see [Reservation.Settle], also for how large the refund of a token bucket is.
 //
-// Settle works even if ctx has ended, and once for each limit: later the error is [runtime.ErrNotReserved]. If the request
-// has taken from several limits, or from none, it is [ErrNotTaken]: use SettleLimit. Of contexts inside of each other, the
-// innermost counts.
+// Settle works even if ctx has ended, and once for each limit: later the error is [runtime.ErrNotReserved]. If the
+// request has taken from several limits, or from none, it is [ErrNotTaken]: use SettleLimit. Of contexts inside of each
+// other, the innermost counts.
 func Settle(ctx context.Context, used int64) error {
 	t, _ := ctx.Value(takenKey{}).(*taken)
 	switch all := t.settlements(""); len(all) {
@@ -187,8 +187,9 @@ func Settle(ctx context.Context, used int64) error {
 	}
 }
 
-// SettleLimit is Settle for the limit with a name as in limits.yaml, such as "llmTokens". Of contexts inside of each other,
-// the innermost with that limit counts. If the request has taken from several keys of the limit, the error is [ErrNotTaken].
+// SettleLimit is Settle for the limit with a name as in limits.yaml, such as "llmTokens". Of contexts inside of each
+// other, the innermost with that limit counts. If the request has taken from several keys of the limit, the error is
+// [ErrNotTaken].
 func SettleLimit(ctx context.Context, name string, used int64) error {
 	t, _ := ctx.Value(takenKey{}).(*taken)
 	for ; t != nil; t, _ = t.Context.Value(takenKey{}).(*taken) {
@@ -219,7 +220,7 @@ func (t *taken) Value(key any) any {
 	return t.Context.Value(key)
 }
 
-// settlements returns those of the items that have taken tokens from a limit, or with the name "" from any.
+// settlements returns the reservations of the items that have taken tokens from a limit, or with the name "" from any.
 func (t *taken) settlements(name string) (all []*Reservation) {
 	if t == nil {
 		return nil

@@ -12,9 +12,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// do executes one call, given as a slice because that is the form of [runtime.Store.Do], within the timeouts of its limits. The
-// call then has the policies in force. If the store fails, the call is decided without it, provided that each of its
-// limits allows that by its OnError.
+// do executes one call, given as a slice because that is the form of [runtime.Store.Do], within the timeouts of its
+// limits. The call then has the policies in force. If the store fails, the call is decided without it, provided that
+// each of its limits allows that by its OnError.
 func (l *Limiter) do(ctx context.Context, calls []runtime.Call) (answer runtime.Answer, err error) {
 	c := calls[0]
 	if l == nil || l.store == nil {
@@ -71,8 +71,8 @@ func (l *Limiter) doAll(ctx context.Context, calls []runtime.Call) ([]runtime.An
 	return l.answered(ctx, calls, answers, err)
 }
 
-// answered returns the result of calls, given what the store has returned, and lets the memory of this process learn from it. Calls
-// that settle reservations of a transaction of the caller are executed without it when it has ended.
+// answered returns the result of calls, given what the store has returned, and lets the memory of this process learn
+// from it. Calls that settle reservations of a transaction of the caller are executed without it when it has ended.
 func (l *Limiter) answered(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, err error) ([]runtime.Answer, error) {
 	if l.settles && errors.Is(err, sql.ErrTxDone) && !errors.Is(err, runtime.ErrRolledBack) {
 		answers, err = l.base.Do(ctx, calls)

@@ -11,7 +11,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
-// newYear is a fixed clock, so that the examples print the same every time. Without a Clock, a memstore.Store uses time.Now.
+// newYear is a fixed clock, so that the examples print the same every time. Without a Clock, a memstore.Store uses
+// time.Now.
 func newYear() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // A Policy can be written in Go, without limits.yaml and generated code.

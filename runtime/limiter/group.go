@@ -12,8 +12,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// ReserveItem is an argument of [Limiter.ReserveAll] and [Limiter.Group]: an [Item], a [ReserveOnlyLimit], which takes one
-// token, or the result of its method N.
+// ReserveItem is an argument of [Limiter.ReserveAll] and [Limiter.Group]: an [Item], a [ReserveOnlyLimit], which takes
+// one token, or the result of its method N.
 type ReserveItem interface {
 	request(of *Limiter) (runtime.Request, error)
 }
@@ -41,8 +41,8 @@ func (i item) request(of *Limiter) (runtime.Request, error) {
 	return q, err
 }
 
-// joins reports whether limits of l and of other can be in one call, which they can if they have one store: limits of generated
-// code and limits made in Go, for example.
+// joins reports whether limits of l and of other can be in one call, which they can if they have one store: limits of
+// generated code and limits made in Go, for example.
 func (l *Limiter) joins(other *Limiter) bool {
 	if l == other || l == nil || other == nil || l.inTx || other.inTx {
 		return l == other
@@ -63,9 +63,9 @@ func (l Limit) N(n int64) Item { return plainItem{item{l, runtime.Take, n}} }
 // Checked returns l as an [Item] that must have a token, and gives none up. See CheckedN.
 func (l Limit) Checked() Item { return l.CheckedN(1) }
 
-// CheckedN returns l as an [Item] that must have n tokens, and gives none up. It is decided by the tokens before the call:
-// tokens that other items of the call take from the same key do not count, and several checks of one key do not add up.
-// Its decision has the tokens before the call, too.
+// CheckedN returns l as an [Item] that must have n tokens, and gives none up. It is decided by the tokens before the
+// call: tokens that other items of the call take from the same key do not count, and several checks of one key do not
+// add up. Its decision has the tokens before the call, too.
 func (l Limit) CheckedN(n int64) Item { return plainItem{item{l, runtime.Check, n}} }
 
 func (l Limit) request(of *Limiter) (runtime.Request, error) {
@@ -74,9 +74,10 @@ func (l Limit) request(of *Limiter) (runtime.Request, error) {
 
 func (Limit) plain() {}
 
-// All takes from several limits at once: from all of them or, if one denies, from none. The counts of items for the same
-// key of the same limit add up; see [Limit.CheckedN] for items that take nothing. The error is [runtime.ErrInvalidCall] if there
-// are no items, or one is nil or has another store, and otherwise one of those of [Limit.AllowN].
+// All takes from several limits at once: from all of them or, if one denies, from none. The counts of items for the
+// same key of the same limit add up; see [Limit.CheckedN] for items that take nothing. The error is
+// [runtime.ErrInvalidCall] if there are no items, or one is nil or has another store, and otherwise one of those of
+// [Limit.AllowN].
 func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
 	requests, err := requestsOf(ctx, l, items)
 	if err != nil {
@@ -85,9 +86,9 @@ func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
 	return l.takeTogether(ctx, requests)
 }
 
-// PeekAll returns the balances of several limits, in the order of the items, as for a page of what a customer has used. Each
-// is read by itself, as [Limit.Peek] does, and not at one instant with the others; what the items would take does not
-// matter. The error is that of the first item that cannot be read. No observer sees any of it.
+// PeekAll returns the balances of several limits, in the order of the items, as for a page of what a customer has used.
+// Each is read by itself, as [Limit.Peek] does, and not at one instant with the others; what the items would take does
+// not matter. The error is about the first item that cannot be read. No observer sees any of it.
 func (l *Limiter) PeekAll(ctx context.Context, items ...ReserveItem) ([]runtime.Balance, error) {
 	balances := make([]runtime.Balance, len(items))
 	for i, item := range items {
@@ -114,7 +115,7 @@ func (l *Limiter) ReserveAll(ctx context.Context, items ...ReserveItem) (*Reserv
 // Group returns items that are taken together. Its methods take from all of their limits or, if one denies, from none.
 func (l *Limiter) Group(items ...ReserveItem) Group { return Group{limiter: l, items: items} }
 
-// Group is several items of a [Limiter] that are taken together, or not at all. The errors of its methods are those of
+// Group is several items of a [Limiter] that are taken together, or not at all. Its methods return the same errors as
 // [Limiter.All].
 type Group struct {
 	limiter *Limiter
@@ -137,7 +138,8 @@ func (g Group) Check(ctx context.Context) (Decisions, error) {
 	if err != nil {
 		return Decisions{}, err
 	}
-	// The counts of takes of one key add up, but those of checks do not. Backward, while those before are still takes.
+	// The counts of takes of one key add up, but the counts of checks do not. Backward, while the requests before are
+	// still takes.
 	for i := range slices.Backward(requests) {
 		q := &requests[i]
 		if before := batch.TakenBefore(requests, i); q.Count > 0 && before > 0 {
@@ -148,13 +150,15 @@ func (g Group) Check(ctx context.Context) (Decisions, error) {
 	return g.limiter.doTogether(ctx, requests, nil)
 }
 
-// Require takes the tokens of all items, and returns a denial as a [*runtime.LimitedError] with the decision of the limit that
-// denies for the longest time. The error is [runtime.ErrInvalidCall] if an item acquires slots, which could not be released then.
+// Require takes the tokens of all items, and returns a denial as a [*runtime.LimitedError] with the decision of the
+// limit that denies for the longest time. The error is [runtime.ErrInvalidCall] if an item acquires slots, which could
+// not be released then.
 func (g Group) Require(ctx context.Context) error {
-	if err := g.withoutSlots(ctx); err != nil {
+	requests, err := g.withoutSlots(ctx)
+	if err != nil {
 		return err
 	}
-	ds, err := g.Allow(ctx)
+	ds, err := g.limiter.takeTogether(ctx, requests)
 	if err == nil {
 		err = ds.Err()
 	}
@@ -163,9 +167,9 @@ func (g Group) Require(ctx context.Context) error {
 
 // Reserve takes the tokens of all items, if necessary before they have accrued: use them after the Delay of the
 // reservations, the largest of all. Items of limits without reservations are taken only if they are available now, and
-// can be settled and cancelled too. If one limit denies, nothing is taken: that is no error of Reserve, but the Err of the
-// reservations. All tokens count as taken at the moment of the call, although those of some limits may be used only later,
-// after the Delay of others.
+// can be settled and cancelled too. If one limit denies, nothing is taken: that is no error of Reserve, but the Err of
+// the reservations. All tokens count as taken at the moment of the call, although the tokens of some limits may be used
+// only later, after the Delay of others.
 func (g Group) Reserve(ctx context.Context) (*Reservations, error) {
 	requests, err := g.requests(ctx)
 	if err != nil {
@@ -185,8 +189,8 @@ func (l *Limiter) reserve(ctx context.Context, requests []runtime.Request, maxDe
 	if err != nil {
 		return nil, err
 	}
-	ds.limiter = nil
-	rs := &Reservations{Decisions: ds, limiter: l.settler(), each: make([]*Reservation, len(requests))}
+	ds.limiter, ds.reserved = l.settler(), true
+	rs := &Reservations{Decisions: ds, each: make([]*Reservation, len(requests))}
 	for i := range requests {
 		rs.each[i] = l.reservation(&requests[i], ds.Each[i], ds.Allowed)
 	}
@@ -194,24 +198,22 @@ func (l *Limiter) reserve(ctx context.Context, requests []runtime.Request, maxDe
 }
 
 // Wait takes the tokens of all items and returns when all of them can be used. It reserves from the limits that have
-// reservations, and retries while another limit or a check denies; of the callers in this process that wait for the same
-// items of the limiter, one at a time retries.
+// reservations, and retries while another limit or a check denies; of the callers in this process that wait for the
+// same items of the limiter, one at a time retries.
 //
 // It returns at once, without taking tokens, if the context's deadline is before all tokens are available: the error is
-// both a [*runtime.LimitedError] and [context.DeadlineExceeded]. If the Mode of a policy is [runtime.ModeBlock], or an operator has blocked
-// a key, it returns a [*runtime.LimitedError] at once, even if the block has an end. If the context ends while Wait waits, the tokens are refunded, and
-// the error is the context's. It is [runtime.ErrInvalidCall] if an item acquires slots, which could not be released then.
+// both a [*runtime.LimitedError] and [context.DeadlineExceeded]. If the Mode of a policy is [runtime.ModeBlock], or an
+// operator has blocked a key, it returns a [*runtime.LimitedError] at once, even if the block has an end. If the
+// context ends while Wait waits, the tokens are refunded, and the error is the context's. It is
+// [runtime.ErrInvalidCall] if an item acquires slots, which could not be released then.
 func (g Group) Wait(ctx context.Context) error {
-	requests, err := g.requests(ctx)
-	if err == nil {
-		err = g.withoutSlots(ctx)
-	}
+	requests, err := g.withoutSlots(ctx)
 	if err != nil {
 		return err
 	}
 	h := g.limiter.hold()
 	return g.limiter.wait(ctx, h, requests, func(left time.Duration, retry bool) (*Reservations, error) {
-		// The store may still be using those of the last try.
+		// The store may still be using the requests of the last try.
 		again := slices.Clone(requests)
 		for i := range again {
 			again[i].Retry = retry
@@ -220,21 +222,18 @@ func (g Group) Wait(ctx context.Context) error {
 	})
 }
 
-// withoutSlots returns an error if an item acquires slots.
-func (g Group) withoutSlots(ctx context.Context) error {
-	for i, item := range g.items {
-		if item == nil {
-			continue
-		}
-		q, err := item.request(g.limiter)
-		if err == nil && q.Op == runtime.Take && q.Policy.Kind == runtime.InFlight {
+// withoutSlots returns the requests of the items, or an error if one acquires slots.
+func (g Group) withoutSlots(ctx context.Context) ([]runtime.Request, error) {
+	requests, err := g.requests(ctx)
+	for i := range requests {
+		if q := &requests[i]; q.Op == runtime.Take && q.Policy.Kind == runtime.InFlight {
 			err = fmt.Errorf("%v: %w: the slots could not be released: use Allow or Reserve, and the method Slot of the result",
-				runtime.Call{Requests: []runtime.Request{q}}, runtime.ErrInvalidCall)
-			g.limiter.observeInvalid(ctx, &q, i, len(g.items), err)
-			return err
+				runtime.Call{Requests: requests[i : i+1]}, runtime.ErrInvalidCall)
+			g.limiter.observeInvalid(ctx, q, i, len(requests), err)
+			return nil, err
 		}
 	}
-	return nil
+	return requests, err
 }
 
 func (g Group) requests(ctx context.Context) ([]runtime.Request, error) {
@@ -258,8 +257,8 @@ func requestsOf[I ReserveItem](ctx context.Context, l *Limiter, items []I) ([]ru
 	return requests, nil
 }
 
-// takeTogether is doTogether for requests that were given as they are. If all of them are checks, they read the keys, as for
-// a page, which must not count as a denial of each.
+// takeTogether is doTogether for requests that were given as they are. If all of them are checks, they read the keys,
+// as for a page, which must not count as a denial of each.
 func (l *Limiter) takeTogether(ctx context.Context, requests []runtime.Request) (Decisions, error) {
 	if slices.ContainsFunc(requests, func(q runtime.Request) bool { return q.Op != runtime.Check }) {
 		return l.doTogether(ctx, requests, nil)
@@ -268,7 +267,8 @@ func (l *Limiter) takeTogether(ctx context.Context, requests []runtime.Request) 
 	return decisionsOf(l, requests, answer, err)
 }
 
-// doTogether executes requests as one call, and reports it to the observer. All, and every method of a group, ends here.
+// doTogether executes requests as one call, and reports it to the observer. All, and every method of a group, ends
+// here.
 func (l *Limiter) doTogether(ctx context.Context, requests []runtime.Request, h *held) (Decisions, error) {
 	begun, sent, calls := l.begin(), time.Now(), []runtime.Call{{Requests: requests}}
 	answer, err := l.do(ctx, calls)

@@ -103,8 +103,7 @@ func TestGroupRequireReturnsTheLongestDenial(t *testing.T) {
 func TestReserveAllTakesAllOrNone(t *testing.T) {
 	limits, tokens, calls, suspended := team(still())
 	all := func(n int64) *limiter.Reservations {
-		rs := must(limits.ReserveAll(t.Context(), tokens.N(n), calls, suspended.Checked()))
-		return rs
+		return must(limits.ReserveAll(t.Context(), tokens.N(n), calls, suspended.Checked()))
 	}
 	first := all(6)
 	require.True(t, first.Allowed)

@@ -16,7 +16,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// The types that generated methods return have all of their methods in go doc, each with a text, and no fields to offer.
+// The types that generated methods return have all of their methods in go doc, each with a text, and no fields to
+// offer.
 func TestHandlesDocumentThemselves(t *testing.T) {
 	shown := documented(t)
 	all := reflect.TypeFor[*limiter.Limiter]()
@@ -42,19 +43,16 @@ func TestHandlesDocumentThemselves(t *testing.T) {
 // documented returns the texts of the methods that go doc shows of the package, by type and name.
 func documented(t *testing.T) map[string]map[string]string {
 	t.Helper()
-	folder, err := os.ReadDir(".")
-	require.NoError(t, err)
+	folder := must(os.ReadDir("."))
 	fset := token.NewFileSet()
 	var files []*ast.File
 	for _, entry := range folder {
 		if name := entry.Name(); strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
-			file, err := parser.ParseFile(fset, name, nil, parser.ParseComments)
-			require.NoError(t, err)
+			file := must(parser.ParseFile(fset, name, nil, parser.ParseComments))
 			files = append(files, file)
 		}
 	}
-	of, err := doc.NewFromFiles(fset, files, "limiter")
-	require.NoError(t, err)
+	of := must(doc.NewFromFiles(fset, files, "limiter"))
 	shown := map[string]map[string]string{}
 	for _, typ := range of.Types {
 		shown[typ.Name] = map[string]string{}

@@ -21,8 +21,8 @@ func jittery(kind runtime.Kind, shards int) *runtime.Policy {
 	return &runtime.Policy{Name: "limit", Kind: kind, Rate: 10, Period: time.Minute, Capacity: 10, Jitter: 10 * time.Second, Shards: shards}
 }
 
-// The answer to the same question is the same at any time before the tokens are due: clients that ask twice must not come
-// to different conclusions, nor collect the earliest of several answers.
+// The answer to the same question is the same at any time before the tokens are due: clients that ask twice must not
+// come to different conclusions, nor collect the earliest of several answers.
 func TestJitterIsFixedPerKeyAndDueInstant(t *testing.T) {
 	for _, kind := range runtimetest.TokenKinds() {
 		for _, shards := range []int{1, 3} {
@@ -32,8 +32,7 @@ func TestJitterIsFixedPerKeyAndDueInstant(t *testing.T) {
 				now := epoch.Add(time.Duration(i) * 1234567891)
 				limit := limiter.New(clocked(&now)).Limit(p, runtime.KeyOf(runtime.String(key)))
 				denied := func() runtime.Decision {
-					d := must(limit.AllowN(t.Context(), 10))
-					return d
+					return must(limit.AllowN(t.Context(), 10))
 				}
 				require.True(t, denied().Allowed)
 				first := denied()

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ func (l *Limiter) Limit(p *runtime.Policy, key runtime.Key) Limit {
 	return Limit{limiter: l, policy: p, key: key}
 }
 
-// Allow takes a token if one is available. A denial is not an error; the errors are those of AllowN.
+// Allow takes a token if one is available. A denial is not an error; it has the errors of AllowN.
 func (l Limit) Allow(ctx context.Context) (runtime.Decision, error) {
 	return l.do(ctx, runtime.Request{Op: runtime.Take, Count: 1})
 }
@@ -35,17 +36,18 @@ func (l Limit) Allow(ctx context.Context) (runtime.Decision, error) {
 // AllowN takes n tokens if all of them are available, and otherwise none. If n is 0, it is allowed and takes nothing,
 // even if the key is in debt.
 //
-// The error is [runtime.ErrExceedsCapacity] if n is more than the capacity, [runtime.ErrInvalidCount] if it is less than 0,
-// [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
+// The error is [runtime.ErrExceedsCapacity] if n is more than the capacity, [runtime.ErrInvalidCount] if it is less
+// than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
 func (l Limit) AllowN(ctx context.Context, n int64) (runtime.Decision, error) {
 	return l.do(ctx, runtime.Request{Op: runtime.Take, Count: n})
 }
 
-// AllowUpTo takes as many tokens as are available, at most n: [runtime.Decision.Taken] is how many. It is denied if there is none,
-// and RetryAfter is then the time until there is one. n may be more than the capacity. If n is 0, it is allowed and takes
-// nothing.
+// AllowUpTo takes as many tokens as are available, at most n: [runtime.Decision.Taken] is how many. It is denied if
+// there is none, and RetryAfter is then the time until there is one. n may be more than the capacity. If n is 0, it is
+// allowed and takes nothing.
 //
-// The error is [runtime.ErrInvalidCount] if n is less than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
+// The error is [runtime.ErrInvalidCount] if n is less than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or
+// the store's.
 func (l Limit) AllowUpTo(ctx context.Context, n int64) (runtime.Decision, error) {
 	return l.do(ctx, runtime.Request{Op: runtime.TakeUpTo, Count: n})
 }
@@ -54,7 +56,7 @@ func (l Limit) AllowUpTo(ctx context.Context, n int64) (runtime.Decision, error)
 // Allow: to protect an action, take first, and Refund tokens that were not used.
 func (l Limit) Check(ctx context.Context) (runtime.Decision, error) { return l.CheckN(ctx, 1) }
 
-// CheckN reports whether AllowN would take n tokens now, and takes none. Its errors are those of AllowN.
+// CheckN reports whether AllowN would take n tokens now, and takes none. It has the errors of AllowN.
 func (l Limit) CheckN(ctx context.Context, n int64) (runtime.Decision, error) {
 	return l.do(ctx, runtime.Request{Op: runtime.Check, Count: n})
 }
@@ -62,7 +64,7 @@ func (l Limit) CheckN(ctx context.Context, n int64) (runtime.Decision, error) {
 // Require takes a token, and returns a denial as a [*runtime.LimitedError].
 func (l Limit) Require(ctx context.Context) error { return l.RequireN(ctx, 1) }
 
-// RequireN takes n tokens, and returns a denial as a [*runtime.LimitedError]. Its other errors are those of AllowN.
+// RequireN takes n tokens, and returns a denial as a [*runtime.LimitedError]. It has the other errors of AllowN.
 func (l Limit) RequireN(ctx context.Context, n int64) error {
 	d, err := l.AllowN(ctx, n)
 	if err == nil {
@@ -71,35 +73,36 @@ func (l Limit) RequireN(ctx context.Context, n int64) error {
 	return err
 }
 
-// Refund returns a token that was taken by the request with the decision d, and not used. A decision can be refunded once.
-// See RefundN.
+// Refund returns a token that was taken by the request with the decision d, and not used. A decision can be refunded
+// once. See RefundN.
 func (l Limit) Refund(ctx context.Context, d runtime.Decision) (runtime.Decision, error) {
 	return l.RefundN(ctx, d, 1)
 }
 
-// RefundN returns n tokens of those that the request with the decision d could use, and did not; at most all that it took. The
-// key is then as if they had not been taken at that moment: what it would have lost since because it would have been full
-// is not returned. A window that begins at first use stays open even if all of its tokens are returned.
+// RefundN returns n tokens of those that the request with the decision d could use, and did not; at most all that it
+// took. The key is then as if they had not been taken at that moment: what it would have lost since because it would
+// have been full is not returned. A window that begins at first use stays open even if all of its tokens are returned.
 //
 // A row stores too little to calculate that in all cases. It is exact if no other request has changed the key since. If
 // others have, the refund may be less, and is never more:
-//   - For token buckets and fixed windows, the tokens that are returned are at most those missing now less those taken since,
-//     as if all that has accrued or was refunded since had come before. While nothing accrues, as within a fixed window, that
-//     loses nothing. (With a lease, at least n less what accrues in that time at its policy's rate is returned. If a
-//     faster policy applied meanwhile, that can be more than the key has lost.)
+//   - For token buckets and fixed windows, the tokens that are returned are at most those missing now less those taken
+//     since, as if all that has accrued or was refunded since had come before. While nothing accrues, as within a fixed
+//     window, that loses nothing. (With a lease, at least n less what accrues in that time at its policy's rate is
+//     returned. If a faster policy applied meanwhile, that can be more than the key has lost.)
 //   - Tokens of all shards of a key are not returned after a sweep has deleted some of them, which were full.
 //   - If a fixed window has ended with more tokens missing than its capacity and MaxReserved, nothing is returned.
-//   - After a Reset, an Erase, or tokens granted by an operator, nothing is returned of what was taken before. (Sliding windows
-//     do not remember a grant, nor an Erase or a Reset by a plan without numbers, nor precise ones a Reset at the very instant of
-//     the take: tokens of others may be returned then.)
-//   - On MySQL, an Allow of a key that exists cannot be refunded once tokens have accrued, an hour later, or if the key was
-//     ever reset; the tokens of reservations, of several limits together and of leases can.
+//   - After a Reset, an Erase, or tokens granted by an operator, nothing is returned of what was taken before. (Sliding
+//     windows do not remember a grant, nor an Erase or a Reset by a plan without numbers, nor precise ones a Reset at the
+//     very instant of the take: tokens of others may be returned then.)
+//   - On MySQL, an Allow of a key that exists cannot be refunded once tokens have accrued, an hour later, or if the key
+//     was ever reset; the tokens of reservations, of several limits together and of leases can.
 //
-// A decision can be refunded or settled once, also through its copies: later refunds return nothing, and neither does one of a
-// decision that took no tokens, because it was denied or FailedOpen. After an error, it can be tried again. The decision has
-// the tokens left.
+// A decision can be refunded or settled once, also through its copies: later refunds return nothing, and neither does
+// one of a decision that took no tokens, because it was denied or FailedOpen. After an error, it can be tried again.
+// The decision has the tokens left.
 //
-// The error is [runtime.ErrInvalidCount] if n is less than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
+// The error is [runtime.ErrInvalidCount] if n is less than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or
+// the store's.
 func (l Limit) RefundN(ctx context.Context, d runtime.Decision, n int64) (runtime.Decision, error) {
 	// An invalid n goes on to the check of the count, although there is nothing to refund.
 	if n >= 0 && (n == 0 || d.TakenAt.IsZero() || !d.Receipt.Settle()) {
@@ -112,21 +115,23 @@ func (l Limit) RefundN(ctx context.Context, d runtime.Decision, n int64) (runtim
 	return after, err
 }
 
-// Charge takes n tokens whether they are available or not: for a cost that is known only afterwards, or a penalty. The key
-// may go into debt, beyond the policy's MaxReserved, and then denies other requests until the debt has accrued: see
-// [runtime.Decision.FullAfter]. A limit without reservations can be in debt too. A token bucket pays the debt back at its rate. A
-// window that ends forgets the part of the debt beyond MaxReserved, and so does a sliding window with the window after it.
-// The decision is always Allowed, and can be refunded. Tokens that processes have leased can still be used.
+// Charge takes n tokens whether they are available or not: for a cost that is known only afterwards, or a penalty. The
+// key may go into debt, beyond the policy's MaxReserved, and then denies other requests until the debt has accrued: see
+// [runtime.Decision.FullAfter]. A limit without reservations can be in debt too. A token bucket pays the debt back at
+// its rate. A window that ends forgets the part of the debt beyond MaxReserved, and so does a sliding window with the
+// window after it. The decision is always Allowed, and can be refunded. Tokens that processes have leased can still be
+// used.
 //
-// If the store fails, the error is returned whatever the limit's OnError: nothing was charged, unless the connection was
-// lost while the request was executed. If n is 0, nothing is charged. The error is [runtime.ErrInvalidCount] if n is less than 0,
-// [runtime.ErrExceedsCapacity] if it is more than 2*[runtime.MaxTokens], [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
+// If the store fails, the error is returned whatever the limit's OnError: nothing was charged, unless the connection
+// was lost while the request was executed. If n is 0, nothing is charged. The error is [runtime.ErrInvalidCount] if n
+// is less than 0, [runtime.ErrExceedsCapacity] if it is more than 2*[runtime.MaxTokens], [runtime.ErrInvalidKey],
+// [runtime.ErrInvalidPolicy], or the store's.
 func (l Limit) Charge(ctx context.Context, n int64) (runtime.Decision, error) {
 	return l.do(ctx, runtime.Request{Op: runtime.Charge, Count: n})
 }
 
-// Peek returns the number of tokens left, and takes none. A limit that is off or unlimited has [runtime.MaxTokens], and one that is
-// blocked has none left: see [runtime.Balance.BlockedFor].
+// Peek returns the number of tokens left, and takes none. A limit that is off or unlimited has [runtime.MaxTokens], and
+// one that is blocked has none left: see [runtime.Balance.BlockedFor].
 func (l Limit) Peek(ctx context.Context) (runtime.Balance, error) {
 	q := runtime.Request{Op: runtime.Peek}
 	if err := l.complete(&q); err != nil {
@@ -161,20 +166,21 @@ func (l *Limiter) peek(ctx context.Context, q runtime.Request) (runtime.Balance,
 	return b, nil
 }
 
-// Reset makes the key full again, as if no tokens had been taken or reserved, and ends a penalty. Those cannot be refunded any more. A sweep
-// deletes the row later.
+// Reset makes the key full again, as if no tokens had been taken or reserved, and ends a penalty. Those cannot be
+// refunded any more. A sweep deletes the row later.
 func (l Limit) Reset(ctx context.Context) error {
 	_, err := l.do(ctx, runtime.Request{Op: runtime.Reset})
 	return err
 }
 
-// Erase deletes the count of the key, and replaces the key in the log of overrides: see [runtime.Eraser] for what stays. The key
-// is then full, as a new one. In a transaction, both happen if it is committed; make Erase its last call.
+// Erase deletes the count of the key, and replaces the key in the log of overrides: see [runtime.Eraser] for what
+// stays. The key is then full, as a new one. In a transaction, both happen if it is committed; make Erase its last
+// call.
 //
-// The error is [runtime.ErrOverrideInForce] if a block or an override of the key is in force, and nothing is erased then: a request
-// to be forgotten does not lift a block, which could not stay in force without its key. End it first by [Overrides.End], or
-// erase the key when it has ended. The error can also be [runtime.ErrInvalidKey], also if the limit has no key, [runtime.ErrNoErase],
-// or the store's. Observers see a Reset.
+// The error is [runtime.ErrOverrideInForce] if a block or an override of the key is in force, and nothing is erased
+// then: a request to be forgotten does not lift a block, which could not stay in force without its key. End it first by
+// [Overrides.End], or erase the key when it has ended. The error can also be [runtime.ErrInvalidKey], also if the limit
+// has no key, [runtime.ErrNoErase], or the store's. Observers see a Reset.
 func (l Limit) Erase(ctx context.Context) error {
 	q := runtime.Request{Op: runtime.Reset}
 	if err := l.complete(&q); err != nil {
@@ -203,7 +209,7 @@ func (l Limit) Erase(ctx context.Context) error {
 	return err
 }
 
-// do executes a request on the key. Every method ends here, and those of [Group] in doTogether.
+// do executes a request on the key. Every method ends here, and the methods of [Group] in doTogether.
 func (l Limit) do(ctx context.Context, q runtime.Request) (runtime.Decision, error) {
 	if d, ok := l.takeLocal(ctx, &q); ok {
 		if l.limiter.observer != nil {
@@ -255,14 +261,12 @@ func (l Limit) takeLocal(ctx context.Context, q *runtime.Request) (runtime.Decis
 
 // complete sets the policy and the key of a request.
 func (l Limit) complete(q *runtime.Request) error {
-	if err := l.key.Err(); err != nil {
-		return l.wrap(err)
+	err := cmp.Or(l.key.Err(), l.policy.Validate())
+	if err == nil {
+		q.Policy = l.policy
+		err = l.key.Complete(q)
 	}
-	if err := l.policy.Validate(); err != nil {
-		return l.wrap(err)
-	}
-	q.Policy = l.policy
-	if err := l.key.Complete(q); err != nil {
+	if err != nil {
 		return l.wrap(err)
 	}
 	return nil
@@ -282,11 +286,6 @@ func (l *Limit) observeLeased(ctx context.Context, q *runtime.Request, d *runtim
 		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Source: runtime.SourceLease, Limits: 1, Count: q.Count, Taken: d.Taken, Remaining: d.Remaining,
 	}
 	o.SetKey(l.key.String())
-	if l.held == nil {
-		// Not by report, because one more copy is a fiftieth of a leased take.
-		l.limiter.observer.Decided(ctx, o)
-		return
-	}
 	l.held.retry()
 	l.limiter.report(ctx, o, l.held)
 }

@@ -1,6 +1,6 @@
-// Package limiter has the verbs of limits. A [Limiter] connects limits with a [runtime.Store], and returns handles for one key of
-// one limit: [Limit], [ReservableLimit], [ReserveOnlyLimit] and [SlotLimit], and [Overrides] for operators. A [Group] takes from several of
-// them at once.
+// Package limiter has the verbs of limits. A [Limiter] connects limits with a [runtime.Store], and returns handles for
+// one key of one limit: [Limit], [ReservableLimit], [ReserveOnlyLimit] and [SlotLimit], and [Overrides] for operators.
+// A [Group] takes from several of them at once.
 package limiter
 
 import (
@@ -11,7 +11,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
-// Limiter connects limits with a [runtime.Store]. Generated code wraps one; for a limit written in Go, make one directly:
+// Limiter connects limits with a [runtime.Store]. Generated code wraps one; for a limit written in Go, make one
+// directly:
 //
 //	limits := limiter.New(store)
 //	d, err := limits.Limit(&policy, runtime.KeyOf(runtime.Int64(userID))).Allow(ctx)
@@ -43,8 +44,8 @@ func New(store runtime.Store, options ...Option) *Limiter {
 }
 
 // WithTx returns a limiter that keeps its counts inside a transaction of the caller, which must be of the database that
-// holds the counts: tokens are taken if and only if tx commits. The methods of its limits return [runtime.ErrNoTx] if the store
-// does not support transactions, and [runtime.ErrNilTx] if tx is nil.
+// holds the counts: tokens are taken if and only if tx commits. The methods of its limits return [runtime.ErrNoTx] if
+// the store does not support transactions, and [runtime.ErrNilTx] if tx is nil.
 func (l *Limiter) WithTx(tx runtime.Tx) *Limiter {
 	if l == nil || l.store == nil {
 		return l
@@ -52,8 +53,8 @@ func (l *Limiter) WithTx(tx runtime.Tx) *Limiter {
 	return &Limiter{store: runtime.InTx(l.store, tx), inTx: true, base: l.store, observer: l.observer, keySecret: l.keySecret}
 }
 
-// settler returns the limiter that settles reservations of l: for those of a transaction, one that goes on without it when
-// it has ended.
+// settler returns the limiter that settles reservations of l: for reservations of a transaction, one that goes on
+// without it when it has ended.
 func (l *Limiter) settler() *Limiter {
 	if l == nil || !l.inTx || l.settles {
 		return l
@@ -79,11 +80,11 @@ func Observe(o runtime.Observer) Option {
 }
 
 // HashKeys makes the hashes of the parts of keys that are of the type hashed string HMAC-SHA-256 with a secret of the
-// deployment, of at least [runtime.MinKeySecret] bytes: without it, whoever can read the table can find telephone numbers and
-// e-mail addresses by trying all of them. With a shorter secret, requests of such limits fail.
+// deployment, of at least [runtime.MinKeySecret] bytes: without it, whoever can read the table can find telephone
+// numbers and e-mail addresses by trying all of them. With a shorter secret, requests of such limits fail.
 //
-// All processes need the same secret, and operators too: see [runtime.Catalog.HashKeys]. With another secret, every key is
-// another one: its count begins full, and its blocks and overrides have no effect until they are written again.
+// All processes need the same secret, and operators too: see [runtime.Catalog.HashKeys]. With another secret, every key
+// is another one: its count begins full, and its blocks and overrides have no effect until they are written again.
 func HashKeys(secret []byte) Option {
 	// Not nil, so that an empty secret is refused.
 	secret = append([]byte{}, secret...)
@@ -151,8 +152,8 @@ func (l *Limiter) overrides(ctx context.Context) (*override.View, *override.Snap
 	return view, snapshot, err
 }
 
-// inForceNow returns the policy in force for a key without a request to the store. It is false if the overrides have not
-// been read, or have a problem.
+// inForceNow returns the policy in force for a key without a request to the store. It is false if the overrides have
+// not been read, or have a problem.
 func (l *Limiter) inForceNow(p *runtime.Policy, key string) (*runtime.Policy, bool) {
 	if !p.Overridable() {
 		return p, true

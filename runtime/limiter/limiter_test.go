@@ -28,6 +28,14 @@ func must[T any](result T, err error) T {
 	return result
 }
 
+// must2 is must for two results.
+func must2[A, B any](a A, b B, err error) (A, B) {
+	if err != nil {
+		panic(err)
+	}
+	return a, b
+}
+
 // verb is a method of a limit, reduced to its error.
 type verb struct {
 	name string
@@ -190,8 +198,8 @@ func TestChargeTakesWhetherAvailableOrNot(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrInvalidCount)
 }
 
-// A key can begin with fewer tokens than a full one, or with the rest of a window: what it must lack is charged when it is
-// made. A sweep of its row when that is full changes nothing.
+// A key can begin with fewer tokens than a full one, or with the rest of a window: what it must lack is charged when it
+// is made. A sweep of its row when that is full changes nothing.
 func TestNewKeyBeginsWithLessByACharge(t *testing.T) {
 	for _, p := range []runtime.Policy{
 		{Kind: runtime.TokenBucket},
@@ -272,8 +280,7 @@ func TestResetAfterIsTheEndOfTheWindow(t *testing.T) {
 func berlin(t *testing.T, clock string) time.Time {
 	t.Helper()
 	zone := must(time.LoadLocation("Europe/Berlin"))
-	at := must(time.ParseInLocation(time.DateTime, clock, zone))
-	return at
+	return must(time.ParseInLocation(time.DateTime, clock, zone))
 }
 
 // Each key has its own billing day, which the 31st of a short month is moved from and back to.

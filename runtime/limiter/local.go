@@ -13,22 +13,24 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
-// localMemory decides in place of a failing store, for limits with [runtime.FailLocal]: by the same rule, on counts of its own. A
-// key begins with the tokens that the store has last reported for it, and is full without a report. The zero localMemory is
-// empty.
+// localMemory decides in place of a failing store, for limits with [runtime.FailLocal]: by the same rule, on counts of
+// its own. A key begins with the tokens that the store has last reported for it, and is full without a report. The zero
+// localMemory is empty.
 type localMemory struct {
 	mu      sync.Mutex
 	rows    recent.Map[runtime.State]
 	reports recent.Map[report]
 }
 
-// localRows is how many rows are kept at least, and twice as many at most. Each takes about 150 bytes and the length of its key.
+// localRows is how many rows are kept at least, and twice as many at most. Each takes about 150 bytes and the length of
+// its key.
 const localRows = 32_768
 
-// report is the count of a key as a decision of the store has it. Instants are by this process's clock, except for decided.
+// report is the count of a key as a decision of the store has it. Instants are by this process's clock, except for
+// decided.
 type report struct {
-	// missing is how many tokens the key lacked of a full one at an instant. full is when it is full again, and windowEnd when
-	// its window ends.
+	// missing is how many tokens the key lacked of a full one at an instant. full is when it is full again, and
+	// windowEnd when its window ends.
 	missing             float64
 	at, full, windowEnd int64
 	// decided is the instant of the decision by the store's clock.
@@ -37,8 +39,8 @@ type report struct {
 	penalty int64
 }
 
-// state returns a row with the tokens of the report. If the decision does not have how long ago they were taken, they count
-// as taken in the current window, or at the last take of a precise limit.
+// state returns a row with the tokens of the report. If the decision does not have how long ago they were taken, they
+// count as taken in the current window, or at the last take of a precise limit.
 func (p *report) state(r *meter.Rule) runtime.State {
 	at := p.at
 	switch {
@@ -79,8 +81,8 @@ func (m *localMemory) learn(q *runtime.Request, d *runtime.Decision, decided int
 	}, localRows)
 }
 
-// decide executes a call at the instant now, in nanoseconds since 1970 UTC. A key has one row: shards share the writes of a
-// database.
+// decide executes a call at the instant now, in nanoseconds since 1970 UTC. A key has one row: shards share the writes
+// of a database.
 func (m *localMemory) decide(c runtime.Call, now int64) runtime.Answer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,8 +115,8 @@ func ruleOf(c runtime.Call, row runtime.Row) meter.Rule {
 	return meter.RuleFor(&c.Requests[i])
 }
 
-// fewer returns the one of a state and the state of a report that has fewer tokens: what was taken from memory, the store
-// does not know.
+// fewer returns the one of a state and the state of a report that has fewer tokens: what was taken from memory, the
+// store does not know.
 func fewer(r meter.Rule, s runtime.State, p *report, now int64) runtime.State {
 	reported := p.state(&r)
 	peek := runtime.Request{Op: runtime.Peek}

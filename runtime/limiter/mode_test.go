@@ -21,8 +21,8 @@ func inMode(m runtime.Mode) *runtime.Policy {
 	return p
 }
 
-// TestModes is the table of runtime.Mode: the answer of each verb to a key without tokens, and how many calls reached the
-// store.
+// TestModes is the table of runtime.Mode: the answer of each verb to a key without tokens, and how many calls reached
+// the store.
 func TestModes(t *testing.T) {
 	spent := runtime.Decision{Allowed: true, Taken: 3, TakenAt: epoch}
 	ask := map[string]func(ctx context.Context, l limiter.ReservableLimit) (any, error){
@@ -135,7 +135,8 @@ func TestInvalidCountIsAnErrorInEveryMode(t *testing.T) {
 	}
 }
 
-// In shadow mode, AllowUpTo lets more tokens be used than there are. What was not used of those comes first: it was not taken.
+// In shadow mode, AllowUpTo lets more tokens be used than there are. What was not used of those comes first: it was not
+// taken.
 func TestRefundOfMoreThanShadowModeHasTaken(t *testing.T) {
 	for _, row := range []struct{ unused, left int64 }{{0, 0}, {3, 0}, {4, 0}, {6, 2}, {9, 5}, {20, 5}} {
 		shadow := bucket("shadow", 5)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
@@ -23,8 +24,8 @@ func numbered() *runtime.Policy {
 	}
 }
 
-// However a handle is used, numbers that the policy does not allow are an error with the name of the limit, the number and its
-// bounds, although the limit fails open and one of its plans is unlimited.
+// However a handle is used, numbers that the policy does not allow are an error with the name of the limit, the number
+// and its bounds, although the limit fails open and one of its plans is unlimited.
 func TestInvalidNumbersNeverReachTheStore(t *testing.T) {
 	policies := runtime.PlanPolicies{free: *numbered(), enterprise: {Name: "calls", Kind: runtime.TokenBucket, Shards: 2, Mode: runtime.ModeUnlimited, AtMost: numbered().AtMost}}
 	for _, test := range []struct {
@@ -56,33 +57,56 @@ func TestInvalidNumbersNeverReachTheStore(t *testing.T) {
 	assert.ErrorIs(t, err, runtime.ErrInvalidPlan, "an invalid plan stays one")
 }
 
-// Whoever has used up small numbers has the difference at once with larger ones, and nothing new after a thousand changes back and
-// forth.
-func TestChangeOfNumbersKeepsWhatWasUsed(t *testing.T) {
-	for _, kind := range runtime.Kinds() {
-		if kind == runtime.InFlight {
-			continue // slots come back: TestSlotsOfNumbers
-		}
-		t.Run(kind.String(), func(t *testing.T) {
-			p := &runtime.Policy{Name: "calls", Kind: kind, Rate: 200, Period: time.Hour, Capacity: 200, AtMost: runtime.Numbers{Rate: 200, Capacity: 200}}
-			limits := limiter.New(still())
-			with := func(n int64) limiter.Limit {
+// Numbers change with the plan, by what the caller gives, or by an override. Whoever has used up the smaller ones has
+// the difference at once with the larger ones, and nothing new after thousands of changes back and forth: they grant
+// what the largest grant.
+func TestChangesOfNumbersMintNothing(t *testing.T) {
+	limit := func(kind runtime.Kind, n int64) *runtime.Policy {
+		return &runtime.Policy{Name: "calls", Kind: kind, Rate: n, Period: time.Hour, Capacity: n}
+	}
+	for way, limitWith := range map[string]func(t *testing.T, kind runtime.Kind) func(n int64) limiter.Limit{
+		"plan": func(_ *testing.T, kind runtime.Kind) func(int64) limiter.Limit {
+			policies, limits := runtime.PlanPolicies{free: *limit(kind, 10), pro: *limit(kind, 200)}, limiter.New(still())
+			return func(n int64) limiter.Limit { return limits.Limit(policies.For(free+int(n/101), runtime.Key{})) }
+		},
+		"numbers": func(_ *testing.T, kind runtime.Kind) func(int64) limiter.Limit {
+			p, limits := limit(kind, 200), limiter.New(still())
+			p.AtMost = runtime.Numbers{Rate: 200, Capacity: 200}
+			return func(n int64) limiter.Limit {
 				return limits.Limit(runtime.Numbers{Rate: n, Capacity: n}.For(p, runtime.Key{}))
 			}
-			random := rand.New(rand.NewPCG(1, 1))
-
-			require.NoError(t, with(10).RequireN(t.Context(), 10))
-			require.ErrorIs(t, with(10).Require(t.Context()), runtime.ErrLimited)
-			require.Equal(t, 190.0, value(t, with(200)), "larger numbers help a used-up key at once")
-			taken := int64(10)
-			for i := range 2000 {
-				taken += must(with(1+random.Int64N(200)).AllowUpTo(t.Context(), 1+random.Int64N(3))).Taken
-				require.LessOrEqual(t, taken, int64(200), "change %d", i)
+		},
+		"override": func(t *testing.T, kind runtime.Kind) func(int64) limiter.Limit {
+			p := limit(kind, 10)
+			p.Overrides = runtime.OverrideBounds{Rate: 200, Capacity: 200}
+			o := newOverriding(t, p)
+			return func(n int64) limiter.Limit {
+				if _, entry := o.left("a"); n != 10 {
+					o.override(o.overrides("a"), runtime.Override{Rate: n})
+				} else if entry != 0 {
+					must(o.overrides("a").End(t.Context(), overrideEnd))
+				}
+				return o.key("a")
 			}
-			taken += must(with(200).AllowUpTo(t.Context(), 200)).Taken
-			require.Equal(t, int64(200), taken)
-			require.Equal(t, -190.0, value(t, with(10)), "smaller numbers than what was used deny")
-		})
+		},
+	} {
+		for _, kind := range runtimetest.TokenKinds() {
+			t.Run(way+"/"+kind.String(), func(t *testing.T) {
+				with, random := limitWith(t, kind), rand.New(rand.NewPCG(1, 1))
+				require.NoError(t, with(10).RequireN(t.Context(), 10))
+				require.ErrorIs(t, with(10).Require(t.Context()), runtime.ErrLimited)
+				require.Equal(t, 190.0, value(t, with(200)), "larger numbers help a used-up key at once")
+				taken := int64(10)
+				for i := range 1000 {
+					n := [...]int64{10, 200, 1 + random.Int64N(200)}[i%3]
+					taken += must(with(n).AllowUpTo(t.Context(), 1+random.Int64N(3))).Taken
+					require.LessOrEqual(t, taken, int64(200), "change %d", i)
+				}
+				taken += must(with(200).AllowUpTo(t.Context(), 200)).Taken
+				require.Equal(t, int64(200), taken)
+				require.Equal(t, -190.0, value(t, with(10)), "smaller numbers than what was used deny")
+			})
+		}
 	}
 }
 
@@ -106,13 +130,12 @@ func TestCallWithDifferentNumbersForOneKeyIsInvalid(t *testing.T) {
 	_, err := limits.All(t.Context(), with(5, "a"), with(6, "a"))
 	assert.ErrorIs(t, err, runtime.ErrInvalidCall)
 	assert.ErrorContains(t, err, "two different policies have this name and key")
-	ds, err := limits.All(t.Context(), with(5, "a"), with(6, "b"), with(5, "a"))
-	require.NoError(t, err)
+	ds := must(limits.All(t.Context(), with(5, "a"), with(6, "b"), with(5, "a")))
 	assert.True(t, ds.Allowed)
 }
 
-// An override replaces the numbers that it gives, and leaves the caller's others. That of a plan has the caller's numbers, also if
-// the key's own plan is unlimited.
+// An override replaces the numbers that it gives, and leaves the caller's others. That of a plan has the caller's
+// numbers, also if the key's own plan is unlimited.
 func TestOverrideComesBeforeTheNumbersOfTheCaller(t *testing.T) {
 	p := *numbered()
 	p.Overrides = runtime.OverrideBounds{Rate: 30_000, Capacity: 20_000, MaxReserved: 10}
@@ -127,8 +150,7 @@ func TestOverrideComesBeforeTheNumbersOfTheCaller(t *testing.T) {
 	}
 	set := func(v runtime.Override) {
 		v.Until, v.Reason, v.Author = runtime.ForGood, "a test", "a test"
-		_, err := overrides.Set(t.Context(), v)
-		require.NoError(t, err)
+		must(overrides.Set(t.Context(), v))
 	}
 	require.Equal(t, []int64{500, 1_000}, numbers(free))
 	set(runtime.Override{Rate: 30_000})
@@ -167,13 +189,11 @@ func TestSweepKeepsWhatTheLeastNumbersNeed(t *testing.T) {
 	}
 	require.NoError(t, with(1).RequireN(t.Context(), 1_000))
 	now = now.Add(5 * time.Hour)
-	n, err := store.Sweep(t.Context(), p)
-	require.NoError(t, err)
+	n := must(store.Sweep(t.Context(), p))
 	assert.Zero(t, n)
 	assert.Equal(t, int64(300), must(with(1).Peek(t.Context())).Remaining)
 	now = now.Add(1000*time.Minute - 4*time.Hour)
-	n, err = store.Sweep(t.Context(), p)
-	require.NoError(t, err)
+	n = must(store.Sweep(t.Context(), p))
 	assert.Equal(t, 1, n)
 }
 

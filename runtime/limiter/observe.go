@@ -10,8 +10,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 )
 
-// held keeps the observations of a request until they can be reported: those of a Wait, because only its last try is, and
-// those that are made under a lock.
+// held keeps the observations of a request until they can be reported: the observations of a Wait, because only its
+// last try is, and those that are made under a lock.
 type held struct {
 	// begun is when a Wait began, and tries how often it has tried.
 	begun time.Time
@@ -65,8 +65,8 @@ func (l *Limiter) report(ctx context.Context, o runtime.Observation, h *held) {
 	h.last = append(h.last, o)
 }
 
-// observes reports whether a request is observed. A Check of no tokens is not, because it reads a key for a client or an
-// operator, whose polling would count as denials while the key is blocked.
+// observes reports whether a request is observed. A Check of no tokens is not, because it reads a key for a client or
+// an operator, whose polling would count as denials while the key is blocked.
 func (l *Limiter) observes(q *runtime.Request) bool {
 	return l != nil && l.observer != nil && q.Op != runtime.Peek && (q.Op != runtime.Check || q.Count != 0)
 }
@@ -127,7 +127,8 @@ func (l *Limiter) observeSettled(ctx context.Context, calls []runtime.Call, answ
 	}
 }
 
-// observation returns that of a request of a call, given the answer or error of the call and how long it took.
+// observation returns the observation of a request of a call, given the answer or error of the call and how long it
+// took.
 func (l *Limiter) observation(ctx context.Context, c runtime.Call, i int, answer *runtime.Answer, err error, took time.Duration) runtime.Observation {
 	q := &c.Requests[i]
 	o := runtime.Observation{

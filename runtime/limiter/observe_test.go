@@ -451,7 +451,8 @@ func TestFingerprint(t *testing.T) {
 	require.NotEqual(t, o.Fingerprint(nil), o.Fingerprint([]byte("secret")))
 }
 
-// A request allocates one call beside what the store allocates, and one function, which hides the key, if it is observed.
+// A request allocates one call beside what the store allocates, and one function, which hides the key, if it is
+// observed.
 func TestObservedRequestAllocatesOnce(t *testing.T) {
 	ctx, key, p := context.Background(), runtime.KeyOf(runtime.String("key")), busy()
 	store := &memstore.Store{}

@@ -14,8 +14,8 @@ import (
 // errTimeout is the cause with which the context of withTimeout ends.
 var errTimeout = errors.New("the store did not answer within the limit's timeout")
 
-// withTimeout returns a context that ends after the shortest timeout of the limits of a call. The cause distinguishes the
-// timeout from the caller's deadline.
+// withTimeout returns a context that ends after the shortest timeout of the limits of a call. The cause distinguishes
+// the timeout from the caller's deadline.
 func withTimeout(c runtime.Call, ctx context.Context) (context.Context, context.CancelFunc) {
 	shortest := time.Duration(0)
 	for i := range c.Requests {
@@ -77,8 +77,8 @@ func (m *localMemory) learnFrom(c runtime.Call, answer *runtime.Answer) {
 	}
 }
 
-// decideWithout answers a call for which the store has failed with err. Requests of limits with FailOpen pass, and those
-// of limits with FailLocal are decided from memory, all or none of them.
+// decideWithout answers a call for which the store has failed with err. Requests of limits with FailOpen pass, and
+// those of limits with FailLocal are decided from memory, all or none of them.
 func (m *localMemory) decideWithout(c runtime.Call, err error) runtime.Answer {
 	// Validates the whole call, too.
 	answer := failOpen(c, err)
@@ -118,8 +118,8 @@ func (m *localMemory) decideWithout(c runtime.Call, err error) runtime.Answer {
 	return answer
 }
 
-// withoutStore answers a call for which the store has failed with err in the context bounded, or the overrides could not be
-// read, as the OnError of its limits says.
+// withoutStore answers a call for which the store has failed with err in the context bounded, or the overrides could
+// not be read, as the OnError of its limits says.
 func (l *Limiter) withoutStore(ctx, bounded context.Context, c runtime.Call, err error, unread bool) (runtime.Answer, error) {
 	if cause := context.Cause(bounded); !l.inTx && errors.Is(cause, errTimeout) && !errors.Is(err, errTimeout) {
 		err = fmt.Errorf("%w: %w", cause, err)
@@ -128,8 +128,8 @@ func (l *Limiter) withoutStore(ctx, bounded context.Context, c runtime.Call, err
 	if gone != nil && !errors.Is(err, gone) {
 		err = fmt.Errorf("%w: %w", gone, err)
 	}
-	// A caller that has gone does not wait for a decision, and the store has not failed: with short deadlines, clients could
-	// otherwise open the limit.
+	// A caller that has gone does not wait for a decision, and the store has not failed: with short deadlines, clients
+	// could otherwise open the limit.
 	if l.inTx || failsClosed(c) || unread && needsOverrides(&c) || gone != nil {
 		return runtime.Answer{}, fmt.Errorf("%v: %w", c, err)
 	}

@@ -195,7 +195,8 @@ func (g gone) Do(ctx context.Context, _ []runtime.Call) ([]runtime.Answer, error
 	return nil, g.err(ctx)
 }
 
-// Only the limit's own timeout or a failure of the store opens a limit: a client that sets a short deadline gets its error.
+// Only the limit's own timeout or a failure of the store opens a limit: a client that sets a short deadline gets its
+// error.
 func TestEndOfTheCallersContextOpensNothing(t *testing.T) {
 	late := func(ctx context.Context) error { <-ctx.Done(); return errDown }
 	for name, fails := range map[string]func(ctx context.Context) error{
@@ -226,7 +227,8 @@ func TestEndOfTheCallersContextOpensNothing(t *testing.T) {
 	})
 }
 
-// A store that has failed has counted nothing. What was used is charged once when it is back, however often it is settled.
+// A store that has failed has counted nothing. What was used is charged once when it is back, however often it is
+// settled.
 func TestUseOfAFailedStoreIsChargedOnce(t *testing.T) {
 	ctx := t.Context()
 	for name, take := range map[string]func(*limiter.Limiter, limiter.ReservableLimit) (settle func(int64) error, cancel func() error){
@@ -429,8 +431,7 @@ func TestLocalMemoryIsBounded(t *testing.T) {
 		p := onError(runtime.FailLocal)
 		p.Timeout, p.Period = 0, 24*time.Hour
 		take := func(key string) runtime.Decision {
-			d := must(limits.Limit(p, runtime.KeyOf(runtime.String(key))).AllowN(t.Context(), 1))
-			return d
+			return must(limits.Limit(p, runtime.KeyOf(runtime.String(key))).AllowN(t.Context(), 1))
 		}
 		before := heapInUse()
 		for i := range 150_000 {

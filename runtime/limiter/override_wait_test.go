@@ -81,8 +81,8 @@ func TestCountsThatNeverFitTogetherAreAnError(t *testing.T) {
 	require.Equal(t, 10*time.Second, must(o.limiter.All(t.Context(), o.key("a").N(1), o.key("a").N(9))).RetryAfter, "they fit after the override")
 }
 
-// Whatever overrides end, a request passes at RetryAfter and not before, a reservation is out of debt after its Delay and
-// not before, and a key is full after FullAfter and not before.
+// Whatever overrides end, a request passes at RetryAfter and not before, a reservation is out of debt after its Delay
+// and not before, and a key is full after FullAfter and not before.
 func TestWaitsAcrossTheEndsOfOverrides(t *testing.T) {
 	d := runtimetest.Roll(83)
 	seen := map[string]int{}
@@ -178,8 +178,7 @@ func TestWaitsAcrossTheEndsOfOverrides(t *testing.T) {
 			if b, err := key.Peek(t.Context()); err == nil && b.FullAfter > 0 && b.FullAfter < horizon {
 				seen["not full"]++
 				full := func() bool {
-					b := must(key.Peek(t.Context()))
-					return b.FullAfter == 0
+					return must(key.Peek(t.Context())).FullAfter == 0
 				}
 				at(o.now.Add(b.FullAfter), func() { require.True(t, full(), "%+v: %v", p, b) })
 				for _, instant := range instants(b.FullAfter) {

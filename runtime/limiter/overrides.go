@@ -12,8 +12,8 @@ import (
 
 // Overrides writes and reads the overrides of one key of a limit, or those of all its keys together. Its methods are
 // requests to the store, as an operator makes them; see [override.View] for when they are in force. Their errors are
-// [runtime.ErrInvalidOverride], upon which nothing was written, [runtime.ErrNoOverrides], [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the
-// store's. In a transaction of the caller they return [runtime.ErrInvalidOverride].
+// [runtime.ErrInvalidOverride], upon which nothing was written, [runtime.ErrNoOverrides], [runtime.ErrInvalidKey],
+// [runtime.ErrInvalidPolicy], or the store's. In a transaction of the caller they return [runtime.ErrInvalidOverride].
 type Overrides struct{ of Limit }
 
 // Overrides returns the overrides of one key of a limit.
@@ -29,7 +29,8 @@ func (o Overrides) Set(ctx context.Context, v runtime.Override) (runtime.Overrid
 	return o.append(ctx, func(e *runtime.OverrideEntry, _, _ bool) error { return v.Complete(e, o.of.policy) })
 }
 
-// Block denies all requests. An override of the key is in force again when the block ends. It returns the entry of the log.
+// Block denies all requests. An override of the key is in force again when the block ends. It returns the entry of the
+// log.
 func (o Overrides) Block(ctx context.Context, b runtime.Block) (runtime.OverrideEntry, error) {
 	return o.append(ctx, func(e *runtime.OverrideEntry, _, _ bool) error {
 		e.What, e.Until, e.Reason, e.Author = runtime.OverrideBlock, b.Until, b.Reason, b.Author
@@ -37,8 +38,8 @@ func (o Overrides) Block(ctx context.Context, b runtime.Block) (runtime.Override
 	})
 }
 
-// Unblock ends the block in force, and a penalty of the key, and leaves an override in force. It returns the entry of the log, or
-// [runtime.ErrNoOverride] if there is neither a block nor a penalty.
+// Unblock ends the block in force, and a penalty of the key, and leaves an override in force. It returns the entry of
+// the log, or [runtime.ErrNoOverride] if there is neither a block nor a penalty.
 func (o Overrides) Unblock(ctx context.Context, end runtime.OverrideEnd) (runtime.OverrideEntry, error) {
 	penalty := false
 	if o.of.policy.Penalizes() {

@@ -51,18 +51,14 @@ func TestUsage(t *testing.T) {
 			p := row.policy
 			p.Name += " " + name
 			handle := limits.Limit(&p, key)
-			_, err := handle.Charge(t.Context(), row.charged)
-			require.NoError(t, err)
+			must(handle.Charge(t.Context(), row.charged))
 			if row.block {
-				_, err := limits.Overrides(&p, key).Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "ann"})
-				require.NoError(t, err)
+				must(limits.Overrides(&p, key).Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "ann"}))
 			}
 			before := seen.decisions
-			all, err := limits.PeekAll(t.Context(), handle.N(5), limits.ReserveOnly(&only, key), handle.Checked())
-			require.NoError(t, err)
+			all := must(limits.PeekAll(t.Context(), handle.N(5), limits.ReserveOnly(&only, key), handle.Checked()))
 			require.Len(t, all, 3)
-			one, err := handle.Peek(t.Context())
-			require.NoError(t, err)
+			one := must(handle.Peek(t.Context()))
 			assert.Equal(t, before, seen.decisions, "no observer sees a page")
 			assert.Equal(t, []runtime.Balance{one, one}, []runtime.Balance{all[0], all[2]})
 			assert.Equal(t, "only", all[1].Limit)
@@ -72,10 +68,9 @@ func TestUsage(t *testing.T) {
 			assert.Equal(t, row.block, one.BlockedFor > 0)
 		})
 	}
-	none, err := limits.PeekAll(t.Context())
-	require.NoError(t, err)
+	none := must(limits.PeekAll(t.Context()))
 	assert.Empty(t, none)
-	_, err = limits.PeekAll(t.Context(), nil)
+	_, err := limits.PeekAll(t.Context(), nil)
 	require.ErrorIs(t, err, runtime.ErrInvalidCall)
 	before := seen.decisions
 	_, err = limits.PeekAll(t.Context(), limits.Limit(&bucket, runtime.KeyOf(runtime.String(""))))
@@ -98,13 +93,11 @@ func TestLimitersShareACall(t *testing.T) {
 	first, second := limiter.New(store), limiter.New(store, limiter.HashKeys([]byte("0123456789abcdef")))
 	email := runtime.KeyOf(runtime.Hashed("ada@example.com"))
 	a, b := first.Limit(&p, email), second.Limit(&q, email)
-	ds, err := first.All(t.Context(), a, b)
-	require.NoError(t, err)
+	ds := must(first.All(t.Context(), a, b))
 	assert.True(t, ds.Allowed)
 	assert.Equal(t, email.String(), ds.Key(0).String())
 	assert.NotEqual(t, email.String(), ds.Key(1).String(), "each limit has the keys of its limiter")
-	ds, err = second.All(t.Context(), a, b)
-	require.NoError(t, err)
+	ds = must(second.All(t.Context(), a, b))
 	assert.Equal(t, []string{"a", "b"}, ds.DeniedBy())
 
 	tx := store.Begin()
@@ -119,8 +112,7 @@ func TestLimitersShareACall(t *testing.T) {
 		_, err = of.All(t.Context(), a)
 		require.ErrorIs(t, err, runtime.ErrInvalidCall, name)
 	}
-	ds, err = inTx.All(t.Context(), inTx.Limit(&p, email), inTx.Limit(&q, runtime.KeyOf(runtime.String("x"))))
-	require.NoError(t, err)
+	ds = must(inTx.All(t.Context(), inTx.Limit(&p, email), inTx.Limit(&q, runtime.KeyOf(runtime.String("x")))))
 	assert.Equal(t, []string{"a"}, ds.DeniedBy())
 }
 

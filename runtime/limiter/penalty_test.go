@@ -21,8 +21,8 @@ func penalized(n int64, steps ...time.Duration) *runtime.Policy {
 	return p
 }
 
-// Several callers wait for the end of a penalty, which has tokens for some of them only. The retries of the others are denied,
-// and must not start the next penalty.
+// Several callers wait for the end of a penalty, which has tokens for some of them only. The retries of the others are
+// denied, and must not start the next penalty.
 func TestRetriesOfWaitStartNoPenalty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := penalized(2, time.Second, time.Hour)
@@ -43,8 +43,7 @@ func TestRetriesOfWaitStartNoPenalty(t *testing.T) {
 			})
 		}
 		require.Less(t, elapsed(wg.Wait), 30*time.Second)
-		b, err := limiter.New(store).Limit(p, runtime.Key{}).Peek(t.Context())
-		require.NoError(t, err)
+		b := must(limiter.New(store).Limit(p, runtime.Key{}).Peek(t.Context()))
 		require.Zero(t, b.PenaltyFor)
 	})
 }
@@ -58,8 +57,7 @@ func TestRetriesOfWaitAcquireStartNoPenalty(t *testing.T) {
 		elsewhere := acquire(t, limiter.New(store).Slots(p, runtime.Key{}))
 		time.AfterFunc(10*time.Second, func() { _ = elsewhere.Release(t.Context()) })
 		begun := time.Now()
-		_, err := limiter.New(store).Slots(p, runtime.Key{}).WaitAcquire(t.Context())
-		require.NoError(t, err)
+		must(limiter.New(store).Slots(p, runtime.Key{}).WaitAcquire(t.Context()))
 		require.LessOrEqual(t, time.Since(begun), 11*time.Second)
 	})
 }
@@ -75,8 +73,7 @@ func TestPenaltyInBalanceAndErrors(t *testing.T) {
 		require.Equal(t, time.Minute, limited.PenaltyFor)
 		require.Equal(t, "denied, penalty for 1m, retry after 1m", limited.String())
 		time.Sleep(10 * time.Second)
-		b, err := limit.Peek(t.Context())
-		require.NoError(t, err)
+		b := must(limit.Peek(t.Context()))
 		require.Equal(t, runtime.Balance{Limit: "limit", Capacity: 2, Value: 2, PenaltyFor: 50 * time.Second}, b)
 		require.Equal(t, "penalty for 50s with 2 of 2 left", b.String())
 		require.NoError(t, limit.Reset(t.Context()))
@@ -84,7 +81,8 @@ func TestPenaltyInBalanceAndErrors(t *testing.T) {
 	})
 }
 
-// While the store fails, the memory of the process has the penalty that the store has reported last, also if the tokens are back.
+// While the store fails, the memory of the process has the penalty that the store has reported last, also if the tokens
+// are back.
 func TestPenaltyHoldsWhileTheStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := penalized(2, time.Minute)
@@ -94,17 +92,14 @@ func TestPenaltyHoldsWhileTheStoreFails(t *testing.T) {
 		require.NoError(t, limit.RequireN(t.Context(), 2))
 		require.ErrorIs(t, limit.Require(t.Context()), runtime.ErrLimited)
 		time.Sleep(10 * time.Second)
-		_, err := limit.Check(t.Context())
-		require.NoError(t, err)
+		must(limit.Check(t.Context()))
 		store.fails = true
-		d, err := limit.Allow(t.Context())
-		require.NoError(t, err)
+		d := must(limit.Allow(t.Context()))
 		require.False(t, d.Allowed)
 		require.Error(t, d.FailedLocal)
 		require.Equal(t, 50*time.Second, d.PenaltyFor)
 		time.Sleep(50 * time.Second)
-		d, err = limit.Allow(t.Context())
-		require.NoError(t, err)
+		d = must(limit.Allow(t.Context()))
 		require.True(t, d.Allowed)
 		require.Error(t, d.FailedLocal)
 	})
@@ -135,8 +130,7 @@ func TestUnblockEndsAPenalty(t *testing.T) {
 		require.NoError(t, limit.Require(t.Context()))
 		require.ErrorIs(t, limit.RequireN(t.Context(), 2), runtime.ErrLimited)
 		require.ErrorIs(t, limit.Require(t.Context()), runtime.ErrLimited)
-		e, err := overrides.Unblock(t.Context(), end)
-		require.NoError(t, err)
+		e := must(overrides.Unblock(t.Context(), end))
 		require.Equal(t, runtime.OverrideUnblock, e.What)
 		require.NoError(t, limit.Require(t.Context()))
 		// The tokens are as before, and the next penalty is a first one.
@@ -145,4 +139,20 @@ func TestUnblockEndsAPenalty(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, time.Minute, limited.PenaltyFor)
 	})
+}
+
+// A key is taken out of its penalty by an override that gives it a plan without one, whose numbers are the same.
+func TestPlanWithoutPenaltyByOverride(t *testing.T) {
+	with := *penalized(2, time.Hour)
+	with.Overrides = runtime.OverrideBounds{Rate: with.Rate, Capacity: with.Capacity}
+	without := with
+	without.Penalty = runtime.Penalty{}
+	policies := runtime.PlanPolicies{free: with, pro: without}.Overridable(runtime.PlanNames{"", "free", "exempt"})
+	o := newOverriding(t, &policies[free])
+	require.NoError(t, o.key("a").RequireN(t.Context(), 2))
+	require.Equal(t, time.Hour, must(o.key("a").Allow(t.Context())).RetryAfter)
+	o.override(o.overrides("a"), runtime.Override{Plan: runtime.PlanText("exempt")})
+	require.Equal(t, time.Second, must(o.key("a").Allow(t.Context())).RetryAfter, "for the tokens alone")
+	o.now = o.now.Add(time.Second)
+	require.NoError(t, o.key("a").Require(t.Context()))
 }

@@ -3,7 +3,6 @@ package limiter_test
 import (
 	"context"
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
@@ -36,8 +34,8 @@ func (f unreached) Do(context.Context, []runtime.Call) ([]runtime.Answer, error)
 	return nil, nil
 }
 
-// However a handle is used, a request without a plan is an error with the name of the limit, although one of the plans is
-// unlimited and each policy fails open.
+// However a handle is used, a request without a plan is an error with the name of the limit, although one of the plans
+// is unlimited and each policy fails open.
 func TestInvalidPlanIsNeverAllowed(t *testing.T) {
 	open := append(runtime.PlanPolicies{}, planPolicies...)
 	for i := range open {
@@ -69,35 +67,8 @@ func TestPlanPoliciesWithoutPlansAreErrors(t *testing.T) {
 	}
 }
 
-// Whoever has used up a plan has the difference at once after an upgrade, and nothing new after a thousand changes back
-// and forth: they grant what the larger plan grants.
-func TestChangeOfPlanKeepsWhatWasUsed(t *testing.T) {
-	for _, kind := range runtimetest.TokenKinds() {
-		t.Run(kind.String(), func(t *testing.T) {
-			small := runtime.Policy{Name: "calls", Kind: kind, Rate: 10, Period: time.Hour, Capacity: 10}
-			large := small
-			large.Rate, large.Capacity = 200, 200
-			policies, limits := runtime.PlanPolicies{free: small, pro: large}, limiter.New(still())
-			on := func(plan int) limiter.Limit { return limits.Limit(policies.For(plan, runtime.Key{})) }
-			random := rand.New(rand.NewPCG(1, 1))
-
-			require.NoError(t, on(free).RequireN(t.Context(), 10))
-			require.ErrorIs(t, on(free).Require(t.Context()), runtime.ErrLimited)
-			require.Equal(t, 190.0, value(t, on(pro)), "an upgrade of a used-up key helps at once")
-			taken := int64(10)
-			for i := range 2000 {
-				d := must(on([]int{pro, free}[i%2]).AllowUpTo(t.Context(), 1+random.Int64N(3)))
-				taken += d.Taken
-				require.LessOrEqual(t, taken, int64(200), "flip %d", i)
-			}
-			require.Equal(t, int64(200), taken)
-			require.Equal(t, -190.0, value(t, on(free)), "a downgrade below what was used denies")
-		})
-	}
-}
-
-// A plan that is billed has the largest number as its limit: what it uses is counted to the token, also across changes of
-// the plan, and a month begins with 0.
+// A plan that is billed has the largest number as its limit: what it uses is counted to the token, also across changes
+// of the plan, and a month begins with 0.
 func TestPlanWithTheLargestNumberCountsItsUse(t *testing.T) {
 	small := runtime.Policy{Name: "exports", Kind: runtime.FixedWindow, Rate: 1000, Capacity: 1000,
 		Calendar: runtime.Calendar{Unit: runtime.Month, Count: 1, Zone: "Europe/Berlin"}}
@@ -122,9 +93,9 @@ func TestPlanWithTheLargestNumberCountsItsUse(t *testing.T) {
 	assert.Zero(t, must(on(pro).Peek(t.Context())).Used)
 }
 
-// Plans with windows of two lengths are two limits, each without a bound for the plans of the other: a key has a count for
-// each length, so that changes of its plan grant what the two plans grant together. One row for both would be full for one
-// plan whenever a window of the other has begun.
+// Plans with windows of two lengths are two limits, each without a bound for the plans of the other: a key has a count
+// for each length, so that changes of its plan grant what the two plans grant together. One row for both would be full
+// for one plan whenever a window of the other has begun.
 func TestPlansWithWindowsOfTwoLengthsAreTwoLimits(t *testing.T) {
 	window := func(name string, rate int64, period time.Duration) runtime.Policy {
 		return runtime.Policy{Name: name, Kind: runtime.FixedWindow, Rate: rate, Capacity: rate, Period: period, Start: runtime.StartOffset(0)}

@@ -6,8 +6,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// ReservableLimit is one key of a limit whose tokens may also be reserved before they have accrued. It is a small value,
-// like a [Limit].
+// ReservableLimit is one key of a limit whose tokens may also be reserved before they have accrued. It is a small
+// value, like a [Limit].
 type ReservableLimit struct{ of Limit }
 
 // Reservable returns one key of a limit with reservations.
@@ -23,15 +23,16 @@ func (l ReservableLimit) Reserve(ctx context.Context) (*Reservation, error) {
 // ReserveN takes n tokens, if necessary before they have accrued: use them after the reservation's Delay. It is denied,
 // and takes nothing, if more than the policy's MaxReserved would then be in debt.
 //
-// The error is [runtime.ErrExceedsCapacity] if n is more than capacity and MaxReserved together, [runtime.ErrInvalidCount] if it is less
-// than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
+// The error is [runtime.ErrExceedsCapacity] if n is more than capacity and MaxReserved together,
+// [runtime.ErrInvalidCount] if it is less than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
 func (l ReservableLimit) ReserveN(ctx context.Context, n int64) (*Reservation, error) {
 	return l.of.reserve(ctx, n)
 }
 
-// Resume returns the reservation of the key with a text of [Reservation.MarshalText], to be settled or cancelled, by another
-// process too. Each resumed reservation can be settled once, and nobody counts how often a text is resumed: settle in the
-// transaction that deletes the text. The error is [runtime.ErrInvalidCall] if the text is not one of this key.
+// Resume returns the reservation of the key with a text of [Reservation.MarshalText], to be settled or cancelled, by
+// another process too. Each resumed reservation can be settled once, and nobody counts how often a text is resumed:
+// settle in the transaction that deletes the text. The error is [runtime.ErrInvalidCall] if the text is not one of this
+// key.
 func (l ReservableLimit) Resume(text []byte) (*Reservation, error) { return l.of.resume(text) }
 
 // Wait takes a token and returns when it can be used. It reserves; see [Limit.WaitN].
@@ -108,8 +109,8 @@ func (l ReservableLimit) request(of *Limiter) (runtime.Request, error) { return 
 
 func (ReservableLimit) plain() {}
 
-// ReserveOnlyLimit is one key of a limit with capacity 0: tokens never accumulate, so that they can only be reserved, each
-// for the instant at which it accrues. It is a small value, like a [Limit].
+// ReserveOnlyLimit is one key of a limit with capacity 0: tokens never accumulate, so that they can only be reserved,
+// each for the instant at which it accrues. It is a small value, like a [Limit].
 type ReserveOnlyLimit struct{ of Limit }
 
 // ReserveOnly returns one key of a limit with capacity 0, whose tokens can only be reserved.
@@ -125,8 +126,8 @@ func (l ReserveOnlyLimit) Reserve(ctx context.Context) (*Reservation, error) {
 // ReserveN takes n tokens before they have accrued: use them after the reservation's Delay. It is denied, and takes
 // nothing, if more than the policy's MaxReserved would then be in debt.
 //
-// The error is [runtime.ErrExceedsCapacity] if n is more than MaxReserved, [runtime.ErrInvalidCount] if it is less than 0,
-// [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
+// The error is [runtime.ErrExceedsCapacity] if n is more than MaxReserved, [runtime.ErrInvalidCount] if it is less than
+// 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
 func (l ReserveOnlyLimit) ReserveN(ctx context.Context, n int64) (*Reservation, error) {
 	return l.of.reserve(ctx, n)
 }

@@ -44,8 +44,9 @@ type Reservation struct {
 	open bool
 }
 
-// Delay returns how long after the reservation was made its tokens can be used, or [runtime.Never] if it was denied. If it is not
-// 0, it includes the jitter of the policy, which the Delay of the Decision does not. It does not change afterwards.
+// Delay returns how long after the reservation was made its tokens can be used, or [runtime.Never] if it was denied. If
+// it is not 0, it includes the jitter of the policy, which the Delay of the Decision does not. It does not change
+// afterwards.
 func (r *Reservation) Delay() time.Duration {
 	if !r.Allowed {
 		return runtime.Never
@@ -53,8 +54,8 @@ func (r *Reservation) Delay() time.Duration {
 	return time.Duration(arith.Add(int64(r.Decision.Delay), int64(r.Jitter)))
 }
 
-// At returns when the tokens can be used, by the clock of the store: Delay after they were taken. It is the zero time if they
-// can be used at once because none were counted, or if the reservation was denied.
+// At returns when the tokens can be used, by the clock of the store: Delay after they were taken. It is the zero time
+// if they can be used at once because none were counted, or if the reservation was denied.
 func (r *Reservation) At() time.Time {
 	if !r.Allowed || r.TakenAt.IsZero() {
 		return time.Time{}
@@ -62,23 +63,24 @@ func (r *Reservation) At() time.Time {
 	return r.TakenAt.Add(r.Delay())
 }
 
-// Cancel refunds all of the tokens, even if ctx has ended, because that is when it is needed. It can be called once, and
-// not after Settle: otherwise the error is [runtime.ErrNotReserved]. After any other error the reservation is still open.
+// Cancel refunds all of the tokens, even if ctx has ended, because that is when it is needed. It can be called once,
+// and not after Settle: otherwise the error is [runtime.ErrNotReserved]. After any other error the reservation is still
+// open.
 func (r *Reservation) Cancel(ctx context.Context) error { return r.Settle(ctx, 0) }
 
 // Settle corrects the count to the number of tokens really used. It refunds the rest of the reservation, or charges the
-// use beyond it, if necessary beyond MaxReserved, so that later callers wait for it. The refund leaves the key as if only
-// used had been taken. If other requests have changed the key since, it may be less, and is never more: see
+// use beyond it, if necessary beyond MaxReserved, so that later callers wait for it. The refund leaves the key as if
+// only used had been taken. If other requests have changed the key since, it may be less, and is never more: see
 // [Limit.RefundN].
 //
-// Settle works even if ctx has ended. It can be called once, and not after Cancel or a refund of the Decision: otherwise the
-// error is [runtime.ErrNotReserved]. It is [runtime.ErrInvalidCount] if used is negative. After any other error the reservation is still
-// open.
+// Settle works even if ctx has ended. It can be called once, and not after Cancel or a refund of the Decision:
+// otherwise the error is [runtime.ErrNotReserved]. It is [runtime.ErrInvalidCount] if used is negative. After any other
+// error the reservation is still open.
 //
 // A reservation made in a transaction is settled in it until it ends, and afterwards in the store, provided that the
-// transaction returns [database/sql.ErrTxDone] then, as an [sql.Tx] does. After a rollback nothing was taken: do not settle.
-// A memstore.Tx then returns [runtime.ErrRolledBack], but an sql.Tx does not report how it has ended, so that the refund could return
-// tokens of others.
+// transaction returns [database/sql.ErrTxDone] then, as an [sql.Tx] does. After a rollback nothing was taken: do not
+// settle. A memstore.Tx then returns [runtime.ErrRolledBack], but an sql.Tx does not report how it has ended, so that
+// the refund could return tokens of others.
 func (r *Reservation) Settle(ctx context.Context, used int64) error {
 	return settleObserved(ctx, r.of.limiter, []*Reservation{r}, used)
 }
@@ -91,8 +93,8 @@ func settleObserved(ctx context.Context, l *Limiter, all []*Reservation, used in
 	return err
 }
 
-// settle corrects the counts of those reservations that are open to a number of tokens, in one call of the store each, which
-// are executed together.
+// settle corrects the counts of those reservations that are open to a number of tokens, in one call of the store each,
+// which are executed together.
 func settle(ctx context.Context, l *Limiter, all []*Reservation, used int64, h *held) error {
 	var open []*Reservation
 	for _, r := range all {
@@ -146,7 +148,8 @@ func settle(ctx context.Context, l *Limiter, all []*Reservation, used int64, h *
 // detachedTimeout bounds requests that are made after the caller's context has ended.
 const detachedTimeout = 10 * time.Second
 
-// correction returns the request that leaves the key as if the reservation had taken used tokens, or false if there is none.
+// correction returns the request that leaves the key as if the reservation had taken used tokens, or false if there is
+// none.
 func (r *Reservation) correction(used int64) (q runtime.Request, ok bool) {
 	rest := r.count - used
 	switch {
@@ -182,7 +185,7 @@ func (l *Limiter) reservation(q *runtime.Request, d runtime.Decision, allowed bo
 // storedReservation is a reservation as text.
 type storedReservation struct {
 	Version int `json:"version"`
-	// Limit and Key are those of the tokens. The key is a fingerprint, because it may be personal.
+	// Limit and Key say where the tokens were taken. The key is a fingerprint, because it may be personal.
 	Limit string `json:"limit"`
 	Key   string `json:"key"`
 	Count int64  `json:"count"`
@@ -198,9 +201,9 @@ type storedReservation struct {
 	Leased   bool          `json:"leased,omitempty"`
 }
 
-// MarshalText returns the reservation as a text that can be stored, with the job that will use the tokens for example: Resume of
-// a handle for the same key settles it, in another process too. The error is [runtime.ErrNotReserved] if the reservation was
-// denied, or is already settled or cancelled.
+// MarshalText returns the reservation as a text that can be stored, with the job that will use the tokens for example:
+// Resume of a handle for the same key settles it, in another process too. The error is [runtime.ErrNotReserved] if the
+// reservation was denied, or is already settled or cancelled.
 func (r *Reservation) MarshalText() ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

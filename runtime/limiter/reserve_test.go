@@ -20,8 +20,7 @@ func value(t *testing.T, l interface {
 	Peek(context.Context) (runtime.Balance, error)
 }) float64 {
 	t.Helper()
-	b := must(l.Peek(t.Context()))
-	return b.Value
+	return must(l.Peek(t.Context())).Value
 }
 
 func TestSettleRefundsOrCharges(t *testing.T) {
@@ -196,11 +195,9 @@ func TestReservationOfATransactionIsSettledAfterIt(t *testing.T) {
 		reserve := func(tx *memstore.Tx) (settle func(context.Context) error) {
 			inTx := limits.WithTx(tx)
 			if many {
-				rs := must(inTx.ReserveAll(t.Context(), inTx.Reservable(reservable(10), runtime.Key{}).N(4)))
-				return rs.Cancel
+				return must(inTx.ReserveAll(t.Context(), inTx.Reservable(reservable(10), runtime.Key{}).N(4))).Cancel
 			}
-			r := must(inTx.Reservable(reservable(10), runtime.Key{}).ReserveN(t.Context(), 4))
-			return r.Cancel
+			return must(inTx.Reservable(reservable(10), runtime.Key{}).ReserveN(t.Context(), 4)).Cancel
 		}
 		tx := store.Begin()
 		require.NoError(t, reserve(tx)(t.Context()))

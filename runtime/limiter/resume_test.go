@@ -26,17 +26,13 @@ func TestResumedReservationSettles(t *testing.T) {
 				now := noon
 				limits := limiter.New(&memstore.Store{Clock: func() time.Time { return now }})
 				l := limits.ReserveOnly(&p, runtime.KeyOf(runtime.Int(7)))
-				_, err := l.ReserveN(t.Context(), 6)
-				require.NoError(t, err)
-				r, err := l.ReserveN(t.Context(), 8)
-				require.NoError(t, err)
+				must(l.ReserveN(t.Context(), 6))
+				r := must(l.ReserveN(t.Context(), 8))
 				require.True(t, r.Allowed)
 				if resumed {
-					text, err := r.MarshalText()
-					require.NoError(t, err)
+					text := must(r.MarshalText())
 					assert.NotContains(t, string(text), `"7"`)
-					again, err := limits.ReserveOnly(&p, runtime.KeyOf(runtime.Int(7))).Resume(text)
-					require.NoError(t, err)
+					again := must(limits.ReserveOnly(&p, runtime.KeyOf(runtime.Int(7))).Resume(text))
 					assert.Equal(t, r.Delay(), again.Delay())
 					assert.True(t, r.At().Equal(again.At()), "%v, want %v", again.At(), r.At())
 					r = again
@@ -44,11 +40,9 @@ func TestResumedReservationSettles(t *testing.T) {
 				now = now.Add(time.Minute)
 				require.NoError(t, r.Settle(t.Context(), used))
 				require.ErrorIs(t, r.Settle(t.Context(), used), runtime.ErrNotReserved)
-				_, err = r.MarshalText()
+				_, err := r.MarshalText()
 				require.ErrorIs(t, err, runtime.ErrNotReserved)
-				b, err := l.Peek(t.Context())
-				require.NoError(t, err)
-				return b.Used
+				return must(l.Peek(t.Context())).Used
 			}
 			assert.Equal(t, left(false), left(true), "%s, %d used", name, used)
 		}
@@ -60,8 +54,7 @@ func TestReservationAt(t *testing.T) {
 	p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Capacity: 1, MaxReserved: 1, Period: time.Minute}
 	l := limiter.New(atNoon()).Reservable(&p, runtime.Key{})
 	for _, want := range []time.Time{noon, noon.Add(time.Minute), {}} {
-		r, err := l.Reserve(t.Context())
-		require.NoError(t, err)
+		r := must(l.Reserve(t.Context()))
 		assert.True(t, r.At().Equal(want), "%v, want %v", r.At(), want)
 	}
 }
@@ -73,10 +66,8 @@ func TestResumeRefuses(t *testing.T) {
 	other.Name = "other"
 	limits := limiter.New(atNoon())
 	key := runtime.KeyOf(runtime.String("ada"))
-	r, err := limits.Reservable(&p, key).ReserveN(t.Context(), 5)
-	require.NoError(t, err)
-	text, err := r.MarshalText()
-	require.NoError(t, err)
+	r := must(limits.Reservable(&p, key).ReserveN(t.Context(), 5))
+	text := must(r.MarshalText())
 	for name, resume := range map[string]func() (*limiter.Reservation, error){
 		"another key": func() (*limiter.Reservation, error) {
 			return limits.Reservable(&p, runtime.KeyOf(runtime.String("eve"))).Resume(text)
@@ -95,13 +86,11 @@ func TestResumeRefuses(t *testing.T) {
 		assert.ErrorIs(t, err, runtime.ErrInvalidCall, name)
 		assert.ErrorContains(t, err, "limit", name)
 	}
-	_, err = limits.Reservable(&p, runtime.KeyOf(runtime.String(""))).Resume(text)
+	_, err := limits.Reservable(&p, runtime.KeyOf(runtime.String(""))).Resume(text)
 	require.ErrorIs(t, err, runtime.ErrEmptyKey)
 
-	_, err = limits.Reservable(&p, key).ReserveN(t.Context(), 15)
-	require.NoError(t, err)
-	denied, err := limits.Reservable(&p, key).Reserve(t.Context())
-	require.NoError(t, err)
+	must(limits.Reservable(&p, key).ReserveN(t.Context(), 15))
+	denied := must(limits.Reservable(&p, key).Reserve(t.Context()))
 	_, err = denied.MarshalText()
 	require.ErrorIs(t, err, runtime.ErrNotReserved)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// SlotLimit is one key of a limit of the kind [runtime.InFlight]: of how many may run at once. It is a small value, like a
-// [Limit].
+// SlotLimit is one key of a limit of the kind [runtime.InFlight]: of how many may run at once. It is a small value,
+// like a [Limit].
 type SlotLimit struct{ of Limit }
 
 // Slots returns one key of a limit of the kind [runtime.InFlight].
@@ -23,13 +23,13 @@ func (l *Limiter) Slots(p *runtime.Policy, key runtime.Key) SlotLimit {
 // Acquire acquires a slot if one is free; see AcquireN.
 func (l SlotLimit) Acquire(ctx context.Context) (*Slot, error) { return l.AcquireN(ctx, 1) }
 
-// AcquireN acquires n slots for one holder if that many are free, and otherwise none: that is no error, but a slot that is
-// not Allowed. They are held until [Slot.Release], or until the hold of the policy ends without a renewal: then
-// the holder is presumed dead. If n is 0, it is allowed and acquires nothing.
+// AcquireN acquires n slots for one holder if that many are free, and otherwise none: that is no error, but a slot that
+// is not Allowed. They are held until [Slot.Release], or until the hold of the policy ends without a renewal: then the
+// holder is presumed dead. If n is 0, it is allowed and acquires nothing.
 //
-// If the process or the connection ends before the answer arrives, the slots may have been acquired: they are free after the hold.
-// The error is [runtime.ErrExceedsCapacity] if n is more than the capacity, [runtime.ErrInvalidCount] if it is less than 0,
-// [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
+// If the process or the connection ends before the answer arrives, the slots may have been acquired: they are free
+// after the hold. The error is [runtime.ErrExceedsCapacity] if n is more than the capacity, [runtime.ErrInvalidCount]
+// if it is less than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
 func (l SlotLimit) AcquireN(ctx context.Context, n int64) (*Slot, error) {
 	return l.acquire(ctx, n, false)
 }
@@ -46,13 +46,14 @@ func (l SlotLimit) acquire(ctx context.Context, n int64, retry bool) (*Slot, err
 // WaitAcquire acquires a slot as soon as one is free; see WaitAcquireN.
 func (l SlotLimit) WaitAcquire(ctx context.Context) (*Slot, error) { return l.WaitAcquireN(ctx, 1) }
 
-// WaitAcquireN acquires n slots for one holder as soon as that many are free. Callers of this process that wait for one key of
-// the limiter are served in the order in which they came; between processes there is no order. The first of a process retries when
-// this process has released a slot of the key, when a hold must have ended, and after a time of up to a second, which is random, so that
-// processes do not retry together.
+// WaitAcquireN acquires n slots for one holder as soon as that many are free. Callers of this process that wait for one
+// key of the limiter are served in the order in which they came; between processes there is no order. The first of a
+// process retries when this process has released a slot of the key, when a hold must have ended, and after a time of up
+// to a second, which is random, so that processes do not retry together.
 //
-// If the policy's Mode is [runtime.ModeBlock], or an operator has blocked the key, it returns a [*runtime.LimitedError] at once, even if the
-// block has an end. If the context ends before the slots are free, the error is the context's. The other errors are those of AcquireN.
+// If the policy's Mode is [runtime.ModeBlock], or an operator has blocked the key, it returns a [*runtime.LimitedError]
+// at once, even if the block has an end. If the context ends before the slots are free, the error is the context's. The
+// other errors are the same as for AcquireN.
 func (l SlotLimit) WaitAcquireN(ctx context.Context, n int64) (*Slot, error) {
 	if l.of.limiter == nil {
 		return l.AcquireN(ctx, n)
@@ -114,8 +115,9 @@ func (l SlotLimit) CheckN(ctx context.Context, n int64) (runtime.Decision, error
 	return l.of.CheckN(ctx, n)
 }
 
-// Peek returns how many slots are free, and acquires none. [runtime.Balance.Used] is how many are held, which is more than the Capacity
-// if that was lowered meanwhile, and FullAfter how long it takes until all holds have ended, unless they are renewed.
+// Peek returns how many slots are free, and acquires none. [runtime.Balance.Used] is how many are held, which is more
+// than the Capacity if that was lowered meanwhile, and FullAfter how long it takes until all holds have ended, unless
+// they are renewed.
 func (l SlotLimit) Peek(ctx context.Context) (runtime.Balance, error) { return l.of.Peek(ctx) }
 
 // Reset frees all slots of the key. Those that held them have lost them: see [runtime.ErrSlotLost].
@@ -127,8 +129,8 @@ func (l SlotLimit) Erase(ctx context.Context) error { return l.of.Erase(ctx) }
 // Item returns l as an [Item] that acquires a slot, as l itself does. [Decisions.Slot] returns the slot.
 func (l SlotLimit) Item() Item { return l.of.N(1) }
 
-// ItemN returns l as an [Item] that acquires n slots for one holder. [Decisions.Slot] returns them. A call can have one such item for
-// each key.
+// ItemN returns l as an [Item] that acquires n slots for one holder. [Decisions.Slot] returns them. A call can have one
+// such item for each key.
 func (l SlotLimit) ItemN(n int64) Item { return l.of.N(n) }
 
 // Checked returns l as an [Item] that must have a free slot, and acquires none.
@@ -141,21 +143,23 @@ func (l SlotLimit) request(of *Limiter) (runtime.Request, error) { return l.of.r
 
 func (SlotLimit) plain() {}
 
-// Slot is the slots of one holder of a [SlotLimit]. If it is not Allowed, none were free. It may be used by several goroutines.
+// Slot is the slots of one holder of a [SlotLimit]. If it is not Allowed, none were free. It may be used by several
+// goroutines.
 //
-// A slot that is Allowed holds nothing if none was needed: in [runtime.ModeShadow] after a denial, in [runtime.ModeOff], or if it
-// FailedOpen or FailedLocal. Its Fence is 0, and Renew and Release do nothing.
+// A slot that is Allowed holds nothing if none was needed: in [runtime.ModeShadow] after a denial, in
+// [runtime.ModeOff], or if it FailedOpen or FailedLocal. Its Fence is 0, and Renew and Release do nothing.
 type Slot struct {
 	runtime.Decision
 	of Limit
 	n  int64
 
 	mu sync.Mutex
-	// hold is how long the slot is held after each renewal, and end when the hold may end, by the clock of this process: never
-	// later than by that of the store.
+	// hold is how long the slot is held after each renewal, and end when the hold may end, by the clock of this
+	// process: never later than by that of the store.
 	hold time.Duration
 	end  time.Time
-	// released means that a Release has succeeded, and uncertain that one has failed, and may have freed the slot nonetheless.
+	// released means that a Release has succeeded, and uncertain that one has failed, and may have freed the slot
+	// nonetheless.
 	released, uncertain bool
 }
 
@@ -171,36 +175,26 @@ func newSlot(of Limit, d runtime.Decision, n int64, sent time.Time) *Slot {
 }
 
 // Slot returns the slots that an item has acquired, counted from 0. It is false if the item acquired none, because the
-// request was denied, or the item was only checked or is not one of a [SlotLimit]. The result of one call should be kept: those of
-// several calls are the same slots.
+// request was denied, or the item was only checked or is not one of a [SlotLimit]. The result of one call should be
+// kept: the results of several calls are the same slots. The Cancel of [Reservations] frees them, too.
 func (ds Decisions) Slot(i int) (*Slot, bool) {
-	if ds.limiter == nil || !ds.Allowed {
+	if ds.limiter == nil || !ds.Allowed || i >= len(ds.requests) {
 		return nil, false
 	}
-	return slotOf(ds.limiter, &ds.requests[i], ds.Each[i], ds.sent)
-}
-
-// Slot returns the slots that an item has acquired, as [Decisions.Slot] does. Cancel frees them, too.
-func (rs *Reservations) Slot(i int) (*Slot, bool) {
-	if !rs.Allowed || i >= len(rs.requests) {
-		return nil, false
-	}
-	return slotOf(rs.limiter, &rs.requests[i], rs.Each[i], rs.sent)
-}
-
-func slotOf(l *Limiter, q *runtime.Request, d runtime.Decision, sent time.Time) (*Slot, bool) {
+	q := &ds.requests[i]
 	if q.Op != runtime.Take || q.Policy.Kind != runtime.InFlight {
 		return nil, false
 	}
-	return newSlot(l.settler().Limit(q.Policy, q.AsKey()), d, q.Count, sent), true
+	return newSlot(ds.limiter.settler().Limit(q.Policy, q.AsKey()), ds.Each[i], q.Count, ds.sent), true
 }
 
 // holds reports whether the slot was acquired.
 func (s *Slot) holds() bool { return s != nil && s.Allowed && s.Decision.Fence != 0 }
 
-// Fence returns a number that is larger than those of all slots that were acquired before for the key, and 0 if nothing is held.
-// A store that the holder writes to can keep the largest one that it has seen and refuse a write with a smaller one: then a holder that was
-// frozen for longer than its hold cannot overwrite what the next one has written, although it has not noticed yet.
+// Fence returns a number that is larger than those of all slots that were acquired before for the key, and 0 if nothing
+// is held. A store that the holder writes to can keep the largest one that it has seen and refuse a write with a
+// smaller one: then a holder that was frozen for longer than its hold cannot overwrite what the next one has written,
+// although it has not noticed yet.
 func (s *Slot) Fence() int64 {
 	if s == nil {
 		return 0
@@ -208,10 +202,10 @@ func (s *Slot) Fence() int64 {
 	return s.Decision.Fence
 }
 
-// Renew holds the slot for another hold from now on. The hold is that of the policy now in force for the key.
+// Renew holds the slot for another hold from now on. The hold is taken from the policy now in force for the key.
 //
-// The error is [runtime.ErrSlotLost] if the slot is not held any more: stop what runs, because another holder may have it. After an error
-// of the store, the slot is held as before or as renewed, so that Renew can be tried again.
+// The error is [runtime.ErrSlotLost] if the slot is not held any more: stop what runs, because another holder may have
+// it. After an error of the store, the slot is held as before or as renewed, so that Renew can be tried again.
 func (s *Slot) Renew(ctx context.Context) error {
 	if !s.holds() {
 		return s.nothingHeld()
@@ -233,10 +227,11 @@ func (s *Slot) Renew(ctx context.Context) error {
 
 // Release frees the slot, even if ctx has ended, because that is when it is needed.
 //
-// The error is [runtime.ErrSlotLost] if the slot was not held any more, also because of an earlier Release: then another holder may have had
-// it while this one ran. No other slot is freed. After an error of the store, the slot may be free already, because the connection was
-// lost while the request was executed: Release can be tried again, and is then no error if the slot is gone although its hold cannot have
-// ended. Without a retry, the slot is free when its hold ends.
+// The error is [runtime.ErrSlotLost] if the slot was not held any more, also because of an earlier Release: then
+// another holder may have had it while this one ran. No other slot is freed. After an error of the store, the slot may
+// be free already, because the connection was lost while the request was executed: Release can be tried again, and is
+// then no error if the slot is gone although its hold cannot have ended. Without a retry, the slot is free when its
+// hold ends.
 func (s *Slot) Release(ctx context.Context) error {
 	if !s.holds() {
 		return s.nothingHeld()
@@ -279,15 +274,16 @@ func (s *Slot) unlessShadow(err error) error {
 	return err
 }
 
-// Do calls fn while the slot is held: it renews the slot every third of the hold, and releases it when fn returns or panics.
+// Do calls fn while the slot is held: it renews the slot every third of the hold, and releases it when fn returns or
+// panics.
 //
-// The context of fn ends with the cause [runtime.ErrSlotLost] when the slot is lost, or when it could not be renewed until its hold may have
-// ended by the clock of this process. fn should then return soon; Do waits for it, and its error is ErrSlotLost, joined with that of fn. If ctx
-// ends, the slot is held until fn has returned. A process that is frozen, or a machine that sleeps, for longer than the hold notices
-// the loss only afterwards: see Fence.
+// The context of fn ends with the cause [runtime.ErrSlotLost] when the slot is lost, or when it could not be renewed
+// until its hold may have ended by the clock of this process. fn should then return soon; Do waits for it, and its
+// error is ErrSlotLost, joined with the error of fn. If ctx ends, the slot is held until fn has returned. A process
+// that is frozen, or a machine that sleeps, for longer than the hold notices the loss only afterwards: see Fence.
 //
-// If the slot is not Allowed, fn is not called, and the error is a [*runtime.LimitedError]. If it holds nothing, fn is only called. Otherwise the
-// error is that of fn, joined with that of Release.
+// If the slot is not Allowed, fn is not called, and the error is a [*runtime.LimitedError]. If it holds nothing, fn is
+// only called. Otherwise the error is the one that fn returns, joined with the error of Release.
 func (s *Slot) Do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
 	switch {
 	case s == nil:
@@ -359,27 +355,14 @@ func (s *Slot) renewUntil(ctx context.Context, lose context.CancelCauseFunc) {
 	}
 }
 
-// Do calls fn while the slots of all items are held, and releases them when it returns: see [Slot.Do]. If ds is not Allowed, fn is
-// not called, and the error is that of Err. Without slots, fn is only called.
+// Do calls fn while the slots of all items are held, and releases them when it returns: see [Slot.Do]. If ds is not
+// Allowed, fn is not called, and the error is the result of Err. Without slots, fn is only called.
 func (ds Decisions) Do(ctx context.Context, fn func(ctx context.Context) error) error {
 	if !ds.Allowed {
 		return ds.Err()
 	}
-	return holdAll(ctx, len(ds.Each), ds.Slot, fn)
-}
-
-// Do calls fn while the slots of all items are held, as [Decisions.Do] does.
-func (rs *Reservations) Do(ctx context.Context, fn func(ctx context.Context) error) error {
-	if !rs.Allowed {
-		return rs.Err()
-	}
-	return holdAll(ctx, len(rs.Each), rs.Slot, fn)
-}
-
-// holdAll calls fn while the slots of n items are held.
-func holdAll(ctx context.Context, n int, slotOf func(i int) (*Slot, bool), fn func(ctx context.Context) error) error {
-	for i := range n {
-		if s, ok := slotOf(i); ok {
+	for i := range ds.Each {
+		if s, ok := ds.Slot(i); ok {
 			inner := fn
 			fn = func(ctx context.Context) error { return s.Do(ctx, inner) }
 		}

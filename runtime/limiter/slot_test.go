@@ -52,17 +52,14 @@ func slotsOf(p *runtime.Policy) (limiter.SlotLimit, *flaky) {
 
 func acquire(t *testing.T, l limiter.SlotLimit) *limiter.Slot {
 	t.Helper()
-	s, err := l.Acquire(t.Context())
-	require.NoError(t, err)
+	s := must(l.Acquire(t.Context()))
 	require.True(t, s.Allowed, s.String())
 	return s
 }
 
 func used(t *testing.T, l limiter.SlotLimit) int64 {
 	t.Helper()
-	b, err := l.Peek(t.Context())
-	require.NoError(t, err)
-	return b.Used
+	return must(l.Peek(t.Context())).Used
 }
 
 func TestSlotLifecycle(t *testing.T) {
@@ -70,8 +67,7 @@ func TestSlotLifecycle(t *testing.T) {
 		l, _ := slotsOf(slotPolicy(2))
 		first, second := acquire(t, l), acquire(t, l)
 		require.Greater(t, second.Fence(), first.Fence())
-		denied, err := l.Acquire(t.Context())
-		require.NoError(t, err)
+		denied := must(l.Acquire(t.Context()))
 		require.False(t, denied.Allowed)
 		require.Equal(t, time.Minute, denied.RetryAfter)
 		require.ErrorIs(t, denied.Release(t.Context()), runtime.ErrSlotLost)
@@ -109,8 +105,8 @@ func TestSlotWithoutALimit(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrNoStore)
 }
 
-// If the answer to a Release is lost, the slot may be free: a second Release must not report that as a loss, unless the hold
-// may have ended.
+// If the answer to a Release is lost, the slot may be free: a second Release must not report that as a loss, unless the
+// hold may have ended.
 func TestReleaseWhoseAnswerIsLost(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -226,12 +222,12 @@ func TestDoHoldsTheSlotWhileFnEnds(t *testing.T) {
 func TestDoWithoutASlot(t *testing.T) {
 	l, _ := slotsOf(slotPolicy(1))
 	acquire(t, l)
-	denied, err := l.Acquire(t.Context())
-	require.NoError(t, err)
+	denied := must(l.Acquire(t.Context()))
 	require.ErrorIs(t, denied.Do(t.Context(), func(context.Context) error { t.Fatal("called"); return nil }), runtime.ErrLimited)
 }
 
-// In the modes that let a request pass without a slot, and when the store fails, nothing is held or renewed, and nothing is lost.
+// In the modes that let a request pass without a slot, and when the store fails, nothing is held or renewed, and
+// nothing is lost.
 func TestSlotsThatHoldNothing(t *testing.T) {
 	for name, change := range map[string]func(p *runtime.Policy){
 		"off":    func(p *runtime.Policy) { p.Mode = runtime.ModeOff },
@@ -281,8 +277,7 @@ func TestSlotsInACall(t *testing.T) {
 	limits := limiter.New(&memstore.Store{})
 	key := runtime.KeyOf(runtime.Int(42))
 	slots, tokens := limits.Slots(slotPolicy(3), key), limits.Limit(bucket("tokens", 2), key)
-	ds, err := limits.All(t.Context(), tokens, slots.ItemN(2))
-	require.NoError(t, err)
+	ds := must(limits.All(t.Context(), tokens, slots.ItemN(2)))
 	require.True(t, ds.Allowed)
 	_, ok := ds.Slot(0)
 	require.False(t, ok)
@@ -292,24 +287,20 @@ func TestSlotsInACall(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, int64(2), used(t, slots))
 	// All or none.
-	ds, err = limits.All(t.Context(), tokens, slots.ItemN(2))
-	require.NoError(t, err)
+	ds = must(limits.All(t.Context(), tokens, slots.ItemN(2)))
 	require.Equal(t, []string{"exports"}, ds.DeniedBy())
 	_, ok = ds.Slot(1)
 	require.False(t, ok)
-	b, err := tokens.Peek(t.Context())
-	require.NoError(t, err)
+	b := must(tokens.Peek(t.Context()))
 	require.Equal(t, int64(1), b.Remaining)
 	require.NoError(t, s.Release(t.Context()))
 	require.Zero(t, used(t, slots))
 	// A slot of a denied call is not acquired.
-	ds, err = limits.All(t.Context(), tokens.N(2), slots)
-	require.NoError(t, err)
+	ds = must(limits.All(t.Context(), tokens.N(2), slots))
 	require.False(t, ds.Allowed)
 	require.Zero(t, used(t, slots))
 
-	rs, err := limits.ReserveAll(t.Context(), tokens, slots)
-	require.NoError(t, err)
+	rs := must(limits.ReserveAll(t.Context(), tokens, slots))
 	s, ok = rs.Slot(1)
 	require.True(t, ok)
 	require.NoError(t, s.Renew(t.Context()))
@@ -317,14 +308,15 @@ func TestSlotsInACall(t *testing.T) {
 	require.ErrorIs(t, s.Release(t.Context()), runtime.ErrSlotLost)
 	require.Zero(t, used(t, slots))
 
-	_, err = limits.All(t.Context(), slots, slots)
+	_, err := limits.All(t.Context(), slots, slots)
 	require.ErrorIs(t, err, runtime.ErrInvalidCall)
 	require.ErrorIs(t, limits.Group(slots).Wait(t.Context()), runtime.ErrInvalidCall)
 	require.ErrorIs(t, limits.Group(tokens, slots).Require(t.Context()), runtime.ErrInvalidCall)
 	require.NoError(t, limits.Group(tokens, slots.Checked()).Require(t.Context()))
 }
 
-// Callers of a process get slots in the order in which they came, as soon as one is released here, and no new one overtakes.
+// Callers of a process get slots in the order in which they came, as soon as one is released here, and no new one
+// overtakes.
 func TestWaitAcquireIsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, store := slotsOf(slotPolicy(1))
@@ -334,8 +326,7 @@ func TestWaitAcquireIsInOrder(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 20 {
 			wg.Go(func() {
-				s, err := l.WaitAcquire(t.Context())
-				require.NoError(t, err)
+				s := must(l.WaitAcquire(t.Context()))
 				mu.Lock()
 				order = append(order, i)
 				mu.Unlock()
@@ -362,17 +353,15 @@ func TestWaitAcquirePolls(t *testing.T) {
 		elsewhere := acquire(t, limiter.New(store).Slots(slotPolicy(1), runtime.Key{}))
 		time.AfterFunc(10*time.Second, func() { _ = elsewhere.Release(t.Context()) })
 		begun := time.Now()
-		_, err := here.WaitAcquire(t.Context())
-		require.NoError(t, err)
+		must(here.WaitAcquire(t.Context()))
 		require.GreaterOrEqual(t, time.Since(begun), 10*time.Second)
 		require.LessOrEqual(t, time.Since(begun), 11*time.Second)
 		begun = time.Now()
-		_, err = here.WaitAcquire(t.Context())
-		require.NoError(t, err)
+		must(here.WaitAcquire(t.Context()))
 		require.Equal(t, time.Minute, time.Since(begun), "nobody has released it")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = here.WaitAcquire(ctx)
+		_, err := here.WaitAcquire(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		_, err = here.WaitAcquireN(t.Context(), 2)
 		require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
@@ -406,21 +395,17 @@ func TestSlotsWithOverrides(t *testing.T) {
 	l, o := limits.Slots(p, key), limits.Overrides(p, key)
 	acquire(t, l)
 	until, reason, author := runtime.ForGood, "a launch", "ann"
-	_, err := o.Set(t.Context(), runtime.Override{Capacity: 3, Until: until, Reason: reason, Author: author})
-	require.NoError(t, err)
+	must(o.Set(t.Context(), runtime.Override{Capacity: 3, Until: until, Reason: reason, Author: author}))
 	second := acquire(t, l)
-	_, err = o.End(t.Context(), runtime.OverrideEnd{Reason: reason, Author: author})
-	require.NoError(t, err)
+	must(o.End(t.Context(), runtime.OverrideEnd{Reason: reason, Author: author}))
 	require.NoError(t, second.Renew(t.Context()), "a lowered capacity lets those that run finish")
-	b, err := l.Peek(t.Context())
-	require.NoError(t, err)
+	b := must(l.Peek(t.Context()))
 	require.Equal(t, int64(2), b.Used)
 	require.Equal(t, int64(1), b.Capacity)
-	_, err = o.Block(t.Context(), runtime.Block{Until: until, Reason: reason, Author: author})
-	require.NoError(t, err)
+	must(o.Block(t.Context(), runtime.Block{Until: until, Reason: reason, Author: author}))
 	require.NoError(t, second.Renew(t.Context()), "a block denies new ones")
 	require.NoError(t, second.Release(t.Context()))
-	_, err = l.WaitAcquire(t.Context())
+	_, err := l.WaitAcquire(t.Context())
 	require.ErrorIs(t, err, runtime.ErrLimited)
 }
 
@@ -440,14 +425,11 @@ func TestSlotsAreObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen outcomes
 		l := limiter.New(&memstore.Store{}, limiter.Observe(&seen)).Slots(slotPolicy(3), runtime.Key{})
-		s, err := l.AcquireN(t.Context(), 2)
-		require.NoError(t, err)
+		s := must(l.AcquireN(t.Context(), 2))
 		require.NoError(t, s.Renew(t.Context()))
-		_, err = l.AcquireN(t.Context(), 2)
-		require.NoError(t, err)
+		must(l.AcquireN(t.Context(), 2))
 		time.AfterFunc(10*time.Second, func() { _ = s.Release(t.Context()) })
-		waited, err := l.WaitAcquireN(t.Context(), 3)
-		require.NoError(t, err)
+		waited := must(l.WaitAcquireN(t.Context(), 3))
 		time.Sleep(time.Minute)
 		require.ErrorIs(t, waited.Release(t.Context()), runtime.ErrSlotLost)
 		require.Equal(t, []string{

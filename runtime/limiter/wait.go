@@ -18,17 +18,19 @@ func (l Limit) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // process that wait for one key of the limiter, one at a time retries.
 //
 // It returns at once, without taking tokens, if the context's deadline is before the tokens are available: the error is
-// both a [*runtime.LimitedError] and [context.DeadlineExceeded]. The jitter of the policy is added if it ends before the deadline.
-// If the policy's Mode is [runtime.ModeBlock], or an operator has blocked the key, it returns a [*runtime.LimitedError] at once, even if the
-// block has an end. Only the first denial starts a [runtime.Penalty], which it waits for. While it retries, it also does so when an override of the key begins or ends; tokens that are
-// reserved already keep their delay. If the context ends while WaitN waits, the tokens are refunded, and the error is the context's.
+// both a [*runtime.LimitedError] and [context.DeadlineExceeded]. The jitter of the policy is added if it ends before
+// the deadline. If the policy's Mode is [runtime.ModeBlock], or an operator has blocked the key, it returns a
+// [*runtime.LimitedError] at once, even if the block has an end. Only the first denial starts a [runtime.Penalty],
+// which it waits for. While it retries, it also does so when an override of the key begins or ends; tokens that are
+// reserved already keep their delay. If the context ends while WaitN waits, the tokens are refunded, and the error is
+// the context's.
 func (l Limit) WaitN(ctx context.Context, n int64) error {
 	l.held = l.limiter.hold()
 	of := []runtime.Request{{Policy: l.policy, Key: l.key.String()}}
 	return l.limiter.wait(ctx, l.held, of, func(left time.Duration, retry bool) (*Reservations, error) {
 		d, err := l.do(ctx, runtime.Request{Op: runtime.Take, Count: n, Reserve: l.policy.MayReserve(), MaxDelay: left, Retry: retry})
-		ds := Decisions{Allowed: d.Allowed, Each: []runtime.Decision{d}}
-		return &Reservations{ds, l.limiter, []*Reservation{{Decision: d, of: l, count: n, open: true}}}, err
+		ds := Decisions{Allowed: d.Allowed, Each: []runtime.Decision{d}, limiter: l.limiter, reserved: true}
+		return &Reservations{ds, []*Reservation{{Decision: d, of: l, count: n, open: true}}}, err
 	})
 }
 
@@ -60,8 +62,8 @@ func (l *Limiter) wait(ctx context.Context, h *held, of []runtime.Request, try t
 	return err
 }
 
-// tryWithin takes the tokens if they can be used before the context's deadline. After a denial without an error, a retry may
-// pass.
+// tryWithin takes the tokens if they can be used before the context's deadline. After a denial without an error, a
+// retry may pass.
 func tryWithin(ctx context.Context, try take, retry bool) (*Reservations, error) {
 	left, limited := timeLeft(ctx)
 	rs, err := try(left, retry)
@@ -91,8 +93,8 @@ func timeLeft(ctx context.Context) (time.Duration, bool) {
 	return max(1, time.Until(deadline)), true
 }
 
-// retry repeats a request until all of its limits allow it. Of the callers that wait for the same limits and keys, one at a
-// time retries.
+// retry repeats a request until all of its limits allow it. Of the callers that wait for the same limits and keys, one
+// at a time retries.
 func (l *Limiter) retry(ctx context.Context, of []runtime.Request, try take) (*Reservations, error) {
 	_, leave, err := l.waiters.join(ctx, queueOf(of))
 	if err != nil {
@@ -116,8 +118,8 @@ func (l *Limiter) retry(ctx context.Context, of []runtime.Request, try take) (*R
 	}
 }
 
-// queueOf identifies the callers that wait for the same keys. Those of several limits do not share the queue of a single one:
-// waiting in it for another limit would keep callers from tokens that are available.
+// queueOf identifies the callers that wait for the same keys. Those of several limits do not share the queue of a
+// single one: waiting in it for another limit would keep callers from tokens that are available.
 func queueOf(requests []runtime.Request) (row runtime.Row) {
 	for i, q := range requests {
 		if i > 0 {
@@ -138,8 +140,8 @@ func jittered(ctx context.Context, wait, jitter time.Duration) time.Duration {
 	return longer
 }
 
-// sleepForRetry waits until a denied request may pass: for the given time, or until another policy is in force for one of
-// the keys than the one by which it was denied.
+// sleepForRetry waits until a denied request may pass: for the given time, or until another policy is in force for one
+// of the keys than the one by which it was denied.
 func sleepForRetry(ctx context.Context, store runtime.Store, wait time.Duration, requests []runtime.Request, denied []runtime.Decision) error {
 	s, ok := store.(override.Store)
 	if !ok || !s.OverrideView().InUse() {

@@ -22,7 +22,8 @@ func elapsed(f func()) time.Duration {
 	return time.Since(start)
 }
 
-// waitPolicies returns a limit on which Wait reserves and one on which it retries, with 3 tokens each and one per second.
+// waitPolicies returns a limit on which Wait reserves and one on which it retries, with 3 tokens each and one per
+// second.
 func waitPolicies() map[string]*runtime.Policy {
 	return map[string]*runtime.Policy{"reserving": reservable(3), "retrying": bucket("limit", 3)}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// waitQueue lets one waiter per row retry at a time, because if all did, all but one would be denied each time. The zero
-// waitQueue is empty.
+// waitQueue lets one waiter per row retry at a time, because if all did, all but one would be denied each time. The
+// zero waitQueue is empty.
 type waitQueue struct {
 	mu   sync.Mutex
 	rows map[runtime.Row]*rowQueue
@@ -25,8 +25,8 @@ type rowQueue struct {
 	waiters int
 }
 
-// join waits for the caller's turn, which lasts until leave. It receives from freed when this process has freed a slot of the
-// row. The error is that of ctx.
+// join waits for the caller's turn, which lasts until leave. It receives from freed when this process has freed a slot
+// of the row. The error is ctx.Err.
 func (w *waitQueue) join(ctx context.Context, row runtime.Row) (freed <-chan struct{}, leave func(), err error) {
 	q := w.enter(row)
 	select {
@@ -81,7 +81,7 @@ func (w *waitQueue) exit(row runtime.Row, s *rowQueue) {
 	}
 }
 
-// sleep waits for d, or until wake is closed or the context ends. The error is that of the context.
+// sleep waits for d, or until wake is closed or the context ends. The error is ctx.Err.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 	if d <= 0 {
 		return ctx.Err()

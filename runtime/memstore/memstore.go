@@ -25,8 +25,8 @@ import (
 type Store struct {
 	// Clock returns the time; nil means time.Now.
 	Clock func() time.Time
-	// KeepOverrides is how long the log keeps entries that have ended or were replaced; 0 means [override.DefaultKeep], and
-	// less than 0 for good. Sweep deletes those that are older.
+	// KeepOverrides is how long the log keeps entries that have ended or were replaced; 0 means [override.DefaultKeep],
+	// and less than 0 for good. Sweep deletes those that are older.
 	KeepOverrides time.Duration
 
 	mu   sync.Mutex
@@ -38,7 +38,7 @@ type Store struct {
 	view *override.View
 }
 
-// Do implements [runtime.Store]. Its only error is that of ctx.
+// Do implements [runtime.Store]. Its only error is ctx.Err.
 func (m *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -63,11 +63,11 @@ func (m *Store) Len() int {
 	return len(m.rows)
 }
 
-// Sweep deletes the rows of the policies that have been full for an hour, so that they are not needed, and returns their
-// number. Rows of other policies are kept. If several policies have the same name, such as a limit before and after an
-// edit, a row is deleted only if all of them allow it: see meter.Sweepable. It also deletes old entries of the log of overrides;
-// see KeepOverrides. The error is that of ctx, or [runtime.ErrInvalidPolicy];
-// then nothing is deleted.
+// Sweep deletes the rows of the policies that have been full for an hour, so that they are not needed, and returns
+// their number. Rows of other policies are kept. If several policies have the same name, such as a limit before and
+// after an edit, a row is deleted only if all of them allow it: see meter.Sweepable. It also deletes old entries of the
+// log of overrides; see KeepOverrides. The error is that of ctx, or [runtime.ErrInvalidPolicy]; then nothing is
+// deleted.
 func (m *Store) Sweep(ctx context.Context, policies ...*runtime.Policy) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -274,8 +274,8 @@ func (m *Store) eraseLogLocked(of erasure) (done runtime.Erased, err error) {
 	return runtime.Erased{Entries: len(at), Entry: m.appendLocked(entry)}, nil
 }
 
-// ErrTxConflict is the error of [Tx.Commit] if a key that was used in the transaction has changed outside of it: nothing
-// was taken, and the transaction must be run again from its beginning.
+// ErrTxConflict is the error of [Tx.Commit] if a key that was used in the transaction has changed outside of it:
+// nothing was taken, and the transaction must be run again from its beginning.
 var ErrTxConflict = errors.New("the transaction has conflicted with another request: run it again")
 
 // errNoSQL is the error of every statement in a [Tx].
@@ -313,8 +313,8 @@ func (m *Store) Begin() *Tx {
 	return &Tx{store: m, read: map[runtime.Row]runtime.State{}, written: map[runtime.Row]runtime.State{}}
 }
 
-// WithTx implements [runtime.TxStore]. The transaction must be one of Begin, of this store: otherwise the error of all calls is
-// [runtime.ErrNoTx], or [runtime.ErrNilTx] for nil.
+// WithTx implements [runtime.TxStore]. The transaction must be one of Begin, of this store: otherwise the error of all
+// calls is [runtime.ErrNoTx], or [runtime.ErrNilTx] for nil.
 func (m *Store) WithTx(tx runtime.Tx) runtime.Store { return memTxStore{m, tx} }
 
 // memTxStore is a [Store] in a transaction.

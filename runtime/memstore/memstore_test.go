@@ -148,7 +148,8 @@ func TestMemTxHasNoSQL(t *testing.T) {
 	}
 }
 
-// TestVectors compares the store, and so the rules of package meter, with the decisions of the reference implementation.
+// TestVectors compares the store, and so the rules of package meter, with the decisions of the reference
+// implementation.
 func TestVectors(t *testing.T) {
 	traces, err := os.Open("../../testdata/convex.jsonl")
 	require.NoError(t, err)
@@ -167,7 +168,8 @@ func TestVectors(t *testing.T) {
 // Each row is about a new store: what is taken from it, and which sweeps delete how many rows.
 func TestSweepDeletesRowsFullForAnHour(t *testing.T) {
 	p, other := bucket("limit", 2), bucket("other", 2)
-	// During a rolling deploy that lowers a rate, a row that is full for the old limit lacks 90,000 tokens for the new one.
+	// During a rolling deploy that lowers a rate, a row that is full for the old limit lacks 90,000 tokens for the new
+	// one.
 	fast, slow := bucket("limit", 100_000), bucket("limit", 100_000)
 	fast.Rate, fast.Period = 100_000, time.Second
 	slow.Rate, slow.Period = 1, runtime.MaxPeriod

@@ -23,9 +23,7 @@ func inZone(unit runtime.CalendarUnit, zone string) runtime.Calendar {
 // local returns an instant by the clock of a zone.
 func local(t testing.TB, zone, clock string) time.Time {
 	t.Helper()
-	at, err := time.ParseInLocation("2006-01-02 15:04:05", clock, loaded(t, zone))
-	require.NoError(t, err)
-	return at
+	return must(time.ParseInLocation("2006-01-02 15:04:05", clock, loaded(t, zone)))
 }
 
 // The quota of a month, in a zone whose clock is put back on 25 October 2026.
@@ -50,8 +48,7 @@ func TestMonthByExample(t *testing.T) {
 		{"2027-03-01 00:00:00", 100, true, 0, 0}, // unused tokens of three months are not carried over
 		{"2027-03-28 01:59:59", 1, false, 0, 3*24*time.Hour + 21*time.Hour + time.Second},
 	} {
-		next, d, err := rule.Step(state, local(t, "Europe/Berlin", step.at).UnixNano(), take(step.count))
-		require.NoError(t, err)
+		next, d := must2(rule.Step(state, local(t, "Europe/Berlin", step.at).UnixNano(), take(step.count)))
 		state = next
 		require.Equal(t, step.allowed, d.Allowed, step.at)
 		require.Equal(t, step.remaining, d.Remaining, step.at)
@@ -131,8 +128,7 @@ func TestStartsOfWindows(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			p := runtimetest.Once(row.calendar)
 			require.NoError(t, p.Validate())
-			from, err := time.Parse(time.DateOnly, row.from)
-			require.NoError(t, err)
+			from := must(time.Parse(time.DateOnly, row.from))
 			want := strings.Fields(row.want)
 			var got []string
 			for _, start := range windowStarts(&p, from, from.AddDate(5, 0, 0))[:len(want)] {
@@ -154,8 +150,7 @@ func TestWindowsAtATimeOfDay(t *testing.T) {
 		{"1h30m", "2026-10-31", "2026-10-31T05:30:00Z 2026-11-01T05:30:00Z 2026-11-02T06:30:00Z"},
 	} {
 		c := inZone(runtime.Day, "America/New_York")
-		at, err := time.ParseDuration(row.at)
-		require.NoError(t, err)
+		at := must(time.ParseDuration(row.at))
 		c.At = at
 		p, from := runtimetest.Once(c), local(t, c.Zone, row.day+" 00:00:00")
 		var got []string
@@ -169,8 +164,7 @@ func TestWindowsAtATimeOfDay(t *testing.T) {
 // allZones returns the names of all zones in the data of the Go installation.
 func allZones(t testing.TB) (names []string) {
 	t.Helper()
-	z, err := zip.OpenReader(filepath.Join(build.Default.GOROOT, "lib", "time", "zoneinfo.zip"))
-	require.NoError(t, err)
+	z := must(zip.OpenReader(filepath.Join(build.Default.GOROOT, "lib", "time", "zoneinfo.zip")))
 	defer z.Close()
 	for _, f := range z.File {
 		if !strings.HasSuffix(f.Name, "/") {
@@ -222,8 +216,8 @@ func TestEveryDayOfEveryZone(t *testing.T) {
 	require.Positive(t, skipped)
 }
 
-// everyDay compares the windows of a zone with its days. It returns on how many days time.Date fails, and how many days the
-// zone has skipped.
+// everyDay compares the windows of a zone with its days. It returns on how many days time.Date fails, and how many days
+// the zone has skipped.
 func everyDay(t *testing.T, zone *time.Location, from, to int) (otherThanDate, skipped int) {
 	p := runtimetest.Once(inZone(runtime.Day, zone.String()))
 	rule := meter.RuleOf(&p, "")
@@ -266,7 +260,8 @@ func windowsBetween(counting *meter.Rule, from, to int64) int64 {
 	return d.Remaining
 }
 
-// For every day of the month as the first one, the months between any two starts within 1,300 months are counted exactly.
+// For every day of the month as the first one, the months between any two starts within 1,300 months are counted
+// exactly.
 func TestEveryPairOfMonthsIsCountedExactly(t *testing.T) {
 	days, most := []int{1, 15, 28, 29, 30, 31}, 130
 	if runtimetest.Long() {
@@ -345,8 +340,7 @@ func TestWindowsOfRandomCalendars(t *testing.T) {
 		start := calendarStartByHand(&p, now)
 		require.Equal(t, end, rule.WindowEnd(start), "%+v at %d", p.Calendar, now)
 		require.Equal(t, start, rule.WindowEnd(start-1), "%+v at %d", p.Calendar, now)
-		state, _, err := rule.Step(runtime.State{}, now, take(1))
-		require.NoError(t, err)
+		state, _ := must2(rule.Step(runtime.State{}, now, take(1)))
 		require.Equal(t, start, state.TS)
 	}
 }
@@ -356,11 +350,9 @@ func TestCalendarAtTheEndsOfTime(t *testing.T) {
 		p := runtimetest.Once(inZone(unit, "America/New_York"))
 		rule := meter.RuleOf(&p, "")
 		for _, now := range []int64{-1 << 63, -1<<63 + 1, 1<<63 - 1<<58, 0} {
-			state, d, err := rule.Step(runtime.State{}, now, take(1))
-			require.NoError(t, err)
+			state, d := must2(rule.Step(runtime.State{}, now, take(1)))
 			require.True(t, d.Allowed)
-			_, d, err = rule.Step(state, now, take(1))
-			require.NoError(t, err)
+			_, d = must2(rule.Step(state, now, take(1)))
 			require.False(t, d.Allowed)
 			require.GreaterOrEqual(t, rule.WindowEnd(now), now)
 		}
@@ -384,14 +376,12 @@ func TestWindowsOfOneKeyBeginHalfAPeriodApart(t *testing.T) {
 			q.Zone = loaded(t, runtimetest.Pick(d, runtimetest.UnusualZones...))
 			q.Anniversary = runtime.Date{Year: 2000, Month: time.Month(1 + d.IntN(12)), Day: 1 + d.IntN(28)}
 			rule := meter.RuleOf(&p, "").For(q)
-			next, decision, err := rule.Step(state, now, q)
-			require.NoError(t, err)
+			next, decision := must2(rule.Step(state, now, q))
 			if decision.Allowed && state.Exists {
 				require.GreaterOrEqual(t, next.TS-state.TS, int64(c.Period()/2))
 			}
 			if !decision.Allowed {
-				_, retried, err := rule.Step(next, now+int64(decision.RetryAfter), q)
-				require.NoError(t, err)
+				_, retried := must2(rule.Step(next, now+int64(decision.RetryAfter), q))
 				require.True(t, retried.Allowed)
 			}
 			state = next
@@ -402,9 +392,7 @@ func TestWindowsOfOneKeyBeginHalfAPeriodApart(t *testing.T) {
 
 func loaded(t testing.TB, name string) *time.Location {
 	t.Helper()
-	zone, err := inZone(runtime.Day, name).Location()
-	require.NoError(t, err)
-	return zone
+	return must(inZone(runtime.Day, name).Location())
 }
 
 // A row is swept only when its key is full in every zone and by every anniversary that it may have.
@@ -421,11 +409,9 @@ func TestSweepWithoutTheCalendarOfTheKey(t *testing.T) {
 		q.Zone = loaded(t, runtimetest.Pick(d, runtimetest.UnusualZones...))
 		q.Anniversary = runtime.Date{Year: 2000, Month: time.Month(1 + d.IntN(12)), Day: 1 + d.IntN(28)}
 		rule, now := meter.RuleOf(&p, "").For(q), epoch.UnixNano()+d.Int64N(1e17)
-		state, _, err := rule.Step(runtime.State{}, now, q)
-		require.NoError(t, err)
+		state, _ := must2(rule.Step(runtime.State{}, now, q))
 		now += d.Int64N(6 * int64(c.Period()))
-		_, balance, err := rule.Step(state, now-int64(24*time.Hour), peek())
-		require.NoError(t, err)
+		_, balance := must2(rule.Step(state, now-int64(24*time.Hour), peek()))
 		if meter.Sweepable([]*runtime.Policy{&p}, runtime.Row{Name: p.Name}, state, now) {
 			swept++
 			require.Equal(t, p.Capacity, balance.Remaining, "%+v", c)

@@ -2,7 +2,6 @@ package meter
 
 import (
 	"math"
-	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
@@ -10,7 +9,7 @@ import (
 
 // WindowEnd returns the start of the window after the one that contains the instant at, in nanoseconds since 1970 UTC.
 // For kinds without windows, and for windows that start at first use, it is the last instant of an int64.
-func (r *Rule) WindowEnd(at int64) int64 { return algorithmOf(r.Kind).windowEnd(r, at) }
+func (r *Rule) WindowEnd(at int64) int64 { return r.algorithm().windowEnd(at) }
 
 // when returns the first instant, now or later, at which s has need tokens if no other request takes tokens. need must
 // be at most the capacity. The instant is that of the exact sum, which does not use the allowance, rounded up to the
@@ -22,7 +21,8 @@ func (r *Rule) when(s runtime.State, now int64, need float64) int64 {
 	return r.search(s, now, need)
 }
 
-// first returns the first instant, now or later, at which s has the tokens that need returns for the rule that applies then.
+// first returns the first instant, now or later, at which s has the tokens that need returns for the rule that applies
+// then.
 func (r *Rule) first(s runtime.State, now int64, need func(r *Rule) float64) int64 {
 	if r.mode.Passes() {
 		return now
@@ -38,17 +38,6 @@ func (r *Rule) earlier(s runtime.State, now, at int64, need func(r *Rule) float6
 	return r.next.first(s, max(now, r.ends), need)
 }
 
-// lifted returns the instant at which overrides have ended and a policy follows that lets all requests pass, or the last
-// instant.
-func (r *Rule) lifted() int64 {
-	for ; r.next != nil; r = r.next {
-		if r.next.mode.Passes() {
-			return r.ends
-		}
-	}
-	return math.MaxInt64
-}
-
 // whole is the need of a full key.
 func whole(r *Rule) float64 { return r.Capacity }
 
@@ -62,7 +51,7 @@ func noDebt(r *Rule) float64 {
 
 // search is [Rule.when] for tokens that s lacks now.
 func (r *Rule) search(s runtime.State, now int64, need float64) int64 {
-	at, interval := algorithmOf(r.Kind).due(r, s, now, need)
+	at, interval := r.algorithm().due(s, now, need)
 	at = max(at, now+1)
 	// The formula for due rounds, so it can be early: then step on, twice as far each time, until there is enough.
 	fails := at - interval
@@ -78,9 +67,4 @@ func (r *Rule) search(s runtime.State, now int64, need float64) int64 {
 		}
 	}
 	return at
-}
-
-// until returns how long after now s has need tokens.
-func (r *Rule) until(s runtime.State, now int64, need float64) time.Duration {
-	return arith.Between(now, r.when(s, now, need))
 }

@@ -8,47 +8,47 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// algorithms has an entry for every [runtime.Kind].
-var algorithms = [...]algorithm{runtime.TokenBucket: tokenBucket{}, runtime.FixedWindow: fixedWindow{}, runtime.SlidingWindow: slidingWindow{},
-	runtime.InFlight: inFlight{}}
-
-// algorithmOf returns the arithmetic of a kind. Functions with an error refuse an unknown kind with [runtime.ErrInvalidPolicy]
-// before they get here. In the others it panics, because a kind must never behave like another one.
-func algorithmOf(k runtime.Kind) algorithm {
-	if int(k) < len(algorithms) && algorithms[k] != nil {
-		return algorithms[k]
+// algorithm returns the arithmetic of the rule's kind. Functions with an error refuse an unknown kind with
+// [runtime.ErrInvalidPolicy] before they get here. In the others it panics, because a kind must never behave like
+// another one.
+func (r *Rule) algorithm() algorithm {
+	switch r.Kind {
+	case runtime.TokenBucket:
+		return tokenBucket{linear{r}}
+	case runtime.FixedWindow:
+		return fixedWindow{linear{r}}
+	case runtime.SlidingWindow:
+		return slidingWindow{r}
+	case runtime.InFlight:
+		return inFlight{r}
 	}
-	panic(fmt.Sprintf("runtime: %v has no algorithm: add it to algorithms in meter/kinds.go", k))
+	panic(fmt.Sprintf("runtime: %v has no algorithm: add it to algorithm in meter/kinds.go", r.Kind))
 }
 
 // tokenBucket is the algorithm of [runtime.TokenBucket]: tokens accrue continuously, up to the present.
-type tokenBucket struct{}
+type tokenBucket struct{ linear }
 
-func (tokenBucket) available(r *Rule, s runtime.State, now int64) (float64, float64) {
+func (r tokenBucket) available(s runtime.State, now int64) (float64, float64) {
 	return r.tokens(r.accrueTo(s, now)), allowance(r.Rate, r.Period)
 }
 
-func (tokenBucket) accrue(r *Rule, s runtime.State, now int64) runtime.State {
+func (r tokenBucket) accrue(s runtime.State, now int64) runtime.State {
 	return r.accrueTo(s, now)
 }
 
-func (tokenBucket) take(r *Rule, s runtime.State, now int64, count float64) runtime.State {
+func (r tokenBucket) take(s runtime.State, now int64, count float64) runtime.State {
 	return r.takeFrom(r.accrueTo(s, now), now, count)
 }
 
-func (tokenBucket) grant(r *Rule, s runtime.State, now int64, count float64) runtime.State {
+func (r tokenBucket) grant(s runtime.State, now int64, count float64) runtime.State {
 	return r.grantTo(r.accrueTo(s, now), now, count)
 }
 
-func (tokenBucket) refund(r *Rule, s runtime.State, now int64, q runtime.Request) runtime.State {
-	return r.refundLinear(s, now, q)
+func (r tokenBucket) reset(s runtime.State, now int64) runtime.State {
+	return runtime.State{TS: now, Prev: r.totals.void(s.Prev, now), Exists: true}
 }
 
-func (tokenBucket) reset(r *Rule, s runtime.State, now int64) runtime.State {
-	return runtime.State{TS: now, Prev: r.voidTotal(s.Prev, now), Exists: true}
-}
-
-func (tokenBucket) due(r *Rule, s runtime.State, now int64, need float64) (at, interval int64) {
+func (r tokenBucket) due(s runtime.State, now int64, need float64) (at, interval int64) {
 	accrued := r.accrueTo(s, now)
 	at = arith.Add(accrued.TS, r.timeFor(need-r.tokens(accrued)))
 	// timeFor rounds a fraction of a token up, which may be a nanosecond too much. Whole tokens are exact.
@@ -58,45 +58,46 @@ func (tokenBucket) due(r *Rule, s runtime.State, now int64, need float64) (at, i
 	return at, 1
 }
 
-func (tokenBucket) full(r *Rule, s runtime.State, now int64) bool {
+func (r tokenBucket) full(s runtime.State, now int64) bool {
 	return r.accrueTo(s, now).Value == 0
 }
 
-func (tokenBucket) windowEnd(*Rule, int64) int64 { return math.MaxInt64 }
+func (tokenBucket) windowEnd(int64) int64 { return math.MaxInt64 }
 
-func (tokenBucket) accruesTo(_ *Rule, now int64) (int64, float64, bool) { return now, -endless, true }
+func (tokenBucket) accruesTo(now int64) (int64, float64, bool) { return now, -endless, true }
 
-// fixedWindow is the algorithm of [runtime.FixedWindow]: tokens accrue up to the start of the current window, so that each new
-// window grants rate of them. Windows are aligned to the rule's phase or to a calendar, or start at a key's first use.
-type fixedWindow struct{}
+// fixedWindow is the algorithm of [runtime.FixedWindow]: tokens accrue up to the start of the current window, so that
+// each new window grants rate of them. Windows are aligned to the rule's phase or to a calendar, or start at a key's
+// first use.
+type fixedWindow struct{ linear }
 
-func (f fixedWindow) available(r *Rule, s runtime.State, now int64) (float64, float64) {
-	return r.tokens(f.accrue(r, s, now)), allowance(r.Rate, r.Period)
+func (r fixedWindow) available(s runtime.State, now int64) (float64, float64) {
+	return r.tokens(r.accrue(s, now)), allowance(r.Rate, r.Period)
 }
 
-func (f fixedWindow) accrue(r *Rule, s runtime.State, now int64) runtime.State {
-	start := f.currentStart(r, s, now)
+func (r fixedWindow) accrue(s runtime.State, now int64) runtime.State {
+	start := r.currentStart(s, now)
 	if lowest := r.lowest(); s.Value < lowest && r.windowEnded(s.TS, start) {
 		// Tokens that a refund would return may be among those dropped.
-		s.Value, s.Prev = lowest, r.voidTotal(s.Prev, start)
+		s.Value, s.Prev = lowest, r.totals.void(s.Prev, start)
 	}
 	return r.accrueTo(s, start)
 }
 
 // windowEnded reports whether a window that began at one instant has ended when one begins at another. In a calendar, a
 // start that has only moved begins no window.
-func (r *Rule) windowEnded(was, start int64) bool {
+func (r fixedWindow) windowEnded(was, start int64) bool {
 	return start > was && (!r.calendar.exist() || r.windows(was, start) > 0)
 }
 
-// lowest returns the smallest value with which a window can end: all tokens used, and all that can be reserved. A smaller
-// one is due to tokens that were charged, or to an edit that has made the limit lower. It must not reach into the next
-// window, of which the new limit grants all tokens.
-func (r *Rule) lowest() float64 { return -(r.Capacity + r.Debt) }
+// lowest returns the smallest value with which a window can end: all tokens used, and all that can be reserved. A
+// smaller one is due to tokens that were charged, or to an edit that has made the limit lower. It must not reach into
+// the next window, of which the new limit grants all tokens.
+func (r linear) lowest() float64 { return -(r.Capacity + r.Debt) }
 
 // currentStart returns the start of the window of a key at the instant now. If windows start at first use and the last
 // one has ended, that is now: a request at this instant would start a window.
-func (fixedWindow) currentStart(r *Rule, s runtime.State, now int64) int64 {
+func (r fixedWindow) currentStart(s runtime.State, now int64) int64 {
 	switch {
 	case r.calendar.exist():
 		return r.calendarStart(s, now)
@@ -108,28 +109,24 @@ func (fixedWindow) currentStart(r *Rule, s runtime.State, now int64) int64 {
 	return now
 }
 
-func (f fixedWindow) take(r *Rule, s runtime.State, now int64, count float64) runtime.State {
-	return r.takeFrom(f.accrue(r, s, now), now, count)
+func (r fixedWindow) take(s runtime.State, now int64, count float64) runtime.State {
+	return r.takeFrom(r.accrue(s, now), now, count)
 }
 
-func (f fixedWindow) grant(r *Rule, s runtime.State, now int64, count float64) runtime.State {
-	return r.grantTo(f.accrue(r, s, now), now, count)
+func (r fixedWindow) grant(s runtime.State, now int64, count float64) runtime.State {
+	return r.grantTo(r.accrue(s, now), now, count)
 }
 
-func (fixedWindow) refund(r *Rule, s runtime.State, now int64, q runtime.Request) runtime.State {
-	return r.refundLinear(s, now, q)
-}
-
-func (f fixedWindow) reset(r *Rule, s runtime.State, now int64) runtime.State {
-	at := f.currentStart(r, runtime.State{}, now)
+func (r fixedWindow) reset(s runtime.State, now int64) runtime.State {
+	at := r.currentStart(runtime.State{}, now)
 	if r.FirstUse {
 		at -= r.Period // a window that has ended: the next request begins one
 	}
-	return runtime.State{TS: at, Prev: r.voidTotal(s.Prev, now), Exists: true}
+	return runtime.State{TS: at, Prev: r.totals.void(s.Prev, now), Exists: true}
 }
 
-func (f fixedWindow) due(r *Rule, s runtime.State, now int64, need float64) (at, interval int64) {
-	accrued := f.accrue(r, s, now)
+func (r fixedWindow) due(s runtime.State, now int64, need float64) (at, interval int64) {
+	accrued := r.accrue(s, now)
 	// Before the next tokens are granted, a window ends.
 	accrued.Value = max(accrued.Value, r.lowest())
 	lacking := need - r.tokens(accrued)
@@ -144,7 +141,7 @@ func (f fixedWindow) due(r *Rule, s runtime.State, now int64, need float64) (at,
 }
 
 // nextStart returns the first start of a window by which a number of tokens has accrued since t, up to rounding.
-func (r *Rule) nextStart(t int64, tokens float64) int64 {
+func (r fixedWindow) nextStart(t int64, tokens float64) int64 {
 	start := r.windowStart(t)
 	windows := math.Ceil(tokens/r.Rate + float64(t-start)/float64(r.Period))
 	// The product below must not overflow. Written so that NaN takes this branch too.
@@ -154,15 +151,15 @@ func (r *Rule) nextStart(t int64, tokens float64) int64 {
 	return start + max(1, int64(windows))*r.Period
 }
 
-func (f fixedWindow) full(r *Rule, s runtime.State, now int64) bool {
+func (r fixedWindow) full(s runtime.State, now int64) bool {
 	// Until such a window ends, its row fixes when the next one can begin: a new key would start a window at once.
 	if r.FirstUse && now < arith.Add(s.TS, r.Period) {
 		return false
 	}
-	return f.accrue(r, s, now).Value == 0
+	return r.accrue(s, now).Value == 0
 }
 
-func (fixedWindow) windowEnd(r *Rule, at int64) int64 {
+func (r fixedWindow) windowEnd(at int64) int64 {
 	switch {
 	case r.FirstUse:
 		return math.MaxInt64
@@ -172,7 +169,7 @@ func (fixedWindow) windowEnd(r *Rule, at int64) int64 {
 	return arith.Add(r.windowStart(at), r.Period)
 }
 
-func (fixedWindow) accruesTo(r *Rule, now int64) (int64, float64, bool) {
+func (r fixedWindow) accruesTo(now int64) (int64, float64, bool) {
 	// The windows of a calendar are counted by rounding, which the statement does not do.
 	if r.FirstUse || r.calendar.exist() {
 		return 0, 0, false
@@ -180,10 +177,10 @@ func (fixedWindow) accruesTo(r *Rule, now int64) (int64, float64, bool) {
 	return r.windowStart(now), r.lowest(), true
 }
 
-// slidingWindow is the algorithm of [runtime.SlidingWindow]: an estimate of the use in the period that ends now, from the use
-// of the current aligned window and of the one before. A row's Value is minus the use of the window that starts at TS, and
-// Prev the use of the window before, so that an edit of the rate changes neither.
-type slidingWindow struct{}
+// slidingWindow is the algorithm of [runtime.SlidingWindow]: an estimate of the use in the period that ends now, from
+// the use of the current aligned window and of the one before. A row's Value is minus the use of the window that starts
+// at TS, and Prev the use of the window before, so that an edit of the rate changes neither.
+type slidingWindow struct{ *Rule }
 
 // windows is the use of two neighbouring windows, of which the current one begins at start.
 type windows struct {
@@ -209,9 +206,9 @@ func previousOf(prev float64, start int64) windows {
 }
 
 // addPrev returns the Prev of two shards together.
-func (r *Rule) addPrev(a, b float64) float64 {
+func addPrev(k runtime.Kind, a, b float64) float64 {
 	switch {
-	case r.Kind.Linear():
+	case k.Linear():
 		return min(0, a) + min(0, b)
 	case a <= 0 && b <= 0:
 		return min(a, b)
@@ -223,7 +220,7 @@ func (r *Rule) addPrev(a, b float64) float64 {
 }
 
 // windowsAt returns the windows of s as of the instant now.
-func (r *Rule) windowsAt(s runtime.State, now int64) windows {
+func (r slidingWindow) windowsAt(s runtime.State, now int64) windows {
 	w := r.windowStart(now)
 	used := max(0, -s.Value)
 	switch {
@@ -262,24 +259,24 @@ func (w windows) state() runtime.State {
 	return runtime.State{Value: 0 - w.current, TS: w.start, Prev: w.previous, Exists: true}
 }
 
-func (slidingWindow) available(r *Rule, s runtime.State, now int64) (float64, float64) {
+func (r slidingWindow) available(s runtime.State, now int64) (float64, float64) {
 	w := r.windowsAt(s, now)
 	// Tokens come back only as the use of the previous window fades, so that its use is the rate of the allowance.
 	return r.Rate - w.used(now, r.Period), allowance(w.previous, r.Period)
 }
 
-func (slidingWindow) accrue(r *Rule, s runtime.State, now int64) runtime.State {
+func (r slidingWindow) accrue(s runtime.State, now int64) runtime.State {
 	return r.windowsAt(s, now).state()
 }
 
-func (slidingWindow) take(r *Rule, s runtime.State, now int64, count float64) runtime.State {
+func (r slidingWindow) take(s runtime.State, now int64, count float64) runtime.State {
 	w := r.windowsAt(s, now)
 	w.current += count
 	return w.state()
 }
 
-// grant reduces the use of the current window, and by the rest of count that of the one before.
-func (slidingWindow) grant(r *Rule, s runtime.State, now int64, count float64) runtime.State {
+// grant reduces the use of the current window, and by the rest of count the use of the window before.
+func (r slidingWindow) grant(s runtime.State, now int64, count float64) runtime.State {
 	w := r.windowsAt(s, now)
 	current := min(count, w.current)
 	w.current -= current
@@ -288,7 +285,7 @@ func (slidingWindow) grant(r *Rule, s runtime.State, now int64, count float64) r
 }
 
 // refund reduces the use of the window of the request, which is exact: no use is lost but by a reset.
-func (slidingWindow) refund(r *Rule, s runtime.State, _ int64, q runtime.Request) runtime.State {
+func (r slidingWindow) refund(s runtime.State, _ int64, q runtime.Request) runtime.State {
 	w, count := r.windowsAt(s, s.TS), float64(q.Count)
 	switch taken := r.windowStart(q.TakenAt); {
 	case taken == w.start && q.Total == totalOf(s):
@@ -303,12 +300,12 @@ func (slidingWindow) refund(r *Rule, s runtime.State, _ int64, q runtime.Request
 
 // reset keeps a window that is later than now, because the clock has gone back: its takes must not be refunded when it
 // comes again.
-func (slidingWindow) reset(r *Rule, s runtime.State, now int64) runtime.State {
-	return windows{start: r.windowsAt(s, now).start, void: r.voidTotal(s.Prev, now)}.state()
+func (r slidingWindow) reset(s runtime.State, now int64) runtime.State {
+	return windows{start: r.windowsAt(s, now).start, void: r.totals.void(s.Prev, now)}.state()
 }
 
 // due solves the linear equation used = rate - need.
-func (slidingWindow) due(r *Rule, s runtime.State, now int64, need float64) (at, interval int64) {
+func (r slidingWindow) due(s runtime.State, now int64, need float64) (at, interval int64) {
 	w, room := r.windowsAt(s, now), r.Rate-need
 	end := r.windowStart(w.start) + r.Period
 	switch {
@@ -321,29 +318,29 @@ func (slidingWindow) due(r *Rule, s runtime.State, now int64, need float64) (at,
 	return min(end, w.start+arith.Nanoseconds((1-(room-w.current)/w.previous)*float64(r.Period))), 1
 }
 
-func (slidingWindow) full(r *Rule, s runtime.State, now int64) bool {
+func (r slidingWindow) full(s runtime.State, now int64) bool {
 	w := r.windowsAt(s, now)
 	// The void total keeps takes of a window before its reset from being refunded.
 	return w.current == 0 && w.previous == 0 && w.void == 0
 }
 
-func (slidingWindow) windowEnd(r *Rule, at int64) int64 {
+func (r slidingWindow) windowEnd(at int64) int64 {
 	return arith.Add(r.windowStart(at), r.Period)
 }
 
 // accruesTo is false because the estimate is not the linear formula of [Upsert].
-func (slidingWindow) accruesTo(*Rule, int64) (int64, float64, bool) { return 0, 0, false }
+func (slidingWindow) accruesTo(int64) (int64, float64, bool) { return 0, 0, false }
 
 // enough reports whether s has need tokens at the instant at.
 func (r *Rule) enough(s runtime.State, at int64, need float64) bool {
-	tokens, allowance := algorithmOf(r.Kind).available(r, s, at)
+	tokens, allowance := r.algorithm().available(s, at)
 	return tokens-need >= -allowance
 }
 
-// calendarStart returns the start of the window of a key at the instant now. A start that is less than half a mean length
-// after that of the key's row is another start of the same window: the row keeps its own, so that many small moves do
-// not add up.
-func (r *Rule) calendarStart(s runtime.State, now int64) int64 {
+// calendarStart returns the start of the window of a key at the instant now. A start that is less than half a mean
+// length after that of the key's row is another start of the same window: the row keeps its own, so that many small
+// moves do not add up.
+func (r fixedWindow) calendarStart(s runtime.State, now int64) int64 {
 	start := r.calendar.start(now)
 	if s.Exists && r.windows(s.TS, start) == 0 {
 		return s.TS
@@ -352,7 +349,7 @@ func (r *Rule) calendarStart(s runtime.State, now int64) int64 {
 }
 
 // calendarDue returns the first start of a window at which s has need tokens, and lacked them before.
-func (r *Rule) calendarDue(s runtime.State, accrued runtime.State, now int64, need float64) int64 {
+func (r fixedWindow) calendarDue(s runtime.State, accrued runtime.State, now int64, need float64) int64 {
 	windows := math.Ceil((need - r.tokens(accrued)) / r.Rate)
 	// The product below must not overflow. Written so that NaN takes this branch too.
 	if !(windows <= float64((math.MaxInt64-max(0, accrued.TS))/r.Period-1)) {

@@ -49,8 +49,8 @@ func TestUnknownOpIsAnError(t *testing.T) {
 	}
 }
 
-// Rules made by hand can have any Kind. Where there is no error to return, an unknown Kind panics: if it behaved like one of
-// the others, a new kind without an algorithm would pass the tests.
+// Rules made by hand can have any Kind. Where there is no error to return, an unknown Kind panics: if it behaved like
+// one of the others, a new kind without an algorithm would pass the tests.
 func TestUnknownKindHasNoArithmetic(t *testing.T) {
 	for _, kind := range []runtime.Kind{0, unknownKind, 255} {
 		rule := meter.Rule{Kind: kind, Rate: 10, Capacity: 10, Period: int64(time.Second)}
@@ -61,7 +61,7 @@ func TestUnknownKindHasNoArithmetic(t *testing.T) {
 		}
 		_, ok := rule.Upsert(epoch.UnixNano(), take(1))
 		require.False(t, ok)
-		message := fmt.Sprintf("runtime: Kind(%d) has no algorithm: add it to algorithms in meter/kinds.go", kind)
+		message := fmt.Sprintf("runtime: Kind(%d) has no algorithm: add it to algorithm in meter/kinds.go", kind)
 		require.PanicsWithValue(t, message, func() { rule.Full(runtime.State{Exists: true}, 0) })
 		require.PanicsWithValue(t, message, func() { rule.WindowEnd(0) })
 		require.False(t, kind.Linear())
@@ -79,7 +79,7 @@ func TestEveryKindExecutesEveryOp(t *testing.T) {
 			rule.WindowEnd(now)
 			_, ok := rule.Upsert(now, take(1))
 			require.Equal(t, kind.Linear(), ok, "%v: a single statement decides the linear kinds", kind)
-		}, "%v needs an entry in the table kinds in policy.go, and one in algorithms in meter/kinds.go", kind)
+		}, "%v needs an entry in the table kinds in policy.go, and one in algorithm in meter/kinds.go", kind)
 		for _, op := range runtime.Ops() {
 			require.NotPanics(t, func() {
 				_, d, err := rule.Step(s, now, runtime.Request{Op: op, Count: 1, Fence: 1})

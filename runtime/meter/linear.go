@@ -8,34 +8,16 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// A row of a linear kind counts the tokens ever taken from it: its Prev is minus this total, times totalUnit. The tokens
-// that are missing, less those taken since a request, are what would be missing if no request had come after it: so two
-// totals bound how many tokens of the request can still be returned. See refundLinear.
-//
-// The unit keeps Prev between -1 and 0, where the other kinds ignore it when the kind of a limit is edited: the use of a
-// previous window is positive, and the place of a log is at most -1. As a power of two it makes all sums exact.
-const totalUnit = 0x1p-100
-
-// hasTotal reports whether a Prev is a total.
-func hasTotal(prev float64) bool { return prev > -1 && prev < 0 }
-
-// keptTotal returns a Prev that is a total, and 0 for that of another kind.
-func keptTotal(prev float64) float64 {
-	if hasTotal(prev) {
-		return prev
-	}
-	return 0
-}
-
-// The linear formula, shared by the kinds that are [runtime.Kind.Linear]. They differ in T, the instant up to which tokens have
-// accrued.
+// linear is a rule of a kind that is [runtime.Kind.Linear]. These kinds differ in T, the instant up to which tokens
+// have accrued.
+type linear struct{ *Rule }
 
 // accrueTo returns s with the tokens that have accrued up to the instant t:
 //
 //	value = min(0, value + max(0, t-ts) * rate / period), ts = max(ts, t)
 //
 // Since ts never moves back, a clock that jumps back and forth does not grant the time between twice.
-func (r *Rule) accrueTo(s runtime.State, t int64) runtime.State {
+func (r linear) accrueTo(s runtime.State, t int64) runtime.State {
 	switch {
 	case !s.Exists:
 		return runtime.State{TS: t, Exists: true}
@@ -45,18 +27,18 @@ func (r *Rule) accrueTo(s runtime.State, t int64) runtime.State {
 	return runtime.State{Value: r.round(min(0, s.Value+r.accrued(s.TS, t))), TS: t, Prev: keptTotal(s.Prev), Exists: true}
 }
 
-// round rounds a value to the precision that numbers near the capacity have. Whole tokens can then be subtracted without
-// another rounding, so that several requests leave the same bits one by one as together.
-func (r *Rule) round(value float64) float64 {
+// round rounds a value to the precision that numbers near the capacity have. Whole tokens can then be subtracted
+// without another rounding, so that several requests leave the same bits one by one as together.
+func (r linear) round(value float64) float64 {
 	twice := 2 * r.Capacity
 	return float64(value+twice) - twice
 }
 
-// tokens returns the tokens of an accrued state: those of a full key, less the missing ones.
-func (r *Rule) tokens(accrued runtime.State) float64 { return r.Capacity + accrued.Value }
+// tokens returns the tokens of an accrued state: the capacity, less the missing ones.
+func (r linear) tokens(accrued runtime.State) float64 { return r.Capacity + accrued.Value }
 
 // accrued returns rate * elapsed / period for the time between two instants, and for a calendar rate times its windows.
-func (r *Rule) accrued(from, to int64) float64 {
+func (r linear) accrued(from, to int64) float64 {
 	if r.calendar.exist() {
 		return float64(float64(r.windows(from, to)) * r.Rate)
 	}
@@ -70,7 +52,7 @@ func (r *Rule) accrued(from, to int64) float64 {
 
 // windows returns how many windows of the calendar begin after one start and up to another: the time between them,
 // divided by the mean length of a window and rounded.
-func (r *Rule) windows(from, to int64) int64 {
+func (r linear) windows(from, to int64) int64 {
 	if to <= from {
 		return 0
 	}
@@ -79,7 +61,7 @@ func (r *Rule) windows(from, to int64) int64 {
 }
 
 // timeFor returns how long a number of tokens takes to accrue, rounded up. For whole tokens it is exact.
-func (r *Rule) timeFor(tokens float64) int64 {
+func (r linear) timeFor(tokens float64) int64 {
 	whole, part := math.Modf(tokens)
 	// Written so that NaN, which a damaged row may yield, takes this branch too.
 	if !(whole < math.MaxInt64) {
@@ -103,4 +85,67 @@ func (r *Rule) timeFor(tokens float64) int64 {
 // rounding in the sixteenth digit. Rows store the exact difference, so that allowances do not add up.
 func allowance(rate float64, period int64) float64 {
 	return min(1e-6, float64(1000*rate)/float64(period))
+}
+
+// takeFrom returns s, in which all tokens have accrued, after count of them were taken.
+func (r linear) takeFrom(s runtime.State, now int64, count float64) runtime.State {
+	s.Value -= count
+	s.Prev = addTotal(s.Prev, r.totals.fresh(now), count)
+	return s
+}
+
+// grantTo returns s, in which all tokens have accrued, after count were added that belong to no request.
+func (r linear) grantTo(s runtime.State, now int64, count float64) runtime.State {
+	return runtime.State{Value: min(0, s.Value+count), TS: s.TS, Prev: r.totals.void(s.Prev, now), Exists: true}
+}
+
+// refund is the refund of linear kinds.
+//
+// Let missing(t) be the tokens that the key lacks at the instant t. If n fewer tokens had been taken, it would lack
+// min(n, m) fewer now, where m is the least missing(t) since then, because a full key loses the tokens that accrue. A
+// row does not have its history. But m is at least what is missing now, less the tokens taken since: that assumes that
+// everything which accrued or was refunded came before the takes. And if nothing has accrued since, m is at least n,
+// because other requests refund only their own tokens.
+//
+// The tokens are returned as of the last write and not as of now, so that what has accrued since then is counted once:
+// a refund writes no accrual, and begins no window.
+func (r linear) refund(s runtime.State, now int64, q runtime.Request) runtime.State {
+	since, ok := r.takenSince(s, now, &q)
+	if !ok {
+		return s
+	}
+	n := r.returnable(s, &q, since)
+	if !(n > 0) {
+		return s
+	}
+	s.Value = min(0, s.Value+n)
+	if since == 0 && !q.Leased {
+		// No request has come after this one, so that earlier ones lose nothing by this refund.
+		s.Prev += float64(math.Floor(n) * totalUnit)
+	}
+	return s
+}
+
+// takenSince returns how many tokens were taken after the request that q refunds; infinity if that is unknown. It
+// returns false if the row may have been reset since, or deleted and made again.
+func (r linear) takenSince(s runtime.State, now int64, q *runtime.Request) (since float64, ok bool) {
+	total := totalOf(s)
+	if q.Total == 0 {
+		return math.Inf(1), total != 0 && total < resetTotal && now-q.TakenAt < int64(sweepAfter)
+	}
+	since = total - q.Total
+	return since, total != 0 && since >= 0 && since < max(1<<24, r.Capacity)
+}
+
+// returnable returns how many of the tokens that q refunds the row can get back.
+func (r linear) returnable(s runtime.State, q *runtime.Request, since float64) float64 {
+	n, missing := float64(q.Count), -s.Value
+	most := missing - since
+	switch {
+	case s.TS <= q.TakenAt:
+		most = n
+	case q.Leased && r.Kind == runtime.TokenBucket:
+		most = max(most, n-r.accrued(q.TakenAt, s.TS))
+	}
+	return min(n, most, missing)
 }

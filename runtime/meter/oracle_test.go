@@ -222,8 +222,7 @@ func traceOracle(t *testing.T, d runtimetest.Dice, p runtime.Policy, tally *tall
 	for i := 0; i < runtimetest.TraceSteps && now < runtimetest.LastInstant; i++ {
 		now += int64(d.Jump(p))
 		q := d.Request(p)
-		next, decision, err := rule.Step(state, now, q)
-		require.NoError(t, err)
+		next, decision := must2(rule.Step(state, now, q))
 		tally.steps++
 		if takes := q.Op == runtime.Take || q.Op == runtime.Check; takes && o.ambiguous(now, q) {
 			tally.ambiguous++

@@ -10,9 +10,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// PeekRows returns what a Peek returns at an instant for the key to which the rows belong; these must be all of its rows,
-// in their order. For a calendar that is PerKey, the windows of the key are not known: then the result is that of the
-// last write, without what has accrued since. The error is [runtime.ErrInvalidPolicy].
+// PeekRows returns what a Peek returns at an instant for the key to which the rows belong; these must be all of its
+// rows, in their order. For a calendar that is PerKey, the windows of the key are not known: then the result is that of
+// the last write, without what has accrued since. The error is [runtime.ErrInvalidPolicy].
 func PeekRows(p *runtime.Policy, rows []runtime.StoredRow, at int64) (runtime.Decision, error) {
 	if err := p.Validate(); err != nil {
 		return runtime.Decision{}, err
@@ -50,14 +50,15 @@ type Holder struct {
 	Ends  time.Duration
 }
 
-// Holders returns the holders of slots at an instant, in the order of their ends, for the rows of a key of a limit in flight. For other
-// limits, and policies that are not valid, there are none.
+// Holders returns the holders of slots at an instant, in the order of their ends, for the rows of a key of a limit in
+// flight. For other limits, and policies that are not valid, there are none.
 func Holders(p *runtime.Policy, rows []runtime.StoredRow, at int64) (list []Holder) {
 	if p.Kind != runtime.InFlight || p.Validate() != nil || len(rows) == 0 {
 		return nil
 	}
 	rule := RuleOf(p, rows[0].Row.Key)
-	for _, of := range rule.heldAt(rows[0].State, at).all {
+	slots := inFlight{&rule}
+	for _, of := range slots.heldAt(rows[0].State, at).all {
 		list = append(list, Holder{of.fence, of.slots, arith.Between(at, of.end)})
 	}
 	return list

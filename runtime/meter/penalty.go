@@ -7,19 +7,19 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// penalty is the last one of a key: until when all requests are denied, and which step of the policy it is, counted from 1. The
-// zero penalty is none.
+// penalty is the last one of a key: until when all requests are denied, and which step of the policy it is, counted
+// from 1. The zero penalty is none.
 type penalty struct {
 	until int64
 	step  byte
 }
 
-// A penalty is stored before the log of a state: penaltyTag, until in 8 bytes, and the step. The numbers of the row do not change
-// with it.
+// A penalty is stored before the log of a state: penaltyTag, until in 8 bytes, and the step. The numbers of the row do
+// not change with it.
 const (
 	penaltyTag = 'p'
-	// PenaltyLength is how many bytes of a log are its penalty, if it has one: two states are the same if their numbers and
-	// these are.
+	// PenaltyLength is how many bytes of a log are its penalty, if it has one: two states are the same if their numbers
+	// and these are.
 	PenaltyLength = 1 + 8 + 1
 )
 
@@ -51,18 +51,18 @@ func (p penalty) inForce(d *runtime.Decision, now int64) {
 	}
 }
 
-// nextPenalty returns the penalty that a denial starts.
-func (r *Rule) nextPenalty(last penalty, now int64) penalty {
+// next returns the penalty of a policy that a denial starts after p.
+func (p penalty) next(of *runtime.Penalty, now int64) penalty {
 	step := byte(1)
-	if !r.forgiven(last, now) {
-		step = min(last.step+1, byte(r.penalty.Len()))
+	if !p.forgiven(of, now) {
+		step = min(p.step+1, byte(of.Len()))
 	}
-	return penalty{arith.Add(now, int64(r.penalty.Step(int(step)))), step}
+	return penalty{arith.Add(now, int64(of.Step(int(step)))), step}
 }
 
-// forgiven reports whether a penalty ended so long ago that it no longer counts.
-func (r *Rule) forgiven(p penalty, now int64) bool {
-	return p.step == 0 || now >= arith.Add(p.until, int64(r.penalty.Forgiveness()))
+// forgiven reports whether the penalty ended so long ago that it no longer counts.
+func (p penalty) forgiven(of *runtime.Penalty, now int64) bool {
+	return p.step == 0 || now >= arith.Add(p.until, int64(of.Forgiveness()))
 }
 
 // KeepPenalty returns the state was with the penalty of the state is, which a request has left that is undone.

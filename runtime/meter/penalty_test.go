@@ -25,8 +25,7 @@ func play(t *testing.T, p runtime.Policy, rows []ban) (s runtime.State) {
 	rule := meter.RuleOf(&p, "")
 	for i, row := range rows {
 		before := s
-		next, d, err := rule.Step(s, epoch.Add(row.at).UnixNano(), row.q)
-		require.NoError(t, err)
+		next, d := must2(rule.Step(s, epoch.Add(row.at).UnixNano(), row.q))
 		got := "yes"
 		if !d.Allowed {
 			got = fmt.Sprintf("no, retry after %v", d.RetryAfter)
@@ -47,9 +46,9 @@ func play(t *testing.T, p runtime.Policy, rows []ban) (s runtime.State) {
 	return s
 }
 
-// The default jail of fail2ban, with bantime.increment: a host with 5 failures (maxretry) in 10 minutes (findtime) is banned, by
-// bantime.multipliers for 1, 2, 4, 8, 16, 32 and 64 times 10 minutes (bantime), then always the last. Bans are remembered for a
-// day (dbpurgeage).
+// The default jail of fail2ban, with bantime.increment: a host with 5 failures (maxretry) in 10 minutes (findtime) is
+// banned, by bantime.multipliers for 1, 2, 4, 8, 16, 32 and 64 times 10 minutes (bantime), then always the last. Bans
+// are remembered for a day (dbpurgeage).
 // https://github.com/fail2ban/fail2ban/blob/0121e09907c5eea262f96dfd5886515a3a18d29e/config/jail.conf
 func TestPenaltyOfFail2ban(t *testing.T) {
 	const m = time.Minute
@@ -84,8 +83,8 @@ func TestPenaltyOfFail2ban(t *testing.T) {
 	play(t, p, rows)
 }
 
-// NIST SP 800-63B, 5.2.2: after a failed attempt the claimant waits for a time that increases, such as from 30 seconds up to an
-// hour; an account has at most 100 consecutive failures, and a successful login forgets them.
+// NIST SP 800-63B, 5.2.2: after a failed attempt the claimant waits for a time that increases, such as from 30 seconds
+// up to an hour; an account has at most 100 consecutive failures, and a successful login forgets them.
 // https://pages.nist.gov/800-63-3/sp800-63b.html#throttle
 func TestPenaltyOfNIST(t *testing.T) {
 	const s, h = time.Second, time.Hour
@@ -115,8 +114,8 @@ func TestPenaltyOfNIST(t *testing.T) {
 	})
 }
 
-// Binance: who goes on after answers with the status 429 is banned (418). Bans scale for repeat offenders, from 2 minutes to 3
-// days; the steps between are not published, nor how many violations it takes.
+// Binance: who goes on after answers with the status 429 is banned (418). Bans scale for repeat offenders, from 2
+// minutes to 3 days; the steps between are not published, nor how many violations it takes.
 // https://developers.binance.com/docs/binance-spot-api-docs/rest-api/limits
 func TestPenaltyOfBinance(t *testing.T) {
 	const m, d = time.Minute, 24 * time.Hour
@@ -198,12 +197,10 @@ func TestPenaltySurvivesAPlanWithoutOne(t *testing.T) {
 		punished.Penalty = runtime.PenaltyOf(0, time.Hour)
 		s := play(t, punished, []ban{{0, take(2), "yes"}, {0, take(1), "no, retry after 1h0m0s, penalty for 1h0m0s"}})
 		free := meter.RuleOf(&p, "")
-		s, d, err := free.Step(s, epoch.Add(2*time.Second).UnixNano(), take(2))
-		require.NoError(t, err)
+		s, d := must2(free.Step(s, epoch.Add(2*time.Second).UnixNano(), take(2)))
 		require.True(t, d.Allowed && d.PenaltyFor == 0)
 		rule := meter.RuleOf(&punished, "")
-		_, d, err = rule.Step(s, epoch.Add(3*time.Second).UnixNano(), take(1))
-		require.NoError(t, err)
+		_, d = must2(rule.Step(s, epoch.Add(3*time.Second).UnixNano(), take(1)))
 		require.Equal(t, time.Hour-3*time.Second, d.PenaltyFor)
 	}
 }

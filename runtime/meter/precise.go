@@ -2,18 +2,20 @@ package meter
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// A precise sliding window keeps a log of the tokens taken in the last period. Tokens that were taken at one instant are
-// a run. A run at t counts until t + period, and no longer at that instant: so any half-open interval of a period,
+// A precise sliding window keeps a log of the tokens taken in the last period. Tokens that were taken at one instant
+// are a run. A run at t counts until t + period, and no longer at that instant: so any half-open interval of a period,
 // [x, x+period), has at most Rate tokens, and at full throughput exactly that many.
 //
-// Up to [runtime.MaxPreciseRate], a run is at the instant of its take. For a larger rate, takes within a thousandth of the period are one
-// run, at the end of that thousandth: a log stays small, no interval gets more, and a token comes back at most a thousandth
-// of a period late. As the instant of a run does not depend on the rate, a log can be read by another plan, or after an edit.
+// Up to [runtime.MaxPreciseRate], a run is at the instant of its take. For a larger rate, takes within a thousandth of
+// the period are one run, at the end of that thousandth: a log stays small, no interval gets more, and a token comes
+// back at most a thousandth of a period late. As the instant of a run does not depend on the rate, a log can be read by
+// another plan, or after an edit.
 
 // Grain returns the interval within which takes of a precise window are one run: a nanosecond if the window is exact.
 func (r *Rule) Grain() int64 {
@@ -23,15 +25,18 @@ func (r *Rule) Grain() int64 {
 	return (r.Period + runtime.MaxPreciseRate - 1) / runtime.MaxPreciseRate
 }
 
-// logged returns the instant as of which a take at the instant now is logged.
-func (r *Rule) logged(now int64) int64 { return arith.Add(now, arith.Mod(-now, r.Grain())) }
+// precise is a rule of a precise window.
+type precise struct{ *Rule }
 
-// stepPrecise executes a valid request on a log.
-func (r *Rule) stepPrecise(s runtime.State, now int64, q *runtime.Request) (runtime.State, runtime.Decision) {
-	l := r.logOf(s)
+// logged returns the instant as of which a take at the instant now is logged.
+func (r precise) logged(now int64) int64 { return arith.Add(now, arith.Mod(-now, r.Grain())) }
+
+// step executes a valid request on a log.
+func (r precise) step(s runtime.State, now int64, q *runtime.Request) (runtime.State, runtime.Decision) {
+	l := logOf(r.Rule, s)
 	l.expire(now, r.Period)
 	if q.Empty() {
-		return s, r.logBalance(&l, now)
+		return s, r.balance(&l, now)
 	}
 	free := int64(r.Rate) - l.used
 	switch q.Op {
@@ -57,16 +62,16 @@ func (r *Rule) stepPrecise(s runtime.State, now int64, q *runtime.Request) (runt
 			s = l.state(s, s.TS)
 		}
 	case runtime.Reset:
-		return runtime.State{}, r.logBalance(&takeLog{}, now)
+		return runtime.State{}, r.balance(&takeLog{}, now)
 	case runtime.Peek:
 	default:
-		panic(fmt.Sprintf("runtime: precise sliding windows do not handle %v: add a case to stepPrecise in meter/precise.go", q.Op))
+		panic(fmt.Sprintf("runtime: precise sliding windows do not handle %v: add a case to step in meter/precise.go", q.Op))
 	}
-	return s, r.logBalance(&l, now)
+	return s, r.balance(&l, now)
 }
 
-// logBalance returns an allowing decision with the tokens left.
-func (r *Rule) logBalance(l *takeLog, now int64) runtime.Decision {
+// balance returns an allowing decision with the tokens left.
+func (r precise) balance(l *takeLog, now int64) runtime.Decision {
 	left := int64(r.Rate) - l.used
 	d := runtime.Decision{Allowed: true, Remaining: max(0, left), Value: float64(left)}
 	if l.used > 0 {
@@ -76,9 +81,20 @@ func (r *Rule) logBalance(l *takeLog, now int64) runtime.Decision {
 	return d
 }
 
+// lifted returns the instant at which overrides have ended and a policy follows that lets all requests pass, or the
+// last instant.
+func (p precise) lifted() int64 {
+	for r := p.Rule; r.next != nil; r = r.next {
+		if r.next.mode.Passes() {
+			return r.ends
+		}
+	}
+	return math.MaxInt64
+}
+
 // deny returns a denial. The request passes when as many tokens as it lacks no longer count.
-func (r *Rule) deny(l *takeLog, now, lacking int64) runtime.Decision {
-	d := r.logBalance(l, now)
+func (r precise) deny(l *takeLog, now, lacking int64) runtime.Decision {
+	d := r.balance(l, now)
 	d.Allowed, d.RetryAfter = false, arith.Between(now, arith.Add(l.newest.at, r.Period))
 	for of := range l.runs {
 		if lacking -= of.tokens; lacking <= 0 {
@@ -89,8 +105,9 @@ func (r *Rule) deny(l *takeLog, now, lacking int64) runtime.Decision {
 	return d
 }
 
-// log takes tokens. The log is in the order of time, also if the clock has gone back: such a take counts from the latest one.
-func (r *Rule) log(l *takeLog, s runtime.State, now, count int64) (runtime.State, runtime.Decision) {
+// log takes tokens. The log is in the order of time, also if the clock has gone back: such a take counts from the
+// latest one.
+func (r precise) log(l *takeLog, s runtime.State, now, count int64) (runtime.State, runtime.Decision) {
 	ts := now
 	if s.Exists {
 		ts = max(now, s.TS)
@@ -100,13 +117,13 @@ func (r *Rule) log(l *takeLog, s runtime.State, now, count int64) (runtime.State
 		at = max(at, l.newest.at)
 	}
 	l.join(at, count)
-	d := r.logBalance(l, now)
+	d := r.balance(l, now)
 	d.Taken, d.TakenAt = count, arith.Time(at)
 	return l.state(s, ts), d
 }
 
-// fullLog reports whether no token of a row counts any longer.
-func (r *Rule) fullLog(s runtime.State, now int64) bool {
-	l := r.logOf(s)
+// full reports whether no token of a row counts any longer.
+func (r precise) full(s runtime.State, now int64) bool {
+	l := logOf(r.Rule, s)
 	return l.used == 0 || arith.Add(l.newest.at, r.Period) <= now
 }

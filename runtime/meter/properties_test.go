@@ -99,8 +99,7 @@ func requireSafe(t *testing.T, p runtime.Policy, s runtime.State, now int64, q r
 	case err != nil || !d.Allowed || q.Op == runtime.Check || q.Op == runtime.Peek || q.Count == 0 && q.Op != runtime.Reset:
 		require.Equal(t, bits(s), bits(next))
 	case q.Op == runtime.Take:
-		_, was, err := rule.Step(s, now, peek())
-		require.NoError(t, err)
+		_, was := must2(rule.Step(s, now, peek()))
 		debt := 0.0
 		if q.Reserve {
 			debt = rule.Debt
@@ -137,8 +136,7 @@ func TestMaxDelayDeniesTokensDueLater(t *testing.T) {
 	traces(t, 22, []runtime.Kind{runtime.TokenBucket, runtime.FixedWindow}, func(d runtimetest.Dice, r *row) {
 		q := d.Take(r.policy)
 		q.Op, q.Reserve = runtime.Take, true
-		_, unbound, err := r.rule.Step(r.state, r.now, q)
-		require.NoError(t, err)
+		_, unbound := must2(r.rule.Step(r.state, r.now, q))
 		q = within(1+d.UpTo(2*r.policy.Period), q)
 		before, decision := r.state, r.step(q)
 		require.Equal(t, unbound.Allowed && unbound.Delay <= q.MaxDelay, decision.Allowed)
@@ -246,10 +244,8 @@ func TestTakeUpToTakesTheLargestCountThatPasses(t *testing.T) {
 				}
 			}
 			want := take(max(1, low))
-			wantState, wantDecision, err := rule.Step(state, now, want)
-			require.NoError(t, err)
-			next, got, err := rule.Step(state, now, upTo(n))
-			require.NoError(t, err)
+			wantState, wantDecision := must2(rule.Step(state, now, want))
+			next, got := must2(rule.Step(state, now, upTo(n)))
 			require.Equal(t, wantDecision, got, "up to %d of %+v in %+v", n, p, state)
 			require.Equal(t, wantState, next)
 			require.Equal(t, low, got.Taken)
@@ -257,16 +253,15 @@ func TestTakeUpToTakesTheLargestCountThatPasses(t *testing.T) {
 				partial++
 			}
 			if state = next; d.IntN(3) == 0 {
-				state, _, err = rule.Step(state, now, d.Request(p))
-				require.NoError(t, err)
+				state, _ = must2(rule.Step(state, now, d.Request(p)))
 			}
 		}
 	}
 	require.Greater(t, partial, runtimetest.Steps()/20)
 }
 
-// With random large numbers, a drained limit is full again at the start of the next window, and one with the capacity of
-// n rates after n windows.
+// With random large numbers, a drained limit is full again at the start of the next window, and one with the capacity
+// of n rates after n windows.
 func TestWindowsGrantTheirWholeRate(t *testing.T) {
 	d := runtimetest.Roll(41)
 	for range 20_000 {
@@ -276,15 +271,12 @@ func TestWindowsGrantTheirWholeRate(t *testing.T) {
 			Period: runtimetest.Pick(d, time.Minute, time.Second, 24*time.Hour, 1+d.UpTo(runtime.MaxPeriod-1))}
 		rule := meter.RuleOf(&p, "")
 		now := epoch.UnixNano() + d.Int64N(1e18)
-		state, taken, err := rule.Step(runtime.State{}, now, take(p.Capacity))
-		require.NoError(t, err)
+		state, taken := must2(rule.Step(runtime.State{}, now, take(p.Capacity)))
 		require.Equal(t, state.TS+n*int64(p.Period)-now, int64(taken.FullAfter), "%+v", p)
-		_, denied, err := rule.Step(state, now, take(rate))
-		require.NoError(t, err)
+		_, denied := must2(rule.Step(state, now, take(rate)))
 		require.Equal(t, state.TS+int64(p.Period)-now, int64(denied.RetryAfter), "%+v", p)
 		for i := range n {
-			_, b, err := rule.Step(state, state.TS+(i+1)*int64(p.Period), peek())
-			require.NoError(t, err)
+			_, b := must2(rule.Step(state, state.TS+(i+1)*int64(p.Period), peek()))
 			require.Equal(t, float64((i+1)*rate), b.Value, "%+v", p)
 		}
 	}
@@ -297,12 +289,10 @@ func TestWholeTokensAreDueExactly(t *testing.T) {
 		rate := d.Int64N(runtimetest.Pick[int64](d, 1000, runtime.MaxTokens)) + 1
 		p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: rate, Capacity: rate, Period: 1 + d.UpTo(100*24*time.Hour)}
 		rule := meter.RuleOf(&p, "")
-		state, taken, err := rule.Step(runtime.State{}, epoch.UnixNano(), take(rate))
-		require.NoError(t, err)
+		state, taken := must2(rule.Step(runtime.State{}, epoch.UnixNano(), take(rate)))
 		require.Equal(t, p.Period, taken.FullAfter, "%+v", p)
 		n := 1 + d.Int64N(rate)
-		_, denied, err := rule.Step(state, epoch.UnixNano(), take(n))
-		require.NoError(t, err)
+		_, denied := must2(rule.Step(state, epoch.UnixNano(), take(n)))
 		due := new(big.Int).Mul(big.NewInt(n), big.NewInt(int64(p.Period)))
 		due.Add(due, big.NewInt(rate-1)).Div(due, big.NewInt(rate))
 		// If several tokens accrue per nanosecond, rounding may be off by one.
@@ -321,14 +311,11 @@ func TestNothingPassesAMicrosecondEarly(t *testing.T) {
 					p.Start = runtime.StartOffset(0)
 				}
 				rule := meter.RuleOf(&p, "")
-				state, _, err := rule.Step(runtime.State{}, epoch.UnixNano(), take(rate))
-				require.NoError(t, err)
-				_, denied, err := rule.Step(state, epoch.UnixNano(), take(1))
-				require.NoError(t, err)
+				state, _ := must2(rule.Step(runtime.State{}, epoch.UnixNano(), take(rate)))
+				_, denied := must2(rule.Step(state, epoch.UnixNano(), take(1)))
 				at := epoch.UnixNano() + int64(denied.RetryAfter)
 				for early, passes := range map[time.Duration]bool{0: true, 2 * time.Microsecond: false, 10 * time.Microsecond: false} {
-					_, d, err := rule.Step(state, at-int64(early), take(1))
-					require.NoError(t, err)
+					_, d := must2(rule.Step(state, at-int64(early), take(1)))
 					require.Equal(t, passes, d.Allowed, "%v before %v of %+v", early, denied, p)
 				}
 			}
@@ -383,10 +370,8 @@ func TestResetIsKeptWhileItsWindowCanBeRefunded(t *testing.T) {
 	swept := func(s runtime.State, after time.Duration) bool {
 		return meter.Sweepable([]*runtime.Policy{&p}, runtime.Row{Name: p.Name, Key: "k"}, s, begin.Add(after).UnixNano())
 	}
-	s, d, err := rule.Step(runtime.State{}, begin.Add(2*time.Hour).UnixNano(), take(3))
-	require.NoError(t, err)
-	s, _, err = rule.Step(s, begin.Add(2*time.Hour).UnixNano(), reset())
-	require.NoError(t, err)
+	s, d := must2(rule.Step(runtime.State{}, begin.Add(2*time.Hour).UnixNano(), take(3)))
+	s, _ = must2(rule.Step(s, begin.Add(2*time.Hour).UnixNano(), reset()))
 	require.False(t, swept(s, p.Period+time.Hour-1))
 	require.True(t, swept(s, p.Period+time.Hour))
 	for _, at := range []time.Duration{p.Period - 1, p.Period + time.Hour} {
@@ -394,11 +379,28 @@ func TestResetIsKeptWhileItsWindowCanBeRefunded(t *testing.T) {
 		if !swept(s, at) {
 			row = s
 		}
-		row, _, err = rule.Step(row, begin.Add(at).UnixNano(), take(4))
-		require.NoError(t, err)
-		after, _, err := rule.Step(row, begin.Add(at).UnixNano(), d.RefundRequest(3))
-		require.NoError(t, err)
+		row, _ = must2(rule.Step(row, begin.Add(at).UnixNano(), take(4)))
+		after, _ := must2(rule.Step(row, begin.Add(at).UnixNano(), d.RefundRequest(3)))
 		require.Equal(t, row, after, "after %v", at)
+	}
+}
+
+// A plan without a limit counts no charge, also while it is blocked: a row of its periods of ten years would deny by
+// the plans that have one.
+func TestChargeOfABlockedPlanWithoutNumbersIsNotCounted(t *testing.T) {
+	block := runtime.OverrideEntry{Limit: "limit", What: runtime.OverrideBlock, Until: runtime.ForGood}
+	for _, kind := range runtimetest.TokenKinds() {
+		for _, precise := range []bool{false, kind == runtime.SlidingWindow} {
+			plan := runtime.Policy{Name: "limit", Kind: kind, Precise: precise, Mode: runtime.ModeUnlimited, Overrides: runtime.OverrideBounds{Rate: 1, Capacity: 1}}
+			blocked := must(block.Apply(&plan, &plan))
+			without := meter.RuleOf(blocked, "k")
+			for _, had := range []runtime.State{{}, {Value: -3, TS: epoch.UnixNano() - 1, Exists: true}} {
+				s, d := must2(without.Step(had, epoch.UnixNano(), charge(5)))
+				require.True(t, d.Allowed)
+				require.Zero(t, d.Taken)
+				require.Equal(t, had, s, "%v", kind)
+			}
+		}
 	}
 }
 
@@ -406,21 +408,16 @@ func TestResetIsKeptWhileItsWindowCanBeRefunded(t *testing.T) {
 func TestResetOfABlockedPlanWithoutNumbersMovesNoWindow(t *testing.T) {
 	plan := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Mode: runtime.ModeUnlimited, Overrides: runtime.OverrideBounds{Rate: 1, Capacity: 1}}
 	block := runtime.OverrideEntry{Limit: "limit", What: runtime.OverrideBlock, Until: runtime.ForGood}
-	blocked, err := block.Apply(&plan, &plan)
-	require.NoError(t, err)
+	blocked := must(block.Apply(&plan, &plan))
 	years := runtime.Calendar{Unit: runtime.Year, Count: 3, Zone: "UTC"}
 	p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 5, Capacity: 5, Calendar: years, Period: years.Period()}
 	rule, without := meter.RuleOf(&p, "k"), meter.RuleOf(blocked, "k")
 	for years := range 30 {
 		at := epoch.AddDate(years, 6, 0).UnixNano()
-		s, _, err := rule.Step(runtime.State{}, at, take(5))
-		require.NoError(t, err)
-		s, _, err = without.Step(s, at, reset())
-		require.NoError(t, err)
-		s, _, err = rule.Step(s, at, take(5))
-		require.NoError(t, err)
-		_, d, err := rule.Step(s, rule.WindowEnd(at), peek())
-		require.NoError(t, err)
+		s, _ := must2(rule.Step(runtime.State{}, at, take(5)))
+		s, _ = must2(without.Step(s, at, reset()))
+		s, _ = must2(rule.Step(s, at, take(5)))
+		_, d := must2(rule.Step(s, rule.WindowEnd(at), peek()))
 		require.EqualValues(t, 5, d.Remaining, "after %d years", years)
 	}
 }
@@ -433,19 +430,16 @@ func TestSweepOfAShardGrantsNothing(t *testing.T) {
 		for count := range int64(30) {
 			for after := time.Duration(0); after < 8*p.Period; after += 5 * time.Hour {
 				states, now := make([]runtime.State, p.Shards), epoch.UnixNano()
-				_, err := meter.StepShards(&p, states, "k", now, reserve(count), 0)
-				require.NoError(t, err)
+				must(meter.StepShards(&p, states, "k", now, reserve(count), 0))
 				now += int64(after)
-				before, err := meter.StepShards(&p, states, "k", now, peek(), 0)
-				require.NoError(t, err)
+				before := must(meter.StepShards(&p, states, "k", now, peek(), 0))
 				for i := range states {
 					if states[i].Exists && meter.Sweepable([]*runtime.Policy{&p}, runtime.Row{Name: p.Name, Key: "k", Shard: i}, states[i], now) {
 						states[i] = runtime.State{}
 						swept++
 					}
 				}
-				left, err := meter.StepShards(&p, states, "k", now, peek(), 0)
-				require.NoError(t, err)
+				left := must(meter.StepShards(&p, states, "k", now, peek(), 0))
 				require.InDelta(t, before.Value, left.Value, 1e-6, "%v: %d tokens, after %v", kind, count, after)
 			}
 		}

@@ -1,5 +1,5 @@
-// Package meter is the arithmetic of limits: a [Rule] steps the stored [runtime.State] of a key from one request to the next.
-// It is pure: time is an argument, in nanoseconds since 1970 UTC, and nothing is kept between two calls.
+// Package meter is the arithmetic of limits: a [Rule] steps the stored [runtime.State] of a key from one request to the
+// next. It is pure: time is an argument, in nanoseconds since 1970 UTC, and nothing is kept between two calls.
 package meter
 
 import (
@@ -10,34 +10,34 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// algorithm is the arithmetic of one [runtime.Kind]. Instants are in nanoseconds since 1970 UTC; numbers of tokens may have
-// fractions.
+// algorithm is the arithmetic of a [Rule] of one [runtime.Kind]. Instants are in nanoseconds since 1970 UTC; numbers of
+// tokens may have fractions.
 type algorithm interface {
 	// available returns the tokens of s at the instant now, and the allowance: by how much a request may exceed them.
-	available(r *Rule, s runtime.State, now int64) (tokens, allowance float64)
+	available(s runtime.State, now int64) (tokens, allowance float64)
 	// accrue returns s as of the instant now, with all tokens that have accrued by then.
-	accrue(r *Rule, s runtime.State, now int64) runtime.State
+	accrue(s runtime.State, now int64) runtime.State
 	// take returns s after count tokens were taken, whether it had them or not.
-	take(r *Rule, s runtime.State, now int64, count float64) runtime.State
+	take(s runtime.State, now int64, count float64) runtime.State
 	// grant returns s, which exists, after count tokens were added to it, up to the capacity. Earlier requests can no
 	// longer be refunded.
-	grant(r *Rule, s runtime.State, now int64, count float64) runtime.State
-	// refund returns s, which exists, as if q.Count fewer tokens had been taken by the request that q refunds. If s does not
-	// show what that would be, more tokens are missing in the result, never fewer.
-	refund(r *Rule, s runtime.State, now int64, q runtime.Request) runtime.State
+	grant(s runtime.State, now int64, count float64) runtime.State
+	// refund returns s, which exists, as if q.Count fewer tokens had been taken by the request that q refunds. If s
+	// does not show what that would be, more tokens are missing in the result, never fewer.
+	refund(s runtime.State, now int64, q runtime.Request) runtime.State
 	// reset returns the state of a full key, given that s exists. Earlier requests can no longer be refunded.
-	reset(r *Rule, s runtime.State, now int64) runtime.State
+	reset(s runtime.State, now int64) runtime.State
 	// due returns the first instant at which s has need tokens, up to rounding, and the interval between the instants
 	// at which tokens are granted. It is called only if s lacks them now.
-	due(r *Rule, s runtime.State, now int64, need float64) (at, interval int64)
+	due(s runtime.State, now int64, need float64) (at, interval int64)
 	// full reports whether s, which exists and is not from the future, is full, so that its row is not needed.
-	full(r *Rule, s runtime.State, now int64) bool
+	full(s runtime.State, now int64) bool
 	// windowEnd returns the end of the window that contains the instant at, or the last instant if windows do not end.
-	windowEnd(r *Rule, at int64) int64
+	windowEnd(at int64) int64
 	// accruesTo returns the instant up to which tokens have accrued at the instant now, and the lowest value from which
 	// they do. It is false if the instant depends on the stored row, or the formula is not linear: then no single SQL
 	// statement can decide (see [Upsert]).
-	accruesTo(r *Rule, now int64) (at int64, lowest float64, ok bool)
+	accruesTo(now int64) (at int64, lowest float64, ok bool)
 }
 
 // Rule is a [runtime.Policy] as it applies to one row: the numbers that [Rule.Step] calculates with.
@@ -61,8 +61,7 @@ type Rule struct {
 	penalty *runtime.Penalty
 	// unlimited is the rule of ModeUnlimited, or of tokens of a plan without numbers that is blocked.
 	unlimited bool
-	// spare is by how many bits the totals of a shard begin smaller, so that their sum is exact.
-	spare uint
+	totals    totals
 	// next is the rule that applies from the instant ends on, when an override has ended, or nil. It has the mode of its
 	// policy: one that lets all requests pass ends their waits.
 	ends int64
@@ -79,7 +78,6 @@ func RuleOf(p *runtime.Policy, key string) Rule {
 		return unlimited(p)
 	}
 	r := Rule{
-
 		Rate:     float64(p.Rate),
 		Capacity: float64(p.Capacity),
 		Debt:     float64(p.MaxReserved),
@@ -135,7 +133,7 @@ func (r Rule) Shard(i, n int) Rule {
 	r.Capacity = share(r.Capacity, i, n)
 	r.Debt = share(r.Debt, i, n)
 	if n > 1 {
-		r.spare = 10 // for MaxShards
+		r.totals = 10 // for MaxShards
 	}
 	if r.next != nil {
 		next := r.next.Shard(i, n)
@@ -191,5 +189,6 @@ func (r *Rule) windowStart(at int64) int64 {
 // Boundless returns a rule of a kind by which every count can pass, for requests that no row decides.
 func Boundless(k runtime.Kind) Rule { return Rule{Kind: k, Capacity: endless} }
 
-// sweepAfter is how long a row is kept after it has become full, so that a clock that is set back by less still finds it.
+// sweepAfter is how long a row is kept after it has become full, so that a clock that is set back by less still finds
+// it.
 const sweepAfter = time.Hour

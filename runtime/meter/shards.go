@@ -56,7 +56,8 @@ func TwoOf(n int, random uint64) (first, second int) {
 	return first, second
 }
 
-// Step executes a request on shards of a key that has n. It returns false, and changes nothing, if it needs all of them.
+// Step executes a request on shards of a key that has n. It returns false, and changes nothing, if it needs all of
+// them.
 func (s Shards) Step(whole *Rule, n int, now int64, q *runtime.Request) (d runtime.Decision, ok bool, err error) {
 	if OfShard(q) {
 		return s.refundOne(whole, n, now, q)
@@ -83,7 +84,7 @@ func (s Shards) canDecide(whole *Rule, n int) bool {
 
 // outOfDebt reports whether shard i exists and had no debt when it was written, but for a rounding.
 func (s Shards) outOfDebt(i int) bool {
-	return s.States[i].Exists && s.Rules[i].tokens(s.States[i]) >= -1e-6
+	return s.States[i].Exists && linear{&s.Rules[i]}.tokens(s.States[i]) >= -1e-6
 }
 
 // stepFuller lets the fuller of two shards decide a request alone, if it allows it without debt. The fuller of two
@@ -93,8 +94,8 @@ func (s Shards) stepFuller(whole *Rule, now int64, q *runtime.Request) (d runtim
 	if s.tokens(1, now) > s.tokens(0, now) {
 		i = 1
 	}
-	// A reservation is due as soon as the shards together are out of debt. While one of two still has a debt, the tokens of
-	// the other one belong to the reservation.
+	// A reservation is due as soon as the shards together are out of debt. While one of two still has a debt, the
+	// tokens of the other one belong to the reservation.
 	if s.tokens(1-i, now) < 0 {
 		return runtime.Decision{}, false
 	}
@@ -121,8 +122,8 @@ func (s Shards) stepFuller(whole *Rule, now int64, q *runtime.Request) (d runtim
 // keptFor is how long a row is kept at least after its key has become full: half of what a sweep waits.
 const keptFor = 30 * time.Minute
 
-// Fuller returns the fuller of two shards as they were last seen, which may be a while ago, if a take from it needs no other one:
-// both rows are still there, and neither had a debt when it was written.
+// Fuller returns the fuller of two shards as they were last seen, which may be a while ago, if a take from it needs no
+// other one: both rows are still there, and neither had a debt when it was written.
 func (s Shards) Fuller(now int64) (i int, ok bool) {
 	for i := range s.States {
 		if before := now - int64(keptFor); !s.outOfDebt(i) || s.Rules[i].when(s.States[i], before, s.Rules[i].Capacity) <= before {
@@ -135,42 +136,31 @@ func (s Shards) Fuller(now int64) (i int, ok bool) {
 	return i, true
 }
 
-// UpsertShard is [Rule.Upsert] for a shard of the key, without a reservation. It takes nothing if the shard had a debt when it was
-// written, as the other shards then have one too.
-func (r *Rule) UpsertShard(now int64, q runtime.Request) (u Upsert, ok bool) {
-	if q.Reserve {
-		return Upsert{}, false
-	}
-	u, ok = r.Upsert(now, q)
-	u.Lowest = max(u.Lowest, -r.Capacity)
-	return u, ok
-}
-
-// OfShard returns the decision d about shard i, which was the only one read, as one about its key.
-func (r *Rule) OfShard(i int, shard *Rule, d runtime.Decision) runtime.Decision {
+// OfKey returns the decision d about shard i, the only one that was read, as one about its key.
+func OfKey(whole *Rule, i int, shard *Rule, d runtime.Decision) runtime.Decision {
 	d.Receipt.Shard = i + 1
-	r.estimate(&d, shard)
+	estimate(whole, shard, &d)
 	return d
 }
 
 // estimate estimates the tokens of all shards by those of one.
-func (r *Rule) estimate(d *runtime.Decision, shard *Rule) {
-	d.Value *= r.Capacity / shard.Capacity
-	d.Remaining = arith.Whole(d.Value, allowance(r.Rate, r.Period))
+func estimate(whole, shard *Rule, d *runtime.Decision) {
+	d.Value *= whole.Capacity / shard.Capacity
+	d.Remaining = arith.Whole(d.Value, allowance(whole.Rate, whole.Period))
 }
 
-// OfShard reports whether it returns tokens to one shard. A sliding window forgets no use that could be refunded, so that
-// the tokens can return to all of them.
+// OfShard reports whether it returns tokens to one shard. A sliding window forgets no use that could be refunded, so
+// that the tokens can return to all of them.
 func OfShard(q *runtime.Request) bool {
 	return 0 < q.Shard && q.Shard <= q.Policy.Shards && q.Policy.Kind.Linear()
 }
 
-// refundOne returns tokens to the shard that they were taken from. All shards get them if they have given each other tokens
-// since, so that this one may lack fewer by now than all of them, and if one has a debt: see stepFuller. It returns false,
-// and changes nothing, if it needs all shards.
+// refundOne returns tokens to the shard that they were taken from. All shards get them if they have given each other
+// tokens since, so that this one may lack fewer by now than all of them, and if one has a debt: see stepFuller. It
+// returns false, and changes nothing, if it needs all shards.
 func (s Shards) refundOne(whole *Rule, n int, now int64, q *runtime.Request) (d runtime.Decision, ok bool, err error) {
 	i := min(q.Shard, len(s.States)) - 1
-	r, had := &s.Rules[i], s.States[i]
+	r, had := linear{&s.Rules[i]}, s.States[i]
 	next, d, err := r.Step(had, now, *q)
 	if err != nil {
 		return d, true, err
@@ -186,7 +176,7 @@ func (s Shards) refundOne(whole *Rule, n int, now int64, q *runtime.Request) (d 
 		latest, all := s.latest(), returned
 		sum := s.holders(whole).merge(latest)
 		if mayLackFewer {
-			all = max(all, whole.returnable(sum, q, math.Inf(1)))
+			all = max(all, linear{whole}.returnable(sum, q, math.Inf(1)))
 		}
 		if all > returned || s.anyDebt(latest) {
 			sum.Value = min(0, sum.Value+all)
@@ -197,7 +187,7 @@ func (s Shards) refundOne(whole *Rule, n int, now int64, q *runtime.Request) (d 
 		}
 	}
 	s.States[i] = next
-	whole.estimate(&d, r)
+	estimate(whole, r.Rule, &d)
 	return d, true, nil
 }
 
@@ -215,7 +205,7 @@ func (s Shards) anyDebt(now int64) bool {
 func (s Shards) stepAll(whole *Rule, now int64, q *runtime.Request) (runtime.Decision, error) {
 	holders, at := s.holders(whole), now
 	if q.Op == runtime.Refund && q.TakenAt != 0 {
-		at = holders.latest() // as of the last write: see refundLinear
+		at = holders.latest() // as of the last write: see linear.refund
 	}
 	before := holders.merge(at)
 	after, d, err := whole.Step(before, now, *q)
@@ -269,10 +259,10 @@ func (s Shards) merge(now int64) runtime.State {
 	var sum runtime.State
 	for i := range s.Rules {
 		r := &s.Rules[i]
-		state := algorithmOf(r.Kind).accrue(r, s.States[i], now)
+		state := r.algorithm().accrue(s.States[i], now)
 		sum.Exists = sum.Exists || s.States[i].Exists
 		sum.Value += state.Value
-		sum.Prev = r.addPrev(sum.Prev, state.Prev)
+		sum.Prev = addPrev(r.Kind, sum.Prev, state.Prev)
 		// If the clock has gone back for one shard, it has for all of them: the latest instant counts.
 		if i == 0 || state.TS > sum.TS {
 			sum.TS = state.TS
@@ -285,24 +275,25 @@ func (s Shards) merge(now int64) runtime.State {
 }
 
 // spread gives every shard its share of the state m. The shares of whole tokens are whole, because a shard with half a
-// token could not be taken from, nor could another one use that half. Tokens that a shard has to give count as taken from
-// it; their total is the result. If the tokens do not belong to requests, earlier requests can no longer be refunded.
+// token could not be taken from, nor could another one use that half. Tokens that a shard has to give count as taken
+// from it; their total is the result. If the tokens do not belong to requests, earlier requests can no longer be
+// refunded.
 func (s Shards) spread(whole *Rule, m runtime.State, now int64, belong bool) (total float64) {
-	tokens, n := whole.tokens(m), len(s.States)
+	tokens, n := linear{whole}.tokens(m), len(s.States)
 	for i := range s.States {
 		r, part := &s.Rules[i], m
 		part.Value = math.Copysign(share(math.Abs(tokens), i, n), tokens) - r.Capacity
-		switch had := algorithmOf(r.Kind).accrue(r, s.States[i], m.TS); {
+		switch had := r.algorithm().accrue(s.States[i], m.TS); {
 		case !whole.Kind.Linear():
 			if w := previousOf(m.Prev, m.TS); w.previous > 0 {
 				w.previous = share(w.previous, i, n)
 				part.Prev = w.state().Prev
 			}
 		case !belong:
-			part.Prev = r.voidTotal(had.Prev, now)
+			part.Prev = r.totals.void(had.Prev, now)
 		default:
-			// At least one, so that no earlier request is the last one of its shard: see refundLinear.
-			part.Prev = addTotal(had.Prev, r.newTotal(now), 1+math.Ceil(max(0, had.Value-part.Value)))
+			// At least one, so that no earlier request is the last one of its shard: see linear.refund.
+			part.Prev = addTotal(had.Prev, r.totals.fresh(now), 1+math.Ceil(max(0, had.Value-part.Value)))
 		}
 		s.States[i] = part
 		total += totalOf(part)
@@ -327,7 +318,7 @@ func (s Shards) latest() int64 {
 // tokens returns the tokens of shard i.
 func (s Shards) tokens(i int, now int64) float64 {
 	r := &s.Rules[i]
-	tokens, _ := algorithmOf(r.Kind).available(r, s.States[i], now)
+	tokens, _ := r.algorithm().available(s.States[i], now)
 	return tokens
 }
 
@@ -340,12 +331,13 @@ func (s Shards) sum(now int64) float64 {
 	return sum
 }
 
-// until returns how long after now, at most full, the shards together have need tokens. Each shard stops accruing when it
-// is full, so there is no formula for the sum. But the sum never decreases, so that a binary search finds the instant.
+// until returns how long after now, at most full, the shards together have need tokens. Each shard stops accruing when
+// it is full, so there is no formula for the sum. But the sum never decreases, so that a binary search finds the
+// instant.
 func (s Shards) until(whole *Rule, now int64, need float64, full time.Duration) time.Duration {
 	low, high := now, arith.Add(now, int64(full))
 	narrow := func(at int64) {
-		if tokens, _ := algorithmOf(whole.Kind).available(whole, s.merge(at), at); tokens >= need {
+		if tokens, _ := whole.algorithm().available(s.merge(at), at); tokens >= need {
 			high = at
 		} else {
 			low = at

@@ -10,10 +10,10 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// inFlight is the algorithm of [runtime.InFlight]. A row has the holders of slots. Each holds its slots until the instant at
-// which its hold ends, and no longer at that instant; or until it is released. Instants are those of the clock as it is: if
-// it has gone back, holds last longer.
-type inFlight struct{}
+// inFlight is the algorithm of [runtime.InFlight]. A row has the holders of slots. Each holds its slots until the
+// instant at which its hold ends, and no longer at that instant; or until it is released. Instants are those of the
+// clock as it is: if it has gone back, holds last longer.
+type inFlight struct{ *Rule }
 
 // holder is who holds some slots of a key.
 type holder struct {
@@ -33,7 +33,7 @@ type holders struct {
 }
 
 // heldAt returns the holders of a row whose holds have not ended at the instant now.
-func (r *Rule) heldAt(s runtime.State, now int64) holders {
+func (r inFlight) heldAt(s runtime.State, now int64) holders {
 	h := r.holdersOf(s)
 	ended := 0
 	for ended < len(h.all) && h.all[ended].end <= now {
@@ -43,9 +43,9 @@ func (r *Rule) heldAt(s runtime.State, now int64) holders {
 	return h
 }
 
-// holdersOf returns the holders of a row. The tokens of a row of another kind are not slots, and none is held. If the row is
-// damaged, its slots are held by an unknown holder, until as late as they can be.
-func (r *Rule) holdersOf(s runtime.State) (h holders) {
+// holdersOf returns the holders of a row. The tokens of a row of another kind are not slots, and none is held. If the
+// row is damaged, its slots are held by an unknown holder, until as late as they can be.
+func (r inFlight) holdersOf(s runtime.State) (h holders) {
 	switch {
 	case !s.Exists, s.Prev > -1, s.Log != "" && s.Log[0] == logTag, h.decode(s):
 		return h
@@ -57,8 +57,8 @@ func (r *Rule) holdersOf(s runtime.State) (h holders) {
 	return h
 }
 
-// afterAll returns a number that is at least the largest fence of a row whose log is damaged. A fence is at most the latest
-// instant, plus one for each change while the clock was behind it.
+// afterAll returns a number that is at least the largest fence of a row whose log is damaged. A fence is at most the
+// latest instant, plus one for each change while the clock was behind it.
 func afterAll(s runtime.State) int64 { return max(0, arith.Add(s.TS, int64(-s.Prev))) }
 
 // holdersTag begins the log of a row with holders: the format of what follows.
@@ -67,9 +67,9 @@ const holdersTag = 'h'
 // holdersHeader is the length of the parts of such a log that are not varints.
 const holdersHeader = 1 + 8 + 8
 
-// state returns the row of the holders after a change of s at the instant now. Its Log is holdersTag, the largest fence and the
-// first end in 8 bytes each, and as unsigned varints the number of holders, and for each by how much its fence is less than the
-// largest one, by how much its end is later than the one before, and its slots.
+// state returns the row of the holders after a change of s at the instant now. Its Log is holdersTag, the largest fence
+// and the first end in 8 bytes each, and as unsigned varints the number of holders, and for each by how much its fence
+// is less than the largest one, by how much its end is later than the one before, and its slots.
 func (h *holders) state(s runtime.State, now int64) runtime.State {
 	ts := now
 	if s.Exists {
@@ -140,19 +140,19 @@ func (h *holders) find(fence int64) int {
 	return slices.IndexFunc(h.all, func(of holder) bool { return of.fence == fence && fence > 0 })
 }
 
-func (inFlight) available(r *Rule, s runtime.State, now int64) (tokens, allowance float64) {
+func (r inFlight) available(s runtime.State, now int64) (tokens, allowance float64) {
 	h := r.heldAt(s, now)
 	return r.Capacity - float64(h.used()), 0
 }
 
-func (inFlight) accrue(r *Rule, s runtime.State, now int64) runtime.State {
+func (r inFlight) accrue(s runtime.State, now int64) runtime.State {
 	h := r.heldAt(s, now)
 	return h.state(s, now)
 }
 
-// take adds a holder. Its fence is larger than all before, also than those of a row that was deleted: they were at most the
-// instant of their takes, but for a row that was changed more often than once per nanosecond.
-func (inFlight) take(r *Rule, s runtime.State, now int64, count float64) runtime.State {
+// take adds a holder. Its fence is larger than all before, also than those of a row that was deleted: they were at most
+// the instant of their takes, but for a row that was changed more often than once per nanosecond.
+func (r inFlight) take(s runtime.State, now int64, count float64) runtime.State {
 	h := r.heldAt(s, now)
 	h.last = max(arith.Add(h.last, 1), now)
 	h.add(holder{h.last, arith.Add(now, r.Period), int64(count)})
@@ -160,10 +160,10 @@ func (inFlight) take(r *Rule, s runtime.State, now int64, count float64) runtime
 }
 
 // grant is not reached, because Refuse refuses a refund that belongs to no holder.
-func (inFlight) grant(_ *Rule, s runtime.State, _ int64, _ float64) runtime.State { return s }
+func (inFlight) grant(s runtime.State, _ int64, _ float64) runtime.State { return s }
 
 // refund frees slots of a holder, if it still holds them.
-func (inFlight) refund(r *Rule, s runtime.State, now int64, q runtime.Request) runtime.State {
+func (r inFlight) refund(s runtime.State, now int64, q runtime.Request) runtime.State {
 	h := r.heldAt(s, now)
 	i := h.find(q.Fence)
 	if i < 0 {
@@ -176,13 +176,13 @@ func (inFlight) refund(r *Rule, s runtime.State, now int64, q runtime.Request) r
 }
 
 // reset keeps the row, because the next fence must be larger than those before.
-func (inFlight) reset(r *Rule, s runtime.State, now int64) runtime.State {
+func (r inFlight) reset(s runtime.State, now int64) runtime.State {
 	h := r.heldAt(s, now)
 	h.all = nil
 	return h.state(s, now)
 }
 
-func (inFlight) due(r *Rule, s runtime.State, now int64, need float64) (at, interval int64) {
+func (r inFlight) due(s runtime.State, now int64, need float64) (at, interval int64) {
 	h := r.heldAt(s, now)
 	lacking := need - (r.Capacity - float64(h.used()))
 	for _, of := range h.all {
@@ -193,16 +193,16 @@ func (inFlight) due(r *Rule, s runtime.State, now int64, need float64) (at, inte
 	return math.MaxInt64, 1
 }
 
-func (inFlight) full(r *Rule, s runtime.State, now int64) bool {
+func (r inFlight) full(s runtime.State, now int64) bool {
 	return len(r.heldAt(s, now).all) == 0
 }
 
-func (inFlight) windowEnd(*Rule, int64) int64 { return math.MaxInt64 }
+func (inFlight) windowEnd(int64) int64 { return math.MaxInt64 }
 
-func (inFlight) accruesTo(*Rule, int64) (int64, float64, bool) { return 0, 0, false }
+func (inFlight) accruesTo(int64) (int64, float64, bool) { return 0, 0, false }
 
 // renewOrRelease returns s after a Renew or a Release.
-func (r *Rule) renewOrRelease(s runtime.State, now int64, q *runtime.Request) (runtime.State, error) {
+func (r inFlight) renewOrRelease(s runtime.State, now int64, q *runtime.Request) (runtime.State, error) {
 	h := r.heldAt(s, now)
 	i := h.find(q.Fence)
 	switch {
@@ -229,11 +229,11 @@ func lastFence(s runtime.State) int64 {
 }
 
 // refuseSlots returns an error for a request that slots do not have, or that only slots have.
-func (r *Rule) refuseSlots(q *runtime.Request) error {
+func refuseSlots(k runtime.Kind, q *runtime.Request) error {
 	switch ofHolder := q.Op == runtime.Renew || q.Op == runtime.Release; {
-	case ofHolder && r.Kind != runtime.InFlight:
-		return fmt.Errorf("%w: %v is for slots, not for the tokens of a %v", runtime.ErrInvalidCall, q.Op, r.Kind)
-	case r.Kind != runtime.InFlight:
+	case ofHolder && k != runtime.InFlight:
+		return fmt.Errorf("%w: %v is for slots, not for the tokens of a %v", runtime.ErrInvalidCall, q.Op, k)
+	case k != runtime.InFlight:
 		return nil
 	case q.Op == runtime.TakeUpTo, q.Op == runtime.Charge:
 		return fmt.Errorf("%w: slots are acquired, all of a holder or none: %v is for tokens", runtime.ErrInvalidCall, q.Op)

@@ -122,20 +122,15 @@ func TestSlotsRefuseWhatTokensHave(t *testing.T) {
 func TestSlotsAfterAnEdit(t *testing.T) {
 	const s = int64(time.Second)
 	old, edited := meter.RuleOf(slotLimit(5, time.Minute), ""), meter.RuleOf(slotLimit(2, 10*time.Second), "")
-	state, _, err := old.Step(runtime.State{}, s, take(3))
-	require.NoError(t, err)
-	_, d, err := edited.Step(state, 2*s, take(1))
-	require.NoError(t, err)
+	state, _ := must2(old.Step(runtime.State{}, s, take(3)))
+	_, d := must2(edited.Step(state, 2*s, take(1)))
 	require.False(t, d.Allowed)
 	require.Equal(t, -1.0, d.Value)
 	require.Equal(t, 59*time.Second, d.RetryAfter)
-	state, d, err = edited.Step(state, 2*s, runtime.Request{Op: runtime.Renew, Fence: s})
-	require.NoError(t, err)
+	state, d = must2(edited.Step(state, 2*s, runtime.Request{Op: runtime.Renew, Fence: s}))
 	require.Equal(t, 10*time.Second, d.FullAfter)
-	state, _, err = edited.Step(state, 3*s, runtime.Request{Op: runtime.Release, Fence: s})
-	require.NoError(t, err)
-	_, d, err = edited.Step(state, 3*s, take(2))
-	require.NoError(t, err)
+	state, _ = must2(edited.Step(state, 3*s, runtime.Request{Op: runtime.Release, Fence: s}))
+	_, d = must2(edited.Step(state, 3*s, take(2)))
 	require.True(t, d.Allowed)
 }
 
@@ -147,14 +142,11 @@ func TestRowsOfOtherKindsHaveNoHolders(t *testing.T) {
 		for _, precise := range []bool{false, kind == runtime.SlidingWindow} {
 			p := runtime.Policy{Name: "slots", Kind: kind, Rate: 5, Period: time.Minute, Capacity: 5, Precise: precise}
 			of := meter.RuleOf(&p, "")
-			state, _, err := of.Step(runtime.State{}, now, take(5))
-			require.NoError(t, err)
-			state, d, err := slots.Step(state, now, take(2))
-			require.NoError(t, err)
+			state, _ := must2(of.Step(runtime.State{}, now, take(5)))
+			state, d := must2(slots.Step(state, now, take(2)))
 			require.True(t, d.Allowed, kind)
 			require.Equal(t, int64(3), d.Remaining, kind)
-			_, d, err = of.Step(state, now, take(4))
-			require.NoError(t, err)
+			_, d = must2(of.Step(state, now, take(4)))
 			require.False(t, d.Allowed, kind)
 		}
 	}
@@ -277,8 +269,8 @@ func TestSlotsAgreeWithAListOfHolders(t *testing.T) {
 	}
 }
 
-// Whatever a log contains, a row has at least the slots in use that its numbers have, and the next fence is larger than those
-// before.
+// Whatever a log contains, a row has at least the slots in use that its numbers have, and the next fence is larger than
+// those before.
 func FuzzSlots(f *testing.F) {
 	rule := meter.RuleOf(slotLimit(10, time.Minute), "")
 	state := runtime.State{}
@@ -292,24 +284,20 @@ func FuzzSlots(f *testing.F) {
 	f.Fuzz(func(t *testing.T, log string, value float64, ts int64, prev float64) {
 		s := runtime.State{Value: value, TS: ts, Prev: prev, Log: log, Exists: true}
 		now := int64(time.Hour)
-		after, d, err := rule.Step(s, now, take(1))
-		require.NoError(t, err)
+		after, d := must2(rule.Step(s, now, take(1)))
 		if !d.Allowed {
 			require.Equal(t, s, after)
 			return
 		}
 		require.Positive(t, d.Fence)
-		_, again, err := rule.Step(after, now, take(1))
-		require.NoError(t, err)
+		_, again := must2(rule.Step(after, now, take(1)))
 		if again.Allowed {
 			require.Greater(t, again.Fence, d.Fence)
 		}
 		// What state writes, decode reads.
-		_, peek, err := rule.Step(after, now, runtime.Request{Op: runtime.Peek})
-		require.NoError(t, err)
+		_, peek := must2(rule.Step(after, now, runtime.Request{Op: runtime.Peek}))
 		require.Equal(t, d.Value, peek.Value)
-		_, _, err = rule.Step(after, now, runtime.Request{Op: runtime.Release, Fence: d.Fence})
-		require.NoError(t, err)
+		must2(rule.Step(after, now, runtime.Request{Op: runtime.Release, Fence: d.Fence}))
 	})
 }
 
@@ -317,19 +305,16 @@ func FuzzSlots(f *testing.F) {
 func TestDamagedSlotsAreHeldUntilTheHoldEnds(t *testing.T) {
 	const s = int64(time.Second)
 	rule := meter.RuleOf(slotLimit(5, time.Minute), "")
-	state, first, err := rule.Step(runtime.State{}, s, take(4))
-	require.NoError(t, err)
+	state, first := must2(rule.Step(runtime.State{}, s, take(4)))
 	for cut := range len(state.Log) {
 		damaged := state
 		damaged.Log = state.Log[:cut]
-		_, d, err := rule.Step(damaged, 2*s, take(2))
-		require.NoError(t, err)
+		_, d := must2(rule.Step(damaged, 2*s, take(2)))
 		require.False(t, d.Allowed, "%d bytes", cut)
 		require.Equal(t, 59*time.Second, d.RetryAfter)
-		_, d, err = rule.Step(damaged, s, take(1))
-		require.NoError(t, err)
+		_, d = must2(rule.Step(damaged, s, take(1)))
 		require.Greater(t, d.Fence, first.Fence)
-		_, _, err = rule.Step(damaged, 2*s, runtime.Request{Op: runtime.Release, Fence: first.Fence})
+		_, _, err := rule.Step(damaged, 2*s, runtime.Request{Op: runtime.Release, Fence: first.Fence})
 		require.ErrorIs(t, err, runtime.ErrSlotLost)
 	}
 }

@@ -9,32 +9,34 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// Step is the whole limiter: it executes a request on a row in state s at the instant now, in nanoseconds since 1970 UTC,
-// and returns the state after it. With T = now for a token bucket, and the start of the current window for a fixed
+// Step is the whole limiter: it executes a request on a row in state s at the instant now, in nanoseconds since 1970
+// UTC, and returns the state after it. With T = now for a token bucket, and the start of the current window for a fixed
 // window, the tokens available are
 //
 //	value     = min(0, value + max(0, T-ts) * rate / period)
 //	available = capacity + value
 //
 // A request for count tokens is allowed if available - count >= -debt - allowance, where debt is 0 for a plain request
-// and the rule's Debt for a reserving one, and allowance is a millionth of a token but no more than rate * 1µs / period.
-// Then count is subtracted from value, and ts = max(ts, T). The formula is that of
-// https://stack.convex.dev/rate-limiting, with value less the capacity: what was used is stored, so that it stays used if
-// the capacity changes. At the end of a fixed window, value is first raised to at least -(capacity + rule's Debt): a
+// and the rule's Debt for a reserving one, and allowance is a millionth of a token but no more than rate * 1µs /
+// period. Then count is subtracted from value, and ts = max(ts, T). The formula is that of
+// https://stack.convex.dev/rate-limiting, with value less the capacity: what was used is stored, so that it stays used
+// if the capacity changes. At the end of a fixed window, value is first raised to at least -(capacity + rule's Debt): a
 // smaller one, as after an edit to a smaller capacity, does not reach into the next window. For a sliding window,
 // available is the rate less the estimated use of the last period:
 //
 //	available = rate - (previous * (1 - elapsed/period) + current)
 //
-// A precise sliding window subtracts the tokens in its log, each of which is available again a period after it was taken.
+// A precise sliding window subtracts the tokens in its log, each of which is available again a period after it was
+// taken.
 //
-// For [runtime.InFlight], available is the capacity less the slots that are held: those of each holder until its hold ends.
+// For [runtime.InFlight], available is the capacity less the slots that are held, by each holder until its hold
+// ends.
 //
-// A request for 0 tokens is allowed, even if the key is in debt. It returns s unchanged, as do a Check, a Peek, and a denied
-// request unless it starts a penalty. While a [runtime.Penalty] is in force, every Take, TakeUpTo and Check is denied. An error
-// returns s unchanged too. It is [runtime.ErrInvalidCount] for a negative count, [runtime.ErrExceedsCapacity],
-// [runtime.ErrInvalidPolicy] for an unknown Kind, [runtime.ErrInvalidCall] for an unknown Op or one that the kind does not have, or
-// [runtime.ErrSlotLost].
+// A request for 0 tokens is allowed, even if the key is in debt. It returns s unchanged, as do a Check, a Peek, and a
+// denied request unless it starts a penalty. While a [runtime.Penalty] is in force, every Take, TakeUpTo and Check is
+// denied. An error returns s unchanged too. It is [runtime.ErrInvalidCount] for a negative count,
+// [runtime.ErrExceedsCapacity], [runtime.ErrInvalidPolicy] for an unknown Kind, [runtime.ErrInvalidCall] for an unknown
+// Op or one that the kind does not have, or [runtime.ErrSlotLost].
 func (r *Rule) Step(s runtime.State, now int64, q runtime.Request) (runtime.State, runtime.Decision, error) {
 	if err := r.Refuse(&q); err != nil {
 		return s, runtime.Decision{}, err
@@ -45,8 +47,8 @@ func (r *Rule) Step(s runtime.State, now int64, q runtime.Request) (runtime.Stat
 	return r.stepKind(s, now, q)
 }
 
-// stepPenalty is [Rule.Step] for a rule or a row with a penalty. A rule without one keeps that of the row, which other plans
-// may have left.
+// stepPenalty is [Rule.Step] for a rule or a row with a penalty. A rule without one keeps that of the row, which other
+// plans may have left.
 func (r *Rule) stepPenalty(s runtime.State, now int64, q *runtime.Request) (runtime.State, runtime.Decision, error) {
 	had, bare := cutPenalty(s)
 	if q.Op == runtime.Reset && q.PenaltyOnly {
@@ -77,8 +79,8 @@ func (r *Rule) stepPenalty(s runtime.State, now int64, q *runtime.Request) (runt
 	case q.Op == runtime.Reset:
 		return next, d, nil
 	case !d.Allowed && q.Takes() && !q.Retry:
-		had = r.nextPenalty(had, now)
-	case d.Taken > 0 && r.forgiven(had, now):
+		had = had.next(r.penalty, now)
+	case d.Taken > 0 && had.forgiven(r.penalty, now):
 		had = penalty{}
 	}
 	if now < had.until {
@@ -89,8 +91,12 @@ func (r *Rule) stepPenalty(s runtime.State, now int64, q *runtime.Request) (runt
 
 // stepKind executes a valid request by the algorithm of the kind.
 func (r *Rule) stepKind(s runtime.State, now int64, q runtime.Request) (runtime.State, runtime.Decision, error) {
+	if r.unlimited && q.Op == runtime.Charge {
+		// A plan without a limit counts nothing, also while it is blocked: its periods differ from the other plans'.
+		q.Op = runtime.Peek
+	}
 	if r.Precise {
-		s, d := r.stepPrecise(s, now, &q)
+		s, d := precise{r}.step(s, now, &q)
 		return s, d, nil
 	}
 	if q.Empty() {
@@ -107,12 +113,12 @@ func (r *Rule) stepKind(s runtime.State, now int64, q runtime.Request) (runtime.
 	case runtime.Refund:
 		s = r.refund(s, now, q)
 	case runtime.Charge:
-		s = algorithmOf(r.Kind).take(r, s, now, float64(q.Count))
+		s = r.algorithm().take(s, now, float64(q.Count))
 		d := r.balance(s, now)
 		took(&d, s, now, q.Count)
 		return s, d, nil
 	case runtime.Renew, runtime.Release:
-		next, err := r.renewOrRelease(s, now, &q)
+		next, err := inFlight{r}.renewOrRelease(s, now, &q)
 		if err != nil {
 			return s, runtime.Decision{}, err
 		}
@@ -126,7 +132,7 @@ func (r *Rule) stepKind(s runtime.State, now int64, q runtime.Request) (runtime.
 		case r.unlimited && r.Kind != runtime.InFlight:
 			s = runtime.State{} // the windows of the other plans are not known
 		case s.Exists:
-			s = algorithmOf(r.Kind).reset(r, s, now)
+			s = r.algorithm().reset(s, now)
 		}
 	default:
 		panic(fmt.Sprintf("runtime: Rule.stepKind does not handle %v: add a case in meter/step.go", q.Op))
@@ -153,7 +159,7 @@ func (r *Rule) Refuse(q *runtime.Request) error {
 	case !r.Kind.Known():
 		return fmt.Errorf("%w: unknown kind %v", runtime.ErrInvalidPolicy, r.Kind)
 	}
-	if err := r.refuseSlots(q); err != nil {
+	if err := refuseSlots(r.Kind, q); err != nil {
 		return err
 	}
 	switch {
@@ -192,7 +198,7 @@ func (r *Rule) most(q *runtime.Request) float64 {
 // decide returns the decision on a Take or Check, and the state after a Take.
 func (r *Rule) decide(s runtime.State, now int64, q *runtime.Request) (runtime.State, runtime.Decision) {
 	// Taken before it is known whether that is allowed, because the delay of a reservation is that of the debt after it.
-	next := algorithmOf(r.Kind).take(r, s, now, float64(q.Count))
+	next := r.algorithm().take(s, now, float64(q.Count))
 	need := r.need(q)
 	enough := r.enough(s, now, need)
 	delay, retryAfter := r.delay(next, now, q, enough), time.Duration(0)
@@ -202,9 +208,9 @@ func (r *Rule) decide(s runtime.State, now int64, q *runtime.Request) (runtime.S
 		// are due.
 		retryAfter = delay
 	case q.Late(delay):
-		retryAfter = r.until(s, now, float64(q.Count))
+		retryAfter = arith.Between(now, r.when(s, now, float64(q.Count)))
 	case !enough:
-		retryAfter = r.until(s, now, need)
+		retryAfter = arith.Between(now, r.when(s, now, need))
 	}
 	if retryAfter > 0 || q.Op == runtime.Check {
 		next = s
@@ -237,7 +243,7 @@ func (r *Rule) delay(s runtime.State, now int64, q *runtime.Request, enough bool
 // takeable returns the count that a TakeUpTo of count tokens takes. It is 1 if no token is available: that count is
 // denied.
 func (r *Rule) takeable(s runtime.State, now int64, count int64) int64 {
-	tokens, allowance := algorithmOf(r.Kind).available(r, s, now)
+	tokens, allowance := r.algorithm().available(s, now)
 	n := max(1, min(count, arith.Whole(tokens, allowance)))
 	// The sum in Whole may round up to a whole number that the comparison in enough does not reach.
 	if n > 1 && !r.enough(s, now, float64(n)) {
@@ -268,14 +274,14 @@ func (r *Rule) refund(s runtime.State, now int64, q runtime.Request) runtime.Sta
 	case !s.Exists:
 		return s
 	case q.TakenAt == 0:
-		return algorithmOf(r.Kind).grant(r, s, now, float64(q.Count))
+		return r.algorithm().grant(s, now, float64(q.Count))
 	}
-	return algorithmOf(r.Kind).refund(r, s, now, q)
+	return r.algorithm().refund(s, now, q)
 }
 
 // balance returns an allowing decision with the tokens left in s.
 func (r *Rule) balance(s runtime.State, now int64) runtime.Decision {
-	tokens, allowance := algorithmOf(r.Kind).available(r, s, now)
+	tokens, allowance := r.algorithm().available(s, now)
 	d := runtime.Decision{Allowed: true, Remaining: arith.Whole(tokens, allowance), Value: tokens}
 	if r.Kind.Windowed() {
 		d.ResetAfter = r.resetAfter(s, now)
@@ -304,17 +310,19 @@ func (r *Rule) resetAfter(s runtime.State, now int64) time.Duration {
 	return max(0, time.Duration(end-now))
 }
 
-// Upsert is a Take on one row in a form that a single SQL statement can decide, for kinds that are [runtime.Kind.Linear]. With
+// Upsert is a Take on one row in a form that a single SQL statement can decide, for kinds that are
+// [runtime.Kind.Linear]. With
 //
 //	elapsed = max(0, T-ts)
 //	accrued = (elapsed DIV Period) * Rate + (elapsed MOD Period) * Rate / Period
 //	filled  = (min(0, value + accrued) + 2*Capacity) - 2*Capacity
 //
-// which rounds to the precision of numbers near the capacity, the row is written if value >= Lowest and Capacity + filled - (Count - Debt) + Allowance >= 0, as
-// value = filled - Count, ts = max(ts, T), and prev = prev - Count * TotalUnit, or as if inserted if prev is not between -1
-// and 0. A row that does not exist is inserted with value = -Count, ts = T, and prev = Fresh - Count * TotalUnit. DIV and
-// MOD are integer operations. The other operations must be on doubles and in this order. Then the statement stores the
-// same bits as [Rule.Step]. It may leave a row unchanged from which Step takes: one below Lowest.
+// which rounds to the precision of numbers near the capacity, the row is written if value >= Lowest and Capacity +
+// filled - (Count - Debt) + Allowance >= 0, as value = filled - Count, ts = max(ts, T), and prev = prev - Count *
+// TotalUnit, or as if inserted if prev is not between -1 and 0. A row that does not exist is inserted with value =
+// -Count, ts = T, and prev = Fresh - Count * TotalUnit. DIV and MOD are integer operations. The other operations must
+// be on doubles and in this order. Then the statement stores the same bits as [Rule.Step]. It may leave a row unchanged
+// from which Step takes: one below Lowest.
 type Upsert struct {
 	// T is the instant up to which tokens have accrued, in nanoseconds since 1970 UTC.
 	T int64
@@ -345,19 +353,23 @@ type RowUpsert struct {
 // TotalUnit is what the prev of a row changes by with each token taken: see [Upsert].
 const TotalUnit = totalUnit
 
+// OutOfDebt makes the statement take nothing if the row had a debt when it was written: the row is a shard, and the others
+// of its key then have one too.
+func (u *Upsert) OutOfDebt() { u.Lowest = max(u.Lowest, -u.Capacity) }
+
 // Inserted returns the state of a row that the statement has inserted.
 func (u *Upsert) Inserted() runtime.State {
 	return runtime.State{Value: -u.Count, TS: u.T, Prev: addTotal(0, u.Fresh, u.Count), Exists: true}
 }
 
 // Upsert returns the Take q at the instant now as an Upsert. It returns false for requests without such a form: other
-// operations, limits with a penalty, sliding windows, windows that start at first use, a bound on the delay, a count of 0, which must not write a
-// row, and an invalid count.
+// operations, limits with a penalty, sliding windows, windows that start at first use, a bound on the delay, a count of
+// 0, which must not write a row, and an invalid count.
 func (r *Rule) Upsert(now int64, q runtime.Request) (Upsert, bool) {
 	if q.Op != runtime.Take || q.MaxDelay > 0 || q.Empty() || r.penalty != nil || r.Refuse(&q) != nil {
 		return Upsert{}, false
 	}
-	t, lowest, ok := algorithmOf(r.Kind).accruesTo(r, now)
+	t, lowest, ok := r.algorithm().accruesTo(now)
 	if !ok {
 		return Upsert{}, false
 	}
@@ -370,14 +382,14 @@ func (r *Rule) Upsert(now int64, q runtime.Request) (Upsert, bool) {
 		Count:     float64(q.Count),
 		Debt:      r.debt(&q),
 		Lowest:    lowest,
-		Fresh:     r.newTotal(now),
+		Fresh:     r.totals.fresh(now),
 	}, true
 }
 
 // Take does in Go what the statement does with an existing row. It returns the state after it, or false if the row is
 // not written.
 func (u *Upsert) Take(s runtime.State) (after runtime.State, taken bool) {
-	r := Rule{Rate: u.Rate, Capacity: u.Capacity, Period: u.Period}
+	r := linear{&Rule{Rate: u.Rate, Capacity: u.Capacity, Period: u.Period}}
 	after = r.accrueTo(s, u.T)
 	// Not the opposite comparisons: a row damaged to NaN must be denied, as Step does.
 	if !(s.Value >= u.Lowest && r.tokens(after)-(u.Count-u.Debt) >= -u.Allowance) {

@@ -42,6 +42,21 @@ var epoch = runtimetest.Epoch
 var take, check, refund, charge, reserve, upTo, peek, reset = runtimetest.Take, runtimetest.Check, runtimetest.Refund,
 	runtimetest.Charge, runtimetest.Reserve, runtimetest.UpTo, runtimetest.Peek, runtimetest.Reset
 
+// must returns the result of a call that is not an error, and must2 its two results.
+func must[A any](a A, err error) A {
+	if err != nil {
+		panic(err)
+	}
+	return a
+}
+
+func must2[A, B any](a A, b B, err error) (A, B) {
+	if err != nil {
+		panic(err)
+	}
+	return a, b
+}
+
 // within returns q with a MaxDelay.
 func within(d time.Duration, q runtime.Request) runtime.Request {
 	q.MaxDelay = d
@@ -51,8 +66,7 @@ func within(d time.Duration, q runtime.Request) runtime.Request {
 // execute executes the request of a row on the state that those before have left, and returns the state after it.
 func (s step) execute(t *testing.T, p runtime.Policy, state runtime.State) runtime.State {
 	t.Helper()
-	at, err := time.ParseDuration(s.at)
-	require.NoError(t, err)
+	at := must(time.ParseDuration(s.at))
 	rule := meter.RuleOf(&p, "")
 	next, d, err := rule.Step(state, epoch.Add(at).UnixNano(), s.q)
 	require.Equal(t, s.want, answer(d, err), "%v, at %s", p.Kind, s.at)
@@ -220,8 +234,7 @@ func TestStepFixedWindowBefore1970(t *testing.T) {
 	p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 5, Period: 2 * time.Second, Capacity: 5,
 		Start: runtime.StartOffset(0)}
 	rule := meter.RuleOf(&p, "")
-	state, _, err := rule.Step(runtime.State{}, -int64(5*time.Second), take(5))
-	require.NoError(t, err)
+	state, _ := must2(rule.Step(runtime.State{}, -int64(5*time.Second), take(5)))
 	require.Equal(t, -int64(6*time.Second), state.TS, "windows are aligned by floor division")
 }
 
@@ -230,10 +243,8 @@ func TestStepFixedWindowByKey(t *testing.T) {
 	starts := map[int64]bool{}
 	for key := range 100 {
 		rule := meter.RuleOf(&p, fmt.Sprint(key))
-		first, _, err := rule.Step(runtime.State{}, epoch.UnixNano(), take(1))
-		require.NoError(t, err)
-		second, _, err := rule.Step(first, epoch.Add(time.Hour).UnixNano(), take(1))
-		require.NoError(t, err)
+		first, _ := must2(rule.Step(runtime.State{}, epoch.UnixNano(), take(1)))
+		second, _ := must2(rule.Step(first, epoch.Add(time.Hour).UnixNano(), take(1)))
 		require.LessOrEqual(t, first.TS, epoch.UnixNano(), "a window begins before it is used")
 		require.Equal(t, first.TS+int64(time.Hour), second.TS, "windows follow each other without a gap")
 		starts[first.TS] = true
@@ -344,8 +355,8 @@ func TestStepLoweredLimitGrantsItsNextWindow(t *testing.T) {
 	}
 }
 
-// A refund leaves the key as if the tokens had never been taken. The bucket refills by 10 tokens per second, and the windows
-// begin at each second.
+// A refund leaves the key as if the tokens had never been taken. The bucket refills by 10 tokens per second, and the
+// windows begin at each second.
 func TestRefundIsAsIfNothingHadBeenTaken(t *testing.T) {
 	window := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 10, Period: time.Second, Capacity: 20, Start: runtime.StartOffset(0)}
 	sliding, tokens, first := window, window, window
@@ -378,35 +389,29 @@ func TestRefundIsAsIfNothingHadBeenTaken(t *testing.T) {
 		{&first, 5 * s, 0, 6 * s, 20},
 	} {
 		rule := meter.RuleOf(row.policy, "k")
-		used, d, err := rule.Step(runtime.State{}, row.taken, charge(10))
-		require.NoError(t, err)
+		used, d := must2(rule.Step(runtime.State{}, row.taken, charge(10)))
 		if row.others != 0 {
-			used, _, err = rule.Step(used, row.others, charge(3))
-			require.NoError(t, err)
+			used, _ = must2(rule.Step(used, row.others, charge(3)))
 		}
 		q := d.RefundRequest(8)
-		next, _, err := rule.Step(used, row.now, q)
-		require.NoError(t, err)
-		_, d, err = rule.Step(next, row.now, peek())
-		require.NoError(t, err)
+		next, _ := must2(rule.Step(used, row.now, q))
+		_, d = must2(rule.Step(next, row.now, peek()))
 		require.InDelta(t, row.want, d.Value, 1e-9, "%v taken at %d, refunded at %d", row.policy.Kind, row.taken, row.now)
 		require.LessOrEqual(t, next.TS, max(row.taken, row.others), "a refund begins no window")
 	}
 }
 
-// A row that was lost and made again, on a clock that went back, has no tokens of earlier requests: they are not refunded.
+// A row that was lost and made again, on a clock that went back, has no tokens of earlier requests: they are not
+// refunded.
 func TestRefundOfAnEarlierRowReturnsNothing(t *testing.T) {
 	for _, kind := range []runtime.Kind{runtime.TokenBucket, runtime.FixedWindow} { // the other's refunds need no total
 		p := runtimetest.Bucket("limit", 10)
 		p.Kind, p.Rate = kind, 10
 		rule, now := meter.RuleOf(p, "k"), epoch.UnixNano()
-		_, taken, err := rule.Step(runtime.State{}, now, take(5))
-		require.NoError(t, err)
+		_, taken := must2(rule.Step(runtime.State{}, now, take(5)))
 		for back := range int64(100) { // totals begin at a number derived from the instant: some are lower, and some are higher
-			again, _, err := rule.Step(runtime.State{}, now-1-back, take(3))
-			require.NoError(t, err)
-			after, _, err := rule.Step(again, now, taken.RefundRequest(5))
-			require.NoError(t, err)
+			again, _ := must2(rule.Step(runtime.State{}, now-1-back, take(3)))
+			after, _ := must2(rule.Step(again, now, taken.RefundRequest(5)))
 			require.Equal(t, again, after, "%v, %d", kind, back)
 		}
 	}

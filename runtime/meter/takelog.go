@@ -16,8 +16,8 @@ type run struct {
 }
 
 // maxRuns is how many runs a log has at most. If there are more, the two oldest become one, at the instant of the later
-// one, so that none of its tokens comes back early. No decision changes while every run but one has a token and the rate
-// is at most [runtime.MaxPreciseRate]: the newer runs alone then use up the rate for as long as this one counts.
+// one, so that none of its tokens comes back early. No decision changes while every run but one has a token and the
+// rate is at most [runtime.MaxPreciseRate]: the newer runs alone then use up the rate for as long as this one counts.
 const maxRuns = runtime.MaxPreciseRate + 2
 
 // takeLog is the log of one key. Most requests need its ends only: so the runs before the newest one stay encoded.
@@ -25,8 +25,8 @@ type takeLog struct {
 	// used is the number of tokens in all runs.
 	used   int64
 	newest run
-	// oldest is the instant of the first of the older runs, of which there are n in body: for each its tokens, and how much
-	// later the next one is, as unsigned varints. Without older runs, it has no meaning.
+	// oldest is the instant of the first of the older runs, of which there are n in body: for each its tokens, and how
+	// much later the next one is, as unsigned varints. Without older runs, it has no meaning.
 	oldest int64
 	n      int
 	body   string
@@ -34,7 +34,7 @@ type takeLog struct {
 
 // logOf returns the log of a row. A row that has no log, as one of another kind or of a version that kept it in further
 // rows, or that is damaged, counts all of its tokens as late as they can have been taken.
-func (r *Rule) logOf(s runtime.State) takeLog {
+func logOf(r *Rule, s runtime.State) takeLog {
 	var l takeLog
 	switch {
 	case !s.Exists:
@@ -52,8 +52,8 @@ func (r *Rule) logOf(s runtime.State) takeLog {
 // logTag begins the log of a state: the format of what follows.
 const logTag = 'r'
 
-// state returns the row of the log after a change of s, as of the instant ts. Its Log is logTag, the instants oldest and
-// newest in 8 bytes each, and as unsigned varints the tokens of the newest run and n, before body.
+// state returns the row of the log after a change of s, as of the instant ts. Its Log is logTag, the instants oldest
+// and newest in 8 bytes each, and as unsigned varints the tokens of the newest run and n, before body.
 func (l *takeLog) state(s runtime.State, ts int64) runtime.State {
 	next := runtime.State{Value: 0 - float64(l.used), TS: ts, Prev: changed(s.Prev), Exists: true}
 	if l.used > 0 {
@@ -209,8 +209,8 @@ func (l *takeLog) expire(now, period int64) {
 	}
 }
 
-// refund removes up to count tokens that were taken at an instant, or the newest ones if the instant is 0. Removing those of
-// another take instead would give them back at another time than as if fewer had been taken.
+// refund removes up to count tokens that were taken at an instant, or the newest ones if the instant is 0. Removing
+// those of another take instead would give them back at another time than as if fewer had been taken.
 func (l *takeLog) refund(takenAt, count int64) {
 	all := slices.Collect(l.runs)
 	for i, r := range slices.Backward(all) {

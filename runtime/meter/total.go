@@ -7,6 +7,25 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
+// A row of a linear kind counts the tokens ever taken from it: its Prev is minus this total, times totalUnit. The
+// tokens that are missing, less those taken since a request, are what would be missing if no request had come after it:
+// so two totals bound how many tokens of the request can still be returned. See linear.refund.
+//
+// The unit keeps Prev between -1 and 0, where the other kinds ignore it when the kind of a limit is edited: the use of
+// a previous window is positive, and the place of a log is at most -1. As a power of two it makes all sums exact.
+const totalUnit = 0x1p-100
+
+// hasTotal reports whether a Prev is a total.
+func hasTotal(prev float64) bool { return prev > -1 && prev < 0 }
+
+// keptTotal returns a Prev that is a total, and 0 for a Prev of another kind.
+func keptTotal(prev float64) float64 {
+	if hasTotal(prev) {
+		return prev
+	}
+	return 0
+}
+
 // A total starts at a number below resetTotal that is derived from the instant, so that a row that was deleted and made
 // again is not mistaken for the old one. A Reset continues it at such a number above resetTotal.
 const (
@@ -14,18 +33,22 @@ const (
 	maxTotal   = 1 << 53
 )
 
-// newTotal returns the Prev of a new row, from which nothing was taken yet.
-func (r *Rule) newTotal(now int64) float64 {
-	return -totalUnit * float64(arith.Mix(uint64(now))>>(14+r.spare)|1)
+// totals is by how many bits the totals of a row begin smaller: more than 0 for a shard, so that the sum of all is
+// exact.
+type totals uint
+
+// fresh returns the Prev of a new row, from which nothing was taken yet.
+func (t totals) fresh(now int64) float64 {
+	return -totalUnit * float64(arith.Mix(uint64(now))>>(14+t)|1)
 }
 
-// voidTotal returns the Prev after which no earlier request can be refunded.
-func (r *Rule) voidTotal(prev float64, now int64) float64 {
-	start := arith.Mix(math.Float64bits(prev)^arith.Mix(uint64(now))) >> (14 + r.spare)
-	return -totalUnit * float64(resetTotal>>r.spare+start)
+// void returns the Prev after which no earlier request can be refunded.
+func (t totals) void(prev float64, now int64) float64 {
+	start := arith.Mix(math.Float64bits(prev)^arith.Mix(uint64(now))) >> (14 + t)
+	return -totalUnit * float64(resetTotal>>t+start)
 }
 
-// addTotal returns a Prev after count tokens were taken, given that of a new row.
+// addTotal returns a Prev after count tokens were taken, given the Prev of a new row.
 func addTotal(prev, fresh, count float64) float64 {
 	if !hasTotal(prev) {
 		prev = fresh
@@ -41,13 +64,6 @@ func totalOf(s runtime.State) float64 {
 	return 0
 }
 
-// takeFrom returns s, in which all tokens have accrued, after count of them were taken.
-func (r *Rule) takeFrom(s runtime.State, now int64, count float64) runtime.State {
-	s.Value -= count
-	s.Prev = addTotal(s.Prev, r.newTotal(now), count)
-	return s
-}
-
 // Before returns the state of a row of a linear kind before the last count tokens were taken from it.
 func Before(s runtime.State, count int64) runtime.State {
 	s.Value += float64(count)
@@ -57,64 +73,9 @@ func Before(s runtime.State, count int64) runtime.State {
 	return s
 }
 
-// grantTo returns s, in which all tokens have accrued, after count were added that belong to no request.
-func (r *Rule) grantTo(s runtime.State, now int64, count float64) runtime.State {
-	return runtime.State{Value: min(0, s.Value+count), TS: s.TS, Prev: r.voidTotal(s.Prev, now), Exists: true}
-}
-
-// took sets how many tokens an allowed request has taken, and what a Refund of them needs. The row is in state s after it.
+// took sets how many tokens an allowed request has taken, and what a Refund of them needs. The row is in state s after
+// it.
 func took(d *runtime.Decision, s runtime.State, now, count int64) {
 	// If the clock has gone back, the tokens are taken as of the row's instant.
 	d.Taken, d.TakenAt, d.Receipt.Total = count, arith.Time(max(now, s.TS)), totalOf(s)
-}
-
-// refundLinear is the refund of linear kinds.
-//
-// Let missing(t) be the tokens that the key lacks at the instant t. If n fewer tokens had been taken, it would lack
-// min(n, m) fewer now, where m is the least missing(t) since then, because a full key loses the tokens that accrue. A row
-// does not have its history. But m is at least what is missing now, less the tokens taken since: that assumes that
-// everything which accrued or was refunded came before the takes. And if nothing has accrued since, m is at least n,
-// because other requests refund only their own tokens.
-//
-// The tokens are returned as of the last write and not as of now, so that what has accrued since then is counted once: a
-// refund writes no accrual, and begins no window.
-func (r *Rule) refundLinear(s runtime.State, now int64, q runtime.Request) runtime.State {
-	since, ok := r.takenSince(s, now, &q)
-	if !ok {
-		return s
-	}
-	n := r.returnable(s, &q, since)
-	if !(n > 0) {
-		return s
-	}
-	s.Value = min(0, s.Value+n)
-	if since == 0 && !q.Leased {
-		// No request has come after this one, so that earlier ones lose nothing by this refund.
-		s.Prev += float64(math.Floor(n) * totalUnit)
-	}
-	return s
-}
-
-// takenSince returns how many tokens were taken after the request that q refunds; infinity if that is unknown. It returns
-// false if the row may have been reset since, or deleted and made again.
-func (r *Rule) takenSince(s runtime.State, now int64, q *runtime.Request) (since float64, ok bool) {
-	total := totalOf(s)
-	if q.Total == 0 {
-		return math.Inf(1), total != 0 && total < resetTotal && now-q.TakenAt < int64(sweepAfter)
-	}
-	since = total - q.Total
-	return since, total != 0 && since >= 0 && since < max(1<<24, r.Capacity)
-}
-
-// returnable returns how many of the tokens that q refunds the row can get back.
-func (r *Rule) returnable(s runtime.State, q *runtime.Request, since float64) float64 {
-	n, missing := float64(q.Count), -s.Value
-	most := missing - since
-	switch {
-	case s.TS <= q.TakenAt:
-		most = n
-	case q.Leased && r.Kind == runtime.TokenBucket:
-		most = max(most, n-r.accrued(q.TakenAt, s.TS))
-	}
-	return min(n, most, missing)
 }

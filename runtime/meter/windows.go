@@ -7,8 +7,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// windowsOf returns the windows of the calendar, for a valid policy. Those of a calendar that is PerKey are complete only
-// after [Rule.For].
+// windowsOf returns the windows of the calendar, for a valid policy. Those of a calendar that is PerKey are complete
+// only after [Rule.For].
 func windowsOf(c runtime.Calendar) calendarWindows {
 	days, months := c.Unit.Length()
 	count := int64(max(1, c.Count))
@@ -35,8 +35,9 @@ func windowsOf(c runtime.Calendar) calendarWindows {
 	return w
 }
 
-// calendarWindows are the windows of a [runtime.Calendar], numbered from that which begins on its first day, with 0. Times on the
-// clock of the zone are in seconds as if the zone was UTC. The zero calendarWindows are those of no calendar.
+// calendarWindows are the windows of a [runtime.Calendar], numbered from that which begins on its first day, with 0.
+// Times on the clock of the zone are in seconds as if the zone was UTC. The zero calendarWindows are those of no
+// calendar.
 type calendarWindows struct {
 	zone *time.Location
 	// days or months is the length of a window; the other is 0.
@@ -60,7 +61,7 @@ func (w *calendarWindows) beginOn(d runtime.Date) {
 
 const secondsPerDay = 24 * 60 * 60
 
-// around returns the start of the window that contains the instant at, and that of the next window.
+// around returns the start of the window that contains the instant at, and the start of the next window.
 func (w *calendarWindows) around(at int64) (start, end int64) {
 	second := arith.Div(at, int64(time.Second))
 	_, offset := time.Unix(second, 0).In(w.zone).Zone()

@@ -18,7 +18,8 @@ type builder struct {
 	shards *parts
 	owned  [len(parts{})]bool
 	from   *Snapshot
-	// erased is the newest erasure after which the log must be read from its beginning, and reread the newest before it was.
+	// erased is the newest erasure after which the log must be read from its beginning, and reread the newest before it
+	// was.
 	erased, reread int64
 }
 

@@ -18,9 +18,9 @@ func IsErased(key string) bool { return strings.HasPrefix(key, erasedKey) }
 // Blotted replaces the reason and the author of entries whose key was erased.
 const Blotted = "erased"
 
-// Erasure returns the entry that records the erasure of a key, given all entries of the key: its Key replaces theirs. Without
-// it, a process would keep a block in force whose end was erased before it was read. It is zero if there is nothing to record. The
-// error is [runtime.ErrOverrideInForce], or about the reason.
+// Erasure returns the entry that records the erasure of a key, given all entries of the key: its Key replaces theirs.
+// Without it, a process would keep a block in force whose end was erased before it was read. It is zero if there is
+// nothing to record. The error is [runtime.ErrOverrideInForce], or about the reason.
 func Erasure(limit string, ofKey []runtime.OverrideEntry, why runtime.OverrideEnd, now int64) (runtime.OverrideEntry, error) {
 	var inForce struct{ block, override bool }
 	for i := range ofKey {

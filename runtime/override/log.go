@@ -30,8 +30,8 @@ func classesOf(e *runtime.OverrideEntry) (all []class) {
 }
 
 // Obsolete returns the IDs of entries that a store may delete from its log, because they ended, or were replaced,
-// before an instant. The log must have all entries in their order, up to the first one that was written since then. Nothing
-// that is in force changes, for processes that read the log later, and for those that have read a part of it:
+// before an instant. The log must have all entries in their order, up to the first one that was written since then.
+// Nothing that is in force changes, for processes that read the log later, and for those that have read a part of it:
 //
 //   - The newest entry stays, so that its ID is not used again.
 //   - The newest block of a key, and its newest override, stay as long as the log has older ones, which they have ended or

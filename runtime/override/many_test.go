@@ -18,7 +18,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
-// manyEntries returns a page of a log of n entries, each for a key of its own. Nothing shares memory, as in what a driver reads.
+// manyEntries returns a page of a log of n entries, each for a key of its own. Nothing shares memory, as in what a
+// driver reads.
 func manyEntries(n int) func(context.Context, int64) ([]runtime.OverrideEntry, error) {
 	return func(_ context.Context, id int64) (page []runtime.OverrideEntry, err error) {
 		for ; id <= int64(n) && len(page) < override.Page; id++ {
@@ -96,8 +97,8 @@ func TestEntryInForceIsSmall(t *testing.T) {
 	goruntime.KeepAlive(view)
 }
 
-// Whatever is written in which order, and read in how many steps, the newest block and override of each key are in force,
-// with all of their fields.
+// Whatever is written in which order, and read in how many steps, the newest block and override of each key are in
+// force, with all of their fields.
 func TestNewestEntriesAreInForce(t *testing.T) {
 	const seed, now = 1, 15e17
 	random := rand.New(rand.NewPCG(seed, seed))

@@ -1,6 +1,7 @@
 package override
 
 import (
+	"cmp"
 	"hash/maphash"
 	"math"
 	"slices"
@@ -57,7 +58,7 @@ func (k limitKey) hash() uint64 { return maphash.Comparable(hashSeed, k) }
 // index returns the index of the part of the keys with a hash.
 func (*parts) index(hash uint64) int { return int(hash % uint64(len(parts{}))) }
 
-// of returns the overrides of a key, or with the key "" those of the whole limit.
+// of returns the overrides of a key, or with the key "" the overrides of the whole limit.
 func (s *Snapshot) of(limit, key string) (k keyOverrides) {
 	at := limitKey{limit, key}
 	hash := at.hash()
@@ -78,15 +79,8 @@ func (s *Snapshot) of(limit, key string) (k keyOverrides) {
 
 // search returns the index of the first entry with a hash, or of where it would be.
 func (p *part) search(hash uint64) int {
-	low, high := 0, len(p.entries)
-	for low < high {
-		if middle := int(uint(low+high) / 2); p.entries[middle].hash < hash {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	return low
+	i, _ := slices.BinarySearchFunc(p.entries, hash, func(s slot, hash uint64) int { return cmp.Compare(s.hash, hash) })
+	return i
 }
 
 // keyOverrides is the newest block and override of a key. Each may have ended.
@@ -145,8 +139,8 @@ type effectivePolicy struct {
 	err                   error
 }
 
-// maxEffective is how many policies of an entry are kept, more than a limit has plans. Only a program that makes a policy
-// for each request has more.
+// maxEffective is how many policies of an entry are kept, more than a limit has plans. Only a program that makes a
+// policy for each request has more.
 const maxEffective = 256
 
 // policy returns the policy that is in force in place of base, until next is.
@@ -203,8 +197,8 @@ func (s *Snapshot) Policy(p *runtime.Policy, key string, now func() int64) (*run
 	return firstOf(order[:], p, now())
 }
 
-// firstOf returns the policy that the first of some entries which has not ended puts in force in place of p. The policy has
-// the ones that follow it: each is in force only after the entries before it have ended.
+// firstOf returns the policy that the first of some entries which has not ended puts in force in place of p. The policy
+// has the ones that follow it: each is in force only after the entries before it have ended.
 func firstOf(order []*inForce, p *runtime.Policy, now int64) (*runtime.Policy, error) {
 	for i, o := range order {
 		if o = o.live(now); o == nil {

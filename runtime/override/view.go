@@ -26,16 +26,17 @@ const DefaultEvery = 5 * time.Second
 // View is the overrides that a process holds in memory. A decision looks its key up there, and no request to the
 // store is added to it.
 //
-// The first request for a limit with overrides starts a goroutine that reads the log, and after that the new entries once per
-// interval, until the store is closed. Requests for such limits wait for the end of the first read, within their timeouts and
-// deadlines. If they cannot wait that long, or the read fails, they fail with [runtime.ErrOverridesUnread], subject to the limit's
-// OnError; the read goes on, and after an error it is tried again at most a second later, from the page that has failed.
+// The first request for a limit with overrides starts a goroutine that reads the log, and after that the new entries
+// once per interval, until the store is closed. Requests for such limits wait for the end of the first read, within
+// their timeouts and deadlines. If they cannot wait that long, or the read fails, they fail with
+// [runtime.ErrOverridesUnread], subject to the limit's OnError; the read goes on, and after an error it is tried again
+// at most a second later, from the page that has failed.
 //
-// So another process decides by an entry within the interval and the time of a read, and on a replica
-// or a cluster's node when the entry has arrived there; the process that wrote it does so at once. A denial that another
-// process has cached is dropped together with the policy it was made by. An entry ends by the store's clock, whether or
-// not anything can be read then. If a later read fails, the entries in force stay in force, and the next read is an interval
-// later.
+// So another process decides by an entry within the interval and the time of a read, and on a replica or a cluster's
+// node when the entry has arrived there; the process that wrote it does so at once. A denial that another process has
+// cached is dropped together with the policy it was made by. An entry ends by the store's clock, whether or not
+// anything can be read then. If a later read fails, the entries in force stay in force, and the next read is an
+// interval later.
 //
 // An entry in force takes about 120 bytes, its key and its reason, and one that has ended nothing. A change copies some
 // kilobytes, so that decisions need no lock.
@@ -73,8 +74,9 @@ type Source struct {
 	Now func() int64
 	// Every is the interval between two reads; 0 means [DefaultEvery].
 	Every time.Duration
-	// Background runs a function in a goroutine with a context that ends when the store is closed, and also if it is closed
-	// already. If it is nil, nothing is read in the background: for a store whose entries are all written by this process.
+	// Background runs a function in a goroutine with a context that ends when the store is closed, and also if it is
+	// closed already. If it is nil, nothing is read in the background: for a store whose entries are all written by
+	// this process.
 	Background func(f func(ctx context.Context))
 }
 
@@ -107,8 +109,9 @@ func (v *View) InForce() (all []runtime.OverrideEntry) {
 	return all
 }
 
-// PolicyOf returns the policy in force for a key of a limit as of the last read: p itself if it has neither an override nor a
-// block. [runtime.Decision.Override] of a decision with that policy is the entry. The error is [runtime.ErrUnknownOverride].
+// PolicyOf returns the policy in force for a key of a limit as of the last read: p itself if it has neither an override
+// nor a block. [runtime.Decision.Override] of a decision with that policy is the entry. The error is
+// [runtime.ErrUnknownOverride].
 func (v *View) PolicyOf(p *runtime.Policy, key string) (*runtime.Policy, error) {
 	s := v.snapshot.Load()
 	if s == nil || !p.Overridable() {
@@ -117,10 +120,10 @@ func (v *View) PolicyOf(p *runtime.Policy, key string) (*runtime.Policy, error) 
 	return s.Policy(p, key, v.Now)
 }
 
-// Problems returns an error for each entry in force that this version does not understand, or whose plan the limits do not
-// have. Entries of limits that are not among the policies may belong to another program: only their kind is checked, and
-// [View.Unused] names them. A number beyond the limit's bounds is no problem, because it is reduced to them. The policies may
-// be nil.
+// Problems returns an error for each entry in force that this version does not understand, or whose plan the limits do
+// not have. Entries of limits that are not among the policies may belong to another program: only their kind is
+// checked, and [View.Unused] names them. A number beyond the limit's bounds is no problem, because it is reduced to
+// them. The policies may be nil.
 func (v *View) Problems(policies []*runtime.Policy) (all []error) {
 	for _, e := range v.InForce() {
 		err := e.Known()
@@ -136,8 +139,8 @@ func (v *View) Problems(policies []*runtime.Policy) (all []error) {
 	return all
 }
 
-// Unused returns nil, or an error that wraps [runtime.ErrUnusedOverrides] and names the limits with blocks or overrides in force that
-// are not among the policies, or have no overrides any more. The others are limits of other programs.
+// Unused returns nil, or an error that wraps [runtime.ErrUnusedOverrides] and names the limits with blocks or overrides
+// in force that are not among the policies, or have no overrides any more. The others are limits of other programs.
 func (v *View) Unused(policies []*runtime.Policy, others ...string) error {
 	type unused struct{ blocks, overrides int }
 	byLimit := map[string]*unused{}
@@ -177,8 +180,8 @@ func (v *View) Unused(policies []*runtime.Policy, others ...string) error {
 	return errors.Join(all...)
 }
 
-// Sweepable is the function [meter.Sweepable] for limits that may have overrides: a row that is full by the policies may not be
-// by the numbers that its key has now.
+// Sweepable is the function [meter.Sweepable] for limits that may have overrides: a row that is full by the policies
+// may not be by the numbers that its key has now.
 func (v *View) Sweepable(policies []*runtime.Policy, row runtime.Row, s runtime.State, now int64) bool {
 	judges, snapshot := slices.Clone(policies), v.snapshot.Load()
 	for _, p := range policies {
@@ -209,8 +212,9 @@ func (v *View) Now() int64 { return v.source.Now() }
 // Snapshot returns the overrides as of the last read, or nil if the log has not been read.
 func (v *View) Snapshot() *Snapshot { return v.snapshot.Load() }
 
-// Load returns the overrides, and waits for the first read if that is not complete. In a transaction of the caller, given as
-// in, it reads by itself: the transaction may have the only connection of the pool, for which the goroutine that reads waits.
+// Load returns the overrides, and waits for the first read if that is not complete. In a transaction of the caller,
+// given as in, it reads by itself: the transaction may have the only connection of the pool, for which the goroutine
+// that reads waits.
 func (v *View) Load(ctx context.Context, in Store) (_ *Snapshot, err error) {
 	if snapshot := v.snapshot.Load(); snapshot != nil {
 		return snapshot, nil
@@ -232,8 +236,8 @@ func (v *View) Load(ctx context.Context, in Store) (_ *Snapshot, err error) {
 	return nil, fmt.Errorf("%w: %w", runtime.ErrOverridesUnread, err)
 }
 
-// awaitFirst waits for the attempt in flight to read the log for the first time. Between two attempts it returns the error of
-// the last one at once.
+// awaitFirst waits for the attempt in flight to read the log for the first time. Between two attempts it returns the
+// error of the last one at once.
 func (v *View) awaitFirst(ctx context.Context) error {
 	v.mu.Lock()
 	attempt, failed := v.attempt, v.failed
@@ -251,8 +255,8 @@ func (v *View) awaitFirst(ctx context.Context) error {
 	}
 }
 
-// Refresh reads the new entries of the log, and puts them in force. If it fails, the pages that were read are kept for the
-// next Refresh.
+// Refresh reads the new entries of the log, and puts them in force. If it fails, the pages that were read are kept for
+// the next Refresh.
 func (v *View) Refresh(ctx context.Context) error {
 	select {
 	case v.reading <- struct{}{}:
@@ -358,7 +362,8 @@ func (v *View) readFirst(ctx context.Context) bool {
 	return attempt.err == nil
 }
 
-// Endings returns the entries that end the blocks and overrides in force of a limit, for a store that forgets the limit.
+// Endings returns the entries that end the blocks and overrides in force of a limit, for a store that forgets the
+// limit.
 func (v *View) Endings(limit string) (all []runtime.OverrideEntry) {
 	now, ended := arith.Time(v.Now()), map[string]bool{}
 	for _, e := range v.InForce() {
@@ -381,7 +386,8 @@ type Store interface {
 	// OverridesSince returns the entries from an ID on, in their order: all, or the first [Page]. A sweep of the store
 	// may have deleted the ones that [Obsolete] returns.
 	OverridesSince(ctx context.Context, id int64) ([]runtime.OverrideEntry, error)
-	// OverrideHistory returns the entries of a key of a limit, or with the key "" those of the whole limit, in their order.
+	// OverrideHistory returns the entries of a key of a limit, or with the key "" the entries of the whole limit, in their
+	// order.
 	OverrideHistory(ctx context.Context, limit, key string) ([]runtime.OverrideEntry, error)
 	// OverrideView returns the overrides that this process holds in memory, always the same one.
 	OverrideView() *View

@@ -213,8 +213,8 @@ func TestLongLogIsReadInPages(t *testing.T) {
 	}
 }
 
-// The first read belongs to the process: it goes on when the calls that wait for it have timed out, keeps the pages that it
-// has read, and is tried again after an error.
+// The first read belongs to the process: it goes on when the calls that wait for it have timed out, keeps the pages
+// that it has read, and is tried again after an error.
 func TestFirstReadOutlivesTheCallsThatWaitForIt(t *testing.T) {
 	const page, pages = 50 * time.Millisecond, 6
 	synctest.Test(t, func(t *testing.T) {
@@ -355,8 +355,8 @@ func TestLimitWithoutOverridesCostsNothing(t *testing.T) {
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { with.Allow(t.Context()) }), plain, "a look-up needs no memory")
 }
 
-// What is in force is the same, now and later, for processes that read the log after a sweep, and for those that have read a
-// part of it before.
+// What is in force is the same, now and later, for processes that read the log after a sweep, and for those that have
+// read a part of it before.
 func TestObsoleteOverridesChangeNothingInForce(t *testing.T) {
 	what := []string{
 		runtime.OverrideBlock, runtime.OverrideBlock, runtime.OverrideUnblock, runtime.OverrideNumbers, runtime.OverrideNone, runtime.OverrideGranted, "of a later version",

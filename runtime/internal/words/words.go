@@ -11,7 +11,8 @@ import (
 // maxNames is how many limits a message names: a call of thousands of them must not make a message of a megabyte.
 const maxNames = 5
 
-// Quoted returns names in quotes, each once, with a separator. Of many, it returns the first and how many others there are.
+// Quoted returns names in quotes, each once, with a separator. Of many, it returns the first and how many others there
+// are.
 func Quoted(names []string, separator string) string {
 	seen := map[string]bool{}
 	var first []string
@@ -28,8 +29,8 @@ func Quoted(names []string, separator string) string {
 	return text
 }
 
-// Rough rounds a duration up to what a person reads at a glance: to hours from 100 hours on, to minutes from an hour on,
-// to seconds from a second on, and below to milliseconds.
+// Rough rounds a duration up to what a person reads at a glance: to hours from 100 hours on, to minutes from an hour
+// on, to seconds from a second on, and below to milliseconds.
 func Rough(d time.Duration) string {
 	unit := time.Millisecond
 	switch {

@@ -173,12 +173,8 @@ func (r *rowRequests) upsert(now int64, shards *seenRows) (u meter.Upsert, ok bo
 		return u, false
 	}
 	r.rule = meter.RuleOf(r.policy, first.Key).For(*first.Request)
-	upsert := (*meter.Rule).Upsert
-	if r.policy.Shards > 1 {
-		if shards == nil || !r.chooseShard(now, shards) {
-			return u, false
-		}
-		upsert = (*meter.Rule).UpsertShard
+	if r.policy.Shards > 1 && (shards == nil || first.Reserve || !r.chooseShard(now, shards)) {
+		return u, false
 	}
 	sum := runtime.Request{Reserve: first.Reserve}
 	for i, q := range r.all {
@@ -187,7 +183,7 @@ func (r *rowRequests) upsert(now int64, shards *seenRows) (u meter.Upsert, ok bo
 		}
 		// Equal neighbours, which are most, are checked once.
 		if i == 0 || *q.Request != *r.all[i-1].Request {
-			if _, ok := upsert(&r.rule, now, *q.Request); !ok {
+			if _, ok := r.rule.Upsert(now, *q.Request); !ok {
 				return u, false
 			}
 		}
@@ -196,7 +192,11 @@ func (r *rowRequests) upsert(now int64, shards *seenRows) (u meter.Upsert, ok bo
 			return u, false
 		}
 	}
-	return upsert(&r.rule, now, sum)
+	u, ok = r.rule.Upsert(now, sum)
+	if r.whole != nil {
+		u.OutOfDebt()
+	}
+	return u, ok
 }
 
 // chooseShard makes the requests take from the fuller one of two shards, by what was last seen of them.
@@ -224,7 +224,7 @@ func (r *rowRequests) chooseShard(now int64, shards *seenRows) bool {
 func (r *rowRequests) taken(after runtime.State, now int64, q request) runtime.Decision {
 	d := r.rule.Taken(after, now, *q.Request)
 	if r.whole != nil {
-		d = r.whole.OfShard(r.shard, &r.rule, d)
+		d = meter.OfKey(r.whole, r.shard, &r.rule, d)
 	}
 	d = r.policy.Mode.Applied(d, q.Op, q.Count)
 	d.Limit, d.Policy = r.policy.Name, q.Policy
