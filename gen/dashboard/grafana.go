@@ -232,14 +232,6 @@ func slots(l *spec.Limit, name string) panel {
 		series{perSecond(taking...), "acquired"}, series{perSecond(runtime.OutcomeReleased), "released"}, series{perSecond(runtime.OutcomeSlotLost), "lost"})
 }
 
-// atMost is "at most " for a number that callers give.
-func atMost(most int64) string {
-	if most > 0 {
-		return "at most "
-	}
-	return ""
-}
-
 // lines are the rate and the capacity of a limit, in each plan.
 func lines(l *spec.Limit, seconds string) (all []series) {
 	for _, of := range l.Each() {
@@ -256,9 +248,9 @@ func lines(l *spec.Limit, seconds string) (all []series) {
 			// A plan with a period of its own is drawn in that of the panel.
 			perPeriod += " / " + own + " * " + seconds
 		}
-		all = append(all, series{"vector(" + perPeriod + ")", fmt.Sprintf("%srate, %s%s per %s", plan, atMost(p.AtMost.Rate), words.Number(p.Rate), fields.PeriodOf(p))})
+		all = append(all, series{"vector(" + perPeriod + ")", fmt.Sprintf("%srate, %s per %s", plan, fields.AtMost(p.Rate, p.AtMost.Rate), fields.PeriodOf(p))})
 		if p.Capacity != p.Rate && p.Capacity > 0 {
-			all = append(all, series{fmt.Sprintf("vector(%d)", p.Capacity), fmt.Sprintf("%scapacity, %s%s", plan, atMost(p.AtMost.Capacity), words.Number(p.Capacity))})
+			all = append(all, series{fmt.Sprintf("vector(%d)", p.Capacity), fmt.Sprintf("%scapacity, %s", plan, fields.AtMost(p.Capacity, p.AtMost.Capacity))})
 		}
 	}
 	return slices.Clip(all)

@@ -49,7 +49,6 @@ var limitFields = []field[draft, spec.Limit]{
 		read:      readWord(rules.BadKind, runtime.Kinds(), kindSynonyms, func(l *draft) *runtime.Kind { return &l.policy.Kind }),
 		change:    spec.KindChanged,
 		effective: func(l *spec.Limit) string { return l.Policy.Kind.String() },
-		words:     ruleWords,
 	},
 	{
 		name: "rate", requiredBy: kindNeeds("rate"), synonyms: []string{"limit"},
@@ -325,8 +324,9 @@ var limitFields = []field[draft, spec.Limit]{
 type Description struct {
 	// Plan is the name of the plan, for an element of Plans.
 	Plan string
-	// Sentences are on the rule, the most important first: "Token bucket: 10 per minute, at most 20 at once." With Plans,
-	// they are the ones that all limited plans have in common, without the rule itself.
+	// Rule says what is granted: "Token bucket: 10 per minute, at most 20 at once." It is empty with Plans.
+	Rule string
+	// Sentences are the others, the most important first. With Plans, they are the ones that all limited plans have in common.
 	Sentences []string
 	// Worst says how many tokens can be used in a period at most, see [bounds.Within]: "Worst case: 30 in any minute.", or how many
 	// slots can be held. If
@@ -336,13 +336,19 @@ type Description struct {
 	Plans []Description
 }
 
-// Words returns the sentences without the worst case. Each plan has one, which begins with its name.
-func (d *Description) Words() (sentences []string) {
-	for _, of := range d.Plans {
-		sentences = append(sentences, of.Plan+": "+strings.Join(of.Sentences, " "))
+// Rules returns the rule or, for a limit with plans, what differs between them: a text for each, which begins with its name.
+func (d *Description) Rules() (rules []string) {
+	if len(d.Plans) == 0 {
+		return []string{d.Rule}
 	}
-	return append(sentences, d.Sentences...)
+	for _, of := range d.Plans {
+		rules = append(rules, of.Plan+": "+strings.Join(of.Words(), " "))
+	}
+	return rules
 }
+
+// Words returns the rules and the other sentences, without the worst case.
+func (d *Description) Words() []string { return append(d.Rules(), d.Sentences...) }
 
 // Lines returns the sentences of [Description.Words], and the worst case.
 func (d *Description) Lines() []string {
@@ -356,7 +362,7 @@ func (d *Description) Lines() []string {
 func Describe(l *spec.Limit) *Description {
 	d := &Description{Plan: l.Plan, Worst: "Worst case" + ifEnforced(l.Policy.Mode) + ": " + worstCase(l) + "."}
 	if len(l.Plans) == 0 {
-		d.Sentences = sentencesOf(l)
+		d.Rule, d.Sentences = sentencesOf(l)
 		return d
 	}
 	common := func(sentence string) bool { return slices.Contains(d.Sentences, sentence) }
@@ -368,7 +374,7 @@ func Describe(l *spec.Limit) *Description {
 			continue
 		}
 		if limited++; limited == 1 {
-			d.Sentences = slices.Clone(plan.Sentences[1:])
+			d.Sentences = slices.Clone(plan.Sentences)
 		}
 		d.Sentences = slices.DeleteFunc(d.Sentences, func(s string) bool { return !slices.Contains(plan.Sentences, s) })
 	}
@@ -385,24 +391,27 @@ func Describe(l *spec.Limit) *Description {
 // WordsOf returns the sentences of [Description.Words].
 func WordsOf(l *spec.Limit) []string { return Describe(l).Words() }
 
-// sentences describes a limit without plans, or one plan.
-func sentencesOf(l *spec.Limit) (sentences []string) {
-	if l.Unlimited() {
-		return []string{"Unlimited: every request is allowed, and none is counted."}
+// sentencesOf describes a limit without plans, or one plan: its rule, and the rest.
+func sentencesOf(l *spec.Limit) (rule string, sentences []string) {
+	m := l.Policy.Mode
+	switch {
+	case l.Unlimited():
+		return "Unlimited: every request is allowed, and none is counted.", nil
+	case l.UnlimitedRate:
+		rule = "Unlimited when it is not blocked."
+	default:
+		rule = ruleWords(l)
 	}
-	if m := l.Policy.Mode; m != runtime.ModeEnforce && m != runtime.ModeShadow {
+	if m != runtime.ModeEnforce && m != runtime.ModeShadow {
 		// The other fields have no effect.
-		if l.UnlimitedRate {
-			return slices.Concat([]string{"Unlimited when it is not blocked."}, modeWords(l), keyWords(l))
-		}
-		return slices.Concat(ruleWords(l), modeWords(l), keyWords(l))
+		return rule, append(modeWords(l), keyWords(l)...)
 	}
 	for _, f := range limitFields {
 		if f.words != nil {
 			sentences = append(sentences, f.words(l)...)
 		}
 	}
-	return append(sentences, keyWords(l)...)
+	return rule, append(sentences, keyWords(l)...)
 }
 
 // worstCase is the worst case as a part of a sentence: "30 in any minute".
