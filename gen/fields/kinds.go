@@ -62,16 +62,13 @@ func (p *parser) leaseFits(policy *unchecked, given map[string]entry) {
 	if most.value == nil || policy.Lease.Tokens <= policy.Capacity {
 		return
 	}
-	p.report(p.part(lease, "tokens").at, rules.BadLease, atMostLeased(policy.Capacity),
+	help := "leave lease out"
+	if policy.Capacity > 0 {
+		help = "use at most " + words.Number(policy.Capacity)
+	}
+	p.report(p.part(lease, "tokens").at, rules.BadLease, help,
 		"tokens %s is more than the capacity, %s, so no block could ever be taken", words.Number(policy.Lease.Tokens), words.Number(policy.Capacity))
 	p.note(most.at, note)
-}
-
-func atMostLeased(n int64) string {
-	if n == 0 {
-		return "leave lease out"
-	}
-	return "use at most " + words.Number(n)
 }
 
 // penaltyOffSynonyms are words for it in other limiters.

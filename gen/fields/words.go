@@ -198,7 +198,7 @@ func calendarWords(c runtime.Calendar) []string {
 		zone = " in each key's own time zone"
 	}
 	day, late := windowDay(c)
-	sentences := []string{fmt.Sprintf("Windows begin %sat %s%s.", day, clockOf(c.At), zone)}
+	sentences := []string{fmt.Sprintf("Windows begin %sat %s%s.", day, timeOfDay(time.Time{}.Add(c.At)), zone)}
 	if late {
 		sentences = append(sentences, "In a shorter month, a window begins on the last day.")
 	}
