@@ -153,7 +153,7 @@ func declareLimit(file *jen.File, n names, l *spec.Limit) {
 	declareOverrides(file, n, l)
 	declareNumbers(file, n, l)
 	file.Line()
-	file.Var().Id(policyName(l)).Op("=").Add(n.policyVariable(l))
+	file.Var().Id(policyName(l)).Op("=").Add(policyVariable(l))
 }
 
 const keyOverrides = `
@@ -181,7 +181,7 @@ func declareOverrides(file *jen.File, n names, l *spec.Limit) {
 		text, key = text+allOverrides, "one key of "+key
 	}
 	// The policies of all plans have the same name and bounds.
-	file.Add(n.source(text, "$Method", l.GoName, "$key", key, "$policy", n.policiesOf(l)[0],
+	file.Add(n.source(text, "$Method", l.GoName, "$key", key, "$policy", policyAddresses(l)[0],
 		"$parameters", n.keyParameters(l), "$stored", n.storedKey(l)))
 }
 

@@ -6,6 +6,7 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -76,12 +77,7 @@ func Grafana(f *spec.File) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-func title(f *spec.File) string {
-	if f.Package != "" {
-		return f.Package
-	}
-	return "limits"
-}
+func title(f *spec.File) string { return cmp.Or(f.Package, "limits") }
 
 // uid identifies the dashboard, so that importing it again replaces it. It has at most 40 characters of ASCII.
 func uid(name string) string {
