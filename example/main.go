@@ -83,7 +83,7 @@ func runStory(ctx context.Context, path string, out io.Writer) error {
 	}
 	defer store.Close()
 	fmt.Fprintf(out, "Counts are in %s. The clock is simulated.\n", path)
-	return (&story{ctx, out, clock, limits.New(store)}).run()
+	return (&story{ctx: ctx, out: out, clock: clock, limits: limits.New(store)}).run()
 }
 
 // listen serves at an address, and the page of operators at another one, until the context ends, and then finishes the

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,230 +17,173 @@ type storyClock struct{ now time.Time }
 
 func (c *storyClock) Now() time.Time { return c.now }
 
-// story calls the limits, and prints each call with its decision.
+// story calls the limits, and prints each call with its decision. After an error, which means that the store could not decide,
+// it prints no more.
 type story struct {
 	ctx    context.Context
 	out    io.Writer
 	clock  *storyClock
 	limits *limits.Limits
+	err    error
 }
 
 func (s *story) run() error {
-	for day, scene := range []func() error{
+	for day, scene := range []func(){
 		s.messages, s.signUps, s.logins, s.searches, s.plans, s.completions, s.reservations, s.partner, s.month, s.exports,
 	} {
 		// Each scene begins on a day of its own, at noon.
 		s.clock.now = time.Date(2030, 1, 1+day, 12, 0, 0, 0, time.UTC)
-		if err := scene(); err != nil {
-			return err
-		}
+		scene()
 	}
-	return nil
+	return s.err
 }
 
 // title prints what a scene is about.
 func (s *story) title(text string) {
-	fmt.Fprintf(s.out, "\n%s: %s\n", s.clock.now.Format("2 January, 15:04"), text)
+	if s.err == nil {
+		fmt.Fprintf(s.out, "\n%s: %s\n", s.clock.now.Format("2 January, 15:04"), text)
+	}
 }
 
 // line prints the time, a call and its result.
 func (s *story) line(call string, result any) {
-	fmt.Fprintf(s.out, "  %s  %-44s %v\n", s.clock.now.Format(time.TimeOnly), call, result)
+	if s.err == nil {
+		fmt.Fprintf(s.out, "  %s  %-44s %v\n", s.clock.now.Format(time.TimeOnly), call, result)
+	}
+}
+
+// show returns a function that prints a call with its result, which it returns, or keeps its error.
+func show[T any](s *story, call string) func(T, error) T {
+	return func(result T, err error) T {
+		s.err = cmp.Or(s.err, err)
+		s.line(call, result)
+		return result
+	}
+}
+
+// decision is show for the decision of one limit.
+func (s *story) decision(call string) func(limits.Decision, error) limits.Decision {
+	return show[limits.Decision](s, call)
+}
+
+// left prints what is left of a limit.
+func (s *story) left(call, until string, b limits.Balance, err error) {
+	s.err = cmp.Or(s.err, err)
+	s.line(call, fmt.Sprintf("%d of %d left%s", b.Remaining, b.Capacity, until))
 }
 
 func (s *story) advance(d time.Duration) { s.clock.now = s.clock.now.Add(d) }
 
-func (s *story) messages() error {
+func (s *story) messages() {
 	s.title("A user posts: 10 messages a minute, 20 at once after a pause.")
 	ada := s.limits.SendMessage(42)
-	d, err := ada.AllowN(s.ctx, 20)
-	if err != nil {
-		return err
-	}
-	s.line("SendMessage(42).AllowN(20)", d)
-	if d, err = ada.Allow(s.ctx); err != nil {
-		return err
-	}
-	s.line("SendMessage(42).Allow()", d)
+	s.decision("SendMessage(42).AllowN(20)")(ada.AllowN(s.ctx, 20))
+	d := s.decision("SendMessage(42).Allow()")(ada.Allow(s.ctx))
 	s.advance(d.RetryAfter)
-	if d, err = ada.Allow(s.ctx); err != nil {
-		return err
-	}
-	s.line("SendMessage(42).Allow()", d)
-	if d, err = s.limits.SendMessage(43).Allow(s.ctx); err != nil {
-		return err
-	}
-	s.line("SendMessage(43).Allow()", d)
+	s.decision("SendMessage(42).Allow()")(ada.Allow(s.ctx))
+	s.decision("SendMessage(43).Allow()")(s.limits.SendMessage(43).Allow(s.ctx))
 	// More than the capacity can never pass: an error, and not a denial with a time to retry.
-	_, err = ada.AllowN(s.ctx, 21)
+	_, err := ada.AllowN(s.ctx, 21)
 	s.line("SendMessage(42).AllowN(21)", err)
-	return nil
 }
 
-func (s *story) signUps() error {
+func (s *story) signUps() {
 	s.title("All sign-ups for the trial share one count: 100 an hour.")
-	d, err := s.limits.FreeTrialSignUp().AllowN(s.ctx, 99)
-	if err != nil {
-		return err
-	}
-	s.line("FreeTrialSignUp().AllowN(99)", d)
+	s.decision("FreeTrialSignUp().AllowN(99)")(s.limits.FreeTrialSignUp().AllowN(s.ctx, 99))
 	for range 2 {
 		err := s.limits.FreeTrialSignUp().Require(s.ctx)
 		var limited *limits.LimitedError // a denial; any other error means that the store could not decide
 		if err != nil && !errors.As(err, &limited) {
-			return err
+			s.err = cmp.Or(s.err, err)
 		}
 		s.line("FreeTrialSignUp().Require()", orOK(err))
 	}
-	return nil
 }
 
-func (s *story) logins() error {
+func (s *story) logins() {
 	s.title("An attacker guesses a password: 10 wrong ones an hour, and a right one resets the count.")
 	ada := s.limits.FailedLogins("ada")
-	d, err := ada.AllowN(s.ctx, 9)
-	if err != nil {
-		return err
-	}
-	s.line(`9 wrong: FailedLogins("ada").AllowN(9)`, d)
+	s.decision(`9 wrong: FailedLogins("ada").AllowN(9)`)(ada.AllowN(s.ctx, 9))
 	for range 2 {
-		d, err := ada.Check(s.ctx)
-		if err != nil {
-			return err
+		if d := s.decision(`FailedLogins("ada").Check()`)(ada.Check(s.ctx)); d.Allowed {
+			s.decision(`wrong: FailedLogins("ada").Allow()`)(ada.Allow(s.ctx))
 		}
-		s.line(`FailedLogins("ada").Check()`, d)
-		if !d.Allowed {
-			break
-		}
-		if d, err = ada.Allow(s.ctx); err != nil {
-			return err
-		}
-		s.line(`wrong: FailedLogins("ada").Allow()`, d)
 	}
 	s.advance(6 * time.Minute)
-	if d, err = ada.Check(s.ctx); err != nil {
-		return err
-	}
-	s.line(`FailedLogins("ada").Check()`, d)
+	s.decision(`FailedLogins("ada").Check()`)(ada.Check(s.ctx))
 	s.line(`right: FailedLogins("ada").Reset()`, orOK(ada.Reset(s.ctx)))
 	b, err := ada.Peek(s.ctx)
-	s.line(`FailedLogins("ada").Peek()`, fmt.Sprintf("%d of %d left", b.Remaining, b.Capacity))
-	return err
+	s.left(`FailedLogins("ada").Peek()`, "", b, err)
 }
 
-func (s *story) searches() error {
+func (s *story) searches() {
 	s.title("A visitor searches: 5 in any minute, by a sliding window.")
 	visitor := s.limits.Search(netip.MustParseAddr("2001:db8::1"))
-	d, err := visitor.AllowN(s.ctx, 5)
-	if err != nil {
-		return err
-	}
-	s.line(`Search(2001:db8::1).AllowN(5)`, d)
+	s.decision(`Search(2001:db8::1).AllowN(5)`)(visitor.AllowN(s.ctx, 5))
 	for range 3 {
-		d, err := visitor.Allow(s.ctx)
-		if err != nil {
-			return err
-		}
-		s.line(`Search(2001:db8::1).Allow()`, d)
+		d := s.decision(`Search(2001:db8::1).Allow()`)(visitor.Allow(s.ctx))
 		s.advance(d.RetryAfter) // a retry passes exactly then; 0 if allowed
 	}
-	return nil
 }
 
-func (s *story) plans() error {
+func (s *story) plans() {
 	s.title("An organization on the plan free upgrades to pro: what it has used stays used.")
 	for _, call := range []struct {
 		plan limits.Plan
 		n    int64
 	}{{limits.PlanFree, 100}, {limits.PlanFree, 1}, {limits.PlanPro, 1}, {limits.PlanPro, 899}, {limits.PlanFree, 1}, {limits.PlanEnterprise, 1000}} {
-		d, err := s.limits.APICalls(7, call.plan).AllowN(s.ctx, call.n)
-		if err != nil {
-			return err
-		}
-		s.line(fmt.Sprintf("APICalls(7, %v).AllowN(%d)", call.plan, call.n), d)
+		s.decision(fmt.Sprintf("APICalls(7, %v).AllowN(%d)", call.plan, call.n))(s.limits.APICalls(7, call.plan).AllowN(s.ctx, call.n))
 	}
-	return nil
 }
 
-func (s *story) completions() error {
+func (s *story) completions() {
 	s.title("A team calls a model: a request and its tokens, both or neither, while our quota lasts.")
 	blue := s.limits.Complete("blue", "large")
 	for range 2 {
-		d, err := blue.Allow(s.ctx, 30_000)
-		if err != nil {
-			return err
-		}
-		s.line(`Complete("blue", "large").Allow(30_000)`, d)
+		show[limits.CompleteDecisions](s, `Complete("blue", "large").Allow(30_000)`)(blue.Allow(s.ctx, 30_000))
 	}
 	b, err := s.limits.LLMRequests("blue", "large").Peek(s.ctx)
-	s.line(`LLMRequests("blue", "large").Peek()`, fmt.Sprintf("%d of %d left", b.Remaining, b.Capacity))
-	return err
+	s.left(`LLMRequests("blue", "large").Peek()`, "", b, err)
 }
 
-func (s *story) reservations() error {
+func (s *story) reservations() {
 	s.title("A team can wait: it reserves tokens, and settles for the number it used.")
 	tokens := s.limits.LLMTokens("red", "large")
-	if err := tokens.RequireN(s.ctx, 30_000); err != nil {
-		return err
+	s.line(`LLMTokens("red", "large").RequireN(30_000)`, orOK(tokens.RequireN(s.ctx, 30_000)))
+	r := show[*limits.Reservation](s, `LLMTokens("red", "large").ReserveN(30_000)`)(tokens.ReserveN(s.ctx, 30_000))
+	if s.err != nil {
+		return
 	}
-	s.line(`LLMTokens("red", "large").RequireN(30_000)`, "ok")
-	r, err := tokens.ReserveN(s.ctx, 30_000)
-	if err != nil {
-		return err
-	}
-	s.line(`LLMTokens("red", "large").ReserveN(30_000)`, r)
 	s.advance(r.Delay()) // the tokens must not be used before they are due
 	s.line("Settle(12_000)", orOK(r.Settle(s.ctx, 12_000)))
 	b, err := tokens.Peek(s.ctx)
-	s.line(`LLMTokens("red", "large").Peek()`, fmt.Sprintf("%d of %d left", b.Remaining, b.Capacity))
-	return err
+	s.left(`LLMTokens("red", "large").Peek()`, "", b, err)
 }
 
-func (s *story) partner() error {
+func (s *story) partner() {
 	s.title("A partner grants 5,000 calls a day from midnight, and 7,500 after a day without calls.")
 	quota := s.limits.PartnerQuota()
-	d, err := quota.AllowN(s.ctx, 7500)
-	if err != nil {
-		return err
-	}
-	s.line("PartnerQuota().AllowN(7500)", d)
-	if d, err = quota.Allow(s.ctx); err != nil {
-		return err
-	}
-	s.line("PartnerQuota().Allow()", d)
+	s.decision("PartnerQuota().AllowN(7500)")(quota.AllowN(s.ctx, 7500))
+	d := s.decision("PartnerQuota().Allow()")(quota.Allow(s.ctx))
 	s.advance(d.RetryAfter)
-	if d, err = quota.Allow(s.ctx); err != nil {
-		return err
-	}
-	s.line("PartnerQuota().Allow()", d)
-	return nil
+	s.decision("PartnerQuota().Allow()")(quota.Allow(s.ctx))
 }
 
-func (s *story) month() error {
+func (s *story) month() {
 	s.title("A partner has 100,000 reports in a month that begins on the 15th, at midnight in Berlin.")
 	reports := s.limits.MonthlyReports("acme")
 	for range 2 {
-		d, err := reports.AllowN(s.ctx, 60_000)
-		if err != nil {
-			return err
-		}
-		s.line(`MonthlyReports("acme").AllowN(60_000)`, d)
+		s.decision(`MonthlyReports("acme").AllowN(60_000)`)(reports.AllowN(s.ctx, 60_000))
 	}
 	b, err := reports.Peek(s.ctx)
-	s.line(`MonthlyReports("acme").Peek()`, fmt.Sprintf("%d of %d left until %v", b.Remaining, b.Capacity, s.clock.now.Add(b.ResetAfter).Format("2 January, 15:04 MST")))
-	return err
+	s.left(`MonthlyReports("acme").Peek()`, " until "+s.clock.now.Add(b.ResetAfter).Format("2 January, 15:04 MST"), b, err)
 }
 
-func (s *story) exports() error {
+func (s *story) exports() {
 	s.title("Exports are heavy: none at once, each reserved, 30 seconds apart, at most 6 ahead.")
 	for range 7 {
-		r, err := s.limits.ExportData(7).Reserve(s.ctx)
-		if err != nil {
-			return err
-		}
-		s.line("ExportData(7).Reserve()", r)
+		show[*limits.Reservation](s, "ExportData(7).Reserve()")(s.limits.ExportData(7).Reserve(s.ctx))
 	}
-	return nil
 }
 
 // orOK returns err, or "ok" for nil.

@@ -64,7 +64,7 @@ func (n names) catalogLimit(g *jen.Group, l *spec.Limit) {
 			}
 		})
 	}
-	g.Id("Policies").Op(":").Index().Op("*").Qual(runtimePath, "Policy").Values(n.source(strings.Join(n.policiesOf(l), ", ")))
+	g.Id("Policies").Op(":").Index().Op("*").Qual(runtimePath, "Policy").Values(n.source(strings.Join(policyAddresses(l), ", ")))
 }
 
 func catalogGroup(g *jen.Group, of *spec.Group) {

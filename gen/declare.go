@@ -16,56 +16,51 @@ import (
 )
 
 // alias is a name of another package that the generated package declares too, so that its users need not import both.
-type alias struct{ from, name, doc string }
+type alias struct {
+	from, name, doc string
+	// needed reports whether a file needs the name; nil for one that every file does.
+	needed func(f *spec.File) bool
+}
+
+// someLimit returns whether a file has a limit for which has is true.
+func someLimit(has func(*spec.Limit) bool) func(*spec.File) bool {
+	return func(f *spec.File) bool { return slices.ContainsFunc(f.Limits, has) }
+}
+
+var (
+	hasPlans   = func(f *spec.File) bool { return len(f.Plans) > 0 }
+	hasSlots   = someLimit(func(l *spec.Limit) bool { return l.Policy.Kind == runtime.InFlight })
+	hasNumbers = someLimit(func(l *spec.Limit) bool { return len(l.CallerNumbers()) > 0 })
+	// overridable reports whether operators can override a limit.
+	overridable = someLimit(func(l *spec.Limit) bool { return l.Overrides != nil })
+)
 
 var typeAliases = []alias{
-	{runtimePath, "Decision", "Decision is the result of a request: whether it is allowed, and if not, when to retry."},
-	{limiterPath, "Decisions", "Decisions are the results of a request over several limits, see [Limits.All]."},
-	{limiterPath, "Reservations", "Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll]."},
-	{runtimePath, "Balance", "Balance is the number of tokens used and left of a limit for one key."},
-	{limiterPath, "Reservation", "Reservation is a number of tokens taken in advance, which may be used after its Delay."},
-	{limiterPath, "Item", "Item is one limit, key and count of a request over several limits, see [Limits.All]."},
-	{limiterPath, "ReserveItem", "ReserveItem is an item of [Limits.ReserveAll] and [Limits.PeekAll]: an [Item], or one of a limit with capacity 0."},
-	{runtimePath, "LimitedError", "LimitedError is a denial as an error. Require returns it, with the Decision."},
-}
-
-// overrideAliases and overrideErrors are declared if a limit has overrides.
-var overrideAliases = []alias{
-	{runtimePath, "Override", "Override is what operators give a key in place of its numbers, for a time: a plan, numbers or a mode."},
-	{runtimePath, "Block", "Block denies all requests for a key, for a time."},
-	{runtimePath, "OverrideEnd", "OverrideEnd says why overrides are ended before their time."},
-	{runtimePath, "OverrideEntry", "OverrideEntry is an entry of the log of overrides."},
-}
-
-var overrideErrors = []alias{
-	{runtimePath, "ErrInvalidOverride", "ErrInvalidOverride is returned for an override that exceeds limits.yaml, or lacks an end, a reason or an author."},
-	{runtimePath, "ErrNoOverride", "ErrNoOverride is returned if there is no override or block to end."},
-}
-
-// slotAliases and slotErrors are declared if a limit is in flight.
-var slotAliases = []alias{
-	{limiterPath, "Slot", "Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold."},
-}
-
-var slotErrors = []alias{
-	{runtimePath, "ErrSlotLost", "ErrSlotLost is returned for a slot that is not held any more: it was released, or its hold has ended."},
+	{runtimePath, "Decision", "Decision is the result of a request: whether it is allowed, and if not, when to retry.", nil},
+	{limiterPath, "Decisions", "Decisions are the results of a request over several limits, see [Limits.All].", nil},
+	{limiterPath, "Reservations", "Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll].", nil},
+	{runtimePath, "Balance", "Balance is the number of tokens used and left of a limit for one key.", nil},
+	{limiterPath, "Reservation", "Reservation is a number of tokens taken in advance, which may be used after its Delay.", nil},
+	{limiterPath, "Item", "Item is one limit, key and count of a request over several limits, see [Limits.All].", nil},
+	{limiterPath, "ReserveItem", "ReserveItem is an item of [Limits.ReserveAll] and [Limits.PeekAll]: an [Item], or one of a limit with capacity 0.", nil},
+	{runtimePath, "LimitedError", "LimitedError is a denial as an error. Require returns it, with the Decision.", nil},
+	{limiterPath, "Slot", "Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold.", hasSlots},
+	{runtimePath, "Override", "Override is what operators give a key in place of its numbers, for a time: a plan, numbers or a mode.", overridable},
+	{runtimePath, "Block", "Block denies all requests for a key, for a time.", overridable},
+	{runtimePath, "OverrideEnd", "OverrideEnd says why overrides are ended before their time.", overridable},
+	{runtimePath, "OverrideEntry", "OverrideEntry is an entry of the log of overrides.", overridable},
 }
 
 var errorAliases = []alias{
-	{runtimePath, "ErrLimited", "ErrLimited is wrapped by every [*LimitedError]."},
-	{runtimePath, "ErrExceedsCapacity", "ErrExceedsCapacity is returned for a count above the capacity of the limit: waiting does not help."},
-	{runtimePath, "ErrInvalidCount", "ErrInvalidCount is returned for a negative count."},
-	{runtimePath, "ErrNotReserved", "ErrNotReserved is returned for a reservation that was denied, or is already settled or cancelled."},
-}
-
-// planErrors are declared if the file has plans.
-var planErrors = []alias{
-	{runtimePath, "ErrInvalidPlan", "ErrInvalidPlan is returned for the zero Plan, and for a name or a number that is no plan."},
-}
-
-// numbersErrors are declared if callers give numbers of a limit.
-var numbersErrors = []alias{
-	{runtimePath, "ErrInvalidNumbers", "ErrInvalidNumbers is returned for numbers that are not given, or more than the file allows."},
+	{runtimePath, "ErrLimited", "ErrLimited is wrapped by every [*LimitedError].", nil},
+	{runtimePath, "ErrExceedsCapacity", "ErrExceedsCapacity is returned for a count above the capacity of the limit: waiting does not help.", nil},
+	{runtimePath, "ErrInvalidCount", "ErrInvalidCount is returned for a negative count.", nil},
+	{runtimePath, "ErrNotReserved", "ErrNotReserved is returned for a reservation that was denied, or is already settled or cancelled.", nil},
+	{runtimePath, "ErrInvalidPlan", "ErrInvalidPlan is returned for the zero Plan, and for a name or a number that is no plan.", hasPlans},
+	{runtimePath, "ErrSlotLost", "ErrSlotLost is returned for a slot that is not held any more: it was released, or its hold has ended.", hasSlots},
+	{runtimePath, "ErrInvalidNumbers", "ErrInvalidNumbers is returned for numbers that are not given, or more than the file allows.", hasNumbers},
+	{runtimePath, "ErrInvalidOverride", "ErrInvalidOverride is returned for an override that exceeds limits.yaml, or lacks an end, a reason or an author.", overridable},
+	{runtimePath, "ErrNoOverride", "ErrNoOverride is returned if there is no override or block to end.", overridable},
 }
 
 const packageDoc = `Package $package has the rate limits of $file.
@@ -87,34 +82,22 @@ func declareFrame(file *jen.File, n names, f *spec.File, o Options) {
 		file.PackageComment(line)
 	}
 	file.Add(n.source(versionGuard))
-	types, errors := typeAliases, errorAliases
-	if len(f.Plans) > 0 {
-		errors = slices.Concat(errors, planErrors)
-	}
-	if slices.ContainsFunc(f.Limits, func(l *spec.Limit) bool { return l.Policy.Kind == runtime.InFlight }) {
-		types, errors = slices.Concat(types, slotAliases), slices.Concat(errors, slotErrors)
-	}
-	if slices.ContainsFunc(f.Limits, func(l *spec.Limit) bool { return len(l.CallerNumbers()) > 0 }) {
-		errors = slices.Concat(errors, numbersErrors)
-	}
-	overridable := slices.ContainsFunc(f.Limits, func(l *spec.Limit) bool { return l.Overrides != nil })
-	if overridable {
-		types, errors = slices.Concat(types, overrideAliases), slices.Concat(errors, overrideErrors)
-	}
 	comment(file, "The types that callers use.")
-	file.Type().DefsFunc(func(g *jen.Group) { declareAliases(g, types) })
+	file.Type().DefsFunc(func(g *jen.Group) { declareAliases(g, f, typeAliases) })
 	file.Line()
 	comment(file, "The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.")
-	file.Var().DefsFunc(func(g *jen.Group) { declareAliases(g, errors) })
-	if overridable {
+	file.Var().DefsFunc(func(g *jen.Group) { declareAliases(g, f, errorAliases) })
+	if overridable(f) {
 		file.Add(n.source("\n// ForGood is the Until of an override or block that has no end.\nvar ForGood = runtime.ForGood\n"))
 	}
 }
 
-func declareAliases(g *jen.Group, aliases []alias) {
+func declareAliases(g *jen.Group, f *spec.File, aliases []alias) {
 	for _, a := range aliases {
-		g.Comment("// " + a.doc)
-		g.Id(a.name).Op("=").Qual(a.from, a.name)
+		if a.needed == nil || a.needed(f) {
+			g.Comment("// " + a.doc)
+			g.Id(a.name).Op("=").Qual(a.from, a.name)
+		}
 	}
 }
 
@@ -170,7 +153,7 @@ func declareLimit(file *jen.File, n names, l *spec.Limit) {
 	declareOverrides(file, n, l)
 	declareNumbers(file, n, l)
 	file.Line()
-	file.Var().Id(policyName(l)).Op("=").Add(n.policyVariable(l))
+	file.Var().Id(policyName(l)).Op("=").Add(policyVariable(l))
 }
 
 const keyOverrides = `
@@ -198,7 +181,7 @@ func declareOverrides(file *jen.File, n names, l *spec.Limit) {
 		text, key = text+allOverrides, "one key of "+key
 	}
 	// The policies of all plans have the same name and bounds.
-	file.Add(n.source(text, "$Method", l.GoName, "$key", key, "$policy", n.policiesOf(l)[0],
+	file.Add(n.source(text, "$Method", l.GoName, "$key", key, "$policy", policyAddresses(l)[0],
 		"$parameters", n.keyParameters(l), "$stored", n.storedKey(l)))
 }
 

@@ -22,8 +22,6 @@ type names struct {
 	receiver string
 	// packages has the paths of the packages that the source uses, by their names.
 	packages map[string]string
-	// plans has the constants of the plans, by name.
-	plans map[string]string
 }
 
 // fixedPackages are those that the source itself uses.
@@ -37,10 +35,7 @@ var fixedPackages = map[string]string{
 }
 
 func namesFor(f *spec.File) names {
-	n := names{receiver: "l", packages: maps.Clone(fixedPackages), plans: map[string]string{}}
-	for _, plan := range f.Plans {
-		n.plans[plan.Name] = plan.GoName
-	}
+	n := names{receiver: "l", packages: maps.Clone(fixedPackages)}
 	var parameters []string
 	for _, l := range f.Limits {
 		parameters = append(parameters, spec.PartNames(l.Key)...)

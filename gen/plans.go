@@ -96,13 +96,13 @@ func declarePlans(file *jen.File, n names, plans []spec.Plan) {
 //			...
 //		},
 //	}
-func (n names) policyVariable(l *spec.Limit) *jen.Statement {
+func policyVariable(l *spec.Limit) *jen.Statement {
 	if len(l.Plans) == 0 {
 		return policyLiteral(&l.Policy)
 	}
 	policies := jen.Qual(runtimePath, "PlanPolicies").CustomFunc(onePerLine, func(g *jen.Group) {
 		for _, of := range l.Plans {
-			g.Id(n.plans[of.Plan]).Op(":").Add(policyFields(&of.Policy))
+			g.Id(spec.PlanGoName(of.Plan)).Op(":").Add(policyFields(&of.Policy))
 		}
 	})
 	if l.Overrides != nil {
@@ -111,13 +111,13 @@ func (n names) policyVariable(l *spec.Limit) *jen.Statement {
 	return policies
 }
 
-// policiesOf are the addresses of a limit's policies.
-func (n names) policiesOf(l *spec.Limit) (list []string) {
+// policyAddresses are the addresses of a limit's policies.
+func policyAddresses(l *spec.Limit) (list []string) {
 	if len(l.Plans) == 0 {
 		return []string{"&" + policyName(l)}
 	}
 	for _, of := range l.Plans {
-		list = append(list, "&"+policyName(l)+"["+n.plans[of.Plan]+"]")
+		list = append(list, "&"+policyName(l)+"["+spec.PlanGoName(of.Plan)+"]")
 	}
 	return list
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dave/jennifer/jen"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -97,13 +98,10 @@ func constant(prefix string, value reflect.Value) *jen.Statement {
 
 // tokens is a number of tokens. Numbers of more than four digits have groups of three: 40_000.
 func tokens(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	if len(digits) > 4 {
-		for i := len(digits) - 3; i > 0; i -= 3 {
-			digits = digits[:i] + "_" + digits[i:]
-		}
+	if n < 10_000 {
+		return strconv.FormatInt(n, 10)
 	}
-	return digits
+	return strings.ReplaceAll(words.Number(n), ",", "_")
 }
 
 var units = []struct {

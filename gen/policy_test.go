@@ -2,8 +2,10 @@ package gen
 
 import (
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,34 +18,35 @@ import (
 
 // Generated code must not drop a field of the policy. The generated program checks the values, see [behaves].
 func TestEveryPolicyFieldIsEmitted(t *testing.T) {
-	of := reflect.TypeFor[runtime.Policy]()
-	for i := range of.NumField() {
-		name := of.Field(i).Name
-		if !of.Field(i).IsExported() {
-			continue
-		}
+	for name := range exported[runtime.Policy]() {
 		p := runtime.Policy{Kind: runtime.TokenBucket}
-		setAny(t, reflect.ValueOf(&p).Elem().Field(i), name)
-		code := fmt.Sprintf("%#v", policyLiteral(&p))
-		assert.Regexp(t, `\b`+name+`:`, code, "generated code drops runtime.Policy.%s: see fields and literal in gen/policy.go", name)
+		setAny(t, reflect.ValueOf(&p).Elem().FieldByName(name), name)
+		assert.Regexp(t, `\b`+name+`:`, fmt.Sprintf("%#v", policyLiteral(&p)), "generated code drops runtime.Policy.%s: see fields and literal in gen/policy.go", name)
 	}
 	var calendar runtime.Calendar
+	var lease runtime.Lease
 	setAny(t, reflect.ValueOf(&calendar).Elem(), "Calendar")
-	code := fmt.Sprintf("%#v", policyLiteral(&runtime.Policy{Kind: runtime.FixedWindow, Calendar: calendar}))
-	for i := range reflect.TypeFor[runtime.Calendar]().NumField() {
-		name := reflect.TypeFor[runtime.Calendar]().Field(i).Name
-		assert.Regexp(t, `\b`+name+`:`, code, "generated code drops runtime.Calendar.%s: see literal in gen/policy.go", name)
+	setAny(t, reflect.ValueOf(&lease).Elem(), "Lease")
+	code := fmt.Sprintf("%#v", policyLiteral(&runtime.Policy{Kind: runtime.FixedWindow, Calendar: calendar, Lease: lease}))
+	_, calendarCode, _ := strings.Cut(code, "Calendar:")
+	_, leaseCode, _ := strings.Cut(code, "Lease:")
+	for name := range exported[runtime.Calendar]() {
+		assert.Regexp(t, `\b`+name+`:`, calendarCode, "generated code drops runtime.Calendar.%s: see literal in gen/policy.go", name)
 	}
-	lease := fmt.Sprintf("%#v", policyLiteral(&runtime.Policy{Kind: runtime.TokenBucket, Lease: anyLease(t)}))
-	for i := range reflect.TypeFor[runtime.Lease]().NumField() {
-		name := reflect.TypeFor[runtime.Lease]().Field(i).Name
-		assert.Regexp(t, `\b`+name+`:`, lease, "generated code drops runtime.Lease.%s: see literal in gen/policy.go", name)
+	for name := range exported[runtime.Lease]() {
+		assert.Regexp(t, `\b`+name+`:`, leaseCode, "generated code drops runtime.Lease.%s: see literal in gen/policy.go", name)
 	}
 }
 
-func anyLease(t *testing.T) (lease runtime.Lease) {
-	setAny(t, reflect.ValueOf(&lease).Elem(), "Lease")
-	return lease
+// exported returns the exported fields of a struct.
+func exported[T any]() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range reflect.TypeFor[T]().NumField() {
+			if f := reflect.TypeFor[T]().Field(i); f.IsExported() && !yield(f.Name) {
+				return
+			}
+		}
+	}
 }
 
 // setAny sets a value to one that is not the default of its field.
@@ -97,9 +100,8 @@ func TestGoldenFilesHaveEveryPolicyField(t *testing.T) {
 			}
 		}
 	}
-	for i := range reflect.TypeFor[runtime.Policy]().NumField() {
-		field := reflect.TypeFor[runtime.Policy]().Field(i)
-		assert.True(t, !field.IsExported() || slices.Contains(set, field.Name), "no golden file sets runtime.Policy.%s: add a limit to testdata/gen/kinds/limits.yaml", field.Name)
+	for name := range exported[runtime.Policy]() {
+		assert.Contains(t, set, name, "no golden file sets runtime.Policy.%s: add a limit to testdata/gen/kinds/limits.yaml", name)
 	}
 	for _, want := range allWords() {
 		assert.True(t, words[want], "no golden file has the %s: add a limit to testdata/gen/kinds/limits.yaml", want)
@@ -115,17 +117,13 @@ func eachPlan(limits []*spec.Limit) (all []*spec.Limit) {
 }
 
 // allWords lists the values of the types that limits.yaml writes in words.
-func allWords() (list []string) {
-	for _, w := range runtime.Kinds() {
-		list = append(list, fmt.Sprintf("%T %v", w, w))
-	}
-	for _, w := range runtime.OnErrors() {
-		list = append(list, fmt.Sprintf("%T %v", w, w))
-	}
-	for _, w := range runtime.Modes() {
-		list = append(list, fmt.Sprintf("%T %v", w, w))
-	}
-	for _, w := range runtime.Durabilities() {
+func allWords() []string {
+	return slices.Concat(texts(runtime.Kinds()), texts(runtime.OnErrors()), texts(runtime.Modes()), texts(runtime.Durabilities()))
+}
+
+// texts lists values with their type.
+func texts[W fmt.Stringer](all []W) (list []string) {
+	for _, w := range all {
 		list = append(list, fmt.Sprintf("%T %v", w, w))
 	}
 	return list

@@ -245,7 +245,7 @@ func (a *simulateArgs) simulated(file *spec.File) []sim.Limit {
 	for _, l := range file.Limits {
 		sentences := fields.WordsOf(l)
 		if a.against == "" { // a comparison needs every sentence, because any of them may have changed
-			sentences = sentences[:max(1, len(l.Plans))]
+			sentences = fields.Describe(l).Rules()
 		}
 		limit := sim.Limit{Policy: &l.Policy, Words: strings.Join(sentences, " ")}
 		for _, of := range l.Plans {

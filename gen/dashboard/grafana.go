@@ -6,11 +6,15 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
@@ -19,127 +23,61 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 )
 
-// The model of Grafana, as far as it is used.
-type (
-	board struct {
-		UID           string     `json:"uid"`
-		Title         string     `json:"title"`
-		Description   string     `json:"description"`
-		Tags          []string   `json:"tags"`
-		Editable      bool       `json:"editable"`
-		SchemaVersion int        `json:"schemaVersion"`
-		Refresh       string     `json:"refresh"`
-		Time          interval   `json:"time"`
-		Templating    templating `json:"templating"`
-		Panels        []panel    `json:"panels"`
-	}
-	interval struct {
-		From string `json:"from"`
-		To   string `json:"to"`
-	}
-	templating struct {
-		List []variable `json:"list"`
-	}
-	variable struct {
-		Name  string `json:"name"`
-		Label string `json:"label"`
-		Type  string `json:"type"`
-		Query string `json:"query"`
-	}
-	panel struct {
-		ID          int          `json:"id"`
-		Type        string       `json:"type"`
-		Title       string       `json:"title"`
-		Description string       `json:"description,omitempty"`
-		GridPos     position     `json:"gridPos"`
-		Collapsed   *bool        `json:"collapsed,omitempty"`
-		Panels      []panel      `json:"panels,omitempty"`
-		Datasource  *source      `json:"datasource,omitempty"`
-		FieldConfig *fieldConfig `json:"fieldConfig,omitempty"`
-		Options     *options     `json:"options,omitempty"`
-		Targets     []target     `json:"targets,omitempty"`
-	}
-	position struct {
-		H int `json:"h"`
-		W int `json:"w"`
-		X int `json:"x"`
-		Y int `json:"y"`
-	}
-	source struct {
-		Type string `json:"type"`
-		UID  string `json:"uid"`
-	}
-	fieldConfig struct {
-		Defaults  defaults   `json:"defaults"`
-		Overrides []override `json:"overrides"`
-	}
-	defaults struct {
-		Unit string         `json:"unit"`
-		Min  int            `json:"min"`
-		Look map[string]any `json:"custom"`
-	}
-	override struct {
-		Matcher    match      `json:"matcher"`
-		Properties []property `json:"properties"`
-	}
-	match struct {
-		ID      string `json:"id"`
-		Options string `json:"options"`
-	}
-	property struct {
-		ID    string `json:"id"`
-		Value any    `json:"value"`
-	}
-	options struct {
-		Legend  map[string]any `json:"legend"`
-		Tooltip map[string]any `json:"tooltip"`
-	}
-	target struct {
-		RefID        string `json:"refId"`
-		Datasource   source `json:"datasource"`
-		Expr         string `json:"expr"`
-		LegendFormat string `json:"legendFormat"`
-	}
-)
+// board is what a dashboard shows; grafana.json.tmpl has the rest of it.
+type board struct {
+	UID, Title, Description string
+	Panels                  []panel
+}
 
-// schemaVersion is that of Grafana 11; later versions migrate it.
-const schemaVersion = 39
+// panel is a graph at a place of the dashboard, or the title of a row, which has no targets.
+type panel struct {
+	Title, Description, Unit string
+	Height, Width, X, Y      int
+	Targets                  []series
+	// Dashed are the legends of the lines that are a bound, and no measurement.
+	Dashed []string
+}
 
-// prometheus is the data source that the user chooses at the top of the dashboard.
-var prometheus = source{"prometheus", "${datasource}"}
+// series is a query and the name of its lines.
+type series struct{ Expr, Legend string }
+
+//go:embed grafana.json.tmpl
+var grafanaText string
+
+var grafanaTemplate = template.Must(template.New("grafana").Funcs(template.FuncMap{
+	"json": jsonText, "refID": refID, "inc": func(i int) int { return i + 1 },
+}).Parse(grafanaText))
+
+// jsonText is a text in JSON, with the characters of HTML as they are.
+func jsonText(text string) (string, error) {
+	var out strings.Builder
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	err := e.Encode(text)
+	return strings.TrimSpace(out.String()), err
+}
 
 // Grafana returns a dashboard as JSON, to import or to provision: a row for all limits together, and one for each limit,
 // with its rate and capacity as lines.
 func Grafana(f *spec.File) ([]byte, error) {
 	name := title(f)
 	b := board{
-		UID: uid(name), Title: "Rate limits: " + name, Tags: []string{"ratelimitgen"}, SchemaVersion: schemaVersion,
+		UID: uid(name), Title: "Rate limits: " + name,
 		Description: "The limits of " + f.Name + ". Printed by ratelimitgen dashboard: print it again when the limits change.",
-		Editable:    true, Refresh: "30s", Time: interval{"now-6h", "now"},
-		Templating: templating{[]variable{{"datasource", "Data source", "datasource", "prometheus"}}},
 	}
-	var l layout
-	l.row("All limits")
-	l.add(overview(f)...)
+	b.row("All limits", overview()...)
 	for _, limit := range f.Limits {
-		l.row(limit.Policy.Name)
-		l.add(panelsOf(limit)...)
+		b.row(limit.Policy.Name, panelsOf(limit)...)
 	}
-	b.Panels = l.panels
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	err := e.Encode(b)
+	var text, out bytes.Buffer
+	if err := grafanaTemplate.Execute(&text, b); err != nil {
+		return nil, err
+	}
+	err := json.Indent(&out, text.Bytes(), "", "  ")
 	return out.Bytes(), err
 }
 
-func title(f *spec.File) string {
-	if f.Package != "" {
-		return f.Package
-	}
-	return "limits"
-}
+func title(f *spec.File) string { return cmp.Or(f.Package, "limits") }
 
 // uid identifies the dashboard, so that importing it again replaces it. It has at most 40 characters of ASCII.
 func uid(name string) string {
@@ -152,53 +90,25 @@ func uid(name string) string {
 	return "ratelimitgen-" + plain[:min(len(plain), 27)]
 }
 
-// layout places panels in rows of three, and numbers them.
-type layout struct {
-	panels []panel
-	y      int
-}
+// columns is the width of a dashboard in the units of Grafana, and panelHeight the height of a graph.
+const columns, panelHeight = 24, 8
 
-const (
-	columns     = 24
-	panelHeight = 8
-)
-
-func (l *layout) row(title string) {
-	open := false
-	l.place(panel{Type: "row", Title: title, Collapsed: &open, GridPos: position{1, columns, 0, l.y}})
-	l.y++
-}
-
-func (l *layout) add(panels ...panel) {
+// row adds a title, and panels side by side below it.
+func (b *board) row(title string, panels ...panel) {
+	y := 0
+	if n := len(b.Panels); n > 0 {
+		y = b.Panels[n-1].Y + panelHeight
+	}
+	b.Panels = append(b.Panels, panel{Title: title, Height: 1, Width: columns, Y: y})
 	width := columns / len(panels)
 	for i, p := range panels {
-		p.GridPos = position{panelHeight, width, i * width, l.y}
-		l.place(p)
+		p.Height, p.Width, p.X, p.Y = panelHeight, width, i*width, y+1
+		b.Panels = append(b.Panels, p)
 	}
-	l.y += panelHeight
 }
-
-func (l *layout) place(p panel) {
-	p.ID = len(l.panels) + 1
-	l.panels = append(l.panels, p)
-}
-
-// series is a query and the name of its lines.
-type series struct{ expr, legend string }
 
 func graph(title, description, unit string, all ...series) panel {
-	p := panel{
-		Type: "timeseries", Title: title, Description: description, Datasource: &prometheus,
-		FieldConfig: &fieldConfig{Defaults: defaults{Unit: unit, Look: map[string]any{"fillOpacity": 10, "showPoints": "never"}}, Overrides: []override{}},
-		Options: &options{
-			Legend:  map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []string{}},
-			Tooltip: map[string]any{"mode": "multi", "sort": "desc"},
-		},
-	}
-	for i, s := range all {
-		p.Targets = append(p.Targets, target{refID(i), prometheus, s.expr, s.legend})
-	}
-	return p
+	return panel{Title: title, Description: description, Unit: unit, Targets: all}
 }
 
 // refID returns A, B, …, Z, AA, AB and so on.
@@ -207,18 +117,6 @@ func refID(i int) string {
 		return string(rune('A' + i))
 	}
 	return refID(i/26-1) + refID(i%26)
-}
-
-// dashed draws the lines of that name dashed: they are a bound, and no measurement.
-func (p panel) dashed(legend string) panel {
-	p.FieldConfig.Overrides = append(p.FieldConfig.Overrides, override{
-		Matcher: match{"byName", legend},
-		Properties: []property{
-			{"custom.lineStyle", map[string]any{"fill": "dash", "dash": []int{10, 10}}},
-			{"custom.fillOpacity", 0},
-		},
-	})
-	return p
 }
 
 // rate is the rate per second of a counter, added up by some labels over all processes.
@@ -255,7 +153,7 @@ var failed = []runtime.Outcome{runtime.OutcomeError, runtime.OutcomeFailedOpen, 
 // taking are the outcomes of requests that have taken tokens from the store.
 var taking = []runtime.Outcome{runtime.OutcomeAllowed, runtime.OutcomeDelayed, runtime.OutcomeShadowDelayed, runtime.OutcomeCharged}
 
-func overview(f *spec.File) []panel {
+func overview() []panel {
 	var durations []series
 	for _, q := range []string{"0.5", "0.95", "0.99"} {
 		percent := strings.TrimPrefix(q, "0.") + "0"
@@ -299,7 +197,7 @@ func tokens(l *spec.Limit, name string) panel {
 		return slots(l, name)
 	}
 	period := fields.PeriodOf(&l.Policy)
-	seconds := strconv.FormatFloat(l.Policy.Period.Seconds(), 'f', -1, 64)
+	seconds := decimal(l.Policy.Period)
 	if l.Unlimited() {
 		period, seconds = "second", "1"
 	}
@@ -312,7 +210,7 @@ func tokens(l *spec.Limit, name string) panel {
 	}
 	p := graph("Tokens per "+period, about, "short", all...)
 	for _, line := range all[1:] {
-		p = p.dashed(line.legend)
+		p.Dashed = append(p.Dashed, line.Legend)
 	}
 	return p
 }
@@ -330,14 +228,6 @@ func slots(l *spec.Limit, name string) panel {
 		series{perSecond(taking...), "acquired"}, series{perSecond(runtime.OutcomeReleased), "released"}, series{perSecond(runtime.OutcomeSlotLost), "lost"})
 }
 
-// atMost is "at most " for a number that callers give.
-func atMost(most int64) string {
-	if most > 0 {
-		return "at most "
-	}
-	return ""
-}
-
 // lines are the rate and the capacity of a limit, in each plan.
 func lines(l *spec.Limit, seconds string) (all []series) {
 	for _, of := range l.Each() {
@@ -350,14 +240,17 @@ func lines(l *spec.Limit, seconds string) (all []series) {
 			plan = of.Plan + ": "
 		}
 		perPeriod := strconv.FormatInt(p.Rate, 10)
-		if own := strconv.FormatFloat(p.Period.Seconds(), 'f', -1, 64); own != seconds {
+		if own := decimal(p.Period); own != seconds {
 			// A plan with a period of its own is drawn in that of the panel.
 			perPeriod += " / " + own + " * " + seconds
 		}
-		all = append(all, series{"vector(" + perPeriod + ")", fmt.Sprintf("%srate, %s%s per %s", plan, atMost(p.AtMost.Rate), words.Number(p.Rate), fields.PeriodOf(p))})
+		all = append(all, series{"vector(" + perPeriod + ")", fmt.Sprintf("%srate, %s per %s", plan, fields.AtMost(p.Rate, p.AtMost.Rate), fields.PeriodOf(p))})
 		if p.Capacity != p.Rate && p.Capacity > 0 {
-			all = append(all, series{fmt.Sprintf("vector(%d)", p.Capacity), fmt.Sprintf("%scapacity, %s%s", plan, atMost(p.AtMost.Capacity), words.Number(p.Capacity))})
+			all = append(all, series{fmt.Sprintf("vector(%d)", p.Capacity), fmt.Sprintf("%scapacity, %s", plan, fields.AtMost(p.Capacity, p.AtMost.Capacity))})
 		}
 	}
 	return slices.Clip(all)
 }
+
+// decimal is a length in seconds.
+func decimal(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }

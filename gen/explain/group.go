@@ -31,7 +31,8 @@ func Group(file string, g *spec.Group) Page {
 	if g.Reserves() {
 		p.add("reserving", reservingTogether(g))
 	}
-	p.groupCall(g)
+	p.add("call", "limit."+g.Call())
+	p.add("methods", words.List(g.Verbs(), "and")+".")
 	return p
 }
 
@@ -61,12 +62,6 @@ func reservingTogether(g *spec.Group) string {
 		text += " Those of " + words.List(spec.LimitNames(now), "and") + " cannot be reserved: without enough of them now, it is denied."
 	}
 	return text
-}
-
-// groupCall adds a call in Go, and lists the methods.
-func (p *Page) groupCall(g *spec.Group) {
-	p.add("call", "limit."+g.Call())
-	p.add("methods", words.List(g.Verbs(), "and")+".")
 }
 
 // groups adds a table of groups.

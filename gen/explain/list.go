@@ -19,7 +19,7 @@ func List(file *spec.File) (p Page) {
 		for i, of := range l.Each() {
 			rate, atOnce := unlimited, unlimited
 			if !of.Unlimited() {
-				rate = mostly(of.Policy.AtMost.Rate) + words.Number(of.Policy.Rate) + " per " + fields.PeriodOf(&of.Policy)
+				rate = fields.AtMost(of.Policy.Rate, of.Policy.AtMost.Rate) + " per " + fields.PeriodOf(&of.Policy)
 				if of.Policy.Kind == runtime.InFlight {
 					rate = "held for " + words.Duration(of.Policy.Period)
 				}
@@ -38,12 +38,4 @@ func List(file *spec.File) (p Page) {
 	p.groups(file.Groups)
 	p.add("", "For more about one limit, run ratelimitgen explain LIMIT.")
 	return p
-}
-
-// mostly is "at most " for a number that callers give.
-func mostly(most int64) string {
-	if most > 0 {
-		return "at most "
-	}
-	return ""
 }

@@ -121,13 +121,9 @@ func effectiveCalendarStart(c runtime.Calendar) string {
 		parts = append(parts, strings.ToLower(from.Month.String()), ordinal(from.Day))
 	}
 	if c.At > 0 {
-		parts = append(parts, clockOf(c.At))
+		parts = append(parts, timeOfDay(time.Time{}.Add(c.At)))
 	}
 	return strings.Join(parts, " ")
-}
-
-func clockOf(at time.Duration) string {
-	return timeOfDay(time.Time{}.Add(at))
 }
 
 // PeriodOf returns the period of a policy as it reads after "per": "minute", "month", "3 months".
@@ -144,11 +140,6 @@ func listed(names []string) string {
 		return ""
 	}
 	return "[" + strings.Join(names, ", ") + "]"
-}
-
-// effectivePlans is empty for a file without plans.
-func effectivePlans(f *spec.File) string {
-	return listed(f.PlanNames())
 }
 
 // effectiveHold is empty for a limit that is not in flight.

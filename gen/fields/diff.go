@@ -91,21 +91,17 @@ func sideOfFile(file *spec.File, field string) spec.Side {
 	return side
 }
 
-// wholeLimit is the side of a limit that was added, removed or renamed.
+// wholeLimit is the side of a limit that was added, removed or renamed, and wholeGroup that of a group.
 func wholeLimit(limit *spec.Limit) spec.Side {
 	return spec.Side{Limit: limit, Value: limit.Policy.Name, Given: true, Pos: limit.Pos}
-}
-
-func sideOfLimit(limit *spec.Limit, field string) spec.Side {
-	return givenIn(limit.Given, field, wholeLimit(limit))
 }
 
 func wholeGroup(g *spec.Group) spec.Side {
 	return spec.Side{Group: g, Value: g.Name, Given: true, Pos: g.Pos}
 }
 
-func sideOfGroup(g *spec.Group, field string) spec.Side {
-	return givenIn(g.Given, field, wholeGroup(g))
+func sideOfLimit(limit *spec.Limit, field string) spec.Side {
+	return givenIn(limit.Given, field, wholeLimit(limit))
 }
 
 // givenIn returns the side of a field of a limit or a group, at the field's place if it is given.
@@ -375,17 +371,17 @@ func diffPlanNames(old, new *spec.File, renamed map[string]string) (changes []sp
 // nothing, so that a renamed one is removed and added.
 func diffGroups(old, new *spec.File) (changes []spec.Change) {
 	before := byName(old.Groups, func(g *spec.Group) string { return g.Name })
+	side := func(g *spec.Group, field string) spec.Side { return givenIn(g.Given, field, wholeGroup(g)) }
 	for _, g := range new.Groups {
-		was := before[g.Name]
-		delete(before, g.Name)
-		if was == nil {
-			changes = append(changes, spec.Change{Kind: spec.GroupAdded, Group: g.Name, New: wholeGroup(g)})
-			continue
+		of := []spec.Change{{Kind: spec.GroupAdded, New: wholeGroup(g)}}
+		if was := before[g.Name]; was != nil {
+			of = append(diffFields(groupFields, was, g, side), diffMethod(was, g)...)
 		}
-		for _, c := range append(diffFields(groupFields, was, g, sideOfGroup), diffMethod(was, g)...) {
+		for _, c := range of {
 			c.Group = g.Name
 			changes = append(changes, c)
 		}
+		delete(before, g.Name)
 	}
 	for _, g := range old.Groups {
 		if before[g.Name] != nil {

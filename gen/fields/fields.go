@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -16,8 +17,38 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
+// limitField is a field of a limit.
+type limitField = field[draft, spec.Limit]
+
+// lengthOf completes a field with the place of a positive duration in the policy.
+func lengthOf(at func(*runtime.Policy) *time.Duration, f limitField) limitField {
+	f.accepts, f.schema = cmp.Or(f.accepts, "a duration, as for `period`"), durationSchema
+	f.read = readDuration(func(l *draft) *time.Duration { return at((*runtime.Policy)(&l.policy)) })
+	f.effective = func(l *spec.Limit) string { return unlessZero(*at(&l.Policy)) }
+	return f
+}
+
+// wordOf completes a field with the place of one of several words in the policy. The synonyms are used for suggestions only.
+func wordOf[W fmt.Stringer](broken *rules.Rule, known []W, synonyms map[string]W, at func(*runtime.Policy) *W, f limitField) limitField {
+	f.schema = object{"enum": diag.Texts(known)}
+	f.read = func(p *parser, l *draft, e entry) (ok bool) {
+		if isString(e.value) {
+			*at((*runtime.Policy)(&l.policy)), ok = named(known, e.value.Value)
+		}
+		if !ok {
+			p.report(e.at, broken, "", "%s must be %s, not %s", e.name, words.List(diag.Texts(known), "or"), describe(e.value))
+			p.meant(meantWord(e.value.Value, known, synonyms))
+		}
+		return ok
+	}
+	if f.effective == nil {
+		f.effective = func(l *spec.Limit) string { return (*at(&l.Policy)).String() }
+	}
+	return f
+}
+
 // limitFields are the fields of one limit, in the order in which people read them.
-var limitFields = []field[draft, spec.Limit]{
+var limitFields = []limitField{
 	{
 		name: "doc", synonyms: []string{"description", "comment"},
 		about:     "What the limit is for. It becomes the method's doc comment, after the method's name.",
@@ -40,17 +71,13 @@ var limitFields = []field[draft, spec.Limit]{
 		change:    spec.KeyChanged,
 		effective: effectiveKey,
 	},
-	{
+	wordOf(rules.BadKind, runtime.Kinds(), kindSynonyms, func(p *runtime.Policy) *runtime.Kind { return &p.Kind }, limitField{
 		name: "kind", required: true, synonyms: []string{"type", "algorithm", "strategy"},
-		about:     "How tokens are granted: " + grantsOfKinds() + ".",
-		accepts:   kindsAsCode(),
-		example:   "token bucket",
-		schema:    object{"enum": rules.KindNames()},
-		read:      readWord(rules.BadKind, runtime.Kinds(), kindSynonyms, func(l *draft) *runtime.Kind { return &l.policy.Kind }),
-		change:    spec.KindChanged,
-		effective: func(l *spec.Limit) string { return l.Policy.Kind.String() },
-		words:     ruleWords,
-	},
+		about:   "How tokens are granted: " + grantsOfKinds() + ".",
+		accepts: kindsAsCode(),
+		example: "token bucket",
+		change:  spec.KindChanged,
+	}),
 	{
 		name: "rate", requiredBy: kindNeeds("rate"), synonyms: []string{"limit"},
 		about:     "How many tokens are granted per `period`. Not for a limit in flight.",
@@ -153,7 +180,7 @@ var limitFields = []field[draft, spec.Limit]{
 		absent:    "`false`",
 		example:   "true",
 		schema:    object{"type": "boolean"},
-		read:      readBool(rules.BadPrecise, func(l *draft) *bool { return &l.policy.Precise }),
+		read:      (*parser).precise,
 		change:    spec.PreciseChanged,
 		effective: func(l *spec.Limit) string { return strconv.FormatBool(l.Policy.Precise) },
 		words:     preciseWords,
@@ -170,19 +197,16 @@ var limitFields = []field[draft, spec.Limit]{
 		effective: func(l *spec.Limit) string { return strconv.Itoa(max(1, l.Policy.Shards)) },
 		words:     shardsWords,
 	},
-	{
+	wordOf(rules.BadMode, runtime.Modes(), modeSynonyms, func(p *runtime.Policy) *runtime.Mode { return &p.Mode }, limitField{
 		name: "mode", synonyms: []string{"enforcement", "action", "dryrun", "enabled", "shadow", "shadowmode"},
-		about:     "What the limit does with its decisions: `shadow` counts, but lets every request pass, and reports those that `enforce` would deny in `Decision.Shadowed`; `off` lets every request pass, uncounted; `block` denies every request.",
-		more:      "A request that `shadow` lets pass takes nothing. In a call over several limits, a limit in `shadow` never stands in the way, nor does it if the store fails. A request denied by `block` has the `RetryAfter` `runtime.Never`, and `Wait` fails at once.",
-		accepts:   "`enforce`, `shadow`, `off` or `block`",
-		absent:    "`enforce`",
-		example:   "shadow",
-		schema:    object{"enum": diag.Texts(runtime.Modes())},
-		read:      readWord(rules.BadMode, runtime.Modes(), modeSynonyms, func(l *draft) *runtime.Mode { return &l.policy.Mode }),
-		change:    spec.ModeChanged,
-		effective: func(l *spec.Limit) string { return l.Policy.Mode.String() },
-		words:     modeWords,
-	},
+		about:   "What the limit does with its decisions: `shadow` counts, but lets every request pass, and reports those that `enforce` would deny in `Decision.Shadowed`; `off` lets every request pass, uncounted; `block` denies every request.",
+		more:    "A request that `shadow` lets pass takes nothing. In a call over several limits, a limit in `shadow` never stands in the way, nor does it if the store fails. A request denied by `block` has the `RetryAfter` `runtime.Never`, and `Wait` fails at once.",
+		accepts: "`enforce`, `shadow`, `off` or `block`",
+		absent:  "`enforce`",
+		example: "shadow",
+		change:  spec.ModeChanged,
+		words:   modeWords,
+	}),
 	{
 		name: "penalty", synonyms: []string{"ban", "bantime", "lockout", "cooldown", "blockduration", "mitigationtimeout", "penalties"},
 		about:     "How long all requests for a key are denied after one was denied for lack of tokens. In a list, each is that of the next penalty, and the last one is repeated, until there was none for `forgive`.",
@@ -197,66 +221,48 @@ var limitFields = []field[draft, spec.Limit]{
 		effective: effectivePenalty,
 		words:     penaltyWords,
 	},
-	{
+	lengthOf(func(p *runtime.Policy) *time.Duration { return &p.Penalty.Forgive }, limitField{
 		name: "forgive", synonyms: []string{"forgiven", "forgiveafter", "forget"},
-		about:     "How long after the end of a `penalty` the next one is a first one again.",
-		accepts:   "a duration, as for `period`; only with a list of penalties",
-		absent:    "10 times the last penalty of the list",
-		example:   "1d",
-		schema:    durationSchema,
-		read:      readDuration(func(l *draft) *time.Duration { return &l.policy.Penalty.Forgive }),
-		change:    spec.PenaltyChanged,
-		effective: func(l *spec.Limit) string { return unlessZero(l.Policy.Penalty.Forgive) },
-	},
-	{
+		about:   "How long after the end of a `penalty` the next one is a first one again.",
+		accepts: "a duration, as for `period`; only with a list of penalties",
+		absent:  "10 times the last penalty of the list",
+		example: "1d",
+		change:  spec.PenaltyChanged,
+	}),
+	lengthOf(func(p *runtime.Policy) *time.Duration { return &p.Timeout }, limitField{
 		name: "timeout", synonyms: []string{"deadline"},
-		about:     "How long a decision may take. After that the store is treated as failed, though it may have taken the tokens.",
-		accepts:   "a duration, as for `period`",
-		absent:    "as long as the call's context allows",
-		example:   "250ms",
-		schema:    durationSchema,
-		read:      readDuration(func(l *draft) *time.Duration { return &l.policy.Timeout }),
-		change:    spec.TimeoutChanged,
-		effective: func(l *spec.Limit) string { return unlessZero(l.Policy.Timeout) },
-	},
-	{
+		about:   "How long a decision may take. After that the store is treated as failed, though it may have taken the tokens.",
+		absent:  "as long as the call's context allows",
+		example: "250ms",
+		change:  spec.TimeoutChanged,
+	}),
+	wordOf(rules.BadOnError, runtime.OnErrors(), onErrorSynonyms, func(p *runtime.Policy) *runtime.OnError { return &p.OnError }, limitField{
 		name: "onError", synonyms: []string{"fail", "failure", "fallback"},
-		about:     "The decision if the store fails: `closed` allows no request, and the call returns the error; `open` allows every request without counting it; `local` decides by the same rule from the memory of the process. The decision reports that.",
-		more:      "With `local`, a key begins with what the store has last reported to the process, and is full if it has not: n processes together may allow n times the limit. The store does not count it. The end of the caller's context is no failure of the store: the call returns the context's error. With `open` or `local`, only `Allow` reports the failure, in `Decision.FailedOpen` or `Decision.FailedLocal`; `Require` and `Wait` cannot report it. Call the store's `Ready` at startup to find a broken store early.",
-		accepts:   "`closed`, `open` or `local`",
-		absent:    "`closed`",
-		example:   "open",
-		schema:    object{"enum": diag.Texts(runtime.OnErrors())},
-		read:      readWord(rules.BadOnError, runtime.OnErrors(), onErrorSynonyms, func(l *draft) *runtime.OnError { return &l.policy.OnError }),
-		change:    spec.OnErrorChanged,
-		effective: func(l *spec.Limit) string { return l.Policy.OnError.String() },
-		words:     onErrorWords,
-	},
-	{
+		about:   "The decision if the store fails: `closed` allows no request, and the call returns the error; `open` allows every request without counting it; `local` decides by the same rule from the memory of the process. The decision reports that.",
+		more:    "With `local`, a key begins with what the store has last reported to the process, and is full if it has not: n processes together may allow n times the limit. The store does not count it. The end of the caller's context is no failure of the store: the call returns the context's error. With `open` or `local`, only `Allow` reports the failure, in `Decision.FailedOpen` or `Decision.FailedLocal`; `Require` and `Wait` cannot report it. Call the store's `Ready` at startup to find a broken store early.",
+		accepts: "`closed`, `open` or `local`",
+		absent:  "`closed`",
+		example: "open",
+		change:  spec.OnErrorChanged,
+		words:   onErrorWords,
+	}),
+	lengthOf(func(p *runtime.Policy) *time.Duration { return &p.Jitter }, limitField{
 		name: "jitter", synonyms: []string{"spread", "randomization"},
-		about:     "The most by which clients are told to retry later than their tokens are due, so that they do not all come back at once. `Wait` and the delays of reservations use it too.",
-		more:      "The jitter of a key is the same for the same due time, and `Decision.RetryAfter` stays exact; `Decision.RetryIn()` includes the jitter. It spreads the keys of a limit: all callers of one key get the same.",
-		accepts:   "a duration, as for `period`",
-		absent:    "none",
-		example:   "10s",
-		schema:    durationSchema,
-		read:      readDuration(func(l *draft) *time.Duration { return &l.policy.Jitter }),
-		change:    spec.JitterChanged,
-		effective: func(l *spec.Limit) string { return unlessZero(l.Policy.Jitter) },
-		words:     jitterWords,
-	},
-	{
+		about:   "The most by which clients are told to retry later than their tokens are due, so that they do not all come back at once. `Wait` and the delays of reservations use it too.",
+		more:    "The jitter of a key is the same for the same due time, and `Decision.RetryAfter` stays exact; `Decision.RetryIn()` includes the jitter. It spreads the keys of a limit: all callers of one key get the same.",
+		absent:  "none",
+		example: "10s",
+		change:  spec.JitterChanged,
+		words:   jitterWords,
+	}),
+	lengthOf(func(p *runtime.Policy) *time.Duration { return &p.DenyCache }, limitField{
 		name: "denyCache", synonyms: []string{"cache", "ephemeralcache", "denylist", "inmemoryblockduration"},
-		about:     "The longest time that a process repeats a denial from its memory. Tokens that another process gives back may be available only that much later.",
-		accepts:   "a duration, as for `period`",
-		absent:    "denials are not cached",
-		example:   "1s",
-		schema:    durationSchema,
-		read:      readDuration(func(l *draft) *time.Duration { return &l.policy.DenyCache }),
-		change:    spec.DenyCacheChanged,
-		effective: func(l *spec.Limit) string { return unlessZero(l.Policy.DenyCache) },
-		words:     denyCacheWords,
-	},
+		about:   "The longest time that a process repeats a denial from its memory. Tokens that another process gives back may be available only that much later.",
+		absent:  "denials are not cached",
+		example: "1s",
+		change:  spec.DenyCacheChanged,
+		words:   denyCacheWords,
+	}),
 	{
 		name: "lease", synonyms: []string{"block", "prefetch", "batch"},
 		about:   "A block of tokens that a process takes at once, and spends from its memory. Not for windows that start at `first use`.",
@@ -275,7 +281,7 @@ var limitFields = []field[draft, spec.Limit]{
 		},
 		words: leaseWords,
 	},
-	{
+	wordOf(rules.BadDurability, runtime.Durabilities(), durabilitySynonyms, func(p *runtime.Policy) *runtime.Durability { return &p.Durability }, limitField{
 		name: "durability", synonyms: []string{"sync", "fsync", "synchronous", "synchronouscommit"},
 		about: "Whether a decision waits for the disk. `full` waits. `relaxed` does not: a crash of the database's machine may lose the most recent counts.",
 		more: "On Postgres, `relaxed` sets `synchronous_commit = off`, and on SQLite, `full` sets `PRAGMA synchronous = FULL`, both for the limit's own transactions only. " +
@@ -283,12 +289,10 @@ var limitFields = []field[draft, spec.Limit]{
 		accepts:   "`relaxed` or `full`",
 		absent:    "the setting of the database (`sqlite.Open`: `relaxed`)",
 		example:   "relaxed",
-		schema:    object{"enum": diag.Texts(runtime.Durabilities())},
-		read:      readWord(rules.BadDurability, runtime.Durabilities(), durabilitySynonyms, func(l *draft) *runtime.Durability { return &l.policy.Durability }),
 		change:    spec.DurabilityChanged,
 		effective: effectiveDurability,
 		words:     durabilityWords,
-	},
+	}),
 	{
 		name: "overrides", synonyms: []string{"override", "exceptions", "maxoverride"},
 		about: "Lets operators block keys, and give them other numbers, at most these, while the program runs: each with an end, a reason and an author. `{}` allows numbers within those of the limit.",
@@ -325,8 +329,9 @@ var limitFields = []field[draft, spec.Limit]{
 type Description struct {
 	// Plan is the name of the plan, for an element of Plans.
 	Plan string
-	// Sentences are on the rule, the most important first: "Token bucket: 10 per minute, at most 20 at once." With Plans,
-	// they are the ones that all limited plans have in common, without the rule itself.
+	// Rule says what is granted: "Token bucket: 10 per minute, at most 20 at once." It is empty with Plans.
+	Rule string
+	// Sentences are the others, the most important first. With Plans, they are the ones that all limited plans have in common.
 	Sentences []string
 	// Worst says how many tokens can be used in a period at most, see [bounds.Within]: "Worst case: 30 in any minute.", or how many
 	// slots can be held. If
@@ -336,13 +341,19 @@ type Description struct {
 	Plans []Description
 }
 
-// Words returns the sentences without the worst case. Each plan has one, which begins with its name.
-func (d *Description) Words() (sentences []string) {
-	for _, of := range d.Plans {
-		sentences = append(sentences, of.Plan+": "+strings.Join(of.Sentences, " "))
+// Rules returns the rule or, for a limit with plans, what differs between them: a text for each, which begins with its name.
+func (d *Description) Rules() (rules []string) {
+	if len(d.Plans) == 0 {
+		return []string{d.Rule}
 	}
-	return append(sentences, d.Sentences...)
+	for _, of := range d.Plans {
+		rules = append(rules, of.Plan+": "+strings.Join(of.Words(), " "))
+	}
+	return rules
 }
+
+// Words returns the rules and the other sentences, without the worst case.
+func (d *Description) Words() []string { return append(d.Rules(), d.Sentences...) }
 
 // Lines returns the sentences of [Description.Words], and the worst case.
 func (d *Description) Lines() []string {
@@ -356,7 +367,7 @@ func (d *Description) Lines() []string {
 func Describe(l *spec.Limit) *Description {
 	d := &Description{Plan: l.Plan, Worst: "Worst case" + ifEnforced(l.Policy.Mode) + ": " + worstCase(l) + "."}
 	if len(l.Plans) == 0 {
-		d.Sentences = sentencesOf(l)
+		d.Rule, d.Sentences = sentencesOf(l)
 		return d
 	}
 	common := func(sentence string) bool { return slices.Contains(d.Sentences, sentence) }
@@ -368,7 +379,7 @@ func Describe(l *spec.Limit) *Description {
 			continue
 		}
 		if limited++; limited == 1 {
-			d.Sentences = slices.Clone(plan.Sentences[1:])
+			d.Sentences = slices.Clone(plan.Sentences)
 		}
 		d.Sentences = slices.DeleteFunc(d.Sentences, func(s string) bool { return !slices.Contains(plan.Sentences, s) })
 	}
@@ -385,24 +396,27 @@ func Describe(l *spec.Limit) *Description {
 // WordsOf returns the sentences of [Description.Words].
 func WordsOf(l *spec.Limit) []string { return Describe(l).Words() }
 
-// sentences describes a limit without plans, or one plan.
-func sentencesOf(l *spec.Limit) (sentences []string) {
-	if l.Unlimited() {
-		return []string{"Unlimited: every request is allowed, and none is counted."}
+// sentencesOf describes a limit without plans, or one plan: its rule, and the rest.
+func sentencesOf(l *spec.Limit) (rule string, sentences []string) {
+	m := l.Policy.Mode
+	switch {
+	case l.Unlimited():
+		return "Unlimited: every request is allowed, and none is counted.", nil
+	case l.UnlimitedRate:
+		rule = "Unlimited when it is not blocked."
+	default:
+		rule = ruleWords(l)
 	}
-	if m := l.Policy.Mode; m != runtime.ModeEnforce && m != runtime.ModeShadow {
+	if m != runtime.ModeEnforce && m != runtime.ModeShadow {
 		// The other fields have no effect.
-		if l.UnlimitedRate {
-			return slices.Concat([]string{"Unlimited when it is not blocked."}, modeWords(l), keyWords(l))
-		}
-		return slices.Concat(ruleWords(l), modeWords(l), keyWords(l))
+		return rule, append(modeWords(l), keyWords(l)...)
 	}
 	for _, f := range limitFields {
 		if f.words != nil {
 			sentences = append(sentences, f.words(l)...)
 		}
 	}
-	return append(sentences, keyWords(l)...)
+	return rule, append(sentences, keyWords(l)...)
 }
 
 // worstCase is the worst case as a part of a sentence: "30 in any minute".

@@ -244,7 +244,7 @@ func TestEveryKindHasAnAlgorithm(t *testing.T) {
 		}
 		for _, r := range a.refusals {
 			assert.Contains(t, names(limitFields), r.field)
-			assert.True(t, r.message != "" && r.help != "" && r.schema != nil, "a refusal of %v", kind)
+			assert.True(t, r.message != "" && r.field != "", "a refusal of %v", kind)
 		}
 	}
 	assert.Equal(t, len(runtime.Kinds()), len(algorithms), "algorithms in gen/fields/kinds.go has a kind that runtime.Kinds lacks, or the reverse")

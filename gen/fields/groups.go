@@ -142,6 +142,10 @@ func (p *parser) bind(m *spec.Member, at diag.Span, binding *yaml.Node) bool {
 	}
 	for _, part := range m.Limit.Key {
 		e, given := args[part.Name]
+		arg := ""
+		if given {
+			arg = e.value.Value
+		}
 		switch {
 		case !given:
 			if p.complete(binding) {
@@ -152,16 +156,9 @@ func (p *parser) bind(m *spec.Member, at diag.Span, binding *yaml.Node) bool {
 		case p.partName(e.value.Value, e.at):
 			p.parameter(e.value.Value, part.GoType(), e.at)
 		}
-		m.Args = append(m.Args, e.valueText())
+		m.Args = append(m.Args, arg)
 	}
 	return true
-}
-
-func (e entry) valueText() string {
-	if e.value == nil {
-		return ""
-	}
-	return e.value.Value
 }
 
 // count reads the number of tokens: a number, or the name of a parameter.

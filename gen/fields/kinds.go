@@ -1,9 +1,9 @@
 package fields
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -62,16 +62,13 @@ func (p *parser) leaseFits(policy *unchecked, given map[string]entry) {
 	if most.value == nil || policy.Lease.Tokens <= policy.Capacity {
 		return
 	}
-	p.report(p.part(lease, "tokens").at, rules.BadLease, atMostLeased(policy.Capacity),
+	help := "leave lease out"
+	if policy.Capacity > 0 {
+		help = "use at most " + words.Number(policy.Capacity)
+	}
+	p.report(p.part(lease, "tokens").at, rules.BadLease, help,
 		"tokens %s is more than the capacity, %s, so no block could ever be taken", words.Number(policy.Lease.Tokens), words.Number(policy.Capacity))
 	p.note(most.at, note)
-}
-
-func atMostLeased(n int64) string {
-	if n == 0 {
-		return "leave lease out"
-	}
-	return "use at most " + words.Number(n)
 }
 
 // penaltyOffSynonyms are words for it in other limiters.
@@ -135,37 +132,16 @@ func (p *parser) penaltyFits(limit *draft, given map[string]entry) {
 
 // penaltyRefusals are the fields that a limit with a penalty does not have.
 var penaltyRefusals = []refusal{
-	{
-		field: "shards", applies: func(p *unchecked) bool { return p.Shards > 1 },
-		message: "a limit with a penalty cannot have shards: a key that is denied is only read, so that its row is not written often", help: "leave shards out",
-		schema: object{"const": 1, "errorMessage": "A limit with a penalty cannot have shards."},
-	},
-	{
-		field: "lease", message: "a limit with a penalty has no lease: a process would spend its tokens while another one denies the key", help: "leave lease out",
-		schema: false, hint: "A limit with a penalty has no lease.",
-	},
-	{
-		field: "maxReserved", applies: func(p *unchecked) bool { return p.MaxReserved != 0 },
-		message: "a limit with a penalty has no reservations: whoever reserves waits for tokens, and is not denied", help: "leave maxReserved out",
-		schema: object{"const": 0, "errorMessage": "A limit with a penalty has no reservations."},
-	},
+	{field: "shards", message: "a limit with a penalty cannot have shards", why: ": a key that is denied is only read, so that its row is not written often"},
+	{field: "lease", message: "a limit with a penalty has no lease", why: ": a process would spend its tokens while another one denies the key"},
+	{field: "maxReserved", message: "a limit with a penalty has no reservations", why: ": whoever reserves waits for tokens, and is not denied"},
 }
 
 // preciseRefusals are the fields that a precise limit does not have.
 var preciseRefusals = []refusal{
-	{
-		field: "start", message: "a precise limit has no windows to start", help: "leave start out",
-		schema: false, hint: "A precise limit has no windows that start.",
-	},
-	{
-		field: "shards", applies: func(p *unchecked) bool { return p.Shards > 1 },
-		message: "a precise limit cannot have shards, which each would have a log of their own", help: "leave shards out",
-		schema: object{"const": 1, "errorMessage": "A precise limit cannot have shards."},
-	},
-	{
-		field: "lease", message: "a precise limit has no lease, because leased tokens are used later than they are counted", help: "leave lease out",
-		schema: false, hint: "A precise limit has no lease.",
-	},
+	noStart("a precise limit", ""),
+	{field: "shards", message: "a precise limit cannot have shards", why: ", which each would have a log of their own"},
+	{field: "lease", message: "a precise limit has no lease", why: ", because leased tokens are used later than they are counted"},
 }
 
 // algorithm is everything in this package that depends on the kind of a limit.
@@ -215,31 +191,60 @@ const exceptInFlight = "none; required, but for `in flight`"
 // refusal is a field, or some of its values, that limits of a kind, or precise limits, do not have.
 type refusal struct {
 	field string
-	// applies selects the refused values; nil selects all.
+	// message is what the limit does not have, and why is the rest of the diagnostic.
+	message, why string
+	// help is the remedy; "" to leave the field out.
+	help string
+	// hint is what editors show; "" for the message.
+	hint string
+	// applies selects the refused values, and schema is the schema of the others, with its own hint. Both are nil if only the value
+	// in [withoutEffect] is allowed, or none.
 	applies func(p *unchecked) bool
+	schema  object
 	// byPlan refuses only a map with a value for each plan.
 	byPlan bool
-	// message is the diagnostic, and help its remedy. They are those that explain returns, if it is set.
-	message, help string
-	explain       func(p *unchecked) (message, help string)
-	// schema is the schema of the other values; false for none. Then hint is what editors show.
-	schema any
-	hint   string
+}
+
+// withoutEffect has the value with which a field is as if it were left out.
+var withoutEffect = map[string]any{"shards": 1, "maxReserved": 0, "precise": false}
+
+// hasEffect reports whether a field of withoutEffect has another value.
+func (p *unchecked) hasEffect(field string) bool {
+	switch field {
+	case "shards":
+		return p.Shards > 1
+	case "maxReserved":
+		return p.MaxReserved != 0
+	}
+	return p.Precise
 }
 
 // refuses reports whether the refusal applies to a value of its field.
 func (r *refusal) refuses(policy *unchecked, value *yaml.Node) bool {
-	if r.byPlan || value.Kind == yaml.MappingNode && !isAtMost(value) {
-		return value.Kind == yaml.MappingNode && (r.byPlan || r.applies == nil)
+	_, some := withoutEffect[r.field]
+	switch isMap := value.Kind == yaml.MappingNode; {
+	case r.byPlan:
+		return isMap
+	case isMap && !isAtMost(value):
+		return !some && r.applies == nil // its values are refused for each plan
+	case r.applies != nil:
+		return r.applies(policy)
 	}
-	return r.applies == nil || r.applies(policy)
+	return !some || policy.hasEffect(r.field)
 }
 
 // condition is a JSON Schema: in limits where a field has the schema value, the refused field has the schema of the refusal.
 func (r *refusal) condition(field string, value object) object {
-	then := object{"type": "object", "properties": object{r.field: r.schema}}
-	if r.hint != "" {
-		then["errorMessage"] = r.hint
+	then := object{"type": "object"}
+	hint := cmp.Or(r.hint, spec.Capital(r.message)+".")
+	only, some := withoutEffect[r.field]
+	switch {
+	case r.schema != nil:
+		then["properties"] = object{r.field: r.schema}
+	case some:
+		then["properties"] = object{r.field: object{"const": only, "errorMessage": hint}}
+	default:
+		then["properties"], then["errorMessage"] = object{r.field: false}, hint
 	}
 	return object{"if": having(field, value), "then": then}
 }
@@ -258,10 +263,7 @@ func (p *parser) refuse(broken *rules.Rule, refusals []refusal, policy *unchecke
 		if !ok || !r.refuses(policy, e.value) {
 			continue
 		}
-		if r.explain != nil {
-			r.message, r.help = r.explain(policy)
-		}
-		p.report(e.at, broken, r.help, "%s", r.message)
+		p.report(e.at, broken, cmp.Or(r.help, "leave "+r.field+" out"), "%s", r.message+r.why)
 		p.note(because.at, because.name+" is given here")
 	}
 	return len(p.found) == before
@@ -285,11 +287,10 @@ var algorithms = map[runtime.Kind]algorithm{
 			return perPeriod(p) + ", at most " + words.Number(p.Capacity) + " at once"
 		},
 		lease: bucketLeaseWords,
-		refusals: append([]refusal{{
-			field: "start", message: "a token bucket has no windows to start", help: "leave start out, or use a fixed window",
-			schema: false, hint: "A token bucket has no windows that start.",
-		}, noHold, notPrecise("token bucket", "leave precise out: a token bucket is exact, and never grants more than capacity and rate together in any period")},
-			calendarRefusals("A token bucket")...),
+		refusals: append([]refusal{
+			noStart("a token bucket", "leave start out, or use a fixed window"), noHold,
+			notPrecise("token bucket", "leave precise out: a token bucket is exact, and never grants more than capacity and rate together in any period"),
+		}, calendarRefusals("a token bucket")...),
 	},
 	runtime.FixedWindow: {
 		grants: "all at the start of each period",
@@ -319,13 +320,9 @@ var algorithms = map[runtime.Kind]algorithm{
 		refusals: append([]refusal{
 			{
 				field: "capacity", message: "a sliding window has no capacity of its own", help: "leave capacity out: it is the rate",
-				schema: false, hint: "A sliding window's capacity is its rate.",
+				hint: "A sliding window's capacity is its rate.",
 			},
-			{
-				field: "maxReserved", applies: func(p *unchecked) bool { return p.MaxReserved != 0 },
-				message: "a sliding window has no reservations", help: "leave maxReserved out, or use a token bucket",
-				schema: object{"const": 0, "errorMessage": "A sliding window has no reservations."},
-			},
+			{field: "maxReserved", message: "a sliding window has no reservations", help: "leave maxReserved out, or use a token bucket"},
 			{
 				field: "start", applies: func(p *unchecked) bool { return p.Start.FirstUse() },
 				message: "a sliding window cannot start at first use", help: "give an instant or an offset, or leave start out",
@@ -333,7 +330,7 @@ var algorithms = map[runtime.Kind]algorithm{
 			},
 			onePeriod,
 			noHold,
-		}, calendarRefusals("A sliding window")...),
+		}, calendarRefusals("a sliding window")...),
 	},
 	runtime.InFlight: {
 		grants: "not at all: `capacity` slots are held until they are released",
@@ -348,63 +345,53 @@ var algorithms = map[runtime.Kind]algorithm{
 				schema:  orByPlan(numberSchema(1, runtime.MaxSlots), false),
 			},
 			{
-				field: "rate", message: "a limit in flight has no rate: slots are held and given back, and not granted",
-				help:   "leave rate out: capacity is how many can be held at once",
-				schema: false, hint: "A limit in flight has no rate: capacity is how many can be held at once.",
+				field: "rate", message: "a limit in flight has no rate", why: ": slots are held and given back, and not granted",
+				help: "leave rate out: capacity is how many can be held at once",
+				hint: "A limit in flight has no rate: capacity is how many can be held at once.",
 			},
 			{
-				field: "period", message: "a limit in flight has no period: a slot is held until it is released",
-				help:   "leave period out: hold is how long a slot lasts that is neither renewed nor released",
-				schema: false, hint: "A limit in flight has no period: hold is how long a slot lasts that is neither renewed nor released.",
+				field: "period", message: "a limit in flight has no period", why: ": a slot is held until it is released",
+				help: "leave period out: hold is how long a slot lasts that is neither renewed nor released",
+				hint: "A limit in flight has no period: hold is how long a slot lasts that is neither renewed nor released.",
 			},
+			{field: "zone", message: "a limit in flight has no zone"},
 			{
-				field: "zone", message: "a limit in flight has no zone", help: "leave zone out",
-				schema: false, hint: "A limit in flight has no zone.",
+				field: "maxReserved", message: "a limit in flight has no reservations", why: ", because nobody knows when a slot is released",
+				help: "leave maxReserved out: WaitAcquire waits until a slot is free",
+				hint: "A limit in flight has no reservations: WaitAcquire waits until a slot is free.",
 			},
-			{
-				field: "maxReserved", applies: func(p *unchecked) bool { return p.MaxReserved != 0 },
-				message: "a limit in flight has no reservations, because nobody knows when a slot is released",
-				help:    "leave maxReserved out: WaitAcquire waits until a slot is free",
-				schema:  object{"const": 0, "errorMessage": "A limit in flight has no reservations: WaitAcquire waits until a slot is free."},
-			},
-			{
-				field: "start", message: "a limit in flight has no windows to start", help: "leave start out",
-				schema: false, hint: "A limit in flight has no windows that start.",
-			},
+			noStart("a limit in flight", ""),
 			notPrecise("limit in flight", "leave precise out: a limit in flight is exact"),
 			{
-				field: "shards", applies: func(p *unchecked) bool { return p.Shards > 1 },
-				message: "a limit in flight cannot have shards: the holders of a key are in one row",
-				help:    "leave shards out, or add a part to the key",
-				schema:  object{"const": 1, "errorMessage": "A limit in flight cannot have shards."},
+				field: "shards", message: "a limit in flight cannot have shards", why: ": the holders of a key are in one row",
+				help: "leave shards out, or add a part to the key",
 			},
-			{
-				field: "lease", message: "a limit in flight has no lease: a slot is held by what runs, not by a process in advance",
-				help:   "leave lease out",
-				schema: false, hint: "A limit in flight has no lease.",
-			},
+			{field: "lease", message: "a limit in flight has no lease", why: ": a slot is held by what runs, not by a process in advance"},
 		},
 	},
 }
 
 // noHold refuses a hold for kinds that grant tokens.
 var noHold = refusal{
-	field: "hold", message: "only a limit in flight has a hold: tokens are used, and not given back",
-	help:   "leave hold out, or write kind: in flight, without rate and period",
-	schema: false, hint: "Only a limit in flight has a hold.",
+	field: "hold", message: "only a limit in flight has a hold", why: ": tokens are used, and not given back",
+	help: "leave hold out, or write kind: in flight, without rate and period",
+}
+
+// noStart refuses a start for limits without aligned windows.
+func noStart(limit, help string) refusal {
+	return refusal{field: "start", message: limit + " has no windows to start", help: help, hint: spec.Capital(limit) + " has no windows that start."}
 }
 
 // calendarRefusals refuse the calendar units of a fixed window.
-func calendarRefusals(kind string) []refusal {
+func calendarRefusals(limit string) []refusal {
 	const help = "use a fixed window, or a period of fixed length such as 30d"
-	lower := strings.ToLower(kind[:1]) + kind[1:]
+	fixed := limit + " has a period of fixed length"
 	return []refusal{
 		{
-			field: "period", applies: func(p *unchecked) bool { return p.Calendar.Unit != 0 },
-			message: lower + " has a period of fixed length", help: help,
-			schema: object{"not": object{"type": "string", "pattern": calendarForm.String()}, "errorMessage": kind + " has a period of fixed length."},
+			field: "period", applies: func(p *unchecked) bool { return p.Calendar.Unit != 0 }, message: fixed, help: help,
+			schema: object{"not": object{"type": "string", "pattern": calendarForm.String()}, "errorMessage": spec.Capital(fixed) + "."},
 		},
-		{field: "zone", message: lower + " has no zone", help: help, schema: false, hint: kind + " has no zone."},
+		{field: "zone", message: limit + " has no zone", help: help},
 	}
 }
 
@@ -469,9 +456,5 @@ func preciseWords(l *spec.Limit) []string {
 
 // notPrecise refuses precise: true for a kind, whose own guarantee is in the help.
 func notPrecise(kind, help string) refusal {
-	return refusal{
-		field: "precise", applies: func(p *unchecked) bool { return p.Precise },
-		message: "a " + kind + " cannot be precise", help: help,
-		schema: object{"const": false, "errorMessage": "Only a sliding window can be precise."},
-	}
+	return refusal{field: "precise", message: "a " + kind + " cannot be precise", help: help, hint: "Only a sliding window can be precise."}
 }

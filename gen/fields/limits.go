@@ -70,7 +70,7 @@ func (p *parser) enoughForShards(policy *unchecked, given map[string]entry) {
 		return
 	}
 	if policy.Start.FirstUse() && policy.Shards > 1 {
-		p.report(shards.at, rules.TooManyShards, atMostShards(1), "windows that start at first use cannot have shards: each shard would start its own window")
+		p.report(shards.at, rules.TooManyShards, "leave shards out", "windows that start at first use cannot have shards: each shard would start its own window")
 		p.note(given["start"].at, "start is given here")
 		return
 	}
@@ -87,16 +87,13 @@ func (p *parser) enoughForShards(policy *unchecked, given map[string]entry) {
 	if name == "" {
 		return
 	}
-	p.report(shards.at, rules.TooManyShards, atMostShards(least),
+	help := "leave shards out"
+	if least > 1 {
+		help = "use at most " + words.Number(least) + " shards"
+	}
+	p.report(shards.at, rules.TooManyShards, help,
 		"%s %d split into %d shards leaves some with less than one token", name, least, policy.Shards)
 	p.note(given[name].at, name+" is given here")
-}
-
-func atMostShards(n int64) string {
-	if n == 1 {
-		return "leave shards out"
-	}
-	return "use at most " + words.Number(n) + " shards"
 }
 
 // forgetsNothing reports a fixed window that ends with tokens missing, if callers give its capacity or maxReserved: with smaller

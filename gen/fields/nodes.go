@@ -444,17 +444,6 @@ func (p *document) text(e entry, want string) (string, bool) {
 	return "", false
 }
 
-// readWord returns a reader of a field that takes one of the known words. The synonyms are used for suggestions only.
-func readWord[T any, W fmt.Stringer](broken *rules.Rule, known []W, synonyms map[string]W, at func(*T) *W) func(*parser, *T, entry) bool {
-	return func(p *parser, into *T, e entry) (ok bool) {
-		if *at(into), ok = oneOf(e, known); !ok {
-			p.report(e.at, broken, "", "%s must be %s, not %s", e.name, words.List(diag.Texts(known), "or"), describe(e.value))
-			p.meant(meantWord(e.value.Value, known, synonyms))
-		}
-		return ok
-	}
-}
-
 // meantWord returns the word that text probably means: one that it contains, one with that synonym, or a similar one; ""
 // if no word is similar.
 func meantWord[W fmt.Stringer](text string, known []W, synonyms map[string]W) string {
@@ -470,14 +459,6 @@ func meantWord[W fmt.Stringer](text string, known []W, synonyms map[string]W) st
 	return diag.Nearest(text, diag.Texts(known))
 }
 
-// oneOf returns the known word that a value is.
-func oneOf[T fmt.Stringer](e entry, known []T) (word T, ok bool) {
-	if !isString(e.value) {
-		return word, false
-	}
-	return named(known, e.value.Value)
-}
-
 // named returns the known word that is text in lower case.
 func named[T fmt.Stringer](known []T, text string) (word T, ok bool) {
 	i := slices.IndexFunc(known, func(w T) bool { return strings.ToLower(w.String()) == text })
@@ -487,21 +468,17 @@ func named[T fmt.Stringer](known []T, text string) (word T, ok bool) {
 	return known[i], true
 }
 
-// readBool returns a reader of true or false.
-func readBool[T any](broken *rules.Rule, at func(*T) *bool) func(*parser, *T, entry) bool {
-	return func(p *parser, into *T, e entry) bool {
-		// YAML 1.1 has more words for them, which people and YAML 1.2 read as text.
-		if e.value.Tag == "!!bool" && slices.Contains(booleans, e.value.Value) {
-			*at(into) = e.value.Value == "true"
-			return true
-		}
-		p.report(e.at, broken, "", "%s must be true or false, not %s", e.name, describe(e.value))
-		p.meant(meantBoolean[e.value.Value])
-		return false
+// precise reads true or false.
+func (p *parser) precise(limit *draft, e entry) bool {
+	// YAML 1.1 has more words for them, which people and YAML 1.2 read as text.
+	if text := e.value.Value; e.value.Tag == "!!bool" && (text == "true" || text == "false") {
+		limit.policy.Precise = text == "true"
+		return true
 	}
+	p.report(e.at, rules.BadPrecise, "", "%s must be true or false, not %s", e.name, describe(e.value))
+	p.meant(meantBoolean[e.value.Value])
+	return false
 }
-
-var booleans = []string{"true", "false"}
 
 // meantBoolean are the other words for true and false in YAML 1.1 and elsewhere.
 var meantBoolean = map[string]string{

@@ -57,7 +57,7 @@ var fileFields = []field[spec.File, spec.File]{
 		schema:    plansSchema,
 		read:      (*parser).planList,
 		change:    spec.PlansChanged,
-		effective: effectivePlans,
+		effective: func(f *spec.File) string { return listed(f.PlanNames()) },
 	},
 	{
 		name: "limits", required: true,

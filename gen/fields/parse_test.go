@@ -361,5 +361,5 @@ func TestRandomLimitsWithoutDiagnosticsAreValid(t *testing.T) {
 			require.NoError(t, limit.Policy.Validate(), "seed %d:\n%s", seed, src)
 		}
 	}
-	require.Greater(t, accepted, 80)
+	require.Greater(t, accepted, 50) // about 90 of 8,000 are valid
 }

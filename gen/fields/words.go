@@ -2,7 +2,6 @@ package fields
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
@@ -11,9 +10,16 @@ import (
 )
 
 // ruleWords covers kind, rate, period and capacity.
-func ruleWords(l *spec.Limit) []string {
-	name := l.Policy.Kind.String()
-	return []string{strings.ToUpper(name[:1]) + name[1:] + ": " + algorithmOf(l.Policy.Kind).rule(&l.Policy) + "."}
+func ruleWords(l *spec.Limit) string {
+	return spec.Capital(l.Policy.Kind.String()) + ": " + algorithmOf(l.Policy.Kind).rule(&l.Policy) + "."
+}
+
+// AtMost is a number, after "at most" if callers give it and most is the most that they can.
+func AtMost(number, most int64) string {
+	if most > 0 {
+		return "at most " + words.Number(number)
+	}
+	return words.Number(number)
 }
 
 // holdWords describes when a slot is free again.
@@ -192,7 +198,7 @@ func calendarWords(c runtime.Calendar) []string {
 		zone = " in each key's own time zone"
 	}
 	day, late := windowDay(c)
-	sentences := []string{fmt.Sprintf("Windows begin %sat %s%s.", day, clockOf(c.At), zone)}
+	sentences := []string{fmt.Sprintf("Windows begin %sat %s%s.", day, timeOfDay(time.Time{}.Add(c.At)), zone)}
 	if late {
 		sentences = append(sentences, "In a shorter month, a window begins on the last day.")
 	}

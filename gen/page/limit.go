@@ -105,7 +105,7 @@ func (p *Page) limitView(l *limit, few bool) limitView {
 	d := fields.Describe(shown)
 	v := limitView{
 		ID: limitID(shown.Policy.Name), Name: shown.Policy.Name, Doc: printable.Flat(shown.Doc), Per: perKey(shown),
-		Rule: d.Words()[0], Open: few,
+		Rule: d.Rules()[0], Open: few,
 	}
 	if p.Old != nil {
 		v.Open = few && l.subject != nil

@@ -91,6 +91,7 @@ const (
 	Nanoseconds = "nanoseconds"
 )
 
+// The names of numbers that pages refer to, and the ending of the name of one for callers who do not reserve.
 const (
 	LargestReservation = "largest reservation"
 	LongestDelay       = "longest delay"
@@ -114,6 +115,7 @@ func Planned(plan, name string) string {
 // Label is the name, with the plan before it.
 func (n Number) Label() string { return Planned(n.Plan, n.Name) }
 
+// Unbounded is how a value without a bound is written.
 const Unbounded = "unbounded"
 
 // IsUnbounded reports whether a value stands for no bound.

@@ -42,6 +42,7 @@ func rule(id, summary, example string) *Rule {
 	return &r
 }
 
+// The rules, in the order of [Rules]. Each is described by its Summary.
 var (
 	FileTooLarge = rule("file-too-large", "A file is at most 4 MiB.", "")
 	InvalidUTF8  = rule("invalid-utf8", "A file is UTF-8 text.",

@@ -70,6 +70,7 @@ func changeKind(id, summary, example string) *ChangeKind {
 	return k
 }
 
+// The kinds of changes, in the order of [ChangeKinds]. Each is described by its Summary.
 var (
 	PackageChanged = changeKind("package-changed",
 		"The generated package has another name, so its importers must change.",

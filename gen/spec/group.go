@@ -364,11 +364,8 @@ func SharedNames(g *Group) []string {
 }
 
 // SharedWords returns a sentence on each shared parameter: "The plan is that of llmRequests and llmTokens."
-func (g *Group) SharedWords() (sentences []string) {
-	for _, s := range g.Shared() {
-		sentences = append(sentences, s.Sentence())
-	}
-	return sentences
+func (g *Group) SharedWords() []string {
+	return words.Of(g.Shared(), SharedParameter.Sentence)
 }
 
 // IsShared reports whether the method of a limit has a shared parameter with a name.

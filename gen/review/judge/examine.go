@@ -192,11 +192,11 @@ func judgeUnlimited(j *judgement) bool {
 	switch {
 	case kind == spec.ModeChanged && j.New.Policy.Mode == runtime.ModeBlock: // the limited plans have the note
 	case kind == spec.ModeChanged && j.Old.Policy.Mode == runtime.ModeBlock:
-		j.describe(review.Rule, fields.WordsOf(j.New)[:1])
+		j.describe(review.Rule, fields.Describe(j.New).Rules())
 	case kind != spec.RateChanged || wasUnlimited && isUnlimited:
 		return false
 	case isUnlimited:
-		j.describe(review.Rule, fields.WordsOf(j.New)[:1])
+		j.describe(review.Rule, fields.Describe(j.New).Rules())
 		j.note(review.Deploy, "Stored counts stay as they are, until a sweep deletes them.")
 	default:
 		j.describe(review.Rule, fields.WordsOf(j.New))
