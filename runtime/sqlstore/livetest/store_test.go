@@ -38,18 +38,6 @@ func TestStatementsAgreeWithTheGoStep(t *testing.T) {
 	})
 }
 
-// Decisions with changing policies of one name are those of a reference that stores only what was used.
-func TestChangingPoliciesKeepWhatWasUsed(t *testing.T) {
-	onSeveral(t, func(t *testing.T, s server) {
-		clock, decisions := storetest.NewClock(), 3000
-		if *long {
-			decisions = 300_000
-		}
-		allowed := agree.Used(t, s.store(t, s.open(t), clock.Now), clock, 2, decisions)
-		t.Logf("%d decisions agree, %d of them allowed", decisions, allowed)
-	})
-}
-
 // Programs that share a table, and versions that follow one another.
 func TestRegistered(t *testing.T) { onATable(t, agree.Registered) }
 
