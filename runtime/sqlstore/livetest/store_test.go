@@ -39,17 +39,12 @@ func TestStatementsAgreeWithTheGoStep(t *testing.T) {
 }
 
 // Programs that share a table, and versions that follow one another.
-func TestRegistered(t *testing.T) { onATable(t, agree.Registered) }
-
-// Tables of earlier versions.
-func TestFormats(t *testing.T) { onATable(t, agree.Formats) }
-
-func onATable(t *testing.T, test func(*testing.T, agree.Subject, func(*testing.T, sqlstore.Options) *sqlstore.Store)) {
+func TestRegistered(t *testing.T) {
 	onSeveral(t, func(t *testing.T, s server) {
 		table := newTable()
 		s.storeIn(t, s.open(t), table, nil) // which drops it
 		subject := agree.Subject{DB: s.open(t), Dialect: s.dialect, Table: table, Clock: storetest.NewClock()}
-		test(t, subject, func(t *testing.T, o sqlstore.Options) *sqlstore.Store {
+		agree.Registered(t, subject, func(t *testing.T, o sqlstore.Options) *sqlstore.Store {
 			store, err := sqlstore.New(s.open(t), s.dialect, o)
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, store.Close()) })
