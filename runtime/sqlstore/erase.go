@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
@@ -47,7 +46,7 @@ func (t *callerTxStore) Erase(ctx context.Context, limit, key string, why runtim
 		if err != nil {
 			return done, err
 		}
-		_, done, err = e.EraseIn(ctx, conn.CallerTx{Tx: t.tx, Queries: &e.Queries}, t.tx, limit, key, why, now(), 0)
+		_, done, err = e.EraseIn(ctx, e.In(t.tx), limit, key, why, now(), 0)
 		if fault.RefusedValue(err) {
 			// Another transaction has appended an entry, after which this one can.
 			return done, &fault.Again{Err: fmt.Errorf("the log of overrides has changed: %w", err)}

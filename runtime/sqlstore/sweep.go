@@ -106,7 +106,7 @@ func (s *Store) Forget(ctx context.Context, name string, policies ...*runtime.Po
 	if slices.Contains(s.registry.OfOthers(ctx, policies), name) {
 		return 0, fmt.Errorf("forget limit %q: %w: it is registered for another program", name, runtime.ErrForeignCounts)
 	}
-	deleted, err = s.sweeper.EachPage(ctx, name, s.sweeper.ForgetPage)
+	deleted, err = s.sweeper.Forget(ctx, name)
 	if err == nil {
 		err = s.overrides.EndAll(ctx, name)
 	}

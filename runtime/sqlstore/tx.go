@@ -96,7 +96,7 @@ func (t *callerTxStore) decideAdmitted(ctx context.Context, calls []runtime.Call
 	b := batch.New(calls)
 	for {
 		// The durability of the transaction is its owner's choice.
-		l := table.NewRowLock(conn.CallerTx{Tx: t.tx, Queries: &t.store.prepared.Queries}, b.Rows(), runtime.DurabilityDefault)
+		l := table.NewRowLock(t.store.prepared.In(t.tx), b.Rows(), runtime.DurabilityDefault)
 		// Seeding first: a deadlock that reading first may cause could not be retried here.
 		if err := l.Lock(ctx, table.OrderFor(&t.store.prepared.Dialect, table.SeedFirst)); err != nil {
 			return nil, err

@@ -38,30 +38,13 @@ func TestStatementsAgreeWithTheGoStep(t *testing.T) {
 	})
 }
 
-// Decisions with changing policies of one name are those of a reference that stores only what was used.
-func TestChangingPoliciesKeepWhatWasUsed(t *testing.T) {
-	onSeveral(t, func(t *testing.T, s server) {
-		clock, decisions := storetest.NewClock(), 3000
-		if *long {
-			decisions = 300_000
-		}
-		allowed := agree.Used(t, s.store(t, s.open(t), clock.Now), clock, 2, decisions)
-		t.Logf("%d decisions agree, %d of them allowed", decisions, allowed)
-	})
-}
-
 // Programs that share a table, and versions that follow one another.
-func TestRegistered(t *testing.T) { onATable(t, agree.Registered) }
-
-// Tables of earlier versions.
-func TestFormats(t *testing.T) { onATable(t, agree.Formats) }
-
-func onATable(t *testing.T, test func(*testing.T, agree.Subject, func(*testing.T, sqlstore.Options) *sqlstore.Store)) {
+func TestRegistered(t *testing.T) {
 	onSeveral(t, func(t *testing.T, s server) {
 		table := newTable()
 		s.storeIn(t, s.open(t), table, nil) // which drops it
 		subject := agree.Subject{DB: s.open(t), Dialect: s.dialect, Table: table, Clock: storetest.NewClock()}
-		test(t, subject, func(t *testing.T, o sqlstore.Options) *sqlstore.Store {
+		agree.Registered(t, subject, func(t *testing.T, o sqlstore.Options) *sqlstore.Store {
 			store, err := sqlstore.New(s.open(t), s.dialect, o)
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, store.Close()) })

@@ -45,13 +45,6 @@ func FuzzTake(f *testing.F) {
 // TestTakeAgrees is FuzzTake in batches, with common values and those at the edges of the range.
 func TestTakeAgrees(t *testing.T) { agree.Test(t, newRig(t).subject(), 200) }
 
-// Decisions with changing policies of one name are those of a reference that stores only the used tokens.
-func TestChangingPoliciesKeepWhatWasUsed(t *testing.T) {
-	r := newRig(t)
-	allowed := agree.Used(t, r.store, r.clock, 3, 10_000)
-	require.Greater(t, allowed, 2000)
-}
-
 // With a trigger of its owner on the table, SQLite collects the rows of a statement before it writes the first.
 func TestTakeFromATableWithATrigger(t *testing.T) {
 	r := newRig(t)

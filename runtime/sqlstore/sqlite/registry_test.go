@@ -20,11 +20,7 @@ import (
 )
 
 // As on a server, without what Open does by itself.
-func TestRegistered(t *testing.T) { asOnAServer(t, agree.Registered) }
-
-func TestFormats(t *testing.T) { asOnAServer(t, agree.Formats) }
-
-func asOnAServer(t *testing.T, test func(*testing.T, agree.Subject, func(*testing.T, sqlstore.Options) *sqlstore.Store)) {
+func TestRegistered(t *testing.T) {
 	dsn := "file:" + filepath.Join(t.TempDir(), "limits.db") + "?_txlock=immediate&_pragma=busy_timeout(10)&_pragma=journal_mode(WAL)"
 	open := func() *sql.DB {
 		db, err := sql.Open("sqlite", dsn)
@@ -34,7 +30,7 @@ func asOnAServer(t *testing.T, test func(*testing.T, agree.Subject, func(*testin
 		return db
 	}
 	subject := agree.Subject{DB: open(), Dialect: dialect.SQLite, Table: dialect.DefaultTable, Clock: storetest.NewClock()}
-	test(t, subject, func(t *testing.T, o sqlstore.Options) *sqlstore.Store {
+	agree.Registered(t, subject, func(t *testing.T, o sqlstore.Options) *sqlstore.Store {
 		store, err := sqlstore.New(open(), dialect.SQLite, o)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, store.Close()) })
@@ -69,19 +65,6 @@ func TestFirstUseRegisters(t *testing.T) {
 		assert.Equal(t, "example.com/shop", all[0].Owner)
 		require.NoError(t, store.Close())
 	}
-}
-
-// Opening the file of an earlier version is refused before anything is done with it.
-func TestFileOfBeforeIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.db")
-	db, err := sql.Open("sqlite", path)
-	require.NoError(t, err)
-	defer db.Close()
-	_, err = db.Exec(`CREATE TABLE rate_limits (name TEXT NOT NULL, key TEXT NOT NULL, shard INTEGER NOT NULL, value REAL NOT NULL,
-		ts INTEGER NOT NULL, prev REAL NOT NULL, PRIMARY KEY (name, key, shard)) WITHOUT ROWID`)
-	require.NoError(t, err)
-	_, err = sqlite.Open(path)
-	require.ErrorContains(t, err, `"rate_limits" is that of a version before v0.1.0`)
 }
 
 // A limit that cannot be registered is decided all the same, also with others in one call.

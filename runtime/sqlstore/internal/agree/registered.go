@@ -205,12 +205,14 @@ func (s programs) anotherFormat() {
 
 func (s programs) aTableOfBefore() {
 	s.exec("ALTER TABLE " + s.Table + " RENAME COLUMN at_ns TO ts")
+	s.exec("ALTER TABLE " + s.Table + " DROP COLUMN log")
 	p := s.shop()
 	for _, err := range []error{p.take(s.Context()), p.Ready(s.Context()), p.Migrate(s.Context(), p.policies()...)} {
 		require.ErrorContains(s, err, "is that of a version before v0.1.0")
 		require.ErrorContains(s, err, "ALTER TABLE "+s.Table+" RENAME COLUMN ts TO at_ns")
 	}
 	s.exec("ALTER TABLE " + s.Table + " RENAME COLUMN ts TO at_ns")
+	s.exec("ALTER TABLE " + s.Table + " ADD COLUMN log " + map[bool]string{true: "BYTEA", false: "BLOB"}[s.Dialect.Name == "postgres"])
 	s.left(4)
 }
 

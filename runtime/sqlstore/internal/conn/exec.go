@@ -68,22 +68,55 @@ func newQueries(d dialect.Dialect, table string) (all Queries, err error) {
 	return all, nil
 }
 
-// Session runs statements, in a transaction or each by itself.
+// Session runs statements, in a transaction or each by itself, and texts as a [runtime.Tx] does.
 type Session interface {
+	runtime.Tx
 	Query(ctx context.Context, s Statement, n Arity, v *Values) (*sql.Rows, error)
 	Exec(ctx context.Context, s Statement, n Arity, v *Values) (sql.Result, error)
 	// Pinned runs fn, all of whose statements need the same session of the server.
 	Pinned(ctx context.Context, fn func(in runtime.Tx) error) error
 }
 
-// Executor runs each statement by itself, and holds the prepared statements for StoreTx too.
-type Executor struct {
-	DB      *sql.DB
+// session is a [Session] on a transaction, or on a pool.
+type session struct {
+	runtime.Tx
 	queries *Queries
-	// prepares means that statements are prepared, as [dialect.Dialect.Prepare] says.
-	prepares bool
-	stmts    [statementCount][arityCount]preparedStmt
-	mu       sync.Mutex
+	// prepared returns a prepared statement. It is nil if statements are sent as texts.
+	prepared func(ctx context.Context, s Statement, n Arity) (*sql.Stmt, error)
+}
+
+func (t *session) Query(ctx context.Context, s Statement, n Arity, v *Values) (*sql.Rows, error) {
+	q := &t.queries[s][n]
+	if t.prepared == nil {
+		return t.QueryContext(ctx, q.Sql, v.Args(q)...)
+	}
+	stmt, err := t.prepared(ctx, s, n)
+	if err != nil {
+		return nil, err
+	}
+	return stmt.QueryContext(ctx, v.Args(q)...)
+}
+
+func (t *session) Exec(ctx context.Context, s Statement, n Arity, v *Values) (sql.Result, error) {
+	q := &t.queries[s][n]
+	if t.prepared == nil {
+		return t.ExecContext(ctx, q.Sql, v.Args(q)...)
+	}
+	stmt, err := t.prepared(ctx, s, n)
+	if err != nil {
+		return nil, err
+	}
+	return stmt.ExecContext(ctx, v.Args(q)...)
+}
+
+func (t *session) Pinned(_ context.Context, fn func(in runtime.Tx) error) error { return fn(t.Tx) }
+
+// Executor runs each statement by itself, and holds the prepared statements for transactions of the store too.
+type Executor struct {
+	session
+	DB    *sql.DB
+	stmts [statementCount][arityCount]preparedStmt
+	mu    sync.Mutex
 	// spare are statements that were prepared twice, by two calls at once.
 	spare []*sql.Stmt
 	// HonorsContext means that statements return soon after their context has ended.
@@ -105,14 +138,17 @@ type preparedStmt struct {
 }
 
 func NewExecutor(ctx context.Context, db *sql.DB, d *dialect.Dialect, q *Queries) (*Executor, error) {
-	x := &Executor{DB: db, queries: q, prepares: d.Prepare, HonorsContext: honorsContext(db)}
+	x := &Executor{session: session{Tx: db, queries: q}, DB: db, HonorsContext: honorsContext(db)}
+	if d.Prepare {
+		x.prepared = x.stmt
+	}
 	var err error
 	if x.Resends, x.Splits, err = driverBehavior(ctx, db); err != nil {
 		return nil, err
 	}
-	x.Raw = takesRaw(db) && !x.prepares
+	x.Raw = takesRaw(db) && !d.Prepare
 	// A statement that the store has prepared stays with its session.
-	x.Splits = x.Splits && !x.prepares
+	x.Splits = x.Splits && !d.Prepare
 	if !x.Resends && d.RepeatsStatements != "" {
 		// The driver sends it once, but a node of a cluster may execute it twice.
 		err := db.QueryRowContext(ctx, d.RepeatsStatements).Scan(new(string))
@@ -128,30 +164,6 @@ func NewExecutor(ctx context.Context, db *sql.DB, d *dialect.Dialect, q *Queries
 // everything goes to one session.
 func (x *Executor) NeedsTx() bool { return x.Resends || x.Splits }
 
-func (x *Executor) Query(ctx context.Context, s Statement, n Arity, v *Values) (*sql.Rows, error) {
-	q := &x.queries[s][n]
-	stmt, err := x.stmt(ctx, s, n)
-	switch {
-	case err != nil:
-		return nil, err
-	case stmt == nil:
-		return x.DB.QueryContext(ctx, q.Sql, v.Args(q)...)
-	}
-	return stmt.QueryContext(ctx, v.Args(q)...)
-}
-
-func (x *Executor) Exec(ctx context.Context, s Statement, n Arity, v *Values) (sql.Result, error) {
-	q := &x.queries[s][n]
-	stmt, err := x.stmt(ctx, s, n)
-	switch {
-	case err != nil:
-		return nil, err
-	case stmt == nil:
-		return x.DB.ExecContext(ctx, q.Sql, v.Args(q)...)
-	}
-	return stmt.ExecContext(ctx, v.Args(q)...)
-}
-
 // Pinned runs fn on another connection if one is lost before fn did anything.
 func (x *Executor) Pinned(ctx context.Context, fn func(in runtime.Tx) error) error {
 	return reconnecting(ctx, x.DB, func() error {
@@ -164,10 +176,10 @@ func (x *Executor) Pinned(ctx context.Context, fn func(in runtime.Tx) error) err
 	})
 }
 
-// stmt returns a prepared statement, or nil if the dialect prepares none.
+// stmt returns a prepared statement.
 func (x *Executor) stmt(ctx context.Context, s Statement, n Arity) (*sql.Stmt, error) {
 	at := &x.stmts[s][n]
-	if stmt := at.stmt.Load(); stmt != nil || !x.prepares {
+	if stmt := at.stmt.Load(); stmt != nil {
 		return stmt, nil
 	}
 	stmt, err := x.DB.PrepareContext(ctx, x.queries[s][n].Sql)
@@ -186,9 +198,6 @@ func (x *Executor) stmt(ctx context.Context, s Statement, n Arity) (*sql.Stmt, e
 
 // prepareWanted prepares the statements that earlier transactions have missed.
 func (x *Executor) prepareWanted(ctx context.Context) error {
-	if !x.prepares {
-		return nil
-	}
 	for s := range x.stmts {
 		for n := range x.stmts[s] {
 			if at := &x.stmts[s][n]; at.wanted.Load() && at.stmt.Load() == nil {
@@ -270,66 +279,20 @@ func readTaken(rows driver.Rows, after *runtime.State) error {
 	return nil
 }
 
-// StoreTx is a transaction of the store, with the prepared statements of its executor.
-type StoreTx struct {
-	Tx       *sql.Tx
-	Executor *Executor
-}
-
-func (t StoreTx) Query(ctx context.Context, s Statement, n Arity, v *Values) (*sql.Rows, error) {
-	stmt, err := t.stmt(ctx, s, n)
-	switch {
-	case err != nil:
-		return nil, err
-	case stmt == nil:
-		return CallerTx{t.Tx, t.Executor.queries}.Query(ctx, s, n, v)
+// in returns the session of a transaction of the store.
+func (x *Executor) in(tx *sql.Tx) Session {
+	t := &session{Tx: tx, queries: x.queries}
+	if x.prepared == nil {
+		return t
 	}
-	return stmt.QueryContext(ctx, v.Args(&t.Executor.queries[s][n])...)
-}
-
-func (t StoreTx) Exec(ctx context.Context, s Statement, n Arity, v *Values) (sql.Result, error) {
-	stmt, err := t.stmt(ctx, s, n)
-	switch {
-	case err != nil:
-		return nil, err
-	case stmt == nil:
-		return CallerTx{t.Tx, t.Executor.queries}.Exec(ctx, s, n, v)
+	t.prepared = func(ctx context.Context, s Statement, n Arity) (*sql.Stmt, error) {
+		at := &x.stmts[s][n]
+		if stmt := at.stmt.Load(); stmt != nil {
+			return tx.StmtContext(ctx, stmt), nil
+		}
+		at.wanted.Store(true)
+		// Not sent as text: MariaDB then reads a variable before the statement has set it.
+		return tx.PrepareContext(ctx, x.queries[s][n].Sql)
 	}
-	return stmt.ExecContext(ctx, v.Args(&t.Executor.queries[s][n])...)
+	return t
 }
-
-func (t StoreTx) Pinned(_ context.Context, fn func(in runtime.Tx) error) error { return fn(t.Tx) }
-
-// stmt returns a prepared statement for the transaction, or nil if the dialect prepares none.
-func (t StoreTx) stmt(ctx context.Context, s Statement, n Arity) (*sql.Stmt, error) {
-	x := t.Executor
-	if !x.prepares {
-		return nil, nil
-	}
-	at := &x.stmts[s][n]
-	if stmt := at.stmt.Load(); stmt != nil {
-		return t.Tx.StmtContext(ctx, stmt), nil
-	}
-	at.wanted.Store(true)
-	// Not sent as text: MariaDB then reads a variable before the statement has set it.
-	return t.Tx.PrepareContext(ctx, x.queries[s][n].Sql)
-}
-
-// CallerTx is a transaction of the caller. It uses no prepared statements: to prepare one takes a second connection, and
-// the caller may have the only one.
-type CallerTx struct {
-	Tx      runtime.Tx
-	Queries *Queries
-}
-
-func (t CallerTx) Query(ctx context.Context, s Statement, n Arity, v *Values) (*sql.Rows, error) {
-	q := &t.Queries[s][n]
-	return t.Tx.QueryContext(ctx, q.Sql, v.Args(q)...)
-}
-
-func (t CallerTx) Exec(ctx context.Context, s Statement, n Arity, v *Values) (sql.Result, error) {
-	q := &t.Queries[s][n]
-	return t.Tx.ExecContext(ctx, q.Sql, v.Args(q)...)
-}
-
-func (t CallerTx) Pinned(_ context.Context, fn func(in runtime.Tx) error) error { return fn(t.Tx) }

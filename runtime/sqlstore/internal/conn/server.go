@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
@@ -61,6 +62,10 @@ func NewServer(db *sql.DB, d dialect.Dialect, table string, clock func() time.Ti
 	s.offsetNow = s.offset.now
 	return s, nil
 }
+
+// In returns the session of a transaction of the caller. It uses no prepared statements: to prepare one takes a second
+// connection, and the caller may have the only one.
+func (s *Server) In(tx runtime.Tx) Session { return &session{Tx: tx, queries: &s.Queries} }
 
 // Guarded returns the error of guard. Every operation starts with it, but those
 // in a transaction of the caller.

@@ -51,7 +51,7 @@ func (s *Server) inTxOn(ctx context.Context, conn *sql.Conn, x *Executor, fn fun
 		return unbegun(ended(conn, err))
 	}
 	defer rollback(conn, tx)
-	if err := fn(StoreTx{tx, x}); err != nil {
+	if err := fn(x.in(tx)); err != nil {
 		return err
 	}
 	if x.Resends && s.Dialect.TxOpen != "" {

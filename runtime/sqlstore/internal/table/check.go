@@ -95,7 +95,7 @@ func (p *Prepared) checkReads(ctx context.Context, x *conn.Executor) error {
 	}
 	var replica bool
 	err := p.Single(ctx, x, func(in conn.Session) error {
-		return textSession(in).QueryRowContext(ctx, p.Dialect.ReadHint+p.Dialect.FindReplica).Scan(&replica)
+		return in.QueryRowContext(ctx, p.Dialect.ReadHint+p.Dialect.FindReplica).Scan(&replica)
 	})
 	if err == nil && replica {
 		return &fault.Hinted{Text: p.FillIn(readsReplica), Err: nil}

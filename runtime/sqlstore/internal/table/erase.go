@@ -39,7 +39,7 @@ func (e *Eraser) Erase(ctx context.Context, limit, key string, why runtime.Overr
 			return done, err
 		}
 		erase := func(in conn.Session, refused int64) (id int64, err error) {
-			id, done, err = e.EraseIn(ctx, in, textSession(in), limit, key, why, now(), refused)
+			id, done, err = e.EraseIn(ctx, in, limit, key, why, now(), refused)
 			return id, err
 		}
 		_, err = e.withNextID(ctx, x, erase)
@@ -53,12 +53,12 @@ func (e *Eraser) Erase(ctx context.Context, limit, key string, why runtime.Overr
 	})
 }
 
-// EraseIn erases a key in a transaction, given as a session and for texts, at the instant now. Errors about the log are explained. It returns the ID of its entry
-// in the log, or 0 without one, unless that ID was refused before.
+// EraseIn erases a key in a transaction, at the instant now. Errors about the log are explained. It returns the ID of its entry in the log,
+// or 0 without one, unless that ID was refused before.
 func (e *Eraser) EraseIn(
-	ctx context.Context, in conn.Session, tx runtime.Tx, limit, key string, why runtime.OverrideEnd, now, refused int64,
+	ctx context.Context, in conn.Session, limit, key string, why runtime.OverrideEnd, now, refused int64,
 ) (id int64, done runtime.Erased, err error) {
-	entries, err := e.entriesIn(ctx, tx, limit, key)
+	entries, err := e.entriesIn(ctx, in, limit, key)
 	if err != nil {
 		return 0, done, e.Explain(err)
 	}
@@ -76,7 +76,7 @@ func (e *Eraser) EraseIn(
 	if err := l.Lock(ctx, OrderFor(&e.Dialect, SeedFirst)); err != nil {
 		return 0, done, err
 	}
-	result, err := tx.ExecContext(ctx, e.deleteRows, limit, key)
+	result, err := in.ExecContext(ctx, e.deleteRows, limit, key)
 	if err != nil {
 		return 0, done, err
 	}
@@ -91,11 +91,11 @@ func (e *Eraser) EraseIn(
 	if done.Entries = len(entries); done.Entries > 0 {
 		// An entry that was appended meanwhile may be in force.
 		last := entries[len(entries)-1].ID
-		if _, err := tx.ExecContext(ctx, e.blot, entry.Key, override.Blotted, override.Blotted, limit, key, last); err != nil {
+		if _, err := in.ExecContext(ctx, e.blot, entry.Key, override.Blotted, override.Blotted, limit, key, last); err != nil {
 			return 0, done, e.Explain(err)
 		}
 	}
-	entry.ID, err = e.insertEntry(ctx, tx, entry, refused)
+	entry.ID, err = e.insertEntry(ctx, in, entry, refused)
 	done.Entry = entry
 	return entry.ID, done, e.Explain(err)
 }

@@ -110,7 +110,7 @@ func (v *OverrideLog) Query(ctx context.Context, x *conn.Executor, query string,
 	err = conn.Retry(ctx, func() error {
 		return v.Single(ctx, x, func(in conn.Session) error {
 			var err error
-			entries, err = ScanOverrides(ctx, textSession(in), query, args)
+			entries, err = ScanOverrides(ctx, in, query, args)
 			return err
 		})
 	})
@@ -160,7 +160,7 @@ func (v *OverrideLog) Append(ctx context.Context, e runtime.OverrideEntry) (runt
 
 func (v *OverrideLog) insertNext(ctx context.Context, x *conn.Executor, e runtime.OverrideEntry) (_ runtime.OverrideEntry, err error) {
 	e.ID, err = v.withNextID(ctx, x, func(in conn.Session, refused int64) (int64, error) {
-		return v.insertEntry(ctx, textSession(in), e, refused)
+		return v.insertEntry(ctx, in, e, refused)
 	})
 	return e, err
 }
@@ -260,7 +260,7 @@ func (v *OverrideLog) Compact(ctx context.Context) error {
 			}
 			return page, conn.Retry(ctx, func() error {
 				return v.Single(ctx, x, func(in conn.Session) (err error) {
-					page, err = scanEnds(ctx, textSession(in), v.ends, after)
+					page, err = scanEnds(ctx, in, v.ends, after)
 					return err
 				})
 			})
@@ -320,7 +320,7 @@ func (v *OverrideLog) delete(ctx context.Context, x *conn.Executor, ids []int64)
 	err := v.WithRoom(ctx, func() error {
 		return conn.Retry(ctx, func() error {
 			return v.Single(ctx, x, func(in conn.Session) error {
-				_, err := textSession(in).ExecContext(ctx, remove)
+				_, err := in.ExecContext(ctx, remove)
 				return err
 			})
 		})

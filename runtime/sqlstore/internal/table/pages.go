@@ -20,70 +20,45 @@ type Sweeper struct {
 // sweepPage is how many rows a sweep reads at once, and so the most that it deletes at once.
 const sweepPage = runtime.RowPage
 
-// Sweep sweeps the rows of policies with one name.
+// Sweep deletes the rows of policies with one name that are not needed, and returns how many it deleted.
 func (s *Sweeper) Sweep(ctx context.Context, same []*runtime.Policy) (deleted int, err error) {
-	return s.EachPage(ctx, same[0].Name, func(ctx context.Context, x *conn.Executor, after runtime.Row) (swept, error) {
-		return s.sweepPage(ctx, x, same, after)
-	})
+	return s.delete(ctx, same[0].Name, func(r conn.Stored, now int64) bool { return s.View.Sweepable(same, r.Row, r.State, now) })
 }
 
-// EachPage calls do for one page of a limit's rows after the other, and returns how many rows it deleted.
-func (s *Sweeper) EachPage(
-	ctx context.Context, name string, do func(ctx context.Context, x *conn.Executor, after runtime.Row) (swept, error),
-) (deleted int, err error) {
+// Forget deletes all rows of a limit, and returns how many it deleted.
+func (s *Sweeper) Forget(ctx context.Context, limit string) (deleted int, err error) {
+	return s.delete(ctx, limit, func(conn.Stored, int64) bool { return true })
+}
+
+// delete deletes the rows of a limit that may go, page by page.
+func (s *Sweeper) delete(ctx context.Context, limit string, mayGo func(r conn.Stored, now int64) bool) (deleted int, err error) {
 	// Before the first row that can exist: shards count from 0.
-	last := runtime.Row{Name: name, Shard: -1}
+	last, end := runtime.Row{Name: limit, Shard: -1}, false
 	for {
 		began := time.Now()
 		// Each page has a timeout of its own: a sweep of a large table takes longer than one call.
-		page, err := Using(ctx, s.Prepared, func(ctx context.Context, x *conn.Executor) (swept, error) { return do(ctx, x, last) })
-		deleted += page.deleted
-		if err != nil || page.empty {
+		n, err := Using(ctx, s.Prepared, func(ctx context.Context, x *conn.Executor) (int, error) {
+			now, err := s.Now(ctx, s.DB)
+			if err != nil {
+				return 0, err
+			}
+			page, err := s.Page(ctx, x, last, sweepPage)
+			if end = len(page) == 0; end || err != nil {
+				return 0, err
+			}
+			last = page[len(page)-1].Row
+			at := now()
+			return s.deleteUnchanged(ctx, x, slices.DeleteFunc(page, func(r conn.Stored) bool { return !mayGo(r, at) }))
+		})
+		deleted += n
+		if err != nil || end {
 			return deleted, err
 		}
-		last = page.last
 		// Half of the time is for calls, which need the same disk and, with one writer, the same connection.
 		if err := conn.Sleep(ctx, time.Since(began)); err != nil {
 			return deleted, err
 		}
 	}
-}
-
-// swept is the result for a page of rows.
-type swept struct {
-	empty   bool
-	last    runtime.Row
-	deleted int
-}
-
-// ForgetPage deletes the page of rows after a row.
-func (s *Sweeper) ForgetPage(ctx context.Context, x *conn.Executor, after runtime.Row) (done swept, err error) {
-	page, err := s.Page(ctx, x, after, sweepPage)
-	if err != nil || len(page) == 0 {
-		done.empty = true
-		return done, err
-	}
-	done.last = page[len(page)-1].Row
-	done.deleted, err = s.deleteUnchanged(ctx, x, page)
-	return done, err
-}
-
-// sweepPage sweeps the page of rows after a row.
-func (s *Sweeper) sweepPage(ctx context.Context, x *conn.Executor, same []*runtime.Policy, after runtime.Row) (done swept, err error) {
-	now, err := s.Now(ctx, s.DB)
-	if err != nil {
-		return done, err
-	}
-	page, err := s.Page(ctx, x, after, sweepPage)
-	if err != nil || len(page) == 0 {
-		done.empty = true
-		return done, err
-	}
-	done.last = page[len(page)-1].Row
-	at := now()
-	sweepable := slices.DeleteFunc(page, func(r conn.Stored) bool { return !s.View.Sweepable(same, r.Row, r.State, at) })
-	done.deleted, err = s.deleteUnchanged(ctx, x, sweepable)
-	return done, err
 }
 
 // Page returns the rows after a row with the same name: at most so many of them, and at most [runtime.RowPage].

@@ -70,14 +70,6 @@ func Using[T any](ctx context.Context, p *Prepared, task func(ctx context.Contex
 	})
 }
 
-// textSession returns what runs texts in a session of the store.
-func textSession(in conn.Session) runtime.Tx {
-	if t, ok := in.(conn.StoreTx); ok {
-		return t.Tx
-	}
-	return in.(*conn.Executor).DB
-}
-
 // currentPreparation returns the preparation in flight, and begins one if necessary. It returns nil if the store is
 // closed.
 func (p *Prepared) currentPreparation(ctx context.Context) *preparation {

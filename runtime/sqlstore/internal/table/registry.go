@@ -176,7 +176,7 @@ func (r *Registry) readInTx(ctx context.Context, tx runtime.Tx) (stored registra
 func (r *Registry) readAll(ctx context.Context, x *conn.Executor) (stored registrations, err error) {
 	err = conn.Retry(ctx, func() error {
 		return r.Single(ctx, x, func(in conn.Session) (err error) {
-			stored, err = scanRegistrations(ctx, textSession(in), r.read)
+			stored, err = scanRegistrations(ctx, in, r.read)
 			return err
 		})
 	})
@@ -288,7 +288,7 @@ func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime
 			if len(changed) == 0 {
 				return nil
 			}
-			return r.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) error { return r.write(ctx, textSession(in), stored, changed) })
+			return r.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) error { return r.write(ctx, in, stored, changed) })
 		})
 		switch {
 		case err == nil:
@@ -406,7 +406,7 @@ func (r *Registry) Forget(ctx context.Context, limit string) error {
 	_, err := Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (any, error) {
 		return nil, conn.Retry(ctx, func() error {
 			return r.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) error {
-				_, err := textSession(in).ExecContext(ctx, r.remove, limit)
+				_, err := in.ExecContext(ctx, r.remove, limit)
 				return err
 			})
 		})

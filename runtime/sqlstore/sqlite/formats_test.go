@@ -1,0 +1,78 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
+	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
+)
+
+// Files of earlier versions, as testdata/formats has them, are refused. Rows with the present meaning are exactly what they were
+// after the statements that the error names. Package agree has the statements of servers.
+func TestFormats(t *testing.T) {
+	const day = 24 * time.Hour
+	bucket := func(name string, maxReserved int64) *runtime.Policy {
+		return &runtime.Policy{Name: name, Kind: runtime.TokenBucket, Rate: 10, Period: day, Capacity: 10, MaxReserved: maxReserved}
+	}
+	window := func(name string, kind runtime.Kind) *runtime.Policy {
+		return &runtime.Policy{Name: name, Kind: kind, Rate: 10, Period: day, Capacity: 10, Start: runtime.StartOffset(0)}
+	}
+	policies := []*runtime.Policy{
+		bucket("used up", 0), bucket("partly used", 0), bucket("reserved", 10), window("windowed", runtime.FixedWindow), window("sliding", runtime.SlidingWindow),
+		{Name: "precise", Kind: runtime.SlidingWindow, Rate: 10, Period: day, Capacity: 10, Precise: true},
+	}
+	for commit, upgrades := range map[string]bool{"c686c6b": false, "6003a5e": true} {
+		text, err := os.ReadFile("../../../testdata/formats/" + commit + ".json")
+		require.NoError(t, err)
+		var dump struct {
+			Rows []struct {
+				Name, Key string
+				Shard     int
+				Value     float64
+				TS        int64
+				Prev      float64
+			}
+			Left map[string]float64
+		}
+		require.NoError(t, json.Unmarshal(text, &dump))
+		path := filepath.Join(t.TempDir(), "limits.db")
+		db, err := sql.Open("sqlite", path)
+		require.NoError(t, err)
+		defer db.Close()
+		_, err = db.Exec(`CREATE TABLE rate_limits (name TEXT NOT NULL, key TEXT NOT NULL, shard INTEGER NOT NULL, value REAL NOT NULL,
+			ts INTEGER NOT NULL, prev REAL NOT NULL, PRIMARY KEY (name, key, shard)) WITHOUT ROWID`)
+		require.NoError(t, err)
+		for _, r := range dump.Rows {
+			_, err := db.Exec("INSERT INTO rate_limits VALUES (?, ?, ?, ?, ?, ?)", r.Name, r.Key, r.Shard, r.Value, r.TS, r.Prev)
+			require.NoError(t, err)
+		}
+		_, err = sqlite.Open(path)
+		require.ErrorContains(t, err, `"rate_limits" is that of a version before v0.1.0`)
+		if !upgrades {
+			continue
+		}
+		_, err = db.Exec("ALTER TABLE rate_limits RENAME COLUMN ts TO at_ns; ALTER TABLE rate_limits ADD COLUMN log BLOB")
+		require.NoError(t, err)
+		upgraded, err := sqlite.OpenWith(path, sqlstore.Options{Clock: storetest.NewClock().Now})
+		require.NoError(t, err)
+		defer upgraded.Close()
+		require.NoError(t, upgraded.Migrate(t.Context(), policies...))
+		require.NoError(t, upgraded.Ready(t.Context(), policies...))
+		for _, p := range policies {
+			answers, err := upgraded.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Op: runtime.Peek, Policy: p, Key: "k"}}}})
+			require.NoError(t, err)
+			require.NoError(t, answers[0].Err)
+			assert.Equal(t, dump.Left[p.Name], answers[0].Decisions[0].Value, p.Name)
+		}
+	}
+}
