@@ -168,14 +168,6 @@ func (e *Engine) learnTakes(rows []meter.RowUpsert, of []rowRequests) {
 	}
 }
 
-// shards returns the shards that were seen lately, or nil if no statement takes from one.
-func (e *Engine) shards() *seenRows {
-	if e.Dialect.TakesFromShards {
-		return e.seen
-	}
-	return nil
-}
-
 // outdatedTries is how often calls are decided again after an outdated statement, in addition to once for each open
 // connection.
 const outdatedTries = 3

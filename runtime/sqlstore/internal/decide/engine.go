@@ -46,3 +46,11 @@ func (e *Engine) byDriver(ctx context.Context, b *batch.Batch) error {
 	}
 	return err
 }
+
+// shards returns the shards that were seen lately, or nil if no statement takes from one.
+func (e *Engine) shards() *seenRows {
+	if e.Dialect.TakesFromShards {
+		return e.seen
+	}
+	return nil
+}
