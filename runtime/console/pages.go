@@ -85,7 +85,11 @@ func (c *console) key(w http.ResponseWriter, r *http.Request) {
 	}
 	s, failed := c.subject(r, l, id, key)
 	k := &keyPage{subject: s}
-	k.Problem = errorText(c.states(r, k, key), failed)
+	penalties, unread := operate.Penalized(r.Context(), c.Store, &l, key)
+	for _, p := range penalties {
+		k.Penalty = p.String()
+	}
+	k.Problem = errorText(c.states(r, k, key), failed, unread)
 	c.render(w, http.StatusOK, page{Title: l.Name + " " + c.shown(key), Key: k})
 }
 
@@ -122,9 +126,6 @@ func (c *console) state(r *http.Request, p *runtime.Policy, key runtime.Key, row
 		return s, err
 	}
 	s.Words = operate.Words(p, b)
-	if p.Most() {
-		s.Words += ", by the most that callers can give"
-	}
 	// A check of no tokens is decided by the policy in force.
 	if d, err := limit.CheckN(r.Context(), 0); err == nil && d.Policy != nil {
 		p = d.Policy
