@@ -137,7 +137,7 @@ func (s subject) Forms() (all []form) {
 	switch {
 	case s.Parts != nil:
 		add(operate.Block, "Deny all requests of a key in all limits", s.Parts, ends)
-		add(operate.Unblock, "End the blocks of a key in all limits", s.Parts)
+		add(operate.Unblock, "End the blocks and penalties of a key in all limits", s.Parts)
 		add(operate.Erase, "Delete the counts of a key in all limits, also of keys with further parts, and replace it in the log", s.Parts)
 		return all
 	case s.ID != "":
