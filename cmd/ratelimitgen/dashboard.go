@@ -32,19 +32,15 @@ func prepareDashboard(flags *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
+		write, to := dashboard.Grafana, s.json
 		if *alerts {
-			rules, err := dashboard.Alerts(file)
-			if err != nil {
-				return err
-			}
-			_, err = s.data.Write(rules)
-			return err
+			write, to = dashboard.Alerts, s.data
 		}
-		board, err := dashboard.Grafana(file)
+		text, err := write(file)
 		if err != nil {
 			return err
 		}
-		_, err = s.json.Write(board)
+		_, err = to.Write(text)
 		return err
 	}
 }

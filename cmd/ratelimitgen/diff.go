@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -278,6 +279,25 @@ func movedFrom(old, new side, after limitsFile) (limitsFile, string) {
 	}
 	return from, fmt.Sprintf("%s does not exist. %s, which was deleted and %s, is compared in its place; the import path of the package may have changed.",
 		printable.Line(old.name), printable.Line(from.Name), sharedInWords(shared, after))
+}
+
+// readOld reads the file of -against, for a command that reads the file path, and returns a remark about it. If it does not exist
+// at that revision, the file is compared with the one that it was moved from, or with an empty one, as by diff.
+func readOld(s streams, against, path string, file *spec.File, color *choice) (*spec.File, string, error) {
+	old, err := newSide("OLD", against)
+	if err != nil {
+		return nil, "", err
+	}
+	before, err := old.limits(s.err, color.color(s.err))
+	if errors.Is(err, fs.ErrNotExist) && old.in != nil && old.root != "" {
+		if here, notHere := old.in.inWorkingTree(); notHere == nil && filepath.Clean(here) == filepath.Clean(path) {
+			new := fileSide("NEW", path)
+			new.root = old.root
+			before, remark := movedFrom(old, new, limitsFile{File: file})
+			return before.File, remark, nil
+		}
+	}
+	return before.File, "", err
 }
 
 // movedTo returns the file to compare with when NEW does not exist, and a remark about it.

@@ -2,11 +2,9 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +12,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/page"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
 func pageCommand() command {
@@ -111,7 +108,7 @@ func (a *pageArgs) page(s streams) (*page.Page, error) {
 	}
 	p := &page.Page{File: file}
 	if a.against != "" {
-		if p.Old, p.Remark, err = a.readOld(s, file); err != nil {
+		if p.Old, p.Remark, err = readOld(s, a.against, a.limits, file, &a.color); err != nil {
 			return nil, err
 		}
 	}
@@ -155,25 +152,6 @@ func (a *pageArgs) opener() (func() (io.ReadCloser, error), error) {
 		return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }, err
 	}
 	return func() (io.ReadCloser, error) { return openTrace(a.trace) }, nil
-}
-
-// readOld reads the file of -against, which may be in git, and returns a remark about it. If it does not exist at that
-// revision, the file is compared with the one that it was moved from, or with an empty one, as by diff.
-func (a *pageArgs) readOld(s streams, file *spec.File) (*spec.File, string, error) {
-	old, err := newSide("OLD", a.against)
-	if err != nil {
-		return nil, "", err
-	}
-	before, err := old.limits(s.err, a.color.color(s.err))
-	if errors.Is(err, fs.ErrNotExist) && old.in != nil && old.root != "" {
-		if here, notHere := old.in.inWorkingTree(); notHere == nil && filepath.Clean(here) == filepath.Clean(a.limits) {
-			new := fileSide("NEW", a.limits)
-			new.root = old.root
-			before, remark := movedFrom(old, new, limitsFile{File: file})
-			return before.File, remark, nil
-		}
-	}
-	return before.File, "", err
 }
 
 func (a *pageArgs) writeSVG(p *page.Page) error {

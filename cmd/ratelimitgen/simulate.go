@@ -212,9 +212,14 @@ func (a *simulateArgs) read(s streams) (limits, old []sim.Limit, err error) {
 	}
 	limits = a.simulated(file)
 	if a.against != "" {
-		if old, err = a.readOld(s); err != nil {
+		before, remark, err := readOld(s, a.against, a.limits, file, &a.color)
+		if err != nil {
 			return nil, nil, err
 		}
+		if remark != "" {
+			fmt.Fprintln(s.err, remark)
+		}
+		old = a.simulated(before)
 	}
 	names := limitNames(slices.Concat(limits, old)) // a limit that the edit removes can be replayed too
 	if a.limit != "" && !slices.Contains(names, a.limit) {
@@ -224,19 +229,6 @@ func (a *simulateArgs) read(s streams) (limits, old []sim.Limit, err error) {
 		return nil, nil, usagef("%s has no plan %q%s", shown(a.limits), a.plan, suggestion("", a.plan, plans))
 	}
 	return limits, old, nil
-}
-
-// readOld reads the file of -against, which may be in git.
-func (a *simulateArgs) readOld(s streams) ([]sim.Limit, error) {
-	old, err := newSide("OLD", a.against)
-	if err != nil {
-		return nil, err
-	}
-	file, err := old.limits(s.err, a.color.color(s.err))
-	if err != nil {
-		return nil, err
-	}
-	return a.simulated(file.File), nil
 }
 
 // simulated returns the limits of a file in the form of package sim.
@@ -302,55 +294,42 @@ func planNames(limits []sim.Limit) []string {
 	return names
 }
 
-// replay prints the decisions on the trace in the format of -format.
-func (a *simulateArgs) replay(s streams, trace *trace.Reader, limits, old []sim.Limit, faults *faults) error {
-	if a.against != "" {
-		return a.compare(s, trace, sim.NewComparison(old, limits), faults)
-	}
-	replay := sim.NewReplay(limits)
-	if a.format.value == "jsonl" {
-		return replayEach(trace, replay, sim.NewJSONL(s.json).Write, faults)
-	}
-	report := sim.NewReport(replay)
-	if err := replayEach(trace, replay, report.Write, faults); err != nil {
-		return err
-	}
-	report.LeftOut = trace.LeftOut
-	return report.WriteText(s.out, a.color.color(s.out))
-}
-
-// replayEach calls write with each line and its decision.
-func replayEach(in *trace.Reader, replay *sim.Replay, write func(*trace.Line, sim.Answer) error, faults *faults) error {
-	return in.Replay(func(l *trace.Line) error {
+// replay prints the decisions on the trace in the format of -format, or with -against how they differ from the old ones.
+func (a *simulateArgs) replay(s streams, in *trace.Reader, limits, old []sim.Limit, faults *faults) error {
+	replay, comparison := sim.NewReplay(limits), sim.NewComparison(old, limits)
+	report, lines := sim.NewReport(replay), sim.NewJSONL(s.json)
+	each := func(l *trace.Line) error {
 		d, err := replay.Decide(l)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case a.format.value == "jsonl":
+			return lines.Write(l, d)
 		}
-		return write(l, d)
-	}, faults.add)
-}
-
-// compare prints how the decisions on the trace differ between the old limits and the new ones.
-func (a *simulateArgs) compare(s streams, trace *trace.Reader, c *sim.Comparison, faults *faults) error {
-	if a.format.value == "jsonl" {
-		return compareEach(trace, c, sim.NewJSONL(s.json).WriteBoth, faults)
+		return report.Write(l, d)
 	}
-	if err := trace.Replay(c.Decide, faults.add); err != nil {
+	switch {
+	case a.against != "" && a.format.value == "jsonl":
+		each = func(l *trace.Line) error {
+			old, new, err := comparison.DecideBoth(l)
+			if err != nil {
+				return err
+			}
+			return lines.WriteBoth(l, old, new)
+		}
+	case a.against != "":
+		each = comparison.Decide
+	}
+	err := in.Replay(each, faults.add)
+	switch {
+	case err != nil || a.format.value == "jsonl":
 		return err
+	case a.against != "":
+		comparison.LeftOut = in.LeftOut
+		return comparison.WriteText(s.out, a.color.color(s.out))
 	}
-	c.LeftOut = trace.LeftOut
-	return c.WriteText(s.out, a.color.color(s.out))
-}
-
-// compareEach calls write with each line and both of its decisions.
-func compareEach(in *trace.Reader, c *sim.Comparison, write func(l *trace.Line, old, new sim.SideAnswer) error, faults *faults) error {
-	return in.Replay(func(l *trace.Line) error {
-		old, new, err := c.DecideBoth(l)
-		if err != nil {
-			return err
-		}
-		return write(l, old, new)
-	}, faults.add)
+	report.LeftOut = in.LeftOut
+	return report.WriteText(s.out, a.color.color(s.out))
 }
 
 // open returns the text of the trace: a file, standard input or generated traffic.

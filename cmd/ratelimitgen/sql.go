@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"slices"
@@ -66,15 +67,9 @@ func prepareSQL(flags *flag.FlagSet) action {
 			return err
 		}
 		counts, err := d.DDL(*table)
-		if err != nil {
-			return usageError{err.Error()}
-		}
-		overrides, err := d.OverridesDDL(*table)
-		if err != nil {
-			return usageError{err.Error()}
-		}
-		registry, err := d.RegistryDDL(*table)
-		if err != nil {
+		overrides, also := d.OverridesDDL(*table)
+		registry, too := d.RegistryDDL(*table)
+		if err := cmp.Or(err, also, too); err != nil {
 			return usageError{err.Error()}
 		}
 		_, err = fmt.Fprintf(s.out, "-- The counts of rate limits, in %s.\n%s;\n\n-- Blocks and overrides, and the log of what operators change.\n%s;\n\n"+

@@ -44,11 +44,16 @@ func site(t *testing.T, o console.Options) (*httptest.Server, *memstore.Store) {
 	require.NoError(t, err)
 	_, err = limits.Limit(daily, runtime.KeyOf(runtime.Int64(7))).AllowN(t.Context(), 3)
 	require.NoError(t, err)
+	return mounted(t, o), store
+}
+
+// mounted returns a server that has the console below a path.
+func mounted(t *testing.T, o console.Options) *httptest.Server {
 	mux := http.NewServeMux()
 	mux.Handle("/ops/limits/", http.StripPrefix("/ops/limits", console.New(o)))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	return server, store
+	return server
 }
 
 func allow(*http.Request) (string, bool) { return "alice", true }
@@ -598,10 +603,7 @@ func TestShowsTheHoldersOfSlots(t *testing.T) {
 	}}}
 	slot, err := limiter.New(store).Slots(p, runtime.KeyOf(runtime.Int64(7))).AcquireN(t.Context(), 2)
 	require.NoError(t, err)
-	mux := http.NewServeMux()
-	mux.Handle("/ops/limits/", http.StripPrefix("/ops/limits", console.New(o)))
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
+	server := mounted(t, o)
 	at, _ := keyOf(t, server, "exports")
 	code, text := get(t, at)
 	assert.Equal(t, http.StatusOK, code)
@@ -612,4 +614,36 @@ func TestShowsTheHoldersOfSlots(t *testing.T) {
 	for _, not := range []string{"Take tokens", "Give tokens back", "rate, at most"} {
 		assert.NotContains(t, text, not)
 	}
+}
+
+// The page of a key in a penalty says what it does, and ends it; lists say by which numbers keys of callers' numbers are read.
+func TestShowsAndEndsPenalties(t *testing.T) {
+	bounds := runtime.OverrideBounds{Rate: 100, Capacity: 200}
+	login := &runtime.Policy{Name: "login", Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1, Penalty: runtime.PenaltyOf(0, 5*time.Minute), Overrides: bounds}
+	exports := &runtime.Policy{Name: "exports", Kind: runtime.TokenBucket, Rate: 100, Period: time.Minute, Capacity: 200, AtMost: runtime.Numbers{Rate: 100, Capacity: 200}}
+	key := []runtime.CatalogKey{{Name: "user", Type: "int64"}}
+	store := &memstore.Store{Clock: func() time.Time { return start }}
+	server := mounted(t, console.Options{Store: store, AllowChanges: allow, Catalog: &runtime.Catalog{Limits: []runtime.CatalogLimit{
+		{Name: "login", Key: key, Policies: []*runtime.Policy{login}}, {Name: "exports", Key: key, Policies: []*runtime.Policy{exports}},
+	}}})
+	limit := limiter.New(store).Limit(login, runtime.KeyOf(runtime.Int64(7)))
+	for range 2 {
+		_, err := limit.Allow(t.Context())
+		require.NoError(t, err)
+	}
+	at, id := keyOf(t, server, "login")
+	_, text := get(t, at)
+	for _, want := range []string{"for this key: penalty until 2026-11-22 09:35:00Z: all requests are denied", "End the block and the penalty", "penalty until here", "in 5m30s"} {
+		assert.Contains(t, text, want)
+	}
+	for page, noted := range map[string]bool{"": true, "limit?name=exports": true, "limit?name=login": false} {
+		_, text := get(t, server.URL+"/ops/limits/"+page)
+		assert.Equal(t, noted, strings.Contains(text, "Callers give the numbers of exports"), page)
+	}
+	code, text, _ := post(t, server.URL+"/ops/limits/change", url.Values{"verb": {"unblock"}, "limit": {"login"}, "id": {id}, "reason": {"test"}})
+	require.Equal(t, http.StatusOK, code, text)
+	assert.NotContains(t, text, "penalty until")
+	b, err := limit.Peek(t.Context())
+	require.NoError(t, err)
+	assert.Zero(t, b.PenaltyFor)
 }

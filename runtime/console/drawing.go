@@ -23,7 +23,7 @@ func future(p *runtime.Policy, rows []runtime.StoredRow, at int64) ([]point, err
 	if err != nil {
 		return nil, err
 	}
-	span := max(now.FullAfter, time.Duration(p.Period)/4)
+	span := max(now.FullAfter, now.PenaltyFor, time.Duration(p.Period)/4)
 	const steps = 60
 	var times []time.Duration
 	for i := range steps + 1 {
@@ -45,7 +45,9 @@ func future(p *runtime.Policy, rows []runtime.StoredRow, at int64) ([]point, err
 }
 
 // drawing is the points as SVG. It has no ids, and its colors are those of the page's style.
-func drawing(points []point, p *runtime.Policy) template.HTML {
+//
+// A penalty, if it is not 0, is how long no request passes, whatever the tokens are.
+func drawing(points []point, p *runtime.Policy, penalty time.Duration) template.HTML {
 	capacity, what := p.Capacity, "Tokens from now on, if nothing more is taken"
 	if p.Kind == runtime.InFlight {
 		what = "Free slots from now on, if none is acquired, renewed or released"
@@ -72,6 +74,10 @@ func drawing(points []point, p *runtime.Policy) template.HTML {
 	for _, tokens := range []float64{high, 0} {
 		fmt.Fprintf(&b, `<line class="grid" x1="%.0f" y1="%.1f" x2="%.0f" y2="%.1f"/><text x="%.0f" y="%.1f" text-anchor="end">%.0f</text>`,
 			left, y(tokens), width-10, y(tokens), left-6, y(tokens)+4, tokens)
+	}
+	if penalty > 0 {
+		fmt.Fprintf(&b, `<line class="grid" x1="%.1f" y1="10" x2="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="end">penalty until here</text>`,
+			x(penalty), x(penalty), height-bottom, x(penalty)-6, y(0)-8)
 	}
 	fmt.Fprintf(&b, `<path class="line" d="%s"/><circle class="now" cx="%.1f" cy="%.1f" r="5"/>`, path.String(), x(0), y(points[0].Tokens))
 	fmt.Fprintf(&b, `<text x="%.0f" y="%.0f">now</text><text x="%.0f" y="%.0f" text-anchor="end">in %v</text></svg>`,

@@ -24,8 +24,10 @@ type subject struct {
 	Overridden []runtime.OverrideEntry
 	// Own means that something is in force for this subject, and not only for the whole limit of the key.
 	Own, MayChange, Calendar bool
-	Plans                    []string
-	Problem                  string
+	// Penalty says what the penalty of the key does, or is "".
+	Penalty string
+	Plans   []string
+	Problem string
 }
 
 // subject is a limit, or with the encrypted key one of its keys.
@@ -135,7 +137,7 @@ func (s subject) Forms() (all []form) {
 	switch {
 	case s.Parts != nil:
 		add(operate.Block, "Deny all requests of a key in all limits", s.Parts, ends)
-		add(operate.Unblock, "End the blocks of a key in all limits", s.Parts)
+		add(operate.Unblock, "End the blocks and penalties of a key in all limits", s.Parts)
 		add(operate.Erase, "Delete the counts of a key in all limits, also of keys with further parts, and replace it in the log", s.Parts)
 		return all
 	case s.ID != "":
@@ -165,8 +167,10 @@ func (s subject) Forms() (all []form) {
 	}
 	add(operate.Block, "Deny all requests", ends)
 	add(operate.Override, legend, s.numbers(), ends, s.plan("to-plan", asItIs), mode)
+	if s.Own || s.Penalty != "" {
+		add(operate.Unblock, "End the block and the penalty", s.calendar())
+	}
 	if s.Own {
-		add(operate.Unblock, "End the block")
 		add(operate.End, "End the override and the block")
 	}
 	return all

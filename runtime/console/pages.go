@@ -29,7 +29,7 @@ func (c *console) index(w http.ResponseWriter, r *http.Request) {
 	inForce, err := operate.InForce(r.Context(), c.Store, all...)
 	p.InForce = slices.DeleteFunc(inForce, func(e runtime.OverrideEntry) bool { return e.Key != "" })
 	slices.SortStableFunc(busiest, func(a, b operate.BusyKey) int { return cmp.Compare(b.Used(), a.Used()) })
-	p.Busiest = tableOf(busiest[:min(maxKeys, len(busiest))], true, errors.Join(problems...))
+	p.Busiest = tableOf(busiest[:min(maxKeys, len(busiest))], all, true, errors.Join(problems...))
 	others, failed := operate.Others(r.Context(), c.Store, c.Catalog)
 	p.Others = others
 	c.render(w, http.StatusOK, page{Title: "Rate limits", Index: p, Problem: errorText(append(problems, err, failed)...)})
@@ -44,7 +44,7 @@ func (c *console) limit(w http.ResponseWriter, r *http.Request) {
 	u, err := c.used(r, &l, maxPages)
 	s, failed := c.subject(r, l, "", "")
 	s.Problem = errorText(err, failed)
-	p := &limitPage{subject: s, used: u, Busiest: tableOf(u.Busiest, false, err), Denials: c.Denials != nil}
+	p := &limitPage{subject: s, used: u, Busiest: tableOf(u.Busiest, []runtime.CatalogLimit{l}, false, err), Denials: c.Denials != nil}
 	if p.Denials {
 		top := c.Denials.Top(l.Name)
 		p.Denied = top[:min(maxKeys, len(top))]
@@ -62,8 +62,16 @@ func (c *console) used(r *http.Request, l *runtime.CatalogLimit, pages int) (use
 	return of, err
 }
 
-func tableOf(keys []operate.BusyKey, limits bool, err error) busyTable {
+// tableOf returns the table of the busiest keys of some limits.
+func tableOf(keys []operate.BusyKey, of []runtime.CatalogLimit, limits bool, err error) busyTable {
+	var most []string
+	for _, l := range of {
+		if slices.ContainsFunc(l.Policies, (*runtime.Policy).Most) {
+			most = append(most, l.Name)
+		}
+	}
 	return busyTable{
+		Most: strings.Join(most, ", "),
 		Keys: keys, Limits: limits, Unknown: err != nil,
 		Plans:   slices.ContainsFunc(keys, func(k operate.BusyKey) bool { return k.Plan != "" }),
 		InForce: slices.ContainsFunc(keys, func(k operate.BusyKey) bool { return k.InForce != "" }),
@@ -85,7 +93,11 @@ func (c *console) key(w http.ResponseWriter, r *http.Request) {
 	}
 	s, failed := c.subject(r, l, id, key)
 	k := &keyPage{subject: s}
-	k.Problem = errorText(c.states(r, k, key), failed)
+	penalties, unread := operate.Penalized(r.Context(), c.Store, &l, key)
+	for _, p := range penalties {
+		k.Penalty = p.String()
+	}
+	k.Problem = errorText(c.states(r, k, key), failed, unread)
 	c.render(w, http.StatusOK, page{Title: l.Name + " " + c.shown(key), Key: k})
 }
 
@@ -122,9 +134,6 @@ func (c *console) state(r *http.Request, p *runtime.Policy, key runtime.Key, row
 		return s, err
 	}
 	s.Words = operate.Words(p, b)
-	if p.Most() {
-		s.Words += ", by the most that callers can give"
-	}
 	// A check of no tokens is decided by the policy in force.
 	if d, err := limit.CheckN(r.Context(), 0); err == nil && d.Policy != nil {
 		p = d.Policy
@@ -136,7 +145,7 @@ func (c *console) state(r *http.Request, p *runtime.Policy, key runtime.Key, row
 	if err != nil {
 		return s, err
 	}
-	s.Drawing = drawing(points, p)
+	s.Drawing = drawing(points, p, b.PenaltyFor)
 	s.InFlight, s.Holders = p.Kind == runtime.InFlight, meter.Holders(p, rows, at)
 	for i := range s.Holders {
 		s.Holders[i].Ends = s.Holders[i].Ends.Round(time.Millisecond)

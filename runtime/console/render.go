@@ -63,6 +63,8 @@ type used struct {
 type busyTable struct {
 	Keys                   []operate.BusyKey
 	Limits, Plans, InForce bool
+	// Most has the limits whose callers give numbers, which the store does not have.
+	Most string
 	// Unknown means that keys may be missing, because they could not be read.
 	Unknown bool
 }

@@ -138,7 +138,8 @@ part. A part that begins with a dash comes after --. Who searches all limits, or
 With -all and the parts of a key by their names, in place of a limit, erase, block, unblock and end are
 about this key in all limits that have it, and say which have not: block -all userID=42. Erase is then
 about stored keys with further parts too. Log -all lists the entries of all limits, or of such a key, the
-newest first: at most -n 50, with -author NAME, -since 2026-12-31 or -before ENTRY.
+newest first: at most -n 50, with -author NAME, -since 2026-12-31 or -before ENTRY. No operator starts a
+penalty, so that the log has no entry of it: log prints the penalties in force after the entries.
 
 Limits:
 `)

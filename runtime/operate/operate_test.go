@@ -471,3 +471,40 @@ func TestShowsTheHoldersOfSlots(t *testing.T) {
 	assert.Contains(t, main("show", "exports", "7"), "  0 of 3 slots in use\n")
 	require.ErrorIs(t, second.Renew(t.Context()), runtime.ErrSlotLost)
 }
+
+// The log of operators has no penalties, so that log prints those in force after it, and how to end them.
+func TestLogPrintsPenalties(t *testing.T) {
+	store := &memstore.Store{Clock: func() time.Time { return start }}
+	login := &runtime.Policy{Name: "login", Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1, Penalty: runtime.PenaltyOf(0, 5*time.Minute, time.Hour),
+		Overrides: runtime.OverrideBounds{Rate: 10, Capacity: 10}}
+	reset := &runtime.Policy{Name: "reset", Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1, Penalty: runtime.PenaltyOf(0, time.Hour), Mode: runtime.ModeShadow}
+	user := []runtime.CatalogKey{{Name: "user", Type: "int64"}}
+	c := &runtime.Catalog{Limits: []runtime.CatalogLimit{
+		{Name: "login", Key: user, Policies: []*runtime.Policy{login}}, {Name: "reset", Key: user, Policies: []*runtime.Policy{reset}},
+	}}
+	main := func(args ...string) string {
+		var out bytes.Buffer
+		operate.Main(t.Context(), c, store, args, &out)
+		return out.String()
+	}
+	for _, p := range []*runtime.Policy{login, reset} {
+		for _, key := range []int64{7, 7, 8} {
+			_, err := limiter.New(store).Limit(p, runtime.KeyOf(runtime.Int64(key))).Allow(t.Context())
+			require.NoError(t, err)
+		}
+	}
+	inLogin := "login, key 7: penalty until 2026-11-22 09:35:00Z: all requests are denied, and a denial after it starts the next penalty, of at most 1h0m0s; unblock or reset ends it\n"
+	inReset := "reset, key 7: penalty until 2026-11-22 10:30:00Z: requests pass, because it is in shadow mode, and a denial after it starts a penalty of 1h0m0s; reset ends it\n"
+	assert.Equal(t, "The log has no entries.\n"+inLogin, main("log", "login", "7"))
+	assert.Equal(t, "The log has no entries.\n", main("log", "login", "8"))
+	assert.Equal(t, "The log has no entries.\n", main("log", "login", "-whole"))
+	assert.Equal(t, "The log has no such entries.\n"+inLogin+inReset, main("log", "-all"))
+	assert.Equal(t, "The log has no such entries.\n"+inLogin+inReset, main("log", "-all", "user=7"))
+	assert.Equal(t, "The log has no such entries.\n", main("log", "-all", "user=8"))
+	assert.Equal(t, "The log has no such entries.\n", main("log", "-all", "-author", "ann"))
+	why := []string{"-reason", "test", "-author", "ann"}
+	main(append([]string{"take", "login", "7", "-n", "1"}, why...)...)
+	assert.Regexp(t, "take.* 1 +ann +test\n"+regexp.QuoteMeta(inLogin), main("log", "login", "7"))
+	main(append([]string{"unblock", "login", "7"}, why...)...)
+	assert.NotContains(t, main("log", "login", "7"), "penalty until")
+}

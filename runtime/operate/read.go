@@ -129,7 +129,11 @@ func (c *call) show() error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.out, "  %s\n", of.words(b))
+		line := Words(of.Policy, b)
+		if of.Plan != "" {
+			line = of.Plan + ": " + line
+		}
+		fmt.Fprintf(c.out, "  %s\n", line)
 		holders, err := c.holders(of.Policy, key)
 		if err != nil {
 			return err
@@ -152,36 +156,32 @@ func (c *call) holders(p *runtime.Policy, key runtime.Key) ([]meter.Holder, erro
 
 // Words says what a key has by a policy: "8 of 10 left, full after 12s", or "2 of 5 slots in use, all free after 40s".
 func Words(p *runtime.Policy, b runtime.Balance) string {
-	if p.Kind != runtime.InFlight || b.Capacity >= runtime.MaxTokens {
-		return b.String()
+	line := b.String()
+	switch {
+	case p.Kind == runtime.InFlight && b.Capacity < runtime.MaxTokens:
+		line = slotWords(b)
+	case b.Value < 0:
+		line += fmt.Sprintf(", %s in debt", tokens(-b.Value))
 	}
+	if b.ResetAfter > 0 {
+		line += fmt.Sprintf(", window ends in %v", b.ResetAfter.Round(time.Millisecond))
+	}
+	if p.Mode != runtime.ModeEnforce && p.Mode != runtime.ModeUnlimited {
+		line += fmt.Sprintf(", mode %v", p.Mode)
+	}
+	if p.Most() {
+		line += ", by the most that callers can give"
+	}
+	return line
+}
+
+func slotWords(b runtime.Balance) string {
 	line := fmt.Sprintf("%d of %d slots in use", b.Used, b.Capacity)
 	if b.BlockedFor > 0 {
 		line = "blocked, " + line
 	}
 	if b.FullAfter > 0 {
 		line += fmt.Sprintf(", all free after %v unless renewed", b.FullAfter.Round(time.Millisecond))
-	}
-	return line
-}
-
-// words says what a key has by a policy.
-func (p Planned) words(b runtime.Balance) string {
-	line := Words(p.Policy, b)
-	if b.Value < 0 && p.Policy.Kind != runtime.InFlight {
-		line += fmt.Sprintf(", %s in debt", tokens(-b.Value))
-	}
-	if b.ResetAfter > 0 {
-		line += fmt.Sprintf(", window ends in %v", b.ResetAfter.Round(time.Millisecond))
-	}
-	if p.Policy.Mode != runtime.ModeEnforce && p.Policy.Mode != runtime.ModeUnlimited {
-		line += fmt.Sprintf(", mode %v", p.Policy.Mode)
-	}
-	if p.Policy.Most() {
-		line += ", by the most that callers can give"
-	}
-	if p.Plan != "" {
-		line = p.Plan + ": " + line
 	}
 	return line
 }
@@ -209,8 +209,14 @@ func (c *call) log() error {
 	if err != nil {
 		return err
 	}
+	penalty := ""
+	if !c.flags.Whole {
+		if penalty, err = c.penalties(l, key.String()); err != nil {
+			return err
+		}
+	}
 	if len(entries) > 0 {
-		return c.printEntries(entries)
+		return c.printEntries(entries, penalty)
 	}
 	stored, err := hasRow(c.ctx, c.store, l.Name, key.String())
 	if err != nil {
@@ -220,8 +226,17 @@ func (c *call) log() error {
 	if !stored && !c.flags.Whole {
 		note = ", and " + subject(key.String()) + " has no stored count"
 	}
-	_, err = fmt.Fprintf(c.out, "The log has no entries%s.\n", note)
+	_, err = fmt.Fprintf(c.out, "The log has no entries%s.\n%s", note, penalty)
 	return err
+}
+
+// penalties returns a line for each penalty in force, which the log does not have: of a key, or without one of all keys of the limit.
+func (c *call) penalties(l *runtime.CatalogLimit, key ...string) (lines string, err error) {
+	found, err := Penalized(c.ctx, c.store, l, key...)
+	for _, k := range found {
+		lines += fmt.Sprintf("%s, %s: %s\n", printable.Line(l.Name), subject(k.Key), k.String())
+	}
+	return lines, err
 }
 
 // logAll prints the log across all limits, the newest entries first.
@@ -258,19 +273,43 @@ func (c *call) logAll() error {
 	if err != nil {
 		return err
 	}
+	note, err := c.penaltiesOf(q)
+	if err != nil {
+		return err
+	}
 	if len(entries) == 0 {
-		_, err := fmt.Fprintln(c.out, "The log has no such entries.")
+		_, err := fmt.Fprintf(c.out, "The log has no such entries.\n%s", note)
 		return err
 	}
 	rows := [][]string{{"ENTRY", "TIME", "LIMIT", "KEY", "WHAT", "AUTHOR", "REASON"}}
 	for _, e := range entries {
 		rows = append(rows, append([]string{fmt.Sprint(e.ID), Moment(e.At), e.Limit, shownKey(e.Key)}, wordsOf(e)...))
 	}
-	note := ""
 	if more {
-		note = fmt.Sprintf("There are older entries: add -before %d.\n", entries[len(entries)-1].ID)
+		note += fmt.Sprintf("There are older entries: add -before %d.\n", entries[len(entries)-1].ID)
 	}
 	return c.table(rows, note)
+}
+
+// penaltiesOf returns the lines of the penalties that a query is about. They have no author, and are newer than all entries.
+func (c *call) penaltiesOf(q LogQuery) (note string, err error) {
+	if q.Author != "" || q.Before > 0 {
+		return "", nil
+	}
+	for i := range c.catalog.Limits {
+		l, keys := &c.catalog.Limits[i], []string(nil)
+		if key, ok := q.Keys[l.Name]; ok {
+			keys = []string{key}
+		} else if q.Keys != nil {
+			continue
+		}
+		lines, err := c.penalties(l, keys...)
+		if err != nil {
+			return "", err
+		}
+		note += lines
+	}
+	return note, nil
 }
 
 // shownKey returns the key of an entry of the log for a table.
@@ -301,7 +340,7 @@ func (c *call) printLog(l *runtime.CatalogLimit, key string) error {
 			continue
 		}
 		fmt.Fprintln(c.out, []string{"log:", "log of the whole limit:"}[i])
-		if err := c.printEntries(part); err != nil {
+		if err := c.printEntries(part, ""); err != nil {
 			return err
 		}
 	}
@@ -317,13 +356,13 @@ func (c *call) printLog(l *runtime.CatalogLimit, key string) error {
 	return err
 }
 
-// printEntries prints entries of the log, the oldest first.
-func (c *call) printEntries(entries []runtime.OverrideEntry) error {
+// printEntries prints entries of the log, the oldest first, with a note after them.
+func (c *call) printEntries(entries []runtime.OverrideEntry, note string) error {
 	var rows [][]string
 	for _, e := range entries {
 		rows = append(rows, append([]string{"  " + Moment(e.At)}, wordsOf(e)...))
 	}
-	return c.table(rows, "")
+	return c.table(rows, note)
 }
 
 // wordsOf returns what an entry does, and who wrote it, and why.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -191,6 +192,61 @@ func Rows(ctx context.Context, store runtime.Store, limit, key string) (rows []r
 		rows = nil
 	}
 	return rows, r.at, r.err
+}
+
+// PenalizedKey is a key with a [runtime.Penalty] in force.
+type PenalizedKey struct {
+	Policy *runtime.Policy
+	// Key is the key as it is stored.
+	Key string
+	// Until is when the penalty ends.
+	Until time.Time
+}
+
+// String says until when the penalty lasts, what a denial after it does, and how to end it.
+func (k *PenalizedKey) String() string {
+	p := &k.Policy.Penalty
+	does, next := "all requests are denied", "a penalty of "+p.Step(1).String()
+	if k.Policy.Mode == runtime.ModeShadow {
+		does = "requests pass, because it is in shadow mode"
+	}
+	if n := p.Len(); n > 1 {
+		next = "the next penalty, of at most " + p.Step(n).String()
+	}
+	end := "reset"
+	if k.Policy.Overridable() {
+		end = "unblock or reset"
+	}
+	return fmt.Sprintf("penalty until %s: %s, and a denial after it starts %s; %s ends it", Moment(k.Until), does, next, end)
+}
+
+// Penalized returns the penalties in force of a limit, of one key, or without one of all keys: a log does not have them. It
+// reads the rows of the limit, and returns nothing if the limit has no penalties or the store cannot list its rows.
+func Penalized(ctx context.Context, store runtime.Store, l *runtime.CatalogLimit, key ...string) (found []PenalizedKey, err error) {
+	i := slices.IndexFunc(l.Policies, (*runtime.Policy).Penalizes)
+	if _, lists := store.(runtime.RowLister); i < 0 || !lists {
+		return nil, nil
+	}
+	p, r, after := l.Policies[i], rowReader{store: store}, runtime.Row{Name: l.Name, Shard: -1}
+	if len(key) > 0 {
+		after.Key = key[0]
+	}
+	for rows := range r.keys(ctx, after) {
+		if len(key) > 0 && rows[0].Row.Key != key[0] {
+			break
+		}
+		d, err := meter.PeekRows(p, rows, r.at)
+		if err != nil {
+			return nil, err
+		}
+		if d.PenaltyFor > 0 {
+			found = append(found, PenalizedKey{p, rows[0].Row.Key, time.Unix(0, r.at).Add(d.PenaltyFor)})
+		}
+		if len(key) > 0 {
+			break
+		}
+	}
+	return found, r.err
 }
 
 // hasRow reports whether the store has a count of a key. It is true if the store cannot list its rows.
