@@ -30,6 +30,7 @@ var long = flag.Bool("long", false, "run the long tests too")
 
 // TestMain runs the tests or, in a process that a test has started, the main function for its environment variable.
 func TestMain(m *testing.M) {
+	mysql.SetLogger(&mysql.NopLogger{}) // connections are cut on purpose
 	for env, race := range map[string]func(string) error{courseEnv: raceOn, leaseEnv: raceLeased, outageEnv: takeInOutage, preciseEnv: takePrecisely,
 		overrideEnv: decideOverridden, slotsEnv: holdSlots} {
 		if course, ok := os.LookupEnv(env); ok {
@@ -40,7 +41,10 @@ func TestMain(m *testing.M) {
 			return
 		}
 	}
-	mysql.SetLogger(&mysql.NopLogger{}) // connections are cut on purpose
+	// Tests of several servers at once mostly wait. The command line can still change it.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	galera.remove()
 	mysqlGroup.remove()

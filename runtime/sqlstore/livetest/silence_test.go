@@ -166,8 +166,10 @@ type proxy struct {
 	// delay is the latency that each read gets.
 	delay time.Duration
 	// accepted counts the connections. The first ones, as many as silent, forward nothing any more, not even the end of
-	// the other side, as if packets were dropped. They are closed when the test has ended.
+	// the other side, as if packets were dropped. They are closed after forgotten, as by a server that sends keepalives, or when the
+	// test has ended.
 	accepted, silent atomic.Int64
+	forgotten        time.Duration
 	ended            chan struct{}
 }
 
@@ -179,7 +181,7 @@ func (s server) through(t *testing.T, odds int) (server, *proxy) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &proxy{listener: listener, odds: odds, ended: make(chan struct{})}
+	p := &proxy{listener: listener, odds: odds, forgotten: time.Hour, ended: make(chan struct{})}
 	s.dsn, p.target = redirect(t, s, listener.Addr().String())
 	t.Cleanup(func() {
 		listener.Close()
@@ -243,7 +245,10 @@ func (p *proxy) pass(to, from net.Conn, number int64) {
 			}
 		}
 		if number <= p.silent.Load() {
-			<-p.ended
+			select {
+			case <-p.ended:
+			case <-time.After(p.forgotten):
+			}
 			return
 		}
 		if p.delay > 0 {
