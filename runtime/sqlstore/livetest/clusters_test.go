@@ -46,7 +46,7 @@ func galeraServers(t *testing.T) []server {
 // onAll runs a test on each database: each single server, and the Galera cluster.
 func onAll(t *testing.T, test func(t *testing.T, nodes []server)) {
 	onEach(t, func(t *testing.T, s server) { test(t, []server{s}) })
-	t.Run("galera", func(t *testing.T) { test(t, galeraServers(t)) })
+	atOnce(t, "galera", func(t *testing.T) { test(t, galeraServers(t)) })
 }
 
 // shared returns a store on each node, all in one new table, which is dropped when the test ends.
@@ -71,7 +71,7 @@ func (s server) join(t *testing.T, db *sql.DB, table string, clock func() time.T
 
 // mysqlGroup is three primaries of MySQL Group Replication. The first test that needs them starts them.
 var (
-	mysqlGroup      = own{script: "./mysqlgroup.sh", offset: 24}
+	mysqlGroup      = own{script: "./mysqlgroup.sh"}
 	startMySQLGroup = sync.OnceValue(mysqlGroup.start)
 )
 

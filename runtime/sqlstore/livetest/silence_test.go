@@ -79,11 +79,10 @@ func (l *lateness) stop() time.Duration {
 // than its limit's timeout, new connections are used soon, tokens reported as taken are stored, and Close returns in
 // time.
 func TestSilentConnectionsDoNotBlockCalls(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, s server) {
 		for _, batch := range []int{0, 1} {
-			t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
-				loadInSilence(t, s.impatient(t), batch)
-			})
+			atOnce(t, fmt.Sprintf("batch %d", batch), func(t *testing.T) { loadInSilence(t, s.impatient(t), batch) })
 		}
 	})
 }
@@ -133,6 +132,7 @@ func loadInSilence(t *testing.T, s server, batch int) {
 
 // The timeout is five round trips, fewer than are needed to connect and prepare.
 func TestShortTimeoutIsEnoughFarAway(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, s server) {
 		table := newTable()
 		s.storeIn(t, s.open(t), table, nil)

@@ -177,23 +177,15 @@ func (w slotWorker) judge(ctx context.Context, fence int64, sent time.Time, err 
 // again, and later frozen too, and connections fall silent. By the clock of the database there are never more than 5 holders, the fences
 // grow, no holder loses a slot before its hold has ended, and no slot stays lost for longer.
 func TestProcessesNeverHoldMoreThanTheSlots(t *testing.T) {
-	on := func(name string, hold func(t *testing.T)) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			hold(t)
-		})
-	}
-	for _, s := range servers {
-		on(s.name, func(t *testing.T) { holdMostOf(t, s) })
-	}
-	on("galera", func(t *testing.T) { holdMostOf(t, galeraServers(t)...) })
-	on("group", func(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(t *testing.T, nodes []server) { holdMostOf(t, nodes...) })
+	atOnce(t, "group", func(t *testing.T) {
 		nodes, _ := groupServers(t)
 		holdMostOf(t, nodes...)
 	})
-	for i, mode := range []string{"transaction", "session"} {
-		on("pgbouncer "+mode, func(t *testing.T) {
-			p := startPooler(t, 37+i, "installed", ignoreDigits, "idle_transaction_timeout=1")
+	for _, mode := range []string{"transaction", "session"} {
+		atOnce(t, "pgbouncer "+mode, func(t *testing.T) {
+			p := startPooler(t, "installed", ignoreDigits, "idle_transaction_timeout=1")
 			r, store := newSlotRun(t, servers[0])
 			r.course.Driver = "postgres"
 			if mode == "session" {
@@ -203,7 +195,7 @@ func TestProcessesNeverHoldMoreThanTheSlots(t *testing.T) {
 			r.holdMost(t, store)
 		})
 	}
-	on("sqlite", func(t *testing.T) {
+	atOnce(t, "sqlite", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "limits.db")
 		store, err := sqlite.Open(path)
 		require.NoError(t, err)
