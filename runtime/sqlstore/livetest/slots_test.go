@@ -38,6 +38,8 @@ type slotCourse struct {
 	course
 	Events string
 	For    time.Duration
+	// Calm is for how long calls have no timeout of their own.
+	Calm time.Duration
 }
 
 // slotEvent is what happened to a holder, in nanoseconds since 1970 UTC. Sent and Received are by the clock of the process,
@@ -75,7 +77,7 @@ func holdSlots(text string) error {
 	var all sync.WaitGroup
 	for g := range goroutinesEach {
 		all.Go(func() {
-			w := slotWorker{limiters[g%len(limiters)].Slots(&slotLimit, runtime.Key{}), file}
+			w := slotWorker{limiters[g%len(limiters)].Slots(&slotLimit, runtime.Key{}), file, time.Now().Add(c.Calm)}
 			for ctx.Err() == nil {
 				w.hold(ctx)
 			}
@@ -98,6 +100,8 @@ func (c *slotCourse) openAll() ([]*limiter.Limiter, error) {
 type slotWorker struct {
 	limit limiter.SlotLimit
 	file  *os.File
+	// trouble is when calls get a timeout.
+	trouble time.Time
 }
 
 func (w slotWorker) write(e slotEvent) {
@@ -155,9 +159,9 @@ func (w slotWorker) hold(ctx context.Context) {
 	w.judge(ctx, s.Fence(), sent, w.call(ctx, s.Release))
 }
 
-// call makes a call with a timeout.
+// call makes a call, which ends a second after it or the trouble has begun.
 func (w slotWorker) call(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Second+max(0, time.Until(w.trouble)))
 	defer cancel()
 	return do(ctx)
 }
@@ -286,7 +290,7 @@ func (r *slotRun) pause(least, most time.Duration) bool {
 // runProcess runs a process that writes its events to a file, until it has killed it, or the end. Meanwhile it freezes it now and then,
 // for up to two holds.
 func (r *slotRun) runProcess(events string) error {
-	text, err := json.Marshal(slotCourse{course: r.course, Events: events, For: time.Until(r.ends)})
+	text, err := json.Marshal(slotCourse{course: r.course, Events: events, For: time.Until(r.ends), Calm: time.Until(r.trouble)})
 	if err != nil {
 		return err
 	}
@@ -330,7 +334,8 @@ func eventsOf(t *testing.T, name string) (all []slotEvent) {
 }
 
 // judgeSlots judges the events of all holders, and returns how many slots were acquired, how many calls failed, how many slots were held
-// at once at most, and the longest time between two acquisitions. Before the trouble, no call may fail.
+// at once at most, and the longest time between two acquisitions. Before the trouble, no call may fail, except on a connection that MySQL
+// ends at the same time.
 func judgeSlots(t *testing.T, all []slotEvent, trouble time.Time) (acquired, failed, most int, gap time.Duration) {
 	t.Helper()
 	type holding struct{ from, until, sent, received int64 }
@@ -348,7 +353,8 @@ func judgeSlots(t *testing.T, all []slotEvent, trouble time.Time) (acquired, fai
 		case "releasing":
 			h.until = min(h.until, e.Sent)
 		default:
-			if !strings.HasPrefix(e.What, "failed: ") || e.Received < trouble.UnixNano() {
+			idle := strings.Contains(e.What, "invalid connection") || strings.Contains(e.What, "Error 4031")
+			if !strings.HasPrefix(e.What, "failed: ") || e.Received < trouble.UnixNano() && !idle {
 				t.Errorf("%d: %s", e.Fence, e.What)
 			}
 			failed++
@@ -381,6 +387,6 @@ func judgeSlots(t *testing.T, all []slotEvent, trouble time.Time) (acquired, fai
 	}
 	assert.LessOrEqual(t, most, int(slotLimit.Capacity), "held at once")
 	assert.Greater(t, len(holders), 10, "slots were acquired")
-	assert.Less(t, gap, slotLimit.Period+4*time.Second, "a slot stays lost")
+	assert.Less(t, gap, slotLimit.Period+10*time.Second, "slots stay lost")
 	return len(holders), failed, most, gap
 }
