@@ -108,6 +108,15 @@ func TestMySQLGroupGrantsExactlyTheCapacity(t *testing.T) {
 	}
 }
 
+// If the nodes wait for the commits of the others before they read, histories are linearizable as on Galera.
+func TestMySQLGroupHistoriesAreLinearizable(t *testing.T) {
+	nodes, _ := groupServers(t)
+	for i, s := range nodes {
+		nodes[i] = s.with("group_replication_consistency='BEFORE'")
+	}
+	checkHistories(t, nodes, nil)
+}
+
 // The same in transactions of the callers.
 func TestMySQLGroupTxCommitsTokensWithRows(t *testing.T) {
 	nodes, reader := groupServers(t)
