@@ -46,7 +46,7 @@ func galeraServers(t *testing.T) []server {
 // onAll runs a test on each database: each single server, and the Galera cluster.
 func onAll(t *testing.T, test func(t *testing.T, nodes []server)) {
 	onEach(t, func(t *testing.T, s server) { test(t, []server{s}) })
-	t.Run("galera", func(t *testing.T) { test(t, galeraServers(t)) })
+	atOnce(t, "galera", func(t *testing.T) { test(t, galeraServers(t)) })
 }
 
 // shared returns a store on each node, all in one new table, which is dropped when the test ends.
@@ -71,7 +71,7 @@ func (s server) join(t *testing.T, db *sql.DB, table string, clock func() time.T
 
 // mysqlGroup is three primaries of MySQL Group Replication. The first test that needs them starts them.
 var (
-	mysqlGroup      = own{script: "./mysqlgroup.sh", offset: 24}
+	mysqlGroup      = own{script: "./mysqlgroup.sh"}
 	startMySQLGroup = sync.OnceValue(mysqlGroup.start)
 )
 
@@ -106,6 +106,15 @@ func TestMySQLGroupGrantsExactlyTheCapacity(t *testing.T) {
 		require.NoError(t, err)
 		assert.Zero(t, b.Remaining, p.Name)
 	}
+}
+
+// If the nodes wait for the commits of the others before they read, histories are linearizable as on Galera.
+func TestMySQLGroupHistoriesAreLinearizable(t *testing.T) {
+	nodes, _ := groupServers(t)
+	for i, s := range nodes {
+		nodes[i] = s.with("group_replication_consistency='BEFORE'")
+	}
+	checkHistories(t, nodes, nil)
 }
 
 // The same in transactions of the callers.

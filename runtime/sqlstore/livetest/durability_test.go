@@ -19,7 +19,7 @@ import (
 // The server waits at each durable commit for a standby that does not exist. Only relaxed limits can write, and a
 // transaction of the caller is as durable as its owner has chosen.
 func TestPostgresRelaxedDoesNotWaitForStandby(t *testing.T) {
-	postgres := own{script: "./postgres.sh", offset: 19}
+	postgres := own{script: "./postgres.sh"}
 	defer postgres.remove()
 	needOwn(t, postgres.start())
 	dsn := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", postgres.port(0))

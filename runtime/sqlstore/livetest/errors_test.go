@@ -348,7 +348,8 @@ func TestMissingPrivilegeOnOverridesIsExplained(t *testing.T) {
 
 // A replica is read-only. A server that requires passwords gets a wrong one.
 func TestPostgresReplicaIsExplained(t *testing.T) {
-	postgres := own{script: "./postgres.sh", offset: 17}
+	t.Parallel()
+	postgres := own{script: "./postgres.sh"}
 	defer postgres.remove()
 	needOwn(t, postgres.start())
 	require.NoError(t, postgres.run("standby", strconv.Itoa(postgres.port(0))))

@@ -1,6 +1,7 @@
 package livetest
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -121,6 +122,8 @@ type course struct {
 	DSNs    []string
 	Dialect dialect.Dialect
 	Table   string
+	// Pool is how many connections each process has to each node, 0 for the usual number.
+	Pool int
 	// clock is that of the stores, nil for the one of the database.
 	clock func() time.Time
 }
@@ -175,8 +178,9 @@ func (c course) limiters() (limiters []*limiter.Limiter, err error) {
 		if err != nil {
 			return nil, err
 		}
-		db.SetMaxOpenConns(connections)
-		db.SetMaxIdleConns(connections)
+		pool := cmp.Or(c.Pool, connections)
+		db.SetMaxOpenConns(pool)
+		db.SetMaxIdleConns(pool)
 		store, err := sqlstore.New(db, c.Dialect, sqlstore.Options{Table: c.Table, Clock: c.clock})
 		if err == nil {
 			err = store.Ready(context.Background())

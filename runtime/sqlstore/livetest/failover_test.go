@@ -27,7 +27,7 @@ type pair struct {
 // startPair starts the servers. They are stopped when the test ends.
 func startPair(t *testing.T) *pair {
 	t.Helper()
-	p := &pair{site: &site{own: &own{script: "./server.sh", offset: 35, args: []string{"postgres"}}}}
+	p := &pair{site: &site{own: &own{script: "./server.sh", args: []string{"postgres"}}}}
 	t.Cleanup(p.own.remove)
 	require.NoError(t, p.own.start())
 	require.NoError(t, p.own.run("standby", strconv.Itoa(p.own.port(0))))
@@ -71,9 +71,9 @@ func (p *pair) disconnect(t *testing.T) {
 }
 
 // proxied starts an HAProxy of a kind in front of servers; see haproxy.sh. It is stopped when the test ends.
-func proxied(t *testing.T, offset int, kind string, ports ...int) (port int) {
+func proxied(t *testing.T, kind string, ports ...int) (port int) {
 	t.Helper()
-	o := &own{script: "./haproxy.sh", offset: offset, args: []string{kind}}
+	o := &own{script: "./haproxy.sh", args: []string{kind}}
 	for _, port := range ports {
 		o.args = append(o.args, strconv.Itoa(port))
 	}
@@ -85,7 +85,7 @@ func proxied(t *testing.T, offset int, kind string, ports ...int) (port int) {
 // routes are ways to the primary, by a driver, among servers at two ports.
 var routes = map[string]func(t *testing.T, driver string, first, second int) server{
 	"HAProxy": func(t *testing.T, driver string, first, second int) server {
-		port := proxied(t, 37, "postgres", first, second)
+		port := proxied(t, "postgres", first, second)
 		return server{"haproxy", driver, fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port), dialect.Postgres}
 	},
 	"hosts": func(_ *testing.T, driver string, first, second int) server {
@@ -97,6 +97,7 @@ var routes = map[string]func(t *testing.T, driver string, first, second int) ser
 // A primary is killed and its standby promoted, while callers take tokens. They reach the primary through HAProxy, or
 // find it among several hosts.
 func TestPostgresFailover(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		route, driver string
 		synchronous   bool
@@ -114,7 +115,7 @@ func TestPostgresFailover(t *testing.T) {
 		if !row.synchronous {
 			replication, run = "asynchronous", failsOverWithBoundedLoss
 		}
-		t.Run(fmt.Sprintf("%s %s %s", row.route, row.driver, replication), func(t *testing.T) {
+		atOnce(t, fmt.Sprintf("%s %s %s", row.route, row.driver, replication), func(t *testing.T) {
 			p := startPair(t)
 			run(t, p, routes[row.route](t, row.driver, p.own.port(0), p.own.port(1)))
 		})
@@ -174,7 +175,7 @@ func TestPatroniFailover(t *testing.T) {
 	}
 	for _, row := range []struct{ route, driver string }{{"HAProxy", "pgx"}, {"hosts", "postgres"}} {
 		t.Run(row.route+" "+row.driver, func(t *testing.T) {
-			patroni := own{script: "./patroni.sh", offset: 31}
+			patroni := own{script: "./patroni.sh"}
 			t.Cleanup(patroni.remove)
 			require.NoError(t, patroni.start())
 			s := routes[row.route](t, row.driver, patroni.port(1), patroni.port(2))

@@ -34,7 +34,7 @@ func TestGaleraNodesLeaveBehindHAProxy(t *testing.T) {
 			if *long {
 				row.leaves = []string{"kill", "stop", "kill", "stop", "stop", "kill"}
 			}
-			port := proxied(t, 38, row.kind, galera.port(1), galera.port(2), galera.port(3))
+			port := proxied(t, row.kind, galera.port(1), galera.port(2), galera.port(3))
 			s := server{"haproxy", "mysql", fmt.Sprintf("root@tcp(127.0.0.1:%d)/test", port), dialect.MariaDB}
 			// The reader waits for the commits of the other nodes.
 			table, reader := newTable(), nodes[1].with("wsrep_sync_wait=1")
@@ -89,7 +89,7 @@ func TestGaleraBalancesBehindHAProxy(t *testing.T) {
 		{"galera-single", ""}, {"galera", "wsrep_sync_wait=1"}, {"galera", ""},
 	} {
 		t.Run(strings.TrimSpace(row.kind+" "+row.parameter), func(t *testing.T) {
-			port := proxied(t, 38, row.kind, galera.port(1), galera.port(2), galera.port(3))
+			port := proxied(t, row.kind, galera.port(1), galera.port(2), galera.port(3))
 			s := server{"haproxy", "mysql", fmt.Sprintf("root@tcp(127.0.0.1:%d)/test", port), dialect.MariaDB}
 			if row.parameter != "" {
 				s = s.with(row.parameter)

@@ -309,7 +309,7 @@ var leftOut = map[string][]string{
 // the right. Whatever Ready passes works.
 func TestReadyNamesWhatFails(t *testing.T) {
 	owned("example.com/app", programPolicies()...)
-	onSeveral(t, func(t *testing.T, s server) {
+	onEachServer(t, func(t *testing.T, s server) {
 		db, at := s.open(t), s
 		schema := s.schema(t, db)
 		table := schema + ".quotas"

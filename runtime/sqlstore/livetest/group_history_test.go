@@ -51,7 +51,7 @@ func TestGroupHistoriesAreLinearizable(t *testing.T) {
 		}
 		checkGroupHistories(t, stores, clock, limits, len(nodes) > 1)
 	})
-	t.Run("sqlite", func(t *testing.T) {
+	atOnce(t, "sqlite", func(t *testing.T) {
 		clock, path := storetest.NewClock(), filepath.Join(t.TempDir(), "limits.db")
 		var stores []runtime.Store
 		for range 2 {
@@ -62,7 +62,7 @@ func TestGroupHistoriesAreLinearizable(t *testing.T) {
 		}
 		checkGroupHistories(t, stores, clock, historic(), false)
 	})
-	t.Run("memory", func(t *testing.T) {
+	atOnce(t, "memory", func(t *testing.T) {
 		clock := storetest.NewClock()
 		checkGroupHistories(t, []runtime.Store{&memstore.Store{Clock: clock.Now}}, clock, historic(), false)
 	})

@@ -278,25 +278,18 @@ func closeAll(t *testing.T, all []host) {
 }
 
 // onHosts runs a test on each database that processes can share: a file of SQLite, the servers, and the Galera cluster.
-// Without -long it uses one driver for each server, because the driver does not matter to blocks and denials. The table
-// is new, and dropped when the test ends.
+// The table is new, and dropped when the test ends.
 func onHosts(t *testing.T, test func(t *testing.T, at []address)) {
-	t.Run("sqlite", func(t *testing.T) {
+	atOnce(t, "sqlite", func(t *testing.T) {
 		test(t, []address{{Driver: onFile, DSN: filepath.Join(t.TempDir(), "limits.db"), Table: newTable()}})
 	})
-	onNodes := func(name string, nodes func(t *testing.T) []server) {
-		t.Run(name, func(t *testing.T) {
-			nodes := upToDate(nodes(t))
-			table, _ := shared(t, nodes, nil)
-			test(t, addresses(nodes, table))
-		})
+	onNodes := func(t *testing.T, nodes []server) {
+		nodes = upToDate(nodes)
+		table, _ := shared(t, nodes, nil)
+		test(t, addresses(nodes, table))
 	}
-	for _, s := range servers {
-		if s.driver != "postgres" || *long {
-			onNodes(s.name, func(*testing.T) []server { return []server{s} })
-		}
-	}
-	onNodes("galera", galeraServers)
+	onEachServer(t, func(t *testing.T, s server) { onNodes(t, []server{s}) })
+	atOnce(t, "galera", func(t *testing.T) { onNodes(t, galeraServers(t)) })
 }
 
 // addresses returns the address of a table on each node.

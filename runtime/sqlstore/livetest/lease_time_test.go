@@ -185,10 +185,7 @@ func (r remembersAll) Do(ctx context.Context, calls []runtime.Call) ([]runtime.A
 
 // The conformance suite passes with a DenyCache.
 func TestStoreWithDenyCache(t *testing.T) {
-	onSeveral(t, func(t *testing.T, s server) {
-		db := s.open(t)
-		storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {
-			return remembersAll{s.store(t, db, clock)}
-		})
+	onEachServer(t, func(t *testing.T, s server) {
+		s.suite(t, s.open(t), func(store *sqlstore.Store) runtime.Store { return remembersAll{store} })
 	})
 }

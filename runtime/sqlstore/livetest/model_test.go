@@ -13,19 +13,17 @@ import (
 
 // Every server decides as the model does, which is compared with SQLite and the store in memory in package model.
 func TestServersAgreeWithModel(t *testing.T) {
-	node := galeraServers(t)[0].with("interpolateParams=true")
-	onSeveral(t, agreeWithModel)
-	t.Run("galera", func(t *testing.T) {
-		t.Parallel()
-		agreeWithModel(t, node)
-	})
+	onEachServer(t, agreeWithModel)
+	if *long {
+		atOnce(t, "galera", func(t *testing.T) { agreeWithModel(t, galeraServers(t)[0].with("interpolateParams=true")) })
+	}
 }
 
 func agreeWithModel(t *testing.T, s server) {
 	db := s.open(t)
 	table := newTable()
 	s.storeIn(t, db, table, nil)
-	least, slots := 0, 500
+	least, slots := 0, 150
 	if *long {
 		least, slots = 100_000, 50_000
 	}

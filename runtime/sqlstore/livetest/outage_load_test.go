@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
@@ -114,7 +112,6 @@ func takeInOutage(text string) error {
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
 		return err
 	}
-	mysql.SetLogger(&mysql.NopLogger{}) // connections are cut on purpose
 	r, err := newRecorder(c)
 	if err != nil {
 		return err

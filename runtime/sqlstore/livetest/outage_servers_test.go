@@ -82,7 +82,7 @@ func newPostgres(t *testing.T, driver string, standby bool) *site {
 // node 0; node 1 is the server.
 func newPooled(t *testing.T, driver, kind, mode string) *site {
 	s := newPostgres(t, driver, false)
-	s.pooler = &own{script: "./server.sh", offset: 2, args: []string{kind, strconv.Itoa(s.own.port(0)), mode}}
+	s.pooler = &own{script: "./server.sh", args: []string{kind, strconv.Itoa(s.own.port(0)), mode}}
 	t.Cleanup(s.pooler.remove)
 	needOwn(t, s.pooler.start())
 	at := endpoint{"127.0.0.1", s.pooler.port(0)}

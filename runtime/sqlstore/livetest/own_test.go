@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -13,15 +15,15 @@ import (
 )
 
 // own is servers that only these tests use, so that they can be killed. A script starts them in their own directory
-// with their own ports, and removes them when the tests end, however they end.
+// at free ports, and removes them when the tests end, however they end.
 type own struct {
 	script string
-	// offset separates the ports from those of other scripts.
-	offset int
 	// args are the arguments of start after the port.
 	args []string
 
-	dir   string
+	dir string
+	// first is the first of the ports.
+	first int
 	guard *exec.Cmd
 	alive io.Closer
 }
@@ -38,6 +40,7 @@ func (o *own) start() (err error) {
 	if err := o.watch(); err != nil {
 		return err
 	}
+	o.first = freePorts()
 	err = o.run("start", append([]string{strconv.Itoa(o.port(0))}, o.args...)...)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == statusNotInstalled {
@@ -87,6 +90,23 @@ func (o *own) remove() {
 	}
 }
 
-// port returns the ith port of the servers. It depends on the process id, so that concurrent runs of the tests rarely
-// collide.
-func (o *own) port(i int) int { return 20_000 + os.Getpid()%250*40 + o.offset + i }
+// port returns the ith port of the servers.
+func (o *own) port(i int) int { return o.first + i }
+
+// freePorts returns the first of as many free ports as the servers of a script have at most. They are below those of clients.
+func freePorts() int {
+	const most = 13
+	for {
+		first, free := 20_000+most*rand.N(900), 0
+		for i := range most {
+			listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(first+i)))
+			if err == nil {
+				listener.Close()
+				free++
+			}
+		}
+		if free == most {
+			return first
+		}
+	}
+}

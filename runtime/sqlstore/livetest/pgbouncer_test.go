@@ -24,7 +24,7 @@ import (
 type pooler struct{ own }
 
 // startPooler starts a release of PgBouncer with settings. It is stopped when the test ends.
-func startPooler(t *testing.T, offset int, release string, settings ...string) *pooler {
+func startPooler(t *testing.T, release string, settings ...string) *pooler {
 	t.Helper()
 	u, err := url.Parse(postgresDSN)
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func startPooler(t *testing.T, offset int, release string, settings ...string) *
 	if u.Port() == "" {
 		target = u.Host + ":5432" + u.Path
 	}
-	p := &pooler{own{script: "./pgbouncer.sh", offset: offset, args: append([]string{target, release}, settings...)}}
+	p := &pooler{own{script: "./pgbouncer.sh", args: append([]string{target, release}, settings...)}}
 	t.Cleanup(p.remove)
 	needOwn(t, p.start())
 	return p
@@ -73,7 +73,7 @@ const ignoreDigits = "ignore_startup_parameters=extra_float_digits"
 // Through the installed PgBouncer, which does not track prepared statements before version 1.21, in each pool mode:
 // either exactly the capacity is granted, or Ready returns an error that says what to change.
 func TestPgBouncerIsExactOrExplained(t *testing.T) {
-	p := startPooler(t, 16, "installed", ignoreDigits)
+	p := startPooler(t, "installed", ignoreDigits)
 	for _, w := range unnamed {
 		for _, mode := range []string{"transaction", "single", "session"} {
 			t.Run(mode+" "+w.String(), func(t *testing.T) { exactBehind(t, servers[0], p.server(w.driver, mode, w.parameter)) })
@@ -100,7 +100,7 @@ func TestPgBouncerIsExactOrExplained(t *testing.T) {
 
 // Ready says what to set in a PgBouncer that refuses a parameter, does not reach its server, or has no free connection.
 func TestPgBouncerSettingsAreExplained(t *testing.T) {
-	p := startPooler(t, 12, "installed", "query_wait_timeout=1", "server_round_robin=1")
+	p := startPooler(t, "installed", "query_wait_timeout=1", "server_round_robin=1")
 	db, table := servers[0].open(t), newTable()
 	servers[0].storeIn(t, db, table, nil)
 	for _, w := range unnamed[len(unnamed)-2:] {
@@ -127,7 +127,7 @@ func TestPgBouncerTrackingIsExact(t *testing.T) {
 	if !*long {
 		t.Skip("it gets a newer PgBouncer from Debian: run it with -long")
 	}
-	p := startPooler(t, 14, "trixie", ignoreDigits, "max_prepared_statements=100")
+	p := startPooler(t, "trixie", ignoreDigits, "max_prepared_statements=100")
 	for _, w := range append(unnamed, named) {
 		for _, mode := range []string{"transaction", "single", "session"} {
 			t.Run(mode+" "+w.String(), func(t *testing.T) { exactBehind(t, servers[0], p.server(w.driver, mode, w.parameter)) })

@@ -18,7 +18,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
-	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
 // balancer is a Pgpool-II before a Postgres and a replica that applies commits late; see pgpool.sh.
@@ -30,7 +29,7 @@ const replicaDelay = 2 * time.Second
 // startBalancer starts a Pgpool-II with settings. It is stopped when the test ends.
 func startBalancer(t *testing.T, settings ...string) *balancer {
 	t.Helper()
-	b := &balancer{own{script: "./pgpool.sh", offset: 31, args: append([]string{fmt.Sprint(replicaDelay.Milliseconds(), "ms")}, settings...)}}
+	b := &balancer{own{script: "./pgpool.sh", args: append([]string{fmt.Sprint(replicaDelay.Milliseconds(), "ms")}, settings...)}}
 	t.Cleanup(b.remove)
 	require.NoError(t, b.start())
 	return b
@@ -74,9 +73,13 @@ func overrideSoon(t *testing.T, s server, table string) *sqlstore.Store {
 // Pgpool-II sends reads to a replica that lags, but none of the store: everything that decides, or that an operator sees, is
 // read from the primary.
 func TestPgpoolReadsWhereItWrites(t *testing.T) {
+	t.Parallel()
 	b := startBalancer(t)
+	t.Cleanup(func() {
+		assert.NotEmpty(t, b.sentToReplica(t, "a_read_of_ours"), "reads of other programs are not sent to the replica")
+	})
 	for _, w := range append(unnamed, named) {
-		t.Run(w.String(), func(t *testing.T) {
+		atOnce(t, w.String(), func(t *testing.T) {
 			s, table := b.server(w), newTable()
 			exactBehind(t, b.primary(w), s)
 
@@ -93,7 +96,6 @@ func TestPgpoolReadsWhereItWrites(t *testing.T) {
 			assert.Empty(t, b.sentToReplica(t, `"`+table), "statements that were sent to the replica")
 		})
 	}
-	assert.NotEmpty(t, b.sentToReplica(t, "a_read_of_ours"), "reads of other programs are not sent to the replica")
 }
 
 // takesAndReads requires of each verb that the next call, which only reads, has its effect.
@@ -200,6 +202,7 @@ func takesWithRows(t *testing.T, db *sql.DB, store *sqlstore.Store, table string
 
 // The conformance suite of all stores.
 func TestStoreBehindPgpool(t *testing.T) {
+	t.Parallel()
 	b := startBalancer(t)
 	ways := []way{named}
 	if *long {
@@ -208,8 +211,7 @@ func TestStoreBehindPgpool(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.String(), func(t *testing.T) {
 			s := b.server(w)
-			db := s.open(t)
-			storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store { return s.store(t, db, clock) })
+			s.suite(t, s.open(t), asItIs)
 			assert.NotEmpty(t, b.sentToReplica(t, ""), "no session of the replica was used")
 			assert.Empty(t, b.sentToReplica(t, `"rl_`), "statements that were sent to the replica")
 		})

@@ -19,7 +19,8 @@ import (
 
 // The server restarts under load.
 func TestPostgresRestartLosesNoTokens(t *testing.T) {
-	postgres := own{script: "./postgres.sh", offset: 15}
+	t.Parallel()
+	postgres := own{script: "./postgres.sh"}
 	defer postgres.remove()
 	needOwn(t, postgres.start())
 	dsn := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", postgres.port(0))

@@ -23,6 +23,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
 // long enables the tests that take minutes, and ten times as many histories.
@@ -30,6 +31,7 @@ var long = flag.Bool("long", false, "run the long tests too")
 
 // TestMain runs the tests or, in a process that a test has started, the main function for its environment variable.
 func TestMain(m *testing.M) {
+	mysql.SetLogger(&mysql.NopLogger{}) // connections are cut on purpose
 	for env, race := range map[string]func(string) error{courseEnv: raceOn, leaseEnv: raceLeased, outageEnv: takeInOutage, preciseEnv: takePrecisely,
 		overrideEnv: decideOverridden, slotsEnv: holdSlots} {
 		if course, ok := os.LookupEnv(env); ok {
@@ -40,7 +42,15 @@ func TestMain(m *testing.M) {
 			return
 		}
 	}
-	mysql.SetLogger(&mysql.NopLogger{}) // connections are cut on purpose
+	// Tests of several servers at once mostly wait. The command line can still change it.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	if all := flag.Lookup("test.run"); all.Value.String() == "" {
+		// They start slowly, and while other tests run.
+		go startGalera()
+		go startMySQLGroup()
+	}
 	code := m.Run()
 	galera.remove()
 	mysqlGroup.remove()
@@ -96,18 +106,27 @@ func TestEveryDialectHasAServer(t *testing.T) {
 	}
 }
 
-// onEach runs a test on each server.
+// onEach runs a test on all servers at once.
 func onEach(t *testing.T, test func(t *testing.T, s server)) {
 	for _, s := range servers {
-		t.Run(s.name, func(t *testing.T) { test(t, s) })
+		atOnce(t, s.name, func(t *testing.T) { test(t, s) })
 	}
 }
 
-// onSeveral is onEach for a test that has a table of its own and measures no time: it runs on several servers at once.
-func onSeveral(t *testing.T, test func(t *testing.T, s server)) {
-	onEach(t, func(t *testing.T, s server) {
+// onEachServer is onEach for a test to which the driver does not matter: without -long it uses one for each server.
+func onEachServer(t *testing.T, test func(t *testing.T, s server)) {
+	for _, s := range servers {
+		if s.driver != "postgres" || *long {
+			atOnce(t, s.name, func(t *testing.T) { test(t, s) })
+		}
+	}
+}
+
+// atOnce runs a test at the same time as the others of t, after t itself has returned.
+func atOnce(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) {
 		t.Parallel()
-		test(t, s)
+		test(t)
 	})
 }
 
@@ -150,6 +169,22 @@ func (s server) storeIn(t testing.TB, db *sql.DB, table string, clock func() tim
 	})
 	return store
 }
+
+// suite runs the conformance suite in one table, which is emptied for each clause: a server takes longer to create a table than to
+// execute a clause.
+func (s server) suite(t *testing.T, db *sql.DB, around func(*sqlstore.Store) runtime.Store) {
+	table := newTable()
+	require.NoError(t, s.storeIn(t, db, table, nil).Migrate(t.Context(), overridable()), "with the table of overrides")
+	storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {
+		for _, name := range []string{table, dialect.OverridesTable(table), dialect.RegistryTable(table)} {
+			execute(t, db, "DELETE FROM "+name)
+		}
+		return around(s.storeWith(t, db, sqlstore.Options{Table: table, Clock: clock, AutoCreate: true}))
+	})
+}
+
+// asItIs is suite for the store itself.
+func asItIs(s *sqlstore.Store) runtime.Store { return s }
 
 // storeWith returns a store in a table that may be missing. It is closed when the test ends.
 func (s server) storeWith(t testing.TB, db *sql.DB, o sqlstore.Options) *sqlstore.Store {

@@ -39,7 +39,7 @@ func doUneven(t *testing.T, store runtime.Store, q runtime.Request) runtime.Deci
 // Two processes take from the shards of one key, which each chooses by what it last saw of them, while the other one reserves,
 // refunds and resets. A take is allowed if the shards together have the tokens, and only then.
 func TestShardsOfTwoProcesses(t *testing.T) {
-	onSeveral(t, func(t *testing.T, s server) {
+	onEach(t, func(t *testing.T, s server) {
 		clock, random := storetest.NewClock(), rand.New(rand.NewPCG(1, 2))
 		stores := twoProcesses(t, s, clock)
 		do := func(q runtime.Request) runtime.Decision { return doUneven(t, stores[random.IntN(2)], q) }
@@ -77,7 +77,7 @@ func TestShardsOfTwoProcesses(t *testing.T) {
 // A process does not take from a shard that another process has put into debt since, although this shard has come out of it before
 // the others, and has a token.
 func TestShardOfAKeyInDebt(t *testing.T) {
-	onSeveral(t, func(t *testing.T, s server) {
+	onEach(t, func(t *testing.T, s server) {
 		clock := storetest.NewClock()
 		stores := twoProcesses(t, s, clock)
 		for range 40 {

@@ -79,11 +79,10 @@ func (l *lateness) stop() time.Duration {
 // than its limit's timeout, new connections are used soon, tokens reported as taken are stored, and Close returns in
 // time.
 func TestSilentConnectionsDoNotBlockCalls(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, s server) {
 		for _, batch := range []int{0, 1} {
-			t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
-				loadInSilence(t, s.impatient(t), batch)
-			})
+			atOnce(t, fmt.Sprintf("batch %d", batch), func(t *testing.T) { loadInSilence(t, s.impatient(t), batch) })
 		}
 	})
 }
@@ -133,6 +132,7 @@ func loadInSilence(t *testing.T, s server, batch int) {
 
 // The timeout is five round trips, fewer than are needed to connect and prepare.
 func TestShortTimeoutIsEnoughFarAway(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, s server) {
 		table := newTable()
 		s.storeIn(t, s.open(t), table, nil)
@@ -166,8 +166,10 @@ type proxy struct {
 	// delay is the latency that each read gets.
 	delay time.Duration
 	// accepted counts the connections. The first ones, as many as silent, forward nothing any more, not even the end of
-	// the other side, as if packets were dropped. They are closed when the test has ended.
+	// the other side, as if packets were dropped. They are closed after forgotten, as by a server that sends keepalives, or when the
+	// test has ended.
 	accepted, silent atomic.Int64
+	forgotten        time.Duration
 	ended            chan struct{}
 }
 
@@ -179,7 +181,7 @@ func (s server) through(t *testing.T, odds int) (server, *proxy) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &proxy{listener: listener, odds: odds, ended: make(chan struct{})}
+	p := &proxy{listener: listener, odds: odds, forgotten: time.Hour, ended: make(chan struct{})}
 	s.dsn, p.target = redirect(t, s, listener.Addr().String())
 	t.Cleanup(func() {
 		listener.Close()
@@ -243,7 +245,10 @@ func (p *proxy) pass(to, from net.Conn, number int64) {
 			}
 		}
 		if number <= p.silent.Load() {
-			<-p.ended
+			select {
+			case <-p.ended:
+			case <-time.After(p.forgotten):
+			}
 			return
 		}
 		if p.delay > 0 {

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,26 +20,29 @@ import (
 
 // TestStore runs the conformance suite of all stores.
 func TestStore(t *testing.T) {
-	onSeveral(t, func(t *testing.T, s server) {
-		db := s.open(t)
-		storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store { return s.store(t, db, clock) })
+	onEach(t, func(t *testing.T, s server) {
+		s.suite(t, s.open(t), asItIs)
 	})
 }
 
 // Statements that decide in SQL must agree with the Go step bit for bit.
 func TestStatementsAgreeWithTheGoStep(t *testing.T) {
-	onSeveral(t, func(t *testing.T, s server) {
+	onEach(t, func(t *testing.T, s server) {
 		db, table, clock := s.open(t), newTable(), storetest.NewClock()
 		store := s.storeIn(t, db, table, clock.Now)
 		subject := agree.Subject{Store: store, DB: db, Dialect: s.dialect, Table: table, Clock: clock}
-		agree.Test(t, subject, 100)
-		agree.Singly(t, subject, 100)
+		batches := 40
+		if *long {
+			batches = 400
+		}
+		agree.Test(t, subject, batches)
+		agree.Singly(t, subject, batches)
 	})
 }
 
 // Programs that share a table, and versions that follow one another.
 func TestRegistered(t *testing.T) {
-	onSeveral(t, func(t *testing.T, s server) {
+	onEach(t, func(t *testing.T, s server) {
 		table := newTable()
 		s.storeIn(t, s.open(t), table, nil) // which drops it
 		subject := agree.Subject{DB: s.open(t), Dialect: s.dialect, Table: table, Clock: storetest.NewClock()}
@@ -63,16 +65,13 @@ func (s server) isolated(level string) server {
 
 // The conformance suite passes at every isolation level that connections may have by default.
 func TestEveryIsolationLevelPassesTheSuite(t *testing.T) {
-	onEach(t, func(t *testing.T, s server) {
+	onEachServer(t, func(t *testing.T, s server) {
 		levels := []string{"read uncommitted", "serializable"}
 		if *long {
 			levels = append(levels, "read committed", "repeatable read")
 		}
 		for _, level := range levels {
-			t.Run(level, func(t *testing.T) {
-				db := s.isolated(level).open(t)
-				storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store { return s.store(t, db, clock) })
-			})
+			atOnce(t, level, func(t *testing.T) { s.suite(t, s.isolated(level).open(t), asItIs) })
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 // Eight processes take from three limits together, in both orders of the requests, and others from each alone. No call takes in
 // part, none is lost, and none fails, as it would in a deadlock.
 func TestCallsOfSeveralLimitsTakeAllOrNothing(t *testing.T) {
-	onSeveral(t, func(t *testing.T, s server) {
+	onEach(t, func(t *testing.T, s server) {
 		db, table := s.open(t), newTable()
 		once := func(name string, capacity int64) *runtime.Policy {
 			return &runtime.Policy{Name: name, Kind: runtime.TokenBucket, Rate: 1, Period: runtime.MaxPeriod, Capacity: capacity}

@@ -67,6 +67,25 @@ func TestFirstUseRegisters(t *testing.T) {
 	}
 }
 
+// Calls that share a batch may have policies of one name of which one has no owner: a package of limits, and one written by hand.
+func TestOneBatchHasPoliciesOfAnOwnerAndOfNone(t *testing.T) {
+	store, err := sqlite.Open(filepath.Join(t.TempDir(), "limits.db"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	var calls []runtime.Call
+	for _, p := range []*runtime.Policy{catalogued("example.com/shop"), once("visit", runtime.TokenBucket, 10, 0)} {
+		calls = append(calls, runtime.Call{Requests: []runtime.Request{{Policy: p, Count: 1}}})
+	}
+	for left := int64(10); left > 0; left -= 2 {
+		answers, err := store.Do(t.Context(), calls)
+		require.NoError(t, err)
+		for i, a := range answers {
+			require.NoError(t, a.Err)
+			assert.Equal(t, left-1-int64(i), a.Decisions[0].Remaining)
+		}
+	}
+}
+
 // A limit that cannot be registered is decided all the same, also with others in one call.
 func TestUnwritableRegistryStopsNoCall(t *testing.T) {
 	r := newRig(t)

@@ -22,7 +22,7 @@ func (e *Engine) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 	if err != nil {
 		return answers, err
 	}
-	err = e.decide(ctx, calls, answers)
+	err = e.decide(ctx, calls, answers, false)
 	if err != nil {
 		err = e.recoverFrom(ctx, calls, answers, outdatedTries, err)
 	}
@@ -37,13 +37,14 @@ func (e *Engine) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 }
 
 // decide decides calls by the strategies of strategies.go and sets their answers. On an error, calls that were decided
-// before it have their answers.
-func (e *Engine) decide(ctx context.Context, calls []runtime.Call, answers []runtime.Answer) error {
+// before it have their answers. Limits that were compared just now are not compared again: two policies of one name of which one has no
+// owner are never known both at once.
+func (e *Engine) decide(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, compared bool) error {
 	x, err := e.PrepareRetrying(ctx)
 	if err != nil {
 		return err
 	}
-	if !e.registry.Admits(calls) {
+	if !compared && !e.registry.Admits(calls) {
 		return e.decideFirst(ctx, x, calls, answers)
 	}
 	if e.SetsSync(durabilityOf(calls)) {
@@ -99,7 +100,7 @@ func (e *Engine) decide(ctx context.Context, calls []runtime.Call, answers []run
 func (e *Engine) decideFirst(ctx context.Context, x *conn.Executor, calls []runtime.Call, answers []runtime.Answer) error {
 	got, err := e.registry.Decide(ctx, x, calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
 		answers := make([]runtime.Answer, len(calls))
-		err := e.decide(ctx, calls, answers)
+		err := e.decide(ctx, calls, answers, true)
 		return answers, err
 	})
 	copy(answers, got)
@@ -173,7 +174,7 @@ func (e *Engine) learnTakes(rows []meter.RowUpsert, of []rowRequests) {
 const outdatedTries = 3
 
 func (e *Engine) decideAndRecover(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, tries int) error {
-	err := e.decide(ctx, calls, answers)
+	err := e.decide(ctx, calls, answers, false)
 	if err == nil {
 		return nil
 	}
