@@ -164,6 +164,8 @@ type Run struct {
 type Mark struct {
 	At      time.Duration
 	Outcome Outcome
+	// Locked is for how long from At a penalty denies all requests for the key; 0 without one.
+	Locked time.Duration
 }
 
 // Point is the number of tokens at a time.
@@ -190,7 +192,7 @@ func Replay(p *runtime.Policy, s Story) Run {
 	for _, q := range s.Requests {
 		k.advance(q.At)
 		k.release(q.At)
-		run.Marks = append(run.Marks, Mark{q.At, k.decide(q)})
+		run.Marks = append(run.Marks, k.decide(q))
 	}
 	k.advance(s.Length + 1)
 	k.release(s.Length)
@@ -259,12 +261,12 @@ func (k *key) step(at time.Duration, q runtime.Request) (runtime.Decision, error
 }
 
 // decide decides a request and adds the tokens before and after it to the curve.
-func (k *key) decide(q Request) Outcome {
+func (k *key) decide(q Request) Mark {
 	switch k.policy.Mode {
 	case runtime.ModeOff, runtime.ModeUnlimited:
-		return Allowed
+		return Mark{At: q.At, Outcome: Allowed}
 	case runtime.ModeBlock:
-		return Denied
+		return Mark{At: q.At, Outcome: Denied}
 	}
 	k.sample(q.At)
 	d, err := k.step(q.At, runtime.Request{Op: runtime.Take, Count: q.Count, Reserve: q.Reserve})
@@ -286,7 +288,7 @@ func (k *key) decide(q Request) Outcome {
 	if k.policy.Start.FirstUse() {
 		k.bend(q.At + d.ResetAfter)
 	}
-	return OutcomeOf(k.policy.Mode.Applied(d, runtime.Take, q.Count))
+	return Mark{q.At, OutcomeOf(k.policy.Mode.Applied(d, runtime.Take, q.Count)), d.PenaltyFor}
 }
 
 // bend adds a sample at a time, and one just before it.

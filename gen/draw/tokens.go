@@ -2,6 +2,7 @@ package draw
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -31,6 +32,7 @@ func Tokens(name string, s Story, runs ...Run) Picture {
 	d.svg = begin(axisAt+20, name+": "+counted(runs...)+" over time", text)
 	d.axes(float64(axisAt))
 	d.curves()
+	d.locks()
 	d.marks()
 	return Picture{SVG: d.end(), Text: text, Table: d.table()}
 }
@@ -133,6 +135,37 @@ func (d *tokensDrawing) curves() {
 			}
 			d.path(class, path)
 		}
+	}
+}
+
+// locks draws a bar at the bottom of the plot for each time in which a penalty denies all requests, one bar for each run.
+func (d *tokensDrawing) locks() {
+	for i, run := range d.runs {
+		var path strings.Builder
+		y := float64(d.bottom()) - 3*float64(len(d.runs)-1-i)
+		for from, to := range run.locked {
+			fmt.Fprintf(&path, "M%s %sH%s", num(d.x(from)), num(y), num(d.x(min(to, d.story.Length))))
+		}
+		d.path("lock", path.String())
+	}
+}
+
+// locked yields the beginning and the end of each time in which a penalty denies all requests.
+func (r *Run) locked(yield func(from, to time.Duration) bool) {
+	var from, to time.Duration
+	for _, m := range r.Marks {
+		switch end := m.At + m.Locked; {
+		case m.Locked == 0:
+		case m.At < to:
+			to = max(to, end)
+		case to > 0 && !yield(from, to):
+			return
+		default:
+			from, to = m.At, end
+		}
+	}
+	if to > 0 {
+		yield(from, to)
 	}
 }
 
@@ -265,6 +298,9 @@ func (d *tokensDrawing) text() string {
 			}
 			sentence += fmt.Sprintf(" The key has between %s and %s %s.", tokens(least), tokens(most), counted(run))
 		}
+		if times := maps.Collect(run.locked); len(times) > 0 {
+			sentence += " Penalties lock the key out " + words.Count(int64(len(times)), "time") + "."
+		}
 		sentences = append(sentences, sentence)
 	}
 	return strings.Join(sentences, " ")
@@ -334,5 +370,13 @@ func Symbol(o Outcome) string {
 	s := new(svg)
 	s.WriteString(`<svg class="rl" aria-hidden="true" viewBox="0 0 12 12">`)
 	s.path(classOf[o]+" s1", shape(o, 6, 6, 3.2))
+	return s.end()
+}
+
+// LockSymbol returns the mark of a time in which a penalty denies all requests, for a legend.
+func LockSymbol() string {
+	s := new(svg)
+	s.WriteString(`<svg class="rl" aria-hidden="true" viewBox="0 0 12 12">`)
+	s.path("lock", "M0 6H12")
 	return s.end()
 }

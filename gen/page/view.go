@@ -74,7 +74,7 @@ func (p *Page) view() *pageView {
 	v := &pageView{
 		Style: template.HTML("<style>" + style + "</style>"), StyleHash: sourceHash(style),
 		Script: template.HTML("<script>" + script + "</script>"), ScriptHash: sourceHash(script),
-		Name: printable.Line(p.File.Name), Legend: legend(), Story: p.storyWords(),
+		Name: printable.Line(p.File.Name), Legend: p.legend(), Story: p.storyWords(),
 		Comparison: comparisonConfig(),
 	}
 	limits := p.limits()
@@ -127,12 +127,15 @@ func (p *Page) storyWords() []string {
 	return story
 }
 
-func legend() (list []legendEntry) {
+func (p *Page) legend() (list []legendEntry) {
 	for _, o := range []struct {
 		outcome draw.Outcome
 		name    string
 	}{{draw.Allowed, "allowed"}, {draw.Delayed, "delayed: reserved, to be used later"}, {draw.Denied, "denied"}, {draw.Shadowed, "passed in shadow mode, would be denied or delayed"}} {
 		list = append(list, legendEntry{template.HTML(draw.Symbol(o.outcome)), o.name})
+	}
+	if slices.ContainsFunc(p.File.Limits, func(l *spec.Limit) bool { return l.Policy.Penalizes() }) {
+		list = append(list, legendEntry{template.HTML(draw.LockSymbol()), "locked out by a penalty"})
 	}
 	return list
 }

@@ -2,10 +2,12 @@ package sim
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 )
 
 // Answer is the decision for a line.
@@ -79,39 +81,28 @@ func (s *limitState) acceptTogether(l *trace.Line) error {
 
 // decideTogether decides the accepted line by all members of a group, and takes from all of them if all allow it. The group
 // itself has no state but the tally of its keys; the tallies of the members count the lines that name them.
-func (s *limitState) decideTogether() (all runtime.Decision, err error) {
-	// Checks first: an error or a denial of the last member must not take from the first.
-	decided := make([]runtime.Decision, len(s.members))
-	for _, check := range []bool{true, false} {
-		all = runtime.Decision{Limit: s.Policy.Name, Allowed: true}
-		for i, m := range s.members {
-			if check || !m.Check {
-				if decided[i], err = m.decide(check, s.members[:i]); err != nil {
-					return decided[i], err
-				}
-			}
-			all = together(all, decided[i], i == 0)
+func (s *limitState) decideTogether() (runtime.Decision, error) {
+	entries := make([]entry, len(s.members))
+	for i, m := range s.members {
+		entries[i] = entry{m.pending.key, m.pending.request}
+	}
+	decisions, err := decideTogether(s.members[0].line.At, entries, uint64(s.requests+1))
+	if err != nil {
+		refused := new(batch.RequestError)
+		if !errors.As(err, &refused) {
+			return runtime.Decision{}, err
 		}
-		if !all.Allowed {
-			break
+		cause := errors.Unwrap(refused.Err) // without the key, which refused.Err has
+		name := entries[refused.Index].key.policy.Name
+		return runtime.Decision{}, &trace.Fault{Reason: name + ": " + cause.Error(), Cause: cause}
+	}
+	all := together(s.Policy.Name, decisions)
+	if all.Allowed {
+		for i, m := range s.members {
+			m.pending.key.hold(m.line.At, decisions[i], m.line.Running)
 		}
 	}
 	return all, nil
-}
-
-// decide decides the accepted line by the limit of the member, and only checks it if check is set: then the tokens that members
-// before it will take from its key count too.
-func (m *memberState) decide(check bool, before []*memberState) (runtime.Decision, error) {
-	of := m.pending
-	if of.request.Op = runtime.Take; check {
-		of.request.Op = runtime.Check
-		for _, other := range before {
-			if !m.Check && !other.Check && other.pending.key == of.key {
-				of.request.Count += other.pending.request.Count
-			}
-		}
-	}
-	return of.decide()
 }
 
 // counted reports whether a member takes the count of the line.
@@ -131,19 +122,25 @@ func (m *memberState) accept(l *trace.Line) (err error) {
 	m.line = *l
 	m.line.Key, m.line.KeyTypes, m.line.Count = key, types, cmp.Or(m.Count, l.Count)
 	if m.pending, err = m.limit.accept(&m.line); err == nil {
-		m.pending.request.Reserve = l.Reserve && !m.Check && m.pending.key.policy.Reserves()
+		q := &m.pending.request
+		if q.Reserve = l.Reserve && !m.Check && m.pending.key.policy.Reserves(); m.Check {
+			q.Op = runtime.Check
+		}
 	}
 	return err
 }
 
-// together adds the decision of a member: the group has as few tokens as the limit that has fewest.
-func together(all, d runtime.Decision, first bool) runtime.Decision {
-	all.Allowed = all.Allowed && d.Allowed
-	all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
-	all.Delay = max(all.Delay, d.Delay)
-	all.FullAfter = max(all.FullAfter, d.FullAfter)
-	if first || d.Value < all.Value {
-		all.Value, all.Remaining = d.Value, d.Remaining
+// together returns the decision of a group: it has as few tokens as the limit that has fewest.
+func together(name string, decisions []runtime.Decision) runtime.Decision {
+	all := runtime.Decision{Limit: name, Allowed: true}
+	for i, d := range decisions {
+		all.Allowed = all.Allowed && d.Allowed
+		all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
+		all.Delay = max(all.Delay, d.Delay)
+		all.FullAfter = max(all.FullAfter, d.FullAfter)
+		if i == 0 || d.Value < all.Value {
+			all.Value, all.Remaining = d.Value, d.Remaining
+		}
 	}
 	return all
 }

@@ -176,3 +176,23 @@ func TestLinesOfGroupsHaveOnePlan(t *testing.T) {
 	}
 	assert.EqualValues(t, 2, r.byName["complete"].byPlan[2].requests)
 }
+
+// A member whose own tokens run out starts its penalty although the group takes nothing, as the runtime does.
+func TestDeniedGroupLinesStartPenaltiesOfMembers(t *testing.T) {
+	codes := &runtime.Policy{Name: "codes", Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1}
+	codes.Penalty.Steps[0] = time.Hour
+	r := NewReplay([]Limit{
+		{Policy: codes, Key: []string{"string"}},
+		{Policy: &runtime.Policy{Name: "login", Capacity: 1}, Key: []string{"string"}, Members: []Member{{Limit: "codes", Key: []int{0}, Count: 1}}},
+	})
+	for _, step := range []struct {
+		after   time.Duration
+		allowed bool
+		retry   time.Duration
+	}{{0, true, 0}, {time.Second, false, time.Hour}, {2 * time.Minute, false, time.Hour - 2*time.Minute + time.Second}, {2 * time.Hour, true, 0}} {
+		a, err := r.Decide(&trace.Line{Limit: "login", At: 1e18 + int64(step.after), Key: []string{"ann"}, Count: 1})
+		require.NoError(t, err)
+		assert.Equal(t, step.allowed, a.Allowed, step.after)
+		assert.Equal(t, step.retry, a.RetryAfter, step.after)
+	}
+}

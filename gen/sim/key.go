@@ -209,3 +209,44 @@ func (k *keyState) step(now int64, q runtime.Request) (runtime.Decision, error) 
 	}
 	return d, err
 }
+
+// entry is a request for a key.
+type entry struct {
+	key     *keyState
+	request runtime.Request
+}
+
+// decideTogether decides requests at an instant as a store does: all of them take their tokens, or none. Requests that come
+// alone are decided by [keyState.decide], which gives the same answers without allocations.
+func decideTogether(now int64, entries []entry, seed uint64) ([]runtime.Decision, error) {
+	requests := make([]runtime.Request, len(entries))
+	for i, e := range entries {
+		e.key.advance(now)
+		requests[i] = e.request
+		requests[i].Policy, requests[i].Key = e.key.policy, e.key.key
+	}
+	// The random number is that of a seed, so that the same trace gets the same decisions again.
+	b := batch.NewSeeded([]runtime.Call{{Requests: requests}}, rand.NewPCG(0, seed).Uint64())
+	for done := false; !done; {
+		states := make([]runtime.State, len(b.Rows()))
+		for i, row := range b.Rows() {
+			states[i] = *stateOf(row, entries)
+		}
+		done = b.Run(now, states)
+	}
+	for _, change := range b.Changes() {
+		*stateOf(change.Row, entries) = change.State
+	}
+	answer := b.Answers()[0]
+	return answer.Decisions, answer.Err
+}
+
+// stateOf returns the state of a row of one of the keys.
+func stateOf(row runtime.Row, entries []entry) *runtime.State {
+	i := slices.IndexFunc(entries, func(e entry) bool { return e.key.policy.Name == row.Name && e.key.key == row.Key })
+	k := entries[i].key
+	if k.shards == nil {
+		return &k.state
+	}
+	return &k.shards[row.Shard]
+}

@@ -69,21 +69,31 @@ func judgeJitter(j *judgement) {
 	// The rule grants as much, but clients that wait as long as their answers say use less of it.
 	j.loosens(is < was)
 	if is == 0 {
-		j.note(review.Calls, "Clients are told to retry exactly when their tokens are due. Many that wait for the same instant come back at once.")
+		j.note(review.Calls, "Clients are told to retry exactly when their %ss are due. Many that wait for the same instant come back at once.", j.New.Unit())
 		return
 	}
-	j.note(review.Calls, "The limit grants as many tokens as before. Denied clients are told to retry up to %s after their tokens are due, and Wait and the delays of reservations are longer by as much.", words.Duration(is))
+	waits := "Wait and the delays of reservations are longer"
+	if compare.InFlight(&j.New.Policy) {
+		waits = "WaitAcquire waits longer"
+	}
+	j.note(review.Calls, "The limit grants as many %[1]ss as before. Denied clients are told to retry up to %[2]s after their %[1]ss are due, and %[3]s by as much.",
+		j.New.Unit(), words.Duration(is), waits)
 }
 
 func judgeDenyCache(j *judgement) {
 	was, is := j.Old.Policy.DenyCache, j.New.Policy.DenyCache
 	// A refund by another process does not end a cached denial.
 	j.loosens(is < was)
+	given, gives := "refunded or reset can be taken", "refunds"
+	if compare.InFlight(&j.New.Policy) {
+		given, gives = "released or reset can be acquired", "releases slots"
+	}
 	if is == 0 {
-		j.note(review.Rule, "Denials are no longer cached, so tokens that are refunded or reset can be taken at once.")
+		j.note(review.Rule, "Denials are no longer cached, so %ss that are %s at once.", j.New.Unit(), given)
 		return
 	}
-	j.note(review.Rule, "The limit grants as many tokens as before. When another process refunds or resets a key, this one may still deny its requests for up to %s.", words.Duration(is))
+	j.note(review.Rule, "The limit grants as many %ss as before. When another process %s or resets a key, this one may still deny its requests for up to %s.",
+		j.New.Unit(), gives, words.Duration(is))
 }
 
 // judgePenalty compares for how long a key that is denied again and again is locked out.
