@@ -123,6 +123,8 @@ type override struct {
 	// force, by the entries that were read; nil if this version does not understand it.
 	until int64
 	next  *Policy
+	// unlimited means that it blocks a plan without numbers.
+	unlimited bool
 }
 
 // Owner returns the owner of the policy's [Catalog], or "".
@@ -184,6 +186,9 @@ func (p *Policy) Base() *Policy {
 	}
 	return p
 }
+
+// Unlimited reports whether the policy is that of a plan without numbers, also if the key is blocked.
+func (p *Policy) Unlimited() bool { return p.Mode == ModeUnlimited || p.override.unlimited }
 
 // Equal reports whether two policies decide requests alike: they have the same values, and have been put in force by
 // the same override.

@@ -93,7 +93,7 @@ func RuleOf(p *runtime.Policy, key string) Rule {
 	if p.Penalizes() {
 		r.penalty = &p.Penalty
 	}
-	r.unlimited = p.Mode == runtime.ModeBlock && p.Kind != runtime.InFlight && p.Base().Mode == runtime.ModeUnlimited
+	r.unlimited = p.Unlimited() && p.Kind != runtime.InFlight
 	switch {
 	case p.Calendar.Unit != 0:
 		r.calendar = windowsOf(p.Calendar)

@@ -284,7 +284,7 @@ func (j *judge) count(q request, d runtime.Decision, t terms, now int64) {
 		if !d.Allowed || !d.TakenAt.IsZero() || d.RetryAfter != 0 || d.Jitter != 0 && d.BlockedFor == 0 || d.Delay != 0 {
 			j.failf("a request for no tokens: %+v", d)
 		}
-	case t.lifted():
+	case t.lifted() || t.unlimited && q.op == runtime.Charge:
 		if !d.Allowed || !d.TakenAt.IsZero() {
 			j.failf("in mode %v: %+v", t.mode, d)
 		}

@@ -189,9 +189,6 @@ func (w *world) perform(verb string, q request, at turn) bool {
 		if verb == "require" && q.l.sharded() && t.mode == runtime.ModeShadow && !q.l.leased() {
 			return false // its answer does not tell whether it has taken
 		}
-		if verb == "charge" && t.unlimited && t.mode == runtime.ModeBlock {
-			return false
-		}
 		q.op = v.op
 		d, err := v.do(limit, at.ctx, q.n)
 		w.answer(q, d, err, at)

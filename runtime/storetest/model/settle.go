@@ -193,7 +193,7 @@ func (w *world) giveBack(verb string, q request, at turn) bool {
 	if at.answered() {
 		w.ask(at.limits, t.request)
 	}
-	if in.unlimited && in.mode == runtime.ModeBlock || t.life != t.k.life && t.confused() {
+	if t.life != t.k.life && t.confused() {
 		return false
 	}
 	used, err := w.settle(verb, t, at)
