@@ -124,7 +124,7 @@ func (p *parser) planMap(of *draft, e entry, read func(*parser, *draft, entry) b
 		of.keepMap(e, entries)
 	}
 	if len(p.plans) == 0 && !p.plansUnknown {
-		p.report(e.at, rules.NoPlans, noPlansHelp(entries), "%s is a map of plans, but the file has no plans", e.name)
+		p.report(e.at, rules.NoPlans, p.noPlansHelp(e.name, entries), "%s is a map of plans, but the file has no plans", e.name)
 		return false
 	}
 	defer func(limit string) { p.limit = limit }(p.limit)
@@ -161,9 +161,12 @@ func (p *parser) planValue(of *draft, field string, e entry, read func(*parser, 
 	}
 }
 
-func noPlansHelp(entries []entry) string {
+func (p *parser) noPlansHelp(field string, entries []entry) string {
 	var names []string
 	for _, e := range entries {
+		if slices.Contains(p.limitFields, e.name) {
+			return e.name + " is a field of the limit: write it beside " + field
+		}
 		if !planForm.MatchString(e.name) {
 			return "add plans: [free, pro] at the top of the file"
 		}
