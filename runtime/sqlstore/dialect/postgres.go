@@ -243,7 +243,7 @@ SELECT COALESCE(n, CAST(:name AS text)) AS name, COALESCE(k, CAST(:key AS text))
 // meet it, and so looks each of them up by the index of r. Without it, a statement that is planned while the table is small and
 // has no statistics reads all of the table, and keeps that plan until the next ANALYZE, however large the table is by then.
 const sameRowOnPostgres = `r.name OPERATOR(pg_catalog.=) k.name AND r.{key} OPERATOR(pg_catalog.=) k.{key} AND r.shard = k.shard
-	AND k.shard = pg_catalog.abs(k.shard)`
+	AND k.shard = k.shard + 0`
 
 // typedOnPostgres is true, and an error if a column that a take reads has another type: it may have been changed since
 // the table was checked, and an error that only the driver reports would come after the commit.
