@@ -162,9 +162,13 @@ func (s server) storeIn(t testing.TB, db *sql.DB, table string, clock func() tim
 	t.Cleanup(func() {
 		store.Close()
 		drop := "DROP TABLE IF EXISTS " + table + ", " + dialect.OverridesTable(table) + ", " + dialect.RegistryTable(table)
-		if _, err := db.Exec(drop); err != nil {
-			// The connection may be one that a test has cut.
-			execute(t, db, drop)
+		// The connections may be ones that a test has cut.
+		for tries := db.Stats().Idle; ; tries-- {
+			_, err := db.Exec(drop)
+			if err == nil || tries <= 0 {
+				require.NoError(t, err, drop)
+				break
+			}
 		}
 	})
 	return store
