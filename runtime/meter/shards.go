@@ -125,8 +125,9 @@ const keptFor = 30 * time.Minute
 // Fuller returns the fuller of two shards as they were last seen, which may be a while ago, if a take from it needs no
 // other one: both rows are still there, and neither had a debt when it was written.
 func (s Shards) Fuller(now int64) (i int, ok bool) {
-	for i := range s.States {
-		if before := now - int64(keptFor); !s.outOfDebt(i) || s.Rules[i].when(s.States[i], before, s.Rules[i].Capacity) <= before {
+	before := now - int64(keptFor)
+	for i, r := range s.Rules {
+		if state := s.States[i]; !s.outOfDebt(i) || state.TS <= before && r.when(state, before, r.Capacity) <= before {
 			return 0, false
 		}
 	}

@@ -199,18 +199,24 @@ func (r *rowRequests) upsert(now int64, shards *seenRows) (u meter.Upsert, ok bo
 	return u, ok
 }
 
+// mostTries is how many shards are looked for, to find two that were seen.
+const mostTries = 8
+
 // chooseShard makes the requests take from the fuller one of two shards, by what was last seen of them.
 func (r *rowRequests) chooseShard(now int64, shards *seenRows) bool {
-	first, second := meter.TwoOf(r.policy.Shards, rand.Uint64())
-	numbers := [2]int{first, second}
+	var numbers [2]int
 	var rules [2]meter.Rule
 	var states [2]runtime.State
-	for i, n := range numbers {
-		seen := shards.find(runtime.Row{Name: r.policy.Name, Key: r.all[0].Key, Shard: n})
-		if seen == nil {
-			return false
+	found, n := 0, r.policy.Shards
+	for i, first := 0, rand.IntN(n); i < min(n, mostTries) && found < 2; i++ {
+		row := runtime.Row{Name: r.policy.Name, Key: r.all[0].Key, Shard: (first + i) % n}
+		if seen := shards.find(row); seen != nil {
+			numbers[found], rules[found], states[found] = row.Shard, r.rule.Shard(row.Shard, n), seen.state
+			found++
 		}
-		rules[i], states[i] = r.rule.Shard(n, r.policy.Shards), seen.state
+	}
+	if found < 2 {
+		return false
 	}
 	i, ok := meter.Shards{Rules: rules[:], States: states[:]}.Fuller(now)
 	if ok {

@@ -14,7 +14,7 @@ import (
 // round trip and never changes an answer.
 type seenRows struct {
 	seed   maphash.Seed
-	places [4096]atomic.Pointer[seenRow]
+	places [1 << 15]atomic.Pointer[seenRow]
 }
 
 type seenRow struct {
