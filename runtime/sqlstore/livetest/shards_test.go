@@ -93,3 +93,36 @@ func TestShardOfAKeyInDebt(t *testing.T) {
 		}
 	})
 }
+
+// Once a process has seen its shards, a lone take is one round trip on Postgres, as that from a key with one row.
+func TestTakeFromAShardIsOneRoundTrip(t *testing.T) {
+	for _, s := range servers[:2] {
+		atOnce(t, s.name, func(t *testing.T) {
+			through, p := s.through(t, 0)
+			db, table := through.open(t), newTable()
+			db.SetMaxOpenConns(1)
+			s.storeIn(t, s.open(t), table, nil) // which drops it
+			store := s.storeWith(t, db, sqlstore.Options{Table: table, AutoCreate: true})
+			roundTrips := func(of *runtime.Policy) int64 {
+				take := func() {
+					answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Policy: of, Key: "k", Count: 1}}}})
+					require.NoError(t, err)
+					require.True(t, answers[0].Allowed())
+				}
+				for range 3 {
+					take()
+				}
+				before := p.requests.Load()
+				for range 50 {
+					take()
+				}
+				return p.requests.Load() - before
+			}
+			row := *uneven
+			row.Name, row.Rate, row.Capacity, row.Shards = "row", 900, 2700, 0
+			sharded := row
+			sharded.Name, sharded.Shards = "sharded", 8
+			require.Equal(t, roundTrips(&row), roundTrips(&sharded))
+		})
+	}
+}
