@@ -38,13 +38,21 @@ set_clock() {
 	export LD_PRELOAD FAKETIME="$CLOCK" DONT_FAKE_MONOTONIC=1 FAKETIME_DONT_FAKE_MONOTONIC=1
 }
 
+# own_tmpdir N: print node N's directory of temporary tables. In a shared one, each MariaDB that starts removes those of
+# all others.
+own_tmpdir() {
+	mkdir -p "$dir/$1.tmp"
+	chown "$account" "$dir/$1.tmp"
+	echo "$dir/$1.tmp"
+}
+
 # start_node N OPTION...
 start_node() {
 	n=$1
 	at=$(group_port "$n")
 	shift
 	[ -z "${CLOCK:-}" ] || set_clock
-	setsid mariadbd --no-defaults --user="$account" --datadir="$dir/$n" --socket="$dir/$n/socket" \
+	setsid mariadbd --no-defaults --user="$account" --datadir="$dir/$n" --tmpdir="$(own_tmpdir "$n")" --socket="$dir/$n/socket" \
 		--pid-file="$dir/$n/pid" --bind-address=127.0.0.1 --port=$((port + n)) \
 		--innodb-buffer-pool-size=32M --innodb-flush-log-at-trx-commit=2 --innodb-autoinc-lock-mode=2 \
 		--binlog-format=ROW --wsrep-on=ON --wsrep-provider="$provider" --wsrep-sst-method=rsync \
@@ -73,7 +81,7 @@ start)
 	port=$3
 	echo "$port" >"$dir/port"
 	chown "$account" "$dir"
-	mariadb-install-db --no-defaults --user="$account" --datadir="$dir/1" \
+	mariadb-install-db --no-defaults --user="$account" --datadir="$dir/1" --tmpdir="$(own_tmpdir 1)" \
 		--auth-root-authentication-method=normal >"$dir/install.log"
 	cp -a "$dir/1" "$dir/2"
 	cp -a "$dir/1" "$dir/3"

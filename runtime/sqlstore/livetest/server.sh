@@ -136,8 +136,9 @@ find_mariadb() {
 	esac
 }
 
+# mariadbd OPTION...: its temporary tables are in $dir. From /tmp, another MariaDB that starts would remove them.
 mariadbd() {
-	run mariadbd --no-defaults --user="$(id -un)" --datadir="$dir/data" --lc-messages-dir="$share" \
+	run mariadbd --no-defaults --user="$(id -un)" --datadir="$dir/data" --tmpdir="$dir" --lc-messages-dir="$share" \
 		--character-sets-dir="$share/charsets" "$@"
 }
 
