@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/page"
-	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 )
 
@@ -122,11 +121,8 @@ func (a *pageArgs) page(s streams) (*page.Page, error) {
 
 // record replays the trace.
 func (a *pageArgs) record(p *page.Page) (*page.Recording, error) {
-	s := simulateArgs{trace: a.trace}
-	limits, old := s.simulated(p.File), []sim.Limit(nil)
-	if p.Old != nil {
-		old = s.simulated(p.Old)
-	}
+	s := simulateArgs{trace: a.trace, against: a.against}
+	limits, old := s.simulated(p.File), s.simulatedOld(p.Old, p.File)
 	open, err := a.opener()
 	if err != nil {
 		return nil, err
@@ -138,6 +134,7 @@ func (a *pageArgs) record(p *page.Page) (*page.Recording, error) {
 			return nil, nil, err
 		}
 		trace := trace.NewReader(text)
+		trace.Renamed, trace.RenamedPlans = s.renamed, s.renamedPlans
 		if len(limits) == 1 { // then lines need not name it
 			trace.Default = limits[0].Policy.Name
 		}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -79,6 +81,8 @@ with OLD:
 
   ratelimitgen simulate -trace yesterday.jsonl -against origin/main:limits.yaml
 
+Lines may call a limit or plan that OLD has by another name by either name.
+
 With -format jsonl, each line also has the decision with OLD, as oldAllowed and so on. These
 fields are missing if OLD does not have the limit. If the count exceeds the capacity in OLD, there is
 only oldAllowed, which is false. This prints the lines that change:
@@ -121,6 +125,8 @@ type simulateArgs struct {
 	late          time.Duration
 	format, color choice
 	keepGoing     bool
+	// renamed and renamedPlans have the new names of limits and plans by the old ones, once the limits are read.
+	renamed, renamedPlans map[string]string
 }
 
 func prepareSimulate(flags *flag.FlagSet) action {
@@ -168,6 +174,7 @@ func (a *simulateArgs) run(s streams, args []string) error {
 	defer text.Close()
 	in := trace.NewReader(text)
 	in.Default, in.DefaultPlan, in.Only = a.limit, a.plan, a.limit
+	in.Renamed, in.RenamedPlans = a.renamed, a.renamedPlans
 	in.Format, in.Map, in.Late = trace.Format(a.traceFormat.value), a.mapping, a.late
 	if a.limit == "" && len(limits) == 1 { // then lines need not name it
 		in.Default = limits[0].Policy.Name
@@ -219,8 +226,14 @@ func (a *simulateArgs) read(s streams) (limits, old []sim.Limit, err error) {
 		if remark != "" {
 			fmt.Fprintln(s.err, remark)
 		}
-		old = a.simulated(before)
+		old = a.simulatedOld(before, file)
+		for _, names := range []map[string]string{a.renamed, a.renamedPlans} {
+			for _, was := range slices.Sorted(maps.Keys(names)) {
+				fmt.Fprintf(s.err, "%s is compared with %s of OLD, as renamed\n", names[was], was)
+			}
+		}
 	}
+	a.limit, a.plan = cmp.Or(a.renamed[a.limit], a.limit), cmp.Or(a.renamedPlans[a.plan], a.plan)
 	names := limitNames(slices.Concat(limits, old)) // a limit that the edit removes can be replayed too
 	if a.limit != "" && !slices.Contains(names, a.limit) {
 		return nil, nil, usagef("%s has no limit %q%s", shown(a.limits), a.limit, suggestion("", a.limit, names))
@@ -252,6 +265,37 @@ func (a *simulateArgs) simulated(file *spec.File) []sim.Limit {
 		limits = append(limits, simulatedGroup(g))
 	}
 	return limits
+}
+
+// simulatedOld returns the limits of an old version, if there is one, under the names that they have in the new one.
+func (a *simulateArgs) simulatedOld(old, new *spec.File) []sim.Limit {
+	if old == nil {
+		return nil
+	}
+	a.renamed, a.renamedPlans = inverse(fields.Renames(old, new)), inverse(fields.PlanRenames(old, new))
+	limits := a.simulated(old)
+	for i := range limits {
+		l := &limits[i]
+		policy := *l.Policy
+		policy.Name = cmp.Or(a.renamed[policy.Name], policy.Name)
+		l.Policy = &policy
+		for j := range l.Plans {
+			l.Plans[j].Name = cmp.Or(a.renamedPlans[l.Plans[j].Name], l.Plans[j].Name)
+		}
+		for j := range l.Members {
+			l.Members[j].Limit = cmp.Or(a.renamed[l.Members[j].Limit], l.Members[j].Limit)
+		}
+	}
+	return limits
+}
+
+// inverse returns the keys of a map by its values.
+func inverse(m map[string]string) map[string]string {
+	of := map[string]string{}
+	for k, v := range m {
+		of[v] = k
+	}
+	return of
 }
 
 // simulatedGroup returns a group in the form of package sim.

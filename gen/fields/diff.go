@@ -17,7 +17,7 @@ import (
 //
 // A removed and an added limit are reported as one renamed limit if they are alike. That is a guess; see [spec.ChangeKinds].
 func Diff(old, new *spec.File) []spec.Change {
-	names, plans := renames(old, new), PlanRenames(old, new)
+	names, plans := Renames(old, new), PlanRenames(old, new)
 	changes := slices.Concat(diffFields(fileFields, old, new, sideOfFile), diffPlanNames(old, new, plans))
 	before := limitsByName(old)
 	for _, limit := range new.Limits {
@@ -113,7 +113,7 @@ func givenIn(given map[string]diag.Pos, field string, side spec.Side) spec.Side 
 	return side
 }
 
-// renames guesses which limits were renamed, and returns the old names by the new ones. An added limit is a removed one
+// Renames guesses which limits were renamed, and returns the old names by the new ones. An added limit is a removed one
 // renamed if both have the same key, and
 //
 //   - the same kind and doc, or
@@ -121,7 +121,7 @@ func givenIn(given map[string]diag.Pos, field string, side spec.Side) spec.Side 
 //   - the same rule, if no other added or removed limit has it.
 //
 // If several limits are alike, nothing is guessed.
-func renames(old, new *spec.File) map[string]string {
+func Renames(old, new *spec.File) map[string]string {
 	removed, added := without(old, new), without(new, old)
 	names, paired := map[string]string{}, map[string]bool{}
 	isPaired := func(l *spec.Limit) bool { return paired[l.Policy.Name] }

@@ -199,13 +199,15 @@ func (p *Page) tokensPicture(title string, pair fields.PlanPair) (draw.Picture, 
 }
 
 func (p *Page) tokensCaption(policies []*runtime.Policy) string {
+	shown := newest(policies)
+	what, unit, rest := "Tokens", "token", " each"
+	if shown.Kind == runtime.InFlight {
+		what, unit, rest = "Free slots", "slot", " each, which run for half a hold"
+	}
 	if p.Recording != nil {
-		return p.Recording.caption(policies[len(policies)-1].Name)
+		return p.Recording.caption(policies[len(policies)-1].Name, what)
 	}
-	if newest(policies).Kind == runtime.InFlight {
-		return "Free slots over time, and requests of " + words.Count(draw.StandardStory(newest(policies)).Requests[0].Count, "slot") + " each, which run for half a hold"
-	}
-	return "Tokens over time, and requests of " + words.Count(draw.StandardStory(newest(policies)).Requests[0].Count, "token") + " each"
+	return what + " over time, and requests of " + words.Count(draw.StandardStory(shown).Requests[0].Count, unit) + rest
 }
 
 // newest returns the last policy that is not unlimited.

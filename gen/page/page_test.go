@@ -315,6 +315,13 @@ func TestRecordingIsDrawn(t *testing.T) {
 	assert.Less(t, len(points), 1000)
 }
 
+func TestRecordingOfLimitInFlight(t *testing.T) {
+	file := parse(t, "limits.yaml", "version: 1\nlimits:\n  export: {kind: in flight, capacity: 2, hold: 1m}\n")
+	r, faults := record(t, `{"at": "2030-01-01T00:00:00Z", "limit": "export", "running": "5s"}`, simLimits(file), nil)
+	assert.Empty(t, faults)
+	requireText(t, written(t, &Page{File: file, Recording: r}), "Free slots of the busiest key from 2029-12-31 23:59:56 UTC on, and its requests")
+}
+
 // tokensAt returns the last tokens of a curve before an instant.
 func (r *Recording) tokensAt(limit string, at int64) (tokens float64) {
 	s := r.subjects[limit]

@@ -344,13 +344,13 @@ func (r *Recording) picture(limit, title string, pair fields.PlanPair) (draw.Pic
 	return draw.Tokens(title, draw.Story{Length: s.length}, runs...), true
 }
 
-// caption says when the drawing of a limit begins.
-func (r *Recording) caption(limit string) string {
+// caption says when the drawing of a limit begins. what is on its vertical axis.
+func (r *Recording) caption(limit, what string) string {
 	s := r.subjects[limit]
 	if s == nil {
-		return "Tokens over time"
+		return what + " over time"
 	}
-	return "Tokens of the busiest key from " + time.Unix(0, s.from).UTC().Format("2006-01-02 15:04:05 UTC") + " on, and its requests"
+	return what + " of the busiest key from " + time.Unix(0, s.from).UTC().Format("2006-01-02 15:04:05 UTC") + " on, and its requests"
 }
 
 func count(n int, thing string) string { return words.Count(int64(n), thing) }

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"slices"
@@ -111,6 +112,7 @@ func (t *Reader) parsed(late time.Duration) (*Line, error) {
 	if l.Plan == "" {
 		l.Plan = t.DefaultPlan
 	}
+	l.Limit, l.Plan = cmp.Or(t.Renamed[l.Limit], l.Limit), cmp.Or(t.RenamedPlans[l.Plan], l.Plan)
 	switch {
 	case l.Reserve && l.Op != runtime.Take:
 		return nil, Faultf("only the verb allow can reserve")

@@ -29,6 +29,8 @@ type Reader struct {
 	Default string
 	// DefaultPlan is the plan of lines without the field plan.
 	DefaultPlan string
+	// Renamed and RenamedPlans have the names of limits and plans by other names that lines use too, such as old ones.
+	Renamed, RenamedPlans map[string]string
 	// Only skips the lines of all other limits, if it is not "".
 	Only string
 	// LeftOut counts the lines that Only has skipped.
