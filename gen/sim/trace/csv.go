@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"encoding/csv"
 	"errors"
 	"io"
 	"slices"
@@ -12,12 +13,51 @@ import (
 
 // csvLayout reads CSV.
 type csvLayout struct {
-	columns   []int
-	width     int
-	separator byte
-	lines     *lineReader
-	cells     []value
-	joined    []byte
+	columns []int
+	width   int
+	text    csvText
+	rows    *csv.Reader
+}
+
+// csvText gives a [csv.Reader] a line, and those after it as long as a quoted field goes on.
+type csvText struct {
+	lines  *lineReader
+	unread bytes.Buffer
+	// size is the length of the row so far.
+	size int
+}
+
+// begin begins a row with a line.
+func (t *csvText) begin(line []byte) {
+	t.size = 0
+	t.add(line)
+}
+
+func (t *csvText) add(line []byte) {
+	t.size += len(line) + 1
+	t.unread.Write(line)
+	t.unread.WriteByte('\n')
+}
+
+// Read implements [io.Reader].
+func (t *csvText) Read(p []byte) (int, error) {
+	if t.unread.Len() == 0 {
+		if t.size >= maxLine {
+			return 0, Faultf("a quoted field does not end within 1 MiB")
+		}
+		line, err := t.lines.nextRaw()
+		if err != nil && len(line) == 0 {
+			return 0, err
+		}
+		t.add(line)
+	}
+	return t.unread.Read(p)
+}
+
+func newCSVReader(from io.Reader, separator byte) *csv.Reader {
+	r := csv.NewReader(from)
+	r.Comma, r.FieldsPerRecord, r.ReuseRecord = rune(separator), -1, true
+	return r
 }
 
 // csvHeader returns the names of the columns, and the separator.
@@ -28,15 +68,30 @@ func csvHeader(text []byte) (names []string, separator byte, err error) {
 			separator, most = c, n
 		}
 	}
-	cells, _, err := splitCSV(text, separator, nil)
+	cells, err := newCSVReader(bytes.NewReader(text), separator).Read()
 	for _, cell := range cells {
-		names = append(names, strings.TrimSpace(string(cell.text)))
+		names = append(names, strings.TrimSpace(cell))
 	}
-	return names, separator, err
+	return names, separator, csvFault(text, err)
+}
+
+// csvFault returns the error of a [csv.Reader] for a row that begins with a line.
+func csvFault(text []byte, err error) error {
+	e, ok := errors.AsType[*csv.ParseError](err)
+	switch {
+	case !ok:
+		return err
+	case e.Line > e.StartLine, e.Column > len(text):
+		return Faultf("a quoted field without a closing quote")
+	case errors.Is(err, csv.ErrQuote):
+		return columnFault(text, e.Column, "expected a separator after a quoted field")
+	}
+	return columnFault(text, e.Column-1, "a quote in a field without quotes; put the field in quotes, and write the quote twice")
 }
 
 func newCSVLayout(m Mapping, names []string, separator byte, lines *lineReader) (*csvLayout, error) {
-	l := &csvLayout{width: len(names), separator: separator, lines: lines}
+	l := &csvLayout{width: len(names), text: csvText{lines: lines}}
+	l.rows = newCSVReader(&l.text, separator)
 	for _, e := range m.entries {
 		i := slices.Index(names, e.name)
 		if i < 0 {
@@ -50,98 +105,25 @@ func newCSVLayout(m Mapping, names []string, separator byte, lines *lineReader) 
 	return l, nil
 }
 
-func (l *csvLayout) read(text []byte, values []value) (err error) {
-	var complete bool
-	if l.cells, complete, err = splitCSV(text, l.separator, l.cells[:0]); err == nil && !complete {
-		if text, err = l.join(text); err != nil {
-			return err
-		}
-		l.cells, complete, err = splitCSV(text, l.separator, l.cells[:0])
-		for i := range l.cells {
-			l.cells[i].at = -1
-		}
-	}
+func (l *csvLayout) read(text []byte, values []value) error {
+	line := l.text.lines.number
+	l.text.begin(text)
+	cells, err := l.rows.Read()
 	switch {
 	case err != nil:
-		return err
-	case !complete:
-		return Faultf("a quoted field without a closing quote")
-	case len(l.cells) != l.width:
-		return Faultf("the row has %s; the first line has %d", words.Count(int64(len(l.cells)), "field"), l.width)
+		return csvFault(text, err)
+	case len(cells) != l.width:
+		return Faultf("the row has %s; the first line has %d", words.Count(int64(len(cells)), "field"), l.width)
 	}
 	for i, column := range l.columns {
-		if cell := l.cells[column]; len(cell.text) > 0 {
-			values[i] = cell
+		if cells[column] == "" {
+			continue
+		}
+		values[i] = value{[]byte(cells[column]), -1}
+		if l.text.lines.number == line {
+			_, at := l.rows.FieldPos(column)
+			values[i].at = at - 1
 		}
 	}
 	return nil
-}
-
-// join returns a row with the lines after it, up to the one in which its quoted field ends.
-func (l *csvLayout) join(text []byte) ([]byte, error) {
-	l.joined = append(l.joined[:0], text...)
-	for len(l.joined) < maxLine {
-		line, err := l.lines.nextRaw()
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-		l.joined = append(append(l.joined, '\n'), line...)
-		if bytes.Count(line, []byte{'"'})%2 == 1 || err != nil {
-			return bytes.TrimRight(l.joined, " \t\r\n"), nil
-		}
-	}
-	return nil, Faultf("a quoted field does not end within 1 MiB")
-}
-
-// splitCSV splits a row, as RFC 4180 describes. It is not complete if a quoted field does not end.
-func splitCSV(text []byte, separator byte, cells []value) (_ []value, complete bool, err error) {
-	for i := 0; ; {
-		if i < len(text) && text[i] == '"' {
-			cell, end, err := quotedCell(text, i)
-			if err != nil || end < 0 {
-				return cells, false, err
-			}
-			if i = end; i < len(text) && text[i] != separator {
-				return cells, true, columnFault(text, i, "expected a separator after a quoted field")
-			}
-			cells = append(cells, cell)
-		} else {
-			end := bytes.IndexByte(text[i:], separator)
-			if end < 0 {
-				end = len(text) - i
-			}
-			cell := text[i : i+end]
-			if at := bytes.IndexByte(cell, '"'); at >= 0 {
-				return cells, true, columnFault(text, i+at, "a quote in a field without quotes; put the field in quotes, and write the quote twice")
-			}
-			cells = append(cells, value{cell, i})
-			i += end
-		}
-		if i == len(text) {
-			return cells, true, nil
-		}
-		i++
-	}
-}
-
-// quotedCell reads a quoted field that begins at from, and returns the end, or -1 if it does not end.
-func quotedCell(text []byte, from int) (cell value, end int, err error) {
-	var unescaped []byte // only a field with quotes needs memory of its own
-	start := from + 1
-	for i := start; ; {
-		n := bytes.IndexByte(text[i:], '"')
-		if n < 0 {
-			return value{}, -1, nil
-		}
-		if i += n; i+1 == len(text) || text[i+1] != '"' {
-			cell := text[start:i]
-			if unescaped != nil {
-				cell = append(unescaped, cell...)
-			}
-			return value{cell, from}, i + 1, nil
-		}
-		unescaped = append(unescaped, text[start:i+1]...)
-		i += 2
-		start = i
-	}
 }
