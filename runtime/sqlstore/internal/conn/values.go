@@ -124,11 +124,11 @@ func (v *Values) Arg(p Param) any {
 
 // rowEncodings encode several rows: as JSON for SQLite, MySQL and MariaDB, and as one list per column for Postgres.
 var rowEncodings = [paramTotal]func([]Stored) string{
-	paramRows:    func(rows []Stored) string { return asJSON(rows, appendRow) },
-	paramLogged:  func(rows []Stored) string { return asJSON(rows, appendLogged) },
-	paramIDs:     func(rows []Stored) string { return asJSON(rows, appendID) },
-	paramTakes:   func(rows []Stored) string { return asJSON(rows, appendTake) },
-	paramOnly:    func(rows []Stored) string { return asJSON(rows, appendKey) },
+	paramRows:    asJSON(appendName, appendKey, appendShard, appendValue, appendTS, appendPrev),
+	paramLogged:  asJSON(appendName, appendKey, appendShard, appendValue, appendTS, appendPrev, appendLog),
+	paramIDs:     asJSON(appendName, appendKey, appendShard),
+	paramTakes:   asJSON(appendKey, appendValue, appendTS),
+	paramOnly:    asJSON(appendKey),
 	listNames:    listOf(func(r *Stored) string { return r.Row.Name }, appendString),
 	listKeys:     listOf(func(r *Stored) string { return r.Row.Key }, appendString),
 	listShards:   listOf(func(r *Stored) int64 { return int64(r.Row.Shard) }, appendInt),
@@ -138,69 +138,43 @@ var rowEncodings = [paramTotal]func([]Stored) string{
 	listLogs:     listOf(func(r *Stored) string { return r.State.Log }, appendBytes),
 }
 
-// asJSON encodes rows as a JSON list.
-func asJSON(rows []Stored, appendTo func([]byte, *Stored) []byte) string {
-	b := make([]byte, 0, 80*len(rows))
-	b = append(b, '[')
-	for i := range rows {
-		if i > 0 {
-			b = append(b, ',')
+// asJSON returns a function that encodes columns of rows as a JSON list: of a list for each row, unless it is one column.
+func asJSON(columns ...func([]byte, *Stored) []byte) func([]Stored) string {
+	return func(rows []Stored) string {
+		b := append(make([]byte, 0, 80*len(rows)), '[')
+		for i := range rows {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if len(columns) > 1 {
+				b = append(b, '[')
+			}
+			b = columns[0](b, &rows[i])
+			for _, appendTo := range columns[1:] {
+				b = appendTo(append(b, ','), &rows[i])
+			}
+			if len(columns) > 1 {
+				b = append(b, ']')
+			}
 		}
-		b = appendTo(b, &rows[i])
+		return string(append(b, ']'))
 	}
-	return string(append(b, ']'))
 }
 
-// appendRow appends all columns of a row as a JSON list.
-func appendRow(b []byte, r *Stored) []byte {
-	return append(appendColumns(append(b, '['), r), ']')
-}
-
-// appendLogged appends all columns of a row and its log as a JSON list.
-func appendLogged(b []byte, r *Stored) []byte {
-	b = append(appendColumns(append(b, '['), r), `,"`...)
-	b = hex.AppendEncode(b, []byte(r.State.Log))
-	return append(b, `"]`...)
-}
-
-func appendColumns(b []byte, r *Stored) []byte {
-	b = append(appendIDColumns(b, r), ',')
-	b = appendDouble(b, r.State.Value)
-	b = append(b, ',')
-	b = strconv.AppendInt(b, r.State.TS, 10)
-	b = append(b, ',')
-	return appendDouble(b, r.State.Prev)
+func appendName(b []byte, r *Stored) []byte  { return appendString(b, r.Row.Name) }
+func appendKey(b []byte, r *Stored) []byte   { return appendString(b, r.Row.Key) }
+func appendShard(b []byte, r *Stored) []byte { return appendInt(b, int64(r.Row.Shard)) }
+func appendValue(b []byte, r *Stored) []byte { return appendDouble(b, r.State.Value) }
+func appendTS(b []byte, r *Stored) []byte    { return appendInt(b, r.State.TS) }
+func appendPrev(b []byte, r *Stored) []byte  { return appendDouble(b, r.State.Prev) }
+func appendLog(b []byte, r *Stored) []byte {
+	return append(hex.AppendEncode(append(b, '"'), []byte(r.State.Log)), '"')
 }
 
 // appendBytes appends an element of a Postgres array of bytes.
 func appendBytes(b []byte, bytes string) []byte {
 	b = append(b, `"\\x`...)
 	return append(hex.AppendEncode(b, []byte(bytes)), '"')
-}
-
-// appendTake appends the columns key, value and ts of a row as a JSON list.
-func appendTake(b []byte, r *Stored) []byte {
-	b = append(b, '[')
-	b = appendString(b, r.Row.Key)
-	b = append(b, ',')
-	b = appendDouble(b, r.State.Value)
-	b = append(b, ',')
-	b = strconv.AppendInt(b, r.State.TS, 10)
-	return append(b, ']')
-}
-
-// appendKey appends the key of a row.
-func appendKey(b []byte, r *Stored) []byte { return appendString(b, r.Row.Key) }
-
-// appendID appends the columns name, key and shard of a row as a JSON list.
-func appendID(b []byte, r *Stored) []byte {
-	return append(appendIDColumns(append(b, '['), r), ']')
-}
-
-func appendIDColumns(b []byte, r *Stored) []byte {
-	b = append(appendString(b, r.Row.Name), ',')
-	b = append(appendString(b, r.Row.Key), ',')
-	return strconv.AppendInt(b, int64(r.Row.Shard), 10)
 }
 
 // appendDouble appends a number as a JSON string, because MySQL 8.0 may read the last digit of a JSON number differently.
