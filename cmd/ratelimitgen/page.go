@@ -121,7 +121,7 @@ func (a *pageArgs) page(s streams) (*page.Page, error) {
 
 // record replays the trace.
 func (a *pageArgs) record(p *page.Page) (*page.Recording, error) {
-	s := simulateArgs{trace: a.trace, against: a.against}
+	s := simulateArgs{trace: a.trace}
 	limits, old := s.simulated(p.File), s.simulatedOld(p.Old, p.File)
 	open, err := a.opener()
 	if err != nil {

@@ -81,7 +81,7 @@ with OLD:
 
   ratelimitgen simulate -trace yesterday.jsonl -against origin/main:limits.yaml
 
-Lines may call a limit or plan that OLD has by another name by either name.
+If a limit or a plan was renamed, lines may use its old name or its new one.
 
 With -format jsonl, each line also has the decision with OLD, as oldAllowed and so on. These
 fields are missing if OLD does not have the limit. If the count exceeds the capacity in OLD, there is
@@ -273,6 +273,10 @@ func (a *simulateArgs) simulatedOld(old, new *spec.File) []sim.Limit {
 		return nil
 	}
 	a.renamed, a.renamedPlans = inverse(fields.Renames(old, new)), inverse(fields.PlanRenames(old, new))
+	for _, g := range slices.Concat(old.Groups, new.Groups) {
+		// A name of a limit and a group says which is meant on neither side.
+		maps.DeleteFunc(a.renamed, func(was, is string) bool { return was == g.Name || is == g.Name })
+	}
 	limits := a.simulated(old)
 	for i := range limits {
 		l := &limits[i]

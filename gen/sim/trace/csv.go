@@ -46,7 +46,7 @@ func (t *csvText) Read(p []byte) (int, error) {
 			return 0, Faultf("a quoted field does not end within 1 MiB")
 		}
 		line, err := t.lines.nextRaw()
-		if err != nil && len(line) == 0 {
+		if err != nil && (len(line) == 0 || !errors.Is(err, io.EOF)) {
 			return 0, err
 		}
 		t.add(line)
@@ -69,6 +69,9 @@ func csvHeader(text []byte) (names []string, separator byte, err error) {
 		}
 	}
 	cells, err := newCSVReader(bytes.NewReader(text), separator).Read()
+	if errors.Is(err, io.EOF) { // a line of nothing, which is left of one with a byte order mark
+		return []string{""}, separator, nil
+	}
 	for _, cell := range cells {
 		names = append(names, strings.TrimSpace(cell))
 	}

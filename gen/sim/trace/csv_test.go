@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// After each row, invalid or not, the next line is read as a row of its own.
+// An invalid row does not change how the next one is read.
 func TestRowsOfCSV(t *testing.T) {
 	const next, good = "1893596646,bob\n", "bob"
 	for _, test := range []struct{ rows, want string }{
@@ -36,7 +36,11 @@ func TestRowsOfCSV(t *testing.T) {
 		assert.Equal(t, []string{test.want, good}, got, Clip(test.rows, 40))
 	}
 
-	r := NewReader(strings.NewReader("at,user\n1893596645,\"ann\n" + next))
+	r := NewReader(strings.NewReader("\xef\xbb\xbf\nat,user\n" + next))
+	r.Format = CSVTable
+	require.ErrorContains(t, r.Replay(nil, nil), "no field of the log is known to be the time")
+
+	r = NewReader(strings.NewReader("at,user\n1893596645,\"ann\n" + next))
 	require.NoError(t, r.Map.Add("key=user"))
 	var faults []string
 	require.NoError(t, r.Replay(nil, func(f *Fault) error {

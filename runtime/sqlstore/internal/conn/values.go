@@ -140,22 +140,21 @@ var rowEncodings = [paramTotal]func([]Stored) string{
 
 // asJSON returns a function that encodes columns of rows as a JSON list: of a list for each row, unless it is one column.
 func asJSON(columns ...func([]byte, *Stored) []byte) func([]Stored) string {
+	begin, end := "[", "]"
+	if len(columns) == 1 {
+		begin, end = "", ""
+	}
 	return func(rows []Stored) string {
 		b := append(make([]byte, 0, 80*len(rows)), '[')
 		for i := range rows {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			if len(columns) > 1 {
-				b = append(b, '[')
-			}
-			b = columns[0](b, &rows[i])
+			b = columns[0](append(b, begin...), &rows[i])
 			for _, appendTo := range columns[1:] {
 				b = appendTo(append(b, ','), &rows[i])
 			}
-			if len(columns) > 1 {
-				b = append(b, ']')
-			}
+			b = append(b, end...)
 		}
 		return string(append(b, ']'))
 	}
