@@ -12,6 +12,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
@@ -20,8 +21,16 @@ var (
 	take, check, refund, charge, reserve, upTo, peek, reset = runtimetest.Take, runtimetest.Check, runtimetest.Refund,
 		runtimetest.Charge, runtimetest.Reserve, runtimetest.UpTo, runtimetest.Peek, runtimetest.Reset
 	call, of, do, decide, left = runtimetest.Call, runtimetest.Of, runtimetest.Do, runtimetest.Decide, runtimetest.Left
-	still, clocked, bucket     = runtimetest.Still, runtimetest.Clocked, runtimetest.Bucket
+	bucket                     = runtimetest.Bucket
 )
+
+// clocked returns a store with a clock that shows *now.
+func clocked(now *time.Time) *memstore.Store {
+	return &memstore.Store{Clock: func() time.Time { return *now }}
+}
+
+// still returns a store whose clock stands still.
+func still() *memstore.Store { return clocked(&epoch) }
 
 func TestInvalidCallDoesNotFailOtherCalls(t *testing.T) {
 	p := bucket("limit", 5)

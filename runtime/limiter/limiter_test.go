@@ -15,10 +15,17 @@ import (
 )
 
 var (
-	epoch                                           = runtimetest.Epoch
-	bucket, reservable, overridable, still, clocked = runtimetest.Bucket, runtimetest.Reservable, runtimetest.Overridable,
-		runtimetest.Still, runtimetest.Clocked
+	epoch                           = runtimetest.Epoch
+	bucket, reservable, overridable = runtimetest.Bucket, runtimetest.Reservable, runtimetest.Overridable
 )
+
+// clocked returns a store with a clock that shows *now.
+func clocked(now *time.Time) *memstore.Store {
+	return &memstore.Store{Clock: func() time.Time { return *now }}
+}
+
+// still returns a store whose clock stands still.
+func still() *memstore.Store { return clocked(&epoch) }
 
 // must returns the result of a call that is not an error.
 func must[T any](result T, err error) T {

@@ -20,7 +20,15 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
-var bucket, reservable, still = runtimetest.Bucket, runtimetest.Reservable, runtimetest.Still
+var bucket, reservable = runtimetest.Bucket, runtimetest.Reservable
+
+// clocked returns a store with a clock that shows *now.
+func clocked(now *time.Time) *memstore.Store {
+	return &memstore.Store{Clock: func() time.Time { return *now }}
+}
+
+// still returns a store whose clock stands still.
+func still() *memstore.Store { return clocked(&runtimetest.Epoch) }
 
 // value returns the number of tokens left, with the fraction.
 func value(t *testing.T, l limiter.ReservableLimit) float64 {
@@ -200,7 +208,7 @@ func TestSweepDeletesRowsFullForAnHour(t *testing.T) {
 			[]swept{{139 * time.Minute, policies{precise}, 0}, {140 * time.Minute, policies{precise}, 1}}},
 	} {
 		now := runtimetest.Epoch
-		store := runtimetest.Clocked(&now)
+		store := clocked(&now)
 		for _, take := range row.takes {
 			now = runtimetest.Epoch.Add(take.at)
 			require.True(t, runtimetest.Decide(t, store, take.policy, runtimetest.Take(take.n)).Allowed)
@@ -216,7 +224,7 @@ func TestSweepDeletesRowsFullForAnHour(t *testing.T) {
 
 func TestSweepOfBadArgumentsDeletesNothing(t *testing.T) {
 	now := runtimetest.Epoch
-	store, p := runtimetest.Clocked(&now), bucket("limit", 2)
+	store, p := clocked(&now), bucket("limit", 2)
 	runtimetest.Decide(t, store, p, runtimetest.Reset())
 	require.Zero(t, store.Len(), "a new key needs no reset")
 	runtimetest.Decide(t, store, p, runtimetest.Take(2))
@@ -237,7 +245,7 @@ func TestSweepOfBadArgumentsDeletesNothing(t *testing.T) {
 
 func TestSweepKeepsRowsThatAreNotFullByTheirOverride(t *testing.T) {
 	now, p := runtimetest.Epoch, runtimetest.Overridable()
-	store := runtimetest.Clocked(&now)
+	store := clocked(&now)
 	limits := limiter.New(store)
 	slow, usual := runtime.KeyOf(runtime.String("slow")), runtime.KeyOf(runtime.String("usual"))
 	_, err := limits.Overrides(p, slow).Set(t.Context(), runtime.Override{Rate: 1, Capacity: 10, Until: runtime.ForGood, Reason: "r", Author: "a"})

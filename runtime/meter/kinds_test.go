@@ -9,6 +9,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
@@ -42,7 +43,7 @@ func TestUnknownOpIsAnError(t *testing.T) {
 			continue // it has no shards
 		}
 		p.Shards = 4
-		answer := runtimetest.Do(t, runtimetest.Still(), runtimetest.Call(runtimetest.Of(p, unknown)))[0]
+		answer := runtimetest.Do(t, &memstore.Store{}, runtimetest.Call(runtimetest.Of(p, unknown)))[0]
 		require.ErrorIs(t, answer.Err, runtime.ErrInvalidCall)
 		_, err = meter.StepShards(p, make([]runtime.State, 4), "", now, unknown, 1)
 		require.ErrorIs(t, err, runtime.ErrInvalidCall)

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // Epoch is the instant at which most tests begin: the start of a day in UTC.
@@ -74,14 +73,6 @@ func Call(requests ...runtime.Request) runtime.Call { return runtime.Call{Reques
 func Of(p *runtime.Policy, q runtime.Request) runtime.Request {
 	q.Policy, q.Key = p, "k"
 	return q
-}
-
-// Still returns a store with a clock that always shows the Epoch.
-func Still() *memstore.Store { return Clocked(&Epoch) }
-
-// Clocked returns a store with a clock that shows *now.
-func Clocked(now *time.Time) *memstore.Store {
-	return &memstore.Store{Clock: func() time.Time { return *now }}
 }
 
 // Do executes calls, and returns one answer per call.
