@@ -139,9 +139,10 @@ WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND
 `,
 	Sync:    "PRAGMA {schema.}synchronous",
 	Reclaim: "PRAGMA {schema.}wal_checkpoint(TRUNCATE)",
+	// The LIMIT is an expression because SQLite would prepare the statement again for each value bound to a bare parameter.
 	Page: `
 SELECT {key}, shard, value, at_ns, prev, log FROM {table}
-WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
+WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count + 0
 `,
 }
 
