@@ -132,6 +132,46 @@ func TestDeniedCallChangesNothing(t *testing.T) {
 	})
 }
 
+func TestScanReadsTheTokensOfPeekRows(t *testing.T) {
+	var scan meter.Scan
+	traces(t, 19, nil, func(d runtimetest.Dice, r *row) {
+		if r.policy.Kind == runtime.FixedWindow && d.IntN(4) == 0 {
+			r.policy = d.WithCalendar(r.policy)
+			r.rule = meter.RuleOf(&r.policy, "")
+		}
+		r.step(d.Take(r.policy))
+		p := r.policy // a new address, as each policy has one
+		rows := []runtime.StoredRow{{State: r.state}}
+		left, ok := scan.Left(&p, rows, r.now)
+		require.True(t, ok)
+		require.Equal(t, must(meter.PeekRows(&p, rows, r.now)).Value, left, "%+v in %+v at %d", r.state, p, r.now)
+	})
+}
+
+func TestScanLeavesToPeekRowsWhatHasMore(t *testing.T) {
+	var scan meter.Scan
+	plain := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 10, Period: time.Minute, Capacity: 10}
+	one := []runtime.StoredRow{{State: runtime.State{Value: -1, TS: epoch.UnixNano(), Exists: true}}}
+	_, ok := scan.Left(&plain, one, epoch.UnixNano())
+	require.True(t, ok)
+	sharded, daily, invalid := plain, plain, plain
+	sharded.Shards = 2
+	daily.Calendar = runtime.Calendar{Unit: runtime.Day, ZonePerKey: true}
+	daily.Period = daily.Calendar.Period()
+	invalid.Rate = 0
+	for _, p := range []*runtime.Policy{&sharded, preciseLimit(10, time.Minute), &daily, &invalid} {
+		_, ok = scan.Left(p, one, epoch.UnixNano())
+		require.False(t, ok, "%+v", p)
+	}
+	penalized, other := one[0], one[0]
+	penalized.State.Log = "a penalty"
+	other.Row.Shard = 1
+	for _, rows := range [][]runtime.StoredRow{nil, {penalized}, {other}, {one[0], other}} {
+		_, ok = scan.Left(&plain, rows, epoch.UnixNano())
+		require.False(t, ok, "%+v", rows)
+	}
+}
+
 func TestMaxDelayDeniesTokensDueLater(t *testing.T) {
 	traces(t, 22, []runtime.Kind{runtime.TokenBucket, runtime.FixedWindow}, func(d runtimetest.Dice, r *row) {
 		q := d.Take(r.policy)

@@ -65,11 +65,21 @@ func Busiest(ctx context.Context, store runtime.Store, catalog *runtime.Catalog,
 	if err != nil {
 		return Used{}, err
 	}
-	r := rowReader{store: store, pages: pages}
+	r, scan := rowReader{store: store, pages: pages}, meter.Scan{}
 	for rows := range r.keys(ctx, runtime.Row{Name: l.Name, Shard: -1}) {
 		b := smallest.busy(store, inForce, rows[0].Row.Key)
 		if b.Policy.Mode.Passes() {
 			continue
+		}
+		if left, ok := scan.Left(b.Policy, rows, r.at); ok {
+			// Most keys of a large limit are not among the busiest, so the rest of their decisions is not needed.
+			b.Decision.Value = left
+			if lacks := left < float64(b.Policy.Capacity); !lacks || !ranks(used.Busiest, &b, n) {
+				if lacks {
+					used.InUse++
+				}
+				continue
+			}
 		}
 		if b.Decision, err = meter.PeekRows(b.Policy, rows, r.at); err != nil {
 			return used, err
@@ -133,9 +143,15 @@ func (p Planned) busy(store runtime.Store, inForce []runtime.OverrideEntry, key 
 	return b
 }
 
+// ranks reports whether a key is among the n that have used most.
+func ranks(busiest []BusyKey, b *BusyKey, n int) bool {
+	last := len(busiest) - 1
+	return last < 0 || len(busiest) < n || !(b.Used() < busiest[last].Used())
+}
+
 // insert inserts a key in the order of use, and keeps the n that have used most.
 func insert(busiest []BusyKey, b BusyKey, n int) []BusyKey {
-	if last := len(busiest) - 1; last >= 0 && len(busiest) == n && b.Used() < busiest[last].Used() {
+	if !ranks(busiest, &b, n) {
 		return busiest
 	}
 	i, _ := slices.BinarySearchFunc(busiest, b, func(o, b BusyKey) int { return cmp.Compare(b.Used(), o.Used()) })
