@@ -164,6 +164,9 @@ var shardNumbers = func() (all [runtime.MaxShards]int) {
 // Rows returns the rows that the calls need, without duplicates, in the order of [runtime.Row.Compare].
 func (b *Batch) Rows() []runtime.Row { return b.rows }
 
+// Calls returns how many calls the batch has.
+func (b *Batch) Calls() int { return len(b.calls) }
+
 // Reads reports whether the calls change nothing.
 func (b *Batch) Reads() bool {
 	for i := range b.calls {

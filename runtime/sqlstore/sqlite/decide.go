@@ -77,12 +77,10 @@ func (t *transaction) read(rows []runtime.Row) (done bool, err error) {
 // step runs a batch of one row in the statement that writes it, if the row exists, and otherwise before that. It reports whether
 // it could: a row that is to be deleted needs a transaction.
 func (t *transaction) step(row runtime.Row) (stepped, done bool, err error) {
-	if !t.batch.Run(t.now(), t.record.read) {
-		return true, false, nil
-	}
 	stepped, done = true, true
-	inserted := t.batch.Changes()
+	exists := false
 	t.record.step = func(was runtime.State) (runtime.State, bool) {
+		exists = true
 		if done = t.batch.Run(t.now(), t.record.read); !done {
 			return was, false
 		}
@@ -93,11 +91,21 @@ func (t *transaction) step(row runtime.Row) (stepped, done bool, err error) {
 		stepped = changes[0].State.Exists
 		return changes[0].State, stepped
 	}
-	if len(inserted) > 0 {
+	update := func() error { return t.exec(stepOne, row.Name, row.Key, int64(row.Shard)) }
+	if t.batch.Calls() > 1 {
+		// They are run once only: a statement that finds no row costs less than running them in case there is none.
+		if err := update(); exists || err != nil {
+			return stepped, done, err
+		}
+	}
+	if !t.batch.Run(t.now(), t.record.read) {
+		return true, false, nil
+	}
+	if inserted := t.batch.Changes(); len(inserted) > 0 {
 		s := &inserted[0].State
 		err = t.exec(stepOrInsert, row.Name, row.Key, int64(row.Shard), s.Value, s.TS, s.Prev, logOf(s))
 	} else {
-		err = t.exec(stepOne, row.Name, row.Key, int64(row.Shard))
+		err = update()
 	}
 	return stepped, done, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 )
 
 // DropConnections makes the pool close its connection.
@@ -41,6 +42,28 @@ func TestClosedConnectionLeavesNoRecord(t *testing.T) {
 	assert.NotEqual(t, first, second)
 	_, err = findRecord(first)
 	assert.ErrorContains(t, err, "no statement of a rate limit has the number")
+}
+
+func TestCallsForOneRowAreRunOnce(t *testing.T) {
+	s, err := Open(filepath.Join(t.TempDir(), "limits.db"))
+	require.NoError(t, err)
+	defer s.Close()
+	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Period: 1e12, Capacity: 10}
+	require.NoError(t, s.Migrate(t.Context(), p))
+	call := runtime.Call{Requests: []runtime.Request{{Policy: p, Key: "key", Count: 2}}}
+	// The first three insert the row, and the others take from it, until it has too few tokens.
+	for _, left := range [][]int64{{8, 6, 4}, {2, 0, 0}, {0, 0, 0}} {
+		runs, b := 0, batch.New([]runtime.Call{call, call, call})
+		done, err := decider{s.db}.Decide(t.Context(), b, func() int64 { runs++; return 1e18 })
+		require.NoError(t, err)
+		require.True(t, done)
+		assert.Equal(t, 1, runs)
+		for i, a := range b.Answers() {
+			assert.Equal(t, left[i], a.Decisions[0].Remaining)
+		}
+		assert.Equal(t, left[0] > 0, b.Answers()[0].Allowed())
+		assert.Equal(t, left[0] > 2, b.Answers()[2].Allowed())
+	}
 }
 
 // lost is a connection whose statements fail, but for those that begin a transaction.
