@@ -3,7 +3,6 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -75,21 +74,6 @@ func TestTransactionEndsTheCachedDenial(t *testing.T) {
 	denied(8 * time.Hour)
 }
 
-func TestDenialLeavesTheTransactionUsable(t *testing.T) {
-	db, store := app(t)
-	p := once("scarce", runtime.TokenBucket, 1, 0)
-	require.NoError(t, sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
-		limit := limiter.New(store).WithTx(tx).Limit(p, runtime.Key{})
-		require.NoError(t, limit.Require(t.Context()))
-		assert.ErrorIs(t, limit.Require(t.Context()), runtime.ErrLimited)
-		_, err := tx.Exec("INSERT INTO orders VALUES (1)")
-		return err
-	}))
-	var orders int
-	require.NoError(t, db.QueryRow("SELECT count(*) FROM orders").Scan(&orders))
-	assert.Equal(t, 1, orders)
-}
-
 func TestNilTxIsAnError(t *testing.T) {
 	_, store := app(t)
 	for _, tx := range []runtime.Tx{nil, (*sql.Tx)(nil), (*sql.Conn)(nil)} {
@@ -98,20 +82,6 @@ func TestNilTxIsAnError(t *testing.T) {
 		require.EqualError(t, err, `limit "counted": the transaction is nil`)
 		assert.False(t, d.Allowed)
 	}
-}
-
-func TestReservationOfATransactionIsSettledAfterTheCommit(t *testing.T) {
-	db, store := app(t)
-	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 10, MaxReserved: 10}
-	limits := limiter.New(store)
-	tx := must(db.Begin())(t)
-	r := must(limits.WithTx(tx).Reservable(p, runtime.Key{}).ReserveN(t.Context(), 8))(t)
-	rs := must(limits.WithTx(tx).Reservable(p, runtime.Key{}).ReserveN(t.Context(), 1))(t)
-	require.NoError(t, rs.Cancel(t.Context()), "in the transaction")
-	require.NoError(t, tx.Commit())
-	require.NoError(t, r.Settle(t.Context(), 3))
-	b := must(limits.Limit(p, runtime.Key{}).Peek(t.Context()))(t)
-	require.EqualValues(t, 7, b.Remaining)
 }
 
 func TestTxOfAnotherDatabaseNamesTheMissingTable(t *testing.T) {
@@ -126,33 +96,6 @@ func TestTxOfAnotherDatabaseNamesTheMissingTable(t *testing.T) {
 	})
 	assert.ErrorContains(t, err, `limit "counted": there is no table "rate_limits" where the transaction was begun: begin it in the database that holds the counts, or create the table there: call Migrate, or run what "ratelimitgen sql -dialect sqlite" prints: `)
 	assert.ErrorContains(t, err, "no such table: rate_limits")
-}
-
-func TestVerbsInATransaction(t *testing.T) {
-	db, store := app(t)
-	limits, rollback := limiter.New(store), errors.New("rolled back")
-	p := once("limit", runtime.TokenBucket, 10, 0)
-	for _, end := range []error{rollback, nil} {
-		err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
-			l := limits.WithTx(tx).Limit(p, runtime.Key{})
-			d := must(l.AllowN(t.Context(), 0))(t)
-			assert.True(t, d.Allowed)
-			d = must(l.AllowUpTo(t.Context(), 7))(t)
-			assert.Equal(t, int64(7), d.Taken)
-			d = must(l.Charge(t.Context(), 5))(t)
-			assert.InDelta(t, -2, d.Value, 1e-3)
-			d = must(l.AllowUpTo(t.Context(), 7))(t)
-			assert.False(t, d.Allowed)
-			return end
-		})
-		require.ErrorIs(t, err, end)
-		b := must(limits.Limit(p, runtime.Key{}).Peek(t.Context()))(t)
-		if end == nil {
-			assert.InDelta(t, -2, b.Value, 1e-3)
-		} else {
-			assert.Equal(t, 10.0, b.Value)
-		}
-	}
 }
 
 // A request for 0 tokens writes no row, on any path through the store.
