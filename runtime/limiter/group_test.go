@@ -123,31 +123,6 @@ func TestReserveAllTakesAllOrNone(t *testing.T) {
 	require.Equal(t, -2.0, value(t, tokens))
 }
 
-func TestReservationsAreSettledPerLimit(t *testing.T) {
-	for _, row := range []struct {
-		name          string
-		settle        func(ctx context.Context, rs *limiter.Reservations) error
-		tokens, calls float64
-	}{
-		{"nothing yet", func(context.Context, *limiter.Reservations) error { return nil }, 4, 2},
-		{"less", func(ctx context.Context, rs *limiter.Reservations) error { return rs.At(0).Settle(ctx, 2) }, 8, 2},
-		{"more", func(ctx context.Context, rs *limiter.Reservations) error { return rs.At(0).Settle(ctx, 9) }, 1, 2},
-		{"cancel one", func(ctx context.Context, rs *limiter.Reservations) error { return rs.At(1).Cancel(ctx) }, 4, 3},
-		{"cancel all", func(ctx context.Context, rs *limiter.Reservations) error { return rs.Cancel(ctx) }, 10, 3},
-		{"settle one and cancel the rest", func(ctx context.Context, rs *limiter.Reservations) error {
-			return errors.Join(rs.At(0).Settle(ctx, 5), rs.Cancel(ctx))
-		}, 5, 3},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			limits, tokens, calls, suspended := team(still())
-			rs := must(limits.ReserveAll(t.Context(), tokens.N(6), calls, suspended.Checked()))
-			require.NoError(t, row.settle(t.Context(), rs))
-			require.Equal(t, [3]float64{row.tokens, row.calls, 1}, [3]float64{value(t, tokens), value(t, calls), value(t, suspended)})
-			require.ErrorIs(t, rs.At(2).Settle(t.Context(), 1), runtime.ErrNotReserved, "a check holds no tokens")
-		})
-	}
-}
-
 func TestReservationsAreCancelledOnce(t *testing.T) {
 	store := &faulty{Store: still(), err: nil}
 	limits, tokens, calls, _ := team(store)

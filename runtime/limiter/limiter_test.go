@@ -2,7 +2,6 @@ package limiter_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -205,36 +204,6 @@ func TestChargeTakesWhetherAvailableOrNot(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrInvalidCount)
 }
 
-// A key can begin with fewer tokens than a full one, or with the rest of a window: what it must lack is charged when it
-// is made. A sweep of its row when that is full changes nothing.
-func TestNewKeyBeginsWithLessByACharge(t *testing.T) {
-	for _, p := range []runtime.Policy{
-		{Kind: runtime.TokenBucket},
-		{Kind: runtime.FixedWindow, Start: runtime.StartOffset(0)},
-		{Kind: runtime.SlidingWindow, Start: runtime.StartOffset(0)},
-		{Kind: runtime.SlidingWindow, Precise: true},
-	} {
-		t.Run(fmt.Sprint(p.Kind, p.Precise), func(t *testing.T) {
-			p.Name, p.Rate, p.Period, p.Capacity = "calls", 60, time.Hour, 60
-			now := epoch.Truncate(time.Hour).Add(45 * time.Minute)
-			store := &memstore.Store{Clock: func() time.Time { return now }}
-			l := limiter.New(store).Limit(&p, runtime.KeyOf(runtime.String("signed up now")))
-			must(l.Charge(t.Context(), 45))
-			require.False(t, must(l.AllowN(t.Context(), 16)).Allowed)
-			require.NoError(t, l.RequireN(t.Context(), 15))
-			require.False(t, must(l.Allow(t.Context())).Allowed)
-			now = now.Add(15 * time.Minute)
-			if p.Kind == runtime.FixedWindow {
-				require.EqualValues(t, 60, must(l.Peek(t.Context())).Remaining, "the first whole window")
-			}
-			for now = now.Add(2 * time.Hour); must(store.Sweep(t.Context(), &p)) == 0; now = now.Add(time.Minute) {
-				require.EqualValues(t, 60, must(l.Peek(t.Context())).Remaining)
-			}
-			require.NoError(t, l.RequireN(t.Context(), 60))
-		})
-	}
-}
-
 func TestRequireReturnsADenialAsAnError(t *testing.T) {
 	l := limiter.New(still()).Limit(bucket("limit", 2), runtime.KeyOf(runtime.String("secret")))
 	require.NoError(t, l.RequireN(t.Context(), 2))
@@ -248,61 +217,11 @@ func TestRequireReturnsADenialAsAnError(t *testing.T) {
 	}, limited.Decision)
 }
 
-// ResetAfter is the end of the window that the decision belongs to.
-func TestResetAfterIsTheEndOfTheWindow(t *testing.T) {
-	window := func(kind runtime.Kind, start runtime.Start) *runtime.Policy {
-		return &runtime.Policy{Name: "limit", Kind: kind, Rate: 10, Period: time.Hour, Capacity: 10, Start: start}
-	}
-	hourly := runtime.StartOffset(10 * time.Minute)
-	sharded := window(runtime.FixedWindow, hourly)
-	sharded.Shards = 3
-	for name, row := range map[string]struct {
-		policy *runtime.Policy
-		at     time.Duration // of a take and, later, a denial and a peek
-		later  time.Duration
-		want   [2]time.Duration
-	}{
-		"token bucket":        {bucket("limit", 10), 0, time.Minute, [2]time.Duration{}},
-		"fixed window":        {window(runtime.FixedWindow, hourly), 0, 9 * time.Minute, [2]time.Duration{10 * time.Minute, time.Minute}},
-		"the next window":     {window(runtime.FixedWindow, hourly), 0, 10 * time.Minute, [2]time.Duration{10 * time.Minute, time.Hour}},
-		"sliding window":      {window(runtime.SlidingWindow, hourly), 0, 15 * time.Minute, [2]time.Duration{10 * time.Minute, 55 * time.Minute}},
-		"the clock goes back": {window(runtime.FixedWindow, hourly), 0, -time.Minute, [2]time.Duration{10 * time.Minute, 11 * time.Minute}},
-		"back over a start":   {window(runtime.FixedWindow, hourly), 10 * time.Minute, -time.Minute, [2]time.Duration{time.Hour, 61 * time.Minute}},
-		"first use":           {window(runtime.FixedWindow, runtime.StartFirstUse()), 0, 15 * time.Minute, [2]time.Duration{time.Hour, 45 * time.Minute}},
-		"first use, ended":    {window(runtime.FixedWindow, runtime.StartFirstUse()), 0, time.Hour, [2]time.Duration{time.Hour, 0}},
-		"shards":              {sharded, 0, 9 * time.Minute, [2]time.Duration{10 * time.Minute, time.Minute}},
-	} {
-		now := epoch.Add(row.at)
-		l := limiter.New(clocked(&now)).Limit(row.policy, runtime.Key{})
-		d := must(l.AllowN(t.Context(), 10))
-		require.Same(t, row.policy, d.Policy, name)
-		require.Equal(t, row.want[0], d.ResetAfter, name)
-		now = now.Add(row.later)
-		require.Equal(t, row.want[1], must(l.CheckN(t.Context(), 10)).ResetAfter, name)
-		require.Equal(t, row.want[1], must(l.Peek(t.Context())).ResetAfter, name)
-	}
-}
-
 // berlin returns an instant by the clock of Berlin.
 func berlin(t *testing.T, clock string) time.Time {
 	t.Helper()
 	zone := must(time.LoadLocation("Europe/Berlin"))
 	return must(time.ParseInLocation(time.DateTime, clock, zone))
-}
-
-// Each key has its own billing day, which the 31st of a short month is moved from and back to.
-func TestAnniversary(t *testing.T) {
-	now := berlin(t, "2026-01-31 12:00:00")
-	limits := limiter.New(clocked(&now))
-	p := runtimetest.Once(runtime.Calendar{Unit: runtime.Month, Zone: "Europe/Berlin", Anniversary: true})
-	// 23:30 UTC on the 30th is the 31st in Berlin.
-	limit := limits.Limit(&p, runtime.KeyOf(runtime.Int64(1)).Since(time.Date(2024, 10, 30, 23, 30, 0, 0, time.UTC)))
-	for _, next := range []string{"2026-02-28", "2026-03-31", "2026-04-30", "2026-05-31"} {
-		require.NoError(t, limit.Require(t.Context()))
-		d := must(limit.Allow(t.Context()))
-		require.Equal(t, berlin(t, next+" 00:00:00").Sub(now), d.RetryAfter)
-		now = now.Add(d.RetryAfter)
-	}
 }
 
 func TestCalendarOfAKeyIsRequired(t *testing.T) {

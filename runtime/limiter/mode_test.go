@@ -135,19 +135,6 @@ func TestInvalidCountIsAnErrorInEveryMode(t *testing.T) {
 	}
 }
 
-// In shadow mode, AllowUpTo lets more tokens be used than there are. What was not used of those comes first: it was not
-// taken.
-func TestRefundOfMoreThanShadowModeHasTaken(t *testing.T) {
-	for _, row := range []struct{ unused, left int64 }{{0, 0}, {3, 0}, {4, 0}, {6, 2}, {9, 5}, {20, 5}} {
-		shadow := bucket("shadow", 5)
-		shadow.Mode = runtime.ModeShadow
-		limit := limiter.New(still()).Limit(shadow, runtime.Key{})
-		d := must(limit.AllowUpTo(t.Context(), 9))
-		require.EqualValues(t, 9, d.Taken)
-		require.Equal(t, row.left, must(limit.RefundN(t.Context(), d, row.unused)).Remaining, "%d unused", row.unused)
-	}
-}
-
 // A wait that must be refunded, because the context ends, must not refund tokens that it has not taken.
 func TestUncountedWaitRefundsNothing(t *testing.T) {
 	store := still()

@@ -2,7 +2,6 @@ package limiter_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -11,9 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // numbered is a limit whose callers give its rate and capacity.
@@ -55,59 +52,6 @@ func TestInvalidNumbersNeverReachTheStore(t *testing.T) {
 	}
 	_, err := limiter.New(unreached{t}).Limit(runtime.Numbers{Rate: 500, Capacity: 500}.For(policies.For(7, runtime.Key{}))).Allow(t.Context())
 	assert.ErrorIs(t, err, runtime.ErrInvalidPlan, "an invalid plan stays one")
-}
-
-// Numbers change with the plan, by what the caller gives, or by an override. Whoever has used up the smaller ones has
-// the difference at once with the larger ones, and nothing new after thousands of changes back and forth: they grant
-// what the largest grant.
-func TestChangesOfNumbersMintNothing(t *testing.T) {
-	limit := func(kind runtime.Kind, n int64) *runtime.Policy {
-		return &runtime.Policy{Name: "calls", Kind: kind, Rate: n, Period: time.Hour, Capacity: n}
-	}
-	for way, limitWith := range map[string]func(t *testing.T, kind runtime.Kind) func(n int64) limiter.Limit{
-		"plan": func(_ *testing.T, kind runtime.Kind) func(int64) limiter.Limit {
-			policies, limits := runtime.PlanPolicies{free: *limit(kind, 10), pro: *limit(kind, 200)}, limiter.New(still())
-			return func(n int64) limiter.Limit { return limits.Limit(policies.For(free+int(n/101), runtime.Key{})) }
-		},
-		"numbers": func(_ *testing.T, kind runtime.Kind) func(int64) limiter.Limit {
-			p, limits := limit(kind, 200), limiter.New(still())
-			p.AtMost = runtime.Numbers{Rate: 200, Capacity: 200}
-			return func(n int64) limiter.Limit {
-				return limits.Limit(runtime.Numbers{Rate: n, Capacity: n}.For(p, runtime.Key{}))
-			}
-		},
-		"override": func(t *testing.T, kind runtime.Kind) func(int64) limiter.Limit {
-			p := limit(kind, 10)
-			p.Overrides = runtime.OverrideBounds{Rate: 200, Capacity: 200}
-			o := newOverriding(t, p)
-			return func(n int64) limiter.Limit {
-				if _, entry := o.left("a"); n != 10 {
-					o.override(o.overrides("a"), runtime.Override{Rate: n})
-				} else if entry != 0 {
-					must(o.overrides("a").End(t.Context(), overrideEnd))
-				}
-				return o.key("a")
-			}
-		},
-	} {
-		for _, kind := range runtimetest.TokenKinds() {
-			t.Run(way+"/"+kind.String(), func(t *testing.T) {
-				with, random := limitWith(t, kind), rand.New(rand.NewPCG(1, 1))
-				require.NoError(t, with(10).RequireN(t.Context(), 10))
-				require.ErrorIs(t, with(10).Require(t.Context()), runtime.ErrLimited)
-				require.Equal(t, 190.0, value(t, with(200)), "larger numbers help a used-up key at once")
-				taken := int64(10)
-				for i := range 1000 {
-					n := [...]int64{10, 200, 1 + random.Int64N(200)}[i%3]
-					taken += must(with(n).AllowUpTo(t.Context(), 1+random.Int64N(3))).Taken
-					require.LessOrEqual(t, taken, int64(200), "change %d", i)
-				}
-				taken += must(with(200).AllowUpTo(t.Context(), 200)).Taken
-				require.Equal(t, int64(200), taken)
-				require.Equal(t, -190.0, value(t, with(10)), "smaller numbers than what was used deny")
-			})
-		}
-	}
 }
 
 // The decision has the numbers that decided, and a request without them is decided by the most.
@@ -177,24 +121,6 @@ func TestPoliciesWithOtherNumbersAreNotEqual(t *testing.T) {
 		with(runtime.Numbers{Rate: 2 + i%5_000, Capacity: 2 + i})
 	}
 	assert.True(t, small.Equal(with(runtime.Numbers{Rate: 5, Capacity: 5})))
-}
-
-// A row is kept while it lacks tokens by the least rate that a caller can give.
-func TestSweepKeepsWhatTheLeastNumbersNeed(t *testing.T) {
-	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
-	store := &memstore.Store{Clock: func() time.Time { return now }}
-	p := &runtime.Policy{Name: "calls", Kind: runtime.TokenBucket, Rate: 1_000, Period: time.Minute, Capacity: 1_000, AtMost: runtime.Numbers{Rate: 1_000}}
-	with := func(rate int64) limiter.Limit {
-		return limiter.New(store).Limit(runtime.Numbers{Rate: rate}.For(p, runtime.Key{}))
-	}
-	require.NoError(t, with(1).RequireN(t.Context(), 1_000))
-	now = now.Add(5 * time.Hour)
-	n := must(store.Sweep(t.Context(), p))
-	assert.Zero(t, n)
-	assert.Equal(t, int64(300), must(with(1).Peek(t.Context())).Remaining)
-	now = now.Add(1000*time.Minute - 4*time.Hour)
-	n = must(store.Sweep(t.Context(), p))
-	assert.Equal(t, 1, n)
 }
 
 // Numbers that return cost no allocation, and goroutines can give different ones at once.

@@ -353,48 +353,6 @@ func TestFailLocalWithOthersInOneCall(t *testing.T) {
 	})
 }
 
-// A blocked limit of a group denies without the store too, and takes nothing from the memory of the process.
-func TestGroupsWithModesWhileTheStoreFails(t *testing.T) {
-	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
-		local, open := ofMode(limits, "local", runtime.ModeEnforce, runtime.FailLocal), ofMode(limits, "open", runtime.ModeEnforce, runtime.FailOpen)
-		blocked, none := ofMode(limits, "blocked", runtime.ModeBlock, runtime.FailClosed), ofMode(limits, "none", runtime.ModeUnlimited, runtime.FailClosed)
-		for range 3 {
-			for _, g := range []limiter.Group{limits.Group(local.N(3), blocked), limits.Group(open.N(2), blocked), limits.Group(none, open, local, blocked)} {
-				ds := must(g.Allow(t.Context()))
-				require.Equal(t, []string{"blocked"}, ds.DeniedBy())
-				require.Equal(t, runtime.Never, ds.RetryAfter)
-				for _, d := range ds.Each {
-					require.Zero(t, d.Taken)
-				}
-			}
-		}
-		ds := must(limits.Group(local.N(3), none.N(1e9), open).Allow(t.Context()))
-		require.True(t, ds.Allowed, "the denials have taken nothing: %v", ds)
-		require.Equal(t, []int64{3, 1e9, 1}, []int64{ds.Each[0].Taken, ds.Each[1].Taken, ds.Each[2].Taken})
-		require.ErrorIs(t, ds.Each[0].FailedLocal, errDown)
-		require.NoError(t, ds.Each[1].FailedLocal, "an unlimited limit needs no store")
-		require.Equal(t, []string{"local"}, must(limits.Group(none, local).Allow(t.Context())).DeniedBy())
-	})
-}
-
-// The memory of the process has one count of a key, whatever its plan.
-func TestFailLocalAcrossPlans(t *testing.T) {
-	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
-		policies := runtime.PlanPolicies{free: *bucket("calls", 3), pro: *bucket("calls", 10), enterprise: {Name: "calls", Kind: runtime.TokenBucket, Mode: runtime.ModeUnlimited}}
-		policies[free].OnError, policies[pro].OnError = runtime.FailLocal, runtime.FailLocal
-		of := func(plan int) limiter.Limit { return limits.Limit(policies.For(plan, runtime.Key{})) }
-		for _, step := range []struct {
-			plan     int
-			n, taken int64
-		}{{free, 5, 3}, {free, 1, 0}, {enterprise, 1e9, 1e9}, {pro, 20, 7}, {pro, 1, 0}, {free, 1, 0}} {
-			require.Equal(t, step.taken, must(of(step.plan).AllowUpTo(t.Context(), step.n)).Taken, "%+v", step)
-		}
-		_, err := of(free).Charge(t.Context(), 1)
-		require.ErrorIs(t, err, errDown)
-		must(of(enterprise).Charge(t.Context(), 1))
-	})
-}
-
 func TestLocalReservationIsNotRefundedToTheStore(t *testing.T) {
 	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
 		l := limits.Reservable(onError(runtime.FailLocal), runtime.Key{})

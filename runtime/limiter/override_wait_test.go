@@ -12,48 +12,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// A retry after RetryAfter is decided by the override that is then in force, or by the limit itself.
-func TestRetryAfterCountsTheEndOfAnOverride(t *testing.T) {
-	for name, row := range map[string]struct {
-		// used is taken before the override, and more under it.
-		used, more int64
-		with       runtime.Override
-		n          int64
-		retry      time.Duration
-	}{
-		"a raise that ends first":                 {0, 100, runtime.Override{Rate: 100, Until: epoch.Add(10 * time.Second)}, 1, 9*time.Hour + 6*time.Minute},
-		"a raise that ends later":                 {0, 100, runtime.Override{Rate: 100, Until: epoch.Add(time.Hour)}, 1, 36 * time.Second},
-		"a raise without which the count is over": {0, 100, runtime.Override{Rate: 100, Until: epoch.Add(10 * time.Second)}, 50, runtime.Never},
-		"a cut that ends first":                   {5, 0, runtime.Override{Capacity: 5, Until: epoch.Add(10 * time.Second)}, 1, 10 * time.Second},
-		"a cut below the count":                   {0, 0, runtime.Override{Capacity: 5, Until: epoch.Add(10 * time.Second)}, 6, 10 * time.Second},
-		"a cut that never ends":                   {5, 0, runtime.Override{Capacity: 5, Until: runtime.ForGood}, 1, 6 * time.Minute},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := newOverriding(t, overridable())
-			require.NoError(t, o.key("a").RequireN(t.Context(), row.used))
-			o.override(o.overrides("a"), row.with)
-			require.NoError(t, o.key("a").RequireN(t.Context(), row.more))
-			d := must(o.key("a").AllowN(t.Context(), row.n))
-			require.False(t, d.Allowed)
-			require.Equal(t, row.retry, d.RetryAfter)
-		})
-	}
-}
-
-// The override of the whole limit is in force again between the one of the key and the limit itself.
-func TestRetryAfterCountsEachOverrideThatFollows(t *testing.T) {
-	o := newOverriding(t, overridable())
-	o.override(o.overrides("a"), runtime.Override{Rate: 100, Until: o.now.Add(time.Second)})
-	require.NoError(t, o.key("a").RequireN(t.Context(), 100))
-	for until, retry := range map[time.Duration]time.Duration{
-		30 * time.Second: 9*time.Hour + 6*time.Minute,
-		2 * time.Minute:  72 * time.Second,
-	} {
-		o.override(o.limiter.OverridesForAll(o.policy), runtime.Override{Rate: 50, Capacity: 100, Until: o.now.Add(until)})
-		require.Equal(t, retry, must(o.key("a").Allow(t.Context())).RetryAfter)
-	}
-}
-
 // If the override of one limit ends while another one denies, the call passes when both do.
 func TestRetryAfterOfACallCountsTheEndOfAnyOverride(t *testing.T) {
 	o := newOverriding(t, overridable())

@@ -282,29 +282,6 @@ func TestPolicyInForceIsValid(t *testing.T) {
 	}
 }
 
-func TestReservationSettledAfterItsOverride(t *testing.T) {
-	p := overridable()
-	p.MaxReserved, p.Overrides.MaxReserved = 5, 50
-	o := newOverriding(t, p)
-	limit := o.limiter.Reservable(p, runtime.KeyOf(runtime.String("a")))
-
-	o.override(o.overrides("a"), runtime.Override{Capacity: 100, Until: o.now.Add(time.Minute)})
-	r := must(limit.ReserveN(t.Context(), 80))
-	require.True(t, r.Allowed)
-	o.now = o.now.Add(time.Minute)
-	require.InDelta(t, 10-80+10.0/60, value(t, limit), 1e-9, "what was used stays used")
-	require.NoError(t, r.Settle(t.Context(), 70))
-	require.InDelta(t, 10-70+10.0/60, value(t, limit), 1e-9)
-
-	// What an override has let pass uncounted is not charged when it has ended.
-	o.override(o.overrides("a"), runtime.Override{Mode: runtime.ModeOff, Until: o.now.Add(time.Minute)})
-	r = must(limit.ReserveN(t.Context(), 80))
-	o.now = o.now.Add(time.Minute)
-	before := value(t, limit)
-	require.NoError(t, r.Settle(t.Context(), 80))
-	require.Equal(t, before, value(t, limit))
-}
-
 func TestWaiterPicksUpARaise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &memstore.Store{}
@@ -376,27 +353,6 @@ func TestEndOfABlock(t *testing.T) {
 		require.Equal(t, row.retry, ds.RetryAfter)
 		require.Equal(t, row.retry == 0, ds.Allowed)
 		require.Equal(t, row.retry, must(o.limiter.Group(o.key("a").Checked()).Reserve(ctx)).Decisions.RetryAfter)
-	}
-}
-
-// A limit that limits.yaml blocks has no end of its block, whatever an operator does.
-func TestBlockOfABlockedLimitHasNoEnd(t *testing.T) {
-	p := overridable()
-	p.Mode = runtime.ModeBlock
-	o := newOverriding(t, p)
-	o.block(o.overrides("a"), time.Hour)
-	require.Equal(t, runtime.Never, must(o.key("a").Allow(t.Context())).RetryAfter)
-}
-
-// The longest wait of several limits is that of the call, whether it is the end of a block or the next token.
-func TestBlockBesideADenial(t *testing.T) {
-	for end, want := range map[time.Duration]time.Duration{time.Minute: 6 * time.Minute, time.Hour: time.Hour} {
-		o := newOverriding(t, overridable())
-		must(o.key("empty").AllowN(t.Context(), 10))
-		o.block(o.overrides("blocked"), end)
-		ds := must(o.limiter.All(t.Context(), o.key("empty"), o.key("blocked")))
-		require.Equal(t, want, ds.RetryAfter)
-		require.Equal(t, []string{"calls", "calls"}, ds.DeniedBy())
 	}
 }
 

@@ -140,19 +140,3 @@ func TestUnblockEndsAPenalty(t *testing.T) {
 		require.Equal(t, time.Minute, limited.PenaltyFor)
 	})
 }
-
-// A key is taken out of its penalty by an override that gives it a plan without one, whose numbers are the same.
-func TestPlanWithoutPenaltyByOverride(t *testing.T) {
-	with := *penalized(2, time.Hour)
-	with.Overrides = runtime.OverrideBounds{Rate: with.Rate, Capacity: with.Capacity}
-	without := with
-	without.Penalty = runtime.Penalty{}
-	policies := runtime.PlanPolicies{free: with, pro: without}.Overridable(runtime.PlanNames{"", "free", "exempt"})
-	o := newOverriding(t, &policies[free])
-	require.NoError(t, o.key("a").RequireN(t.Context(), 2))
-	require.Equal(t, time.Hour, must(o.key("a").Allow(t.Context())).RetryAfter)
-	o.override(o.overrides("a"), runtime.Override{Plan: runtime.PlanText("exempt")})
-	require.Equal(t, time.Second, must(o.key("a").Allow(t.Context())).RetryAfter, "for the tokens alone")
-	o.now = o.now.Add(time.Second)
-	require.NoError(t, o.key("a").Require(t.Context()))
-}

@@ -23,28 +23,6 @@ func value(t *testing.T, l interface {
 	return must(l.Peek(t.Context())).Value
 }
 
-func TestSettleRefundsOrCharges(t *testing.T) {
-	for _, row := range []struct {
-		name           string
-		reserved, used int64
-		left           float64
-	}{
-		{"nothing was reserved", 0, 3, 7},
-		{"none", 5, 0, 10},
-		{"less", 5, 2, 8},
-		{"all", 5, 5, 5},
-		{"more", 5, 8, 2},
-		{"more than the capacity", 5, 30, -20},
-		{"less of tokens reserved ahead", 15, 12, -2},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			l := limiter.New(still()).Reservable(reservable(10), runtime.Key{})
-			require.NoError(t, must(l.ReserveN(t.Context(), row.reserved)).Settle(t.Context(), row.used))
-			require.Equal(t, row.left, value(t, l))
-		})
-	}
-}
-
 func TestReservationCanBeSettledOnce(t *testing.T) {
 	l := limiter.New(still()).Reservable(reservable(10), runtime.Key{})
 	settle := func(r *limiter.Reservation) error { return r.Settle(t.Context(), 1) }
@@ -72,15 +50,6 @@ func TestReservationIsOpenAfterAnError(t *testing.T) {
 	require.Equal(t, 10.0, value(t, l))
 }
 
-func TestReservationIsCancelledInAnEndedContext(t *testing.T) {
-	l := limiter.New(still()).Reservable(reservable(10), runtime.Key{})
-	ctx, cancel := context.WithCancel(t.Context())
-	r := must(l.ReserveN(ctx, 5))
-	cancel()
-	require.NoError(t, r.Cancel(ctx))
-	require.Equal(t, 10.0, value(t, l))
-}
-
 func TestDeniedReservationHoldsNothing(t *testing.T) {
 	l := limiter.New(still()).Reservable(reservable(10), runtime.Key{})
 	must(l.ReserveN(t.Context(), 20))
@@ -91,15 +60,6 @@ func TestDeniedReservationHoldsNothing(t *testing.T) {
 	require.Equal(t, 11*time.Second, r.Decision.Delay, "the delay that it would have had")
 	require.ErrorIs(t, r.Cancel(t.Context()), runtime.ErrNotReserved)
 	require.Equal(t, -10.0, value(t, l))
-}
-
-func TestLargestReservationCanBeCancelled(t *testing.T) {
-	p := reservable(runtime.MaxTokens)
-	l := limiter.New(still()).Reservable(p, runtime.Key{})
-	r := must(l.ReserveN(t.Context(), 2*runtime.MaxTokens))
-	require.True(t, r.Allowed)
-	require.NoError(t, r.Cancel(t.Context()))
-	require.Equal(t, float64(runtime.MaxTokens), value(t, l))
 }
 
 func TestConcurrentSettlesCountOnce(t *testing.T) {
@@ -128,38 +88,6 @@ func TestRefundOfADecisionThatTookNothing(t *testing.T) {
 	for _, d := range []runtime.Decision{{}, denied, checked, uncounted} {
 		require.Zero(t, must(l.RefundN(t.Context(), d, 5)).Remaining)
 	}
-}
-
-func TestUnboundedReservationsExceedAnyBound(t *testing.T) {
-	p := reservable(runtime.Unbounded)
-	p.Rate = runtime.MaxTokens
-	l := limiter.New(still()).Reservable(p, runtime.Key{})
-	for i := range 5 {
-		require.True(t, must(l.ReserveN(t.Context(), runtime.MaxTokens)).Allowed, "reservation %d", i)
-	}
-	require.Equal(t, -4.0*runtime.MaxTokens, value(t, l))
-}
-
-// A faster plan, and a clock that goes back, do not make a refund larger.
-func TestRefundDoesNotTrustTheClockOrThePlan(t *testing.T) {
-	now := epoch
-	limits := limiter.New(clocked(&now))
-	free := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 10, MaxReserved: 1}
-	pro := free
-	pro.Rate = 3600
-	r := must(limits.Reservable(&free, runtime.Key{}).ReserveN(t.Context(), 10))
-	now = now.Add(10 * time.Second)
-	l := limits.Reservable(&pro, runtime.Key{})
-	require.NoError(t, l.RequireN(t.Context(), 10))
-	require.NoError(t, r.Cancel(t.Context()))
-	require.InDelta(t, 0, value(t, l), 1e-6)
-
-	require.NoError(t, l.Reset(t.Context()))
-	first := must(l.AllowN(t.Context(), 10))
-	now = now.Add(10 * time.Second)
-	require.NoError(t, l.RequireN(t.Context(), 10))
-	now = now.Add(-10 * time.Second)
-	require.InDelta(t, 0, must(l.RefundN(t.Context(), first, 10)).Value, 1e-6)
 }
 
 // A decision is refunded once, for at most what it has taken, also by its copies and for leased tokens.

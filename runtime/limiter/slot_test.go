@@ -372,43 +372,6 @@ func TestWaitAcquirePolls(t *testing.T) {
 	})
 }
 
-// The slots of a transaction are acquired if it is committed, and released after it has ended.
-func TestSlotsInATransaction(t *testing.T) {
-	store := &memstore.Store{}
-	limits := limiter.New(store)
-	outside := limits.Slots(slotPolicy(2), runtime.Key{})
-	tx := store.Begin()
-	s := acquire(t, limits.WithTx(tx).Slots(slotPolicy(2), runtime.Key{}))
-	require.Zero(t, used(t, outside))
-	require.NoError(t, tx.Commit())
-	require.Equal(t, int64(1), used(t, outside))
-	require.NoError(t, s.Renew(t.Context()))
-	require.NoError(t, s.Release(t.Context()))
-	require.Zero(t, used(t, outside))
-}
-
-func TestSlotsWithOverrides(t *testing.T) {
-	store := &memstore.Store{}
-	p := slotPolicy(1)
-	p.Overrides = runtime.OverrideBounds{Rate: 3, Capacity: 3}
-	limits, key := limiter.New(store), runtime.KeyOf(runtime.Int(42))
-	l, o := limits.Slots(p, key), limits.Overrides(p, key)
-	acquire(t, l)
-	until, reason, author := runtime.ForGood, "a launch", "ann"
-	must(o.Set(t.Context(), runtime.Override{Capacity: 3, Until: until, Reason: reason, Author: author}))
-	second := acquire(t, l)
-	must(o.End(t.Context(), runtime.OverrideEnd{Reason: reason, Author: author}))
-	require.NoError(t, second.Renew(t.Context()), "a lowered capacity lets those that run finish")
-	b := must(l.Peek(t.Context()))
-	require.Equal(t, int64(2), b.Used)
-	require.Equal(t, int64(1), b.Capacity)
-	must(o.Block(t.Context(), runtime.Block{Until: until, Reason: reason, Author: author}))
-	require.NoError(t, second.Renew(t.Context()), "a block denies new ones")
-	require.NoError(t, second.Release(t.Context()))
-	_, err := l.WaitAcquire(t.Context())
-	require.ErrorIs(t, err, runtime.ErrLimited)
-}
-
 type outcomes struct {
 	mu  sync.Mutex
 	all []string

@@ -3,7 +3,6 @@ package judge
 import (
 	"database/sql"
 	"fmt"
-	"math"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -20,7 +19,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
@@ -325,58 +323,4 @@ func left50(t *testing.T, old, new *runtime.Policy, statement string) (before, a
 		after = append(after, do(new, key, runtime.Request{Op: runtime.Peek}).Remaining)
 	}
 	return before, after
-}
-
-// A change of the mode has the classes that replaying many requests at one instant shows, and the bounds at once are those
-// of the replay.
-func TestModesAreJudgedAsReplayed(t *testing.T) {
-	d := roll(19)
-	passing := func(p runtime.Policy, n int) (passed int64) {
-		store := &memstore.Store{Clock: func() time.Time { return time.Unix(0, compare.Origin) }}
-		calls := make([]runtime.Call, n)
-		for i := range calls {
-			calls[i] = runtime.Call{Requests: []runtime.Request{{Policy: &p, Count: 1}}}
-		}
-		answers, err := store.Do(t.Context(), calls)
-		require.NoError(t, err)
-		for _, a := range answers {
-			if a.Allowed() {
-				passed++
-			}
-		}
-		return passed
-	}
-	for range pairs() {
-		old := d.bounded()
-		old.MaxReserved, old.Lease = 0, runtime.Lease{}
-		if old.Capacity == 0 {
-			continue
-		}
-		new := old
-		old.Mode, new.Mode = choose(d, runtime.Modes()...), choose(d, runtime.Modes()...)
-		if old.Mode == new.Mode {
-			continue
-		}
-		n := int(old.Capacity) + 5
-		was, is := passing(old, n), passing(new, n)
-		s := subjectOfPair(limitOf(old, true), limitOf(new, true))
-		classes := s.Classes()
-		require.Equal(t, is > was, slices.Contains(classes, review.Loosened), "%v to %v", old.Mode, new.Mode)
-		require.Equal(t, is < was, slices.Contains(classes, review.Tightened), "%v to %v", old.Mode, new.Mode)
-		for _, side := range []struct {
-			mode   runtime.Mode
-			passed int64
-			bound  *int64
-		}{{old.Mode, was, s.Numbers[0].Old}, {new.Mode, is, s.Numbers[0].New}} {
-			require.Equal(t, "at once", s.Numbers[0].Name)
-			if side.passed == int64(n) {
-				require.EqualValues(t, int64(math.MaxInt64), *side.bound, "%v", side.mode)
-			} else if side.mode == runtime.ModeBlock {
-				require.Zero(t, *side.bound)
-				require.Zero(t, side.passed)
-			} else {
-				require.LessOrEqual(t, side.passed, *side.bound, "%v", side.mode)
-			}
-		}
-	}
 }

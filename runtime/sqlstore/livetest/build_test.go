@@ -59,8 +59,7 @@ func TestPostgresProgramCompilesNoOtherDatabase(t *testing.T) {
 		t.Run(row.server.driver, func(t *testing.T) {
 			a := newApp(t, strings.NewReplacer("DRIVER", row.importPath, "NAME", row.server.driver).Replace(app))
 			a.run(t, "go", "mod", "tidy")
-			sums, err := os.ReadFile(filepath.Join(string(a), "go.sum"))
-			require.NoError(t, err)
+			sums := must(os.ReadFile(filepath.Join(string(a), "go.sum")))(t)
 			lines := bytes.Count(sums, []byte("\n"))
 			assert.LessOrEqual(t, lines, row.sums, "go.sum:\n%s", sums)
 			assert.NotContains(t, string(sums), "modernc.org")
@@ -72,8 +71,7 @@ func TestPostgresProgramCompilesNoOtherDatabase(t *testing.T) {
 			}
 
 			a.run(t, "go", "build", "-o", "app", "-ldflags=-s -w", ".")
-			built, err := os.Stat(filepath.Join(string(a), "app"))
-			require.NoError(t, err)
+			built := must(os.Stat(filepath.Join(string(a), "app")))(t)
 			t.Logf("%d lines of go.sum, a binary of %.1f MB", lines, float64(built.Size())/1e6)
 
 			table := newTable()
@@ -90,12 +88,9 @@ type folder string
 // module.
 func newApp(t *testing.T, program string) folder {
 	t.Helper()
-	root, err := filepath.Abs("../../..")
-	require.NoError(t, err)
-	limits, err := os.ReadFile(filepath.Join(root, "example", "gen", "limits.gen.go"))
-	require.NoError(t, err)
-	ours, err := os.ReadFile("go.mod")
-	require.NoError(t, err)
+	root := must(filepath.Abs("../../.."))(t)
+	limits := must(os.ReadFile(filepath.Join(root, "example", "gen", "limits.gen.go")))(t)
+	ours := must(os.ReadFile("go.mod"))(t)
 	text := strings.NewReplacer("module "+module+"/runtime/sqlstore/livetest", "module example.com/app", "../../..", root).Replace(string(ours))
 	dir := t.TempDir()
 	for name, text := range map[string]string{"go.mod": text, "main.go": program, "limits/limits.gen.go": string(limits)} {

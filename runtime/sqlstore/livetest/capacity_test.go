@@ -23,11 +23,9 @@ func TestQueriesOfCapacityListOldTransactions(t *testing.T) {
 		table := newTable()
 		store := s.storeIn(t, db, table, nil)
 		p := granting(8)[0]
-		_, err := limiter.New(store).Limit(p, runtime.KeyOf(runtime.String("k"))).Allow(t.Context())
-		require.NoError(t, err)
+		must(limiter.New(store).Limit(p, runtime.KeyOf(runtime.String("k"))).Allow(t.Context()))(t)
 
-		tx, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
-		require.NoError(t, err)
+		tx := must(db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead}))(t)
 		var id, rows int64
 		number := "connection_id()"
 		if s.dialect.Name == "postgres" {
@@ -48,8 +46,7 @@ func TestQueriesOfCapacityListOldTransactions(t *testing.T) {
 // capacityQuery returns the query of CAPACITY.md for a server.
 func capacityQuery(t *testing.T, s server) string {
 	t.Helper()
-	page, err := os.ReadFile("../CAPACITY.md")
-	require.NoError(t, err)
+	page := must(os.ReadFile("../CAPACITY.md"))(t)
 	word := "innodb_trx"
 	if s.dialect.Name == "postgres" {
 		word = "pg_stat_activity"
@@ -66,8 +63,7 @@ func capacityQuery(t *testing.T, s server) string {
 // lists reports whether a query selects a row about a session.
 func lists(t *testing.T, db *sql.DB, query string, session int64) bool {
 	t.Helper()
-	rows, err := db.Query(query)
-	require.NoError(t, err)
+	rows := must(db.Query(query))(t)
 	defer rows.Close()
 	found := false
 	for rows.Next() {

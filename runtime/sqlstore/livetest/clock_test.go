@@ -27,10 +27,8 @@ type timedDecision struct {
 // takeHourly takes a token of a store.
 func (s server) takeHourly(t *testing.T, db *sql.DB, store runtime.Store) (a timedDecision) {
 	t.Helper()
-	var err error
 	a.before = s.now(t, db)
-	a.Decision, err = limiter.New(store).Limit(hourly, runtime.Key{}).Allow(context.Background())
-	require.NoError(t, err)
+	a.Decision = must(limiter.New(store).Limit(hourly, runtime.Key{}).Allow(context.Background()))(t)
 	a.after = s.now(t, db)
 	return a
 }
@@ -51,8 +49,7 @@ func (s server) takeOffHost(t *testing.T, table string, off time.Duration, times
 	start := time.Now().Add(off - jump)
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(start))
-		db, err := sql.Open(s.driver, s.dsn)
-		require.NoError(t, err)
+		db := must(sql.Open(s.driver, s.dsn))(t)
 		defer db.Close()
 		store := s.storeWith(t, db, sqlstore.Options{Table: table})
 		for range times {

@@ -35,8 +35,7 @@ func galeraServers(t *testing.T) []server {
 	for i := range nodes {
 		dsn := fmt.Sprintf("root@tcp(127.0.0.1:%d)/test", galera.port(i+1))
 		nodes[i] = server{fmt.Sprintf("galera-%d", i+1), "mysql", dsn, dialect.MariaDB}
-		db, err := sql.Open(nodes[i].driver, nodes[i].dsn)
-		require.NoError(t, err)
+		db := must(sql.Open(nodes[i].driver, nodes[i].dsn))(t)
 		require.NoError(t, db.Ping(), "the cluster does not answer")
 		require.NoError(t, db.Close())
 	}
@@ -102,8 +101,7 @@ func TestMySQLGroupGrantsExactlyTheCapacity(t *testing.T) {
 		admitted, _, errors := l.sums()
 		assert.EqualValues(t, capacity, admitted, p.Name)
 		assert.Zero(t, errors, p.Name)
-		b, err := limiter.New(reader.join(t, reader.open(t), table, nil)).Limit(p, runtime.Key{}).Peek(t.Context())
-		require.NoError(t, err)
+		b := must(limiter.New(reader.join(t, reader.open(t), table, nil)).Limit(p, runtime.Key{}).Peek(t.Context()))(t)
 		assert.Zero(t, b.Remaining, p.Name)
 	}
 }
@@ -201,13 +199,12 @@ func TestGaleraClockAheadIsExplained(t *testing.T) {
 		require.NoError(t, galera.run("kill", "3"))
 		require.NoError(t, galera.run("rejoin", "3"))
 	}()
-	ahead, err := sqlstore.New(nodes[2].open(t), nodes[2].dialect, sqlstore.Options{Table: table})
-	require.NoError(t, err)
+	ahead := must(sqlstore.New(nodes[2].open(t), nodes[2].dialect, sqlstore.Options{Table: table}))(t)
 	defer ahead.Close()
 	require.NoError(t, ahead.Ready(t.Context()))
 	require.NoError(t, limiter.New(ahead).Limit(once("limit", 10), runtime.Key{}).Require(t.Context()))
 
-	err = nodes[0].visit(t, table).Ready(t.Context())
+	err := nodes[0].visit(t, table).Ready(t.Context())
 	assert.ErrorContains(t, err, "ahead of this node's clock")
 	assert.ErrorContains(t, err, "synchronize them by NTP")
 	t.Log(err)

@@ -74,10 +74,8 @@ func takesEveryWay(t *testing.T, store runtime.Store) {
 		}
 	}
 	bucket, window := limits.Limit(relaxed()[0], keyOf(0)), limits.Limit(relaxed()[2], keyOf(0))
-	ds, err := limits.All(ctx, bucket.N(1), window.N(1))
-	require.NoError(t, err)
-	_, err = bucket.Refund(ctx, ds.Each[0])
-	require.NoError(t, err)
+	ds := must(limits.All(ctx, bucket.N(1), window.N(1)))(t)
+	must(bucket.Refund(ctx, ds.Each[0]))(t)
 	require.NoError(t, bucket.Reset(ctx))
 }
 

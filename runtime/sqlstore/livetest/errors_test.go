@@ -28,8 +28,7 @@ import (
 // visit returns a store for a table that may be missing.
 func (s server) visit(t *testing.T, table string) *sqlstore.Store {
 	t.Helper()
-	db, err := sql.Open(s.driver, s.dsn)
-	require.NoError(t, err)
+	db := must(sql.Open(s.driver, s.dsn))(t)
 	t.Cleanup(func() { db.Close() })
 	return s.storeWith(t, db, sqlstore.Options{Table: table})
 }
@@ -78,8 +77,7 @@ func fromDriver(err error) bool {
 
 func TestWrongDataSourceNameIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
+		listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 		closed, elsewhere := s, s
 		closed.dsn, _ = redirect(t, s, listener.Addr().String())
 		elsewhere.dsn, _ = redirect(t, s, "no-such-host.invalid:5432")
@@ -157,13 +155,12 @@ func TestCallOutsideOfItsTransactionIsExplained(t *testing.T) {
 // Migrate creates tables, not schemas.
 func TestMissingSchemaIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
-		store, err := sqlstore.New(s.open(t), s.dialect, sqlstore.Options{Table: "rl_no_such.quotas"})
-		require.NoError(t, err)
+		store := must(sqlstore.New(s.open(t), s.dialect, sqlstore.Options{Table: "rl_no_such.quotas"}))(t)
 		says := map[string]string{
 			"postgres": `the schema of table "rl_no_such.quotas" does not exist: create it`,
 			"mysql":    `the database does not exist: create it`,
 		}
-		err = store.Migrate(t.Context())
+		err := store.Migrate(t.Context())
 		assert.ErrorContains(t, err, says[s.protocol()])
 		assert.ErrorContains(t, err, `create table "rl_no_such.quotas": `)
 		assert.True(t, fromDriver(err))
@@ -213,12 +210,10 @@ func (s server) user(t *testing.T, db *sql.DB, grants ...string) server {
 func (s server) role(t *testing.T) string {
 	t.Helper()
 	if s.driver == "mysql" {
-		c, err := mysql.ParseDSN(s.dsn)
-		require.NoError(t, err)
+		c := must(mysql.ParseDSN(s.dsn))(t)
 		return c.User
 	}
-	u, err := url.Parse(s.dsn)
-	require.NoError(t, err)
+	u := must(url.Parse(s.dsn))(t)
 	return u.User.Username()
 }
 
@@ -264,8 +259,7 @@ func TestGrantsAreEnough(t *testing.T) {
 			at = s.database(t, schema)
 		}
 		app, migrator := at.user(t, db), at.user(t, db)
-		statements, err := s.dialect.GrantsFor(table, app.role(t), migrator.role(t))
-		require.NoError(t, err)
+		statements := must(s.dialect.GrantsFor(table, app.role(t), migrator.role(t)))(t)
 		before, after, ok := strings.Cut(statements, "-- After Migrate.\n")
 		require.True(t, ok)
 		grant := func(statements string) {
@@ -291,16 +285,12 @@ func TestGrantsAreEnough(t *testing.T) {
 		require.NoError(t, sqlstore.RunInTx(ctx, app.open(t), func(tx *sql.Tx) error {
 			return limiter.New(store.WithTx(tx)).Limit(p, runtime.Key{}).Require(ctx)
 		}))
-		_, err = overrides.Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: "a test", Author: "a test"})
-		require.NoError(t, err)
+		must(overrides.Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: "a test", Author: "a test"}))(t)
 		require.ErrorIs(t, limit.Require(ctx), runtime.ErrLimited)
-		_, err = overrides.End(ctx, runtime.OverrideEnd{Reason: "a test", Author: "a test"})
-		require.NoError(t, err)
+		must(overrides.End(ctx, runtime.OverrideEnd{Reason: "a test", Author: "a test"}))(t)
 		require.NoError(t, limit.Reset(ctx))
-		_, err = store.Sweep(ctx, p)
-		require.NoError(t, err)
-		_, err = store.Forget(ctx, p.Name)
-		require.NoError(t, err)
+		must(store.Sweep(ctx, p))(t)
+		must(store.Forget(ctx, p.Name))(t)
 
 		edited := *p
 		edited.Capacity, edited.Rate = p.Capacity-1, p.Rate-1
@@ -389,8 +379,7 @@ func TestMySQLReplicaIsExplained(t *testing.T) {
 	set(1)
 	defer set(0)
 	user.refuses(t, table, readOnly)
-	c, err := mysql.ParseDSN(user.dsn)
-	require.NoError(t, err)
+	c := must(mysql.ParseDSN(user.dsn))(t)
 	node.as(t, c.User, "wrong").refuses(t, table, "the server refuses the database user: check user and password")
 }
 
@@ -418,10 +407,8 @@ func faulty(t *testing.T, nodes []server, table string, clock func() time.Time, 
 	var proxies []*proxy
 	for _, s := range nodes {
 		s, p := s.through(t, odds)
-		db, err := sql.Open(s.driver, s.dsn)
-		require.NoError(t, err)
-		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock})
-		require.NoError(t, err)
+		db := must(sql.Open(s.driver, s.dsn))(t)
+		store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock}))(t)
 		t.Cleanup(func() {
 			store.Close()
 			db.Close()

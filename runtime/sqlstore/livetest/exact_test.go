@@ -77,8 +77,7 @@ func (h heat) check(t *testing.T, total result, limits *limiter.Limiter) {
 	assert.Empty(t, total.Errors, h.policy.Name)
 	for key, admitted := range total.Admitted {
 		assert.Equal(t, h.policy.Capacity, admitted, "%s, key %d: admitted", h.policy.Name, key)
-		b, err := limits.Limit(h.policy, keyOf(key)).Peek(t.Context())
-		require.NoError(t, err)
+		b := must(limits.Limit(h.policy, keyOf(key)).Peek(t.Context()))(t)
 		assert.Zero(t, b.Remaining, "%s, key %d: left", h.policy.Name, key)
 	}
 }
@@ -226,8 +225,7 @@ type racer struct {
 // startRacers starts processes on a course, and waits until they are ready. They end with the test.
 func startRacers(t *testing.T, c course) []racer {
 	t.Helper()
-	text, err := json.Marshal(c)
-	require.NoError(t, err)
+	text := must(json.Marshal(c))(t)
 	all := make([]racer, racers)
 	for i := range all {
 		all[i] = startRacer(t, courseEnv, string(text))
@@ -250,10 +248,8 @@ func startProcess(t *testing.T, env, value string) (io.Writer, io.Reader) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), env+"="+value)
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	in := must(cmd.StdinPipe())(t)
+	out := must(cmd.StdoutPipe())(t)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		in.Close()

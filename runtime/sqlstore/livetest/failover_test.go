@@ -185,13 +185,11 @@ func TestPatroniFailover(t *testing.T) {
 			few.await(t, "progress", func() bool { return few.admitted() >= 500 })
 			var killed []string
 			for range 2 {
-				out, err := exec.Command(patroni.script, "primary", patroni.dir).Output()
-				require.NoError(t, err)
+				out := must(exec.Command(patroni.script, "primary", patroni.dir).Output())(t)
 				primary := strings.TrimSpace(string(out))
 				killed = append(killed, primary)
 				// Member 3 - n is the standby of member n.
-				n, err := strconv.Atoi(primary)
-				require.NoError(t, err)
+				n := must(strconv.Atoi(primary))(t)
 				standby := server{"standby", "pgx", fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", patroni.port(3-n)), dialect.Postgres}.open(t)
 				began := time.Now()
 				require.NoError(t, patroni.run("kill", primary))

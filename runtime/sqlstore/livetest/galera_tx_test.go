@@ -129,8 +129,7 @@ func TestGaleraTxAbortedSilentlyIsDetected(t *testing.T) {
 		return limiter.New(store).WithTx(tx).Limit(p, runtime.Key{}).Require(t.Context())
 	}
 	abort := func(tx *sql.Tx) {
-		_, err := tx.ExecContext(t.Context(), "ROLLBACK")
-		require.NoError(t, err)
+		must(tx.ExecContext(t.Context(), "ROLLBACK"))(t)
 	}
 
 	attempts := 0
@@ -145,16 +144,14 @@ func TestGaleraTxAbortedSilentlyIsDetected(t *testing.T) {
 	assert.Equal(t, 2, attempts)
 	assert.EqualValues(t, 9, left(t, store, p), "noticed before the commit")
 
-	tx, err := db.BeginTx(t.Context(), nil)
-	require.NoError(t, err)
+	tx := must(db.BeginTx(t.Context(), nil))(t)
 	require.NoError(t, take(tx))
 	abort(tx)
 	assert.ErrorAs(t, take(tx), new(*sqlstore.RetryTxError))
 	require.NoError(t, tx.Commit())
 	assert.EqualValues(t, 9, left(t, store, p), "the next call detects it and takes nothing")
 
-	conn, err := db.Conn(t.Context())
-	require.NoError(t, err)
+	conn := must(db.Conn(t.Context()))(t)
 	defer conn.Close()
 	assert.ErrorContains(t, take(conn), "the transaction is no longer open", "none was begun")
 	assert.EqualValues(t, 9, left(t, store, p))
@@ -172,10 +169,8 @@ func TestGaleraStoreTxAbortedSilentlyIsRetried(t *testing.T) {
 	}
 	take(others)
 
-	config, err := mysql.ParseDSN(node.dsn)
-	require.NoError(t, err)
-	connector, err := mysql.NewConnector(config)
-	require.NoError(t, err)
+	config := must(mysql.ParseDSN(node.dsn))(t)
+	connector := must(mysql.NewConnector(config))(t)
 	var armed atomic.Bool
 	db := sql.OpenDB(hookedConnector{connector, func(conn driver.ExecerContext, query string) {
 		if strings.Contains(query, "VALUES(prev)") && armed.CompareAndSwap(true, false) {
@@ -187,8 +182,7 @@ func TestGaleraStoreTxAbortedSilentlyIsRetried(t *testing.T) {
 		}
 	}})
 	defer db.Close()
-	store, err := sqlstore.New(db, dialect.MariaDB, sqlstore.Options{Table: table})
-	require.NoError(t, err)
+	store := must(sqlstore.New(db, dialect.MariaDB, sqlstore.Options{Table: table}))(t)
 	defer store.Close()
 	require.NoError(t, store.Ready(t.Context()))
 	conn, err := db.Conn(t.Context()) // the connection that has prepared all statements
@@ -246,8 +240,7 @@ func TestGaleraTxLeftOpenIsNotReused(t *testing.T) {
 	store, p := node.store(t, db, nil), once("limit", 10)
 	require.NoError(t, store.Ready(t.Context()))
 	reject := func(what string) {
-		_, err := admin.ExecContext(context.Background(), "SET GLOBAL wsrep_reject_queries = "+what)
-		require.NoError(t, err)
+		must(admin.ExecContext(context.Background(), "SET GLOBAL wsrep_reject_queries = "+what))(t)
 	}
 	defer reject("NONE")
 
@@ -260,8 +253,7 @@ func TestGaleraTxLeftOpenIsNotReused(t *testing.T) {
 	require.NoError(t, sqlstore.RunInTx(t.Context(), db, func(*sql.Tx) error { return nil }))
 	assert.EqualValues(t, 10, left(t, store, p))
 
-	tx, err := db.BeginTx(t.Context(), nil)
-	require.NoError(t, err)
+	tx := must(db.BeginTx(t.Context(), nil))(t)
 	require.NoError(t, limiter.New(store).WithTx(tx).Limit(p, runtime.Key{}).Require(t.Context()))
 	reject("ALL")
 	assert.ErrorContains(t, tx.Commit(), "Error 1047")

@@ -81,8 +81,7 @@ var (
 
 // stale inserts a row of a limit that is not needed any more.
 func (a actor) stale(t *testing.T, table, limit string) {
-	_, err := a.db.Exec(fmt.Sprintf("INSERT INTO %s VALUES ('%s', '%s', 0, 0, 1, 0, NULL)", table, limit, a.word))
-	require.NoError(t, err)
+	must(a.db.Exec(fmt.Sprintf("INSERT INTO %s VALUES ('%s', '%s', 0, 0, 1, 0, NULL)", table, limit, a.word)))(t)
 }
 
 // programAction is something that a program or an operator does.
@@ -187,10 +186,9 @@ var programActions = []programAction{
 	{name: "Sweep", prepare: func(t *testing.T, owner actor, table string) any {
 		owner.stale(t, table, program.plain.Name)
 		for _, what := range []string{runtime.OverrideBlock, runtime.OverrideUnblock} {
-			_, err := owner.store.AppendOverride(t.Context(), runtime.OverrideEntry{
+			must(owner.store.AppendOverride(t.Context(), runtime.OverrideEntry{
 				Limit: program.overridden.Name, Key: owner.word, What: what, Until: time.Unix(2, 0), At: time.Unix(1, 0), Reason: "a test", Author: "a test",
-			})
-			require.NoError(t, err)
+			}))(t)
 		}
 		return nil
 	}, do: func(ctx context.Context, a actor, _ any) error {
@@ -211,8 +209,7 @@ var programActions = []programAction{
 		gone := overridable()
 		gone.Name = owner.word
 		owner.stale(t, table, gone.Name)
-		_, err := limiter.New(owner.store).OverridesForAll(gone).Block(t.Context(), blockIt)
-		require.NoError(t, err)
+		must(limiter.New(owner.store).OverridesForAll(gone).Block(t.Context(), blockIt))(t)
 		return nil
 	}, do: func(ctx context.Context, a actor, _ any) error {
 		return errOf(a.store.Forget(ctx, a.word, programPolicies()...))
@@ -253,29 +250,24 @@ func (a actor) of(l *limiter.Limiter, p *runtime.Policy) limiter.Limit { return 
 func errOf[T any](_ T, err error) error { return err }
 
 func use(t *testing.T, owner actor, _ string) any {
-	d, err := owner.limit(program.plain).Allow(t.Context())
-	require.NoError(t, err)
+	d := must(owner.limit(program.plain).Allow(t.Context()))(t)
 	return d
 }
 
 func reserve(t *testing.T, owner actor, _ string) any {
-	r, err := limiter.New(owner.store).Reservable(program.reserving, owner.key()).ReserveN(t.Context(), 2)
-	require.NoError(t, err)
-	text, err := r.MarshalText()
-	require.NoError(t, err)
+	r := must(limiter.New(owner.store).Reservable(program.reserving, owner.key()).ReserveN(t.Context(), 2))(t)
+	text := must(r.MarshalText())(t)
 	return text
 }
 
 func block(t *testing.T, owner actor, _ string) any {
-	_, err := owner.overrides().Block(t.Context(), blockIt)
-	require.NoError(t, err)
+	must(owner.overrides().Block(t.Context(), blockIt))(t)
 	return nil
 }
 
 func logged(t *testing.T, owner actor, table string) any {
 	block(t, owner, table)
-	_, err := owner.overrides().End(t.Context(), endIt)
-	require.NoError(t, err)
+	must(owner.overrides().End(t.Context(), endIt))(t)
 	return nil
 }
 
@@ -317,8 +309,7 @@ func TestReadyNamesWhatFails(t *testing.T) {
 			at = s.database(t, schema)
 		}
 		migrator, app := at.user(t, db), at.user(t, db)
-		statements, err := s.dialect.GrantsFor(table, app.role(t), migrator.role(t))
-		require.NoError(t, err)
+		statements := must(s.dialect.GrantsFor(table, app.role(t), migrator.role(t)))(t)
 		before, after, _ := strings.Cut(statements, "-- After Migrate.\n")
 		executeLines(t, db, before)
 		t.Cleanup(func() {
@@ -357,8 +348,7 @@ func TestReadyNamesWhatFails(t *testing.T) {
 			})
 		}
 		t.Run("migrator", func(t *testing.T) {
-			db, err := sql.Open(migrator.driver, migrator.dsn)
-			require.NoError(t, err)
+			db := must(sql.Open(migrator.driver, migrator.dsn))(t)
 			defer db.Close()
 			for _, action := range programActions {
 				if strings.HasPrefix(action.name, "Migrate") || strings.HasPrefix(action.name, "Adopt") {
@@ -387,8 +377,7 @@ func (owner actor) act(t *testing.T, user server, db *sql.DB, table string, acti
 		prepared = action.prepare(t, owner, table)
 	}
 	as := actor{server: user, db: db, word: owner.word}
-	store, err := sqlstore.New(db, user.dialect, sqlstore.Options{Table: table})
-	require.NoError(t, err)
+	store := must(sqlstore.New(db, user.dialect, sqlstore.Options{Table: table}))(t)
 	defer store.Close()
 	as.store = store
 	return action.do(t.Context(), as, prepared)
@@ -404,8 +393,7 @@ func (owner actor) compare(t *testing.T, user server, table string, lacks ...str
 	if ready != nil {
 		assert.True(t, explained(ready, table, lacks), "Ready: %v", ready)
 	}
-	db, err := sql.Open(user.driver, user.dsn)
-	require.NoError(t, err)
+	db := must(sql.Open(user.driver, user.dsn))(t)
 	defer db.Close()
 	for _, action := range programActions {
 		if err := owner.act(t, user, db, table, action); err != nil {

@@ -55,8 +55,7 @@ func TestGroupHistoriesAreLinearizable(t *testing.T) {
 		clock, path := storetest.NewClock(), filepath.Join(t.TempDir(), "limits.db")
 		var stores []runtime.Store
 		for range 2 {
-			store, err := sqlite.OpenWith(path, sqlstore.Options{Clock: clock.Now})
-			require.NoError(t, err)
+			store := must(sqlite.OpenWith(path, sqlstore.Options{Clock: clock.Now}))(t)
 			t.Cleanup(func() { require.NoError(t, store.Close()) })
 			stores = append(stores, store)
 		}

@@ -67,8 +67,7 @@ func (l leasedHeat) run(at address) (result, error) {
 // peek returns how many tokens of a key are left.
 func (l leasedHeat) peek(ctx context.Context, t *testing.T, store runtime.Store, key int) float64 {
 	t.Helper()
-	b, err := limiter.New(store).Limit(l.policy, keyOf(key)).Peek(ctx)
-	require.NoError(t, err)
+	b := must(limiter.New(store).Limit(l.policy, keyOf(key)).Peek(ctx))(t)
 	return b.Value
 }
 
@@ -78,8 +77,7 @@ func TestLeasesAddUpToTheCapacity(t *testing.T) {
 	onHosts(t, func(t *testing.T, at []address) {
 		processes := make([]racer, racers)
 		for i := range processes {
-			text, err := json.Marshal(at[i%len(at)])
-			require.NoError(t, err)
+			text := must(json.Marshal(at[i%len(at)]))(t)
 			processes[i] = startRacer(t, leaseEnv, string(text))
 		}
 		granted, kept := int64(0), 0.0
@@ -159,8 +157,7 @@ func spendUntilKilled(at address) error {
 // spent.
 func TestKilledProcessLosesAtMostABlock(t *testing.T) {
 	onHosts(t, func(t *testing.T, at []address) {
-		text, err := json.Marshal(at[0])
-		require.NoError(t, err)
+		text := must(json.Marshal(at[0]))(t)
 		const lives = 5
 		printed := make([]int, lives)
 		var all sync.WaitGroup
@@ -173,10 +170,8 @@ func TestKilledProcessLosesAtMostABlock(t *testing.T) {
 			sum += int64(n)
 		}
 
-		h, err := at[len(at)-1].open(sqlstore.Options{})
-		require.NoError(t, err)
-		b, err := limiter.New(h).Limit(spent, runtime.Key{}).Peek(t.Context())
-		require.NoError(t, err)
+		h := must(at[len(at)-1].open(sqlstore.Options{}))(t)
+		b := must(limiter.New(h).Limit(spent, runtime.Key{}).Peek(t.Context()))(t)
 		require.NoError(t, h.Close())
 		rest := b.Remaining
 		assert.LessOrEqual(t, sum+rest, spent.Capacity)
@@ -263,8 +258,7 @@ func hosts(t *testing.T, at []address, n int, o sqlstore.Options) []host {
 	t.Helper()
 	all := make([]host, n)
 	for i := range all {
-		h, err := at[i%len(at)].open(o)
-		require.NoError(t, err)
+		h := must(at[i%len(at)].open(o))(t)
 		all[i] = h
 	}
 	return all
@@ -303,8 +297,7 @@ func addresses(nodes []server, table string) (all []address) {
 // left returns how many tokens of each key are left, as seen by a host without blocks.
 func (a address) left(t *testing.T, l leasedHeat, clock func() time.Time) []float64 {
 	t.Helper()
-	h, err := a.open(sqlstore.Options{Clock: clock})
-	require.NoError(t, err)
+	h := must(a.open(sqlstore.Options{Clock: clock}))(t)
 	defer func() { require.NoError(t, h.Close()) }()
 	all := make([]float64, l.keys)
 	for key := range all {

@@ -96,8 +96,7 @@ func recordKept(t *testing.T, at []address, limits []*runtime.Policy, o sqlstore
 		h.record(opened, f, uint64(number))
 		all = append(all, h)
 	}
-	h, err := at[0].open(o)
-	require.NoError(t, err)
+	h := must(at[0].open(o))(t)
 	closing := closeHosts(t, opened, f == nil)
 	for _, kept := range all {
 		kept.closing = closing.since(kept.begun)

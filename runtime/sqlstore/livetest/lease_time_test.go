@@ -57,12 +57,10 @@ func surge(t *testing.T, at []address, p *runtime.Policy, batch, rounds int) (gr
 func takes(t *testing.T, l limiter.ReservableLimit, n int64, reserve bool) bool {
 	t.Helper()
 	if reserve {
-		r, err := l.ReserveN(context.Background(), n)
-		require.NoError(t, err)
+		r := must(l.ReserveN(context.Background(), n))(t)
 		return r.Allowed
 	}
-	d, err := l.AllowN(context.Background(), n)
-	require.NoError(t, err)
+	d := must(l.AllowN(context.Background(), n))(t)
 	return d.Allowed
 }
 
@@ -142,23 +140,20 @@ func TestDenialsAreStaleUntilDenyCacheEnds(t *testing.T) {
 		here := limiter.New(all[0]).Limit(p, runtime.Key{})
 		there := limiter.New(all[1]).Limit(p, runtime.Key{})
 		allowed := func(l limiter.Limit) bool {
-			d, err := l.Allow(t.Context())
-			require.NoError(t, err)
+			d := must(l.Allow(t.Context()))(t)
 			return d.Allowed
 		}
 		require.NoError(t, here.RequireN(t.Context(), 5))
 		assert.False(t, allowed(here))
 		taken := runtime.Decision{Allowed: true, Taken: 10, TakenAt: clock.Now()}
-		_, err := there.RefundN(t.Context(), taken, 2)
-		require.NoError(t, err)
+		must(there.RefundN(t.Context(), taken, 2))(t)
 		assert.True(t, allowed(there), "a host that was not denied")
 		assert.False(t, allowed(here), "stale")
 		clock.Add(time.Second)
 		assert.True(t, allowed(here), "after DenyCache")
 		assert.False(t, allowed(here))
 		taken.TakenAt = clock.Now()
-		_, err = here.Refund(t.Context(), taken)
-		require.NoError(t, err)
+		must(here.Refund(t.Context(), taken))(t)
 		assert.True(t, allowed(here), "at once, if it was given back here")
 		closeAll(t, all)
 	})

@@ -30,12 +30,10 @@ func agreeWithModel(t *testing.T, s server) {
 	// The worlds share the table, because a server takes longer to make one than to decide a world. They have connections of
 	// their own, because a bubble must end without any.
 	open := func(t *testing.T, clock *model.Clock) model.Env {
-		db, err := sql.Open(s.driver, s.dsn)
-		require.NoError(t, err)
+		db := must(sql.Open(s.driver, s.dsn))(t)
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
 		// Every override is written by this process, which learns of it at once.
-		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock.Now, AutoCreate: true, OverridesEvery: 1 << 62})
-		require.NoError(t, err)
+		store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock.Now, AutoCreate: true, OverridesEvery: 1 << 62}))(t)
 		t.Cleanup(func() { require.NoError(t, store.Close()) })
 		return model.Env{Backend: store, Begin: func() (model.Tx, error) { return db.BeginTx(context.Background(), nil) }}
 	}

@@ -96,12 +96,10 @@ func (f *figures) read(t *testing.T, dir string, limits []*outageLimit, repaired
 	for i, l := range limits {
 		places[l] = i
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "*"))
-	require.NoError(t, err)
+	files := must(filepath.Glob(filepath.Join(dir, "*")))(t)
 	var answers []time.Duration
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := must(os.ReadFile(file))(t)
 		for line := range strings.Lines(string(text)) {
 			e, ok := parseEntry(strings.TrimSuffix(line, "\n"))
 			if !ok || !strings.HasSuffix(line, "\n") {
@@ -204,8 +202,7 @@ func (f *figures) exhaust(t *testing.T, all *limiter.Limiter, limits []*outageLi
 		p.Timeout, p.Lease = 0, runtime.Lease{}
 		f.keys++
 		for range l.most() + 1 {
-			d, err := all.Limit(&p, keyOf(last.key)).Allow(context.Background())
-			require.NoError(t, err)
+			d := must(all.Limit(&p, keyOf(last.key)).Allow(context.Background()))(t)
 			if !d.Allowed {
 				f.exhausted++
 				break

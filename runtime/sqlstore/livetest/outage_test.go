@@ -286,16 +286,13 @@ func (r *outageRun) awaitAnswers() {
 
 // lastEntry returns the last complete entry of a file.
 func lastEntry(t *testing.T, name string) (entry, bool) {
-	file, err := os.Open(name)
-	require.NoError(t, err)
+	file := must(os.Open(name))(t)
 	defer file.Close()
 	const tail = 4096 // longer than any line
 	if end, err := file.Seek(0, io.SeekEnd); err == nil {
-		_, err = file.Seek(max(0, end-tail), io.SeekStart)
-		require.NoError(t, err)
+		must(file.Seek(max(0, end-tail), io.SeekStart))(t)
 	}
-	text, err := io.ReadAll(file)
-	require.NoError(t, err)
+	text := must(io.ReadAll(file))(t)
 	lines := strings.Split(string(text), "\n")
 	return parseEntry(lines[max(0, len(lines)-2)]) // the text after the last newline is incomplete
 }

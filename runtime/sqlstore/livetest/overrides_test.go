@@ -65,8 +65,7 @@ type decider struct {
 }
 
 func newDecider(t *testing.T, s server, table string) decider {
-	text, err := json.Marshal(addresses([]server{s}, table)[0])
-	require.NoError(t, err)
+	text := must(json.Marshal(addresses([]server{s}, table)[0]))(t)
 	in, out := startProcess(t, overrideEnv, string(text))
 	return decider{t, in, bufio.NewScanner(out)}
 }
@@ -100,12 +99,10 @@ func TestOtherProcessesDecideByAnOverride(t *testing.T) {
 		other := newDecider(t, s, table)
 		require.Equal(t, "true 10", other.decides())
 
-		_, err := overrides.Set(t.Context(), runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "r", Author: "a"})
-		require.NoError(t, err)
+		must(overrides.Set(t.Context(), runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "r", Author: "a"}))(t)
 		other.until("true 50")
 		ends := time.Now().Add(2 * time.Second)
-		_, err = overrides.Block(t.Context(), runtime.Block{Until: ends, Reason: "r", Author: "a"})
-		require.NoError(t, err)
+		must(overrides.Block(t.Context(), runtime.Block{Until: ends, Reason: "r", Author: "a"}))(t)
 		other.until("false 10") // a block is of the limit itself
 		// The override is still in force when the block has ended. The server's clock is this machine's.
 		require.NoError(t, store.Close())
@@ -158,8 +155,7 @@ func TestTableRefusesOverridesBeyondTheMost(t *testing.T) {
 func TestReadyChecksOverrides(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db, table := s.open(t), newTable()
-		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
-		require.NoError(t, err)
+		store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table}))(t)
 		t.Cleanup(func() {
 			store.Close()
 			execute(t, db, "DROP TABLE IF EXISTS "+table+", "+dialect.OverridesTable(table)+", "+dialect.RegistryTable(table))
@@ -170,7 +166,7 @@ func TestReadyChecksOverrides(t *testing.T) {
 		require.NoError(t, store.Migrate(ctx, plain, p))
 		execute(t, db, "DROP TABLE "+dialect.OverridesTable(table))
 		require.NoError(t, store.Ready(ctx, plain), "without overrides, the table is not needed")
-		err = store.Ready(ctx, plain, p)
+		err := store.Ready(ctx, plain, p)
 		require.ErrorContains(t, err, fmt.Sprintf("there is no table %q, which limits with overrides and the log of operators need: call Migrate", dialect.OverridesTable(table)))
 		_, err = limiter.New(store).Limit(p, runtime.Key{}).Allow(ctx)
 		require.ErrorContains(t, err, "there is no table")
@@ -179,8 +175,7 @@ func TestReadyChecksOverrides(t *testing.T) {
 
 		append := func(e runtime.OverrideEntry) {
 			e.Until, e.Reason, e.Author, e.At, e.Most = runtime.ForGood, "r", "a", time.Now(), p.Overrides
-			_, err := store.AppendOverride(ctx, e)
-			require.NoError(t, err)
+			must(store.AppendOverride(ctx, e))(t)
 		}
 		append(runtime.OverrideEntry{Limit: "overridable", Key: "a", What: "slower"})
 		append(runtime.OverrideEntry{Limit: "overridable", Key: "b", What: runtime.OverridePlan, Plan: "gold"})
@@ -190,16 +185,14 @@ func TestReadyChecksOverrides(t *testing.T) {
 		require.ErrorContains(t, err, "entry 2 of the log of overrides: invalid plan")
 		require.NotContains(t, err.Error(), "entry 3", "a limit that has left the file must not stop its successor")
 		for _, key := range []string{"a", "b"} {
-			_, err := limiter.New(store).Overrides(p, runtime.KeyOf(runtime.String(key))).End(ctx, runtime.OverrideEnd{Reason: "r", Author: "a"})
-			require.NoError(t, err)
+			must(limiter.New(store).Overrides(p, runtime.KeyOf(runtime.String(key))).End(ctx, runtime.OverrideEnd{Reason: "r", Author: "a"}))(t)
 		}
 		err = store.Ready(ctx, plain, p)
 		require.ErrorIs(t, err, runtime.ErrUnusedOverrides, "the last check")
 		require.ErrorContains(t, err, `limit "removed" is not among the policies, but 0 blocks and 1 override of it are in force`)
 		require.ErrorIs(t, store.Ready(ctx, plain), runtime.ErrUnusedOverrides, "it may have been the only limit with overrides")
 		require.NoError(t, store.Ready(ctx), "without policies, nothing is known about limits")
-		_, err = store.Forget(ctx, "removed", plain, p)
-		require.NoError(t, err)
+		must(store.Forget(ctx, "removed", plain, p))(t)
 		require.NoError(t, store.Ready(ctx, plain, p))
 		execute(t, db, "ALTER TABLE "+dialect.OverridesTable(table)+" DROP COLUMN at_ns")
 		require.Error(t, store.Ready(ctx, p))
@@ -226,10 +219,9 @@ func TestSweepNeedsToDeleteFromTheLogUnlessAllIsKept(t *testing.T) {
 		}
 		store := storeThatKeeps(time.Hour)
 		for range 2 {
-			_, err := store.AppendOverride(t.Context(), runtime.OverrideEntry{
+			must(store.AppendOverride(t.Context(), runtime.OverrideEntry{
 				Limit: "overridable", Key: "a", What: runtime.OverrideBlock, Until: now.Add(time.Hour), At: now, Reason: "r", Author: "a",
-			})
-			require.NoError(t, err)
+			}))(t)
 		}
 		now = now.Add(3 * time.Hour)
 		_, err := store.Sweep(t.Context(), overridable())
@@ -239,8 +231,7 @@ func TestSweepNeedsToDeleteFromTheLogUnlessAllIsKept(t *testing.T) {
 		plain.Overrides = runtime.OverrideBounds{}
 		_, err = storeThatKeeps(time.Hour).Sweep(t.Context(), plain)
 		require.NoError(t, err, "a program without overrides needs no privilege on their table")
-		_, err = storeThatKeeps(-1).Sweep(t.Context(), overridable())
-		require.NoError(t, err)
+		must(storeThatKeeps(-1).Sweep(t.Context(), overridable()))(t)
 	})
 }
 
@@ -268,8 +259,7 @@ func TestReadersMissNoOverride(t *testing.T) {
 		}
 		next := int64(1)
 		for next <= writers*each && !t.Failed() {
-			entries, err := first.OverridesSince(t.Context(), next)
-			require.NoError(t, err)
+			entries := must(first.OverridesSince(t.Context(), next))(t)
 			for _, e := range entries {
 				require.Equal(t, next, e.ID)
 				next++
@@ -294,8 +284,7 @@ func TestOverridesAddNoStatement(t *testing.T) {
 		plain.Name, plain.Overrides = "plain", runtime.OverrideBounds{}
 		limits := limiter.New(counted)
 		take := func(p *runtime.Policy) {
-			d, err := limits.Limit(p, runtime.KeyOf(runtime.String("a"))).Check(t.Context())
-			require.NoError(t, err)
+			d := must(limits.Limit(p, runtime.KeyOf(runtime.String("a"))).Check(t.Context()))(t)
 			require.True(t, d.Allowed)
 		}
 		roundTrips := func(policy *runtime.Policy) int64 {
@@ -310,9 +299,8 @@ func TestOverridesAddNoStatement(t *testing.T) {
 		require.Zero(t, p.overrides.Load(), "no statement is about overrides")
 		require.Equal(t, without, roundTrips(overridable()))
 		require.Positive(t, p.overrides.Load())
-		_, err := limiter.New(counted).Overrides(overridable(), runtime.KeyOf(runtime.String("a"))).
-			Set(t.Context(), runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "r", Author: "a"})
-		require.NoError(t, err)
+		must(limiter.New(counted).Overrides(overridable(), runtime.KeyOf(runtime.String("a"))).
+			Set(t.Context(), runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "r", Author: "a"}))(t)
 		require.Equal(t, without, roundTrips(overridable()))
 	})
 }
@@ -368,8 +356,7 @@ func TestEraseInTx(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db, ctx, p := s.open(t), t.Context(), overridable()
 		table := newTable()
-		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
-		require.NoError(t, err)
+		store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table}))(t)
 		t.Cleanup(func() {
 			store.Close()
 			execute(t, db, "DROP TABLE IF EXISTS "+table+", "+dialect.OverridesTable(table))
@@ -378,8 +365,7 @@ func TestEraseInTx(t *testing.T) {
 		require.NoError(t, store.Migrate(ctx))
 		limits := limiter.New(store)
 		remaining := func() int64 {
-			b, err := limits.Limit(plain, key).Peek(ctx)
-			require.NoError(t, err)
+			b := must(limits.Limit(plain, key).Peek(ctx))(t)
 			return b.Remaining
 		}
 		require.NoError(t, limits.Limit(plain, key).RequireN(ctx, 4))
@@ -393,30 +379,26 @@ func TestEraseInTx(t *testing.T) {
 		require.NoError(t, store.Migrate(ctx, p))
 		operator := limits.Overrides(p, key)
 		block := runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}
-		_, err = operator.Block(ctx, block)
-		require.NoError(t, err)
+		must(operator.Block(ctx, block))(t)
 		rollback := errors.New("rollback")
-		err = sqlstore.RunInTx(ctx, db, func(tx *sql.Tx) error {
+		err := sqlstore.RunInTx(ctx, db, func(tx *sql.Tx) error {
 			require.ErrorIs(t, limits.WithTx(tx).Limit(p, key).Erase(ctx), runtime.ErrOverrideInForce)
 			require.NoError(t, limits.WithTx(tx).Limit(plain, key).Erase(ctx), "usable after a refusal")
 			return rollback
 		})
 		require.ErrorIs(t, err, rollback)
 		require.Equal(t, int64(9), remaining())
-		_, err = operator.End(ctx, runtime.OverrideEnd{Reason: "r", Author: "a"})
-		require.NoError(t, err)
+		must(operator.End(ctx, runtime.OverrideEnd{Reason: "r", Author: "a"}))(t)
 		runs := 0
 		require.NoError(t, sqlstore.RunInTx(ctx, db, func(tx *sql.Tx) error {
 			// A statement that may fix what the transaction sees.
 			require.NoError(t, tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+dialect.OverridesTable(table)).Scan(new(int)))
 			if runs++; runs == 1 {
-				_, err := limits.Overrides(p, runtime.KeyOf(runtime.String("b"))).Block(ctx, block)
-				require.NoError(t, err)
+				must(limits.Overrides(p, runtime.KeyOf(runtime.String("b"))).Block(ctx, block))(t)
 			}
 			return limits.WithTx(tx).Limit(p, key).Erase(ctx)
 		}))
-		entries, err := store.OverridesSince(ctx, 1)
-		require.NoError(t, err)
+		entries := must(store.OverridesSince(ctx, 1))(t)
 		require.Len(t, entries, 4)
 		for i, e := range entries {
 			require.Equal(t, int64(i+1), e.ID)

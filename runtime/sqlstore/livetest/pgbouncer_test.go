@@ -26,8 +26,7 @@ type pooler struct{ own }
 // startPooler starts a release of PgBouncer with settings. It is stopped when the test ends.
 func startPooler(t *testing.T, release string, settings ...string) *pooler {
 	t.Helper()
-	u, err := url.Parse(postgresDSN)
-	require.NoError(t, err)
+	u := must(url.Parse(postgresDSN))(t)
 	target := u.Host + u.Path
 	if u.Port() == "" {
 		target = u.Host + ":5432" + u.Path
@@ -111,8 +110,7 @@ func TestPgBouncerSettingsAreExplained(t *testing.T) {
 	refusesBehind(t, p.server("pgx", "transaction"), table, 0, "default_query_exec_mode=exec")
 
 	single := p.server("pgx", "single", exec)
-	tx, err := single.open(t).Begin()
-	require.NoError(t, err)
+	tx := must(single.open(t).Begin())(t)
 	defer tx.Rollback()
 	execute(t, tx, "SELECT 1")
 	failsWith(t, single.visit(t, table).Ready(t.Context()), "the pooler had no connection to the server in time")
@@ -139,14 +137,13 @@ func TestPgBouncerTrackingIsExact(t *testing.T) {
 // says, in bounded time.
 func refusesBehind(t *testing.T, s server, table string, connections int, says ...string) {
 	t.Helper()
-	db, err := sql.Open(s.driver, s.dsn)
-	require.NoError(t, err)
+	db := must(sql.Open(s.driver, s.dsn))(t)
 	defer db.Close()
 	db.SetMaxOpenConns(connections)
 	store := s.storeWith(t, db, sqlstore.Options{Table: table})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	err = store.Ready(ctx)
+	err := store.Ready(ctx)
 	require.Error(t, err)
 	for _, says := range says {
 		assert.ErrorContains(t, err, says)
@@ -204,14 +201,12 @@ func exactBehind(t *testing.T, direct, s server) {
 // behind returns a store with few connections, like that of another program.
 func (s server) behind(t *testing.T, table string) *sqlstore.Store {
 	t.Helper()
-	db, err := sql.Open(s.driver, s.dsn)
-	require.NoError(t, err)
+	db := must(sql.Open(s.driver, s.dsn))(t)
 	db.SetMaxOpenConns(2)
 	if strings.Contains(s.dsn, "/session") {
 		db.SetMaxOpenConns(1) // each needs a session of the pool
 	}
-	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Batch: 3})
-	require.NoError(t, err)
+	store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Batch: 3}))(t)
 	t.Cleanup(func() {
 		store.Close()
 		db.Close()
@@ -224,13 +219,11 @@ func (s server) behind(t *testing.T, table string) *sqlstore.Store {
 // prepared statements of its clients, and must not run one of a store.
 func (s server) others(t *testing.T, table string, p *runtime.Policy, done chan struct{}) *sync.WaitGroup {
 	var all sync.WaitGroup
-	u, err := url.Parse(s.dsn)
-	require.NoError(t, err)
+	u := must(url.Parse(s.dsn))(t)
 	u.RawQuery = "sslmode=disable"
 	for range 2 {
 		all.Go(func() {
-			db, err := sql.Open("postgres", u.String())
-			require.NoError(t, err)
+			db := must(sql.Open("postgres", u.String()))(t)
 			defer db.Close()
 			db.SetMaxOpenConns(1)
 			for {

@@ -50,8 +50,7 @@ func (b *balancer) at(port int, w way) server {
 // sentToReplica returns the statements that Pgpool-II has sent to the replica and that contain a word.
 func (b *balancer) sentToReplica(t *testing.T, word string) (found []string) {
 	t.Helper()
-	log, err := os.ReadFile(filepath.Join(b.dir, "pgpool.log"))
-	require.NoError(t, err)
+	log := must(os.ReadFile(filepath.Join(b.dir, "pgpool.log")))(t)
 	for _, entry := range newEntry.Split(string(log), -1) {
 		_, statement, ok := strings.Cut(entry, "statement: ")
 		if ok && strings.Contains(entry, "DB node id: 1 ") && strings.Contains(statement, word) {
@@ -107,28 +106,23 @@ func takesAndReads(t *testing.T, store *sqlstore.Store) {
 		limit := limiter.New(store).Limit(p, keyOf(1))
 		left := func(want int64, after string) {
 			t.Helper()
-			balance, err := limit.Peek(ctx)
-			require.NoError(t, err)
+			balance := must(limit.Peek(ctx))(t)
 			assert.Equal(t, want, balance.Remaining, "%v, tokens left after %s", kind, after)
-			check, err := limit.CheckN(ctx, p.Capacity)
-			require.NoError(t, err)
+			check := must(limit.CheckN(ctx, p.Capacity))(t)
 			assert.Equal(t, want == p.Capacity, check.Allowed, "%v, a check after %s", kind, after)
 		}
 		left(3, "nothing")
-		first, err := limit.Allow(ctx)
-		require.NoError(t, err)
+		first := must(limit.Allow(ctx))(t)
 		left(2, "a take")
 		require.NoError(t, limit.RequireN(ctx, 2))
 		left(0, "the last take")
 		assert.ErrorIs(t, limit.Require(ctx), runtime.ErrLimited)
-		_, err = limit.Refund(ctx, first)
-		require.NoError(t, err)
+		must(limit.Refund(ctx, first))(t)
 		left(1, "a refund")
 		require.NoError(t, limit.Require(ctx), "the refunded token")
 		require.NoError(t, limit.Reset(ctx))
 		left(3, "a reset")
-		_, err = limit.Charge(ctx, 2)
-		require.NoError(t, err)
+		must(limit.Charge(ctx, 2))(t)
 		left(1, "a charge")
 		rows, _, err := store.Rows(ctx, runtime.Row{Name: p.Name, Shard: -1}, 10)
 		require.NoError(t, err)
@@ -138,14 +132,11 @@ func takesAndReads(t *testing.T, store *sqlstore.Store) {
 	p := once("reserved", 2)
 	p.MaxReserved = 2
 	limit := limiter.New(store).Reservable(p, runtime.Key{})
-	r, err := limit.ReserveN(ctx, 2)
-	require.NoError(t, err)
-	balance, err := limit.Peek(ctx)
-	require.NoError(t, err)
+	r := must(limit.ReserveN(ctx, 2))(t)
+	balance := must(limit.Peek(ctx))(t)
 	assert.Zero(t, balance.Remaining, "after a reservation")
 	require.NoError(t, r.Settle(ctx, 1))
-	balance, err = limit.Peek(ctx)
-	require.NoError(t, err)
+	balance = must(limit.Peek(ctx))(t)
 	assert.EqualValues(t, 1, balance.Remaining, "after settling")
 }
 
@@ -164,16 +155,13 @@ func overridesAreSeen(t *testing.T, store, other *sqlstore.Store) {
 	}
 	began := time.Now()
 	for range 3 {
-		_, err := overrides.Set(ctx, runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "r", Author: "a"})
-		require.NoError(t, err)
+		must(overrides.Set(ctx, runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "r", Author: "a"}))(t)
 	}
 	seen(began, func(d runtime.Decision) bool { return d.Policy.Capacity == 50 }, "an override")
 	began = time.Now()
-	_, err := overrides.Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"})
-	require.NoError(t, err)
+	must(overrides.Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}))(t)
 	seen(began, func(d runtime.Decision) bool { return !d.Allowed }, "a block")
-	log, err := store.OverrideHistory(ctx, overridable().Name, key.String())
-	require.NoError(t, err)
+	log := must(store.OverrideHistory(ctx, overridable().Name, key.String()))(t)
 	assert.Len(t, log, 4, "the log of the key")
 }
 

@@ -18,8 +18,7 @@ func TestStatementsDoNotReadAllOfANewTable(t *testing.T) {
 			watch, table := s.open(t), newTable()
 			db := s.with("application_name=" + table).open(t)
 			s.storeIn(t, watch, table, nil) // which drops it
-			store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
-			require.NoError(t, err)
+			store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table}))(t)
 			readMany(t, store)
 			require.NoError(t, store.Close())
 			require.NoError(t, db.Close())
@@ -54,8 +53,7 @@ func readMany(t *testing.T, store *sqlstore.Store) {
 					calls = append(calls, runtime.Call{Requests: []runtime.Request{q}})
 				}
 			}
-			_, err := store.Do(t.Context(), calls)
-			require.NoError(t, err)
+			must(store.Do(t.Context(), calls))(t)
 		}
 	}
 }

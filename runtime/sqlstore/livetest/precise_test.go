@@ -112,8 +112,7 @@ func mostGranted(all []granted, period time.Duration) (most int64) {
 func TestProcessesNeverExceedAPreciseRate(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
 		table, _ := shared(t, nodes, nil)
-		text, err := json.Marshal(course{Driver: nodes[0].driver, Dialect: nodes[0].dialect, Table: table, DSNs: []string{nodes[0].dsn}})
-		require.NoError(t, err)
+		text := must(json.Marshal(course{Driver: nodes[0].driver, Dialect: nodes[0].dialect, Table: table, DSNs: []string{nodes[0].dsn}}))(t)
 		var processes []racer
 		for range racers {
 			processes = append(processes, startRacer(t, preciseEnv, string(text)))
@@ -223,8 +222,7 @@ func TestPreciseLogsAreBoundedAndSwept(t *testing.T) {
 				items = append(items, limits.Limit(p, k))
 			}
 			clock.Add(61 * time.Millisecond)
-			ds, err := limits.All(t.Context(), items...)
-			require.NoError(t, err)
+			ds := must(limits.All(t.Context(), items...))(t)
 			require.True(t, ds.Allowed)
 		}
 		for i := range 1100 {
@@ -237,15 +235,12 @@ func TestPreciseLogsAreBoundedAndSwept(t *testing.T) {
 		rows, bytes := size()
 		assert.Equal(t, 12, rows)
 		assert.Less(t, bytes, 7*1002)
-		b, err := l.Peek(t.Context())
-		require.NoError(t, err)
+		b := must(l.Peek(t.Context()))(t)
 		assert.Less(t, b.Remaining, int64(20), "after 61 ms for each of a minute")
 		clock.Add(time.Hour + time.Minute)
-		n, err := store.Sweep(t.Context(), p)
-		require.NoError(t, err)
+		n := must(store.Sweep(t.Context(), p))(t)
 		assert.Equal(t, 12, n)
-		d, err := l.AllowN(t.Context(), 1000)
-		require.NoError(t, err)
+		d := must(l.AllowN(t.Context(), 1000))(t)
 		assert.True(t, d.Allowed)
 		require.NoError(t, l.Reset(t.Context()))
 		rows, _ = size()

@@ -86,8 +86,7 @@ func (l *load) compare(t *testing.T, store runtime.Store) {
 	t.Helper()
 	l.stop()
 	admitted, denied, errors := l.sums()
-	b, err := limiter.New(store).Limit(l.policy, runtime.Key{}).Peek(t.Context())
-	require.NoError(t, err)
+	b := must(limiter.New(store).Limit(l.policy, runtime.Key{}).Peek(t.Context()))(t)
 	taken := l.policy.Capacity - b.Remaining
 	over := max(0, admitted-l.policy.Capacity)
 	assert.Zero(t, over, "over-admitted")

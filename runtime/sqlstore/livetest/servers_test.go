@@ -57,6 +57,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// must returns the result of a call, whose error ends the test: must(f())(t).
+func must[T any](result T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return result
+	}
+}
+
 // server is a database with one of its drivers.
 type server struct {
 	name    string
@@ -133,8 +142,7 @@ func atOnce(t *testing.T, name string, test func(t *testing.T)) {
 // open opens the database. A server that cannot be reached is a failure.
 func (s server) open(t testing.TB) *sql.DB {
 	t.Helper()
-	db, err := sql.Open(s.driver, s.dsn)
-	require.NoError(t, err)
+	db := must(sql.Open(s.driver, s.dsn))(t)
 	t.Cleanup(func() { db.Close() })
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -156,8 +164,7 @@ func (s server) store(t testing.TB, db *sql.DB, clock func() time.Time) *sqlstor
 // storeIn is store with the name of the table.
 func (s server) storeIn(t testing.TB, db *sql.DB, table string, clock func() time.Time) *sqlstore.Store {
 	t.Helper()
-	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock, AutoCreate: true})
-	require.NoError(t, err)
+	store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock, AutoCreate: true}))(t)
 	require.NoError(t, store.Migrate(context.Background()))
 	t.Cleanup(func() {
 		store.Close()
@@ -193,8 +200,7 @@ func asItIs(s *sqlstore.Store) runtime.Store { return s }
 // storeWith returns a store in a table that may be missing. It is closed when the test ends.
 func (s server) storeWith(t testing.TB, db *sql.DB, o sqlstore.Options) *sqlstore.Store {
 	t.Helper()
-	store, err := sqlstore.New(db, s.dialect, o)
-	require.NoError(t, err)
+	store := must(sqlstore.New(db, s.dialect, o))(t)
 	t.Cleanup(func() { store.Close() })
 	return store
 }
@@ -224,14 +230,12 @@ func (s server) with(parameter string) server {
 func (s server) as(t *testing.T, user, password string) server {
 	t.Helper()
 	if s.driver == "mysql" {
-		c, err := mysql.ParseDSN(s.dsn)
-		require.NoError(t, err)
+		c := must(mysql.ParseDSN(s.dsn))(t)
 		c.User, c.Passwd = user, password
 		s.dsn = c.FormatDSN()
 		return s
 	}
-	u, err := url.Parse(s.dsn)
-	require.NoError(t, err)
+	u := must(url.Parse(s.dsn))(t)
 	u.User = url.UserPassword(user, password)
 	s.dsn = u.String()
 	return s
@@ -241,14 +245,12 @@ func (s server) as(t *testing.T, user, password string) server {
 func (s server) database(t *testing.T, name string) server {
 	t.Helper()
 	if s.driver == "mysql" {
-		c, err := mysql.ParseDSN(s.dsn)
-		require.NoError(t, err)
+		c := must(mysql.ParseDSN(s.dsn))(t)
 		c.DBName = name
 		s.dsn = c.FormatDSN()
 		return s
 	}
-	u, err := url.Parse(s.dsn)
-	require.NoError(t, err)
+	u := must(url.Parse(s.dsn))(t)
 	u.Path = "/" + name
 	s.dsn = u.String()
 	return s

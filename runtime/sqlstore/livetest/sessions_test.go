@@ -60,13 +60,11 @@ func TestBusyPoolDoesNotSkewTheClock(t *testing.T) {
 		db := s.open(t)
 		store := s.store(t, db, nil)
 		db.SetMaxOpenConns(1)
-		busy, err := db.Conn(t.Context())
-		require.NoError(t, err)
+		busy := must(db.Conn(t.Context()))(t)
 		const wait = 600 * time.Millisecond
 		time.AfterFunc(wait, func() { busy.Close() })
 		p := once("limit", 1)
-		answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Policy: p, Op: runtime.Peek}}}})
-		require.NoError(t, err)
+		answers := must(store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Policy: p, Op: runtime.Peek}}}}))(t)
 		assert.Less(t, time.Until(time.Unix(0, answers[0].At)), wait/4, "the clock of this machine, which is the server's")
 	})
 }
@@ -80,12 +78,10 @@ func TestAlteredTableRemainsUsable(t *testing.T) {
 			limit := limiter.New(store).Limit(once("limit", 2), runtime.Key{})
 			for range 2 {
 				require.NoError(t, limit.Require(t.Context()))
-				_, err := limit.Peek(t.Context())
-				require.NoError(t, err)
+				must(limit.Peek(t.Context()))(t)
 				execute(t, db, "ALTER TABLE "+table+" ALTER COLUMN shard TYPE bigint")
 			}
-			b, err := limit.Peek(t.Context())
-			require.NoError(t, err)
+			b := must(limit.Peek(t.Context()))(t)
 			assert.Zero(t, b.Remaining)
 		})
 	}
@@ -118,8 +114,7 @@ func TestAlteredTableDuringCallsLosesNoTokens(t *testing.T) {
 				execute(t, db, "ALTER TABLE "+table+" ALTER COLUMN shard TYPE "+kind)
 			}
 			all.Wait()
-			b, err := limits.Limit(taken, runtime.Key{}).Peek(t.Context())
-			require.NoError(t, err)
+			b := must(limits.Limit(taken, runtime.Key{}).Peek(t.Context()))(t)
 			assert.EqualValues(t, 1_000_000-12*50, b.Remaining)
 		})
 	}
@@ -136,8 +131,7 @@ func TestLockedRowDoesNotAffectOtherCalls(t *testing.T) {
 	free, locked := once("free", 2), once("locked", 2)
 	limits := limiter.New(store)
 	require.NoError(t, limits.Limit(locked, runtime.Key{}).Require(t.Context()))
-	tx, err := db.BeginTx(t.Context(), &sql.TxOptions{})
-	require.NoError(t, err)
+	tx := must(db.BeginTx(t.Context(), &sql.TxOptions{}))(t)
 	defer tx.Rollback()
 	require.NoError(t, limits.WithTx(tx).Limit(locked, runtime.Key{}).Require(t.Context()))
 
@@ -183,8 +177,7 @@ func TestOnlyUTF8AndBytesAreAccepted(t *testing.T) {
 			store := s.database(t, name).visit(t, "")
 			require.NoError(t, store.Migrate(t.Context()))
 			require.NoError(t, store.Ready(t.Context()))
-			d, err := limiter.New(store).Limit(limit, runtime.KeyOf(runtime.String("é 日本 😀"))).Allow(t.Context())
-			require.NoError(t, err)
+			d := must(limiter.New(store).Limit(limit, runtime.KeyOf(runtime.String("é 日本 😀"))).Allow(t.Context()))(t)
 			assert.True(t, d.Allowed)
 			assert.EqualValues(t, 2-i, d.Remaining, "one row, whoever writes it")
 		}
@@ -201,9 +194,8 @@ func TestDigitsBeforePostgres12AreRefused(t *testing.T) {
 	db := servers[0].open(t)
 	schema, table := servers[0].schema(t, db), newTable()
 	servers[0].storeIn(t, db, table, nil)
-	_, err := db.Exec("CREATE FUNCTION " + schema + ".current_setting(text) RETURNS text LANGUAGE sql AS " +
-		"'SELECT CASE $1 WHEN ''server_version_num'' THEN ''110022'' ELSE pg_catalog.current_setting($1) END'")
-	require.NoError(t, err)
+	must(db.Exec("CREATE FUNCTION " + schema + ".current_setting(text) RETURNS text LANGUAGE sql AS " +
+		"'SELECT CASE $1 WHEN ''server_version_num'' THEN ''110022'' ELSE pg_catalog.current_setting($1) END'"))(t)
 	defer db.Exec("DROP FUNCTION " + schema + ".current_setting(text)")
 	for _, s := range servers[:2] {
 		s = s.with("search_path=" + schema + ",pg_catalog,public")
@@ -231,8 +223,7 @@ func TestConnectionsClosedWhileIdleAreReplaced(t *testing.T) {
 	for range rounds {
 		db := s.open(t)
 		db.SetMaxIdleConns(connections)
-		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
-		require.NoError(t, err)
+		store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table}))(t)
 		require.NoError(t, store.Ready(t.Context()))
 		limit := limiter.New(store).Limit(p, runtime.Key{})
 		for _, call := range []func() error{
@@ -264,8 +255,7 @@ func beIdle(t *testing.T, db *sql.DB, connections int) {
 	t.Helper()
 	var all []*sql.Conn
 	for len(all) < connections {
-		conn, err := db.Conn(t.Context())
-		require.NoError(t, err)
+		conn := must(db.Conn(t.Context()))(t)
 		if conn.PingContext(t.Context()) == nil {
 			all = append(all, conn)
 		} else {

@@ -17,8 +17,7 @@ import (
 func twoProcesses(t *testing.T, s server, clock *storetest.Clock) (stores [2]runtime.Store) {
 	table := newTable()
 	stores[0] = s.storeIn(t, s.open(t), table, clock.Now)
-	other, err := sqlstore.New(s.open(t), s.dialect, sqlstore.Options{Table: table, Clock: clock.Now})
-	require.NoError(t, err)
+	other := must(sqlstore.New(s.open(t), s.dialect, sqlstore.Options{Table: table, Clock: clock.Now}))(t)
 	t.Cleanup(func() { require.NoError(t, other.Close()) })
 	stores[1] = other
 	return stores
@@ -31,8 +30,7 @@ var uneven = &runtime.Policy{Name: "uneven", Kind: runtime.TokenBucket, Rate: 9,
 func doUneven(t *testing.T, store runtime.Store, q runtime.Request) runtime.Decision {
 	t.Helper()
 	q.Policy, q.Key = uneven, "k"
-	answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
-	require.NoError(t, err)
+	answers := must(store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}}))(t)
 	return answers[0].Decisions[0]
 }
 
@@ -105,8 +103,7 @@ func TestTakeFromAShardIsOneRoundTrip(t *testing.T) {
 			store := s.storeWith(t, db, sqlstore.Options{Table: table, AutoCreate: true})
 			roundTrips := func(of *runtime.Policy) int64 {
 				take := func() {
-					answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Policy: of, Key: "k", Count: 1}}}})
-					require.NoError(t, err)
+					answers := must(store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Policy: of, Key: "k", Count: 1}}}}))(t)
 					require.True(t, answers[0].Allowed())
 				}
 				for range 3 {

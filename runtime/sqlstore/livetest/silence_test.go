@@ -27,8 +27,7 @@ import (
 func (s server) impatient(t *testing.T) server {
 	t.Helper()
 	if s.driver == "mysql" {
-		c, err := mysql.ParseDSN(s.dsn)
-		require.NoError(t, err)
+		c := must(mysql.ParseDSN(s.dsn))(t)
 		if c.Params == nil {
 			c.Params = map[string]string{}
 		}
@@ -36,8 +35,7 @@ func (s server) impatient(t *testing.T) server {
 		s.dsn = c.FormatDSN()
 		return s
 	}
-	u, err := url.Parse(s.dsn)
-	require.NoError(t, err)
+	u := must(url.Parse(s.dsn))(t)
 	q := u.Query()
 	q.Set("idle_in_transaction_session_timeout", "1000")
 	u.RawQuery = q.Encode()
@@ -98,11 +96,9 @@ func loadInSilence(t *testing.T, s server, batch int) {
 	table := newTable()
 	direct := s.storeIn(t, s.open(t), table, nil)
 	behind, proxy := s.through(t, 0)
-	db, err := sql.Open(behind.driver, behind.dsn)
-	require.NoError(t, err)
+	db := must(sql.Open(behind.driver, behind.dsn))(t)
 	defer db.Close()
-	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Batch: batch})
-	require.NoError(t, err)
+	store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Batch: batch}))(t)
 
 	p := once("limit", capacity)
 	p.Timeout = time.Second
@@ -125,7 +121,7 @@ func loadInSilence(t *testing.T, s server, batch int) {
 	t.Logf("the slowest call took %v, timers were up to %v late", count.slowest, lag)
 	assert.LessOrEqual(t, count.slowest, p.Timeout+100*time.Millisecond+lag)
 	start := time.Now()
-	err = store.Close()
+	err := store.Close()
 	t.Logf("Close took %v: %v", time.Since(start).Round(time.Millisecond), err)
 	assert.LessOrEqual(t, time.Since(start), sqlstore.Timeout+lag)
 }
@@ -139,8 +135,7 @@ func TestShortTimeoutIsEnoughFarAway(t *testing.T) {
 		far, proxy := s.through(t, 0)
 		// So long that the lag of a busy machine is small beside it.
 		proxy.delay = 20 * time.Millisecond
-		db, err := sql.Open(far.driver, far.dsn)
-		require.NoError(t, err)
+		db := must(sql.Open(far.driver, far.dsn))(t)
 		defer db.Close()
 		store := s.storeWith(t, db, sqlstore.Options{Table: table})
 		p := once("limit", 1000)
@@ -180,8 +175,7 @@ func (p *proxy) silence() { p.silent.Store(p.accepted.Load()) }
 // through returns the server behind a proxy, which is closed when the test ends.
 func (s server) through(t *testing.T, odds int) (server, *proxy) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	p := &proxy{listener: listener, odds: odds, forgotten: time.Hour, ended: make(chan struct{})}
 	s.dsn, p.target = redirect(t, s, listener.Addr().String())
 	t.Cleanup(func() {
@@ -196,13 +190,11 @@ func (s server) through(t *testing.T, odds int) (server, *proxy) {
 func redirect(t *testing.T, s server, address string) (dsn, oldAddress string) {
 	t.Helper()
 	if s.driver == "mysql" {
-		c, err := mysql.ParseDSN(s.dsn)
-		require.NoError(t, err)
+		c := must(mysql.ParseDSN(s.dsn))(t)
 		oldAddress, c.Addr = c.Addr, address
 		return c.FormatDSN(), oldAddress
 	}
-	u, err := url.Parse(s.dsn)
-	require.NoError(t, err)
+	u := must(url.Parse(s.dsn))(t)
 	oldAddress, u.Host = u.Host, address
 	if !strings.Contains(oldAddress, ":") {
 		oldAddress += ":5432"

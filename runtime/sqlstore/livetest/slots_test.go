@@ -204,8 +204,7 @@ func TestProcessesNeverHoldMoreThanTheSlots(t *testing.T) {
 	}
 	atOnce(t, "sqlite", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "limits.db")
-		store, err := sqlite.Open(path)
-		require.NoError(t, err)
+		store := must(sqlite.Open(path))(t)
 		t.Cleanup(func() { require.NoError(t, store.Close()) })
 		r := &slotRun{course: course{Driver: "sqlite", DSNs: []string{path}}}
 		r.holdMost(t, store)
@@ -325,8 +324,7 @@ func (r *slotRun) runProcess(events string) error {
 
 func eventsOf(t *testing.T, name string) (all []slotEvent) {
 	t.Helper()
-	file, err := os.Open(name)
-	require.NoError(t, err)
+	file := must(os.Open(name))(t)
 	defer file.Close()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		var e slotEvent

@@ -47,8 +47,7 @@ func TestRegistered(t *testing.T) {
 		s.storeIn(t, s.open(t), table, nil) // which drops it
 		subject := agree.Subject{DB: s.open(t), Dialect: s.dialect, Table: table, Clock: storetest.NewClock()}
 		agree.Registered(t, subject, func(t *testing.T, o sqlstore.Options) *sqlstore.Store {
-			store, err := sqlstore.New(s.open(t), s.dialect, o)
-			require.NoError(t, err)
+			store := must(sqlstore.New(s.open(t), s.dialect, o))(t)
 			t.Cleanup(func() { require.NoError(t, store.Close()) })
 			return store
 		})
@@ -95,8 +94,7 @@ func TestConnectionModesAgreeWithTheGoStep(t *testing.T) {
 		for _, mode := range modes[s.driver] {
 			t.Run(mode, func(t *testing.T) {
 				s := s.with(mode)
-				db, err := sql.Open(s.driver, s.dsn)
-				require.NoError(t, err)
+				db := must(sql.Open(s.driver, s.dsn))(t)
 				t.Cleanup(func() { db.Close() })
 				if err := db.Ping(); err != nil {
 					t.Skip("a mode of other servers: ", err)
@@ -129,8 +127,7 @@ func takesInTx(t *testing.T, db *sql.DB, store *sqlstore.Store) {
 				return err
 			}))
 		}
-		answers, err := store.Do(t.Context(), both)
-		require.NoError(t, err)
+		answers := must(store.Do(t.Context(), both))(t)
 		assert.EqualValues(t, 0, answers[0].Decisions[0].Remaining)
 		assert.EqualValues(t, 1, answers[0].Decisions[1].Remaining)
 	}
@@ -165,8 +162,7 @@ func TestRoundTripsOfSeveralRows(t *testing.T) {
 // takeEach takes a token from each of the rows of a limit in one call of the store.
 func takeEach(t *testing.T, store *sqlstore.Store, rows int) {
 	t.Helper()
-	answers, err := store.Do(t.Context(), oneEach(rows))
-	require.NoError(t, err)
+	answers := must(store.Do(t.Context(), oneEach(rows)))(t)
 	for _, a := range answers {
 		require.True(t, a.Allowed())
 	}
@@ -198,8 +194,7 @@ func TestLostResultOfSeveralRowsIsNotTakenAgain(t *testing.T) {
 			s.storeIn(t, db, table, nil)
 			dialect := s.dialect
 			dialect.Taken = taken
-			store, err := sqlstore.New(db, dialect, sqlstore.Options{Table: table})
-			require.NoError(t, err)
+			store := must(sqlstore.New(db, dialect, sqlstore.Options{Table: table}))(t)
 			defer store.Close()
 			answers, err := store.Do(t.Context(), oneEach(7))
 			require.ErrorContains(t, err, says)

@@ -43,8 +43,7 @@ func TestSweepDeletesOnlyFullRows(t *testing.T) {
 			}
 		}
 		sweep := func() int {
-			n, err := stores[0].(*sqlstore.Store).Sweep(t.Context(), limits...)
-			require.NoError(t, err)
+			n := must(stores[0].(*sqlstore.Store).Sweep(t.Context(), limits...))(t)
 			return n
 		}
 		for _, p := range append(limits, other) {
@@ -65,8 +64,7 @@ func TestSweepDeletesOnlyFullRows(t *testing.T) {
 		assert.Zero(t, sweep(), "again")
 		for _, p := range limits {
 			for i, want := range []int64{3, 3, 3, 4, 4} {
-				b, err := limiter.New(stores[0]).Limit(p, keyOf(i)).Peek(t.Context())
-				require.NoError(t, err)
+				b := must(limiter.New(stores[0]).Limit(p, keyOf(i)).Peek(t.Context()))(t)
 				assert.Equal(t, want, b.Remaining, "%s, key %d", p.Name, i)
 			}
 		}
@@ -86,19 +84,16 @@ func TestForgetDeletesOnlyTheRowsOfItsLimit(t *testing.T) {
 			for i := range keys {
 				calls = append(calls, runtime.Call{Requests: []runtime.Request{{Policy: p, Key: keyOf(i).String(), Count: 1}}})
 			}
-			_, err := store.Do(t.Context(), calls)
-			require.NoError(t, err)
+			must(store.Do(t.Context(), calls))(t)
 		}
 		_, err := store.Forget(t.Context(), gone.Name, kept, gone)
 		require.ErrorIs(t, err, runtime.ErrInUse)
 		for _, want := range []int{keys, 0} {
-			n, err := store.Forget(t.Context(), gone.Name, kept)
-			require.NoError(t, err)
+			n := must(store.Forget(t.Context(), gone.Name, kept))(t)
 			assert.Equal(t, want, n)
 		}
 		for p, want := range map[*runtime.Policy]int64{gone: 4, kept: 3} {
-			b, err := limiter.New(stores[0]).Limit(p, keyOf(keys-1)).Peek(t.Context())
-			require.NoError(t, err)
+			b := must(limiter.New(stores[0]).Limit(p, keyOf(keys-1)).Peek(t.Context()))(t)
 			assert.Equal(t, want, b.Remaining, p.Name)
 		}
 	})

@@ -53,8 +53,7 @@ var spoiledTables = map[string][]spoiled{
 func (s server) spoil(t *testing.T, db *sql.DB, how spoiled) *sqlstore.Store {
 	t.Helper()
 	table := newTable()
-	ddl, err := s.dialect.DDL(table)
-	require.NoError(t, err)
+	ddl := must(s.dialect.DDL(table))(t)
 	changed := regexp.MustCompile(how.was).ReplaceAllString(ddl, how.is)
 	require.NotEqual(t, ddl, changed, how.was)
 	execute(t, db, changed)

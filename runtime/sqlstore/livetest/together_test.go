@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
@@ -28,8 +27,7 @@ func TestCallsOfSeveralLimitsTakeAllOrNothing(t *testing.T) {
 			}
 			return all
 		}
-		_, err := limits.All(t.Context(), items(limits)...)
-		require.NoError(t, err)
+		must(limits.All(t.Context(), items(limits)...))(t)
 		together, alone := atomic.Int64{}, [3]atomic.Int64{}
 		together.Add(1)
 		var workers sync.WaitGroup
@@ -59,8 +57,7 @@ func TestCallsOfSeveralLimitsTakeAllOrNothing(t *testing.T) {
 		}
 		workers.Wait()
 		for n, p := range policies {
-			left, err := limits.Limit(p, runtime.Key{}).Peek(t.Context())
-			require.NoError(t, err)
+			left := must(limits.Limit(p, runtime.Key{}).Peek(t.Context()))(t)
 			assert.Equal(t, p.Capacity-together.Load()-alone[n].Load(), left.Remaining, p.Name)
 		}
 		assert.Equal(t, policies[1].Capacity, together.Load()+alone[1].Load(), "b is used up")

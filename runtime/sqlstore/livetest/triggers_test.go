@@ -104,8 +104,7 @@ func TestRefusedKeyFailsOnlyItsCall(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db, table := s.open(t), newTable()
 		store := s.storeIn(t, db, table, nil)
-		key, err := s.dialect.Text("{key}", table)
-		require.NoError(t, err)
+		key := must(s.dialect.Text("{key}", table))(t)
 		execute(t, db, fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s_guilty CHECK (%s <> '%s')", table, table, key, agree.Guilty))
 		agree.Innocents(t, store)
 		require.NoError(t, store.Ready(t.Context()))

@@ -25,8 +25,7 @@ func once(name string, capacity int64) *runtime.Policy {
 // left returns how many tokens of a limit are left, as another transaction sees it.
 func left(t *testing.T, store *sqlstore.Store, p *runtime.Policy) int64 {
 	t.Helper()
-	b, err := limiter.New(store).Limit(p, runtime.Key{}).Peek(t.Context())
-	require.NoError(t, err)
+	b := must(limiter.New(store).Limit(p, runtime.Key{}).Peek(t.Context()))(t)
 	return b.Remaining
 }
 
@@ -38,13 +37,11 @@ func TestTxTakesIfAndOnlyIfItCommits(t *testing.T) {
 		p, other := once("limit", 10), once("other", 10)
 		limits := limiter.New(store)
 		take := func(tx runtime.Tx, n int64) runtime.Decision {
-			d, err := limits.WithTx(tx).Limit(p, runtime.Key{}).AllowN(t.Context(), n)
-			require.NoError(t, err)
+			d := must(limits.WithTx(tx).Limit(p, runtime.Key{}).AllowN(t.Context(), n))(t)
 			return d
 		}
 		begin := func() *sql.Tx {
-			tx, err := db.BeginTx(t.Context(), nil)
-			require.NoError(t, err)
+			tx := must(db.BeginTx(t.Context(), nil))(t)
 			return tx
 		}
 
@@ -70,19 +67,16 @@ func TestTxTakesIfAndOnlyIfItCommits(t *testing.T) {
 				assert.True(t, take(tx, 3).Allowed)
 				continue
 			}
-			_, err := tx.ExecContext(t.Context(), text)
-			require.NoError(t, err)
+			must(tx.ExecContext(t.Context(), text))(t)
 		}
 		require.NoError(t, tx.Commit())
 		assert.Equal(t, int64(5), left(t, store, p), "the take after the savepoint was rolled back")
 
 		tx = begin()
 		in := limits.WithTx(tx)
-		ds, err := in.All(t.Context(), in.Limit(p, runtime.Key{}).N(6), in.Limit(other, runtime.Key{}).N(1))
-		require.NoError(t, err)
+		ds := must(in.All(t.Context(), in.Limit(p, runtime.Key{}).N(6), in.Limit(other, runtime.Key{}).N(1)))(t)
 		assert.False(t, ds.Allowed)
-		ds, err = in.All(t.Context(), in.Limit(p, runtime.Key{}).N(5), in.Limit(other, runtime.Key{}).N(1))
-		require.NoError(t, err)
+		ds = must(in.All(t.Context(), in.Limit(p, runtime.Key{}).N(5), in.Limit(other, runtime.Key{}).N(1)))(t)
 		assert.True(t, ds.Allowed)
 		require.NoError(t, tx.Commit())
 		assert.Equal(t, int64(0), left(t, store, p))
@@ -95,15 +89,12 @@ func TestTxBegunOnConn(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		store, p := s.store(t, db, time.Now), once("limit", 10)
-		conn, err := db.Conn(t.Context())
-		require.NoError(t, err)
+		conn := must(db.Conn(t.Context()))(t)
 		defer conn.Close()
 		for _, end := range []string{"ROLLBACK", "COMMIT"} {
-			_, err := conn.ExecContext(t.Context(), "BEGIN")
-			require.NoError(t, err)
+			must(conn.ExecContext(t.Context(), "BEGIN"))(t)
 			require.NoError(t, limiter.New(store).WithTx(conn).Limit(p, runtime.Key{}).RequireN(t.Context(), 3))
-			_, err = conn.ExecContext(t.Context(), end)
-			require.NoError(t, err)
+			must(conn.ExecContext(t.Context(), end))(t)
 		}
 		assert.Equal(t, int64(7), left(t, store, p))
 	})
@@ -186,8 +177,7 @@ func TestDeadlockReturnsRetryTxError(t *testing.T) {
 		first.Add(2)
 		for _, order := range [][]*runtime.Policy{{a, b}, {b, a}} {
 			all.Go(func() {
-				tx, err := db.BeginTx(t.Context(), nil)
-				require.NoError(t, err)
+				tx := must(db.BeginTx(t.Context(), nil))(t)
 				defer tx.Rollback()
 				in := limiter.New(store).WithTx(tx)
 				assert.NoError(t, in.Limit(order[0], runtime.Key{}).Require(t.Context()))
@@ -244,8 +234,7 @@ func TestPostgresHasNoDeadlocks(t *testing.T) {
 
 // useShards takes from several sharded keys in one call, by concurrent callers without group commit.
 func useShards(t *testing.T, s server) {
-	db, err := sql.Open(s.driver, s.dsn)
-	require.NoError(t, err)
+	db := must(sql.Open(s.driver, s.dsn))(t)
 	defer db.Close()
 	db.SetMaxOpenConns(16)
 	store := s.storeWith(t, db, sqlstore.Options{Batch: 1})

@@ -48,9 +48,8 @@ func TestTakeAgrees(t *testing.T) { agree.Test(t, newRig(t).subject(), 200) }
 // With a trigger of its owner on the table, SQLite collects the rows of a statement before it writes the first.
 func TestTakeFromATableWithATrigger(t *testing.T) {
 	r := newRig(t)
-	_, err := r.db.Exec(`CREATE TABLE log (key, value);
-		CREATE TRIGGER logged AFTER UPDATE ON rate_limits BEGIN INSERT INTO log VALUES (new.key, new.value); END`)
-	require.NoError(t, err)
+	must(r.db.Exec(`CREATE TABLE log (key, value);
+		CREATE TRIGGER logged AFTER UPDATE ON rate_limits BEGIN INSERT INTO log VALUES (new.key, new.value); END`))(t)
 	agree.Test(t, r.subject(), 50)
 	var logged int
 	require.NoError(t, r.db.QueryRow("SELECT count(*) FROM log").Scan(&logged))
@@ -58,9 +57,7 @@ func TestTakeFromATableWithATrigger(t *testing.T) {
 }
 
 func TestFunctionsOfSQLFailWithoutAStatement(t *testing.T) {
-	db, err := sql.Open("sqlite", ":memory:")
-	require.NoError(t, err)
-	defer db.Close()
+	db := database(t, ":memory:")
 	for _, call := range []string{
 		"ratelimitgen_read(0, 0, 1.0, 1, 0.0, NULL)", "ratelimitgen_step('1', 1.0, 1, 0.0, NULL)", "ratelimitgen_value(x'00', 0)",
 		"ratelimitgen_at(-1, 0)", "ratelimitgen_prev(0, 0)", "ratelimitgen_log(0, 0)",

@@ -39,11 +39,9 @@ func observed() dialect.Dialect {
 // onOne returns a store in a database with one connection, and the database.
 func onOne(t *testing.T, d dialect.Dialect) (*sqlstore.Store, *sql.DB) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)")
-	require.NoError(t, err)
+	db := must(sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)"))(t)
 	db.SetMaxOpenConns(1)
-	store, err := sqlstore.New(db, d, sqlstore.Options{})
-	require.NoError(t, err)
+	store := must(sqlstore.New(db, d, sqlstore.Options{}))(t)
 	t.Cleanup(func() {
 		require.NoError(t, store.Close())
 		require.NoError(t, db.Close())
@@ -90,8 +88,7 @@ func TestFullDurabilityResetsSynchronous(t *testing.T) {
 	p.Durability = runtime.DurabilityFull
 	limit := limiter.New(store).Limit(&p, runtime.Key{})
 	for i := range int64(2) {
-		d, err := limit.Allow(t.Context())
-		require.NoError(t, err)
+		d := must(limit.Allow(t.Context()))(t)
 		assert.Equal(t, counted.Capacity-1-i, d.Remaining)
 		var synchronous string
 		require.NoError(t, db.QueryRow("PRAGMA synchronous").Scan(&synchronous))

@@ -47,11 +47,12 @@ func TestOpenNamesTheProblemWithAPath(t *testing.T) {
 func TestOpenHostilePaths(t *testing.T) {
 	folder := t.TempDir()
 	for _, name := range []string{"a b.db", "what?.db", "100%.db", "%41.db", "#.db", "a&b=c.db", "é😀.db", "file:x.db", "?_pragma=x"} {
-		path := filepath.Join(folder, name)
-		s, err := sqlite.Open(path)
-		require.NoError(t, err, "%q", name)
-		require.NoError(t, s.Close())
-		assert.FileExists(t, path)
+		for _, path := range []string{filepath.Join(folder, name), "/" + filepath.Join(folder, name+" of two slashes")} {
+			s, err := sqlite.Open(path)
+			require.NoError(t, err, "%q", path)
+			require.NoError(t, s.Close())
+			assert.FileExists(t, path)
+		}
 	}
 }
 
@@ -70,47 +71,34 @@ func TestOpenRelativePaths(t *testing.T) {
 }
 
 func TestClosedStoreReturnsErrClosed(t *testing.T) {
-	s, err := sqlite.Open(":memory:")
-	require.NoError(t, err)
-	limit := limiter.New(s).Limit(counted, runtime.Key{})
-	require.NoError(t, limit.Require(t.Context()))
-	require.NoError(t, s.Close())
-	require.NoError(t, s.Close())
-	assert.ErrorIs(t, limit.Require(t.Context()), sqlstore.ErrClosed)
-	_, err = s.Sweep(t.Context(), counted)
-	assert.ErrorIs(t, err, sqlstore.ErrClosed)
-}
-
-func TestOpenDoubleSlash(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.db")
-	s, err := sqlite.Open("/" + path)
-	require.NoError(t, err)
-	require.NoError(t, s.Close())
-	assert.FileExists(t, path)
+	for _, path := range []string{":memory:", filepath.Join(t.TempDir(), "limits.db")} {
+		s := opened(t, path)
+		limit := limiter.New(s).Limit(counted, runtime.Key{})
+		require.NoError(t, limit.Require(t.Context()))
+		require.NoError(t, s.Close())
+		require.NoError(t, s.Close())
+		assert.ErrorIs(t, limit.Require(t.Context()), sqlstore.ErrClosed)
+		assert.ErrorIs(t, s.Ready(t.Context()), sqlstore.ErrClosed)
+		_, err := s.Sweep(t.Context(), counted)
+		assert.ErrorIs(t, err, sqlstore.ErrClosed)
+	}
 }
 
 func TestReadOnlyDatabaseIsNamedInTheError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	s, err := sqlite.Open(path)
-	require.NoError(t, err)
+	s := must(sqlite.Open(path))(t)
 	require.NoError(t, s.Close())
 
-	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
-	require.NoError(t, err)
-	defer db.Close()
-	ro, err := sqlstore.New(db, dialect.SQLite, sqlstore.Options{})
-	require.NoError(t, err)
+	db := database(t, "file:"+path+"?mode=ro")
+	ro := must(sqlstore.New(db, dialect.SQLite, sqlstore.Options{}))(t)
 	d, err := limiter.New(ro).Limit(counted, runtime.Key{}).Allow(t.Context())
 	assert.ErrorContains(t, err, `limit "counted": the database file is read-only: `)
 	assert.False(t, d.Allowed)
 }
 
 func TestMissingTable(t *testing.T) {
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "limits.db"))
-	require.NoError(t, err)
-	defer db.Close()
-	s, err := sqlstore.New(db, dialect.SQLite, sqlstore.Options{Table: "main.quotas"})
-	require.NoError(t, err)
+	db := database(t, "file:"+filepath.Join(t.TempDir(), "limits.db"))
+	s := must(sqlstore.New(db, dialect.SQLite, sqlstore.Options{Table: "main.quotas"}))(t)
 	limit := limiter.New(s).Limit(counted, runtime.Key{})
 	assert.ErrorContains(t, limit.Require(t.Context()), `there is no table "main.quotas": call Migrate, or run what "ratelimitgen sql -dialect sqlite -table main.quotas" prints: `)
 	require.NoError(t, s.Migrate(t.Context()))
@@ -118,22 +106,9 @@ func TestMissingTable(t *testing.T) {
 	assert.NoError(t, limit.Require(t.Context()))
 }
 
-func TestCountsSurviveClosing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.db")
-	for i := range int64(3) {
-		s, err := sqlite.Open(path)
-		require.NoError(t, err)
-		d, err := limiter.New(s).Limit(counted, runtime.Key{}).Allow(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, counted.Capacity-1-i, d.Remaining)
-		require.NoError(t, s.Close())
-	}
-}
-
 // In these tables counts would not be exact, or could not be kept at all.
 func TestUnsuitableTablesAreRefused(t *testing.T) {
-	ddl, err := dialect.SQLite.DDL("")
-	require.NoError(t, err)
+	ddl := must(dialect.SQLite.DDL(""))(t)
 	for _, row := range []struct{ was, is, says string }{
 		{"	prev  REAL    NOT NULL,\n", "", "prev is missing"},
 		{"value REAL", "value INTEGER", `value is "integer" instead of "real"`},
@@ -146,16 +121,12 @@ func TestUnsuitableTablesAreRefused(t *testing.T) {
 		t.Run(row.says, func(t *testing.T) {
 			require.Contains(t, ddl, row.was)
 			path := filepath.Join(t.TempDir(), "limits.db")
-			db, err := sql.Open("sqlite", "file:"+path)
-			require.NoError(t, err)
-			defer db.Close()
-			_, err = db.Exec(strings.Replace(ddl, row.was, row.is, 1))
-			require.NoError(t, err)
+			db := database(t, "file:"+path)
+			must(db.Exec(strings.Replace(ddl, row.was, row.is, 1)))(t)
 
-			_, err = sqlite.Open(path)
+			_, err := sqlite.Open(path)
 			assert.ErrorContains(t, err, `change table "rate_limits" to what "ratelimitgen sql -dialect sqlite" prints: `+row.says)
-			s, err := sqlstore.New(db, dialect.SQLite, sqlstore.Options{})
-			require.NoError(t, err)
+			s := must(sqlstore.New(db, dialect.SQLite, sqlstore.Options{}))(t)
 			defer s.Close()
 			err = limiter.New(s).Limit(counted, runtime.Key{}).Require(t.Context())
 			assert.ErrorContains(t, err, `limit "counted": change table "rate_limits" to what`)
@@ -172,11 +143,8 @@ func unchecked() dialect.Dialect {
 }
 
 func TestTableWithoutCheckFailsWithTheDatabasesError(t *testing.T) {
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "limits.db"))
-	require.NoError(t, err)
-	defer db.Close()
-	s, err := sqlstore.New(db, unchecked(), sqlstore.Options{})
-	require.NoError(t, err)
+	db := database(t, "file:"+filepath.Join(t.TempDir(), "limits.db"))
+	s := must(sqlstore.New(db, unchecked(), sqlstore.Options{}))(t)
 	limit := limiter.New(s).Limit(counted, runtime.Key{})
 	assert.ErrorContains(t, limit.Require(t.Context()), `limit "counted": there is no table "rate_limits": call Migrate, or run what "ratelimitgen sql -dialect sqlite" prints: SQL logic error: no such table`)
 	require.NoError(t, s.Migrate(t.Context()))
@@ -187,26 +155,23 @@ func TestTableWithoutCheckFailsWithTheDatabasesError(t *testing.T) {
 // A trigger refuses one key.
 func TestRefusedKeyFailsOnlyItsCall(t *testing.T) {
 	r := newRig(t)
-	_, err := r.db.Exec(`CREATE TRIGGER guilty BEFORE INSERT ON rate_limits WHEN NEW.key = '` + agree.Guilty + `'
-		BEGIN SELECT RAISE(ABORT, 'no'); END`)
-	require.NoError(t, err)
+	must(r.db.Exec(`CREATE TRIGGER guilty BEFORE INSERT ON rate_limits WHEN NEW.key = '` + agree.Guilty + `'
+		BEGIN SELECT RAISE(ABORT, 'no'); END`))(t)
 	agree.Innocents(t, r.store)
 }
 
 // The rows of the first limit are written before the trigger refuses that of the second.
 func TestRefusedRowUndoesItsTransaction(t *testing.T) {
 	r := newRig(t)
-	_, err := r.db.Exec(`CREATE TRIGGER guilty BEFORE INSERT ON rate_limits WHEN NEW.key = '` + agree.Guilty + `'
-		BEGIN SELECT RAISE(ABORT, 'no'); END`)
-	require.NoError(t, err)
+	must(r.db.Exec(`CREATE TRIGGER guilty BEFORE INSERT ON rate_limits WHEN NEW.key = '` + agree.Guilty + `'
+		BEGIN SELECT RAISE(ABORT, 'no'); END`))(t)
 	limits, second := limiter.New(r.store), *counted
 	second.Name = "second"
 	guilty := limits.Limit(&second, runtime.KeyOf(runtime.String(agree.Guilty)))
 	for range 2 {
-		_, err = limits.All(t.Context(), limits.Limit(counted, runtime.Key{}).N(1), guilty.N(1))
+		_, err := limits.All(t.Context(), limits.Limit(counted, runtime.Key{}).N(1), guilty.N(1))
 		require.ErrorContains(t, err, "no")
-		left, err := limits.Limit(counted, runtime.Key{}).Peek(t.Context())
-		require.NoError(t, err)
+		left := must(limits.Limit(counted, runtime.Key{}).Peek(t.Context()))(t)
 		assert.Equal(t, counted.Capacity, left.Remaining)
 	}
 }
@@ -223,8 +188,7 @@ func (s stalled) Decide(_ context.Context, b *batch.Batch, now func() int64) (bo
 func TestTimeoutHoldsWhileTheDiskDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := stalled{make(chan struct{})}
-		store, err := sqlite.OpenWith(filepath.Join(t.TempDir(), "limits.db"), sqlstore.Options{Decider: disk})
-		require.NoError(t, err)
+		store := must(sqlite.OpenWith(filepath.Join(t.TempDir(), "limits.db"), sqlstore.Options{Decider: disk}))(t)
 		p := *counted
 		p.Timeout = 50 * time.Millisecond
 		limit := limiter.New(store).Limit(&p, runtime.Key{})
@@ -242,21 +206,19 @@ func TestTimeoutHoldsWhileTheDiskDoesNotRespond(t *testing.T) {
 func TestEndedDatabasesAndTransactionsAreExplained(t *testing.T) {
 	db, store := app(t)
 	limits := limiter.New(store)
-	tx, err := db.Begin()
-	require.NoError(t, err)
+	tx := must(db.Begin())(t)
 	require.NoError(t, tx.Rollback())
-	err = limits.WithTx(tx).Limit(counted, runtime.Key{}).Require(t.Context())
+	err := limits.WithTx(tx).Limit(counted, runtime.Key{}).Require(t.Context())
 	assert.ErrorIs(t, err, sql.ErrTxDone)
 	assert.ErrorContains(t, err, `limit "counted": the transaction has ended: it was committed or rolled back, or its context has ended: sql: `)
-	conn, err := db.Conn(t.Context())
-	require.NoError(t, err)
+	conn := must(db.Conn(t.Context()))(t)
 	require.NoError(t, conn.Close())
 	err = limits.WithTx(conn).Limit(counted, runtime.Key{}).Require(t.Context())
 	assert.ErrorIs(t, err, sql.ErrConnDone)
 	assert.ErrorContains(t, err, `limit "counted": the connection was closed, or returned to its pool: sql: `)
 	for range 2 {
 		require.NoError(t, db.Close())
-		err = limits.Limit(counted, runtime.Key{}).Require(t.Context())
+		err := limits.Limit(counted, runtime.Key{}).Require(t.Context())
 		assert.ErrorContains(t, err, `limit "counted": the *sql.DB was closed: close the store before it, and make no calls afterwards: sql: `)
 	}
 }
@@ -267,8 +229,7 @@ func TestDialectOfAServerIsExplained(t *testing.T) {
 		if d.Name == dialect.SQLite.Name {
 			continue
 		}
-		s, err := sqlstore.New(db, d, sqlstore.Options{})
-		require.NoError(t, err)
+		s := must(sqlstore.New(db, d, sqlstore.Options{}))(t)
 		says := "the database rejects the SQL of dialect " + d.Name + ": pass the database's own dialect to sqlstore.New: "
 		assert.ErrorContains(t, s.Ready(t.Context()), says)
 		assert.ErrorContains(t, limiter.New(s).Limit(counted, runtime.Key{}).Require(t.Context()), says)

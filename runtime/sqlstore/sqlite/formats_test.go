@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"database/sql"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -32,8 +31,7 @@ func TestFormats(t *testing.T) {
 		{Name: "precise", Kind: runtime.SlidingWindow, Rate: 10, Period: day, Capacity: 10, Precise: true},
 	}
 	for commit, upgrades := range map[string]bool{"c686c6b": false, "6003a5e": true} {
-		text, err := os.ReadFile("../../../testdata/formats/" + commit + ".json")
-		require.NoError(t, err)
+		text := must(os.ReadFile("../../../testdata/formats/" + commit + ".json"))(t)
 		var dump struct {
 			Rows []struct {
 				Name, Key string
@@ -46,31 +44,24 @@ func TestFormats(t *testing.T) {
 		}
 		require.NoError(t, json.Unmarshal(text, &dump))
 		path := filepath.Join(t.TempDir(), "limits.db")
-		db, err := sql.Open("sqlite", path)
-		require.NoError(t, err)
-		defer db.Close()
-		_, err = db.Exec(`CREATE TABLE rate_limits (name TEXT NOT NULL, key TEXT NOT NULL, shard INTEGER NOT NULL, value REAL NOT NULL,
-			ts INTEGER NOT NULL, prev REAL NOT NULL, PRIMARY KEY (name, key, shard)) WITHOUT ROWID`)
-		require.NoError(t, err)
+		db := database(t, path)
+		must(db.Exec(`CREATE TABLE rate_limits (name TEXT NOT NULL, key TEXT NOT NULL, shard INTEGER NOT NULL, value REAL NOT NULL,
+			ts INTEGER NOT NULL, prev REAL NOT NULL, PRIMARY KEY (name, key, shard)) WITHOUT ROWID`))(t)
 		for _, r := range dump.Rows {
-			_, err := db.Exec("INSERT INTO rate_limits VALUES (?, ?, ?, ?, ?, ?)", r.Name, r.Key, r.Shard, r.Value, r.TS, r.Prev)
-			require.NoError(t, err)
+			must(db.Exec("INSERT INTO rate_limits VALUES (?, ?, ?, ?, ?, ?)", r.Name, r.Key, r.Shard, r.Value, r.TS, r.Prev))(t)
 		}
-		_, err = sqlite.Open(path)
+		_, err := sqlite.Open(path)
 		require.ErrorContains(t, err, `"rate_limits" is that of a version before v0.1.0`)
 		if !upgrades {
 			continue
 		}
-		_, err = db.Exec("ALTER TABLE rate_limits RENAME COLUMN ts TO at_ns; ALTER TABLE rate_limits ADD COLUMN log BLOB")
-		require.NoError(t, err)
-		upgraded, err := sqlite.OpenWith(path, sqlstore.Options{Clock: storetest.NewClock().Now})
-		require.NoError(t, err)
+		must(db.Exec("ALTER TABLE rate_limits RENAME COLUMN ts TO at_ns; ALTER TABLE rate_limits ADD COLUMN log BLOB"))(t)
+		upgraded := must(sqlite.OpenWith(path, sqlstore.Options{Clock: storetest.NewClock().Now}))(t)
 		defer upgraded.Close()
 		require.NoError(t, upgraded.Migrate(t.Context(), policies...))
 		require.NoError(t, upgraded.Ready(t.Context(), policies...))
 		for _, p := range policies {
-			answers, err := upgraded.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Op: runtime.Peek, Policy: p, Key: "k"}}}})
-			require.NoError(t, err)
+			answers := must(upgraded.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Op: runtime.Peek, Policy: p, Key: "k"}}}}))(t)
 			require.NoError(t, answers[0].Err)
 			assert.Equal(t, dump.Left[p.Name], answers[0].Decisions[0].Value, p.Name)
 		}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
@@ -75,9 +74,7 @@ func TestChangedFileFailsCallsUntilUndone(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "limits.db")
-			s, err := sqlite.Open(path)
-			require.NoError(t, err)
-			defer s.Close()
+			s := opened(t, path)
 			limit := limiter.New(s).Limit(counted, runtime.Key{})
 			require.NoError(t, limit.Require(t.Context()))
 
@@ -128,9 +125,7 @@ func operations(s *sqlite.Store) map[string]func(ctx context.Context) error {
 // It does not call Ready in between.
 func TestDeletedFileIsNoticedByCalls(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	s, err := sqlite.Open(path)
-	require.NoError(t, err)
-	defer s.Close()
+	s := opened(t, path)
 	limit := limiter.New(s).Limit(counted, runtime.Key{})
 	require.NoError(t, limit.Require(t.Context()))
 	require.NoError(t, os.Remove(path))
@@ -141,8 +136,7 @@ func TestDeletedFileIsNoticedByCalls(t *testing.T) {
 	again, err := sqlite.Open(path)
 	require.NoError(t, err, "opening it again creates a new file")
 	defer again.Close()
-	b, err := limiter.New(again).Limit(counted, runtime.Key{}).Peek(t.Context())
-	require.NoError(t, err)
+	b := must(limiter.New(again).Limit(counted, runtime.Key{}).Peek(t.Context()))(t)
 	assert.Equal(t, counted.Capacity, b.Remaining)
 	require.ErrorContains(t, s.Ready(t.Context()), "was replaced", "the first store does not use it")
 	require.ErrorContains(t, limit.Require(t.Context()), "was replaced")
@@ -154,9 +148,7 @@ func TestFileOpenedByTwoNamesGrantsOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "limits.db")
 			other := filepath.Join(t.TempDir(), "other.db")
-			s, err := sqlite.Open(path)
-			require.NoError(t, err)
-			defer s.Close()
+			s := opened(t, path)
 			// Tokens remain for the other process, and the file is open in both.
 			limit := limiter.New(s).Limit(once("shared", runtime.TokenBucket, 400, 0), runtime.Key{})
 			require.NoError(t, limit.RequireN(t.Context(), 150))
@@ -164,8 +156,7 @@ func TestFileOpenedByTwoNamesGrantsOnce(t *testing.T) {
 			theirs, said := takenByAnother(t, other)
 			require.NoError(t, os.Remove(other))
 			require.NoError(t, s.Ready(t.Context()))
-			ours, err := taken(limiter.New(s))
-			require.NoError(t, err)
+			ours := must(taken(limiter.New(s)))(t)
 			require.Equal(t, 400, 150+ours+theirs)
 			if name == "hard" {
 				require.Zero(t, theirs)
@@ -181,14 +172,11 @@ func TestMovedSymbolicLinkIsDetected(t *testing.T) {
 	folder := t.TempDir()
 	link := filepath.Join(folder, "link.db")
 	for _, name := range []string{"a.db", "b.db"} {
-		s, err := sqlite.Open(filepath.Join(folder, name))
-		require.NoError(t, err)
+		s := must(sqlite.Open(filepath.Join(folder, name)))(t)
 		require.NoError(t, s.Close())
 	}
 	require.NoError(t, os.Symlink("a.db", link))
-	s, err := sqlite.Open(link)
-	require.NoError(t, err)
-	defer s.Close()
+	s := opened(t, link)
 	assert.FileExists(t, filepath.Join(folder, "a.db-wal"))
 	require.NoError(t, os.Remove(link))
 	require.NoError(t, os.Symlink("b.db", link))
@@ -198,9 +186,7 @@ func TestMovedSymbolicLinkIsDetected(t *testing.T) {
 // SQLite deletes the log with the last connection.
 func TestReopenedConnectionIsNotADeletedLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	s, err := sqlite.Open(path)
-	require.NoError(t, err)
-	defer s.Close()
+	s := opened(t, path)
 	limit := limiter.New(s).Limit(counted, runtime.Key{})
 	for range 3 {
 		require.NoError(t, limit.Require(t.Context()))
@@ -208,24 +194,15 @@ func TestReopenedConnectionIsNotADeletedLog(t *testing.T) {
 		require.NoFileExists(t, path+"-wal")
 		require.NoError(t, s.Ready(t.Context()))
 	}
-	d, err := limit.Allow(t.Context())
-	require.NoError(t, err)
+	d := must(limit.Allow(t.Context()))(t)
 	assert.Equal(t, counted.Capacity-4, d.Remaining)
 
 	// A new connection must not create a file that was deleted in between.
 	sqlite.DropConnections(s)
 	require.NoError(t, os.Remove(path))
 	require.ErrorContains(t, s.Ready(t.Context()), "limits.db")
-	_, err = limit.Allow(t.Context())
+	_, err := limit.Allow(t.Context())
 	require.Error(t, err)
-}
-
-func TestClosedFile(t *testing.T) {
-	s, err := sqlite.Open(filepath.Join(t.TempDir(), "limits.db"))
-	require.NoError(t, err)
-	require.NoError(t, s.Close())
-	require.ErrorIs(t, s.Ready(t.Context()), sqlstore.ErrClosed)
-	require.ErrorIs(t, limiter.New(s).Limit(counted, runtime.Key{}).Require(t.Context()), sqlstore.ErrClosed)
 }
 
 func TestZeroStoreReturnsErrNoStore(t *testing.T) {

@@ -45,13 +45,10 @@ func decideOverridden(l *limiter.Limiter) error {
 // Another process decides by an override within the 5 seconds of the default, and by its end when no other process runs.
 func TestOtherProcessDecidesByAnOverride(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	store, err := sqlite.Open(path)
-	require.NoError(t, err)
+	store := must(sqlite.Open(path))(t)
 	cmd := process("decideOverridden", path)
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	in := must(cmd.StdinPipe())(t)
+	out := must(cmd.StdoutPipe())(t)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		in.Close()
@@ -59,8 +56,7 @@ func TestOtherProcessDecidesByAnOverride(t *testing.T) {
 	})
 	answers := bufio.NewScanner(out)
 	decides := func() string {
-		_, err := fmt.Fprintln(in)
-		require.NoError(t, err)
+		must(fmt.Fprintln(in))(t)
 		require.True(t, answers.Scan())
 		return answers.Text()
 	}
@@ -69,8 +65,7 @@ func TestOtherProcessDecidesByAnOverride(t *testing.T) {
 	overrides := limiter.New(store).Overrides(overridable(), runtime.KeyOf(runtime.String("a")))
 	begin := time.Now()
 	ends := begin.Add(override.DefaultEvery + 2*time.Second)
-	_, err = overrides.Set(t.Context(), runtime.Override{Capacity: 50, Until: ends, Reason: "r", Author: "a"})
-	require.NoError(t, err)
+	must(overrides.Set(t.Context(), runtime.Override{Capacity: 50, Until: ends, Reason: "r", Author: "a"}))(t)
 	require.NoError(t, store.Close())
 	for decides() != "true 50" {
 		require.Less(t, time.Since(begin), override.DefaultEvery+time.Second)
@@ -85,10 +80,8 @@ func TestOtherProcessDecidesByAnOverride(t *testing.T) {
 
 func TestOverridesTableIsCreatedWhenItIsNeeded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	store, err := sqlite.Open(path)
-	require.NoError(t, err)
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath())
-	require.NoError(t, err)
+	store := must(sqlite.Open(path))(t)
+	db := must(sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()))(t)
 	t.Cleanup(func() { db.Close(); store.Close() })
 	tables := func() (n int) {
 		require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM sqlite_master WHERE name = 'rate_limit_overrides'").Scan(&n))
@@ -96,12 +89,10 @@ func TestOverridesTableIsCreatedWhenItIsNeeded(t *testing.T) {
 	}
 	limits := limiter.New(store)
 	plain := once("plain", runtime.TokenBucket, 10, 0)
-	_, err = limits.Limit(plain, runtime.Key{}).Allow(t.Context())
-	require.NoError(t, err)
+	must(limits.Limit(plain, runtime.Key{}).Allow(t.Context()))(t)
 	require.NoError(t, store.Ready(t.Context(), plain))
 	require.Zero(t, tables())
-	_, err = limits.Limit(overridable(), runtime.Key{}).Allow(t.Context())
-	require.NoError(t, err)
+	must(limits.Limit(overridable(), runtime.Key{}).Allow(t.Context()))(t)
 	require.Equal(t, 1, tables())
 	require.NoError(t, store.Ready(t.Context(), plain, overridable()))
 
@@ -120,26 +111,21 @@ func TestOverridesTableIsCreatedWhenItIsNeeded(t *testing.T) {
 		_, err := db.Exec(insert, row...)
 		assert.ErrorContains(t, err, "CHECK constraint failed", "%v", row)
 	}
-	_, err = db.Exec(insert, 1, "slower", 0, 0, 0, 0, int64(1)<<62, "r", "a")
-	require.NoError(t, err)
+	must(db.Exec(insert, 1, "slower", 0, 0, 0, 0, int64(1)<<62, "r", "a"))(t)
 	require.ErrorContains(t, store.Ready(t.Context(), overridable()), `entry 1 of the log of overrides has the kind "slower"`)
 }
 
 // A transaction of the caller may hold the only connection when the overrides are first read.
 func TestFirstReadInATransactionUsesItsConnection(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	own, err := sqlite.Open(path)
-	require.NoError(t, err)
-	_, err = limiter.New(own).Overrides(overridable(), runtime.KeyOf(runtime.String("a"))).
-		Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"})
-	require.NoError(t, err)
+	own := must(sqlite.Open(path))(t)
+	must(limiter.New(own).Overrides(overridable(), runtime.KeyOf(runtime.String("a"))).
+		Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}))(t)
 	require.NoError(t, own.Close())
 
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_txlock=immediate")
-	require.NoError(t, err)
+	db := must(sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_txlock=immediate"))(t)
 	db.SetMaxOpenConns(1)
-	store, err := sqlstore.New(db, dialect.SQLite, sqlstore.Options{})
-	require.NoError(t, err)
+	store := must(sqlstore.New(db, dialect.SQLite, sqlstore.Options{}))(t)
 	t.Cleanup(func() { store.Close(); db.Close() })
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -151,15 +137,13 @@ func TestFirstReadInATransactionUsesItsConnection(t *testing.T) {
 }
 
 func TestClosedAndZeroStoresHaveNoOverrides(t *testing.T) {
-	store, err := sqlite.Open(":memory:")
-	require.NoError(t, err)
+	store := must(sqlite.Open(":memory:"))(t)
 	limit := func(s runtime.Store) limiter.Limit { return limiter.New(s).Limit(overridable(), runtime.Key{}) }
 	overrides := func(s runtime.Store) limiter.Overrides { return limiter.New(s).OverridesForAll(overridable()) }
-	_, err = limit(store).Allow(t.Context())
-	require.NoError(t, err)
+	must(limit(store).Allow(t.Context()))(t)
 	require.NoError(t, store.Close())
 	block := runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}
-	_, err = overrides(store).Block(t.Context(), block)
+	_, err := overrides(store).Block(t.Context(), block)
 	require.ErrorIs(t, err, sqlstore.ErrClosed)
 	_, err = limit(new(sqlstore.Store)).Allow(t.Context())
 	require.ErrorIs(t, err, runtime.ErrNoStore)

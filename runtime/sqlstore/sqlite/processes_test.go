@@ -153,25 +153,20 @@ func TestKilledProcessLosesNoReportedToken(t *testing.T) {
 	printed := 0
 	for round := range 12 {
 		cmd := process("takeUntilKilled", path)
-		out, err := cmd.StdoutPipe()
-		require.NoError(t, err)
+		out := must(cmd.StdoutPipe())(t)
 		require.NoError(t, cmd.Start())
 		lines := bufio.NewReader(out)
 		for range 1 + 37*round {
-			_, err := lines.ReadString('\n')
-			require.NoError(t, err)
+			must(lines.ReadString('\n'))(t)
 			printed++
 		}
 		require.NoError(t, cmd.Process.Kill())
-		rest, err := io.ReadAll(lines)
-		require.NoError(t, err)
+		rest := must(io.ReadAll(lines))(t)
 		printed += strings.Count(string(rest), "\n")
 		require.Error(t, cmd.Wait())
 
-		s, err := sqlite.Open(path)
-		require.NoError(t, err)
-		b, err := limiter.New(s).Limit(counted, runtime.Key{}).Peek(t.Context())
-		require.NoError(t, err)
+		s := must(sqlite.Open(path))(t)
+		b := must(limiter.New(s).Limit(counted, runtime.Key{}).Peek(t.Context()))(t)
 		require.NoError(t, s.Close())
 		taken := int(counted.Capacity - b.Remaining)
 		// A process may be killed between taking a token and printing it.

@@ -23,16 +23,14 @@ import (
 func TestRegistered(t *testing.T) {
 	dsn := "file:" + filepath.Join(t.TempDir(), "limits.db") + "?_txlock=immediate&_pragma=busy_timeout(10)&_pragma=journal_mode(WAL)"
 	open := func() *sql.DB {
-		db, err := sql.Open("sqlite", dsn)
-		require.NoError(t, err)
+		db := must(sql.Open("sqlite", dsn))(t)
 		db.SetMaxOpenConns(1)
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
 		return db
 	}
 	subject := agree.Subject{DB: open(), Dialect: dialect.SQLite, Table: dialect.DefaultTable, Clock: storetest.NewClock()}
 	agree.Registered(t, subject, func(t *testing.T, o sqlstore.Options) *sqlstore.Store {
-		store, err := sqlstore.New(open(), dialect.SQLite, o)
-		require.NoError(t, err)
+		store := must(sqlstore.New(open(), dialect.SQLite, o))(t)
 		t.Cleanup(func() { require.NoError(t, store.Close()) })
 		return store
 	})
@@ -56,11 +54,9 @@ func TestFirstUseRegisters(t *testing.T) {
 		if step.owner != "" {
 			p = catalogued(step.owner)
 		}
-		store, err := sqlite.Open(path)
-		require.NoError(t, err)
+		store := must(sqlite.Open(path))(t)
 		require.ErrorIs(t, limiter.New(store).Limit(p, runtime.Key{}).Require(t.Context()), step.want, step.owner)
-		all, err := store.Registrations(t.Context())
-		require.NoError(t, err)
+		all := must(store.Registrations(t.Context()))(t)
 		require.Len(t, all, 1)
 		assert.Equal(t, "example.com/shop", all[0].Owner)
 		require.NoError(t, store.Close())
@@ -69,16 +65,14 @@ func TestFirstUseRegisters(t *testing.T) {
 
 // Calls that share a batch may have policies of one name of which one has no owner: a package of limits, and one written by hand.
 func TestOneBatchHasPoliciesOfAnOwnerAndOfNone(t *testing.T) {
-	store, err := sqlite.Open(filepath.Join(t.TempDir(), "limits.db"))
-	require.NoError(t, err)
+	store := must(sqlite.Open(filepath.Join(t.TempDir(), "limits.db")))(t)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	var calls []runtime.Call
 	for _, p := range []*runtime.Policy{catalogued("example.com/shop"), once("visit", runtime.TokenBucket, 10, 0)} {
 		calls = append(calls, runtime.Call{Requests: []runtime.Request{{Policy: p, Count: 1}}})
 	}
 	for left := int64(10); left > 0; left -= 2 {
-		answers, err := store.Do(t.Context(), calls)
-		require.NoError(t, err)
+		answers := must(store.Do(t.Context(), calls))(t)
 		for i, a := range answers {
 			require.NoError(t, a.Err)
 			assert.Equal(t, left-1-int64(i), a.Decisions[0].Remaining)
@@ -91,14 +85,11 @@ func TestUnwritableRegistryStopsNoCall(t *testing.T) {
 	r := newRig(t)
 	first := once("first", runtime.TokenBucket, 10, 0)
 	require.NoError(t, r.store.Migrate(t.Context(), first))
-	_, err := r.db.Exec("ALTER TABLE rate_limit_registry RENAME TO registered; CREATE VIEW rate_limit_registry AS SELECT * FROM registered")
-	require.NoError(t, err)
+	must(r.db.Exec("ALTER TABLE rate_limit_registry RENAME TO registered; CREATE VIEW rate_limit_registry AS SELECT * FROM registered"))(t)
 	one, other := once("one", runtime.TokenBucket, 10, 0), once("other", runtime.TokenBucket, 10, 0)
-	answers, err := r.store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Policy: one, Count: 1}, {Policy: other, Count: 1}}}})
-	require.NoError(t, err)
+	answers := must(r.store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Policy: one, Count: 1}, {Policy: other, Count: 1}}}}))(t)
 	require.True(t, answers[0].Allowed())
-	all, err := r.store.Registrations(t.Context())
-	require.NoError(t, err)
+	all := must(r.store.Registrations(t.Context()))(t)
 	require.Len(t, all, 1)
 }
 
@@ -106,8 +97,7 @@ func TestUnwritableRegistryStopsNoCall(t *testing.T) {
 func TestRegistryThatRefusesRowsDelaysNoCall(t *testing.T) {
 	r, p := newRig(t), once("visit", runtime.TokenBucket, 10, 0)
 	require.NoError(t, r.store.Migrate(t.Context(), once("first", runtime.TokenBucket, 10, 0)))
-	_, err := r.db.Exec("CREATE TRIGGER refused BEFORE INSERT ON rate_limit_registry BEGIN SELECT RAISE(ABORT, 'not here'); END")
-	require.NoError(t, err)
+	must(r.db.Exec("CREATE TRIGGER refused BEFORE INSERT ON rate_limit_registry BEGIN SELECT RAISE(ABORT, 'not here'); END"))(t)
 	assert.ErrorContains(t, r.store.Migrate(t.Context(), p), "not here")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

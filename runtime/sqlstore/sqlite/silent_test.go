@@ -249,16 +249,14 @@ func (t wireTx) Rollback() error {
 // wired returns a store with a wire to its database, which behaves as a server: with another writer, and a clock of
 // its own.
 func wired(t *testing.T, w *wire, batch int) *sqlstore.Store {
-	bare, err := sql.Open("sqlite", "")
-	require.NoError(t, err)
+	bare := must(sql.Open("sqlite", ""))(t)
 	defer bare.Close()
 	w.driver, w.path, w.healed = bare.Driver(), filepath.Join(t.TempDir(), "limits.db"), make(chan struct{})
 	d := dialect.SQLite
 	d.OneWriter, d.Now = false, `SELECT 1`
 	db := sql.OpenDB(w)
 	w.db = db
-	store, err := sqlstore.New(db, d, sqlstore.Options{Batch: batch})
-	require.NoError(t, err)
+	store := must(sqlstore.New(db, d, sqlstore.Options{Batch: batch}))(t)
 	require.NoError(t, store.Migrate(t.Context()))
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	// The next call opens a connection.
@@ -351,8 +349,7 @@ func silentAt(t *testing.T, step string, kind runtime.Kind, obeys bool, batch in
 	all.Wait()
 	require.Equal(t, 1, w.silent)
 	for i := range callers {
-		b, err := limit(i).Peek(t.Context())
-		require.NoError(t, err)
+		b := must(limit(i).Peek(t.Context()))(t)
 		assert.LessOrEqual(t, taken[i], p.Capacity-b.Remaining, "reported as taken, and taken")
 	}
 	start := time.Now()

@@ -22,13 +22,37 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
+// must returns the result of a call, whose error ends the test: must(f())(t).
+func must[T any](result T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return result
+	}
+}
+
 // open opens a store in a new file.
 func open(t testing.TB, clock func() time.Time) *sqlite.Store {
 	t.Helper()
-	s, err := sqlite.OpenWith(filepath.Join(t.TempDir(), "limits.db"), sqlstore.Options{Clock: clock})
-	require.NoError(t, err)
+	s := must(sqlite.OpenWith(filepath.Join(t.TempDir(), "limits.db"), sqlstore.Options{Clock: clock}))(t)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
+}
+
+// opened opens the store in a file. The end of the test closes it.
+func opened(t testing.TB, path string) *sqlite.Store {
+	t.Helper()
+	s := must(sqlite.Open(path))(t)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// database opens a file by the driver alone. The end of the test closes it.
+func database(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
+	db := must(sql.Open("sqlite", dsn))(t)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
 }
 
 func TestStore(t *testing.T) {
@@ -37,8 +61,7 @@ func TestStore(t *testing.T) {
 
 func TestStoreInMemory(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {
-		s, err := sqlite.OpenWith(":memory:", sqlstore.Options{Clock: clock})
-		require.NoError(t, err)
+		s := must(sqlite.OpenWith(":memory:", sqlstore.Options{Clock: clock}))(t)
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
 		return s
 	})
@@ -46,17 +69,13 @@ func TestStoreInMemory(t *testing.T) {
 
 // TestVectors compares the store with the decisions of the reference implementation.
 func TestVectors(t *testing.T) {
-	traces, err := os.Open("../../../testdata/convex.jsonl")
-	require.NoError(t, err)
+	traces := must(os.Open("../../../testdata/convex.jsonl"))(t)
 	defer traces.Close()
 	clock := storetest.NewClock()
 	path := filepath.Join(t.TempDir(), "limits.db")
-	s, err := sqlite.OpenWith(path, sqlstore.Options{Clock: clock.Now})
-	require.NoError(t, err)
+	s := must(sqlite.OpenWith(path, sqlstore.Options{Clock: clock.Now}))(t)
 	defer s.Close()
-	db, err := sql.Open("sqlite", path)
-	require.NoError(t, err)
-	defer db.Close()
+	db := database(t, path)
 
 	stored := func(row runtime.Row) runtime.State {
 		s := runtime.State{Exists: true}
@@ -76,11 +95,8 @@ type rig struct {
 func newRig(t testing.TB) *rig {
 	r := &rig{clock: storetest.NewClock()}
 	path := filepath.Join(t.TempDir(), "limits.db")
-	var err error
-	r.store, err = sqlite.OpenWith(path, sqlstore.Options{Clock: r.clock.Now})
-	require.NoError(t, err)
-	r.db, err = sql.Open("sqlite", path)
-	require.NoError(t, err)
+	r.store = must(sqlite.OpenWith(path, sqlstore.Options{Clock: r.clock.Now}))(t)
+	r.db = must(sql.Open("sqlite", path))(t)
 	t.Cleanup(func() {
 		require.NoError(t, r.db.Close())
 		require.NoError(t, r.store.Close())
@@ -98,10 +114,8 @@ func TestDeadlineBoundsCallsOnALockedDatabase(t *testing.T) {
 	r := newRig(t)
 	limit := limiter.New(r.store).Limit(counted, runtime.Key{})
 	require.NoError(t, limit.Require(t.Context()))
-	lock, err := r.db.Conn(t.Context())
-	require.NoError(t, err)
-	_, err = lock.ExecContext(t.Context(), "BEGIN IMMEDIATE")
-	require.NoError(t, err)
+	lock := must(r.db.Conn(t.Context()))(t)
+	must(lock.ExecContext(t.Context(), "BEGIN IMMEDIATE"))(t)
 
 	start := time.Now()
 	var all sync.WaitGroup
@@ -121,8 +135,7 @@ func TestDeadlineBoundsCallsOnALockedDatabase(t *testing.T) {
 	defer cancel()
 	assert.ErrorContains(t, limit.Require(ctx), "waiting for the database", "the reason")
 
-	_, err = lock.ExecContext(t.Context(), "ROLLBACK")
-	require.NoError(t, err)
+	must(lock.ExecContext(t.Context(), "ROLLBACK"))(t)
 	require.NoError(t, lock.Close())
 	require.NoError(t, limit.Require(t.Context()))
 }
@@ -146,12 +159,9 @@ func TestOpenANewFileSeveralTimesAtOnce(t *testing.T) {
 // The file is not in WAL mode yet.
 func TestOpenAFileInUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
-	require.NoError(t, err)
-	defer db.Close()
+	db := database(t, "file:"+path+"?_pragma=busy_timeout(10000)")
 	db.SetMaxOpenConns(1)
-	_, err = db.Exec("CREATE TABLE other (x); BEGIN IMMEDIATE; INSERT INTO other VALUES (1)")
-	require.NoError(t, err)
+	must(db.Exec("CREATE TABLE other (x); BEGIN IMMEDIATE; INSERT INTO other VALUES (1)"))(t)
 	opened := make(chan error)
 	go func() {
 		s, err := sqlite.Open(path)
@@ -160,8 +170,7 @@ func TestOpenAFileInUse(t *testing.T) {
 		}
 		opened <- err
 	}()
-	_, err = db.Exec("COMMIT")
-	require.NoError(t, err)
+	must(db.Exec("COMMIT"))(t)
 	require.NoError(t, <-opened)
 }
 
@@ -183,16 +192,12 @@ func TestNewFilesAreReadByTheirOwnerOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			c.prepare(t, folder)
-			s, err := sqlite.Open(filepath.Join(folder, "limits.db"))
-			require.NoError(t, err)
-			defer s.Close()
+			s := opened(t, filepath.Join(folder, "limits.db"))
 			require.NoError(t, limiter.New(s).Limit(counted, runtime.Key{}).Require(t.Context()))
-			files, err := filepath.Glob(filepath.Join(folder, "*"))
-			require.NoError(t, err)
+			files := must(filepath.Glob(filepath.Join(folder, "*")))(t)
 			require.GreaterOrEqual(t, len(files), 3, "the file, its log and the index of that")
 			for _, file := range files {
-				info, err := os.Stat(file)
-				require.NoError(t, err)
+				info := must(os.Stat(file))(t)
 				assert.Equal(t, c.want, info.Mode().Perm(), file)
 			}
 		})

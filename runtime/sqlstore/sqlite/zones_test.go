@@ -55,13 +55,10 @@ func takeAtTimes(*limiter.Limiter) error {
 // zoneDirectory returns a directory for ZONEINFO in which Cairo has the data of a zone of the Go installation.
 func zoneDirectory(t *testing.T, of string) string {
 	t.Helper()
-	z, err := zip.OpenReader(filepath.Join(build.Default.GOROOT, "lib", "time", "zoneinfo.zip"))
-	require.NoError(t, err)
+	z := must(zip.OpenReader(filepath.Join(build.Default.GOROOT, "lib", "time", "zoneinfo.zip")))(t)
 	defer z.Close()
-	f, err := z.Open(of)
-	require.NoError(t, err)
-	data, err := io.ReadAll(f)
-	require.NoError(t, err)
+	f := must(z.Open(of))(t)
+	data := must(io.ReadAll(f))(t)
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "Africa"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "Africa", "Cairo"), data, 0o644))
@@ -80,10 +77,8 @@ func TestProcessesWithDifferentZoneData(t *testing.T) {
 	for _, data := range []string{"Africa/Tripoli", "Africa/Cairo"} {
 		cmd := process("takeAtTimes", path)
 		cmd.Env = append(cmd.Env, "ZONEINFO="+zoneDirectory(t, data))
-		in, err := cmd.StdinPipe()
-		require.NoError(t, err)
-		out, err := cmd.StdoutPipe()
-		require.NoError(t, err)
+		in := must(cmd.StdinPipe())(t)
+		out := must(cmd.StdoutPipe())(t)
 		require.NoError(t, cmd.Start())
 		defer func() {
 			in.Close()
