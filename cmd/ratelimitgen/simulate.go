@@ -167,7 +167,7 @@ func (a *simulateArgs) run(s streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	text, err := a.open(s, limits)
+	text, err := a.open(limits)
 	if err != nil {
 		return err
 	}
@@ -381,22 +381,14 @@ func (a *simulateArgs) replay(s streams, in *trace.Reader, limits, old []sim.Lim
 }
 
 // open returns the text of the trace: a file, standard input or generated traffic.
-func (a *simulateArgs) open(s streams, limits []sim.Limit) (io.ReadCloser, error) {
-	if a.traffic != "" {
+func (a *simulateArgs) open(limits []sim.Limit) (io.ReadCloser, error) {
+	switch {
+	case a.traffic != "":
 		return a.newTraffic(limits)
+	case a.trace == standardInput:
+		return os.Stdin, nil
 	}
-	file := os.Stdin
-	if a.trace != standardInput {
-		var err error
-		if file, err = openTrace(a.trace); err != nil {
-			return nil, err
-		}
-	}
-	// Lines printed while the trace is read would mix with the bar if both are on the terminal.
-	if !onTerminal(s.terminal) || a.format.value != "text" && onTerminal(os.Stdout) {
-		return file, nil
-	}
-	return newProgress(file, size(file), s.terminal, time.Now), nil
+	return openTrace(a.trace)
 }
 
 // traceName is the name of the trace in messages.
