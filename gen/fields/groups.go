@@ -351,15 +351,6 @@ func (p *parser) groups(_ *spec.File, e entry) bool {
 
 // settleGroups reads the groups, once the limits are known.
 func (p *parser) settleGroups(file *spec.File) {
-	p.file, p.owners = file, map[string]owner{}
-	for _, limit := range file.Limits {
-		owner{what: "limit", name: limit.Policy.Name, method: limit.GoName, at: limit.Pos}.add(p.owners)
-	}
-	for _, limit := range file.Limits {
-		for _, method := range OverridesMethods(limit) {
-			owner{name: limit.Policy.Name, method: method, overrides: true}.add(p.owners)
-		}
-	}
 	for _, given := range p.groupsGiven {
 		entries, ok := p.entries(given.value, given.at, "groups", groupHelp)
 		if !ok {
@@ -367,7 +358,7 @@ func (p *parser) settleGroups(file *spec.File) {
 		}
 		for _, e := range entries {
 			if g := p.oneGroup(e); !e.again {
-				p.sameGroupName(e, g)
+				p.claimGroup(e, g)
 				file.Groups = append(file.Groups, g)
 			}
 		}
@@ -400,29 +391,17 @@ func (p *parser) oneGroup(e entry) *spec.Group {
 	return g
 }
 
-// sameGroupName reports a group with the name or the Go method of a limit or of a group before it.
-func (p *parser) sameGroupName(e entry, g *spec.Group) {
-	own := owner{what: "group", name: g.Name, method: g.GoName, at: g.Pos}
-	var before owner
-	for _, key := range own.keys() {
-		switch other, taken := p.owners[key]; {
-		case !taken || other == before: // one with the same name and the same method is reported once
-		case other.overrides:
-			p.report(e.named, rules.SameGoName, "set goName on one of them",
-				"the group %s has the Go method %s, which the overrides of %s need", diag.Quote(g.Name), diag.Clip(g.GoName), diag.Quote(other.name))
-		default:
-			p.report(e.named, rules.SameGoName, "choose another name, or set goName on one of them",
-				"the group %s and the %s %s both have the Go method %s", diag.Quote(g.Name), other.what, diag.Quote(other.name), diag.Clip(other.method))
-			p.note(diag.Spanning(other.at, other.name), "the "+other.what+" is here")
-			before = other
-		}
+// claimGroup claims the name of a group, and the Go names of its method and its types.
+func (p *parser) claimGroup(e entry, g *spec.Group) {
+	own := owner{"the group " + diag.Quote(g.Name), e.named}
+	if d := p.drafts[g.Name]; d != nil {
+		p.report(e.named, rules.SameGoName, "choose another name", "%s has the name of a limit", own.what)
+		p.note(diag.Spanning(d.said.Pos, g.Name), "the limit is here")
+		return
 	}
-	own.add(p.owners)
-	for _, plan := range p.file.Plans {
-		if slices.Contains(g.GoTypes(), plan.GoName) {
-			p.report(e.named, rules.SameGoName, "set goName on the group, or rename the plan",
-				"the Go type %s of the group %s is also the constant of the plan %s", plan.GoName, diag.Quote(g.Name), diag.Quote(plan.Name))
-			p.note(diag.Spanning(plan.Pos, plan.Name), "the plan is here")
-		}
+	names := []string{"method " + g.GoName}
+	for _, name := range g.GoTypes() {
+		names = append(names, "name "+name)
 	}
+	p.claim(own, names...)
 }
