@@ -173,7 +173,7 @@ func (p *parser) noPlansHelp(field string, entries []entry) string {
 
 func (p *parser) planNames() []string { return spec.PlanNames(p.plans) }
 
-// owner is what has a Go name: a limit, its overrides or its numbers, a group, or a plan.
+// owner is a limit, its overrides or its numbers, a group, or a plan, each of which has Go names.
 type owner struct {
 	what string
 	at   diag.Span
