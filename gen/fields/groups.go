@@ -210,8 +210,6 @@ func (p *parser) canPass(m *spec.Member, check bool) {
 		}
 		p.report(m.At, rules.CannotPass, "use at most "+words.Number(least), "%s are more than %s, %s",
 			words.Count(m.Count, m.Unit()), name, words.Number(least))
-	case slices.Contains(spec.MemberNames, m.Limit.GoName):
-		p.report(m.At, rules.ReservedName, "set goName on the limit", "the decisions of a group have another field or method %s", m.Limit.GoName)
 	}
 }
 
@@ -226,33 +224,21 @@ func (p *parser) takenAndChecked(g *spec.Group, given map[string]entry) {
 	}
 }
 
-// sameFields reports limits whose decisions would have one field. Each limit has a Go name of its own, so that one of them
-// has several keys.
+// sameFields reports limits whose decisions or slots would have one field, or one that all groups have.
 func (p *parser) sameFields(g *spec.Group) {
-	fields, first := g.Fields(), map[string]spec.Member{}
-	for i, m := range g.Members() {
-		before, taken := first[fields[i]]
-		same := before.Limit == m.Limit && slices.Equal(before.Args, m.Args) // reported by itself
-		switch {
+	members, first := slices.Concat(g.Members(), g.Takes), map[string]spec.Member{}
+	for i, field := range slices.Concat(g.Fields(), g.SlotFields()) {
+		m := members[i]
+		before, taken := first[field]
+		switch same := before.Limit == m.Limit && slices.Equal(before.Args, m.Args); { // reported by itself
+		case field == "": // of a limit that is not in flight
+		case slices.Contains(spec.MemberNames, field):
+			p.report(m.At, rules.ReservedName, "set goName on the limit, or name another parameter", "the decisions of a group have another field or method %s", field)
 		case taken && !same:
-			p.report(m.At, rules.SameGoName, "name another parameter, or set goName on the limit", "the decisions of the group have two fields %s", diag.Clip(fields[i]))
+			p.report(m.At, rules.SameGoName, "set goName on the limit, or name another parameter", "the decisions of the group have two fields %s", diag.Clip(field))
 			p.note(before.At, "the other one is here")
-		case fields[i] != m.Limit.GoName && slices.Contains(spec.MemberNames, fields[i]):
-			p.report(m.At, rules.ReservedName, "name another parameter, or set goName on the limit", "the decisions of a group have another field or method %s", fields[i])
 		}
-		first[fields[i]] = m
-	}
-}
-
-// slotFields reports a limit of a group whose field is that with the slot of another one.
-func (p *parser) slotFields(g *spec.Group) {
-	fields := g.Fields()
-	for i, slot := range g.SlotFields() {
-		if at := slices.Index(fields, slot); at >= 0 {
-			p.report(diag.Spanning(g.Pos, g.Name), rules.ReservedName, "set goName on one of the limits",
-				"the decisions of the group have the slot of %s in a field %s, which is the Go method of %s too",
-				diag.Label(g.Takes[i].Limit.Policy.Name), slot, diag.Label(g.Members()[at].Limit.Policy.Name))
-		}
+		first[field] = m
 	}
 }
 
@@ -386,7 +372,6 @@ func (p *parser) oneGroup(e entry) *spec.Group {
 	}
 	p.takenAndChecked(g, given)
 	p.sameFields(g)
-	p.slotFields(g)
 	p.notShared(g)
 	return g
 }

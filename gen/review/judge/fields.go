@@ -100,10 +100,10 @@ func judgeDenyCache(j *judgement) {
 func judgePenalty(j *judgement) {
 	was, is := &j.Old.Policy.Penalty, &j.New.Policy.Penalty
 	for n := 1; n <= runtime.MaxPenaltySteps; n++ {
-		j.moreOrLess(was.Step(n), is.Step(n))
+		j.class(moreOrLess(is.Step(n), was.Step(n))...)
 	}
 	if was.Len() > 1 && is.Len() > 1 {
-		j.moreOrLess(was.Forgiveness(), is.Forgiveness())
+		j.class(moreOrLess(is.Forgiveness(), was.Forgiveness())...)
 	}
 	j.note(review.Rule, "A key that is denied for lack of %ss is locked out %s. Before: %s.", j.New.Unit(), lockOut(&j.New.Policy), lockOut(&j.Old.Policy))
 	switch {
@@ -118,16 +118,6 @@ func judgePenalty(j *judgement) {
 		j.note(review.Deploy, "Penalties in force end for each process with its new version.")
 	default:
 		j.note(review.Deploy, "Penalties in force end when they would have ended.")
-	}
-}
-
-// moreOrLess classifies a lock-out that has become longer or shorter.
-func (j *judgement) moreOrLess(was, is time.Duration) {
-	switch {
-	case is > was:
-		j.class(review.Tightened)
-	case is < was:
-		j.class(review.Loosened)
 	}
 }
 
