@@ -309,7 +309,7 @@ var limitFields = []limitField{
 			}
 			return effectiveMap(overrideFields, l.Overrides) // other numbers follow those of the limit
 		},
-		words: overridesWords,
+		words: OverridesWords,
 	},
 	{
 		name:      "goName",

@@ -163,7 +163,7 @@ func judgeOverrides(j *judgement) {
 	switch {
 	case was.Rate == 0:
 		j.class(review.Loosened)
-		j.note(review.Rule, "Operators can block keys and change their numbers without a deploy. %s", mostInWords(j.New))
+		j.describe(review.Rule, fields.OverridesWords(j.New))
 		j.note(review.Calls, "New methods for blocks and overrides: %s.", words.List(fields.OverridesMethods(j.New), "and"))
 		j.note(review.Deploy, "The store needs the table rate_limit_overrides: Migrate(ctx, Policies()...) creates it, and ratelimitgen sql prints it.")
 		return
@@ -181,26 +181,7 @@ func judgeOverrides(j *judgement) {
 		j.class(review.Tightened)
 		j.note(review.Deploy, "Overrides in force that give more are reduced to these numbers with the deploy, and those that lift the limit have no effect.")
 	}
-	j.note(review.Rule, "%s", mostInWords(j.New))
-}
-
-// mostInWords says what overrides of a limit can give at most.
-func mostInWords(l *spec.Limit) string {
-	b := l.Policy.Overrides
-	if b.Unlimited {
-		return "They can give any rate, and lift the limit for a key."
-	}
-	if compare.InFlight(&l.Policy) {
-		return "They can give up to " + words.Count(b.Capacity, "slot") + "."
-	}
-	text := fmt.Sprintf("They can give up to %s per %s, %s at once", words.Number(b.Rate), fields.PeriodOf(&l.Policy), words.Number(b.Capacity))
-	switch {
-	case b.MaxReserved == runtime.Unbounded:
-		text += ", and any number of reserved tokens"
-	case b.MaxReserved > 0:
-		text += ", and " + words.Count(b.MaxReserved, "reserved token")
-	}
-	return text + "."
+	j.describe(review.Rule, fields.OverridesWords(j.New))
 }
 
 func judgeDurability(j *judgement) {
