@@ -157,7 +157,7 @@ func ($l *Limits) $Method($parameters) limiter.$Handle {
 
 // limitOf is the source of a limit's method and its policy.
 func (n names) limitOf(l *spec.Limit) string {
-	verb, handle := handleOf(l)
+	verb, handle := l.Handle()
 	return n.fill(limitMethod, "$doc", comment(docOf(l)), "$Method", l.GoName, "$parameters", n.parameters(l), "$Handle", handle,
 		"$Verb", verb, "$arguments", n.handleArguments(l)) +
 		n.overridesOf(l) + n.numbersOf(l) + "\nvar " + policyName(l) + " = " + policySource(l) + "\n"
@@ -236,20 +236,6 @@ func meaningOf(l *spec.Limit, field string) string {
 // numberRange is the range of a number that callers give. Each shard needs a token.
 func numberRange(l *spec.Limit, most int64) string {
 	return words.Number(int64(max(1, l.Policy.Shards))) + " to " + words.Number(most)
-}
-
-// handleOf returns the type of package limiter that has only the verbs of a limit, and the method of Limiter that
-// returns it.
-func handleOf(l *spec.Limit) (method, handle string) {
-	switch {
-	case l.Policy.Kind == runtime.InFlight:
-		return "Slots", "SlotLimit"
-	case l.Policy.Capacity == 0:
-		return "ReserveOnly", "ReserveOnlyLimit"
-	case l.Policy.Reserves():
-		return "Reservable", "ReservableLimit"
-	}
-	return "Limit", "Limit"
 }
 
 // docOf returns the text of a method's doc comment: the doc of the author, the rule in words, and the worst case.
