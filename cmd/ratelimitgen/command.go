@@ -64,8 +64,6 @@ type streams struct {
 	// data is standard output for code and workflow commands, and json for JSON. Both are written as they are,
 	// whereas out escapes control characters.
 	data, json io.Writer
-	// terminal is standard error without escaping, because progress bars move the cursor.
-	terminal io.Writer
 }
 
 // stream takes text for people. It escapes text that would control a terminal or a CI runner.

@@ -248,20 +248,20 @@ func (f side) limits(w stream, color bool) (limitsFile, error) {
 // does not exist, the other is compared with the file that it was moved from or to, or with an empty one.
 func (a *diffArgs) review(s streams, old, new side) (*review.Review, []byte, error) {
 	color := a.color.color(s.err)
-	before, noOld := old.limits(s.err, color)
-	after, noNew := new.limits(s.err, color)
+	before, errOld := old.limits(s.err, color)
+	after, errNew := new.limits(s.err, color)
 	remark := ""
 	if old.root != "" && old.root == new.root {
 		switch {
-		case errors.Is(noOld, fs.ErrNotExist) && noNew == nil:
-			before, remark = movedFrom(old, new, after)
-			noOld = nil
-		case errors.Is(noNew, fs.ErrNotExist) && noOld == nil && isDeleted(old, new):
-			after, remark = movedTo(old, new, before)
-			noNew = nil
+		case errors.Is(errOld, fs.ErrNotExist) && errNew == nil:
+			before, remark = noOld.of(old, old, new, after)
+			errOld = nil
+		case errors.Is(errNew, fs.ErrNotExist) && errOld == nil && isDeleted(old, new):
+			after, remark = noNew.of(new, old, new, before)
+			errNew = nil
 		}
 	}
-	if err := errors.Join(noOld, noNew); err != nil { // both, so that the user can fix both at once
+	if err := errors.Join(errOld, errNew); err != nil { // both, so that the user can fix both at once
 		return nil, nil, err
 	}
 	r := judge.Review(before.File, after.File)
@@ -269,16 +269,39 @@ func (a *diffArgs) review(s streams, old, new side) (*review.Review, []byte, err
 	return r, after.text, nil
 }
 
-// movedFrom returns the file to compare with when OLD does not exist, and a remark about it.
-func movedFrom(old, new side, after limitsFile) (limitsFile, string) {
-	from, shared := mostAlike(after, new.root, changedFiles("D", old, new), func(path string) side {
-		return gitSide(old.role, revision{old.in.ref, path})
+// absence is what a remark says of a file that does not exist on one side.
+type absence struct {
+	// filter selects the files of git that may be in its place.
+	filter string
+	// is says that it does not exist, every what all limits are then, and which what the file in its place is.
+	is, every, which string
+}
+
+var (
+	noOld = absence{"D", "does not exist", "new", "was deleted"}
+	noNew = absence{"A", "no longer exists", "removed", "is new"}
+)
+
+// of returns the file that is compared in place of a missing one, from which it was moved or to which, or else an empty one; and a remark
+// about it. An empty file has the package of the present one, so that the review reports the limits only.
+func (a absence) of(missing, old, new side, present limitsFile) (limitsFile, string) {
+	other, shared := mostAlike(present, missing.root, changedFiles(a.filter, old, new), func(path string) side {
+		if missing.in != nil {
+			return gitSide(missing.role, revision{missing.in.ref, path})
+		}
+		here, err := revision{"", path}.inWorkingTree() // git prints paths from the root, whatever the current directory
+		if err != nil {
+			here = path
+		}
+		return fileSide(missing.role, here)
 	})
+	name := printable.Line(missing.name)
 	if shared == 0 {
-		return emptyFile(old.name, after), fmt.Sprintf("%s does not exist, so every limit is new.", printable.Line(old.name))
+		empty := limitsFile{File: &spec.File{Name: missing.name, Package: present.Package}}
+		return empty, fmt.Sprintf("%s %s, so every limit is %s.", name, a.is, a.every)
 	}
-	return from, fmt.Sprintf("%s does not exist. %s, which was deleted and %s, is compared in its place; the import path of the package may have changed.",
-		printable.Line(old.name), printable.Line(from.Name), sharedInWords(shared, after))
+	return other, fmt.Sprintf("%s %s. %s, which %s and has %d of the %d limits, is compared in its place; the import path of the package may have changed.",
+		name, a.is, printable.Line(other.Name), a.which, shared, len(present.Limits))
 }
 
 // readOld reads the file of -against, for a command that reads the file path, and returns a remark about it. If it does not exist
@@ -293,39 +316,11 @@ func readOld(s streams, against, path string, file *spec.File, color *choice) (*
 		if here, notHere := old.in.inWorkingTree(); notHere == nil && filepath.Clean(here) == filepath.Clean(path) {
 			new := fileSide("NEW", path)
 			new.root = old.root
-			before, remark := movedFrom(old, new, limitsFile{File: file})
+			before, remark := noOld.of(old, old, new, limitsFile{File: file})
 			return before.File, remark, nil
 		}
 	}
 	return before.File, "", err
-}
-
-// movedTo returns the file to compare with when NEW does not exist, and a remark about it.
-func movedTo(old, new side, before limitsFile) (limitsFile, string) {
-	to, shared := mostAlike(before, old.root, changedFiles("A", old, new), func(path string) side {
-		if new.in != nil {
-			return gitSide(new.role, revision{new.in.ref, path})
-		}
-		here, err := revision{"", path}.inWorkingTree() // git prints paths from the root, whatever the current directory
-		if err != nil {
-			here = path
-		}
-		return fileSide(new.role, here)
-	})
-	if shared == 0 {
-		return emptyFile(new.name, before), fmt.Sprintf("%s no longer exists, so every limit is removed.", printable.Line(new.name))
-	}
-	return to, fmt.Sprintf("%s no longer exists. %s, which is new and %s, is compared in its place; the import path of the package may have changed.",
-		printable.Line(new.name), printable.Line(to.Name), sharedInWords(shared, before))
-}
-
-// emptyFile is a file without limits. It has the package of other, so that the review reports the limits only.
-func emptyFile(name string, other limitsFile) limitsFile {
-	return limitsFile{File: &spec.File{Name: name, Package: other.Package}}
-}
-
-func sharedInWords(shared int, of limitsFile) string {
-	return fmt.Sprintf("has %d of the %d limits", shared, len(of.Limits))
 }
 
 // changedFiles returns the files that were deleted (D) or added (A) from one side to the other, as paths from the

@@ -2,16 +2,13 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/ratelimitgen/ratelimitgen/gen"
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
@@ -200,17 +197,13 @@ type output struct {
 // maxOutput is the size in bytes of the largest file that can be generated code.
 const maxOutput = 256 << 20
 
-// readOutput reads a file that is going to be replaced or compared. It refuses all but regular files: reading a FIFO or
-// a device may never end, and a rename would replace it by a file.
+// readOutput reads a file that is going to be replaced or compared.
 func readOutput(path string) (output, error) {
 	target, info, err := resolve(path)
 	if err != nil || info == nil {
 		return output{path: target}, err
 	}
-	switch {
-	case !info.Mode().IsRegular():
-		return output{}, fmt.Errorf("%s is %s, not a file", linked(path, target), kindOf(info.Mode()))
-	case info.Size() > maxOutput:
+	if info.Size() > maxOutput {
 		return output{}, fmt.Errorf("%s is too large to be generated code: %d bytes, more than %d: name another file with -o",
 			linked(path, target), info.Size(), maxOutput)
 	}
@@ -219,7 +212,8 @@ func readOutput(path string) (output, error) {
 }
 
 // resolve follows symbolic links to the file at a path. info is nil if the file does not exist. The link itself must
-// not be replaced, so a link to a missing file is an error.
+// not be replaced, so a link to a missing file is an error. So are all but regular files: reading a FIFO or a device may never end, and
+// a rename would replace it by a file.
 func resolve(path string) (target string, info fs.FileInfo, err error) {
 	if info, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return path, nil, nil
@@ -227,17 +221,18 @@ func resolve(path string) (target string, info fs.FileInfo, err error) {
 	if at := new(fs.PathError); errors.As(err, &at) {
 		return "", nil, fmt.Errorf("%s: %w", shown(path), at.Err) // without the name of the system call
 	}
-	if err != nil || info.Mode().Type() != fs.ModeSymlink {
-		return path, info, err
+	if target = path; err == nil && info.Mode().Type() == fs.ModeSymlink {
+		if target, err = filepath.EvalSymlinks(path); errors.Is(err, fs.ErrNotExist) {
+			to, _ := os.Readlink(path)
+			return "", nil, fmt.Errorf("%s is a link to %s, which does not exist", shown(path), shown(to))
+		}
+		if err == nil {
+			info, err = os.Lstat(target)
+		}
 	}
-	if target, err = filepath.EvalSymlinks(path); errors.Is(err, fs.ErrNotExist) {
-		to, _ := os.Readlink(path)
-		return "", nil, fmt.Errorf("%s is a link to %s, which does not exist", shown(path), shown(to))
+	if err == nil && !info.Mode().IsRegular() {
+		return "", nil, fmt.Errorf("%s is not a regular file", linked(path, target))
 	}
-	if err != nil {
-		return "", nil, pathError(err)
-	}
-	info, err = os.Lstat(target)
 	return target, info, pathError(err)
 }
 
@@ -247,21 +242,6 @@ func linked(path, target string) string {
 		return shown(path)
 	}
 	return shown(path) + ", a link to " + shown(target) + ","
-}
-
-// kindOf names the type of a file that is not regular.
-func kindOf(mode fs.FileMode) string {
-	switch {
-	case mode.IsDir():
-		return "a directory"
-	case mode&fs.ModeNamedPipe != 0:
-		return "a FIFO"
-	case mode&fs.ModeSocket != 0:
-		return "a socket"
-	case mode&fs.ModeDevice != 0:
-		return "a device"
-	}
-	return "something else"
 }
 
 // equals reports whether the file exists and contains text, whatever line ends git has given it.
@@ -279,49 +259,25 @@ func (o output) foreign() bool {
 // replaceFile writes a file, and creates its directory if necessary. At any time, even after a crash, the path
 // contains either the whole old file or the whole new one. A symbolic link stays, and its target is replaced.
 func replaceFile(path string, text []byte) error {
-	target, info, err := resolve(path)
-	switch {
-	case err != nil:
+	target, _, err := resolve(path)
+	if err != nil {
 		return err
-	case info != nil && !info.Mode().IsRegular():
-		return fmt.Errorf("%s is %s, not a file", linked(path, target), kindOf(info.Mode()))
 	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return pathError(err)
 	}
-	// Without this, an interrupt would leave a temporary file behind.
-	return uninterrupted(func(context.Context) error { return replaceRegular(target, text) })
-}
-
-// uninterrupted delays SIGINT and SIGTERM until do returns, and then returns an error for them. They cancel the
-// context of do.
-func uninterrupted(do func(context.Context) error) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := do(ctx); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return errors.New("interrupted")
-	}
-	return nil
-}
-
-// replaceRegular writes a temporary file beside path, and renames it to path.
-func replaceRegular(path string, text []byte) error {
 	// In the same directory: a rename between file systems is not atomic.
-	temporary, err := os.CreateTemp(filepath.Dir(path), ".ratelimitgen-*")
+	temporary, err := os.CreateTemp(filepath.Dir(target), ".ratelimitgen-*")
 	if err != nil {
 		return pathError(err)
 	}
 	err = pathError(errors.Join(fill(temporary, text), temporary.Close()))
 	if err == nil {
-		err = renameError(os.Rename(temporary.Name(), path))
+		err = renameError(os.Rename(temporary.Name(), target))
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(temporary.Name()))
 	}
-	syncDirectory(filepath.Dir(path))
 	return nil
 }
 
@@ -341,15 +297,6 @@ func fill(file *os.File, text []byte) error {
 		return err
 	}
 	return file.Sync() // before the rename: a crash could otherwise leave an empty file under the new name
-}
-
-// syncDirectory makes a rename durable. Errors are ignored: not every system and file system supports it, and
-// without it the file is whole too.
-func syncDirectory(path string) {
-	if directory, err := os.Open(path); err == nil {
-		_ = directory.Sync()
-		directory.Close()
-	}
 }
 
 // absentError is [fs.ErrNotExist] with a message of its own.

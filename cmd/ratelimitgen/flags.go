@@ -111,13 +111,10 @@ func (c *choice) color(s stream) bool {
 	return s.Color
 }
 
-// showsColor reports whether w is a terminal of a user who has not turned colors off (https://no-color.org).
-func showsColor(w io.Writer) bool { return os.Getenv("NO_COLOR") == "" && onTerminal(w) }
-
-// onTerminal reports whether w is a terminal that supports escape sequences.
-func onTerminal(w io.Writer) bool {
+// showsColor reports whether w is a terminal with colors, of a user who has not turned them off (https://no-color.org).
+func showsColor(w io.Writer) bool {
 	file, ok := w.(*os.File)
-	if !ok || os.Getenv("TERM") == "dumb" {
+	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return false
 	}
 	info, err := file.Stat()

@@ -36,7 +36,8 @@ with the directive, or of the Go files beside OUTPUT; the name of OUTPUT's direc
 ratelimitgen did not write is not overwritten, and one that would not change is not written again.
 
 -check writes nothing. If the code is missing or out of date, or the directory contains another file
-from an earlier run, it prints the commands to run and the difference, and the exit code is 1.
+from an earlier run, it prints the commands to run and the first line that differs, and the exit code
+is 1.
 `,
 		prepare: prepareGenerate,
 	}
@@ -256,10 +257,21 @@ func (a *generateArgs) compare(s streams, code []byte) error {
 		a.log(s, "%s is up to date", shown(a.output))
 		return nil
 	}
-	if now.exists && !now.foreign() { // a diff with a foreign file would be as long as both
-		fmt.Fprint(s.out, unified(shown(a.output), string(now.lines()), string(code)))
+	if now.exists && !now.foreign() && !now.equals(code) {
+		fmt.Fprint(s.out, firstDifference(string(now.lines()), string(code)))
 	}
 	return checkFailed{}
+}
+
+// firstDifference shows the first line that differs between two versions of a file, with its number: enough to see whether the
+// source or the program has changed. Git shows the rest, once the file is generated.
+func firstDifference(before, after string) string {
+	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
+	n := 0
+	for n < min(len(a), len(b))-1 && a[n] == b[n] {
+		n++
+	}
+	return fmt.Sprintf("  line %d:\n  - %s\n  + %s\n", n+1, a[n], b[n])
 }
 
 // problem returns the reason why the output is stale, or "" if it is up to date.

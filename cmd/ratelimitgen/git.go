@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
@@ -49,8 +48,8 @@ func (r revision) validate() error {
 		return usagef("%s names no file; write %s:%s", r, printable.Line(r.ref), defaultFile)
 	case strings.HasPrefix(r.path, "/"):
 		return usagef("the path in %s must be relative to the root of the repository, or to the current directory with ./", r)
-	case strings.Contains(r.path, "\x00"):
-		return usagef("a file name cannot contain a zero byte: %q", r.path)
+	case strings.ContainsAny(r.path, "\x00\n"):
+		return usagef("a file name in git cannot contain a zero byte or a line end: %q", r.path)
 	}
 	return nil
 }
@@ -103,13 +102,13 @@ func (r revision) read() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := r.lister()
+	tree, err := r.tree()
 	if err != nil {
 		return nil, err
 	}
-	blob, err := r.find(list, from)
+	blob, err := r.find(tree, from)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, absentError{r.String() + " does not exist" + r.hint(list, from)}
+		return nil, absentError{r.String() + " does not exist" + r.hint(tree, from)}
 	}
 	if err != nil {
 		return nil, err
@@ -122,134 +121,63 @@ func (r revision) read() ([]byte, error) {
 }
 
 // hint returns a suggestion if the path exists relative to the current directory, and "" otherwise.
-func (r revision) hint(list lister, from string) string {
+func (r revision) hint(tree, from string) string {
 	near := revision{r.ref, "./" + r.path}
 	seen, err := near.fromRoot()
 	if err != nil || r.relative() || seen == from {
 		return ""
 	}
-	if _, err := near.find(list, seen); err != nil {
+	if _, err := near.find(tree, seen); err != nil {
 		return ""
 	}
 	return fmt.Sprintf(" (did you mean %q?)", near)
 }
 
-// entry is an object of git at a path.
-type entry struct{ mode, object string }
-
-// The modes of entries that are not regular files.
-const (
-	modeTree    = "040000"
-	modeLink    = "120000"
-	modeGitlink = "160000"
-)
-
-// lister returns the entries at paths from the root. Paths without an entry are missing in the map.
-type lister func(paths []string) (map[string]entry, error)
-
-// lister returns the lister of the commit, tree or index. The ref is resolved to the name of an object first, so that
-// git cannot read a ref or a path as an option or a pattern.
-func (r revision) lister() (lister, error) {
+// tree returns the name of the object with the files of the commit, so that git cannot read a ref as an option. It is "" for the
+// index.
+func (r revision) tree() (string, error) {
 	if r.ref == "" {
-		up, err := git("rev-parse", "--show-cdup")
-		if err != nil {
-			return nil, fmt.Errorf("git cannot show %s: %w", r, err)
-		}
-		return func(paths []string) (map[string]entry, error) {
-			last := len(paths) - 1
-			found, err := entries(git("ls-files", "--stage", "--full-name", "-z", "--", strings.TrimSuffix(string(up), "\n")+paths[last]))
-			for _, directory := range paths[:last] { // the index lists no directories
-				found[directory] = entry{mode: modeTree}
-			}
-			return found, err
-		}, nil
+		return "", nil
 	}
 	tree, err := git("rev-parse", "--verify", "--quiet", r.ref+"^{tree}")
 	switch {
 	case errors.Is(err, errSilent): // rev-parse --quiet prints nothing for an unknown name only
-		return nil, fmt.Errorf("git has no commit %q%s", r.ref, shallowHint())
+		return "", fmt.Errorf("git has no commit %q%s", r.ref, shallowHint())
 	case err != nil:
-		return nil, fmt.Errorf("git cannot show %s: %w", r, err)
+		return "", fmt.Errorf("git cannot show %s: %w", r, err)
 	}
-	return func(paths []string) (map[string]entry, error) {
-		args := []string{"ls-tree", "-t", "-z", "--full-tree", strings.TrimSpace(string(tree)), "--"}
-		return entries(git(append(args, paths...)...))
-	}, nil
+	return strings.TrimSpace(string(tree)), nil
 }
 
-// entries parses the output of ls-tree and ls-files: "MODE TYPE OBJECT\tPATH" and "MODE OBJECT STAGE\tPATH".
-func entries(list []byte, err error) (map[string]entry, error) {
-	found := map[string]entry{}
-	for line := range strings.SplitSeq(string(list), "\x00") {
-		about, path, ok := strings.Cut(line, "\t")
-		words := strings.Fields(about)
-		if !ok || len(words) != 3 { // after the last zero byte
-			continue
-		}
-		object := words[1]
-		if len(words[2]) > len(object) { // an object's name is longer than a type or a stage
-			object = words[2]
-		}
-		found[path] = entry{words[0], object}
-	}
-	return found, err
-}
-
-// maxLinks is the number of symbolic links that are followed, so that a cycle of them ends.
-const maxLinks = 20
-
-// find returns the object of the file at a path from the root. It follows symbolic links, as reading a file of the
-// working tree does.
-func (r revision) find(list lister, from string) (object string, err error) {
-	for range maxLinks {
-		paths := prefixes(from)
-		found, err := list(paths)
-		if err != nil {
-			return "", fmt.Errorf("git cannot show %s: %w", r, err)
-		}
-		// The first entry that is not a directory is the file, or the link or submodule on the way to it.
-		i := slices.IndexFunc(paths, func(p string) bool { return found[p].mode != modeTree })
-		if i < 0 {
-			return "", fmt.Errorf("%s is a directory", r)
-		}
-		at, whole := found[paths[i]], i == len(paths)-1
-		switch {
-		case at.mode == modeGitlink:
-			return "", fmt.Errorf("%s is in the submodule %s, which is another repository", r, printable.Line(paths[i]))
-		case at.mode == modeLink:
-			if from, err = r.follow(paths[i], at.object, from[len(paths[i]):]); err != nil {
-				return "", err
-			}
-		case at.object == "" || !whole:
-			return "", fs.ErrNotExist
-		default:
-			return at.object, nil
-		}
-	}
-	return "", fmt.Errorf("%s has too many symbolic links", r)
-}
-
-// prefixes returns the parent directories of a path, the outermost first, and then the path itself.
-func prefixes(from string) (list []string) {
-	for i, r := range from {
-		if r == '/' {
-			list = append(list, from[:i])
-		}
-	}
-	return append(list, from)
-}
-
-// follow returns the path of the target of a symbolic link, followed by the rest of the path.
-func (r revision) follow(link, object, rest string) (string, error) {
-	target, err := git("cat-file", "blob", object)
+// find returns the object of the file at a path from the root. Git follows symbolic links, as reading a file of the working
+// tree does, but not those in the index.
+func (r revision) find(tree, from string) (object string, err error) {
+	name := tree + ":" + from
+	found, err := gitReading(name, "cat-file", "--batch-check", "--follow-symlinks")
 	if err != nil {
 		return "", fmt.Errorf("git cannot show %s: %w", r, err)
 	}
-	to := path.Join(path.Dir(link), string(target)) + rest
-	if path.IsAbs(string(target)) || outside(to) {
-		return "", fmt.Errorf("%s is a symbolic link to %s, outside the repository", r, printable.Line(string(target)))
+	// "OBJECT TYPE SIZE", "NAME missing", or the problem with a link, its length, and on the next line the link.
+	line, link, _ := strings.Cut(strings.TrimSuffix(string(found), "\n"), "\n")
+	words := strings.Fields(line)
+	switch {
+	case strings.HasSuffix(line, " missing"):
+		// Git has the name of a file whose text a partial clone lacks. Reading that fails, and the file exists.
+		object, err := git("rev-parse", "--verify", "--quiet", name)
+		if err != nil {
+			return "", fs.ErrNotExist
+		}
+		return strings.TrimSpace(string(object)), nil
+	case words[0] == "dangling", words[0] == "notdir":
+		return "", fs.ErrNotExist
+	case words[0] == "loop":
+		return "", fmt.Errorf("%s has too many symbolic links", r)
+	case words[0] == "symlink":
+		return "", fmt.Errorf("%s is a symbolic link to %s, outside the repository", r, printable.Line(link))
+	case words[1] == "tree":
+		return "", fmt.Errorf("%s is a directory", r)
 	}
-	return to, nil
+	return words[0], nil
 }
 
 // shallowHint returns a hint about a clone without history, such as CI makes, or "" in any other clone.
@@ -260,20 +188,17 @@ func shallowHint() string {
 	return "\nthis clone is shallow: fetch the ref first, with git fetch --depth=1 or, in actions/checkout, fetch-depth: 0"
 }
 
-// pathspecSettings are the variables that git refuses together with GIT_LITERAL_PATHSPECS.
-var pathspecSettings = []string{"GIT_GLOB_PATHSPECS=", "GIT_NOGLOB_PATHSPECS=", "GIT_ICASE_PATHSPECS="}
+// git runs git, and returns at most maxRead bytes of its output. The error has the text of git, which does not fetch objects that a
+// partial clone lacks.
+func git(args ...string) ([]byte, error) { return gitReading("", args...) }
 
-// git runs git, and returns at most maxRead bytes of its output. The error has the text of git. Paths are literal, and
-// git does not fetch objects that a partial clone lacks.
-func git(args ...string) ([]byte, error) {
+// gitReading is git with a text on its standard input.
+func gitReading(stdin string, args ...string) ([]byte, error) {
 	var stderr bytes.Buffer
 	command := exec.Command("git", args...)
-	command.Env = slices.DeleteFunc(os.Environ(), func(setting string) bool {
-		return slices.ContainsFunc(pathspecSettings, func(name string) bool { return strings.HasPrefix(setting, name) })
-	})
 	// Without optional locks git does not rewrite the index, which another git may be using.
-	command.Env = append(command.Env, "GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_LITERAL_PATHSPECS=1", "GIT_OPTIONAL_LOCKS=0")
-	command.Stderr = &stderr
+	command.Env = append(os.Environ(), "GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_OPTIONAL_LOCKS=0")
+	command.Stdin, command.Stderr = strings.NewReader(stdin), &stderr
 	out, err := command.StdoutPipe()
 	if err == nil {
 		err = command.Start()

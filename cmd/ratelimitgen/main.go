@@ -52,11 +52,10 @@ func main() {
 func run(args []string, stdout, stderr io.Writer) int {
 	data := bufio.NewWriter(stdout)
 	s := streams{
-		out:      stream{printable.NewWriter(data), showsColor(stdout)},
-		err:      stream{printable.NewWriter(stderr), showsColor(stderr)},
-		data:     data,
-		json:     jsonWriter{data},
-		terminal: stderr,
+		out:  stream{printable.NewWriter(data), showsColor(stdout)},
+		err:  stream{printable.NewWriter(stderr), showsColor(stderr)},
+		data: data,
+		json: jsonWriter{data},
 	}
 	defer s.err.Flush()
 	name, err := dispatch(args, s)

@@ -47,9 +47,9 @@ as there are, or "charge", which takes them whether they are there or not. runni
 flight: how long the request runs and holds its slot, as "1.5s" or in seconds; without it, the slot is
 held for the hold of the limit, as after a crash.
 
-Logs are read too, and may be compressed with gzip. -trace-format is found by the first line: json (an
-object per line), access (the common and combined formats of nginx and Apache, the default formats of
-Envoy and Istio) or csv (with a header). -map has the names that the fields above have in the log:
+Logs are read too, and may be compressed with gzip. They are recognized by the first line: JSON (an
+object per line), access logs (the common and combined formats of nginx and Apache, the default formats
+of Envoy and Istio) and CSV (with a header). -map has the names that the fields above have in the log:
 
   ratelimitgen simulate -trace app.log.gz -limit sendMessage -map at=ts,key=org.id,key=user.id
   ratelimitgen simulate -trace access.log -limit perAddress
@@ -119,8 +119,7 @@ type simulateArgs struct {
 	trace, traffic string
 	seed           uint64
 	limit, plan    string
-	// traceFormat, mapping and late say how to read the trace.
-	traceFormat   choice
+	// mapping and late say how to read the trace.
 	mapping       trace.Mapping
 	late          time.Duration
 	format, color choice
@@ -132,7 +131,6 @@ type simulateArgs struct {
 func prepareSimulate(flags *flag.FlagSet) action {
 	var a simulateArgs
 	flags.StringVar(&a.trace, "trace", "", "replay the requests in `FILE`, - for standard input")
-	a.traceFormat.declare(flags, "trace-format", "read the trace in this `FORMAT`: auto, jsonl, json, access or csv", namesOf(trace.Formats(), func(f trace.Format) string { return string(f) })...)
 	flags.Func("map", "read fields of a log: `FIELD=NAME,...`, such as at=ts,key=user.id; see below", a.mapping.Add)
 	a.late = -1
 	flags.Func("late", "put lines in order that are up to `DURATION` late (default 0s for jsonl, 1m0s for logs)", func(value string) (err error) {
@@ -167,7 +165,7 @@ func (a *simulateArgs) run(s streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	text, err := a.open(s, limits)
+	text, err := a.open(limits)
 	if err != nil {
 		return err
 	}
@@ -175,7 +173,7 @@ func (a *simulateArgs) run(s streams, args []string) error {
 	in := trace.NewReader(text)
 	in.Default, in.DefaultPlan, in.Only = a.limit, a.plan, a.limit
 	in.Renamed, in.RenamedPlans = a.renamed, a.renamedPlans
-	in.Format, in.Map, in.Late = trace.Format(a.traceFormat.value), a.mapping, a.late
+	in.Map, in.Late = a.mapping, a.late
 	if a.limit == "" && len(limits) == 1 { // then lines need not name it
 		in.Default = limits[0].Policy.Name
 	}
@@ -205,8 +203,8 @@ func (a *simulateArgs) set(args []string) (err error) {
 		return usagef("needs requests: pass -trace FILE or -traffic TEXT")
 	case a.trace != "" && a.traffic != "":
 		return usagef("-trace and -traffic cannot be combined")
-	case a.traffic != "" && (!a.mapping.Empty() || a.late >= 0 || a.traceFormat.value != string(trace.Recognized)):
-		return usagef("-trace-format, -map and -late read a -trace; -traffic needs none of them")
+	case a.traffic != "" && (!a.mapping.Empty() || a.late >= 0):
+		return usagef("-map and -late read a -trace; -traffic needs neither")
 	}
 	return nil
 }
@@ -381,22 +379,14 @@ func (a *simulateArgs) replay(s streams, in *trace.Reader, limits, old []sim.Lim
 }
 
 // open returns the text of the trace: a file, standard input or generated traffic.
-func (a *simulateArgs) open(s streams, limits []sim.Limit) (io.ReadCloser, error) {
-	if a.traffic != "" {
+func (a *simulateArgs) open(limits []sim.Limit) (io.ReadCloser, error) {
+	switch {
+	case a.traffic != "":
 		return a.newTraffic(limits)
+	case a.trace == standardInput:
+		return os.Stdin, nil
 	}
-	file := os.Stdin
-	if a.trace != standardInput {
-		var err error
-		if file, err = openTrace(a.trace); err != nil {
-			return nil, err
-		}
-	}
-	// Lines printed while the trace is read would mix with the bar if both are on the terminal.
-	if !onTerminal(s.terminal) || a.format.value != "text" && onTerminal(os.Stdout) {
-		return file, nil
-	}
-	return newProgress(file, size(file), s.terminal, time.Now), nil
+	return openTrace(a.trace)
 }
 
 // traceName is the name of the trace in messages.

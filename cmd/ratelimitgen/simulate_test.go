@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -113,32 +111,4 @@ func (s vectorStep) requireAgrees(t *testing.T, line string) {
 		return
 	}
 	assert.InDelta(t, s.RetryAfter, got.RetryAfterMs, 1, line)
-}
-
-// shownProgress returns the terminal's output while 3 bytes are read, each of which takes the time perByte.
-func shownProgress(t *testing.T, size int64, perByte time.Duration) string {
-	t.Helper()
-	var terminal bytes.Buffer
-	now := time.Time{}
-	file := io.NopCloser(iotest.OneByteReader(strings.NewReader(strings.Repeat("x", 3))))
-	p := newProgress(file, size, &terminal, func() time.Time {
-		now = now.Add(perByte)
-		return now
-	})
-	_, err := io.ReadAll(p)
-	require.NoError(t, err)
-	require.NoError(t, p.Close())
-	return terminal.String()
-}
-
-func TestProgressBarAppearsAfterASecond(t *testing.T) {
-	const erase = "\r\x1b[K"
-	bar := func(n int, percent string) string {
-		return "\r" + strings.Repeat("█", n) + strings.Repeat("░", 40-n) + " " + percent
-	}
-	assert.Empty(t, shownProgress(t, 3, 300*time.Millisecond), "a quick read shows no bar")
-	assert.Equal(t, bar(13, " 33%")+bar(26, " 66%")+bar(40, "100%")+erase, shownProgress(t, 3, time.Second))
-	assert.Equal(t, bar(13, " 33%")+bar(26, " 66%")+bar(40, "100%")+erase, shownProgress(t, 3, 2*time.Hour))
-	assert.Equal(t, bar(40, "100%")+bar(40, "100%")+bar(40, "100%")+erase, shownProgress(t, 1, time.Second), "the file has grown")
-	assert.Equal(t, "\r0 MB\r0 MB\r0 MB"+erase, shownProgress(t, 0, time.Second), "unknown size")
 }

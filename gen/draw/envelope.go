@@ -226,18 +226,11 @@ func (d *envelopeDrawing) table() Table {
 	for _, length := range d.lengths() {
 		row := []string{lengthName(length)}
 		for _, p := range d.policies {
-			row = append(row, bound(bounds.Within(p, length)))
+			row = append(row, words.Bound(bounds.Within(p, length)))
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
-}
-
-func bound(n int64) string {
-	if n == math.MaxInt64 {
-		return "no bound"
-	}
-	return words.Number(n)
 }
 
 // texts sets the description.
@@ -246,7 +239,7 @@ func (d *envelopeDrawing) texts() {
 	for i, p := range d.policies {
 		period := bounds.Interval(p)
 		sentences = append(sentences, fmt.Sprintf("%sat most %s at once and %s in any %s.", begins(d.names[i]),
-			bound(bounds.Within(p, 0)), bound(bounds.Within(p, period)), words.Period(period)))
+			words.Bound(bounds.Within(p, 0)), words.Bound(bounds.Within(p, period)), words.Period(period)))
 	}
 	d.text = strings.Join(sentences, " ")
 	if d.names[0] == "" {

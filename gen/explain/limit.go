@@ -214,20 +214,25 @@ func reserving(p *runtime.Policy) []string {
 		}
 		return []string{why + instead}
 	}
-	r := newFullKey(p)
+	// Time stands still at the beginning of a window, so that no page depends on a clock.
+	rule, start, state := meter.RuleOf(p, ""), bounds.LongestWindow(p), runtime.State{}
+	decide := func(q runtime.Request) (d runtime.Decision) {
+		state, d = bounds.MustStep(&rule, state, start, q)
+		return d
+	}
 	count := p.Capacity + min(p.Rate, p.MaxReserved)
-	first := r.decide(runtime.Request{Count: count, Reserve: true})
+	first := decide(runtime.Request{Count: count, Reserve: true})
 	sentences := []string{fmt.Sprintf("%s, ReserveN(%s) is allowed, with Delay %s.", fullMoment(p), words.Number(count), words.Length(first.Delay))}
 
 	// Check takes nothing, so that both of these describe the state after the first reservation.
-	next := r.decide(runtime.Request{Op: runtime.Check, Count: 1, Reserve: true})
+	next := decide(runtime.Request{Op: runtime.Check, Count: 1, Reserve: true})
 	if next.Allowed {
 		sentences = append(sentences, fmt.Sprintf("After it, ReserveN(1) is allowed, with Delay %s.", words.Length(next.Delay)))
 	} else {
 		sentences = append(sentences, fmt.Sprintf("After it, ReserveN(1) is denied, with RetryAfter %s.", words.Length(next.RetryAfter)))
 	}
 	if p.Capacity > 0 {
-		plain := r.decide(runtime.Request{Op: runtime.Check, Count: 1})
+		plain := decide(runtime.Request{Op: runtime.Check, Count: 1})
 		sentences = append(sentences, fmt.Sprintf("Allow(1) at that moment is denied, with RetryAfter %s.", words.Length(plain.RetryAfter)))
 	}
 	return sentences
@@ -256,7 +261,7 @@ func lost(p *runtime.Policy) string {
 		words.Length(p.Period/3))
 }
 
-// fullMoment names the state and the instant in which newFullKey begins.
+// fullMoment names the state and the instant in which the calls of [reserving] begin.
 func fullMoment(p *runtime.Policy) string {
 	moment := fmt.Sprintf("With %s of %[1]s tokens left", words.Number(p.Capacity))
 	if p.Capacity == 0 {
@@ -266,28 +271,6 @@ func fullMoment(p *runtime.Policy) string {
 		moment += " at the beginning of a window"
 	}
 	return moment
-}
-
-// fullKey is the state of one key at the beginning of a window. Time stands still, so that no page depends on a clock.
-type fullKey struct {
-	rule  meter.Rule
-	state runtime.State
-	// start is the start of a window.
-	start int64
-}
-
-func newFullKey(p *runtime.Policy) *fullKey {
-	return &fullKey{rule: meter.RuleOf(p, ""), start: bounds.LongestWindow(p)}
-}
-
-// decide panics if the count can never pass, since reserving only requests counts that fit the policy.
-func (k *fullKey) decide(q runtime.Request) runtime.Decision {
-	next, d, err := k.rule.Step(k.state, k.start, q)
-	if err != nil {
-		panic("explain: the limiter rejects a count that fits: " + err.Error())
-	}
-	k.state = next
-	return d
 }
 
 // shards describes one shard of a sharded limit.

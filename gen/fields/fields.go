@@ -3,7 +3,6 @@ package fields
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -310,7 +309,7 @@ var limitFields = []limitField{
 			}
 			return effectiveMap(overrideFields, l.Overrides) // other numbers follow those of the limit
 		},
-		words: overridesWords,
+		words: OverridesWords,
 	},
 	{
 		name:      "goName",
@@ -443,7 +442,7 @@ func worstCase(l *spec.Limit) string {
 // mostInPeriod describes the worst case in an interval as long as a period, and for a calendar in a window too.
 func mostInPeriod(p *runtime.Policy) string {
 	span := bounds.Interval(p)
-	around := fmt.Sprintf("%s in any %s", orUncountable(bounds.Within(p, span)), words.Period(span))
+	around := fmt.Sprintf("%s in any %s", words.Bound(bounds.Within(p, span)), words.Period(span))
 	if p.Calendar.Unit == 0 || p.Reserves() {
 		return around
 	}
@@ -460,13 +459,6 @@ func ifEnforced(m runtime.Mode) string {
 		return ""
 	}
 	return ", if it were enforced"
-}
-
-func orUncountable(n int64) string {
-	if n == math.MaxInt64 {
-		return "no bound"
-	}
-	return words.Number(n)
 }
 
 // keyWords describes the parts of the key that are not stored as they are passed. It is not the words of the field key,

@@ -210,8 +210,6 @@ func (p *parser) canPass(m *spec.Member, check bool) {
 		}
 		p.report(m.At, rules.CannotPass, "use at most "+words.Number(least), "%s are more than %s, %s",
 			words.Count(m.Count, m.Unit()), name, words.Number(least))
-	case slices.Contains(spec.MemberNames, m.Limit.GoName):
-		p.report(m.At, rules.ReservedName, "set goName on the limit", "the decisions of a group have another field or method %s", m.Limit.GoName)
 	}
 }
 
@@ -226,33 +224,21 @@ func (p *parser) takenAndChecked(g *spec.Group, given map[string]entry) {
 	}
 }
 
-// sameFields reports limits whose decisions would have one field. Each limit has a Go name of its own, so that one of them
-// has several keys.
+// sameFields reports limits whose decisions or slots would have one field, or one that all groups have.
 func (p *parser) sameFields(g *spec.Group) {
-	fields, first := g.Fields(), map[string]spec.Member{}
-	for i, m := range g.Members() {
-		before, taken := first[fields[i]]
-		same := before.Limit == m.Limit && slices.Equal(before.Args, m.Args) // reported by itself
-		switch {
+	members, first := slices.Concat(g.Members(), g.Takes), map[string]spec.Member{}
+	for i, field := range slices.Concat(g.Fields(), g.SlotFields()) {
+		m := members[i]
+		before, taken := first[field]
+		switch same := before.Limit == m.Limit && slices.Equal(before.Args, m.Args); { // reported by itself
+		case field == "": // of a limit that is not in flight
+		case slices.Contains(spec.MemberNames, field):
+			p.report(m.At, rules.ReservedName, "set goName on the limit, or name another parameter", "the decisions of a group have another field or method %s", field)
 		case taken && !same:
-			p.report(m.At, rules.SameGoName, "name another parameter, or set goName on the limit", "the decisions of the group have two fields %s", diag.Clip(fields[i]))
+			p.report(m.At, rules.SameGoName, "set goName on the limit, or name another parameter", "the decisions of the group have two fields %s", diag.Clip(field))
 			p.note(before.At, "the other one is here")
-		case fields[i] != m.Limit.GoName && slices.Contains(spec.MemberNames, fields[i]):
-			p.report(m.At, rules.ReservedName, "name another parameter, or set goName on the limit", "the decisions of a group have another field or method %s", fields[i])
 		}
-		first[fields[i]] = m
-	}
-}
-
-// slotFields reports a limit of a group whose field is that with the slot of another one.
-func (p *parser) slotFields(g *spec.Group) {
-	fields := g.Fields()
-	for i, slot := range g.SlotFields() {
-		if at := slices.Index(fields, slot); at >= 0 {
-			p.report(diag.Spanning(g.Pos, g.Name), rules.ReservedName, "set goName on one of the limits",
-				"the decisions of the group have the slot of %s in a field %s, which is the Go method of %s too",
-				diag.Label(g.Takes[i].Limit.Policy.Name), slot, diag.Label(g.Members()[at].Limit.Policy.Name))
-		}
+		first[field] = m
 	}
 }
 
@@ -351,15 +337,6 @@ func (p *parser) groups(_ *spec.File, e entry) bool {
 
 // settleGroups reads the groups, once the limits are known.
 func (p *parser) settleGroups(file *spec.File) {
-	p.file, p.owners = file, map[string]owner{}
-	for _, limit := range file.Limits {
-		owner{what: "limit", name: limit.Policy.Name, method: limit.GoName, at: limit.Pos}.add(p.owners)
-	}
-	for _, limit := range file.Limits {
-		for _, method := range OverridesMethods(limit) {
-			owner{name: limit.Policy.Name, method: method, overrides: true}.add(p.owners)
-		}
-	}
 	for _, given := range p.groupsGiven {
 		entries, ok := p.entries(given.value, given.at, "groups", groupHelp)
 		if !ok {
@@ -367,7 +344,7 @@ func (p *parser) settleGroups(file *spec.File) {
 		}
 		for _, e := range entries {
 			if g := p.oneGroup(e); !e.again {
-				p.sameGroupName(e, g)
+				p.claimGroup(e, g)
 				file.Groups = append(file.Groups, g)
 			}
 		}
@@ -395,34 +372,21 @@ func (p *parser) oneGroup(e entry) *spec.Group {
 	}
 	p.takenAndChecked(g, given)
 	p.sameFields(g)
-	p.slotFields(g)
 	p.notShared(g)
 	return g
 }
 
-// sameGroupName reports a group with the name or the Go method of a limit or of a group before it.
-func (p *parser) sameGroupName(e entry, g *spec.Group) {
-	own := owner{what: "group", name: g.Name, method: g.GoName, at: g.Pos}
-	var before owner
-	for _, key := range own.keys() {
-		switch other, taken := p.owners[key]; {
-		case !taken || other == before: // one with the same name and the same method is reported once
-		case other.overrides:
-			p.report(e.named, rules.SameGoName, "set goName on one of them",
-				"the group %s has the Go method %s, which the overrides of %s need", diag.Quote(g.Name), diag.Clip(g.GoName), diag.Quote(other.name))
-		default:
-			p.report(e.named, rules.SameGoName, "choose another name, or set goName on one of them",
-				"the group %s and the %s %s both have the Go method %s", diag.Quote(g.Name), other.what, diag.Quote(other.name), diag.Clip(other.method))
-			p.note(diag.Spanning(other.at, other.name), "the "+other.what+" is here")
-			before = other
-		}
+// claimGroup claims the name of a group, and the Go names of its method and its types.
+func (p *parser) claimGroup(e entry, g *spec.Group) {
+	own := owner{"the group " + diag.Quote(g.Name), e.named}
+	if d := p.drafts[g.Name]; d != nil {
+		p.report(e.named, rules.SameGoName, "choose another name", "%s has the name of a limit", own.what)
+		p.note(diag.Spanning(d.said.Pos, g.Name), "the limit is here")
+		return
 	}
-	own.add(p.owners)
-	for _, plan := range p.file.Plans {
-		if slices.Contains(g.GoTypes(), plan.GoName) {
-			p.report(e.named, rules.SameGoName, "set goName on the group, or rename the plan",
-				"the Go type %s of the group %s is also the constant of the plan %s", plan.GoName, diag.Quote(g.Name), diag.Quote(plan.Name))
-			p.note(diag.Spanning(plan.Pos, plan.Name), "the plan is here")
-		}
+	names := []string{"method " + g.GoName}
+	for _, name := range g.GoTypes() {
+		names = append(names, "name "+name)
 	}
+	p.claim(own, names...)
 }

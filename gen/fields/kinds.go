@@ -195,8 +195,6 @@ type refusal struct {
 	message, why string
 	// help is the remedy; "" to leave the field out.
 	help string
-	// hint is what editors show; "" for the message.
-	hint string
 	// applies selects the refused values, and schema is the schema of the others, with its own hint. Both are nil if only the value
 	// in [withoutEffect] is allowed, or none.
 	applies func(p *unchecked) bool
@@ -236,7 +234,10 @@ func (r *refusal) refuses(policy *unchecked, value *yaml.Node) bool {
 // condition is a JSON Schema: in limits where a field has the schema value, the refused field has the schema of the refusal.
 func (r *refusal) condition(field string, value object) object {
 	then := object{"type": "object"}
-	hint := cmp.Or(r.hint, spec.Capital(r.message)+".")
+	hint := spec.Capital(r.message) + "."
+	if r.help != "" {
+		hint += " " + spec.Capital(r.help) + "."
+	}
 	only, some := withoutEffect[r.field]
 	switch {
 	case r.schema != nil:
@@ -320,7 +321,6 @@ var algorithms = map[runtime.Kind]algorithm{
 		refusals: append([]refusal{
 			{
 				field: "capacity", message: "a sliding window has no capacity of its own", help: "leave capacity out: it is the rate",
-				hint: "A sliding window's capacity is its rate.",
 			},
 			{field: "maxReserved", message: "a sliding window has no reservations", help: "leave maxReserved out, or use a token bucket"},
 			{
@@ -347,18 +347,15 @@ var algorithms = map[runtime.Kind]algorithm{
 			{
 				field: "rate", message: "a limit in flight has no rate", why: ": slots are held and given back, and not granted",
 				help: "leave rate out: capacity is how many can be held at once",
-				hint: "A limit in flight has no rate: capacity is how many can be held at once.",
 			},
 			{
 				field: "period", message: "a limit in flight has no period", why: ": a slot is held until it is released",
 				help: "leave period out: hold is how long a slot lasts that is neither renewed nor released",
-				hint: "A limit in flight has no period: hold is how long a slot lasts that is neither renewed nor released.",
 			},
 			{field: "zone", message: "a limit in flight has no zone"},
 			{
 				field: "maxReserved", message: "a limit in flight has no reservations", why: ", because nobody knows when a slot is released",
 				help: "leave maxReserved out: WaitAcquire waits until a slot is free",
-				hint: "A limit in flight has no reservations: WaitAcquire waits until a slot is free.",
 			},
 			noStart("a limit in flight", ""),
 			notPrecise("limit in flight", "leave precise out: a limit in flight is exact"),
@@ -379,7 +376,7 @@ var noHold = refusal{
 
 // noStart refuses a start for limits without aligned windows.
 func noStart(limit, help string) refusal {
-	return refusal{field: "start", message: limit + " has no windows to start", help: help, hint: spec.Capital(limit) + " has no windows that start."}
+	return refusal{field: "start", message: limit + " has no windows to start", help: help}
 }
 
 // calendarRefusals refuse the calendar units of a fixed window.
@@ -456,5 +453,5 @@ func preciseWords(l *spec.Limit) []string {
 
 // notPrecise refuses precise: true for a kind, whose own guarantee is in the help.
 func notPrecise(kind, help string) refusal {
-	return refusal{field: "precise", message: "a " + kind + " cannot be precise", help: help, hint: "Only a sliding window can be precise."}
+	return refusal{field: "precise", message: "a " + kind + " cannot be precise", help: help}
 }

@@ -420,56 +420,24 @@ func (p *parser) limits(file *spec.File, e entry) bool {
 			p.drafts[e.name] = drafts[i]
 		}
 	}
-	// Last, because every limit has its goName only after it was parsed.
-	p.sameGoNames(entries, drafts)
+	for i, e := range entries {
+		// A name that is not valid has a diagnostic already.
+		if !e.again && spec.LimitNameForm.MatchString(e.name) {
+			p.claimLimit(e, drafts[i])
+		}
+	}
 	return true
 }
 
-// sameGoNames reports limits that have the Go method of another limit, or of its overrides.
-func (p *parser) sameGoNames(entries []entry, limits []*draft) {
-	first, needed := map[string]int{}, map[string]int{}
-	for i, limit := range limits {
-		for _, method := range OverridesMethods(&limit.said) {
-			if _, twice := needed[method]; !twice {
-				needed[method] = i
-			}
-		}
+// claimLimit claims the Go names of a limit, of its overrides and of the struct for the numbers of callers.
+func (p *parser) claimLimit(e entry, d *draft) {
+	name := diag.Quote(e.name)
+	p.claim(owner{"the limit " + name, e.named}, "method "+d.said.GoName)
+	for _, method := range OverridesMethods(&d.said) {
+		p.claim(owner{"the overrides of " + name, e.named}, "method "+method)
 	}
-	for i, limit := range limits {
-		// A name that is no identifier has a diagnostic already.
-		if entries[i].again || limit.said.GoName == "" {
-			continue
-		}
-		own := entries[i]
-		p.sameAsPlan(own, limit.limit)
-		switch at, twice := first[limit.said.GoName]; {
-		case !spec.LimitNameForm.MatchString(own.name):
-		case twice:
-			p.report(own.named, rules.SameGoName, "set goName on one of them",
-				"%s and %s both have the Go method %s", diag.Quote(entries[at].name), diag.Quote(own.name), diag.Clip(limit.said.GoName))
-			p.note(entries[at].named, "the first is here")
-		default:
-			first[limit.said.GoName] = i
-		}
-		if at, ok := needed[limit.said.GoName]; ok {
-			p.report(own.named, rules.SameGoName, "set goName on one of them",
-				"%s has the Go method %s, which the overrides of %s need", diag.Quote(own.name), diag.Clip(limit.said.GoName), diag.Quote(entries[at].name))
-			p.note(entries[at].named, "the limit with overrides is here")
-		}
-	}
-}
-
-// sameAsPlan reports a limit whose struct for the numbers of callers has the name of a plan's constant.
-func (p *parser) sameAsPlan(e entry, limit *spec.Limit) {
-	if limit == nil || len(limit.CallerNumbers()) == 0 {
-		return
-	}
-	for _, plan := range p.plans {
-		if plan.GoName == limit.NumbersType() {
-			p.report(e.named, rules.SameGoName, "set goName on the limit, or rename the plan",
-				"the Go type %s, with the numbers of %s, is also the constant of the plan %s", plan.GoName, diag.Quote(e.name), diag.Quote(plan.Name))
-			p.note(diag.Spanning(plan.Pos, plan.Name), "the plan is here")
-		}
+	if d.limit != nil && len(d.limit.CallerNumbers()) > 0 {
+		p.claim(owner{"the numbers of " + name, e.named}, "name "+d.limit.NumbersType())
 	}
 }
 

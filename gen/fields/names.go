@@ -51,7 +51,7 @@ func (p *parser) planList(file *spec.File, e entry) bool {
 }
 
 func (p *parser) readPlans(items []*yaml.Node) (plans []spec.Plan) {
-	names, constants := map[string]diag.Span{}, map[string]string{}
+	names := map[string]diag.Span{}
 	for _, item := range items {
 		at := p.src.At(item)
 		if p.muted[item] || !p.planName(item, at) {
@@ -61,11 +61,7 @@ func (p *parser) readPlans(items []*yaml.Node) (plans []spec.Plan) {
 		if p.twice(names, plan.Name, at, "the plan ") {
 			continue
 		}
-		if other, taken := constants[plan.GoName]; taken {
-			p.report(at, rules.SameGoName, "rename one of them", "the plans %s and %s both have the Go constant %s", diag.Quote(other), diag.Quote(plan.Name), plan.GoName)
-			p.note(names[other], "the first is here")
-		}
-		constants[plan.GoName] = plan.Name
+		p.claim(owner{"the plan " + diag.Quote(plan.Name), at}, "name "+plan.GoName)
 		plans = append(plans, plan)
 	}
 	return plans
@@ -176,6 +172,27 @@ func (p *parser) noPlansHelp(field string, entries []entry) string {
 }
 
 func (p *parser) planNames() []string { return spec.PlanNames(p.plans) }
+
+// owner is a limit, its overrides or its numbers, a group, or a plan, each of which has Go names.
+type owner struct {
+	what string
+	at   diag.Span
+}
+
+// claim keeps Go names for an owner, or reports the first one that another owner has. A name follows its sort: "method SendMessage", or
+// "name PlanFree" for a type or a constant.
+func (p *parser) claim(own owner, names ...string) {
+	for _, name := range names {
+		switch other, taken := p.owners[name]; {
+		case !taken:
+			p.owners[name] = own
+		case other.what != own.what:
+			p.report(own.at, rules.SameGoName, "set goName on one of them, or rename a plan", "%s and %s both have the Go %s", other.what, own.what, diag.Clip(name))
+			p.note(other.at, "the first is here")
+			return
+		}
+	}
+}
 
 var (
 	// ownMethods are the other methods of the generated type.

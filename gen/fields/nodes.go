@@ -106,30 +106,6 @@ type parameter struct {
 	at  diag.Span
 }
 
-// owner is a limit or a group with its method, or the method that the overrides of a limit need.
-type owner struct {
-	what, name, method string
-	overrides          bool
-	at                 diag.Pos
-}
-
-// add keeps an owner under its name and under its method, unless another one has them already.
-func (o owner) add(owners map[string]owner) {
-	for _, key := range o.keys() {
-		if _, taken := owners[key]; !taken {
-			owners[key] = o
-		}
-	}
-}
-
-// keys are the places of an owner in [parser.owners]. The overrides of a limit have no name of their own.
-func (o owner) keys() []string {
-	if o.overrides {
-		return []string{"method " + o.method}
-	}
-	return []string{"name " + o.name, "method " + o.method}
-}
-
 // parser reads the fields of a file, and checks what must hold between them.
 type parser struct {
 	document
@@ -141,8 +117,7 @@ type parser struct {
 	limitFields []string
 	// groupsGiven holds the entries groups:, which are read after the limits of the file.
 	groupsGiven []entry
-	file        *spec.File
-	// owners are those of the file.
+	// owners have the Go names of the generated package, by [parser.claim].
 	owners map[string]owner
 	// drafts are the limits of the file by name, with those that have diagnostics.
 	drafts map[string]*draft
@@ -151,7 +126,7 @@ type parser struct {
 }
 
 func newParser(src *diag.Source) *parser {
-	return &parser{document: document{src: src}}
+	return &parser{document: document{src: src}, owners: map[string]owner{}}
 }
 
 // field is one name that a map of the file may contain. A table of fields is the only place that lists the fields of a

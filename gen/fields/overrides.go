@@ -157,7 +157,8 @@ func largestNumbers(d *draft) (largest runtime.OverrideBounds, follows bool) {
 	return largest, follows
 }
 
-func overridesWords(l *spec.Limit) []string {
+// OverridesWords describes what operators can give a key.
+func OverridesWords(l *spec.Limit) []string {
 	b := l.Policy.Overrides
 	if b.Rate == 0 {
 		return nil

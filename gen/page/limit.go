@@ -225,21 +225,17 @@ func drawingOf(caption string, p draw.Picture) drawing {
 // facts are the numbers of a limit: those of the old version, if they differ, before those of the new one.
 func facts(policies []*runtime.Policy) (list []fact) {
 	add := func(m review.Measure) {
-		is := ""
+		var texts []string
+		applies := false
 		for _, p := range policies {
-			text := "unlimited"
+			n, text := m.Of(nil, p), "unlimited"
 			if p.Mode != runtime.ModeUnlimited {
-				text = valueOf(m.Of(nil, p))
+				text, applies = n.Format(n.New), applies || n.New != nil
 			}
-			switch {
-			case is == "" || is == text:
-				is = text
-			default:
-				is += " → " + text
-			}
+			texts = append(texts, text)
 		}
-		if strings.Trim(is, "– →") != "" {
-			list = append(list, fact{m.Name, is})
+		if applies {
+			list = append(list, fact{m.Name, strings.Join(slices.Compact(texts), " → ")})
 		}
 	}
 	add(review.Within(0))
@@ -252,16 +248,6 @@ func facts(policies []*runtime.Policy) (list []fact) {
 		}
 	}
 	return list
-}
-
-func valueOf(n review.Number) string {
-	switch {
-	case n.New == nil:
-		return "–"
-	case review.IsUnbounded(*n.New):
-		return "no bound"
-	}
-	return n.Format(n.New)
 }
 
 // playground is the configuration of a playground, as playground.js reads it.

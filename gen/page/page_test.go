@@ -9,11 +9,13 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -380,4 +382,13 @@ func TestRecordingOfARemovedLimit(t *testing.T) {
 	requireSound(t, page)
 	requireText(t, page, "In the recording: 3 requests of 1 key; 2 allowed and 1 denied.")
 	requireText(t, page, "3 requests in 1m8s: 2 allowed and 1 denied. The key has between 0 and 2 tokens.")
+}
+
+func TestNumbersAreThoseThatALimitHas(t *testing.T) {
+	bucket := runtime.Policy{Name: "send", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20}
+	assert.Equal(t, []fact{
+		{"at once", "unlimited → 20"}, {"in any minute", "unlimited → 30"}, {review.NextToken, "unlimited → 6s"}, {review.FullAfter, "unlimited → 2m"},
+	}, facts([]*runtime.Policy{{Name: "send", Mode: runtime.ModeUnlimited}, &bucket}), "a bucket is not held")
+	bucket.MaxReserved = runtime.Unbounded
+	assert.Contains(t, facts([]*runtime.Policy{&bucket}), fact{"at once", "unbounded"})
 }

@@ -224,7 +224,6 @@ func FuzzLogs(f *testing.F) {
 		}
 		var got []string
 		same := trace.NewReader(&again)
-		same.Format = trace.JSONLines
 		require.NoError(t, same.Replay(func(l *trace.Line) error {
 			got = append(got, fmt.Sprintf("%d %q %q %d %d %q %q %v", l.At, l.Limit, l.Key, l.Count, l.Op, l.Plan, l.Zone, l.Anniversary))
 			return nil

@@ -3,7 +3,7 @@
 //
 // # The model
 //
-// A [trace.Reader] reads a [trace.Line] per request, from JSON Lines or from the logs of programs and servers (see [trace.Format] and
+// A [trace.Reader] reads a [trace.Line] per request, from JSON Lines or from the logs of programs and servers (see
 // [trace.Mapping]). A [Replay] holds the state of every key of some limits, and decides each line at
 // the line's own instant. A [Report] summarizes the decisions for people; [JSONL] writes each of them. A
 // [Comparison] decides each line by the limits of two files. A [Traffic] generates a trace.

@@ -81,6 +81,20 @@ func (l *Limit) PlanNames() []string {
 	return words.Of(l.Plans, func(of *Limit) string { return of.Plan })
 }
 
+// Handle returns the type of package limiter that has only the verbs of the limit, and the method of its Limiter that
+// returns it.
+func (l *Limit) Handle() (method, handle string) {
+	switch {
+	case l.Policy.Kind == runtime.InFlight:
+		return "Slots", "SlotLimit"
+	case l.Policy.Capacity == 0:
+		return "ReserveOnly", "ReserveOnlyLimit"
+	case l.Policy.Reserves():
+		return "Reservable", "ReservableLimit"
+	}
+	return "Limit", "Limit"
+}
+
 // CallerNumber is a number that callers give a limit with each request.
 type CallerNumber struct {
 	// Field is the name in limits.yaml, and GoName that of the field of the generated struct.

@@ -151,11 +151,11 @@ func TestYAMLProblems(t *testing.T) {
 			"units: ns, us, ms, s, m, h, d (24 hours) and w (7 days); or day, week, month, year or 3 months; at most 3650d."},
 		{"no start", "kind: fixed window\nrate: 10\nperiod: 1m\nstart: noon", "start: noon", "Write an RFC 3339 instant, a duration, or first use; for calendar units, such as 15th, monday, april 6th, 06:00, anniversary."},
 		{"a list of keys", limit + "key: [userID]", "key: [userID]", "Incorrect type. Expected one of string, object."},
-		{"another kind's field", limit + "start: 1h", "start: 1h", "A token bucket has no windows that start."},
-		{"the capacity of windows that slide", "kind: sliding window\nrate: 10\nperiod: 1m\ncapacity: 5", "capacity: 5", "A sliding window's capacity is its rate."},
-		{"windows that slide and are reserved", "kind: sliding window\nrate: 10\nperiod: 1m\nmaxReserved: 5", "maxReserved: 5", "A sliding window has no reservations."},
+		{"another kind's field", limit + "start: 1h", "start: 1h", "A token bucket has no windows to start. Leave start out, or use a fixed window."},
+		{"the capacity of windows that slide", "kind: sliding window\nrate: 10\nperiod: 1m\ncapacity: 5", "capacity: 5", "A sliding window has no capacity of its own. Leave capacity out: it is the rate."},
+		{"windows that slide and are reserved", "kind: sliding window\nrate: 10\nperiod: 1m\nmaxReserved: 5", "maxReserved: 5", "A sliding window has no reservations. Leave maxReserved out, or use a token bucket."},
 		{"slots without a hold", "kind: in flight\ncapacity: 5", "sendMessage:", `Missing property "hold".`},
-		{"the rate of slots", "kind: in flight\ncapacity: 5\nhold: 2m\nrate: 5", "rate: 5", "A limit in flight has no rate: capacity is how many can be held at once."},
+		{"the rate of slots", "kind: in flight\ncapacity: 5\nhold: 2m\nrate: 5", "rate: 5", "A limit in flight has no rate. Leave rate out: capacity is how many can be held at once."},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			text := opening + "    " + strings.ReplaceAll(row.fields, "\n", "\n    ") + "\n"

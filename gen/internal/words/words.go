@@ -3,6 +3,7 @@
 package words
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,14 @@ func Number(n int64) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return text
+}
+
+// Bound is a number of things that may have no bound, which is [math.MaxInt64].
+func Bound(n int64) string {
+	if n == math.MaxInt64 {
+		return "no bound"
+	}
+	return Number(n)
 }
 
 // Count returns a number of things: "1 token", "40,000 tokens".

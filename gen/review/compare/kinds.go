@@ -54,7 +54,7 @@ var TraitsByKind = map[runtime.Kind]Traits{
 	},
 	runtime.InFlight: {
 		LongRun:   func(*runtime.Policy) int64 { return math.MaxInt64 },
-		Exhausted: exhaustedSlots,
+		Exhausted: exhaustedAtOnce,
 		Views:     lastViews,
 		NewRate:   "Slots that are held stay held, each until its end.",
 	},
@@ -183,21 +183,15 @@ func slidingViews(g Grid, p *runtime.Policy, m moment) (list []view) {
 var traitsOfPrecise = Traits{
 	Sliding:   true,
 	LongRun:   rateUnlessUnusable,
-	Exhausted: exhaustedLogs,
+	Exhausted: exhaustedAtOnce,
 	Views:     lastViews,
 	NewRate:   "The tokens taken in the last old period stay counted, each for the new period from when it was taken.",
 }
 
-// exhaustedLogs has the log of a key that has taken all at one instant. A log of several instants is worth no more: the
-// token that comes back first ends the time in which the key is exhausted.
-func exhaustedLogs(rule *meter.Rule, _ int64, _ Grid) []row {
-	s, _ := bounds.MustStep(rule, runtime.State{}, Origin, runtime.Request{Count: int64(rule.Rate)})
-	return []row{{rule.Capacity + s.Value, s.Prev, s.Log}}
-}
-
-// exhaustedSlots has the row of a key whose slots were all acquired at one instant. It is worth the most when their holds end:
-// what renews them is a new row.
-func exhaustedSlots(rule *meter.Rule, _ int64, _ Grid) []row {
+// exhaustedAtOnce has the row of a key that has taken all tokens or slots at one instant. A log of several instants is worth no more: the
+// token that comes back first ends the time in which the key is exhausted. Slots are worth the most when their holds end, because
+// a renewal makes a new row.
+func exhaustedAtOnce(rule *meter.Rule, _ int64, _ Grid) []row {
 	s, _ := bounds.MustStep(rule, runtime.State{}, Origin, runtime.Request{Count: int64(rule.Capacity)})
 	return []row{{rule.Capacity + s.Value, s.Prev, s.Log}}
 }

@@ -100,10 +100,10 @@ func judgeDenyCache(j *judgement) {
 func judgePenalty(j *judgement) {
 	was, is := &j.Old.Policy.Penalty, &j.New.Policy.Penalty
 	for n := 1; n <= runtime.MaxPenaltySteps; n++ {
-		j.moreOrLess(was.Step(n), is.Step(n))
+		j.class(moreOrLess(is.Step(n), was.Step(n))...)
 	}
 	if was.Len() > 1 && is.Len() > 1 {
-		j.moreOrLess(was.Forgiveness(), is.Forgiveness())
+		j.class(moreOrLess(is.Forgiveness(), was.Forgiveness())...)
 	}
 	j.note(review.Rule, "A key that is denied for lack of %ss is locked out %s. Before: %s.", j.New.Unit(), lockOut(&j.New.Policy), lockOut(&j.Old.Policy))
 	switch {
@@ -118,16 +118,6 @@ func judgePenalty(j *judgement) {
 		j.note(review.Deploy, "Penalties in force end for each process with its new version.")
 	default:
 		j.note(review.Deploy, "Penalties in force end when they would have ended.")
-	}
-}
-
-// moreOrLess classifies a lock-out that has become longer or shorter.
-func (j *judgement) moreOrLess(was, is time.Duration) {
-	switch {
-	case is > was:
-		j.class(review.Tightened)
-	case is < was:
-		j.class(review.Loosened)
 	}
 }
 
@@ -173,7 +163,7 @@ func judgeOverrides(j *judgement) {
 	switch {
 	case was.Rate == 0:
 		j.class(review.Loosened)
-		j.note(review.Rule, "Operators can block keys and change their numbers without a deploy. %s", mostInWords(j.New))
+		j.describe(review.Rule, fields.OverridesWords(j.New))
 		j.note(review.Calls, "New methods for blocks and overrides: %s.", words.List(fields.OverridesMethods(j.New), "and"))
 		j.note(review.Deploy, "The store needs the table rate_limit_overrides: Migrate(ctx, Policies()...) creates it, and ratelimitgen sql prints it.")
 		return
@@ -191,26 +181,7 @@ func judgeOverrides(j *judgement) {
 		j.class(review.Tightened)
 		j.note(review.Deploy, "Overrides in force that give more are reduced to these numbers with the deploy, and those that lift the limit have no effect.")
 	}
-	j.note(review.Rule, "%s", mostInWords(j.New))
-}
-
-// mostInWords says what overrides of a limit can give at most.
-func mostInWords(l *spec.Limit) string {
-	b := l.Policy.Overrides
-	if b.Unlimited {
-		return "They can give any rate, and lift the limit for a key."
-	}
-	if compare.InFlight(&l.Policy) {
-		return "They can give up to " + words.Count(b.Capacity, "slot") + "."
-	}
-	text := fmt.Sprintf("They can give up to %s per %s, %s at once", words.Number(b.Rate), fields.PeriodOf(&l.Policy), words.Number(b.Capacity))
-	switch {
-	case b.MaxReserved == runtime.Unbounded:
-		text += ", and any number of reserved tokens"
-	case b.MaxReserved > 0:
-		text += ", and " + words.Count(b.MaxReserved, "reserved token")
-	}
-	return text + "."
+	j.describe(review.Rule, fields.OverridesWords(j.New))
 }
 
 func judgeDurability(j *judgement) {

@@ -8,25 +8,15 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // Verbs returns the methods that the generated type of a limit has. Methods that differ only in a final N, which take a
 // count, are listed once, without the N.
-func Verbs(l *spec.Limit) []string {
-	switch {
-	case l.Policy.Kind == runtime.InFlight:
-		return verbsOf(reflect.TypeFor[limiter.SlotLimit]())
-	case l.Policy.Capacity == 0:
-		return verbsOf(reflect.TypeFor[limiter.ReserveOnlyLimit]())
-	case l.Policy.Reserves():
-		return verbsOf(reflect.TypeFor[limiter.ReservableLimit]())
-	}
-	return verbsOf(reflect.TypeFor[limiter.Limit]())
-}
-
-func verbsOf(handle reflect.Type) (verbs []string) {
+func Verbs(l *spec.Limit) (verbs []string) {
+	method, _ := l.Handle()
+	returns, _ := reflect.TypeFor[*limiter.Limiter]().MethodByName(method)
+	handle := returns.Type.Out(0)
 	for i := range handle.NumMethod() {
 		name := handle.Method(i).Name
 		// The method N itself, which sets a count, has no twin.

@@ -69,9 +69,6 @@ func csvHeader(text []byte) (names []string, separator byte, err error) {
 		}
 	}
 	cells, err := newCSVReader(bytes.NewReader(text), separator).Read()
-	if errors.Is(err, io.EOF) { // a line of nothing, which is left of one with a byte order mark
-		return []string{""}, separator, nil
-	}
 	for _, cell := range cells {
 		names = append(names, strings.TrimSpace(cell))
 	}

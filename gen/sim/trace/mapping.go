@@ -73,6 +73,20 @@ func splitEscaped(text string) (list []string) {
 	return append(list, part.String())
 }
 
+// layout finds the values of a mapping in the lines of a log.
+type layout interface {
+	// read sets the values of a line, in the order of the mapping. Values that the line does not have stay absent. The
+	// error is a [*Fault], or that of the reader.
+	read(text []byte, values []value) error
+}
+
+// value is a value of a log; its text is nil if it is absent.
+type value struct {
+	text []byte
+	// at is the place of the value in the line, in bytes; negative in a row of several lines.
+	at int
+}
+
 // Names of the time and of the client's address in logs, the most specific first. A log without a mapping for them is
 // searched for these.
 var (

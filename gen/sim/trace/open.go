@@ -179,50 +179,39 @@ func (t *Reader) setField(field int, text []byte) (reason string) {
 // begin finds the format of the trace by its first line, and how to read it. It keeps the line if it is a request.
 func (t *Reader) begin() error {
 	text, err := t.lines.next()
+	if text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")); err == nil && len(text) == 0 {
+		text, err = t.lines.next() // a byte order mark alone is no line
+	}
 	if t.line.Number = t.lines.number; err != nil {
 		return err // a line that is too long is skipped: the next one is then the first
 	}
 	t.begun = true
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-	format := t.Format
-	if len(text) > 0 && (format == "" || format == Recognized) {
-		if format, err = t.recognize(text); err != nil {
-			return err
-		}
-	}
-	if format != CSVTable {
-		t.first = text
-	}
+	m, names := t.Map, accessNames(text)
+	columns, separator := t.csvColumns(text)
 	var known []string
 	var layoutOf func(Mapping) (layout, error)
-	m := t.Map
-	switch format {
-	case JSONLines:
-		if !m.Empty() {
-			return mappingErrorf("-map does not apply to traces of the format jsonl; use the format json")
-		}
+	switch {
+	case t.isRequest(text):
+		t.first = text
 		return nil
-	case JSONLog:
-		known = memberNames(text)
+	case text[0] == '{':
+		t.first, known = text, memberNames(text)
 		layoutOf = func(m Mapping) (layout, error) { return newJSONLayout(m), nil }
-	case AccessLog:
-		names := accessNames(text)
-		if len(names) == 0 {
-			return mappingErrorf("the first line is not of an access log: it needs a time in brackets after three fields, as nginx and Apache write, or at the start, as Envoy does")
-		}
-		known = append(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" }), requestNames...)
+	case len(names) > 0:
+		t.first, known = text, append(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" }), requestNames...)
 		layoutOf = func(m Mapping) (layout, error) { return newAccessLayout(m, names, known) }
-	case CSVTable:
-		names, separator, err := csvHeader(text)
-		if err != nil {
-			return mappingErrorf("the first line is not CSV: %s", err.(*Fault).Reason)
+	case len(columns) > 0:
+		if known = columns; m.Empty() {
+			m = named(columns)
 		}
-		if known = names; m.Empty() {
-			m = named(names)
-		}
-		layoutOf = func(m Mapping) (layout, error) { return newCSVLayout(m, names, separator, t.lines) }
+		layoutOf = func(m Mapping) (layout, error) { return newCSVLayout(m, columns, separator, t.lines) }
+	case m.Empty():
+		t.first = text // the fault says what a line must be, and what it is
+		return nil
+	case text[0] == '[':
+		return mappingErrorf("the trace begins with a JSON list; write its objects one per line: jq -c '.[]'")
 	default:
-		return mappingErrorf("unknown format %q", format)
+		return mappingErrorf("the first line is not JSON, not of an access log, and no header of CSV with a name in -map or a usual name of the time")
 	}
 	if t.mapping, err = m.completed(t.AddressKey, known); err != nil {
 		return err
@@ -232,34 +221,20 @@ func (t *Reader) begin() error {
 	return err
 }
 
-// recognize returns the format that a trace with this first line has.
-func (t *Reader) recognize(text []byte) (Format, error) {
-	switch {
-	case text[0] == '{':
-		// Also if the line has no time: the fault says so.
-		if names := memberNames(text); t.Map.Empty() && (hasAny(names, []string{"at", "limit", "key"}) || !hasAny(names, timeNames)) {
-			return JSONLines, nil
-		}
-		return JSONLog, nil
-	case len(accessNames(text)) > 0:
-		return AccessLog, nil
-	case t.looksLikeCSV(text):
-		return CSVTable, nil
-	case t.Map.Empty():
-		return JSONLines, nil // the fault says what a line must be, and what it is
-	case text[0] == '[':
-		return "", mappingErrorf("the trace begins with a JSON list; write its objects one per line: jq -c '.[]'")
-	}
-	return "", mappingErrorf("the first line has none of the known formats; pass -trace-format, one of json, access and csv")
+// isRequest reports whether a first line is one of the package's own traces, also if it has no time: the fault says so.
+func (t *Reader) isRequest(text []byte) bool {
+	names := memberNames(text)
+	return text[0] == '{' && t.Map.Empty() && (hasAny(names, []string{"at", "limit", "key"}) || !hasAny(names, timeNames))
 }
 
-func (t *Reader) looksLikeCSV(text []byte) bool {
-	names, _, err := csvHeader(text)
-	if err != nil || len(names) == 0 || bytes.ContainsAny(text[:1], "[{") {
-		return false
-	}
+// csvColumns returns the names of the columns and the separator, if a first line is probably the header of CSV.
+func (t *Reader) csvColumns(text []byte) (names []string, separator byte) {
+	names, separator, err := csvHeader(text)
 	mapped := slices.ContainsFunc(t.Map.entries, func(e mapEntry) bool { return slices.Contains(names, e.name) })
-	return mapped || len(names) > 1 && hasAny(names, timeNames)
+	if err != nil || bytes.ContainsAny(text[:1], "[{") || !mapped && (len(names) < 2 || !hasAny(names, timeNames)) {
+		return nil, 0
+	}
+	return names, separator
 }
 
 func hasAny(names, wanted []string) bool {

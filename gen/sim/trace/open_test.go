@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -30,29 +31,28 @@ func TestUnixTimesAreReadByTheirSize(t *testing.T) {
 func TestFormatIsRecognizedByTheFirstLine(t *testing.T) {
 	for _, test := range []struct {
 		line, mapping string
-		want          Format
+		want          layout
 	}{
-		{`{"at":1,"limit":"send"}`, "", JSONLines},
-		{`{"limit":"send","time":1}`, "", JSONLines}, // the fault says that at is missing
-		{`{"level":"info"}`, "", JSONLines},
-		{`{"at":1,"user":{"id":2}}`, "key=user.id", JSONLog},
-		{`{"start_time":"2030-01-02T15:04:05Z","downstream_remote_address":"10.0.0.1:80"}`, "", JSONLog},
-		{`192.0.2.1 - - [02/Jan/2030:15:04:05 +0000] "GET / HTTP/1.1" 200 15`, "", AccessLog},
-		{`example.com:443 192.0.2.1 - - [02/Jan/2030:15:04:05 +0000] "GET / HTTP/1.1" 200 15 "-" "curl"`, "", AccessLog},
-		{`[2030-01-02T15:04:05.310Z] "POST / HTTP/2" 204 - 154 0 226 100 "10.0.35.28" "a" "b" "c" "d"`, "", AccessLog},
-		{`time,user`, "", CSVTable},
-		{"\"time\"\t\"user\"", "", CSVTable},
-		{`when;who`, "at=when,key=who", CSVTable},
-		{`at`, "at=at", CSVTable},
-		{`hello, world`, "", JSONLines},
+		{`{"at":1,"limit":"send"}`, "", nil},
+		{`{"limit":"send","time":1}`, "", nil}, // the fault says that at is missing
+		{`{"level":"info"}`, "", nil},
+		{`{"at":1,"user":{"id":2}}`, "key=user.id", &jsonLayout{}},
+		{`{"start_time":"2030-01-02T15:04:05Z","downstream_remote_address":"10.0.0.1:80"}`, "", &jsonLayout{}},
+		{`192.0.2.1 - - [02/Jan/2030:15:04:05 +0000] "GET / HTTP/1.1" 200 15`, "", &accessLayout{}},
+		{`example.com:443 192.0.2.1 - - [02/Jan/2030:15:04:05 +0000] "GET / HTTP/1.1" 200 15 "-" "curl"`, "", &accessLayout{}},
+		{`[2030-01-02T15:04:05.310Z] "POST / HTTP/2" 204 - 154 0 226 100 "10.0.35.28" "a" "b" "c" "d"`, "", &accessLayout{}},
+		{`time,user`, "", &csvLayout{}},
+		{"\"time\"\t\"user\"", "", &csvLayout{}},
+		{`when;who`, "at=when,key=who", &csvLayout{}},
+		{`at`, "at=at", &csvLayout{}},
+		{`hello, world`, "", nil},
 	} {
-		r := NewReader(nil)
+		r := NewReader(strings.NewReader(test.line))
 		if test.mapping != "" {
 			require.NoError(t, r.Map.Add(test.mapping))
 		}
-		got, err := r.recognize([]byte(test.line))
-		require.NoError(t, err, test.line)
-		assert.Equal(t, test.want, got, test.line)
+		require.NoError(t, r.begin(), test.line)
+		assert.IsType(t, test.want, r.layout, test.line)
 	}
 	names := accessNames([]byte(`example.com:443 192.0.2.1 - - [02/Jan/2030:15:04:05 +0000] "GET / HTTP/1.1" 200 15`))
 	assert.Equal(t, []string{"server_name", "remote_addr", "", "remote_user", "time_local", "request", "status", "body_bytes_sent"}, names)

@@ -1,5 +1,5 @@
 // Package trace reads recorded requests: a [Reader] gives one [Line] for each, from JSON Lines, CSV or the logs of programs and
-// servers; see [Format] and [Mapping]. A line that is none is a [Fault].
+// servers, which it recognizes by the first line; see [Mapping]. A line that is none is a [Fault].
 package trace
 
 import (
@@ -23,7 +23,10 @@ import (
 // long the request runs, as "1.5s" or in seconds; without it, its slot is held for the hold of the limit. Empty lines, the fields of an answer,
 // which sim.JSONL writes, and other fields are ignored.
 //
-// It also reads logs of other formats, whose lines may be out of order by [Reader.Late].
+// It also reads logs of other formats, whose lines may be out of order by [Reader.Late]: a JSON object per line, whose fields a
+// [Mapping] names; the common or combined format of nginx and Apache, and the default formats of Envoy and Istio, whose fields have the
+// names of the variables of nginx, or those in the JSON logs of Istio, and numbers from 1; and CSV with the names of the columns in the
+// first line, after which the separator is the comma, semicolon or tab that it has most of.
 type Reader struct {
 	// Default is the limit of lines without the field limit; if it is "", such a line is a fault.
 	Default string
@@ -36,19 +39,17 @@ type Reader struct {
 	// LeftOut counts the lines that Only has skipped.
 	LeftOut int64
 
-	// Format is the format of the trace; "" is [Recognized].
-	Format Format
 	// Map has the names of the fields of a log.
 	Map Mapping
 	// AddressKey is set if the address of the client is the key where Map has none.
 	AddressKey bool
 	// Late is how far out of order lines may be: those of one request less than it after those of another are put in
-	// order. A negative one is 0 for [JSONLines], and [DefaultLate] for logs.
+	// order. A negative one is 0 for JSON Lines, and [DefaultLate] for logs.
 	Late time.Duration
 
 	lines *lineReader
 	line  Line
-	// layout reads the lines of a log, and is nil for JSONLines; values are the fields of a line in the order of mapping.
+	// layout reads the lines of a log, and is nil for JSON Lines; values are the fields of a line in the order of mapping.
 	layout  layout
 	mapping Mapping
 	values  []value
