@@ -1,27 +1,16 @@
 package gen
 
 import (
-	"strconv"
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/dave/jennifer/jen"
+
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// catalogSource is the limits as data, and the functions that return them.
-const catalogSource = `
-// Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
-func Policies() []*runtime.Policy { return catalog.Policies() }
-
-// Catalog returns the limits as data, for programs that do not know their methods, such as package operate.
-func Catalog() *runtime.Catalog { return catalog }
-
-var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), $catalog)
-`
-
-// catalogOf is the source of the limits as data:
+// declareCatalog writes the limits as data, and the functions that return them.
 //
-//	runtime.Catalog{
+//	var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 //		Limits: []runtime.CatalogLimit{
 //			{
 //				Name:     "sendMessage",
@@ -31,36 +20,70 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), $catalog)
 //			},
 //		},
 //		Plans: []string{"free", "pro"},
-//	}
-func catalogOf(f *spec.File) string {
-	groups := ""
-	if len(f.Groups) > 0 {
-		groups = onePerLine("Groups: []runtime.CatalogGroup", words.Of(f.Groups, catalogGroup)...)
-	}
-	return onePerLine("runtime.Catalog", onePerLine("Limits: []runtime.CatalogLimit", words.Of(f.Limits, catalogLimit)...), textsField("Plans", f.PlanNames()), groups)
-}
-
-func catalogLimit(l *spec.Limit) string {
-	key := ""
-	if len(l.Key) > 0 {
-		parts := words.Of(l.Key, func(part spec.KeyPart) string {
-			return "{" + quotedField("Name", part.Name) + ", " + quotedField("Type", part.Type) + "}"
+//	})
+func declareCatalog(file *jen.File, n names, f *spec.File) {
+	file.Add(n.source(catalogFunctions))
+	file.Line()
+	owner := jen.Qual(runtimePath, "PackageOf").Types(jen.Id("Limits")).Call()
+	file.Var().Id("catalog").Op("=").Qual(runtimePath, "NewCatalog").Call(owner, jen.Qual(runtimePath, "Catalog").CustomFunc(onePerLine, func(g *jen.Group) {
+		g.Id("Limits").Op(":").Index().Qual(runtimePath, "CatalogLimit").CustomFunc(onePerLine, func(g *jen.Group) {
+			for _, l := range f.Limits {
+				g.CustomFunc(onePerLine, func(g *jen.Group) { n.catalogLimit(g, l) })
+			}
 		})
-		key = "Key: []runtime.CatalogKey{" + strings.Join(parts, ", ") + "}"
-	}
-	return onePerLine("", quotedField("Name", l.Policy.Name), quotedField("Doc", l.Doc), key,
-		"Policies: []*runtime.Policy{"+strings.Join(policyAddresses(l), ", ")+"}")
+		if len(f.Plans) > 0 {
+			g.Id("Plans").Op(":").Add(stringsLiteral(f.PlanNames()))
+		}
+		if len(f.Groups) > 0 {
+			g.Id("Groups").Op(":").Index().Qual(runtimePath, "CatalogGroup").CustomFunc(onePerLine, func(g *jen.Group) {
+				for _, of := range f.Groups {
+					g.CustomFunc(onePerLine, func(g *jen.Group) { catalogGroup(g, of) })
+				}
+			})
+		}
+	}))
 }
 
-func catalogGroup(g *spec.Group) string {
-	return onePerLine("", quotedField("Name", g.Name), quotedField("Doc", g.Doc),
-		textsField("Takes", spec.LimitNames(g.Takes)), textsField("Checks", spec.LimitNames(g.Checks)))
+const catalogFunctions = `
+// Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
+func Policies() []*runtime.Policy { return catalog.Policies() }
+
+// Catalog returns the limits as data, for programs that do not know their methods, such as package operate.
+func Catalog() *runtime.Catalog { return catalog }
+`
+
+func (n names) catalogLimit(g *jen.Group, l *spec.Limit) {
+	g.Id("Name").Op(":").Lit(l.Policy.Name)
+	if l.Doc != "" {
+		g.Id("Doc").Op(":").Lit(l.Doc)
+	}
+	if len(l.Key) > 0 {
+		g.Id("Key").Op(":").Index().Qual(runtimePath, "CatalogKey").ValuesFunc(func(g *jen.Group) {
+			for _, part := range l.Key {
+				g.Values(jen.Id("Name").Op(":").Lit(part.Name), jen.Id("Type").Op(":").Lit(part.Type))
+			}
+		})
+	}
+	g.Id("Policies").Op(":").Index().Op("*").Qual(runtimePath, "Policy").Values(n.source(strings.Join(policyAddresses(l), ", ")))
 }
 
-// textsField is a field with several texts, or "" without any.
-func textsField(name string, list []string) string {
-	if len(list) == 0 {
-		return ""
+func catalogGroup(g *jen.Group, of *spec.Group) {
+	g.Id("Name").Op(":").Lit(of.Name)
+	if of.Doc != "" {
+		g.Id("Doc").Op(":").Lit(of.Doc)
 	}
-	return name + ": []string{" + strings.Join(words.Of(list, strconv.Quote), ", ") + "}"
+	if len(of.Takes) > 0 {
+		g.Id("Takes").Op(":").Add(stringsLiteral(spec.LimitNames(of.Takes)))
+	}
+	if len(of.Checks) > 0 {
+		g.Id("Checks").Op(":").Add(stringsLiteral(spec.LimitNames(of.Checks)))
+	}
+}
+
+func stringsLiteral(list []string) *jen.Statement {
+	return jen.Index().String().ValuesFunc(func(g *jen.Group) {
+		for _, text := range list {
+			g.Lit(text)
+		}
+	})
 }

@@ -1,10 +1,13 @@
 package gen
 
 import (
+	"path"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/dave/jennifer/jen"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
@@ -33,31 +36,31 @@ var (
 )
 
 var typeAliases = []alias{
-	{"runtime", "Decision", "Decision is the result of a request: whether it is allowed, and if not, when to retry.", nil},
-	{"limiter", "Decisions", "Decisions are the results of a request over several limits, see [Limits.All].", nil},
-	{"limiter", "Reservations", "Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll].", nil},
-	{"runtime", "Balance", "Balance is the number of tokens used and left of a limit for one key.", nil},
-	{"limiter", "Reservation", "Reservation is a number of tokens taken in advance, which may be used after its Delay.", nil},
-	{"limiter", "Item", "Item is one limit, key and count of a request over several limits, see [Limits.All].", nil},
-	{"limiter", "ReserveItem", "ReserveItem is an item of [Limits.ReserveAll] and [Limits.PeekAll]: an [Item], or one of a limit with capacity 0.", nil},
-	{"runtime", "LimitedError", "LimitedError is a denial as an error. Require returns it, with the Decision.", nil},
-	{"limiter", "Slot", "Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold.", hasSlots},
-	{"runtime", "Override", "Override is what operators give a key in place of its numbers, for a time: a plan, numbers or a mode.", overridable},
-	{"runtime", "Block", "Block denies all requests for a key, for a time.", overridable},
-	{"runtime", "OverrideEnd", "OverrideEnd says why overrides are ended before their time.", overridable},
-	{"runtime", "OverrideEntry", "OverrideEntry is an entry of the log of overrides.", overridable},
+	{runtimePath, "Decision", "Decision is the result of a request: whether it is allowed, and if not, when to retry.", nil},
+	{limiterPath, "Decisions", "Decisions are the results of a request over several limits, see [Limits.All].", nil},
+	{limiterPath, "Reservations", "Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll].", nil},
+	{runtimePath, "Balance", "Balance is the number of tokens used and left of a limit for one key.", nil},
+	{limiterPath, "Reservation", "Reservation is a number of tokens taken in advance, which may be used after its Delay.", nil},
+	{limiterPath, "Item", "Item is one limit, key and count of a request over several limits, see [Limits.All].", nil},
+	{limiterPath, "ReserveItem", "ReserveItem is an item of [Limits.ReserveAll] and [Limits.PeekAll]: an [Item], or one of a limit with capacity 0.", nil},
+	{runtimePath, "LimitedError", "LimitedError is a denial as an error. Require returns it, with the Decision.", nil},
+	{limiterPath, "Slot", "Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold.", hasSlots},
+	{runtimePath, "Override", "Override is what operators give a key in place of its numbers, for a time: a plan, numbers or a mode.", overridable},
+	{runtimePath, "Block", "Block denies all requests for a key, for a time.", overridable},
+	{runtimePath, "OverrideEnd", "OverrideEnd says why overrides are ended before their time.", overridable},
+	{runtimePath, "OverrideEntry", "OverrideEntry is an entry of the log of overrides.", overridable},
 }
 
 var errorAliases = []alias{
-	{"runtime", "ErrLimited", "ErrLimited is wrapped by every [*LimitedError].", nil},
-	{"runtime", "ErrExceedsCapacity", "ErrExceedsCapacity is returned for a count above the capacity of the limit: waiting does not help.", nil},
-	{"runtime", "ErrInvalidCount", "ErrInvalidCount is returned for a negative count.", nil},
-	{"runtime", "ErrNotReserved", "ErrNotReserved is returned for a reservation that was denied, or is already settled or cancelled.", nil},
-	{"runtime", "ErrInvalidPlan", "ErrInvalidPlan is returned for the zero Plan, and for a name or a number that is no plan.", hasPlans},
-	{"runtime", "ErrSlotLost", "ErrSlotLost is returned for a slot that is not held any more: it was released, or its hold has ended.", hasSlots},
-	{"runtime", "ErrInvalidNumbers", "ErrInvalidNumbers is returned for numbers that are not given, or more than the file allows.", hasNumbers},
-	{"runtime", "ErrInvalidOverride", "ErrInvalidOverride is returned for an override that exceeds limits.yaml, or lacks an end, a reason or an author.", overridable},
-	{"runtime", "ErrNoOverride", "ErrNoOverride is returned if there is no override or block to end.", overridable},
+	{runtimePath, "ErrLimited", "ErrLimited is wrapped by every [*LimitedError].", nil},
+	{runtimePath, "ErrExceedsCapacity", "ErrExceedsCapacity is returned for a count above the capacity of the limit: waiting does not help.", nil},
+	{runtimePath, "ErrInvalidCount", "ErrInvalidCount is returned for a negative count.", nil},
+	{runtimePath, "ErrNotReserved", "ErrNotReserved is returned for a reservation that was denied, or is already settled or cancelled.", nil},
+	{runtimePath, "ErrInvalidPlan", "ErrInvalidPlan is returned for the zero Plan, and for a name or a number that is no plan.", hasPlans},
+	{runtimePath, "ErrSlotLost", "ErrSlotLost is returned for a slot that is not held any more: it was released, or its hold has ended.", hasSlots},
+	{runtimePath, "ErrInvalidNumbers", "ErrInvalidNumbers is returned for numbers that are not given, or more than the file allows.", hasNumbers},
+	{runtimePath, "ErrInvalidOverride", "ErrInvalidOverride is returned for an override that exceeds limits.yaml, or lacks an end, a reason or an author.", overridable},
+	{runtimePath, "ErrNoOverride", "ErrNoOverride is returned if there is no override or block to end.", overridable},
 }
 
 const packageDoc = `Package $package has the rate limits of $file.
@@ -72,40 +75,30 @@ const versionGuard = `// An error on the next line means that package runtime is
 const _ = runtime.GeneratedCodeVersion1
 `
 
-// frameSource is the names of the runtime that callers use.
-const frameSource = versionGuard + `
-// The types that callers use.
-type (
-$types
-)
-
-// The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.
-var (
-$errors
-)
-`
-
-const forGood = `
-// ForGood is the Until of an override or block that has no end.
-var ForGood = runtime.ForGood
-`
-
-func (n names) frameOf(f *spec.File) string {
-	frame := n.fill(frameSource, "$types", aliasesOf(f, typeAliases), "$errors", aliasesOf(f, errorAliases))
-	if overridable(f) {
-		frame += forGood
+// declareFrame writes the comments above the package clause, and the names of the runtime that callers use.
+func declareFrame(file *jen.File, n names, f *spec.File, o Options) {
+	file.HeaderComment(headerStart + o.Source + headerEnd)
+	for _, line := range commentLines(strings.NewReplacer("$package", o.Package, "$file", path.Base(o.Source)).Replace(packageDoc)) {
+		file.PackageComment(line)
 	}
-	return frame
+	file.Add(n.source(versionGuard))
+	comment(file, "The types that callers use.")
+	file.Type().DefsFunc(func(g *jen.Group) { declareAliases(g, f, typeAliases) })
+	file.Line()
+	comment(file, "The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.")
+	file.Var().DefsFunc(func(g *jen.Group) { declareAliases(g, f, errorAliases) })
+	if overridable(f) {
+		file.Add(n.source("\n// ForGood is the Until of an override or block that has no end.\nvar ForGood = runtime.ForGood\n"))
+	}
 }
 
-func aliasesOf(f *spec.File, aliases []alias) string {
-	var lines []string
+func declareAliases(g *jen.Group, f *spec.File, aliases []alias) {
 	for _, a := range aliases {
 		if a.needed == nil || a.needed(f) {
-			lines = append(lines, "// "+a.doc, a.name+" = "+a.from+"."+a.name)
+			g.Comment("// " + a.doc)
+			g.Id(a.name).Op("=").Qual(a.from, a.name)
 		}
 	}
-	return strings.Join(lines, "\n")
 }
 
 // limitsType is the type that has the limits as methods, its constructor and its other methods.
@@ -148,19 +141,19 @@ func ($l *Limits) limiter() *limiter.Limiter {
 }
 `
 
-const limitMethod = `
-$doc
-func ($l *Limits) $Method($parameters) limiter.$Handle {
+// declareLimit writes a limit's method and its policy.
+func declareLimit(file *jen.File, n names, l *spec.Limit) {
+	verb, handle := l.Handle()
+	file.Line()
+	comment(file, docOf(l))
+	file.Add(n.source(`func ($l *Limits) $Method($parameters) limiter.$Handle {
 	return $l.limiter().$Verb($arguments)
 }
-`
-
-// limitOf is the source of a limit's method and its policy.
-func (n names) limitOf(l *spec.Limit) string {
-	verb, handle := l.Handle()
-	return n.fill(limitMethod, "$doc", comment(docOf(l)), "$Method", l.GoName, "$parameters", n.parameters(l), "$Handle", handle,
-		"$Verb", verb, "$arguments", n.handleArguments(l)) +
-		n.overridesOf(l) + n.numbersOf(l) + "\nvar " + policyName(l) + " = " + policySource(l) + "\n"
+`, "$Method", l.GoName, "$parameters", n.parameters(l), "$Handle", handle, "$Verb", verb, "$arguments", n.handleArguments(l)))
+	declareOverrides(file, n, l)
+	declareNumbers(file, n, l)
+	file.Line()
+	file.Var().Id(policyName(l)).Op("=").Add(policyVariable(l))
 }
 
 const keyOverrides = `
@@ -178,30 +171,30 @@ func ($l *Limits) $MethodOverridesForAll() limiter.Overrides {
 }
 `
 
-// overridesOf is the source of the methods of [fields.OverridesMethods].
-func (n names) overridesOf(l *spec.Limit) string {
+// declareOverrides writes the methods of [fields.OverridesMethods].
+func declareOverrides(file *jen.File, n names, l *spec.Limit) {
 	if l.Overrides == nil {
-		return ""
+		return
 	}
 	text, key := keyOverrides, "[Limits."+l.GoName+"]"
 	if len(l.Key) > 0 {
 		text, key = text+allOverrides, "one key of "+key
 	}
 	// The policies of all plans have the same name and bounds.
-	return n.fill(text, "$Method", l.GoName, "$key", key, "$policy", policyAddresses(l)[0],
-		"$parameters", n.keyParameters(l), "$stored", n.storedKey(l))
+	file.Add(n.source(text, "$Method", l.GoName, "$key", key, "$policy", policyAddresses(l)[0],
+		"$parameters", n.keyParameters(l), "$stored", n.storedKey(l)))
 }
 
-// numbersOf is the source of the struct with the numbers that callers give.
-func (n names) numbersOf(l *spec.Limit) string {
+// declareNumbers writes the struct with the numbers that callers give.
+func declareNumbers(file *jen.File, n names, l *spec.Limit) {
 	var fields []string
 	for _, of := range l.CallerNumbers() {
 		fields = append(fields, "// "+of.GoName+" is "+meaningOf(l, of.Field)+": "+numberRange(l, of.Most)+".", of.GoName+" int64")
 	}
 	if len(fields) == 0 {
-		return ""
+		return
 	}
-	return n.fill(numbersStruct, "$Numbers", l.NumbersType(), "$Method", l.GoName, "$fields", strings.Join(fields, "\n"))
+	file.Add(n.source(numbersStruct, "$Numbers", l.NumbersType(), "$Method", l.GoName, "$fields", strings.Join(fields, "\n")))
 }
 
 const numbersStruct = `

@@ -19,13 +19,11 @@ import (
 	"fmt"
 	"go/build/constraint"
 	"go/format"
-	"path"
 	"slices"
 	"strings"
 
 	"github.com/dave/jennifer/jen"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -74,7 +72,7 @@ func bug(err error) error {
 	return fmt.Errorf("generated code is not valid Go: %s; this is a bug in ratelimitgen, please report it with the file", text)
 }
 
-// newSource has everything in the order in which people read it.
+// newSource declares everything in the order in which people read it.
 func newSource(f *spec.File, o Options) *jen.File {
 	names := namesFor(f)
 	file := jen.NewFile(o.Package)
@@ -85,13 +83,16 @@ func newSource(f *spec.File, o Options) *jen.File {
 		// The machine that runs the program may have no zones, as containers without an operating system do.
 		file.Anon(tzdataPath)
 	}
-	file.HeaderComment(headerStart + o.Source + headerEnd)
-	for _, line := range commentLines(strings.NewReplacer("$package", o.Package, "$file", path.Base(o.Source)).Replace(packageDoc)) {
-		file.PackageComment(line)
+	declareFrame(file, names, f, o)
+	file.Add(names.source(limitsType))
+	declarePlans(file, names, f.Plans)
+	for _, limit := range f.Limits {
+		declareLimit(file, names, limit)
 	}
-	source := slices.Concat([]string{names.frameOf(f), names.fill(limitsType), names.plansOf(f.Plans)},
-		words.Of(f.Limits, names.limitOf), words.Of(f.Groups, names.groupOf), []string{names.fill(catalogSource, "$catalog", catalogOf(f))})
-	file.Add(names.code(strings.Join(source, "")))
+	for _, group := range f.Groups {
+		declareGroup(file, names, group)
+	}
+	declareCatalog(file, names, f)
 	return file
 }
 

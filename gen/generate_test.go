@@ -145,13 +145,6 @@ func TestHostileDoc(t *testing.T) {
 	}
 }
 
-// An unused import would not compile.
-func TestTextsImportNothing(t *testing.T) {
-	code := generate(t, limit(t, "A", `sees netip.Addr, "netip.Addr" and \ "netip.Addr".`), limit(t, "B", "sees `netip.Addr`: \"netip.Addr"))
-	assert.NotContains(t, code, `"net/netip"`)
-	assert.Contains(t, code, `"sees netip.Addr, \"netip.Addr\" and \\ \"netip.Addr\"."`)
-}
-
 func TestBuildConstraintIsABug(t *testing.T) {
 	for _, line := range []string{"//go:build ignore", "// +build ignore", "//\u00A0+build ignore"} {
 		assert.ErrorContains(t, unconstrained([]byte("package a\n"+line+"\n")), "build constraint", line)

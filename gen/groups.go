@@ -5,14 +5,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dave/jennifer/jen"
+
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-const groupMethod = `
-$doc
-func ($l *Limits) $Method($parameters) $Group {
+const groupMethod = `func ($l *Limits) $Method($parameters) $Group {
 	return $Group{func($counts) limiter.Group {
 		return $l.limiter().Group(
 			$items,
@@ -112,9 +112,11 @@ type group struct {
 	handle, build string
 }
 
-// groupOf is the source of a group's method, its handle with the verbs that can succeed, and the types of their results.
-func (n names) groupOf(of *spec.Group) string {
+// declareGroup writes a group's method, its handle with the verbs that can succeed, and the types of their results.
+func declareGroup(file *jen.File, n names, of *spec.Group) {
 	g := group{of, n, of.GoName + "Group", "new" + of.GoName + "Decisions"}
+	file.Line()
+	comment(file, groupDoc(of))
 	text := groupMethod
 	if g.Allows() {
 		text += groupAllow
@@ -134,7 +136,7 @@ func (n names) groupOf(of *spec.Group) string {
 	if g.Reserves() {
 		text += groupReservations
 	}
-	return n.fill(text, g.parts()...)
+	file.Add(n.source(text, g.parts()...))
 }
 
 // parts returns what stands for the parts of the texts above.
@@ -162,7 +164,7 @@ func (g group) parts() []string {
 		bind, end = "own :=", "\n"+slots+"\nreturn own, nil"
 	}
 	return []string{
-		"$doc", comment(groupDoc(g.Group)), "$Method", g.GoName, "$Group", g.handle, "$Decisions", g.GoName + "Decisions", "$Reservations", g.GoName + "Reservations", "$build", g.build,
+		"$Method", g.GoName, "$Group", g.handle, "$Decisions", g.GoName + "Decisions", "$Reservations", g.GoName + "Reservations", "$build", g.build,
 		"$parameters", strings.Join(parameters, ", "), "$counts", strings.Join(counts, ", "), "$arguments", strings.Join(arguments, ", "),
 		"$items", strings.Join(g.items(), ",\n"), "$now", now,
 		"$decisionFields", lines(g.each("$Field Decision", members), g.each(slotField, slotMembers)),

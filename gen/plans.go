@@ -3,6 +3,8 @@ package gen
 import (
 	"strings"
 
+	"github.com/dave/jennifer/jen"
+
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
@@ -59,54 +61,63 @@ func (p *Plan) Scan(from any) error {
 	}
 	return err
 }
-
-var planNames = $planNames
 `
 
-// plansOf is the source of the type of the plans, and of everything that turns plans into text and back; "" for a file without plans.
-func (n names) plansOf(plans []spec.Plan) string {
+// declarePlans writes the type of the plans, and everything that turns plans into text and back. It writes nothing for a
+// file without plans.
+func declarePlans(file *jen.File, n names, plans []spec.Plan) {
 	if len(plans) == 0 {
-		return ""
+		return
 	}
-	var constants []string
+	var constants, identifiers []string
 	for i, plan := range plans {
+		identifiers = append(identifiers, plan.GoName)
 		constants = append(constants, "// "+plan.GoName+" is the plan "+plan.Name+".", plan.GoName)
 		if i == 0 {
 			constants[1] += " Plan = iota + 1"
 		}
 	}
 	names := spec.PlanNames(plans)
-	return n.fill(planType, "$constants", strings.Join(constants, "\n"),
-		"$planNames", onePerLine("runtime.PlanNames", words.Of(plans, func(plan spec.Plan) string { return quotedField(plan.GoName, plan.Name) })...),
-		"$plans", strings.Join(words.Of(plans, func(plan spec.Plan) string { return plan.GoName }), ", "),
-		"$names", words.List(names, "or"), "$example", names[0])
+	file.Add(n.source(planType, "$constants", strings.Join(constants, "\n"), "$plans", strings.Join(identifiers, ", "),
+		"$names", words.List(names, "or"), "$example", names[0]))
+	file.Line()
+	file.Var().Id("planNames").Op("=").Qual(runtimePath, "PlanNames").CustomFunc(onePerLine, func(g *jen.Group) {
+		for _, plan := range plans {
+			g.Id(plan.GoName).Op(":").Lit(plan.Name)
+		}
+	})
 }
 
-// policySource is the policy of a limit, or those of its plans:
+// policyVariable is the policy of a limit, or those of its plans:
 //
-//	runtime.PlanPolicies{
+//	var policiesAPICalls = runtime.PlanPolicies{
 //		PlanFree: {
 //			Name: "apiCalls",
 //			...
 //		},
 //	}
-func policySource(l *spec.Limit) string {
+func policyVariable(l *spec.Limit) *jen.Statement {
 	if len(l.Plans) == 0 {
-		return policyLiteral("runtime.Policy", &l.Policy)
+		return policyLiteral(&l.Policy)
 	}
-	policies := onePerLine("runtime.PlanPolicies", words.Of(l.Plans, func(of *spec.Limit) string {
-		return policyLiteral(spec.PlanGoName(of.Plan)+": ", &of.Policy)
-	})...)
+	policies := jen.Qual(runtimePath, "PlanPolicies").CustomFunc(onePerLine, func(g *jen.Group) {
+		for _, of := range l.Plans {
+			g.Id(spec.PlanGoName(of.Plan)).Op(":").Add(policyFields(&of.Policy))
+		}
+	})
 	if l.Overrides != nil {
-		policies += ".Overridable(planNames)"
+		policies.Dot("Overridable").Call(jen.Id("planNames"))
 	}
 	return policies
 }
 
 // policyAddresses are the addresses of a limit's policies.
-func policyAddresses(l *spec.Limit) []string {
+func policyAddresses(l *spec.Limit) (list []string) {
 	if len(l.Plans) == 0 {
 		return []string{"&" + policyName(l)}
 	}
-	return words.Of(l.Plans, func(of *spec.Limit) string { return "&" + policyName(l) + "[" + spec.PlanGoName(of.Plan) + "]" })
+	for _, of := range l.Plans {
+		list = append(list, "&"+policyName(l)+"["+spec.PlanGoName(of.Plan)+"]")
+	}
+	return list
 }

@@ -7,11 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dave/jennifer/jen"
+
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// policyLiteral is a policy with its effective values, after its type. Defaults are left out.
+// policyLiteral is a policy with its effective values. Defaults are left out.
 //
 //	runtime.Policy{
 //		Name:     "sendMessage",
@@ -20,13 +22,18 @@ import (
 //		Period:   time.Minute,
 //		Capacity: 20,
 //	}
-func policyLiteral(of string, p *runtime.Policy) string {
-	return onePerLine(of, literalFields(reflect.ValueOf(*p))...)
+func policyLiteral(p *runtime.Policy) *jen.Statement {
+	return jen.Qual(runtimePath, "Policy").Add(policyFields(p))
 }
 
-// literalFields returns the fields of a struct of package runtime. Reflection makes sure that no field is forgotten: one of a new
+// policyFields is a policy without its type.
+func policyFields(p *runtime.Policy) *jen.Statement {
+	return jen.CustomFunc(onePerLine, func(g *jen.Group) { literalFields(g, reflect.ValueOf(*p)) })
+}
+
+// literalFields writes the fields of a struct of package runtime. Reflection makes sure that no field is forgotten: one of a new
 // type needs a case in [literal], and any other needs no code.
-func literalFields(of reflect.Value) (list []string) {
+func literalFields(g *jen.Group, of reflect.Value) {
 	policy, _ := of.Interface().(runtime.Policy) // the zero Policy for another struct
 	for i := range of.NumField() {
 		field, value := of.Type().Field(i), of.Field(i)
@@ -35,13 +42,12 @@ func literalFields(of reflect.Value) (list []string) {
 		case field.Name == "Period" && c.Unit != 0:
 			// The mean length of a month in seconds is a number that readers cannot recognize.
 			unit := runtime.Calendar{Unit: c.Unit, Count: c.Count}
-			list = append(list, "Period: "+literal("Calendar", reflect.ValueOf(unit))+".Period()")
+			g.Id("Period").Op(":").Add(literal("Calendar", reflect.ValueOf(unit)).Dot("Period").Call())
 		case isDefault(field.Name, value), field.Name == "Capacity" && value.IsZero() && (policy.Mode == runtime.ModeUnlimited || of.Type() == reflect.TypeFor[runtime.Numbers]()):
 		default:
-			list = append(list, field.Name+": "+literal(field.Name, value))
+			g.Id(field.Name).Op(":").Add(literal(field.Name, value))
 		}
 	}
-	return list
 }
 
 // isDefault reports whether a field can be left out.
@@ -51,27 +57,25 @@ func isDefault(name string, value reflect.Value) bool {
 }
 
 // literal is the value of a field, as people would write it.
-func literal(name string, value reflect.Value) string {
+func literal(name string, value reflect.Value) *jen.Statement {
 	switch v := value.Interface().(type) {
-	case string:
-		return strconv.Quote(v)
-	case int, bool:
-		return fmt.Sprint(v)
+	case string, int, bool:
+		return jen.Lit(v)
 	case int64:
 		if name == "MaxReserved" && v == runtime.Unbounded {
-			return "runtime.Unbounded"
+			return jen.Qual(runtimePath, "Unbounded")
 		}
-		return tokens(v)
+		return jen.Op(tokens(v))
 	case time.Duration:
 		return duration(v)
 	case time.Month:
-		return "time." + v.String()
+		return jen.Qual(timePath, v.String())
 	case runtime.Start:
 		return start(v)
 	case runtime.Penalty:
-		return "runtime.PenaltyOf(" + strings.Join(words.Of(append([]time.Duration{v.Forgive}, v.Steps[:v.Len()]...), duration), ", ") + ")"
+		return penalty(v)
 	case runtime.Calendar, runtime.Date, runtime.Lease, runtime.Numbers, runtime.OverrideBounds:
-		return "runtime." + value.Type().Name() + "{" + strings.Join(literalFields(value), ", ") + "}"
+		return jen.Qual(runtimePath, value.Type().Name()).ValuesFunc(func(g *jen.Group) { literalFields(g, value) })
 	case runtime.Kind, runtime.CalendarUnit:
 		return constant("", value)
 	case runtime.OnError:
@@ -85,11 +89,11 @@ func literal(name string, value reflect.Value) string {
 
 // constant is the constant of package runtime for a value that limits.yaml writes in words: runtime.TokenBucket for
 // "token bucket".
-func constant(prefix string, value reflect.Value) string {
+func constant(prefix string, value reflect.Value) *jen.Statement {
 	for word := range strings.FieldsSeq(fmt.Sprint(value)) {
 		prefix += strings.ToUpper(word[:1]) + word[1:]
 	}
-	return "runtime." + prefix
+	return jen.Qual(runtimePath, prefix)
 }
 
 // tokens is a number of tokens. Numbers of more than four digits have groups of three: 40_000.
@@ -113,31 +117,44 @@ var units = []struct {
 }
 
 // duration is a length of time in the longest unit that divides it: time.Minute, 90 * time.Second.
-func duration(d time.Duration) string {
+func duration(d time.Duration) *jen.Statement {
 	if d == 0 {
-		return "0"
+		return jen.Lit(0)
 	}
 	i := 0
 	for d%units[i].length != 0 {
 		i++
 	}
+	unit := jen.Qual(timePath, units[i].name)
 	if n := int64(d / units[i].length); n != 1 {
-		return strconv.FormatInt(n, 10) + " * time." + units[i].name
+		return jen.Op(strconv.FormatInt(n, 10)).Op("*").Add(unit)
 	}
-	return "time." + units[i].name
+	return unit
+}
+
+// penalty is a call of PenaltyOf.
+func penalty(p runtime.Penalty) *jen.Statement {
+	args := []jen.Code{duration(p.Forgive)}
+	for _, step := range p.Steps[:p.Len()] {
+		args = append(args, duration(step))
+	}
+	return jen.Qual(runtimePath, "PenaltyOf").Call(args...)
 }
 
 // start is the start of windows, as the author has probably written it: an offset of more than a year was a date.
-func start(s runtime.Start) string {
+func start(s runtime.Start) *jen.Statement {
 	const year = 365 * 24 * time.Hour
 	offset, _ := s.Offset()
 	switch {
 	case s.FirstUse():
-		return "runtime.StartFirstUse()"
+		return jen.Qual(runtimePath, "StartFirstUse").Call()
 	case offset.Abs() < year:
-		return "runtime.StartOffset(" + duration(offset) + ")"
+		return jen.Qual(runtimePath, "StartOffset").Call(duration(offset))
 	}
 	t := time.Unix(0, int64(offset)).UTC()
-	return fmt.Sprintf("runtime.StartAt(time.Date(%d, time.%s, %d, %d, %d, %d, %d, time.UTC))",
-		t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond())
+	return jen.Qual(runtimePath, "StartAt").Call(jen.Qual(timePath, "Date").Call(
+		jen.Lit(t.Year()), jen.Qual(timePath, t.Month().String()), jen.Lit(t.Day()),
+		jen.Lit(t.Hour()), jen.Lit(t.Minute()), jen.Lit(t.Second()), jen.Lit(t.Nanosecond()),
+		jen.Qual(timePath, "UTC"),
+	))
 }

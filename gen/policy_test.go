@@ -21,13 +21,13 @@ func TestEveryPolicyFieldIsEmitted(t *testing.T) {
 	for name := range exported[runtime.Policy]() {
 		p := runtime.Policy{Kind: runtime.TokenBucket}
 		setAny(t, reflect.ValueOf(&p).Elem().FieldByName(name), name)
-		assert.Regexp(t, `\b`+name+`:`, policyLiteral("runtime.Policy", &p), "generated code drops runtime.Policy.%s: see fields and literal in gen/policy.go", name)
+		assert.Regexp(t, `\b`+name+`:`, fmt.Sprintf("%#v", policyLiteral(&p)), "generated code drops runtime.Policy.%s: see fields and literal in gen/policy.go", name)
 	}
 	var calendar runtime.Calendar
 	var lease runtime.Lease
 	setAny(t, reflect.ValueOf(&calendar).Elem(), "Calendar")
 	setAny(t, reflect.ValueOf(&lease).Elem(), "Lease")
-	code := policyLiteral("runtime.Policy", &runtime.Policy{Kind: runtime.FixedWindow, Calendar: calendar, Lease: lease})
+	code := fmt.Sprintf("%#v", policyLiteral(&runtime.Policy{Kind: runtime.FixedWindow, Calendar: calendar, Lease: lease}))
 	_, calendarCode, _ := strings.Cut(code, "Calendar:")
 	_, leaseCode, _ := strings.Cut(code, "Lease:")
 	for name := range exported[runtime.Calendar]() {
@@ -134,7 +134,7 @@ func TestNumbersAndDurationsAreReadable(t *testing.T) {
 		time.Hour: "time.Hour", 90 * time.Second: "90 * time.Second", 1500 * time.Microsecond: "1500 * time.Microsecond",
 		1: "time.Nanosecond", runtime.MaxPeriod: "87600 * time.Hour", -90 * time.Minute: "-90 * time.Minute", 0: "0",
 	} {
-		assert.Equal(t, want, duration(d))
+		assert.Equal(t, want, fmt.Sprintf("%#v", duration(d)))
 	}
 	for n, want := range map[int64]string{
 		0: "0", 9999: "9999", 10_000: "10_000", 123_456: "123_456", 1_000_000: "1_000_000", runtime.MaxTokens: "1_000_000_000_000_000",

@@ -2,8 +2,6 @@ package gen
 
 import (
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dave/jennifer/jen"
@@ -11,20 +9,15 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 )
 
-// qualified matches a name of another package or of a field, and a text in quotes, which has none.
-var qualified = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\b(\w+)\.(\w+)`)
+// qualified matches a name of another package, or of a field.
+var qualified = regexp.MustCompile(`\b(\w+)\.(\w+)`)
 
-// fill returns Go source in which each part, such as $Method, is replaced by the text after it in parts. $l is the receiver of all
-// methods.
-func (n names) fill(source string, parts ...string) string {
-	return strings.NewReplacer(append(parts, "$l", n.receiver)...).Replace(source)
-}
-
-// code returns Go source for the printer. Lines that begin with // are comments.
-func (n names) code(source string) jen.Code {
+// source returns Go source as code that imports the packages in it. Each part, such as $l, is followed by the text that it
+// stands for. Lines that begin with // are comments.
+func (n names) source(text string, parts ...string) jen.Code {
 	// Without separators, because gofmt takes a comment for a doc comment only if no space follows.
 	return jen.CustomFunc(jen.Options{}, func(g *jen.Group) {
-		for line := range strings.Lines(source) {
+		for line := range strings.Lines(strings.NewReplacer(append(parts, "$l", n.receiver)...).Replace(text)) {
 			if !strings.HasPrefix(strings.TrimSpace(line), "//") {
 				line = n.importing(g, line)
 			}
@@ -38,9 +31,6 @@ func (n names) code(source string) jen.Code {
 func (n names) importing(g *jen.Group, line string) string {
 	last := 0
 	for _, at := range qualified.FindAllStringSubmatchIndex(line, -1) {
-		if at[2] < 0 {
-			continue
-		}
 		if from := n.packages[line[at[2]:at[3]]]; from != "" {
 			g.Op(line[last:at[0]])
 			g.Qual(from, line[at[4]:at[5]])
@@ -50,21 +40,13 @@ func (n names) importing(g *jen.Group, line string) string {
 	return line[last:]
 }
 
-// onePerLine is a literal with one element per line, after its type. Elements that are empty are left out.
-func onePerLine(of string, elements ...string) string {
-	return of + "{\n" + strings.Join(slices.DeleteFunc(elements, func(e string) bool { return e == "" }), ",\n") + ",\n}"
-}
-
-// quotedField is a field with a text, or "" without one.
-func quotedField(name, text string) string {
-	if text == "" {
-		return ""
+// comment writes a text above the declaration that follows, as line comments.
+func comment(file *jen.File, text string) {
+	// For a text of several lines, jennifer would write a block comment, which */ in the text ends.
+	for _, line := range commentLines(text) {
+		file.Comment(line)
 	}
-	return name + ": " + strconv.Quote(text)
 }
-
-// comment returns a text as line comments above a declaration. A block comment would end at a */ in the text.
-func comment(text string) string { return strings.Join(commentLines(text), "\n") }
 
 // commentLines returns a text as line comments. Whatever the text is, no line is a directive or ends the comment.
 func commentLines(text string) []string {
@@ -93,3 +75,6 @@ func disarm(line string) string {
 	}
 	return line
 }
+
+// onePerLine is a literal with one element per line. The literals of jennifer with a Dict would sort the elements.
+var onePerLine = jen.Options{Open: "{", Close: "}", Separator: ",", Multi: true}
