@@ -19,9 +19,22 @@ type held struct {
 	last  []runtime.Observation
 }
 
+// observing reports the decisions of a limiter. Without an observer, it does nothing.
+type observing struct {
+	observer runtime.Observer
+	inTx     bool
+}
+
+func (l *Limiter) observing() observing {
+	if l == nil {
+		return observing{}
+	}
+	return observing{l.observer, l.inTx}
+}
+
 // hold returns nil without an observer.
-func (l *Limiter) hold() *held {
-	if l == nil || l.observer == nil {
+func (b observing) hold() *held {
+	if b.observer == nil {
 		return nil
 	}
 	return &held{begun: time.Now()}
