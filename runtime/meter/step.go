@@ -395,20 +395,6 @@ func (r *Rule) Upsert(now int64, q runtime.Request) (Upsert, bool) {
 	}, true
 }
 
-// Take does in Go what the statement does with an existing row. It returns the state after it, or false if the row is
-// not written.
-func (u *Upsert) Take(s runtime.State) (after runtime.State, taken bool) {
-	r := linear{&Rule{Rate: u.Rate, Capacity: u.Capacity, Period: u.Period}}
-	after = r.accrueTo(s, u.T)
-	// Not the opposite comparisons: a row damaged to NaN must be denied, as Step does.
-	if !(s.Value >= u.Lowest && r.tokens(after)-(u.Count-u.Debt) >= -u.Allowance) {
-		return runtime.State{}, false
-	}
-	after.Value -= u.Count
-	after.Prev = addTotal(after.Prev, u.Fresh, u.Count)
-	return after, true
-}
-
 // Taken returns the decision on a Take q at the instant now that was allowed and left its row in state s.
 func (r *Rule) Taken(s runtime.State, now int64, q runtime.Request) runtime.Decision {
 	d := r.balance(s, now)
