@@ -211,7 +211,7 @@ func (g Group) Wait(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h := g.limiter.hold()
+	h := g.limiter.observing().hold()
 	return g.limiter.wait(ctx, h, requests, func(left time.Duration, retry bool) (*Reservations, error) {
 		// The store may still be using the requests of the last try.
 		again := slices.Clone(requests)
@@ -229,7 +229,7 @@ func (g Group) withoutSlots(ctx context.Context) ([]runtime.Request, error) {
 		if q := &requests[i]; q.Op == runtime.Take && q.Policy.Kind == runtime.InFlight {
 			err = fmt.Errorf("%v: %w: the slots could not be released: use Allow or Reserve, and the method Slot of the result",
 				runtime.Call{Requests: requests[i : i+1]}, runtime.ErrInvalidCall)
-			g.limiter.observeInvalid(ctx, q, i, len(requests), err)
+			g.limiter.observing().observeInvalid(ctx, q, i, len(requests), err)
 			return nil, err
 		}
 	}
@@ -249,7 +249,7 @@ func requestsOf[I ReserveItem](ctx context.Context, l *Limiter, items []I) ([]ru
 	for i, item := range items {
 		q, err := item.request(l)
 		if err != nil {
-			l.observeInvalid(ctx, &q, i, len(items), err)
+			l.observing().observeInvalid(ctx, &q, i, len(items), err)
 			return nil, err
 		}
 		requests[i] = q
@@ -270,9 +270,10 @@ func (l *Limiter) takeTogether(ctx context.Context, requests []runtime.Request) 
 // doTogether executes requests as one call, and reports it to the observer. All, and every method of a group, ends
 // here.
 func (l *Limiter) doTogether(ctx context.Context, requests []runtime.Request, h *held) (Decisions, error) {
-	begun, sent, calls := l.begin(), time.Now(), []runtime.Call{{Requests: requests}}
+	watch := l.observing()
+	begun, sent, calls := watch.begin(), time.Now(), []runtime.Call{{Requests: requests}}
 	answer, err := l.do(ctx, calls)
-	l.observe(ctx, calls[0], answer, err, begun, h)
+	watch.observe(ctx, calls[0], answer, err, begun, h)
 	ds, err := decisionsOf(l, requests, answer, err)
 	ds.sent = sent
 	return ds, err

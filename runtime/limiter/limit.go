@@ -227,7 +227,7 @@ func (l handle) do(ctx context.Context, q runtime.Request) (runtime.Decision, er
 	}
 	if err := l.complete(&q); err != nil {
 		q.Policy = l.policy
-		l.limiter.observeInvalid(ctx, &q, 0, 1, err)
+		l.limiter.observing().observeInvalid(ctx, &q, 0, 1, err)
 		return runtime.Decision{}, err
 	}
 	// One struct, because the store keeps both the call and its request: one allocation in place of two.
@@ -237,9 +237,10 @@ func (l handle) do(ctx context.Context, q runtime.Request) (runtime.Decision, er
 		ledger   runtime.Ledger
 	}{requests: [1]runtime.Request{q}}
 	one.calls[0].Requests = one.requests[:]
-	begun := l.limiter.begin()
+	watch := l.limiter.observing()
+	begun := watch.begin()
 	answer, err := l.limiter.do(ctx, one.calls[:])
-	l.limiter.observe(ctx, one.calls[0], answer, err, begun, l.held)
+	watch.observe(ctx, one.calls[0], answer, err, begun, l.held)
 	if err != nil {
 		return runtime.Decision{}, err
 	}
@@ -295,5 +296,5 @@ func (l *handle) observeLeased(ctx context.Context, q *runtime.Request, d *runti
 	}
 	o.SetKey(l.key.String())
 	l.held.retry()
-	l.limiter.report(ctx, o, l.held)
+	l.limiter.observing().report(ctx, o, l.held)
 }

@@ -87,9 +87,9 @@ func (r *Reservation) Settle(ctx context.Context, used int64) error {
 
 // settleObserved is settle, and reports to the observer when no lock is held any more.
 func settleObserved(ctx context.Context, l *Limiter, all []*Reservation, used int64) error {
-	h := l.hold()
+	h := l.observing().hold()
 	err := settle(ctx, l, all, used, h)
-	l.release(ctx, h, err)
+	l.observing().release(ctx, h, err)
 	return err
 }
 
@@ -127,12 +127,13 @@ func settle(ctx context.Context, l *Limiter, all []*Reservation, used int64, h *
 	// Even if the context has ended: otherwise the tokens of a cancelled caller would be lost.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
 	defer cancel()
-	begun := l.begin()
+	watch := l.observing()
+	begun := watch.begin()
 	answers, err := l.doAll(ctx, calls)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", namesOf(all), err)
 	}
-	l.observeSettled(ctx, calls, answers, err, begun, h)
+	watch.observeSettled(ctx, calls, answers, err, begun, h)
 	for i, r := range corrected {
 		if i >= len(answers) || !answers[i].Answered() || answers[i].Err != nil {
 			r.open = true

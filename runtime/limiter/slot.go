@@ -58,9 +58,9 @@ func (l SlotLimit) WaitAcquireN(ctx context.Context, n int64) (*Slot, error) {
 	if l.of.limiter == nil {
 		return l.AcquireN(ctx, n)
 	}
-	l.of.held = l.of.limiter.hold()
+	l.of.held = l.of.limiter.observing().hold()
 	s, err := l.acquireInTurn(ctx, n)
-	l.of.limiter.release(ctx, l.of.held, err)
+	l.of.limiter.observing().release(ctx, l.of.held, err)
 	if err != nil {
 		return nil, err
 	}
