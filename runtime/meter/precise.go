@@ -27,9 +27,21 @@ func (r *Rule) Grain() int64 {
 // precise is the algorithm of a [runtime.SlidingWindow] that is Precise.
 type precise struct{ *Rule }
 
-// logAt returns the log of s without the tokens that no longer count at the instant now.
-func (r precise) logAt(s runtime.State, now int64) takeLog {
-	l := logOf(r.Rule, s)
+// logAt returns the log of a row without the tokens that no longer count at the instant now. A row that has no log, as
+// one of another kind or of a version that kept it in further rows, or that is damaged, counts all of its tokens as late
+// as they can have been taken.
+func (r precise) logAt(s runtime.State, now int64) (l takeLog) {
+	switch {
+	case !s.Exists:
+		return l
+	case s.Prev > -1:
+		// The tokens of a sliding window may have been taken until the end of their window.
+		l.join(s.TS, atLeast(s.Prev))
+		l.join(arith.Add(s.TS, r.Period-1), atLeast(-s.Value))
+	case !l.decode(s):
+		l = takeLog{}
+		l.join(s.TS, atLeast(-s.Value))
+	}
 	l.expire(now, r.Period)
 	return l
 }
