@@ -27,7 +27,7 @@ type Item interface {
 }
 
 type item struct {
-	of Limit
+	of handle
 	op runtime.Op
 	n  int64
 }
@@ -58,21 +58,21 @@ type plainItem struct{ item }
 func (plainItem) plain() {}
 
 // N returns l as an [Item] that takes n tokens.
-func (l Limit) N(n int64) Item { return plainItem{item{l, runtime.Take, n}} }
+func (l handle) N(n int64) Item { return plainItem{item{l, runtime.Take, n}} }
 
 // Checked returns l as an [Item] that must have a token, and gives none up. See CheckedN.
-func (l Limit) Checked() Item { return l.CheckedN(1) }
+func (l handle) Checked() Item { return l.CheckedN(1) }
 
 // CheckedN returns l as an [Item] that must have n tokens, and gives none up. It is decided by the tokens before the
 // call: tokens that other items of the call take from the same key do not count, and several checks of one key do not
 // add up. Its decision has the tokens before the call, too.
-func (l Limit) CheckedN(n int64) Item { return plainItem{item{l, runtime.Check, n}} }
+func (l handle) CheckedN(n int64) Item { return plainItem{item{l, runtime.Check, n}} }
 
-func (l Limit) request(of *Limiter) (runtime.Request, error) {
+func (l handle) request(of *Limiter) (runtime.Request, error) {
 	return item{l, runtime.Take, 1}.request(of)
 }
 
-func (Limit) plain() {}
+func (handle) plain() {}
 
 // All takes from several limits at once: from all of them or, if one denies, from none. The counts of items for the
 // same key of the same limit add up; see [Limit.CheckedN] for items that take nothing. The error is
@@ -211,7 +211,7 @@ func (g Group) Wait(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h := g.limiter.hold()
+	h := g.limiter.observing().hold()
 	return g.limiter.wait(ctx, h, requests, func(left time.Duration, retry bool) (*Reservations, error) {
 		// The store may still be using the requests of the last try.
 		again := slices.Clone(requests)
@@ -229,7 +229,7 @@ func (g Group) withoutSlots(ctx context.Context) ([]runtime.Request, error) {
 		if q := &requests[i]; q.Op == runtime.Take && q.Policy.Kind == runtime.InFlight {
 			err = fmt.Errorf("%v: %w: the slots could not be released: use Allow or Reserve, and the method Slot of the result",
 				runtime.Call{Requests: requests[i : i+1]}, runtime.ErrInvalidCall)
-			g.limiter.observeInvalid(ctx, q, i, len(requests), err)
+			g.limiter.observing().observeInvalid(ctx, q, i, len(requests), err)
 			return nil, err
 		}
 	}
@@ -249,7 +249,7 @@ func requestsOf[I ReserveItem](ctx context.Context, l *Limiter, items []I) ([]ru
 	for i, item := range items {
 		q, err := item.request(l)
 		if err != nil {
-			l.observeInvalid(ctx, &q, i, len(items), err)
+			l.observing().observeInvalid(ctx, &q, i, len(items), err)
 			return nil, err
 		}
 		requests[i] = q
@@ -270,9 +270,10 @@ func (l *Limiter) takeTogether(ctx context.Context, requests []runtime.Request) 
 // doTogether executes requests as one call, and reports it to the observer. All, and every method of a group, ends
 // here.
 func (l *Limiter) doTogether(ctx context.Context, requests []runtime.Request, h *held) (Decisions, error) {
-	begun, sent, calls := l.begin(), time.Now(), []runtime.Call{{Requests: requests}}
+	watch := l.observing()
+	begun, sent, calls := watch.begin(), time.Now(), []runtime.Call{{Requests: requests}}
 	answer, err := l.do(ctx, calls)
-	l.observe(ctx, calls[0], answer, err, begun, h)
+	watch.observe(ctx, calls[0], answer, err, begun, h)
 	ds, err := decisionsOf(l, requests, answer, err)
 	ds.sent = sent
 	return ds, err

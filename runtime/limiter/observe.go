@@ -19,16 +19,29 @@ type held struct {
 	last  []runtime.Observation
 }
 
+// observing reports the decisions of a limiter. Without an observer, it does nothing.
+type observing struct {
+	observer runtime.Observer
+	inTx     bool
+}
+
+func (l *Limiter) observing() observing {
+	if l == nil {
+		return observing{}
+	}
+	return observing{l.observer, l.inTx}
+}
+
 // hold returns nil without an observer.
-func (l *Limiter) hold() *held {
-	if l == nil || l.observer == nil {
+func (b observing) hold() *held {
+	if b.observer == nil {
 		return nil
 	}
 	return &held{begun: time.Now()}
 }
 
 // release reports the observations that were held, for a request that ended with err.
-func (l *Limiter) release(ctx context.Context, h *held, err error) {
+func (b observing) release(ctx context.Context, h *held, err error) {
 	if h == nil {
 		return
 	}
@@ -39,7 +52,7 @@ func (l *Limiter) release(ctx context.Context, h *held, err error) {
 			o.Outcome, o.Waited = runtime.OutcomeCanceled, time.Since(h.begun)
 			o.SetErr(err)
 		}
-		l.observer.Decided(ctx, o)
+		b.observer.Decided(ctx, o)
 	}
 }
 
@@ -51,9 +64,9 @@ func (h *held) retry() {
 }
 
 // report reports an observation, or keeps it in h.
-func (l *Limiter) report(ctx context.Context, o runtime.Observation, h *held) {
+func (b observing) report(ctx context.Context, o runtime.Observation, h *held) {
 	if h == nil {
-		l.observer.Decided(ctx, o)
+		b.observer.Decided(ctx, o)
 		return
 	}
 	if h.tries > 1 {
@@ -67,13 +80,13 @@ func (l *Limiter) report(ctx context.Context, o runtime.Observation, h *held) {
 
 // observes reports whether a request is observed. A Check of no tokens is not, because it reads a key for a client or
 // an operator, whose polling would count as denials while the key is blocked.
-func (l *Limiter) observes(q *runtime.Request) bool {
-	return l != nil && l.observer != nil && q.Op != runtime.Peek && (q.Op != runtime.Check || q.Count != 0)
+func (b observing) observes(q *runtime.Request) bool {
+	return b.observer != nil && q.Op != runtime.Peek && (q.Op != runtime.Check || q.Count != 0)
 }
 
 // begin returns the present, or the zero time without an observer: then no time is read.
-func (l *Limiter) begin() (now time.Time) {
-	if l != nil && l.observer != nil {
+func (b observing) begin() (now time.Time) {
+	if b.observer != nil {
 		now = time.Now()
 	}
 	return now
@@ -81,8 +94,8 @@ func (l *Limiter) begin() (now time.Time) {
 
 // observe reports the answer to a call, which may be an error, or keeps it in h. The call began at begun, and has the
 // policies by which it was decided.
-func (l *Limiter) observe(ctx context.Context, c runtime.Call, answer runtime.Answer, err error, begun time.Time, h *held) {
-	if l == nil || l.observer == nil || c.Requests[0].Op == runtime.Peek {
+func (b observing) observe(ctx context.Context, c runtime.Call, answer runtime.Answer, err error, begun time.Time, h *held) {
+	if b.observer == nil || c.Requests[0].Op == runtime.Peek {
 		return
 	}
 	took := time.Since(begun)
@@ -90,24 +103,24 @@ func (l *Limiter) observe(ctx context.Context, c runtime.Call, answer runtime.An
 	invalid, one := errors.AsType[*batch.RequestError](err)
 	for i := range c.Requests {
 		// The other requests of the call were not decided, and are not at fault.
-		if l.observes(&c.Requests[i]) && (!one || i == invalid.Index) {
-			l.report(ctx, l.observation(ctx, c, i, &answer, err, took), h)
+		if b.observes(&c.Requests[i]) && (!one || i == invalid.Index) {
+			b.report(ctx, b.observation(ctx, c, i, &answer, err, took), h)
 		}
 	}
 }
 
 // observeInvalid reports the error of a request that could not be completed, of a call of some limits.
-func (l *Limiter) observeInvalid(ctx context.Context, q *runtime.Request, index, limits int, err error) {
-	if !l.observes(q) {
+func (b observing) observeInvalid(ctx context.Context, q *runtime.Request, index, limits int, err error) {
+	if !b.observes(q) {
 		return
 	}
-	o := l.observation(ctx, runtime.Call{Requests: []runtime.Request{*q}}, 0, &runtime.Answer{Source: runtime.SourceNone}, err, 0)
+	o := b.observation(ctx, runtime.Call{Requests: []runtime.Request{*q}}, 0, &runtime.Answer{Source: runtime.SourceNone}, err, 0)
 	o.Index, o.Limits = index, limits
-	l.report(ctx, o, nil)
+	b.report(ctx, o, nil)
 }
 
 // observeSettled keeps the observations of calls with one request each, that were executed together.
-func (l *Limiter) observeSettled(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, err error, begun time.Time, h *held) {
+func (b observing) observeSettled(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, err error, begun time.Time, h *held) {
 	if h == nil {
 		return
 	}
@@ -121,18 +134,18 @@ func (l *Limiter) observeSettled(ctx context.Context, calls []runtime.Call, answ
 		if !a.Answered() {
 			failed = err
 		}
-		o := l.observation(ctx, c, 0, &a, failed, took)
+		o := b.observation(ctx, c, 0, &a, failed, took)
 		o.Index, o.Limits = i, len(calls)
-		l.report(ctx, o, h)
+		b.report(ctx, o, h)
 	}
 }
 
 // observation returns the observation of a request of a call, given the answer or error of the call and how long it
 // took.
-func (l *Limiter) observation(ctx context.Context, c runtime.Call, i int, answer *runtime.Answer, err error, took time.Duration) runtime.Observation {
+func (b observing) observation(ctx context.Context, c runtime.Call, i int, answer *runtime.Answer, err error, took time.Duration) runtime.Observation {
 	q := &c.Requests[i]
 	o := runtime.Observation{
-		Policy: q.Policy, Op: q.Op, Source: answer.Source, InTx: l.inTx, Index: i, Limits: len(c.Requests), Count: q.Count,
+		Policy: q.Policy, Op: q.Op, Source: answer.Source, InTx: b.inTx, Index: i, Limits: len(c.Requests), Count: q.Count,
 	}
 	o.SetKey(q.Key)
 	if q.Policy != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
 )
 
-func (l Limit) reserve(ctx context.Context, n int64) (*Reservation, error) {
+func (l handle) reserve(ctx context.Context, n int64) (*Reservation, error) {
 	d, err := l.do(ctx, runtime.Request{Op: runtime.Take, Count: n, Reserve: true})
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func (l Limit) reserve(ctx context.Context, n int64) (*Reservation, error) {
 }
 
 // newReservation returns a reservation of n tokens, which can be settled if it is open.
-func newReservation(l Limit, d runtime.Decision, n int64, open bool) *Reservation {
+func newReservation(l handle, d runtime.Decision, n int64, open bool) *Reservation {
 	// Nothing was counted, so there is nothing to refund, and Settle has to charge all that was used: the limit would have
 	// counted it.
 	if d.TakenAt.IsZero() {
@@ -37,7 +37,7 @@ func newReservation(l Limit, d runtime.Decision, n int64, open bool) *Reservatio
 // A Reservation may be used by several goroutines.
 type Reservation struct {
 	runtime.Decision
-	of    Limit
+	of    handle
 	count int64
 
 	mu   sync.Mutex
@@ -87,9 +87,9 @@ func (r *Reservation) Settle(ctx context.Context, used int64) error {
 
 // settleObserved is settle, and reports to the observer when no lock is held any more.
 func settleObserved(ctx context.Context, l *Limiter, all []*Reservation, used int64) error {
-	h := l.hold()
+	h := l.observing().hold()
 	err := settle(ctx, l, all, used, h)
-	l.release(ctx, h, err)
+	l.observing().release(ctx, h, err)
 	return err
 }
 
@@ -127,12 +127,13 @@ func settle(ctx context.Context, l *Limiter, all []*Reservation, used int64, h *
 	// Even if the context has ended: otherwise the tokens of a cancelled caller would be lost.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
 	defer cancel()
-	begun := l.begin()
+	watch := l.observing()
+	begun := watch.begin()
 	answers, err := l.doAll(ctx, calls)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", namesOf(all), err)
 	}
-	l.observeSettled(ctx, calls, answers, err, begun, h)
+	watch.observeSettled(ctx, calls, answers, err, begun, h)
 	for i, r := range corrected {
 		if i >= len(answers) || !answers[i].Answered() || answers[i].Err != nil {
 			r.open = true
@@ -179,7 +180,7 @@ func namesOf(all []*Reservation) string {
 func (l *Limiter) reservation(q *runtime.Request, d runtime.Decision, allowed bool) *Reservation {
 	// A limit that would have allowed the request has taken nothing if another one has denied it.
 	d.Allowed = d.Allowed && allowed
-	return newReservation(l.settler().Limit(q.Policy, q.AsKey()), d, q.Count, d.Allowed && q.Op == runtime.Take)
+	return newReservation(l.settler().handle(q.Policy, q.AsKey()), d, q.Count, d.Allowed && q.Op == runtime.Take)
 }
 
 // storedReservation is a reservation as text.
@@ -222,7 +223,7 @@ func (r *Reservation) MarshalText() ([]byte, error) {
 }
 
 // resume returns the reservation with a text of [Reservation.MarshalText].
-func (l Limit) resume(text []byte) (*Reservation, error) {
+func (l handle) resume(text []byte) (*Reservation, error) {
 	if err := l.complete(&runtime.Request{}); err != nil {
 		return nil, err
 	}
@@ -247,6 +248,6 @@ func (l Limit) resume(text []byte) (*Reservation, error) {
 }
 
 // fingerprint stands for the limit and the key of stored reservations.
-func fingerprint(l Limit) string {
+func fingerprint(l handle) string {
 	return runtime.Fingerprint(nil, l.policy.Name+"\x00"+l.key.String())
 }

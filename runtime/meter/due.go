@@ -52,7 +52,9 @@ func noDebt(r *Rule) float64 {
 // search is [Rule.when] for tokens that s lacks now.
 func (r *Rule) search(s runtime.State, now int64, need float64) int64 {
 	at, interval := r.algorithm().due(s, now, need)
-	at = max(at, now+1)
+	if at = max(at, now+1); interval == 0 {
+		return at
+	}
 	// The formula for due rounds, so it can be early: then step on, twice as far each time, until there is enough.
 	fails := at - interval
 	for step := interval; !r.enough(s, at, need) && at < math.MaxInt64; step *= 2 {

@@ -18,6 +18,9 @@ func (r *Rule) algorithm() algorithm {
 	case runtime.FixedWindow:
 		return fixedWindow{linear{r}}
 	case runtime.SlidingWindow:
+		if r.Precise {
+			return precise{r}
+		}
 		return slidingWindow{r}
 	case runtime.InFlight:
 		return inFlight{r}

@@ -1,7 +1,6 @@
 package meter
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -25,105 +24,93 @@ func (r *Rule) Grain() int64 {
 	return (r.Period + runtime.MaxPreciseRate - 1) / runtime.MaxPreciseRate
 }
 
-// precise is a rule of a precise window.
+// precise is the algorithm of a [runtime.SlidingWindow] that is Precise.
 type precise struct{ *Rule }
 
-// logged returns the instant as of which a take at the instant now is logged.
-func (r precise) logged(now int64) int64 { return arith.Add(now, arith.Mod(-now, r.Grain())) }
-
-// step executes a valid request on a log.
-func (r precise) step(s runtime.State, now int64, q *runtime.Request) (runtime.State, runtime.Decision) {
-	l := logOf(r.Rule, s)
+// logAt returns the log of a row without the tokens that no longer count at the instant now. A row that has no log, as
+// one of another kind or of a version that kept it in further rows, or that is damaged, counts all of its tokens as late
+// as they can have been taken.
+func (r precise) logAt(s runtime.State, now int64) (l takeLog) {
+	switch {
+	case !s.Exists:
+		return l
+	case s.Prev > -1:
+		// The tokens of a sliding window may have been taken until the end of their window.
+		l.join(s.TS, atLeast(s.Prev))
+		l.join(arith.Add(s.TS, r.Period-1), atLeast(-s.Value))
+	case !l.decode(s):
+		l = takeLog{}
+		l.join(s.TS, atLeast(-s.Value))
+	}
 	l.expire(now, r.Period)
-	if q.Empty() {
-		return s, r.balance(&l, now)
-	}
-	free := int64(r.Rate) - l.used
-	switch q.Op {
-	case runtime.Take, runtime.Check:
-		switch {
-		case q.Count > max(0, free):
-			return s, r.deny(&l, now, q.Count-free)
-		case q.Op == runtime.Take:
-			return r.log(&l, s, now, q.Count)
-		}
-	case runtime.TakeUpTo:
-		switch n := min(q.Count, free); {
-		case n > 0:
-			return r.log(&l, s, now, n)
-		case q.Count > 0:
-			return s, r.deny(&l, now, 1-free)
-		}
-	case runtime.Charge:
-		return r.log(&l, s, now, q.Count)
-	case runtime.Refund:
-		before := l.used
-		if l.refund(q.TakenAt, q.Count); l.used != before {
-			s = l.state(s, s.TS)
-		}
-	case runtime.Reset:
-		return runtime.State{}, r.balance(&takeLog{}, now)
-	case runtime.Peek:
-	default:
-		panic(fmt.Sprintf("runtime: precise sliding windows do not handle %v: add a case to step in meter/precise.go", q.Op))
-	}
-	return s, r.balance(&l, now)
+	return l
 }
 
-// balance returns an allowing decision with the tokens left.
-func (r precise) balance(l *takeLog, now int64) runtime.Decision {
-	left := int64(r.Rate) - l.used
-	d := runtime.Decision{Allowed: true, Remaining: max(0, left), Value: float64(left)}
-	if l.used > 0 {
-		// No rate changes when the newest token expires.
-		d.FullAfter = min(arith.Between(now, arith.Add(l.newest.at, r.Period)), arith.Between(now, max(now, r.lifted())))
-	}
-	return d
+func (r precise) available(s runtime.State, now int64) (tokens, allowance float64) {
+	return r.Rate - float64(r.logAt(s, now).used), 0
 }
 
-// lifted returns the instant at which overrides have ended and a policy follows that lets all requests pass, or the
-// last instant.
-func (p precise) lifted() int64 {
-	for r := p.Rule; r.next != nil; r = r.next {
-		if r.next.mode.Passes() {
-			return r.ends
-		}
-	}
-	return math.MaxInt64
-}
+// accrue is not reached, because such a limit has one row a key.
+func (precise) accrue(s runtime.State, _ int64) runtime.State { return s }
 
-// deny returns a denial. The request passes when as many tokens as it lacks no longer count.
-func (r precise) deny(l *takeLog, now, lacking int64) runtime.Decision {
-	d := r.balance(l, now)
-	d.Allowed, d.RetryAfter = false, arith.Between(now, arith.Add(l.newest.at, r.Period))
-	for of := range l.runs {
-		if lacking -= of.tokens; lacking <= 0 {
-			d.RetryAfter = arith.Between(now, arith.Add(of.at, r.Period))
-			break
-		}
-	}
-	return d
-}
-
-// log takes tokens. The log is in the order of time, also if the clock has gone back: such a take counts from the
+// take logs tokens. The log is in the order of time, also if the clock has gone back: such a take counts from the
 // latest one.
-func (r precise) log(l *takeLog, s runtime.State, now, count int64) (runtime.State, runtime.Decision) {
+func (r precise) take(s runtime.State, now int64, count float64) runtime.State {
 	ts := now
 	if s.Exists {
 		ts = max(now, s.TS)
 	}
-	at := r.logged(ts)
+	l, at := r.logAt(s, now), arith.Add(ts, arith.Mod(-ts, r.Grain()))
 	if l.used > 0 {
 		at = max(at, l.newest.at)
 	}
-	l.join(at, count)
-	d := r.balance(l, now)
-	d.Taken, d.TakenAt = count, arith.Time(at)
-	return l.state(s, ts), d
+	l.join(at, int64(count))
+	return l.state(s, ts)
 }
 
-// full reports whether no token of a row counts any longer.
-func (r precise) full(s runtime.State, now int64) bool {
-	l := logOf(r.Rule, s)
-	return l.used == 0 || arith.Add(l.newest.at, r.Period) <= now
+func (r precise) grant(s runtime.State, now int64, count float64) runtime.State {
+	return r.without(s, now, 0, int64(count))
+}
+
+func (r precise) refund(s runtime.State, now int64, q runtime.Request) runtime.State {
+	return r.without(s, now, q.TakenAt, q.Count)
+}
+
+// without returns s without up to count tokens that were taken at an instant: see takeLog.refund.
+func (r precise) without(s runtime.State, now, takenAt, count int64) runtime.State {
+	l := r.logAt(s, now)
+	before := l.used
+	if l.refund(takenAt, count); l.used == before {
+		return s
+	}
+	return l.state(s, s.TS)
+}
+
+func (precise) reset(runtime.State, int64) runtime.State { return runtime.State{} }
+
+// due is when as many tokens as are lacking no longer count.
+func (r precise) due(s runtime.State, now int64, need float64) (at, interval int64) {
+	l := r.logAt(s, now)
+	lacking := l.used - int64(r.Rate-need)
+	if lacking < l.used {
+		for of := range l.runs {
+			if lacking -= of.tokens; lacking <= 0 {
+				return arith.Add(of.at, r.Period), 0
+			}
+		}
+	}
+	return arith.Add(l.newest.at, r.Period), 0
+}
+
+func (r precise) full(s runtime.State, now int64) bool { return r.logAt(s, now).used == 0 }
+
+func (precise) windowEnd(int64) int64 { return math.MaxInt64 }
+
+func (precise) accruesTo(int64) (int64, float64, bool) { return 0, 0, false }
+
+// lastTaken returns the instant of the tokens that were taken last.
+func lastTaken(s runtime.State) int64 {
+	var l takeLog
+	l.decode(s)
+	return l.newest.at
 }

@@ -27,8 +27,8 @@ type algorithm interface {
 	refund(s runtime.State, now int64, q runtime.Request) runtime.State
 	// reset returns the state of a full key, given that s exists. Earlier requests can no longer be refunded.
 	reset(s runtime.State, now int64) runtime.State
-	// due returns the first instant at which s has need tokens, up to rounding, and the interval between the instants
-	// at which tokens are granted. It is called only if s lacks them now.
+	// due returns the first instant at which s has need tokens, and 0 or, if that is rounded, the interval between the
+	// instants at which tokens are granted. It is called only if s lacks them now.
 	due(s runtime.State, now int64, need float64) (at, interval int64)
 	// full reports whether s, which exists and is not from the future, is full, so that its row is not needed.
 	full(s runtime.State, now int64) bool

@@ -187,10 +187,10 @@ func (r inFlight) due(s runtime.State, now int64, need float64) (at, interval in
 	lacking := need - (r.Capacity - float64(h.used()))
 	for _, of := range h.all {
 		if lacking -= float64(of.slots); lacking <= 0 {
-			return of.end, 1
+			return of.end, 0
 		}
 	}
-	return math.MaxInt64, 1
+	return math.MaxInt64, 0
 }
 
 func (r inFlight) full(s runtime.State, now int64) bool {

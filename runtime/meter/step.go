@@ -95,10 +95,6 @@ func (r *Rule) stepKind(s runtime.State, now int64, q runtime.Request) (runtime.
 		// A plan without a limit counts nothing, also while it is blocked: its periods differ from the other plans'.
 		q.Op = runtime.Peek
 	}
-	if r.Precise {
-		s, d := precise{r}.step(s, now, &q)
-		return s, d, nil
-	}
 	if q.Empty() {
 		return s, r.balance(s, now), nil
 	}
@@ -115,7 +111,7 @@ func (r *Rule) stepKind(s runtime.State, now int64, q runtime.Request) (runtime.
 	case runtime.Charge:
 		s = r.algorithm().take(s, now, float64(q.Count))
 		d := r.balance(s, now)
-		took(&d, s, now, q.Count)
+		r.took(&d, s, now, q.Count)
 		return s, d, nil
 	case runtime.Renew, runtime.Release:
 		next, err := inFlight{r}.renewOrRelease(s, now, &q)
@@ -197,11 +193,14 @@ func (r *Rule) most(q *runtime.Request) float64 {
 
 // decide returns the decision on a Take or Check, and the state after a Take.
 func (r *Rule) decide(s runtime.State, now int64, q *runtime.Request) (runtime.State, runtime.Decision) {
-	// Taken before it is known whether that is allowed, because the delay of a reservation is that of the debt after it.
-	next := r.algorithm().take(s, now, float64(q.Count))
 	need := r.need(q)
 	enough := r.enough(s, now, need)
-	delay, retryAfter := r.delay(next, now, q, enough), time.Duration(0)
+	next, delay, retryAfter := s, time.Duration(0), time.Duration(0)
+	// A reservation that is denied has a delay too: that of the debt after it.
+	if q.Reserve || enough && q.Op == runtime.Take {
+		next = r.algorithm().take(s, now, float64(q.Count))
+		delay = r.delay(next, now, q, enough)
+	}
 	switch {
 	case q.Late(delay) && float64(q.Count) > r.Capacity:
 		// More tokens than the capacity never accrue: every retry has a delay, and this is when the tokens of this request
@@ -218,12 +217,22 @@ func (r *Rule) decide(s runtime.State, now int64, q *runtime.Request) (runtime.S
 	d := r.balance(next, now)
 	d.Allowed, d.RetryAfter, d.Delay = retryAfter == 0, retryAfter, delay
 	if d.Allowed && q.Op == runtime.Take {
-		took(&d, next, now, q.Count)
-		if r.Kind == runtime.InFlight {
-			d.Fence, d.TakenAt = lastFence(next), arith.Time(now)
-		}
+		r.took(&d, next, now, q.Count)
 	}
 	return next, d
+}
+
+// took sets how many tokens an allowed request has taken, and what a Refund of them needs. The row is in state s after
+// it.
+func (r *Rule) took(d *runtime.Decision, s runtime.State, now, count int64) {
+	// If the clock has gone back, the tokens are taken as of the row's instant.
+	d.Taken, d.TakenAt, d.Receipt.Total = count, arith.Time(max(now, s.TS)), totalOf(s)
+	switch {
+	case r.Kind == runtime.InFlight:
+		d.Fence, d.TakenAt = lastFence(s), arith.Time(now)
+	case r.Precise:
+		d.TakenAt = arith.Time(lastTaken(s))
+	}
 }
 
 // delay returns how long after now the tokens of a reservation are due, with s the state after it.
@@ -386,24 +395,10 @@ func (r *Rule) Upsert(now int64, q runtime.Request) (Upsert, bool) {
 	}, true
 }
 
-// Take does in Go what the statement does with an existing row. It returns the state after it, or false if the row is
-// not written.
-func (u *Upsert) Take(s runtime.State) (after runtime.State, taken bool) {
-	r := linear{&Rule{Rate: u.Rate, Capacity: u.Capacity, Period: u.Period}}
-	after = r.accrueTo(s, u.T)
-	// Not the opposite comparisons: a row damaged to NaN must be denied, as Step does.
-	if !(s.Value >= u.Lowest && r.tokens(after)-(u.Count-u.Debt) >= -u.Allowance) {
-		return runtime.State{}, false
-	}
-	after.Value -= u.Count
-	after.Prev = addTotal(after.Prev, u.Fresh, u.Count)
-	return after, true
-}
-
 // Taken returns the decision on a Take q at the instant now that was allowed and left its row in state s.
 func (r *Rule) Taken(s runtime.State, now int64, q runtime.Request) runtime.Decision {
 	d := r.balance(s, now)
-	took(&d, s, now, q.Count)
+	r.took(&d, s, now, q.Count)
 	if q.Reserve {
 		d.Delay = arith.Between(now, r.first(s, now, noDebt))
 	}

@@ -17,9 +17,6 @@ func (r *Rule) Full(s runtime.State, now int64) bool {
 		return false
 	}
 	// On a clock that was set back, a new key would be full already, but this row accrues nothing until its TS.
-	if r.Precise {
-		return now >= s.TS && precise{r}.full(s, now)
-	}
 	return now >= s.TS && r.algorithm().full(s, now)
 }
 

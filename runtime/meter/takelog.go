@@ -32,23 +32,6 @@ type takeLog struct {
 	body   string
 }
 
-// logOf returns the log of a row. A row that has no log, as one of another kind or of a version that kept it in further
-// rows, or that is damaged, counts all of its tokens as late as they can have been taken.
-func logOf(r *Rule, s runtime.State) takeLog {
-	var l takeLog
-	switch {
-	case !s.Exists:
-	case s.Prev > -1:
-		// The tokens of a sliding window may have been taken until the end of their window.
-		l.join(s.TS, atLeast(s.Prev))
-		l.join(arith.Add(s.TS, r.Period-1), atLeast(-s.Value))
-	case !l.decode(s):
-		l = takeLog{}
-		l.join(s.TS, atLeast(-s.Value))
-	}
-	return l
-}
-
 // logTag begins the log of a state: the format of what follows.
 const logTag = 'r'
 

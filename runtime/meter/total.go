@@ -72,10 +72,3 @@ func Before(s runtime.State, count int64) runtime.State {
 	}
 	return s
 }
-
-// took sets how many tokens an allowed request has taken, and what a Refund of them needs. The row is in state s after
-// it.
-func took(d *runtime.Decision, s runtime.State, now, count int64) {
-	// If the clock has gone back, the tokens are taken as of the row's instant.
-	d.Taken, d.TakenAt, d.Receipt.Total = count, arith.Time(max(now, s.TS)), totalOf(s)
-}

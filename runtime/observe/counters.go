@@ -25,27 +25,8 @@ type counts struct {
 	near     atomic.Int64
 }
 
-// tally counts the requests of one outcome and their tokens. Requests for one token, which are most, have a count of their
-// own, so that each is one atomic addition and not two.
-type tally struct {
-	single           atomic.Int64
-	requests, tokens atomic.Int64 // without those for one token
-}
-
-func (t *tally) add(tokens int64) {
-	if tokens == 1 {
-		t.single.Add(1)
-		return
-	}
-	t.requests.Add(1)
-	t.tokens.Add(tokens)
-}
-
-// load returns how many requests there were, and how many tokens they had together.
-func (t *tally) load() (requests, tokens int64) {
-	single := t.single.Load()
-	return single + t.requests.Load(), single + t.tokens.Load()
-}
+// tally counts the requests of one outcome and their tokens.
+type tally struct{ requests, tokens atomic.Int64 }
 
 // NewCounters returns counters of 0.
 func NewCounters(o Options) *Counters {
@@ -64,7 +45,9 @@ func newCounts() *counts { return &counts{outcomes: make([]tally, len(runtime.Ou
 // Decided implements [runtime.Observer].
 func (c *Counters) Decided(ctx context.Context, o runtime.Observation) {
 	n := c.limits.of(o.Limit, newCounts)
-	n.outcomes[o.Outcome].add(o.Tokens())
+	of := &n.outcomes[o.Outcome]
+	of.requests.Add(1)
+	of.tokens.Add(o.Tokens())
 	if o.Near() {
 		n.near.Add(1)
 	}
@@ -124,7 +107,7 @@ func (c *Counters) Snapshot() (all []LimitCounts) {
 			DeniedKeys: c.denials.Keys(name), TopDenied: c.denials.Top(name),
 		}
 		for _, outcome := range runtime.Outcomes() {
-			of.Requests[outcome], of.Tokens[outcome] = n.outcomes[outcome].load()
+			of.Requests[outcome], of.Tokens[outcome] = n.outcomes[outcome].requests.Load(), n.outcomes[outcome].tokens.Load()
 		}
 		all = append(all, of)
 	}

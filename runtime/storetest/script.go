@@ -322,7 +322,7 @@ func (st step) problem(d runtime.Decision, allowed bool) string {
 	case want.penalty != nil && d.PenaltyFor != *want.penalty:
 		return fmt.Sprintf("the penalty lasts for %v, want %v", d.PenaltyFor, *want.penalty)
 	case op == runtime.Peek:
-		// A millionth of a token is the allowance of runtime.Rule.Step for roundings.
+		// A millionth of a token is the allowance of meter.Rule.Step for roundings.
 		if d.Value < want.left-1e-6 || d.Value > want.left+1e-6 {
 			return fmt.Sprintf("%v tokens are left, want %v", d.Value, want.left)
 		}

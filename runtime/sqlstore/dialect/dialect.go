@@ -120,7 +120,7 @@ type Dialect struct {
 	// TakesFromShards means that Take and TakeOne take from rows of any shard, and not only of shard 0.
 	TakesFromShards bool
 	// TakeKeys is Take for rows with the same value and at_ns, :value and :at_ns, and with :only, a JSON list of their keys. It goes
-	// with Taken. If it is empty, Take is used for them too.
+	// with Taken.
 	TakeKeys string
 	// TakeOne is Take for one row, without :durability, which is 0. It selects value, at_ns, prev and 1 if it has written the row. If
 	// it is empty, Take is used for one row too.
@@ -199,7 +199,7 @@ var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Sessi
 	{"SessionNeeds", "Session"}, {"CreateOverrides", "OverridesParts"}, {"OverridesParts", "CreateOverrides"},
 	{"CreateRegistry", "RegistryParts"}, {"RegistryParts", "CreateRegistry"},
 	{"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"}, {"CountPrepared", "TxOpen"}, {"TakeKeys", "Taken"}, {"TakeOne", "Take"},
-	{"Taken", "Take"}, {"Taken", "TakeInsertID"}, {"TakeTogether", "Denies"}, {"Denies", "Undone"}, {"Undone", "TakeTogether"}}
+	{"Taken", "Take"}, {"Taken", "TakeKeys"}, {"Taken", "TakeInsertID"}, {"TakeTogether", "Denies"}, {"Denies", "Undone"}, {"Undone", "TakeTogether"}}
 
 // Validate returns an error that names a field that is missing.
 func (d Dialect) Validate() error {

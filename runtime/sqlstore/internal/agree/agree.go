@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -115,7 +114,7 @@ func (s Subject) put(t testing.TB, rows map[runtime.Row]runtime.State) {
 	tx, err := s.DB.Begin()
 	require.NoError(t, err)
 	defer tx.Rollback()
-	insert := s.sql("INSERT INTO " + s.Table + " (name, {key}, shard, value, at_ns, prev, log) VALUES (?, ?, ?, ?, ?, ?, ?)")
+	insert := s.sql(t, "INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) VALUES (?, ?, ?, ?, ?, ?, ?)")
 	for r, state := range rows {
 		if state.Exists {
 			var log []byte
@@ -133,7 +132,7 @@ func (s Subject) put(t testing.TB, rows map[runtime.Row]runtime.State) {
 func (s Subject) get(t testing.TB, r runtime.Row) runtime.State {
 	state := runtime.State{Exists: true}
 	var log []byte
-	query := s.sql("SELECT value, at_ns, prev, log FROM " + s.Table + " WHERE name = ? AND {key} = ? AND shard = ?")
+	query := s.sql(t, "SELECT value, at_ns, prev, log FROM {table} WHERE name = ? AND {key} = ? AND shard = ?")
 	err := s.DB.QueryRow(query, r.Name, r.Key, r.Shard).Scan(&state.Value, &state.TS, &state.Prev, &log)
 	if err == sql.ErrNoRows {
 		return runtime.State{}
@@ -143,13 +142,11 @@ func (s Subject) get(t testing.TB, r runtime.Row) runtime.State {
 	return state
 }
 
-// sql quotes and numbers a statement for the dialect.
-func (s Subject) sql(text string) string {
-	text = strings.ReplaceAll(text, "{key}", s.Dialect.Quote+"key"+s.Dialect.Quote)
-	for i := 1; s.Dialect.Numbered && strings.Contains(text, "?"); i++ {
-		text = strings.Replace(text, "?", fmt.Sprintf("$%d", i), 1)
-	}
-	return text
+// sql fills in a statement for the table.
+func (s Subject) sql(t testing.TB, text string) string {
+	text, err := s.Dialect.Text(text, s.Table)
+	require.NoError(t, err)
+	return s.Dialect.WithNumbers(text)
 }
 
 // Guilty is the key that the table of [Innocents] refuses, by a constraint or a trigger.

@@ -54,7 +54,7 @@ func (s programs) of(owner, key string, o sqlstore.Options) program {
 
 func (s programs) exec(statement string) {
 	s.Helper()
-	_, err := s.DB.Exec(s.sql(statement))
+	_, err := s.DB.Exec(statement)
 	require.NoError(s, err, statement)
 }
 
