@@ -173,14 +173,8 @@ func (p *parser) noPlansHelp(field string, entries []entry) string {
 
 func (p *parser) planNames() []string { return spec.PlanNames(p.plans) }
 
-// owner is a limit, its overrides or its numbers, a group, or a plan, each of which has Go names.
-type owner struct {
-	what string
-	at   diag.Span
-}
-
-// claim keeps Go names for an owner, or reports the first one that another owner has. A name follows its sort: "method SendMessage", or
-// "name PlanFree" for a type or a constant.
+// claim keeps Go names for an owner, or reports the first one that another owner has. A name follows its sort: "method
+// SendMessage", or "name PlanFree" for a type or a constant.
 func (p *parser) claim(own owner, names ...string) {
 	for _, name := range names {
 		switch other, taken := p.owners[name]; {

@@ -106,6 +106,12 @@ type parameter struct {
 	at  diag.Span
 }
 
+// owner is a limit, its overrides or its numbers, a group, or a plan, each of which has Go names.
+type owner struct {
+	what string
+	at   diag.Span
+}
+
 // parser reads the fields of a file, and checks what must hold between them.
 type parser struct {
 	document
