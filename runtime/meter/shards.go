@@ -62,7 +62,8 @@ func (s Shards) Step(whole *Rule, n int, now int64, q *runtime.Request) (d runti
 	if OfShard(q) {
 		return s.refundOne(whole, n, now, q)
 	}
-	if len(s.States) == 2 && q.Decides() && s.canDecide(whole, n) {
+	// Without a capacity, two shards show nothing of the others.
+	if len(s.States) == 2 && whole.Capacity > 0 && q.Decides() && s.canDecide(whole, n) {
 		if d, ok = s.stepFuller(whole, now, q); ok {
 			return d, true, nil
 		}
