@@ -92,8 +92,9 @@ func (t *transaction) step(row runtime.Row) (stepped, done bool, err error) {
 		return changes[0].State, stepped
 	}
 	update := func() error { return t.exec(stepOne, row.Name, row.Key, int64(row.Shard)) }
-	if t.batch.Calls() > 1 {
-		// They are run once only: a statement that finds no row costs less than running them in case there is none.
+	if t.batch.Calls() > 1 || t.batch.Partial() {
+		// They are run once only: a statement that finds no row costs less than running them in case there is none. A shard that
+		// is missing does not suffice to decide.
 		if err := update(); exists || err != nil {
 			return stepped, done, err
 		}

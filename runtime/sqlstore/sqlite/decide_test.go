@@ -57,6 +57,23 @@ func TestTakeFromATableWithATrigger(t *testing.T) {
 	assert.NotZero(t, logged)
 }
 
+// A lone caller takes by a statement that finds no row if the shard whose turn it is was deleted, as by a sweep once it is full.
+func TestMissingShards(t *testing.T) {
+	r := newRig(t)
+	limit := limiter.New(r.store).Limit(once("sharded", runtime.TokenBucket, 40, 4), runtime.Key{})
+	admitted := 0
+	for range 60 {
+		_, err := r.db.Exec("DELETE FROM rate_limits WHERE value = 0")
+		require.NoError(t, err)
+		d, err := limit.Allow(t.Context())
+		require.NoError(t, err)
+		if d.Allowed {
+			admitted++
+		}
+	}
+	assert.Equal(t, 40, admitted)
+}
+
 func TestFunctionsOfSQLFailWithoutAStatement(t *testing.T) {
 	db, err := sql.Open("sqlite", ":memory:")
 	require.NoError(t, err)
