@@ -74,6 +74,31 @@ func TestMissingShards(t *testing.T) {
 	assert.Equal(t, 40, admitted)
 }
 
+// Shards next to each other are read by one statement, and others by one each.
+func TestBatchOfSomeShards(t *testing.T) {
+	r := newRig(t)
+	p := once("sharded", runtime.TokenBucket, 50, 5)
+	request := func(key string, q runtime.Request) runtime.Request {
+		q.Policy, q.Key = p, key
+		return q
+	}
+	for _, key := range []string{"a", "b"} {
+		runtimetest.Do(t, r.store, runtimetest.Call(request(key, runtimetest.Take(25))))
+	}
+	for i := range 20 {
+		back := request("a", runtimetest.Refund(1))
+		back.Shard = 1 + i%5
+		answers := runtimetest.Do(t, r.store, runtimetest.Call(back), runtimetest.Call(request("a", runtimetest.Take(1))),
+			runtimetest.Call(request("b", runtimetest.Take(1))), runtimetest.Call(request("c", runtimetest.Peek())))
+		for _, a := range answers {
+			require.True(t, a.Allowed())
+		}
+		peeks := runtimetest.Do(t, r.store, runtimetest.Call(request("a", runtimetest.Peek())), runtimetest.Call(request("b", runtimetest.Peek())))
+		require.Equal(t, 25.0, peeks[0].Decisions[0].Value)
+		require.Equal(t, 24.0-float64(i), peeks[1].Decisions[0].Value)
+	}
+}
+
 func TestFunctionsOfSQLFailWithoutAStatement(t *testing.T) {
 	db, err := sql.Open("sqlite", ":memory:")
 	require.NoError(t, err)
