@@ -55,7 +55,7 @@ type Decision struct {
 	// Jitter. For the same key and the same instant at which its tokens are due, it is the same.
 	Jitter time.Duration
 	// Remaining is the number of whole tokens left, at least 0, and 0 during a penalty. For a limit with shards,
-	// Remaining, Value and FullAfter are estimated from two shards, unless all of them were needed to decide. For a
+	// Remaining, Value and FullAfter are estimated from one or two shards, unless all of them were needed to decide. For a
 	// limit that is off or unlimited, Remaining and Value are [MaxTokens].
 	Remaining int64
 	// Value is the number of tokens left, with the fraction; negative if tokens were reserved ahead.

@@ -176,7 +176,7 @@ func TestLimitsWithoutReservationsSayWhy(t *testing.T) {
 
 func TestShardsAreDescribedWithTheirParts(t *testing.T) {
 	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20, MaxReserved: 7, Shards: 3}
-	const choice = ". A call takes from the fuller of two random shards, or from all of them if neither has enough."
+	const choice = ". A call takes from one of them, or from all of them if that has too few tokens."
 	assert.Equal(t, "Each of the 3 shards has 3 or 4 per minute, 6 or 7 at once and 2 or 3 reserved ahead"+choice, shards(&p))
 	p.Rate, p.Capacity, p.MaxReserved = 3000, 0, runtime.Unbounded
 	assert.Equal(t, "Each of the 3 shards has 1,000 per minute"+choice, shards(&p))

@@ -283,7 +283,7 @@ func shards(p *runtime.Policy) string {
 	if p.Reserves() && p.MaxReserved < runtime.Unbounded {
 		has = append(has, share(last.Debt, first.Debt)+" reserved ahead")
 	}
-	return fmt.Sprintf("Each of the %d shards has %s. A call takes from the fuller of two random shards, or from all of them if neither has enough.",
+	return fmt.Sprintf("Each of the %d shards has %s. A call takes from one of them, or from all of them if that has too few tokens.",
 		p.Shards, words.List(has, "and"))
 }
 

@@ -19,8 +19,8 @@
 //
 // # Non-guarantees
 //
-// A store picks two shards of a sharded limit at random for each request, and estimates the remaining tokens from them.
-// Sim picks them by the number of the request among those of its key, and sums up all shards: its decisions are one
+// A store picks one or two shards of a sharded limit for each request, and estimates the remaining tokens from them.
+// Sim picks two by the number of the request among those of its key, and sums up all shards: its decisions are one
 // possible run. The settings that concern one process, a failing store or the times of retries (DenyCache, Lease, OnError,
 // Timeout, Jitter) and Overrides have no effect; reports name the limits with DenyCache, Lease or Overrides.
 package sim

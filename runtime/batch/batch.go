@@ -45,6 +45,9 @@ type Batch struct {
 	allShards map[runtime.Row]bool
 	// unsharded means that each key has one row, whatever its policy says.
 	unsharded bool
+	// turns chooses the shard of a key, or is nil; partial means that it has.
+	turns   *Turns
+	partial bool
 }
 
 // undoEntry is the state of a row before a change.
@@ -66,6 +69,13 @@ func New(calls []runtime.Call) *Batch { return NewSeeded(calls, rand.Uint64()) }
 // the same states. The seed must be as good as random.
 func NewSeeded(calls []runtime.Call, seed uint64) *Batch {
 	b := &Batch{calls: calls, seed: seed}
+	b.collectRows()
+	return b
+}
+
+// NewInTurn returns a batch that reads one shard of a key if that has enough tokens: the one whose turn it is.
+func NewInTurn(calls []runtime.Call, turns *Turns) *Batch {
+	b := &Batch{calls: calls, seed: rand.Uint64(), turns: turns}
 	b.collectRows()
 	return b
 }
@@ -98,8 +108,29 @@ func (b *Batch) collectRows() {
 			}
 		}
 	}
+	b.sortRows()
+	if b.turns != nil {
+		b.chooseShards()
+	}
+}
+
+// sortRows sorts the rows, and removes duplicates.
+func (b *Batch) sortRows() {
 	slices.SortFunc(b.rows, runtime.Row.Compare)
 	b.rows = slices.Compact(b.rows)
+}
+
+// chooseShards gives the rows for one of -Shard shards the number whose turn it is. The requests for a key have one such row.
+func (b *Batch) chooseShards() {
+	b.partial = false
+	for i := range b.rows {
+		if r := &b.rows[i]; r.Shard < 0 {
+			r.Shard, b.partial = b.turns.next(r.Name, r.Key, -r.Shard), true
+		}
+	}
+	if b.partial {
+		b.sortRows() // the key may have other rows, such as those of refunds
+	}
 }
 
 // ofOneKey reports whether two requests are of one policy and key, with the same windows. Then both are valid or
@@ -108,8 +139,8 @@ func ofOneKey(q, o *runtime.Request) bool {
 	return q.Policy == o.Policy && q.Key == o.Key && q.Zone == o.Zone && q.Anniversary == o.Anniversary
 }
 
-// shards returns the shards of its key that a request needs: two chosen at random, or the one that it returns tokens
-// to, or all of them if those do not suffice.
+// shards returns the shards of its key that a request needs: two chosen at random, or -n for one of n in turn, or the one that it
+// returns tokens to, or all of them if those do not suffice.
 func (b *Batch) shards(q *runtime.Request) []int {
 	n := b.shardsOf(q.Policy)
 	if n == 1 {
@@ -122,11 +153,21 @@ func (b *Batch) shards(q *runtime.Request) []int {
 		return shardNumbers[q.Shard-1 : q.Shard]
 	}
 	if n > 2 && q.Decides() {
+		if b.turns != nil {
+			return []int{-n}
+		}
 		// All requests of the batch for one key get the same two, so that a batch locks few rows.
 		first, second := meter.TwoOf(n, arith.Hash(q.Policy.Name, q.Key)^b.seed)
 		return []int{first, second}
 	}
 	return shardNumbers[:n]
+}
+
+// oneOf returns one of the shards of a request's key that were read, the same one for all requests of the batch.
+func (b *Batch) oneOf(q *runtime.Request, n int) []int {
+	from, to := b.find(q, 0), b.find(q, n)
+	at := b.rows[from+int(b.seed%uint64(to-from))].Shard
+	return shardNumbers[at : at+1]
 }
 
 // shardsOf returns how many rows a key with the policy has.
@@ -166,6 +207,9 @@ func (b *Batch) Rows() []runtime.Row { return b.rows }
 
 // Calls returns how many calls the batch has.
 func (b *Batch) Calls() int { return len(b.calls) }
+
+// Partial reports whether Rows has one of the shards of a key, so that the calls need more rows if it is missing.
+func (b *Batch) Partial() bool { return b.partial }
 
 // Reads reports whether the calls change nothing.
 func (b *Batch) Reads() bool {
@@ -498,6 +542,9 @@ func (b *Batch) step(whole *meter.Rule, q *runtime.Request, now int64) (d runtim
 		return d, true, err
 	}
 	numbers := b.shards(q)
+	if numbers[0] < 0 {
+		numbers = b.oneOf(q, -numbers[0])
+	}
 	s := b.read(whole, q, numbers)
 	if d, ok, err = s.Step(whole, q.Policy.Shards, now, q); !ok {
 		b.useAllShards(q)

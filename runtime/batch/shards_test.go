@@ -133,6 +133,20 @@ func TestShardedCapacityZero(t *testing.T) {
 	require.Equal(t, 250*time.Millisecond, d.RetryAfter)
 }
 
+// An empty request passes, and no tokens are left, which is a number too.
+func TestEmptyRequestOfShardsWithoutCapacity(t *testing.T) {
+	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 4, Period: time.Second, MaxReserved: 6, Shards: 3}
+	store := still()
+	require.True(t, decide(t, store, p, reserve(3)).Allowed)
+	decide(t, store, p, reset())
+	for _, q := range []runtime.Request{take(0), check(0), upTo(0)} {
+		d := decide(t, store, p, q)
+		require.True(t, d.Allowed)
+		require.Equal(t, 0.0, d.Value)
+		require.Zero(t, d.Remaining)
+	}
+}
+
 // AllowUpTo finds the tokens of all shards, however they are spread.
 func TestTakeUpToTakesFromAllShards(t *testing.T) {
 	d := runtimetest.Roll(38)

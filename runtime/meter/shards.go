@@ -8,7 +8,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// Shards are rows of one key, either all of them or two: the rule and the state of each.
+// Shards are rows of one key, either all of them, or two, or one: the rule and the state of each.
 type Shards struct {
 	Rules  []Rule
 	States []runtime.State
@@ -62,7 +62,8 @@ func (s Shards) Step(whole *Rule, n int, now int64, q *runtime.Request) (d runti
 	if OfShard(q) {
 		return s.refundOne(whole, n, now, q)
 	}
-	if len(s.States) == 2 && q.Decides() && s.canDecide(whole, n) {
+	// Without a capacity, one or two shards show nothing of the others.
+	if len(s.States) <= 2 && whole.Capacity > 0 && q.Decides() && s.canDecide(whole, n) {
 		if d, ok = s.stepFuller(whole, now, q); ok {
 			return d, true, nil
 		}
@@ -74,12 +75,12 @@ func (s Shards) Step(whole *Rule, n int, now int64, q *runtime.Request) (d runti
 	return d, true, err
 }
 
-// canDecide reports whether two shards of n hold what their rows say, whatever the other rows are: see holders.
+// canDecide reports whether one or two shards of n hold what their rows say, whatever the other rows are: see holders.
 func (s Shards) canDecide(whole *Rule, n int) bool {
 	if n == 2 {
 		return len(s.holders(whole).States) == 2
 	}
-	return s.outOfDebt(0) && s.outOfDebt(1)
+	return s.outOfDebt(0) && s.outOfDebt(len(s.States)-1)
 }
 
 // outOfDebt reports whether shard i exists and had no debt when it was written, but for a rounding.
@@ -87,17 +88,21 @@ func (s Shards) outOfDebt(i int) bool {
 	return s.States[i].Exists && linear{&s.Rules[i]}.tokens(s.States[i]) >= -1e-6
 }
 
-// stepFuller lets the fuller of two shards decide a request alone, if it allows it without debt. The fuller of two
+// stepFuller lets one shard, or the fuller of two, decide a request alone, if it allows it without debt. The fuller of two
 // random ones ("power of two choices") keeps the shards nearly equal, so that it is rare that neither has enough.
 func (s Shards) stepFuller(whole *Rule, now int64, q *runtime.Request) (d runtime.Decision, ok bool) {
-	i := 0
-	if s.tokens(1, now) > s.tokens(0, now) {
-		i = 1
-	}
-	// A reservation is due as soon as the shards together are out of debt. While one of two still has a debt, the
-	// tokens of the other one belong to the reservation.
-	if s.tokens(1-i, now) < 0 {
-		return runtime.Decision{}, false
+	i, read := 0, 0.0
+	for j := range s.States {
+		// A reservation is due as soon as the shards together are out of debt. While one of two still has a debt, the
+		// tokens of the other one belong to the reservation.
+		tokens := s.tokens(j, now)
+		if tokens < 0 {
+			return runtime.Decision{}, false
+		}
+		if tokens > s.tokens(i, now) {
+			i = j
+		}
+		read += s.Rules[j].Capacity
 	}
 	alone := *q
 	alone.Reserve = false
@@ -111,9 +116,8 @@ func (s Shards) stepFuller(whole *Rule, now int64, q *runtime.Request) (d runtim
 	}
 	s.States[i] = next
 	d.Receipt.Shard = i + 1
-	// The other shards are not read. Their tokens are estimated by the capacity of these two.
-	two := s.Rules[0].Capacity + s.Rules[1].Capacity
-	d.Value = s.sum(now) / two * whole.Capacity
+	// The other shards are not read. Their tokens are estimated by the capacity of these.
+	d.Value = s.sum(now) / read * whole.Capacity
 	d.Remaining = arith.Whole(d.Value, allowance(whole.Rate, whole.Period))
 	d.FullAfter = s.fullAfter(whole, now)
 	return d, true

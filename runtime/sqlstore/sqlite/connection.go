@@ -53,6 +53,7 @@ const (
 	rollback
 	stepOne
 	readOne
+	readShards
 	readMany
 	stepOrInsert
 	writeOne
@@ -75,7 +76,8 @@ const onConflict = ` ON CONFLICT (name, {key}, shard) DO UPDATE SET
 
 // texts are the statements. Those for many rows have the name of the limit, whose rows have the shard 0, and their keys, in JSON.
 // They get all other columns of a row by its place in the list, which json_each calls key: for each row that is two thirds of a statement
-// for one row, and less than half of what it is with all columns in JSON.
+// for one row, and less than half of what it is with all columns in JSON. For shards it would be no less, but those of a key that are
+// next to each other are a range.
 var texts = [statements]string{
 	beginRead: "BEGIN",
 	begin:     "BEGIN IMMEDIATE",
@@ -85,6 +87,8 @@ var texts = [statements]string{
 	stepOrInsert: values + ` ON CONFLICT (name, {key}, shard) DO UPDATE SET ` + stepped + `
 	WHERE ` + step,
 	readOne: `SELECT ratelimitgen_read({record}, ?, value, at_ns, prev, log) FROM {table}` + oneRow,
+	readShards: `SELECT count(ratelimitgen_read({record}, shard + ?, value, at_ns, prev, log)) FROM {table}
+WHERE name = ? AND {key} = ? AND shard >= ? AND shard < ?`,
 	readMany: `SELECT count(ratelimitgen_read({record}, k.key + ?, r.value, r.at_ns, r.prev, r.log))
 FROM json_each(?) k CROSS JOIN {table} r ON r.name = ? AND r.{key} = k.value AND r.shard = 0`,
 	writeOne: values + onConflict,

@@ -92,8 +92,9 @@ func (t *transaction) step(row runtime.Row) (stepped, done bool, err error) {
 		return changes[0].State, stepped
 	}
 	update := func() error { return t.exec(stepOne, row.Name, row.Key, int64(row.Shard)) }
-	if t.batch.Calls() > 1 {
-		// They are run once only: a statement that finds no row costs less than running them in case there is none.
+	if t.batch.Calls() > 1 || t.batch.Partial() {
+		// They are run once only: a statement that finds no row costs less than running them in case there is none. A shard that
+		// is missing does not suffice to decide.
 		if err := update(); exists || err != nil {
 			return stepped, done, err
 		}
@@ -128,13 +129,30 @@ func (t *transaction) readRows(rows []runtime.Row) error {
 			}
 			from = to
 		}
-		for ; from < to; from++ {
-			if err := t.exec(readOne, int64(from), name, rows[from].Key, int64(rows[from].Shard)); err != nil {
+		for from < to {
+			end, err := t.readShards(rows, from, to)
+			if err != nil {
 				return err
 			}
+			from = end
 		}
 	}
 	return nil
+}
+
+// readShards reads rows of a key from an index on, up to another one, whose shards are next to each other. It returns the index after
+// them.
+func (t *transaction) readShards(rows []runtime.Row, from, to int) (end int, err error) {
+	r, end := rows[from], from+1
+	for end < to && rows[end].Key == r.Key && rows[end].Shard == r.Shard+end-from {
+		end++
+	}
+	place, shard := int64(from), int64(r.Shard)
+	if end == from+1 {
+		// A range costs more than one row.
+		return end, t.exec(readOne, place, r.Name, r.Key, shard)
+	}
+	return end, t.exec(readShards, place-shard, r.Name, r.Key, shard, shard+int64(end-from))
 }
 
 // writeRows writes and deletes rows.

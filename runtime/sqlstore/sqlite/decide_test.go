@@ -56,6 +56,48 @@ func TestTakeFromATableWithATrigger(t *testing.T) {
 	assert.NotZero(t, logged)
 }
 
+// A lone caller takes by a statement that finds no row if the shard whose turn it is was deleted, as by a sweep once it is full.
+func TestMissingShards(t *testing.T) {
+	r := newRig(t)
+	limit := limiter.New(r.store).Limit(once("sharded", runtime.TokenBucket, 40, 4), runtime.Key{})
+	admitted := 0
+	for range 60 {
+		_, err := r.db.Exec("DELETE FROM rate_limits WHERE value = 0")
+		require.NoError(t, err)
+		d, err := limit.Allow(t.Context())
+		require.NoError(t, err)
+		if d.Allowed {
+			admitted++
+		}
+	}
+	assert.Equal(t, 40, admitted)
+}
+
+// Shards next to each other are read by one statement, and others by one each.
+func TestBatchOfSomeShards(t *testing.T) {
+	r := newRig(t)
+	p := once("sharded", runtime.TokenBucket, 50, 5)
+	request := func(key string, q runtime.Request) runtime.Request {
+		q.Policy, q.Key = p, key
+		return q
+	}
+	for _, key := range []string{"a", "b"} {
+		runtimetest.Do(t, r.store, runtimetest.Call(request(key, runtimetest.Take(25))))
+	}
+	for i := range 20 {
+		back := request("a", runtimetest.Refund(1))
+		back.Shard = 1 + i%5
+		answers := runtimetest.Do(t, r.store, runtimetest.Call(back), runtimetest.Call(request("a", runtimetest.Take(1))),
+			runtimetest.Call(request("b", runtimetest.Take(1))), runtimetest.Call(request("c", runtimetest.Peek())))
+		for _, a := range answers {
+			require.True(t, a.Allowed())
+		}
+		peeks := runtimetest.Do(t, r.store, runtimetest.Call(request("a", runtimetest.Peek())), runtimetest.Call(request("b", runtimetest.Peek())))
+		require.Equal(t, 25.0, peeks[0].Decisions[0].Value)
+		require.Equal(t, 24.0-float64(i), peeks[1].Decisions[0].Value)
+	}
+}
+
 func TestFunctionsOfSQLFailWithoutAStatement(t *testing.T) {
 	db := database(t, ":memory:")
 	for _, call := range []string{

@@ -52,7 +52,7 @@ func (e *Engine) decide(ctx context.Context, calls []runtime.Call, answers []run
 		return e.locked(ctx, x, calls, answers)
 	}
 	if e.Decider != nil {
-		b := batch.New(calls)
+		b := batch.NewInTurn(calls, &e.turns)
 		err := conn.Retry(ctx, func() error { return e.byDriver(ctx, b) })
 		if err == nil {
 			copy(answers, b.Answers())
@@ -264,7 +264,7 @@ func (e *Engine) runsInline(x *conn.Executor) bool {
 
 func (e *Engine) decideInline(ctx context.Context, x *conn.Executor, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error) {
 	if e.Decider != nil {
-		b := batch.New(calls)
+		b := batch.NewInTurn(calls, &e.turns)
 		err := e.byDriver(ctx, b)
 		return b.Answers(), err == nil, err
 	}

@@ -22,6 +22,8 @@ type Engine struct {
 	takeDurably bool
 	hints       *denialHints
 	seen        *seenRows
+	// turns chooses the shards for the Decider.
+	turns batch.Turns
 }
 
 // decider is sqlstore.Decider.
