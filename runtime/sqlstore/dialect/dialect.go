@@ -146,11 +146,11 @@ type Dialect struct {
 	// because package database/sql cannot run a statement that it has prepared on a chosen connection. A part
 	// of one row is taken by TakeInsertID. If it is empty, Take selects the rows.
 	Taken string
-	// TakeTogether is TakeOne as the part for one row of a statement that takes from several rows, from all or none of them. It has the
-	// condition {when}, selects value, at_ns and prev, and may have :durability. Denies is true if its row, as last committed, lacks
-	// tokens; the statement then does nothing. Undone is an expression with the column at_ns that fails when it is evaluated, with an
-	// error about a value: that undoes a statement of which some parts have not taken, because a row has changed since. If
-	// they are empty, a transaction takes from several rows.
+	// TakeTogether is Take as the part for rows of one limit of a statement that takes from several limits, from all rows or none. It
+	// has the condition {when}, and selects key as k, value, at_ns and prev. Denies is true if the row of a part for one row, as last
+	// committed, lacks tokens; the statement then does nothing. Undone is an expression with the column at_ns that fails when it is
+	// evaluated, with an error about a value: that undoes a statement of which some parts have not taken. If they are empty, a
+	// transaction takes from several rows.
 	TakeTogether, Denies, Undone string
 	// CompareAndSwap updates one row that still has :oldvalue, :oldat and :oldprev, and :oldpenalty as the first
 	// meter.PenaltyLength bytes of its log: the rest of a log does not change without the numbers. If it is empty, a

@@ -195,10 +195,9 @@ INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev) VALUES (:name,
 RETURNING value, at_ns, prev, ` + typedOnPostgres + `
 `,
 	TakeTogether: `
-INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev)
-SELECT CAST(:name AS text), CAST(:key AS text), 0, CAST(:value AS double precision), CAST(:at_ns AS bigint), CAST(:prev AS double precision)
+INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev) SELECT * FROM {rows} k
 WHERE {when} AND (SELECT ` + syncOnPostgres + ` AND ` + typedOnPostgres + `)` + takeOnPostgres + `
-RETURNING value, at_ns, prev
+RETURNING {key} AS k, value, at_ns, prev
 `,
 	Denies: `
 EXISTS (SELECT FROM {table} r WHERE r.name OPERATOR(pg_catalog.=) CAST(:name AS text)

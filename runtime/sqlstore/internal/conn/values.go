@@ -201,10 +201,10 @@ func appendString(b []byte, text string) []byte {
 }
 
 // listOf returns a function that encodes a column of rows as a Postgres array, which is empty if the column is the same
-// for all. In quotes, arrays escape the same characters as JSON.
+// for all of several, or of none. In quotes, arrays escape the same characters as JSON.
 func listOf[T comparable](column func(*Stored) T, appendTo func([]byte, T) []byte) func([]Stored) string {
 	return func(rows []Stored) string {
-		if allEqual(rows, column) {
+		if len(rows) != 1 && allEqual(rows, column) {
 			return "{}"
 		}
 		b := make([]byte, 0, 32*len(rows))

@@ -4,6 +4,7 @@ package decide
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
@@ -22,6 +23,8 @@ type Engine struct {
 	takeDurably bool
 	hints       *denialHints
 	seen        *seenRows
+	// undone is how many batches go without takeAll.
+	undone atomic.Int32
 }
 
 // decider is sqlstore.Decider.
