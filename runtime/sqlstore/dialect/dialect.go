@@ -117,8 +117,9 @@ type Dialect struct {
 	// database that cannot. In place of {rows} it may have :name and :takes, a JSON list of lists of key, value, as a
 	// string, and at_ns. If it is empty, the store takes by TakeInsertID or by other statements.
 	Take string
-	// TakesFromShards means that Take and TakeOne take from rows of any shard, and not only of shard 0.
-	TakesFromShards bool
+	// TakeShards is Take for rows of any shard, and not only of shard 0, as TakeOne then is too. In place of :takes it may have
+	// :sharded, whose lists have the shard as their fourth element. If it is empty, other statements take from shards.
+	TakeShards string
 	// TakeKeys is Take for rows with the same value and at_ns, :value and :at_ns, and with :only, a JSON list of their keys. It goes
 	// with Taken. If it is empty, Take is used for them too.
 	TakeKeys string
@@ -198,7 +199,7 @@ var required = []string{"Name", "Quote", "Create", "One", "Many", "OneLogged", "
 var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Session", "SessionNeeds"},
 	{"SessionNeeds", "Session"}, {"CreateOverrides", "OverridesParts"}, {"OverridesParts", "CreateOverrides"},
 	{"CreateRegistry", "RegistryParts"}, {"RegistryParts", "CreateRegistry"},
-	{"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"}, {"CountPrepared", "TxOpen"}, {"TakeKeys", "Taken"}, {"TakeOne", "Take"},
+	{"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"}, {"CountPrepared", "TxOpen"}, {"TakeKeys", "Taken"}, {"TakeOne", "Take"}, {"TakeShards", "Take"},
 	{"Taken", "Take"}, {"Taken", "TakeInsertID"}, {"TakeTogether", "Denies"}, {"Denies", "Undone"}, {"Undone", "TakeTogether"}}
 
 // Validate returns an error that names a field that is missing.

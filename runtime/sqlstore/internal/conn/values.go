@@ -28,6 +28,7 @@ const (
 	paramLogged
 	paramIDs
 	paramTakes
+	paramSharded
 	paramOnly
 	ParamCapacity
 	ParamTwice
@@ -55,7 +56,7 @@ const (
 )
 
 var paramNames = [paramTotal]string{
-	"name", "key", "shard", "value", "at_ns", "prev", "log", "rows", "logged", "ids", "takes", "only", "capacity", "twice", "rate", "period", "debt", "lowest", "allowance",
+	"name", "key", "shard", "value", "at_ns", "prev", "log", "rows", "logged", "ids", "takes", "sharded", "only", "capacity", "twice", "rate", "period", "debt", "lowest", "allowance",
 	"unit", "fresh",
 	"count", "oldvalue", "oldat", "oldprev", "oldpenalty", "durability", "names", "keys", "shards", "values", "instants", "prevs", "logs",
 }
@@ -128,6 +129,7 @@ var rowEncodings = [paramTotal]func([]Stored) string{
 	paramLogged:  asJSON(appendName, appendKey, appendShard, appendValue, appendTS, appendPrev, appendLog),
 	paramIDs:     asJSON(appendName, appendKey, appendShard),
 	paramTakes:   asJSON(appendKey, appendValue, appendTS),
+	paramSharded: asJSON(appendKey, appendValue, appendTS, appendShard),
 	paramOnly:    asJSON(appendKey),
 	listNames:    listOf(func(r *Stored) string { return r.Row.Name }, appendString),
 	listKeys:     listOf(func(r *Stored) string { return r.Row.Key }, appendString),

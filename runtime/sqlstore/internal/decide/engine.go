@@ -52,7 +52,7 @@ func (e *Engine) byDriver(ctx context.Context, b *batch.Batch) error {
 
 // shards returns the shards that were seen lately, or nil if no statement takes from one.
 func (e *Engine) shards() *seenRows {
-	if e.Dialect.TakesFromShards {
+	if e.Dialect.TakeShards != "" {
 		return e.seen
 	}
 	return nil

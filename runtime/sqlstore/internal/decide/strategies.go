@@ -38,7 +38,11 @@ type upsertStrategy func(ctx context.Context, in conn.Session, t part) error
 // upsertReturning runs the dialect's Take, which selects the rows that it has written.
 func upsertReturning(ctx context.Context, in conn.Session, t part) error {
 	arity, v := t.bind()
-	rows, err := in.Query(ctx, conn.TakeRows, arity, v)
+	take := conn.TakeRows
+	if t.policy.Shards > 1 {
+		take = conn.TakeShards
+	}
+	rows, err := in.Query(ctx, take, arity, v)
 	if err != nil {
 		return err
 	}
