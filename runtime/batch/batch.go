@@ -41,8 +41,9 @@ type Batch struct {
 	ruled runtime.Request
 	// decisions are for the calls to come, in one allocation.
 	decisions []runtime.Decision
-	// allShards has the keys of which all shards are needed, as rows without a shard.
+	// allShards has the keys of which Rows has all shards, as rows without a shard, and lacking those of which it must have them.
 	allShards map[runtime.Row]bool
+	lacking   []runtime.Row
 	// unsharded means that each key has one row, whatever its policy says.
 	unsharded bool
 	// turns chooses the shard of a key, or is nil; partial means that it has.
@@ -178,14 +179,6 @@ func (b *Batch) shardsOf(p *runtime.Policy) int {
 	return max(1, p.Shards)
 }
 
-// useAllShards makes the batch read all shards of a request's key.
-func (b *Batch) useAllShards(q *runtime.Request) {
-	if b.allShards == nil {
-		b.allShards = map[runtime.Row]bool{}
-	}
-	b.allShards[wholeKey(q)] = true
-}
-
 // isOf reports whether a row belongs to a request's key.
 func isOf(r runtime.Row, q *runtime.Request) bool { return r.Key == q.Key && r.Name == q.Policy.Name }
 
@@ -236,16 +229,25 @@ func (b *Batch) Run(now int64, states []runtime.State) bool {
 		requests += len(b.calls[i].Requests)
 	}
 	b.decisions = make([]runtime.Decision, requests)
+	done := true
 	for i := range b.calls {
 		answer, ok := b.execute(b.calls[i].Requests, now)
-		if !ok {
-			b.collectRows()
-			return false
-		}
+		// The calls after it may need more rows too: all of them are read at once, and not those of one call at a time.
+		done = done && ok
 		answer.At = now
 		b.answers[i] = answer
 	}
-	return true
+	if !done {
+		if b.allShards == nil {
+			b.allShards = map[runtime.Row]bool{}
+		}
+		for _, key := range b.lacking {
+			b.allShards[key] = true
+		}
+		b.lacking = nil
+		b.collectRows()
+	}
+	return done
 }
 
 // Answers returns one answer per call, after Run has returned true.
@@ -493,7 +495,7 @@ func (b *Batch) refused(whole *meter.Rule, q runtime.Request, err error, now int
 		return runtime.Decision{}, true, err
 	}
 	if b.shardsOf(q.Policy) > 2 && !b.allShards[wholeKey(&q)] {
-		b.useAllShards(&q)
+		b.lacking = append(b.lacking, wholeKey(&q))
 		return runtime.Decision{}, false, nil
 	}
 	// The requests before it for this key take nothing either: see decideAll.
@@ -547,7 +549,7 @@ func (b *Batch) step(whole *meter.Rule, q *runtime.Request, now int64) (d runtim
 	}
 	s := b.read(whole, q, numbers)
 	if d, ok, err = s.Step(whole, q.Policy.Shards, now, q); !ok {
-		b.useAllShards(q)
+		b.lacking = append(b.lacking, wholeKey(q))
 		return runtime.Decision{}, false, nil
 	}
 	for i, n := range numbers {

@@ -294,6 +294,23 @@ func TestRowsOfAShardedCall(t *testing.T) {
 	}
 }
 
+// Calls for new keys find together that they need all shards, and not one after the other, each by another transaction.
+func TestRowsOfManyShardedCalls(t *testing.T) {
+	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 100, Period: time.Second, Capacity: 100, Shards: 10}
+	var calls []runtime.Call
+	for _, key := range []string{"a", "b", "c", "b"} {
+		q := of(p, take(1))
+		q.Key = key
+		calls = append(calls, call(q))
+	}
+	b, now := batch.New(calls), epoch.UnixNano()
+	require.Len(t, b.Rows(), 6)
+	require.False(t, b.Run(now, make([]runtime.State, 6)))
+	require.Len(t, b.Rows(), 30)
+	require.True(t, b.Run(now, make([]runtime.State, 30)))
+	require.Len(t, b.Changes(), 30)
+}
+
 // With the same seed, StepShards on all shards decides as a batch on those that it reads.
 func TestStepShardsEqualsBatch(t *testing.T) {
 	d := runtimetest.Roll(36)

@@ -117,8 +117,9 @@ type Dialect struct {
 	// database that cannot. In place of {rows} it may have :name and :takes, a JSON list of lists of key, value, as a
 	// string, and at_ns. If it is empty, the store takes by TakeInsertID or by other statements.
 	Take string
-	// TakesFromShards means that Take and TakeOne take from rows of any shard, and not only of shard 0.
-	TakesFromShards bool
+	// TakeShards is Take for rows of any shard, and not only of shard 0, as TakeOne then is too. In place of :takes it may have
+	// :sharded, whose lists have the shard as their fourth element. If it is empty, other statements take from shards.
+	TakeShards string
 	// TakeKeys is Take for rows with the same value and at_ns, :value and :at_ns, and with :only, a JSON list of their keys. It goes
 	// with Taken.
 	TakeKeys string
@@ -146,11 +147,11 @@ type Dialect struct {
 	// because package database/sql cannot run a statement that it has prepared on a chosen connection. A part
 	// of one row is taken by TakeInsertID. If it is empty, Take selects the rows.
 	Taken string
-	// TakeTogether is TakeOne as the part for one row of a statement that takes from several rows, from all or none of them. It has the
-	// condition {when}, selects value, at_ns and prev, and may have :durability. Denies is true if its row, as last committed, lacks
-	// tokens; the statement then does nothing. Undone is an expression with the column at_ns that fails when it is evaluated, with an
-	// error about a value: that undoes a statement of which some parts have not taken, because a row has changed since. If
-	// they are empty, a transaction takes from several rows.
+	// TakeTogether is Take as the part for rows of one limit of a statement that takes from several limits, from all rows or none. It
+	// has the condition {when}, and selects key as k, value, at_ns and prev. Denies is true if the row of a part for one row, as last
+	// committed, lacks tokens; the statement then does nothing. Undone is an expression with the column at_ns that fails when it is
+	// evaluated, with an error about a value: that undoes a statement of which some parts have not taken. If they are empty, a
+	// transaction takes from several rows.
 	TakeTogether, Denies, Undone string
 	// CompareAndSwap updates one row that still has :oldvalue, :oldat and :oldprev, and :oldpenalty as the first
 	// meter.PenaltyLength bytes of its log: the rest of a log does not change without the numbers. If it is empty, a
@@ -199,7 +200,8 @@ var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Sessi
 	{"SessionNeeds", "Session"}, {"CreateOverrides", "OverridesParts"}, {"OverridesParts", "CreateOverrides"},
 	{"CreateRegistry", "RegistryParts"}, {"RegistryParts", "CreateRegistry"},
 	{"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"}, {"CountPrepared", "TxOpen"}, {"TakeKeys", "Taken"}, {"TakeOne", "Take"},
-	{"Taken", "Take"}, {"Taken", "TakeKeys"}, {"Taken", "TakeInsertID"}, {"TakeTogether", "Denies"}, {"Denies", "Undone"}, {"Undone", "TakeTogether"}}
+	{"TakeShards", "Take"}, {"Taken", "Take"}, {"Taken", "TakeKeys"}, {"Taken", "TakeInsertID"}, {"TakeTogether", "Denies"},
+	{"Denies", "Undone"}, {"Undone", "TakeTogether"}}
 
 // Validate returns an error that names a field that is missing.
 func (d Dialect) Validate() error {

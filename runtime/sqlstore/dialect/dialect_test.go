@@ -18,7 +18,7 @@ var optional = map[string]string{
 	"Prepare":            "postgres",
 	"Isolation":          "sqlite",
 	"OneWriter":          "postgres mariadb mysql",
-	"TakesFromShards":    "sqlite mariadb mysql",
+	"TakeShards":         "sqlite mysql",
 	"Describe":           "",
 	"Parts":              "",
 	"CreateOverrides":    "",

@@ -1,5 +1,7 @@
 package dialect
 
+import "strings"
+
 // MariaDB is the dialect of MariaDB 10.6 and later, and of Galera clusters of it. It differs from
 // [MySQL] in Take, because an INSERT of MariaDB can return the rows that it has written, and in the statements that clusters
 // need.
@@ -36,10 +38,12 @@ FROM JSON_TABLE(:takes, '$[*]' COLUMNS (k VARBINARY(255) PATH '$[0]', v DOUBLE P
 ` + mariadbTake + `
 RETURNING {key}, value, at_ns, prev, @ratelimitgen_taken
 `
+	// Not for keys with one row too, whose statement another column makes 4 % more expensive.
+	d.TakeShards = strings.NewReplacer("k, 0 *", "k, s + 0 *", ":takes", ":sharded", "PATH '$[2]'", "PATH '$[2]', s INT PATH '$[3]'").Replace(d.Take)
 	// A JSON_TABLE costs a lone call half as much again.
 	d.TakeOne = `
 INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
-VALUES (:name, :key, 0 * (@ratelimitgen_taken := 1), :value, :at_ns, :prev)
+VALUES (:name, :key, :shard + 0 * (@ratelimitgen_taken := 1), :value, :at_ns, :prev)
 ` + mariadbTake + `
 RETURNING value, at_ns, prev, @ratelimitgen_taken
 `

@@ -183,22 +183,16 @@ DELETE FROM {table} r USING {rows} k WHERE ` + sameRowOnPostgres + `
 DELETE FROM {table} r USING {rows} k WHERE ` + sameRowOnPostgres + `
 	AND r.value = k.value AND r.at_ns = k.at_ns AND r.prev = k.prev
 `,
-	// A subquery is evaluated once and not for each row.
-	TakesFromShards: true,
-	Take: `
-INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev) SELECT * FROM {rows} k
-WHERE (SELECT ` + syncOnPostgres + ` AND ` + typedOnPostgres + `)` + takeOnPostgres + `
-RETURNING {key}, value, at_ns, prev, true
-`,
+	Take:       takeManyOnPostgres,
+	TakeShards: takeManyOnPostgres,
 	TakeOne: `
 INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev) VALUES (:name, :key, :shard, :value, :at_ns, :prev)` + takeOnPostgres + `
 RETURNING value, at_ns, prev, ` + typedOnPostgres + `
 `,
 	TakeTogether: `
-INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev)
-SELECT CAST(:name AS text), CAST(:key AS text), 0, CAST(:value AS double precision), CAST(:at_ns AS bigint), CAST(:prev AS double precision)
+INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev) SELECT * FROM {rows} k
 WHERE {when} AND (SELECT ` + syncOnPostgres + ` AND ` + typedOnPostgres + `)` + takeOnPostgres + `
-RETURNING value, at_ns, prev
+RETURNING {key} AS k, value, at_ns, prev
 `,
 	Denies: `
 EXISTS (SELECT FROM {table} r WHERE r.name OPERATOR(pg_catalog.=) CAST(:name AS text)
@@ -267,6 +261,13 @@ ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	prev  = CASE WHEN r.prev > CAST(-1 AS double precision) AND r.prev < CAST(0 AS double precision)
 		THEN r.prev + excluded.value * :unit ELSE excluded.prev END
 WHERE ` + hasOnPostgres
+
+// takeManyOnPostgres is Take for rows of any shard. A subquery is evaluated once and not for each row.
+const takeManyOnPostgres = `
+INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev) SELECT * FROM {rows} k
+WHERE (SELECT ` + syncOnPostgres + ` AND ` + typedOnPostgres + `)` + takeOnPostgres + `
+RETURNING {key}, value, at_ns, prev, true
+`
 
 // hasOnPostgres is true if the row has enough.
 const hasOnPostgres = `r.value >= :lowest AND :capacity + ` + filledOnPostgres + ` + (excluded.value + :debt) + :allowance

@@ -92,9 +92,9 @@ func TestShardOfAKeyInDebt(t *testing.T) {
 	})
 }
 
-// Once a process has seen its shards, a lone take is one round trip on Postgres, as that from a key with one row.
+// Once a process has seen its shards, a lone take is one round trip on Postgres and MariaDB, as that from a key with one row.
 func TestTakeFromAShardIsOneRoundTrip(t *testing.T) {
-	for _, s := range servers[:2] {
+	for _, s := range servers[:3] {
 		atOnce(t, s.name, func(t *testing.T) {
 			through, p := s.through(t, 0)
 			db, table := through.open(t), newTable()
@@ -122,4 +122,26 @@ func TestTakeFromAShardIsOneRoundTrip(t *testing.T) {
 			require.Equal(t, roundTrips(&row), roundTrips(&sharded))
 		})
 	}
+}
+
+// A take from a sharded limit in a batch with one of another limit takes from the shard that was chosen, and not from the first one.
+func TestTakesFromShardsInABatchOfTwoLimits(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db, table := s.open(t), newTable()
+		store := s.storeIn(t, db, table, nil)
+		row := &runtime.Policy{Name: "row", Kind: runtime.TokenBucket, Rate: 8, Period: runtime.MaxPeriod, Capacity: 8000}
+		sharded := *row
+		sharded.Name, sharded.Shards = "sharded", 8
+		for range 80 {
+			answers, err := store.Do(t.Context(), []runtime.Call{
+				{Requests: []runtime.Request{{Policy: row, Key: "k", Count: 1}}}, {Requests: []runtime.Request{{Policy: &sharded, Key: "k", Count: 1}}},
+			})
+			require.NoError(t, err)
+			require.True(t, answers[0].Allowed() && answers[1].Allowed())
+		}
+		var least, sum float64
+		require.NoError(t, db.QueryRow("SELECT MIN(value), SUM(value) FROM "+table+" WHERE name = 'sharded'").Scan(&least, &sum))
+		require.InDelta(t, -80, sum, 0.01)
+		require.Greater(t, least, -40.0)
+	})
 }

@@ -28,6 +28,7 @@ const (
 	DeleteUnchanged
 	TakeRows
 	TakeKeys
+	TakeShards
 	TakeOne
 	TakeInsertID
 	SwapRow
@@ -53,6 +54,7 @@ func newQueries(d dialect.Dialect, table string) (all Queries, err error) {
 		DeleteUnchanged: {d.DeleteUnchanged, d.DeleteUnchanged},
 		TakeRows:        {d.Take, d.Take},
 		TakeKeys:        {ManyRows: d.TakeKeys},
+		TakeShards:      {d.TakeShards, d.TakeShards},
 		TakeOne:         {OneRow: d.TakeOne},
 		TakeInsertID:    {OneRow: d.TakeInsertID},
 		SwapRow:         {OneRow: d.CompareAndSwap},

@@ -11,17 +11,17 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
-// MaxTogether is the most rows from which one statement takes all or none.
+// MaxTogether is the most parts of one statement that takes from all rows or none.
 const MaxTogether = 8
 
-// Together is the statements that take from several rows, from all or none of them. Each is parts in the order of the rows, of
-// which the first runs if no other row denies, and each other one if the part before it has taken. So they lock rows in that
-// order, as all statements do, and a denial locks none. Only if a row is taken from between the check and the lock does
-// a part take that must not: then the statement fails, which undoes it.
+// Together is the statements that take from all rows or none. Each is parts in the order of the rows, of which each but the first
+// runs if the part before it has taken from all of its rows. So they lock rows in that order, as all statements do. If the
+// last part has not, the statement fails, which undoes it. The parts of a lone call have one row each, and none of them runs if one
+// denies: then a denial locks no row.
 type Together struct {
-	part Query
-	// sql[n] is that for n rows.
-	sql [MaxTogether + 1]string
+	parts [arityCount]Query
+	// sql[arity][n] is that of n parts.
+	sql [arityCount][MaxTogether + 1]string
 }
 
 var numbered = regexp.MustCompile(`\$\d+`)
@@ -30,40 +30,53 @@ func newTogether(d dialect.Dialect, table string) (*Together, error) {
 	if d.TakeTogether == "" {
 		return nil, nil
 	}
-	// As one text, so that they have the same parameters.
-	const between = "\x00"
-	part, err := Compile(d, d.Denies+between+d.TakeTogether, RowSource{}, table)
-	if err != nil {
-		return nil, err
-	}
-	t := &Together{part: part}
-	for n := 2; n <= MaxTogether; n++ {
-		var parts, results, others []string
-		for i := n - 1; i >= 0; i-- {
-			own := numbered.ReplaceAllStringFunc(part.Sql, func(param string) string {
-				number, _ := strconv.Atoi(param[1:])
-				return "$" + strconv.Itoa(i*len(part.Params)+number)
-			})
-			denies, take, _ := strings.Cut(own, between)
-			when, all := fmt.Sprintf("EXISTS (SELECT FROM t%d)", i-1), "true"
-			if i == 0 {
-				when = "NOT (" + strings.Join(others, " OR ") + ")"
-				all = fmt.Sprintf("CASE WHEN EXISTS (SELECT FROM t%d) THEN true ELSE %s END", n-1, d.Undone)
-			}
-			others = append(others, strings.TrimSpace(denies))
-			parts = append([]string{fmt.Sprintf("t%d AS (%s)", i, strings.Replace(take, "{when}", when, 1))}, parts...)
-			results = append(results, fmt.Sprintf("SELECT %d, value, at_ns, prev, %s FROM t%d", i, all, i))
+	t := &Together{}
+	for arity, texts := range [arityCount][2]string{OneRow: {d.One, d.Denies}, ManyRows: {d.Many, ""}} {
+		// As one text, so that they have the same parameters.
+		part, err := Compile(d, d.TakeTogether+between+"CAST(:count AS bigint)"+between+texts[1], RowSource{rows: texts[0]}, table)
+		if err != nil {
+			return nil, err
 		}
-		t.sql[n] = d.ReadHint + "WITH " + strings.Join(parts, ", ") + "\n" + strings.Join(results, " UNION ALL ")
+		t.parts[arity] = part
+		for n := 1; n <= MaxTogether; n++ {
+			t.sql[arity][n] = d.ReadHint + join(&part, n, d.Undone)
+		}
 	}
 	return t, nil
 }
 
-// Query runs the statement for rows with these values. It selects the place, value, at_ns, prev and true of each of them, or nothing.
-func (t *Together) Query(ctx context.Context, x *Executor, rows []*Values) (*sql.Rows, error) {
-	args := make([]any, 0, len(rows)*len(t.part.Params))
-	for _, v := range rows {
-		args = append(args, v.Args(&t.part)...)
+const between = "\x00"
+
+// join returns the statement of n parts.
+func join(part *Query, n int, undone string) string {
+	var parts, results []string
+	when, denies := make([]string, n+1), "false"
+	for i := range n {
+		own := strings.Split(numbered.ReplaceAllStringFunc(part.Sql, func(param string) string {
+			number, _ := strconv.Atoi(param[1:])
+			return "$" + strconv.Itoa(i*len(part.Params)+number)
+		}), between)
+		if i > 0 && own[2] != "" {
+			denies += " OR " + strings.TrimSpace(own[2])
+		}
+		when[i+1] = fmt.Sprintf("(SELECT count(*) FROM t%d) = %s", i, own[1])
+		parts = append(parts, fmt.Sprintf("t%d AS (%s)", i, strings.TrimSpace(own[0])))
 	}
-	return x.DB.QueryContext(ctx, t.sql[len(rows)], args...)
+	when[0] = "NOT (" + denies + ")"
+	for i := range n {
+		parts[i] = strings.Replace(parts[i], "{when}", when[i], 1)
+		results = append(results, fmt.Sprintf("SELECT %d, k, value, at_ns, prev, CASE WHEN %s THEN true ELSE %s END FROM t%d", i, when[n], undone, i))
+	}
+	return "WITH " + strings.Join(parts, ", ") + "\n" + strings.Join(results, " UNION ALL ")
+}
+
+// Query runs the statement for parts with these values. It selects the number of the part, key, value, at_ns, prev and true of each row,
+// or nothing.
+func (t *Together) Query(ctx context.Context, x *Executor, arity Arity, parts []*Values) (*sql.Rows, error) {
+	of := &t.parts[arity]
+	args := make([]any, 0, len(parts)*len(of.Params))
+	for _, v := range parts {
+		args = append(args, v.Args(of)...)
+	}
+	return x.DB.QueryContext(ctx, t.sql[arity][len(parts)], args...)
 }

@@ -28,6 +28,7 @@ const (
 	paramLogged
 	paramIDs
 	paramTakes
+	paramSharded
 	paramOnly
 	ParamCapacity
 	ParamTwice
@@ -55,7 +56,7 @@ const (
 )
 
 var paramNames = [paramTotal]string{
-	"name", "key", "shard", "value", "at_ns", "prev", "log", "rows", "logged", "ids", "takes", "only", "capacity", "twice", "rate", "period", "debt", "lowest", "allowance",
+	"name", "key", "shard", "value", "at_ns", "prev", "log", "rows", "logged", "ids", "takes", "sharded", "only", "capacity", "twice", "rate", "period", "debt", "lowest", "allowance",
 	"unit", "fresh",
 	"count", "oldvalue", "oldat", "oldprev", "oldpenalty", "durability", "names", "keys", "shards", "values", "instants", "prevs", "logs",
 }
@@ -128,6 +129,7 @@ var rowEncodings = [paramTotal]func([]Stored) string{
 	paramLogged:  asJSON(appendName, appendKey, appendShard, appendValue, appendTS, appendPrev, appendLog),
 	paramIDs:     asJSON(appendName, appendKey, appendShard),
 	paramTakes:   asJSON(appendKey, appendValue, appendTS),
+	paramSharded: asJSON(appendKey, appendValue, appendTS, appendShard),
 	paramOnly:    asJSON(appendKey),
 	listNames:    listOf(func(r *Stored) string { return r.Row.Name }, appendString),
 	listKeys:     listOf(func(r *Stored) string { return r.Row.Key }, appendString),
@@ -201,10 +203,10 @@ func appendString(b []byte, text string) []byte {
 }
 
 // listOf returns a function that encodes a column of rows as a Postgres array, which is empty if the column is the same
-// for all. In quotes, arrays escape the same characters as JSON.
+// for all of several, or of none. In quotes, arrays escape the same characters as JSON.
 func listOf[T comparable](column func(*Stored) T, appendTo func([]byte, T) []byte) func([]Stored) string {
 	return func(rows []Stored) string {
-		if allEqual(rows, column) {
+		if len(rows) != 1 && allEqual(rows, column) {
 			return "{}"
 		}
 		b := make([]byte, 0, 32*len(rows))

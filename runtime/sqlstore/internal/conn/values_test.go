@@ -17,6 +17,7 @@ func TestRowsAsJSON(t *testing.T) {
 	assert.Equal(t, `[["a","\"\\",2,"-0.1",7,"3"],["b","",0,"1e+300",-1,"0"]]`, v.Arg(paramRows))
 	assert.Equal(t, `[["a","\"\\",2],["b","",0]]`, v.Arg(paramIDs))
 	assert.Equal(t, `[["\"\\","-0.1",7],["","1e+300",-1]]`, v.Arg(paramTakes))
+	assert.Equal(t, `[["\"\\","-0.1",7,2],["","1e+300",-1,0]]`, v.Arg(paramSharded))
 }
 
 func TestRowsAsPostgresArrays(t *testing.T) {

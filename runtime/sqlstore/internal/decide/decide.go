@@ -121,6 +121,10 @@ func (e *Engine) decideRest(ctx context.Context, x *conn.Executor, rest []int, d
 	if err != nil || len(rest) == 0 {
 		return err
 	}
+	rest, err = e.takeAll(ctx, x, rest, calls, answers)
+	if err != nil || len(rest) == 0 {
+		return err
+	}
 	return answerAt(rest, calls, answers, func(calls []runtime.Call, answers []runtime.Answer) error {
 		return e.locked(ctx, x, calls, answers)
 	})

@@ -4,6 +4,7 @@ package decide
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
@@ -24,6 +25,8 @@ type Engine struct {
 	seen        *seenRows
 	// turns chooses the shards for the Decider.
 	turns batch.Turns
+	// undone is how many batches go without takeAll.
+	undone atomic.Int32
 }
 
 // decider is sqlstore.Decider.
@@ -51,7 +54,7 @@ func (e *Engine) byDriver(ctx context.Context, b *batch.Batch) error {
 
 // shards returns the shards that were seen lately, or nil if no statement takes from one.
 func (e *Engine) shards() *seenRows {
-	if e.Dialect.TakesFromShards {
+	if e.Dialect.TakeShards != "" {
 		return e.seen
 	}
 	return nil

@@ -25,8 +25,8 @@ import (
 //	                               thirtieth of the cost of SELECT FOR UPDATE, a transaction of four statements
 //	upsertInsertID    1 (MySQL)    0.90 of MySQL's bare upsert; MySQL has no RETURNING
 //	thenSelect        2 (MySQL)    several rows of a limit; the locked transaction has 5 round trips
-//	together          1            a lone call of several limits on Postgres: 0.6 of the time of the locked transaction, and half of its
-//	                               processor time in this process
+//	together          1            calls of several limits on Postgres: lone ones at 0.6 of the time of the locked transaction and half of
+//	                               its processor time in this process, and batches of 64 callers at 0.76 of its processor time
 //	compareAndSwap    1 or 2       sliding windows, precise limits, other methods and denials of one row without a transaction, and
 //	                               lone calls of sharded limits whose shards were not seen lately
 //	unlocked          1            calls of a batch that change nothing: checks and denials
@@ -38,7 +38,11 @@ type upsertStrategy func(ctx context.Context, in conn.Session, t part) error
 // upsertReturning runs the dialect's Take, which selects the rows that it has written.
 func upsertReturning(ctx context.Context, in conn.Session, t part) error {
 	arity, v := t.bind()
-	rows, err := in.Query(ctx, conn.TakeRows, arity, v)
+	take := conn.TakeRows
+	if t.policy.Shards > 1 {
+		take = conn.TakeShards
+	}
+	rows, err := in.Query(ctx, take, arity, v)
 	if err != nil {
 		return err
 	}

@@ -19,9 +19,14 @@ import (
 // The shard that is not written may have changed since it was seen. That matters only if it has a debt now. A debt is given
 // to all shards at once, and so the other one has it too, and has been seen since.
 func (e *Engine) compareAndSwap(ctx context.Context, x *conn.Executor, calls []runtime.Call, answers []runtime.Answer) (done bool, err error) {
+	first, last := calls[0].Requests, calls[len(calls)-1].Requests
+	if e.Dialect.CompareAndSwap == "" || len(calls) > 1 && len(first) > 0 && len(last) > 0 && first[0].Key != last[0].Key {
+		// Most batches are about several keys, and their rows are not worth collecting.
+		return false, nil
+	}
 	b := batch.New(calls)
-	oneKey := len(calls) == 1 && len(calls[0].Requests) == 1
-	if n := len(b.Rows()); e.Dialect.CompareAndSwap == "" || n != 1 && !(n == 2 && oneKey) {
+	oneCall := len(calls) == 1 && len(calls[0].Requests) == 1
+	if n := len(b.Rows()); n != 1 && !(n == 2 && oneCall) {
 		return false, nil
 	}
 	d := durabilityOf(calls)
