@@ -148,8 +148,8 @@ type Dialect struct {
 	// of one row is taken by TakeInsertID. If it is empty, Take selects the rows.
 	Taken string
 	// TakeTogether is Take as the part for rows of one limit of a statement that takes from several limits, from all rows or none. It
-	// has the condition {when}, and selects key as k, value, at_ns and prev. Denies is true if the row of a part for one row, as last
-	// committed, lacks tokens; the statement then does nothing. Undone is an expression with the column at_ns that fails when it is
+	// has the condition {when}, and selects key as k, value, at_ns and prev. Denies is true if one of {rows}, as last committed,
+	// lacks tokens; the statement then does nothing. Undone is an expression with the column at_ns that fails when it is
 	// evaluated, with an error about a value: that undoes a statement of which some parts have not taken. If they are empty, a
 	// transaction takes from several rows.
 	TakeTogether, Denies, Undone string

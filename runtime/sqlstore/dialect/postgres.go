@@ -195,8 +195,7 @@ WHERE {when} AND (SELECT ` + syncOnPostgres + ` AND ` + typedOnPostgres + `)` + 
 RETURNING {key} AS k, value, at_ns, prev
 `,
 	Denies: `
-EXISTS (SELECT FROM {table} r WHERE r.name OPERATOR(pg_catalog.=) CAST(:name AS text)
-	AND r.{key} OPERATOR(pg_catalog.=) CAST(:key AS text) AND r.shard = 0 AND (` + deniesOnPostgres + `) IS NOT TRUE)
+EXISTS (SELECT FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + ` WHERE (` + deniesOnPostgres + `) IS NOT TRUE)
 `,
 	Undone: `CAST('a limit denies, so nothing was taken: ' || CAST(at_ns AS text) AS boolean)`,
 	CompareAndSwap: `
@@ -274,8 +273,7 @@ const hasOnPostgres = `r.value >= :lowest AND :capacity + ` + filledOnPostgres +
 	>= CAST(0 AS double precision)`
 
 // deniesOnPostgres is hasOnPostgres outside of an upsert.
-var deniesOnPostgres = strings.NewReplacer("excluded.value", "CAST(:value AS double precision)",
-	"excluded.at_ns", "CAST(:at_ns AS bigint)").Replace(hasOnPostgres)
+var deniesOnPostgres = strings.ReplaceAll(hasOnPostgres, "excluded.", "k.")
 
 // filledOnPostgres is the filled of meter.Upsert.
 const filledOnPostgres = `(LEAST(0, r.value + (

@@ -159,6 +159,8 @@ type proxy struct {
 	cuts atomic.Int64
 	// requests counts what clients have sent, one for each round trip, and overrides those about a table of overrides.
 	requests, overrides atomic.Int64
+	// refused counts the statements that failed on Postgres, each of which is in its log.
+	refused atomic.Int64
 	// delay is the latency that each read gets.
 	delay time.Duration
 	// accepted counts the connections. The first ones, as many as silent, forward nothing any more, not even the end of
@@ -236,6 +238,8 @@ func (p *proxy) pass(to, from net.Conn, number int64) {
 			if bytes.Contains(buffer[:n], []byte("_overrides")) {
 				p.overrides.Add(1)
 			}
+		} else if bytes.Contains(buffer[:n], []byte("\x00VERROR\x00")) {
+			p.refused.Add(1)
 		}
 		if number <= p.silent.Load() {
 			select {

@@ -144,8 +144,9 @@ func TestBatchOfCallsOfSeveralLimitsIsOneRoundTrip(t *testing.T) {
 			}
 
 			// Of a call that is denied and one that shares a row with it, none takes but as the locked transaction has it.
-			calls[0].Requests[1].Count = 95
+			calls[0].Requests[1].Count, before = 95, p.refused.Load()
 			answers = do()
+			require.Equal(t, before, p.refused.Load(), "a denial is in the log of the server")
 			require.False(t, answers[0].Allowed())
 			require.True(t, answers[1].Allowed())
 			require.EqualValues(t, 193, answers[1].Decisions[1].Remaining)

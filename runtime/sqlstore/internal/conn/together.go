@@ -14,10 +14,10 @@ import (
 // MaxTogether is the most parts of one statement that takes from all rows or none.
 const MaxTogether = 8
 
-// Together is the statements that take from all rows or none. Each is parts in the order of the rows, of which each but the first
-// runs if the part before it has taken from all of its rows. So they lock rows in that order, as all statements do. If the
-// last part has not, the statement fails, which undoes it. The parts of a lone call have one row each, and none of them runs if one
-// denies: then a denial locks no row.
+// Together is the statements that take from all rows or none. Each is parts in the order of the rows. None of them runs if a row
+// denies, so that a denial locks no row and is no error; and each but the first runs if the part before it has taken from all of
+// its rows, so that they lock rows in that order, as all statements do. Only if tokens are taken between the check and the
+// lock does a part take that must not: then the statement fails, which undoes it.
 type Together struct {
 	parts [arityCount]Query
 	// sql[arity][n] is that of n parts.
@@ -31,15 +31,15 @@ func newTogether(d dialect.Dialect, table string) (*Together, error) {
 		return nil, nil
 	}
 	t := &Together{}
-	for arity, texts := range [arityCount][2]string{OneRow: {d.One, d.Denies}, ManyRows: {d.Many, ""}} {
+	for arity, rows := range [arityCount]string{OneRow: d.One, ManyRows: d.Many} {
 		// As one text, so that they have the same parameters.
-		part, err := Compile(d, d.TakeTogether+between+"CAST(:count AS bigint)"+between+texts[1], RowSource{rows: texts[0]}, table)
+		part, err := Compile(d, d.TakeTogether+between+"CAST(:count AS bigint)"+between+d.Denies, RowSource{rows: rows}, table)
 		if err != nil {
 			return nil, err
 		}
 		t.parts[arity] = part
 		for n := 1; n <= MaxTogether; n++ {
-			t.sql[arity][n] = d.ReadHint + join(&part, n, d.Undone)
+			t.sql[arity][n] = d.ReadHint + join(&part, n, Arity(arity), d.Undone)
 		}
 	}
 	return t, nil
@@ -47,8 +47,8 @@ func newTogether(d dialect.Dialect, table string) (*Together, error) {
 
 const between = "\x00"
 
-// join returns the statement of n parts.
-func join(part *Query, n int, undone string) string {
+// join returns the statement of n parts. A first part of one row that denies takes nothing by itself.
+func join(part *Query, n int, arity Arity, undone string) string {
 	var parts, results []string
 	when, denies := make([]string, n+1), "false"
 	for i := range n {
@@ -56,7 +56,7 @@ func join(part *Query, n int, undone string) string {
 			number, _ := strconv.Atoi(param[1:])
 			return "$" + strconv.Itoa(i*len(part.Params)+number)
 		}), between)
-		if i > 0 && own[2] != "" {
+		if i > 0 || arity != OneRow {
 			denies += " OR " + strings.TrimSpace(own[2])
 		}
 		when[i+1] = fmt.Sprintf("(SELECT count(*) FROM t%d) = %s", i, own[1])

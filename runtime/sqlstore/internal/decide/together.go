@@ -189,7 +189,7 @@ func (e *Engine) takeParts(ctx context.Context, x *conn.Executor, arity conn.Ari
 		err = cmp.Or(err, rows.Err())
 	}
 	if fault.RefusedValue(err) {
-		// Not all rows have the tokens. That of a lone call does not get here unless another call has just taken them.
+		// Another call has taken the tokens of one row after those of all were found to be enough.
 		return false, nil
 	}
 	return missing == 0, err
