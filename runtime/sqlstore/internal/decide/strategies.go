@@ -26,7 +26,7 @@ import (
 //	upsertInsertID    1 (MySQL)    0.90 of MySQL's bare upsert; MySQL has no RETURNING
 //	thenSelect        2 (MySQL)    several rows of a limit; the locked transaction has 5 round trips
 //	together          1            calls of several limits on Postgres: lone ones at 0.6 of the time of the locked transaction and half of
-//	                               its processor time in this process, and batches of 64 callers at 0.76 of its processor time
+//	                               its processor time in this process, and batches of 64 callers at 0.8 of its processor time
 //	compareAndSwap    1 or 2       sliding windows, precise limits, other methods and denials of one row without a transaction, and
 //	                               lone calls of sharded limits whose shards were not seen lately
 //	unlocked          1            calls of a batch that change nothing: checks and denials

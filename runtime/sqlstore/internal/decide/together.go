@@ -107,7 +107,7 @@ func (e *Engine) takeTogether(ctx context.Context, x *conn.Executor, calls []run
 const undoneRest = 16
 
 // takeAll takes for the calls of a batch about several rows by one statement, from all of these or none, and returns the indexes of the
-// calls that are left. With 64 callers of two limits each, that is 0.76 of the processor time of the locked transaction.
+// calls that are left. With 64 callers of two limits each, that is 0.8 of the processor time of the locked transaction.
 func (e *Engine) takeAll(ctx context.Context, x *conn.Executor, rest []int, calls []runtime.Call, answers []runtime.Answer) (left []int, err error) {
 	if e.Together == nil || x.NeedsTx() {
 		return rest, nil
