@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -77,7 +78,7 @@ const (
 )
 
 // parseTraffic parses the clauses of a text.
-func parseTraffic(text string, limit Limit) ([]clause, error) {
+func parseTraffic(text string, limit *limitState) ([]clause, error) {
 	p := clauseParser{rest: split(text), text: text, limit: limit}
 	var clauses []clause
 	for {
@@ -151,7 +152,7 @@ func split(text string) []token {
 type clauseParser struct {
 	rest  []token
 	text  string
-	limit Limit
+	limit *limitState
 }
 
 func (p *clauseParser) peek() token { return p.rest[0] }
@@ -221,23 +222,20 @@ func (p *clauseParser) option(c *clause, name token) (err error) {
 
 // plan parses the name of a plan.
 func (p *clauseParser) plan() (string, error) {
-	if len(p.limit.Plans) == 0 {
+	if len(p.limit.plans) == 0 {
 		return "", p.errorf(p.peek(), "the limit is the same for all plans; remove plan")
 	}
 	t := p.next()
-	var names []string
-	for _, plan := range p.limit.Plans {
-		if plan.Name == t.text {
-			return t.text, nil
-		}
-		names = append(names, plan.Name)
+	names := p.limit.planNames()
+	if slices.Contains(names, t.text) {
+		return t.text, nil
 	}
 	return "", p.errorf(t, "expected one of the plans %s", words.List(names, "and"))
 }
 
 // over parses the number of keys.
 func (p *clauseParser) over(c *clause, name token) (err error) {
-	if len(p.limit.Key) == 0 {
+	if len(p.limit.key) == 0 {
 		return p.errorf(name, "the limit has no key; remove over")
 	}
 	if c.keys, err = p.number("the number of keys", maxKeys); err != nil {

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -21,6 +23,8 @@ import (
 type Comparison struct {
 	// LeftOut is the number of lines that the trace has skipped: see [trace.Reader.LeftOut].
 	LeftOut int64
+	// Renamed and RenamedPlans have the new names of limits and plans by the old ones.
+	Renamed, RenamedPlans map[string]string
 
 	old, new *Replay
 	pairs    []*limitPair
@@ -28,23 +32,70 @@ type Comparison struct {
 	span     span
 }
 
-// NewComparison returns a comparison of new limits with old ones.
-func NewComparison(old, new []Limit) *Comparison {
-	c := &Comparison{old: NewReplay(old), new: NewReplay(new), byName: map[string]*limitPair{}}
+// NewComparison returns a comparison of a file with an old version, which is nil if there was none. Limits and plans of the
+// old version have the names that they have in the new one.
+func NewComparison(old, new *spec.File) *Comparison {
+	c := &Comparison{new: NewReplay(new), byName: map[string]*limitPair{}}
+	if old == nil {
+		old = &spec.File{}
+	}
+	c.Renamed, c.RenamedPlans = inverse(fields.Renames(old, new)), inverse(fields.PlanRenames(old, new))
+	for _, g := range slices.Concat(old.Groups, new.Groups) {
+		// A name of a limit and a group says which is meant on neither side.
+		maps.DeleteFunc(c.Renamed, func(was, is string) bool { return was == g.Name || is == g.Name })
+	}
+	c.old = newReplay(old, c.Renamed, c.RenamedPlans)
 	// The limits come in the order of the new file, and removed ones after them.
 	for _, l := range slices.Concat(c.new.limits, c.old.limits) {
-		name := l.Policy.Name
-		if c.byName[name] == nil {
-			pair := newLimitPair(name, c.old.byName[name], c.new.byName[name])
-			c.byName[name] = pair
+		if c.byName[l.name] == nil {
+			pair := newLimitPair(l.name, c.old.byName[l.name], c.new.byName[l.name])
+			c.byName[l.name] = pair
 			c.pairs = append(c.pairs, pair)
 		}
 	}
 	return c
 }
 
+// inverse returns the keys of a map by its values.
+func inverse(m map[string]string) map[string]string {
+	of := map[string]string{}
+	for k, v := range m {
+		of[v] = k
+	}
+	return of
+}
+
 // Sides returns the replays of the two sides.
 func (c *Comparison) Sides() (old, new *Replay) { return c.old, c.new }
+
+// Names returns the names of the limits and groups of both sides, each once, in the order of the new file.
+func (c *Comparison) Names() []string {
+	return words.Of(c.pairs, func(p *limitPair) string { return p.name })
+}
+
+// PlanNames returns the names of the plans of both sides, each once.
+func (c *Comparison) PlanNames() (names []string) {
+	for _, s := range slices.Concat(c.new.limits, c.old.limits) {
+		for _, plan := range s.planNames() {
+			if !slices.Contains(names, plan) {
+				names = append(names, plan)
+			}
+		}
+	}
+	return names
+}
+
+// Prepare lets a trace have the old names, no name of a limit if the new file has only one, and the address of the client
+// for a default limit whose key it is.
+func (c *Comparison) Prepare(in *trace.Reader) {
+	in.Renamed, in.RenamedPlans = c.Renamed, c.RenamedPlans
+	if in.Default == "" && len(c.new.limits) == 1 {
+		in.Default = c.new.limits[0].name
+	}
+	if s := cmp.Or(c.new.byName[in.Default], c.old.byName[in.Default]); s != nil {
+		in.AddressKey = len(s.key) == 1 && s.key[0].GoType() == spec.AddrType
+	}
+}
 
 // SideAnswer is the decision of one side of a [Comparison].
 type SideAnswer struct {
@@ -67,7 +118,7 @@ func (c *Comparison) Decide(l *trace.Line) error {
 func (c *Comparison) DecideBoth(l *trace.Line) (old, new SideAnswer, err error) {
 	pair := c.byName[l.Limit]
 	if pair == nil {
-		return SideAnswer{}, SideAnswer{}, unknownLimit(l.Limit, c.new.limits)
+		return SideAnswer{}, SideAnswer{}, unknownLimit(l.Limit, c.new.Names())
 	}
 	if old, new, err = pair.decide(c, l); err != nil {
 		return SideAnswer{}, SideAnswer{}, err
@@ -101,7 +152,7 @@ type keyChanges struct {
 
 func newLimitPair(name string, old, new *limitState) *limitPair {
 	p := &limitPair{name: name, old: old, new: new, byKey: map[string]*keyChanges{}}
-	if old != nil && new != nil && len(old.Key) != len(new.Key) {
+	if old != nil && new != nil && len(old.key) != len(new.key) {
 		// No line fits both keys. Lines that fit the new one are replayed as for an added limit.
 		p.old, p.keyChanged = nil, true
 	}
@@ -182,7 +233,7 @@ func (p *limitPair) changed() int64 {
 func (p *limitPair) same() bool {
 	// The same outcomes can have other waits: a denial with a longer RetryAfter is a change too.
 	return p.old != nil && p.new != nil && p.changed() == 0 && p.old.longest == p.new.longest &&
-		unreplayed(p.old.Policy) == unreplayed(p.new.Policy)
+		unreplayed(&p.old.policy) == unreplayed(&p.new.policy)
 }
 
 // outcomeChange is a change of outcomes, in words.
@@ -209,7 +260,7 @@ const keyChangedText = "the key has a different number of parts, so every count 
 // addedText describes the requests of a new limit.
 func (p *limitPair) addedText() string {
 	effect, n := "denied", p.new.by[denied]
-	if p.new.Policy.Mode == runtime.ModeShadow {
+	if p.new.policy.Mode == runtime.ModeShadow {
 		effect, n = "shadowed", p.new.by[shadowed]
 	}
 	return fmt.Sprintf("not limited by this rule before; %s of %s%s would be %s",
@@ -223,7 +274,7 @@ func (p *limitPair) removedText() string {
 }
 
 func inKeys(n int64, l *limitState) string {
-	if len(l.Key) == 0 {
+	if len(l.key) == 0 {
 		return ""
 	}
 	return " (" + words.Count(n, "key") + ")"
@@ -238,7 +289,7 @@ func (p *limitPair) caveat() string {
 		return p.old.caveat()
 	}
 	const none = "no lease and no denyCache"
-	old, new, consequences := unreplayed(p.old.Policy), unreplayed(p.new.Policy), inProduction(p.old.Policy, p.new.Policy)
+	old, new, consequences := unreplayed(&p.old.policy), unreplayed(&p.new.policy), inProduction(&p.old.policy, &p.new.policy)
 	switch {
 	case old == "" && new == "":
 		return ""
@@ -324,7 +375,7 @@ func writeSide(out *bytes.Buffer, side string, l *limitState) {
 	if l == nil {
 		return
 	}
-	rule := cells.Wrap(l.Words, "       ")
+	rule := cells.Wrap(l.words(fields.WordsOf), "       ")
 	// The name of the side replaces the first spaces, so that the other lines are aligned with the first.
 	out.WriteString("  " + side + rule[len("  "+side):])
 }
@@ -340,12 +391,12 @@ func (p *limitPair) writeTotals(out *bytes.Buffer) {
 
 // shadow reports whether one of the sides, both of which have the limit, is in shadow mode.
 func (p *limitPair) shadow() bool {
-	return p.old.Policy.Mode == runtime.ModeShadow || p.new.Policy.Mode == runtime.ModeShadow
+	return p.old.policy.Mode == runtime.ModeShadow || p.new.policy.Mode == runtime.ModeShadow
 }
 
 // writeKeys lists the keys with most changes.
 func (p *limitPair) writeKeys(out *bytes.Buffer) {
-	if len(p.new.Key) == 0 || p.changed() == 0 {
+	if len(p.new.key) == 0 || p.changed() == 0 {
 		return
 	}
 	var rows [][]string

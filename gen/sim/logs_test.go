@@ -14,13 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // perAddress is a limit per address, as a limit for an access log is.
-func perAddress() []Limit {
-	return []Limit{{Key: []string{"netip.Addr"}, Words: "Per address.", Policy: &runtime.Policy{
-		Name: "perAddress", Kind: runtime.TokenBucket, Rate: 30, Period: time.Minute, Capacity: 30}}}
+func perAddress() *spec.File {
+	return fileOf(limitOf(runtime.Policy{
+		Name: "perAddress", Kind: runtime.TokenBucket, Rate: 30, Period: time.Minute, Capacity: 30}, "netip.Addr"))
 }
 
 // logForms write a request to a log as programs do.
@@ -138,7 +139,7 @@ func BenchmarkLogs(b *testing.B) {
 	}
 }
 
-func replayLog(b *testing.B, limits []Limit, in *trace.Reader) {
+func replayLog(b *testing.B, limits *spec.File, in *trace.Reader) {
 	replay := NewReplay(limits)
 	report := NewReport(replay)
 	err := in.Replay(func(l *trace.Line) error {
