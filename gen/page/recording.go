@@ -45,7 +45,7 @@ const (
 
 // tally counts requests by their outcome.
 type tally struct {
-	outcomes   map[draw.Outcome]int
+	outcomes   [sim.Outcomes]int
 	unanswered int
 }
 
@@ -108,9 +108,6 @@ func (r *Recording) of(name string) *recorded {
 	s := r.subjects[name]
 	if s == nil {
 		s = &recorded{keys: map[string]*busyness{}}
-		for side := range s.tallies {
-			s.tallies[side].outcomes = map[draw.Outcome]int{}
-		}
 		r.subjects[name] = s
 	}
 	return s
@@ -121,15 +118,15 @@ func keyOf(answers [sides]sim.SideAnswer) string {
 	return cmp.Or(answers[newSide].Key, answers[oldSide].Key)
 }
 
-// outcomeOf returns the outcome of an answer, and false if the side has not answered.
-func outcomeOf(a sim.SideAnswer) (draw.Outcome, bool) {
-	switch {
-	case !a.Answered:
-		return 0, false
-	case !a.Fits:
-		return draw.Denied, true
+// outcomeOf returns the outcome with which an answer is drawn, and false if the side has not answered.
+func outcomeOf(a sim.SideAnswer) (sim.Outcome, bool) {
+	switch a.Outcome {
+	case sim.Partly:
+		return sim.Allowed, a.Answered
+	case sim.TooLarge, sim.NoPlan:
+		return sim.Denied, a.Answered
 	}
-	return draw.OutcomeOf(a.Decision), true
+	return a.Outcome, a.Answered
 }
 
 // count counts the outcomes of a line, in the first pass.
@@ -149,7 +146,7 @@ func (r *Recording) count(l *trace.Line, answers [sides]sim.SideAnswer) {
 			continue
 		}
 		s.tallies[side].outcomes[o]++
-		if o != draw.Allowed {
+		if o != sim.Allowed {
 			k.limited++
 		}
 	}
@@ -196,14 +193,14 @@ func (s *recorded) choosePart(unit time.Duration) {
 	most, limited, last := -1, 0, 0
 	for first, m := range marks {
 		for ; last < len(marks) && marks[last].At <= m.At+s.length; last++ {
-			if marks[last].Outcome != draw.Allowed {
+			if marks[last].Outcome != sim.Allowed {
 				limited++
 			}
 		}
 		if limited > most {
 			most, s.from = limited, int64(m.At)
 		}
-		if marks[first].Outcome != draw.Allowed {
+		if marks[first].Outcome != sim.Allowed {
 			limited--
 		}
 	}

@@ -102,9 +102,8 @@ type SideAnswer struct {
 	Answer
 	// Answered is false if the side has no such limit, or one whose key has a different number of parts.
 	Answered bool
-	// Fits is false if the count exceeds the capacity of this side, or the side lacks the plan, so that the request can
-	// never pass.
-	Fits bool
+	// Outcome may be [TooLarge] or [NoPlan] on one side.
+	Outcome Outcome
 }
 
 // Decide decides a line on both sides. The error is a [*trace.Fault]. A count that exceeds the capacity of only one side is
@@ -138,7 +137,7 @@ type limitPair struct {
 	requests   int64
 	// changes counts the requests by outcome before and after, and keys the keys with such a request. The
 	// diagonals, where both are the same, stay 0.
-	changes, keys [outcomes][outcomes]int64
+	changes, keys [Outcomes][Outcomes]int64
 	byKey         map[string]*keyChanges
 }
 
@@ -147,7 +146,7 @@ type keyChanges struct {
 	key               string
 	requests, changed int64
 	// counted is set for the changes that limitPair.keys counts this key for.
-	counted [outcomes][outcomes]bool
+	counted [Outcomes][Outcomes]bool
 }
 
 func newLimitPair(name string, old, new *limitState) *limitPair {
@@ -163,10 +162,10 @@ func (p *limitPair) decide(c *Comparison, l *trace.Line) (old, new SideAnswer, e
 	switch {
 	case p.old == nil:
 		a, err := c.new.Decide(l)
-		return SideAnswer{}, SideAnswer{a, true, true}, err
+		return SideAnswer{}, SideAnswer{a, true, outcomeOf(l, a.Decision)}, err
 	case p.new == nil:
 		a, err := c.old.Decide(l)
-		return SideAnswer{a, true, true}, SideAnswer{}, err
+		return SideAnswer{a, true, outcomeOf(l, a.Decision)}, SideAnswer{}, err
 	}
 	// Find the faults of both sides before one of them takes tokens: a line counts on both sides or on neither.
 	newLine, newErr := p.new.accept(l)
@@ -182,7 +181,7 @@ func (p *limitPair) decide(c *Comparison, l *trace.Line) (old, new SideAnswer, e
 	}
 	new, after, newErr := p.new.answer(newLine, newErr)
 	// A request that is impossible on both sides is an error in the trace, and no change.
-	if after == invalid || before >= tooLarge && after >= tooLarge {
+	if after == invalid || before >= TooLarge && after >= TooLarge {
 		return SideAnswer{}, SideAnswer{}, newErr
 	}
 	p.count(cmp.Or(new.Key, old.Key), before, after)
@@ -190,17 +189,17 @@ func (p *limitPair) decide(c *Comparison, l *trace.Line) (old, new SideAnswer, e
 }
 
 // answer decides a line on a side that has accepted it, or failed to with an error.
-func (s *limitState) answer(a pending, err error) (SideAnswer, outcome, error) {
+func (s *limitState) answer(a pending, err error) (SideAnswer, Outcome, error) {
 	var answer Answer
 	if err == nil {
 		answer, err = s.decide(a)
 	}
 	result := resultOf(a.Line, answer.Decision, err)
-	return SideAnswer{answer, true, result < tooLarge}, result, err
+	return SideAnswer{answer, true, result}, result, err
 }
 
 // count counts the outcomes of a request on both sides.
-func (p *limitPair) count(key string, before, after outcome) {
+func (p *limitPair) count(key string, before, after Outcome) {
 	k := p.byKey[key]
 	if k == nil {
 		k = &keyChanges{key: key}
@@ -243,12 +242,12 @@ type outcomeChange struct {
 }
 
 func (p *limitPair) outcomeChanges() (list []outcomeChange) {
-	for from := range outcomes {
-		for to := range outcomes {
+	for from := range Outcomes {
+		for to := range Outcomes {
 			if n := p.changes[from][to]; n > 0 {
 				// Outcomes are ordered from best to worst, so that the lower one is better.
 				list = append(list, outcomeChange{to < from, fmt.Sprintf("%s of %s%s would change from %s to %s",
-					words.Number(n), words.Count(p.requests, "request"), inKeys(p.keys[from][to], p.new), outcomeNames[from], outcomeNames[to])})
+					words.Number(n), words.Count(p.requests, "request"), inKeys(p.keys[from][to], p.new), from, to)})
 			}
 		}
 	}
@@ -259,9 +258,9 @@ const keyChangedText = "the key has a different number of parts, so every count 
 
 // addedText describes the requests of a new limit.
 func (p *limitPair) addedText() string {
-	effect, n := "denied", p.new.by[denied]
+	effect, n := "denied", p.new.by[Denied]
 	if p.new.policy.Mode == runtime.ModeShadow {
-		effect, n = "shadowed", p.new.by[shadowed]
+		effect, n = "shadowed", p.new.by[Shadowed]
 	}
 	return fmt.Sprintf("not limited by this rule before; %s of %s%s would be %s",
 		words.Number(n), words.Count(p.requests, "request"), inKeys(int64(p.new.requestedKeys()), p.new), effect)
@@ -270,7 +269,7 @@ func (p *limitPair) addedText() string {
 // removedText describes the requests of a limit that is gone.
 func (p *limitPair) removedText() string {
 	return fmt.Sprintf("%s%s would no longer be limited; the old rule denies %s of them",
-		words.Count(p.requests, "request"), inKeys(int64(p.old.requestedKeys()), p.old), words.Number(p.old.by[denied]))
+		words.Count(p.requests, "request"), inKeys(int64(p.old.requestedKeys()), p.old), words.Number(p.old.by[Denied]))
 }
 
 func inKeys(n int64, l *limitState) string {

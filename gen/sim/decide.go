@@ -55,11 +55,11 @@ func (s *limitState) decide(a pending) (Answer, error) {
 
 // decide decides the request by the limit's rule, and counts nothing.
 func (a *pending) decide() (runtime.Decision, error) {
-	d, err := a.key.decide(a.At, a.request)
+	d, err := a.key.Decide(a.At, a.request)
 	if err != nil {
 		return d, &trace.Fault{Reason: a.key.policy.Name + ": " + err.Error(), Cause: err}
 	}
-	a.key.hold(a.At, d, a.Running)
+	a.key.Hold(a.At, d, a.Running)
 	return d, nil
 }
 
@@ -84,7 +84,7 @@ func (s *limitState) acceptTogether(l *trace.Line) error {
 func (s *limitState) decideTogether() (runtime.Decision, error) {
 	entries := make([]entry, len(s.members))
 	for i, m := range s.members {
-		entries[i] = entry{m.pending.key, m.pending.request}
+		entries[i] = entry{&m.pending.key.Key, m.pending.request}
 	}
 	decisions, err := decideTogether(s.members[0].line.At, entries, uint64(s.requests+1))
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *limitState) decideTogether() (runtime.Decision, error) {
 	all := together(s.name, decisions)
 	if all.Allowed {
 		for i, m := range s.members {
-			m.pending.key.hold(m.line.At, decisions[i], m.line.Running)
+			m.pending.key.Hold(m.line.At, decisions[i], m.line.Running)
 		}
 	}
 	return all, nil

@@ -93,7 +93,7 @@ func (s *limitState) find(l *trace.Line) (*keyState, error) {
 	}
 	k := s.keys[key]
 	if k == nil {
-		k = newKeyState(&s.policy, key)
+		k = &keyState{Key: NewKey(&s.policy, key)}
 		s.keys[key] = k
 	}
 	return k, nil

@@ -100,7 +100,7 @@ func TestEveryFormatHasTheSameRequests(t *testing.T) {
 			}, func(f *trace.Fault) error { return f })
 			require.NoError(t, err, form.name)
 			assert.Equal(t, n, requests, form.name)
-			assert.EqualValues(t, 5000, replay.limits[0].by[allowed], form.name)
+			assert.EqualValues(t, 5000, replay.limits[0].by[Allowed], form.name)
 			assert.Equal(t, 995, len(replay.limits[0].keys), form.name)
 		}
 	}

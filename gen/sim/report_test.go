@@ -191,7 +191,7 @@ func TestTopIsTheBeginningOfAStableSort(t *testing.T) {
 func TestTablesFitALine(t *testing.T) {
 	assert.Equal(t, "  limit  asked\n  日本   1,000\n  a          7\n", cells.Table([][]string{{"limit", "asked"}, {"日本", "1,000"}, {"a", "7"}}, "lr", "  ", 0))
 
-	large := tally{requests: 12_345_678, by: [outcomes]int64{denied: 1_234_567, delayed: 123_456}, longest: 2000*words.Day - 1}
+	large := tally{requests: 12_345_678, by: [Outcomes]int64{Denied: 1_234_567, Delayed: 123_456}, longest: 2000*words.Day - 1}
 	for shadow, name := range map[bool]string{false: "aLimitW…  ", true: "aLim…  "} {
 		rows := [][]string{tallyHead("limit", shadow), append([]string{"aLimitWithALongName"}, large.row(1_234_567, shadow)...)}
 		out := tallyTable(rows, "")
