@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -159,4 +161,27 @@ func TestComparisonCountsLinesOnBothSidesOrOnNeither(t *testing.T) {
 		assert.Len(t, faults, 3)
 		assert.Contains(t, text, "send  nothing would change  1 request\n")
 	}
+}
+
+// A renamed limit has the windows of its new name with every plan: the old name would begin them at other times.
+func TestRenamedLimitsHaveOneNameForEveryPlan(t *testing.T) {
+	parse := func(name string) *spec.File {
+		file, diagnostics := fields.Parse("limits.yaml", []byte(`version: 1
+plans: [free, pro]
+limits:
+  `+name+`: {doc: bounds posts., kind: fixed window, rate: {free: 1, pro: 2}, period: 1h}
+`))
+		require.Empty(t, diagnostics)
+		return file
+	}
+	var lines []string
+	for minute := range 200 {
+		lines = append(lines, fmt.Sprintf(`{"at":%d,"limit":"post","plan":"pro"}`, 60_000*(minute+1)))
+	}
+	c := NewComparison(parse("send"), parse("post"))
+	assert.Equal(t, map[string]string{"send": "post"}, c.Renamed)
+	require.NoError(t, traceOf(lines...).Replay(c.Decide, func(f *trace.Fault) error { return f }))
+	var out strings.Builder
+	require.NoError(t, c.WriteText(&out, false))
+	assert.Contains(t, out.String(), "post  nothing would change  200 requests\n")
 }
