@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
@@ -72,7 +72,6 @@ func (c clause) requests() float64 {
 const (
 	maxRequests = 100_000_000 // the sum over all clauses
 	maxPer      = 1_000_000_000
-	maxLength   = runtime.MaxPeriod
 	maxKeys     = 1 << 24 // see privateAddr
 	maxTaking   = 2 * runtime.MaxTokens
 )
@@ -265,7 +264,7 @@ func (p *clauseParser) rate(c *clause) error {
 	if per != "" && !trace.IsDigit(per[0]) {
 		per = "1" + per // 5/s is 5/1s
 	}
-	length, ok := parseDuration(per)
+	length, ok := fields.Duration(per)
 	if !found || err != nil || n < 1 || n > maxPer || !ok || length < 1 {
 		return p.errorf(t, "expected a rate such as 5/s, 100/m or 3/10s")
 	}
@@ -276,38 +275,9 @@ func (p *clauseParser) rate(c *clause) error {
 // duration parses a duration of at least least.
 func (p *clauseParser) duration(least time.Duration) (time.Duration, error) {
 	t := p.next()
-	d, ok := parseDuration(t.text)
+	d, ok := fields.Duration(t.text)
 	if !ok || d < least {
 		return 0, p.errorf(t, "expected a duration such as 90s, 10m or 1d, at most 3650d")
 	}
 	return d, nil
-}
-
-var durationForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s|m|h|d|w)`)
-
-// parseDuration parses a duration in the syntax of limits.yaml: that of package time with the units d and w. It is
-// false for any other text, and for durations above maxLength.
-func parseDuration(text string) (sum time.Duration, ok bool) {
-	for ok = text != ""; text != ""; {
-		part := durationForm.FindStringSubmatch(text)
-		if part == nil {
-			return 0, false
-		}
-		unit, factor := part[2], time.Duration(1)
-		switch unit { // time.ParseDuration has no days and weeks
-		case "d":
-			unit, factor = "h", 24
-		case "w":
-			unit, factor = "h", 7*24
-		}
-		d, err := time.ParseDuration(part[1] + unit)
-		if err != nil || d > maxLength/factor { // before the product, which could overflow
-			return 0, false
-		}
-		if sum += d * factor; sum > maxLength {
-			return 0, false
-		}
-		text = text[len(part[0]):]
-	}
-	return sum, ok
 }

@@ -146,6 +146,7 @@ func TestTrafficErrorHasACaretAtItsColumn(t *testing.T) {
 		{"steady 5/s for 3651d", durations, "               ^"},
 		{"steady 5/s for 99999999999999h", durations, "               ^"},
 		{"steady 5/s at 1x", durations, "              ^"},
+		{"steady 5/s at 1.5ns", durations, "              ^"},
 		{"steady 5/s for 1m for 1m", "for is given twice", "                  ^"},
 		{"steady 5/s over 0 keys", "expected the number of keys, from 1 to 16,777,216", "                ^"},
 		{"steady 5/s over 5 cars", "expected the word keys", "                  ^"},
