@@ -7,9 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/page"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 )
 
@@ -121,24 +121,17 @@ func (a *pageArgs) page(s streams) (*page.Page, error) {
 
 // record replays the trace.
 func (a *pageArgs) record(p *page.Page) (*page.Recording, error) {
-	s := simulateArgs{trace: a.trace}
-	limits, old := s.simulated(p.File), s.simulatedOld(p.Old, p.File)
 	open, err := a.opener()
 	if err != nil {
 		return nil, err
 	}
-	faults := &faults{trace: s.traceName(), limits: limitNames(slices.Concat(limits, old))}
-	return page.Record(limits, old, func() (*trace.Reader, func() error, error) {
+	faults := &faults{trace: traceName(a.trace), limits: sim.NewComparison(p.Old, p.File).Names()}
+	return page.Record(p.File, p.Old, func() (*trace.Reader, func() error, error) {
 		text, err := open()
 		if err != nil {
 			return nil, nil, err
 		}
-		trace := trace.NewReader(text)
-		trace.Renamed, trace.RenamedPlans = s.renamed, s.renamedPlans
-		if len(limits) == 1 { // then lines need not name it
-			trace.Default = limits[0].Policy.Name
-		}
-		return trace, text.Close, nil
+		return trace.NewReader(text), text.Close, nil
 	}, faults.add)
 }
 

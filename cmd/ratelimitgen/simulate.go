@@ -11,14 +11,11 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
@@ -124,8 +121,6 @@ type simulateArgs struct {
 	late          time.Duration
 	format, color choice
 	keepGoing     bool
-	// renamed and renamedPlans have the new names of limits and plans by the old ones, once the limits are read.
-	renamed, renamedPlans map[string]string
 }
 
 func prepareSimulate(flags *flag.FlagSet) action {
@@ -161,36 +156,26 @@ func (a *simulateArgs) run(s streams, args []string) error {
 	if err := a.set(args); err != nil {
 		return err
 	}
-	limits, old, err := a.read(s)
+	c, err := a.read(s)
 	if err != nil {
 		return err
 	}
-	text, err := a.open(limits)
+	text, err := a.open(c)
 	if err != nil {
 		return err
 	}
 	defer text.Close()
 	in := trace.NewReader(text)
 	in.Default, in.DefaultPlan, in.Only = a.limit, a.plan, a.limit
-	in.Renamed, in.RenamedPlans = a.renamed, a.renamedPlans
 	in.Map, in.Late = a.mapping, a.late
-	if a.limit == "" && len(limits) == 1 { // then lines need not name it
-		in.Default = limits[0].Policy.Name
-	}
-	in.AddressKey = keyIsAddress(slices.Concat(limits, old), in.Default)
-	faults := &faults{trace: a.traceName(), limits: limitNames(slices.Concat(limits, old)), keepGoing: a.keepGoing}
+	c.Prepare(in)
+	faults := &faults{trace: traceName(a.trace), limits: c.Names(), keepGoing: a.keepGoing}
 	// Skipped lines are listed even if the replay fails later.
-	err = a.replay(s, in, limits, old, faults)
+	err = a.replay(s, in, c, faults)
 	if unreadable := new(trace.MappingError); errors.As(err, &unreadable) {
-		err = checkFailed{a.traceName() + ": " + printable.Line(unreadable.Reason)}
+		err = checkFailed{traceName(a.trace) + ": " + printable.Line(unreadable.Reason)}
 	}
 	return errors.Join(err, faults.list(s.err))
-}
-
-// keyIsAddress reports whether the key of a limit is one address.
-func keyIsAddress(limits []sim.Limit, name string) bool {
-	i := slices.Index(limitNames(limits), name)
-	return i >= 0 && len(limits[i].Key) == 1 && strings.HasPrefix(limits[i].Key[0], "netip.Addr")
 }
 
 // set sets the file of limits, and validates the flags.
@@ -210,139 +195,41 @@ func (a *simulateArgs) set(args []string) (err error) {
 }
 
 // read reads the limits, and with -against the old ones.
-func (a *simulateArgs) read(s streams) (limits, old []sim.Limit, err error) {
+func (a *simulateArgs) read(s streams) (*sim.Comparison, error) {
 	file, err := readValid(s, a.limits, &a.color)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	limits = a.simulated(file)
+	var before *spec.File
 	if a.against != "" {
-		before, remark, err := readOld(s, a.against, a.limits, file, &a.color)
-		if err != nil {
-			return nil, nil, err
+		remark := ""
+		if before, remark, err = readOld(s, a.against, a.limits, file, &a.color); err != nil {
+			return nil, err
 		}
 		if remark != "" {
 			fmt.Fprintln(s.err, remark)
 		}
-		old = a.simulatedOld(before, file)
-		for _, names := range []map[string]string{a.renamed, a.renamedPlans} {
-			for _, was := range slices.Sorted(maps.Keys(names)) {
-				fmt.Fprintf(s.err, "%s is compared with %s of OLD, as renamed\n", names[was], was)
-			}
+	}
+	c := sim.NewComparison(before, file)
+	for _, names := range []map[string]string{c.Renamed, c.RenamedPlans} {
+		for _, was := range slices.Sorted(maps.Keys(names)) {
+			fmt.Fprintf(s.err, "%s is compared with %s of OLD, as renamed\n", names[was], was)
 		}
 	}
-	a.limit, a.plan = cmp.Or(a.renamed[a.limit], a.limit), cmp.Or(a.renamedPlans[a.plan], a.plan)
-	names := limitNames(slices.Concat(limits, old)) // a limit that the edit removes can be replayed too
-	if a.limit != "" && !slices.Contains(names, a.limit) {
-		return nil, nil, usagef("%s has no limit %q%s", shown(a.limits), a.limit, suggestion("", a.limit, names))
+	a.limit, a.plan = cmp.Or(c.Renamed[a.limit], a.limit), cmp.Or(c.RenamedPlans[a.plan], a.plan)
+	// A limit that the edit removes can be replayed too.
+	if names := c.Names(); a.limit != "" && !slices.Contains(names, a.limit) {
+		return nil, usagef("%s has no limit %q%s", shown(a.limits), a.limit, suggestion("", a.limit, names))
 	}
-	if plans := planNames(slices.Concat(limits, old)); a.plan != "" && !slices.Contains(plans, a.plan) {
-		return nil, nil, usagef("%s has no plan %q%s", shown(a.limits), a.plan, suggestion("", a.plan, plans))
+	if plans := c.PlanNames(); a.plan != "" && !slices.Contains(plans, a.plan) {
+		return nil, usagef("%s has no plan %q%s", shown(a.limits), a.plan, suggestion("", a.plan, plans))
 	}
-	return limits, old, nil
-}
-
-// simulated returns the limits of a file in the form of package sim.
-func (a *simulateArgs) simulated(file *spec.File) []sim.Limit {
-	var limits []sim.Limit
-	for _, l := range file.Limits {
-		sentences := fields.WordsOf(l)
-		if a.against == "" { // a comparison needs every sentence, because any of them may have changed
-			sentences = fields.Describe(l).Rules()
-		}
-		limit := sim.Limit{Policy: &l.Policy, Words: strings.Join(sentences, " ")}
-		for _, of := range l.Plans {
-			limit.Plans = append(limit.Plans, sim.Plan{Name: of.Plan, Policy: &of.Policy})
-		}
-		for _, part := range l.Key {
-			limit.Key = append(limit.Key, part.Type)
-		}
-		limits = append(limits, limit)
-	}
-	for _, g := range file.Groups {
-		limits = append(limits, simulatedGroup(g))
-	}
-	return limits
-}
-
-// simulatedOld returns the limits of an old version, if there is one, under the names that they have in the new one.
-func (a *simulateArgs) simulatedOld(old, new *spec.File) []sim.Limit {
-	if old == nil {
-		return nil
-	}
-	a.renamed, a.renamedPlans = inverse(fields.Renames(old, new)), inverse(fields.PlanRenames(old, new))
-	for _, g := range slices.Concat(old.Groups, new.Groups) {
-		// A name of a limit and a group says which is meant on neither side.
-		maps.DeleteFunc(a.renamed, func(was, is string) bool { return was == g.Name || is == g.Name })
-	}
-	limits := a.simulated(old)
-	for i := range limits {
-		l := &limits[i]
-		policy := *l.Policy
-		policy.Name = cmp.Or(a.renamed[policy.Name], policy.Name)
-		l.Policy = &policy
-		for j := range l.Plans {
-			l.Plans[j].Name = cmp.Or(a.renamedPlans[l.Plans[j].Name], l.Plans[j].Name)
-		}
-		for j := range l.Members {
-			l.Members[j].Limit = cmp.Or(a.renamed[l.Members[j].Limit], l.Members[j].Limit)
-		}
-	}
-	return limits
-}
-
-// inverse returns the keys of a map by its values.
-func inverse(m map[string]string) map[string]string {
-	of := map[string]string{}
-	for k, v := range m {
-		of[v] = k
-	}
-	return of
-}
-
-// simulatedGroup returns a group in the form of package sim.
-func simulatedGroup(g *spec.Group) sim.Limit {
-	group := sim.Limit{Policy: &runtime.Policy{Name: g.Name, Capacity: math.MaxInt64}, Words: strings.Join(g.Words(), " ")}
-	for _, plan := range g.Plans() {
-		group.Plans = append(group.Plans, sim.Plan{Name: plan, Policy: group.Policy})
-	}
-	var keys []string
-	for _, key := range g.Keys() {
-		keys, group.Key = append(keys, key.Name), append(group.Key, key.Type)
-	}
-	for i, m := range g.Members() {
-		member := sim.Member{Limit: m.Limit.Policy.Name, Count: m.Count, Check: i >= len(g.Takes)}
-		if !member.Check {
-			group.Policy.Capacity = min(group.Policy.Capacity, m.Limit.Policy.Capacity)
-		}
-		for _, arg := range m.Args {
-			member.Key = append(member.Key, slices.Index(keys, arg))
-		}
-		group.Members = append(group.Members, member)
-	}
-	return group
-}
-
-func limitNames(limits []sim.Limit) []string {
-	return namesOf(limits, func(l sim.Limit) string { return l.Policy.Name })
-}
-
-// planNames returns the plans of the limits, each once.
-func planNames(limits []sim.Limit) []string {
-	var names []string
-	for _, l := range limits {
-		for _, p := range l.Plans {
-			if !slices.Contains(names, p.Name) {
-				names = append(names, p.Name)
-			}
-		}
-	}
-	return names
+	return c, nil
 }
 
 // replay prints the decisions on the trace in the format of -format, or with -against how they differ from the old ones.
-func (a *simulateArgs) replay(s streams, in *trace.Reader, limits, old []sim.Limit, faults *faults) error {
-	replay, comparison := sim.NewReplay(limits), sim.NewComparison(old, limits)
+func (a *simulateArgs) replay(s streams, in *trace.Reader, c *sim.Comparison, faults *faults) error {
+	_, replay := c.Sides()
 	report, lines := sim.NewReport(replay), sim.NewJSONL(s.json)
 	each := func(l *trace.Line) error {
 		d, err := replay.Decide(l)
@@ -357,61 +244,49 @@ func (a *simulateArgs) replay(s streams, in *trace.Reader, limits, old []sim.Lim
 	switch {
 	case a.against != "" && a.format.value == "jsonl":
 		each = func(l *trace.Line) error {
-			old, new, err := comparison.DecideBoth(l)
+			old, new, err := c.DecideBoth(l)
 			if err != nil {
 				return err
 			}
 			return lines.WriteBoth(l, old, new)
 		}
 	case a.against != "":
-		each = comparison.Decide
+		each = c.Decide
 	}
 	err := in.Replay(each, faults.add)
 	switch {
 	case err != nil || a.format.value == "jsonl":
 		return err
 	case a.against != "":
-		comparison.LeftOut = in.LeftOut
-		return comparison.WriteText(s.out, a.color.color(s.out))
+		c.LeftOut = in.LeftOut
+		return c.WriteText(s.out, a.color.color(s.out))
 	}
 	report.LeftOut = in.LeftOut
 	return report.WriteText(s.out, a.color.color(s.out))
 }
 
 // open returns the text of the trace: a file, standard input or generated traffic.
-func (a *simulateArgs) open(limits []sim.Limit) (io.ReadCloser, error) {
+func (a *simulateArgs) open(c *sim.Comparison) (io.ReadCloser, error) {
 	switch {
 	case a.traffic != "":
-		return a.newTraffic(limits)
+		return a.newTraffic(c)
 	case a.trace == standardInput:
 		return os.Stdin, nil
 	}
 	return openTrace(a.trace)
 }
 
-// traceName is the name of the trace in messages.
-func (a *simulateArgs) traceName() string {
-	switch a.trace {
-	case "":
-		return "traffic"
-	case standardInput:
-		return "standard input"
-	}
-	return shown(a.trace)
-}
-
-func (a *simulateArgs) newTraffic(limits []sim.Limit) (io.ReadCloser, error) {
-	i := 0
+func (a *simulateArgs) newTraffic(c *sim.Comparison) (io.ReadCloser, error) {
+	_, new := c.Sides()
+	names := new.Names()
+	limit := cmp.Or(a.limit, names[0])
 	switch {
-	case a.limit != "":
-		i = slices.Index(limitNames(limits), a.limit)
-	case len(limits) > 1:
-		return nil, usagef("-traffic needs -limit, because %s has %d limits", shown(a.limits), len(limits))
+	case a.limit == "" && len(names) > 1:
+		return nil, usagef("-traffic needs -limit, because %s has %d limits", shown(a.limits), len(names))
+	case !slices.Contains(names, limit): // -against may have it, but the requests are generated for the new file
+		return nil, usagef("%s has no limit %q%s", shown(a.limits), limit, suggestion("", limit, names))
 	}
-	if i < 0 { // -against may have a limit of that name, but the requests are generated for the new file
-		return nil, usagef("%s has no limit %q%s", shown(a.limits), a.limit, suggestion("", a.limit, limitNames(limits)))
-	}
-	traffic, err := sim.NewTraffic(a.traffic, limits[i], a.seed)
+	traffic, err := sim.NewTraffic(a.traffic, new, limit, a.seed)
 	if err != nil {
 		return nil, usagef("-traffic: %v", err)
 	}

@@ -21,6 +21,17 @@ func openTrace(name string) (*os.File, error) {
 	return file, err
 }
 
+// traceName is the name of a trace in messages.
+func traceName(file string) string {
+	switch file {
+	case "":
+		return "traffic"
+	case standardInput:
+		return "standard input"
+	}
+	return shown(file)
+}
+
 // maxFaults is the number of faults that are listed.
 const maxFaults = 10
 

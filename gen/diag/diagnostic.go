@@ -76,34 +76,41 @@ func (ds Diagnostics) Sort() {
 // WriteText prints the diagnostics for people: for each the place, the message and the id, the line with carets under
 // the error, notes and help; then their number. Without diagnostics it prints nothing. It returns the error of w.
 func (ds Diagnostics) WriteText(w io.Writer, color bool) error {
-	if len(ds) == 0 {
-		return nil
-	}
-	var out bytes.Buffer
-	ink := cells.InkFor(color)
-	for _, d := range ds {
-		d.write(&out, ink)
-	}
-	fmt.Fprintf(&out, "%s in %s", words.Count(int64(ds.Errors()), "error"), printable.Line(ds[0].File))
-	if more := ds.Errors() - len(ds); more > 0 {
-		fmt.Fprintf(&out, ", %s of them not shown", words.Number(int64(more)))
-	}
-	out.WriteString("\n")
-	_, err := w.Write(out.Bytes())
+	_, err := io.WriteString(w, ds.text(cells.InkFor(color), strings.Clone))
 	return err
 }
 
-func (d Diagnostic) write(out *bytes.Buffer, ink cells.Ink) {
+// Folded is the text of [Diagnostics.WriteText] without color, with each line folded that shows no line of a file.
+func (ds Diagnostics) Folded(fold func(line string) string) string { return ds.text(cells.Ink{}, fold) }
+
+func (ds Diagnostics) text(ink cells.Ink, fold func(string) string) string {
+	if len(ds) == 0 {
+		return ""
+	}
+	var out bytes.Buffer
+	for _, d := range ds {
+		d.write(&out, ink, fold)
+	}
+	end := fmt.Sprintf("%s in %s", words.Count(int64(ds.Errors()), "error"), printable.Line(ds[0].File))
+	if more := ds.Errors() - len(ds); more > 0 {
+		end += fmt.Sprintf(", %s of them not shown", words.Number(int64(more)))
+	}
+	out.WriteString(fold(end + "\n"))
+	return out.String()
+}
+
+func (d Diagnostic) write(out *bytes.Buffer, ink cells.Ink, fold func(string) string) {
 	file := printable.Line(d.File)
-	fmt.Fprintf(out, "%s%s:%d:%d:%s %serror:%s %s%s%s [%s]\n", ink.Bold, file, d.Pos.Line, d.Pos.Column, ink.Off,
+	line := func(format string, args ...any) { out.WriteString(fold(fmt.Sprintf(format, args...))) }
+	line("%s%s:%d:%d:%s %serror:%s %s%s%s [%s]\n", ink.Bold, file, d.Pos.Line, d.Pos.Column, ink.Off,
 		ink.Red, ink.Off, ink.Bold, d.Message, ink.Off, d.ID)
 	snippet(out, d.Pos.Line, d.Shown, "^", "~", ink.Red, ink)
 	for _, n := range d.Notes {
-		fmt.Fprintf(out, "%s%s:%d:%d:%s %snote:%s %s\n", ink.Bold, file, n.Pos.Line, n.Pos.Column, ink.Off, ink.Blue, ink.Off, n.Message)
+		line("%s%s:%d:%d:%s %snote:%s %s\n", ink.Bold, file, n.Pos.Line, n.Pos.Column, ink.Off, ink.Blue, ink.Off, n.Message)
 		snippet(out, n.Pos.Line, n.Shown, "-", "-", ink.Blue, ink)
 	}
 	if d.Help != "" {
-		fmt.Fprintf(out, "%s = %shelp:%s %s\n", strings.Repeat(" ", digits(d.Pos.Line)), ink.Bold, ink.Off, d.Help)
+		line("%s = %shelp:%s %s\n", strings.Repeat(" ", digits(d.Pos.Line)), ink.Bold, ink.Off, d.Help)
 	}
 }
 

@@ -9,7 +9,7 @@
 //
 // # Guarantees
 //
-// The same input yields the same bytes. Every decision is one of meter.Rule.Step, and every bound one of
+// The same input yields the same bytes. Every decision is one of a sim.Key, and every bound one of
 // [bounds.Within]. A picture is one svg element without ids, scripts, styles or references; its colors are the classes
 // of [Style], and the shape of a mark, not only its color, says what became of a request.
 //

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -213,6 +214,10 @@ func TestCurveIsTheLimiter(t *testing.T) {
 			return d
 		}
 		// A slot that was lost, because its hold has ended, cannot be released.
+		type holder struct {
+			fence int64
+			at    time.Duration
+		}
 		var running []holder
 		release := func(until time.Duration) {
 			for len(running) > 0 && running[0].at <= until {
@@ -229,7 +234,7 @@ func TestCurveIsTheLimiter(t *testing.T) {
 			if d.Fence != 0 && q.Running > 0 {
 				running = append(running, holder{d.Fence, q.At + q.Running})
 			}
-			require.Equal(t, OutcomeOf(d), run.Marks[i].Outcome, "%+v", p)
+			require.Equal(t, sim.OutcomeOf(d), run.Marks[i].Outcome, "%+v", p)
 			until := s.Length
 			if i+1 < len(s.Requests) {
 				until = s.Requests[i+1].At

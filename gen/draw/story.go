@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
@@ -111,44 +112,6 @@ func sizeOf(p *runtime.Policy) size {
 	return s
 }
 
-// Outcome is what became of a request.
-type Outcome uint8
-
-// The outcomes.
-const (
-	// Allowed is also the outcome of a reservation without delay.
-	Allowed Outcome = iota
-	// Delayed is a reservation whose tokens are due later.
-	Delayed
-	// Denied includes requests for more tokens than can ever be available.
-	Denied
-	// Shadowed is allowed by the mode shadow, although the rule denies or delays it.
-	Shadowed
-
-	endOfOutcomes
-)
-
-// Outcomes returns every outcome.
-func Outcomes() []Outcome { return []Outcome{Allowed, Delayed, Denied, Shadowed} }
-
-// String returns the outcome in a word.
-func (o Outcome) String() string {
-	return [endOfOutcomes]string{"allowed", "delayed", "denied", "shadowed"}[o]
-}
-
-// OutcomeOf returns the outcome of a decision.
-func OutcomeOf(d runtime.Decision) Outcome {
-	switch {
-	case d.Shadowed:
-		return Shadowed
-	case !d.Allowed:
-		return Denied
-	case d.Delay > 0:
-		return Delayed
-	}
-	return Allowed
-}
-
 // Run is a story as a policy decides it.
 type Run struct {
 	Policy *runtime.Policy
@@ -163,7 +126,7 @@ type Run struct {
 // Mark is a request with its outcome.
 type Mark struct {
 	At      time.Duration
-	Outcome Outcome
+	Outcome sim.Outcome
 	// Locked is for how long from At a penalty denies all requests for the key; 0 without one.
 	Locked time.Duration
 }
@@ -191,41 +154,33 @@ func Replay(p *runtime.Policy, s Story) Run {
 	k.samples = slices.Compact(k.samples)
 	for _, q := range s.Requests {
 		k.advance(q.At)
-		k.release(q.At)
 		run.Marks = append(run.Marks, k.decide(q))
 	}
 	k.advance(s.Length + 1)
-	k.release(s.Length)
 	run.Curve = k.curve
 	return run
 }
 
 // key is a key of a limit during a story.
 type key struct {
+	sim.Key
 	policy  *runtime.Policy
 	rule    meter.Rule
-	request runtime.Request // without count
 	origin  int64
-	state   runtime.State
 	samples []time.Duration
 	curve   []Point
-	// running are the holders of slots that release them, in the order of the instants at which they do.
-	running []holder
 }
 
-// holder releases slots of a limit in flight at a time.
-type holder struct {
-	fence int64
-	at    time.Duration
-}
+// anniversary is that of a key that has one: the last day of January shows what happens in shorter months.
+var anniversary = runtime.Date{Year: epoch.Year() - 1, Month: time.January, Day: 31}
 
-// newKey returns a full key at the start of a window. If the limit has a zone and an anniversary per key, they are UTC and
-// the last day of January, which shows what happens in shorter months.
+// newKey returns a full key at the start of a window. If the limit has a zone per key, it is UTC.
 func newKey(p *runtime.Policy) *key {
-	k := &key{policy: p, rule: meter.RuleOf(p, "")}
-	k.request = runtime.Request{Zone: time.UTC, Anniversary: runtime.Date{Year: epoch.Year() - 1, Month: time.January, Day: 31}}
+	row := *p
+	row.Shards = 0
+	k := &key{Key: sim.NewKey(&row, ""), policy: p, rule: meter.RuleOf(p, "")}
 	if p.Mode != runtime.ModeUnlimited {
-		k.rule = k.rule.For(k.request)
+		k.rule = k.rule.For(runtime.Request{Zone: time.UTC, Anniversary: anniversary})
 	}
 	k.origin = Origin(p, &k.rule)
 	return k
@@ -253,25 +208,19 @@ func (k *key) edges(length time.Duration) (edges []time.Duration) {
 }
 
 func (k *key) step(at time.Duration, q runtime.Request) (runtime.Decision, error) {
-	q.Zone, q.Anniversary = k.request.Zone, k.request.Anniversary
-	now := k.origin + int64(at)
-	next, d, err := k.rule.Step(k.state, now, q)
-	k.state = next
-	return d, err
+	q.Zone, q.Anniversary = time.UTC, anniversary
+	return k.Decide(k.origin+int64(at), q)
 }
 
 // decide decides a request and adds the tokens before and after it to the curve.
 func (k *key) decide(q Request) Mark {
-	switch k.policy.Mode {
-	case runtime.ModeOff, runtime.ModeUnlimited:
-		return Mark{At: q.At, Outcome: Allowed}
-	case runtime.ModeBlock:
-		return Mark{At: q.At, Outcome: Denied}
-	}
 	k.sample(q.At)
 	d, err := k.step(q.At, runtime.Request{Op: runtime.Take, Count: q.Count, Reserve: q.Reserve})
 	if err != nil { // more than the capacity
 		d = runtime.Decision{}
+	}
+	if !k.policy.Mode.Counts() {
+		return Mark{At: q.At, Outcome: sim.OutcomeOf(d)}
 	}
 	full := k.sample(q.At)
 	// The curve bends when the key is full, and jumps when a token of a log counts no longer.
@@ -279,7 +228,8 @@ func (k *key) decide(q Request) Mark {
 	if d.Fence != 0 {
 		k.bend(q.At + k.policy.Period)
 		if q.Running > 0 {
-			k.running = append(k.running, holder{d.Fence, q.At + q.Running})
+			k.Hold(k.origin+int64(q.At), d, q.Running)
+			k.bend(q.At + q.Running)
 		}
 	}
 	if k.policy.Precise && d.Allowed {
@@ -288,7 +238,7 @@ func (k *key) decide(q Request) Mark {
 	if k.policy.Start.FirstUse() {
 		k.bend(q.At + d.ResetAfter)
 	}
-	return Mark{q.At, OutcomeOf(k.policy.Mode.Applied(d, runtime.Take, q.Count)), d.PenaltyFor}
+	return Mark{q.At, sim.OutcomeOf(d), d.PenaltyFor}
 }
 
 // bend adds a sample at a time, and one just before it.
@@ -306,21 +256,8 @@ func (k *key) bend(at time.Duration) {
 // advance adds the samples before a time to the curve.
 func (k *key) advance(to time.Duration) {
 	for len(k.samples) > 0 && k.samples[0] < to {
-		k.release(k.samples[0])
 		k.sample(k.samples[0])
 		k.samples = k.samples[1:]
-	}
-}
-
-// release releases the slots that are due, with the tokens before and after each on the curve.
-func (k *key) release(until time.Duration) {
-	for len(k.running) > 0 && k.running[0].at <= until {
-		h := k.running[0]
-		k.running = k.running[1:]
-		k.sample(h.at)
-		if _, err := k.step(h.at, runtime.Request{Op: runtime.Release, Fence: h.fence}); err == nil {
-			k.sample(h.at)
-		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -169,12 +170,16 @@ func (r *Run) locked(yield func(from, to time.Duration) bool) {
 	}
 }
 
+// Outcomes returns the outcomes that are drawn, in the order of their rows.
+func Outcomes() []sim.Outcome {
+	return []sim.Outcome{sim.Allowed, sim.Delayed, sim.Denied, sim.Shadowed}
+}
+
 // outcomes returns the outcomes that requests of the run can have, in the order of their rows.
-func (r *Run) outcomes() []Outcome {
-	var list []Outcome
-	for o := range endOfOutcomes {
+func (r *Run) outcomes() (list []sim.Outcome) {
+	for _, o := range Outcomes() {
 		has := slices.ContainsFunc(r.Marks, func(m Mark) bool { return m.Outcome == o })
-		if has || o == Allowed || o == Denied {
+		if has || o == sim.Allowed || o == sim.Denied {
 			list = append(list, o)
 		}
 	}
@@ -182,7 +187,7 @@ func (r *Run) outcomes() []Outcome {
 }
 
 // classOf are the classes of marks.
-var classOf = [endOfOutcomes]string{Allowed: "ok", Delayed: "late", Denied: "no", Shadowed: "shadow"}
+var classOf = map[sim.Outcome]string{sim.Allowed: "ok", sim.Delayed: "late", sim.Denied: "no", sim.Shadowed: "shadow"}
 
 // marks draws a row for each outcome. Requests that are too close for a mark each share one, which is larger.
 func (d *tokensDrawing) marks() {
@@ -217,7 +222,7 @@ type markGroup struct {
 }
 
 // groups returns the marks of an outcome.
-func (d *tokensDrawing) groups(run *Run, o Outcome) (list []markGroup) {
+func (d *tokensDrawing) groups(run *Run, o sim.Outcome) (list []markGroup) {
 	const apart = 4.5
 	counts := []int{}
 	for _, m := range run.Marks {
@@ -243,7 +248,7 @@ func (d *tokensDrawing) groups(run *Run, o Outcome) (list []markGroup) {
 }
 
 // shape returns the path of a mark: a dot, a clock, a cross or a diamond.
-func shape(o Outcome, x, y, r float64) string {
+func shape(o sim.Outcome, x, y, r float64) string {
 	path := func(letters string, numbers ...float64) string {
 		var d strings.Builder
 		for _, letter := range letters {
@@ -259,19 +264,19 @@ func shape(o Outcome, x, y, r float64) string {
 		return d.String()
 	}
 	switch o {
-	case Denied:
+	case sim.Denied:
 		r *= 0.85
 		return path("Mlml", x-r, y-r, 2*r, 2*r, 0, -2*r, -2*r, 2*r)
-	case Delayed:
+	case sim.Delayed:
 		return path("MaaMvMh", x-r, y, r, r, 0, 1, 0, 2*r, 0, r, r, 0, 1, 0, -2*r, 0, x, y, -r, x, y, r)
-	case Shadowed:
+	case sim.Shadowed:
 		return path("Mlllz", x-r, y, r, -r, r, r, -r, r)
 	}
 	return path("Mh", x, y, 0)
 }
 
 // count returns how many requests of a run have each outcome, from one time to before another.
-func (r *Run) count(from, to time.Duration) (counts [endOfOutcomes]int) {
+func (r *Run) count(from, to time.Duration) (counts [sim.Outcomes]int) {
 	for _, m := range r.Marks {
 		if from <= m.At && m.At < to {
 			counts[m.Outcome]++
@@ -366,7 +371,7 @@ func (r *Run) tokensAt(t time.Duration) float64 {
 }
 
 // Symbol returns the mark of an outcome, for a legend.
-func Symbol(o Outcome) string {
+func Symbol(o sim.Outcome) string {
 	s := new(svg)
 	s.WriteString(`<svg class="rl" aria-hidden="true" viewBox="0 0 12 12">`)
 	s.path(classOf[o]+" s1", shape(o, 6, 6, 3.2))

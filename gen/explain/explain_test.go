@@ -467,3 +467,13 @@ func TestWideTableIsCutIntoColumns(t *testing.T) {
     at once  5
 `, out.String())
 }
+
+// A line that a command prints is wrapped when it is wider than the terminal, and otherwise as it was, with its indentation.
+func TestLinesAreWrappedOnlyIfTheyAreTooWide(t *testing.T) {
+	fits := "  " + strings.Repeat("word ", 14) + "last"
+	require.Equal(t, cells.Line, cells.Of(indent+fits))
+	var out strings.Builder
+	require.NoError(t, WriteTerminal(&out, false, Page{Sections: []Section{{Label: "diff prints", Lines: []string{fits, fits + "s", "end"}}}}))
+	assert.Equal(t, "\n  diff prints:\n"+indent+fits+"\n"+
+		indent+strings.TrimSpace(strings.TrimSuffix(fits, "last"))+"\n"+indent+"  lasts\n"+indent+"end\n", out.String())
+}

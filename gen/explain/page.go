@@ -1,5 +1,7 @@
 package explain
 
+import "github.com/ratelimitgen/ratelimitgen/gen/diag"
+
 // Page is what explain says about a limit, a group, a field or an id, or about all limits of a file. Text from a file is
 // in it as the file has it: each format escapes what it must.
 type Page struct {
@@ -16,8 +18,9 @@ type Section struct {
 	Text string
 	// File are lines of a file, each with its newline or, in the last one, without.
 	File string
-	// Output are lines that a command prints, as File.
-	Output string
+	// Lines are some that a command prints, and Diagnostics are printed as check does.
+	Lines       []string
+	Diagnostics diag.Diagnostics
 	// Table is empty in most sections.
 	Table Table
 }
@@ -43,11 +46,6 @@ func (p *Page) add(label, text string) {
 // file adds lines of a file.
 func (p *Page) file(label, lines string) {
 	p.Sections = append(p.Sections, Section{Label: label, File: lines})
-}
-
-// output adds lines that a command prints.
-func (p *Page) output(label, lines string) {
-	p.Sections = append(p.Sections, Section{Label: label, Output: lines})
 }
 
 // table adds a table after a text, which may be empty.

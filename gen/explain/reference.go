@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -78,10 +77,8 @@ func rulePage(r rules.Rule) Page {
 		return p
 	}
 	p.file("wrong (-) and right (+)", edited(r.Wrong, r.Right))
-	var output bytes.Buffer
 	_, diagnostics := fields.Parse("limits.yaml", []byte(r.Wrong))
-	diagnostics.WriteText(&output, false) // a buffer returns no error
-	p.output("check prints", output.String())
+	p.Sections = append(p.Sections, Section{Label: "check prints", Diagnostics: diagnostics})
 	return p
 }
 
@@ -118,7 +115,7 @@ func changePage(k *spec.ChangeKind) Page {
 	p.add("classes", "The example below is "+classesInWords(r, judge.Review(new, old), k.ID)+".")
 	p.file("old (-) and new (+)", edited(k.Old, k.New))
 	for _, s := range r.Subjects {
-		p.output("diff prints", strings.Join(render.LinesOf(&s), "\n"))
+		p.Sections = append(p.Sections, Section{Label: "diff prints", Lines: render.LinesOf(&s)})
 	}
 	return p
 }

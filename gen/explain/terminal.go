@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
@@ -35,8 +36,11 @@ type terminalWriter struct {
 // section prints a section below its label, or without one after an empty line.
 func (w *terminalWriter) section(s Section, first bool) {
 	switch {
-	case s.File+s.Output != "":
-		w.lines(s.Label, s.File+narrow(s.Output))
+	case s.File != "":
+		w.lines(s.Label, s.File)
+		return
+	case len(s.Lines) > 0 || len(s.Diagnostics) > 0:
+		w.lines(s.Label, strings.Join(words.Of(s.Lines, func(line string) string { return narrow(line + "\n") }), "")+s.Diagnostics.Folded(narrow))
 		return
 	case s.Label == "" && !first:
 		w.WriteString("\n")
@@ -97,15 +101,10 @@ func columns(rows [][]string, from, to int) (some [][]string) {
 	return some
 }
 
-// narrow wraps the lines that are too wide below a label.
-func narrow(lines string) string {
-	var out strings.Builder
-	for line := range strings.Lines(lines) {
-		// Wrapping an excerpt of a file ("7 | rate: 10") would move the caret below it away from its column.
-		if cells.Of(indent+line) > cells.Line && !strings.Contains(line, " | ") {
-			line = strings.ReplaceAll(strings.TrimSpace(cells.Wrap(line, indent+"  ")), "\n"+indent, "\n") + "\n"
-		}
-		out.WriteString(line)
+// narrow wraps a line with its newline that is too wide below a label.
+func narrow(line string) string {
+	if cells.Of(indent+strings.TrimSuffix(line, "\n")) <= cells.Line {
+		return line
 	}
-	return out.String()
+	return strings.ReplaceAll(strings.TrimSpace(cells.Wrap(line, indent+"  ")), "\n"+indent, "\n") + "\n"
 }

@@ -59,6 +59,15 @@ func exact(text string) (*big.Rat, bool) {
 	return sum, true
 }
 
+// Duration returns the duration that a text such as 1d12h is in limits.yaml, or false if it is none up to [runtime.MaxPeriod].
+func Duration(text string) (time.Duration, bool) {
+	sum, ok := exact(text)
+	if !ok || !sum.IsInt() || sum.Num().Cmp(big.NewInt(int64(runtime.MaxPeriod))) > 0 {
+		return 0, false
+	}
+	return time.Duration(sum.Num().Int64()), true
+}
+
 // readDuration returns a reader of a positive duration.
 func readDuration[T any](at func(*T) *time.Duration) func(*parser, *T, entry) bool {
 	return func(p *parser, into *T, e entry) (ok bool) {

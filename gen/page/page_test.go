@@ -16,7 +16,6 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
-	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -260,10 +259,10 @@ groups:
   both: {takes: {send: {user: user}, idle: {}}}
 `
 
-func record(t *testing.T, text string, limits, old []sim.Limit) (*Recording, []string) {
+func record(t *testing.T, text string, file, old *spec.File) (*Recording, []string) {
 	t.Helper()
 	var faults []string
-	r, err := Record(limits, old, func() (*trace.Reader, func() error, error) {
+	r, err := Record(file, old, func() (*trace.Reader, func() error, error) {
 		return trace.NewReader(strings.NewReader(text)), func() error { return nil }, nil
 	}, func(f *trace.Fault) error {
 		faults = append(faults, f.Error())
@@ -273,31 +272,9 @@ func record(t *testing.T, text string, limits, old []sim.Limit) (*Recording, []s
 	return r, faults
 }
 
-func simLimits(f *spec.File) (list []sim.Limit) {
-	for _, l := range f.Limits {
-		limit := sim.Limit{Policy: &l.Policy}
-		for _, part := range l.Key {
-			limit.Key = append(limit.Key, part.Type)
-		}
-		list = append(list, limit)
-	}
-	for _, g := range f.Groups {
-		group := sim.Limit{Policy: &runtime.Policy{Name: g.Name, Capacity: 5}, Key: []string{"string"}}
-		for _, m := range g.Members() {
-			member := sim.Member{Limit: m.Limit.Policy.Name, Count: m.Count}
-			for i := range m.Args {
-				member.Key = append(member.Key, i)
-			}
-			group.Members = append(group.Members, member)
-		}
-		list = append(list, group)
-	}
-	return list
-}
-
 func TestRecordingIsDrawn(t *testing.T) {
 	file := parse(t, "limits.yaml", recordedLimits)
-	r, faults := record(t, tracedLines+"{}\n", simLimits(file), nil)
+	r, faults := record(t, tracedLines+"{}\n", file, nil)
 	assert.Equal(t, []string{"8: the line has no field at, the time of the request"}, faults)
 	page := written(t, &Page{File: file, Recording: r})
 	requireSound(t, page)
@@ -319,7 +296,7 @@ func TestRecordingIsDrawn(t *testing.T) {
 
 func TestRecordingOfLimitInFlight(t *testing.T) {
 	file := parse(t, "limits.yaml", "version: 1\nlimits:\n  export: {kind: in flight, capacity: 2, hold: 1m}\n")
-	r, faults := record(t, `{"at": "2030-01-01T00:00:00Z", "limit": "export", "running": "5s"}`, simLimits(file), nil)
+	r, faults := record(t, `{"at": "2030-01-01T00:00:00Z", "limit": "export", "running": "5s"}`, file, nil)
 	assert.Empty(t, faults)
 	requireText(t, written(t, &Page{File: file, Recording: r}), "Free slots of the busiest key from 2029-12-31 23:59:56 UTC on, and its requests")
 }
@@ -338,14 +315,10 @@ func (r *Recording) tokensAt(limit string, at int64) (tokens float64) {
 // The busiest key of a limit with plans is drawn once, whatever its plans.
 func TestRecordingOfPlans(t *testing.T) {
 	file := parse(t, "limits.yaml", "version: 1\nplans: [all, free, pro]\nlimits:\n  calls: {kind: token bucket, rate: {all: unlimited, free: 1, pro: 9}, period: 1m}\n")
-	limits := simLimits(file)
-	for _, of := range file.Limits[0].Plans {
-		limits[0].Plans = append(limits[0].Plans, sim.Plan{Name: of.Plan, Policy: &of.Policy})
-	}
 	r, faults := record(t, `{"at": 1893456000.0, "limit": "calls", "plan": "free"}
 {"at": 1893456001.0, "limit": "calls", "plan": "free"}
 {"at": 1893456002.0, "limit": "calls", "plan": "pro"}
-`, limits, nil)
+`, file, nil)
 	assert.Empty(t, faults)
 	page := written(t, &Page{File: file, Recording: r})
 	requireSound(t, page)
@@ -356,7 +329,7 @@ func TestRecordingOfPlans(t *testing.T) {
 func TestRecordingOfTwoVersions(t *testing.T) {
 	file := parse(t, "limits.yaml", recordedLimits)
 	old := parse(t, "old.yaml", strings.Replace(recordedLimits, "rate: 5,", "rate: 2,", 1))
-	r, faults := record(t, tracedLines, simLimits(file), simLimits(old))
+	r, faults := record(t, tracedLines, file, old)
 	assert.Empty(t, faults)
 	page := written(t, &Page{File: file, Old: old, Recording: r})
 	requireSound(t, page)
@@ -376,7 +349,7 @@ func TestPageReviewsOnce(t *testing.T) {
 func TestRecordingOfARemovedLimit(t *testing.T) {
 	file := parse(t, "limits.yaml", "version: 1\nlimits:\n  send: {kind: token bucket, rate: 5, period: 1m}\n")
 	old := parse(t, "old.yaml", "version: 1\nlimits:\n  send: {kind: token bucket, rate: 5, period: 1m}\n  gone: {kind: token bucket, rate: 2, period: 1m}\n")
-	r, faults := record(t, strings.Repeat(`{"at": 1893456000.0, "limit": "gone"}`+"\n", 3), simLimits(file), simLimits(old))
+	r, faults := record(t, strings.Repeat(`{"at": 1893456000.0, "limit": "gone"}`+"\n", 3), file, old)
 	assert.Empty(t, faults)
 	page := written(t, &Page{File: file, Old: old, Recording: r})
 	requireSound(t, page)

@@ -14,7 +14,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // Recording has the decisions on a trace: for each limit and group the number of requests by outcome, and for each limit
@@ -46,7 +45,7 @@ const (
 
 // tally counts requests by their outcome.
 type tally struct {
-	outcomes   map[draw.Outcome]int
+	outcomes   [sim.Outcomes]int
 	unanswered int
 }
 
@@ -57,20 +56,17 @@ type busyness struct {
 	sides [sides]string
 }
 
-// Record replays a trace through the limits, and through old ones if there are any. It calls open before each of several
+// Record replays a trace through a file, and through its old version unless that is nil. It calls open before each of several
 // passes over the trace, and closeIt after it. Invalid lines are passed to onFault in the first pass, and skipped in the others; an error of
 // onFault, or of reading, ends it.
-func Record(limits, old []sim.Limit, open func() (trace *trace.Reader, closeIt func() error, err error), onFault func(*trace.Fault) error) (*Recording, error) {
+func Record(file, old *spec.File, open func() (trace *trace.Reader, closeIt func() error, err error), onFault func(*trace.Fault) error) (*Recording, error) {
 	r := &Recording{subjects: map[string]*recorded{}}
-	policies := map[string]*runtime.Policy{}
-	for _, l := range slices.Concat(old, limits) {
-		policies[l.Policy.Name] = l.Policy
-	}
 	pass := func(before func(*trace.Line), after func(*trace.Line, [sides]sim.SideAnswer), c *sim.Comparison) error {
 		in, closeIt, err := open()
 		if err != nil {
 			return err
 		}
+		c.Prepare(in)
 		err = in.Replay(func(l *trace.Line) error {
 			before(l)
 			oldAnswer, newAnswer, err := c.DecideBoth(l)
@@ -83,15 +79,23 @@ func Record(limits, old []sim.Limit, open func() (trace *trace.Reader, closeIt f
 		return errors.Join(err, closeIt())
 	}
 	nothing := func(*trace.Line) {}
-	if err := pass(nothing, r.count, sim.NewComparison(old, limits)); err != nil {
+	if err := pass(nothing, r.count, sim.NewComparison(old, file)); err != nil {
 		return nil, err
 	}
 	r.chooseKeys()
-	if err := pass(nothing, r.mark, sim.NewComparison(old, limits)); err != nil {
+	if err := pass(nothing, r.mark, sim.NewComparison(old, file)); err != nil {
 		return nil, err
 	}
-	r.chooseParts(policies)
-	c := sim.NewComparison(old, limits)
+	limits := file.Limits
+	if old != nil {
+		limits = slices.Concat(old.Limits, limits) // the new version of a limit is the last
+	}
+	for _, l := range limits {
+		if s := r.subjects[l.Policy.Name]; s != nil {
+			s.choosePart(draw.Unit(&l.Policy))
+		}
+	}
+	c := sim.NewComparison(old, file)
 	s := newSampling(r, c)
 	if err := pass(s.sample, func(l *trace.Line, _ [sides]sim.SideAnswer) { s.sample(l) }, c); err != nil {
 		return nil, err
@@ -104,9 +108,6 @@ func (r *Recording) of(name string) *recorded {
 	s := r.subjects[name]
 	if s == nil {
 		s = &recorded{keys: map[string]*busyness{}}
-		for side := range s.tallies {
-			s.tallies[side].outcomes = map[draw.Outcome]int{}
-		}
 		r.subjects[name] = s
 	}
 	return s
@@ -117,15 +118,15 @@ func keyOf(answers [sides]sim.SideAnswer) string {
 	return cmp.Or(answers[newSide].Key, answers[oldSide].Key)
 }
 
-// outcomeOf returns the outcome of an answer, and false if the side has not answered.
-func outcomeOf(a sim.SideAnswer) (draw.Outcome, bool) {
-	switch {
-	case !a.Answered:
-		return 0, false
-	case !a.Fits:
-		return draw.Denied, true
+// outcomeOf returns the outcome with which an answer is drawn, and false if the side has not answered.
+func outcomeOf(a sim.SideAnswer) (sim.Outcome, bool) {
+	switch a.Outcome {
+	case sim.Partly:
+		return sim.Allowed, a.Answered
+	case sim.TooLarge, sim.NoPlan:
+		return sim.Denied, a.Answered
 	}
-	return draw.OutcomeOf(a.Decision), true
+	return a.Outcome, a.Answered
 }
 
 // count counts the outcomes of a line, in the first pass.
@@ -145,7 +146,7 @@ func (r *Recording) count(l *trace.Line, answers [sides]sim.SideAnswer) {
 			continue
 		}
 		s.tallies[side].outcomes[o]++
-		if o != draw.Allowed {
+		if o != sim.Allowed {
 			k.limited++
 		}
 	}
@@ -178,37 +179,34 @@ func (r *Recording) mark(l *trace.Line, answers [sides]sim.SideAnswer) {
 	}
 }
 
-// chooseParts finds the part of the trace to draw for each limit: some of the limit's own time, with the most requests
-// that were limited.
-func (r *Recording) chooseParts(policies map[string]*runtime.Policy) {
+// choosePart finds the part of the trace to draw for a limit: some units of its own time, with the most requests that
+// were limited.
+func (s *recorded) choosePart(unit time.Duration) {
 	const units = 4
-	for name, s := range r.subjects {
-		marks := slices.Concat(s.marks[oldSide], s.marks[newSide])
-		slices.SortStableFunc(marks, func(a, b draw.Mark) int { return cmp.Compare(a.At, b.At) })
-		if len(marks) == 0 {
-			continue
-		}
-		span := marks[len(marks)-1].At - marks[0].At
-		s.length = min(span, units*draw.Unit(policies[name]))
-		s.length = max(s.length, draw.Unit(policies[name]))
-		most, limited, last := -1, 0, 0
-		for first, m := range marks {
-			for ; last < len(marks) && marks[last].At <= m.At+s.length; last++ {
-				if marks[last].Outcome != draw.Allowed {
-					limited++
-				}
-			}
-			if limited > most {
-				most, s.from = limited, int64(m.At)
-			}
-			if marks[first].Outcome != draw.Allowed {
-				limited--
-			}
-		}
-		// A little earlier, so that the first mark is not on the axis.
-		margin := s.length / 16
-		s.from, s.length = s.from-int64(margin), s.length+2*margin
+	marks := slices.Concat(s.marks[oldSide], s.marks[newSide])
+	slices.SortStableFunc(marks, func(a, b draw.Mark) int { return cmp.Compare(a.At, b.At) })
+	if len(marks) == 0 {
+		return
 	}
+	span := marks[len(marks)-1].At - marks[0].At
+	s.length = max(unit, min(span, units*unit))
+	most, limited, last := -1, 0, 0
+	for first, m := range marks {
+		for ; last < len(marks) && marks[last].At <= m.At+s.length; last++ {
+			if marks[last].Outcome != sim.Allowed {
+				limited++
+			}
+		}
+		if limited > most {
+			most, s.from = limited, int64(m.At)
+		}
+		if marks[first].Outcome != sim.Allowed {
+			limited--
+		}
+	}
+	// A little earlier, so that the first mark is not on the axis.
+	margin := s.length / 16
+	s.from, s.length = s.from-int64(margin), s.length+2*margin
 }
 
 // sampling is the third pass: it collects the tokens of the busiest keys in the part that is drawn.

@@ -15,6 +15,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
@@ -129,9 +130,9 @@ func (p *Page) storyWords() []string {
 
 func (p *Page) legend() (list []legendEntry) {
 	for _, o := range []struct {
-		outcome draw.Outcome
+		outcome sim.Outcome
 		name    string
-	}{{draw.Allowed, "allowed"}, {draw.Delayed, "delayed: reserved, to be used later"}, {draw.Denied, "denied"}, {draw.Shadowed, "passed in shadow mode, would be denied or delayed"}} {
+	}{{sim.Allowed, "allowed"}, {sim.Delayed, "delayed: reserved, to be used later"}, {sim.Denied, "denied"}, {sim.Shadowed, "passed in shadow mode, would be denied or delayed"}} {
 		list = append(list, legendEntry{template.HTML(draw.Symbol(o.outcome)), o.name})
 	}
 	if slices.ContainsFunc(p.File.Limits, func(l *spec.Limit) bool { return l.Policy.Penalizes() }) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
 var traffics = []struct {
@@ -27,8 +28,9 @@ var traffics = []struct {
 func BenchmarkReport(b *testing.B) {
 	for _, test := range traffics {
 		b.Run(test.name, func(b *testing.B) {
-			limits := limitsForTest()[test.limit : test.limit+1]
-			traffic, err := NewTraffic(test.text, limits[0], 1)
+			limits := fileOf(limitsForTest().Limits[test.limit])
+			replay := NewReplay(limits)
+			traffic, err := NewTraffic(test.text, replay, replay.Names()[0], 1)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -60,7 +62,7 @@ func validLines(b *testing.B, text []byte) (n int) {
 	return n
 }
 
-func replayOnce(b *testing.B, limits []Limit, text []byte) {
+func replayOnce(b *testing.B, limits *spec.File, text []byte) {
 	replay := NewReplay(limits)
 	report := NewReport(replay)
 	err := trace.NewReader(bytes.NewReader(text)).Replay(func(l *trace.Line) error {

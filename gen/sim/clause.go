@@ -3,13 +3,14 @@ package sim
 import (
 	"fmt"
 	"math"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
@@ -71,13 +72,12 @@ func (c clause) requests() float64 {
 const (
 	maxRequests = 100_000_000 // the sum over all clauses
 	maxPer      = 1_000_000_000
-	maxLength   = runtime.MaxPeriod
 	maxKeys     = 1 << 24 // see privateAddr
 	maxTaking   = 2 * runtime.MaxTokens
 )
 
 // parseTraffic parses the clauses of a text.
-func parseTraffic(text string, limit Limit) ([]clause, error) {
+func parseTraffic(text string, limit *limitState) ([]clause, error) {
 	p := clauseParser{rest: split(text), text: text, limit: limit}
 	var clauses []clause
 	for {
@@ -151,7 +151,7 @@ func split(text string) []token {
 type clauseParser struct {
 	rest  []token
 	text  string
-	limit Limit
+	limit *limitState
 }
 
 func (p *clauseParser) peek() token { return p.rest[0] }
@@ -221,23 +221,20 @@ func (p *clauseParser) option(c *clause, name token) (err error) {
 
 // plan parses the name of a plan.
 func (p *clauseParser) plan() (string, error) {
-	if len(p.limit.Plans) == 0 {
+	if len(p.limit.plans) == 0 {
 		return "", p.errorf(p.peek(), "the limit is the same for all plans; remove plan")
 	}
 	t := p.next()
-	var names []string
-	for _, plan := range p.limit.Plans {
-		if plan.Name == t.text {
-			return t.text, nil
-		}
-		names = append(names, plan.Name)
+	names := p.limit.planNames()
+	if slices.Contains(names, t.text) {
+		return t.text, nil
 	}
 	return "", p.errorf(t, "expected one of the plans %s", words.List(names, "and"))
 }
 
 // over parses the number of keys.
 func (p *clauseParser) over(c *clause, name token) (err error) {
-	if len(p.limit.Key) == 0 {
+	if len(p.limit.key) == 0 {
 		return p.errorf(name, "the limit has no key; remove over")
 	}
 	if c.keys, err = p.number("the number of keys", maxKeys); err != nil {
@@ -267,7 +264,7 @@ func (p *clauseParser) rate(c *clause) error {
 	if per != "" && !trace.IsDigit(per[0]) {
 		per = "1" + per // 5/s is 5/1s
 	}
-	length, ok := parseDuration(per)
+	length, ok := fields.Duration(per)
 	if !found || err != nil || n < 1 || n > maxPer || !ok || length < 1 {
 		return p.errorf(t, "expected a rate such as 5/s, 100/m or 3/10s")
 	}
@@ -278,38 +275,9 @@ func (p *clauseParser) rate(c *clause) error {
 // duration parses a duration of at least least.
 func (p *clauseParser) duration(least time.Duration) (time.Duration, error) {
 	t := p.next()
-	d, ok := parseDuration(t.text)
+	d, ok := fields.Duration(t.text)
 	if !ok || d < least {
 		return 0, p.errorf(t, "expected a duration such as 90s, 10m or 1d, at most 3650d")
 	}
 	return d, nil
-}
-
-var durationForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s|m|h|d|w)`)
-
-// parseDuration parses a duration in the syntax of limits.yaml: that of package time with the units d and w. It is
-// false for any other text, and for durations above maxLength.
-func parseDuration(text string) (sum time.Duration, ok bool) {
-	for ok = text != ""; text != ""; {
-		part := durationForm.FindStringSubmatch(text)
-		if part == nil {
-			return 0, false
-		}
-		unit, factor := part[2], time.Duration(1)
-		switch unit { // time.ParseDuration has no days and weeks
-		case "d":
-			unit, factor = "h", 24
-		case "w":
-			unit, factor = "h", 7*24
-		}
-		d, err := time.ParseDuration(part[1] + unit)
-		if err != nil || d > maxLength/factor { // before the product, which could overflow
-			return 0, false
-		}
-		if sum += d * factor; sum > maxLength {
-			return 0, false
-		}
-		text = text[len(part[0]):]
-	}
-	return sum, ok
 }

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -21,6 +23,8 @@ import (
 type Comparison struct {
 	// LeftOut is the number of lines that the trace has skipped: see [trace.Reader.LeftOut].
 	LeftOut int64
+	// Renamed and RenamedPlans have the new names of limits and plans by the old ones.
+	Renamed, RenamedPlans map[string]string
 
 	old, new *Replay
 	pairs    []*limitPair
@@ -28,32 +32,78 @@ type Comparison struct {
 	span     span
 }
 
-// NewComparison returns a comparison of new limits with old ones.
-func NewComparison(old, new []Limit) *Comparison {
-	c := &Comparison{old: NewReplay(old), new: NewReplay(new), byName: map[string]*limitPair{}}
+// NewComparison returns a comparison of a file with an old version, which is nil if there was none. Limits and plans of the
+// old version have the names that they have in the new one.
+func NewComparison(old, new *spec.File) *Comparison {
+	c := &Comparison{new: NewReplay(new), byName: map[string]*limitPair{}}
+	if old == nil {
+		old = &spec.File{}
+	}
+	c.Renamed, c.RenamedPlans = inverse(fields.Renames(old, new)), inverse(fields.PlanRenames(old, new))
+	for _, g := range slices.Concat(old.Groups, new.Groups) {
+		// A name of a limit and a group says which is meant on neither side.
+		maps.DeleteFunc(c.Renamed, func(was, is string) bool { return was == g.Name || is == g.Name })
+	}
+	c.old = newReplay(old, c.Renamed, c.RenamedPlans)
 	// The limits come in the order of the new file, and removed ones after them.
 	for _, l := range slices.Concat(c.new.limits, c.old.limits) {
-		name := l.Policy.Name
-		if c.byName[name] == nil {
-			pair := newLimitPair(name, c.old.byName[name], c.new.byName[name])
-			c.byName[name] = pair
+		if c.byName[l.name] == nil {
+			pair := newLimitPair(l.name, c.old.byName[l.name], c.new.byName[l.name])
+			c.byName[l.name] = pair
 			c.pairs = append(c.pairs, pair)
 		}
 	}
 	return c
 }
 
+// inverse returns the keys of a map by its values.
+func inverse(m map[string]string) map[string]string {
+	of := map[string]string{}
+	for k, v := range m {
+		of[v] = k
+	}
+	return of
+}
+
 // Sides returns the replays of the two sides.
 func (c *Comparison) Sides() (old, new *Replay) { return c.old, c.new }
+
+// Names returns the names of the limits and groups of both sides, each once, in the order of the new file.
+func (c *Comparison) Names() []string {
+	return words.Of(c.pairs, func(p *limitPair) string { return p.name })
+}
+
+// PlanNames returns the names of the plans of both sides, each once.
+func (c *Comparison) PlanNames() (names []string) {
+	for _, s := range slices.Concat(c.new.limits, c.old.limits) {
+		for _, plan := range s.planNames() {
+			if !slices.Contains(names, plan) {
+				names = append(names, plan)
+			}
+		}
+	}
+	return names
+}
+
+// Prepare lets a trace have the old names, no name of a limit if the new file has only one, and the address of the client
+// for a default limit whose key it is.
+func (c *Comparison) Prepare(in *trace.Reader) {
+	in.Renamed, in.RenamedPlans = c.Renamed, c.RenamedPlans
+	if in.Default == "" && len(c.new.limits) == 1 {
+		in.Default = c.new.limits[0].name
+	}
+	if s := cmp.Or(c.new.byName[in.Default], c.old.byName[in.Default]); s != nil {
+		in.AddressKey = len(s.key) == 1 && s.key[0].GoType() == spec.AddrType
+	}
+}
 
 // SideAnswer is the decision of one side of a [Comparison].
 type SideAnswer struct {
 	Answer
 	// Answered is false if the side has no such limit, or one whose key has a different number of parts.
 	Answered bool
-	// Fits is false if the count exceeds the capacity of this side, or the side lacks the plan, so that the request can
-	// never pass.
-	Fits bool
+	// Outcome may be [TooLarge] or [NoPlan] on one side.
+	Outcome Outcome
 }
 
 // Decide decides a line on both sides. The error is a [*trace.Fault]. A count that exceeds the capacity of only one side is
@@ -67,7 +117,7 @@ func (c *Comparison) Decide(l *trace.Line) error {
 func (c *Comparison) DecideBoth(l *trace.Line) (old, new SideAnswer, err error) {
 	pair := c.byName[l.Limit]
 	if pair == nil {
-		return SideAnswer{}, SideAnswer{}, unknownLimit(l.Limit, c.new.limits)
+		return SideAnswer{}, SideAnswer{}, unknownLimit(l.Limit, c.new.Names())
 	}
 	if old, new, err = pair.decide(c, l); err != nil {
 		return SideAnswer{}, SideAnswer{}, err
@@ -87,7 +137,7 @@ type limitPair struct {
 	requests   int64
 	// changes counts the requests by outcome before and after, and keys the keys with such a request. The
 	// diagonals, where both are the same, stay 0.
-	changes, keys [outcomes][outcomes]int64
+	changes, keys [Outcomes][Outcomes]int64
 	byKey         map[string]*keyChanges
 }
 
@@ -96,12 +146,12 @@ type keyChanges struct {
 	key               string
 	requests, changed int64
 	// counted is set for the changes that limitPair.keys counts this key for.
-	counted [outcomes][outcomes]bool
+	counted [Outcomes][Outcomes]bool
 }
 
 func newLimitPair(name string, old, new *limitState) *limitPair {
 	p := &limitPair{name: name, old: old, new: new, byKey: map[string]*keyChanges{}}
-	if old != nil && new != nil && len(old.Key) != len(new.Key) {
+	if old != nil && new != nil && len(old.key) != len(new.key) {
 		// No line fits both keys. Lines that fit the new one are replayed as for an added limit.
 		p.old, p.keyChanged = nil, true
 	}
@@ -112,10 +162,10 @@ func (p *limitPair) decide(c *Comparison, l *trace.Line) (old, new SideAnswer, e
 	switch {
 	case p.old == nil:
 		a, err := c.new.Decide(l)
-		return SideAnswer{}, SideAnswer{a, true, true}, err
+		return SideAnswer{}, SideAnswer{a, true, outcomeOf(l, a.Decision)}, err
 	case p.new == nil:
 		a, err := c.old.Decide(l)
-		return SideAnswer{a, true, true}, SideAnswer{}, err
+		return SideAnswer{a, true, outcomeOf(l, a.Decision)}, SideAnswer{}, err
 	}
 	// Find the faults of both sides before one of them takes tokens: a line counts on both sides or on neither.
 	newLine, newErr := p.new.accept(l)
@@ -131,7 +181,7 @@ func (p *limitPair) decide(c *Comparison, l *trace.Line) (old, new SideAnswer, e
 	}
 	new, after, newErr := p.new.answer(newLine, newErr)
 	// A request that is impossible on both sides is an error in the trace, and no change.
-	if after == invalid || before >= tooLarge && after >= tooLarge {
+	if after == invalid || before >= TooLarge && after >= TooLarge {
 		return SideAnswer{}, SideAnswer{}, newErr
 	}
 	p.count(cmp.Or(new.Key, old.Key), before, after)
@@ -139,17 +189,17 @@ func (p *limitPair) decide(c *Comparison, l *trace.Line) (old, new SideAnswer, e
 }
 
 // answer decides a line on a side that has accepted it, or failed to with an error.
-func (s *limitState) answer(a pending, err error) (SideAnswer, outcome, error) {
+func (s *limitState) answer(a pending, err error) (SideAnswer, Outcome, error) {
 	var answer Answer
 	if err == nil {
 		answer, err = s.decide(a)
 	}
 	result := resultOf(a.Line, answer.Decision, err)
-	return SideAnswer{answer, true, result < tooLarge}, result, err
+	return SideAnswer{answer, true, result}, result, err
 }
 
 // count counts the outcomes of a request on both sides.
-func (p *limitPair) count(key string, before, after outcome) {
+func (p *limitPair) count(key string, before, after Outcome) {
 	k := p.byKey[key]
 	if k == nil {
 		k = &keyChanges{key: key}
@@ -182,7 +232,7 @@ func (p *limitPair) changed() int64 {
 func (p *limitPair) same() bool {
 	// The same outcomes can have other waits: a denial with a longer RetryAfter is a change too.
 	return p.old != nil && p.new != nil && p.changed() == 0 && p.old.longest == p.new.longest &&
-		unreplayed(p.old.Policy) == unreplayed(p.new.Policy)
+		unreplayed(&p.old.policy) == unreplayed(&p.new.policy)
 }
 
 // outcomeChange is a change of outcomes, in words.
@@ -192,12 +242,12 @@ type outcomeChange struct {
 }
 
 func (p *limitPair) outcomeChanges() (list []outcomeChange) {
-	for from := range outcomes {
-		for to := range outcomes {
+	for from := range Outcomes {
+		for to := range Outcomes {
 			if n := p.changes[from][to]; n > 0 {
 				// Outcomes are ordered from best to worst, so that the lower one is better.
 				list = append(list, outcomeChange{to < from, fmt.Sprintf("%s of %s%s would change from %s to %s",
-					words.Number(n), words.Count(p.requests, "request"), inKeys(p.keys[from][to], p.new), outcomeNames[from], outcomeNames[to])})
+					words.Number(n), words.Count(p.requests, "request"), inKeys(p.keys[from][to], p.new), from, to)})
 			}
 		}
 	}
@@ -208,9 +258,9 @@ const keyChangedText = "the key has a different number of parts, so every count 
 
 // addedText describes the requests of a new limit.
 func (p *limitPair) addedText() string {
-	effect, n := "denied", p.new.by[denied]
-	if p.new.Policy.Mode == runtime.ModeShadow {
-		effect, n = "shadowed", p.new.by[shadowed]
+	effect, n := "denied", p.new.by[Denied]
+	if p.new.policy.Mode == runtime.ModeShadow {
+		effect, n = "shadowed", p.new.by[Shadowed]
 	}
 	return fmt.Sprintf("not limited by this rule before; %s of %s%s would be %s",
 		words.Number(n), words.Count(p.requests, "request"), inKeys(int64(p.new.requestedKeys()), p.new), effect)
@@ -219,11 +269,11 @@ func (p *limitPair) addedText() string {
 // removedText describes the requests of a limit that is gone.
 func (p *limitPair) removedText() string {
 	return fmt.Sprintf("%s%s would no longer be limited; the old rule denies %s of them",
-		words.Count(p.requests, "request"), inKeys(int64(p.old.requestedKeys()), p.old), words.Number(p.old.by[denied]))
+		words.Count(p.requests, "request"), inKeys(int64(p.old.requestedKeys()), p.old), words.Number(p.old.by[Denied]))
 }
 
 func inKeys(n int64, l *limitState) string {
-	if len(l.Key) == 0 {
+	if len(l.key) == 0 {
 		return ""
 	}
 	return " (" + words.Count(n, "key") + ")"
@@ -238,7 +288,7 @@ func (p *limitPair) caveat() string {
 		return p.old.caveat()
 	}
 	const none = "no lease and no denyCache"
-	old, new, consequences := unreplayed(p.old.Policy), unreplayed(p.new.Policy), inProduction(p.old.Policy, p.new.Policy)
+	old, new, consequences := unreplayed(&p.old.policy), unreplayed(&p.new.policy), inProduction(&p.old.policy, &p.new.policy)
 	switch {
 	case old == "" && new == "":
 		return ""
@@ -324,7 +374,7 @@ func writeSide(out *bytes.Buffer, side string, l *limitState) {
 	if l == nil {
 		return
 	}
-	rule := cells.Wrap(l.Words, "       ")
+	rule := cells.Wrap(l.words(fields.WordsOf), "       ")
 	// The name of the side replaces the first spaces, so that the other lines are aligned with the first.
 	out.WriteString("  " + side + rule[len("  "+side):])
 }
@@ -340,12 +390,12 @@ func (p *limitPair) writeTotals(out *bytes.Buffer) {
 
 // shadow reports whether one of the sides, both of which have the limit, is in shadow mode.
 func (p *limitPair) shadow() bool {
-	return p.old.Policy.Mode == runtime.ModeShadow || p.new.Policy.Mode == runtime.ModeShadow
+	return p.old.policy.Mode == runtime.ModeShadow || p.new.policy.Mode == runtime.ModeShadow
 }
 
 // writeKeys lists the keys with most changes.
 func (p *limitPair) writeKeys(out *bytes.Buffer) {
-	if len(p.new.Key) == 0 || p.changed() == 0 {
+	if len(p.new.key) == 0 || p.changed() == 0 {
 		return
 	}
 	var rows [][]string

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,18 +10,23 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // bucketOf returns one limit, send.
-func bucketOf(capacity, maxReserved int64) []Limit {
-	return []Limit{{Key: []string{"string"}, Words: "The rule.", Policy: &runtime.Policy{
-		Name: "send", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: capacity, MaxReserved: maxReserved}}}
+func bucketOf(capacity, maxReserved int64, key ...string) *spec.File {
+	if key == nil {
+		key = []string{"string"}
+	}
+	return fileOf(limitOf(runtime.Policy{
+		Name: "send", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: capacity, MaxReserved: maxReserved}, key...))
 }
 
 // compare replays a trace on both sides, and returns the report.
-func compare(t *testing.T, old, new []Limit, lines ...string) (text string, faults []string) {
+func compare(t *testing.T, old, new *spec.File, lines ...string) (text string, faults []string) {
 	t.Helper()
 	c := NewComparison(old, new)
 	require.NoError(t, traceOf(lines...).Replay(c.Decide, func(f *trace.Fault) error {
@@ -36,7 +42,7 @@ func TestComparisonCountsChangesOfOutcomes(t *testing.T) {
 	request := func(extra string) string { return `{"at":0,"limit":"send","key":"ann"` + extra + `}` }
 	for _, test := range []struct {
 		name     string
-		old, new []Limit
+		old, new *spec.File
 		line     string
 		want     string
 	}{
@@ -64,17 +70,16 @@ func TestComparisonCountsChangesOfOutcomes(t *testing.T) {
 }
 
 func TestComparisonOfAddedRemovedAndReshapedLimits(t *testing.T) {
-	send, none := bucketOf(1, 0), []Limit{}
+	send, none := bucketOf(1, 0), &spec.File{}
 	lines := []string{`{"at":0,"limit":"send","key":"ann"}`, `{"at":0,"limit":"send","key":"ann"}`, `{"at":0,"limit":"send","key":"bob"}`}
 	text, faults := compare(t, send, none, lines...)
 	assert.Empty(t, faults)
-	assert.Contains(t, text, "send\n  old  The rule.\n  3 requests (2 keys) would no longer be limited; the old rule denies 1 of them\n")
+	assert.Contains(t, text, "send\n  old  Token bucket: 1 per hour, at most 1 at once.\n  3 requests (2 keys) would no longer be limited; the old rule denies 1 of them\n")
 	text, faults = compare(t, none, send, lines...)
 	assert.Empty(t, faults)
-	assert.Contains(t, text, "send\n  new  The rule.\n  not limited by this rule before; 1 of 3 requests (2 keys) would be denied\n")
+	assert.Contains(t, text, "send\n  new  Token bucket: 1 per hour, at most 1 at once.\n  not limited by this rule before; 1 of 3 requests (2 keys) would be denied\n")
 
-	shared := bucketOf(1, 0)
-	shared[0].Key = nil
+	shared := bucketOf(1, 0, []string{}...)
 	text, faults = compare(t, send, shared, `{"at":0,"limit":"send"}`, lines[0], `{"at":0,"limit":"send"}`)
 	assert.Equal(t, []string{"2: the key has 1 part; send needs 0"}, faults)
 	assert.Contains(t, text, "  the key has a different number of parts, so every count starts again\n")
@@ -85,9 +90,8 @@ func TestComparisonOfAddedRemovedAndReshapedLimits(t *testing.T) {
 }
 
 func TestInvalidLineTakesNothingOnEitherSide(t *testing.T) {
-	numbers := bucketOf(1, 0)
-	numbers[0].Key = []string{"int64"}
-	for _, sides := range [][2][]Limit{{bucketOf(1, 0), numbers}, {numbers, bucketOf(1, 0)}} {
+	numbers := bucketOf(1, 0, "int64")
+	for _, sides := range [][2]*spec.File{{bucketOf(1, 0), numbers}, {numbers, bucketOf(1, 0)}} {
 		c := NewComparison(sides[0], sides[1])
 		var faults []string
 		require.NoError(t, traceOf(`{"at":0,"limit":"send","key":"ann"}`, `{"at":0,"limit":"send","key":"7"}`).Replay(c.Decide, func(f *trace.Fault) error {
@@ -113,9 +117,9 @@ func TestComparisonCountsAKeyOnce(t *testing.T) {
 // JSONL writes the answers of the sides that have the limit, and its output is a trace again.
 func TestComparisonWritesBothAnswersOfEachLine(t *testing.T) {
 	old, new := bucketOf(3, 0), bucketOf(1, 1)
-	other := *new[0].Policy
+	other := new.Limits[0].Policy
 	other.Name = "other"
-	new = append(new, Limit{Policy: &other})
+	new.Limits = append(new.Limits, limitOf(other))
 	var jsonl bytes.Buffer
 	c := NewComparison(old, new)
 	require.NoError(t, traceOf(
@@ -144,18 +148,40 @@ func TestComparisonWritesBothAnswersOfEachLine(t *testing.T) {
 }
 
 func TestComparisonCountsLinesOnBothSidesOrOnNeither(t *testing.T) {
-	perKey := bucketOf(1, 0)
-	perKey[0].Policy = &runtime.Policy{Name: "send", Kind: runtime.FixedWindow, Rate: 1, Capacity: 1, Period: 730*time.Hour + 29*time.Minute + 6*time.Second,
-		Calendar: runtime.Calendar{Unit: runtime.Month, ZonePerKey: true, Anniversary: true}}
+	perKey := fileOf(limitOf(runtime.Policy{Name: "send", Kind: runtime.FixedWindow, Rate: 1, Capacity: 1, Period: 730*time.Hour + 29*time.Minute + 6*time.Second,
+		Calendar: runtime.Calendar{Unit: runtime.Month, ZonePerKey: true, Anniversary: true}}, "string"))
 	lines := []string{
 		`{"at":0,"limit":"send","key":"ann"}`,
 		`{"at":0,"limit":"send","key":"ann","zone":"UTC"}`,
 		`{"at":0,"limit":"send","key":"ann","zone":"Mars","anniversary":"2020-01-31"}`,
 		`{"at":0,"limit":"send","key":"ann","zone":"UTC","anniversary":"2020-01-31"}`,
 	}
-	for _, sides := range [][2][]Limit{{bucketOf(1, 0), perKey}, {perKey, bucketOf(1, 0)}} {
+	for _, sides := range [][2]*spec.File{{bucketOf(1, 0), perKey}, {perKey, bucketOf(1, 0)}} {
 		text, faults := compare(t, sides[0], sides[1], lines...)
 		assert.Len(t, faults, 3)
 		assert.Contains(t, text, "send  nothing would change  1 request\n")
 	}
+}
+
+// A renamed limit has the windows of its new name with every plan: the old name would begin them at other times.
+func TestRenamedLimitsHaveOneNameForEveryPlan(t *testing.T) {
+	parse := func(name string) *spec.File {
+		file, diagnostics := fields.Parse("limits.yaml", []byte(`version: 1
+plans: [free, pro]
+limits:
+  `+name+`: {doc: bounds posts., kind: fixed window, rate: {free: 1, pro: 2}, period: 1h}
+`))
+		require.Empty(t, diagnostics)
+		return file
+	}
+	var lines []string
+	for minute := range 200 {
+		lines = append(lines, fmt.Sprintf(`{"at":%d,"limit":"post","plan":"pro"}`, 60_000*(minute+1)))
+	}
+	c := NewComparison(parse("send"), parse("post"))
+	assert.Equal(t, map[string]string{"send": "post"}, c.Renamed)
+	require.NoError(t, traceOf(lines...).Replay(c.Decide, func(f *trace.Fault) error { return f }))
+	var out strings.Builder
+	require.NoError(t, c.WriteText(&out, false))
+	assert.Contains(t, out.String(), "post  nothing would change  200 requests\n")
 }

@@ -26,11 +26,11 @@ func (s *limitState) accept(l *trace.Line) (a pending, err error) {
 	if a.plan, err = s.plan(l); err != nil {
 		return a, err
 	}
-	if len(s.members) > 0 {
+	if s.group != nil {
 		return a, s.acceptTogether(l)
 	}
-	if len(s.Plans) > 0 {
-		a.key.use(s.Plans[a.plan].Policy)
+	if len(s.plans) > 0 {
+		a.key.use(&s.plans[a.plan].policy)
 	}
 	return a, s.completeCalendar(&a.request, l)
 }
@@ -39,7 +39,7 @@ func (s *limitState) accept(l *trace.Line) (a pending, err error) {
 func (s *limitState) decide(a pending) (Answer, error) {
 	var d runtime.Decision
 	var err error
-	if len(s.members) > 0 {
+	if s.group != nil {
 		d, err = s.decideTogether()
 	} else {
 		d, err = a.decide()
@@ -55,21 +55,21 @@ func (s *limitState) decide(a pending) (Answer, error) {
 
 // decide decides the request by the limit's rule, and counts nothing.
 func (a *pending) decide() (runtime.Decision, error) {
-	d, err := a.key.decide(a.At, a.request)
+	d, err := a.key.Decide(a.At, a.request)
 	if err != nil {
 		return d, &trace.Fault{Reason: a.key.policy.Name + ": " + err.Error(), Cause: err}
 	}
-	a.key.hold(a.At, d, a.Running)
+	a.key.Hold(a.At, d, a.Running)
 	return d, nil
 }
 
 // acceptTogether accepts a line for all members of a group.
 func (s *limitState) acceptTogether(l *trace.Line) error {
 	if l.Op != runtime.Take {
-		return trace.Faultf("%s is a group, which has only the verb allow", s.Policy.Name)
+		return trace.Faultf("%s is a group, which has only the verb allow", s.name)
 	}
 	if l.Count != 1 && !s.counted() {
-		return trace.Faultf("%s has no count, because the file fixes how many tokens it takes", s.Policy.Name)
+		return trace.Faultf("%s has no count, because the file fixes how many tokens it takes", s.name)
 	}
 	for _, m := range s.members {
 		if err := m.accept(l); err != nil {
@@ -84,7 +84,7 @@ func (s *limitState) acceptTogether(l *trace.Line) error {
 func (s *limitState) decideTogether() (runtime.Decision, error) {
 	entries := make([]entry, len(s.members))
 	for i, m := range s.members {
-		entries[i] = entry{m.pending.key, m.pending.request}
+		entries[i] = entry{&m.pending.key.Key, m.pending.request}
 	}
 	decisions, err := decideTogether(s.members[0].line.At, entries, uint64(s.requests+1))
 	if err != nil {
@@ -96,10 +96,10 @@ func (s *limitState) decideTogether() (runtime.Decision, error) {
 		name := entries[refused.Index].key.policy.Name
 		return runtime.Decision{}, &trace.Fault{Reason: name + ": " + cause.Error(), Cause: cause}
 	}
-	all := together(s.Policy.Name, decisions)
+	all := together(s.name, decisions)
 	if all.Allowed {
 		for i, m := range s.members {
-			m.pending.key.hold(m.line.At, decisions[i], m.line.Running)
+			m.pending.key.Hold(m.line.At, decisions[i], m.line.Running)
 		}
 	}
 	return all, nil
@@ -107,23 +107,23 @@ func (s *limitState) decideTogether() (runtime.Decision, error) {
 
 // counted reports whether a member takes the count of the line.
 func (s *limitState) counted() bool {
-	return slices.ContainsFunc(s.members, func(m *memberState) bool { return m.Count == 0 })
+	return slices.ContainsFunc(s.members, func(m *memberState) bool { return m.count == 0 })
 }
 
 // accept accepts a line for the limit of the member.
 func (m *memberState) accept(l *trace.Line) (err error) {
 	key, types := m.line.Key[:0], m.line.KeyTypes[:0]
-	for _, i := range m.Member.Key {
+	for _, i := range m.parts {
 		key = append(key, l.Key[i])
 		if i < len(l.KeyTypes) {
 			types = append(types, l.KeyTypes[i])
 		}
 	}
 	m.line = *l
-	m.line.Key, m.line.KeyTypes, m.line.Count = key, types, cmp.Or(m.Count, l.Count)
+	m.line.Key, m.line.KeyTypes, m.line.Count = key, types, cmp.Or(m.count, l.Count)
 	if m.pending, err = m.limit.accept(&m.line); err == nil {
 		q := &m.pending.request
-		if q.Reserve = l.Reserve && !m.Check && m.pending.key.policy.Reserves(); m.Check {
+		if q.Reserve = l.Reserve && !m.check && m.pending.key.policy.Reserves(); m.check {
 			q.Op = runtime.Check
 		}
 	}

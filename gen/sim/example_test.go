@@ -4,20 +4,20 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
 // perMinute returns a limit of rate requests per minute for each user.
-func perMinute(rate int64) []sim.Limit {
-	return []sim.Limit{{
-		Policy: &runtime.Policy{Name: "sendMessage", Kind: runtime.TokenBucket, Rate: rate, Period: time.Minute, Capacity: rate},
-		Key:    []string{"int64"},
-		Words:  fmt.Sprintf("%d per minute.", rate),
-	}}
+func perMinute(rate int64) *spec.File {
+	file, _ := fields.Parse("limits.yaml", fmt.Appendf(nil, `version: 1
+limits:
+  sendMessage: {kind: token bucket, key: {userID: int64}, rate: %d, period: 1m}
+`, rate))
+	return file
 }
 
 const requests = `{"at": "2030-01-01T00:00:00Z", "limit": "sendMessage", "key": "42", "count": 2}
@@ -48,8 +48,8 @@ func ExampleComparison() {
 	// 3 requests from 2030-01-01 00:00:00 to 2030-01-01 00:00:30 UTC
 	//
 	// sendMessage
-	//   old  2 per minute.
-	//   new  3 per minute.
+	//   old  Token bucket: 2 per minute, at most 2 at once.
+	//   new  Token bucket: 3 per minute, at most 3 at once.
 	//   1 of 3 requests (1 key) would change from denied to allowed
 	//        requests  allowed  denied         delayed  keys  max wait
 	//   old         3        2       1  33.3%        0     1       15s
@@ -59,13 +59,12 @@ func ExampleComparison() {
 }
 
 func ExampleTraffic() {
-	limits := perMinute(2)
-	traffic, err := sim.NewTraffic("burst 3", limits[0], 1)
+	replay, out := sim.NewReplay(perMinute(2)), sim.NewJSONL(os.Stdout)
+	traffic, err := sim.NewTraffic("burst 3", replay, "sendMessage", 1)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	replay, out := sim.NewReplay(limits), sim.NewJSONL(os.Stdout)
 	trace.NewReader(traffic).Replay(func(l *trace.Line) error {
 		a, err := replay.Decide(l)
 		if err != nil {

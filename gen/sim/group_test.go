@@ -10,26 +10,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // completion returns two limits of different keys, one to check, and a group of all three.
-func completion() []Limit {
-	bucket := func(name string, n int64) *runtime.Policy {
-		return &runtime.Policy{Name: name, Kind: runtime.TokenBucket, Rate: n, Period: time.Minute, Capacity: n}
-	}
-	tokens := bucket("tokens", 1000)
-	tokens.MaxReserved = 1000
-	return []Limit{
-		{Policy: bucket("requests", 3), Key: []string{"string"}},
-		{Policy: tokens, Key: []string{"string", "int64"}},
-		{Policy: bucket("suspended", 1), Key: []string{"string"}},
-		{Policy: &runtime.Policy{Name: "complete", Capacity: 3}, Key: []string{"int64", "string"}, Members: []Member{
-			{Limit: "requests", Key: []int{1}, Count: 1},
-			{Limit: "tokens", Key: []int{1, 0}},
-			{Limit: "suspended", Key: []int{1}, Count: 1, Check: true},
-		}},
-	}
+func completion() *spec.File { return completionOf(limitOf(perMinute("requests", 3), "string")) }
+
+// completionOf is completion with another limit for requests.
+func completionOf(requests *spec.Limit) *spec.File {
+	p := perMinute("tokens", 1000)
+	p.MaxReserved = 1000
+	tokens, suspended := limitOf(p, "int64", "string"), limitOf(perMinute("suspended", 1), "string")
+	file := fileOf(requests, tokens, suspended)
+	file.Groups = []*spec.Group{{Name: "complete", Takes: []spec.Member{
+		{Limit: requests, Args: []string{"team"}, Count: 1}, {Limit: tokens, Args: []string{"user", "team"}, CountArg: "n"},
+	}, Checks: []spec.Member{{Limit: suspended, Args: []string{"team"}, Count: 1}}}}
+	return file
+}
+
+func perMinute(name string, n int64) runtime.Policy {
+	return runtime.Policy{Name: name, Kind: runtime.TokenBucket, Rate: n, Period: time.Minute, Capacity: n}
 }
 
 func TestLinesOfGroupsTakeFromAllOrNone(t *testing.T) {
@@ -41,15 +42,15 @@ func TestLinesOfGroupsTakeFromAllOrNone(t *testing.T) {
 	}
 	r := NewReplay(completion())
 	steps := []step{
-		{`"limit": "complete", "key": [7, "acme"], "count": 600`, true, 1, 0},
-		{`"limit": "complete", "key": [7, "acme"], "count": 600`, false, 1, 12 * time.Second},
+		{`"limit": "complete", "key": ["acme", 7], "count": 600`, true, 1, 0},
+		{`"limit": "complete", "key": ["acme", 7], "count": 600`, false, 1, 12 * time.Second},
 		{`"limit": "requests", "key": "acme", "count": 2`, true, 0, 0},
-		{`"limit": "tokens", "key": ["acme", 7], "count": 400`, true, 0, 0},
+		{`"limit": "tokens", "key": [7, "acme"], "count": 400`, true, 0, 0},
 		{`"limit": "requests", "key": "acme"`, false, 0, 20 * time.Second},
-		{`"limit": "complete", "key": [7, "umbrella"], "count": 1500, "reserve": true`, true, 0, 0},
+		{`"limit": "complete", "key": ["umbrella", 7], "count": 1500, "reserve": true`, true, 0, 0},
 		{`"limit": "suspended", "key": "umbrella"`, true, 0, 0},
-		{`"limit": "complete", "key": [8, "umbrella"], "count": 1`, false, 0, time.Minute},
-		{`"limit": "tokens", "key": ["umbrella", 8], "count": 1000`, true, 0, 0},
+		{`"limit": "complete", "key": ["umbrella", 8], "count": 1`, false, 0, time.Minute},
+		{`"limit": "tokens", "key": [8, "umbrella"], "count": 1000`, true, 0, 0},
 	}
 	var text strings.Builder
 	for _, s := range steps {
@@ -75,15 +76,12 @@ func TestLinesOfGroupsTakeFromAllOrNone(t *testing.T) {
 
 // The counts of members for one key add up, and a check is decided by the tokens before the line.
 func TestMembersOfGroupsForOneKeyAreDecidedTogether(t *testing.T) {
-	bucket := &runtime.Policy{Name: "transfers", Kind: runtime.TokenBucket, Rate: 3, Period: time.Minute, Capacity: 3}
-	r := NewReplay([]Limit{
-		{Policy: bucket, Key: []string{"string"}},
-		{Policy: &runtime.Policy{Name: "transfer", Capacity: 3}, Key: []string{"string", "string"}, Members: []Member{
-			{Limit: "transfers", Key: []int{0}, Count: 1},
-			{Limit: "transfers", Key: []int{1}, Count: 1},
-			{Limit: "transfers", Key: []int{1}, Count: 2, Check: true},
-		}},
-	})
+	transfers := limitOf(perMinute("transfers", 3), "string")
+	file := fileOf(transfers)
+	file.Groups = []*spec.Group{{Name: "transfer", Takes: []spec.Member{
+		{Limit: transfers, Args: []string{"from"}, Count: 1}, {Limit: transfers, Args: []string{"to"}, Count: 1},
+	}, Checks: []spec.Member{{Limit: transfers, Args: []string{"to"}, Count: 2}}}}
+	r := NewReplay(file)
 	for i, s := range []struct {
 		key       []string
 		allowed   bool
@@ -106,10 +104,10 @@ func TestMembersOfGroupsForOneKeyAreDecidedTogether(t *testing.T) {
 
 func TestFaultsOfGroupLinesTakeNothing(t *testing.T) {
 	for _, line := range []string{
-		`"key": [7, "acme"], "count": 1001`,
-		`"key": ["x", "acme"]`,
+		`"key": ["acme", 7], "count": 1001`,
+		`"key": ["acme", "x"]`,
 		`"key": "acme"`,
-		`"key": [7, "acme"], "count": -1`,
+		`"key": ["acme", 7], "count": -1`,
 	} {
 		r := NewReplay(completion())
 		in := `{"at": 1893596645000, "limit": "complete", ` + line + "}\n" +
@@ -124,28 +122,21 @@ func TestFaultsOfGroupLinesTakeNothing(t *testing.T) {
 		}, func(f *trace.Fault) error { faults++; return nil }), line)
 		assert.Equal(t, [2]int{1, 1}, [2]int{faults, allowed}, line)
 	}
-	fixed := completion()[:1]
-	fixed = append(fixed, Limit{Policy: &runtime.Policy{Name: "pair"}, Key: []string{"string"}, Members: []Member{{Limit: "requests", Key: []int{0}, Count: 2}}})
+	fixed := completion()
+	fixed.Groups = []*spec.Group{{Name: "pair", Takes: []spec.Member{{Limit: fixed.Limits[0], Args: []string{"team"}, Count: 2}}}}
 	r := NewReplay(fixed)
 	_, err := r.Decide(&trace.Line{Limit: "pair", Key: []string{"acme"}, Count: 2})
 	fault := new(trace.Fault)
 	require.True(t, errors.As(err, &fault))
 	assert.Contains(t, fault.Reason, "pair has no count")
-	assert.Panics(t, func() { NewReplay(fixed[1:]) })
 }
 
 // All limits of a group are decided by the plan of the line, and those that are unlimited for it pass.
 func TestLinesOfGroupsHaveOnePlan(t *testing.T) {
-	limits := completion()
-	limits[0] = limitWithPlans()
-	complete := &limits[3]
-	complete.Members[0].Limit = "calls"
-	for _, p := range limits[0].Plans {
-		complete.Plans = append(complete.Plans, Plan{p.Name, complete.Policy})
-	}
-	r := NewReplay(limits)
+	calls := limitWithPlans()
+	r := NewReplay(completionOf(calls))
 	line := func(plan string, count int64) *trace.Line {
-		return &trace.Line{At: 1e18, Limit: "complete", Key: []string{"7", "acme"}, Count: count, Plan: plan}
+		return &trace.Line{At: 1e18, Limit: "complete", Key: []string{"acme", "7"}, Count: count, Plan: plan}
 	}
 	for _, step := range []struct {
 		plan      string
@@ -162,7 +153,7 @@ func TestLinesOfGroupsHaveOnePlan(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, step.allowed, a.Allowed, "%+v", step)
 		k := r.byName["calls"].keys[runtime.KeyOf(runtime.String("acme")).String()]
-		k.use(limits[0].Plans[0].Policy)
+		k.use(&calls.Plans[0].Policy)
 		_, d, err := k.rule.Step(k.state, 1e18, runtime.Request{Op: runtime.Peek})
 		require.NoError(t, err)
 		assert.Equal(t, step.remaining, d.Remaining, "%+v", step)
@@ -174,17 +165,17 @@ func TestLinesOfGroupsHaveOnePlan(t *testing.T) {
 		_, err := r.Decide(line(plan, 1))
 		assert.EqualError(t, err, "0: "+want)
 	}
-	assert.EqualValues(t, 2, r.byName["complete"].byPlan[2].requests)
+	assert.EqualValues(t, 2, r.byName["complete"].plans[2].requests)
 }
 
 // A member whose own tokens run out starts its penalty although the group takes nothing, as the runtime does.
 func TestDeniedGroupLinesStartPenaltiesOfMembers(t *testing.T) {
-	codes := &runtime.Policy{Name: "codes", Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1}
-	codes.Penalty.Steps[0] = time.Hour
-	r := NewReplay([]Limit{
-		{Policy: codes, Key: []string{"string"}},
-		{Policy: &runtime.Policy{Name: "login", Capacity: 1}, Key: []string{"string"}, Members: []Member{{Limit: "codes", Key: []int{0}, Count: 1}}},
-	})
+	p := perMinute("codes", 1)
+	p.Penalty.Steps[0] = time.Hour
+	codes := limitOf(p, "string")
+	file := fileOf(codes)
+	file.Groups = []*spec.Group{{Name: "login", Takes: []spec.Member{{Limit: codes, Args: []string{"user"}, Count: 1}}}}
+	r := NewReplay(file)
 	for _, step := range []struct {
 		after   time.Duration
 		allowed bool

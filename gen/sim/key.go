@@ -86,8 +86,8 @@ func parseAddr(text string) (netip.Addr, bool) {
 	return withPort.Addr(), err == nil
 }
 
-// keyState is the state that a store would hold of one key, and the tally of its requests.
-type keyState struct {
+// Key is one key of a limit: the state that a store would hold of it, and those who hold its slots.
+type Key struct {
 	key    string
 	policy *runtime.Policy // the plan of the last line has it
 	rule   meter.Rule
@@ -98,13 +98,19 @@ type keyState struct {
 	picks uint64
 	// running are the holders of slots of a limit in flight that renew or release them later, in no order.
 	running []holder
+}
+
+// keyState is a key with the tally of its requests.
+type keyState struct {
+	Key
 	// plans counts the requests of each plan.
 	plans []int64
 	tally
 }
 
-func newKeyState(p *runtime.Policy, key string) *keyState {
-	k := &keyState{key: key, policy: p, rule: meter.RuleOf(p, key)}
+// NewKey returns a key that is full. The key is as a store encodes it.
+func NewKey(p *runtime.Policy, key string) Key {
+	k := Key{key: key, policy: p, rule: meter.RuleOf(p, key)}
 	if p.Shards > 1 {
 		k.shards = make([]runtime.State, p.Shards)
 	}
@@ -112,7 +118,7 @@ func newKeyState(p *runtime.Policy, key string) *keyState {
 }
 
 // use makes the policy that of the plan of a line.
-func (k *keyState) use(p *runtime.Policy) {
+func (k *Key) use(p *runtime.Policy) {
 	if k.policy != p { // keys seldom change their plan, and a rule takes a hash
 		k.policy, k.rule = p, meter.RuleOf(p, k.key)
 	}
@@ -125,9 +131,9 @@ type holder struct {
 	next, end int64
 }
 
-// hold makes the holder of a decision renew its slots as limiter.Slot.Do does, and release them after a time. If that is 0, it
+// Hold makes the holder of a decision renew its slots as limiter.Slot.Do does, and release them after a time. If that is 0, it
 // does neither, so that the slots are held for the hold.
-func (k *keyState) hold(now int64, d runtime.Decision, running time.Duration) {
+func (k *Key) Hold(now int64, d runtime.Decision, running time.Duration) {
 	if d.Fence != 0 && running > 0 {
 		h := holder{fence: d.Fence, end: now + int64(running)}
 		h.next = k.nextOf(h, now)
@@ -136,12 +142,12 @@ func (k *keyState) hold(now int64, d runtime.Decision, running time.Duration) {
 }
 
 // nextOf returns when a holder renews next, or its end if that is earlier.
-func (k *keyState) nextOf(h holder, now int64) int64 {
+func (k *Key) nextOf(h holder, now int64) int64 {
 	return min(h.end, now+max(1, int64(k.policy.Period/3)))
 }
 
 // advance executes the renewals and releases that are due until an instant, in the order of time.
-func (k *keyState) advance(now int64) {
+func (k *Key) advance(now int64) {
 	for {
 		first := -1
 		for i, h := range k.running {
@@ -169,8 +175,8 @@ func (k *keyState) advance(now int64) {
 	}
 }
 
-// decide decides a request at an instant, in nanoseconds since 1970 UTC, as the mode of the limit requires.
-func (k *keyState) decide(now int64, q runtime.Request) (runtime.Decision, error) {
+// Decide decides a request at an instant, in nanoseconds since 1970 UTC, as the mode of the limit requires.
+func (k *Key) Decide(now int64, q runtime.Request) (runtime.Decision, error) {
 	q.Policy, q.Key = k.policy, k.key
 	if !q.UsesRows() {
 		b := batch.New([]runtime.Call{{Requests: []runtime.Request{q}}})
@@ -193,7 +199,7 @@ func (k *keyState) decide(now int64, q runtime.Request) (runtime.Decision, error
 }
 
 // step executes a request by the rule alone.
-func (k *keyState) step(now int64, q runtime.Request) (runtime.Decision, error) {
+func (k *Key) step(now int64, q runtime.Request) (runtime.Decision, error) {
 	k.advance(now)
 	if k.shards == nil {
 		rule := k.rule.For(q)
@@ -212,12 +218,12 @@ func (k *keyState) step(now int64, q runtime.Request) (runtime.Decision, error) 
 
 // entry is a request for a key.
 type entry struct {
-	key     *keyState
+	key     *Key
 	request runtime.Request
 }
 
 // decideTogether decides requests at an instant as a store does: all of them take their tokens, or none. Requests that come
-// alone are decided by [keyState.decide], which gives the same answers without allocations.
+// alone are decided by [Key.Decide], which gives the same answers without allocations.
 func decideTogether(now int64, entries []entry, seed uint64) ([]runtime.Decision, error) {
 	requests := make([]runtime.Request, len(entries))
 	for i, e := range entries {

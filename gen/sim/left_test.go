@@ -22,7 +22,7 @@ func TestLeftIsTheValueOfDecisions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.Name = "send"
-			r := NewReplay([]Limit{{Policy: &p, Key: []string{"string"}}})
+			r := NewReplay(fileOf(limitOf(p, "string")))
 			in := trace.NewReader(strings.NewReader(`{"at": "2030-01-01T00:00:00Z", "limit": "send", "key": "a", "count": 40}` + "\n"))
 			require.NoError(t, in.Replay(func(l *trace.Line) error {
 				_, ok := r.Left("send", "a", l.At)

@@ -14,13 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // perAddress is a limit per address, as a limit for an access log is.
-func perAddress() []Limit {
-	return []Limit{{Key: []string{"netip.Addr"}, Words: "Per address.", Policy: &runtime.Policy{
-		Name: "perAddress", Kind: runtime.TokenBucket, Rate: 30, Period: time.Minute, Capacity: 30}}}
+func perAddress() *spec.File {
+	return fileOf(limitOf(runtime.Policy{
+		Name: "perAddress", Kind: runtime.TokenBucket, Rate: 30, Period: time.Minute, Capacity: 30}, "netip.Addr"))
 }
 
 // logForms write a request to a log as programs do.
@@ -99,7 +100,7 @@ func TestEveryFormatHasTheSameRequests(t *testing.T) {
 			}, func(f *trace.Fault) error { return f })
 			require.NoError(t, err, form.name)
 			assert.Equal(t, n, requests, form.name)
-			assert.EqualValues(t, 5000, replay.limits[0].by[allowed], form.name)
+			assert.EqualValues(t, 5000, replay.limits[0].by[Allowed], form.name)
 			assert.Equal(t, 995, len(replay.limits[0].keys), form.name)
 		}
 	}
@@ -138,7 +139,7 @@ func BenchmarkLogs(b *testing.B) {
 	}
 }
 
-func replayLog(b *testing.B, limits []Limit, in *trace.Reader) {
+func replayLog(b *testing.B, limits *spec.File, in *trace.Reader) {
 	replay := NewReplay(limits)
 	report := NewReport(replay)
 	err := in.Replay(func(l *trace.Line) error {

@@ -31,7 +31,7 @@ func NewJSONL(w io.Writer) *JSONL { return &JSONL{w: w} }
 
 // Write writes a line with its decision. The error is that of the writer.
 func (j *JSONL) Write(l *trace.Line, a Answer) error {
-	return j.WriteBoth(l, SideAnswer{}, SideAnswer{a, true, true})
+	return j.WriteBoth(l, SideAnswer{}, SideAnswer{a, true, outcomeOf(l, a.Decision)})
 }
 
 // WriteBoth writes a line with its decisions on both sides of a [Comparison]: those of the old side in oldAllowed and
@@ -53,7 +53,7 @@ func (a *SideAnswer) appendJSON(out []byte, first int, op runtime.Op) []byte {
 	}
 	out = strconv.AppendBool(trace.AppendName(out, first), a.Allowed)
 	out = append(out, ',')
-	if !a.Fits { // a request that can never pass has no retryAfterMs, and was not decided
+	if a.Outcome >= TooLarge { // a request that can never pass has no retryAfterMs, and was not decided
 		return out
 	}
 	if w := wait(a.Decision); w > 0 {

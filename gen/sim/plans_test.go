@@ -11,17 +11,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // limitWithPlans returns a limit whose plan max is unlimited.
-func limitWithPlans() Limit {
-	bucket := func(rate int64) *runtime.Policy {
-		return &runtime.Policy{Name: "calls", Kind: runtime.TokenBucket, Rate: rate, Period: time.Minute, Capacity: rate, MaxReserved: rate}
-	}
-	none := &runtime.Policy{Name: "calls", Kind: runtime.TokenBucket, Mode: runtime.ModeUnlimited}
-	return Limit{Policy: bucket(10), Key: []string{"string"}, Words: "By plan.", Plans: []Plan{{"free", bucket(10)}, {"pro", bucket(60)}, {"max", none}}}
+func limitWithPlans() *spec.Limit {
+	l := limitOf(callsPerMinute(10), "string")
+	l.Plans = []*spec.Limit{planOf("free", callsPerMinute(10)), planOf("pro", callsPerMinute(60)),
+		planOf("max", runtime.Policy{Name: "calls", Kind: runtime.TokenBucket, Mode: runtime.ModeUnlimited})}
+	return l
+}
+
+func callsPerMinute(rate int64) runtime.Policy {
+	return runtime.Policy{Name: "calls", Kind: runtime.TokenBucket, Rate: rate, Period: time.Minute, Capacity: rate, MaxReserved: rate}
+}
+
+// planOf returns a limit as it is for a plan.
+func planOf(plan string, p runtime.Policy) *spec.Limit {
+	l := limitOf(p, "string")
+	l.Plan = plan
+	return l
 }
 
 // A key has one count whatever its plan, as in a store.
@@ -30,22 +41,22 @@ func TestReplayOfPlansAgreesWithAStore(t *testing.T) {
 	limit := limitWithPlans()
 	now := time.Unix(1e9, 0)
 	store := &memstore.Store{Clock: func() time.Time { return now }}
-	replay := NewReplay([]Limit{limit})
+	replay := NewReplay(fileOf(limit))
 	allowed := 0
 	for range 3000 {
 		now = now.Add(time.Duration(random.Int64N(int64(3 * time.Second))))
 		plan := limit.Plans[random.IntN(3)]
-		q := runtime.Request{Policy: plan.Policy, Key: "ann", Count: 1 + random.Int64N(12), Reserve: random.IntN(2) == 0}
+		q := runtime.Request{Policy: &plan.Policy, Key: "ann", Count: 1 + random.Int64N(12), Reserve: random.IntN(2) == 0}
 		answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
 		require.NoError(t, err)
-		got, err := replay.Decide(&trace.Line{At: now.UnixNano(), Limit: "calls", Key: []string{"ann"}, Count: q.Count, Reserve: q.Reserve, Plan: plan.Name})
+		got, err := replay.Decide(&trace.Line{At: now.UnixNano(), Limit: "calls", Key: []string{"ann"}, Count: q.Count, Reserve: q.Reserve, Plan: plan.Plan})
 		if want := answers[0]; want.Err != nil {
 			require.Error(t, err)
 		} else {
 			require.NoError(t, err)
 			want.Decisions[0].Limit, got.Limit = "", ""
 			want.Decisions[0].Policy, got.Policy = nil, nil
-			require.Equal(t, want.Decisions[0], got.Decision, "%s: %+v", plan.Name, q)
+			require.Equal(t, want.Decisions[0], got.Decision, "%s: %+v", plan.Plan, q)
 		}
 		if got.Allowed {
 			allowed++
@@ -56,7 +67,7 @@ func TestReplayOfPlansAgreesWithAStore(t *testing.T) {
 }
 
 func TestFaultsOfPlans(t *testing.T) {
-	limits := []Limit{limitWithPlans(), {Policy: &runtime.Policy{Name: "plain", Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1}}}
+	limits := fileOf(limitWithPlans(), limitOf(runtime.Policy{Name: "plain", Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1}))
 	for line, want := range map[string]string{
 		`{"at":0,"limit":"calls","key":"a"}`:                 "1: the line has no field plan, on which calls depends; add it, or name the plan of all such lines with -plan",
 		`{"at":0,"limit":"calls","key":"a","plan":""}`:       "1: the line has no field plan, on which calls depends; add it, or name the plan of all such lines with -plan",
@@ -89,7 +100,7 @@ func TestReportHasARowForEachPlan(t *testing.T) {
 		`{"at":0,"limit":"calls","key":"bob","plan":"max","count":1000}`,
 		`{"at":0,"limit":"calls","key":"ann","plan":"max"}`,
 	}
-	assert.Contains(t, reportOf(t, []Limit{limitWithPlans()}, false, lines...),
+	assert.Contains(t, reportOf(t, fileOf(limitWithPlans()), false, lines...),
 		"limit   requests  allowed  denied         delayed  keys  max wait\n"+
 			"calls          4        3       1  25.0%        0     2        6s\n"+
 			"  free         2        1       1  50.0%        0     1        6s\n"+
@@ -98,10 +109,10 @@ func TestReportHasARowForEachPlan(t *testing.T) {
 
 func TestComparisonOfPlans(t *testing.T) {
 	old, new := limitWithPlans(), limitWithPlans()
-	new.Plans = []Plan{new.Plans[0], {"team", new.Plans[1].Policy}, new.Plans[2]}
-	plain := Limit{Policy: old.Plans[0].Policy, Key: old.Key, Words: "Plain."}
-	compare := func(old, new Limit, lines ...string) (string, []string) {
-		c := NewComparison([]Limit{old}, []Limit{new})
+	new.Plans[1].Plan = "team"
+	plain := limitOf(callsPerMinute(10), "string")
+	compare := func(old, new *spec.Limit, lines ...string) (string, []string) {
+		c := NewComparison(fileOf(old), fileOf(new))
 		var faults []string
 		require.NoError(t, traceOf(lines...).Replay(c.Decide, func(f *trace.Fault) error { faults = append(faults, f.Error()); return nil }))
 		var out strings.Builder
@@ -127,7 +138,8 @@ func TestComparisonOfPlans(t *testing.T) {
 }
 
 func TestTrafficOfPlans(t *testing.T) {
-	traffic, err := NewTraffic("burst 2 plan pro; burst 1 at 1s plan max taking 7; burst 1 at 2s", limitWithPlans(), 1)
+	replay := NewReplay(fileOf(limitWithPlans()))
+	traffic, err := NewTraffic("burst 2 plan pro; burst 1 at 1s plan max taking 7; burst 1 at 2s", replay, "calls", 1)
 	require.NoError(t, err)
 	text, err := io.ReadAll(traffic)
 	require.NoError(t, err)
@@ -136,10 +148,9 @@ func TestTrafficOfPlans(t *testing.T) {
 {"at":"2030-01-01T00:00:01Z","limit":"calls","key":"1","count":7,"plan":"max"}
 {"at":"2030-01-01T00:00:02Z","limit":"calls","key":"1"}
 `, string(text))
-	_, err = NewTraffic("burst 2 plan gold", limitWithPlans(), 1)
+	_, err = NewTraffic("burst 2 plan gold", replay, "calls", 1)
 	assert.EqualError(t, err, "expected one of the plans free, pro and max\n  burst 2 plan gold\n               ^")
-	plain := limitWithPlans()
-	plain.Plans = nil
-	_, err = NewTraffic("burst 2 plan free", plain, 1)
+	plain := NewReplay(fileOf(limitOf(callsPerMinute(10))))
+	_, err = NewTraffic("burst 2 plan free", plain, "calls", 1)
 	assert.EqualError(t, err, "the limit is the same for all plans; remove plan\n  burst 2 plan free\n               ^")
 }

@@ -22,7 +22,7 @@ type timeline struct {
 }
 
 // bin counts the decisions in a stretch of time by their outcome.
-type bin [outcomes]int64
+type bin [Outcomes]int64
 
 // maxBins leaves enough bins after each joining that a plot can choose among columns of several round widths.
 const maxBins = 600
@@ -37,7 +37,7 @@ var binWidths = []time.Duration{
 func (t *timeline) width() int64 { return int64(binWidths[t.scale]) }
 
 // add counts an outcome at an instant no earlier than that of the first one.
-func (t *timeline) add(at int64, o outcome) {
+func (t *timeline) add(at int64, o Outcome) {
 	if len(t.bins) == 0 {
 		t.first = at / t.width()
 	}
@@ -169,14 +169,14 @@ func (a axis) format() string {
 
 // plotRows are the bar charts of a plot, from top to bottom.
 var plotRows = []struct {
-	outcome outcome
+	outcome Outcome
 	height  int
 	color   func(cells.Ink) string
 }{
-	{allowed, 3, func(i cells.Ink) string { return i.Green }},
-	{delayed, 2, func(i cells.Ink) string { return i.Yellow }},
-	{denied, 3, func(i cells.Ink) string { return i.Red }},
-	{shadowed, 3, func(i cells.Ink) string { return i.Yellow }},
+	{Allowed, 3, func(i cells.Ink) string { return i.Green }},
+	{Delayed, 2, func(i cells.Ink) string { return i.Yellow }},
+	{Denied, 3, func(i cells.Ink) string { return i.Red }},
+	{Shadowed, 3, func(i cells.Ink) string { return i.Yellow }},
 }
 
 // plotIndent is the indentation of everything in a plot but its labels.
@@ -188,7 +188,7 @@ func writePlots(out *bytes.Buffer, a axis, t *timeline, ink cells.Ink) {
 	highest := int64(0)
 	for i := range columns {
 		b := &columns[i]
-		b[allowed], b[partly] = b[allowed]+b[partly], 0 // one row
+		b[Allowed], b[Partly] = b[Allowed]+b[Partly], 0 // one row
 		highest = max(highest, slices.Max(b[:]))
 	}
 	for _, p := range plotRows {
@@ -203,7 +203,7 @@ func writePlots(out *bytes.Buffer, a axis, t *timeline, ink cells.Ink) {
 		for i, line := range bars(values, highest, p.height) {
 			label := ""
 			if i == p.height-1 {
-				label = outcomeNames[p.outcome]
+				label = p.outcome.String()
 			}
 			if line != "" || label != "" { // no empty lines above low bars
 				fmt.Fprintf(out, "  %-8s  %s%s%s\n", label, p.color(ink), line, ink.Off)

@@ -26,9 +26,9 @@ func TestTimelineCountsEachColumnExactly(t *testing.T) {
 		var line timeline
 		want := map[int64]bin{}
 		axisOf := func() axis { return newAxis(ats[0], ats[len(ats)-1], line.width()) }
-		answers := make([]outcome, len(ats))
+		answers := make([]Outcome, len(ats))
 		for i, at := range ats {
-			answers[i] = outcome(random.IntN(int(outcomes)))
+			answers[i] = Outcome(random.IntN(int(Outcomes)))
 			line.add(at, answers[i])
 		}
 		require.LessOrEqual(t, len(line.bins), maxBins)

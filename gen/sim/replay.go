@@ -26,12 +26,13 @@
 package sim
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -41,42 +42,63 @@ type Replay struct {
 	byName map[string]*limitState
 }
 
-// NewReplay returns a Replay in which every key is full. It panics if a policy is not valid.
-func NewReplay(limits []Limit) *Replay {
+// NewReplay returns a Replay of the limits and groups of a file, in which every key is full.
+func NewReplay(file *spec.File) *Replay { return newReplay(file, nil, nil) }
+
+// newReplay is NewReplay for limits and plans that have other names in a newer version: the maps have them by the names
+// of the file.
+func newReplay(file *spec.File, renamed, renamedPlans map[string]string) *Replay {
 	r := &Replay{byName: map[string]*limitState{}}
-	for _, l := range limits {
-		// An unknown kind would otherwise have no algorithm, or that of another kind.
-		for _, policy := range l.policies() {
-			if err := policy.Validate(); err != nil && len(l.Members) == 0 {
-				panic("sim: " + err.Error())
-			}
+	nameOf := func(l *spec.Limit) string { return cmp.Or(renamed[l.Policy.Name], l.Policy.Name) }
+	planOf := func(plan string) string { return cmp.Or(renamedPlans[plan], plan) }
+	for _, l := range file.Limits {
+		s := newLimitState(nameOf(l), l.Key)
+		s.limit, s.policy = l, named(l.Policy, s.name)
+		for _, of := range l.Plans {
+			s.plans = append(s.plans, planState{name: planOf(of.Plan), policy: named(of.Policy, s.name)})
 		}
-		state := newLimitState(l)
-		r.limits = append(r.limits, state)
-		r.byName[l.Policy.Name] = state
+		r.add(s)
 	}
-	for _, state := range r.limits {
-		state.connect(r)
+	for _, g := range file.Groups {
+		s := newLimitState(g.Name, g.Keys())
+		s.group = g
+		for _, plan := range g.Plans() {
+			s.plans = append(s.plans, planState{name: planOf(plan)})
+		}
+		parameters := spec.PartNames(s.key)
+		for i, m := range g.Members() {
+			member := &memberState{limit: r.byName[nameOf(m.Limit)], count: m.Count, check: i >= len(g.Takes)}
+			for _, arg := range m.Args {
+				member.parts = append(member.parts, slices.Index(parameters, arg))
+			}
+			s.members = append(s.members, member)
+		}
+		r.add(s)
 	}
 	return r
 }
 
-// connect finds the limits of a group. It panics if the replay lacks one.
-func (s *limitState) connect(r *Replay) {
-	for _, m := range s.Members {
-		limit := r.byName[m.Limit]
-		if limit == nil || len(limit.Members) > 0 {
-			panic(fmt.Sprintf("sim: the group %s has no limit %s", s.Policy.Name, m.Limit))
-		}
-		s.members = append(s.members, &memberState{Member: m, limit: limit})
-	}
+func (r *Replay) add(s *limitState) {
+	r.limits = append(r.limits, s)
+	r.byName[s.name] = s
+}
+
+// named returns a policy with a name.
+func named(p runtime.Policy, name string) runtime.Policy {
+	p.Name = name
+	return p
+}
+
+// Names returns the names of the limits and then those of the groups, in the order of the file.
+func (r *Replay) Names() []string {
+	return words.Of(r.limits, func(s *limitState) string { return s.name })
 }
 
 // Decide decides a line at the line's instant, and takes the tokens if it is allowed. The error is a [*trace.Fault].
 func (r *Replay) Decide(l *trace.Line) (Answer, error) {
 	limit := r.byName[l.Limit]
 	if limit == nil {
-		return Answer{}, unknownLimit(l.Limit, r.limits)
+		return Answer{}, unknownLimit(l.Limit, r.Names())
 	}
 	a, err := limit.accept(l)
 	if err != nil {
@@ -88,13 +110,9 @@ func (r *Replay) Decide(l *trace.Line) (Answer, error) {
 // maxListed is how many limits the fault of a line with an unknown limit lists.
 const maxListed = 5
 
-func unknownLimit(name string, limits []*limitState) error {
-	var names []string
-	for _, l := range limits[:min(len(limits), maxListed)] {
-		names = append(names, l.Policy.Name)
-	}
-	known := strings.Join(names, ", ")
-	if rest := len(limits) - maxListed; rest > 0 {
+func unknownLimit(name string, names []string) error {
+	known := strings.Join(names[:min(len(names), maxListed)], ", ")
+	if rest := len(names) - maxListed; rest > 0 {
 		known += " and " + words.Count(int64(rest), "other")
 	}
 	fault := trace.Faultf("unknown limit \"%s\"; the limits are %s", trace.Clip(name, 60), known)
@@ -107,14 +125,14 @@ func unknownLimit(name string, limits []*limitState) error {
 // calendar that differs from key to key.
 func (r *Replay) Left(limit, key string, at int64) (tokens float64, ok bool) {
 	s := r.byName[limit]
-	if s == nil || len(s.Members) > 0 {
+	if s == nil || s.group != nil {
 		return 0, false
 	}
-	known, p := s.keys[key], s.Policy
+	known, p := s.keys[key], &s.policy
 	if known == nil || p.Calendar.PerKey() || !p.Mode.Counts() {
 		return 0, false
 	}
-	k := *known // whose count of picks decides by which shards its next request is decided
+	k := known.Key // whose count of picks decides by which shards its next request is decided
 	k.running = slices.Clone(k.running)
 	d, err := k.step(at, runtime.Request{Op: runtime.Peek})
 	return d.Value, err == nil
@@ -123,5 +141,5 @@ func (r *Replay) Left(limit, key string, at int64) (tokens float64, ok bool) {
 // HasGroup reports whether a name is that of a group.
 func (r *Replay) HasGroup(name string) bool {
 	s := r.byName[name]
-	return s != nil && len(s.Members) > 0
+	return s != nil && s.group != nil
 }

@@ -19,35 +19,52 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
-// limitsForTest returns limits of every kind, with keys of every type.
-func limitsForTest() []Limit {
-	return []Limit{
-		{Key: []string{"string"}, Words: "Token bucket.", Policy: &runtime.Policy{
-			Name: "bucket", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20, MaxReserved: 30}},
-		{Key: []string{"int64", "string"}, Words: "Fixed window.", Policy: &runtime.Policy{
-			Name: "window", Kind: runtime.FixedWindow, Rate: 10, Period: time.Minute, Capacity: 15}},
-		{Key: []string{"netip.Addr"}, Words: "Sliding window.", Policy: &runtime.Policy{
-			Name: "sliding", Kind: runtime.SlidingWindow, Rate: 5, Period: time.Minute, Capacity: 5}},
-		{Words: "Shared.", Policy: &runtime.Policy{
-			Name: "shared", Kind: runtime.FixedWindow, Rate: 30, Period: time.Hour, Capacity: 30, Start: runtime.StartFirstUse()}},
-		{Key: []string{"bool"}, Words: "Two shards.", Policy: &runtime.Policy{
-			Name: "halves", Kind: runtime.TokenBucket, Rate: 20, Period: time.Minute, Capacity: 20, MaxReserved: 9, Shards: 2}},
-		{Key: []string{"uint64"}, Words: "Eight shards.", Policy: &runtime.Policy{
-			Name: "eighths", Kind: runtime.TokenBucket, Rate: 80, Period: time.Minute, Capacity: 40, MaxReserved: 80, Shards: 8}},
-		{Key: []string{"string"}, Words: "In flight.", Policy: &runtime.Policy{
-			Name: "slots", Kind: runtime.InFlight, Rate: 5, Period: time.Minute, Capacity: 5}},
+// limitOf returns a limit with the types of the parts of its key.
+func limitOf(p runtime.Policy, key ...string) *spec.Limit {
+	var said spec.Limit
+	for i, typ := range key {
+		said.Key = append(said.Key, spec.KeyPart{Name: fmt.Sprintf("part%d", i), Type: typ})
 	}
+	l, err := spec.NewLimit(p, said)
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// fileOf returns a file of limits.
+func fileOf(limits ...*spec.Limit) *spec.File { return &spec.File{Limits: limits} }
+
+// limitsForTest returns limits of every kind, with keys of every type.
+func limitsForTest() *spec.File {
+	return fileOf(
+		limitOf(runtime.Policy{
+			Name: "bucket", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20, MaxReserved: 30}, "string"),
+		limitOf(runtime.Policy{
+			Name: "window", Kind: runtime.FixedWindow, Rate: 10, Period: time.Minute, Capacity: 15}, "int64", "string"),
+		limitOf(runtime.Policy{
+			Name: "sliding", Kind: runtime.SlidingWindow, Rate: 5, Period: time.Minute, Capacity: 5}, "netip.Addr"),
+		limitOf(runtime.Policy{
+			Name: "shared", Kind: runtime.FixedWindow, Rate: 30, Period: time.Hour, Capacity: 30, Start: runtime.StartFirstUse()}),
+		limitOf(runtime.Policy{
+			Name: "halves", Kind: runtime.TokenBucket, Rate: 20, Period: time.Minute, Capacity: 20, MaxReserved: 9, Shards: 2}, "bool"),
+		limitOf(runtime.Policy{
+			Name: "eighths", Kind: runtime.TokenBucket, Rate: 80, Period: time.Minute, Capacity: 40, MaxReserved: 80, Shards: 8}, "uint64"),
+		limitOf(runtime.Policy{
+			Name: "slots", Kind: runtime.InFlight, Rate: 5, Period: time.Minute, Capacity: 5}, "string"),
+	)
 }
 
 // replayText replays a trace, and returns the output of JSONL and the faults.
-func replayText(t *testing.T, limits []Limit, in *trace.Reader) (out string, faults []string) {
+func replayText(t *testing.T, file *spec.File, in *trace.Reader) (out string, faults []string) {
 	t.Helper()
 	var buffer bytes.Buffer
-	replay, jsonl := NewReplay(limits), NewJSONL(&buffer)
+	replay, jsonl := NewReplay(file), NewJSONL(&buffer)
 	err := in.Replay(func(l *trace.Line) error {
 		a, err := replay.Decide(l)
 		if err != nil {
@@ -110,7 +127,7 @@ func TestJSONLKeepsTheFieldsOfTheRequest(t *testing.T) {
 
 // request is a random request.
 type request struct {
-	limit   Limit
+	limit   *spec.Limit
 	key     []string
 	encoded runtime.Key
 	request runtime.Request
@@ -128,7 +145,7 @@ func (q request) String() string {
 }
 
 // randomRequests returns requests to limits, in order of time.
-func randomRequests(random *rand.Rand, n int, limits []Limit) []request {
+func randomRequests(random *rand.Rand, n int, limits []*spec.Limit) []request {
 	var requests []request
 	at := time.Duration(0)
 	for range n {
@@ -136,7 +153,8 @@ func randomRequests(random *rand.Rand, n int, limits []Limit) []request {
 		l := limits[random.IntN(len(limits))]
 		q := request{limit: l, key: []string{}, at: at}
 		var parts []runtime.Part
-		for _, typ := range l.Key {
+		for _, part := range l.Key {
+			typ := part.Type
 			text := map[string]string{"bool": strconv.FormatBool(random.IntN(2) == 0), "netip.Addr": fmt.Sprintf("10.0.0.%d", random.IntN(2))}[typ]
 			if text == "" {
 				text = strconv.Itoa(random.IntN(2))
@@ -169,25 +187,25 @@ func linesOf(requests []request) []string {
 // The decisions are those of memstore.Store. Its values are estimates for sharded limits, whose shards it picks at random.
 func TestReplayDecidesAsMemStore(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	limits := append(limitsForTest()[:5], Limit{Key: []string{"string"}, Policy: &runtime.Policy{
-		Name: "precise", Kind: runtime.SlidingWindow, Rate: 25, Period: time.Minute, Capacity: 25, Precise: true}})
+	limits := append(limitsForTest().Limits[:5], limitOf(runtime.Policy{
+		Name: "precise", Kind: runtime.SlidingWindow, Rate: 25, Period: time.Minute, Capacity: 25, Precise: true}, "string"))
 	requests := randomRequests(random, 5000, limits)
 	now := time.Duration(0)
 	store := &memstore.Store{Clock: func() time.Time { return time.Unix(0, int64(now)) }}
 	i, denied := 0, 0
-	replay := NewReplay(limits)
+	replay := NewReplay(fileOf(limits...))
 	err := traceOf(linesOf(requests)...).Replay(func(l *trace.Line) error {
 		q := requests[i]
 		now = q.at
 		request := q.request
-		request.Policy, request.Key = q.limit.Policy, q.encoded.String()
+		request.Policy, request.Key = &q.limit.Policy, q.encoded.String()
 		call := runtime.Call{Requests: []runtime.Request{request}}
 		want, err := store.Do(context.Background(), []runtime.Call{call})
 		require.NoError(t, err)
 		require.NoError(t, want[0].Err)
 		got, err := replay.Decide(l)
 		require.NoError(t, err, q)
-		got.Limit, got.Policy = q.limit.Policy.Name, q.limit.Policy
+		got.Limit, got.Policy = q.limit.Policy.Name, &q.limit.Policy
 		if q.limit.Policy.Shards > 1 {
 			require.InDelta(t, want[0].Decisions[0].Value, got.Value, 1e-9, "line %d: %v", i+1, q)
 			got.Value = want[0].Decisions[0].Value
@@ -207,7 +225,7 @@ func TestReplayDecidesAsMemStore(t *testing.T) {
 // The decisions for a sharded limit do not depend on the requests to other limits.
 func TestReplayOfShardsIsDeterministic(t *testing.T) {
 	limits := limitsForTest()
-	requests := randomRequests(rand.New(rand.NewPCG(3, 4)), 5000, limits)
+	requests := randomRequests(rand.New(rand.NewPCG(3, 4)), 5000, limits.Limits)
 	all, faults := replayText(t, limits, traceOf(linesOf(requests)...))
 	require.Empty(t, faults)
 	alone := traceOf(linesOf(requests)...)
@@ -259,7 +277,7 @@ func TestKeysAreThoseOfTheGeneratedCode(t *testing.T) {
 		{"netip.Addr", "FE80::1%eth0", runtime.KeyOf(runtime.Addr(netip.MustParseAddr("fe80::1%eth0")))},
 		{"netip.Addr", "::ffff:10.0.0.1", runtime.KeyOf(runtime.String("10.0.0.1"))},
 	} {
-		key, err := newLimitState(Limit{Policy: &runtime.Policy{}, Key: []string{test.typ}}).encodeKey(&trace.Line{Key: []string{test.text}})
+		key, err := newLimitState("limit", []spec.KeyPart{{Type: test.typ}}).encodeKey(&trace.Line{Key: []string{test.text}})
 		require.NoError(t, err)
 		assert.Equal(t, test.want.String(), key, test.typ)
 	}
@@ -286,25 +304,23 @@ func TestReplayAllocatesOnlyKeys(t *testing.T) {
 	}
 }
 
-// Sim replays policies: it needs neither limits.yaml nor a store.
-func TestSimImportsOnlyTheRuntime(t *testing.T) {
+// Sim replays what a file says: it needs no store, and nothing of the packages that show its decisions.
+func TestSimNeedsNoStore(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
 	require.NoError(t, err)
 	const module = "github.com/ratelimitgen/ratelimitgen/"
-	var ours []string
 	for _, path := range strings.Fields(string(out)) {
-		path = strings.TrimPrefix(path, module)
-		require.False(t, strings.Contains(path, "."), "%s is of another module", path)
-		ours = append(ours, path)
+		path, ours := strings.CutPrefix(path, module)
+		require.True(t, ours || path == "gopkg.in/yaml.v3", "%s is of another module", path)
+		for _, above := range []string{"runtime/limiter", "runtime/memstore", "runtime/sqlstore", "gen/page", "gen/explain", "gen/review"} {
+			require.False(t, strings.HasPrefix(path, above), "sim imports %s", path)
+		}
 	}
-	require.NotContains(t, ours, "gen/spec")
-	require.NotContains(t, ours, "runtime/limiter")
-	require.NotContains(t, ours, "runtime/sqlstore")
 }
 
 func TestFixturesHaveEveryKind(t *testing.T) {
 	for _, kind := range runtime.Kinds() {
-		assert.True(t, slices.ContainsFunc(limitsForTest(), func(l Limit) bool { return l.Policy.Kind == kind }),
+		assert.True(t, slices.ContainsFunc(limitsForTest().Limits, func(l *spec.Limit) bool { return l.Policy.Kind == kind }),
 			"add a limit of kind %v to limitsForTest", kind)
 	}
 }
@@ -313,16 +329,15 @@ func TestFixturesHaveEveryKind(t *testing.T) {
 func TestEachKindDecidesDifferently(t *testing.T) {
 	kindOf := map[string]runtime.Kind{}
 	for _, kind := range runtime.Kinds() {
-		limit := Limit{Policy: &runtime.Policy{Name: "send", Kind: kind, Rate: 4, Period: time.Minute, Capacity: 4}}
+		policy := runtime.Policy{Name: "send", Kind: kind, Rate: 4, Period: time.Minute, Capacity: 4}
 		if kind.Windowed() {
-			limit.Policy.Start = runtime.StartOffset(0)
+			policy.Start = runtime.StartOffset(0)
 		}
-		require.NoError(t, limit.Policy.Validate())
 		var lines []string
 		for at := 30; at < 200; at += 5 {
 			lines = append(lines, fmt.Sprintf(`{"at":%d000,"limit":"send"}`, at))
 		}
-		out, faults := replayText(t, []Limit{limit}, traceOf(lines...))
+		out, faults := replayText(t, fileOf(limitOf(policy)), traceOf(lines...))
 		require.Empty(t, faults[:min(len(faults), 1)], "%v is not decided: give it an algorithm in package runtime", kind)
 		other, same := kindOf[out]
 		assert.False(t, same, "%v decides as %v: give it an algorithm in package runtime", kind, other)
@@ -347,7 +362,7 @@ func TestReplayReleasesSlotsAsTheirHoldersDo(t *testing.T) {
 	}
 	type job struct{ fence, next, end int64 }
 	var jobs []job
-	replay, denied, renewed := NewReplay([]Limit{{Policy: policy}}), 0, 0
+	replay, denied, renewed := NewReplay(fileOf(limitOf(*policy))), 0, 0
 	for at := int64(0); at < int64(5*time.Hour); at += random.Int64N(int64(40 * time.Second)) {
 		for len(jobs) > 0 {
 			slices.SortFunc(jobs, func(a, b job) int { return cmp.Compare(a.next, b.next) })
@@ -391,28 +406,18 @@ func TestReplayReleasesSlotsAsTheirHoldersDo(t *testing.T) {
 	assert.Greater(t, renewed, 300)
 }
 
-func TestUnknownKindIsRejected(t *testing.T) {
-	kinds := runtime.Kinds()
-	for _, kind := range []runtime.Kind{0, kinds[len(kinds)-1] + 1, 255} {
-		assert.Panics(t, func() {
-			NewReplay([]Limit{{Policy: &runtime.Policy{Name: "send", Kind: kind, Rate: 4, Period: time.Minute, Capacity: 4}}})
-		}, "%v", kind)
-	}
-}
-
 // A replay decides in every mode as a store does.
 func TestReplayEqualsAStoreInEveryMode(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 1))
 	for _, mode := range append(runtime.Modes(), runtime.ModeUnlimited) {
-		for _, l := range limitsForTest() {
-			policy := *l.Policy
+		for _, l := range limitsForTest().Limits {
+			policy := l.Policy
 			if policy.Mode = mode; policy.Shards > 0 {
 				continue // a store estimates Value
 			}
-			l.Policy, l.Key = &policy, nil
 			now := time.Unix(0, 0)
 			store := &memstore.Store{Clock: func() time.Time { return now }}
-			replay := NewReplay([]Limit{l})
+			replay := NewReplay(fileOf(limitOf(policy)))
 			for range 200 {
 				now = now.Add(time.Duration(random.Int64N(int64(20 * time.Second))))
 				q := runtime.Request{Policy: &policy, Count: 1 + random.Int64N(12), Reserve: policy.Reserves() && random.IntN(2) == 0}
@@ -436,8 +441,8 @@ func TestReplayEqualsAStoreInEveryMode(t *testing.T) {
 }
 
 func TestReportShowsWhatShadowModeLetsPass(t *testing.T) {
-	limits := limitsForTest()[:1]
-	limits[0].Policy.Mode = runtime.ModeShadow
+	limits := fileOf(limitsForTest().Limits[0])
+	limits.Limits[0].Policy.Mode = runtime.ModeShadow
 	out := reportOf(t, limits, false,
 		`{"at":0,"limit":"bucket","key":"ann","count":20}`,
 		`{"at":0,"limit":"bucket","key":"ann"}`,

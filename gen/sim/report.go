@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -69,7 +71,7 @@ func (r *Report) writeTotals(out *bytes.Buffer) {
 	shadow := r.shadow()
 	rows := [][]string{tallyHead("limit", shadow)}
 	for l := range r.requested {
-		rows = append(rows, append([]string{trace.Clip(l.Policy.Name, 40)}, l.row(l.requestedKeys(), shadow)...))
+		rows = append(rows, append([]string{trace.Clip(l.name, 40)}, l.row(l.requestedKeys(), shadow)...))
 		rows = append(rows, l.planRows("  ", shadow)...)
 	}
 	out.WriteString("\n" + tallyTable(rows, ""))
@@ -78,7 +80,7 @@ func (r *Report) writeTotals(out *bytes.Buffer) {
 // shadow reports whether a limit with requests is in shadow mode.
 func (r *Report) shadow() bool {
 	for l := range r.requested {
-		if l.Policy.Mode == runtime.ModeShadow {
+		if l.policy.Mode == runtime.ModeShadow {
 			return true
 		}
 	}
@@ -95,13 +97,13 @@ func (r *Report) writeSections(out *bytes.Buffer, ink cells.Ink) {
 	axis := newAxis(r.span.first, r.span.last, bins)
 	byDenied := func(a, b *limitState) int { return cmp.Compare(a.limited(), b.limited()) }
 	for _, l := range top(r.requested, maxSections, byDenied) {
-		fmt.Fprintf(out, "\n%s%s%s\n%s", ink.Bold, trace.Clip(l.Policy.Name, 60), ink.Off, cells.Wrap(l.Words, "  "))
+		fmt.Fprintf(out, "\n%s%s%s\n%s", ink.Bold, trace.Clip(l.name, 60), ink.Off, cells.Wrap(l.words(rulesOf), "  "))
 		for _, note := range []string{l.caveat(), l.verbs(), l.held()} {
 			if note != "" {
 				out.WriteString(cells.Wrap(note, "  "))
 			}
 		}
-		writePlots(out, axis, r.timelines[l.Policy.Name], ink)
+		writePlots(out, axis, r.timelines[l.name], ink)
 		writeDenied(out, l)
 	}
 	if rest := limits - maxSections; rest > 0 {
@@ -109,9 +111,12 @@ func (r *Report) writeSections(out *bytes.Buffer, ink cells.Ink) {
 	}
 }
 
+// rulesOf returns the sentences on a limit in a report.
+func rulesOf(l *spec.Limit) []string { return fields.Describe(l).Rules() }
+
 // writeDenied lists the keys that were denied most or, for a limit in shadow mode, shadowed most.
 func writeDenied(out *bytes.Buffer, l *limitState) {
-	if l.limited() == 0 || len(l.Key) == 0 {
+	if l.limited() == 0 || len(l.key) == 0 {
 		return
 	}
 	denied := 0 // the keys with a denial: the others do not belong into the list
@@ -121,7 +126,7 @@ func writeDenied(out *bytes.Buffer, l *limitState) {
 		}
 	}
 	head := "denied"
-	if l.Policy.Mode == runtime.ModeShadow {
+	if l.policy.Mode == runtime.ModeShadow {
 		head = "shadowed"
 	}
 	rows := [][]string{{"key", head, "", "max wait"}}
@@ -161,8 +166,8 @@ func top[E any](all func(yield func(E) bool), n int, compare func(a, b E) int) [
 
 // caveat describes the settings of the limit that a replay leaves out, or is "".
 func (s *limitState) caveat() string {
-	if settings := unreplayed(s.Policy); settings != "" {
-		return "Not replayed: " + settings + "." + inProduction(s.Policy)
+	if settings := unreplayed(&s.policy); settings != "" {
+		return "Not replayed: " + settings + "." + inProduction(&s.policy)
 	}
 	return ""
 }

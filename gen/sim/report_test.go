@@ -17,10 +17,11 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-func reportOf(t *testing.T, limits []Limit, color bool, lines ...string) string {
+func reportOf(t *testing.T, limits *spec.File, color bool, lines ...string) string {
 	t.Helper()
 	replay := NewReplay(limits)
 	report := NewReport(replay)
@@ -44,20 +45,20 @@ var hostile = []string{
 // No line is wider than 80 cells, and none has a character that a terminal would not just show.
 func TestReportFitsATerminal(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
-	limits := []Limit{
-		{Key: []string{"string"}, Words: "Rule.", Policy: &runtime.Policy{Name: "aLimitWithAVeryLongNameThatGoesOnAndOn", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 3, MaxReserved: 5}},
-		{Key: []string{"string"}, Words: "Rule.", Policy: &runtime.Policy{Name: "日本", Kind: runtime.FixedWindow, Rate: 2, Period: time.Hour, Capacity: 2}},
-	}
+	limits := fileOf(
+		limitOf(runtime.Policy{Name: "aLimitWithAVeryLongNameThatGoesOnAndOn", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 3, MaxReserved: 5}, "string"),
+		limitOf(runtime.Policy{Name: "日本", Kind: runtime.FixedWindow, Rate: 2, Period: time.Hour, Capacity: 2}, "string"),
+	)
 	odd := regexp.MustCompile(`[\x00-\x09\x0b-\x1f\x7f-\x9f\x{2028}-\x{202e}]`)
 	for range 30 {
 		at, step := int64(0), int64(1)<<random.IntN(40)
 		lines := make([]string, 200)
 		for i := range lines {
 			at = min(at+random.Int64N(step), trace.LastInstant.UnixMilli())
-			lines[i] = fmt.Sprintf(`{"at":%d,"limit":%q,"key":%s,"reserve":%t}`, at, limits[random.IntN(2)].Policy.Name,
+			lines[i] = fmt.Sprintf(`{"at":%d,"limit":%q,"key":%s,"reserve":%t}`, at, limits.Limits[random.IntN(2)].Policy.Name,
 				jsonOf(hostile[random.IntN(len(hostile))]), random.IntN(2) == 0)
 		}
-		loose := []Limit{limits[0], {Key: []string{"string"}, Words: "Rule.", Policy: &runtime.Policy{Name: "日本", Kind: runtime.FixedWindow, Rate: 20, Period: time.Hour, Capacity: 20}}}
+		loose := fileOf(limits.Limits[0], limitOf(runtime.Policy{Name: "日本", Kind: runtime.FixedWindow, Rate: 20, Period: time.Hour, Capacity: 20}, "string"))
 		compared, faults := compare(t, limits, loose, lines...)
 		require.Empty(t, faults)
 		for _, text := range []string{reportOf(t, limits, false, lines...), compared} {
@@ -107,12 +108,12 @@ func TestReportListsOnlyKeysThatWereDenied(t *testing.T) {
 }
 
 func TestReportShowsTheLimitsAndKeysWithMostDenials(t *testing.T) {
-	var limits []Limit
+	limits := &spec.File{}
 	var lines []string
 	for i := range 12 {
 		name := fmt.Sprintf("limit%d", i)
-		limits = append(limits, Limit{Key: []string{"int"}, Words: "Rule.", Policy: &runtime.Policy{
-			Name: name, Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 1}})
+		limits.Limits = append(limits.Limits, limitOf(runtime.Policy{
+			Name: name, Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 1}, "int"))
 		for key := range 20 {
 			for range 1 + (key+1)*i {
 				lines = append(lines, fmt.Sprintf(`{"at":0,"limit":"%s","key":"%d"}`, name, key))
@@ -190,7 +191,7 @@ func TestTopIsTheBeginningOfAStableSort(t *testing.T) {
 func TestTablesFitALine(t *testing.T) {
 	assert.Equal(t, "  limit  asked\n  日本   1,000\n  a          7\n", cells.Table([][]string{{"limit", "asked"}, {"日本", "1,000"}, {"a", "7"}}, "lr", "  ", 0))
 
-	large := tally{requests: 12_345_678, by: [outcomes]int64{denied: 1_234_567, delayed: 123_456}, longest: 2000*words.Day - 1}
+	large := tally{requests: 12_345_678, by: [Outcomes]int64{Denied: 1_234_567, Delayed: 123_456}, longest: 2000*words.Day - 1}
 	for shadow, name := range map[bool]string{false: "aLimitW…  ", true: "aLim…  "} {
 		rows := [][]string{tallyHead("limit", shadow), append([]string{"aLimitWithALongName"}, large.row(1_234_567, shadow)...)}
 		out := tallyTable(rows, "")

@@ -13,50 +13,65 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// outcome is the result of a request, from the best for its caller to the worst.
-type outcome int
+// Outcome is what became of a request, from the best for its caller to the worst.
+type Outcome int
 
+// The outcomes.
 const (
-	allowed outcome = iota
-	// shadowed requests would be denied or delayed if the limit were not in shadow mode.
-	shadowed
-	// partly allowed requests got only some of their tokens.
-	partly
-	// delayed requests are allowed, and must wait for their tokens.
-	delayed
-	denied
-	tooLarge
-	noPlan
-	outcomes
+	// Allowed is also the outcome of a reservation without delay.
+	Allowed Outcome = iota
+	// Shadowed requests would be denied or delayed if the limit were not in shadow mode.
+	Shadowed
+	// Partly allowed requests got only some of their tokens.
+	Partly
+	// Delayed requests are allowed, and must wait for their tokens.
+	Delayed
+	Denied
+	// TooLarge requests can never pass, because their count exceeds the capacity.
+	TooLarge
+	// NoPlan is the outcome if the limit lacks the plan.
+	NoPlan
+	// Outcomes is the number of outcomes.
+	Outcomes
 
 	// invalid is no outcome: the line is no request of the limit.
-	invalid = outcomes
+	invalid = Outcomes
 )
 
-var outcomeNames = [outcomes]string{"allowed", "shadowed", "allowed in part", "delayed", "denied", "impossible (count exceeds capacity)", "an error (no such plan)"}
+var outcomeNames = [Outcomes]string{"allowed", "shadowed", "allowed in part", "delayed", "denied", "impossible (count exceeds capacity)", "an error (no such plan)"}
 
-// outcomeOf returns the outcome of a request that was decided.
-func outcomeOf(l *trace.Line, d runtime.Decision) outcome {
+// String returns the outcome in words.
+func (o Outcome) String() string { return outcomeNames[o] }
+
+// OutcomeOf returns the outcome of a decision on all tokens of a request.
+func OutcomeOf(d runtime.Decision) Outcome {
 	switch {
 	case !d.Allowed:
-		return denied
+		return Denied
 	case d.Shadowed:
-		return shadowed
-	case l.Op == runtime.TakeUpTo && d.Taken < l.Count:
-		return partly
+		return Shadowed
 	case d.Delay > 0:
-		return delayed
+		return Delayed
 	}
-	return allowed
+	return Allowed
+}
+
+// outcomeOf returns the outcome of a line that was decided.
+func outcomeOf(l *trace.Line, d runtime.Decision) Outcome {
+	o := OutcomeOf(d)
+	if o == Allowed && l.Op == runtime.TakeUpTo && d.Taken < l.Count {
+		return Partly
+	}
+	return o
 }
 
 // resultOf is outcomeOf for a request that may be impossible or invalid.
-func resultOf(l *trace.Line, d runtime.Decision, err error) outcome {
+func resultOf(l *trace.Line, d runtime.Decision, err error) Outcome {
 	switch {
 	case errors.Is(err, runtime.ErrExceedsCapacity):
-		return tooLarge
+		return TooLarge
 	case errors.Is(err, runtime.ErrInvalidPlan):
-		return noPlan
+		return NoPlan
 	case err != nil:
 		return invalid
 	}
@@ -70,7 +85,7 @@ type tally struct {
 	unreleased int64
 	// penalties counts the denials that have started a penalty or that one has caused.
 	penalties int64
-	by        [outcomes]int64
+	by        [Outcomes]int64
 	longest   time.Duration
 }
 
@@ -89,7 +104,7 @@ func (t *tally) add(l *trace.Line, d runtime.Decision) {
 }
 
 // limited counts the requests that were denied or, for a limit in shadow mode, would have been.
-func (t *tally) limited() int64 { return t.by[denied] + t.by[shadowed] }
+func (t *tally) limited() int64 { return t.by[Denied] + t.by[Shadowed] }
 
 // verbs says how many of the allowed requests were not simply allowed, and how many met a penalty, or is "".
 func (t *tally) verbs() string {
@@ -97,8 +112,8 @@ func (t *tally) verbs() string {
 	if t.charges > 0 {
 		list = append(list, words.Count(t.charges, "charge"))
 	}
-	if t.by[partly] > 0 {
-		list = append(list, words.Count(t.by[partly], "request")+" for more tokens than there were")
+	if t.by[Partly] > 0 {
+		list = append(list, words.Count(t.by[Partly], "request")+" for more tokens than there were")
 	}
 	sentence := ""
 	if len(list) > 0 {
@@ -136,12 +151,12 @@ func tallyTable(rows [][]string, indent string) string {
 
 // row has the column for shadow mode, in place of a share that would not fit beside it, if a limit of the table has it.
 func (t *tally) row(keys int, shadow bool) []string {
-	limited := []string{words.Number(t.by[denied]), percent(t.by[denied], t.requests)}
+	limited := []string{words.Number(t.by[Denied]), percent(t.by[Denied], t.requests)}
 	if shadow {
-		limited = []string{words.Number(t.by[shadowed]), words.Number(t.by[denied])}
+		limited = []string{words.Number(t.by[Shadowed]), words.Number(t.by[Denied])}
 	}
 	return []string{
-		words.Number(t.requests), words.Number(t.requests - t.by[denied]), limited[0], limited[1], words.Number(t.by[delayed]),
+		words.Number(t.requests), words.Number(t.requests - t.by[Denied]), limited[0], limited[1], words.Number(t.by[Delayed]),
 		words.Number(int64(keys)), roundedDuration(t.longest),
 	}
 }

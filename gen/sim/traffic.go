@@ -14,8 +14,10 @@ import (
 
 // Traffic is a generated trace: an [io.Reader] of the text that trace.NewReader reads.
 type Traffic struct {
-	limit   Limit
-	name    []byte
+	limit *limitState
+	name  []byte
+	// reserve is set if all requests reserve.
+	reserve bool
 	streams []*stream
 	text    bytes.Buffer
 }
@@ -23,7 +25,7 @@ type Traffic struct {
 // trafficStart is the instant of the first request. It is fixed, so that the same text always makes the same trace.
 var trafficStart = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// NewTraffic generates requests to a limit, the same ones for the same seed. The text has one or more clauses,
+// NewTraffic generates requests to a limit or a group of a replay, the same ones for the same seed. The text has one or more clauses,
 // separated by ";", which run at the same time:
 //
 //	steady 5/s        evenly spaced requests, beginning at once
@@ -41,16 +43,17 @@ var trafficStart = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 //
 // A rate is a number of requests per unit or duration: 5/s, 100/m, 3/10s. If the limit has capacity 0, the requests
 // reserve. The error is a [*TrafficError].
-func NewTraffic(text string, limit Limit, seed uint64) (*Traffic, error) {
+func NewTraffic(text string, of *Replay, name string, seed uint64) (*Traffic, error) {
+	limit := of.byName[name]
 	clauses, err := parseTraffic(text, limit)
 	if err != nil {
 		return nil, err
 	}
-	name, err := json.Marshal(limit.Policy.Name)
+	quoted, err := json.Marshal(name)
 	if err != nil {
 		return nil, err
 	}
-	t := &Traffic{limit: limit, name: name}
+	t := &Traffic{limit: limit, name: quoted, reserve: limit.reserveOnly()}
 	for i, c := range clauses {
 		// Each stream has random numbers of its own, so that editing one clause does not change the others.
 		t.streams = append(t.streams, newStream(c, seed, uint64(i)))
@@ -95,7 +98,7 @@ func (t *Traffic) write(s *stream) {
 	if s.taking > 1 { // 1 is the default of a trace
 		out = strconv.AppendInt(append(out, `,"count":`...), s.taking, 10)
 	}
-	if t.limit.Policy.Capacity == 0 {
+	if t.reserve {
 		out = append(out, `,"reserve":true`...)
 	}
 	if s.running > 0 {
@@ -109,16 +112,16 @@ func (t *Traffic) write(s *stream) {
 
 // appendKey appends the key with a number, counting from 1.
 func (t *Traffic) appendKey(out []byte, number int64) []byte {
-	switch len(t.limit.Key) {
+	switch len(t.limit.key) {
 	case 0:
 		return out
 	case 1:
-		return appendPart(append(out, `,"key":`...), t.limit.Key[0], number, 0)
+		return appendPart(append(out, `,"key":`...), t.limit.key[0].Type, number, 0)
 	}
 	out = append(out, `,"key":`...)
-	for i, typ := range t.limit.Key {
+	for i, part := range t.limit.key {
 		out = append(out, "[,"[min(i, 1)])
-		out = appendPart(out, typ, number, i)
+		out = appendPart(out, part.Type, number, i)
 	}
 	return append(out, ']')
 }

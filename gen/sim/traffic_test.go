@@ -13,12 +13,13 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-func generate(t *testing.T, text string, limit Limit, seed uint64) string {
+func generate(t *testing.T, text string, limit *spec.Limit, seed uint64) string {
 	t.Helper()
-	traffic, err := NewTraffic(text, limit, seed)
+	traffic, err := NewTraffic(text, NewReplay(fileOf(limit)), limit.Policy.Name, seed)
 	require.NoError(t, err)
 	out, err := io.ReadAll(traffic)
 	require.NoError(t, err)
@@ -26,10 +27,10 @@ func generate(t *testing.T, text string, limit Limit, seed uint64) string {
 }
 
 func TestTrafficIsGenerated(t *testing.T) {
-	limits := limitsForTest()
+	limits := limitsForTest().Limits
 	for _, test := range []struct {
 		text  string
-		limit Limit
+		limit *spec.Limit
 		want  string
 	}{
 		{"steady 3/s for 1s", limits[0], `{"at":"2030-01-01T00:00:00Z","limit":"bucket","key":"1"}
@@ -49,7 +50,7 @@ func TestTrafficIsGenerated(t *testing.T) {
 		{"burst 2 over 2 keys", limits[4], `{"at":"2030-01-01T00:00:00Z","limit":"halves","key":"true"}
 {"at":"2030-01-01T00:00:00Z","limit":"halves","key":"false"}
 `},
-		{"burst 1", Limit{Policy: &runtime.Policy{Name: "export", Capacity: 0}}, `{"at":"2030-01-01T00:00:00Z","limit":"export","reserve":true}
+		{"burst 1", limitOf(runtime.Policy{Name: "export", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, MaxReserved: 5}), `{"at":"2030-01-01T00:00:00Z","limit":"export","reserve":true}
 `},
 	} {
 		assert.Equal(t, test.want, generate(t, test.text, test.limit, 1), test.text)
@@ -59,22 +60,23 @@ func TestTrafficIsGenerated(t *testing.T) {
 // Generated requests are valid and in order, and JSONL writes a trace with the same decisions.
 func TestTrafficReplaysWithoutFaults(t *testing.T) {
 	text := "steady 7/3s for 10m over 3 keys; burst 20 at 2m; poisson 2/s over 4 keys taking 2; poisson 1/m at 9m for 1h"
-	for _, limit := range limitsForTest() {
+	for _, limit := range limitsForTest().Limits {
 		if len(limit.Key) == 0 {
 			continue
 		}
-		traffic, err := NewTraffic(text, limit, 1)
+		file := fileOf(limit)
+		traffic, err := NewTraffic(text, NewReplay(file), limit.Policy.Name, 1)
 		require.NoError(t, err)
-		out, faults := replayText(t, []Limit{limit}, trace.NewReader(iotest.HalfReader(traffic)))
+		out, faults := replayText(t, file, trace.NewReader(iotest.HalfReader(traffic)))
 		require.Empty(t, faults)
-		again, faults := replayText(t, []Limit{limit}, traceOf(out))
+		again, faults := replayText(t, file, traceOf(out))
 		require.Empty(t, faults)
 		assert.True(t, out == again, limit.Policy.Name)
 	}
 }
 
 func TestTrafficDependsOnTheSeedOnly(t *testing.T) {
-	limit := limitsForTest()[0]
+	limit := limitsForTest().Limits[0]
 	assert.Equal(t, generate(t, "poisson 5/s over 9 keys", limit, 7), generate(t, "poisson 5/s over 9 keys", limit, 7))
 	assert.NotEqual(t, generate(t, "poisson 5/s", limit, 7), generate(t, "poisson 5/s", limit, 8))
 	assert.Equal(t, generate(t, "steady 5/s over 9 keys", limit, 7), generate(t, "steady 5/s over 9 keys", limit, 8))
@@ -106,7 +108,7 @@ func TestClauseWithoutForEndsWithTheLastOther(t *testing.T) {
 		{"poisson 20/s at 5m; steady 1/s for 1d at 1w", []time.Duration{8*words.Day - 5*time.Minute, words.Day}},
 		{"steady 1/h at 1h30m", []time.Duration{time.Minute}},
 	} {
-		clauses, err := parseTraffic(test.text, limitsForTest()[0])
+		clauses, err := parseTraffic(test.text, NewReplay(limitsForTest()).byName["bucket"])
 		require.NoError(t, err)
 		var got []time.Duration
 		for _, c := range clauses {
@@ -117,6 +119,7 @@ func TestClauseWithoutForEndsWithTheLastOther(t *testing.T) {
 }
 
 func TestTrafficErrorHasACaretAtItsColumn(t *testing.T) {
+	replay := NewReplay(limitsForTest())
 	const kinds, rates, durations = "expected steady, poisson or burst", "expected a rate such as 5/s, 100/m or 3/10s",
 		"expected a duration such as 90s, 10m or 1d, at most 3650d"
 	for _, test := range []struct{ text, problem, caret string }{
@@ -143,18 +146,19 @@ func TestTrafficErrorHasACaretAtItsColumn(t *testing.T) {
 		{"steady 5/s for 3651d", durations, "               ^"},
 		{"steady 5/s for 99999999999999h", durations, "               ^"},
 		{"steady 5/s at 1x", durations, "              ^"},
+		{"steady 5/s at 1.5ns", durations, "              ^"},
 		{"steady 5/s for 1m for 1m", "for is given twice", "                  ^"},
 		{"steady 5/s over 0 keys", "expected the number of keys, from 1 to 16,777,216", "                ^"},
 		{"steady 5/s over 5 cars", "expected the word keys", "                  ^"},
 		{"steady 5/s taking all", "expected the number of tokens per request, from 1 to 2,000,000,000,000,000", "                  ^"},
 		{"steady 1000000/s for 10d", "the traffic has more than 100,000,000 requests; shorten it, or lower its rates", "^"},
 	} {
-		_, err := NewTraffic(test.text, limitsForTest()[0], 1)
+		_, err := NewTraffic(test.text, replay, "bucket", 1)
 		assert.EqualError(t, err, test.problem+"\n  "+test.text+"\n  "+test.caret, test.text)
 	}
-	_, err := NewTraffic("steady 5/s over 2 keys", limitsForTest()[3], 1)
+	_, err := NewTraffic("steady 5/s over 2 keys", replay, "shared", 1)
 	assert.EqualError(t, err, "the limit has no key; remove over\n  steady 5/s over 2 keys\n             ^")
-	_, err = NewTraffic("日本", limitsForTest()[0], 1)
+	_, err = NewTraffic("日本", replay, "bucket", 1)
 	traffic := new(TrafficError)
 	require.ErrorAs(t, err, &traffic)
 	assert.Equal(t, 1, traffic.Column)
