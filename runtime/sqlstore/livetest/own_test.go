@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -67,6 +68,8 @@ func needOwn(t *testing.T, err error) {
 // watch starts the guard of the script, which removes the servers when this process ends.
 func (o *own) watch() (err error) {
 	o.guard = exec.Command(o.script, "guard", o.dir)
+	// A signal that ends this process together with its children, as Ctrl-C and timeout send it, must not reach the guard.
+	o.guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if o.alive, err = o.guard.StdinPipe(); err != nil {
 		return err
 	}
