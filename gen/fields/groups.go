@@ -15,53 +15,73 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// members reads a list or a map of limits. check is set for those that give no tokens up.
-func (p *parser) members(members *[]spec.Member, e entry, check bool) bool {
-	before := len(p.found)
+// groupDraft is a group while it is read.
+type groupDraft struct {
+	spec.Group
+	// parameters are those of its method, by name.
+	parameters map[string]parameter
+}
+
+// groupReader reads the limits of a group. check is set for those that give no tokens up.
+type groupReader struct {
+	*parser
+	of    *groupDraft
+	check bool
+}
+
+// parameter is the first use of a parameter of a group.
+type parameter struct {
+	typ string
+	at  diag.Span
+}
+
+// members reads a list or a map of limits.
+func (r groupReader) members(members *[]spec.Member, e entry) bool {
+	before := len(r.found)
 	switch {
 	case e.value.Kind == yaml.SequenceNode:
-		p.listed(members, e, check)
+		r.listed(members, e)
 	case e.value.Kind == yaml.MappingNode:
-		entries, _ := p.entries(e.value, e.at, e.name, "")
+		entries, _ := r.entries(e.value, e.at, e.name, "")
 		for _, e := range entries {
 			// Errors of a limit that is given twice are reported as for the first one.
-			if bound := p.member(e.name, e.named, e.value, check); !e.again {
+			if bound := r.member(e.name, e.named, e.value); !e.again {
 				*members = append(*members, bound...)
 			}
 		}
 	default:
-		p.wrongType(e, "a list or a map of limits", "write "+e.name+": [sendMessage]")
+		r.wrongType(e, "a list or a map of limits", "write "+e.name+": [sendMessage]")
 		return false
 	}
 	if len(e.value.Content) == 0 {
-		p.report(e.at, rules.EmptyGroup, "name a limit, or leave "+e.name+" out", "%s has no limits", e.name)
+		r.report(e.at, rules.EmptyGroup, "name a limit, or leave "+e.name+" out", "%s has no limits", e.name)
 	}
-	return len(p.found) == before
+	return len(r.found) == before
 }
 
 // listed reads a list of limits.
-func (p *parser) listed(members *[]spec.Member, e entry, check bool) {
+func (r groupReader) listed(members *[]spec.Member, e entry) {
 	first := map[string]diag.Span{}
 	for _, node := range e.value.Content {
-		at := p.src.At(node)
+		at := r.src.At(node)
 		if !isString(node) {
-			if !p.muted[node] {
-				p.report(at, rules.WrongType, "write "+e.name+": [sendMessage]", "%s must list names of limits, not %s", e.name, describe(node))
+			if !r.muted[node] {
+				r.report(at, rules.WrongType, "write "+e.name+": [sendMessage]", "%s must list names of limits, not %s", e.name, describe(node))
 			}
 			continue
 		}
-		if p.twice(first, node.Value, at, "") {
+		if r.twice(first, node.Value, at, "") {
 			continue
 		}
-		*members = append(*members, p.member(node.Value, at, nil, check)...)
+		*members = append(*members, r.member(node.Value, at, nil)...)
 	}
 }
 
 // member reads a limit of a group with its parameters, which are nil in a list of limits, or those of each of several keys.
 // It returns none if there is no such limit, or if the limit has a diagnostic: its key may be incomplete, and its numbers may
 // be missing.
-func (p *parser) member(name string, at diag.Span, binding *yaml.Node, check bool) (members []spec.Member) {
-	limit := p.limitNamed(name, at)
+func (r groupReader) member(name string, at diag.Span, binding *yaml.Node) (members []spec.Member) {
+	limit := r.limitNamed(name, at)
 	if limit == nil {
 		return nil
 	}
@@ -70,39 +90,39 @@ func (p *parser) member(name string, at diag.Span, binding *yaml.Node, check boo
 	case binding == nil:
 		for _, part := range limit.Key {
 			own.Args = append(own.Args, part.Name)
-			p.parameter(part.Name, part.GoType(), at)
+			r.parameter(part.Name, part.GoType(), at)
 		}
 		members = append(members, own)
 	case binding.Kind == yaml.SequenceNode && len(binding.Content) > 0:
 		first := map[string]diag.Span{}
 		for _, each := range binding.Content {
-			m, at := own, p.src.At(each)
+			m, at := own, r.src.At(each)
 			m.At = at
-			if bound := p.bind(&m, at, each); bound && !p.boundTwice(first, m.Args, at, limit) {
+			if bound := r.bind(&m, at, each); bound && !r.boundTwice(first, m.Args, at, limit) {
 				members = append(members, m)
 			}
 		}
 	default:
-		if p.bind(&own, at, binding) {
+		if r.bind(&own, at, binding) {
 			members = append(members, own)
 		}
 	}
 	for i := range members {
-		p.canPass(&members[i], check)
+		r.canPass(&members[i])
 	}
 	return members
 }
 
 // boundTwice reports a key that a list has before.
-func (p *parser) boundTwice(first map[string]diag.Span, args []string, at diag.Span, limit *spec.Limit) bool {
+func (r groupReader) boundTwice(first map[string]diag.Span, args []string, at diag.Span, limit *spec.Limit) bool {
 	key := strings.Join(args, "\x00")
 	before, twice := first[key]
 	if !twice {
 		first[key] = at
 		return false
 	}
-	p.report(at, rules.Duplicate, "name another parameter, or take more tokens by n", "%s is given twice for the same key", diag.Label(limit.Policy.Name))
-	p.note(before, "first given here")
+	r.report(at, rules.Duplicate, "name another parameter, or take more tokens by n", "%s is given twice for the same key", diag.Label(limit.Policy.Name))
+	r.note(before, "first given here")
 	return true
 }
 
@@ -116,11 +136,11 @@ func (p *parser) limitNamed(name string, at diag.Span) *spec.Limit {
 }
 
 // bind reads the parameters of a limit, and reports whether they are a map.
-func (p *parser) bind(m *spec.Member, at diag.Span, binding *yaml.Node) bool {
+func (r groupReader) bind(m *spec.Member, at diag.Span, binding *yaml.Node) bool {
 	if binding.Tag == "!!null" {
 		binding = &yaml.Node{Kind: yaml.MappingNode}
 	}
-	entries, ok := p.entries(binding, p.src.At(binding), diag.Clip(m.Limit.Policy.Name), "write "+m.Example())
+	entries, ok := r.entries(binding, r.src.At(binding), diag.Clip(m.Limit.Policy.Name), "write "+m.Example())
 	if !ok {
 		return false
 	}
@@ -129,15 +149,15 @@ func (p *parser) bind(m *spec.Member, at diag.Span, binding *yaml.Node) bool {
 		isPart := slices.ContainsFunc(m.Limit.Key, func(part spec.KeyPart) bool { return part.Name == e.name })
 		switch {
 		case e.name == spec.CountPart:
-			p.count(m, e)
+			r.count(m, e)
 		case isPart && !e.again:
 			args[e.name] = e
 		case !isPart && spec.IsShared(m.Limit, e.name):
-			p.report(e.named, rules.UnboundKeyPart, "leave "+e.name+" out",
+			r.report(e.named, rules.UnboundKeyPart, "leave "+e.name+" out",
 				"%s is no key part of %s; the group has a parameter %s, and passes it on", diag.Quote(e.name), diag.Label(m.Limit.Policy.Name), e.name)
 		case !isPart:
-			p.report(e.named, rules.UnboundKeyPart, "write "+m.Example(), "%s has no key part %s", diag.Label(m.Limit.Policy.Name), diag.Quote(e.name))
-			p.meant(diag.Nearest(e.name, spec.PartNames(m.Limit.Key)))
+			r.report(e.named, rules.UnboundKeyPart, "write "+m.Example(), "%s has no key part %s", diag.Label(m.Limit.Policy.Name), diag.Quote(e.name))
+			r.meant(diag.Nearest(e.name, spec.PartNames(m.Limit.Key)))
 		}
 	}
 	for _, part := range m.Limit.Key {
@@ -148,13 +168,13 @@ func (p *parser) bind(m *spec.Member, at diag.Span, binding *yaml.Node) bool {
 		}
 		switch {
 		case !given:
-			if p.complete(binding) {
-				p.report(at, rules.UnboundKeyPart, "write "+m.Example(), "the key part %s of %s has no parameter", part.Name, diag.Label(m.Limit.Policy.Name))
+			if r.complete(binding) {
+				r.report(at, rules.UnboundKeyPart, "write "+m.Example(), "the key part %s of %s has no parameter", part.Name, diag.Label(m.Limit.Policy.Name))
 			}
 		case !isString(e.value):
-			p.report(e.at, rules.UnboundKeyPart, "write "+part.Name+": "+part.Name, "%s must be the name of a parameter, not %s", part.Name, describe(e.value))
-		case p.partName(e.value.Value, e.at):
-			p.parameter(e.value.Value, part.GoType(), e.at)
+			r.report(e.at, rules.UnboundKeyPart, "write "+part.Name+": "+part.Name, "%s must be the name of a parameter, not %s", part.Name, describe(e.value))
+		case r.partName(e.value.Value, e.at):
+			r.parameter(e.value.Value, part.GoType(), e.at)
 		}
 		m.Args = append(m.Args, arg)
 	}
@@ -162,18 +182,18 @@ func (p *parser) bind(m *spec.Member, at diag.Span, binding *yaml.Node) bool {
 }
 
 // count reads the number of tokens: a number, or the name of a parameter.
-func (p *parser) count(m *spec.Member, e entry) {
+func (r groupReader) count(m *spec.Member, e entry) {
 	if !isString(e.value) {
-		m.Count, _ = p.number(e, 1, runtime.MaxTokens, "")
+		m.Count, _ = r.number(e, 1, runtime.MaxTokens, "")
 		return
 	}
 	if !partForm.MatchString(e.value.Value) {
-		p.report(e.at, rules.BadKeyPart, "write a number, or the name of a parameter such as tokens", "n must be a number of tokens or the name of a parameter, not %s", diag.Quote(e.value.Value))
+		r.report(e.at, rules.BadKeyPart, "write a number, or the name of a parameter such as tokens", "n must be a number of tokens or the name of a parameter, not %s", diag.Quote(e.value.Value))
 		return
 	}
-	if p.partName(e.value.Value, e.at) {
+	if r.partName(e.value.Value, e.at) {
 		m.Count, m.CountArg = 0, e.value.Value
-		p.parameter(m.CountArg, countType, e.at)
+		r.parameter(m.CountArg, countType, e.at)
 	}
 }
 
@@ -181,89 +201,90 @@ func (p *parser) count(m *spec.Member, e entry) {
 const countType = "a number of tokens"
 
 // parameter reports a parameter that is used with two types.
-func (p *parser) parameter(name, typ string, at diag.Span) {
-	was, known := p.parameters[name]
+func (r groupReader) parameter(name, typ string, at diag.Span) {
+	was, known := r.of.parameters[name]
 	if !known {
-		if p.parameters != nil {
-			p.parameters[name] = parameter{typ, at}
+		if r.of.parameters == nil {
+			r.of.parameters = map[string]parameter{}
 		}
+		r.of.parameters[name] = parameter{typ, at}
 		return
 	}
 	if was.typ != typ {
-		p.report(at, rules.ParameterType, "give one of them another name: {part: parameter}", "the parameter %s is %s here, and %s before", diag.Label(name), typ, was.typ)
-		p.note(was.at, fmt.Sprintf("here it is %s", was.typ))
+		r.report(at, rules.ParameterType, "give one of them another name: {part: parameter}", "the parameter %s is %s here, and %s before", diag.Label(name), typ, was.typ)
+		r.note(was.at, fmt.Sprintf("here it is %s", was.typ))
 	}
 }
 
 // canPass reports a limit that denies every request of the group.
-func (p *parser) canPass(m *spec.Member, check bool) {
+func (r groupReader) canPass(m *spec.Member) {
 	name := diag.Label(m.Limit.Policy.Name)
-	least, plan := m.MostTokens(check)
+	least, plan := m.MostTokens(r.check)
 	switch {
-	case check && m.Limit.Policy.Capacity == 0:
-		p.report(m.At, rules.CannotPass, "leave the check out", "%s has capacity 0, so that a check always denies", name)
+	case r.check && m.Limit.Policy.Capacity == 0:
+		r.report(m.At, rules.CannotPass, "leave the check out", "%s has capacity 0, so that a check always denies", name)
 	case m.Count > least:
 		if plan != "" {
 			name += " can ever have with the plan " + plan
 		} else {
 			name += " can ever have"
 		}
-		p.report(m.At, rules.CannotPass, "use at most "+words.Number(least), "%s are more than %s, %s",
+		r.report(m.At, rules.CannotPass, "use at most "+words.Number(least), "%s are more than %s, %s",
 			words.Count(m.Count, m.Unit()), name, words.Number(least))
 	}
 }
 
 // takenAndChecked reports a key that a group takes from and checks.
-func (p *parser) takenAndChecked(g *spec.Group, given map[string]entry) {
+func (r groupReader) takenAndChecked(given map[string]entry) {
 	checks, ok := given["checks"]
-	for _, m := range g.Takes {
-		if ok && slices.ContainsFunc(g.Checks, func(c spec.Member) bool { return c.Limit == m.Limit && slices.Equal(c.Args, m.Args) }) {
-			p.report(checks.at, rules.TakenAndChecked, "leave the check out: a take checks too", "%s is in takes and in checks", diag.Label(m.Limit.Policy.Name))
-			p.note(given["takes"].at, "takes is given here")
+	for _, m := range r.of.Takes {
+		if ok && slices.ContainsFunc(r.of.Checks, func(c spec.Member) bool { return c.Limit == m.Limit && slices.Equal(c.Args, m.Args) }) {
+			r.report(checks.at, rules.TakenAndChecked, "leave the check out: a take checks too", "%s is in takes and in checks", diag.Label(m.Limit.Policy.Name))
+			r.note(given["takes"].at, "takes is given here")
 		}
 	}
 }
 
 // sameFields reports limits whose decisions or slots would have one field, or one that all groups have.
-func (p *parser) sameFields(g *spec.Group) {
-	members, first := slices.Concat(g.Members(), g.Takes), map[string]spec.Member{}
-	for i, field := range slices.Concat(g.Fields(), g.SlotFields()) {
+func (r groupReader) sameFields() {
+	members, first := slices.Concat(r.of.Members(), r.of.Takes), map[string]spec.Member{}
+	for i, field := range slices.Concat(r.of.Fields(), r.of.SlotFields()) {
 		m := members[i]
 		before, taken := first[field]
 		switch same := before.Limit == m.Limit && slices.Equal(before.Args, m.Args); { // reported by itself
 		case field == "": // of a limit that is not in flight
 		case slices.Contains(spec.MemberNames, field):
-			p.report(m.At, rules.ReservedName, "set goName on the limit, or name another parameter", "the decisions of a group have another field or method %s", field)
+			r.report(m.At, rules.ReservedName, "set goName on the limit, or name another parameter", "the decisions of a group have another field or method %s", field)
 		case taken && !same:
-			p.report(m.At, rules.SameGoName, "set goName on the limit, or name another parameter", "the decisions of the group have two fields %s", diag.Clip(field))
-			p.note(before.At, "the other one is here")
+			r.report(m.At, rules.SameGoName, "set goName on the limit, or name another parameter", "the decisions of the group have two fields %s", diag.Clip(field))
+			r.note(before.At, "the other one is here")
 		}
 		first[field] = m
 	}
 }
 
 // notShared reports parameters of a group that have the name of a shared one and are something else.
-func (p *parser) notShared(g *spec.Group) {
-	for _, s := range g.Shared() {
-		other, taken := p.parameters[s.Name]
+func (r groupReader) notShared() {
+	for _, s := range r.of.Shared() {
+		other, taken := r.of.parameters[s.Name]
 		if !taken {
 			continue
 		}
-		p.report(other.at, rules.ParameterType, "give it another name: {part: parameter}",
+		r.report(other.at, rules.ParameterType, "give it another name: {part: parameter}",
 			"the parameter %s is %s here, but %s needs %s as a parameter of this name", s.Name, other.typ, s.Limits[0], s.What)
-		p.note(diag.Spanning(p.drafts[s.Limits[0]].said.Pos, s.Limits[0]), "the limit is here")
+		r.note(diag.Spanning(r.drafts[s.Limits[0]].said.Pos, s.Limits[0]), "the limit is here")
 	}
 }
 
 // groupFields are the fields of one group.
-var groupFields = []field[spec.Group, spec.Group]{
+var groupFields = []field[groupDraft, spec.Group]{
 	{
 		name: "doc", synonyms: []string{"description", "comment"},
 		about:     "What the group is for. It becomes the method's doc comment, after the method's name.",
 		accepts:   "text, of one or more lines",
 		example:   "is what one completion costs.",
 		schema:    object{"type": "string"},
-		read:      func(p *parser, g *spec.Group, e entry) bool { return p.docText(&g.Doc, e) },
+		read:      func(p *parser, g *groupDraft, e entry) bool { return p.docText(&g.Doc, e) },
 		change:    spec.DocChanged,
 		effective: func(g *spec.Group) string { return g.Doc },
 	},
@@ -277,7 +298,7 @@ var groupFields = []field[spec.Group, spec.Group]{
 		accepts:   "a list of limits, or a map from limits to `{part: parameter, n: a number or a parameter}`, or to a list of them",
 		example:   "{sendMessage: {n: messages}}",
 		schema:    membersSchema,
-		read:      func(p *parser, g *spec.Group, e entry) bool { return p.members(&g.Takes, e, false) },
+		read:      func(p *parser, g *groupDraft, e entry) bool { return groupReader{p, g, false}.members(&g.Takes, e) },
 		change:    spec.GroupTakesChanged,
 		effective: func(g *spec.Group) string { return spec.EffectiveMembers(g.Takes) },
 	},
@@ -289,7 +310,7 @@ var groupFields = []field[spec.Group, spec.Group]{
 		absent:    "nothing is checked",
 		example:   "[suspended]",
 		schema:    membersSchema,
-		read:      func(p *parser, g *spec.Group, e entry) bool { return p.members(&g.Checks, e, true) },
+		read:      func(p *parser, g *groupDraft, e entry) bool { return groupReader{p, g, true}.members(&g.Checks, e) },
 		change:    spec.GroupChecksChanged,
 		effective: func(g *spec.Group) string { return spec.EffectiveMembers(g.Checks) },
 	},
@@ -300,7 +321,7 @@ var groupFields = []field[spec.Group, spec.Group]{
 		absent:    "as for a limit",
 		example:   "Complete",
 		schema:    goNameSchema,
-		read:      func(p *parser, g *spec.Group, e entry) bool { return p.exportedName(&g.GoName, e) },
+		read:      func(p *parser, g *groupDraft, e entry) bool { return p.exportedName(&g.GoName, e) },
 		change:    spec.GroupGoNameChanged,
 		effective: func(g *spec.Group) string { return g.GoName },
 	},
@@ -352,7 +373,7 @@ func (p *parser) settleGroups(file *spec.File) {
 }
 
 func (p *parser) oneGroup(e entry) *spec.Group {
-	g := &spec.Group{Name: e.name, GoName: spec.GoName(e.name), Pos: e.named.Pos, Given: map[string]diag.Pos{}}
+	g := &groupDraft{Group: spec.Group{Name: e.name, GoName: spec.GoName(e.name), Pos: e.named.Pos, Given: map[string]diag.Pos{}}}
 	if !e.again {
 		p.limitName(e, "group")
 	}
@@ -360,9 +381,8 @@ func (p *parser) oneGroup(e entry) *spec.Group {
 	defer func() { p.limit = "" }()
 	entries, ok := p.entries(e.value, e.at, "a group", groupHelp)
 	if !ok {
-		return g
+		return &g.Group
 	}
-	p.parameters = map[string]parameter{}
 	given := readFields(p, groupFields, g, entries, e.named, p.complete(e.value))
 	for name, e := range given {
 		g.Given[name] = e.at.Pos
@@ -370,10 +390,11 @@ func (p *parser) oneGroup(e entry) *spec.Group {
 	if _, renamed := given["goName"]; !renamed && !e.again {
 		p.reservedGoName(e.named, g.GoName)
 	}
-	p.takenAndChecked(g, given)
-	p.sameFields(g)
-	p.notShared(g)
-	return g
+	r := groupReader{p, g, false}
+	r.takenAndChecked(given)
+	r.sameFields()
+	r.notShared()
+	return &g.Group
 }
 
 // claimGroup claims the name of a group, and the Go names of its method and its types.

@@ -43,20 +43,21 @@ func (p *parser) lease(limit *draft, e entry) bool {
 }
 
 // leaseFits reports a lease that contradicts other fields.
-func (p *parser) leaseFits(policy *unchecked, given map[string]entry) {
-	lease, ok := given["lease"]
+func (s settler) leaseFits() {
+	policy := &s.of.policy
+	lease, ok := s.given["lease"]
 	if !ok {
 		return
 	}
 	if policy.Start.FirstUse() {
-		p.report(lease.at, rules.BadLease, "leave lease out, or give an instant or an offset",
+		s.report(lease.at, rules.BadLease, "leave lease out, or give an instant or an offset",
 			"windows that start at first use have no lease, because a process cannot compute when they end")
-		p.note(given["start"].at, "start is given here")
+		s.note(s.given["start"].at, "start is given here")
 		return
 	}
-	most, note := given["capacity"], "capacity is given here"
+	most, note := s.given["capacity"], "capacity is given here"
 	if most.value == nil {
-		most, note = given["rate"], "the capacity is the rate, given here"
+		most, note = s.given["rate"], "the capacity is the rate, given here"
 	}
 	// If neither could be read, the capacity is not known.
 	if most.value == nil || policy.Lease.Tokens <= policy.Capacity {
@@ -66,9 +67,9 @@ func (p *parser) leaseFits(policy *unchecked, given map[string]entry) {
 	if policy.Capacity > 0 {
 		help = "use at most " + words.Number(policy.Capacity)
 	}
-	p.report(p.part(lease, "tokens").at, rules.BadLease, help,
+	s.report(s.part(lease, "tokens").at, rules.BadLease, help,
 		"tokens %s is more than the capacity, %s, so no block could ever be taken", words.Number(policy.Lease.Tokens), words.Number(policy.Capacity))
-	p.note(most.at, note)
+	s.note(most.at, note)
 }
 
 // penaltyOffSynonyms are words for it in other limiters.
@@ -111,22 +112,22 @@ func (p *parser) penalty(limit *draft, e entry) bool {
 }
 
 // penaltyFits reports a penalty that contradicts other fields.
-func (p *parser) penaltyFits(limit *draft, given map[string]entry) {
-	policy := &limit.policy
-	penalty, ok := given["penalty"]
-	if forgive, given := given["forgive"]; given && policy.Penalty.Steps[1] == 0 {
-		_, byPlan := limit.maps["penalty"]
+func (s settler) penaltyFits() {
+	policy := &s.of.policy
+	penalty, ok := s.given["penalty"]
+	if forgive, given := s.given["forgive"]; given && policy.Penalty.Steps[1] == 0 {
+		_, byPlan := s.of.maps["penalty"]
 		switch {
 		case byPlan: // it is for the plans with several
 		case policy.Penalty.Steps[0] != 0:
-			p.report(forgive.at, rules.BadPenalty, "leave forgive out, or give a list such as penalty: [1m, 10m, 1h]", "forgive has no effect on a single penalty, which is always the same")
+			s.report(forgive.at, rules.BadPenalty, "leave forgive out, or give a list such as penalty: [1m, 10m, 1h]", "forgive has no effect on a single penalty, which is always the same")
 		case !ok || isWord(penalty.value, penaltyOff):
-			p.report(forgive.at, rules.BadPenalty, "leave forgive out, or give a penalty", "forgive has no effect without a penalty")
+			s.report(forgive.at, rules.BadPenalty, "leave forgive out, or give a penalty", "forgive has no effect without a penalty")
 		}
 		policy.Penalty.Forgive = 0
 	}
 	if ok && policy.Penalty.Steps[0] != 0 {
-		p.refuse(rules.BadPenalty, penaltyRefusals, policy, given, penalty)
+		s.refuse(rules.BadPenalty, penaltyRefusals, penalty)
 	}
 }
 
@@ -251,23 +252,23 @@ func (r *refusal) condition(field string, value object) object {
 }
 
 // fitsKind reports the fields that the limit's kind does not have.
-func (p *parser) fitsKind(policy *unchecked, given map[string]entry) bool {
-	return p.refuse(rules.NotForKind, algorithms[policy.Kind].refusals, policy, given, entry{})
+func (s settler) fitsKind() bool {
+	return s.refuse(rules.NotForKind, algorithms[s.of.policy.Kind].refusals, entry{})
 }
 
 // refuse reports the given fields that are refused because of another one, which is the zero entry if it is not pointed at. It
 // returns whether there are none.
-func (p *parser) refuse(broken *rules.Rule, refusals []refusal, policy *unchecked, given map[string]entry, because entry) bool {
-	before := len(p.found)
+func (s settler) refuse(broken *rules.Rule, refusals []refusal, because entry) bool {
+	before := len(s.found)
 	for _, r := range refusals {
-		e, ok := given[r.field]
-		if !ok || !r.refuses(policy, e.value) {
+		e, ok := s.given[r.field]
+		if !ok || !r.refuses(&s.of.policy, e.value) {
 			continue
 		}
-		p.report(e.at, broken, cmp.Or(r.help, "leave "+r.field+" out"), "%s", r.message+r.why)
-		p.note(because.at, because.name+" is given here")
+		s.report(e.at, broken, cmp.Or(r.help, "leave "+r.field+" out"), "%s", r.message+r.why)
+		s.note(because.at, because.name+" is given here")
 	}
-	return len(p.found) == before
+	return len(s.found) == before
 }
 
 // onePeriod is a refusal of kinds with windows: their rows have the start of a window, which must mean the same to all plans.

@@ -15,63 +15,64 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
-// settleLimit fills in the defaults and reports fields that contradict each other. It skips invalid fields: given contains
-// only the valid ones, and clean means that all are.
-func (p *parser) settleLimit(limit *draft, given map[string]entry, clean bool) {
+// settle fills in the defaults and reports fields that contradict each other.
+func (s settler) settle() {
+	policy := &s.of.policy
 	// With fields of another kind, the kind itself may be the error, and the checks below would be misleading.
-	if _, ok := given["kind"]; ok && !p.fitsKind(&limit.policy, given) {
+	if _, ok := s.given["kind"]; ok && !s.fitsKind() {
 		return
 	}
-	policy := &limit.policy
 	if policy.Kind == runtime.InFlight {
 		policy.Rate, policy.AtMost.Rate = policy.Capacity, policy.AtMost.Capacity
 		return
 	}
-	p.settleCalendar(limit, given)
-	if capacity, ok := given["capacity"]; !ok {
+	s.settleCalendar()
+	if capacity, ok := s.given["capacity"]; !ok {
 		policy.Capacity, policy.AtMost.Capacity = policy.Rate, policy.AtMost.Rate
 	} else if policy.Capacity == 0 {
-		p.canReserve(policy, capacity, given, clean)
+		s.canReserve(capacity)
 	}
-	if precise, ok := given["precise"]; ok && policy.Precise {
-		p.refuse(rules.BadPrecise, preciseRefusals, policy, given, precise)
+	if precise, ok := s.given["precise"]; ok && policy.Precise {
+		s.refuse(rules.BadPrecise, preciseRefusals, precise)
 	}
-	p.penaltyFits(limit, given)
-	if lease, ok := given["lease"]; ok && policy.AtMost != (runtime.Numbers{}) {
-		p.report(lease.at, rules.BadNumbers, "leave lease out, or give the limit numbers of its own",
+	s.penaltyFits()
+	if lease, ok := s.given["lease"]; ok && policy.AtMost != (runtime.Numbers{}) {
+		s.report(lease.at, rules.BadNumbers, "leave lease out, or give the limit numbers of its own",
 			"a limit with numbers from callers has no lease: a block taken by the numbers of one request would be spent by those of another")
 	}
-	p.leaseFits(policy, given)
-	p.forgetsNothing(policy, given)
-	p.enoughForShards(policy, given)
+	s.leaseFits()
+	s.forgetsNothing()
+	s.enoughForShards()
 }
 
 // canReserve reports a limit with capacity 0 that cannot be reserved either, or has fields for other requests.
-func (p *parser) canReserve(policy *unchecked, capacity entry, given map[string]entry, clean bool) {
-	switch reserved, reserves := given["maxReserved"]; {
+func (s settler) canReserve(capacity entry) {
+	policy := &s.of.policy
+	switch reserved, reserves := s.given["maxReserved"]; {
 	case policy.MaxReserved > 0:
 	case reserves:
-		p.report(capacity.at, rules.NothingPasses, "raise one of them", "with capacity 0 and maxReserved 0 no request can ever be allowed")
-		p.note(reserved.at, "maxReserved is given here")
-	case clean: // otherwise, maxReserved may be the field with an error
-		p.report(capacity.at, rules.NothingPasses, "add maxReserved: "+unboundedWord+", or a number, or raise capacity",
+		s.report(capacity.at, rules.NothingPasses, "raise one of them", "with capacity 0 and maxReserved 0 no request can ever be allowed")
+		s.note(reserved.at, "maxReserved is given here")
+	case s.clean: // otherwise, maxReserved may be the field with an error
+		s.report(capacity.at, rules.NothingPasses, "add maxReserved: "+unboundedWord+", or a number, or raise capacity",
 			"with capacity 0 and without maxReserved no request can ever be allowed")
 	}
-	if cache, ok := given["denyCache"]; ok {
-		p.report(cache.at, rules.NothingCached, "leave denyCache out", "denyCache has no effect with capacity 0: every request reserves, and denied reservations are not cached")
-		p.note(capacity.at, "capacity is given here")
+	if cache, ok := s.given["denyCache"]; ok {
+		s.report(cache.at, rules.NothingCached, "leave denyCache out", "denyCache has no effect with capacity 0: every request reserves, and denied reservations are not cached")
+		s.note(capacity.at, "capacity is given here")
 	}
 }
 
 // enoughForShards reports a limit that cannot be split, or into fewer shards only.
-func (p *parser) enoughForShards(policy *unchecked, given map[string]entry) {
-	shards, ok := given["shards"]
+func (s settler) enoughForShards() {
+	policy := &s.of.policy
+	shards, ok := s.given["shards"]
 	if !ok {
 		return
 	}
 	if policy.Start.FirstUse() && policy.Shards > 1 {
-		p.report(shards.at, rules.TooManyShards, "leave shards out", "windows that start at first use cannot have shards: each shard would start its own window")
-		p.note(given["start"].at, "start is given here")
+		s.report(shards.at, rules.TooManyShards, "leave shards out", "windows that start at first use cannot have shards: each shard would start its own window")
+		s.note(s.given["start"].at, "start is given here")
 		return
 	}
 	// A capacity or maxReserved of 0 needs no token per shard. Defaults are skipped: the default capacity is the rate.
@@ -80,7 +81,7 @@ func (p *parser) enoughForShards(policy *unchecked, given map[string]entry) {
 		name   string
 		tokens int64
 	}{{"rate", policy.Rate}, {"capacity", policy.Capacity}, {"maxReserved", policy.MaxReserved}} {
-		if _, ok := given[part.name]; ok && 0 < part.tokens && part.tokens < least {
+		if _, ok := s.given[part.name]; ok && 0 < part.tokens && part.tokens < least {
 			least, name = part.tokens, part.name
 		}
 	}
@@ -91,21 +92,22 @@ func (p *parser) enoughForShards(policy *unchecked, given map[string]entry) {
 	if least > 1 {
 		help = "use at most " + words.Number(least) + " shards"
 	}
-	p.report(shards.at, rules.TooManyShards, help,
+	s.report(shards.at, rules.TooManyShards, help,
 		"%s %d split into %d shards leaves some with less than one token", name, least, policy.Shards)
-	p.note(given[name].at, name+" is given here")
+	s.note(s.given[name].at, name+" is given here")
 }
 
 // forgetsNothing reports a fixed window that ends with tokens missing, if callers give its capacity or maxReserved: with smaller
 // ones it forgets what was used beyond them, so that changing to them and back would grant tokens again.
-func (p *parser) forgetsNothing(policy *unchecked, given map[string]entry) {
+func (s settler) forgetsNothing() {
+	policy := &s.of.policy
 	most := policy.AtMost
 	if policy.Kind != runtime.FixedWindow || most.Capacity+most.MaxReserved == 0 || policy.Rate == 0 || policy.Capacity+policy.MaxReserved <= policy.Rate {
 		return
 	}
-	at, field := given["rate"], "capacity"
+	at, field := s.given["rate"], "capacity"
 	for _, name := range []string{"capacity", "maxReserved"} {
-		if e, ok := given[name]; ok {
+		if e, ok := s.given[name]; ok {
 			at, field = e, name
 		}
 	}
@@ -117,74 +119,74 @@ func (p *parser) forgetsNothing(policy *unchecked, given map[string]entry) {
 	} else {
 		sum += " is"
 	}
-	p.report(at.at, rules.BadNumbers, "let "+field+" be small enough, or use a token bucket",
+	s.report(at.at, rules.BadNumbers, "let "+field+" be small enough, or use a token bucket",
 		"%s more than the rate, %s: a window that ends with smaller numbers of its caller would forget what was used beyond them, so that changing to them and back would grant tokens again",
 		sum, words.Number(policy.Rate))
 }
 
-// settlePlans is settleLimit for the limit of each plan, if the limit depends on the plan.
-func (p *parser) settlePlans(limit *draft, given map[string]entry, clean bool) {
-	if len(limit.maps) == 0 {
-		p.settleLimit(limit, given, clean)
+// settlePlans is settle for the limit of each plan, if the limit depends on the plan.
+func (s settler) settlePlans() {
+	if len(s.of.maps) == 0 {
+		s.settle()
 		return
 	}
-	if len(p.plans) == 0 || p.plansUnknown || !p.fitsKind(&limit.policy, onlyMaps(limit, given)) || !p.namesEveryPlan(limit.maps) {
+	if len(s.plans) == 0 || s.plansUnknown || !s.onlyMaps().fitsKind() || !s.namesEveryPlan() {
 		return
 	}
-	before := len(p.found)
-	for _, plan := range p.plans {
-		limit.plans = append(limit.plans, p.draftOf(plan.Name, limit, given, clean))
+	before := len(s.found)
+	for _, plan := range s.plans {
+		s.of.plans = append(s.of.plans, s.draftOf(plan.Name))
 	}
-	p.dropRepeated(before)
-	limited := slices.IndexFunc(limit.plans, func(of *draft) bool { return !of.unlimited() })
+	s.dropRepeated(before)
+	limited := slices.IndexFunc(s.of.plans, func(of *draft) bool { return !of.unlimited() })
 	if limited < 0 {
-		p.report(limit.maps["rate"].named, rules.UnlimitedPlan, "leave the limit out, or give one of the plans a number", "a limit that is unlimited for all plans has no effect")
+		s.report(s.of.maps["rate"].named, rules.UnlimitedPlan, "leave the limit out, or give one of the plans a number", "a limit that is unlimited for all plans has no effect")
 		return
 	}
-	limit.policy = limit.plans[limited].policy
-	if limit.policy.Mode == runtime.ModeBlock {
+	s.of.policy = s.of.plans[limited].policy
+	if s.of.policy.Mode == runtime.ModeBlock {
 		// Blocking is for all plans. The numbers have no effect, but a policy needs some.
-		for _, of := range limit.plans {
+		for _, of := range s.of.plans {
 			if of.said.UnlimitedRate {
-				of.policy = limit.policy
+				of.policy = s.of.policy
 			}
 		}
 	}
 }
 
-// onlyMaps returns the given entries that are maps of plans.
-func onlyMaps(limit *draft, given map[string]entry) map[string]entry {
-	byPlan := maps.Clone(given)
-	maps.DeleteFunc(byPlan, func(name string, _ entry) bool { return limit.maps[name].value == nil })
-	return byPlan
+// onlyMaps returns the settler for the given fields that are maps of plans.
+func (s settler) onlyMaps() settler {
+	s.given = maps.Clone(s.given)
+	maps.DeleteFunc(s.given, func(name string, _ entry) bool { return s.of.maps[name].value == nil })
+	return s
 }
 
 // namesEveryPlan reports the maps that lack a plan, and those that have an unlimited one.
-func (p *parser) namesEveryPlan(byPlan map[string]entry) bool {
-	before := len(p.found)
+func (s settler) namesEveryPlan() bool {
+	before := len(s.found)
 	for _, f := range limitFields {
-		e, ok := byPlan[f.name]
+		e, ok := s.of.maps[f.name]
 		if !ok {
 			continue
 		}
 		var missing []string
-		for _, plan := range p.planNames() {
+		for _, plan := range s.planNames() {
 			value, given := e.plans[plan]
-			rate := byPlan["rate"].plans[plan]
+			rate := s.of.maps["rate"].plans[plan]
 			free := f.name != "rate" && rate.value != nil && isWord(rate.value, unlimited)
 			switch {
 			case given && free:
-				p.report(value.named, rules.UnlimitedPlan, "leave "+plan+" out here", "the plan %s is unlimited, so it has no %s", diag.Quote(plan), f.name)
-				p.note(rate.at, "its rate is given here")
-			case !given && !free && !p.misspelled(e, plan):
+				s.report(value.named, rules.UnlimitedPlan, "leave "+plan+" out here", "the plan %s is unlimited, so it has no %s", diag.Quote(plan), f.name)
+				s.note(rate.at, "its rate is given here")
+			case !given && !free && !s.misspelled(e, plan):
 				missing = append(missing, plan)
 			}
 		}
 		if len(missing) > 0 {
-			p.report(e.named, rules.MissingPlan, "give a value for every plan, or one value for all of them", "%s lacks %s", f.name, planList(missing))
+			s.report(e.named, rules.MissingPlan, "give a value for every plan, or one value for all of them", "%s lacks %s", f.name, planList(missing))
 		}
 	}
-	return len(p.found) == before
+	return len(s.found) == before
 }
 
 func planList(plans []string) string {
@@ -195,9 +197,9 @@ func planList(plans []string) string {
 }
 
 // misspelled reports whether a map has a plan that the file lacks, and that probably means this one.
-func (p *parser) misspelled(e entry, plan string) bool {
+func (s settler) misspelled(e entry, plan string) bool {
 	for name := range e.plans {
-		if !slices.Contains(p.planNames(), name) && diag.Nearest(name, p.planNames()) == plan {
+		if !slices.Contains(s.planNames(), name) && diag.Nearest(name, s.planNames()) == plan {
 			return true
 		}
 	}
@@ -205,23 +207,23 @@ func (p *parser) misspelled(e entry, plan string) bool {
 }
 
 // draftOf returns the limit of one plan: with the plan's values in place of the maps, which name every plan.
-func (p *parser) draftOf(plan string, limit *draft, given map[string]entry, clean bool) *draft {
-	of := *limit
+func (s settler) draftOf(plan string) *draft {
+	of := *s.of
 	of.plans, of.said.Plan, of.said.Given = nil, plan, map[string]diag.Pos{}
 	own := map[string]entry{}
 	for _, f := range limitFields {
-		e, ok := given[f.name]
+		e, ok := s.given[f.name]
 		if !ok {
 			continue
 		}
-		if byPlan, isMap := limit.maps[f.name]; isMap {
+		if byPlan, isMap := s.of.maps[f.name]; isMap {
 			if e, ok = byPlan.plans[plan]; !ok {
 				continue // an unlimited plan is left out
 			}
 			if f.name == "rate" && isWord(e.value, unlimited) {
 				of.said.UnlimitedRate = true
 			} else {
-				f.read(p, &of, e)
+				f.read(s.parser, &of, e)
 			}
 		}
 		own[f.name], of.said.Given[f.name] = e, e.at.Pos
@@ -231,23 +233,23 @@ func (p *parser) draftOf(plan string, limit *draft, given map[string]entry, clea
 		of.policy = unchecked{Name: of.policy.Name, Kind: of.policy.Kind, Precise: of.policy.Precise, Shards: of.policy.Shards, AtMost: of.policy.AtMost, Mode: runtime.ModeUnlimited}
 		return &of
 	}
-	p.settleLimit(&of, own, clean)
+	settler{s.parser, &of, own, s.clean}.settle()
 	return &of
 }
 
 // dropRepeated drops the diagnostics after the first n that several plans have in common.
-func (p *parser) dropRepeated(n int) {
-	kept := p.found[:n]
-	for _, d := range p.found[n:] {
+func (s settler) dropRepeated(n int) {
+	kept := s.found[:n]
+	for _, d := range s.found[n:] {
 		if !slices.ContainsFunc(kept[n:], func(o diag.Diagnostic) bool { return o.ID == d.ID && o.Pos == d.Pos && o.Message == d.Message }) {
 			kept = append(kept, d)
 		}
 	}
-	p.found = kept
+	s.found = kept
 }
 
 // sameMethods reports plans of a limit that would need different methods of the generated handle.
-func (p *parser) sameMethods(d *draft, limit *spec.Limit, given map[string]entry) bool {
+func (s settler) sameMethods(limit *spec.Limit) bool {
 	var first *spec.Limit
 	for _, of := range limit.Plans {
 		switch {
@@ -255,11 +257,11 @@ func (p *parser) sameMethods(d *draft, limit *spec.Limit, given map[string]entry
 		case first == nil:
 			first = of
 		case first.Policy.Reserves() != of.Policy.Reserves():
-			p.differ(d, given, "maxReserved", first.Plan, of.Plan, rules.PlansDiffer, "let maxReserved be 0 for all plans, or for none",
+			s.differ("maxReserved", first.Plan, of.Plan, rules.PlansDiffer, "let maxReserved be 0 for all plans, or for none",
 				fmt.Sprintf("one of the plans %s and %s can be reserved and the other cannot, but one method serves both", first.Plan, of.Plan))
 			return false
 		case (first.Policy.Capacity == 0) != (of.Policy.Capacity == 0):
-			p.differ(d, given, "capacity", first.Plan, of.Plan, rules.PlansDiffer, "let capacity be 0 for all plans, or for none",
+			s.differ("capacity", first.Plan, of.Plan, rules.PlansDiffer, "let capacity be 0 for all plans, or for none",
 				fmt.Sprintf("one of the plans %s and %s can only be reserved and the other cannot, but one method serves both", first.Plan, of.Plan))
 			return false
 		}
@@ -268,25 +270,25 @@ func (p *parser) sameMethods(d *draft, limit *spec.Limit, given map[string]entry
 }
 
 // differ reports a difference between two plans, at the value of a field.
-func (p *parser) differ(d *draft, given map[string]entry, field, one, other string, rule *rules.Rule, help, message string) {
-	e, ok := given[field]
+func (s settler) differ(field, one, other string, rule *rules.Rule, help, message string) {
+	e, ok := s.given[field]
 	if !ok {
-		field, e = "rate", given["rate"]
+		field, e = "rate", s.given["rate"]
 	}
 	at := e.named
-	if value, ok := d.maps[field].plans[other]; ok {
+	if value, ok := s.of.maps[field].plans[other]; ok {
 		at = value.at
 	}
-	p.report(at, rule, help, "%s", message)
-	if value, ok := d.maps[field].plans[one]; ok {
-		p.note(value.at, "the value of "+one+" is given here")
+	s.report(at, rule, help, "%s", message)
+	if value, ok := s.of.maps[field].plans[one]; ok {
+		s.note(value.at, "the value of "+one+" is given here")
 	}
 }
 
 // carryAlike reports two plans of a fixed window of which the one that allows more tokens at once can also start a window
 // with more of them missing. A window that ends on the other plan forgets the difference, so that changing to it and
 // back would grant tokens again.
-func (p *parser) carryAlike(d *draft, limit *spec.Limit, given map[string]entry) bool {
+func (s settler) carryAlike(limit *spec.Limit) bool {
 	if limit.Policy.Kind != runtime.FixedWindow {
 		return true
 	}
@@ -298,14 +300,14 @@ func (p *parser) carryAlike(d *draft, limit *spec.Limit, given map[string]entry)
 			if atOnce(large) < atOnce(small) {
 				small, large = large, small
 			}
-			p.carriesMore(d, limit, given, small, large)
+			s.carriesMore(limit, small, large)
 			return false
 		}
 	}
 	return true
 }
 
-func (p *parser) carriesMore(d *draft, limit *spec.Limit, given map[string]entry, small, large *spec.Limit) {
+func (s settler) carriesMore(limit, small, large *spec.Limit) {
 	again := fmt.Sprintf("changing from the plan %s to %s and back would grant tokens again: ", large.Plan, small.Plan)
 	difference := "capacity - rate"
 	if limit.Policy.Reserves() {
@@ -318,10 +320,10 @@ func (p *parser) carriesMore(d *draft, limit *spec.Limit, given map[string]entry
 		why = fmt.Sprintf("divided among %d shards, neither of them has the larger part of every number", limit.Policy.Shards)
 	}
 	field := "capacity"
-	if _, ok := d.maps["maxReserved"]; ok {
+	if _, ok := s.of.maps["maxReserved"]; ok {
 		field = "maxReserved"
 	}
-	p.differ(d, given, field, small.Plan, large.Plan, rules.PlanCarry, help, again+why)
+	s.differ(field, small.Plan, large.Plan, rules.PlanCarry, help, again+why)
 }
 
 // includes reports whether a plan of a fixed window grants whatever another one grants, and also after changes between
@@ -367,19 +369,19 @@ func carriedWords(l *spec.Limit) string {
 }
 
 // check makes the limit of a draft without diagnostics, and checks what must hold between its plans.
-func (p *parser) check(d *draft, e entry, given map[string]entry) {
-	limit := p.limitOf(d, e)
-	for _, of := range d.plans {
-		plan := p.limitOf(of, e)
+func (s settler) check(e entry) {
+	limit := s.limitOf(s.of, e)
+	for _, of := range s.of.plans {
+		plan := s.limitOf(of, e)
 		if limit == nil || plan == nil {
 			return
 		}
 		limit.Plans = append(limit.Plans, plan)
 	}
-	if limit == nil || !p.sameMethods(d, limit, given) || !p.carryAlike(d, limit, given) {
+	if limit == nil || !s.sameMethods(limit) || !s.carryAlike(limit) {
 		return
 	}
-	d.limit = limit
+	s.of.limit = limit
 }
 
 // limitOf returns the limit of a draft, or nil if the runtime would refuse it.
@@ -490,12 +492,13 @@ func (p *parser) oneLimit(e entry) *draft {
 	if _, renamed := given["goName"]; !renamed && !e.again {
 		p.reservedGoName(e.named, limit.said.GoName)
 	}
-	p.settlePlans(limit, given, len(p.found) == before)
+	s := settler{p, limit, given, len(p.found) == before}
+	s.settlePlans()
 	if len(p.found) == before {
-		p.settleOverrides(limit, given)
+		s.settleOverrides()
 	}
 	if len(p.found) == atFirst {
-		p.check(limit, e, given)
+		s.check(e)
 	}
 	return limit
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// draft is a limit while it is read: values may be missing, or contradict each other. [parser.check] makes the Limit.
+// draft is a limit while it is read: values may be missing, or contradict each other. [settler.check] makes the Limit.
 type draft struct {
 	policy unchecked
 	plans  []*draft
@@ -100,12 +100,6 @@ const (
 	timeWord
 )
 
-// parameter is the first use of a parameter of a group.
-type parameter struct {
-	typ string
-	at  diag.Span
-}
-
 // owner is a limit, its overrides or its numbers, a group, or a plan, each of which has Go names.
 type owner struct {
 	what string
@@ -127,12 +121,19 @@ type parser struct {
 	owners map[string]owner
 	// drafts are the limits of the file by name, with those that have diagnostics.
 	drafts map[string]*draft
-	// parameters are those of the current group, by name.
-	parameters map[string]parameter
 }
 
 func newParser(src *diag.Source) *parser {
 	return &parser{document: document{src: src}, owners: map[string]owner{}}
+}
+
+// settler completes a limit, and checks what must hold between its fields. It skips invalid fields: given has only the valid
+// ones, and clean means that all are.
+type settler struct {
+	*parser
+	of    *draft
+	given map[string]entry
+	clean bool
 }
 
 // field is one name that a map of the file may contain. A table of fields is the only place that lists the fields of a

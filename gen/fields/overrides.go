@@ -80,14 +80,14 @@ func (p *parser) mostReserved(b *runtime.OverrideBounds, e entry) bool {
 }
 
 // settleOverrides completes the bounds of overrides, and reports those that the limit cannot have. All plans have the same.
-func (p *parser) settleOverrides(limit *draft, given map[string]entry) {
-	e, ok := given["overrides"]
-	if !ok || limit.said.Overrides == nil {
+func (s settler) settleOverrides() {
+	e, ok := s.given["overrides"]
+	if !ok || s.of.said.Overrides == nil {
 		return
 	}
-	own, follows := largestNumbers(limit)
-	most := *limit.said.Overrides
-	linear, inFlight := limit.policy.Kind.Linear(), limit.policy.Kind == runtime.InFlight
+	own, follows := largestNumbers(s.of)
+	most := *s.of.said.Overrides
+	linear, inFlight := s.of.policy.Kind.Linear(), s.of.policy.Kind == runtime.InFlight
 	without := "a sliding window"
 	if inFlight {
 		without = "a limit in flight"
@@ -107,39 +107,39 @@ func (p *parser) settleOverrides(limit *draft, given map[string]entry) {
 		case *part.into == 0:
 			*part.into = part.own
 		case !part.applicable:
-			p.reportOverride(e, part.name, "leave it out", "%s", part.otherwise)
+			s.reportOverride(e, part.name, "leave it out", "%s", part.otherwise)
 			return
 		case part.own == 0:
-			p.reportOverride(e, part.name, "leave it out", "the limit has %s 0, which overrides cannot change", part.name)
+			s.reportOverride(e, part.name, "leave it out", "the limit has %s 0, which overrides cannot change", part.name)
 			return
 		case *part.into < part.own:
-			p.reportOverride(e, part.name, "give at least "+words.Number(part.own)+", or leave it out: overrides can always give less",
+			s.reportOverride(e, part.name, "give at least "+words.Number(part.own)+", or leave it out: overrides can always give less",
 				"the most that overrides can give, %s, is less than the %s of the limit, %s", words.Number(*part.into), part.name, words.Number(part.own))
-			if at, ok := given[part.name]; ok {
-				p.note(at.at, part.name+" is given here")
+			if at, ok := s.given[part.name]; ok {
+				s.note(at.at, part.name+" is given here")
 			}
 			return
 		}
 	}
 	switch {
 	case inFlight && most.Capacity > runtime.MaxSlots:
-		p.reportOverride(e, "capacity", "give at most "+words.Number(runtime.MaxSlots), "a limit in flight has at most %s slots, whose holders are in one row", words.Number(runtime.MaxSlots))
+		s.reportOverride(e, "capacity", "give at most "+words.Number(runtime.MaxSlots), "a limit in flight has at most %s slots, whose holders are in one row", words.Number(runtime.MaxSlots))
 		return
 	case inFlight:
 		most.Rate = most.Capacity
-	case !linear || follows && limit.said.Overrides.Capacity == 0:
+	case !linear || follows && s.of.said.Overrides.Capacity == 0:
 		most.Capacity = most.Rate
 	}
-	limit.policy.Overrides = most
-	for _, of := range limit.plans {
+	s.of.policy.Overrides = most
+	for _, of := range s.of.plans {
 		of.policy.Overrides = most
 	}
 }
 
-func (p *parser) reportOverride(e entry, part, help, message string, args ...any) {
-	defer func(limit string) { p.limit = limit }(p.limit)
-	p.limit += ": overrides"
-	p.report(p.part(e, part).at, rules.BadOverrides, help, message, args...)
+func (s settler) reportOverride(e entry, part, help, message string, args ...any) {
+	defer func(limit string) { s.limit = limit }(s.limit)
+	s.limit += ": overrides"
+	s.report(s.part(e, part).at, rules.BadOverrides, help, message, args...)
 }
 
 // largestNumbers returns the largest numbers of all plans, and whether the capacity is the rate in each of them.

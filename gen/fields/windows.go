@@ -337,31 +337,31 @@ func startFormsOf(c runtime.Calendar) string {
 }
 
 // settleCalendar reports a zone or a start that does not fit the period, and completes the calendar.
-func (p *parser) settleCalendar(limit *draft, given map[string]entry) {
-	period, hasPeriod := given["period"]
-	start, hasStart := given["start"]
-	zone, hasZone := given["zone"]
-	c := &limit.policy.Calendar
+func (s settler) settleCalendar() {
+	period, hasPeriod := s.given["period"]
+	start, hasStart := s.given["start"]
+	zone, hasZone := s.given["zone"]
+	c := &s.of.policy.Calendar
 	switch {
 	case !hasPeriod:
 	case c.Unit == 0 && hasZone:
-		p.report(zone.at, rules.NotForPeriod, "write period: day, week, month or year, or leave zone out", "a period of fixed length has no zone")
-		p.note(period.at, "period is given here")
-	case c.Unit == 0 && hasStart && limit.calendarStart.words != 0:
+		s.report(zone.at, rules.NotForPeriod, "write period: day, week, month or year, or leave zone out", "a period of fixed length has no zone")
+		s.note(period.at, "period is given here")
+	case c.Unit == 0 && hasStart && s.of.calendarStart.words != 0:
 		// A date without a time is more likely an instant.
 		if dateForm.MatchString(start.value.Value) {
-			p.instant(start)
+			s.instant(start)
 			return
 		}
-		p.report(start.at, rules.NotForPeriod, "write an instant such as 2006-01-02T15:04:05Z, an offset from 0:00 UTC such as 8h, or first use; or period: day, week, month or year",
+		s.report(start.at, rules.NotForPeriod, "write an instant such as 2006-01-02T15:04:05Z, an offset from 0:00 UTC such as 8h, or first use; or period: day, week, month or year",
 			"start %s needs a period of calendar days, weeks, months or years", diag.Clip(start.value.Value))
-		p.note(period.at, "period is given here")
+		s.note(period.at, "period is given here")
 	case c.Unit == 0:
-	case !hasZone && !limit.gaveZone:
-		p.report(period.at, rules.MissingField, "add zone: Europe/Berlin, zone: UTC, or zone: per key; or write a fixed length such as "+fixedLength(*c),
+	case !hasZone && !s.of.gaveZone:
+		s.report(period.at, rules.MissingField, "add zone: Europe/Berlin, zone: UTC, or zone: per key; or write a fixed length such as "+fixedLength(*c),
 			"zone is missing: a %s begins at different instants in different time zones", c.Unit)
-	case hasStart && (limit.calendarStart.words == 0 || !limit.calendarStart.apply(c)):
-		p.report(start.at, rules.NotForPeriod, "write "+startFormsOf(*c), "start %s does not fit period: %s", diag.Clip(start.value.Value), calendarPeriod(*c))
+	case hasStart && (s.of.calendarStart.words == 0 || !s.of.calendarStart.apply(c)):
+		s.report(start.at, rules.NotForPeriod, "write "+startFormsOf(*c), "start %s does not fit period: %s", diag.Clip(start.value.Value), calendarPeriod(*c))
 	}
 }
 
