@@ -27,7 +27,7 @@ type Item interface {
 }
 
 type item struct {
-	of handle
+	of Limit
 	op runtime.Op
 	n  int64
 }
@@ -58,21 +58,21 @@ type plainItem struct{ item }
 func (plainItem) plain() {}
 
 // N returns l as an [Item] that takes n tokens.
-func (l handle) N(n int64) Item { return plainItem{item{l, runtime.Take, n}} }
+func (l Limit) N(n int64) Item { return plainItem{item{l, runtime.Take, n}} }
 
 // Checked returns l as an [Item] that must have a token, and gives none up. See CheckedN.
-func (l handle) Checked() Item { return l.CheckedN(1) }
+func (l Limit) Checked() Item { return l.CheckedN(1) }
 
 // CheckedN returns l as an [Item] that must have n tokens, and gives none up. It is decided by the tokens before the
 // call: tokens that other items of the call take from the same key do not count, and several checks of one key do not
 // add up. Its decision has the tokens before the call, too.
-func (l handle) CheckedN(n int64) Item { return plainItem{item{l, runtime.Check, n}} }
+func (l Limit) CheckedN(n int64) Item { return plainItem{item{l, runtime.Check, n}} }
 
-func (l handle) request(of *Limiter) (runtime.Request, error) {
+func (l Limit) request(of *Limiter) (runtime.Request, error) {
 	return item{l, runtime.Take, 1}.request(of)
 }
 
-func (handle) plain() {}
+func (Limit) plain() {}
 
 // All takes from several limits at once: from all of them or, if one denies, from none. The counts of items for the
 // same key of the same limit add up; see [Limit.CheckedN] for items that take nothing. The error is

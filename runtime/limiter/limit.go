@@ -12,16 +12,7 @@ import (
 )
 
 // Limit is one key of a limit without reservations. It is a small value: make one for each request, or keep it.
-type Limit struct{ handle }
-
-// Limit returns one key of a limit without reservations.
-func (l *Limiter) Limit(p *runtime.Policy, key runtime.Key) Limit {
-	return Limit{l.handle(p, key)}
-}
-
-// handle is one key of a limit. Its methods are those of [Limit] and [ReservableLimit], and go doc shows them there. The
-// other types have some of them.
-type handle struct {
+type Limit struct {
 	limiter *Limiter
 	policy  *runtime.Policy
 	key     runtime.Key
@@ -29,15 +20,16 @@ type handle struct {
 	held *held
 }
 
-func (l *Limiter) handle(p *runtime.Policy, key runtime.Key) handle {
+// Limit returns one key of a limit without reservations.
+func (l *Limiter) Limit(p *runtime.Policy, key runtime.Key) Limit {
 	if l != nil && l.keySecret != nil {
 		key = key.HashedWith(l.keySecret)
 	}
-	return handle{limiter: l, policy: p, key: key}
+	return Limit{limiter: l, policy: p, key: key}
 }
 
 // Allow takes a token if one is available. A denial is not an error; it has the errors of AllowN.
-func (l handle) Allow(ctx context.Context) (runtime.Decision, error) {
+func (l Limit) Allow(ctx context.Context) (runtime.Decision, error) {
 	return l.do(ctx, runtime.Request{Op: runtime.Take, Count: 1})
 }
 
@@ -46,7 +38,7 @@ func (l handle) Allow(ctx context.Context) (runtime.Decision, error) {
 //
 // The error is [runtime.ErrExceedsCapacity] if n is more than the capacity, [runtime.ErrInvalidCount] if it is less
 // than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
-func (l handle) AllowN(ctx context.Context, n int64) (runtime.Decision, error) {
+func (l Limit) AllowN(ctx context.Context, n int64) (runtime.Decision, error) {
 	return l.do(ctx, runtime.Request{Op: runtime.Take, Count: n})
 }
 
@@ -56,24 +48,24 @@ func (l handle) AllowN(ctx context.Context, n int64) (runtime.Decision, error) {
 //
 // The error is [runtime.ErrInvalidCount] if n is less than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or
 // the store's.
-func (l handle) AllowUpTo(ctx context.Context, n int64) (runtime.Decision, error) {
+func (l Limit) AllowUpTo(ctx context.Context, n int64) (runtime.Decision, error) {
 	return l.do(ctx, runtime.Request{Op: runtime.TakeUpTo, Count: n})
 }
 
 // Check reports whether Allow would take a token now, and takes none. Another request may take the token before a later
 // Allow: to protect an action, take first, and Refund tokens that were not used.
-func (l handle) Check(ctx context.Context) (runtime.Decision, error) { return l.CheckN(ctx, 1) }
+func (l Limit) Check(ctx context.Context) (runtime.Decision, error) { return l.CheckN(ctx, 1) }
 
 // CheckN reports whether AllowN would take n tokens now, and takes none. It has the errors of AllowN.
-func (l handle) CheckN(ctx context.Context, n int64) (runtime.Decision, error) {
+func (l Limit) CheckN(ctx context.Context, n int64) (runtime.Decision, error) {
 	return l.do(ctx, runtime.Request{Op: runtime.Check, Count: n})
 }
 
 // Require takes a token, and returns a denial as a [*runtime.LimitedError].
-func (l handle) Require(ctx context.Context) error { return l.RequireN(ctx, 1) }
+func (l Limit) Require(ctx context.Context) error { return l.RequireN(ctx, 1) }
 
 // RequireN takes n tokens, and returns a denial as a [*runtime.LimitedError]. It has the other errors of AllowN.
-func (l handle) RequireN(ctx context.Context, n int64) error {
+func (l Limit) RequireN(ctx context.Context, n int64) error {
 	d, err := l.AllowN(ctx, n)
 	if err == nil {
 		err = d.Err()
@@ -83,7 +75,7 @@ func (l handle) RequireN(ctx context.Context, n int64) error {
 
 // Refund returns a token that was taken by the request with the decision d, and not used. A decision can be refunded
 // once. See RefundN.
-func (l handle) Refund(ctx context.Context, d runtime.Decision) (runtime.Decision, error) {
+func (l Limit) Refund(ctx context.Context, d runtime.Decision) (runtime.Decision, error) {
 	return l.RefundN(ctx, d, 1)
 }
 
@@ -111,7 +103,7 @@ func (l handle) Refund(ctx context.Context, d runtime.Decision) (runtime.Decisio
 //
 // The error is [runtime.ErrInvalidCount] if n is less than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or
 // the store's.
-func (l handle) RefundN(ctx context.Context, d runtime.Decision, n int64) (runtime.Decision, error) {
+func (l Limit) RefundN(ctx context.Context, d runtime.Decision, n int64) (runtime.Decision, error) {
 	// An invalid n goes on to the check of the count, although there is nothing to refund.
 	if n >= 0 && (n == 0 || d.TakenAt.IsZero() || !d.Receipt.Settle()) {
 		return l.do(ctx, runtime.Request{Op: runtime.Peek})
@@ -134,13 +126,13 @@ func (l handle) RefundN(ctx context.Context, d runtime.Decision, n int64) (runti
 // was lost while the request was executed. If n is 0, nothing is charged. The error is [runtime.ErrInvalidCount] if n
 // is less than 0, [runtime.ErrExceedsCapacity] if it is more than 2*[runtime.MaxTokens], [runtime.ErrInvalidKey],
 // [runtime.ErrInvalidPolicy], or the store's.
-func (l handle) Charge(ctx context.Context, n int64) (runtime.Decision, error) {
+func (l Limit) Charge(ctx context.Context, n int64) (runtime.Decision, error) {
 	return l.do(ctx, runtime.Request{Op: runtime.Charge, Count: n})
 }
 
 // Peek returns the number of tokens left, and takes none. A limit that is off or unlimited has [runtime.MaxTokens], and
 // one that is blocked has none left: see [runtime.Balance.BlockedFor].
-func (l handle) Peek(ctx context.Context) (runtime.Balance, error) {
+func (l Limit) Peek(ctx context.Context) (runtime.Balance, error) {
 	q := runtime.Request{Op: runtime.Peek}
 	if err := l.complete(&q); err != nil {
 		return runtime.Balance{}, err
@@ -176,7 +168,7 @@ func (l *Limiter) peek(ctx context.Context, q runtime.Request) (runtime.Balance,
 
 // Reset makes the key full again, as if no tokens had been taken or reserved, and ends a penalty. Those cannot be
 // refunded any more. A sweep deletes the row later.
-func (l handle) Reset(ctx context.Context) error {
+func (l Limit) Reset(ctx context.Context) error {
 	_, err := l.do(ctx, runtime.Request{Op: runtime.Reset})
 	return err
 }
@@ -189,7 +181,7 @@ func (l handle) Reset(ctx context.Context) error {
 // then: a request to be forgotten does not lift a block, which could not stay in force without its key. End it first by
 // [Overrides.End], or erase the key when it has ended. The error can also be [runtime.ErrInvalidKey], also if the limit
 // has no key, [runtime.ErrNoErase], or the store's. Observers see a Reset.
-func (l handle) Erase(ctx context.Context) error {
+func (l Limit) Erase(ctx context.Context) error {
 	q := runtime.Request{Op: runtime.Reset}
 	if err := l.complete(&q); err != nil {
 		return err
@@ -218,7 +210,7 @@ func (l handle) Erase(ctx context.Context) error {
 }
 
 // do executes a request on the key. Every method ends here, and the methods of [Group] in doTogether.
-func (l handle) do(ctx context.Context, q runtime.Request) (runtime.Decision, error) {
+func (l Limit) do(ctx context.Context, q runtime.Request) (runtime.Decision, error) {
 	if d, ok := l.takeLocal(ctx, &q); ok {
 		if l.limiter.observer != nil {
 			l.observeLeased(ctx, &q, &d)
@@ -253,7 +245,7 @@ func (l handle) do(ctx context.Context, q runtime.Request) (runtime.Decision, er
 
 // takeLocal takes tokens that the store has leased. It comes before validation, which would take longer than a leased
 // token: there are no leased tokens for an invalid request.
-func (l handle) takeLocal(ctx context.Context, q *runtime.Request) (runtime.Decision, bool) {
+func (l Limit) takeLocal(ctx context.Context, q *runtime.Request) (runtime.Decision, bool) {
 	if l.policy == nil || l.policy.Lease.Tokens == 0 || !q.Takes() || q.Reserve || l.key.Err() != nil || l.limiter == nil {
 		return runtime.Decision{}, false
 	}
@@ -269,7 +261,7 @@ func (l handle) takeLocal(ctx context.Context, q *runtime.Request) (runtime.Deci
 }
 
 // complete sets the policy and the key of a request.
-func (l handle) complete(q *runtime.Request) error {
+func (l Limit) complete(q *runtime.Request) error {
 	err := cmp.Or(l.key.Err(), l.policy.Validate())
 	if err == nil {
 		q.Policy = l.policy
@@ -282,7 +274,7 @@ func (l handle) complete(q *runtime.Request) error {
 }
 
 // wrap adds the name of the limit to an error, but never the key, which may be personal.
-func (l handle) wrap(err error) error {
+func (l Limit) wrap(err error) error {
 	if l.policy == nil || l.policy.Name == "" {
 		return err
 	}
@@ -290,7 +282,7 @@ func (l handle) wrap(err error) error {
 }
 
 // observeLeased reports a decision of takeLocal.
-func (l *handle) observeLeased(ctx context.Context, q *runtime.Request, d *runtime.Decision) {
+func (l *Limit) observeLeased(ctx context.Context, q *runtime.Request, d *runtime.Decision) {
 	o := runtime.Observation{
 		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Source: runtime.SourceLease, Limits: 1, Count: q.Count, Taken: d.Taken, Remaining: d.Remaining,
 	}

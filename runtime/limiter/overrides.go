@@ -14,11 +14,11 @@ import (
 // requests to the store, as an operator makes them; see [override.View] for when they are in force. Their errors are
 // [runtime.ErrInvalidOverride], upon which nothing was written, [runtime.ErrNoOverrides], [runtime.ErrInvalidKey],
 // [runtime.ErrInvalidPolicy], or the store's. In a transaction of the caller they return [runtime.ErrInvalidOverride].
-type Overrides struct{ of handle }
+type Overrides struct{ of Limit }
 
 // Overrides returns the overrides of one key of a limit.
 func (l *Limiter) Overrides(p *runtime.Policy, key runtime.Key) Overrides {
-	return Overrides{l.handle(p, key)}
+	return Overrides{l.Limit(p, key)}
 }
 
 // OverridesForAll returns the overrides of all keys of a limit together.

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
 )
 
-func (l handle) reserve(ctx context.Context, n int64) (*Reservation, error) {
+func (l Limit) reserve(ctx context.Context, n int64) (*Reservation, error) {
 	d, err := l.do(ctx, runtime.Request{Op: runtime.Take, Count: n, Reserve: true})
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func (l handle) reserve(ctx context.Context, n int64) (*Reservation, error) {
 }
 
 // newReservation returns a reservation of n tokens, which can be settled if it is open.
-func newReservation(l handle, d runtime.Decision, n int64, open bool) *Reservation {
+func newReservation(l Limit, d runtime.Decision, n int64, open bool) *Reservation {
 	// Nothing was counted, so there is nothing to refund, and Settle has to charge all that was used: the limit would have
 	// counted it.
 	if d.TakenAt.IsZero() {
@@ -37,7 +37,7 @@ func newReservation(l handle, d runtime.Decision, n int64, open bool) *Reservati
 // A Reservation may be used by several goroutines.
 type Reservation struct {
 	runtime.Decision
-	of    handle
+	of    Limit
 	count int64
 
 	mu   sync.Mutex
@@ -180,7 +180,7 @@ func namesOf(all []*Reservation) string {
 func (l *Limiter) reservation(q *runtime.Request, d runtime.Decision, allowed bool) *Reservation {
 	// A limit that would have allowed the request has taken nothing if another one has denied it.
 	d.Allowed = d.Allowed && allowed
-	return newReservation(l.settler().handle(q.Policy, q.AsKey()), d, q.Count, d.Allowed && q.Op == runtime.Take)
+	return newReservation(l.settler().Limit(q.Policy, q.AsKey()), d, q.Count, d.Allowed && q.Op == runtime.Take)
 }
 
 // storedReservation is a reservation as text.
@@ -223,7 +223,7 @@ func (r *Reservation) MarshalText() ([]byte, error) {
 }
 
 // resume returns the reservation with a text of [Reservation.MarshalText].
-func (l handle) resume(text []byte) (*Reservation, error) {
+func (l Limit) resume(text []byte) (*Reservation, error) {
 	if err := l.complete(&runtime.Request{}); err != nil {
 		return nil, err
 	}
@@ -248,6 +248,6 @@ func (l handle) resume(text []byte) (*Reservation, error) {
 }
 
 // fingerprint stands for the limit and the key of stored reservations.
-func fingerprint(l handle) string {
+func fingerprint(l Limit) string {
 	return runtime.Fingerprint(nil, l.policy.Name+"\x00"+l.key.String())
 }

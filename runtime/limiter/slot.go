@@ -13,11 +13,11 @@ import (
 
 // SlotLimit is one key of a limit of the kind [runtime.InFlight]: of how many may run at once. It is a small value,
 // like a [Limit].
-type SlotLimit struct{ of handle }
+type SlotLimit struct{ of Limit }
 
 // Slots returns one key of a limit of the kind [runtime.InFlight].
 func (l *Limiter) Slots(p *runtime.Policy, key runtime.Key) SlotLimit {
-	return SlotLimit{l.handle(p, key)}
+	return SlotLimit{l.Limit(p, key)}
 }
 
 // Acquire acquires a slot if one is free; see AcquireN.
@@ -150,7 +150,7 @@ func (SlotLimit) plain() {}
 // [runtime.ModeOff], or if it FailedOpen or FailedLocal. Its Fence is 0, and Renew and Release do nothing.
 type Slot struct {
 	runtime.Decision
-	of handle
+	of Limit
 	n  int64
 
 	mu sync.Mutex
@@ -164,7 +164,7 @@ type Slot struct {
 }
 
 // newSlot returns the slot of a request for n slots that was sent at an instant.
-func newSlot(of handle, d runtime.Decision, n int64, sent time.Time) *Slot {
+func newSlot(of Limit, d runtime.Decision, n int64, sent time.Time) *Slot {
 	of.limiter, of.held = of.limiter.settler(), nil
 	s := &Slot{Decision: d, of: of, n: n}
 	if s.holds() {
@@ -185,7 +185,7 @@ func (ds Decisions) Slot(i int) (*Slot, bool) {
 	if q.Op != runtime.Take || q.Policy.Kind != runtime.InFlight {
 		return nil, false
 	}
-	return newSlot(ds.limiter.settler().handle(q.Policy, q.AsKey()), ds.Each[i], q.Count, ds.sent), true
+	return newSlot(ds.limiter.settler().Limit(q.Policy, q.AsKey()), ds.Each[i], q.Count, ds.sent), true
 }
 
 // holds reports whether the slot was acquired.

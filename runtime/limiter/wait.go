@@ -11,7 +11,7 @@ import (
 )
 
 // Wait takes a token and returns when it can be used. See WaitN.
-func (l handle) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
+func (l Limit) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 
 // WaitN takes n tokens and returns when they can be used. On a limit with reservations it reserves, so that callers are
 // served in the order of their requests. Otherwise it retries when the tokens may have accrued; of the callers in this
@@ -24,7 +24,7 @@ func (l handle) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // which it waits for. While it retries, it also does so when an override of the key begins or ends; tokens that are
 // reserved already keep their delay. If the context ends while WaitN waits, the tokens are refunded, and the error is
 // the context's.
-func (l handle) WaitN(ctx context.Context, n int64) error {
+func (l Limit) WaitN(ctx context.Context, n int64) error {
 	l.held = l.limiter.observing().hold()
 	of := []runtime.Request{{Policy: l.policy, Key: l.key.String()}}
 	return l.limiter.wait(ctx, l.held, of, func(left time.Duration, retry bool) (*Reservations, error) {
