@@ -39,8 +39,8 @@ const preciseEnv = "RATELIMITGEN_TEST_PRECISE"
 // granted is a number of tokens taken at an instant, by the clock of the store.
 type granted struct{ At, Tokens int64 }
 
-// takePrecisely is the main function of a process on a course in JSON: it takes one to three tokens at a time from each
-// limit, for six periods, and prints the tokens that it got.
+// takePrecisely is the main function of a process on a course in JSON: it takes one to three tokens at a time from a limit
+// whose place in preciseHeats it reads, for six periods, prints the tokens that it got, and reads the next one.
 func takePrecisely(text string) error {
 	var c course
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
@@ -51,14 +51,15 @@ func takePrecisely(text string) error {
 		return err
 	}
 	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
-	for _, p := range preciseHeats {
+	for {
 		// All processes begin together.
-		if err := in.Decode(new(int)); err == io.EOF {
+		var heat int
+		if err := in.Decode(&heat); err == io.EOF {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		got, err := compete(limiters[0], p)
+		got, err := compete(limiters[0], preciseHeats[heat])
 		if err != nil {
 			return err
 		}
@@ -66,7 +67,6 @@ func takePrecisely(text string) error {
 			return err
 		}
 	}
-	return nil
 }
 
 func compete(l *limiter.Limiter, p *runtime.Policy) (all []granted, err error) {
@@ -121,18 +121,25 @@ func TestProcessesNeverExceedAPreciseRate(t *testing.T) {
 		if !*long {
 			heats = heats[:3]
 		}
-		for _, p := range heats {
-			for _, r := range processes {
-				require.NoError(t, r.in.Encode(0))
+		for i, p := range heats {
+			reached := false
+			// A server that stands still for a moment has the processes take less, once.
+			for again := 0; !reached && again < 5; again++ {
+				for _, r := range processes {
+					require.NoError(t, r.in.Encode(i))
+				}
+				var all []granted
+				for _, r := range processes {
+					var each []granted
+					require.NoError(t, r.out.Decode(&each), p.Name)
+					all = append(all, each...)
+				}
+				most := mostGranted(all, p.Period)
+				t.Logf("%-24s %5d takes allowed, at most %d tokens in any period", p.Name+":", len(all), most)
+				require.LessOrEqual(t, most, p.Rate, p.Name)
+				reached = most == p.Rate
 			}
-			var all []granted
-			for _, r := range processes {
-				var each []granted
-				require.NoError(t, r.out.Decode(&each), p.Name)
-				all = append(all, each...)
-			}
-			assert.Equal(t, p.Rate, mostGranted(all, p.Period), p.Name)
-			t.Logf("%-24s %5d takes allowed, at most %d tokens in any period", p.Name+":", len(all), mostGranted(all, p.Period))
+			assert.True(t, reached, "%s: the processes never took the rate", p.Name)
 		}
 	})
 }
