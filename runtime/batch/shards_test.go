@@ -53,13 +53,18 @@ func TestShardedWindowDecidesAsUnshardedOne(t *testing.T) {
 
 // At one instant it makes no difference whether a key has shards.
 func TestShardedCallsDecideAsUnshardedOnes(t *testing.T) {
-	d := runtimetest.Roll(35)
+	decideAsUnsharded(t, runtimetest.Roll(35), 2, 9, func() runtime.Store { return still() })
+}
+
+// decideAsUnsharded compares random calls on a key with shards, from least to least+more-1 of them, with the same calls on one row.
+func decideAsUnsharded(t *testing.T, d runtimetest.Dice, least, more int, open func() runtime.Store) {
+	t.Helper()
 	for range 300 {
 		one := *bucket("limit", 20+d.Int64N(20))
 		one.Rate, one.MaxReserved = 10, runtimetest.Pick[int64](d, 0, 10, 25)
 		many := one
-		many.Shards = 2 + d.IntN(9)
-		split, whole := still(), still()
+		many.Shards = least + d.IntN(more)
+		split, whole := open(), still()
 		for range 20 {
 			var calls, same []runtime.Call
 			for _, c := range randomCalls(d, []runtime.Policy{one}) {

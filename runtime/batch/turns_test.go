@@ -43,30 +43,7 @@ func fullShards(n int) []runtime.State {
 
 // At one instant it makes no difference whether a key has shards.
 func TestCallsInTurnDecideAsUnshardedOnes(t *testing.T) {
-	d := runtimetest.Roll(41)
-	for range 300 {
-		one := *bucket("limit", 20+d.Int64N(20))
-		one.Rate, one.MaxReserved = 10, runtimetest.Pick[int64](d, 0, 10, 25)
-		many := one
-		many.Shards = 3 + d.IntN(8)
-		split, whole := &inTurn{rows: map[runtime.Row]runtime.State{}}, still()
-		for range 20 {
-			calls := randomCalls(d, []runtime.Policy{one})
-			same := make([]runtime.Call, len(calls))
-			for i, c := range calls {
-				same[i] = call(slices.Clone(c.Requests)...)
-				for j := range same[i].Requests {
-					same[i].Requests[j].Policy = &many
-				}
-			}
-			want, got := do(t, whole, calls...), do(t, split, same...)
-			for i := range calls {
-				require.Equal(t, want[i].Allowed(), got[i].Allowed(), "%+v of %+v", calls[i], many)
-				require.Equal(t, want[i].Err == nil, got[i].Err == nil)
-			}
-			require.Equal(t, left(t, whole, &one), left(t, split, &many))
-		}
-	}
+	decideAsUnsharded(t, runtimetest.Roll(41), 3, 8, func() runtime.Store { return &inTurn{rows: map[runtime.Row]runtime.State{}} })
 }
 
 func TestShardsOfEachKeyTakeTurns(t *testing.T) {

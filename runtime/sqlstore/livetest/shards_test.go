@@ -96,11 +96,7 @@ func TestShardOfAKeyInDebt(t *testing.T) {
 func TestTakeFromAShardIsOneRoundTrip(t *testing.T) {
 	for _, s := range servers[:3] {
 		atOnce(t, s.name, func(t *testing.T) {
-			through, p := s.through(t, 0)
-			db, table := through.open(t), newTable()
-			db.SetMaxOpenConns(1)
-			s.storeIn(t, s.open(t), table, nil) // which drops it
-			store := s.storeWith(t, db, sqlstore.Options{Table: table, AutoCreate: true})
+			store, p := s.counted(t)
 			roundTrips := func(of *runtime.Policy) int64 {
 				take := func() {
 					answers := must(store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Policy: of, Key: "k", Count: 1}}}}))(t)

@@ -188,6 +188,16 @@ func (s server) through(t *testing.T, odds int) (server, *proxy) {
 	return s, p
 }
 
+// counted returns a store with one connection, in a table of its own, and the proxy that counts its round trips.
+func (s server) counted(t *testing.T) (*sqlstore.Store, *proxy) {
+	t.Helper()
+	through, p := s.through(t, 0)
+	db, table := through.open(t), newTable()
+	db.SetMaxOpenConns(1)
+	s.storeIn(t, s.open(t), table, nil) // which drops it
+	return s.storeWith(t, db, sqlstore.Options{Table: table, AutoCreate: true}), p
+}
+
 // redirect returns the server's data source name with another address, and its own address.
 func redirect(t *testing.T, s server, address string) (dsn, oldAddress string) {
 	t.Helper()

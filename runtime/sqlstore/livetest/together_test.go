@@ -10,7 +10,6 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
 // Eight processes take from three limits together, in both orders of the requests, and others from each alone. No call takes in
@@ -111,11 +110,7 @@ func TestBatchesOfCallsOfSeveralLimitsTakeAllOrNothing(t *testing.T) {
 func TestBatchOfCallsOfSeveralLimitsIsOneRoundTrip(t *testing.T) {
 	for _, s := range servers[:1] {
 		atOnce(t, s.name, func(t *testing.T) {
-			through, p := s.through(t, 0)
-			db, table := through.open(t), newTable()
-			db.SetMaxOpenConns(1)
-			s.storeIn(t, s.open(t), table, nil) // which drops it
-			store := s.storeWith(t, db, sqlstore.Options{Table: table, AutoCreate: true})
+			store, p := s.counted(t)
 			a := &runtime.Policy{Name: "a", Kind: runtime.TokenBucket, Rate: 1, Period: runtime.MaxPeriod, Capacity: 100}
 			b := &runtime.Policy{Name: "b", Kind: runtime.FixedWindow, Rate: 200, Period: runtime.MaxPeriod, Capacity: 200}
 			take := func(of *runtime.Policy, key string) runtime.Request {
