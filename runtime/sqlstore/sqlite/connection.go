@@ -76,8 +76,8 @@ const onConflict = ` ON CONFLICT (name, {key}, shard) DO UPDATE SET
 
 // texts are the statements. Those for many rows have the name of the limit, whose rows have the shard 0, and their keys, in JSON.
 // They get all other columns of a row by its place in the list, which json_each calls key: for each row that is two thirds of a statement
-// for one row, and less than half of what it is with all columns in JSON. For shards it would be no less, but those of a key that are
-// next to each other are a range.
+// for one row, and less than half of what it is with all columns in JSON. JSON would make shards no cheaper: consecutive ones of a key are
+// read as a range.
 var texts = [statements]string{
 	beginRead: "BEGIN",
 	begin:     "BEGIN IMMEDIATE",

@@ -140,8 +140,8 @@ func (t *transaction) readRows(rows []runtime.Row) error {
 	return nil
 }
 
-// readShards reads rows of a key from an index on, up to another one, whose shards are next to each other. It returns the index after
-// them.
+// readShards reads rows[from] and the rows of the same key that follow it, before rows[to], while their shards are consecutive. It
+// returns the index after the last one.
 func (t *transaction) readShards(rows []runtime.Row, from, to int) (end int, err error) {
 	r, end := rows[from], from+1
 	for end < to && rows[end].Key == r.Key && rows[end].Shard == r.Shard+end-from {

@@ -189,7 +189,7 @@ func (e *Engine) takeParts(ctx context.Context, x *conn.Executor, arity conn.Ari
 		err = cmp.Or(err, rows.Err())
 	}
 	if fault.RefusedValue(err) {
-		// Another call has taken the tokens of one row after those of all were found to be enough.
+		// Another call took tokens from a row between the check of all rows and its lock.
 		return false, nil
 	}
 	return missing == 0, err
