@@ -39,8 +39,8 @@ type Batch struct {
 	// rule is the rule of the current request, and of the requests for the same key before it, of which ruled is the last.
 	rule  meter.Rule
 	ruled runtime.Request
-	// decisions are for the calls to come, in one allocation.
-	decisions []runtime.Decision
+	// decisions has those of all calls, in one allocation, and free the part for the calls to come.
+	decisions, free []runtime.Decision
 	// allShards has the keys of which Rows has all shards, as rows without a shard, and lacking those of which it must have them.
 	allShards map[runtime.Row]bool
 	lacking   []runtime.Row
@@ -222,13 +222,16 @@ func (b *Batch) Reads() bool {
 func (b *Batch) Run(now int64, states []runtime.State) bool {
 	// Changes compares with the states read, so that rows without a change are not written.
 	b.stored = states
-	b.states = slices.Clone(states)
-	b.answers = make([]runtime.Answer, len(b.calls))
-	requests := 0
-	for i := range b.calls {
-		requests += len(b.calls[i].Requests)
+	b.states = append(b.states[:0], states...)
+	if b.answers == nil {
+		requests := 0
+		for i := range b.calls {
+			requests += len(b.calls[i].Requests)
+		}
+		b.answers, b.decisions = make([]runtime.Answer, len(b.calls)), make([]runtime.Decision, requests)
 	}
-	b.decisions = make([]runtime.Decision, requests)
+	clear(b.decisions)
+	b.free = b.decisions
 	done := true
 	for i := range b.calls {
 		answer, ok := b.execute(b.calls[i].Requests, now)
@@ -258,6 +261,9 @@ func (b *Batch) Changes() []Change {
 	var changes []Change
 	for i, s := range b.states {
 		if s != b.stored[i] {
+			if changes == nil {
+				changes = make([]Change, 0, len(b.states)-i)
+			}
 			changes = append(changes, Change{b.rows[i], s})
 		}
 	}
@@ -361,8 +367,8 @@ func (b *Batch) decideAt(requests []runtime.Request, i int, at int64) (runtime.D
 // would have passed.
 func (b *Batch) decideAll(requests []runtime.Request, now int64) (answer runtime.Answer, ok bool) {
 	n := len(requests)
-	decisions := b.decisions[:n:n]
-	b.decisions = b.decisions[n:]
+	decisions := b.free[:n:n]
+	b.free = b.free[n:]
 	// Checks come first, so that each sees the tokens before those of its call are taken, whatever the order of the items.
 	for _, checks := range [...]bool{true, false} {
 		for i := range requests {

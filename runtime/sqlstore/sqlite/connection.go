@@ -39,6 +39,7 @@ type connection struct {
 	record callRecord
 	number int64
 	stmts  [statements]sqliteStmt
+	args   []driver.NamedValue
 	// broken means that a transaction could not be ended.
 	broken bool
 }
@@ -115,12 +116,12 @@ func (c *connection) exec(s statement, args ...driver.Value) error {
 		}
 		c.stmts[s] = stmt.(sqliteStmt)
 	}
-	named := make([]driver.NamedValue, len(args))
+	c.args = c.args[:0]
 	for i, arg := range args {
-		named[i] = driver.NamedValue{Ordinal: i + 1, Value: arg}
+		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: arg})
 	}
 	// A canceled statement may have written although its result is lost.
-	_, err := c.stmts[s].ExecContext(context.Background(), named)
+	_, err := c.stmts[s].ExecContext(context.Background(), c.args)
 	return err
 }
 
