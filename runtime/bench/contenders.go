@@ -195,7 +195,7 @@ func (f field) warm(ctx context.Context, names, keys []string) {
 			ctx, cancel := context.WithTimeout(ctx, warmUp)
 			// An error is not fatal here: if it comes again, the heat reports it.
 			if err := takeEach(ctx, o.take, keys); err != nil {
-				logf("%s: %v", name, err)
+				logf("%s: not every key was used before the heat: %v", name, err)
 			}
 			cancel()
 		}

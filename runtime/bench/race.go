@@ -282,16 +282,20 @@ func (c *caller) once(ctx context.Context) (failed int) {
 	return 0
 }
 
-// takeEach makes a call for each key, by 64 callers, until ctx ends. It returns the error of one of the failed calls.
+// takeEach makes a call for each key, by 64 callers. It returns the error of one of the failed calls, or that of ctx if it ends before.
 func takeEach(ctx context.Context, take takeFunc, keys []string) error {
 	var next atomic.Int64
 	errs := make(chan error, 64)
 	var all sync.WaitGroup
 	for range cap(errs) {
 		all.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(keys) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				// ctx is checked between calls. Canceling a call would close its connection.
-				if _, err := take(context.Background(), keys[i]); err != nil {
+			for i := int(next.Add(1)) - 1; i < len(keys); i = int(next.Add(1)) - 1 {
+				// Between calls, because canceling one would close its connection.
+				err := ctx.Err()
+				if err == nil {
+					_, err = take(context.Background(), keys[i])
+				}
+				if err != nil {
 					errs <- err
 					return
 				}

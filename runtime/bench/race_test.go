@@ -237,3 +237,16 @@ func TestHandOverAnswersEveryCallerOnce(t *testing.T) {
 		require.Empty(t, h.waiting)
 	}
 }
+
+func TestTakeEachSaysThatItsTimeIsOver(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var taken atomic.Int64
+	err := takeEach(ctx, func(context.Context, string) (bool, error) {
+		if taken.Add(1) == 10 {
+			cancel()
+		}
+		return true, nil
+	}, keysOf(10_000, 10_000))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Less(t, taken.Load(), int64(10_000))
+}
