@@ -126,12 +126,12 @@ func (r groupReader) boundTwice(first map[string]diag.Span, args []string, at di
 	return true
 }
 
-func (p *parser) limitNamed(name string, at diag.Span) *spec.Limit {
-	if d := p.drafts[name]; d != nil {
+func (r groupReader) limitNamed(name string, at diag.Span) *spec.Limit {
+	if d := r.drafts[name]; d != nil {
 		return d.limit
 	}
-	p.report(at, rules.UnknownLimit, "name one of the limits of this file", "the file has no limit %s", diag.Quote(name))
-	p.meant(p.nearest(name, func() []string { return slices.Sorted(maps.Keys(p.drafts)) }))
+	r.report(at, rules.UnknownLimit, "name one of the limits of this file", "the file has no limit %s", diag.Quote(name))
+	r.meant(r.nearest(name, func() []string { return slices.Sorted(maps.Keys(r.drafts)) }))
 	return nil
 }
 
@@ -377,8 +377,7 @@ func (p *parser) oneGroup(e entry) *spec.Group {
 	if !e.again {
 		p.limitName(e, "group")
 	}
-	p.limit = diag.Label(e.name)
-	defer func() { p.limit = "" }()
+	defer p.enter(diag.Label(e.name))()
 	entries, ok := p.entries(e.value, e.at, "a group", groupHelp)
 	if !ok {
 		return &g.Group

@@ -22,7 +22,7 @@ var leaseFields = []field[runtime.Lease, runtime.Lease]{
 		accepts:   "a whole number of tokens, 1 to `capacity`",
 		example:   "10",
 		schema:    numberSchema(1, runtime.MaxTokens),
-		read:      readTokens(1, func(l *runtime.Lease) *int64 { return &l.Tokens }),
+		read:      readNumber(1, runtime.MaxTokens, func(l *runtime.Lease) *int64 { return &l.Tokens }),
 		effective: func(l *runtime.Lease) string { return numberUnlessZero(l.Tokens) },
 	},
 	{
@@ -129,6 +129,25 @@ func (s settler) penaltyFits() {
 	if ok && policy.Penalty.Steps[0] != 0 {
 		s.refuse(rules.BadPenalty, penaltyRefusals, penalty)
 	}
+}
+
+// precise reads true or false.
+func (p *parser) precise(limit *draft, e entry) bool {
+	// YAML 1.1 has more words for them, which people and YAML 1.2 read as text.
+	if text := e.value.Value; e.value.Tag == "!!bool" && (text == "true" || text == "false") {
+		limit.policy.Precise = text == "true"
+		return true
+	}
+	p.report(e.at, rules.BadPrecise, "", "%s must be true or false, not %s", e.name, describe(e.value))
+	p.meant(meantBoolean[e.value.Value])
+	return false
+}
+
+// meantBoolean are the other words for true and false in YAML 1.1 and elsewhere.
+var meantBoolean = map[string]string{
+	"true": "true", "false": "false", // in quotes
+	"True": "true", "TRUE": "true", "yes": "true", "Yes": "true", "on": "true", "On": "true", "1": "true",
+	"False": "false", "FALSE": "false", "no": "false", "No": "false", "off": "false", "Off": "false", "0": "false",
 }
 
 // penaltyRefusals are the fields that a limit with a penalty does not have.

@@ -1,7 +1,6 @@
 package fields
 
 import (
-	"cmp"
 	"go/token"
 	"regexp"
 	"slices"
@@ -17,70 +16,39 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
+// goNames checks the names and types of a file, which become those of the generated Go package, and knows the owner of each name.
+type goNames struct {
+	*document
+	owners map[string]owner
+}
+
+// owner is a limit, its overrides or its numbers, a group, or a plan, each of which has Go names.
+type owner struct {
+	what string
+	at   diag.Span
+}
+
 var planForm = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9]*([-_][a-zA-Z0-9]+)*$`)
 
 // longestPlan is the length of the longest name of a plan, which is printed in columns and in names of constants.
 const longestPlan = 40
 
-// maxPlans bounds what every number by plan, and every limit with one, costs.
-const maxPlans = 100
-
-const (
-	plansHelp = "write plans: [free, pro]"
-	planHelp  = "begin with a letter, and use letters and digits, with single dashes or underscores between them"
-)
-
-// planList reads the plans of the file.
-func (p *parser) planList(file *spec.File, e entry) bool {
-	before := len(p.found)
-	switch {
-	case e.value.Kind != yaml.SequenceNode:
-		p.wrongType(e, "a list of names", plansHelp)
-	case len(e.value.Content) == 0:
-		p.report(e.at, rules.BadPlan, "name at least one, or leave plans out", "plans must not be empty")
-	case len(e.value.Content) > maxPlans:
-		p.report(e.at, rules.BadPlan, "give customers with numbers of their own overrides", "a file has at most %d plans, not %s", maxPlans, words.Number(int64(len(e.value.Content))))
-	default:
-		file.Plans = p.readPlans(e.value.Content)
-	}
-	ok := len(p.found) == before
-	if !e.again {
-		p.plans, p.plansUnknown = file.Plans, !ok || slices.ContainsFunc(e.value.Content, func(item *yaml.Node) bool { return p.muted[item] })
-	}
-	return ok
-}
-
-func (p *parser) readPlans(items []*yaml.Node) (plans []spec.Plan) {
-	names := map[string]diag.Span{}
-	for _, item := range items {
-		at := p.src.At(item)
-		if p.muted[item] || !p.planName(item, at) {
-			continue
-		}
-		plan := spec.Plan{Name: item.Value, GoName: spec.PlanGoName(item.Value), Pos: at.Pos}
-		if p.twice(names, plan.Name, at, "the plan ") {
-			continue
-		}
-		p.claim(owner{"the plan " + diag.Quote(plan.Name), at}, "name "+plan.GoName)
-		plans = append(plans, plan)
-	}
-	return plans
-}
+const planHelp = "begin with a letter, and use letters and digits, with single dashes or underscores between them"
 
 // planName reports the name of a plan that is not valid.
-func (p *parser) planName(item *yaml.Node, at diag.Span) bool {
+func (n goNames) planName(item *yaml.Node, at diag.Span) bool {
 	switch {
 	case !isString(item):
-		p.report(at, rules.BadPlan, planHelp, "the name of a plan must be text, not %s", describe(item))
+		n.report(at, rules.BadPlan, planHelp, "the name of a plan must be text, not %s", describe(item))
 		if item.Kind == yaml.ScalarNode && planForm.MatchString(item.Value) {
-			p.meant(strconv.Quote(item.Value)) // such as true, which is a name in quotes
+			n.meant(strconv.Quote(item.Value)) // such as true, which is a name in quotes
 		}
 	case len(item.Value) > longestPlan:
-		p.report(at, rules.BadPlan, "choose a shorter name", "the name of a plan has at most %d characters, and %s has %d", longestPlan, diag.Quote(item.Value), len([]rune(item.Value)))
+		n.report(at, rules.BadPlan, "choose a shorter name", "the name of a plan has at most %d characters, and %s has %d", longestPlan, diag.Quote(item.Value), len([]rune(item.Value)))
 	case !planForm.MatchString(item.Value):
-		p.report(at, rules.BadPlan, planHelp, "the name of a plan must have letters and digits only, with dashes or underscores between them, not %s", diag.Quote(item.Value))
+		n.report(at, rules.BadPlan, planHelp, "the name of a plan must have letters and digits only, with dashes or underscores between them, not %s", diag.Quote(item.Value))
 		if better := strings.Join(spec.PlanWords(item.Value), "-"); planForm.MatchString(better) {
-			p.meant(better)
+			n.meant(better)
 		}
 	default:
 		return true
@@ -88,101 +56,16 @@ func (p *parser) planName(item *yaml.Node, at diag.Span) bool {
 	return false
 }
 
-// byPlan returns a reader of a field that has either one value for all plans, or a map with a value for each plan. It
-// checks the values of a map only: settlePlans reads them again, into the limit of each plan.
-func byPlan(read func(*parser, *draft, entry) bool) func(*parser, *draft, entry) bool {
-	return func(p *parser, limit *draft, e entry) bool {
-		switch {
-		case isAtMost(e.value):
-			return p.readAtMost(limit, e, read)
-		case e.value.Kind == yaml.MappingNode:
-			return p.planMap(limit, e, read)
-		case e.name == "rate" && isWord(e.value, unlimited):
-			p.report(e.at, rules.UnlimitedPlan, "leave the limit out, or let the rate depend on the plan: rate: {free: 10, pro: unlimited}",
-				"a limit that is unlimited for all plans has no effect")
-			return false
-		}
-		return read(p, limit, e)
-	}
-}
-
-// planMap keeps a map of plans, and reports those that the file lacks and the values that the field does not accept.
-func (p *parser) planMap(of *draft, e entry, read func(*parser, *draft, entry) bool) bool {
-	before := len(p.found)
-	entries, _ := p.entries(e.value, e.at, e.name, "")
-	hasPlan := slices.ContainsFunc(entries, func(e entry) bool { return slices.Contains(p.planNames(), e.name) })
-	if i := slices.IndexFunc(entries, func(e entry) bool { return meantAtMost(e.name) != "" }); i >= 0 && !hasPlan && !p.plansUnknown {
-		p.report(entries[i].named, rules.BadNumbers, atMostHelp(e.name), "a number that callers give is written with the words %q", atMost)
-		p.meant(atMost)
-		return false
-	}
-	if !e.again {
-		of.keepMap(e, entries)
-	}
-	if len(p.plans) == 0 && !p.plansUnknown {
-		p.report(e.at, rules.NoPlans, p.noPlansHelp(e.name, entries), "%s is a map of plans, but the file has no plans", e.name)
-		return false
-	}
-	defer func(limit string) { p.limit = limit }(p.limit)
-	limit, legible := p.limit, true
-	for _, value := range entries {
-		p.limit = limit
-		if !p.plansUnknown && !slices.Contains(p.planNames(), value.name) {
-			p.report(value.named, rules.UnknownPlan, "the plans are "+words.List(p.planNames(), "and"), "%s has the unknown plan %s", e.name, diag.Quote(value.name))
-			p.meant(cmp.Or(meantAtMost(value.name), p.nearest(value.name, p.planNames)))
-		}
-		p.limit = limit + ": plan " + diag.Label(value.name)
-		p.planValue(of, e.name, value, read)
-		legible = legible && !p.muted[value.value]
-	}
-	return len(p.found) == before && legible
-}
-
-// planValue checks the value of one plan.
-func (p *parser) planValue(of *draft, field string, e entry, read func(*parser, *draft, entry) bool) {
-	e.name = field
-	switch isUnlimited := isWord(e.value, unlimited); {
-	case p.muted[e.value]:
-	case isAtMost(e.value):
-		p.report(e.at, rules.BadNumbers, atMostHelp(field), "a number that callers give is the same for all plans, or the plans have numbers of their own")
-	case field == "rate" && isUnlimited:
-	case field == "rate" && p.meantInstead(e, unlimited, unlimitedSynonyms):
-	case isUnlimited && field == "capacity" && of.gaveHold:
-		p.report(e.at, rules.UnlimitedPlan, "give the plan a number, at most "+words.Number(runtime.MaxSlots), "slots cannot be %s, because their holders are in one row", unlimited)
-	case isUnlimited && field != "maxReserved": // which has a word of its own
-		p.report(e.at, rules.UnlimitedPlan, "write unlimited as the rate of the plan, and leave the plan out here", "only a rate can be %s, not %s", unlimited, field)
-	default:
-		// The value is only checked here.
-		read(p, new(draft), e)
-	}
-}
-
-func (p *parser) noPlansHelp(field string, entries []entry) string {
-	var names []string
-	for _, e := range entries {
-		if slices.Contains(p.limitFields, e.name) {
-			return e.name + " is a field of the limit: write it beside " + field
-		}
-		if !planForm.MatchString(e.name) {
-			return "add plans: [free, pro] at the top of the file"
-		}
-		names = append(names, e.name)
-	}
-	return "add plans: [" + strings.Join(names, ", ") + "] at the top of the file"
-}
-
-func (p *parser) planNames() []string { return spec.PlanNames(p.plans) }
-
 // claim keeps Go names for an owner, or reports the first one that another owner has. A name follows its sort: "method
 // SendMessage", or "name PlanFree" for a type or a constant.
-func (p *parser) claim(own owner, names ...string) {
+func (n goNames) claim(own owner, names ...string) {
 	for _, name := range names {
-		switch other, taken := p.owners[name]; {
+		switch other, taken := n.owners[name]; {
 		case !taken:
-			p.owners[name] = own
+			n.owners[name] = own
 		case other.what != own.what:
-			p.report(own.at, rules.SameGoName, "set goName on one of them, or rename a plan", "%s and %s both have the Go %s", other.what, own.what, diag.Clip(name))
-			p.note(other.at, "the first is here")
+			n.report(own.at, rules.SameGoName, "set goName on one of them, or rename a plan", "%s and %s both have the Go %s", other.what, own.what, diag.Clip(name))
+			n.note(other.at, "the first is here")
 			return
 		}
 	}
@@ -200,13 +83,13 @@ var (
 )
 
 // reservedGoName reports a Go name that no limit can have, and returns whether it is one.
-func (p *parser) reservedGoName(at diag.Span, name string) bool {
+func (n goNames) reservedGoName(at diag.Span, name string) bool {
 	const help = "choose another name with goName:"
 	switch {
 	case slices.Contains(ownMethods, name):
-		p.report(at, rules.ReservedName, help, "the generated code has another method %s", name)
+		n.report(at, rules.ReservedName, help, "the generated code has another method %s", name)
 	case slices.Contains(vettedMethods, name):
-		p.report(at, rules.ReservedName, help, "go vet requires a method %s to have the signature of the standard library", name)
+		n.report(at, rules.ReservedName, help, "go vet requires a method %s to have the signature of the standard library", name)
 	default:
 		return false
 	}
@@ -214,19 +97,35 @@ func (p *parser) reservedGoName(at diag.Span, name string) bool {
 }
 
 // exportedName reads the Go name of a method.
-func (p *parser) exportedName(into *string, e entry) bool {
-	name, ok := p.text(e, "an exported Go identifier")
+func (n goNames) exportedName(into *string, e entry) bool {
+	name, ok := n.text(e, "an exported Go identifier")
 	switch {
-	case !ok || p.reservedGoName(e.at, name):
+	case !ok || n.reservedGoName(e.at, name):
 	case spec.ExportedForm.MatchString(name):
 		*into = name
 		return true
 	default:
-		p.report(e.at, rules.BadGoName, "begin with a capital letter and use letters and digits only",
+		n.report(e.at, rules.BadGoName, "begin with a capital letter and use letters and digits only",
 			"goName must be an exported Go identifier, not %s", diag.Quote(name))
-		p.meant(spec.GoName(spec.CamelCase(name)))
+		n.meant(spec.GoName(spec.CamelCase(name)))
 	}
 	return false
+}
+
+// limitName reports the name of a limit or group that is not camelCase or too long.
+func (n goNames) limitName(e entry, what string) {
+	if spec.LimitNameForm.MatchString(e.name) {
+		if len(e.name) > runtime.MaxKey {
+			n.report(e.named, rules.NameTooLong, "choose a shorter name: goName would shorten the method's name only",
+				"the name of a %s has at most %d bytes, and %s has %s", what, runtime.MaxKey, diag.Quote(e.name), words.Number(int64(len(e.name))))
+		}
+		return
+	}
+	n.report(e.named, rules.BadName, "begin with a lowercase letter and use letters and digits only",
+		"the name of a %s must be camelCase, not %s", what, diag.Quote(e.name))
+	if better := spec.CamelCase(e.name); !slices.Contains(reservedGoNames, spec.GoName(better)) {
+		n.meant(better)
+	}
 }
 
 const maxKeyParts = 8
@@ -278,24 +177,24 @@ func (p *parser) keyMap(limit *draft, e entry) bool {
 }
 
 // partName reports the name of a part of a key that no Go parameter can have.
-func (p *parser) partName(name string, at diag.Span) bool {
+func (n goNames) partName(name string, at diag.Span) bool {
 	const help = "choose another name, such as userID"
 	switch {
 	case token.IsKeyword(name):
-		p.report(at, rules.BadKeyPart, help, "a part of a key cannot be named %s, a keyword of Go", diag.Quote(name))
+		n.report(at, rules.BadKeyPart, help, "a part of a key cannot be named %s, a keyword of Go", diag.Quote(name))
 	case slices.Contains(spec.KeyTypes, name):
-		p.report(at, rules.BadKeyPart, "give the part a name: {userID: "+name+"}", "a part of a key cannot be named %s, a type", diag.Quote(name))
+		n.report(at, rules.BadKeyPart, "give the part a name: {userID: "+name+"}", "a part of a key cannot be named %s, a type", diag.Quote(name))
 	case !partForm.MatchString(name):
-		p.report(at, rules.BadKeyPart, "name it like a Go parameter, such as userID",
+		n.report(at, rules.BadKeyPart, "name it like a Go parameter, such as userID",
 			"a part of a key must be a Go identifier that begins with a lowercase letter, not %s", diag.Quote(name))
-		p.meant(meantPart(name))
+		n.meant(meantPart(name))
 	default:
 		return true
 	}
 	return false
 }
 
-// unusableParts are the identifiers that [parser.partName] refuses.
+// unusableParts are the identifiers that [goNames.partName] refuses.
 func unusableParts() []string {
 	return slices.Concat(spec.KeyTypes, spec.GoKeywords())
 }
@@ -309,18 +208,18 @@ func meantPart(name string) string {
 }
 
 // keyType reports a type that no part of a key can have.
-func (p *parser) keyType(part entry) bool {
+func (n goNames) keyType(part entry) bool {
 	what := diag.Label(part.name)
 	if !isString(part.value) {
-		p.report(part.at, rules.BadKeyType, "write {"+what+": string}", "%s must have a type, not %s", what, describe(part.value))
+		n.report(part.at, rules.BadKeyType, "write {"+what+": string}", "%s must have a type, not %s", what, describe(part.value))
 		return false
 	}
 	written := part.value.Value
 	if slices.Contains(spec.KeyTypes, written) || spec.AddrPrefixForm.MatchString(written) || spec.TypeForm.MatchString(written) && !spec.UnimportedForm.MatchString(written) {
 		return true
 	}
-	p.report(part.at, rules.BadKeyType, typeHelp(written), "%s cannot have the type %s", what, diag.Quote(written))
-	p.meant(meantType(written))
+	n.report(part.at, rules.BadKeyType, typeHelp(written), "%s cannot have the type %s", what, diag.Quote(written))
+	n.meant(meantType(written))
 	return false
 }
 

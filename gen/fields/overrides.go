@@ -33,7 +33,7 @@ var overrideFields = []field[runtime.OverrideBounds, runtime.OverrideBounds]{
 		absent:    "the limit's `capacity`; if that is its `rate`, the largest rate",
 		example:   "10_000",
 		schema:    numberSchema(1, runtime.MaxTokens),
-		read:      readTokens(1, func(b *runtime.OverrideBounds) *int64 { return &b.Capacity }),
+		read:      readNumber(1, runtime.MaxTokens, func(b *runtime.OverrideBounds) *int64 { return &b.Capacity }),
 		effective: func(b *runtime.OverrideBounds) string { return numberUnlessZero(b.Capacity) },
 	},
 	{
@@ -137,8 +137,7 @@ func (s settler) settleOverrides() {
 }
 
 func (s settler) reportOverride(e entry, part, help, message string, args ...any) {
-	defer func(limit string) { s.limit = limit }(s.limit)
-	s.limit += ": overrides"
+	defer s.enter("overrides")()
 	s.report(s.part(e, part).at, rules.BadOverrides, help, message, args...)
 }
 

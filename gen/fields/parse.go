@@ -26,6 +26,29 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
+// parser reads the fields of a file. Its parts all report to one document.
+type parser struct {
+	*document
+	syntax
+	values
+	goNames
+	// plans are those of the file. With plansUnknown, some of them have errors, and the plans of limits are not checked.
+	plans        []spec.Plan
+	plansUnknown bool
+	// limitFields are the names of the fields of a limit. The functions that a table of fields contains cannot refer to
+	// that table: Go would report an initialization cycle.
+	limitFields []string
+	// groupsGiven holds the entries groups:, which are read after the limits of the file.
+	groupsGiven []entry
+	// drafts are the limits of the file by name, with those that have diagnostics.
+	drafts map[string]*draft
+}
+
+func newParser(src *diag.Source) *parser {
+	d := &document{src: src, muted: map[*yaml.Node]bool{}}
+	return &parser{document: d, syntax: syntax{d}, values: values{d}, goNames: goNames{d, map[string]owner{}}}
+}
+
 // fileFields are the fields at the top of the file.
 var fileFields = []field[spec.File, spec.File]{
 	{
@@ -79,16 +102,15 @@ var fileFields = []field[spec.File, spec.File]{
 }
 
 func (p *parser) version(_ *spec.File, e entry) bool {
+	help := "write version: 1"
 	switch {
 	// Some people quote versions, and "1" is not ambiguous.
 	case e.value.Value == "1" && (isString(e.value) || e.value.Tag == "!!int"):
 		return true
 	case isLaterVersion(e.value):
-		p.report(e.at, rules.BadVersion, "a newer ratelimitgen may support it: go get -tool github.com/ratelimitgen/ratelimitgen/cmd/ratelimitgen@latest",
-			"version must be 1, not %s", describe(e.value))
-	default:
-		p.report(e.at, rules.BadVersion, "write version: 1", "version must be 1, not %s", describe(e.value))
+		help = "a newer ratelimitgen may support it: go get -tool github.com/ratelimitgen/ratelimitgen/cmd/ratelimitgen@latest"
 	}
+	p.report(e.at, rules.BadVersion, help, "version must be 1, not %s", describe(e.value))
 	return false
 }
 
@@ -154,22 +176,6 @@ func Schema() []byte {
 		panic(fmt.Sprintf("spec: the schema is not JSON: %v", err))
 	}
 	return out.Bytes()
-}
-
-// Fields returns every field, in the order of the reference in README.md.
-func Fields() []Field {
-	return slices.Concat(fieldsIn("the file", fileFields), fieldsIn("a limit", limitFields), fieldsIn("a lease", leaseFields),
-		fieldsIn("overrides", overrideFields), fieldsIn("a group", groupFields))
-}
-
-func fieldsIn[D, T any](of string, fields []field[D, T]) (list []Field) {
-	for _, f := range fields {
-		list = append(list, Field{
-			Name: f.name, Of: of, Required: f.required, Example: f.name + ": " + f.example,
-			Meaning: withoutMarks(f.meaning()), Accepts: withoutMarks(f.accepts), Absent: withoutMarks(f.absent),
-		})
-	}
-	return list
 }
 
 // Parse reads a limits.yaml. The name is used in messages only. It returns all errors of the file at once, of more

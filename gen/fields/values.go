@@ -21,6 +21,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
+// values reads the scalar values of a document: durations, numbers, instants and text. It reports those that are none.
+type values struct{ *document }
+
 const (
 	unitsInWords = "`ns`, `us`, `ms`, `s`, `m`, `h`, `d` (24 hours) and `w` (7 days)"
 	unitPattern  = `([0-9]+(\.[0-9]+)?(ns|us|µs|μs|ms|s|m|h|d|w))`
@@ -68,51 +71,43 @@ func Duration(text string) (time.Duration, bool) {
 	return time.Duration(sum.Num().Int64()), true
 }
 
-// readDuration returns a reader of a positive duration.
-func readDuration[T any](at func(*T) *time.Duration) func(*parser, *T, entry) bool {
-	return func(p *parser, into *T, e entry) (ok bool) {
-		*at(into), ok = p.length(e)
-		return ok
-	}
-}
-
 // length reads a duration from a nanosecond to the longest period.
-func (p *parser) length(e entry) (time.Duration, bool) {
+func (v values) length(e entry) (time.Duration, bool) {
 	sum, ok := exact(e.value.Value)
 	if e.value.Tag != "!!str" || !ok {
-		p.notDuration(e)
+		v.notDuration(e)
 		return 0, false
 	}
-	length, ok := p.wholeNanoseconds(e, sum)
+	length, ok := v.wholeNanoseconds(e, sum)
 	if !ok {
 		return 0, false
 	}
 	if length < 1 || length > runtime.MaxPeriod {
-		p.report(e.at, rules.OutOfRange, "", "%s must be 1ns to %s, not %s", e.name, longestPeriod, diag.Clip(e.value.Value))
+		v.report(e.at, rules.OutOfRange, "", "%s must be 1ns to %s, not %s", e.name, longestPeriod, diag.Clip(e.value.Value))
 		return 0, false
 	}
 	return length, true
 }
 
 // wholeNanoseconds returns a duration, or reports one with a fraction of a nanosecond.
-func (p *parser) wholeNanoseconds(e entry, sum *big.Rat) (time.Duration, bool) {
+func (v values) wholeNanoseconds(e entry, sum *big.Rat) (time.Duration, bool) {
 	if !sum.IsInt() {
-		p.report(e.at, rules.BadDuration, "", "%s is not a whole number of nanoseconds: %s", e.name, diag.Clip(e.value.Value))
+		v.report(e.at, rules.BadDuration, "", "%s is not a whole number of nanoseconds: %s", e.name, diag.Clip(e.value.Value))
 		return 0, false
 	}
 	if !sum.Num().IsInt64() {
 		// The longest duration is out of range for each caller.
-		return 1<<63 - 1, true
+		return math.MaxInt64, true
 	}
 	return time.Duration(sum.Num().Int64()), true
 }
 
 // notDuration reports a value that is not a duration.
-func (p *parser) notDuration(e entry) {
+func (v values) notDuration(e entry) {
 	if e.value.Tag == "!!int" || e.value.Tag == "!!float" || decimalForm.MatchString(e.value.Value) {
-		p.report(e.at, rules.BadDuration, durationHelp, "%s must be a duration with a unit, not %s", e.name, describe(e.value))
+		v.report(e.at, rules.BadDuration, durationHelp, "%s must be a duration with a unit, not %s", e.name, describe(e.value))
 		n := strings.ReplaceAll(e.value.Value, "_", "")
-		p.meant(n+"s", n+"m", n+"ms")
+		v.meant(n+"s", n+"m", n+"ms")
 		return
 	}
 	if unit, days, ok := unevenUnit(e.value.Value); ok {
@@ -123,11 +118,11 @@ func (p *parser) notDuration(e entry) {
 		if sum, _ := exact(days); sum.Cmp(new(big.Rat).SetInt64(int64(runtime.MaxPeriod))) <= 0 {
 			help += ": " + days + " is about as long"
 		}
-		p.report(e.at, rules.BadDuration, help, "%s cannot be in %s, because their lengths differ", e.name, unit)
+		v.report(e.at, rules.BadDuration, help, "%s cannot be in %s, because their lengths differ", e.name, unit)
 		return
 	}
-	p.report(e.at, rules.BadDuration, durationHelp, "%s must be a duration, not %s", e.name, describe(e.value))
-	p.meant(meantDuration(e.value.Value)...)
+	v.report(e.at, rules.BadDuration, durationHelp, "%s must be a duration, not %s", e.name, describe(e.value))
+	v.meant(meantDuration(e.value.Value)...)
 }
 
 const durationHelp = "write a number and a unit, such as 90s, 5m, 1h or 1d"
@@ -192,24 +187,6 @@ var (
 	octalForm   = regexp.MustCompile(`^[-+]?0[0-9]+$`)
 )
 
-// readTokens returns a reader of a number of tokens.
-func readTokens[T any](least int64, at func(*T) *int64) func(*parser, *T, entry) bool {
-	return func(p *parser, into *T, e entry) (ok bool) {
-		*at(into), ok = p.number(e, least, runtime.MaxTokens, "")
-		return ok
-	}
-}
-
-// rate reads a rate, which people also write as "10 per minute".
-func (p *parser) rate(limit *draft, e entry) bool {
-	help, implies := rateHelp(e.value.Value, limit.writtenPeriod)
-	n, ok := p.number(e, 1, runtime.MaxTokens, help)
-	limit.policy.Rate = n
-	// The remedy contains the period, so that it need not be reported as missing.
-	limit.impliesPeriod = limit.impliesPeriod || !ok && implies
-	return ok
-}
-
 // unboundedWord is the maxReserved of a limit whose reservations have no bound. It must be written out, because such a
 // limit has no worst case.
 const unboundedWord = "unbounded"
@@ -221,15 +198,15 @@ const mostReserved = runtime.Unbounded - 1
 var unboundedSynonyms = []string{"unlimited", "infinite", "infinity", "inf", ".inf", "any", "no bound", "nobound"}
 
 // reserved reads a maxReserved.
-func (p *parser) reserved(into *int64, e entry) (ok bool) {
+func (v values) reserved(into *int64, e entry) (ok bool) {
 	switch {
 	case isWord(e.value, unboundedWord):
 		*into = runtime.Unbounded
 		return true
-	case p.meantInstead(e, unboundedWord, unboundedSynonyms):
+	case v.meantInstead(e, unboundedWord, unboundedSynonyms):
 		return false
 	}
-	*into, ok = p.number(e, 0, mostReserved, "")
+	*into, ok = v.number(e, 0, mostReserved, "")
 	return ok
 }
 
@@ -242,31 +219,25 @@ var unlimitedSynonyms = []string{"none", "off", "infinite", "infinity", ".inf", 
 func isWord(value *yaml.Node, word string) bool { return isString(value) && value.Value == word }
 
 // meantInstead reports a value that probably means a word in place of a number, and returns whether it does.
-func (p *parser) meantInstead(e entry, word string, synonyms []string) bool {
+func (v values) meantInstead(e entry, word string, synonyms []string) bool {
 	text := strings.ToLower(e.value.Value)
 	isScalar := e.value.Kind == yaml.ScalarNode && e.value.Tag != "!!null"
 	if !isScalar || !slices.Contains(synonyms, text) && diag.Nearest(text, []string{word}) == "" {
 		return false
 	}
-	p.report(e.at, rules.NotWhole, "", "%s must be a whole number or %s, not %s", e.name, word, strings.TrimPrefix(describe(e.value), "the number "))
-	p.meant(word)
+	v.report(e.at, rules.NotWhole, "", "%s must be a whole number or %s, not %s", e.name, word, strings.TrimPrefix(describe(e.value), "the number "))
+	v.meant(word)
 	return true
 }
 
-func (p *parser) shards(limit *draft, e entry) bool {
-	n, ok := p.number(e, 1, runtime.MaxShards, "")
-	limit.policy.Shards = int(n)
-	return ok
-}
-
 // number reads a whole number from least to most. The help is for a value that is not a whole number.
-func (p *parser) number(e entry, least, most int64, help string) (int64, bool) {
+func (v values) number(e entry, least, most int64, help string) (int64, bool) {
 	plain := strings.ReplaceAll(e.value.Value, "_", "")
 	number := e.value.Tag == "!!int" || e.value.Tag == "!!float"
 	switch {
 	// wholeForm matches 010 too, so this case must come first.
 	case number && octalForm.MatchString(plain):
-		p.leadingZero(e, plain)
+		v.leadingZero(e, plain)
 	case number && wholeForm.MatchString(e.value.Value):
 		if n, err := strconv.ParseInt(plain, 10, 64); err == nil && least <= n && n <= most {
 			return n, true
@@ -275,14 +246,14 @@ func (p *parser) number(e entry, least, most int64, help string) (int64, bool) {
 		if most == mostReserved && !strings.HasPrefix(plain, "-") {
 			larger = "write " + unboundedWord + " for reservations without a bound"
 		}
-		p.report(e.at, rules.OutOfRange, larger, "%s must be %s to %s, not %s", e.name, words.Number(least), words.Number(most), diag.Clip(e.value.Value))
+		v.report(e.at, rules.OutOfRange, larger, "%s must be %s to %s, not %s", e.name, words.Number(least), words.Number(most), diag.Clip(e.value.Value))
 	case e.value.Tag == "!!int":
-		p.report(e.at, rules.NotWhole, "", "%s must be written in decimal digits, with optional _ between them, not %s", e.name, diag.Clip(e.value.Value))
-		p.meant(inDecimal(plain))
+		v.report(e.at, rules.NotWhole, "", "%s must be written in decimal digits, with optional _ between them, not %s", e.name, diag.Clip(e.value.Value))
+		v.meant(inDecimal(plain))
 	default:
-		p.report(e.at, rules.NotWhole, help, "%s must be a whole number, not %s", e.name,
+		v.report(e.at, rules.NotWhole, help, "%s must be a whole number, not %s", e.name,
 			strings.TrimPrefix(describe(e.value), "the number "))
-		p.meant(meantNumber(e.value))
+		v.meant(meantNumber(e.value))
 	}
 	return 0, false
 }
@@ -297,18 +268,18 @@ func inDecimal(text string) string {
 }
 
 // leadingZero reports a number such as 010, which is 8 in YAML but 10 for most readers.
-func (p *parser) leadingZero(e entry, plain string) {
+func (v values) leadingZero(e entry, plain string) {
 	decimal, _ := new(big.Int).SetString(plain, 10)
 	if n, err := strconv.ParseInt(plain, 0, 64); err == nil && n != 0 {
 		// 07 is 7 in either base, so only one reading is offered.
 		if octal := strconv.FormatInt(n, 10); octal != decimal.String() {
-			p.report(e.at, rules.LeadingZero, "", "%s is written %s, which YAML reads as octal %d", e.name, diag.Clip(e.value.Value), n)
-			p.meant(decimal.String(), octal)
+			v.report(e.at, rules.LeadingZero, "", "%s is written %s, which YAML reads as octal %d", e.name, diag.Clip(e.value.Value), n)
+			v.meant(decimal.String(), octal)
 			return
 		}
 	}
-	p.report(e.at, rules.LeadingZero, "", "%s is written %s, with a leading zero", e.name, diag.Clip(e.value.Value))
-	p.meant(decimal.String())
+	v.report(e.at, rules.LeadingZero, "", "%s is written %s, with a leading zero", e.name, diag.Clip(e.value.Value))
+	v.meant(decimal.String())
 }
 
 var (
@@ -348,9 +319,88 @@ func wholeNumber(text string) string {
 	return n.Num().String()
 }
 
+var instantForm = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[-+][0-9]{2}:[0-9]{2})$`)
+
+// The first and the last instant that an int64 of nanoseconds since 1970 can represent.
+var (
+	firstInstant = time.Unix(0, math.MinInt64)
+	lastInstant  = time.Unix(0, math.MaxInt64)
+)
+
+var (
+	offsetForm = regexp.MustCompile(`^[-+]?` + unitPattern + `+$`)
+	dateForm   = regexp.MustCompile(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}`)
+)
+
+// instant reads an RFC 3339 instant.
+func (v values) instant(e entry) (runtime.Start, bool) {
+	text := e.value.Value
+	t, err := time.Parse(time.RFC3339Nano, text)
+	switch {
+	// time.Parse accepts more than RFC 3339, such as a comma before the fraction.
+	case !instantForm.MatchString(text):
+		v.report(e.at, rules.BadStart, "write an instant such as 2006-01-02T15:04:05Z", "start must be an instant with a time and a zone, not %s", diag.Quote(text))
+		v.meant(meantInstant(text))
+	case err != nil:
+		v.report(e.at, rules.BadStart, "", "start is a time that does not exist: %s", diag.Clip(text))
+	case t.Before(firstInstant), t.After(lastInstant):
+		v.report(e.at, rules.BadStart, "", "start must be between the years 1678 and 2262, not %s", diag.Clip(text))
+	default:
+		return runtime.StartAt(t), true
+	}
+	return runtime.Start{}, false
+}
+
+// meantInstant returns the instant in UTC that a date or a time without a zone probably means, or "".
+func meantInstant(text string) string {
+	for _, layout := range []string{time.DateOnly, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02 15:04:05Z07:00"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.Format(time.RFC3339)
+		}
+	}
+	return ""
+}
+
+// offset reads an offset from 0:00 UTC on 1 January 1970.
+func (v values) offset(e entry) (runtime.Start, bool) {
+	text := e.value.Value
+	// Without this, a misspelled "first use" would be reported as a wrong duration.
+	if diag.Nearest(text, []string{firstUse, "first request"}) != "" {
+		v.report(e.at, rules.BadStart, "", "start must be %s, not %s", startInWords, describe(e.value))
+		v.meant(firstUse)
+		return runtime.Start{}, false
+	}
+	unsigned, negative := strings.CutPrefix(text, "-")
+	sum, ok := exact(strings.TrimPrefix(unsigned, "+"))
+	if !offsetForm.MatchString(text) || !ok || e.value.Tag != "!!str" {
+		v.notOffset(e)
+		return runtime.Start{}, false
+	}
+	length, ok := v.wholeNanoseconds(e, sum)
+	if ok && length > runtime.MaxPeriod {
+		v.report(e.at, rules.OutOfRange, "", "start must be an offset of at most %s, not %s", longestPeriod, diag.Clip(text))
+		return runtime.Start{}, false
+	}
+	if negative {
+		length = -length
+	}
+	return runtime.StartOffset(length), ok
+}
+
+func (v values) notOffset(e entry) {
+	v.report(e.at, rules.BadStart, "write an instant such as 2006-01-02T15:04:05Z, an offset from 0:00 UTC such as 8h, or first use",
+		"start must be %s, not %s", startInWords, describe(e.value))
+	if e.value.Tag == "!!int" || e.value.Tag == "!!float" {
+		n := strings.ReplaceAll(e.value.Value, "_", "")
+		v.meant(n+"s", n+"m", n+"h")
+		return
+	}
+	v.meant(meantDuration(e.value.Value)...)
+}
+
 // docText reads the author's text. It becomes a comment in generated code, where some lines would be build constraints.
-func (p *parser) docText(into *string, e entry) bool {
-	text, ok := p.text(e, "text")
+func (v values) docText(into *string, e entry) bool {
+	text, ok := v.text(e, "text")
 	if !ok {
 		return false
 	}
@@ -361,7 +411,7 @@ func (p *parser) docText(into *string, e entry) bool {
 		if problem == "" {
 			continue
 		}
-		p.report(p.docLine(e, i), rules.BadDoc, "write it in other words", "%s", problem)
+		v.report(v.docLine(e, i), rules.BadDoc, "write it in other words", "%s", problem)
 		if ok = false; !isLiteral(e.value) {
 			// Errors of the other lines would have the same place.
 			break
@@ -394,12 +444,12 @@ func docProblem(line string) string {
 func isLiteral(n *yaml.Node) bool { return n.Style&yaml.LiteralStyle != 0 }
 
 // docLine returns the place of a line of the text, or of the whole text if it is not literal.
-func (p *parser) docLine(e entry, i int) diag.Span {
+func (v values) docLine(e entry, i int) diag.Span {
 	// The YAML reader keeps the lines of literal text only.
 	if !isLiteral(e.value) {
 		return e.at
 	}
-	return p.src.WholeLine(min(e.value.Line+1+i, len(p.src.Lines)))
+	return v.src.WholeLine(min(e.value.Line+1+i, len(v.src.Lines)))
 }
 
 // People write a rate as they say it: "5/s", "10 requests per minute", "20rpm", "0.5" or "1k". The hints below name the
@@ -538,70 +588,4 @@ var durabilitySynonyms = map[string]runtime.Durability{
 	"relax": runtime.DurabilityRelaxed, "false": runtime.DurabilityRelaxed,
 	"on": runtime.DurabilityFull, "extra": runtime.DurabilityFull, "sync": runtime.DurabilityFull,
 	"strict": runtime.DurabilityFull, "true": runtime.DurabilityFull,
-}
-
-// atMost is the only name in the map of a number that callers give: rate: {at most: 10_000}. No plan can have it.
-const atMost = "at most"
-
-// isAtMost reports whether a value is the map of a number that callers give.
-func isAtMost(value *yaml.Node) bool {
-	if value.Kind == yaml.MappingNode {
-		for i := 0; i < len(value.Content); i += 2 {
-			if isWord(value.Content[i], atMost) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// meantAtMost returns "at most" for a name that means it, and otherwise "".
-func meantAtMost(name string) string {
-	switch strings.NewReplacer(" ", "", "-", "", "_", "").Replace(strings.ToLower(name)) {
-	case "atmost", "most", "max", "maximum", "upto", "limit":
-		return atMost
-	}
-	return ""
-}
-
-func atMostHelp(field string) string { return "write " + field + ": {" + atMost + ": 10_000}" }
-
-// mostOf returns where a policy has the number of a field, and the most that callers can give.
-func (p *unchecked) mostOf(field string) (number, most *int64) {
-	switch field {
-	case "rate":
-		return &p.Rate, &p.AtMost.Rate
-	case "capacity":
-		return &p.Capacity, &p.AtMost.Capacity
-	case "maxReserved":
-		return &p.MaxReserved, &p.AtMost.MaxReserved
-	}
-	return nil, nil
-}
-
-// readAtMost reads the most of a number that callers give, by the reader of the number.
-func (p *parser) readAtMost(limit *draft, e entry, read func(*parser, *draft, entry) bool) bool {
-	number, most := limit.policy.mostOf(e.name)
-	if number == nil {
-		p.report(e.at, rules.BadNumbers, "give one "+e.name+", or one for each plan", "callers cannot give the %s", e.name)
-		return false
-	}
-	before := len(p.found)
-	entries, _ := p.entries(e.value, e.at, e.name, "")
-	for _, of := range entries {
-		switch {
-		case of.name != atMost:
-			p.report(of.named, rules.BadNumbers, atMostHelp(e.name), "%s is either by plan or from callers: beside %q, it has nothing else", e.name, atMost)
-		case of.again || p.muted[of.value]:
-		case isWord(of.value, unlimited) || isWord(of.value, unboundedWord):
-			p.report(of.at, rules.BadNumbers, atMostHelp(e.name), "the most that callers can give is a number, not %s", of.value.Value)
-		default:
-			of.name = e.name
-			if read(p, limit, of) && *number == 0 {
-				p.report(of.at, rules.BadNumbers, "leave "+e.name+" out, or write "+e.name+": 0", "callers can give a number only if it can be 1 or more")
-			}
-		}
-	}
-	*most = *number
-	return len(p.found) == before
 }

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -55,89 +54,31 @@ const firstUse = "first use"
 // anniversary is the start of windows whose keys have their own first day.
 const anniversary = "anniversary"
 
-var instantForm = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[-+][0-9]{2}:[0-9]{2})$`)
-
-// The first and the last instant that an int64 of nanoseconds since 1970 can represent.
-var (
-	firstInstant = time.Unix(0, math.MinInt64)
-	lastInstant  = time.Unix(0, math.MaxInt64)
-)
-
-var (
-	offsetForm = regexp.MustCompile(`^[-+]?` + unitPattern + `+$`)
-	dateForm   = regexp.MustCompile(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}`)
-)
-
-// instant reads an RFC 3339 instant.
-func (p *parser) instant(e entry) (runtime.Start, bool) {
-	text := e.value.Value
-	t, err := time.Parse(time.RFC3339Nano, text)
-	switch {
-	// time.Parse accepts more than RFC 3339, such as a comma before the fraction.
-	case !instantForm.MatchString(text):
-		p.report(e.at, rules.BadStart, "write an instant such as 2006-01-02T15:04:05Z", "start must be an instant with a time and a zone, not %s", diag.Quote(text))
-		p.meant(meantInstant(text))
-	case err != nil:
-		p.report(e.at, rules.BadStart, "", "start is a time that does not exist: %s", diag.Clip(text))
-	case t.Before(firstInstant), t.After(lastInstant):
-		p.report(e.at, rules.BadStart, "", "start must be between the years 1678 and 2262, not %s", diag.Clip(text))
-	default:
-		return runtime.StartAt(t), true
-	}
-	return runtime.Start{}, false
-}
-
-// meantInstant returns the instant in UTC that a date or a time without a zone probably means, or "".
-func meantInstant(text string) string {
-	for _, layout := range []string{time.DateOnly, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02 15:04:05Z07:00"} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t.Format(time.RFC3339)
-		}
-	}
-	return ""
-}
-
-// offset reads an offset from 0:00 UTC on 1 January 1970.
-func (p *parser) offset(e entry) (runtime.Start, bool) {
-	text := e.value.Value
-	// Without this, a misspelled "first use" would be reported as a wrong duration.
-	if diag.Nearest(text, []string{firstUse, "first request"}) != "" {
-		p.report(e.at, rules.BadStart, "", "start must be %s, not %s", startInWords, describe(e.value))
-		p.meant(firstUse)
-		return runtime.Start{}, false
-	}
-	unsigned, negative := strings.CutPrefix(text, "-")
-	sum, ok := exact(strings.TrimPrefix(unsigned, "+"))
-	if !offsetForm.MatchString(text) || !ok || e.value.Tag != "!!str" {
-		p.notOffset(e)
-		return runtime.Start{}, false
-	}
-	length, ok := p.wholeNanoseconds(e, sum)
-	if ok && length > runtime.MaxPeriod {
-		p.report(e.at, rules.OutOfRange, "", "start must be an offset of at most %s, not %s", longestPeriod, diag.Clip(text))
-		return runtime.Start{}, false
-	}
-	if negative {
-		length = -length
-	}
-	return runtime.StartOffset(length), ok
-}
-
-func (p *parser) notOffset(e entry) {
-	p.report(e.at, rules.BadStart, "write an instant such as 2006-01-02T15:04:05Z, an offset from 0:00 UTC such as 8h, or first use",
-		"start must be %s, not %s", startInWords, describe(e.value))
-	if e.value.Tag == "!!int" || e.value.Tag == "!!float" {
-		n := strings.ReplaceAll(e.value.Value, "_", "")
-		p.meant(n+"s", n+"m", n+"h")
-		return
-	}
-	p.meant(meantDuration(e.value.Value)...)
-}
-
 // calendarStartPattern is for editors: the forms that [parseCalendarStart] reads, with more combinations of them.
 const calendarStartPattern = `^(anniversary|monday|tuesday|wednesday|thursday|friday|saturday|sunday|` +
 	`((january|february|march|april|may|june|july|august|september|october|november|december)( |$))?([0-9]{1,2}(st|nd|rd|th))?|` +
 	`[0-9]{4}-[0-9]{2}-[0-9]{2})( ?([01][0-9]|2[0-3]):[0-5][0-9])?$`
+
+// calendarStart is a start in the words of a calendar.
+type calendarStart struct {
+	// words are the sorts of words that are given.
+	words startWord
+	// from has what is given of the first day, and for a weekday such a day.
+	from runtime.Date
+	at   time.Duration
+}
+
+// startWord is a set of sorts of words. A start has at most one word of each.
+type startWord int
+
+const (
+	anniversaryWord startWord = 1 << iota
+	dateWord
+	weekdayWord
+	monthWord
+	dayWord
+	timeWord
+)
 
 var (
 	ordinalForm   = regexp.MustCompile(`^([1-9]|[12][0-9]|3[01])(st|nd|rd|th)$`)

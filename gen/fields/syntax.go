@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -17,91 +16,29 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 )
 
-// document is the text of one file, with the errors found in it.
-type document struct {
-	src   *diag.Source
-	found diag.Diagnostics
-	// limit is the name of the current limit, for messages.
-	limit string
-	// muted holds the nodes that have a diagnostic already and get no second one.
-	muted map[*yaml.Node]bool
-}
-
-// report adds a diagnostic. The help may be empty. The message is one line without control characters, whatever the file
-// contains.
-func (p *document) report(at diag.Span, broken *rules.Rule, help, format string, args ...any) {
-	if p.full() {
-		// Only its number counts.
-		p.found = append(p.found, diag.Diagnostic{ID: broken.ID, Note: diag.Note{Span: at}})
-		return
-	}
-	message := fmt.Sprintf(format, args...)
-	if p.limit != "" {
-		message = p.limit + ": " + message
-	}
-	// Readers look for the end of a file at its last text, not on an empty line below.
-	at = p.src.Clamp(at)
-	p.found = append(p.found, diag.Diagnostic{ID: broken.ID, File: p.src.Name, Note: p.src.Note(at, diag.OneLine(message)), Help: diag.OneLine(help)})
-}
-
-// full reports whether further diagnostics are only counted.
-func (p *document) full() bool { return len(p.found) >= diag.MaxDiagnostics }
-
-// nearest is [diag.Nearest] for the replacements of a diagnostic that was just reported, unless it is only counted: a file can
-// have as many wrong names as right ones.
-func (p *document) nearest(text string, words func() []string) string {
-	if len(p.found) > diag.MaxDiagnostics {
-		return ""
-	}
-	return diag.Nearest(text, words())
-}
-
-// meant offers replacements for the text of the last diagnostic, the likeliest first. Empty offers, and those that are
-// too long to read, are dropped.
-func (p *document) meant(offers ...string) {
-	p.found[len(p.found)-1].Meant = slices.DeleteFunc(offers, func(text string) bool {
-		return text == "" || diag.Clip(text) != text
-	})
-}
-
-// note adds a second place to the last diagnostic.
-func (p *document) note(at diag.Span, message string) {
-	last := &p.found[len(p.found)-1]
-	// The diagnostic may be only counted, and a field with an error has no place.
-	if last.Message == "" || at.Pos == (diag.Pos{}) {
-		return
-	}
-	last.Notes = append(last.Notes, p.src.Note(at, message))
-}
-
-// mute suppresses further diagnostics of a node.
-func (p *document) mute(node *yaml.Node) {
-	if p.muted == nil {
-		p.muted = map[*yaml.Node]bool{}
-	}
-	p.muted[node] = true
-}
+// syntax reads the text of a document into nodes. It reports what is not YAML, and what people could not review.
+type syntax struct{ *document }
 
 // MaxSize is the size of the largest limits.yaml, in bytes.
 const MaxSize = 4 << 20
 
 // legible reports a file that is not text. It runs before the YAML reader, whose errors do not have the exact place.
-func (p *document) legible() bool {
-	if len(p.src.Text) > MaxSize {
-		p.report(diag.Spanning(diag.Pos{Line: 1, Column: 1}, ""), rules.FileTooLarge, "split it into files with a package each",
+func (s syntax) legible() bool {
+	if len(s.src.Text) > MaxSize {
+		s.report(diag.Spanning(diag.Pos{Line: 1, Column: 1}, ""), rules.FileTooLarge, "split it into files with a package each",
 			"the file is larger than %d MiB", MaxSize>>20)
 		return false
 	}
-	for i, line := range p.src.Lines {
-		if !p.legibleLine(i+1, line) {
+	for i, line := range s.src.Lines {
+		if !s.legibleLine(i+1, line) {
 			return false
 		}
 	}
-	return len(p.found) == 0
+	return len(s.found) == 0
 }
 
 // legibleLine reports the first illegible rune of a line, and returns false if the line is not UTF-8.
-func (p *document) legibleLine(number int, line string) bool {
+func (s syntax) legibleLine(number int, line string) bool {
 	for i, r := range line {
 		bad := r == utf8.RuneError && !strings.HasPrefix(line[i:], "\uFFFD")
 		if !bad && !Illegible(r) && !strayJoiner(line, i, r) {
@@ -110,17 +47,17 @@ func (p *document) legibleLine(number int, line string) bool {
 		at := diag.Spanning(diag.Pos{Line: number, Column: 1 + utf8.RuneCountInString(line[:i])}, " ")
 		if bad {
 			// In another encoding every later line would be reported too.
-			p.report(at, rules.InvalidUTF8, "save the file as UTF-8", "the byte 0x%02X is not valid UTF-8", line[i])
+			s.report(at, rules.InvalidUTF8, "save the file as UTF-8", "the byte 0x%02X is not valid UTF-8", line[i])
 			return false
 		}
 		switch {
 		case unicode.Is(unicode.Bidi_Control, r):
-			p.report(at, rules.ControlCharacter, "delete it", "the character %U is invisible and can reorder the text around it on the screen", r)
+			s.report(at, rules.ControlCharacter, "delete it", "the character %U is invisible and can reorder the text around it on the screen", r)
 		// A joiner gets here only if it is stray.
 		case invisible(r), isJoiner(r):
-			p.report(at, rules.ControlCharacter, "delete it", "the character %U is invisible", r)
+			s.report(at, rules.ControlCharacter, "delete it", "the character %U is invisible", r)
 		default:
-			p.report(at, rules.ControlCharacter, "delete it", "the character %U is not allowed in YAML text", r)
+			s.report(at, rules.ControlCharacter, "delete it", "the character %U is not allowed in YAML text", r)
 		}
 		return true
 	}
@@ -129,16 +66,16 @@ func (p *document) legibleLine(number int, line string) bool {
 
 // noConflictMarkers reports the markers of a merge conflict, and an indentation with no-break spaces. The YAML reader
 // would report them on a later line.
-func (p *document) noConflictMarkers() bool {
-	for i, line := range p.src.Lines {
+func (s syntax) noConflictMarkers() bool {
+	for i, line := range s.src.Lines {
 		if diag.ConflictForm.MatchString(line) {
-			p.report(p.src.WholeLine(i+1), rules.Syntax, "keep one of the two sides, and delete the lines with <<<<<<<, ======= and >>>>>>>",
+			s.report(s.src.WholeLine(i+1), rules.Syntax, "keep one of the two sides, and delete the lines with <<<<<<<, ======= and >>>>>>>",
 				"the file has an unresolved merge conflict")
 			return false
 		}
 		if indent := diag.IndentForm.FindStringSubmatchIndex(line); indent != nil {
 			first, _ := utf8.DecodeRuneInString(line[indent[2]:])
-			p.report(diag.Spanning(diag.Pos{Line: i + 1, Column: 1 + indent[2]}, line[indent[2]:indent[3]]), rules.Syntax, "indent with spaces",
+			s.report(diag.Spanning(diag.Pos{Line: i + 1, Column: 1 + indent[2]}, line[indent[2]:indent[3]]), rules.Syntax, "indent with spaces",
 				"the indentation has the character %U, which looks like a space but is not one", first)
 			return false
 		}
@@ -150,11 +87,8 @@ func (p *document) noConflictMarkers() bool {
 // do not, or r reorders the line, or is invisible. Tabs are legible, and so are the joiners of emoji and of Persian and
 // Indic words.
 func Illegible(r rune) bool {
-	switch {
-	case r < ' ' && r != '\t', r >= 0x7F && r <= 0x9F, r == '\u2028', r == '\u2029', unicode.Is(unicode.Bidi_Control, r):
-		return true
-	}
-	return invisible(r) || r == '\uFFFE' || r == '\uFFFF'
+	return r < ' ' && r != '\t' || r >= 0x7F && r <= 0x9F || strings.ContainsRune("\u2028\u2029\uFFFE\uFFFF", r) ||
+		unicode.Is(unicode.Bidi_Control, r) || invisible(r)
 }
 
 func isJoiner(r rune) bool { return r == '\u200C' || r == '\u200D' }
@@ -183,34 +117,34 @@ func invisible(r rune) bool {
 }
 
 // root returns the root of the file's only document, or reports why it has none and returns nil.
-func (p *document) root() *yaml.Node {
-	reader := &slowReader{text: p.src.Text}
+func (s syntax) root() *yaml.Node {
+	reader := &slowReader{text: s.src.Text}
 	decoder := yaml.NewDecoder(reader)
 	first, err := decode(decoder)
 	if err == nil {
-		return p.only(first, decoder, reader)
+		return s.only(first, decoder, reader)
 	}
 	if errors.Is(err, io.EOF) {
-		p.report(diag.Spanning(diag.Pos{Line: 1, Column: 1}, ""), rules.EmptyFile, "begin with version: 1", "the file has no content")
+		s.report(diag.Spanning(diag.Pos{Line: 1, Column: 1}, ""), rules.EmptyFile, "begin with version: 1", "the file has no content")
 		return nil
 	}
-	p.syntaxError(err, reader.line())
+	s.syntaxError(err, reader.line())
 	return nil
 }
 
 // only returns the root of the first document, or reports the one after it.
-func (p *document) only(first *yaml.Node, decoder *yaml.Decoder, reader *slowReader) *yaml.Node {
+func (s syntax) only(first *yaml.Node, decoder *yaml.Decoder, reader *slowReader) *yaml.Node {
 	// The rest of the file is decoded too, because an error or a document there would otherwise be ignored.
 	second, err := decode(decoder)
 	root := first.Content[0]
 	switch {
 	case err == nil:
-		p.report(p.src.WholeLine(second.Line), rules.SecondDocument, "put all limits under one limits:",
+		s.report(s.src.WholeLine(second.Line), rules.SecondDocument, "put all limits under one limits:",
 			"a second document begins here")
 	case !errors.Is(err, io.EOF):
-		p.syntaxError(err, reader.line())
+		s.syntaxError(err, reader.line())
 	case root.Kind == yaml.ScalarNode && root.Tag == "!!null":
-		p.report(p.src.At(root), rules.EmptyFile, "begin with version: 1", "the file has no content")
+		s.report(s.src.At(root), rules.EmptyFile, "begin with version: 1", "the file has no content")
 	default:
 		return root
 	}
@@ -255,25 +189,25 @@ func (r *slowReader) Read(b []byte) (int, error) {
 func (r *slowReader) line() int { return 1 + strings.Count(r.text[:r.next], "\n") }
 
 // syntaxError reports an error of the YAML reader, which had read the file up to a line.
-func (p *document) syntaxError(err error, reached int) {
+func (s syntax) syntaxError(err error, reached int) {
 	problem := problemOf(err)
-	line := faultyLine(p.src, problem, reached)
+	line := faultyLine(s.src, problem, reached)
 	if name, ok := strings.CutPrefix(problem.text, "unknown anchor '"); ok {
 		name = strings.TrimSuffix(name, "' referenced")
-		p.refuseAlias(aliasIn(p.src, name, line), name)
+		s.refuseAlias(aliasIn(s.src, name, line), name)
 		return
 	}
 	// After a name without a colon, the YAML reader joins the next line to it, and reports the colon there.
-	if above := p.src.TextAbove(line); strings.HasPrefix(problem.text, "mapping values") && lacksColon(p.src, above) {
+	if above := s.src.TextAbove(line); strings.HasPrefix(problem.text, "mapping values") && lacksColon(s.src, above) {
 		line, problem.text = above, "could not find expected ':'"
 	}
-	for _, s := range commonMistakes {
-		if at, ok := s.in(p.src, line, problem.text); ok {
-			p.report(at, rules.Syntax, s.help, "%s", s.message)
+	for _, m := range commonMistakes {
+		if at, ok := m.in(s.src, line, problem.text); ok {
+			s.report(at, rules.Syntax, m.help, "%s", m.message)
 			return
 		}
 	}
-	p.report(p.src.WholeLine(line), rules.Syntax, "", "not valid YAML: %s", diag.Clip(problem.text))
+	s.report(s.src.WholeLine(line), rules.Syntax, "", "not valid YAML: %s", diag.Clip(problem.text))
 }
 
 // aliasIn returns the place of an alias on a line or after it, because the YAML reader names the line of its map.
@@ -370,7 +304,7 @@ func (m commonMistake) in(s *diag.Source, line int, problem string) (diag.Span, 
 	return diag.Spanning(diag.Pos{Line: line, Column: 1 + utf8.RuneCountInString(text[:place[2]])}, strings.TrimRight(text[place[2]:place[3]], " \t")), true
 }
 
-// mostReread bounds the bytes that [source.faultyLine] parses again, so that its time is linear in the file.
+// mostReread bounds the bytes that [faultyLine] parses again, so that its time is linear in the file.
 const mostReread = MaxSize
 
 // faultyLine returns the line of a syntax error. The YAML reader often names the line where the construct began, or no
@@ -450,41 +384,41 @@ var missingSpaceForm = regexp.MustCompile(`^[ \t]*(?:- )?[A-Za-z][A-Za-z0-9_-]*(
 
 // refuseIndirection reports anchors, aliases, merge keys and tags anywhere under a node. Editing an anchor would change
 // limits on lines that a reviewer does not see.
-func (p *document) refuseIndirection(node *yaml.Node) {
-	at := p.src.At(node)
-	switch word := p.src.Between(at); {
+func (s syntax) refuseIndirection(node *yaml.Node) {
+	at := s.src.At(node)
+	switch word := s.src.Between(at); {
 	case node.Kind == yaml.AliasNode:
-		p.refuseAlias(at, node.Value)
-		p.mute(node)
+		s.refuseAlias(at, node.Value)
+		s.mute(node)
 	case node.Anchor != "":
-		p.report(at, rules.Anchor, writeOut, "anchors such as &%s are not allowed", diag.Clip(node.Anchor))
-		p.mute(node)
+		s.report(at, rules.Anchor, writeOut, "anchors such as &%s are not allowed", diag.Clip(node.Anchor))
+		s.mute(node)
 	case node.Style&yaml.TaggedStyle != 0, diag.IsTag(node, word):
-		p.report(at, rules.Tag, "write the value without a tag", "tags such as %s are not allowed", diag.Clip(word))
-		p.mute(node)
+		s.report(at, rules.Tag, "write the value without a tag", "tags such as %s are not allowed", diag.Clip(word))
+		s.mute(node)
 	case node.Tag == mergeTag:
 		node.Tag = "!!str" // "<<" is special only as the name of a field
 	}
 	for i, child := range node.Content {
 		if node.Kind == yaml.MappingNode && i%2 == 0 {
-			p.refuseMerge(child)
+			s.refuseMerge(child)
 		}
-		p.refuseIndirection(child)
+		s.refuseIndirection(child)
 	}
 }
 
 const mergeTag = "!!merge"
 
 // refuseMerge reports the name of a field that is a merge key.
-func (p *document) refuseMerge(name *yaml.Node) {
+func (s syntax) refuseMerge(name *yaml.Node) {
 	if name.Tag == mergeTag && name.Style&yaml.TaggedStyle == 0 && name.Anchor == "" {
-		p.report(p.src.At(name), rules.MergeKey, writeOut, "merge keys (<<) are not allowed")
-		p.mute(name)
+		s.report(s.src.At(name), rules.MergeKey, writeOut, "merge keys (<<) are not allowed")
+		s.mute(name)
 	}
 }
 
-func (p *document) refuseAlias(at diag.Span, name string) {
-	p.report(at, rules.Anchor, writeOut, "aliases such as *%s are not allowed", diag.Clip(name))
+func (s syntax) refuseAlias(at diag.Span, name string) {
+	s.report(at, rules.Anchor, writeOut, "aliases such as *%s are not allowed", diag.Clip(name))
 }
 
 const writeOut = "write the value out, so that each limit can be reviewed on its own"
