@@ -46,6 +46,16 @@ func wordOf[W fmt.Stringer](broken *rules.Rule, known []W, synonyms map[string]W
 	return f
 }
 
+// rate reads a rate, which people also write as "10 per minute".
+func (p *parser) rate(limit *draft, e entry) bool {
+	help, implies := rateHelp(e.value.Value, limit.writtenPeriod)
+	n, ok := p.number(e, 1, runtime.MaxTokens, help)
+	limit.policy.Rate = n
+	// The remedy contains the period, so that it need not be reported as missing.
+	limit.impliesPeriod = limit.impliesPeriod || !ok && implies
+	return ok
+}
+
 // limitFields are the fields of one limit, in the order in which people read them.
 var limitFields = []limitField{
 	{

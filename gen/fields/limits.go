@@ -1,6 +1,8 @@
 package fields
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 
 	"gopkg.in/yaml.v3"
@@ -10,68 +12,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
-
-// draft is a limit while it is read: values may be missing, or contradict each other. [settler.check] makes the Limit.
-type draft struct {
-	policy unchecked
-	plans  []*draft
-	// maps are the fields with a map of plans.
-	maps map[string]entry
-	// limit is the result; nil until the draft is checked, and if it has a diagnostic.
-	limit *spec.Limit
-
-	// calendarStart is the start in the words of a calendar, and gaveZone and gaveHold are set if the limit has a zone or a hold,
-	// valid or not.
-	calendarStart      calendarStart
-	gaveZone, gaveHold bool
-	// writtenPeriod is the text of the period, or "". impliesPeriod is set if the rate is "10 per minute" or the like: its
-	// diagnostic covers the missing period.
-	writtenPeriod string
-	impliesPeriod bool
-
-	// said is what the file says of the limit, without a policy.
-	said spec.Limit
-}
-
-// unchecked is a policy whose numbers may be missing. It lacks the methods of [runtime.Policy], such as Rule, which are
-// for valid policies only.
-type unchecked runtime.Policy
-
-// unlimited is [spec.Limit.Unlimited].
-func (d *draft) unlimited() bool { return d.policy.Mode == runtime.ModeUnlimited }
-
-// each is [spec.Limit.Each].
-func (d *draft) each() []*draft {
-	if len(d.plans) == 0 {
-		return []*draft{d}
-	}
-	return d.plans
-}
-
-// keepMap keeps the entries of a field with a map of plans.
-func (d *draft) keepMap(e entry, entries []entry) {
-	e.plans = map[string]entry{}
-	for _, of := range entries {
-		if plan := of.name; !of.again {
-			of.name = e.name
-			e.plans[plan] = of
-		}
-	}
-	if d.maps == nil {
-		d.maps = map[string]entry{}
-	}
-	d.maps[e.name] = e
-}
-
-// settler completes a limit, and checks what must hold between its fields. It skips invalid fields: given has only the valid
-// ones, and clean means that all are.
-type settler struct {
-	*parser
-	of    *draft
-	given map[string]entry
-	clean bool
-}
 
 // settle fills in the defaults and reports fields that contradict each other.
 func (s settler) settle() {
@@ -180,6 +122,250 @@ func (s settler) forgetsNothing() {
 	s.report(at.at, rules.BadNumbers, "let "+field+" be small enough, or use a token bucket",
 		"%s more than the rate, %s: a window that ends with smaller numbers of its caller would forget what was used beyond them, so that changing to them and back would grant tokens again",
 		sum, words.Number(policy.Rate))
+}
+
+// settlePlans is settle for the limit of each plan, if the limit depends on the plan.
+func (s settler) settlePlans() {
+	if len(s.of.maps) == 0 {
+		s.settle()
+		return
+	}
+	if len(s.plans) == 0 || s.plansUnknown || !s.onlyMaps().fitsKind() || !s.namesEveryPlan() {
+		return
+	}
+	before := len(s.found)
+	for _, plan := range s.plans {
+		s.of.plans = append(s.of.plans, s.draftOf(plan.Name))
+	}
+	s.dropRepeated(before)
+	limited := slices.IndexFunc(s.of.plans, func(of *draft) bool { return !of.unlimited() })
+	if limited < 0 {
+		s.report(s.of.maps["rate"].named, rules.UnlimitedPlan, "leave the limit out, or give one of the plans a number", "a limit that is unlimited for all plans has no effect")
+		return
+	}
+	s.of.policy = s.of.plans[limited].policy
+	if s.of.policy.Mode == runtime.ModeBlock {
+		// Blocking is for all plans. The numbers have no effect, but a policy needs some.
+		for _, of := range s.of.plans {
+			if of.said.UnlimitedRate {
+				of.policy = s.of.policy
+			}
+		}
+	}
+}
+
+// onlyMaps returns the settler for the given fields that are maps of plans.
+func (s settler) onlyMaps() settler {
+	s.given = maps.Clone(s.given)
+	maps.DeleteFunc(s.given, func(name string, _ entry) bool { return s.of.maps[name].value == nil })
+	return s
+}
+
+// namesEveryPlan reports the maps that lack a plan, and those that have an unlimited one.
+func (s settler) namesEveryPlan() bool {
+	before := len(s.found)
+	for _, f := range limitFields {
+		e, ok := s.of.maps[f.name]
+		if !ok {
+			continue
+		}
+		var missing []string
+		for _, plan := range s.planNames() {
+			value, given := e.plans[plan]
+			rate := s.of.maps["rate"].plans[plan]
+			free := f.name != "rate" && rate.value != nil && isWord(rate.value, unlimited)
+			switch {
+			case given && free:
+				s.report(value.named, rules.UnlimitedPlan, "leave "+plan+" out here", "the plan %s is unlimited, so it has no %s", diag.Quote(plan), f.name)
+				s.note(rate.at, "its rate is given here")
+			case !given && !free && !s.misspelled(e, plan):
+				missing = append(missing, plan)
+			}
+		}
+		if len(missing) > 0 {
+			s.report(e.named, rules.MissingPlan, "give a value for every plan, or one value for all of them", "%s lacks %s", f.name, plansInWords(missing))
+		}
+	}
+	return len(s.found) == before
+}
+
+func plansInWords(plans []string) string {
+	if len(plans) == 1 {
+		return "the plan " + plans[0]
+	}
+	return "the plans " + words.List(plans, "and")
+}
+
+// misspelled reports whether a map has a plan that the file lacks, and that probably means this one.
+func (s settler) misspelled(e entry, plan string) bool {
+	for name := range e.plans {
+		if !slices.Contains(s.planNames(), name) && diag.Nearest(name, s.planNames()) == plan {
+			return true
+		}
+	}
+	return false
+}
+
+// draftOf returns the limit of one plan: with the plan's values in place of the maps, which name every plan.
+func (s settler) draftOf(plan string) *draft {
+	of := *s.of
+	of.plans, of.said.Plan, of.said.Given = nil, plan, map[string]diag.Pos{}
+	own := map[string]entry{}
+	for _, f := range limitFields {
+		e, ok := s.given[f.name]
+		if !ok {
+			continue
+		}
+		if byPlan, isMap := s.of.maps[f.name]; isMap {
+			if e, ok = byPlan.plans[plan]; !ok {
+				continue // an unlimited plan is left out
+			}
+			if f.name == "rate" && isWord(e.value, unlimited) {
+				of.said.UnlimitedRate = true
+			} else {
+				f.read(s.parser, &of, e)
+			}
+		}
+		own[f.name], of.said.Given[f.name] = e, e.at.Pos
+	}
+	if of.said.UnlimitedRate {
+		// Nothing of the rule applies, and so no number that is the same for the other plans. But their rows have its shards.
+		of.policy = unchecked{Name: of.policy.Name, Kind: of.policy.Kind, Precise: of.policy.Precise, Shards: of.policy.Shards, AtMost: of.policy.AtMost, Mode: runtime.ModeUnlimited}
+		return &of
+	}
+	settler{s.parser, &of, own, s.clean}.settle()
+	return &of
+}
+
+// dropRepeated drops the diagnostics after the first n that several plans have in common.
+func (s settler) dropRepeated(n int) {
+	kept := s.found[:n]
+	for _, d := range s.found[n:] {
+		if !slices.ContainsFunc(kept[n:], func(o diag.Diagnostic) bool { return o.ID == d.ID && o.Pos == d.Pos && o.Message == d.Message }) {
+			kept = append(kept, d)
+		}
+	}
+	s.found = kept
+}
+
+// sameMethods reports plans of a limit that would need different methods of the generated handle.
+func (s settler) sameMethods(limit *spec.Limit) bool {
+	var first *spec.Limit
+	for _, of := range limit.Plans {
+		switch {
+		case of.Unlimited():
+		case first == nil:
+			first = of
+		case first.Policy.Reserves() != of.Policy.Reserves():
+			s.differ("maxReserved", first.Plan, of.Plan, rules.PlansDiffer, "let maxReserved be 0 for all plans, or for none",
+				fmt.Sprintf("one of the plans %s and %s can be reserved and the other cannot, but one method serves both", first.Plan, of.Plan))
+			return false
+		case (first.Policy.Capacity == 0) != (of.Policy.Capacity == 0):
+			s.differ("capacity", first.Plan, of.Plan, rules.PlansDiffer, "let capacity be 0 for all plans, or for none",
+				fmt.Sprintf("one of the plans %s and %s can only be reserved and the other cannot, but one method serves both", first.Plan, of.Plan))
+			return false
+		}
+	}
+	return true
+}
+
+// differ reports a difference between two plans, at the value of a field.
+func (s settler) differ(field, one, other string, rule *rules.Rule, help, message string) {
+	e, ok := s.given[field]
+	if !ok {
+		field, e = "rate", s.given["rate"]
+	}
+	at := e.named
+	if value, ok := s.of.maps[field].plans[other]; ok {
+		at = value.at
+	}
+	s.report(at, rule, help, "%s", message)
+	if value, ok := s.of.maps[field].plans[one]; ok {
+		s.note(value.at, "the value of "+one+" is given here")
+	}
+}
+
+// carryAlike reports two plans of a fixed window of which the one that allows more tokens at once can also start a window
+// with more of them missing. A window that ends on the other plan forgets the difference, so that changing to it and
+// back would grant tokens again.
+func (s settler) carryAlike(limit *spec.Limit) bool {
+	if limit.Policy.Kind != runtime.FixedWindow {
+		return true
+	}
+	for i, large := range limit.Plans {
+		for _, small := range limit.Plans[:i] {
+			if large.Unlimited() || small.Unlimited() || includes(large, small) || includes(small, large) {
+				continue
+			}
+			if atOnce(large) < atOnce(small) {
+				small, large = large, small
+			}
+			s.carriesMore(limit, small, large)
+			return false
+		}
+	}
+	return true
+}
+
+func (s settler) carriesMore(limit, small, large *spec.Limit) {
+	again := fmt.Sprintf("changing from the plan %s to %s and back would grant tokens again: ", large.Plan, small.Plan)
+	difference := "capacity - rate"
+	if limit.Policy.Reserves() {
+		difference = "capacity + maxReserved - rate"
+	}
+	help := "let " + difference + " be the same for all plans, or use a token bucket"
+	why := "once all tokens are used, the next window lacks " + carriedWords(large) + ", but " + carriedWords(small)
+	if carried(large) <= carried(small) {
+		help = fmt.Sprintf("let rate, capacity and maxReserved be multiples of %d, the number of shards", limit.Policy.Shards)
+		why = fmt.Sprintf("divided among %d shards, neither of them has the larger part of every number", limit.Policy.Shards)
+	}
+	field := "capacity"
+	if _, ok := s.of.maps["maxReserved"]; ok {
+		field = "maxReserved"
+	}
+	s.differ(field, small.Plan, large.Plan, rules.PlanCarry, help, again+why)
+}
+
+// includes reports whether a plan of a fixed window grants whatever another one grants, and also after changes between
+// the two: in every shard it allows as many tokens at once, and lacks no more of them at the start of a window.
+func includes(l, o *spec.Limit) bool {
+	large, small := meter.RuleOf(&l.Policy, ""), meter.RuleOf(&o.Policy, "")
+	for i := range max(1, l.Policy.Shards) {
+		l, s := large.Shard(i, l.Policy.Shards), small.Shard(i, l.Policy.Shards)
+		if l.Capacity+l.Debt < s.Capacity+s.Debt || carriedBy(&l) > carriedBy(&s) {
+			return false
+		}
+	}
+	return true
+}
+
+// atOnce returns how many tokens of a limit can be used at once, without a bound for unbounded reservations.
+func atOnce(l *spec.Limit) float64 {
+	r := meter.RuleOf(&l.Policy, "")
+	return r.Capacity + r.Debt
+}
+
+// carried returns how many tokens a fixed window can lack at its start, because they were used before.
+func carried(l *spec.Limit) float64 {
+	r := meter.RuleOf(&l.Policy, "")
+	return carriedBy(&r)
+}
+
+func carriedBy(r *meter.Rule) float64 { return max(0, r.Capacity+r.Debt-r.Rate) }
+
+// carriedWords describes what a window can lack, with its numbers: "60 on pro (capacity 120 - rate 60)".
+func carriedWords(l *spec.Limit) string {
+	of := "capacity " + words.Number(l.Policy.Capacity)
+	switch {
+	case l.Policy.MaxReserved == runtime.Unbounded:
+		return fmt.Sprintf("any number on %s (maxReserved unbounded)", l.Plan)
+	case l.Policy.MaxReserved > 0:
+		of += " + maxReserved " + words.Number(l.Policy.MaxReserved)
+	}
+	if n := int64(carried(l)); n > 0 {
+		return fmt.Sprintf("%s on %s (%s - rate %s)", words.Number(n), l.Plan, of, words.Number(l.Policy.Rate))
+	}
+	return fmt.Sprintf("none on %s (%s, rate %s)", l.Plan, of, words.Number(l.Policy.Rate))
 }
 
 // check makes the limit of a draft without diagnostics, and checks what must hold between its plans.
@@ -314,16 +500,6 @@ func (p *parser) oneLimit(e entry) *draft {
 		s.check(e)
 	}
 	return limit
-}
-
-// rate reads a rate, which people also write as "10 per minute".
-func (p *parser) rate(limit *draft, e entry) bool {
-	help, implies := rateHelp(e.value.Value, limit.writtenPeriod)
-	n, ok := p.number(e, 1, runtime.MaxTokens, help)
-	limit.policy.Rate = n
-	// The remedy contains the period, so that it need not be reported as missing.
-	limit.impliesPeriod = limit.impliesPeriod || !ok && implies
-	return ok
 }
 
 func limitSchema() object {

@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"cmp"
 	"go/token"
 	"regexp"
 	"slices"
@@ -15,18 +16,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
-
-// goNames checks the names and types of a file, which become those of the generated Go package, and knows the owner of each name.
-type goNames struct {
-	*document
-	owners map[string]owner
-}
-
-// owner is a limit, its overrides or its numbers, a group, or a plan, each of which has Go names.
-type owner struct {
-	what string
-	at   diag.Span
-}
 
 var planForm = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9]*([-_][a-zA-Z0-9]+)*$`)
 
@@ -261,4 +250,201 @@ func typeHelp(text string) string {
 		return "write the type with its import path: example.com/ids." + text
 	}
 	return "the types are " + strings.ReplaceAll(spec.KeyTypesInWords, "`", "")
+}
+
+// maxPlans bounds what every number by plan, and every limit with one, costs.
+const maxPlans = 100
+
+// planList reads the plans of the file.
+func (p *parser) planList(file *spec.File, e entry) bool {
+	before := len(p.found)
+	switch {
+	case e.value.Kind != yaml.SequenceNode:
+		p.wrongType(e, "a list of names", "write plans: [free, pro]")
+	case len(e.value.Content) == 0:
+		p.report(e.at, rules.BadPlan, "name at least one, or leave plans out", "plans must not be empty")
+	case len(e.value.Content) > maxPlans:
+		p.report(e.at, rules.BadPlan, "give customers with numbers of their own overrides", "a file has at most %d plans, not %s", maxPlans, words.Number(int64(len(e.value.Content))))
+	default:
+		file.Plans = p.readPlans(e.value.Content)
+	}
+	ok := len(p.found) == before
+	if !e.again {
+		p.plans, p.plansUnknown = file.Plans, !ok || slices.ContainsFunc(e.value.Content, func(item *yaml.Node) bool { return p.muted[item] })
+	}
+	return ok
+}
+
+func (p *parser) readPlans(items []*yaml.Node) (plans []spec.Plan) {
+	names := map[string]diag.Span{}
+	for _, item := range items {
+		at := p.src.At(item)
+		if p.muted[item] || !p.planName(item, at) {
+			continue
+		}
+		plan := spec.Plan{Name: item.Value, GoName: spec.PlanGoName(item.Value), Pos: at.Pos}
+		if p.twice(names, plan.Name, at, "the plan ") {
+			continue
+		}
+		p.claim(owner{"the plan " + diag.Quote(plan.Name), at}, "name "+plan.GoName)
+		plans = append(plans, plan)
+	}
+	return plans
+}
+
+func (p *parser) planNames() []string { return spec.PlanNames(p.plans) }
+
+// planReader reads a field of a limit that has one value for all plans, a value for each, or the most that callers can give.
+type planReader struct {
+	*parser
+	of *draft
+	// read reads a single value.
+	read reader[draft]
+}
+
+// byPlan returns the reader of such a field.
+func byPlan(read reader[draft]) reader[draft] {
+	return func(p *parser, limit *draft, e entry) bool {
+		r := planReader{p, limit, read}
+		switch {
+		case isAtMost(e.value):
+			return r.fromCallers(e)
+		case e.value.Kind == yaml.MappingNode:
+			return r.each(e)
+		case e.name == "rate" && isWord(e.value, unlimited):
+			p.report(e.at, rules.UnlimitedPlan, "leave the limit out, or let the rate depend on the plan: rate: {free: 10, pro: unlimited}",
+				"a limit that is unlimited for all plans has no effect")
+			return false
+		}
+		return read(p, limit, e)
+	}
+}
+
+// each keeps a map of plans, and reports those that the file lacks and the values that the field does not accept. It only checks
+// the values: settlePlans reads them again, into the limit of each plan.
+func (r planReader) each(e entry) bool {
+	before := len(r.found)
+	entries, _ := r.entries(e.value, e.at, e.name, "")
+	hasPlan := slices.ContainsFunc(entries, func(e entry) bool { return slices.Contains(r.planNames(), e.name) })
+	if i := slices.IndexFunc(entries, func(e entry) bool { return meantAtMost(e.name) != "" }); i >= 0 && !hasPlan && !r.plansUnknown {
+		r.report(entries[i].named, rules.BadNumbers, atMostHelp(e.name), "a number that callers give is written with the words %q", atMost)
+		r.meant(atMost)
+		return false
+	}
+	if !e.again {
+		r.of.keepMap(e, entries)
+	}
+	if len(r.plans) == 0 && !r.plansUnknown {
+		r.report(e.at, rules.NoPlans, r.noPlansHelp(e.name, entries), "%s is a map of plans, but the file has no plans", e.name)
+		return false
+	}
+	legible := true
+	for _, value := range entries {
+		if !r.plansUnknown && !slices.Contains(r.planNames(), value.name) {
+			r.report(value.named, rules.UnknownPlan, "the plans are "+words.List(r.planNames(), "and"), "%s has the unknown plan %s", e.name, diag.Quote(value.name))
+			r.meant(cmp.Or(meantAtMost(value.name), r.nearest(value.name, r.planNames)))
+		}
+		r.onePlan(e.name, value)
+		legible = legible && !r.muted[value.value]
+	}
+	return len(r.found) == before && legible
+}
+
+// onePlan checks the value of one plan.
+func (r planReader) onePlan(field string, e entry) {
+	defer r.enter("plan " + diag.Label(e.name))()
+	e.name = field
+	switch isUnlimited := isWord(e.value, unlimited); {
+	case r.muted[e.value]:
+	case isAtMost(e.value):
+		r.report(e.at, rules.BadNumbers, atMostHelp(field), "a number that callers give is the same for all plans, or the plans have numbers of their own")
+	case field == "rate" && isUnlimited:
+	case field == "rate" && r.meantInstead(e, unlimited, unlimitedSynonyms):
+	case isUnlimited && field == "capacity" && r.of.gaveHold:
+		r.report(e.at, rules.UnlimitedPlan, "give the plan a number, at most "+words.Number(runtime.MaxSlots), "slots cannot be %s, because their holders are in one row", unlimited)
+	case isUnlimited && field != "maxReserved": // which has a word of its own
+		r.report(e.at, rules.UnlimitedPlan, "write unlimited as the rate of the plan, and leave the plan out here", "only a rate can be %s, not %s", unlimited, field)
+	default:
+		r.read(r.parser, new(draft), e)
+	}
+}
+
+func (r planReader) noPlansHelp(field string, entries []entry) string {
+	var names []string
+	for _, e := range entries {
+		if slices.Contains(r.limitFields, e.name) {
+			return e.name + " is a field of the limit: write it beside " + field
+		}
+		if !planForm.MatchString(e.name) {
+			return "add plans: [free, pro] at the top of the file"
+		}
+		names = append(names, e.name)
+	}
+	return "add plans: [" + strings.Join(names, ", ") + "] at the top of the file"
+}
+
+// atMost is the only name in the map of a number that callers give: rate: {at most: 10_000}. No plan can have it.
+const atMost = "at most"
+
+// isAtMost reports whether a value is the map of a number that callers give.
+func isAtMost(value *yaml.Node) bool {
+	if value.Kind == yaml.MappingNode {
+		for i := 0; i < len(value.Content); i += 2 {
+			if isWord(value.Content[i], atMost) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// meantAtMost returns "at most" for a name that means it, and otherwise "".
+func meantAtMost(name string) string {
+	switch strings.NewReplacer(" ", "", "-", "", "_", "").Replace(strings.ToLower(name)) {
+	case "atmost", "most", "max", "maximum", "upto", "limit":
+		return atMost
+	}
+	return ""
+}
+
+func atMostHelp(field string) string { return "write " + field + ": {" + atMost + ": 10_000}" }
+
+// mostOf returns where a policy has the number of a field, and the most that callers can give.
+func (p *unchecked) mostOf(field string) (number, most *int64) {
+	switch field {
+	case "rate":
+		return &p.Rate, &p.AtMost.Rate
+	case "capacity":
+		return &p.Capacity, &p.AtMost.Capacity
+	case "maxReserved":
+		return &p.MaxReserved, &p.AtMost.MaxReserved
+	}
+	return nil, nil
+}
+
+// fromCallers reads the most of a number that callers give.
+func (r planReader) fromCallers(e entry) bool {
+	number, most := r.of.policy.mostOf(e.name)
+	if number == nil {
+		r.report(e.at, rules.BadNumbers, "give one "+e.name+", or one for each plan", "callers cannot give the %s", e.name)
+		return false
+	}
+	before := len(r.found)
+	entries, _ := r.entries(e.value, e.at, e.name, "")
+	for _, of := range entries {
+		switch {
+		case of.name != atMost:
+			r.report(of.named, rules.BadNumbers, atMostHelp(e.name), "%s is either by plan or from callers: beside %q, it has nothing else", e.name, atMost)
+		case of.again || r.muted[of.value]:
+		case isWord(of.value, unlimited) || isWord(of.value, unboundedWord):
+			r.report(of.at, rules.BadNumbers, atMostHelp(e.name), "the most that callers can give is a number, not %s", of.value.Value)
+		default:
+			of.name = e.name
+			if r.read(r.parser, r.of, of) && *number == 0 {
+				r.report(of.at, rules.BadNumbers, "leave "+e.name+" out, or write "+e.name+": 0", "callers can give a number only if it can be 1 or more")
+			}
+		}
+	}
+	*most = *number
+	return len(r.found) == before
 }

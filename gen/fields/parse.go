@@ -26,29 +26,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// parser reads the fields of a file. Its parts all report to one document.
-type parser struct {
-	*document
-	syntax
-	values
-	goNames
-	// plans are those of the file. With plansUnknown, some of them have errors, and the plans of limits are not checked.
-	plans        []spec.Plan
-	plansUnknown bool
-	// limitFields are the names of the fields of a limit. The functions that a table of fields contains cannot refer to
-	// that table: Go would report an initialization cycle.
-	limitFields []string
-	// groupsGiven holds the entries groups:, which are read after the limits of the file.
-	groupsGiven []entry
-	// drafts are the limits of the file by name, with those that have diagnostics.
-	drafts map[string]*draft
-}
-
-func newParser(src *diag.Source) *parser {
-	d := &document{src: src, muted: map[*yaml.Node]bool{}}
-	return &parser{document: d, syntax: syntax{d}, values: values{d}, goNames: goNames{d, map[string]owner{}}}
-}
-
 // fileFields are the fields at the top of the file.
 var fileFields = []field[spec.File, spec.File]{
 	{
@@ -157,6 +134,34 @@ var ignoredPackages = []string{"_", "documentation"}
 // IsPackageName reports whether a generated package can have the name: an ASCII identifier that go build does not ignore.
 func IsPackageName(name string) bool {
 	return diag.IdentifierForm.MatchString(name) && !token.IsKeyword(name) && !slices.Contains(ignoredPackages, name)
+}
+
+// Field describes a field of limits.yaml in plain text.
+type Field struct {
+	Name string
+	// Of is the owner of the field: "the file", "a limit", "a lease", "overrides" or "a group".
+	Of string
+	// Meaning explains the field, Accepts describes its valid values, and Absent is the default, or "".
+	Meaning, Accepts, Absent string
+	Required                 bool
+	// Example is the field with a valid value.
+	Example string
+}
+
+// Fields returns every field, in the order of the reference in README.md.
+func Fields() []Field {
+	return slices.Concat(fieldsIn("the file", fileFields), fieldsIn("a limit", limitFields), fieldsIn("a lease", leaseFields),
+		fieldsIn("overrides", overrideFields), fieldsIn("a group", groupFields))
+}
+
+func fieldsIn[D, T any](of string, fields []field[D, T]) (list []Field) {
+	for _, f := range fields {
+		list = append(list, Field{
+			Name: f.name, Of: of, Required: f.required, Example: f.name + ": " + f.example,
+			Meaning: withoutMarks(f.meaning()), Accepts: withoutMarks(f.accepts), Absent: withoutMarks(f.absent),
+		})
+	}
+	return list
 }
 
 // Schema returns the JSON Schema (draft-07) of limits.yaml, indented, for editors. It covers the fields and their values,

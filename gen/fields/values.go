@@ -332,6 +332,11 @@ var (
 	dateForm   = regexp.MustCompile(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}`)
 )
 
+// firstUse is the start of windows that begin at each key's first request.
+const firstUse = "first use"
+
+const startInWords = "an instant, an offset or first use"
+
 // instant reads an RFC 3339 instant.
 func (v values) instant(e entry) (runtime.Start, bool) {
 	text := e.value.Value

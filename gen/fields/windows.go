@@ -46,11 +46,6 @@ func (p *parser) start(limit *draft, e entry) (ok bool) {
 	return ok
 }
 
-const startInWords = "an instant, an offset or first use"
-
-// firstUse is the start of windows that begin at each key's first request.
-const firstUse = "first use"
-
 // anniversary is the start of windows whose keys have their own first day.
 const anniversary = "anniversary"
 
@@ -58,27 +53,6 @@ const anniversary = "anniversary"
 const calendarStartPattern = `^(anniversary|monday|tuesday|wednesday|thursday|friday|saturday|sunday|` +
 	`((january|february|march|april|may|june|july|august|september|october|november|december)( |$))?([0-9]{1,2}(st|nd|rd|th))?|` +
 	`[0-9]{4}-[0-9]{2}-[0-9]{2})( ?([01][0-9]|2[0-3]):[0-5][0-9])?$`
-
-// calendarStart is a start in the words of a calendar.
-type calendarStart struct {
-	// words are the sorts of words that are given.
-	words startWord
-	// from has what is given of the first day, and for a weekday such a day.
-	from runtime.Date
-	at   time.Duration
-}
-
-// startWord is a set of sorts of words. A start has at most one word of each.
-type startWord int
-
-const (
-	anniversaryWord startWord = 1 << iota
-	dateWord
-	weekdayWord
-	monthWord
-	dayWord
-	timeWord
-)
 
 var (
 	ordinalForm   = regexp.MustCompile(`^([1-9]|[12][0-9]|3[01])(st|nd|rd|th)$`)

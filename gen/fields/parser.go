@@ -11,7 +11,125 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
+
+// parser reads the fields of a file. Its parts all report to one document.
+type parser struct {
+	*document
+	syntax
+	values
+	goNames
+	// plans are those of the file. With plansUnknown, some of them have errors, and the plans of limits are not checked.
+	plans        []spec.Plan
+	plansUnknown bool
+	// limitFields are the names of the fields of a limit. The functions that a table of fields contains cannot refer to
+	// that table: Go would report an initialization cycle.
+	limitFields []string
+	// groupsGiven holds the entries groups:, which are read after the limits of the file.
+	groupsGiven []entry
+	// drafts are the limits of the file by name, with those that have diagnostics.
+	drafts map[string]*draft
+}
+
+func newParser(src *diag.Source) *parser {
+	d := &document{src: src, muted: map[*yaml.Node]bool{}}
+	return &parser{document: d, syntax: syntax{d}, values: values{d}, goNames: goNames{d, map[string]owner{}}}
+}
+
+// goNames checks the names and types of a file, which become those of the generated Go package, and knows the owner of each name.
+type goNames struct {
+	*document
+	owners map[string]owner
+}
+
+// owner is a limit, its overrides or its numbers, a group, or a plan, each of which has Go names.
+type owner struct {
+	what string
+	at   diag.Span
+}
+
+// draft is a limit while it is read: values may be missing, or contradict each other. [settler.check] makes the Limit.
+type draft struct {
+	policy unchecked
+	plans  []*draft
+	// maps are the fields with a map of plans.
+	maps map[string]entry
+	// limit is the result; nil until the draft is checked, and if it has a diagnostic.
+	limit *spec.Limit
+
+	// calendarStart is the start in the words of a calendar, and gaveZone and gaveHold are set if the limit has a zone or a hold,
+	// valid or not.
+	calendarStart      calendarStart
+	gaveZone, gaveHold bool
+	// writtenPeriod is the text of the period, or "". impliesPeriod is set if the rate is "10 per minute" or the like: its
+	// diagnostic covers the missing period.
+	writtenPeriod string
+	impliesPeriod bool
+
+	// said is what the file says of the limit, without a policy.
+	said spec.Limit
+}
+
+// unchecked is a policy whose numbers may be missing. It lacks the methods of [runtime.Policy], such as Rule, which are
+// for valid policies only.
+type unchecked runtime.Policy
+
+// calendarStart is a start in the words of a calendar.
+type calendarStart struct {
+	// words are the sorts of words that are given.
+	words startWord
+	// from has what is given of the first day, and for a weekday such a day.
+	from runtime.Date
+	at   time.Duration
+}
+
+// startWord is a set of sorts of words. A start has at most one word of each.
+type startWord int
+
+const (
+	anniversaryWord startWord = 1 << iota
+	dateWord
+	weekdayWord
+	monthWord
+	dayWord
+	timeWord
+)
+
+// unlimited is [spec.Limit.Unlimited].
+func (d *draft) unlimited() bool { return d.policy.Mode == runtime.ModeUnlimited }
+
+// each is [spec.Limit.Each].
+func (d *draft) each() []*draft {
+	if len(d.plans) == 0 {
+		return []*draft{d}
+	}
+	return d.plans
+}
+
+// keepMap keeps the entries of a field with a map of plans.
+func (d *draft) keepMap(e entry, entries []entry) {
+	e.plans = map[string]entry{}
+	for _, of := range entries {
+		if plan := of.name; !of.again {
+			of.name = e.name
+			e.plans[plan] = of
+		}
+	}
+	if d.maps == nil {
+		d.maps = map[string]entry{}
+	}
+	d.maps[e.name] = e
+}
+
+// settler completes a limit, and checks what must hold between its fields. It skips invalid fields: given has only the valid
+// ones, and clean means that all are.
+type settler struct {
+	*parser
+	of    *draft
+	given map[string]entry
+	clean bool
+}
 
 // field is one name that a map of the file may contain. A table of fields is the only place that lists the fields of a
 // map: it drives the parser, the suggestions, the JSON Schema, the reference, the diff and the words. A new field needs
@@ -69,34 +187,6 @@ func (f field[D, T]) description() string {
 
 // meaning is the full explanation of a field, in Markdown.
 func (f field[D, T]) meaning() string { return strings.TrimSpace(f.about + " " + f.more) }
-
-// Field describes a field of limits.yaml in plain text.
-type Field struct {
-	Name string
-	// Of is the owner of the field: "the file", "a limit", "a lease", "overrides" or "a group".
-	Of string
-	// Meaning explains the field, Accepts describes its valid values, and Absent is the default, or "".
-	Meaning, Accepts, Absent string
-	Required                 bool
-	// Example is the field with a valid value.
-	Example string
-}
-
-// Fields returns every field, in the order of the reference in README.md.
-func Fields() []Field {
-	return slices.Concat(fieldsIn("the file", fileFields), fieldsIn("a limit", limitFields), fieldsIn("a lease", leaseFields),
-		fieldsIn("overrides", overrideFields), fieldsIn("a group", groupFields))
-}
-
-func fieldsIn[D, T any](of string, fields []field[D, T]) (list []Field) {
-	for _, f := range fields {
-		list = append(list, Field{
-			Name: f.name, Of: of, Required: f.required, Example: f.name + ": " + f.example,
-			Meaning: withoutMarks(f.meaning()), Accepts: withoutMarks(f.accepts), Absent: withoutMarks(f.absent),
-		})
-	}
-	return list
-}
 
 // readFields reads the entries of a map into a value, by the table of its fields. It returns the entries without errors.
 // Missing fields are reported at owner, but only if the entries are complete.
