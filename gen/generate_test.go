@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/build/constraint"
@@ -58,6 +59,30 @@ func TestOptionsOverrideTheFile(t *testing.T) {
 	for _, name := range []string{"a\nfunc init() {}", "a\rb", "\x00", "a\tb", "\xff.yaml", "a\u202Eb"} {
 		_, err = Generate(file, Options{Source: name})
 		assert.ErrorContains(t, err, "is not allowed in a Go comment", name)
+	}
+}
+
+// A field of limits.yaml that the generator does not read would have no effect.
+func TestEveryChangeOfAFileChangesTheCode(t *testing.T) {
+	code := func(text string) string {
+		file, diagnostics := fields.Parse("limits.yaml", []byte(text))
+		require.Empty(t, diagnostics)
+		code, err := Generate(file, Options{Package: cmp.Or(file.Package, "limits")})
+		require.NoError(t, err)
+		return string(code)
+	}
+	for _, kind := range spec.ChangeKinds() {
+		assert.True(t, code(kind.Old) != code(kind.New), "the generated code is the same on both sides of %s: "+
+			"see gen/declare.go for methods and their docs, gen/catalog.go for what operators see", kind.ID)
+	}
+}
+
+// Fields of the catalog that no limits.yaml sets would be empty for operators.
+func TestEveryFieldOfTheCatalogIsEmitted(t *testing.T) {
+	_, catalog, _ := strings.Cut(string(golden(t, "basic")), "runtime.CatalogLimit{")
+	for name := range exported[runtime.CatalogLimit]() {
+		assert.Regexp(t, `\b`+name+`:`, catalog, "no limit of testdata/gen/basic/limits.yaml has %s in the generated catalog: "+
+			"give one there the field of limits.yaml, and emit it in catalogLimit of gen/catalog.go", name)
 	}
 }
 

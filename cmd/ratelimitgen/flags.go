@@ -85,14 +85,13 @@ func alternatives(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// formats are the values of -format, which mean the same in every command that has them.
-var formats = map[string]string{
-	"text": "text", "markdown": "markdown (for a comment)", "json": "json", "github": "github (annotations in a workflow)",
-	"jsonl": "jsonl (an object per line)",
+// formatRemarks explain values of -format, which mean the same in every command that has them.
+var formatRemarks = map[string]string{
+	"markdown": " (for a comment)", "github": " (annotations in a workflow)", "jsonl": " (an object per line)",
 }
 
 func (c *choice) declareFormat(flags *flag.FlagSet, values ...string) {
-	described := namesOf(values, func(value string) string { return formats[value] })
+	described := namesOf(values, func(value string) string { return value + formatRemarks[value] })
 	c.declare(flags, "format", "print in this `FORMAT`: "+alternatives(described), values...)
 }
 

@@ -345,6 +345,24 @@ func TestEveryPolicyFieldChangesThePage(t *testing.T) {
 	}
 }
 
+func TestEveryChangeOfALimitChangesThePage(t *testing.T) {
+	page := func(text string) string {
+		file, diagnostics := fields.Parse("limits.yaml", []byte(text))
+		require.Empty(t, diagnostics)
+		var out bytes.Buffer
+		for _, l := range file.Limits {
+			require.NoError(t, WriteTerminal(&out, false, Limit(file.Name, l, time.Time{})))
+		}
+		return out.String()
+	}
+	ofFile := []*spec.ChangeKind{spec.PackageChanged, spec.PlansChanged}
+	for _, kind := range spec.ChangeKinds() {
+		if !slices.Contains(ofFile, kind) && !strings.HasPrefix(kind.ID, "group-") {
+			assert.True(t, page(kind.Old) != page(kind.New), "explain prints the same on both sides of %s: add a section to Limit in gen/explain/limit.go", kind.ID)
+		}
+	}
+}
+
 // fieldNames returns the paths of the exported fields of a struct type: "Lease.Tokens".
 func fieldNames(typ reflect.Type, prefix string) (names []string) {
 	for _, f := range reflect.VisibleFields(typ) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -117,6 +118,27 @@ func TestListsAndShowsKeys(t *testing.T) {
 	assert.Contains(t, text, `<svg role="img"`)
 	assert.Equal(t, 1, strings.Count(text, "<h2>Log"))
 	assert.NotContains(t, text, "<form method=\"post\" action=\"change\"", "nothing can be changed without AllowChanges")
+}
+
+// What the catalog has is there for operators to see. The policies are in the rows of keys.
+func TestPageOfALimitHasEachFieldOfTheCatalog(t *testing.T) {
+	limit := runtime.CatalogLimit{
+		Key:      []runtime.CatalogKey{{Name: "theKey", Type: "string"}},
+		Policies: []*runtime.Policy{{Name: "theName", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10}},
+	}
+	v := reflect.ValueOf(&limit).Elem()
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.IsExported() && v.Field(i).Kind() == reflect.String {
+			v.Field(i).SetString("the" + f.Name)
+		}
+	}
+	server := mounted(t, console.Options{Store: &memstore.Store{}, Catalog: &runtime.Catalog{Limits: []runtime.CatalogLimit{limit}}})
+	_, text := get(t, server.URL+"/ops/limits/limit?name=theName")
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.IsExported() && f.Name != "Policies" {
+			assert.Contains(t, text, "the"+f.Name, "no page of the console shows CatalogLimit.%s: add it to runtime/console/page.html", f.Name)
+		}
+	}
 }
 
 // The drawing is by the override in force, as the words are.

@@ -28,6 +28,16 @@ func TestEveryChangeIsJudged(t *testing.T) {
 		assert.Contains(t, judges, change, "add a function for this id to judges in gen/review/judge/examine.go")
 		r := Review(parse(t, "old", change.Old), parse(t, "new", change.New))
 		require.NotEmpty(t, r.Subjects, change.ID)
+		for _, s := range r.Subjects {
+			for _, f := range s.Findings {
+				for _, c := range f.Changes {
+					for _, side := range []spec.Side{c.Old, c.New} {
+						assert.True(t, side.Value == "" || side.Pos.Line > 0,
+							"%s: the side %q has no Pos, so that JSON leaves it out: set it in gen/fields/diff.go", change.ID, side.Value)
+					}
+				}
+			}
+		}
 	}
 	assert.Len(t, judges, len(spec.ChangeKinds()), "judges in gen/review/judge/examine.go has kinds that spec.ChangeKinds does not have")
 	assert.PanicsWithValue(t, `review: changes with the id "x" are not judged: add a function to judges in gen/review/judge/examine.go`, func() {
