@@ -113,7 +113,7 @@ func TestRecipesNameThePlaces(t *testing.T) {
 					continue
 				}
 				for _, name := range quoted.FindAllStringSubmatch(place[2], -1) {
-					assert.Contains(t, string(text), name[1], "runtime/README.md says that it is in %s", place[1])
+					assert.True(t, strings.Contains(string(text), name[1]), "runtime/README.md says that %s is in %s", name[1], place[1])
 				}
 			}
 			assert.Equal(t, filesWith(t, names), slices.Sorted(slices.Values(places)), "the recipe must list the files with %v", names)

@@ -46,7 +46,7 @@ func TestBadFilesPrintTheWantedDiagnostics(t *testing.T) {
 			}
 			text, err := os.ReadFile(want)
 			require.NoError(t, err)
-			assert.Equal(t, string(text), got.String())
+			assert.Equal(t, string(text), got.String(), "after an intended change, run go test ./gen/fields -run BadFiles -update")
 			seen := map[string]bool{}
 			for _, d := range ds {
 				id := fmt.Sprint(d.Pos, d.ID, d.Message)

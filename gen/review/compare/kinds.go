@@ -67,7 +67,7 @@ func TraitsOf(p *runtime.Policy) Traits {
 	}
 	t, ok := TraitsByKind[p.Kind]
 	if !ok {
-		panic(fmt.Sprintf("review: the kind %v is not described: add it to traitsByKind in gen/review/compare/kinds.go", p.Kind))
+		panic(fmt.Sprintf("review: the kind %v is not described: add it to TraitsByKind in gen/review/compare/kinds.go", p.Kind))
 	}
 	return t
 }
@@ -228,7 +228,7 @@ func RowsReadAs(p Pair) string {
 	case old.Kind != new.Kind:
 		sentence, ok := NewKind[[2]runtime.Kind{old.Kind, new.Kind}]
 		if !ok {
-			panic(fmt.Sprintf("review: an edit from %v to %v is not described: add it to newKind in gen/review/compare/kinds.go", old.Kind, new.Kind))
+			panic(fmt.Sprintf("review: an edit from %v to %v is not described: add it to NewKind in gen/review/compare/kinds.go", old.Kind, new.Kind))
 		}
 		return sentence
 	case WindowsMove(p) && p.HasCalendar():

@@ -20,6 +20,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
@@ -157,12 +158,20 @@ func fieldValues(limit *spec.Limit) map[string]any {
 	return values
 }
 
+// Without an entry, the sql command prints no statements that convert the keys of a database.
+func TestEveryDialectConvertsKeys(t *testing.T) {
+	for _, d := range dialect.All() {
+		of := slices.DeleteFunc(slices.Clone(keyDialects), func(k keyDialect) bool { return !slices.Contains(k.dialects, d.Name) })
+		assert.Len(t, of, 1, "%s must be in one entry of keyDialects in gen/review/judge/overrides.go", d.Name)
+	}
+}
+
 func TestEveryPairOfKindsIsJudged(t *testing.T) {
 	limit := func(kind runtime.Kind, rate int64) *spec.Limit {
 		return limitOf(runtime.Policy{Name: "limit", Kind: kind, Rate: rate, Capacity: rate, Period: time.Minute}, true)
 	}
 	for _, old := range runtime.Kinds() {
-		require.Contains(t, compare.TraitsByKind, old, "add the kind %v to traitsByKind in gen/review/compare/kinds.go", old)
+		require.Contains(t, compare.TraitsByKind, old, "add the kind %v to TraitsByKind in gen/review/compare/kinds.go", old)
 		of := compare.TraitsByKind[old]
 		require.True(t, of.LongRun != nil && of.Exhausted != nil && of.Views != nil && of.NewRate != "" && (of.NewWindows != "") == of.Windowed,
 			"fill in all traits of the kind %v in gen/review/compare/kinds.go", old)
@@ -176,7 +185,7 @@ func TestEveryPairOfKindsIsJudged(t *testing.T) {
 				continue
 			}
 			sentence := compare.NewKind[[2]runtime.Kind{old, new}]
-			require.NotEmpty(t, sentence, "add a sentence on how rows of %v are read as %v to newKind in gen/review/compare/kinds.go", old, new)
+			require.NotEmpty(t, sentence, "add a sentence on how rows of %v are read as %v to NewKind in gen/review/compare/kinds.go", old, new)
 			s := subjectOfPair(limit(old, 60), limit(new, 60))
 			assert.Contains(t, s.Classes(), review.StoredState)
 			assert.Contains(t, s.Notes, review.Note{About: review.Deploy, Text: sentence})
