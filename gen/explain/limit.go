@@ -3,7 +3,7 @@
 //
 // # The model
 //
-// [Limit], [Group], [List], [Fields] and [IDs] return each [Page] as plain values. A function for each format, such as
+// [Limit], [Group], [List] and [Word] return each [Page] as plain values. A function for each format, such as
 // [WriteTerminal], prints pages.
 //
 // # Guarantees
