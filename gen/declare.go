@@ -143,13 +143,13 @@ func ($l *Limits) limiter() *limiter.Limiter {
 
 // declareLimit writes a limit's method and its policy.
 func declareLimit(file *jen.File, n names, l *spec.Limit) {
-	verb, handle := l.Handle()
+	method, handle, _ := l.Handle()
 	file.Line()
 	comment(file, docOf(l))
 	file.Add(n.source(`func ($l *Limits) $Method($parameters) limiter.$Handle {
-	return $l.limiter().$Verb($arguments)
+	return $l.limiter().$Of($arguments)
 }
-`, "$Method", l.GoName, "$parameters", n.parameters(l), "$Handle", handle, "$Verb", verb, "$arguments", n.handleArguments(l)))
+`, "$Method", l.GoName, "$parameters", n.parameters(l), "$Handle", handle, "$Of", method, "$arguments", n.handleArguments(l)))
 	declareOverrides(file, n, l)
 	declareNumbers(file, n, l)
 	file.Line()

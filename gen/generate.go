@@ -17,7 +17,6 @@ package gen
 import (
 	"bytes"
 	"fmt"
-	"go/build/constraint"
 	"go/format"
 	"slices"
 	"strings"
@@ -48,21 +47,7 @@ func Generate(f *spec.File, o Options) ([]byte, error) {
 	if err != nil {
 		return nil, bug(err)
 	}
-	if err := unconstrained(formatted); err != nil {
-		return nil, err
-	}
 	return formatted, nil
-}
-
-// unconstrained returns an error for a source with a build constraint, which would remove the package from the build.
-func unconstrained(source []byte) error {
-	for line := range strings.Lines(string(source)) {
-		// disarm removes build constraints; a later gofmt may recognize more forms.
-		if constraint.IsGoBuild(line) || constraint.IsPlusBuild(line) {
-			return bug(fmt.Errorf("it has the build constraint %q", line))
-		}
-	}
-	return nil
 }
 
 // bug marks an error as ours.

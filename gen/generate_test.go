@@ -170,13 +170,6 @@ func TestHostileDoc(t *testing.T) {
 	}
 }
 
-func TestBuildConstraintIsABug(t *testing.T) {
-	for _, line := range []string{"//go:build ignore", "// +build ignore", "//\u00A0+build ignore"} {
-		assert.ErrorContains(t, unconstrained([]byte("package a\n"+line+"\n")), "build constraint", line)
-	}
-	assert.NoError(t, unconstrained([]byte("package a\n// go:build\n// + build x\n// x +build\n")))
-}
-
 func FuzzDoc(f *testing.F) {
 	for _, doc := range hostile {
 		f.Add(doc)

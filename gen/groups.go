@@ -32,7 +32,9 @@ func (g $Group) Allow(ctx context.Context, $counts) ($Decisions, error) {
 	ds, err := g.of($arguments).Allow(ctx)
 	return $build(ds), err
 }
+`
 
+const groupCheck = `
 // Check reports whether Allow would take the tokens now, and takes none.
 func (g $Group) Check(ctx context.Context, $counts) ($Decisions, error) {
 	ds, err := g.of($arguments).Check(ctx)
@@ -104,6 +106,9 @@ type $Reservations struct {
 }
 `
 
+// groupVerbs are the methods of [spec.Group.Verbs].
+var groupVerbs = map[string]string{"Allow": groupAllow, "Check": groupCheck, "Require": groupRequire, "Reserve": groupReserve, "Wait": groupWait}
+
 // group has the identifiers of a group's declarations.
 type group struct {
 	*spec.Group
@@ -118,17 +123,8 @@ func declareGroup(file *jen.File, n names, of *spec.Group) {
 	file.Line()
 	comment(file, groupDoc(of))
 	text := groupMethod
-	if g.Allows() {
-		text += groupAllow
-		if !g.Acquires() {
-			text += groupRequire
-		}
-	}
-	if g.Reserves() {
-		text += groupReserve
-	}
-	if !g.Acquires() {
-		text += groupWait
+	for _, verb := range g.Verbs() {
+		text += groupVerbs[verb]
 	}
 	if g.Allows() {
 		text += groupDecisions

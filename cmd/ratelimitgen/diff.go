@@ -93,7 +93,7 @@ func (a *diffArgs) run(s streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	r, text, err := a.review(s, old, new)
+	r, text, err := reviewSides(s, a.color.color(s.err), old, new)
 	if err != nil {
 		return err
 	}
@@ -244,10 +244,9 @@ func (f side) limits(w stream, color bool) (limitsFile, error) {
 	return limitsFile{}, fmt.Errorf("%s, %s, is not a valid limits.yaml", f.role, shown(f.name))
 }
 
-// review compares the sides, and returns the text of the new one too. If both have the same path and one of them
+// reviewSides compares the sides, and returns the text of the new one too. If both have the same path and one of them
 // does not exist, the other is compared with the file that it was moved from or to, or with an empty one.
-func (a *diffArgs) review(s streams, old, new side) (*review.Review, []byte, error) {
-	color := a.color.color(s.err)
+func reviewSides(s streams, color bool, old, new side) (*review.Review, []byte, error) {
 	before, errOld := old.limits(s.err, color)
 	after, errNew := new.limits(s.err, color)
 	remark := ""

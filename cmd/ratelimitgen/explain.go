@@ -82,7 +82,7 @@ func (a *explainArgs) pages(s streams) ([]explain.Page, error) {
 		return []explain.Page{explain.List(file)}, nil
 	case valid:
 		return a.pagesOfName(file)
-	case strings.Contains(a.name, "-") || slices.Contains(fieldsAndIDs(), a.name):
+	case strings.Contains(a.name, "-") || slices.Contains(explain.Words(), a.name):
 		// A field or an id needs no file, and users look up ids while the file is invalid.
 		return pagesOfWord(a.name, nil)
 	case err != nil:
@@ -96,7 +96,7 @@ func (a *explainArgs) pages(s streams) ([]explain.Page, error) {
 
 // unreadable returns the error for a file that cannot be read. Without it, the name may be a misspelled field or id.
 func (a *explainArgs) unreadable(err error) error {
-	near := suggestion("", a.name, fieldsAndIDs())
+	near := suggestion("", a.name, explain.Words())
 	switch {
 	case near == "":
 		return err
@@ -141,30 +141,17 @@ func (a *explainArgs) pagesOfName(file *spec.File) ([]explain.Page, error) {
 	if p.Title == "" {
 		return pagesOfWord(a.name, names)
 	}
-	if slices.Contains(fieldsAndIDs(), a.name) {
-		also := fmt.Sprintf("%s is also %s: ratelimitgen explain '[%[1]s]'", a.name, sortOf(a.name))
+	if sort, _ := explain.Word(a.name); sort != "" {
+		also := fmt.Sprintf("%s is also %s: ratelimitgen explain '[%[1]s]'", a.name, sort)
 		p.Sections = append(p.Sections, explain.Section{Text: also})
 	}
 	return []explain.Page{p}, nil
 }
 
-// fieldsAndIDs are the fields and the ids, which can be explained without a file.
-func fieldsAndIDs() []string { return slices.Concat(explain.Fields(), explain.IDs()) }
-
-func sortOf(word string) string {
-	if slices.Contains(explain.Fields(), word) {
-		return "a field"
-	}
-	return "an id"
-}
-
 // pagesOfWord explains a field or an id. The error for an unknown one suggests the limits too.
 func pagesOfWord(word string, limits []string) ([]explain.Page, error) {
-	switch {
-	case slices.Contains(explain.Fields(), word):
-		return explain.Field(word), nil
-	case slices.Contains(explain.IDs(), word):
-		return []explain.Page{explain.ID(word)}, nil
+	if _, pages := explain.Word(word); len(pages) > 0 {
+		return pages, nil
 	}
-	return nil, usagef("no limit, field or id is named %q%s", word, suggestion("", word, append(limits, fieldsAndIDs()...)))
+	return nil, usagef("no limit, field or id is named %q%s", word, suggestion("", word, append(limits, explain.Words()...)))
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"os"
@@ -160,18 +159,13 @@ func (a *simulateArgs) run(s streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	text, err := a.open(c)
+	from, err := a.requests(c)
 	if err != nil {
 		return err
 	}
-	defer text.Close()
-	in := trace.NewReader(text)
-	in.Default, in.DefaultPlan, in.Only = a.limit, a.plan, a.limit
-	in.Map, in.Late = a.mapping, a.late
-	c.Prepare(in)
 	faults := &faults{trace: traceName(a.trace), limits: c.Names(), keepGoing: a.keepGoing}
 	// Skipped lines are listed even if the replay fails later.
-	err = a.replay(s, in, c, faults)
+	err = a.replay(s, from, c, faults)
 	if unreadable := new(trace.MappingError); errors.As(err, &unreadable) {
 		err = checkFailed{traceName(a.trace) + ": " + printable.Line(unreadable.Reason)}
 	}
@@ -228,7 +222,7 @@ func (a *simulateArgs) read(s streams) (*sim.Comparison, error) {
 }
 
 // replay prints the decisions on the trace in the format of -format, or with -against how they differ from the old ones.
-func (a *simulateArgs) replay(s streams, in *trace.Reader, c *sim.Comparison, faults *faults) error {
+func (a *simulateArgs) replay(s streams, from requests, c *sim.Comparison, faults *faults) error {
 	_, replay := c.Sides()
 	report, lines := sim.NewReport(replay), sim.NewJSONL(s.json)
 	each := func(l *trace.Line) error {
@@ -253,30 +247,44 @@ func (a *simulateArgs) replay(s streams, in *trace.Reader, c *sim.Comparison, fa
 	case a.against != "":
 		each = c.Decide
 	}
-	err := in.Replay(each, faults.add)
-	switch {
-	case err != nil || a.format.value == "jsonl":
+	err := from.Replay(each, faults.add)
+	if err != nil || a.format.value == "jsonl" {
 		return err
-	case a.against != "":
-		c.LeftOut = in.LeftOut
-		return c.WriteText(s.out, a.color.color(s.out))
 	}
-	report.LeftOut = in.LeftOut
-	return report.WriteText(s.out, a.color.color(s.out))
+	leftOut := int64(0)
+	if in, ok := from.(*trace.Reader); ok {
+		leftOut = in.LeftOut
+	}
+	if a.against != "" {
+		return c.WriteText(s.out, a.color.color(s.out), leftOut)
+	}
+	return report.WriteText(s.out, a.color.color(s.out), leftOut)
 }
 
-// open returns the text of the trace: a file, standard input or generated traffic.
-func (a *simulateArgs) open(c *sim.Comparison) (io.ReadCloser, error) {
-	switch {
-	case a.traffic != "":
+// requests are those of a trace, or generated ones.
+type requests interface {
+	Replay(answer func(*trace.Line) error, onFault func(*trace.Fault) error) error
+}
+
+func (a *simulateArgs) requests(c *sim.Comparison) (requests, error) {
+	if a.traffic != "" {
 		return a.newTraffic(c)
-	case a.trace == standardInput:
-		return os.Stdin, nil
 	}
-	return openTrace(a.trace)
+	text := os.Stdin
+	if a.trace != standardInput {
+		var err error
+		if text, err = openTrace(a.trace); err != nil {
+			return nil, err
+		}
+	}
+	in := trace.NewReader(text)
+	in.Default, in.DefaultPlan, in.Only = a.limit, a.plan, a.limit
+	in.Map, in.Late = a.mapping, a.late
+	c.Prepare(in)
+	return in, nil
 }
 
-func (a *simulateArgs) newTraffic(c *sim.Comparison) (io.ReadCloser, error) {
+func (a *simulateArgs) newTraffic(c *sim.Comparison) (*sim.Traffic, error) {
 	_, new := c.Sides()
 	names := new.Names()
 	limit := cmp.Or(a.limit, names[0])
@@ -286,9 +294,9 @@ func (a *simulateArgs) newTraffic(c *sim.Comparison) (io.ReadCloser, error) {
 	case !slices.Contains(names, limit): // -against may have it, but the requests are generated for the new file
 		return nil, usagef("%s has no limit %q%s", shown(a.limits), limit, suggestion("", limit, names))
 	}
-	traffic, err := sim.NewTraffic(a.traffic, new, limit, a.seed)
+	traffic, err := sim.NewTraffic(a.traffic, new, limit, a.plan, a.seed)
 	if err != nil {
 		return nil, usagef("-traffic: %v", err)
 	}
-	return io.NopCloser(traffic), nil
+	return traffic, nil
 }

@@ -95,7 +95,7 @@ func printKeeping(s streams, d dialect.Dialect, table string, args []string) err
 	if err != nil {
 		return err
 	}
-	r, _, err := new(diffArgs).review(s, old, now)
+	r, _, err := reviewSides(s, false, old, now)
 	if err != nil {
 		return err
 	}

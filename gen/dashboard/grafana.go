@@ -10,7 +10,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -249,7 +248,7 @@ func lines(l *spec.Limit, seconds string) (all []series) {
 			all = append(all, series{fmt.Sprintf("vector(%d)", p.Capacity), fmt.Sprintf("%scapacity, %s", plan, fields.AtMost(p.Capacity, p.AtMost.Capacity))})
 		}
 	}
-	return slices.Clip(all)
+	return all
 }
 
 // decimal is a length in seconds.

@@ -48,19 +48,8 @@ type Table struct {
 
 // Standalone returns the picture as a file: with the style sheet, so that it can be used by an img element.
 func (p *Picture) Standalone() []byte {
-	start := len("<svg")
-	return []byte(`<svg xmlns="http://www.w3.org/2000/svg"` + p.SVG[start:svgTagEnd(p.SVG)] +
-		"<style>" + Style + "</style>" + p.SVG[svgTagEnd(p.SVG):] + "\n")
-}
-
-// svgTagEnd returns the index after the start tag of an svg element.
-func svgTagEnd(svg string) int {
-	for i := range svg {
-		if svg[i] == '>' {
-			return i + 1
-		}
-	}
-	return len(svg)
+	start, end := len("<svg"), strings.IndexByte(p.SVG, '>')+1
+	return []byte(`<svg xmlns="http://www.w3.org/2000/svg"` + p.SVG[start:end] + "<style>" + Style + "</style>" + p.SVG[end:] + "\n")
 }
 
 // version returns the name of one of several versions, the old one first; "" if there is only one.

@@ -188,16 +188,20 @@ func newKey(p *runtime.Policy) *key {
 
 // Origin returns an instant at which a window begins, for a rule of the policy.
 func Origin(p *runtime.Policy, rule *meter.Rule) int64 {
-	switch {
-	case p.Mode == runtime.ModeUnlimited || !p.Kind.Windowed() || p.Precise || p.Start.FirstUse():
+	if !scheduled(p) {
 		return epoch.UnixNano()
 	}
 	return rule.WindowEnd(epoch.UnixNano() - 1)
 }
 
+// scheduled reports whether a policy has windows that begin at instants which do not depend on requests.
+func scheduled(p *runtime.Policy) bool {
+	return p.Mode != runtime.ModeUnlimited && p.Kind.Windowed() && !p.Precise && !p.Start.FirstUse()
+}
+
 // edges returns the starts of windows, unless they depend on requests.
 func (k *key) edges(length time.Duration) (edges []time.Duration) {
-	if !k.policy.Kind.Windowed() || k.policy.Precise || k.policy.Start.FirstUse() || k.policy.Mode == runtime.ModeUnlimited {
+	if !scheduled(k.policy) {
 		return nil
 	}
 	const most = 400 // more would be a gray area, and their steps less than a pixel
@@ -292,7 +296,7 @@ func Unit(p *runtime.Policy) time.Duration {
 // Edges returns the starts of the windows of the key with a name in a time from an instant on, in nanoseconds since 1970 UTC. It is
 // empty if they depend on requests, or on a zone or an anniversary of the key.
 func Edges(p *runtime.Policy, name string, from int64, length time.Duration) []time.Duration {
-	if p.Mode == runtime.ModeUnlimited || p.Calendar.PerKey() {
+	if !scheduled(p) || p.Calendar.PerKey() {
 		return nil
 	}
 	k := key{policy: p, rule: meter.RuleOf(p, name), origin: from}

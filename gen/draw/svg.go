@@ -190,13 +190,10 @@ func timeLabel(t time.Duration) string {
 // amount writes a number of tokens on an axis, in few characters: 40k, 1.5M.
 func amount(n float64) string {
 	for _, unit := range []struct {
-		size float64
-		name string
-	}{{1e15, "P"}, {1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e4, "k"}} {
-		if math.Abs(n) >= unit.size {
-			if unit.name == "k" {
-				unit.size = 1e3
-			}
+		from, size float64
+		name       string
+	}{{1e15, 1e15, "P"}, {1e12, 1e12, "T"}, {1e9, 1e9, "G"}, {1e6, 1e6, "M"}, {1e4, 1e3, "k"}} {
+		if math.Abs(n) >= unit.from {
 			return strconv.FormatFloat(n/unit.size, 'g', 4, 64) + unit.name
 		}
 	}

@@ -204,7 +204,7 @@ func (d *tokensDrawing) marks() {
 			for size, radius := range []float64{2.2, 3.2, 4.4} {
 				var path strings.Builder
 				for _, g := range groups {
-					if g.size == size {
+					if g.size() == size {
 						path.WriteString(shape(o, g.x, middle, radius))
 					}
 				}
@@ -215,34 +215,36 @@ func (d *tokensDrawing) marks() {
 	}
 }
 
-// markGroup is a mark for some requests: of size 0 for one, 1 for up to five, and 2 for more.
+// markGroup is a mark for some requests.
 type markGroup struct {
-	x    float64
-	size int
+	x        float64
+	requests int
+}
+
+// size is 0 for one request, 1 for up to five, and 2 for more.
+func (g markGroup) size() int {
+	switch {
+	case g.requests > 5:
+		return 2
+	case g.requests > 1:
+		return 1
+	}
+	return 0
 }
 
 // groups returns the marks of an outcome.
 func (d *tokensDrawing) groups(run *Run, o sim.Outcome) (list []markGroup) {
 	const apart = 4.5
-	counts := []int{}
 	for _, m := range run.Marks {
 		if m.Outcome != o {
 			continue
 		}
 		x := d.x(m.At)
 		if n := len(list); n > 0 && x-list[n-1].x < apart {
-			counts[n-1]++
+			list[n-1].requests++
 			continue
 		}
-		list, counts = append(list, markGroup{x: x}), append(counts, 1)
-	}
-	for i, n := range counts {
-		switch {
-		case n > 5:
-			list[i].size = 2
-		case n > 1:
-			list[i].size = 1
-		}
+		list = append(list, markGroup{x, 1})
 	}
 	return list
 }

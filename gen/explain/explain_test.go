@@ -202,11 +202,8 @@ func pages(t *testing.T, color bool) (all string) {
 	for _, l := range limits {
 		require.NoError(t, WriteTerminal(&out, color, Limit("limits.yaml", l, time.Time{})))
 	}
-	for _, id := range IDs() {
-		require.NoError(t, WriteTerminal(&out, color, ID(id)))
-	}
-	for _, name := range Fields() {
-		require.NoError(t, WriteTerminal(&out, color, Field(name)...))
+	for _, w := range vocabulary() {
+		require.NoError(t, WriteTerminal(&out, color, w.page()))
 	}
 	require.NoError(t, WriteTerminal(&out, color, List(&spec.File{Limits: limits})))
 	return out.String()
@@ -230,10 +227,14 @@ func TestPagesFitATerminal(t *testing.T) {
 
 // The page of an id contains the id: in the title, and in the output of check or diff for its example.
 func TestExampleOfAnIDHasTheID(t *testing.T) {
-	assert.Len(t, IDs(), len(rules.Rules())+len(spec.ChangeKinds())+len(terms))
-	for _, id := range IDs() {
+	all := vocabulary()[len(fields.Fields()):]
+	require.Len(t, all, len(rules.Rules())+len(spec.ChangeKinds())+len(terms))
+	for _, w := range all {
+		id := w.text
 		var out bytes.Buffer
-		require.NoError(t, WriteTerminal(&out, false, ID(id)))
+		sort, pages := Word(id)
+		assert.Equal(t, "an id", sort)
+		require.NoError(t, WriteTerminal(&out, false, pages...))
 		if slices.ContainsFunc(terms, func(x term) bool { return x.word == id }) {
 			assert.True(t, strings.HasPrefix(out.String(), id+": "), out.String())
 			continue
@@ -249,27 +250,33 @@ func TestExampleOfAnIDHasTheID(t *testing.T) {
 func TestEveryWordOfAReviewIsExplained(t *testing.T) {
 	for _, class := range review.Classes() {
 		var out bytes.Buffer
-		require.Contains(t, IDs(), string(class))
-		require.NoError(t, WriteTerminal(&out, false, ID(string(class))))
+		_, pages := Word(string(class))
+		require.NoError(t, WriteTerminal(&out, false, pages...))
 		assert.Regexp(t, `examples: ratelimitgen explain [a-z]`, out.String())
 	}
 	for _, word := range []string{review.Rule, review.Calls, review.Deploy, "sql", "notice", "warning", "error"} {
-		assert.Contains(t, IDs(), word)
+		assert.Contains(t, Words(), word)
 	}
 }
 
 // The explain command takes a word without its category.
 func TestNoFieldHasTheNameOfAnID(t *testing.T) {
-	assert.Len(t, Fields(), len(fields.Fields()))
-	for _, name := range Fields() {
-		assert.NotContains(t, IDs(), name)
+	sorts := map[string]string{}
+	for _, w := range vocabulary() {
+		assert.Contains(t, []string{"", w.sort}, sorts[w.text], w.text)
+		sorts[w.text] = w.sort
 	}
+	sort, pages := Word("nonsense")
+	assert.Empty(t, sort)
+	assert.Empty(t, pages)
 }
 
 func TestFieldPageHasTheReferenceAndItsExample(t *testing.T) {
 	for _, f := range fields.Fields() {
 		var out bytes.Buffer
-		require.NoError(t, WriteTerminal(&out, false, Field(f.Name)...))
+		sort, pages := Word(f.Name)
+		assert.Equal(t, "a field", sort)
+		require.NoError(t, WriteTerminal(&out, false, pages...))
 		page := strings.Join(strings.Fields(out.String()), " ")
 		// A limit may have a field of the same name as a group or overrides: then the page has both.
 		required := slices.ContainsFunc(fields.Fields(), func(o fields.Field) bool { return o.Name == f.Name && o.Required })

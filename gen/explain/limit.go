@@ -3,7 +3,7 @@
 //
 // # The model
 //
-// [Limit], [Group], [List], [Fields] and [IDs] return each [Page] as plain values. A function for each format, such as
+// [Limit], [Group], [List] and [Word] return each [Page] as plain values. A function for each format, such as
 // [WriteTerminal], prints pages.
 //
 // # Guarantees
@@ -78,13 +78,7 @@ func key(l *spec.Limit) string {
 
 // calls adds a call in Go, and lists the methods.
 func (p *Page) calls(l *spec.Limit) {
-	verb := "Allow"
-	if l.Policy.Kind == runtime.InFlight {
-		verb = "Acquire"
-	}
-	if l.Policy.Capacity == 0 {
-		verb = "Reserve" // Allow does not exist then, since it could never succeed
-	}
+	_, _, verb := l.Handle()
 	arguments := append(spec.PartNames(l.Key), words.Of(l.Shared(), func(s spec.SharedParameter) string { return s.Name })...)
 	p.add("call", fmt.Sprintf("limit.%s(%s).%s(ctx)", l.GoName, strings.Join(arguments, ", "), verb))
 	p.add("methods", fmt.Sprintf("%s. N forms, such as %sN, take a count.", words.List(judge.Verbs(l), "and"), verb))

@@ -13,20 +13,42 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// Fields returns the names of all fields of limits.yaml.
-func Fields() []string {
-	return words.Of(fields.Fields(), func(f fields.Field) string { return f.Name })
+// word is one that explain has a page of, and what it is: "a field" or "an id".
+type word struct {
+	text, sort string
+	page       func() Page
 }
 
-// Field returns the pages of the fields of a name: the meaning, the values they accept, the default and an example. There
-// are none if name is not one of [Fields], and several if limits and groups, for example, have a field of that name.
-func Field(name string) (pages []Page) {
+// vocabulary returns the words with a page of their own: the fields of limits.yaml, the ids of its rules and of changes, the
+// classes of changes, the labels of the notes of a review, and the levels of annotations.
+func vocabulary() (list []word) {
 	for _, f := range fields.Fields() {
-		if f.Name == name {
-			pages = append(pages, fieldPage(f))
+		list = append(list, word{f.Name, "a field", func() Page { return fieldPage(f) }})
+	}
+	for _, r := range rules.Rules() {
+		list = append(list, word{r.ID, "an id", func() Page { return rulePage(r) }})
+	}
+	for _, k := range spec.ChangeKinds() {
+		list = append(list, word{k.ID, "an id", func() Page { return changePage(k) }})
+	}
+	for _, t := range terms {
+		list = append(list, word{t.word, "an id", func() Page { return termPage(t) }})
+	}
+	return list
+}
+
+// Words returns the words that [Word] explains.
+func Words() []string { return words.Of(vocabulary(), func(w word) string { return w.text }) }
+
+// Word returns what a word is, "a field" or "an id", and its pages, each with an example. There are none for an unknown word, and
+// several if limits and groups, for example, have a field of that name.
+func Word(text string) (sort string, pages []Page) {
+	for _, w := range vocabulary() {
+		if w.text == text {
+			sort, pages = w.sort, append(pages, w.page())
 		}
 	}
-	return pages
+	return sort, pages
 }
 
 func fieldPage(f fields.Field) Page {
@@ -40,32 +62,6 @@ func fieldPage(f fields.Field) Page {
 	}
 	p.file("example", f.Example)
 	return p
-}
-
-// IDs returns all words with a page besides the fields: the ids of the rules of limits.yaml and of changes, the classes
-// of changes, the labels of the notes of a review, and the levels of annotations.
-func IDs() []string {
-	return slices.Concat(words.Of(rules.Rules(), func(r rules.Rule) string { return r.ID }), spec.ChangeIDs(), words.Of(terms, func(t term) string { return t.word }))
-}
-
-// ID returns the page of one of [IDs], with an example, and an empty page for another id.
-func ID(id string) Page {
-	for _, r := range rules.Rules() {
-		if r.ID == id {
-			return rulePage(r)
-		}
-	}
-	for _, k := range spec.ChangeKinds() {
-		if k.ID == id {
-			return changePage(k)
-		}
-	}
-	for _, t := range terms {
-		if t.word == id {
-			return termPage(t)
-		}
-	}
-	return Page{}
 }
 
 // rulePage has a file that breaks the rule, with the edit that corrects it, and the output of check for the file.

@@ -143,10 +143,7 @@ func perKey(l *spec.Limit) string {
 	if len(l.Key) == 0 {
 		return "All callers share one count."
 	}
-	var parts []string
-	for _, part := range l.Key {
-		parts = append(parts, part.Name+" ("+part.Type+")")
-	}
+	parts := words.Of(l.Key, func(part spec.KeyPart) string { return part.Name + " (" + part.Type + ")" })
 	return "Counted for each " + words.List(parts, "and") + "."
 }
 
@@ -344,12 +341,7 @@ func policiesOf(pair fields.PlanPair) (list []*runtime.Policy) {
 }
 
 func anyLimited(policies []*runtime.Policy) bool {
-	for _, p := range policies {
-		if p.Mode != runtime.ModeUnlimited {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(policies, func(p *runtime.Policy) bool { return p.Mode != runtime.ModeUnlimited })
 }
 
 func limitID(name string) string { return "limit-" + name }

@@ -159,12 +159,7 @@ func changes(r *review.Review) (list []changeView) {
 func groupID(name string) string { return "group-" + name }
 
 func (p *Page) groupView(g *spec.Group) groupView {
-	v := groupView{ID: groupID(g.Name), Name: g.Name, Doc: printable.Flat(g.Doc), Lines: g.Words()}
-	for _, name := range spec.LimitNames(g.Members()) {
-		if !slices.Contains(v.Members, name) {
-			v.Members = append(v.Members, name)
-		}
-	}
+	v := groupView{ID: groupID(g.Name), Name: g.Name, Doc: printable.Flat(g.Doc), Lines: g.Words(), Members: spec.LimitNames(g.Members())}
 	if p.Recording != nil {
 		v.Tally = p.Recording.tallyWords(g.Name)
 	}

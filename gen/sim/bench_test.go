@@ -30,11 +30,11 @@ func BenchmarkReport(b *testing.B) {
 		b.Run(test.name, func(b *testing.B) {
 			limits := fileOf(limitsForTest().Limits[test.limit])
 			replay := NewReplay(limits)
-			traffic, err := NewTraffic(test.text, replay, replay.Names()[0], 1)
+			traffic, err := NewTraffic(test.text, replay, replay.Names()[0], "", 1)
 			if err != nil {
 				b.Fatal(err)
 			}
-			text, _ := io.ReadAll(traffic)
+			text := []byte(textOf(b, traffic))
 			var floorTime, replayTime time.Duration
 			lines := 0
 			b.ReportAllocs()
@@ -73,7 +73,7 @@ func replayOnce(b *testing.B, limits *spec.File, text []byte) {
 		return report.Write(l, a)
 	}, func(f *trace.Fault) error { return f })
 	if err == nil {
-		err = report.WriteText(io.Discard, false)
+		err = report.WriteText(io.Discard, false, 0)
 	}
 	if err != nil {
 		b.Fatal(err)

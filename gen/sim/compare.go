@@ -21,8 +21,6 @@ import (
 // Comparison replays a trace through the limits of two files, and reports the requests that the new ones would decide
 // differently from the old.
 type Comparison struct {
-	// LeftOut is the number of lines that the trace has skipped: see [trace.Reader.LeftOut].
-	LeftOut int64
 	// Renamed and RenamedPlans have the new names of limits and plans by the old ones.
 	Renamed, RenamedPlans map[string]string
 
@@ -299,10 +297,10 @@ func (p *limitPair) caveat() string {
 }
 
 // WriteText prints the changes for each limit with requests, and the keys with most of them, in lines of at most 80
-// cells. The error is that of w.
-func (c *Comparison) WriteText(w io.Writer, color bool) error {
+// cells. leftOut is [trace.Reader.LeftOut]. The error is that of w.
+func (c *Comparison) WriteText(w io.Writer, color bool, leftOut int64) error {
 	var out bytes.Buffer
-	c.span.write(&out, c.LeftOut)
+	c.span.write(&out, leftOut)
 	same := 0 // listed at the end, below the changes that the reader looks for
 	for _, p := range c.pairs {
 		switch {

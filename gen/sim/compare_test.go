@@ -34,7 +34,7 @@ func compare(t *testing.T, old, new *spec.File, lines ...string) (text string, f
 		return nil
 	}))
 	var out strings.Builder
-	require.NoError(t, c.WriteText(&out, false))
+	require.NoError(t, c.WriteText(&out, false, 0))
 	return out.String(), faults
 }
 
@@ -182,6 +182,6 @@ limits:
 	assert.Equal(t, map[string]string{"send": "post"}, c.Renamed)
 	require.NoError(t, traceOf(lines...).Replay(c.Decide, func(f *trace.Fault) error { return f }))
 	var out strings.Builder
-	require.NoError(t, c.WriteText(&out, false))
+	require.NoError(t, c.WriteText(&out, false, 0))
 	assert.Contains(t, out.String(), "post  nothing would change  200 requests\n")
 }

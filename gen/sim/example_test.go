@@ -43,7 +43,7 @@ func ExampleComparison() {
 	if err := trace.NewReader(strings.NewReader(requests)).Replay(c.Decide, func(f *trace.Fault) error { return f }); err != nil {
 		fmt.Println(err)
 	}
-	c.WriteText(os.Stdout, false)
+	c.WriteText(os.Stdout, false, 0)
 	// Output:
 	// 3 requests from 2030-01-01 00:00:00 to 2030-01-01 00:00:30 UTC
 	//
@@ -60,12 +60,12 @@ func ExampleComparison() {
 
 func ExampleTraffic() {
 	replay, out := sim.NewReplay(perMinute(2)), sim.NewJSONL(os.Stdout)
-	traffic, err := sim.NewTraffic("burst 3", replay, "sendMessage", 1)
+	traffic, err := sim.NewTraffic("burst 3", replay, "sendMessage", "", 1)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	trace.NewReader(traffic).Replay(func(l *trace.Line) error {
+	traffic.Replay(func(l *trace.Line) error {
 		a, err := replay.Decide(l)
 		if err != nil {
 			return err

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -116,7 +115,7 @@ func TestComparisonOfPlans(t *testing.T) {
 		var faults []string
 		require.NoError(t, traceOf(lines...).Replay(c.Decide, func(f *trace.Fault) error { faults = append(faults, f.Error()); return nil }))
 		var out strings.Builder
-		require.NoError(t, c.WriteText(&out, false))
+		require.NoError(t, c.WriteText(&out, false, 0))
 		return strings.Join(strings.Fields(out.String()), " "), faults
 	}
 	out, faults := compare(old, new,
@@ -139,18 +138,16 @@ func TestComparisonOfPlans(t *testing.T) {
 
 func TestTrafficOfPlans(t *testing.T) {
 	replay := NewReplay(fileOf(limitWithPlans()))
-	traffic, err := NewTraffic("burst 2 plan pro; burst 1 at 1s plan max taking 7; burst 1 at 2s", replay, "calls", 1)
-	require.NoError(t, err)
-	text, err := io.ReadAll(traffic)
+	traffic, err := NewTraffic("burst 2 plan pro; burst 1 at 1s plan max taking 7; burst 1 at 2s", replay, "calls", "free", 1)
 	require.NoError(t, err)
 	assert.Equal(t, `{"at":"2030-01-01T00:00:00Z","limit":"calls","key":"1","plan":"pro"}
 {"at":"2030-01-01T00:00:00Z","limit":"calls","key":"1","plan":"pro"}
 {"at":"2030-01-01T00:00:01Z","limit":"calls","key":"1","count":7,"plan":"max"}
-{"at":"2030-01-01T00:00:02Z","limit":"calls","key":"1"}
-`, string(text))
-	_, err = NewTraffic("burst 2 plan gold", replay, "calls", 1)
+{"at":"2030-01-01T00:00:02Z","limit":"calls","key":"1","plan":"free"}
+`, textOf(t, traffic))
+	_, err = NewTraffic("burst 2 plan gold", replay, "calls", "", 1)
 	assert.EqualError(t, err, "expected one of the plans free, pro and max\n  burst 2 plan gold\n               ^")
 	plain := NewReplay(fileOf(limitOf(callsPerMinute(10))))
-	_, err = NewTraffic("burst 2 plan free", plain, "calls", 1)
+	_, err = NewTraffic("burst 2 plan free", plain, "calls", "", 1)
 	assert.EqualError(t, err, "the limit is the same for all plans; remove plan\n  burst 2 plan free\n               ^")
 }

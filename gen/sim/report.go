@@ -19,9 +19,6 @@ import (
 
 // Report summarizes the decisions of a replay for people, in lines of at most 80 cells.
 type Report struct {
-	// LeftOut is the number of lines that the trace has skipped: see [trace.Reader.LeftOut].
-	LeftOut int64
-
 	replay    *Replay
 	timelines map[string]*timeline
 	span      span
@@ -46,10 +43,10 @@ func (r *Report) Write(l *trace.Line, a Answer) error {
 const maxSections, maxKeysListed = 8, 10
 
 // WriteText prints the totals of each limit and then, for the limits with most denials, a plot over time and the keys
-// that were denied most. The error is that of w.
-func (r *Report) WriteText(w io.Writer, color bool) error {
+// that were denied most. leftOut is [trace.Reader.LeftOut]. The error is that of w.
+func (r *Report) WriteText(w io.Writer, color bool, leftOut int64) error {
 	var out bytes.Buffer // so that only one write can fail
-	r.span.write(&out, r.LeftOut)
+	r.span.write(&out, leftOut)
 	if r.span.requests > 0 {
 		r.writeTotals(&out)
 		r.writeSections(&out, cells.InkFor(color))

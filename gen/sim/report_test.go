@@ -33,7 +33,7 @@ func reportOf(t *testing.T, limits *spec.File, color bool, lines ...string) stri
 		return report.Write(l, a)
 	}, func(f *trace.Fault) error { return f }))
 	var out strings.Builder
-	require.NoError(t, report.WriteText(&out, color))
+	require.NoError(t, report.WriteText(&out, color, 0))
 	return out.String()
 }
 

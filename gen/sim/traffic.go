@@ -1,25 +1,24 @@
 package sim
 
 import (
-	"bytes"
-	"encoding/json"
-	"io"
+	"cmp"
 	"math/bits"
 	"math/rand/v2"
 	"net/netip"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// Traffic is a generated trace: an [io.Reader] of the text that trace.NewReader reads.
+// Traffic is a generated trace.
 type Traffic struct {
 	limit *limitState
-	name  []byte
-	// reserve is set if all requests reserve.
-	reserve bool
+	// plan is the plan of requests whose clause has none.
+	plan    string
 	streams []*stream
-	text    bytes.Buffer
+	line    trace.Line
 }
 
 // trafficStart is the instant of the first request. It is fixed, so that the same text always makes the same trace.
@@ -39,21 +38,20 @@ var trafficStart = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 //	over 50 keys      number of keys, 1 by default: in turn, or at random for poisson
 //	taking 800        tokens per request, 1 by default
 //	running 2s        how long each request runs, and holds its slot of a limit in flight
-//	plan pro          plan of the requests, if the limit depends on it; by default that of the trace
+//	plan pro          plan of the requests, if the limit depends on it; by default the given one
 //
 // A rate is a number of requests per unit or duration: 5/s, 100/m, 3/10s. If the limit has capacity 0, the requests
 // reserve. The error is a [*TrafficError].
-func NewTraffic(text string, of *Replay, name string, seed uint64) (*Traffic, error) {
+func NewTraffic(text string, of *Replay, name, plan string, seed uint64) (*Traffic, error) {
 	limit := of.byName[name]
 	clauses, err := parseTraffic(text, limit)
 	if err != nil {
 		return nil, err
 	}
-	quoted, err := json.Marshal(name)
-	if err != nil {
-		return nil, err
-	}
-	t := &Traffic{limit: limit, name: quoted, reserve: limit.reserveOnly()}
+	parts := len(limit.key)
+	t := &Traffic{limit: limit, plan: plan, line: trace.Line{
+		Limit: name, Reserve: limit.reserveOnly(), Key: make([]string, parts), KeyTypes: make([]trace.JSONType, parts),
+	}}
 	for i, c := range clauses {
 		// Each stream has random numbers of its own, so that editing one clause does not change the others.
 		t.streams = append(t.streams, newStream(c, seed, uint64(i)))
@@ -61,20 +59,16 @@ func NewTraffic(text string, of *Replay, name string, seed uint64) (*Traffic, er
 	return t, nil
 }
 
-// Read implements [io.Reader].
-func (t *Traffic) Read(p []byte) (int, error) {
-	for t.text.Len() < len(p) { // no more, since a trace may have 100 million lines
-		s := t.earliest()
-		if s == nil {
-			break
-		}
-		t.write(s)
+// Replay calls answer with each request, in order, as [trace.Reader.Replay] does.
+func (t *Traffic) Replay(answer func(*trace.Line) error, onFault func(*trace.Fault) error) error {
+	for s := t.earliest(); s != nil; s = t.earliest() {
+		t.set(s)
 		s.advance()
+		if err := trace.Handled(answer(&t.line), t.line.Number, onFault); err != nil {
+			return err
+		}
 	}
-	if t.text.Len() == 0 {
-		return 0, io.EOF
-	}
-	return t.text.Read(p)
+	return nil
 }
 
 // earliest returns the stream with the next request, or nil at the end of all streams.
@@ -88,60 +82,26 @@ func (t *Traffic) earliest() *stream {
 	return first
 }
 
-// write writes the next request of a stream as a line of a trace.
-func (t *Traffic) write(s *stream) {
-	out := t.text.AvailableBuffer()
-	out = append(out, `{"at":"`...)
-	out = trafficStart.Add(s.next).AppendFormat(out, time.RFC3339Nano)
-	out = append(append(out, `","limit":`...), t.name...)
-	out = t.appendKey(out, s.keyNumber())
-	if s.taking > 1 { // 1 is the default of a trace
-		out = strconv.AppendInt(append(out, `,"count":`...), s.taking, 10)
-	}
-	if t.reserve {
-		out = append(out, `,"reserve":true`...)
-	}
-	if s.running > 0 {
-		out = append(append(append(out, `,"running":"`...), s.running.String()...), '"')
-	}
-	if s.plan != "" {
-		out = append(append(append(out, `,"plan":"`...), s.plan...), '"')
-	}
-	t.text.Write(append(out, '}', '\n'))
-}
-
-// appendKey appends the key with a number, counting from 1.
-func (t *Traffic) appendKey(out []byte, number int64) []byte {
-	switch len(t.limit.key) {
-	case 0:
-		return out
-	case 1:
-		return appendPart(append(out, `,"key":`...), t.limit.key[0].Type, number, 0)
-	}
-	out = append(out, `,"key":`...)
+// set makes the line the next request of a stream.
+func (t *Traffic) set(s *stream) {
+	l, number := &t.line, s.keyNumber()
+	l.Number++
+	l.At, l.Count, l.Running, l.Plan = trafficStart.UnixNano()+int64(s.next), s.taking, s.running, cmp.Or(s.plan, t.plan)
 	for i, part := range t.limit.key {
-		out = append(out, "[,"[min(i, 1)])
-		out = appendPart(out, part.Type, number, i)
+		l.Key[i] = partText(part, number, i)
 	}
-	return append(out, ']')
 }
 
-// appendPart appends part i of the key with a number. Different numbers make different keys, unless all parts are
+// partText returns part i of the key with a number, counting from 1. Different numbers make different keys, unless all parts are
 // bools, of which n have 2^n values.
-func appendPart(out []byte, typ string, number int64, i int) []byte {
-	out = append(out, '"')
-	if strings.HasPrefix(typ, "netip.Addr/") {
-		typ = "netip.Addr" // a prefix of the IPv4 addresses below is the whole address
+func partText(part spec.KeyPart, number int64, i int) string {
+	switch {
+	case part.Type == "bool":
+		return strconv.FormatBool(number>>i&1 == 1) // digit i in base 2, so that several bools count together
+	case part.GoType() == spec.AddrType: // a prefix of such an address is the whole address
+		return privateAddr(number).String()
 	}
-	switch typ {
-	case "bool":
-		out = strconv.AppendBool(out, number>>i&1 == 1) // digit i in base 2, so that several bools count together
-	case "netip.Addr":
-		out = privateAddr(number).AppendTo(out)
-	default:
-		out = strconv.AppendInt(out, number, 10)
-	}
-	return append(out, '"')
+	return strconv.FormatInt(number, 10)
 }
 
 // privateAddr returns a different address of 10.0.0.0/8 for each number up to maxKeys.

@@ -1,11 +1,9 @@
 package sim
 
 import (
-	"io"
 	"math"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -19,10 +17,20 @@ import (
 
 func generate(t *testing.T, text string, limit *spec.Limit, seed uint64) string {
 	t.Helper()
-	traffic, err := NewTraffic(text, NewReplay(fileOf(limit)), limit.Policy.Name, seed)
+	traffic, err := NewTraffic(text, NewReplay(fileOf(limit)), limit.Policy.Name, "", seed)
 	require.NoError(t, err)
-	out, err := io.ReadAll(traffic)
-	require.NoError(t, err)
+	return textOf(t, traffic)
+}
+
+// textOf returns generated requests as a trace.
+func textOf(t testing.TB, traffic *Traffic) string {
+	t.Helper()
+	var out []byte
+	require.NoError(t, traffic.Replay(func(l *trace.Line) error {
+		out = l.AppendRequest(append(out, '{'))
+		out = append(out[:len(out)-1], "}\n"...) // in place of the last comma
+		return nil
+	}, nil))
 	return string(out)
 }
 
@@ -65,9 +73,7 @@ func TestTrafficReplaysWithoutFaults(t *testing.T) {
 			continue
 		}
 		file := fileOf(limit)
-		traffic, err := NewTraffic(text, NewReplay(file), limit.Policy.Name, 1)
-		require.NoError(t, err)
-		out, faults := replayText(t, file, trace.NewReader(iotest.HalfReader(traffic)))
+		out, faults := replayText(t, file, traceOf(generate(t, text, limit, 1)))
 		require.Empty(t, faults)
 		again, faults := replayText(t, file, traceOf(out))
 		require.Empty(t, faults)
@@ -80,6 +86,20 @@ func TestTrafficDependsOnTheSeedOnly(t *testing.T) {
 	assert.Equal(t, generate(t, "poisson 5/s over 9 keys", limit, 7), generate(t, "poisson 5/s over 9 keys", limit, 7))
 	assert.NotEqual(t, generate(t, "poisson 5/s", limit, 7), generate(t, "poisson 5/s", limit, 8))
 	assert.Equal(t, generate(t, "steady 5/s over 9 keys", limit, 7), generate(t, "steady 5/s over 9 keys", limit, 8))
+}
+
+// A request that cannot be replayed has the number that its line would have.
+func TestTrafficReportsFaults(t *testing.T) {
+	limit := limitsForTest().Limits[0]
+	replay := NewReplay(fileOf(limit))
+	traffic, err := NewTraffic("burst 1; burst 1 at 1s taking 1000", replay, limit.Policy.Name, "", 1)
+	require.NoError(t, err)
+	var faults []string
+	require.NoError(t, traffic.Replay(func(l *trace.Line) error {
+		_, err := replay.Decide(l)
+		return err
+	}, func(f *trace.Fault) error { faults = append(faults, f.Error()); return nil }))
+	assert.Equal(t, []string{"2: bucket: count exceeds capacity: 1000 is more than the capacity, 20"}, faults)
 }
 
 // An hour has the expected number of requests, within five standard deviations, and the gaps have the standard
@@ -153,12 +173,12 @@ func TestTrafficErrorHasACaretAtItsColumn(t *testing.T) {
 		{"steady 5/s taking all", "expected the number of tokens per request, from 1 to 2,000,000,000,000,000", "                  ^"},
 		{"steady 1000000/s for 10d", "the traffic has more than 100,000,000 requests; shorten it, or lower its rates", "^"},
 	} {
-		_, err := NewTraffic(test.text, replay, "bucket", 1)
+		_, err := NewTraffic(test.text, replay, "bucket", "", 1)
 		assert.EqualError(t, err, test.problem+"\n  "+test.text+"\n  "+test.caret, test.text)
 	}
-	_, err := NewTraffic("steady 5/s over 2 keys", replay, "shared", 1)
+	_, err := NewTraffic("steady 5/s over 2 keys", replay, "shared", "", 1)
 	assert.EqualError(t, err, "the limit has no key; remove over\n  steady 5/s over 2 keys\n             ^")
-	_, err = NewTraffic("日本", replay, "bucket", 1)
+	_, err = NewTraffic("日本", replay, "bucket", "", 1)
 	traffic := new(TrafficError)
 	require.ErrorAs(t, err, &traffic)
 	assert.Equal(t, 1, traffic.Column)

@@ -220,8 +220,13 @@ func EffectiveMembers(members []Member) string {
 }
 
 // LimitNames returns the names of the limits of members, each once.
-func LimitNames(members []Member) []string {
-	return slices.Compact(words.Of(members, func(m Member) string { return m.Limit.Policy.Name }))
+func LimitNames(members []Member) (names []string) {
+	for _, m := range members {
+		if !slices.Contains(names, m.Limit.Policy.Name) {
+			names = append(names, m.Limit.Policy.Name)
+		}
+	}
+	return names
 }
 
 // GoTypes returns the names of the types that can be generated for a group.
@@ -282,7 +287,7 @@ func (s SharedParameter) Sentence() string {
 	if s.numbers {
 		return "Callers give the numbers of " + s.Limits[0] + "."
 	}
-	return "T" + s.What[1:] + " is that of " + words.List(s.Limits, "and") + "."
+	return Capital(s.What) + " is that of " + words.List(s.Limits, "and") + "."
 }
 
 // The names of the shared parameters.

@@ -81,18 +81,18 @@ func (l *Limit) PlanNames() []string {
 	return words.Of(l.Plans, func(of *Limit) string { return of.Plan })
 }
 
-// Handle returns the type of package limiter that has only the verbs of the limit, and the method of its Limiter that
-// returns it.
-func (l *Limit) Handle() (method, handle string) {
+// Handle returns the type of package limiter that has only the verbs of the limit, the method of its Limiter that returns it,
+// and the verb that most callers use.
+func (l *Limit) Handle() (method, handle, verb string) {
 	switch {
 	case l.Policy.Kind == runtime.InFlight:
-		return "Slots", "SlotLimit"
+		return "Slots", "SlotLimit", "Acquire"
 	case l.Policy.Capacity == 0:
-		return "ReserveOnly", "ReserveOnlyLimit"
+		return "ReserveOnly", "ReserveOnlyLimit", "Reserve"
 	case l.Policy.Reserves():
-		return "Reservable", "ReservableLimit"
+		return "Reservable", "ReservableLimit", "Allow"
 	}
-	return "Limit", "Limit"
+	return "Limit", "Limit", "Allow"
 }
 
 // CallerNumber is a number that callers give a limit with each request.

@@ -135,7 +135,9 @@ func sliding(p *runtime.Policy, t int64) int64 {
 		if next == before || next == used {
 			rest := windows - i
 			sum = add(sum, add(times(next, (rest+1)/2), times(used, rest/2)))
-			used = pick(rest%2 == 1, next, used)
+			if rest%2 == 1 {
+				used = next
+			}
 			break
 		}
 		sum, before, used = add(sum, next), used, next
@@ -166,13 +168,6 @@ func MustStep(rule *meter.Rule, s runtime.State, at int64, q runtime.Request) (r
 		panic(fmt.Sprintf("bounds: %+v refuses %+v: %v", *rule, q, err))
 	}
 	return next, d
-}
-
-func pick(first bool, a, b int64) int64 {
-	if first {
-		return a
-	}
-	return b
 }
 
 // precise is [Within] for a precise sliding window, without the last instant of the interval: all of the rate at its

@@ -82,7 +82,7 @@ func split(p *runtime.Policy, s runtime.State, n int) []runtime.State {
 			used.Rate, used.Capacity, used.Debt = -s.Value, math.Abs(tokens), s.Prev
 			part := used.Shard(i, shards)
 			rows[i].Value, rows[i].Prev = math.Copysign(part.Capacity, tokens)-whole.Shard(i, shards).Capacity, part.Debt
-			if TraitsOf(p).Sliding {
+			if Sliding(p) {
 				rows[i].Value = -part.Rate
 			}
 		}

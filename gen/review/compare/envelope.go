@@ -237,7 +237,7 @@ func looserUntil(old, new *runtime.Policy) (time.Duration, bool) {
 
 // effective returns the policy with the capacity that its kind enforces.
 func effective(p *runtime.Policy) *runtime.Policy {
-	if !TraitsOf(p).Sliding || p.Capacity == p.Rate {
+	if !Sliding(p) || p.Capacity == p.Rate {
 		return p
 	}
 	same := *p

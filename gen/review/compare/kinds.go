@@ -12,10 +12,6 @@ import (
 
 // Traits is what the review has to know about a kind beyond what the runtime's step computes.
 type Traits struct {
-	// Windowed is true if tokens are granted when a window starts, and false if they accrue continuously.
-	Windowed bool
-	// Sliding is true if usage of the previous window counts too. Then the capacity is always the rate.
-	Sliding bool
 	// LongRun returns how many tokens a rule grants in a period, on average over a long time.
 	LongRun func(p *runtime.Policy) int64
 	// Exhausted returns the stored rows of exhausted keys that can be worth the most under a rule with another period,
@@ -36,7 +32,6 @@ var TraitsByKind = map[runtime.Kind]Traits{
 		NewRate:   "Counts are kept. Tokens accrue at the new rate, starting from a key's last take.",
 	},
 	runtime.FixedWindow: {
-		Windowed:   true,
 		LongRun:    func(p *runtime.Policy) int64 { return min(p.Rate, p.Capacity+p.MaxReserved) },
 		Exhausted:  exhaustedWindows,
 		Views:      windowViews,
@@ -44,8 +39,6 @@ var TraitsByKind = map[runtime.Kind]Traits{
 		NewWindows: "A key's current window ends at another time, and the next one grants the tokens accrued since the current one started.",
 	},
 	runtime.SlidingWindow: {
-		Windowed:   true,
-		Sliding:    true,
 		LongRun:    rateUnlessUnusable,
 		Exhausted:  exhaustedSliding,
 		Views:      slidingViews,
@@ -72,8 +65,11 @@ func TraitsOf(p *runtime.Policy) Traits {
 	return t
 }
 
-// Windowed reports whether the kind of a policy divides time into windows.
-func Windowed(p *runtime.Policy) bool { return TraitsOf(p).Windowed }
+// Windowed reports whether a policy divides time into windows. A precise sliding window has a log instead.
+func Windowed(p *runtime.Policy) bool { return p.Kind.Windowed() && !p.Precise }
+
+// Sliding reports whether the windows of a policy slide. Then its capacity is always its rate.
+func Sliding(p *runtime.Policy) bool { return p.Kind == runtime.SlidingWindow }
 
 func rateUnlessUnusable(p *runtime.Policy) int64 {
 	if p.Capacity+p.MaxReserved == 0 {
@@ -181,7 +177,6 @@ func slidingViews(g Grid, p *runtime.Policy, m moment) (list []view) {
 
 // traitsOfPrecise are the traits of precise sliding windows, whose rows are a log and not windows.
 var traitsOfPrecise = Traits{
-	Sliding:   true,
 	LongRun:   rateUnlessUnusable,
 	Exhausted: exhaustedAtOnce,
 	Views:     lastViews,
@@ -202,19 +197,13 @@ const heldCount = "The slots that a key had in use at its last acquisition, rene
 // usedForgotten says how a row of a kind that grants tokens is read by a limit in flight.
 const usedForgotten = "Used tokens are no slots: every key starts with all slots free, also while work of the old version still runs."
 
-// NewKind says how a stored row is read after an edit of the kind, for each old and new one.
+// NewKind says how a stored row is read after an edit of the kind, for each old and new one that grant tokens.
 var NewKind = map[[2]runtime.Kind]string{
 	{runtime.TokenBucket, runtime.FixedWindow}:   "The tokens that a key lacked at its last take count as used in the window of that take.",
 	{runtime.TokenBucket, runtime.SlidingWindow}: "The tokens that a key lacked at its last take count as used in the window of that take.",
 	{runtime.FixedWindow, runtime.TokenBucket}:   "The tokens that a key lacks in its window count as used, and accrue again from the start of that window.",
 	{runtime.FixedWindow, runtime.SlidingWindow}: "The tokens that a key lacks in its window count as used at the start of that window.",
 	{runtime.SlidingWindow, runtime.TokenBucket}: "The tokens that a key has used in its window count as used, and accrue again from the start of that window. Use of the previous window is forgotten.",
-	{runtime.InFlight, runtime.TokenBucket}:      heldCount,
-	{runtime.InFlight, runtime.FixedWindow}:      heldCount,
-	{runtime.InFlight, runtime.SlidingWindow}:    heldCount,
-	{runtime.TokenBucket, runtime.InFlight}:      usedForgotten,
-	{runtime.FixedWindow, runtime.InFlight}:      usedForgotten,
-	{runtime.SlidingWindow, runtime.InFlight}:    usedForgotten,
 	{runtime.SlidingWindow, runtime.FixedWindow}: "The tokens that a key has used in its window count as used. Use of the previous window is forgotten.",
 }
 
@@ -223,7 +212,11 @@ func RowsReadAs(p Pair) string {
 	old, new := &p.Old.Policy, &p.New.Policy
 	of := TraitsOf(new)
 	switch {
-	case old.Precise != new.Precise && !InFlightChanged(p):
+	case InFlight(old) && !InFlight(new):
+		return heldCount
+	case InFlightChanged(p):
+		return usedForgotten
+	case old.Precise != new.Precise:
 		return newPrecision(new)
 	case old.Kind != new.Kind:
 		sentence, ok := NewKind[[2]runtime.Kind{old.Kind, new.Kind}]

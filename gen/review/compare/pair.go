@@ -51,9 +51,7 @@ func InFlight(p *runtime.Policy) bool { return p.Kind == runtime.InFlight }
 // InFlightChanged reports whether tokens become slots, or slots tokens.
 func InFlightChanged(p Pair) bool { return InFlight(&p.Old.Policy) != InFlight(&p.New.Policy) }
 
-func (p Pair) HasCalendar() bool {
-	return p.EitherPolicy(func(p *runtime.Policy) bool { return HasCalendar(p) })
-}
+func (p Pair) HasCalendar() bool { return p.EitherPolicy(HasCalendar) }
 
 // UnitChanged reports whether a calendar appears or disappears.
 func UnitChanged(p Pair) bool { return HasCalendar(&p.Old.Policy) != HasCalendar(&p.New.Policy) }

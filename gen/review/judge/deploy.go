@@ -170,7 +170,7 @@ func longRunTogether(old, next *spec.Limit) (tokens int64, known bool) {
 	case separateRows(old, next):
 		// Each version grants all of its rate.
 		sum.Add(perPeriod(float64(compare.LongRunRate(was)), was, is), perPeriod(float64(compare.LongRunRate(is)), is, is))
-	case compare.TraitsOf(was).Sliding || compare.TraitsOf(is).Sliding:
+	case compare.Sliding(was) || compare.Sliding(is):
 		return 0, false
 	default:
 		for i := range max(1, was.Shards, is.Shards) {

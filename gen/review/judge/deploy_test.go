@@ -197,7 +197,7 @@ func (e *exhauster) systematically(begin, now int64) {
 			}
 		}
 	}
-	if compare.TraitsOf(e.policy).Sliding && !e.rule.Precise { // some tokens used soon after a window that used all
+	if compare.Sliding(e.policy) && !e.rule.Precise { // some tokens used soon after a window that used all
 		begin := max(begin, now-compare.FloorMod(now-e.rule.Phase, e.rule.Period))
 		used := e.takeAll(runtime.State{}, begin-1)
 		for count := int64(1); count <= min(rate, 600); count++ {

@@ -173,7 +173,7 @@ func TestEveryPairOfKindsIsJudged(t *testing.T) {
 	for _, old := range runtime.Kinds() {
 		require.Contains(t, compare.TraitsByKind, old, "add the kind %v to TraitsByKind in gen/review/compare/kinds.go", old)
 		of := compare.TraitsByKind[old]
-		require.True(t, of.LongRun != nil && of.Exhausted != nil && of.Views != nil && of.NewRate != "" && (of.NewWindows != "") == of.Windowed,
+		require.True(t, of.LongRun != nil && of.Exhausted != nil && of.Views != nil && of.NewRate != "" && (of.NewWindows != "") == old.Windowed(),
 			"fill in all traits of the kind %v in gen/review/compare/kinds.go", old)
 		s := subjectOfPair(limit(old, 60), limit(old, 30))
 		assert.Contains(t, s.Classes(), review.Tightened, old)
@@ -184,7 +184,7 @@ func TestEveryPairOfKindsIsJudged(t *testing.T) {
 			if old == new {
 				continue
 			}
-			sentence := compare.NewKind[[2]runtime.Kind{old, new}]
+			sentence := compare.RowsReadAs(compare.Pair{Old: limit(old, 60), New: limit(new, 60)})
 			require.NotEmpty(t, sentence, "add a sentence on how rows of %v are read as %v to NewKind in gen/review/compare/kinds.go", old, new)
 			s := subjectOfPair(limit(old, 60), limit(new, 60))
 			assert.Contains(t, s.Classes(), review.StoredState)

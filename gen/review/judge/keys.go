@@ -119,7 +119,7 @@ func noteNewParts(j *judgement) {
 		change = "their parameters in the new order"
 	}
 	j.note(review.Calls, "Calls of %s must pass %s.", j.New.GoName, change)
-	added, dropped := missingFrom(was, is), missingFrom(is, was)
+	added, dropped := lacking(spec.PartNames(was), spec.PartNames(is)), lacking(spec.PartNames(is), spec.PartNames(was))
 	if len(added) > 0 {
 		j.class(review.Loosened)
 	}
@@ -142,9 +142,4 @@ func noteNewParts(j *judgement) {
 	}
 	j.note(review.Deploy, "Stored rows are no longer read, because the key has a different number of parts. Every key starts full: a one-time gain of up to %s.",
 		words.Count(j.New.Policy.Capacity, spec.Unit(&j.New.Policy)))
-}
-
-// missingFrom returns the names of parts that a key does not have.
-func missingFrom(key, parts []spec.KeyPart) []string {
-	return lacking(spec.PartNames(key), spec.PartNames(parts))
 }

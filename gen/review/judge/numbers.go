@@ -14,8 +14,7 @@ import (
 // say nothing then. If the modes differ, only an enforced version has these bounds.
 func numbersOf(p compare.Pair) (list []review.Number) {
 	measures := []review.Measure{review.Within(0)}
-	slots := p.Either(func(l *spec.Limit) bool { return compare.InFlight(&l.Policy) }) &&
-		!p.Either(func(l *spec.Limit) bool { return !compare.InFlight(&l.Policy) })
+	slots := !p.EitherPolicy(func(p *runtime.Policy) bool { return !compare.InFlight(p) })
 	for _, t := range p.Periods() {
 		if !slots { // which have no bound in a time
 			measures = append(measures, review.Within(t))

@@ -70,14 +70,13 @@ func judgeCapacity(j *judgement) {
 		j.changesRule(func(policy *runtime.Policy) { policy.Capacity, policy.Rate = is, is })
 		return
 	}
-	sliding := compare.TraitsOf(&j.Old.Policy).Sliding
 	j.changesRule(func(policy *runtime.Policy) {
-		if policy.Capacity = is; sliding {
+		if policy.Capacity = is; compare.Sliding(&j.Old.Policy) {
 			policy.Rate = is // both are the same number, so the capacity cannot change alone
 		}
 	})
 	j.noteMost("capacity", j.Old.Policy.AtMost.Capacity, j.New.Policy.AtMost.Capacity)
-	if !j.changes[0].New.Given && !compare.TraitsOf(&j.New.Policy).Sliding {
+	if !j.changes[0].New.Given && !compare.Sliding(&j.New.Policy) {
 		j.note(review.Rule, "capacity is not set, so it follows rate: up to %s at once.", words.Count(is, "token"))
 	}
 	noteVerbs(j)
@@ -145,7 +144,7 @@ func judgeShards(j *judgement) {
 		reserved = fmt.Sprintf(", and up to %s reserved there", words.Count(inShards(&j.Old.Policy, j.Old.Policy.MaxReserved, is, was), "token"))
 	}
 	j.note(review.Deploy, "%s no longer read: a key in use gains up to %s used there%s.",
-		shardsInWords("%s is", "%s are", is, was), words.Count(inShards(&j.Old.Policy, j.Old.Policy.Capacity, is, was), "token"), reserved)
+		shardsInWords(is, was), words.Count(inShards(&j.Old.Policy, j.Old.Policy.Capacity, is, was), "token"), reserved)
 	j.statement("after the deploy, to delete these rows, so that a later version with more shards does not read them",
 		"DELETE FROM rate_limits WHERE name = '%s' AND shard >= %d;", j.New.Policy.Name, is)
 }
@@ -158,15 +157,15 @@ func inShards(p *runtime.Policy, number int64, from, to int) (tokens int64) {
 	return tokens
 }
 
-// shardsInWords puts the names of the shards from one index to before another into a format for one or for several.
-func shardsInWords(one, several string, from, to int) string {
+// shardsInWords is the subject and the verb of a sentence on the shards from one index to before another.
+func shardsInWords(from, to int) string {
 	switch to - from {
 	case 1:
-		return fmt.Sprintf(one, fmt.Sprintf("Shard %d", from))
+		return fmt.Sprintf("Shard %d is", from)
 	case 2:
-		return fmt.Sprintf(several, fmt.Sprintf("Shards %d and %d", from, to-1))
+		return fmt.Sprintf("Shards %d and %d are", from, to-1)
 	}
-	return fmt.Sprintf(several, fmt.Sprintf("Shards %d to %d", from, to-1))
+	return fmt.Sprintf("Shards %d to %d are", from, to-1)
 }
 
 func judgePrecise(j *judgement) {

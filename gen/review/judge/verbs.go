@@ -14,7 +14,7 @@ import (
 // Verbs returns the methods that the generated type of a limit has. Methods that differ only in a final N, which take a
 // count, are listed once, without the N.
 func Verbs(l *spec.Limit) (verbs []string) {
-	method, _ := l.Handle()
+	method, _, _ := l.Handle()
 	returns, _ := reflect.TypeFor[*limiter.Limiter]().MethodByName(method)
 	handle := returns.Type.Out(0)
 	for i := range handle.NumMethod() {

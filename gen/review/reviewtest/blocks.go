@@ -204,7 +204,7 @@ func (d deploy) lists() {
 		}
 	}
 	for _, s := range d.sql {
-		if !strings.HasPrefix(s.Why, "before the deploy, to list") {
+		if !strings.HasPrefix(s.Text, "SELECT ") {
 			continue
 		}
 		rows, err := d.db.Query(d.on(s.Text))

@@ -37,7 +37,7 @@ type Line struct {
 
 	// KeyTypes has the JSON type of each part of the key.
 	KeyTypes []JSONType
-	// Raw has the JSON of each of the fields, nil for an absent one. It is nil for a line of a log, or one that was put in
+	// Raw has the JSON of each of the fields, nil for an absent one. It is nil for a line of a log, a generated one, or one that was put in
 	// order.
 	Raw *[len(fields)][]byte
 	// hasLimit is set if the line names a limit.

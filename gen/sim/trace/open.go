@@ -28,21 +28,23 @@ func (t *Reader) Replay(answer func(*Line) error, onFault func(*Fault) error) er
 			number = line.Number
 			err = answer(line)
 		}
-		switch {
-		case err == nil:
-		case errors.Is(err, io.EOF):
+		if errors.Is(err, io.EOF) {
 			return nil
-		default:
-			fault := new(Fault)
-			if !errors.As(err, &fault) {
-				return err
-			}
-			fault.Line = number // a fault of answer does not have it yet
-			if err := onFault(fault); err != nil {
-				return err
-			}
+		}
+		if err := Handled(err, number, onFault); err != nil {
+			return err
 		}
 	}
+}
+
+// Handled passes an error to onFault if it is the [*Fault] of the line with a number, and returns any other.
+func Handled(err error, number int, onFault func(*Fault) error) error {
+	fault := new(Fault)
+	if !errors.As(err, &fault) {
+		return err
+	}
+	fault.Line = number // a fault of answer does not have it yet
+	return onFault(fault)
 }
 
 // next returns the next line in order of time, or nil for one that Only skips or that is held to be put in order.
