@@ -135,7 +135,7 @@ func declareGroup(file *jen.File, n names, of *spec.Group) {
 	file.Add(n.source(text, g.parts()...))
 }
 
-// parts returns what stands for the parts of the texts above.
+// parts returns the replacements of the parts of the texts above.
 func (g group) parts() []string {
 	var parameters, counts, arguments []string
 	for _, key := range g.Keys() {

@@ -5,7 +5,7 @@ import "github.com/ratelimitgen/ratelimitgen/gen/diag"
 // Page is what explain says about a limit, a group, a field or an id, or about all limits of a file. Text from a file is
 // in it as the file has it: each format escapes what it must.
 type Page struct {
-	// Title is the name and what it is of, such as "limits.yaml:7:3: sendMessage". It is empty for a list of all limits.
+	// Title is the name with its place, such as "limits.yaml:7:3: sendMessage". It is empty for a list of all limits.
 	Title    string
 	Sections []Section
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// word is one that explain has a page of, and what it is: "a field" or "an id".
+// word is one that explain has a page of, and its sort: "a field" or "an id".
 type word struct {
 	text, sort string
 	page       func() Page

@@ -37,7 +37,7 @@ func newParser(src *diag.Source) *parser {
 	return &parser{document: d, syntax: syntax{d}, values: values{d}, goNames: goNames{d, map[string]owner{}}}
 }
 
-// goNames checks the names and types of a file, which become those of the generated Go package, and knows the owner of each name.
+// goNames checks the names and types of a file, which become those of the generated Go package, and records the owner of each name.
 type goNames struct {
 	*document
 	owners map[string]owner

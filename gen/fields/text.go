@@ -242,7 +242,7 @@ func (d *document) wrongType(e entry, want, help string) {
 	d.report(e.at, rules.WrongType, help, "%s must be %s, not %s", e.name, want, describe(e.value))
 }
 
-// syntax reads the text of a document into nodes. It reports what is not YAML, and what people could not review.
+// syntax reads the text of a document into nodes. It reports text that is not YAML, and text that people could not review.
 type syntax struct{ *document }
 
 // MaxSize is the size of the largest limits.yaml, in bytes.

@@ -197,8 +197,8 @@ const heldCount = "The slots that a key had in use at its last acquisition, rene
 // usedForgotten says how a row of a kind that grants tokens is read by a limit in flight.
 const usedForgotten = "Used tokens are no slots: every key starts with all slots free, also while work of the old version still runs."
 
-// NewKind says how a stored row is read after an edit of the kind, for each old and new one that grant tokens.
-var NewKind = map[[2]runtime.Kind]string{
+// newKind says how a stored row is read after an edit of the kind, for each old and new one that grant tokens.
+var newKind = map[[2]runtime.Kind]string{
 	{runtime.TokenBucket, runtime.FixedWindow}:   "The tokens that a key lacked at its last take count as used in the window of that take.",
 	{runtime.TokenBucket, runtime.SlidingWindow}: "The tokens that a key lacked at its last take count as used in the window of that take.",
 	{runtime.FixedWindow, runtime.TokenBucket}:   "The tokens that a key lacks in its window count as used, and accrue again from the start of that window.",
@@ -219,9 +219,9 @@ func RowsReadAs(p Pair) string {
 	case old.Precise != new.Precise:
 		return newPrecision(new)
 	case old.Kind != new.Kind:
-		sentence, ok := NewKind[[2]runtime.Kind{old.Kind, new.Kind}]
+		sentence, ok := newKind[[2]runtime.Kind{old.Kind, new.Kind}]
 		if !ok {
-			panic(fmt.Sprintf("review: an edit from %v to %v is not described: add it to NewKind in gen/review/compare/kinds.go", old.Kind, new.Kind))
+			panic(fmt.Sprintf("review: an edit from %v to %v is not described: add it to newKind in gen/review/compare/kinds.go", old.Kind, new.Kind))
 		}
 		return sentence
 	case WindowsMove(p) && p.HasCalendar():

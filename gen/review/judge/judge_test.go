@@ -185,7 +185,7 @@ func TestEveryPairOfKindsIsJudged(t *testing.T) {
 				continue
 			}
 			sentence := compare.RowsReadAs(compare.Pair{Old: limit(old, 60), New: limit(new, 60)})
-			require.NotEmpty(t, sentence, "add a sentence on how rows of %v are read as %v to NewKind in gen/review/compare/kinds.go", old, new)
+			require.NotEmpty(t, sentence, "add a sentence on how rows of %v are read as %v to newKind in gen/review/compare/kinds.go", old, new)
 			s := subjectOfPair(limit(old, 60), limit(new, 60))
 			assert.Contains(t, s.Classes(), review.StoredState)
 			assert.Contains(t, s.Notes, review.Note{About: review.Deploy, Text: sentence})
