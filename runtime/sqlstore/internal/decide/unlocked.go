@@ -83,17 +83,15 @@ func statesOf(some, rows []runtime.Row, states []runtime.State) []runtime.State 
 
 // readUnlocked reads rows as last committed, and returns the time after it.
 func (e *Engine) readUnlocked(ctx context.Context, x *conn.Executor, rows []runtime.Row) (states []runtime.State, at int64, err error) {
-	err = conn.Retry(ctx, func() error {
-		now, err := e.Now(ctx, e.DB)
-		if err != nil {
-			return err
-		}
-		return e.Single(ctx, x, func(in conn.Session) error {
-			l := table.NewRowLock(in, rows, runtime.DurabilityDefault)
-			err := l.Read(ctx, conn.ReadUnlocked, rows)
-			states, at = l.States, now()
-			return err
-		})
+	now, err := e.Now(ctx, e.DB)
+	if err != nil {
+		return nil, 0, err
+	}
+	err = e.Single(ctx, x, func(in conn.Session) error {
+		l := table.NewRowLock(in, rows, runtime.DurabilityDefault)
+		err := l.Read(ctx, conn.ReadUnlocked, rows)
+		states, at = l.States, now()
+		return err
 	})
 	return states, at, err
 }
