@@ -143,7 +143,7 @@ func jittered(ctx context.Context, wait, jitter time.Duration) time.Duration {
 // sleepForRetry waits until a denied request may pass: for the given time, or until another policy is in force for one
 // of the keys than the one by which it was denied.
 func sleepForRetry(ctx context.Context, store runtime.Store, wait time.Duration, requests []runtime.Request, denied []runtime.Decision) error {
-	s, ok := store.(override.Store)
+	s, ok := store.(override.Reader)
 	if !ok || !s.OverrideView().InUse() {
 		return sleep(ctx, wait, nil)
 	}
