@@ -23,19 +23,12 @@ func (l *Limiter) do(ctx context.Context, calls []runtime.Call) (answer runtime.
 	if err := ctx.Err(); err != nil {
 		return runtime.Answer{Source: runtime.SourceNone}, fmt.Errorf("%v: %w", c, err)
 	}
-	bounded := ctx
-	// In a transaction of the caller neither timeouts nor OnError apply: a cancelled or failed statement ends it, so
-	// that the caller has to roll back anyway.
-	if !l.inTx {
-		var cancel context.CancelFunc
-		bounded, cancel = withTimeout(c, ctx)
-		defer cancel()
-	}
+	bounded, cancel := l.withTimeout(ctx, c)
+	defer cancel()
 	changed, now, err := l.override(bounded, &calls[0])
-	if c = calls[0]; changed && !l.inTx {
+	if c = calls[0]; changed {
 		// The plan that an override gives may have a timeout that the key's own has not.
-		var cancel context.CancelFunc
-		bounded, cancel = withTimeout(c, bounded)
+		bounded, cancel = l.withTimeout(bounded, c)
 		defer cancel()
 	}
 	decided, unread := false, err != nil

@@ -197,31 +197,6 @@ func (l *Limiter) reserve(ctx context.Context, requests []runtime.Request, maxDe
 	return rs, nil
 }
 
-// Wait takes the tokens of all items and returns when all of them can be used. It reserves from the limits that have
-// reservations, and retries while another limit or a check denies; of the callers in this process that wait for the
-// same items of the limiter, one at a time retries.
-//
-// It returns at once, without taking tokens, if the context's deadline is before all tokens are available: the error is
-// both a [*runtime.LimitedError] and [context.DeadlineExceeded]. If the Mode of a policy is [runtime.ModeBlock], or an
-// operator has blocked a key, it returns a [*runtime.LimitedError] at once, even if the block has an end. If the
-// context ends while Wait waits, the tokens are refunded, and the error is the context's. It is
-// [runtime.ErrInvalidCall] if an item acquires slots, which could not be released then.
-func (g Group) Wait(ctx context.Context) error {
-	requests, err := g.withoutSlots(ctx)
-	if err != nil {
-		return err
-	}
-	h := g.limiter.observing().hold()
-	return g.limiter.wait(ctx, h, requests, func(left time.Duration, retry bool) (*Reservations, error) {
-		// The store may still be using the requests of the last try.
-		again := slices.Clone(requests)
-		for i := range again {
-			again[i].Retry = retry
-		}
-		return g.limiter.reserve(ctx, again, left, h)
-	})
-}
-
 // withoutSlots returns the requests of the items, or an error if one acquires slots.
 func (g Group) withoutSlots(ctx context.Context) ([]runtime.Request, error) {
 	requests, err := g.requests(ctx)

@@ -16,8 +16,6 @@ type Limit struct {
 	limiter *Limiter
 	policy  *runtime.Policy
 	key     runtime.Key
-	// held, if not nil, keeps the observations of requests until they can be reported.
-	held *held
 }
 
 // Limit returns one key of a limit without reservations.
@@ -30,7 +28,7 @@ func (l *Limiter) Limit(p *runtime.Policy, key runtime.Key) Limit {
 
 // Allow takes a token if one is available. A denial is not an error; it has the errors of AllowN.
 func (l Limit) Allow(ctx context.Context) (runtime.Decision, error) {
-	return l.do(ctx, runtime.Request{Op: runtime.Take, Count: 1})
+	return l.do(ctx, runtime.Request{Op: runtime.Take, Count: 1}, nil)
 }
 
 // AllowN takes n tokens if all of them are available, and otherwise none. If n is 0, it is allowed and takes nothing,
@@ -39,7 +37,7 @@ func (l Limit) Allow(ctx context.Context) (runtime.Decision, error) {
 // The error is [runtime.ErrExceedsCapacity] if n is more than the capacity, [runtime.ErrInvalidCount] if it is less
 // than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
 func (l Limit) AllowN(ctx context.Context, n int64) (runtime.Decision, error) {
-	return l.do(ctx, runtime.Request{Op: runtime.Take, Count: n})
+	return l.do(ctx, runtime.Request{Op: runtime.Take, Count: n}, nil)
 }
 
 // AllowUpTo takes as many tokens as are available, at most n: [runtime.Decision.Taken] is how many. It is denied if
@@ -49,7 +47,7 @@ func (l Limit) AllowN(ctx context.Context, n int64) (runtime.Decision, error) {
 // The error is [runtime.ErrInvalidCount] if n is less than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or
 // the store's.
 func (l Limit) AllowUpTo(ctx context.Context, n int64) (runtime.Decision, error) {
-	return l.do(ctx, runtime.Request{Op: runtime.TakeUpTo, Count: n})
+	return l.do(ctx, runtime.Request{Op: runtime.TakeUpTo, Count: n}, nil)
 }
 
 // Check reports whether Allow would take a token now, and takes none. Another request may take the token before a later
@@ -58,7 +56,7 @@ func (l Limit) Check(ctx context.Context) (runtime.Decision, error) { return l.C
 
 // CheckN reports whether AllowN would take n tokens now, and takes none. It has the errors of AllowN.
 func (l Limit) CheckN(ctx context.Context, n int64) (runtime.Decision, error) {
-	return l.do(ctx, runtime.Request{Op: runtime.Check, Count: n})
+	return l.do(ctx, runtime.Request{Op: runtime.Check, Count: n}, nil)
 }
 
 // Require takes a token, and returns a denial as a [*runtime.LimitedError].
@@ -106,9 +104,9 @@ func (l Limit) Refund(ctx context.Context, d runtime.Decision) (runtime.Decision
 func (l Limit) RefundN(ctx context.Context, d runtime.Decision, n int64) (runtime.Decision, error) {
 	// An invalid n goes on to the check of the count, although there is nothing to refund.
 	if n >= 0 && (n == 0 || d.TakenAt.IsZero() || !d.Receipt.Settle()) {
-		return l.do(ctx, runtime.Request{Op: runtime.Peek})
+		return l.do(ctx, runtime.Request{Op: runtime.Peek}, nil)
 	}
-	after, err := l.do(ctx, d.RefundRequest(n))
+	after, err := l.do(ctx, d.RefundRequest(n), nil)
 	if n > 0 && err != nil {
 		d.Receipt.Reopen()
 	}
@@ -127,7 +125,7 @@ func (l Limit) RefundN(ctx context.Context, d runtime.Decision, n int64) (runtim
 // is less than 0, [runtime.ErrExceedsCapacity] if it is more than 2*[runtime.MaxTokens], [runtime.ErrInvalidKey],
 // [runtime.ErrInvalidPolicy], or the store's.
 func (l Limit) Charge(ctx context.Context, n int64) (runtime.Decision, error) {
-	return l.do(ctx, runtime.Request{Op: runtime.Charge, Count: n})
+	return l.do(ctx, runtime.Request{Op: runtime.Charge, Count: n}, nil)
 }
 
 // Peek returns the number of tokens left, and takes none. A limit that is off or unlimited has [runtime.MaxTokens], and
@@ -169,7 +167,7 @@ func (l *Limiter) peek(ctx context.Context, q runtime.Request) (runtime.Balance,
 // Reset makes the key full again, as if no tokens had been taken or reserved, and ends a penalty. Those cannot be
 // refunded any more. A sweep deletes the row later.
 func (l Limit) Reset(ctx context.Context) error {
-	_, err := l.do(ctx, runtime.Request{Op: runtime.Reset})
+	_, err := l.do(ctx, runtime.Request{Op: runtime.Reset}, nil)
 	return err
 }
 
@@ -205,15 +203,16 @@ func (l Limit) Erase(ctx context.Context) error {
 		return l.wrap(err)
 	}
 	// It finds no row, and ends what this process holds in memory: leased tokens, cached denials.
-	_, err = l.do(ctx, q)
+	_, err = l.do(ctx, q, nil)
 	return err
 }
 
-// do executes a request on the key. Every method ends here, and the methods of [Group] in doTogether.
-func (l Limit) do(ctx context.Context, q runtime.Request) (runtime.Decision, error) {
+// do executes a request on the key, and reports it to the observer, or keeps that in h. Every method ends here, but for Wait, which
+// ends in doTogether as the methods of [Group] do.
+func (l Limit) do(ctx context.Context, q runtime.Request, h *held) (runtime.Decision, error) {
 	if d, ok := l.takeLocal(ctx, &q); ok {
 		if l.limiter.observer != nil {
-			l.observeLeased(ctx, &q, &d)
+			l.observeLeased(ctx, &q, &d, h)
 		}
 		return d, nil
 	}
@@ -232,7 +231,7 @@ func (l Limit) do(ctx context.Context, q runtime.Request) (runtime.Decision, err
 	watch := l.limiter.observing()
 	begun := watch.begin()
 	answer, err := l.limiter.do(ctx, one.calls[:])
-	watch.observe(ctx, one.calls[0], answer, err, begun, l.held)
+	watch.observe(ctx, one.calls[0], answer, err, begun, h)
 	if err != nil {
 		return runtime.Decision{}, err
 	}
@@ -282,11 +281,11 @@ func (l Limit) wrap(err error) error {
 }
 
 // observeLeased reports a decision of takeLocal.
-func (l *Limit) observeLeased(ctx context.Context, q *runtime.Request, d *runtime.Decision) {
+func (l *Limit) observeLeased(ctx context.Context, q *runtime.Request, d *runtime.Decision, h *held) {
 	o := runtime.Observation{
 		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Source: runtime.SourceLease, Limits: 1, Count: q.Count, Taken: d.Taken, Remaining: d.Remaining,
 	}
 	o.SetKey(l.key.String())
-	l.held.retry()
-	l.limiter.observing().report(ctx, o, l.held)
+	h.retry()
+	l.limiter.observing().report(ctx, o, h)
 }

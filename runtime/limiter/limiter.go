@@ -140,7 +140,7 @@ func (l *Limiter) override(ctx context.Context, c *runtime.Call) (changed bool, 
 
 // overrides returns what this process holds in memory, after reading it at the first use.
 func (l *Limiter) overrides(ctx context.Context) (*override.View, *override.Snapshot, error) {
-	s, ok := l.store.(override.Store)
+	s, ok := l.store.(override.Reader)
 	if !ok {
 		return nil, nil, runtime.ErrNoOverrides
 	}
@@ -158,7 +158,7 @@ func (l *Limiter) inForceNow(p *runtime.Policy, key string) (*runtime.Policy, bo
 	if !p.Overridable() {
 		return p, true
 	}
-	s, ok := l.store.(override.Store)
+	s, ok := l.store.(override.Reader)
 	if !ok || !s.OverrideView().InUse() {
 		return nil, false
 	}

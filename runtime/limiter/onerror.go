@@ -15,8 +15,9 @@ import (
 var errTimeout = errors.New("the store did not answer within the limit's timeout")
 
 // withTimeout returns a context that ends after the shortest timeout of the limits of a call. The cause distinguishes
-// the timeout from the caller's deadline.
-func withTimeout(c runtime.Call, ctx context.Context) (context.Context, context.CancelFunc) {
+// the timeout from the caller's deadline. In a transaction of the caller neither timeouts nor OnError apply: a cancelled or
+// failed statement ends it, so that the caller has to roll back anyway.
+func (l *Limiter) withTimeout(ctx context.Context, c runtime.Call) (context.Context, context.CancelFunc) {
 	shortest := time.Duration(0)
 	for i := range c.Requests {
 		q := &c.Requests[i]
@@ -24,7 +25,7 @@ func withTimeout(c runtime.Call, ctx context.Context) (context.Context, context.
 			shortest = t
 		}
 	}
-	if shortest == 0 {
+	if shortest == 0 || l.inTx {
 		return ctx, func() {}
 	}
 	return context.WithTimeoutCause(ctx, shortest, fmt.Errorf("%w of %v", errTimeout, shortest))

@@ -52,7 +52,7 @@ func (o Overrides) Unblock(ctx context.Context, end runtime.OverrideEnd) (runtim
 	}
 	e, err := o.end(ctx, runtime.OverrideUnblock, end, penalty)
 	if err == nil && penalty {
-		_, err = o.of.do(ctx, runtime.Request{Op: runtime.Reset, PenaltyOnly: true})
+		_, err = o.of.do(ctx, runtime.Request{Op: runtime.Reset, PenaltyOnly: true}, nil)
 	}
 	return e, err
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func (l Limit) reserve(ctx context.Context, n int64) (*Reservation, error) {
-	d, err := l.do(ctx, runtime.Request{Op: runtime.Take, Count: n, Reserve: true})
+	d, err := l.do(ctx, runtime.Request{Op: runtime.Take, Count: n, Reserve: true}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func namesOf(all []*Reservation) string {
 func (l *Limiter) reservation(q *runtime.Request, d runtime.Decision, allowed bool) *Reservation {
 	// A limit that would have allowed the request has taken nothing if another one has denied it.
 	d.Allowed = d.Allowed && allowed
-	return newReservation(l.settler().Limit(q.Policy, q.AsKey()), d, q.Count, d.Allowed && q.Op == runtime.Take)
+	return newReservation(l.Limit(q.Policy, q.AsKey()), d, q.Count, d.Allowed && q.Op == runtime.Take)
 }
 
 // storedReservation is a reservation as text.

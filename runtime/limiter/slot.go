@@ -31,12 +31,12 @@ func (l SlotLimit) Acquire(ctx context.Context) (*Slot, error) { return l.Acquir
 // after the hold. The error is [runtime.ErrExceedsCapacity] if n is more than the capacity, [runtime.ErrInvalidCount]
 // if it is less than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
 func (l SlotLimit) AcquireN(ctx context.Context, n int64) (*Slot, error) {
-	return l.acquire(ctx, n, false)
+	return l.acquire(ctx, n, false, nil)
 }
 
-func (l SlotLimit) acquire(ctx context.Context, n int64, retry bool) (*Slot, error) {
+func (l SlotLimit) acquire(ctx context.Context, n int64, retry bool, h *held) (*Slot, error) {
 	sent := time.Now()
-	d, err := l.of.do(ctx, runtime.Request{Op: runtime.Take, Count: n, Retry: retry})
+	d, err := l.of.do(ctx, runtime.Request{Op: runtime.Take, Count: n, Retry: retry}, h)
 	if err != nil {
 		return nil, err
 	}
@@ -58,9 +58,10 @@ func (l SlotLimit) WaitAcquireN(ctx context.Context, n int64) (*Slot, error) {
 	if l.of.limiter == nil {
 		return l.AcquireN(ctx, n)
 	}
-	l.of.held = l.of.limiter.observing().hold()
-	s, err := l.acquireInTurn(ctx, n)
-	l.of.limiter.observing().release(ctx, l.of.held, err)
+	watch := l.of.limiter.observing()
+	h := watch.hold()
+	s, err := l.acquireInTurn(ctx, n, h)
+	watch.release(ctx, h, err)
 	if err != nil {
 		return nil, err
 	}
@@ -70,12 +71,12 @@ func (l SlotLimit) WaitAcquireN(ctx context.Context, n int64) (*Slot, error) {
 // Between two retries passes at least half of a time that doubles from the first of these to the second one.
 const shortestPoll, longestPoll = 50 * time.Millisecond, time.Second
 
-// acquireInTurn is WaitAcquireN without the observer.
-func (l SlotLimit) acquireInTurn(ctx context.Context, n int64) (*Slot, error) {
+// acquireInTurn is WaitAcquireN, and keeps the observations in h.
+func (l SlotLimit) acquireInTurn(ctx context.Context, n int64, h *held) (*Slot, error) {
 	waiters, row := &l.of.limiter.waiters, l.row()
 	// Before those that wait already, a new caller must not try. Without them, it takes no turn.
 	if !waiters.waiting(row) {
-		if s, err := l.AcquireN(ctx, n); err != nil || s.Allowed {
+		if s, err := l.acquire(ctx, n, false, h); err != nil || s.Allowed {
 			return s, err
 		}
 	}
@@ -85,7 +86,7 @@ func (l SlotLimit) acquireInTurn(ctx context.Context, n int64) (*Slot, error) {
 	}
 	defer leave()
 	for poll := shortestPoll; ; poll = min(2*poll, longestPoll) {
-		s, err := l.acquire(ctx, n, true)
+		s, err := l.acquire(ctx, n, true, h)
 		if err != nil || s.Allowed {
 			return s, err
 		}
@@ -165,7 +166,7 @@ type Slot struct {
 
 // newSlot returns the slot of a request for n slots that was sent at an instant.
 func newSlot(of Limit, d runtime.Decision, n int64, sent time.Time) *Slot {
-	of.limiter, of.held = of.limiter.settler(), nil
+	of.limiter = of.limiter.settler()
 	s := &Slot{Decision: d, of: of, n: n}
 	if s.holds() {
 		s.hold = d.Policy.Period
@@ -185,7 +186,7 @@ func (ds Decisions) Slot(i int) (*Slot, bool) {
 	if q.Op != runtime.Take || q.Policy.Kind != runtime.InFlight {
 		return nil, false
 	}
-	return newSlot(ds.limiter.settler().Limit(q.Policy, q.AsKey()), ds.Each[i], q.Count, ds.sent), true
+	return newSlot(ds.limiter.Limit(q.Policy, q.AsKey()), ds.Each[i], q.Count, ds.sent), true
 }
 
 // holds reports whether the slot was acquired.
@@ -211,7 +212,7 @@ func (s *Slot) Renew(ctx context.Context) error {
 		return s.nothingHeld()
 	}
 	sent := time.Now()
-	d, err := s.of.do(ctx, runtime.Request{Op: runtime.Renew, Fence: s.Decision.Fence, Count: s.n})
+	d, err := s.of.do(ctx, runtime.Request{Op: runtime.Renew, Fence: s.Decision.Fence, Count: s.n}, nil)
 	if err != nil {
 		return s.unlessShadow(err)
 	}
@@ -244,7 +245,7 @@ func (s *Slot) Release(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
 	defer cancel()
-	_, err := s.of.do(ctx, runtime.Request{Op: runtime.Release, Fence: s.Decision.Fence, Count: s.n})
+	_, err := s.of.do(ctx, runtime.Request{Op: runtime.Release, Fence: s.Decision.Fence, Count: s.n}, nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lost := errors.Is(err, runtime.ErrSlotLost)

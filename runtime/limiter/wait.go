@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -24,27 +25,30 @@ func (l Limit) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // which it waits for. While it retries, it also does so when an override of the key begins or ends; tokens that are
 // reserved already keep their delay. If the context ends while WaitN waits, the tokens are refunded, and the error is
 // the context's.
-func (l Limit) WaitN(ctx context.Context, n int64) error {
-	l.held = l.limiter.observing().hold()
-	of := []runtime.Request{{Policy: l.policy, Key: l.key.String()}}
-	return l.limiter.wait(ctx, l.held, of, func(left time.Duration, retry bool) (*Reservations, error) {
-		d, err := l.do(ctx, runtime.Request{Op: runtime.Take, Count: n, Reserve: l.policy.MayReserve(), MaxDelay: left, Retry: retry})
-		ds := Decisions{Allowed: d.Allowed, Each: []runtime.Decision{d}, limiter: l.limiter, reserved: true}
-		return &Reservations{ds, []*Reservation{{Decision: d, of: l, count: n, open: true}}}, err
-	})
-}
+func (l Limit) WaitN(ctx context.Context, n int64) error { return l.limiter.Group(l.N(n)).Wait(ctx) }
 
-// take takes tokens that can be used within a time. It may be the retry of a denied one.
-type take = func(left time.Duration, retry bool) (*Reservations, error)
-
-// wait takes the tokens of some limits, and returns when they can be used.
-func (l *Limiter) wait(ctx context.Context, h *held, of []runtime.Request, try take) error {
-	// The first try is outside the queue, so that a call that does not have to wait takes no lock.
-	rs, err := tryWithin(ctx, try, false)
-	if err == nil && !rs.Allowed {
-		rs, err = l.retry(ctx, of, try)
+// Wait takes the tokens of all items and returns when all of them can be used. It reserves from the limits that have
+// reservations, and retries while another limit or a check denies; of the callers in this process that wait for the
+// same items of the limiter, one at a time retries.
+//
+// It returns at once, without taking tokens, if the context's deadline is before all tokens are available: the error is
+// both a [*runtime.LimitedError] and [context.DeadlineExceeded]. If the Mode of a policy is [runtime.ModeBlock], or an
+// operator has blocked a key, it returns a [*runtime.LimitedError] at once, even if the block has an end. If the
+// context ends while Wait waits, the tokens are refunded, and the error is the context's. It is
+// [runtime.ErrInvalidCall] if an item acquires slots, which could not be released then.
+func (g Group) Wait(ctx context.Context) error {
+	requests, err := g.withoutSlots(ctx)
+	if err != nil {
+		return err
 	}
-	l.observing().release(ctx, h, err)
+	watch := g.limiter.observing()
+	h := watch.hold()
+	// The first try is outside the queue, so that a call that does not have to wait takes no lock.
+	rs, err := g.limiter.tryWithin(ctx, requests, false, h)
+	if err == nil && !rs.Allowed {
+		rs, err = g.limiter.retry(ctx, requests, h)
+	}
+	watch.release(ctx, h, err)
 	if err != nil {
 		return err
 	}
@@ -55,7 +59,7 @@ func (l *Limiter) wait(ctx context.Context, h *held, of []runtime.Request, try t
 	if err = sleep(ctx, longest, nil); err == nil {
 		return nil
 	}
-	err = fmt.Errorf("%v: %w", runtime.Call{Requests: of}, err)
+	err = fmt.Errorf("%v: %w", runtime.Call{Requests: requests}, err)
 	if failed := rs.Cancel(ctx); failed != nil {
 		return fmt.Errorf("%w, and the tokens could not be refunded: %w", err, failed)
 	}
@@ -64,9 +68,14 @@ func (l *Limiter) wait(ctx context.Context, h *held, of []runtime.Request, try t
 
 // tryWithin takes the tokens if they can be used before the context's deadline. After a denial without an error, a
 // retry may pass.
-func tryWithin(ctx context.Context, try take, retry bool) (*Reservations, error) {
+func (l *Limiter) tryWithin(ctx context.Context, of []runtime.Request, retry bool, h *held) (*Reservations, error) {
 	left, limited := timeLeft(ctx)
-	rs, err := try(left, retry)
+	// The store may still be using the requests of the last try.
+	requests := slices.Clone(of)
+	for i := range requests {
+		requests[i].Retry = retry
+	}
+	rs, err := l.reserve(ctx, requests, left, h)
 	if err != nil || rs.Allowed {
 		return rs, err
 	}
@@ -95,14 +104,14 @@ func timeLeft(ctx context.Context) (time.Duration, bool) {
 
 // retry repeats a request until all of its limits allow it. Of the callers that wait for the same limits and keys, one
 // at a time retries.
-func (l *Limiter) retry(ctx context.Context, of []runtime.Request, try take) (*Reservations, error) {
+func (l *Limiter) retry(ctx context.Context, of []runtime.Request, h *held) (*Reservations, error) {
 	_, leave, err := l.waiters.join(ctx, queueOf(of))
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", runtime.Call{Requests: of}, err)
 	}
 	defer leave()
 	for {
-		rs, err := tryWithin(ctx, try, true)
+		rs, err := l.tryWithin(ctx, of, true, h)
 		if err != nil || rs.Allowed {
 			return rs, err
 		}
@@ -143,7 +152,7 @@ func jittered(ctx context.Context, wait, jitter time.Duration) time.Duration {
 // sleepForRetry waits until a denied request may pass: for the given time, or until another policy is in force for one
 // of the keys than the one by which it was denied.
 func sleepForRetry(ctx context.Context, store runtime.Store, wait time.Duration, requests []runtime.Request, denied []runtime.Decision) error {
-	s, ok := store.(override.Store)
+	s, ok := store.(override.Reader)
 	if !ok || !s.OverrideView().InUse() {
 		return sleep(ctx, wait, nil)
 	}

@@ -356,22 +356,12 @@ func (s memTxStore) begun(ctx context.Context) (*Tx, error) {
 	return t, ctx.Err()
 }
 
-// AppendOverride implements [override.Store]. It returns an error: the log is not part of the transaction.
-func (s memTxStore) AppendOverride(context.Context, runtime.OverrideEntry) (runtime.OverrideEntry, error) {
-	return runtime.OverrideEntry{}, runtime.ErrOverridesInTx
-}
-
-// OverridesSince implements [override.Store].
+// OverridesSince implements [override.Reader].
 func (s memTxStore) OverridesSince(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
 	return s.store.OverridesSince(ctx, id)
 }
 
-// OverrideHistory implements [override.Store].
-func (s memTxStore) OverrideHistory(ctx context.Context, limit, key string) ([]runtime.OverrideEntry, error) {
-	return s.store.OverrideHistory(ctx, limit, key)
-}
-
-// OverrideView implements [override.Store].
+// OverrideView implements [override.Reader].
 func (s memTxStore) OverrideView() *override.View { return s.store.OverrideView() }
 
 // openLocked returns nil if the transaction has not ended.

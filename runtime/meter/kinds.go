@@ -180,6 +180,36 @@ func (r fixedWindow) accruesTo(now int64) (int64, float64, bool) {
 	return r.windowStart(now), r.lowest(), true
 }
 
+// calendarStart returns the start of the window of a key at the instant now. A start that is less than half a mean
+// length after that of the key's row is another start of the same window: the row keeps its own, so that many small
+// moves do not add up.
+func (r fixedWindow) calendarStart(s runtime.State, now int64) int64 {
+	start := r.calendar.start(now)
+	if s.Exists && r.windows(s.TS, start) == 0 {
+		return s.TS
+	}
+	return start
+}
+
+// calendarDue returns the first start of a window at which s has need tokens, and lacked them before.
+func (r fixedWindow) calendarDue(s runtime.State, accrued runtime.State, now int64, need float64) int64 {
+	windows := math.Ceil((need - r.tokens(accrued)) / r.Rate)
+	// The product below must not overflow. Written so that NaN takes this branch too.
+	if !(windows <= float64((math.MaxInt64-max(0, accrued.TS))/r.Period-1)) {
+		return math.MaxInt64
+	}
+	earliest := accrued.TS + max(1, int64(windows))*r.Period - r.Period/2
+	at := r.calendar.next(max(now, earliest-1))
+	// The tokens accrue from the start in the row, which may be off the calendar by less than half a window.
+	for at < math.MaxInt64 && !r.enough(s, at, need) {
+		at = r.calendar.next(at)
+	}
+	for before := r.calendar.start(at - 1); before > now && r.enough(s, before, need); before = r.calendar.start(at - 1) {
+		at = before
+	}
+	return at
+}
+
 // slidingWindow is the algorithm of [runtime.SlidingWindow]: an estimate of the use in the period that ends now, from
 // the use of the current aligned window and of the one before. A row's Value is minus the use of the window that starts
 // at TS, and Prev the use of the window before, so that an edit of the rate changes neither.
@@ -338,34 +368,4 @@ func (slidingWindow) accruesTo(int64) (int64, float64, bool) { return 0, 0, fals
 func (r *Rule) enough(s runtime.State, at int64, need float64) bool {
 	tokens, allowance := r.algorithm().available(s, at)
 	return tokens-need >= -allowance
-}
-
-// calendarStart returns the start of the window of a key at the instant now. A start that is less than half a mean
-// length after that of the key's row is another start of the same window: the row keeps its own, so that many small
-// moves do not add up.
-func (r fixedWindow) calendarStart(s runtime.State, now int64) int64 {
-	start := r.calendar.start(now)
-	if s.Exists && r.windows(s.TS, start) == 0 {
-		return s.TS
-	}
-	return start
-}
-
-// calendarDue returns the first start of a window at which s has need tokens, and lacked them before.
-func (r fixedWindow) calendarDue(s runtime.State, accrued runtime.State, now int64, need float64) int64 {
-	windows := math.Ceil((need - r.tokens(accrued)) / r.Rate)
-	// The product below must not overflow. Written so that NaN takes this branch too.
-	if !(windows <= float64((math.MaxInt64-max(0, accrued.TS))/r.Period-1)) {
-		return math.MaxInt64
-	}
-	earliest := accrued.TS + max(1, int64(windows))*r.Period - r.Period/2
-	at := r.calendar.next(max(now, earliest-1))
-	// The tokens accrue from the start in the row, which may be off the calendar by less than half a window.
-	for at < math.MaxInt64 && !r.enough(s, at, need) {
-		at = r.calendar.next(at)
-	}
-	for before := r.calendar.start(at - 1); before > now && r.enough(s, before, need); before = r.calendar.start(at - 1) {
-		at = before
-	}
-	return at
 }

@@ -137,5 +137,5 @@ func (b *builder) drop(now int64) {
 	}
 }
 
-// Page is how many entries [Store.OverridesSince] returns at once.
+// Page is how many entries [Reader.OverridesSince] returns at once.
 const Page = 1000

@@ -68,7 +68,7 @@ type firstRead struct {
 
 // Source is what a store gives its [View].
 type Source struct {
-	// Since is [Store.OverridesSince].
+	// Since is [Reader.OverridesSince].
 	Since func(ctx context.Context, id int64) ([]runtime.OverrideEntry, error)
 	// Now is the clock of the store, in nanoseconds since 1970 UTC. It must not make a request.
 	Now func() int64
@@ -215,7 +215,7 @@ func (v *View) Snapshot() *Snapshot { return v.snapshot.Load() }
 // Load returns the overrides, and waits for the first read if that is not complete. In a transaction of the caller,
 // given as in, it reads by itself: the transaction may have the only connection of the pool, for which the goroutine
 // that reads waits.
-func (v *View) Load(ctx context.Context, in Store) (_ *Snapshot, err error) {
+func (v *View) Load(ctx context.Context, in Reader) (_ *Snapshot, err error) {
 	if snapshot := v.snapshot.Load(); snapshot != nil {
 		return snapshot, nil
 	}
@@ -377,18 +377,23 @@ func (v *View) Endings(limit string) (all []runtime.OverrideEntry) {
 	return all
 }
 
-// Store is a [runtime.Store] with a log of overrides.
-type Store interface {
-	runtime.Store
-	// AppendOverride validates an entry, and appends it with the next ID, which it returns. An entry is visible to other
-	// processes only after all those before it.
-	AppendOverride(ctx context.Context, e runtime.OverrideEntry) (runtime.OverrideEntry, error)
+// Reader reads a log of overrides. A store in a transaction of the caller is one: it reads there, and writes none.
+type Reader interface {
 	// OverridesSince returns the entries from an ID on, in their order: all, or the first [Page]. A sweep of the store
 	// may have deleted the ones that [Obsolete] returns.
 	OverridesSince(ctx context.Context, id int64) ([]runtime.OverrideEntry, error)
+	// OverrideView returns the overrides that this process holds in memory, always the same one.
+	OverrideView() *View
+}
+
+// Store is a [runtime.Store] with a log of overrides.
+type Store interface {
+	runtime.Store
+	Reader
+	// AppendOverride validates an entry, and appends it with the next ID, which it returns. An entry is visible to other
+	// processes only after all those before it.
+	AppendOverride(ctx context.Context, e runtime.OverrideEntry) (runtime.OverrideEntry, error)
 	// OverrideHistory returns the entries of a key of a limit, or with the key "" the entries of the whole limit, in their
 	// order.
 	OverrideHistory(ctx context.Context, limit, key string) ([]runtime.OverrideEntry, error)
-	// OverrideView returns the overrides that this process holds in memory, always the same one.
-	OverrideView() *View
 }

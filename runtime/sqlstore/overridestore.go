@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
@@ -11,7 +10,10 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
 
-var _ override.Store = (*Store)(nil)
+var (
+	_ override.Store  = (*Store)(nil)
+	_ override.Reader = (*callerTxStore)(nil)
+)
 
 // OverrideView implements [override.Store]. It reads the log every [Options.OverridesEvery].
 func (s *Store) OverrideView() *override.View {
@@ -46,10 +48,10 @@ func (s *Store) AppendOverride(ctx context.Context, e runtime.OverrideEntry) (ru
 	return s.overrides.Append(ctx, e)
 }
 
-// OverrideView implements [override.Store].
+// OverrideView implements [override.Reader].
 func (t *callerTxStore) OverrideView() *override.View { return t.store.OverrideView() }
 
-// OverridesSince implements [override.Store]. It reads in the transaction, which may have the only connection.
+// OverridesSince implements [override.Reader]. It reads in the transaction, which may have the only connection.
 func (t *callerTxStore) OverridesSince(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
 	s := t.store
 	if err := s.usable(); err != nil {
@@ -71,15 +73,4 @@ func (t *callerTxStore) OverridesSince(ctx context.Context, id int64) ([]runtime
 		return nil, &RetryTxError{err}
 	}
 	return entries, s.prepared.WithHint(s.overrides.Explain(err))
-}
-
-// OverrideHistory implements [override.Store].
-func (t *callerTxStore) OverrideHistory(ctx context.Context, limit, key string) ([]runtime.OverrideEntry, error) {
-	return t.store.OverrideHistory(ctx, limit, key)
-}
-
-// AppendOverride implements [override.Store]. It returns an error: the caller's transaction could not be run again if
-// another one has the same id.
-func (t *callerTxStore) AppendOverride(context.Context, runtime.OverrideEntry) (runtime.OverrideEntry, error) {
-	return runtime.OverrideEntry{}, fmt.Errorf("%w: overrides cannot be written in a transaction of the caller", runtime.ErrInvalidOverride)
 }

@@ -25,7 +25,7 @@ func (s *Store) Rows(ctx context.Context, after runtime.Row, limit int) ([]runti
 		if err != nil {
 			return p, err
 		}
-		p.rows, err = s.sweeper.Page(ctx, x, after, limit)
+		p.rows, err = s.prepared.Page(ctx, x, after, limit)
 		p.at = now()
 		return p, err
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -83,4 +84,16 @@ func TestRetryGivesUpAfterItsAttempts(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, maxAttempts, tries)
 	})
+}
+
+func TestASingleStatementIsRetried(t *testing.T) {
+	tries := 0
+	err := new(Server).Single(t.Context(), new(Executor), func(Session) error {
+		if tries++; tries < 3 {
+			return &fault.Again{Err: errors.New("conflict")}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, 3, tries)
 }

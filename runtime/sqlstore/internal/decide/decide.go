@@ -2,6 +2,7 @@ package decide
 
 import (
 	"context"
+	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
@@ -110,24 +111,26 @@ func (e *Engine) decideFirst(ctx context.Context, x *conn.Executor, calls []runt
 // decideRest decides the calls at these indexes without an upsert. Those that one has denied are marked.
 func (e *Engine) decideRest(ctx context.Context, x *conn.Executor, rest []int, denied []bool, calls []runtime.Call, answers []runtime.Answer) error {
 	swapped := false
-	swap := func(calls []runtime.Call, answers []runtime.Answer) (err error) {
+	err := answerAt(rest, calls, answers, func(calls []runtime.Call, answers []runtime.Answer) (err error) {
 		swapped, err = e.compareAndSwap(ctx, x, calls, answers)
 		return err
-	}
-	if err := answerAt(rest, calls, answers, swap); swapped || err != nil {
-		return err
-	}
-	rest, err := e.unlocked(ctx, x, rest, denied, calls, answers)
-	if err != nil || len(rest) == 0 {
-		return err
-	}
-	rest, err = e.takeAll(ctx, x, rest, calls, answers)
-	if err != nil || len(rest) == 0 {
-		return err
-	}
-	return answerAt(rest, calls, answers, func(calls []runtime.Call, answers []runtime.Answer) error {
-		return e.locked(ctx, x, calls, answers)
 	})
+	if swapped || err != nil {
+		return err
+	}
+	if err := e.unlocked(ctx, x, rest, denied, calls, answers); err != nil {
+		return err
+	}
+	for _, strategy := range [...]func(context.Context, *conn.Executor, []runtime.Call, []runtime.Answer) error{e.takeAll, e.locked} {
+		rest = slices.DeleteFunc(rest, func(i int) bool { return answers[i].Answered() })
+		if err != nil || len(rest) == 0 {
+			return err
+		}
+		err = answerAt(rest, calls, answers, func(calls []runtime.Call, answers []runtime.Answer) error {
+			return strategy(ctx, x, calls, answers)
+		})
+	}
+	return err
 }
 
 // upsertStrategyOf returns the strategy for the rows of a plan, or nil.

@@ -30,27 +30,25 @@ func (e *Engine) compareAndSwap(ctx context.Context, x *conn.Executor, calls []r
 		return false, nil
 	}
 	d := durabilityOf(calls)
-	err = conn.Retry(ctx, func() error {
-		now, err := e.Now(ctx, e.DB)
-		if err != nil {
-			return err
-		}
-		return e.Single(ctx, x, func(in conn.Session) error {
-			l := table.NewRowLock(in, b.Rows(), d)
-			if l.States = e.seen.all(l.Rows); l.States != nil {
-				// They show whether to take, and not whether to deny.
-				if done, err = e.swap(ctx, x, l, now, b); err != nil || done && len(b.Changes()) > 0 {
-					return err
-				}
-			}
-			l = table.NewRowLock(in, b.Rows(), d)
-			if err := l.Read(ctx, conn.ReadUnlocked, l.Rows); err != nil {
+	now, err := e.Now(ctx, e.DB)
+	if err != nil {
+		return false, err
+	}
+	err = e.Single(ctx, x, func(in conn.Session) (err error) {
+		l := table.NewRowLock(in, b.Rows(), d)
+		if l.States = e.seen.all(l.Rows); l.States != nil {
+			// They show whether to take, and not whether to deny.
+			if done, err = e.swap(ctx, x, l, now, b); err != nil || done && len(b.Changes()) > 0 {
 				return err
 			}
-			e.seen.read(l.Rows, l.States)
-			done, err = e.swap(ctx, x, l, now, b)
+		}
+		l = table.NewRowLock(in, b.Rows(), d)
+		if err := l.Read(ctx, conn.ReadUnlocked, l.Rows); err != nil {
 			return err
-		})
+		}
+		e.seen.read(l.Rows, l.States)
+		done, err = e.swap(ctx, x, l, now, b)
+		return err
 	})
 	done = done && err == nil
 	if done {

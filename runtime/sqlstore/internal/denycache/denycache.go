@@ -249,7 +249,9 @@ func (d denial) matches(q runtime.Request) bool {
 // answer returns the denial as it is at a later time.
 func (d denial) answer(now time.Time) runtime.Answer {
 	decision, elapsed := d.decision, now.Sub(d.received)
-	decision.RetryAfter -= elapsed
+	if decision.RetryAfter != runtime.Never {
+		decision.RetryAfter -= elapsed
+	}
 	decision.PenaltyFor = max(0, decision.PenaltyFor-elapsed)
 	decision.FullAfter = max(0, decision.FullAfter-elapsed)
 	decision.ResetAfter = max(0, decision.ResetAfter-elapsed)

@@ -346,3 +346,23 @@ func TestDenialIsOfTheNumbersOfItsCaller(t *testing.T) {
 	require.False(t, allow(2, 4), "from memory")
 	require.False(t, allow(1, 5))
 }
+
+// An override ends before the tokens are due, and the limit's own capacity is less than the count.
+func TestDenialForGoodStaysOne(t *testing.T) {
+	w, base := newWorld(t), *ten
+	base.Overrides = runtime.OverrideBounds{Rate: 1, Capacity: 20, MaxReserved: 5}
+	e := runtime.OverrideEntry{ID: 1, What: runtime.OverrideNumbers, Capacity: 20, Until: w.clock.Now().Add(10 * time.Second)}
+	p, err := e.Apply(&base, &base)
+	require.NoError(t, err)
+	take := func(n int64) runtime.Decision {
+		answers, err := w.store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Policy: p, Key: "k", Count: n}}}})
+		require.NoError(t, err)
+		require.NoError(t, answers[0].Err)
+		return answers[0].Decisions[0]
+	}
+	require.True(t, take(20).Allowed)
+	require.Equal(t, runtime.Never, take(15).RetryAfter)
+	w.clock.Add(time.Second)
+	require.Equal(t, runtime.Never, take(15).RetryAfter)
+	require.Equal(t, 2, w.backend.calls, "the last one is from the cache")
+}

@@ -38,17 +38,10 @@ func (e *Eraser) Erase(ctx context.Context, limit, key string, why runtime.Overr
 		if err != nil {
 			return done, err
 		}
-		erase := func(in conn.Session, refused int64) (id int64, err error) {
+		_, err = e.withNextID(ctx, x, func(in conn.Session, refused int64) (id int64, err error) {
 			id, done, err = e.EraseIn(ctx, in, limit, key, why, now(), refused)
 			return id, err
-		}
-		_, err = e.withNextID(ctx, x, erase)
-		if e.mayCreate(err) {
-			if err := e.CreateTable(ctx); err != nil {
-				return done, err
-			}
-			_, err = e.withNextID(ctx, x, erase)
-		}
+		})
 		return done, err
 	})
 }

@@ -47,6 +47,7 @@ type LogSettings struct {
 func NewOverrideLog(on *Prepared, d dialect.Dialect, settings LogSettings) *OverrideLog {
 	v := &OverrideLog{LogSettings: settings, side: side{
 		Prepared: on, name: dialect.OverridesTable(on.Table), parts: d.OverridesParts, missing: missingOverrides, lacking: lackingOverrides,
+		autoCreate: settings.AutoCreate,
 	}}
 	if d.CreateOverrides == "" {
 		v.Err = fmt.Errorf("%w: dialect %q has no table for them", runtime.ErrNoOverrides, d.Name)
@@ -88,31 +89,23 @@ func (v *OverrideLog) read(ctx context.Context, query string, args ...any) ([]ru
 	if v.Err != nil {
 		return nil, v.Err
 	}
-	return Using(ctx, v.Prepared, func(ctx context.Context, x *conn.Executor) ([]runtime.OverrideEntry, error) {
+	return Using(ctx, v.Prepared, func(ctx context.Context, x *conn.Executor) (entries []runtime.OverrideEntry, err error) {
 		// Overrides end by this clock even if no request needs it otherwise.
 		if _, err := v.Now(ctx, v.DB); err != nil {
 			return nil, err
 		}
-		entries, err := v.Query(ctx, x, query, args)
-		if v.mayCreate(err) {
-			return nil, v.CreateTable(ctx)
-		}
+		err = v.creating(ctx, func() (err error) {
+			entries, err = v.query(ctx, x, query, args)
+			return err
+		})
 		return entries, v.Explain(err)
 	})
 }
 
-// mayCreate reports whether an error is that of a missing table, which the store may create.
-func (v *OverrideLog) mayCreate(err error) bool {
-	return v.AutoCreate && fault.NoTable(err)
-}
-
-func (v *OverrideLog) Query(ctx context.Context, x *conn.Executor, query string, args []any) (entries []runtime.OverrideEntry, err error) {
-	err = conn.Retry(ctx, func() error {
-		return v.Single(ctx, x, func(in conn.Session) error {
-			var err error
-			entries, err = ScanOverrides(ctx, in, query, args)
-			return err
-		})
+func (v *OverrideLog) query(ctx context.Context, x *conn.Executor, query string, args []any) (entries []runtime.OverrideEntry, err error) {
+	err = v.Single(ctx, x, func(in conn.Session) (err error) {
+		entries, err = ScanOverrides(ctx, in, query, args)
+		return err
 	})
 	return entries, err
 }
@@ -147,30 +140,19 @@ func (v *OverrideLog) Append(ctx context.Context, e runtime.OverrideEntry) (runt
 		return runtime.OverrideEntry{}, err
 	}
 	return Using(ctx, v.Prepared, func(ctx context.Context, x *conn.Executor) (_ runtime.OverrideEntry, err error) {
-		e, err = v.insertNext(ctx, x, e)
-		if v.mayCreate(err) {
-			if err := v.CreateTable(ctx); err != nil {
-				return runtime.OverrideEntry{}, err
-			}
-			e, err = v.insertNext(ctx, x, e)
-		}
+		e.ID, err = v.withNextID(ctx, x, func(in conn.Session, refused int64) (int64, error) {
+			return v.insertEntry(ctx, in, e, refused)
+		})
 		return e, v.Explain(err)
 	})
 }
 
-func (v *OverrideLog) insertNext(ctx context.Context, x *conn.Executor, e runtime.OverrideEntry) (_ runtime.OverrideEntry, err error) {
-	e.ID, err = v.withNextID(ctx, x, func(in conn.Session, refused int64) (int64, error) {
-		return v.insertEntry(ctx, in, e, refused)
-	})
-	return e, err
-}
-
-// withNextID runs insert in transactions until the ID of its entry is free, and returns the ID.
+// withNextID runs insert in transactions until the ID of its entry is free, and returns the ID. It creates the table if the store may.
 func (v *OverrideLog) withNextID(
 	ctx context.Context, x *conn.Executor, insert func(in conn.Session, refused int64) (int64, error),
 ) (id int64, err error) {
 	var refused int64
-	err = conn.Retry(ctx, func() error {
+	once := func() error {
 		err := v.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) (err error) {
 			id, err = insert(in, refused)
 			return err
@@ -180,8 +162,8 @@ func (v *OverrideLog) withNextID(
 			return &fault.Again{Err: err}
 		}
 		return err
-	})
-	return id, err
+	}
+	return id, v.creating(ctx, func() error { return conn.Retry(ctx, once) })
 }
 
 // errSameID: the table has refused a row, but not because another one has its id.
@@ -212,7 +194,7 @@ func (v *OverrideLog) ReadLog(ctx context.Context) (*override.View, error) {
 	}
 	view := override.New(override.Source{Now: v.Present, Since: func(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
 		return Using(ctx, v.Prepared, func(ctx context.Context, x *conn.Executor) ([]runtime.OverrideEntry, error) {
-			entries, err := v.Query(ctx, x, v.Since, []any{id, override.Page})
+			entries, err := v.query(ctx, x, v.Since, []any{id, override.Page})
 			return entries, v.Explain(err)
 		})
 	}})
@@ -258,12 +240,11 @@ func (v *OverrideLog) Compact(ctx context.Context) error {
 			if len(log) > 0 {
 				after = log[len(log)-1].ID
 			}
-			return page, conn.Retry(ctx, func() error {
-				return v.Single(ctx, x, func(in conn.Session) (err error) {
-					page, err = scanEnds(ctx, in, v.ends, after)
-					return err
-				})
+			err = v.Single(ctx, x, func(in conn.Session) (err error) {
+				page, err = scanEnds(ctx, in, v.ends, after)
+				return err
 			})
+			return page, err
 		})
 		if err != nil {
 			return err
@@ -318,11 +299,9 @@ func (v *OverrideLog) delete(ctx context.Context, x *conn.Executor, ids []int64)
 	// Numbers of our own, so that a list of any length needs no parameters.
 	remove := v.remove + strings.Join(texts, ", ") + ")"
 	err := v.WithRoom(ctx, func() error {
-		return conn.Retry(ctx, func() error {
-			return v.Single(ctx, x, func(in conn.Session) error {
-				_, err := in.ExecContext(ctx, remove)
-				return err
-			})
+		return v.Single(ctx, x, func(in conn.Session) error {
+			_, err := in.ExecContext(ctx, remove)
+			return err
 		})
 	})
 	if err != nil && fault.NoPrivilege(err) {

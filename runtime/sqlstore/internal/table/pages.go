@@ -62,11 +62,11 @@ func (s *Sweeper) delete(ctx context.Context, limit string, mayGo func(r conn.St
 }
 
 // Page returns the rows after a row with the same name: at most so many of them, and at most [runtime.RowPage].
-func (s *Sweeper) Page(ctx context.Context, x *conn.Executor, after runtime.Row, most int) (page []conn.Stored, err error) {
+func (p *Prepared) Page(ctx context.Context, x *conn.Executor, after runtime.Row, most int) (page []conn.Stored, err error) {
 	if most = min(most, runtime.RowPage); most <= 0 {
 		return nil, nil
 	}
-	err = s.Single(ctx, x, func(in conn.Session) (err error) {
+	err = p.Single(ctx, x, func(in conn.Session) (err error) {
 		page, err = pageAfter(ctx, in, after, most)
 		return err
 	})
@@ -104,7 +104,8 @@ func (s *Sweeper) deleteUnchanged(ctx context.Context, x *conn.Executor, rows []
 		return 0, nil
 	}
 	n, v := conn.Bind(rows)
-	once := func() error {
+	// Even a deletion needs room on the volume, for the log.
+	err = s.WithRoom(ctx, func() error {
 		return s.Single(ctx, x, func(in conn.Session) error {
 			result, err := in.Exec(ctx, conn.DeleteUnchanged, n, v)
 			if err != nil {
@@ -114,8 +115,6 @@ func (s *Sweeper) deleteUnchanged(ctx context.Context, x *conn.Executor, rows []
 			deleted = int(affected)
 			return err
 		})
-	}
-	// Even a deletion needs room on the volume, for the log.
-	err = s.WithRoom(ctx, func() error { return conn.Retry(ctx, once) })
+	})
 	return deleted, err
 }

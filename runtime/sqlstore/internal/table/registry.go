@@ -22,10 +22,8 @@ type Registry struct {
 	// read and the others are statements.
 	read, insert, update, remove string
 	// owner is the one of the store's options, or "".
-	owner string
-	// autoCreate creates the table, and registers limits, at their first use.
-	autoCreate bool
-	overrides  *OverrideLog
+	owner     string
+	overrides *OverrideLog
 
 	known registry.Known
 	// stored is what was read before the first use; nil before.
@@ -37,8 +35,9 @@ type registrations map[string]runtime.Registration
 
 // NewRegistry prepares the statements. It must be called with the dialect as it is before [dialect.Dialect.ForTable].
 func NewRegistry(on *Prepared, d dialect.Dialect, owner string, overrides *OverrideLog) *Registry {
-	r := &Registry{owner: owner, autoCreate: overrides.AutoCreate, overrides: overrides, side: side{
+	r := &Registry{owner: owner, overrides: overrides, side: side{
 		Prepared: on, name: dialect.RegistryTable(on.Table), parts: d.RegistryParts, missing: missingRegistry, lacking: lackingRegistry,
+		autoCreate: overrides.AutoCreate,
 	}}
 	if d.CreateRegistry == "" {
 		r.Err = fmt.Errorf("dialect %q has no table of registrations", d.Name)
@@ -108,13 +107,8 @@ func (r *Registry) compare(ctx context.Context, x *conn.Executor, p *runtime.Pol
 	case !r.autoCreate || r.Err != nil:
 		return nil
 	}
-	err := r.register(ctx, x, []runtime.Registration{own}, false)
-	if fault.NoTable(err) {
-		// The first use was in a transaction of the caller, which creates none.
-		if err = r.CreateTable(ctx); err == nil {
-			err = r.register(ctx, x, []runtime.Registration{own}, false)
-		}
-	}
+	// The first use may have been in a transaction of the caller, which creates no table.
+	err := r.creating(ctx, func() error { return r.register(ctx, x, []runtime.Registration{own}, false) })
 	// Another error leaves the limit unregistered, as on a server: the call itself has the same problem, or none.
 	if errors.Is(err, runtime.ErrForeignCounts) {
 		return err
@@ -135,14 +129,14 @@ func (r *Registry) load(read func() (registrations, error)) error {
 }
 
 // readFirst reads the table before the first use. It is empty if there is none, or no right to read it.
-func (r *Registry) readFirst(ctx context.Context, x *conn.Executor) (registrations, error) {
+func (r *Registry) readFirst(ctx context.Context, x *conn.Executor) (stored registrations, err error) {
 	if r.Err != nil {
 		return registrations{}, nil
 	}
-	stored, err := r.readAll(ctx, x)
-	if fault.NoTable(err) && r.autoCreate {
-		err = r.CreateTable(ctx)
-	}
+	err = r.creating(ctx, func() (err error) {
+		stored, err = r.readAll(ctx, x)
+		return err
+	})
 	if fault.NoTable(err) || fault.NoPrivilege(err) {
 		return registrations{}, nil
 	}
@@ -174,11 +168,9 @@ func (r *Registry) readInTx(ctx context.Context, tx runtime.Tx) (stored registra
 }
 
 func (r *Registry) readAll(ctx context.Context, x *conn.Executor) (stored registrations, err error) {
-	err = conn.Retry(ctx, func() error {
-		return r.Single(ctx, x, func(in conn.Session) (err error) {
-			stored, err = scanRegistrations(ctx, in, r.read)
-			return err
-		})
+	err = r.Single(ctx, x, func(in conn.Session) (err error) {
+		stored, err = scanRegistrations(ctx, in, r.read)
+		return err
 	})
 	return stored, err
 }
@@ -322,7 +314,7 @@ func (r *Registry) unused(ctx context.Context, x *conn.Executor, was, of runtime
 	if was.Key = of.Key; was.Refuses(of) != nil {
 		return false, nil
 	}
-	page, err := (&Sweeper{Prepared: r.Prepared}).Page(ctx, x, runtime.Row{Name: of.Limit, Shard: -1}, 1)
+	page, err := r.Page(ctx, x, runtime.Row{Name: of.Limit, Shard: -1}, 1)
 	if len(page) > 0 || err != nil {
 		return false, err
 	}

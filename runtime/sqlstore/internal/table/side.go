@@ -22,6 +22,8 @@ type side struct {
 	create, describe, parts string
 	// missing and lacking are the hints for the table and for a privilege on it.
 	missing, lacking string
+	// autoCreate means that the store may create the table when it needs it.
+	autoCreate bool
 }
 
 // statement is a text of a dialect, and where it goes when its placeholders are filled in.
@@ -50,6 +52,18 @@ func (s *side) CreateTable(ctx context.Context) error {
 		return fmt.Errorf("create table %q: %w", s.name, s.Explain(err))
 	}
 	return nil
+}
+
+// creating runs fn, and again when it has created the table that fn has not found, if the store may.
+func (s *side) creating(ctx context.Context, fn func() error) error {
+	err := fn()
+	if !s.autoCreate || !fault.NoTable(err) {
+		return err
+	}
+	if err := s.CreateTable(ctx); err != nil {
+		return err
+	}
+	return fn()
 }
 
 // checkParts compares the table with the dialect's requirements.
