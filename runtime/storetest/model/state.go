@@ -123,6 +123,8 @@ func (w *world) forgetSwept() {
 		for _, at := range k.history.latest() {
 			full = full && at <= now
 		}
+		// Tokens that the settlement may have left in the log were not back by then.
+		full = full && !slices.ContainsFunc(k.history, func(e *event) bool { return e.other != nil && e.settled > now })
 		if full {
 			k.history, k.penalties = nil, nil
 			w.begin(k)
