@@ -39,7 +39,7 @@ type Batch struct {
 	// rule is the rule of the current request, and of the requests for the same key before it, of which ruled is the last.
 	rule  meter.Rule
 	ruled runtime.Request
-	// decisions has those of all calls, in one allocation, and free the part for the calls to come.
+	// decisions are the decisions of all calls, in one allocation; free is the part of them for the calls to come.
 	decisions, free []runtime.Decision
 	// allShards has the keys of which Rows has all shards, as rows without a shard, and lacking those of which it must have them.
 	allShards map[runtime.Row]bool
@@ -253,7 +253,7 @@ func (b *Batch) Run(now int64, states []runtime.State) bool {
 	return done
 }
 
-// Answers returns one answer per call, after Run has returned true.
+// Answers returns one answer per call, after Run has returned true. They are valid until it is called again.
 func (b *Batch) Answers() []runtime.Answer { return b.answers }
 
 // Changes returns the rows that the calls have changed, in the order of [runtime.Row.Compare].
