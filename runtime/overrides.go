@@ -331,8 +331,8 @@ func (e *OverrideEntry) applyNumbers(p *Policy) {
 	p.Lease.Tokens = min(p.Lease.Tokens, p.Capacity)
 }
 
-// blocked returns a policy that denies every request. Refunds of earlier takes still need numbers, which an unlimited
-// plan does not have: it gets ones by which rows hardly change.
+// blocked returns a policy that denies every request. An unlimited plan gets the most numbers: it counts nothing, but
+// requests that reach the store need some to be valid.
 func blocked(p *Policy) Policy {
 	of := *p
 	if of.Mode == ModeUnlimited {

@@ -88,6 +88,7 @@ func (l Limit) Refund(ctx context.Context, d runtime.Decision) (runtime.Decision
 //     window, that loses nothing. (With a lease, at least n less what accrues in that time at its policy's rate is
 //     returned. If a faster policy applied meanwhile, that can be more than the key has lost.)
 //   - Tokens of all shards of a key are not returned after a sweep has deleted some of them, which were full.
+//   - Nothing is returned while the limit is off or the plan of the key is unlimited: nothing is counted then.
 //   - If a fixed window has ended with more tokens missing than its capacity and MaxReserved, nothing is returned.
 //   - After a Reset, an Erase, or tokens granted by an operator, nothing is returned of what was taken before. (Sliding
 //     windows do not remember a grant, nor an Erase or a Reset by a plan without numbers, nor precise ones a Reset at the

@@ -257,7 +257,7 @@ func (j *judge) settlement(verb string, t *taken, now int64, in terms, used int6
 		t.k.returned = true
 	case t.life != t.k.life && used <= t.n:
 		// Nothing is given back.
-	case t.event == nil || in.lifted() || t.reservation != nil && !t.event.by.counts():
+	case t.event == nil || in.lifted() || in.unlimited || t.reservation != nil && !t.event.by.counts():
 	case used > t.n:
 		if t.k.forgiven(now, in) {
 			t.k.penalties = nil
