@@ -87,12 +87,6 @@ func TestSilentConnectionsDoNotBlockCalls(t *testing.T) {
 
 func loadInSilence(t *testing.T, s server, batch int) {
 	const capacity, rounds = 1_000_000, 3
-	patience := 10 * time.Second
-	if batch == 1 {
-		// All callers may have been in a transaction that waited for the row: the server gives it to one silent session
-		// after the other, and each keeps it for a second.
-		patience += callers * time.Second
-	}
 	table := newTable()
 	direct := s.storeIn(t, s.open(t), table, nil)
 	behind, proxy := s.through(t, 0)
@@ -108,6 +102,12 @@ func loadInSilence(t *testing.T, s server, batch int) {
 	for range rounds {
 		before := count.answers()
 		l.await(t, "progress", func() bool { return count.answers() > before+100 })
+		patience := 10 * time.Second
+		if batch == 1 {
+			// All sessions may have been in a transaction that waited for the row: the server gives it to one silent session
+			// after the other, and each keeps it for a second.
+			patience += time.Duration(db.Stats().OpenConnections) * time.Second
+		}
 		proxy.silence()
 		silenced, answered := time.Now(), count.answers()
 		// Calls that were in flight may return, at most one of each caller.
@@ -126,7 +126,7 @@ func loadInSilence(t *testing.T, s server, batch int) {
 	assert.LessOrEqual(t, time.Since(start), sqlstore.Timeout+lag)
 }
 
-// The timeout is five round trips, fewer than are needed to connect and prepare.
+// The timeout is six round trips, fewer than are needed to connect and prepare, and two more than lib/pq needs for a call.
 func TestShortTimeoutIsEnoughFarAway(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s server) {
@@ -134,12 +134,12 @@ func TestShortTimeoutIsEnoughFarAway(t *testing.T) {
 		s.storeIn(t, s.open(t), table, nil)
 		far, proxy := s.through(t, 0)
 		// So long that the lag of a busy machine is small beside it.
-		proxy.delay = 20 * time.Millisecond
+		proxy.delay = 40 * time.Millisecond
 		db := must(sql.Open(far.driver, far.dsn))(t)
 		defer db.Close()
 		store := s.storeWith(t, db, sqlstore.Options{Table: table})
 		p := once("limit", 1000)
-		p.Timeout = 10 * proxy.delay
+		p.Timeout = 12 * proxy.delay
 		limit := limiter.New(store).Limit(p, runtime.Key{})
 		start, calls := time.Now(), 1
 		for limit.Require(context.Background()) != nil {
