@@ -24,11 +24,12 @@ func TestFloodDuringPenaltyWritesNothing(t *testing.T) {
 			db := s.open(t)
 			table := newTable()
 			limits := limiter.New(s.storeIn(t, db, table, nil))
+			// So long that no window of the keys, which begin at different instants, ends during the test.
 			for _, p := range []*runtime.Policy{
-				{Name: "bucket", Kind: runtime.TokenBucket, Rate: 1, Capacity: 1, Period: time.Hour},
-				{Name: "window", Kind: runtime.FixedWindow, Rate: 1, Capacity: 1, Period: time.Hour},
-				{Name: "sliding", Kind: runtime.SlidingWindow, Rate: 1, Capacity: 1, Period: time.Hour},
-				{Name: "precise", Kind: runtime.SlidingWindow, Rate: 1, Capacity: 1, Period: time.Hour, Precise: true},
+				{Name: "bucket", Kind: runtime.TokenBucket, Rate: 1, Capacity: 1, Period: runtime.MaxPeriod},
+				{Name: "window", Kind: runtime.FixedWindow, Rate: 1, Capacity: 1, Period: runtime.MaxPeriod},
+				{Name: "sliding", Kind: runtime.SlidingWindow, Rate: 1, Capacity: 1, Period: runtime.MaxPeriod},
+				{Name: "precise", Kind: runtime.SlidingWindow, Rate: 1, Capacity: 1, Period: runtime.MaxPeriod, Precise: true},
 			} {
 				p.Penalty = runtime.PenaltyOf(0, 2*time.Hour)
 				flood := func(allowed bool) {
