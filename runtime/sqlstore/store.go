@@ -13,7 +13,7 @@
 // A [Store] is a database, a [dialect.Dialect] and a table. A call passes through leases, the deny cache and group commit, in
 // which calls that arrive while a transaction is in flight share the next one, and a call that arrives alone runs in the
 // goroutine of its caller. The remaining calls are a batch for the database.
-// The batch is decided in the same way on every database, by the first of three strategies that applies:
+// The batch is decided in the same way on every database, by the first of four strategies that applies:
 //
 //   - An upsert, for plain takes from token buckets and fixed windows: one statement per limit decides and writes in
 //     one round trip; see meter.Upsert. On MySQL, which cannot return rows, several rows take two: a second statement
@@ -22,6 +22,7 @@
 //     if it has not changed. Rows that only this process writes are not read first: they are as it has left them.
 //     If earlier takes from the row were denied, this strategy comes first, because an upsert that takes nothing is a
 //     wasted round trip.
+//   - An unlocked read, for the calls of a batch that change nothing: checks and denials.
 //   - The locked transaction, for everything else: read and lock the rows in one order, let batch.Batch decide,
 //     write the changes, and commit. A missing row cannot be locked, so it is inserted first, with a timestamp
 //     that marks it as a placeholder.
@@ -29,7 +30,7 @@
 // A [dialect.Dialect] is data: the text of its statements. Its file also has the database's error codes with their meaning, and the
 // few functions that only this database needs, such as decoding the insert id in which MySQL returns the result of an
 // upsert. A statement takes one row as parameters, and several rows as one JSON parameter or as one list per column.
-// A package that imports a driver may decide batches in a faster way, a [Decider], in place of all three.
+// A package that imports a driver may decide batches in a faster way, a [Decider], in place of all four.
 //
 // WithTx runs the same statements in a transaction of the caller. The store then neither retries nor commits, and
 // a conflict with another transaction is a [RetryTxError].

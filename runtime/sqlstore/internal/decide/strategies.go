@@ -15,21 +15,20 @@ import (
 )
 
 // The strategies, in the order in which decide tries them. All give the same answers, bit for bit: storetest,
-// package agree and the live tests compare them with [batch.Batch]. Ratios of processor times are from
-// runtime/bench/README.md, with 1 caller and 1,000 keys unless they say otherwise.
+// package agree and the live tests compare them with [batch.Batch]. The tables of runtime/bench/README.md compare the upserts with
+// bare ones, the floors, and with SELECT FOR UPDATE; ratios here are of processor times, unless they say otherwise.
 //
 //	strategy          round trips  stays because
-//	Decider           1 (SQLite)   all batches: 64 callers cost 0.4 of compareAndSwap and of locked, and as much as an upsert
+//	Decider           0 (SQLite)   all batches: 64 callers cost 0.4 of compareAndSwap and of locked
 //	upsertReturning,
-//	upsertOneReturning 1           Postgres and MariaDB: 0.87 and 0.74 of the bare upsert, and on Postgres with 64 callers a
-//	                               thirtieth of the cost of SELECT FOR UPDATE, a transaction of four statements
-//	upsertInsertID    1 (MySQL)    0.90 of MySQL's bare upsert; MySQL has no RETURNING
+//	upsertOneReturning 1           plain takes on Postgres and MariaDB, without a transaction of four statements
+//	upsertInsertID    1 (MySQL)    the same on MySQL, which has no RETURNING
 //	thenSelect        2 (MySQL)    several rows of a limit; the locked transaction has 5 round trips
-//	together          1            calls of several limits on Postgres: lone ones at 0.6 of the time of the locked transaction and half of
-//	                               its processor time in this process, and batches of 64 callers at 0.8 of its processor time
 //	compareAndSwap    1 or 2       sliding windows, precise limits, other methods and denials of one row without a transaction, and
 //	                               lone calls of sharded limits whose shards were not seen lately
 //	unlocked          1            calls of a batch that change nothing: checks and denials
+//	together          1            calls of several limits on Postgres: lone ones at 0.6 of the time of the locked transaction and half of
+//	                               its processor time in this process, and batches of 64 callers at 0.8 of its processor time
 //	locked            4 or more    the only one that serves everything: several rows, all or none, first uses, debts of shards
 
 // upsertStrategy takes from the rows of one statement, and sets After of those from which it has taken.

@@ -163,7 +163,7 @@ func (q *queue) watchLocked(at time.Time) {
 
 // returns learns how many callers of a flight call again at once, which decides whether the next flight waits for them.
 // Callers in a loop would miss it otherwise: two halves of them would take turns in flights of half the size, each of which
-// costs the database as much as a dozen rows. The requests of a server come independently: then only a few flights wait, to
+// costs the database as much as many rows. The requests of a server come independently: then only a few flights wait, to
 // see whether that has changed.
 type returns struct {
 	// part is the part of the callers that returned, on average over the last flights that waited. flights counts all flights.
