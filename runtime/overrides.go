@@ -284,7 +284,7 @@ func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 	case e.Known() != nil:
 		return nil, e.Known()
 	case e.What == OverrideBlock:
-		of = blocked(p)
+		of.Mode = ModeBlock
 	case e.What == OverridePlan:
 		plan, err := p.plans.policyOf(e.Plan)
 		if err != nil {
@@ -329,24 +329,6 @@ func (e *OverrideEntry) applyNumbers(p *Policy) {
 		return min(max(given[i], shards), most[i])
 	})
 	p.Lease.Tokens = min(p.Lease.Tokens, p.Capacity)
-}
-
-// blocked returns a policy that denies every request. An unlimited plan gets the most numbers: it counts nothing, but
-// requests that reach the store need some to be valid.
-func blocked(p *Policy) Policy {
-	of := *p
-	if of.Mode == ModeUnlimited {
-		of.Rate, of.Capacity, of.Period = max(1, int64(of.Shards)), MaxTokens, MaxPeriod
-		switch {
-		case of.Kind == InFlight:
-			of.Rate, of.Capacity, of.Period = MaxSlots, MaxSlots, time.Hour
-		case !of.Kind.Linear():
-			of.Rate = MaxTokens
-		}
-		of.Overrides.Rate, of.Overrides.Capacity, of.Overrides.MaxReserved = of.Rate, of.Capacity, 0
-	}
-	of.Mode = ModeBlock
-	return of
 }
 
 // ErrOverridesInTx: the log is not part of a transaction of the caller.

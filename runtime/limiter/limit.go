@@ -155,10 +155,10 @@ func (l *Limiter) peek(ctx context.Context, q runtime.Request) (runtime.Balance,
 	if d.ResetAfter > 0 {
 		b.ResetAt = time.Unix(0, answer.At+int64(d.ResetAfter))
 	}
-	switch {
-	case p.Mode.Passes():
+	if p.Mode.Passes() || p.Unlimited() {
 		b.Capacity, b.Used = runtime.MaxTokens, 0
-	case p.Mode == runtime.ModeBlock:
+	}
+	if p.Mode == runtime.ModeBlock {
 		b.Remaining, b.BlockedFor = 0, d.BlockedFor
 	}
 	b.PenaltyFor = d.PenaltyFor

@@ -401,3 +401,30 @@ func TestSlotsAreObserved(t *testing.T) {
 		}, seen.all)
 	})
 }
+
+// overridableSlots returns a limit of some slots, whose keys can have every override.
+func overridableSlots(capacity int64) runtime.Policy {
+	p := *slotPolicy(capacity)
+	p.Overrides = runtime.OverrideBounds{Rate: capacity, Capacity: capacity, Unlimited: true}
+	return p
+}
+
+// A plan without a limit has no hold of its own, also while its key is blocked: a slot of the plan of an override stays
+// held for as long as it was.
+func TestBlockedPlanWithoutALimitHoldsNoSlotLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plans, limits, key := lifted(overridableSlots(2)), limiter.New(&memstore.Store{}), runtime.KeyOf(runtime.Int(42))
+		o := limits.Overrides(&plans[free], key)
+		must(o.Set(t.Context(), runtime.Override{Plan: runtime.PlanText("free"), Until: runtime.ForGood, Reason: "r", Author: "a"}))
+		s := acquire(t, limits.Slots(&plans[enterprise], key))
+		require.NotZero(t, s.Fence())
+		must(o.End(t.Context(), overrideEnd))
+		must(o.Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}))
+		require.NoError(t, s.Renew(t.Context()))
+		must(o.End(t.Context(), overrideEnd))
+		l := limits.Slots(&plans[free], key)
+		require.Equal(t, int64(1), used(t, l))
+		time.Sleep(time.Minute)
+		require.Zero(t, used(t, l))
+	})
+}

@@ -210,7 +210,7 @@ func (j *judge) failure(q request, d runtime.Decision, err error, at turn) {
 	// An override of a plan may bring another timeout, but plans of a world have the same.
 	opens := at.opens(p)
 	j.logf("%v %s %s n %d while the store %s: %+v, %v", q.op, p.Name, q.k.of, q.n, at.state, d, err)
-	usesStore := t.counts() || t.mode == runtime.ModeBlock && !q.decides() || t.lifted() && q.op == runtime.Reset
+	usesStore := t.counts() || t.mode == runtime.ModeBlock && !t.unlimited && !q.decides() || (t.lifted() || t.unlimited) && q.op == runtime.Reset
 	passes := p.OnError == runtime.FailOpen || t.mode == runtime.ModeShadow
 	switch {
 	case q.l.leased():
