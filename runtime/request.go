@@ -206,7 +206,7 @@ func (q *Request) UsesRows() bool {
 		return true
 	case m.Passes(), q.Policy.Unlimited():
 		// A row may be left from another mode or plan.
-		return q.Op == Reset || q.Op == Renew || q.Op == Release
+		return q.Op == Reset || q.Op == Renew || q.Op == Release || q.Op == Refund && q.Policy.Kind == InFlight
 	}
 	return !q.Decides()
 }

@@ -428,3 +428,18 @@ func TestBlockedPlanWithoutALimitHoldsNoSlotLonger(t *testing.T) {
 		require.Zero(t, used(t, l))
 	})
 }
+
+// Reservations that are cancelled free their slots, also while an override has lifted the limit: they would be held when
+// it ends.
+func TestCancelFreesSlotsOfALimitThatIsLifted(t *testing.T) {
+	for _, mode := range []runtime.Mode{runtime.ModeOff, runtime.ModeUnlimited, runtime.ModeShadow} {
+		p := overridableSlots(2)
+		o := newOverriding(t, &p)
+		l := o.limiter.Slots(&p, runtime.KeyOf(runtime.String("a")))
+		rs := must(o.limiter.ReserveAll(t.Context(), l))
+		o.override(o.overrides("a"), runtime.Override{Mode: mode})
+		require.NoError(t, rs.Cancel(t.Context()))
+		must(o.overrides("a").End(t.Context(), overrideEnd))
+		require.Zero(t, used(t, l), mode.String())
+	}
+}
