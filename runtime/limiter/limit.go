@@ -260,6 +260,17 @@ func (l Limit) takeLocal(ctx context.Context, q *runtime.Request) (runtime.Decis
 	return s.TakeLocal(p, l.key.String(), q.Count)
 }
 
+// mode returns the mode in force for the key, or if that is not known, the policy's own.
+func (l Limit) mode() (m runtime.Mode) {
+	if l.policy == nil {
+		return m
+	}
+	if p, ok := l.limiter.inForceNow(l.policy, l.key.String()); ok {
+		return p.Mode
+	}
+	return l.policy.Mode
+}
+
 // complete sets the policy and the key of a request.
 func (l Limit) complete(q *runtime.Request) error {
 	err := cmp.Or(l.key.Err(), l.policy.Validate())
