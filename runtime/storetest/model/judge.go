@@ -98,7 +98,9 @@ type taken struct {
 	d runtime.Decision
 	// reservation is nil for a request that has not reserved.
 	reservation *limiter.Reservation
-	event       *event
+	// resumed means that another one was settled in its place, by its text: nobody counts how often that is done.
+	resumed bool
+	event   *event
 	// tx is the number of the transaction that has taken them, 0 for none.
 	tx int
 	// life is the one of the key in which they were taken.
