@@ -406,8 +406,8 @@ const (
 	// the limit, in addition to what the store has allowed. For a [SlidingWindow], the tokens used count as used in the
 	// current window, or at the last take of a precise one. Leased tokens are not reported. The store never counts what
 	// was taken from memory. When it is back, it decides again, and the memory keeps its own counts for the next
-	// failure, as long as they have fewer tokens. A store fails in the same cases as with FailOpen, and for the same
-	// methods: Charge, Peek, Refund and Reset return the error.
+	// failure, as long as they have fewer tokens and this process does not reset or erase the key. A store fails in the
+	// same cases as with FailOpen, and for the same methods: Charge, Peek, Refund and Reset return the error.
 	//
 	// The memory holds up to 65,536 rows and as many reports of the store, in about 20 MB. If more keys are used, those
 	// not used for the longest time are full again.

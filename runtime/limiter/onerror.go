@@ -71,7 +71,11 @@ func (m *localMemory) learnFrom(c runtime.Call, answer *runtime.Answer) {
 	// In the order in which they were decided: see [runtime.Call].
 	for _, checks := range [...]bool{true, false} {
 		for i := range c.Requests {
-			if q := &c.Requests[i]; q.Policy.OnError == runtime.FailLocal && q.Policy.Mode == runtime.ModeEnforce && (q.Op == runtime.Check) == checks {
+			switch q := &c.Requests[i]; {
+			case (q.Op == runtime.Check) != checks:
+			case q.Op == runtime.Reset:
+				m.forget(q) // whatever the plan
+			case q.Policy.OnError == runtime.FailLocal && q.UsesRows() && !q.Policy.Unlimited():
 				m.learn(q, &answer.Decisions[i], answer.At)
 			}
 		}
