@@ -173,7 +173,7 @@ func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
 	e.Rate, e.Capacity, e.MaxReserved = v.Rate, v.Capacity, v.MaxReserved
 	e.Until, e.Reason, e.Author = v.Until, v.Reason, v.Author
 	// The numbers are for whatever plan the key has: an unlimited plan has none.
-	p = p.plans.counted(p)
+	p = p.Counted()
 	if p.Kind == InFlight && v.Rate == 0 {
 		e.Rate = v.Capacity // they are equal in the policy
 	}

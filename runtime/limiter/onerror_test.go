@@ -14,6 +14,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
 // faulty is a store that can fail or be slow, in a transaction too.
@@ -578,5 +579,49 @@ func TestFailLocalBeginsBetweenTwoWindows(t *testing.T) {
 		require.Equal(t, int64(3), must(l.AllowUpTo(t.Context(), 10)).Taken)
 		time.Sleep(time.Minute)
 		require.Equal(t, int64(3), must(l.AllowUpTo(t.Context(), 10)).Taken)
+	})
+}
+
+// unread is a store whose log of overrides cannot be read.
+type unread struct {
+	*memstore.Store
+	view *override.View
+}
+
+func (u unread) OverrideView() *override.View { return u.view }
+
+// The plans of a limit fail alike if the overrides cannot be read, within its timeout, and also the plan that needs the
+// store for nothing else.
+func TestPlansFailAlikeWithoutTheOverrides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		limits := limiter.New(unread{&memstore.Store{}, override.New(override.Source{
+			Since: func(ctx context.Context, _ int64) ([]runtime.OverrideEntry, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+			Now:        func() int64 { return time.Now().UnixNano() },
+			Background: func(read func(context.Context)) { go read(ctx) },
+		})})
+		for _, o := range runtime.OnErrors() {
+			p := *overridable()
+			p.OnError, p.Timeout = o, time.Second
+			plans := lifted(p)
+			for plan := free; plan <= enterprise; plan++ {
+				caller, end := context.WithTimeout(t.Context(), time.Minute)
+				defer end()
+				var err error
+				require.Equal(t, time.Second, elapsed(func() {
+					_, err = limits.Limit(&plans[plan], runtime.Key{}).Allow(caller)
+				}), "%v, plan %d", o, plan)
+				if o == runtime.FailClosed {
+					require.ErrorIs(t, err, runtime.ErrOverridesUnread)
+					require.ErrorContains(t, err, "within the limit's timeout of 1s")
+				} else {
+					require.NoError(t, err, "%v, plan %d", o, plan)
+				}
+			}
+		}
 	})
 }
