@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -263,14 +262,6 @@ func (c *Change) putInForce(ctx context.Context, store runtime.Store, l *runtime
 	of, end := limiter.New(store).Overrides(p, c.Key), runtime.OverrideEnd{Reason: c.Reason, Author: c.Author}
 	switch c.Verb {
 	case Unblock:
-		if i := slices.IndexFunc(l.Policies, (*runtime.Policy).Penalizes); i >= 0 && !c.Whole {
-			// A penalty ends too, which plans without one do not see.
-			key, err := inCalendar(l, c.Key, c.Zone, c.Since)
-			if err != nil {
-				return e, err
-			}
-			of = limiter.New(store).Overrides(l.Policies[i], key)
-		}
 		e, err = of.Unblock(ctx, end)
 	case End:
 		e, err = of.End(ctx, end)
