@@ -159,6 +159,10 @@ func (d *Done) count(ctx context.Context, catalog *runtime.Catalog, store runtim
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
+	if of, err := log.OverrideView().PolicyOf(p, key.String()); c.Verb != Reset && err == nil && of.Mode.Passes() {
+		entry, _ := of.Override()
+		return usagef("no tokens of this key are counted, because of entry %d of the log: end that override first", entry)
+	}
 	if d.Entry, err = c.write(ctx, log); err != nil {
 		return err
 	}
