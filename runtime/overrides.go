@@ -318,7 +318,8 @@ func (e *OverrideEntry) applyNumbers(p *Policy) {
 		return
 	}
 	capacity := e.Capacity
-	if capacity == 0 && p.Capacity == p.Rate || !p.Kind.Linear() {
+	// Those that a caller gives may be equal by chance.
+	if capacity == 0 && p.Capacity == p.Rate && p.AtMost.Capacity == p.AtMost.Rate || !p.Kind.Linear() {
 		capacity = e.Rate
 	}
 	given, most, shards := Numbers{e.Rate, capacity, e.MaxReserved}.each(), p.Overrides.most().each(), int64(max(1, p.Shards))
