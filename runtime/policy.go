@@ -565,7 +565,7 @@ func (p *Policy) Plan(wanted func(*Policy) bool) *Policy {
 // Counted returns p, or for an unlimited plan a plan that is not, if one is known: fields that are the same for all plans
 // are those of the limit there.
 func (p *Policy) Counted() *Policy {
-	return cmp.Or(p.Plan(func(of *Policy) bool { return of.Mode != ModeUnlimited }), p)
+	return cmp.Or(p.Plan(func(of *Policy) bool { return !of.Unlimited() }), p)
 }
 
 // calendar returns the calendar of the limit. An unlimited plan has none of its own, but an override can give its key a

@@ -392,20 +392,23 @@ func TestEndOfAnOverrideOfShardsWhileTheStoreFails(t *testing.T) {
 	require.Positive(t, d.RetryAfter)
 }
 
-// Clients of a block come back as spread out as those of a denial.
+// Clients of a block come back as spread out as those of a denial, whatever their plan.
 func TestJitterAfterABlock(t *testing.T) {
-	p := overridable()
+	p := *overridable()
 	p.Jitter = time.Minute
-	o := newOverriding(t, p)
-	o.block(o.limiter.OverridesForAll(p), time.Hour)
-	seen := map[time.Duration]bool{}
-	for i := range 10 {
-		d := must(o.key(fmt.Sprint(i)).Allow(t.Context()))
-		require.Equal(t, time.Hour, d.RetryAfter)
-		require.LessOrEqual(t, d.Jitter, time.Minute)
-		seen[d.RetryIn()] = true
+	plans := lifted(p)
+	for plan := free; plan <= enterprise; plan++ {
+		o := newOverriding(t, &plans[plan])
+		o.block(o.limiter.OverridesForAll(o.policy), time.Hour)
+		seen := map[time.Duration]bool{}
+		for i := range 10 {
+			d := must(o.key(fmt.Sprint(i)).Allow(t.Context()))
+			require.Equal(t, time.Hour, d.RetryAfter)
+			require.LessOrEqual(t, d.Jitter, time.Minute)
+			seen[d.RetryIn()] = true
+		}
+		require.Len(t, seen, 10, "plan %d", plan)
 	}
-	require.Len(t, seen, 10)
 }
 
 // The store decides for a key of an unlimited plan that an override has given another one.

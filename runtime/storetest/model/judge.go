@@ -451,7 +451,7 @@ func (j *judge) jitter(q request, d runtime.Decision, now int64) {
 	switch {
 	case d.Jitter < 0 || d.Jitter > most || wait == 0 && d.Jitter != 0:
 		j.failf("the jitter is %v, at most %v is right, for a wait of %v", d.Jitter, most, wait)
-	case wait == 0 || wait == runtime.Never || q.at(now).unlimited:
+	case wait == 0 || wait == runtime.Never:
 	case most >= time.Second && d.Jitter == 0:
 		// It is one of at least a thousand million.
 		j.failf("there is no jitter for a wait of %v", wait)
