@@ -173,7 +173,7 @@ func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
 	e.Rate, e.Capacity, e.MaxReserved = v.Rate, v.Capacity, v.MaxReserved
 	e.Until, e.Reason, e.Author = v.Until, v.Reason, v.Author
 	// The numbers are for whatever plan the key has: an unlimited plan has none.
-	p = p.plans.counted(p)
+	p = p.Counted()
 	if p.Kind == InFlight && v.Rate == 0 {
 		e.Rate = v.Capacity // they are equal in the policy
 	}
@@ -284,7 +284,7 @@ func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 	case e.Known() != nil:
 		return nil, e.Known()
 	case e.What == OverrideBlock:
-		of = blocked(p)
+		of.Mode = ModeBlock
 	case e.What == OverridePlan:
 		plan, err := p.plans.policyOf(e.Plan)
 		if err != nil {
@@ -318,7 +318,8 @@ func (e *OverrideEntry) applyNumbers(p *Policy) {
 		return
 	}
 	capacity := e.Capacity
-	if capacity == 0 && p.Capacity == p.Rate || !p.Kind.Linear() {
+	// Those that a caller gives may be equal by chance.
+	if capacity == 0 && p.Capacity == p.Rate && p.AtMost.Capacity == p.AtMost.Rate || !p.Kind.Linear() {
 		capacity = e.Rate
 	}
 	given, most, shards := Numbers{e.Rate, capacity, e.MaxReserved}.each(), p.Overrides.most().each(), int64(max(1, p.Shards))
@@ -329,24 +330,6 @@ func (e *OverrideEntry) applyNumbers(p *Policy) {
 		return min(max(given[i], shards), most[i])
 	})
 	p.Lease.Tokens = min(p.Lease.Tokens, p.Capacity)
-}
-
-// blocked returns a policy that denies every request. An unlimited plan gets the most numbers: it counts nothing, but
-// requests that reach the store need some to be valid.
-func blocked(p *Policy) Policy {
-	of := *p
-	if of.Mode == ModeUnlimited {
-		of.Rate, of.Capacity, of.Period = max(1, int64(of.Shards)), MaxTokens, MaxPeriod
-		switch {
-		case of.Kind == InFlight:
-			of.Rate, of.Capacity, of.Period = MaxSlots, MaxSlots, time.Hour
-		case !of.Kind.Linear():
-			of.Rate = MaxTokens
-		}
-		of.Overrides.Rate, of.Overrides.Capacity, of.Overrides.MaxReserved = of.Rate, of.Capacity, 0
-	}
-	of.Mode = ModeBlock
-	return of
 }
 
 // ErrOverridesInTx: the log is not part of a transaction of the caller.

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"fmt"
 	"math"
@@ -406,8 +407,8 @@ const (
 	// the limit, in addition to what the store has allowed. For a [SlidingWindow], the tokens used count as used in the
 	// current window, or at the last take of a precise one. Leased tokens are not reported. The store never counts what
 	// was taken from memory. When it is back, it decides again, and the memory keeps its own counts for the next
-	// failure, as long as they have fewer tokens. A store fails in the same cases as with FailOpen, and for the same
-	// methods: Charge, Peek, Refund and Reset return the error.
+	// failure, as long as they have fewer tokens and this process does not reset or erase the key. A store fails in the
+	// same cases as with FailOpen, and for the same methods: Charge, Peek, Refund and Reset return the error.
 	//
 	// The memory holds up to 65,536 rows and as many reports of the store, in about 20 MB. If more keys are used, those
 	// not used for the longest time are full again.
@@ -543,21 +544,33 @@ func (s *planSet) policyOf(name string) (*Policy, error) {
 	return &s.policies[plan], nil
 }
 
-// counted returns p, or for an unlimited plan a plan that is not, if there is one.
-func (s *planSet) counted(p *Policy) *Policy {
-	if s != nil && p.Mode == ModeUnlimited {
-		for i := range s.policies {
-			if of := &s.policies[i]; i > 0 && of.Mode != ModeUnlimited {
+// Plan returns p if it is as wanted, and otherwise the first plan of its limit that is; nil without one. The other plans
+// are known if the limit has overrides, which can give them to a key.
+func (p *Policy) Plan(wanted func(*Policy) bool) *Policy {
+	switch {
+	case p == nil:
+		return nil
+	case wanted(p):
+		return p
+	case p.plans != nil:
+		for i := range p.plans.policies {
+			if of := &p.plans.policies[i]; i > 0 && wanted(of) {
 				return of
 			}
 		}
 	}
-	return p
+	return nil
+}
+
+// Counted returns p, or for an unlimited plan a plan that is not, if one is known: fields that are the same for all plans
+// are those of the limit there.
+func (p *Policy) Counted() *Policy {
+	return cmp.Or(p.Plan(func(of *Policy) bool { return !of.Unlimited() }), p)
 }
 
 // calendar returns the calendar of the limit. An unlimited plan has none of its own, but an override can give its key a
 // plan that has.
-func (p *Policy) calendar() *Calendar { return &p.plans.counted(p).Calendar }
+func (p *Policy) calendar() *Calendar { return &p.Counted().Calendar }
 
 // Overridable returns p after naming its plans, so that overrides can give them to keys.
 func (p PlanPolicies) Overridable(names PlanNames) PlanPolicies {

@@ -204,9 +204,9 @@ func (q *Request) UsesRows() bool {
 	switch m := q.Policy.Mode; {
 	case m.Counts():
 		return true
-	case m.Passes():
+	case m.Passes(), q.Policy.Unlimited():
 		// A row may be left from another mode or plan.
-		return q.Op == Reset || q.Op == Renew || q.Op == Release
+		return q.Op == Reset || q.Op == Renew || q.Op == Release || q.Op == Refund && q.Policy.Kind == InFlight
 	}
 	return !q.Decides()
 }

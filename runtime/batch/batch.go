@@ -625,7 +625,7 @@ func withoutRows(q *runtime.Request, now int64) (runtime.Decision, error) {
 		return runtime.Decision{}, err
 	}
 	switch {
-	case q.Policy.Mode.Passes():
+	case q.Policy.Mode.Passes(), !q.Decides():
 	case q.Empty():
 		return runtime.Decision{Allowed: true}, nil
 	default:

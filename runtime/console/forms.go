@@ -168,7 +168,7 @@ func (s subject) Forms() (all []form) {
 	add(operate.Block, "Deny all requests", ends)
 	add(operate.Override, legend, s.numbers(), ends, s.plan("to-plan", asItIs), mode)
 	if s.Own || s.Penalty != "" {
-		add(operate.Unblock, "End the block and the penalty", s.calendar())
+		add(operate.Unblock, "End the block and the penalty")
 	}
 	if s.Own {
 		add(operate.End, "End the override and the block")

@@ -99,7 +99,12 @@ func spread(d *runtime.Decision, q *runtime.Request, now int64) {
 	if d.Allowed {
 		due = max(d.Delay, d.BlockedFor)
 	}
-	if d.Policy == nil || d.Policy.Jitter == 0 || due == 0 || due == runtime.Never {
+	if d.Policy == nil || due == 0 || due == runtime.Never {
+		return
+	}
+	// Also a plan without a limit waits for the end of a block.
+	jitter := d.Policy.Counted().Jitter
+	if jitter == 0 {
 		return
 	}
 	// In whole milliseconds, because roundings move the instant by nanoseconds from one request to the next, and the same
@@ -107,5 +112,5 @@ func spread(d *runtime.Decision, q *runtime.Request, now int64) {
 	const unit = int64(time.Millisecond)
 	at := arith.Add(arith.Add(now, int64(due)), unit/2) / unit
 	seed := arith.Hash(d.Policy.Name, q.Key)
-	d.Jitter = time.Duration(arith.Mix(seed^arith.Mix(uint64(at))) % uint64(d.Policy.Jitter+1))
+	d.Jitter = time.Duration(arith.Mix(seed^arith.Mix(uint64(at))) % uint64(jitter+1))
 }

@@ -155,10 +155,10 @@ func (l *Limiter) peek(ctx context.Context, q runtime.Request) (runtime.Balance,
 	if d.ResetAfter > 0 {
 		b.ResetAt = time.Unix(0, answer.At+int64(d.ResetAfter))
 	}
-	switch {
-	case p.Mode.Passes():
+	if p.Mode.Passes() || p.Unlimited() {
 		b.Capacity, b.Used = runtime.MaxTokens, 0
-	case p.Mode == runtime.ModeBlock:
+	}
+	if p.Mode == runtime.ModeBlock {
 		b.Remaining, b.BlockedFor = 0, d.BlockedFor
 	}
 	b.PenaltyFor = d.PenaltyFor
@@ -258,6 +258,17 @@ func (l Limit) takeLocal(ctx context.Context, q *runtime.Request) (runtime.Decis
 		return runtime.Decision{}, false
 	}
 	return s.TakeLocal(p, l.key.String(), q.Count)
+}
+
+// mode returns the mode in force for the key, or if that is not known, the policy's own.
+func (l Limit) mode() (m runtime.Mode) {
+	if l.policy == nil {
+		return m
+	}
+	if p, ok := l.limiter.inForceNow(l.policy, l.key.String()); ok {
+		return p.Mode
+	}
+	return l.policy.Mode
 }
 
 // complete sets the policy and the key of a request.

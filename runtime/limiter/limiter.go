@@ -152,6 +152,12 @@ func (l *Limiter) overrides(ctx context.Context) (*override.View, *override.Snap
 	return view, snapshot, err
 }
 
+// unread reports whether a request of a policy has to wait until the overrides have been read.
+func (l *Limiter) unread(p *runtime.Policy) bool {
+	s, ok := l.store.(override.Reader)
+	return ok && p.Overridable() && !s.OverrideView().InUse()
+}
+
 // inForceNow returns the policy in force for a key without a request to the store. It is false if the overrides have
 // not been read, or have a problem.
 func (l *Limiter) inForceNow(p *runtime.Policy, key string) (*runtime.Policy, bool) {

@@ -50,7 +50,7 @@ func (p *report) state(r *meter.Rule) runtime.State {
 		return s
 	case r.Precise:
 		at = p.full - r.Period
-	case r.FirstUse:
+	case r.FirstUse && p.windowEnd > p.at:
 		at = p.windowEnd - r.Period
 	}
 	s, _, err := r.Step(runtime.State{}, at, runtime.Request{Op: runtime.Charge, Count: int64(math.Ceil(p.missing))})
@@ -60,20 +60,40 @@ func (p *report) state(r *meter.Rule) runtime.State {
 	return s
 }
 
+// forget forgets the count of a key that was reset, or the penalty only.
+func (m *localMemory) forget(q *runtime.Request) {
+	row := runtime.Row{Name: q.Policy.Name, Key: q.Key}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !q.PenaltyOnly {
+		m.rows.Delete(row)
+		m.reports.Delete(row)
+		return
+	}
+	if s := m.rows.Find(row); s != nil {
+		*s = meter.KeepPenalty(*s, runtime.State{})
+	}
+	if p := m.reports.Find(row); p != nil {
+		p.penalty = 0
+	}
+}
+
 func (m *localMemory) learn(q *runtime.Request, d *runtime.Decision, decided int64) {
 	row, missing, now := runtime.Row{Name: q.Policy.Name, Key: q.Key}, float64(d.Policy.Capacity)-d.Value, time.Now().UnixNano()
+	penalty := int64(0)
+	if d.PenaltyFor > 0 {
+		penalty = arith.Add(now, int64(d.PenaltyFor))
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := m.reports.Find(row)
 	switch {
 	case known == nil && missing <= 0 && d.PenaltyFor == 0:
 		return // a key without a report is full
-	case known != nil && decided <= known.decided && missing <= known.missing && q.Op != runtime.Refund && q.Op != runtime.Reset && q.Op != runtime.Release:
-		return // of two decisions at once, this was the earlier one
-	}
-	penalty := int64(0)
-	if d.PenaltyFor > 0 {
-		penalty = arith.Add(now, int64(d.PenaltyFor))
+	case known != nil && decided <= known.decided && missing <= known.missing && q.Op != runtime.Refund && q.Op != runtime.Release:
+		// Of two decisions at once, this was the earlier one, or the denial after the last token was taken.
+		known.penalty = max(known.penalty, penalty)
+		return
 	}
 	m.reports.Set(row, report{
 		penalty: penalty, missing: max(0, missing), at: now, full: arith.Add(now, int64(d.FullAfter)),

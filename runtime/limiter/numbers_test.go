@@ -166,3 +166,15 @@ func TestSlotsOfNumbers(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrInvalidNumbers)
 	require.ErrorContains(t, err, "capacity 21 is not between 1 and 20", "the number that the caller has given")
 }
+
+// A rate that a caller gives may equal the capacity of the file by chance. An override of the rate leaves the capacity.
+func TestOverrideOfARateThatEqualsTheCapacityByChance(t *testing.T) {
+	p := overridable()
+	p.Rate, p.Capacity, p.AtMost = 100, 20, runtime.Numbers{Rate: 100}
+	o := newOverriding(t, p)
+	o.override(o.overrides("a"), runtime.Override{Rate: 50})
+	for _, rate := range []int64{19, 20, 21} {
+		l := o.limiter.Limit(runtime.Numbers{Rate: rate}.For(p, runtime.KeyOf(runtime.String("a"))))
+		assert.Equal(t, int64(20), must(l.Peek(t.Context())).Capacity, "rate %d", rate)
+	}
+}

@@ -21,7 +21,8 @@ func (l *Limiter) withTimeout(ctx context.Context, c runtime.Call) (context.Cont
 	shortest := time.Duration(0)
 	for i := range c.Requests {
 		q := &c.Requests[i]
-		if t := q.Policy.Timeout; q.Decides() && q.UsesRows() && t > 0 && (shortest == 0 || t < shortest) {
+		needed := q.UsesRows() || l.unread(q.Policy)
+		if t := q.Policy.Counted().Timeout; q.Decides() && needed && t > 0 && (shortest == 0 || t < shortest) {
 			shortest = t
 		}
 	}
@@ -71,7 +72,11 @@ func (m *localMemory) learnFrom(c runtime.Call, answer *runtime.Answer) {
 	// In the order in which they were decided: see [runtime.Call].
 	for _, checks := range [...]bool{true, false} {
 		for i := range c.Requests {
-			if q := &c.Requests[i]; q.Policy.OnError == runtime.FailLocal && q.Policy.Mode == runtime.ModeEnforce && (q.Op == runtime.Check) == checks {
+			switch q := &c.Requests[i]; {
+			case (q.Op == runtime.Check) != checks:
+			case q.Op == runtime.Reset:
+				m.forget(q) // whatever the plan
+			case q.Policy.OnError == runtime.FailLocal && q.UsesRows() && !q.Policy.Unlimited():
 				m.learn(q, &answer.Decisions[i], answer.At)
 			}
 		}
@@ -152,5 +157,5 @@ func ended(ctx context.Context) error {
 
 // needsOverrides reports whether a call fails if the overrides cannot be read: whatever its mode, a key may be blocked.
 func needsOverrides(c *runtime.Call) bool {
-	return slices.ContainsFunc(c.Requests, func(q runtime.Request) bool { return q.Policy.Overridable() && closed(q.Policy) })
+	return slices.ContainsFunc(c.Requests, func(q runtime.Request) bool { return q.Policy.Overridable() && closed(q.Policy.Counted()) })
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
 // faulty is a store that can fail or be slow, in a transaction too.
@@ -478,4 +479,149 @@ func TestReportsOfEveryVerbReachTheMemory(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What the store reports counts whatever the mode and the plan were: it decides again by the tokens of the key when they
+// have changed, and so does the memory.
+func TestReportsInEveryModeReachTheMemory(t *testing.T) {
+	ctx := context.Background() // of no bubble of synctest
+	p := *onError(runtime.FailLocal)
+	p.Overrides = runtime.OverrideBounds{Rate: 3, Capacity: 3, MaxReserved: 3, Unlimited: true}
+	plans := lifted(p)
+	block := runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}
+	for name, row := range map[string]struct {
+		do   func(l, all limiter.Limit, o limiter.Overrides)
+		left int64
+	}{
+		"a charge while the key is blocked": {func(l, _ limiter.Limit, o limiter.Overrides) {
+			must(o.Block(ctx, block))
+			must(l.Charge(ctx, 2))
+			must(o.End(ctx, overrideEnd))
+		}, 0},
+		"a reset while the key is blocked": {func(l, _ limiter.Limit, o limiter.Overrides) {
+			must(o.Block(ctx, block))
+			require.NoError(t, l.Reset(ctx))
+			must(o.End(ctx, overrideEnd))
+		}, 3},
+		"a reset by a plan without a limit": {func(_, all limiter.Limit, _ limiter.Overrides) { require.NoError(t, all.Reset(ctx)) }, 3},
+		"a Peek by a plan without a limit that is blocked": {func(_, all limiter.Limit, o limiter.Overrides) {
+			must(o.Block(ctx, block))
+			must(all.Peek(ctx))
+			must(o.End(ctx, overrideEnd))
+		}, 2},
+		"takes in shadow mode": {func(l, _ limiter.Limit, o limiter.Overrides) {
+			must(o.Set(ctx, runtime.Override{Mode: runtime.ModeShadow, Until: runtime.ForGood, Reason: "r", Author: "a"}))
+			must(l.AllowN(ctx, 2))
+			must(l.AllowN(ctx, 2))
+			must(o.End(ctx, overrideEnd))
+		}, 0},
+	} {
+		failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
+			store.err = nil
+			key := runtime.KeyOf(runtime.Int(1))
+			l := limits.Limit(&plans[free], key)
+			must(l.AllowN(ctx, 1))
+			row.do(l, limits.Limit(&plans[enterprise], key), limits.Overrides(&plans[free], key))
+			store.err = errDown
+			require.Equal(t, row.left, must(l.CheckN(ctx, 0)).Remaining, name)
+		})
+	}
+}
+
+// A reset and an erasure end what this process has taken from its memory, too, and an unblocking ends its penalty.
+func TestResetReachesTheMemory(t *testing.T) {
+	for name, do := range map[string]func(ctx context.Context, l limiter.Limit) error{
+		"Reset": func(ctx context.Context, l limiter.Limit) error { return l.Reset(ctx) },
+		"Erase": func(ctx context.Context, l limiter.Limit) error { return l.Erase(ctx) },
+	} {
+		failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
+			l := limits.Limit(onError(runtime.FailLocal), runtime.KeyOf(runtime.Int(1)))
+			must(l.AllowN(t.Context(), 3))
+			store.err = nil
+			must(l.AllowN(t.Context(), 2))
+			require.NoError(t, do(t.Context(), l))
+			store.err = errDown
+			require.Equal(t, int64(3), must(l.CheckN(t.Context(), 0)).Remaining, name)
+		})
+	}
+	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
+		p, key := onError(runtime.FailLocal), runtime.KeyOf(runtime.Int(1))
+		p.MaxReserved, p.Penalty, p.Overrides = 0, runtime.PenaltyOf(0, time.Hour), runtime.OverrideBounds{Rate: 3, Capacity: 3}
+		l, o := limits.Limit(p, key), limits.Overrides(p, key)
+		store.err = nil
+		must(l.AllowN(t.Context(), 2))
+		require.NotZero(t, must(l.AllowN(t.Context(), 2)).PenaltyFor)
+		store.err = errDown
+		require.NotZero(t, must(l.AllowN(t.Context(), 1)).PenaltyFor)
+		must(limits.Limit(p, runtime.KeyOf(runtime.Int(2))).Allow(t.Context()))
+		store.err = nil
+		must(o.Unblock(t.Context(), overrideEnd))
+		store.err = errDown
+		d := must(l.CheckN(t.Context(), 0))
+		require.Zero(t, d.PenaltyFor)
+		require.Equal(t, int64(1), d.Remaining, "the tokens are as before")
+	})
+}
+
+// A window that begins at the first use has ended, and no request has begun the next one: the tokens that the store has
+// reported are those that have accrued, and no more come with it.
+func TestFailLocalBeginsBetweenTwoWindows(t *testing.T) {
+	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
+		p := &runtime.Policy{
+			Name: "limit", Kind: runtime.FixedWindow, Rate: 3, Period: time.Minute, Capacity: 10, Start: runtime.StartFirstUse(), OnError: runtime.FailLocal,
+		}
+		store.err = nil
+		l := limits.Limit(p, runtime.Key{})
+		must(l.AllowN(t.Context(), 10))
+		time.Sleep(time.Minute)
+		require.Equal(t, int64(3), must(l.Peek(t.Context())).Remaining)
+		store.err = errDown
+		require.Equal(t, int64(3), must(l.AllowUpTo(t.Context(), 10)).Taken)
+		time.Sleep(time.Minute)
+		require.Equal(t, int64(3), must(l.AllowUpTo(t.Context(), 10)).Taken)
+	})
+}
+
+// unread is a store whose log of overrides cannot be read.
+type unread struct {
+	*memstore.Store
+	view *override.View
+}
+
+func (u unread) OverrideView() *override.View { return u.view }
+
+// The plans of a limit fail alike if the overrides cannot be read, within its timeout, and also the plan that needs the
+// store for nothing else.
+func TestPlansFailAlikeWithoutTheOverrides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		limits := limiter.New(unread{&memstore.Store{}, override.New(override.Source{
+			Since: func(ctx context.Context, _ int64) ([]runtime.OverrideEntry, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+			Now:        func() int64 { return time.Now().UnixNano() },
+			Background: func(read func(context.Context)) { go read(ctx) },
+		})})
+		for _, o := range runtime.OnErrors() {
+			p := *overridable()
+			p.OnError, p.Timeout = o, time.Second
+			plans := lifted(p)
+			for plan := free; plan <= enterprise; plan++ {
+				caller, end := context.WithTimeout(t.Context(), time.Minute)
+				defer end()
+				var err error
+				require.Equal(t, time.Second, elapsed(func() {
+					_, err = limits.Limit(&plans[plan], runtime.Key{}).Allow(caller)
+				}), "%v, plan %d", o, plan)
+				if o == runtime.FailClosed {
+					require.ErrorIs(t, err, runtime.ErrOverridesUnread)
+					require.ErrorContains(t, err, "within the limit's timeout of 1s")
+				} else {
+					require.NoError(t, err, "%v, plan %d", o, plan)
+				}
+			}
+		}
+	})
 }

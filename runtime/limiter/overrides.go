@@ -2,8 +2,8 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
@@ -41,20 +41,42 @@ func (o Overrides) Block(ctx context.Context, b runtime.Block) (runtime.Override
 // Unblock ends the block in force, and a penalty of the key, and leaves an override in force. It returns the entry of
 // the log, or [runtime.ErrNoOverride] if there is neither a block nor a penalty.
 func (o Overrides) Unblock(ctx context.Context, end runtime.OverrideEnd) (runtime.OverrideEntry, error) {
-	penalty := false
-	if o.of.policy.Penalizes() {
-		b, err := o.of.Peek(ctx)
-		// The whole limit has no zone of a key, and no penalty.
-		if err != nil && !errors.Is(err, runtime.ErrInvalidKey) {
-			return runtime.OverrideEntry{}, err
-		}
-		penalty = b.PenaltyFor > 0
+	of, penalty, err := o.penalized(ctx)
+	if err != nil {
+		return runtime.OverrideEntry{}, err
 	}
 	e, err := o.end(ctx, runtime.OverrideUnblock, end, penalty)
 	if err == nil && penalty {
-		_, err = o.of.do(ctx, runtime.Request{Op: runtime.Reset, PenaltyOnly: true}, nil)
+		_, err = of.do(ctx, runtime.Request{Op: runtime.Reset, PenaltyOnly: true}, nil)
 	}
 	return e, err
+}
+
+// penalized reports whether the key has a penalty, whatever its plan, and also if the limit is lifted now. It returns the
+// key with a plan that has penalties.
+func (o Overrides) penalized(ctx context.Context) (of Limit, penalty bool, err error) {
+	of = o.of
+	if of.policy = of.policy.Plan((*runtime.Policy).Penalizes); of.policy == nil {
+		return of, false, nil
+	}
+	// A penalty does not depend on the windows of the key.
+	of.key = of.key.In(time.UTC).Since(time.Unix(0, 0))
+	q := runtime.Request{Op: runtime.Peek}
+	s, err := o.store()
+	if err == nil {
+		err = of.complete(&q)
+	}
+	if err != nil {
+		return of, false, err
+	}
+	answers, err := s.Do(ctx, []runtime.Call{{Requests: []runtime.Request{q}}})
+	if err == nil {
+		err = answers[0].Err
+	}
+	if err != nil {
+		return of, false, o.of.wrap(err)
+	}
+	return of, answers[0].Decisions[0].PenaltyFor > 0, nil
 }
 
 // End ends the override and the block in force. It returns the entry of the log, or [runtime.ErrNoOverride] if the

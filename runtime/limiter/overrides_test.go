@@ -392,20 +392,23 @@ func TestEndOfAnOverrideOfShardsWhileTheStoreFails(t *testing.T) {
 	require.Positive(t, d.RetryAfter)
 }
 
-// Clients of a block come back as spread out as those of a denial.
+// Clients of a block come back as spread out as those of a denial, whatever their plan.
 func TestJitterAfterABlock(t *testing.T) {
-	p := overridable()
+	p := *overridable()
 	p.Jitter = time.Minute
-	o := newOverriding(t, p)
-	o.block(o.limiter.OverridesForAll(p), time.Hour)
-	seen := map[time.Duration]bool{}
-	for i := range 10 {
-		d := must(o.key(fmt.Sprint(i)).Allow(t.Context()))
-		require.Equal(t, time.Hour, d.RetryAfter)
-		require.LessOrEqual(t, d.Jitter, time.Minute)
-		seen[d.RetryIn()] = true
+	plans := lifted(p)
+	for plan := free; plan <= enterprise; plan++ {
+		o := newOverriding(t, &plans[plan])
+		o.block(o.limiter.OverridesForAll(o.policy), time.Hour)
+		seen := map[time.Duration]bool{}
+		for i := range 10 {
+			d := must(o.key(fmt.Sprint(i)).Allow(t.Context()))
+			require.Equal(t, time.Hour, d.RetryAfter)
+			require.LessOrEqual(t, d.Jitter, time.Minute)
+			seen[d.RetryIn()] = true
+		}
+		require.Len(t, seen, 10, "plan %d", plan)
 	}
-	require.Len(t, seen, 10)
 }
 
 // The store decides for a key of an unlimited plan that an override has given another one.
@@ -482,4 +485,57 @@ func TestSettlementOfLeasedTokensWithAnOverride(t *testing.T) {
 	require.True(t, ok)
 	require.NoError(t, r.Cancel(t.Context()))
 	require.InDelta(t, 500, must(limit.Peek(t.Context())).Value, 0, "20 of the 50 have accrued again before the 500 were taken")
+}
+
+// lifted returns the plans free, a limit, and enterprise, which has none.
+func lifted(p runtime.Policy) runtime.PlanPolicies {
+	all := runtime.Policy{Name: p.Name, Kind: p.Kind, Precise: p.Precise, Shards: p.Shards, Mode: runtime.ModeUnlimited, AtMost: p.AtMost, Overrides: p.Overrides}
+	return runtime.PlanPolicies{free: p, pro: p, enterprise: all}.Overridable(runtime.PlanNames{"", "free", "pro", "enterprise"})
+}
+
+// A plan without a limit counts nothing while its key is blocked, as it counts nothing otherwise: neither a charge nor a
+// refund of what another plan has taken. Its periods differ from theirs.
+func TestBlockedPlanWithoutALimitCountsNothing(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		change func(p *runtime.Policy)
+	}{
+		{"bucket", func(*runtime.Policy) {}},
+		{"shards", func(p *runtime.Policy) { p.Shards = 4 }},
+		{"fixed", func(p *runtime.Policy) { p.Kind = runtime.FixedWindow }},
+		{"fixed with shards", func(p *runtime.Policy) { p.Kind, p.Shards = runtime.FixedWindow, 2 }},
+		{"first use", func(p *runtime.Policy) { p.Kind, p.Start = runtime.FixedWindow, runtime.StartFirstUse() }},
+		{"sliding", func(p *runtime.Policy) { p.Kind = runtime.SlidingWindow }},
+		{"precise", func(p *runtime.Policy) { p.Kind, p.Precise = runtime.SlidingWindow, true }},
+	} {
+		p := *overridable()
+		row.change(&p)
+		plans := lifted(p)
+		o := newOverriding(t, &plans[free])
+		with, without := o.key("a"), o.limiter.Limit(plans.For(enterprise, runtime.KeyOf(runtime.String("a"))))
+		must(with.Allow(t.Context())) // the first take of a key with shards needs all of them
+		taken := must(with.Allow(t.Context()))
+		o.block(o.overrides("a"), time.Hour)
+		o.now = o.now.Add(time.Second)
+		before := must(with.Peek(t.Context()))
+		rows, _, err := o.store.Rows(t.Context(), runtime.Row{Name: p.Name, Shard: -1}, 10)
+		require.NoError(t, err)
+		for _, change := range []func() (runtime.Decision, error){
+			func() (runtime.Decision, error) { return without.Charge(t.Context(), 5) },
+			func() (runtime.Decision, error) { return without.Refund(t.Context(), taken) },
+		} {
+			d := must(change())
+			require.True(t, d.Allowed)
+			require.Zero(t, d.Taken)
+		}
+		require.Equal(t, before, must(with.Peek(t.Context())), row.name)
+		after, _, err := o.store.Rows(t.Context(), runtime.Row{Name: p.Name, Shard: -1}, 10)
+		require.NoError(t, err)
+		require.Equal(t, rows, after, row.name)
+		require.Equal(t, runtime.Balance{
+			Limit: p.Name, Capacity: runtime.MaxTokens, Value: runtime.MaxTokens, BlockedFor: time.Hour - time.Second,
+		}, must(without.Peek(t.Context())), "%s: what a key has used does not depend on a block", row.name)
+		require.NoError(t, without.Reset(t.Context()))
+		require.Zero(t, must(with.Peek(t.Context())).Used, row.name)
+	}
 }

@@ -140,3 +140,36 @@ func TestUnblockEndsAPenalty(t *testing.T) {
 		require.Equal(t, time.Minute, limited.PenaltyFor)
 	})
 }
+
+// It ends a penalty whatever the plan of the handle, which for operators is any, and also while the limit is lifted: the
+// penalty would be in force again afterwards. It needs neither the time zone nor the anniversary of the key.
+func TestUnblockEndsAPenaltyOfAnyPlan(t *testing.T) {
+	p := *penalized(2, time.Hour)
+	p.Kind, p.Period = runtime.FixedWindow, runtime.Calendar{Unit: runtime.Month}.Period()
+	p.Calendar = runtime.Calendar{Unit: runtime.Month, ZonePerKey: true, Anniversary: true}
+	p.Overrides = runtime.OverrideBounds{Rate: 10, Capacity: 10, Unlimited: true}
+	plans := lifted(p)
+	plans[pro].Penalty = runtime.Penalty{}
+	key := runtime.KeyOf(runtime.String("a"))
+	for plan := free; plan <= enterprise; plan++ {
+		for _, by := range []runtime.Override{{}, {Mode: runtime.ModeOff}, {Plan: runtime.PlanText("pro")}, {Plan: runtime.PlanText("enterprise")}} {
+			o := newOverriding(t, &plans[plan])
+			l := o.limiter.Limit(&plans[free], key.In(time.UTC).Since(epoch))
+			must(l.Allow(t.Context()))
+			must(l.AllowN(t.Context(), 2))
+			require.NotZero(t, must(l.Peek(t.Context())).PenaltyFor)
+			if by != (runtime.Override{}) {
+				o.override(o.overrides("a"), by)
+			}
+			must(o.overrides("a").Unblock(t.Context(), overrideEnd))
+			_, err := o.overrides("a").Unblock(t.Context(), overrideEnd)
+			require.ErrorIs(t, err, runtime.ErrNoOverride)
+			if by != (runtime.Override{}) {
+				must(o.overrides("a").End(t.Context(), overrideEnd))
+			}
+			b := must(l.Peek(t.Context()))
+			require.Zero(t, b.PenaltyFor)
+			require.Equal(t, int64(1), b.Remaining, "the tokens are as before")
+		}
+	}
+}

@@ -29,7 +29,11 @@ func newReservation(l Limit, d runtime.Decision, n int64, open bool) *Reservatio
 		n = 0
 	}
 	l.limiter = l.limiter.settler()
-	return &Reservation{Decision: d, of: l, count: n, open: open}
+	r := &Reservation{Decision: d, of: l, count: n, made: d.TakenAt, uncounted: d.Policy != nil && d.Policy.Mode.Passes(), open: open}
+	if r.made.IsZero() && d.Delay > 0 {
+		r.made = time.Now() // by the memory of this process
+	}
+	return r
 }
 
 // Reservation is a number of tokens taken, possibly before they have accrued. If it was not Allowed, no tokens were
@@ -39,6 +43,10 @@ type Reservation struct {
 	runtime.Decision
 	of    Limit
 	count int64
+	// made is when it was made, or zero if its tokens can be used at once because none were counted.
+	made time.Time
+	// uncounted means that the mode has let it pass, even if that was the mode of an override which has ended since.
+	uncounted bool
 
 	mu   sync.Mutex
 	open bool
@@ -54,13 +62,14 @@ func (r *Reservation) Delay() time.Duration {
 	return time.Duration(arith.Add(int64(r.Decision.Delay), int64(r.Jitter)))
 }
 
-// At returns when the tokens can be used, by the clock of the store: Delay after they were taken. It is the zero time
-// if they can be used at once because none were counted, or if the reservation was denied.
+// At returns when the tokens can be used, by the clock of the store, or if it FailedLocal by that of this process: Delay
+// after they were taken. It is the zero time if they can be used at once because none were counted, or if the reservation
+// was denied.
 func (r *Reservation) At() time.Time {
-	if !r.Allowed || r.TakenAt.IsZero() {
+	if !r.Allowed || r.made.IsZero() {
 		return time.Time{}
 	}
-	return r.TakenAt.Add(r.Delay())
+	return r.made.Add(r.Delay())
 }
 
 // Cancel refunds all of the tokens, even if ctx has ended, because that is when it is needed. It can be called once,
@@ -154,9 +163,8 @@ const detachedTimeout = 10 * time.Second
 func (r *Reservation) correction(used int64) (q runtime.Request, ok bool) {
 	rest := r.count - used
 	switch {
-	case rest == 0, r.TakenAt.IsZero() && (rest > 0 || r.Shadowed), r.Policy.Mode.Passes():
-		// Nothing was taken. If the mode has let it pass uncounted, its use is not counted either, even if the mode was that
-		// of an override which has ended since.
+	case rest == 0, r.TakenAt.IsZero() && (rest > 0 || r.Shadowed), r.uncounted:
+		// Nothing was taken. If the mode has let it pass uncounted, its use is not counted either.
 		return q, false
 	case rest > 0:
 		q = r.RefundRequest(rest)
@@ -191,15 +199,18 @@ type storedReservation struct {
 	Key   string `json:"key"`
 	Count int64  `json:"count"`
 	Taken int64  `json:"taken"`
-	// TakenAt is in nanoseconds since 1970 UTC, or 0 if nothing was counted. Delay and Jitter are in nanoseconds.
-	TakenAt  int64         `json:"takenAt,omitempty"`
-	Delay    time.Duration `json:"delay,omitempty"`
-	Jitter   time.Duration `json:"jitter,omitempty"`
-	Shadowed bool          `json:"shadowed,omitempty"`
-	Free     int64         `json:"free,omitempty"`
-	Total    float64       `json:"total,omitempty"`
-	Shard    int           `json:"shard,omitempty"`
-	Leased   bool          `json:"leased,omitempty"`
+	// TakenAt is in nanoseconds since 1970 UTC, or 0 if the store has counted nothing; then Made is when it was decided
+	// otherwise, if there is a delay. Delay and Jitter are in nanoseconds.
+	TakenAt   int64         `json:"takenAt,omitempty"`
+	Made      int64         `json:"made,omitempty"`
+	Delay     time.Duration `json:"delay,omitempty"`
+	Jitter    time.Duration `json:"jitter,omitempty"`
+	Shadowed  bool          `json:"shadowed,omitempty"`
+	Uncounted bool          `json:"uncounted,omitempty"`
+	Free      int64         `json:"free,omitempty"`
+	Total     float64       `json:"total,omitempty"`
+	Shard     int           `json:"shard,omitempty"`
+	Leased    bool          `json:"leased,omitempty"`
 }
 
 // MarshalText returns the reservation as a text that can be stored, with the job that will use the tokens for example:
@@ -213,11 +224,13 @@ func (r *Reservation) MarshalText() ([]byte, error) {
 	}
 	s := storedReservation{
 		Version: 1, Limit: r.Limit, Key: fingerprint(r.of), Count: r.count, Taken: r.Taken,
-		Delay: r.Decision.Delay, Jitter: r.Jitter, Shadowed: r.Shadowed,
+		Delay: r.Decision.Delay, Jitter: r.Jitter, Shadowed: r.Shadowed, Uncounted: r.uncounted,
 		Free: r.Receipt.Free, Total: r.Receipt.Total, Shard: r.Receipt.Shard, Leased: r.Receipt.Leased,
 	}
 	if !r.TakenAt.IsZero() {
 		s.TakenAt = r.TakenAt.UnixNano()
+	} else if !r.made.IsZero() {
+		s.Made = r.made.UnixNano()
 	}
 	return json.Marshal(s)
 }
@@ -244,7 +257,11 @@ func (l Limit) resume(text []byte) (*Reservation, error) {
 		d.TakenAt = time.Unix(0, s.TakenAt)
 	}
 	d.Receipt.Enter(&runtime.Ledger{}, 0)
-	return newReservation(l, d, s.Count, true), nil
+	r := newReservation(l, d, s.Count, true)
+	if r.uncounted = s.Uncounted; s.Made != 0 {
+		r.made = time.Unix(0, s.Made)
+	}
+	return r, nil
 }
 
 // fingerprint stands for the limit and the key of stored reservations.

@@ -94,3 +94,52 @@ func TestResumeRefuses(t *testing.T) {
 	_, err = denied.MarshalText()
 	require.ErrorIs(t, err, runtime.ErrNotReserved)
 }
+
+// It settles as if it had been kept, too, if it was made under an override that has ended since, or that has given its key
+// a plan with a limit.
+func TestResumedReservationOfAnOverride(t *testing.T) {
+	p := *overridable()
+	p.MaxReserved, p.Overrides.MaxReserved = 10, 10
+	plans := lifted(p)
+	for name, row := range map[string]struct {
+		plan       int
+		by         runtime.Override
+		used, left int64
+	}{
+		"made while the limit was off":       {free, runtime.Override{Mode: runtime.ModeOff}, 5, 10},
+		"made by the plan of an override":    {enterprise, runtime.Override{Plan: runtime.PlanText("free")}, 0, 10},
+		"made by the plan, and used":         {enterprise, runtime.Override{Plan: runtime.PlanText("free")}, 5, 5},
+		"made by a plan without a limit":     {free, runtime.Override{Plan: runtime.PlanText("enterprise")}, 5, 10},
+		"made while the limit was shadow":    {free, runtime.Override{Mode: runtime.ModeShadow}, 2, 8},
+		"made by the numbers of an operator": {free, runtime.Override{Capacity: 50}, 2, 8},
+	} {
+		for _, resumed := range []bool{false, true} {
+			o := newOverriding(t, &plans[free])
+			l := o.limiter.Reservable(plans.For(row.plan, runtime.KeyOf(runtime.String("a"))))
+			o.override(o.overrides("a"), row.by)
+			r := must(l.ReserveN(t.Context(), 5))
+			if resumed {
+				r = must(l.Resume(must(r.MarshalText())))
+			}
+			if row.plan == free {
+				must(o.overrides("a").End(t.Context(), overrideEnd))
+			}
+			require.NoError(t, r.Settle(t.Context(), row.used))
+			require.Equal(t, row.left, must(l.Peek(t.Context())).Remaining, "%s, resumed %v", name, resumed)
+		}
+	}
+}
+
+// The tokens of a reservation that the memory of this process has decided have a delay, and so its instant has one.
+func TestReservationAtWhileTheStoreFails(t *testing.T) {
+	failing(t, func(t *testing.T, limits *limiter.Limiter, _ *faulty) {
+		l := limits.Reservable(onError(runtime.FailLocal), runtime.Key{})
+		require.Zero(t, must(l.ReserveN(t.Context(), 3)).At())
+		r := must(l.ReserveN(t.Context(), 2))
+		require.Equal(t, 2*time.Second, r.Delay())
+		want, text := time.Now().Add(2*time.Second), must(r.MarshalText())
+		time.Sleep(time.Second)
+		require.True(t, want.Equal(r.At()), "%v", r.At())
+		require.True(t, want.Equal(must(l.Resume(text)).At()))
+	})
+}

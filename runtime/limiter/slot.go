@@ -74,9 +74,17 @@ const shortestPoll, longestPoll = 50 * time.Millisecond, time.Second
 // acquireInTurn is WaitAcquireN, and keeps the observations in h.
 func (l SlotLimit) acquireInTurn(ctx context.Context, n int64, h *held) (*Slot, error) {
 	waiters, row := &l.of.limiter.waiters, l.row()
-	// Before those that wait already, a new caller must not try. Without them, it takes no turn.
-	if !waiters.waiting(row) {
-		if s, err := l.acquire(ctx, n, false, h); err != nil || s.Allowed {
+	try := func(retry bool) (*Slot, error) {
+		s, err := l.acquire(ctx, n, retry, h)
+		if err == nil && !s.Allowed && (s.RetryAfter == runtime.Never || s.Policy.Mode == runtime.ModeBlock) {
+			return nil, s.Err()
+		}
+		return s, err
+	}
+	// Before those that wait already, a new caller must not try, unless it does not depend on the slots. Without them, it
+	// takes no turn.
+	if !waiters.waiting(row) || l.of.mode() != runtime.ModeEnforce {
+		if s, err := try(false); err != nil || s.Allowed {
 			return s, err
 		}
 	}
@@ -86,12 +94,9 @@ func (l SlotLimit) acquireInTurn(ctx context.Context, n int64, h *held) (*Slot, 
 	}
 	defer leave()
 	for poll := shortestPoll; ; poll = min(2*poll, longestPoll) {
-		s, err := l.acquire(ctx, n, true, h)
+		s, err := try(true)
 		if err != nil || s.Allowed {
 			return s, err
-		}
-		if s.RetryAfter == runtime.Never || s.Policy.Mode == runtime.ModeBlock {
-			return nil, s.Err()
 		}
 		if err := sleep(ctx, min(s.RetryIn(), poll/2+rand.N(poll/2)), freed); err != nil {
 			return nil, l.of.wrap(err)
@@ -267,9 +272,18 @@ func (s *Slot) nothingHeld() error {
 	return nil
 }
 
+// inShadow reports whether the limit is in shadow mode, now that the slot may be lost.
+func (s *Slot) inShadow() bool {
+	m := s.of.mode()
+	if m == runtime.ModeBlock {
+		m = s.Policy.Mode // a block changes nothing for those that run
+	}
+	return m == runtime.ModeShadow
+}
+
 // unlessShadow returns an error, but not the loss of a slot of a limit in shadow mode, which must not stop anything.
 func (s *Slot) unlessShadow(err error) error {
-	if s.Policy.Mode == runtime.ModeShadow && errors.Is(err, runtime.ErrSlotLost) {
+	if errors.Is(err, runtime.ErrSlotLost) && s.inShadow() {
 		return nil
 	}
 	return err
@@ -348,7 +362,7 @@ func (s *Slot) renewUntil(ctx context.Context, lose context.CancelCauseFunc) {
 			failed = err // not that no time was left to try again
 		}
 		if failed != nil && !time.Now().Before(end) {
-			if s.Policy.Mode != runtime.ModeShadow {
+			if !s.inShadow() {
 				lose(fmt.Errorf("%w: it could not be renewed: %w", s.of.wrap(runtime.ErrSlotLost), failed))
 			}
 			return

@@ -401,3 +401,86 @@ func TestSlotsAreObserved(t *testing.T) {
 		}, seen.all)
 	})
 }
+
+// overridableSlots returns a limit of some slots, whose keys can have every override.
+func overridableSlots(capacity int64) runtime.Policy {
+	p := *slotPolicy(capacity)
+	p.Overrides = runtime.OverrideBounds{Rate: capacity, Capacity: capacity, Unlimited: true}
+	return p
+}
+
+// A plan without a limit has no hold of its own, also while its key is blocked: a slot of the plan of an override stays
+// held for as long as it was.
+func TestBlockedPlanWithoutALimitHoldsNoSlotLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plans, limits, key := lifted(overridableSlots(2)), limiter.New(&memstore.Store{}), runtime.KeyOf(runtime.Int(42))
+		o := limits.Overrides(&plans[free], key)
+		must(o.Set(t.Context(), runtime.Override{Plan: runtime.PlanText("free"), Until: runtime.ForGood, Reason: "r", Author: "a"}))
+		s := acquire(t, limits.Slots(&plans[enterprise], key))
+		require.NotZero(t, s.Fence())
+		must(o.End(t.Context(), overrideEnd))
+		must(o.Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}))
+		require.NoError(t, s.Renew(t.Context()))
+		must(o.End(t.Context(), overrideEnd))
+		l := limits.Slots(&plans[free], key)
+		require.Equal(t, int64(1), used(t, l))
+		time.Sleep(time.Minute)
+		require.Zero(t, used(t, l))
+	})
+}
+
+// Reservations that are cancelled free their slots, also while an override has lifted the limit: they would be held when
+// it ends.
+func TestCancelFreesSlotsOfALimitThatIsLifted(t *testing.T) {
+	for _, mode := range []runtime.Mode{runtime.ModeOff, runtime.ModeUnlimited, runtime.ModeShadow} {
+		p := overridableSlots(2)
+		o := newOverriding(t, &p)
+		l := o.limiter.Slots(&p, runtime.KeyOf(runtime.String("a")))
+		rs := must(o.limiter.ReserveAll(t.Context(), l))
+		o.override(o.overrides("a"), runtime.Override{Mode: mode})
+		require.NoError(t, rs.Cancel(t.Context()))
+		must(o.overrides("a").End(t.Context(), overrideEnd))
+		require.Zero(t, used(t, l), mode.String())
+	}
+}
+
+// Whether a lost slot stops what runs depends on the mode that is in force when it is lost.
+func TestLossOfASlotWithAnOverride(t *testing.T) {
+	p := overridableSlots(2)
+	o := newOverriding(t, &p)
+	l := o.limiter.Slots(&p, runtime.KeyOf(runtime.String("a")))
+	enforced := acquire(t, l)
+	o.override(o.overrides("a"), runtime.Override{Mode: runtime.ModeShadow})
+	shadowed := acquire(t, l)
+	require.NotZero(t, shadowed.Fence())
+	require.NoError(t, l.Reset(t.Context()))
+	require.NoError(t, enforced.Renew(t.Context()))
+	must(o.overrides("a").End(t.Context(), overrideEnd))
+	require.ErrorIs(t, shadowed.Renew(t.Context()), runtime.ErrSlotLost)
+}
+
+// A caller that does not depend on the slots does not wait behind those that do.
+func TestWaitAcquireReturnsAtOnceIfTheModeSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plans, limits, key := lifted(overridableSlots(1)), limiter.New(&memstore.Store{}), runtime.KeyOf(runtime.Int(42))
+		l := limits.Slots(&plans[free], key)
+		first := acquire(t, l)
+		var waiter sync.WaitGroup
+		waiter.Go(func() { must(l.WaitAcquire(t.Context())) })
+		time.Sleep(10 * time.Second)
+		begun := time.Now()
+		require.Zero(t, must(limits.Slots(&plans[enterprise], key).WaitAcquire(t.Context())).Fence())
+		require.Equal(t, begun, time.Now())
+		require.NoError(t, first.Release(t.Context()))
+		waiter.Wait()
+
+		waiter.Go(func() { _, err := l.WaitAcquire(t.Context()); require.ErrorIs(t, err, runtime.ErrLimited) })
+		time.Sleep(10*time.Second + time.Millisecond)
+		must(limits.Overrides(&plans[free], key).Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}))
+		begun = time.Now()
+		_, err := l.WaitAcquire(t.Context())
+		require.ErrorIs(t, err, runtime.ErrLimited)
+		require.Equal(t, begun, time.Now())
+		waiter.Wait()
+	})
+}

@@ -83,7 +83,8 @@ func Holders(p *runtime.Policy, rows []runtime.StoredRow, at int64) (list []Hold
 	}
 	rule := RuleOf(p, rows[0].Row.Key)
 	slots := inFlight{&rule}
-	for _, of := range slots.heldAt(rows[0].State, at).all {
+	_, bare := cutPenalty(rows[0].State)
+	for _, of := range slots.heldAt(bare, at).all {
 		list = append(list, Holder{of.fence, of.slots, arith.Between(at, of.end)})
 	}
 	return list

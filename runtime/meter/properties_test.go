@@ -425,30 +425,6 @@ func TestResetIsKeptWhileItsWindowCanBeRefunded(t *testing.T) {
 	}
 }
 
-// A plan without a limit counts no charge and no refund, also while it is blocked: a row of its periods of ten years
-// would deny by the plans that have one.
-func TestBlockedPlanWithoutNumbersCountsNothing(t *testing.T) {
-	block := runtime.OverrideEntry{Limit: "limit", What: runtime.OverrideBlock, Until: runtime.ForGood}
-	for _, kind := range runtimetest.TokenKinds() {
-		for _, precise := range []bool{false, kind == runtime.SlidingWindow} {
-			plan := runtime.Policy{Name: "limit", Kind: kind, Precise: precise, Mode: runtime.ModeUnlimited, Overrides: runtime.OverrideBounds{Rate: 1, Capacity: 1}}
-			blocked := must(block.Apply(&plan, &plan))
-			without := meter.RuleOf(blocked, "k")
-			p := runtime.Policy{Name: "limit", Kind: kind, Precise: precise, Rate: 5, Capacity: 5, Period: time.Hour}
-			counts := meter.RuleOf(&p, "k")
-			had, taken := must2(counts.Step(runtime.State{}, epoch.UnixNano(), take(3)))
-			for _, q := range []runtime.Request{charge(5), taken.RefundRequest(2)} {
-				s, d := must2(without.Step(had, epoch.UnixNano()+1, q))
-				require.True(t, d.Allowed)
-				require.Zero(t, d.Taken)
-				require.Equal(t, had, s, "%v of %v", q.Op, kind)
-			}
-			s, _ := must2(without.Step(runtime.State{}, epoch.UnixNano(), charge(5)))
-			require.False(t, s.Exists)
-		}
-	}
-}
-
 // A plan without numbers that is blocked does not know the windows of the others: its resets leave none of its own.
 func TestResetOfABlockedPlanWithoutNumbersMovesNoWindow(t *testing.T) {
 	plan := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Mode: runtime.ModeUnlimited, Overrides: runtime.OverrideBounds{Rate: 1, Capacity: 1}}

@@ -59,7 +59,7 @@ type Rule struct {
 	Precise bool
 	// penalty is the policy's, or nil.
 	penalty *runtime.Penalty
-	// unlimited is the rule of ModeUnlimited, or of tokens of a plan without numbers that is blocked.
+	// unlimited is the rule of a plan without numbers.
 	unlimited bool
 	totals    totals
 	// next is the rule that applies from the instant ends on, when an override has ended, or nil. It has the mode of its
@@ -74,7 +74,7 @@ const endless = 1e300
 
 // RuleOf returns the rule for a key, all of its shards together. The policy must be valid.
 func RuleOf(p *runtime.Policy, key string) Rule {
-	if p.Mode == runtime.ModeUnlimited {
+	if p.Unlimited() {
 		return unlimited(p)
 	}
 	r := Rule{
@@ -93,7 +93,6 @@ func RuleOf(p *runtime.Policy, key string) Rule {
 	if p.Penalizes() {
 		r.penalty = &p.Penalty
 	}
-	r.unlimited = p.Unlimited() && p.Kind != runtime.InFlight
 	switch {
 	case p.Calendar.Unit != 0:
 		r.calendar = windowsOf(p.Calendar)
@@ -109,7 +108,7 @@ func RuleOf(p *runtime.Policy, key string) Rule {
 	return r
 }
 
-// unlimited is the rule of ModeUnlimited, for the rows that other plans have left.
+// unlimited is the rule of a plan without numbers, for the rows that other plans have left.
 func unlimited(p *runtime.Policy) Rule {
 	return Rule{
 		Kind: p.Kind, Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens, Period: 1, Precise: p.Precise, unlimited: true,

@@ -343,3 +343,14 @@ func BenchmarkSlots(b *testing.B) {
 		})
 	}
 }
+
+// A penalty in the row of a key hides no holder.
+func TestHoldersOfAKeyWithAPenalty(t *testing.T) {
+	p := &runtime.Policy{Name: "limit", Kind: runtime.InFlight, Rate: 2, Capacity: 2, Period: time.Minute, Penalty: runtime.PenaltyOf(0, time.Second)}
+	r, now := meter.RuleOf(p, "k"), epoch.UnixNano()
+	s, d := must2(r.Step(runtime.State{}, now, take(2)))
+	s, denied := must2(r.Step(s, now, take(1)))
+	require.Equal(t, time.Second, denied.PenaltyFor)
+	rows := []runtime.StoredRow{{Row: runtime.Row{Name: "limit", Key: "k"}, State: s}}
+	require.Equal(t, []meter.Holder{{Fence: d.Fence, Slots: 2, Ends: time.Minute}}, meter.Holders(p, rows, now))
+}

@@ -91,10 +91,6 @@ func (r *Rule) stepPenalty(s runtime.State, now int64, q *runtime.Request) (runt
 
 // stepKind executes a valid request by the algorithm of the kind.
 func (r *Rule) stepKind(s runtime.State, now int64, q runtime.Request) (runtime.State, runtime.Decision, error) {
-	if r.unlimited && (q.Op == runtime.Charge || q.Op == runtime.Refund) {
-		// A plan without a limit counts nothing, also while it is blocked: its periods differ from the other plans'.
-		q.Op = runtime.Peek
-	}
 	if q.Empty() {
 		return s, r.balance(s, now), nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -160,6 +159,10 @@ func (d *Done) count(ctx context.Context, catalog *runtime.Catalog, store runtim
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
+	if of, err := log.OverrideView().PolicyOf(p, key.String()); c.Verb != Reset && err == nil && of.Mode.Passes() {
+		entry, _ := of.Override()
+		return usagef("no tokens of this key are counted, because of entry %d of the log: end that override first", entry)
+	}
 	if d.Entry, err = c.write(ctx, log); err != nil {
 		return err
 	}
@@ -263,14 +266,6 @@ func (c *Change) putInForce(ctx context.Context, store runtime.Store, l *runtime
 	of, end := limiter.New(store).Overrides(p, c.Key), runtime.OverrideEnd{Reason: c.Reason, Author: c.Author}
 	switch c.Verb {
 	case Unblock:
-		if i := slices.IndexFunc(l.Policies, (*runtime.Policy).Penalizes); i >= 0 && !c.Whole {
-			// A penalty ends too, which plans without one do not see.
-			key, err := inCalendar(l, c.Key, c.Zone, c.Since)
-			if err != nil {
-				return e, err
-			}
-			of = limiter.New(store).Overrides(l.Policies[i], key)
-		}
 		e, err = of.Unblock(ctx, end)
 	case End:
 		e, err = of.End(ctx, end)

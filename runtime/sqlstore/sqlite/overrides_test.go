@@ -154,3 +154,16 @@ func TestClosedAndZeroStoresHaveNoOverrides(t *testing.T) {
 	require.ErrorIs(t, new(sqlstore.Store).Ready(t.Context(), overridable()), runtime.ErrNoStore)
 	require.ErrorIs(t, new(sqlstore.Store).Migrate(t.Context(), overridable()), runtime.ErrNoStore)
 }
+
+// A plan without a limit has no DenyCache, but its Reset ends the denials of the other plans.
+func TestResetByAPlanWithoutALimitEndsDenials(t *testing.T) {
+	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 1, DenyCache: time.Minute}
+	unlimited := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Mode: runtime.ModeUnlimited}
+	limits := limiter.New(open(t, nil))
+	limit := limits.Limit(p, runtime.Key{})
+	for range 2 {
+		require.NoError(t, limit.Require(t.Context()))
+		require.ErrorIs(t, limit.Require(t.Context()), runtime.ErrLimited)
+		require.NoError(t, limits.Limit(unlimited, runtime.Key{}).Reset(t.Context()))
+	}
+}

@@ -98,7 +98,9 @@ type taken struct {
 	d runtime.Decision
 	// reservation is nil for a request that has not reserved.
 	reservation *limiter.Reservation
-	event       *event
+	// resumed means that another one was settled in its place, by its text: nobody counts how often that is done.
+	resumed bool
+	event   *event
 	// tx is the number of the transaction that has taken them, 0 for none.
 	tx int
 	// life is the one of the key in which they were taken.
@@ -210,7 +212,7 @@ func (j *judge) failure(q request, d runtime.Decision, err error, at turn) {
 	// An override of a plan may bring another timeout, but plans of a world have the same.
 	opens := at.opens(p)
 	j.logf("%v %s %s n %d while the store %s: %+v, %v", q.op, p.Name, q.k.of, q.n, at.state, d, err)
-	usesStore := t.counts() || t.mode == runtime.ModeBlock && !q.decides() || t.lifted() && q.op == runtime.Reset
+	usesStore := t.counts() || t.mode == runtime.ModeBlock && !t.unlimited && !q.decides() || (t.lifted() || t.unlimited) && q.op == runtime.Reset
 	passes := p.OnError == runtime.FailOpen || t.mode == runtime.ModeShadow
 	switch {
 	case q.l.leased():
@@ -449,7 +451,7 @@ func (j *judge) jitter(q request, d runtime.Decision, now int64) {
 	switch {
 	case d.Jitter < 0 || d.Jitter > most || wait == 0 && d.Jitter != 0:
 		j.failf("the jitter is %v, at most %v is right, for a wait of %v", d.Jitter, most, wait)
-	case wait == 0 || wait == runtime.Never || q.at(now).unlimited:
+	case wait == 0 || wait == runtime.Never:
 	case most >= time.Second && d.Jitter == 0:
 		// It is one of at least a thousand million.
 		j.failf("there is no jitter for a wait of %v", wait)

@@ -187,7 +187,7 @@ func (e *entry) apply(l *limit, k *key, plan int, given runtime.Numbers) terms {
 		return t
 	}
 	n, least := runtime.Numbers{Rate: e.Rate, Capacity: e.Capacity, MaxReserved: e.MaxReserved}, int64(max(1, p.Shards))
-	if n.Capacity == 0 && t.Capacity == t.Rate || !p.Kind.Linear() {
+	if n.Capacity == 0 && t.Capacity == t.Rate && p.AtMost.Capacity == p.AtMost.Rate || !p.Kind.Linear() {
 		n.Capacity = n.Rate
 	}
 	most := runtime.Numbers{Rate: p.Overrides.Rate, Capacity: p.Overrides.Capacity, MaxReserved: p.Overrides.MaxReserved}

@@ -178,6 +178,12 @@ func (k *key) penalized(now int64, t terms) int64 {
 	return 0
 }
 
+// penalizedByAny reports whether the key has a penalty by the plans that have one, whatever is in force now.
+func (k *key) penalizedByAny(now int64) bool {
+	n := len(k.penalties)
+	return n > 0 && now < k.penalties[n-1].until
+}
+
 // forgiven reports whether the next penalty is a first one.
 func (k *key) forgiven(now int64, t terms) bool {
 	n := len(k.penalties)

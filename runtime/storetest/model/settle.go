@@ -227,12 +227,30 @@ func (w *world) settle(verb string, t *taken, at turn) (used int64, err error) {
 		// In shadow mode, more may be used than was taken.
 		return min(t.n, t.d.Taken-min(n, t.d.Taken)), err
 	case "cancel":
-		return 0, t.reservation.Cancel(at.ctx)
+		return 0, w.resumed(t, at).Cancel(at.ctx)
 	}
 	if used = w.r.Int64N(t.n + 3); t.edits != t.l.edits {
 		used = min(used, t.n)
 	}
-	return used, t.reservation.Settle(at.ctx, used)
+	return used, w.resumed(t, at).Settle(at.ctx, used)
+}
+
+// resumed returns the reservation of some tokens, or another one by its text.
+func (w *world) resumed(t *taken, at turn) *limiter.Reservation {
+	if !at.answered() || w.r.IntN(3) > 0 {
+		return t.reservation
+	}
+	text, err := t.reservation.MarshalText()
+	if err != nil {
+		return t.reservation
+	}
+	r, err := at.limits.Reservable(t.policy(), t.k.of).Resume(text)
+	if err != nil {
+		w.failf("resume %s: %v", text, err)
+		return t.reservation
+	}
+	t.resumed = true
+	return r
 }
 
 // settlement judges the answer of a store to a settlement.
@@ -246,7 +264,7 @@ func (j *judge) settlement(verb string, t *taken, now int64, in terms, used int6
 	case err != nil:
 		j.failf("%s: %v", verb, err)
 		return
-	case used != t.n || verb != "refund":
+	case (used != t.n || verb != "refund") && !t.resumed:
 		// A refund of no tokens is none.
 		j.closed = append(j.closed, t)
 	}

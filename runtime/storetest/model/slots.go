@@ -49,16 +49,20 @@ type slotKey struct {
 	// largest is the largest fence, and deleted that no row may have it: then only the clock makes the next one larger.
 	largest int64
 	deleted bool
-	// capacity is that of an override, 0 without one.
+	// capacity is that of an override, 0 without one, and mode the one that an override gives in its place.
 	capacity int64
+	mode     runtime.Mode
 	blocked  bool
 	tokens   int64
 }
 
 type slotHolder struct {
 	slot *limiter.Slot
-	n    int64
-	end  int64
+	// reservations has the slot too, or is nil, and cancelled means that it was cancelled.
+	reservations *limiter.Reservations
+	cancelled    bool
+	n            int64
+	end          int64
 	// hold is the policy's, and local the end by the clock of the process.
 	hold  time.Duration
 	local time.Time
@@ -74,7 +78,7 @@ func newSlotWorld(r *rand.Rand, name string, clock *Clock, env Env) *slotWorld {
 		Mode: oneOf(r, runtime.ModeEnforce, runtime.ModeEnforce, runtime.ModeShadow, runtime.ModeOff, runtime.ModeBlock),
 	}
 	if r.IntN(2) == 0 {
-		w.policy.Overrides = runtime.OverrideBounds{Rate: 2 * capacity, Capacity: 2 * capacity}
+		w.policy.Overrides = runtime.OverrideBounds{Rate: 2 * capacity, Capacity: 2 * capacity, Unlimited: r.IntN(2) == 0}
 	}
 	w.tokens = &runtime.Policy{Name: name + " tokens", Kind: runtime.FixedWindow, Rate: 20, Capacity: 20, Period: runtime.MaxPeriod, Start: runtime.StartOffset(0)}
 	for i := range 1 + r.IntN(2) {
@@ -144,6 +148,8 @@ func (w *slotWorld) inForce(k *slotKey) (capacity int64, mode runtime.Mode) {
 		return w.policy.Capacity, runtime.ModeBlock
 	case k.capacity > 0:
 		return k.capacity, w.policy.Mode
+	case k.mode != runtime.ModeEnforce:
+		return w.policy.Capacity, k.mode
 	}
 	return w.policy.Capacity, w.policy.Mode
 }
@@ -175,8 +181,10 @@ func (w *slotWorld) request(limits *limiter.Limiter, k *slotKey) {
 		w.together(limits, k)
 	case n < 8:
 		w.check(limits, k)
-	case n < 12:
+	case n < 11:
 		w.ofHolder(k, "renew")
+	case n < 12:
+		w.cancel(k)
 	default:
 		w.ofHolder(k, "release")
 	}
@@ -186,8 +194,22 @@ func (w *slotWorld) request(limits *limiter.Limiter, k *slotKey) {
 func (w *slotWorld) acquire(limits *limiter.Limiter, k *slotKey) {
 	n := oneOf(w.r, 0, 1, 1, 1, 2, 3, 1+w.r.Int64N(8))
 	now := w.clock.now()
-	s, err := limits.Slots(w.policy, k.of).AcquireN(context.Background(), n)
-	w.logf("acquire %d of %v, the store %s: %v, %v", n, k.of, w.store.state, s, err)
+	var rs *limiter.Reservations
+	acquire := limits.Slots(w.policy, k.of).AcquireN
+	if w.r.IntN(4) == 0 {
+		acquire = func(ctx context.Context, n int64) (*limiter.Slot, error) {
+			var err error
+			if rs, err = limits.ReserveAll(ctx, limits.Slots(w.policy, k.of).ItemN(n)); err != nil {
+				return nil, err
+			}
+			if s, ok := rs.Slot(0); ok {
+				return s, nil
+			}
+			return &limiter.Slot{Decision: rs.Each[0]}, nil
+		}
+	}
+	s, err := acquire(context.Background(), n)
+	w.logf("acquire %d of %v, the store %s, reserved %v: %v, %v", n, k.of, w.store.state, rs != nil, s, err)
 	capacity, mode := w.inForce(k)
 	_, used := k.live(now)
 	fits := used+n <= capacity
@@ -222,6 +244,7 @@ func (w *slotWorld) acquire(limits *limiter.Limiter, k *slotKey) {
 		}
 	default:
 		w.acquired(k, s, n, now)
+		k.inHand[len(k.inHand)-1].reservations = rs
 	}
 }
 
@@ -303,7 +326,11 @@ func (w *slotWorld) ofHolder(k *slotKey, verb string) {
 	default:
 		w.counts.lost++
 	}
-	if errors.Is(want, runtime.ErrSlotLost) && h.slot.Policy.Mode == runtime.ModeShadow {
+	_, mode := w.inForce(k)
+	if mode == runtime.ModeBlock {
+		mode = h.slot.Policy.Mode
+	}
+	if errors.Is(want, runtime.ErrSlotLost) && mode == runtime.ModeShadow {
 		want = nil
 	}
 	if !errors.Is(err, want) {
@@ -327,6 +354,35 @@ func (w *slotWorld) ofHolder(k *slotKey, verb string) {
 		if h.released || !held && state == "answers" {
 			k.inHand = slices.DeleteFunc(k.inHand, func(of *slotHolder) bool { return of == h && w.r.IntN(3) > 0 })
 		}
+	}
+}
+
+// cancel has one of those that have reserved a slot cancel that, whether it is still held or not.
+func (w *slotWorld) cancel(k *slotKey) {
+	at := slices.IndexFunc(k.inHand, func(h *slotHolder) bool { return h.reservations != nil })
+	if at < 0 {
+		return
+	}
+	h, now, state := k.inHand[at], w.clock.now(), w.store.state
+	err := h.reservations.Cancel(context.Background())
+	w.logf("cancel %d, the store %s: %v", h.slot.Fence(), state, err)
+	want := error(nil)
+	switch {
+	case h.cancelled:
+		want = runtime.ErrNotReserved
+	case state != "answers":
+		want = errBroken
+	}
+	if !errors.Is(err, want) {
+		w.failf("cancel of a slot: %v, want %v", err, want)
+	}
+	if state == "fails" || h.cancelled {
+		return
+	}
+	h.cancelled = state == "answers"
+	if k.holds(h, now) {
+		k.change(now)
+		k.all = slices.DeleteFunc(k.all, func(of *slotHolder) bool { return of == h })
 	}
 }
 
@@ -354,7 +410,7 @@ func (w *slotWorld) operate(k *slotKey) {
 	case verb == 0:
 		w.logf("reset")
 		err, k.all = slots.Reset(ctx), nil
-	case verb == 1 && k.capacity == 0 && !k.blocked:
+	case verb == 1 && k.capacity == 0 && k.mode == runtime.ModeEnforce && !k.blocked:
 		w.logf("erase")
 		err, k.all = slots.Erase(ctx), nil
 		k.forget(w.back)
@@ -377,19 +433,26 @@ func (w *slotWorld) operate(k *slotKey) {
 		w.logf("edit: %d for %v", edited.Capacity, edited.Period)
 		w.policy = &edited
 	case w.policy.Overrides.Rate == 0:
+	case verb == 4 && w.policy.Overrides.Unlimited && w.r.IntN(2) == 0:
+		mode := oneOf(w.r, runtime.ModeOff, runtime.ModeUnlimited, runtime.ModeShadow)
+		w.logf("override %v", mode)
+		_, err = overrides.Set(ctx, runtime.Override{Mode: mode, Until: runtime.ForGood, Reason: reason, Author: author})
+		if k.mode, k.capacity = mode, 0; mode == runtime.ModeUnlimited {
+			k.mode = runtime.ModeOff
+		}
 	case verb == 4:
 		capacity := 1 + w.r.Int64N(w.policy.Overrides.Capacity)
 		w.logf("override %d", capacity)
 		_, err = overrides.Set(ctx, runtime.Override{Capacity: capacity, Until: runtime.ForGood, Reason: reason, Author: author})
-		k.capacity = capacity
+		k.capacity, k.mode = capacity, runtime.ModeEnforce
 	case verb == 5:
 		w.logf("block")
 		_, err = overrides.Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: reason, Author: author})
 		k.blocked = true
-	case k.capacity > 0 || k.blocked:
+	case k.capacity > 0 || k.mode != runtime.ModeEnforce || k.blocked:
 		w.logf("end")
 		_, err = overrides.End(ctx, runtime.OverrideEnd{Reason: reason, Author: author})
-		k.capacity, k.blocked = 0, false
+		k.capacity, k.mode, k.blocked = 0, runtime.ModeEnforce, false
 	}
 	if err != nil {
 		w.failf("operate: %v", err)

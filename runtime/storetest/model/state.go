@@ -37,8 +37,9 @@ func (w *world) compare(limits *limiter.Limiter, q request, when string) {
 			w.failf("%s: a limit that is lifted has %+v", when, b)
 		}
 	case t.unlimited:
-		if b.Remaining != 0 || b.BlockedFor == 0 {
-			w.failf("%s: a blocked key: %+v", when, b)
+		blocked, _ := q.blockedFor(now)
+		if want := (runtime.Balance{Limit: q.policy().Name, Capacity: runtime.MaxTokens, Value: runtime.MaxTokens, BlockedFor: blocked}); b != want {
+			w.failf("%s: a blocked key whose plan has no limit has %+v, want %+v", when, b, want)
 		}
 	default:
 		q.k.reported = limits == w.limiter

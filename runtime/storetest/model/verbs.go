@@ -256,7 +256,7 @@ func (w *world) operate(verb string, q request, wholeLimit bool, what string) bo
 		_, err = o.Set(ctx, e.Override)
 		own.override = e
 	case "unblock":
-		penalized := !wholeLimit && p.Penalizes() && q.k.penalized(now.UnixNano(), q.at(now.UnixNano())) > 0
+		penalized := !wholeLimit && q.l.counted().Mode != runtime.ModeOff && q.k.penalizedByAny(now.UnixNano())
 		_, err = o.Unblock(ctx, end)
 		if exists, own.block = blocked || penalized, nil; penalized {
 			q.k.penalties = nil

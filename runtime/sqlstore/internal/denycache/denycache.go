@@ -101,7 +101,12 @@ func (s *Store) InTx(calls []runtime.Call, answers []runtime.Answer) {
 
 func hasCache(c runtime.Call) bool { return slices.ContainsFunc(c.Requests, cached) }
 
-func cached(q runtime.Request) bool { return q.Policy != nil && q.Policy.DenyCache > 0 }
+// cached reports whether a request is about a limit whose denials are cached. A plan without a limit has no DenyCache, but
+// what it does to a row ends the denials of the other plans.
+func cached(q runtime.Request) bool {
+	p := q.Policy
+	return p != nil && (p.DenyCache > 0 || p.Unlimited() && q.UsesRows())
+}
 
 // miss is a call that the cache does not answer.
 type miss struct {
