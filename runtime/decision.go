@@ -253,6 +253,9 @@ func (b Balance) String() string {
 		if b.BlockedFor != Never {
 			block += " for " + words.Rough(b.BlockedFor)
 		}
+		if b.Capacity >= MaxTokens {
+			return block
+		}
 		left = fmt.Sprintf("%s with %d of %d left", block, arith.Whole(b.Value, 1e-6), b.Capacity)
 	} else if b.PenaltyFor > 0 {
 		left = fmt.Sprintf("penalty for %s with %d of %d left", words.Rough(b.PenaltyFor), arith.Whole(b.Value, 1e-6), b.Capacity)

@@ -568,10 +568,6 @@ func (p *Policy) Counted() *Policy {
 	return cmp.Or(p.Plan(func(of *Policy) bool { return !of.Unlimited() }), p)
 }
 
-// calendar returns the calendar of the limit. An unlimited plan has none of its own, but an override can give its key a
-// plan that has.
-func (p *Policy) calendar() *Calendar { return &p.Counted().Calendar }
-
 // Overridable returns p after naming its plans, so that overrides can give them to keys.
 func (p PlanPolicies) Overridable(names PlanNames) PlanPolicies {
 	set := &planSet{names, p}

@@ -137,7 +137,7 @@ func (q *Request) SameWindows(o *Request) bool {
 // AsKey returns the key of a valid request, with its zone and anniversary.
 func (q *Request) AsKey() Key {
 	k := Key{text: q.Key}
-	calendar := q.Policy.calendar()
+	calendar := &q.Policy.Counted().Calendar
 	if !calendar.PerKey() {
 		return k
 	}
@@ -161,7 +161,7 @@ func (k Key) Complete(q *Request) error {
 		return k.err
 	}
 	q.Key = k.text
-	c := q.Policy.calendar()
+	c := &q.Policy.Counted().Calendar
 	if !c.PerKey() {
 		return nil
 	}

@@ -532,9 +532,11 @@ func TestBlockedPlanWithoutALimitCountsNothing(t *testing.T) {
 		after, _, err := o.store.Rows(t.Context(), runtime.Row{Name: p.Name, Shard: -1}, 10)
 		require.NoError(t, err)
 		require.Equal(t, rows, after, row.name)
+		balance := must(without.Peek(t.Context()))
 		require.Equal(t, runtime.Balance{
 			Limit: p.Name, Capacity: runtime.MaxTokens, Value: runtime.MaxTokens, BlockedFor: time.Hour - time.Second,
-		}, must(without.Peek(t.Context())), "%s: what a key has used does not depend on a block", row.name)
+		}, balance, "%s: what a key has used does not depend on a block", row.name)
+		require.Equal(t, "blocked for 59m59s", balance.String())
 		require.NoError(t, without.Reset(t.Context()))
 		require.Zero(t, must(with.Peek(t.Context())).Used, row.name)
 	}
