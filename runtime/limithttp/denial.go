@@ -125,7 +125,7 @@ func violated(ds limiter.Decisions) (names []string) {
 }
 
 // Legacy is a form of the fields X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset. They can show one limit: the
-// one of a route that has the least left.
+// one of a route that has the least left. X-RateLimit-Reset is missing if no time makes more available, as for a block without an end.
 type Legacy uint8
 
 const (
@@ -145,18 +145,23 @@ func (l Legacy) set(h http.Header, all []quota, now time.Time) {
 	var least *quota
 	for i := range all {
 		q := &all[i]
-		if !q.leased && (least == nil || q.remain < least.remain || q.remain == least.remain && q.reset > least.reset) {
+		if !q.leased && (least == nil || q.scarcerThan(least)) {
 			least = q
 		}
 	}
 	if least == nil {
 		return
 	}
+	h.Set("X-RateLimit-Limit", strconv.FormatInt(least.capacity, 10))
+	h.Set("X-RateLimit-Remaining", strconv.FormatInt(least.remain, 10))
 	reset := least.reset
+	if reset == 0 {
+		// A client would take the present for the end of a block.
+		h.Del("X-RateLimit-Reset")
+		return
+	}
 	if l == LegacyGitHub {
 		reset += now.Unix()
 	}
-	h.Set("X-RateLimit-Limit", strconv.FormatInt(least.capacity, 10))
-	h.Set("X-RateLimit-Remaining", strconv.FormatInt(least.remain, 10))
 	h.Set("X-RateLimit-Reset", strconv.FormatInt(reset, 10))
 }

@@ -58,11 +58,17 @@ func (b *Binder) quotas(all []quota, ds limiter.Decisions) []quota {
 		switch {
 		case same < 0:
 			all = append(all, q)
-		case cmp.Or(cmp.Compare(q.remain, all[same].remain), cmp.Compare(all[same].reset, q.reset)) < 0:
+		case q.scarcerThan(&all[same]):
 			all[same] = q
 		}
 	}
 	return all
+}
+
+// scarcerThan reports whether an item has less left than another one, or as much, and has to wait longer for more.
+func (q *quota) scarcerThan(o *quota) bool {
+	wait := func(reset int64) uint64 { return uint64(reset) - 1 } // a missing reset is the longest
+	return cmp.Or(cmp.Compare(q.remain, o.remain), cmp.Compare(wait(o.reset), wait(q.reset))) < 0
 }
 
 // advertises reports whether the fields have a decision: one of a limit that counts or blocks, by a store that has answered,
@@ -97,7 +103,7 @@ func quotaOf(d *runtime.Decision) quota {
 	p := d.Policy
 	if p.Mode == runtime.ModeBlock {
 		q := quota{name: d.Limit, slots: p.Kind == runtime.InFlight}
-		if wait := d.RetryIn(); wait != runtime.Never {
+		if wait := deniedFor(d); wait != runtime.Never {
 			q.reset = seconds(wait)
 		}
 		return q
@@ -110,8 +116,22 @@ func quotaOf(d *runtime.Decision) quota {
 		q.reset = seconds(wait)
 	default:
 		q.reset = resetOf(d, q.remain)
+		if wait := deniedFor(d); wait > 0 {
+			q.reset = max(q.reset, seconds(wait))
+		}
 	}
 	return q
+}
+
+// deniedFor returns how long a block or a penalty denies all requests for the key that need a token, with the jitter; a request of no
+// tokens is allowed meanwhile. It is 0 without either, and [runtime.Never] if it has no end.
+func deniedFor(d *runtime.Decision) time.Duration {
+	switch wait := max(d.BlockedFor, d.PenaltyFor); wait {
+	case 0, runtime.Never:
+		return wait
+	default:
+		return wait + d.Jitter
+	}
 }
 
 // leased reports whether a decision may be answered from a lease, and has the rest of the lease as the tokens left.

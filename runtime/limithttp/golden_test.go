@@ -153,6 +153,43 @@ func goldenCases() []goldenCase {
 			items := blocked(w, 0)
 			return b.All(func(*http.Request) ([]limiter.Item, error) { return items[:1], nil }).Wrap(hello)
 		}},
+		{name: "block with an end: a request of no tokens", route: func(w *world, b *limithttp.Binder) http.Handler {
+			items := blocked(w, 0)
+			return b.All(func(*http.Request) ([]limiter.Item, error) { return []limiter.Item{items[0].(limiter.Limit).N(0)}, nil }).Wrap(hello)
+		}},
+		{name: "penalty: a request of no tokens", route: func(w *world, b *limithttp.Binder) http.Handler {
+			limit := w.limiter.Limit(with(bucket(), func(p *runtime.Policy) { p.Penalty = runtime.PenaltyOf(0, time.Hour) }), ada)
+			if _, err := limit.AllowN(context.Background(), 15); err != nil {
+				panic(err)
+			}
+			if _, err := limit.AllowN(context.Background(), 6); err != nil {
+				panic(err)
+			}
+			return b.Limit(func(*http.Request) (limiter.Item, error) { return limit.N(0), nil }).Wrap(hello)
+		}},
+		{name: "block: a request of no tokens", n: -1, options: limithttp.Options{Legacy: limithttp.LegacyGitHub}, limits: one(with(bucket(), mode(runtime.ModeBlock)))},
+		{name: "block: legacy", options: limithttp.Options{Legacy: limithttp.LegacyGitHub}, limits: one(with(bucket(), mode(runtime.ModeBlock)))},
+		{name: "block: legacy, and a limit that denies for less", options: limithttp.Options{Legacy: limithttp.LegacySeconds},
+			route: func(w *world, b *limithttp.Binder) http.Handler {
+				used := w.limiter.Limit(with(window(), same), ada)
+				if _, err := used.AllowN(context.Background(), 5); err != nil {
+					panic(err)
+				}
+				items := []limiter.Item{used, w.limiter.Limit(with(bucket(), mode(runtime.ModeBlock)), ada)}
+				return b.All(func(*http.Request) ([]limiter.Item, error) { return items, nil }).Wrap(hello)
+			}},
+		{name: "two keys of a limit: one is blocked for good", route: func(w *world, b *limithttp.Binder) http.Handler {
+			p := with(bucket(), func(p *runtime.Policy) { p.Overrides = runtime.OverrideBounds{Rate: 10, Capacity: 20} })
+			grace := runtime.KeyOf(runtime.String("grace"))
+			if _, err := w.limiter.Overrides(p, grace).Block(context.Background(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "me"}); err != nil {
+				panic(err)
+			}
+			if _, err := w.limiter.Limit(p, ada).AllowN(context.Background(), 20); err != nil {
+				panic(err)
+			}
+			items := []limiter.Item{w.limiter.Limit(p, ada), w.limiter.Limit(p, grace)}
+			return b.All(func(*http.Request) ([]limiter.Item, error) { return items, nil }).Wrap(hello)
+		}},
 		{name: "block with an end: jitter", route: func(w *world, b *limithttp.Binder) http.Handler {
 			items := blocked(w, 10*time.Minute)
 			return b.All(func(*http.Request) ([]limiter.Item, error) { return items[:1], nil }).Wrap(hello)

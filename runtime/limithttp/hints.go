@@ -94,9 +94,9 @@ func hintOf(d *runtime.Decision) Hint {
 		Limit: d.Limit, Kind: p.Kind.String(), Precise: p.Precise, Rate: p.Rate, Period: p.Period.Seconds(), Capacity: p.Capacity,
 		Value: d.Value, Remaining: d.Remaining, FullAfter: d.FullAfter.Seconds(), ResetAfter: d.ResetAfter.Seconds(),
 	}
-	if denied := max(d.BlockedFor, d.PenaltyFor); denied > 0 {
-		if h.Blocked = true; denied != runtime.Never {
-			h.RetryAfter = (denied + d.Jitter).Seconds()
+	if wait := deniedFor(d); wait > 0 {
+		if h.Blocked = true; wait != runtime.Never {
+			h.RetryAfter = wait.Seconds()
 		}
 	}
 	return h
