@@ -33,10 +33,12 @@ package limitgrpc
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"google.golang.org/grpc"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
@@ -166,8 +168,11 @@ func (i *Interceptor) run(ctx context.Context, c Call, handler func(ctx context.
 		return handler(ctx)
 	}
 	ds, err := take(ctx)
-	if err == nil {
-		err = ds.Err()
+	switch {
+	case err == nil && len(ds.Each) == 0:
+		err = fmt.Errorf("%w: there are no decisions", runtime.ErrInvalidCall)
+	case err == nil && !ds.Allowed:
+		return denial(ds).Err()
 	}
 	if err != nil {
 		return i.binder.refuse(ctx, c, err)

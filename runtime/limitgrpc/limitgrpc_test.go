@@ -142,6 +142,45 @@ func TestDenial(t *testing.T) {
 	assert.Equal(t, codes.OK, check(t, c, "admin").Code(), "a call without a limit")
 }
 
+// A denial by several limits has the names of all of them, and the longest wait with the jitter.
+func TestDenialBySeveralLimits(t *testing.T) {
+	l := limiter.New(&memstore.Store{Clock: noon})
+	policy := func(name string, period time.Duration) *runtime.Policy {
+		return &runtime.Policy{Name: name, Kind: runtime.TokenBucket, Rate: 1, Capacity: 1, Period: period}
+	}
+	free, minute, hour := policy("free", time.Second), policy("minute", time.Minute), policy("hour", time.Hour)
+	minute.Jitter = 3 * time.Hour
+	key := func(name string) runtime.Key { return runtime.KeyOf(runtime.String(name)) }
+	items := []limiter.Item{l.Limit(free, key("a")), l.Limit(minute, key("b")), l.Limit(hour, key("a")), l.Limit(hour, key("b"))}
+	for _, used := range items[1:] {
+		_, err := l.All(t.Context(), used)
+		require.NoError(t, err)
+	}
+	want, err := l.All(t.Context(), items...)
+	require.NoError(t, err)
+	require.Greater(t, want.RetryIn(), time.Hour, "the jitter of the limit that denies for less")
+	i := limitgrpc.New(l, limitgrpc.Options{}).All(func(context.Context, limitgrpc.Call) ([]limiter.Item, error) { return items, nil })
+	denied := check(t, client(t, i, &service{}), "ada")
+	assert.Equal(t, codes.ResourceExhausted, denied.Code())
+	assert.Equal(t, "rate limited by minute, hour", denied.Message())
+	assert.Equal(t, want.RetryIn(), waitOf(denied))
+	var subjects []string
+	for _, v := range denied.Details()[0].(*errdetails.QuotaFailure).Violations {
+		subjects = append(subjects, v.Subject)
+	}
+	assert.Equal(t, []string{"limit:minute", "limit:hour"}, subjects)
+}
+
+// A Take without decisions is a mistake of the program, and no denial.
+func TestNoDecisions(t *testing.T) {
+	i := limitgrpc.New(newLimits(), limitgrpc.Options{}).Group(func(context.Context, limitgrpc.Call) (limitgrpc.Take, error) {
+		return func(context.Context) (limiter.Decisions, error) { return limiter.Decisions{}, nil }, nil
+	})
+	got := check(t, client(t, i, &service{}), "ada")
+	assert.Equal(t, codes.Internal, got.Code(), got)
+	assert.Empty(t, got.Details())
+}
+
 // Each error has its code, and its text stays on the server.
 func TestErrors(t *testing.T) {
 	limit, noStore := newLimits(), limits.New(nil)

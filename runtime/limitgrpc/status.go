@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -14,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // storeRetry is the wait that clients are told if the store fails.
@@ -59,7 +62,7 @@ func ofFunction(err error) error {
 // statusOf returns the status with which a call ends for an error. The texts of errors are not for clients.
 func statusOf(ctx context.Context, err error) *status.Status {
 	if denied, ok := errors.AsType[*runtime.LimitedError](err); ok {
-		return denial(denied)
+		return denial(limiter.Decisions{Each: []runtime.Decision{denied.Decision}})
 	}
 	if own, ok := status.FromError(err); ok {
 		return own
@@ -84,14 +87,21 @@ func endOf(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// denial returns the status of a denial.
-func denial(e *runtime.LimitedError) *status.Status {
-	s := status.New(codes.ResourceExhausted, "rate limited by "+e.Limit)
-	details := []protoadapt.MessageV1{&errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: "limit:" + e.Limit}}}}
-	if wait := e.RetryIn(); wait != runtime.Never {
+// denial returns the status of a denial, with the names of the limits that deny, once each.
+func denial(ds limiter.Decisions) *status.Status {
+	var names []string
+	quota := &errdetails.QuotaFailure{}
+	for _, name := range ds.DeniedBy() {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+			quota.Violations = append(quota.Violations, &errdetails.QuotaFailure_Violation{Subject: "limit:" + name})
+		}
+	}
+	details := []protoadapt.MessageV1{quota}
+	if wait := ds.RetryIn(); wait != runtime.Never {
 		details = append(details, retryInfo(wait))
 	}
-	return with(s, details...)
+	return with(status.New(codes.ResourceExhausted, "rate limited by "+strings.Join(names, ", ")), details...)
 }
 
 func retryInfo(wait time.Duration) *errdetails.RetryInfo {
