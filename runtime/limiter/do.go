@@ -89,7 +89,9 @@ func withoutRows(c runtime.Call, now int64) (runtime.Answer, bool) {
 	}
 	b := batch.New([]runtime.Call{c})
 	b.Run(now, nil)
-	return b.Answers()[0], true
+	answer := b.Answers()[0]
+	answer.Source = runtime.SourceNone
+	return answer, true
 }
 
 // spread sets the jitter of the decision on a request at the instant now, if it has to wait.

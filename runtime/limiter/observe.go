@@ -157,7 +157,8 @@ func (b observing) observation(ctx context.Context, c runtime.Call, i int, answe
 	} else {
 		describe(&o, q, &answer.Decisions[i], answer.Allowed())
 	}
-	if o.Source != runtime.SourceNone && o.Source != runtime.SourceDenyCache {
+	// Of the call: this limit may have needed no counts.
+	if answer.Source != runtime.SourceNone && answer.Source != runtime.SourceDenyCache {
 		o.Duration = took
 	}
 	return o

@@ -57,6 +57,21 @@ func (l leasing) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Deci
 	return l.taker.TakeLocal(p, key, n)
 }
 
+// A call is timed by the first of its limits, also if that one needs no counts; a call of such limits alone is not timed.
+func TestCallsWhoseFirstLimitIsUnlimitedAreTimed(t *testing.T) {
+	c := observe.NewCounters(observe.Options{})
+	l := limiter.New(&memstore.Store{}, limiter.Observe(c))
+	unlimited := &runtime.Policy{Name: "unlimited", Kind: runtime.TokenBucket, Mode: runtime.ModeUnlimited}
+	lifted, counted := l.Limit(unlimited, runtime.KeyOf()), l.Limit(bucket("counted", 10), runtime.KeyOf())
+	for _, items := range [][]limiter.Item{{lifted, counted}, {counted, lifted}, {lifted}} {
+		_, err := l.All(t.Context(), items...)
+		require.NoError(t, err)
+	}
+	var page bytes.Buffer
+	require.NoError(t, c.WriteText(&page))
+	require.True(t, strings.Contains(page.String(), "ratelimitgen_store_duration_seconds_count{operation=\"take\"} 2\n"))
+}
+
 // More limits than the counters have slots, each with its own number of requests, from several goroutines at once.
 func TestManyLimitsAreCountedApart(t *testing.T) {
 	c := observe.NewCounters(observe.Options{})
