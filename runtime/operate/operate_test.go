@@ -262,7 +262,7 @@ func TestPrintedKeysAreAddresses(t *testing.T) {
 		shown := run("show", "password", "-stored", words[0])
 		assert.Contains(t, shown, "password, key "+top[1]+", fingerprint")
 		assert.Contains(t, shown, "1 of 3 left")
-		assert.Contains(t, run("reset", "password", "-stored", words[0], "-reason", "r", "-author", "a"), "had 1 tokens and now is full")
+		assert.Contains(t, run("reset", "password", "-stored", words[0], "-reason", "r", "-author", "a"), "was reset and now is full")
 		assert.Zero(t, store.Len(), "%q: another key was reset", text)
 	}
 }
