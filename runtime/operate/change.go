@@ -159,7 +159,10 @@ func (d *Done) count(ctx context.Context, catalog *runtime.Catalog, store runtim
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
-	if of, err := log.OverrideView().PolicyOf(p, key.String()); c.Verb != Reset && err == nil && of.Mode.Passes() {
+	if of, err := log.OverrideView().PolicyOf(p, key.String()); c.Verb != Reset && err == nil && (of.Mode.Passes() || of.Unlimited()) {
+		if p.Mode.Passes() {
+			return usagef("%s is %v, so that no tokens are counted", c.Limit, p.Mode)
+		}
 		entry, _ := of.Override()
 		return usagef("no tokens of this key are counted, because of entry %d of the log: end that override first", entry)
 	}
@@ -226,10 +229,11 @@ func (c *Change) policy(catalog *runtime.Catalog, l *runtime.CatalogLimit) (*run
 		return nil, usagef("%s depends on the plan: give the plan of the key as -plan %s", c.Limit, strings.Join(catalog.Plans, ", -plan "))
 	case p.Kind == runtime.InFlight:
 		return nil, usagef("%s is in flight: its slots are acquired and released by what runs; reset frees all slots of a key", c.Limit)
-	case p.Mode.Passes():
-		return nil, usagef("%s is %v, so that no tokens are counted", c.Limit, p.Mode)
 	case c.Tokens < 1 || c.Tokens > most:
 		return nil, usagef("the number of tokens must be from 1 to %d, not %d", int64(most), c.Tokens)
+	case p.Mode.Passes():
+		// An override may give the key another plan.
+		return p, nil
 	default:
 		return c.numbers().of(p, true)
 	}
