@@ -20,8 +20,20 @@ type DoneIn struct {
 	Key  runtime.Key
 	Done Done
 	// Err is why nothing was changed: the limit has another key, or no overrides, or nothing to end or to erase, or the store has
-	// failed.
+	// failed. If Done has an entry, that was written before the store has failed.
 	Err error
+}
+
+// Problem says what was not changed, and why, or is "".
+func (d DoneIn) Problem() string {
+	const nothing = "nothing was changed: "
+	switch {
+	case d.Err == nil:
+		return ""
+	case d.Done.Entry.ID != 0:
+		return d.Err.Error()
+	}
+	return nothing + strings.TrimPrefix(d.Err.Error(), nothing)
 }
 
 // ApplyAll makes a change, of which it sets the Limit and the Key, in every limit whose key has just these parts, by their names:

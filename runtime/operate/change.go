@@ -270,7 +270,9 @@ func (c *Change) putInForce(ctx context.Context, store runtime.Store, l *runtime
 	of, end := limiter.New(store).Overrides(p, c.Key), runtime.OverrideEnd{Reason: c.Reason, Author: c.Author}
 	switch c.Verb {
 	case Unblock:
-		e, err = of.Unblock(ctx, end)
+		if e, err = of.Unblock(ctx, end); err != nil && e.ID != 0 {
+			return e, fmt.Errorf("entry %d of the log was written, but the penalty may not have ended: %w", e.ID, err)
+		}
 	case End:
 		e, err = of.End(ctx, end)
 	case Block:

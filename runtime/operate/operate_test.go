@@ -22,6 +22,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
@@ -391,6 +392,19 @@ func TestLimitsOfAnotherProgram(t *testing.T) {
 	code, out = run("b.example", "top shared")
 	require.Equal(t, operate.Failed, code)
 	require.Contains(t, out, "they belong to a.example")
+
+	// The penalties of the other program are not shown as those of the limit with that name.
+	for i, owner := range []string{"a.example", "b.example"} {
+		shared, _ := catalogs[owner].Limit("shared")
+		shared.Policies[0].Penalty = runtime.PenaltyOf(0, time.Hour)
+		if i == 0 {
+			_, err := limiter.New(programs[owner]).Limit(shared.Policies[0], runtime.KeyOf(runtime.String("secret"))).AllowN(t.Context(), 9)
+			require.NoError(t, err)
+		}
+		penalties, err := operate.Penalized(t.Context(), programs[owner], &shared)
+		require.NoError(t, err)
+		require.Len(t, penalties, 1-i, owner)
+	}
 }
 
 // failing is a store whose log cannot be written.
@@ -507,4 +521,120 @@ func TestLogPrintsPenalties(t *testing.T) {
 	assert.Regexp(t, "take.* 1 +ann +test\n"+regexp.QuoteMeta(inLogin), main("log", "login", "7"))
 	main(append([]string{"unblock", "login", "7"}, why...)...)
 	assert.NotContains(t, main("log", "login", "7"), "penalty until")
+}
+
+// A penalty denies nothing while an override lifts the limit, or gives the key a plan without penalties.
+func TestLogPrintsWhatLiftsAPenalty(t *testing.T) {
+	store := &memstore.Store{Clock: func() time.Time { return start }}
+	bounds := runtime.OverrideBounds{Rate: 10, Capacity: 10, Unlimited: true}
+	plans := runtime.PlanPolicies{
+		1: {Name: "login", Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1, Penalty: runtime.PenaltyOf(0, time.Hour), Overrides: bounds},
+		2: {Name: "login", Kind: runtime.TokenBucket, Rate: 9, Period: time.Minute, Capacity: 9, Overrides: bounds},
+	}.Overridable(runtime.PlanNames{1: "free", 2: "pro"})
+	c := &runtime.Catalog{Plans: []string{"free", "pro"}, Limits: []runtime.CatalogLimit{
+		{Name: "login", Key: []runtime.CatalogKey{{Name: "user", Type: "int64"}}, Policies: []*runtime.Policy{&plans[1], &plans[2]}},
+	}}
+	main := func(args string) string {
+		var out bytes.Buffer
+		operate.Main(t.Context(), c, store, append(words(args), "-reason", "test", "-author", "ann"), &out)
+		return out.String()
+	}
+	log := func() string {
+		var out bytes.Buffer
+		operate.Main(t.Context(), c, store, []string{"log", "login", "7"}, &out)
+		return out.String()
+	}
+	login := limiter.New(store).Limit(&plans[1], runtime.KeyOf(runtime.Int64(7)))
+	for range 2 {
+		_, err := login.Allow(t.Context())
+		require.NoError(t, err)
+	}
+	for args, row := range map[string]struct {
+		allowed bool
+		words   string
+	}{
+		"override login 7 -mode off -for 1h":     {true, "requests pass, because of entry %d of the log, and"},
+		"override login 7 -mode shadow -for 1h":  {true, "requests pass, because of entry %d of the log, and"},
+		"override login 7 -to-plan pro -for 1h":  {true, "requests pass, because of entry %d of the log, and"},
+		"override login -whole -rate 9 -for 1h":  {false, "all requests are denied, and"},
+		"block login 7 -for 1h":                  {false, "all requests are denied, and"},
+		"override login 7 -to-plan free -for 1h": {false, "all requests are denied, and"},
+	} {
+		require.Contains(t, main(args), "(entry ", args)
+		d, err := login.Allow(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, row.allowed, d.Allowed, args)
+		entry, _ := d.Override()
+		if strings.Contains(row.words, "%d") {
+			row.words = fmt.Sprintf(row.words, entry)
+		}
+		assert.Contains(t, log(), "penalty until 2026-11-22 10:30:00Z: "+row.words, args)
+		main("end login 7")
+		main("end login -whole")
+	}
+}
+
+// noReset is a store that fails to end penalties, and writes the log.
+type noReset struct{ *memstore.Store }
+
+func (s noReset) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	if calls[0].Requests[0].Op == runtime.Reset {
+		return nil, fmt.Errorf("the server has gone")
+	}
+	return s.Store.Do(ctx, calls)
+}
+
+// An error says that nothing was changed only if that is so, and once.
+func TestErrorsOfAllLimitsSayWhatWasWritten(t *testing.T) {
+	p := &runtime.Policy{Name: "login", Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1, Penalty: runtime.PenaltyOf(0, time.Hour),
+		Overrides: runtime.OverrideBounds{Rate: 10, Capacity: 10}}
+	c := &runtime.Catalog{Limits: []runtime.CatalogLimit{{Name: "login", Key: []runtime.CatalogKey{{Name: "user", Type: "int64"}}, Policies: []*runtime.Policy{p}}}}
+	mem := &memstore.Store{Clock: func() time.Time { return start }}
+	for range 2 {
+		_, err := limiter.New(mem).Limit(p, runtime.KeyOf(runtime.Int64(7))).Allow(t.Context())
+		require.NoError(t, err)
+	}
+	main := func(store runtime.Store, args string) string {
+		var out bytes.Buffer
+		assert.Equal(t, operate.Failed, operate.Main(t.Context(), c, store, append(words(args), "-reason", "test", "-author", "ann"), &out))
+		return out.String()
+	}
+	const written = "entry %d of the log was written, but the penalty may not have ended: limit \"login\": the server has gone\n"
+	assert.Contains(t, main(noReset{mem}, "unblock login 7"), "failed: "+fmt.Sprintf(written, 1))
+	assert.Contains(t, main(noReset{mem}, "unblock -all user=7"), "login: "+fmt.Sprintf(written, 2))
+	assert.Contains(t, main(noErase{mem}, "erase -all user=7"), "login: nothing was changed: "+runtime.ErrNoErase.Error()+"\n")
+}
+
+// noErase is a store that cannot erase.
+type noErase struct{ override.Store }
+
+// rekeyed is a store with counts of the limit login under another key.
+type rekeyed struct{ *memstore.Store }
+
+func (s rekeyed) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	if calls[0].Requests[0].Policy.Name != "login" {
+		return s.Store.Do(ctx, calls)
+	}
+	stored := runtime.Registration{Limit: "login", Owner: "own.example", Format: runtime.StoredFormat, Key: "(string)"}
+	own := stored
+	own.Key = "(int64)"
+	return []runtime.Answer{{Err: stored.Refuses(own)}}, nil
+}
+
+// A limit of the program whose counts are under another key is not one of another program, and its error does not hide the others.
+func TestTopOfALimitWithAnotherKey(t *testing.T) {
+	c := &runtime.Catalog{}
+	for _, name := range []string{"login", "visit"} {
+		p := &runtime.Policy{Name: name, Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 5}
+		c.Limits = append(c.Limits, runtime.CatalogLimit{Name: name, Key: []runtime.CatalogKey{{Name: "user", Type: "int64"}}, Policies: []*runtime.Policy{p}})
+	}
+	store := rekeyed{&memstore.Store{Clock: func() time.Time { return start }}}
+	_, err := limiter.New(store).Limit(c.Limits[1].Policies[0], runtime.KeyOf(runtime.Int64(7))).Allow(t.Context())
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.Equal(t, operate.OK, operate.Main(t.Context(), c, store, []string{"top"}, &out), &out)
+	assert.Regexp(t, "(?s)^LIMIT .*\nvisit +- +7 +4 .*\nlimit \"login\": .*: their key is \\(string\\), and that of this limit is \\(int64\\)", out.String())
+	assert.NotContains(t, out.String(), "Not a limit of this program")
+	out.Reset()
+	require.Equal(t, operate.Failed, operate.Main(t.Context(), c, store, []string{"top", "login"}, &out))
 }

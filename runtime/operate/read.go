@@ -42,7 +42,10 @@ func (c *call) top() error {
 			continue
 		}
 		of, err := Busiest(c.ctx, c.store, c.catalog, &limits[i], c.flags.Plan, n, 0)
-		if err != nil {
+		switch {
+		case len(c.args) == 0 && errors.Is(err, runtime.ErrForeignCounts):
+			note += printable.Line(err.Error()) + "\n"
+		case err != nil:
 			return err
 		}
 		for _, b := range of.Busiest {

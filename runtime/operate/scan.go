@@ -100,7 +100,8 @@ func Busiest(ctx context.Context, store runtime.Store, catalog *runtime.Catalog,
 // another program, or were removed. One that has the name of a limit of the catalog is among them.
 func Others(ctx context.Context, store runtime.Store, catalog *runtime.Catalog) (others []runtime.Registration, err error) {
 	for _, l := range catalog.Limits {
-		if foreign, ok := errors.AsType[*runtime.RegistrationError](runtime.CheckCounts(ctx, store, l.Policies[0])); ok {
+		// With another key or format, it is nevertheless this program's.
+		if foreign, ok := errors.AsType[*runtime.RegistrationError](runtime.CheckCounts(ctx, store, l.Policies[0])); ok && foreign.Stored.Owner != foreign.Own.Owner {
 			others = append(others, foreign.Stored)
 		}
 	}
@@ -217,13 +218,18 @@ type PenalizedKey struct {
 	Key string
 	// Until is when the penalty ends.
 	Until time.Time
+	// Lifted, if it is not 0, is the entry of the log because of which requests pass meanwhile.
+	Lifted int64
 }
 
 // String says until when the penalty lasts, what a denial after it does, and how to end it.
 func (k *PenalizedKey) String() string {
 	p := &k.Policy.Penalty
 	does, next := "all requests are denied", "a penalty of "+p.Step(1).String()
-	if k.Policy.Mode == runtime.ModeShadow {
+	switch {
+	case k.Lifted != 0:
+		does = fmt.Sprintf("requests pass, because of entry %d of the log", k.Lifted)
+	case k.Policy.Mode == runtime.ModeShadow:
 		does = "requests pass, because it is in shadow mode"
 	}
 	if n := p.Len(); n > 1 {
@@ -237,11 +243,18 @@ func (k *PenalizedKey) String() string {
 }
 
 // Penalized returns the penalties in force of a limit, of one key, or without one of all keys: a log does not have them. It
-// reads the rows of the limit, and returns nothing if the limit has no penalties or the store cannot list its rows.
+// reads the rows of the limit, and returns nothing if the limit has no penalties, the store cannot list its rows, or they are of another
+// program.
 func Penalized(ctx context.Context, store runtime.Store, l *runtime.CatalogLimit, key ...string) (found []PenalizedKey, err error) {
 	i := slices.IndexFunc(l.Policies, (*runtime.Policy).Penalizes)
 	if _, lists := store.(runtime.RowLister); i < 0 || !lists {
 		return nil, nil
+	}
+	if runtime.CheckCounts(ctx, store, l.Policies[i]) != nil {
+		return nil, nil
+	}
+	if _, err := InForce(ctx, store, *l); err != nil {
+		return nil, err
 	}
 	p, r, after := l.Policies[i], rowReader{store: store}, runtime.Row{Name: l.Name, Shard: -1}
 	if len(key) > 0 {
@@ -256,13 +269,28 @@ func Penalized(ctx context.Context, store runtime.Store, l *runtime.CatalogLimit
 			return nil, err
 		}
 		if d.PenaltyFor > 0 {
-			found = append(found, PenalizedKey{p, rows[0].Row.Key, time.Unix(0, r.at).Add(d.PenaltyFor)})
+			key := rows[0].Row.Key
+			found = append(found, PenalizedKey{p, key, time.Unix(0, r.at).Add(d.PenaltyFor), lifted(store, p, key)})
 		}
 		if len(key) > 0 {
 			break
 		}
 	}
 	return found, r.err
+}
+
+// lifted returns the entry in force because of which penalties of a key deny no requests, or 0.
+func lifted(store runtime.Store, p *runtime.Policy, key string) int64 {
+	log, ok := store.(override.Store)
+	if !ok {
+		return 0
+	}
+	of, err := log.OverrideView().PolicyOf(p, key)
+	if err != nil || of.Mode == runtime.ModeBlock || of.Mode == runtime.ModeEnforce && of.Penalizes() {
+		return 0
+	}
+	entry, _ := of.Override()
+	return entry
 }
 
 // hasRow reports whether the store has a count of a key. It is true if the store cannot list its rows.

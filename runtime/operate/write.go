@@ -55,7 +55,7 @@ func (c *call) changeAll(change Change) error {
 	made, failed := false, []string(nil)
 	for _, of := range all {
 		if of.Err != nil {
-			fmt.Fprintf(c.out, "%s: nothing was changed: %s\n", of.Limit, printable.Line(of.Err.Error()))
+			fmt.Fprintf(c.out, "%s: %s\n", of.Limit, printable.Line(of.Problem()))
 			if !errors.Is(of.Err, ErrUsage) || errors.Is(of.Err, runtime.ErrOverrideInForce) {
 				failed = append(failed, of.Limit)
 			}
