@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -668,4 +670,27 @@ func TestShowsAndEndsPenalties(t *testing.T) {
 	b, err := limit.Peek(t.Context())
 	require.NoError(t, err)
 	assert.Zero(t, b.PenaltyFor)
+}
+
+// A debt that lasts for centuries is drawn as far as there are instants, and falls nowhere.
+func TestDrawsALargeDebt(t *testing.T) {
+	for _, debt := range []int64{1_000_000, runtime.MaxTokens} {
+		p := &runtime.Policy{Name: "slow", Kind: runtime.TokenBucket, Rate: 1, Period: 24 * time.Hour, Capacity: 5}
+		store := &memstore.Store{Clock: func() time.Time { return start }}
+		_, err := limiter.New(store).Limit(p, runtime.Key{}).Charge(t.Context(), debt)
+		require.NoError(t, err)
+		server := httptest.NewServer(console.New(console.Options{Store: store,
+			Catalog: &runtime.Catalog{Limits: []runtime.CatalogLimit{{Name: "slow", Policies: []*runtime.Policy{p}}}}}))
+		t.Cleanup(server.Close)
+		_, text, _ := post(t, server.URL+"/find", url.Values{"limit": {"slow"}})
+		rows := regexp.MustCompile(`<td class="number">(\d+h[^<]*|0s)</td><td class="number">([^<]*)</td>`).FindAllStringSubmatch(html.UnescapeString(text), -1)
+		require.Len(t, rows, 7, "%d", debt)
+		for i := range rows[1:] {
+			before, err := strconv.ParseFloat(rows[i][2], 64)
+			require.NoError(t, err)
+			after, err := strconv.ParseFloat(rows[i+1][2], 64)
+			require.NoError(t, err)
+			assert.LessOrEqual(t, before, after, "%d: %v", debt, rows)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"html/template"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +24,8 @@ func future(p *runtime.Policy, rows []runtime.StoredRow, at int64) ([]point, err
 	if err != nil {
 		return nil, err
 	}
-	span := max(now.FullAfter, now.PenaltyFor, time.Duration(p.Period)/4)
+	// At most half of the time that instants have left.
+	span := min(max(now.FullAfter, now.PenaltyFor, time.Duration(p.Period)/4), time.Duration(math.MaxInt64-at)/2)
 	const steps = 60
 	var times []time.Duration
 	for i := range steps + 1 {
