@@ -105,11 +105,20 @@ func printKeeping(s streams, d dialect.Dialect, table string, args []string) err
 				if q.Keeps != at || q.Dialects != nil && !slices.Contains(q.Dialects, d.Name) {
 					continue
 				}
-				if _, err := fmt.Fprintf(s.out, "-- %s: %s.\n%s\n", render.NameOf(&r.Subjects[i]), q.Why, names.Replace(q.Text)); err != nil {
+				if _, err := fmt.Fprintf(s.out, "-- %s: %s.\n%s\n", render.NameOf(&r.Subjects[i]), q.Why, outsideTexts(names, q.Text)); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// outsideTexts replaces what is not in a text of a statement, as the path of a type is.
+func outsideTexts(names *strings.Replacer, statement string) string {
+	parts := strings.Split(statement, "'")
+	for i := 0; i < len(parts); i += 2 {
+		parts[i] = names.Replace(parts[i])
+	}
+	return strings.Join(parts, "'")
 }
