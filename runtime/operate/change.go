@@ -280,11 +280,28 @@ func (c *Change) putInForce(ctx context.Context, store runtime.Store, l *runtime
 	default:
 		e, err = c.override(ctx, of, until)
 	}
-	if errors.Is(err, runtime.ErrInvalidOverride) || errors.Is(err, runtime.ErrNoOverride) {
+	switch {
+	case errors.Is(err, runtime.ErrNoOverride):
+		what, of := "an override nor a block", "the key itself"
+		if c.Verb == Unblock {
+			what = "a block nor a penalty"
+		}
+		if c.Whole {
+			of = "the whole limit"
+		}
+		err = usageError{nothingToEnd(fmt.Sprintf("limit %q: there is nothing to end: neither %s of %s is in force", c.Limit, what, of))}
+	case errors.Is(err, runtime.ErrInvalidOverride):
 		err = usageError{err}
 	}
 	return e, err
 }
+
+// nothingToEnd is a [runtime.ErrNoOverride] in other words: beside what an Unblock ends, an override may be in force.
+type nothingToEnd string
+
+func (n nothingToEnd) Error() string { return string(n) }
+
+func (nothingToEnd) Unwrap() error { return runtime.ErrNoOverride }
 
 // liftingModes are the modes that an override can have.
 var liftingModes = map[string]runtime.Mode{"": runtime.ModeEnforce, "shadow": runtime.ModeShadow, "off": runtime.ModeOff, "unlimited": runtime.ModeUnlimited}
