@@ -129,5 +129,9 @@ func Policies(catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string) ([
 	case len(l.Policies) == 1:
 		return nil, usagef("%s does not depend on the plan: leave -plan out", l.Name)
 	}
-	return nil, usagef("there is no plan %q%s; the plans are %s", plan, suggestion(plan, catalog.Plans), strings.Join(catalog.Plans, ", "))
+	return nil, noPlan(plan, catalog.Plans)
+}
+
+func noPlan(plan string, plans []string) error {
+	return usagef("there is no plan %q%s; the plans are %s", plan, suggestion(plan, plans), strings.Join(plans, ", "))
 }

@@ -28,6 +28,10 @@ func (c *call) top() error {
 			return usagef("top takes one limit, and no key: use show")
 		}
 	}
+	plans := c.catalog.Plans
+	if plan := c.flags.Plan; len(c.args) == 0 && plan != "" && len(plans) > 0 && !slices.Contains(plans, plan) {
+		return noPlan(plan, plans)
+	}
 	n := int(min(cmp.Or(c.flags.Tokens, 10), 10_000))
 	others, note := []runtime.Registration(nil), ""
 	if len(c.args) == 0 {
@@ -41,7 +45,11 @@ func (c *call) top() error {
 		if slices.ContainsFunc(others, func(r runtime.Registration) bool { return r.Limit == limits[i].Name }) {
 			continue
 		}
-		of, err := Busiest(c.ctx, c.store, c.catalog, &limits[i], c.flags.Plan, n, 0)
+		plan := c.flags.Plan
+		if len(c.args) == 0 && len(plans) > 0 && len(limits[i].Policies) == 1 {
+			plan = "" // which is for the limits that depend on it
+		}
+		of, err := Busiest(c.ctx, c.store, c.catalog, &limits[i], plan, n, 0)
 		switch {
 		case len(c.args) == 0 && errors.Is(err, runtime.ErrForeignCounts):
 			note += printable.Line(err.Error()) + "\n"
@@ -59,7 +67,7 @@ func (c *call) top() error {
 		_, err := fmt.Fprintf(c.out, "No key has used any tokens.\n%s", note)
 		return err
 	}
-	rows, plans := [][]string{{"LIMIT", "PLAN", "KEY", "LEFT", "CAPACITY", "FULL IN", "IN FORCE"}}, ""
+	rows, read := [][]string{{"LIMIT", "PLAN", "KEY", "LEFT", "CAPACITY", "FULL IN", "IN FORCE"}}, ""
 	for _, b := range busiest {
 		key := "-"
 		if b.Key != "" {
@@ -68,13 +76,13 @@ func (c *call) top() error {
 		rows = append(rows, []string{b.Policy.Name, cmp.Or(b.Plan, "-"), key, tokens(b.Decision.Value), fmt.Sprint(b.Policy.Capacity), fullIn(&b),
 			printable.Line(cmp.Or(b.InForce, "-"))})
 		if b.Plan != "" && c.flags.Plan == "" {
-			plans = "The store does not have the plans of keys. Without -plan, limits are read by their smallest plan.\n"
+			read = "The store does not have the plans of keys. Without -plan, limits are read by their smallest plan.\n"
 		}
 		if most := printable.Line(b.Policy.Name) + " is read by the most that callers can give, because the store does not have their numbers.\n"; b.Policy.Most() && !strings.Contains(note, most) {
 			note = most + note
 		}
 	}
-	return c.table(rows, plans+note)
+	return c.table(rows, read+note)
 }
 
 // table prints rows of cells, with a note after them.

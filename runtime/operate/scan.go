@@ -56,11 +56,14 @@ func Busiest(ctx context.Context, store runtime.Store, catalog *runtime.Catalog,
 	if err != nil {
 		return Used{}, err
 	}
+	smallest := all[0]
 	all = slices.DeleteFunc(all, func(p Planned) bool { return p.Policy.Mode.Passes() })
-	if len(all) == 0 {
+	switch {
+	case len(all) > 0:
+		smallest = slices.MinFunc(all, func(a, b Planned) int { return cmp.Compare(a.Policy.Rate, b.Policy.Rate) })
+	case smallest.Policy.Mode != runtime.ModeUnlimited || !smallest.Policy.Overridable(): // else an override may give a key another plan
 		return Used{}, nil
 	}
-	smallest := slices.MinFunc(all, func(a, b Planned) int { return cmp.Compare(a.Policy.Rate, b.Policy.Rate) })
 	inForce, err := InForce(ctx, store, *l)
 	if err != nil {
 		return Used{}, err
@@ -68,7 +71,7 @@ func Busiest(ctx context.Context, store runtime.Store, catalog *runtime.Catalog,
 	r, scan := rowReader{store: store, pages: pages}, meter.Scan{}
 	for rows := range r.keys(ctx, runtime.Row{Name: l.Name, Shard: -1}) {
 		b := smallest.busy(store, inForce, rows[0].Row.Key)
-		if b.Policy.Mode.Passes() {
+		if b.Policy.Mode.Passes() || b.Policy.Unlimited() {
 			continue
 		}
 		if left, ok := scan.Left(b.Policy, rows, r.at); ok {
