@@ -456,7 +456,7 @@ func TestShowsTheHoldersOfSlots(t *testing.T) {
 	now := start
 	store := &memstore.Store{Clock: func() time.Time { return now }}
 	p := &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Rate: 5, Capacity: 5, Period: 2 * time.Minute,
-		Overrides: runtime.OverrideBounds{Rate: 50, Capacity: 50}}
+		Overrides: runtime.OverrideBounds{Rate: 50, Capacity: 50}, Penalty: runtime.PenaltyOf(0, time.Hour)}
 	c := &runtime.Catalog{Limits: []runtime.CatalogLimit{
 		{Name: "exports", Key: []runtime.CatalogKey{{Name: "org", Type: "int64"}}, Policies: []*runtime.Policy{p}},
 	}}
@@ -484,6 +484,15 @@ func TestShowsTheHoldersOfSlots(t *testing.T) {
 	main(append([]string{"reset", "exports", "7"}, why...)...)
 	assert.Contains(t, main("show", "exports", "7"), "  0 of 3 slots in use\n")
 	require.ErrorIs(t, second.Renew(t.Context()), runtime.ErrSlotLost)
+
+	// Free slots are not free for a key with a penalty.
+	_, err = slots.AcquireN(t.Context(), 3)
+	require.NoError(t, err)
+	denied, err := slots.Acquire(t.Context())
+	require.NoError(t, err)
+	require.False(t, denied.Allowed)
+	now = now.Add(10 * time.Minute)
+	assert.Contains(t, main("show", "exports", "7"), "  penalty for 50m0s, 0 of 3 slots in use\n")
 }
 
 // The log of operators has no penalties, so that log prints those in force after it, and how to end them.

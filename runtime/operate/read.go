@@ -188,8 +188,11 @@ func Words(p *runtime.Policy, b runtime.Balance) string {
 
 func slotWords(b runtime.Balance) string {
 	line := fmt.Sprintf("%d of %d slots in use", b.Used, b.Capacity)
-	if b.BlockedFor > 0 {
+	switch {
+	case b.BlockedFor > 0:
 		line = "blocked, " + line
+	case b.PenaltyFor > 0:
+		line = fmt.Sprintf("penalty for %v, %s", b.PenaltyFor.Round(time.Millisecond), line)
 	}
 	if b.FullAfter > 0 {
 		line += fmt.Sprintf(", all free after %v unless renewed", b.FullAfter.Round(time.Millisecond))
