@@ -68,8 +68,9 @@ func judgeKeyLog(j *judgement) {
 	}
 }
 
-// inForce is the condition for an entry o of the log that no later one has ended or replaced. It may have ended by itself.
-const inForce = "AND o.what NOT IN ('unblock', 'none', 'granted', 'taken', 'reset') AND NOT EXISTS (SELECT 1 FROM rate_limit_overrides n " +
+// inForce is the condition for an entry o of the log that no later one has ended or replaced. It may have ended by itself. The key of one
+// that was erased is no key, and has no parts.
+const inForce = "AND o.key NOT LIKE '|%erased:%' ESCAPE '|' AND o.what NOT IN ('unblock', 'none', 'granted', 'taken', 'reset') AND NOT EXISTS (SELECT 1 FROM rate_limit_overrides n " +
 	"WHERE n.name = o.name AND n.key = o.key AND n.id > o.id AND (n.what = 'none' OR o.what = 'block' AND n.what IN ('block', 'unblock') " +
 	"OR o.what <> 'block' AND n.what NOT IN ('block', 'unblock', 'granted', 'taken', 'reset')))"
 

@@ -147,12 +147,17 @@ func (d deploy) run(old, now func() process) {
 	d.empty()
 	was, is := old(), now()
 	require.NoError(d.t, was.store.Migrate(d.t.Context(), was.policy()))
+	was.block([]string{"forgotten"}, time.Hour)
+	d.execute("UPDATE rate_limit_overrides SET until_ns = 1")
+	erased, err := was.store.Erase(d.t.Context(), was.policy().Name, "forgotten", runtime.OverrideEnd{Reason: "r", Author: "a"})
+	require.NoError(d.t, err)
+	require.Equal(d.t, 1, erased.Entries)
 	for i, key := range d.blocked {
 		was.ask(runtime.Take, key.old, int64(i+1))
 		was.block(key.old, time.Duration(i+1)*time.Hour)
 	}
 	was.block([]string{"lifted"}, time.Hour)
-	_, err := was.limit([]string{"lifted"}).Unblock(d.t.Context(), runtime.OverrideEnd{Reason: "r", Author: "a"})
+	_, err = was.limit([]string{"lifted"}).Unblock(d.t.Context(), runtime.OverrideEnd{Reason: "r", Author: "a"})
 	require.NoError(d.t, err)
 	_, err = limiter.New(was.store).OverridesForAll(was.policy()).Set(d.t.Context(), runtime.Override{Rate: 77, Until: runtime.ForGood, Reason: "r", Author: "a"})
 	require.NoError(d.t, err)
@@ -179,6 +184,9 @@ func (d deploy) run(old, now func() process) {
 		}
 		require.NoError(d.t, p.store.Ready(d.t.Context(), p.policy()))
 	}
+	var entries int
+	require.NoError(d.t, d.db.QueryRow(d.on("SELECT COUNT(*) FROM rate_limit_overrides WHERE what = 'erased' OR reason = 'erased'")).Scan(&entries))
+	require.Equal(d.t, 2, entries, "the entries of an erased key are not in force")
 }
 
 // check checks that keys are blocked in some processes, and that the override of the whole limit is in force.
