@@ -217,6 +217,9 @@ func examineByPlan(p compare.Pair, changes []spec.Change, renamed map[string]str
 	limited := 0
 	for _, of := range fields.PairPlans(p.Old, p.New, renamed) {
 		one, part := compare.Pair{Old: of.Old, New: of.New}, ofPlan{plan: of.Plan}
+		if one.Old != nil && one.New != nil && !one.ModesDiffer() {
+			one = one.Unblocked()
+		}
 		// The changes for all plans are changes of this one if both sides have it, or one side lacks the whole limit.
 		onBoth := of.Old != nil && of.New != nil || p.Old == nil || p.New == nil
 		own := slices.DeleteFunc(slices.Clone(changes), func(c spec.Change) bool { return c.Plan != of.Plan && (c.Plan != "" || !onBoth) })
