@@ -214,7 +214,7 @@ var limitFields = []limitField{
 		absent:  "`enforce`",
 		example: "shadow",
 		change:  spec.ModeChanged,
-		words:   modeWords,
+		words:   ModeWords,
 	}),
 	{
 		name: "penalty", synonyms: []string{"ban", "bantime", "lockout", "cooldown", "blockduration", "mitigationtimeout", "penalties"},
@@ -418,7 +418,7 @@ func sentencesOf(l *spec.Limit) (rule string, sentences []string) {
 	}
 	if m != runtime.ModeEnforce && m != runtime.ModeShadow {
 		// The other fields have no effect.
-		return rule, append(modeWords(l), keyWords(l)...)
+		return rule, append(ModeWords(l), keyWords(l)...)
 	}
 	for _, f := range limitFields {
 		if f.words != nil {
