@@ -37,7 +37,7 @@ func subjectOf(changes []spec.Change, renamed map[string]string) (s review.Subje
 	} else {
 		s = examine(p, changes)
 	}
-	s.Notes = review.InNoteOrder(s.Notes)
+	s.Notes = review.InNoteOrder(append(s.Notes, overridesFollow(p, changes)...))
 	s.Limit, s.Group, s.Old, s.New = first.Limit, first.Group, placeOf(first.Old), placeOf(first.New)
 	// A changed limit has the key of the new file: callers pass that one.
 	if p.New != nil {

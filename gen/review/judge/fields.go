@@ -180,11 +180,28 @@ func judgeOverrides(j *judgement) {
 	if is.Rate > was.Rate || is.Capacity > was.Capacity || is.MaxReserved > was.MaxReserved || is.Unlimited && !was.Unlimited {
 		j.class(review.Loosened)
 	}
-	if is.Rate < was.Rate || is.Capacity < was.Capacity || is.MaxReserved < was.MaxReserved || !is.Unlimited && was.Unlimited {
+	if lessOverridable(was, is) {
 		j.class(review.Tightened)
 		j.note(review.Deploy, "Overrides in force that give more are reduced to these numbers with the deploy, and those that lift the limit have no effect.")
 	}
 	j.describe(review.Rule, fields.OverridesWords(j.New))
+}
+
+// lessOverridable reports whether operators can no longer give what they could.
+func lessOverridable(was, is runtime.OverrideBounds) bool {
+	return is.Rate < was.Rate || is.Capacity < was.Capacity || is.MaxReserved < was.MaxReserved || !is.Unlimited && was.Unlimited
+}
+
+// overridesFollow notes that operators can give less because the numbers of the limit have changed, and not its overrides.
+func overridesFollow(p compare.Pair, changes []spec.Change) (notes []review.Note) {
+	if p.Old == nil || p.New == nil || p.Old.Overrides == nil || p.New.Overrides == nil || hasKind(changes, spec.OverridesChanged) ||
+		!lessOverridable(p.Old.Policy.Overrides, p.New.Policy.Overrides) {
+		return nil
+	}
+	j := judgement{}
+	j.describe(review.Rule, fields.OverridesWords(p.New))
+	j.note(review.Deploy, "Overrides in force that give more are reduced to these numbers with the deploy.")
+	return j.notes
 }
 
 func judgeDurability(j *judgement) {
