@@ -194,11 +194,11 @@ func declareNumbers(file *jen.File, n names, l *spec.Limit) {
 	if len(fields) == 0 {
 		return
 	}
-	file.Add(n.source(numbersStruct, "$Numbers", l.NumbersType(), "$Method", l.GoName, "$fields", strings.Join(fields, "\n")))
+	file.Add(n.source(numbersStruct, "$Numbers", l.NumbersType(), "$unit", l.Unit(), "$Method", l.GoName, "$fields", strings.Join(fields, "\n")))
 }
 
 const numbersStruct = `
-// $Numbers are the numbers that callers of [Limits.$Method] give, in tokens. All are required: for one that is
+// $Numbers are the numbers that callers of [Limits.$Method] give, in $units. All are required: for one that is
 // 0, or more than the file allows, every method of the limit returns [ErrInvalidNumbers].
 type $Numbers struct {
 	$fields
@@ -207,10 +207,12 @@ type $Numbers struct {
 
 // meaningOf says what a number that callers give is.
 func meaningOf(l *spec.Limit, field string) string {
-	switch field {
-	case "capacity":
+	switch {
+	case l.Policy.Kind == runtime.InFlight:
+		return "how many can be held at once"
+	case field == "capacity":
 		return "the most tokens that can accumulate"
-	case "maxReserved":
+	case field == "maxReserved":
 		return "how many tokens may be reserved before they are granted"
 	}
 	period := fields.PeriodOf(&l.Policy)

@@ -96,7 +96,7 @@ func approvedValue(c spec.Change, side spec.Side) string {
 		for _, of := range side.Limit.Each() {
 			switch {
 			case c.Plan != "" && of.Plan != side.Value:
-			case of.Unlimited():
+			case of.UnlimitedRate:
 				rates = append(rates, "unlimited")
 			default:
 				rates = append(rates, fmt.Sprintf("%d/%v", of.Policy.Rate, of.Policy.Period))

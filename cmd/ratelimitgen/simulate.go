@@ -93,7 +93,7 @@ only oldAllowed, which is false. This prints the lines that change:
 
 Each can have: for 10m (duration; by default until the last of the others ends, or a minute), at 2m
 (start), over 50 keys (in turn, or at random for poisson; by default 1), taking 800 (tokens each), running 2s
-and plan pro:
+and plan pro. Keys with a time zone or an anniversary of their own have UTC, and the day of the first request:
 
   ratelimitgen simulate -limit sendMessage -traffic "steady 5/s for 10m; burst 100 at 2m; poisson 20/s"
 

@@ -152,6 +152,20 @@ func TestTimeoutsSetTheSlowAlert(t *testing.T) {
 	}
 }
 
+// Holds that depend on the plan, slots that callers give, and a plan that is unlimited when it is not blocked.
+func TestPanelsHaveTheNumbersOfEachPlan(t *testing.T) {
+	f, diagnostics := fields.Parse("limits.yaml", []byte("version: 1\nplans: [free, pro]\nlimits:\n"+
+		"  exports: {kind: in flight, capacity: {at most: 5}, hold: {free: 1m, pro: 2h}}\n"+
+		"  calls: {kind: token bucket, rate: {free: 10, pro: unlimited}, period: 1m, mode: block}\n"))
+	require.Empty(t, diagnostics)
+	text, err := dashboard.Grafana(f)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "held for longer than its hold, 1m or 2h, without being renewed")
+	require.Contains(t, string(text), "can hold free at most 5 or pro at most 5.")
+	require.Contains(t, string(text), "free: rate, 10 per minute")
+	require.NotContains(t, string(text), "pro: rate")
+}
+
 var (
 	metricForm  = regexp.MustCompile(`ratelimitgen_\w+`)
 	matcherForm = regexp.MustCompile(`(\w+)=(~?)("(?:[^"\\]|\\.)*")`)

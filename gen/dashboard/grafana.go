@@ -10,6 +10,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -216,13 +217,14 @@ func tokens(l *spec.Limit, name string) panel {
 
 // slots shows how many slots are acquired, released and lost per second: while as many are released as acquired, none leaks.
 func slots(l *spec.Limit, name string) panel {
-	var most []string
+	var most, holds []string
 	for _, of := range l.Each() {
-		most = append(most, strings.TrimSpace(of.Plan+" "+words.Number(of.Policy.Capacity)))
+		most = append(most, strings.TrimSpace(of.Plan+" "+fields.AtMost(of.Policy.Capacity, of.Policy.AtMost.Capacity)))
+		holds = append(holds, words.Duration(of.Policy.Period))
 	}
 	perSecond := func(some ...runtime.Outcome) string { return rate(observe.Tokens, "", name, outcomes(some...)) }
 	return graph("Slots per second", "Slots that all keys together acquire, release and lose per second. A slot that is lost was held for longer than its hold, "+
-		words.Duration(l.Policy.Period)+", without being renewed; one that is neither released nor lost belongs to a process that has crashed. At once, "+
+		words.List(slices.Compact(holds), "or")+", without being renewed; one that is neither released nor lost belongs to a process that has crashed. At once, "+
 		words.Holder(spec.PartNames(l.Key))+" can hold "+words.List(most, "or")+".", "short",
 		series{perSecond(taking...), "acquired"}, series{perSecond(runtime.OutcomeReleased), "released"}, series{perSecond(runtime.OutcomeSlotLost), "lost"})
 }
@@ -231,7 +233,7 @@ func slots(l *spec.Limit, name string) panel {
 func lines(l *spec.Limit, seconds string) (all []series) {
 	for _, of := range l.Each() {
 		p := &of.Policy
-		if of.Unlimited() {
+		if of.UnlimitedRate {
 			continue
 		}
 		plan := ""

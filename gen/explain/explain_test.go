@@ -41,7 +41,7 @@ func limitsForTest(t *testing.T) (limits []*spec.Limit) {
 		require.Empty(t, diagnostics)
 		for _, l := range file.Limits {
 			for _, of := range l.Each() {
-				if !of.Unlimited() {
+				if !of.UnlimitedRate {
 					limits = append(limits, of)
 				}
 			}
@@ -473,6 +473,32 @@ func TestTableOfPlansHasTheNumbersOfEachPlan(t *testing.T) {
 			assert.Equal(t, want, printed, of.Plan)
 		}
 	}
+}
+
+// The numbers of plans hold if the limit is enforced, and an unlimited plan has none of another plan, also while it is blocked.
+func TestTableOfPlansHasTheConditionOfTheMode(t *testing.T) {
+	for _, mode := range []string{"shadow", "off", "block"} {
+		file, ds := fields.Parse("limits.yaml", []byte(spec.Planned("rate: {free: 10, pro: unlimited}", "mode: "+mode, "maxReserved: {free: 5}")))
+		require.Empty(t, ds)
+		var out bytes.Buffer
+		require.NoError(t, WriteTerminal(&out, false, Limit("limits.yaml", file.Limits[0], time.Time{})))
+		assert.Contains(t, out.String(), "if it were enforced, at most, for all callers together:")
+		assert.NotContains(t, out.String(), "reserving, plan pro")
+		assert.Equal(t, 1, strings.Count(out.String(), "25 in any"), out.String())
+		out.Reset()
+		require.NoError(t, WriteTerminal(&out, false, List(file)))
+		assert.Contains(t, out.String(), "pro: unlimited")
+	}
+}
+
+// A penalty can last longer than the time until the next token.
+func TestDeniedNamesThePenalty(t *testing.T) {
+	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1, Penalty: runtime.PenaltyOf(0, time.Hour)}
+	assert.Equal(t, "After 1 token, one user is denied until the next token, for at most 1m, or until the penalty ends, if that is later; others are not affected.",
+		denied(&p, []string{"user"}))
+	p.Kind, p.Rate = runtime.InFlight, 1
+	assert.Equal(t, "While the slot is in use, everybody is denied until one is released, for at most 1m if none of their holders renews, "+
+		"or until the penalty ends, if that is later.", denied(&p, nil))
 }
 
 // More plans than fit side by side are in tables below one another, each with the rows of its plans.

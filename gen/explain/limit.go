@@ -94,19 +94,19 @@ func (n number) text() string { return n.Format(n.New) }
 
 // numbers adds the table of numbers.
 func (p *Page) numbers(l *spec.Limit) {
+	label := atMost(l)
+	if l.Policy.Mode != runtime.ModeEnforce {
+		label = "if it were enforced, " + label
+	}
 	if len(l.Plans) > 0 {
-		p.table(atMost(l), "", planTable(l.Plans))
+		p.table(label, "", planTable(l.Plans))
 		return
 	}
 	var rows [][]string
 	for _, n := range numbersOf(&l.Policy) {
 		rows = append(rows, []string{n.Name, n.text(), n.when + n.remark})
 	}
-	condition := ""
-	if l.Policy.Mode != runtime.ModeEnforce {
-		condition = "if it were enforced, "
-	}
-	p.table(condition+atMost(l), "", Table{Rows: rows, align: "lrl"})
+	p.table(label, "", Table{Rows: rows, align: "lrl"})
 }
 
 // atMost is the label of the numbers.
@@ -176,6 +176,9 @@ func denied(p *runtime.Policy, key []string) string {
 	who, others := words.Holder(key)+" is denied", "; others are not affected."
 	if len(key) == 0 {
 		who, others = "everybody is denied", "."
+	}
+	if p.Penalizes() {
+		others = ", or until the penalty ends, if that is later" + others
 	}
 	if p.Kind == runtime.InFlight {
 		return fmt.Sprintf("While %s in use, %s until one is released, for at most %s if none of their holders renews%s",
@@ -315,7 +318,7 @@ func (p *Page) planRules(label string, d *fields.Description) {
 func (p *Page) byPlan(label string, l *spec.Limit, describe func(*runtime.Policy) string) {
 	var labels, texts []string
 	for _, of := range l.Each() {
-		if !of.Unlimited() {
+		if !of.UnlimitedRate {
 			labels, texts = append(labels, label+", plan "+of.Plan), append(texts, describe(&of.Policy))
 		}
 	}

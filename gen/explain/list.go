@@ -18,7 +18,7 @@ func List(file *spec.File) (p Page) {
 		policy := &l.Policy
 		for i, of := range l.Each() {
 			rate, atOnce := unlimited, unlimited
-			if !of.Unlimited() {
+			if !of.UnlimitedRate {
 				rate = fields.AtMost(of.Policy.Rate, of.Policy.AtMost.Rate) + " per " + fields.PeriodOf(&of.Policy)
 				if of.Policy.Kind == runtime.InFlight {
 					rate = "held for " + words.Duration(of.Policy.Period)

@@ -32,7 +32,19 @@ func Diff(old, new *spec.File) []spec.Change {
 			changes = append(changes, spec.Change{Kind: spec.LimitRemoved, Limit: name, Old: wholeLimit(limit)})
 		}
 	}
-	return append(changes, diffGroups(old, new)...)
+	changes = append(changes, diffGroups(old, new)...)
+	for i := range changes {
+		changes[i].Old.File, changes[i].New.File = fileWith(changes[i].Old, old), fileWith(changes[i].New, new)
+	}
+	return changes
+}
+
+// fileWith returns the file of a side; nil if it lacks the limit or the group.
+func fileWith(side spec.Side, file *spec.File) *spec.File {
+	if side.Limit == nil && side.Group == nil {
+		return side.File
+	}
+	return file
 }
 
 func limitsByName(file *spec.File) map[string]*spec.Limit {

@@ -109,9 +109,9 @@ func TestSidesOfChangesHaveValuesAndPlaces(t *testing.T) {
 	old, new := parsed(t, spec.LimitOf(spec.Bucket)), parsed(t, spec.LimitOf("rate: 20", "kind: token bucket", "period: 1m"))
 	changes := Diff(old, new)
 	require.Len(t, changes, 2)
-	assert.Equal(t, spec.Side{Limit: old.Limits[0], Value: "10", Given: true, Pos: diag.Pos{Line: 5, Column: 11}}, changes[0].Old)
-	assert.Equal(t, spec.Side{Limit: new.Limits[0], Value: "20", Given: true, Pos: diag.Pos{Line: 4, Column: 11}}, changes[0].New)
-	assert.Equal(t, spec.Side{Limit: new.Limits[0], Value: "20", Given: false, Pos: diag.Pos{Line: 3, Column: 3}}, changes[1].New, "a capacity that is not given has the place of the limit")
+	assert.Equal(t, spec.Side{File: old, Limit: old.Limits[0], Value: "10", Given: true, Pos: diag.Pos{Line: 5, Column: 11}}, changes[0].Old)
+	assert.Equal(t, spec.Side{File: new, Limit: new.Limits[0], Value: "20", Given: true, Pos: diag.Pos{Line: 4, Column: 11}}, changes[0].New)
+	assert.Equal(t, spec.Side{File: new, Limit: new.Limits[0], Value: "20", Given: false, Pos: diag.Pos{Line: 3, Column: 3}}, changes[1].New, "a capacity that is not given has the place of the limit")
 }
 
 // Comparing the files the other way round swaps added and removed limits, and the values of each change.

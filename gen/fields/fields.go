@@ -214,7 +214,7 @@ var limitFields = []limitField{
 		absent:  "`enforce`",
 		example: "shadow",
 		change:  spec.ModeChanged,
-		words:   modeWords,
+		words:   ModeWords,
 	}),
 	{
 		name: "penalty", synonyms: []string{"ban", "bantime", "lockout", "cooldown", "blockduration", "mitigationtimeout", "penalties"},
@@ -395,7 +395,7 @@ func Describe(l *spec.Limit) *Description {
 	for i, of := range l.Plans {
 		plan := &d.Plans[i]
 		plan.Sentences = slices.DeleteFunc(plan.Sentences, common)
-		if of.Unlimited() {
+		if of.UnlimitedRate {
 			plan.Worst = ""
 		}
 	}
@@ -418,7 +418,7 @@ func sentencesOf(l *spec.Limit) (rule string, sentences []string) {
 	}
 	if m != runtime.ModeEnforce && m != runtime.ModeShadow {
 		// The other fields have no effect.
-		return rule, append(modeWords(l), keyWords(l)...)
+		return rule, append(ModeWords(l), keyWords(l)...)
 	}
 	for _, f := range limitFields {
 		if f.words != nil {
@@ -434,7 +434,7 @@ func worstCase(l *spec.Limit) string {
 	switch {
 	case len(l.Plans) > 0:
 		return strings.Join(words.Of(l.Plans, func(of *spec.Limit) string { return of.Plan + ": " + worstCase(of) }), "; ")
-	case l.Unlimited():
+	case l.UnlimitedRate:
 		return "no bound"
 	case p.Kind == runtime.InFlight:
 		return words.Number(p.Capacity) + " held at any instant"

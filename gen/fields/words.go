@@ -104,8 +104,8 @@ func shardsWords(l *spec.Limit) []string {
 	return []string{fmt.Sprintf("Each count is split into %s shards.", words.Number(int64(l.Policy.Shards)))}
 }
 
-// modeWords is empty for the default.
-func modeWords(l *spec.Limit) []string {
+// ModeWords describes the mode of the limit. It is empty for the default.
+func ModeWords(l *spec.Limit) []string {
 	switch l.Policy.Mode {
 	case runtime.ModeShadow:
 		return []string{"Shadow mode: requests that would be denied or delayed pass at once, and Decision.Shadowed reports them."}

@@ -192,6 +192,9 @@ func TestWordsOfPlans(t *testing.T) {
 	assert.Equal(t, []string{"Unlimited: every request is allowed, and none is counted."}, Describe(l).Plans[2].Lines())
 	shadow := parsed(t, spec.Planned("rate: {free: 10, pro: unlimited}", "mode: shadow")).Limits[0]
 	assert.Equal(t, "Worst case, if it were enforced: free: 20 in any minute; pro: no bound.", Describe(shadow).Worst)
+	blocked := Describe(parsed(t, spec.Planned("rate: {free: 10, pro: unlimited}", "mode: block")).Limits[0])
+	assert.Equal(t, "Worst case, if it were enforced: free: 20 in any minute; pro: no bound.", blocked.Worst)
+	assert.Equal(t, []string{"Unlimited when it is not blocked."}, blocked.Plans[1].Lines())
 	assert.Equal(t, int64(10), l.Policy.Rate, "the policy is that of the first limited plan")
 	for i, plan := range []string{"free", "pro", "max"} {
 		of := l.ForPlan(plan)

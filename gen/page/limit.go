@@ -273,7 +273,7 @@ func (l *limit) playConfig() string {
 	p := playground{Per: fields.PeriodOf(&shown.Policy)}
 	for _, pair := range fields.PairPlans(l.old, l.new, l.renamed) {
 		plan := playPlan{Name: pair.Plan}
-		for i, version := range []*spec.Limit{pair.Old, pair.New} {
+		for i, version := range []*spec.Limit{pair.Old.Unblocked(), pair.New.Unblocked()} {
 			if version == nil || version.Policy.Mode == runtime.ModeUnlimited {
 				continue
 			}
@@ -332,7 +332,7 @@ func encode(p playground) string {
 
 // policiesOf returns the policies of a pair, the old one first.
 func policiesOf(pair fields.PlanPair) (list []*runtime.Policy) {
-	for _, version := range []*spec.Limit{pair.Old, pair.New} {
+	for _, version := range []*spec.Limit{pair.Old.Unblocked(), pair.New.Unblocked()} {
 		if version != nil {
 			list = append(list, &version.Policy)
 		}

@@ -357,6 +357,18 @@ func TestRecordingOfARemovedLimit(t *testing.T) {
 	requireText(t, page, "3 requests in 1m8s: 2 allowed and 1 denied. The key has between 0 and 2 tokens.")
 }
 
+// A plan that is unlimited when it is not blocked has no numbers of another plan.
+func TestBlockedUnlimitedPlanHasNoNumbers(t *testing.T) {
+	file := parse(t, "limits.yaml", spec.Planned("rate: {free: 17, pro: unlimited}", "mode: block"))
+	page := written(t, &Page{File: file})
+	requireSound(t, page)
+	l := &limit{new: file.Limits[0]}
+	assert.Equal(t, 1, strings.Count(l.playConfig(), `"name":`), l.playConfig())
+	for _, pair := range fields.PairPlans(nil, file.Limits[0], nil) {
+		assert.Equal(t, pair.Plan == "free", anyLimited(policiesOf(pair)), pair.Plan)
+	}
+}
+
 func TestNumbersAreThoseThatALimitHas(t *testing.T) {
 	bucket := runtime.Policy{Name: "send", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20}
 	assert.Equal(t, []fact{

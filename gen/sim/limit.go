@@ -85,6 +85,17 @@ func (s *limitState) reserveOnly() bool {
 	return s.policy.Capacity == 0
 }
 
+// calendars returns the calendars of a limit, or of those of a group.
+func (s *limitState) calendars() (list []runtime.Calendar) {
+	if s.group == nil {
+		return []runtime.Calendar{s.policy.Calendar}
+	}
+	for _, m := range s.group.Members() {
+		list = append(list, m.Limit.Policy.Calendar)
+	}
+	return list
+}
+
 // find returns the state of the line's key.
 func (s *limitState) find(l *trace.Line) (*keyState, error) {
 	key, err := s.encodeKey(l)

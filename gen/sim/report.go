@@ -109,7 +109,9 @@ func (r *Report) writeSections(out *bytes.Buffer, ink cells.Ink) {
 }
 
 // rulesOf returns the sentences on a limit in a report.
-func rulesOf(l *spec.Limit) []string { return fields.Describe(l).Rules() }
+func rulesOf(l *spec.Limit) []string {
+	return append(fields.Describe(l).Rules(), fields.ModeWords(l)...)
+}
 
 // writeDenied lists the keys that were denied most or, for a limit in shadow mode, shadowed most.
 func writeDenied(out *bytes.Buffer, l *limitState) {
@@ -184,7 +186,7 @@ func unreplayed(p *runtime.Policy) string {
 	if p.Lease != (runtime.Lease{}) {
 		list = append(list, fmt.Sprintf("lease of %s for %s", words.Count(p.Lease.Tokens, "token"), roundedDuration(p.Lease.For)))
 	}
-	if p.DenyCache > 0 {
+	if cachesDenials(p) {
 		list = append(list, "denyCache of "+roundedDuration(p.DenyCache))
 	}
 	if p.Overridable() {
@@ -196,12 +198,15 @@ func unreplayed(p *runtime.Policy) string {
 	return words.List(list, "and")
 }
 
+// cachesDenials reports whether a process may repeat a denial of a key. Other modes than enforce deny nothing, or everything.
+func cachesDenials(p *runtime.Policy) bool { return p.DenyCache > 0 && p.Mode == runtime.ModeEnforce }
+
 // inProduction describes how decisions can differ in production because of these settings.
 func inProduction(policies ...*runtime.Policy) (sentences string) {
 	if slices.ContainsFunc(policies, func(p *runtime.Policy) bool { return p.Lease != (runtime.Lease{}) }) {
 		sentences += " In production, tokens leased by one process are denied to the others until it returns them."
 	}
-	if slices.ContainsFunc(policies, func(p *runtime.Policy) bool { return p.DenyCache > 0 }) {
+	if slices.ContainsFunc(policies, cachesDenials) {
 		sentences += " In production, a process may repeat a denial from its memory for as long as denyCache."
 	}
 	if slices.ContainsFunc(policies, (*runtime.Policy).Most) {

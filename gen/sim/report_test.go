@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
@@ -105,6 +106,19 @@ func TestReportListsOnlyKeysThatWereDenied(t *testing.T) {
 	text := reportOf(t, limitsForTest(), false, line("ann", 20), line("bob", 20), line("bob", 1))
 	assert.Contains(t, text, "\n            bob  1 of 2  50.0%        6s\n")
 	assert.NotContains(t, text, "ann")
+}
+
+// Without the mode, the rule would contradict the decisions. What needs a denial has no effect in other modes than enforce.
+func TestReportSaysTheMode(t *testing.T) {
+	for mode, want := range map[string]string{
+		"enforce": "  Token bucket: 1 per second, at most 1 at once.\n  Not replayed: denyCache of 1s.",
+		"off":     "  Token bucket: 1 per second, at most 1 at once. Switched off: every request\n  passes, and none is counted.\n   ",
+		"block":   "  Token bucket: 1 per second, at most 1 at once. Blocked: every request is\n  denied.\n   ",
+	} {
+		file, diagnostics := fields.Parse("limits.yaml", []byte("version: 1\nlimits:\n  send: {kind: token bucket, rate: 1, period: 1s, denyCache: 1s, mode: "+mode+"}\n"))
+		require.Empty(t, diagnostics)
+		assert.Contains(t, reportOf(t, file, false, `{"at":0,"limit":"send"}`), want)
+	}
 }
 
 func TestReportShowsTheLimitsAndKeysWithMostDenials(t *testing.T) {

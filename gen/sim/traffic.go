@@ -10,6 +10,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // Traffic is a generated trace.
@@ -41,7 +42,8 @@ var trafficStart = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 //	plan pro          plan of the requests, if the limit depends on it; by default the given one
 //
 // A rate is a number of requests per unit or duration: 5/s, 100/m, 3/10s. If the limit has capacity 0, the requests
-// reserve. The error is a [*TrafficError].
+// reserve. If a calendar has a zone or an anniversary per key, that of all keys is UTC, or the day of the first request. The
+// error is a [*TrafficError].
 func NewTraffic(text string, of *Replay, name, plan string, seed uint64) (*Traffic, error) {
 	limit := of.byName[name]
 	clauses, err := parseTraffic(text, limit)
@@ -52,6 +54,14 @@ func NewTraffic(text string, of *Replay, name, plan string, seed uint64) (*Traff
 	t := &Traffic{limit: limit, plan: plan, line: trace.Line{
 		Limit: name, Reserve: limit.reserveOnly(), Key: make([]string, parts), KeyTypes: make([]trace.JSONType, parts),
 	}}
+	for _, c := range limit.calendars() {
+		if c.ZonePerKey {
+			t.line.Zone = "UTC"
+		}
+		if c.Anniversary {
+			t.line.Anniversary = runtime.DateOf(trafficStart)
+		}
+	}
 	for i, c := range clauses {
 		// Each stream has random numbers of its own, so that editing one clause does not change the others.
 		t.streams = append(t.streams, newStream(c, seed, uint64(i)))

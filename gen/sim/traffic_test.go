@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -66,6 +67,25 @@ func TestTrafficIsGenerated(t *testing.T) {
 }
 
 // Generated requests are valid and in order, and JSONL writes a trace with the same decisions.
+// Keys have what a calendar needs to know of them, also those of a group.
+func TestTrafficHasZonesAndAnniversaries(t *testing.T) {
+	file, diagnostics := fields.Parse("limits.yaml", []byte("version: 1\nlimits:\n"+
+		"  daily: {kind: fixed window, rate: 1, period: day, zone: per key}\n"+
+		"  monthly: {kind: fixed window, rate: 1, period: month, zone: UTC, start: anniversary}\n"+
+		"groups:\n  both: {takes: [daily, monthly]}\n"))
+	require.Empty(t, diagnostics)
+	for name, want := range map[string]string{
+		"daily": `"zone":"UTC"}`, "monthly": `"anniversary":"2030-01-01"}`, "both": `"zone":"UTC","anniversary":"2030-01-01"}`,
+	} {
+		traffic, err := NewTraffic("burst 1", NewReplay(file), name, "", 1)
+		require.NoError(t, err)
+		text := textOf(t, traffic)
+		assert.Contains(t, text, want)
+		_, faults := replayText(t, file, traceOf(text))
+		require.Empty(t, faults)
+	}
+}
+
 func TestTrafficReplaysWithoutFaults(t *testing.T) {
 	text := "steady 7/3s for 10m over 3 keys; burst 20 at 2m; poisson 2/s over 4 keys taking 2; poisson 1/m at 9m for 1h"
 	for _, limit := range limitsForTest().Limits {

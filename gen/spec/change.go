@@ -29,7 +29,7 @@ type Side struct {
 	Limit *Limit
 	// Group is the group in that file; nil if the file lacks it, or the change is not of a group.
 	Group *Group
-	// File is that file, if the change is of the file itself.
+	// File is that file; nil if it lacks the limit or the group.
 	File *File
 	// Value is the effective value of the field in the syntax of limits.yaml; "" if it has no value. If the limit was
 	// added, removed or renamed, it is the limit's name.

@@ -314,7 +314,10 @@ func (l *Limit) Shared() []SharedParameter { return sharedBy([]*Limit{l}) }
 func (g *Group) Shared() []SharedParameter {
 	var limits []*Limit
 	for _, m := range g.Members() {
-		limits = append(limits, m.Limit)
+		// Several keys of a limit share its parameters.
+		if !slices.Contains(limits, m.Limit) {
+			limits = append(limits, m.Limit)
+		}
 	}
 	return sharedBy(limits)
 }
@@ -325,7 +328,7 @@ func sharedBy(limits []*Limit) (list []SharedParameter) {
 			list = append(list, numbersBy(limits)...)
 		}
 		for _, l := range limits {
-			if s.needed(l) && !slices.Contains(s.Limits, l.Policy.Name) {
+			if s.needed(l) {
 				s.Limits = append(s.Limits, l.Policy.Name)
 			}
 		}

@@ -56,6 +56,17 @@ func NewLimit(policy runtime.Policy, said Limit) (*Limit, error) {
 // Unlimited reports whether the limit of a plan is unlimited and not blocked.
 func (l *Limit) Unlimited() bool { return l.Policy.Mode == runtime.ModeUnlimited }
 
+// Unblocked returns the limit, for a blocked plan with the rate unlimited as it is without the block: its policy has numbers of
+// another plan.
+func (l *Limit) Unblocked() *Limit {
+	if l == nil || !l.UnlimitedRate || l.Unlimited() {
+		return l
+	}
+	c := *l
+	c.Policy.Mode = runtime.ModeUnlimited
+	return &c
+}
+
 // Each returns the limit of each plan, or the limit itself if it is the same for all plans.
 func (l *Limit) Each() []*Limit {
 	if len(l.Plans) == 0 {

@@ -109,8 +109,11 @@ const putBack = 3 * time.Hour
 // Longest returns the longest of the times that wait returns for the starts of windows: each is the time to the start of
 // a later window or, without a calendar, any time.
 func Longest(p *runtime.Policy, wait func(start int64) time.Duration) time.Duration {
-	if p.Calendar.Unit == 0 {
-		return wait(meter.RuleOf(p, "").Phase)
+	switch rule := meter.RuleOf(p, ""); {
+	case p.Precise:
+		return wait(rule.Grain() + 1) // what is taken just after the end of a grain counts as of the end of the next
+	case p.Calendar.Unit == 0:
+		return wait(rule.Phase)
 	}
 	starts := startsOf(keyless(p.Calendar))[0]
 	longest := wait(starts[0])

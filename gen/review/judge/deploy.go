@@ -47,6 +47,9 @@ func deployNotes(p compare.Pair, changes []spec.Change) (notes []review.Note) {
 	old, new := &p.Old.Policy, &p.New.Policy
 	switch {
 	case !capacityChanged:
+	case compare.InFlightChanged(p): // see RowsReadAs
+	case len(p.Old.CallerNumbers())+len(p.New.CallerNumbers()) > 0 && compare.InFlight(new):
+		note("Slots that are held stay held: a key has the slots that a call gives, less those that are held.")
 	case len(p.Old.CallerNumbers())+len(p.New.CallerNumbers()) > 0:
 		note("Used tokens stay used: a key has the capacity that a call gives, less the tokens that it lacks.")
 	case old.Kind == new.Kind && old.Precise == new.Precise && new.Capacity > 0:

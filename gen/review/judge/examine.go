@@ -37,7 +37,7 @@ func subjectOf(changes []spec.Change, renamed map[string]string) (s review.Subje
 	} else {
 		s = examine(p, changes)
 	}
-	s.Notes = review.InNoteOrder(s.Notes)
+	s.Notes = review.InNoteOrder(append(s.Notes, overridesFollow(p, changes)...))
 	s.Limit, s.Group, s.Old, s.New = first.Limit, first.Group, placeOf(first.Old), placeOf(first.New)
 	// A changed limit has the key of the new file: callers pass that one.
 	if p.New != nil {
@@ -217,6 +217,9 @@ func examineByPlan(p compare.Pair, changes []spec.Change, renamed map[string]str
 	limited := 0
 	for _, of := range fields.PairPlans(p.Old, p.New, renamed) {
 		one, part := compare.Pair{Old: of.Old, New: of.New}, ofPlan{plan: of.Plan}
+		if one.Old != nil && one.New != nil && !one.ModesDiffer() {
+			one = one.Unblocked()
+		}
 		// The changes for all plans are changes of this one if both sides have it, or one side lacks the whole limit.
 		onBoth := of.Old != nil && of.New != nil || p.Old == nil || p.New == nil
 		own := slices.DeleteFunc(slices.Clone(changes), func(c spec.Change) bool { return c.Plan != of.Plan && (c.Plan != "" || !onBoth) })

@@ -20,7 +20,10 @@ func judgeTimeout(j *judgement) {
 	if onError == runtime.FailLocal {
 		without = "are decided from the memory of each process"
 	}
-	switch {
+	switch closed := onError == runtime.FailClosed; {
+	case !shorter && closed != (j.Old.Policy.OnError == runtime.FailClosed):
+		// The onError alone decides what becomes of a request that the store does not decide in time.
+		j.note(review.Calls, "Calls wait longer before the store is treated as failed.")
 	case shorter && onError != runtime.FailClosed:
 		j.class(review.Loosened)
 		j.note(review.Rule, "onError is %v and the store is treated as failed sooner, so more requests %s.", onError, without)
@@ -125,11 +128,11 @@ func judgePenalty(j *judgement) {
 func lockOut(p *runtime.Policy) string {
 	n := p.Penalty.Len()
 	if n == 0 {
-		due := p.Period
-		if p.Kind == runtime.TokenBucket {
-			due = time.Duration(math.Ceil(float64(p.Period) / float64(max(1, p.Rate))))
+		text := "until its " + spec.Unit(p) + "s are due"
+		if p.Reserves() { // what is reserved is due before
+			return text
 		}
-		return "until its " + spec.Unit(p) + "s are due, one of them after at most " + words.Duration(due)
+		return text + ", one of them after at most " + words.Length(max(bounds.NextAfter(p), bounds.Hold(p)))
 	}
 	text := "for " + words.Duration(p.Penalty.Step(1))
 	for i := 2; i <= n; i++ {
@@ -177,11 +180,28 @@ func judgeOverrides(j *judgement) {
 	if is.Rate > was.Rate || is.Capacity > was.Capacity || is.MaxReserved > was.MaxReserved || is.Unlimited && !was.Unlimited {
 		j.class(review.Loosened)
 	}
-	if is.Rate < was.Rate || is.Capacity < was.Capacity || is.MaxReserved < was.MaxReserved || !is.Unlimited && was.Unlimited {
+	if lessOverridable(was, is) {
 		j.class(review.Tightened)
 		j.note(review.Deploy, "Overrides in force that give more are reduced to these numbers with the deploy, and those that lift the limit have no effect.")
 	}
 	j.describe(review.Rule, fields.OverridesWords(j.New))
+}
+
+// lessOverridable reports whether operators can no longer give what they could.
+func lessOverridable(was, is runtime.OverrideBounds) bool {
+	return is.Rate < was.Rate || is.Capacity < was.Capacity || is.MaxReserved < was.MaxReserved || !is.Unlimited && was.Unlimited
+}
+
+// overridesFollow notes that operators can give less because the numbers of the limit have changed, and not its overrides.
+func overridesFollow(p compare.Pair, changes []spec.Change) (notes []review.Note) {
+	if p.Old == nil || p.New == nil || p.Old.Overrides == nil || p.New.Overrides == nil || hasKind(changes, spec.OverridesChanged) ||
+		!lessOverridable(p.Old.Policy.Overrides, p.New.Policy.Overrides) {
+		return nil
+	}
+	j := judgement{}
+	j.describe(review.Rule, fields.OverridesWords(p.New))
+	j.note(review.Deploy, "Overrides in force that give more are reduced to these numbers with the deploy.")
+	return j.notes
 }
 
 func judgeDurability(j *judgement) {

@@ -1,10 +1,11 @@
 package judge
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
@@ -91,9 +92,9 @@ type groupMember struct {
 
 // groupMembers returns the members of a group, which has at least one.
 func groupMembers(g *spec.Group) (list []groupMember) {
-	fields := g.Fields()
+	names := g.Fields()
 	for i, m := range g.Members() {
-		list = append(list, groupMember{m, g, fields[i]})
+		list = append(list, groupMember{m, g, names[i]})
 	}
 	return list
 }
@@ -106,14 +107,21 @@ func (m groupMember) name() string {
 	return m.InWords()
 }
 
+// limitNames returns the names in the old file of the limits of members: the old ones of those that were renamed.
+func (j *judgement) limitNames(members []groupMember) []string {
+	renamed := fields.Renames(j.changes[0].Old.File, j.changes[0].New.File)
+	return words.Of(members, func(m groupMember) string { return cmp.Or(renamed[m.Limit.Policy.Name], m.Limit.Policy.Name) })
+}
+
 // paired returns the index in was of each member in is, or -1 for a new one. It is the member of the same limit that has the same
 // parameters or, if none has, of the next that has lost its own.
-func paired(was, is []groupMember) []int {
+func (j *judgement) paired(was, is []groupMember) []int {
+	names := j.limitNames(is)
 	before, used := make([]int, len(is)), make([]bool, len(was))
 	find := func(i int, same func(old groupMember) bool) {
 		before[i] = -1
 		for k, old := range was {
-			if !used[k] && old.Limit.Policy.Name == is[i].Limit.Policy.Name && same(old) {
+			if !used[k] && old.Limit.Policy.Name == names[i] && same(old) {
 				before[i], used[k] = k, true
 				return
 			}
@@ -138,18 +146,18 @@ type memberWords struct {
 }
 
 // compareMembers judges the members that a group takes from, or those that it checks.
-func (j *judgement) compareMembers(was, is []groupMember, words memberWords) {
-	before := paired(was, is)
+func (j *judgement) compareMembers(was, is []groupMember, say memberWords) {
+	before := j.paired(was, is)
 	for k, m := range was {
 		i := slices.Index(before, k)
 		if i < 0 {
 			j.class(review.Loosened, review.Breaking)
-			j.note(review.Rule, words.lost, m.name())
-			j.note(review.Calls, words.field, m.of.GoName, m.field)
+			j.note(review.Rule, say.lost, m.name())
+			j.note(review.Calls, say.field, m.of.GoName, m.field)
 			continue
 		}
-		j.compareCounts(m, is[i], words.takes)
-		if m.field != is[i].field && m.Limit.GoName == is[i].Limit.GoName {
+		j.compareCounts(m, is[i], say.takes)
+		if renamed := m.Limit.Policy.Name != is[i].Limit.Policy.Name; m.field != is[i].field && (renamed || m.Limit.GoName == is[i].Limit.GoName) {
 			j.class(review.Breaking)
 			j.note(review.Calls, "The field %s of the decisions of %s is now %s.", m.field, m.of.GoName, is[i].field)
 		}
@@ -157,7 +165,7 @@ func (j *judgement) compareMembers(was, is []groupMember, words memberWords) {
 	for i, m := range is {
 		if before[i] < 0 {
 			j.class(review.Tightened)
-			j.note(review.Rule, "%s", words.gained(m))
+			j.note(review.Rule, "%s", say.gained(m))
 		}
 	}
 }
@@ -188,7 +196,7 @@ func (j *judgement) compareCalls(was, is []groupMember) {
 		j.note(review.Calls, "The calls change from %s to %s.", old.Call(), new.Call())
 		return
 	}
-	for i, k := range paired(was, is) {
+	for i, k := range j.paired(was, is) {
 		// The compiler does not notice arguments of the same type that are used in another way.
 		if k >= 0 && !slices.Equal(was[k].arguments(), is[i].arguments()) {
 			j.class(review.Breaking)
@@ -200,7 +208,7 @@ func (j *judgement) compareCalls(was, is []groupMember) {
 		j.note(review.Calls, "The parameters have other names: %s was %s.", new.Call(), old.Call())
 	}
 	// Members that were added after all others do not move them.
-	if !strings.HasPrefix(order(is), order(was)) {
+	if names := j.limitNames(is); len(names) < len(was) || !slices.Equal(names[:len(was)], words.Of(was, func(m groupMember) string { return m.Limit.Policy.Name })) {
 		j.note(review.Calls, "The decisions in Each are in another order.")
 	}
 }
@@ -228,9 +236,4 @@ func ordinals(at []int) string {
 		return "argument " + texts[0]
 	}
 	return "arguments " + words.List(texts, "and")
-}
-
-// order lists the members, each with a comma after it.
-func order(members []groupMember) string {
-	return strings.Join(words.Of(members, func(m groupMember) string { return m.Limit.Policy.Name + "," }), "")
 }

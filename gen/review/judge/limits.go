@@ -3,6 +3,7 @@ package judge
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
@@ -70,6 +71,27 @@ func noteOffsets(j *judgement, from string) {
 func judgeGoName(j *judgement) {
 	j.class(review.Breaking)
 	j.note(review.Calls, "Calls of %s must be changed to %s.", j.Old.GoName, j.New.GoName)
+	var named []string
+	for i, was := range fields.OverridesMethods(j.Old) {
+		if is := fields.OverridesMethods(j.New); len(is) > i {
+			named = append(named, was+" to "+is[i])
+		}
+	}
+	if len(j.Old.CallerNumbers()) > 0 && len(j.New.CallerNumbers()) > 0 {
+		named = append(named, j.Old.NumbersType()+" to "+j.New.NumbersType())
+	}
+	for _, g := range j.changes[0].New.File.Groups {
+		for i, m := range g.Members() {
+			// The members of a group have changed if the limit was renamed.
+			if name := m.Limit.Policy.Name; name == j.New.Policy.Name && name == j.Old.Policy.Name {
+				field := g.Fields()[i]
+				named = append(named, "the field "+j.Old.GoName+strings.TrimPrefix(field, j.New.GoName)+" of the decisions of "+g.GoName+" to "+field)
+			}
+		}
+	}
+	if len(named) > 0 {
+		j.note(review.Calls, "So must what is named after it: %s.", words.List(named, "and"))
+	}
 }
 
 // judgePlans describes what becomes of the constants and of the names of plans.

@@ -61,10 +61,16 @@ func judgeMode(j *judgement) {
 	was, is := modeOf(j.Old), modeOf(j.New)
 	j.ofRule, j.alone = true, modeLooseness(j.Pair)
 	if is.news == "" {
-		is.news = enforcedAfter(j.Old.Policy.Mode)
+		is.news = enforcedAfter(j.Old.Policy.Mode, &j.New.Policy)
 	}
 	j.note(review.Rule, "%s", is.news)
-	switch {
+	switch slots := compare.InFlight(&j.Old.Policy) && compare.InFlight(&j.New.Policy); {
+	case slots && was.counts && is.counts:
+		j.note(review.Deploy, "Slots that are held stay held. What has passed in shadow mode while all slots were in use holds none.")
+	case slots && was.counts:
+		j.note(review.Deploy, "Rows stay in the table. If the limit is enforced again, the slots in them are held whose holds have not ended.")
+	case slots && is.counts:
+		j.note(review.Deploy, "What runs since before the deploy holds no slot, so more can run at once until it has ended.")
 	case was.counts && is.counts:
 		j.note(review.Deploy, "Counts are kept: shadow mode takes the same tokens as enforce.")
 	case was.counts:
@@ -76,14 +82,18 @@ func judgeMode(j *judgement) {
 }
 
 // enforcedAfter says what enforcing a limit changes.
-func enforcedAfter(was runtime.Mode) string {
+func enforcedAfter(was runtime.Mode, p *runtime.Policy) string {
 	switch was {
 	case runtime.ModeShadow:
-		return "Requests that Decision.Shadowed has reported so far are denied, and reservations are delayed. If the store fails, onError decides."
+		delayed := ""
+		if p.Reserves() {
+			delayed = ", and reservations are delayed"
+		}
+		return "Requests that Decision.Shadowed has reported so far are denied" + delayed + ". If the store fails, onError decides."
 	case runtime.ModeOff:
-		return "Requests are counted, and denied if too few tokens are left."
+		return "Requests are counted, and denied if too few " + spec.Unit(p) + "s are left."
 	default:
-		return "Requests pass if enough tokens are left."
+		return "Requests pass if enough " + spec.Unit(p) + "s are left."
 	}
 }
 

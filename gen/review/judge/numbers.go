@@ -13,6 +13,9 @@ import (
 // can use at once without them; if they are unbounded, the bounds of all intervals for such callers, because the others
 // say nothing then. If the modes differ, only an enforced version has these bounds.
 func numbersOf(p compare.Pair) (list []review.Number) {
+	if p.Old == nil || p.New == nil {
+		p = p.Unblocked()
+	}
 	measures := []review.Measure{review.Within(0)}
 	slots := !p.EitherPolicy(func(p *runtime.Policy) bool { return !compare.InFlight(p) })
 	for _, t := range p.Periods() {

@@ -433,6 +433,71 @@ type CallReservations struct {
 	Plain    *Reservation
 }
 
+// Move takes tokens of several limits at once.
+//
+// All limits must allow a request: if one denies it, no token is taken from any of them.
+// Callers give the numbers of apiCalls.
+//
+//   - It takes 1 token of apiCalls per from.
+//     Token bucket: 10,000 per minute, at most 20,000 at once.
+//     Callers give the rate and capacity of each request, at most these; the worst case is for the most.
+//     Operators can block a key, or give it other numbers up to rate 10,000 and capacity 20,000, for a time, without a deploy.
+//     Worst case: 30,000 in any minute.
+//   - It takes 1 token of apiCalls per to.
+func (l *Limits) Move(from int64, to int64, apiCallsNumbers APICallsNumbers) MoveGroup {
+	return MoveGroup{func() limiter.Group {
+		return l.limiter().Group(
+			l.APICalls(from, apiCallsNumbers),
+			l.APICalls(to, apiCallsNumbers),
+		)
+	}}
+}
+
+// MoveGroup is the handle that [Limits.Move] returns, with the verbs of the group.
+type MoveGroup struct {
+	of func() limiter.Group
+}
+
+// Allow takes the tokens of all limits if all are available, and otherwise none.
+func (g MoveGroup) Allow(ctx context.Context) (MoveDecisions, error) {
+	ds, err := g.of().Allow(ctx)
+	return newMoveDecisions(ds), err
+}
+
+// Check reports whether Allow would take the tokens now, and takes none.
+func (g MoveGroup) Check(ctx context.Context) (MoveDecisions, error) {
+	ds, err := g.of().Check(ctx)
+	return newMoveDecisions(ds), err
+}
+
+// Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
+func (g MoveGroup) Require(ctx context.Context) error {
+	return g.of().Require(ctx)
+}
+
+// Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
+// earlier. See [limiter.Group.Wait].
+func (g MoveGroup) Wait(ctx context.Context) error {
+	return g.of().Wait(ctx)
+}
+
+// MoveDecisions are the decisions of all limits of [Limits.Move]. If one of them denies, no token was taken, and
+// the others are Allowed if they would have passed.
+type MoveDecisions struct {
+	Decisions
+	APICallsFrom Decision
+	APICallsTo   Decision
+}
+
+func newMoveDecisions(ds Decisions) MoveDecisions {
+	d := MoveDecisions{Decisions: ds}
+	if len(ds.Each) > 0 {
+		d.APICallsFrom = ds.Each[0]
+		d.APICallsTo = ds.Each[1]
+	}
+	return d
+}
+
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
 func Policies() []*runtime.Policy { return catalog.Policies() }
 
@@ -473,6 +538,10 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			Name:   "call",
 			Takes:  []string{"apiCalls", "exports", "plain"},
 			Checks: []string{"seats"},
+		},
+		{
+			Name:  "move",
+			Takes: []string{"apiCalls"},
 		},
 	},
 })
