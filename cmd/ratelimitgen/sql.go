@@ -114,7 +114,7 @@ func printKeeping(s streams, d dialect.Dialect, table string, args []string) err
 	return nil
 }
 
-// outsideTexts replaces what is not in a text of a statement, as the path of a type is.
+// outsideTexts replaces names in a statement, but not within its texts, where the path of a type may have one.
 func outsideTexts(names *strings.Replacer, statement string) string {
 	parts := strings.Split(statement, "'")
 	for i := 0; i < len(parts); i += 2 {

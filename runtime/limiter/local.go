@@ -91,7 +91,7 @@ func (m *localMemory) learn(q *runtime.Request, d *runtime.Decision, decided int
 	case known == nil && missing <= 0 && d.PenaltyFor == 0:
 		return // a key without a report is full
 	case known != nil && decided <= known.decided && missing <= known.missing && q.Op != runtime.Refund && q.Op != runtime.Release:
-		// Of two decisions at once, this was the earlier one, or the denial after the last token was taken.
+		// Two decisions were made at once: this was the earlier one, or the denial after the last token was taken.
 		known.penalty = max(known.penalty, penalty)
 		return
 	}

@@ -157,7 +157,7 @@ func (b observing) observation(ctx context.Context, c runtime.Call, i int, answe
 	} else {
 		describe(&o, q, &answer.Decisions[i], answer.Allowed())
 	}
-	// Of the call: this limit may have needed no counts.
+	// The source is that of the whole call, because this limit may have needed no counts.
 	if answer.Source != runtime.SourceNone && answer.Source != runtime.SourceDenyCache {
 		o.Duration = took
 	}

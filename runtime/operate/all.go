@@ -24,7 +24,7 @@ type DoneIn struct {
 	Err error
 }
 
-// Problem says what was not changed, and why, or is "".
+// Problem is why nothing was changed, or the error after an entry was written, or "".
 func (d DoneIn) Problem() string {
 	const nothing = "nothing was changed: "
 	switch {

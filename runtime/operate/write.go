@@ -85,7 +85,7 @@ func (d *Done) words() string {
 	case what == runtime.OverrideReset && !d.Stored:
 		return " had no stored count and nothing was reset"
 	case what == runtime.OverrideReset:
-		// What it had depends on its plan and numbers, which a reset does not need.
+		// The tokens that it had depend on its plan and numbers, which a reset does not need.
 		return " was reset and now is full"
 	case what == runtime.OverrideErased:
 		return fmt.Sprintf(" was erased from %d rows and from %d entries of the log", d.Erased.Rows, d.Erased.Entries)

@@ -129,7 +129,7 @@ func lockOut(p *runtime.Policy) string {
 	n := p.Penalty.Len()
 	if n == 0 {
 		text := "until its " + spec.Unit(p) + "s are due"
-		if p.Reserves() { // what is reserved is due before
+		if p.Reserves() { // reserved tokens are due before
 			return text
 		}
 		return text + ", one of them after at most " + words.Length(max(bounds.NextAfter(p), bounds.Hold(p)))
