@@ -306,7 +306,7 @@ func RegistrationOf(owner string, policies ...*Policy) Registration {
 		if r.Owner == "" {
 			r.Owner = p.Owner()
 		}
-		numbers = append(numbers, p.numbers())
+		numbers = append(numbers, numbersInWords(p))
 	}
 	r.Numbers = strings.Join(numbers, "; ")
 	if len(r.Numbers) > maxNumbers {
@@ -318,8 +318,8 @@ func RegistrationOf(owner string, policies ...*Policy) Registration {
 // maxNumbers is the longest text of numbers that every database can store.
 const maxNumbers = 1000
 
-// numbers returns the numbers of a policy for people.
-func (p *Policy) numbers() string {
+// numbersInWords returns the numbers of a policy for people.
+func numbersInWords(p *Policy) string {
 	if p.Mode == ModeUnlimited {
 		return "unlimited"
 	}

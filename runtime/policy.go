@@ -191,6 +191,9 @@ func (p *Policy) Base() *Policy {
 // Unlimited reports whether the policy is that of a plan without numbers, also if the key is blocked.
 func (p *Policy) Unlimited() bool { return p.Mode == ModeUnlimited || p.override.unlimited }
 
+// Uncounted reports whether the tokens of keys with the policy are not counted: the limit is off, or the plan unlimited.
+func (p *Policy) Uncounted() bool { return p.Mode.Passes() || p.Unlimited() }
+
 // Equal reports whether two policies decide requests alike: they have the same values, and have been put in force by
 // the same override.
 func (p *Policy) Equal(o *Policy) bool {

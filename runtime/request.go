@@ -201,10 +201,10 @@ func (q *Request) Late(delay time.Duration) bool { return q.MaxDelay > 0 && dela
 
 // UsesRows reports whether a request needs the rows of its key, and so the store. The policy must be valid.
 func (q *Request) UsesRows() bool {
-	switch m := q.Policy.Mode; {
-	case m.Counts():
+	switch {
+	case q.Policy.Mode.Counts():
 		return true
-	case m.Passes(), q.Policy.Unlimited():
+	case q.Policy.Uncounted():
 		// A row may be left from another mode or plan.
 		return q.Op == Reset || q.Op == Renew || q.Op == Release || q.Op == Refund && q.Policy.Kind == InFlight
 	}

@@ -475,7 +475,7 @@ func TestTableOfPlansHasTheNumbersOfEachPlan(t *testing.T) {
 	}
 }
 
-// The numbers of plans hold if the limit is enforced, and an unlimited plan has none of another plan, also while it is blocked.
+// The table of plans says that its numbers apply if the limit is enforced. A blocked unlimited plan has no numbers.
 func TestTableOfPlansHasTheConditionOfTheMode(t *testing.T) {
 	for _, mode := range []string{"shadow", "off", "block"} {
 		file, ds := fields.Parse("limits.yaml", []byte(spec.Planned("rate: {free: 10, pro: unlimited}", "mode: "+mode, "maxReserved: {free: 5}")))

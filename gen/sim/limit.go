@@ -85,7 +85,7 @@ func (s *limitState) reserveOnly() bool {
 	return s.policy.Capacity == 0
 }
 
-// calendars returns the calendars of a limit, or of those of a group.
+// calendars returns the calendar of a limit, or those of the limits of a group.
 func (s *limitState) calendars() (list []runtime.Calendar) {
 	if s.group == nil {
 		return []runtime.Calendar{s.policy.Calendar}

@@ -67,7 +67,7 @@ func TestTrafficIsGenerated(t *testing.T) {
 }
 
 // Generated requests are valid and in order, and JSONL writes a trace with the same decisions.
-// Keys have what a calendar needs to know of them, also those of a group.
+// Generated keys have the zone and the anniversary that the calendars of the limit, or of a group, need.
 func TestTrafficHasZonesAndAnniversaries(t *testing.T) {
 	file, diagnostics := fields.Parse("limits.yaml", []byte("version: 1\nlimits:\n"+
 		"  daily: {kind: fixed window, rate: 1, period: day, zone: per key}\n"+

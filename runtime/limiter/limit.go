@@ -155,7 +155,7 @@ func (l *Limiter) peek(ctx context.Context, q runtime.Request) (runtime.Balance,
 	if d.ResetAfter > 0 {
 		b.ResetAt = time.Unix(0, answer.At+int64(d.ResetAfter))
 	}
-	if p.Mode.Passes() || p.Unlimited() {
+	if p.Uncounted() {
 		b.Capacity, b.Used = runtime.MaxTokens, 0
 	}
 	if p.Mode == runtime.ModeBlock {

@@ -582,21 +582,13 @@ func TestFailLocalBeginsBetweenTwoWindows(t *testing.T) {
 	})
 }
 
-// unread is a store whose log of overrides cannot be read.
-type unread struct {
-	*memstore.Store
-	view *override.View
-}
-
-func (u unread) OverrideView() *override.View { return u.view }
-
 // The plans of a limit fail alike if the overrides cannot be read, within its timeout, and also the plan that needs the
 // store for nothing else.
 func TestPlansFailAlikeWithoutTheOverrides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		limits := limiter.New(unread{&memstore.Store{}, override.New(override.Source{
+		limits := limiter.New(followed{&memstore.Store{}, override.New(override.Source{
 			Since: func(ctx context.Context, _ int64) ([]runtime.OverrideEntry, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()

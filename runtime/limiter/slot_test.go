@@ -402,7 +402,7 @@ func TestSlotsAreObserved(t *testing.T) {
 	})
 }
 
-// overridableSlots returns a limit of some slots, whose keys can have every override.
+// overridableSlots returns a limit of slots with every kind of override.
 func overridableSlots(capacity int64) runtime.Policy {
 	p := *slotPolicy(capacity)
 	p.Overrides = runtime.OverrideBounds{Rate: capacity, Capacity: capacity, Unlimited: true}

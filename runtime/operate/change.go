@@ -159,7 +159,7 @@ func (d *Done) count(ctx context.Context, catalog *runtime.Catalog, store runtim
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
-	if of, err := log.OverrideView().PolicyOf(p, key.String()); c.Verb != Reset && err == nil && (of.Mode.Passes() || of.Unlimited()) {
+	if of, err := log.OverrideView().PolicyOf(p, key.String()); c.Verb != Reset && err == nil && of.Uncounted() {
 		if p.Mode.Passes() {
 			return usagef("%s is %v, so that no tokens are counted", c.Limit, p.Mode)
 		}

@@ -71,7 +71,7 @@ func Busiest(ctx context.Context, store runtime.Store, catalog *runtime.Catalog,
 	r, scan := rowReader{store: store, pages: pages}, meter.Scan{}
 	for rows := range r.keys(ctx, runtime.Row{Name: l.Name, Shard: -1}) {
 		b := smallest.busy(store, inForce, rows[0].Row.Key)
-		if b.Policy.Mode.Passes() || b.Policy.Unlimited() {
+		if b.Policy.Uncounted() {
 			continue
 		}
 		if left, ok := scan.Left(b.Policy, rows, r.at); ok {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/denycache"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
@@ -57,14 +58,13 @@ func (s *Store) firstStage(calls []runtime.Call) runtime.Store {
 	return s.group
 }
 
-// stagesOf reports whether any of the calls is about a limit with a lease, or with a deny cache. What a plan without a limit
-// does to rows may end the denials of others.
+// stagesOf reports whether any of the calls is about a limit with a lease, or concerns the deny cache.
 func stagesOf(calls []runtime.Call) (leased, cached bool) {
 	for _, c := range calls {
 		for _, q := range c.Requests {
 			if q.Policy != nil {
 				leased = leased || q.Policy.Lease.Tokens > 0
-				cached = cached || q.Policy.DenyCache > 0 || q.Policy.Unlimited() && q.UsesRows()
+				cached = cached || denycache.Concerns(&q)
 			}
 		}
 	}

@@ -68,7 +68,7 @@ func judgeMode(j *judgement) {
 	case slots && was.counts && is.counts:
 		j.note(review.Deploy, "Slots that are held stay held. What has passed in shadow mode while all slots were in use holds none.")
 	case slots && was.counts:
-		j.note(review.Deploy, "Rows stay in the table. If the limit is enforced again, the slots in them are held whose holds have not ended.")
+		j.note(review.Deploy, "Rows stay in the table. If the limit is enforced again, slots whose holds have not ended are held.")
 	case slots && is.counts:
 		j.note(review.Deploy, "What runs since before the deploy holds no slot, so more can run at once until it has ended.")
 	case was.counts && is.counts:

@@ -98,7 +98,7 @@ type taken struct {
 	d runtime.Decision
 	// reservation is nil for a request that has not reserved.
 	reservation *limiter.Reservation
-	// resumed means that another one was settled in its place, by its text: nobody counts how often that is done.
+	// resumed means that the reservation was settled by a copy made from its text, which can be settled again.
 	resumed bool
 	event   *event
 	// tx is the number of the transaction that has taken them, 0 for none.

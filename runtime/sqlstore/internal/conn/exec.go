@@ -231,8 +231,8 @@ func (x *Executor) Close() {
 }
 
 // TakeRaw runs the dialect's TakeOne by the methods of the driver's connection, and sets after to the row that it selects.
-// For each query whose context can be canceled, package database/sql starts a goroutine, which costs a good part of
-// what this process does for a lone call. If sent is false, the server has not executed the statement.
+// For each query whose context can be canceled, package database/sql starts a goroutine, which takes much of the
+// processor time of a lone call in this process. If sent is false, the server has not executed the statement.
 func (x *Executor) TakeRaw(ctx context.Context, v *Values, after *runtime.State) (sent bool, err error) {
 	conn, err := x.DB.Conn(ctx)
 	if err != nil {

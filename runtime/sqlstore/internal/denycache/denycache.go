@@ -99,11 +99,13 @@ func (s *Store) InTx(calls []runtime.Call, answers []runtime.Answer) {
 	}
 }
 
-func hasCache(c runtime.Call) bool { return slices.ContainsFunc(c.Requests, cached) }
+func hasCache(c runtime.Call) bool {
+	return slices.ContainsFunc(c.Requests, func(q runtime.Request) bool { return Concerns(&q) })
+}
 
-// cached reports whether a request is about a limit whose denials are cached. A plan without a limit has no DenyCache, but
+// Concerns reports whether a request is about a limit whose denials are cached. A plan without a limit has no DenyCache, but
 // what it does to a row ends the denials of the other plans.
-func cached(q runtime.Request) bool {
+func Concerns(q *runtime.Request) bool {
 	p := q.Policy
 	return p != nil && (p.DenyCache > 0 || p.Unlimited() && q.UsesRows())
 }
@@ -174,7 +176,7 @@ func (s *Store) changedLocked(c runtime.Call, a runtime.Answer) (requests []runt
 		return nil
 	}
 	for _, q := range c.Requests {
-		if !cached(q) || q.Op == runtime.Check || q.Op == runtime.Peek {
+		if !Concerns(&q) || q.Op == runtime.Check || q.Op == runtime.Peek {
 			continue
 		}
 		*s.changesOf(q)++
@@ -199,7 +201,7 @@ func cacheable(c runtime.Call) (runtime.Request, bool) {
 	default:
 		return q, false
 	}
-	return q, cached(q) && !q.Reserve
+	return q, Concerns(&q) && !q.Reserve
 }
 
 // denials are the cache, by row.
