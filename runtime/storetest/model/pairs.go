@@ -40,7 +40,7 @@ var (
 		"clock":  {"forward", "back"},
 		"store":  {"answers", "fails", "silent"},
 		"in":     {"store", "commit", "rollback"},
-		"verb": {"allow", "allow up to", "check", "require", "wait", "charge", "peek", "refund", "reset", "erase", "reserve", "settle", "cancel",
+		"verb": {"allow", "allow up to", "check", "require", "wait", "charge", "peek", "refund", "in any order", "reset", "erase", "reserve", "settle", "cancel",
 			"all", "group check", "group reserve", "group wait", "override", "block", "unblock", "end", "edit", "sweep", "too late"},
 	}
 	allFields = func() map[string][]string {
@@ -79,6 +79,7 @@ var exclusions = []struct {
 	{set{"reserve", "only"}, set{"verb", "allow|allow up to|check|require|all|group check"}, "its tokens can only be reserved"},
 	{set{"verb", "override|block|unblock|end|edit|sweep"}, set{"in", "commit|rollback"}, "it is not part of a transaction"},
 	{set{"verb", "override|block|unblock|end|edit|sweep"}, set{"store", "fails|silent"}, "the world has operators act when they can"},
+	{set{"verb", "in any order"}, set{"store", "fails|silent"}, "the tokens must have been taken"},
 	{set{"verb", "erase"}, set{"store", "fails|silent"}, "it is not a request that OnError decides"},
 	{set{"verb", "wait|group wait"}, set{"in", "commit|rollback"}, "nobody sleeps in a transaction"},
 	{set{"verb", "wait|group wait"}, set{"store", "silent|fails"}, "as the other verbs, and would sleep"},

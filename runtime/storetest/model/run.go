@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -142,14 +141,10 @@ func (w *world) usually(all values, again bool) {
 // step sends one request.
 func (w *world) step(limits *limiter.Limiter, q request, all values) {
 	verb, at := all["verb"], turn{limits: limits, state: all["store"], where: all["in"], now: w.clock.now()}
-	for l, k := range w.keys() {
-		if !at.answered() || l.leased() || !l.sharded() {
-			continue
-		}
-		k.just = math.NaN()
-		if verb != "edit" && w.err == nil {
-			w.lookAt(limits, request{l: l, k: k, plan: q.plan, numbers: k.numbers})
-		}
+	if verb == "edit" {
+		w.forgetLooks()
+	} else if at.answered() {
+		w.lookAtAll(at, q)
 	}
 	before := len(w.trace)
 	all["force"] = q.l.inForce(q.k, at.now)
@@ -214,6 +209,8 @@ func (w *world) perform(verb string, q request, at turn) bool {
 		w.erase(q, limit.Erase(at.ctx), at)
 	case "refund", "settle", "cancel":
 		return w.giveBack(verb, q, at)
+	case "in any order":
+		w.inAnyOrder(q, at)
 	case "all", "group check", "group reserve":
 		return w.together(verb, q, at)
 	case "wait", "group wait":
