@@ -130,6 +130,9 @@ func (w *world) usually(all values, again bool) {
 	if w.r.IntN(20) > 0 {
 		all["store"] = "answers"
 	}
+	if w.r.IntN(8) > 0 {
+		all["caller"] = "stays"
+	}
 	if all["clock"] == "" && w.r.IntN(8) > 0 {
 		all["clock"] = "forward"
 	}
@@ -140,7 +143,7 @@ func (w *world) usually(all values, again bool) {
 
 // step sends one request.
 func (w *world) step(limits *limiter.Limiter, q request, all values) {
-	verb, at := all["verb"], turn{limits: limits, state: all["store"], where: all["in"], now: w.clock.now()}
+	verb, at := all["verb"], turn{limits: limits, state: all["store"], where: all["in"], now: w.clock.now(), leaves: all["caller"] == "leaves"}
 	if verb == "edit" {
 		w.forgetLooks()
 	} else if at.answered() {
@@ -164,6 +167,11 @@ func (w *world) step(limits *limiter.Limiter, q request, all values) {
 // send performs a verb while the store is in a state.
 func (w *world) send(verb string, q request, at turn) bool {
 	at.ctx = context.Background()
+	if at.leaves {
+		var d *departure
+		at.ctx, d = departs(w.r, at.ctx, w.env.Remote)
+		defer d.cancel()
+	}
 	if at.state == "silent" {
 		var cancel context.CancelFunc
 		at.ctx, cancel = context.WithTimeout(at.ctx, deadline)
@@ -186,6 +194,11 @@ func (w *world) perform(verb string, q request, at turn) bool {
 		}
 		q.op = v.op
 		d, err := v.do(limit, at.ctx, q.n)
+		if at.gone(err) {
+			w.logf("%s %s %s plan %d n %d, and the caller has left: %v", verb, q.policy().Name, q.k.of, q.plan, q.n, err)
+			w.departed([]request{q}, at)
+			return true
+		}
 		w.answer(q, d, err, at)
 		return true
 	}
@@ -209,6 +222,8 @@ func (w *world) perform(verb string, q request, at turn) bool {
 		w.erase(q, limit.Erase(at.ctx), at)
 	case "refund", "settle", "cancel":
 		return w.giveBack(verb, q, at)
+	case "at once":
+		return w.atOnce(q, at)
 	case "in any order":
 		w.inAnyOrder(q, at)
 	case "all", "group check", "group reserve":

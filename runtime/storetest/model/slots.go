@@ -71,7 +71,7 @@ type slotHolder struct {
 }
 
 func newSlotWorld(r *rand.Rand, name string, clock *Clock, env Env) *slotWorld {
-	w := &slotWorld{journal: journal{clock: clock}, r: r, env: env, store: &breakable{Backend: env.Backend, state: "answers"}}
+	w := &slotWorld{journal: journal{clock: clock}, r: r, env: env, store: &breakable{Backend: env.Backend, state: "answers", clock: clock}}
 	capacity := 1 + r.Int64N(6)
 	w.policy = &runtime.Policy{
 		Name: name, Kind: runtime.InFlight, Rate: capacity, Capacity: capacity, Period: w.randomHold(),
