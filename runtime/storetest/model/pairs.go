@@ -42,7 +42,7 @@ var (
 		"caller": {"stays", "leaves"},
 		"in":     {"store", "commit", "rollback"},
 		"verb": {"allow", "allow up to", "check", "require", "wait", "charge", "peek", "refund", "at once", "in any order", "reset", "erase", "reserve", "settle", "cancel",
-			"all", "group check", "group reserve", "group wait", "override", "block", "unblock", "end", "edit", "sweep", "too late"},
+			"all", "group check", "group reserve", "group wait", "override", "block", "unblock", "end", "edit", "sweep", "too late", "no transaction"},
 	}
 	allFields = func() map[string][]string {
 		all := maps.Clone(limitFields)
@@ -86,6 +86,13 @@ var exclusions = []struct {
 	{set{"caller", "leaves"}, set{"lease", "yes"}, "what was taken cannot be seen"},
 	{set{"caller", "leaves"}, set{"verb", "wait|group wait|peek|reset|erase|refund|in any order|at once|override|block|unblock|end|edit|sweep|too late"},
 		"its end is another verb, or whether it was executed cannot be seen"},
+	{set{"verb", "no transaction"}, set{"store", "fails|silent"}, "the store must see it"},
+	{set{"verb", "no transaction"}, set{"in", "commit|rollback"}, "it is in no transaction"},
+	{set{"verb", "no transaction"}, set{"caller", "leaves"}, "the error is that of the call"},
+	{set{"verb", "no transaction"}, set{"reserve", "only"}, "its verbs are those of others"},
+	{set{"verb", "no transaction"}, set{"mode", "off|block"}, "the store is not needed"},
+	{set{"verb", "no transaction"}, set{"force", "block|off|unlimited"}, "the store is not needed"},
+	{set{"verb", "no transaction"}, set{"plan", "unlimited"}, "the store is not needed"},
 	{set{"verb", "at once"}, set{"store", "fails|silent"}, "the store must decide"},
 	{set{"verb", "at once"}, set{"in", "commit|rollback"}, "a transaction has one caller"},
 	{set{"verb", "at once"}, set{"shards", "2|5"}, "what was taken cannot be seen"},

@@ -222,6 +222,8 @@ func (w *world) perform(verb string, q request, at turn) bool {
 		w.erase(q, limit.Erase(at.ctx), at)
 	case "refund", "settle", "cancel":
 		return w.giveBack(verb, q, at)
+	case "no transaction":
+		return w.outOfTx(q, at)
 	case "at once":
 		return w.atOnce(q, at)
 	case "in any order":
