@@ -305,7 +305,7 @@ func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 	default:
 		of.Mode = ModeOff
 	}
-	of.override = override{entry: e.ID, base: p, next: next, unlimited: unlimited && e.What == OverrideBlock}
+	of.override = override{entry: e.ID, base: p.Base(), next: next, unlimited: unlimited && e.What == OverrideBlock}
 	if !e.Until.Equal(ForGood) {
 		of.override.until = e.Until.UnixNano()
 	}

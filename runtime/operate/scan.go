@@ -141,10 +141,25 @@ func (p Planned) busy(store runtime.Store, inForce []runtime.OverrideEntry, key 
 		return b
 	}
 	b.Policy, b.InForce = of, Describe(inForce[i])
-	if inForce[i].What == runtime.OverridePlan {
-		b.Plan = inForce[i].Plan
+	if e := overrideBehind(inForce, i, key); e.What == runtime.OverridePlan {
+		b.Plan = e.Plan
 	}
 	return b
+}
+
+// overrideBehind returns the override that gives a key its numbers, given the index of the entry in force: the entry
+// itself, or behind a block the override of the key or of the whole limit.
+func overrideBehind(inForce []runtime.OverrideEntry, i int, key string) (behind runtime.OverrideEntry) {
+	first := inForce[i]
+	if first.What != runtime.OverrideBlock {
+		return first
+	}
+	for _, e := range inForce {
+		if e.Limit == first.Limit && e.What != runtime.OverrideBlock && (e.Key == key || e.Key == "" && behind.ID == 0) {
+			behind = e
+		}
+	}
+	return behind
 }
 
 // ranks reports whether a key is among the n that have used most.
