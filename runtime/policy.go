@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -142,6 +143,26 @@ func (p *Policy) KeyTypes() string {
 		return ""
 	}
 	return p.identity.key
+}
+
+// HashedWith returns the policy of a program whose keys are [Key.HashedWith] the secret: the id of the secret is part of
+// its KeyTypes, so that a store refuses programs with another secret or without one, for which every key is another
+// one. It returns p itself if no part of its key is hashed, or p is not from a [Catalog].
+func (p *Policy) HashedWith(secret []byte) *Policy {
+	if len(secret) < MinKeySecret || !strings.Contains(p.KeyTypes(), hashedType) {
+		return p
+	}
+	by := &identity{owner: p.identity.owner, key: hashedTypesBy(p.identity.key, secret)}
+	of := *p
+	of.identity = by
+	if p.plans != nil {
+		// An override can give a key another plan of this set.
+		of.plans = &planSet{p.plans.names, slices.Clone(p.plans.policies)}
+		for i := range of.plans.policies {
+			of.plans.policies[i].identity, of.plans.policies[i].plans = by, of.plans
+		}
+	}
+	return &of
 }
 
 // Reserves reports whether callers may take tokens before they have accrued.

@@ -20,8 +20,8 @@ type Limit struct {
 
 // Limit returns one key of a limit without reservations.
 func (l *Limiter) Limit(p *runtime.Policy, key runtime.Key) Limit {
-	if l != nil && l.keySecret != nil {
-		key = key.HashedWith(l.keySecret)
+	if l != nil && l.hash != nil {
+		p, key = l.hash.policy(p), key.HashedWith(l.hash.secret)
 	}
 	return Limit{limiter: l, policy: p, key: key}
 }

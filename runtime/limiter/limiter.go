@@ -6,6 +6,7 @@ package limiter
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
@@ -30,8 +31,8 @@ type Limiter struct {
 	settles bool
 	// observer may be nil.
 	observer runtime.Observer
-	// keySecret is the secret of hashed parts of keys; nil without one.
-	keySecret []byte
+	// hash hashes parts of keys with a secret; nil without one.
+	hash *keyHash
 }
 
 // New returns a limiter with its counts in store. The options may have it observed: see [Observe].
@@ -50,7 +51,7 @@ func (l *Limiter) WithTx(tx runtime.Tx) *Limiter {
 	if l == nil || l.store == nil {
 		return l
 	}
-	return &Limiter{store: runtime.InTx(l.store, tx), inTx: true, base: l.store, observer: l.observer, keySecret: l.keySecret}
+	return &Limiter{store: runtime.InTx(l.store, tx), inTx: true, base: l.store, observer: l.observer, hash: l.hash}
 }
 
 // settler returns the limiter that settles reservations of l: for reservations of a transaction, one that goes on
@@ -59,7 +60,7 @@ func (l *Limiter) settler() *Limiter {
 	if l == nil || !l.inTx || l.settles {
 		return l
 	}
-	return &Limiter{store: l.store, inTx: true, base: l.base, settles: true, observer: l.observer, keySecret: l.keySecret}
+	return &Limiter{store: l.store, inTx: true, base: l.base, settles: true, observer: l.observer, hash: l.hash}
 }
 
 // Option configures a [Limiter].
@@ -83,12 +84,38 @@ func Observe(o runtime.Observer) Option {
 // deployment, of at least [runtime.MinKeySecret] bytes: without it, whoever can read the table can find telephone
 // numbers and e-mail addresses by trying all of them. With a shorter secret, requests of such limits fail.
 //
-// All processes need the same secret, and operators too: see [runtime.Catalog.HashKeys]. With another secret, every key
-// is another one: its count begins full, and its blocks and overrides have no effect until they are written again.
+// All processes need the same secret, and operators too. With another secret, every key is another one, with a full count
+// and without its blocks and overrides: so an id of the secret, from which it cannot be calculated, is registered with the
+// types of the key, and a store refuses another secret, or none, with [runtime.ErrForeignCounts]. Give Migrate, Ready and
+// Sweep the policies of [runtime.Catalog.HashKeys]; Adopt replaces the secret.
 func HashKeys(secret []byte) Option {
 	// Not nil, so that an empty secret is refused.
 	secret = append([]byte{}, secret...)
-	return func(l *Limiter) { l.keySecret = secret }
+	hash := &keyHash{secret: secret}
+	return func(l *Limiter) { l.hash = hash }
+}
+
+// keyHash hashes parts of keys with a secret.
+type keyHash struct {
+	secret []byte
+	// policies has the *runtime.Policy with the id of the secret for each one that was used.
+	policies sync.Map
+}
+
+// policy returns p with the id of the secret.
+func (h *keyHash) policy(p *runtime.Policy) *runtime.Policy {
+	if p == nil {
+		return nil
+	}
+	if known, ok := h.policies.Load(p); ok {
+		return known.(*runtime.Policy)
+	}
+	with := p.HashedWith(h.secret)
+	// Each call with numbers of its caller has a policy of its own, and would grow the map.
+	if p.AtMost == (runtime.Numbers{}) {
+		h.policies.Store(p, with)
+	}
+	return with
 }
 
 // both is two observers.

@@ -278,9 +278,13 @@ func (c *call) logAll() error {
 		}
 		q.Keys = map[string]string{}
 		for _, of := range all {
-			if of.err == nil {
-				q.Keys[of.limit.Name] = of.key.String()
+			if of.err != nil {
+				continue
 			}
+			if err := runtime.CheckCounts(c.ctx, c.store, of.limit.Policies[0]); err != nil {
+				return err
+			}
+			q.Keys[of.limit.Name] = of.key.String()
 		}
 	}
 	entries, more, err := Log(c.ctx, c.store, q)
