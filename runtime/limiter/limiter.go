@@ -151,6 +151,9 @@ func (l *Limiter) override(ctx context.Context, c *runtime.Call) (changed bool, 
 		}
 		p, problem := snapshot.Policy(q.Policy, q.Key, present)
 		switch {
+		case problem != nil && q.Op == runtime.Reset:
+			// It deletes the row, whatever is in force.
+			continue
 		case problem != nil:
 			// The others still apply: OnError must not let a request pass whose key is blocked.
 			err = problem

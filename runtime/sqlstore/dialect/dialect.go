@@ -292,20 +292,36 @@ func (d Dialect) RegistryDDL(table string) (string, error) {
 	return d.Text(d.CreateRegistry, RegistryTable(table))
 }
 
+// Roles are the database users of [Dialect.GrantsFor]. On MySQL, a role is a user, or user@host.
+type Roles struct {
+	// App is the role of the program, and Migrator that of what runs Migrate.
+	App, Migrator string
+	// AppendOnly keeps App from changing and deleting entries of the log of overrides, which is also the log of what
+	// operators do. Migrator then has these rights, for Erase of a key in the log and for Sweep of old entries.
+	AppendOnly bool
+}
+
 // GrantsFor returns the statements that give the role of a program the privileges that it needs once Migrate has made the tables, and
-// the role that runs Migrate those that it needs before. On MySQL, a role is a user, or user@host. The error is about a name, or says
-// that the database has no roles.
-func (d Dialect) GrantsFor(table, app, migrator string) (string, error) {
+// the role that runs Migrate those that it needs before. The error is about a name, says that the database has no roles, or that one
+// role cannot be both.
+func (d Dialect) GrantsFor(table string, to Roles) (string, error) {
 	if d.Grants == "" {
 		return "", fmt.Errorf("%s has no roles: whoever can write the file can use it", d.Name)
 	}
-	for _, role := range []string{app, migrator} {
+	rewrite, migratorToo := ", UPDATE, DELETE", ""
+	if to.AppendOnly {
+		if to.App == to.Migrator {
+			return "", fmt.Errorf("an append-only log needs a role that migrates and another one of the program, not %q for both", to.App)
+		}
+		rewrite, migratorToo = "", rewrite
+	}
+	for _, role := range []string{to.App, to.Migrator} {
 		if !roleName.MatchString(role) {
 			return "", fmt.Errorf("role %q: a name has only letters, digits and the characters _ - . %% @", role)
 		}
 	}
 	statements := strings.NewReplacer("{overrides}", d.quoted(OverridesTable(table)), "{registry}", d.quoted(RegistryTable(table)),
-		"{app}", d.role(app), "{migrator}", d.role(migrator)).Replace(d.Grants)
+		"{app}", d.role(to.App), "{migrator}", d.role(to.Migrator), "{rewrite}", rewrite, "{migrator too}", migratorToo).Replace(d.Grants)
 	if !strings.Contains(table, ".") {
 		statements = strings.ReplaceAll(statements, "{schema}", "public")
 	}

@@ -102,11 +102,11 @@ engine: InnoDB
 	Grants: `
 -- Before Migrate.
 GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON {table} TO {migrator};
-GRANT CREATE, SELECT, INSERT ON {overrides} TO {migrator};
+GRANT CREATE, SELECT, INSERT{migrator too} ON {overrides} TO {migrator};
 GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON {registry} TO {migrator};
 -- After Migrate.
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {app};
-GRANT SELECT, INSERT, UPDATE, DELETE ON {overrides} TO {app};
+GRANT SELECT, INSERT{rewrite} ON {overrides} TO {app};
 GRANT SELECT ON {registry} TO {app};
 `,
 	Describe: describeOnMySQL + describeInsertIDOnMySQL,

@@ -110,7 +110,7 @@ GRANT USAGE, CREATE ON SCHEMA "{schema}" TO {migrator};
 -- After Migrate.
 GRANT USAGE ON SCHEMA "{schema}" TO {app};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {app};
-GRANT SELECT, INSERT, UPDATE, DELETE ON {overrides} TO {app};
+GRANT SELECT, INSERT{rewrite} ON {overrides} TO {app};
 GRANT SELECT ON {registry} TO {app};
 `,
 	Describe: `
