@@ -139,7 +139,7 @@ func classesOf(r *review.Review, id string) (classes []string) {
 	for _, s := range r.Subjects {
 		for _, f := range s.Findings {
 			if f.Kind.ID == id {
-				classes = append(classes, review.ClassNames(f.Classes)...)
+				classes = append(classes, review.ClassNames(f.Classes())...)
 			}
 		}
 	}
