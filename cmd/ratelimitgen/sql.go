@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
@@ -104,16 +103,12 @@ func printKeeping(s streams, d dialect.Dialect, table string, args []string) err
 	if err != nil {
 		return err
 	}
-	for _, at := range review.Moments() {
-		for i := range r.Subjects {
-			for _, q := range r.Subjects[i].SQL {
-				if q.Keeps != at || q.Dialects != nil && !slices.Contains(q.Dialects, d.Name) {
-					continue
-				}
-				if _, err := fmt.Fprintf(s.out, "-- %s: %s.\n%s\n", render.NameOf(&r.Subjects[i]), q.Why, outsideTexts(names, q.Text)); err != nil {
-					return err
-				}
-			}
+	for _, q := range r.SQL() {
+		if q.Dialects != nil && !slices.Contains(q.Dialects, d.Name) {
+			continue
+		}
+		if _, err := fmt.Fprintf(s.out, "-- %s: %s.\n%s\n", render.NameOf(q.Subject), q.Why, outsideTexts(names, q.Text)); err != nil {
+			return err
 		}
 	}
 	return nil

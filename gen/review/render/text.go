@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,6 +47,12 @@ func (w *textWriter) review(r *review.Review) {
 	for _, class := range classes {
 		mark := w.class(class) + strings.Repeat(" ", len(review.StoredState)-len(class)) // the longest class
 		w.wrapped("  "+mark+"  ", len("    "+review.StoredState), firstNames(names[class], 12))
+	}
+	for i, line := range risksOf(r, func(name string) string { return name }) {
+		if i == 0 {
+			fmt.Fprintf(w, "%s%s:%s\n", w.ink.Bold, risksHeading, w.ink.Off)
+		}
+		w.wrapped("  ", 4, line)
 	}
 	for _, s := range r.BySeverity() {
 		w.WriteString("\n")
@@ -118,23 +125,30 @@ func (w *textWriter) class(class review.Class) string {
 	return string(class)
 }
 
-// finding prints the changes of one id, each on a line if it fits, and otherwise with the new value below the old one.
+// finding prints the changes of one id, each on a line if it fits, and otherwise with the new value below the old one. The
+// classes are behind the last of the changes that have them.
 func (w *textWriter) finding(f review.Finding) {
-	line := ""
 	for i, c := range f.Changes {
-		if i > 0 {
-			fmt.Fprintln(w, line)
-		}
-		old, new := shortValue(c, c.Old), shortValue(c, c.New)
+		old, new := shortValue(c.Change, c.Old), shortValue(c.Change, c.New)
+		line := changeIndent + change(c.Change, old, new)
 		// A long change is easier to compare as two lines than as one that wraps.
-		if line = changeIndent + change(c, old, new); cells.Of(line) > cells.Line-4 {
+		if cells.Of(line) > cells.Line-4 {
 			fmt.Fprintf(w, "%s%s\n", changeIndent, review.Planned(c.Plan, c.Field))
 			w.wrapped("    - ", 6, old)
 			w.wrapped("    + ", 6, new)
 			line = ""
 		}
+		if i+1 < len(f.Changes) && slices.Equal(c.Classes, f.Changes[i+1].Classes) {
+			fmt.Fprintln(w, line)
+			continue
+		}
+		w.withEnd(line, endOf(f, c))
 	}
-	w.withEnd(line, "["+f.Kind.ID+"] "+review.ClassList(f.Classes))
+}
+
+// endOf returns the id and the classes of a change.
+func endOf(f review.Finding, c review.Change) string {
+	return "[" + f.Kind.ID + "] " + review.ClassList(c.Classes)
 }
 
 // change is empty for a limit that was added or removed.
@@ -221,12 +235,15 @@ func cutWords(list []string, most int) (short []string) {
 // TitleOf returns the name of the subject and its classes: "sendMessage: loosened".
 func TitleOf(s *review.Subject) string { return NameOf(s) + ": " + review.ClassList(s.Classes()) }
 
-// LinesOf returns the changes, numbers, notes and statements of the subject, one line each, however long.
+// LinesOf returns the risks, changes, numbers, notes and statements of the subject, one line each, however long.
 func LinesOf(s *review.Subject) (lines []string) {
+	for _, k := range s.Risks {
+		lines = append(lines, "risk: "+riskInWords(s, k)+".")
+	}
 	for _, f := range s.Findings {
 		for _, c := range f.Changes {
-			text := change(c, shortValue(c, c.Old), shortValue(c, c.New))
-			lines = append(lines, strings.TrimSpace(text+" ["+f.Kind.ID+"] "+review.ClassList(f.Classes)))
+			text := change(c.Change, shortValue(c.Change, c.Old), shortValue(c.Change, c.New))
+			lines = append(lines, strings.TrimSpace(text+" "+endOf(f, c)))
 		}
 	}
 	for _, n := range s.ShownNumbers() {
