@@ -183,15 +183,13 @@ func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 		return nil, err
 	}
 	p := &table.Prepared{Server: server}
-	s := &Store{prepared: p, overrides: table.NewOverrideLog(p, d, table.LogSettings{
+	s := &Store{prepared: p, overrides: table.NewOverrideLog(p, table.LogSettings{
 		Every: o.OverridesEvery, Keep: cmp.Or(o.KeepOverrides, override.DefaultKeep), AutoCreate: o.AutoCreate,
 	})}
-	s.registry = table.NewRegistry(p, d, o.Owner, s.overrides)
+	s.registry = table.NewRegistry(p, o.Owner, s.overrides)
 	s.engine = decide.NewEngine(s.registry, o.Decider)
 	s.sweeper = &table.Sweeper{Prepared: p, View: s.overrides.View}
-	if s.eraser, err = table.NewEraser(s.overrides, d); err != nil {
-		return nil, err
-	}
+	s.eraser = &table.Eraser{OverrideLog: s.overrides}
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
 	s.group = group.New(s.engine, group.Options{OneWriter: d.OneWriter, Batch: o.Batch, Inline: s.engine.Inline})
 	s.denials = denycache.New(s.group, o.Clock)

@@ -68,6 +68,9 @@ func guarded[T any](ctx context.Context, t *callerTxStore, request func() (T, er
 		return result, err
 	}
 	if !t.store.prepared.Checked.Load() {
+		if err := t.store.prepared.LocateFor(ctx, t.tx); err != nil {
+			return result, err
+		}
 		if err := t.store.prepared.Check(ctx, t.tx); err != nil {
 			return result, err
 		}

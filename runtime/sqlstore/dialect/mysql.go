@@ -110,6 +110,10 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON {overrides} TO {app};
 GRANT SELECT ON {registry} TO {app};
 `,
 	Describe: describeOnMySQL + describeInsertIDOnMySQL,
+	Locate: `
+SELECT table_name, table_schema FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN ({names})
+UNION ALL SELECT '.', DATABASE()
+`,
 	Session: `
 SELECT 'autocommit', CAST(@@autocommit AS BINARY)
 UNION ALL SELECT 'completion_type', CAST(@@completion_type AS BINARY)

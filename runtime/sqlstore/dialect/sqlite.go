@@ -95,6 +95,12 @@ SELECT 'primary key', group_concat(name, ', ')
 FROM (SELECT name FROM pragma_table_info('{name}', NULLIF('{schema}', '')) WHERE pk > 0 ORDER BY pk)
 GROUP BY 1
 `,
+	// SQLite searches the main database before attached ones, but after temporary tables.
+	Locate: `
+SELECT name, CASE WHEN max(schema = 'main') THEN 'main' ELSE min(schema) END FROM pragma_table_list
+WHERE schema <> 'temp' AND name IN ({names}) GROUP BY name
+UNION ALL SELECT '.', 'main'
+`,
 	Parts: `
 name: text
 key: text

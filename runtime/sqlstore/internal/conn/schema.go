@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,20 +11,22 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
-// CreateTable runs a CREATE TABLE IF NOT EXISTS, unless the table that a statement describes exists: the app's user may not
-// have the right to create one.
-func (s *Server) CreateTable(ctx context.Context, create, describes string) error {
+// CreateTable runs a CREATE TABLE IF NOT EXISTS, unless the table exists: the app's user may not have the right to create one.
+func (s *Server) CreateTable(ctx context.Context, table, create string) error {
 	return Retry(ctx, func() error {
 		// First, because an unsuitable database is easier to replace before it has the table.
 		if err := s.checkSession(ctx, s.DB); err != nil {
 			return err
 		}
-		if describes != "" {
-			if found, err := Describe(ctx, s.DB, describes); err != nil || len(found) > 0 {
-				return err
-			}
+		schema, exists, err := s.tableExists(ctx, table)
+		if exists || err != nil {
+			return err
 		}
-		_, err := s.DB.ExecContext(ctx, create)
+		create, err := s.Dialect.TextIn(schema, create, table)
+		if err != nil {
+			return err
+		}
+		_, err = s.DB.ExecContext(ctx, create)
 		if fault.CreatedMeanwhile(err) {
 			// The next attempt finds the table of the other process.
 			return &fault.Again{Err: err}
@@ -32,17 +35,42 @@ func (s *Server) CreateTable(ctx context.Context, create, describes string) erro
 	})
 }
 
+// tableExists reports whether a table exists, and in which schema it is, or is to be created.
+func (s *Server) tableExists(ctx context.Context, table string) (schema string, exists bool, err error) {
+	if s.Dialect.Locate != "" && !strings.Contains(table, ".") {
+		schemas := s.Place().schemas
+		if schemas == nil {
+			if schemas, err = s.findSchemas(ctx, s.DB); err != nil {
+				return "", false, err
+			}
+		}
+		schema = cmp.Or(schemas[table], schemas[created])
+	}
+	if s.Dialect.Describe == "" {
+		return schema, false, nil
+	}
+	describe, err := s.Dialect.TextIn(schema, s.Dialect.Describe, table)
+	if err != nil {
+		return "", false, err
+	}
+	found, err := Describe(ctx, s.DB, describe)
+	return schema, len(found) > 0, err
+}
+
 // Check compares the session and the table with the dialect's requirements. Some differences would corrupt counts
 // without an error: without a primary key, a database may keep two rows for one key.
 func (s *Server) Check(ctx context.Context, db Querier) error {
-	if s.Dialect.Describe == "" {
-		return nil
-	}
 	// First, because in some sessions the table cannot be described.
 	if err := s.checkSession(ctx, db); err != nil {
 		return err
 	}
-	found, err := Describe(ctx, db, s.Dialect.Describe)
+	if err := s.Locate(ctx, db); err != nil {
+		return err
+	}
+	if s.Dialect.Describe == "" {
+		return nil
+	}
+	found, err := Describe(ctx, db, s.Place().Describe)
 	if err != nil {
 		return err
 	}
