@@ -189,12 +189,12 @@ SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, encode(r.log, 'hex')
 FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + `
 `,
 	InsertPlaceholders: `
-INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
+INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev)
 SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {rows} k
 ON CONFLICT (name, {key}, shard) DO UPDATE SET shard = excluded.shard WHERE false
 `,
 	Write: `
-INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) SELECT * FROM {logged} k
+INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev, log) SELECT * FROM {logged} k
 WHERE ` + syncOnPostgres + `
 ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev, log = excluded.log
 `,

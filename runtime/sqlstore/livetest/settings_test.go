@@ -269,7 +269,7 @@ func TestTableMayHaveTheNameOfAType(t *testing.T) {
 	t.Cleanup(func() { execute(t, db, "DROP DATABASE "+name+" WITH (FORCE)") })
 	s := servers[0].database(t, name)
 	own := s.open(t)
-	rows := must(own.Query("SELECT typname FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace AND typrelid = 0 AND typelem = 0"))(t)
+	rows := must(own.Query("SELECT typname FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace AND typrelid = 0 AND left(typname, 1) <> '_'"))(t)
 	var types []string
 	for rows.Next() {
 		var name string
@@ -278,7 +278,8 @@ func TestTableMayHaveTheNameOfAType(t *testing.T) {
 	}
 	require.NoError(t, rows.Err())
 	require.Greater(t, len(types), 50)
-	for _, name := range append(types, "_text", "point", "path", "box", "select", "table", "user", "key", "k", "r", "u", "t0", "excluded") {
+	require.Subset(t, types, []string{"text", "path", "box", "date", "uuid"})
+	for _, name := range append(types, "_text", "select", "table", "user", "key", "k", "r", "u", "t0", "excluded") {
 		store := must(sqlstore.New(own, s.dialect, sqlstore.Options{Table: name}))(t)
 		if !assert.NoError(t, store.Migrate(t.Context()), name) {
 			continue
