@@ -167,10 +167,10 @@ type Store struct {
 // dialect is the zero one, or about the table's name or a field of the dialect.
 func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 	if db == nil {
-		return nil, fmt.Errorf("%w: the *sql.DB is nil", runtime.ErrNoStore)
+		return nil, noStoreError("the *sql.DB is nil: open the database with sql.Open, and pass it to sqlstore.New")
 	}
 	if d == (dialect.Dialect{}) {
-		return nil, fmt.Errorf("%w: the dialect has no statements: use one of this package, such as Postgres", runtime.ErrNoStore)
+		return nil, noStoreError("the dialect has no statements: pass one of package dialect to sqlstore.New, such as dialect.Postgres")
 	}
 	if err := d.Validate(); err != nil {
 		return nil, err
@@ -197,10 +197,17 @@ func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 	return s, nil
 }
 
+// noStoreError is a [runtime.ErrNoStore] with another remedy.
+type noStoreError string
+
+func (e noStoreError) Error() string { return string(e) }
+
+func (e noStoreError) Unwrap() error { return runtime.ErrNoStore }
+
 // usable returns an error for a nil or zero Store, which would hang or panic.
 func (s *Store) usable() error {
 	if s == nil || s.prepared == nil {
-		return fmt.Errorf("%w: make the sqlstore.Store with sqlstore.New", runtime.ErrNoStore)
+		return noStoreError("the *sqlstore.Store is nil or zero: make it with sqlstore.New")
 	}
 	return nil
 }

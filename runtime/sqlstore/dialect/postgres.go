@@ -113,8 +113,9 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {app};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {overrides} TO {app};
 GRANT SELECT ON {registry} TO {app};
 `,
+	// With quote_all_identifiers, types are described in quotes.
 	Describe: `
-SELECT CAST(a.attname AS TEXT), format_type(a.atttypid, a.atttypmod)
+SELECT CAST(a.attname AS TEXT), replace(format_type(a.atttypid, a.atttypmod), '"', '')
 	|| CASE WHEN c.collname NOT IN ('C', 'POSIX', 'default') THEN ' collate ' || CAST(c.collname AS TEXT) ELSE '' END
 FROM pg_attribute a LEFT JOIN pg_collation c ON c.oid = a.attcollation
 WHERE a.attrelid = CAST(to_regclass('{table}') AS oid) AND a.attnum > 0 AND NOT a.attisdropped

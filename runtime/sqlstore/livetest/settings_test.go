@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -141,6 +142,24 @@ func rowsIn(t *testing.T, db *sql.DB, table string) (rows int) {
 	t.Helper()
 	require.NoError(t, db.QueryRow("SELECT count(*) FROM "+table).Scan(&rows))
 	return rows
+}
+
+// Precise limits, penalties and slots keep bytes in their rows.
+func TestFormOfBytesChangesNothing(t *testing.T) {
+	onEachWay(t, func(t *testing.T, s server) {
+		if s.protocol() != "postgres" {
+			return
+		}
+		admin := s.open(t)
+		table := s.emptied(t, admin)
+		db := s.open(t)
+		db.SetMaxOpenConns(1)
+		execute(t, db, "SET bytea_output = 'escape'")
+		store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table}))(t)
+		defer store.Close()
+		require.NoError(t, store.Ready(t.Context(), used()...))
+		useEverything(t.Context(), t, db, store)
+	})
 }
 
 // Another client of a pooler, or of the pool, leaves a session with a search path or a database in which there are tables of the
@@ -296,5 +315,348 @@ func TestTableMayHaveTheNameOfAType(t *testing.T) {
 		}
 		assert.NoError(t, sweep(t.Context(), store), name)
 		assert.NoError(t, store.Close())
+	}
+}
+
+// odd is what comes of a setting of a session where counts are not exact.
+type odd struct {
+	// ready is in the error of Ready, which is nil if ready is "".
+	ready string
+	// later is in the errors of calls if the setting changes after Ready. They are exact if it is "".
+	later string
+}
+
+const (
+	mayNotWrite = "begin transactions that may write"
+	simplePgx   = "simple protocol queries must be run with "
+	wrongLater  = "has changed the settings of a connection: "
+	// onlyReady is for settings in whose sessions statements are not committed, or texts are converted: no error names them later.
+	onlyReady = "only Ready compares it"
+)
+
+// odds are by the SET statement, or by its beginning.
+var odds = map[string]map[string]odd{
+	"postgres-pgx": {
+		"SET default_transaction_read_only = 'on'": {mayNotWrite, mayNotWrite},
+		"SET standard_conforming_strings = 'off'":  {simplePgx + "standard_conforming_strings=on", simplePgx + "standard_conforming_strings=on"},
+		"SET client_encoding":                      {simplePgx + "client_encoding=UTF8", simplePgx + "client_encoding=UTF8"},
+		"SET extra_float_digits = 0":               {"extra_float_digits", onlyReady},
+		"SET extra_float_digits = -15":             {"extra_float_digits", onlyReady},
+	},
+	"postgres-pq": {
+		"SET default_transaction_read_only = 'on'": {mayNotWrite, mayNotWrite},
+		"SET client_encoding = 'LATIN1'":           {"client_encoding", onlyReady},
+		"SET client_encoding = 'SJIS'":             {"client_encoding", onlyReady},
+		"SET extra_float_digits = 0":               {"extra_float_digits", onlyReady},
+		"SET extra_float_digits = -15":             {"extra_float_digits", onlyReady},
+	},
+	"mariadb": merged(oddMySQL, map[string]odd{
+		"SET SQL_SAFE_UPDATES = 1":                   {"", "safe update mode"},
+		"SET sql_safe_updates = 1":                   {"", "safe update mode"},
+		"SET TX_READ_ONLY = 1":                       {mayNotWrite, mayNotWrite},
+		"SET AUTOCOMMIT = 0":                         {"autocommit", onlyReady},
+		"SET COMPLETION_TYPE = 'CHAIN'":              {"completion_type", onlyReady},
+		"SET COMPLETION_TYPE = 'RELEASE'":            {"completion_type", "invalid connection"},
+		"SET SQL_MODE = 'EMPTY_STRING_IS_NULL'":      {"an empty text", onlyReady},
+		"SET SQL_MODE = 'REAL_AS_FLOAT,PIPES_AS_CON": {"an empty text", onlyReady},
+	}),
+	"mysql": oddMySQL,
+}
+
+var oddMySQL = map[string]odd{
+	"SET max_join_size = 1":                        {"MAX_JOIN_SIZE", "MAX_JOIN_SIZE"},
+	"SET autocommit = 0":                           {"autocommit", onlyReady},
+	"SET completion_type = 1":                      {"completion_type", onlyReady},
+	"SET completion_type = 2":                      {"completion_type", "invalid connection"},
+	"SET SESSION TRANSACTION READ ONLY":            {mayNotWrite, mayNotWrite},
+	"SET NAMES latin1":                             {"character_set_client", onlyReady},
+	"SET NAMES binary":                             {"character_set_client", wrongLater + "character_set_client"},
+	"SET character_set_client = latin1":            {"character_set_client", onlyReady},
+	"SET character_set_connection = utf16":         {"character_set_connection", onlyReady},
+	"SET collation_connection = latin1_swedish_ci": {"character_set_connection", onlyReady},
+}
+
+func merged(a, b map[string]odd) map[string]odd {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// oddOf returns what is to come of a statement, by the longest beginning of it that is listed.
+func (s server) oddOf(set string) (o odd) {
+	longest := 0
+	for prefix, of := range odds[s.name] {
+		if strings.HasPrefix(set, prefix) && len(prefix) > longest {
+			o, longest = of, len(prefix)
+		}
+	}
+	return o
+}
+
+// oddSettings returns every value of the settings that have few, and unusual values of those others that could change what a
+// statement means.
+func (s server) oddSettings(t *testing.T, db *sql.DB) (all []string) {
+	t.Helper()
+	texts := func(query string) {
+		rows := must(db.Query(query))(t)
+		defer rows.Close()
+		for rows.Next() {
+			var text string
+			require.NoError(t, rows.Scan(&text))
+			all = append(all, text)
+		}
+		require.NoError(t, rows.Err())
+	}
+	switch s.dialect.Name {
+	case "postgres":
+		texts(`SELECT format('SET %s = %L', name, v) FROM pg_settings, unnest(COALESCE(enumvals, '{on,off}')) v
+			WHERE context IN ('user', 'superuser') AND vartype IN ('bool', 'enum') AND v <> setting
+			AND name NOT LIKE 'debug%' AND name NOT LIKE 'log%' ORDER BY 1`)
+	case "mariadb":
+		texts(`SELECT CONCAT('SET ', variable_name, ' = ', v) FROM information_schema.system_variables, (SELECT 0 AS v UNION SELECT 1) b
+			WHERE variable_scope = 'SESSION' AND read_only = 'NO' AND variable_type = 'BOOLEAN' AND v <> IF(session_value = 'ON', 1, 0) ORDER BY 1`)
+		rows := must(db.Query(`SELECT variable_name, variable_type, enum_value_list FROM information_schema.system_variables
+			WHERE variable_scope = 'SESSION' AND read_only = 'NO' AND variable_type IN ('ENUM', 'SET') AND enum_value_list IS NOT NULL ORDER BY 1`))(t)
+		defer rows.Close()
+		for rows.Next() {
+			var name, kind, values string
+			require.NoError(t, rows.Scan(&name, &kind, &values))
+			for _, v := range strings.Split(values, ",") {
+				all = append(all, fmt.Sprintf("SET %s = '%s'", name, v))
+			}
+			if kind == "SET" {
+				all = append(all, fmt.Sprintf("SET %s = '%s'", name, values), fmt.Sprintf("SET %s = ''", name))
+			}
+		}
+		require.NoError(t, rows.Err())
+	}
+	for line := range strings.Lines(oddValues[s.dialect.Name]) {
+		if line = strings.TrimSpace(line); line != "" {
+			all = append(all, "SET "+line)
+		}
+	}
+	return all
+}
+
+// oddValues are values of settings that have many.
+var oddValues = map[string]string{
+	"postgres": `
+DateStyle = 'SQL, DMY'
+TimeZone = 'Asia/Kathmandu'
+client_encoding = 'LATIN1'
+client_encoding = 'SQL_ASCII'
+client_encoding = 'SJIS'
+extra_float_digits = 0
+extra_float_digits = -15
+extra_float_digits = 3
+lc_numeric = 'de_DE.UTF-8'
+lc_monetary = 'C'
+search_path = ''
+search_path = pg_catalog
+search_path = "$user"
+default_text_search_config = 'german'
+default_tablespace = ''
+gin_fuzzy_search_limit = 1
+geqo_threshold = 2
+from_collapse_limit = 1
+join_collapse_limit = 1
+cursor_tuple_fraction = 0
+work_mem = 64
+temp_buffers = 100
+jit_above_cost = 0
+max_parallel_workers_per_gather = 8
+parallel_setup_cost = 0
+random_page_cost = 0
+seq_page_cost = 100000
+statement_timeout = 60000
+lock_timeout = 60000
+idle_in_transaction_session_timeout = 60000
+role = postgres
+session_replication_role = replica
+`,
+	"mariadb": oddOnMySQL,
+	"mysql":   oddOnMySQL + oddOnMySQLOnly,
+}
+
+const oddOnMySQL = `
+sql_select_limit = 1
+sql_select_limit = 0
+autocommit = 0
+sql_safe_updates = 1
+sql_auto_is_null = 1
+big_tables = 1
+foreign_key_checks = 0
+unique_checks = 0
+sql_big_selects = 0
+max_join_size = 1
+div_precision_increment = 0
+group_concat_max_len = 4
+lock_wait_timeout = 1
+innodb_lock_wait_timeout = 1
+time_zone = '+13:00'
+timestamp = 1
+lc_time_names = 'de_DE'
+insert_id = 5
+last_insert_id = 7
+auto_increment_increment = 10
+max_sort_length = 64
+max_error_count = 0
+sql_notes = 0
+sql_warnings = 1
+sql_mode = ''
+sql_mode = 'ANSI'
+sql_mode = 'ANSI_QUOTES'
+sql_mode = 'PIPES_AS_CONCAT'
+sql_mode = 'NO_BACKSLASH_ESCAPES'
+sql_mode = 'PAD_CHAR_TO_FULL_LENGTH'
+sql_mode = 'REAL_AS_FLOAT'
+sql_mode = 'IGNORE_SPACE'
+sql_mode = 'HIGH_NOT_PRECEDENCE'
+sql_mode = 'NO_UNSIGNED_SUBTRACTION'
+sql_mode = 'TRADITIONAL'
+sql_mode = 'ONLY_FULL_GROUP_BY'
+sql_mode = 'NO_AUTO_VALUE_ON_ZERO'
+sql_mode = 'NO_ZERO_DATE,NO_ZERO_IN_DATE'
+completion_type = 1
+completion_type = 2
+NAMES latin1
+NAMES binary
+NAMES utf8mb4 COLLATE utf8mb4_bin
+character_set_client = latin1
+character_set_results = latin1
+character_set_results = NULL
+character_set_connection = utf16
+collation_connection = utf8mb4_bin
+collation_connection = latin1_swedish_ci
+SESSION TRANSACTION READ ONLY
+SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED
+SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ
+SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE
+optimizer_search_depth = 1
+optimizer_prune_level = 0
+tmp_table_size = 1024
+max_heap_table_size = 16384
+join_buffer_size = 128
+read_buffer_size = 8192
+wait_timeout = 60
+net_read_timeout = 1
+default_storage_engine = MyISAM
+`
+
+const oddOnMySQLOnly = `
+sql_require_primary_key = 1
+explicit_defaults_for_timestamp = 0
+max_execution_time = 60000
+internal_tmp_mem_storage_engine = MEMORY
+windowing_use_high_precision = 0
+cte_max_recursion_depth = 0
+show_create_table_verbosity = 1
+sql_generate_invisible_primary_key = 1
+transaction_allow_batching = 1
+optimizer_switch = 'index_merge=off,derived_merge=off,materialization=off,semijoin=off,subquery_to_derived=on,hash_set_operations=off,prefer_ordering_index=off'
+`
+
+// Every setting is exact, or refused by Ready with its name; and if it changes later, it is exact, or named by the error of each call
+// that fails.
+func TestSettingsOfTheSessionAreExactOrNamed(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		if s.name == "postgres-pgx" {
+			// The mode in which each value is sent and read as a text.
+			s = s.with("default_query_exec_mode=simple_protocol")
+		}
+		admin := s.open(t)
+		table := s.emptied(t, admin)
+		truth := s.storeWith(t, admin, sqlstore.Options{Table: table})
+		settings := s.oddSettings(t, admin)
+		require.Greater(t, len(settings), 50)
+		for _, set := range settings {
+			for _, name := range []string{table, dialect.OverridesTable(table)} {
+				execute(t, admin, "DELETE FROM "+name)
+			}
+			require.NoError(t, truth.Migrate(t.Context(), used()...))
+			t.Run(set, func(t *testing.T) { s.exactOrNamed(t, truth, table, set) })
+		}
+	})
+}
+
+// exactOrNamed runs everything in a session with the setting.
+func (s server) exactOrNamed(t *testing.T, truth *sqlstore.Store, table, set string) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	want := s.oddOf(set)
+	session := func() *sql.DB {
+		db := s.open(t)
+		db.SetMaxOpenConns(1)
+		if s.protocol() == "postgres" {
+			// Where the planner may not use what is cheap, its estimates would have each statement compiled.
+			execute(t, db, "SET jit = off")
+		}
+		return db
+	}
+	db := session()
+	if _, err := db.Exec(set); err != nil {
+		// A version of the server may have other settings. Another test counts those that it has.
+		t.Logf("the server refuses it: %v", err)
+		return
+	}
+	store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table}))(t)
+	defer store.Close()
+	if err := store.Ready(ctx, used()...); want.ready != "" {
+		require.ErrorContains(t, err, want.ready, "Ready")
+	} else {
+		require.NoError(t, err, "Ready")
+	}
+	if want.ready != "" || want.later != "" {
+		// The same setting, changed later.
+		require.NoError(t, db.Close())
+		db = session()
+		store = must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table}))(t)
+		defer store.Close()
+		require.NoError(t, store.Ready(ctx, used()...))
+		execute(t, db, set)
+	}
+	switch want.later {
+	case "":
+		useEverything(ctx, t, db, store)
+		assert.Zero(t, must(limiter.New(truth).Limit(used()[0], runtime.KeyOf(runtime.Int(0))).Peek(ctx))(t).Remaining, "committed")
+	case onlyReady:
+	default:
+		for _, err := range everyError(ctx, db, store) {
+			if err != nil {
+				assert.ErrorContains(t, err, want.later)
+			}
+		}
+	}
+}
+
+// everyError returns the errors of requests of each kind.
+func everyError(ctx context.Context, db *sql.DB, store *sqlstore.Store) (all []error) {
+	limits := limiter.New(store)
+	for _, p := range used() {
+		limit := limits.Limit(p, runtime.KeyOf(runtime.String("é")))
+		_, allowed := limit.Allow(ctx)
+		_, peeked := limit.Peek(ctx)
+		inTx := sqlstore.RunInTx(ctx, db, func(tx *sql.Tx) error {
+			_, err := limiter.New(store.WithTx(tx)).Limit(p, runtime.Key{}).Allow(ctx)
+			return err
+		})
+		_, together := limits.All(ctx, limit, limits.Limit(used()[0], runtime.Key{}))
+		_, swept := store.Sweep(ctx, p)
+		all = append(all, allowed, peeked, inTx, together, swept)
+	}
+	_, blocked := limits.Overrides(used()[5], runtime.Key{}).Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: "a test", Author: "a test"})
+	_, forgot := store.Forget(ctx, "precise")
+	return append(all, blocked, forgot)
+}
+
+// MariaDB accepts the statements of MySQL, and an insert id there has another meaning.
+func TestDialectOfTheOtherServerIsRefused(t *testing.T) {
+	for _, s := range servers[2:] {
+		other := map[string]dialect.Dialect{"mariadb": dialect.MySQL, "mysql": dialect.MariaDB}[s.name]
+		store := must(sqlstore.New(s.open(t), other, sqlstore.Options{Table: s.emptied(t, s.open(t))}))(t)
+		defer store.Close()
+		for _, err := range []error{store.Migrate(t.Context()), store.Ready(t.Context()), take(t.Context(), store)} {
+			assert.ErrorContains(t, err, "pass the database's own dialect to sqlstore.New")
+		}
 	}
 }

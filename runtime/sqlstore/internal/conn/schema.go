@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
@@ -102,11 +103,34 @@ func (s *Server) checkSession(ctx context.Context, db Querier) error {
 		return nil
 	}
 	hint := fault.WrongSession
-	// SessionNeeds has the encoding first, because it cannot be changed by the settings of a connection.
-	if strings.HasPrefix(all[0], "server_encoding ") {
-		hint = s.FillIn(fault.WrongEncoding)
+	// SessionNeeds has first what cannot be changed by the settings of a connection.
+	switch {
+	case strings.HasPrefix(all[0], "server_encoding "):
+		hint = fault.WrongEncoding
+	case strings.HasPrefix(all[0], "server "):
+		hint = fault.OtherServer
+	case s.Checked.Load():
+		hint = fault.ChangedSession
 	}
-	return &fault.Hinted{Text: hint + ": " + strings.Join(all, "; "), Err: nil}
+	return &fault.Hinted{Text: s.FillIn(hint) + ": " + strings.Join(all, "; "), Err: nil}
+}
+
+// explainTimeout is how long an error may wait for its explanation.
+const explainTimeout = 250 * time.Millisecond
+
+// ExplainSession names the settings of a session that are wrong by now, if a statement has failed for a reason that has no hint. Without
+// a transaction, the session is any of the pool, which most likely returns the connection of that statement.
+func (s *Server) ExplainSession(ctx context.Context, db Querier, err error) error {
+	if s.Dialect.Session == "" || !fault.OfServer(err) || errors.As(err, new(*fault.Hinted)) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTimeout)
+	defer cancel()
+	if hinted := new(fault.Hinted); errors.As(s.checkSession(ctx, db), &hinted) {
+		hinted.Err = err
+		return hinted
+	}
+	return err
 }
 
 // ErrInvisibleTable is wrapped by the error of check if the database does not list the table.

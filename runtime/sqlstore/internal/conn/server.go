@@ -185,7 +185,7 @@ func (s *Server) Explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	err = s.WithHint(err)
+	err = s.ExplainSession(ctx, s.DB, s.WithHint(err))
 	cause := ctx.Err()
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		// A driver's own clock may be a moment ahead of the context's.

@@ -20,13 +20,16 @@ import (
 const overrideColumns = `id, name, {key}, what, plan, rate, capacity, max_reserved,
 	most_rate, most_capacity, most_reserved, may_lift, until_ns, reason, author, at_ns`
 
+// allRows ends a statement that selects several rows, which MySQL would otherwise limit to sql_select_limit of the session.
+const allRows = " LIMIT 9223372036854775807"
+
 // The statements of the log. The last one lacks its parenthesis, and insertNone inserts no row.
 const (
-	nextID         = "SELECT COALESCE(MAX(id), 0) + 1 FROM {table}"
+	nextID         = "SELECT COALESCE(MAX(id), 0) + 1 FROM {table}" + allRows
 	insertRow      = "INSERT INTO {table} (" + overrideColumns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	insertNone     = "INSERT INTO {table} (" + overrideColumns + ") SELECT " + overrideColumns + " FROM {table} WHERE id < 0"
 	readSince      = "SELECT " + overrideColumns + " FROM {table} WHERE id >= ? ORDER BY id LIMIT ?"
-	readHistory    = "SELECT " + overrideColumns + " FROM {table} WHERE name = ? AND {key} = ? ORDER BY name, {key}, id"
+	readHistory    = "SELECT " + overrideColumns + " FROM {table} WHERE name = ? AND {key} = ? ORDER BY name, {key}, id" + allRows
 	readEnds       = "SELECT id, name, {key}, what, until_ns, at_ns FROM {table} WHERE id > ? ORDER BY id LIMIT ?"
 	removeObsolete = "DELETE FROM {table} WHERE id IN ("
 )

@@ -33,7 +33,7 @@ type registrations map[string]runtime.Registration
 
 // The statements of the registry.
 const (
-	readRegistry = "SELECT name, owner, format, key_types, numbers, at_ns FROM {table}"
+	readRegistry = "SELECT name, owner, format, key_types, numbers, at_ns FROM {table}" + allRows
 	insertLimit  = "INSERT INTO {table} (owner, format, key_types, numbers, at_ns, name) VALUES (?, ?, ?, ?, ?, ?)"
 	updateLimit  = "UPDATE {table} SET owner = ?, format = ?, key_types = ?, numbers = ?, at_ns = ? WHERE name = ?"
 	removeLimit  = "DELETE FROM {table} WHERE name = ?"
