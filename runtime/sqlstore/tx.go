@@ -55,7 +55,7 @@ func inTx[T any](ctx context.Context, t *callerTxStore, request func() (T, error
 		// The transaction may be one of another database than the store's.
 		err = &fault.Hinted{Text: t.store.prepared.FillIn(fault.MissingTableInTx), Err: err}
 	default:
-		err = t.store.prepared.WithHint(err)
+		err = t.store.prepared.ExplainSession(ctx, t.tx, t.store.prepared.WithHint(err))
 	}
 	return result, err
 }
@@ -68,6 +68,9 @@ func guarded[T any](ctx context.Context, t *callerTxStore, request func() (T, er
 		return result, err
 	}
 	if !t.store.prepared.Checked.Load() {
+		if err := t.store.prepared.LocateFor(ctx, t.tx); err != nil {
+			return result, err
+		}
 		if err := t.store.prepared.Check(ctx, t.tx); err != nil {
 			return result, err
 		}

@@ -95,7 +95,7 @@ func TestTxOfAnotherDatabaseNamesTheMissingTable(t *testing.T) {
 		return limits.WithTx(tx).Limit(counted, runtime.Key{}).Require(t.Context())
 	})
 	assert.ErrorContains(t, err, `limit "counted": there is no table "rate_limits" where the transaction was begun: begin it in the database that holds the counts, or create the table there: call Migrate, or run what "ratelimitgen sql -dialect sqlite" prints: `)
-	assert.ErrorContains(t, err, "no such table: rate_limits")
+	assert.ErrorContains(t, err, "no such table: main.rate_limits")
 }
 
 // A request for 0 tokens writes no row, on any path through the store.

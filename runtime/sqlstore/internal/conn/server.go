@@ -26,9 +26,8 @@ type Server struct {
 	Circuit *Circuit
 	Dialect dialect.Dialect
 	Table   string
-	Queries Queries
-	// Together is nil if the dialect has no such statements.
-	Together *Together
+	// place has the statements for the table.
+	place atomic.Pointer[Place]
 	// Clock is the one of the store's options, or nil: then offset has the clock of the database.
 	Clock  func() time.Time
 	offset clock
@@ -43,19 +42,12 @@ type Server struct {
 }
 
 func NewServer(db *sql.DB, d dialect.Dialect, table string, clock func() time.Time, guard func(ctx context.Context) error) (*Server, error) {
-	d, err := d.ForTable(table)
+	place, err := newPlace(d, table, nil)
 	if err != nil {
 		return nil, err
 	}
-	queries, err := newQueries(d, table)
-	if err != nil {
-		return nil, err
-	}
-	together, err := newTogether(d, table)
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{DB: db, Dialect: d, Table: table, Queries: queries, Together: together, Clock: clock, guard: guard}
+	s := &Server{DB: db, Dialect: d, Table: table, Clock: clock, guard: guard}
+	s.place.Store(place)
 	if d.Now != "" {
 		s.Circuit = newCircuit(db)
 	}
@@ -65,7 +57,7 @@ func NewServer(db *sql.DB, d dialect.Dialect, table string, clock func() time.Ti
 
 // In returns the session of a transaction of the caller. It uses no prepared statements: to prepare one takes a second
 // connection, and the caller may have the only one.
-func (s *Server) In(tx runtime.Tx) Session { return &session{Tx: tx, queries: &s.Queries} }
+func (s *Server) In(tx runtime.Tx) Session { return &session{Tx: tx, queries: &s.Place().Queries} }
 
 // Guarded returns the error of guard. Every operation starts with it, but those
 // in a transaction of the caller.
@@ -173,7 +165,7 @@ func (s *Server) MadeRoom(ctx context.Context, err error) bool {
 	if s.Dialect.Reclaim == "" || !fault.VolumeFull(err) {
 		return false
 	}
-	_, err = s.DB.ExecContext(ctx, s.Dialect.Reclaim)
+	_, err = s.DB.ExecContext(ctx, s.Place().Reclaim)
 	// If there is no more room either, the first error is the better one.
 	return err == nil
 }
@@ -193,7 +185,7 @@ func (s *Server) Explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	err = s.WithHint(err)
+	err = s.ExplainSession(ctx, s.DB, s.WithHint(err))
 	cause := ctx.Err()
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		// A driver's own clock may be a moment ahead of the context's.

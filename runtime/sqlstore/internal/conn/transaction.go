@@ -82,7 +82,7 @@ func (s *Server) withSync(ctx context.Context, conn *sql.Conn, d runtime.Durabil
 		return fn()
 	}
 	var before int
-	if err := conn.QueryRowContext(ctx, s.Dialect.Sync).Scan(&before); err != nil {
+	if err := conn.QueryRowContext(ctx, s.Place().Sync).Scan(&before); err != nil {
 		return err
 	}
 	if before >= syncFull {
@@ -98,7 +98,7 @@ func (s *Server) withSync(ctx context.Context, conn *sql.Conn, d runtime.Durabil
 }
 
 func (s *Server) setSync(ctx context.Context, conn *sql.Conn, to int) error {
-	_, err := conn.ExecContext(ctx, fmt.Sprintf("%s = %d", s.Dialect.Sync, to))
+	_, err := conn.ExecContext(ctx, fmt.Sprintf("%s = %d", s.Place().Sync, to))
 	return err
 }
 

@@ -103,7 +103,8 @@ const (
 	LackingPrivilege = "the database user lacks a privilege: on table {table} it needs SELECT, INSERT, UPDATE and DELETE, " +
 		"and to run Migrate also CREATE"
 	readOnlyServer = "the server, or the transaction, is read-only: taking tokens writes to the table, so connect to the " +
-		"primary server, and not to a replica"
+		"primary server, and not to a replica, and begin transactions that may write (default_transaction_read_only on Postgres, " +
+		"transaction_read_only on MySQL, tx_read_only on MariaDB)"
 	missingDatabase = "the database does not exist: create it, or name another in the data source name"
 	refusedUser     = "the server refuses the database user: check user and password in the data source name, and which " +
 		"users the server accepts from this host"
@@ -125,6 +126,10 @@ const (
 	// Some databases do not list a table for a user without privileges on it.
 	InvisibleTable = `there is no table {table}, or no right to see it: call Migrate, or run what "ratelimitgen sql {flags}" prints`
 	WrongSession   = `change the settings of the connections, in the data source name or in the server`
+	// OtherServer is for a server that accepts the dialect's statements, and would return other results.
+	OtherServer = `dialect {dialect} is that of another database: pass the database's own dialect to sqlstore.New`
+	// ChangedSession is for a session whose settings were right when the store was prepared.
+	ChangedSession = `a program, or another client of a pooler, has changed the settings of a connection`
 	// The encoding of an existing database cannot be changed.
 	WrongEncoding = `keep table {table} in a database whose encoding is UTF8, such as "CREATE DATABASE ... ENCODING 'UTF8' ` +
 		`TEMPLATE template0" makes`

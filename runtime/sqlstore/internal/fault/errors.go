@@ -127,8 +127,11 @@ func MalformedDSN(err error) bool {
 		slices.ContainsFunc([]string{"connection info string", "connection string", "cannot parse `", "pq: wrong value for "}, quotes)
 }
 
+// OfServer reports whether an error is that of a statement which the server has refused, for a reason that has no hint.
+func OfServer(err error) bool { return CodeOf(err).Text != "" && HintFor(err) == "" }
+
 // NoTable reports whether a statement failed because its table does not exist.
-func NoTable(err error) bool { return HintFor(err) == MissingTable }
+func NoTable(err error) bool { return strings.HasPrefix(HintFor(err), MissingTable) }
 
 // NoPrivilege reports whether a statement failed because the database user lacks a privilege.
 func NoPrivilege(err error) bool { return HintFor(err) == LackingPrivilege }

@@ -118,13 +118,15 @@ func (p *Prepared) prepareNow(ctx context.Context) (*conn.Executor, error) {
 
 // newCheckedExecutor makes an executor, checks the table, and measures the database's clock.
 func (p *Prepared) newCheckedExecutor(ctx context.Context) (*conn.Executor, error) {
-	x, err := conn.NewExecutor(ctx, p.DB, &p.Dialect, &p.Queries)
+	x, err := conn.NewExecutor(ctx, p.DB, &p.Dialect, &p.Place().Queries)
 	if err != nil {
 		return nil, p.ExplainServer(err)
 	}
 	if err = p.Check(ctx, p.DB); err != nil {
 		err = p.explainMissingTable(ctx, x, err)
 	} else {
+		// Of the place that the check has found.
+		x.Use(&p.Place().Queries)
 		// The first measurement of the clock belongs to the preparation, so that no later call waits for it.
 		_, err = p.Now(ctx, p.DB)
 	}
