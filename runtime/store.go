@@ -83,7 +83,8 @@ type LocalTaker interface {
 	TakeLocal(p *Policy, key string, n int64) (Decision, bool)
 }
 
-// Tx is a transaction of the caller: an [sql.Tx], or an [sql.Conn] on which one was begun.
+// Tx is a transaction of the caller: an [sql.Tx], or an [sql.Conn] on which one was begun. An [sql.DB] has the same methods,
+// but no transaction: stores return [ErrNoTx] for it.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -94,7 +95,8 @@ type Tx interface {
 type TxStore interface {
 	Store
 	// WithTx returns a store whose changes are committed if and only if tx is. It never begins, commits or rolls back,
-	// and tx remains usable after a denial. If tx is nil, the store returns [ErrNilTx].
+	// and tx remains usable after a denial. The store returns [ErrNilTx] if tx is nil, and [ErrNoTx] if no transaction is
+	// open on it.
 	WithTx(tx Tx) Store
 }
 

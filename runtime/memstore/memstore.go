@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -347,8 +348,8 @@ func (s memTxStore) Erase(ctx context.Context, limit, key string, why runtime.Ov
 // begun returns the transaction.
 func (s memTxStore) begun(ctx context.Context) (*Tx, error) {
 	t, ok := s.tx.(*Tx)
-	switch {
-	case s.tx == nil || ok && t == nil:
+	switch v := reflect.ValueOf(s.tx); {
+	case s.tx == nil || v.Kind() == reflect.Pointer && v.IsNil():
 		return nil, runtime.ErrNilTx
 	case !ok || t.store != s.store:
 		return nil, fmt.Errorf("%w of a %T: pass one that the Begin of this memstore.Store has returned", runtime.ErrNoTx, s.tx)

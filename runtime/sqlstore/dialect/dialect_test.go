@@ -49,6 +49,8 @@ var optional = map[string]string{
 	"FindReplica":        "sqlite mariadb mysql",
 	"RepeatsStatements":  "sqlite postgres mysql",
 	"TxOpen":             "sqlite postgres mysql",
+	"OnlyInTx":           "sqlite mariadb mysql",
+	"NeverInTx":          "postgres",
 	"CountPrepared":      "sqlite postgres mysql",
 	"Latest":             "sqlite postgres mysql",
 }
