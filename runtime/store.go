@@ -250,6 +250,17 @@ func SweepEvery(ctx context.Context, store Sweeper, interval time.Duration, repo
 	}
 }
 
+// ReadClock returns the present by a clock, in nanoseconds since 1970 UTC. The error is [ErrInvalidCall] if the clock shows
+// an instant that cannot be calculated with, as one does that was never set. Stores use it for the clock of their options.
+func ReadClock(clock func() time.Time) (int64, error) {
+	const first, last = 1700, 2240 // an int64 has the years 1678 to 2262, and a period is at most 10 years
+	now := clock()
+	if year := now.UTC().Year(); year < first || year > last {
+		return 0, fmt.Errorf("%w: the clock of the store shows %v, and must show an instant of the years %d to %d", ErrInvalidCall, now, first, last)
+	}
+	return now.UnixNano(), nil
+}
+
 // CheckCounts returns [ErrForeignCounts] if a store has the counts of another program under the name of a policy. What
 // is written for a name and not for a policy, such as an override, needs this check.
 func CheckCounts(ctx context.Context, store Store, p *Policy) error {
