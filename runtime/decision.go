@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"sync"
@@ -94,6 +95,9 @@ type Receipt struct {
 	// ledger has at place whether the decision was refunded or settled. It is nil before Enter.
 	ledger *Ledger
 	place  int64
+	// request is the one that took the tokens, or nil if it is not known. It is a pointer, so that printing a Decision
+	// prints no key.
+	request *Request
 }
 
 // Ledger records which of the receipts that share it were used, so that no token is given back twice, also by copies of
@@ -134,19 +138,23 @@ func (r *Receipt) Reopen() {
 	}
 }
 
-// Enter enters the receipt in a ledger, unless it is in one. Every receipt of a ledger has another place.
-func (r *Receipt) Enter(l *Ledger, place int64) {
+// Enter enters the receipt of a request in a ledger, unless it is in one. Every receipt of a ledger has another place. The
+// request may be nil; its name and key must not change.
+func (r *Receipt) Enter(l *Ledger, place int64, q *Request) {
 	if r.ledger == nil {
-		r.ledger, r.place = l, place
+		r.ledger, r.place, r.request = l, place, q
 	}
 }
 
+// IsOf reports whether the receipt is one of a request for a key, or that is not known, as after it was stored elsewhere.
+func (r *Receipt) IsOf(k Key) bool { return r.request == nil || r.request.Key == k.text }
+
 // LeasedDecision returns the decision on n tokens of a policy, for a [LocalTaker] that hands them out of those that the
-// request taken refunds. left of these remain. Each decision can be refunded once, with the ledger of all of them.
+// request taken, which has the key, refunds. left of these remain. Each decision can be refunded once, with the ledger of all of them.
 func (taken *Request) LeasedDecision(p *Policy, n, left int64, of *Ledger) Decision {
 	return Decision{
 		Limit: p.Name, Policy: p, Allowed: true, Taken: n, TakenAt: arith.Time(taken.TakenAt), Remaining: left, Value: float64(left),
-		Receipt: Receipt{Total: taken.Total, Shard: taken.Shard, Leased: true, ledger: of, place: left},
+		Receipt: Receipt{Total: taken.Total, Shard: taken.Shard, Leased: true, ledger: of, place: left, request: taken},
 	}
 }
 
@@ -155,7 +163,9 @@ func (taken *Request) LeasedDecision(p *Policy, n, left int64, of *Ledger) Decis
 func (d *Decision) RefundRequest(n int64) Request {
 	n = min(n, d.Taken)
 	r := &d.Receipt
-	return Request{Op: Refund, Count: n - min(r.Free, max(0, n)), TakenAt: d.TakenAt.UnixNano(), Total: r.Total, Shard: r.Shard, Leased: r.Leased, Fence: d.Fence}
+	// A fake clock may have shown the instant 0, which would mean another refund.
+	takenAt := cmp.Or(d.TakenAt.UnixNano(), 1)
+	return Request{Op: Refund, Count: n - min(r.Free, max(0, n)), TakenAt: takenAt, Total: r.Total, Shard: r.Shard, Leased: r.Leased, Fence: d.Fence}
 }
 
 // Err returns a denial as a [*LimitedError], and nil if the request was allowed.

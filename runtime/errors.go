@@ -32,7 +32,8 @@ var (
 	ErrInvalidCall = errors.New("invalid call")
 	// ErrNoStore: the limiter was made without a store.
 	ErrNoStore = errors.New("the limits have no store: pass one to the New of the generated package, or of package limiter")
-	// ErrNoTx: the store cannot keep the counts inside a transaction of its caller.
+	// ErrNoTx: the store cannot keep the counts inside a transaction of its caller, or what the caller has passed is no
+	// transaction: a pool, such as an [sql.DB], or an [sql.Conn] on which none was begun.
 	ErrNoTx = errors.New("the store does not support transactions")
 	// ErrNoErase: the store is not an [Eraser].
 	ErrNoErase = errors.New("the store cannot erase keys")

@@ -83,7 +83,8 @@ type LocalTaker interface {
 	TakeLocal(p *Policy, key string, n int64) (Decision, bool)
 }
 
-// Tx is a transaction of the caller: an [sql.Tx], or an [sql.Conn] on which one was begun.
+// Tx is a transaction of the caller: an [sql.Tx], or an [sql.Conn] on which one was begun. An [sql.DB] has the same methods,
+// but no transaction: stores return [ErrNoTx] for it.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -94,7 +95,8 @@ type Tx interface {
 type TxStore interface {
 	Store
 	// WithTx returns a store whose changes are committed if and only if tx is. It never begins, commits or rolls back,
-	// and tx remains usable after a denial. If tx is nil, the store returns [ErrNilTx].
+	// and tx remains usable after a denial. The store returns [ErrNilTx] if tx is nil, and [ErrNoTx] if no transaction is
+	// open on it.
 	WithTx(tx Tx) Store
 }
 
@@ -246,6 +248,17 @@ func SweepEvery(ctx context.Context, store Sweeper, interval time.Duration, repo
 		// From the beginning of this sweep, so that a slow one does not shift the next.
 		timer.Reset(interval - time.Since(begin))
 	}
+}
+
+// ReadClock returns the present by a clock, in nanoseconds since 1970 UTC. The error is [ErrInvalidCall] if the clock shows
+// an instant that cannot be calculated with, as one does that was never set. Stores use it for the clock of their options.
+func ReadClock(clock func() time.Time) (int64, error) {
+	const first, last = 1700, 2240 // an int64 has the years 1678 to 2262, and a period is at most 10 years
+	now := clock()
+	if year := now.UTC().Year(); year < first || year > last {
+		return 0, fmt.Errorf("%w: the clock of the store shows %v, and must show an instant of the years %d to %d", ErrInvalidCall, now, first, last)
+	}
+	return now.UnixNano(), nil
 }
 
 // CheckCounts returns [ErrForeignCounts] if a store has the counts of another program under the name of a policy. What

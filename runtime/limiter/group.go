@@ -138,6 +138,13 @@ func (g Group) Check(ctx context.Context) (Decisions, error) {
 	if err != nil {
 		return Decisions{}, err
 	}
+	// As long as they are takes, because checks can be together that takes cannot.
+	for i := range requests {
+		if err := batch.RefuseTogether(requests, i); err != nil {
+			g.limiter.observing().observeInvalid(ctx, &requests[i], i, len(requests), err)
+			return Decisions{}, err
+		}
+	}
 	// The counts of takes of one key add up, but the counts of checks do not. Backward, while the requests before are
 	// still takes.
 	for i := range slices.Backward(requests) {
@@ -217,6 +224,9 @@ func (g Group) requests(ctx context.Context) ([]runtime.Request, error) {
 
 // requestsOf returns the requests of items, all of which must be valid.
 func requestsOf[I ReserveItem](ctx context.Context, l *Limiter, items []I) ([]runtime.Request, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	if len(items) == 0 || slices.ContainsFunc(items, func(item I) bool { return any(item) == nil }) {
 		return nil, errNilItem
 	}
@@ -262,7 +272,7 @@ func decisionsOf(l *Limiter, requests []runtime.Request, answer runtime.Answer, 
 	all, ledger := Decisions{Allowed: true, Each: answer.Decisions, limiter: l, requests: requests}, new(runtime.Ledger)
 	for i := range all.Each {
 		d := &all.Each[i]
-		d.Receipt.Enter(ledger, int64(i))
+		d.Receipt.Enter(ledger, int64(i), &requests[i])
 		all.Allowed = all.Allowed && d.Allowed
 		all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
 	}

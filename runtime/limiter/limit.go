@@ -100,9 +100,16 @@ func (l Limit) Refund(ctx context.Context, d runtime.Decision) (runtime.Decision
 // one of a decision that took no tokens, because it was denied or FailedOpen. After an error, it can be tried again.
 // The decision has the tokens left.
 //
-// The error is [runtime.ErrInvalidCount] if n is less than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or
-// the store's.
+// The error is [runtime.ErrInvalidCall] if d is the decision on a request of another key or limit, and nothing is returned
+// then, [runtime.ErrInvalidCount] if n is less than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
 func (l Limit) RefundN(ctx context.Context, d runtime.Decision, n int64) (runtime.Decision, error) {
+	switch {
+	case l.policy == nil || l.key.Err() != nil || d.Limit == "": // an error of its own, or nothing to refund
+	case d.Limit != l.policy.Name:
+		return runtime.Decision{}, l.wrap(fmt.Errorf("%w: the decision is one of limit %q: refund it there", runtime.ErrInvalidCall, d.Limit))
+	case !d.Receipt.IsOf(l.key):
+		return runtime.Decision{}, l.wrap(fmt.Errorf("%w: the decision is one of another key: refund it there", runtime.ErrInvalidCall))
+	}
 	// An invalid n goes on to the check of the count, although there is nothing to refund.
 	if n >= 0 && (n == 0 || d.TakenAt.IsZero() || !d.Receipt.Settle()) {
 		return l.do(ctx, runtime.Request{Op: runtime.Peek}, nil)
@@ -149,8 +156,8 @@ func (l *Limiter) peek(ctx context.Context, q runtime.Request) (runtime.Balance,
 	p := d.Policy
 	b := runtime.Balance{
 		Limit: d.Limit, Capacity: p.Capacity, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter, ResetAfter: d.ResetAfter,
-		// Rounded as Remaining is.
-		Used: max(0, p.Capacity-int64(math.Floor(d.Value+1e-6))),
+		// Rounded as Remaining is. A debt can be larger than an int64.
+		Used: max(0, p.Capacity-int64(math.Floor(max(d.Value, -1<<62)+1e-6))),
 	}
 	if d.ResetAfter > 0 {
 		b.ResetAt = time.Unix(0, answer.At+int64(d.ResetAfter))
@@ -165,8 +172,8 @@ func (l *Limiter) peek(ctx context.Context, q runtime.Request) (runtime.Balance,
 	return b, nil
 }
 
-// Reset makes the key full again, as if no tokens had been taken or reserved, and ends a penalty. Those cannot be
-// refunded any more. A sweep deletes the row later.
+// Reset makes the key full again, as if no tokens had been taken or reserved. Those cannot be refunded any more. It ends a
+// penalty, and forgets the penalties before it: the next one has the first step again. A sweep deletes the row later.
 func (l Limit) Reset(ctx context.Context) error {
 	_, err := l.do(ctx, runtime.Request{Op: runtime.Reset}, nil)
 	return err
@@ -187,6 +194,9 @@ func (l Limit) Erase(ctx context.Context) error {
 	}
 	if l.limiter == nil || l.limiter.store == nil {
 		return l.wrap(runtime.ErrNoStore)
+	}
+	if err := contextErr(ctx); err != nil {
+		return l.wrap(err)
 	}
 	s, ok := l.limiter.store.(runtime.Eraser)
 	if !ok {
@@ -238,7 +248,7 @@ func (l Limit) do(ctx context.Context, q runtime.Request, h *held) (runtime.Deci
 	}
 	d := answer.Decisions[0]
 	if !d.TakenAt.IsZero() {
-		d.Receipt.Enter(&one.ledger, 0)
+		d.Receipt.Enter(&one.ledger, 0, &one.requests[0])
 	}
 	return d, nil
 }
@@ -249,8 +259,11 @@ func (l Limit) takeLocal(ctx context.Context, q *runtime.Request) (runtime.Decis
 	if l.policy == nil || l.policy.Lease.Tokens == 0 || !q.Takes() || q.Reserve || l.key.Err() != nil || l.limiter == nil {
 		return runtime.Decision{}, false
 	}
+	if l.policy.Calendar.PerKey() && l.complete(&runtime.Request{}) != nil {
+		return runtime.Decision{}, false // the tokens of a key do not show that its zone is missing now
+	}
 	s, ok := l.limiter.store.(runtime.LocalTaker)
-	if !ok || ctx.Err() != nil {
+	if !ok || ctx == nil || ctx.Err() != nil {
 		return runtime.Decision{}, false
 	}
 	p, ok := l.limiter.inForceNow(l.policy, l.key.String())

@@ -45,8 +45,9 @@ func New(store runtime.Store, options ...Option) *Limiter {
 }
 
 // WithTx returns a limiter that keeps its counts inside a transaction of the caller, which must be of the database that
-// holds the counts: tokens are taken if and only if tx commits. The methods of its limits return [runtime.ErrNoTx] if
-// the store does not support transactions, and [runtime.ErrNilTx] if tx is nil.
+// holds the counts: tokens are taken if and only if tx commits. The methods of its limits return [runtime.ErrNilTx] if tx
+// is nil, and [runtime.ErrNoTx] if it is no open transaction, as an [database/sql.DB] is not, or if the store does not support
+// transactions.
 func (l *Limiter) WithTx(tx runtime.Tx) *Limiter {
 	if l == nil || l.store == nil {
 		return l

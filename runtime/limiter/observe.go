@@ -52,8 +52,15 @@ func (b observing) release(ctx context.Context, h *held, err error) {
 			o.Outcome, o.Waited = runtime.OutcomeCanceled, time.Since(h.begun)
 			o.SetErr(err)
 		}
-		b.observer.Decided(ctx, o)
+		b.decided(ctx, o)
 	}
+}
+
+func (b observing) decided(ctx context.Context, o runtime.Observation) {
+	if ctx == nil {
+		ctx = context.Background() // the request was refused for it, or does not depend on it
+	}
+	b.observer.Decided(ctx, o)
 }
 
 // retry drops the observations of the last try. h may be nil.
@@ -66,7 +73,7 @@ func (h *held) retry() {
 // report reports an observation, or keeps it in h.
 func (b observing) report(ctx context.Context, o runtime.Observation, h *held) {
 	if h == nil {
-		b.observer.Decided(ctx, o)
+		b.decided(ctx, o)
 		return
 	}
 	if h.tries > 1 {

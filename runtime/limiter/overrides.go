@@ -62,7 +62,7 @@ func (o Overrides) penalized(ctx context.Context) (of Limit, penalty bool, err e
 	// A penalty does not depend on the windows of the key.
 	of.key = of.key.In(time.UTC).Since(time.Unix(0, 0))
 	q := runtime.Request{Op: runtime.Peek}
-	s, err := o.store()
+	s, err := o.store(ctx)
 	if err == nil {
 		err = of.complete(&q)
 	}
@@ -87,7 +87,7 @@ func (o Overrides) End(ctx context.Context, end runtime.OverrideEnd) (runtime.Ov
 
 // History returns the entries of the log about the key, or about all keys, the oldest first.
 func (o Overrides) History(ctx context.Context) ([]runtime.OverrideEntry, error) {
-	s, err := o.store()
+	s, err := o.store(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (o Overrides) end(ctx context.Context, what string, end runtime.OverrideEnd
 
 // append appends an entry that fill completes, given what is in force for the key.
 func (o Overrides) append(ctx context.Context, fill func(e *runtime.OverrideEntry, blocked, overridden bool) error) (runtime.OverrideEntry, error) {
-	s, err := o.store()
+	s, err := o.store(ctx)
 	if err != nil {
 		return runtime.OverrideEntry{}, err
 	}
@@ -152,7 +152,7 @@ func (o Overrides) entry(ctx context.Context, v *override.View, fill func(e *run
 }
 
 // store returns the store, if it can keep overrides of the limit.
-func (o Overrides) store() (override.Store, error) {
+func (o Overrides) store(ctx context.Context) (override.Store, error) {
 	l := o.of
 	if l.limiter == nil || l.limiter.store == nil {
 		return nil, l.wrap(runtime.ErrNoStore)
@@ -161,6 +161,8 @@ func (o Overrides) store() (override.Store, error) {
 	switch err := l.policy.Validate(); {
 	case l.key.Err() != nil:
 		return nil, l.wrap(l.key.Err())
+	case contextErr(ctx) != nil:
+		return nil, l.wrap(contextErr(ctx))
 	case err != nil:
 		return nil, l.wrap(err)
 	case !l.policy.Overridable():

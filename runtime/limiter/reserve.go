@@ -134,7 +134,7 @@ func settle(ctx context.Context, l *Limiter, all []*Reservation, used int64, h *
 		return nil
 	}
 	// Even if the context has ended: otherwise the tokens of a cancelled caller would be lost.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
+	ctx, cancel := detached(ctx)
 	defer cancel()
 	watch := l.observing()
 	begun := watch.begin()
@@ -154,9 +154,6 @@ func settle(ctx context.Context, l *Limiter, all []*Reservation, used int64, h *
 	}
 	return err
 }
-
-// detachedTimeout bounds requests that are made after the caller's context has ended.
-const detachedTimeout = 10 * time.Second
 
 // correction returns the request that leaves the key as if the reservation had taken used tokens, or false if there is
 // none.
@@ -256,7 +253,7 @@ func (l Limit) resume(text []byte) (*Reservation, error) {
 	if s.TakenAt != 0 {
 		d.TakenAt = time.Unix(0, s.TakenAt)
 	}
-	d.Receipt.Enter(&runtime.Ledger{}, 0)
+	d.Receipt.Enter(&runtime.Ledger{}, 0, nil)
 	r := newReservation(l, d, s.Count, true)
 	if r.uncounted = s.Uncounted; s.Made != 0 {
 		r.made = time.Unix(0, s.Made)

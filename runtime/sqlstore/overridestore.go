@@ -56,13 +56,13 @@ func (t *callerTxStore) OverridesSince(ctx context.Context, id int64) ([]runtime
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	switch {
-	case s.overrides.Err != nil:
+	if s.overrides.Err != nil {
 		return nil, s.overrides.Err
-	case isNil(t.tx):
-		return nil, runtime.ErrNilTx
 	}
 	entries, err := conn.Await(ctx, func() ([]runtime.OverrideEntry, error) {
+		if err := s.prepared.RequireBegun(ctx, t.tx); err != nil {
+			return nil, err
+		}
 		if err := s.prepared.LocateFor(ctx, t.tx); err != nil {
 			return nil, err
 		}

@@ -193,6 +193,8 @@ WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND
 SELECT {key}, shard, value, at_ns, prev, log FROM {table}
 WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
 `,
+	// It is about the next transaction of the session, which would be the same without it.
+	NeverInTx: "SET TRANSACTION READ WRITE",
 	// A session may have set its time, to which SYSDATE pays no attention.
 	Now: `
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))

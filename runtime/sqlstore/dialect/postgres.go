@@ -231,6 +231,8 @@ SELECT {key}, shard, value, at_ns, prev, encode(log, 'hex') FROM {table}
 WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.>=) :key
 	AND ({key} OPERATOR(pg_catalog.>) :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
 `,
+	// The statements that follow in a transaction take the same lock.
+	OnlyInTx: "LOCK TABLE {table} IN ACCESS SHARE MODE",
 	Now: `
 SELECT CAST(date_part('epoch', clock_timestamp()) * CAST(1000000 AS double precision) AS BIGINT)
 `,

@@ -145,6 +145,8 @@ WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND
 `,
 	Sync:    "PRAGMA {schema.}synchronous",
 	Reclaim: "PRAGMA {schema.}wal_checkpoint(TRUNCATE)",
+	// The temporary tables have no such setting, so that it changes nothing.
+	NeverInTx: "PRAGMA temp.synchronous = 1",
 	// The LIMIT is an expression because SQLite would prepare the statement again for each value bound to a bare parameter.
 	Page: `
 SELECT {key}, shard, value, at_ns, prev, log FROM {table}

@@ -89,6 +89,9 @@ func Maintain[T any](ctx context.Context, s *Server, task func(ctx context.Conte
 // store's preparation unless db is a transaction of the caller.
 func (s *Server) Now(ctx context.Context, db Querier) (func() int64, error) {
 	if s.Clock != nil {
+		if _, err := runtime.ReadClock(s.Clock); err != nil {
+			return nil, err
+		}
 		return func() int64 { return s.Clock().UnixNano() }, nil
 	}
 	if s.Dialect.Now == "" {

@@ -17,6 +17,8 @@ type errorTable struct {
 	refused []string
 	// Foreign are the codes with which the database rejects a query of another one's system tables, settings or functions.
 	Foreign []string
+	// noTx and inTx are the errors of statements that need a transaction, and that none may be in. They have no hint.
+	noTx, inTx errorHint
 	// hints are in the order in which they are tried.
 	hints []errorHint
 }

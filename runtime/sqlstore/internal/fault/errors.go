@@ -38,6 +38,18 @@ func Retryable(err error) bool {
 	return c.In(c.Table.retry) || deadlockDuringCommit(err)
 }
 
+// NoTx reports whether a statement failed because no transaction is open.
+func NoTx(err error) bool {
+	c := CodeOf(err)
+	return c.In(c.Table.noTx.codes) && c.Table.noTx.matches(err)
+}
+
+// InTx reports whether a statement failed because a transaction is open.
+func InTx(err error) bool {
+	c := CodeOf(err)
+	return c.In(c.Table.inTx.codes) && c.Table.inTx.matches(err)
+}
+
 // RefusedValue reports whether a statement failed because of a value in it.
 func RefusedValue(err error) bool {
 	c := CodeOf(err)

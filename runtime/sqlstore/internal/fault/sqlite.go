@@ -9,6 +9,8 @@ var sqliteErrors = errorTable{
 	refused: []string{"18", "19", "20"},
 	// SQLITE_ERROR.
 	Foreign: []string{"1"},
+	// SQLITE_ERROR, of a PRAGMA synchronous.
+	inTx: errorHint{codes: []string{"1"}, messages: []string{"inside a transaction"}},
 	hints: []errorHint{
 		// SQLITE_ERROR, for everything without a code of its own.
 		{codes: []string{"1"}, messages: []string{"no such table: "}, hint: MissingTable +
