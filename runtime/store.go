@@ -176,8 +176,9 @@ type State struct {
 	// meter.TotalUnit.
 	Prev float64
 	// Log has the tokens of a precise [SlidingWindow] with the instants at which they were taken, or the holders of the
-	// slots of [InFlight] with the ends of their holds, in a format of package meter. It is empty for other limits,
-	// unless the key has a [Penalty], which is before the rest.
+	// slots of [InFlight] with the ends of their holds, in a format of package meter. For other limits it has the tokens
+	// that were returned to requests which were not the last one, and mostly is empty. If the key has a [Penalty], that is
+	// before the rest.
 	Log string
 	// Exists distinguishes a stored State from the State of a new key.
 	Exists bool

@@ -84,9 +84,12 @@ func (l Limit) Refund(ctx context.Context, d runtime.Decision) (runtime.Decision
 // A row stores too little to calculate that in all cases. It is exact if no other request has changed the key since. If
 // others have, the refund may be less, and is never more:
 //   - For token buckets and fixed windows, the tokens that are returned are at most those missing now less those taken
-//     since, as if all that has accrued or was refunded since had come before. While nothing accrues, as within a fixed
-//     window, that loses nothing. (With a lease, at least n less what accrues in that time at its policy's rate is
-//     returned. If a faster policy applied meanwhile, that can be more than the key has lost.)
+//     since and not returned, as if all that has accrued since had come before. So at least n less what has accrued
+//     since then is returned, in whatever order requests are refunded. Of a fixed window that is all, until it ends. (A
+//     row keeps 24 of the refunds that were not for its last request, and may lose more if there are more. With a lease,
+//     at least n less what accrues in that time at its policy's rate is returned. If a faster policy applied meanwhile,
+//     that can be more than the key has lost.)
+//   - Shards do not keep the refunds before they have last given each other tokens.
 //   - Tokens of all shards of a key are not returned after a sweep has deleted some of them, which were full.
 //   - Nothing is returned while the limit is off or the plan of the key is unlimited: nothing is counted then.
 //   - If a fixed window has ended with more tokens missing than its capacity and MaxReserved, nothing is returned.

@@ -82,7 +82,7 @@ func (r fixedWindow) accrue(s runtime.State, now int64) runtime.State {
 	start := r.currentStart(s, now)
 	if lowest := r.lowest(); s.Value < lowest && r.windowEnded(s.TS, start) {
 		// Tokens that a refund would return may be among those dropped.
-		s.Value, s.Prev = lowest, r.totals.void(s.Prev, start)
+		s.Value, s.Prev, s.Log = lowest, r.totals.void(s.Prev, start), ""
 	}
 	return r.accrueTo(s, start)
 }

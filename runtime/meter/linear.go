@@ -22,9 +22,9 @@ func (r linear) accrueTo(s runtime.State, t int64) runtime.State {
 	case !s.Exists:
 		return runtime.State{TS: t, Exists: true}
 	case t <= s.TS:
-		return runtime.State{Value: r.round(min(0, s.Value)), TS: s.TS, Prev: keptTotal(s.Prev), Exists: true}
+		return runtime.State{Value: r.round(min(0, s.Value)), TS: s.TS, Prev: keptTotal(s.Prev), Log: keptReturns(s), Exists: true}
 	}
-	return runtime.State{Value: r.round(min(0, s.Value+r.accrued(s.TS, t))), TS: t, Prev: keptTotal(s.Prev), Exists: true}
+	return runtime.State{Value: r.round(min(0, s.Value+r.accrued(s.TS, t))), TS: t, Prev: keptTotal(s.Prev), Log: keptReturns(s), Exists: true}
 }
 
 // round rounds a value to the precision that numbers near the capacity have. Whole tokens can then be subtracted
@@ -104,8 +104,9 @@ func (r linear) grantTo(s runtime.State, now int64, count float64) runtime.State
 // Let missing(t) be the tokens that the key lacks at the instant t. If n fewer tokens had been taken, it would lack
 // min(n, m) fewer now, where m is the least missing(t) since then, because a full key loses the tokens that accrue. A
 // row does not have its history. But m is at least what is missing now, less the tokens taken since: that assumes that
-// everything which accrued or was refunded came before the takes. And if nothing has accrued since, m is at least n,
-// because other requests refund only their own tokens.
+// everything which accrued came before the takes. Tokens that were taken since and returned count as not taken, because
+// the row is then as if they had not been: so m is at least n less what has accrued since. If nothing has, m is at least
+// n, because other requests refund only their own tokens.
 //
 // The tokens are returned as of the last write and not as of now, so that what has accrued since then is counted once:
 // a refund writes no accrual, and begins no window.
@@ -114,30 +115,40 @@ func (r linear) refund(s runtime.State, now int64, q runtime.Request) runtime.St
 	if !ok {
 		return s
 	}
-	n := r.returnable(s, &q, since)
+	given := returnsOf(s)
+	n := r.returnable(s, &q, max(0, since-given.after(q.Total)))
 	if !(n > 0) {
 		return s
 	}
 	s.Value = min(0, s.Value+n)
-	if since == 0 && !q.Leased {
-		// No request has come after this one, so that earlier ones lose nothing by this refund.
+	switch {
+	case since == 0 && !q.Leased:
+		// No request has come after this one, so that it can be taken off the total.
 		s.Prev += float64(math.Floor(n) * totalUnit)
+	case s.Value == 0:
+		s.Log = "" // no request before this instant has anything left to return
+	case q.Total != 0:
+		s.Log = given.with(q.Total, n).log()
 	}
 	return s
 }
 
-// takenSince returns how many tokens were taken after the request that q refunds; infinity if that is unknown. It
-// returns false if the row may have been reset since, or deleted and made again.
+// takenSince returns how many tokens were taken after the request that q refunds, also if they were returned; infinity if
+// that is unknown. It returns false if the row may have been reset since, or deleted and made again.
+//
+// Of those taken since, the row lacks some, others were returned, and the rest has accrued. If more were taken than it
+// lacks and were returned together, there is nothing to return. Shards count more than were taken, and so have room.
 func (r linear) takenSince(s runtime.State, now int64, q *runtime.Request) (since float64, ok bool) {
 	total := totalOf(s)
 	if q.Total == 0 {
 		return math.Inf(1), total != 0 && total < resetTotal && now-q.TakenAt < int64(sweepAfter)
 	}
 	since = total - q.Total
-	return since, total != 0 && since >= 0 && since < max(1<<24, r.Capacity)
+	return since, total != 0 && since >= 0 && since < max(1<<24, returnsOf(s).after(0)-s.Value)
 }
 
-// returnable returns how many of the tokens that q refunds the row can get back.
+// returnable returns how many of the tokens that q refunds the row can get back, given how many were taken since and not
+// returned.
 func (r linear) returnable(s runtime.State, q *runtime.Request, since float64) float64 {
 	n, missing := float64(q.Count), -s.Value
 	most := missing - since

@@ -287,6 +287,7 @@ func (s Shards) spread(whole *Rule, m runtime.State, now int64, belong bool) (to
 	tokens, n := linear{whole}.tokens(m), len(s.States)
 	for i := range s.States {
 		r, part := &s.Rules[i], m
+		part.Log = "" // the totals of one shard are not those of all
 		part.Value = math.Copysign(share(math.Abs(tokens), i, n), tokens) - r.Capacity
 		switch had := r.algorithm().accrue(s.States[i], m.TS); {
 		case !whole.Kind.Linear():

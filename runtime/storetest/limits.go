@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -103,6 +104,7 @@ func operations() []clause {
 		{name: "Refund", rule: "a refund returns tokens, up to the capacity", policies: kinds(), script: []step{
 			take(7), refund(3), left(6), refund(100), left(10), refund(1).of("new"), left(10).of("new"),
 		}},
+		{name: "RefundOrder", rule: "in whatever order requests are refunded, nothing stays used", policies: []*runtime.Policy{bucket(), window()}, check: (*subject).refundOrders},
 		{name: "Charge", rule: "a charge takes tokens whether they are available or not", policies: one(bucket()), script: []step{
 			charge(100), left(-90), pause(time.Minute), left(-80),
 		}},
@@ -120,5 +122,26 @@ func operations() []clause {
 			take(10), reserve(3, 18*time.Second).within(10 * time.Second).deniedFor(18 * time.Second), left(0),
 			pause(8 * time.Second), reserve(3, 10*time.Second).within(10 * time.Second),
 		}},
+	}
+}
+
+// refundOrders makes three reservations a microsecond apart, and refunds them in each order.
+func (s *subject) refundOrders(p *runtime.Policy) {
+	for i, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		key, taken := fmt.Sprint(i), [3]runtime.Decision{}
+		s.decide(p, runtime.Request{Key: key, Op: runtime.Charge, Count: 3})
+		for j := range taken {
+			s.clock.Add(time.Microsecond)
+			taken[j] = s.decide(p, runtime.Request{Key: key, Count: 3, Reserve: true})
+		}
+		for _, j := range order {
+			back := taken[j].RefundRequest(3)
+			back.Key = key
+			s.decide(p, back)
+			s.clock.Add(time.Microsecond)
+		}
+		if d := s.decide(p, runtime.Request{Key: key, Op: runtime.Peek}); d.Value < 7 || d.Value > 7.0001 {
+			s.broken("%s: after three reservations were refunded in the order %v, %v tokens are left, want 7", p.Name, order, d.Value)
+		}
 	}
 }

@@ -34,6 +34,9 @@ func (w *world) together(verb string, first request, at turn) bool {
 			items, reserving = append(items, handle.N(q.n)), append(reserving, handle.N(q.n))
 		}
 	}
+	if at.leaves && slices.ContainsFunc(requests, func(q request) bool { return q.l.loose() }) {
+		return false // what was taken could not be seen
+	}
 	g := group{requests: requests, at: at, takes: verb != "group check"}
 	switch verb {
 	case "all":
@@ -52,7 +55,14 @@ func (w *world) together(verb string, first request, at turn) bool {
 			w.logf("    %s", describe(g.Each[i]))
 		}
 	}
-	if at.answered() {
+	if at.gone(g.err) {
+		for i := range requests {
+			if !g.takes {
+				requests[i].op = runtime.Check
+			}
+		}
+		w.departed(requests, at)
+	} else if at.answered() {
 		w.answeredTogether(g)
 	} else {
 		w.failedTogether(g)

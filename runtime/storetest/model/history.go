@@ -73,6 +73,8 @@ type event struct {
 	// used.
 	tokens, used *big.Rat
 	by           terms
+	// withheld is how many of the tokens that it has not used settlements have not given back, or more.
+	withheld float64
 	// other is what the event was instead, if the answers so far do not show which: a settlement may give back nothing.
 	other *event
 	// hidden means that tokens were given back to a key that was full by then, which no answer shows: fewer may be

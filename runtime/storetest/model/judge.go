@@ -19,14 +19,36 @@ import (
 // a distance from it, which can become smaller.
 type Clock struct {
 	skew atomic.Int64
+	// watchers are called when a store reads the clock.
+	watchers atomic.Pointer[[]func()]
 	// latest is the latest time that it has shown before it went back, and earliest how far it may go back.
 	latest, earliest int64
 }
 
-// Now returns the time.
-func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.skew.Load())) }
+// Now returns the time, to a store.
+func (c *Clock) Now() time.Time {
+	if all := c.watchers.Load(); all != nil {
+		for _, watcher := range *all {
+			watcher()
+		}
+	}
+	return c.time()
+}
 
-func (c *Clock) now() int64 { return c.Now().UnixNano() }
+func (c *Clock) time() time.Time { return time.Now().Add(time.Duration(c.skew.Load())) }
+
+func (c *Clock) now() int64 { return c.time().UnixNano() }
+
+// watch has f called when a store reads the clock, until stop is called. Both are called by one goroutine.
+func (c *Clock) watch(f func()) (stop func()) {
+	before := c.watchers.Load()
+	all := []func(){f}
+	if before != nil {
+		all = append(all, *before...)
+	}
+	c.watchers.Store(&all)
+	return func() { c.watchers.Store(before) }
+}
 
 // goBack puts the clock back by less than a time, and by less than the hour for which a store keeps ended entries for
 // such a clock.
@@ -69,21 +91,23 @@ type counts struct {
 	// balances counts the comparisons of what a key has used, and of when its window ends. settled counts settlements,
 	// and less those after which fewer tokens were given back than were unused and not yet back by themselves.
 	balances, settled, less int
+	// departed counts the requests whose callers have left without an answer.
+	departed int
 	// lost counts the requests of holders that have found that a slot was lost.
 	lost int
 }
 
 func (c *counts) add(o counts) {
 	for _, sum := range []struct{ of, with *int }{{&c.requests, &o.requests}, {&c.renumbered, &o.renumbered}, {&c.inPenalty, &o.inPenalty},
-		{&c.balances, &o.balances}, {&c.settled, &o.settled}, {&c.less, &o.less}, {&c.lost, &o.lost}} {
+		{&c.balances, &o.balances}, {&c.settled, &o.settled}, {&c.less, &o.less}, {&c.departed, &o.departed}, {&c.lost, &o.lost}} {
 		*sum.of += *sum.with
 	}
 }
 
 func (c counts) String() string {
 	return fmt.Sprintf("%d requests agree, %d of them with other numbers of the caller than the one before, and %d balances with what was used and when windows end; "+
-		"%d were settled, after %d of which less was given back than was unused; %d were about a key with a penalty",
-		c.requests, c.renumbered, c.balances, c.settled, c.less, c.inPenalty)
+		"%d were settled, after %d of which less was given back than was unused; %d were about a key with a penalty; %d callers have left without an answer",
+		c.requests, c.renumbered, c.balances, c.settled, c.less, c.inPenalty, c.departed)
 }
 
 // due is a key of a limit and the instant at which its tokens are due.
@@ -122,6 +146,8 @@ type turn struct {
 	// state is what the store does, and where is "store", or how the transaction ends: they are values of fields.
 	state, where string
 	now          int64
+	// leaves means that the caller's context ends.
+	leaves bool
 }
 
 // answered reports whether the store decides.
@@ -143,7 +169,7 @@ func (j *journal) failf(format string, args ...any) {
 }
 
 func (j *journal) logf(format string, args ...any) {
-	j.trace = append(j.trace, j.clock.Now().UTC().Format("2006-01-02 15:04:05.000000000 ")+fmt.Sprintf(format, args...))
+	j.trace = append(j.trace, j.clock.time().UTC().Format("2006-01-02 15:04:05.000000000 ")+fmt.Sprintf(format, args...))
 }
 
 // report returns the difference, with the policies and the trace, or nil.

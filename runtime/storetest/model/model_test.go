@@ -33,7 +33,7 @@ func onSQLite(t *testing.T, clock *model.Clock) model.Env {
 	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	return model.Env{Backend: store, Begin: func() (model.Tx, error) { return db.Begin() }}
+	return model.Env{Backend: store, DB: db, Begin: func() (model.Tx, error) { return db.Begin() }}
 }
 
 func TestMemStoreAgreesWithSlots(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -131,6 +130,9 @@ func (w *world) usually(all values, again bool) {
 	if w.r.IntN(20) > 0 {
 		all["store"] = "answers"
 	}
+	if w.r.IntN(8) > 0 {
+		all["caller"] = "stays"
+	}
 	if all["clock"] == "" && w.r.IntN(8) > 0 {
 		all["clock"] = "forward"
 	}
@@ -141,15 +143,11 @@ func (w *world) usually(all values, again bool) {
 
 // step sends one request.
 func (w *world) step(limits *limiter.Limiter, q request, all values) {
-	verb, at := all["verb"], turn{limits: limits, state: all["store"], where: all["in"], now: w.clock.now()}
-	for l, k := range w.keys() {
-		if !at.answered() || l.leased() || !l.sharded() {
-			continue
-		}
-		k.just = math.NaN()
-		if verb != "edit" && w.err == nil {
-			w.lookAt(limits, request{l: l, k: k, plan: q.plan, numbers: k.numbers})
-		}
+	verb, at := all["verb"], turn{limits: limits, state: all["store"], where: all["in"], now: w.clock.now(), leaves: all["caller"] == "leaves"}
+	if verb == "edit" {
+		w.forgetLooks()
+	} else if at.answered() {
+		w.lookAtAll(at, q)
 	}
 	before := len(w.trace)
 	all["force"] = q.l.inForce(q.k, at.now)
@@ -169,6 +167,11 @@ func (w *world) step(limits *limiter.Limiter, q request, all values) {
 // send performs a verb while the store is in a state.
 func (w *world) send(verb string, q request, at turn) bool {
 	at.ctx = context.Background()
+	if at.leaves {
+		var d *departure
+		at.ctx, d = departs(w.r, at.ctx, w.env.Remote)
+		defer d.cancel()
+	}
 	if at.state == "silent" {
 		var cancel context.CancelFunc
 		at.ctx, cancel = context.WithTimeout(at.ctx, deadline)
@@ -191,6 +194,11 @@ func (w *world) perform(verb string, q request, at turn) bool {
 		}
 		q.op = v.op
 		d, err := v.do(limit, at.ctx, q.n)
+		if at.gone(err) {
+			w.logf("%s %s %s plan %d n %d, and the caller has left: %v", verb, q.policy().Name, q.k.of, q.plan, q.n, err)
+			w.departed([]request{q}, at)
+			return true
+		}
 		w.answer(q, d, err, at)
 		return true
 	}
@@ -214,6 +222,12 @@ func (w *world) perform(verb string, q request, at turn) bool {
 		w.erase(q, limit.Erase(at.ctx), at)
 	case "refund", "settle", "cancel":
 		return w.giveBack(verb, q, at)
+	case "no transaction":
+		return w.outOfTx(q, at)
+	case "at once":
+		return w.atOnce(q, at)
+	case "in any order":
+		w.inAnyOrder(q, at)
 	case "all", "group check", "group reserve":
 		return w.together(verb, q, at)
 	case "wait", "group wait":

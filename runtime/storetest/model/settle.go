@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
@@ -36,6 +37,10 @@ func (j *judge) givenBack(limits *limiter.Limiter, t *taken, now int64, in terms
 	if t.l.loose() {
 		return
 	}
+	if least, ok := t.atLeast(now, in, unused); ok && after > least+close {
+		j.failf("%v are missing, and at most %v would be if %v tokens were given back less those that had come back", after, least, unused)
+	}
+	t.event.withheld += max(0, unused-max(0, was-after))
 	if h[len(h)-1] == t.event && clean && math.Abs(after-ideal) > close {
 		j.failf("%v are missing after the only request since was settled, and %v would be if only %d of %d had been taken", after, ideal, used, t.n)
 	}
@@ -103,6 +108,24 @@ func (j *judge) ask(limits *limiter.Limiter, q request) {
 	if b, ok := j.peek(limits, q); ok {
 		q.learn(now, t, b.Value)
 	}
+}
+
+// atLeast returns how many tokens of a bucket are missing at most, if as many of these were given back as is promised in
+// whatever order requests are settled: those that were not used, less those that have come back by the last request,
+// and less those that were withheld from later requests. It returns false if nothing is promised.
+func (t *taken) atLeast(now int64, in terms, unused float64) (missing float64, ok bool) {
+	h := t.k.history
+	first, last := slices.Index(h, t.event), h[len(h)-1]
+	if in.windows.kind != bucket || t.d.Receipt.Total == 0 || first < 0 || h.inDoubt() || unused < 0 {
+		return 0, false
+	}
+	at, given := h.latest(), new(big.Rat).SetFloat64(unused)
+	for i := first + 1; i < len(h); i++ {
+		given.Sub(given, share(at[i]-at[i-1], h[i].by.Rate, h[i].by.period))
+		given.Sub(given, new(big.Rat).SetFloat64(h[i].withheld))
+	}
+	back := &event{now: last.now, tokens: given.Neg(positive(given)), by: last.by}
+	return float(append(slices.Clip(h), back).missing(now, in, false)), true
 }
 
 // nothingCameBack reports whether no tokens can have come back since these were taken.
@@ -178,7 +201,11 @@ func (w *world) giveBack(verb string, q request, at turn) bool {
 	if i < 0 || w.err != nil {
 		return false
 	}
-	t := w.open[i]
+	return w.giveBackOf(verb, w.open[i], at)
+}
+
+// giveBackOf gives back some of these tokens. It returns false if the answer would not be known.
+func (w *world) giveBackOf(verb string, t *taken, at turn) bool {
 	if t.life != t.k.life && at.answered() {
 		// So that there is something that could be given back wrongly.
 		w.perform("charge", request{l: t.l, k: t.k, plan: t.plan, numbers: t.numbers, n: 1 + t.n}, at)
@@ -202,12 +229,47 @@ func (w *world) giveBack(verb string, q request, at turn) bool {
 		w.failf("settled with a store that %s", at.state)
 	}
 	if at.answered() || err == nil {
-		w.open = slices.Delete(w.open, i, i+1)
+		w.open = slices.DeleteFunc(w.open, func(o *taken) bool { return o == t })
 	}
 	if at.answered() {
 		w.settlement(verb, t, now, in, used, err, at)
 	}
 	return true
+}
+
+// inAnyOrder takes tokens of a key several times, shortly after one another, and settles or refunds them in another order.
+func (w *world) inAnyOrder(q request, at turn) {
+	pass := func() bool {
+		w.compare(at.limits, q, "in any order")
+		time.Sleep(time.Duration(oneOf(w.r, 0, 1, 1000, w.r.Int64N(min(int64(q.l.counted().Period), int64(time.Hour))/100+1))))
+		at.now = w.clock.now()
+		w.lookAtAll(at, q)
+		return w.err == nil
+	}
+	before := slices.Clone(w.open)
+	for i := 2 + w.r.IntN(3); i > 0 && pass(); i-- {
+		q.n = 1 + w.r.Int64N(10)
+		verb := oneOf(w.r, "allow", "all", "group reserve", "reserve", "reserve")
+		switch {
+		case q.l.traits["reserve"] == "only":
+			verb = "reserve"
+		case verb == "reserve" && !q.l.counted().Reserves():
+			verb = "allow"
+		}
+		w.perform(verb, q, at)
+	}
+	taken := slices.DeleteFunc(slices.Clone(w.open), func(t *taken) bool { return slices.Contains(before, t) || t.k != q.k })
+	w.r.Shuffle(len(taken), func(i, j int) { taken[i], taken[j] = taken[j], taken[i] })
+	for _, t := range taken {
+		if !pass() {
+			return
+		}
+		verb := oneOf(w.r, "settle", "cancel")
+		if t.reservation == nil {
+			verb = "refund"
+		}
+		w.giveBackOf(verb, t, at)
+	}
 }
 
 // confused reports whether tokens of an earlier life of the key may look like later ones. A reset by a plan without

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -72,7 +73,7 @@ type slotHolder struct {
 }
 
 func newSlotWorld(r *rand.Rand, name string, clock *Clock, env Env) *slotWorld {
-	w := &slotWorld{journal: journal{clock: clock}, r: r, env: env, store: &breakable{Backend: env.Backend, state: "answers"}}
+	w := &slotWorld{journal: journal{clock: clock}, r: r, env: env, store: &breakable{Backend: env.Backend, state: "answers", clock: clock}}
 	capacity := 1 + r.Int64N(6)
 	w.policy = &runtime.Policy{
 		Name: name, Kind: runtime.InFlight, Rate: capacity, Capacity: capacity, Period: w.randomHold(),
@@ -113,9 +114,14 @@ func (w *slotWorld) run(requests int) {
 			}
 		}
 		k := oneOf(w.r, w.keys...)
-		if w.r.IntN(8) == 0 {
+		switch n := w.r.IntN(16); {
+		case n < 2:
 			w.transaction(k)
-		} else {
+		case n == 2:
+			w.crowd(k)
+		case n == 3:
+			w.noTx(k)
+		default:
 			w.step(k)
 		}
 		w.counts.requests++
@@ -245,6 +251,76 @@ func (w *slotWorld) acquire(limits *limiter.Limiter, k *slotKey) {
 	default:
 		w.acquired(k, s, n, now)
 		k.inHand[len(k.inHand)-1].reservations = rs
+	}
+}
+
+// crowd has several callers acquire slots at once, of which some leave meanwhile: these hold none.
+func (w *slotWorld) crowd(k *slotKey) {
+	capacity, mode := w.inForce(k)
+	if mode != runtime.ModeEnforce || w.policy.Period < time.Minute {
+		return // or holds may end before all callers have left
+	}
+	now, n := w.clock.now(), 1+w.r.Int64N(min(2, capacity))
+	_, used := k.live(now)
+	slots, wait := w.limits.Slots(w.policy, k.of), make([]bool, 2+w.r.IntN(5))
+	for i := range wait {
+		wait[i] = w.r.IntN(4) == 0
+	}
+	results, errs := make([]*limiter.Slot, len(wait)), make([]error, len(wait))
+	crowd(w.r, w.clock, len(wait), func(i int, ctx context.Context) {
+		if wait[i] {
+			ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+			defer cancel()
+			results[i], errs[i] = slots.WaitAcquireN(ctx, n)
+			return
+		}
+		results[i], errs[i] = slots.AcquireN(ctx, n)
+	})
+	left, denied, held := 0, 0, []*limiter.Slot(nil)
+	for i, s := range results {
+		w.logf("acquire %d of %v at once, waiting %v: %v, %v", n, k.of, wait[i], s, errs[i])
+		switch {
+		case errors.Is(errs[i], context.Canceled), wait[i] && errors.Is(errs[i], context.DeadlineExceeded):
+			left++
+		case errs[i] != nil:
+			w.failf("acquire: %v", errs[i])
+		case !s.Allowed:
+			denied++
+		default:
+			used += n
+			held = append(held, s)
+		}
+	}
+	slices.SortFunc(held, func(a, b *limiter.Slot) int { return cmp.Compare(a.Fence(), b.Fence()) })
+	for _, s := range held {
+		w.acquired(k, s, n, now)
+	}
+	if used > capacity && n > 0 && len(held) > 0 {
+		w.failf("%d of %d slots are held", used, capacity)
+	}
+	if left == 0 && denied > 0 && used+n <= capacity {
+		w.failf("denied, and %d of %d slots are held", used, capacity)
+	}
+	if w.counts.departed += left; left > 0 {
+		synctest.Wait()
+		time.Sleep(2 * time.Second)
+		// Of slots that were given back, only the store knows the fences.
+		w.clock.earliest = max(w.clock.earliest, w.clock.now())
+	}
+}
+
+// noTx acquires in what is no transaction: it fails, and holds nothing.
+func (w *slotWorld) noTx(k *slotKey) {
+	tx, want, done := w.env.noTx(w.r)
+	defer done()
+	s, err := w.limits.WithTx(tx).Slots(w.policy, k.of).Acquire(context.Background())
+	w.logf("acquire in %T, which is no transaction: %v, %v", tx, s, err)
+	capacity, mode := w.inForce(k)
+	if counted := mode == runtime.ModeEnforce || mode == runtime.ModeShadow; !counted || capacity < 1 {
+		return
+	}
+	if !errors.Is(err, want) || s != nil && s.Allowed {
+		w.failf("acquire in %T, which is no transaction: %v, %v", tx, s, err)
 	}
 }
 

@@ -103,6 +103,23 @@ func (w *world) lookAt(limits *limiter.Limiter, q request) {
 	}
 }
 
+// lookAtAll sees what all keys of limits with shards have before a request.
+func (w *world) lookAtAll(at turn, q request) {
+	w.forgetLooks()
+	for l, k := range w.keys() {
+		if l.sharded() && !l.leased() && w.err == nil {
+			w.lookAt(at.limits, request{l: l, k: k, plan: q.plan, numbers: k.numbers})
+		}
+	}
+}
+
+// forgetLooks forgets what keys had before the last request.
+func (w *world) forgetLooks() {
+	for _, k := range w.keys() {
+		k.just = math.NaN()
+	}
+}
+
 // forgetSwept forgets the history of the keys that a sweep has deleted: they have been full for an hour by the numbers
 // of every plan and of the override in force, and longer for calendars.
 func (w *world) forgetSwept() {

@@ -112,6 +112,11 @@ func (w *world) reserve(q request, at turn) {
 			w.failf("the delay with jitter is %v, want %v", r.Delay(), want)
 		}
 	}
+	if at.gone(err) {
+		w.logf("reserve %s %s plan %d n %d, and the caller has left: %v", p.Name, q.k.of, q.plan, q.n, err)
+		w.departed([]request{q}, at)
+		return
+	}
 	before := len(w.open)
 	w.answer(q, d, err, at)
 	switch {
@@ -231,7 +236,7 @@ func (w *world) putInForce(q request, want string) {
 
 // operate puts an override or a block in force, or ends one. It returns false if there was nothing to do.
 func (w *world) operate(verb string, q request, wholeLimit bool, what string) bool {
-	ctx, now, p, own := context.Background(), w.clock.Now(), q.policy(), &q.k.own
+	ctx, now, p, own := context.Background(), w.clock.time(), q.policy(), &q.k.own
 	o := w.limiter.Overrides(p, q.k.of)
 	if wholeLimit {
 		o, own = w.limiter.OverridesForAll(p), &q.l.whole

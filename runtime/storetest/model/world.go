@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"iter"
 	"math/rand/v2"
@@ -25,6 +26,10 @@ type Backend interface {
 type Env struct {
 	Backend
 	Begin func() (Tx, error)
+	// DB is the pool of the store, or nil.
+	DB *sql.DB
+	// Remote means that the store is a server: its calls take so long that contexts end meanwhile, and it locks rows.
+	Remote bool
 }
 
 // Tx is a transaction of a store.
@@ -57,6 +62,7 @@ type world struct {
 type breakable struct {
 	Backend
 	state string
+	clock *Clock
 }
 
 var errBroken = errors.New("broken on purpose")
@@ -72,7 +78,11 @@ func (b *breakable) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Ans
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return b.Backend.Do(ctx, calls)
+	do := func() ([]runtime.Answer, error) { return b.Backend.Do(ctx, calls) }
+	if d, ok := ctx.Value(departing{}).(*departure); ok {
+		return d.during(b.clock, do)
+	}
+	return do()
 }
 
 // leasing is a breakable store with leases.
@@ -84,7 +94,7 @@ func (l leasing) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Deci
 
 // newWorld returns a world with some limits, with values whose pairs were not met.
 func newWorld(r *rand.Rand, name string, clock *Clock, env Env, unmet pairs) *world {
-	w := &world{judge: judge{journal: journal{clock: clock}}, r: r, env: env, unmet: unmet, store: &breakable{Backend: env.Backend}}
+	w := &world{judge: judge{journal: journal{clock: clock}}, r: r, env: env, unmet: unmet, store: &breakable{Backend: env.Backend, clock: clock}}
 	for i := range 1 + r.IntN(3) {
 		l, ok := newLimit(r, name+strconv.Itoa(i), unmet)
 		for !ok {

@@ -1,6 +1,7 @@
 package agree
 
 import (
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -95,6 +96,10 @@ func (d generator) state(p *runtime.Policy, now int64) runtime.State {
 	// A total, or what another kind or an earlier version has left.
 	if s.Prev = -meter.TotalUnit * float64(1+d.Int64N(1<<52)); d.IntN(3) == 0 {
 		s.Prev = float64(d.Int64N(20) - 10)
+	}
+	if p.Kind.Linear() && d.IntN(4) == 0 {
+		// What refunds have left: takes must keep it.
+		s.Log = "g" + string(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, math.Float64bits(1000)), math.Float64bits(2)))
 	}
 	if p.Kind == runtime.SlidingWindow {
 		rule := meter.RuleOf(p, "")
