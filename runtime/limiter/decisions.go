@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -146,8 +145,8 @@ func (rs *Reservations) Cancel(ctx context.Context) error {
 	return settleObserved(ctx, rs.limiter, rs.each, 0)
 }
 
-// ErrNotTaken: the context has no tokens taken from the limit that is to be settled.
-var ErrNotTaken = errors.New("the request has not taken tokens from the limit")
+// ErrNotTaken is an ErrInvalidCall: the context has no tokens taken from the limit that is to be settled.
+var ErrNotTaken = fmt.Errorf("%w: the request has not taken tokens from the limit", runtime.ErrInvalidCall)
 
 // WithTaken returns a context with the decisions on a request, for [Settle] in what handles the request. It is for
 // middleware: packages limithttp and limitgrpc call it.

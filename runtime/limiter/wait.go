@@ -8,7 +8,6 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
-	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
 // Wait takes a token and returns when it can be used. See WaitN.
@@ -121,7 +120,7 @@ func (l *Limiter) retry(ctx context.Context, of []runtime.Request, h *held) (*Re
 				longest = max(longest, jittered(ctx, d.RetryAfter, d.Jitter))
 			}
 		}
-		if err := sleepForRetry(ctx, l.store, longest, of, rs.Each); err != nil {
+		if err := l.sleepForRetry(ctx, longest, of, rs.Each); err != nil {
 			return nil, fmt.Errorf("%v: %w", runtime.Call{Requests: of}, err)
 		}
 	}
@@ -151,12 +150,11 @@ func jittered(ctx context.Context, wait, jitter time.Duration) time.Duration {
 
 // sleepForRetry waits until a denied request may pass: for the given time, or until another policy is in force for one
 // of the keys than the one by which it was denied.
-func sleepForRetry(ctx context.Context, store runtime.Store, wait time.Duration, requests []runtime.Request, denied []runtime.Decision) error {
-	s, ok := store.(override.Reader)
-	if !ok || !s.OverrideView().InUse() {
+func (l *Limiter) sleepForRetry(ctx context.Context, wait time.Duration, requests []runtime.Request, denied []runtime.Decision) error {
+	if l.log == nil || !l.log.OverrideView().InUse() {
 		return sleep(ctx, wait, nil)
 	}
-	view, begin := s.OverrideView(), time.Now()
+	view, begin := l.log.OverrideView(), time.Now()
 	for {
 		snapshot := view.Snapshot()
 		next := min(wait-time.Since(begin), snapshot.Lasts(requests, denied, view.Now))

@@ -68,6 +68,17 @@ func (e *statusError) Error() string   { return e.err.Error() }
 func (e *statusError) Unwrap() error   { return e.err }
 func (e *statusError) StatusCode() int { return e.status }
 
+// Origin is for [runtime.OriginOf].
+func (e *statusError) Origin() runtime.Origin {
+	switch status := statusOf(e); {
+	case status == http.StatusInternalServerError:
+		return runtime.OriginProgram
+	case status < http.StatusInternalServerError:
+		return runtime.OriginRequest
+	}
+	return runtime.OriginStore
+}
+
 // withStatus returns an error with a status, unless it has one already.
 func withStatus(status int, err error) error {
 	if _, ok := errors.AsType[coded](err); ok {

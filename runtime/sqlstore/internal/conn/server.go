@@ -17,9 +17,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
-// ErrClosed is the error of calls to a store after sqlstore.Store.Close.
-var ErrClosed = errors.New("the store is closed")
-
 // Server is a database as a store uses it: through a dialect, in a table, by one clock.
 type Server struct {
 	DB      *sql.DB
@@ -75,7 +72,7 @@ func (s *Server) Guarded(ctx context.Context) error {
 	}
 	err := s.guard(ctx)
 	if err != nil && s.IsClosed() {
-		return ErrClosed
+		return runtime.ErrClosed
 	}
 	return err
 }
@@ -200,7 +197,7 @@ func (s *Server) Explain(ctx context.Context, err error) error {
 		cause = context.DeadlineExceeded
 	}
 	if s.IsClosed() {
-		cause = ErrClosed
+		cause = runtime.ErrClosed
 	}
 	if cause == nil || errors.Is(err, cause) {
 		return err
