@@ -27,9 +27,9 @@
 //	case                                      status  fields
 //	a limit denies                            429     both fields; Retry-After, unless no retry passes
 //	more tokens than the limit ever has       400     none
-//	the function returns an error             400     none; or the status of the error, see Error
+//	the function returns an error             400     none; or the status of the error, see Error; 500 for a mistake of the program
 //	the function needs a configured ClientIP  500     none
-//	a limit, plan or call is invalid          500     none
+//	a mistake of the program                  500     none; see runtime.OriginProgram
 //	the store fails                           503     Retry-After: 1
 //
 // The body is application/problem+json (RFC 9457), for a denial with the names of the limits that deny in

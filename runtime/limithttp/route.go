@@ -9,8 +9,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// Limit binds a limit: from returns the limit and the key of a request, or an error, for which the status is 400 or that of
-// [Error].
+// Limit binds a limit: from returns the limit and the key of a request, or an error, for which the status is that of [Error],
+// 500 if it is a mistake of the program such as [runtime.ErrInvalidPlan], or 400.
 func (b *Binder) Limit(from func(*http.Request) (limiter.Item, error)) *Route {
 	return b.Group(func(r *http.Request) (Take, error) {
 		item, err := from(r)
@@ -83,7 +83,10 @@ func (rt *Route) Wrap(next http.Handler) http.Handler {
 // take returns the decisions on a request. The error has the status of a response.
 func (rt *Route) take(r *http.Request) (limiter.Decisions, error) {
 	take, err := rt.from(r)
-	if err != nil {
+	switch {
+	case err != nil && runtime.OriginOf(err) == runtime.OriginProgram:
+		return limiter.Decisions{}, withStatus(http.StatusInternalServerError, err)
+	case err != nil:
 		return limiter.Decisions{}, withStatus(http.StatusBadRequest, err)
 	}
 	if take == nil {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -278,4 +279,64 @@ func TestEmptyKeyIsABadRequest(t *testing.T) {
 	w := newWorld()
 	item := w.limiter.Limit(with(bucket(), same), runtime.KeyOf(runtime.Hashed("")))
 	require.Equal(t, http.StatusBadRequest, serve(limithttp.New(w.limiter, limithttp.Options{}).All(taking(item)).Wrap(http.NotFoundHandler())).Code)
+}
+
+// failingStore returns an error for all calls.
+type failingStore struct{ err error }
+
+func (f failingStore) Do(context.Context, []runtime.Call) ([]runtime.Answer, error) {
+	return nil, f.err
+}
+
+// The class of an error is that of package runtime, also if it is wrapped, and if the limit is open: a mistake of the program is
+// answered with 500, logged, and has no Retry-After.
+func TestStatusFollowsTheClassOfAnError(t *testing.T) {
+	open := bucket()
+	open.OnError = runtime.FailOpen
+	for _, row := range []struct {
+		err        error
+		status     int
+		retryAfter string
+	}{
+		{&runtime.RegistrationError{}, 500, ""},
+		{runtime.ErrForeignCounts, 500, ""},
+		{runtime.ErrUnknownOverride, 500, ""},
+		{fmt.Errorf("%w: %w", runtime.ErrOverridesUnread, runtime.ErrNoOverrides), 500, ""},
+		{runtime.ErrNoTx, 500, ""},
+		{runtime.ErrClosed, 500, ""},
+		{runtime.ErrInvalidOverride, 400, ""},
+		{fmt.Errorf("%w: %w", runtime.ErrOverridesUnread, errDown), 503, "1"},
+		{errDown, 503, "1"},
+	} {
+		var reported error
+		store := limiter.New(failingStore{fmt.Errorf("tenant 7: %w", row.err)})
+		h := limithttp.New(store, limithttp.Options{OnError: func(_ *http.Request, err error) { reported = err }})
+		closed := serve(h.All(taking(store.Limit(with(bucket(), same), ada))).Wrap(http.NotFoundHandler()))
+		require.Equal(t, row.status, closed.Code, "%v", row.err)
+		require.Equal(t, row.retryAfter, closed.Header().Get("Retry-After"), "%v", row.err)
+		if row.status >= 500 {
+			require.ErrorIs(t, reported, row.err)
+		}
+		want := row.status
+		if want == http.StatusServiceUnavailable {
+			want = http.StatusNotFound // the handler runs
+		}
+		require.Equal(t, want, serve(h.All(taking(store.Limit(&open, ada))).Wrap(http.NotFoundHandler())).Code, "open: %v", row.err)
+		denied := httptest.NewRecorder()
+		h.Deny(denied, httptest.NewRequest(http.MethodGet, "/", nil), row.err)
+		require.Equal(t, row.status, denied.Code, "%v", row.err)
+	}
+}
+
+// A function that returns a mistake of the program, such as the error of ParsePlan, is not at fault for a bad request.
+func TestFunctionThatReturnsAMistake(t *testing.T) {
+	var reported error
+	h := limithttp.New(newWorld().limiter, limithttp.Options{OnError: func(_ *http.Request, err error) { reported = err }})
+	failing := func(err error) int {
+		return serve(h.All(func(*http.Request) ([]limiter.Item, error) { return nil, err }).Wrap(http.NotFoundHandler())).Code
+	}
+	require.Equal(t, http.StatusInternalServerError, failing(fmt.Errorf("plan %q: %w", "gold", runtime.ErrInvalidPlan)))
+	require.ErrorIs(t, reported, runtime.ErrInvalidPlan)
+	require.Equal(t, http.StatusBadRequest, failing(runtime.ErrEmptyKey))
+	require.Equal(t, http.StatusTeapot, failing(limithttp.Error(http.StatusTeapot, runtime.ErrInvalidPlan)), "its own status counts")
 }

@@ -1,21 +1,21 @@
-// Package ability finds what a store can do beyond [runtime.Store.Do], also if the store is decorated.
+// Package ability finds what a store can do beyond Do, or a writer beyond Write, also if it is decorated.
 package ability
 
 import "fmt"
 
-// Of returns the first store with the methods of A in the chain that begins with a store and goes on with the results of
-// Unwrap() S, as [net/http.ResponseController] does for writers. S is runtime.Store.
-func Of[A, S any](store S) (A, bool) {
+// Of returns the first value with the methods of A in the chain that begins with s and goes on with the results of Unwrap()
+// S, as [net/http.ResponseController] searches it. S is runtime.Store or http.ResponseWriter.
+func Of[A, S any](s S) (A, bool) {
 	// The bound is for a decorator whose Unwrap returns itself.
 	for range maxDepth {
-		if a, ok := any(store).(A); ok {
+		if a, ok := any(s).(A); ok {
 			return a, true
 		}
-		decorator, ok := any(store).(interface{ Unwrap() S })
+		decorator, ok := any(s).(interface{ Unwrap() S })
 		if !ok {
 			break
 		}
-		store = decorator.Unwrap()
+		s = decorator.Unwrap()
 	}
 	var none A
 	return none, false
