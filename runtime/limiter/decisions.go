@@ -25,6 +25,8 @@ type Decisions struct {
 	limiter  *Limiter
 	requests []runtime.Request
 	reserved bool
+	// around marks the items that were taken by middleware around the call, and not by the call.
+	around []bool
 	// sent is when the call was made, by the clock of this process.
 	sent time.Time
 }

@@ -62,7 +62,9 @@ func TestStore(t *testing.T) {
 
 // A decorated store keeps all of its abilities: see [runtime.Store].
 func TestDecoratedStore(t *testing.T) {
-	storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store { return runtimetest.TraceAll(t, open(t, clock)) })
+	storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {
+		return runtimetest.TraceAll(t, open(t, clock))
+	})
 }
 
 func TestStoreInMemory(t *testing.T) {
