@@ -136,6 +136,15 @@ func (rs *Reservations) Delay() time.Duration {
 	return longest
 }
 
+// Wait returns when all of the tokens can be used, after Delay; see [Reservation.Wait]. If it returns an error, the tokens
+// of all limits are refunded.
+func (rs *Reservations) Wait(ctx context.Context) error {
+	if !rs.Allowed {
+		return rs.Err()
+	}
+	return waitFor(ctx, rs.limiter, rs.each)
+}
+
 // At returns the reservation of an item, counted from 0, to settle or cancel it by itself. An item that was only
 // checked holds no tokens: settling or cancelling it is [runtime.ErrNotReserved]. So it is if another limit has denied.
 func (rs *Reservations) At(i int) *Reservation { return rs.each[i] }

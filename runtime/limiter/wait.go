@@ -51,18 +51,7 @@ func (g Group) Wait(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	longest := time.Duration(0)
-	for _, d := range rs.Each {
-		longest = max(longest, jittered(ctx, d.Delay, d.Jitter))
-	}
-	if err = sleep(ctx, longest, nil); err == nil {
-		return nil
-	}
-	err = fmt.Errorf("%v: %w", runtime.Call{Requests: requests}, err)
-	if failed := rs.Cancel(ctx); failed != nil {
-		return fmt.Errorf("%w, and the tokens could not be refunded: %w", err, failed)
-	}
-	return err
+	return rs.Wait(ctx)
 }
 
 // tryWithin takes the tokens if they can be used before the context's deadline. After a denial without an error, a
