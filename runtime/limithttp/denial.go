@@ -136,7 +136,7 @@ func violated(ds limiter.Decisions) (names []string) {
 }
 
 // Legacy is a form of the fields X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset. They can show one limit: the
-// one of a route that has the least left. X-RateLimit-Reset is missing if no time makes more available, as for a block without an end.
+// one of a route that has the least left. X-RateLimit-Reset is missing if no time makes more available for certain, as for a block without an end and for slots.
 type Legacy uint8
 
 const (

@@ -34,7 +34,8 @@
 //
 // The body is application/problem+json (RFC 9457), for a denial with the names of the limits that deny in
 // violated-policies. Retry-After is in seconds, rounded up, and has the jitter of the limit: a client that waits as long and
-// is not overtaken by another one passes. If a store fails and the limit has onError: open, the handler runs and there are
+// is not overtaken by another one passes. For a limit in flight it is when a hold ends that is not renewed, so that a slot is often free
+// earlier, and sometimes later. If a store fails and the limit has onError: open, the handler runs and there are
 // no fields, because nothing is known. Limits in shadow mode, limits that are off and unlimited plans have no fields either. A limit
 // with a lease has no RateLimit field until it denies.
 //

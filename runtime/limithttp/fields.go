@@ -112,6 +112,11 @@ func quotaOf(d *runtime.Decision) quota {
 	q.remain = max(0, min(d.Remaining, q.capacity))
 	switch wait := d.RetryIn(); {
 	case wait == runtime.Never:
+	case q.slots:
+		// Only a penalty has a time: slots are free when they are released, and holds can be renewed.
+		if wait := deniedFor(d); wait > 0 {
+			q.reset = seconds(wait)
+		}
 	case !d.Allowed:
 		q.reset = seconds(wait)
 	default:
@@ -157,8 +162,6 @@ func windowOf(p *runtime.Policy) int64 {
 func resetOf(d *runtime.Decision, remain int64) int64 {
 	p := d.Policy
 	switch {
-	case p.Kind == runtime.InFlight:
-		return 0
 	case p.Kind.Linear() && p.Kind.Windowed():
 		return windowReset(d, remain)
 	case remain > 0:
