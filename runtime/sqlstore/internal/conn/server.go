@@ -215,10 +215,22 @@ func (s *Server) WithHint(err error) error {
 		return &fault.Hinted{Text: fault.MalformedDSNHint, Err: nil}
 	}
 	if hint := fault.HintFor(err); hint != "" {
+		if hint == fault.ClosedDatabase {
+			err = closedPool{err}
+		}
 		return &fault.Hinted{Text: s.FillIn(hint), Err: err}
 	}
 	return err
 }
+
+// closedPool is the error of a closed [sql.DB]: a mistake of the program, and no failure of the database.
+type closedPool struct{ error }
+
+// Is makes it a [runtime.ErrClosed].
+func (closedPool) Is(target error) bool { return target == runtime.ErrClosed }
+
+// Unwrap returns the error of package sql.
+func (c closedPool) Unwrap() error { return c.error }
 
 // FillIn fills in the placeholders of a hint: {table} is the table's name in quotes, {dialect} the dialect's name, and
 // {flags} the flags with which ratelimitgen sql prints the table.
