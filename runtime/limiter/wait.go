@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
 // Wait takes a token and returns when it can be used. See WaitN.
@@ -80,16 +79,6 @@ func (l *Limiter) tryWithin(ctx context.Context, of []runtime.Request, retry boo
 	return rs, err
 }
 
-// timeLeft returns the time until the context's deadline, or false if it has none.
-func timeLeft(ctx context.Context) (time.Duration, bool) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return 0, false
-	}
-	// At least a nanosecond, because a MaxDelay of 0 means no bound.
-	return max(1, time.Until(deadline)), true
-}
-
 // retry repeats a request until all of its limits allow it. Of the callers that wait for the same limits and keys, one
 // at a time retries.
 func (l *Limiter) retry(ctx context.Context, of []runtime.Request, h *held) (*Reservations, error) {
@@ -126,15 +115,6 @@ func queueOf(requests []runtime.Request) (row runtime.Row) {
 		row.Name, row.Key = row.Name+q.Policy.Name, row.Key+q.Key
 	}
 	return row
-}
-
-// jittered returns a wait with its jitter, or without it if the context would end first.
-func jittered(ctx context.Context, wait, jitter time.Duration) time.Duration {
-	longer := time.Duration(arith.Add(int64(wait), int64(jitter)))
-	if left, limited := timeLeft(ctx); limited && longer >= left {
-		return wait
-	}
-	return longer
 }
 
 // sleepForRetry waits until a denied request may pass: for the given time, or until another policy is in force for one
