@@ -364,9 +364,6 @@ func (r Registration) Complete(stored Registration) Registration {
 	return r
 }
 
-// ErrForeignCounts means that the stored counts of a limit's name belong to another limit; see [RegistrationError].
-var ErrForeignCounts = errors.New("the stored counts are not those of this limit")
-
 // RegistrationError is the error of a limit that a store has refused. It wraps [ErrForeignCounts].
 type RegistrationError struct {
 	// Stored is what the store remembers, and Own what the program has.

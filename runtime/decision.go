@@ -37,7 +37,8 @@ type Decision struct {
 	// is late: see limiter.Slot. The hold ends at TakenAt + Policy.Period.
 	Fence int64
 	// RetryAfter is how long after a denial the same request passes if no other request takes tokens meanwhile, rounded
-	// up to the nanosecond. It is 0 if Allowed, and [Never] if waiting does not help. An override that ends before is
+	// up to the nanosecond. For a limit of the kind [InFlight], it is when enough holds end unless they are renewed: slots
+	// may be free before, when they are released, and may not be then. It is 0 if Allowed, and [Never] if waiting does not help. An override that ends before is
 	// taken into account. For a blocked key, whose tokens are not read, it is BlockedFor: from then on the tokens
 	// decide.
 	RetryAfter time.Duration
@@ -57,7 +58,9 @@ type Decision struct {
 	Jitter time.Duration
 	// Remaining is the number of whole tokens left, at least 0, and 0 during a penalty. For a limit with shards,
 	// Remaining, Value and FullAfter are estimated from one or two shards, unless all of them were needed to decide. For a
-	// limit that is off or unlimited, Remaining and Value are [MaxTokens].
+	// limit that is off or unlimited, Remaining and Value are [MaxTokens]. In a denial from the memory of a DenyCache
+	// they are those of the moment for a token bucket without shards and for a fixed window; for other limits, those of
+	// when the store denied it, which are never too many.
 	Remaining int64
 	// Value is the number of tokens left, with the fraction; negative if tokens were reserved ahead.
 	Value float64

@@ -423,7 +423,8 @@ const (
 	// FailOpen lets the request pass, uncounted, and sets [Decision.FailedOpen]. A store also fails if it has not
 	// answered within the limit's timeout. The end of the caller's context is no failure of the store, and the call
 	// returns its error: otherwise clients that set short deadlines could open the limit. Require and Wait cannot
-	// report a request that passed this way, so check at the start of the program that the store is ready.
+	// report a request that passed this way, so check at the start of the program that the store is ready. A mistake of
+	// the program is no failure of the store either, and lets no request pass: see [OriginProgram].
 	FailOpen
 	// FailLocal decides by the same rule from this process's memory, and sets [Decision.FailedLocal]. Each
 	// limiter.Limiter has a memory of its own, in which a key begins with the tokens that the last decision of the

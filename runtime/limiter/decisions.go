@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -26,6 +25,8 @@ type Decisions struct {
 	limiter  *Limiter
 	requests []runtime.Request
 	reserved bool
+	// around marks the items that were taken by middleware around the call, and not by the call.
+	around []bool
 	// sent is when the call was made, by the clock of this process.
 	sent time.Time
 }
@@ -139,6 +140,15 @@ func (rs *Reservations) Delay() time.Duration {
 	return longest
 }
 
+// Wait returns when all of the tokens can be used, after Delay; see [Reservation.Wait]. If it returns an error, the tokens
+// of all limits are refunded.
+func (rs *Reservations) Wait(ctx context.Context) error {
+	if !rs.Allowed {
+		return rs.Err()
+	}
+	return waitFor(ctx, rs.limiter, rs.each)
+}
+
 // At returns the reservation of an item, counted from 0, to settle or cancel it by itself. An item that was only
 // checked holds no tokens: settling or cancelling it is [runtime.ErrNotReserved]. So it is if another limit has denied, and
 // if there is no item i.
@@ -156,8 +166,8 @@ func (rs *Reservations) Cancel(ctx context.Context) error {
 	return settleObserved(ctx, rs.limiter, rs.each, 0)
 }
 
-// ErrNotTaken: the context has no tokens taken from the limit that is to be settled.
-var ErrNotTaken = errors.New("the request has not taken tokens from the limit")
+// ErrNotTaken is an ErrInvalidCall: the context has no tokens taken from the limit that is to be settled.
+var ErrNotTaken = fmt.Errorf("%w: the request has not taken tokens from the limit", runtime.ErrInvalidCall)
 
 // WithTaken returns a context with the decisions on a request, for [Settle] in what handles the request. It is for
 // middleware: packages limithttp and limitgrpc call it.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 )
 
 // Limit is one key of a limit without reservations. It is a small value: make one for each request, or keep it.
@@ -201,9 +202,9 @@ func (l Limit) Erase(ctx context.Context) error {
 	if err := contextErr(ctx); err != nil {
 		return l.wrap(err)
 	}
-	s, ok := l.limiter.store.(runtime.Eraser)
+	s, ok := ability.Of[runtime.Eraser](l.limiter.store)
 	if !ok {
-		return l.wrap(runtime.ErrNoErase)
+		return l.wrap(ability.Missing(runtime.ErrNoErase, l.limiter.store))
 	}
 	// Not only to compare the owners: on Postgres, a statement that fails ends the transaction of the caller.
 	answers, err := l.limiter.store.Do(ctx, []runtime.Call{{Requests: []runtime.Request{{Op: runtime.Peek, Policy: q.Policy, Key: q.Key}}}})
@@ -265,15 +266,14 @@ func (l Limit) takeLocal(ctx context.Context, q *runtime.Request) (runtime.Decis
 	if l.policy.Calendar.PerKey() && l.complete(&runtime.Request{}) != nil {
 		return runtime.Decision{}, false // the tokens of a key do not show that its zone is missing now
 	}
-	s, ok := l.limiter.store.(runtime.LocalTaker)
-	if !ok || ctx == nil || ctx.Err() != nil {
+	if l.limiter.leases == nil || ctx == nil || ctx.Err() != nil {
 		return runtime.Decision{}, false
 	}
 	p, ok := l.limiter.inForceNow(l.policy, l.key.String())
 	if !ok {
 		return runtime.Decision{}, false
 	}
-	return s.TakeLocal(p, l.key.String(), q.Count)
+	return l.limiter.leases.TakeLocal(p, l.key.String(), q.Count)
 }
 
 // mode returns the mode in force for the key, or if that is not known, the policy's own.

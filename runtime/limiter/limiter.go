@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
@@ -20,7 +21,10 @@ import (
 //
 // The zero Limiter has no store, and all methods of its limits return [runtime.ErrNoStore].
 type Limiter struct {
-	store   runtime.Store
+	store runtime.Store
+	// What store can do beyond Do, nil if it cannot: found once, because a decorated store is searched for it.
+	log     override.Reader
+	leases  runtime.LocalTaker
 	waiters waitQueue
 	// local decides while the store fails.
 	local localMemory
@@ -37,10 +41,18 @@ type Limiter struct {
 
 // New returns a limiter with its counts in store. The options may have it observed: see [Observe].
 func New(store runtime.Store, options ...Option) *Limiter {
-	l := &Limiter{store: store}
+	l := (&Limiter{}).in(store)
 	for _, option := range options {
 		option(l)
 	}
+	return l
+}
+
+// in sets the store.
+func (l *Limiter) in(store runtime.Store) *Limiter {
+	l.store = store
+	l.log, _ = ability.Of[override.Reader](store)
+	l.leases, _ = ability.Of[runtime.LocalTaker](store)
 	return l
 }
 
@@ -52,7 +64,7 @@ func (l *Limiter) WithTx(tx runtime.Tx) *Limiter {
 	if l == nil || l.store == nil {
 		return l
 	}
-	return &Limiter{store: runtime.InTx(l.store, tx), inTx: true, base: l.store, observer: l.observer, hash: l.hash}
+	return (&Limiter{inTx: true, base: l.store, observer: l.observer, hash: l.hash}).in(runtime.InTx(l.store, tx))
 }
 
 // settler returns the limiter that settles reservations of l: for reservations of a transaction, one that goes on
@@ -61,7 +73,7 @@ func (l *Limiter) settler() *Limiter {
 	if l == nil || !l.inTx || l.settles {
 		return l
 	}
-	return &Limiter{store: l.store, inTx: true, base: l.base, settles: true, observer: l.observer, hash: l.hash}
+	return (&Limiter{inTx: true, base: l.base, settles: true, observer: l.observer, hash: l.hash}).in(l.store)
 }
 
 // Option configures a [Limiter].
@@ -171,22 +183,20 @@ func (l *Limiter) override(ctx context.Context, c *runtime.Call) (changed bool, 
 
 // overrides returns what this process holds in memory, after reading it at the first use.
 func (l *Limiter) overrides(ctx context.Context) (*override.View, *override.Snapshot, error) {
-	s, ok := l.store.(override.Reader)
-	if !ok {
-		return nil, nil, runtime.ErrNoOverrides
+	if l.log == nil {
+		return nil, nil, ability.Missing(runtime.ErrNoOverrides, l.store)
 	}
-	view := s.OverrideView()
-	if !l.inTx {
-		s = nil
+	view, in := l.log.OverrideView(), override.Reader(nil)
+	if l.inTx {
+		in = l.log
 	}
-	snapshot, err := view.Load(ctx, s)
+	snapshot, err := view.Load(ctx, in)
 	return view, snapshot, err
 }
 
 // unread reports whether a request of a policy has to wait until the overrides have been read.
 func (l *Limiter) unread(p *runtime.Policy) bool {
-	s, ok := l.store.(override.Reader)
-	return ok && p.Overridable() && !s.OverrideView().InUse()
+	return l.log != nil && p.Overridable() && !l.log.OverrideView().InUse()
 }
 
 // inForceNow returns the policy in force for a key without a request to the store. It is false if the overrides have
@@ -195,10 +205,9 @@ func (l *Limiter) inForceNow(p *runtime.Policy, key string) (*runtime.Policy, bo
 	if !p.Overridable() {
 		return p, true
 	}
-	s, ok := l.store.(override.Reader)
-	if !ok || !s.OverrideView().InUse() {
+	if l == nil || l.log == nil || !l.log.OverrideView().InUse() {
 		return nil, false
 	}
-	p, err := s.OverrideView().PolicyOf(p, key)
+	p, err := l.log.OverrideView().PolicyOf(p, key)
 	return p, err == nil
 }

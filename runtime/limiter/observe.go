@@ -3,7 +3,6 @@ package limiter
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -220,14 +219,11 @@ func outcomeOf(q *runtime.Request, d *runtime.Decision, allowed bool) runtime.Ou
 	return runtime.OutcomeAllowed
 }
 
-// invalidRequests are the errors that another request would not have.
-var invalidRequests = []error{runtime.ErrInvalidCount, runtime.ErrExceedsCapacity, runtime.ErrInvalidPolicy, runtime.ErrInvalidKey, runtime.ErrInvalidCall, runtime.ErrInvalidPlan, runtime.ErrInvalidNumbers}
-
 func outcomeOfError(ctx context.Context, err error, source runtime.Source) runtime.Outcome {
 	if errors.Is(err, runtime.ErrSlotLost) {
 		return runtime.OutcomeSlotLost
 	}
-	if slices.ContainsFunc(invalidRequests, func(invalid error) bool { return errors.Is(err, invalid) }) {
+	if runtime.OriginOf(err) != runtime.OriginStore {
 		return runtime.OutcomeInvalid
 	}
 	// A deadline that passes while the store decides is the fault of the store.

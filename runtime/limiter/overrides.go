@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
@@ -62,14 +63,14 @@ func (o Overrides) penalized(ctx context.Context) (of Limit, penalty bool, err e
 	// A penalty does not depend on the windows of the key.
 	of.key = of.key.In(time.UTC).Since(time.Unix(0, 0))
 	q := runtime.Request{Op: runtime.Peek}
-	s, err := o.store(ctx)
+	_, err = o.store(ctx)
 	if err == nil {
 		err = of.complete(&q)
 	}
 	if err != nil {
 		return of, false, err
 	}
-	answers, err := s.Do(ctx, []runtime.Call{{Requests: []runtime.Request{q}}})
+	answers, err := of.limiter.store.Do(ctx, []runtime.Call{{Requests: []runtime.Request{q}}})
 	if err == nil {
 		err = answers[0].Err
 	}
@@ -114,7 +115,7 @@ func (o Overrides) append(ctx context.Context, fill func(e *runtime.OverrideEntr
 	if err != nil {
 		return runtime.OverrideEntry{}, err
 	}
-	if err := runtime.CheckCounts(ctx, s, o.of.policy); err != nil {
+	if err := runtime.CheckCounts(ctx, o.of.limiter.store, o.of.policy); err != nil {
 		return runtime.OverrideEntry{}, o.of.wrap(err)
 	}
 	e, err := o.entry(ctx, s.OverrideView(), fill)
@@ -157,7 +158,7 @@ func (o Overrides) store(ctx context.Context) (override.Store, error) {
 	if l.limiter == nil || l.limiter.store == nil {
 		return nil, l.wrap(runtime.ErrNoStore)
 	}
-	s, ok := l.limiter.store.(override.Store)
+	s, ok := ability.Of[override.Store](l.limiter.store)
 	switch err := l.policy.Validate(); {
 	case l.key.Err() != nil:
 		return nil, l.wrap(l.key.Err())
@@ -170,7 +171,7 @@ func (o Overrides) store(ctx context.Context) (override.Store, error) {
 	case l.limiter.inTx:
 		return nil, l.wrap(runtime.ErrOverridesInTx)
 	case !ok:
-		return nil, l.wrap(runtime.ErrNoOverrides)
+		return nil, l.wrap(ability.Missing(runtime.ErrNoOverrides, l.limiter.store))
 	}
 	return s, nil
 }

@@ -181,10 +181,11 @@ func newSlot(of Limit, d runtime.Decision, n int64, sent time.Time) *Slot {
 }
 
 // Slot returns the slots that an item has acquired, counted from 0. It is false if the item acquired none, because the
-// request was denied, or the item was only checked or is not one of a [SlotLimit], or if there is no item i. The result of one call should be
-// kept: the results of several calls are the same slots. The Cancel of [Reservations] frees them, too.
+// request was denied, or the item was only checked or is not one of a [SlotLimit], or if middleware around holds them, or if there is
+// no item i. The result of one call should be kept: the results of several calls are the same slots. The Cancel of [Reservations] frees
+// them, too.
 func (ds Decisions) Slot(i int) (*Slot, bool) {
-	if ds.limiter == nil || !ds.Allowed || !ds.has(i) {
+	if ds.limiter == nil || !ds.Allowed || !ds.has(i) || i < len(ds.around) && ds.around[i] {
 		return nil, false
 	}
 	q := &ds.requests[i]

@@ -611,7 +611,7 @@ func TestErrorsOfAllLimitsSayWhatWasWritten(t *testing.T) {
 	const written = "entry %d of the log was written, but the penalty may not have ended: limit \"login\": the server has gone\n"
 	assert.Contains(t, main(noReset{mem}, "unblock login 7"), "failed: "+fmt.Sprintf(written, 1))
 	assert.Contains(t, main(noReset{mem}, "unblock -all user=7"), "login: "+fmt.Sprintf(written, 2))
-	assert.Contains(t, main(noErase{mem}, "erase -all user=7"), "login: nothing was changed: "+runtime.ErrNoErase.Error()+"\n")
+	assert.Contains(t, main(noErase{mem}, "erase -all user=7"), "login: nothing was changed: "+runtime.ErrNoErase.Error()+": its type is operate_test.noErase: if it decorates another store")
 }
 
 // noErase is a store that cannot erase.

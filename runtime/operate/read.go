@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
@@ -215,9 +216,9 @@ func (c *call) log() error {
 	if err != nil {
 		return err
 	}
-	log, ok := c.store.(override.Store)
+	log, ok := ability.Of[override.Store](c.store)
 	if !ok {
-		return runtime.ErrNoOverrides
+		return ability.Missing(runtime.ErrNoOverrides, c.store)
 	}
 	entries, err := log.OverrideHistory(c.ctx, l.Name, key.String())
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 )
@@ -51,8 +52,8 @@ type Decider interface {
 	Decide(ctx context.Context, b *batch.Batch, now func() int64) (done bool, err error)
 }
 
-// ErrClosed is the error of calls to a store after [Store.Close].
-var ErrClosed = conn.ErrClosed
+// ErrClosed is the error of calls to a store after [Store.Close]. It is [runtime.ErrClosed].
+var ErrClosed = runtime.ErrClosed
 
 // Timeout, 10 seconds, is the longest that a call waits if its context has no nearer deadline: 5 seconds for earlier
 // calls, and 5 seconds for the database. It also bounds [Store.Close], and [Store.Ready], [Store.Migrate] and each page of

@@ -17,9 +17,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
-// ErrClosed is the error of calls to a store after sqlstore.Store.Close.
-var ErrClosed = errors.New("the store is closed")
-
 // Server is a database as a store uses it: through a dialect, in a table, by one clock.
 type Server struct {
 	DB      *sql.DB
@@ -67,7 +64,7 @@ func (s *Server) Guarded(ctx context.Context) error {
 	}
 	err := s.guard(ctx)
 	if err != nil && s.IsClosed() {
-		return ErrClosed
+		return runtime.ErrClosed
 	}
 	return err
 }
@@ -195,7 +192,7 @@ func (s *Server) Explain(ctx context.Context, err error) error {
 		cause = context.DeadlineExceeded
 	}
 	if s.IsClosed() {
-		cause = ErrClosed
+		cause = runtime.ErrClosed
 	}
 	if cause == nil || errors.Is(err, cause) {
 		return err
@@ -213,10 +210,22 @@ func (s *Server) WithHint(err error) error {
 		return &fault.Hinted{Text: fault.MalformedDSNHint, Err: nil}
 	}
 	if hint := fault.HintFor(err); hint != "" {
+		if hint == fault.ClosedDatabase {
+			err = closedPool{err}
+		}
 		return &fault.Hinted{Text: s.FillIn(hint), Err: err}
 	}
 	return err
 }
+
+// closedPool is the error of a closed [sql.DB]: a mistake of the program, and no failure of the database.
+type closedPool struct{ error }
+
+// Is makes it a [runtime.ErrClosed].
+func (closedPool) Is(target error) bool { return target == runtime.ErrClosed }
+
+// Unwrap returns the error of package sql.
+func (c closedPool) Unwrap() error { return c.error }
 
 // FillIn fills in the placeholders of a hint: {table} is the table's name in quotes, {dialect} the dialect's name, and
 // {flags} the flags with which ratelimitgen sql prints the table.

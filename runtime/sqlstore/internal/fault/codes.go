@@ -115,7 +115,7 @@ const (
 	WrongDialect      = "the database rejects the SQL of dialect {dialect}: pass the database's own dialect to sqlstore.New"
 	endedTx           = "the transaction has ended: it was committed or rolled back, or its context has ended"
 	closedConn        = "the connection was closed, or returned to its pool"
-	closedDatabase    = "the *sql.DB was closed: close the store before it, and make no calls afterwards"
+	ClosedDatabase    = "the *sql.DB was closed: close the store before it, and make no calls afterwards"
 	unreachableServer = "the database server cannot be reached: check host and port in the data source name, and that the " +
 		"server runs"
 )

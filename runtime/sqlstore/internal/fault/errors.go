@@ -108,7 +108,7 @@ func HintFor(err error) string {
 	case errors.Is(err, sql.ErrConnDone):
 		return closedConn
 	case strings.HasSuffix(err.Error(), databaseClosed):
-		return closedDatabase
+		return ClosedDatabase
 	}
 	c := CodeOf(err)
 	// In order: the hint of a class of SQLSTATEs comes after those of its members.

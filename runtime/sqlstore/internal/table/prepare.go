@@ -32,14 +32,14 @@ type preparation struct {
 // wait for it get the error, and the next call tries again.
 func (p *Prepared) prepare(ctx context.Context) (*conn.Executor, error) {
 	if p.IsClosed() {
-		return nil, conn.ErrClosed
+		return nil, runtime.ErrClosed
 	}
 	if x := p.Executor.Load(); x != nil {
 		return x, nil
 	}
 	current := p.currentPreparation(ctx)
 	if current == nil {
-		return nil, conn.ErrClosed
+		return nil, runtime.ErrClosed
 	}
 	select {
 	case <-current.done:
@@ -160,7 +160,7 @@ func (p *Prepared) publish(x *conn.Executor) (*conn.Executor, error) {
 	// Close may already have released the executor, and would not release this one.
 	if p.Closed {
 		x.Close()
-		return nil, conn.ErrClosed
+		return nil, runtime.ErrClosed
 	}
 	for !p.Executor.CompareAndSwap(nil, x) {
 		if other := p.Executor.Load(); other != nil {
