@@ -43,7 +43,7 @@ const worldsForPairs = 2000
 // values that can occur was met. The names of all limits begin with name, so that worlds can share a database. open is
 // called for each world, in a bubble of package synctest.
 func Agree(t *testing.T, name string, least int, open func(*testing.T, *Clock) Env) {
-	unmet, all, met := possiblePairs(), counts{}, false
+	unmet, all, met, begun := possiblePairs(), counts{}, false, time.Now()
 	least = max(least, *steps)
 	for n := 0; len(unmet) > 0 || all.requests < least; n++ {
 		if len(unmet) > 0 && n > worldsForPairs {
@@ -58,7 +58,7 @@ func Agree(t *testing.T, name string, least int, open func(*testing.T, *Clock) E
 			met = true
 		}
 	}
-	t.Log(all)
+	t.Logf("%v, %.0f a second", all, float64(all.requests)/time.Since(begun).Seconds())
 }
 
 // run sends requests, and returns the first difference from the model.
@@ -222,6 +222,18 @@ func (w *world) perform(verb string, q request, at turn) bool {
 		w.erase(q, limit.Erase(at.ctx), at)
 	case "refund", "settle", "cancel":
 		return w.giveBack(verb, q, at)
+	case "sweep ahead":
+		// Rows that are not full by the right clock stay.
+		ahead := int64(time.Hour) + w.r.Int64N(int64(72*time.Hour))
+		w.clock.skew.Add(ahead)
+		_, err := w.env.Sweep(context.Background(), w.policies()...)
+		if w.clock.skew.Add(-ahead); err != nil {
+			w.failf("sweep by a clock that is ahead: %v", err)
+		}
+		w.logf("a sweep by a clock that is %v ahead for a moment", time.Duration(ahead))
+		w.sweeps++
+	case "far zone":
+		return w.farZone(q, at)
 	case "no transaction":
 		return w.outOfTx(q, at)
 	case "at once":

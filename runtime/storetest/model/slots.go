@@ -18,7 +18,7 @@ import (
 // AgreeSlots makes random requests to limits in flight, at least as many as given, and compares the answers with the
 // model of slots: a list of who holds how many until when. Some holders crash, and some renew or release late.
 func AgreeSlots(t *testing.T, name string, least int, open func(*testing.T, *Clock) Env) {
-	all := counts{}
+	all, begun := counts{}, time.Now()
 	for n := 0; all.requests < max(least, *steps); n++ {
 		all.agree(t, n, func(t *testing.T, r *rand.Rand, clock *Clock) (*journal, error) {
 			w := newSlotWorld(r, fmt.Sprintf("%sslots %d", name, n), clock, open(t, clock))
@@ -26,7 +26,8 @@ func AgreeSlots(t *testing.T, name string, least int, open func(*testing.T, *Clo
 			return &w.journal, w.report(w.policy)
 		})
 	}
-	t.Logf("%d requests agree, of which %d have found that a slot was lost", all.requests, all.lost)
+	t.Logf("%d requests agree, %.0f a second, of which %d have found that a slot was lost; %d callers have left",
+		all.requests, float64(all.requests)/time.Since(begun).Seconds(), all.lost, all.departed)
 }
 
 // slotWorld is a limit in flight, and what its keys hold.

@@ -96,6 +96,24 @@ func (w *world) tooLate(l limiter.Limit, at turn) {
 	}
 }
 
+// farZone makes a request for a key in a zone that is farther from UTC than any has been. It is no key, and takes nothing.
+func (w *world) farZone(q request, at turn) bool {
+	if t := q.at(at.now); !t.counts() || q.n > q.most(t) || q.l.traits["reserve"] == "only" {
+		return false
+	}
+	offset := 57_601 + w.r.IntN(40_000)
+	if w.r.IntN(2) == 0 {
+		offset = -offset
+	}
+	far := q.k.of.In(time.FixedZone("far", offset))
+	d, err := at.limits.Limit(q.policy(), far).AllowN(at.ctx, max(1, q.n))
+	w.logf("allow %s %s %d s from UTC: %v, %v", q.policy().Name, q.k.of, offset, d, err)
+	if d.Allowed || !errors.Is(err, runtime.ErrInvalidKey) {
+		w.failf("a zone %d s from UTC: allowed %v, the error is %v", offset, d.Allowed, err)
+	}
+	return true
+}
+
 // reserve makes a reservation.
 func (w *world) reserve(q request, at turn) {
 	q.op, q.reserve = runtime.Take, true
