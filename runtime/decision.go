@@ -59,8 +59,8 @@ type Decision struct {
 	// Remaining is the number of whole tokens left, at least 0, and 0 during a penalty. For a limit with shards,
 	// Remaining, Value and FullAfter are estimated from one or two shards, unless all of them were needed to decide. For a
 	// limit that is off or unlimited, Remaining and Value are [MaxTokens]. In a denial from the memory of a DenyCache
-	// they are those of the moment for a token bucket without shards and for a fixed window; for other limits, those of
-	// when the store denied it, which are never too many.
+	// they are up to date for a token bucket without shards and for a fixed window. For other limits, they are as when
+	// the store denied the request, and never too many.
 	Remaining int64
 	// Value is the number of tokens left, with the fraction; negative if tokens were reserved ahead.
 	Value float64

@@ -89,8 +89,8 @@ const (
 	OriginProgram
 )
 
-// OriginOf returns the origin of an error that is no denial. It is the result of the method Origin() Origin, if err is or
-// wraps an error with it, and otherwise that of the error of this package that err wraps. Any other error has
+// OriginOf returns the origin of an error that is no denial. If err is or wraps an error with the method
+// Origin() Origin, that decides, and otherwise the error of this package that err wraps. Any other error has
 // OriginStore.
 func OriginOf(err error) Origin {
 	if own, ok := errors.AsType[interface {

@@ -25,7 +25,7 @@ import (
 // What a store can do beyond Do is looked for along that chain: it is a [LocalTaker], a [TxStore], a [RowLister] or an
 // [Eraser], or keeps overrides. The methods of the first store that has them are called, so that what they do passes by
 // the decorators before it: requests in a transaction, and takes of leased tokens, do not reach the Do of a decorator
-// unless it has WithTx or TakeLocal itself. A decorator without Unwrap, such as struct{ Store }, has none of these
+// unless it has WithTx or TakeLocal itself. A decorator without Unwrap, such as struct{ Store }, lacks these
 // abilities, and requests that need one return an error of [OriginProgram].
 type Store interface {
 	// Do executes calls and returns one answer per call, as if the calls were executed one after the other in their

@@ -62,7 +62,7 @@ func TestOnErrorDoesNotApplyToUnknownOverrides(t *testing.T) {
 	}
 }
 
-// embedding decorates a store in the natural way, without Unwrap: it has none of the store's other methods.
+// embedding decorates a store in the natural way, without Unwrap: it lacks the other methods of the store.
 type embedding struct{ runtime.Store }
 
 // What a decorator hides is an error that names the remedy, and never a request that passes.
@@ -136,7 +136,7 @@ func TestDecoratedStoreKeepsItsAbilities(t *testing.T) {
 	require.EqualValues(t, 1, mem.taken)
 }
 
-// selfish is a decorator whose Unwrap is wrong.
+// selfish is a decorator with a wrong Unwrap.
 type selfish struct{ runtime.Store }
 
 func (s selfish) Unwrap() runtime.Store { return s }

@@ -78,10 +78,10 @@ func (r *Reservation) At() time.Time {
 }
 
 // Wait returns when the tokens can be used, after Delay. If it returns an error, there is nothing to settle: the error is a
-// [*runtime.LimitedError] if the reservation was denied, and that of ctx if ctx ends before, upon which the tokens are
+// [*runtime.LimitedError] if the reservation was denied, and the error of ctx if ctx ends before, upon which the tokens are
 // refunded. It returns [context.DeadlineExceeded] at once if the deadline of ctx is before, and leaves out the jitter if
-// that alone is too long. The Delay of a reservation that was resumed began by the clock of the store, and not by that of
-// this process.
+// that alone is too long. The Delay of a reservation that was resumed began by the clock of the store, which this
+// process may not share.
 //
 //	r, err := limit.ReserveN(ctx, 800)
 //	if err == nil {

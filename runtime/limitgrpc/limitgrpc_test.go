@@ -372,7 +372,7 @@ func (f failingStore) Do(context.Context, []runtime.Call) ([]runtime.Answer, err
 	return nil, f.err
 }
 
-// The class of an error is that of package runtime: a mistake of the program is INTERNAL and reported, and is not to be tried
+// Package runtime decides the class of an error: a mistake of the program is INTERNAL and reported, and is not to be tried
 // again.
 func TestCodeFollowsTheClassOfAnError(t *testing.T) {
 	for err, code := range map[error]codes.Code{

@@ -191,8 +191,8 @@ func FuzzClientIP(f *testing.F) {
 	})
 }
 
-// What a client writes at the beginning of a line of Forwarded is its own fault, and not one of the program; what a proxy writes
-// is.
+// What a client writes at the beginning of a line of Forwarded is the fault of the client; what a proxy writes is a mistake
+// of the program.
 func TestMalformedForwardedIsABadRequest(t *testing.T) {
 	w := newWorld()
 	var reported []error

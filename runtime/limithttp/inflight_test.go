@@ -162,7 +162,7 @@ func TestInFlightReportsALostSlot(t *testing.T) {
 	require.ErrorIs(t, failed, runtime.ErrSlotLost)
 }
 
-// plain is the writer of a middleware in the form that net/http documents: it has Unwrap and none of the other methods.
+// plain is the writer of a middleware in the form that net/http documents: it has Unwrap and no other method.
 type plain struct{ http.ResponseWriter }
 
 func (p plain) Unwrap() http.ResponseWriter { return p.ResponseWriter }

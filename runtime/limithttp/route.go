@@ -10,7 +10,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// Limit binds a limit: from returns the limit and the key of a request, or an error, for which the status is that of [Error],
+// Limit binds a limit: from returns the limit and the key of a request, or an error, for which the status is the one of [Error],
 // 500 if it is a mistake of the program such as [runtime.ErrInvalidPlan], or 400.
 func (b *Binder) Limit(from func(*http.Request) (limiter.Item, error)) *Route {
 	return b.Group(func(r *http.Request) (Take, error) {

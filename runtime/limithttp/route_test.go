@@ -289,7 +289,7 @@ func (f failingStore) Do(context.Context, []runtime.Call) ([]runtime.Answer, err
 	return nil, f.err
 }
 
-// The class of an error is that of package runtime, also if it is wrapped, and if the limit is open: a mistake of the program is
+// Package runtime decides the class of an error, also if it is wrapped, and if the limit is open: a mistake of the program is
 // answered with 500, logged, and has no Retry-After.
 func TestStatusFollowsTheClassOfAnError(t *testing.T) {
 	open := bucket()
@@ -339,7 +339,7 @@ func TestFunctionThatReturnsAMistake(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, failing(fmt.Errorf("plan %q: %w", "gold", runtime.ErrInvalidPlan)))
 	require.ErrorIs(t, reported, runtime.ErrInvalidPlan)
 	require.Equal(t, http.StatusBadRequest, failing(runtime.ErrEmptyKey))
-	require.Equal(t, http.StatusTeapot, failing(limithttp.Error(http.StatusTeapot, runtime.ErrInvalidPlan)), "its own status counts")
+	require.Equal(t, http.StatusTeapot, failing(limithttp.Error(http.StatusTeapot, runtime.ErrInvalidPlan)), "the status of the error counts")
 }
 
 // A limit around a router and around one of its routes is taken once a request, and has one item in the fields.

@@ -6,7 +6,7 @@ import "fmt"
 // Of returns the first value with the methods of A in the chain that begins with s and goes on with the results of Unwrap()
 // S, as [net/http.ResponseController] searches it. S is runtime.Store or http.ResponseWriter.
 func Of[A, S any](s S) (A, bool) {
-	// The bound is for a decorator whose Unwrap returns itself.
+	// Bounded, because Unwrap of a decorator may return the decorator itself.
 	for range maxDepth {
 		if a, ok := any(s).(A); ok {
 			return a, true

@@ -142,5 +142,5 @@ func (t Traced) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	return t.Store.Do(ctx, calls)
 }
 
-// Unwrap makes the abilities of the store those of the decorated one.
+// Unwrap gives the store the abilities of the decorated one.
 func (t Traced) Unwrap() runtime.Store { return t.Store }

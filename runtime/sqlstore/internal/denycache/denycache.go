@@ -15,7 +15,7 @@
 //   - The requests of a transaction of the caller take effect when it commits, which is not known here: no denial of their
 //     keys is remembered for [TxLasts].
 //   - A retry after RetryAfter is decided by the backend, and one in another fixed window too.
-//   - The tokens that a denial has are those of the moment, as far as [meter.LeftAfter] can know them, and never too many.
+//   - The tokens left that a denial has are up to date as far as [meter.LeftAfter] can know them, and never too many.
 //   - It remembers a bounded number of keys.
 package denycache
 
