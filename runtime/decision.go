@@ -166,8 +166,11 @@ func (taken *Request) LeasedDecision(p *Policy, n, left int64, of *Ledger) Decis
 func (d *Decision) RefundRequest(n int64) Request {
 	n = min(n, d.Taken)
 	r := &d.Receipt
-	// A fake clock may have shown the instant 0, which would mean another refund.
-	takenAt := cmp.Or(d.TakenAt.UnixNano(), 1)
+	takenAt := d.TakenAt.UnixNano()
+	if d.Limit != "" {
+		// The instant 0, which a fake clock may have shown, means tokens that belong to no request.
+		takenAt = cmp.Or(takenAt, 1)
+	}
 	return Request{Op: Refund, Count: n - min(r.Free, max(0, n)), TakenAt: takenAt, Total: r.Total, Shard: r.Shard, Leased: r.Leased, Fence: d.Fence}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 )
 
 // transactions returns the clauses about what a caller passes as its transaction.
@@ -17,7 +18,7 @@ func transactions() []clause {
 			defer pool.Close()
 			for _, tx := range []runtime.Tx{pool, nil, (*sql.Tx)(nil), (*sql.Conn)(nil)} {
 				want := runtime.ErrNilTx
-				if _, ok := s.store.(runtime.TxStore); !ok || tx == pool {
+				if _, ok := ability.Of[runtime.TxStore](s.store); !ok || tx == pool {
 					want = runtime.ErrNoTx
 				}
 				if answers, err := runtime.InTx(s.store, tx).Do(s.ctx, []runtime.Call{call(request(p, runtime.Request{Count: 1}))}); !errors.Is(err, want) || answers != nil {

@@ -63,29 +63,6 @@ func (w *textWriter) review(r *review.Review) {
 // unchanged is the whole review of files without changes.
 const unchanged = "No limit has changed."
 
-// namesByClass returns the classes that occur, and the names of their subjects.
-func namesByClass(r *review.Review) (classes []review.Class, names map[review.Class][]string) {
-	names = map[review.Class][]string{}
-	for i := range r.Subjects {
-		for _, class := range r.Subjects[i].Classes() {
-			names[class] = append(names[class], NameOf(&r.Subjects[i]))
-		}
-	}
-	for _, class := range review.Classes() {
-		if len(names[class]) > 0 {
-			classes = append(classes, class)
-		}
-	}
-	return classes, names
-}
-
-func firstNames(names []string, most int) string {
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return strings.Join(names[:most], ", ") + " and " + words.Number(int64(len(names)-most)) + " more"
-}
-
 func (w *textWriter) subject(r *review.Review, s *review.Subject) {
 	file, at := r.New, s.New
 	if s.Removed() {
@@ -232,9 +209,6 @@ func cutWords(list []string, most int) (short []string) {
 	return short
 }
 
-// TitleOf returns the name of the subject and its classes: "sendMessage: loosened".
-func TitleOf(s *review.Subject) string { return NameOf(s) + ": " + review.ClassList(s.Classes()) }
-
 // LinesOf returns the risks, changes, numbers, notes and statements of the subject, one line each, however long.
 func LinesOf(s *review.Subject) (lines []string) {
 	for _, k := range s.Risks {
@@ -264,20 +238,6 @@ func valueOf(s *review.Subject, n review.Number) string {
 		return n.Format(n.New)
 	}
 	return n.Change()
-}
-
-// longestValue is how many runes of a name or value are printed.
-const longestValue = 160
-
-// NameOf returns the limit's name, the group's with the word group, or words for the file itself.
-func NameOf(s *review.Subject) string {
-	switch {
-	case s.Group != "":
-		return "group " + words.Clip(s.Group, longestValue)
-	case s.Limit == "":
-		return "the file"
-	}
-	return words.Clip(s.Limit, longestValue)
 }
 
 // shortValue returns one side of a change on one line, safe to print.

@@ -2,10 +2,51 @@ package render
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 )
+
+// longestValue is how many runes of a name or value are printed.
+const longestValue = 160
+
+// NameOf returns the limit's name, the group's with the word group, or words for the file itself.
+func NameOf(s *review.Subject) string {
+	switch {
+	case s.Group != "":
+		return "group " + words.Clip(s.Group, longestValue)
+	case s.Limit == "":
+		return "the file"
+	}
+	return words.Clip(s.Limit, longestValue)
+}
+
+// TitleOf returns the name of the subject and its classes: "sendMessage: loosened".
+func TitleOf(s *review.Subject) string { return NameOf(s) + ": " + review.ClassList(s.Classes()) }
+
+// namesByClass returns the classes that occur, and the names of their subjects.
+func namesByClass(r *review.Review) (classes []review.Class, names map[review.Class][]string) {
+	names = map[review.Class][]string{}
+	for i := range r.Subjects {
+		for _, class := range r.Subjects[i].Classes() {
+			names[class] = append(names[class], NameOf(&r.Subjects[i]))
+		}
+	}
+	for _, class := range review.Classes() {
+		if len(names[class]) > 0 {
+			classes = append(classes, class)
+		}
+	}
+	return classes, names
+}
+
+func firstNames(names []string, most int) string {
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:most], ", ") + " and " + words.Number(int64(len(names)-most)) + " more"
+}
 
 const risksHeading = "Read this first"
 
