@@ -95,10 +95,13 @@ func TestRoutes(t *testing.T) {
 	assert.Contains(t, metrics, `ratelimitgen_requests_total{limit="sendMessage",outcome="denied"} 1`)
 	assert.NotContains(t, metrics, "bob")
 
-	require.NoError(t, store.Close())
+	_, err := db.Exec("DROP TABLE rate_limits")
+	require.NoError(t, err)
 	w = do("GET", "/orgs/1/report")
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code, "a store that fails never allows")
 	assert.Equal(t, "1", w.Header().Get("Retry-After"))
+	require.NoError(t, store.Close())
+	assert.Equal(t, http.StatusInternalServerError, do("GET", "/orgs/1/report").Code, "requests after Close are a mistake of the program")
 }
 
 // The page of operators is not among the routes of clients, and cannot be read without the password.

@@ -132,6 +132,46 @@ func (c Calendar) Location() (*time.Location, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the time zone %q cannot be loaded: correct the name, or import time/tzdata (%v)", name, err)
 	}
+	if problem := zoneProblem(zone); problem != "" {
+		return nil, fmt.Errorf("the time zone %q is %s", name, problem)
+	}
 	zones.Store(name, zone)
 	return zone, nil
+}
+
+// zoneProblem returns how far a zone is from UTC, if windows cannot be searched in it, or "". A zone of a program may have
+// any offset, such as one that a client has sent.
+func zoneProblem(zone *time.Location) string {
+	for _, offset := range offsetsOf(zone, time.Now()) {
+		if offset < -arith.MaxOffset || offset > arith.MaxOffset {
+			return fmt.Sprintf("%v from UTC, and zones are at most %v", time.Duration(offset)*time.Second, time.Duration(arith.MaxOffset)*time.Second)
+		}
+	}
+	return ""
+}
+
+// offsetsOf returns how many seconds the clock of a zone is ahead of UTC at present, before the last change of it, and
+// after the next one. Only data made by hand has other offsets that are out of range, and package meter reads
+// these as the largest that is not.
+func offsetsOf(zone *time.Location, now time.Time) (offsets [3]int) {
+	begin, end := now.In(zone).ZoneBounds()
+	for i, at := range [...]time.Time{now, begin.Add(-1), end} {
+		if at.Year() <= 1 {
+			at = now // there is no such change
+		}
+		_, offsets[i] = at.In(zone).Zone()
+	}
+	return offsets
+}
+
+// sameZone reports whether two zones are one, loaded twice. Zones of other origin can have one name, such as "".
+func sameZone(a, b *time.Location) bool {
+	switch {
+	case a == b:
+		return true
+	case a == nil || b == nil || a.String() != b.String():
+		return false
+	}
+	now := time.Now()
+	return offsetsOf(a, now) == offsetsOf(b, now)
 }

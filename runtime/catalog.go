@@ -53,13 +53,18 @@ func (c *Catalog) Policies() (all []*Policy) {
 	return all
 }
 
-// HashKeys returns the catalog with the secret of limiter.HashKeys, so that [CatalogLimit.ParseKey] returns the keys of
-// those limits.
+// HashKeys returns the catalog with the secret of limiter.HashKeys: [CatalogLimit.ParseKey] returns the keys of those
+// limits, and Policies the policies whose registration has the secret's id, for Migrate, Ready and Sweep of a store.
 func (c *Catalog) HashKeys(secret []byte) *Catalog {
 	with := *c
 	with.Limits = slices.Clone(c.Limits)
 	for i := range with.Limits {
-		with.Limits[i].keySecret = append([]byte{}, secret...)
+		l := &with.Limits[i]
+		l.keySecret = append([]byte{}, secret...)
+		l.Policies = slices.Clone(l.Policies)
+		for j, p := range l.Policies {
+			l.Policies[j] = p.HashedWith(secret)
+		}
 	}
 	return &with
 }
@@ -187,7 +192,7 @@ func (k CatalogKey) stored(text string, secret []byte) error {
 	}
 	part, err := k.parse(raw)
 	switch {
-	case k.Type == "hashed string" && hashedPart.MatchString(raw):
+	case k.Type == hashedType && hashedPart.MatchString(raw):
 		part = String(raw)
 	case addrPrefixType.MatchString(k.Type):
 		addr, _, _ := strings.Cut(raw, "/")
@@ -220,7 +225,7 @@ var addrPrefixType = regexp.MustCompile(`^netip\.Addr/([0-9]+)$`)
 // parse returns a part of the key.
 func (k CatalogKey) parse(text string) (Part, error) {
 	switch k.Type {
-	case "hashed string":
+	case hashedType:
 		return Hashed(text), nil
 	case "bool":
 		// Only the stored texts: strconv also accepts "1" and "T".
@@ -271,7 +276,8 @@ type Registration struct {
 	Owner string
 	// Format is the meaning of the stored rows: [StoredFormat] of the version that wrote them.
 	Format int
-	// Key is the types of the key's parts, such as "(int64, hashed string)". It is empty if they are not known, as for
+	// Key is the types of the key's parts, such as "(int64, hashed string)". If the program hashes with a secret, the id
+	// of the secret is part of the type: "hashed string by 4f1d6e0b92c3". It is empty if the types are not known, as for
 	// policies made by hand, which are then not compared.
 	Key string
 	// Numbers are the numbers of the limit, for people.
@@ -358,9 +364,6 @@ func (r Registration) Complete(stored Registration) Registration {
 	return r
 }
 
-// ErrForeignCounts means that the stored counts of a limit's name belong to another limit; see [RegistrationError].
-var ErrForeignCounts = errors.New("the stored counts are not those of this limit")
-
 // RegistrationError is the error of a limit that a store has refused. It wraps [ErrForeignCounts].
 type RegistrationError struct {
 	// Stored is what the store remembers, and Own what the program has.
@@ -379,9 +382,21 @@ func (e *RegistrationError) Error() string {
 	case !sameOrUnknown(e.Stored.Owner, e.Own.Owner):
 		return text + fmt.Sprintf("they belong to %s, and this is the limit of %s: keep them apart with another name of the limit or Options.Table; "+
 			"share them with the same Options.Owner in both programs; or call Adopt if the one has replaced the other", e.Stored.Owner, e.Own.Owner)
+	case withoutSecret(e.Stored.Key) == withoutSecret(e.Own.Key):
+		return text + fmt.Sprintf("their keys are hashed %s, and those of this program %s: give limiter.HashKeys and Catalog().HashKeys the "+
+			"secret of the program that counts, and use the Policies of that catalog; if every process has another secret now, call Adopt "+
+			"with them, which leaves the counts, blocks and overrides of the old secret behind", secretOf(e.Stored.Key), secretOf(e.Own.Key))
 	}
 	return text + fmt.Sprintf("their key is %s, and that of this limit is %s: run the SQL that \"ratelimitgen diff\" prints for that edit, "+
 		"or call Adopt to leave the counts, blocks and overrides of the old key behind", e.Stored.Key, e.Own.Key)
+}
+
+// secretOf describes by which secret the keys of a registration are hashed.
+func secretOf(key string) string {
+	if id := bySecret.FindString(key); id != "" {
+		return "with the secret" + strings.TrimPrefix(id, byID)
+	}
+	return "without a secret"
 }
 
 // Unwrap returns [ErrForeignCounts].

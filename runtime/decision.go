@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"sync"
@@ -36,7 +37,8 @@ type Decision struct {
 	// is late: see limiter.Slot. The hold ends at TakenAt + Policy.Period.
 	Fence int64
 	// RetryAfter is how long after a denial the same request passes if no other request takes tokens meanwhile, rounded
-	// up to the nanosecond. It is 0 if Allowed, and [Never] if waiting does not help. An override that ends before is
+	// up to the nanosecond. For a limit of the kind [InFlight], it is when enough holds end unless they are renewed: slots
+	// may be free before, when they are released, and may not be then. It is 0 if Allowed, and [Never] if waiting does not help. An override that ends before is
 	// taken into account. For a blocked key, whose tokens are not read, it is BlockedFor: from then on the tokens
 	// decide.
 	RetryAfter time.Duration
@@ -56,7 +58,9 @@ type Decision struct {
 	Jitter time.Duration
 	// Remaining is the number of whole tokens left, at least 0, and 0 during a penalty. For a limit with shards,
 	// Remaining, Value and FullAfter are estimated from one or two shards, unless all of them were needed to decide. For a
-	// limit that is off or unlimited, Remaining and Value are [MaxTokens].
+	// limit that is off or unlimited, Remaining and Value are [MaxTokens]. In a denial from the memory of a DenyCache
+	// they are up to date for a token bucket without shards and for a fixed window. For other limits, they are as when
+	// the store denied the request, and never too many.
 	Remaining int64
 	// Value is the number of tokens left, with the fraction; negative if tokens were reserved ahead.
 	Value float64
@@ -94,6 +98,9 @@ type Receipt struct {
 	// ledger has at place whether the decision was refunded or settled. It is nil before Enter.
 	ledger *Ledger
 	place  int64
+	// request is the one that took the tokens, or nil if it is not known. It is a pointer, so that printing a Decision
+	// prints no key.
+	request *Request
 }
 
 // Ledger records which of the receipts that share it were used, so that no token is given back twice, also by copies of
@@ -134,19 +141,23 @@ func (r *Receipt) Reopen() {
 	}
 }
 
-// Enter enters the receipt in a ledger, unless it is in one. Every receipt of a ledger has another place.
-func (r *Receipt) Enter(l *Ledger, place int64) {
+// Enter enters the receipt of a request in a ledger, unless it is in one. Every receipt of a ledger has another place. The
+// request may be nil; its name and key must not change.
+func (r *Receipt) Enter(l *Ledger, place int64, q *Request) {
 	if r.ledger == nil {
-		r.ledger, r.place = l, place
+		r.ledger, r.place, r.request = l, place, q
 	}
 }
 
+// IsOf reports whether the receipt is one of a request for a key, or that is not known, as after it was stored elsewhere.
+func (r *Receipt) IsOf(k Key) bool { return r.request == nil || r.request.Key == k.text }
+
 // LeasedDecision returns the decision on n tokens of a policy, for a [LocalTaker] that hands them out of those that the
-// request taken refunds. left of these remain. Each decision can be refunded once, with the ledger of all of them.
+// request taken, which has the key, refunds. left of these remain. Each decision can be refunded once, with the ledger of all of them.
 func (taken *Request) LeasedDecision(p *Policy, n, left int64, of *Ledger) Decision {
 	return Decision{
 		Limit: p.Name, Policy: p, Allowed: true, Taken: n, TakenAt: arith.Time(taken.TakenAt), Remaining: left, Value: float64(left),
-		Receipt: Receipt{Total: taken.Total, Shard: taken.Shard, Leased: true, ledger: of, place: left},
+		Receipt: Receipt{Total: taken.Total, Shard: taken.Shard, Leased: true, ledger: of, place: left, request: taken},
 	}
 }
 
@@ -155,7 +166,12 @@ func (taken *Request) LeasedDecision(p *Policy, n, left int64, of *Ledger) Decis
 func (d *Decision) RefundRequest(n int64) Request {
 	n = min(n, d.Taken)
 	r := &d.Receipt
-	return Request{Op: Refund, Count: n - min(r.Free, max(0, n)), TakenAt: d.TakenAt.UnixNano(), Total: r.Total, Shard: r.Shard, Leased: r.Leased, Fence: d.Fence}
+	takenAt := d.TakenAt.UnixNano()
+	if d.Limit != "" {
+		// The instant 0, which a fake clock may have shown, means tokens that belong to no request.
+		takenAt = cmp.Or(takenAt, 1)
+	}
+	return Request{Op: Refund, Count: n - min(r.Free, max(0, n)), TakenAt: takenAt, Total: r.Total, Shard: r.Shard, Leased: r.Leased, Fence: d.Fence}
 }
 
 // Err returns a denial as a [*LimitedError], and nil if the request was allowed.

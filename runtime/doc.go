@@ -42,7 +42,7 @@
 //   - Tokens of a [Lease] may be used up to its For later. Then at most max(capacity + rate*(t+For)/period,
 //     capacity + maxReserved + rate*t/period) tokens of a token bucket can be used in an interval of length t, where a
 //     reserved token counts when its delay has passed.
-//   - A retry after RetryAfter passes, provided that no other request takes tokens meanwhile. A request passes if it lacks
+//   - A retry after RetryAfter passes, provided that no other request takes tokens or renews slots meanwhile. A request passes if it lacks
 //     at most a millionth of a token, and no more than accrues in a microsecond. RetryAfter is therefore the first
 //     instant at which the request passes, to within that microsecond.
 //   - A denied request changes nothing, and neither does one for which Step returns an error.

@@ -3,7 +3,6 @@ package runtime
 import (
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // Errors mean that a request could not be executed. A denial is not an error but a [Decision]; only Require and Wait
@@ -32,7 +31,10 @@ var (
 	ErrInvalidCall = errors.New("invalid call")
 	// ErrNoStore: the limiter was made without a store.
 	ErrNoStore = errors.New("the limits have no store: pass one to the New of the generated package, or of package limiter")
-	// ErrNoTx: the store cannot keep the counts inside a transaction of its caller.
+	// ErrClosed: the store was closed. Close it after the last request, such as after the Shutdown of an HTTP server.
+	ErrClosed = errors.New("the store is closed")
+	// ErrNoTx: the store cannot keep the counts inside a transaction of its caller, or what the caller has passed is no
+	// transaction: a pool, such as an [sql.DB], or an [sql.Conn] on which none was begun.
 	ErrNoTx = errors.New("the store does not support transactions")
 	// ErrNoErase: the store is not an [Eraser].
 	ErrNoErase = errors.New("the store cannot erase keys")
@@ -45,33 +47,101 @@ var (
 	ErrSlotLost = errors.New("the slot is lost: it was released, or its hold has ended")
 	// ErrNotReserved: the reservation was denied, or has been settled or cancelled already.
 	ErrNotReserved = errors.New("the reservation was denied, or is already settled or cancelled")
+
+	// ErrInvalidOverride: an override lacks an end, a reason or an author, or exceeds what the limit declares as the most.
+	ErrInvalidOverride = errors.New("invalid override")
+	// ErrNoOverride: there is nothing to end, because neither an override nor a block of the key is in force.
+	ErrNoOverride = errors.New("no override is in force")
+	// ErrUnknownOverride: the override in force was written by another version, and this one does not understand it.
+	ErrUnknownOverride = errors.New("unknown override")
+	// ErrOverridesUnread: this process has not yet read the overrides, so that it does not know whether the key is
+	// blocked.
+	ErrOverridesUnread = errors.New("the overrides have not been read yet")
+	// ErrUnusedOverrides: blocks or overrides are in force for a limit that the program does not have.
+	ErrUnusedOverrides = errors.New("they have no effect")
+	// ErrOverrideInForce: the key cannot be erased, because a block or an override of it is in force, which would be
+	// lifted.
+	ErrOverrideInForce = errors.New("a block or an override of the key is in force: end it first, which lifts it, or erase the key when it has ended")
+	// ErrNoOverrides: the store cannot keep overrides.
+	ErrNoOverrides = errors.New("the store does not support overrides")
+	// ErrOverridesInTx: the log is not part of a transaction of the caller.
+	ErrOverridesInTx = fmt.Errorf("%w: overrides cannot be written or read in a transaction of the caller: use the limits without WithTx", ErrInvalidOverride)
+	// ErrForeignCounts: the stored counts of a limit's name belong to another limit; see [RegistrationError].
+	ErrForeignCounts = errors.New("the stored counts are not those of this limit")
+	// ErrInUse: a limit cannot be forgotten, because one of the given policies has its name.
+	ErrInUse = errors.New("the limit is in use")
 )
 
-// Origin says who can prevent an error of a limit, so that middleware can choose the response.
+// Origin is the class of an error, by who can prevent it. All packages that act on errors use this one: OnError, the
+// outcomes of observations, and the statuses of limithttp and limitgrpc.
 type Origin uint8
 
 const (
-	// OriginStore is the store, the network or the end of a context: the same request may pass later.
+	// OriginStore: the store has failed, or a context has ended. The same request may pass later, and the [OnError] of the
+	// limits applies. A deployment that is not complete yet, as without the table of a store, is such a failure too: it
+	// can be mended while the program runs.
 	OriginStore Origin = iota
-	// OriginRequest is whoever sent the request: it asks for more than the limit allows at once, or has an empty key.
+	// OriginRequest: the sender of the request can prevent it, who asks for more than the limit allows at once, for
+	// example, or has an empty key.
 	OriginRequest
-	// OriginProgram is the program: a mistake that every request would meet.
+	// OriginProgram: a mistake of the program, which each such request meets until the program is changed. No request is
+	// allowed, whatever the OnError of the limits.
 	OriginProgram
 )
 
-// OriginOf returns the origin of an error that is no denial.
+// OriginOf returns the origin of an error that is no denial. If err is or wraps an error with the method
+// Origin() Origin, that decides, and otherwise the error of this package that err wraps. Any other error has
+// OriginStore.
 func OriginOf(err error) Origin {
-	is := func(target error) bool { return errors.Is(err, target) }
-	switch {
-	case slices.ContainsFunc(ofRequests, is):
-		return OriginRequest
-	case slices.ContainsFunc(ofPrograms, is):
-		return OriginProgram
+	if own, ok := errors.AsType[interface {
+		error
+		Origin() Origin
+	}](err); ok {
+		return own.Origin()
+	}
+	for _, o := range origins {
+		if errors.Is(err, o.err) {
+			return o.origin
+		}
 	}
 	return OriginStore
 }
 
-var (
-	ofRequests = []error{ErrExceedsCapacity, ErrInvalidCount, ErrEmptyKey}
-	ofPrograms = []error{ErrInvalidKey, ErrInvalidPlan, ErrInvalidNumbers, ErrInvalidPolicy, ErrInvalidCall, ErrNoStore, ErrNoTx, ErrNilTx, ErrNoErase}
-)
+// origins has the origin of each error of this package; of those that an error wraps, the first counts. [ErrLimited] is
+// missing because it is a denial.
+var origins = [...]struct {
+	err    error
+	origin Origin
+}{
+	// Before the errors that they wrap.
+	{ErrEmptyKey, OriginRequest},
+	{ErrOverridesInTx, OriginProgram},
+
+	{ErrExceedsCapacity, OriginRequest},
+	{ErrInvalidCount, OriginRequest},
+	{ErrInvalidOverride, OriginRequest},
+	{ErrNoOverride, OriginRequest},
+	{ErrOverrideInForce, OriginRequest},
+
+	{ErrInvalidPolicy, OriginProgram},
+	{ErrInvalidPlan, OriginProgram},
+	{ErrInvalidNumbers, OriginProgram},
+	{ErrInvalidKey, OriginProgram},
+	{ErrInvalidCall, OriginProgram},
+	{ErrNoStore, OriginProgram},
+	{ErrClosed, OriginProgram},
+	{ErrNoTx, OriginProgram},
+	{ErrNilTx, OriginProgram},
+	{ErrRolledBack, OriginProgram},
+	{ErrNotReserved, OriginProgram},
+	{ErrNoErase, OriginProgram},
+	{ErrNoOverrides, OriginProgram},
+	{ErrUnknownOverride, OriginProgram},
+	{ErrUnusedOverrides, OriginProgram},
+	{ErrForeignCounts, OriginProgram},
+	{ErrInUse, OriginProgram},
+
+	// Last, because they wrap or accompany the reason.
+	{ErrOverridesUnread, OriginStore},
+	{ErrSlotLost, OriginStore},
+}

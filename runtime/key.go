@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -176,6 +177,31 @@ func (k Key) HashedWith(secret []byte) Key {
 	k.text = textOf(*k.hashed, secret)
 	return k
 }
+
+// hashedType is the type of a part that is stored as a hash, and byID precedes the id of the secret after it.
+const (
+	hashedType = "hashed string"
+	byID       = " by"
+)
+
+var bySecret = regexp.MustCompile(byID + ` [0-9a-f]{12}\b`)
+
+// hashedTypesBy returns the types of the parts of a key with the id of the secret of hashes: an HMAC of a constant, cut
+// off, from which the secret cannot be calculated.
+func hashedTypesBy(types string, secret []byte) string {
+	h := hmac.New(sha256.New, secret)
+	h.Write([]byte("ratelimitgen: the id of the secret of hashed keys"))
+	parts := strings.Split(strings.Trim(withoutSecret(types), "()"), ", ")
+	for i, part := range parts {
+		if part == hashedType {
+			parts[i] += byID + " " + hex.EncodeToString(h.Sum(nil))[:12]
+		}
+	}
+	return "(" + strings.Join(parts, ", ") + ")"
+}
+
+// withoutSecret returns the types of the parts of a key without the id of a secret.
+func withoutSecret(types string) string { return bySecret.ReplaceAllLiteralString(types, "") }
 
 // Text returns a part that is the text of m. If MarshalText fails, every method of the limit returns an error that is
 // [ErrInvalidKey] and wraps that of MarshalText, but does not print it, because it may contain the key. The same holds

@@ -91,7 +91,8 @@ const (
 	OutcomeSlotLost
 	// OutcomeCanceled: the caller's context ended before the decision.
 	OutcomeCanceled
-	// OutcomeInvalid: the request can never be decided, because its count, key or policy is invalid.
+	// OutcomeInvalid: the store has not failed, but the request can never be decided, by a mistake of its sender or of the
+	// program: see [OriginOf].
 	OutcomeInvalid
 	// OutcomeError: the store could not decide, and so the request fails.
 	OutcomeError

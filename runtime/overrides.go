@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"encoding"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -12,6 +11,13 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
+// ForGood as the end of an override means that it has none.
+var ForGood = arith.Time(math.MaxInt64)
+
+// Override is what an operator gives a key in place of the numbers of its plan or of limits.yaml: a plan, numbers, or a
+// Mode. For a number of 0, the plan's number applies. If the plan's capacity equals its rate, Rate without Capacity is
+// both.
+//
 // Overrides give single keys, or all keys of a limit, other numbers or another plan while the program runs, lift the
 // limit or block it. Each has an end, a reason and an author, and is an entry of a log. Entries are never changed,
 // unless their key is erased (see [Eraser]), and those that ended long ago are deleted by a sweep; see
@@ -26,31 +32,6 @@ import (
 //
 // A new block or override replaces the one before, of the same key. Tokens that were used stay used whatever the
 // numbers are: see [State.Value]. See override.View for when processes decide by a new entry.
-var (
-	// ErrInvalidOverride: an override lacks an end, a reason or an author, or exceeds what the limit declares as the most.
-	ErrInvalidOverride = errors.New("invalid override")
-	// ErrNoOverride: there is nothing to end, because neither an override nor a block of the key is in force.
-	ErrNoOverride = errors.New("no override is in force")
-	// ErrUnknownOverride: the override in force was written by another version, and this one does not understand it.
-	ErrUnknownOverride = errors.New("unknown override")
-	// ErrOverridesUnread: this process has not yet read the overrides, so that it does not know whether the key is
-	// blocked.
-	ErrOverridesUnread = errors.New("the overrides have not been read yet")
-	// ErrUnusedOverrides: blocks or overrides are in force for a limit that the program does not have.
-	ErrUnusedOverrides = errors.New("they have no effect")
-	// ErrOverrideInForce: the key cannot be erased, because a block or an override of it is in force, which would be
-	// lifted.
-	ErrOverrideInForce = errors.New("a block or an override of the key is in force: end it first, which lifts it, or erase the key when it has ended")
-	// ErrNoOverrides: the store cannot keep overrides.
-	ErrNoOverrides = errors.New("the store does not support overrides")
-)
-
-// ForGood as the end of an override means that it has none.
-var ForGood = arith.Time(math.MaxInt64)
-
-// Override is what an operator gives a key in place of the numbers of its plan or of limits.yaml: a plan, numbers, or a
-// Mode. For a number of 0, the plan's number applies. If the plan's capacity equals its rate, Rate without Capacity is
-// both.
 type Override struct {
 	// Plan is the plan whose numbers the key gets, a constant of generated code or a [PlanText]; nil keeps the key's own.
 	Plan encoding.TextMarshaler
@@ -305,7 +286,7 @@ func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 	default:
 		of.Mode = ModeOff
 	}
-	of.override = override{entry: e.ID, base: p, next: next, unlimited: unlimited && e.What == OverrideBlock}
+	of.override = override{entry: e.ID, base: p.Base(), next: next, unlimited: unlimited && e.What == OverrideBlock}
 	if !e.Until.Equal(ForGood) {
 		of.override.until = e.Until.UnixNano()
 	}
@@ -331,9 +312,6 @@ func (e *OverrideEntry) applyNumbers(p *Policy) {
 	})
 	p.Lease.Tokens = min(p.Lease.Tokens, p.Capacity)
 }
-
-// ErrOverridesInTx: the log is not part of a transaction of the caller.
-var ErrOverridesInTx = fmt.Errorf("%w: overrides cannot be written or read in a transaction of the caller: use the limits without WithTx", ErrInvalidOverride)
 
 // Eraser is a [Store] that can erase a key, for a person who has the right to be forgotten.
 //
@@ -372,6 +350,6 @@ func CheckErase(limit, key string) error {
 	return nil
 }
 
-func (noTx) Erase(context.Context, string, string, OverrideEnd) (Erased, error) {
-	return Erased{}, ErrNoTx
+func (n noTx) Erase(context.Context, string, string, OverrideEnd) (Erased, error) {
+	return Erased{}, n.err
 }

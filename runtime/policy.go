@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -142,6 +143,26 @@ func (p *Policy) KeyTypes() string {
 		return ""
 	}
 	return p.identity.key
+}
+
+// HashedWith returns the policy of a program whose keys are [Key.HashedWith] the secret: the id of the secret is part of
+// its KeyTypes, so that a store refuses programs with another secret or without one, for which every key is another
+// one. It returns p itself if no part of its key is hashed, or p is not from a [Catalog].
+func (p *Policy) HashedWith(secret []byte) *Policy {
+	if len(secret) < MinKeySecret || !strings.Contains(p.KeyTypes(), hashedType) {
+		return p
+	}
+	by := &identity{owner: p.identity.owner, key: hashedTypesBy(p.identity.key, secret)}
+	of := *p
+	of.identity = by
+	if p.plans != nil {
+		// An override can give a key another plan of this set.
+		of.plans = &planSet{p.plans.names, slices.Clone(p.plans.policies)}
+		for i := range of.plans.policies {
+			of.plans.policies[i].identity, of.plans.policies[i].plans = by, of.plans
+		}
+	}
+	return &of
 }
 
 // Reserves reports whether callers may take tokens before they have accrued.
@@ -402,7 +423,8 @@ const (
 	// FailOpen lets the request pass, uncounted, and sets [Decision.FailedOpen]. A store also fails if it has not
 	// answered within the limit's timeout. The end of the caller's context is no failure of the store, and the call
 	// returns its error: otherwise clients that set short deadlines could open the limit. Require and Wait cannot
-	// report a request that passed this way, so check at the start of the program that the store is ready.
+	// report a request that passed this way, so check at the start of the program that the store is ready. A mistake of
+	// the program is no failure of the store either, and lets no request pass: see [OriginProgram].
 	FailOpen
 	// FailLocal decides by the same rule from this process's memory, and sets [Decision.FailedLocal]. Each
 	// limiter.Limiter has a memory of its own, in which a key begins with the tokens that the last decision of the

@@ -122,6 +122,8 @@ func (q *Request) calendarProblem() string {
 	switch c := &q.Policy.Calendar; {
 	case c.ZonePerKey && q.Zone == nil:
 		return "the time zone of the key is missing or nil: pass a *time.Location"
+	case c.ZonePerKey && zoneProblem(q.Zone) != "":
+		return "the time zone of the key is " + zoneProblem(q.Zone)
 	case c.Anniversary && !q.Anniversary.Valid():
 		return "the anniversary of the key is missing, zero, or not in the years 1 to 9999: pass a time.Time"
 	}
@@ -131,7 +133,7 @@ func (q *Request) calendarProblem() string {
 // SameWindows reports whether two requests for one key have the same zone and anniversary.
 func (q *Request) SameWindows(o *Request) bool {
 	// Every LoadLocation of a name returns another pointer.
-	return q.Anniversary == o.Anniversary && (q.Zone == o.Zone || q.Zone.String() == o.Zone.String())
+	return q.Anniversary == o.Anniversary && sameZone(q.Zone, o.Zone)
 }
 
 // AsKey returns the key of a valid request, with its zone and anniversary.

@@ -9,12 +9,24 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
 )
 
 // Store keeps the counts. Package storetest is its contract: an implementation that passes it is a Store.
 //
 // A Store may be used by many goroutines at once.
+//
+// A store that decorates another one, to trace its calls for example, has a method that returns the other one, as the
+// writers for [net/http.ResponseController] have:
+//
+//	Unwrap() Store
+//
+// What a store can do beyond Do is looked for along that chain: it is a [LocalTaker], a [TxStore], a [RowLister] or an
+// [Eraser], or keeps overrides. The methods of the first store that has them are called, so that what they do passes by
+// the decorators before it: requests in a transaction, and takes of leased tokens, do not reach the Do of a decorator
+// unless it has WithTx or TakeLocal itself. A decorator without Unwrap, such as struct{ Store }, lacks these
+// abilities, and requests that need one return an error of [OriginProgram].
 type Store interface {
 	// Do executes calls and returns one answer per call, as if the calls were executed one after the other in their
 	// order, and those for one key at one instant. A call whose requests cannot all pass takes nothing, and does not
@@ -83,7 +95,8 @@ type LocalTaker interface {
 	TakeLocal(p *Policy, key string, n int64) (Decision, bool)
 }
 
-// Tx is a transaction of the caller: an [sql.Tx], or an [sql.Conn] on which one was begun.
+// Tx is a transaction of the caller: an [sql.Tx], or an [sql.Conn] on which one was begun. An [sql.DB] has the same methods,
+// but no transaction: stores return [ErrNoTx] for it.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -94,22 +107,24 @@ type Tx interface {
 type TxStore interface {
 	Store
 	// WithTx returns a store whose changes are committed if and only if tx is. It never begins, commits or rolls back,
-	// and tx remains usable after a denial. If tx is nil, the store returns [ErrNilTx].
+	// and tx remains usable after a denial. The store returns [ErrNilTx] if tx is nil, and [ErrNoTx] if no transaction is
+	// open on it.
 	WithTx(tx Tx) Store
 }
 
-// InTx returns the store inside a transaction of the caller. If store is not a [TxStore], the result returns [ErrNoTx].
+// InTx returns the store inside a transaction of the caller. If store is not a [TxStore], and decorates none, the result
+// returns [ErrNoTx].
 func InTx(store Store, tx Tx) Store {
-	if inTx, ok := store.(TxStore); ok {
+	if inTx, ok := ability.Of[TxStore](store); ok {
 		return inTx.WithTx(tx)
 	}
-	return noTx{}
+	return noTx{ability.Missing(ErrNoTx, store)}
 }
 
 // noTx replaces a store without transactions: InTx has no error, so that methods can be chained after it.
-type noTx struct{}
+type noTx struct{ err error }
 
-func (noTx) Do(context.Context, []Call) ([]Answer, error) { return nil, ErrNoTx }
+func (n noTx) Do(context.Context, []Call) ([]Answer, error) { return nil, n.err }
 
 // Source is the origin of a decision.
 type Source uint8
@@ -249,6 +264,17 @@ func SweepEvery(ctx context.Context, store Sweeper, interval time.Duration, repo
 	}
 }
 
+// ReadClock returns the present by a clock, in nanoseconds since 1970 UTC. The error is [ErrInvalidCall] if the clock shows
+// an instant that cannot be calculated with, as one does that was never set. Stores use it for the clock of their options.
+func ReadClock(clock func() time.Time) (int64, error) {
+	const first, last = 1700, 2240 // an int64 has the years 1678 to 2262, and a period is at most 10 years
+	now := clock()
+	if year := now.UTC().Year(); year < first || year > last {
+		return 0, fmt.Errorf("%w: the clock of the store shows %v, and must show an instant of the years %d to %d", ErrInvalidCall, now, first, last)
+	}
+	return now.UnixNano(), nil
+}
+
 // CheckCounts returns [ErrForeignCounts] if a store has the counts of another program under the name of a policy. What
 // is written for a name and not for a policy, such as an override, needs this check.
 func CheckCounts(ctx context.Context, store Store, p *Policy) error {
@@ -260,9 +286,6 @@ func CheckCounts(ctx context.Context, store Store, p *Policy) error {
 	// Another error does not concern the name.
 	return nil
 }
-
-// ErrInUse: a limit cannot be forgotten, because one of the given policies has its name.
-var ErrInUse = errors.New("the limit is in use")
 
 // CheckForget returns nil if the rows of a name can be deleted, and otherwise an error: [ErrInUse] if a policy has the
 // name, or that it is empty. Stores use it for their Forget.

@@ -99,19 +99,22 @@ func (a *diffArgs) run(s streams, args []string) error {
 	}
 	a.gate.readApprovals(text)
 	// The review is printed whether or not the gate lets it pass.
-	if err := a.write(s, r); err != nil {
+	if err := a.write(s, r, old, new); err != nil {
 		return err
 	}
 	return a.gate.decide(r)
 }
 
-func (a *diffArgs) write(s streams, r *review.Review) error {
+func (a *diffArgs) write(s streams, r *review.Review, old, new side) error {
 	switch a.format.value {
 	case "markdown":
+		// A comment is read far from the current directory.
+		of := *r
+		of.Old, of.New = old.inRepository(r.Old), new.inRepository(r.New)
 		if a.linkBase != "" {
-			r.LinkBase = linkTo(a.linkBase, r.New)
+			of.LinkBase = linkTo(a.linkBase, of.New)
 		}
-		return render.WriteMarkdown(r, s.out)
+		return render.WriteMarkdown(&of, s.out)
 	case "json":
 		return render.WriteJSON(r, s.json)
 	case "github":
@@ -123,10 +126,9 @@ func (a *diffArgs) write(s streams, r *review.Review) error {
 // linkTo returns the address of a file below a base such as https://github.com/OWNER/REPO/blob/COMMIT.
 func linkTo(base, file string) string {
 	if then, inGit := parseRevision(file); inGit {
-		file = path.Clean(then.path)
-	} else {
-		file = path.Clean(inWorkspace(file))
+		file = then.path
 	}
+	file = path.Clean(file)
 	parts := strings.Split(file, "/")
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part)
@@ -220,6 +222,23 @@ func gitSide(role string, r revision) side {
 		root = "" // read returns the same error
 	}
 	return side{role, r.name(), &r, root, r.read}
+}
+
+// inRepository returns the name of the side in its repository, whatever the current directory is: a path from the root, after
+// the ref of a file in git. It returns other names as they are, such as the name of the file that is compared in place of a
+// missing one, and of a file in no repository.
+func (f side) inRepository(name string) string {
+	root := f.root
+	if root == "" && f.in == nil {
+		root = fromRoot(f.name)
+	}
+	switch {
+	case name != f.name || root == "":
+		return name
+	case f.in != nil:
+		return revision{f.in.ref, root}.name()
+	}
+	return root
 }
 
 // limitsFile is a valid limits.yaml with its text.

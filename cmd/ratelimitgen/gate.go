@@ -83,7 +83,7 @@ func approval(s *review.Subject, f review.Finding) string {
 		if c.Plan != "" {
 			plan = c.Plan + " "
 		}
-		values = append(values, plan+approvedValue(c, c.Old)+"->"+approvedValue(c, c.New))
+		values = append(values, plan+approvedValue(c.Change, c.Old)+"->"+approvedValue(c.Change, c.New))
 	}
 	return f.Kind.ID + ":" + s.Limit + s.Group + "=" + strings.Join(values, ",")
 }
@@ -158,7 +158,7 @@ func (g *gate) level(s *review.Subject) string {
 // matches reports whether -fail-on matches a finding.
 func (g *gate) matches(f review.Finding) bool {
 	return slices.ContainsFunc(g.failOn, func(word string) bool {
-		return word == f.Kind.ID || slices.Contains(f.Classes, review.Class(word))
+		return word == f.Kind.ID || slices.Contains(f.Classes(), review.Class(word))
 	})
 }
 

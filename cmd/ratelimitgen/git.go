@@ -75,6 +75,29 @@ func (r revision) fromRoot() (string, error) {
 	return from, nil
 }
 
+// fromRoot returns the path of a file of the working tree from the root of the repository of the current directory, or "" if it
+// is in none.
+func fromRoot(file string) string {
+	top, err := git("rev-parse", "--show-toplevel")
+	if err != nil {
+		return ""
+	}
+	absolute, err := filepath.Abs(filepath.FromSlash(file))
+	if err != nil {
+		return ""
+	}
+	// Git prints the root without symbolic links. The file may be one, which reading it follows.
+	directory, err := filepath.EvalSymlinks(filepath.Dir(absolute))
+	if err != nil {
+		return ""
+	}
+	from, err := filepath.Rel(strings.TrimSuffix(string(top), "\n"), filepath.Join(directory, filepath.Base(absolute)))
+	if from = filepath.ToSlash(from); err != nil || outside(from) {
+		return ""
+	}
+	return from
+}
+
 func outside(path string) bool {
 	return path == ".." || strings.HasPrefix(path, "../") || strings.HasPrefix(path, "/")
 }

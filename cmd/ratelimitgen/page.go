@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/draw"
 	"github.com/ratelimitgen/ratelimitgen/gen/page"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
@@ -144,12 +145,28 @@ func (a *pageArgs) opener() (func() (io.ReadCloser, error), error) {
 	return func() (io.ReadCloser, error) { return openTrace(a.trace) }, nil
 }
 
+// writeSVG writes the drawings. It replaces no files but earlier drawings, and follows no link: a directory can hold the files
+// of others. Without an error, it has written all.
 func (a *pageArgs) writeSVG(p *page.Page) error {
 	if a.svg == "" {
 		return nil
 	}
-	for _, picture := range p.Pictures() {
-		if err := replaceFile(filepath.Join(a.svg, picture.Name+".svg"), picture.SVG); err != nil {
+	pictures := p.Pictures()
+	files := make([]string, len(pictures))
+	for i, picture := range pictures {
+		files[i] = filepath.Join(a.svg, picture.Name+".svg")
+		was, err := readOutput(files[i])
+		switch {
+		case err != nil:
+			return err
+		case was.path != files[i]:
+			return fmt.Errorf("%s is a link: remove it, or name another directory with -svg", shown(files[i]))
+		case was.exists && !draw.IsFile(was.text):
+			return fmt.Errorf("%s exists, and is not a drawing of ratelimitgen: remove it, or name another directory with -svg", shown(files[i]))
+		}
+	}
+	for i, picture := range pictures {
+		if err := replaceFile(files[i], picture.SVG); err != nil {
 			return fmt.Errorf("cannot write a drawing: %w", err)
 		}
 	}

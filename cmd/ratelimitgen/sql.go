@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
@@ -28,8 +27,9 @@ OLD and NEW are as in "ratelimitgen diff", which also says what no statement can
 order of a deploy, with a comment that says when to run each.
 
 With -grants, the output is the statements that give roles the least privileges that they need: APP the
-program, and MIGRATOR what calls Store.Migrate. Those of APP need the tables. Without DELETE on the second
-table, set sqlstore.Options{KeepOverrides: -1}.
+program, and MIGRATOR what calls Store.Migrate. Those of APP need the tables. With -append-only, APP can add
+to the second table, which is the log of operators, and not change or delete its entries: set
+sqlstore.Options{KeepOverrides: -1}, and call Erase as MIGRATOR.
 `,
 		args:    "[NEW]",
 		prepare: prepareSQL,
@@ -42,10 +42,14 @@ func prepareSQL(flags *flag.FlagSet) action {
 	of.declare(flags, "dialect", fmt.Sprintf("print it for the database `NAME`: %s (default %s)", alternatives(names), names[0]), names...)
 	from := flags.String("from", "", "print what keeps the stored data across the edit of `OLD`, such as main:limits.yaml")
 	grants := flags.String("grants", "", "print the privileges of the roles `APP,MIGRATOR`, or of one role for both")
+	appendOnly := flags.Bool("append-only", false, "with -grants, let APP add to the log of operators, and not change or delete its entries")
 	table := flags.String("table", dialect.DefaultTable, "create `TABLE`, or SCHEMA.TABLE (default "+dialect.DefaultTable+")")
 	return func(s streams, args []string) error {
 		if *table == "" {
 			return usagef("-table must name a table") // DDL would take "" for the default
+		}
+		if *appendOnly && *grants == "" {
+			return usagef("-append-only goes with -grants")
 		}
 		d := dialect.All()[slices.Index(names, of.value)]
 		if *from != "" {
@@ -59,7 +63,7 @@ func prepareSQL(flags *flag.FlagSet) action {
 			if !two {
 				migrator = app
 			}
-			statements, err := d.GrantsFor(*table, app, migrator)
+			statements, err := d.GrantsFor(*table, dialect.Roles{App: app, Migrator: migrator, AppendOnly: *appendOnly})
 			if err != nil {
 				return usageError{err.Error()}
 			}
@@ -99,16 +103,12 @@ func printKeeping(s streams, d dialect.Dialect, table string, args []string) err
 	if err != nil {
 		return err
 	}
-	for _, at := range review.Moments() {
-		for i := range r.Subjects {
-			for _, q := range r.Subjects[i].SQL {
-				if q.Keeps != at || q.Dialects != nil && !slices.Contains(q.Dialects, d.Name) {
-					continue
-				}
-				if _, err := fmt.Fprintf(s.out, "-- %s: %s.\n%s\n", render.NameOf(&r.Subjects[i]), q.Why, outsideTexts(names, q.Text)); err != nil {
-					return err
-				}
-			}
+	for _, q := range r.SQL() {
+		if q.Dialects != nil && !slices.Contains(q.Dialects, d.Name) {
+			continue
+		}
+		if _, err := fmt.Fprintf(s.out, "-- %s: %s.\n%s\n", render.NameOf(q.Subject), q.Why, outsideTexts(names, q.Text)); err != nil {
+			return err
 		}
 	}
 	return nil

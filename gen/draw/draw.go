@@ -20,6 +20,7 @@
 package draw
 
 import (
+	"bytes"
 	_ "embed"
 	"strings"
 	"time"
@@ -49,8 +50,13 @@ type Table struct {
 // Standalone returns the picture as a file: with the style sheet, so that it can be used by an img element.
 func (p *Picture) Standalone() []byte {
 	start, end := len("<svg"), strings.IndexByte(p.SVG, '>')+1
-	return []byte(`<svg xmlns="http://www.w3.org/2000/svg"` + p.SVG[start:end] + "<style>" + Style + "</style>" + p.SVG[end:] + "\n")
+	return []byte(svgFile + p.SVG[start:end] + "<style>" + Style + "</style>" + p.SVG[end:] + "\n")
 }
+
+const svgFile = `<svg xmlns="http://www.w3.org/2000/svg"`
+
+// IsFile reports whether a text is a drawing from [Picture.Standalone].
+func IsFile(text []byte) bool { return bytes.HasPrefix(text, []byte(svgFile+` class="rl" `)) }
 
 // version returns the name of one of several versions, the old one first; "" if there is only one.
 func version(i, of int) string {

@@ -252,7 +252,7 @@ func TestEveryWordOfAReviewIsExplained(t *testing.T) {
 		var out bytes.Buffer
 		_, pages := Word(string(class))
 		require.NoError(t, WriteTerminal(&out, false, pages...))
-		assert.Regexp(t, `examples: ratelimitgen explain [a-z]`, out.String())
+		assert.Regexp(t, `(?m)^ *ratelimitgen explain [a-z-]+$`, out.String())
 	}
 	for _, word := range []string{review.Rule, review.Calls, review.Deploy, "sql", "notice", "warning", "error"} {
 		assert.Contains(t, Words(), word)
@@ -260,6 +260,25 @@ func TestEveryWordOfAReviewIsExplained(t *testing.T) {
 }
 
 // The explain command takes a word without its category.
+// Commands on a page are pasted as they stand, to the end of the line.
+func TestCommandsOnPagesExplainSomething(t *testing.T) {
+	command := regexp.MustCompile(`(?m)^\s*(?:[a-z]+: +)?ratelimitgen explain (\S+)$`)
+	commands := 0
+	for _, word := range Words() {
+		_, pages := Word(word)
+		var out bytes.Buffer
+		require.NoError(t, WriteTerminal(&out, false, pages...))
+		require.NotContains(t, out.String(), "ratelimitgen explain "+word, "a page refers to itself")
+		for _, m := range command.FindAllStringSubmatch(out.String(), -1) {
+			commands++
+			_, found := Word(m[1])
+			require.NotEmpty(t, found, "%s: %s", word, m[0])
+		}
+		require.Len(t, command.FindAllString(out.String(), -1), strings.Count(out.String(), "ratelimitgen explain "), word)
+	}
+	require.Greater(t, commands, 50)
+}
+
 func TestNoFieldHasTheNameOfAnID(t *testing.T) {
 	sorts := map[string]string{}
 	for _, w := range vocabulary() {

@@ -139,7 +139,7 @@ func classesOf(r *review.Review, id string) (classes []string) {
 	for _, s := range r.Subjects {
 		for _, f := range s.Findings {
 			if f.Kind.ID == id {
-				classes = append(classes, review.ClassNames(f.Classes)...)
+				classes = append(classes, review.ClassNames(f.Classes())...)
 			}
 		}
 	}
@@ -181,14 +181,15 @@ func termPage(t term) Page {
 	if t.category != aClass {
 		return p
 	}
-	var ids []string
+	examples := ""
 	for _, k := range spec.ChangeKinds() {
 		old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
 		both := append(classesOf(judge.Review(old, new), k.ID), classesOf(judge.Review(new, old), k.ID)...)
 		if slices.Contains(both, t.word) {
-			ids = append(ids, k.ID)
+			examples += "ratelimitgen explain " + k.ID + "\n"
 		}
 	}
-	p.add("examples", "ratelimitgen explain "+strings.Join(ids, ", "))
+	// Each is a command to paste.
+	p.file("examples", examples)
 	return p
 }

@@ -78,6 +78,8 @@ type Subject struct {
 	Per []string
 	// Findings are the changes, in the order of the fields.
 	Findings []Finding
+	// Risks are the effects to read first, the worst first.
+	Risks []Risk
 	// Numbers are the bounds of the rule for one key.
 	Numbers []Number
 	// Notes describe the effects of the changes.
@@ -89,10 +91,51 @@ type Subject struct {
 // Finding groups the changes of one kind: the rate and the period of a limit are judged together.
 type Finding struct {
 	Kind    *spec.ChangeKind
-	Changes []spec.Change
+	Changes []Change
+}
+
+// Change is a change of one value, with its effect: of two plans, one can be looser and the other tighter.
+type Change struct {
+	spec.Change
 	// Classes has at least one class, in the order of [Classes].
 	Classes []Class
 }
+
+// Classes returns the classes of all changes of the finding.
+func (f *Finding) Classes() []Class {
+	var all []Class
+	for _, c := range f.Changes {
+		all = append(all, c.Classes...)
+	}
+	return InOrder(all)
+}
+
+// Risk is an effect of an edit that harms without an error in the program: reviews print the risks first.
+type Risk struct {
+	Kind RiskKind `json:"kind"`
+	// Plan is the plan that it is about; "" for the whole limit.
+	Plan string `json:"plan,omitempty"`
+	// Averted reports whether it does not happen if the SQL of the subject runs at its moment.
+	Averted bool `json:"avertedBySQL"`
+}
+
+// RiskKind is a kind of [Risk].
+type RiskKind string
+
+// The kinds of risks, the worst first.
+const (
+	// Refused: the new version refuses every request of the limit.
+	Refused RiskKind = "refused"
+	// OverridesLost: blocks and overrides in force have no effect any more.
+	OverridesLost RiskKind = "overrides-lost"
+	// Unlimited: requests pass that the limit would have denied.
+	Unlimited RiskKind = "unlimited"
+	// CountsLost: keys start full.
+	CountsLost RiskKind = "counts-lost"
+)
+
+// riskKinds returns the kinds of risks, the worst first.
+func riskKinds() []RiskKind { return []RiskKind{Refused, OverridesLost, Unlimited, CountsLost} }
 
 // Note is a sentence about an effect of a change.
 type Note struct {
@@ -200,10 +243,22 @@ func InNoteOrder(notes []Note) (list []Note) {
 // Classes returns the classes of all findings without duplicates, in the order of the package's [Classes].
 func (s *Subject) Classes() []Class {
 	var all []Class
-	for _, f := range s.Findings {
-		all = append(all, f.Classes...)
+	for i := range s.Findings {
+		all = append(all, s.Findings[i].Classes()...)
 	}
 	return InOrder(all)
+}
+
+// InRiskOrder sorts risks, the worst first, and drops duplicates.
+func InRiskOrder(risks []Risk) (list []Risk) {
+	for _, kind := range riskKinds() {
+		for _, r := range risks {
+			if r.Kind == kind && !slices.Contains(list, r) {
+				list = append(list, r)
+			}
+		}
+	}
+	return list
 }
 
 // InOrder sorts classes and drops duplicates. Cosmetic stays only if there is no other class.
@@ -229,8 +284,9 @@ func ClassList(classes []Class) string {
 	return strings.Join(ClassNames(classes), ", ")
 }
 
-// BySeverity returns the subjects with the most severe first: those that let more through, then those that break
-// callers, affect stored counts, or let less through. Subjects of equal severity keep their order.
+// BySeverity returns the subjects with the most severe first: those with risks, in the order of their worst ones, those
+// that let more through, then those that break callers, affect stored counts, or let less through. Subjects of equal
+// severity keep their order.
 func (r *Review) BySeverity() []*Subject {
 	list := make([]*Subject, len(r.Subjects))
 	for i := range r.Subjects {
@@ -240,13 +296,36 @@ func (r *Review) BySeverity() []*Subject {
 	return list
 }
 
-// severity is 0 for the most severe subjects.
+// severity is smaller for more severe subjects.
 func (s *Subject) severity() int {
+	if len(s.Risks) > 0 {
+		return slices.Index(riskKinds(), s.Risks[0].Kind) - len(riskKinds())
+	}
 	order := []Class{Loosened, Breaking, StoredState, Tightened, Renamed, Added}
 	if i := slices.IndexFunc(order, func(c Class) bool { return slices.Contains(s.Classes(), c) }); i >= 0 {
 		return i
 	}
 	return len(order)
+}
+
+// SQL returns the statements that keep what is stored across the edit, in the order of a deploy, each with its subject.
+func (r *Review) SQL() (list []SubjectSQL) {
+	for _, at := range Moments() {
+		for i := range r.Subjects {
+			for _, q := range r.Subjects[i].SQL {
+				if q.Keeps == at {
+					list = append(list, SubjectSQL{&r.Subjects[i], q})
+				}
+			}
+		}
+	}
+	return list
+}
+
+// SubjectSQL is a statement of a subject.
+type SubjectSQL struct {
+	Subject *Subject
+	Statement
 }
 
 // Added reports whether the old file has no such limit or group.

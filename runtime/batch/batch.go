@@ -375,13 +375,14 @@ func (b *Batch) decideAll(requests []runtime.Request, now int64) (answer runtime
 			if (requests[i].Op == runtime.Check) != checks {
 				continue
 			}
-			err := refuseTogether(&requests[i], requests)
+			err := RefuseTogether(requests, i)
 			if err == nil {
 				decisions[i], ok, err = b.decide(requests[i], TakenBefore(requests, i), now)
+				err = errorOf(requests, i, err)
 			}
 			switch {
 			case err != nil:
-				return runtime.Answer{Err: &RequestError{i, fmt.Errorf("%v: %w", runtime.Call{Requests: requests[i : i+1]}, err)}}, true
+				return runtime.Answer{Err: err}, true
 			case !ok:
 				return runtime.Answer{}, false
 			}
@@ -409,9 +410,21 @@ func (e *RequestError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// refuseTogether returns an error for a request that cannot be in a call with others: each must be a Take or a Check,
-// and those for one key must have equal policies, and the same zone and anniversary. Different keys of a name may have
-// different plans.
+// errorOf returns the error of one of the requests of a call as that of the call.
+func errorOf(requests []runtime.Request, i int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &RequestError{i, fmt.Errorf("%v: %w", runtime.Call{Requests: requests[i : i+1]}, err)}
+}
+
+// RefuseTogether returns the error of a call in which the request with an index cannot be with the others: each must be a
+// Take or a Check, and those for one key must have equal policies, and the same zone and anniversary. Different keys of a
+// name may have different plans.
+func RefuseTogether(requests []runtime.Request, i int) error {
+	return errorOf(requests, i, refuseTogether(&requests[i], requests))
+}
+
 func refuseTogether(q *runtime.Request, all []runtime.Request) error {
 	if len(all) > 1 && q.Op != runtime.Take && q.Op != runtime.Check {
 		return fmt.Errorf("%w: a call with several requests must contain only Take and Check, not %v", runtime.ErrInvalidCall, q.Op)

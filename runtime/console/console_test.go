@@ -216,6 +216,29 @@ func TestFindsAKeyByItsParts(t *testing.T) {
 	assert.Contains(t, text, "is of the type int64")
 }
 
+// A console without the secret of the program would show another key, with a full count.
+func TestFindsNoKeyWithoutItsSecret(t *testing.T) {
+	p := &runtime.Policy{Name: "login", Kind: runtime.TokenBucket, Rate: 5, Period: time.Hour, Capacity: 5}
+	plain := runtime.NewCatalog("example.com/app", runtime.Catalog{Limits: []runtime.CatalogLimit{
+		{Name: "login", Key: []runtime.CatalogKey{{Name: "email", Type: "hashed string"}}, Policies: []*runtime.Policy{p}},
+	}})
+	secret, store := []byte("0123456789abcdef"), &memstore.Store{}
+	_, err := limiter.New(store, limiter.HashKeys(secret)).Limit(p, runtime.KeyOf(runtime.Hashed("ann@example.com"))).Allow(t.Context())
+	require.NoError(t, err)
+	form := url.Values{"limit": {"login"}, "part": {"ann@example.com"}}
+	for name, c := range map[string]*runtime.Catalog{"none": plain, "another": plain.HashKeys([]byte("fedcba9876543210")), "": plain.HashKeys(secret)} {
+		server := mounted(t, console.Options{Catalog: c, Store: store})
+		code, text, _ := post(t, server.URL+"/ops/limits/find", form)
+		if name == "" {
+			assert.Equal(t, http.StatusOK, code)
+			assert.Contains(t, text, "4 of 5 left")
+			continue
+		}
+		assert.Equal(t, http.StatusInternalServerError, code, name)
+		assert.Contains(t, text, "their keys are hashed with the secret", name)
+	}
+}
+
 // No page, link or error has a key unless ShowKeys is set, and then as text.
 func TestKeysAreFingerprints(t *testing.T) {
 	for _, show := range []bool{false, true} {

@@ -184,6 +184,10 @@ func (c *console) find(w http.ResponseWriter, r *http.Request) {
 		c.problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
+	if err := runtime.CheckCounts(r.Context(), c.Store, l.Policies[0]); err != nil {
+		c.problem(w, http.StatusInternalServerError, err.Error())
+		return
+	}
 	redirect(w, c.link(l.Name, key.String()))
 }
 

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -26,14 +25,20 @@ type Decisions struct {
 	limiter  *Limiter
 	requests []runtime.Request
 	reserved bool
+	// around marks the items that were taken by middleware around the call, and not by the call.
+	around []bool
 	// sent is when the call was made, by the clock of this process.
 	sent time.Time
 }
 
-// Key returns the key of an item, counted from 0. It is the zero Key if the limit has no key, and if ds is not the
-// result of a request.
+// has reports whether there is an item with an index. For the methods by item, one that is out of range is like an item
+// that has taken nothing.
+func (ds Decisions) has(i int) bool { return 0 <= i && i < len(ds.requests) }
+
+// Key returns the key of an item, counted from 0. It is the zero Key if the limit has no key, and if there is no item i,
+// as in the zero Decisions.
 func (ds Decisions) Key(i int) runtime.Key {
-	if i >= len(ds.requests) {
+	if !ds.has(i) {
 		return runtime.Key{}
 	}
 	return ds.requests[i].AsKey()
@@ -41,10 +46,10 @@ func (ds Decisions) Key(i int) runtime.Key {
 
 // Settlement returns the tokens that an item has taken, counted from 0, for a cost that is known only afterwards: its
 // Settle corrects the count to the tokens really used, as a reservation's does. It is false if the item took none,
-// because the request was denied or the item was only checked, or if it has acquired slots: see Slot. The results of
-// several calls are the same tokens, and can be settled once.
+// because the request was denied or the item was only checked, if it has acquired slots (see Slot), or if there is no item
+// i. The results of several calls are the same tokens, and can be settled once.
 func (ds Decisions) Settlement(i int) (*Reservation, bool) {
-	if ds.limiter == nil || ds.reserved || !ds.Allowed || ds.requests[i].Op != runtime.Take || ds.requests[i].Policy.Kind == runtime.InFlight {
+	if ds.limiter == nil || ds.reserved || !ds.Allowed || !ds.has(i) || ds.requests[i].Op != runtime.Take || ds.requests[i].Policy.Kind == runtime.InFlight {
 		return nil, false
 	}
 	return ds.limiter.reservation(&ds.requests[i], ds.Each[i], true), true
@@ -135,9 +140,24 @@ func (rs *Reservations) Delay() time.Duration {
 	return longest
 }
 
+// Wait returns when all of the tokens can be used, after Delay; see [Reservation.Wait]. If it returns an error, the tokens
+// of all limits are refunded.
+func (rs *Reservations) Wait(ctx context.Context) error {
+	if !rs.Allowed {
+		return rs.Err()
+	}
+	return waitFor(ctx, rs.limiter, rs.each)
+}
+
 // At returns the reservation of an item, counted from 0, to settle or cancel it by itself. An item that was only
-// checked holds no tokens: settling or cancelling it is [runtime.ErrNotReserved]. So it is if another limit has denied.
-func (rs *Reservations) At(i int) *Reservation { return rs.each[i] }
+// checked holds no tokens: settling or cancelling it is [runtime.ErrNotReserved]. So it is if another limit has denied, and
+// if there is no item i.
+func (rs *Reservations) At(i int) *Reservation {
+	if i < 0 || i >= len(rs.each) {
+		return &Reservation{}
+	}
+	return rs.each[i]
+}
 
 // Cancel refunds the tokens of all limits that are neither settled nor cancelled yet, in one request to the store, even
 // if ctx has ended. The error is [runtime.ErrNotReserved] if no reservation is open; after any other error, those that
@@ -146,22 +166,34 @@ func (rs *Reservations) Cancel(ctx context.Context) error {
 	return settleObserved(ctx, rs.limiter, rs.each, 0)
 }
 
-// ErrNotTaken: the context has no tokens taken from the limit that is to be settled.
-var ErrNotTaken = errors.New("the request has not taken tokens from the limit")
+// ErrNotTaken is an ErrInvalidCall: the context has no tokens taken from the limit that is to be settled.
+var ErrNotTaken = fmt.Errorf("%w: the request has not taken tokens from the limit", runtime.ErrInvalidCall)
 
 // WithTaken returns a context with the decisions on a request, for [Settle] in what handles the request. It is for
 // middleware: packages limithttp and limitgrpc call it.
 func WithTaken(ctx context.Context, ds Decisions) context.Context {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	return &taken{ctx, ds}
 }
 
 // Taken returns the decisions of the innermost [WithTaken], and false for another context.
 func Taken(ctx context.Context) (Decisions, bool) {
-	t, ok := ctx.Value(takenKey{}).(*taken)
-	if !ok {
+	t := takenIn(ctx)
+	if t == nil {
 		return Decisions{}, false
 	}
 	return t.decisions, true
+}
+
+// takenIn returns the innermost of those in ctx, or nil.
+func takenIn(ctx context.Context) *taken {
+	if ctx == nil {
+		return nil
+	}
+	t, _ := ctx.Value(takenKey{}).(*taken)
+	return t
 }
 
 // Settle corrects the count of a request's tokens to the number really used, for costs that are known only afterwards.
@@ -172,7 +204,7 @@ func Taken(ctx context.Context) (Decisions, bool) {
 // request has taken from several limits, or from none, it is [ErrNotTaken]: use SettleLimit. Of contexts inside of each
 // other, the innermost counts.
 func Settle(ctx context.Context, used int64) error {
-	t, _ := ctx.Value(takenKey{}).(*taken)
+	t := takenIn(ctx)
 	switch all := t.settlements(""); len(all) {
 	case 0:
 		return ErrNotTaken
@@ -191,8 +223,7 @@ func Settle(ctx context.Context, used int64) error {
 // other, the innermost with that limit counts. If the request has taken from several keys of the limit, the error is
 // [ErrNotTaken].
 func SettleLimit(ctx context.Context, name string, used int64) error {
-	t, _ := ctx.Value(takenKey{}).(*taken)
-	for ; t != nil; t, _ = t.Context.Value(takenKey{}).(*taken) {
+	for t := takenIn(ctx); t != nil; t = takenIn(t.Context) {
 		switch all := t.settlements(name); len(all) {
 		case 0:
 		case 1:

@@ -20,8 +20,8 @@ func (l *Limiter) do(ctx context.Context, calls []runtime.Call) (answer runtime.
 	if l == nil || l.store == nil {
 		return runtime.Answer{Source: runtime.SourceNone}, fmt.Errorf("%v: %w", c, runtime.ErrNoStore)
 	}
-	if err := ctx.Err(); err != nil {
-		return runtime.Answer{Source: runtime.SourceNone}, fmt.Errorf("%v: %w", c, err)
+	if ctx == nil || ctx.Err() != nil {
+		return runtime.Answer{Source: runtime.SourceNone}, fmt.Errorf("%v: %w", c, contextErr(ctx))
 	}
 	bounded, cancel := l.withTimeout(ctx, c)
 	defer cancel()
@@ -51,6 +51,28 @@ func (l *Limiter) do(ctx context.Context, calls []runtime.Call) (answer runtime.
 		spread(&answer.Decisions[i], &c.Requests[i], answer.At)
 	}
 	return answer, err
+}
+
+// errNilContext: the standard library panics, but a limit may be asked before anything else has used the context.
+var errNilContext = fmt.Errorf("%w: the context is nil: pass context.Background() if there is no other", runtime.ErrInvalidCall)
+
+// contextErr returns why no request can be made with a context, or nil.
+func contextErr(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	return ctx.Err()
+}
+
+// detachedTimeout bounds requests that are made after the caller's context has ended.
+const detachedTimeout = 10 * time.Second
+
+// detached returns a context for what must be done even if ctx has ended.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
 }
 
 // doAll executes calls that belong to reservations, without the timeouts and the OnError of their limits.

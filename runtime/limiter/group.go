@@ -10,6 +10,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/once"
 )
 
 // ReserveItem is an argument of [Limiter.ReserveAll] and [Limiter.Group]: an [Item], a [ReserveOnlyLimit], which takes
@@ -138,6 +139,13 @@ func (g Group) Check(ctx context.Context) (Decisions, error) {
 	if err != nil {
 		return Decisions{}, err
 	}
+	// As long as they are takes, because checks can be together that takes cannot.
+	for i := range requests {
+		if err := batch.RefuseTogether(requests, i); err != nil {
+			g.limiter.observing().observeInvalid(ctx, &requests[i], i, len(requests), err)
+			return Decisions{}, err
+		}
+	}
 	// The counts of takes of one key add up, but the counts of checks do not. Backward, while the requests before are
 	// still takes.
 	for i := range slices.Backward(requests) {
@@ -217,6 +225,9 @@ func (g Group) requests(ctx context.Context) ([]runtime.Request, error) {
 
 // requestsOf returns the requests of items, all of which must be valid.
 func requestsOf[I ReserveItem](ctx context.Context, l *Limiter, items []I) ([]runtime.Request, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	if len(items) == 0 || slices.ContainsFunc(items, func(item I) bool { return any(item) == nil }) {
 		return nil, errNilItem
 	}
@@ -235,11 +246,81 @@ func requestsOf[I ReserveItem](ctx context.Context, l *Limiter, items []I) ([]ru
 // takeTogether is doTogether for requests that were given as they are. If all of them are checks, they read the keys,
 // as for a page, which must not count as a denial of each.
 func (l *Limiter) takeTogether(ctx context.Context, requests []runtime.Request) (Decisions, error) {
+	if around := l.around(ctx, requests); around != nil {
+		return l.takeInside(ctx, requests, around)
+	}
 	if slices.ContainsFunc(requests, func(q runtime.Request) bool { return q.Op != runtime.Check }) {
 		return l.doTogether(ctx, requests, nil)
 	}
 	answer, err := l.do(ctx, []runtime.Call{{Requests: requests}})
 	return decisionsOf(l, requests, answer, err)
+}
+
+// around returns, for middleware, the requests that other middleware around it has already made, nil for those that were
+// not: at least as many tokens of the same key were taken. Each stands for one request. It is nil if there are none.
+func (l *Limiter) around(ctx context.Context, requests []runtime.Request) (around []*standing) {
+	if !once.Is(ctx) {
+		return nil
+	}
+	around = make([]*standing, len(requests))
+	found := false
+	for t, _ := ctx.Value(takenKey{}).(*taken); t != nil; t, _ = t.Context.Value(takenKey{}).(*taken) {
+		ds := &t.decisions
+		if ds.limiter == nil || !ds.limiter.joins(l) {
+			continue
+		}
+		for at := range ds.requests {
+			had := &ds.requests[at]
+			if had.Op != runtime.Take || at < len(ds.around) && ds.around[at] {
+				continue
+			}
+			for i := range requests {
+				q := &requests[i]
+				if around[i] == nil && q.Op == runtime.Take && q.Count <= had.Count && q.Key == had.Key && q.Policy.Name == had.Policy.Name {
+					around[i], found = &standing{had, &ds.Each[at]}, true
+					break
+				}
+			}
+		}
+	}
+	if !found {
+		return nil
+	}
+	return around
+}
+
+// standing is a request that middleware around has made, and the decision on it.
+type standing struct {
+	request  *runtime.Request
+	decision *runtime.Decision
+}
+
+// takeInside is takeTogether for requests of which some are not made again.
+func (l *Limiter) takeInside(ctx context.Context, requests []runtime.Request, around []*standing) (Decisions, error) {
+	var rest []runtime.Request
+	for i, q := range requests {
+		if around[i] == nil {
+			rest = append(rest, q)
+		}
+	}
+	taken := Decisions{Allowed: true, limiter: l}
+	if len(rest) > 0 {
+		var err error
+		if taken, err = l.doTogether(ctx, rest, nil); err != nil {
+			return Decisions{}, err
+		}
+	}
+	all := taken
+	all.Each, all.requests, all.around = make([]runtime.Decision, len(requests)), slices.Clone(requests), make([]bool, len(requests))
+	for i, of := range around {
+		if of == nil {
+			all.Each[i], taken.Each = taken.Each[0], taken.Each[1:]
+			continue
+		}
+		// With its receipt, so that its tokens are settled once.
+		all.Each[i], all.requests[i], all.around[i] = *of.decision, *of.request, true
+	}
+	return all, nil
 }
 
 // doTogether executes requests as one call, and reports it to the observer. All, and every method of a group, ends
@@ -262,7 +343,7 @@ func decisionsOf(l *Limiter, requests []runtime.Request, answer runtime.Answer, 
 	all, ledger := Decisions{Allowed: true, Each: answer.Decisions, limiter: l, requests: requests}, new(runtime.Ledger)
 	for i := range all.Each {
 		d := &all.Each[i]
-		d.Receipt.Enter(ledger, int64(i))
+		d.Receipt.Enter(ledger, int64(i), &requests[i])
 		all.Allowed = all.Allowed && d.Allowed
 		all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
 	}

@@ -48,3 +48,30 @@ func TestHashKeys(t *testing.T) {
 	_, err = l.ParseKey([]string{"ada@example.com"})
 	require.ErrorIs(t, err, runtime.ErrInvalidKey)
 }
+
+// The policy that an override gives, also that of another plan, is still of the program with the secret.
+func TestHashKeysUnderOverrides(t *testing.T) {
+	secret, store := []byte("0123456789abcdef"), atNoon()
+	plan := func(capacity int64) runtime.Policy {
+		p := *bucket("limit", capacity)
+		p.Overrides = runtime.OverrideBounds{Rate: 9, Capacity: 9}
+		return p
+	}
+	plans := runtime.PlanPolicies{1: plan(1), 2: plan(5)}.Overridable(runtime.PlanNames{1: "free", 2: "pro"})
+	catalog := runtime.NewCatalog("example.com/app", runtime.Catalog{Plans: []string{"free", "pro"}, Limits: []runtime.CatalogLimit{
+		{Name: "limit", Key: []runtime.CatalogKey{{Name: "email", Type: "hashed string"}}, Policies: []*runtime.Policy{&plans[1], &plans[2]}},
+	}})
+	limits, key := limiter.New(store, limiter.HashKeys(secret)), runtime.KeyOf(runtime.Hashed("ada@example.com"))
+	require.True(t, must(limits.Limit(&plans[1], key).Allow(t.Context())).Allowed)
+	with := catalog.HashKeys(secret)
+	require.Equal(t, "(hashed string)", plans[1].KeyTypes())
+	require.Regexp(t, `^\(hashed string by [0-9a-f]{12}\)$`, with.Policies()[0].KeyTypes())
+	for _, v := range []runtime.Override{{Plan: runtime.PlanText("pro")}, {Capacity: 5}} {
+		v.Until, v.Reason, v.Author = runtime.ForGood, "a test", "ann"
+		must(limits.Overrides(&plans[1], key).Set(t.Context(), v))
+		require.EqualValues(t, 5, must(limits.Limit(&plans[1], key).Peek(t.Context())).Capacity, "%+v", v)
+		require.EqualValues(t, 5, must(limiter.New(store).Limit(with.Policies()[0], key.HashedWith(secret)).Peek(t.Context())).Capacity)
+	}
+	_, err := limiter.New(store).Limit(&plans[1], key).Peek(t.Context())
+	require.ErrorIs(t, err, runtime.ErrForeignCounts)
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 )
 
 // Limit is one key of a limit without reservations. It is a small value: make one for each request, or keep it.
@@ -20,8 +21,8 @@ type Limit struct {
 
 // Limit returns one key of a limit without reservations.
 func (l *Limiter) Limit(p *runtime.Policy, key runtime.Key) Limit {
-	if l != nil && l.keySecret != nil {
-		key = key.HashedWith(l.keySecret)
+	if l != nil && l.hash != nil {
+		p, key = l.hash.policy(p), key.HashedWith(l.hash.secret)
 	}
 	return Limit{limiter: l, policy: p, key: key}
 }
@@ -103,9 +104,16 @@ func (l Limit) Refund(ctx context.Context, d runtime.Decision) (runtime.Decision
 // one of a decision that took no tokens, because it was denied or FailedOpen. After an error, it can be tried again.
 // The decision has the tokens left.
 //
-// The error is [runtime.ErrInvalidCount] if n is less than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or
-// the store's.
+// The error is [runtime.ErrInvalidCall] if d is the decision on a request of another key or limit, and nothing is returned
+// then, [runtime.ErrInvalidCount] if n is less than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
 func (l Limit) RefundN(ctx context.Context, d runtime.Decision, n int64) (runtime.Decision, error) {
+	switch {
+	case l.policy == nil || l.key.Err() != nil || d.Limit == "": // an error of its own, or nothing to refund
+	case d.Limit != l.policy.Name:
+		return runtime.Decision{}, l.wrap(fmt.Errorf("%w: the decision is one of limit %q: refund it there", runtime.ErrInvalidCall, d.Limit))
+	case !d.Receipt.IsOf(l.key):
+		return runtime.Decision{}, l.wrap(fmt.Errorf("%w: the decision is one of another key: refund it there", runtime.ErrInvalidCall))
+	}
 	// An invalid n goes on to the check of the count, although there is nothing to refund.
 	if n >= 0 && (n == 0 || d.TakenAt.IsZero() || !d.Receipt.Settle()) {
 		return l.do(ctx, runtime.Request{Op: runtime.Peek}, nil)
@@ -152,8 +160,8 @@ func (l *Limiter) peek(ctx context.Context, q runtime.Request) (runtime.Balance,
 	p := d.Policy
 	b := runtime.Balance{
 		Limit: d.Limit, Capacity: p.Capacity, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter, ResetAfter: d.ResetAfter,
-		// Rounded as Remaining is.
-		Used: max(0, p.Capacity-int64(math.Floor(d.Value+1e-6))),
+		// Rounded as Remaining is. A debt can be larger than an int64.
+		Used: max(0, p.Capacity-int64(math.Floor(max(d.Value, -1<<62)+1e-6))),
 	}
 	if d.ResetAfter > 0 {
 		b.ResetAt = time.Unix(0, answer.At+int64(d.ResetAfter))
@@ -168,8 +176,8 @@ func (l *Limiter) peek(ctx context.Context, q runtime.Request) (runtime.Balance,
 	return b, nil
 }
 
-// Reset makes the key full again, as if no tokens had been taken or reserved, and ends a penalty. Those cannot be
-// refunded any more. A sweep deletes the row later.
+// Reset makes the key full again, as if no tokens had been taken or reserved. Those cannot be refunded any more. It ends a
+// penalty, and forgets the penalties before it: the next one has the first step again. A sweep deletes the row later.
 func (l Limit) Reset(ctx context.Context) error {
 	_, err := l.do(ctx, runtime.Request{Op: runtime.Reset}, nil)
 	return err
@@ -191,9 +199,12 @@ func (l Limit) Erase(ctx context.Context) error {
 	if l.limiter == nil || l.limiter.store == nil {
 		return l.wrap(runtime.ErrNoStore)
 	}
-	s, ok := l.limiter.store.(runtime.Eraser)
+	if err := contextErr(ctx); err != nil {
+		return l.wrap(err)
+	}
+	s, ok := ability.Of[runtime.Eraser](l.limiter.store)
 	if !ok {
-		return l.wrap(runtime.ErrNoErase)
+		return l.wrap(ability.Missing(runtime.ErrNoErase, l.limiter.store))
 	}
 	// Not only to compare the owners: on Postgres, a statement that fails ends the transaction of the caller.
 	answers, err := l.limiter.store.Do(ctx, []runtime.Call{{Requests: []runtime.Request{{Op: runtime.Peek, Policy: q.Policy, Key: q.Key}}}})
@@ -241,7 +252,7 @@ func (l Limit) do(ctx context.Context, q runtime.Request, h *held) (runtime.Deci
 	}
 	d := answer.Decisions[0]
 	if !d.TakenAt.IsZero() {
-		d.Receipt.Enter(&one.ledger, 0)
+		d.Receipt.Enter(&one.ledger, 0, &one.requests[0])
 	}
 	return d, nil
 }
@@ -252,15 +263,17 @@ func (l Limit) takeLocal(ctx context.Context, q *runtime.Request) (runtime.Decis
 	if l.policy == nil || l.policy.Lease.Tokens == 0 || !q.Takes() || q.Reserve || l.key.Err() != nil || l.limiter == nil {
 		return runtime.Decision{}, false
 	}
-	s, ok := l.limiter.store.(runtime.LocalTaker)
-	if !ok || ctx.Err() != nil {
+	if l.policy.Calendar.PerKey() && l.complete(&runtime.Request{}) != nil {
+		return runtime.Decision{}, false // the tokens of a key do not show that its zone is missing now
+	}
+	if l.limiter.leases == nil || ctx == nil || ctx.Err() != nil {
 		return runtime.Decision{}, false
 	}
 	p, ok := l.limiter.inForceNow(l.policy, l.key.String())
 	if !ok {
 		return runtime.Decision{}, false
 	}
-	return s.TakeLocal(p, l.key.String(), q.Count)
+	return l.limiter.leases.TakeLocal(p, l.key.String(), q.Count)
 }
 
 // mode returns the mode in force for the key, or if that is not known, the policy's own.

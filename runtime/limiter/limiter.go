@@ -6,8 +6,10 @@ package limiter
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
@@ -19,7 +21,10 @@ import (
 //
 // The zero Limiter has no store, and all methods of its limits return [runtime.ErrNoStore].
 type Limiter struct {
-	store   runtime.Store
+	store runtime.Store
+	// What store can do beyond Do, nil if it cannot: found once, because a decorated store is searched for it.
+	log     override.Reader
+	leases  runtime.LocalTaker
 	waiters waitQueue
 	// local decides while the store fails.
 	local localMemory
@@ -30,27 +35,36 @@ type Limiter struct {
 	settles bool
 	// observer may be nil.
 	observer runtime.Observer
-	// keySecret is the secret of hashed parts of keys; nil without one.
-	keySecret []byte
+	// hash hashes parts of keys with a secret; nil without one.
+	hash *keyHash
 }
 
 // New returns a limiter with its counts in store. The options may have it observed: see [Observe].
 func New(store runtime.Store, options ...Option) *Limiter {
-	l := &Limiter{store: store}
+	l := (&Limiter{}).in(store)
 	for _, option := range options {
 		option(l)
 	}
 	return l
 }
 
+// in sets the store.
+func (l *Limiter) in(store runtime.Store) *Limiter {
+	l.store = store
+	l.log, _ = ability.Of[override.Reader](store)
+	l.leases, _ = ability.Of[runtime.LocalTaker](store)
+	return l
+}
+
 // WithTx returns a limiter that keeps its counts inside a transaction of the caller, which must be of the database that
-// holds the counts: tokens are taken if and only if tx commits. The methods of its limits return [runtime.ErrNoTx] if
-// the store does not support transactions, and [runtime.ErrNilTx] if tx is nil.
+// holds the counts: tokens are taken if and only if tx commits. The methods of its limits return [runtime.ErrNilTx] if tx
+// is nil, and [runtime.ErrNoTx] if it is no open transaction, as an [database/sql.DB] is not, or if the store does not support
+// transactions.
 func (l *Limiter) WithTx(tx runtime.Tx) *Limiter {
 	if l == nil || l.store == nil {
 		return l
 	}
-	return &Limiter{store: runtime.InTx(l.store, tx), inTx: true, base: l.store, observer: l.observer, keySecret: l.keySecret}
+	return (&Limiter{inTx: true, base: l.store, observer: l.observer, hash: l.hash}).in(runtime.InTx(l.store, tx))
 }
 
 // settler returns the limiter that settles reservations of l: for reservations of a transaction, one that goes on
@@ -59,7 +73,7 @@ func (l *Limiter) settler() *Limiter {
 	if l == nil || !l.inTx || l.settles {
 		return l
 	}
-	return &Limiter{store: l.store, inTx: true, base: l.base, settles: true, observer: l.observer, keySecret: l.keySecret}
+	return (&Limiter{inTx: true, base: l.base, settles: true, observer: l.observer, hash: l.hash}).in(l.store)
 }
 
 // Option configures a [Limiter].
@@ -83,12 +97,38 @@ func Observe(o runtime.Observer) Option {
 // deployment, of at least [runtime.MinKeySecret] bytes: without it, whoever can read the table can find telephone
 // numbers and e-mail addresses by trying all of them. With a shorter secret, requests of such limits fail.
 //
-// All processes need the same secret, and operators too: see [runtime.Catalog.HashKeys]. With another secret, every key
-// is another one: its count begins full, and its blocks and overrides have no effect until they are written again.
+// All processes need the same secret, and operators too. With another secret, every key is another one, with a full count
+// and without its blocks and overrides: so an id of the secret, from which it cannot be calculated, is registered with the
+// types of the key, and a store refuses another secret, or none, with [runtime.ErrForeignCounts]. Give Migrate, Ready and
+// Sweep the policies of [runtime.Catalog.HashKeys]; Adopt replaces the secret.
 func HashKeys(secret []byte) Option {
 	// Not nil, so that an empty secret is refused.
 	secret = append([]byte{}, secret...)
-	return func(l *Limiter) { l.keySecret = secret }
+	hash := &keyHash{secret: secret}
+	return func(l *Limiter) { l.hash = hash }
+}
+
+// keyHash hashes parts of keys with a secret.
+type keyHash struct {
+	secret []byte
+	// policies has the *runtime.Policy with the id of the secret for each one that was used.
+	policies sync.Map
+}
+
+// policy returns p with the id of the secret.
+func (h *keyHash) policy(p *runtime.Policy) *runtime.Policy {
+	if p == nil {
+		return nil
+	}
+	if known, ok := h.policies.Load(p); ok {
+		return known.(*runtime.Policy)
+	}
+	with := p.HashedWith(h.secret)
+	// Each call with numbers of its caller has a policy of its own, and would grow the map.
+	if p.AtMost == (runtime.Numbers{}) {
+		h.policies.Store(p, with)
+	}
+	return with
 }
 
 // both is two observers.
@@ -124,6 +164,9 @@ func (l *Limiter) override(ctx context.Context, c *runtime.Call) (changed bool, 
 		}
 		p, problem := snapshot.Policy(q.Policy, q.Key, present)
 		switch {
+		case problem != nil && q.Op == runtime.Reset:
+			// It deletes the row, whatever is in force.
+			continue
 		case problem != nil:
 			// The others still apply: OnError must not let a request pass whose key is blocked.
 			err = problem
@@ -140,22 +183,20 @@ func (l *Limiter) override(ctx context.Context, c *runtime.Call) (changed bool, 
 
 // overrides returns what this process holds in memory, after reading it at the first use.
 func (l *Limiter) overrides(ctx context.Context) (*override.View, *override.Snapshot, error) {
-	s, ok := l.store.(override.Reader)
-	if !ok {
-		return nil, nil, runtime.ErrNoOverrides
+	if l.log == nil {
+		return nil, nil, ability.Missing(runtime.ErrNoOverrides, l.store)
 	}
-	view := s.OverrideView()
-	if !l.inTx {
-		s = nil
+	view, in := l.log.OverrideView(), override.Reader(nil)
+	if l.inTx {
+		in = l.log
 	}
-	snapshot, err := view.Load(ctx, s)
+	snapshot, err := view.Load(ctx, in)
 	return view, snapshot, err
 }
 
 // unread reports whether a request of a policy has to wait until the overrides have been read.
 func (l *Limiter) unread(p *runtime.Policy) bool {
-	s, ok := l.store.(override.Reader)
-	return ok && p.Overridable() && !s.OverrideView().InUse()
+	return l.log != nil && p.Overridable() && !l.log.OverrideView().InUse()
 }
 
 // inForceNow returns the policy in force for a key without a request to the store. It is false if the overrides have
@@ -164,10 +205,9 @@ func (l *Limiter) inForceNow(p *runtime.Policy, key string) (*runtime.Policy, bo
 	if !p.Overridable() {
 		return p, true
 	}
-	s, ok := l.store.(override.Reader)
-	if !ok || !s.OverrideView().InUse() {
+	if l == nil || l.log == nil || !l.log.OverrideView().InUse() {
 		return nil, false
 	}
-	p, err := s.OverrideView().PolicyOf(p, key)
+	p, err := l.log.OverrideView().PolicyOf(p, key)
 	return p, err == nil
 }

@@ -235,10 +235,19 @@ func TestCalendarOfAKeyIsRequired(t *testing.T) {
 		key  runtime.Key
 		want string
 	}{
-		"no zone":            {runtime.Key{}.Since(since), noZone},
-		"a nil zone":         {runtime.Key{}.Since(since).In(nil), noZone},
-		"no anniversary":     {runtime.Key{}.In(time.UTC), noDate},
-		"a zero anniversary": {runtime.Key{}.In(time.UTC).Since(time.Time{}), noDate},
+		"no zone":             {runtime.Key{}.Since(since), noZone},
+		"a nil zone":          {runtime.Key{}.Since(since).In(nil), noZone},
+		"a zone too far":      {runtime.Key{}.Since(since).In(time.FixedZone("", 57_601)), "the time zone of the key is 16h0m1s from UTC, and zones are at most 16h0m0s"},
+		"a zone too far west": {runtime.Key{}.Since(since).In(time.FixedZone("", -48*60*60)), "the time zone of the key is -48h0m0s from UTC"},
+		"a zone too far in summer": {runtime.Key{}.Since(since).In(runtimetest.ZoneWith(t, "AAA-10BBB-30,M3.2.0,M11.1.0")),
+			"the time zone of the key is 30h0m0s from UTC"},
+		"a zone too far in winter": {runtime.Key{}.Since(since).In(runtimetest.ZoneWith(t, "AAA20BBB10,M3.2.0,M11.1.0")),
+			"the time zone of the key is -20h0m0s from UTC"},
+		"no anniversary":             {runtime.Key{}.In(time.UTC), noDate},
+		"a zero anniversary":         {runtime.Key{}.In(time.UTC).Since(time.Time{}), noDate},
+		"an anniversary too far":     {runtime.Key{}.In(time.UTC).Since(time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)), noDate},
+		"an anniversary too early":   {runtime.Key{}.In(time.UTC).Since(time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)), noDate},
+		"an instant beyond an int64": {runtime.Key{}.In(time.UTC).Since(time.Unix(1<<62, 0)), noDate},
 	} {
 		_, err := limits.Limit(&p, row.key).Allow(ctx)
 		require.ErrorIs(t, err, runtime.ErrInvalidKey, name)

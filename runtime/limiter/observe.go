@@ -3,7 +3,6 @@ package limiter
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -52,8 +51,15 @@ func (b observing) release(ctx context.Context, h *held, err error) {
 			o.Outcome, o.Waited = runtime.OutcomeCanceled, time.Since(h.begun)
 			o.SetErr(err)
 		}
-		b.observer.Decided(ctx, o)
+		b.decided(ctx, o)
 	}
+}
+
+func (b observing) decided(ctx context.Context, o runtime.Observation) {
+	if ctx == nil {
+		ctx = context.Background() // the request was refused for it, or does not depend on it
+	}
+	b.observer.Decided(ctx, o)
 }
 
 // retry drops the observations of the last try. h may be nil.
@@ -66,7 +72,7 @@ func (h *held) retry() {
 // report reports an observation, or keeps it in h.
 func (b observing) report(ctx context.Context, o runtime.Observation, h *held) {
 	if h == nil {
-		b.observer.Decided(ctx, o)
+		b.decided(ctx, o)
 		return
 	}
 	if h.tries > 1 {
@@ -213,14 +219,11 @@ func outcomeOf(q *runtime.Request, d *runtime.Decision, allowed bool) runtime.Ou
 	return runtime.OutcomeAllowed
 }
 
-// invalidRequests are the errors that another request would not have.
-var invalidRequests = []error{runtime.ErrInvalidCount, runtime.ErrExceedsCapacity, runtime.ErrInvalidPolicy, runtime.ErrInvalidKey, runtime.ErrInvalidCall, runtime.ErrInvalidPlan, runtime.ErrInvalidNumbers}
-
 func outcomeOfError(ctx context.Context, err error, source runtime.Source) runtime.Outcome {
 	if errors.Is(err, runtime.ErrSlotLost) {
 		return runtime.OutcomeSlotLost
 	}
-	if slices.ContainsFunc(invalidRequests, func(invalid error) bool { return errors.Is(err, invalid) }) {
+	if runtime.OriginOf(err) != runtime.OriginStore {
 		return runtime.OutcomeInvalid
 	}
 	// A deadline that passes while the store decides is the fault of the store.

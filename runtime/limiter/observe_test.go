@@ -140,7 +140,7 @@ func TestEveryVerbIsObserved(t *testing.T) {
 			[]string{"bad Take invalid 1/0 by none"}},
 		{"no store", func() {
 			_, _ = limiter.New(nil, limiter.Observe(watch)).Limit(bucket("send", 5), key).Allow(ctx)
-		}, []string{"send Take error 1/0 by none"}},
+		}, []string{"send Take invalid 1/0 by none"}},
 
 		{"the store fails", func() { store.err = errDown; _, _ = failing(runtime.FailClosed).Allow(ctx) }, []string{"closed Take error 1/0"}},
 		{"open", func() { _, _ = failing(runtime.FailOpen).Allow(ctx) }, []string{"open Take failed_open 1/1"}},

@@ -127,6 +127,10 @@ func (m *localMemory) decideWithout(c runtime.Call, err error) runtime.Answer {
 // withoutStore answers a call for which the store has failed with err in the context bounded, or the overrides could
 // not be read, as the OnError of its limits says.
 func (l *Limiter) withoutStore(ctx, bounded context.Context, c runtime.Call, err error, unread bool) (runtime.Answer, error) {
+	if runtime.OriginOf(err) != runtime.OriginStore {
+		// The store has not failed: each such request would pass for as long as the program runs.
+		return runtime.Answer{}, fmt.Errorf("%v: %w", c, err)
+	}
 	if cause := context.Cause(bounded); !l.inTx && errors.Is(cause, errTimeout) && !errors.Is(err, errTimeout) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
@@ -62,14 +63,14 @@ func (o Overrides) penalized(ctx context.Context) (of Limit, penalty bool, err e
 	// A penalty does not depend on the windows of the key.
 	of.key = of.key.In(time.UTC).Since(time.Unix(0, 0))
 	q := runtime.Request{Op: runtime.Peek}
-	s, err := o.store()
+	_, err = o.store(ctx)
 	if err == nil {
 		err = of.complete(&q)
 	}
 	if err != nil {
 		return of, false, err
 	}
-	answers, err := s.Do(ctx, []runtime.Call{{Requests: []runtime.Request{q}}})
+	answers, err := of.limiter.store.Do(ctx, []runtime.Call{{Requests: []runtime.Request{q}}})
 	if err == nil {
 		err = answers[0].Err
 	}
@@ -87,7 +88,7 @@ func (o Overrides) End(ctx context.Context, end runtime.OverrideEnd) (runtime.Ov
 
 // History returns the entries of the log about the key, or about all keys, the oldest first.
 func (o Overrides) History(ctx context.Context) ([]runtime.OverrideEntry, error) {
-	s, err := o.store()
+	s, err := o.store(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -110,11 +111,11 @@ func (o Overrides) end(ctx context.Context, what string, end runtime.OverrideEnd
 
 // append appends an entry that fill completes, given what is in force for the key.
 func (o Overrides) append(ctx context.Context, fill func(e *runtime.OverrideEntry, blocked, overridden bool) error) (runtime.OverrideEntry, error) {
-	s, err := o.store()
+	s, err := o.store(ctx)
 	if err != nil {
 		return runtime.OverrideEntry{}, err
 	}
-	if err := runtime.CheckCounts(ctx, s, o.of.policy); err != nil {
+	if err := runtime.CheckCounts(ctx, o.of.limiter.store, o.of.policy); err != nil {
 		return runtime.OverrideEntry{}, o.of.wrap(err)
 	}
 	e, err := o.entry(ctx, s.OverrideView(), fill)
@@ -152,15 +153,17 @@ func (o Overrides) entry(ctx context.Context, v *override.View, fill func(e *run
 }
 
 // store returns the store, if it can keep overrides of the limit.
-func (o Overrides) store() (override.Store, error) {
+func (o Overrides) store(ctx context.Context) (override.Store, error) {
 	l := o.of
 	if l.limiter == nil || l.limiter.store == nil {
 		return nil, l.wrap(runtime.ErrNoStore)
 	}
-	s, ok := l.limiter.store.(override.Store)
+	s, ok := ability.Of[override.Store](l.limiter.store)
 	switch err := l.policy.Validate(); {
 	case l.key.Err() != nil:
 		return nil, l.wrap(l.key.Err())
+	case contextErr(ctx) != nil:
+		return nil, l.wrap(contextErr(ctx))
 	case err != nil:
 		return nil, l.wrap(err)
 	case !l.policy.Overridable():
@@ -168,7 +171,7 @@ func (o Overrides) store() (override.Store, error) {
 	case l.limiter.inTx:
 		return nil, l.wrap(runtime.ErrOverridesInTx)
 	case !ok:
-		return nil, l.wrap(runtime.ErrNoOverrides)
+		return nil, l.wrap(ability.Missing(runtime.ErrNoOverrides, l.limiter.store))
 	}
 	return s, nil
 }

@@ -282,6 +282,23 @@ func TestPolicyInForceIsValid(t *testing.T) {
 	}
 }
 
+// Requests of a key fail while an entry of a later version is in force for all keys. A reset and an erasure do not depend on it.
+func TestResetAndEraseUnderAnEntryOfALaterVersion(t *testing.T) {
+	store := &memstore.Store{}
+	p := overridable()
+	limit := limiter.New(store).Limit(p, runtime.KeyOf(runtime.String("a")))
+	must(limit.Allow(t.Context()))
+	must(store.AppendOverride(t.Context(), runtime.OverrideEntry{
+		Limit: p.Name, What: "teleport", Most: p.Overrides, Until: runtime.ForGood, Reason: "r", Author: "a",
+	}))
+	_, err := limit.Allow(t.Context())
+	require.ErrorIs(t, err, runtime.ErrUnknownOverride)
+	require.NoError(t, limit.Reset(t.Context()))
+	require.NoError(t, limit.Erase(t.Context()), "it has erased the key")
+	rows, _ := must2(store.Rows(t.Context(), runtime.Row{Name: p.Name, Shard: -1}, 10))
+	require.Empty(t, rows)
+}
+
 func TestWaiterPicksUpARaise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &memstore.Store{}

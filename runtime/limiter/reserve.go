@@ -30,8 +30,11 @@ func newReservation(l Limit, d runtime.Decision, n int64, open bool) *Reservatio
 	}
 	l.limiter = l.limiter.settler()
 	r := &Reservation{Decision: d, of: l, count: n, made: d.TakenAt, uncounted: d.Policy != nil && d.Policy.Mode.Passes(), open: open}
-	if r.made.IsZero() && d.Delay > 0 {
-		r.made = time.Now() // by the memory of this process
+	if d.Delay > 0 {
+		r.begun = time.Now()
+		if r.made.IsZero() {
+			r.made = r.begun // by the memory of this process
+		}
 	}
 	return r
 }
@@ -45,6 +48,8 @@ type Reservation struct {
 	count int64
 	// made is when it was made, or zero if its tokens can be used at once because none were counted.
 	made time.Time
+	// begun is when its Delay began, by the clock of this process, or zero without one.
+	begun time.Time
 	// uncounted means that the mode has let it pass, even if that was the mode of an override which has ended since.
 	uncounted bool
 
@@ -70,6 +75,45 @@ func (r *Reservation) At() time.Time {
 		return time.Time{}
 	}
 	return r.made.Add(r.Delay())
+}
+
+// Wait returns when the tokens can be used, after Delay. If it returns an error, there is nothing to settle: the error is a
+// [*runtime.LimitedError] if the reservation was denied, and the error of ctx if ctx ends before, upon which the tokens are
+// refunded. It returns [context.DeadlineExceeded] at once if the deadline of ctx is before, and leaves out the jitter if
+// that alone is too long. The Delay of a reservation that was resumed began by the clock of the store, which this
+// process may not share.
+//
+//	r, err := limit.ReserveN(ctx, 800)
+//	if err == nil {
+//		err = r.Wait(ctx)
+//	}
+func (r *Reservation) Wait(ctx context.Context) error {
+	if !r.Allowed {
+		return r.Err()
+	}
+	return waitFor(ctx, r.of.limiter, []*Reservation{r})
+}
+
+// waitFor is the Wait of reservations that were made together.
+func waitFor(ctx context.Context, l *Limiter, all []*Reservation) error {
+	longest := time.Duration(0)
+	for _, r := range all {
+		if r.begun.IsZero() {
+			continue
+		}
+		longest = max(longest, jittered(ctx, r.Decision.Delay-time.Since(r.begun), r.Jitter))
+	}
+	var err error
+	if left, limited := timeLeft(ctx); limited && longest > left {
+		err = context.DeadlineExceeded
+	} else if err = sleep(ctx, longest, nil); err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s: %w", namesOf(all), err)
+	if failed := settleObserved(ctx, l, all, 0); failed != nil && !errors.Is(failed, runtime.ErrNotReserved) {
+		return fmt.Errorf("%w, and the tokens could not be refunded: %w", err, failed)
+	}
+	return err
 }
 
 // Cancel refunds all of the tokens, even if ctx has ended, because that is when it is needed. It can be called once,
@@ -134,7 +178,7 @@ func settle(ctx context.Context, l *Limiter, all []*Reservation, used int64, h *
 		return nil
 	}
 	// Even if the context has ended: otherwise the tokens of a cancelled caller would be lost.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
+	ctx, cancel := detached(ctx)
 	defer cancel()
 	watch := l.observing()
 	begun := watch.begin()
@@ -154,9 +198,6 @@ func settle(ctx context.Context, l *Limiter, all []*Reservation, used int64, h *
 	}
 	return err
 }
-
-// detachedTimeout bounds requests that are made after the caller's context has ended.
-const detachedTimeout = 10 * time.Second
 
 // correction returns the request that leaves the key as if the reservation had taken used tokens, or false if there is
 // none.
@@ -256,10 +297,13 @@ func (l Limit) resume(text []byte) (*Reservation, error) {
 	if s.TakenAt != 0 {
 		d.TakenAt = time.Unix(0, s.TakenAt)
 	}
-	d.Receipt.Enter(&runtime.Ledger{}, 0)
+	d.Receipt.Enter(&runtime.Ledger{}, 0, nil)
 	r := newReservation(l, d, s.Count, true)
 	if r.uncounted = s.Uncounted; s.Made != 0 {
 		r.made = time.Unix(0, s.Made)
+	}
+	if !r.begun.IsZero() {
+		r.begun = r.made
 	}
 	return r, nil
 }

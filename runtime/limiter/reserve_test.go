@@ -2,9 +2,11 @@ package limiter_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -233,4 +235,78 @@ func TestSettlementInTheWindowsOfTheKey(t *testing.T) {
 			require.Equal(t, 90.0, value(t, limit))
 		}
 	}
+}
+
+// A reservation waits for its tokens, and leaves nothing behind if its context ends before.
+func TestReservationWaits(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		// after is how long after the reservation Wait is called, and cancel when its context is cancelled, 0 for never.
+		after, deadline, cancel time.Duration
+		jitter                  time.Duration
+		charged, n              int64
+		want                    error
+		takes                   time.Duration
+		left                    float64
+	}{
+		{name: "at once", n: 2, left: 1},
+		{name: "until they have accrued", n: 5, takes: 2 * time.Second, left: 0},
+		{name: "for the rest", n: 5, after: 1500 * time.Millisecond, takes: 500 * time.Millisecond, left: 0},
+		{name: "not if they have accrued meanwhile", n: 5, after: 3 * time.Second, left: 1},
+		{name: "with a deadline after it", n: 5, deadline: 2001 * time.Millisecond, takes: 2 * time.Second, left: 0},
+		{name: "the deadline is before", n: 5, deadline: 1999 * time.Millisecond, want: context.DeadlineExceeded, left: 3},
+		{name: "cancelled", n: 5, cancel: time.Second, want: context.Canceled, takes: time.Second, left: 3},
+		{name: "the jitter is left out", n: 5, jitter: time.Hour, deadline: 2001 * time.Millisecond, takes: 2 * time.Second, left: 0},
+		{name: "denied", charged: 1, n: 6, want: runtime.ErrLimited, left: 2},
+	} {
+		for _, kind := range []string{"one", "several", "resumed"} {
+			synctest.Test(t, func(t *testing.T) {
+				limits := limiter.New(&memstore.Store{})
+				p := reservable(3)
+				p.Jitter = row.jitter
+				l, other := limits.Reservable(p, runtime.Key{}), limits.Limit(bucket("other", 1), runtime.Key{})
+				must(l.Charge(t.Context(), row.charged))
+				var wait func(context.Context) error
+				if kind == "several" {
+					wait = must(limits.ReserveAll(t.Context(), l.N(row.n), other)).Wait
+				} else {
+					r := must(l.ReserveN(t.Context(), row.n))
+					if kind == "resumed" && r.Allowed {
+						r = must(l.Resume(must(r.MarshalText())))
+					}
+					wait = r.Wait
+				}
+				time.Sleep(row.after)
+				ctx, cancel := context.WithCancel(t.Context())
+				if row.deadline > 0 {
+					ctx, cancel = context.WithTimeout(ctx, row.deadline)
+				}
+				defer cancel()
+				if row.cancel > 0 {
+					time.AfterFunc(row.cancel, cancel)
+				}
+				var err error
+				took := elapsed(func() { err = wait(ctx) })
+				require.True(t, errors.Is(err, row.want), "%s, %s: %v", row.name, kind, err)
+				require.Equal(t, row.takes, took, "%s, %s", row.name, kind)
+				require.InDelta(t, row.left, value(t, l), 1e-6, "%s, %s", row.name, kind)
+				if row.want != nil && kind == "several" {
+					require.InDelta(t, 1, value(t, other), 1e-6, row.name)
+				}
+			})
+		}
+	}
+}
+
+// Wait settles nothing that was settled already.
+func TestWaitOfASettledReservation(t *testing.T) {
+	l := limiter.New(still()).Reservable(reservable(3), runtime.Key{})
+	r := must(l.ReserveN(t.Context(), 5))
+	require.NoError(t, r.Settle(t.Context(), 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := r.Wait(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.EqualError(t, err, `limit "limit": context canceled`)
+	require.EqualValues(t, 2, value(t, l))
 }

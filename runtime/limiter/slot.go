@@ -55,7 +55,7 @@ func (l SlotLimit) WaitAcquire(ctx context.Context) (*Slot, error) { return l.Wa
 // at once, even if the block has an end. If the context ends before the slots are free, the error is the context's. The
 // other errors are the same as for AcquireN.
 func (l SlotLimit) WaitAcquireN(ctx context.Context, n int64) (*Slot, error) {
-	if l.of.limiter == nil {
+	if l.of.limiter == nil || contextErr(ctx) != nil {
 		return l.AcquireN(ctx, n)
 	}
 	watch := l.of.limiter.observing()
@@ -181,10 +181,11 @@ func newSlot(of Limit, d runtime.Decision, n int64, sent time.Time) *Slot {
 }
 
 // Slot returns the slots that an item has acquired, counted from 0. It is false if the item acquired none, because the
-// request was denied, or the item was only checked or is not one of a [SlotLimit]. The result of one call should be
-// kept: the results of several calls are the same slots. The Cancel of [Reservations] frees them, too.
+// request was denied, or the item was only checked or is not one of a [SlotLimit], or if middleware around holds them, or if there is
+// no item i. The result of one call should be kept: the results of several calls are the same slots. The Cancel of [Reservations] frees
+// them, too.
 func (ds Decisions) Slot(i int) (*Slot, bool) {
-	if ds.limiter == nil || !ds.Allowed || i >= len(ds.requests) {
+	if ds.limiter == nil || !ds.Allowed || !ds.has(i) || i < len(ds.around) && ds.around[i] {
 		return nil, false
 	}
 	q := &ds.requests[i]
@@ -248,7 +249,7 @@ func (s *Slot) Release(ctx context.Context) error {
 	if released {
 		return s.unlessShadow(s.of.wrap(runtime.ErrSlotLost))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
+	ctx, cancel := detached(ctx)
 	defer cancel()
 	_, err := s.of.do(ctx, runtime.Request{Op: runtime.Release, Fence: s.Decision.Fence, Count: s.n}, nil)
 	s.mu.Lock()
@@ -303,6 +304,10 @@ func (s *Slot) Do(ctx context.Context, fn func(ctx context.Context) error) (err 
 	switch {
 	case s == nil:
 		return s.nothingHeld()
+	case ctx == nil:
+		return s.of.wrap(errNilContext)
+	case fn == nil:
+		return s.of.wrap(errNilFunction)
 	case !s.Allowed:
 		return s.Err()
 	case !s.holds():
@@ -330,6 +335,8 @@ func (s *Slot) Do(ctx context.Context, fn func(ctx context.Context) error) (err 
 	}()
 	return fn(held)
 }
+
+var errNilFunction = fmt.Errorf("%w: the function is nil", runtime.ErrInvalidCall)
 
 // renewUntil renews the slot until ctx ends, or until it is lost.
 func (s *Slot) renewUntil(ctx context.Context, lose context.CancelCauseFunc) {
@@ -373,7 +380,12 @@ func (s *Slot) renewUntil(ctx context.Context, lose context.CancelCauseFunc) {
 // Do calls fn while the slots of all items are held, and releases them when it returns: see [Slot.Do]. If ds is not
 // Allowed, fn is not called, and the error is the result of Err. Without slots, fn is only called.
 func (ds Decisions) Do(ctx context.Context, fn func(ctx context.Context) error) error {
-	if !ds.Allowed {
+	switch {
+	case ctx == nil:
+		return errNilContext
+	case fn == nil:
+		return errNilFunction
+	case !ds.Allowed:
 		return ds.Err()
 	}
 	for i := range ds.Each {

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
-	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
 // Wait takes a token and returns when it can be used. See WaitN.
@@ -52,18 +50,7 @@ func (g Group) Wait(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	longest := time.Duration(0)
-	for _, d := range rs.Each {
-		longest = max(longest, jittered(ctx, d.Delay, d.Jitter))
-	}
-	if err = sleep(ctx, longest, nil); err == nil {
-		return nil
-	}
-	err = fmt.Errorf("%v: %w", runtime.Call{Requests: requests}, err)
-	if failed := rs.Cancel(ctx); failed != nil {
-		return fmt.Errorf("%w, and the tokens could not be refunded: %w", err, failed)
-	}
-	return err
+	return rs.Wait(ctx)
 }
 
 // tryWithin takes the tokens if they can be used before the context's deadline. After a denial without an error, a
@@ -92,16 +79,6 @@ func (l *Limiter) tryWithin(ctx context.Context, of []runtime.Request, retry boo
 	return rs, err
 }
 
-// timeLeft returns the time until the context's deadline, or false if it has none.
-func timeLeft(ctx context.Context) (time.Duration, bool) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return 0, false
-	}
-	// At least a nanosecond, because a MaxDelay of 0 means no bound.
-	return max(1, time.Until(deadline)), true
-}
-
 // retry repeats a request until all of its limits allow it. Of the callers that wait for the same limits and keys, one
 // at a time retries.
 func (l *Limiter) retry(ctx context.Context, of []runtime.Request, h *held) (*Reservations, error) {
@@ -121,7 +98,7 @@ func (l *Limiter) retry(ctx context.Context, of []runtime.Request, h *held) (*Re
 				longest = max(longest, jittered(ctx, d.RetryAfter, d.Jitter))
 			}
 		}
-		if err := sleepForRetry(ctx, l.store, longest, of, rs.Each); err != nil {
+		if err := l.sleepForRetry(ctx, longest, of, rs.Each); err != nil {
 			return nil, fmt.Errorf("%v: %w", runtime.Call{Requests: of}, err)
 		}
 	}
@@ -140,23 +117,13 @@ func queueOf(requests []runtime.Request) (row runtime.Row) {
 	return row
 }
 
-// jittered returns a wait with its jitter, or without it if the context would end first.
-func jittered(ctx context.Context, wait, jitter time.Duration) time.Duration {
-	longer := time.Duration(arith.Add(int64(wait), int64(jitter)))
-	if left, limited := timeLeft(ctx); limited && longer >= left {
-		return wait
-	}
-	return longer
-}
-
 // sleepForRetry waits until a denied request may pass: for the given time, or until another policy is in force for one
 // of the keys than the one by which it was denied.
-func sleepForRetry(ctx context.Context, store runtime.Store, wait time.Duration, requests []runtime.Request, denied []runtime.Decision) error {
-	s, ok := store.(override.Reader)
-	if !ok || !s.OverrideView().InUse() {
+func (l *Limiter) sleepForRetry(ctx context.Context, wait time.Duration, requests []runtime.Request, denied []runtime.Decision) error {
+	if l.log == nil || !l.log.OverrideView().InUse() {
 		return sleep(ctx, wait, nil)
 	}
-	view, begin := s.OverrideView(), time.Now()
+	view, begin := l.log.OverrideView(), time.Now()
 	for {
 		snapshot := view.Snapshot()
 		next := min(wait-time.Since(begin), snapshot.Lasts(requests, denied, view.Now))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
 // waitQueue lets one waiter per row retry at a time, because if all did, all but one would be denied each time. The
@@ -96,4 +97,23 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// timeLeft returns the time until the context's deadline, or false if it has none.
+func timeLeft(ctx context.Context) (time.Duration, bool) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return 0, false
+	}
+	// At least a nanosecond, because a MaxDelay of 0 means no bound.
+	return max(1, time.Until(deadline)), true
+}
+
+// jittered returns a wait with its jitter, or without it if the context would end first.
+func jittered(ctx context.Context, wait, jitter time.Duration) time.Duration {
+	longer := time.Duration(arith.Add(int64(wait), int64(jitter)))
+	if left, limited := timeLeft(ctx); limited && longer >= left {
+		return wait
+	}
+	return longer
 }

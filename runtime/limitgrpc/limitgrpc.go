@@ -14,6 +14,8 @@
 //		return nil, nil
 //	}
 //
+// A limit that an interceptor before has already taken for a call, from the same key and as many tokens at least, is not taken again.
+//
 // With [Binder.InFlight], a slot of a limit in flight is held while the handler of a call or of a stream runs.
 //
 // # What clients see
@@ -39,6 +41,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/once"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
@@ -167,7 +170,11 @@ func (i *Interceptor) run(ctx context.Context, c Call, handler func(ctx context.
 	if take == nil {
 		return handler(ctx)
 	}
-	ds, err := take(ctx)
+	within := ctx
+	if _, inside := limiter.Taken(ctx); inside {
+		within = once.In(ctx)
+	}
+	ds, err := take(within)
 	switch {
 	case err == nil && len(ds.Each) == 0:
 		err = fmt.Errorf("%w: there are no decisions", runtime.ErrInvalidCall)

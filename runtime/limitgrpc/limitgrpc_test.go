@@ -348,3 +348,47 @@ func TestInFlight(t *testing.T) {
 	})
 	assert.Zero(t, used())
 }
+
+// A limit that stands around a call, by an interceptor before, is taken once.
+func TestLimitAroundTheCallIsNotTakenAgain(t *testing.T) {
+	limit := newLimits()
+	i := limitgrpc.New(limit, limitgrpc.Options{}).Limit(func(context.Context, limitgrpc.Call) (limits.Item, error) {
+		return limit.FailedLogins("ada").N(4), nil
+	})
+	info := &grpc.UnaryServerInfo{FullMethod: "/chat.v1.Chat/Send"}
+	_, err := i.Unary(t.Context(), nil, info, func(ctx context.Context, request any) (any, error) {
+		return i.Unary(ctx, request, info, func(ctx context.Context, _ any) (any, error) { return nil, limiter.Settle(ctx, 1) })
+	})
+	require.NoError(t, err)
+	b, err := limit.FailedLogins("ada").Peek(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 9, b.Remaining)
+}
+
+// failingStore returns an error for all calls.
+type failingStore struct{ err error }
+
+func (f failingStore) Do(context.Context, []runtime.Call) ([]runtime.Answer, error) {
+	return nil, f.err
+}
+
+// Package runtime decides the class of an error: a mistake of the program is INTERNAL and reported, and is not to be tried
+// again.
+func TestCodeFollowsTheClassOfAnError(t *testing.T) {
+	for err, code := range map[error]codes.Code{
+		&runtime.RegistrationError{}: codes.Internal, runtime.ErrUnknownOverride: codes.Internal, runtime.ErrNoOverrides: codes.Internal,
+		runtime.ErrClosed: codes.Internal, runtime.ErrInvalidOverride: codes.InvalidArgument, errors.New("down"): codes.Unavailable,
+	} {
+		limit := limits.New(failingStore{err})
+		var reported error
+		b := limitgrpc.New(limit, limitgrpc.Options{OnError: func(_ context.Context, _ limitgrpc.Call, err error) { reported = err }})
+		i := b.Limit(func(context.Context, limitgrpc.Call) (limits.Item, error) { return limit.FailedLogins("ada"), nil })
+		_, failed := i.Unary(t.Context(), nil, &grpc.UnaryServerInfo{}, func(context.Context, any) (any, error) { return nil, nil })
+		s := status.Convert(failed)
+		require.Equal(t, code, s.Code(), "%v", err)
+		require.Equal(t, code == codes.Unavailable, len(s.Details()) == 1, "RetryInfo of %v", err)
+		if code != codes.InvalidArgument {
+			require.ErrorIs(t, reported, err)
+		}
+	}
+}

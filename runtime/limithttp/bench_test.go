@@ -58,5 +58,5 @@ func TestRouteAddsFewAllocations(t *testing.T) {
 	decide, route := routed()
 	decided := testing.AllocsPerRun(100, func() { decide(context.Background()) })
 	served := testing.AllocsPerRun(100, route)
-	require.LessOrEqual(t, served-decided, 8.0, "a route makes %v allocations, and its decision %v", served, decided)
+	require.LessOrEqual(t, served-decided, 9.0, "a route makes %v allocations, and its decision %v", served, decided)
 }

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// ErrNoClientIP: the address of the client is not known. In the function of a [Route], its status is 500.
+// ErrNoClientIP: the address of the client is not known. In the function of a [Route], its status is 500, or 400 if a client can
+// have caused it, by a Forwarded that is not in the form of RFC 7239.
 var ErrNoClientIP = Error(http.StatusInternalServerError, errors.New("the address of the client is not known"))
 
 // ClientIP finds the address of the client, for a limit by address:
@@ -164,7 +165,8 @@ func (c ClientIP) entries(line string) (iter.Seq[string], error) {
 	case c.forwarded():
 		nodes, err := forwardedFor(line)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", ErrNoClientIP, c.Header, err)
+			// The proxies add to what the client has sent, and so to a line that a client has spoilt.
+			return nil, Error(http.StatusBadRequest, fmt.Errorf("%w: %s: %w", ErrNoClientIP, c.Header, err))
 		}
 		slices.Reverse(nodes)
 		return slices.Values(nodes), nil

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
 )
 
@@ -188,4 +189,34 @@ func FuzzClientIP(f *testing.F) {
 			require.Equal(t, want, got, "%s in a line after %q", added, left)
 		}
 	})
+}
+
+// What a client writes at the beginning of a line of Forwarded is the fault of the client; what a proxy writes is a mistake
+// of the program.
+func TestMalformedForwardedIsABadRequest(t *testing.T) {
+	w := newWorld()
+	var reported []error
+	h := limithttp.New(w.limiter, limithttp.Options{OnError: func(_ *http.Request, err error) { reported = append(reported, err) }})
+	status := func(header, line string) int {
+		reported = nil
+		clients := limithttp.ClientIP{Header: header, Proxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}
+		route := h.Limit(func(r *http.Request) (limiter.Item, error) {
+			addr, err := clients.Of(r)
+			return w.limiter.Limit(with(bucket(), same), runtime.KeyOf(runtime.Addr(addr))), err
+		})
+		r := httptest.NewRequest(http.MethodGet, "/", nil) // from 192.0.2.1
+		r.Header.Set(header, line)
+		response := httptest.NewRecorder()
+		route.Wrap(http.NotFoundHandler()).ServeHTTP(response, r)
+		return response.Code
+	}
+	for _, line := range []string{`x=", for=198.51.100.7`, `x="`, `;, for=198.51.100.7`, `for="\`, `for=a b, for=198.51.100.7`} {
+		require.Equal(t, http.StatusBadRequest, status("Forwarded", line), line)
+		require.Empty(t, reported, line)
+	}
+	require.Equal(t, http.StatusNotFound, status("Forwarded", "for=198.51.100.7"))
+	for header, line := range map[string]string{"Forwarded": "for=unknown", "X-Forwarded-For": "unknown", "X-Real-IP": "unknown"} {
+		require.Equal(t, http.StatusInternalServerError, status(header, line), line)
+		require.Len(t, reported, 1)
+	}
 }

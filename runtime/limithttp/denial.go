@@ -68,6 +68,17 @@ func (e *statusError) Error() string   { return e.err.Error() }
 func (e *statusError) Unwrap() error   { return e.err }
 func (e *statusError) StatusCode() int { return e.status }
 
+// Origin is for [runtime.OriginOf].
+func (e *statusError) Origin() runtime.Origin {
+	switch status := statusOf(e); {
+	case status == http.StatusInternalServerError:
+		return runtime.OriginProgram
+	case status < http.StatusInternalServerError:
+		return runtime.OriginRequest
+	}
+	return runtime.OriginStore
+}
+
 // withStatus returns an error with a status, unless it has one already.
 func withStatus(status int, err error) error {
 	if _, ok := errors.AsType[coded](err); ok {
@@ -125,7 +136,7 @@ func violated(ds limiter.Decisions) (names []string) {
 }
 
 // Legacy is a form of the fields X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset. They can show one limit: the
-// one of a route that has the least left. X-RateLimit-Reset is missing if no time makes more available, as for a block without an end.
+// one of a route that has the least left. X-RateLimit-Reset is missing if no time makes more available for certain, as for a block without an end and for slots.
 type Legacy uint8
 
 const (

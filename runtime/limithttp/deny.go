@@ -41,11 +41,11 @@ var errNoDenial = Error(http.StatusInternalServerError, errors.New("Deny was cal
 // Handler returns a handler of a function with an error, for handlers that call limits themselves: an error is answered as
 // [Binder.Deny] does. The function writes nothing before it returns one.
 //
-//	mux.Handle("POST /login", h.Handler(func(w http.ResponseWriter, r *http.Request) error {
-//		if err := limit.FailedLogins(r.FormValue("user")).Require(r.Context()); err != nil {
+//	mux.Handle("POST /messages", h.Handler(func(w http.ResponseWriter, r *http.Request) error {
+//		if err := limit.SendMessage(userOf(r)).Require(r.Context()); err != nil {
 //			return err
 //		}
-//		return login(w, r)
+//		return post(w, r)
 //	}))
 func (b *Binder) Handler(serve func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -27,14 +27,15 @@
 //	case                                      status  fields
 //	a limit denies                            429     both fields; Retry-After, unless no retry passes
 //	more tokens than the limit ever has       400     none
-//	the function returns an error             400     none; or the status of the error, see Error
+//	the function returns an error             400     none; or the status of the error, see Error; 500 for a mistake of the program
 //	the function needs a configured ClientIP  500     none
-//	a limit, plan or call is invalid          500     none
+//	a mistake of the program                  500     none; see runtime.OriginProgram
 //	the store fails                           503     Retry-After: 1
 //
 // The body is application/problem+json (RFC 9457), for a denial with the names of the limits that deny in
 // violated-policies. Retry-After is in seconds, rounded up, and has the jitter of the limit: a client that waits as long and
-// is not overtaken by another one passes. If a store fails and the limit has onError: open, the handler runs and there are
+// is not overtaken by another one passes. For a limit in flight it is when a hold ends that is not renewed, so that a slot is often free
+// earlier, and sometimes later. If a store fails and the limit has onError: open, the handler runs and there are
 // no fields, because nothing is known. Limits in shadow mode, limits that are off and unlimited plans have no fields either. A limit
 // with a lease has no RateLimit field until it denies.
 //

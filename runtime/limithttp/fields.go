@@ -112,6 +112,11 @@ func quotaOf(d *runtime.Decision) quota {
 	q.remain = max(0, min(d.Remaining, q.capacity))
 	switch wait := d.RetryIn(); {
 	case wait == runtime.Never:
+	case q.slots:
+		// Only a penalty has a time: slots are free when they are released, and holds can be renewed.
+		if wait := deniedFor(d); wait > 0 {
+			q.reset = seconds(wait)
+		}
 	case !d.Allowed:
 		q.reset = seconds(wait)
 	default:
@@ -157,8 +162,6 @@ func windowOf(p *runtime.Policy) int64 {
 func resetOf(d *runtime.Decision, remain int64) int64 {
 	p := d.Policy
 	switch {
-	case p.Kind == runtime.InFlight:
-		return 0
 	case p.Kind.Linear() && p.Kind.Windowed():
 		return windowReset(d, remain)
 	case remain > 0:
@@ -232,23 +235,43 @@ func secondsFor(tokens int64, p *runtime.Policy) int64 {
 	return max(1, int64(low))
 }
 
-// addFields adds the fields of a call to those that are already set: a route may be inside of another one.
+// addFields adds the fields of a call to those that other middleware has set.
 func addFields(h http.Header, all []quota) {
 	// On the stack for the usual one or two limits.
 	var policies, limits [192]byte
-	policy, limit := policies[:0], limits[:0]
-	for i := range all {
-		policy = all[i].appendPolicy(appendComma(policy))
-		if !all[i].leased {
-			limit = all[i].appendLimit(appendComma(limit))
-		}
-	}
+	policy, limit := appendFields(policies[:0], limits[:0], all)
 	if len(policy) > 0 {
 		h.Add(policyKey, string(policy))
 	}
 	if len(limit) > 0 {
 		h.Add(limitKey, string(limit))
 	}
+}
+
+// removeFields removes what addFields has added, so that the fields of a route inside of another one have no name twice.
+func removeFields(h http.Header, all []quota) {
+	if len(all) == 0 {
+		return
+	}
+	policy, limit := appendFields(nil, nil, all)
+	remove := func(key string, line []byte) {
+		if lines := h[key]; slices.Contains(lines, string(line)) {
+			h[key] = slices.DeleteFunc(lines, func(l string) bool { return l == string(line) })
+		}
+	}
+	remove(policyKey, policy)
+	remove(limitKey, limit)
+}
+
+// appendFields appends the items to the two fields.
+func appendFields(policy, limit []byte, all []quota) (_, _ []byte) {
+	for i := range all {
+		policy = all[i].appendPolicy(appendComma(policy))
+		if !all[i].leased {
+			limit = all[i].appendLimit(appendComma(limit))
+		}
+	}
+	return policy, limit
 }
 
 func appendComma(list []byte) []byte {

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
@@ -32,9 +33,10 @@ func (b *Binder) serve(w http.ResponseWriter, r *http.Request, ds limiter.Decisi
 	}
 }
 
-// hijackable returns a writer that notices if its connection is hijacked; w itself if it cannot be.
+// hijackable returns a writer that notices if its connection is hijacked; w itself if it cannot be, also not through the
+// writers of other middleware.
 func hijackable(w http.ResponseWriter) http.ResponseWriter {
-	if _, ok := w.(http.Hijacker); !ok {
+	if _, ok := ability.Of[http.Hijacker](w); !ok {
 		return w
 	}
 	return &hijacker{ResponseWriter: w}
@@ -51,14 +53,17 @@ type hijacker struct {
 func (h *hijacker) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
 // Flush implements [http.Flusher].
-func (h *hijacker) Flush() { _ = http.NewResponseController(h.ResponseWriter).Flush() }
+func (h *hijacker) Flush() { _ = h.FlushError() }
+
+// FlushError is for [http.ResponseController].
+func (h *hijacker) FlushError() error { return http.NewResponseController(h.ResponseWriter).Flush() }
 
 // ReadFrom implements [io.ReaderFrom], with which a file is sent without copies.
 func (h *hijacker) ReadFrom(r io.Reader) (int64, error) { return io.Copy(h.ResponseWriter, r) }
 
 // Hijack implements [http.Hijacker].
 func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, buffered, err := h.ResponseWriter.(http.Hijacker).Hijack()
+	conn, buffered, err := http.NewResponseController(h.ResponseWriter).Hijack()
 	if err != nil {
 		return conn, buffered, err
 	}

@@ -21,14 +21,15 @@ import (
 // exports is a limit of two slots, and its server.
 type exports struct {
 	*testing.T
-	slots  limiter.SlotLimit
-	server *httptest.Server
+	limiter *limiter.Limiter
+	slots   limiter.SlotLimit
+	server  *httptest.Server
 }
 
 func newExports(t *testing.T, handler http.HandlerFunc) *exports {
 	p := &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Rate: 2, Capacity: 2, Period: time.Minute}
 	l := limiter.New(&memstore.Store{})
-	e := &exports{t, l.Slots(p, runtime.KeyOf(runtime.Int(42))), nil}
+	e := &exports{t, l, l.Slots(p, runtime.KeyOf(runtime.Int(42))), nil}
 	h := limithttp.New(l, limithttp.Options{OnError: func(_ *http.Request, err error) { t.Errorf("OnError: %v", err) }})
 	route := h.InFlight(func(*http.Request) (limiter.SlotLimit, error) { return e.slots, nil })
 	e.server = httptest.NewServer(route.Wrap(handler))
@@ -72,7 +73,7 @@ func TestInFlightHoldsASlotForTheHandler(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, denied.StatusCode)
 	require.Equal(t, "60", denied.Header.Get("Retry-After"))
 	require.Equal(t, `"exports";q=2;qu="concurrent-requests"`, denied.Header.Get("RateLimit-Policy"))
-	require.Equal(t, `"exports";r=0;t=60`, denied.Header.Get("RateLimit"))
+	require.Equal(t, `"exports";r=0`, denied.Header.Get("RateLimit"), "no time frees a slot for certain")
 	close(finish)
 	for _, response := range []*http.Response{first, second} {
 		body, err := io.ReadAll(response.Body)
@@ -160,3 +161,94 @@ func TestInFlightReportsALostSlot(t *testing.T) {
 	require.Equal(t, http.StatusOK, response.Code)
 	require.ErrorIs(t, failed, runtime.ErrSlotLost)
 }
+
+// plain is the writer of a middleware in the form that net/http documents: it has Unwrap and no other method.
+type plain struct{ http.ResponseWriter }
+
+func (p plain) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+// middleware puts such writers before a handler, one around the other.
+func middleware(depth int, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for range depth {
+			w = plain{w}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// A connection that was hijacked through the writers of other middleware holds its slot, wherever they stand.
+func TestInFlightHoldsASlotBehindOtherMiddleware(t *testing.T) {
+	for _, row := range []struct {
+		name            string
+		outside, inside int
+	}{{"around the route", 1, 0}, {"deep", 3, 0}, {"inside of the route", 0, 2}, {"both", 2, 2}} {
+		t.Run(row.name, func(t *testing.T) {
+			conns := make(chan net.Conn, 3)
+			e := newExports(t, nil)
+			route := limithttp.New(e.limiter, limithttp.Options{}).InFlight(func(*http.Request) (limiter.SlotLimit, error) { return e.slots, nil })
+			e.server.Config.Handler = middleware(row.outside, route.Wrap(middleware(row.inside, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
+					t.Error(err)
+				}
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\n\r\n")
+				conns <- conn
+			}))))
+			var open []net.Conn
+			for range 2 {
+				client, err := net.Dial("tcp", e.server.Listener.Addr().String())
+				require.NoError(t, err)
+				defer client.Close()
+				io.WriteString(client, "GET / HTTP/1.1\r\nHost: exports\r\n\r\n")
+				open = append(open, <-conns)
+			}
+			require.EqualValues(t, 2, e.used(), "the handlers have returned, and their connections are open")
+			require.Equal(t, http.StatusTooManyRequests, e.get().StatusCode)
+			for _, conn := range open {
+				require.NoError(t, conn.Close())
+			}
+			e.eventuallyFree()
+		})
+	}
+}
+
+// A stream through other middleware is flushed, and the error of a flush is returned.
+func TestInFlightFlushesBehindOtherMiddleware(t *testing.T) {
+	finish := make(chan struct{})
+	e := newExports(t, nil)
+	route := limithttp.New(e.limiter, limithttp.Options{}).InFlight(func(*http.Request) (limiter.SlotLimit, error) { return e.slots, nil })
+	e.server.Config.Handler = middleware(2, route.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "first\n")
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+		<-finish
+	})))
+	response := e.get()
+	line, err := bufio.NewReader(response.Body).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "first\n", line)
+	require.EqualValues(t, 1, e.used())
+	close(finish)
+	e.eventuallyFree()
+
+	failing := brokenWriter{httptest.NewRecorder()}
+	route.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		require.ErrorIs(t, http.NewResponseController(w).Flush(), net.ErrClosed)
+		_, _, err := http.NewResponseController(w).Hijack()
+		require.ErrorIs(t, err, net.ErrClosed)
+	})).ServeHTTP(failing, httptest.NewRequest(http.MethodGet, "/", nil))
+	require.Zero(t, e.used())
+}
+
+// brokenWriter is the writer of a connection that is gone.
+type brokenWriter struct{ *httptest.ResponseRecorder }
+
+func (brokenWriter) FlushError() error { return net.ErrClosed }
+
+func (brokenWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, net.ErrClosed }

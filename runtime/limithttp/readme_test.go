@@ -53,6 +53,7 @@ func (printer) Write(p []byte) (int, error) { return fmt.Print(string(p)) }
 const linesFile = `package lines
 
 import (
+	"errors"
 	"log"
 	"net/http"
 	"net/netip"
@@ -61,11 +62,49 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
 )
 
-var _ = []any{log.Print, netip.MustParsePrefix, limithttp.New}
+var _ = []any{errors.New, log.Print, netip.MustParsePrefix, limithttp.New}
 
 func routes(mux *http.ServeMux, h *limithttp.Binder, limit *limits.Limits, teamOf func(*http.Request) (string, error),
-	complete func(http.ResponseWriter, *http.Request) int64, search http.HandlerFunc) {
+	complete func(http.ResponseWriter, *http.Request) int64, search http.HandlerFunc, rightPassword func(*http.Request) bool) {
 LINES}
+`
+
+// loginTest is a test of the handler that calls a limit itself: right logins are not denied, and wrong ones are, 10 in an hour.
+const loginTest = `package lines
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+)
+
+func TestLogin(t *testing.T) {
+	mux, limit, right := http.NewServeMux(), limits.New(&memstore.Store{}), true
+	routes(mux, limithttp.New(limit, limithttp.Options{}), limit, nil, nil,
+		func(w http.ResponseWriter, _ *http.Request) {}, func(*http.Request) bool { return right })
+	login := func(want int) {
+		t.Helper()
+		response := httptest.NewRecorder()
+		mux.ServeHTTP(response, httptest.NewRequest(http.MethodPost, "/login?user=ada", nil))
+		if response.Code != want {
+			t.Fatalf("the status is %d, want %d", response.Code, want)
+		}
+	}
+	for range 30 {
+		login(http.StatusOK)
+	}
+	right = false
+	for range 10 {
+		login(http.StatusUnauthorized)
+	}
+	login(http.StatusTooManyRequests)
+	right = true
+	login(http.StatusTooManyRequests)
+}
 `
 
 // TestQuickStart builds the first program of README.md in a module of its own, and sends it three requests.
@@ -105,8 +144,10 @@ func TestQuickStart(t *testing.T) {
 		"Limits that a handler calls itself", "What a caller has left"} {
 		write(fmt.Sprintf("lines%d/lines.go", i), strings.Replace(linesFile, "LINES", block(section, "go"), 1))
 	}
+	write("lines2/login_test.go", loginTest)
 	run(root, "run", "./cmd/ratelimitgen", "generate", filepath.Join(dir, "limits/limits.yaml"))
 	run(dir, "vet", "./...")
+	run(dir, "test", "./lines2")
 	out := run(dir, "test", "-v", ".")
 	_, response, ok := strings.Cut(out, "<<<\n")
 	require.True(t, ok, out)

@@ -6,11 +6,12 @@ import (
 	"net/http"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/once"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// Limit binds a limit: from returns the limit and the key of a request, or an error, for which the status is 400 or that of
-// [Error].
+// Limit binds a limit: from returns the limit and the key of a request, or an error, for which the status is the one of [Error],
+// 500 if it is a mistake of the program such as [runtime.ErrInvalidPlan], or 400.
 func (b *Binder) Limit(from func(*http.Request) (limiter.Item, error)) *Route {
 	return b.Group(func(r *http.Request) (Take, error) {
 		item, err := from(r)
@@ -62,34 +63,72 @@ type Route struct {
 }
 
 // Wrap returns a handler that takes the tokens of a request, and calls next if there are enough of them. Requests of every
-// method take tokens, HEAD and OPTIONS too. Slots are held while next runs: see [Binder.InFlight]. The context of the request that next gets is one for [Settle].
+// method take tokens, HEAD and OPTIONS too. A limit that a route around this one has already taken for the request, from the same key and
+// as many tokens at least, is not taken again. Slots are held while next runs: see [Binder.InFlight]. The context of the request that next gets is one for [Settle].
 func (rt *Route) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ds, err := rt.take(r)
 		if err == nil {
 			var few [3]quota
-			quotas := rt.binder.quotas(few[:0], ds)
+			outer, _ := r.Context().Value(passedKey{}).(*passed)
+			around := outer.quotas(few[:0])
+			removeFields(w.Header(), around)
+			quotas := rt.binder.quotas(around, ds)
 			addFields(w.Header(), quotas)
 			rt.binder.options.Legacy.set(w.Header(), quotas, rt.binder.now())
 		}
 		if err == nil && ds.Allowed {
-			rt.binder.serve(w, r.WithContext(limiter.WithTaken(r.Context(), ds)), ds, next)
+			ctx := &passed{limiter.WithTaken(r.Context(), ds), rt.binder}
+			rt.binder.serve(w, r.WithContext(ctx), ds, next)
 			return
 		}
 		rt.binder.deny(w, r, denialOf(ds, err))
 	})
 }
 
+type passedKey struct{}
+
+// passed is the context of a request that a route of a binder has let pass.
+type passed struct {
+	context.Context
+	binder *Binder
+}
+
+// Value returns p for passedKey, and otherwise the value of the context around it.
+func (p *passed) Value(key any) any {
+	if key == (passedKey{}) {
+		return p
+	}
+	return p.Context.Value(key)
+}
+
+// quotas appends the items of the fields for the routes that a request has passed, of which p is the innermost. p may be nil.
+func (p *passed) quotas(all []quota) []quota {
+	if p == nil {
+		return all
+	}
+	ds, _ := limiter.Taken(p.Context)
+	outer, _ := p.Context.Value(passedKey{}).(*passed)
+	return p.binder.quotas(outer.quotas(all), ds)
+}
+
 // take returns the decisions on a request. The error has the status of a response.
 func (rt *Route) take(r *http.Request) (limiter.Decisions, error) {
 	take, err := rt.from(r)
-	if err != nil {
+	switch {
+	case err != nil && runtime.OriginOf(err) == runtime.OriginProgram:
+		return limiter.Decisions{}, withStatus(http.StatusInternalServerError, err)
+	case err != nil:
 		return limiter.Decisions{}, withStatus(http.StatusBadRequest, err)
 	}
 	if take == nil {
 		return limiter.Decisions{}, withStatus(http.StatusInternalServerError, fmt.Errorf("%w: the Take is nil", runtime.ErrInvalidCall))
 	}
-	ds, err := take(r.Context())
+	ctx := r.Context()
+	if _, inside := limiter.Taken(ctx); inside {
+		ctx = once.In(ctx)
+	}
+	ds, err := take(ctx)
 	switch {
 	case err != nil:
 		return limiter.Decisions{}, withStatus(statusOf(err), err)

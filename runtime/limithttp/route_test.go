@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // serve sends a request to a handler, and returns the response.
@@ -278,4 +280,156 @@ func TestEmptyKeyIsABadRequest(t *testing.T) {
 	w := newWorld()
 	item := w.limiter.Limit(with(bucket(), same), runtime.KeyOf(runtime.Hashed("")))
 	require.Equal(t, http.StatusBadRequest, serve(limithttp.New(w.limiter, limithttp.Options{}).All(taking(item)).Wrap(http.NotFoundHandler())).Code)
+}
+
+// failingStore returns an error for all calls.
+type failingStore struct{ err error }
+
+func (f failingStore) Do(context.Context, []runtime.Call) ([]runtime.Answer, error) {
+	return nil, f.err
+}
+
+// Package runtime decides the class of an error, also if it is wrapped, and if the limit is open: a mistake of the program is
+// answered with 500, logged, and has no Retry-After.
+func TestStatusFollowsTheClassOfAnError(t *testing.T) {
+	open := bucket()
+	open.OnError = runtime.FailOpen
+	for _, row := range []struct {
+		err        error
+		status     int
+		retryAfter string
+	}{
+		{&runtime.RegistrationError{}, 500, ""},
+		{runtime.ErrForeignCounts, 500, ""},
+		{runtime.ErrUnknownOverride, 500, ""},
+		{fmt.Errorf("%w: %w", runtime.ErrOverridesUnread, runtime.ErrNoOverrides), 500, ""},
+		{runtime.ErrNoTx, 500, ""},
+		{runtime.ErrClosed, 500, ""},
+		{runtime.ErrInvalidOverride, 400, ""},
+		{fmt.Errorf("%w: %w", runtime.ErrOverridesUnread, errDown), 503, "1"},
+		{errDown, 503, "1"},
+	} {
+		var reported error
+		store := limiter.New(failingStore{fmt.Errorf("tenant 7: %w", row.err)})
+		h := limithttp.New(store, limithttp.Options{OnError: func(_ *http.Request, err error) { reported = err }})
+		closed := serve(h.All(taking(store.Limit(with(bucket(), same), ada))).Wrap(http.NotFoundHandler()))
+		require.Equal(t, row.status, closed.Code, "%v", row.err)
+		require.Equal(t, row.retryAfter, closed.Header().Get("Retry-After"), "%v", row.err)
+		if row.status >= 500 {
+			require.ErrorIs(t, reported, row.err)
+		}
+		want := row.status
+		if want == http.StatusServiceUnavailable {
+			want = http.StatusNotFound // the handler runs
+		}
+		require.Equal(t, want, serve(h.All(taking(store.Limit(&open, ada))).Wrap(http.NotFoundHandler())).Code, "open: %v", row.err)
+		denied := httptest.NewRecorder()
+		h.Deny(denied, httptest.NewRequest(http.MethodGet, "/", nil), row.err)
+		require.Equal(t, row.status, denied.Code, "%v", row.err)
+	}
+}
+
+// A function that returns a mistake of the program, such as the error of ParsePlan, is not at fault for a bad request.
+func TestFunctionThatReturnsAMistake(t *testing.T) {
+	var reported error
+	h := limithttp.New(newWorld().limiter, limithttp.Options{OnError: func(_ *http.Request, err error) { reported = err }})
+	failing := func(err error) int {
+		return serve(h.All(func(*http.Request) ([]limiter.Item, error) { return nil, err }).Wrap(http.NotFoundHandler())).Code
+	}
+	require.Equal(t, http.StatusInternalServerError, failing(fmt.Errorf("plan %q: %w", "gold", runtime.ErrInvalidPlan)))
+	require.ErrorIs(t, reported, runtime.ErrInvalidPlan)
+	require.Equal(t, http.StatusBadRequest, failing(runtime.ErrEmptyKey))
+	require.Equal(t, http.StatusTeapot, failing(limithttp.Error(http.StatusTeapot, runtime.ErrInvalidPlan)), "the status of the error counts")
+}
+
+// A limit around a router and around one of its routes is taken once a request, and has one item in the fields.
+func TestLimitAroundTheRequestIsNotTakenAgain(t *testing.T) {
+	w := newWorld()
+	h := limithttp.New(w.limiter, limithttp.Options{Legacy: limithttp.LegacySeconds})
+	send, window := w.limiter.Limit(with(bucket(), same), ada), w.limiter.Limit(with(window(), same), ada)
+	group := func(items ...limiter.ReserveItem) *limithttp.Route {
+		return h.Group(func(*http.Request) (limithttp.Take, error) {
+			return func(ctx context.Context) (limiter.Decisions, error) { return w.limiter.Group(items...).Allow(ctx) }, nil
+		})
+	}
+	inside := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {})
+	for _, row := range []struct {
+		name           string
+		handler        http.Handler
+		sends, windows int64
+		policy, fields string
+	}{
+		{"the same", h.All(taking(send)).Wrap(h.All(taking(send)).Wrap(inside)), 1, 0,
+			`"sendMessage";q=20;w=120`, `"sendMessage";r=19;t=114`},
+		{"three times", h.All(taking(send)).Wrap(h.All(taking(send)).Wrap(group(send).Wrap(inside))), 1, 0,
+			`"sendMessage";q=20;w=120`, `"sendMessage";r=19;t=114`},
+		{"with another", h.All(taking(send)).Wrap(h.All(taking(window, send)).Wrap(inside)), 1, 1,
+			`"sendMessage";q=20;w=120, "signUp";q=5;w=3600`, `"sendMessage";r=19;t=114, "signUp";r=4;t=3597`},
+		{"a group", group(window, send).Wrap(group(send).Wrap(inside)), 1, 1,
+			`"signUp";q=5;w=3600, "sendMessage";q=20;w=120`, `"signUp";r=4;t=3597, "sendMessage";r=19;t=114`},
+		{"more tokens are taken", h.All(taking(send)).Wrap(h.All(taking(send.N(4))).Wrap(inside)), 5, 0,
+			`"sendMessage";q=20;w=120`, `"sendMessage";r=15;t=90`},
+		{"fewer are not", h.All(taking(send.N(4))).Wrap(h.All(taking(send)).Wrap(inside)), 4, 0,
+			`"sendMessage";q=20;w=120`, `"sendMessage";r=16;t=96`},
+		{"a check takes none", h.All(taking(send.Checked())).Wrap(h.All(taking(send)).Wrap(inside)), 1, 0,
+			`"sendMessage";q=20;w=120`, `"sendMessage";r=19;t=114`},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			require.NoError(t, send.Reset(t.Context()))
+			require.NoError(t, window.Reset(t.Context()))
+			response := serve(row.handler)
+			require.Equal(t, http.StatusOK, response.Code)
+			require.EqualValues(t, 20-row.sends, left(t, send))
+			require.EqualValues(t, 5-row.windows, left(t, window))
+			require.Equal(t, []string{row.policy}, response.Header().Values("RateLimit-Policy"))
+			require.Equal(t, []string{row.fields}, response.Header().Values("RateLimit"))
+		})
+	}
+}
+
+// What stands around the request is settled from within, once; another key, another store and what the handler itself takes are
+// taken.
+func TestWhatCountsAsTakenAgain(t *testing.T) {
+	w := newWorld()
+	h := limithttp.New(w.limiter, limithttp.Options{})
+	send := w.limiter.Limit(with(bucket(), same), ada)
+	other := newWorld()
+	elsewhere, bob := other.limiter.Limit(with(bucket(), same), ada), w.limiter.Limit(with(bucket(), same), runtime.KeyOf(runtime.String("bob")))
+	inner := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		require.NoError(t, send.Require(r.Context()))
+		ds, err := w.limiter.All(r.Context(), send.N(2))
+		require.NoError(t, err)
+		require.True(t, ds.Allowed)
+		require.NoError(t, limithttp.SettleLimit(r.Context(), "sendMessage", 5))
+		require.ErrorIs(t, limithttp.SettleLimit(r.Context(), "sendMessage", 5), runtime.ErrNotReserved)
+	})
+	response := serve(h.All(taking(send)).Wrap(h.All(taking(send)).Wrap(inner)))
+	require.Equal(t, http.StatusOK, response.Code)
+	require.EqualValues(t, 20-1-2-5, left(t, send))
+
+	next := limithttp.New(other.limiter, limithttp.Options{})
+	response = serve(h.All(taking(bob)).Wrap(next.All(taking(elsewhere)).Wrap(h.All(taking(send)).Wrap(http.NotFoundHandler()))))
+	require.EqualValues(t, 19, left(t, bob))
+	require.EqualValues(t, 19, left(t, elsewhere))
+	require.EqualValues(t, 11, left(t, send))
+	require.Equal(t, []string{`"sendMessage";r=11;t=66`}, response.Header().Values("RateLimit"), "one item of a name: the one with the least left")
+}
+
+// A slot around the request is held once, and released by the route that has acquired it.
+func TestSlotAroundTheRequestIsNotAcquiredAgain(t *testing.T) {
+	l := limiter.New(&memstore.Store{})
+	slots := l.Slots(&runtime.Policy{Name: "exports", Kind: runtime.InFlight, Rate: 1, Capacity: 1, Period: time.Minute}, ada)
+	h := limithttp.New(l, limithttp.Options{OnError: func(_ *http.Request, err error) { t.Error(err) }})
+	route := h.InFlight(func(*http.Request) (limiter.SlotLimit, error) { return slots, nil })
+	used := func() int64 {
+		b, err := slots.Peek(t.Context())
+		require.NoError(t, err)
+		return b.Used
+	}
+	response := serve(route.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		route.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { require.EqualValues(t, 1, used()) })).ServeHTTP(w, r)
+		require.EqualValues(t, 1, used(), "until the outer route returns")
+	})))
+	require.Equal(t, http.StatusOK, response.Code)
+	require.Zero(t, used())
 }

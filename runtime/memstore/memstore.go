@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -23,7 +24,7 @@ import (
 // Store is a [runtime.Store] in the memory of this process: for tests, and for limits whose counts may be lost when the
 // process ends. The zero Store is ready to use. It is the reference for all other stores.
 type Store struct {
-	// Clock returns the time; nil means time.Now.
+	// Clock returns the time, of the years 1700 to 2240; nil means time.Now.
 	Clock func() time.Time
 	// KeepOverrides is how long the log keeps entries that have ended or were replaced; 0 means [override.DefaultKeep],
 	// and less than 0 for good. Sweep deletes those that are older.
@@ -38,7 +39,8 @@ type Store struct {
 	view *override.View
 }
 
-// Do implements [runtime.Store]. Its only error is ctx.Err.
+// Do implements [runtime.Store]. Its only errors are ctx.Err, and [runtime.ErrInvalidCall] for a Clock that shows an instant
+// before the year 1700 or after 2240.
 func (m *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -46,7 +48,10 @@ func (m *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.registered.Decide(calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
-		now := m.now()
+		now, err := m.present()
+		if err != nil {
+			return nil, err
+		}
 		b := batch.New(calls)
 		// All rows are locked by mu, so that the batch can go on with more rows at once.
 		for !b.Run(now, m.readLocked(b.Rows())) {
@@ -102,6 +107,14 @@ func (m *Store) Sweep(ctx context.Context, policies ...*runtime.Policy) (int, er
 		})
 	}
 	return before - len(m.rows), nil
+}
+
+// present is now, for a decision.
+func (m *Store) present() (int64, error) {
+	if m.Clock == nil {
+		return time.Now().UnixNano(), nil
+	}
+	return runtime.ReadClock(m.Clock)
 }
 
 func (m *Store) now() int64 {
@@ -347,8 +360,8 @@ func (s memTxStore) Erase(ctx context.Context, limit, key string, why runtime.Ov
 // begun returns the transaction.
 func (s memTxStore) begun(ctx context.Context) (*Tx, error) {
 	t, ok := s.tx.(*Tx)
-	switch {
-	case s.tx == nil || ok && t == nil:
+	switch v := reflect.ValueOf(s.tx); {
+	case s.tx == nil || v.Kind() == reflect.Pointer && v.IsNil():
 		return nil, runtime.ErrNilTx
 	case !ok || t.store != s.store:
 		return nil, fmt.Errorf("%w of a %T: pass one that the Begin of this memstore.Store has returned", runtime.ErrNoTx, s.tx)
@@ -410,7 +423,11 @@ func (t *Tx) do(calls []runtime.Call) ([]runtime.Answer, error) {
 		return nil, err
 	}
 	return t.store.registered.Decide(calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
-		now, b := t.store.now(), batch.New(calls)
+		now, err := t.store.present()
+		if err != nil {
+			return nil, err
+		}
+		b := batch.New(calls)
 		for !b.Run(now, t.readLocked(b.Rows())) {
 		}
 		for _, c := range b.Changes() {

@@ -143,18 +143,22 @@ func TestStartsOfWindows(t *testing.T) {
 // twice, and then the window begins at the first time.
 func TestWindowsAtATimeOfDay(t *testing.T) {
 	for _, row := range []struct {
-		at, day string
-		want    string
+		zone, at, day string
+		want          string
 	}{
-		{"2h30m", "2026-03-07", "2026-03-07T07:30:00Z 2026-03-08T07:00:00Z 2026-03-09T06:30:00Z"},
-		{"1h30m", "2026-10-31", "2026-10-31T05:30:00Z 2026-11-01T05:30:00Z 2026-11-02T06:30:00Z"},
+		{"America/New_York", "2h30m", "2026-03-07", "2026-03-07T07:30:00Z 2026-03-08T07:00:00Z 2026-03-09T06:30:00Z"},
+		{"America/New_York", "1h30m", "2026-10-31", "2026-10-31T05:30:00Z 2026-11-01T05:30:00Z 2026-11-02T06:30:00Z"},
+		// 30 December 2011 and 21 August 1993 do not exist there, and have no window, not even one up to the time of day.
+		{"Pacific/Apia", "30m", "2011-12-28", "2011-12-28T10:30:00Z 2011-12-29T10:30:00Z 2011-12-30T10:30:00Z"},
+		{"Pacific/Apia", "23h30m", "2011-12-28", "2011-12-29T09:30:00Z 2011-12-30T09:30:00Z"},
+		{"Pacific/Kwajalein", "30m", "1993-08-19", "1993-08-19T12:30:00Z 1993-08-20T12:30:00Z 1993-08-21T12:30:00Z"},
 	} {
-		c := inZone(runtime.Day, "America/New_York")
+		c := inZone(runtime.Day, row.zone)
 		at := must(time.ParseDuration(row.at))
 		c.At = at
 		p, from := runtimetest.Once(c), local(t, c.Zone, row.day+" 00:00:00")
 		var got []string
-		for _, start := range windowStarts(&p, from, from.AddDate(0, 0, 3)) {
+		for _, start := range windowStarts(&p, from, from.Add(71*time.Hour)) {
 			got = append(got, start.UTC().Format(time.RFC3339))
 		}
 		require.Equal(t, row.want, strings.Join(got, " "))
@@ -317,7 +321,12 @@ func calendarStartByHand(p *runtime.Policy, now int64) int64 {
 			last := first.AddDate(0, 1, -1)
 			at = first.AddDate(0, 0, min(from.Day, last.Day())-1)
 		}
-		return firstSecond(zone, at.Unix()+int64(c.At/time.Second)) * int64(time.Second)
+		second := at.Unix()
+		// A day that the zone has skipped has no window of its own.
+		if single := c.Unit == runtime.Day && count == 1; single && firstSecond(zone, second) == firstSecond(zone, second+24*60*60) {
+			second += 24 * 60 * 60
+		}
+		return firstSecond(zone, second+int64(c.At/time.Second)) * int64(time.Second)
 	}
 	first := time.Date(from.Year, from.Month, from.Day, 0, 0, 0, 0, time.UTC)
 	// Float64 seconds, because a Duration overflows after 292 years.

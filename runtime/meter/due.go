@@ -57,12 +57,13 @@ func (r *Rule) search(s runtime.State, now int64, need float64) int64 {
 	}
 	// The formula for due rounds, so it can be early: then step on, twice as far each time, until there is enough.
 	fails := at - interval
-	for step := interval; !r.enough(s, at, need) && at < math.MaxInt64; step *= 2 {
+	for step := interval; !r.enough(s, at, need) && at < math.MaxInt64; step = arith.Add(step, step) {
 		fails, at = at, arith.Add(at, step)
 	}
-	// The last step may have gone too far: bisect between the last instant that failed and the first that passed.
+	// The last step may have gone too far: bisect between the last instant that failed and the first that passed. The
+	// middle is after fails, even if at is the last instant and so not a number of intervals after it.
 	for at-fails > interval {
-		if middle := fails + (at-fails)/interval/2*interval; r.enough(s, middle, need) {
+		if middle := fails + max(1, (at-fails)/interval/2)*interval; r.enough(s, middle, need) {
 			at = middle
 		} else {
 			fails = middle

@@ -201,14 +201,25 @@ func (r fixedWindow) calendarDue(s runtime.State, accrued runtime.State, now int
 	earliest := accrued.TS + max(1, int64(windows))*r.Period - r.Period/2
 	at := r.calendar.next(max(now, earliest-1))
 	// The tokens accrue from the start in the row, which may be off the calendar by less than half a window.
-	for at < math.MaxInt64 && !r.enough(s, at, need) {
+	for range nearbyStarts {
+		if at == math.MaxInt64 || r.enough(s, at, need) {
+			break
+		}
 		at = r.calendar.next(at)
 	}
-	for before := r.calendar.start(at - 1); before > now && r.enough(s, before, need); before = r.calendar.start(at - 1) {
+	for range nearbyStarts {
+		before := r.calendar.start(at - 1)
+		if before <= now || !r.enough(s, before, need) {
+			break
+		}
 		at = before
 	}
 	return at
 }
+
+// nearbyStarts is more than the windows that can begin within a mean length of an instant: between two starts is nearly
+// that length, or in a zone whose clock jumps by more than half a day, at least some windows later.
+const nearbyStarts = 8
 
 // slidingWindow is the algorithm of [runtime.SlidingWindow]: an estimate of the use in the period that ends now, from
 // the use of the current aligned window and of the one before. A row's Value is minus the use of the window that starts

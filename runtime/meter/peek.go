@@ -89,3 +89,21 @@ func Holders(p *runtime.Policy, rows []runtime.StoredRow, at int64) (list []Hold
 	}
 	return list
 }
+
+// LeftAfter returns the tokens that a key has some time after a denial by a policy, if no request has changed it since: the
+// Value and the Remaining of the decision then. They are exact for a token bucket, and for a fixed window until the window
+// of the denial ends. Otherwise, and with shards that fill up one by one, the decision does not say when tokens come back,
+// and the tokens are as in the denial, never too many.
+func LeftAfter(p *runtime.Policy, d *runtime.Decision, elapsed time.Duration) (value float64, remaining int64) {
+	// A window that starts at first use, and has ended, accrues as a token bucket does.
+	accrues := p.Kind == runtime.TokenBucket || p.Kind == runtime.FixedWindow && p.Start.FirstUse() && d.ResetAfter == 0
+	if !accrues || p.Shards > 1 || elapsed <= 0 {
+		return d.Value, d.Remaining
+	}
+	rule := RuleOf(p, "")
+	value = min(rule.Capacity, d.Value+linear{&rule}.accrued(0, int64(elapsed)))
+	if d.PenaltyFor > elapsed {
+		return value, d.Remaining
+	}
+	return value, arith.Whole(value, allowance(rule.Rate, rule.Period))
+}

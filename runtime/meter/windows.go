@@ -64,16 +64,21 @@ const secondsPerDay = 24 * 60 * 60
 // around returns the start of the window that contains the instant at, and the start of the next window.
 func (w *calendarWindows) around(at int64) (start, end int64) {
 	second := arith.Div(at, int64(time.Second))
-	_, offset := time.Unix(second, 0).In(w.zone).Zone()
-	n := w.number(second + int64(offset))
+	n := w.number(second + arith.Offset(w.zone, second))
 	from := w.begin(n)
+	// The day of the window was skipped, and the next one begins later on its day. No zone skips two days.
+	for from > second {
+		n--
+		from = w.begin(n)
+	}
 	for {
 		to := w.begin(n + 1)
 		if to > second {
 			return arith.OfSeconds(from), arith.OfSeconds(to)
 		}
 		// The clock was put back over the start of the next window, which has begun nonetheless; or the zone has skipped a
-		// day, which has no window.
+		// day, which has no window. This happens for at most two windows of a day: a clock shows times within
+		// twice MaxOffset.
 		from, n = to, n+1
 	}
 }
@@ -104,8 +109,20 @@ func (w *calendarWindows) number(clock int64) int64 {
 	return arith.Div(months, w.months)
 }
 
-// begin returns the instant at which a window begins, in seconds since 1970 UTC.
-func (w *calendarWindows) begin(n int64) int64 { return firstAt(w.zone, w.clock(n)) }
+// begin returns the instant at which a window begins, in seconds since 1970 UTC. The window of a single day that the zone
+// has skipped is empty: it begins with the next one.
+func (w *calendarWindows) begin(n int64) int64 {
+	clock := w.clock(n)
+	at := firstAt(w.zone, clock)
+	if w.days != 1 || w.at == 0 || at+arith.Offset(w.zone, at) == clock {
+		return at
+	}
+	// The clock has skipped the time of day, and possibly the whole day.
+	if day := clock - w.at; firstAt(w.zone, day) == firstAt(w.zone, day+secondsPerDay) {
+		return firstAt(w.zone, clock+secondsPerDay)
+	}
+	return at
+}
 
 // clock returns the time on the clock at which a window begins.
 func (w *calendarWindows) clock(n int64) int64 {
@@ -117,25 +134,24 @@ func (w *calendarWindows) clock(n int64) int64 {
 	return time.Date(year, of, min(w.dayOfMonth, arith.DaysIn(year, of)), 0, 0, 0, 0, time.UTC).Unix() + w.at
 }
 
-// maxOffset is more than any zone's distance from UTC has ever been, in seconds.
-const maxOffset = 16 * 60 * 60
-
 // firstAt returns the first instant at which the clock of a zone shows a time or a later one, both in seconds.
 //
 // [time.Date] does not: for a time that the clock skips or repeats it returns one of two instants, and for the midnight
 // at which a clock is put forward, an instant of the day before.
+//
+// The loop ends after the changes of the clock within twice MaxOffset, of which zones have one or two: before the first
+// of these instants the clock cannot show the time yet, and after the last one it shows a later time.
 func firstAt(zone *time.Location, clock int64) int64 {
-	for at := clock - maxOffset; ; {
-		t := time.Unix(at, 0).In(zone)
-		_, offset := t.Zone()
-		_, bound := t.ZoneBounds()
+	for at := clock - arith.MaxOffset; ; {
+		offset := arith.Offset(zone, at)
+		_, bound := time.Unix(at, 0).In(zone).ZoneBounds()
 		end := bound.Unix()
 		// Package time counts 365 days for leap years beyond the transitions in its data: on 31 December, the end that it
 		// returns is not after t. No clock is changed on that day.
 		if end <= at {
 			end = at + secondsPerDay
 		}
-		first := max(at, clock-int64(offset))
+		first := max(at, clock-offset)
 		if bound.IsZero() || first < end {
 			return first
 		}

@@ -99,8 +99,8 @@ func (l *Log) add(o *runtime.Observation, now time.Time) *line {
 		l.limits[o.Limit] = b
 	}
 	b.counts[o.Outcome]++
-	if grades[o.Outcome].rank > b.worst.rank {
-		b.worst = l.exampleOf(o)
+	if g := gradeOf(o); g.rank > b.worst.rank {
+		b.worst = l.exampleOf(o, g)
 	}
 	if now.Before(b.quietUntil) {
 		if limit := o.Limit; b.timer == nil {
@@ -111,8 +111,16 @@ func (l *Log) add(o *runtime.Observation, now time.Time) *line {
 	return l.takeLocked(o.Limit, now)
 }
 
-func (l *Log) exampleOf(o *runtime.Observation) example {
-	e := example{grade: grades[o.Outcome], outcome: o.Outcome}
+// gradeOf returns how bad an observation is. A mistake of the program is as bad as a failure of the store.
+func gradeOf(o *runtime.Observation) grade {
+	if o.Outcome == runtime.OutcomeInvalid && runtime.OriginOf(o.Err()) == runtime.OriginProgram {
+		return grades[runtime.OutcomeError]
+	}
+	return grades[o.Outcome]
+}
+
+func (l *Log) exampleOf(o *runtime.Observation, g grade) example {
+	e := example{grade: g, outcome: o.Outcome}
 	e.attrs = append(e.attrs, slog.String("key", o.Fingerprint(l.secret)), slog.String("operation", Operation(o.Op)), slog.Int64("count", o.Count))
 	if entry, ok := o.Override(); ok {
 		e.attrs = append(e.attrs, slog.Int64("override", entry))

@@ -159,9 +159,10 @@ func (c *call) subject() (l *runtime.CatalogLimit, key runtime.Key, err error) {
 		key, err = l.ParseKey(parts)
 	}
 	if err != nil {
-		err = usageError{err}
+		return l, key, usageError{err}
 	}
-	return l, key, err
+	// Before anything is answered: without the secret of hashed keys it would be about another key.
+	return l, key, runtime.CheckCounts(c.ctx, c.store, l.Policies[0])
 }
 
 // partsOf lists the parts of the key of a limit.

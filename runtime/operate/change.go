@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
@@ -126,9 +127,9 @@ func (c *Change) checkSubject(l *runtime.CatalogLimit) error {
 
 // erase erases a key.
 func (d *Done) erase(ctx context.Context, store runtime.Store, c Change) (err error) {
-	s, ok := store.(runtime.Eraser)
+	s, ok := ability.Of[runtime.Eraser](store)
 	if !ok {
-		return fmt.Errorf("nothing was changed: %w", runtime.ErrNoErase)
+		return fmt.Errorf("nothing was changed: %w", ability.Missing(runtime.ErrNoErase, store))
 	}
 	d.Erased, err = s.Erase(ctx, c.Limit, c.Key.String(), runtime.OverrideEnd{Reason: c.Reason, Author: c.Author})
 	d.Entry = d.Erased.Entry
@@ -150,9 +151,9 @@ func (d *Done) count(ctx context.Context, catalog *runtime.Catalog, store runtim
 	if err != nil {
 		return err
 	}
-	log, ok := store.(override.Store)
+	log, ok := ability.Of[override.Store](store)
 	if !ok {
-		return fmt.Errorf("nothing was changed: the store keeps no log: %w", runtime.ErrNoOverrides)
+		return fmt.Errorf("nothing was changed: the store keeps no log: %w", ability.Missing(runtime.ErrNoOverrides, store))
 	}
 	limit := limiter.New(store).Limit(p, key)
 	before, err := limit.Peek(ctx)
@@ -253,9 +254,9 @@ func (c *Change) putInForce(ctx context.Context, store runtime.Store, l *runtime
 	if !p.Overridable() {
 		return e, usagef("%s has no overrides: add overrides to it in limits.yaml", c.Limit)
 	}
-	log, ok := store.(override.Store)
+	log, ok := ability.Of[override.Store](store)
 	if !ok {
-		return e, runtime.ErrNoOverrides
+		return e, ability.Missing(runtime.ErrNoOverrides, store)
 	}
 	until := c.Until
 	switch {
@@ -266,6 +267,10 @@ func (c *Change) putInForce(ctx context.Context, store runtime.Store, l *runtime
 			return e, err
 		}
 		until = until.Add(c.For)
+	}
+	if until.After(runtime.ForGood) {
+		return e, usagef("it would end after %s, the last day that can be stored: to leave it without an end, use -for-good (in a program, Until: runtime.ForGood)",
+			runtime.ForGood.UTC().Format(time.DateOnly))
 	}
 	of, end := limiter.New(store).Overrides(p, c.Key), runtime.OverrideEnd{Reason: c.Reason, Author: c.Author}
 	switch c.Verb {

@@ -611,7 +611,7 @@ func TestErrorsOfAllLimitsSayWhatWasWritten(t *testing.T) {
 	const written = "entry %d of the log was written, but the penalty may not have ended: limit \"login\": the server has gone\n"
 	assert.Contains(t, main(noReset{mem}, "unblock login 7"), "failed: "+fmt.Sprintf(written, 1))
 	assert.Contains(t, main(noReset{mem}, "unblock -all user=7"), "login: "+fmt.Sprintf(written, 2))
-	assert.Contains(t, main(noErase{mem}, "erase -all user=7"), "login: nothing was changed: "+runtime.ErrNoErase.Error()+"\n")
+	assert.Contains(t, main(noErase{mem}, "erase -all user=7"), "login: nothing was changed: "+runtime.ErrNoErase.Error()+": its type is operate_test.noErase: if it decorates another store")
 }
 
 // noErase is a store that cannot erase.
@@ -646,4 +646,67 @@ func TestTopOfALimitWithAnotherKey(t *testing.T) {
 	assert.NotContains(t, out.String(), "Not a limit of this program")
 	out.Reset()
 	require.Equal(t, operate.Failed, operate.Main(t.Context(), c, store, []string{"top", "login"}, &out))
+}
+
+// An operator without the program's secret of hashed keys, or with another, would read and block other keys than those
+// named: every command that is given a key, and every list, is refused before it answers.
+func TestOtherSecretIsRefused(t *testing.T) {
+	ctx, secret := t.Context(), []byte("0123456789abcdef")
+	bounds := runtime.OverrideBounds{Rate: 5, Capacity: 5}
+	p := &runtime.Policy{Name: "login", Kind: runtime.TokenBucket, Rate: 5, Period: time.Hour, Capacity: 5, Overrides: bounds}
+	plain := runtime.NewCatalog("example.com/app", runtime.Catalog{Limits: []runtime.CatalogLimit{
+		{Name: "login", Key: []runtime.CatalogKey{{Name: "email", Type: "hashed string"}}, Policies: []*runtime.Policy{p}},
+	}})
+	stores := map[string]func() runtime.Store{
+		"memstore": func() runtime.Store { return &memstore.Store{Clock: func() time.Time { return start }} },
+		"sqlite": func() runtime.Store {
+			store, err := sqlite.Open(filepath.Join(t.TempDir(), "limits.db"))
+			require.NoError(t, err)
+			t.Cleanup(func() { store.Close() })
+			return store
+		},
+	}
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			store := open()
+			d, err := limiter.New(store, limiter.HashKeys(secret)).Limit(p, runtime.KeyOf(runtime.Hashed("ann@example.com"))).AllowN(ctx, 5)
+			require.NoError(t, err)
+			require.True(t, d.Allowed)
+			run := func(c *runtime.Catalog, command string) (int, string) {
+				var out bytes.Buffer
+				code := operate.Main(ctx, c, store, words(command), &out)
+				return code, out.String()
+			}
+			commands := []string{"show login ann@example.com", "log login ann@example.com", "log -all email=ann@example.com", "top login"}
+			for verb := range writing {
+				command := verb + " login ann@example.com -reason r -author a"
+				switch verb {
+				case "grant", "take":
+					command += " -n 1"
+				case "override":
+					command += " -rate 1 -for 1h"
+				case "block":
+					command += " -for 1h"
+				}
+				commands = append(commands, command)
+			}
+			for secretOf, c := range map[string]*runtime.Catalog{"none": plain, "another": plain.HashKeys([]byte("fedcba9876543210"))} {
+				for _, command := range commands {
+					code, out := run(c, command)
+					assert.Equal(t, operate.Failed, code, "%s, %s: %s", command, secretOf, out)
+					assert.Contains(t, out, `limit "login": the stored counts are not those of this limit: their keys are hashed with the secret `)
+				}
+				for _, verb := range []string{"block", "erase"} {
+					_, out := run(c, verb+" -all email=ann@example.com -reason r -author a"+map[string]string{"block": " -for 1h"}[verb])
+					assert.Contains(t, out, "nothing was changed: ", "%s -all, %s", verb, secretOf)
+					assert.Contains(t, out, "their keys are hashed with the secret ", "%s -all, %s", verb, secretOf)
+				}
+			}
+			code, out := run(plain.HashKeys(secret), "show login ann@example.com")
+			require.Equal(t, operate.OK, code, out)
+			require.Contains(t, out, "0 of 5 left")
+			_, out = run(plain.HashKeys(secret), "log login ann@example.com")
+			require.Contains(t, out, "The log has no entries", "of the refused changes")
+		})
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
@@ -215,9 +216,9 @@ func (c *call) log() error {
 	if err != nil {
 		return err
 	}
-	log, ok := c.store.(override.Store)
+	log, ok := ability.Of[override.Store](c.store)
 	if !ok {
-		return runtime.ErrNoOverrides
+		return ability.Missing(runtime.ErrNoOverrides, c.store)
 	}
 	entries, err := log.OverrideHistory(c.ctx, l.Name, key.String())
 	if err != nil {
@@ -278,9 +279,13 @@ func (c *call) logAll() error {
 		}
 		q.Keys = map[string]string{}
 		for _, of := range all {
-			if of.err == nil {
-				q.Keys[of.limit.Name] = of.key.String()
+			if of.err != nil {
+				continue
 			}
+			if err := runtime.CheckCounts(c.ctx, c.store, of.limit.Policies[0]); err != nil {
+				return err
+			}
+			q.Keys[of.limit.Name] = of.key.String()
 		}
 	}
 	entries, more, err := Log(c.ctx, c.store, q)

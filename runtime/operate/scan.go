@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
@@ -108,9 +109,9 @@ func Others(ctx context.Context, store runtime.Store, catalog *runtime.Catalog) 
 			others = append(others, foreign.Stored)
 		}
 	}
-	s, ok := store.(interface {
+	s, ok := ability.Of[interface {
 		Registrations(context.Context) ([]runtime.Registration, error)
-	})
+	}](store)
 	if !ok {
 		return others, nil
 	}
@@ -129,7 +130,8 @@ func (p Planned) busy(store runtime.Store, inForce []runtime.OverrideEntry, key 
 	if len(inForce) == 0 {
 		return b
 	}
-	of, err := store.(override.Store).OverrideView().PolicyOf(p.Policy, key)
+	log, _ := ability.Of[override.Store](store) // which has the entries
+	of, err := log.OverrideView().PolicyOf(p.Policy, key)
 	if err != nil {
 		// A later version wrote the entry. The numbers of the file are as good as any.
 		b.InForce = "unknown"
@@ -141,10 +143,25 @@ func (p Planned) busy(store runtime.Store, inForce []runtime.OverrideEntry, key 
 		return b
 	}
 	b.Policy, b.InForce = of, Describe(inForce[i])
-	if inForce[i].What == runtime.OverridePlan {
-		b.Plan = inForce[i].Plan
+	if e := overrideBehind(inForce, i, key); e.What == runtime.OverridePlan {
+		b.Plan = e.Plan
 	}
 	return b
+}
+
+// overrideBehind returns the override that gives a key its numbers, given the index of the entry in force: the entry
+// itself, or behind a block the override of the key or of the whole limit.
+func overrideBehind(inForce []runtime.OverrideEntry, i int, key string) (behind runtime.OverrideEntry) {
+	first := inForce[i]
+	if first.What != runtime.OverrideBlock {
+		return first
+	}
+	for _, e := range inForce {
+		if e.Limit == first.Limit && e.What != runtime.OverrideBlock && (e.Key == key || e.Key == "" && behind.ID == 0) {
+			behind = e
+		}
+	}
+	return behind
 }
 
 // ranks reports whether a key is among the n that have used most.
@@ -172,9 +189,12 @@ func InForce(ctx context.Context, store runtime.Store, limits ...runtime.Catalog
 			overridable[l.Name] = true
 		}
 	}
-	log, ok := store.(override.Store)
-	if !ok || len(overridable) == 0 {
+	if len(overridable) == 0 {
 		return nil, nil
+	}
+	log, ok := ability.Of[override.Store](store)
+	if !ok {
+		return nil, ability.Missing(runtime.ErrNoOverrides, store)
 	}
 	view := log.OverrideView()
 	if err := view.Refresh(ctx); err != nil {
@@ -186,7 +206,7 @@ func InForce(ctx context.Context, store runtime.Store, limits ...runtime.Catalog
 // History returns the log of a key and, after it, the log of its whole limit; for the key "" the latter alone. It is empty
 // if the store has no log.
 func History(ctx context.Context, store runtime.Store, limit, key string) (entries []runtime.OverrideEntry, err error) {
-	log, ok := store.(override.Store)
+	log, ok := ability.Of[override.Store](store)
 	if !ok {
 		return nil, nil
 	}
@@ -201,7 +221,7 @@ func History(ctx context.Context, store runtime.Store, limit, key string) (entri
 
 // Rows returns the rows of a key and the time of the store, if it can list them.
 func Rows(ctx context.Context, store runtime.Store, limit, key string) (rows []runtime.StoredRow, at int64, err error) {
-	if _, ok := store.(runtime.RowLister); !ok {
+	if _, ok := ability.Of[runtime.RowLister](store); !ok {
 		return nil, 0, nil
 	}
 	r := rowReader{store: store}
@@ -250,7 +270,7 @@ func (k *PenalizedKey) String() string {
 // program.
 func Penalized(ctx context.Context, store runtime.Store, l *runtime.CatalogLimit, key ...string) (found []PenalizedKey, err error) {
 	i := slices.IndexFunc(l.Policies, (*runtime.Policy).Penalizes)
-	if _, lists := store.(runtime.RowLister); i < 0 || !lists {
+	if _, lists := ability.Of[runtime.RowLister](store); i < 0 || !lists {
 		return nil, nil
 	}
 	if runtime.CheckCounts(ctx, store, l.Policies[i]) != nil {
@@ -284,7 +304,7 @@ func Penalized(ctx context.Context, store runtime.Store, l *runtime.CatalogLimit
 
 // lifted returns the entry in force because of which penalties of a key deny no requests, or 0.
 func lifted(store runtime.Store, p *runtime.Policy, key string) int64 {
-	log, ok := store.(override.Store)
+	log, ok := ability.Of[override.Store](store)
 	if !ok {
 		return 0
 	}
@@ -298,12 +318,14 @@ func lifted(store runtime.Store, p *runtime.Policy, key string) int64 {
 
 // hasRow reports whether the store has a count of a key. It is true if the store cannot list its rows.
 func hasRow(ctx context.Context, store runtime.Store, limit, key string) (bool, error) {
-	if _, ok := store.(runtime.RowLister); !ok {
+	if _, ok := ability.Of[runtime.RowLister](store); !ok {
 		return true, nil
 	}
 	rows, _, err := Rows(ctx, store, limit, key)
 	return len(rows) > 0, err
 }
+
+var errNoRows = errors.New("the store cannot list its rows")
 
 // rowReader reads the rows of a limit page by page: all of them, or if pages is not 0, at most those of so many pages.
 type rowReader struct {
@@ -337,9 +359,9 @@ func (r *rowReader) keys(ctx context.Context, after runtime.Row) iter.Seq[[]runt
 // rows yields the rows after one.
 func (r *rowReader) rows(ctx context.Context, after runtime.Row) iter.Seq[runtime.StoredRow] {
 	return func(yield func(runtime.StoredRow) bool) {
-		lister, ok := r.store.(runtime.RowLister)
+		lister, ok := ability.Of[runtime.RowLister](r.store)
 		if !ok {
-			r.err = errors.New("the store cannot list its rows")
+			r.err = ability.Missing(errNoRows, r.store)
 			return
 		}
 		var rows []runtime.StoredRow
@@ -409,9 +431,9 @@ func eachKey(ctx context.Context, store runtime.Store, limits []runtime.CatalogL
 
 // eachEntry calls f for the entries of the log of overrides, page by page.
 func eachEntry(ctx context.Context, store runtime.Store, pages int, f func(runtime.OverrideEntry)) (more bool, err error) {
-	log, ok := store.(override.Store)
+	log, ok := ability.Of[override.Store](store)
 	if !ok {
-		return false, runtime.ErrNoOverrides
+		return false, ability.Missing(runtime.ErrNoOverrides, store)
 	}
 	next := int64(1)
 	for page := 0; pages == 0 || page < pages; page++ {

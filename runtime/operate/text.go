@@ -54,7 +54,7 @@ func tokens(n float64) string {
 }
 
 // ErrUsage is the errors of a command line or a [Change] that cannot be executed as it is written. Nothing was written.
-var ErrUsage = errors.New("usage error")
+var ErrUsage error = usageError{errors.New("usage error")}
 
 // usageError is an [ErrUsage].
 type usageError struct{ error }
@@ -62,6 +62,9 @@ type usageError struct{ error }
 func (u usageError) Unwrap() error { return u.error }
 
 func (u usageError) Is(target error) bool { return target == ErrUsage }
+
+// Origin is for [runtime.OriginOf].
+func (usageError) Origin() runtime.Origin { return runtime.OriginRequest }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 

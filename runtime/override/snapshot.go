@@ -123,9 +123,10 @@ func (c *compact) entry() runtime.OverrideEntry {
 	}
 }
 
-// apply is [runtime.OverrideEntry.Apply].
-func (c *compact) apply(p, next *runtime.Policy) (*runtime.Policy, error) {
+// apply is [runtime.OverrideEntry.Apply] of the entry until an instant, at which it may be in force still.
+func (c *compact) apply(p, next *runtime.Policy, until int64) (*runtime.Policy, error) {
 	e := c.entry()
+	e.Until = arith.Time(until)
 	return e.Apply(p, next)
 }
 
@@ -143,8 +144,8 @@ type effectivePolicy struct {
 // policy for each request has more.
 const maxEffective = 256
 
-// policy returns the policy that is in force in place of base, until next is.
-func (o *inForce) policy(base, next *runtime.Policy) (*runtime.Policy, error) {
+// policy returns the policy that is in force in place of base until an instant, and next from then on.
+func (o *inForce) policy(base, next *runtime.Policy, until int64) (*runtime.Policy, error) {
 	var known []effectivePolicy
 	before := o.policies.Load()
 	if before != nil {
@@ -160,7 +161,7 @@ func (o *inForce) policy(base, next *runtime.Policy) (*runtime.Policy, error) {
 			outdated = i
 		}
 	}
-	effective, err := o.apply(base, next)
+	effective, err := o.apply(base, next, until)
 	kept := slices.Clone(known)
 	if made := (effectivePolicy{base, next, effective, err}); outdated < 0 {
 		kept = append(kept, made)
@@ -168,7 +169,7 @@ func (o *inForce) policy(base, next *runtime.Policy) (*runtime.Policy, error) {
 		kept[outdated] = made
 	}
 	if len(kept) <= maxEffective && !o.policies.CompareAndSwap(before, &kept) {
-		return o.policy(base, next)
+		return o.policy(base, next, until)
 	}
 	return effective, err
 }
@@ -204,14 +205,35 @@ func firstOf(order []*inForce, p *runtime.Policy, now int64) (*runtime.Policy, e
 		if o = o.live(now); o == nil {
 			continue
 		}
+		if o.isBlock() {
+			return o.policyOver(order[i:], p, now)
+		}
 		var next *runtime.Policy
 		if o.until != math.MaxInt64 {
 			// nil after an error: the end is then not known.
 			next, _ = firstOf(order[i+1:], p, o.until)
 		}
-		return o.policy(p, next)
+		return o.policy(p, next, o.until)
 	}
 	return p, nil
+}
+
+// policyOver returns the policy that a block, the first of some entries, puts in force in place of p. Its numbers are those
+// of the override behind it, until the first of the two ends.
+func (o *inForce) policyOver(order []*inForce, p *runtime.Policy, now int64) (*runtime.Policy, error) {
+	behind, err := firstOf(order[1:], p, now)
+	if err != nil {
+		behind = p
+	}
+	until, then := o.until, order[1:]
+	if _, ends := behind.Next(); ends != 0 && ends < until {
+		until, then = ends, order
+	}
+	var next *runtime.Policy
+	if until != math.MaxInt64 {
+		next, _ = firstOf(then, p, until)
+	}
+	return o.policy(behind, next, until)
 }
 
 // lastOf returns the one that ends last. Both may be nil.

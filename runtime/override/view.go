@@ -196,7 +196,7 @@ func (v *View) Sweepable(policies []*runtime.Policy, row runtime.Row, s runtime.
 			if o == nil {
 				continue
 			}
-			effective, err := o.apply(p, nil)
+			effective, err := o.apply(p, nil, o.until)
 			if err != nil {
 				return false
 			}

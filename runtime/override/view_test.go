@@ -182,7 +182,7 @@ func TestUnknownEntryFailsItsKey(t *testing.T) {
 	require.ErrorContains(t, s.view.Unused([]*runtime.Policy{&plain}), `limit "calls" has no overrides any more, but`)
 }
 
-// An entry that this version does not understand must not let a blocked key pass by its OnError.
+// An entry that this version does not understand lets no request pass by its OnError, and no blocked key beside it.
 func TestUnknownEntryOfAnotherKeyDoesNotLiftABlock(t *testing.T) {
 	s := newLogStore(&memstore.Store{}, nil)
 	p := overridable()
@@ -190,14 +190,14 @@ func TestUnknownEntryOfAnotherKeyDoesNotLiftABlock(t *testing.T) {
 	limits := limiter.New(s)
 	s.set(nil, entry(1, "a", "slower", runtime.ForGood), entry(2, "b", runtime.OverrideBlock, runtime.ForGood))
 	key := func(key string) limiter.Limit { return limits.Limit(p, runtime.KeyOf(runtime.String(key))) }
-	for _, items := range [][]limiter.Item{{key("a"), key("b")}, {key("b"), key("a")}} {
+	for _, items := range [][]limiter.Item{{key("a"), key("b")}, {key("b"), key("a")}, {key("a")}} {
 		ds, err := limits.All(t.Context(), items...)
-		require.NoError(t, err)
+		require.ErrorIs(t, err, runtime.ErrUnknownOverride)
 		require.False(t, ds.Allowed)
 	}
-	ds, err := limits.All(t.Context(), key("a"))
+	ds, err := limits.All(t.Context(), key("b"))
 	require.NoError(t, err)
-	require.ErrorIs(t, ds.Each[0].FailedOpen, runtime.ErrUnknownOverride)
+	require.False(t, ds.Allowed)
 }
 
 func TestLongLogIsReadInPages(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 )
@@ -17,7 +18,7 @@ type Options struct {
 	// common which share limits, although each has generated code of its own. Policies made by hand have no other owner. See
 	// [runtime.Registration].
 	Owner string
-	// Clock returns the current time. The default is the database's clock, or the clock of this process if the database
+	// Clock returns the current time, of the years 1700 to 2240. The default is the database's clock, or the clock of this process if the database
 	// has no clock.
 	Clock func() time.Time
 	// Batch is the most calls that share a transaction: calls that arrive while a transaction is in flight share the
@@ -51,8 +52,8 @@ type Decider interface {
 	Decide(ctx context.Context, b *batch.Batch, now func() int64) (done bool, err error)
 }
 
-// ErrClosed is the error of calls to a store after [Store.Close].
-var ErrClosed = conn.ErrClosed
+// ErrClosed is the error of calls to a store after [Store.Close]. It is [runtime.ErrClosed].
+var ErrClosed = runtime.ErrClosed
 
 // Timeout, 10 seconds, is the longest that a call waits if its context has no nearer deadline: 5 seconds for earlier
 // calls, and 5 seconds for the database. It also bounds [Store.Close], and [Store.Ready], [Store.Migrate] and each page of

@@ -7,7 +7,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
 
 var (
@@ -57,17 +56,20 @@ func (t *callerTxStore) OverridesSince(ctx context.Context, id int64) ([]runtime
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	switch {
-	case s.overrides.Err != nil:
+	if s.overrides.Err != nil {
 		return nil, s.overrides.Err
-	case isNil(t.tx):
-		return nil, runtime.ErrNilTx
 	}
 	entries, err := conn.Await(ctx, func() ([]runtime.OverrideEntry, error) {
+		if err := s.prepared.RequireBegun(ctx, t.tx); err != nil {
+			return nil, err
+		}
+		if err := s.prepared.LocateFor(ctx, t.tx); err != nil {
+			return nil, err
+		}
 		if _, err := s.prepared.Now(ctx, t.tx); err != nil {
 			return nil, err
 		}
-		return table.ScanOverrides(ctx, t.tx, s.overrides.Since, []any{id, override.Page})
+		return s.overrides.EntriesIn(ctx, t.tx, id)
 	}, nil)
 	if err != nil && fault.Retryable(err) {
 		return nil, &RetryTxError{err}

@@ -32,11 +32,7 @@ func (s *Store) migrate(ctx context.Context, policies []*runtime.Policy, adopt b
 	}
 	p := s.prepared
 	_, err := conn.Maintain(ctx, p.Server, func(ctx context.Context) (any, error) {
-		create, err := p.Dialect.DDL(p.Table)
-		if err != nil {
-			return nil, err
-		}
-		return nil, p.CreateTable(ctx, create, p.Dialect.Describe)
+		return nil, p.CreateTable(ctx, p.Table, p.Dialect.Create)
 	})
 	if err != nil {
 		return fmt.Errorf("create table %q: %w", p.Table, err)

@@ -167,10 +167,10 @@ type Store struct {
 // dialect is the zero one, or about the table's name or a field of the dialect.
 func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 	if db == nil {
-		return nil, fmt.Errorf("%w: the *sql.DB is nil", runtime.ErrNoStore)
+		return nil, noStoreError("the *sql.DB is nil: open the database with sql.Open, and pass it to sqlstore.New")
 	}
 	if d == (dialect.Dialect{}) {
-		return nil, fmt.Errorf("%w: the dialect has no statements: use one of this package, such as Postgres", runtime.ErrNoStore)
+		return nil, noStoreError("the dialect has no statements: pass one of package dialect to sqlstore.New, such as dialect.Postgres")
 	}
 	if err := d.Validate(); err != nil {
 		return nil, err
@@ -183,15 +183,13 @@ func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 		return nil, err
 	}
 	p := &table.Prepared{Server: server}
-	s := &Store{prepared: p, overrides: table.NewOverrideLog(p, d, table.LogSettings{
+	s := &Store{prepared: p, overrides: table.NewOverrideLog(p, table.LogSettings{
 		Every: o.OverridesEvery, Keep: cmp.Or(o.KeepOverrides, override.DefaultKeep), AutoCreate: o.AutoCreate,
 	})}
-	s.registry = table.NewRegistry(p, d, o.Owner, s.overrides)
+	s.registry = table.NewRegistry(p, o.Owner, s.overrides)
 	s.engine = decide.NewEngine(s.registry, o.Decider)
 	s.sweeper = &table.Sweeper{Prepared: p, View: s.overrides.View}
-	if s.eraser, err = table.NewEraser(s.overrides, d); err != nil {
-		return nil, err
-	}
+	s.eraser = &table.Eraser{OverrideLog: s.overrides}
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
 	s.group = group.New(s.engine, group.Options{OneWriter: d.OneWriter, Batch: o.Batch, Inline: s.engine.Inline})
 	s.denials = denycache.New(s.group, o.Clock)
@@ -199,10 +197,17 @@ func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 	return s, nil
 }
 
+// noStoreError is a [runtime.ErrNoStore] with another remedy.
+type noStoreError string
+
+func (e noStoreError) Error() string { return string(e) }
+
+func (e noStoreError) Unwrap() error { return runtime.ErrNoStore }
+
 // usable returns an error for a nil or zero Store, which would hang or panic.
 func (s *Store) usable() error {
 	if s == nil || s.prepared == nil {
-		return fmt.Errorf("%w: make the sqlstore.Store with sqlstore.New", runtime.ErrNoStore)
+		return noStoreError("the *sqlstore.Store is nil or zero: make it with sqlstore.New")
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func TestNilAndZeroStoresReturnErrNoStore(t *testing.T) {
 				"Allow": taken, "WithTx": inTx, "Sweep": swept, "Ready": s.Ready(ctx), "Migrate": s.Migrate(ctx), "Close": s.Close(),
 			} {
 				require.ErrorIs(t, err, runtime.ErrNoStore, what)
-				require.ErrorContains(t, err, "make the sqlstore.Store with sqlstore.New", what)
+				require.ErrorContains(t, err, "the *sqlstore.Store is nil or zero: make it with sqlstore.New", what)
 			}
 			_, ok := s.TakeLocal(policy, "", 1)
 			require.False(t, ok)
@@ -46,6 +46,7 @@ func TestNilAndZeroStoresReturnErrNoStore(t *testing.T) {
 func TestNewRefusesNilDatabaseAndZeroDialect(t *testing.T) {
 	s, err := New(nil, dialect.Postgres, Options{})
 	require.ErrorIs(t, err, runtime.ErrNoStore)
+	require.EqualError(t, err, "the *sql.DB is nil: open the database with sql.Open, and pass it to sqlstore.New")
 	require.Nil(t, s)
 	s, err = New(&sql.DB{}, dialect.Dialect{}, Options{})
 	require.ErrorIs(t, err, runtime.ErrNoStore)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 )
 
 // Sweep deletes the rows of the policies that have been full for an hour, so that they are not needed, and returns how
@@ -84,8 +83,8 @@ type stoppable struct {
 
 func (s stoppable) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted int, err error) {
 	deleted, err = s.Store.Sweep(ctx, policies...)
-	if errors.Is(err, conn.ErrClosed) {
-		s.stop(conn.ErrClosed)
+	if errors.Is(err, runtime.ErrClosed) {
+		s.stop(runtime.ErrClosed)
 	}
 	return deleted, err
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
 
-// WithTx implements [runtime.TxStore]. In the transaction, the rows of the calls are locked until it ends: call it last, and
+// WithTx implements [runtime.TxStore]. If tx is not an [sql.Tx], each call begins with a statement by which the database
+// says whether a transaction is open; without one, the error is [runtime.ErrNoTx]. In the transaction, the rows of the calls are locked until it ends: call it last, and
 // keep the transaction short.
 //
 // On a Galera cluster, another node can abort the transaction between two statements, and the server does not report it
@@ -42,9 +43,6 @@ func inTx[T any](ctx context.Context, t *callerTxStore, request func() (T, error
 	if err := t.store.usable(); err != nil {
 		return result, err
 	}
-	if isNil(t.tx) {
-		return result, runtime.ErrNilTx
-	}
 	result, err = conn.Await(ctx, func() (T, error) { return guarded(ctx, t, request) }, nil)
 	switch {
 	case err != nil && fault.Retryable(err):
@@ -55,7 +53,7 @@ func inTx[T any](ctx context.Context, t *callerTxStore, request func() (T, error
 		// The transaction may be one of another database than the store's.
 		err = &fault.Hinted{Text: t.store.prepared.FillIn(fault.MissingTableInTx), Err: err}
 	default:
-		err = t.store.prepared.WithHint(err)
+		err = t.store.prepared.ExplainSession(ctx, t.tx, t.store.prepared.WithHint(err))
 	}
 	return result, err
 }
@@ -63,11 +61,17 @@ func inTx[T any](ctx context.Context, t *callerTxStore, request func() (T, error
 // guarded executes a request for servers that may abort a transaction without reporting it: before or during the
 // request, which the check after it detects, or later, which the commit reports or [RunInTx] detects.
 func guarded[T any](ctx context.Context, t *callerTxStore, request func() (T, error)) (result T, err error) {
+	if err := t.store.prepared.RequireBegun(ctx, t.tx); err != nil {
+		return result, err
+	}
 	mayAbort, err := t.store.prepared.Admit(ctx, t.tx)
 	if err != nil {
 		return result, err
 	}
 	if !t.store.prepared.Checked.Load() {
+		if err := t.store.prepared.LocateFor(ctx, t.tx); err != nil {
+			return result, err
+		}
 		if err := t.store.prepared.Check(ctx, t.tx); err != nil {
 			return result, err
 		}
@@ -109,19 +113,6 @@ func (t *callerTxStore) decideAdmitted(ctx context.Context, calls []runtime.Call
 		}
 		return b.Answers(), nil
 	}
-}
-
-// isNil reports whether tx is nil, or a nil pointer in the interface.
-func isNil(tx runtime.Tx) bool {
-	switch tx := tx.(type) {
-	case nil:
-		return true
-	case *sql.Tx:
-		return tx == nil
-	case *sql.Conn:
-		return tx == nil
-	}
-	return false
 }
 
 // RunInTx runs fn in a transaction of db and commits it, and runs it again if it has conflicted with another transaction:

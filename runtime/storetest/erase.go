@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
@@ -55,7 +56,7 @@ func erasures() []clause {
 	}
 	for i, c := range all {
 		all[i].check = func(s *subject, p *runtime.Policy) {
-			if _, ok := s.store.(runtime.Eraser); ok {
+			if _, ok := ability.Of[runtime.Eraser](s.store); ok {
 				c.check(s, p)
 			}
 		}
@@ -65,7 +66,8 @@ func erasures() []clause {
 
 // tryToErase erases a key.
 func (s *subject) tryToErase(limit, key string, why runtime.OverrideEnd) (runtime.Erased, error) {
-	return s.store.(runtime.Eraser).Erase(s.ctx, limit, key, why)
+	eraser, _ := ability.Of[runtime.Eraser](s.store) // see erasures
+	return eraser.Erase(s.ctx, limit, key, why)
 }
 
 // erase erases a key, which must be possible.
@@ -81,7 +83,7 @@ func (s *subject) erase(limit, key string) runtime.Erased {
 // rowsOf fails the clause if a key has fewer rows, or with 0 if it has any.
 func (s *subject) rowsOf(p *runtime.Policy, key string, least int) {
 	s.Helper()
-	lister, ok := s.store.(runtime.RowLister)
+	lister, ok := ability.Of[runtime.RowLister](s.store)
 	if !ok {
 		return
 	}

@@ -70,6 +70,17 @@ func calendars() []clause {
 			take(1).fails(runtime.ErrInvalidKey), take(1).in(time.UTC, runtime.Date{}).fails(runtime.ErrInvalidKey),
 			take(1).in(nil, born).fails(runtime.ErrInvalidKey),
 		}},
+		{name: "CalendarOfTwoZones", rule: "a call with two zones of one key is an error, whatever their names, and one with a zone that was loaded twice is not", policies: own, script: []step{
+			all(take(1).in(time.FixedZone("", 3_600), born), take(1).in(time.FixedZone("", 7_200), born).fails(runtime.ErrInvalidCall)),
+			all(take(1).in(zone, born), take(1).in(time.UTC, born).fails(runtime.ErrInvalidCall)),
+			all(take(1).in(zone, born), take(1).in(berlin(time.March, 1, 0).Location(), born)),
+			all(take(1).in(time.FixedZone("", 3_600), born), take(1).in(time.FixedZone("", 3_600), born)), left(6).in(zone, born),
+		}},
+		{name: "CalendarZoneOutOfRange", rule: "a zone more than 16 hours from UTC is an error, and none up to that", policies: own, script: []step{
+			take(1).in(time.FixedZone("", 57_601), born).fails(runtime.ErrInvalidKey), take(1).in(time.FixedZone("", -57_601), born).fails(runtime.ErrInvalidKey),
+			take(1).in(time.FixedZone("", 48*60*60), born).fails(runtime.ErrInvalidKey), take(5).in(time.FixedZone("", 57_600), born),
+			take(5).in(time.FixedZone("", -57_600), born), left(0).in(zone, born),
+		}},
 	}
 }
 

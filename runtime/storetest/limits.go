@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -71,6 +72,29 @@ func zeros() []clause {
 			left(0), left(10).by(window()),
 		}},
 	}
+}
+
+// clocks returns the clause about clocks that show what an int64 of nanoseconds cannot hold, as a fake one does that was
+// not set.
+func clocks() []clause {
+	return []clause{{name: "ClockOutOfRange", rule: "a request at an instant that cannot be calculated with is ErrInvalidCall, and takes nothing", policies: slices.Concat(kinds(), sharded()), check: func(s *subject, p *runtime.Policy) {
+		s.take(p, 1)
+		for _, now := range []time.Time{{}, time.Date(1677, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2263, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(1<<61, 0)} {
+			before := s.clock.Now()
+			s.clock.Set(now)
+			for _, op := range []runtime.Op{runtime.Take, runtime.Check, runtime.Peek, runtime.Charge} {
+				answers, err := s.store.Do(s.ctx, []runtime.Call{call(request(p, runtime.Request{Op: op, Count: 1}))})
+				if err == nil {
+					err = answers[0].Err
+				}
+				if !errors.Is(err, runtime.ErrInvalidCall) {
+					s.broken("at %v, the error of %v is %v", now, op, err)
+				}
+			}
+			s.clock.Set(before)
+		}
+		s.wantValue(p, 9)
+	}}}
 }
 
 // operations returns the clauses about the operations that do more or less than a plain take.

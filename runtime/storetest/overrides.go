@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
@@ -86,7 +87,7 @@ type operator struct {
 // withLog checks a store that has a log of overrides.
 func withLog(check func(o *operator)) func(*subject, *runtime.Policy) {
 	return func(s *subject, p *runtime.Policy) {
-		if log, ok := s.store.(override.Store); ok {
+		if log, ok := ability.Of[override.Store](s.store); ok {
 			limits := limiter.New(s.store)
 			check(&operator{s, p, log, limits, limits.Reservable(p, keyOf("a"))})
 		}
@@ -266,7 +267,7 @@ func (o *operator) blockEnds(after time.Duration) {
 }
 
 func (o *operator) sweepObsolete() {
-	sweeper, ok := o.store.(runtime.Sweeper)
+	sweeper, ok := ability.Of[runtime.Sweeper](o.store)
 	if !ok {
 		return
 	}

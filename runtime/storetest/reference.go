@@ -128,6 +128,8 @@ type comparison struct {
 	r         *rand.Rand
 	reference runtime.Store
 	policies  []*runtime.Policy
+	// denied is a request of the last step that was denied, which the next step repeats.
+	denied *runtime.Request
 	// fences are those of the slots that were acquired.
 	fences []int64
 }
@@ -156,6 +158,10 @@ func comparedPolicies() []*runtime.Policy {
 // step compares the answers to some calls.
 func (c *comparison) step(step int) {
 	var calls []runtime.Call
+	if c.denied != nil {
+		// First, because it may be answered from a cache of denials only before calls that are not.
+		calls, c.denied = append(calls, call(*c.denied)), nil
+	}
 	for range 1 + c.r.IntN(4) {
 		requests := []runtime.Request{c.request()}
 		if c.r.IntN(6) == 0 {
@@ -169,12 +175,13 @@ func (c *comparison) step(step int) {
 	}
 	for i, got := range c.do(calls...) {
 		if got.Source == runtime.SourceDenyCache {
-			// Tokens that have come back since are missing in a cached denial.
-			d, now := &got.Decisions[0], want[i].Decisions[0]
-			d.Value, d.Remaining = max(d.Value, now.Value), max(d.Remaining, now.Remaining)
+			c.cached(step, calls[i].Requests[0].Policy, &got.Decisions[0], want[i].Decisions[0])
 		}
 		if (want[i].Err == nil) != (got.Err == nil) || !slices.EqualFunc(got.Decisions, want[i].Decisions, Same) {
 			c.broken("step %d: the answer to %s is %+v, and %+v of a memstore.Store", step, inWords(calls[i:i+1]), got, want[i])
+		}
+		if q := &calls[i].Requests[0]; len(got.Decisions) == 1 && !got.Allowed() && got.Decisions[0].RetryAfter > 0 {
+			c.denied = q
 		}
 		for _, d := range got.Decisions {
 			if d.Fence > 0 {
@@ -182,6 +189,24 @@ func (c *comparison) step(step int) {
 			}
 		}
 	}
+}
+
+// cached compares the tokens and the waits of a cached denial with those that there are now, and then sets them to these: see
+// [runtime.Decision.Remaining] for where tokens that have come back since may be missing.
+func (c *comparison) cached(step int, p *runtime.Policy, d *runtime.Decision, now runtime.Decision) {
+	exact := p.Kind == runtime.FixedWindow || p.Kind == runtime.TokenBucket && p.Shards <= 1
+	low, high := now.Value-d.Value, now.Remaining-d.Remaining
+	if low < -1e-6 || high < 0 || exact && (low > 1e-6 || high > 0) {
+		c.broken("step %d: a cached denial of %v has %v tokens, %d whole, and there are %v, %d", step, p.Kind, d.Value, d.Remaining, now.Value, now.Remaining)
+	}
+	// Both waits are rounded to a double of the nanoseconds of days, at different moments.
+	for _, wait := range [...][2]*time.Duration{{&d.RetryAfter, &now.RetryAfter}, {&d.FullAfter, &now.FullAfter}} {
+		if (*wait[0] - *wait[1]).Abs() > time.Microsecond {
+			c.broken("step %d: a cached denial of %v has the wait %v in place of %v", step, p.Kind, *wait[0], *wait[1])
+		}
+		*wait[0] = *wait[1]
+	}
+	d.Value, d.Remaining = now.Value, now.Remaining
 }
 
 // The operations of random requests: most take.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 )
 
 // slots returns the clauses about limits in flight.
@@ -79,7 +80,7 @@ func (s *subject) slotsHeld(p *runtime.Policy) {
 	if after := s.decide(p, runtime.Request{Count: 1}); after.Fence <= answers[1].Decisions[0].Fence {
 		s.broken("after a reset, the fence is %d, and was %d", after.Fence, answers[1].Decisions[0].Fence)
 	}
-	if sweeper, ok := s.store.(runtime.Sweeper); ok {
+	if sweeper, ok := ability.Of[runtime.Sweeper](s.store); ok {
 		last := s.decide(p, runtime.Request{Count: 1})
 		s.clock.Add(3 * time.Hour)
 		if _, err := sweeper.Sweep(s.ctx, p); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
@@ -60,7 +61,7 @@ func rows() []clause {
 		name: "Rows", rule: "every row of a limit is on exactly one page, in order, and the rows of a key have the tokens that a Peek returns",
 		policies: []*runtime.Policy{basic(runtime.TokenBucket), shards(runtime.TokenBucket), shards(runtime.FixedWindow), precise()},
 		check: func(s *subject, p *runtime.Policy) {
-			if lister, ok := s.store.(runtime.RowLister); ok {
+			if lister, ok := ability.Of[runtime.RowLister](s.store); ok {
 				s.compareRows(lister, p)
 			}
 		},
@@ -126,9 +127,9 @@ func registrations() []clause {
 		name: "Registrations", policies: []*runtime.Policy{mine},
 		rule: "a limit belongs to its owner: those of another one, or with another key, are refused and take nothing, and calls beside them go on",
 		check: func(s *subject, p *runtime.Policy) {
-			if m, ok := s.store.(interface {
+			if m, ok := ability.Of[interface {
 				Migrate(ctx context.Context, policies ...*runtime.Policy) error
-			}); ok {
+			}](s.store); ok {
 				if err := m.Migrate(s.ctx, p); err != nil {
 					s.Fatalf("Migrate: %v", err)
 				}
@@ -149,7 +150,7 @@ func registrations() []clause {
 				take(1).edited(edited),
 				left(3),
 			})
-			if e, ok := s.store.(runtime.Eraser); ok {
+			if e, ok := ability.Of[runtime.Eraser](s.store); ok {
 				limit := limiter.New(s.store).Limit(theirs, runtime.KeyOf(runtime.String("k")))
 				if err := limit.Erase(s.ctx); !errors.Is(err, runtime.ErrForeignCounts) {
 					s.broken("Erase of %T by the other owner: %v", e, err)

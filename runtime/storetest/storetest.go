@@ -21,8 +21,8 @@ type Open func(t *testing.T, clock func() time.Time) runtime.Store
 func Run(t *testing.T, open Open) {
 	t.Run("Kinds", validKinds)
 	for _, c := range slices.Concat(
-		limits(), zeros(), operations(), split(), leases(), denials(), numbers(), penalties(), modes(), calendars(), logs(), slots(),
-		calls(), batches(), keys(), concurrent(), concurrentCalls(), overrides(), erasures(), rows(), registrations(), comparisons(),
+		limits(), zeros(), clocks(), operations(), split(), leases(), denials(), numbers(), penalties(), modes(), calendars(), logs(), slots(),
+		calls(), transactions(), batches(), keys(), concurrent(), concurrentCalls(), overrides(), erasures(), rows(), registrations(), comparisons(),
 	) {
 		t.Run(c.name, func(t *testing.T) {
 			// An empty store and a new clock for each clause, so that a failure does not depend on other clauses.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
@@ -12,5 +13,14 @@ import (
 func TestMemStore(t *testing.T) {
 	storetest.Run(t, func(_ *testing.T, clock func() time.Time) runtime.Store {
 		return &memstore.Store{Clock: clock}
+	})
+}
+
+// A decorated store passes the suite as a whole, and not only the clauses about Do: those about an ability run only for a
+// store that has it.
+func TestDecoratedMemStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {
+		mem := &memstore.Store{Clock: clock}
+		return runtimetest.TraceAll(t, mem)
 	})
 }

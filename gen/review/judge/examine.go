@@ -196,6 +196,7 @@ func judgeUnlimited(j *judgement) bool {
 	case kind != spec.RateChanged || wasUnlimited && isUnlimited:
 		return false
 	case isUnlimited:
+		j.risk(review.Unlimited, false)
 		j.describe(review.Rule, fields.Describe(j.New).Rules())
 		j.note(review.Deploy, "Stored counts stay as they are, until a sweep deletes them.")
 	default:
@@ -245,6 +246,7 @@ func examineByPlan(p compare.Pair, changes []spec.Change, renamed map[string]str
 // merged joins the findings of each plan. Notes that all limited plans have in common are listed once; the others, and
 // those on a change of one plan only, begin with the plan.
 func merged(parts []ofPlan, limited int) (all review.Subject) {
+	all.Risks = mergedRisks(parts, limited)
 	for _, part := range parts {
 		for _, f := range part.Findings {
 			addFinding(&all, f)
@@ -277,7 +279,7 @@ func merged(parts []ofPlan, limited int) (all review.Subject) {
 // ownChanges reports whether only changes of this plan were examined.
 func (of *ofPlan) ownChanges() bool {
 	return !slices.ContainsFunc(of.Findings, func(f review.Finding) bool {
-		return slices.ContainsFunc(f.Changes, func(c spec.Change) bool { return c.Plan == "" })
+		return slices.ContainsFunc(f.Changes, func(c review.Change) bool { return c.Plan == "" })
 	})
 }
 
@@ -289,13 +291,35 @@ func addFinding(s *review.Subject, f review.Finding) {
 		return
 	}
 	known := &s.Findings[i]
-	known.Classes = review.InOrder(slices.Concat(known.Classes, f.Classes))
 	known.Changes = slices.Clone(known.Changes)
 	for _, c := range f.Changes {
-		if !slices.Contains(known.Changes, c) {
+		k := slices.IndexFunc(known.Changes, func(o review.Change) bool { return o.Change == c.Change })
+		if k < 0 {
 			known.Changes = append(known.Changes, c)
+			continue
+		}
+		// It is a change for all plans, and has effects on each.
+		known.Changes[k].Classes = review.InOrder(slices.Concat(known.Changes[k].Classes, c.Classes))
+	}
+}
+
+// mergedRisks returns the risks of all plans. The plan is "" if all that are limited have it in common.
+func mergedRisks(parts []ofPlan, limited int) (all []review.Risk) {
+	for _, part := range parts {
+		for _, r := range part.Risks {
+			sharing := 0
+			for _, other := range parts {
+				if slices.Contains(other.Risks, r) {
+					sharing++
+				}
+			}
+			if part.ownChanges() || sharing < limited {
+				r.Plan = part.plan
+			}
+			all = append(all, r)
 		}
 	}
+	return review.InRiskOrder(all)
 }
 
 // addUnjudged judges the changes that no plan has, because each is unlimited on one side, by the limits as a whole. It

@@ -172,6 +172,7 @@ func judgeOverrides(j *judgement) {
 		return
 	case is.Rate == 0:
 		j.class(review.Loosened, review.Tightened, review.Breaking)
+		j.risk(review.OverridesLost, false)
 		j.note(review.Calls, "The methods for blocks and overrides are gone: %s. Code that calls them no longer compiles.", words.List(fields.OverridesMethods(j.Old), "and"))
 		j.note(review.Deploy, "Blocks and overrides in force end with the deploy: blocked keys get their tokens back. They are in force again if overrides return before they end. Until then, Ready reports them.")
 		j.endStatement("them, if they are not to return")

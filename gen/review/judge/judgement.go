@@ -21,11 +21,17 @@ type judgement struct {
 	// far as the change has these effects by itself. [classifyRuleChanges] needs both.
 	ofRule bool
 	alone  []review.Class
+	risks  []review.Risk
 	notes  []review.Note
 	sql    []review.Statement
 }
 
 func (j *judgement) class(classes ...review.Class) { j.classes = append(j.classes, classes...) }
+
+// risk adds a risk. averted reports whether statements of the judgement avert it.
+func (j *judgement) risk(kind review.RiskKind, averted bool) {
+	j.risks = append(j.risks, review.Risk{Kind: kind, Averted: averted})
+}
 
 func (j *judgement) note(about, format string, args ...any) {
 	j.notes = append(j.notes, review.Note{About: about, Text: fmt.Sprintf(format, args...)})
@@ -64,7 +70,12 @@ func (j *judgement) changesRule(change func(policy *runtime.Policy)) *runtime.Po
 
 // addTo adds the judgement to a subject.
 func (j *judgement) addTo(s *review.Subject) {
-	s.Findings = append(s.Findings, review.Finding{Kind: j.changes[0].Kind, Changes: j.changes, Classes: review.InOrder(j.classes)})
+	f := review.Finding{Kind: j.changes[0].Kind}
+	for _, c := range j.changes {
+		f.Changes = append(f.Changes, review.Change{Change: c, Classes: review.InOrder(j.classes)})
+	}
+	s.Findings = append(s.Findings, f)
+	s.Risks = review.InRiskOrder(append(s.Risks, j.risks...))
 	s.Notes, s.SQL = append(s.Notes, j.notes...), append(s.SQL, j.sql...)
 }
 

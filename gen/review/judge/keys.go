@@ -38,6 +38,10 @@ func judgeKey(j *judgement) {
 	}
 	j.statement(why+betweenVersions, "DELETE FROM rate_limits WHERE name = '%s';", j.New.Policy.Name)
 	if !slices.Equal(compare.PartTypes(was), compare.PartTypes(is)) {
+		j.risk(review.Refused, true)
+		if slices.ContainsFunc(is, spec.KeyPart.Hashed) {
+			j.note(review.Deploy, "If the program hashes keys with a secret, call the store's Adopt with the policies of Catalog().HashKeys(secret) in place of the SQL below that registers the key.")
+		}
 		j.keep(review.BeforeNew, database{}, "once, "+string(review.BeforeNew)+", to register the new key, without which it is refused",
 			"UPDATE rate_limit_registry SET key_types = '(%s)' WHERE name = '%s';", strings.Join(compare.PartTypes(is), ", "), j.New.Policy.Name)
 	}
@@ -48,7 +52,11 @@ func judgeKey(j *judgement) {
 // judgeKeyCounts prints the SQL that gives keys whose parts changed places their counts.
 func judgeKeyCounts(j *judgement) {
 	m := keyMoveOf(j.Old.Key, j.New.Key)
-	if !m.moved || m.lost != "" || len(m.merged) > 0 {
+	kept := m.moved && m.lost == "" && len(m.merged) == 0
+	if kept || len(j.Old.Key) != len(j.New.Key) || hashingChanged(j.Old.Key, j.New.Key) {
+		j.risk(review.CountsLost, kept)
+	}
+	if !kept {
 		return
 	}
 	noteOffsets(j, "key")

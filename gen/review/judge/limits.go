@@ -32,12 +32,14 @@ func judgeAdded(j *judgement) {
 func judgeRemoved(j *judgement) {
 	// Every request passes that the limit would have denied.
 	j.class(review.Removed, review.Loosened, review.Breaking, review.StoredState)
+	j.risk(review.Unlimited, false)
 	j.describe(review.RemovedRule, fields.WordsOf(j.Old))
 	j.note(review.Calls, "Calls of %s no longer compile. Without another limit in its place, these requests are unlimited.", j.Old.GoName)
 	j.note(review.Deploy, "Its rows stay in the table, because Sweep only deletes rows of existing limits. The store's Forget deletes them, as does the statement below.")
 	j.statement("after the deploy, to delete its rows", "DELETE FROM rate_limits WHERE name = '%s';", j.Old.Policy.Name)
 	j.statement("after the deploy, to delete the record of its owner", "DELETE FROM rate_limit_registry WHERE name = '%s';", j.Old.Policy.Name)
 	if j.Old.Overrides != nil {
+		j.risk(review.OverridesLost, false)
 		j.note(review.Deploy, "Its blocks and overrides in force have no effect any more, and Ready reports them. Forget ends them too, as does the last statement. "+
 			"If the limit was renamed, rename it in an edit of its own: diff then prints the SQL that keeps them.")
 		j.endStatement("its blocks and overrides")
@@ -49,6 +51,7 @@ const betweenVersions = string(review.BetweenVersions)
 
 func judgeRenamed(j *judgement) {
 	j.class(review.Renamed, review.StoredState)
+	j.risk(review.CountsLost, true)
 	was, is := j.Old.Policy.Name, j.New.Policy.Name
 	j.note(review.Rule, "%s was probably renamed to %s: one was removed, and the other is new and similar.", was, is)
 	j.note(review.Deploy, "Rows are stored under the limit's name. The new version does not read those of %s, so every key of %s starts full: a one-time gain of up to %s.",

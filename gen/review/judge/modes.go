@@ -64,6 +64,9 @@ func judgeMode(j *judgement) {
 		is.news = enforcedAfter(j.Old.Policy.Mode, &j.New.Policy)
 	}
 	j.note(review.Rule, "%s", is.news)
+	if is.lets > max(was.lets, modes[runtime.ModeEnforce].lets) {
+		j.risk(review.Unlimited, false)
+	}
 	switch slots := compare.InFlight(&j.Old.Policy) && compare.InFlight(&j.New.Policy); {
 	case slots && was.counts && is.counts:
 		j.note(review.Deploy, "Slots that are held stay held. What has passed in shadow mode while all slots were in use holds none.")

@@ -20,6 +20,7 @@ func judgeRenamedLog(j *judgement) {
 	if j.Old.Overrides == nil {
 		return
 	}
+	j.risk(review.OverridesLost, j.New.Overrides != nil)
 	if j.New.Overrides != nil {
 		j.note(review.Deploy, unlessCopied)
 		j.copyStatement(database{}, "o.key", "")
@@ -40,11 +41,13 @@ func judgeKeyLog(j *judgement) {
 	switch {
 	case m.lost != "":
 		j.class(review.Loosened)
+		j.risk(review.OverridesLost, false)
 		j.note(review.Deploy, "Blocks and overrides of single keys in force end with the deploy, and blocked keys can be used again: %s, so that no SQL can convert them. "+
 			"Before the deploy, list them, and block these keys in the new version as soon as it runs; or keep the old limit beside a new one, and check both, until its blocks have ended. "+
 			"Those of the whole limit are kept.", m.lost)
 		j.listStatement(list+"that end", "AND o.key <> '' ")
 	case m.moved:
+		j.risk(review.OverridesLost, true)
 		j.note(review.Deploy, unlessCopied+" Keys of more than 255 bytes end with a hash, and cannot be converted.")
 		if len(m.merged) > 0 {
 			j.note(review.Rule, "A block or an override that is copied is one of all keys that differ only in %s. Of several, the one that ends last is in force.", words.List(m.merged, "and"))

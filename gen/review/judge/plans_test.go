@@ -67,7 +67,7 @@ func TestReviewOfAPlanIsThatOfItsNumbers(t *testing.T) {
 			r := Review(fileOf(&was), fileOf(&is))
 			if len(r.Subjects) == 0 {
 				require.False(t, slices.ContainsFunc(whole.Findings, func(f review.Finding) bool {
-					return slices.ContainsFunc(f.Changes, func(c spec.Change) bool { return c.Plan == of.Plan || c.Plan == "" })
+					return slices.ContainsFunc(f.Changes, func(c review.Change) bool { return c.Plan == of.Plan || c.Plan == "" })
 				}), "%+v to %+v", old, new)
 				continue
 			}
@@ -92,9 +92,14 @@ func requirePart(t *testing.T, whole, part *review.Subject, plan string) {
 	for _, f := range part.Findings {
 		i := slices.IndexFunc(whole.Findings, func(o review.Finding) bool { return o.Kind == f.Kind })
 		require.GreaterOrEqual(t, i, 0, f.Kind.ID)
-		for _, class := range f.Classes {
+		for _, class := range f.Classes() {
 			if class != review.Cosmetic {
-				require.Contains(t, whole.Findings[i].Classes, class, f.Kind.ID)
+				require.Contains(t, whole.Findings[i].Classes(), class, f.Kind.ID)
+			}
+		}
+		for _, c := range whole.Findings[i].Changes {
+			if c.Plan == plan {
+				require.Equal(t, f.Classes(), c.Classes, "%s: the row of a plan has the classes of that plan", f.Kind.ID)
 			}
 		}
 	}

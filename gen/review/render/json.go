@@ -41,6 +41,7 @@ type (
 		New      *diag.Pos          `json:"new"`
 		Per      []string           `json:"per"`
 		Findings []jsonFinding      `json:"findings"`
+		Risks    []review.Risk      `json:"risks"`
 		Numbers  []jsonNumber       `json:"numbers"`
 		Notes    []review.Note      `json:"notes"`
 		SQL      []review.Statement `json:"sql"`
@@ -52,10 +53,11 @@ type (
 		Changes []jsonChange   `json:"changes"`
 	}
 	jsonChange struct {
-		Plan  string    `json:"plan,omitempty"`
-		Field string    `json:"field"`
-		Old   *jsonSide `json:"old"`
-		New   *jsonSide `json:"new"`
+		Plan    string         `json:"plan,omitempty"`
+		Field   string         `json:"field"`
+		Classes []review.Class `json:"classes"`
+		Old     *jsonSide      `json:"old"`
+		New     *jsonSide      `json:"new"`
 	}
 	jsonSide struct {
 		Value    string   `json:"value"`
@@ -75,12 +77,12 @@ func subjectAsJSON(s *review.Subject) jsonSubject {
 	// append makes an empty list of a nil one, which would be encoded as null.
 	subject := jsonSubject{
 		Limit: s.Limit, Group: s.Group, Classes: s.Classes(), Old: posAsJSON(s.Old), New: posAsJSON(s.New), Per: append([]string{}, s.Per...),
-		Findings: []jsonFinding{}, Numbers: []jsonNumber{}, Notes: append([]review.Note{}, s.Notes...), SQL: append([]review.Statement{}, s.SQL...),
+		Findings: []jsonFinding{}, Risks: append([]review.Risk{}, s.Risks...), Numbers: []jsonNumber{}, Notes: append([]review.Note{}, s.Notes...), SQL: append([]review.Statement{}, s.SQL...),
 	}
 	for _, f := range s.Findings {
-		finding := jsonFinding{f.Kind.ID, rules.Address(f.Kind.ID), f.Classes, []jsonChange{}}
+		finding := jsonFinding{f.Kind.ID, rules.Address(f.Kind.ID), f.Classes(), []jsonChange{}}
 		for _, c := range f.Changes {
-			finding.Changes = append(finding.Changes, jsonChange{c.Plan, c.Field, sideAsJSON(c.Old), sideAsJSON(c.New)})
+			finding.Changes = append(finding.Changes, jsonChange{c.Plan, c.Field, c.Classes, sideAsJSON(c.Old), sideAsJSON(c.New)})
 		}
 		subject.Findings = append(subject.Findings, finding)
 	}

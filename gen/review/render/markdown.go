@@ -34,8 +34,9 @@ func Marker(file string) string {
 	return "<!-- ratelimitgen diff " + name.String() + " -->"
 }
 
-// WriteMarkdown prints the review as GitHub-flavored Markdown: first [Marker], then the limits of each class, then a
-// section for each subject, the most severe first, with its main numbers and a folded part for the rest.
+// WriteMarkdown prints the review as GitHub-flavored Markdown: first [Marker], then the risks and the SQL that averts them,
+// the limits of each class, and a section for each subject, the most severe first, with its main numbers and a folded part
+// for the rest.
 //
 // It prints fewer than 60,000 characters. If there is no room for everything, the folded parts of the last sections are
 // left out, then whole sections, and a line says how many. Text from the files is printed as code, so that Markdown does
@@ -48,7 +49,7 @@ func WriteMarkdown(r *review.Review, w io.Writer) error {
 	if len(r.Subjects) == 0 {
 		out += unchanged + "\n"
 	} else {
-		out += markdownTable(r)
+		out += fmt.Sprintf("**%s**, compared with %s.\n", summaryOf(r), code(r.Old)) + markdownRisks(r) + markdownSQL(r) + markdownTable(r)
 	}
 	_, err := io.WriteString(w, out+markdownSections(r, mostMarkdown-utf8.RuneCountInString(out)))
 	return err
@@ -59,13 +60,52 @@ func markdownTable(r *review.Review) string {
 	const mostNames = 40
 	var out strings.Builder
 	classes, names := namesByClass(r)
-	fmt.Fprintf(&out, "**%s**, compared with %s.\n\n| | |\n|---|---|\n", summaryOf(r), code(r.Old))
+	out.WriteString("\n| | |\n|---|---|\n")
 	for _, class := range classes {
 		list := make([]string, len(names[class]))
 		for i, name := range names[class] {
 			list[i] = code(name)
 		}
 		fmt.Fprintf(&out, "| **%s** (%s) | %s |\n", class, words.Number(int64(len(list))), firstNames(list, mostNames))
+	}
+	return out.String()
+}
+
+// markdownRisks lists the risks as an alert, which GitHub does not fold.
+func markdownRisks(r *review.Review) string {
+	lines := risksOf(r, code)
+	if len(lines) == 0 {
+		return ""
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "\n> [!CAUTION]\n> %s:\n", risksHeading)
+	for _, line := range lines {
+		fmt.Fprintf(&out, "> - %s\n", line)
+	}
+	return out.String()
+}
+
+// markdownSQL lists the statements that keep what is stored, in the order of a deploy.
+func markdownSQL(r *review.Review) string {
+	const most = 12_000
+	all := r.SQL()
+	if len(all) == 0 {
+		return ""
+	}
+	var out strings.Builder
+	out.WriteString("\n**SQL to run with the deploy**, in this order:\n\n```sql\n")
+	cut := 0
+	for _, q := range all {
+		text := fmt.Sprintf("-- %s: %s.\n%s\n", NameOf(q.Subject), q.Why, q.Text)
+		if cut > 0 || utf8.RuneCountInString(out.String())+utf8.RuneCountInString(text) > most || strings.Contains(text, "```") {
+			cut++
+			continue
+		}
+		out.WriteString(text)
+	}
+	out.WriteString("```\n")
+	if cut > 0 {
+		fmt.Fprintf(&out, "\nStatements left out: %s. `ratelimitgen sql -from OLD -dialect NAME` prints all for one database.\n", words.Number(int64(cut)))
 	}
 	return out.String()
 }
@@ -151,7 +191,7 @@ func markdownDetails(s *review.Subject) string {
 			case c.Field == "":
 				field = "limit"
 			}
-			fmt.Fprintf(&out, "| %s | %s | %s | `%s` %s |\n", field, valueCell(c, c.Old), valueCell(c, c.New), f.Kind.ID, review.ClassList(f.Classes))
+			fmt.Fprintf(&out, "| %s | %s | %s | `%s` %s |\n", field, valueCell(c.Change, c.Old), valueCell(c.Change, c.New), f.Kind.ID, review.ClassList(c.Classes))
 		}
 	}
 	for _, n := range s.ShownNumbers() {

@@ -254,3 +254,28 @@ func isType(want string, value any) bool {
 	}
 	return want == "null" && value == nil
 }
+
+// What harms most is neither folded away nor below harmless changes.
+func TestRisksComeFirst(t *testing.T) {
+	seen := map[review.RiskKind]bool{}
+	eachCase(t, func(t *testing.T, _ string, _ []section, r *review.Review) {
+		var out bytes.Buffer
+		require.NoError(t, WriteMarkdown(r, &out))
+		unfolded, _, _ := strings.Cut(out.String(), "<details>")
+		harmless := false
+		for _, s := range r.BySeverity() {
+			require.False(t, harmless && len(s.Risks) > 0, "%s is behind a subject without a risk", NameOf(s))
+			harmless = harmless || len(s.Risks) == 0
+			for _, k := range s.Risks {
+				seen[k.Kind] = true
+				require.Contains(t, unfolded, "> - "+code(NameOf(s))+": "+riskInWords(s, k)+"\n")
+			}
+		}
+		for _, q := range r.SQL() {
+			if !strings.Contains(q.Text, "```") && !strings.Contains(out.String(), "Statements left out") {
+				require.Contains(t, unfolded, q.Text)
+			}
+		}
+	})
+	require.Len(t, seen, 4, "a case for each kind of risk")
+}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,6 +48,12 @@ func (w *textWriter) review(r *review.Review) {
 		mark := w.class(class) + strings.Repeat(" ", len(review.StoredState)-len(class)) // the longest class
 		w.wrapped("  "+mark+"  ", len("    "+review.StoredState), firstNames(names[class], 12))
 	}
+	for i, line := range risksOf(r, func(name string) string { return name }) {
+		if i == 0 {
+			fmt.Fprintf(w, "%s%s:%s\n", w.ink.Bold, risksHeading, w.ink.Off)
+		}
+		w.wrapped("  ", 4, line)
+	}
 	for _, s := range r.BySeverity() {
 		w.WriteString("\n")
 		w.subject(r, s)
@@ -55,29 +62,6 @@ func (w *textWriter) review(r *review.Review) {
 
 // unchanged is the whole review of files without changes.
 const unchanged = "No limit has changed."
-
-// namesByClass returns the classes that occur, and the names of their subjects.
-func namesByClass(r *review.Review) (classes []review.Class, names map[review.Class][]string) {
-	names = map[review.Class][]string{}
-	for i := range r.Subjects {
-		for _, class := range r.Subjects[i].Classes() {
-			names[class] = append(names[class], NameOf(&r.Subjects[i]))
-		}
-	}
-	for _, class := range review.Classes() {
-		if len(names[class]) > 0 {
-			classes = append(classes, class)
-		}
-	}
-	return classes, names
-}
-
-func firstNames(names []string, most int) string {
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return strings.Join(names[:most], ", ") + " and " + words.Number(int64(len(names)-most)) + " more"
-}
 
 func (w *textWriter) subject(r *review.Review, s *review.Subject) {
 	file, at := r.New, s.New
@@ -118,23 +102,30 @@ func (w *textWriter) class(class review.Class) string {
 	return string(class)
 }
 
-// finding prints the changes of one id, each on a line if it fits, and otherwise with the new value below the old one.
+// finding prints the changes of one id, each on a line if it fits, and otherwise with the new value below the old one. The
+// classes are behind the last of the changes that have them.
 func (w *textWriter) finding(f review.Finding) {
-	line := ""
 	for i, c := range f.Changes {
-		if i > 0 {
-			fmt.Fprintln(w, line)
-		}
-		old, new := shortValue(c, c.Old), shortValue(c, c.New)
+		old, new := shortValue(c.Change, c.Old), shortValue(c.Change, c.New)
+		line := changeIndent + change(c.Change, old, new)
 		// A long change is easier to compare as two lines than as one that wraps.
-		if line = changeIndent + change(c, old, new); cells.Of(line) > cells.Line-4 {
+		if cells.Of(line) > cells.Line-4 {
 			fmt.Fprintf(w, "%s%s\n", changeIndent, review.Planned(c.Plan, c.Field))
 			w.wrapped("    - ", 6, old)
 			w.wrapped("    + ", 6, new)
 			line = ""
 		}
+		if i+1 < len(f.Changes) && slices.Equal(c.Classes, f.Changes[i+1].Classes) {
+			fmt.Fprintln(w, line)
+			continue
+		}
+		w.withEnd(line, endOf(f, c))
 	}
-	w.withEnd(line, "["+f.Kind.ID+"] "+review.ClassList(f.Classes))
+}
+
+// endOf returns the id and the classes of a change.
+func endOf(f review.Finding, c review.Change) string {
+	return "[" + f.Kind.ID + "] " + review.ClassList(c.Classes)
 }
 
 // change is empty for a limit that was added or removed.
@@ -218,15 +209,15 @@ func cutWords(list []string, most int) (short []string) {
 	return short
 }
 
-// TitleOf returns the name of the subject and its classes: "sendMessage: loosened".
-func TitleOf(s *review.Subject) string { return NameOf(s) + ": " + review.ClassList(s.Classes()) }
-
-// LinesOf returns the changes, numbers, notes and statements of the subject, one line each, however long.
+// LinesOf returns the risks, changes, numbers, notes and statements of the subject, one line each, however long.
 func LinesOf(s *review.Subject) (lines []string) {
+	for _, k := range s.Risks {
+		lines = append(lines, "risk: "+riskInWords(s, k)+".")
+	}
 	for _, f := range s.Findings {
 		for _, c := range f.Changes {
-			text := change(c, shortValue(c, c.Old), shortValue(c, c.New))
-			lines = append(lines, strings.TrimSpace(text+" ["+f.Kind.ID+"] "+review.ClassList(f.Classes)))
+			text := change(c.Change, shortValue(c.Change, c.Old), shortValue(c.Change, c.New))
+			lines = append(lines, strings.TrimSpace(text+" "+endOf(f, c)))
 		}
 	}
 	for _, n := range s.ShownNumbers() {
@@ -247,20 +238,6 @@ func valueOf(s *review.Subject, n review.Number) string {
 		return n.Format(n.New)
 	}
 	return n.Change()
-}
-
-// longestValue is how many runes of a name or value are printed.
-const longestValue = 160
-
-// NameOf returns the limit's name, the group's with the word group, or words for the file itself.
-func NameOf(s *review.Subject) string {
-	switch {
-	case s.Group != "":
-		return "group " + words.Clip(s.Group, longestValue)
-	case s.Limit == "":
-		return "the file"
-	}
-	return words.Clip(s.Limit, longestValue)
 }
 
 // shortValue returns one side of a change on one line, safe to print.

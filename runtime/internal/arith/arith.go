@@ -94,3 +94,13 @@ func Between(now, at int64) time.Duration {
 func DaysIn(year int, month time.Month) int {
 	return time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
+
+// MaxOffset is more than the clock of any zone has ever differed from UTC, in seconds. Windows are searched for up to it.
+const MaxOffset = 16 * 60 * 60
+
+// Offset returns how far the clock of a zone is ahead of UTC at an instant, both in seconds, and at most MaxOffset in
+// either direction.
+func Offset(zone *time.Location, at int64) int64 {
+	_, offset := time.Unix(at, 0).In(zone).Zone()
+	return min(max(int64(offset), -MaxOffset), MaxOffset)
+}

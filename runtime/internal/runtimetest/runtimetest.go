@@ -4,12 +4,15 @@ package runtimetest
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
 // Epoch is the instant at which most tests begin: the start of a day in UTC.
@@ -103,3 +106,41 @@ func WithoutReceipt(d runtime.Decision) runtime.Decision {
 	d.Receipt = runtime.Receipt{}
 	return d
 }
+
+// Traced decorates a store and counts the calls of Do, as a user's decorator does.
+type Traced struct {
+	runtime.Store
+	Calls *atomic.Int64
+}
+
+// Trace returns a decorated store.
+func Trace(s runtime.Store) Traced { return Traced{s, new(atomic.Int64)} }
+
+// TraceAll returns a store that is decorated twice, and fails a test in which one of its abilities is not found then.
+func TraceAll(t testing.TB, s runtime.Store) Traced {
+	t.Helper()
+	traced := Trace(Trace(s))
+	same := func(name string, had, has bool) {
+		require.Equal(t, had, has, "a decorated %T is a %s as the store itself is", s, name)
+	}
+	same("LocalTaker", can[runtime.LocalTaker](s), found[runtime.LocalTaker](traced))
+	same("TxStore", can[runtime.TxStore](s), found[runtime.TxStore](traced))
+	same("RowLister", can[runtime.RowLister](s), found[runtime.RowLister](traced))
+	same("Eraser", can[runtime.Eraser](s), found[runtime.Eraser](traced))
+	same("override.Store", can[override.Store](s), found[override.Store](traced))
+	same("Sweeper", can[runtime.Sweeper](s), found[runtime.Sweeper](traced))
+	return traced
+}
+
+func can[A any](s runtime.Store) bool { _, ok := s.(A); return ok }
+
+func found[A any](s runtime.Store) bool { _, ok := ability.Of[A](s); return ok }
+
+// Do implements [runtime.Store].
+func (t Traced) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	t.Calls.Add(int64(len(calls)))
+	return t.Store.Do(ctx, calls)
+}
+
+// Unwrap gives the store the abilities of the decorated one.
+func (t Traced) Unwrap() runtime.Store { return t.Store }

@@ -22,7 +22,7 @@ const DefaultTable = "rate_limits"
 // most easily a changed copy of one of this package.
 //
 // In each text, {table} is replaced by the quoted name of the table, {schema} and {name} by its two parts without quotes,
-// {schema.} by the schema with a dot unless it is empty, and {key} by the quoted name of the column key, which is a
+// {schema.} by the quoted schema with a dot unless it is empty, and {key} by the quoted name of the column key, which is a
 // word of SQL. A parameter is written with a colon, as :name. New returns an error for a dialect that lacks a required
 // field; a field is optional if its comment says what an empty one means.
 type Dialect struct {
@@ -51,6 +51,12 @@ type Dialect struct {
 	// "primary key" and "name, key, shard", and nothing if the table does not exist. If it is empty, the table is
 	// not checked before it is used.
 	Describe string
+	// Locate selects names of tables and the schemas in which the session finds them, of those in {names}, a list of texts. The
+	// store runs it once, and from then on names its tables with their schemas, so that a session whose search path or database is
+	// another one uses the same tables. Two schemas of one name are an error, so Locate may also select the one in which the session
+	// would have found the table when it began. A row with the name "." has the schema in which a table is created. If Locate is
+	// empty, names are sent as they are given.
+	Locate string
 	// Parts are the parts that the table must have, in the form of Describe, one per line: the name and the accepted
 	// descriptions, "at_ns: bigint | int8", the one of Create's table first. It goes with Describe.
 	Parts string
@@ -92,7 +98,7 @@ type Dialect struct {
 	// database has no such proxies.
 	ReadHint string
 	// Read locks the rows that exist, in their order, until the transaction ends, and selects
-	// their name, key, shard, value, at_ns, prev and log. Required.
+	// their name, key, shard, value, at_ns, prev and log, as bytes or as a text of hexadecimal digits. Required.
 	Read string
 	// ReadUnlocked selects the same columns as last committed, outside of a transaction. If it is empty, Read is used.
 	ReadUnlocked string
@@ -184,6 +190,10 @@ type Dialect struct {
 	// next command prepares or closes a statement, so that the next statements run outside of the transaction. If it is
 	// empty, no server does.
 	TxOpen string
+	// OnlyInTx is a statement that fails outside of a transaction, and NeverInTx one that fails inside, each with an error
+	// that fault.NoTx or fault.InTx recognizes. They change nothing. The store runs one of them on what a caller has
+	// passed as a transaction, unless that is an [sql.Tx]. Without both, nothing else is accepted as one.
+	OnlyInTx, NeverInTx string
 	// CountPrepared selects how many statements the session has prepared on the server, which shows whether a driver that
 	// gets :name as an argument prepares the statement or writes the argument into it. It goes with TxOpen.
 	CountPrepared string
@@ -219,37 +229,43 @@ func (d Dialect) Validate() error {
 	return nil
 }
 
-// ForTable returns the dialect with its statements without parameters for a table.
-func (d Dialect) ForTable(table string) (_ Dialect, err error) {
-	for _, text := range []*string{&d.Describe, &d.Sync, &d.Reclaim, &d.Latest} {
-		if *text, err = d.Text(*text, table); err != nil {
-			return d, err
-		}
-	}
-	return d, nil
-}
-
 // Text returns a statement with its placeholders filled in for a table, [DefaultTable] if it is "". The
 // error is about the table's name.
-func (d Dialect) Text(statement, table string) (string, error) {
+func (d Dialect) Text(statement, table string) (string, error) { return d.TextIn("", statement, table) }
+
+// TextIn is Text for a table whose name may lack its schema: that is then the given one, unless it is "".
+func (d Dialect) TextIn(schema, statement, table string) (string, error) {
 	if table == "" {
 		table = DefaultTable
 	}
 	if !tableName.MatchString(table) {
 		return "", fmt.Errorf("table %q: a name has only letters, digits and underscores, and at most one dot", table)
 	}
-	// A name without a dot is of the session's schema.
-	schema, name, ok := strings.Cut(table, ".")
-	if !ok {
-		schema, name = "", table
+	given, name, ok := strings.Cut(table, ".")
+	if ok {
+		schema = given
+	} else {
+		name = table
 	}
-	dotted := schema
+	dotted, quoted := "", d.quoted(name)
 	if schema != "" {
-		dotted += "."
+		dotted = d.quoted(schema) + "."
+		quoted = dotted + quoted
 	}
 	names := strings.NewReplacer(
-		"{table}", d.quoted(table), "{schema.}", dotted, "{schema}", schema, "{name}", name, "{key}", d.quoted("key"))
+		"{table}", quoted, "{schema.}", dotted, "{schema}", schema, "{name}", name, "{key}", d.quoted("key"))
 	return names.Replace(strings.TrimSpace(statement)), nil
+}
+
+// Spellable reports whether a schema's name can be part of a statement: quotes, and what begins a parameter, cannot. In such a
+// schema, names of tables are sent without it.
+func Spellable(schema string) bool {
+	return schema != "" && !strings.ContainsAny(schema, "'\"`\\?$\x00")
+}
+
+// LocateText returns Locate for tables.
+func (d Dialect) LocateText(tables ...string) string {
+	return strings.ReplaceAll(strings.TrimSpace(d.Locate), "{names}", "'"+strings.Join(tables, "', '")+"'")
 }
 
 var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$`)
@@ -292,20 +308,36 @@ func (d Dialect) RegistryDDL(table string) (string, error) {
 	return d.Text(d.CreateRegistry, RegistryTable(table))
 }
 
+// Roles are the database users of [Dialect.GrantsFor]. On MySQL, a role is a user, or user@host.
+type Roles struct {
+	// App is the role of the program, and Migrator that of what runs Migrate.
+	App, Migrator string
+	// AppendOnly keeps App from changing and deleting entries of the log of overrides, which is also the log of what
+	// operators do. Migrator then has these rights, for Erase of a key in the log and for Sweep of old entries.
+	AppendOnly bool
+}
+
 // GrantsFor returns the statements that give the role of a program the privileges that it needs once Migrate has made the tables, and
-// the role that runs Migrate those that it needs before. On MySQL, a role is a user, or user@host. The error is about a name, or says
-// that the database has no roles.
-func (d Dialect) GrantsFor(table, app, migrator string) (string, error) {
+// the role that runs Migrate those that it needs before. The error is about a name, says that the database has no roles, or that one
+// role cannot be both.
+func (d Dialect) GrantsFor(table string, to Roles) (string, error) {
 	if d.Grants == "" {
 		return "", fmt.Errorf("%s has no roles: whoever can write the file can use it", d.Name)
 	}
-	for _, role := range []string{app, migrator} {
+	rewrite, migratorToo := ", UPDATE, DELETE", ""
+	if to.AppendOnly {
+		if to.App == to.Migrator {
+			return "", fmt.Errorf("an append-only log needs a role that migrates and another one of the program, not %q for both", to.App)
+		}
+		rewrite, migratorToo = "", rewrite
+	}
+	for _, role := range []string{to.App, to.Migrator} {
 		if !roleName.MatchString(role) {
 			return "", fmt.Errorf("role %q: a name has only letters, digits and the characters _ - . %% @", role)
 		}
 	}
-	statements := strings.NewReplacer("{overrides}", d.quoted(OverridesTable(table)), "{registry}", d.quoted(RegistryTable(table)),
-		"{app}", d.role(app), "{migrator}", d.role(migrator)).Replace(d.Grants)
+	statements := strings.NewReplacer("{overrides}", d.quotedParts(OverridesTable(table)), "{registry}", d.quotedParts(RegistryTable(table)),
+		"{app}", d.role(to.App), "{migrator}", d.role(to.Migrator), "{rewrite}", rewrite, "{migrator too}", migratorToo).Replace(d.Grants)
 	if !strings.Contains(table, ".") {
 		statements = strings.ReplaceAll(statements, "{schema}", "public")
 	}
@@ -326,9 +358,12 @@ func (d Dialect) role(name string) string {
 	return "'" + user + "'@'" + host + "'"
 }
 
-// quoted returns a name in quotes, part by part.
-func (d Dialect) quoted(name string) string {
-	return d.Quote + strings.ReplaceAll(name, ".", d.Quote+"."+d.Quote) + d.Quote
+// quoted returns a name in quotes.
+func (d Dialect) quoted(name string) string { return d.Quote + name + d.Quote }
+
+// quotedParts returns the name of a table in quotes, part by part.
+func (d Dialect) quotedParts(table string) string {
+	return d.quoted(strings.ReplaceAll(table, ".", d.Quote+"."+d.Quote))
 }
 
 // WithNumbers returns a statement with the dialect's parameters in place of question marks.

@@ -20,6 +20,7 @@ var optional = map[string]string{
 	"OneWriter":          "postgres mariadb mysql",
 	"TakeShards":         "sqlite mysql",
 	"Describe":           "",
+	"Locate":             "",
 	"Parts":              "",
 	"CreateOverrides":    "",
 	"OverridesParts":     "",
@@ -49,6 +50,8 @@ var optional = map[string]string{
 	"FindReplica":        "sqlite mariadb mysql",
 	"RepeatsStatements":  "sqlite postgres mysql",
 	"TxOpen":             "sqlite postgres mysql",
+	"OnlyInTx":           "sqlite mariadb mysql",
+	"NeverInTx":          "postgres",
 	"CountPrepared":      "sqlite postgres mysql",
 	"Latest":             "sqlite postgres mysql",
 }
@@ -135,9 +138,24 @@ func TestTextsOfDialectsHaveNoUnknownPlaceholder(t *testing.T) {
 			}
 			text, err := d.Text(v.Field(i).String(), "")
 			require.NoError(t, err)
-			text = strings.NewReplacer("{rows}", "", "{logged}", "", "{when}", "", "{keys}", "", "{overrides}", "", "{registry}", "", "{app}", "", "{migrator}", "").Replace(text)
-			assert.NotRegexp(t, `\{[a-z.]+\}`, text, "%s of %s", v.Type().Field(i).Name, d.Name)
+			text = strings.NewReplacer("{rows}", "", "{logged}", "", "{when}", "", "{keys}", "", "{names}", "", "{overrides}", "", "{registry}", "", "{app}", "", "{migrator}", "", "{rewrite}", "", "{migrator too}", "").Replace(text)
+			assert.NotRegexp(t, `\{[a-z. ]+\}`, text, "%s of %s", v.Type().Field(i).Name, d.Name)
 		}
+	}
+}
+
+func TestLocatedTablesAreNamedWithTheirSchema(t *testing.T) {
+	for table, want := range map[string]string{
+		"":           "`my-app`.`rate_limits` 'my-app' 'rate_limits' `my-app`.",
+		"app.quotas": "`app`.`quotas` 'app' 'quotas' `app`.",
+	} {
+		text, err := MySQL.TextIn("my-app", "{table} '{schema}' '{name}' {schema.}", table)
+		assert.NoError(t, err)
+		assert.Equal(t, want, text)
+	}
+	assert.True(t, Spellable("my-app: é"))
+	for _, schema := range []string{"", "a'b", `a"b`, "a`b", `a\b`, "a?b", "a$1"} {
+		assert.False(t, Spellable(schema), schema)
 	}
 }
 

@@ -12,17 +12,18 @@ func mariadbDialect() Dialect {
 	d := mysqlDialect
 	d.Name = "mariadb"
 	// Triggers and numbered rows change no result of RETURNING.
-	d.Describe, d.Parts = describeOnMySQL, partsOnMySQL
+	d.Describe, d.Parts = describeOnMySQL+allRowsOnMySQL, partsOnMySQL
+	d.SessionNeeds = strings.Replace(d.SessionNeeds, "server: MySQL", "server: MariaDB", 1)
 	// A node of a cluster repeats a statement that has conflicted with a write of another node (wsrep_retry_autocommit).
 	d.RepeatsStatements = `
 SELECT variable_name FROM information_schema.session_variables WHERE variable_name = 'WSREP_ON' AND variable_value = 'ON'
-`
-	d.TxOpen = "SELECT @@in_transaction"
+` + allRowsOnMySQL
+	d.TxOpen = "SELECT @@in_transaction " + allRowsOnMySQL
 	d.CountPrepared = `
 SELECT CAST(variable_value AS SIGNED) FROM information_schema.session_status WHERE variable_name = 'COM_STMT_PREPARE' AND :name IS NOT NULL
-`
+` + allRowsOnMySQL
 	// A bounded number of rows, so that Ready is fast on a large table too.
-	d.Latest = "SELECT MAX(at_ns) FROM (SELECT at_ns FROM {table} LIMIT 10000) r"
+	d.Latest = "SELECT MAX(at_ns) FROM (SELECT at_ns FROM {table} LIMIT 10000) r " + allRowsOnMySQL
 	// Writes nothing outside a transaction, because a Galera node may have aborted the transaction unnoticed.
 	d.Write = `
 INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) SELECT * FROM {logged} k WHERE @@in_transaction

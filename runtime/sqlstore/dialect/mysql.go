@@ -102,22 +102,28 @@ engine: InnoDB
 	Grants: `
 -- Before Migrate.
 GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON {table} TO {migrator};
-GRANT CREATE, SELECT, INSERT ON {overrides} TO {migrator};
+GRANT CREATE, SELECT, INSERT{migrator too} ON {overrides} TO {migrator};
 GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON {registry} TO {migrator};
 -- After Migrate.
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {app};
-GRANT SELECT, INSERT, UPDATE, DELETE ON {overrides} TO {app};
+GRANT SELECT, INSERT{rewrite} ON {overrides} TO {app};
 GRANT SELECT ON {registry} TO {app};
 `,
-	Describe: describeOnMySQL + describeInsertIDOnMySQL,
+	Describe: describeOnMySQL + describeInsertIDOnMySQL + allRowsOnMySQL,
+	Locate: `
+SELECT table_name, table_schema FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN ({names})
+UNION ALL SELECT '.', DATABASE()
+` + allRowsOnMySQL,
 	Session: `
-SELECT 'autocommit', CAST(@@autocommit AS BINARY)
+SELECT 'server', CASE WHEN LOCATE('MariaDB', CONCAT(VERSION(), @@version_comment)) > 0 THEN _binary'MariaDB' ELSE _binary'MySQL' END
+UNION ALL SELECT 'autocommit', CAST(@@autocommit AS BINARY)
 UNION ALL SELECT 'completion_type', CAST(@@completion_type AS BINARY)
 UNION ALL SELECT 'character_set_client', CAST(@@character_set_client AS BINARY)
 UNION ALL SELECT 'character_set_connection', CAST(@@character_set_connection AS BINARY)
 UNION ALL SELECT 'an empty text', CASE WHEN '' IS NULL THEN _binary'NULL' ELSE _binary'a text' END
-`,
+` + allRowsOnMySQL,
 	SessionNeeds: `
+server: MySQL
 autocommit: 1 | ON
 completion_type: NO_CHAIN
 character_set_client: utf8mb4
@@ -139,15 +145,15 @@ FROM JSON_TABLE(:ids, '$[*]' COLUMNS (n VARBINARY(255) PATH '$[0]', k VARBINARY(
 	Read: `
 SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, r.log
 FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
-FOR UPDATE
+` + allRowsOnMySQL + `FOR UPDATE
 `,
 	ReadUnlocked: `
 SELECT name, {key}, shard, value, at_ns, prev, log FROM {table} WHERE name = :name AND {key} = :key AND shard = :shard
-`,
+` + allRowsOnMySQL,
 	ReadManyUnlocked: `
 SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, r.log
 FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
-`,
+` + allRowsOnMySQL,
 	InsertPlaceholders: `
 INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
 SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {keys} k
@@ -176,7 +182,7 @@ SELECT :name, k, ` + collectOnMySQL + `, :value, :at_ns, :prev
 FROM (SELECT @ratelimitgen_rows := _binary'', @ratelimitgen_row := _binary'') z,
 	JSON_TABLE(:only, '$[*]' COLUMNS (k VARBINARY(255) PATH '$')) k
 ` + mysqlTakeRows,
-	Taken:        "SELECT CONCAT(@ratelimitgen_rows, @ratelimitgen_row)",
+	Taken:        "SELECT CONCAT(@ratelimitgen_rows, @ratelimitgen_row) " + allRowsOnMySQL,
 	TakeInsertID: mysqlTakeOne,
 	CompareAndSwap: `
 UPDATE {table} SET value = :value, at_ns = :at_ns, prev = :prev, log = :log
@@ -187,10 +193,16 @@ WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND
 SELECT {key}, shard, value, at_ns, prev, log FROM {table}
 WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
 `,
+	// It is about the next transaction of the session, which would be the same without it.
+	NeverInTx: "SET TRANSACTION READ WRITE",
+	// A session may have set its time, to which SYSDATE pays no attention.
 	Now: `
-SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
-`,
+SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))
+` + allRowsOnMySQL,
 }
+
+// allRowsOnMySQL ends statements that select rows, whose number a session may otherwise limit by sql_select_limit.
+const allRowsOnMySQL = "LIMIT 9223372036854775807\n"
 
 const (
 	oneOnMySQL = `
@@ -203,10 +215,11 @@ SELECT CAST(:name AS BINARY) AS name, CAST(:key AS BINARY) AS {key}, :shard AS s
 )
 
 // describeOnMySQL also works where an empty text is NULL, and where CONCAT treats NULL as an empty text. It does without
-// GROUP_CONCAT, which cuts its result at a length that is a setting of the session.
+// GROUP_CONCAT, which cuts its result at a length that is a setting of the session. Some modes of MariaDB describe types with the word
+// binary, and a blob with its length.
 const describeOnMySQL = `
-SELECT column_name, CASE WHEN collation_name IS NULL THEN CAST(column_type AS BINARY)
-	ELSE CONCAT(CAST(column_type AS BINARY), ' collate ', collation_name) END
+SELECT column_name, CASE WHEN collation_name IS NULL THEN REPLACE(CAST(column_type AS BINARY), 'blob(65535)', 'blob')
+	ELSE CONCAT(REPLACE(CAST(column_type AS BINARY), ' binary', ''), ' collate ', collation_name) END
 FROM information_schema.columns
 WHERE table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND table_name = '{name}'
 UNION ALL

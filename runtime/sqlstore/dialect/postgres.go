@@ -110,11 +110,12 @@ GRANT USAGE, CREATE ON SCHEMA "{schema}" TO {migrator};
 -- After Migrate.
 GRANT USAGE ON SCHEMA "{schema}" TO {app};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {app};
-GRANT SELECT, INSERT, UPDATE, DELETE ON {overrides} TO {app};
+GRANT SELECT, INSERT{rewrite} ON {overrides} TO {app};
 GRANT SELECT ON {registry} TO {app};
 `,
+	// With quote_all_identifiers, types are described in quotes.
 	Describe: `
-SELECT CAST(a.attname AS TEXT), format_type(a.atttypid, a.atttypmod)
+SELECT CAST(a.attname AS TEXT), replace(format_type(a.atttypid, a.atttypmod), '"', '')
 	|| CASE WHEN c.collname NOT IN ('C', 'POSIX', 'default') THEN ' collate ' || CAST(c.collname AS TEXT) ELSE '' END
 FROM pg_attribute a LEFT JOIN pg_collation c ON c.oid = a.attcollation
 WHERE a.attrelid = CAST(to_regclass('{table}') AS oid) AND a.attnum > 0 AND NOT a.attisdropped
@@ -124,6 +125,27 @@ SELECT 'primary key', string_agg(CAST(a.attname AS TEXT), ', '
 FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
 WHERE i.indrelid = CAST(to_regclass('{table}') AS oid) AND i.indisprimary
 GROUP BY i.indexrelid
+`,
+	// Neither temporary tables, which a session finds first, nor a change of the role count. A name in the search path is in lower
+	// case unless it is in quotes; one with a comma is not found.
+	Locate: `
+WITH p AS (
+	SELECT false AS began, i, schema FROM unnest(current_schemas(false)) WITH ORDINALITY AS a(schema, i)
+	UNION ALL
+	SELECT true, i, CASE
+		WHEN part IN ('$user', '"$user"') THEN session_user
+		WHEN left(part, 1) = '"' THEN CAST(replace(substr(part, 2, length(part) - 2), '""', '"') AS name)
+		ELSE CAST(lower(part) AS name) END
+	FROM pg_settings s, unnest(string_to_array(s.reset_val, ',')) WITH ORDINALITY AS b(raw, i), btrim(raw) AS c(part)
+	WHERE s.name = 'search_path'
+), q AS (
+	SELECT p.began, p.i, n.oid, n.nspname FROM p JOIN pg_namespace n ON n.nspname = p.schema AND has_schema_privilege(n.oid, 'USAGE')
+)
+SELECT DISTINCT CAST(f.relname AS text), CAST(f.nspname AS text) FROM (
+	SELECT DISTINCT ON (q.began, t.relname) t.relname, q.nspname FROM q JOIN pg_class t ON t.relnamespace = q.oid
+	WHERE t.relname IN ({names}) AND t.relpersistence <> 't' ORDER BY q.began, t.relname, q.i
+) f
+UNION ALL SELECT '.', CAST((SELECT nspname FROM q ORDER BY began, i LIMIT 1) AS text)
 `,
 	Parts: `
 name: text | character varying | character varying(255)
@@ -157,22 +179,23 @@ SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE statement LIKE CAST(:nam
 		"FROM unnest(" + listsOnPostgres + ", CAST(:logs AS bytea[])) AS u(n, k, s, v, t, p, l)",
 	// Pgpool-II sends no statement to a replica that begins with a comment.
 	ReadHint: "/*NO LOAD BALANCE*/ ",
+	// A text of bytes depends on bytea_output, whose form "escape" pgx cannot read where it gets texts.
 	Read: `
-SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, r.log
+SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, encode(r.log, 'hex')
 FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + `
 ORDER BY r.name, r.{key}, r.shard FOR NO KEY UPDATE OF r
 `,
 	ReadUnlocked: `
-SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, r.log
+SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, encode(r.log, 'hex')
 FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + `
 `,
 	InsertPlaceholders: `
-INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
+INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev)
 SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {rows} k
 ON CONFLICT (name, {key}, shard) DO UPDATE SET shard = excluded.shard WHERE false
 `,
 	Write: `
-INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) SELECT * FROM {logged} k
+INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev, log) SELECT * FROM {logged} k
 WHERE ` + syncOnPostgres + `
 ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev, log = excluded.log
 `,
@@ -204,10 +227,12 @@ WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.=) :key AN
 	AND value = :oldvalue AND at_ns = :oldat AND prev = :oldprev
 	AND COALESCE(substr(log, 1, ` + penaltyLength + `), CAST('' AS BYTEA)) = :oldpenalty AND ` + syncOnPostgres,
 	Page: `
-SELECT {key}, shard, value, at_ns, prev, log FROM {table}
+SELECT {key}, shard, value, at_ns, prev, encode(log, 'hex') FROM {table}
 WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.>=) :key
 	AND ({key} OPERATOR(pg_catalog.>) :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
 `,
+	// The statements that follow in a transaction take the same lock.
+	OnlyInTx: "LOCK TABLE {table} IN ACCESS SHARE MODE",
 	Now: `
 SELECT CAST(date_part('epoch', clock_timestamp()) * CAST(1000000 AS double precision) AS BIGINT)
 `,

@@ -95,6 +95,12 @@ SELECT 'primary key', group_concat(name, ', ')
 FROM (SELECT name FROM pragma_table_info('{name}', NULLIF('{schema}', '')) WHERE pk > 0 ORDER BY pk)
 GROUP BY 1
 `,
+	// SQLite searches the main database before attached ones, but after temporary tables.
+	Locate: `
+SELECT name, CASE WHEN max(schema = 'main') THEN 'main' ELSE min(schema) END FROM pragma_table_list
+WHERE schema <> 'temp' AND name IN ({names}) GROUP BY name
+UNION ALL SELECT '.', 'main'
+`,
 	Parts: `
 name: text
 key: text
@@ -114,7 +120,7 @@ SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, r.log
 FROM {rows} k CROSS JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 `,
 	Write: `
-INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) SELECT * FROM {logged} WHERE true
+INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev, log) SELECT * FROM {logged} WHERE true
 ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev, log = excluded.log
 `,
 	Delete: `
@@ -139,6 +145,8 @@ WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND
 `,
 	Sync:    "PRAGMA {schema.}synchronous",
 	Reclaim: "PRAGMA {schema.}wal_checkpoint(TRUNCATE)",
+	// The temporary tables have no such setting, so that it changes nothing.
+	NeverInTx: "PRAGMA temp.synchronous = 1",
 	// The LIMIT is an expression because SQLite would prepare the statement again for each value bound to a bare parameter.
 	Page: `
 SELECT {key}, shard, value, at_ns, prev, log FROM {table}

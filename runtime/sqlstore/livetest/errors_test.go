@@ -259,7 +259,7 @@ func TestGrantsAreEnough(t *testing.T) {
 			at = s.database(t, schema)
 		}
 		app, migrator := at.user(t, db), at.user(t, db)
-		statements := must(s.dialect.GrantsFor(table, app.role(t), migrator.role(t)))(t)
+		statements := must(s.dialect.GrantsFor(table, dialect.Roles{App: app.role(t), Migrator: migrator.role(t)}))(t)
 		before, after, ok := strings.Cut(statements, "-- After Migrate.\n")
 		require.True(t, ok)
 		grant := func(statements string) {
@@ -298,6 +298,49 @@ func TestGrantsAreEnough(t *testing.T) {
 		other := *p
 		other.Name = "new"
 		require.ErrorContains(t, store.Migrate(ctx, &other), "lacks a privilege: on table "+strconv.Quote(dialect.RegistryTable(table)))
+	})
+}
+
+// With an append-only log, the program and its operators add entries, which the program's role can neither change nor delete.
+func TestAppendOnlyLog(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		ctx, db := t.Context(), s.open(t)
+		schema := s.schema(t, db)
+		table, at := schema+".quotas", s
+		if s.driver == "mysql" {
+			at = s.database(t, schema)
+		}
+		app, migrator := at.user(t, db), at.user(t, db)
+		roles := dialect.Roles{App: app.role(t), Migrator: migrator.role(t), AppendOnly: true}
+		before, after, ok := strings.Cut(must(s.dialect.GrantsFor(table, roles))(t), "-- After Migrate.\n")
+		require.True(t, ok)
+		p, key, why := overridable(), runtime.KeyOf(runtime.String("ann")), runtime.OverrideEnd{Reason: "a test", Author: "a test"}
+		executeLines(t, db, before)
+		t.Cleanup(func() {
+			for _, name := range []string{table, dialect.OverridesTable(table), dialect.RegistryTable(table)} {
+				execute(t, db, "DROP TABLE IF EXISTS "+name)
+			}
+		})
+		owner := migrator.visit(t, table)
+		require.NoError(t, owner.Migrate(ctx, p))
+		executeLines(t, db, after)
+
+		own := app.open(t)
+		store := app.storeWith(t, own, sqlstore.Options{Table: table, KeepOverrides: -1})
+		require.NoError(t, store.Ready(ctx, p))
+		limits := limiter.New(store)
+		require.NoError(t, limits.Limit(p, key).Require(ctx))
+		must(limits.Overrides(p, key).Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: why.Reason, Author: why.Author}))(t)
+		require.ErrorIs(t, limits.Limit(p, key).Require(ctx), runtime.ErrLimited)
+		must(limits.Overrides(p, key).End(ctx, why))(t)
+		require.NoError(t, errOf(store.Sweep(ctx, p)))
+		for _, statement := range []string{"UPDATE %s SET reason = 'another'", "DELETE FROM %s"} {
+			_, err := own.ExecContext(ctx, fmt.Sprintf(statement, dialect.OverridesTable(table)))
+			require.Error(t, err, statement)
+		}
+		require.ErrorContains(t, errOf(store.Erase(ctx, p.Name, key.String(), why)), "lacks a privilege")
+		require.Len(t, must(limits.Overrides(p, key).History(ctx))(t), 2, "the log is as it was")
+		require.Equal(t, 2, must(owner.Erase(ctx, p.Name, key.String(), why))(t).Entries)
 	})
 }
 

@@ -309,7 +309,7 @@ func TestReadyNamesWhatFails(t *testing.T) {
 			at = s.database(t, schema)
 		}
 		migrator, app := at.user(t, db), at.user(t, db)
-		statements := must(s.dialect.GrantsFor(table, app.role(t), migrator.role(t)))(t)
+		statements := must(s.dialect.GrantsFor(table, dialect.Roles{App: app.role(t), Migrator: migrator.role(t)}))(t)
 		before, after, _ := strings.Cut(statements, "-- After Migrate.\n")
 		executeLines(t, db, before)
 		t.Cleanup(func() {

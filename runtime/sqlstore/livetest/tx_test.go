@@ -15,6 +15,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 )
 
 // once returns a limit of capacity tokens that accrue over ten years.
@@ -97,6 +98,13 @@ func TestTxBegunOnConn(t *testing.T) {
 			must(conn.ExecContext(t.Context(), end))(t)
 		}
 		assert.Equal(t, int64(7), left(t, store, p))
+	})
+}
+
+func TestWithTxRefusesWhatIsNoTransaction(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		agree.NoTransaction(t, db, s.store(t, db, time.Now))
 	})
 }
 

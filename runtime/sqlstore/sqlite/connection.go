@@ -70,7 +70,7 @@ const stepped = `value = ratelimitgen_value({record}, 0), at_ns = ratelimitgen_a
 
 const step = `ratelimitgen_step({record}, value, at_ns, prev, log)`
 
-const values = `INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) VALUES (?, ?, ?, ?, ?, ?, ?)`
+const values = `INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev, log) VALUES (?, ?, ?, ?, ?, ?, ?)`
 
 const onConflict = ` ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev, log = excluded.log`
@@ -93,7 +93,7 @@ WHERE name = ? AND {key} = ? AND shard >= ? AND shard < ?`,
 	readMany: `SELECT count(ratelimitgen_read({record}, k.key + ?, r.value, r.at_ns, r.prev, r.log))
 FROM json_each(?) k CROSS JOIN {table} r ON r.name = ? AND r.{key} = k.value AND r.shard = 0`,
 	writeOne: values + onConflict,
-	writeMany: `INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log)
+	writeMany: `INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev, log)
 SELECT ?, value, 0, ratelimitgen_value({record}, key), ratelimitgen_at({record}, key), ratelimitgen_prev({record}, key),
 	ratelimitgen_log({record}, key) FROM json_each(?) WHERE true` + onConflict,
 	deleteOne: `DELETE FROM {table}` + oneRow,

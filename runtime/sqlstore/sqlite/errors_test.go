@@ -78,6 +78,9 @@ func TestClosedStoreReturnsErrClosed(t *testing.T) {
 		require.NoError(t, s.Close())
 		require.NoError(t, s.Close())
 		assert.ErrorIs(t, limit.Require(t.Context()), sqlstore.ErrClosed)
+		open := *counted
+		open.OnError = runtime.FailOpen
+		assert.ErrorIs(t, limiter.New(s).Limit(&open, runtime.Key{}).Require(t.Context()), sqlstore.ErrClosed, "a closed store has not failed")
 		assert.ErrorIs(t, s.Ready(t.Context()), sqlstore.ErrClosed)
 		_, err := s.Sweep(t.Context(), counted)
 		assert.ErrorIs(t, err, sqlstore.ErrClosed)
@@ -220,6 +223,9 @@ func TestEndedDatabasesAndTransactionsAreExplained(t *testing.T) {
 		require.NoError(t, db.Close())
 		err := limits.Limit(counted, runtime.Key{}).Require(t.Context())
 		assert.ErrorContains(t, err, `limit "counted": the *sql.DB was closed: close the store before it, and make no calls afterwards: sql: `)
+		open := *counted
+		open.OnError = runtime.FailOpen
+		assert.ErrorIs(t, limits.Limit(&open, runtime.Key{}).Require(t.Context()), runtime.ErrClosed, "as a closed store, it has not failed")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
@@ -57,6 +58,13 @@ func database(t testing.TB, dsn string) *sql.DB {
 
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store { return open(t, clock) })
+}
+
+// A decorated store keeps all of its abilities: see [runtime.Store].
+func TestDecoratedStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {
+		return runtimetest.TraceAll(t, open(t, clock))
+	})
 }
 
 func TestStoreInMemory(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 )
 
 // app is the database of an app: one connection, immediate transactions, and a table beside the counts.
@@ -95,7 +96,7 @@ func TestTxOfAnotherDatabaseNamesTheMissingTable(t *testing.T) {
 		return limits.WithTx(tx).Limit(counted, runtime.Key{}).Require(t.Context())
 	})
 	assert.ErrorContains(t, err, `limit "counted": there is no table "rate_limits" where the transaction was begun: begin it in the database that holds the counts, or create the table there: call Migrate, or run what "ratelimitgen sql -dialect sqlite" prints: `)
-	assert.ErrorContains(t, err, "no such table: rate_limits")
+	assert.ErrorContains(t, err, "no such table: main.rate_limits")
 }
 
 // A request for 0 tokens writes no row, on any path through the store.
@@ -167,4 +168,12 @@ func TestGroupsInATransaction(t *testing.T) {
 		require.NoError(t, row.do(tx), row.name)
 		require.Equal(t, row.left, left(), row.name)
 	}
+}
+
+func TestWithTxRefusesWhatIsNoTransaction(t *testing.T) {
+	db := must(sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "app.db")+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"))(t)
+	t.Cleanup(func() { db.Close() })
+	store := must(sqlstore.New(db, dialect.SQLite, sqlstore.Options{}))(t)
+	require.NoError(t, store.Migrate(t.Context()))
+	agree.NoTransaction(t, db, store)
 }

@@ -199,7 +199,10 @@ func (l *limit) newKey(r *rand.Rand, number int) *key {
 	p := l.counted()
 	var zone *time.Location
 	if p.Calendar.ZonePerKey {
-		zone, _ = time.LoadLocation(oneOf(r, "UTC", "Europe/Berlin", "America/Santiago", "Asia/Kathmandu"))
+		if zone, _ = time.LoadLocation(oneOf(r, "UTC", "Europe/Berlin", "America/Santiago", "Asia/Kathmandu")); r.IntN(2) == 0 {
+			offset := r.IntN(2*57_600+1) - 57_600 // the range of the contract
+			zone = time.FixedZone(fmt.Sprint(offset), offset)
+		}
 		k.of = k.of.In(zone)
 	}
 	var since time.Time

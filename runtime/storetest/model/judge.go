@@ -500,8 +500,8 @@ func (j *judge) left(q request, d runtime.Decision, t terms, now int64) {
 	}
 	j.penalty("a decision", q, now, t, d.PenaltyFor)
 	tokens, close := q.tokens(now, t), q.close(now, t)
-	// A denial that is repeated from memory has the tokens left before.
-	current := d.Allowed || q.l.traits["denyCache"] == "no"
+	// A denial of a sliding window that is repeated from memory has the tokens left before.
+	current := d.Allowed || q.l.traits["denyCache"] == "no" || q.l.counted().Kind.Linear()
 	switch {
 	case d.Value > tokens+close || d.Value < tokens-close && current:
 		j.failf("%v tokens are said to be left, want %v: %s", d.Value, tokens, describe(d))

@@ -143,14 +143,23 @@ func (l *limit) slowest(t terms) terms {
 // policy returns the policy of a plan.
 func (l *limit) of(plan int) *runtime.Policy { return &l.policies[plan] }
 
-// entry returns the entry in force for a key at an instant: a block, and of two the one that ends last; the override of
-// the key; the override of the whole limit; or nil.
+// entry returns the entry in force for a key at an instant: a block, and of two the one that ends last; an override; or
+// nil.
 func (l *limit) entry(k *key, now int64) *entry {
 	block := k.own.block
 	if b := l.whole.block; b.live(now) && (!block.live(now) || b.until > block.until) {
 		block = b
 	}
-	for _, e := range []*entry{block, k.own.override, l.whole.override} {
+	if block.live(now) {
+		return block
+	}
+	return l.override(k, now)
+}
+
+// override returns the override of a key at an instant, also if a block is in force: that of the key itself, that of the
+// whole limit, or nil.
+func (l *limit) override(k *key, now int64) *entry {
+	for _, e := range []*entry{k.own.override, l.whole.override} {
 		if e.live(now) {
 			return e
 		}
@@ -161,15 +170,14 @@ func (l *limit) entry(k *key, now int64) *entry {
 // at returns the terms in force for a key at an instant.
 func (l *limit) at(k *key, plan int, n runtime.Numbers, now int64) terms {
 	n = allowed(l.of(plan), n)
-	base, e := k.termsOf(l.of(plan)).given(l.of(plan), n), l.entry(k, now)
-	switch {
-	case e == nil:
-		return base
-	case e.Mode == runtime.ModeBlock:
-		base.mode = runtime.ModeBlock
-		return base
+	t := k.termsOf(l.of(plan)).given(l.of(plan), n)
+	if override := l.override(k, now); override != nil {
+		t = override.apply(l, k, plan, n)
 	}
-	return e.apply(l, k, plan, n)
+	if e := l.entry(k, now); e != nil && e.Mode == runtime.ModeBlock {
+		t.mode = runtime.ModeBlock
+	}
+	return t
 }
 
 // apply returns the terms that an override gives a key.

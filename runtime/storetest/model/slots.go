@@ -151,15 +151,14 @@ func (k *slotKey) holds(h *slotHolder, now int64) bool {
 
 // inForce returns the capacity and the mode in force for a key.
 func (w *slotWorld) inForce(k *slotKey) (capacity int64, mode runtime.Mode) {
+	capacity, mode = cmp.Or(k.capacity, w.policy.Capacity), w.policy.Mode
 	switch {
 	case k.blocked:
-		return w.policy.Capacity, runtime.ModeBlock
-	case k.capacity > 0:
-		return k.capacity, w.policy.Mode
+		mode = runtime.ModeBlock
 	case k.mode != runtime.ModeEnforce:
-		return w.policy.Capacity, k.mode
+		mode = k.mode
 	}
-	return w.policy.Capacity, w.policy.Mode
+	return capacity, mode
 }
 
 // step makes a request of a key, mostly one of a holder.

@@ -117,12 +117,15 @@ func startsOf(c runtime.Calendar, zone *time.Location, from runtime.Date) (start
 			last := time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC)
 			year, month, day = last.Year(), last.Month(), min(day, last.Day())
 		}
-		clock := time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Add(c.At)
+		midnight := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+		clock := midnight.Add(c.At)
 		switch {
 		case clock.Year() < 1996:
 			continue
 		case clock.Year() > map[runtime.CalendarUnit]int{runtime.Day: 2005, runtime.Week: 2005, runtime.Month: 2030, runtime.Year: 2150}[c.Unit]:
 			return starts
+		case c.Unit == runtime.Day && count == 1 && firstShown(midnight, zone) == firstShown(midnight.AddDate(0, 0, 1), zone):
+			continue // the zone has skipped the day
 		}
 		if start := firstShown(clock, zone); len(starts) == 0 || start > starts[len(starts)-1] {
 			starts = append(starts, start)

@@ -73,6 +73,7 @@ func Registered(t *testing.T, subject Subject, open func(t *testing.T, o sqlstor
 		{"another format", programs.anotherFormat},
 		{"a table of before", programs.aTableOfBefore},
 		{"no registry", programs.noRegistry},
+		{"another secret", programs.anotherSecret},
 		{"several at once", programs.severalAtOnce},
 	} {
 		t.Run(step.name, func(t *testing.T) { step.run(programs{t, subject, open}) })
@@ -230,6 +231,41 @@ func (s programs) noRegistry() {
 	require.NoError(s, p.Migrate(s.Context(), p.policies()...))
 	require.NoError(s, p.Ready(s.Context(), p.policies()...))
 	s.refused(s.blog().take(s.Context()))
+}
+
+// anotherSecret has programs of one limit with hashed keys whose secrets differ.
+func (s programs) anotherSecret() {
+	ctx, key := s.Context(), runtime.KeyOf(runtime.Hashed("ann@example.com"))
+	policy := &runtime.Policy{Name: "mail", Kind: runtime.TokenBucket, Rate: 10, Period: 24 * time.Hour, Capacity: 10}
+	plain := runtime.NewCatalog("example.com/shop", runtime.Catalog{Limits: []runtime.CatalogLimit{
+		{Name: "mail", Key: []runtime.CatalogKey{{Name: "address", Type: "hashed string"}}, Policies: []*runtime.Policy{policy}},
+	}})
+	first, second := []byte("0123456789abcdef"), []byte("fedcba9876543210")
+	take := func(options ...limiter.Option) error {
+		return limiter.New(s.shop().Store, options...).Limit(policy, key).Require(ctx)
+	}
+	p := plain.HashKeys(first).Policies()
+	require.NoError(s, s.shop().Migrate(ctx, p...))
+	require.NoError(s, s.shop().Ready(ctx, p...))
+	require.NoError(s, take(limiter.HashKeys(first)))
+	_, err := s.shop().Sweep(ctx, p...)
+	require.NoError(s, err)
+
+	const without, another = "with the secret ", "and those of this program without a secret: give limiter.HashKeys and Catalog().HashKeys the secret"
+	s.refused(take(), without, another)
+	s.refused(take(limiter.HashKeys(second)), without, "and those of this program with the secret ")
+	s.refused(s.shop().Ready(ctx, plain.Policies()...), another)
+	s.refused(s.shop().Migrate(ctx, plain.Policies()...), another)
+	_, err = s.shop().Sweep(ctx, plain.Policies()...)
+	s.refused(err, another)
+	tx, err := s.DB.Begin()
+	require.NoError(s, err)
+	s.refused(limiter.New(s.shop().Store).WithTx(tx).Limit(policy, key).Require(ctx), another)
+	require.NoError(s, tx.Rollback())
+
+	require.NoError(s, s.shop().Adopt(ctx, plain.HashKeys(second).Policies()...))
+	require.NoError(s, take(limiter.HashKeys(second)))
+	s.refused(take(limiter.HashKeys(first)), "and those of this program with the secret ")
 }
 
 func (s programs) severalAtOnce() {

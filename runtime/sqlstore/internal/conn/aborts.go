@@ -50,7 +50,7 @@ func (s *Server) detectAborts(ctx context.Context, tx runtime.Tx) (txAborts, err
 
 // prepares reports whether the driver prepares statements with arguments.
 func (s *Server) prepares(ctx context.Context, tx runtime.Tx) (bool, error) {
-	count, err := Compile(s.Dialect, s.Dialect.CountPrepared, RowSource{}, s.Table)
+	count, err := Compile(s.Dialect, s.Dialect.CountPrepared, RowSource{}, "", s.Table)
 	if err != nil {
 		return false, err
 	}

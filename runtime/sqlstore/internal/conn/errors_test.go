@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
@@ -180,7 +181,7 @@ func TestUnknownAndRetryableErrorsHaveNoHint(t *testing.T) {
 	s, err := NewServer(&sql.DB{}, dialect.MySQL, "", nil, nil)
 	require.NoError(t, err)
 	for _, err := range []error{
-		nil, sqlState("40001"), sqlState("23505"), resultCode(5), resultCode(1), errors.New("no such table: x"), fault.ErrVanished, ErrClosed, errors.New("whatever"),
+		nil, sqlState("40001"), sqlState("23505"), resultCode(5), resultCode(1), errors.New("no such table: x"), fault.ErrVanished, runtime.ErrClosed, errors.New("whatever"),
 		errors.New("Error 1213 (40001): Deadlock found"), &net.OpError{Op: "read", Err: errors.New("connection reset by peer")},
 	} {
 		assert.Equal(t, err, s.WithHint(err))

@@ -40,7 +40,7 @@ const (
 // Queries are the dialect's statements for the store's table.
 type Queries [statementCount][arityCount]Query
 
-func newQueries(d dialect.Dialect, table string) (all Queries, err error) {
+func newQueries(d dialect.Dialect, schema, table string) (all Queries, err error) {
 	rows := [arityCount]RowSource{OneRow: {d.One, d.OneLogged, d.One}, ManyRows: {d.Many, d.ManyLogged, cmp.Or(d.ManyKeys, d.Many)}}
 	for s, texts := range [statementCount][arityCount]string{
 		ReadRows: {d.Read, d.Read},
@@ -62,7 +62,7 @@ func newQueries(d dialect.Dialect, table string) (all Queries, err error) {
 		FindNamed:       {OneRow: d.FindPrepared},
 	} {
 		for n := range arityCount {
-			if all[s][n], err = Compile(d, texts[n], rows[n], table); err != nil {
+			if all[s][n], err = Compile(d, texts[n], rows[n], schema, table); err != nil {
 				return all, err
 			}
 		}
@@ -161,6 +161,9 @@ func NewExecutor(ctx context.Context, db *sql.DB, d *dialect.Dialect, q *Queries
 	}
 	return x, nil
 }
+
+// Use has the executor run other statements. No call may use it yet.
+func (x *Executor) Use(q *Queries) { x.queries = q }
 
 // NeedsTx reports whether a statement that writes is safe only in a transaction, where nothing is sent twice and
 // everything goes to one session.

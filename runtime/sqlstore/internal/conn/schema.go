@@ -1,29 +1,33 @@
 package conn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
-// CreateTable runs a CREATE TABLE IF NOT EXISTS, unless the table that a statement describes exists: the app's user may not
-// have the right to create one.
-func (s *Server) CreateTable(ctx context.Context, create, describes string) error {
+// CreateTable runs a CREATE TABLE IF NOT EXISTS, unless the table exists: the app's user may not have the right to create one.
+func (s *Server) CreateTable(ctx context.Context, table, create string) error {
 	return Retry(ctx, func() error {
 		// First, because an unsuitable database is easier to replace before it has the table.
 		if err := s.checkSession(ctx, s.DB); err != nil {
 			return err
 		}
-		if describes != "" {
-			if found, err := Describe(ctx, s.DB, describes); err != nil || len(found) > 0 {
-				return err
-			}
+		schema, exists, err := s.tableExists(ctx, table)
+		if exists || err != nil {
+			return err
 		}
-		_, err := s.DB.ExecContext(ctx, create)
+		create, err := s.Dialect.TextIn(schema, create, table)
+		if err != nil {
+			return err
+		}
+		_, err = s.DB.ExecContext(ctx, create)
 		if fault.CreatedMeanwhile(err) {
 			// The next attempt finds the table of the other process.
 			return &fault.Again{Err: err}
@@ -32,17 +36,42 @@ func (s *Server) CreateTable(ctx context.Context, create, describes string) erro
 	})
 }
 
+// tableExists reports whether a table exists, and in which schema it is, or is to be created.
+func (s *Server) tableExists(ctx context.Context, table string) (schema string, exists bool, err error) {
+	if s.Dialect.Locate != "" && !strings.Contains(table, ".") {
+		schemas := s.Place().schemas
+		if schemas == nil {
+			if schemas, err = s.findSchemas(ctx, s.DB); err != nil {
+				return "", false, err
+			}
+		}
+		schema = cmp.Or(schemas[table], schemas[created])
+	}
+	if s.Dialect.Describe == "" {
+		return schema, false, nil
+	}
+	describe, err := s.Dialect.TextIn(schema, s.Dialect.Describe, table)
+	if err != nil {
+		return "", false, err
+	}
+	found, err := Describe(ctx, s.DB, describe)
+	return schema, len(found) > 0, err
+}
+
 // Check compares the session and the table with the dialect's requirements. Some differences would corrupt counts
 // without an error: without a primary key, a database may keep two rows for one key.
 func (s *Server) Check(ctx context.Context, db Querier) error {
-	if s.Dialect.Describe == "" {
-		return nil
-	}
 	// First, because in some sessions the table cannot be described.
 	if err := s.checkSession(ctx, db); err != nil {
 		return err
 	}
-	found, err := Describe(ctx, db, s.Dialect.Describe)
+	if err := s.Locate(ctx, db); err != nil {
+		return err
+	}
+	if s.Dialect.Describe == "" {
+		return nil
+	}
+	found, err := Describe(ctx, db, s.Place().Describe)
 	if err != nil {
 		return err
 	}
@@ -74,11 +103,34 @@ func (s *Server) checkSession(ctx context.Context, db Querier) error {
 		return nil
 	}
 	hint := fault.WrongSession
-	// SessionNeeds has the encoding first, because it cannot be changed by the settings of a connection.
-	if strings.HasPrefix(all[0], "server_encoding ") {
-		hint = s.FillIn(fault.WrongEncoding)
+	// SessionNeeds has first what cannot be changed by the settings of a connection.
+	switch {
+	case strings.HasPrefix(all[0], "server_encoding "):
+		hint = fault.WrongEncoding
+	case strings.HasPrefix(all[0], "server "):
+		hint = fault.OtherServer
+	case s.Checked.Load():
+		hint = fault.ChangedSession
 	}
-	return &fault.Hinted{Text: hint + ": " + strings.Join(all, "; "), Err: nil}
+	return &fault.Hinted{Text: s.FillIn(hint) + ": " + strings.Join(all, "; "), Err: nil}
+}
+
+// explainTimeout is how long an error may wait for its explanation.
+const explainTimeout = 250 * time.Millisecond
+
+// ExplainSession names the settings of a session that are wrong by now, if a statement has failed for a reason that has no hint. Without
+// a transaction, the session is any of the pool, which most likely returns the connection of that statement.
+func (s *Server) ExplainSession(ctx context.Context, db Querier, err error) error {
+	if s.Dialect.Session == "" || !fault.OfServer(err) || errors.As(err, new(*fault.Hinted)) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTimeout)
+	defer cancel()
+	if hinted := new(fault.Hinted); errors.As(s.checkSession(ctx, db), &hinted) {
+		hinted.Err = err
+		return hinted
+	}
+	return err
 }
 
 // ErrInvisibleTable is wrapped by the error of check if the database does not list the table.

@@ -17,18 +17,14 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
-// ErrClosed is the error of calls to a store after sqlstore.Store.Close.
-var ErrClosed = errors.New("the store is closed")
-
 // Server is a database as a store uses it: through a dialect, in a table, by one clock.
 type Server struct {
 	DB      *sql.DB
 	Circuit *Circuit
 	Dialect dialect.Dialect
 	Table   string
-	Queries Queries
-	// Together is nil if the dialect has no such statements.
-	Together *Together
+	// place has the statements for the table.
+	place atomic.Pointer[Place]
 	// Clock is the one of the store's options, or nil: then offset has the clock of the database.
 	Clock  func() time.Time
 	offset clock
@@ -43,19 +39,12 @@ type Server struct {
 }
 
 func NewServer(db *sql.DB, d dialect.Dialect, table string, clock func() time.Time, guard func(ctx context.Context) error) (*Server, error) {
-	d, err := d.ForTable(table)
+	place, err := newPlace(d, table, nil)
 	if err != nil {
 		return nil, err
 	}
-	queries, err := newQueries(d, table)
-	if err != nil {
-		return nil, err
-	}
-	together, err := newTogether(d, table)
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{DB: db, Dialect: d, Table: table, Queries: queries, Together: together, Clock: clock, guard: guard}
+	s := &Server{DB: db, Dialect: d, Table: table, Clock: clock, guard: guard}
+	s.place.Store(place)
 	if d.Now != "" {
 		s.Circuit = newCircuit(db)
 	}
@@ -65,7 +54,7 @@ func NewServer(db *sql.DB, d dialect.Dialect, table string, clock func() time.Ti
 
 // In returns the session of a transaction of the caller. It uses no prepared statements: to prepare one takes a second
 // connection, and the caller may have the only one.
-func (s *Server) In(tx runtime.Tx) Session { return &session{Tx: tx, queries: &s.Queries} }
+func (s *Server) In(tx runtime.Tx) Session { return &session{Tx: tx, queries: &s.Place().Queries} }
 
 // Guarded returns the error of guard. Every operation starts with it, but those
 // in a transaction of the caller.
@@ -75,7 +64,7 @@ func (s *Server) Guarded(ctx context.Context) error {
 	}
 	err := s.guard(ctx)
 	if err != nil && s.IsClosed() {
-		return ErrClosed
+		return runtime.ErrClosed
 	}
 	return err
 }
@@ -97,6 +86,9 @@ func Maintain[T any](ctx context.Context, s *Server, task func(ctx context.Conte
 // store's preparation unless db is a transaction of the caller.
 func (s *Server) Now(ctx context.Context, db Querier) (func() int64, error) {
 	if s.Clock != nil {
+		if _, err := runtime.ReadClock(s.Clock); err != nil {
+			return nil, err
+		}
 		return func() int64 { return s.Clock().UnixNano() }, nil
 	}
 	if s.Dialect.Now == "" {
@@ -173,7 +165,7 @@ func (s *Server) MadeRoom(ctx context.Context, err error) bool {
 	if s.Dialect.Reclaim == "" || !fault.VolumeFull(err) {
 		return false
 	}
-	_, err = s.DB.ExecContext(ctx, s.Dialect.Reclaim)
+	_, err = s.DB.ExecContext(ctx, s.Place().Reclaim)
 	// If there is no more room either, the first error is the better one.
 	return err == nil
 }
@@ -193,14 +185,14 @@ func (s *Server) Explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	err = s.WithHint(err)
+	err = s.ExplainSession(ctx, s.DB, s.WithHint(err))
 	cause := ctx.Err()
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		// A driver's own clock may be a moment ahead of the context's.
 		cause = context.DeadlineExceeded
 	}
 	if s.IsClosed() {
-		cause = ErrClosed
+		cause = runtime.ErrClosed
 	}
 	if cause == nil || errors.Is(err, cause) {
 		return err
@@ -218,10 +210,22 @@ func (s *Server) WithHint(err error) error {
 		return &fault.Hinted{Text: fault.MalformedDSNHint, Err: nil}
 	}
 	if hint := fault.HintFor(err); hint != "" {
+		if hint == fault.ClosedDatabase {
+			err = closedPool{err}
+		}
 		return &fault.Hinted{Text: s.FillIn(hint), Err: err}
 	}
 	return err
 }
+
+// closedPool is the error of a closed [sql.DB]: a mistake of the program, and no failure of the database.
+type closedPool struct{ error }
+
+// Is makes it a [runtime.ErrClosed].
+func (closedPool) Is(target error) bool { return target == runtime.ErrClosed }
+
+// Unwrap returns the error of package sql.
+func (c closedPool) Unwrap() error { return c.error }
 
 // FillIn fills in the placeholders of a hint: {table} is the table's name in quotes, {dialect} the dialect's name, and
 // {flags} the flags with which ratelimitgen sql prints the table.

@@ -26,14 +26,14 @@ type Together struct {
 
 var numbered = regexp.MustCompile(`\$\d+`)
 
-func newTogether(d dialect.Dialect, table string) (*Together, error) {
+func newTogether(d dialect.Dialect, schema, table string) (*Together, error) {
 	if d.TakeTogether == "" {
 		return nil, nil
 	}
 	t := &Together{}
 	for arity, rows := range [arityCount]string{OneRow: d.One, ManyRows: d.Many} {
 		// As one text, so that they have the same parameters.
-		part, err := Compile(d, d.TakeTogether+between+"CAST(:count AS bigint)"+between+d.Denies, RowSource{rows: rows}, table)
+		part, err := Compile(d, d.TakeTogether+between+"CAST(:count AS bigint)"+between+d.Denies, RowSource{rows: rows}, schema, table)
 		if err != nil {
 			return nil, err
 		}

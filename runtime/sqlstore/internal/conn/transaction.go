@@ -1,11 +1,13 @@
 package conn
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
@@ -82,7 +84,7 @@ func (s *Server) withSync(ctx context.Context, conn *sql.Conn, d runtime.Durabil
 		return fn()
 	}
 	var before int
-	if err := conn.QueryRowContext(ctx, s.Dialect.Sync).Scan(&before); err != nil {
+	if err := conn.QueryRowContext(ctx, s.Place().Sync).Scan(&before); err != nil {
 		return err
 	}
 	if before >= syncFull {
@@ -98,7 +100,7 @@ func (s *Server) withSync(ctx context.Context, conn *sql.Conn, d runtime.Durabil
 }
 
 func (s *Server) setSync(ctx context.Context, conn *sql.Conn, to int) error {
-	_, err := conn.ExecContext(ctx, fmt.Sprintf("%s = %d", s.Dialect.Sync, to))
+	_, err := conn.ExecContext(ctx, fmt.Sprintf("%s = %d", s.Place().Sync, to))
 	return err
 }
 
@@ -125,6 +127,37 @@ func ended(conn *sql.Conn, err error) error {
 		conn.Raw(func(any) error { return driver.ErrBadConn })
 	}
 	return err
+}
+
+// RequireBegun returns [runtime.ErrNoTx] if tx is not a transaction: a pool, and a connection on which none is open, have
+// the same methods, and commit each statement by itself. An [sql.Tx] always is one, or returns [sql.ErrTxDone]; for other
+// types, which may wrap any of these, the database is asked.
+func (s *Server) RequireBegun(ctx context.Context, tx runtime.Tx) error {
+	if tx, ok := tx.(*sql.Tx); ok && tx != nil {
+		return nil
+	}
+	if v := reflect.ValueOf(tx); tx == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		return runtime.ErrNilTx
+	}
+	if _, pool := tx.(*sql.DB); pool {
+		return notBegun(tx)
+	}
+	inside, err := Compile(s.Dialect, cmp.Or(s.Dialect.OnlyInTx, s.Dialect.NeverInTx), RowSource{}, "", s.Table)
+	if err != nil || inside.Sql == "" {
+		return cmp.Or(err, notBegun(tx))
+	}
+	_, err = tx.ExecContext(ctx, inside.Sql)
+	switch {
+	case s.Dialect.OnlyInTx == "" && err == nil, s.Dialect.OnlyInTx != "" && fault.NoTx(err):
+		return notBegun(tx)
+	case s.Dialect.OnlyInTx == "" && fault.InTx(err):
+		return nil
+	}
+	return err
+}
+
+func notBegun(tx runtime.Tx) error {
+	return fmt.Errorf("%w of a %T without an open one, which commits each statement by itself: pass the *sql.Tx of BeginTx or of sqlstore.RunInTx", runtime.ErrNoTx, tx)
 }
 
 // RequireOpen returns an error if the session is not in a transaction.

@@ -178,6 +178,26 @@ func appendBytes(b []byte, bytes string) []byte {
 	return append(hex.AppendEncode(b, []byte(bytes)), '"')
 }
 
+// Log is the log of a row as a statement selects it: bytes, or a text of hexadecimal digits.
+type Log string
+
+// Scan implements [sql.Scanner].
+func (l *Log) Scan(column any) error {
+	switch log := column.(type) {
+	case nil:
+		*l = ""
+	case []byte:
+		*l = Log(log)
+	case string:
+		b, err := hex.DecodeString(log)
+		*l = Log(b)
+		return err
+	default:
+		return fmt.Errorf("the column log is a %T instead of bytes or a text of hexadecimal digits", column)
+	}
+	return nil
+}
+
 // appendDouble appends a number as a JSON string, because MySQL 8.0 may read the last digit of a JSON number differently.
 func appendDouble(b []byte, x float64) []byte {
 	b = append(b, '"')
@@ -242,25 +262,26 @@ type RowSource struct{ rows, logged, keys string }
 
 var paramPattern = regexp.MustCompile(`:[a-z_]+`)
 
-// Compile returns a statement for a table.
-func Compile(d dialect.Dialect, statement string, source RowSource, table string) (Query, error) {
+// Compile returns a statement for a table in a schema, see [dialect.Dialect.TextIn].
+func Compile(d dialect.Dialect, statement string, source RowSource, schema, table string) (_ Query, err error) {
 	if statement == "" {
 		return Query{}, nil
 	}
 	rows := strings.NewReplacer("{rows}", "("+strings.TrimSpace(source.rows)+")",
 		"{logged}", "("+strings.TrimSpace(source.logged)+")", "{keys}", "("+strings.TrimSpace(source.keys)+")")
-	sql, err := d.Text(rows.Replace(statement), table)
-	if err != nil {
-		return Query{}, err
-	}
 	q := Query{}
-	q.Sql = paramPattern.ReplaceAllStringFunc(sql, func(written string) string {
+	// Before the schema is filled in, whose name may contain a colon.
+	numbered := paramPattern.ReplaceAllStringFunc(rows.Replace(statement), func(written string) string {
 		i := slices.Index(paramNames[:], written[1:])
 		if i < 0 {
 			err = fmt.Errorf("dialect %q: a statement has the unknown parameter %s", d.Name, written)
 		}
 		return placeholder(d, &q, Param(i))
 	})
+	if err != nil {
+		return Query{}, err
+	}
+	q.Sql, err = d.TextIn(schema, numbered, table)
 	return q, err
 }
 

@@ -14,7 +14,7 @@ import (
 // Do implements [runtime.Store].
 func (e *Engine) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	if !e.Enter() {
-		return nil, conn.ErrClosed
+		return nil, runtime.ErrClosed
 	}
 	// The only gate of a call: those that the group has given up are still counted here.
 	defer e.Open.Done()

@@ -36,9 +36,9 @@ type decider interface {
 
 func NewEngine(on *table.Registry, d decider) *Engine {
 	e := &Engine{Prepared: on.Prepared, registry: on, Decider: d, hints: newDenialHints(), seen: newSeenRows()}
-	e.takeDurably = slices.Contains(e.Queries[conn.TakeRows][conn.ManyRows].Params, conn.ParamDurability)
+	e.takeDurably = slices.Contains(e.Place().Queries[conn.TakeRows][conn.ManyRows].Params, conn.ParamDurability)
 	if e.Dialect.Taken != "" {
-		e.thenSelect = &thenSelect{queries: &e.Queries, taken: e.Dialect.Taken}
+		e.thenSelect = &thenSelect{on: e.Server}
 	}
 	return e
 }

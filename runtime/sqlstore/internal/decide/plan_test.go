@@ -157,7 +157,7 @@ func TestDecodeTakenRefusesOtherResults(t *testing.T) {
 }
 
 func TestLiteralsMeanTheSameInEverySQLMode(t *testing.T) {
-	q, err := conn.Compile(dialect.MySQL, "SELECT :name, :value, :period", conn.RowSource{}, "")
+	q, err := conn.Compile(dialect.MySQL, "SELECT :name, :value, :period", conn.RowSource{}, "", "")
 	require.NoError(t, err)
 	v := new(conn.Values)
 	v.Of[conn.ParamName], v.Of[conn.ParamValue], v.Of[conn.ParamPeriod] = `a?'"\`, -1e300/3, int64(-5)

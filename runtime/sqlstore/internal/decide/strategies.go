@@ -117,8 +117,7 @@ func upsertInsertID(ctx context.Context, in conn.Session, t part) error {
 
 // thenSelect runs the dialect's TakeKeys or Take, and selects the result on the same connection.
 type thenSelect struct {
-	queries *conn.Queries
-	taken   string
+	on *conn.Server
 	// lost is set once the server has lost a result.
 	lost atomic.Bool
 }
@@ -130,7 +129,7 @@ func (s *thenSelect) upsert(ctx context.Context, in conn.Session, t part) error 
 		return upsertInsertID(ctx, in, t)
 	}
 	_, v := t.bind()
-	take := s.queries[t.statement()][conn.ManyRows].Literal(v)
+	take := s.on.Place().Queries[t.statement()][conn.ManyRows].Literal(v)
 	return in.Pinned(ctx, func(tx runtime.Tx) error {
 		result, err := tx.ExecContext(ctx, take)
 		if err != nil {
@@ -141,7 +140,7 @@ func (s *thenSelect) upsert(ctx context.Context, in conn.Session, t part) error 
 			return err
 		}
 		var taken []byte
-		if err := tx.QueryRowContext(ctx, s.taken).Scan(&taken); err != nil {
+		if err := tx.QueryRowContext(ctx, s.on.Dialect.Taken).Scan(&taken); err != nil {
 			return err
 		}
 		err = dialect.DecodeTaken(t.rows, affected, taken)

@@ -14,7 +14,8 @@
 //     process refunds may be available only DenyCache later, and those that it takes or charges make RetryAfter too short.
 //   - The requests of a transaction of the caller take effect when it commits, which is not known here: no denial of their
 //     keys is remembered for [TxLasts].
-//   - A retry after RetryAfter is decided by the backend.
+//   - A retry after RetryAfter is decided by the backend, and one in another fixed window too.
+//   - The tokens left that a denial has are up to date as far as [meter.LeftAfter] can know them, and never too many.
 //   - It remembers a bounded number of keys.
 package denycache
 
@@ -28,6 +29,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/recent"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // Store is a [runtime.Store] that caches the denials of another, its backend. It may be used by many goroutines at once.
@@ -256,6 +258,7 @@ func (d denial) matches(q runtime.Request) bool {
 // answer returns the denial as it is at a later time.
 func (d denial) answer(now time.Time) runtime.Answer {
 	decision, elapsed := d.decision, now.Sub(d.received)
+	decision.Value, decision.Remaining = meter.LeftAfter(decision.Policy, &decision, elapsed)
 	if decision.RetryAfter != runtime.Never {
 		decision.RetryAfter -= elapsed
 	}
@@ -275,6 +278,9 @@ func (d *denials) add(q runtime.Request, a runtime.Answer, start, now time.Time)
 	lasts := decision.RetryAfter
 	if q.Policy.Penalizes() {
 		lasts = decision.PenaltyFor // a denial after it starts the next one
+	}
+	if q.Policy.Kind == runtime.FixedWindow && decision.ResetAfter > 0 {
+		lasts = min(lasts, decision.ResetAfter) // the tokens of the next window are not known
 	}
 	expires := now.Add(lasts)
 	if end := start.Add(q.Policy.DenyCache); end.Before(expires) {

@@ -366,3 +366,66 @@ func TestDenialForGoodStaysOne(t *testing.T) {
 	require.Equal(t, runtime.Never, take(15).RetryAfter)
 	require.Equal(t, 2, w.backend.calls, "the last one is from the cache")
 }
+
+// A cached denial has the tokens of the moment at which it is returned, by a policy for which that can be known, and otherwise at
+// most as many.
+func TestCachedDenialHasTheTokensOfTheMoment(t *testing.T) {
+	bucket := runtime.Policy{Name: "p", Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, Capacity: 10, MaxReserved: 20}
+	window := runtime.Policy{Name: "p", Kind: runtime.FixedWindow, Rate: 10, Period: time.Minute, Capacity: 30, MaxReserved: 20}
+	first, punished, sliding, shards := window, bucket, runtime.Policy{Name: "p", Kind: runtime.SlidingWindow, Rate: 10, Period: time.Minute, Capacity: 10}, bucket
+	first.Start = runtime.StartFirstUse()
+	punished.MaxReserved, punished.Penalty = 0, runtime.PenaltyOf(0, 5*time.Second)
+	precise := sliding
+	precise.Precise = true
+	shards.Rate, shards.Shards = 2, 2
+	for _, row := range []struct {
+		name   string
+		policy runtime.Policy
+		exact  bool
+		// used is charged before, and n then denied.
+		used, n int64
+	}{
+		{"bucket", bucket, true, 10, 10},
+		{"bucket in debt", bucket, true, 25, 10},
+		{"window", window, true, 28, 5},
+		{"window in debt", window, true, 45, 25},
+		{"window from the first use", first, true, 28, 30},
+		{"window from the first use, in debt", first, true, 45, 25},
+		{"penalty", punished, true, 10, 10},
+		{"sliding", sliding, false, 10, 10},
+		{"precise", precise, false, 10, 10},
+		{"shards", shards, false, 10, 10},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := newWorld(t)
+			p := row.policy
+			p.DenyCache = 24 * time.Hour
+			key := runtime.KeyOf(runtime.String("k"))
+			limit, behind := limiter.New(w.store).Limit(&p, key), limiter.New(w.backend.Store).Limit(&p, key)
+			_, err := limit.Charge(t.Context(), row.used)
+			require.NoError(t, err)
+			cached := 0
+			for range 200 {
+				calls := w.backend.calls
+				d, err := limit.AllowN(t.Context(), row.n)
+				require.NoError(t, err)
+				if d.Allowed {
+					break
+				}
+				want, err := behind.Peek(t.Context())
+				require.NoError(t, err)
+				if w.backend.calls == calls {
+					cached++
+				}
+				require.LessOrEqual(t, d.Value, want.Value+1e-6)
+				require.LessOrEqual(t, d.Remaining, want.Remaining)
+				if row.exact {
+					require.InDelta(t, want.Value, d.Value, 1e-6)
+					require.Equal(t, want.Remaining, d.Remaining, "of %v", want.Value)
+				}
+				w.clock.Add(700 * time.Millisecond)
+			}
+			require.Positive(t, cached)
+		})
+	}
+}

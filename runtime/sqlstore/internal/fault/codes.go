@@ -17,6 +17,8 @@ type errorTable struct {
 	refused []string
 	// Foreign are the codes with which the database rejects a query of another one's system tables, settings or functions.
 	Foreign []string
+	// noTx and inTx are the errors of statements that need a transaction, and that none may be in. They have no hint.
+	noTx, inTx errorHint
 	// hints are in the order in which they are tried.
 	hints []errorHint
 }
@@ -103,7 +105,8 @@ const (
 	LackingPrivilege = "the database user lacks a privilege: on table {table} it needs SELECT, INSERT, UPDATE and DELETE, " +
 		"and to run Migrate also CREATE"
 	readOnlyServer = "the server, or the transaction, is read-only: taking tokens writes to the table, so connect to the " +
-		"primary server, and not to a replica"
+		"primary server, and not to a replica, and begin transactions that may write (default_transaction_read_only on Postgres, " +
+		"transaction_read_only on MySQL, tx_read_only on MariaDB)"
 	missingDatabase = "the database does not exist: create it, or name another in the data source name"
 	refusedUser     = "the server refuses the database user: check user and password in the data source name, and which " +
 		"users the server accepts from this host"
@@ -112,7 +115,7 @@ const (
 	WrongDialect      = "the database rejects the SQL of dialect {dialect}: pass the database's own dialect to sqlstore.New"
 	endedTx           = "the transaction has ended: it was committed or rolled back, or its context has ended"
 	closedConn        = "the connection was closed, or returned to its pool"
-	closedDatabase    = "the *sql.DB was closed: close the store before it, and make no calls afterwards"
+	ClosedDatabase    = "the *sql.DB was closed: close the store before it, and make no calls afterwards"
 	unreachableServer = "the database server cannot be reached: check host and port in the data source name, and that the " +
 		"server runs"
 )
@@ -125,6 +128,10 @@ const (
 	// Some databases do not list a table for a user without privileges on it.
 	InvisibleTable = `there is no table {table}, or no right to see it: call Migrate, or run what "ratelimitgen sql {flags}" prints`
 	WrongSession   = `change the settings of the connections, in the data source name or in the server`
+	// OtherServer is for a server that accepts the dialect's statements, and would return other results.
+	OtherServer = `dialect {dialect} is that of another database: pass the database's own dialect to sqlstore.New`
+	// ChangedSession is for a session whose settings were right when the store was prepared.
+	ChangedSession = `a program, or another client of a pooler, has changed the settings of a connection`
 	// The encoding of an existing database cannot be changed.
 	WrongEncoding = `keep table {table} in a database whose encoding is UTF8, such as "CREATE DATABASE ... ENCODING 'UTF8' ` +
 		`TEMPLATE template0" makes`

@@ -38,6 +38,18 @@ func Retryable(err error) bool {
 	return c.In(c.Table.retry) || deadlockDuringCommit(err)
 }
 
+// NoTx reports whether a statement failed because no transaction is open.
+func NoTx(err error) bool {
+	c := CodeOf(err)
+	return c.In(c.Table.noTx.codes) && c.Table.noTx.matches(err)
+}
+
+// InTx reports whether a statement failed because a transaction is open.
+func InTx(err error) bool {
+	c := CodeOf(err)
+	return c.In(c.Table.inTx.codes) && c.Table.inTx.matches(err)
+}
+
 // RefusedValue reports whether a statement failed because of a value in it.
 func RefusedValue(err error) bool {
 	c := CodeOf(err)
@@ -96,7 +108,7 @@ func HintFor(err error) string {
 	case errors.Is(err, sql.ErrConnDone):
 		return closedConn
 	case strings.HasSuffix(err.Error(), databaseClosed):
-		return closedDatabase
+		return ClosedDatabase
 	}
 	c := CodeOf(err)
 	// In order: the hint of a class of SQLSTATEs comes after those of its members.
@@ -127,8 +139,11 @@ func MalformedDSN(err error) bool {
 		slices.ContainsFunc([]string{"connection info string", "connection string", "cannot parse `", "pq: wrong value for "}, quotes)
 }
 
+// OfServer reports whether an error is that of a statement which the server has refused, for a reason that has no hint.
+func OfServer(err error) bool { return CodeOf(err).Text != "" && HintFor(err) == "" }
+
 // NoTable reports whether a statement failed because its table does not exist.
-func NoTable(err error) bool { return HintFor(err) == MissingTable }
+func NoTable(err error) bool { return strings.HasPrefix(HintFor(err), MissingTable) }
 
 // NoPrivilege reports whether a statement failed because the database user lacks a privilege.
 func NoPrivilege(err error) bool { return HintFor(err) == LackingPrivilege }

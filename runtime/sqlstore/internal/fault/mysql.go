@@ -18,6 +18,8 @@ var mysqlErrors = errorTable{
 	// ER_PARSE_ERROR, ER_SP_DOES_NOT_EXIST, ER_BAD_FIELD_ERROR, ER_UNKNOWN_TABLE, ER_NO_SUCH_TABLE and
 	// ER_UNKNOWN_SYSTEM_VARIABLE.
 	Foreign: []string{"1064", "1305", "1054", "1109", "1146", "1193"},
+	// ER_CANT_CHANGE_TX_CHARACTERISTICS: see TxInProgress.
+	inTx: errorHint{codes: []string{"1568"}},
 	hints: []errorHint{
 		// ER_NO_SUCH_TABLE.
 		{codes: []string{"1146"}, hint: MissingTable},

@@ -14,6 +14,8 @@ var postgresErrors = errorTable{
 	refused: []string{"22", "23", "44", "54", "P0"},
 	// syntax_error, undefined_function, undefined_object, undefined_column and undefined_table.
 	Foreign: []string{"42601", "42883", "42704", "42703", "42P01"},
+	// no_active_sql_transaction.
+	noTx: errorHint{codes: []string{"25P01"}},
 	hints: []errorHint{
 		// undefined_table.
 		{codes: []string{"42P01"}, hint: MissingTable},

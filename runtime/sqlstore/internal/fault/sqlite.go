@@ -9,14 +9,18 @@ var sqliteErrors = errorTable{
 	refused: []string{"18", "19", "20"},
 	// SQLITE_ERROR.
 	Foreign: []string{"1"},
+	// SQLITE_ERROR, of a PRAGMA synchronous.
+	inTx: errorHint{codes: []string{"1"}, messages: []string{"inside a transaction"}},
 	hints: []errorHint{
 		// SQLITE_ERROR, for everything without a code of its own.
-		{codes: []string{"1"}, messages: []string{"no such table: "}, hint: MissingTable},
+		{codes: []string{"1"}, messages: []string{"no such table: "}, hint: MissingTable +
+			"; each connection to a database in memory has its own tables: for :memory:, use package sqlite, or db.SetMaxOpenConns(1)"},
 		// SQLITE_READONLY.
 		{codes: []string{"8"}, hint: "the database file is read-only: taking tokens writes to it, so make the file and its " +
 			"directory writable"},
 		// SQLITE_CANTOPEN.
-		{codes: []string{"14"}, hint: "the database file cannot be opened: check its path, and the permissions of its directory"},
+		{codes: []string{"14"}, hint: "the database file cannot be opened: check its path, the permissions of its directory, and " +
+			"that its volume is not mounted read-only, because the write-ahead log (-wal) and its index (-shm) are written beside the file"},
 		// SQLITE_FULL.
 		{codes: []string{"13"}, hint: "the volume of the database file is full: free some space on it, at least some MB for the " +
 			"write-ahead log (-wal) beside the file, and end readers that keep a transaction open, because the log " +

@@ -276,3 +276,35 @@ func BenchmarkSpend(b *testing.B) {
 		p.limit.Allow(b.Context())
 	}
 }
+
+// Leased tokens of a key do not hide that a request lacks what the limit's calendar needs, or has a zone that none can have.
+func TestLeasedTokensNeedTheZoneOfTheKey(t *testing.T) {
+	p := leased(runtime.FixedWindow)
+	p.Calendar = runtime.Calendar{Unit: runtime.Month, ZonePerKey: true}
+	p.Period = p.Calendar.Period()
+	require.NoError(t, p.Validate())
+	limits, key := limiter.New(lease.New(&memstore.Store{}, nil)), runtime.KeyOf(runtime.Int(1))
+	for range 3 {
+		d, err := limits.Limit(p, key.In(time.UTC)).Allow(t.Context())
+		require.NoError(t, err)
+		require.True(t, d.Allowed)
+		for name, key := range map[string]runtime.Key{
+			"no zone": key, "a nil zone": key.In(nil), "a zone too far": key.In(time.FixedZone("", 57_601)),
+		} {
+			require.ErrorIs(t, limits.Limit(p, key).Require(t.Context()), runtime.ErrInvalidKey, name)
+		}
+	}
+}
+
+// A leased token cannot be refunded to another key.
+func TestRefundOfALeasedTokenToAnotherKey(t *testing.T) {
+	limits, p := limiter.New(lease.New(&memstore.Store{}, nil)), leased(runtime.TokenBucket)
+	for range 3 {
+		d, err := limits.Limit(p, runtime.KeyOf(runtime.Int(1))).Allow(t.Context())
+		require.NoError(t, err)
+		_, err = limits.Limit(p, runtime.KeyOf(runtime.Int(2))).Refund(t.Context(), d)
+		require.ErrorIs(t, err, runtime.ErrInvalidCall)
+		_, err = limits.Limit(p, runtime.KeyOf(runtime.Int(1))).Refund(t.Context(), d)
+		require.NoError(t, err)
+	}
+}

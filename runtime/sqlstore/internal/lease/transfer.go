@@ -63,7 +63,7 @@ func (s *Store) useBlockLocked(k *key, q runtime.Request, a runtime.Answer, now,
 	if a.Allowed() && !a.Decisions[0].Shadowed {
 		rule := meter.RuleOf(k.policy, k.key).For(q)
 		b := &block{refund: a.Decisions[0].RefundRequest(q.Count)}
-		b.refund.Leased, b.refund.Zone, b.refund.Anniversary = true, q.Zone, q.Anniversary
+		b.refund.Key, b.refund.Leased, b.refund.Zone, b.refund.Anniversary = k.key, true, q.Zone, q.Anniversary
 		if end := rule.WindowEnd(a.At); end < math.MaxInt64 {
 			lasts = min(lasts, time.Duration(end-a.At))
 			b.windowEnd = now.Add(time.Duration(end - a.At))

@@ -51,7 +51,7 @@ func (p *Prepared) checkClocks(ctx context.Context, x *conn.Executor) error {
 	}
 	// NULL if the table is empty.
 	var ts sql.NullInt64
-	if err := p.DB.QueryRowContext(ctx, p.Dialect.Latest).Scan(&ts); err != nil {
+	if err := p.DB.QueryRowContext(ctx, p.Place().Latest).Scan(&ts); err != nil {
 		return err
 	}
 	if at := now(); ts.Int64 > at+int64(clockLead) {
@@ -146,7 +146,7 @@ func (p *Prepared) checkPooler(ctx context.Context, x *conn.Executor) error {
 func (p *Prepared) isNamed(ctx context.Context, in runtime.Tx) (named bool, err error) {
 	v := new(conn.Values)
 	v.Of[conn.ParamName] = "%ratelimitgen_named%"
-	q := &p.Queries[conn.FindNamed][conn.OneRow]
+	q := &p.Place().Queries[conn.FindNamed][conn.OneRow]
 	err = in.QueryRowContext(ctx, q.Sql, v.Args(q)...).Scan(&named)
 	return named, err
 }
@@ -164,6 +164,22 @@ func (p *Prepared) spareConn(ctx context.Context) *sql.Conn {
 		return nil
 	}
 	return conn
+}
+
+// LocateFor finds the schemas of the tables for a call in a transaction of the caller: by another connection if one is free, because
+// the caller may have changed the search path or the database of the transaction.
+func (p *Prepared) LocateFor(ctx context.Context, tx runtime.Tx) error {
+	if p.Located() {
+		return nil
+	}
+	if spare := p.spareConn(ctx); spare != nil {
+		defer spare.Close()
+		wait, cancel := context.WithTimeout(ctx, spareTimeout)
+		defer cancel()
+		// An error is that of the transaction too, or no reason for it to fail.
+		_ = p.Locate(wait, spare)
+	}
+	return p.Locate(ctx, tx)
 }
 
 // provePoolerMixup runs the statement on two connections so that they cannot have the same session.

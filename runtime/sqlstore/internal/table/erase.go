@@ -5,31 +5,17 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 )
 
 // Eraser erases keys from both tables.
-type Eraser struct {
-	*OverrideLog
-	// deleteRows deletes the rows of a key, and blot changes its entries of the log up to an ID.
-	deleteRows, blot string
-}
+type Eraser struct{ *OverrideLog }
 
-// NewEraser prepares the statements. It must be called with the dialect as it is before [dialect.Dialect.ForTable].
-func NewEraser(log *OverrideLog, d dialect.Dialect) (*Eraser, error) {
-	e := &Eraser{OverrideLog: log}
-	var err error
-	if e.deleteRows, err = d.Text("DELETE FROM {table} WHERE name = ? AND {key} = ?", log.Table); err != nil {
-		return nil, err
-	}
-	e.deleteRows = d.WithNumbers(e.deleteRows)
-	if log.Err == nil {
-		e.blot, err = d.Text("UPDATE {table} SET {key} = ?, reason = ?, author = ? WHERE name = ? AND {key} = ? AND id <= ?", log.name)
-		e.blot = d.WithNumbers(e.blot)
-	}
-	return e, err
-}
+// deleteRows deletes the rows of a key, and blotEntries changes its entries of the log up to an ID.
+const (
+	deleteRows  = "DELETE FROM {table} WHERE name = ? AND {key} = ?"
+	blotEntries = "UPDATE {table} SET {key} = ?, reason = ?, author = ? WHERE name = ? AND {key} = ? AND id <= ?"
+)
 
 // Erase erases a key in a transaction of the store.
 func (e *Eraser) Erase(ctx context.Context, limit, key string, why runtime.OverrideEnd) (done runtime.Erased, err error) {
@@ -69,7 +55,11 @@ func (e *Eraser) EraseIn(
 	if err := l.Lock(ctx, OrderFor(&e.Dialect, SeedFirst)); err != nil {
 		return 0, done, err
 	}
-	result, err := in.ExecContext(ctx, e.deleteRows, limit, key)
+	remove, err := e.Naming(e.Table, e.Dialect.WithNumbers(deleteRows))
+	if err != nil {
+		return 0, done, err
+	}
+	result, err := in.ExecContext(ctx, remove, limit, key)
 	if err != nil {
 		return 0, done, err
 	}
@@ -84,7 +74,7 @@ func (e *Eraser) EraseIn(
 	if done.Entries = len(entries); done.Entries > 0 {
 		// An entry that was appended meanwhile may be in force.
 		last := entries[len(entries)-1].ID
-		if _, err := in.ExecContext(ctx, e.blot, entry.Key, override.Blotted, override.Blotted, limit, key, last); err != nil {
+		if _, err := in.ExecContext(ctx, e.sql(blotEntries), entry.Key, override.Blotted, override.Blotted, limit, key, last); err != nil {
 			return 0, done, e.Explain(err)
 		}
 	}
@@ -98,10 +88,10 @@ func (e *Eraser) entriesIn(ctx context.Context, tx runtime.Tx, limit, key string
 	if e.Err != nil {
 		return nil, nil
 	}
-	if e.describe != "" {
-		if found, err := conn.Describe(ctx, tx, e.describe); err != nil || len(found) == 0 {
+	if e.Dialect.Describe != "" {
+		if found, err := conn.Describe(ctx, tx, e.sql(e.Dialect.Describe)); err != nil || len(found) == 0 {
 			return nil, err
 		}
 	}
-	return ScanOverrides(ctx, tx, e.history, []any{limit, key})
+	return scanOverrides(ctx, tx, e.reading(readHistory), []any{limit, key})
 }

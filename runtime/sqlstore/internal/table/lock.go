@@ -116,11 +116,9 @@ func (l *RowLock) Read(ctx context.Context, by conn.Statement, rows []runtime.Ro
 	for found.Next() {
 		var r runtime.Row
 		s := runtime.State{Exists: true}
-		var log []byte
-		if err := found.Scan(&r.Name, &r.Key, &r.Shard, &s.Value, &s.TS, &s.Prev, &log); err != nil {
+		if err := found.Scan(&r.Name, &r.Key, &r.Shard, &s.Value, &s.TS, &s.Prev, (*conn.Log)(&s.Log)); err != nil {
 			return err
 		}
-		s.Log = string(log)
 		if i, ok := slices.BinarySearchFunc(l.Rows, r, runtime.Row.Compare); ok {
 			l.set(i, s)
 		}

@@ -20,11 +20,23 @@ import (
 const overrideColumns = `id, name, {key}, what, plan, rate, capacity, max_reserved,
 	most_rate, most_capacity, most_reserved, may_lift, until_ns, reason, author, at_ns`
 
+// allRows ends a statement that selects several rows, which MySQL would otherwise limit to sql_select_limit of the session.
+const allRows = " LIMIT 9223372036854775807"
+
+// The statements of the log. The last one lacks its parenthesis, and insertNone inserts no row.
+const (
+	nextID         = "SELECT COALESCE(MAX(id), 0) + 1 FROM {table}" + allRows
+	insertRow      = "INSERT INTO {table} (" + overrideColumns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	insertNone     = "INSERT INTO {table} (" + overrideColumns + ") SELECT " + overrideColumns + " FROM {table} WHERE id < 0"
+	readSince      = "SELECT " + overrideColumns + " FROM {table} WHERE id >= ? ORDER BY id LIMIT ?"
+	readHistory    = "SELECT " + overrideColumns + " FROM {table} WHERE name = ? AND {key} = ? ORDER BY name, {key}, id" + allRows
+	readEnds       = "SELECT id, name, {key}, what, until_ns, at_ns FROM {table} WHERE id > ? ORDER BY id LIMIT ?"
+	removeObsolete = "DELETE FROM {table} WHERE id IN ("
+)
+
 // OverrideLog is the log of overrides. It has its own table.
 type OverrideLog struct {
 	side
-	// next and the others are statements, and remove is one without its last parenthesis. insertNone inserts no row.
-	next, insert, insertNone, Since, history, ends, remove string
 	LogSettings
 	// compactAfter is when obsolete entries are looked for again, in nanoseconds since 1970 UTC.
 	compactAfter atomic.Int64
@@ -43,25 +55,13 @@ type LogSettings struct {
 	AutoCreate bool
 }
 
-// NewOverrideLog prepares the statements. It must be called with the dialect as it is before [dialect.Dialect.ForTable].
-func NewOverrideLog(on *Prepared, d dialect.Dialect, settings LogSettings) *OverrideLog {
-	v := &OverrideLog{LogSettings: settings, side: side{
-		Prepared: on, name: dialect.OverridesTable(on.Table), parts: d.OverridesParts, missing: missingOverrides, lacking: lackingOverrides,
-		autoCreate: settings.AutoCreate,
-	}}
-	if d.CreateOverrides == "" {
-		v.Err = fmt.Errorf("%w: dialect %q has no table for them", runtime.ErrNoOverrides, d.Name)
+func NewOverrideLog(on *Prepared, settings LogSettings) *OverrideLog {
+	v := &OverrideLog{LogSettings: settings, side: newSide(on, dialect.OverridesTable(on.Table))}
+	v.create, v.parts, v.missing, v.lacking = on.Dialect.CreateOverrides, on.Dialect.OverridesParts, missingOverrides, lackingOverrides
+	v.autoCreate = settings.AutoCreate
+	if v.create == "" {
+		v.Err = fmt.Errorf("%w: dialect %q has no table for them", runtime.ErrNoOverrides, on.Dialect.Name)
 	}
-	placeholders := strings.TrimSuffix(strings.Repeat("?, ", 16), ", ")
-	v.fill(d, d.CreateOverrides, []statement{
-		{&v.next, d.ReadHint + "SELECT COALESCE(MAX(id), 0) + 1 FROM {table}"},
-		{&v.insert, "INSERT INTO {table} (" + overrideColumns + ") VALUES (" + placeholders + ")"},
-		{&v.insertNone, "INSERT INTO {table} (" + overrideColumns + ") SELECT " + overrideColumns + " FROM {table} WHERE id < 0"},
-		{&v.Since, d.ReadHint + "SELECT " + overrideColumns + " FROM {table} WHERE id >= ? ORDER BY id LIMIT ?"},
-		{&v.history, d.ReadHint + "SELECT " + overrideColumns + " FROM {table} WHERE name = ? AND {key} = ? ORDER BY name, {key}, id"},
-		{&v.ends, d.ReadHint + "SELECT id, name, {key}, what, until_ns, at_ns FROM {table} WHERE id > ? ORDER BY id LIMIT ?"},
-		{&v.remove, "DELETE FROM {table} WHERE id IN ("},
-	})
 	ctx, stop := context.WithCancel(context.Background())
 	v.Stop = stop
 	v.View = override.New(override.Source{
@@ -77,12 +77,17 @@ func NewOverrideLog(on *Prepared, d dialect.Dialect, settings LogSettings) *Over
 
 // EntriesSince returns a page of the entries from an id on.
 func (v *OverrideLog) EntriesSince(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
-	return v.read(ctx, v.Since, id, override.Page)
+	return v.read(ctx, readSince, id, override.Page)
+}
+
+// EntriesIn is EntriesSince in a transaction of the caller.
+func (v *OverrideLog) EntriesIn(ctx context.Context, tx runtime.Tx, id int64) ([]runtime.OverrideEntry, error) {
+	return scanOverrides(ctx, tx, v.reading(readSince), []any{id, override.Page})
 }
 
 // HistoryOf returns all entries of a key.
 func (v *OverrideLog) HistoryOf(ctx context.Context, limit, key string) ([]runtime.OverrideEntry, error) {
-	return v.read(ctx, v.history, limit, key)
+	return v.read(ctx, readHistory, limit, key)
 }
 
 func (v *OverrideLog) read(ctx context.Context, query string, args ...any) ([]runtime.OverrideEntry, error) {
@@ -104,13 +109,13 @@ func (v *OverrideLog) read(ctx context.Context, query string, args ...any) ([]ru
 
 func (v *OverrideLog) query(ctx context.Context, x *conn.Executor, query string, args []any) (entries []runtime.OverrideEntry, err error) {
 	err = v.Single(ctx, x, func(in conn.Session) (err error) {
-		entries, err = ScanOverrides(ctx, in, query, args)
+		entries, err = scanOverrides(ctx, in, v.reading(query), args)
 		return err
 	})
 	return entries, err
 }
 
-func ScanOverrides(ctx context.Context, in runtime.Tx, query string, args []any) (entries []runtime.OverrideEntry, err error) {
+func scanOverrides(ctx context.Context, in runtime.Tx, query string, args []any) (entries []runtime.OverrideEntry, err error) {
 	rows, err := in.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -171,14 +176,14 @@ var errSameID = errors.New("a constraint of the table refuses the override")
 
 // insertEntry inserts an entry with the next id, unless that is the one that was refused before.
 func (v *OverrideLog) insertEntry(ctx context.Context, in runtime.Tx, e runtime.OverrideEntry, refused int64) (id int64, err error) {
-	if err := in.QueryRowContext(ctx, v.next).Scan(&id); err != nil {
+	if err := in.QueryRowContext(ctx, v.reading(nextID)).Scan(&id); err != nil {
 		return 0, err
 	}
 	mayLift := 0
 	if e.Most.Unlimited {
 		mayLift = 1
 	}
-	_, err = in.ExecContext(ctx, v.insert, id, e.Limit, e.Key, e.What, e.Plan, e.Rate, e.Capacity, e.MaxReserved,
+	_, err = in.ExecContext(ctx, v.sql(insertRow), id, e.Limit, e.Key, e.What, e.Plan, e.Rate, e.Capacity, e.MaxReserved,
 		e.Most.Rate, e.Most.Capacity, e.Most.MaxReserved, mayLift, e.Until.UnixNano(), e.Reason, e.Author, e.At.UnixNano())
 	if err != nil && id == refused && fault.RefusedValue(err) {
 		err = fmt.Errorf("%w: %w", errSameID, err)
@@ -194,7 +199,7 @@ func (v *OverrideLog) ReadLog(ctx context.Context) (*override.View, error) {
 	}
 	view := override.New(override.Source{Now: v.Present, Since: func(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
 		return Using(ctx, v.Prepared, func(ctx context.Context, x *conn.Executor) ([]runtime.OverrideEntry, error) {
-			entries, err := v.query(ctx, x, v.Since, []any{id, override.Page})
+			entries, err := v.query(ctx, x, readSince, []any{id, override.Page})
 			return entries, v.Explain(err)
 		})
 	}})
@@ -241,7 +246,7 @@ func (v *OverrideLog) Compact(ctx context.Context) error {
 				after = log[len(log)-1].ID
 			}
 			err = v.Single(ctx, x, func(in conn.Session) (err error) {
-				page, err = scanEnds(ctx, in, v.ends, after)
+				page, err = scanEnds(ctx, in, v.reading(readEnds), after)
 				return err
 			})
 			return page, err
@@ -297,7 +302,7 @@ func (v *OverrideLog) delete(ctx context.Context, x *conn.Executor, ids []int64)
 		texts[i] = strconv.FormatInt(id, 10)
 	}
 	// Numbers of our own, so that a list of any length needs no parameters.
-	remove := v.remove + strings.Join(texts, ", ") + ")"
+	remove := v.sql(removeObsolete) + strings.Join(texts, ", ") + ")"
 	err := v.WithRoom(ctx, func() error {
 		return v.Single(ctx, x, func(in conn.Session) error {
 			_, err := in.ExecContext(ctx, remove)
@@ -322,7 +327,7 @@ func (v *OverrideLog) Check(ctx context.Context, policies []*runtime.Policy, oth
 		return err
 	}
 	if err := conn.Retry(ctx, func() error {
-		_, err := v.DB.ExecContext(ctx, v.insertNone)
+		_, err := v.DB.ExecContext(ctx, v.sql(insertNone))
 		return err
 	}); err != nil {
 		return v.Explain(err)

@@ -2,7 +2,6 @@ package table
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"time"
 
@@ -83,12 +82,11 @@ func pageAfter(ctx context.Context, in conn.Session, after runtime.Row, most int
 	defer rows.Close()
 	var page []conn.Stored
 	// What is scanned into is allocated once, and not for each row.
-	r, log := conn.Stored{Row: runtime.Row{Name: after.Name}}, sql.RawBytes(nil)
+	r := conn.Stored{Row: runtime.Row{Name: after.Name}}
 	for rows.Next() {
-		if err := rows.Scan(&r.Row.Key, &r.Row.Shard, &r.State.Value, &r.State.TS, &r.State.Prev, &log); err != nil {
+		if err := rows.Scan(&r.Row.Key, &r.Row.Shard, &r.State.Value, &r.State.TS, &r.State.Prev, (*conn.Log)(&r.State.Log)); err != nil {
 			return nil, err
 		}
-		r.State.Log = string(log)
 		r.State.Exists = r.State.TS != placeholderTS
 		if page == nil {
 			page = make([]conn.Stored, 0, most)

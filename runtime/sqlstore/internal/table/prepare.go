@@ -32,14 +32,14 @@ type preparation struct {
 // wait for it get the error, and the next call tries again.
 func (p *Prepared) prepare(ctx context.Context) (*conn.Executor, error) {
 	if p.IsClosed() {
-		return nil, conn.ErrClosed
+		return nil, runtime.ErrClosed
 	}
 	if x := p.Executor.Load(); x != nil {
 		return x, nil
 	}
 	current := p.currentPreparation(ctx)
 	if current == nil {
-		return nil, conn.ErrClosed
+		return nil, runtime.ErrClosed
 	}
 	select {
 	case <-current.done:
@@ -118,13 +118,15 @@ func (p *Prepared) prepareNow(ctx context.Context) (*conn.Executor, error) {
 
 // newCheckedExecutor makes an executor, checks the table, and measures the database's clock.
 func (p *Prepared) newCheckedExecutor(ctx context.Context) (*conn.Executor, error) {
-	x, err := conn.NewExecutor(ctx, p.DB, &p.Dialect, &p.Queries)
+	x, err := conn.NewExecutor(ctx, p.DB, &p.Dialect, &p.Place().Queries)
 	if err != nil {
 		return nil, p.ExplainServer(err)
 	}
 	if err = p.Check(ctx, p.DB); err != nil {
 		err = p.explainMissingTable(ctx, x, err)
 	} else {
+		// Of the place that the check has found.
+		x.Use(&p.Place().Queries)
 		// The first measurement of the clock belongs to the preparation, so that no later call waits for it.
 		_, err = p.Now(ctx, p.DB)
 	}
@@ -158,7 +160,7 @@ func (p *Prepared) publish(x *conn.Executor) (*conn.Executor, error) {
 	// Close may already have released the executor, and would not release this one.
 	if p.Closed {
 		x.Close()
-		return nil, conn.ErrClosed
+		return nil, runtime.ErrClosed
 	}
 	for !p.Executor.CompareAndSwap(nil, x) {
 		if other := p.Executor.Load(); other != nil {

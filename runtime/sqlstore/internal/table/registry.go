@@ -19,8 +19,6 @@ import (
 // Registry is the registrations of limits. It has its own table.
 type Registry struct {
 	side
-	// read and the others are statements.
-	read, insert, update, remove string
 	// owner is the one of the store's options, or "".
 	owner     string
 	overrides *OverrideLog
@@ -33,21 +31,21 @@ type Registry struct {
 // registrations are by the name of the limit.
 type registrations map[string]runtime.Registration
 
-// NewRegistry prepares the statements. It must be called with the dialect as it is before [dialect.Dialect.ForTable].
-func NewRegistry(on *Prepared, d dialect.Dialect, owner string, overrides *OverrideLog) *Registry {
-	r := &Registry{owner: owner, overrides: overrides, side: side{
-		Prepared: on, name: dialect.RegistryTable(on.Table), parts: d.RegistryParts, missing: missingRegistry, lacking: lackingRegistry,
-		autoCreate: overrides.AutoCreate,
-	}}
-	if d.CreateRegistry == "" {
-		r.Err = fmt.Errorf("dialect %q has no table of registrations", d.Name)
+// The statements of the registry.
+const (
+	readRegistry = "SELECT name, owner, format, key_types, numbers, at_ns FROM {table}" + allRows
+	insertLimit  = "INSERT INTO {table} (owner, format, key_types, numbers, at_ns, name) VALUES (?, ?, ?, ?, ?, ?)"
+	updateLimit  = "UPDATE {table} SET owner = ?, format = ?, key_types = ?, numbers = ?, at_ns = ? WHERE name = ?"
+	removeLimit  = "DELETE FROM {table} WHERE name = ?"
+)
+
+func NewRegistry(on *Prepared, owner string, overrides *OverrideLog) *Registry {
+	r := &Registry{owner: owner, overrides: overrides, side: newSide(on, dialect.RegistryTable(on.Table))}
+	r.create, r.parts, r.missing, r.lacking = on.Dialect.CreateRegistry, on.Dialect.RegistryParts, missingRegistry, lackingRegistry
+	r.autoCreate = overrides.AutoCreate
+	if r.create == "" {
+		r.Err = fmt.Errorf("dialect %q has no table of registrations", on.Dialect.Name)
 	}
-	r.fill(d, d.CreateRegistry, []statement{
-		{&r.read, d.ReadHint + "SELECT name, owner, format, key_types, numbers, at_ns FROM {table}"},
-		{&r.insert, "INSERT INTO {table} (owner, format, key_types, numbers, at_ns, name) VALUES (?, ?, ?, ?, ?, ?)"},
-		{&r.update, "UPDATE {table} SET owner = ?, format = ?, key_types = ?, numbers = ?, at_ns = ? WHERE name = ?"},
-		{&r.remove, "DELETE FROM {table} WHERE name = ?"},
-	})
 	return r
 }
 
@@ -152,7 +150,7 @@ func (r *Registry) readInTx(ctx context.Context, tx runtime.Tx) (stored registra
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+savepoint); err != nil {
 		return nil, err
 	}
-	stored, err = scanRegistrations(ctx, tx, r.read)
+	stored, err = scanRegistrations(ctx, tx, r.reading(readRegistry))
 	if err != nil {
 		if _, ended := tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT "+savepoint); ended != nil {
 			return nil, err
@@ -169,7 +167,7 @@ func (r *Registry) readInTx(ctx context.Context, tx runtime.Tx) (stored registra
 
 func (r *Registry) readAll(ctx context.Context, x *conn.Executor) (stored registrations, err error) {
 	err = r.Single(ctx, x, func(in conn.Session) (err error) {
-		stored, err = scanRegistrations(ctx, in, r.read)
+		stored, err = scanRegistrations(ctx, in, r.reading(readRegistry))
 		return err
 	})
 	return stored, err
@@ -332,11 +330,11 @@ func onlyNumbers(stored registrations, changed []runtime.Registration) bool {
 
 func (r *Registry) write(ctx context.Context, in runtime.Tx, stored registrations, changed []runtime.Registration) error {
 	for _, of := range changed {
-		statement := r.insert
+		statement := insertLimit
 		if _, registered := stored[of.Limit]; registered {
-			statement = r.update
+			statement = updateLimit
 		}
-		if _, err := in.ExecContext(ctx, statement, of.Owner, of.Format, of.Key, of.Numbers, r.Present(), of.Limit); err != nil {
+		if _, err := in.ExecContext(ctx, r.sql(statement), of.Owner, of.Format, of.Key, of.Numbers, r.Present(), of.Limit); err != nil {
 			return err
 		}
 	}
@@ -398,7 +396,7 @@ func (r *Registry) Forget(ctx context.Context, limit string) error {
 	_, err := Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (any, error) {
 		return nil, conn.Retry(ctx, func() error {
 			return r.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) error {
-				_, err := in.ExecContext(ctx, r.remove, limit)
+				_, err := in.ExecContext(ctx, r.sql(removeLimit), limit)
 				return err
 			})
 		})

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
@@ -18,37 +17,36 @@ type side struct {
 	name string
 	// Err is why there is none: the dialect lacks it, or its name is too long.
 	Err error
-	// create and describe are statements, and parts is what describe must select.
-	create, describe, parts string
+	// parts is what Describe of the dialect must select.
+	create, parts string
 	// missing and lacking are the hints for the table and for a privilege on it.
 	missing, lacking string
 	// autoCreate means that the store may create the table when it needs it.
 	autoCreate bool
 }
 
-// statement is a text of a dialect, and where it goes when its placeholders are filled in.
-type statement struct {
-	into *string
-	text string
+// newSide returns the table with this name, which has an error if the database cannot have one with it.
+func newSide(on *Prepared, name string) side {
+	_, err := on.Dialect.Text("", name)
+	return side{Prepared: on, name: name, Err: err}
 }
 
-// fill fills in the statements, and those of the table.
-func (s *side) fill(d dialect.Dialect, create string, statements []statement) {
-	for _, of := range append([]statement{{&s.create, create}, {&s.describe, d.Describe}}, statements...) {
-		filled, err := d.Text(of.text, s.name)
-		if err != nil && s.Err == nil {
-			s.Err = err
-		}
-		*of.into = d.WithNumbers(filled)
-	}
+// sql returns a statement with the dialect's parameters in place of question marks, and the table's name filled in.
+func (s *side) sql(statement string) string {
+	// The name has been checked.
+	filled, _ := s.Naming(s.name, s.Dialect.WithNumbers(statement))
+	return filled
 }
+
+// reading is sql for a statement that reads.
+func (s *side) reading(statement string) string { return s.Dialect.ReadHint + s.sql(statement) }
 
 // CreateTable creates the table if it does not exist.
 func (s *side) CreateTable(ctx context.Context) error {
 	if s.Err != nil {
 		return s.Err
 	}
-	if err := s.Server.CreateTable(ctx, s.create, s.describe); err != nil {
+	if err := s.Server.CreateTable(ctx, s.name, s.create); err != nil {
 		return fmt.Errorf("create table %q: %w", s.name, s.Explain(err))
 	}
 	return nil
@@ -68,10 +66,10 @@ func (s *side) creating(ctx context.Context, fn func() error) error {
 
 // checkParts compares the table with the dialect's requirements.
 func (s *side) checkParts(ctx context.Context) error {
-	if s.describe == "" {
+	if s.Dialect.Describe == "" {
 		return nil
 	}
-	found, err := conn.Describe(ctx, s.DB, s.describe)
+	found, err := conn.Describe(ctx, s.DB, s.sql(s.Dialect.Describe))
 	if err != nil {
 		return s.Explain(err)
 	}

@@ -1,0 +1,79 @@
+package agree
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+)
+
+// dbtx is what generated queries take, which a pool is as well as a transaction.
+type dbtx struct{ runtime.Tx }
+
+// NoTransaction has a store refuse what is passed as a transaction and is none, and accept what is one in another type.
+func NoTransaction(t *testing.T, db *sql.DB, store *sqlstore.Store) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p := &runtime.Policy{Name: "in a transaction", Kind: runtime.TokenBucket, Rate: 1, Period: runtime.MaxPeriod, Capacity: 1000}
+	limits, key := limiter.New(store), runtime.KeyOf(runtime.Int(42))
+	left := func(want int64, message string) {
+		t.Helper()
+		b, err := limits.Limit(p, key).Peek(ctx)
+		require.NoError(t, err)
+		require.Equal(t, want, b.Remaining, message)
+	}
+	run := func(tx runtime.Tx, text string) {
+		t.Helper()
+		_, err := tx.ExecContext(ctx, text)
+		require.NoError(t, err)
+	}
+	refused := func(tx runtime.Tx, name string) {
+		t.Helper()
+		in := limits.WithTx(tx)
+		d, err := in.Limit(p, key).AllowN(ctx, 3)
+		assert.ErrorIs(t, err, runtime.ErrNoTx, name)
+		assert.False(t, d.Allowed, name)
+		_, err = in.All(ctx, in.Limit(p, key).N(3), in.Limit(p, runtime.KeyOf(runtime.Int(43))))
+		assert.ErrorIs(t, err, runtime.ErrNoTx, name)
+		assert.ErrorIs(t, in.Limit(p, key).Erase(ctx), runtime.ErrNoTx, name)
+		assert.Equal(t, runtime.OriginProgram, runtime.OriginOf(err))
+		left(1000, name)
+	}
+	left(1000, "a new key")
+	refused(db, "a pool")
+	refused(dbtx{db}, "a pool in another type")
+	refused(&dbtx{db}, "a pool in a pointer")
+	conn, err := db.Conn(ctx)
+	require.NoError(t, err)
+	defer conn.Close()
+	refused(conn, "a connection without a transaction")
+	refused(dbtx{conn}, "the same in another type")
+	run(conn, "BEGIN")
+	run(conn, "COMMIT")
+	refused(conn, "a connection of which the transaction has ended")
+
+	// The refusals have changed nothing in the session.
+	run(conn, "BEGIN")
+	require.NoError(t, limits.WithTx(conn).Limit(p, key).RequireN(ctx, 3))
+	require.NoError(t, limits.WithTx(dbtx{conn}).Limit(p, key).RequireN(ctx, 4))
+	run(conn, "ROLLBACK")
+	left(1000, "rolled back")
+	run(conn, "BEGIN")
+	require.NoError(t, limits.WithTx(conn).Limit(p, key).RequireN(ctx, 5))
+	run(conn, "COMMIT")
+	left(995, "committed")
+	tx, err := db.BeginTx(ctx, nil)
+	require.NoError(t, err)
+	require.NoError(t, limits.WithTx(dbtx{tx}).Limit(p, key).RequireN(ctx, 5))
+	require.NoError(t, tx.Rollback())
+	left(995, "rolled back in another type")
+	assert.ErrorIs(t, limits.WithTx(dbtx{tx}).Limit(p, key).RequireN(ctx, 5), sql.ErrTxDone)
+	left(995, "after its end")
+}

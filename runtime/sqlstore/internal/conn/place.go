@@ -1,0 +1,115 @@
+package conn
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
+)
+
+// Place is where the tables of a store are, and the statements that name them.
+type Place struct {
+	// schemas are the schemas of the tables by their names, and of a table that is created by ".". It is nil until they are known:
+	// until then, a session finds the tables by its own settings.
+	schemas map[string]string
+	Queries Queries
+	// Together is nil if the dialect has no such statements.
+	Together *Together
+	// The statements of the dialect with these names.
+	Describe, Sync, Reclaim, Latest string
+}
+
+// created is the name under which [dialect.Dialect.Locate] selects the schema in which a table is created.
+const created = "."
+
+func newPlace(d dialect.Dialect, table string, schemas map[string]string) (p *Place, err error) {
+	p = &Place{schemas: schemas}
+	schema := schemas[table]
+	for _, text := range []struct {
+		into *string
+		text string
+	}{{&p.Describe, d.Describe}, {&p.Sync, d.Sync}, {&p.Reclaim, d.Reclaim}, {&p.Latest, d.Latest}} {
+		if *text.into, err = d.TextIn(schema, text.text, table); err != nil {
+			return nil, err
+		}
+	}
+	if p.Queries, err = newQueries(d, schema, table); err != nil {
+		return nil, err
+	}
+	p.Together, err = newTogether(d, schema, table)
+	return p, err
+}
+
+// Place returns the place of the tables, as far as it is known.
+func (s *Server) Place() *Place { return s.place.Load() }
+
+// Naming returns a statement with the name of one of the store's tables, with its schema if that is known.
+func (s *Server) Naming(table, statement string) (string, error) {
+	return s.Dialect.TextIn(s.Place().schemas[table], statement, table)
+}
+
+// Located reports whether the schemas of the tables are known, or can be known from their names only.
+func (s *Server) Located() bool {
+	return s.Dialect.Locate == "" || s.Place().schemas != nil || strings.Contains(s.Table, ".")
+}
+
+// Locate finds the schemas of the tables by a session, and has all statements name them from then on. It does so once in the life
+// of the store, when the session finds the table of the counts.
+func (s *Server) Locate(ctx context.Context, db Querier) error {
+	if s.Located() {
+		return nil
+	}
+	before := s.Place()
+	schemas, err := s.findSchemas(ctx, db)
+	if err != nil || schemas[s.Table] == "" {
+		return err
+	}
+	place, err := newPlace(s.Dialect, s.Table, schemas)
+	if err == nil {
+		// Another call may have found them first.
+		s.place.CompareAndSwap(before, place)
+	}
+	return err
+}
+
+// findSchemas returns the schemas of the tables that exist. The others would be created beside that of the counts, or where the
+// session creates tables if that is missing too.
+func (s *Server) findSchemas(ctx context.Context, db Querier) (map[string]string, error) {
+	tables := []string{s.Table, dialect.OverridesTable(s.Table), dialect.RegistryTable(s.Table)}
+	rows, err := db.QueryContext(ctx, s.Dialect.LocateText(tables...))
+	if err != nil {
+		return nil, s.ExplainServer(err)
+	}
+	defer rows.Close()
+	schemas := map[string]string{}
+	for rows.Next() {
+		var name, schema sql.NullString
+		if err := rows.Scan(&name, &schema); err != nil {
+			return nil, err
+		}
+		// A database may ignore the case of names.
+		if i := slices.IndexFunc(tables, func(table string) bool { return strings.EqualFold(table, name.String) }); i >= 0 {
+			name.String = tables[i]
+		}
+		if other := schemas[name.String]; other != "" && other != schema.String {
+			return nil, &fault.Hinted{Text: fmt.Sprintf(s.FillIn(ambiguousSchema), name.String, other, schema.String), Err: nil}
+		}
+		if dialect.Spellable(schema.String) {
+			schemas[name.String] = schema.String
+		}
+	}
+	for _, table := range tables[1:] {
+		if beside := schemas[s.Table]; beside != "" && schemas[table] == "" {
+			schemas[table] = beside
+		}
+	}
+	return schemas, rows.Err()
+}
+
+// ambiguousSchema is the hint if a session finds another table than it found when it began.
+const ambiguousSchema = "there is a table %q in the schemas %q and %q, and the search_path of this session finds the one, while the " +
+	"search_path with which the session began finds the other: set Options.Table to schema.table"
