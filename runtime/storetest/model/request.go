@@ -125,7 +125,7 @@ func toUse(q request, at int64) float64 {
 // toBeFull is the slack of a key to have its whole capacity.
 func toBeFull(q request, at int64) float64 {
 	t := q.at(at)
-	if t.lifted() {
+	if t.lifted() || t.unlimited {
 		return math.Inf(1)
 	}
 	return -float(q.missing(at, t))
