@@ -223,15 +223,12 @@ func (w *world) perform(verb string, q request, at turn) bool {
 	case "refund", "settle", "cancel":
 		return w.giveBack(verb, q, at)
 	case "sweep ahead":
-		// Rows that are not full by the right clock stay.
+		// A store believes the clock that it was given at once: see the comment of Sweep.
 		ahead := int64(time.Hour) + w.r.Int64N(int64(72*time.Hour))
 		w.clock.skew.Add(ahead)
-		_, err := w.env.Sweep(context.Background(), w.policies()...)
-		if w.clock.skew.Add(-ahead); err != nil {
-			w.failf("sweep by a clock that is ahead: %v", err)
-		}
 		w.logf("a sweep by a clock that is %v ahead for a moment", time.Duration(ahead))
-		w.sweeps++
+		w.sweep()
+		w.clock.skew.Add(-ahead)
 	case "far zone":
 		return w.farZone(q, at)
 	case "no transaction":
@@ -251,14 +248,19 @@ func (w *world) perform(verb string, q request, at turn) bool {
 	case "edit":
 		w.edit(q.l)
 	case "sweep":
-		if _, err := w.env.Sweep(context.Background(), w.policies()...); err != nil {
-			w.failf("sweep: %v", err)
-		}
-		w.dropEnded()
-		w.forgetSwept()
-		w.sweeps++
+		w.sweep()
 	}
 	return true
+}
+
+// sweep sweeps the store, which forgets the keys that are not needed and the overrides that have ended.
+func (w *world) sweep() {
+	if _, err := w.env.Sweep(context.Background(), w.policies()...); err != nil {
+		w.failf("sweep: %v", err)
+	}
+	w.dropEnded()
+	w.forgetSwept()
+	w.sweeps++
 }
 
 // memory is what a rollback restores of a key.
