@@ -160,6 +160,7 @@ type Store struct {
 	leases  *lease.Store
 	denials *denycache.Store
 	group   *group.Store
+	undoer  *undoer
 }
 
 // New returns a store in a table of db, which the caller opens, and closes after the store. The
@@ -193,7 +194,11 @@ func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 		return nil, err
 	}
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
-	s.group = group.New(s.engine, group.Options{OneWriter: d.OneWriter, Batch: o.Batch, Inline: s.engine.Inline})
+	s.undoer = newUndoer(s)
+	s.engine.Unknown = s.undoer.unknown
+	s.group = group.New(s.engine, group.Options{
+		OneWriter: d.OneWriter, Batch: o.Batch, Inline: s.engine.Inline, Undelivered: s.undoer.undelivered,
+	})
 	s.denials = denycache.New(s.group, o.Clock)
 	s.leases = lease.New(s.denials, o.Clock)
 	return s, nil
@@ -218,7 +223,8 @@ func (s *Store) Close() error {
 	defer cancel()
 	s.overrides.Stop()
 	// Leases refund their tokens through the group, so the group must still be running, and the gate still open.
-	err := errors.Join(s.leases.Shutdown(ctx), s.group.Shutdown(ctx))
+	// What is given back follows from what has been in flight.
+	err := errors.Join(s.leases.Shutdown(ctx), s.group.Shutdown(ctx), s.undoer.shutdown(ctx))
 	s.prepared.Gate.Close()
 	_, late := conn.Bounded(ctx, func(context.Context) (struct{}, error) {
 		// The group is idle, but a batch that it has given up may still be running.
