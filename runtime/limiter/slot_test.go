@@ -131,7 +131,7 @@ func TestReleaseWhoseAnswerIsLost(t *testing.T) {
 				require.ErrorIs(t, s.Release(t.Context()), errLost)
 				time.Sleep(row.pause)
 				require.ErrorIs(t, s.Release(t.Context()), row.err)
-				// What is counted is what the caller gets.
+				// Observers see the result of the caller.
 				last := seen.all[len(seen.all)-1]
 				require.Equal(t, row.err != nil, strings.Contains(last, "slot_lost"), last)
 				require.Zero(t, used(t, l))

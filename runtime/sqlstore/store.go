@@ -86,7 +86,7 @@
 // A call returns when its context ends, at its limit's timeout, and after [Timeout] at the latest; [Store.Do] has the
 // details. A transaction is given up after half of [Timeout], or a quarter of a second after the last of its callers has
 // left; the next one uses another connection. [Store.Do] lists the drivers that close the connection then, and the
-// settings that the others need. Calls in a transaction of the caller have only the caller's context.
+// settings that the others need.
 //
 // While a database does not respond at all, its process does not open one connection after another: once a probe has had
 // no answer for a second, calls and [RunInTx] wait, each for its own time, until one of the probes that follow has, and
@@ -111,6 +111,8 @@
 //   - Tokens reported as taken are committed.
 //   - However many goroutines, processes and hosts call at once, the store admits as much as if they called one after
 //     the other.
+//   - A call that returns an error holds no slot and no reservation. If it was executed nonetheless, that is given back in the
+//     background; a reservation may be lost with the connection.
 //   - A key without a row is full. Sweep deletes only rows of full keys, which are not needed.
 //
 // # Non-guarantees
@@ -212,7 +214,8 @@ func (s *Store) usable() error {
 	return nil
 }
 
-// Close waits for calls in flight, refunds leased tokens and releases prepared statements. Later calls return [ErrClosed].
+// Close waits for calls in flight, refunds leased tokens, gives back slots and reservations of callers that have gone, and
+// releases prepared statements. Later calls return [ErrClosed].
 // It does not close the database. It returns within [Timeout], with an error if calls are still in flight by
 // then because a connection does not respond.
 func (s *Store) Close() error {
@@ -223,7 +226,7 @@ func (s *Store) Close() error {
 	defer cancel()
 	s.overrides.Stop()
 	// Leases refund their tokens through the group, so the group must still be running, and the gate still open.
-	// What is given back follows from what has been in flight.
+	// The undoer comes last, because calls in flight may give it work.
 	err := errors.Join(s.leases.Shutdown(ctx), s.group.Shutdown(ctx), s.undoer.shutdown(ctx))
 	s.prepared.Gate.Close()
 	_, late := conn.Bounded(ctx, func(context.Context) (struct{}, error) {

@@ -11,15 +11,15 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 )
 
-// undoer gives back what was taken for callers that have got an error, or have gone. These are slots, which would be held until the
-// end of their hold, and reservations, which would be a debt, with whatever was taken by the same call. Plain tokens stay taken:
-// most callers that have gone are clients that have given up in an overload, which must not cause more writes.
+// undoer releases slots and cancels reservations of callers that have got an error, or have gone, together with all that the same call
+// has taken: the slots would be held until their hold ends, and the reservations be a debt. Plain tokens stay taken: most callers
+// that have gone are clients that have given up in an overload, which must not cause more writes.
 type undoer struct {
 	store runtime.Store
 
 	mu      sync.Mutex
 	pending []undo
-	// idle is nil unless a goroutine executes what is pending. It is closed when that ends.
+	// idle is nil unless a goroutine executes the pending calls. It is closed when that ends.
 	idle chan struct{}
 	// stopped ends the goroutine.
 	stopped context.Context
@@ -33,7 +33,7 @@ type undo struct {
 }
 
 const (
-	// mostUndone bounds what is pending while the database fails: what is older ends by itself.
+	// mostUndone bounds the pending calls while the database fails. The slots of older ones are free after their hold.
 	mostUndone = 10_000
 	// shortestUndoPause and longestUndoPause are the pauses between tries, which double.
 	shortestUndoPause, longestUndoPause = 50 * time.Millisecond, time.Second
@@ -45,7 +45,7 @@ func newUndoer(store runtime.Store) *undoer {
 	return u
 }
 
-// undelivered gives back what calls hold whose answers no caller has got.
+// undelivered undoes calls whose answers no caller has got.
 func (u *undoer) undelivered(calls []runtime.Call, answers []runtime.Answer) {
 	u.add(calls, answers, func(q *runtime.Request) bool { return q.Reserve || acquires(q) }, true)
 }
@@ -101,7 +101,7 @@ func undoOf(q *runtime.Request, d *runtime.Decision) undo {
 	return undo{runtime.Call{Requests: []runtime.Request{r}}, until}
 }
 
-// run executes what is pending, until nothing is.
+// run executes the pending calls, until there are none.
 func (u *undoer) run() {
 	for pause := shortestUndoPause; ; {
 		u.mu.Lock()
@@ -148,7 +148,7 @@ func (u *undoer) try(all []undo) (failed []undo) {
 	return failed
 }
 
-// shutdown waits until nothing is pending, or ctx ends, and gives up what is pending then.
+// shutdown waits until no call is pending, or ctx ends, and gives up the rest.
 func (u *undoer) shutdown(ctx context.Context) error {
 	defer u.stop()
 	u.mu.Lock()

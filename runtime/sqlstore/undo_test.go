@@ -39,7 +39,7 @@ var (
 	goneWindow  = runtime.Policy{Name: "window", Kind: runtime.SlidingWindow, Rate: 10, Period: 1000 * time.Hour, Capacity: 10}
 )
 
-// goneCaller is a caller of a verb, who may be gone before the answer. It gives back what it is told that it has.
+// goneCaller is a caller of a verb, who may be gone before the answer. If it gets an answer, it gives back the tokens or slots itself.
 type goneCaller struct {
 	*testing.T
 	*limiter.Limiter
@@ -139,15 +139,15 @@ var goneVerbs = map[string]func(c goneCaller, ctx context.Context) error{
 // Whatever a caller holds, by whatever verb, and whenever its context ends before the answer, is given back, and so it is when the
 // backend answers a batch that was given up.
 func TestNothingIsHeldForACallerThatHasGone(t *testing.T) {
-	for name, backend := range map[string]slow{
-		"before execution": {before: 200 * time.Millisecond},
-		"after execution":  {after: 200 * time.Millisecond},
-		"abandoned":        {after: 7 * time.Second},
+	for name, takes := range map[string]struct{ before, after time.Duration }{
+		"before execution": {200 * time.Millisecond, 0},
+		"after execution":  {0, 200 * time.Millisecond},
+		"abandoned":        {0, 7 * time.Second},
 	} {
 		for options, o := range map[string]group.Options{"batches": {}, "one writer": {OneWriter: true}, "no batches": {Batch: 1}} {
 			for verb, call := range goneVerbs {
 				t.Run(name+"/"+options+"/"+verb, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { testGone(t, &backend, o, call) })
+					synctest.Test(t, func(t *testing.T) { testGone(t, &slow{before: takes.before, after: takes.after}, o, call) })
 				})
 			}
 		}
@@ -174,7 +174,7 @@ func testGone(t *testing.T, backend *slow, o group.Options, call func(goneCaller
 	}
 	all.Wait()
 	require.NotZero(t, gone.Load(), "a caller has gone")
-	time.Sleep(time.Minute) // the backend returns what was abandoned
+	time.Sleep(time.Minute) // the backend returns from abandoned batches
 	require.NoError(t, s.Shutdown(t.Context()))
 	require.NoError(t, u.shutdown(t.Context()))
 	for key := range 2 {

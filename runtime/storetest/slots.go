@@ -105,7 +105,7 @@ func (s *subject) slotsGivenBack(p *runtime.Policy) {
 			s.broken("the answer is %+v", a)
 		}
 	}
-	// Of a key without a row, by the fence that its first holder would have got.
+	// The key has no row yet.
 	missing := s.clock.Now().UnixNano() + 5
 	giveBack(missing)
 	s.play(p, []step{left(10)})
@@ -116,7 +116,7 @@ func (s *subject) slotsGivenBack(p *runtime.Policy) {
 	giveBack(first.Fence)
 	s.play(p, []step{left(10)})
 	giveBack(first.Fence)
-	// What others hold stays.
+	// The slots of others stay held.
 	other := s.decide(p, runtime.Request{Count: 3})
 	giveBack(other.Fence + 7)
 	s.play(p, []step{left(7)})

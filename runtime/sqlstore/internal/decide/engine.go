@@ -53,7 +53,7 @@ func NewEngine(on *table.Registry, d decider) *Engine {
 // context ends, the calls go to Unknown, and their answers must not be used any more. The zero write is none.
 type write struct {
 	unknown func()
-	// inTime ends the wait for the end of the context, and reports whether that has not begun what it waits for. It is nil for none.
+	// inTime reports whether the end of the context has not called unknown, and will not do so any more. It is nil for none.
 	inTime func() bool
 }
 

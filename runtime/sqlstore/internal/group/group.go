@@ -28,8 +28,8 @@
 //     InlineFunc takes to return then. With one writer, no caller that has a deadline runs it.
 //   - A call whose context ends while it is queued takes nothing; one that is in flight may have taken, and if it was
 //     answered, the caller gets the answer. The other calls of the batch are not affected.
-//   - Of the caller and [Options.Undelivered], exactly one gets an answer, so that what was taken for a caller that has gone
-//     can be given back.
+//   - Of the caller and [Options.Undelivered], exactly one gets an answer, so that the store can give back slots of a
+//     caller that has gone.
 //   - A caller waits at most [Timeout], whatever its context, unless an InlineFunc with one writer takes longer.
 //   - No goroutine runs while no caller waits, except for a backend call that goes on after its context has ended.
 //
