@@ -112,7 +112,7 @@
 //   - However many goroutines, processes and hosts call at once, the store admits as much as if they called one after
 //     the other.
 //   - A call that returns an error holds no slot and no reservation. If it was executed nonetheless, that is given back in the
-//     background; a reservation may be lost with the connection.
+//     background; tokens of a reservation may stay taken if its answer was lost: see the guarantees of runtime.
 //   - A key without a row is full. Sweep deletes only rows of full keys, which are not needed.
 //
 // # Non-guarantees
