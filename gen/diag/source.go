@@ -1,6 +1,7 @@
 package diag
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -14,6 +15,11 @@ import (
 type Pos struct {
 	Line   int `json:"line"`
 	Column int `json:"column"`
+}
+
+// Compare orders places as they are in the file.
+func (p Pos) Compare(other Pos) int {
+	return cmp.Or(cmp.Compare(p.Line, other.Line), cmp.Compare(p.Column, other.Column))
 }
 
 // Span is a stretch of one line, from the rune at Pos to the one before End.

@@ -36,7 +36,7 @@ func wordOf[W fmt.Stringer](broken *rules.Rule, known []W, synonyms map[string]W
 		}
 		if !ok {
 			p.report(e.at, broken, "", "%s must be %s, not %s", e.name, words.List(diag.Texts(known), "or"), describe(e.value))
-			p.meant(meantWord(e.value.Value, known, synonyms))
+			p.meant(meantWord(p.document, e.value.Value, known, synonyms))
 		}
 		return ok
 	}
@@ -48,7 +48,10 @@ func wordOf[W fmt.Stringer](broken *rules.Rule, known []W, synonyms map[string]W
 
 // rate reads a rate, which people also write as "10 per minute".
 func (p *parser) rate(limit *draft, e entry) bool {
-	help, implies := rateHelp(e.value.Value, limit.writtenPeriod)
+	help, implies := "", false
+	if e.value.Tag != "!!int" {
+		help, implies = rateHelp(e.value.Value, limit.writtenPeriod)
+	}
 	n, ok := p.number(e, 1, runtime.MaxTokens, help)
 	limit.policy.Rate = n
 	// The remedy contains the period, so that it need not be reported as missing.

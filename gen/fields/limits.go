@@ -178,7 +178,7 @@ func (s settler) namesEveryPlan() bool {
 			case given && free:
 				s.report(value.named, rules.UnlimitedPlan, "leave "+plan+" out here", "the plan %s is unlimited, so it has no %s", diag.Quote(plan), f.name)
 				s.note(rate.at, "its rate is given here")
-			case !given && !free && !s.misspelled(e, plan):
+			case !given && !free && !e.meant[plan] && !e.meant[anyPlan]:
 				missing = append(missing, plan)
 			}
 		}
@@ -194,16 +194,6 @@ func plansInWords(plans []string) string {
 		return "the plan " + plans[0]
 	}
 	return "the plans " + words.List(plans, "and")
-}
-
-// misspelled reports whether a map has a plan that the file lacks, and that probably means this one.
-func (s settler) misspelled(e entry, plan string) bool {
-	for name := range e.plans {
-		if !slices.Contains(s.planNames(), name) && diag.Nearest(name, s.planNames()) == plan {
-			return true
-		}
-	}
-	return false
 }
 
 // draftOf returns the limit of one plan: with the plan's values in place of the maps, which name every plan.

@@ -208,7 +208,7 @@ func (n goNames) keyType(part entry) bool {
 		return true
 	}
 	n.report(part.at, rules.BadKeyType, typeHelp(written), "%s cannot have the type %s", what, diag.Quote(written))
-	n.meant(meantType(written))
+	n.meant(n.meantType(written))
 	return false
 }
 
@@ -222,7 +222,7 @@ var commonTypes = map[string]string{
 }
 
 // meantType returns the type that text probably means, or "".
-func meantType(text string) string {
+func (n goNames) meantType(text string) string {
 	meant, common := commonTypes[text]
 	switch {
 	case common:
@@ -234,7 +234,7 @@ func meantType(text string) string {
 	case strings.HasPrefix(text, "netip."):
 		return "net/" + text
 	}
-	return diag.Nearest(text, spec.KeyTypes)
+	return n.nearest(text, func() []string { return spec.KeyTypes })
 }
 
 // typeHelp returns the remedy for an unsupported type.
@@ -338,11 +338,19 @@ func (r planReader) each(e entry) bool {
 		r.report(e.at, rules.NoPlans, r.noPlansHelp(e.name, entries), "%s is a map of plans, but the file has no plans", e.name)
 		return false
 	}
-	legible := true
+	legible, plans := true, r.planNames()
 	for _, value := range entries {
-		if !r.plansUnknown && !slices.Contains(r.planNames(), value.name) {
-			r.report(value.named, rules.UnknownPlan, "the plans are "+words.List(r.planNames(), "and"), "%s has the unknown plan %s", e.name, diag.Quote(value.name))
-			r.meant(cmp.Or(meantAtMost(value.name), r.nearest(value.name, r.planNames)))
+		if !r.plansUnknown && !slices.Contains(plans, value.name) {
+			r.report(value.named, rules.UnknownPlan, "", "%s has the unknown plan %s", e.name, diag.Quote(value.name))
+			if r.described() {
+				r.help("the plans are " + words.List(plans, "and"))
+			}
+			meant := cmp.Or(meantAtMost(value.name), r.nearest(value.name, r.planNames))
+			r.meant(meant)
+			if plans := r.of.maps[e.name].meant; !e.again {
+				plans[meant] = true
+				plans[anyPlan] = plans[anyPlan] || !r.described()
+			}
 		}
 		r.onePlan(e.name, value)
 		legible = legible && !r.muted[value.value]
@@ -400,7 +408,7 @@ func isAtMost(value *yaml.Node) bool {
 
 // meantAtMost returns "at most" for a name that means it, and otherwise "".
 func meantAtMost(name string) string {
-	switch strings.NewReplacer(" ", "", "-", "", "_", "").Replace(strings.ToLower(name)) {
+	switch string(diag.Fold(name)) {
 	case "atmost", "most", "max", "maximum", "upto", "limit":
 		return atMost
 	}

@@ -186,16 +186,27 @@ func Schema() []byte {
 // Parse reads a limits.yaml. The name is used in messages only. It returns all errors of the file at once, of more
 // than 100 the first ones; the File is nil if and only if it has errors.
 func Parse(name string, src []byte) (*spec.File, diag.Diagnostics) {
-	p := newParser(diag.NewSource(name, string(src)))
-	p.limitFields, p.drafts = names(limitFields), map[string]*draft{}
-	file := p.readFile()
-	if len(p.found) > 0 {
-		p.found.Sort()
-		// Only now are the offers final: the field of a value may have dropped some of them.
-		p.found.Suggest()
-		return nil, p.found.First(diag.MaxDiagnostics)
+	source := diag.NewSource(name, string(src))
+	file, p := read(source, nil)
+	if len(p.found) == 0 {
+		return file, nil
 	}
-	return file, nil
+	// Errors are not found in the order of the file: those of groups come last, wherever the groups are.
+	if len(p.found) > diag.MaxDiagnostics && !p.found.Described(diag.MaxDiagnostics) {
+		_, p = read(source, firstOf(p.found))
+	}
+	// Only now are the offers final: the field of a value may have dropped some of them.
+	p.found.Suggest()
+	return nil, p.found.First(diag.MaxDiagnostics)
+}
+
+// read reads a file, and returns it with its parser, which has the diagnostics in the order of the file.
+func read(source *diag.Source, first *firstPlaces) (*spec.File, *parser) {
+	p := newParser(source)
+	p.limitFields, p.drafts, p.first = names(limitFields), map[string]*draft{}, first
+	file := p.readFile()
+	p.found.Sort()
+	return file, p
 }
 
 func (p *parser) readFile() *spec.File {

@@ -109,7 +109,7 @@ func (d *draft) each() []*draft {
 
 // keepMap keeps the entries of a field with a map of plans.
 func (d *draft) keepMap(e entry, entries []entry) {
-	e.plans = map[string]entry{}
+	e.plans, e.meant = map[string]entry{}, map[string]bool{}
 	for _, of := range entries {
 		if plan := of.name; !of.again {
 			of.name = e.name
@@ -199,6 +199,7 @@ func readFields[D, T any](p *parser, fields []field[D, T], into *D, entries []en
 			if !e.again {
 				// A misspelled field counts as given: otherwise it would be reported as missing too.
 				seen[reportUnknown(p, e, fields)] = true
+				complete = complete && p.described() // otherwise it may be any of the fields
 			}
 			continue
 		}
@@ -285,25 +286,29 @@ func reportUnknown[D, T any](p *parser, e entry, fields []field[D, T]) string {
 		name, _, _ := strings.Cut(e.name, ":")
 		return name
 	}
-	meant := meantField(e.name, fields)
+	p.report(e.named, rules.UnknownField, "", "unknown field %s", diag.Quote(e.name))
+	if !p.described() {
+		return ""
+	}
+	meant := meantField(p, e.name, fields)
 	// A limit at the top of the file is a common mistake, and a list of fields would not help there.
 	if meant == "" && p.inside == "" && p.looksLikeLimit(e.value) {
-		p.report(e.named, rules.UnknownField, "indent the limit below limits:", "unknown field %s", diag.Quote(e.name))
+		p.help("indent the limit below limits:")
 		return "limits"
 	}
-	p.report(e.named, rules.UnknownField, "the fields are "+words.List(names(fields), "and"), "unknown field %s", diag.Quote(e.name))
+	p.help("the fields are " + words.List(names(fields), "and"))
 	p.meant(meant)
 	return meant
 }
 
 // meantField returns the field that a name probably means: one with that synonym, or with a similar name.
-func meantField[D, T any](name string, fields []field[D, T]) string {
+func meantField[D, T any](p *parser, name string, fields []field[D, T]) string {
 	for _, f := range fields {
 		if slices.Contains(f.synonyms, strings.ToLower(name)) {
 			return f.name
 		}
 	}
-	return diag.Nearest(name, names(fields))
+	return p.nearest(name, func() []string { return names(fields) })
 }
 
 // looksLikeLimit reports whether a node is a map with a field of a limit.

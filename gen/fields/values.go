@@ -520,9 +520,12 @@ func spokenRate(count, scale, per string) (help string, implies bool) {
 	return "write rate: " + rate + " and period: " + period, true
 }
 
+// separators drops what people write between the digits of a large number.
+var separators = strings.NewReplacer("_", "", ",", "")
+
 // spokenCount returns a positive number as people write it: 1,000 or 1.5k. It is false for numbers that no rate has.
 func spokenCount(text, scale string) (*big.Rat, bool) {
-	if text = strings.NewReplacer("_", "", ",", "").Replace(text); !floatForm.MatchString(text) {
+	if text = separators.Replace(text); !floatForm.MatchString(text) {
 		return nil, false
 	}
 	n, ok := new(big.Rat).SetString(text)

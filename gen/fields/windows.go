@@ -184,9 +184,7 @@ func (p *parser) zone(limit *draft, e entry) bool {
 	}
 	if _, ok := zoneNames()[name]; !ok {
 		p.report(e.at, rules.BadZone, "write a name of the IANA database such as UTC or Europe/Berlin, or per key", "unknown time zone %s", diag.Quote(name))
-		if !p.full() {
-			p.meant(meantZone(name))
-		}
+		p.meant(p.meantZone(name))
 		return false
 	}
 	limit.policy.Calendar.Zone = name
@@ -194,7 +192,10 @@ func (p *parser) zone(limit *draft, e entry) bool {
 }
 
 // meantZone returns the zone that a name probably means: a similar one, or the only one of that city.
-func meantZone(text string) string {
+func (d *document) meantZone(text string) string {
+	if !d.described() {
+		return ""
+	}
 	// A map has no order, and two names may be equally near.
 	all := slices.Sorted(maps.Keys(zoneNames()))
 	var sameCity []string
@@ -206,7 +207,7 @@ func meantZone(text string) string {
 	if len(sameCity) == 1 {
 		return sameCity[0]
 	}
-	return diag.Nearest(text, append(all, perKey))
+	return d.nearest(text, func() []string { return append(all, perKey) })
 }
 
 // startMore explains the starts of calendars in the reference.
