@@ -9,7 +9,9 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -129,7 +131,29 @@ func (a *generateArgs) code(file *spec.File) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gen.Generate(file, gen.Options{Package: pkg, Source: a.sourceFromOutput()})
+	return gen.Generate(file, gen.Options{Package: pkg, Source: a.sourceFromOutput(), ImportPath: importPath(filepath.Dir(a.output))})
+}
+
+// moduleForm matches the directive of a go.mod with the path of the module.
+var moduleForm = regexp.MustCompile(`(?m)^[ \t]*module[ \t]+["` + "`" + `]?([^\s"` + "`" + `()/][^\s"` + "`" + `()]*)`)
+
+// importPath returns the import path of the package in a directory, by the go.mod in it or above; "" without one.
+func importPath(directory string) string {
+	directory, err := filepath.Abs(directory)
+	if resolved, ok := filepath.EvalSymlinks(directory); ok == nil {
+		directory = resolved
+	}
+	for root := directory; err == nil; root = filepath.Dir(root) {
+		text, failed := readUpTo(filepath.Join(root, "go.mod"), maxRead)
+		if match := moduleForm.FindSubmatch(text); failed == nil && match != nil {
+			below, _ := filepath.Rel(root, directory)
+			return path.Join(string(match[1]), filepath.ToSlash(below))
+		}
+		if root == filepath.Dir(root) {
+			break
+		}
+	}
+	return ""
 }
 
 func (a *generateArgs) packageName(file *spec.File) (string, error) {

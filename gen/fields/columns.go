@@ -218,7 +218,11 @@ func mapSchema[D, T any](fields []field[D, T]) object {
 var typeSchema = object{"anyOf": []any{
 	object{"enum": spec.KeyTypes},
 	object{"type": "string", "pattern": spec.AddrPrefixForm.String()},
-	object{"type": "string", "pattern": spec.TypeForm.String(), "not": object{"pattern": spec.UnimportedForm.String()}},
+	object{"type": "string", "pattern": spec.ExportedForm.String(), "not": object{"enum": slices.Sorted(maps.Keys(commonTypes))}},
+	object{"type": "string", "pattern": spec.TypeForm.String(), "not": object{"anyOf": []any{
+		object{"pattern": spec.UnimportedForm.String()},
+		object{"pattern": spec.UnqualifiedForm.String(), "not": object{"pattern": "^(" + strings.Join(spec.TopPackages, "|") + `)\.`}},
+	}}},
 }}
 
 var partSchema = object{"type": "string", "pattern": partForm.String(), "not": object{"enum": unusableParts()}}

@@ -46,16 +46,41 @@ func wordOf[W fmt.Stringer](broken *rules.Rule, known []W, synonyms map[string]W
 	return f
 }
 
+// kindOf completes the field kind: some kinds of other limiters need more than one word here.
+func kindOf(f limitField) limitField {
+	f = wordOf(rules.BadKind, runtime.Kinds(), kindSynonyms, func(p *runtime.Policy) *runtime.Kind { return &p.Kind }, f)
+	read := f.read
+	f.read = func(p *parser, l *draft, e entry) bool {
+		ok := read(p, l, e)
+		if help := kindHelps[string(diag.Fold(e.value.Value))]; !ok && help != "" && p.described() {
+			p.meant()
+			p.help(help)
+		}
+		return ok
+	}
+	return f
+}
+
 // rate reads a rate, which people also write as "10 per minute".
 func (p *parser) rate(limit *draft, e entry) bool {
 	help, implies := "", false
 	if e.value.Tag != "!!int" {
-		help, implies = rateHelp(e.value.Value, limit.writtenPeriod)
+		help, implies = rateHelp(e.value.Value, limit.written.period)
 	}
 	n, ok := p.number(e, 1, runtime.MaxTokens, help)
 	limit.policy.Rate = n
 	// The remedy contains the period, so that it need not be reported as missing.
 	limit.impliesPeriod = limit.impliesPeriod || !ok && implies
+	return ok
+}
+
+// capacity reads a capacity, which is bounded by what one row can have for a limit in flight.
+func (p *parser) capacity(limit *draft, e entry) (ok bool) {
+	help := ""
+	if limit.written.is(runtime.InFlight) {
+		help = "write a number of slots, at most " + underscored(runtime.MaxSlots)
+	}
+	limit.policy.Capacity, ok = p.number(e, 0, runtime.MaxTokens, help)
 	return ok
 }
 
@@ -83,7 +108,7 @@ var limitFields = []limitField{
 		change:    spec.KeyChanged,
 		effective: effectiveKey,
 	},
-	wordOf(rules.BadKind, runtime.Kinds(), kindSynonyms, func(p *runtime.Policy) *runtime.Kind { return &p.Kind }, limitField{
+	kindOf(limitField{
 		name: "kind", required: true, synonyms: []string{"type", "algorithm", "strategy"},
 		about:   "How tokens are granted: " + grantsOfKinds() + ".",
 		accepts: kindsAsCode(),
@@ -137,7 +162,7 @@ var limitFields = []limitField{
 		absent:    "`rate`; required for `in flight`",
 		example:   "20",
 		schema:    orByPlan(numberSchema(0, runtime.MaxTokens), false),
-		read:      byPlan(readNumber(0, runtime.MaxTokens, func(l *draft) *int64 { return &l.policy.Capacity })),
+		read:      byPlan((*parser).capacity),
 		change:    spec.CapacityChanged,
 		byPlan:    true,
 		effective: func(l *spec.Limit) string { return effectiveNumber(l.Policy.Capacity, l.Policy.AtMost.Capacity) },

@@ -398,7 +398,7 @@ func (p *parser) oneGroup(e entry) *spec.Group {
 
 // claimGroup claims the name of a group, and the Go names of its method and its types.
 func (p *parser) claimGroup(e entry, g *spec.Group) {
-	own := owner{"the group " + diag.Quote(g.Name), e.named}
+	own := owner{what: "the group " + diag.Quote(g.Name), at: e.named}
 	if d := p.drafts[g.Name]; d != nil {
 		p.report(e.named, rules.SameGoName, "choose another name", "%s has the name of a limit", own.what)
 		p.note(diag.Spanning(d.said.Pos, g.Name), "the limit is here")

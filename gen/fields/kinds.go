@@ -435,8 +435,22 @@ func kindsAsCode() string {
 // kindSynonyms are words of which only one kind has each.
 var kindSynonyms = map[string]runtime.Kind{
 	"token": runtime.TokenBucket, "bucket": runtime.TokenBucket, "fixed": runtime.FixedWindow, "sliding": runtime.SlidingWindow,
+	"leaky bucket": runtime.TokenBucket, "leakybucket": runtime.TokenBucket, "leaky-bucket": runtime.TokenBucket, "leaky_bucket": runtime.TokenBucket,
+	"leaky": runtime.TokenBucket, "gcra": runtime.TokenBucket, "rolling window": runtime.SlidingWindow, "rolling": runtime.SlidingWindow,
+	"concurrency limit": runtime.InFlight, "concurrent requests": runtime.InFlight, "max concurrency": runtime.InFlight, "parallel": runtime.InFlight,
 	"flight": runtime.InFlight, "inflight": runtime.InFlight, "concurrency": runtime.InFlight, "concurrent": runtime.InFlight, "semaphore": runtime.InFlight,
 }
+
+// kindHelps are for kinds of other limiters that are a kind with another field here, by their folded names.
+var kindHelps = map[string]string{
+	"slidinglog": exactWindow, "slidingwindowlog": exactWindow, "slidinglogs": exactWindow, "log": exactWindow,
+	"quota": calendarWindow, "calendar": calendarWindow, "monthlyquota": calendarWindow, "dailyquota": calendarWindow,
+}
+
+const (
+	exactWindow    = "write kind: sliding window and precise: true"
+	calendarWindow = "write kind: fixed window, with period: month or day and zone: UTC for a quota by the calendar"
+)
 
 func perPeriod(p *runtime.Policy) string {
 	return fmt.Sprintf("%s per %s", words.Number(p.Rate), PeriodOf(p))

@@ -424,12 +424,12 @@ func (p *parser) limits(file *spec.File, e entry) bool {
 // claimLimit claims the Go names of a limit, of its overrides and of the struct for the numbers of callers.
 func (p *parser) claimLimit(e entry, d *draft) {
 	name := diag.Quote(e.name)
-	p.claim(owner{"the limit " + name, e.named}, "method "+d.said.GoName)
+	p.claim(owner{what: "the limit " + name, at: e.named}, "method "+d.said.GoName)
 	for _, method := range OverridesMethods(&d.said) {
-		p.claim(owner{"the overrides of " + name, e.named}, "method "+method)
+		p.claim(owner{what: "the overrides of " + name, at: e.named}, "method "+method)
 	}
 	if d.limit != nil && len(d.limit.CallerNumbers()) > 0 {
-		p.claim(owner{"the numbers of " + name, e.named}, "name "+d.limit.NumbersType())
+		p.claim(owner{what: "the numbers of " + name, at: e.named}, "name "+d.limit.NumbersType())
 	}
 }
 
@@ -470,7 +470,7 @@ func (p *parser) oneLimit(e entry) *draft {
 		return limit
 	}
 	before := len(p.found)
-	limit.writtenPeriod = periodText(entries)
+	limit.written = writtenIn(entries)
 	limit.gaveHold = slices.ContainsFunc(entries, func(e entry) bool { return e.name == "hold" })
 	limit.gaveZone = slices.ContainsFunc(entries, func(e entry) bool { return e.name == "zone" })
 	given := readFields(p, limitFields, limit, entries, e.named, p.complete(e.value))

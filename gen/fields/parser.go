@@ -47,6 +47,8 @@ type goNames struct {
 type owner struct {
 	what string
 	at   diag.Span
+	// plan is set for a plan, which has no goName.
+	plan bool
 }
 
 // draft is a limit while it is read: values may be missing, or contradict each other. [settler.check] makes the Limit.
@@ -62,13 +64,43 @@ type draft struct {
 	// valid or not.
 	calendarStart      calendarStart
 	gaveZone, gaveHold bool
-	// writtenPeriod is the text of the period, or "". impliesPeriod is set if the rate is "10 per minute" or the like: its
-	// diagnostic covers the missing period.
-	writtenPeriod string
+	// written has the texts of other fields, for help that fits them: the values may not have been read yet.
+	written writtenFields
+	// impliesPeriod is set if the rate is "10 per minute" or the like: its diagnostic covers the missing period.
 	impliesPeriod bool
 
 	// said is what the file says of the limit, without a policy.
 	said spec.Limit
+}
+
+// writtenFields are the texts of some fields of a limit, "" without one.
+type writtenFields struct{ kind, period string }
+
+// writtenIn returns the texts among the entries of a limit.
+func writtenIn(entries []entry) (written writtenFields) {
+	for _, e := range entries {
+		switch {
+		case e.value.Kind != yaml.ScalarNode || e.again:
+		case e.name == "kind":
+			written.kind = e.value.Value
+		case e.name == "period":
+			written.period = e.value.Value
+		}
+	}
+	return written
+}
+
+// is reports whether the kind is one of some.
+func (w writtenFields) is(kinds ...runtime.Kind) bool {
+	return slices.ContainsFunc(kinds, func(k runtime.Kind) bool { return k.String() == w.kind })
+}
+
+// calendar returns the calendar of the period, or false if it is in no calendar units.
+func (w writtenFields) calendar() (runtime.Calendar, bool) {
+	if !w.is(runtime.FixedWindow) {
+		return runtime.Calendar{}, false
+	}
+	return parseCalendar(w.period)
 }
 
 // unchecked is a policy whose numbers may be missing. It lacks the methods of [runtime.Policy], such as Rule, which are

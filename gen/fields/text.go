@@ -141,6 +141,8 @@ type entry struct {
 	named, at diag.Span
 	// again is set if the map has the name above too. The first one counts.
 	again bool
+	// calendar is set for a period that can be in calendar units.
+	calendar bool
 	// plans has the entries of a map of plans, each with the name of the field, and meant the plans that its unknown names
 	// probably mean; or anyPlan.
 	plans map[string]entry
@@ -162,6 +164,9 @@ func (d *document) entries(node *yaml.Node, at diag.Span, what, help string) ([]
 	var entries []entry
 	first := map[string]diag.Span{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
+		if i > 0 && d.commaInNumber(entries, node.Content[i-1], node.Content[i], node.Content[i+1]) {
+			continue
+		}
 		e, ok := d.entry(node.Content[i], node.Content[i+1])
 		if !ok {
 			continue
@@ -172,6 +177,37 @@ func (d *document) entries(node *yaml.Node, at diag.Span, what, help string) ([]
 	}
 	return entries, true
 }
+
+// thousandsForm is the rest of a number after a comma, which begins the name of a field in {rate: 10,000}.
+var thousandsForm = regexp.MustCompile(`^[0-9]{3}$`)
+
+// commaInNumber reports a number with a comma between its digits, which ends the value in a map with braces, and returns whether
+// a name is the rest of it. The value is that of the name, and before is the value of the name before it.
+func (d *document) commaInNumber(entries []entry, before, name, value *yaml.Node) bool {
+	rest := d.src.From(diag.Pos{Line: before.Line, Column: before.Column})
+	if value.Tag != "!!null" || value.Value != "" || !thousandsForm.MatchString(name.Value) || before.Line != name.Line {
+		return false
+	}
+	if d.muted[before] && before.Value == "" { // the number has more than one comma
+		d.mute(value)
+		return true
+	}
+	number := writtenThousands.FindString(rest)
+	if !strings.HasPrefix(number, before.Value+",") || before.Column+len(before.Value)+1 != name.Column {
+		return false
+	}
+	what := "a number"
+	if len(entries) > 0 && entries[len(entries)-1].value == before {
+		what = entries[len(entries)-1].name
+	}
+	d.report(diag.Spanning(diag.Pos{Line: before.Line, Column: before.Column}, number), rules.NotWhole, "", "%s must not have commas, which separate the fields of a map: %s", what, number)
+	d.meant(strings.ReplaceAll(number, ",", "_"))
+	d.mute(value)
+	return true
+}
+
+// writtenThousands is a number with commas at the beginning of a text.
+var writtenThousands = regexp.MustCompile(`^[0-9]{1,3}(,[0-9]{3})+`)
 
 // twice reports a name that is in first already, and otherwise adds it.
 func (d *document) twice(first map[string]diag.Span, name string, at diag.Span, what string) bool {
