@@ -52,7 +52,7 @@ func report(stderr io.Writer, name string, err error) int {
 		fmt.Fprintf(stderr, "%s: %s\n", strings.TrimSpace("ratelimitgen "+name), printable.Text(err.Error()))
 	}
 	if code == exitUsage {
-		fmt.Fprintf(stderr, "Run '%s' for usage.\n", strings.TrimSpace("ratelimitgen help "+name))
+		fmt.Fprintf(stderr, "Run '%s' for usage.\n", strings.TrimSpace(program+" help "+name))
 	}
 	return code
 }

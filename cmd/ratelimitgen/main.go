@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -47,7 +48,25 @@ func main() {
 	// of which four times what is in use would be more than a gigabyte.
 	debug.SetGCPercent(400)
 	debug.SetMemoryLimit(512 << 20)
+	program = startedAs()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// program is how the user starts the program, for the commands that messages name.
+var program = "ratelimitgen"
+
+// startedAs returns "ratelimitgen" if that is the program in PATH, and otherwise how go runs a tool of the module.
+func startedAs() string {
+	self, err := os.Executable()
+	installed, notFound := exec.LookPath("ratelimitgen")
+	if err == nil && notFound == nil {
+		a, errA := os.Stat(self)
+		b, errB := os.Stat(installed)
+		if errA == nil && errB == nil && os.SameFile(a, b) {
+			return "ratelimitgen"
+		}
+	}
+	return "go tool ratelimitgen"
 }
 
 // run runs the command in args, prints its error, and returns the exit code.
@@ -100,7 +119,7 @@ func findCommand(name string) (command, error) {
 	if i := slices.Index(commandNames(), name); i >= 0 {
 		return commands()[i], nil
 	}
-	return command{}, usagef("unknown command %q%s", name, suggestion("", name, commandNames()))
+	return command{}, usagef("unknown command %q%s; the commands are %s", name, suggestion("", name, commandNames()), strings.Join(commandNames(), ", "))
 }
 
 func commandNames() []string {

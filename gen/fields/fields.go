@@ -46,6 +46,16 @@ func wordOf[W fmt.Stringer](broken *rules.Rule, known []W, synonyms map[string]W
 	return f
 }
 
+// falseToo lets the schema of a field with the word off accept false, as which editors by YAML 1.1 read it.
+func falseToo(f limitField) limitField {
+	var values []any
+	for _, word := range f.schema["enum"].([]string) {
+		values = append(values, word)
+	}
+	f.schema = object{"enum": append(values, false)}
+	return f
+}
+
 // kindOf completes the field kind: some kinds of other limiters need more than one word here.
 func kindOf(f limitField) limitField {
 	f = wordOf(rules.BadKind, runtime.Kinds(), kindSynonyms, func(p *runtime.Policy) *runtime.Kind { return &p.Kind }, f)
@@ -234,16 +244,16 @@ var limitFields = []limitField{
 		effective: func(l *spec.Limit) string { return strconv.Itoa(max(1, l.Policy.Shards)) },
 		words:     shardsWords,
 	},
-	wordOf(rules.BadMode, runtime.Modes(), modeSynonyms, func(p *runtime.Policy) *runtime.Mode { return &p.Mode }, limitField{
+	falseToo(wordOf(rules.BadMode, runtime.Modes(), modeSynonyms, func(p *runtime.Policy) *runtime.Mode { return &p.Mode }, limitField{
 		name: "mode", synonyms: []string{"enforcement", "action", "dryrun", "enabled", "shadow", "shadowmode"},
 		about:   "What the limit does with its decisions: `shadow` counts, but lets every request pass, and reports those that `enforce` would deny in `Decision.Shadowed`; `off` lets every request pass, uncounted; `block` denies every request.",
-		more:    "A request that `shadow` lets pass takes nothing. In a call over several limits, a limit in `shadow` never stands in the way, nor does it if the store fails. A request denied by `block` has the `RetryAfter` `runtime.Never`, and `Wait` fails at once.",
+		more:    "A request that `shadow` lets pass takes nothing. In a call over several limits, a limit in `shadow` never stands in the way, nor does it if the store fails. For other readers of the file by YAML 1.1, in which `off` is false, write it in quotes. A request denied by `block` has the `RetryAfter` `runtime.Never`, and `Wait` fails at once.",
 		accepts: "`enforce`, `shadow`, `off` or `block`",
 		absent:  "`enforce`",
 		example: "shadow",
 		change:  spec.ModeChanged,
 		words:   ModeWords,
-	}),
+	})),
 	{
 		name: "penalty", synonyms: []string{"ban", "bantime", "lockout", "cooldown", "blockduration", "mitigationtimeout", "penalties"},
 		about:     "How long all requests for a key are denied after one was denied for lack of tokens. In a list, each is that of the next penalty, and the last one is repeated, until there was none for `forgive`.",

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -284,7 +285,11 @@ func (s settler) refuse(broken *rules.Rule, refusals []refusal, because entry) b
 		if !ok || !r.refuses(&s.of.policy, e.value) {
 			continue
 		}
-		s.report(e.at, broken, cmp.Or(r.help, "leave "+r.field+" out"), "%s", r.message+r.why)
+		help := cmp.Or(r.help, "leave "+r.field+" out")
+		if c := s.of.policy.Calendar; c.Unit != 0 {
+			help = strings.Replace(help, aFixedLength, fixedLength(c), 1)
+		}
+		s.report(e.at, broken, help, "%s", r.message+r.why)
 		s.note(because.at, because.name+" is given here")
 	}
 	return len(s.found) == before
@@ -399,9 +404,12 @@ func noStart(limit, help string) refusal {
 	return refusal{field: "start", message: limit + " has no windows to start", help: help}
 }
 
+// aFixedLength stands in a help for one that is about as long as the period.
+const aFixedLength = "30d"
+
 // calendarRefusals refuse the calendar units of a fixed window.
 func calendarRefusals(limit string) []refusal {
-	const help = "use a fixed window, or a period of fixed length such as 30d"
+	const help = "use a fixed window, or a period of fixed length such as " + aFixedLength
 	fixed := limit + " has a period of fixed length"
 	return []refusal{
 		{

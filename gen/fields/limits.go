@@ -506,7 +506,7 @@ func limitSchema() object {
 		conditions = append(conditions, r.condition("precise", object{"const": true}))
 	}
 	for _, r := range penaltyRefusals {
-		conditions = append(conditions, r.condition("penalty", object{"not": object{"const": penaltyOff}}))
+		conditions = append(conditions, r.condition("penalty", object{"not": object{"enum": []any{penaltyOff, false}}}))
 	}
 	conditions = append(conditions, object{"if": having("forgive", object{}), "then": having("penalty", object{
 		"type": []string{"array", "object"}, "minItems": 2, "errorMessage": "Give a list of penalties with forgive."})})

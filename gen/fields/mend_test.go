@@ -57,6 +57,8 @@ func TestHelpIsAccepted(t *testing.T) {
 		"kind: fixed window, rate: 10, period: month":         {{"zone: Europe/Berlin", "month", "month, zone: Europe/Berlin"}, {"zone: UTC", "month", "month, zone: UTC"}, {"zone: per key", "month", "month, zone: per key"}, {"30d", "month", "30d"}},
 		"kind: fixed window, rate: 10, period: 1d, zone: UTC": {{"period: day for calendar days", "1d", "day"}, {"leave zone out", ", zone: UTC", ""}},
 		bucket + ", timeout: 1M":                              {{"1m", "1M", "1m"}, {"30d", "1M", "30d"}},
+		"kind: token bucket, rate: 10, period: 1 day":         {{"1d", "1 day", "1d"}, {"use a fixed window", "token bucket, rate: 10, period: 1 day", "fixed window, rate: 10, period: 1 day, zone: UTC"}},
+		"kind: sliding window, rate: 10, period: 2 weeks":     {{"14d", "2 weeks", "14d"}},
 		// Kinds.
 		"kind: leaky bucket, rate: 10, period: 1m":       {{"token bucket", "leaky bucket", "token bucket"}},
 		"kind: GCRA, rate: 10, period: 1m":               {{"token bucket", "GCRA", "token bucket"}},
