@@ -424,7 +424,7 @@ func calendarRefusals(limit string) []refusal {
 func algorithmOf(kind runtime.Kind) algorithm {
 	a, ok := algorithms[kind]
 	if !ok {
-		panic(fmt.Sprintf("spec: %v has no entry in algorithms: add one in gen/fields/kinds.go", kind))
+		panic(fmt.Sprintf("fields: %v has no entry in algorithms: add one in gen/fields/kinds.go", kind))
 	}
 	return a
 }

@@ -1,7 +1,7 @@
 // Package fields has the fields of limits.yaml, and all that follows from them.
 //
 // [Parse] turns the bytes of the file into a [spec.File] of [spec.Limit] values with every default filled in, or into
-// [diag.Diagnostics]: all errors of the file, each with its place, one of [rules.Rules], and a remedy. One table of fields drives
+// [diag.Diagnostics]: its first 100 errors and how many more there are, each with its place, one of [rules.Rules], and a remedy. One table of fields drives
 // the parser, the [Schema] for editors, the reference in the README.md of package spec, [Describe] and [Diff].
 //
 // # Guarantees
@@ -189,7 +189,7 @@ func Schema() []byte {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(schema); err != nil {
-		panic(fmt.Sprintf("spec: the schema is not JSON: %v", err))
+		panic(fmt.Sprintf("fields: the schema is not JSON: %v", err))
 	}
 	return out.Bytes()
 }
