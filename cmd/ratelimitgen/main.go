@@ -25,7 +25,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -50,23 +49,6 @@ func main() {
 	debug.SetMemoryLimit(512 << 20)
 	program = startedAs()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
-}
-
-// program is how the user starts the program, for the commands that messages name.
-var program = "ratelimitgen"
-
-// startedAs returns "ratelimitgen" if that is the program in PATH, and otherwise how go runs a tool of the module.
-func startedAs() string {
-	self, err := os.Executable()
-	installed, notFound := exec.LookPath("ratelimitgen")
-	if err == nil && notFound == nil {
-		a, errA := os.Stat(self)
-		b, errB := os.Stat(installed)
-		if errA == nil && errB == nil && os.SameFile(a, b) {
-			return "ratelimitgen"
-		}
-	}
-	return "go tool ratelimitgen"
 }
 
 // run runs the command in args, prints its error, and returns the exit code.

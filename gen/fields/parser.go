@@ -95,6 +95,11 @@ func (w writtenFields) is(kinds ...runtime.Kind) bool {
 	return slices.ContainsFunc(kinds, func(k runtime.Kind) bool { return k.String() == w.kind })
 }
 
+// slides reports whether the kind has windows that cannot start at the first use.
+func (w writtenFields) slides() bool {
+	return slices.ContainsFunc(runtime.Kinds(), func(k runtime.Kind) bool { return w.is(k) && k.Windowed() && k != runtime.FixedWindow })
+}
+
 // calendar returns the calendar of the period, or false if it is in no calendar units.
 func (w writtenFields) calendar() (runtime.Calendar, bool) {
 	if !w.is(runtime.FixedWindow) {

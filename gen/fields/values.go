@@ -199,6 +199,25 @@ func unitsOf(count int64, unit string) string {
 	return plain(count) + " " + unit + "s"
 }
 
+var calendarForm = regexp.MustCompile(`^(day|week|month|year|[1-9][0-9]{0,3} (days?|weeks?|months?|years?))$`)
+
+// parseCalendar returns the calendar of a period such as "month" or "3 months", or false for another text.
+func parseCalendar(text string) (c runtime.Calendar, ok bool) {
+	if !calendarForm.MatchString(text) {
+		return c, false
+	}
+	count, unit, several := strings.Cut(text, " ")
+	if !several {
+		count, unit = "1", text
+	}
+	// One unit has one form, so that equal limits have equal policies.
+	if c.Count, _ = strconv.Atoi(count); c.Count == 1 {
+		c.Count = 0
+	}
+	c.Unit, _ = named(runtime.CalendarUnits(), strings.TrimSuffix(unit, "s"))
+	return c, true
+}
+
 // unevenUnit reports whether text counts months or years, whose lengths differ, and returns a similar number of days.
 func unevenUnit(text string) (count int64, unit, days string, ok bool) {
 	parts := unevenForm.FindStringSubmatch(text)

@@ -52,7 +52,7 @@ func (p *parser) start(limit *draft, e entry) (ok bool) {
 	if dateForm.MatchString(text) {
 		limit.policy.Start, ok = p.instant(e)
 	} else {
-		limit.policy.Start, ok = p.offset(e, limit.written.is(runtime.SlidingWindow))
+		limit.policy.Start, ok = p.offset(e, limit.written.slides())
 	}
 	return ok
 }
@@ -172,8 +172,6 @@ func ordinal(n int) string {
 // perKey is the zone of windows whose keys have their own.
 const perKey = "per key"
 
-var calendarForm = regexp.MustCompile(`^(day|week|month|year|[1-9][0-9]{0,3} (days?|weeks?|months?|years?))$`)
-
 // period reads a duration, or a number of calendar units.
 func (p *parser) period(limit *draft, e entry) (ok bool) {
 	calendar, ok := parseCalendar(e.value.Value)
@@ -189,23 +187,6 @@ func (p *parser) period(limit *draft, e entry) (ok bool) {
 	limit.policy.Calendar.Unit, limit.policy.Calendar.Count = calendar.Unit, calendar.Count
 	limit.policy.Period = calendar.Period()
 	return true
-}
-
-// parseCalendar returns the calendar of a period such as "month" or "3 months", or false for another text.
-func parseCalendar(text string) (c runtime.Calendar, ok bool) {
-	if !calendarForm.MatchString(text) {
-		return c, false
-	}
-	count, unit, several := strings.Cut(text, " ")
-	if !several {
-		count, unit = "1", text
-	}
-	// One unit has one form, so that equal limits have equal policies.
-	if c.Count, _ = strconv.Atoi(count); c.Count == 1 {
-		c.Count = 0
-	}
-	c.Unit, _ = named(runtime.CalendarUnits(), strings.TrimSuffix(unit, "s"))
-	return c, true
 }
 
 //go:embed zones.txt
