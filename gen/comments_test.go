@@ -178,7 +178,7 @@ func (r *tree) has(dir, name string) bool {
 	return false
 }
 
-// isFile reports whether a name is that of a file: relative to the directory, to the root, or the end of the path of some file.
+// isFile reports whether a file has a name: relative to the directory, to the root, or the end of the path of some file.
 func (r *tree) isFile(dir, name string) bool {
 	return slices.ContainsFunc(r.paths, func(p string) bool {
 		return p == path.Join(dir, name) || p == name || strings.HasSuffix(p, "/"+name)

@@ -2,7 +2,7 @@
 //
 // [Generate] is a function from a [spec.File] to bytes: it uses no disk, clock or environment, and the same file gives the
 // same bytes. The generated code is names and data: a method for each limit, and the policy that the method passes to
-// package runtime/limiter, whose handles have all verbs.
+// package runtime/limiter. The handles of that package have all verbs.
 //
 // # Guarantees
 //

@@ -182,7 +182,7 @@ func (d *document) entries(node *yaml.Node, at diag.Span, what, help string) ([]
 var thousandsForm = regexp.MustCompile(`^[0-9]{3}$`)
 
 // commaInNumber reports a number with a comma between its digits, which ends the value in a map with braces, and returns whether
-// a name is the rest of it. The value is that of the name, and before is the value of the name before it.
+// a name is the rest of it. The value belongs to the name, and before is the value of the name before it.
 func (d *document) commaInNumber(entries []entry, before, name, value *yaml.Node) bool {
 	rest := d.src.From(diag.Pos{Line: before.Line, Column: before.Column})
 	if value.Tag != "!!null" || value.Value != "" || !thousandsForm.MatchString(name.Value) || before.Line != name.Line {

@@ -272,7 +272,7 @@ const unlimited = "unlimited"
 // unlimitedSynonyms are words for a rate without a bound.
 var unlimitedSynonyms = []string{"none", "off", "infinite", "infinity", ".inf", "inf", "unbounded", "no limit", "nolimit", "any", "all", "-1"}
 
-// boundless are the words for no bound, folded. Where a number is required, none of them can stand for it.
+// boundless are the words for no bound, folded, which cannot stand for a required number.
 var boundless = []string{"unlimited", "unbounded", "none", "off", "infinite", "infinity", ".inf", "inf", "nolimit", "any", "all", "never", "null"}
 
 func isWord(value *yaml.Node, word string) bool { return isString(value) && value.Value == word }
