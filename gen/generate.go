@@ -2,7 +2,7 @@
 //
 // [Generate] is a function from a [spec.File] to bytes: it uses no disk, clock or environment, and the same file gives the
 // same bytes. The generated code is names and data: a method for each limit, and the policy that the method passes to
-// Package runtime, which has all verbs.
+// package runtime/limiter. The handles of that package have all verbs.
 //
 // # Guarantees
 //
@@ -59,7 +59,7 @@ func bug(err error) error {
 
 // newSource declares everything in the order in which people read it.
 func newSource(f *spec.File, o Options) *jen.File {
-	names := namesFor(f)
+	names := namesFor(f, o.ImportPath)
 	file := jen.NewFile(o.Package)
 	// Generate formats once, after the imports are grouped.
 	file.NoFormat = true

@@ -22,6 +22,8 @@ type names struct {
 	receiver string
 	// packages has the paths of the packages that the source uses, by their names.
 	packages map[string]string
+	// own is the path of the generated package, or "". It cannot import itself.
+	own string
 }
 
 // fixedPackages are those that the source itself uses.
@@ -34,8 +36,8 @@ var fixedPackages = map[string]string{
 	"runtime": runtimePath,
 }
 
-func namesFor(f *spec.File) names {
-	n := names{receiver: "l", packages: maps.Clone(fixedPackages)}
+func namesFor(f *spec.File, own string) names {
+	n := names{receiver: "l", packages: maps.Clone(fixedPackages), own: own}
 	var parameters []string
 	for _, l := range f.Limits {
 		parameters = append(parameters, spec.PartNames(l.Key)...)
@@ -49,7 +51,7 @@ func namesFor(f *spec.File) names {
 	}
 	for _, l := range f.Limits {
 		for _, part := range l.Key {
-			if from, _, ok := splitType(part.GoType()); ok && n.packageAt(from) == "" {
+			if from, _, ok := splitType(part.GoType()); ok && from != n.own && n.packageAt(from) == "" {
 				n.importPackage(from)
 			}
 		}
@@ -111,10 +113,14 @@ func (n names) keyParameters(l *spec.Limit) string {
 
 // goType returns the type of a part of a key, with the name of its package.
 func (n names) goType(part spec.KeyPart) string {
-	if from, name, ok := splitType(part.GoType()); ok {
-		return n.packageAt(from) + "." + name
+	from, name, ok := splitType(part.GoType())
+	switch {
+	case !ok:
+		return part.GoType()
+	case from == n.own:
+		return name
 	}
-	return part.GoType()
+	return n.packageAt(from) + "." + name
 }
 
 // parameter returns the name of the parameter for a part of a limit's key: the name of the part, unless that would hide a
@@ -144,12 +150,12 @@ func unhidden(name, ending string, hidden, parameters []string) string {
 	return name
 }
 
-// splitType splits import/path.Type, or returns false for a predeclared type of keys.
+// splitType splits import/path.Type, or returns false for a predeclared type of keys and one of the generated package.
 func splitType(written string) (from, name string, ok bool) {
-	if keyParts[written] != "" {
+	dot := strings.LastIndexByte(written, '.')
+	if keyParts[written] != "" || dot < 0 {
 		return "", "", false
 	}
-	dot := strings.LastIndexByte(written, '.')
 	return written[:dot], written[dot+1:], true
 }
 

@@ -17,6 +17,9 @@ type Options struct {
 	// Source is the path of the file in the header, relative to the directory of the output and with slashes; the file's
 	// name if empty.
 	Source string
+	// ImportPath is the path of the generated package, so that its own types are not imported; "" if it is not known, and
+	// then such a type must be written without the path.
+	ImportPath string
 }
 
 func (o Options) check() error {
@@ -42,7 +45,8 @@ const (
 // SourceOf returns the path of the file from which a Go source was generated, relative to the directory of the source and
 // with slashes, or false if this package did not generate it.
 func SourceOf(source []byte) (path string, ok bool) {
-	lines := bufio.NewScanner(bytes.NewReader(source))
+	// Some editors begin a file with a byte order mark, which Go ignores.
+	lines := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(source, []byte("\uFEFF"))))
 	for lines.Scan() {
 		line := lines.Text()
 		// Go recognizes the header of generated code only above the package clause.

@@ -230,6 +230,11 @@ func staleBeside(source string, file *spec.File) (found []stale, err error) {
 		if err != nil {
 			return nil, err
 		}
+		for _, other := range files {
+			if other.source != f.source && other.sourceExists() {
+				found = append(found, a.orphaned(other))
+			}
+		}
 		if problem := a.problem(now, code); problem != "" {
 			// The remedy names the package only where it would be another one without it.
 			unnamed := generateArgs{source: source, output: f.path}

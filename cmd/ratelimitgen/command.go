@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
@@ -36,6 +38,23 @@ func (u usageError) Error() string { return u.problem }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
+// program is how the user starts the program, for the commands that messages name.
+var program = "ratelimitgen"
+
+// startedAs returns "ratelimitgen" if that is the program in PATH, and otherwise how go runs a tool of the module.
+func startedAs() string {
+	self, err := os.Executable()
+	installed, notFound := exec.LookPath("ratelimitgen")
+	if err == nil && notFound == nil {
+		a, errA := os.Stat(self)
+		b, errB := os.Stat(installed)
+		if errA == nil && errB == nil && os.SameFile(a, b) {
+			return "ratelimitgen"
+		}
+	}
+	return "go tool ratelimitgen"
+}
+
 // report prints the error of a command, if it has a text, and returns the exit code for it.
 func report(stderr io.Writer, name string, err error) int {
 	code := exitFailed
@@ -52,7 +71,7 @@ func report(stderr io.Writer, name string, err error) int {
 		fmt.Fprintf(stderr, "%s: %s\n", strings.TrimSpace("ratelimitgen "+name), printable.Text(err.Error()))
 	}
 	if code == exitUsage {
-		fmt.Fprintf(stderr, "Run '%s' for usage.\n", strings.TrimSpace("ratelimitgen help "+name))
+		fmt.Fprintf(stderr, "Run '%s' for usage.\n", strings.TrimSpace(program+" help "+name))
 	}
 	return code
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net/url"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -185,6 +186,11 @@ func sides(args []string) (old, new side, err error) {
 		new, err = newSide("NEW", args[1])
 		return old, new, err
 	}
+	if _, err := os.Stat(args[0]); old.in == nil && err != nil {
+		if _, err := (revision{ref: args[0]}).tree(); err == nil && !strings.HasPrefix(args[0], "-") {
+			return old, new, usagef("%s is a commit; name a file in it: %s", shown(args[0]), strings.Join(filesOf(args[0]), " or "))
+		}
+	}
 	if old.in == nil {
 		return old, new, usagef("needs NEW too if OLD is a file; for a file in git, write REF:%s", shown(args[0]))
 	}
@@ -194,9 +200,26 @@ func sides(args []string) (old, new side, err error) {
 	return old, new, err
 }
 
+// filesOf returns the files of limits that a commit may have, as arguments.
+func filesOf(ref string) []string {
+	found, err := filesBelow(".", mostSearched)
+	if err != nil || len(found) > 3 {
+		found = []string{defaultFile}
+	}
+	return namesOf(found, func(path string) string {
+		if ref == "" {
+			return quoted(slash(path))
+		}
+		return quoted(ref + ":./" + slash(path))
+	})
+}
+
 // newSide returns the side for an argument: a file, or REF:PATH for a file in git.
 func newSide(role, arg string) (side, error) {
 	r, inGit := parseRevision(arg)
+	if path.Base(slash(arg)) == "..." {
+		return side{}, usagef("%s must be one file, not all below a directory: %s", role, strings.Join(filesOf(r.ref), " or "))
+	}
 	if !inGit {
 		return fileSide(role, arg), nil
 	}

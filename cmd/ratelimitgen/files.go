@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,12 +36,38 @@ func readLimits(path string) (*spec.File, diag.Diagnostics, error) {
 	text, err := readBounded(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, absentError{shown(path) + " does not exist; ratelimitgen init creates one"}
+		return nil, nil, absentError{shown(path) + " does not exist; " + absentRemedy(path)}
 	case err != nil:
 		return nil, nil, err
 	}
 	file, diagnostics := fields.Parse(nameOf(path), text)
 	return file, diagnostics, nil
+}
+
+// absentRemedy says what to do about a file that does not exist: name one that does, or create it.
+func absentRemedy(path string) string {
+	root, below := strings.CutSuffix(slash(path), "/...")
+	if below {
+		return "the command takes one file" + filesIfAny(root)
+	}
+	if found := filesIfAny("."); found != "" && filepath.Base(path) == defaultFile {
+		return "name the file" + found
+	}
+	return program + " init creates one"
+}
+
+// filesIfAny returns the files of limits in and below a directory, as the end of a sentence; "" if there are none.
+func filesIfAny(root string) string {
+	const most = 3
+	found, err := filesBelow(filepath.FromSlash(root), mostSearched)
+	if err != nil {
+		return ""
+	}
+	end := ""
+	if len(found) > most {
+		found, end = found[:most], " and others"
+	}
+	return ", such as " + strings.Join(namesOf(found, func(path string) string { return quoted(slash(path)) }), ", ") + end
 }
 
 // readValid is readLimits for commands that need a valid file: otherwise it prints the diagnostics and returns a
@@ -78,7 +105,7 @@ func filesIn(args []string) (paths []string, err error) {
 		root, below := strings.CutSuffix(filepath.ToSlash(arg), "/...")
 		switch info, err := os.Stat(arg); {
 		case below:
-			found, err := filesBelow(filepath.FromSlash(root))
+			found, err := filesBelow(filepath.FromSlash(root), math.MaxInt)
 			if err != nil {
 				return nil, err
 			}
@@ -92,10 +119,17 @@ func filesIn(args []string) (paths []string, err error) {
 	return paths, nil
 }
 
-func filesBelow(root string) (paths []string, err error) {
+// mostSearched bounds how many files and directories are searched for a better message.
+const mostSearched = 10_000
+
+// filesBelow returns the files of limits in and below a directory, of which it searches a number of files and directories.
+func filesBelow(root string, most int) (paths []string, err error) {
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return pathError(err)
+		}
+		if most--; most < 0 {
+			return fs.SkipAll
 		}
 		name := entry.Name()
 		switch {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"flag"
@@ -12,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
@@ -62,15 +62,17 @@ func (g *gate) validate() error {
 	return nil
 }
 
-// directiveForm matches a comment in a limits.yaml that approves a change.
-var directiveForm = regexp.MustCompile(`(?m)(?:^|[ \t])#[ \t]*ratelimitgen:allow[ \t]+(.*?)[ \t\r]*$`)
+// directiveForm matches the text of a comment in a limits.yaml that approves a change, or that has an approval after another comment.
+var directiveForm = regexp.MustCompile(`(?:^|[ \t]#)[ \t]*ratelimitgen:allow[ \t]+(.*?)[ \t]*$`)
 
 const directive = "# ratelimitgen:allow "
 
 // readApprovals adds the approvals in the comments of the new file.
 func (g *gate) readApprovals(text []byte) {
-	for _, match := range directiveForm.FindAllSubmatch(text, -1) {
-		g.written = append(g.written, string(bytes.TrimSpace(match[1])))
+	for _, comment := range fields.Comments(text) {
+		if match := directiveForm.FindStringSubmatch(comment); match != nil {
+			g.written = append(g.written, match[1])
+		}
 	}
 }
 

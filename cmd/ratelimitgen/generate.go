@@ -9,7 +9,9 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -24,19 +26,21 @@ const defaultOutput = "limits.gen.go"
 func generateCommand() command {
 	return command{
 		name:    "generate",
-		args:    "[FILE]",
+		args:    "[FILE...]",
 		summary: "generate the Go code for limits.yaml",
-		help: `FILE defaults to limits.yaml. For go generate, add this line to a Go file of the package for the
-limits:
+		help: `FILE defaults to limits.yaml. A directory is the limits.yaml in it, and DIRECTORY/... all files of
+that name in and below it, each for a package of its own. For go generate, add this line to a Go
+file of the package for the limits:
 
   //go:generate go tool ratelimitgen generate limits.yaml
 
 The name of the package is the first of these: -package; package in FILE; the package of the Go file
 with the directive, or of the Go files beside OUTPUT; the name of OUTPUT's directory. A file that
 ratelimitgen did not write is not overwritten, and one that would not change is not written again.
+A JSON Schema beside FILE that init wrote is brought up to date with the program.
 
--check writes nothing. If the code is missing or out of date, or the directory contains another file
-from an earlier run, it prints the commands to run and the first line that differs, and the exit code
+-check writes nothing. If the code or the schema is missing or out of date, or the directory contains
+another generated file, it prints the commands to run and the first line that differs, and the exit code
 is 1.
 `,
 		prepare: prepareGenerate,
@@ -67,7 +71,32 @@ func prepareGenerate(flags *flag.FlagSet) action {
 }
 
 func (a *generateArgs) run(s streams, args []string) error {
-	if err := a.set(args); err != nil {
+	paths, err := filesIn(args)
+	switch {
+	case err != nil:
+		return err
+	case len(paths) == 0:
+		paths = []string{defaultFile}
+	case len(paths) > 1 && a.output != "":
+		return usagef("-o is for one file, not %d: a package contains the limits of one file", len(paths))
+	}
+	var failed error
+	for _, path := range paths {
+		one := *a
+		err := one.runOne(s, path)
+		// Exit code 3 wins over 1, and an error without a text has been printed.
+		if failed == nil || !errors.As(err, new(checkFailed)) && err != nil {
+			failed = err
+		} else if err != nil && err.Error() != "" {
+			fmt.Fprintln(s.err, err)
+		}
+	}
+	return failed
+}
+
+// runOne generates the code of one file.
+func (a *generateArgs) runOne(s streams, path string) error {
+	if err := a.set(path); err != nil {
 		return err
 	}
 	file, err := readValid(s, a.source, &a.color)
@@ -85,14 +114,57 @@ func (a *generateArgs) run(s streams, args []string) error {
 	case a.check:
 		return a.compare(s, code)
 	}
-	return a.write(s, code, file)
+	return errors.Join(a.write(s, code, file), a.refreshSchema(s))
+}
+
+// refuseSecond returns an error if the package has code of another file that exists: it would no longer compile, or the output
+// would be replaced.
+func (a *generateArgs) refuseSecond() error {
+	others, err := a.others()
+	if err != nil {
+		return err
+	}
+	for _, f := range others {
+		same := filepath.Base(f.path) == filepath.Base(a.output)
+		if !f.sourceExists() || same && a.force {
+			continue
+		}
+		return checkFailed{fmt.Sprintf("%s is generated from %s, and a package has the limits of one file, not of %s too; %s",
+			shown(f.path), shown(f.from()), shown(a.source), secondRemedy)}
+	}
+	return nil
+}
+
+const secondRemedy = "write all limits in one file, or generate into another directory with -o"
+
+// others returns the generated files in the directory of the output that are from another source.
+func (a *generateArgs) others() ([]generatedFile, error) {
+	files, err := generatedIn(filepath.Dir(a.output))
+	return slices.DeleteFunc(files, func(f generatedFile) bool { return f.source == a.sourceFromOutput() }), err
+}
+
+// staleSchema returns the path of the JSON Schema beside the source if it is one that another version wrote, and otherwise "".
+func (a *generateArgs) staleSchema() string {
+	path := schemaBeside(a.source)
+	now, err := readOutput(path)
+	if err != nil || !now.exists || !fields.IsSchema(now.text) || now.equals(fields.Schema()) {
+		return "" // such as a link to nowhere, which generate leaves alone
+	}
+	return path
+}
+
+func (a *generateArgs) refreshSchema(s streams) error {
+	path := a.staleSchema()
+	if path == "" {
+		return nil
+	}
+	a.log(s, "wrote %s", shown(path))
+	return replaceFile(path, fields.Schema())
 }
 
 // set sets the source and the output, and validates the flags.
-func (a *generateArgs) set(args []string) (err error) {
-	if a.source, err = oneFile(args, "takes one file, not %d: a package contains the limits of one file"); err != nil {
-		return err
-	}
+func (a *generateArgs) set(path string) error {
+	a.source = path
 	if a.source == standardInput {
 		return usagef("needs a file name, because the generated code contains it; for a file named -, write ./-")
 	}
@@ -129,7 +201,29 @@ func (a *generateArgs) code(file *spec.File) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gen.Generate(file, gen.Options{Package: pkg, Source: a.sourceFromOutput()})
+	return gen.Generate(file, gen.Options{Package: pkg, Source: a.sourceFromOutput(), ImportPath: importPath(filepath.Dir(a.output))})
+}
+
+// moduleForm matches the directive of a go.mod with the path of the module.
+var moduleForm = regexp.MustCompile(`(?m)^[ \t]*module[ \t]+["` + "`" + `]?([^\s"` + "`" + `()/][^\s"` + "`" + `()]*)`)
+
+// importPath returns the import path of the package in a directory, by the go.mod in it or above; "" without one.
+func importPath(directory string) string {
+	directory, err := filepath.Abs(directory)
+	if resolved, ok := filepath.EvalSymlinks(directory); ok == nil {
+		directory = resolved
+	}
+	for root := directory; err == nil; root = filepath.Dir(root) {
+		text, failed := readUpTo(filepath.Join(root, "go.mod"), maxRead)
+		if match := moduleForm.FindSubmatch(text); failed == nil && match != nil {
+			below, _ := filepath.Rel(root, directory)
+			return path.Join(string(match[1]), filepath.ToSlash(below))
+		}
+		if root == filepath.Dir(root) {
+			break
+		}
+	}
+	return ""
 }
 
 func (a *generateArgs) packageName(file *spec.File) (string, error) {
@@ -208,6 +302,9 @@ func (a *generateArgs) sourceFromOutput() string {
 // read-only.
 func (a *generateArgs) write(s streams, code []byte, file *spec.File) error {
 	now, err := readOutput(a.output)
+	if err == nil {
+		err = a.refuseSecond()
+	}
 	switch {
 	case err != nil:
 		return err
@@ -249,6 +346,9 @@ func (a *generateArgs) compare(s streams, code []byte) error {
 	}
 	if problem := a.problem(now, code); problem != "" {
 		found = slices.Insert(found, 0, stale{shown(a.output), problem, a.remedy(now)})
+	}
+	if path := a.staleSchema(); path != "" {
+		found = append(found, stale{shown(path), "is the schema of another version of ratelimitgen", "run: " + a.commandLine()})
 	}
 	for _, f := range found {
 		fmt.Fprintln(s.out, f)
@@ -310,11 +410,10 @@ func (a *generateArgs) commandLine() string {
 // orphans returns the other generated files in the directory of the output. A package can contain only one, so they
 // remain from before the source or the output was renamed.
 func (a *generateArgs) orphans() (found []stale, err error) {
-	directory := filepath.Dir(a.output)
-	files, err := generatedIn(directory)
+	files, err := generatedIn(filepath.Dir(a.output))
 	for _, f := range files {
 		if filepath.Base(f.path) != filepath.Base(a.output) {
-			found = append(found, stale{shown(f.path), orphaned(directory, f.source), "run: rm " + quoted(slash(f.path))})
+			found = append(found, a.orphaned(f))
 		}
 	}
 	return found, err
@@ -322,6 +421,16 @@ func (a *generateArgs) orphans() (found []stale, err error) {
 
 // generatedFile is a file that ratelimitgen wrote, and what its comment says it was generated from.
 type generatedFile struct{ path, source string }
+
+// from is the path of the source.
+func (f generatedFile) from() string {
+	return filepath.Join(filepath.Dir(f.path), filepath.FromSlash(f.source))
+}
+
+func (f generatedFile) sourceExists() bool {
+	_, err := os.Stat(f.from())
+	return !errors.Is(err, fs.ErrNotExist)
+}
 
 // generatedIn returns the generated files in a directory, which may be missing.
 func generatedIn(directory string) (files []generatedFile, err error) {
@@ -345,12 +454,16 @@ func generatedIn(directory string) (files []generatedFile, err error) {
 	return files, nil
 }
 
-// orphaned returns the problem of a left-over generated file.
-func orphaned(directory, source string) string {
-	if _, err := os.Stat(filepath.Join(directory, filepath.FromSlash(source))); errors.Is(err, fs.ErrNotExist) {
-		return "is left over: its source " + shown(source) + " no longer exists"
+// orphaned reports another generated file in the directory of the output.
+func (a *generateArgs) orphaned(f generatedFile) stale {
+	remove := "run: rm " + quoted(slash(f.path))
+	switch {
+	case !f.sourceExists():
+		return stale{shown(f.path), "is left over: its source " + shown(f.source) + " no longer exists", remove}
+	case f.source == a.sourceFromOutput():
+		return stale{shown(f.path), "is left over: it is not the output of this command, and a package can contain only one generated file", remove}
 	}
-	return "is left over: it is not the output of this command, and a package can contain only one generated file"
+	return stale{shown(f.path), "is generated from " + shown(f.from()) + ", and a package has the limits of one file, not of " + shown(a.source) + " too", secondRemedy}
 }
 
 // stale is a file that generate would change, or that must be removed.

@@ -48,8 +48,8 @@ func (r revision) validate() error {
 		return usagef("%s names no file; write %s:%s", r, printable.Line(r.ref), defaultFile)
 	case strings.HasPrefix(r.path, "/"):
 		return usagef("the path in %s must be relative to the root of the repository, or to the current directory with ./", r)
-	case strings.ContainsAny(r.path, "\x00\n"):
-		return usagef("a file name in git cannot contain a zero byte or a line end: %q", r.path)
+	case strings.Contains(r.path, "\x00"):
+		return usagef("a file name in git cannot contain a zero byte: %q", r.path)
 	}
 	return nil
 }
@@ -176,15 +176,20 @@ func (r revision) tree() (string, error) {
 // tree does, but not those in the index.
 func (r revision) find(tree, from string) (object string, err error) {
 	name := tree + ":" + from
-	found, err := gitReading(name, "cat-file", "--batch-check", "--follow-symlinks")
+	batch := []string{"cat-file", "--batch-check", "--follow-symlinks"}
+	if strings.Contains(name, "\n") {
+		batch = append(batch, "-z") // which git before 2.38 lacks
+	}
+	found, err := gitReading(name, batch...)
 	if err != nil {
 		return "", fmt.Errorf("git cannot show %s: %w", r, err)
 	}
 	// "OBJECT TYPE SIZE", "NAME missing", or the problem with a link, its length, and on the next line the link.
-	line, link, _ := strings.Cut(strings.TrimSuffix(string(found), "\n"), "\n")
+	printed := strings.TrimSuffix(string(found), "\n")
+	line, link, _ := strings.Cut(printed, "\n")
 	words := strings.Fields(line)
 	switch {
-	case strings.HasSuffix(line, " missing"):
+	case printed == name+" missing":
 		// Git has the name of a file whose text a partial clone lacks. Reading that fails, and the file exists.
 		object, err := git("rev-parse", "--verify", "--quiet", name)
 		if err != nil {

@@ -43,8 +43,11 @@ func commands() []command {
 }
 
 func main() {
-	// The process ends soon, so collecting garbage less often costs some memory and saves time.
+	// The process ends soon, so collecting garbage less often costs some memory and saves time. The bound is for hostile files,
+	// of which four times what is in use would be more than a gigabyte.
 	debug.SetGCPercent(400)
+	debug.SetMemoryLimit(512 << 20)
+	program = startedAs()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -98,7 +101,7 @@ func findCommand(name string) (command, error) {
 	if i := slices.Index(commandNames(), name); i >= 0 {
 		return commands()[i], nil
 	}
-	return command{}, usagef("unknown command %q%s", name, suggestion("", name, commandNames()))
+	return command{}, usagef("unknown command %q%s; the commands are %s", name, suggestion("", name, commandNames()), strings.Join(commandNames(), ", "))
 }
 
 func commandNames() []string {

@@ -182,6 +182,16 @@ func TestWorkflowOnGitHub(t *testing.T) {
 			comment: "| `capacity` | `20` | `40` |", file: "new%20%5Bid%5D/limits.yaml",
 		},
 		{
+			name: "a directory whose name begins with a dash", edit: `git mv -- limits ./-a && sed -i 's/capacity: 20/capacity: 40/' ./-a/limits.yaml && echo package limits > ./-a/doc.go && ratelimitgen generate -- -a/limits.yaml`,
+			prints: "send%3A loosened,file=-a/limits.yaml,line=3,col=3::capacity 20 → 40", requests: []string{listed, listed, created, updated},
+			comment: "| `capacity` | `20` | `40` |", file: "-a/limits.yaml",
+		},
+		{
+			name: "a directory with a line end in its name", edit: `d=$(printf 'a\nb') && git mv limits "$d" && sed -i 's/capacity: 20/capacity: 40/' "$d/limits.yaml" && echo package limits > "$d/doc.go" && ratelimitgen generate "$d/limits.yaml"`,
+			prints: "send%3A loosened,file=a%0Ab/limits.yaml,line=3,col=3::capacity 20 → 40", requests: []string{listed, listed, created, updated},
+			comment: "| `capacity` | `20` | `40` |", file: "a%0Ab/limits.yaml",
+		},
+		{
 			name: "a file that is gone", before: "mkdir more && cp limits/limits.yaml more && ratelimitgen generate more/limits.yaml", edit: "git rm -q -r more", all: true,
 			fails: "Annotate, and fail on unapproved changes", prints: "-allow 'limit-removed:send=10/1m0s->none'",
 			requests: []string{listed, listed, created}, comment: "so every limit is removed", file: "more/limits.yaml",

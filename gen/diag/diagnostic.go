@@ -3,7 +3,6 @@ package diag
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -36,15 +35,25 @@ type Diagnostic struct {
 	Meant []string
 }
 
-// Diagnostics are the errors of a file, in the order of their positions: all or, of more than 100, some.
+// Diagnostics are the errors of a file, in the order of their positions: all or, of more than 100, the first.
 type Diagnostics []Diagnostic
 
-// First returns at most n diagnostics. Those after the first n reported have no message.
+// Described reports whether the first n diagnostics have messages.
+func (ds Diagnostics) Described(n int) bool {
+	return !slices.ContainsFunc(ds[:n], func(d Diagnostic) bool { return d.Message == "" })
+}
+
+// First returns the first n diagnostics that have a message. The others are only counted.
 func (ds Diagnostics) First(n int) Diagnostics {
 	if len(ds) <= n {
 		return ds
 	}
-	described := slices.DeleteFunc(slices.Clone(ds), func(d Diagnostic) bool { return d.Message == "" })
+	described := make(Diagnostics, 0, n)
+	for _, d := range ds {
+		if d.Message != "" && len(described) < n {
+			described = append(described, d)
+		}
+	}
 	described[len(described)-1].More = len(ds) - len(described)
 	return described
 }
@@ -68,9 +77,7 @@ func (ds Diagnostics) Suggest() {
 
 // Sort sorts the diagnostics by their positions.
 func (ds Diagnostics) Sort() {
-	slices.SortStableFunc(ds, func(a, b Diagnostic) int {
-		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
-	})
+	slices.SortStableFunc(ds, func(a, b Diagnostic) int { return a.Pos.Compare(b.Pos) })
 }
 
 // WriteText prints the diagnostics for people: for each the place, the message and the id, the line with carets under

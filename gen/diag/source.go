@@ -1,6 +1,7 @@
 package diag
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -14,6 +15,11 @@ import (
 type Pos struct {
 	Line   int `json:"line"`
 	Column int `json:"column"`
+}
+
+// Compare orders places as they are in the file.
+func (p Pos) Compare(other Pos) int {
+	return cmp.Or(cmp.Compare(p.Line, other.Line), cmp.Compare(p.Column, other.Column))
 }
 
 // Span is a stretch of one line, from the rune at Pos to the one before End.
@@ -47,8 +53,8 @@ func (s *Source) Line(n int) string {
 	return s.Lines[n-1]
 }
 
-// from returns the text of a line from pos on.
-func (s *Source) from(pos Pos) string {
+// From returns the text of a line from pos on.
+func (s *Source) From(pos Pos) string {
 	line := s.Line(pos.Line)
 	// Short lines, which are nearly all, are not worth a table.
 	if len(line) <= longLine {
@@ -63,7 +69,7 @@ func (s *Source) from(pos Pos) string {
 }
 
 // Between returns the text of a span.
-func (s *Source) Between(at Span) string { return First(s.from(at.Pos), at.End.Column-at.Pos.Column) }
+func (s *Source) Between(at Span) string { return First(s.From(at.Pos), at.End.Column-at.Pos.Column) }
 
 // longLine is the length in bytes above which source.runes has a line.
 const longLine = 512
@@ -110,7 +116,7 @@ func (s *Source) At(n *yaml.Node) Span {
 		return s.WholeLine(len(s.Lines))
 	}
 	pos := Pos{n.Line, n.Column}
-	return Spanning(pos, lexeme(n, s.from(pos)))
+	return Spanning(pos, lexeme(n, s.From(pos)))
 }
 
 // lexeme returns the source text of the node n, where rest begins with n and may continue after it.
@@ -177,7 +183,7 @@ const mostShown, mostBefore, mostMarked, mostAfter = 120, 60, 48, 24
 
 // Excerpt returns the text of the line before, in and after a span.
 func (s *Source) Excerpt(at Span) excerpt {
-	rest := s.from(at.Pos)
+	rest := s.From(at.Pos)
 	line := s.Line(at.Pos.Line)
 	before := line[:len(line)-len(rest)]
 	marked := First(rest, at.End.Column-at.Pos.Column)

@@ -63,8 +63,13 @@ func Texts[T fmt.Stringer](known []T) []string {
 // Nearest returns the word that a misspelled one probably means, or "" if no word is similar.
 func Nearest(written string, list []string) string {
 	best, least := "", 0
+	folded := Fold(written)
 	for _, word := range list {
-		d, ok := near(Fold(written), Fold(word))
+		// A longer word is not offered, so that comparing it would be wasted.
+		if len(word) > Longest && utf8.RuneCountInString(word) > Longest {
+			continue
+		}
+		d, ok := near(folded, Fold(word))
 		if ok && (best == "" || d < least) {
 			best, least = word, d
 		}
@@ -74,7 +79,13 @@ func Nearest(written string, list []string) string {
 
 // Fold drops differences that are not misspellings: case, and separators of words.
 func Fold(word string) []rune {
-	return []rune(strings.NewReplacer("-", "", "_", "", " ", "", "\t", "").Replace(strings.ToLower(word)))
+	folded := make([]rune, 0, len(word))
+	for _, r := range word {
+		if !strings.ContainsRune("-_ \t", r) {
+			folded = append(folded, unicode.ToLower(r))
+		}
+	}
+	return folded
 }
 
 // near returns the distance of two words, and whether one can be a misspelling of the other: one edit, or one for every
@@ -94,13 +105,12 @@ func near(a, b []rune) (int, bool) {
 // distance returns how many runes must be inserted, dropped, replaced or swapped with their neighbour to turn one word
 // into the other: the optimal string alignment distance.
 func distance(a, b []rune) int {
-	var before []int
-	last := make([]int, len(b)+1)
+	rows := make([]int, 3*(len(b)+1))
+	before, last, row := rows[:len(b)+1], rows[len(b)+1:2*(len(b)+1)], rows[2*(len(b)+1):]
 	for j := range last {
 		last[j] = j
 	}
 	for i := range a {
-		row := make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range b {
 			swap := last[j]
@@ -113,7 +123,7 @@ func distance(a, b []rune) int {
 				row[j+1] = min(row[j+1], before[j-1]+1)
 			}
 		}
-		before, last = last, row
+		before, last, row = last, row, before
 	}
 	return last[len(b)]
 }

@@ -60,7 +60,7 @@ func TestEveryIDHasASectionAndAnAddress(t *testing.T) {
 	}
 }
 
-// markdown returns the pages of all [IDs] as one page of GitHub Flavored Markdown, to which [rules.Address] leads.
+// markdown returns the pages of all ids as one page of GitHub Flavored Markdown, to which [rules.Address] leads.
 func markdown() string {
 	var out bytes.Buffer
 	out.WriteString("# Diagnostics\n\nThe errors of `ratelimitgen check`, each with a file that is wrong (-) and what would be right (+), and " +

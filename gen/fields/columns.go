@@ -218,7 +218,11 @@ func mapSchema[D, T any](fields []field[D, T]) object {
 var typeSchema = object{"anyOf": []any{
 	object{"enum": spec.KeyTypes},
 	object{"type": "string", "pattern": spec.AddrPrefixForm.String()},
-	object{"type": "string", "pattern": spec.TypeForm.String(), "not": object{"pattern": spec.UnimportedForm.String()}},
+	object{"type": "string", "pattern": spec.ExportedForm.String(), "not": object{"enum": slices.Sorted(maps.Keys(commonTypes))}},
+	object{"type": "string", "pattern": spec.TypeForm.String(), "not": object{"anyOf": []any{
+		object{"pattern": spec.UnimportedForm.String()},
+		object{"pattern": spec.UnqualifiedForm.String(), "not": object{"pattern": "^(" + strings.Join(spec.TopPackages, "|") + `)\.`}},
+	}}},
 }}
 
 var partSchema = object{"type": "string", "pattern": partForm.String(), "not": object{"enum": unusableParts()}}
@@ -241,9 +245,9 @@ var durationSchema = object{"type": "string", "pattern": durationForm.String()}
 // penaltyOff is the penalty of a plan that has none.
 const penaltyOff = "off"
 
-// penaltySchema is the schema of a duration or a list of them.
+// penaltySchema is the schema of a duration or a list of them, or of off, which editors by YAML 1.1 read as false.
 var penaltySchema = object{
-	"type": []string{"string", "array"}, "pattern": "^" + penaltyOff + "$|" + durationForm.String(),
+	"type": []string{"string", "array", "boolean"}, "not": object{"const": true}, "pattern": "^" + penaltyOff + "$|" + durationForm.String(),
 	"minItems": 1, "maxItems": runtime.MaxPenaltySteps, "items": durationSchema,
 	"defaultSnippets": []any{object{"label": "15m", "body": "15m"}, object{"label": "[1m, 10m, 1h]", "body": []string{"1m", "10m", "1h"}}},
 }

@@ -36,7 +36,7 @@ func wordOf[W fmt.Stringer](broken *rules.Rule, known []W, synonyms map[string]W
 		}
 		if !ok {
 			p.report(e.at, broken, "", "%s must be %s, not %s", e.name, words.List(diag.Texts(known), "or"), describe(e.value))
-			p.meant(meantWord(e.value.Value, known, synonyms))
+			p.meant(meantWord(p.document, e.value.Value, known, synonyms))
 		}
 		return ok
 	}
@@ -46,13 +46,51 @@ func wordOf[W fmt.Stringer](broken *rules.Rule, known []W, synonyms map[string]W
 	return f
 }
 
+// falseToo lets the schema of a field with the word off accept false, as which editors by YAML 1.1 read it.
+func falseToo(f limitField) limitField {
+	var values []any
+	for _, word := range f.schema["enum"].([]string) {
+		values = append(values, word)
+	}
+	f.schema = object{"enum": append(values, false)}
+	return f
+}
+
+// kindOf completes the field kind: some kinds of other limiters need more than one word here.
+func kindOf(f limitField) limitField {
+	f = wordOf(rules.BadKind, runtime.Kinds(), kindSynonyms, func(p *runtime.Policy) *runtime.Kind { return &p.Kind }, f)
+	read := f.read
+	f.read = func(p *parser, l *draft, e entry) bool {
+		ok := read(p, l, e)
+		if help := kindHelps[string(diag.Fold(e.value.Value))]; !ok && help != "" && p.described() {
+			p.meant()
+			p.help(help)
+		}
+		return ok
+	}
+	return f
+}
+
 // rate reads a rate, which people also write as "10 per minute".
 func (p *parser) rate(limit *draft, e entry) bool {
-	help, implies := rateHelp(e.value.Value, limit.writtenPeriod)
+	help, implies := "", false
+	if e.value.Tag != "!!int" {
+		help, implies = rateHelp(e.value.Value, limit.written.period)
+	}
 	n, ok := p.number(e, 1, runtime.MaxTokens, help)
 	limit.policy.Rate = n
 	// The remedy contains the period, so that it need not be reported as missing.
 	limit.impliesPeriod = limit.impliesPeriod || !ok && implies
+	return ok
+}
+
+// capacity reads a capacity, which is bounded by what one row can have for a limit in flight.
+func (p *parser) capacity(limit *draft, e entry) (ok bool) {
+	help := ""
+	if limit.written.is(runtime.InFlight) {
+		help = "write a number of slots, at most " + underscored(runtime.MaxSlots)
+	}
+	limit.policy.Capacity, ok = p.number(e, 0, runtime.MaxTokens, help)
 	return ok
 }
 
@@ -80,7 +118,7 @@ var limitFields = []limitField{
 		change:    spec.KeyChanged,
 		effective: effectiveKey,
 	},
-	wordOf(rules.BadKind, runtime.Kinds(), kindSynonyms, func(p *runtime.Policy) *runtime.Kind { return &p.Kind }, limitField{
+	kindOf(limitField{
 		name: "kind", required: true, synonyms: []string{"type", "algorithm", "strategy"},
 		about:   "How tokens are granted: " + grantsOfKinds() + ".",
 		accepts: kindsAsCode(),
@@ -134,7 +172,7 @@ var limitFields = []limitField{
 		absent:    "`rate`; required for `in flight`",
 		example:   "20",
 		schema:    orByPlan(numberSchema(0, runtime.MaxTokens), false),
-		read:      byPlan(readNumber(0, runtime.MaxTokens, func(l *draft) *int64 { return &l.policy.Capacity })),
+		read:      byPlan((*parser).capacity),
 		change:    spec.CapacityChanged,
 		byPlan:    true,
 		effective: func(l *spec.Limit) string { return effectiveNumber(l.Policy.Capacity, l.Policy.AtMost.Capacity) },
@@ -206,16 +244,16 @@ var limitFields = []limitField{
 		effective: func(l *spec.Limit) string { return strconv.Itoa(max(1, l.Policy.Shards)) },
 		words:     shardsWords,
 	},
-	wordOf(rules.BadMode, runtime.Modes(), modeSynonyms, func(p *runtime.Policy) *runtime.Mode { return &p.Mode }, limitField{
+	falseToo(wordOf(rules.BadMode, runtime.Modes(), modeSynonyms, func(p *runtime.Policy) *runtime.Mode { return &p.Mode }, limitField{
 		name: "mode", synonyms: []string{"enforcement", "action", "dryrun", "enabled", "shadow", "shadowmode"},
 		about:   "What the limit does with its decisions: `shadow` counts, but lets every request pass, and reports those that `enforce` would deny in `Decision.Shadowed`; `off` lets every request pass, uncounted; `block` denies every request.",
-		more:    "A request that `shadow` lets pass takes nothing. In a call over several limits, a limit in `shadow` never stands in the way, nor does it if the store fails. A request denied by `block` has the `RetryAfter` `runtime.Never`, and `Wait` fails at once.",
+		more:    "A request that `shadow` lets pass takes nothing. In a call over several limits, a limit in `shadow` never stands in the way, nor does it if the store fails. For other readers of the file by YAML 1.1, in which `off` is false, write it in quotes. A request denied by `block` has the `RetryAfter` `runtime.Never`, and `Wait` fails at once.",
 		accepts: "`enforce`, `shadow`, `off` or `block`",
 		absent:  "`enforce`",
 		example: "shadow",
 		change:  spec.ModeChanged,
 		words:   ModeWords,
-	}),
+	})),
 	{
 		name: "penalty", synonyms: []string{"ban", "bantime", "lockout", "cooldown", "blockduration", "mitigationtimeout", "penalties"},
 		about:     "How long all requests for a key are denied after one was denied for lack of tokens. In a list, each is that of the next penalty, and the last one is repeated, until there was none for `forgive`.",

@@ -157,7 +157,7 @@ func (r groupReader) bind(m *spec.Member, at diag.Span, binding *yaml.Node) bool
 				"%s is no key part of %s; the group has a parameter %s, and passes it on", diag.Quote(e.name), diag.Label(m.Limit.Policy.Name), e.name)
 		case !isPart:
 			r.report(e.named, rules.UnboundKeyPart, "write "+m.Example(), "%s has no key part %s", diag.Label(m.Limit.Policy.Name), diag.Quote(e.name))
-			r.meant(diag.Nearest(e.name, spec.PartNames(m.Limit.Key)))
+			r.meant(r.nearest(e.name, func() []string { return spec.PartNames(m.Limit.Key) }))
 		}
 	}
 	for _, part := range m.Limit.Key {
@@ -398,7 +398,7 @@ func (p *parser) oneGroup(e entry) *spec.Group {
 
 // claimGroup claims the name of a group, and the Go names of its method and its types.
 func (p *parser) claimGroup(e entry, g *spec.Group) {
-	own := owner{"the group " + diag.Quote(g.Name), e.named}
+	own := owner{what: "the group " + diag.Quote(g.Name), at: e.named}
 	if d := p.drafts[g.Name]; d != nil {
 		p.report(e.named, rules.SameGoName, "choose another name", "%s has the name of a limit", own.what)
 		p.note(diag.Spanning(d.said.Pos, g.Name), "the limit is here")

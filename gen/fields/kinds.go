@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -284,7 +285,11 @@ func (s settler) refuse(broken *rules.Rule, refusals []refusal, because entry) b
 		if !ok || !r.refuses(&s.of.policy, e.value) {
 			continue
 		}
-		s.report(e.at, broken, cmp.Or(r.help, "leave "+r.field+" out"), "%s", r.message+r.why)
+		help := cmp.Or(r.help, "leave "+r.field+" out")
+		if c := s.of.policy.Calendar; c.Unit != 0 {
+			help = strings.Replace(help, aFixedLength, fixedLength(c), 1)
+		}
+		s.report(e.at, broken, help, "%s", r.message+r.why)
 		s.note(because.at, because.name+" is given here")
 	}
 	return len(s.found) == before
@@ -399,9 +404,12 @@ func noStart(limit, help string) refusal {
 	return refusal{field: "start", message: limit + " has no windows to start", help: help}
 }
 
+// aFixedLength stands in a help for one that is about as long as the period.
+const aFixedLength = "30d"
+
 // calendarRefusals refuse the calendar units of a fixed window.
 func calendarRefusals(limit string) []refusal {
-	const help = "use a fixed window, or a period of fixed length such as 30d"
+	const help = "use a fixed window, or a period of fixed length such as " + aFixedLength
 	fixed := limit + " has a period of fixed length"
 	return []refusal{
 		{
@@ -416,7 +424,7 @@ func calendarRefusals(limit string) []refusal {
 func algorithmOf(kind runtime.Kind) algorithm {
 	a, ok := algorithms[kind]
 	if !ok {
-		panic(fmt.Sprintf("spec: %v has no entry in algorithms: add one in gen/fields/kinds.go", kind))
+		panic(fmt.Sprintf("fields: %v has no entry in algorithms: add one in gen/fields/kinds.go", kind))
 	}
 	return a
 }
@@ -435,8 +443,22 @@ func kindsAsCode() string {
 // kindSynonyms are words of which only one kind has each.
 var kindSynonyms = map[string]runtime.Kind{
 	"token": runtime.TokenBucket, "bucket": runtime.TokenBucket, "fixed": runtime.FixedWindow, "sliding": runtime.SlidingWindow,
+	"leaky bucket": runtime.TokenBucket, "leakybucket": runtime.TokenBucket, "leaky-bucket": runtime.TokenBucket, "leaky_bucket": runtime.TokenBucket,
+	"leaky": runtime.TokenBucket, "gcra": runtime.TokenBucket, "rolling window": runtime.SlidingWindow, "rolling": runtime.SlidingWindow,
+	"concurrency limit": runtime.InFlight, "concurrent requests": runtime.InFlight, "max concurrency": runtime.InFlight, "parallel": runtime.InFlight,
 	"flight": runtime.InFlight, "inflight": runtime.InFlight, "concurrency": runtime.InFlight, "concurrent": runtime.InFlight, "semaphore": runtime.InFlight,
 }
+
+// kindHelps are for kinds of other limiters that are a kind with another field here, by their folded names.
+var kindHelps = map[string]string{
+	"slidinglog": exactWindow, "slidingwindowlog": exactWindow, "slidinglogs": exactWindow, "log": exactWindow,
+	"quota": calendarWindow, "calendar": calendarWindow, "monthlyquota": calendarWindow, "dailyquota": calendarWindow,
+}
+
+const (
+	exactWindow    = "write kind: sliding window and precise: true"
+	calendarWindow = "write kind: fixed window, with period: month or day and zone: UTC for a quota by the calendar"
+)
 
 func perPeriod(p *runtime.Policy) string {
 	return fmt.Sprintf("%s per %s", words.Number(p.Rate), PeriodOf(p))

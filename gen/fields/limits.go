@@ -178,7 +178,7 @@ func (s settler) namesEveryPlan() bool {
 			case given && free:
 				s.report(value.named, rules.UnlimitedPlan, "leave "+plan+" out here", "the plan %s is unlimited, so it has no %s", diag.Quote(plan), f.name)
 				s.note(rate.at, "its rate is given here")
-			case !given && !free && !s.misspelled(e, plan):
+			case !given && !free && !e.meant[plan] && !e.meant[anyPlan]:
 				missing = append(missing, plan)
 			}
 		}
@@ -194,16 +194,6 @@ func plansInWords(plans []string) string {
 		return "the plan " + plans[0]
 	}
 	return "the plans " + words.List(plans, "and")
-}
-
-// misspelled reports whether a map has a plan that the file lacks, and that probably means this one.
-func (s settler) misspelled(e entry, plan string) bool {
-	for name := range e.plans {
-		if !slices.Contains(s.planNames(), name) && diag.Nearest(name, s.planNames()) == plan {
-			return true
-		}
-	}
-	return false
 }
 
 // draftOf returns the limit of one plan: with the plan's values in place of the maps, which name every plan.
@@ -434,12 +424,12 @@ func (p *parser) limits(file *spec.File, e entry) bool {
 // claimLimit claims the Go names of a limit, of its overrides and of the struct for the numbers of callers.
 func (p *parser) claimLimit(e entry, d *draft) {
 	name := diag.Quote(e.name)
-	p.claim(owner{"the limit " + name, e.named}, "method "+d.said.GoName)
+	p.claim(owner{what: "the limit " + name, at: e.named}, "method "+d.said.GoName)
 	for _, method := range OverridesMethods(&d.said) {
-		p.claim(owner{"the overrides of " + name, e.named}, "method "+method)
+		p.claim(owner{what: "the overrides of " + name, at: e.named}, "method "+method)
 	}
 	if d.limit != nil && len(d.limit.CallerNumbers()) > 0 {
-		p.claim(owner{"the numbers of " + name, e.named}, "name "+d.limit.NumbersType())
+		p.claim(owner{what: "the numbers of " + name, at: e.named}, "name "+d.limit.NumbersType())
 	}
 }
 
@@ -480,7 +470,7 @@ func (p *parser) oneLimit(e entry) *draft {
 		return limit
 	}
 	before := len(p.found)
-	limit.writtenPeriod = periodText(entries)
+	limit.written = writtenIn(entries)
 	limit.gaveHold = slices.ContainsFunc(entries, func(e entry) bool { return e.name == "hold" })
 	limit.gaveZone = slices.ContainsFunc(entries, func(e entry) bool { return e.name == "zone" })
 	given := readFields(p, limitFields, limit, entries, e.named, p.complete(e.value))
@@ -516,7 +506,7 @@ func limitSchema() object {
 		conditions = append(conditions, r.condition("precise", object{"const": true}))
 	}
 	for _, r := range penaltyRefusals {
-		conditions = append(conditions, r.condition("penalty", object{"not": object{"const": penaltyOff}}))
+		conditions = append(conditions, r.condition("penalty", object{"not": object{"enum": []any{penaltyOff, false}}}))
 	}
 	conditions = append(conditions, object{"if": having("forgive", object{}), "then": having("penalty", object{
 		"type": []string{"array", "object"}, "minItems": 2, "errorMessage": "Give a list of penalties with forgive."})})

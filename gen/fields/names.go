@@ -53,7 +53,16 @@ func (n goNames) claim(own owner, names ...string) {
 		case !taken:
 			n.owners[name] = own
 		case other.what != own.what:
-			n.report(own.at, rules.SameGoName, "set goName on one of them, or rename a plan", "%s and %s both have the Go %s", other.what, own.what, diag.Clip(name))
+			help := "set goName on one of them"
+			switch {
+			case own.plan && other.plan:
+				help = "rename one of the plans, which have no goName"
+			case own.plan:
+				help = "rename the plan, or set goName on " + other.what
+			case other.plan:
+				help = "set goName on it, or rename the plan"
+			}
+			n.report(own.at, rules.SameGoName, help, "%s and %s both have the Go %s", other.what, own.what, diag.Clip(name))
 			n.note(other.at, "the first is here")
 			return
 		}
@@ -133,13 +142,30 @@ func (p *parser) keyParts(limit *draft, e entry) bool {
 	case e.value.Kind == yaml.MappingNode:
 		return p.keyMap(limit, e)
 	case e.value.Kind == yaml.SequenceNode:
-		p.wrongType(e, "a name or a map from names to types", "write {userID: string, teamID: string}")
+		p.wrongType(e, "a name or a map from names to types", "write key: {"+strings.Join(typedParts(e.value.Content), ", ")+"}")
 	case e.value.Tag == "!!null":
 		p.report(e.at, rules.WrongType, "leave key out for one count that all callers share, or name a part: key: userID", "key must be a name, not null")
 	default:
 		p.wrongType(e, "a name or a map from names to types", "")
 	}
 	return false
+}
+
+// typedParts returns the parts of a key that a list names, each with a type.
+func typedParts(items []*yaml.Node) (parts []string) {
+	for i, item := range items {
+		name := spec.CamelCase(item.Value)
+		if item.Kind != yaml.ScalarNode || !partForm.MatchString(name) || slices.Contains(unusableParts(), name) {
+			name = "part" + strconv.Itoa(i+1)
+		}
+		if part := name + ": string"; i < maxKeyParts && !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) == 0 {
+		return []string{"userID: string"}
+	}
+	return parts
 }
 
 func (p *parser) keyMap(limit *draft, e entry) bool {
@@ -204,11 +230,14 @@ func (n goNames) keyType(part entry) bool {
 		return false
 	}
 	written := part.value.Value
-	if slices.Contains(spec.KeyTypes, written) || spec.AddrPrefixForm.MatchString(written) || spec.TypeForm.MatchString(written) && !spec.UnimportedForm.MatchString(written) {
+	switch {
+	case slices.Contains(spec.KeyTypes, written), spec.AddrPrefixForm.MatchString(written), commonTypes[written] == "" && spec.ExportedForm.MatchString(written):
+		return true
+	case spec.TypeForm.MatchString(written) && !spec.UnimportedForm.MatchString(written) && !spec.Unqualified(written):
 		return true
 	}
 	n.report(part.at, rules.BadKeyType, typeHelp(written), "%s cannot have the type %s", what, diag.Quote(written))
-	n.meant(meantType(written))
+	n.meant(n.meantType(written))
 	return false
 }
 
@@ -221,8 +250,14 @@ var commonTypes = map[string]string{
 	"string hashed": spec.HashedString, "hashed(string)": spec.HashedString,
 }
 
+// knownTypes are types that are common in keys, as Go code writes them, with the import path of their package.
+var knownTypes = map[string]string{
+	"uuid.UUID": "github.com/google/uuid", "uuid.NullUUID": "github.com/google/uuid", "ulid.ULID": "github.com/oklog/ulid/v2", "xid.ID": "github.com/rs/xid",
+	"ksuid.KSUID": "github.com/segmentio/ksuid", "snowflake.ID": "github.com/bwmarrin/snowflake",
+}
+
 // meantType returns the type that text probably means, or "".
-func meantType(text string) string {
+func (n goNames) meantType(text string) string {
 	meant, common := commonTypes[text]
 	switch {
 	case common:
@@ -233,8 +268,10 @@ func meantType(text string) string {
 		return ""
 	case strings.HasPrefix(text, "netip."):
 		return "net/" + text
+	case knownTypes[text] != "":
+		return knownTypes[text] + text[strings.IndexByte(text, '.'):]
 	}
-	return diag.Nearest(text, spec.KeyTypes)
+	return n.nearest(text, func() []string { return spec.KeyTypes })
 }
 
 // typeHelp returns the remedy for an unsupported type.
@@ -246,8 +283,8 @@ func typeHelp(text string) string {
 		return "only a string can be hashed: write " + spec.HashedString
 	case spec.UnimportedForm.MatchString(text):
 		return "Go cannot import a package from that path"
-	case spec.ExportedForm.MatchString(text):
-		return "write the type with its import path: example.com/ids." + text
+	case spec.Unqualified(text):
+		return "write the type with its import path, as in example.com/" + text + ", or the name alone if it is in the generated package"
 	}
 	return "the types are " + strings.ReplaceAll(spec.KeyTypesInWords, "`", "")
 }
@@ -286,7 +323,7 @@ func (p *parser) readPlans(items []*yaml.Node) (plans []spec.Plan) {
 		if p.twice(names, plan.Name, at, "the plan ") {
 			continue
 		}
-		p.claim(owner{"the plan " + diag.Quote(plan.Name), at}, "name "+plan.GoName)
+		p.claim(owner{what: "the plan " + diag.Quote(plan.Name), at: at, plan: true}, "name "+plan.GoName)
 		plans = append(plans, plan)
 	}
 	return plans
@@ -311,7 +348,7 @@ func byPlan(read reader[draft]) reader[draft] {
 			return r.fromCallers(e)
 		case e.value.Kind == yaml.MappingNode:
 			return r.each(e)
-		case e.name == "rate" && isWord(e.value, unlimited):
+		case e.name == "rate" && isString(e.value) && slices.Contains(boundless, string(diag.Fold(e.value.Value))):
 			p.report(e.at, rules.UnlimitedPlan, "leave the limit out, or let the rate depend on the plan: rate: {free: 10, pro: unlimited}",
 				"a limit that is unlimited for all plans has no effect")
 			return false
@@ -338,11 +375,19 @@ func (r planReader) each(e entry) bool {
 		r.report(e.at, rules.NoPlans, r.noPlansHelp(e.name, entries), "%s is a map of plans, but the file has no plans", e.name)
 		return false
 	}
-	legible := true
+	legible, plans := true, r.planNames()
 	for _, value := range entries {
-		if !r.plansUnknown && !slices.Contains(r.planNames(), value.name) {
-			r.report(value.named, rules.UnknownPlan, "the plans are "+words.List(r.planNames(), "and"), "%s has the unknown plan %s", e.name, diag.Quote(value.name))
-			r.meant(cmp.Or(meantAtMost(value.name), r.nearest(value.name, r.planNames)))
+		if !r.plansUnknown && !slices.Contains(plans, value.name) {
+			r.report(value.named, rules.UnknownPlan, "", "%s has the unknown plan %s", e.name, diag.Quote(value.name))
+			if r.described() {
+				r.help("the plans are " + words.List(plans, "and"))
+			}
+			meant := cmp.Or(meantAtMost(value.name), r.nearest(value.name, r.planNames))
+			r.meant(meant)
+			if plans := r.of.maps[e.name].meant; !e.again {
+				plans[meant] = true
+				plans[anyPlan] = plans[anyPlan] || !r.described()
+			}
 		}
 		r.onePlan(e.name, value)
 		legible = legible && !r.muted[value.value]
@@ -365,7 +410,7 @@ func (r planReader) onePlan(field string, e entry) {
 	case isUnlimited && field != "maxReserved": // which has a word of its own
 		r.report(e.at, rules.UnlimitedPlan, "write unlimited as the rate of the plan, and leave the plan out here", "only a rate can be %s, not %s", unlimited, field)
 	default:
-		r.read(r.parser, new(draft), e)
+		r.read(r.parser, &draft{written: r.of.written}, e)
 	}
 }
 
@@ -400,7 +445,7 @@ func isAtMost(value *yaml.Node) bool {
 
 // meantAtMost returns "at most" for a name that means it, and otherwise "".
 func meantAtMost(name string) string {
-	switch strings.NewReplacer(" ", "", "-", "", "_", "").Replace(strings.ToLower(name)) {
+	switch string(diag.Fold(name)) {
 	case "atmost", "most", "max", "maximum", "upto", "limit":
 		return atMost
 	}

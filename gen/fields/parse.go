@@ -1,7 +1,7 @@
 // Package fields has the fields of limits.yaml, and all that follows from them.
 //
 // [Parse] turns the bytes of the file into a [spec.File] of [spec.Limit] values with every default filled in, or into
-// [diag.Diagnostics]: all errors of the file, each with its place, one of [rules.Rules], and a remedy. One table of fields drives
+// [diag.Diagnostics]: its first 100 errors and how many more there are, each with its place, one of [rules.Rules], and a remedy. One table of fields drives
 // the parser, the [Schema] for editors, the reference in the README.md of package spec, [Describe] and [Diff].
 //
 // # Guarantees
@@ -164,12 +164,23 @@ func fieldsIn[D, T any](of string, fields []field[D, T]) (list []Field) {
 	return list
 }
 
+// schemaID is the $id of the schema, by which ratelimitgen recognizes one that an earlier version wrote. It never changes.
+const schemaID = "https://github.com/ratelimitgen/ratelimitgen/limits.schema.json"
+
+// IsSchema reports whether a text is the JSON Schema of limits.yaml, of this version or another.
+func IsSchema(text []byte) bool {
+	var schema struct {
+		ID string `json:"$id"`
+	}
+	return json.Unmarshal(text, &schema) == nil && schema.ID == schemaID
+}
+
 // Schema returns the JSON Schema (draft-07) of limits.yaml, indented, for editors. It covers the fields and their values,
 // but not every one of [rules.Rules].
 func Schema() []byte {
 	schema := mapSchema(fileFields)
 	schema["$schema"] = "http://json-schema.org/draft-07/schema#"
-	schema["$id"] = "https://github.com/ratelimitgen/ratelimitgen/limits.schema.json"
+	schema["$id"] = schemaID
 	schema["title"] = "Rate limits"
 	schema["definitions"] = object{"limit": limitSchema(), "group": mapSchema(groupFields)}
 	var out bytes.Buffer
@@ -178,7 +189,7 @@ func Schema() []byte {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(schema); err != nil {
-		panic(fmt.Sprintf("spec: the schema is not JSON: %v", err))
+		panic(fmt.Sprintf("fields: the schema is not JSON: %v", err))
 	}
 	return out.Bytes()
 }
@@ -186,16 +197,27 @@ func Schema() []byte {
 // Parse reads a limits.yaml. The name is used in messages only. It returns all errors of the file at once, of more
 // than 100 the first ones; the File is nil if and only if it has errors.
 func Parse(name string, src []byte) (*spec.File, diag.Diagnostics) {
-	p := newParser(diag.NewSource(name, string(src)))
-	p.limitFields, p.drafts = names(limitFields), map[string]*draft{}
-	file := p.readFile()
-	if len(p.found) > 0 {
-		p.found.Sort()
-		// Only now are the offers final: the field of a value may have dropped some of them.
-		p.found.Suggest()
-		return nil, p.found.First(diag.MaxDiagnostics)
+	source := diag.NewSource(name, string(src))
+	file, p := read(source, nil)
+	if len(p.found) == 0 {
+		return file, nil
 	}
-	return file, nil
+	// Errors are not found in the order of the file: those of groups come last, wherever the groups are.
+	if len(p.found) > diag.MaxDiagnostics && !p.found.Described(diag.MaxDiagnostics) {
+		_, p = read(source, firstOf(p.found))
+	}
+	// Only now are the offers final: the field of a value may have dropped some of them.
+	p.found.Suggest()
+	return nil, p.found.First(diag.MaxDiagnostics)
+}
+
+// read reads a file, and returns it with its parser, which has the diagnostics in the order of the file.
+func read(source *diag.Source, first *firstPlaces) (*spec.File, *parser) {
+	p := newParser(source)
+	p.limitFields, p.drafts, p.first = names(limitFields), map[string]*draft{}, first
+	file := p.readFile()
+	p.found.Sort()
+	return file, p
 }
 
 func (p *parser) readFile() *spec.File {

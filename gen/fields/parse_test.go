@@ -151,6 +151,61 @@ func TestDescribedErrorsAreBounded(t *testing.T) {
 	}
 }
 
+// The errors that are described are the first ones of the file, in whichever order they are found.
+func TestDescribedErrorsAreTheFirstOfTheFile(t *testing.T) {
+	var src strings.Builder
+	src.WriteString("version: 1\ngroups:\n")
+	for i := range 60 {
+		fmt.Fprintf(&src, "  g%d: {takes: [sendMesage]}\n", i) // found last
+	}
+	src.WriteString("limits:\n  sendMessage: {kind: token bucket, rate: 10, period: 1m}\n")
+	for i := range 200 {
+		fmt.Fprintf(&src, "  l%d: {kind: tokn bucket, rate: 10, period: 1m}\n", i)
+	}
+	_, ds := Parse("limits.yaml", []byte(src.String()))
+	require.Len(t, ds, diag.MaxDiagnostics)
+	assert.Equal(t, 260, ds.Errors())
+	for i, d := range ds {
+		want := 3 + i
+		if i >= 60 {
+			want += 2
+		}
+		assert.Equal(t, want, d.Pos.Line, "%d: %s", i, d.Message)
+		assert.Contains(t, d.Help, "did you mean", "%s", d.Message)
+	}
+}
+
+// Most of the work on an error is to find what a wrong name means. That work is bounded, however many names are wrong and however
+// many are right.
+func TestWorkOnManyErrorsIsBounded(t *testing.T) {
+	const n = 5_000
+	many := func(format string) string {
+		var out strings.Builder
+		for i := range n {
+			fmt.Fprintf(&out, format, i)
+		}
+		return out.String()
+	}
+	const limit = "version: 1\nlimits:\n  l: {kind: token bucket, rate: 1, period: 1s, "
+	for what, src := range map[string]string{
+		"fields of the file":   spec.Valid + many("x%d: 1\n"),
+		"fields of a limit":    "version: 1\nlimits:\n  l:\n" + many("    x%d: 1\n"),
+		"fields of overrides":  limit + "overrides: {" + many("x%d: 1, ") + "}}\n",
+		"types of key parts":   limit + "key: {" + many("p%d: strng, ") + "}}\n",
+		"kinds":                "version: 1\nlimits:\n" + many("  l%d: {kind: tokn bucket, rate: 1, period: 1s}\n"),
+		"zones":                "version: 1\nlimits:\n" + many("  l%d: {kind: fixed window, rate: 1, period: day, zone: Brlin}\n"),
+		"plans":                "version: 1\nplans: [free, pro]\nlimits:\n  l: {kind: token bucket, period: 1s, rate: {" + many("proo%d: 1, ") + "}}\n",
+		"limits of a group":    "version: 1\nlimits:\n" + many("  limit%d: {kind: token bucket, rate: 1, period: 1s}\n") + "groups:\n  g: {takes: [" + many("limitt%d, ") + "]}\n",
+		"key parts of a group": limit + "key: {user: int, team: int}}\ngroups:\n  g: {takes: {l: {" + many("usr%d: a, ") + "}}}\n",
+	} {
+		source := diag.NewSource("limits.yaml", src)
+		_, p := read(source, nil)
+		require.GreaterOrEqual(t, len(p.found), n, what)
+		assert.Positive(t, p.compared, what)
+		assert.LessOrEqual(t, p.compared, mostCompared, what)
+	}
+}
+
 func TestOnlyColoredTextHasEscapeCodes(t *testing.T) {
 	_, ds := Parse("limits.yaml", []byte("version: 1\nversion: 2\nlimits: {}\n"))
 	var plain, colored strings.Builder

@@ -47,6 +47,8 @@ type goNames struct {
 type owner struct {
 	what string
 	at   diag.Span
+	// plan is set for a plan, which has no goName.
+	plan bool
 }
 
 // draft is a limit while it is read: values may be missing, or contradict each other. [settler.check] makes the Limit.
@@ -62,13 +64,48 @@ type draft struct {
 	// valid or not.
 	calendarStart      calendarStart
 	gaveZone, gaveHold bool
-	// writtenPeriod is the text of the period, or "". impliesPeriod is set if the rate is "10 per minute" or the like: its
-	// diagnostic covers the missing period.
-	writtenPeriod string
+	// written has the texts of other fields, for help that fits them: the values may not have been read yet.
+	written writtenFields
+	// impliesPeriod is set if the rate is "10 per minute" or the like: its diagnostic covers the missing period.
 	impliesPeriod bool
 
 	// said is what the file says of the limit, without a policy.
 	said spec.Limit
+}
+
+// writtenFields are the texts of some fields of a limit, "" without one.
+type writtenFields struct{ kind, period string }
+
+// writtenIn returns the texts among the entries of a limit.
+func writtenIn(entries []entry) (written writtenFields) {
+	for _, e := range entries {
+		switch {
+		case e.value.Kind != yaml.ScalarNode || e.again:
+		case e.name == "kind":
+			written.kind = e.value.Value
+		case e.name == "period":
+			written.period = e.value.Value
+		}
+	}
+	return written
+}
+
+// is reports whether the kind is one of some.
+func (w writtenFields) is(kinds ...runtime.Kind) bool {
+	return slices.ContainsFunc(kinds, func(k runtime.Kind) bool { return k.String() == w.kind })
+}
+
+// slides reports whether the kind has windows that cannot start at the first use.
+func (w writtenFields) slides() bool {
+	return slices.ContainsFunc(runtime.Kinds(), func(k runtime.Kind) bool { return w.is(k) && k.Windowed() && k != runtime.FixedWindow })
+}
+
+// calendar returns the calendar of the period, or false if it is in no calendar units.
+func (w writtenFields) calendar() (runtime.Calendar, bool) {
+	if !w.is(runtime.FixedWindow) {
+		return runtime.Calendar{}, false
+	}
+	return parseCalendar(w.period)
 }
 
 // unchecked is a policy whose numbers may be missing. It lacks the methods of [runtime.Policy], such as Rule, which are
@@ -109,7 +146,7 @@ func (d *draft) each() []*draft {
 
 // keepMap keeps the entries of a field with a map of plans.
 func (d *draft) keepMap(e entry, entries []entry) {
-	e.plans = map[string]entry{}
+	e.plans, e.meant = map[string]entry{}, map[string]bool{}
 	for _, of := range entries {
 		if plan := of.name; !of.again {
 			of.name = e.name
@@ -199,6 +236,7 @@ func readFields[D, T any](p *parser, fields []field[D, T], into *D, entries []en
 			if !e.again {
 				// A misspelled field counts as given: otherwise it would be reported as missing too.
 				seen[reportUnknown(p, e, fields)] = true
+				complete = complete && p.described() // otherwise it may be any of the fields
 			}
 			continue
 		}
@@ -285,25 +323,29 @@ func reportUnknown[D, T any](p *parser, e entry, fields []field[D, T]) string {
 		name, _, _ := strings.Cut(e.name, ":")
 		return name
 	}
-	meant := meantField(e.name, fields)
+	p.report(e.named, rules.UnknownField, "", "unknown field %s", diag.Quote(e.name))
+	if !p.described() {
+		return ""
+	}
+	meant := meantField(p, e.name, fields)
 	// A limit at the top of the file is a common mistake, and a list of fields would not help there.
 	if meant == "" && p.inside == "" && p.looksLikeLimit(e.value) {
-		p.report(e.named, rules.UnknownField, "indent the limit below limits:", "unknown field %s", diag.Quote(e.name))
+		p.help("indent the limit below limits:")
 		return "limits"
 	}
-	p.report(e.named, rules.UnknownField, "the fields are "+words.List(names(fields), "and"), "unknown field %s", diag.Quote(e.name))
+	p.help("the fields are " + words.List(names(fields), "and"))
 	p.meant(meant)
 	return meant
 }
 
 // meantField returns the field that a name probably means: one with that synonym, or with a similar name.
-func meantField[D, T any](name string, fields []field[D, T]) string {
+func meantField[D, T any](p *parser, name string, fields []field[D, T]) string {
 	for _, f := range fields {
 		if slices.Contains(f.synonyms, strings.ToLower(name)) {
 			return f.name
 		}
 	}
-	return diag.Nearest(name, names(fields))
+	return p.nearest(name, func() []string { return names(fields) })
 }
 
 // looksLikeLimit reports whether a node is a map with a field of a limit.

@@ -28,8 +28,8 @@ var beyondSchema = []*rules.Rule{
 }
 
 // partlyInSchema are the rules whose syntax only is in the schema: not the length of a duration, whether a day exists, or which names are plans.
-// And in a schema, 10.0 equals 10.
-var partlyInSchema = []*rules.Rule{rules.BadVersion, rules.BadNumbers, rules.NotWhole, rules.OutOfRange, rules.BadDuration, rules.BadStart, rules.NotForPeriod}
+// And in a schema, 10.0 equals 10, and false may be off.
+var partlyInSchema = []*rules.Rule{rules.BadMode, rules.BadVersion, rules.BadNumbers, rules.NotWhole, rules.OutOfRange, rules.BadDuration, rules.BadStart, rules.NotForPeriod}
 
 // inSchema reports whether a file that breaks the rule must be invalid by the schema too.
 func inSchema(id string) bool {
@@ -261,4 +261,18 @@ func plainValue(t *testing.T, node *yaml.Node) any {
 		return float64(reflect.ValueOf(v).Int())
 	}
 	return v
+}
+
+// For an editor by YAML 1.1, off is false.
+func TestSchemaAcceptsOffOfYAML11(t *testing.T) {
+	schema := readSchema(t, Schema())
+	for field, valid := range map[string]bool{"mode: off": true, `mode: "off"`: true, "mode: false": true, "mode: true": false, "penalty: off": true, "penalty: false": true, "penalty: true": false} {
+		src := []byte("version: 1\nlimits:\n  a: {kind: token bucket, rate: 10, period: 1m, shards: 2, " + field + "}\n")
+		assert.Equal(t, valid, schema.valid(schema.root, value(t, src)), field)
+	}
+	// Parse reads off with and without quotes, and names it in place of false.
+	for _, field := range []string{"mode: off", `mode: "off"`, "penalty: 'off'", "penalty: off"} {
+		_, ds := Parse("limits.yaml", []byte("version: 1\nlimits:\n  a: {kind: token bucket, rate: 10, period: 1m, "+field+"}\n"))
+		assert.Empty(t, ds, field)
+	}
 }

@@ -25,13 +25,46 @@ type document struct {
 	inside string
 	// muted holds the nodes that have a diagnostic already and get no second one.
 	muted map[*yaml.Node]bool
+	// first are the diagnostics that are described; the others are only counted. Nil for the first that are found.
+	first *firstPlaces
+	// compared is with how many words wrong ones were compared to find what they mean, which is most of the work of a diagnostic.
+	compared int
+}
+
+// firstPlaces are the places of the first [diag.MaxDiagnostics] errors of a file: those before last, and some at last.
+type firstPlaces struct {
+	last diag.Pos
+	// atLast is how many at last are left to be described.
+	atLast int
+}
+
+// firstOf returns the places of the first of more diagnostics, which must be sorted.
+func firstOf(found diag.Diagnostics) *firstPlaces {
+	first := &firstPlaces{last: found[diag.MaxDiagnostics-1].Pos}
+	for i := diag.MaxDiagnostics - 1; i >= 0 && found[i].Pos == first.last; i-- {
+		first.atLast++
+	}
+	return first
+}
+
+// describes reports whether the next diagnostic is described if it is at a place.
+func (d *document) describes(at diag.Pos) bool {
+	if d.first == nil {
+		return len(d.found) < diag.MaxDiagnostics
+	}
+	order := at.Compare(d.first.last)
+	if order == 0 {
+		d.first.atLast--
+	}
+	return order < 0 || order == 0 && d.first.atLast >= 0
 }
 
 // report adds a diagnostic. The help may be empty. The message is one line without control characters, whatever the file
 // contains.
 func (d *document) report(at diag.Span, broken *rules.Rule, help, format string, args ...any) {
-	if d.full() {
-		// Only its number counts.
+	// Readers look for the end of a file at its last text, not on an empty line below.
+	at = d.src.Clamp(at)
+	if !d.describes(at.Pos) {
 		d.found = append(d.found, diag.Diagnostic{ID: broken.ID, Note: diag.Note{Span: at}})
 		return
 	}
@@ -39,8 +72,6 @@ func (d *document) report(at diag.Span, broken *rules.Rule, help, format string,
 	if d.inside != "" {
 		message = d.inside + ": " + message
 	}
-	// Readers look for the end of a file at its last text, not on an empty line below.
-	at = d.src.Clamp(at)
 	d.found = append(d.found, diag.Diagnostic{ID: broken.ID, File: d.src.Name, Note: d.src.Note(at, diag.OneLine(message)), Help: diag.OneLine(help)})
 }
 
@@ -54,31 +85,46 @@ func (d *document) enter(part string) (leave func()) {
 	return func() { d.inside = outer }
 }
 
-// full reports whether further diagnostics are only counted.
-func (d *document) full() bool { return len(d.found) >= diag.MaxDiagnostics }
+// described reports whether the last diagnostic is described. Otherwise it is only counted.
+func (d *document) described() bool { return d.found[len(d.found)-1].Message != "" }
 
-// nearest is [diag.Nearest] for the replacements of a diagnostic that was just reported, unless it is only counted: a file can
-// have as many wrong names as right ones.
-func (d *document) nearest(text string, words func() []string) string {
-	if len(d.found) > diag.MaxDiagnostics {
+// nearest is [diag.Nearest] for the replacements of the last diagnostic, unless that is only counted or too many words were
+// compared: a file can have as many wrong names as right ones.
+func (d *document) nearest(text string, known func() []string) string {
+	if !d.described() {
 		return ""
 	}
-	return diag.Nearest(text, words())
+	list := known()
+	if d.compared+len(list) > mostCompared {
+		return ""
+	}
+	d.compared += len(list)
+	return diag.Nearest(text, list)
 }
+
+// mostCompared bounds the words that are compared for one file, so that the last of 100 wrong names in a file with 2,000 limits
+// still has a suggestion.
+const mostCompared = 250_000
 
 // meant offers replacements for the text of the last diagnostic, the likeliest first. Empty offers, and those that are
 // too long to read, are dropped.
 func (d *document) meant(offers ...string) {
+	if !d.described() {
+		return
+	}
 	d.found[len(d.found)-1].Meant = slices.DeleteFunc(offers, func(text string) bool {
 		return text == "" || diag.Clip(text) != text
 	})
 }
 
+// help sets the help of the last diagnostic.
+func (d *document) help(text string) { d.found[len(d.found)-1].Help = text }
+
 // note adds a second place to the last diagnostic.
 func (d *document) note(at diag.Span, message string) {
 	last := &d.found[len(d.found)-1]
-	// The diagnostic may be only counted, and a field with an error has no place.
-	if last.Message == "" || at.Pos == (diag.Pos{}) {
+	// A field with an error has no place.
+	if !d.described() || at.Pos == (diag.Pos{}) {
 		return
 	}
 	last.Notes = append(last.Notes, d.src.Note(at, message))
@@ -95,9 +141,16 @@ type entry struct {
 	named, at diag.Span
 	// again is set if the map has the name above too. The first one counts.
 	again bool
-	// plans has the entries of a map of plans, each with the name of the field.
+	// calendar is set for a period that can be in calendar units.
+	calendar bool
+	// plans has the entries of a map of plans, each with the name of the field, and meant the plans that its unknown names
+	// probably mean; or anyPlan.
 	plans map[string]entry
+	meant map[string]bool
 }
+
+// anyPlan stands for the plans that the unknown names of diagnostics without a description may mean. No plan has the name.
+const anyPlan = "*"
 
 // entries returns the entries of a map in order, or reports that the node is not a map.
 func (d *document) entries(node *yaml.Node, at diag.Span, what, help string) ([]entry, bool) {
@@ -111,6 +164,9 @@ func (d *document) entries(node *yaml.Node, at diag.Span, what, help string) ([]
 	var entries []entry
 	first := map[string]diag.Span{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
+		if i > 0 && d.commaInNumber(entries, node.Content[i-1], node.Content[i], node.Content[i+1]) {
+			continue
+		}
 		e, ok := d.entry(node.Content[i], node.Content[i+1])
 		if !ok {
 			continue
@@ -121,6 +177,37 @@ func (d *document) entries(node *yaml.Node, at diag.Span, what, help string) ([]
 	}
 	return entries, true
 }
+
+// thousandsForm is the rest of a number after a comma, which begins the name of a field in {rate: 10,000}.
+var thousandsForm = regexp.MustCompile(`^[0-9]{3}$`)
+
+// commaInNumber reports a number with a comma between its digits, which ends the value in a map with braces, and returns whether
+// a name is the rest of it. The value belongs to the name, and before is the value of the name before it.
+func (d *document) commaInNumber(entries []entry, before, name, value *yaml.Node) bool {
+	rest := d.src.From(diag.Pos{Line: before.Line, Column: before.Column})
+	if value.Tag != "!!null" || value.Value != "" || !thousandsForm.MatchString(name.Value) || before.Line != name.Line {
+		return false
+	}
+	if d.muted[before] && before.Value == "" { // the number has more than one comma
+		d.mute(value)
+		return true
+	}
+	number := writtenThousands.FindString(rest)
+	if !strings.HasPrefix(number, before.Value+",") || before.Column+len(before.Value)+1 != name.Column {
+		return false
+	}
+	what := "a number"
+	if len(entries) > 0 && entries[len(entries)-1].value == before {
+		what = entries[len(entries)-1].name
+	}
+	d.report(diag.Spanning(diag.Pos{Line: before.Line, Column: before.Column}, number), rules.NotWhole, "", "%s must not have commas, which separate the fields of a map: %s", what, number)
+	d.meant(strings.ReplaceAll(number, ",", "_"))
+	d.mute(value)
+	return true
+}
+
+// writtenThousands is a number with commas at the beginning of a text.
+var writtenThousands = regexp.MustCompile(`^[0-9]{1,3}(,[0-9]{3})+`)
 
 // twice reports a name that is in first already, and otherwise adds it.
 func (d *document) twice(first map[string]diag.Span, name string, at diag.Span, what string) bool {
@@ -215,7 +302,10 @@ func (d *document) text(e entry, want string) (string, bool) {
 
 // meantWord returns the word that text probably means: one that it contains, one with that synonym, or a similar one; ""
 // if no word is similar.
-func meantWord[W fmt.Stringer](text string, known []W, synonyms map[string]W) string {
+func meantWord[W fmt.Stringer](d *document, text string, known []W, synonyms map[string]W) string {
+	if !d.described() {
+		return ""
+	}
 	text = strings.ToLower(text)
 	for _, w := range known {
 		if strings.Contains(text, w.String()) {
@@ -225,7 +315,7 @@ func meantWord[W fmt.Stringer](text string, known []W, synonyms map[string]W) st
 	if w, ok := synonyms[text]; ok {
 		return w.String()
 	}
-	return diag.Nearest(text, diag.Texts(known))
+	return d.nearest(text, func() []string { return diag.Texts(known) })
 }
 
 // named returns the known word that is text in lower case.

@@ -110,15 +110,27 @@ func (v values) notDuration(e entry) {
 		v.meant(n+"s", n+"m", n+"ms")
 		return
 	}
-	if unit, days, ok := unevenUnit(e.value.Value); ok {
+	if count, ok := minutesOrMonths(e.value.Value); ok {
+		help := "write " + plain(count) + "m for minutes, or " + plain(count*30) + "d for months of 30 days"
+		if e.calendar {
+			help = "write period: " + plain(count) + "m for minutes, or period: " + unitsOf(count, "month") + " and a zone, such as zone: UTC, for months"
+		}
+		v.report(e.at, rules.BadDuration, help, "%s may be minutes or months: %s", e.name, describe(e.value))
+		return
+	}
+	if count, unit, days, ok := unevenUnit(e.value.Value); ok {
+		_, fits := Duration(days)
 		help := e.name + " has a fixed length, independent of the calendar"
 		if e.name == "period" {
-			help = "write period: month or year, and a zone, for windows of the calendar, or a fixed length"
+			help = "only a fixed window has a period by the calendar: write a fixed length"
 		}
-		if sum, _ := exact(days); sum.Cmp(new(big.Rat).SetInt64(int64(runtime.MaxPeriod))) <= 0 {
+		if e.calendar && fits {
+			help = "write period: " + unitsOf(count, unit) + " and a zone, such as zone: UTC, for windows of the calendar, or a fixed length"
+		}
+		if fits {
 			help += ": " + days + " is about as long"
 		}
-		v.report(e.at, rules.BadDuration, help, "%s cannot be in %s, because their lengths differ", e.name, unit)
+		v.report(e.at, rules.BadDuration, help, "%s cannot be in %ss, because their lengths differ", e.name, unit)
 		return
 	}
 	v.report(e.at, rules.BadDuration, durationHelp, "%s must be a duration, not %s", e.name, describe(e.value))
@@ -166,18 +178,58 @@ func meantDuration(text string) []string {
 
 var unevenForm = regexp.MustCompile(`^(?i)(?:every |per |a |an |one )?([0-9]{1,4}|) ?(mo|month|months|monthly|y|yr|year|years|yearly)$`)
 
+// minutesForm is a number with a letter that ISO 8601 has for months and, in a time, for minutes.
+var minutesForm = regexp.MustCompile(`^([1-9][0-9]{0,2}) ?M$`)
+
+// minutesOrMonths returns the number of a text such as 1M.
+func minutesOrMonths(text string) (int64, bool) {
+	parts := minutesForm.FindStringSubmatch(text)
+	if parts == nil {
+		return 0, false
+	}
+	count, _ := strconv.ParseInt(parts[1], 10, 64)
+	return count, true
+}
+
+// unitsOf is a number of calendar units as a period has it.
+func unitsOf(count int64, unit string) string {
+	if count == 1 {
+		return unit
+	}
+	return plain(count) + " " + unit + "s"
+}
+
+var calendarForm = regexp.MustCompile(`^(day|week|month|year|[1-9][0-9]{0,3} (days?|weeks?|months?|years?))$`)
+
+// parseCalendar returns the calendar of a period such as "month" or "3 months", or false for another text.
+func parseCalendar(text string) (c runtime.Calendar, ok bool) {
+	if !calendarForm.MatchString(text) {
+		return c, false
+	}
+	count, unit, several := strings.Cut(text, " ")
+	if !several {
+		count, unit = "1", text
+	}
+	// One unit has one form, so that equal limits have equal policies.
+	if c.Count, _ = strconv.Atoi(count); c.Count == 1 {
+		c.Count = 0
+	}
+	c.Unit, _ = named(runtime.CalendarUnits(), strings.TrimSuffix(unit, "s"))
+	return c, true
+}
+
 // unevenUnit reports whether text counts months or years, whose lengths differ, and returns a similar number of days.
-func unevenUnit(text string) (unit, days string, ok bool) {
+func unevenUnit(text string) (count int64, unit, days string, ok bool) {
 	parts := unevenForm.FindStringSubmatch(text)
 	if parts == nil {
-		return "", "", false
+		return 0, "", "", false
 	}
-	unit, length := "years", 365
+	unit, length := "year", int64(365)
 	if strings.HasPrefix(strings.ToLower(parts[2]), "m") {
-		unit, length = "months", 30
+		unit, length = "month", 30
 	}
-	count, _ := strconv.Atoi(cmp.Or(parts[1], "1"))
-	return unit, strconv.Itoa(count*length) + "d", true
+	count, _ = strconv.ParseInt(cmp.Or(parts[1], "1"), 10, 64)
+	return count, unit, plain(count*length) + "d", true
 }
 
 var (
@@ -206,7 +258,11 @@ func (v values) reserved(into *int64, e entry) (ok bool) {
 	case v.meantInstead(e, unboundedWord, unboundedSynonyms):
 		return false
 	}
-	*into, ok = v.number(e, 0, mostReserved, "")
+	help := ""
+	if slices.Contains([]string{"none", "off", "no", "never"}, string(diag.Fold(e.value.Value))) {
+		help = "leave maxReserved out for no reservations, or write " + unboundedWord
+	}
+	*into, ok = v.number(e, 0, mostReserved, help)
 	return ok
 }
 
@@ -215,6 +271,9 @@ const unlimited = "unlimited"
 
 // unlimitedSynonyms are words for a rate without a bound.
 var unlimitedSynonyms = []string{"none", "off", "infinite", "infinity", ".inf", "inf", "unbounded", "no limit", "nolimit", "any", "all", "-1"}
+
+// boundless are the words for no bound, folded, which cannot stand for a required number.
+var boundless = []string{"unlimited", "unbounded", "none", "off", "infinite", "infinity", ".inf", "inf", "nolimit", "any", "all", "never", "null"}
 
 func isWord(value *yaml.Node, word string) bool { return isString(value) && value.Value == word }
 
@@ -251,6 +310,9 @@ func (v values) number(e entry, least, most int64, help string) (int64, bool) {
 		v.report(e.at, rules.NotWhole, "", "%s must be written in decimal digits, with optional _ between them, not %s", e.name, diag.Clip(e.value.Value))
 		v.meant(inDecimal(plain))
 	default:
+		if help == "" && slices.Contains(boundless, string(diag.Fold(e.value.Value))) {
+			help = "write a number, at most " + underscored(most)
+		}
 		v.report(e.at, rules.NotWhole, help, "%s must be a whole number, not %s", e.name,
 			strings.TrimPrefix(describe(e.value), "the number "))
 		v.meant(meantNumber(e.value))
@@ -337,6 +399,15 @@ const firstUse = "first use"
 
 const startInWords = "an instant, an offset or first use"
 
+// startHelp is the remedy for a start of windows of fixed length. Sliding windows cannot start at the first use.
+func startHelp(sliding bool) string {
+	const instant, offset = "write an instant such as 2006-01-02T15:04:05Z", "an offset from 0:00 UTC such as 8h"
+	if sliding {
+		return instant + ", or " + offset
+	}
+	return instant + ", " + offset + ", or " + firstUse
+}
+
 // instant reads an RFC 3339 instant.
 func (v values) instant(e entry) (runtime.Start, bool) {
 	text := e.value.Value
@@ -367,10 +438,10 @@ func meantInstant(text string) string {
 }
 
 // offset reads an offset from 0:00 UTC on 1 January 1970.
-func (v values) offset(e entry) (runtime.Start, bool) {
+func (v values) offset(e entry, sliding bool) (runtime.Start, bool) {
 	text := e.value.Value
 	// Without this, a misspelled "first use" would be reported as a wrong duration.
-	if diag.Nearest(text, []string{firstUse, "first request"}) != "" {
+	if !sliding && diag.Nearest(text, []string{firstUse, "first request"}) != "" {
 		v.report(e.at, rules.BadStart, "", "start must be %s, not %s", startInWords, describe(e.value))
 		v.meant(firstUse)
 		return runtime.Start{}, false
@@ -378,7 +449,7 @@ func (v values) offset(e entry) (runtime.Start, bool) {
 	unsigned, negative := strings.CutPrefix(text, "-")
 	sum, ok := exact(strings.TrimPrefix(unsigned, "+"))
 	if !offsetForm.MatchString(text) || !ok || e.value.Tag != "!!str" {
-		v.notOffset(e)
+		v.notOffset(e, sliding)
 		return runtime.Start{}, false
 	}
 	length, ok := v.wholeNanoseconds(e, sum)
@@ -392,9 +463,12 @@ func (v values) offset(e entry) (runtime.Start, bool) {
 	return runtime.StartOffset(length), ok
 }
 
-func (v values) notOffset(e entry) {
-	v.report(e.at, rules.BadStart, "write an instant such as 2006-01-02T15:04:05Z, an offset from 0:00 UTC such as 8h, or first use",
-		"start must be %s, not %s", startInWords, describe(e.value))
+func (v values) notOffset(e entry, sliding bool) {
+	forms := startInWords
+	if sliding {
+		forms = "an instant or an offset"
+	}
+	v.report(e.at, rules.BadStart, startHelp(sliding), "start must be %s, not %s", forms, describe(e.value))
 	if e.value.Tag == "!!int" || e.value.Tag == "!!float" {
 		n := strings.ReplaceAll(e.value.Value, "_", "")
 		v.meant(n+"s", n+"m", n+"h")
@@ -520,9 +594,12 @@ func spokenRate(count, scale, per string) (help string, implies bool) {
 	return "write rate: " + rate + " and period: " + period, true
 }
 
+// separators drops what people write between the digits of a large number.
+var separators = strings.NewReplacer("_", "", ",", "")
+
 // spokenCount returns a positive number as people write it: 1,000 or 1.5k. It is false for numbers that no rate has.
 func spokenCount(text, scale string) (*big.Rat, bool) {
-	if text = strings.NewReplacer("_", "", ",", "").Replace(text); !floatForm.MatchString(text) {
+	if text = separators.Replace(text); !floatForm.MatchString(text) {
 		return nil, false
 	}
 	n, ok := new(big.Rat).SetString(text)
@@ -542,7 +619,7 @@ const mostTimes = 1000
 func wholeRate(n *big.Rat, period string) (rate, times string, ok bool) {
 	length, ok := exact(period)
 	// 1 per 10,000 seconds is a rate that people may mean, but 333,333 per 1,000,000 seconds is a rounded one.
-	odd := n.Denom().Int64() > mostTimes && n.Num().Int64() > 1
+	odd := n.Denom().Int64() > mostTimes && n.Num().Int64() > mostTimes
 	if !ok || !length.IsInt() || odd {
 		return "", "", false
 	}
@@ -554,16 +631,6 @@ func wholeRate(n *big.Rat, period string) (rate, times string, ok bool) {
 		return "", "", false
 	}
 	return plain(n.Num().Int64()), words.Duration(time.Duration(long.Num().Int64())), true
-}
-
-// periodText returns the text of the period among the entries of a limit, or "".
-func periodText(entries []entry) string {
-	for _, e := range entries {
-		if e.name == "period" && e.value.Kind == yaml.ScalarNode {
-			return e.value.Value
-		}
-	}
-	return ""
 }
 
 func plain(n int64) string { return strconv.FormatInt(n, 10) }
@@ -583,7 +650,7 @@ var modeSynonyms = map[string]runtime.Mode{
 	"on": runtime.ModeEnforce, "enforced": runtime.ModeEnforce, "enabled": runtime.ModeEnforce, "true": runtime.ModeEnforce, "live": runtime.ModeEnforce,
 	"dryrun": runtime.ModeShadow, "dry_run": runtime.ModeShadow, "dry-run": runtime.ModeShadow, "dry run": runtime.ModeShadow,
 	"log": runtime.ModeShadow, "log_only": runtime.ModeShadow, "monitor": runtime.ModeShadow, "report": runtime.ModeShadow,
-	"disabled": runtime.ModeOff, "false": runtime.ModeOff, "none": runtime.ModeOff, "allow": runtime.ModeOff, "unlimited": runtime.ModeOff,
+	"disabled": runtime.ModeOff, "false": runtime.ModeOff, "no": runtime.ModeOff, "none": runtime.ModeOff, "allow": runtime.ModeOff, "unlimited": runtime.ModeOff,
 	"deny": runtime.ModeBlock, "blocked": runtime.ModeBlock, "reject": runtime.ModeBlock,
 }
 

@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -22,14 +24,17 @@ import (
 // start reads when windows begin.
 func (p *parser) start(limit *draft, e entry) (ok bool) {
 	text := e.value.Value
-	words, inWords := parseCalendarStart(text)
+	start, inWords := parseCalendarStart(text)
 	switch {
 	case e.value.Kind != yaml.ScalarNode || e.value.Tag == "!!null":
 		p.wrongType(e, startInWords, "")
 		return false
 	case inWords:
 		// Kept until the period is known.
-		limit.calendarStart = words
+		limit.calendarStart = start
+		return true
+	case limit.written.is(runtime.TokenBucket, runtime.InFlight):
+		// The kind has no start, whatever the value.
 		return true
 	case text == firstUse:
 		limit.policy.Start = runtime.StartFirstUse()
@@ -38,12 +43,54 @@ func (p *parser) start(limit *draft, e entry) (ok bool) {
 	case text == "0":
 		limit.policy.Start = runtime.StartOffset(0)
 		return true
-	case dateForm.MatchString(text):
+	}
+	if c, ok := limit.written.calendar(); ok && !instantForm.MatchString(text) && !offsetForm.MatchString(text) {
+		p.report(e.at, rules.BadStart, "write "+startFormsOf(c), "start %s does not fit period: %s", strings.TrimPrefix(describe(e.value), "the number "), calendarPeriod(c))
+		p.meant(meantCalendarStart(c, text))
+		return false
+	}
+	if dateForm.MatchString(text) {
 		limit.policy.Start, ok = p.instant(e)
-	default:
-		limit.policy.Start, ok = p.offset(e)
+	} else {
+		limit.policy.Start, ok = p.offset(e, limit.written.slides())
 	}
 	return ok
+}
+
+// hourForm is a time of day as people write it.
+var hourForm = regexp.MustCompile(`^(?i)([0-9]{1,2})(?::([0-9]{2}))? ?(am|pm)?$`)
+
+// meantCalendarStart returns the start of a calendar that a text probably means, or "".
+func meantCalendarStart(c runtime.Calendar, text string) string {
+	text = strings.ToLower(text)
+	day, err := strconv.Atoi(text)
+	switch {
+	case text == "midnight":
+		return "00:00"
+	case text == "noon":
+		return "12:00"
+	case err == nil && c.Unit == runtime.Month && c.Count < 2 && 1 <= day && day <= 31:
+		return ordinal(day)
+	case err != nil && hourForm.MatchString(text):
+		parts := hourForm.FindStringSubmatch(text)
+		hour, _ := strconv.Atoi(parts[1])
+		if parts[3] != "" {
+			hour %= 12
+		}
+		if parts[3] == "pm" {
+			hour += 12
+		}
+		if clock := fmt.Sprintf("%02d:%s", hour, cmp.Or(parts[2], "00")); timeOfDayForm.MatchString(clock) {
+			return clock
+		}
+	case c.Unit == runtime.Week && c.Count < 2 && len(text) >= 3:
+		for _, weekday := range weekdays {
+			if name := strings.ToLower(weekday.String()); strings.HasPrefix(name, text) || text == name+"s" {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // anniversary is the start of windows whose keys have their own first day.
@@ -125,29 +172,17 @@ func ordinal(n int) string {
 // perKey is the zone of windows whose keys have their own.
 const perKey = "per key"
 
-var calendarForm = regexp.MustCompile(`^(day|week|month|year|[1-9][0-9]{0,3} (days?|weeks?|months?|years?))$`)
-
 // period reads a duration, or a number of calendar units.
 func (p *parser) period(limit *draft, e entry) (ok bool) {
-	text := e.value.Value
-	if !isString(e.value) || !calendarForm.MatchString(text) {
+	calendar, ok := parseCalendar(e.value.Value)
+	if !isString(e.value) || !ok {
+		e.calendar = limit.written.is(runtime.FixedWindow)
 		limit.policy.Period, ok = p.length(e)
 		return ok
 	}
-	count, unit, several := strings.Cut(text, " ")
-	if !several {
-		count, unit = "1", text
-	}
-	n, _ := strconv.Atoi(count)
-	calendar := runtime.Calendar{Count: n}
-	calendar.Unit, _ = named(runtime.CalendarUnits(), strings.TrimSuffix(unit, "s"))
 	if calendar.Period() > runtime.MaxPeriod {
-		p.report(e.at, rules.OutOfRange, "", "period must be at most %s, not %s", longestPeriod, diag.Clip(text))
+		p.report(e.at, rules.OutOfRange, "", "period must be at most %s, not %s", longestPeriod, diag.Clip(e.value.Value))
 		return false
-	}
-	// One unit has one form, so that equal limits have equal policies.
-	if n == 1 {
-		calendar.Count = 0
 	}
 	limit.policy.Calendar.Unit, limit.policy.Calendar.Count = calendar.Unit, calendar.Count
 	limit.policy.Period = calendar.Period()
@@ -184,9 +219,7 @@ func (p *parser) zone(limit *draft, e entry) bool {
 	}
 	if _, ok := zoneNames()[name]; !ok {
 		p.report(e.at, rules.BadZone, "write a name of the IANA database such as UTC or Europe/Berlin, or per key", "unknown time zone %s", diag.Quote(name))
-		if !p.full() {
-			p.meant(meantZone(name))
-		}
+		p.meant(p.meantZone(name))
 		return false
 	}
 	limit.policy.Calendar.Zone = name
@@ -194,7 +227,10 @@ func (p *parser) zone(limit *draft, e entry) bool {
 }
 
 // meantZone returns the zone that a name probably means: a similar one, or the only one of that city.
-func meantZone(text string) string {
+func (d *document) meantZone(text string) string {
+	if !d.described() {
+		return ""
+	}
 	// A map has no order, and two names may be equally near.
 	all := slices.Sorted(maps.Keys(zoneNames()))
 	var sameCity []string
@@ -206,7 +242,7 @@ func meantZone(text string) string {
 	if len(sameCity) == 1 {
 		return sameCity[0]
 	}
-	return diag.Nearest(text, append(all, perKey))
+	return d.nearest(text, func() []string { return append(all, perKey) })
 }
 
 // startMore explains the starts of calendars in the reference.
@@ -260,7 +296,11 @@ func (s settler) settleCalendar() {
 	switch {
 	case !hasPeriod:
 	case c.Unit == 0 && hasZone:
-		s.report(zone.at, rules.NotForPeriod, "write period: day, week, month or year, or leave zone out", "a period of fixed length has no zone")
+		help := "write period: day, week, month or year, or leave zone out"
+		if units := aboutUnits[s.of.policy.Period]; units != 0 {
+			help = fmt.Sprintf("write period: %s for calendar %[1]ss in that zone, or leave zone out: %s is a fixed length", units, period.value.Value)
+		}
+		s.report(zone.at, rules.NotForPeriod, help, "a period of fixed length has no zone")
 		s.note(period.at, "period is given here")
 	case c.Unit == 0 && hasStart && s.of.calendarStart.words != 0:
 		// A date without a time is more likely an instant.
@@ -268,7 +308,11 @@ func (s settler) settleCalendar() {
 			s.instant(start)
 			return
 		}
-		s.report(start.at, rules.NotForPeriod, "write an instant such as 2006-01-02T15:04:05Z, an offset from 0:00 UTC such as 8h, or first use; or period: day, week, month or year",
+		help := startHelp(true)
+		if s.of.policy.Kind == runtime.FixedWindow {
+			help = startHelp(false) + "; or period: day, week, month or year, and a zone"
+		}
+		s.report(start.at, rules.NotForPeriod, help,
 			"start %s needs a period of calendar days, weeks, months or years", diag.Clip(start.value.Value))
 		s.note(period.at, "period is given here")
 	case c.Unit == 0:
@@ -278,6 +322,11 @@ func (s settler) settleCalendar() {
 	case hasStart && (s.of.calendarStart.words == 0 || !s.of.calendarStart.apply(c)):
 		s.report(start.at, rules.NotForPeriod, "write "+startFormsOf(*c), "start %s does not fit period: %s", diag.Clip(start.value.Value), calendarPeriod(*c))
 	}
+}
+
+// aboutUnits are the lengths that people write for a unit of the calendar.
+var aboutUnits = map[time.Duration]runtime.CalendarUnit{
+	words.Day: runtime.Day, words.Week: runtime.Week, 30 * words.Day: runtime.Month, 31 * words.Day: runtime.Month, 365 * words.Day: runtime.Year,
 }
 
 // fixedLength is a duration that is about as long as a window.

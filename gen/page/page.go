@@ -3,8 +3,8 @@
 //
 // # The model
 //
-// [Page.Write] writes the page. The words and numbers are those of packages spec and review, and the drawings those of
-// Package draw, on the story of [draw.StandardStory] or on the requests of a [Recording]. The playgrounds run the
+// [Page.Write] writes the page. The words and numbers are those of packages fields and review, and the drawings those of
+// package draw, on the story of [draw.StandardStory] or on the requests of a [Recording]. The playgrounds run the
 // algorithm of meter.Rule.Step in JavaScript.
 //
 // # Guarantees

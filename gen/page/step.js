@@ -1,4 +1,4 @@
-// The limiter of package runtime for one row, in JavaScript: Rule.step is runtime.Rule.Step, and a test compares the two.
+// The limiter of package runtime for one row, in JavaScript: Rule.step is meter.Rule.Step, and a test compares the two.
 //
 // Instants and durations are in nanoseconds since an origin near the present, as numbers: below 2^53, which are 104 days,
 // they are exact. A rule has kind, precise, rate, capacity, debt, period, phase, firstUse, and for a calendar starts: the

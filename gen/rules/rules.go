@@ -33,7 +33,7 @@ func Address(id string) string {
 // known are those declared below, in their order.
 var known []Rule
 
-// rule adds a rule to the list. Because [document.report] takes a *Rule, no diagnostic can have an id that the list lacks. See
+// rule adds a rule to the list. Because the parser reports a *Rule, no diagnostic can have an id that the list lacks. See
 // [spec.Versions] for the example.
 func rule(id, summary, example string) *Rule {
 	r := Rule{ID: id, Summary: summary}

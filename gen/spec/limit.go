@@ -181,6 +181,15 @@ func PlanWords(name string) []string {
 	return strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == ' ' || r == '.' || r == '+' })
 }
 
+// Unqualified reports whether a type has the name of its package, as Go code writes it, and not the import path: "uuid.UUID".
+func Unqualified(typ string) bool {
+	from, _, _ := strings.Cut(typ, ".")
+	return UnqualifiedForm.MatchString(typ) && !slices.Contains(TopPackages, from)
+}
+
+// TopPackages are the packages of the standard library whose path is their name, and that have types with MarshalText.
+var TopPackages = []string{"net", "regexp", "time"}
+
 // KeyPart is one named and typed part of a limit's key.
 type KeyPart struct {
 	// Name is a Go identifier that is not a keyword.
@@ -223,7 +232,7 @@ const (
 	AddrType     = "netip.Addr"
 	HashedString = "hashed string"
 	// KeyTypesInWords lists the types of the parts of keys.
-	KeyTypesInWords = "`string`, `hashed string`, `bool`, `int`, `int64`, `uint64`, `netip.Addr`, `netip.Addr/64` or `import/path.Type`"
+	KeyTypesInWords = "`string`, `hashed string`, `bool`, `int`, `int64`, `uint64`, `netip.Addr`, `netip.Addr/64`, `import/path.Type`, or `Type` for one of the generated package"
 
 	elementPattern = `[a-zA-Z0-9_~-]+(\.[a-zA-Z0-9_~-]+)*`
 )
@@ -237,6 +246,8 @@ var (
 	// elements that begin with a dash or a tilde, and names that Windows reserves or shortens.
 	UnimportedForm = regexp.MustCompile(`^(netip|C|main|unsafe|builtin|cmd)\.|^(cmd|internal|vendor)/|/vendor/|(^|/)[-~]|(^|/)[^./]*~[0-9]+[./]|` +
 		`(^|/)([cC][oO][nN]|[pP][rR][nN]|[aA][uU][xX]|[nN][uU][lL]|[cC][oO][mM][1-9]|[lL][pP][tT][1-9])[./]`)
+	// UnqualifiedForm matches a type with the name of its package in place of the import path, or with one of [TopPackages].
+	UnqualifiedForm = regexp.MustCompile(`^[a-z][a-zA-Z0-9_]*\.[A-Z]`)
 	// AddrPrefixForm matches the type of an address of which 1 to 128 bits count.
 	AddrPrefixForm = regexp.MustCompile(`^netip\.Addr/([1-9][0-9]?|1[01][0-9]|12[0-8])$`)
 	// TypedForm matches the name of a part with its type, as in "userID: int64" or "userID int64".

@@ -223,6 +223,11 @@ var accepted = map[string]string{
 	"Limiter.PeekAll none": "there is nothing to read",
 }
 
+// leavesNothing are calls that give back what was reserved, with an error.
+var leavesNothing = map[string]bool{
+	"Reservation.Wait ended": true, "Reservation.Wait late": true, "Reservations.Wait ended": true, "Reservations.Wait late": true,
+}
+
 func isAccepted(of, method, name string) bool {
 	return accepted[of+"."+method+" "+name] != "" || accepted["*."+method+" "+name] != ""
 }
@@ -262,7 +267,9 @@ func TestEveryMethodRefusesWhatItCannotUse(t *testing.T) {
 						continue
 					}
 					assert.ErrorIs(t, err, row.want, name)
-					assert.Equal(t, before, w.rows(), name)
+					if !leavesNothing[of+"."+method.Name+" "+row.name] {
+						assert.Equal(t, before, w.rows(), name)
+					}
 					if errors.Is(row.want, runtime.ErrInvalidCall) {
 						assert.Equal(t, runtime.OriginProgram, runtime.OriginOf(err), name)
 					}

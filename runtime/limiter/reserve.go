@@ -96,6 +96,9 @@ func (r *Reservation) Wait(ctx context.Context) error {
 
 // waitFor is the Wait of reservations that were made together.
 func waitFor(ctx context.Context, l *Limiter, all []*Reservation) error {
+	if ctx == nil {
+		return fmt.Errorf("%s: %w", namesOf(all), errNilContext)
+	}
 	longest := time.Duration(0)
 	for _, r := range all {
 		if r.begun.IsZero() {

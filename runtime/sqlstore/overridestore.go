@@ -59,7 +59,7 @@ func (t *callerTxStore) OverridesSince(ctx context.Context, id int64) ([]runtime
 	if s.overrides.Err != nil {
 		return nil, s.overrides.Err
 	}
-	entries, err := conn.Await(ctx, func() ([]runtime.OverrideEntry, error) {
+	entries, err := conn.Bounded(ctx, func(ctx context.Context) ([]runtime.OverrideEntry, error) {
 		if err := s.prepared.RequireBegun(ctx, t.tx); err != nil {
 			return nil, err
 		}
@@ -70,7 +70,7 @@ func (t *callerTxStore) OverridesSince(ctx context.Context, id int64) ([]runtime
 			return nil, err
 		}
 		return s.overrides.EntriesIn(ctx, t.tx, id)
-	}, nil)
+	})
 	if err != nil && fault.Retryable(err) {
 		return nil, &RetryTxError{err}
 	}

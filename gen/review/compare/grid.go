@@ -29,10 +29,10 @@ type row struct {
 	log          string
 }
 
-// view is an instant at which a row is read, and the start of a window of the new rule, both counted from [origin].
+// view is an instant at which a row is read, and the start of a window of the new rule, both counted from [Origin].
 type view struct{ now, start int64 }
 
-// moment is a state stored in the window that starts at [origin], and the first and last time, counted from origin, at
+// moment is a state stored in the window that starts at [Origin], and the first and last time, counted from origin, at
 // which its key is exhausted.
 type moment struct {
 	state       runtime.State
