@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"sync"
@@ -163,8 +162,10 @@ func (taken *Request) LeasedDecision(p *Policy, n, left int64, of *Ledger) Decis
 func (d *Decision) RefundRequest(n int64) Request {
 	n = min(n, d.Taken)
 	r := &d.Receipt
-	// A fake clock may have shown the instant 0, which would mean another refund.
-	takenAt := cmp.Or(d.TakenAt.UnixNano(), 1)
+	takenAt := d.TakenAt.UnixNano()
+	if takenAt == 0 && r.request != nil {
+		takenAt = 1 // a fake clock has shown the instant 0, which would mean that the tokens belong to no request
+	}
 	return Request{Op: Refund, Count: n - min(r.Free, max(0, n)), TakenAt: takenAt, Total: r.Total, Shard: r.Shard, Leased: r.Leased, Fence: d.Fence}
 }
 
