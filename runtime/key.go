@@ -38,7 +38,8 @@ type keyCalendar struct {
 }
 
 // In returns k with a time zone of its own, for a limit whose [Calendar] has ZonePerKey. The zone is not stored: the
-// same key keeps its count in any zone, and gains none by changing it.
+// same key keeps its count in any zone, and gains none by changing it. With a nil zone, or one whose clock is more than
+// 16 hours from UTC, every method of the limit returns [ErrInvalidKey].
 func (k Key) In(zone *time.Location) Key {
 	c := k.ownCalendar()
 	c.zone = zone
