@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"sync"
