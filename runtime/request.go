@@ -80,6 +80,9 @@ type Request struct {
 	// they had not been taken then: see limiter.Limit.RefundN. 0 means that the tokens belong to no request: all of
 	// them are added, up to the capacity, and earlier requests for the key can no longer be refunded, except for a
 	// sliding window. Make the refund of a request by [Decision.RefundRequest].
+	//
+	// For a Release, it means that the Take at that instant may have had no effect, or may have it yet, because its answer
+	// is unknown, or that the slots may be free already. The Release is then no error, and the Take has no effect later.
 	TakenAt int64
 	// Total is how many tokens had been taken from the row of the key when those of a Refund had been, or 0 if that is
 	// unknown. Without it, nothing is given back once tokens have accrued, or after an hour.

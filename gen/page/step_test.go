@@ -305,7 +305,10 @@ func randomCase(t *testing.T, r *rand.Rand, p *runtime.Policy) jsCase {
 		s.Now = now
 		q := runtime.Request{Op: jsOps[s.Op], Count: s.Count, Reserve: s.Reserve}
 		if s.Fence != nil {
-			q.Fence, q.TakenAt = base+*s.Fence, base
+			q.Fence = base + *s.Fence
+			if s.Op == "refund" {
+				q.TakenAt = base
+			}
 		}
 		state, s.want, s.err = rule.Step(state, base+now, q)
 		if s.Op == "take" && s.want.Fence != 0 {

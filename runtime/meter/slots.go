@@ -206,6 +206,8 @@ func (r inFlight) renewOrRelease(s runtime.State, now int64, q *runtime.Request)
 	h := r.heldAt(s, now)
 	i := h.find(q.Fence)
 	switch {
+	case i < 0 && q.Op == runtime.Release && q.TakenAt != 0:
+		return r.prevent(s, h, now, q.Fence), nil
 	case r.unlimited && (i < 0 || q.Op == runtime.Renew):
 		// Without a limit, no one waits for a slot, and the hold is not known.
 		return s, nil
@@ -219,6 +221,16 @@ func (r inFlight) renewOrRelease(s runtime.State, now int64, q *runtime.Request)
 		h.add(of)
 	}
 	return h.state(s, now), nil
+}
+
+// prevent returns s after the Release of a holder that is not there, and is not to be added any more: a write of it that is still on
+// its way depends on the row that it has read, which is another one now. No later holder has its fence.
+func (r inFlight) prevent(s runtime.State, h holders, now, fence int64) runtime.State {
+	if s.Exists && (s.Prev > -1 || s.Log != "" && s.Log[0] == logTag) {
+		return s // a row of another kind, which has no holders
+	}
+	h.last = max(h.last, fence)
+	return h.state(s, now)
 }
 
 // lastFence returns the fence of the holder that was added last.

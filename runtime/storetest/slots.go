@@ -28,6 +28,10 @@ func slots() []clause {
 			ask(runtime.Renew, 0).fails(runtime.ErrSlotLost), ask(runtime.Release, 0).fails(runtime.ErrSlotLost), left(10),
 			ask(runtime.Renew, 0).by(bucket()).fails(runtime.ErrInvalidCall), ask(runtime.Release, 0).by(bucket()).fails(runtime.ErrInvalidCall),
 		}},
+		{
+			name: "SlotsGivenBack", rule: "a Release with TakenAt frees the slots if they are held, is no error otherwise, and no later fence is as small",
+			policies: p, check: (*subject).slotsGivenBack,
+		},
 		{name: "SlotsEdited", rule: "a lowered capacity lets those that run finish", policies: p, script: []step{
 			take(6), take(1).edited(to(4)).denied(), left(-2).edited(to(4)), pause(time.Minute), take(4).edited(to(4)),
 		}},
@@ -89,6 +93,37 @@ func (s *subject) slotsHeld(p *runtime.Policy) {
 			s.broken("after a sweep, the decision is %+v, and the last fence was %d", after, last.Fence)
 		}
 	}
+}
+
+// slotsGivenBack releases slots of which the releaser does not know whether they are held.
+func (s *subject) slotsGivenBack(p *runtime.Policy) {
+	giveBack := func(fence int64) {
+		s.Helper()
+		c := ofHolder(p, runtime.Release, fence)
+		c.Requests[0].TakenAt = s.clock.Now().UnixNano()
+		if a := s.do(c)[0]; !a.Allowed() {
+			s.broken("the answer is %+v", a)
+		}
+	}
+	// The key has no row yet.
+	missing := s.clock.Now().UnixNano() + 5
+	giveBack(missing)
+	s.play(p, []step{left(10)})
+	first := s.decide(p, runtime.Request{Count: 6})
+	if first.Fence <= missing {
+		s.broken("the fence %d is not larger than %d, which was given back", first.Fence, missing)
+	}
+	giveBack(first.Fence)
+	s.play(p, []step{left(10)})
+	giveBack(first.Fence)
+	// The slots of others stay held.
+	other := s.decide(p, runtime.Request{Count: 3})
+	giveBack(other.Fence + 7)
+	s.play(p, []step{left(7)})
+	if next := s.decide(p, runtime.Request{Count: 1}); next.Fence <= other.Fence+7 {
+		s.broken("the fence %d is not larger than %d, which was given back", next.Fence, other.Fence+7)
+	}
+	s.play(p, []step{left(6)})
 }
 
 // slotsConcurrent has many callers acquire, renew and release.
