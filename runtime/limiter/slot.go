@@ -243,21 +243,21 @@ func (s *Slot) Release(ctx context.Context) error {
 		return s.nothingHeld()
 	}
 	s.mu.Lock()
-	released, uncertain := s.released, s.uncertain
+	released := s.released
+	q := runtime.Request{Op: runtime.Release, Fence: s.Decision.Fence, Count: s.n}
+	if s.uncertain && time.Now().Before(s.end) {
+		q.TakenAt = s.TakenAt.UnixNano() // the earlier Release may have freed it
+	}
 	s.mu.Unlock()
 	if released {
 		return s.unlessShadow(s.of.wrap(runtime.ErrSlotLost))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
 	defer cancel()
-	_, err := s.of.do(ctx, runtime.Request{Op: runtime.Release, Fence: s.Decision.Fence, Count: s.n}, nil)
+	_, err := s.of.do(ctx, q, nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lost := errors.Is(err, runtime.ErrSlotLost)
-	if lost && uncertain && time.Now().Before(s.end) {
-		err = nil // the earlier Release has freed it
-	}
-	s.released, s.uncertain = err == nil, err != nil && !lost
+	s.released, s.uncertain = err == nil, err != nil && !errors.Is(err, runtime.ErrSlotLost)
 	if err == nil {
 		s.of.limiter.waiters.wake(SlotLimit{s.of}.row())
 	}
@@ -274,11 +274,7 @@ func (s *Slot) nothingHeld() error {
 
 // inShadow reports whether the limit is in shadow mode, now that the slot may be lost.
 func (s *Slot) inShadow() bool {
-	m := s.of.mode()
-	if m == runtime.ModeBlock {
-		m = s.Policy.Mode // a block changes nothing for those that run
-	}
-	return m == runtime.ModeShadow
+	return s.of.mode() == runtime.ModeShadow
 }
 
 // unlessShadow returns an error, but not the loss of a slot of a limit in shadow mode, which must not stop anything.

@@ -3,6 +3,7 @@ package limiter_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -121,13 +122,18 @@ func TestReleaseWhoseAnswerIsLost(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l, store := slotsOf(slotPolicy(1))
+				_, store := slotsOf(slotPolicy(1))
+				var seen outcomes
+				l := limiter.New(store, limiter.Observe(&seen)).Slots(slotPolicy(1), runtime.KeyOf(runtime.Int(42)))
 				s := acquire(t, l)
 				store.before.Store(row.before)
 				store.fail.Store(1)
 				require.ErrorIs(t, s.Release(t.Context()), errLost)
 				time.Sleep(row.pause)
 				require.ErrorIs(t, s.Release(t.Context()), row.err)
+				// Observers see the result of the caller.
+				last := seen.all[len(seen.all)-1]
+				require.Equal(t, row.err != nil, strings.Contains(last, "slot_lost"), last)
 				require.Zero(t, used(t, l))
 				require.ErrorIs(t, s.Release(t.Context()), runtime.ErrSlotLost)
 			})
@@ -457,6 +463,14 @@ func TestLossOfASlotWithAnOverride(t *testing.T) {
 	require.NoError(t, enforced.Renew(t.Context()))
 	must(o.overrides("a").End(t.Context(), overrideEnd))
 	require.ErrorIs(t, shadowed.Renew(t.Context()), runtime.ErrSlotLost)
+	// Also of a limit whose own mode is shadow, a block is in force.
+	p.Mode = runtime.ModeShadow
+	unblocked := acquire(t, l)
+	require.NoError(t, l.Reset(t.Context()))
+	require.NoError(t, unblocked.Renew(t.Context()))
+	o.block(o.overrides("a"), time.Hour)
+	require.ErrorIs(t, unblocked.Renew(t.Context()), runtime.ErrSlotLost)
+	require.ErrorIs(t, unblocked.Release(t.Context()), runtime.ErrSlotLost)
 }
 
 // A caller that does not depend on the slots does not wait behind those that do.

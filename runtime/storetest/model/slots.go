@@ -327,9 +327,6 @@ func (w *slotWorld) ofHolder(k *slotKey, verb string) {
 		w.counts.lost++
 	}
 	_, mode := w.inForce(k)
-	if mode == runtime.ModeBlock {
-		mode = h.slot.Policy.Mode
-	}
 	if errors.Is(want, runtime.ErrSlotLost) && mode == runtime.ModeShadow {
 		want = nil
 	}
