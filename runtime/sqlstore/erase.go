@@ -40,7 +40,7 @@ func (t *callerTxStore) Erase(ctx context.Context, limit, key string, why runtim
 	if err := runtime.CheckErase(limit, key); err != nil {
 		return runtime.Erased{}, err
 	}
-	return inTx(ctx, t, func() (done runtime.Erased, err error) {
+	return inTx(ctx, t, func(ctx context.Context) (done runtime.Erased, err error) {
 		e := t.store.eraser
 		now, err := e.Now(ctx, t.tx)
 		if err != nil {

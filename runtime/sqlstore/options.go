@@ -56,6 +56,6 @@ var ErrClosed = conn.ErrClosed
 
 // Timeout, 10 seconds, is the longest that a call waits if its context has no nearer deadline: 5 seconds for earlier
 // calls, and 5 seconds for the database. It also bounds [Store.Close], and [Store.Ready], [Store.Migrate] and each page of
-// [Store.Sweep] if their context has no deadline. It does not bound calls in a transaction of the caller, which have only
-// the caller's context. See [Store.Do] for connections that do not respond.
+// [Store.Sweep] if their context has no deadline, and each call in a transaction of the caller whose context has none. See
+// [Store.Do] for connections that do not respond.
 const Timeout = conn.Timeout

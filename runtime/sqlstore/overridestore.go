@@ -63,12 +63,12 @@ func (t *callerTxStore) OverridesSince(ctx context.Context, id int64) ([]runtime
 	case isNil(t.tx):
 		return nil, runtime.ErrNilTx
 	}
-	entries, err := conn.Await(ctx, func() ([]runtime.OverrideEntry, error) {
+	entries, err := conn.Bounded(ctx, func(ctx context.Context) ([]runtime.OverrideEntry, error) {
 		if _, err := s.prepared.Now(ctx, t.tx); err != nil {
 			return nil, err
 		}
 		return table.ScanOverrides(ctx, t.tx, s.overrides.Since, []any{id, override.Page})
-	}, nil)
+	})
 	if err != nil && fault.Retryable(err) {
 		return nil, &RetryTxError{err}
 	}

@@ -86,7 +86,7 @@
 // A call returns when its context ends, at its limit's timeout, and after [Timeout] at the latest; [Store.Do] has the
 // details. A transaction is given up after half of [Timeout], or a quarter of a second after the last of its callers has
 // left; the next one uses another connection. [Store.Do] lists the drivers that close the connection then, and the
-// settings that the others need. Calls in a transaction of the caller have only the caller's context.
+// settings that the others need.
 //
 // While a database does not respond at all, its process does not open one connection after another: once a probe has had
 // no answer for a second, calls and [RunInTx] wait, each for its own time, until one of the probes that follow has, and

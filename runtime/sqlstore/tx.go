@@ -30,7 +30,7 @@ type callerTxStore struct {
 
 // Do implements [runtime.Store].
 func (t *callerTxStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	answers, err := inTx(ctx, t, func() ([]runtime.Answer, error) { return t.decide(ctx, calls) })
+	answers, err := inTx(ctx, t, func(ctx context.Context) ([]runtime.Answer, error) { return t.decide(ctx, calls) })
 	if t.store.usable() == nil {
 		t.store.denials.InTx(calls, answers)
 	}
@@ -38,14 +38,14 @@ func (t *callerTxStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime
 }
 
 // inTx executes a request in the transaction, and explains its error.
-func inTx[T any](ctx context.Context, t *callerTxStore, request func() (T, error)) (result T, err error) {
+func inTx[T any](ctx context.Context, t *callerTxStore, request func(ctx context.Context) (T, error)) (result T, err error) {
 	if err := t.store.usable(); err != nil {
 		return result, err
 	}
 	if isNil(t.tx) {
 		return result, runtime.ErrNilTx
 	}
-	result, err = conn.Await(ctx, func() (T, error) { return guarded(ctx, t, request) }, nil)
+	result, err = conn.Bounded(ctx, func(ctx context.Context) (T, error) { return guarded(ctx, t, request) })
 	switch {
 	case err != nil && fault.Retryable(err):
 		err = &RetryTxError{err}
@@ -62,7 +62,7 @@ func inTx[T any](ctx context.Context, t *callerTxStore, request func() (T, error
 
 // guarded executes a request for servers that may abort a transaction without reporting it: before or during the
 // request, which the check after it detects, or later, which the commit reports or [RunInTx] detects.
-func guarded[T any](ctx context.Context, t *callerTxStore, request func() (T, error)) (result T, err error) {
+func guarded[T any](ctx context.Context, t *callerTxStore, request func(ctx context.Context) (T, error)) (result T, err error) {
 	mayAbort, err := t.store.prepared.Admit(ctx, t.tx)
 	if err != nil {
 		return result, err
@@ -72,7 +72,7 @@ func guarded[T any](ctx context.Context, t *callerTxStore, request func() (T, er
 			return result, err
 		}
 	}
-	did, err := request()
+	did, err := request(ctx)
 	if err == nil && mayAbort {
 		err = conn.RequireOpen(ctx, t.tx, t.store.prepared.Dialect.TxOpen)
 	}
@@ -133,8 +133,12 @@ func isNil(tx runtime.Tx) bool {
 //
 // While a store in db waits for a database that does not respond, so does RunInTx, before it begins a transaction.
 //
+// If ctx has no deadline, the transaction is begun within [Timeout], and committed or rolled back within another one, also on a
+// connection that does not respond. Each call of a store in it is bounded in the same way, and the statements of fn by
+// the contexts that fn gives them.
+//
 // The error comes from fn, the commit or ctx. If fn returns an error, the transaction is rolled back. If ctx ends
-// during the commit, the transaction may have been committed although there is an error.
+// during the commit, or the commit has no response, the transaction may have been committed although there is an error.
 func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 	return conn.RunInTx(ctx, db, fn)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -510,4 +511,46 @@ func TestRunInTxReturnsBeforeALateCommit(t *testing.T) {
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		time.Sleep(time.Second)
 	})
+}
+
+// A transaction whose context has no deadline returns, at whatever step its connection falls silent.
+func TestTransactionWithoutADeadlineEnds(t *testing.T) {
+	for _, step := range []string{"connect", "begin", "exec", "commit", "rollback"} {
+		for _, obeys := range []bool{true, false} {
+			if step == "exec" && !obeys {
+				continue // the rollback waits for the lock of the connection, and fake time stands still meanwhile
+			}
+			t.Run(fmt.Sprintf("%s obeys=%v", step, obeys), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := &wire{obeys: obeys}
+					store := wired(t, w, 0)
+					require.NoError(t, store.Ready(t.Context()))
+					if step == "connect" {
+						w.db.SetMaxIdleConns(0)
+					}
+					refused := errors.New("refused")
+					w.breakAt(step)
+					start := time.Now()
+					err := sqlstore.RunInTx(context.Background(), w.db, func(tx *sql.Tx) error {
+						err := limiter.New(store).WithTx(tx).Limit(counted, runtime.Key{}).Require(context.Background())
+						if err == nil && step == "rollback" {
+							err = refused
+						}
+						return err
+					})
+					require.Error(t, err)
+					require.Equal(t, 1, w.silent)
+					require.LessOrEqual(t, time.Since(start), 2*sqlstore.Timeout)
+					require.Equal(t, step == "rollback", errors.Is(err, refused), err)
+					require.Equal(t, step != "rollback", errors.Is(err, context.DeadlineExceeded), err)
+					if step == "commit" {
+						require.ErrorContains(t, err, "may have been committed")
+					}
+					close(w.healed)
+					synctest.Wait()
+					require.NoError(t, store.Close())
+				})
+			})
+		}
+	}
 }

@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -12,15 +13,23 @@ const Timeout = 10 * time.Second
 // Grace is how long a driver has to return after its context has ended. Its error has more details than ours.
 const Grace = 50 * time.Millisecond
 
+// errSilent is the error of Await if f has not returned.
+var errSilent = errors.New("the database has not responded")
+
 // Bounded runs f under a context that has a deadline, ctx's or [Timeout], and returns soon after it has ended. If f
 // has not returned by then, as with some drivers, it continues in the background.
 func Bounded[T any](ctx context.Context, f func(ctx context.Context) (T, error)) (T, error) {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, Timeout)
-		defer cancel()
-	}
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
 	return Await(ctx, func() (T, error) { return f(ctx) }, nil)
+}
+
+// withDeadline returns ctx if it has a deadline, and otherwise one that ends after [Timeout].
+func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, Timeout)
 }
 
 // Await runs f and returns soon after ctx has ended, even if f does not, as with drivers that ignore the context. If f
@@ -58,7 +67,7 @@ func Await[T any](ctx context.Context, f func() (T, error), drop func(T)) (T, er
 				}()
 			}
 			var zero T
-			return zero, fmt.Errorf("the database has not responded: %w", ctx.Err())
+			return zero, fmt.Errorf("%w: %w", errSilent, ctx.Err())
 		}
 	}
 }

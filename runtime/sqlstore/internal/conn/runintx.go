@@ -3,6 +3,8 @@ package conn
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,23 +18,47 @@ func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 }
 
 // inTx runs fn in one transaction. It returns soon after ctx has ended, unless fn does not return: a call of the driver that
-// has not returned by then continues in the background.
+// has not returned by then continues in the background. If ctx has no deadline, the transaction is begun and ended within
+// [Timeout] each.
 func inTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
-	t, err := through(ctx, circuitOf(db), db, func() (*connTx, error) {
-		return Await(ctx, func() (*connTx, error) { return beginOn(ctx, db) }, (*connTx).abandon)
-	})
+	t, err := begin(ctx, db)
 	if err != nil {
 		return err
 	}
 	open, err := t.run(db, fn)
-	_, ended := Await(ctx, func() (struct{}, error) { return struct{}{}, t.end(ctx, open, err) }, nil)
+	ended := t.await(ctx, func() error { return t.end(ctx, open, err) })
+	switch {
+	case err != nil:
+		return err // whether or not the rollback had a response
+	case errors.Is(ended, errSilent):
+		return fmt.Errorf("the transaction may have been committed: %w", ended)
+	}
 	return ended
+}
+
+func begin(ctx context.Context, db *sql.DB) (*connTx, error) {
+	within, cancel := withDeadline(ctx)
+	defer cancel()
+	return through(within, circuitOf(db), db, func() (*connTx, error) {
+		return Await(within, func() (*connTx, error) { return beginOn(ctx, within, db) }, (*connTx).abandon)
+	})
 }
 
 // connTx is a transaction on a connection of its own.
 type connTx struct {
 	conn *sql.Conn
 	tx   *sql.Tx
+	// cancel ends the context of the transaction, upon which some drivers give up a connection that does not respond.
+	cancel context.CancelFunc
+}
+
+// await runs f, which ends the transaction.
+func (t *connTx) await(ctx context.Context, f func() error) error {
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, t.cancel)()
+	_, err := Await(ctx, func() (struct{}, error) { return struct{}{}, f() }, nil)
+	return err
 }
 
 // run runs fn, and rolls the transaction back if fn panics. See runInTxTransactions for open.
@@ -43,7 +69,7 @@ func (t *connTx) run(db *sql.DB, fn func(tx *sql.Tx) error) (open string, err er
 		runInTxTransactions.Delete(t.tx)
 		// fn has panicked: without this the connection would never return to the pool.
 		if !returned {
-			t.abandon()
+			_ = t.await(context.Background(), func() error { t.abandon(); return nil }) // the panic goes on
 		}
 	}()
 	runInTxTransactions.Store(t.tx, running)
@@ -67,19 +93,28 @@ func (t *connTx) end(ctx context.Context, open string, err error) error {
 	return commit(ctx, t.conn, t.tx)
 }
 
-// beginOn begins a transaction on a connection of a pool.
-func beginOn(ctx context.Context, db *sql.DB) (t *connTx, err error) {
-	err = reconnecting(ctx, db, func() error {
-		conn, err := db.Conn(ctx)
+// beginOn begins a transaction of a context on a connection of a pool, if it can within another context.
+func beginOn(ctx, within context.Context, db *sql.DB) (t *connTx, err error) {
+	err = reconnecting(within, db, func() error {
+		conn, err := db.Conn(within)
 		if err != nil {
 			return err
 		}
+		ctx, cancel := context.WithCancel(ctx)
+		inTime := context.AfterFunc(within, cancel)
 		tx, err := conn.BeginTx(ctx, nil)
+		if !inTime() {
+			if err == nil {
+				rollback(conn, tx)
+			}
+			err = fmt.Errorf("%w: %w", errSilent, within.Err())
+		}
 		if err != nil {
+			defer cancel()
 			defer conn.Close()
 			return Unsent(ended(conn, err))
 		}
-		t = &connTx{conn, tx}
+		t = &connTx{conn, tx, cancel}
 		return nil
 	})
 	return t, err
@@ -89,6 +124,7 @@ func beginOn(ctx context.Context, db *sql.DB) (t *connTx, err error) {
 func (t *connTx) abandon() {
 	rollback(t.conn, t.tx)
 	t.conn.Close()
+	t.cancel()
 }
 
 // runInTxTransactions are the transactions of RunInTx while their functions run.
