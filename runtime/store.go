@@ -23,7 +23,8 @@ type Store interface {
 	//
 	// An error means that not every call was answered. The answers are then nil, or have a zero [Answer] for each call
 	// without one. Calls without an answer have taken nothing, unless ctx ended or the connection to the store was lost
-	// while they were executed.
+	// while they were executed. The store then releases the slots that they have acquired, and cancels what they have
+	// reserved, as far as it can know that.
 	Do(ctx context.Context, calls []Call) ([]Answer, error)
 }
 

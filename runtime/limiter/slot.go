@@ -27,9 +27,10 @@ func (l SlotLimit) Acquire(ctx context.Context) (*Slot, error) { return l.Acquir
 // is not Allowed. They are held until [Slot.Release], or until the hold of the policy ends without a renewal: then the
 // holder is presumed dead. If n is 0, it is allowed and acquires nothing.
 //
-// If the process or the connection ends before the answer arrives, the slots may have been acquired: they are free
-// after the hold. The error is [runtime.ErrExceedsCapacity] if n is more than the capacity, [runtime.ErrInvalidCount]
-// if it is less than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
+// After an error nothing is held: slots that the store acquires although ctx has ended, or the answer was lost, are
+// released in the background. If the process ends before the answer arrives, they are free after the hold. The error is
+// [runtime.ErrExceedsCapacity] if n is more than the capacity, [runtime.ErrInvalidCount] if it is less than 0,
+// [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
 func (l SlotLimit) AcquireN(ctx context.Context, n int64) (*Slot, error) {
 	return l.acquire(ctx, n, false, nil)
 }

@@ -111,6 +111,8 @@
 //   - Tokens reported as taken are committed.
 //   - However many goroutines, processes and hosts call at once, the store admits as much as if they called one after
 //     the other.
+//   - A call that returns an error holds no slot and no reservation. If it was executed nonetheless, that is given back in the
+//     background; tokens of a reservation may stay taken if its answer was lost: see the guarantees of runtime.
 //   - A key without a row is full. Sweep deletes only rows of full keys, which are not needed.
 //
 // # Non-guarantees
@@ -160,6 +162,7 @@ type Store struct {
 	leases  *lease.Store
 	denials *denycache.Store
 	group   *group.Store
+	undoer  *undoer
 }
 
 // New returns a store in a table of db, which the caller opens, and closes after the store. The
@@ -193,7 +196,11 @@ func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 		return nil, err
 	}
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
-	s.group = group.New(s.engine, group.Options{OneWriter: d.OneWriter, Batch: o.Batch, Inline: s.engine.Inline})
+	s.undoer = newUndoer(s)
+	s.engine.Unknown = s.undoer.unknown
+	s.group = group.New(s.engine, group.Options{
+		OneWriter: d.OneWriter, Batch: o.Batch, Inline: s.engine.Inline, Undelivered: s.undoer.undelivered,
+	})
 	s.denials = denycache.New(s.group, o.Clock)
 	s.leases = lease.New(s.denials, o.Clock)
 	return s, nil
@@ -207,7 +214,8 @@ func (s *Store) usable() error {
 	return nil
 }
 
-// Close waits for calls in flight, refunds leased tokens and releases prepared statements. Later calls return [ErrClosed].
+// Close waits for calls in flight, refunds leased tokens, gives back slots and reservations of callers that have gone, and
+// releases prepared statements. Later calls return [ErrClosed].
 // It does not close the database. It returns within [Timeout], with an error if calls are still in flight by
 // then because a connection does not respond.
 func (s *Store) Close() error {
@@ -218,7 +226,8 @@ func (s *Store) Close() error {
 	defer cancel()
 	s.overrides.Stop()
 	// Leases refund their tokens through the group, so the group must still be running, and the gate still open.
-	err := errors.Join(s.leases.Shutdown(ctx), s.group.Shutdown(ctx))
+	// The undoer comes last, because calls in flight may give it work.
+	err := errors.Join(s.leases.Shutdown(ctx), s.group.Shutdown(ctx), s.undoer.shutdown(ctx))
 	s.prepared.Gate.Close()
 	_, late := conn.Bounded(ctx, func(context.Context) (struct{}, error) {
 		// The group is idle, but a batch that it has given up may still be running.

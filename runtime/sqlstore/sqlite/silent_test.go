@@ -213,7 +213,15 @@ func (s wireStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (dr
 	if err := s.conn.step(ctx, "exec"); err != nil {
 		return nil, err
 	}
-	return s.bareStmt.ExecContext(ctx, args)
+	if !s.conn.wire.obeys {
+		ctx = context.WithoutCancel(ctx) // a write may be executed after the call has ended
+	}
+	result, err := s.bareStmt.ExecContext(ctx, args)
+	if err == nil && s.conn.wire.breaks("executed") {
+		s.conn.silent = true
+		err = s.conn.step(ctx, "executed")
+	}
+	return result, err
 }
 
 // QueryContext implements [driver.StmtQueryContext].
@@ -511,6 +519,54 @@ func TestRunInTxReturnsBeforeALateCommit(t *testing.T) {
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		time.Sleep(time.Second)
 	})
+}
+
+// The answer to an acquisition is lost, and whether it has had an effect, or will have one yet, is not known. The slot is free
+// while the connection is still silent, and remains so when it responds again. No fence occurs twice.
+func TestSlotWhoseAnswerIsLostIsReleased(t *testing.T) {
+	for _, row := range []struct {
+		step string
+		// first means that it is the first acquisition of the key, which is a transaction.
+		first bool
+	}{{"commit", true}, {"exec", false}, {"executed", false}} {
+		for _, obeys := range []bool{true, false} {
+			for _, batch := range []int{0, 1} {
+				t.Run(fmt.Sprintf("%s obeys=%v batch=%d", row.step, obeys, batch), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { loseAcquisition(t, row.step, row.first, obeys, batch) })
+				})
+			}
+		}
+	}
+}
+
+func loseAcquisition(t *testing.T, step string, first, obeys bool, batch int) {
+	w := &wire{obeys: obeys}
+	store := wired(t, w, batch)
+	require.NoError(t, store.Ready(t.Context()))
+	p := &runtime.Policy{Name: "slots", Kind: runtime.InFlight, Rate: 5, Capacity: 5, Period: time.Hour}
+	slots := limiter.New(store).Slots(p, runtime.Key{})
+	fence := int64(0)
+	if !first {
+		s := must(slots.Acquire(t.Context()))(t)
+		fence = s.Fence()
+		require.NoError(t, s.Release(t.Context()))
+	}
+	w.breakAt(step)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := slots.Acquire(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, 1, w.silent)
+	time.Sleep(time.Second)
+	require.Zero(t, must(slots.Peek(t.Context()))(t).Used, "a second after the call has returned")
+	close(w.healed)
+	time.Sleep(time.Minute)
+	require.Zero(t, must(slots.Peek(t.Context()))(t).Used, "after the connection has responded")
+	s := must(slots.AcquireN(t.Context(), p.Capacity))(t)
+	require.True(t, s.Allowed)
+	require.Greater(t, s.Fence(), fence)
+	require.NoError(t, s.Release(t.Context()))
+	require.NoError(t, store.Close())
 }
 
 // A transaction whose context has no deadline returns, at whatever step its connection falls silent.

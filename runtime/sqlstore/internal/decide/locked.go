@@ -19,7 +19,7 @@ func (e *Engine) locked(ctx context.Context, x *conn.Executor, calls []runtime.C
 		b = batch.New(calls)
 		order := table.OrderFor(&e.Dialect, table.ReadFirst)
 		for {
-			done, err := e.runBatch(ctx, x, b, order, durabilityOf(calls))
+			done, err := e.runBatch(ctx, x, calls, b, order, durabilityOf(calls))
 			switch {
 			case errors.Is(err, table.ErrSomeMissing):
 				// The transaction has ended, so all rows are locked in order again.
@@ -36,16 +36,17 @@ func (e *Engine) locked(ctx context.Context, x *conn.Executor, calls []runtime.C
 	return err
 }
 
-// runBatch runs a batch in a transaction, or returns false if the batch needs more rows. A batch without changes
+// runBatch runs a batch of calls in a transaction, or returns false if the batch needs more rows. A batch without changes
 // is rolled back, and with it the placeholders that were inserted.
 func (e *Engine) runBatch(
-	ctx context.Context, x *conn.Executor, b *batch.Batch, order table.LockOrder, d runtime.Durability,
+	ctx context.Context, x *conn.Executor, calls []runtime.Call, b *batch.Batch, order table.LockOrder, d runtime.Durability,
 ) (done bool, err error) {
 	now, err := e.Now(ctx, e.DB)
 	if err != nil {
 		return false, err
 	}
 	var states []runtime.State
+	var w write
 	err = e.InTx(ctx, x, d, func(in conn.Session) error {
 		l := table.NewRowLock(in, b.Rows(), d)
 		if err := l.Lock(ctx, order); err != nil {
@@ -60,8 +61,13 @@ func (e *Engine) runBatch(
 		if len(changes) == 0 {
 			return conn.ErrRollback
 		}
-		return l.Write(ctx, changes)
+		if err := l.Write(ctx, changes); err != nil {
+			return err
+		}
+		w.begin(ctx, e, calls, b.Answers())
+		return nil
 	})
+	err = w.end(ctx, true, err)
 	if errors.Is(err, conn.ErrRollback) {
 		err = nil
 	}

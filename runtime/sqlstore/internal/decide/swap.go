@@ -34,11 +34,12 @@ func (e *Engine) compareAndSwap(ctx context.Context, x *conn.Executor, calls []r
 	if err != nil {
 		return false, err
 	}
+	var w write
 	err = e.Single(ctx, x, func(in conn.Session) (err error) {
 		l := table.NewRowLock(in, b.Rows(), d)
 		if l.States = e.seen.all(l.Rows); l.States != nil {
 			// They show whether to take, and not whether to deny.
-			if done, err = e.swap(ctx, x, l, now, b); err != nil || done && len(b.Changes()) > 0 {
+			if done, err = e.swap(ctx, x, l, now, calls, b, &w); err != nil || done && len(b.Changes()) > 0 {
 				return err
 			}
 		}
@@ -47,9 +48,11 @@ func (e *Engine) compareAndSwap(ctx context.Context, x *conn.Executor, calls []r
 			return err
 		}
 		e.seen.read(l.Rows, l.States)
-		done, err = e.swap(ctx, x, l, now, b)
+		done, err = e.swap(ctx, x, l, now, calls, b, &w)
 		return err
 	})
+	// After the commit, if the driver needs a transaction.
+	err = w.end(ctx, done, err)
 	done = done && err == nil
 	if done {
 		copy(answers, b.Answers())
@@ -58,8 +61,10 @@ func (e *Engine) compareAndSwap(ctx context.Context, x *conn.Executor, calls []r
 	return done, err
 }
 
-// swap runs a batch on the states of its rows, and returns false if its changes were not written.
-func (e *Engine) swap(ctx context.Context, x *conn.Executor, l *table.RowLock, now func() int64, b *batch.Batch) (bool, error) {
+// swap runs a batch of calls on the states of its rows, and returns false if its changes were not written.
+func (e *Engine) swap(
+	ctx context.Context, x *conn.Executor, l *table.RowLock, now func() int64, calls []runtime.Call, b *batch.Batch, w *write,
+) (bool, error) {
 	if !b.Run(now(), l.States) {
 		return false, nil
 	}
@@ -81,6 +86,7 @@ func (e *Engine) swap(ctx context.Context, x *conn.Executor, l *table.RowLock, n
 	arity, v := l.Bind([]conn.Stored{{Row: row, State: is}})
 	v.Of[conn.ParamOldValue], v.Of[conn.ParamOldTS], v.Of[conn.ParamOldPrev] = was.Value, was.TS, was.Prev
 	v.Of[conn.ParamOldPenalty] = []byte(was.Log[:min(len(was.Log), meter.PenaltyLength)])
+	w.begin(ctx, e, calls, b.Answers())
 	result, err := l.Exec(ctx, conn.SwapRow, arity, v)
 	if err != nil {
 		return false, err

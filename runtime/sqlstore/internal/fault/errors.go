@@ -61,6 +61,11 @@ func Lost(err error) bool {
 		slices.Contains(sessionEnded, stateOf(err))
 }
 
+// Undone reports whether a write that failed with err has certainly written nothing.
+func Undone(err error) bool {
+	return Retryable(err) || Outdated(err) || RefusedValue(err) || unreachable(err)
+}
+
 // unreachable reports whether no connection could be opened.
 func unreachable(err error) bool {
 	var failed *net.OpError

@@ -29,9 +29,24 @@ type flight struct {
 	deadline time.Time
 	// remaining is how many callers have not left. At 0, the flight is canceled.
 	remaining int
+	// left are the callers that have left while it was in flight, and dropped are its batches that had a result before the backend
+	// returned, with the answers.
+	left    []leaver
+	dropped []droppedAnswers
 	// lone is the context of the lone caller, or nil. late: the watchdog has seen that it has ended.
 	lone context.Context
 	late bool
+}
+
+// leaver is the ith caller of a batch.
+type leaver struct {
+	batch *batch
+	i     int
+}
+
+type droppedAnswers struct {
+	calls   []runtime.Call
+	answers []runtime.Answer
 }
 
 // newFlightLocked begins batches. It returns nil if none of them has a caller left.
@@ -77,12 +92,28 @@ func (f *flight) call(backend runtime.Store) ([]runtime.Answer, error) {
 	return answers, err
 }
 
-// end ends the batches, unless they have a result already.
+// end ends the batches, unless they have a result already: then the answers are dropped.
 func (f *flight) end(answers []runtime.Answer, err error) {
 	for _, b := range f.batches {
 		// Without an error there are as many answers as calls, with one there may be fewer.
 		n := min(len(b.calls), len(answers))
-		b.end(answers[:n:n], err)
+		if !b.end(answers[:n:n], err) && n > 0 {
+			f.dropped = append(f.dropped, droppedAnswers{b.calls, answers[:n:n]})
+		}
 		answers = answers[n:]
 	}
+}
+
+// handOver hands over the answers that callers do not get, after end. A caller that leaves from now on gets its answer.
+func (f *flight) handOver(undelivered func(calls []runtime.Call, answers []runtime.Answer)) {
+	for _, l := range f.dropped {
+		undelivered(l.calls[:len(l.answers)], l.answers)
+	}
+	for _, l := range f.left {
+		c := l.batch.callers[l.i]
+		if to := min(c.to, len(l.batch.answers)); c.from < to {
+			undelivered(l.batch.calls[c.from:to], l.batch.answers[c.from:to])
+		}
+	}
+	f.dropped, f.left = nil, nil
 }

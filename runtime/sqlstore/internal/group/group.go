@@ -28,6 +28,8 @@
 //     InlineFunc takes to return then. With one writer, no caller that has a deadline runs it.
 //   - A call whose context ends while it is queued takes nothing; one that is in flight may have taken, and if it was
 //     answered, the caller gets the answer. The other calls of the batch are not affected.
+//   - Of the caller and [Options.Undelivered], exactly one gets an answer, so that the store can give back slots of a
+//     caller that has gone.
 //   - A caller waits at most [Timeout], whatever its context, unless an InlineFunc with one writer takes longer.
 //   - No goroutine runs while no caller waits, except for a backend call that goes on after its context has ended.
 //
@@ -35,7 +37,8 @@
 //
 // The context of a batch ends after half of [Timeout], or shortly after its last caller has left. If the backend does
 // not return then, the batch fails without it, and the next batch begins. The backend may still carry out
-// the abandoned batch: its callers have got an error, and their tokens may be taken. Calls wait for a batch for a moment
+// the abandoned batch: its callers have got an error, and their tokens may be taken. If it returns answers, they are
+// undelivered. Calls wait for a batch for a moment
 // only: after 25 ms calls for other keys go around it, and after a quarter of a second those for its keys. If the call was a lone one, the next calls are batches until one of a single call is answered: a
 // batch has longer to open a connection than a lone call whose context ends soon.
 //
@@ -57,14 +60,19 @@ type Store struct {
 	backend runtime.Store
 	// queue is nil if there are no batches.
 	queue *queue
+	// undelivered is [Options.Undelivered].
+	undelivered func(calls []runtime.Call, answers []runtime.Answer)
 }
 
 // New returns a store that groups the calls of a backend.
 func New(backend runtime.Store, o Options) *Store {
-	s := &Store{backend: backend}
 	if o.Batch < 1 {
 		o.Batch = DefaultBatch
 	}
+	if o.Undelivered == nil {
+		o.Undelivered = func([]runtime.Call, []runtime.Answer) {}
+	}
+	s := &Store{backend: backend, undelivered: o.Undelivered}
 	if o.Batch > 1 || o.OneWriter {
 		s.queue = newQueue(backend, o)
 	}
@@ -78,7 +86,7 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 		return nil, err
 	}
 	if s.queue == nil {
-		return doSingle(ctx, s.backend, calls)
+		return doSingle(ctx, s.backend, calls, s.undelivered)
 	}
 	return s.queue.do(ctx, calls)
 }
@@ -99,7 +107,7 @@ func (s *Store) Shutdown(ctx context.Context) error {
 
 func newQueue(backend runtime.Store, o Options) *queue {
 	q := &queue{
-		backend: backend, inline: o.Inline, oneWriter: o.OneWriter, maxCalls: o.Batch, seed: maphash.MakeSeed(),
+		backend: backend, undelivered: o.Undelivered, inline: o.Inline, oneWriter: o.OneWriter, maxCalls: o.Batch, seed: maphash.MakeSeed(),
 		wasAlone: true, returns: returns{part: 1},
 	}
 	q.watchdog = time.AfterFunc(time.Hour, q.check)

@@ -48,6 +48,9 @@ type Options struct {
 	// Batch is the most calls in a batch; 0 is [DefaultBatch]. If it is 1, each call goes to the backend at once and by itself,
 	// but one after the other with one writer.
 	Batch int
+	// Undelivered, if not nil, gets the calls that the backend has answered, with their answers, after their callers have been
+	// given an error, or have left. It must not call the store, and is called with a lock held.
+	Undelivered func(calls []runtime.Call, answers []runtime.Answer)
 	// Inline, if not nil, runs a call that finds the store idle in the goroutine of its caller.
 	Inline InlineFunc
 }

@@ -22,6 +22,17 @@ type erratic struct {
 	obeys bool
 	mu    sync.Mutex
 	made  map[string]int
+	// got counts who has got the answer to a call: its caller, or Undelivered.
+	got map[string]int
+}
+
+// gets counts the answers that a caller or Undelivered has got.
+func (s *erratic) gets(answers []runtime.Answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range answers {
+		s.got[a.Decisions[0].Limit]++
+	}
 }
 
 func (s *erratic) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
@@ -49,14 +60,21 @@ func (s *erratic) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answe
 }
 
 // Whatever the backend does, every call returns in time with its own answer, an answered call was made once, and one that
-// failed was made once at most, and never if it was still queued.
+// failed was made once at most, and never if it was still queued. Each answer goes to the caller or is undelivered.
 func TestEveryCallReturnsInTimeAndIsMadeOnceAtMost(t *testing.T) {
 	for _, oneWriter := range []bool{false, true} {
 		for _, obeys := range []bool{true, false} {
 			t.Run(fmt.Sprintf("oneWriter=%v obeys=%v", oneWriter, obeys), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					backend := &erratic{obeys: obeys, made: map[string]int{}}
-					o := group.Options{OneWriter: oneWriter, Batch: 2 + rand.IntN(7)}
+					backend := &erratic{obeys: obeys, made: map[string]int{}, got: map[string]int{}}
+					o := group.Options{OneWriter: oneWriter, Batch: 1 + rand.IntN(8)}
+					o.Undelivered = func(calls []runtime.Call, answers []runtime.Answer) {
+						require.Len(t, answers, len(calls))
+						for i, a := range answers {
+							require.Equal(t, calls[i].Requests[0].Key, a.Decisions[0].Limit)
+						}
+						backend.gets(answers)
+					}
 					// An InlineFunc must obey unless there is one writer.
 					if obeys {
 						o.Inline = func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, bool, error) {
@@ -80,8 +98,11 @@ func TestEveryCallReturnsInTimeAndIsMadeOnceAtMost(t *testing.T) {
 					all.Wait()
 					time.Sleep(3 * group.Timeout)
 					require.NoError(t, s.Shutdown(t.Context()))
+					backend.mu.Lock()
+					defer backend.mu.Unlock()
 					for key, n := range backend.made {
 						require.Equal(t, 1, n, key)
+						require.Equal(t, 1, backend.got[key], key)
 					}
 				})
 			})
@@ -100,6 +121,7 @@ func oneCall(t *testing.T, s *group.Store, backend *erratic, key string) {
 	}
 	begin := time.Now()
 	answers, err := s.Do(ctx, take(key, 1))
+	backend.gets(answers)
 	require.LessOrEqual(t, time.Since(begin), limit+100*time.Millisecond, key)
 	backend.mu.Lock()
 	made := backend.made[key]

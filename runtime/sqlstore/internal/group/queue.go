@@ -12,11 +12,12 @@ import (
 
 // queue is the calls that wait, and the flights.
 type queue struct {
-	backend   runtime.Store
-	inline    InlineFunc
-	oneWriter bool
-	maxCalls  int
-	seed      maphash.Seed
+	backend     runtime.Store
+	undelivered func(calls []runtime.Call, answers []runtime.Answer)
+	inline      InlineFunc
+	oneWriter   bool
+	maxCalls    int
+	seed        maphash.Seed
 
 	// joined counts the calls that have joined a batch.
 	joined atomic.Int64

@@ -20,7 +20,7 @@ func (q *queue) do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	}
 	b, i := q.join(ctx, calls, key)
 	if b == nil {
-		return doSingle(ctx, q.backend, calls)
+		return doSingle(ctx, q.backend, calls, q.undelivered)
 	}
 	if !b.wait(ctx) {
 		if phase := q.leave(b, i); phase != "" {
@@ -57,6 +57,7 @@ func (q *queue) leave(b *batch, i int) (phase string) {
 		}
 		return phaseQueued
 	}
+	f.left = append(f.left, leaver{b, i})
 	switch f.remaining--; {
 	case f.remaining > 0:
 	case q.oneWriter:
@@ -75,6 +76,10 @@ func (q *queue) leave(b *batch, i int) (phase string) {
 func (q *queue) finish(f *flight, answered bool) (next *flight) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if len(f.left) > 0 || len(f.dropped) > 0 {
+		// Before the queue may be idle, so that all answers have been handed over when Shutdown returns.
+		f.handOver(q.undelivered)
+	}
 	if !q.endLocked(f) {
 		return nil
 	}
@@ -178,7 +183,9 @@ func (q *queue) runAlone(ctx context.Context, f *flight, calls []runtime.Call) (
 }
 
 // doSingle makes a flight of its own for the calls of one caller.
-func doSingle(ctx context.Context, backend runtime.Store, calls []runtime.Call) ([]runtime.Answer, error) {
+func doSingle(
+	ctx context.Context, backend runtime.Store, calls []runtime.Call, undelivered func([]runtime.Call, []runtime.Answer),
+) ([]runtime.Answer, error) {
 	// No queue has this batch, so nothing needs a lock.
 	b := newBatch(1)
 	i := b.joinLocked(ctx, calls, 0)
@@ -187,17 +194,26 @@ func doSingle(ctx context.Context, backend runtime.Store, calls []runtime.Call) 
 		return b.answersOf(i)
 	}
 	// Some drivers do not return when their context ends, so the caller must be able to return without them.
-	go func() { f.end(f.call(backend)) }()
+	go func() {
+		f.end(f.call(backend))
+		f.handOver(undelivered)
+	}()
 	bounded, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	if b.wait(bounded) {
 		return b.answersOf(i)
 	}
-	time.AfterFunc(linger, f.cancel)
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", phaseInFlight, err)
+	err := errTimeout
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%s: %w", phaseInFlight, ctx.Err())
 	}
-	return nil, errTimeout
+	if b.end(nil, err) {
+		time.AfterFunc(linger, f.cancel)
+		return nil, err
+	}
+	// It is being answered now.
+	<-b.done
+	return b.answersOf(i)
 }
 
 // check runs when the watchdog fires. It fails the batches that have exceeded their time, and sets the watchdog for the others.
