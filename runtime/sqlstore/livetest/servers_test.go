@@ -33,7 +33,7 @@ var long = flag.Bool("long", false, "run the long tests too")
 func TestMain(m *testing.M) {
 	mysql.SetLogger(&mysql.NopLogger{}) // connections are cut on purpose
 	for env, race := range map[string]func(string) error{courseEnv: raceOn, leaseEnv: raceLeased, outageEnv: takeInOutage, preciseEnv: takePrecisely,
-		overrideEnv: decideOverridden, slotsEnv: holdSlots} {
+		overrideEnv: decideOverridden, slotsEnv: holdSlots, goneEnv: goOn} {
 		if course, ok := os.LookupEnv(env); ok {
 			if err := race(course); err != nil {
 				fmt.Fprintln(os.Stderr, err)
