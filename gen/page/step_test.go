@@ -306,9 +306,9 @@ func randomCase(t *testing.T, r *rand.Rand, p *runtime.Policy) jsCase {
 		q := runtime.Request{Op: jsOps[s.Op], Count: s.Count, Reserve: s.Reserve}
 		if s.Fence != nil {
 			q.Fence = base + *s.Fence
-		}
-		if s.Op == "refund" && s.Fence != nil {
-			q.TakenAt = base
+			if s.Op == "refund" {
+				q.TakenAt = base
+			}
 		}
 		state, s.want, s.err = rule.Step(state, base+now, q)
 		if s.Op == "take" && s.want.Fence != 0 {

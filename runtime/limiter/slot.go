@@ -28,8 +28,9 @@ func (l SlotLimit) Acquire(ctx context.Context) (*Slot, error) { return l.Acquir
 // holder is presumed dead. If n is 0, it is allowed and acquires nothing.
 //
 // After an error nothing is held: slots that the store acquires although ctx has ended, or the answer was lost, are
-// released in the background. If the process ends before the answer arrives, they are free after the hold. The error is [runtime.ErrExceedsCapacity] if n is more than the capacity, [runtime.ErrInvalidCount]
-// if it is less than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
+// released in the background. If the process ends before the answer arrives, they are free after the hold. The error is
+// [runtime.ErrExceedsCapacity] if n is more than the capacity, [runtime.ErrInvalidCount] if it is less than 0,
+// [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
 func (l SlotLimit) AcquireN(ctx context.Context, n int64) (*Slot, error) {
 	return l.acquire(ctx, n, false, nil)
 }

@@ -76,8 +76,10 @@ func (q *queue) leave(b *batch, i int) (phase string) {
 func (q *queue) finish(f *flight, answered bool) (next *flight) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	// Before the queue may be idle, so that all answers have been handed over when Shutdown returns.
-	f.handOver(q.undelivered)
+	if len(f.left) > 0 || len(f.dropped) > 0 {
+		// Before the queue may be idle, so that all answers have been handed over when Shutdown returns.
+		f.handOver(q.undelivered)
+	}
 	if !q.endLocked(f) {
 		return nil
 	}
