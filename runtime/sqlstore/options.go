@@ -11,8 +11,9 @@ import (
 
 // Options are optional settings of a [Store]. The zero Options are the usual ones.
 type Options struct {
-	// Table is the name of the table, or schema.table: letters, digits and underscores.
-	// The default is dialect.DefaultTable.
+	// Table is the name of the table, or schema.table: letters, digits and underscores. Without a schema, it is the one in which
+	// the database finds the table when the store is first used, and all statements of the store then name it: call [Store.Ready]
+	// before a transaction that changes its search path or database. The default is dialect.DefaultTable.
 	Table string
 	// Owner is whose the limits are, in place of the import path of their generated package: a name that programs have in
 	// common which share limits, although each has generated code of its own. Policies made by hand have no other owner. See

@@ -1,7 +1,10 @@
 package editortest
 
 import (
+	"crypto/sha256"
+	"embed"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,12 +14,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The servers and the validator, at versions with which these tests have passed.
-const (
-	validator  = "ajv@8.20.0"
-	yamlServer = "yaml-language-server@1.25.0"
-	goServer   = "golang.org/x/tools/gopls@v0.23.0"
-)
+// goServer is at a version with which these tests have passed. The lockfiles in the folder npm have those of the packages of npm.
+const goServer = "golang.org/x/tools/gopls@v0.23.0"
+
+//go:embed npm
+var lockfiles embed.FS
+
+// fromNPM returns the folder into which a package of npm is installed, by its lockfile in the folder npm.
+func fromNPM(t *testing.T, name string) string {
+	t.Helper()
+	need(t, "node")
+	need(t, "npm")
+	files, err := fs.Sub(lockfiles, "npm/"+name)
+	require.NoError(t, err)
+	lock, err := fs.ReadFile(files, "package-lock.json")
+	require.NoError(t, err)
+	return installed(t, fmt.Sprintf("%s-%.8x", name, sha256.Sum256(lock)), func(into string) *exec.Cmd {
+		require.NoError(t, os.CopyFS(into, files))
+		return exec.Command("npm", "ci", "--prefix", into, "--ignore-scripts", "--no-audit", "--no-fund")
+	})
+}
 
 // root is the folder of ratelimitgen's module.
 var root = func() string {
@@ -67,11 +84,7 @@ func ratelimitgen(t *testing.T, folder string, args ...string) string {
 // startYAML starts yaml-language-server in a folder. It fetches no schemas.
 func startYAML(t *testing.T, folder string) *client {
 	t.Helper()
-	need(t, "node")
-	need(t, "npm")
-	server := installed(t, yamlServer, func(into string) *exec.Cmd {
-		return exec.Command("npm", "install", "--prefix", into, "--ignore-scripts", "--no-audit", "--no-fund", yamlServer)
-	})
+	server := fromNPM(t, "yaml-language-server")
 	none := map[string]any{"enable": false}
 	settings := map[string]any{"yaml": map[string]any{"schemaStore": none, "kubernetesCRDStore": none}}
 	return start(t, folder, settings, nil, "node", filepath.Join(server, "node_modules/yaml-language-server/bin/yaml-language-server"), "--stdio")

@@ -193,11 +193,7 @@ func TestYAMLOfExample(t *testing.T) {
 
 // ajv ignores the keywords for editors, unless it is in strict mode.
 func TestSchemaInAjv(t *testing.T) {
-	need(t, "node")
-	need(t, "npm")
-	ajv := installed(t, validator, func(into string) *exec.Cmd {
-		return exec.Command("npm", "install", "--prefix", into, "--ignore-scripts", "--no-audit", "--no-fund", validator)
-	})
+	ajv := fromNPM(t, "ajv")
 	folder := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "schema.json"), []byte(ratelimitgen(t, folder, "schema")), 0o644))
 	const script = `

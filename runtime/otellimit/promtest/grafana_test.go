@@ -1,7 +1,8 @@
 package promtest
 
 import (
-	_ "embed"
+	"crypto/sha256"
+	"embed"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,8 +15,10 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/dashboard"
 )
 
-// The versions of Grafana's types, and of the compiler that compares with them.
-var packages = []string{"@grafana/schema@13.2.3", "typescript@7.0.2"}
+// The versions of Grafana's types, and of the compiler that compares with them, and the hashes of their packages.
+//
+//go:embed npm
+var packages embed.FS
 
 //go:embed testdata/board.ts
 var boardTypes string
@@ -76,18 +79,25 @@ func installed(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
-	folder := filepath.Join(cache, "ratelimitgen-promtest", strings.NewReplacer("/", "-", " ", "-").Replace(strings.Join(packages, " ")))
+	lock, err := packages.ReadFile("npm/package-lock.json")
+	require.NoError(t, err)
+	folder := filepath.Join(cache, "ratelimitgen-promtest", fmt.Sprintf("%x", sha256.Sum256(lock))[:16])
 	// npm writes this file last.
 	if _, err := os.Stat(filepath.Join(folder, "node_modules", ".package-lock.json")); err == nil {
 		return folder
 	}
 	require.NoError(t, os.MkdirAll(folder, 0o755))
-	install := exec.Command("npm", append([]string{"install", "--prefix", folder, "--ignore-scripts", "--no-audit", "--no-fund"}, packages...)...)
+	for _, name := range []string{"package.json", "package-lock.json"} {
+		text, err := packages.ReadFile("npm/" + name)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), text, 0o644))
+	}
+	install := exec.Command("npm", "ci", "--prefix", folder, "--ignore-scripts", "--no-audit", "--no-fund")
 	if out, err := install.CombinedOutput(); err != nil {
 		if os.Getenv("CI") == "" {
-			t.Skipf("npm install: %v\n%s", err, out)
+			t.Skipf("npm ci: %v\n%s", err, out)
 		}
-		t.Fatalf("npm install: %v\n%s", err, out)
+		t.Fatalf("npm ci: %v\n%s", err, out)
 	}
 	return folder
 }

@@ -13,6 +13,9 @@ import (
 // The database's encoding must be UTF8, or SQL_ASCII, which keeps bytes as they are, and so must that of the client:
 // others convert names and keys, so that two drivers may store one key in two rows, or refuse some keys.
 //
+// Statements use the functions, types and operators of pg_catalog, which a session searches first unless its search_path lists pg_catalog
+// after another schema. In such a session, whoever can create objects in that schema can change what statements mean.
+//
 // The store prepares no statements. Behind a pooler that sends each transaction to another session, as PgBouncer does
 // with pool_mode = transaction, pgx must not prepare them under names either, unless the pooler keeps track of them
 // (PgBouncer 1.21 or later, with max_prepared_statements): set default_query_exec_mode to exec, simple_protocol or

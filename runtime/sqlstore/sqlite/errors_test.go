@@ -268,3 +268,19 @@ func TestCallOutsideOfItsTransactionIsExplained(t *testing.T) {
 		})
 	}
 }
+
+// Migrate has created the table, in the connection that it had.
+func TestDatabaseInMemoryWithAPoolIsExplained(t *testing.T) {
+	db, err := sql.Open("sqlite", ":memory:")
+	require.NoError(t, err)
+	defer db.Close()
+	store, err := sqlstore.New(db, dialect.SQLite, sqlstore.Options{})
+	require.NoError(t, err)
+	defer store.Close()
+	require.NoError(t, store.Migrate(t.Context()))
+	busy, err := db.Conn(t.Context())
+	require.NoError(t, err)
+	defer busy.Close()
+	require.ErrorContains(t, store.Ready(t.Context()), "each connection to a database in memory has its own tables: for :memory:, use package "+
+		"sqlite, or db.SetMaxOpenConns(1)")
+}

@@ -110,20 +110,33 @@ func open(path string, o sqlstore.Options) (*Store, error) {
 	// and not in SQLite's busy loop.
 	db.SetMaxOpenConns(1)
 	s.db = db
-	if o.Decider == nil {
-		o.Decider = decider{db}
-	}
 	if err := s.prepare(path, o); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
 }
 
+// options adds to the options of the caller those of this package.
+func (s *Store) options(o sqlstore.Options) sqlstore.Options {
+	o.AutoCreate = true
+	if o.Decider == nil {
+		o.Decider = decider{s.db}
+	}
+	guard := o.Guard
+	o.Guard = func(ctx context.Context) error {
+		err := s.check(ctx)
+		if err == nil && guard != nil {
+			err = guard(ctx)
+		}
+		return err
+	}
+	return o
+}
+
 // prepare creates the table and checks it.
 func (s *Store) prepare(path string, o sqlstore.Options) (err error) {
 	ctx := context.Background()
-	o.AutoCreate, o.Guard = true, s.check
-	if s.Store, err = sqlstore.New(s.db, dialect.SQLite, o); err != nil {
+	if s.Store, err = sqlstore.New(s.db, dialect.SQLite, s.options(o)); err != nil {
 		return err
 	}
 	if path != memory {
@@ -159,7 +172,7 @@ func create(path string) {
 	}
 }
 
-// check is the [sqlstore.Options.Guard].
+// check compares the files, in the [sqlstore.Options.Guard].
 func (s *Store) check(ctx context.Context) error {
 	compared, err := s.guard.check()
 	if compared && err == nil {

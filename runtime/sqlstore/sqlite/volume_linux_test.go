@@ -183,3 +183,17 @@ func TestFileWithoutTheRightToWriteIsNamedInTheError(t *testing.T) {
 		assert.Contains(t, said.String(), want)
 	}
 }
+
+func TestReadOnlyVolumeIsExplained(t *testing.T) {
+	if !withMounts(t) {
+		return
+	}
+	folder := newVolume(t, "1m")
+	path := filepath.Join(folder, "limits.db")
+	s, err := sqlite.Open(path)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.NoError(t, syscall.Mount("", folder, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+	_, err = sqlite.Open(path)
+	assert.ErrorContains(t, err, "that its volume is not mounted read-only")
+}
