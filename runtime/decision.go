@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"sync"
@@ -167,9 +166,8 @@ func (d *Decision) RefundRequest(n int64) Request {
 	n = min(n, d.Taken)
 	r := &d.Receipt
 	takenAt := d.TakenAt.UnixNano()
-	if d.Limit != "" {
-		// The instant 0, which a fake clock may have shown, means tokens that belong to no request.
-		takenAt = cmp.Or(takenAt, 1)
+	if takenAt == 0 && d.Limit != "" {
+		takenAt = 1 // a fake clock has shown the instant 0, which would mean that the tokens belong to no request
 	}
 	return Request{Op: Refund, Count: n - min(r.Free, max(0, n)), TakenAt: takenAt, Total: r.Total, Shard: r.Shard, Leased: r.Leased, Fence: d.Fence}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -40,7 +39,8 @@ type keyCalendar struct {
 }
 
 // In returns k with a time zone of its own, for a limit whose [Calendar] has ZonePerKey. The zone is not stored: the
-// same key keeps its count in any zone, and gains none by changing it.
+// same key keeps its count in any zone, and gains none by changing it. With a nil zone, or one whose clock is more than
+// 16 hours from UTC, every method of the limit returns [ErrInvalidKey].
 func (k Key) In(zone *time.Location) Key {
 	c := k.ownCalendar()
 	c.zone = zone
@@ -94,7 +94,7 @@ func Uint64(n uint64) Part { return Part{text: strconv.FormatUint(n, 10)} }
 // limit returns [ErrInvalidKey].
 func Addr(a netip.Addr) Part {
 	if !a.IsValid() {
-		return Part{err: errors.New("the address is the zero netip.Addr")}
+		return Part{err: partProblem("the address is the zero netip.Addr")}
 	}
 	if !a.IsLinkLocalUnicast() && !a.IsLinkLocalMulticast() {
 		a = a.WithZone("")
@@ -111,7 +111,7 @@ func Addr(a netip.Addr) Part {
 // [ErrInvalidKey].
 func AddrPrefix(a netip.Addr, bits int) Part {
 	if bits < 1 || bits > 128 {
-		return Part{err: fmt.Errorf("the prefix has %d bits, which is not between 1 and 128", bits)}
+		return Part{err: partProblem(fmt.Sprintf("the prefix has %d bits, which is not between 1 and 128", bits))}
 	}
 	a = withoutNAT64(a)
 	whole := Addr(a)
@@ -220,20 +220,28 @@ func Text(m encoding.TextMarshaler) (part Part) {
 	return Part{text: string(text), err: err}
 }
 
-var errNilPart = errors.New("the part is nil")
+const errNilPart = partProblem("it is nil")
 
 func isNilPointer(m encoding.TextMarshaler) bool {
 	v := reflect.ValueOf(m)
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// keyError is the error of a part of a key. It does not print its cause, which may contain the key.
+// partProblem is why a part is refused, in words without the part.
+type partProblem string
+
+func (p partProblem) Error() string { return string(p) }
+
+// keyError is the error of a part of a key. It does not print the error of a MarshalText, which may contain the key.
 type keyError struct {
 	part  int
 	cause error
 }
 
 func (e *keyError) Error() string {
+	if p, ok := e.cause.(partProblem); ok {
+		return fmt.Sprintf("%v: its parameter %d cannot be used: %v", ErrInvalidKey, e.part, p)
+	}
 	return fmt.Sprintf("%v: its parameter %d cannot be converted to text", ErrInvalidKey, e.part)
 }
 func (e *keyError) Unwrap() []error { return []error{ErrInvalidKey, e.cause} }

@@ -134,13 +134,21 @@ func (unwritable) MarshalText() ([]byte, error) { return []byte("secret"), errUn
 
 // The error of MarshalText can be unwrapped, but is not printed, because it may contain the key.
 func TestKeyPartThatFailsIsNamedByPosition(t *testing.T) {
-	for part, cause := range map[runtime.Part]error{
-		runtime.Text(unwritable{}): errUnwritable, runtime.Addr(netip.Addr{}): runtime.ErrInvalidKey,
+	for _, row := range []struct {
+		part  runtime.Part
+		cause error
+		want  string
+	}{
+		{runtime.Text(unwritable{}), errUnwritable, "converted to text"},
+		{runtime.Addr(netip.Addr{}), runtime.ErrInvalidKey, "used: the address is the zero netip.Addr"},
+		{runtime.AddrPrefix(netip.Addr{}, 64), runtime.ErrInvalidKey, "used: the address is the zero netip.Addr"},
+		{runtime.AddrPrefix(netip.IPv6Loopback(), 129), runtime.ErrInvalidKey, "used: the prefix has 129 bits, which is not between 1 and 128"},
+		{runtime.Text(nil), runtime.ErrInvalidKey, "used: it is nil"},
 	} {
-		err := runtime.KeyOf(runtime.String("team"), part).Err()
+		err := runtime.KeyOf(runtime.String("team"), row.part).Err()
 		require.ErrorIs(t, err, runtime.ErrInvalidKey)
-		require.ErrorIs(t, err, cause)
-		require.EqualError(t, err, "invalid key: its parameter 2 cannot be converted to text")
+		require.ErrorIs(t, err, row.cause)
+		require.EqualError(t, err, "invalid key: its parameter 2 cannot be "+row.want)
 	}
 }
 

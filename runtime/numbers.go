@@ -7,7 +7,8 @@ import (
 )
 
 // Numbers are those that a caller gives a limit together with the key, such as from the customer's contract or the
-// number of seats, where [Policy.AtMost] allows it. They are in tokens; 0 is a number that the caller does not give.
+// number of seats, where [Policy.AtMost] allows it. They are in tokens; 0 is a number that the caller does not give: if a
+// contract has 0, deny its requests without the limit.
 //
 // A key has one count whatever its numbers are: tokens that were used stay used when they change from one request to
 // the next.
@@ -59,6 +60,8 @@ func (n Numbers) check(p *Policy) error {
 		case p.Kind == InFlight && name == "rate": // the slots, which callers give as the capacity
 		case most == 0 && given != 0:
 			return fmt.Errorf("%w: the %s is that of the policy, and not given by callers", ErrInvalidNumbers, name)
+		case most != 0 && given == 0:
+			return fmt.Errorf("%w: %s 0 is not between %d and %d, the most that limits.yaml allows: 0 means that none was given", ErrInvalidNumbers, name, least, most)
 		case most != 0 && (given < least || given > most):
 			return fmt.Errorf("%w: %s %d is not between %d and %d, the most that limits.yaml allows", ErrInvalidNumbers, name, given, least, most)
 		}

@@ -186,7 +186,7 @@ func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
 	case numbers:
 		e.What = OverrideNumbers
 	default:
-		return fmt.Errorf("%w: it has no plan, no number and no Mode, so it changes nothing", ErrInvalidOverride)
+		return fmt.Errorf("%w: it has no plan, no number and no Mode, so it changes nothing: a number of 0 is none, and a Block denies all requests", ErrInvalidOverride)
 	}
 	if !numbers {
 		return nil

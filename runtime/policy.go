@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
 // MaxTokens is the largest rate, capacity or maxReserved of a limit, in tokens. Whole numbers up to it, and sums of two
@@ -328,10 +330,19 @@ const (
 	startByKey startMode = iota
 	startAligned
 	startFirstUse
+	// startOutOfRange is refused by Validate.
+	startOutOfRange
 )
 
-// StartAt returns a Start with a window that begins at t, and others every period before and after.
-func StartAt(t time.Time) Start { return StartOffset(time.Duration(t.UnixNano())) }
+// StartAt returns a Start with a window that begins at t, and others every period before and after. A policy with an instant
+// before the year 1678 or after 2262, such as the zero Time, is not valid.
+func StartAt(t time.Time) Start {
+	offset := time.Duration(t.UnixNano())
+	if !arith.Time(int64(offset)).Equal(t) {
+		return Start{mode: startOutOfRange}
+	}
+	return StartOffset(offset)
+}
 
 // StartOffset returns a Start with a window that begins at offset after 0:00 UTC on 1 January 1970, and others every
 // period before and after: with a period of a day, offset is a time of day in UTC.

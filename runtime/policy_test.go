@@ -84,6 +84,8 @@ func TestInvalidPolicyIsRefused(t *testing.T) {
 		{func(p *runtime.Policy) { p.Lease.For = 5 }, "a lease of 0 tokens is not between 1 and the capacity, 10"},
 		{func(p *runtime.Policy) { p.Lease = runtime.Lease{Tokens: 11, For: 1} }, "a lease of 11 tokens is not between 1 and the capacity, 10"},
 		{func(p *runtime.Policy) { p.Lease, p.Start = runtime.Lease{Tokens: 1, For: 1}, runtime.StartFirstUse() }, "windows that start at first use cannot be leased: their end is not known in advance"},
+		{func(p *runtime.Policy) { p.Start = runtime.StartAt(time.Time{}) }, "the start is not of the years 1678 to 2262"},
+		{func(p *runtime.Policy) { p.Start = runtime.StartAt(time.Date(2263, 1, 1, 0, 0, 0, 0, time.UTC)) }, "the start is not of the years 1678 to 2262"},
 		{func(p *runtime.Policy) { p.OnError = 3 }, "OnError(3) is not FailClosed, FailOpen or FailLocal"},
 		{func(p *runtime.Policy) { p.Durability = 3 }, "Durability(3) is not DurabilityDefault, DurabilityRelaxed or DurabilityFull"},
 	})

@@ -100,7 +100,7 @@ type Request struct {
 	Retry bool
 	// PenaltyOnly means that a Reset ends the penalty of the key, and forgets those before it, and leaves the tokens.
 	PenaltyOnly bool
-	// Zone is the time zone of the key, if the policy's Calendar has ZonePerKey; otherwise nil.
+	// Zone is the time zone of the key, at most 16 hours from UTC, if the policy's Calendar has ZonePerKey; otherwise nil.
 	Zone *time.Location
 	// Anniversary is the first day of some window of the key, if the policy's Calendar has Anniversary; otherwise zero.
 	Anniversary Date

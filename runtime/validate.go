@@ -73,6 +73,8 @@ func (p *Policy) constantProblem() string {
 
 func (p *Policy) kindProblem() string {
 	switch {
+	case p.Start.mode == startOutOfRange:
+		return "the start is not of the years 1678 to 2262"
 	case p.Kind == TokenBucket && p.Start != (Start{}):
 		return "a token bucket has no windows: leave Start out"
 	case p.Kind == InFlight:

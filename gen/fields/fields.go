@@ -73,6 +73,11 @@ func kindOf(f limitField) limitField {
 
 // rate reads a rate, which people also write as "10 per minute".
 func (p *parser) rate(limit *draft, e entry) bool {
+	if e.value.Tag == "!!int" && e.value.Value == "0" {
+		p.report(e.at, rules.OutOfRange, "to deny every request, give any rate and write mode: block; for one plan, deny its requests before the limit",
+			"rate must be 1 to %s, not 0", words.Number(runtime.MaxTokens))
+		return false
+	}
 	help, implies := "", false
 	if e.value.Tag != "!!int" {
 		help, implies = rateHelp(e.value.Value, limit.written.period)

@@ -463,3 +463,14 @@ func (w *world) errorOf(results []reflect.Value, of, method string) error {
 	}
 	return nil
 }
+
+// A debt that an int64 cannot hold is not no use.
+func TestUsedOfAHugeDebt(t *testing.T) {
+	limits, p := limiter.New(still()), bucket("limit", 10)
+	p.MaxReserved = runtime.Unbounded
+	l := limits.Limit(p, runtime.Key{})
+	for range 5_000 {
+		must(l.Charge(t.Context(), 2*runtime.MaxTokens))
+	}
+	require.Greater(t, must(l.Peek(t.Context())).Used, int64(1<<61))
+}

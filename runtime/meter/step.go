@@ -18,7 +18,8 @@ import (
 //
 // A request for count tokens is allowed if available - count >= -debt - allowance, where debt is 0 for a plain request
 // and the rule's Debt for a reserving one, and allowance is a millionth of a token but no more than rate * 1µs /
-// period. Then count is subtracted from value, and ts = max(ts, T). The formula is that of
+// period. A sliding window also rounds to the precision of numbers near its rate: one of 10,000,000 a day may allow a
+// request up to 80 microseconds early, and with shards 4. Then count is subtracted from value, and ts = max(ts, T). The formula is that of
 // https://stack.convex.dev/rate-limiting, with value less the capacity: what was used is stored, so that it stays used
 // if the capacity changes. At the end of a fixed window, value is first raised to at least -(capacity + rule's Debt): a
 // smaller one, as after an edit to a smaller capacity, does not reach into the next window. For a sliding window,

@@ -18,8 +18,8 @@ type Options struct {
 	// common which share limits, although each has generated code of its own. Policies made by hand have no other owner. See
 	// [runtime.Registration].
 	Owner string
-	// Clock returns the current time, of the years 1700 to 2240. The default is the database's clock, or the clock of this process if the database
-	// has no clock.
+	// Clock returns the current time, of the years 1700 to 2240. The default is the database's clock, or the clock of this
+	// process if the database has no clock.
 	Clock func() time.Time
 	// Batch is the most calls that share a transaction: calls that arrive while a transaction is in flight share the
 	// next one. The default is 1,000; 1 gives each call a transaction of its own.
