@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
@@ -35,6 +36,8 @@ type wire struct {
 	// healed is closed when silent connections respond again.
 	healed chan struct{}
 	db     *sql.DB
+	// committed, if not nil, is called after each commit, before its response.
+	committed func()
 
 	mu sync.Mutex
 	// mute means that all connections are silent, and new ones too. connects counts those that were tried.
@@ -242,6 +245,9 @@ func (t wireTx) Commit() error {
 	t.conn.tx = nil
 	if err := t.Tx.Commit(); err != nil {
 		return err
+	}
+	if f := t.conn.wire.committed; f != nil {
+		f()
 	}
 	return t.conn.step(context.Background(), "commit")
 }
@@ -609,4 +615,28 @@ func TestTransactionWithoutADeadlineEnds(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A reservation whose caller leaves during the commit is given back: SQLite has committed if it says so.
+func TestReservationIsGivenBackIfItsCallerLeavesDuringTheCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{}
+		server := wired(t, w, 0)
+		p := runtimetest.Reservable(5)
+		p.Durability = runtime.DurabilityFull // which the sessions lack, so that this takes a transaction
+		store := must(sqlstore.New(w.db, dialect.SQLite, sqlstore.Options{}))(t)
+		require.NoError(t, store.Migrate(t.Context(), p))
+		limit := limiter.New(store).Reservable(p, runtime.KeyOf(runtime.String("k")))
+		must(limit.ReserveN(t.Context(), 1))(t) // the first call registers the limit
+		ctx, cancel := context.WithCancel(t.Context())
+		w.committed = func() {
+			w.committed = nil
+			cancel()
+			synctest.Wait() // until the caller has gone
+		}
+		_, err := limit.ReserveN(ctx, 3)
+		require.ErrorIs(t, err, context.Canceled)
+		require.NoError(t, store.Close())
+		require.Equal(t, 4.0, runtimetest.Left(t, server, p))
+	})
 }
