@@ -12,12 +12,12 @@ import (
 //
 // Each measurement has a bound of its error: half of its round trip, and more as it gets older. The one with the smallest bound
 // counts, so that a late packet does not move the clock. Two measurements whose bounds exclude each other show that a clock was
-// set, or that another server answers: then the newer one counts, once a third one agrees with it.
+// set, or that another server answers: then the newest counts, once a third one is nearer to the second than to the first.
 type clock struct {
 	mu sync.Mutex
 	// best is the measurement that counts. Its time is zero before the first one.
 	best measurement
-	// other contradicts best, and no third one has agreed with it yet. Its time is zero if there is none.
+	// other contradicts best, and no third one has confirmed it yet. Its time is zero if there is none.
 	other measurement
 	// tried is when the last measurement ended, and due when the next one is.
 	tried, due time.Time
@@ -94,9 +94,12 @@ func jump(from, to time.Time) time.Duration {
 	return min(moved, 1<<61)
 }
 
+// apart returns how far two measurements differ at a time.
+func (m measurement) apart(from measurement, at time.Time) time.Duration { return m.now(at).Sub(from.now(at)).Abs() }
+
 // agrees reports whether both measurements can be right at a time.
 func (m measurement) agrees(with measurement, at time.Time) bool {
-	return m.now(at).Sub(with.now(at)).Abs() <= m.errorAt(at)+with.errorAt(at)
+	return m.apart(with, at) <= m.errorAt(at)+with.errorAt(at)
 }
 
 // better returns the one of two measurements that is less far off at a time.
@@ -132,16 +135,17 @@ func (c *clock) add(m measurement) (again bool) {
 	defer c.mu.Unlock()
 	switch {
 	case c.best.at.IsZero():
-		// If the first one was slow, all calls would be decided by it until the next.
+		// All calls would be decided by a slow one until the next.
 		c.best, c.poor = m, m.bound > fine
 		return c.poor
 	case m.agrees(c.best, m.at):
 		c.poor = m.bound > max(fine, 2*c.best.bound)
 		c.best, c.other = m.better(c.best, m.at), measurement{}
-		return false
-	case !c.other.at.IsZero() && m.agrees(c.other, m.at):
+		// Before the first measurement has ended.
+		return c.pause == 0 && c.best.bound > fine
+	case !c.other.at.IsZero() && m.apart(c.other, m.at) < m.apart(c.best, m.at):
 		c.poor = true
-		c.best, c.other = m.better(c.other, m.at), measurement{}
+		c.best, c.other = m, measurement{}
 		return false
 	}
 	c.other, c.poor = m, true
