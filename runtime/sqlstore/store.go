@@ -222,6 +222,7 @@ func (s *Store) Close() error {
 	// Leases refund their tokens through the group, so the group must still be running, and the gate still open.
 	err := errors.Join(s.leases.Shutdown(ctx), s.group.Shutdown(ctx))
 	s.prepared.Gate.Close()
+	s.prepared.Stop()
 	_, late := conn.Bounded(ctx, func(context.Context) (struct{}, error) {
 		// The group is idle, but a batch that it has given up may still be running.
 		s.prepared.Gate.Open.Wait()

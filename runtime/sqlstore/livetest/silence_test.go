@@ -150,6 +150,35 @@ func TestShortTimeoutIsEnoughFarAway(t *testing.T) {
 	})
 }
 
+// A round trip takes so long that no preparation ends within the time after which a call begins another one.
+func TestStoreBecomesReadyOverALongLine(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s server) {
+		table, p := newTable(), once("limit", 1000)
+		require.NoError(t, s.storeIn(t, s.open(t), table, nil).Migrate(t.Context(), p))
+		far, proxy := s.through(t, 0)
+		proxy.delay = 225 * time.Millisecond
+		db := must(sql.Open(far.driver, far.dsn))(t)
+		defer db.Close()
+		store := s.storeWith(t, db, sqlstore.Options{Table: table})
+		limit := limiter.New(store).Limit(p, runtime.Key{})
+		start, calls := time.Now(), 0
+		for {
+			calls++
+			err := limit.Require(t.Context())
+			if err == nil {
+				break
+			}
+			t.Log(err)
+			require.Less(t, time.Since(start), 2*sqlstore.Timeout)
+		}
+		t.Logf("call %d was the first that was answered, after %v and %d requests", calls, time.Since(start).Round(time.Millisecond), proxy.requests.Load())
+		ctx, cancel := context.WithTimeout(t.Context(), 3*sqlstore.Timeout)
+		defer cancel()
+		require.NoError(t, store.Ready(ctx, p))
+	})
+}
+
 // proxy forwards connections to a server, and cuts them at random: before it forwards a request or, worse, an answer.
 type proxy struct {
 	listener net.Listener

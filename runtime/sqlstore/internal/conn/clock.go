@@ -95,7 +95,9 @@ func jump(from, to time.Time) time.Duration {
 }
 
 // apart returns how far two measurements differ at a time.
-func (m measurement) apart(from measurement, at time.Time) time.Duration { return m.now(at).Sub(from.now(at)).Abs() }
+func (m measurement) apart(from measurement, at time.Time) time.Duration {
+	return m.now(at).Sub(from.now(at)).Abs()
+}
 
 // agrees reports whether both measurements can be right at a time.
 func (m measurement) agrees(with measurement, at time.Time) bool {
