@@ -29,6 +29,8 @@ type wire struct {
 	// roundTrip must be 0 if there are several callers. During a step database/sql holds the lock of the connection, which
 	// another caller's result may wait for, and fake time stands still while a goroutine waits for a lock.
 	roundTrip time.Duration
+	// ahead is by how much the database's clock is ahead of the host's.
+	ahead time.Duration
 	// more is how many round trips more than one a step takes.
 	more map[string]int
 	// obeys means that a step returns when its context ends, and the connection is lost, as with most drivers.
@@ -195,8 +197,14 @@ func (c *wireConn) QueryContext(ctx context.Context, query string, args []driver
 	if err := c.step(ctx, "query"); err != nil {
 		return nil, err
 	}
+	if query == wireClock {
+		query = fmt.Sprintf("SELECT %d", time.Now().Add(c.wire.ahead).UnixMicro())
+	}
 	return c.bareConn.QueryContext(ctx, query, args)
 }
+
+// wireClock is the statement that reads the clock of the database.
+const wireClock = "SELECT clock"
 
 // bareStmt is the interfaces of the driver's statements.
 type bareStmt interface {
@@ -252,14 +260,19 @@ func (t wireTx) Rollback() error {
 // wired returns a store with a wire to its database, which behaves as a server: with another writer, and a clock of
 // its own.
 func wired(t *testing.T, w *wire, batch int) *sqlstore.Store {
+	return wiredWith(t, w, sqlstore.Options{Batch: batch})
+}
+
+// wiredWith is wired with other options.
+func wiredWith(t *testing.T, w *wire, o sqlstore.Options) *sqlstore.Store {
 	bare := must(sql.Open("sqlite", ""))(t)
 	defer bare.Close()
 	w.driver, w.path, w.healed = bare.Driver(), filepath.Join(t.TempDir(), "limits.db"), make(chan struct{})
 	d := dialect.SQLite
-	d.OneWriter, d.Now = false, `SELECT 1`
+	d.OneWriter, d.Now = false, wireClock
 	db := sql.OpenDB(w)
 	w.db = db
-	store := must(sqlstore.New(db, d, sqlstore.Options{Batch: batch}))(t)
+	store := must(sqlstore.New(db, d, o))(t)
 	require.NoError(t, store.Migrate(t.Context()))
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	// The next call opens a connection.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
@@ -18,6 +19,8 @@ type Prepared struct {
 	*conn.Server
 	Executor atomic.Pointer[conn.Executor]
 	mu       sync.Mutex
+	// sweeps is the clock by which rows and old entries of logs are deleted.
+	sweeps meter.SweepClock
 	// inFlight are the preparations that have not ended. The calls wait for the last one.
 	inFlight []*preparation
 }
@@ -161,11 +164,23 @@ func (p *Prepared) newCheckedExecutor(ctx context.Context) (*conn.Executor, erro
 		// The first measurement of the clock belongs to the preparation, so that no later call waits for it.
 		_, err = p.Now(ctx, p.DB)
 	}
+	if err == nil {
+		// A jump of the clock between now and the first sweep is noticed.
+		p.sweepTime(p.Present())
+	}
 	if err != nil {
 		x.Close()
 		return nil, err
 	}
 	return x, nil
+}
+
+// sweepTime returns the instant by which to sweep when it is now by the clock of the store. A clock of the caller is believed at once.
+func (p *Prepared) sweepTime(now int64) int64 {
+	if p.Clock != nil {
+		return now
+	}
+	return p.sweeps.At(now, time.Now())
 }
 
 // explainMissingTable replaces check's error for an invisible table by the database's own error for a query, which
