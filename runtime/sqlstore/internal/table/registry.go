@@ -1,7 +1,9 @@
 package table
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,6 +23,8 @@ type Registry struct {
 	side
 	// read and the others are statements.
 	read, insert, update, remove string
+	// firstRow selects the name of a row that was written before rows had today's meaning, and firstOfMany does so from some rows only.
+	firstRow, firstOfMany string
 	// owner is the one of the store's options, or "".
 	owner     string
 	overrides *OverrideLog
@@ -48,7 +52,26 @@ func NewRegistry(on *Prepared, d dialect.Dialect, owner string, overrides *Overr
 		{&r.update, "UPDATE {table} SET owner = ?, format = ?, key_types = ?, numbers = ?, at_ns = ? WHERE name = ?"},
 		{&r.remove, "DELETE FROM {table} WHERE name = ?"},
 	})
+	// These are about the table of counts.
+	for into, text := range map[*string]string{&r.firstRow: "{table}", &r.firstOfMany: "(SELECT name, value FROM {table} LIMIT 10000) AS few"} {
+		filled, err := d.Text(d.ReadHint+"SELECT name FROM "+text+" WHERE value > 0 LIMIT 1", on.Table)
+		*into, r.Err = filled, cmp.Or(r.Err, err)
+	}
 	return r
+}
+
+// checkRows returns an error if a row was written before 23 November 2026, when rows had the tokens that are left. Today they have minus
+// the tokens that are used, so that every key would be full. Statements that upgrade a table leave such rows in it.
+func (r *Registry) checkRows(ctx context.Context, x *conn.Executor, query string) error {
+	var limit string
+	err := r.Single(ctx, x, func(in conn.Session) error { return in.QueryRowContext(ctx, query).Scan(&limit) })
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	return &fault.Hinted{Text: r.FillIn(fmt.Sprintf(fault.FirstRows, limit)), Err: runtime.ErrForeignCounts}
 }
 
 // Admits reports whether all limits of the calls were compared, without an error.
@@ -256,6 +279,12 @@ func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime
 		if err != nil {
 			return err
 		}
+		if len(stored) == 0 {
+			// The first registrations of a table. It is read as a whole this once.
+			if err := r.checkRows(ctx, x, r.firstRow); err != nil {
+				return err
+			}
+		}
 		var refused []error
 		var changed []runtime.Registration
 		for _, of := range own {
@@ -344,10 +373,17 @@ func (r *Registry) write(ctx context.Context, in runtime.Tx, stored registration
 }
 
 // Check compares the table with the dialect's requirements, and the registrations with those of the policies, which must be
-// registered.
+// registered. It also looks for rows of old versions in the table of counts.
 func (r *Registry) Check(ctx context.Context, policies []*runtime.Policy) error {
 	own, err := r.own(policies)
-	if r.Err != nil || err != nil || len(own) == 0 {
+	if r.Err != nil || err != nil {
+		return err
+	}
+	// Some rows only, because there may be millions.
+	_, err = Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (any, error) {
+		return nil, r.checkRows(ctx, x, r.firstOfMany)
+	})
+	if err != nil || len(own) == 0 {
 		return err
 	}
 	if err := r.checkParts(ctx); err != nil {
