@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"sync"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -88,4 +89,49 @@ func Sweepable(policies []*runtime.Policy, row runtime.Row, s runtime.State, now
 		judged = true
 	}
 	return judged
+}
+
+// SweepClock is the clock by which a store sweeps: the store's own, without a jump ahead until that has lasted for an hour. A clock that
+// is set ahead by mistake, and back again, so deletes nothing that is needed. The zero value is ready; the first instant that it gets
+// is believed.
+type SweepClock struct {
+	mu sync.Mutex
+	// looked is the host's time of the last call, whose monotonic clock does not jump, and believed the store's clock then.
+	looked   time.Time
+	believed int64
+	// ahead is the least by which the store's clock was ahead of the believed one since a jump, and since when it is; 0 if it is not.
+	ahead int64
+	since time.Time
+}
+
+const (
+	// jumpTolerance is how far ahead a clock may be set at once. It is small beside sweepAfter.
+	jumpTolerance = int64(time.Minute)
+	// jumpDrift is how much faster a clock may be than that of the host: one part of so many.
+	jumpDrift = 2000
+)
+
+// At returns the instant by which to sweep when it is now by the store's clock, in nanoseconds since 1970 UTC. The host's time must have
+// its monotonic clock, as that of [time.Now] has.
+func (c *SweepClock) At(now int64, host time.Time) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.looked.IsZero() {
+		c.looked, c.believed = host, now
+		return now
+	}
+	elapsed := int64(host.Sub(c.looked))
+	c.looked, c.believed = host, c.believed+elapsed
+	ahead := now - c.believed
+	switch {
+	case ahead <= jumpTolerance+elapsed/jumpDrift:
+		c.believed, c.ahead = now, 0
+	case c.ahead == 0:
+		c.ahead, c.since = ahead, host
+	default:
+		if c.ahead = min(c.ahead, ahead); host.Sub(c.since) >= sweepAfter {
+			c.believed, c.ahead = c.believed+c.ahead, 0
+		}
+	}
+	return c.believed
 }

@@ -20,6 +20,11 @@ import (
 // [Options.KeepOverrides]; they are not in its result. If the database user lacks the privilege to delete them, the error
 // says so after everything else was swept.
 //
+// Sweep goes by the store's clock, but does not believe a jump ahead of more than a minute since the store was prepared until a sweep at
+// least an hour later finds it again, by the monotonic clock of this process. It then sweeps as if the clock had not jumped. So a clock
+// that is set ahead by mistake, and back, costs no count. A program that does nothing but one sweep cannot notice a jump before it. An
+// [Options.Clock] is believed at once.
+//
 // The policies must be those of every process that uses the table: the store does not know that another process
 // runs a larger limit of the same name, for which the row is not full. While a deploy raises a capacity or
 // lowers a rate, sweep with the policies of the new version, or of both: if several policies share a name, a row

@@ -150,6 +150,35 @@ func TestShortTimeoutIsEnoughFarAway(t *testing.T) {
 	})
 }
 
+// A round trip takes so long that no preparation ends within the time after which a call begins another one.
+func TestStoreBecomesReadyOverALongLine(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s server) {
+		table, p := newTable(), once("limit", 1000)
+		require.NoError(t, s.storeIn(t, s.open(t), table, nil).Migrate(t.Context(), p))
+		far, proxy := s.through(t, 0)
+		proxy.delay = 225 * time.Millisecond
+		db := must(sql.Open(far.driver, far.dsn))(t)
+		defer db.Close()
+		store := s.storeWith(t, db, sqlstore.Options{Table: table})
+		limit := limiter.New(store).Limit(p, runtime.Key{})
+		start, calls := time.Now(), 0
+		for {
+			calls++
+			err := limit.Require(t.Context())
+			if err == nil {
+				break
+			}
+			t.Log(err)
+			require.Less(t, time.Since(start), 2*sqlstore.Timeout)
+		}
+		t.Logf("call %d was the first that was answered, after %v and %d requests", calls, time.Since(start).Round(time.Millisecond), proxy.requests.Load())
+		ctx, cancel := context.WithTimeout(t.Context(), 3*sqlstore.Timeout)
+		defer cancel()
+		require.NoError(t, store.Ready(ctx, p))
+	})
+}
+
 // proxy forwards connections to a server, and cuts them at random: before it forwards a request or, worse, an answer.
 type proxy struct {
 	listener net.Listener
@@ -169,6 +198,35 @@ type proxy struct {
 	accepted, silent atomic.Int64
 	forgotten        time.Duration
 	ended            chan struct{}
+	// late is the direction in which the first measurement of the clock on each connection is late, by measuredLate. now is the
+	// statement that it sends.
+	late direction
+	now  []byte
+}
+
+// direction is where packets of a query go.
+type direction int
+
+const (
+	request direction = 1 + iota
+	answer
+)
+
+func (d direction) String() string { return [...]string{request: "request", answer: "answer"}[d] }
+
+// measuredLate is how late a packet of a measurement is.
+const measuredLate = 2 * time.Second
+
+// lateClock returns the server with a proxy that delays the first measurement on each connection in one direction.
+func (s server) lateClock(t *testing.T, d direction) (server, *proxy) {
+	if s.driver == "pgx" {
+		// In its other modes the packet with the text is not the one that executes it.
+		s = s.with("default_query_exec_mode=exec")
+	}
+	now := []byte(strings.TrimSpace(s.dialect.Now))
+	s, p := s.through(t, 0)
+	p.late, p.now = d, now
+	return s, p
 }
 
 // silence stops forwarding on open connections; new connections are forwarded.
@@ -232,12 +290,14 @@ func (p *proxy) connect(client net.Conn, number int64) {
 		client.Close()
 		return
 	}
-	go p.pass(upstream, client, number)
-	p.pass(client, upstream, number)
+	measured := new(atomic.Int64)
+	go p.pass(upstream, client, number, measured)
+	p.pass(client, upstream, number, measured)
 }
 
-// pass forwards from one connection to the other, until either is closed or it cuts them.
-func (p *proxy) pass(to, from net.Conn, number int64) {
+// pass forwards from one connection to the other, until either is closed or it cuts them. measured counts the packets of the measurement
+// of the clock that is late.
+func (p *proxy) pass(to, from net.Conn, number int64, measured *atomic.Int64) {
 	defer to.Close()
 	defer from.Close()
 	buffer := make([]byte, 1<<16)
@@ -248,6 +308,11 @@ func (p *proxy) pass(to, from net.Conn, number int64) {
 			if bytes.Contains(buffer[:n], []byte("_overrides")) {
 				p.overrides.Add(1)
 			}
+			if p.late > 0 && bytes.Contains(buffer[:n], p.now) && measured.CompareAndSwap(0, 1) && p.late == request {
+				<-time.After(measuredLate)
+			}
+		} else if p.late == answer && measured.CompareAndSwap(1, 2) {
+			<-time.After(measuredLate)
 		} else if bytes.Contains(buffer[:n], []byte("\x00VERROR\x00")) {
 			p.refused.Add(1)
 		}

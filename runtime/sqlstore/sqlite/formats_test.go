@@ -11,12 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
-// Files of earlier versions, as testdata/formats has them, are refused. Rows with the present meaning are exactly what they were
+// Files of earlier versions, as testdata/formats has them, are refused, and those with rows of another meaning also after the statements. Rows with the present meaning are exactly what they were
 // after the statements that the error names. Package agree has the statements of servers.
 func TestFormats(t *testing.T) {
 	const day = 24 * time.Hour
@@ -52,14 +54,29 @@ func TestFormats(t *testing.T) {
 		}
 		_, err := sqlite.Open(path)
 		require.ErrorContains(t, err, `"rate_limits" is that of a version before v0.1.0`)
-		if !upgrades {
-			continue
-		}
 		must(db.Exec("ALTER TABLE rate_limits RENAME COLUMN ts TO at_ns; ALTER TABLE rate_limits ADD COLUMN log BLOB"))(t)
+		if !upgrades {
+			// The statements were run although an older version has written the table.
+			store := must(sqlstore.New(db, dialect.SQLite, sqlstore.Options{AutoCreate: true}))(t)
+			_, opened := sqlite.Open(path)
+			for name, err := range map[string]error{
+				"Migrate": store.Migrate(t.Context(), policies...), "Adopt": store.Adopt(t.Context(), policies...),
+				"Ready": store.Ready(t.Context(), policies...), "Open": opened,
+				"first use": limiter.New(store).Limit(policies[0], runtime.KeyOf(runtime.String("k"))).Require(t.Context()),
+			} {
+				require.ErrorIs(t, err, runtime.ErrForeignCounts, name)
+				require.ErrorContains(t, err, `table "rate_limits" has rows that a version before 23 November 2026 has written`, name)
+			}
+			require.NoError(t, store.Close())
+			must(db.Exec("DELETE FROM rate_limits WHERE value > 0"))(t)
+		}
 		upgraded := must(sqlite.OpenWith(path, sqlstore.Options{Clock: storetest.NewClock().Now}))(t)
 		defer upgraded.Close()
 		require.NoError(t, upgraded.Migrate(t.Context(), policies...))
 		require.NoError(t, upgraded.Ready(t.Context(), policies...))
+		if !upgrades {
+			continue
+		}
 		for _, p := range policies {
 			answers := must(upgraded.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Op: runtime.Peek, Policy: p, Key: "k"}}}}))(t)
 			require.NoError(t, answers[0].Err)

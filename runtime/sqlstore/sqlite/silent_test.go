@@ -31,6 +31,10 @@ type wire struct {
 	// roundTrip must be 0 if there are several callers. During a step database/sql holds the lock of the connection, which
 	// another caller's result may wait for, and fake time stands still while a goroutine waits for a lock.
 	roundTrip time.Duration
+	// ahead is by how much the database's clock is ahead of the host's.
+	ahead time.Duration
+	// more is how many round trips more than one a step takes.
+	more map[string]int
 	// obeys means that a step returns when its context ends, and the connection is lost, as with most drivers.
 	obeys bool
 	// healed is closed when silent connections respond again.
@@ -121,7 +125,8 @@ func (c *wireConn) step(ctx context.Context, name string) error {
 		// A rollback happens when a context ends, while another goroutine may wait for the lock of the connection.
 		return nil
 	}
-	answer := time.After(c.wire.roundTrip)
+	takes := c.wire.roundTrip * time.Duration(1+c.wire.more[name])
+	answer := time.After(takes)
 	if c.silent {
 		answer = nil
 	}
@@ -134,7 +139,7 @@ func (c *wireConn) step(ctx context.Context, name string) error {
 	case <-answer:
 		c.wire.mu.Lock()
 		defer c.wire.mu.Unlock()
-		c.wire.waited += c.wire.roundTrip
+		c.wire.waited += takes
 	case <-c.wire.healed:
 	case <-ctx.Done():
 		c.lost = true
@@ -196,8 +201,14 @@ func (c *wireConn) QueryContext(ctx context.Context, query string, args []driver
 	if err := c.step(ctx, "query"); err != nil {
 		return nil, err
 	}
+	if query == wireClock {
+		query = fmt.Sprintf("SELECT %d", time.Now().Add(c.wire.ahead).UnixMicro())
+	}
 	return c.bareConn.QueryContext(ctx, query, args)
 }
+
+// wireClock is the statement that reads the clock of the database.
+const wireClock = "SELECT clock"
 
 // bareStmt is the interfaces of the driver's statements.
 type bareStmt interface {
@@ -264,14 +275,19 @@ func (t wireTx) Rollback() error {
 // wired returns a store with a wire to its database, which behaves as a server: with another writer, and a clock of
 // its own.
 func wired(t *testing.T, w *wire, batch int) *sqlstore.Store {
+	return wiredWith(t, w, sqlstore.Options{Batch: batch})
+}
+
+// wiredWith is wired with other options.
+func wiredWith(t *testing.T, w *wire, o sqlstore.Options) *sqlstore.Store {
 	bare := must(sql.Open("sqlite", ""))(t)
 	defer bare.Close()
 	w.driver, w.path, w.healed = bare.Driver(), filepath.Join(t.TempDir(), "limits.db"), make(chan struct{})
 	d := dialect.SQLite
-	d.OneWriter, d.Now = false, `SELECT 1`
+	d.OneWriter, d.Now = false, wireClock
 	db := sql.OpenDB(w)
 	w.db = db
-	store := must(sqlstore.New(db, d, sqlstore.Options{Batch: batch}))(t)
+	store := must(sqlstore.New(db, d, o))(t)
 	require.NoError(t, store.Migrate(t.Context()))
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	// The next call opens a connection.
@@ -300,6 +316,32 @@ func TestShortTimeoutGetsAnswersSoon(t *testing.T) {
 				require.NoError(t, store.Close())
 			})
 		})
+	}
+}
+
+// A round trip takes so long that no preparation ends within the time after which calls begin another one.
+func TestStoreBecomesReadyOverALongLine(t *testing.T) {
+	for _, roundTrip := range []time.Duration{300 * time.Millisecond, 450 * time.Millisecond} {
+		for _, timeout := range []time.Duration{12 * roundTrip, sqlstore.Timeout} {
+			t.Run(fmt.Sprintf("round trip %v, timeout %v", roundTrip, timeout), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := &wire{obeys: true}
+					store := wired(t, w, 0)
+					// Together some 20, as with encryption, a password, and a driver that prepares each query.
+					w.roundTrip, w.more = roundTrip, map[string]int{"connect": 7, "query": 2}
+					p := *counted
+					p.Timeout = timeout
+					limit := limiter.New(store).Limit(&p, runtime.Key{})
+					start := time.Now()
+					for limit.Require(t.Context()) != nil {
+						require.Less(t, time.Since(start), 20*time.Second)
+					}
+					require.NoError(t, store.Close())
+					close(w.healed)
+					synctest.Wait()
+				})
+			})
+		}
 	}
 }
 
@@ -452,9 +494,11 @@ func muteFor(t *testing.T, silence time.Duration, obeys bool, batch int) {
 	assert.NoError(t, store.Close())
 }
 
-// These are calls without a deadline, and Ready, Migrate and Sweep.
+// These are calls without a deadline, and Ready, Migrate and Sweep. If a connection falls silent while the store is prepared for them,
+// another one is prepared instead.
 func TestSilentConnectionEndsCallsWithoutDeadline(t *testing.T) {
-	for _, batch := range []int{0, 1} {
+	for i := range 4 {
+		batch, prepared := i%2, i/2 > 0
 		for what, ask := range map[string]func(ctx context.Context, store *sqlstore.Store, l limiter.Limit) error{
 			"Ready":   func(ctx context.Context, s *sqlstore.Store, _ limiter.Limit) error { return s.Ready(ctx) },
 			"Migrate": func(ctx context.Context, s *sqlstore.Store, _ limiter.Limit) error { return s.Migrate(ctx) },
@@ -469,14 +513,23 @@ func TestSilentConnectionEndsCallsWithoutDeadline(t *testing.T) {
 			},
 			"Reset": func(ctx context.Context, _ *sqlstore.Store, l limiter.Limit) error { return l.Reset(ctx) },
 		} {
-			t.Run(fmt.Sprintf("%s batch %d", what, batch), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s batch %d prepared=%v", what, batch, prepared), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := &wire{}
 					store := wired(t, w, batch)
 					limit := limiter.New(store).Limit(counted, runtime.Key{})
+					if prepared {
+						require.NoError(t, limit.Require(t.Context()))
+					}
 					w.breakAt("query")
 					start := time.Now()
-					assert.ErrorIs(t, ask(context.Background(), store, limit), context.DeadlineExceeded)
+					err := ask(context.Background(), store, limit)
+					if prepared || what == "Ready" || what == "Migrate" {
+						assert.ErrorIs(t, err, context.DeadlineExceeded)
+					} else {
+						assert.NoError(t, err)
+						assert.NotZero(t, time.Since(start))
+					}
 					assert.LessOrEqual(t, time.Since(start), sqlstore.Timeout+100*time.Millisecond)
 					start = time.Now()
 					assert.NoError(t, ask(context.Background(), store, limit), "by another connection")

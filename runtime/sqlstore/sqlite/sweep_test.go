@@ -127,6 +127,69 @@ func TestForgetDeletesTheRowsOfALimit(t *testing.T) {
 	assert.Equal(t, int64(9), b.Remaining)
 }
 
+// The clock of the database is set ahead by mistake, for less than an hour, and back. Every kind of limit, a penalty and a block of a key are as
+// they were.
+func TestSweepByAClockThatIsAheadDeletesNothingInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{}
+		store := wiredWith(t, w, sqlstore.Options{KeepOverrides: time.Hour})
+		punished := once("punished", runtime.TokenBucket, 1, 0)
+		punished.Penalty = runtime.PenaltyOf(0, 24*time.Hour)
+		punished.Overrides = runtime.OverrideBounds{Rate: 1, Capacity: 1}
+		policies := []*runtime.Policy{
+			once("bucket", runtime.TokenBucket, 10, 0), once("window", runtime.FixedWindow, 10, 0), once("sliding", runtime.SlidingWindow, 10, 0), punished,
+		}
+		require.NoError(t, store.Migrate(t.Context(), policies...))
+		all := limiter.New(store)
+		for _, p := range policies {
+			d := must(all.Limit(p, runtime.Key{}).AllowN(t.Context(), p.Capacity))(t)
+			require.True(t, d.Allowed)
+			d = must(all.Limit(p, runtime.Key{}).Allow(t.Context()))(t)
+			require.False(t, d.Allowed)
+		}
+		blocked := runtime.KeyOf(runtime.Int(1))
+		must(all.Overrides(punished, blocked).Block(t.Context(), runtime.Block{
+			Until: time.Now().Add(24 * time.Hour), Reason: "spam", Author: "ann",
+		}))(t)
+		// The newest entry of the log is never deleted.
+		must(all.Overrides(punished, runtime.KeyOf(runtime.Int(2))).Block(t.Context(), runtime.Block{
+			Until: runtime.ForGood, Reason: "spam", Author: "ann",
+		}))(t)
+		sweep := func() int { return must(store.Sweep(t.Context(), policies...))(t) }
+		check := func() {
+			t.Helper()
+			for _, p := range policies {
+				d := must(all.Limit(p, runtime.Key{}).Allow(t.Context()))(t)
+				require.False(t, d.Allowed, p.Name)
+			}
+			history := must(all.Overrides(punished, blocked).History(t.Context()))(t)
+			require.Len(t, history, 1)
+		}
+		require.Zero(t, sweep())
+
+		w.ahead = 2 * runtime.MaxPeriod
+		time.Sleep(2 * time.Minute)
+		present := must(all.Limit(policies[0], runtime.KeyOf(runtime.Int(3))).Allow(t.Context()))(t)
+		require.Greater(t, time.Until(present.TakenAt), runtime.MaxPeriod, "the store has found the jump")
+		for range 5 {
+			require.Zero(t, sweep())
+			time.Sleep(10 * time.Minute)
+		}
+		w.ahead = 0
+		time.Sleep(2 * time.Minute)
+		require.False(t, must(all.Limit(policies[0], runtime.Key{}).Allow(t.Context()))(t).Allowed)
+		require.Zero(t, sweep())
+		check()
+
+		w.ahead = 2 * runtime.MaxPeriod
+		time.Sleep(2 * time.Minute)
+		require.Zero(t, sweep())
+		time.Sleep(time.Hour)
+		require.Equal(t, len(policies), sweep(), "a jump that lasts is believed, and the row of key 3 is not full")
+		require.NoError(t, store.Close())
+	})
+}
+
 func TestSweepEveryEndsWhenTheStoreIsClosed(t *testing.T) {
 	r := newRig(t)
 	p := once("limit", runtime.TokenBucket, 10, 0)

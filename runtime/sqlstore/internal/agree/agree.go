@@ -111,6 +111,10 @@ func withoutReceipt(d runtime.Decision) runtime.Decision {
 func (s Subject) put(t testing.TB, rows map[runtime.Row]runtime.State) {
 	_, err := s.DB.Exec("DELETE FROM " + s.Table)
 	require.NoError(t, err)
+	// Rows above 0 are refused in a table without registrations.
+	first := runtime.Policy{Name: "registered", Kind: runtime.TokenBucket, Rate: 1, Capacity: 1, Period: time.Hour}
+	_, err = s.Store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Op: runtime.Peek, Policy: &first}}}})
+	require.NoError(t, err)
 	tx, err := s.DB.Begin()
 	require.NoError(t, err)
 	defer tx.Rollback()

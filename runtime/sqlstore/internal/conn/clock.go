@@ -7,14 +7,24 @@ import (
 	"time"
 )
 
-// clock is the database's clock, computed from the host's: hosts disagree, and a count that several of them share
-// needs one time. The offset between the two is measured every [measureAfter].
+// clock is the database's clock, computed from the host's: hosts disagree, and a count that several of them share needs one
+// time. The offset between the two is measured every [measureAfter].
+//
+// Each measurement has a bound of its error: half of its round trip, and more as it gets older. The one with the smallest bound
+// counts, so that a late packet does not move the clock. Two measurements whose bounds exclude each other show that a clock was
+// set, or that another server answers: then the newest counts, once a third one is nearer to the second than to the first.
 type clock struct {
 	mu sync.Mutex
-	// measured is the time of the last measurement, by the host's monotonic clock, and zero is the database's clock
-	// then. A jump of the host's wall clock between two measurements has no effect.
-	measured time.Time
-	zero     time.Time
+	// best is the measurement that counts. Its time is zero before the first one.
+	best measurement
+	// other contradicts best, and no third one has confirmed it yet. Its time is zero if there is none.
+	other measurement
+	// tried is when the last measurement ended, and due when the next one is.
+	tried, due time.Time
+	// pause is the time between the two.
+	pause time.Duration
+	// poor means that the last measurement was much worse than the best one, or contradicted it.
+	poor bool
 	// measuring is set while a measurement is in flight.
 	measuring bool
 }
@@ -22,9 +32,27 @@ type clock struct {
 // reading is the database's clock, and when the query for it was sent.
 type reading struct{ sent, now time.Time }
 
-// measureAfter is how old a measurement may become. In that time, two good clocks drift apart by a
-// fraction of a millisecond.
-const measureAfter = 30 * time.Second
+const (
+	// measureAfter is how old a measurement may become before the next one.
+	measureAfter = 30 * time.Second
+	// measureSoon is the pause after one that was poor or failed. It doubles each time, up to measureAfter.
+	measureSoon = time.Second
+	// maxMeasurements is how many are made at once to confirm one that is in doubt.
+	maxMeasurements = 3
+
+	// drift is by how many parts per million the clocks of two hosts drift apart: each has at most 100, the tolerance of common quartz
+	// oscillators. A clock that NTP moves faster counts as one that was set.
+	drift = 200
+	// fine is a bound with which no measurement is poor.
+	fine = 5 * time.Millisecond
+	// stale is by how much a clock may become worse before calls wait for its next measurement.
+	stale = 10 * time.Millisecond
+	// resolution is the unit of the database's clock.
+	resolution = time.Microsecond
+	// leastJump is how far the host's wall clock must move against its monotonic clock to be noticed. Go reads one after the other, so
+	// that they differ by as long as the thread was suspended in between.
+	leastJump = 100 * time.Millisecond
+)
 
 // Querier is a database, or a transaction in it.
 type Querier interface {
@@ -32,28 +60,115 @@ type Querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// refresh measures if there is no measurement, or if it is old and no other is in flight. An old one is
-// better than none: if the database does not respond, it stays.
+// measurement is the database's clock at a time of the host, which has both the wall clock and the monotonic one.
+type measurement struct {
+	at, zero time.Time
+	// bound is how far zero can be off.
+	bound time.Duration
+}
+
+// measured returns the measurement of a reading that has arrived just now.
+func measured(read reading) measurement {
+	received := time.Now()
+	half := received.Sub(read.sent) / 2
+	// The database read its clock at some point of the round trip, so half way is off by half of it at most.
+	return measurement{received, read.now.Add(half), half + resolution + jump(read.sent, received)}
+}
+
+// now returns the database's clock at a time of the host, by the monotonic clock, so that jumps of the wall clock cancel out.
+func (m measurement) now(at time.Time) time.Time { return m.zero.Add(at.Sub(m.at)) }
+
+// errorAt returns how far now can be off.
+func (m measurement) errorAt(at time.Time) time.Duration {
+	return m.bound + at.Sub(m.at)/1_000_000*drift + jump(m.at, at)
+}
+
+// jump returns how far the host's wall clock has moved against its monotonic clock. That is a correction of the wall clock, or
+// the time for which the host was suspended: its monotonic clock stops then, and the database's does not.
+func jump(from, to time.Time) time.Duration {
+	moved := (to.Round(0).Sub(from.Round(0)) - to.Sub(from)).Abs()
+	if moved < leastJump {
+		return 0
+	}
+	// So that bounds can be added.
+	return min(moved, 1<<61)
+}
+
+// apart returns how far two measurements differ at a time.
+func (m measurement) apart(from measurement, at time.Time) time.Duration {
+	return m.now(at).Sub(from.now(at)).Abs()
+}
+
+// agrees reports whether both measurements can be right at a time.
+func (m measurement) agrees(with measurement, at time.Time) bool {
+	return m.apart(with, at) <= m.errorAt(at)+with.errorAt(at)
+}
+
+// better returns the one of two measurements that is less far off at a time.
+func (m measurement) better(than measurement, at time.Time) measurement {
+	if m.errorAt(at) <= than.errorAt(at) {
+		return m
+	}
+	return than
+}
+
+// refresh measures if there is no measurement, or if the next one is due and no other is in flight. If that fails, the old one stays:
+// it is better than none.
 func (c *clock) refresh(query func() (reading, error)) error {
-	if !c.begin() {
+	if due, _ := c.begin(); !due && c.known() {
 		return nil
 	}
 	return c.measure(query)
 }
 
-// measure measures, after begin has returned true.
+// measure measures, after begin has returned true, or if there is no measurement.
 func (c *clock) measure(query func() (reading, error)) error {
-	read, err := query()
-	received := time.Now()
+	for n := 1; ; n++ {
+		read, err := query()
+		if err != nil || !c.add(measured(read)) || n == maxMeasurements {
+			return c.end(err)
+		}
+	}
+}
 
+// add adds a measurement, and reports whether to measure again at once.
+func (c *clock) add(m measurement) (again bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.measuring = false
-	if err == nil {
-		// The database read its clock at some point of the round trip: half way is the best estimate.
-		c.measured, c.zero = received, read.now.Add(received.Sub(read.sent)/2)
+	switch {
+	case c.best.at.IsZero():
+		// All calls would be decided by a slow one until the next.
+		c.best, c.poor = m, m.bound > fine
+		return c.poor
+	case m.agrees(c.best, m.at):
+		c.poor = m.bound > max(fine, 2*c.best.bound)
+		c.best, c.other = m.better(c.best, m.at), measurement{}
+		// Before the first measurement has ended.
+		return c.pause == 0 && c.best.bound > fine
+	case !c.other.at.IsZero() && m.apart(c.other, m.at) < m.apart(c.best, m.at):
+		c.poor = true
+		c.best, c.other = m, measurement{}
+		return false
 	}
-	if c.measured.IsZero() {
+	c.other, c.poor = m, true
+	return true
+}
+
+// end ends measure, with the error of the last query.
+func (c *clock) end(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.pause > 0 && c.pause < measureAfter:
+		c.pause = min(2*c.pause, measureAfter)
+	case c.poor || err != nil:
+		c.pause = measureSoon
+	default:
+		c.pause = measureAfter
+	}
+	c.measuring, c.tried = false, time.Now()
+	c.due = c.tried.Add(c.pause)
+	if c.best.at.IsZero() {
 		return err
 	}
 	return nil
@@ -63,28 +178,35 @@ func (c *clock) measure(query func() (reading, error)) error {
 func (c *clock) known() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.measured.IsZero()
+	return !c.best.at.IsZero()
 }
 
-// begin reports whether the caller is to measure.
-func (c *clock) begin() bool {
+// begin reports whether the caller is to measure, and whether it should wait for the result, because the clock is [stale].
+func (c *clock) begin() (due, wait bool) {
+	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.measured.IsZero():
-		// Until the first measurement succeeds, every call measures, because it cannot be decided without the time.
-		return true
-	case c.measuring || time.Since(c.measured) < measureAfter:
-		return false
+	if c.measuring || c.best.at.IsZero() || now.Before(c.due) && jump(c.tried, now) == 0 {
+		return false, false
 	}
 	c.measuring = true
-	return true
+	return true, c.best.errorAt(now)-c.best.bound > stale
+}
+
+// hurry makes the next measurement due at once, after one second at the earliest: another server may have taken the place of the one
+// that was measured.
+func (c *clock) hurry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if soon := c.tried.Add(measureSoon); soon.Before(c.due) {
+		c.due = soon
+	}
 }
 
 // now returns the database's time, in nanoseconds since 1970 UTC.
 func (c *clock) now() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// time.Since uses the monotonic clock, so jumps of the wall clock cancel out.
-	return c.zero.Add(time.Since(c.measured)).UnixNano()
+	// time.Since uses the monotonic clock only.
+	return c.best.zero.Add(time.Since(c.best.at)).UnixNano()
 }

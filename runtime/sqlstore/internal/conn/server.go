@@ -95,11 +95,10 @@ func (s *Server) Now(ctx context.Context, db Querier) (func() int64, error) {
 		return func() int64 { return time.Now().UnixNano() }, nil
 	}
 	if s.offset.known() {
-		s.renewOffset(ctx)
+		s.renewOffset(ctx, db)
 		return s.offsetNow, nil
 	}
-	err := s.offset.refresh(func() (reading, error) { return s.queryNow(ctx, db) })
-	if err != nil {
+	if err := s.offset.measure(func() (reading, error) { return s.queryNow(ctx, db) }); err != nil {
 		return nil, err
 	}
 	return s.offsetNow, nil
@@ -116,9 +115,16 @@ func (s *Server) Present() int64 {
 	return time.Now().UnixNano()
 }
 
-// renewOffset measures again if the measurement is old. The call that finds it old waits.
-func (s *Server) renewOffset(ctx context.Context) {
-	if !s.offset.begin() {
+// renewOffset measures again if that is due. The call that finds it due waits only if the clock may be off by much more than when
+// it was measured, so that a late packet delays no call.
+func (s *Server) renewOffset(ctx context.Context, db Querier) {
+	due, wait := s.offset.begin()
+	if !due {
+		return
+	}
+	if _, pool := db.(*sql.DB); wait && !pool {
+		// The caller's transaction may have the only connection.
+		s.offset.measure(func() (reading, error) { return s.queryNow(ctx, db) })
 		return
 	}
 	done := make(chan struct{})
@@ -128,7 +134,7 @@ func (s *Server) renewOffset(ctx context.Context) {
 		s.offset.measure(func() (reading, error) {
 			return Bounded(context.WithoutCancel(ctx), func(ctx context.Context) (reading, error) { return s.queryNow(ctx, s.DB) })
 		})
-	}) {
+	}) || !wait {
 		return
 	}
 	select {
@@ -184,6 +190,9 @@ func (s *Server) WithRoom(ctx context.Context, fn func() error) error {
 func (s *Server) Explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
+	}
+	if fault.Lost(err) {
+		s.offset.hurry()
 	}
 	err = s.ExplainSession(ctx, s.DB, s.WithHint(err))
 	cause := ctx.Err()

@@ -139,5 +139,9 @@ const (
 	FirstTable = `table {table} is that of a version before v0.1.0, which did not record what its rows mean, and that has changed: if ` +
 		`only versions of 23 November 2026 or later have written it, run "ALTER TABLE {name} RENAME COLUMN ts TO at_ns", add ` +
 		`the column log of "ratelimitgen sql {flags}", and run Migrate; otherwise drop the table, upon which all keys are full`
+	// FirstRows has the name of a limit.
+	FirstRows = `table {table} has rows that a version before 23 November 2026 has written, such as one of limit %q: they say how many tokens ` +
+		`are left, and today's how many are used, so that all of their keys would be full. Drop the table and run Migrate, upon which all keys are ` +
+		`full too, or delete the rows whose value is above 0 if a version of today has already used the table`
 	WrongTable = `change table {table} to what "ratelimitgen sql {flags}" prints`
 )

@@ -229,7 +229,7 @@ const compactionPage = 10_000
 
 // Compact deletes the entries of the log that [override.Obsolete] returns.
 func (v *OverrideLog) Compact(ctx context.Context) error {
-	if v.Err != nil || v.Keep < 0 || v.Present() < v.compactAfter.Load() {
+	if v.Err != nil || v.Keep < 0 || v.sweepTime(v.Present()) < v.compactAfter.Load() {
 		return nil
 	}
 	var before time.Time
@@ -240,7 +240,7 @@ func (v *OverrideLog) Compact(ctx context.Context) error {
 			if err != nil {
 				return nil, err
 			}
-			before = time.Unix(0, now()-int64(v.Keep))
+			before = time.Unix(0, v.sweepTime(now())-int64(v.Keep))
 			after := int64(0)
 			if len(log) > 0 {
 				after = log[len(log)-1].ID

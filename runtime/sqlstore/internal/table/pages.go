@@ -46,7 +46,7 @@ func (s *Sweeper) delete(ctx context.Context, limit string, mayGo func(r conn.St
 				return 0, err
 			}
 			last = page[len(page)-1].Row
-			at := now()
+			at := s.sweepTime(now())
 			return s.deleteUnchanged(ctx, x, slices.DeleteFunc(page, func(r conn.Stored) bool { return !mayGo(r, at) }))
 		})
 		deleted += n

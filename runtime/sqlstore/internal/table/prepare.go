@@ -3,10 +3,13 @@ package table
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
@@ -16,37 +19,51 @@ type Prepared struct {
 	*conn.Server
 	Executor atomic.Pointer[conn.Executor]
 	mu       sync.Mutex
-	// current is the preparation in flight, or nil.
-	current *preparation
+	// sweeps is the clock by which rows and old entries of logs are deleted.
+	sweeps meter.SweepClock
+	// inFlight are the preparations that have not ended. The calls wait for the last one.
+	inFlight []*preparation
 }
 
 // preparation is one attempt to make an executor, shared by the calls that wait for it.
 type preparation struct {
+	began time.Time
+	stop  context.CancelFunc
 	// done is closed when executor and err are set.
 	done     chan struct{}
 	executor *conn.Executor
 	err      error
 }
 
+const (
+	// preparationPatience is how long calls wait for one preparation before another begins, because its connection may not respond.
+	preparationPatience = conn.Timeout / 4
+	// maxPreparations are in flight at once. Each goes on for as long as a call may take, so that the round trips of a long line fit.
+	maxPreparations = 4
+)
+
 // prepare returns the executor, which is made at the first use, when the table must exist. If that fails, the calls that
 // wait for it get the error, and the next call tries again.
 func (p *Prepared) prepare(ctx context.Context) (*conn.Executor, error) {
-	if p.IsClosed() {
-		return nil, runtime.ErrClosed
-	}
-	if x := p.Executor.Load(); x != nil {
-		return x, nil
-	}
-	current := p.currentPreparation(ctx)
-	if current == nil {
-		return nil, runtime.ErrClosed
-	}
-	select {
-	case <-current.done:
-		return current.executor, current.err
-	case <-ctx.Done():
-		// The preparation continues, for the next call.
-		return nil, ctx.Err()
+	for {
+		if p.IsClosed() {
+			return nil, runtime.ErrClosed
+		}
+		if x := p.Executor.Load(); x != nil {
+			return x, nil
+		}
+		current, late := p.currentPreparation(ctx)
+		if current == nil {
+			return nil, runtime.ErrClosed
+		}
+		select {
+		case <-current.done:
+			return current.executor, current.err
+		case <-late:
+		case <-ctx.Done():
+			// The preparation continues, for the next call.
+			return nil, ctx.Err()
+		}
 	}
 }
 
@@ -70,37 +87,56 @@ func Using[T any](ctx context.Context, p *Prepared, task func(ctx context.Contex
 	})
 }
 
-// currentPreparation returns the preparation in flight, and begins one if necessary. It returns nil if the store is
-// closed.
-func (p *Prepared) currentPreparation(ctx context.Context) *preparation {
+// currentPreparation returns the preparation to wait for, and what ends the wait for it. It begins one if necessary, and returns nil if
+// the store is closed.
+func (p *Prepared) currentPreparation(ctx context.Context) (current *preparation, late <-chan time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.current != nil {
-		return p.current
+	n := len(p.inFlight)
+	if n > 0 {
+		current = p.inFlight[n-1]
 	}
-	current := &preparation{done: make(chan struct{})}
-	// Without ctx's deadline: one shorter than the round trips of a preparation would never let the store begin.
-	if !p.InBackground(func() { p.runPreparation(context.WithoutCancel(ctx), current) }) {
-		return nil
+	if n == 0 || n < maxPreparations && time.Since(current.began) >= preparationPatience {
+		// Without the deadline of ctx: one shorter than the round trips of a preparation would never let the store begin.
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), conn.Timeout)
+		begun := &preparation{began: time.Now(), stop: stop, done: make(chan struct{})}
+		if !p.InBackground(func() { p.runPreparation(ctx, begun) }) {
+			stop()
+			return nil, nil
+		}
+		p.inFlight, current = append(p.inFlight, begun), begun
+		n++
 	}
-	p.current = current
-	return current
+	if n < maxPreparations {
+		late = time.After(preparationPatience - time.Since(current.began))
+	}
+	return current, late
 }
 
-// preparationTimeout is shorter than a call's, so that the call after one whose connection does not respond gets a new
-// preparation and with it another connection.
-const preparationTimeout = conn.Timeout / 4
-
-// runPreparation ends a preparation after [preparationTimeout].
-func (p *Prepared) runPreparation(ctx context.Context, current *preparation) {
-	ctx, cancel := context.WithTimeout(ctx, preparationTimeout)
-	defer cancel()
+func (p *Prepared) runPreparation(ctx context.Context, own *preparation) {
+	defer own.stop()
 	// If prepareNow succeeds after the timeout, it has stored its executor for the next call.
-	current.executor, current.err = conn.Bounded(ctx, p.prepareNow)
+	executor, err := conn.Bounded(ctx, p.prepareNow)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.current = nil
-	close(current.done)
+	for _, of := range p.inFlight {
+		// The calls that wait for the others can go on too.
+		if of == own || err == nil {
+			of.executor, of.err = executor, err
+			close(of.done)
+			of.stop()
+		}
+	}
+	p.inFlight = slices.DeleteFunc(p.inFlight, func(of *preparation) bool { return of == own || err == nil })
+}
+
+// Stop ends the preparations in flight, after the store was closed.
+func (p *Prepared) Stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, of := range p.inFlight {
+		of.stop()
+	}
 }
 
 // prepareNow returns the executor, and makes it under ctx if necessary. Ready uses it directly, because the error
@@ -130,11 +166,23 @@ func (p *Prepared) newCheckedExecutor(ctx context.Context) (*conn.Executor, erro
 		// The first measurement of the clock belongs to the preparation, so that no later call waits for it.
 		_, err = p.Now(ctx, p.DB)
 	}
+	if err == nil {
+		// A jump of the clock between now and the first sweep is noticed.
+		p.sweepTime(p.Present())
+	}
 	if err != nil {
 		x.Close()
 		return nil, err
 	}
 	return x, nil
+}
+
+// sweepTime returns the instant by which to sweep when it is now by the clock of the store. A clock of the caller is believed at once.
+func (p *Prepared) sweepTime(now int64) int64 {
+	if p.Clock != nil {
+		return now
+	}
+	return p.sweeps.At(now, time.Now())
 }
 
 // explainMissingTable replaces check's error for an invisible table by the database's own error for a query, which

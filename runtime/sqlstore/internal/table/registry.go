@@ -2,6 +2,7 @@ package table
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -31,6 +32,12 @@ type Registry struct {
 // registrations are by the name of the limit.
 type registrations map[string]runtime.Registration
 
+// The rows of which checkRows reads.
+const (
+	wholeTable = "{table}"
+	someRows   = "(SELECT name, value FROM {table} LIMIT 10000) AS few"
+)
+
 // The statements of the registry.
 const (
 	readRegistry = "SELECT name, owner, format, key_types, numbers, at_ns FROM {table}" + allRows
@@ -47,6 +54,25 @@ func NewRegistry(on *Prepared, owner string, overrides *OverrideLog) *Registry {
 		r.Err = fmt.Errorf("dialect %q has no table of registrations", on.Dialect.Name)
 	}
 	return r
+}
+
+// checkRows returns an error if a row was written before 23 November 2026, when rows had the tokens that are left. Today they have minus
+// the tokens that are used, so that every key would be full. Statements that upgrade a table leave such rows in it.
+func (r *Registry) checkRows(ctx context.Context, x *conn.Executor, from string) error {
+	// It is about the table of counts.
+	query, err := r.Naming(r.Table, r.Dialect.ReadHint+"SELECT name FROM "+from+" WHERE value > 0 LIMIT 1")
+	if err != nil {
+		return err
+	}
+	var limit string
+	err = r.Single(ctx, x, func(in conn.Session) error { return in.QueryRowContext(ctx, query).Scan(&limit) })
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	return &fault.Hinted{Text: r.FillIn(fmt.Sprintf(fault.FirstRows, limit)), Err: runtime.ErrForeignCounts}
 }
 
 // Admits reports whether all limits of the calls were compared, without an error.
@@ -254,6 +280,12 @@ func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime
 		if err != nil {
 			return err
 		}
+		if len(stored) == 0 {
+			// The first registrations of a table. It is read as a whole this once.
+			if err := r.checkRows(ctx, x, wholeTable); err != nil {
+				return err
+			}
+		}
 		var refused []error
 		var changed []runtime.Registration
 		for _, of := range own {
@@ -342,10 +374,17 @@ func (r *Registry) write(ctx context.Context, in runtime.Tx, stored registration
 }
 
 // Check compares the table with the dialect's requirements, and the registrations with those of the policies, which must be
-// registered.
+// registered. It also looks for rows of old versions in the table of counts.
 func (r *Registry) Check(ctx context.Context, policies []*runtime.Policy) error {
 	own, err := r.own(policies)
-	if r.Err != nil || err != nil || len(own) == 0 {
+	if r.Err != nil || err != nil {
+		return err
+	}
+	// Some rows only, because there may be millions.
+	_, err = Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (any, error) {
+		return nil, r.checkRows(ctx, x, someRows)
+	})
+	if err != nil || len(own) == 0 {
 		return err
 	}
 	if err := r.checkParts(ctx); err != nil {
