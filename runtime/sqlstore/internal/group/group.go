@@ -19,7 +19,10 @@
 //  4. When the flight ends, its callers have their answers, and the batches that waited for it take their place in the
 //     queue. After a moment for callers that call again at once (queue.go), the goroutine of the flight runs the next one, or
 //     ends.
-//  5. One timer ends the flights and calls that take too long (run.go).
+//  5. A backend may say that another transaction has locked the row of a call, which it then has not answered, but the calls beside
+//     it (locked.go). The call is made again in a flight that waits for this row alone; later calls for the row wait for that flight,
+//     and no others. A flight of one row from the beginning becomes such a flight when it takes long (queue.go).
+//  6. One timer ends the flights and calls that take too long (run.go).
 //
 // # Guarantees
 //
@@ -28,6 +31,8 @@
 //     InlineFunc takes to return then. With one writer, no caller that has a deadline runs it.
 //   - A call whose context ends while it is queued takes nothing; one that is in flight may have taken, and if it was
 //     answered, the caller gets the answer. The other calls of the batch are not affected.
+//   - A row that another transaction has locked makes only the calls wait that need it: with [Options.Wait], one flight waits for each
+//     row, and at most half of the connections wait.
 //   - A caller waits at most [Timeout], whatever its context, unless an InlineFunc with one writer takes longer.
 //   - No goroutine runs while no caller waits, except for a backend call that goes on after its context has ended.
 //
@@ -55,13 +60,14 @@ import (
 // Store is a [runtime.Store] that groups the calls of another, its backend. It may be used by many goroutines at once.
 type Store struct {
 	backend runtime.Store
+	wait    doFunc
 	// queue is nil if there are no batches.
 	queue *queue
 }
 
 // New returns a store that groups the calls of a backend.
 func New(backend runtime.Store, o Options) *Store {
-	s := &Store{backend: backend}
+	s := &Store{backend: backend, wait: o.Wait}
 	if o.Batch < 1 {
 		o.Batch = DefaultBatch
 	}
@@ -78,7 +84,7 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 		return nil, err
 	}
 	if s.queue == nil {
-		return doSingle(ctx, s.backend, calls)
+		return doSingle(ctx, waiting(s.backend, s.wait), calls)
 	}
 	return s.queue.do(ctx, calls)
 }
@@ -99,7 +105,8 @@ func (s *Store) Shutdown(ctx context.Context) error {
 
 func newQueue(backend runtime.Store, o Options) *queue {
 	q := &queue{
-		backend: backend, inline: o.Inline, oneWriter: o.OneWriter, maxCalls: o.Batch, seed: maphash.MakeSeed(),
+		backend: backend, wait: o.Wait, inline: o.Inline, connections: o.Connections, holder: o.Holder, oneWriter: o.OneWriter,
+		maxCalls: o.Batch, seed: maphash.MakeSeed(),
 		wasAlone: true, returns: returns{part: 1},
 	}
 	q.watchdog = time.AfterFunc(time.Hour, q.check)
