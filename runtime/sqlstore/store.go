@@ -193,10 +193,21 @@ func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 		return nil, err
 	}
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
-	s.group = group.New(s.engine, group.Options{OneWriter: d.OneWriter, Batch: o.Batch, Inline: s.engine.Inline})
+	s.group = newGroup(s.engine, d.OneWriter, o.Batch)
 	s.denials = denycache.New(s.group, o.Clock)
 	s.leases = lease.New(s.denials, o.Clock)
 	return s, nil
+}
+
+// newGroup returns the group of an engine. On a server, calls that share statements do not wait for the locks of others.
+func newGroup(e *decide.Engine, oneWriter bool, batch int) *group.Store {
+	o := group.Options{OneWriter: oneWriter, Batch: batch, Inline: e.Inline}
+	if oneWriter {
+		return group.New(e, o)
+	}
+	o.Wait, o.Holder = e.Do, e.Holder
+	o.Connections = func() int { return e.DB.Stats().MaxOpenConnections }
+	return group.New(decide.Bounded{Engine: e}, o)
 }
 
 // usable returns an error for a nil or zero Store, which would hang or panic.

@@ -27,8 +27,9 @@ type Server struct {
 	Dialect dialect.Dialect
 	Table   string
 	Queries Queries
-	// Together is nil if the dialect has no such statements.
+	// Together is nil if the dialect has no such statements, and so is Bounds.
 	Together *Together
+	Bounds   *Bounds
 	// Clock is the one of the store's options, or nil: then offset has the clock of the database.
 	Clock  func() time.Time
 	offset clock
@@ -51,11 +52,15 @@ func NewServer(db *sql.DB, d dialect.Dialect, table string, clock func() time.Ti
 	if err != nil {
 		return nil, err
 	}
-	together, err := newTogether(d, table)
+	together, err := newTogether(d, table, rowSources(d))
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{DB: db, Dialect: d, Table: table, Queries: queries, Together: together, Clock: clock, guard: guard}
+	bounds, err := newBounds(db, d, table, queries)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{DB: db, Dialect: d, Table: table, Queries: queries, Together: together, Bounds: bounds, Clock: clock, guard: guard}
 	if d.Now != "" {
 		s.Circuit = newCircuit(db)
 	}

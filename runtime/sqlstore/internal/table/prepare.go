@@ -118,7 +118,7 @@ func (p *Prepared) prepareNow(ctx context.Context) (*conn.Executor, error) {
 
 // newCheckedExecutor makes an executor, checks the table, and measures the database's clock.
 func (p *Prepared) newCheckedExecutor(ctx context.Context) (*conn.Executor, error) {
-	x, err := conn.NewExecutor(ctx, p.DB, &p.Dialect, &p.Queries)
+	x, err := conn.NewExecutor(ctx, p.DB, &p.Dialect, &p.Queries, p.Together, p.Bounds)
 	if err != nil {
 		return nil, p.ExplainServer(err)
 	}
