@@ -10,6 +10,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/denycache"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 )
 
 var (
@@ -85,7 +86,9 @@ func (s *Store) explainWait(err error) error {
 		return &fault.Hinted{Text: fmt.Sprintf("all %d connections of the *sql.DB are in use: in a transaction, make calls with WithTx(tx), "+
 			"or raise db.SetMaxOpenConns", pool.MaxOpenConnections), Err: err}
 	}
-	if age := conn.OldestRunInTx(s.prepared.DB); age >= time.Second && s.prepared.Circuit.Silence() == 0 {
+	// Only a call for a row that is locked can wait for its own transaction, or one for a database that has one writer.
+	waits := s.prepared.Dialect.OneWriter || errors.As(err, new(*group.RowError))
+	if age := conn.OldestRunInTx(s.prepared.DB); age >= time.Second && waits {
 		return &fault.Hinted{Text: fmt.Sprintf("a transaction of RunInTx has been in flight for %v: if it waits for this call, make the call "+
 			"with WithTx(tx)", age.Round(100*time.Millisecond)), Err: err}
 	}

@@ -198,7 +198,7 @@ func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
 	s.undoer = newUndoer(s)
 	s.engine.Unknown = s.undoer.unknown
-	s.group = group.New(s.engine, group.Options{
+	s.group = newGroup(s.engine, group.Options{
 		OneWriter: d.OneWriter, Batch: o.Batch, Inline: s.engine.Inline, Undelivered: s.undoer.undelivered,
 	})
 	s.denials = denycache.New(s.group, o.Clock)
@@ -212,6 +212,16 @@ type noStoreError string
 func (e noStoreError) Error() string { return string(e) }
 
 func (e noStoreError) Unwrap() error { return runtime.ErrNoStore }
+
+// newGroup returns the group of an engine. On a server, calls that share statements do not wait for the locks of others.
+func newGroup(e *decide.Engine, o group.Options) *group.Store {
+	if o.OneWriter {
+		return group.New(e, o)
+	}
+	o.Wait, o.Holder = e.Do, e.Holder
+	o.Connections = func() int { return e.DB.Stats().MaxOpenConnections }
+	return group.New(decide.Bounded{Engine: e}, o)
+}
 
 // usable returns an error for a nil or zero Store, which would hang or panic.
 func (s *Store) usable() error {

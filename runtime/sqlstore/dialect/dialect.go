@@ -104,6 +104,9 @@ type Dialect struct {
 	ReadUnlocked string
 	// ReadManyUnlocked is ReadUnlocked for several rows. If it is empty, ReadUnlocked is used for them too.
 	ReadManyUnlocked string
+	// ReadFree is Read without the rows that other transactions have locked, and waits for none of them. If it is empty, the store finds
+	// out by trying which rows are locked.
+	ReadFree string
 	// InsertPlaceholders inserts the missing rows with the smallest at_ns, -9223372036854775808, as placeholders, and
 	// locks all rows. If it is empty, the database has one writer at a time, and missing rows need no lock.
 	InsertPlaceholders string
@@ -164,6 +167,21 @@ type Dialect struct {
 	// transaction does.
 	CompareAndSwap string
 
+	// BoundWaits is a condition that is true, and makes the statement fail if it then waits for a lock for more than 50 ms: the calls for
+	// other rows are executed without it. The store adds it to the sources of rows, and to the end of CompareAndSwap.
+	BoundWaits string
+	// BoundTime comes before a statement that may wait for locks, and makes it fail if it takes more than 200 ms: longer than BoundWaits,
+	// because the time of a statement that is only slow counts too.
+	BoundTime string
+	// Holder selects a text about the transaction that has locked a row: its session and since when it is open. If it is empty, or
+	// fails, as without a privilege for it, errors do not name the transaction.
+	Holder string
+	// Statements selects the columns Id and Info, among others: the number of each session, and the text of the statement that it
+	// executes. Kill ends a session's statement, not the session: the number comes at the end. The store then sends a statement that may wait for locks as a text of
+	// MySQL after a comment, and ends it after 200 ms. A dialect has one of BoundWaits, BoundTime and these two; if it has none, calls
+	// that share a statement wait for all of its rows.
+	Statements, Kill string
+
 	// Sync is the session's setting for waiting for the disk at a commit: as a statement it selects a number, and followed
 	// by "= 2" it makes the session wait. If it is empty, the database has no such setting, and Write, Delete, Take and
 	// CompareAndSwap may choose by their parameter :durability: 0 is the database's setting, 1 relaxed and 2 full.
@@ -211,7 +229,7 @@ var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Sessi
 	{"CreateRegistry", "RegistryParts"}, {"RegistryParts", "CreateRegistry"},
 	{"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"}, {"CountPrepared", "TxOpen"}, {"TakeKeys", "Taken"}, {"TakeOne", "Take"},
 	{"TakeShards", "Take"}, {"Taken", "Take"}, {"Taken", "TakeKeys"}, {"Taken", "TakeInsertID"}, {"TakeTogether", "Denies"},
-	{"Denies", "Undone"}, {"Undone", "TakeTogether"}}
+	{"Denies", "Undone"}, {"Undone", "TakeTogether"}, {"Statements", "Kill"}, {"Kill", "Statements"}}
 
 // Validate returns an error that names a field that is missing.
 func (d Dialect) Validate() error {

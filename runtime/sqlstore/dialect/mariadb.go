@@ -22,6 +22,13 @@ SELECT variable_name FROM information_schema.session_variables WHERE variable_na
 	d.CountPrepared = `
 SELECT CAST(variable_value AS SIGNED) FROM information_schema.session_status WHERE variable_name = 'COM_STMT_PREPARE' AND :name IS NOT NULL
 ` + allRowsOnMySQL
+	d.BoundTime, d.Statements, d.Kill = "SET STATEMENT max_statement_time = 0.2 FOR ", "", ""
+	d.Holder = holderOnMySQL + `
+FROM information_schema.innodb_lock_waits w
+	JOIN information_schema.innodb_locks l ON l.lock_id = w.requested_lock_id AND l.lock_table LIKE CONCAT('%{name}', _utf8mb4 X'6025')
+	JOIN information_schema.innodb_trx b ON b.trx_id = w.blocking_trx_id AND b.trx_state = 'RUNNING'
+HAVING COUNT(DISTINCT b.trx_id) = 1
+`
 	// A bounded number of rows, so that Ready is fast on a large table too.
 	d.Latest = "SELECT MAX(at_ns) FROM (SELECT at_ns FROM {table} LIMIT 10000) r " + allRowsOnMySQL
 	// Writes nothing outside a transaction, because a Galera node may have aborted the transaction unnoticed.

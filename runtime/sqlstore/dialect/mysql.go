@@ -147,6 +147,20 @@ SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, r.log
 FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 ` + allRowsOnMySQL + `FOR UPDATE
 `,
+	ReadFree: `
+SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, r.log
+FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+FOR UPDATE SKIP LOCKED
+`,
+	Holder: holderOnMySQL + `
+FROM performance_schema.data_lock_waits w
+	JOIN performance_schema.data_locks l ON l.engine_lock_id = w.requesting_engine_lock_id AND l.object_name = '{name}'
+	JOIN information_schema.innodb_trx b ON b.trx_id = w.blocking_engine_transaction_id AND b.trx_state = 'RUNNING'
+HAVING COUNT(DISTINCT b.trx_id) = 1
+`,
+	// A SELECT fails if a statement of any session has bytes in it that are no text.
+	Statements: "SHOW FULL PROCESSLIST",
+	Kill:       "KILL QUERY ",
 	ReadUnlocked: `
 SELECT name, {key}, shard, value, at_ns, prev, log FROM {table} WHERE name = :name AND {key} = :key AND shard = :shard
 ` + allRowsOnMySQL,
@@ -213,6 +227,9 @@ SELECT CAST(:name AS BINARY) AS name, CAST(:key AS BINARY) AS {key}, :shard AS s
 	n VARBINARY(255) PATH '$[0]', k VARBINARY(255) PATH '$[1]', s INT PATH '$[2]',
 	v DOUBLE PATH '$[3]', t BIGINT PATH '$[4]', p DOUBLE PATH '$[5]'`
 )
+
+// holderOnMySQL describes a transaction that others wait for, if it is the only one: which of several has locked a row is not easy to find out.
+const holderOnMySQL = "SELECT CONCAT('connection ', MAX(b.trx_mysql_thread_id), ', in a transaction since ', MAX(b.trx_started))"
 
 // describeOnMySQL also works where an empty text is NULL, and where CONCAT treats NULL as an empty text. It does without
 // GROUP_CONCAT, which cuts its result at a length that is a setting of the session. Some modes of MariaDB describe types with the word

@@ -188,6 +188,21 @@ SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, encode(r.log, 'hex')
 FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + `
 ORDER BY r.name, r.{key}, r.shard FOR NO KEY UPDATE OF r
 `,
+	ReadFree: `
+SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, r.log
+FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + `
+ORDER BY r.name, r.{key}, r.shard FOR NO KEY UPDATE OF r SKIP LOCKED
+`,
+	// The xmax of a row is the transaction that has locked it, unless there are several.
+	Holder: `
+SELECT format('process %s of application "%s", %s, begun at %s', a.pid, a.application_name, a.state, date_trunc('second', a.xact_start))
+FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + `
+	JOIN pg_catalog.pg_locks l ON l.locktype OPERATOR(pg_catalog.=) 'transactionid' AND l.granted
+		AND l.transactionid OPERATOR(pg_catalog.=) r.xmax
+	JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+`,
+	// For the transaction of the statement. As a subquery it is evaluated once, before there are rows to lock.
+	BoundWaits: `(SELECT set_config('lock_timeout', '50ms', true)) IS NOT NULL`,
 	ReadUnlocked: `
 SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, encode(r.log, 'hex')
 FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + `

@@ -152,6 +152,36 @@ func TestCallOutsideOfItsTransactionIsExplained(t *testing.T) {
 	})
 }
 
+// The error of a call for a row that another transaction has locked names the limit and that transaction. It gives no advice about
+// transactions of this process, of which there are none.
+func TestErrorOfALockedRowNamesTheTransaction(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		table := newTable()
+		store := s.storeIn(t, db, table, nil)
+		p := once("limit", 10)
+		p.Timeout = 1200 * time.Millisecond
+		limit := limiter.New(store).Limit(p, runtime.KeyOf(runtime.String("secret")))
+		require.NoError(t, limit.Require(t.Context()))
+		tx := must(db.BeginTx(t.Context(), nil))(t)
+		defer tx.Rollback()
+		execute(t, tx, "UPDATE "+table+" SET shard = 0 * shard, value = value - 1")
+		var session int
+		require.NoError(t, tx.QueryRow(map[string]string{
+			"postgres": "SELECT pg_backend_pid()", "mysql": "SELECT CONNECTION_ID()",
+		}[s.protocol()]).Scan(&session))
+
+		err := limit.Require(t.Context())
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		says := map[string]string{"postgres": "process %d of application ", "mysql": "connection %d, in a transaction since "}[s.protocol()]
+		assert.ErrorContains(t, err, "another transaction ("+fmt.Sprintf(says, session))
+		assert.ErrorContains(t, err, `has locked the row of limit "limit" and this key`)
+		assert.NotContains(t, err.Error(), "secret")
+		assert.NotContains(t, err.Error(), "WithTx")
+		t.Log(err)
+	})
+}
+
 // Migrate creates tables, not schemas.
 func TestMissingSchemaIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {

@@ -22,6 +22,7 @@ type Statement int
 const (
 	ReadRows Statement = iota
 	ReadUnlocked
+	ReadFree
 	SeedRows
 	WriteRows
 	DeleteRows
@@ -33,6 +34,7 @@ const (
 	TakeInsertID
 	SwapRow
 	ReadPage
+	FindHolder
 	FindNamed
 	statementCount
 )
@@ -41,13 +43,17 @@ const (
 type Queries [statementCount][arityCount]Query
 
 func newQueries(d dialect.Dialect, schema, table string) (all Queries, err error) {
-	rows := [arityCount]RowSource{OneRow: {d.One, d.OneLogged, d.One}, ManyRows: {d.Many, d.ManyLogged, cmp.Or(d.ManyKeys, d.Many)}}
+	return newQueriesOf(d, schema, table, rowSources(d))
+}
+
+func newQueriesOf(d dialect.Dialect, schema, table string, rows [arityCount]RowSource) (all Queries, err error) {
 	for s, texts := range [statementCount][arityCount]string{
 		ReadRows: {d.Read, d.Read},
 		ReadUnlocked: {
 			d.ReadHint + strings.TrimSpace(cmp.Or(d.ReadUnlocked, d.Read)),
 			d.ReadHint + strings.TrimSpace(cmp.Or(d.ReadManyUnlocked, d.ReadUnlocked, d.Read)),
 		},
+		ReadFree:        {d.ReadFree, d.ReadFree},
 		SeedRows:        {d.InsertPlaceholders, d.InsertPlaceholders},
 		WriteRows:       {d.Write, d.Write},
 		DeleteRows:      {d.Delete, d.Delete},
@@ -59,6 +65,7 @@ func newQueries(d dialect.Dialect, schema, table string) (all Queries, err error
 		TakeInsertID:    {OneRow: d.TakeInsertID},
 		SwapRow:         {OneRow: d.CompareAndSwap},
 		ReadPage:        {OneRow: d.ReadHint + strings.TrimSpace(d.Page)},
+		FindHolder:      {OneRow: d.Holder},
 		FindNamed:       {OneRow: d.FindPrepared},
 	} {
 		for n := range arityCount {
@@ -70,6 +77,10 @@ func newQueries(d dialect.Dialect, schema, table string) (all Queries, err error
 	return all, nil
 }
 
+func rowSources(d dialect.Dialect) [arityCount]RowSource {
+	return [arityCount]RowSource{OneRow: {d.One, d.OneLogged, d.One}, ManyRows: {d.Many, d.ManyLogged, cmp.Or(d.ManyKeys, d.Many)}}
+}
+
 // Session runs statements, in a transaction or each by itself, and texts as a [runtime.Tx] does.
 type Session interface {
 	runtime.Tx
@@ -77,6 +88,8 @@ type Session interface {
 	Exec(ctx context.Context, s Statement, n Arity, v *Values) (sql.Result, error)
 	// Pinned runs fn, all of whose statements need the same session of the server.
 	Pinned(ctx context.Context, fn func(in runtime.Tx) error) error
+	// InTime runs a statement of MySQL that may wait for locks, on a session that is pinned.
+	InTime(ctx context.Context, text string, run func(text string) error) error
 }
 
 // session is a [Session] on a transaction, or on a pool.
@@ -85,10 +98,22 @@ type session struct {
 	queries *Queries
 	// prepared returns a prepared statement. It is nil if statements are sent as texts.
 	prepared func(ctx context.Context, s Statement, n Arity) (*sql.Stmt, error)
+	// killer is nil if statements may wait, or are bounded by their texts. pin is [Session.Pinned] of the session that embeds this one,
+	// or nil.
+	killer *killer
+	pin    func(ctx context.Context, fn func(in runtime.Tx) error) error
 }
 
-func (t *session) Query(ctx context.Context, s Statement, n Arity, v *Values) (*sql.Rows, error) {
+func (t *session) Query(ctx context.Context, s Statement, n Arity, v *Values) (rows *sql.Rows, err error) {
 	q := &t.queries[s][n]
+	if t.killer != nil && s == ReadRows {
+		// In a transaction, which holds its session. The few rows come at once, when none of them is locked any more.
+		err = t.InTime(ctx, q.Literal(v), func(text string) error {
+			rows, err = t.QueryContext(ctx, text)
+			return err
+		})
+		return rows, err
+	}
 	if t.prepared == nil {
 		return t.QueryContext(ctx, q.Sql, v.Args(q)...)
 	}
@@ -99,8 +124,17 @@ func (t *session) Query(ctx context.Context, s Statement, n Arity, v *Values) (*
 	return stmt.QueryContext(ctx, v.Args(q)...)
 }
 
-func (t *session) Exec(ctx context.Context, s Statement, n Arity, v *Values) (sql.Result, error) {
+func (t *session) Exec(ctx context.Context, s Statement, n Arity, v *Values) (result sql.Result, err error) {
 	q := &t.queries[s][n]
+	if t.killer != nil && (s == SeedRows || s == SwapRow || s == TakeInsertID) {
+		err = t.Pinned(ctx, func(in runtime.Tx) error {
+			return t.InTime(ctx, q.Literal(v), func(text string) error {
+				result, err = in.ExecContext(ctx, text)
+				return Unsent(err)
+			})
+		})
+		return result, err
+	}
 	if t.prepared == nil {
 		return t.ExecContext(ctx, q.Sql, v.Args(q)...)
 	}
@@ -111,7 +145,21 @@ func (t *session) Exec(ctx context.Context, s Statement, n Arity, v *Values) (sq
 	return stmt.ExecContext(ctx, v.Args(q)...)
 }
 
-func (t *session) Pinned(_ context.Context, fn func(in runtime.Tx) error) error { return fn(t.Tx) }
+// Pinned implements [Session].
+func (t *session) Pinned(ctx context.Context, fn func(in runtime.Tx) error) error {
+	if t.pin != nil {
+		return t.pin(ctx, fn)
+	}
+	return fn(t.Tx)
+}
+
+// InTime implements [Session].
+func (t *session) InTime(ctx context.Context, text string, run func(text string) error) error {
+	if t.killer == nil {
+		return run(text)
+	}
+	return t.killer.run(ctx, text, run)
+}
 
 // Executor runs each statement by itself, and holds the prepared statements for transactions of the store too.
 type Executor struct {
@@ -130,6 +178,40 @@ type Executor struct {
 	// Splits means that the driver prepares a statement and runs it by two messages, with a name that a pooler which
 	// sends each transaction to another session may find used by another client. Inside a transaction this is safe.
 	Splits bool
+	// Together is nil if the dialect has no such statements.
+	Together *Together
+	// Bounded is the same with statements that wait for a lock for a moment only, and then fail with an error of which
+	// [fault.LockTimeout] is true. It is nil if the dialect has none, or this is the one.
+	Bounded *Executor
+	bounded bool
+}
+
+// Retry is [Retry], but for errors after a lock for which a statement of the executor does not wait.
+func (x *Executor) Retry(ctx context.Context, transaction func() error) error {
+	return Retrier{Bounded: x.bounded}.run(ctx, transaction)
+}
+
+// Retrier returns a new one of the executor.
+func (x *Executor) Retrier() Retrier { return Retrier{Bounded: x.bounded} }
+
+// Bounds is the statements that wait for a lock for a moment only: by their texts, or because the killer ends them.
+type Bounds struct {
+	queries  Queries
+	together *Together
+	killer   *killer
+}
+
+// boundedBy returns the executor for statements that wait for a moment only.
+func (x *Executor) boundedBy(by *Bounds) *Executor {
+	b := &Executor{
+		session: session{Tx: x.DB, queries: &by.queries, killer: by.killer}, DB: x.DB, HonorsContext: x.HonorsContext, Raw: x.Raw,
+		Resends: x.Resends, Splits: x.Splits, Together: by.together, bounded: true,
+	}
+	b.pin = b.Pinned
+	if x.prepared != nil {
+		b.prepared = b.stmt
+	}
+	return b
 }
 
 // preparedStmt is a statement that is prepared at its first use.
@@ -139,8 +221,9 @@ type preparedStmt struct {
 	wanted atomic.Bool
 }
 
-func NewExecutor(ctx context.Context, db *sql.DB, d *dialect.Dialect, q *Queries) (*Executor, error) {
-	x := &Executor{session: session{Tx: db, queries: q}, DB: db, HonorsContext: honorsContext(db)}
+// NewExecutor returns the executor of these statements, after it has asked the server and the driver how they behave.
+func NewExecutor(ctx context.Context, db *sql.DB, d *dialect.Dialect, q *Queries, t *Together, b *Bounds) (*Executor, error) {
+	x := &Executor{session: session{Tx: db, queries: q}, DB: db, HonorsContext: honorsContext(db), Together: t}
 	if d.Prepare {
 		x.prepared = x.stmt
 	}
@@ -158,6 +241,9 @@ func NewExecutor(ctx context.Context, db *sql.DB, d *dialect.Dialect, q *Queries
 			return nil, err
 		}
 		x.Resends = err == nil
+	}
+	if b != nil {
+		x.Bounded = x.boundedBy(b)
 	}
 	return x, nil
 }
@@ -219,6 +305,7 @@ func (x *Executor) Close() {
 	if x == nil {
 		return
 	}
+	defer x.Bounded.Close()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, stmt := range x.spare {
@@ -286,7 +373,7 @@ func readTaken(rows driver.Rows, after *runtime.State) error {
 
 // in returns the session of a transaction of the store.
 func (x *Executor) in(tx *sql.Tx) Session {
-	t := &session{Tx: tx, queries: x.queries}
+	t := &session{Tx: tx, queries: x.queries, killer: x.killer}
 	if x.prepared == nil {
 		return t
 	}

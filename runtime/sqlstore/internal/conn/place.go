@@ -17,8 +17,9 @@ type Place struct {
 	// until then, a session finds the tables by its own settings.
 	schemas map[string]string
 	Queries Queries
-	// Together is nil if the dialect has no such statements.
+	// Together is nil if the dialect has no such statements, and so is Bounds.
 	Together *Together
+	Bounds   *Bounds
 	// The statements of the dialect with these names.
 	Describe, Sync, Reclaim, Latest string
 }
@@ -26,7 +27,7 @@ type Place struct {
 // created is the name under which [dialect.Dialect.Locate] selects the schema in which a table is created.
 const created = "."
 
-func newPlace(d dialect.Dialect, table string, schemas map[string]string) (p *Place, err error) {
+func newPlace(db *sql.DB, d dialect.Dialect, table string, schemas map[string]string) (p *Place, err error) {
 	p = &Place{schemas: schemas}
 	schema := schemas[table]
 	for _, text := range []struct {
@@ -40,7 +41,10 @@ func newPlace(d dialect.Dialect, table string, schemas map[string]string) (p *Pl
 	if p.Queries, err = newQueries(d, schema, table); err != nil {
 		return nil, err
 	}
-	p.Together, err = newTogether(d, schema, table)
+	if p.Together, err = newTogether(d, schema, table, rowSources(d)); err != nil {
+		return nil, err
+	}
+	p.Bounds, err = newBounds(db, d, schema, table, p.Queries)
 	return p, err
 }
 
@@ -68,7 +72,7 @@ func (s *Server) Locate(ctx context.Context, db Querier) error {
 	if err != nil || schemas[s.Table] == "" {
 		return err
 	}
-	place, err := newPlace(s.Dialect, s.Table, schemas)
+	place, err := newPlace(s.DB, s.Dialect, s.Table, schemas)
 	if err == nil {
 		// Another call may have found them first.
 		s.place.CompareAndSwap(before, place)

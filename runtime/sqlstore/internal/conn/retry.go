@@ -57,12 +57,16 @@ const (
 
 // Retrier counts the attempts of a transaction. It is not a function with a callback, so that its caller can be read
 // in a stack trace.
-type Retrier struct{ attempts int }
+type Retrier struct {
+	attempts int
+	// Bounded means that a transaction is not run again that has waited too long for a lock.
+	Bounded bool
+}
 
 // Again reports whether to run a transaction again that has failed with err, after a pause. Otherwise it sets err to the
 // error to return.
 func (r *Retrier) Again(ctx context.Context, err *error) bool {
-	if *err == nil || !fault.Retryable(*err) {
+	if *err == nil || !fault.Retryable(*err) || r.Bounded && fault.LockTimeout(*err) {
 		return false
 	}
 	r.attempts++
@@ -82,7 +86,11 @@ func (r *Retrier) Again(ctx context.Context, err *error) bool {
 // Retry runs a transaction until it succeeds, fails with an error after which it may have done something, or has been tried
 // [maxAttempts] times. An operation that is to begin anew for a reason of its own returns a [fault.Again].
 func Retry(ctx context.Context, transaction func() error) error {
-	for r := (Retrier{}); ; {
+	return Retrier{}.run(ctx, transaction)
+}
+
+func (r Retrier) run(ctx context.Context, transaction func() error) error {
+	for {
 		err := transaction()
 		if !r.Again(ctx, &err) {
 			return err

@@ -39,7 +39,7 @@ type Server struct {
 }
 
 func NewServer(db *sql.DB, d dialect.Dialect, table string, clock func() time.Time, guard func(ctx context.Context) error) (*Server, error) {
-	place, err := newPlace(d, table, nil)
+	place, err := newPlace(db, d, table, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -26,14 +26,14 @@ type Together struct {
 
 var numbered = regexp.MustCompile(`\$\d+`)
 
-func newTogether(d dialect.Dialect, schema, table string) (*Together, error) {
+func newTogether(d dialect.Dialect, schema, table string, sources [arityCount]RowSource) (*Together, error) {
 	if d.TakeTogether == "" {
 		return nil, nil
 	}
 	t := &Together{}
-	for arity, rows := range [arityCount]string{OneRow: d.One, ManyRows: d.Many} {
+	for arity, source := range sources {
 		// As one text, so that they have the same parameters.
-		part, err := Compile(d, d.TakeTogether+between+"CAST(:count AS bigint)"+between+d.Denies, RowSource{rows: rows}, schema, table)
+		part, err := Compile(d, d.TakeTogether+between+"CAST(:count AS bigint)"+between+d.Denies, source, schema, table)
 		if err != nil {
 			return nil, err
 		}
@@ -72,11 +72,11 @@ func join(part *Query, n int, arity Arity, undone string) string {
 
 // Query runs the statement for parts with these values. It selects the number of the part, key, value, at_ns, prev and true of each row,
 // or nothing.
-func (t *Together) Query(ctx context.Context, x *Executor, arity Arity, parts []*Values) (*sql.Rows, error) {
+func (t *Together) Query(ctx context.Context, db *sql.DB, arity Arity, parts []*Values) (*sql.Rows, error) {
 	of := &t.parts[arity]
 	args := make([]any, 0, len(parts)*len(of.Params))
 	for _, v := range parts {
 		args = append(args, v.Args(of)...)
 	}
-	return x.DB.QueryContext(ctx, t.sql[arity][len(parts)], args...)
+	return db.QueryContext(ctx, t.sql[arity][len(parts)], args...)
 }

@@ -16,7 +16,7 @@ import (
 // Single runs fn outside of a transaction, unless the driver splits statements, and again as [Retry] does. The statements of fn may be
 // executed twice without harm.
 func (s *Server) Single(ctx context.Context, x *Executor, fn func(Session) error) error {
-	return Retry(ctx, func() error {
+	return x.Retry(ctx, func() error {
 		if x.Splits {
 			return s.InTx(ctx, x, runtime.DurabilityDefault, fn)
 		}

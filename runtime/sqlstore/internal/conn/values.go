@@ -309,8 +309,12 @@ func (q *Query) Literal(v *Values) string {
 		before, after, _ := strings.Cut(rest, "?")
 		b = append(b, before...)
 		switch arg := v.Arg(p).(type) {
+		case nil:
+			b = append(b, "NULL"...)
 		case string:
 			b = append(hex.AppendEncode(append(b, "_utf8mb4 X'"...), []byte(arg)), '\'')
+		case []byte:
+			b = append(hex.AppendEncode(append(b, "X'"...), arg), '\'')
 		case float64:
 			// With an exponent it is a DOUBLE, and without one a DECIMAL.
 			b = strconv.AppendFloat(b, arg, 'e', -1, 64)

@@ -23,30 +23,42 @@ func (e *Engine) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 	if err != nil {
 		return answers, err
 	}
-	err = e.decide(ctx, calls, answers, false)
+	err = e.decide(ctx, calls, answers, manner{})
 	if err != nil {
-		err = e.recoverFrom(ctx, calls, answers, outdatedTries, err)
+		err = e.recoverFrom(ctx, calls, answers, manner{}, outdatedTries, err)
 	}
 	e.Circuit.Received(ctx, sent, err)
 	if e.MadeRoom(ctx, err) {
 		// Calls answered before the volume was full are not decided a second time.
 		err = answerAt(unanswered(answers), calls, answers, func(rest []runtime.Call, answers []runtime.Answer) error {
-			return e.decideAndRecover(ctx, rest, answers, outdatedTries)
+			return e.decideAndRecover(ctx, rest, answers, manner{}, outdatedTries)
 		})
 	}
 	return answers, e.Explain(ctx, err)
 }
 
+// manner is how calls are decided.
+type manner struct {
+	// compared: their limits were compared with their registrations just now.
+	compared bool
+	// bounded: no statement waits for locks of other transactions for more than a moment.
+	bounded bool
+}
+
 // decide decides calls by the strategies of strategies.go and sets their answers. On an error, calls that were decided
 // before it have their answers. Limits that were compared just now are not compared again: two policies of one name of which one has no
 // owner are never known both at once.
-func (e *Engine) decide(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, compared bool) error {
+func (e *Engine) decide(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, how manner) error {
 	x, err := e.PrepareRetrying(ctx)
 	if err != nil {
 		return err
 	}
-	if !compared && !e.registry.Admits(calls) {
-		return e.decideFirst(ctx, x, calls, answers)
+	if !how.compared && !e.registry.Admits(calls) {
+		return e.decideFirst(ctx, x, calls, answers, how)
+	}
+	bounded := how.bounded && x.Bounded != nil
+	if bounded {
+		x = x.Bounded
 	}
 	if e.SetsSync(durabilityOf(calls)) {
 		// The setting belongs to a session, which only a transaction holds on to.
@@ -65,10 +77,10 @@ func (e *Engine) decide(ctx context.Context, calls []runtime.Call, answers []run
 		return err
 	}
 	p := newPlan(calls, now(), &e.Dialect, e.hints, e.shards())
-	if upsert := e.upsertStrategyOf(p); upsert != nil {
+	if upsert := e.upsertStrategyOf(p, bounded); upsert != nil {
 		for from := 0; from < len(p.rows); from = p.statementEnd(from) {
 			part := p.part(from)
-			for r := (conn.Retrier{}); ; {
+			for r := x.Retrier(); ; {
 				// A loop and not a closure in retry: this is the path of most calls.
 				part.reset()
 				if x.NeedsTx() {
@@ -98,10 +110,11 @@ func (e *Engine) decide(ctx context.Context, calls []runtime.Call, answers []run
 }
 
 // decideFirst decides calls with limits that are used for the first time, or are another program's.
-func (e *Engine) decideFirst(ctx context.Context, x *conn.Executor, calls []runtime.Call, answers []runtime.Answer) error {
+func (e *Engine) decideFirst(ctx context.Context, x *conn.Executor, calls []runtime.Call, answers []runtime.Answer, how manner) error {
+	how.compared = true
 	got, err := e.registry.Decide(ctx, x, calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
 		answers := make([]runtime.Answer, len(calls))
-		err := e.decide(ctx, calls, answers, true)
+		err := e.decide(ctx, calls, answers, how)
 		return answers, err
 	})
 	copy(answers, got)
@@ -134,8 +147,11 @@ func (e *Engine) decideRest(ctx context.Context, x *conn.Executor, rest []int, d
 }
 
 // upsertStrategyOf returns the strategy for the rows of a plan, or nil.
-func (e *Engine) upsertStrategyOf(p *plan) upsertStrategy {
-	if p.single() {
+func (e *Engine) upsertStrategyOf(p *plan, bounded bool) upsertStrategy {
+	if single := p.single(); single && bounded && e.Dialect.BoundWaits != "" && !e.hints.expect(head(p.rows[0].Row)) {
+		// TakeOne has no source of rows, which would bound it.
+		return upsertReturning
+	} else if single {
 		return e.upsertStrategy(p.requests[0].policy, &p.rows[0].Row)
 	}
 	return e.upsertStrategy(nil, nil)
@@ -180,22 +196,22 @@ func (e *Engine) learnTakes(rows []meter.RowUpsert, of []rowRequests) {
 // connection.
 const outdatedTries = 3
 
-func (e *Engine) decideAndRecover(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, tries int) error {
-	err := e.decide(ctx, calls, answers, false)
+func (e *Engine) decideAndRecover(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, how manner, tries int) error {
+	err := e.decide(ctx, calls, answers, how)
 	if err == nil {
 		return nil
 	}
-	return e.recoverFrom(ctx, calls, answers, tries, err)
+	return e.recoverFrom(ctx, calls, answers, how, tries, err)
 }
 
 // recoverFrom decides the calls that err has left unanswered again if that can help: after an outdated statement, which the
 // driver prepares again on each connection, and after a value that the database refuses, such as a key that
 // violates a constraint. Otherwise it returns err.
-func (e *Engine) recoverFrom(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, tries int, err error) error {
+func (e *Engine) recoverFrom(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, how manner, tries int, err error) error {
 	rest := unanswered(answers)
 	again := func(at []int, tries int) error {
 		return answerAt(at, calls, answers, func(calls []runtime.Call, answers []runtime.Answer) error {
-			return e.decideAndRecover(ctx, calls, answers, tries)
+			return e.decideAndRecover(ctx, calls, answers, how, tries)
 		})
 	}
 	switch {
@@ -285,7 +301,12 @@ func (e *Engine) decideInline(ctx context.Context, x *conn.Executor, calls []run
 		}
 	}
 	answers = make([]runtime.Answer, 1)
-	if ok, err = e.takeTogether(ctx, x, calls, answers, now()); ok || err != nil {
+	// While it waits for a row, it would keep others locked.
+	bounded := x
+	if x.Bounded != nil {
+		bounded = x.Bounded
+	}
+	if ok, err = e.takeTogether(ctx, bounded, calls, answers, now()); ok || err != nil {
 		return answers, ok, err
 	}
 	ok, err = e.compareAndSwap(ctx, x, calls, answers)

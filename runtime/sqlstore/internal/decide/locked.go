@@ -14,7 +14,7 @@ import (
 // and database.
 func (e *Engine) locked(ctx context.Context, x *conn.Executor, calls []runtime.Call, answers []runtime.Answer) error {
 	var b *batch.Batch
-	err := conn.Retry(ctx, func() error {
+	err := x.Retry(ctx, func() error {
 		// A new batch picks other shards than those for which other transactions compete.
 		b = batch.New(calls)
 		order := table.OrderFor(&e.Dialect, table.ReadFirst)

@@ -81,6 +81,13 @@ func (s *seenRows) swapped(r runtime.Row, state runtime.State, written bool) {
 	s.keep(r, state, written && seen != nil && seen.own)
 }
 
+// forget makes a row one that was not seen.
+func (s *seenRows) forget(r runtime.Row) {
+	if s.find(r) != nil {
+		s.place(r).Store(nil)
+	}
+}
+
 func (s *seenRows) keep(r runtime.Row, state runtime.State, own bool) {
 	if !state.Exists || len(state.Log) > longestSeen {
 		s.place(r).Store(nil)

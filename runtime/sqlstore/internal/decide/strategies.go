@@ -2,6 +2,7 @@ package decide
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"slices"
@@ -131,9 +132,13 @@ func (s *thenSelect) upsert(ctx context.Context, in conn.Session, t part) error 
 	_, v := t.bind()
 	take := s.on.Place().Queries[t.statement()][conn.ManyRows].Literal(v)
 	return in.Pinned(ctx, func(tx runtime.Tx) error {
-		result, err := tx.ExecContext(ctx, take)
-		if err != nil {
+		var result sql.Result
+		err := in.InTime(ctx, take, func(take string) (err error) {
+			result, err = tx.ExecContext(ctx, take)
 			return conn.Unsent(err)
+		})
+		if err != nil {
+			return err
 		}
 		affected, err := result.RowsAffected()
 		if err != nil {

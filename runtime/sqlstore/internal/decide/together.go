@@ -79,7 +79,7 @@ func (t *together) leaveOut() {
 // takeTogether decides a lone call about several rows by one statement that takes from all of them, or by one that reads them if that
 // takes nothing. It returns false if neither can.
 func (e *Engine) takeTogether(ctx context.Context, x *conn.Executor, calls []runtime.Call, answers []runtime.Answer, now int64) (bool, error) {
-	if n := len(calls[0].Requests); e.Place().Together == nil || n < 2 || n > conn.MaxTogether {
+	if n := len(calls[0].Requests); x.Together == nil || n < 2 || n > conn.MaxTogether {
 		return false, nil
 	}
 	if t := e.newTogether(calls, now); len(t.rows) == len(calls[0].Requests) {
@@ -109,7 +109,7 @@ const undoneRest = 16
 // takeAll takes for the calls of a batch about several rows by one statement, from all of these or none, and leaves the others without an
 // answer. With 64 callers of two limits each, that is 0.8 of the processor time of the locked transaction.
 func (e *Engine) takeAll(ctx context.Context, x *conn.Executor, calls []runtime.Call, answers []runtime.Answer) error {
-	if e.Place().Together == nil || x.NeedsTx() {
+	if x.Together == nil || x.NeedsTx() {
 		return nil
 	}
 	if e.undone.Load() > 0 {
@@ -126,10 +126,13 @@ func (e *Engine) takeAll(ctx context.Context, x *conn.Executor, calls []runtime.
 		return nil
 	}
 	taken := false
-	err = conn.Retry(ctx, func() (err error) {
+	err = x.Retry(ctx, func() (err error) {
 		taken, err = e.takeParts(ctx, x, conn.ManyRows, parts, durabilityOf(calls))
 		return err
 	})
+	if fault.LockTimeout(err) {
+		return err
+	}
 	if err != nil || !taken {
 		e.undone.Store(undoneRest)
 		return err
@@ -162,7 +165,7 @@ func (e *Engine) takeParts(ctx context.Context, x *conn.Executor, arity conn.Ari
 		values[i].Of[conn.ParamDurability], values[i].Of[conn.ParamCount] = int(d), len(p.rows)
 		missing += len(p.rows)
 	}
-	rows, err := e.Place().Together.Query(ctx, x, arity, values)
+	rows, err := x.Together.Query(ctx, x.DB, arity, values)
 	if err == nil {
 		defer rows.Close()
 		var i int

@@ -12,6 +12,8 @@ import (
 type errorTable struct {
 	// retry are the codes after which the same transaction may succeed if it is run again.
 	retry []string
+	// locked are the codes of a statement that has waited too long for a lock, and did nothing.
+	locked []string
 	// refused are the prefixes of codes for a statement that failed because of a value in it, such as a key that a
 	// constraint refuses; the same statement with other values may succeed.
 	refused []string

@@ -50,6 +50,13 @@ func InTx(err error) bool {
 	return c.In(c.Table.inTx.codes) && c.Table.inTx.matches(err)
 }
 
+// LockTimeout reports whether a statement did nothing because it has waited too long, for a lock of another transaction or, on MySQL
+// and MariaDB, for anything.
+func LockTimeout(err error) bool {
+	c := CodeOf(err)
+	return c.In(c.Table.locked)
+}
+
 // RefusedValue reports whether a statement failed because of a value in it.
 func RefusedValue(err error) bool {
 	c := CodeOf(err)

@@ -8,6 +8,8 @@ var mysqlErrors = errorTable{
 	// node was first, also at COMMIT; a node of a MySQL group then returns ER_TRANSACTION_ROLLBACK_DURING_COMMIT.
 	// ER_CANT_CHANGE_TX_CHARACTERISTICS: the connection was left in a transaction, see ended.
 	retry: []string{"1205", "1213", "1020", "3101", "1568"},
+	// ER_QUERY_INTERRUPTED, and ER_STATEMENT_TIMEOUT of MariaDB.
+	locked: []string{"1317", "1969"},
 	// ER_BAD_NULL_ERROR, ER_DUP_ENTRY, ER_WARN_DATA_OUT_OF_RANGE, WARN_DATA_TRUNCATED, ER_TRUNCATED_WRONG_VALUE,
 	// ER_TRUNCATED_WRONG_VALUE_FOR_FIELD, ER_VIEW_CHECK_FAILED, ER_DATA_TOO_LONG, ER_NO_REFERENCED_ROW_2,
 	// ER_ROW_IS_REFERENCED_2, ER_SIGNAL_EXCEPTION, ER_DATA_OUT_OF_RANGE, and a CHECK constraint that is violated, on

@@ -9,6 +9,8 @@ import (
 var postgresErrors = errorTable{
 	// serialization_failure, deadlock_detected and lock_not_available.
 	retry: []string{"40001", "40P01", "55P03"},
+	// lock_not_available.
+	locked: []string{"55P03"},
 	// The classes data exception, integrity constraint violation, with check option violation, program limit exceeded,
 	// and the errors that triggers raise.
 	refused: []string{"22", "23", "44", "54", "P0"},

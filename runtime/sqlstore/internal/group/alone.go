@@ -33,13 +33,17 @@ func (q *queue) beginAlone(ctx context.Context, calls []runtime.Call, key uint64
 		f.ctx, f.cancel = context.WithCancel(context.Background())
 		q.lone = f
 	}
-	f.lone, f.late, f.lost = ctx, false, false
+	f.lone, f.late, f.lost, f.waits, f.asked, f.locked = ctx, false, false, false, false, false
 	if !q.oneWriter {
 		if f.keys == nil {
 			f.keys = new(keySet)
 		}
 		*f.keys = keySet{}
 		f.keys.add(key)
+		if f.row = 0; len(calls[0].Requests) == 1 && !severalRows(&calls[0].Requests[0]) {
+			f.row, f.need = key, rowOf(&calls[0].Requests[0])
+		}
+		f.mayWait = q.wait != nil && f.row != 0
 	}
 	now := time.Now()
 	f.began, f.deadline = now, now.Add(Timeout/2)

@@ -14,8 +14,10 @@ import (
 type batch struct {
 	calls   []runtime.Call
 	callers []caller
-	// keys are those of the calls, or nil if there is one lane.
+	// keys are those of the calls, or nil if there is one lane. row is the hash of the row that all calls are about, or 0 if they are about
+	// several.
 	keys *keySet
+	row  uint64
 	// remaining is how many callers have not left.
 	remaining int
 	// created is when the first caller joined.
@@ -54,9 +56,20 @@ func (b *batch) joinLocked(ctx context.Context, calls []runtime.Call, key uint64
 	if b.keys != nil {
 		b.keys.add(key)
 	}
+	switch {
+	case len(calls) != 1 || len(calls[0].Requests) != 1 || severalRows(&calls[0].Requests[0]):
+		b.row = 0
+	case from == 0:
+		b.row = key
+	case b.row != key:
+		b.row = 0
+	}
 	b.remaining++
 	return len(b.callers) - 1
 }
+
+// severalRows reports whether there are more rows of the key, some of which may not be locked.
+func severalRows(r *runtime.Request) bool { return r.Policy != nil && r.Policy.Shards > 1 }
 
 // beginLocked drops the calls of late callers, and returns the context of one of the others: nil if there are none, or
 // the batch has waited for too long. The batch has then ended.

@@ -18,9 +18,18 @@ type flight struct {
 	// keys are those of calls, or nil with one writer, and after are the batches that wait because they have one of these keys.
 	keys  *keySet
 	after []*batch
+	// row is the hash of the row that the calls are about, or for which they wait, or 0 if they are about several.
+	row uint64
 	// patience is until when calls wait for the keys. lost: they wait no longer.
 	patience time.Time
 	lost     bool
+	// need is the row whose hash is row.
+	need runtime.Row
+	// asked: it was found out whether need is locked, or will be soon, and holder is then the transaction, and limit that of the row.
+	asked, locked bool
+	limit, holder string
+	// mayWait: the backend may wait for locks of others. waits: it probably does, and calls for other rows do not wait for the flight.
+	mayWait, waits bool
 
 	began  time.Time
 	ctx    context.Context
@@ -69,9 +78,17 @@ func newFlightLocked(batches []*batch, now time.Time) *flight {
 	}
 	// The flight has the values of one of its callers, but must not end with that caller.
 	f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(live))
-	f.calls, f.keys = f.batches[0].calls, f.batches[0].keys
+	f.calls, f.keys, f.row = f.batches[0].calls, f.batches[0].keys, f.batches[0].row
 	for _, b := range f.batches[1:] {
 		f.calls = append(f.calls, b.calls...)
+		if b.row != f.row {
+			f.row = 0
+		}
+	}
+	if f.row != 0 {
+		f.need = rowOf(&f.calls[0].Requests[0])
+	}
+	for _, b := range f.batches[1:] {
 		if f.keys != nil {
 			f.keys.addAll(b.keys)
 		}
@@ -79,13 +96,32 @@ func newFlightLocked(batches []*batch, now time.Time) *flight {
 	return f
 }
 
-// has reports whether calls with a key wait for the flight.
-func (f *flight) has(key uint64) bool { return f.keys != nil && !f.lost && f.keys.has(key) }
+// has reports whether calls whose first request has a key wait for the flight.
+func (f *flight) has(key uint64) bool {
+	switch {
+	case f.keys == nil || f.lost:
+		return false
+	case f.row != 0:
+		return f.row == key
+	}
+	return f.keys.has(key)
+}
+
+// doFunc is [runtime.Store.Do].
+type doFunc func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error)
+
+// waiting returns how the backend is called for calls that may wait.
+func waiting(backend runtime.Store, wait doFunc) doFunc {
+	if wait != nil {
+		return wait
+	}
+	return backend.Do
+}
 
 // call calls the backend.
-func (f *flight) call(backend runtime.Store) ([]runtime.Answer, error) {
+func (f *flight) call(backend doFunc) ([]runtime.Answer, error) {
 	defer f.cancel()
-	answers, err := backend.Do(f.ctx, f.calls)
+	answers, err := backend(f.ctx, f.calls)
 	if err != nil && f.ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", errTimeout, err)
 	}

@@ -19,7 +19,10 @@
 //  4. When the flight ends, its callers have their answers, and the batches that waited for it take their place in the
 //     queue. After a moment for callers that call again at once (queue.go), the goroutine of the flight runs the next one, or
 //     ends.
-//  5. One timer ends the flights and calls that take too long (run.go).
+//  5. A backend may say that another transaction has locked the row of a call, which it then has not answered, but the calls beside
+//     it (locked.go). The call is made again in a flight that waits for this row alone; later calls for the row wait for that flight,
+//     and no others. A flight of one row from the beginning becomes such a flight when it takes long (queue.go).
+//  6. One timer ends the flights and calls that take too long (run.go).
 //
 // # Guarantees
 //
@@ -30,6 +33,8 @@
 //     answered, the caller gets the answer. The other calls of the batch are not affected.
 //   - Of the caller and [Options.Undelivered], exactly one gets an answer, so that the store can give back slots of a
 //     caller that has gone.
+//   - A row that another transaction has locked makes only the calls wait that need it: with [Options.Wait], one flight waits for each
+//     row, and at most half of the connections wait.
 //   - A caller waits at most [Timeout], whatever its context, unless an InlineFunc with one writer takes longer.
 //   - No goroutine runs while no caller waits, except for a backend call that goes on after its context has ended.
 //
@@ -58,6 +63,7 @@ import (
 // Store is a [runtime.Store] that groups the calls of another, its backend. It may be used by many goroutines at once.
 type Store struct {
 	backend runtime.Store
+	wait    doFunc
 	// queue is nil if there are no batches.
 	queue *queue
 	// undelivered is [Options.Undelivered].
@@ -72,7 +78,7 @@ func New(backend runtime.Store, o Options) *Store {
 	if o.Undelivered == nil {
 		o.Undelivered = func([]runtime.Call, []runtime.Answer) {}
 	}
-	s := &Store{backend: backend, undelivered: o.Undelivered}
+	s := &Store{backend: backend, wait: o.Wait, undelivered: o.Undelivered}
 	if o.Batch > 1 || o.OneWriter {
 		s.queue = newQueue(backend, o)
 	}
@@ -86,7 +92,7 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 		return nil, err
 	}
 	if s.queue == nil {
-		return doSingle(ctx, s.backend, calls, s.undelivered)
+		return doSingle(ctx, waiting(s.backend, s.wait), calls, s.undelivered)
 	}
 	return s.queue.do(ctx, calls)
 }
@@ -107,7 +113,8 @@ func (s *Store) Shutdown(ctx context.Context) error {
 
 func newQueue(backend runtime.Store, o Options) *queue {
 	q := &queue{
-		backend: backend, undelivered: o.Undelivered, inline: o.Inline, oneWriter: o.OneWriter, maxCalls: o.Batch, seed: maphash.MakeSeed(),
+		backend: backend, wait: o.Wait, undelivered: o.Undelivered, inline: o.Inline, connections: o.Connections, holder: o.Holder,
+		oneWriter: o.OneWriter, maxCalls: o.Batch, seed: maphash.MakeSeed(),
 		wasAlone: true, returns: returns{part: 1},
 	}
 	q.watchdog = time.AfterFunc(time.Hour, q.check)

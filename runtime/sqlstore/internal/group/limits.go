@@ -34,6 +34,16 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
+// lockedPatience is how long calls for a row that another transaction has locked wait for the flight that waits for it, before one of
+// them asks the database whether the row is still locked.
+const lockedPatience = time.Second
+
+// askTimeout is how long it may take to find out which transaction has locked a row.
+const askTimeout = time.Second
+
+// maxWaits is the most flights that wait for locked rows at once, each with a connection.
+const maxWaits = 8
+
 // Timeout is the longest that a call waits, whatever its context: up to half of it in the queue, and up to half of it for
 // the backend. The error then wraps [context.DeadlineExceeded].
 const Timeout = 10 * time.Second
@@ -53,6 +63,13 @@ type Options struct {
 	Undelivered func(calls []runtime.Call, answers []runtime.Answer)
 	// Inline, if not nil, runs a call that finds the store idle in the goroutine of its caller.
 	Inline InlineFunc
+	// Wait, if not nil, calls the backend for calls that may wait for locked rows: they are about one row, or the only ones that wait
+	// for it. The backend must not wait long for the others, and returns a [*LockedError].
+	Wait func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error)
+	// Holder, if not nil, reports whether a row is locked, and describes the transaction, if the backend can.
+	Holder func(ctx context.Context, row runtime.Row) (holder string, locked bool)
+	// Connections, if not nil, returns the most connections of the backend, or 0 if there is no limit.
+	Connections func() int
 }
 
 // InlineFunc calls the backend in the goroutine of a lone caller. If ok is false, it has done nothing, and the calls must

@@ -1,7 +1,9 @@
 package group
 
 import (
+	"context"
 	"hash/maphash"
+	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,9 +14,13 @@ import (
 
 // queue is the calls that wait, and the flights.
 type queue struct {
-	backend     runtime.Store
+	backend runtime.Store
+	// wait is Options.Wait, or nil.
+	wait        doFunc
 	undelivered func(calls []runtime.Call, answers []runtime.Answer)
 	inline      InlineFunc
+	connections func() int
+	holder      func(ctx context.Context, row runtime.Row) (holder string, locked bool)
 	oneWriter   bool
 	maxCalls    int
 	seed        maphash.Seed
@@ -26,7 +32,7 @@ type queue struct {
 	// waiting holds the batches to come, in their order. Calls join the last one, or the last one that waits after the
 	// flight that has their key.
 	waiting []*batch
-	// flights are at most maxFlights, the newest last. With one writer there is at most one, and it ends only when the
+	// flights are at most maxFlights, the newest last, and those that wait for locked rows, of which there are waits. With one writer there is at most one, and it ends only when the
 	// backend has returned, even if it was abandoned.
 	flights []*flight
 	// lone is the flight of lone callers, which one uses after the other. wasAlone: the last flight was answered, and had one
@@ -34,6 +40,9 @@ type queue struct {
 	lone     *flight
 	wasAlone bool
 	returns  returns
+	waits    int
+	// answered is when a flight was last answered.
+	answered time.Time
 	// watchdog fires when a flight may have exceeded its time, which is at watched, or zero. It keeps running from one
 	// flight to the next, because stopping and starting it costs more than letting it fire in vain now and then.
 	watchdog *time.Timer
@@ -48,23 +57,60 @@ type queue struct {
 // maxFlights is one that takes too long, and one that goes around it.
 const maxFlights = 2
 
-// keyOf returns the hash of the first key of calls. Other keys only make a statement wait for another one's rows.
+// keyOf returns the hash of the first row of calls. Other rows only make a statement wait for another one's.
 func (q *queue) keyOf(calls []runtime.Call) uint64 {
 	if q.oneWriter || len(calls[0].Requests) == 0 {
 		return 0
 	}
-	return maphash.String(q.seed, calls[0].Requests[0].Key)
+	return q.hashOf(rowOf(&calls[0].Requests[0]))
 }
 
-// listLocked returns the list that calls with a key wait in.
-func (q *queue) listLocked(key uint64) *[]*batch {
+// hashOf returns the hash of a row, which is not 0.
+func (q *queue) hashOf(r runtime.Row) uint64 {
+	return maphash.String(q.seed, r.Name) ^ bits.RotateLeft64(maphash.String(q.seed, r.Key), 1) | 1<<63
+}
+
+// listLocked returns the list that calls wait in, the first of whose rows has this hash.
+func (q *queue) listLocked(calls []runtime.Call, key uint64) *[]*batch {
 	for _, f := range q.flights {
-		if f.has(key) {
+		if !f.waits && f.has(key) || f.waits && q.needRow(calls, f) {
 			q.watchLocked(f.patience)
 			return &f.after
 		}
 	}
 	return &q.waiting
+}
+
+// needRow reports whether calls need the row that a flight waits for. Those that only read do not.
+func (q *queue) needRow(calls []runtime.Call, f *flight) bool {
+	for _, c := range calls {
+		reads := true
+		for i := range c.Requests {
+			reads = reads && (c.Requests[i].Op == runtime.Check || c.Requests[i].Op == runtime.Peek)
+		}
+		for i := range c.Requests {
+			if !reads && f.has(q.hashOf(rowOf(&c.Requests[i]))) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// batchLocked returns the last batch of a list if it has room for so many calls, or a new one.
+func (q *queue) batchLocked(list *[]*batch, calls int) *batch {
+	// The calls of one caller stay in one batch, even if they are more than maxCalls.
+	if n := len(*list); n > 0 && len((*list)[n-1].calls)+calls <= q.maxCalls {
+		return (*list)[n-1]
+	}
+	b := newBatch(q.lastSize)
+	if !q.oneWriter {
+		b.keys = new(keySet)
+	}
+	*list = append(*list, b)
+	// Nothing else may fire: the flight before may have been abandoned, and never return.
+	q.watchLocked(b.created.Add(Timeout))
+	return b
 }
 
 // nextLocked begins the next flight, if there is one to begin, and returns it.
@@ -83,6 +129,8 @@ func (q *queue) nextLocked() *flight {
 			q.waiting = rest
 			continue
 		}
+		// One flight waits for a row. Those that follow it only ask whether it is still locked.
+		f.mayWait = q.wait != nil && f.row != 0 && q.waiterLocked(f.row) == nil && q.mayWaitLocked()
 		q.flights = append(q.flights, f)
 		for _, b := range rest {
 			if f.keys != nil && b.keys.meets(f.keys) {
@@ -91,7 +139,7 @@ func (q *queue) nextLocked() *flight {
 				q.waiting = append(q.waiting, b)
 			}
 		}
-		if len(f.after) > 0 {
+		if len(f.after) > 0 || f.mayWait {
 			q.watchLocked(f.patience)
 		}
 		q.watchLocked(f.deadline)
@@ -101,23 +149,61 @@ func (q *queue) nextLocked() *flight {
 }
 
 // readyLocked reports whether another flight is to begin: because there is none, or because the last one is overdue, and its
-// connection may be silent.
+// connection may be silent. Those that wait for locked rows do not count.
 func (q *queue) readyLocked() bool {
-	n := len(q.flights)
 	switch {
 	case len(q.waiting) == 0:
 		return false
-	case n == 0:
+	case len(q.flights) == 0:
 		return true
-	case q.oneWriter || n == maxFlights:
+	case q.oneWriter:
 		return false
 	}
-	overdue := q.flights[n-1].began.Add(glance)
-	if time.Now().Before(overdue) {
-		q.watchLocked(overdue)
-		return false
+	now, n, overdue := time.Now(), 0, time.Time{}
+	for _, f := range q.flights {
+		late := !now.Before(f.began.Add(glance))
+		// If the database has answered others meanwhile, the connection is not silent.
+		if late && f.mayWait && !f.waits && (q.answered.After(f.began) || !now.Before(f.patience)) {
+			f.waits = true
+			q.waits++
+		}
+		if !f.waits {
+			n++
+			overdue = f.began.Add(glance)
+			switch {
+			case !late:
+				q.watchLocked(overdue)
+			case f.mayWait && now.Before(f.patience):
+				q.watchLocked(f.patience)
+			}
+		}
 	}
-	return true
+	return n == 0 || n < maxFlights && !now.Before(overdue)
+}
+
+// waiterLocked returns the flight whose statement waits for a row, or would, or nil.
+func (q *queue) waiterLocked(row uint64) *flight {
+	for _, f := range q.flights {
+		if f.mayWait && f.row == row {
+			return f
+		}
+	}
+	return nil
+}
+
+// mayWaitLocked reports whether one more flight may wait for a locked row: there are at most as many as half of the connections.
+func (q *queue) mayWaitLocked() bool {
+	n := 0
+	for _, f := range q.flights {
+		if f.mayWait {
+			n++
+		}
+	}
+	if n == 0 || n >= maxWaits || q.connections == nil {
+		return n < maxWaits
+	}
+	connections := q.connections()
+	return connections == 0 || n < connections/2
 }
 
 // endLocked ends a flight, so that the batches that waited for its keys may begin. It returns false if the flight has
@@ -128,9 +214,12 @@ func (q *queue) endLocked(f *flight) bool {
 		return false
 	}
 	q.flights = slices.Delete(q.flights, i, i+1)
+	if f.waits {
+		q.waits--
+	}
 	q.releaseLocked(f)
 	// Not kept while the queue is idle.
-	f.lone = nil
+	f.lone, f.need = nil, runtime.Row{}
 	q.wasAlone = false
 	return true
 }

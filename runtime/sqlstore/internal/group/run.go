@@ -2,8 +2,10 @@ package group
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	goruntime "runtime"
+	"slices"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -20,25 +22,161 @@ func (q *queue) do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	}
 	b, i := q.join(ctx, calls, key)
 	if b == nil {
-		return doSingle(ctx, q.backend, calls, q.undelivered)
+		return q.doSingle(ctx, calls)
 	}
 	if !b.wait(ctx) {
 		if phase := q.leave(b, i); phase != "" {
-			return nil, fmt.Errorf("%s: %w", phase, ctx.Err())
+			return nil, q.explain(b, fmt.Errorf("%s: %w", phase, ctx.Err()))
 		}
 	}
-	return b.answersOf(i)
+	answers, err := b.answersOf(i)
+	if err == nil {
+		return answers, nil
+	}
+	if locked := lockedOf(err); locked != nil {
+		return q.await(ctx, b.created.Add(Timeout), calls, answers, locked)
+	}
+	return answers, q.explain(b, err)
+}
+
+// await answers the calls that were not answered because a row of theirs is locked: they wait for the transaction that has locked it.
+func (q *queue) await(ctx context.Context, deadline time.Time, calls []runtime.Call, answers []runtime.Answer, locked *LockedError) ([]runtime.Answer, error) {
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	all := make([]runtime.Answer, len(calls))
+	copy(all, answers)
+	for {
+		var rest []runtime.Call
+		var at []int
+		for i, a := range all {
+			if !a.Answered() {
+				rest, at = append(rest, calls[i]), append(at, i)
+			}
+		}
+		row := locked.rowOf(rest)
+		got, err := q.doLocked(ctx, rest, row)
+		for i, a := range got {
+			all[at[i]] = a
+		}
+		if err == nil {
+			return all, nil
+		}
+		if again := lockedOf(err); again != nil && ctx.Err() == nil {
+			locked = again
+			continue
+		}
+		if (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)) && !errors.As(err, new(*RowError)) {
+			err = &RowError{Limit: row.Name, Holder: q.holderOf(row), Err: err}
+		}
+		return all, err
+	}
+}
+
+// holderOf describes the transaction that has locked a row, if that is known.
+func (q *queue) holderOf(row runtime.Row) string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if f := q.waiterLocked(q.hashOf(row)); f != nil {
+		return f.holder
+	}
+	return ""
+}
+
+// explain adds the transaction that has locked the row for which a batch has waited to an error, if there is one.
+func (q *queue) explain(b *batch, err error) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return explainLocked(b.in, err)
+}
+
+func explainLocked(f *flight, err error) error {
+	if f != nil && f.locked {
+		return &RowError{Limit: f.limit, Holder: f.holder, Err: err}
+	}
+	return err
+}
+
+// ask finds out which transaction has locked the row for which a flight waits.
+func (q *queue) ask(f *flight, row runtime.Row) {
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	holder, locked := q.holder(ctx, row)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	// Another call may have the flight by now, if its caller was alone.
+	if f.need == row {
+		f.limit, f.holder, f.locked = row.Name, holder, locked
+	}
+}
+
+// doLocked returns the backend's answers to calls that need a row which is locked.
+func (q *queue) doLocked(ctx context.Context, calls []runtime.Call, row runtime.Row) ([]runtime.Answer, error) {
+	b, i := q.joinLocked(ctx, calls, row)
+	if b == nil {
+		return q.doSingle(ctx, calls)
+	}
+	if !b.wait(ctx) && q.leave(b, i) != "" {
+		return nil, q.explain(b, ctx.Err())
+	}
+	answers, err := b.answersOf(i)
+	if err != nil && lockedOf(err) == nil {
+		err = q.explain(b, err)
+	}
+	return answers, err
+}
+
+// joinLocked adds calls to a batch that waits for a row which is locked, of which they are the ith caller. It returns nil if the queue
+// is closed.
+func (q *queue) joinLocked(ctx context.Context, calls []runtime.Call, row runtime.Row) (b *batch, i int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.idle != nil {
+		return nil, 0
+	}
+	now, hash := time.Now(), q.hashOf(row)
+	f := q.waiterLocked(hash)
+	if f == nil && !q.mayWaitLocked() {
+		f = q.flights[slices.IndexFunc(q.flights, func(f *flight) bool { return f.mayWait })]
+	}
+	if f != nil {
+		// Its connection is not silent: the database has said that the row is locked.
+		f.lost, f.patience = false, now.Add(lockedPatience)
+		q.watchLocked(f.patience)
+		b = q.batchLocked(&f.after, len(calls))
+		return b, b.joinLocked(ctx, calls, hash)
+	}
+	b = newBatch(len(calls))
+	b.keys = new(keySet)
+	i = b.joinLocked(ctx, calls, hash)
+	// Of calls about several rows, it is the one that others wait for.
+	b.row = hash
+	if f = newFlightLocked([]*batch{b}, now); f != nil {
+		f.need, f.mayWait, f.waits, f.patience = row, true, true, now.Add(lockedPatience)
+		q.waits++
+		q.flights = append(q.flights, f)
+		q.watchLocked(f.deadline)
+		go q.run(f)
+	}
+	return b, i
 }
 
 // run runs a flight, and those that come after it, in a goroutine that ends when there is none.
 func (q *queue) run(f *flight) {
 	for f != nil {
-		answers, err := f.call(q.backend)
+		answers, err := f.call(q.doOf(f))
 		before := q.joined.Load()
 		f.end(answers, err)
 		q.gather(f, before)
-		f = q.finish(f, err == nil)
+		f = q.finish(f, err == nil || lockedOf(err) != nil)
 	}
+}
+
+// doOf returns how a flight calls the backend.
+func (q *queue) doOf(f *flight) doFunc {
+	if f.mayWait {
+		return waiting(q.backend, q.wait)
+	}
+	return q.backend.Do
 }
 
 // leave removes the ith caller from a batch because its context has ended, and returns what the caller waited for: ""
@@ -82,6 +220,9 @@ func (q *queue) finish(f *flight, answered bool) (next *flight) {
 	}
 	if !q.endLocked(f) {
 		return nil
+	}
+	if answered {
+		q.answered = time.Now()
 	}
 	next = q.nextLocked()
 	q.wasAlone = answered && len(f.calls) <= 1 && next == nil && len(q.flights) == 0 && len(q.waiting) == 0
@@ -143,19 +284,7 @@ func (q *queue) join(ctx context.Context, calls []runtime.Call, key uint64) (b *
 	if q.idle != nil {
 		return nil, 0
 	}
-	list := q.listLocked(key)
-	// The calls of one caller stay in one batch, even if they are more than maxCalls.
-	if n := len(*list); n > 0 && len((*list)[n-1].calls)+len(calls) <= q.maxCalls {
-		b = (*list)[n-1]
-	} else {
-		b = newBatch(q.lastSize)
-		if !q.oneWriter {
-			b.keys = new(keySet)
-		}
-		*list = append(*list, b)
-		// Nothing else may fire: the flight before may have been abandoned, and never return.
-		q.watchLocked(b.created.Add(Timeout))
-	}
+	b = q.batchLocked(q.listLocked(calls, key), len(calls))
 	i = b.joinLocked(ctx, calls, key)
 	q.joined.Add(int64(len(calls)))
 	q.goOnLocked()
@@ -175,16 +304,26 @@ func (q *queue) runAlone(ctx context.Context, f *flight, calls []runtime.Call) (
 	if err != nil && f.ctx.Err() != nil {
 		if ctx.Err() != nil {
 			// The caller's context has not been canceled just because the statement was.
-			return answers, ok, fmt.Errorf("%s: %w: %v", phaseInFlight, ctx.Err(), err)
+			err = fmt.Errorf("%s: %w: %v", phaseInFlight, ctx.Err(), err)
+		} else {
+			err = fmt.Errorf("%w: %w", errTimeout, err)
 		}
-		return answers, ok, fmt.Errorf("%w: %w", errTimeout, err)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return answers, ok, explainLocked(f, err)
 	}
 	return answers, ok, err
 }
 
 // doSingle makes a flight of its own for the calls of one caller.
+func (q *queue) doSingle(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	// It makes no other one wait.
+	return doSingle(ctx, waiting(q.backend, q.wait), calls, q.undelivered)
+}
+
+// doSingle makes a flight of its own for the calls of one caller.
 func doSingle(
-	ctx context.Context, backend runtime.Store, calls []runtime.Call, undelivered func([]runtime.Call, []runtime.Answer),
+	ctx context.Context, backend doFunc, calls []runtime.Call, undelivered func([]runtime.Call, []runtime.Answer),
 ) ([]runtime.Answer, error) {
 	// No queue has this batch, so nothing needs a lock.
 	b := newBatch(1)
@@ -251,6 +390,13 @@ func (q *queue) expireFlightLocked(f *flight, now time.Time) {
 		f.lost = true
 		q.releaseLocked(f)
 	}
+	asks := now
+	if q.holder != nil && f.mayWait && !f.asked {
+		if asks = f.began.Add(linger); !now.Before(asks) {
+			f.asked = true
+			go q.ask(f, f.need)
+		}
+	}
 	switch {
 	case now.Before(f.deadline):
 	case f.ctx.Err() == nil:
@@ -270,6 +416,9 @@ func (q *queue) expireFlightLocked(f *flight, now time.Time) {
 	}
 	if len(f.after) > 0 {
 		next = earlier(next, f.patience)
+	}
+	if asks.After(now) {
+		next = earlier(next, asks)
 	}
 	q.watchLocked(next)
 }

@@ -75,7 +75,7 @@ func (l *RowLock) Lock(ctx context.Context, order LockOrder) error {
 		if err := l.Read(ctx, conn.ReadRows, missing); err != nil {
 			return err
 		}
-		missing = l.missing()
+		missing = l.Missing()
 		switch {
 		case len(missing) == 0 || order == readOnly:
 			return nil
@@ -94,8 +94,8 @@ func withoutStates(rows []runtime.Row) []conn.Stored {
 	return all
 }
 
-// missing returns the rows that read has not found.
-func (l *RowLock) missing() []runtime.Row {
+// Missing returns the rows that Read has not found.
+func (l *RowLock) Missing() []runtime.Row {
 	var missing []runtime.Row
 	for i, found := range l.found {
 		if !found {

@@ -154,7 +154,8 @@ func (p *Prepared) prepareNow(ctx context.Context) (*conn.Executor, error) {
 
 // newCheckedExecutor makes an executor, checks the table, and measures the database's clock.
 func (p *Prepared) newCheckedExecutor(ctx context.Context) (*conn.Executor, error) {
-	x, err := conn.NewExecutor(ctx, p.DB, &p.Dialect, &p.Place().Queries)
+	place := p.Place()
+	x, err := conn.NewExecutor(ctx, p.DB, &p.Dialect, &place.Queries, place.Together, place.Bounds)
 	if err != nil {
 		return nil, p.ExplainServer(err)
 	}
