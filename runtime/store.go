@@ -23,7 +23,7 @@ import (
 //	Unwrap() Store
 //
 // What a store can do beyond Do is looked for along that chain: it is a [LocalTaker], a [TxStore], a [RowLister] or an
-// [Eraser], or keeps overrides. The methods of the first store that has them are called, so that what they do passes by
+// [Eraser], or keeps overrides. The methods of the first store that has them are called, so that these calls pass by
 // the decorators before it: requests in a transaction, and takes of leased tokens, do not reach the Do of a decorator
 // unless it has WithTx or TakeLocal itself. A decorator without Unwrap, such as struct{ Store }, lacks these
 // abilities, and requests that need one return an error of [OriginProgram].
@@ -35,7 +35,7 @@ type Store interface {
 	//
 	// An error means that not every call was answered. The answers are then nil, or have a zero [Answer] for each call
 	// without one. Calls without an answer have taken nothing, unless ctx ended or the connection to the store was lost
-	// while they were executed. The store then releases the slots that they have acquired, and cancels what they have
+	// while they were executed. The store then releases the slots that they have acquired, and cancels the tokens that they have
 	// reserved, as far as it can know that.
 	Do(ctx context.Context, calls []Call) ([]Answer, error)
 }

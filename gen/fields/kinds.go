@@ -404,7 +404,7 @@ func noStart(limit, help string) refusal {
 	return refusal{field: "start", message: limit + " has no windows to start", help: help}
 }
 
-// aFixedLength stands in a help for one that is about as long as the period.
+// aFixedLength replaces in a help one that is about as long as the period.
 const aFixedLength = "30d"
 
 // calendarRefusals refuse the calendar units of a fixed window.

@@ -27,7 +27,7 @@ type document struct {
 	muted map[*yaml.Node]bool
 	// first are the diagnostics that are described; the others are only counted. Nil for the first that are found.
 	first *firstPlaces
-	// compared is with how many words wrong ones were compared to find what they mean, which is most of the work of a diagnostic.
+	// compared is with how many words wrong ones were compared to find their meaning, which is most of the work of a diagnostic.
 	compared int
 }
 
@@ -149,7 +149,7 @@ type entry struct {
 	meant map[string]bool
 }
 
-// anyPlan stands for the plans that the unknown names of diagnostics without a description may mean. No plan has the name.
+// anyPlan represents the plans that the unknown names of diagnostics without a description may mean. No plan has the name.
 const anyPlan = "*"
 
 // entries returns the entries of a map in order, or reports that the node is not a map.

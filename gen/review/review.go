@@ -94,7 +94,7 @@ type Finding struct {
 	Changes []Change
 }
 
-// Change is a change of one value, with its effect: of two plans, one can be looser and the other tighter.
+// Change is a change of one value, with its effect: one of two plans can be looser and the other tighter.
 type Change struct {
 	spec.Change
 	// Classes has at least one class, in the order of [Classes].
@@ -308,7 +308,7 @@ func (s *Subject) severity() int {
 	return len(order)
 }
 
-// SQL returns the statements that keep what is stored across the edit, in the order of a deploy, each with its subject.
+// SQL returns the statements that keep stored counts and overrides across the edit, in the order of a deploy, each with its subject.
 func (r *Review) SQL() (list []SubjectSQL) {
 	for _, at := range Moments() {
 		for i := range r.Subjects {

@@ -223,7 +223,7 @@ var accepted = map[string]string{
 	"Limiter.PeekAll none": "there is nothing to read",
 }
 
-// leavesNothing are calls that give back what was reserved, with an error.
+// leavesNothing are calls that refund a reservation, with an error.
 var leavesNothing = map[string]bool{
 	"Reservation.Wait ended": true, "Reservation.Wait late": true, "Reservations.Wait ended": true, "Reservations.Wait late": true,
 }
@@ -419,7 +419,7 @@ func (w *world) call(method reflect.Value, args []any) []reflect.Value {
 	return method.Call(in)
 }
 
-// errorOf returns the error of a method: its own, or that of what it returns when that is used.
+// errorOf returns the error of a method: its own, or the error of its result when that is used.
 func (w *world) errorOf(results []reflect.Value, of, method string) error {
 	if len(results) == 0 {
 		return nil

@@ -86,7 +86,7 @@ func (l Limit) Refund(ctx context.Context, d runtime.Decision) (runtime.Decision
 // others have, the refund may be less, and is never more:
 //   - For token buckets and fixed windows, the tokens that are returned are at most those missing now less those taken
 //     since and not returned, as if all that has accrued since had come before. So at least n less what has accrued
-//     since then is returned, in whatever order requests are refunded. Of a fixed window that is all, until it ends. (A
+//     since then is returned, in whatever order requests are refunded: for a fixed window all, until it ends. (A
 //     row keeps 24 of the refunds that were not for its last request, and may lose more if there are more. With a lease,
 //     at least n less what accrues in that time at its policy's rate is returned. If a faster policy applied meanwhile,
 //     that can be more than the key has lost.)
@@ -94,7 +94,7 @@ func (l Limit) Refund(ctx context.Context, d runtime.Decision) (runtime.Decision
 //   - Tokens of all shards of a key are not returned after a sweep has deleted some of them, which were full.
 //   - Nothing is returned while the limit is off or the plan of the key is unlimited: nothing is counted then.
 //   - If a fixed window has ended with more tokens missing than its capacity and MaxReserved, nothing is returned.
-//   - After a Reset, an Erase, or tokens granted by an operator, nothing is returned of what was taken before. (Sliding
+//   - After a Reset, an Erase, or tokens granted by an operator, nothing is returned of earlier takes. (Sliding
 //     windows do not remember a grant, nor an Erase or a Reset by a plan without numbers, nor precise ones a Reset at the
 //     very instant of the take: tokens of others may be returned then.)
 //   - On MySQL, an Allow of a key that exists cannot be refunded once tokens have accrued, an hour later, or if the key

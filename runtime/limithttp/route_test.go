@@ -194,7 +194,7 @@ func TestDecisionsWithoutRequests(t *testing.T) {
 	require.Equal(t, `"sendMessage";r=0;t=1`, response.Header().Get("RateLimit"))
 }
 
-// A limit that the handler calls itself is answered as that of a route, but for the fields about what is left.
+// A limit that the handler calls itself is answered as that of a route, but for the fields about the tokens left.
 func TestDenyAnswersAsARoute(t *testing.T) {
 	w := newWorld()
 	limit := w.limiter.Limit(with(bucket(), same), ada)
@@ -387,7 +387,7 @@ func TestLimitAroundTheRequestIsNotTakenAgain(t *testing.T) {
 	}
 }
 
-// What stands around the request is settled from within, once; another key, another store and what the handler itself takes are
+// A limit around the request is settled from within, once; another key, another store and what the handler itself takes are
 // taken.
 func TestWhatCountsAsTakenAgain(t *testing.T) {
 	w := newWorld()

@@ -103,7 +103,7 @@ func (r linear) grantTo(s runtime.State, now int64, count float64) runtime.State
 //
 // Let missing(t) be the tokens that the key lacks at the instant t. If n fewer tokens had been taken, it would lack
 // min(n, m) fewer now, where m is the least missing(t) since then, because a full key loses the tokens that accrue. A
-// row does not have its history. But m is at least what is missing now, less the tokens taken since: that assumes that
+// row does not have its history. But m is at least the tokens missing now, less those taken since: this assumes that
 // everything which accrued came before the takes. Tokens that were taken since and returned count as not taken, because
 // the row is then as if they had not been: so m is at least n less what has accrued since. If nothing has, m is at least
 // n, because other requests refund only their own tokens.
@@ -136,7 +136,7 @@ func (r linear) refund(s runtime.State, now int64, q runtime.Request) runtime.St
 // takenSince returns how many tokens were taken after the request that q refunds, also if they were returned; infinity if
 // that is unknown. It returns false if the row may have been reset since, or deleted and made again.
 //
-// Of those taken since, the row lacks some, others were returned, and the rest has accrued. If more were taken than it
+// The row lacks some of the tokens taken since, others were returned, and the rest has accrued. If more were taken than it
 // lacks and were returned together, there is nothing to return. Shards count more than were taken, and so have room.
 func (r linear) takenSince(s runtime.State, now int64, q *runtime.Request) (since float64, ok bool) {
 	total := totalOf(s)

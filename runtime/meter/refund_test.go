@@ -32,7 +32,7 @@ func orders(n int, f func([]int)) {
 	place(0, append([]int{}, order...))
 }
 
-// Reservations that are cancelled leave nothing behind, whatever the order is: what has accrued between them is a
+// Reservations that are cancelled leave nothing behind, whatever the order is: the tokens accrued between them are a
 // billionth of a token, and costs no more.
 func TestRefundsInAnyOrderReturnAllThatHasNotAccrued(t *testing.T) {
 	for n := 1; n <= 4; n++ {
@@ -184,7 +184,7 @@ func accruedSince(u *use, uses []*use, p *runtime.Policy) *big.Rat {
 	return times(periods, rat(p.Rate))
 }
 
-// A row keeps a bounded log of what was returned.
+// A row keeps a bounded log of returned tokens.
 func TestReturnsAreBounded(t *testing.T) {
 	p := runtimetest.Reservable(1 << 30)
 	p.Rate, p.Period, p.Capacity = 1, time.Hour, 1000

@@ -85,7 +85,7 @@ func markdownRisks(r *review.Review) string {
 	return out.String()
 }
 
-// markdownSQL lists the statements that keep what is stored, in the order of a deploy.
+// markdownSQL lists the statements that keep stored counts and overrides, in the order of a deploy.
 func markdownSQL(r *review.Review) string {
 	const most = 12_000
 	all := r.SQL()

@@ -51,7 +51,7 @@ var (
 
 // goneEvent is what happened to a caller. The clock is that of the host, on which all processes run, but for At.
 type goneEvent struct {
-	// What is "acquired", "releasing", which is written before the request is sent, "gone", or an error.
+	// What has one of the values "acquired", "releasing", which is written before the request is sent, "gone", or an error.
 	What  string
 	Fence int64 `json:",omitempty"`
 	Now   int64

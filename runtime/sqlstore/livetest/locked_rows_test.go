@@ -19,16 +19,16 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// lockedCase is rows that a transaction holds, and who asks for them and for others meanwhile.
+// lockedCase is rows that a transaction holds, and the callers that need them or others meanwhile.
 type lockedCase struct {
 	name string
 	// policy is that of the rows that are locked: those of the first keys.
 	policy *runtime.Policy
 	keys   int
-	// missing: the transaction has inserted the rows, and nobody else has. only: it holds this condition's rows only.
+	// missing: the transaction has inserted the rows, which are missing otherwise. only: it holds this condition's rows only.
 	missing bool
 	only    string
-	// others are the limits of the calls that must not wait. Each asks for the key of its number, above those that are locked.
+	// others are the limits of the calls that must not wait. Each requests the key of its number, above those that are locked.
 	others []*runtime.Policy
 	// together: calls are about two limits, of which the second has the row that is locked. The others share the first limit with them.
 	together bool
@@ -96,7 +96,7 @@ func (c *lockedCase) lock(t *testing.T, s server, db *sql.DB, table string, stor
 	return tx
 }
 
-// beside is the goroutines of a case, and what they got.
+// beside is the goroutines of a case, and their answers.
 type beside struct {
 	store *sqlstore.Store
 	c     *lockedCase

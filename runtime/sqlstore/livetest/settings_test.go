@@ -318,7 +318,7 @@ func TestTableMayHaveTheNameOfAType(t *testing.T) {
 	}
 }
 
-// odd is what comes of a setting of a session where counts are not exact.
+// odd is the outcome of a setting of a session where counts are not exact.
 type odd struct {
 	// ready is in the error of Ready, which is nil if ready is "".
 	ready string
@@ -382,7 +382,7 @@ func merged(a, b map[string]odd) map[string]odd {
 	return all
 }
 
-// oddOf returns what is to come of a statement, by the longest beginning of it that is listed.
+// oddOf returns the expected outcome of a statement, by the longest beginning of it that is listed.
 func (s server) oddOf(set string) (o odd) {
 	longest := 0
 	for prefix, of := range odds[s.name] {
@@ -588,7 +588,7 @@ func (s server) exactOrNamed(t *testing.T, truth *sqlstore.Store, table, set str
 		db := s.open(t)
 		db.SetMaxOpenConns(1)
 		if s.protocol() == "postgres" {
-			// Where the planner may not use what is cheap, its estimates would have each statement compiled.
+			// Where the planner may not use cheap plans, its estimates would have each statement compiled.
 			execute(t, db, "SET jit = off")
 		}
 		return db

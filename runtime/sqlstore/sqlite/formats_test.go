@@ -18,7 +18,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
-// Files of earlier versions, as testdata/formats has them, are refused, and those with rows of another meaning also after the statements. Rows with the present meaning are exactly what they were
+// Files of earlier versions, as testdata/formats has them, are refused, and those with rows of another meaning also after the statements. Rows with the present meaning are exactly as they were
 // after the statements that the error names. Package agree has the statements of servers.
 func TestFormats(t *testing.T) {
 	const day = 24 * time.Hour

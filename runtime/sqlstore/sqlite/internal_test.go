@@ -108,15 +108,15 @@ func TestConnectionThatCannotEndATransactionIsNotUsedAgain(t *testing.T) {
 	assert.False(t, c.IsValid())
 }
 
-// refusing is the error of a Guard of the caller.
-var refusing = errors.New("the caller's guard")
+// errRefusing is the error of a Guard of the caller.
+var errRefusing = errors.New("the caller's guard")
 
 // Every option of the caller has its effect, also one that package sqlite sets itself.
 func TestOpenWithPassesEveryOption(t *testing.T) {
 	given := map[string]any{
 		"Table": "other", "Owner": "shop", "Clock": time.Now, "Batch": 7, "OverridesEvery": time.Minute, "KeepOverrides": time.Hour,
 		"AutoCreate": true, "Decider": sqlstore.Decider(decider{new(sql.DB)}),
-		"Guard": func(context.Context) error { return refusing },
+		"Guard": func(context.Context) error { return errRefusing },
 	}
 	kind := reflect.TypeFor[sqlstore.Options]()
 	for _, field := range reflect.VisibleFields(kind) {
@@ -129,11 +129,11 @@ func TestOpenWithPassesEveryOption(t *testing.T) {
 		case func() time.Time:
 			require.Equal(t, reflect.ValueOf(value).Pointer(), passed.Pointer(), field.Name)
 		case func(context.Context) error:
-			require.ErrorIs(t, passed.Interface().(func(context.Context) error)(t.Context()), refusing, field.Name)
+			require.ErrorIs(t, passed.Interface().(func(context.Context) error)(t.Context()), errRefusing, field.Name)
 		default:
 			require.Equal(t, value, passed.Interface(), field.Name)
 		}
 	}
 	_, err := OpenWith(":memory:", sqlstore.Options{Guard: given["Guard"].(func(context.Context) error)})
-	require.ErrorIs(t, err, refusing)
+	require.ErrorIs(t, err, errRefusing)
 }

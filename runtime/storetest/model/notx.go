@@ -11,15 +11,15 @@ import (
 
 // noTx returns what callers pass in place of a transaction, and the error that it gets: a transaction that has ended or, if the
 // store has a pool, that or a connection without a transaction.
-func (e Env) noTx(r *rand.Rand) (tx runtime.Tx, want error, done func()) {
+func (e Env) noTx(r *rand.Rand) (tx runtime.Tx, done func(), want error) {
 	done = func() {}
 	if e.DB != nil {
 		switch r.IntN(3) {
 		case 0:
-			return e.DB, runtime.ErrNoTx, done
+			return e.DB, done, runtime.ErrNoTx
 		case 1:
 			if c, err := e.DB.Conn(context.Background()); err == nil {
-				return c, runtime.ErrNoTx, func() { c.Close() }
+				return c, func() { c.Close() }, runtime.ErrNoTx
 			}
 		}
 	}
@@ -30,7 +30,7 @@ func (e Env) noTx(r *rand.Rand) (tx runtime.Tx, want error, done func()) {
 	if err != nil {
 		panic(err)
 	}
-	return ended, sql.ErrTxDone, done
+	return ended, done, sql.ErrTxDone
 }
 
 // outOfTx makes a request in what is no transaction: it must fail, and take nothing, whatever the limit does if its store fails.
@@ -39,7 +39,7 @@ func (w *world) outOfTx(q request, at turn) bool {
 	if q.n = max(1, q.n); !t.counts() || t.unlimited || q.n > q.most(t) || q.l.traits["reserve"] == "only" {
 		return false
 	}
-	tx, want, done := w.env.noTx(w.r)
+	tx, done, want := w.env.noTx(w.r)
 	defer done()
 	w.ask(at.limits, q)
 	limits := at.limits.WithTx(tx)

@@ -312,7 +312,7 @@ func (w *slotWorld) crowd(k *slotKey) {
 
 // noTx acquires in what is no transaction: it fails, and holds nothing.
 func (w *slotWorld) noTx(k *slotKey) {
-	tx, want, done := w.env.noTx(w.r)
+	tx, done, want := w.env.noTx(w.r)
 	defer done()
 	s, err := w.limits.WithTx(tx).Slots(w.policy, k.of).Acquire(context.Background())
 	w.logf("acquire in %T, which is no transaction: %v, %v", tx, s, err)

@@ -17,7 +17,7 @@ import (
 // dbtx is what generated queries take, which a pool is as well as a transaction.
 type dbtx struct{ runtime.Tx }
 
-// NoTransaction has a store refuse what is passed as a transaction and is none, and accept what is one in another type.
+// NoTransaction has a store refuse arguments that are no transaction, and accept transactions of another type.
 func NoTransaction(t *testing.T, db *sql.DB, store *sqlstore.Store) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

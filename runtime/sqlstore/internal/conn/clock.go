@@ -17,7 +17,7 @@ type clock struct {
 	mu sync.Mutex
 	// best is the measurement that counts. Its time is zero before the first one.
 	best measurement
-	// other contradicts best, and no third one has confirmed it yet. Its time is zero if there is none.
+	// other contradicts best, and no third one has confirmed it yet. Its time is zero without one.
 	other measurement
 	// tried is when the last measurement ended, and due when the next one is.
 	tried, due time.Time

@@ -138,7 +138,7 @@ func rowsOf(calls []runtime.Call, at []int) (rows []runtime.Row) {
 	return slices.Compact(rows)
 }
 
-// lockedRows returns which rows are locked by other transactions. Of the unknown ones, it is not known: they are missing, unless another
+// lockedRows returns which rows are locked by other transactions. The unknown ones are missing, unless another
 // transaction has inserted them.
 func (e *Engine) lockedRows(ctx context.Context, rows []runtime.Row) (locked, unknown []runtime.Row, err error) {
 	x := e.Executor.Load()
@@ -178,7 +178,7 @@ func (e *Engine) absentRows(ctx context.Context, x *conn.Executor, by conn.State
 	return absent, err
 }
 
-// uninsertedRows returns the rows that no transaction has inserted, on a database that shows what is not committed.
+// uninsertedRows returns the rows that no transaction has inserted, on a database that shows uncommitted rows.
 func (e *Engine) uninsertedRows(ctx context.Context, rows []runtime.Row) ([]runtime.Row, error) {
 	tx, err := e.DB.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadUncommitted, ReadOnly: true})
 	if err != nil {

@@ -137,7 +137,7 @@ const (
 	// The encoding of an existing database cannot be changed.
 	WrongEncoding = `keep table {table} in a database whose encoding is UTF8, such as "CREATE DATABASE ... ENCODING 'UTF8' ` +
 		`TEMPLATE template0" makes`
-	// Of the versions before the registry, the first ones stored the tokens left, and the later ones the tokens used.
+	// The first versions before the registry stored the tokens left, and the later ones the tokens used.
 	FirstTable = `table {table} is that of a version before v0.1.0, which did not record what its rows mean, and that has changed: if ` +
 		`only versions of 23 November 2026 or later have written it, run "ALTER TABLE {name} RENAME COLUMN ts TO at_ns", add ` +
 		`the column log of "ratelimitgen sql {flags}", and run Migrate; otherwise drop the table, upon which all keys are full`

@@ -162,7 +162,7 @@ func (p *Prepared) newCheckedExecutor(ctx context.Context) (*conn.Executor, erro
 	if err = p.Check(ctx, p.DB); err != nil {
 		err = p.explainMissingTable(ctx, x, err)
 	} else {
-		// Of the place that the check has found.
+		// It uses the place that the check has found.
 		x.Use(&p.Place().Queries)
 		// The first measurement of the clock belongs to the preparation, so that no later call waits for it.
 		_, err = p.Now(ctx, p.DB)

@@ -25,7 +25,7 @@ type Registry struct {
 	overrides *OverrideLog
 
 	known registry.Known
-	// stored is what was read before the first use; nil before.
+	// stored has the registrations read before the first use; nil before.
 	stored atomic.Pointer[registrations]
 }
 
@@ -78,7 +78,7 @@ func (r *Registry) checkRows(ctx context.Context, x *conn.Executor, from string)
 // Admits reports whether all limits of the calls were compared, without an error.
 func (r *Registry) Admits(calls []runtime.Call) bool { return r.known.Admits(calls) }
 
-// Decide compares the limits that are used for the first time with what is stored, answers the calls that are refused, and has the
+// Decide compares the limits that are used for the first time with their registrations, answers the calls that are refused, and has the
 // others decided. Limits that are not registered, or that cannot be compared because the table or the privilege to read it is
 // missing, are not refused: Ready reports those.
 func (r *Registry) Decide(
@@ -121,7 +121,7 @@ func (r *Registry) Compare(ctx context.Context, p *runtime.Policy) error {
 	return err
 }
 
-// compare compares a limit with what is stored, and registers it if it is not, and the store may do so.
+// compare compares a limit with its registration, and registers it if it is not, and the store may do so.
 func (r *Registry) compare(ctx context.Context, x *conn.Executor, p *runtime.Policy) error {
 	own := runtime.RegistrationOf(r.owner, p)
 	was, registered := (*r.stored.Load())[p.Name]
@@ -152,7 +152,7 @@ func (r *Registry) load(read func() (registrations, error)) error {
 	return err
 }
 
-// readFirst reads the table before the first use. It is empty if there is none, or no right to read it.
+// readFirst reads the table before the first use. It is empty if the table is missing, or the right to read it.
 func (r *Registry) readFirst(ctx context.Context, x *conn.Executor) (stored registrations, err error) {
 	if r.Err != nil {
 		return registrations{}, nil
