@@ -150,7 +150,7 @@ FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} A
 	ReadFree: `
 SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, r.log
 FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
-FOR UPDATE SKIP LOCKED
+` + allRowsOnMySQL + `FOR UPDATE SKIP LOCKED
 `,
 	Holder: holderOnMySQL + `
 FROM performance_schema.data_lock_waits w

@@ -189,7 +189,7 @@ FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + `
 ORDER BY r.name, r.{key}, r.shard FOR NO KEY UPDATE OF r
 `,
 	ReadFree: `
-SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, r.log
+SELECT r.name, r.{key}, r.shard, r.value, r.at_ns, r.prev, encode(r.log, 'hex')
 FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + `
 ORDER BY r.name, r.{key}, r.shard FOR NO KEY UPDATE OF r SKIP LOCKED
 `,

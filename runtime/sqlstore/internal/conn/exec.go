@@ -221,9 +221,9 @@ type preparedStmt struct {
 	wanted atomic.Bool
 }
 
-// NewExecutor returns the executor of these statements, after it has asked the server and the driver how they behave.
-func NewExecutor(ctx context.Context, db *sql.DB, d *dialect.Dialect, q *Queries, t *Together, b *Bounds) (*Executor, error) {
-	x := &Executor{session: session{Tx: db, queries: q}, DB: db, HonorsContext: honorsContext(db), Together: t}
+// NewExecutor returns the executor of the statements of a place, after it has asked the server and the driver how they behave.
+func NewExecutor(ctx context.Context, db *sql.DB, d *dialect.Dialect, place *Place) (*Executor, error) {
+	x := &Executor{session: session{Tx: db}, DB: db, HonorsContext: honorsContext(db)}
 	if d.Prepare {
 		x.prepared = x.stmt
 	}
@@ -242,14 +242,17 @@ func NewExecutor(ctx context.Context, db *sql.DB, d *dialect.Dialect, q *Queries
 		}
 		x.Resends = err == nil
 	}
-	if b != nil {
-		x.Bounded = x.boundedBy(b)
-	}
+	x.Use(place)
 	return x, nil
 }
 
-// Use has the executor run other statements. No call may use it yet.
-func (x *Executor) Use(q *Queries) { x.queries = q }
+// Use has an executor that no call uses yet run the statements of a place.
+func (x *Executor) Use(place *Place) {
+	x.queries, x.Together = &place.Queries, place.Together
+	if place.Bounds != nil {
+		x.Bounded = x.boundedBy(place.Bounds)
+	}
+}
 
 // NeedsTx reports whether a statement that writes is safe only in a transaction, where nothing is sent twice and
 // everything goes to one session.
