@@ -221,8 +221,8 @@ type preparedStmt struct {
 	wanted atomic.Bool
 }
 
-// NewExecutor returns the executor of the statements of a place, after it has asked the server and the driver how they behave.
-func NewExecutor(ctx context.Context, db *sql.DB, d *dialect.Dialect, place *Place) (*Executor, error) {
+// NewExecutor returns the executor of these statements, after it has asked the server and the driver how they behave.
+func NewExecutor(ctx context.Context, db *sql.DB, d *dialect.Dialect, q *Queries, t *Together, b *Bounds) (*Executor, error) {
 	x := &Executor{session: session{Tx: db}, DB: db, HonorsContext: honorsContext(db)}
 	if d.Prepare {
 		x.prepared = x.stmt
@@ -242,15 +242,15 @@ func NewExecutor(ctx context.Context, db *sql.DB, d *dialect.Dialect, place *Pla
 		}
 		x.Resends = err == nil
 	}
-	x.Use(place)
+	x.Use(q, t, b)
 	return x, nil
 }
 
-// Use has an executor that no call uses yet run the statements of a place.
-func (x *Executor) Use(place *Place) {
-	x.queries, x.Together = &place.Queries, place.Together
-	if place.Bounds != nil {
-		x.Bounded = x.boundedBy(place.Bounds)
+// Use has an executor that no call uses yet run other statements. Together and Bounds may be nil.
+func (x *Executor) Use(q *Queries, t *Together, b *Bounds) {
+	x.queries, x.Together = q, t
+	if b != nil {
+		x.Bounded = x.boundedBy(b)
 	}
 }
 

@@ -154,7 +154,8 @@ func (p *Prepared) prepareNow(ctx context.Context) (*conn.Executor, error) {
 
 // newCheckedExecutor makes an executor, checks the table, and measures the database's clock.
 func (p *Prepared) newCheckedExecutor(ctx context.Context) (*conn.Executor, error) {
-	x, err := conn.NewExecutor(ctx, p.DB, &p.Dialect, p.Place())
+	place := p.Place()
+	x, err := conn.NewExecutor(ctx, p.DB, &p.Dialect, &place.Queries, place.Together, place.Bounds)
 	if err != nil {
 		return nil, p.ExplainServer(err)
 	}
@@ -162,7 +163,8 @@ func (p *Prepared) newCheckedExecutor(ctx context.Context) (*conn.Executor, erro
 		err = p.explainMissingTable(ctx, x, err)
 	} else {
 		// It uses the place that the check has found.
-		x.Use(p.Place())
+		place = p.Place()
+		x.Use(&place.Queries, place.Together, place.Bounds)
 		// The first measurement of the clock belongs to the preparation, so that no later call waits for it.
 		_, err = p.Now(ctx, p.DB)
 	}
