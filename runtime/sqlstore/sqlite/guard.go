@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,9 +15,13 @@ import (
 	"time"
 )
 
-// guardEvery is the time between two checks of the files: three calls of stat take some microseconds, as much as a
+// guardEvery is the time between two checks of the files: four calls of stat take some microseconds, as much as a
 // fifth of a decision.
 const guardEvery = 100 * time.Millisecond
+
+// logCalls is after how many calls to look at the log, which costs half a microsecond: fewer than write so many pages that SQLite begins
+// the log from the start, after which nothing would show that it was emptied.
+const logCalls = 8
 
 // connectTimeout is how long to wait for a connection when the log is missing.
 const connectTimeout = time.Second
@@ -34,8 +39,15 @@ type guard struct {
 	// log and its index are new if the only connection was closed in between.
 	connections *atomic.Int64
 	statAt      int64
-	// connect opens a connection of the pool if it has none.
-	connect func(context.Context) error
+	// log is the opened log, and logged its size at the last check. It shrinks rarely. To close it ends no lock, unlike the file and the
+	// index.
+	log    atomic.Pointer[os.File]
+	logged int64
+	// calls counts those between two looks at the log.
+	calls atomic.Int64
+	// lost is set when the log was found to be truncated, for good: what SQLite reads from it from then on may be anything.
+	lost error
+	db   *sql.DB
 
 	start time.Time
 	// due is when to check the files again, in nanoseconds since start.
@@ -83,12 +95,12 @@ func checkLinks(path string, info os.FileInfo) error {
 }
 
 // newGuard returns the guard of an open database. The log exists only after the first read or write.
-func newGuard(path string, connections *atomic.Int64, connect func(context.Context) error) (*guard, error) {
+func newGuard(path string, connections *atomic.Int64, db *sql.DB) (*guard, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil, err
 	}
-	g := &guard{path: path, real: real, connections: connections, connect: connect, start: time.Now()}
+	g := &guard{path: path, real: real, connections: connections, db: db, start: time.Now()}
 	if g.opened[0], err = os.Stat(path); err != nil {
 		return nil, err
 	}
@@ -104,6 +116,11 @@ func (g *guard) statNew() {
 	var errs [len(suffixes)]error
 	for i, suffix := range suffixes[1:] {
 		g.opened[1+i], errs[i] = os.Stat(g.real + suffix)
+	}
+	g.close()
+	g.logged = 0
+	if log, err := os.Open(g.real + suffixes[1]); err == nil {
+		g.log.Store(log)
 	}
 	// A connection that has done nothing yet may have no log: then try again at the next check.
 	if errors.Join(errs[:]...) == nil {
@@ -123,6 +140,9 @@ func (g *guard) check() (compared bool, err error) {
 	if problem := g.problem.Load(); problem != nil {
 		return false, *problem
 	}
+	if log := g.log.Load(); log != nil && g.calls.Add(1)%logCalls == 0 && !hasHeader(log) {
+		return true, g.compareNow()
+	}
 	return false, nil
 }
 
@@ -131,13 +151,20 @@ func (g *guard) compareNow() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at, err := g.compare()
+	if err == nil && g.lost == nil {
+		g.lost = g.truncated()
+	}
+	if g.lost != nil {
+		g.problem.Store(&g.lost)
+		return g.lost
+	}
 	if err != nil && at > 0 {
 		// SQLite deletes the log with the last connection, and then nothing is wrong: a new connection makes another one. If
 		// the file itself is gone, a connection would make an empty one, so none is opened then.
 		before := g.connections.Load()
 		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 		defer cancel()
-		if g.connect(ctx) == nil && g.connections.Load() != before {
+		if g.db.PingContext(ctx) == nil && g.connections.Load() != before {
 			_, err = g.compare()
 		}
 	}
@@ -178,6 +205,75 @@ func (g *guard) compare() (at int, err error) {
 		}
 	}
 	return 0, nil
+}
+
+// truncated returns an error if another program has truncated the log, and changes that only the log has are lost with it. SQLite goes on
+// writing behind the end that it remembers, so that the log begins with zeros then.
+//
+// SQLite truncates the log too, as far as it does not need it any more, and so may any program that asks SQLite to.
+func (g *guard) truncated() error {
+	log := g.log.Load()
+	if log == nil {
+		return nil
+	}
+	size := sizeOf(log)
+	shrunk := size < g.logged
+	if g.logged = size; !shrunk && hasHeader(log) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	defer cancel()
+	// Twice, because another process may have SQLite truncate the log between two statements.
+	before := int64(0)
+	for range 2 {
+		used, err := g.logUsed(ctx)
+		if err != nil || used == 0 || before > 0 && used != before || hasHeader(log) && sizeOf(log) >= used {
+			return nil
+		}
+		before = used
+	}
+	return fmt.Errorf("the file %q was truncated by another program while the database was open, so that the counts of the last moments are "+
+		"lost: restart every program that uses the database, and leave the log to SQLite", log.Name())
+}
+
+// isLost reports whether the log was truncated.
+func (g *guard) isLost() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.lost != nil
+}
+
+// logUsed returns how many bytes of the log SQLite uses, by its index.
+func (g *guard) logUsed(ctx context.Context) (bytes int64, err error) {
+	var busy, frames, copied, page int64
+	if err := g.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(NOOP)").Scan(&busy, &frames, &copied); err != nil || frames <= 0 {
+		return 0, err
+	}
+	err = g.db.QueryRowContext(ctx, "PRAGMA page_size").Scan(&page)
+	const header, frameHeader = 32, 24
+	return header + frames*(frameHeader+page), err
+}
+
+func sizeOf(log *os.File) int64 {
+	if info, err := log.Stat(); err == nil {
+		return info.Size()
+	}
+	return 0
+}
+
+// hasHeader reports whether a log begins as all logs of SQLite do.
+func hasHeader(log *os.File) bool {
+	const magic = 0x377f0682 // or one more
+	var first [4]byte
+	_, err := log.ReadAt(first[:], 0)
+	return err == nil && binary.BigEndian.Uint32(first[:])&^1 == magic
+}
+
+// close closes the log.
+func (g *guard) close() {
+	if log := g.log.Swap(nil); log != nil {
+		log.Close()
+	}
 }
 
 // mounted reports whether a file is a mount point by itself, as with "docker run -v /data/limits.db:/limits.db".

@@ -122,6 +122,104 @@ func operations(s *sqlite.Store) map[string]func(ctx context.Context) error {
 	}
 }
 
+// SQLite would copy what is left of the log into the file.
+func TestTruncatedLogFailsCallsForGood(t *testing.T) {
+	for name, to := range map[string]func(size int64) int64{
+		"empty": func(int64) int64 { return 0 }, "a part": func(size int64) int64 { return size - 100 }, "the header": func(int64) int64 { return 20 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "limits.db")
+			s := must(sqlite.Open(path))(t)
+			limit := limiter.New(s).Limit(counted, runtime.Key{})
+			require.NoError(t, limit.RequireN(t.Context(), 10))
+			require.NoError(t, s.Ready(t.Context()))
+			text := must(os.ReadFile(path + "-wal"))(t)
+			require.NoError(t, os.Truncate(path+"-wal", to(int64(len(text)))))
+			for range 2 {
+				const want = "was truncated by another program"
+				require.ErrorContains(t, s.Ready(t.Context()), want)
+				require.ErrorContains(t, limit.Require(t.Context()), want)
+				require.NoError(t, os.WriteFile(path+"-wal", text, 0o600), "by then SQLite may have read anything")
+			}
+			require.ErrorContains(t, s.Close(), "was truncated")
+		})
+	}
+}
+
+// emptyLog takes a token, empties the log, and takes tokens until a call fails. It prints how many it took after that.
+func emptyLog(l *limiter.Limiter) error {
+	limit := l.Limit(once("shared", runtime.TokenBucket, 1_000_000, 0), runtime.Key{})
+	err := limit.Require(context.Background())
+	if err == nil {
+		err = os.Truncate(os.Getenv(envPath)+"-wal", 0)
+	}
+	for taken := 0; err == nil; taken++ {
+		if failed := limit.Require(context.Background()); failed != nil {
+			fmt.Println(taken, failed)
+			return nil
+		}
+	}
+	return err
+}
+
+// SQLite goes on writing behind the end of the log that it remembers, so that the log soon has its old size. When the process ends, the
+// file is as it was when the log was last copied.
+func TestEmptiedLogIsNoticedByCalls(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	s := must(sqlite.Open(path))(t)
+	limit := limiter.New(s).Limit(once("shared", runtime.TokenBucket, 1_000_000, 0), runtime.Key{})
+	require.NoError(t, limit.RequireN(t.Context(), 1000))
+	require.NoError(t, s.Close(), "which copies the log")
+
+	cmd := process("emptyLog", path)
+	out := must(cmd.Output())(t)
+	require.Contains(t, string(out), "was truncated by another program")
+	t.Logf("%s", out)
+	s = opened(t, path)
+	b := must(limiter.New(s).Limit(once("shared", runtime.TokenBucket, 1_000_000, 0), runtime.Key{}).Peek(t.Context()))(t)
+	require.Equal(t, int64(999_000), b.Remaining)
+}
+
+// A program may have SQLite truncate the log, such as for a backup.
+func TestLogThatSQLiteTruncatesIsNotLost(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	s := opened(t, path)
+	limit := limiter.New(s).Limit(counted, runtime.Key{})
+	other := database(t, path)
+	for i := range 50 {
+		require.NoError(t, limit.Require(t.Context()))
+		must(other.Exec("PRAGMA wal_checkpoint(TRUNCATE)"))(t)
+		if i%2 == 0 {
+			require.Zero(t, must(os.Stat(path+"-wal"))(t).Size())
+			require.NoError(t, s.Ready(t.Context()))
+		}
+	}
+	b := must(limit.Peek(t.Context()))(t)
+	require.Equal(t, counted.Capacity-50, b.Remaining)
+
+	// Meanwhile, with checks at any moment.
+	ended := make(chan error)
+	go func() {
+		var err error
+		for range 300 {
+			_, failed := other.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
+			err = errors.Join(err, failed)
+		}
+		ended <- err
+	}()
+	p := once("busy", runtime.TokenBucket, 1_000_000, 0)
+	for {
+		select {
+		case err := <-ended:
+			require.NoError(t, err)
+			return
+		default:
+			sqlite.CheckFiles(s)
+			require.NoError(t, limiter.New(s).Limit(p, runtime.Key{}).Require(t.Context()))
+		}
+	}
+}
+
 // It does not call Ready in between.
 func TestDeletedFileIsNoticedByCalls(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")

@@ -32,8 +32,8 @@ const (
 func TestMain(m *testing.M) {
 	roles := map[string]func(*limiter.Limiter) error{
 		"race": race, "takeUntilKilled": takeUntilKilled, "drain": drain, "takeAtTimes": takeAtTimes, "takePrecisely": takePrecisely,
-		"decideOverridden": decideOverridden,
-		"open":             func(*limiter.Limiter) error { return nil },
+		"decideOverridden": decideOverridden, "emptyLog": emptyLog,
+		"open": func(*limiter.Limiter) error { return nil },
 	}
 	role, ok := roles[os.Getenv(envRole)]
 	if !ok {

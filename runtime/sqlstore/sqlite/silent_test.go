@@ -31,8 +31,6 @@ type wire struct {
 	// roundTrip must be 0 if there are several callers. During a step database/sql holds the lock of the connection, which
 	// another caller's result may wait for, and fake time stands still while a goroutine waits for a lock.
 	roundTrip time.Duration
-	// ahead is by how much the database's clock is ahead of the host's.
-	ahead time.Duration
 	// more is how many round trips more than one a step takes.
 	more map[string]int
 	// obeys means that a step returns when its context ends, and the connection is lost, as with most drivers.
@@ -44,6 +42,8 @@ type wire struct {
 	committed func()
 
 	mu sync.Mutex
+	// ahead is by how much the database's clock is ahead of the host's.
+	ahead time.Duration
 	// mute means that all connections are silent, and new ones too. connects counts those that were tried.
 	mute     bool
 	connects int
@@ -87,6 +87,13 @@ func (w *wire) breaks(step string) bool {
 	w.silentAt = ""
 	w.silent++
 	return true
+}
+
+// set sets the database's clock ahead of the host's.
+func (w *wire) set(ahead time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ahead = ahead
 }
 
 // breakAt makes the next connection that reaches a step fall silent there.
@@ -202,7 +209,9 @@ func (c *wireConn) QueryContext(ctx context.Context, query string, args []driver
 		return nil, err
 	}
 	if query == wireClock {
+		c.wire.mu.Lock()
 		query = fmt.Sprintf("SELECT %d", time.Now().Add(c.wire.ahead).UnixMicro())
+		c.wire.mu.Unlock()
 	}
 	return c.bareConn.QueryContext(ctx, query, args)
 }

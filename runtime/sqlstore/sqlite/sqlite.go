@@ -18,6 +18,10 @@
 // replaced or linked while it is open, the store detects that within a tenth of a second, and calls fail until it is
 // undone, or the file is opened again; tokens that a lease has taken before can still be spent.
 //
+// If another program truncates the log, the counts that only the log has are lost. An empty log is detected within eight calls, and one that is
+// shorter than before within a tenth of a second, unless it has grown to its old size meanwhile. Calls fail then until every program that
+// uses the file has been restarted. Close leaves the connection open, because SQLite would copy what is left of the log into the file.
+//
 // Only the owner of a new file may read and write it, its log and its index (mode 0600). An existing file keeps its mode,
 // which new logs get too.
 //
@@ -152,7 +156,7 @@ func (s *Store) prepare(path string, o sqlstore.Options) (err error) {
 		return err
 	}
 	// Ready has used the connection, so that the log and its index exist.
-	s.guard, err = newGuard(path, &s.connections, s.db.PingContext)
+	s.guard, err = newGuard(path, &s.connections, s.db)
 	return err
 }
 
@@ -196,6 +200,14 @@ func (s *Store) Close() error {
 	if s.db == nil {
 		// A zero Store.
 		return err
+	}
+	if s.guard == nil {
+		return errors.Join(err, s.db.Close())
+	}
+	s.guard.close()
+	if s.guard.isLost() {
+		// The last connection copies the log into the file when it is closed, with zeros where it was truncated.
+		return errors.Join(err, *s.guard.problem.Load())
 	}
 	return errors.Join(err, s.db.Close())
 }

@@ -167,7 +167,7 @@ func TestSweepByAClockThatIsAheadDeletesNothingInUse(t *testing.T) {
 		}
 		require.Zero(t, sweep())
 
-		w.ahead = 2 * runtime.MaxPeriod
+		w.set(2 * runtime.MaxPeriod)
 		time.Sleep(2 * time.Minute)
 		present := must(all.Limit(policies[0], runtime.KeyOf(runtime.Int(3))).Allow(t.Context()))(t)
 		require.Greater(t, time.Until(present.TakenAt), runtime.MaxPeriod, "the store has found the jump")
@@ -175,13 +175,13 @@ func TestSweepByAClockThatIsAheadDeletesNothingInUse(t *testing.T) {
 			require.Zero(t, sweep())
 			time.Sleep(10 * time.Minute)
 		}
-		w.ahead = 0
+		w.set(0)
 		time.Sleep(2 * time.Minute)
 		require.False(t, must(all.Limit(policies[0], runtime.Key{}).Allow(t.Context()))(t).Allowed)
 		require.Zero(t, sweep())
 		check()
 
-		w.ahead = 2 * runtime.MaxPeriod
+		w.set(2 * runtime.MaxPeriod)
 		time.Sleep(2 * time.Minute)
 		require.Zero(t, sweep())
 		time.Sleep(time.Hour)

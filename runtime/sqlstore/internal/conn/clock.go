@@ -112,15 +112,6 @@ func (m measurement) better(than measurement, at time.Time) measurement {
 	return than
 }
 
-// refresh measures if there is no measurement, or if the next one is due and no other is in flight. If that fails, the old one stays:
-// it is better than none.
-func (c *clock) refresh(query func() (reading, error)) error {
-	if due, _ := c.begin(); !due && c.known() {
-		return nil
-	}
-	return c.measure(query)
-}
-
 // measure measures, after begin has returned true, or if there is no measurement.
 func (c *clock) measure(query func() (reading, error)) error {
 	for n := 1; ; n++ {
@@ -181,16 +172,18 @@ func (c *clock) known() bool {
 	return !c.best.at.IsZero()
 }
 
-// begin reports whether the caller is to measure, and whether it should wait for the result, because the clock is [stale].
-func (c *clock) begin() (due, wait bool) {
+// begin reports whether there is a measurement, whether the caller is to measure again, and whether it should wait for the result,
+// because the clock is [stale].
+func (c *clock) begin() (known, due, wait bool) {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.measuring || c.best.at.IsZero() || now.Before(c.due) && jump(c.tried, now) == 0 {
-		return false, false
+	known = !c.best.at.IsZero()
+	if !known || c.measuring || now.Before(c.due) && jump(c.tried, now) == 0 {
+		return known, false, false
 	}
 	c.measuring = true
-	return true, c.best.errorAt(now)-c.best.bound > stale
+	return true, true, c.best.errorAt(now)-c.best.bound > stale
 }
 
 // hurry makes the next measurement due at once, after one second at the earliest: another server may have taken the place of the one

@@ -94,12 +94,13 @@ func (s *Server) Now(ctx context.Context, db Querier) (func() int64, error) {
 	if s.Dialect.Now == "" {
 		return func() int64 { return time.Now().UnixNano() }, nil
 	}
-	if s.offset.known() {
-		s.renewOffset(ctx, db)
-		return s.offsetNow, nil
-	}
-	if err := s.offset.measure(func() (reading, error) { return s.queryNow(ctx, db) }); err != nil {
-		return nil, err
+	switch known, due, wait := s.offset.begin(); {
+	case !known:
+		if err := s.offset.measure(func() (reading, error) { return s.queryNow(ctx, db) }); err != nil {
+			return nil, err
+		}
+	case due:
+		s.renewOffset(ctx, db, wait)
 	}
 	return s.offsetNow, nil
 }
@@ -115,13 +116,9 @@ func (s *Server) Present() int64 {
 	return time.Now().UnixNano()
 }
 
-// renewOffset measures again if that is due. The call that finds it due waits only if the clock may be off by much more than when
-// it was measured, so that a late packet delays no call.
-func (s *Server) renewOffset(ctx context.Context, db Querier) {
-	due, wait := s.offset.begin()
-	if !due {
-		return
-	}
+// renewOffset measures again, after begin has returned that it is due. The call that finds it due waits only if the clock may be off
+// by much more than when it was measured, so that a late packet delays no call.
+func (s *Server) renewOffset(ctx context.Context, db Querier, wait bool) {
 	if _, pool := db.(*sql.DB); wait && !pool {
 		// The caller's transaction may have the only connection.
 		s.offset.measure(func() (reading, error) { return s.queryNow(ctx, db) })
