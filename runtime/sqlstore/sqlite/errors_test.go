@@ -100,7 +100,7 @@ func TestMissingTable(t *testing.T) {
 	db := database(t, "file:"+filepath.Join(t.TempDir(), "limits.db"))
 	s := must(sqlstore.New(db, dialect.SQLite, sqlstore.Options{Table: "main.quotas"}))(t)
 	limit := limiter.New(s).Limit(counted, runtime.Key{})
-	assert.ErrorContains(t, limit.Require(t.Context()), `there is no table "main.quotas": call Migrate, or run what "ratelimitgen sql -dialect sqlite -table main.quotas" prints: `)
+	assert.ErrorContains(t, limit.Require(t.Context()), `there is no table "main.quotas": call Migrate, or run what "ratelimitgen sql -dialect sqlite -table main.quotas" prints; `)
 	require.NoError(t, s.Migrate(t.Context()))
 	require.NoError(t, s.Migrate(t.Context()), "again")
 	assert.NoError(t, limit.Require(t.Context()))
