@@ -295,10 +295,12 @@ func TestOverridesAddNoStatement(t *testing.T) {
 			}
 			return p.requests.Load() - before
 		}
+		take(plain)
+		const locates = 1 // the first statement finds the schema of each table
 		without := roundTrips(plain)
-		require.Zero(t, p.overrides.Load(), "no statement is about overrides")
+		require.EqualValues(t, locates, p.overrides.Load(), "no other statement is about overrides")
 		require.Equal(t, without, roundTrips(overridable()))
-		require.Positive(t, p.overrides.Load())
+		require.Greater(t, p.overrides.Load(), int64(locates))
 		must(limiter.New(counted).Overrides(overridable(), runtime.KeyOf(runtime.String("a"))).
 			Set(t.Context(), runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "r", Author: "a"}))(t)
 		require.Equal(t, without, roundTrips(overridable()))

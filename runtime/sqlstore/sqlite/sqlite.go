@@ -127,12 +127,14 @@ func (s *Store) options(o sqlstore.Options) sqlstore.Options {
 		o.Decider = decider{s.db}
 	}
 	guard := o.Guard
-	o.Guard = func(ctx context.Context) error {
-		err := s.check(ctx)
-		if err == nil && guard != nil {
-			err = guard(ctx)
+	o.Guard = s.check
+	if guard != nil {
+		o.Guard = func(ctx context.Context) error {
+			if err := s.check(ctx); err != nil {
+				return err
+			}
+			return guard(ctx)
 		}
-		return err
 	}
 	return o
 }
