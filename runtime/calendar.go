@@ -164,12 +164,9 @@ func offsetsOf(zone *time.Location, now time.Time) (offsets [3]int) {
 	return offsets
 }
 
-// sameZone reports whether two zones are one, loaded twice. Zones of other origin can have one name, such as "".
+// sameZone reports whether two locations are one zone, loaded twice. Zones of other origin can have one name, such as "".
 func sameZone(a, b *time.Location) bool {
-	switch {
-	case a == b:
-		return true
-	case a == nil || b == nil || a.String() != b.String():
+	if a == nil || b == nil || a.String() != b.String() {
 		return false
 	}
 	now := time.Now()

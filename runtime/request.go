@@ -136,7 +136,7 @@ func (q *Request) calendarProblem() string {
 // SameWindows reports whether two requests for one key have the same zone and anniversary.
 func (q *Request) SameWindows(o *Request) bool {
 	// Every LoadLocation of a name returns another pointer.
-	return q.Anniversary == o.Anniversary && sameZone(q.Zone, o.Zone)
+	return q.Anniversary == o.Anniversary && (q.Zone == o.Zone || sameZone(q.Zone, o.Zone))
 }
 
 // AsKey returns the key of a valid request, with its zone and anniversary.

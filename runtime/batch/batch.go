@@ -375,14 +375,13 @@ func (b *Batch) decideAll(requests []runtime.Request, now int64) (answer runtime
 			if (requests[i].Op == runtime.Check) != checks {
 				continue
 			}
-			err := RefuseTogether(requests, i)
+			err := refuseTogether(&requests[i], requests)
 			if err == nil {
 				decisions[i], ok, err = b.decide(requests[i], TakenBefore(requests, i), now)
-				err = errorOf(requests, i, err)
 			}
 			switch {
 			case err != nil:
-				return runtime.Answer{Err: err}, true
+				return runtime.Answer{Err: errorOf(requests, i, err)}, true
 			case !ok:
 				return runtime.Answer{}, false
 			}
@@ -412,9 +411,6 @@ func (e *RequestError) Unwrap() error { return e.Err }
 
 // errorOf returns the error of one of the requests of a call as that of the call.
 func errorOf(requests []runtime.Request, i int, err error) error {
-	if err == nil {
-		return nil
-	}
 	return &RequestError{i, fmt.Errorf("%v: %w", runtime.Call{Requests: requests[i : i+1]}, err)}
 }
 
@@ -422,7 +418,11 @@ func errorOf(requests []runtime.Request, i int, err error) error {
 // Take or a Check, and those for one key must have equal policies, and the same zone and anniversary. Different keys of a
 // name may have different plans.
 func RefuseTogether(requests []runtime.Request, i int) error {
-	return errorOf(requests, i, refuseTogether(&requests[i], requests))
+	err := refuseTogether(&requests[i], requests)
+	if err != nil {
+		err = errorOf(requests, i, err)
+	}
+	return err
 }
 
 func refuseTogether(q *runtime.Request, all []runtime.Request) error {
