@@ -30,6 +30,8 @@ type machine struct {
 	void [leaseHosts]bool
 	// closed: the hosts have refunded their blocks, and take no more.
 	closed bool
+	// undoable is how many lost reservations of 1, 2 and 3 tokens the store may still undo, because their callers have gone.
+	undoable [3]uint8
 }
 
 // hostRequest is a request to one of the hosts.
@@ -104,11 +106,14 @@ func (l *leased) reach(from int) []int {
 	}
 	all := []int{from}
 	for i := 0; i < len(all); i++ {
+		m := l.machines[all[i]]
+		next := l.undo(m)
 		for host := range leaseHosts {
-			for _, next := range l.moves(l.machines[all[i]], host) {
-				if n := l.number(next); !slices.Contains(all, n) {
-					all = append(all, n)
-				}
+			next = append(next, l.moves(m, host)...)
+		}
+		for _, next := range next {
+			if n := l.number(next); !slices.Contains(all, n) {
+				all = append(all, n)
 			}
 		}
 	}
@@ -146,6 +151,19 @@ func (l *leased) give(m machine, host int) machine {
 	return m
 }
 
+// undo returns the machines after the store has undone a lost reservation.
+func (l *leased) undo(m machine) (next []machine) {
+	for i, n := range m.undoable {
+		if n > 0 {
+			undone := m
+			undone.undoable[i]--
+			undone.row, _, _ = l.rule.Step(m.row, l.now, runtime.Request{Op: runtime.Refund, Count: int64(i) + 1})
+			next = append(next, undone)
+		}
+	}
+	return next
+}
+
 // voids reports whether no block that was taken before the request can be refunded.
 func (l *leased) voids(q runtime.Request) bool {
 	return q.Op == runtime.Reset || q.Op == runtime.Refund && l.policy.Kind.Linear()
@@ -172,6 +190,9 @@ func (l *leased) answer(m machine, in hostRequest, got reply) (next []machine) {
 		}
 		for host, left := range after.left {
 			after.void[host] = left > 0 && (m.void[host] || l.voids(in.Request))
+		}
+		if got.lost && in.Reserve && d.Allowed {
+			after.undoable[in.Count-1]++
 		}
 		next = append(next, after)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
@@ -22,17 +23,26 @@ import (
 type rows map[runtime.State][]lostCalls
 
 // lostCalls is a set of the lost calls of a history, with a bit for each.
-type lostCalls uint64
+type lostCalls struct {
+	happened uint64
+	// open are those that have happened and that the store may undo, because they reserve tokens and their callers have gone.
+	open uint64
+}
+
+// covers reports whether what can follow o can also follow s.
+func (s lostCalls) covers(o lostCalls) bool {
+	return s.happened&^o.happened == 0 && o.open&^s.open == 0
+}
 
 // add adds a state after lost calls, and reports whether it is news.
 func (r rows) add(s runtime.State, after lostCalls) bool {
-	for _, known := range r[s] {
-		if known&after == known {
-			return false
-		}
+	if slices.ContainsFunc(r[s], func(known lostCalls) bool { return known.covers(after) }) {
+		return false
 	}
-	larger := func(known lostCalls) bool { return known&after == after }
-	r[s] = slices.Sorted(slices.Values(append(slices.DeleteFunc(r[s], larger), after)))
+	r[s] = append(slices.DeleteFunc(r[s], after.covers), after)
+	slices.SortFunc(r[s], func(a, b lostCalls) int {
+		return cmp.Or(cmp.Compare(a.happened, b.happened), cmp.Compare(a.open, b.open))
+	})
 	return true
 }
 
@@ -45,31 +55,44 @@ type answered struct {
 // order searches for an order of sequential calls. The lost calls are part of the state rather than of the order, because a search
 // takes longer than anybody waits if it tries each of many lost calls at each place.
 func (h *history) order(now int64) porcupine.CheckResult {
-	var known, lost []porcupine.Operation
+	m := sequential{rule: meter.RuleOf(h.policy, h.key), policy: h.policy, now: now}
+	var known []porcupine.Operation
 	for _, o := range h.operations {
-		if o.Output.(reply).lost {
-			lost = append(lost, o)
+		got := o.Output.(reply)
+		if got.lost {
+			m.lost = append(m.lost, o)
 			continue
 		}
+		m.fences = append(m.fences, got.decision.Fence)
 		o.Input = answered{o.Input.(runtime.Request), o.Return}
 		known = append(known, o)
 	}
-	slices.SortFunc(lost, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
-	return porcupine.CheckOperationsTimeout(sequential(meter.RuleOf(h.policy, h.key), h.policy, now, lost), known, time.Minute)
+	slices.SortFunc(m.lost, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	return porcupine.CheckOperationsTimeout(m.model(), known, time.Minute)
 }
 
-// sequential returns the behaviour of a key: calls are answered one after the other, each at an instant between
-// its call and its return, and lost calls may happen at any instant after they were made.
-func sequential(rule meter.Rule, p *runtime.Policy, now int64, lost []porcupine.Operation) porcupine.Model {
+// sequential is the behaviour of a key: calls are answered one after the other, each at an instant between its call and its return,
+// and lost calls may happen at any instant after they were made. What they have reserved or acquired may be given back at any
+// instant after that.
+type sequential struct {
+	rule   meter.Rule
+	policy *runtime.Policy
+	now    int64
+	lost   []porcupine.Operation
+	// fences are those that callers know.
+	fences []int64
+}
+
+func (m *sequential) model() porcupine.Model {
 	return porcupine.Model{
-		Init: func() any { return rows{{}: {0}} },
+		Init: func() any { return rows{{}: {{}}} },
 		Equal: func(a, b any) bool {
 			return maps.EqualFunc(a.(rows), b.(rows), slices.Equal[[]lostCalls])
 		},
 		Step: func(state, input, output any) (bool, any) {
 			call, got, next := input.(answered), output.(reply), rows{}
-			for s, sets := range state.(rows).withLost(rule, p, now, lost, call.returned) {
-				after, ok := got.follows(rule, p, s, now, call.Request)
+			for s, sets := range m.withLost(state.(rows), call.returned) {
+				after, ok := m.follows(got, s, call.Request)
 				for _, set := range sets {
 					if ok {
 						next.add(after, set)
@@ -81,27 +104,30 @@ func sequential(rule meter.Rule, p *runtime.Policy, now int64, lost []porcupine.
 	}
 }
 
-// step is a step of a rule. The total of a bucket or a fixed window, which no answer shows, is forgotten, so that
-// states that differ in nothing else are one.
-func step(rule meter.Rule, p *runtime.Policy, s runtime.State, now int64, q runtime.Request) (runtime.State, runtime.Decision, error) {
-	after, d, err := rule.Step(s, now, q)
-	if p.Kind == runtime.TokenBucket || p.Kind == runtime.FixedWindow {
+// step is a step of the rule. What no answer shows is forgotten, so that states that differ in nothing else are one: the total of a
+// bucket or a fixed window, and the number of changes of a row of slots.
+func (m *sequential) step(s runtime.State, q runtime.Request) (runtime.State, runtime.Decision, error) {
+	after, d, err := m.rule.Step(s, m.now, q)
+	switch m.policy.Kind {
+	case runtime.TokenBucket, runtime.FixedWindow:
 		after.Prev = 0
+	case runtime.InFlight:
+		after.Prev = max(after.Prev, -2)
 	}
 	return after, d, err
 }
 
 // follows reports whether the answer is that of a request in a state, and returns the state after it.
-func (r reply) follows(rule meter.Rule, p *runtime.Policy, s runtime.State, now int64, q runtime.Request) (runtime.State, bool) {
-	after, d, err := step(rule, p, s, now, q)
+func (m *sequential) follows(r reply, s runtime.State, q runtime.Request) (runtime.State, bool) {
+	after, d, err := m.step(s, q)
 	if err != nil {
 		return s, r.slotLost && errors.Is(err, runtime.ErrSlotLost)
 	}
-	return after, !r.slotLost && r.shows(p, q, d)
+	return after, !r.slotLost && r.shows(m.policy, q, d)
 }
 
 // withLost returns the states after any of the lost calls that were made before an instant.
-func (r rows) withLost(rule meter.Rule, p *runtime.Policy, now int64, lost []porcupine.Operation, before int64) rows {
+func (m *sequential) withLost(r rows, before int64) rows {
 	type row struct {
 		runtime.State
 		after lostCalls
@@ -122,26 +148,52 @@ func (r rows) withLost(rule meter.Rule, p *runtime.Policy, now int64, lost []por
 		last := open[len(open)-1]
 		open = open[:len(open)-1]
 		tried := map[runtime.Request]bool{}
-		for i, o := range lost {
-			q := o.Input.(runtime.Request)
-			// Of equal calls, the first one stands for all.
-			if o.Call > before || last.after&(1<<i) != 0 || tried[q] {
+		for i, o := range m.lost {
+			q, bit := o.Input.(runtime.Request), uint64(1)<<i
+			after := last.after
+			switch {
+			case after.open&bit != 0:
+				after.open &^= bit
+				// As if it belonged to no request, because the totals are forgotten: others return nothing after a reset, which
+				// is as if this did not happen.
+				q = runtime.Request{Op: runtime.Refund, Count: q.Count}
+			case o.Call > before, after.happened&bit != 0, tried[q]:
+				continue
+			default:
+				// Of equal calls, the first one stands for all.
+				tried[q] = true
+				after.happened |= bit
+				if q.Reserve {
+					after.open |= bit
+				}
+			}
+			// A denied one has changed nothing.
+			if s, d, err := m.step(last.State, q); err == nil && d.Allowed {
+				add(s, after)
+			}
+		}
+		// The slots of holders that no caller knows of.
+		for _, of := range meter.Holders(m.policy, []runtime.StoredRow{{State: last.State}}, m.now) {
+			if slices.Contains(m.fences, of.Fence) {
 				continue
 			}
-			tried[q] = true
-			if s, _, err := step(rule, p, last.State, now, q); err == nil {
-				add(s, last.after|1<<i)
+			if s, _, err := m.step(last.State, runtime.Request{Op: runtime.Release, Fence: of.Fence}); err == nil {
+				add(s, last.after)
 			}
 		}
 	}
 	return all
 }
 
-// A lost call has happened once, at an instant after it was made, or not at all.
+// A lost call has happened once, at an instant after it was made, or not at all. What it reserved is given back later, once, or
+// never.
 func TestOrderOfLostCalls(t *testing.T) {
 	now := storetest.NewClock().Now()
 	bucket := historic()[0]
 	take := func(n int64) runtime.Request { return runtime.Request{Policy: bucket, Key: "k", Count: n} }
+	reserve := func(n int64) runtime.Request {
+		return runtime.Request{Policy: bucket, Key: "k", Count: n, Reserve: true}
+	}
 	peek := runtime.Request{Policy: bucket, Key: "k", Op: runtime.Peek}
 	for name, row := range map[string]struct {
 		// lost are calls made at the instants 10, 20 and so on, and left is what Peek saw at the instants seen.
@@ -150,17 +202,23 @@ func TestOrderOfLostCalls(t *testing.T) {
 		seen []int64
 		want porcupine.CheckResult
 	}{
-		"not at all":          {[]runtime.Request{take(2)}, []float64{6}, []int64{100}, porcupine.Ok},
-		"once":                {[]runtime.Request{take(2)}, []float64{4}, []int64{100}, porcupine.Ok},
-		"twice":               {[]runtime.Request{take(2)}, []float64{2}, []int64{100}, porcupine.Illegal},
-		"late":                {[]runtime.Request{take(2)}, []float64{6, 6, 4}, []int64{15, 50, 100}, porcupine.Ok},
-		"before it was made":  {[]runtime.Request{take(2)}, []float64{4}, []int64{5}, porcupine.Illegal},
-		"undone":              {[]runtime.Request{take(2)}, []float64{4, 6}, []int64{50, 100}, porcupine.Illegal},
-		"the later of two":    {[]runtime.Request{take(2), take(3)}, []float64{3}, []int64{100}, porcupine.Ok},
-		"both":                {[]runtime.Request{take(2), take(3)}, []float64{3, 1}, []int64{50, 100}, porcupine.Ok},
-		"two alike":           {[]runtime.Request{take(2), take(2)}, []float64{4, 2}, []int64{15, 100}, porcupine.Ok},
-		"two alike too early": {[]runtime.Request{take(2), take(2)}, []float64{2}, []int64{15}, porcupine.Illegal},
-		"thirty":              {slices.Repeat([]runtime.Request{take(1), take(2)}, 15), []float64{1}, []int64{1000}, porcupine.Ok},
+		"not at all":            {[]runtime.Request{take(2)}, []float64{6}, []int64{100}, porcupine.Ok},
+		"once":                  {[]runtime.Request{take(2)}, []float64{4}, []int64{100}, porcupine.Ok},
+		"twice":                 {[]runtime.Request{take(2)}, []float64{2}, []int64{100}, porcupine.Illegal},
+		"late":                  {[]runtime.Request{take(2)}, []float64{6, 6, 4}, []int64{15, 50, 100}, porcupine.Ok},
+		"before it was made":    {[]runtime.Request{take(2)}, []float64{4}, []int64{5}, porcupine.Illegal},
+		"undone":                {[]runtime.Request{take(2)}, []float64{4, 6}, []int64{50, 100}, porcupine.Illegal},
+		"a reservation":         {[]runtime.Request{reserve(2)}, []float64{6, 4, 4}, []int64{15, 50, 100}, porcupine.Ok},
+		"undone once":           {[]runtime.Request{reserve(2)}, []float64{4, 6, 6}, []int64{15, 50, 100}, porcupine.Ok},
+		"undone and done again": {[]runtime.Request{reserve(2)}, []float64{4, 6, 4}, []int64{15, 50, 100}, porcupine.Illegal},
+		"undone twice":          {[]runtime.Request{take(3), reserve(2)}, []float64{1, 3, 5}, []int64{25, 50, 100}, porcupine.Illegal},
+		"undone in part":        {[]runtime.Request{reserve(2)}, []float64{4, 5}, []int64{15, 50}, porcupine.Illegal},
+		"undone one by one":     {[]runtime.Request{reserve(2), reserve(2)}, []float64{2, 4, 6}, []int64{25, 50, 100}, porcupine.Ok},
+		"the later of two":      {[]runtime.Request{take(2), take(3)}, []float64{3}, []int64{100}, porcupine.Ok},
+		"both":                  {[]runtime.Request{take(2), take(3)}, []float64{3, 1}, []int64{50, 100}, porcupine.Ok},
+		"two alike":             {[]runtime.Request{take(2), take(2)}, []float64{4, 2}, []int64{15, 100}, porcupine.Ok},
+		"two alike too early":   {[]runtime.Request{take(2), take(2)}, []float64{2}, []int64{15}, porcupine.Illegal},
+		"thirty":                {slices.Repeat([]runtime.Request{take(1), take(2)}, 15), []float64{1}, []int64{1000}, porcupine.Ok},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := &history{policy: bucket, key: "k"}
@@ -175,6 +233,36 @@ func TestOrderOfLostCalls(t *testing.T) {
 				h.operations = append(h.operations, porcupine.Operation{Input: peek, Output: reply{decision: d}, Call: row.seen[i], Return: row.seen[i] + 1})
 			}
 			assert.Equal(t, row.want, h.order(now.UnixNano()))
+		})
+	}
+}
+
+// The slots of a lost call may be released by the store, as its holder will not. Those of a holder who has got an answer may not.
+func TestOrderOfLostSlots(t *testing.T) {
+	clock, slots := storetest.NewClock(), slotsOfHistory()
+	for name, row := range map[string]struct {
+		lost, released bool
+		want           porcupine.CheckResult
+	}{
+		"held":               {true, false, porcupine.Ok},
+		"released":           {true, true, porcupine.Ok},
+		"of a holder":        {false, false, porcupine.Ok},
+		"released too early": {false, true, porcupine.Illegal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &history{policy: slots, key: "k", begun: time.Now()}
+			store := &memstore.Store{Clock: clock.Now}
+			d := h.do(t.Context(), store, 0, runtime.Request{Count: 2})
+			if row.lost {
+				h.operations[0].Output, h.operations[0].Return = reply{lost: true}, never
+			}
+			h.do(t.Context(), store, 0, runtime.Request{Count: 1})
+			if row.released {
+				undo := history{policy: slots, key: "k", begun: time.Now()}
+				undo.do(t.Context(), store, 0, runtime.Request{Op: runtime.Release, Fence: d.Fence})
+			}
+			h.do(t.Context(), store, 0, runtime.Request{Op: runtime.Peek})
+			assert.Equal(t, row.want, h.order(clock.Now().UnixNano()))
 		})
 	}
 }
