@@ -60,6 +60,9 @@ func (o Op) Known() bool { return o < endOfOps }
 // String returns the name of the constant.
 func (o Op) String() string { return nameOf(entryOf(ops[:], o).name, o) }
 
+// MaxFenceStep is the most that a Take may add to the number of its holder.
+const MaxFenceStep = 1<<16 - 1
+
 // Request is an operation on one key of one limit.
 type Request struct {
 	// Policy is the limit. It must be valid.
@@ -95,6 +98,10 @@ type Request struct {
 	// Fence is the holder of the slots that a Renew, a Release or a Refund is about, for a limit of the kind
 	// [InFlight]: the [Decision.Fence] of the Take. If the holder is gone or its hold has ended, the error is
 	// [ErrSlotLost], or the Refund changes nothing.
+	//
+	// For a Take of slots, it is added to the number that the holder would get, and is at most [MaxFenceStep]. A caller chooses
+	// it at random, so that a Release after an answer that was lost does not free the slots of another holder: one who has got
+	// the number that the Take was to have.
 	Fence int64
 	// Retry means that the request repeats one that was denied, as a Wait does: its denial starts no [Penalty].
 	Retry bool

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -293,6 +294,9 @@ func (l Limit) complete(q *runtime.Request) error {
 	if err == nil {
 		q.Policy = l.policy
 		err = l.key.Complete(q)
+	}
+	if l.policy != nil && l.policy.Kind == runtime.InFlight && q.Op == runtime.Take {
+		q.Fence = rand.Int64N(runtime.MaxFenceStep + 1)
 	}
 	if err != nil {
 		return l.wrap(err)

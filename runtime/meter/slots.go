@@ -150,12 +150,12 @@ func (r inFlight) accrue(s runtime.State, now int64) runtime.State {
 	return h.state(s, now)
 }
 
-// take adds a holder. Its fence is larger than all before, also than those of a row that was deleted: they were at most
-// the instant of their takes, but for a row that was changed more often than once per nanosecond.
-func (r inFlight) take(s runtime.State, now int64, count float64) runtime.State {
+// take adds a holder. Its fence is larger than all before, also than those of a row that was deleted: by then the clock has passed
+// them, unless the row was changed more often than once in [runtime.MaxFenceStep] nanoseconds.
+func (r inFlight) take(s runtime.State, now int64, q *runtime.Request) runtime.State {
 	h := r.heldAt(s, now)
-	h.last = max(arith.Add(h.last, 1), now)
-	h.add(holder{h.last, arith.Add(now, r.Period), int64(count)})
+	h.last = arith.Add(max(arith.Add(h.last, 1), now), q.Fence)
+	h.add(holder{h.last, arith.Add(now, r.Period), q.Count})
 	return h.state(s, now)
 }
 
@@ -251,6 +251,8 @@ func refuseSlots(k runtime.Kind, q *runtime.Request) error {
 		return fmt.Errorf("%w: slots are acquired, all of a holder or none: %v is for tokens", runtime.ErrInvalidCall, q.Op)
 	case q.Reserve:
 		return fmt.Errorf("%w: slots cannot be reserved ahead, because it is not known when they are free", runtime.ErrInvalidCall)
+	case q.Op == runtime.Take && (q.Fence < 0 || q.Fence > runtime.MaxFenceStep):
+		return fmt.Errorf("%w: the Fence of a Take is from 0 to %d, not %d", runtime.ErrInvalidCall, runtime.MaxFenceStep, q.Fence)
 	case q.Op == runtime.Refund && q.Fence == 0:
 		return fmt.Errorf("%w: only the slots of a holder can be given back: release them, or reset the key", runtime.ErrInvalidCall)
 	}

@@ -225,6 +225,9 @@ func (c *comparison) request() runtime.Request {
 	back := time.Duration(c.r.IntN(9)) * time.Second
 	if p.Kind == runtime.InFlight {
 		q.Op, q.Fence, back = slotOps[c.r.IntN(len(slotOps))], c.fences[max(0, len(c.fences)-1-c.r.IntN(8))], 0
+		if q.Op == runtime.Take {
+			q.Fence = c.r.Int64N(runtime.MaxFenceStep + 1)
+		}
 	}
 	switch {
 	case c.r.IntN(90) == 0:

@@ -173,7 +173,7 @@ func slotsOfHistory() *runtime.Policy {
 func randomOfSlots(fence int64, random *rand.Rand) runtime.Request {
 	switch n := random.IntN(20); {
 	case n < 9:
-		return runtime.Request{Count: 1 + random.Int64N(3)}
+		return runtime.Request{Count: 1 + random.Int64N(3), Fence: random.Int64N(runtime.MaxFenceStep + 1)}
 	case n < 12:
 		return runtime.Request{Op: runtime.Renew, Fence: fence}
 	case n < 18:
@@ -229,7 +229,12 @@ func requireOrder(t *testing.T, found porcupine.CheckResult, h fmt.Stringer) {
 func (h *history) String() string {
 	lines := fmt.Sprintf("%s, key %s\n", h.policy.Name, h.key)
 	for _, o := range h.operations {
-		lines += fmt.Sprintf("client %d, %d to %d: %+v -> %+v\n", o.ClientId, o.Call, o.Return, o.Input, o.Output)
+		lines += fmt.Sprintf("client %d, from %d", o.ClientId, o.Call)
+		if o.Return != never {
+			lines += fmt.Sprintf(" to %d", o.Return)
+		}
+		q := o.Input.(runtime.Request)
+		lines += fmt.Sprintf(": %v %d, reserve %v, fence %d -> %v\n", q.Op, q.Count, q.Reserve, q.Fence, o.Output)
 	}
 	return lines
 }
@@ -245,6 +250,16 @@ type reply struct {
 	lost bool
 	// slotLost: the answer is that the slot was lost.
 	slotLost bool
+}
+
+func (r reply) String() string {
+	switch {
+	case r.lost:
+		return "lost"
+	case r.slotLost:
+		return "slot lost"
+	}
+	return fmt.Sprintf("%v, fence %d, value %v", r.decision, r.decision.Fence, r.decision.Value)
 }
 
 // shows reports whether it is the result of a request to which a caller would see the same answer.

@@ -120,6 +120,11 @@ func (m *sequential) step(s runtime.State, q runtime.Request) (runtime.State, ru
 // follows reports whether the answer is that of a request in a state, and returns the state after it.
 func (m *sequential) follows(r reply, s runtime.State, q runtime.Request) (runtime.State, bool) {
 	after, d, err := m.step(s, q)
+	if skipped := r.decision.Fence - d.Fence; len(m.lost) > 0 && d.Taken > 0 && d.Fence > 0 && skipped > 0 {
+		// Of a lost call, which may have had no effect, the store has given back the fence that it would have had.
+		s, _, _ = m.step(s, runtime.Request{Op: runtime.Release, Fence: d.Fence - q.Fence - 1 + skipped, TakenAt: 1})
+		after, d, err = m.step(s, q)
+	}
 	if err != nil {
 		return s, r.slotLost && errors.Is(err, runtime.ErrSlotLost)
 	}
@@ -150,6 +155,9 @@ func (m *sequential) withLost(r rows, before int64) rows {
 		tried := map[runtime.Request]bool{}
 		for i, o := range m.lost {
 			q, bit := o.Input.(runtime.Request), uint64(1)<<i
+			if q.Op == runtime.Take {
+				q.Fence = 0 // the least that it can have got
+			}
 			after := last.after
 			switch {
 			case after.open&bit != 0:
