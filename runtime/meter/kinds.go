@@ -39,8 +39,8 @@ func (r tokenBucket) accrue(s runtime.State, now int64) runtime.State {
 	return r.accrueTo(s, now)
 }
 
-func (r tokenBucket) take(s runtime.State, now int64, q *runtime.Request) runtime.State {
-	return r.takeFrom(r.accrueTo(s, now), now, float64(q.Count))
+func (r tokenBucket) take(s runtime.State, now int64, count float64) runtime.State {
+	return r.takeFrom(r.accrueTo(s, now), now, count)
 }
 
 func (r tokenBucket) grant(s runtime.State, now int64, count float64) runtime.State {
@@ -112,8 +112,8 @@ func (r fixedWindow) currentStart(s runtime.State, now int64) int64 {
 	return now
 }
 
-func (r fixedWindow) take(s runtime.State, now int64, q *runtime.Request) runtime.State {
-	return r.takeFrom(r.accrue(s, now), now, float64(q.Count))
+func (r fixedWindow) take(s runtime.State, now int64, count float64) runtime.State {
+	return r.takeFrom(r.accrue(s, now), now, count)
 }
 
 func (r fixedWindow) grant(s runtime.State, now int64, count float64) runtime.State {
@@ -313,9 +313,9 @@ func (r slidingWindow) accrue(s runtime.State, now int64) runtime.State {
 	return r.windowsAt(s, now).state()
 }
 
-func (r slidingWindow) take(s runtime.State, now int64, q *runtime.Request) runtime.State {
+func (r slidingWindow) take(s runtime.State, now int64, count float64) runtime.State {
 	w := r.windowsAt(s, now)
-	w.current += float64(q.Count)
+	w.current += count
 	return w.state()
 }
 

@@ -55,7 +55,7 @@ func (precise) accrue(s runtime.State, _ int64) runtime.State { return s }
 
 // take logs tokens. The log is in the order of time, also if the clock has gone back: such a take counts from the
 // latest one.
-func (r precise) take(s runtime.State, now int64, q *runtime.Request) runtime.State {
+func (r precise) take(s runtime.State, now int64, count float64) runtime.State {
 	ts := now
 	if s.Exists {
 		ts = max(now, s.TS)
@@ -64,7 +64,7 @@ func (r precise) take(s runtime.State, now int64, q *runtime.Request) runtime.St
 	if l.used > 0 {
 		at = max(at, l.newest.at)
 	}
-	l.join(at, q.Count)
+	l.join(at, int64(count))
 	return l.state(s, ts)
 }
 

@@ -17,8 +17,8 @@ type algorithm interface {
 	available(s runtime.State, now int64) (tokens, allowance float64)
 	// accrue returns s as of the instant now, with all tokens that have accrued by then.
 	accrue(s runtime.State, now int64) runtime.State
-	// take returns s after the tokens of a request were taken, whether it had them or not.
-	take(s runtime.State, now int64, q *runtime.Request) runtime.State
+	// take returns s after count tokens were taken, whether it had them or not.
+	take(s runtime.State, now int64, count float64) runtime.State
 	// grant returns s, which exists, after count tokens were added to it, up to the capacity. Earlier requests can no
 	// longer be refunded.
 	grant(s runtime.State, now int64, count float64) runtime.State

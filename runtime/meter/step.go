@@ -106,7 +106,7 @@ func (r *Rule) stepKind(s runtime.State, now int64, q runtime.Request) (runtime.
 	case runtime.Refund:
 		s = r.refund(s, now, q)
 	case runtime.Charge:
-		s = r.algorithm().take(s, now, &q)
+		s = r.take(s, now, &q)
 		d := r.balance(s, now)
 		r.took(&d, s, now, q.Count)
 		return s, d, nil
@@ -195,7 +195,7 @@ func (r *Rule) decide(s runtime.State, now int64, q *runtime.Request) (runtime.S
 	next, delay, retryAfter := s, time.Duration(0), time.Duration(0)
 	// A reservation that is denied has a delay too: that of the debt after it.
 	if q.Reserve || enough && q.Op == runtime.Take {
-		next = r.algorithm().take(s, now, q)
+		next = r.take(s, now, q)
 		delay = r.delay(next, now, q, enough)
 	}
 	switch {
@@ -217,6 +217,14 @@ func (r *Rule) decide(s runtime.State, now int64, q *runtime.Request) (runtime.S
 		r.took(&d, next, now, q.Count)
 	}
 	return next, d
+}
+
+// take returns s after the tokens or slots of a request were taken, whether it had them or not.
+func (r *Rule) take(s runtime.State, now int64, q *runtime.Request) runtime.State {
+	if r.Kind == runtime.InFlight {
+		return inFlight{r}.acquire(s, now, q)
+	}
+	return r.algorithm().take(s, now, float64(q.Count))
 }
 
 // took sets how many tokens an allowed request has taken, and what a Refund of them needs. The row is in state s after

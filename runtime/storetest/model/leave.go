@@ -64,7 +64,9 @@ func (w *world) departed(requests []request, at turn) {
 func (w *world) departedFrom(q request, at turn, back bool) (taken, follows bool) {
 	now := w.clock.now()
 	before, t := q.at(at.now), q.at(now)
-	if !before.counts() || before.unlimited || !t.counts() || w.err != nil {
+	// A blocked key is charged nonetheless.
+	counts := func(t terms) bool { return t.counts() || t.mode == runtime.ModeBlock && q.op == runtime.Charge }
+	if !counts(before) || before.unlimited || !counts(t) || w.err != nil {
 		return false, false
 	}
 	b, ok := w.peek(at.limits, q)
