@@ -258,11 +258,13 @@ func (w *slotWorld) acquire(limits *limiter.Limiter, k *slotKey) {
 // crowd has several callers acquire slots at once, of which some leave meanwhile: these hold none.
 func (w *slotWorld) crowd(k *slotKey) {
 	capacity, mode := w.inForce(k)
-	if mode != runtime.ModeEnforce || w.policy.Period < time.Minute {
+	now := w.clock.now()
+	live, used := k.live(now)
+	soon := func(h *slotHolder) bool { return h.end-now < int64(time.Second) }
+	if mode != runtime.ModeEnforce || w.policy.Period < time.Minute || slices.ContainsFunc(live, soon) {
 		return // or holds may end before all callers have left
 	}
-	now, n := w.clock.now(), 1+w.r.Int64N(min(2, capacity))
-	_, used := k.live(now)
+	n := 1 + w.r.Int64N(min(2, capacity))
 	slots, wait := w.limits.Slots(w.policy, k.of), make([]bool, 2+w.r.IntN(5))
 	for i := range wait {
 		wait[i] = w.r.IntN(4) == 0
@@ -488,7 +490,7 @@ func (w *slotWorld) operate(k *slotKey) {
 		w.logf("erase")
 		err, k.all = slots.Erase(ctx), nil
 		k.forget(w.back)
-		time.Sleep(time.Microsecond)
+		time.Sleep(runtime.MaxFenceStep + 1)
 	case verb == 2:
 		w.logf("sweep")
 		_, err = w.env.Sweep(ctx, w.policy)
