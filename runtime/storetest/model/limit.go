@@ -48,8 +48,8 @@ type key struct {
 	reported bool
 	// returned means that tokens were given back of which the stored numbers do not say exactly how many.
 	returned bool
-	// erased means that it was erased: no row is left of its earlier lives.
-	erased bool
+	// deleted means that its row may have been, by an erasure or too early a sweep, with what it knew of earlier lives.
+	deleted bool
 }
 
 // seen is what a key of a limit with shards had at an instant, and how many tokens it had been asked for and used by

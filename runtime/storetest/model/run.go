@@ -229,6 +229,9 @@ func (w *world) perform(verb string, q request, at turn) bool {
 		w.logf("a sweep by a clock that is %v ahead for a moment", time.Duration(ahead))
 		w.sweep()
 		w.clock.skew.Add(-ahead)
+		for _, k := range w.keys() {
+			k.deleted = true
+		}
 	case "far zone":
 		return w.farZone(q, at)
 	case "no transaction":

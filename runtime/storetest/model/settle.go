@@ -247,7 +247,7 @@ func (w *world) inAnyOrder(q request, at turn) {
 // numbers deletes the row, as an erasure does. The next one of a sliding window does not say when it was made, and
 // others do not if they are made at once. Then tokens of others would be given back, as a log does at one instant.
 func (t *taken) confused() bool {
-	deleted, atOnce := len(t.l.policies) > 1 || t.k.erased, slices.Contains(t.k.history.latest(), t.d.TakenAt.UnixNano())
+	deleted, atOnce := len(t.l.policies) > 1 || t.k.deleted, slices.Contains(t.k.history.latest(), t.d.TakenAt.UnixNano())
 	return deleted && t.k.windows.kind == sliding || (deleted || t.k.windows.kind == precise) && atOnce
 }
 

@@ -69,7 +69,7 @@ func (w *world) erase(q request, err error, at turn) {
 	case inForce || err != nil:
 		w.failf("erase: the error is %v, and an override or a block is in force: %v", err, inForce)
 	}
-	q.k.history, q.k.leased, q.k.penalties, q.k.erased = nil, nil, nil, true
+	q.k.history, q.k.leased, q.k.penalties, q.k.deleted = nil, nil, nil, true
 	// Of entries that have ended, an erasure removes those of the key, and has the store read the others again.
 	w.clock.earliest = at.now
 	w.begin(q.k)
