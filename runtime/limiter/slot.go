@@ -131,7 +131,7 @@ func (l SlotLimit) Peek(ctx context.Context) (runtime.Balance, error) { return l
 func (l SlotLimit) Reset(ctx context.Context) error { return l.of.Reset(ctx) }
 
 // Erase deletes the slots of the key, as Reset does, and replaces the key in the log of overrides; see [Limit.Erase]. A slot that
-// is acquired within 66 microseconds after it may have a smaller [Slot.Fence] than one that was acquired as shortly before.
+// is acquired within a millisecond after it may have a smaller [Slot.Fence] than one that was acquired as shortly before.
 func (l SlotLimit) Erase(ctx context.Context) error { return l.of.Erase(ctx) }
 
 // Item returns l as an [Item] that acquires a slot, as l itself does. [Decisions.Slot] returns the slot.

@@ -250,8 +250,9 @@ func (w *slotWorld) acquire(limits *limiter.Limiter, k *slotKey) {
 			w.failf("%d of %d are used: %v, want a denial for %v", used, capacity, s, w.free(k, now, capacity, n))
 		}
 	default:
-		w.acquired(k, s, n, now)
-		k.inHand[len(k.inHand)-1].reservations = rs
+		if w.acquired(k, s, n, now); w.err == nil {
+			k.inHand[len(k.inHand)-1].reservations = rs
+		}
 	}
 }
 
@@ -491,7 +492,7 @@ func (w *slotWorld) operate(k *slotKey) {
 		w.logf("erase")
 		err, k.all = slots.Erase(ctx), nil
 		k.forget(w.back)
-		time.Sleep(runtime.MaxFenceStep + 1)
+		time.Sleep(time.Millisecond) // see [limiter.SlotLimit.Erase]
 	case verb == 2:
 		w.logf("sweep")
 		_, err = w.env.Sweep(ctx, w.policy)
