@@ -245,9 +245,23 @@ var durationSchema = object{"type": "string", "pattern": durationForm.String()}
 // penaltyOff is the penalty of a plan that has none.
 const penaltyOff = "off"
 
-// penaltySchema is the schema of a duration or a list of them, or of off, which editors by YAML 1.1 read as false.
-var penaltySchema = object{
-	"type": []string{"string", "array", "boolean"}, "not": object{"const": true}, "pattern": "^" + penaltyOff + "$|" + durationForm.String(),
+// orFalse is a schema of a value, or of false, as which editors by YAML 1.1 read off. It is negated twice, so that they do not propose
+// it, and described, so that they do not take its description for that of the value.
+func orFalse(value object) object {
+	isFalse := object{"description": "off by YAML 1.1", "not": object{"not": object{"const": false}}}
+	return object{"anyOf": []object{value, isFalse}}
+}
+
+// penaltySchema is the schema of penalties or off, or of a map with these for each plan.
+func penaltySchema() object {
+	all := orByPlan(penaltiesSchema, false)
+	all["additionalProperties"] = orFalse(all["additionalProperties"].(object))
+	return orFalse(all)
+}
+
+// penaltiesSchema is the schema of a duration, a list of them, or off.
+var penaltiesSchema = object{
+	"type": []string{"string", "array"}, "pattern": "^" + penaltyOff + "$|" + durationForm.String(),
 	"minItems": 1, "maxItems": runtime.MaxPenaltySteps, "items": durationSchema,
 	"defaultSnippets": []any{object{"label": "15m", "body": "15m"}, object{"label": "[1m, 10m, 1h]", "body": []string{"1m", "10m", "1h"}}},
 }

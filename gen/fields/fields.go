@@ -48,11 +48,7 @@ func wordOf[W fmt.Stringer](broken *rules.Rule, known []W, synonyms map[string]W
 
 // falseToo lets the schema of a field with the word off accept false, as which editors by YAML 1.1 read it.
 func falseToo(f limitField) limitField {
-	var values []any
-	for _, word := range f.schema["enum"].([]string) {
-		values = append(values, word)
-	}
-	f.schema = object{"enum": append(values, false)}
+	f.schema = orFalse(f.schema)
 	return f
 }
 
@@ -266,7 +262,7 @@ var limitFields = []limitField{
 		accepts:   fmt.Sprintf("a duration, or a list of up to %d; or a map with one of these or `%s` for each plan; not with `shards`, `lease` and `maxReserved`", runtime.MaxPenaltySteps, penaltyOff),
 		absent:    "none",
 		example:   "[1m, 10m, 1h]",
-		schema:    orByPlan(penaltySchema, false),
+		schema:    penaltySchema(),
 		read:      byPlan((*parser).penalty),
 		change:    spec.PenaltyChanged,
 		byPlan:    true,
