@@ -25,7 +25,7 @@ type balancer struct{ own }
 
 // replicaDelay is how late the replica is: late enough that a read of it cannot be mistaken for one of the primary, and that a slow
 // machine creates a table before.
-const replicaDelay = 5 * time.Second
+const replicaDelay = 8 * time.Second
 
 // startBalancer starts a Pgpool-II with settings. It is stopped when the test ends.
 func startBalancer(t *testing.T, settings ...string) *balancer {
@@ -86,10 +86,10 @@ func TestPgpoolReadsWhereItWrites(t *testing.T) {
 			db := s.open(t)
 			store := s.storeIn(t, db, table, nil)
 			require.NoError(t, store.Migrate(t.Context(), overridable()))
-			require.NoError(t, store.Ready(t.Context(), overridable()), "the replica has no table yet")
 			var visible bool
 			require.NoError(t, db.QueryRow("SELECT to_regclass($1) IS NOT NULL AS a_read_of_ours", table).Scan(&visible))
 			assert.False(t, visible, "the replica does not lag")
+			require.NoError(t, store.Ready(t.Context(), overridable()), "the replica has no table yet")
 			takesAndReads(t, store)
 			overridesAreSeen(t, store, overrideSoon(t, s, table))
 			takesWithRows(t, db, store, table)
