@@ -174,7 +174,8 @@ func (t *table) fill(ctx context.Context, l limit, s *site) error {
 	}
 	defer insert.Close()
 	for keys := range slices.Chunk(keysOf(s.rows, s.rows), 10_000) {
-		if _, err := insert.ExecContext(ctx, float64(l.capacity), time.Now().Add(-s.age).UnixNano(), t.keyList(keys)); err != nil {
+		// A full key lacks no tokens.
+		if _, err := insert.ExecContext(ctx, 0.0, time.Now().Add(-s.age).UnixNano(), t.keyList(keys)); err != nil {
 			return fmt.Errorf("fill a table: %w", err)
 		}
 	}
