@@ -147,6 +147,32 @@ func TestReleaseWhoseAnswerIsLost(t *testing.T) {
 	require.NoError(t, s.Renew(t.Context()))
 }
 
+// Two takes of which one was not written must not have one fence, or giving back the one frees the slots of the other: also if the
+// clock stands still, and the key is as it was.
+func TestFencesDifferFromThoseThatWereNotWritten(t *testing.T) {
+	now := time.Now()
+	for name, acquire := range map[string]func(l *limiter.Limiter, s limiter.SlotLimit) (*limiter.Slot, error){
+		"Acquire": func(_ *limiter.Limiter, s limiter.SlotLimit) (*limiter.Slot, error) { return s.Acquire(t.Context()) },
+		"WaitAcquire": func(_ *limiter.Limiter, s limiter.SlotLimit) (*limiter.Slot, error) {
+			return s.WaitAcquire(t.Context())
+		},
+		"All": func(l *limiter.Limiter, s limiter.SlotLimit) (*limiter.Slot, error) {
+			ds, err := l.All(t.Context(), s)
+			slot, _ := ds.Slot(0)
+			return slot, err
+		},
+	} {
+		fences := map[int64]bool{}
+		for range 8 {
+			l := limiter.New(&memstore.Store{Clock: func() time.Time { return now }})
+			s := must(acquire(l, l.Slots(slotPolicy(1), runtime.KeyOf(runtime.Int(42)))))
+			require.LessOrEqual(t, s.Fence()-now.UnixNano(), int64(runtime.MaxFenceStep), name)
+			fences[s.Fence()] = true
+		}
+		require.Greater(t, len(fences), 4, "%s: fences of the same take on the same key", name)
+	}
+}
+
 func TestDoRenewsUntilFnReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, store := slotsOf(slotPolicy(1))
