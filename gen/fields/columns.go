@@ -245,8 +245,8 @@ var durationSchema = object{"type": "string", "pattern": durationForm.String()}
 // penaltyOff is the penalty of a plan that has none.
 const penaltyOff = "off"
 
-// orFalse is a schema of a value, or of false, as which editors by YAML 1.1 read off. It is negated twice, so that they do not propose
-// it, and described, so that they do not take its description for that of the value.
+// orFalse is a schema of a value or of false, because editors that use YAML 1.1 read off as false. The double negation keeps editors
+// from proposing false, and the description keeps them from showing the title of the field twice.
 func orFalse(value object) object {
 	isFalse := object{"description": "off by YAML 1.1", "not": object{"not": object{"const": false}}}
 	return object{"anyOf": []object{value, isFalse}}

@@ -294,9 +294,9 @@ func (l Limit) complete(q *runtime.Request) error {
 	if err == nil {
 		q.Policy = l.policy
 		err = l.key.Complete(q)
-	}
-	if l.policy != nil && l.policy.Kind == runtime.InFlight && q.Op == runtime.Take {
-		q.Fence = rand.Int64N(runtime.MaxFenceStep + 1)
+		if q.Op == runtime.Take && q.Policy.Kind == runtime.InFlight {
+			q.Fence = rand.Int64N(runtime.MaxFenceStep + 1)
+		}
 	}
 	if err != nil {
 		return l.wrap(err)

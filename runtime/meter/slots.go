@@ -153,8 +153,8 @@ func (r inFlight) accrue(s runtime.State, now int64) runtime.State {
 // take is not reached, because a holder is more than a count: see acquire.
 func (inFlight) take(s runtime.State, _ int64, _ float64) runtime.State { return s }
 
-// acquire adds a holder. Its fence is larger than all before, also than those of a row that was deleted: by then the clock has passed
-// them, unless the row was changed more often than once in [runtime.MaxFenceStep] nanoseconds.
+// acquire adds a holder. Its fence is larger than all earlier ones. After a row was deleted, it is because the clock has passed the
+// earlier ones by then, unless the row was changed more often than once in [runtime.MaxFenceStep] nanoseconds.
 func (r inFlight) acquire(s runtime.State, now int64, q *runtime.Request) runtime.State {
 	h := r.heldAt(s, now)
 	h.last = arith.Add(max(arith.Add(h.last, 1), now), q.Fence)

@@ -193,8 +193,7 @@ func (m *sequential) withLost(r rows, before int64) rows {
 	return all
 }
 
-// A lost call has happened once, at an instant after it was made, or not at all. What it reserved is given back later, once, or
-// never.
+// A lost call happens at most once, after it was made. The store gives back at most once what it has reserved.
 func TestOrderOfLostCalls(t *testing.T) {
 	now := storetest.NewClock().Now()
 	bucket := historic()[0]
@@ -245,7 +244,7 @@ func TestOrderOfLostCalls(t *testing.T) {
 	}
 }
 
-// The slots of a lost call may be released by the store, as its holder will not. Those of a holder who has got an answer may not.
+// The store may release the slots of a lost call, but not those of a caller who has got an answer.
 func TestOrderOfLostSlots(t *testing.T) {
 	clock, slots := storetest.NewClock(), slotsOfHistory()
 	for name, row := range map[string]struct {

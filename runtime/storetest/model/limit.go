@@ -48,7 +48,7 @@ type key struct {
 	reported bool
 	// returned means that tokens were given back of which the stored numbers do not say exactly how many.
 	returned bool
-	// deleted means that its row may have been, by an erasure or too early a sweep, with what it knew of earlier lives.
+	// deleted means that an erasure, or a sweep by a clock that was ahead, may have deleted its row.
 	deleted bool
 }
 
