@@ -22,16 +22,15 @@
 //
 // A limiter.Limiter connects a Store with handles that have the methods of a policy: limiter.Limit,
 // limiter.ReservableLimit and limiter.ReserveOnlyLimit. A limiter.Group takes from several of them at once. A Store
-// executes batches of calls, each of which passes as a whole or not at all. batch.Batch is the part that all stores
-// share, and memstore.Store the smallest store, with transactions for tests. The store of package sqlstore keeps the
-// counts in an SQL database.
+// executes batches of calls, each of which passes as a whole or not at all. memstore.Store is the smallest one, with
+// transactions for tests, and the store of package sqlstore keeps the counts in an SQL database. A store of your own decides
+// by replay.Decide.
 //
 // An [Observer] receives every decision, for metrics, logs and tests: see package observe, and TESTING.md in this
 // folder.
 //
 // A limit may have overrides: operators block single keys, or give them other numbers, while the program runs. An
-// [Override] and a [Block] are entries of a log in the store, of which each process holds those in force: see
-// override.View.
+// [Override] and a [Block] are entries of a log in the store, of which each process holds those in force.
 //
 // # Guarantees
 //

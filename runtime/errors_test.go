@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
@@ -62,7 +61,6 @@ var classes = map[string]classified{
 	"runtime.ErrInUse":                {err: runtime.ErrInUse, origin: runtime.OriginProgram},
 	"runtime.ErrOverridesUnread":      {err: runtime.ErrOverridesUnread, origin: runtime.OriginStore},
 	"runtime.ErrSlotLost":             {err: runtime.ErrSlotLost, origin: runtime.OriginStore},
-	"runtime/batch.RequestError":      {err: &batch.RequestError{Err: runtime.ErrInvalidCount}, origin: runtime.OriginRequest},
 	"runtime/limiter.ErrNotTaken":     {err: limiter.ErrNotTaken, origin: runtime.OriginProgram},
 	"runtime/memstore.ErrTxConflict":  {err: memstore.ErrTxConflict, origin: runtime.OriginStore},
 	"runtime/operate.ErrUsage":        {err: operate.ErrUsage, origin: runtime.OriginRequest},

@@ -20,8 +20,7 @@ var ForGood = arith.Time(math.MaxInt64)
 //
 // Overrides give single keys, or all keys of a limit, other numbers or another plan while the program runs, lift the
 // limit or block it. Each has an end, a reason and an author, and is an entry of a log. Entries are never changed,
-// unless their key is erased (see [Eraser]), and those that ended long ago are deleted by a sweep; see
-// override.Obsolete.
+// unless their key is erased (see [Eraser]), and those that ended long ago are deleted by a sweep.
 //
 // A limit has overrides if its policy has [Policy.Overrides]. The first of these is in force for a key:
 //
@@ -31,7 +30,14 @@ var ForGood = arith.Time(math.MaxInt64)
 //  4. the policy itself, which is the plan's if the limit has plans.
 //
 // A new block or override replaces the one before, of the same key. Tokens that were used stay used whatever the
-// numbers are: see [State.Value]. See override.View for when processes decide by a new entry.
+// numbers are: see [State.Value].
+//
+// The process that has written an entry decides by it at once, and others when they have read it: within
+// sqlstore.Options.OverridesEvery, 5 seconds by default, and the time of a read or, on a replica or a node of a cluster, of its
+// arrival there. A denial that another process has cached is dropped together with the policy by which it was made. An entry ends by
+// the store's clock, whether or not anything can be read then. The first request for a limit with overrides waits for the first
+// read: if that fails, or takes longer than the request may, the error is [ErrOverridesUnread], subject to the limit's OnError. If
+// a later read fails, the entries in force stay in force.
 type Override struct {
 	// Plan is the plan whose numbers the key gets, a constant of generated code or a [PlanText]; nil keeps the key's own.
 	Plan encoding.TextMarshaler

@@ -2,12 +2,10 @@ package sim
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 )
 
 // Answer is the decision for a line.
@@ -86,15 +84,9 @@ func (s *limitState) decideTogether() (runtime.Decision, error) {
 	for i, m := range s.members {
 		entries[i] = entry{&m.pending.key.Key, m.pending.request}
 	}
-	decisions, err := decideTogether(s.members[0].line.At, entries, uint64(s.requests+1))
+	decisions, index, err := decideTogether(s.members[0].line.At, entries, uint64(s.requests+1))
 	if err != nil {
-		refused := new(batch.RequestError)
-		if !errors.As(err, &refused) {
-			return runtime.Decision{}, err
-		}
-		cause := errors.Unwrap(refused.Err) // without the key, which refused.Err has
-		name := entries[refused.Index].key.policy.Name
-		return runtime.Decision{}, &trace.Fault{Reason: name + ": " + cause.Error(), Cause: cause}
+		return runtime.Decision{}, &trace.Fault{Reason: entries[index].key.policy.Name + ": " + err.Error(), Cause: err}
 	}
 	all := together(s.name, decisions)
 	if all.Allowed {

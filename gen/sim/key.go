@@ -11,8 +11,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/replay"
 )
 
 // accepts reports whether a part of a type may be a JSON value of a type. A JSON string may hold any of them.
@@ -179,13 +179,11 @@ func (k *Key) advance(now int64) {
 func (k *Key) Decide(now int64, q runtime.Request) (runtime.Decision, error) {
 	q.Policy, q.Key = k.policy, k.key
 	if !q.UsesRows() {
-		b := batch.New([]runtime.Call{{Requests: []runtime.Request{q}}})
-		b.Run(now, nil)
-		a := b.Answers()[0]
-		if a.Err != nil {
-			return runtime.Decision{}, a.Err
+		ds, _, err := replay.Decide([]runtime.Request{q}, now, 0, nil)
+		if err != nil {
+			return runtime.Decision{}, err
 		}
-		return a.Decisions[0], nil
+		return ds[0], nil
 	}
 	d, err := k.step(now, q)
 	if k.policy.Mode == runtime.ModeShadow && errors.Is(err, runtime.ErrExceedsCapacity) && q.Op != runtime.Charge {
@@ -222,9 +220,9 @@ type entry struct {
 	request runtime.Request
 }
 
-// decideTogether decides requests at an instant as a store does: all of them take their tokens, or none. Requests that come
-// alone are decided by [Key.Decide], which gives the same answers without allocations.
-func decideTogether(now int64, entries []entry, seed uint64) ([]runtime.Decision, error) {
+// decideTogether decides requests at an instant as a store does: all of them take their tokens, or none. An error is about the
+// request with the index. Requests that come alone are decided by [Key.Decide], which gives the same answers without allocations.
+func decideTogether(now int64, entries []entry, seed uint64) (ds []runtime.Decision, index int, err error) {
 	requests := make([]runtime.Request, len(entries))
 	for i, e := range entries {
 		e.key.advance(now)
@@ -232,19 +230,9 @@ func decideTogether(now int64, entries []entry, seed uint64) ([]runtime.Decision
 		requests[i].Policy, requests[i].Key = e.key.policy, e.key.key
 	}
 	// The random number is that of a seed, so that the same trace gets the same decisions again.
-	b := batch.NewSeeded([]runtime.Call{{Requests: requests}}, rand.NewPCG(0, seed).Uint64())
-	for done := false; !done; {
-		states := make([]runtime.State, len(b.Rows()))
-		for i, row := range b.Rows() {
-			states[i] = *stateOf(row, entries)
-		}
-		done = b.Run(now, states)
-	}
-	for _, change := range b.Changes() {
-		*stateOf(change.Row, entries) = change.State
-	}
-	answer := b.Answers()[0]
-	return answer.Decisions, answer.Err
+	return replay.Decide(requests, now, rand.NewPCG(0, seed).Uint64(), func(row runtime.Row) *runtime.State {
+		return stateOf(row, entries)
+	})
 }
 
 // stateOf returns the state of a row of one of the keys.

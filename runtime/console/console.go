@@ -35,7 +35,7 @@ import (
 type Options struct {
 	// Catalog is that of the generated package.
 	Catalog *runtime.Catalog
-	// Store has the counts. Lists need a [runtime.RowLister], and logs and writes a override.Store.
+	// Store has the counts. Lists need a [runtime.RowLister], and logs and writes a store that keeps overrides.
 	Store runtime.Store
 	// AllowChanges reports whether the request may change counts and overrides, and the author for the log. If it is nil,
 	// nothing can be changed.

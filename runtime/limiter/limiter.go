@@ -10,7 +10,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
-	"github.com/ratelimitgen/ratelimitgen/runtime/override"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 )
 
 // Limiter connects limits with a [runtime.Store]. Generated code wraps one; for a limit written in Go, make one

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 )
 
 // held keeps the observations of a request until they can be reported: the observations of a Wait, because only its

@@ -8,11 +8,11 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
-	"github.com/ratelimitgen/ratelimitgen/runtime/override"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 )
 
 // Overrides writes and reads the overrides of one key of a limit, or those of all its keys together. Its methods are
-// requests to the store, as an operator makes them; see [override.View] for when they are in force. Their errors are
+// requests to the store, as an operator makes them; see [runtime.Override] for when they are in force. Their errors are
 // [runtime.ErrInvalidOverride], upon which nothing was written, [runtime.ErrNoOverrides], [runtime.ErrInvalidKey],
 // [runtime.ErrInvalidPolicy], or the store's. In a transaction of the caller they return [runtime.ErrInvalidOverride].
 type Overrides struct{ of Limit }

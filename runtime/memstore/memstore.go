@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
-	"github.com/ratelimitgen/ratelimitgen/runtime/override"
-	"github.com/ratelimitgen/ratelimitgen/runtime/registry"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/registry"
 )
 
 // Store is a [runtime.Store] in the memory of this process: for tests, and for limits whose counts may be lost when the
@@ -26,7 +26,7 @@ import (
 type Store struct {
 	// Clock returns the time, of the years 1700 to 2240; nil means time.Now.
 	Clock func() time.Time
-	// KeepOverrides is how long the log keeps entries that have ended or were replaced; 0 means [override.DefaultKeep],
+	// KeepOverrides is how long the log keeps entries that have ended or were replaced; 0 means 365 days,
 	// and less than 0 for good. Sweep deletes those that are older.
 	KeepOverrides time.Duration
 
@@ -150,7 +150,7 @@ func (m *Store) SweepEvery(ctx context.Context, interval time.Duration, report f
 	return runtime.SweepEvery(ctx, m, interval, report, policies...)
 }
 
-// AppendOverride implements [override.Store].
+// AppendOverride appends an entry to the log, and returns it with its id and time.
 func (m *Store) AppendOverride(ctx context.Context, e runtime.OverrideEntry) (runtime.OverrideEntry, error) {
 	if err := ctx.Err(); err != nil {
 		return runtime.OverrideEntry{}, err
@@ -173,7 +173,7 @@ func (m *Store) appendLocked(e runtime.OverrideEntry) runtime.OverrideEntry {
 	return e
 }
 
-// OverridesSince implements [override.Store].
+// OverridesSince returns the entries after an id, in order, up to a page of them.
 func (m *Store) OverridesSince(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (m *Store) OverridesSince(ctx context.Context, id int64) ([]runtime.Overrid
 	return slices.Clone(m.log[from:min(from+override.Page, len(m.log))]), nil
 }
 
-// OverrideHistory implements [override.Store].
+// OverrideHistory returns the entries of a key, or of a whole limit, in order.
 func (m *Store) OverrideHistory(ctx context.Context, limit, key string) (entries []runtime.OverrideEntry, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ func (m *Store) OverrideHistory(ctx context.Context, limit, key string) (entries
 	return entries, nil
 }
 
-// OverrideView implements [override.Store]. All entries are written by this process, so that each is in force at once.
+// OverrideView returns the overrides in force. All entries are written by this process, so that each is in force at once.
 func (m *Store) OverrideView() *override.View {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
 // BusyKey is a key that lacks tokens.
@@ -45,7 +45,7 @@ type Used struct {
 }
 
 // Busiest returns the n busiest keys of a limit. It reads all rows of the limit page by page, or at most the given number
-// of pages if that is not 0. If the store is a [override.Store], each key is read by the override in force for it. A
+// of pages if that is not 0. If the store keeps overrides, each key is read by the override in force for it. A
 // limit that depends on the plan is otherwise read by the smallest one that counts, or by the given one, because the table
 // does not have the plan of a key. Limits that count nothing have no busy keys, and keys whose override lifts the limit are
 // left out. The error is [runtime.ErrForeignCounts] if the rows of that name are of another program.

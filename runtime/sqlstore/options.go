@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 )
 
@@ -26,11 +26,11 @@ type Options struct {
 	// next one. The default is 1,000; 1 gives each call a transaction of its own.
 	Batch int
 	// OverridesEvery is how often the store reads the new entries of the table of overrides, once a limit with overrides is in
-	// use. The default is override.DefaultEvery, 5 seconds.
+	// use. The default is 5 seconds.
 	OverridesEvery time.Duration
 	// KeepOverrides is how long the log of overrides keeps entries that have ended or were replaced: [Store.Sweep] deletes
 	// those that are older, or a hundredth of that later. What is in force stays. The default is
-	// override.DefaultKeep, a year; less than 0 keeps all, and Sweep then needs no privilege to delete them. If
+	// 365 days; less than 0 keeps all, and Sweep then needs no privilege to delete them. If
 	// several programs share the table, the shortest time applies.
 	KeepOverrides time.Duration
 	// AutoCreate creates the table of overrides if it is missing when the first limit with overrides is used, and the table of

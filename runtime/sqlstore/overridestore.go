@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/override"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
@@ -14,7 +14,7 @@ var (
 	_ override.Reader = (*callerTxStore)(nil)
 )
 
-// OverrideView implements [override.Store]. It reads the log every [Options.OverridesEvery].
+// OverrideView returns the overrides in force, as this process has read them. It reads the log every [Options.OverridesEvery].
 func (s *Store) OverrideView() *override.View {
 	if s.usable() != nil {
 		// Its first read returns the error.
@@ -23,7 +23,7 @@ func (s *Store) OverrideView() *override.View {
 	return s.overrides.View
 }
 
-// OverridesSince implements [override.Store].
+// OverridesSince returns the entries of the log after an id, in order, up to a page of them.
 func (s *Store) OverridesSince(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
 	if err := s.usable(); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (s *Store) OverridesSince(ctx context.Context, id int64) ([]runtime.Overrid
 	return s.overrides.EntriesSince(ctx, id)
 }
 
-// OverrideHistory implements [override.Store].
+// OverrideHistory returns the entries of a key, or of a whole limit, in order.
 func (s *Store) OverrideHistory(ctx context.Context, limit, key string) ([]runtime.OverrideEntry, error) {
 	if err := s.usable(); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (s *Store) OverrideHistory(ctx context.Context, limit, key string) ([]runti
 	return s.overrides.HistoryOf(ctx, limit, key)
 }
 
-// AppendOverride implements [override.Store].
+// AppendOverride appends an entry to the log, and returns it with its id and time.
 func (s *Store) AppendOverride(ctx context.Context, e runtime.OverrideEntry) (runtime.OverrideEntry, error) {
 	if err := s.usable(); err != nil {
 		return runtime.OverrideEntry{}, err

@@ -23,7 +23,7 @@
 //     If earlier takes from the row were denied, this strategy comes first, because an upsert that takes nothing is a
 //     wasted round trip.
 //   - An unlocked read, for the calls of a batch that change nothing: checks and denials.
-//   - The locked transaction, for everything else: read and lock the rows in one order, let batch.Batch decide,
+//   - The locked transaction, for everything else: read and lock the rows in one order, decide in Go,
 //     write the changes, and commit. A missing row cannot be locked, so it is inserted first, with a timestamp
 //     that marks it as a placeholder.
 //
@@ -140,7 +140,7 @@ import (
 	"fmt"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/override"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/decide"

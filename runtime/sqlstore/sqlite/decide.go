@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 )
 
 // decider is an sqlstore.Decider. Its statements call SQL functions of this process, because SQLite runs in it: they read the rows
