@@ -307,7 +307,7 @@ func (m Mode) Applied(d Decision, op Op, count int64) Decision {
 	if !d.Allowed || d.Delay > 0 {
 		d.Allowed, d.Shadowed, d.RetryAfter, d.Delay = true, true, 0, 0
 	}
-	if op == TakeUpTo && d.Taken < count {
+	if op.UpTo() && d.Taken < count {
 		d.Shadowed, d.Receipt.Free, d.Taken = true, count-d.Taken, count
 	}
 	return d

@@ -33,22 +33,38 @@ const (
 
 // ops has an entry for every [Op]. If one is missing, the array is too short for its type and does not compile.
 var ops [endOfOps]opTraits = [...]opTraits{
-	Take:   {name: "Take", counts: true, decides: true},
-	Check:  {name: "Check", counts: true, decides: true},
-	Peek:   {name: "Peek"},
-	Refund: {name: "Refund", counts: true},
-	Charge: {name: "Charge", counts: true},
-	Reset:  {name: "Reset"},
-
-	TakeUpTo: {name: "TakeUpTo", counts: true, decides: true},
-	Renew:    {name: "Renew"},
-	Release:  {name: "Release"},
+	Take:     {name: "Take", counts: true, decides: true, takes: true, together: true},
+	TakeUpTo: {name: "TakeUpTo", counts: true, decides: true, takes: true, upTo: true},
+	Check:    {name: "Check", counts: true, decides: true, reads: true, together: true},
+	Peek:     {name: "Peek", reads: true},
+	Charge:   {name: "Charge", counts: true},
+	Refund:   {name: "Refund", counts: true},
+	Reset:    {name: "Reset", alwaysUsesRows: true},
+	Renew:    {name: "Renew", alwaysUsesRows: true},
+	Release:  {name: "Release", alwaysUsesRows: true},
 }
 
-// opTraits are the properties of an operation: whether it has a count, and whether it allows or denies.
+// opTraits are the properties of an operation, by which all code distinguishes it that does not execute it.
 type opTraits struct {
-	name            string
-	counts, decides bool
+	name string
+	// counts: it has a count. decides: it allows or denies. takes: it takes tokens if it allows.
+	counts, decides, takes bool
+	// upTo: the count is the most that it takes, and one token is enough.
+	upTo bool
+	// reads: it changes nothing.
+	reads bool
+	// together: a call may have several of them.
+	together bool
+	// alwaysUsesRows: it needs the rows of a key even if nothing is counted, because they may be left from another mode or plan.
+	alwaysUsesRows bool
+}
+
+// traits returns the properties of an operation; those of an unknown one are zero.
+func (o Op) traits() opTraits {
+	if !o.Known() {
+		return opTraits{}
+	}
+	return ops[o]
 }
 
 // Ops returns every Op.
@@ -59,6 +75,21 @@ func (o Op) Known() bool { return o < endOfOps }
 
 // String returns the name of the constant.
 func (o Op) String() string { return nameOf(entryOf(ops[:], o).name, o) }
+
+// Counts reports whether the operation has a count.
+func (o Op) Counts() bool { return o.traits().counts }
+
+// Takes reports whether the operation takes tokens if it is allowed.
+func (o Op) Takes() bool { return o.traits().takes }
+
+// UpTo reports whether the operation takes what is available, and its count is a bound.
+func (o Op) UpTo() bool { return o.traits().upTo }
+
+// Reads reports whether the operation changes nothing.
+func (o Op) Reads() bool { return o.traits().reads }
+
+// Together reports whether the operation may be one of several of a call.
+func (o Op) Together() bool { return o.traits().together }
 
 // MaxFenceStep is the most that a Take may add to the number of its holder.
 const MaxFenceStep = 1<<16 - 1
@@ -197,16 +228,25 @@ func (k Key) Complete(q *Request) error {
 }
 
 // Counts reports whether the request has a count.
-func (q *Request) Counts() bool { return q.Op.Known() && ops[q.Op].counts }
+func (q *Request) Counts() bool { return q.Op.Counts() }
 
 // Empty reports whether the request has a count of 0: it is allowed whatever the key has, and changes nothing.
 func (q *Request) Empty() bool { return q.Counts() && q.Count == 0 }
 
 // Decides reports whether the request is allowed or denied: a Take, a Check or a TakeUpTo.
-func (q *Request) Decides() bool { return q.Op.Known() && ops[q.Op].decides }
+func (q *Request) Decides() bool { return q.Op.traits().decides }
 
 // Takes reports whether the request takes tokens if it is allowed.
-func (q *Request) Takes() bool { return q.Op == Take || q.Op == TakeUpTo }
+func (q *Request) Takes() bool { return q.Op.Takes() }
+
+// AsCheck returns the Check that is allowed if and only if the request, which decides, is.
+func (q Request) AsCheck() Request {
+	if q.Op.UpTo() {
+		q.Count, q.Reserve = min(q.Count, 1), false
+	}
+	q.Op = Check
+	return q
+}
 
 // Late reports whether a delay is longer than the request accepts.
 func (q *Request) Late(delay time.Duration) bool { return q.MaxDelay > 0 && delay > q.MaxDelay }
@@ -217,8 +257,7 @@ func (q *Request) UsesRows() bool {
 	case q.Policy.Mode.Counts():
 		return true
 	case q.Policy.Uncounted():
-		// A row may be left from another mode or plan.
-		return q.Op == Reset || q.Op == Renew || q.Op == Release || q.Op == Refund && q.Policy.Kind == InFlight
+		return q.Op.traits().alwaysUsesRows || q.Op == Refund && q.Policy.Kind == InFlight
 	}
 	return !q.Decides()
 }

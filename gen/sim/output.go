@@ -64,7 +64,7 @@ func (a *SideAnswer) appendJSON(out []byte, first int, op runtime.Op) []byte {
 	if a.Shadowed {
 		out = append(trace.AppendName(out, first+4), "true,"...)
 	}
-	if op == runtime.TakeUpTo {
+	if op.UpTo() {
 		out = append(strconv.AppendInt(trace.AppendName(out, first+5), a.Taken, 10), ',')
 	}
 	return out

@@ -59,7 +59,7 @@ func OutcomeOf(d runtime.Decision) Outcome {
 // outcomeOf returns the outcome of a line that was decided.
 func outcomeOf(l *trace.Line, d runtime.Decision) Outcome {
 	o := OutcomeOf(d)
-	if o == Allowed && l.Op == runtime.TakeUpTo && d.Taken < l.Count {
+	if o == Allowed && l.Op.UpTo() && d.Taken < l.Count {
 		return Partly
 	}
 	return o

@@ -106,7 +106,7 @@ func (s Shards) stepFuller(whole *Rule, now int64, q *runtime.Request) (d runtim
 	}
 	alone := *q
 	alone.Reserve = false
-	if q.Op == runtime.TakeUpTo {
+	if q.Op.UpTo() {
 		// If this shard has fewer tokens than the count, the tokens of all others are needed too.
 		alone.Op = runtime.Take
 	}

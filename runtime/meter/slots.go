@@ -250,7 +250,7 @@ func refuseSlots(k runtime.Kind, q *runtime.Request) error {
 		return fmt.Errorf("%w: %v is for slots, not for the tokens of a %v", runtime.ErrInvalidCall, q.Op, k)
 	case k != runtime.InFlight:
 		return nil
-	case q.Op == runtime.TakeUpTo, q.Op == runtime.Charge:
+	case q.Op.UpTo(), q.Op == runtime.Charge:
 		return fmt.Errorf("%w: slots are acquired, all of a holder or none: %v is for tokens", runtime.ErrInvalidCall, q.Op)
 	case q.Reserve:
 		return fmt.Errorf("%w: slots cannot be reserved ahead, because it is not known when they are free", runtime.ErrInvalidCall)

@@ -64,11 +64,7 @@ func (r *Rule) stepPenalty(s runtime.State, now int64, q *runtime.Request) (runt
 		return had.on(next), d, err
 	}
 	if now < had.until && q.Decides() && !q.Empty() {
-		check := *q
-		if check.Op = runtime.Check; q.Op == runtime.TakeUpTo {
-			check.Count = 1
-		}
-		_, d, err := r.stepKind(bare, now, check)
+		_, d, err := r.stepKind(bare, now, q.AsCheck())
 		d.Allowed = false
 		had.inForce(&d, now)
 		return s, d, err
@@ -178,9 +174,9 @@ func (r *Rule) most(q *runtime.Request) float64 {
 	switch {
 	case !q.Decides():
 		return 2 * runtime.MaxTokens // so that the largest reservation can be cancelled
-	case q.Op == runtime.TakeUpTo && r.Capacity > 0:
+	case q.Op.UpTo() && r.Capacity > 0:
 		return 2 * runtime.MaxTokens // more than the capacity, because the count is only a bound
-	case q.Op == runtime.TakeUpTo:
+	case q.Op.UpTo():
 		return 0
 	case q.Reserve:
 		return r.Capacity + min(r.Debt, runtime.Unbounded)
@@ -268,7 +264,7 @@ func (r *Rule) takeable(s runtime.State, now int64, count int64) int64 {
 
 // need returns the tokens that must be available for a request that decides to pass.
 func (r *Rule) need(q *runtime.Request) float64 {
-	if q.Op == runtime.TakeUpTo {
+	if q.Op.UpTo() {
 		return 1
 	}
 	return float64(q.Count) - r.debt(q)

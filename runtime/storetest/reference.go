@@ -211,7 +211,7 @@ func (c *comparison) cached(step int, p *runtime.Policy, d *runtime.Decision, no
 
 // The operations of random requests: most take.
 var (
-	tokenOps = []runtime.Op{runtime.Take, runtime.Take, runtime.Take, runtime.Take, runtime.Take, runtime.TakeUpTo, runtime.Check, runtime.Refund, runtime.Charge}
+	tokenOps = append(slices.Repeat([]runtime.Op{runtime.Take}, 4), slices.DeleteFunc(runtime.Ops(), func(o runtime.Op) bool { return !o.Counts() })...)
 	slotOps  = []runtime.Op{runtime.Take, runtime.Take, runtime.Take, runtime.Take, runtime.Check, runtime.Renew, runtime.Renew, runtime.Release, runtime.Release, runtime.Release, runtime.Refund}
 )
 

@@ -316,8 +316,8 @@ func problemOf(steps []step, a runtime.Answer) string {
 // problem returns how a decision differs from the wanted one, or "". Tokens are taken if the whole call is allowed.
 func (st step) problem(d runtime.Decision, allowed bool) string {
 	want, op := st.want, st.q.Op
-	takes := allowed && (op == runtime.Take || op == runtime.TakeUpTo) && st.q.Count > 0 && !want.shadowed
-	decides := op == runtime.Take || op == runtime.TakeUpTo || op == runtime.Check
+	takes := allowed && st.q.Takes() && st.q.Count > 0 && !want.shadowed
+	decides := st.q.Decides()
 	switch {
 	case want.penalty != nil && d.PenaltyFor != *want.penalty:
 		return fmt.Sprintf("the penalty lasts for %v, want %v", d.PenaltyFor, *want.penalty)
@@ -334,7 +334,7 @@ func (st step) problem(d runtime.Decision, allowed bool) string {
 		return fmt.Sprintf("it is to be retried after %v, want %v", d.RetryAfter, want.retry)
 	case !want.denied && d.Delay != want.delay || want.delay != 0 && d.Delay != want.delay:
 		return fmt.Sprintf("the delay is %v, want %v", d.Delay, want.delay)
-	case op == runtime.TakeUpTo && d.Taken != want.taken:
+	case op.UpTo() && d.Taken != want.taken:
 		return fmt.Sprintf("it has taken %d tokens, want %d", d.Taken, want.taken)
 	case (decides || st.q.Count == 0) && d.TakenAt.IsZero() == takes:
 		return fmt.Sprintf("it has taken tokens at %v, and is to take them: %v", d.TakenAt, takes)

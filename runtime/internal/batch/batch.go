@@ -345,10 +345,7 @@ func (b *Batch) decideAt(requests []runtime.Request, i int, at int64) (runtime.D
 	q := requests[i]
 	read := q.UsesRows()
 	q.Policy, _ = q.Policy.At(at)
-	if q.Op == runtime.TakeUpTo {
-		q.Count = min(q.Count, 1)
-	}
-	q.Op = runtime.Check
+	q = q.AsCheck()
 	if !read && q.UsesRows() {
 		// The tokens of a key that is blocked, or has no limit now, are unknown.
 		if rule := meter.RuleFor(&q); q.Policy.Mode == runtime.ModeShadow || rule.Refuse(&q) == nil {
@@ -426,7 +423,7 @@ func RefuseTogether(requests []runtime.Request, i int) error {
 }
 
 func refuseTogether(q *runtime.Request, all []runtime.Request) error {
-	if len(all) > 1 && q.Op != runtime.Take && q.Op != runtime.Check {
+	if len(all) > 1 && !q.Op.Together() {
 		return fmt.Errorf("%w: a call with several requests must contain only Take and Check, not %v", runtime.ErrInvalidCall, q.Op)
 	}
 	for i := range all {
@@ -645,7 +642,7 @@ func withoutRows(q *runtime.Request, now int64) (runtime.Decision, error) {
 		return runtime.Decision{RetryAfter: q.Policy.BlockedFor(now)}, nil
 	}
 	d := runtime.Decision{Allowed: true, Remaining: runtime.MaxTokens, Value: runtime.MaxTokens}
-	if q.Op == runtime.Take || q.Op == runtime.TakeUpTo {
+	if q.Takes() {
 		d.Taken = q.Count
 	}
 	return d, nil

@@ -178,7 +178,7 @@ func (s *Store) changedLocked(c runtime.Call, a runtime.Answer) (requests []runt
 		return nil
 	}
 	for _, q := range c.Requests {
-		if !Concerns(&q) || q.Op == runtime.Check || q.Op == runtime.Peek {
+		if !Concerns(&q) || q.Op.Reads() {
 			continue
 		}
 		*s.changesOf(q)++
@@ -195,14 +195,11 @@ func cacheable(c runtime.Call) (runtime.Request, bool) {
 		return runtime.Request{}, false
 	}
 	q := c.Requests[0]
-	switch q.Op {
-	case runtime.Take, runtime.Check:
-	case runtime.TakeUpTo:
-		// It is denied if there is not even one token.
-		q.Count, q.Reserve = min(q.Count, 1), false
-	default:
+	if !q.Decides() {
 		return q, false
 	}
+	check := q.AsCheck()
+	q.Count, q.Reserve = check.Count, check.Reserve
 	return q, Concerns(&q) && !q.Reserve
 }
 

@@ -73,7 +73,7 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 		return s.backend.Do(ctx, calls)
 	}
 	if q, ok := blockRequest(calls); ok {
-		if q.Op != runtime.Check && q.Count > 0 {
+		if q.Takes() && q.Count > 0 {
 			return s.take(ctx, q, calls)
 		}
 		if d, ok := s.check(q); ok {
@@ -98,7 +98,7 @@ func blockRequest(calls []runtime.Call) (runtime.Request, bool) {
 		return runtime.Request{}, false
 	}
 	q := calls[0].Requests[0]
-	plain := (q.Op == runtime.Take || q.Op == runtime.TakeUpTo || q.Op == runtime.Check) && !q.Reserve && q.Count >= 0
+	plain := q.Decides() && !q.Reserve && q.Count >= 0
 	return q, plain && q.Policy != nil && q.Count <= q.Policy.Lease.Tokens && q.Policy.Validate() == nil
 }
 

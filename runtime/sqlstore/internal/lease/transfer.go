@@ -119,12 +119,7 @@ type refund struct {
 func (s *Store) beginRefunds(calls []runtime.Call) (refunds []refund) {
 	for _, c := range calls {
 		for _, q := range c.Requests {
-			switch q.Op {
-			case runtime.Take, runtime.TakeUpTo, runtime.Check, runtime.Peek:
-			default:
-				continue
-			}
-			if !leases(q) {
+			if !q.Takes() && !q.Op.Reads() || !leases(q) {
 				continue
 			}
 			s.mu.Lock()
