@@ -129,8 +129,8 @@ func TestQuickStart(t *testing.T) {
 	run := func(dir string, args ...string) string {
 		command := exec.Command("go", args...)
 		command.Dir = dir
-		// Without the path of the temporary directory in packages, the build cache has them for the next run.
-		command.Env = append(os.Environ(), "GOFLAGS=-mod=mod -trimpath", "GOPROXY=off")
+		// With the flags of other builds, so that the build cache has all but this module.
+		command.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off")
 		out, err := command.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		return string(out)
