@@ -84,12 +84,12 @@ func (w *world) departedFrom(q request, at turn, back bool) (taken, follows bool
 	if q.op == runtime.TakeUpTo {
 		q.n = max(0, min(q.n, int64(math.Floor(q.tokens(at.now, before)+q.lenience(at.now, before)))))
 	}
+	if back && q.n > 0 && can {
+		w.perhapsWritten(q, at, b)
+	}
 	missing, was, close := float64(t.Capacity)-b.Value, float(q.missing(now, t)), q.close(now, t)
 	switch extra := missing - was; {
 	case math.Abs(extra) <= close:
-		if back && q.n > 0 && can {
-			w.perhapsWritten(q, at, b)
-		}
 		return false, q.n > 0 && before.mode == runtime.ModeEnforce
 	case back:
 		w.failf("the caller has gone with an error, and %v tokens stay reserved: %v are missing, want %v", extra, missing, was)

@@ -35,6 +35,8 @@ type key struct {
 	leased []use
 	// life is the number of its life: tokens that were taken in another one cannot be given back.
 	life int
+	// wasReset means that there was a reset of the key.
+	wasReset bool
 	// numbers are those of the last request.
 	numbers runtime.Numbers
 	// denied is the last request that was denied, which callers repeat.

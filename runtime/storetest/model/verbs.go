@@ -56,6 +56,7 @@ func (w *world) reset(q request, err error, at turn) {
 	}
 	// The key keeps the window of that time.
 	w.clock.earliest = at.now
+	q.k.wasReset = true
 	w.begin(q.k)
 }
 
