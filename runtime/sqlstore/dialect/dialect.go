@@ -209,8 +209,8 @@ type Dialect struct {
 	// empty, no server does.
 	TxOpen string
 	// OnlyInTx is a statement that fails outside of a transaction, and NeverInTx one that fails inside, each with an error
-	// that fault.NoTx or fault.InTx recognizes. They change nothing. The store runs one of them on what a caller has
-	// passed as a transaction, unless that is an [sql.Tx]. Without both, nothing else is accepted as one.
+	// that fault.NoTx or fault.InTx recognizes. They change nothing. The store runs one of them on the connection
+	// that a caller has passed to WithConn. Without both, none is accepted.
 	OnlyInTx, NeverInTx string
 	// CountPrepared selects how many statements the session has prepared on the server, which shows whether a driver that
 	// gets :name as an argument prepares the statement or writes the argument into it. It goes with TxOpen.

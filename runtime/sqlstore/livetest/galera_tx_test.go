@@ -153,7 +153,7 @@ func TestGaleraTxAbortedSilentlyIsDetected(t *testing.T) {
 
 	conn := must(db.Conn(t.Context()))(t)
 	defer conn.Close()
-	assert.ErrorIs(t, take(conn), runtime.ErrNoTx, "none was begun")
+	assert.ErrorIs(t, limiter.New(store).WithConn(conn).Limit(p, runtime.Key{}).Require(t.Context()), runtime.ErrNoTx, "none was begun")
 	assert.EqualValues(t, 9, left(t, store, p))
 }
 

@@ -94,14 +94,14 @@ func TestTxBegunOnConn(t *testing.T) {
 		defer conn.Close()
 		for _, end := range []string{"ROLLBACK", "COMMIT"} {
 			must(conn.ExecContext(t.Context(), "BEGIN"))(t)
-			require.NoError(t, limiter.New(store).WithTx(conn).Limit(p, runtime.Key{}).RequireN(t.Context(), 3))
+			require.NoError(t, limiter.New(store).WithConn(conn).Limit(p, runtime.Key{}).RequireN(t.Context(), 3))
 			must(conn.ExecContext(t.Context(), end))(t)
 		}
 		assert.Equal(t, int64(7), left(t, store, p))
 	})
 }
 
-func TestWithTxRefusesWhatIsNoTransaction(t *testing.T) {
+func TestWithConnRefusesConnectionsWithoutTransaction(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		agree.NoTransaction(t, db, s.store(t, db, time.Now))

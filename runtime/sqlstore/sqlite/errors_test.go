@@ -218,7 +218,7 @@ func TestEndedDatabasesAndTransactionsAreExplained(t *testing.T) {
 	assert.ErrorContains(t, err, `limit "counted": the transaction has ended: it was committed or rolled back, or its context has ended: sql: `)
 	conn := must(db.Conn(t.Context()))(t)
 	require.NoError(t, conn.Close())
-	err = limits.WithTx(conn).Limit(counted, runtime.Key{}).Require(t.Context())
+	err = limits.WithConn(conn).Limit(counted, runtime.Key{}).Require(t.Context())
 	assert.ErrorIs(t, err, sql.ErrConnDone)
 	assert.ErrorContains(t, err, `limit "counted": the connection was closed, or returned to its pool: sql: `)
 	for range 2 {

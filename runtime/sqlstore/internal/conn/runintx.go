@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // RunInTx is sqlstore.RunInTx, where it is documented.
@@ -150,7 +148,7 @@ func OldestRunInTx(db *sql.DB) (age time.Duration) {
 }
 
 // inRunInTx returns where to set that statement, if tx is a transaction of RunInTx.
-func inRunInTx(tx runtime.Tx) (open *atomic.Pointer[string], ok bool) {
+func inRunInTx(tx Runner) (open *atomic.Pointer[string], ok bool) {
 	sqlTx, ok := tx.(*sql.Tx)
 	if !ok {
 		return nil, false

@@ -133,39 +133,34 @@ func ended(conn *sql.Conn, err error) error {
 	return err
 }
 
-// RequireBegun returns [runtime.ErrNoTx] if tx is not a transaction: a pool, and a connection on which none is open, have
-// the same methods, and commit each statement by itself. An [sql.Tx] always is one, or returns [sql.ErrTxDone]; for other
-// types, which may wrap any of these, the database is asked.
-func (s *Server) RequireBegun(ctx context.Context, tx runtime.Tx) error {
-	if tx, ok := tx.(*sql.Tx); ok && tx != nil {
-		return nil
-	}
+// RequireBegun returns [runtime.ErrNilTx] for nil, and [runtime.ErrNoTx] for a connection on which no transaction is open:
+// it would commit each statement by itself. Every other type has a Commit, and returns [sql.ErrTxDone] after it.
+func (s *Server) RequireBegun(ctx context.Context, tx Runner) error {
 	if v := reflect.ValueOf(tx); tx == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return runtime.ErrNilTx
 	}
-	if _, pool := tx.(*sql.DB); pool {
-		return notBegun(tx)
+	if _, raw := tx.(*sql.Conn); !raw {
+		return nil
 	}
 	inside, err := Compile(s.Dialect, cmp.Or(s.Dialect.OnlyInTx, s.Dialect.NeverInTx), RowSource{}, "", s.Table)
 	if err != nil || inside.Sql == "" {
-		return cmp.Or(err, notBegun(tx))
+		return cmp.Or(err, errNotBegun)
 	}
 	_, err = tx.ExecContext(ctx, inside.Sql)
 	switch {
 	case s.Dialect.OnlyInTx == "" && err == nil, s.Dialect.OnlyInTx != "" && fault.NoTx(err):
-		return notBegun(tx)
+		return errNotBegun
 	case s.Dialect.OnlyInTx == "" && fault.InTx(err):
 		return nil
 	}
 	return err
 }
 
-func notBegun(tx runtime.Tx) error {
-	return fmt.Errorf("%w of a %T without an open one, which commits each statement by itself: pass the *sql.Tx of BeginTx or of sqlstore.RunInTx", runtime.ErrNoTx, tx)
-}
+var errNotBegun = fmt.Errorf("%w of a *sql.Conn without an open one, which commits each statement by itself: run BEGIN on it "+
+	"before, or pass the *sql.Tx of BeginTx or of sqlstore.RunInTx to WithTx", runtime.ErrNoTx)
 
 // RequireOpen returns an error if the session is not in a transaction.
-func RequireOpen(ctx context.Context, tx runtime.Tx, statement string) error {
+func RequireOpen(ctx context.Context, tx Runner, statement string) error {
 	var open bool
 	// Without parameters no driver prepares it, so that the server reports an abort that has just happened.
 	err := tx.QueryRowContext(ctx, statement).Scan(&open)
