@@ -7,6 +7,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 // Options are optional settings of a [Store]. The zero Options are the usual ones.
@@ -55,6 +56,11 @@ type Decider interface {
 
 // ErrClosed is the error of calls to a store after [Store.Close]. It is [runtime.ErrClosed].
 var ErrClosed = runtime.ErrClosed
+
+// ErrOutcomeUnknown is the error of [RunInTx], and of calls to a store, if the connection was lost during a commit, or the context
+// ended meanwhile: the transaction may have been committed. After any other error of RunInTx it was not. A store that answers by a
+// single statement, which is not in a transaction, may have taken tokens after any error of the connection.
+var ErrOutcomeUnknown = fault.ErrOutcomeUnknown
 
 // Timeout, 10 seconds, is the longest that a call waits if its context has no nearer deadline: 5 seconds for earlier
 // calls, and 5 seconds for the database. It also bounds [Store.Close], and [Store.Ready], [Store.Migrate] and each page of

@@ -132,7 +132,7 @@ func (t *callerTxStore) decideAdmitted(ctx context.Context, calls []runtime.Call
 // the contexts that fn gives them.
 //
 // The error comes from fn, the commit or ctx. If fn returns an error, the transaction is rolled back. If ctx ends
-// during the commit, or the commit has no response, the transaction may have been committed although there is an error.
+// during the commit, or the commit has no response, the error is an [ErrOutcomeUnknown].
 func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 	return conn.RunInTx(ctx, db, fn)
 }

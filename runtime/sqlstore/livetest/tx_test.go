@@ -15,6 +15,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 )
 
@@ -265,4 +266,27 @@ func useShards(t *testing.T, s server) {
 		})
 	}
 	all.Wait()
+}
+
+// A transaction whose session is ended before its COMMIT has an outcome that the client cannot know.
+func TestTxOfALostConnectionHasAnUnknownOutcome(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		session, end := "SELECT CONNECTION_ID()", "KILL %d"
+		if s.dialect.Name == dialect.Postgres.Name {
+			session, end = "SELECT pg_backend_pid()", "SELECT pg_terminate_backend(%d)"
+		}
+		db := s.open(t)
+		store, p := s.store(t, db, time.Now), once("limit", 10)
+		require.NoError(t, store.Ready(t.Context()))
+		err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
+			var id int64
+			require.NoError(t, limiter.New(store).WithTx(tx).Limit(p, runtime.Key{}).Require(t.Context()))
+			require.NoError(t, tx.QueryRowContext(t.Context(), session).Scan(&id))
+			must(db.ExecContext(t.Context(), fmt.Sprintf(end, id)))(t)
+			return nil
+		})
+		require.ErrorIs(t, err, sqlstore.ErrOutcomeUnknown)
+		assert.Equal(t, runtime.OriginStore, runtime.OriginOf(err))
+		assert.ErrorContains(t, err, "the transaction may have been committed: ")
+	})
 }

@@ -675,7 +675,8 @@ func TestTransactionWithoutADeadlineEnds(t *testing.T) {
 					require.Equal(t, step == "rollback", errors.Is(err, refused), err)
 					require.Equal(t, step != "rollback", errors.Is(err, context.DeadlineExceeded), err)
 					if step == "commit" {
-						require.ErrorContains(t, err, "may have been committed")
+						require.ErrorIs(t, err, sqlstore.ErrOutcomeUnknown)
+						require.ErrorContains(t, err, "the transaction may have been committed: ")
 					}
 					close(w.healed)
 					synctest.Wait()

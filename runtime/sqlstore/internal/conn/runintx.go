@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 // RunInTx is sqlstore.RunInTx, where it is documented.
@@ -29,7 +31,7 @@ func inTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 	case err != nil:
 		return err // whether or not the rollback had a response
 	case errors.Is(ended, errSilent):
-		return fmt.Errorf("the transaction may have been committed: %w", ended)
+		return fault.OutcomeUnknown(ended)
 	}
 	return ended
 }

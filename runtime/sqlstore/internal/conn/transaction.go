@@ -24,8 +24,8 @@ func (s *Server) Single(ctx context.Context, x *Executor, fn func(Session) error
 	})
 }
 
-// InTx runs fn in a transaction of the store, and commits it if fn returns no error. If ctx ends during the commit, the
-// transaction may have been committed although there is an error.
+// InTx runs fn in a transaction of the store, and commits it if fn returns no error. If ctx ends during the commit, or the
+// commit has no response, the error is an [fault.ErrOutcomeUnknown].
 func (s *Server) InTx(ctx context.Context, x *Executor, d runtime.Durability, fn func(in Session) error) error {
 	// Before the transaction has a connection: in a pool of one, preparing would wait for it forever.
 	if err := x.prepareWanted(ctx); err != nil {
@@ -111,11 +111,15 @@ func (s *Server) setSync(ctx context.Context, conn *sql.Conn, to int) error {
 // commit commits a transaction on a connection of its own. If ctx ends meanwhile, the outcome is unknown: lib/pq then
 // cancels the wait for a synchronous standby, Postgres reports success, and a failover may lose the transaction.
 func commit(ctx context.Context, conn *sql.Conn, tx *sql.Tx) error {
-	if err := ended(conn, tx.Commit()); err != nil {
+	// Tx.Commit returns this error too, which would then have the outcome of one that was sent.
+	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := ended(conn, tx.Commit()); err != nil {
+		return fault.OfCommit(err)
+	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("the transaction may have been committed: %w", err)
+		return fault.OutcomeUnknown(err)
 	}
 	return nil
 }
