@@ -33,9 +33,9 @@ var misuses = map[string][]struct{ call, message string }{
 		{`limits.Plain("ann").WaitAcquire(ctx)`, `limits.Plain("ann").WaitAcquire undefined`},
 		{`slot, _ := limits.Running(7).Acquire(ctx); slot.Settle(ctx, 1)`, "slot.Settle undefined"},
 		// A pool, a connection, and what may be either, are no transaction.
-		{`limits.WithTx(db)`, "cannot use db (variable of type *sql.DB) as runtime.Tx value in argument to limits.WithTx: *sql.DB does not implement runtime.Tx (missing method Commit)"},
-		{`limits.WithTx(conn)`, "*sql.Conn does not implement runtime.Tx (missing method Commit)"},
-		{`limits.WithTx(queries)`, "DBTX does not implement runtime.Tx (missing method Commit)"},
+		{`limits.WithTx(db)`, `*sql.DB does not implement "github.com/ratelimitgen/ratelimitgen/runtime".Tx (missing method Commit)`},
+		{`limits.WithTx(conn)`, `*sql.Conn does not implement "github.com/ratelimitgen/ratelimitgen/runtime".Tx (missing method Commit)`},
+		{`limits.WithTx(queries)`, `DBTX does not implement "github.com/ratelimitgen/ratelimitgen/runtime".Tx (missing method Commit)`},
 		{`limits.WithConn(db)`, "cannot use db (variable of type *sql.DB) as *sql.Conn value"},
 	},
 	// A group with slots has no method whose result lacks them.

@@ -19,7 +19,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
 // Callers on all nodes take tokens in their transactions until none are left. Nodes abort each other's transactions all
@@ -182,7 +183,7 @@ func TestGaleraStoreTxAbortedSilentlyIsRetried(t *testing.T) {
 		}
 	}})
 	defer db.Close()
-	store := must(sqlstore.New(db, dialect.MariaDB, sqlstore.Options{Table: table}))(t)
+	store := must(agree.NewStore(db, dialect.MariaDB, sqlstore.Options{Table: table}))(t)
 	defer store.Close()
 	require.NoError(t, store.Ready(t.Context()))
 	conn, err := db.Conn(t.Context()) // the connection that has prepared all statements

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest/model"
 )
 
@@ -34,7 +35,7 @@ func agreeWithModel(t *testing.T, s server) {
 		db := must(sql.Open(s.driver, s.dsn))(t)
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
 		// Every override is written by this process, which learns of it at once.
-		store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock.Now, AutoCreate: true, OverridesEvery: 1 << 62}))(t)
+		store := must(agree.NewCreatingStore(db, s.dialect, sqlstore.Options{Table: table, Clock: clock.Now, OverridesEvery: 1 << 62}))(t)
 		t.Cleanup(func() { require.NoError(t, store.Close()) })
 		return model.Env{Backend: store, DB: db, Remote: true, Begin: func() (runtime.Tx, error) { return db.BeginTx(context.Background(), nil) }}
 	}
