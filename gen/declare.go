@@ -136,6 +136,11 @@ func ($l *Limits) WithTx(tx runtime.Tx) *Limits {
 	return (*Limits)($l.limiter().WithTx(tx))
 }
 
+// WithConn is WithTx for a transaction that was begun by a statement on a connection.
+func ($l *Limits) WithConn(conn *sql.Conn) *Limits {
+	return (*Limits)($l.limiter().WithConn(conn))
+}
+
 func ($l *Limits) limiter() *limiter.Limiter {
 	return (*limiter.Limiter)($l)
 }

@@ -32,6 +32,11 @@ var misuses = map[string][]struct{ call, message string }{
 		{`limits.Plain("ann").Acquire(ctx)`, `limits.Plain("ann").Acquire undefined`},
 		{`limits.Plain("ann").WaitAcquire(ctx)`, `limits.Plain("ann").WaitAcquire undefined`},
 		{`slot, _ := limits.Running(7).Acquire(ctx); slot.Settle(ctx, 1)`, "slot.Settle undefined"},
+		// A pool, a connection, and what may be either, are no transaction.
+		{`limits.WithTx(db)`, `*sql.DB does not implement "github.com/ratelimitgen/ratelimitgen/runtime".Tx (missing method Commit)`},
+		{`limits.WithTx(conn)`, `*sql.Conn does not implement "github.com/ratelimitgen/ratelimitgen/runtime".Tx (missing method Commit)`},
+		{`limits.WithTx(queries)`, `DBTX does not implement "github.com/ratelimitgen/ratelimitgen/runtime".Tx (missing method Commit)`},
+		{`limits.WithConn(db)`, "cannot use db (variable of type *sql.DB) as *sql.Conn value"},
 	},
 	// A group with slots has no method whose result lacks them.
 	"groups": {
@@ -67,13 +72,16 @@ func TestMisuseDoesNotCompile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the compiler")
 	}
+	const dbtx = "\n// DBTX is what code generated from queries takes.\ntype DBTX interface {\n" +
+		"\tExecContext(context.Context, string, ...any) (sql.Result, error)\n\tPrepareContext(context.Context, string) (*sql.Stmt, error)\n" +
+		"\tQueryContext(context.Context, string, ...any) (*sql.Rows, error)\n\tQueryRowContext(context.Context, string, ...any) *sql.Row\n}\n"
 	program := func(of, call string) string {
 		plan := ""
 		if of == "plans" || of == "overrides" {
 			plan = ", plan OF.Plan"
 		}
-		return strings.ReplaceAll("package misuse\n\nimport (\n\t\"context\"\n\n\t\"example.com/app/OF\"\n)\n\n"+
-			"func F(ctx context.Context, limits *OF.Limits, name string, count int"+plan+") {\n\t", "OF", of) + call + "\n}\n"
+		return strings.ReplaceAll("package misuse\n\nimport (\n\t\"context\"\n\t\"database/sql\"\n\n\t\"example.com/app/OF\"\n)\n\n"+
+			"func F(ctx context.Context, limits *OF.Limits, name string, count int, db *sql.DB, conn *sql.Conn, tx *sql.Tx, queries DBTX"+plan+") {\n\t", "OF", of) + call + "\n}\n" + dbtx
 	}
 	files := map[string]string{}
 	for of, calls := range misuses {
@@ -97,7 +105,7 @@ func TestMisuseDoesNotCompile(t *testing.T) {
 
 	// The rest of the program is not what fails.
 	right := misuseFile("plans", 0)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, right), []byte(program("plans", "limits.APICalls(7, plan).Allow(ctx)")), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, right), []byte(program("plans", "limits.WithTx(tx).APICalls(7, plan).Allow(ctx)\n\tlimits.WithConn(conn)")), 0o644))
 	out, err = goTool(t, dir, "build", "./"+filepath.Dir(right))
 	assert.NoError(t, err, out)
 }

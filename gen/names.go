@@ -30,6 +30,7 @@ type names struct {
 var fixedPackages = map[string]string{
 	"context": "context",
 	"driver":  "database/sql/driver",
+	"sql":     "database/sql",
 	"time":    timePath,
 	"netip":   "net/netip",
 	"limiter": limiterPath,

@@ -33,8 +33,8 @@ var (
 	ErrNoStore = errors.New("the limits have no store: pass one to the New of the generated package, or of package limiter")
 	// ErrClosed: the store was closed. Close it after the last request, such as after the Shutdown of an HTTP server.
 	ErrClosed = errors.New("the store is closed")
-	// ErrNoTx: the store cannot keep the counts inside a transaction of its caller, or what the caller has passed is no
-	// transaction: a pool, such as an [sql.DB], or an [sql.Conn] on which none was begun.
+	// ErrNoTx: the store cannot keep the counts inside a transaction of its caller, or not inside this one, such as one of
+	// another store, or none was begun on the [sql.Conn].
 	ErrNoTx = errors.New("the store does not support transactions")
 	// ErrNoErase: the store is not an [Eraser].
 	ErrNoErase = errors.New("the store cannot erase keys")

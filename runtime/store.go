@@ -25,7 +25,7 @@ import (
 // What a store can do beyond Do is looked for along that chain: it is a [LocalTaker], a [TxStore], a [RowLister] or an
 // [Eraser], or keeps overrides. The methods of the first store that has them are called, so that these calls pass by
 // the decorators before it: requests in a transaction, and takes of leased tokens, do not reach the Do of a decorator
-// unless it has WithTx or TakeLocal itself. A decorator without Unwrap, such as struct{ Store }, lacks these
+// unless it has WithTx, WithConn or TakeLocal itself. A decorator without Unwrap, such as struct{ Store }, lacks these
 // abilities, and requests that need one return an error of [OriginProgram].
 type Store interface {
 	// Do executes calls and returns one answer per call, as if the calls were executed one after the other in their
@@ -96,21 +96,26 @@ type LocalTaker interface {
 	TakeLocal(p *Policy, key string, n int64) (Decision, bool)
 }
 
-// Tx is a transaction of the caller: an [sql.Tx], or an [sql.Conn] on which one was begun. An [sql.DB] has the same methods,
-// but no transaction: stores return [ErrNoTx] for it.
+// Tx is a transaction of the caller: an [sql.Tx], or a type that embeds one. Stores never call Commit and Rollback, which
+// pools and connections do not have: an [sql.DB] in place of a transaction does not compile, and an [sql.Conn] goes to WithConn.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	Commit() error
+	Rollback() error
 }
 
 // TxStore is a [Store] that can keep the counts inside a transaction of its caller.
 type TxStore interface {
 	Store
 	// WithTx returns a store whose changes are committed if and only if tx is. It never begins, commits or rolls back,
-	// and tx remains usable after a denial. The store returns [ErrNilTx] if tx is nil, and [ErrNoTx] if no transaction is
-	// open on it.
+	// and tx remains usable after a denial. The store returns [ErrNilTx] if tx is nil, and [ErrNoTx] if it cannot be a
+	// transaction of the store.
 	WithTx(tx Tx) Store
+	// WithConn is WithTx for a transaction that the caller has begun by a statement on a connection. If none is open when the
+	// store is called, it returns [ErrNoTx], and [ErrNilTx] if conn is nil.
+	WithConn(conn *sql.Conn) Store
 }
 
 // InTx returns the store inside a transaction of the caller. If store is not a [TxStore], and decorates none, the result
@@ -118,6 +123,14 @@ type TxStore interface {
 func InTx(store Store, tx Tx) Store {
 	if inTx, ok := ability.Of[TxStore](store); ok {
 		return inTx.WithTx(tx)
+	}
+	return noTx{ability.Missing(ErrNoTx, store)}
+}
+
+// InConn is [InTx] for a transaction that the caller has begun on a connection.
+func InConn(store Store, conn *sql.Conn) Store {
+	if inTx, ok := ability.Of[TxStore](store); ok {
+		return inTx.WithConn(conn)
 	}
 	return noTx{ability.Missing(ErrNoTx, store)}
 }

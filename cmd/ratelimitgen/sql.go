@@ -77,23 +77,23 @@ func prepareSQL(flags *flag.FlagSet) action {
 			return usageError{err.Error()}
 		}
 		_, err = fmt.Fprintf(s.out, "-- The counts of rate limits, in %s.\n%s;\n\n-- Blocks and overrides, and the log of what operators change.\n%s;\n\n"+
-			"-- Whose the limits are, and what their rows mean.\n%s;\n", d.Name, counts, overrides, registry)
+			"-- Whose the limits are, and what their rows mean.\n%s;\n", d, counts, overrides, registry)
 		return err
 	}
 }
 
 func dialectNames() []string {
-	return namesOf(dialect.All(), func(d dialect.Dialect) string { return d.Name })
+	return namesOf(dialect.All(), dialect.Dialect.String)
 }
 
 // printKeeping prints the statements that keep what is stored across an edit.
 func printKeeping(s streams, d dialect.Dialect, table string, args []string) error {
-	counts, err := d.Text("{table}", table)
+	counts, err := d.Quoted(table)
 	if err != nil {
 		return usageError{err.Error()}
 	}
-	overrides, _ := d.Text("{table}", dialect.OverridesTable(table))
-	registry, _ := d.Text("{table}", dialect.RegistryTable(table))
+	overrides, _ := d.Quoted(dialect.OverridesTable(table))
+	registry, _ := d.Quoted(dialect.RegistryTable(table))
 	names := strings.NewReplacer("rate_limit_overrides", overrides, "rate_limit_registry", registry, "rate_limits", counts)
 	old, now, err := sides(args)
 	if err != nil {
@@ -104,7 +104,7 @@ func printKeeping(s streams, d dialect.Dialect, table string, args []string) err
 		return err
 	}
 	for _, q := range r.SQL() {
-		if q.Dialects != nil && !slices.Contains(q.Dialects, d.Name) {
+		if q.Dialects != nil && !slices.Contains(q.Dialects, d.String()) {
 			continue
 		}
 		if _, err := fmt.Fprintf(s.out, "-- %s: %s.\n%s\n", render.NameOf(q.Subject), q.Why, outsideTexts(names, q.Text)); err != nil {

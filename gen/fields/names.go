@@ -71,7 +71,7 @@ func (n goNames) claim(own owner, names ...string) {
 
 var (
 	// ownMethods are the other methods of the generated type.
-	ownMethods = []string{"All", "PeekAll", "ReserveAll", "WithTx"}
+	ownMethods = []string{"All", "PeekAll", "ReserveAll", "WithConn", "WithTx"}
 	// vettedMethods are the methods whose signature go vet checks on every type.
 	vettedMethods = []string{
 		"GobDecode", "GobEncode", "MarshalJSON", "MarshalXML", "ReadByte", "ReadRune", "Seek", "UnmarshalJSON",

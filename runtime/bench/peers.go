@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/time/rate"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 // handOver is the cheapest way to answer many callers with one write: one of them writes the keys of all that wait, wakes them,
@@ -121,7 +123,7 @@ func (t *table) writer(ctx context.Context, dsn string, l limit) (write func(key
 		stmt, err := t.prepare(statement)
 		return func(args ...any) error { _, err := stmt.Exec(args...); return err }, err
 	}
-	if t.dialect.Numbered {
+	if t.dialect == dialect.Postgres {
 		// pgx without package database/sql costs less. It prepares statements at their first use.
 		conn, err := pgx.Connect(ctx, dsn)
 		if err != nil {

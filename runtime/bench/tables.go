@@ -99,7 +99,7 @@ func (t *table) drop() {
 const insertInto = "INSERT INTO {table} (name, {key}, shard, value, at_ns, prev) "
 
 func (t *table) setRow() string {
-	if t.dialect.Quote == "`" {
+	if t.dialect == dialect.MariaDB || t.dialect == dialect.MySQL {
 		// MariaDB does not have the row alias that MySQL recommends instead of VALUES.
 		return " ON DUPLICATE KEY UPDATE value = VALUES(value), at_ns = VALUES(at_ns), prev = VALUES(prev)"
 	}
@@ -110,20 +110,20 @@ func (t *table) setRow() string {
 func (t *table) upsertOne() string { return insertInto + "VALUES (?, ?, 0, ?, ?, 0)" + t.setRow() }
 
 // manyKeys selects the rows of upsertMany.
-var manyKeys = map[string]string{
-	"sqlite":   "SELECT '%s', value, 0, ?, ?, 0 FROM json_each(?) WHERE true",
-	"postgres": "SELECT '%s', k, 0, CAST(? AS float8), CAST(? AS bigint), 0 FROM unnest(CAST(? AS text[])) k",
-	"mysql":    "SELECT '%s', k, 0, ?, ?, 0 FROM JSON_TABLE(?, '$[*]' COLUMNS (k VARBINARY(255) PATH '$')) j",
-	"mariadb":  "SELECT '%s', k, 0, ?, ?, 0 FROM JSON_TABLE(?, '$[*]' COLUMNS (k VARBINARY(255) PATH '$')) j",
+var manyKeys = map[dialect.Dialect]string{
+	dialect.SQLite:   "SELECT '%s', value, 0, ?, ?, 0 FROM json_each(?) WHERE true",
+	dialect.Postgres: "SELECT '%s', k, 0, CAST(? AS float8), CAST(? AS bigint), 0 FROM unnest(CAST(? AS text[])) k",
+	dialect.MySQL:    "SELECT '%s', k, 0, ?, ?, 0 FROM JSON_TABLE(?, '$[*]' COLUMNS (k VARBINARY(255) PATH '$')) j",
+	dialect.MariaDB:  "SELECT '%s', k, 0, ?, ?, 0 FROM JSON_TABLE(?, '$[*]' COLUMNS (k VARBINARY(255) PATH '$')) j",
 }
 
 // upsertMany is a statement that writes rows of a limit. Its parameters are value, at_ns and keyList of their keys.
 func (t *table) upsertMany(l limit) string {
-	return insertInto + fmt.Sprintf(manyKeys[t.dialect.Name], l.name) + t.setRow()
+	return insertInto + fmt.Sprintf(manyKeys[t.dialect], l.name) + t.setRow()
 }
 
 func (t *table) keyList(keys []string) any {
-	if t.dialect.Numbered {
+	if t.dialect == dialect.Postgres {
 		return keys
 	}
 	// A list of strings can always be encoded.
@@ -142,11 +142,21 @@ func (t *table) prepare(statement string) (*sql.Stmt, error) {
 
 // text returns a statement whose parameters are written "?" for the database.
 func (t *table) text(statement string) (string, error) {
-	text, err := t.dialect.Text(statement, t.name)
-	if t.dialect.Numbered {
+	text, err := t.named(statement)
+	if t.dialect == dialect.Postgres {
 		text = numbered(text)
 	}
 	return text, err
+}
+
+// named returns a statement with the quoted names of the table and of the column key.
+func (t *table) named(statement string) (string, error) {
+	name, err := t.dialect.Quoted(t.name)
+	if err != nil {
+		return "", err
+	}
+	key, err := t.dialect.Quoted("key")
+	return strings.NewReplacer("{table}", name, "{key}", key).Replace(statement), err
 }
 
 // numbered replaces the parameters "?" by $1, $2 and so on.
@@ -160,7 +170,7 @@ func numbered(text string) string {
 
 // afterFill runs after a table was filled: otherwise autovacuum would run during the measurement, and the first measured
 // commits would write the log of the fill to SQLite's file.
-var afterFill = map[string]string{"postgres": "VACUUM (ANALYZE) {table}", "sqlite": "PRAGMA wal_checkpoint(TRUNCATE)"}
+var afterFill = map[dialect.Dialect]string{dialect.Postgres: "VACUUM (ANALYZE) {table}", dialect.SQLite: "PRAGMA wal_checkpoint(TRUNCATE)"}
 
 // fill inserts full rows for the first keys of plenty, in the order of their keys. A key of another limit has its row from its
 // first call.
@@ -179,14 +189,14 @@ func (t *table) fill(ctx context.Context, l limit, s *site) error {
 			return fmt.Errorf("fill a table: %w", err)
 		}
 	}
-	if after, ok := afterFill[t.dialect.Name]; ok {
+	if after, ok := afterFill[t.dialect]; ok {
 		return t.exec(ctx, after)
 	}
 	return nil
 }
 
 func (t *table) exec(ctx context.Context, statement string) error {
-	text, err := t.dialect.Text(statement, t.name)
+	text, err := t.named(statement)
 	if err == nil {
 		_, err = t.db.ExecContext(ctx, text)
 	}

@@ -108,6 +108,8 @@ func (w *world) good(param reflect.Type, of, method string) any {
 		return func(context.Context) error { return nil }
 	case reflect.TypeFor[runtime.Tx]():
 		return w.store.Begin()
+	case reflect.TypeFor[*sql.Conn]():
+		return new(sql.Conn) // which no memstore has
 	case reflect.TypeFor[*runtime.Policy]():
 		switch method {
 		case "Slots":
@@ -175,7 +177,9 @@ func (w *world) bad(param reflect.Type) []argument {
 	case reflect.TypeFor[func(context.Context) error]():
 		return []argument{{"nil", (func(context.Context) error)(nil), runtime.ErrInvalidCall}}
 	case reflect.TypeFor[runtime.Tx]():
-		return []argument{{"nil", nil, runtime.ErrNilTx}, {"a nil pointer", (*sql.Tx)(nil), runtime.ErrNilTx}, {"a pool", &sql.DB{}, runtime.ErrNoTx}}
+		return []argument{{"nil", nil, runtime.ErrNilTx}, {"a nil pointer", (*sql.Tx)(nil), runtime.ErrNilTx}}
+	case reflect.TypeFor[*sql.Conn]():
+		return []argument{{"nil", (*sql.Conn)(nil), runtime.ErrNilTx}, {"no transaction", new(sql.Conn), runtime.ErrNoTx}}
 	case reflect.TypeFor[*runtime.Policy]():
 		return []argument{{"nil", (*runtime.Policy)(nil), runtime.ErrInvalidPolicy}, {"zero", &runtime.Policy{}, runtime.ErrInvalidPolicy}}
 	case reflect.TypeFor[runtime.Key]():

@@ -5,6 +5,7 @@ package limiter
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 	"sync"
 
@@ -58,13 +59,22 @@ func (l *Limiter) in(store runtime.Store) *Limiter {
 
 // WithTx returns a limiter that keeps its counts inside a transaction of the caller, which must be of the database that
 // holds the counts: tokens are taken if and only if tx commits. The methods of its limits return [runtime.ErrNilTx] if tx
-// is nil, and [runtime.ErrNoTx] if it is no open transaction, as an [database/sql.DB] is not, or if the store does not support
-// transactions.
+// is nil, and [runtime.ErrNoTx] if the store does not support transactions.
 func (l *Limiter) WithTx(tx runtime.Tx) *Limiter {
+	return l.inside(func(store runtime.Store) runtime.Store { return runtime.InTx(store, tx) })
+}
+
+// WithConn is [Limiter.WithTx] for a transaction that the caller has begun by a statement, such as BEGIN, on a connection.
+// If none is open when a method is called, the error is [runtime.ErrNoTx].
+func (l *Limiter) WithConn(conn *sql.Conn) *Limiter {
+	return l.inside(func(store runtime.Store) runtime.Store { return runtime.InConn(store, conn) })
+}
+
+func (l *Limiter) inside(tx func(runtime.Store) runtime.Store) *Limiter {
 	if l == nil || l.store == nil {
 		return l
 	}
-	return (&Limiter{inTx: true, base: l.store, observer: l.observer, hash: l.hash}).in(runtime.InTx(l.store, tx))
+	return (&Limiter{inTx: true, base: l.store, observer: l.observer, hash: l.hash}).in(tx(l.store))
 }
 
 // settler returns the limiter that settles reservations of l: for reservations of a transaction, one that goes on

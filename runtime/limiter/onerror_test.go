@@ -2,6 +2,7 @@ package limiter_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	goruntime "runtime"
@@ -36,7 +37,8 @@ func (f *faulty) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 	return f.Store.Do(ctx, calls)
 }
 
-func (f *faulty) WithTx(runtime.Tx) runtime.Store { return f }
+func (f *faulty) WithTx(runtime.Tx) runtime.Store  { return f }
+func (f *faulty) WithConn(*sql.Conn) runtime.Store { return f }
 
 var errDown = errors.New("the server is down")
 

@@ -330,10 +330,14 @@ func (m *Store) Begin() *Tx {
 // calls is [runtime.ErrNoTx], or [runtime.ErrNilTx] for nil.
 func (m *Store) WithTx(tx runtime.Tx) runtime.Store { return memTxStore{m, tx} }
 
+// WithConn implements [runtime.TxStore]. There is no database, so that the error of all calls is [runtime.ErrNoTx], or
+// [runtime.ErrNilTx] for nil.
+func (m *Store) WithConn(conn *sql.Conn) runtime.Store { return memTxStore{m, conn} }
+
 // memTxStore is a [Store] in a transaction.
 type memTxStore struct {
 	store *Store
-	tx    runtime.Tx
+	tx    any
 }
 
 // Do implements [runtime.Store].

@@ -144,6 +144,8 @@ func TestMemStoreRefusesOtherTransactions(t *testing.T) {
 	} {
 		require.ErrorIs(t, limits.WithTx(row.tx).Limit(bucket("limit", 1), runtime.Key{}).Require(row.ctx), row.want, name)
 	}
+	require.ErrorIs(t, limits.WithConn(nil).Limit(bucket("limit", 1), runtime.Key{}).Require(t.Context()), runtime.ErrNilTx)
+	require.ErrorIs(t, limits.WithConn(&sql.Conn{}).Limit(bucket("limit", 1), runtime.Key{}).Require(t.Context()), runtime.ErrNoTx)
 	require.Zero(t, store.Len())
 }
 

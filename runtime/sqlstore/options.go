@@ -1,12 +1,11 @@
 package sqlstore
 
 import (
-	"context"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 // Options are optional settings of a [Store]. The zero Options are the usual ones.
@@ -33,28 +32,15 @@ type Options struct {
 	// 365 days; less than 0 keeps all, and Sweep then needs no privilege to delete them. If
 	// several programs share the table, the shortest time applies.
 	KeepOverrides time.Duration
-	// AutoCreate creates the table of overrides if it is missing when the first limit with overrides is used, and the table of
-	// registrations, in which it writes each limit at its first use. Package sqlite sets it. Without it, Migrate does so.
-	AutoCreate bool
-	// Decider, if not nil, decides in place of the dialect's statements. It is for packages that import a driver, such as
-	// package sqlite.
-	Decider Decider
-	// Guard, if not nil, is called before each operation of the store; its error is returned, and nothing is done. It is
-	// for packages that open the database, such as package sqlite, which detects that the file was deleted.
-	Guard func(ctx context.Context) error
-}
-
-// Decider decides batches where a driver has a faster way than the dialect's statements, with the same results. Package sqlite has
-// one, because SQLite runs in the process.
-type Decider interface {
-	// Decide begins a transaction that no other one can write beside, reads b.Rows(), runs b on them as of the instant that now
-	// returns then, writes b.Changes() and commits. It returns false if b needs more rows. In that case, and if it returns an
-	// error, nothing was changed.
-	Decide(ctx context.Context, b *batch.Batch, now func() int64) (done bool, err error)
 }
 
 // ErrClosed is the error of calls to a store after [Store.Close]. It is [runtime.ErrClosed].
 var ErrClosed = runtime.ErrClosed
+
+// ErrOutcomeUnknown is the error of [RunInTx], and of calls to a store, if the connection was lost during a commit, or the context
+// ended meanwhile: the transaction may have been committed. After any other error of RunInTx it was not. A store that answers by a
+// single statement, which is not in a transaction, may have taken tokens after any error of the connection.
+var ErrOutcomeUnknown = fault.ErrOutcomeUnknown
 
 // Timeout, 10 seconds, is the longest that a call waits if its context has no nearer deadline: 5 seconds for earlier
 // calls, and 5 seconds for the database. It also bounds [Store.Close], and [Store.Ready], [Store.Migrate] and each page of

@@ -27,10 +27,10 @@
 //     write the changes, and commit. A missing row cannot be locked, so it is inserted first, with a timestamp
 //     that marks it as a placeholder.
 //
-// A [dialect.Dialect] is data: the text of its statements. Its file also has the database's error codes with their meaning, and the
+// The statements of a dialect are data: texts. Its file in package internal/fault has the database's error codes with their meaning, and the
 // few functions that only this database needs, such as decoding the insert id in which MySQL returns the result of an
 // upsert. A statement takes one row as parameters, and several rows as one JSON parameter or as one list per column.
-// A package that imports a driver may decide batches in a faster way, a [Decider], in place of all four.
+// Package sqlite decides batches in a faster way in place of all four, because SQLite runs in the process.
 //
 // WithTx runs the same statements in a transaction of the caller. The store then neither retries nor commits, and
 // a conflict with another transaction is a [RetryTxError].
@@ -145,7 +145,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/decide"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/denycache"
+	texts "github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/inside"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/lease"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
@@ -169,37 +171,41 @@ type Store struct {
 
 // New returns a store in a table of db, which the caller opens, and closes after the store. The
 // table need not exist yet: see [Store.Migrate] and [Store.Ready]. The error is [runtime.ErrNoStore] if db is nil or the
-// dialect is the zero one, or about the table's name or a field of the dialect.
+// dialect is none, or about the table's name.
 func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 	if db == nil {
 		return nil, noStoreError("the *sql.DB is nil: open the database with sql.Open, and pass it to sqlstore.New")
 	}
-	if d == (dialect.Dialect{}) {
-		return nil, noStoreError("the dialect has no statements: pass one of package dialect to sqlstore.New, such as dialect.Postgres")
+	for _, known := range texts.All() {
+		if known.Name == d.String() {
+			return NewInside(db, o, inside.Options{Dialect: known})
+		}
 	}
-	if err := d.Validate(); err != nil {
-		return nil, err
-	}
+	return nil, noStoreError("the dialect is none: pass one of package dialect to sqlstore.New, such as dialect.Postgres")
+}
+
+// NewInside is [New] for packages of this module, which alone can name its options.
+func NewInside(db *sql.DB, o Options, in inside.Options) (*Store, error) {
 	if o.Table == "" {
 		o.Table = dialect.DefaultTable
 	}
-	server, err := conn.NewServer(db, d, o.Table, o.Clock, o.Guard)
+	server, err := conn.NewServer(db, in.Dialect, o.Table, o.Clock, in.Guard)
 	if err != nil {
 		return nil, err
 	}
 	p := &table.Prepared{Server: server}
 	s := &Store{prepared: p, overrides: table.NewOverrideLog(p, table.LogSettings{
-		Every: o.OverridesEvery, Keep: cmp.Or(o.KeepOverrides, override.DefaultKeep), AutoCreate: o.AutoCreate,
+		Every: o.OverridesEvery, Keep: cmp.Or(o.KeepOverrides, override.DefaultKeep), AutoCreate: in.AutoCreate,
 	})}
 	s.registry = table.NewRegistry(p, o.Owner, s.overrides)
-	s.engine = decide.NewEngine(s.registry, o.Decider)
+	s.engine = decide.NewEngine(s.registry, in.Decider)
 	s.sweeper = &table.Sweeper{Prepared: p, View: s.overrides.View}
 	s.eraser = &table.Eraser{OverrideLog: s.overrides}
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
 	s.undoer = newUndoer(s)
 	s.engine.Unknown = s.undoer.unknown
 	s.group = newGroup(s.engine, group.Options{
-		OneWriter: d.OneWriter, Batch: o.Batch, Inline: s.engine.Inline, Undelivered: s.undoer.undelivered,
+		OneWriter: in.Dialect.OneWriter, Batch: o.Batch, Inline: s.engine.Inline, Undelivered: s.undoer.undelivered,
 	})
 	s.denials = denycache.New(s.group, o.Clock)
 	s.leases = lease.New(s.denials, o.Clock)

@@ -48,7 +48,10 @@ func TestNewRefusesNilDatabaseAndZeroDialect(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrNoStore)
 	require.EqualError(t, err, "the *sql.DB is nil: open the database with sql.Open, and pass it to sqlstore.New")
 	require.Nil(t, s)
-	s, err = New(&sql.DB{}, dialect.Dialect{}, Options{})
+	s, err = New(&sql.DB{}, dialect.Dialect(99), Options{})
+	require.ErrorIs(t, err, runtime.ErrNoStore)
+	require.Nil(t, s)
+	s, err = New(&sql.DB{}, 0, Options{})
 	require.ErrorIs(t, err, runtime.ErrNoStore)
 	require.Nil(t, s)
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
 
-// WithTx implements [runtime.TxStore]. If tx is not an [sql.Tx], each call begins with a statement by which the database
-// says whether a transaction is open; without one, the error is [runtime.ErrNoTx]. In the transaction, the rows of the calls are locked until it ends: call it last, and
+// WithTx implements [runtime.TxStore]. In the transaction, the rows of the calls are locked until it ends: call it last, and
 // keep the transaction short.
 //
 // On a Galera cluster, another node can abort the transaction between two statements, and the server does not report it
@@ -23,10 +22,14 @@ import (
 // statements in the transaction.
 func (s *Store) WithTx(tx runtime.Tx) runtime.Store { return &callerTxStore{s, tx} }
 
+// WithConn implements [runtime.TxStore]. Each call begins with a statement by which the database says whether a
+// transaction is open. For the rest it is [Store.WithTx].
+func (s *Store) WithConn(c *sql.Conn) runtime.Store { return &callerTxStore{s, c} }
+
 // callerTxStore is a store in a transaction of the caller: it never retries and never commits.
 type callerTxStore struct {
 	store *Store
-	tx    runtime.Tx
+	tx    conn.Runner
 }
 
 // Do implements [runtime.Store].
@@ -129,7 +132,7 @@ func (t *callerTxStore) decideAdmitted(ctx context.Context, calls []runtime.Call
 // the contexts that fn gives them.
 //
 // The error comes from fn, the commit or ctx. If fn returns an error, the transaction is rolled back. If ctx ends
-// during the commit, or the commit has no response, the transaction may have been committed although there is an error.
+// during the commit, or the commit has no response, the error is an [ErrOutcomeUnknown].
 func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 	return conn.RunInTx(ctx, db, fn)
 }

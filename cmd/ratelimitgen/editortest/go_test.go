@@ -58,7 +58,7 @@ func app(t *testing.T) string {
 // typed returns the program with a line inserted.
 func typed(line string) string { return strings.Replace(program, "LINE", line, 1) }
 
-// The completions after limits. are the limits, the groups, All, PeekAll, ReserveAll and WithTx, each with its doc in the generated
+// The completions after limits. are the limits, the groups, All, PeekAll, ReserveAll, WithConn and WithTx, each with its doc in the generated
 // code.
 func TestGoCompletesLimits(t *testing.T) {
 	folder := app(t)
@@ -71,7 +71,7 @@ func TestGoCompletesLimits(t *testing.T) {
 		"Worst case: 20 in any hour.", docs["FailedLogins"])
 	for name, doc := range docs {
 		// A group refers to its limits for the worst case, and so do overrides.
-		if !slices.Contains([]string{"All", "PeekAll", "ReserveAll", "WithTx", "Complete", "PartnerCall", "APICallsOverrides", "APICallsOverridesForAll"}, name) {
+		if !slices.Contains([]string{"All", "PeekAll", "ReserveAll", "WithConn", "WithTx", "Complete", "PartnerCall", "APICallsOverrides", "APICallsOverridesForAll"}, name) {
 			assert.Contains(t, doc, " Worst case", name)
 		}
 	}

@@ -1,182 +1,24 @@
 package dialect
 
 import (
-	"maps"
-	"path/filepath"
-	"reflect"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
-// optional are the fields of Dialect that may be empty, with the dialects of this package that leave them empty.
-var optional = map[string]string{
-	"Numbered":           "sqlite mariadb mysql",
-	"Prepare":            "postgres",
-	"Isolation":          "sqlite",
-	"OneWriter":          "postgres mariadb mysql",
-	"TakeShards":         "sqlite mysql",
-	"Describe":           "",
-	"Locate":             "",
-	"Parts":              "",
-	"CreateOverrides":    "",
-	"OverridesParts":     "",
-	"CreateRegistry":     "",
-	"RegistryParts":      "",
-	"Grants":             "sqlite",
-	"Session":            "sqlite",
-	"SessionNeeds":       "sqlite",
-	"ManyKeys":           "sqlite postgres",
-	"ReadHint":           "sqlite mariadb mysql",
-	"ReadUnlocked":       "sqlite",
-	"ReadManyUnlocked":   "sqlite postgres",
-	"ReadFree":           "sqlite",
-	"BoundWaits":         "sqlite mariadb mysql",
-	"BoundTime":          "sqlite postgres mysql",
-	"Holder":             "sqlite",
-	"Statements":         "sqlite postgres mariadb",
-	"Kill":               "sqlite postgres mariadb",
-	"InsertPlaceholders": "sqlite",
-	"Take":               "",
-	"TakeKeys":           "sqlite postgres mariadb",
-	"TakeOne":            "sqlite mysql",
-	"TakeInsertID":       "sqlite postgres mariadb",
-	"Taken":              "sqlite postgres mariadb",
-	"TakeTogether":       "sqlite mariadb mysql",
-	"Denies":             "sqlite mariadb mysql",
-	"Undone":             "sqlite mariadb mysql",
-	"CompareAndSwap":     "",
-	"Sync":               "postgres mariadb mysql",
-	"Reclaim":            "postgres mariadb mysql",
-	"Now":                "sqlite",
-	"FindPrepared":       "sqlite mariadb mysql",
-	"FindReplica":        "sqlite mariadb mysql",
-	"RepeatsStatements":  "sqlite postgres mysql",
-	"TxOpen":             "sqlite postgres mysql",
-	"OnlyInTx":           "sqlite mariadb mysql",
-	"NeverInTx":          "postgres",
-	"CountPrepared":      "sqlite postgres mysql",
-	"Latest":             "sqlite postgres mysql",
-}
-
-func TestEveryFieldOfDialectIsRequiredOrOptional(t *testing.T) {
-	fields := reflect.VisibleFields(reflect.TypeFor[Dialect]())
-	for _, f := range fields {
-		_, isOptional := optional[f.Name]
-		assert.NotEqual(t, slices.Contains(required, f.Name), isOptional,
-			"the field %s of Dialect: list it either in required in dialect.go, so that New refuses a dialect without it, or in optional in "+
-				"dialect_test.go, and say in its comment what it means if it is empty", f.Name)
-	}
-	listed := slices.Concat(required, slices.Collect(maps.Keys(optional)))
-	for _, pair := range together {
-		listed = append(listed, pair[0], pair[1])
-	}
-	for _, name := range listed {
-		_, ok := reflect.TypeFor[Dialect]().FieldByName(name)
-		assert.True(t, ok, "required or together in dialect.go, or optional in dialect_test.go, lists %s, which is not a field of Dialect", name)
-	}
-}
-
-func TestDialectsSetRequiredFields(t *testing.T) {
+func TestDialectsAreThoseOfTheStore(t *testing.T) {
+	var names []string
 	for _, d := range All() {
-		v := reflect.ValueOf(d)
-		for _, f := range reflect.VisibleFields(v.Type()) {
-			mayBeEmpty := slices.Contains(strings.Fields(optional[f.Name]), d.Name)
-			assert.Equal(t, mayBeEmpty, v.FieldByName(f.Name).IsZero(),
-				"the field %s of %s: fill it in in %s.go, or name the dialect in optional in dialect_test.go", f.Name, d.Name, d.Name)
-		}
+		names = append(names, d.String())
 	}
-}
-
-func TestValidateNamesTheMissingFieldOfADialect(t *testing.T) {
-	for _, d := range All() {
-		err := d.Validate()
-		require.NoError(t, err)
-		for _, name := range required {
-			broken := d
-			reflect.ValueOf(&broken).Elem().FieldByName(name).SetZero()
-			err := broken.Validate()
-			assert.ErrorContains(t, err, "the field "+name+" is empty", "%s without %s", d.Name, name)
-		}
-		for _, pair := range together {
-			if reflect.ValueOf(d).FieldByName(pair[0]).IsZero() {
-				continue
-			}
-			broken := d
-			for _, other := range together {
-				// Only the first field of the pair needs the second one.
-				if other[1] == pair[1] && other != pair {
-					reflect.ValueOf(&broken).Elem().FieldByName(other[0]).SetZero()
-				}
-			}
-			reflect.ValueOf(&broken).Elem().FieldByName(pair[1]).SetZero()
-			err := broken.Validate()
-			assert.ErrorContains(t, err, "the field "+pair[1]+" is empty, but "+pair[0], "%s without %s", d.Name, pair[1])
-		}
+	assert.Equal(t, []string{"sqlite", "postgres", "mariadb", "mysql"}, names)
+	for i, d := range dialect.All() {
+		assert.Equal(t, d.Name, names[i])
 	}
-}
-
-func TestDialectsListsTheDialectOfEachFile(t *testing.T) {
-	paths, err := filepath.Glob("*.go")
-	require.NoError(t, err)
-	var files, names []string
-	for _, path := range paths {
-		if name := strings.TrimSuffix(path, ".go"); !slices.Contains([]string{"all", "codes", "dialect", "dialect_test", "errors"}, name) {
-			files = append(files, name)
-		}
-	}
-	for _, d := range All() {
-		names = append(names, d.Name)
-	}
-	assert.ElementsMatch(t, files, names, "All must list the dialect of each file NAME.go")
-	assert.Equal(t, "sqlite", names[0], "the default of ratelimitgen sql")
-}
-
-func TestTextsOfDialectsHaveNoUnknownPlaceholder(t *testing.T) {
-	for _, d := range All() {
-		v := reflect.ValueOf(d)
-		for i := range v.NumField() {
-			if v.Field(i).Kind() != reflect.String {
-				continue
-			}
-			text, err := d.Text(v.Field(i).String(), "")
-			require.NoError(t, err)
-			text = strings.NewReplacer("{rows}", "", "{logged}", "", "{when}", "", "{keys}", "", "{names}", "", "{overrides}", "", "{registry}", "", "{app}", "", "{migrator}", "", "{rewrite}", "", "{migrator too}", "").Replace(text)
-			assert.NotRegexp(t, `\{[a-z. ]+\}`, text, "%s of %s", v.Type().Field(i).Name, d.Name)
-		}
-	}
-}
-
-func TestLocatedTablesAreNamedWithTheirSchema(t *testing.T) {
-	for table, want := range map[string]string{
-		"":           "`my-app`.`rate_limits` 'my-app' 'rate_limits' `my-app`.",
-		"app.quotas": "`app`.`quotas` 'app' 'quotas' `app`.",
-	} {
-		text, err := MySQL.TextIn("my-app", "{table} '{schema}' '{name}' {schema.}", table)
-		assert.NoError(t, err)
-		assert.Equal(t, want, text)
-	}
-	assert.True(t, Spellable("my-app: é"))
-	for _, schema := range []string{"", "a'b", `a"b`, "a`b", `a\b`, "a?b", "a$1"} {
-		assert.False(t, Spellable(schema), schema)
-	}
-}
-
-func TestTextFillsInTheTableName(t *testing.T) {
-	for table, want := range map[string]string{
-		"":           "`rate_limits` '' 'rate_limits' `key`",
-		"quotas":     "`quotas` '' 'quotas' `key`",
-		"app.quotas": "`app`.`quotas` 'app' 'quotas' `key`",
-	} {
-		text, err := MySQL.Text("{table} '{schema}' '{name}' {key}", table)
-		assert.NoError(t, err)
-		assert.Equal(t, want, text)
-	}
-	for _, table := range []string{"a.b.c", ".a", "a.", "1a", "a b", "a'b", "a`b", `a"b`, "a;b", "é"} {
-		_, err := MySQL.Text("{table}", table)
-		assert.ErrorContains(t, err, "only letters, digits and underscores", table)
+	assert.Len(t, names, len(dialect.All()))
+	for _, none := range []Dialect{0, endOfDialects, 99} {
+		assert.Empty(t, none.String())
 	}
 }

@@ -20,7 +20,8 @@ import (
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
 const module = "github.com/ratelimitgen/ratelimitgen"
@@ -40,7 +41,7 @@ func TestPathOfAllowIsShort(t *testing.T) {
 	fake := new(fakePostgres)
 	db := sql.OpenDB(fake)
 	defer db.Close()
-	store, err := sqlstore.New(db, d, sqlstore.Options{Clock: time.Now})
+	store, err := agree.NewStore(db, d, sqlstore.Options{Clock: time.Now})
 	require.NoError(t, err)
 	defer store.Close()
 

@@ -16,7 +16,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
 // galera is a cluster of three nodes. The first test that needs it starts it.
@@ -200,7 +201,7 @@ func TestGaleraClockAheadIsExplained(t *testing.T) {
 		require.NoError(t, galera.run("kill", "3"))
 		require.NoError(t, galera.run("rejoin", "3"))
 	}()
-	ahead := must(sqlstore.New(nodes[2].open(t), nodes[2].dialect, sqlstore.Options{Table: table}))(t)
+	ahead := must(agree.NewStore(nodes[2].open(t), nodes[2].dialect, sqlstore.Options{Table: table}))(t)
 	defer ahead.Close()
 	require.NoError(t, ahead.Ready(t.Context()))
 	require.NoError(t, limiter.New(ahead).Limit(once("limit", 10), runtime.Key{}).Require(t.Context()))

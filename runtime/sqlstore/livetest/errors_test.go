@@ -22,7 +22,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
 // visit returns a store for a table that may be missing.
@@ -185,7 +186,7 @@ func TestErrorOfALockedRowNamesTheTransaction(t *testing.T) {
 // Migrate creates tables, not schemas.
 func TestMissingSchemaIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
-		store := must(sqlstore.New(s.open(t), s.dialect, sqlstore.Options{Table: "rl_no_such.quotas"}))(t)
+		store := must(agree.NewStore(s.open(t), s.dialect, sqlstore.Options{Table: "rl_no_such.quotas"}))(t)
 		says := map[string]string{
 			"postgres": `the schema of table "rl_no_such.quotas" does not exist: create it`,
 			"mysql":    `the database does not exist: create it`,
@@ -481,7 +482,7 @@ func faulty(t *testing.T, nodes []server, table string, clock func() time.Time, 
 	for _, s := range nodes {
 		s, p := s.through(t, odds)
 		db := must(sql.Open(s.driver, s.dsn))(t)
-		store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock}))(t)
+		store := must(agree.NewStore(db, s.dialect, sqlstore.Options{Table: table, Clock: clock}))(t)
 		t.Cleanup(func() {
 			store.Close()
 			db.Close()

@@ -19,7 +19,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
 // granting returns limits of every kind whose tokens do not accrue for years. Limits of different capacity have
@@ -180,7 +181,7 @@ func (c course) limiters() (limiters []*limiter.Limiter, err error) {
 		pool := cmp.Or(c.Pool, connections)
 		db.SetMaxOpenConns(pool)
 		db.SetMaxIdleConns(pool)
-		store, err := sqlstore.New(db, c.Dialect, sqlstore.Options{Table: c.Table, Clock: c.clock})
+		store, err := agree.NewStore(db, c.Dialect, sqlstore.Options{Table: c.Table, Clock: c.clock})
 		if err == nil {
 			err = store.Ready(context.Background())
 		}

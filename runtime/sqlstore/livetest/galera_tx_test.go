@@ -19,7 +19,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
 // Callers on all nodes take tokens in their transactions until none are left. Nodes abort each other's transactions all
@@ -153,7 +154,7 @@ func TestGaleraTxAbortedSilentlyIsDetected(t *testing.T) {
 
 	conn := must(db.Conn(t.Context()))(t)
 	defer conn.Close()
-	assert.ErrorIs(t, take(conn), runtime.ErrNoTx, "none was begun")
+	assert.ErrorIs(t, limiter.New(store).WithConn(conn).Limit(p, runtime.Key{}).Require(t.Context()), runtime.ErrNoTx, "none was begun")
 	assert.EqualValues(t, 9, left(t, store, p))
 }
 
@@ -182,7 +183,7 @@ func TestGaleraStoreTxAbortedSilentlyIsRetried(t *testing.T) {
 		}
 	}})
 	defer db.Close()
-	store := must(sqlstore.New(db, dialect.MariaDB, sqlstore.Options{Table: table}))(t)
+	store := must(agree.NewStore(db, dialect.MariaDB, sqlstore.Options{Table: table}))(t)
 	defer store.Close()
 	require.NoError(t, store.Ready(t.Context()))
 	conn, err := db.Conn(t.Context()) // the connection that has prepared all statements

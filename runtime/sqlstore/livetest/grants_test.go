@@ -18,7 +18,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
 // program is the limits of the program whose roles are tested.
@@ -198,7 +199,7 @@ var programActions = []programAction{
 		owner.stale(t, table, program.plain.Name)
 		return table
 	}, do: func(ctx context.Context, a actor, table any) error {
-		store, err := sqlstore.New(a.db, a.dialect, sqlstore.Options{Table: table.(string), KeepOverrides: -1})
+		store, err := agree.NewStore(a.db, a.dialect, sqlstore.Options{Table: table.(string), KeepOverrides: -1})
 		if err != nil {
 			return err
 		}
@@ -377,7 +378,7 @@ func (owner actor) act(t *testing.T, user server, db *sql.DB, table string, acti
 		prepared = action.prepare(t, owner, table)
 	}
 	as := actor{server: user, db: db, word: owner.word}
-	store := must(sqlstore.New(db, user.dialect, sqlstore.Options{Table: table}))(t)
+	store := must(agree.NewStore(db, user.dialect, sqlstore.Options{Table: table}))(t)
 	defer store.Close()
 	as.store = store
 	return action.do(t.Context(), as, prepared)

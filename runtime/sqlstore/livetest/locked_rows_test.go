@@ -17,6 +17,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 )
 
 // lockedCase is rows that a transaction holds, and the callers that need them or others meanwhile.
@@ -163,7 +164,7 @@ func TestLockedRowCostsItsKeyOnly(t *testing.T) {
 				own := s.open(t)
 				own.SetMaxOpenConns(20)
 				own.SetMaxIdleConns(20)
-				store := must(sqlstore.New(own, s.dialect, sqlstore.Options{Table: table, AutoCreate: true}))(t)
+				store := must(agree.NewCreatingStore(own, s.dialect, sqlstore.Options{Table: table}))(t)
 				t.Cleanup(func() { store.Close() })
 				a := &beside{store: store, c: &c, taken: make([]atomic.Int64, len(c.others))}
 				for i := range c.keys {

@@ -7,7 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest/model"
 )
 
@@ -33,9 +35,9 @@ func agreeWithModel(t *testing.T, s server) {
 		db := must(sql.Open(s.driver, s.dsn))(t)
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
 		// Every override is written by this process, which learns of it at once.
-		store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock.Now, AutoCreate: true, OverridesEvery: 1 << 62}))(t)
+		store := must(agree.NewCreatingStore(db, s.dialect, sqlstore.Options{Table: table, Clock: clock.Now, OverridesEvery: 1 << 62}))(t)
 		t.Cleanup(func() { require.NoError(t, store.Close()) })
-		return model.Env{Backend: store, DB: db, Remote: true, Begin: func() (model.Tx, error) { return db.BeginTx(context.Background(), nil) }}
+		return model.Env{Backend: store, DB: db, Remote: true, Begin: func() (runtime.Tx, error) { return db.BeginTx(context.Background(), nil) }}
 	}
 	model.Agree(t, "world ", least, open)
 	model.AgreeSlots(t, "world ", slots, open)

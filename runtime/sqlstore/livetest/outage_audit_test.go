@@ -21,6 +21,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 )
 
 // figures are the results of a part.
@@ -170,7 +171,7 @@ func (r *outageRun) balances(f *figures, limits []*outageLimit) map[spot]int64 {
 	}
 	db := s.open(r.t)
 	db.SetMaxOpenConns(connections)
-	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: r.course.Nodes[0].Table})
+	store, err := agree.NewStore(db, s.dialect, sqlstore.Options{Table: r.course.Nodes[0].Table})
 	require.NoError(r.t, err)
 	rows, err := db.Query("SELECT place, k, SUM(n) FROM " + r.course.ownRows() + " GROUP BY place, k")
 	require.NoError(r.t, err)

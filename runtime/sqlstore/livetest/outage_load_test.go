@@ -16,6 +16,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 )
 
 // The load of TestFaults: processes that take tokens while servers fail, and record each call that has ended in a file
@@ -153,7 +154,7 @@ func (c outageCourse) clients(r *recorder) (all []*outageClient, err error) {
 		}
 		db.SetMaxOpenConns(2 * connections)
 		db.SetMaxIdleConns(2 * connections)
-		store, err := sqlstore.New(db, a.dialect(), sqlstore.Options{Table: a.Table})
+		store, err := agree.NewStore(db, a.dialect(), sqlstore.Options{Table: a.Table})
 		if err != nil {
 			return nil, err
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 )
 
 // TestFaults takes tokens from several processes while servers, connections and processes fail. For each database it
@@ -184,7 +185,7 @@ func (r *outageRun) prepare() {
 	r.course.Log, r.course.Start = r.t.TempDir(), time.Now()
 	first := r.server(0)
 	db := first.open(r.t)
-	store, err := sqlstore.New(db, first.dialect, sqlstore.Options{Table: table})
+	store, err := agree.NewStore(db, first.dialect, sqlstore.Options{Table: table})
 	require.NoError(r.t, err)
 	require.NoError(r.t, store.Migrate(r.t.Context()))
 	number := map[string]string{"mysql": "BIGINT AUTO_INCREMENT"}[r.driver]

@@ -20,7 +20,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
 // overridable grants 10 tokens in ten years, or as many as an override says.
@@ -155,7 +156,7 @@ func TestTableRefusesOverridesBeyondTheMost(t *testing.T) {
 func TestReadyChecksOverrides(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db, table := s.open(t), newTable()
-		store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table}))(t)
+		store := must(agree.NewStore(db, s.dialect, sqlstore.Options{Table: table}))(t)
 		t.Cleanup(func() {
 			store.Close()
 			execute(t, db, "DROP TABLE IF EXISTS "+table+", "+dialect.OverridesTable(table)+", "+dialect.RegistryTable(table))
@@ -358,7 +359,7 @@ func TestEraseInTx(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db, ctx, p := s.open(t), t.Context(), overridable()
 		table := newTable()
-		store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table}))(t)
+		store := must(agree.NewStore(db, s.dialect, sqlstore.Options{Table: table}))(t)
 		t.Cleanup(func() {
 			store.Close()
 			execute(t, db, "DROP TABLE IF EXISTS "+table+", "+dialect.OverridesTable(table))

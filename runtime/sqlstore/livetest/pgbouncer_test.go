@@ -17,7 +17,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
 // pooler is a PgBouncer in front of the Postgres server; see pgbouncer.sh.
@@ -206,7 +207,7 @@ func (s server) behind(t *testing.T, table string) *sqlstore.Store {
 	if strings.Contains(s.dsn, "/session") {
 		db.SetMaxOpenConns(1) // each needs a session of the pool
 	}
-	store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Batch: 3}))(t)
+	store := must(agree.NewStore(db, s.dialect, sqlstore.Options{Table: table, Batch: 3}))(t)
 	t.Cleanup(func() {
 		store.Close()
 		db.Close()

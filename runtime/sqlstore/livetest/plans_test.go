@@ -9,6 +9,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 )
 
 // A statement that Postgres has planned while the table was empty, and had no statistics, looks its rows up by the index.
@@ -18,7 +19,7 @@ func TestStatementsDoNotReadAllOfANewTable(t *testing.T) {
 			watch, table := s.open(t), newTable()
 			db := s.with("application_name=" + table).open(t)
 			s.storeIn(t, watch, table, nil) // which drops it
-			store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table}))(t)
+			store := must(agree.NewStore(db, s.dialect, sqlstore.Options{Table: table}))(t)
 			readMany(t, store)
 			require.NoError(t, store.Close())
 			require.NoError(t, db.Close())

@@ -22,7 +22,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
@@ -164,7 +165,7 @@ func (s server) store(t testing.TB, db *sql.DB, clock func() time.Time) *sqlstor
 // storeIn is store with the name of the table.
 func (s server) storeIn(t testing.TB, db *sql.DB, table string, clock func() time.Time) *sqlstore.Store {
 	t.Helper()
-	store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock, AutoCreate: true}))(t)
+	store := must(agree.NewCreatingStore(db, s.dialect, sqlstore.Options{Table: table, Clock: clock}))(t)
 	require.NoError(t, store.Migrate(context.Background()))
 	t.Cleanup(func() {
 		store.Close()
@@ -190,7 +191,9 @@ func (s server) suite(t *testing.T, db *sql.DB, around func(*sqlstore.Store) run
 		for _, name := range []string{table, dialect.OverridesTable(table), dialect.RegistryTable(table)} {
 			execute(t, db, "DELETE FROM "+name)
 		}
-		return around(s.storeWith(t, db, sqlstore.Options{Table: table, Clock: clock, AutoCreate: true}))
+		store := must(agree.NewCreatingStore(db, s.dialect, sqlstore.Options{Table: table, Clock: clock}))(t)
+		t.Cleanup(func() { store.Close() })
+		return around(store)
 	})
 }
 
@@ -200,7 +203,7 @@ func asItIs(s *sqlstore.Store) runtime.Store { return s }
 // storeWith returns a store in a table that may be missing. It is closed when the test ends.
 func (s server) storeWith(t testing.TB, db *sql.DB, o sqlstore.Options) *sqlstore.Store {
 	t.Helper()
-	store := must(sqlstore.New(db, s.dialect, o))(t)
+	store := must(agree.NewStore(db, s.dialect, o))(t)
 	t.Cleanup(func() { store.Close() })
 	return store
 }

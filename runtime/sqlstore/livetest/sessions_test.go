@@ -16,6 +16,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 )
 
 // The length to which MySQL cuts GROUP_CONCAT is a setting of the session.
@@ -39,7 +40,7 @@ func TestConcurrentMigratesSucceed(t *testing.T) {
 			failed := make(chan error)
 			for range 8 {
 				go func() {
-					store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
+					store, err := agree.NewStore(db, s.dialect, sqlstore.Options{Table: table})
 					if err == nil {
 						err = store.Migrate(context.Background())
 					}
@@ -223,7 +224,7 @@ func TestConnectionsClosedWhileIdleAreReplaced(t *testing.T) {
 	for range rounds {
 		db := s.open(t)
 		db.SetMaxIdleConns(connections)
-		store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table}))(t)
+		store := must(agree.NewStore(db, s.dialect, sqlstore.Options{Table: table}))(t)
 		require.NoError(t, store.Ready(t.Context()))
 		limit := limiter.New(store).Limit(p, runtime.Key{})
 		for _, call := range []func() error{

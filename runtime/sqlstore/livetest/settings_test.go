@@ -15,7 +15,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
 // execModes are all modes in which pgx sends statements.
@@ -128,7 +129,7 @@ func (s server) elsewhere(t *testing.T, db *sql.DB, table string) (schema, use s
 	t.Cleanup(func() {
 		execute(t, db, "DROP SCHEMA "+schema+map[string]string{"postgres": " CASCADE"}[s.protocol()])
 	})
-	other := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: schema + "." + table}))(t)
+	other := must(agree.NewStore(db, s.dialect, sqlstore.Options{Table: schema + "." + table}))(t)
 	t.Cleanup(func() { other.Close() })
 	require.NoError(t, other.Migrate(t.Context(), used()...))
 	if s.protocol() == "postgres" {
@@ -155,7 +156,7 @@ func TestFormOfBytesChangesNothing(t *testing.T) {
 		db := s.open(t)
 		db.SetMaxOpenConns(1)
 		execute(t, db, "SET bytea_output = 'escape'")
-		store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table}))(t)
+		store := must(agree.NewStore(db, s.dialect, sqlstore.Options{Table: table}))(t)
 		defer store.Close()
 		require.NoError(t, store.Ready(t.Context(), used()...))
 		useEverything(t.Context(), t, db, store)
@@ -171,7 +172,7 @@ func TestAnotherSchemaOfTheSessionChangesNothing(t *testing.T) {
 		schema, use := s.elsewhere(t, admin, table)
 		db := s.open(t)
 		db.SetMaxOpenConns(1)
-		store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table}))(t)
+		store := must(agree.NewStore(db, s.dialect, sqlstore.Options{Table: table}))(t)
 		defer store.Close()
 		require.NoError(t, store.Ready(t.Context(), used()...))
 		execute(t, db, use)
@@ -198,7 +199,7 @@ func TestSchemaOfTheCallersTransactionChangesNothing(t *testing.T) {
 		for _, connections := range []int{2, 0} {
 			pool := s.open(t)
 			pool.SetMaxOpenConns(connections)
-			store := must(sqlstore.New(pool, s.dialect, sqlstore.Options{Table: table}))(t)
+			store := must(agree.NewStore(pool, s.dialect, sqlstore.Options{Table: table}))(t)
 			require.NoError(t, sqlstore.RunInTx(t.Context(), pool, func(tx *sql.Tx) error {
 				if _, err := tx.Exec(use); err != nil {
 					return err
@@ -220,7 +221,7 @@ func TestEmptySearchPathChangesNothing(t *testing.T) {
 			db.SetMaxOpenConns(1)
 			execute(t, db, "SET search_path = ''")
 			table := newTable()
-			store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table}))(t)
+			store := must(agree.NewStore(db, s.dialect, sqlstore.Options{Table: table}))(t)
 			defer store.Close()
 			require.NoError(t, store.Migrate(t.Context(), used()...))
 			t.Cleanup(func() {
@@ -228,7 +229,7 @@ func TestEmptySearchPathChangesNothing(t *testing.T) {
 					execute(t, db, "DROP TABLE public."+of)
 				}
 			})
-			fresh := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table}))(t)
+			fresh := must(agree.NewStore(db, s.dialect, sqlstore.Options{Table: table}))(t)
 			defer fresh.Close()
 			require.NoError(t, fresh.Ready(t.Context(), used()...))
 			useEverything(t.Context(), t, db, fresh)
@@ -244,7 +245,7 @@ func TestTwoTablesOfOneNameAreRefused(t *testing.T) {
 		table := s.emptied(t, db)
 		schema, use := s.elsewhere(t, db, table)
 		execute(t, db, use)
-		store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table}))(t)
+		store := must(agree.NewStore(db, s.dialect, sqlstore.Options{Table: table}))(t)
 		says := fmt.Sprintf(`there is a table %q in the schemas`, table)
 		for _, err := range []error{store.Ready(t.Context()), take(t.Context(), store), takeInTx(t.Context(), db, store)} {
 			assert.ErrorContains(t, err, says)
@@ -271,7 +272,7 @@ func TestSchemaWithAnyNameIsFound(t *testing.T) {
 				at = s.with("search_path=" + strings.ReplaceAll(strings.ReplaceAll(quoted, "%", "%25"), " ", "%20"))
 			}
 			own := at.open(t)
-			store := must(sqlstore.New(own, s.dialect, sqlstore.Options{Table: fmt.Sprint("t", i)}))(t)
+			store := must(agree.NewStore(own, s.dialect, sqlstore.Options{Table: fmt.Sprint("t", i)}))(t)
 			require.NoError(t, store.Migrate(t.Context(), used()...), name)
 			require.NoError(t, store.Ready(t.Context(), used()...), name)
 			useEverything(t.Context(), t, own, store)
@@ -299,7 +300,7 @@ func TestTableMayHaveTheNameOfAType(t *testing.T) {
 	require.Greater(t, len(types), 50)
 	require.Subset(t, types, []string{"text", "path", "box", "date", "uuid"})
 	for _, name := range append(types, "_text", "select", "table", "user", "key", "k", "r", "u", "t0", "excluded") {
-		store := must(sqlstore.New(own, s.dialect, sqlstore.Options{Table: name}))(t)
+		store := must(agree.NewStore(own, s.dialect, sqlstore.Options{Table: name}))(t)
 		if !assert.NoError(t, store.Migrate(t.Context()), name) {
 			continue
 		}
@@ -599,7 +600,7 @@ func (s server) exactOrNamed(t *testing.T, truth *sqlstore.Store, table, set str
 		t.Logf("the server refuses it: %v", err)
 		return
 	}
-	store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table}))(t)
+	store := must(agree.NewStore(db, s.dialect, sqlstore.Options{Table: table}))(t)
 	defer store.Close()
 	if err := store.Ready(ctx, used()...); want.ready != "" {
 		require.ErrorContains(t, err, want.ready, "Ready")
@@ -610,7 +611,7 @@ func (s server) exactOrNamed(t *testing.T, truth *sqlstore.Store, table, set str
 		// The same setting, changed later.
 		require.NoError(t, db.Close())
 		db = session()
-		store = must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table}))(t)
+		store = must(agree.NewStore(db, s.dialect, sqlstore.Options{Table: table}))(t)
 		defer store.Close()
 		require.NoError(t, store.Ready(ctx, used()...))
 		execute(t, db, set)
@@ -653,7 +654,7 @@ func everyError(ctx context.Context, db *sql.DB, store *sqlstore.Store) (all []e
 func TestDialectOfTheOtherServerIsRefused(t *testing.T) {
 	for _, s := range servers[2:] {
 		other := map[string]dialect.Dialect{"mariadb": dialect.MySQL, "mysql": dialect.MariaDB}[s.name]
-		store := must(sqlstore.New(s.open(t), other, sqlstore.Options{Table: s.emptied(t, s.open(t))}))(t)
+		store := must(agree.NewStore(s.open(t), other, sqlstore.Options{Table: s.emptied(t, s.open(t))}))(t)
 		defer store.Close()
 		for _, err := range []error{store.Migrate(t.Context()), store.Ready(t.Context()), take(t.Context(), store)} {
 			assert.ErrorContains(t, err, "pass the database's own dialect to sqlstore.New")

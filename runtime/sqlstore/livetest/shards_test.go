@@ -10,6 +10,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
@@ -17,7 +18,7 @@ import (
 func twoProcesses(t *testing.T, s server, clock *storetest.Clock) (stores [2]runtime.Store) {
 	table := newTable()
 	stores[0] = s.storeIn(t, s.open(t), table, clock.Now)
-	other := must(sqlstore.New(s.open(t), s.dialect, sqlstore.Options{Table: table, Clock: clock.Now}))(t)
+	other := must(agree.NewStore(s.open(t), s.dialect, sqlstore.Options{Table: table, Clock: clock.Now}))(t)
 	t.Cleanup(func() { require.NoError(t, other.Close()) })
 	stores[1] = other
 	return stores

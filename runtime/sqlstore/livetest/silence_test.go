@@ -20,6 +20,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 )
 
 // impatient returns the server with a setting that ends a session after a second, if it is silent while it holds locks.
@@ -92,7 +93,7 @@ func loadInSilence(t *testing.T, s server, batch int) {
 	behind, proxy := s.through(t, 0)
 	db := must(sql.Open(behind.driver, behind.dsn))(t)
 	defer db.Close()
-	store := must(sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Batch: batch}))(t)
+	store := must(agree.NewStore(db, s.dialect, sqlstore.Options{Table: table, Batch: batch}))(t)
 
 	p := once("limit", capacity)
 	p.Timeout = time.Second
@@ -253,7 +254,9 @@ func (s server) counted(t *testing.T) (*sqlstore.Store, *proxy) {
 	db, table := through.open(t), newTable()
 	db.SetMaxOpenConns(1)
 	s.storeIn(t, s.open(t), table, nil) // which drops it
-	return s.storeWith(t, db, sqlstore.Options{Table: table, AutoCreate: true}), p
+	store := must(agree.NewCreatingStore(db, s.dialect, sqlstore.Options{Table: table}))(t)
+	t.Cleanup(func() { store.Close() })
+	return store, p
 }
 
 // redirect returns the server's data source name with another address, and its own address.

@@ -47,7 +47,7 @@ func TestRegistered(t *testing.T) {
 		s.storeIn(t, s.open(t), table, nil) // which drops it
 		subject := agree.Subject{DB: s.open(t), Dialect: s.dialect, Table: table, Clock: storetest.NewClock()}
 		agree.Registered(t, subject, func(t *testing.T, o sqlstore.Options) *sqlstore.Store {
-			store := must(sqlstore.New(s.open(t), s.dialect, o))(t)
+			store := must(agree.NewStore(s.open(t), s.dialect, o))(t)
 			t.Cleanup(func() { require.NoError(t, store.Close()) })
 			return store
 		})
@@ -194,7 +194,7 @@ func TestLostResultOfSeveralRowsIsNotTakenAgain(t *testing.T) {
 			s.storeIn(t, db, table, nil)
 			dialect := s.dialect
 			dialect.Taken = taken
-			store := must(sqlstore.New(db, dialect, sqlstore.Options{Table: table}))(t)
+			store := must(agree.NewStore(db, dialect, sqlstore.Options{Table: table}))(t)
 			defer store.Close()
 			answers, err := store.Do(t.Context(), oneEach(7))
 			require.ErrorContains(t, err, says)

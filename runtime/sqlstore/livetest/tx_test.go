@@ -16,6 +16,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
 // once returns a limit of capacity tokens that accrue over ten years.
@@ -94,14 +95,14 @@ func TestTxBegunOnConn(t *testing.T) {
 		defer conn.Close()
 		for _, end := range []string{"ROLLBACK", "COMMIT"} {
 			must(conn.ExecContext(t.Context(), "BEGIN"))(t)
-			require.NoError(t, limiter.New(store).WithTx(conn).Limit(p, runtime.Key{}).RequireN(t.Context(), 3))
+			require.NoError(t, limiter.New(store).WithConn(conn).Limit(p, runtime.Key{}).RequireN(t.Context(), 3))
 			must(conn.ExecContext(t.Context(), end))(t)
 		}
 		assert.Equal(t, int64(7), left(t, store, p))
 	})
 }
 
-func TestWithTxRefusesWhatIsNoTransaction(t *testing.T) {
+func TestWithConnRefusesConnectionsWithoutTransaction(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		agree.NoTransaction(t, db, s.store(t, db, time.Now))
@@ -265,4 +266,27 @@ func useShards(t *testing.T, s server) {
 		})
 	}
 	all.Wait()
+}
+
+// A transaction whose session is ended before its COMMIT has an outcome that the client cannot know.
+func TestTxOfALostConnectionHasAnUnknownOutcome(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		session, end := "SELECT CONNECTION_ID()", "KILL %d"
+		if s.dialect.Name == dialect.Postgres.Name {
+			session, end = "SELECT pg_backend_pid()", "SELECT pg_terminate_backend(%d)"
+		}
+		db := s.open(t)
+		store, p := s.store(t, db, time.Now), once("limit", 10)
+		require.NoError(t, store.Ready(t.Context()))
+		err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
+			var id int64
+			require.NoError(t, limiter.New(store).WithTx(tx).Limit(p, runtime.Key{}).Require(t.Context()))
+			require.NoError(t, tx.QueryRowContext(t.Context(), session).Scan(&id))
+			must(db.ExecContext(t.Context(), fmt.Sprintf(end, id)))(t)
+			return nil
+		})
+		require.ErrorIs(t, err, sqlstore.ErrOutcomeUnknown)
+		assert.Equal(t, runtime.OriginStore, runtime.OriginOf(err))
+		assert.ErrorContains(t, err, "the transaction may have been committed: ")
+	})
 }

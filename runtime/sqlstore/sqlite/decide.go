@@ -10,11 +10,11 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 )
 
-// decider is an sqlstore.Decider. Its statements call SQL functions of this process, because SQLite runs in it: they read the rows
+// decider is a decide.Decider. Its statements call SQL functions of this process, because SQLite runs in it: they read the rows
 // into a [callRecord], and write from it. A batch of one row is one statement, in the middle of which the batch runs.
 type decider struct{ db *sql.DB }
 
-// Decide implements sqlstore.Decider. It ignores the context, because a canceled statement may have written although its
+// Decide implements decide.Decider. It ignores the context, because a canceled statement may have written although its
 // result is lost.
 func (d decider) Decide(_ context.Context, b *batch.Batch, now func() int64) (done bool, err error) {
 	conn, err := d.db.Conn(context.Background())

@@ -14,7 +14,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
 // settings are the values of the setting at each write, which the statements pass to test_setting.
@@ -41,7 +42,7 @@ func onOne(t *testing.T, d dialect.Dialect) (*sqlstore.Store, *sql.DB) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	db := must(sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)"))(t)
 	db.SetMaxOpenConns(1)
-	store := must(sqlstore.New(db, d, sqlstore.Options{}))(t)
+	store := must(agree.NewStore(db, d, sqlstore.Options{}))(t)
 	t.Cleanup(func() {
 		require.NoError(t, store.Close())
 		require.NoError(t, db.Close())

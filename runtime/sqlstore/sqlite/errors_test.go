@@ -17,8 +17,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
@@ -93,7 +93,7 @@ func TestReadOnlyDatabaseIsNamedInTheError(t *testing.T) {
 	require.NoError(t, s.Close())
 
 	db := database(t, "file:"+path+"?mode=ro")
-	ro := must(sqlstore.New(db, dialect.SQLite, sqlstore.Options{}))(t)
+	ro := must(agree.NewStore(db, dialect.SQLite, sqlstore.Options{}))(t)
 	d, err := limiter.New(ro).Limit(counted, runtime.Key{}).Allow(t.Context())
 	assert.ErrorContains(t, err, `limit "counted": the database file is read-only: `)
 	assert.False(t, d.Allowed)
@@ -101,7 +101,7 @@ func TestReadOnlyDatabaseIsNamedInTheError(t *testing.T) {
 
 func TestMissingTable(t *testing.T) {
 	db := database(t, "file:"+filepath.Join(t.TempDir(), "limits.db"))
-	s := must(sqlstore.New(db, dialect.SQLite, sqlstore.Options{Table: "main.quotas"}))(t)
+	s := must(agree.NewStore(db, dialect.SQLite, sqlstore.Options{Table: "main.quotas"}))(t)
 	limit := limiter.New(s).Limit(counted, runtime.Key{})
 	assert.ErrorContains(t, limit.Require(t.Context()), `there is no table "main.quotas": call Migrate, or run what "ratelimitgen sql -dialect sqlite -table main.quotas" prints; `)
 	require.NoError(t, s.Migrate(t.Context()))
@@ -129,7 +129,7 @@ func TestUnsuitableTablesAreRefused(t *testing.T) {
 
 			_, err := sqlite.Open(path)
 			assert.ErrorContains(t, err, `change table "rate_limits" to what "ratelimitgen sql -dialect sqlite" prints: `+row.says)
-			s := must(sqlstore.New(db, dialect.SQLite, sqlstore.Options{}))(t)
+			s := must(agree.NewStore(db, dialect.SQLite, sqlstore.Options{}))(t)
 			defer s.Close()
 			err = limiter.New(s).Limit(counted, runtime.Key{}).Require(t.Context())
 			assert.ErrorContains(t, err, `limit "counted": change table "rate_limits" to what`)
@@ -147,7 +147,7 @@ func unchecked() dialect.Dialect {
 
 func TestTableWithoutCheckFailsWithTheDatabasesError(t *testing.T) {
 	db := database(t, "file:"+filepath.Join(t.TempDir(), "limits.db"))
-	s := must(sqlstore.New(db, unchecked(), sqlstore.Options{}))(t)
+	s := must(agree.NewStore(db, unchecked(), sqlstore.Options{}))(t)
 	limit := limiter.New(s).Limit(counted, runtime.Key{})
 	err := limit.Require(t.Context())
 	assert.ErrorContains(t, err, `limit "counted": there is no table "rate_limits": call Migrate, or run what "ratelimitgen sql -dialect sqlite" prints; `)
@@ -181,10 +181,10 @@ func TestRefusedRowUndoesItsTransaction(t *testing.T) {
 	}
 }
 
-// stalled is an [sqlstore.Decider] whose disk does not respond.
+// stalled is an decide.Decider whose disk does not respond.
 type stalled struct{ healed chan struct{} }
 
-// Decide implements [sqlstore.Decider].
+// Decide implements decide.Decider.
 func (s stalled) Decide(_ context.Context, b *batch.Batch, now func() int64) (bool, error) {
 	<-s.healed
 	return b.Run(now(), make([]runtime.State, len(b.Rows()))), nil
@@ -193,7 +193,7 @@ func (s stalled) Decide(_ context.Context, b *batch.Batch, now func() int64) (bo
 func TestTimeoutHoldsWhileTheDiskDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := stalled{make(chan struct{})}
-		store := must(sqlite.OpenWith(filepath.Join(t.TempDir(), "limits.db"), sqlstore.Options{Decider: disk}))(t)
+		store := must(sqlite.OpenDecidedBy(filepath.Join(t.TempDir(), "limits.db"), disk))(t)
 		p := *counted
 		p.Timeout = 50 * time.Millisecond
 		limit := limiter.New(store).Limit(&p, runtime.Key{})
@@ -218,7 +218,7 @@ func TestEndedDatabasesAndTransactionsAreExplained(t *testing.T) {
 	assert.ErrorContains(t, err, `limit "counted": the transaction has ended: it was committed or rolled back, or its context has ended: sql: `)
 	conn := must(db.Conn(t.Context()))(t)
 	require.NoError(t, conn.Close())
-	err = limits.WithTx(conn).Limit(counted, runtime.Key{}).Require(t.Context())
+	err = limits.WithConn(conn).Limit(counted, runtime.Key{}).Require(t.Context())
 	assert.ErrorIs(t, err, sql.ErrConnDone)
 	assert.ErrorContains(t, err, `limit "counted": the connection was closed, or returned to its pool: sql: `)
 	for range 2 {
@@ -237,7 +237,7 @@ func TestDialectOfAServerIsExplained(t *testing.T) {
 		if d.Name == dialect.SQLite.Name {
 			continue
 		}
-		s := must(sqlstore.New(db, d, sqlstore.Options{}))(t)
+		s := must(agree.NewStore(db, d, sqlstore.Options{}))(t)
 		says := "the database rejects the SQL of dialect " + d.Name + ": pass the database's own dialect to sqlstore.New: "
 		assert.ErrorContains(t, s.Ready(t.Context()), says)
 		assert.ErrorContains(t, limiter.New(s).Limit(counted, runtime.Key{}).Require(t.Context()), says)
@@ -274,7 +274,7 @@ func TestDatabaseInMemoryWithAPoolIsExplained(t *testing.T) {
 	db, err := sql.Open("sqlite", ":memory:")
 	require.NoError(t, err)
 	defer db.Close()
-	store, err := sqlstore.New(db, dialect.SQLite, sqlstore.Options{})
+	store, err := agree.NewStore(db, dialect.SQLite, sqlstore.Options{})
 	require.NoError(t, err)
 	defer store.Close()
 	require.NoError(t, store.Migrate(t.Context()))

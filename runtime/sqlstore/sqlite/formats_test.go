@@ -13,7 +13,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
@@ -57,7 +58,7 @@ func TestFormats(t *testing.T) {
 		must(db.Exec("ALTER TABLE rate_limits RENAME COLUMN ts TO at_ns; ALTER TABLE rate_limits ADD COLUMN log BLOB"))(t)
 		if !upgrades {
 			// The statements were run although an older version has written the table.
-			store := must(sqlstore.New(db, dialect.SQLite, sqlstore.Options{AutoCreate: true}))(t)
+			store := must(agree.NewCreatingStore(db, dialect.SQLite, sqlstore.Options{}))(t)
 			_, opened := sqlite.Open(path)
 			for name, err := range map[string]error{
 				"Migrate": store.Migrate(t.Context(), policies...), "Adopt": store.Adopt(t.Context(), policies...),

@@ -2,13 +2,10 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"path/filepath"
-	"reflect"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,12 +13,18 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/decide"
 )
 
 // DropConnections makes the pool close its connection.
 func DropConnections(s *Store) {
 	s.db.SetMaxIdleConns(-1)
 	s.db.SetMaxIdleConns(1)
+}
+
+// OpenDecidedBy is Open with another decider.
+func OpenDecidedBy(path string, by decide.Decider) (*Store, error) {
+	return openDecidedBy(path, sqlstore.Options{}, by)
 }
 
 // CheckFiles makes the next call compare the files.
@@ -109,34 +112,4 @@ func TestConnectionThatCannotEndATransactionIsNotUsedAgain(t *testing.T) {
 	defer func() { records.Delete(c.number) }()
 	assert.Panics(t, func() { c.tx(begin, func() (bool, error) { panic("") }) })
 	assert.False(t, c.IsValid())
-}
-
-// errRefusing is the error of a Guard of the caller.
-var errRefusing = errors.New("the caller's guard")
-
-// Every option of the caller has its effect, also one that package sqlite sets itself.
-func TestOpenWithPassesEveryOption(t *testing.T) {
-	given := map[string]any{
-		"Table": "other", "Owner": "shop", "Clock": time.Now, "Batch": 7, "OverridesEvery": time.Minute, "KeepOverrides": time.Hour,
-		"AutoCreate": true, "Decider": sqlstore.Decider(decider{new(sql.DB)}),
-		"Guard": func(context.Context) error { return errRefusing },
-	}
-	kind := reflect.TypeFor[sqlstore.Options]()
-	for _, field := range reflect.VisibleFields(kind) {
-		value, ok := given[field.Name]
-		require.True(t, ok, "give the option %s a value in this test", field.Name)
-		var o sqlstore.Options
-		reflect.ValueOf(&o).Elem().FieldByIndex(field.Index).Set(reflect.ValueOf(value))
-		passed := reflect.ValueOf((&Store{db: new(sql.DB)}).options(o)).FieldByIndex(field.Index)
-		switch value := value.(type) {
-		case func() time.Time:
-			require.Equal(t, reflect.ValueOf(value).Pointer(), passed.Pointer(), field.Name)
-		case func(context.Context) error:
-			require.ErrorIs(t, passed.Interface().(func(context.Context) error)(t.Context()), errRefusing, field.Name)
-		default:
-			require.Equal(t, value, passed.Interface(), field.Name)
-		}
-	}
-	_, err := OpenWith(":memory:", sqlstore.Options{Guard: given["Guard"].(func(context.Context) error)})
-	require.ErrorIs(t, err, errRefusing)
 }

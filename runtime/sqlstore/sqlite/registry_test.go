@@ -13,8 +13,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
@@ -30,7 +30,7 @@ func TestRegistered(t *testing.T) {
 	}
 	subject := agree.Subject{DB: open(), Dialect: dialect.SQLite, Table: dialect.DefaultTable, Clock: storetest.NewClock()}
 	agree.Registered(t, subject, func(t *testing.T, o sqlstore.Options) *sqlstore.Store {
-		store := must(sqlstore.New(open(), dialect.SQLite, o))(t)
+		store := must(agree.NewStore(open(), dialect.SQLite, o))(t)
 		t.Cleanup(func() { require.NoError(t, store.Close()) })
 		return store
 	})

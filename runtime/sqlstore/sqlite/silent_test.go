@@ -20,7 +20,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
 // wire simulates the network between a store and a database: each step takes a round trip, and a connection can fall
@@ -303,7 +304,7 @@ func wiredWith(t *testing.T, w *wire, o sqlstore.Options) *sqlstore.Store {
 	d.OneWriter, d.Now = false, wireClock
 	db := sql.OpenDB(w)
 	w.db = db
-	store := must(sqlstore.New(db, d, o))(t)
+	store := must(agree.NewStore(db, d, o))(t)
 	require.NoError(t, store.Migrate(t.Context()))
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	// The next call opens a connection.
@@ -675,7 +676,8 @@ func TestTransactionWithoutADeadlineEnds(t *testing.T) {
 					require.Equal(t, step == "rollback", errors.Is(err, refused), err)
 					require.Equal(t, step != "rollback", errors.Is(err, context.DeadlineExceeded), err)
 					if step == "commit" {
-						require.ErrorContains(t, err, "may have been committed")
+						require.ErrorIs(t, err, sqlstore.ErrOutcomeUnknown)
+						require.ErrorContains(t, err, "the transaction may have been committed: ")
 					}
 					close(w.healed)
 					synctest.Wait()
@@ -693,7 +695,7 @@ func TestReservationIsGivenBackIfItsCallerLeavesDuringTheCommit(t *testing.T) {
 		server := wired(t, w, 0)
 		p := runtimetest.Reservable(5)
 		p.Durability = runtime.DurabilityFull // which the sessions lack, so that this takes a transaction
-		store := must(sqlstore.New(w.db, dialect.SQLite, sqlstore.Options{}))(t)
+		store := must(agree.NewStore(w.db, dialect.SQLite, sqlstore.Options{}))(t)
 		require.NoError(t, store.Migrate(t.Context(), p))
 		limit := limiter.New(store).Reservable(p, runtime.KeyOf(runtime.String("k")))
 		must(limit.ReserveN(t.Context(), 1))(t) // the first call registers the limit

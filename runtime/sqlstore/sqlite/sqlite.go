@@ -47,7 +47,9 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/decide"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/inside"
 )
 
 // Store is an [sqlstore.Store] with a database of its own.
@@ -86,14 +88,19 @@ func Open(path string) (*Store, error) { return OpenWith(path, sqlstore.Options{
 
 // OpenWith is Open with options.
 func OpenWith(path string, o sqlstore.Options) (*Store, error) {
-	s, err := open(path, o)
+	return openDecidedBy(path, o, nil)
+}
+
+// openDecidedBy is OpenWith for tests with a decider of their own.
+func openDecidedBy(path string, o sqlstore.Options, by decide.Decider) (*Store, error) {
+	s, err := open(path, o, by)
 	if err != nil {
 		return nil, fmt.Errorf("open rate limits in %q: %w", path, err)
 	}
 	return s, nil
 }
 
-func open(path string, o sqlstore.Options) (*Store, error) {
+func open(path string, o sqlstore.Options, by decide.Decider) (*Store, error) {
 	if err := checkPath(path); err != nil {
 		return nil, err
 	}
@@ -114,35 +121,19 @@ func open(path string, o sqlstore.Options) (*Store, error) {
 	// and not in SQLite's busy loop.
 	db.SetMaxOpenConns(1)
 	s.db = db
-	if err := s.prepare(path, o); err != nil {
+	if by == nil {
+		by = decider{db}
+	}
+	if err := s.prepare(path, o, by); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
 }
 
-// options adds to the options of the caller those of this package.
-func (s *Store) options(o sqlstore.Options) sqlstore.Options {
-	o.AutoCreate = true
-	if o.Decider == nil {
-		o.Decider = decider{s.db}
-	}
-	guard := o.Guard
-	o.Guard = s.check
-	if guard != nil {
-		o.Guard = func(ctx context.Context) error {
-			if err := s.check(ctx); err != nil {
-				return err
-			}
-			return guard(ctx)
-		}
-	}
-	return o
-}
-
 // prepare creates the table and checks it.
-func (s *Store) prepare(path string, o sqlstore.Options) (err error) {
+func (s *Store) prepare(path string, o sqlstore.Options, by decide.Decider) (err error) {
 	ctx := context.Background()
-	if s.Store, err = sqlstore.New(s.db, dialect.SQLite, s.options(o)); err != nil {
+	if s.Store, err = sqlstore.NewInside(s.db, o, inside.Options{Dialect: dialect.SQLite, AutoCreate: true, Decider: by, Guard: s.check}); err != nil {
 		return err
 	}
 	if path != memory {
@@ -178,7 +169,7 @@ func create(path string) {
 	}
 }
 
-// check compares the files, in the [sqlstore.Options.Guard].
+// check compares the files, before each operation of the store.
 func (s *Store) check(ctx context.Context) error {
 	compared, err := s.guard.check()
 	if compared && err == nil {

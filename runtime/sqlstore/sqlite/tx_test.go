@@ -77,8 +77,9 @@ func TestTransactionEndsTheCachedDenial(t *testing.T) {
 
 func TestNilTxIsAnError(t *testing.T) {
 	_, store := app(t)
-	for _, tx := range []runtime.Tx{nil, (*sql.Tx)(nil), (*sql.Conn)(nil)} {
-		d, err := limiter.New(store).WithTx(tx).Limit(counted, runtime.Key{}).Allow(t.Context())
+	limits := limiter.New(store)
+	for _, in := range []*limiter.Limiter{limits.WithTx(nil), limits.WithTx((*sql.Tx)(nil)), limits.WithConn(nil)} {
+		d, err := in.Limit(counted, runtime.Key{}).Allow(t.Context())
 		require.ErrorIs(t, err, runtime.ErrNilTx)
 		require.EqualError(t, err, `limit "counted": the transaction is nil`)
 		assert.False(t, d.Allowed)
@@ -170,7 +171,7 @@ func TestGroupsInATransaction(t *testing.T) {
 	}
 }
 
-func TestWithTxRefusesWhatIsNoTransaction(t *testing.T) {
+func TestWithConnRefusesConnectionsWithoutTransaction(t *testing.T) {
 	db := must(sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "app.db")+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"))(t)
 	t.Cleanup(func() { db.Close() })
 	store := must(sqlstore.New(db, dialect.SQLite, sqlstore.Options{}))(t)

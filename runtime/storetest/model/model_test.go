@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
@@ -16,7 +17,7 @@ import (
 func TestMemStoreAgreesWithModel(t *testing.T) {
 	model.Agree(t, "", 5_000, func(_ *testing.T, clock *model.Clock) model.Env {
 		store := &memstore.Store{Clock: clock.Now}
-		return model.Env{Backend: store, Begin: func() (model.Tx, error) { return store.Begin(), nil }}
+		return model.Env{Backend: store, Begin: func() (runtime.Tx, error) { return store.Begin(), nil }}
 	})
 }
 
@@ -33,13 +34,13 @@ func onSQLite(t *testing.T, clock *model.Clock) model.Env {
 	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	return model.Env{Backend: store, DB: db, Begin: func() (model.Tx, error) { return db.Begin() }}
+	return model.Env{Backend: store, DB: db, Begin: func() (runtime.Tx, error) { return db.Begin() }}
 }
 
 func TestMemStoreAgreesWithSlots(t *testing.T) {
 	model.AgreeSlots(t, "", 20_000, func(_ *testing.T, clock *model.Clock) model.Env {
 		store := &memstore.Store{Clock: clock.Now}
-		return model.Env{Backend: store, Begin: func() (model.Tx, error) { return store.Begin(), nil }}
+		return model.Env{Backend: store, Begin: func() (runtime.Tx, error) { return store.Begin(), nil }}
 	})
 }
 

@@ -7,20 +7,15 @@ import (
 	"math/rand/v2"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// noTx returns what callers pass in place of a transaction, and the error that it gets: a transaction that has ended or, if the
-// store has a pool, that or a connection without a transaction.
-func (e Env) noTx(r *rand.Rand) (tx runtime.Tx, done func(), want error) {
-	done = func() {}
-	if e.DB != nil {
-		switch r.IntN(3) {
-		case 0:
-			return e.DB, done, runtime.ErrNoTx
-		case 1:
-			if c, err := e.DB.Conn(context.Background()); err == nil {
-				return c, func() { c.Close() }, runtime.ErrNoTx
-			}
+// noTx returns limits in what is no transaction, and the error of their requests: in a transaction that has ended or, if the
+// store has a pool, on a connection without one.
+func (e Env) noTx(r *rand.Rand, limits *limiter.Limiter) (in *limiter.Limiter, done func(), want error) {
+	if e.DB != nil && r.IntN(2) == 0 {
+		if c, err := e.DB.Conn(context.Background()); err == nil {
+			return limits.WithConn(c), func() { c.Close() }, runtime.ErrNoTx
 		}
 	}
 	ended, err := e.Begin()
@@ -30,7 +25,7 @@ func (e Env) noTx(r *rand.Rand) (tx runtime.Tx, done func(), want error) {
 	if err != nil {
 		panic(err)
 	}
-	return ended, done, sql.ErrTxDone
+	return limits.WithTx(ended), func() {}, sql.ErrTxDone
 }
 
 // outOfTx makes a request in what is no transaction: it must fail, and take nothing, whatever the limit does if its store fails.
@@ -39,10 +34,9 @@ func (w *world) outOfTx(q request, at turn) bool {
 	if q.n = max(1, q.n); !t.counts() || t.unlimited || q.n > q.most(t) || q.l.traits["reserve"] == "only" {
 		return false
 	}
-	tx, done, want := w.env.noTx(w.r)
+	limits, done, want := w.env.noTx(w.r, at.limits)
 	defer done()
 	w.ask(at.limits, q)
-	limits := at.limits.WithTx(tx)
 	verb, do := "allow", func() (bool, error) {
 		d, err := limits.Limit(q.policy(), q.k.of).AllowN(at.ctx, q.n)
 		return d.Allowed, err
@@ -54,9 +48,9 @@ func (w *world) outOfTx(q request, at turn) bool {
 		}
 	}
 	allowed, err := do()
-	w.logf("%s of %s %s n %d in %T, which is no transaction: %v, %v", verb, q.policy().Name, q.k.of, q.n, tx, allowed, err)
+	w.logf("%s of %s %s n %d in no transaction: %v, %v", verb, q.policy().Name, q.k.of, q.n, allowed, err)
 	if allowed || !errors.Is(err, want) {
-		w.failf("%s in %T, which is no transaction: allowed %v, the error is %v, want %v", verb, tx, allowed, err, want)
+		w.failf("%s in no transaction: allowed %v, the error is %v, want %v", verb, allowed, err, want)
 	}
 	return true
 }

@@ -315,16 +315,16 @@ func (w *slotWorld) crowd(k *slotKey) {
 
 // noTx acquires in what is no transaction: it fails, and holds nothing.
 func (w *slotWorld) noTx(k *slotKey) {
-	tx, done, want := w.env.noTx(w.r)
+	limits, done, want := w.env.noTx(w.r, w.limits)
 	defer done()
-	s, err := w.limits.WithTx(tx).Slots(w.policy, k.of).Acquire(context.Background())
-	w.logf("acquire in %T, which is no transaction: %v, %v", tx, s, err)
+	s, err := limits.Slots(w.policy, k.of).Acquire(context.Background())
+	w.logf("acquire in no transaction: %v, %v", s, err)
 	capacity, mode := w.inForce(k)
 	if counted := mode == runtime.ModeEnforce || mode == runtime.ModeShadow; !counted || capacity < 1 {
 		return
 	}
 	if !errors.Is(err, want) || s != nil && s.Allowed {
-		w.failf("acquire in %T, which is no transaction: %v, %v", tx, s, err)
+		w.failf("acquire in no transaction: %v, %v", s, err)
 	}
 }
 

@@ -25,18 +25,11 @@ type Backend interface {
 // Env is a store and its transactions. The store must have the clock of the world.
 type Env struct {
 	Backend
-	Begin func() (Tx, error)
+	Begin func() (runtime.Tx, error)
 	// DB is the pool of the store, or nil.
 	DB *sql.DB
 	// Remote means that the store is a server: its calls take so long that contexts end meanwhile, and it locks rows.
 	Remote bool
-}
-
-// Tx is a transaction of a store.
-type Tx interface {
-	runtime.Tx
-	Commit() error
-	Rollback() error
 }
 
 // world is some limits, and the requests that they have got.

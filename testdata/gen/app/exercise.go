@@ -34,7 +34,7 @@ func exercise(limits any, policies []*runtime.Policy, described string) {
 	methods := reflect.ValueOf(limits)
 	for i := range methods.NumMethod() {
 		name := methods.Type().Method(i).Name
-		if name == "All" || name == "PeekAll" || name == "ReserveAll" || name == "WithTx" || isGroup(methods.Method(i)) {
+		if name == "All" || name == "PeekAll" || name == "ReserveAll" || name == "WithConn" || name == "WithTx" || isGroup(methods.Method(i)) {
 			continue
 		}
 		for plan := int64(1); ; plan++ {

@@ -8,6 +8,7 @@ package groups
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -87,6 +88,11 @@ func (ll *Limits) PeekAll(ctx context.Context, items ...ReserveItem) ([]Balance,
 // taken if and only if tx commits.
 func (ll *Limits) WithTx(tx runtime.Tx) *Limits {
 	return (*Limits)(ll.limiter().WithTx(tx))
+}
+
+// WithConn is WithTx for a transaction that was begun by a statement on a connection.
+func (ll *Limits) WithConn(conn *sql.Conn) *Limits {
+	return (*Limits)(ll.limiter().WithConn(conn))
 }
 
 func (ll *Limits) limiter() *limiter.Limiter {

@@ -8,6 +8,7 @@ package names
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -84,6 +85,11 @@ func (lll *Limits) PeekAll(ctx context.Context, items ...ReserveItem) ([]Balance
 // taken if and only if tx commits.
 func (lll *Limits) WithTx(tx runtime.Tx) *Limits {
 	return (*Limits)(lll.limiter().WithTx(tx))
+}
+
+// WithConn is WithTx for a transaction that was begun by a statement on a connection.
+func (lll *Limits) WithConn(conn *sql.Conn) *Limits {
+	return (*Limits)(lll.limiter().WithConn(conn))
 }
 
 func (lll *Limits) limiter() *limiter.Limiter {

@@ -8,6 +8,7 @@ package plans
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"time"
 	_ "time/tzdata"
@@ -91,6 +92,11 @@ func (l *Limits) PeekAll(ctx context.Context, items ...ReserveItem) ([]Balance, 
 // taken if and only if tx commits.
 func (l *Limits) WithTx(tx runtime.Tx) *Limits {
 	return (*Limits)(l.limiter().WithTx(tx))
+}
+
+// WithConn is WithTx for a transaction that was begun by a statement on a connection.
+func (l *Limits) WithConn(conn *sql.Conn) *Limits {
+	return (*Limits)(l.limiter().WithConn(conn))
 }
 
 func (l *Limits) limiter() *limiter.Limiter {

@@ -14,10 +14,10 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// dbtx is what generated queries take, which a pool is as well as a transaction.
-type dbtx struct{ runtime.Tx }
+// wrapped is a transaction of another type, as sqlx has one.
+type wrapped struct{ *sql.Tx }
 
-// NoTransaction has a store refuse arguments that are no transaction, and accept transactions of another type.
+// NoTransaction has a store refuse connections without a transaction, and accept transactions of another type.
 func NoTransaction(t *testing.T, db *sql.DB, store *sqlstore.Store) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -29,14 +29,18 @@ func NoTransaction(t *testing.T, db *sql.DB, store *sqlstore.Store) {
 		require.NoError(t, err)
 		require.Equal(t, want, b.Remaining, message)
 	}
-	run := func(tx runtime.Tx, text string) {
+	left(1000, "a new key")
+	conn, err := db.Conn(ctx)
+	require.NoError(t, err)
+	defer conn.Close()
+	run := func(text string) {
 		t.Helper()
-		_, err := tx.ExecContext(ctx, text)
+		_, err := conn.ExecContext(ctx, text)
 		require.NoError(t, err)
 	}
-	refused := func(tx runtime.Tx, name string) {
+	in := limits.WithConn(conn)
+	refused := func(name string) {
 		t.Helper()
-		in := limits.WithTx(tx)
 		d, err := in.Limit(p, key).AllowN(ctx, 3)
 		assert.ErrorIs(t, err, runtime.ErrNoTx, name)
 		assert.False(t, d.Allowed, name)
@@ -46,34 +50,26 @@ func NoTransaction(t *testing.T, db *sql.DB, store *sqlstore.Store) {
 		assert.Equal(t, runtime.OriginProgram, runtime.OriginOf(err))
 		left(1000, name)
 	}
-	left(1000, "a new key")
-	refused(db, "a pool")
-	refused(dbtx{db}, "a pool in another type")
-	refused(&dbtx{db}, "a pool in a pointer")
-	conn, err := db.Conn(ctx)
-	require.NoError(t, err)
-	defer conn.Close()
-	refused(conn, "a connection without a transaction")
-	refused(dbtx{conn}, "the same in another type")
-	run(conn, "BEGIN")
-	run(conn, "COMMIT")
-	refused(conn, "a connection of which the transaction has ended")
+	refused("no transaction was begun")
+	run("BEGIN")
+	run("COMMIT")
+	refused("it has ended")
 
-	// The refusals have changed nothing in the session.
-	run(conn, "BEGIN")
-	require.NoError(t, limits.WithTx(conn).Limit(p, key).RequireN(ctx, 3))
-	require.NoError(t, limits.WithTx(dbtx{conn}).Limit(p, key).RequireN(ctx, 4))
-	run(conn, "ROLLBACK")
+	// The refusals have changed nothing in the session, and the limits may be made before the transaction is begun.
+	run("BEGIN")
+	require.NoError(t, in.Limit(p, key).RequireN(ctx, 3))
+	require.NoError(t, limits.WithConn(conn).Limit(p, key).RequireN(ctx, 4))
+	run("ROLLBACK")
 	left(1000, "rolled back")
-	run(conn, "BEGIN")
-	require.NoError(t, limits.WithTx(conn).Limit(p, key).RequireN(ctx, 5))
-	run(conn, "COMMIT")
+	run("BEGIN")
+	require.NoError(t, in.Limit(p, key).RequireN(ctx, 5))
+	run("COMMIT")
 	left(995, "committed")
 	tx, err := db.BeginTx(ctx, nil)
 	require.NoError(t, err)
-	require.NoError(t, limits.WithTx(dbtx{tx}).Limit(p, key).RequireN(ctx, 5))
+	require.NoError(t, limits.WithTx(wrapped{tx}).Limit(p, key).RequireN(ctx, 5))
 	require.NoError(t, tx.Rollback())
 	left(995, "rolled back in another type")
-	assert.ErrorIs(t, limits.WithTx(dbtx{tx}).Limit(p, key).RequireN(ctx, 5), sql.ErrTxDone)
+	assert.ErrorIs(t, limits.WithTx(wrapped{tx}).Limit(p, key).RequireN(ctx, 5), sql.ErrTxDone)
 	left(995, "after its end")
 }

@@ -5,13 +5,12 @@ import (
 	"database/sql"
 	"errors"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 // Admit reports whether the store must check that tx is open. It returns an error for a driver that prepares statements by
 // itself: the caller's statements after an abort would be committed alone, without the tokens.
-func (s *Server) Admit(ctx context.Context, tx runtime.Tx) (guarded bool, err error) {
+func (s *Server) Admit(ctx context.Context, tx Runner) (guarded bool, err error) {
 	if s.Dialect.TxOpen == "" {
 		return false, nil
 	}
@@ -32,7 +31,7 @@ func (s *Server) Admit(ctx context.Context, tx runtime.Tx) (guarded bool, err er
 }
 
 // detectAborts returns how aborts are reported, or an error for a driver that may hide them.
-func (s *Server) detectAborts(ctx context.Context, tx runtime.Tx) (txAborts, error) {
+func (s *Server) detectAborts(ctx context.Context, tx Runner) (txAborts, error) {
 	err := tx.QueryRowContext(ctx, s.Dialect.RepeatsStatements).Scan(new(string))
 	if errors.Is(err, sql.ErrNoRows) {
 		// The server is not a node of a cluster.
@@ -49,7 +48,7 @@ func (s *Server) detectAborts(ctx context.Context, tx runtime.Tx) (txAborts, err
 }
 
 // prepares reports whether the driver prepares statements with arguments.
-func (s *Server) prepares(ctx context.Context, tx runtime.Tx) (bool, error) {
+func (s *Server) prepares(ctx context.Context, tx Runner) (bool, error) {
 	count, err := Compile(s.Dialect, s.Dialect.CountPrepared, RowSource{}, "", s.Table)
 	if err != nil {
 		return false, err

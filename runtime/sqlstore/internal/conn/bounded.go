@@ -3,7 +3,7 @@ package conn
 import (
 	"database/sql"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
 // lockingStatements are those that may wait for a lock.

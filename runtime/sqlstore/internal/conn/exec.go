@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
 // Statement is one of the dialect's statements.
@@ -81,27 +81,35 @@ func rowSources(d dialect.Dialect) [arityCount]RowSource {
 	return [arityCount]RowSource{OneRow: {d.One, d.OneLogged, d.One}, ManyRows: {d.Many, d.ManyLogged, cmp.Or(d.ManyKeys, d.Many)}}
 }
 
-// Session runs statements, in a transaction or each by itself, and texts as a [runtime.Tx] does.
+// Runner runs statements: a pool, a connection or a transaction. The store has the transactions of its callers as one, so that
+// it cannot end them.
+type Runner interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// Session runs statements, in a transaction or each by itself, and texts as a [Runner] does.
 type Session interface {
-	runtime.Tx
+	Runner
 	Query(ctx context.Context, s Statement, n Arity, v *Values) (*sql.Rows, error)
 	Exec(ctx context.Context, s Statement, n Arity, v *Values) (sql.Result, error)
 	// Pinned runs fn, all of whose statements need the same session of the server.
-	Pinned(ctx context.Context, fn func(in runtime.Tx) error) error
+	Pinned(ctx context.Context, fn func(in Runner) error) error
 	// InTime runs a statement of MySQL that may wait for locks, on a session that is pinned.
 	InTime(ctx context.Context, text string, run func(text string) error) error
 }
 
 // session is a [Session] on a transaction, or on a pool.
 type session struct {
-	runtime.Tx
+	Runner
 	queries *Queries
 	// prepared returns a prepared statement. It is nil if statements are sent as texts.
 	prepared func(ctx context.Context, s Statement, n Arity) (*sql.Stmt, error)
 	// killer is nil if statements may wait, or are bounded by their texts. pin is [Session.Pinned] of the session that embeds this one,
 	// or nil.
 	killer *killer
-	pin    func(ctx context.Context, fn func(in runtime.Tx) error) error
+	pin    func(ctx context.Context, fn func(in Runner) error) error
 }
 
 func (t *session) Query(ctx context.Context, s Statement, n Arity, v *Values) (rows *sql.Rows, err error) {
@@ -127,7 +135,7 @@ func (t *session) Query(ctx context.Context, s Statement, n Arity, v *Values) (r
 func (t *session) Exec(ctx context.Context, s Statement, n Arity, v *Values) (result sql.Result, err error) {
 	q := &t.queries[s][n]
 	if t.killer != nil && (s == SeedRows || s == SwapRow || s == TakeInsertID) {
-		err = t.Pinned(ctx, func(in runtime.Tx) error {
+		err = t.Pinned(ctx, func(in Runner) error {
 			return t.InTime(ctx, q.Literal(v), func(text string) error {
 				result, err = in.ExecContext(ctx, text)
 				return Unsent(err)
@@ -146,11 +154,11 @@ func (t *session) Exec(ctx context.Context, s Statement, n Arity, v *Values) (re
 }
 
 // Pinned implements [Session].
-func (t *session) Pinned(ctx context.Context, fn func(in runtime.Tx) error) error {
+func (t *session) Pinned(ctx context.Context, fn func(in Runner) error) error {
 	if t.pin != nil {
 		return t.pin(ctx, fn)
 	}
-	return fn(t.Tx)
+	return fn(t.Runner)
 }
 
 // InTime implements [Session].
@@ -204,7 +212,7 @@ type Bounds struct {
 // boundedBy returns the executor for statements that wait for a moment only.
 func (x *Executor) boundedBy(by *Bounds) *Executor {
 	b := &Executor{
-		session: session{Tx: x.DB, queries: &by.queries, killer: by.killer}, DB: x.DB, HonorsContext: x.HonorsContext, Raw: x.Raw,
+		session: session{Runner: x.DB, queries: &by.queries, killer: by.killer}, DB: x.DB, HonorsContext: x.HonorsContext, Raw: x.Raw,
 		Resends: x.Resends, Splits: x.Splits, Together: by.together, bounded: true,
 	}
 	b.pin = b.Pinned
@@ -223,7 +231,7 @@ type preparedStmt struct {
 
 // NewExecutor returns the executor of these statements, after it has asked the server and the driver how they behave.
 func NewExecutor(ctx context.Context, db *sql.DB, d *dialect.Dialect, q *Queries, t *Together, b *Bounds) (*Executor, error) {
-	x := &Executor{session: session{Tx: db}, DB: db, HonorsContext: honorsContext(db)}
+	x := &Executor{session: session{Runner: db}, DB: db, HonorsContext: honorsContext(db)}
 	if d.Prepare {
 		x.prepared = x.stmt
 	}
@@ -259,7 +267,7 @@ func (x *Executor) Use(q *Queries, t *Together, b *Bounds) {
 func (x *Executor) NeedsTx() bool { return x.Resends || x.Splits }
 
 // Pinned runs fn on another connection if one is lost before fn did anything.
-func (x *Executor) Pinned(ctx context.Context, fn func(in runtime.Tx) error) error {
+func (x *Executor) Pinned(ctx context.Context, fn func(in Runner) error) error {
 	return reconnecting(ctx, x.DB, func() error {
 		conn, err := x.DB.Conn(ctx)
 		if err != nil {
@@ -376,7 +384,7 @@ func readTaken(rows driver.Rows, after *runtime.State) error {
 
 // in returns the session of a transaction of the store.
 func (x *Executor) in(tx *sql.Tx) Session {
-	t := &session{Tx: tx, queries: x.queries, killer: x.killer}
+	t := &session{Runner: tx, queries: x.queries, killer: x.killer}
 	if x.prepared == nil {
 		return t
 	}

@@ -20,6 +20,8 @@ import (
 type beginner struct {
 	closed atomic.Bool
 	begun  atomic.Int64
+	// commit is the error of each COMMIT.
+	commit error
 }
 
 func (b *beginner) Connect(context.Context) (driver.Conn, error) {
@@ -37,7 +39,7 @@ type beginnerConn struct {
 }
 
 func (c *beginnerConn) Close() error    { return nil }
-func (c *beginnerConn) Commit() error   { return nil }
+func (c *beginnerConn) Commit() error   { return c.server.commit }
 func (c *beginnerConn) Rollback() error { return nil }
 
 func (c *beginnerConn) Begin() (driver.Tx, error) {

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
 // RunInTx is sqlstore.RunInTx, where it is documented.
@@ -31,7 +31,7 @@ func inTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 	case err != nil:
 		return err // whether or not the rollback had a response
 	case errors.Is(ended, errSilent):
-		return fmt.Errorf("the transaction may have been committed: %w", ended)
+		return fault.OutcomeUnknown(ended)
 	}
 	return ended
 }
@@ -150,7 +150,7 @@ func OldestRunInTx(db *sql.DB) (age time.Duration) {
 }
 
 // inRunInTx returns where to set that statement, if tx is a transaction of RunInTx.
-func inRunInTx(tx runtime.Tx) (open *atomic.Pointer[string], ok bool) {
+func inRunInTx(tx Runner) (open *atomic.Pointer[string], ok bool) {
 	sqlTx, ok := tx.(*sql.Tx)
 	if !ok {
 		return nil, false

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
@@ -54,7 +54,7 @@ func NewServer(db *sql.DB, d dialect.Dialect, table string, clock func() time.Ti
 
 // In returns the session of a transaction of the caller. It uses no prepared statements: to prepare one takes a second
 // connection, and the caller may have the only one.
-func (s *Server) In(tx runtime.Tx) Session { return &session{Tx: tx, queries: &s.Place().Queries} }
+func (s *Server) In(tx Runner) Session { return &session{Runner: tx, queries: &s.Place().Queries} }
 
 // Guarded returns the error of guard. Every operation starts with it, but those
 // in a transaction of the caller.

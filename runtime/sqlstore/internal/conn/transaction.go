@@ -24,8 +24,8 @@ func (s *Server) Single(ctx context.Context, x *Executor, fn func(Session) error
 	})
 }
 
-// InTx runs fn in a transaction of the store, and commits it if fn returns no error. If ctx ends during the commit, the
-// transaction may have been committed although there is an error.
+// InTx runs fn in a transaction of the store, and commits it if fn returns no error. If ctx ends during the commit, or the
+// commit has no response, the error is an [fault.ErrOutcomeUnknown].
 func (s *Server) InTx(ctx context.Context, x *Executor, d runtime.Durability, fn func(in Session) error) error {
 	// Before the transaction has a connection: in a pool of one, preparing would wait for it forever.
 	if err := x.prepareWanted(ctx); err != nil {
@@ -111,11 +111,15 @@ func (s *Server) setSync(ctx context.Context, conn *sql.Conn, to int) error {
 // commit commits a transaction on a connection of its own. If ctx ends meanwhile, the outcome is unknown: lib/pq then
 // cancels the wait for a synchronous standby, Postgres reports success, and a failover may lose the transaction.
 func commit(ctx context.Context, conn *sql.Conn, tx *sql.Tx) error {
-	if err := ended(conn, tx.Commit()); err != nil {
+	// Tx.Commit returns this error too, which would then have the outcome of one that was sent.
+	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := ended(conn, tx.Commit()); err != nil {
+		return fault.OfCommit(err)
+	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("the transaction may have been committed: %w", err)
+		return fault.OutcomeUnknown(err)
 	}
 	return nil
 }
@@ -133,39 +137,34 @@ func ended(conn *sql.Conn, err error) error {
 	return err
 }
 
-// RequireBegun returns [runtime.ErrNoTx] if tx is not a transaction: a pool, and a connection on which none is open, have
-// the same methods, and commit each statement by itself. An [sql.Tx] always is one, or returns [sql.ErrTxDone]; for other
-// types, which may wrap any of these, the database is asked.
-func (s *Server) RequireBegun(ctx context.Context, tx runtime.Tx) error {
-	if tx, ok := tx.(*sql.Tx); ok && tx != nil {
-		return nil
-	}
+// RequireBegun returns [runtime.ErrNilTx] for nil, and [runtime.ErrNoTx] for a connection on which no transaction is open:
+// it would commit each statement by itself. Every other type has a Commit, and returns [sql.ErrTxDone] after it.
+func (s *Server) RequireBegun(ctx context.Context, tx Runner) error {
 	if v := reflect.ValueOf(tx); tx == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return runtime.ErrNilTx
 	}
-	if _, pool := tx.(*sql.DB); pool {
-		return notBegun(tx)
+	if _, raw := tx.(*sql.Conn); !raw {
+		return nil
 	}
 	inside, err := Compile(s.Dialect, cmp.Or(s.Dialect.OnlyInTx, s.Dialect.NeverInTx), RowSource{}, "", s.Table)
 	if err != nil || inside.Sql == "" {
-		return cmp.Or(err, notBegun(tx))
+		return cmp.Or(err, errNotBegun)
 	}
 	_, err = tx.ExecContext(ctx, inside.Sql)
 	switch {
 	case s.Dialect.OnlyInTx == "" && err == nil, s.Dialect.OnlyInTx != "" && fault.NoTx(err):
-		return notBegun(tx)
+		return errNotBegun
 	case s.Dialect.OnlyInTx == "" && fault.InTx(err):
 		return nil
 	}
 	return err
 }
 
-func notBegun(tx runtime.Tx) error {
-	return fmt.Errorf("%w of a %T without an open one, which commits each statement by itself: pass the *sql.Tx of BeginTx or of sqlstore.RunInTx", runtime.ErrNoTx, tx)
-}
+var errNotBegun = fmt.Errorf("%w of a *sql.Conn without an open one, which commits each statement by itself: run BEGIN on it "+
+	"before, or pass the *sql.Tx of BeginTx or of sqlstore.RunInTx to WithTx", runtime.ErrNoTx)
 
 // RequireOpen returns an error if the session is not in a transaction.
-func RequireOpen(ctx context.Context, tx runtime.Tx, statement string) error {
+func RequireOpen(ctx context.Context, tx Runner, statement string) error {
 	var open bool
 	// Without parameters no driver prepares it, so that the server reports an abort that has just happened.
 	err := tx.QueryRowContext(ctx, statement).Scan(&open)

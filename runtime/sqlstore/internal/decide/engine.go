@@ -19,7 +19,7 @@ type Engine struct {
 	*table.Prepared
 	registry *table.Registry
 	// Decider decides in a faster way that a driver has, or is nil.
-	Decider decider
+	Decider Decider
 	// thenSelect takes by two statements, or is nil.
 	thenSelect *thenSelect
 	// takeDurably means that the dialect's Take chooses the durability of its transaction, which TakeOne does not.
@@ -35,12 +35,16 @@ type Engine struct {
 	undone atomic.Int32
 }
 
-// decider is sqlstore.Decider.
-type decider interface {
+// Decider decides batches where a driver has a faster way than the dialect's statements, with the same results. Package sqlite has
+// one.
+type Decider interface {
+	// Decide begins a transaction that no other one can write beside, reads b.Rows(), runs b on them as of the instant that now
+	// returns then, writes b.Changes() and commits. It returns false if b needs more rows. In that case, and if it returns an
+	// error, nothing was changed.
 	Decide(ctx context.Context, b *batch.Batch, now func() int64) (done bool, err error)
 }
 
-func NewEngine(on *table.Registry, d decider) *Engine {
+func NewEngine(on *table.Registry, d Decider) *Engine {
 	e := &Engine{Prepared: on.Prepared, registry: on, Decider: d, hints: newDenialHints(), seen: newSeenRows()}
 	e.takeDurably = slices.Contains(e.Place().Queries[conn.TakeRows][conn.ManyRows].Params, conn.ParamDurability)
 	if e.Dialect.Taken != "" {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
 // The strategies, in the order in which decide tries them. All give the same answers, bit for bit: storetest,
@@ -131,7 +131,7 @@ func (s *thenSelect) upsert(ctx context.Context, in conn.Session, t part) error 
 	}
 	_, v := t.bind()
 	take := s.on.Place().Queries[t.statement()][conn.ManyRows].Literal(v)
-	return in.Pinned(ctx, func(tx runtime.Tx) error {
+	return in.Pinned(ctx, func(tx conn.Runner) error {
 		var result sql.Result
 		err := in.InTime(ctx, take, func(take string) (err error) {
 			result, err = tx.ExecContext(ctx, take)

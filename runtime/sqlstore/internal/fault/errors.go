@@ -85,6 +85,29 @@ func Undone(err error) bool {
 	return Retryable(err) || Outdated(err) || RefusedValue(err) || unreachable(err)
 }
 
+// ErrOutcomeUnknown is sqlstore.ErrOutcomeUnknown, where it is documented.
+var ErrOutcomeUnknown = errors.New("the transaction may have been committed")
+
+// unknownOutcome is an [ErrOutcomeUnknown] because of another error. It wraps only that, because the number of a MySQL error is
+// looked for along one chain.
+type unknownOutcome struct{ err error }
+
+func (e *unknownOutcome) Error() string        { return ErrOutcomeUnknown.Error() + ": " + e.err.Error() }
+func (e *unknownOutcome) Unwrap() error        { return e.err }
+func (e *unknownOutcome) Is(target error) bool { return target == ErrOutcomeUnknown }
+
+// OutcomeUnknown returns an [ErrOutcomeUnknown] because of err.
+func OutcomeUnknown(err error) error { return &unknownOutcome{err} }
+
+// OfCommit returns the error of a COMMIT that has failed with err: an [ErrOutcomeUnknown] unless the server has refused it, or it
+// was not sent.
+func OfCommit(err error) error {
+	if err == nil || Undone(err) || errors.Is(err, sql.ErrTxDone) || CodeOf(err).Text != "" && !Lost(err) {
+		return err
+	}
+	return OutcomeUnknown(err)
+}
+
 // unreachable reports whether no connection could be opened.
 func unreachable(err error) bool {
 	var failed *net.OpError

@@ -143,7 +143,7 @@ func (p *Prepared) checkPooler(ctx context.Context, x *conn.Executor) error {
 }
 
 // isNamed reports whether the driver has prepared the statement under a name.
-func (p *Prepared) isNamed(ctx context.Context, in runtime.Tx) (named bool, err error) {
+func (p *Prepared) isNamed(ctx context.Context, in conn.Runner) (named bool, err error) {
 	v := new(conn.Values)
 	v.Of[conn.ParamName] = "%ratelimitgen_named%"
 	q := &p.Place().Queries[conn.FindNamed][conn.OneRow]
@@ -168,7 +168,7 @@ func (p *Prepared) spareConn(ctx context.Context) *sql.Conn {
 
 // LocateFor finds the schemas of the tables for a call in a transaction of the caller: by another connection if one is free, because
 // the caller may have changed the search path or the database of the transaction.
-func (p *Prepared) LocateFor(ctx context.Context, tx runtime.Tx) error {
+func (p *Prepared) LocateFor(ctx context.Context, tx conn.Runner) error {
 	if p.Located() {
 		return nil
 	}

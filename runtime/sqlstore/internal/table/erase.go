@@ -84,7 +84,7 @@ func (e *Eraser) EraseIn(
 }
 
 // entriesIn returns the entries of a key. There are none without the table, for which a statement would end the transaction.
-func (e *Eraser) entriesIn(ctx context.Context, tx runtime.Tx, limit, key string) ([]runtime.OverrideEntry, error) {
+func (e *Eraser) entriesIn(ctx context.Context, tx conn.Runner, limit, key string) ([]runtime.OverrideEntry, error) {
 	if e.Err != nil {
 		return nil, nil
 	}

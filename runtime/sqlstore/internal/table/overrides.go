@@ -12,8 +12,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
@@ -81,7 +81,7 @@ func (v *OverrideLog) EntriesSince(ctx context.Context, id int64) ([]runtime.Ove
 }
 
 // EntriesIn is EntriesSince in a transaction of the caller.
-func (v *OverrideLog) EntriesIn(ctx context.Context, tx runtime.Tx, id int64) ([]runtime.OverrideEntry, error) {
+func (v *OverrideLog) EntriesIn(ctx context.Context, tx conn.Runner, id int64) ([]runtime.OverrideEntry, error) {
 	return scanOverrides(ctx, tx, v.reading(readSince), []any{id, override.Page})
 }
 
@@ -115,7 +115,7 @@ func (v *OverrideLog) query(ctx context.Context, x *conn.Executor, query string,
 	return entries, err
 }
 
-func scanOverrides(ctx context.Context, in runtime.Tx, query string, args []any) (entries []runtime.OverrideEntry, err error) {
+func scanOverrides(ctx context.Context, in conn.Runner, query string, args []any) (entries []runtime.OverrideEntry, err error) {
 	rows, err := in.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -175,7 +175,7 @@ func (v *OverrideLog) withNextID(
 var errSameID = errors.New("a constraint of the table refuses the override")
 
 // insertEntry inserts an entry with the next id, unless that is the one that was refused before.
-func (v *OverrideLog) insertEntry(ctx context.Context, in runtime.Tx, e runtime.OverrideEntry, refused int64) (id int64, err error) {
+func (v *OverrideLog) insertEntry(ctx context.Context, in conn.Runner, e runtime.OverrideEntry, refused int64) (id int64, err error) {
 	if err := in.QueryRowContext(ctx, v.reading(nextID)).Scan(&id); err != nil {
 		return 0, err
 	}
@@ -278,7 +278,7 @@ func (v *OverrideLog) Compact(ctx context.Context) error {
 	return nil
 }
 
-func scanEnds(ctx context.Context, in runtime.Tx, query string, after int64) (page []runtime.OverrideEntry, err error) {
+func scanEnds(ctx context.Context, in conn.Runner, query string, after int64) (page []runtime.OverrideEntry, err error) {
 	rows, err := in.QueryContext(ctx, query, after, compactionPage)
 	if err != nil {
 		return nil, err

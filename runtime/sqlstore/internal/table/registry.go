@@ -12,8 +12,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/registry"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
@@ -93,7 +93,7 @@ func (r *Registry) Decide(
 // DecideInTx is Decide in a transaction of the caller, which may have the only connection, and may be rolled back: so it registers
 // nothing.
 func (r *Registry) DecideInTx(
-	ctx context.Context, tx runtime.Tx, calls []runtime.Call, decide func([]runtime.Call) ([]runtime.Answer, error),
+	ctx context.Context, tx conn.Runner, calls []runtime.Call, decide func([]runtime.Call) ([]runtime.Answer, error),
 ) ([]runtime.Answer, error) {
 	if err := r.load(func() (registrations, error) { return r.readInTx(ctx, tx) }); err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (r *Registry) readFirst(ctx context.Context, x *conn.Executor) (stored regi
 }
 
 // readInTx reads the table in a transaction of the caller, which on Postgres ends with the first statement that fails.
-func (r *Registry) readInTx(ctx context.Context, tx runtime.Tx) (stored registrations, err error) {
+func (r *Registry) readInTx(ctx context.Context, tx conn.Runner) (stored registrations, err error) {
 	if r.Err != nil {
 		return registrations{}, nil
 	}
@@ -199,7 +199,7 @@ func (r *Registry) readAll(ctx context.Context, x *conn.Executor) (stored regist
 	return stored, err
 }
 
-func scanRegistrations(ctx context.Context, in runtime.Tx, query string) (registrations, error) {
+func scanRegistrations(ctx context.Context, in conn.Runner, query string) (registrations, error) {
 	rows, err := in.QueryContext(ctx, query)
 	if err != nil {
 		return nil, err
@@ -360,7 +360,7 @@ func onlyNumbers(stored registrations, changed []runtime.Registration) bool {
 	})
 }
 
-func (r *Registry) write(ctx context.Context, in runtime.Tx, stored registrations, changed []runtime.Registration) error {
+func (r *Registry) write(ctx context.Context, in conn.Runner, stored registrations, changed []runtime.Registration) error {
 	for _, of := range changed {
 		statement := insertLimit
 		if _, registered := stored[of.Limit]; registered {

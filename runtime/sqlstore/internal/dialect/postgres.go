@@ -5,27 +5,7 @@ import (
 	"strings"
 )
 
-// Postgres is the dialect of PostgreSQL 9.5 and later, and of databases that are compatible with it.
-//
-// A session that rounds the doubles that it sends as text is refused. Before version 12 that was the default: there,
-// set extra_float_digits=3 in the data source name (2 is enough for doubles).
-//
-// The database's encoding must be UTF8, or SQL_ASCII, which keeps bytes as they are, and so must that of the client:
-// others convert names and keys, so that two drivers may store one key in two rows, or refuse some keys.
-//
-// Statements use the functions, types and operators of pg_catalog, which a session searches first unless its search_path lists pg_catalog
-// after another schema. In such a session, whoever can create objects in that schema can change what statements mean.
-//
-// The store prepares no statements. Behind a pooler that sends each transaction to another session, as PgBouncer does
-// with pool_mode = transaction, pgx must not prepare them under names either, unless the pooler keeps track of them
-// (PgBouncer 1.21 or later, with max_prepared_statements): set default_query_exec_mode to exec, simple_protocol or
-// cache_describe. sqlstore.Store.Ready detects this. With lib/pq, everything that has arguments runs in transactions, where
-// a pooler cannot mistake another client's statement for the store's. If a data source name or a driver sets
-// extra_float_digits, PgBouncer needs ignore_startup_parameters = extra_float_digits. A pooler without transactions
-// (pool_mode = statement) cannot be used.
-//
-// Pgpool-II may send reads to replicas, but no statement of the store that reads its tables, unless its allow_sql_comments
-// is on: leave it off, which is its default. sqlstore.Store.Ready detects proxies that send reads of the store to a replica.
+// Postgres is dialect.Postgres of sqlstore, where the settings of drivers and poolers are documented.
 var Postgres = postgresDialect
 
 var postgresDialect = Dialect{
