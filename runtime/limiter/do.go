@@ -121,7 +121,7 @@ func spread(d *runtime.Decision, q *runtime.Request, now int64) {
 	// RetryAfter is 0 if the request is allowed, and Delay is only the one that it would have had if it is denied.
 	due := max(d.RetryAfter, d.BlockedFor)
 	if d.Allowed {
-		due = max(d.Delay, d.BlockedFor)
+		due = max(d.UsableAfter, d.BlockedFor)
 	}
 	if d.Policy == nil || due == 0 || due == runtime.Never {
 		return

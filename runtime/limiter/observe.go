@@ -173,7 +173,7 @@ func (b observing) observation(ctx context.Context, c runtime.Call, i int, answe
 // describe sets what a decision says, given whether the whole call was allowed.
 func describe(o *runtime.Observation, q *runtime.Request, d *runtime.Decision, allowed bool) {
 	o.Outcome = outcomeOf(q, d, allowed)
-	o.Taken, o.Remaining, o.Delay, o.RetryAfter, o.PenaltyFor = d.Taken, d.Remaining, d.Delay, d.RetryAfter, d.PenaltyFor
+	o.Taken, o.Remaining, o.Delay, o.RetryAfter, o.PenaltyFor = d.Taken, d.Remaining, d.UsableAfter, d.RetryAfter, d.PenaltyFor
 	switch {
 	case d.FailedLocal != nil:
 		o.Source = runtime.SourceMemory
@@ -213,7 +213,7 @@ func outcomeOf(q *runtime.Request, d *runtime.Decision, allowed bool) runtime.Ou
 		return runtime.OutcomeShadowDelayed
 	case q.Op == runtime.Check:
 		return runtime.OutcomeChecked
-	case d.Delay > 0:
+	case d.UsableAfter > 0:
 		return runtime.OutcomeDelayed
 	}
 	return runtime.OutcomeAllowed
