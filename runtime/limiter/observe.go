@@ -125,6 +125,19 @@ func (b observing) observeInvalid(ctx context.Context, q *runtime.Request, index
 	b.report(ctx, o, nil)
 }
 
+// observeLeased reports the decision on a request whose tokens were leased, or keeps it in h.
+func (b observing) observeLeased(ctx context.Context, q *runtime.Request, d *runtime.Decision, h *held) {
+	if b.observer == nil {
+		return
+	}
+	o := runtime.Observation{
+		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Source: runtime.SourceLease, Limits: 1, Count: q.Count, Taken: d.Taken, Remaining: d.Remaining,
+	}
+	o.SetKey(q.Key)
+	h.retry()
+	b.report(ctx, o, h)
+}
+
 // observeSettled keeps the observations of calls with one request each, that were executed together.
 func (b observing) observeSettled(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, err error, begun time.Time, h *held) {
 	if h == nil {

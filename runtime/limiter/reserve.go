@@ -216,7 +216,8 @@ func (r *Reservation) correction(used int64) (q runtime.Request, ok bool) {
 		q = runtime.Request{Op: runtime.Charge, Count: -rest}
 	}
 	// The request for the tokens had the same policy and key, so that they are valid.
-	return q, r.of.complete(&q) == nil
+	_, err := r.of.complete(&q)
+	return q, err == nil
 }
 
 // namesOf returns the names of the limits, for errors.
@@ -281,7 +282,7 @@ func (r *Reservation) MarshalText() ([]byte, error) {
 
 // resume returns the reservation with a text of [Reservation.MarshalText].
 func (l Limit) resume(text []byte) (*Reservation, error) {
-	if err := l.complete(&runtime.Request{}); err != nil {
+	if _, err := l.complete(&runtime.Request{}); err != nil {
 		return nil, err
 	}
 	var s storedReservation
