@@ -49,10 +49,10 @@ type Decision struct {
 	// or an earlier one; 0 without one. It is also set in the decisions of other methods, such as Charge. RetryAfter is
 	// at least as long, and longer if the tokens are due later.
 	PenaltyFor time.Duration
-	// Delay is how long to wait before using tokens that were reserved ahead; 0 if they can be used now. For a denied
-	// reservation, it is the delay that it would have had.
-	Delay time.Duration
-	// Jitter is how much later than after RetryAfter, Delay or BlockedFor the client should come, at most the policy's
+	// UsableAfter is how long to wait before using tokens that were reserved ahead; 0 if they can be used now. For a
+	// denied reservation, it is how long that would have been. limiter.Reservation.Delay adds the Jitter.
+	UsableAfter time.Duration
+	// Jitter is how much later than after RetryAfter, UsableAfter or BlockedFor the client should come, at most the policy's
 	// Jitter. For the same key and the same instant at which its tokens are due, it is the same.
 	Jitter time.Duration
 	// Remaining is the number of whole tokens left, at least 0, and 0 during a penalty. For a limit with shards,
@@ -214,8 +214,8 @@ func (d Decision) String() string {
 		return fmt.Sprintf("denied, penalty for %v, retry after %v", words.Rough(d.PenaltyFor), words.Rough(d.RetryAfter))
 	case !d.Allowed:
 		return fmt.Sprintf("denied, retry after %v", words.Rough(d.RetryAfter))
-	case d.Delay > 0:
-		return fmt.Sprintf("reserved, use after %v", words.Rough(d.Delay))
+	case d.UsableAfter > 0:
+		return fmt.Sprintf("reserved, use after %v", words.Rough(d.UsableAfter))
 	case d.Remaining >= MaxTokens:
 		return "allowed"
 	}
@@ -304,8 +304,8 @@ func (m Mode) Applied(d Decision, op Op, count int64) Decision {
 	if m != ModeShadow {
 		return d
 	}
-	if !d.Allowed || d.Delay > 0 {
-		d.Allowed, d.Shadowed, d.RetryAfter, d.Delay = true, true, 0, 0
+	if !d.Allowed || d.UsableAfter > 0 {
+		d.Allowed, d.Shadowed, d.RetryAfter, d.UsableAfter = true, true, 0, 0
 	}
 	if op.UpTo() && d.Taken < count {
 		d.Shadowed, d.Receipt.Free, d.Taken = true, count-d.Taken, count

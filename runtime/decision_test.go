@@ -12,7 +12,7 @@ import (
 
 func TestDecisionInWords(t *testing.T) {
 	require.Equal(t, "allowed, 19 left", runtime.Decision{Allowed: true, Remaining: 19}.String())
-	require.Equal(t, "reserved, use after 6s", runtime.Decision{Allowed: true, Delay: 6 * time.Second}.String())
+	require.Equal(t, "reserved, use after 6s", runtime.Decision{Allowed: true, UsableAfter: 6 * time.Second}.String())
 	for wait, text := range map[time.Duration]string{
 		1:                             "1ms",
 		1234567:                       "2ms",

@@ -1,10 +1,6 @@
 package runtime
 
-import (
-	"fmt"
-	"hash/maphash"
-	"sync/atomic"
-)
+import "fmt"
 
 // Numbers are those that a caller gives a limit together with the key, such as from the customer's contract or the
 // number of seats, where [Policy.AtMost] allows it. They are in tokens; 0 is a number that the caller does not give: if a
@@ -75,41 +71,21 @@ type numbersOf struct {
 	numbers Numbers
 }
 
-// given is a policy with the numbers of a caller.
-type given struct {
-	numbersOf
-	policy Policy
-}
-
-// recentNumbers has the policies of recent requests, at an index by a hash: nothing is allocated for numbers that
-// return, and most policies that are equal have one address. Whatever has the same place replaces the one there, so it
-// needs no lock, and takes at most some 2 MB.
-var (
-	recentNumbers [4096]atomic.Pointer[given]
-	numbersSeed   = maphash.MakeSeed()
-)
+// recentNumbers has the policies of recent requests: most policies that are equal have one address. It takes at most
+// some 2 MB.
+var recentNumbers remembered[numbersOf, Policy]
 
 // with returns the policy with numbers that it allows.
-func (p *Policy) with(n Numbers) *Policy {
-	of := numbersOf{p, n}
-	hash := maphash.Comparable(numbersSeed, of)
-	place := &recentNumbers[hash%uint64(len(recentNumbers))]
-	known := place.Load()
-	if known != nil && known.numbersOf != of {
-		// Two that are used in turn must not replace each other.
-		place = &recentNumbers[(hash^1)%uint64(len(recentNumbers))]
-		known = place.Load()
+func (p *Policy) with(n Numbers) *Policy { return recentNumbers.of(numbersOf{p, n}, numbersOf.made) }
+
+// made returns the policy with the numbers.
+func (of numbersOf) made() Policy {
+	made := *of.policy
+	made.given = of.numbers
+	if made.Mode != ModeUnlimited {
+		made.setNumbers(of.numbers)
 	}
-	if known != nil && known.numbersOf == of {
-		return &known.policy
-	}
-	made := &given{of, *p}
-	made.policy.given = n
-	if p.Mode != ModeUnlimited {
-		made.policy.setNumbers(n)
-	}
-	place.Store(made)
-	return &made.policy
+	return made
 }
 
 // Most reports whether the policy has the most that callers can give, in place of the numbers of one of them.

@@ -40,7 +40,7 @@ type Observation struct {
 	Count, Taken int64
 	// Remaining is the number of whole tokens left, at least 0. If Source is SourceLease, it is the rest of the block.
 	Remaining int64
-	// Delay and RetryAfter are copied from the decision.
+	// Delay is the UsableAfter of the decision, and RetryAfter is copied from it.
 	Delay, RetryAfter time.Duration
 	// PenaltyFor is copied from the decision: more than 0 if the key has a [Penalty].
 	PenaltyFor time.Duration

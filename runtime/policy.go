@@ -36,8 +36,8 @@ const MaxSlots = 1000
 // Policy is a limit: a rule that is applied to each key separately. Counts are stored under the policy's name, so two
 // policies with the same name share them.
 //
-// The zero Policy is invalid, and every method of a limit with an invalid policy returns [ErrInvalidPolicy]. Do not
-// change a policy once it is in use.
+// The zero Policy is invalid, and every method of a limit with an invalid policy returns [ErrInvalidPolicy]. A policy must
+// not change after its first use, when it is validated: change a copy, which is a policy of its own.
 type Policy struct {
 	// Name identifies the limit in the store, in errors and in decisions: at most 255 bytes of UTF-8 without control
 	// characters.

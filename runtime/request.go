@@ -149,7 +149,8 @@ func (q Request) Validate() error {
 	if len(q.Key) > MaxKey || !printable(q.Key) {
 		return fmt.Errorf("%w: it must be in the form that Key.String returns", ErrInvalidKey)
 	}
-	if err := q.Policy.Validate(); err != nil {
+	traits, err := q.Policy.Traits()
+	if err != nil || !traits.Have(TraitCalendar) {
 		return err
 	}
 	if problem := q.calendarProblem(); problem != "" {

@@ -42,7 +42,7 @@ type Store interface {
 
 // Call is a set of requests of which all pass or none does. If there are several, each must be a Take or a Check, and
 // reserving ones may be among them. Takes of one key are decided one after the other: each needs the tokens of those
-// before it too, and its Delay and RetryAfter are those of the sum. Checks are decided before all takes, in whatever
+// before it too, and its UsableAfter and RetryAfter are those of the sum. Checks are decided before all takes, in whatever
 // order the requests are: they do not need the tokens that the call takes from the same key, and the counts of several
 // checks of one key do not add up. The slots of a key have one holder in a call: two Takes of them are
 // [ErrInvalidCall].

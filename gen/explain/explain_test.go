@@ -146,9 +146,9 @@ func TestReservingAgreesWithStore(t *testing.T) {
 		sentences := reserving(&p)
 		first := decide(runtime.Request{Count: p.Capacity + min(p.Rate, p.MaxReserved), Reserve: true})
 		require.True(t, first.Allowed)
-		assert.True(t, strings.HasSuffix(sentences[0], " is allowed, with Delay "+words.Length(first.Delay)+"."), sentences[0])
+		assert.True(t, strings.HasSuffix(sentences[0], " is allowed, with Delay "+words.Length(first.UsableAfter)+"."), sentences[0])
 		next := decide(runtime.Request{Op: runtime.Check, Count: 1, Reserve: true})
-		assert.Equal(t, next.Allowed, strings.HasSuffix(sentences[1], " is allowed, with Delay "+words.Length(next.Delay)+"."), sentences[1])
+		assert.Equal(t, next.Allowed, strings.HasSuffix(sentences[1], " is allowed, with Delay "+words.Length(next.UsableAfter)+"."), sentences[1])
 		assert.Equal(t, !next.Allowed, strings.HasSuffix(sentences[1], " is denied, with RetryAfter "+words.Length(next.RetryAfter)+"."), sentences[1])
 		if p.Capacity == 0 {
 			assert.Len(t, sentences, 2)

@@ -219,12 +219,12 @@ func reserving(p *runtime.Policy) []string {
 	}
 	count := p.Capacity + min(p.Rate, p.MaxReserved)
 	first := decide(runtime.Request{Count: count, Reserve: true})
-	sentences := []string{fmt.Sprintf("%s, ReserveN(%s) is allowed, with Delay %s.", fullMoment(p), words.Number(count), words.Length(first.Delay))}
+	sentences := []string{fmt.Sprintf("%s, ReserveN(%s) is allowed, with Delay %s.", fullMoment(p), words.Number(count), words.Length(first.UsableAfter))}
 
 	// Check takes nothing, so that both of these describe the state after the first reservation.
 	next := decide(runtime.Request{Op: runtime.Check, Count: 1, Reserve: true})
 	if next.Allowed {
-		sentences = append(sentences, fmt.Sprintf("After it, ReserveN(1) is allowed, with Delay %s.", words.Length(next.Delay)))
+		sentences = append(sentences, fmt.Sprintf("After it, ReserveN(1) is allowed, with Delay %s.", words.Length(next.UsableAfter)))
 	} else {
 		sentences = append(sentences, fmt.Sprintf("After it, ReserveN(1) is denied, with RetryAfter %s.", words.Length(next.RetryAfter)))
 	}

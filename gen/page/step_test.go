@@ -179,7 +179,7 @@ func TestJavaScriptAgreesWithRuntime(t *testing.T) {
 				penalized++
 			case !s.want.Allowed:
 				denied++
-			case s.want.Delay > 0:
+			case s.want.UsableAfter > 0:
 				delayed++
 			}
 		}
@@ -196,7 +196,7 @@ func TestJavaScriptAgreesWithRuntime(t *testing.T) {
 				require.Equal(t, s.want.Allowed, got[i].allowed, at(t, "allowed")...)
 				require.Equal(t, s.want.Remaining, got[i].remaining, at(t, "remaining")...)
 				require.InDelta(t, float64(s.want.RetryAfter), got[i].retryAfter, 1e6, at(t, "retryAfter")...)
-				require.InDelta(t, float64(s.want.Delay), got[i].delay, 1e6, at(t, "delay")...)
+				require.InDelta(t, float64(s.want.UsableAfter), got[i].delay, 1e6, at(t, "delay")...)
 				require.InDelta(t, float64(s.want.FullAfter), got[i].fullAfter, 1e6, at(t, "fullAfter")...)
 				require.InDelta(t, float64(s.want.ResetAfter), got[i].resetAfter, 1e6, at(t, "resetAfter")...)
 				require.Equal(t, s.want.Value, got[i].value, at(t, "value")...)
@@ -315,7 +315,7 @@ func randomCase(t *testing.T, r *rand.Rand, p *runtime.Policy) jsCase {
 			fences = append(fences, s.want.Fence-base)
 		}
 		// Instants beyond 2^53 are not exact.
-		if longest := max(s.want.RetryAfter, s.want.Delay, s.want.FullAfter); longest > 1<<52 && s.err == nil {
+		if longest := max(s.want.RetryAfter, s.want.UsableAfter, s.want.FullAfter); longest > 1<<52 && s.err == nil {
 			break
 		}
 		retry = int64(s.want.RetryAfter)

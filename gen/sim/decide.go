@@ -128,7 +128,7 @@ func together(name string, decisions []runtime.Decision) runtime.Decision {
 	for i, d := range decisions {
 		all.Allowed = all.Allowed && d.Allowed
 		all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
-		all.Delay = max(all.Delay, d.Delay)
+		all.UsableAfter = max(all.UsableAfter, d.UsableAfter)
 		all.FullAfter = max(all.FullAfter, d.FullAfter)
 		if i == 0 || d.Value < all.Value {
 			all.Value, all.Remaining = d.Value, d.Remaining

@@ -50,7 +50,7 @@ func OutcomeOf(d runtime.Decision) Outcome {
 		return Denied
 	case d.Shadowed:
 		return Shadowed
-	case d.Delay > 0:
+	case d.UsableAfter > 0:
 		return Delayed
 	}
 	return Allowed
@@ -129,7 +129,7 @@ func (t *tally) verbs() string {
 func wait(d runtime.Decision) time.Duration {
 	switch {
 	case d.Allowed:
-		return d.Delay
+		return d.UsableAfter
 	case d.RetryAfter == runtime.Never:
 		return 0 // a blocked limit, for which no wait helps
 	}

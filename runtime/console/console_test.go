@@ -655,7 +655,7 @@ func TestShowsTheHoldersOfSlots(t *testing.T) {
 	code, text := get(t, at)
 	assert.Equal(t, http.StatusOK, code)
 	for _, want := range []string{"<h2>Slots</h2>", "2 of 5 slots in use, all free after 2m0s unless renewed", "Free slots from now on",
-		fmt.Sprintf(`<td class="number">%d</td><td class="number">2</td><td class="number">2m0s</td>`, slot.Fence()), "Free all slots", "capacity, at most 50"} {
+		fmt.Sprintf(`<td class="number">%d</td><td class="number">2</td><td class="number">2m0s</td>`, slot.Fence), "Free all slots", "capacity, at most 50"} {
 		assert.Contains(t, text, want)
 	}
 	for _, not := range []string{"Take tokens", "Give tokens back", "rate, at most"} {

@@ -478,3 +478,14 @@ func TestUsedOfAHugeDebt(t *testing.T) {
 	}
 	require.Greater(t, must(l.Peek(t.Context())).Used, int64(1<<61))
 }
+
+// What a result embeds keeps its meaning: a method with the name of a field would hide it.
+func TestNoMethodHidesAnEmbeddedField(t *testing.T) {
+	for _, result := range []any{&limiter.Reservation{}, &limiter.Reservations{}, &limiter.Slot{}} {
+		of := reflect.TypeOf(result)
+		for _, f := range reflect.VisibleFields(of.Elem()) {
+			_, hidden := of.MethodByName(f.Name)
+			require.False(t, hidden, "%v: method and field %s", of, f.Name)
+		}
+	}
+}

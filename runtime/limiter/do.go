@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -12,45 +13,78 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 )
 
-// do executes one call, given as a slice because that is the form of [runtime.Store.Do], within the timeouts of its
-// limits. The call then has the policies in force. If the store fails, the call is decided without it, provided that
-// each of its limits allows that by its OnError.
-func (l *Limiter) do(ctx context.Context, calls []runtime.Call) (answer runtime.Answer, err error) {
-	c := calls[0]
-	if l == nil || l.store == nil {
-		return runtime.Answer{Source: runtime.SourceNone}, fmt.Errorf("%v: %w", c, runtime.ErrNoStore)
+// doRequests is do for requests that are valid.
+func (l *Limiter) doRequests(ctx context.Context, requests []runtime.Request) (runtime.Answer, error) {
+	return l.do(ctx, []runtime.Call{{Requests: requests}}, traitsOf(requests))
+}
+
+// traitsOf returns the traits of the policies of some requests together.
+func traitsOf(requests []runtime.Request) (all runtime.Traits) {
+	for i := range requests {
+		traits, _ := requests[i].Policy.Traits()
+		all |= traits
 	}
-	if ctx == nil || ctx.Err() != nil {
-		return runtime.Answer{Source: runtime.SourceNone}, fmt.Errorf("%v: %w", c, contextErr(ctx))
+	return all
+}
+
+// do executes one valid call, given as a slice because that is the form of [runtime.Store.Do], and given the traits of its
+// policies. A call without a trait skips the stage that is about it. Afterwards, the call has the policies in force.
+func (l *Limiter) do(ctx context.Context, calls []runtime.Call, traits runtime.Traits) (answer runtime.Answer, err error) {
+	if err := l.ready(ctx); err != nil {
+		return runtime.Answer{Source: runtime.SourceNone}, fmt.Errorf("%v: %w", calls[0], err)
 	}
-	bounded, cancel := l.withTimeout(ctx, c)
-	defer cancel()
-	changed, now, err := l.override(bounded, &calls[0])
-	if c = calls[0]; changed {
-		// The plan that an override gives may have a timeout that the key's own has not.
-		bounded, cancel = l.withTimeout(bounded, c)
+	bounded := ctx
+	if traits.Have(runtime.TraitTimeout) {
+		within, cancel := l.withTimeout(bounded, calls[0])
 		defer cancel()
+		bounded = within
 	}
-	decided, unread := false, err != nil
-	if !unread {
-		answer, decided = withoutRows(c, now)
+	now, unread := int64(0), false
+	if traits.Have(runtime.TraitOverrides) {
+		var changed bool
+		changed, now, err = l.override(bounded, &calls[0])
+		if unread = err != nil; changed {
+			traits |= traitsOf(calls[0].Requests)
+			// The plan that an override gives may have a timeout that the key's own has not.
+			within, cancel := l.withTimeout(bounded, calls[0])
+			defer cancel()
+			bounded = within
+		}
 	}
-	if !unread && !decided {
+	switch {
+	case unread:
+	case traits.Have(runtime.TraitMode) && !usesRows(calls[0]):
+		answer = withoutRows(calls[0], now)
+	default:
 		answers, failed := l.store.Do(bounded, calls)
-		if answers, err = l.answered(bounded, calls, answers, failed); err == nil {
+		if failed != nil {
+			answers, failed = l.afterTx(bounded, calls, answers, failed)
+		}
+		if traits.Have(runtime.TraitLocal) || calls[0].Requests[0].Op == runtime.Reset {
+			l.learnFrom(calls, answers)
+		}
+		if err = failed; err == nil {
 			answer = answers[0]
 		}
 	}
-	if err == nil {
-		err = answer.Err
-	} else {
-		answer, err = l.withoutStore(ctx, bounded, c, err, unread)
+	if err != nil {
+		answer = l.withoutStore(ctx, bounded, calls[0], err, unread)
 	}
-	// Here, because the modes have been applied.
-	for i := range answer.Decisions {
-		spread(&answer.Decisions[i], &c.Requests[i], answer.At)
+	if traits.Have(runtime.TraitJitter) {
+		// The last stage, because the modes have been applied.
+		for i := range answer.Decisions {
+			spread(&answer.Decisions[i], &calls[0].Requests[i], answer.At)
+		}
 	}
-	return answer, err
+	return answer, answer.Err
+}
+
+// ready returns why no request can be made with a context, or nil.
+func (l *Limiter) ready(ctx context.Context) error {
+	if l == nil || l.store == nil {
+		return runtime.ErrNoStore
+	}
+	return contextErr(ctx)
 }
 
 // errNilContext: the standard library panics, but a limit may be asked before anything else has used the context.
@@ -83,37 +117,46 @@ func (l *Limiter) doAll(ctx context.Context, calls []runtime.Call) ([]runtime.An
 		}
 	}
 	answers, err := l.store.Do(ctx, calls)
-	return l.answered(ctx, calls, answers, err)
+	if err != nil {
+		answers, err = l.afterTx(ctx, calls, answers, err)
+	}
+	l.learnFrom(calls, answers)
+	return answers, err
 }
 
-// answered returns the result of calls, given what the store has returned, and lets the memory of this process learn
-// from it. Calls that settle reservations of a transaction of the caller are executed without it when it has ended.
-func (l *Limiter) answered(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, err error) ([]runtime.Answer, error) {
+// afterTx returns the result of calls that have failed. Calls that settle reservations of a transaction of the caller are
+// executed without it when it has ended.
+func (l *Limiter) afterTx(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, err error) ([]runtime.Answer, error) {
 	if l.settles && errors.Is(err, sql.ErrTxDone) && !errors.Is(err, runtime.ErrRolledBack) {
-		answers, err = l.base.Do(ctx, calls)
-	}
-	if !l.inTx {
-		for i := range answers {
-			if answers[i].Answered() {
-				l.local.learnFrom(calls[i], &answers[i])
-			}
-		}
+		return l.base.Do(ctx, calls)
 	}
 	return answers, err
 }
 
-// withoutRows returns the answer at the instant now to a call of which no request uses rows.
-func withoutRows(c runtime.Call, now int64) (runtime.Answer, bool) {
-	for i := range c.Requests {
-		if c.Requests[i].UsesRows() {
-			return runtime.Answer{}, false
+// learnFrom keeps the counts that the store has reported, for the limits with FailLocal.
+func (l *Limiter) learnFrom(calls []runtime.Call, answers []runtime.Answer) {
+	if l.inTx {
+		return
+	}
+	for i := range answers {
+		if answers[i].Answered() {
+			l.local.learnFrom(calls[i], &answers[i])
 		}
 	}
+}
+
+// usesRows reports whether a request of a call uses rows.
+func usesRows(c runtime.Call) bool {
+	return slices.ContainsFunc(c.Requests, func(q runtime.Request) bool { return q.UsesRows() })
+}
+
+// withoutRows returns the answer at the instant now to a call of which no request uses rows.
+func withoutRows(c runtime.Call, now int64) runtime.Answer {
 	b := batch.New([]runtime.Call{c})
 	b.Run(now, nil)
 	answer := b.Answers()[0]
 	answer.Source = runtime.SourceNone
-	return answer, true
+	return answer
 }
 
 // spread sets the jitter of the decision on a request at the instant now, if it has to wait.
@@ -121,7 +164,7 @@ func spread(d *runtime.Decision, q *runtime.Request, now int64) {
 	// RetryAfter is 0 if the request is allowed, and Delay is only the one that it would have had if it is denied.
 	due := max(d.RetryAfter, d.BlockedFor)
 	if d.Allowed {
-		due = max(d.Delay, d.BlockedFor)
+		due = max(d.UsableAfter, d.BlockedFor)
 	}
 	if d.Policy == nil || due == 0 || due == runtime.Never {
 		return

@@ -35,7 +35,7 @@ type item struct {
 
 func (i item) request(of *Limiter) (runtime.Request, error) {
 	q := runtime.Request{Policy: i.of.policy, Op: i.op, Count: i.n}
-	err := i.of.complete(&q)
+	_, err := i.of.complete(&q)
 	if err == nil && !i.of.limiter.joins(of) {
 		err = i.of.wrap(fmt.Errorf("%w: the limit has another store, or another transaction", runtime.ErrInvalidCall))
 	}
@@ -252,7 +252,7 @@ func (l *Limiter) takeTogether(ctx context.Context, requests []runtime.Request) 
 	if slices.ContainsFunc(requests, func(q runtime.Request) bool { return q.Op != runtime.Check }) {
 		return l.doTogether(ctx, requests, nil)
 	}
-	answer, err := l.do(ctx, []runtime.Call{{Requests: requests}})
+	answer, err := l.doRequests(ctx, requests)
 	return decisionsOf(l, requests, answer, err)
 }
 
@@ -328,7 +328,7 @@ func (l *Limiter) takeInside(ctx context.Context, requests []runtime.Request, ar
 func (l *Limiter) doTogether(ctx context.Context, requests []runtime.Request, h *held) (Decisions, error) {
 	watch := l.observing()
 	begun, sent, calls := watch.begin(), time.Now(), []runtime.Call{{Requests: requests}}
-	answer, err := l.do(ctx, calls)
+	answer, err := l.do(ctx, calls, traitsOf(requests))
 	watch.observe(ctx, calls[0], answer, err, begun, h)
 	ds, err := decisionsOf(l, requests, answer, err)
 	ds.sent = sent

@@ -84,9 +84,9 @@ func TestJitterIsAddedOnlyToWaits(t *testing.T) {
 	require.Zero(t, r.Jitter)
 	require.Zero(t, r.Delay())
 	r = must(l.ReserveN(t.Context(), 5))
-	require.Equal(t, 30*time.Second, r.Decision.Delay)
+	require.Equal(t, 30*time.Second, r.UsableAfter)
 	require.Positive(t, r.Jitter)
-	require.Equal(t, r.Decision.Delay+r.Jitter, r.Delay())
+	require.Equal(t, r.UsableAfter+r.Jitter, r.Delay())
 	require.Zero(t, r.RetryIn())
 
 	err := l.Require(t.Context())
@@ -177,7 +177,7 @@ func TestJitterInEveryMode(t *testing.T) {
 			}
 			expect := func(what string, want waits, d runtime.Decision) {
 				t.Helper()
-				got := waits{d.RetryAfter > 0, d.Delay > 0, d.Jitter > 0, d.BlockedFor > 0}
+				got := waits{d.RetryAfter > 0, d.UsableAfter > 0, d.Jitter > 0, d.BlockedFor > 0}
 				require.Equal(t, want, got, "%v: %s: %+v", row.mode, what, d)
 			}
 			ctx := t.Context()

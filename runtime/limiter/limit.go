@@ -145,7 +145,7 @@ func (l Limit) Charge(ctx context.Context, n int64) (runtime.Decision, error) {
 // one that is blocked has none left: see [runtime.Balance.BlockedFor].
 func (l Limit) Peek(ctx context.Context) (runtime.Balance, error) {
 	q := runtime.Request{Op: runtime.Peek}
-	if err := l.complete(&q); err != nil {
+	if _, err := l.complete(&q); err != nil {
 		return runtime.Balance{}, err
 	}
 	return l.limiter.peek(ctx, q)
@@ -153,7 +153,7 @@ func (l Limit) Peek(ctx context.Context) (runtime.Balance, error) {
 
 // peek executes a Peek.
 func (l *Limiter) peek(ctx context.Context, q runtime.Request) (runtime.Balance, error) {
-	answer, err := l.do(ctx, []runtime.Call{{Requests: []runtime.Request{q}}})
+	answer, err := l.doRequests(ctx, []runtime.Request{q})
 	if err != nil {
 		return runtime.Balance{}, err
 	}
@@ -194,13 +194,10 @@ func (l Limit) Reset(ctx context.Context) error {
 // has no key, [runtime.ErrNoErase], or the store's. Observers see a Reset.
 func (l Limit) Erase(ctx context.Context) error {
 	q := runtime.Request{Op: runtime.Reset}
-	if err := l.complete(&q); err != nil {
+	if _, err := l.complete(&q); err != nil {
 		return err
 	}
-	if l.limiter == nil || l.limiter.store == nil {
-		return l.wrap(runtime.ErrNoStore)
-	}
-	if err := contextErr(ctx); err != nil {
+	if err := l.limiter.ready(ctx); err != nil {
 		return l.wrap(err)
 	}
 	s, ok := ability.Of[runtime.Eraser](l.limiter.store)
@@ -226,16 +223,18 @@ func (l Limit) Erase(ctx context.Context) error {
 // do executes a request on the key, and reports it to the observer, or keeps that in h. Every method ends here, but for Wait, which
 // ends in doTogether as the methods of [Group] do.
 func (l Limit) do(ctx context.Context, q runtime.Request, h *held) (runtime.Decision, error) {
-	if d, ok := l.takeLocal(ctx, &q); ok {
-		if l.limiter.observer != nil {
-			l.observeLeased(ctx, &q, &d, h)
-		}
-		return d, nil
-	}
-	if err := l.complete(&q); err != nil {
+	watch := l.limiter.observing()
+	traits, err := l.complete(&q)
+	if err != nil {
 		q.Policy = l.policy
-		l.limiter.observing().observeInvalid(ctx, &q, 0, 1, err)
+		watch.observeInvalid(ctx, &q, 0, 1, err)
 		return runtime.Decision{}, err
+	}
+	if traits.Have(runtime.TraitLease) {
+		if d, ok := l.takeLocal(ctx, &q); ok {
+			watch.observeLeased(ctx, &q, &d, h)
+			return d, nil
+		}
 	}
 	// One struct, because the store keeps both the call and its request: one allocation in place of two.
 	one := &struct {
@@ -244,9 +243,8 @@ func (l Limit) do(ctx context.Context, q runtime.Request, h *held) (runtime.Deci
 		ledger   runtime.Ledger
 	}{requests: [1]runtime.Request{q}}
 	one.calls[0].Requests = one.requests[:]
-	watch := l.limiter.observing()
 	begun := watch.begin()
-	answer, err := l.limiter.do(ctx, one.calls[:])
+	answer, err := l.limiter.do(ctx, one.calls[:], traits)
 	watch.observe(ctx, one.calls[0], answer, err, begun, h)
 	if err != nil {
 		return runtime.Decision{}, err
@@ -258,23 +256,34 @@ func (l Limit) do(ctx context.Context, q runtime.Request, h *held) (runtime.Deci
 	return d, nil
 }
 
-// takeLocal takes tokens that the store has leased. It comes before validation, which would take longer than a leased
-// token: there are no leased tokens for an invalid request.
+// complete sets the policy and the key of a request, both of which must be valid, and returns the traits of the policy.
+func (l Limit) complete(q *runtime.Request) (runtime.Traits, error) {
+	traits, err := l.policy.Traits()
+	if err = cmp.Or(l.key.Err(), err); err != nil {
+		return 0, l.wrap(err)
+	}
+	q.Policy, q.Key = l.policy, l.key.String()
+	if traits.Have(runtime.TraitCalendar) {
+		if err := l.key.Complete(q); err != nil {
+			return 0, l.wrap(err)
+		}
+	}
+	if traits.Have(runtime.TraitSlots) && q.Op == runtime.Take {
+		q.Fence = rand.Int64N(runtime.MaxFenceStep + 1)
+	}
+	return traits, nil
+}
+
+// takeLocal takes tokens of a valid request that the store has leased.
 func (l Limit) takeLocal(ctx context.Context, q *runtime.Request) (runtime.Decision, bool) {
-	if l.policy == nil || l.policy.Lease.Tokens == 0 || !q.Takes() || q.Reserve || l.key.Err() != nil || l.limiter == nil {
+	if !q.Takes() || q.Reserve || l.limiter == nil || l.limiter.leases == nil || ctx == nil || ctx.Err() != nil {
 		return runtime.Decision{}, false
 	}
-	if l.policy.Calendar.PerKey() && l.complete(&runtime.Request{}) != nil {
-		return runtime.Decision{}, false // the tokens of a key do not show that its zone is missing now
-	}
-	if l.limiter.leases == nil || ctx == nil || ctx.Err() != nil {
-		return runtime.Decision{}, false
-	}
-	p, ok := l.limiter.inForceNow(l.policy, l.key.String())
+	p, ok := l.limiter.inForceNow(q.Policy, q.Key)
 	if !ok {
 		return runtime.Decision{}, false
 	}
-	return l.limiter.leases.TakeLocal(p, l.key.String(), q.Count)
+	return l.limiter.leases.TakeLocal(p, q.Key, q.Count)
 }
 
 // mode returns the mode in force for the key, or if that is not known, the policy's own.
@@ -288,36 +297,10 @@ func (l Limit) mode() (m runtime.Mode) {
 	return l.policy.Mode
 }
 
-// complete sets the policy and the key of a request.
-func (l Limit) complete(q *runtime.Request) error {
-	err := cmp.Or(l.key.Err(), l.policy.Validate())
-	if err == nil {
-		q.Policy = l.policy
-		err = l.key.Complete(q)
-		if q.Op == runtime.Take && q.Policy.Kind == runtime.InFlight {
-			q.Fence = rand.Int64N(runtime.MaxFenceStep + 1)
-		}
-	}
-	if err != nil {
-		return l.wrap(err)
-	}
-	return nil
-}
-
 // wrap adds the name of the limit to an error, but never the key, which may be personal.
 func (l Limit) wrap(err error) error {
 	if l.policy == nil || l.policy.Name == "" {
 		return err
 	}
 	return fmt.Errorf("limit %q: %w", l.policy.Name, err)
-}
-
-// observeLeased reports a decision of takeLocal.
-func (l *Limit) observeLeased(ctx context.Context, q *runtime.Request, d *runtime.Decision, h *held) {
-	o := runtime.Observation{
-		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Source: runtime.SourceLease, Limits: 1, Count: q.Count, Taken: d.Taken, Remaining: d.Remaining,
-	}
-	o.SetKey(l.key.String())
-	h.retry()
-	l.limiter.observing().report(ctx, o, h)
 }

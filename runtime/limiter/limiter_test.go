@@ -144,7 +144,7 @@ func TestCountOfZeroIsAllowedAndTakesNothing(t *testing.T) {
 		for name, call := range zero {
 			d, err := call()
 			require.NoError(t, err, name)
-			require.True(t, d.Allowed && d.Delay == 0, "%s with %v tokens: %+v", name, tokens, d)
+			require.True(t, d.Allowed && d.UsableAfter == 0, "%s with %v tokens: %+v", name, tokens, d)
 			require.Zero(t, d.TakenAt, "%s: nothing was taken that could be refunded", name)
 			require.Equal(t, rows, store.Len(), "%s wrote a row", name)
 			require.Equal(t, tokens, value(t, l), name)

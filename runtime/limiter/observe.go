@@ -125,6 +125,19 @@ func (b observing) observeInvalid(ctx context.Context, q *runtime.Request, index
 	b.report(ctx, o, nil)
 }
 
+// observeLeased reports the decision on a request whose tokens were leased, or keeps it in h.
+func (b observing) observeLeased(ctx context.Context, q *runtime.Request, d *runtime.Decision, h *held) {
+	if b.observer == nil {
+		return
+	}
+	o := runtime.Observation{
+		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Source: runtime.SourceLease, Limits: 1, Count: q.Count, Taken: d.Taken, Remaining: d.Remaining,
+	}
+	o.SetKey(q.Key)
+	h.retry()
+	b.report(ctx, o, h)
+}
+
 // observeSettled keeps the observations of calls with one request each, that were executed together.
 func (b observing) observeSettled(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, err error, begun time.Time, h *held) {
 	if h == nil {
@@ -173,7 +186,7 @@ func (b observing) observation(ctx context.Context, c runtime.Call, i int, answe
 // describe sets what a decision says, given whether the whole call was allowed.
 func describe(o *runtime.Observation, q *runtime.Request, d *runtime.Decision, allowed bool) {
 	o.Outcome = outcomeOf(q, d, allowed)
-	o.Taken, o.Remaining, o.Delay, o.RetryAfter, o.PenaltyFor = d.Taken, d.Remaining, d.Delay, d.RetryAfter, d.PenaltyFor
+	o.Taken, o.Remaining, o.Delay, o.RetryAfter, o.PenaltyFor = d.Taken, d.Remaining, d.UsableAfter, d.RetryAfter, d.PenaltyFor
 	switch {
 	case d.FailedLocal != nil:
 		o.Source = runtime.SourceMemory
@@ -213,7 +226,7 @@ func outcomeOf(q *runtime.Request, d *runtime.Decision, allowed bool) runtime.Ou
 		return runtime.OutcomeShadowDelayed
 	case q.Op == runtime.Check:
 		return runtime.OutcomeChecked
-	case d.Delay > 0:
+	case d.UsableAfter > 0:
 		return runtime.OutcomeDelayed
 	}
 	return runtime.OutcomeAllowed

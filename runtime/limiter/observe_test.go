@@ -195,7 +195,7 @@ func TestObservationHasTheDecision(t *testing.T) {
 
 	r, err := book.ReserveN(t.Context(), 5)
 	o = one(err)
-	require.Equal(t, r.Decision.Delay, o.Delay)
+	require.Equal(t, r.UsableAfter, o.Delay)
 	require.EqualValues(t, 5, o.Tokens())
 	require.True(t, o.Near())
 

@@ -126,10 +126,10 @@ func (m *localMemory) decideWithout(c runtime.Call, err error) runtime.Answer {
 
 // withoutStore answers a call for which the store has failed with err in the context bounded, or the overrides could
 // not be read, as the OnError of its limits says.
-func (l *Limiter) withoutStore(ctx, bounded context.Context, c runtime.Call, err error, unread bool) (runtime.Answer, error) {
+func (l *Limiter) withoutStore(ctx, bounded context.Context, c runtime.Call, err error, unread bool) runtime.Answer {
 	if runtime.OriginOf(err) != runtime.OriginStore {
 		// The store has not failed: each such request would pass for as long as the program runs.
-		return runtime.Answer{}, fmt.Errorf("%v: %w", c, err)
+		return runtime.Answer{Err: fmt.Errorf("%v: %w", c, err)}
 	}
 	if cause := context.Cause(bounded); !l.inTx && errors.Is(cause, errTimeout) && !errors.Is(err, errTimeout) {
 		err = fmt.Errorf("%w: %w", cause, err)
@@ -141,10 +141,9 @@ func (l *Limiter) withoutStore(ctx, bounded context.Context, c runtime.Call, err
 	// A caller that has gone does not wait for a decision, and the store has not failed: with short deadlines, clients
 	// could otherwise open the limit.
 	if l.inTx || failsClosed(c) || unread && needsOverrides(&c) || gone != nil {
-		return runtime.Answer{}, fmt.Errorf("%v: %w", c, err)
+		return runtime.Answer{Err: fmt.Errorf("%v: %w", c, err)}
 	}
-	answer := l.local.decideWithout(c, err)
-	return answer, answer.Err
+	return l.local.decideWithout(c, err)
 }
 
 // ended returns the error of a caller's context that has ended.

@@ -119,7 +119,7 @@ func TestWaitsAcrossTheEndsOfOverrides(t *testing.T) {
 				}
 			}
 			// The delay from shards is the one from a single row, though one that is full accrues nothing.
-			if decision.Allowed && decision.Delay > 0 && p.Shards == 0 {
+			if decision.Allowed && decision.UsableAfter > 0 && p.Shards == 0 {
 				seen["delayed"]++
 				due := func() bool {
 					b := must(key.Peek(t.Context()))
@@ -127,8 +127,8 @@ func TestWaitsAcrossTheEndsOfOverrides(t *testing.T) {
 					// As much as accrues in half a microsecond.
 					return b.Value >= -float64(c.Policy.Rate)*500/float64(p.Period) || c.Policy.Mode == runtime.ModeShadow
 				}
-				at(o.now.Add(decision.Delay), func() { require.True(t, due(), "%+v: %v", p, decision) })
-				for _, instant := range instants(decision.Delay) {
+				at(o.now.Add(decision.UsableAfter), func() { require.True(t, due(), "%+v: %v", p, decision) })
+				for _, instant := range instants(decision.UsableAfter) {
 					at(instant, func() { require.False(t, due(), "%+v: %v", p, decision) })
 				}
 			}

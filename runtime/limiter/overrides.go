@@ -65,7 +65,7 @@ func (o Overrides) penalized(ctx context.Context) (of Limit, penalty bool, err e
 	q := runtime.Request{Op: runtime.Peek}
 	_, err = o.store(ctx)
 	if err == nil {
-		err = of.complete(&q)
+		_, err = of.complete(&q)
 	}
 	if err != nil {
 		return of, false, err

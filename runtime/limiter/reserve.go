@@ -30,7 +30,7 @@ func newReservation(l Limit, d runtime.Decision, n int64, open bool) *Reservatio
 	}
 	l.limiter = l.limiter.settler()
 	r := &Reservation{Decision: d, of: l, count: n, made: d.TakenAt, uncounted: d.Policy != nil && d.Policy.Mode.Passes(), open: open}
-	if d.Delay > 0 {
+	if d.UsableAfter > 0 {
 		r.begun = time.Now()
 		if r.made.IsZero() {
 			r.made = r.begun // by the memory of this process
@@ -58,13 +58,13 @@ type Reservation struct {
 }
 
 // Delay returns how long after the reservation was made its tokens can be used, or [runtime.Never] if it was denied. If
-// it is not 0, it includes the jitter of the policy, which the Delay of the Decision does not. It does not change
+// it is not 0, it includes the jitter of the policy, which the UsableAfter of the Decision does not. It does not change
 // afterwards.
 func (r *Reservation) Delay() time.Duration {
 	if !r.Allowed {
 		return runtime.Never
 	}
-	return time.Duration(arith.Add(int64(r.Decision.Delay), int64(r.Jitter)))
+	return time.Duration(arith.Add(int64(r.UsableAfter), int64(r.Jitter)))
 }
 
 // At returns when the tokens can be used, by the clock of the store, or if it FailedLocal by that of this process: Delay
@@ -104,7 +104,7 @@ func waitFor(ctx context.Context, l *Limiter, all []*Reservation) error {
 		if r.begun.IsZero() {
 			continue
 		}
-		longest = max(longest, jittered(ctx, r.Decision.Delay-time.Since(r.begun), r.Jitter))
+		longest = max(longest, jittered(ctx, r.UsableAfter-time.Since(r.begun), r.Jitter))
 	}
 	var err error
 	if left, limited := timeLeft(ctx); limited && longest > left {
@@ -216,7 +216,8 @@ func (r *Reservation) correction(used int64) (q runtime.Request, ok bool) {
 		q = runtime.Request{Op: runtime.Charge, Count: -rest}
 	}
 	// The request for the tokens had the same policy and key, so that they are valid.
-	return q, r.of.complete(&q) == nil
+	_, err := r.of.complete(&q)
+	return q, err == nil
 }
 
 // namesOf returns the names of the limits, for errors.
@@ -268,7 +269,7 @@ func (r *Reservation) MarshalText() ([]byte, error) {
 	}
 	s := storedReservation{
 		Version: 1, Limit: r.Limit, Key: fingerprint(r.of), Count: r.count, Taken: r.Taken,
-		Delay: r.Decision.Delay, Jitter: r.Jitter, Shadowed: r.Shadowed, Uncounted: r.uncounted,
+		Delay: r.UsableAfter, Jitter: r.Jitter, Shadowed: r.Shadowed, Uncounted: r.uncounted,
 		Free: r.Receipt.Free, Total: r.Receipt.Total, Shard: r.Receipt.Shard, Leased: r.Receipt.Leased,
 	}
 	if !r.TakenAt.IsZero() {
@@ -281,7 +282,7 @@ func (r *Reservation) MarshalText() ([]byte, error) {
 
 // resume returns the reservation with a text of [Reservation.MarshalText].
 func (l Limit) resume(text []byte) (*Reservation, error) {
-	if err := l.complete(&runtime.Request{}); err != nil {
+	if _, err := l.complete(&runtime.Request{}); err != nil {
 		return nil, err
 	}
 	var s storedReservation
@@ -294,7 +295,7 @@ func (l Limit) resume(text []byte) (*Reservation, error) {
 		return nil, l.wrap(fmt.Errorf("%w: the reservation is one of another key, or of limit %q", runtime.ErrInvalidCall, s.Limit))
 	}
 	d := runtime.Decision{
-		Limit: s.Limit, Policy: l.policy, Allowed: true, Taken: s.Taken, Delay: s.Delay, Jitter: s.Jitter, Shadowed: s.Shadowed,
+		Limit: s.Limit, Policy: l.policy, Allowed: true, Taken: s.Taken, UsableAfter: s.Delay, Jitter: s.Jitter, Shadowed: s.Shadowed,
 		Receipt: runtime.Receipt{Free: s.Free, Total: s.Total, Shard: s.Shard, Leased: s.Leased},
 	}
 	if s.TakenAt != 0 {

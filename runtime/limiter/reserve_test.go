@@ -59,7 +59,7 @@ func TestDeniedReservationHoldsNothing(t *testing.T) {
 	require.False(t, r.Allowed)
 	require.Equal(t, time.Second, r.RetryAfter)
 	require.Equal(t, runtime.Never, r.Delay(), "a denied reservation has no tokens to wait for")
-	require.Equal(t, 11*time.Second, r.Decision.Delay, "the delay that it would have had")
+	require.Equal(t, 11*time.Second, r.UsableAfter, "the delay that it would have had")
 	require.ErrorIs(t, r.Cancel(t.Context()), runtime.ErrNotReserved)
 	require.Equal(t, -10.0, value(t, l))
 }

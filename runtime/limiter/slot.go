@@ -131,7 +131,7 @@ func (l SlotLimit) Peek(ctx context.Context) (runtime.Balance, error) { return l
 func (l SlotLimit) Reset(ctx context.Context) error { return l.of.Reset(ctx) }
 
 // Erase deletes the slots of the key, as Reset does, and replaces the key in the log of overrides; see [Limit.Erase]. A slot that
-// is acquired within a millisecond after it may have a smaller [Slot.Fence] than one that was acquired as shortly before.
+// is acquired within a millisecond after it may have a smaller Fence than one that was acquired as shortly before.
 func (l SlotLimit) Erase(ctx context.Context) error { return l.of.Erase(ctx) }
 
 // Item returns l as an [Item] that acquires a slot, as l itself does. [Decisions.Slot] returns the slot.
@@ -156,6 +156,10 @@ func (SlotLimit) plain() {}
 //
 // A slot that is Allowed holds nothing if none was needed: in [runtime.ModeShadow] after a denial, in
 // [runtime.ModeOff], or if it FailedOpen or FailedLocal. Its Fence is 0, and Renew and Release do nothing.
+//
+// The Fence of the Decision is larger than those of all slots that were acquired before for the key. A store that the
+// holder writes to can keep the largest one that it has seen and refuse a write with a smaller one: then a holder that
+// was frozen for longer than its hold cannot overwrite what the next one has written, although it has not noticed yet.
 type Slot struct {
 	runtime.Decision
 	of Limit
@@ -198,18 +202,7 @@ func (ds Decisions) Slot(i int) (*Slot, bool) {
 }
 
 // holds reports whether the slot was acquired.
-func (s *Slot) holds() bool { return s != nil && s.Allowed && s.Decision.Fence != 0 }
-
-// Fence returns a number that is larger than those of all slots that were acquired before for the key, and 0 if nothing
-// is held. A store that the holder writes to can keep the largest one that it has seen and refuse a write with a
-// smaller one: then a holder that was frozen for longer than its hold cannot overwrite what the next one has written,
-// although it has not noticed yet.
-func (s *Slot) Fence() int64 {
-	if s == nil {
-		return 0
-	}
-	return s.Decision.Fence
-}
+func (s *Slot) holds() bool { return s != nil && s.Allowed && s.Fence != 0 }
 
 // Renew holds the slot for another hold from now on. The hold is taken from the policy now in force for the key.
 //
@@ -220,7 +213,7 @@ func (s *Slot) Renew(ctx context.Context) error {
 		return s.nothingHeld()
 	}
 	sent := time.Now()
-	d, err := s.of.do(ctx, runtime.Request{Op: runtime.Renew, Fence: s.Decision.Fence, Count: s.n}, nil)
+	d, err := s.of.do(ctx, runtime.Request{Op: runtime.Renew, Fence: s.Fence, Count: s.n}, nil)
 	if err != nil {
 		return s.unlessShadow(err)
 	}
@@ -247,7 +240,7 @@ func (s *Slot) Release(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	released := s.released
-	q := runtime.Request{Op: runtime.Release, Fence: s.Decision.Fence, Count: s.n}
+	q := runtime.Request{Op: runtime.Release, Fence: s.Fence, Count: s.n}
 	if s.uncertain && time.Now().Before(s.end) {
 		q.TakenAt = s.TakenAt.UnixNano() // the earlier Release may have freed it
 	}

@@ -67,7 +67,7 @@ func TestSlotLifecycle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := slotsOf(slotPolicy(2))
 		first, second := acquire(t, l), acquire(t, l)
-		require.Greater(t, second.Fence(), first.Fence())
+		require.Greater(t, second.Fence, first.Fence)
 		denied := must(l.Acquire(t.Context()))
 		require.False(t, denied.Allowed)
 		require.Equal(t, time.Minute, denied.RetryAfter)
@@ -88,14 +88,13 @@ func TestSlotLifecycle(t *testing.T) {
 		require.ErrorIs(t, first.Release(t.Context()), runtime.ErrSlotLost)
 		require.NoError(t, l.Reset(t.Context()))
 		require.ErrorIs(t, third.Release(t.Context()), runtime.ErrSlotLost)
-		require.Greater(t, acquire(t, l).Fence(), third.Fence())
+		require.Greater(t, acquire(t, l).Fence, third.Fence)
 	})
 }
 
 // Neither a nil slot nor the zero one panics.
 func TestSlotWithoutALimit(t *testing.T) {
 	for _, s := range []*limiter.Slot{nil, {}} {
-		require.Zero(t, s.Fence())
 		require.ErrorIs(t, s.Renew(t.Context()), runtime.ErrSlotLost)
 		require.ErrorIs(t, s.Release(t.Context()), runtime.ErrSlotLost)
 		require.Error(t, s.Do(t.Context(), func(context.Context) error { t.Fatal("called"); return nil }))
@@ -166,8 +165,8 @@ func TestFencesDifferFromThoseThatWereNotWritten(t *testing.T) {
 		for range 8 {
 			l := limiter.New(&memstore.Store{Clock: func() time.Time { return now }})
 			s := must(acquire(l, l.Slots(slotPolicy(1), runtime.KeyOf(runtime.Int(42)))))
-			require.LessOrEqual(t, s.Fence()-now.UnixNano(), int64(runtime.MaxFenceStep), name)
-			fences[s.Fence()] = true
+			require.LessOrEqual(t, s.Fence-now.UnixNano(), int64(runtime.MaxFenceStep), name)
+			fences[s.Fence] = true
 		}
 		require.Greater(t, len(fences), 4, "%s: fences of the same take on the same key", name)
 	}
@@ -278,7 +277,7 @@ func TestSlotsThatHoldNothing(t *testing.T) {
 				store.fail.Store(1000)
 			}
 			s := acquire(t, l)
-			require.Zero(t, s.Fence())
+			require.Zero(t, s.Fence)
 			calls, called := store.calls.Load(), false
 			require.NoError(t, s.Renew(t.Context()))
 			require.NoError(t, s.Do(t.Context(), func(context.Context) error { called = true; return nil }))
@@ -296,7 +295,7 @@ func TestLostSlotsInShadowMode(t *testing.T) {
 		p.Mode = runtime.ModeShadow
 		l, _ := slotsOf(p)
 		s := acquire(t, l)
-		require.NotZero(t, s.Fence())
+		require.NotZero(t, s.Fence)
 		require.NoError(t, s.Do(t.Context(), func(ctx context.Context) error {
 			require.NoError(t, l.Reset(t.Context()))
 			time.Sleep(5 * time.Minute)
@@ -449,7 +448,7 @@ func TestBlockedPlanWithoutALimitHoldsNoSlotLonger(t *testing.T) {
 		o := limits.Overrides(&plans[free], key)
 		must(o.Set(t.Context(), runtime.Override{Plan: runtime.PlanText("free"), Until: runtime.ForGood, Reason: "r", Author: "a"}))
 		s := acquire(t, limits.Slots(&plans[enterprise], key))
-		require.NotZero(t, s.Fence())
+		require.NotZero(t, s.Fence)
 		must(o.End(t.Context(), overrideEnd))
 		must(o.Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}))
 		require.NoError(t, s.Renew(t.Context()))
@@ -484,7 +483,7 @@ func TestLossOfASlotWithAnOverride(t *testing.T) {
 	enforced := acquire(t, l)
 	o.override(o.overrides("a"), runtime.Override{Mode: runtime.ModeShadow})
 	shadowed := acquire(t, l)
-	require.NotZero(t, shadowed.Fence())
+	require.NotZero(t, shadowed.Fence)
 	require.NoError(t, l.Reset(t.Context()))
 	require.NoError(t, enforced.Renew(t.Context()))
 	must(o.overrides("a").End(t.Context(), overrideEnd))
@@ -509,7 +508,7 @@ func TestWaitAcquireReturnsAtOnceIfTheModeSays(t *testing.T) {
 		waiter.Go(func() { must(l.WaitAcquire(t.Context())) })
 		time.Sleep(10 * time.Second)
 		begun := time.Now()
-		require.Zero(t, must(limits.Slots(&plans[enterprise], key).WaitAcquire(t.Context())).Fence())
+		require.Zero(t, must(limits.Slots(&plans[enterprise], key).WaitAcquire(t.Context())).Fence)
 		require.Equal(t, begun, time.Now())
 		require.NoError(t, first.Release(t.Context()))
 		waiter.Wait()

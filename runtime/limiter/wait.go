@@ -72,7 +72,7 @@ func (l *Limiter) tryWithin(ctx context.Context, of []runtime.Request, retry boo
 		case d.RetryAfter == runtime.Never, d.Policy != nil && d.Policy.Mode == runtime.ModeBlock:
 			// Also a block with an end: the operator has denied the request, and may prolong it.
 			return rs, rs.Err()
-		case limited && max(d.Delay, d.RetryAfter) >= left && err == nil:
+		case limited && max(d.UsableAfter, d.RetryAfter) >= left && err == nil:
 			err = fmt.Errorf("%w: %w", d.Err(), context.DeadlineExceeded)
 		}
 	}

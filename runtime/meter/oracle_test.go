@@ -266,7 +266,7 @@ func (o *oracle) confirmState(t *testing.T, q runtime.Request, s runtime.State, 
 	}
 }
 
-// confirmWaits checks RetryAfter and Delay: the tokens are available then, and not a nanosecond before.
+// confirmWaits checks RetryAfter and UsableAfter: the tokens are available then, and not a nanosecond before.
 func (o *oracle) confirmWaits(t *testing.T, now int64, q runtime.Request, d runtime.Decision) {
 	t.Helper()
 	if !d.Allowed {
@@ -278,7 +278,7 @@ func (o *oracle) confirmWaits(t *testing.T, now int64, q runtime.Request, d runt
 		if !d.Allowed {
 			after.MaxReserved = runtime.Unbounded // its debt is larger than the one with which a window can end
 		}
-		after.confirmWait(t, now, take(0), int64(d.Delay))
+		after.confirmWait(t, now, take(0), int64(d.UsableAfter))
 	}
 }
 

@@ -88,7 +88,7 @@ func requireSafe(t *testing.T, p runtime.Policy, s runtime.State, now int64, q r
 	rule := meter.RuleOf(&p, "key")
 	next, d, err := rule.Step(s, now, q)
 	require.GreaterOrEqual(t, d.RetryAfter, time.Duration(0))
-	require.GreaterOrEqual(t, d.Delay, time.Duration(0))
+	require.GreaterOrEqual(t, d.UsableAfter, time.Duration(0))
 	require.GreaterOrEqual(t, d.FullAfter, time.Duration(0))
 	require.GreaterOrEqual(t, d.Remaining, int64(0))
 	require.Equal(t, err == nil && !d.Allowed, d.RetryAfter > 0, "a denial, and only a denial, has a RetryAfter")
@@ -179,8 +179,8 @@ func TestMaxDelayDeniesTokensDueLater(t *testing.T) {
 		_, unbound := must2(r.rule.Step(r.state, r.now, q))
 		q = within(1+d.UpTo(2*r.policy.Period), q)
 		before, decision := r.state, r.step(q)
-		require.Equal(t, unbound.Allowed && unbound.Delay <= q.MaxDelay, decision.Allowed)
-		require.Equal(t, unbound.Delay, decision.Delay)
+		require.Equal(t, unbound.Allowed && unbound.UsableAfter <= q.MaxDelay, decision.Allowed)
+		require.Equal(t, unbound.UsableAfter, decision.UsableAfter)
 		if decision.Allowed {
 			return
 		}
@@ -234,7 +234,7 @@ func TestUpsertEqualsStep(t *testing.T) {
 		require.Equal(t, bits(want), bits(r.state), "%+v", r.policy)
 		if allowed {
 			require.Equal(t, decision.Value, r.rule.Taken(want, r.now, q).Value)
-			require.Equal(t, decision.Delay, r.rule.Taken(want, r.now, q).Delay)
+			require.Equal(t, decision.UsableAfter, r.rule.Taken(want, r.now, q).UsableAfter)
 		}
 	})
 	require.Positive(t, compared)

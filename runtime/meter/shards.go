@@ -229,7 +229,7 @@ func (s Shards) stepAll(whole *Rule, now int64, q *runtime.Request) (runtime.Dec
 	d.FullAfter = s.fullAfter(whole, now)
 	switch count := float64(q.Count); {
 	case d.Allowed:
-	case !q.Late(d.Delay):
+	case !q.Late(d.UsableAfter):
 		d.RetryAfter = holders.until(whole, now, whole.need(q), d.FullAfter)
 	case count <= whole.Capacity:
 		d.RetryAfter = holders.until(whole, now, count, d.FullAfter)

@@ -208,7 +208,7 @@ func (r *Rule) decide(s runtime.State, now int64, q *runtime.Request) (runtime.S
 		next = s
 	}
 	d := r.balance(next, now)
-	d.Allowed, d.RetryAfter, d.Delay = retryAfter == 0, retryAfter, delay
+	d.Allowed, d.RetryAfter, d.UsableAfter = retryAfter == 0, retryAfter, delay
 	if d.Allowed && q.Op == runtime.Take {
 		r.took(&d, next, now, q.Count)
 	}
@@ -401,7 +401,7 @@ func (r *Rule) Taken(s runtime.State, now int64, q runtime.Request) runtime.Deci
 	d := r.balance(s, now)
 	r.took(&d, s, now, q.Count)
 	if q.Reserve {
-		d.Delay = arith.Between(now, r.first(s, now, noDebt))
+		d.UsableAfter = arith.Between(now, r.first(s, now, noDebt))
 	}
 	return d
 }

@@ -27,12 +27,12 @@ func answer(d runtime.Decision, err error) string {
 	switch {
 	case err != nil:
 		return err.Error()
-	case !d.Allowed && d.Delay > 0:
-		verdict = fmt.Sprintf("no, retry after %v (due after %v)", d.RetryAfter, d.Delay)
+	case !d.Allowed && d.UsableAfter > 0:
+		verdict = fmt.Sprintf("no, retry after %v (due after %v)", d.RetryAfter, d.UsableAfter)
 	case !d.Allowed:
 		verdict = fmt.Sprintf("no, retry after %v", d.RetryAfter)
-	case d.Delay > 0:
-		verdict = fmt.Sprintf("yes, after %v", d.Delay)
+	case d.UsableAfter > 0:
+		verdict = fmt.Sprintf("yes, after %v", d.UsableAfter)
 	}
 	return fmt.Sprintf("%s; value %g, full after %v", verdict, d.Value, d.FullAfter)
 }

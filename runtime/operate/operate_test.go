@@ -472,7 +472,7 @@ func TestShowsTheHoldersOfSlots(t *testing.T) {
 	second, err := slots.Acquire(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, fmt.Sprintf("exports, key 7\n  3 of 5 slots in use, all free after 2m0s unless renewed\n"+
-		"    fence %d holds 2, ends in 1m30s unless renewed\n    fence %d holds 1, ends in 2m0s unless renewed\n", first.Fence(), second.Fence()), main("show", "exports", "7"))
+		"    fence %d holds 2, ends in 1m30s unless renewed\n    fence %d holds 1, ends in 2m0s unless renewed\n", first.Fence, second.Fence), main("show", "exports", "7"))
 	assert.Contains(t, main("top"), "exports  -     7    2     5         2m0s")
 
 	why := []string{"-reason", "test", "-author", "ann"}

@@ -15,7 +15,7 @@ func modes() []clause {
 		{name: "ModeShadowReserve", rule: "a limit in shadow mode delays no reservation", policies: bucket, check: func(s *subject, p *runtime.Policy) {
 			for i, n := range []int64{8, 5, 3} {
 				d := s.decide(p, runtime.Request{Count: n, Reserve: true})
-				if !d.Allowed || d.Delay != 0 || d.Shadowed != (i > 0) || d.TakenAt.IsZero() != (i == 2) {
+				if !d.Allowed || d.UsableAfter != 0 || d.Shadowed != (i > 0) || d.TakenAt.IsZero() != (i == 2) {
 					s.broken("reserving 8, 5 and 3 of 10 tokens, with 5 in debt, the decision on %d is %+v", n, d)
 				}
 			}
@@ -72,7 +72,7 @@ func (s *subject) lifted(p *runtime.Policy) {
 	s.play(p, []step{take(10).edited(enforced)})
 	for _, q := range []runtime.Request{{Count: 100}, {Op: runtime.Check, Count: 1}, {Op: runtime.Refund, Count: 5},
 		{Op: runtime.Charge, Count: 7}, {Op: runtime.Peek}, {Count: 1, Reserve: true}} {
-		if d := s.decide(p, q); !d.Allowed || d.Remaining != runtime.MaxTokens || d.Delay != 0 || !d.TakenAt.IsZero() {
+		if d := s.decide(p, q); !d.Allowed || d.Remaining != runtime.MaxTokens || d.UsableAfter != 0 || !d.TakenAt.IsZero() {
 			s.broken("%s: the decision on %+v is %+v", p.Name, q, d)
 		}
 	}
@@ -86,7 +86,7 @@ func (s *subject) blocked(p *runtime.Policy) {
 		take(1).deniedFor(runtime.Never), take(11).deniedFor(runtime.Never), check(1).deniedFor(runtime.Never), reserve(1, 0).deniedFor(runtime.Never),
 	})
 	for _, st := range []step{take(0), check(0), reserve(0, 0), upTo(0, 0)} {
-		if d := s.decide(p, st.q); !d.Allowed || d.Taken != 0 || d.Delay != 0 || d.BlockedFor != runtime.Never {
+		if d := s.decide(p, st.q); !d.Allowed || d.Taken != 0 || d.UsableAfter != 0 || d.BlockedFor != runtime.Never {
 			s.broken("%s: the decision on %+v is %+v", p.Name, st.q, d)
 		}
 	}

@@ -98,7 +98,7 @@ func (s vectorStep) agrees(p *runtime.Policy, d runtime.Decision, row runtime.St
 	wait := d.RetryAfter
 	// The reference has one field for all waits. For a reservation, allowed or denied, that is the delay.
 	if s.Reserve {
-		wait = d.Delay
+		wait = d.UsableAfter
 	}
 	return d.Allowed == s.OK &&
 		math.Abs(float64(wait)/1e6-s.RetryAfter) <= 1 &&

@@ -332,8 +332,8 @@ func (st step) problem(d runtime.Decision, allowed bool) string {
 		return fmt.Sprintf("it passes because of shadow mode only %v", d.Shadowed)
 	case decides && (d.RetryAfter > 0) != want.denied || want.retry != 0 && d.RetryAfter != want.retry:
 		return fmt.Sprintf("it is to be retried after %v, want %v", d.RetryAfter, want.retry)
-	case !want.denied && d.Delay != want.delay || want.delay != 0 && d.Delay != want.delay:
-		return fmt.Sprintf("the delay is %v, want %v", d.Delay, want.delay)
+	case !want.denied && d.UsableAfter != want.delay || want.delay != 0 && d.UsableAfter != want.delay:
+		return fmt.Sprintf("the delay is %v, want %v", d.UsableAfter, want.delay)
 	case op.UpTo() && d.Taken != want.taken:
 		return fmt.Sprintf("it has taken %d tokens, want %d", d.Taken, want.taken)
 	case (decides || st.q.Count == 0) && d.TakenAt.IsZero() == takes:

@@ -109,7 +109,7 @@ func (t trace) class(p runtime.Policy, s step, before, after runtime.State, d ru
 	}
 	wait := d.RetryAfter
 	if s.Reserve {
-		wait = d.Delay
+		wait = d.UsableAfter
 	}
 	// The rounding error of the tokens as a time, and the nanosecond to which ours is rounded up.
 	tolerance := 1 + rounding*float64(p.Period)/float64(p.Rate) + 4e-16*math.Abs(s.RetryAfter*1e6)

@@ -76,7 +76,7 @@ func LongestDelay(p *runtime.Policy) time.Duration {
 	return Longest(p, func(start int64) time.Duration {
 		// The zero State is a full key, which can reserve the most.
 		_, d := MustStep(&rule, runtime.State{}, start, runtime.Request{Count: p.Capacity + p.MaxReserved, Reserve: true})
-		return d.Delay
+		return d.UsableAfter
 	})
 }
 

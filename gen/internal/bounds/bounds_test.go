@@ -116,7 +116,7 @@ func (s search) explore(next map[position]int64, at position, used int64, now, f
 		}
 		after = s.withoutTotal(after)
 		more := used
-		if due := now + d.Delay; first <= due && due <= first+s.length {
+		if due := now + d.UsableAfter; first <= due && due <= first+s.length {
 			more += count
 		}
 		s.explore(next, position{after, at.lent}, more, now, first)

@@ -123,8 +123,8 @@ func TestLongestDelayOfCalendarsIsReached(t *testing.T) {
 				_, d, err := rule.Step(runtime.State{}, start, runtime.Request{Count: p.Capacity + p.MaxReserved, Reserve: true})
 				require.NoError(t, err)
 				// Later windows have no start that an instant can have.
-				if start <= last-int64(d.Delay) {
-					longest = max(longest, d.Delay)
+				if start <= last-int64(d.UsableAfter) {
+					longest = max(longest, d.UsableAfter)
 				}
 			}
 			assert.Equal(t, longest, LongestDelay(p), "%d reserved of %+v", reserved, c)

@@ -73,7 +73,7 @@ func (c *caller) take(p *runtime.Policy, now, count int64) bool {
 	if err != nil || !d.Allowed {
 		return false
 	}
-	c.uses = append(c.uses, use{now + int64(d.Delay), count})
+	c.uses = append(c.uses, use{now + int64(d.UsableAfter), count})
 	return true
 }
 
@@ -83,7 +83,7 @@ func (c *caller) takeMost(p *runtime.Policy, now, by int64) {
 	for low < high {
 		middle := low + (high-low+1)/2
 		d, err := c.do(p, now, runtime.Request{Op: runtime.Check, Count: middle, Reserve: p.Reserves()})
-		if err == nil && d.Allowed && now+int64(d.Delay) <= by {
+		if err == nil && d.Allowed && now+int64(d.UsableAfter) <= by {
 			low = middle
 		} else {
 			high = middle - 1

@@ -393,7 +393,7 @@ func useCalendar(t *testing.T, d dice, p *runtime.Policy) (uses []use) {
 		require.NoError(t, answers[0].Err)
 		decision := answers[0].Decisions[0]
 		if decision.Taken > 0 {
-			uses = append(uses, use{now.UnixNano() + int64(decision.Delay), decision.Taken})
+			uses = append(uses, use{now.UnixNano() + int64(decision.UsableAfter), decision.Taken})
 		}
 		now = now.Add(choose(d, decision.ResetAfter-1, decision.ResetAfter, decision.ResetAfter/3))
 	}
@@ -427,7 +427,7 @@ func confirmDuration(t *testing.T, d dice, y judged, p *runtime.Policy, name str
 		case "full after":
 			longest = max(longest, taken.FullAfter)
 		case review.LongestDelay:
-			longest = max(longest, taken.Delay)
+			longest = max(longest, taken.UsableAfter)
 		default:
 			_, check, err := rule.Step(state, at, runtime.Request{Op: runtime.Check, Count: 1})
 			require.NoError(t, err)

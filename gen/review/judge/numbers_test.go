@@ -166,7 +166,7 @@ func TestFullAfterAndLongestDelayAreBounds(t *testing.T) {
 		full, delay, reserved := bounds.FullAfter(&p), bounds.LongestDelay(&p), false
 		wander(t, d, &p, func(now int64, _ runtime.Request, after runtime.State, decision runtime.Decision) {
 			if p.Reserves() {
-				require.LessOrEqual(t, decision.Delay, max(delay, delay+rounding), "%+v", p)
+				require.LessOrEqual(t, decision.UsableAfter, max(delay, delay+rounding), "%+v", p)
 			}
 			if reserved = reserved || after.Value < 0; !reserved {
 				require.LessOrEqual(t, decision.FullAfter, full+rounding, "%+v at %d of %+v", after, now, p)

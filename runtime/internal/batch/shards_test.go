@@ -131,7 +131,7 @@ func TestShardedCapacityZero(t *testing.T) {
 	for i := range 6 {
 		d := decide(t, store, p, reserve(1))
 		require.True(t, d.Allowed)
-		require.Equal(t, time.Duration(i+1)*250*time.Millisecond, d.Delay)
+		require.Equal(t, time.Duration(i+1)*250*time.Millisecond, d.UsableAfter)
 	}
 	d := decide(t, store, p, reserve(1))
 	require.False(t, d.Allowed)
@@ -248,9 +248,9 @@ func TestShardWithTokensDoesNotServeAheadOfReservations(t *testing.T) {
 	now := epoch.Truncate(p.Period)
 	start := now
 	store := clocked(&now)
-	require.Equal(t, 3*p.Period, decide(t, store, &p, reserve(9)).Delay)
+	require.Equal(t, 3*p.Period, decide(t, store, &p, reserve(9)).UsableAfter)
 	now = start.Add(p.Period)
-	require.Equal(t, 2*p.Period, decide(t, store, &p, reserve(2)).Delay)
+	require.Equal(t, 2*p.Period, decide(t, store, &p, reserve(2)).UsableAfter)
 	now = start.Add(3 * p.Period)
 	d := decide(t, store, &p, take(1))
 	require.False(t, d.Allowed)

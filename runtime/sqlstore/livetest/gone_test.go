@@ -166,9 +166,9 @@ func (w goneWorker) hold(s *limiter.Slot) {
 	if !s.Allowed {
 		return
 	}
-	w.write(goneEvent{What: "acquired", Fence: s.Fence(), At: s.TakenAt.UnixNano()})
+	w.write(goneEvent{What: "acquired", Fence: s.Fence, At: s.TakenAt.UnixNano()})
 	time.Sleep(rand.N(5 * time.Millisecond))
-	w.write(goneEvent{What: "releasing", Fence: s.Fence()})
+	w.write(goneEvent{What: "releasing", Fence: s.Fence})
 	err := s.Release(context.Background())
 	if held := time.Since(s.TakenAt); errors.Is(err, runtime.ErrSlotLost) {
 		if held > s.Policy.Period-holdTolerance {

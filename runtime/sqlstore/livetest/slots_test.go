@@ -133,7 +133,7 @@ func (w slotWorker) hold(ctx context.Context) {
 		time.Sleep(rand.N(20 * time.Millisecond))
 		return
 	}
-	w.write(slotEvent{s.Fence(), "acquired", sent.UnixNano(), time.Now().UnixNano()})
+	w.write(slotEvent{s.Fence, "acquired", sent.UnixNano(), time.Now().UnixNano()})
 	fate := rand.IntN(10)
 	if fate == 0 {
 		return
@@ -142,9 +142,9 @@ func (w slotWorker) hold(ctx context.Context) {
 	if rand.IntN(3) == 0 {
 		renewing := time.Now()
 		if err := w.call(ctx, s.Renew); err != nil {
-			w.judge(ctx, s.Fence(), sent, err)
+			w.judge(ctx, s.Fence, sent, err)
 		} else {
-			w.write(slotEvent{s.Fence(), "renewed", renewing.UnixNano(), time.Now().UnixNano()})
+			w.write(slotEvent{s.Fence, "renewed", renewing.UnixNano(), time.Now().UnixNano()})
 			sent = renewing
 		}
 		time.Sleep(rand.N(60 * time.Millisecond))
@@ -153,14 +153,14 @@ func (w slotWorker) hold(ctx context.Context) {
 		time.Sleep(slotLimit.Period + 50*time.Millisecond)
 		switch err := w.call(ctx, s.Release); {
 		case err == nil:
-			w.write(slotEvent{Fence: s.Fence(), What: "a late release has no error"})
+			w.write(slotEvent{Fence: s.Fence, What: "a late release has no error"})
 		default:
-			w.judge(ctx, s.Fence(), sent, err)
+			w.judge(ctx, s.Fence, sent, err)
 		}
 		return
 	}
-	w.write(slotEvent{Fence: s.Fence(), What: "releasing", Sent: time.Now().UnixNano()})
-	w.judge(ctx, s.Fence(), sent, w.call(ctx, s.Release))
+	w.write(slotEvent{Fence: s.Fence, What: "releasing", Sent: time.Now().UnixNano()})
+	w.judge(ctx, s.Fence, sent, w.call(ctx, s.Release))
 }
 
 // call makes a call, which ends a second after it or the trouble has begun.

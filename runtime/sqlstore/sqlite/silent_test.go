@@ -624,7 +624,7 @@ func loseAcquisition(t *testing.T, step string, first, obeys bool, batch int) {
 	fence := int64(0)
 	if !first {
 		s := must(slots.Acquire(t.Context()))(t)
-		fence = s.Fence()
+		fence = s.Fence
 		require.NoError(t, s.Release(t.Context()))
 	}
 	w.breakAt(step)
@@ -640,7 +640,7 @@ func loseAcquisition(t *testing.T, step string, first, obeys bool, batch int) {
 	require.Zero(t, must(slots.Peek(t.Context()))(t).Used, "after the connection has responded")
 	s := must(slots.AcquireN(t.Context(), p.Capacity))(t)
 	require.True(t, s.Allowed)
-	require.Greater(t, s.Fence(), fence)
+	require.Greater(t, s.Fence, fence)
 	require.NoError(t, s.Release(t.Context()))
 	require.NoError(t, store.Close())
 }

@@ -181,7 +181,7 @@ func (j *judge) answeredTogether(g group) {
 			k := *q.k
 			k.penalties, q.k = before[q.k], &k
 		}
-		if t.mode == runtime.ModeShadow && (!d.Allowed || d.Delay != 0 || d.Jitter != 0) {
+		if t.mode == runtime.ModeShadow && (!d.Allowed || d.UsableAfter != 0 || d.Jitter != 0) {
 			j.failf("in shadow mode: %+v", d)
 		}
 		if !g.Allowed && !d.TakenAt.IsZero() {
@@ -225,7 +225,7 @@ func (j *judge) takeTogether(g group) {
 		case q.op == runtime.Check || q.n == 0 || t.lifted() || t.mode == runtime.ModeShadow && d.TakenAt.IsZero():
 			continue
 		case q.l.leased():
-			q.k.leased = append(q.k.leased, use{now + int64(d.Delay), q.n})
+			q.k.leased = append(q.k.leased, use{now + int64(d.UsableAfter), q.n})
 			continue
 		}
 		j.take(q, d, t, now)

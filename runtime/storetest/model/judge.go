@@ -191,7 +191,7 @@ func describe(d runtime.Decision) string {
 		taken = d.TakenAt.UTC().Format("15:04:05.000000000")
 	}
 	return fmt.Sprintf("%v; taken %d at %s, value %v, shadowed %v, delay %v, jitter %v, retry after %v, reset after %v, full after %v",
-		d, d.Taken, taken, d.Value, d.Shadowed, d.Delay, d.Jitter, d.RetryAfter, d.ResetAfter, d.FullAfter)
+		d, d.Taken, taken, d.Value, d.Shadowed, d.UsableAfter, d.Jitter, d.RetryAfter, d.ResetAfter, d.FullAfter)
 }
 
 // first checks that an instant is the first one at which all requests have enough tokens for something: they have then,
@@ -309,7 +309,7 @@ func (j *judge) answer(q request, d runtime.Decision, err error, at turn) {
 func (j *judge) count(q request, d runtime.Decision, t terms, now int64) {
 	switch {
 	case q.n == 0:
-		if !d.Allowed || !d.TakenAt.IsZero() || d.RetryAfter != 0 || d.Jitter != 0 && d.BlockedFor == 0 || d.Delay != 0 {
+		if !d.Allowed || !d.TakenAt.IsZero() || d.RetryAfter != 0 || d.Jitter != 0 && d.BlockedFor == 0 || d.UsableAfter != 0 {
 			j.failf("a request for no tokens: %+v", d)
 		}
 	case t.lifted() || t.unlimited && q.op == runtime.Charge:
@@ -332,7 +332,7 @@ func (j *judge) count(q request, d runtime.Decision, t terms, now int64) {
 	case d.Taken == -1:
 		q.k.leased = append(q.k.leased, use{now, q.n})
 	case d.Allowed && q.op != runtime.Check:
-		q.k.leased = append(q.k.leased, use{now + int64(d.Delay), d.Taken})
+		q.k.leased = append(q.k.leased, use{now + int64(d.UsableAfter), d.Taken})
 	}
 }
 
@@ -366,9 +366,9 @@ func (j *judge) decided(q request, d runtime.Decision, t terms, now int64) {
 	default:
 		j.take(q, d, t, now)
 		if q.reserve && t.mode == runtime.ModeEnforce && !q.l.sharded() {
-			j.first("the delay", []request{{l: q.l, k: q.k, plan: q.plan, numbers: q.numbers}}, now, d.Delay, toUse)
+			j.first("the delay", []request{{l: q.l, k: q.k, plan: q.plan, numbers: q.numbers}}, now, d.UsableAfter, toUse)
 		}
-		if !q.reserve && d.Delay != 0 || d.RetryAfter != 0 || d.Jitter > 0 && d.Delay == 0 {
+		if !q.reserve && d.UsableAfter != 0 || d.RetryAfter != 0 || d.Jitter > 0 && d.UsableAfter == 0 {
 			j.failf("waits of an allowance: %+v", d)
 		}
 	}
@@ -398,7 +398,7 @@ func (j *judge) upTo(q request, d runtime.Decision, t terms, now int64) int64 {
 // shadowed judges a decision in shadow mode, and returns whether the request would pass without it, or can if that is
 // not said.
 func (j *judge) shadowed(q request, d runtime.Decision, can bool) bool {
-	if !d.Allowed || d.Delay != 0 || d.RetryAfter != 0 || d.Jitter != 0 {
+	if !d.Allowed || d.UsableAfter != 0 || d.RetryAfter != 0 || d.Jitter != 0 {
 		j.failf("in shadow mode: %+v", d)
 	}
 	switch {
@@ -472,7 +472,7 @@ func (b *ledger) opened(q request, d runtime.Decision, e *event) *taken {
 func (j *judge) jitter(q request, d runtime.Decision, now int64) {
 	most, wait := q.l.counted().Jitter, max(d.RetryAfter, d.BlockedFor)
 	if d.Allowed {
-		wait = max(d.Delay, d.BlockedFor)
+		wait = max(d.UsableAfter, d.BlockedFor)
 	}
 	switch {
 	case d.Jitter < 0 || d.Jitter > most || wait == 0 && d.Jitter != 0:

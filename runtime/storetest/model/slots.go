@@ -238,8 +238,8 @@ func (w *slotWorld) acquire(limits *limiter.Limiter, k *slotKey) {
 	case err != nil:
 		w.failf("acquire: %v", err)
 	case n == 0, !counted && mode != runtime.ModeBlock, mode == runtime.ModeShadow && !fits:
-		if !s.Allowed || s.Fence() != 0 {
-			w.failf("a slot that holds nothing is %v with the fence %d", s, s.Fence())
+		if !s.Allowed || s.Fence != 0 {
+			w.failf("a slot that holds nothing is %v with the fence %d", s, s.Fence)
 		}
 	case mode == runtime.ModeBlock:
 		if s.Allowed || s.RetryAfter != runtime.Never {
@@ -295,7 +295,7 @@ func (w *slotWorld) crowd(k *slotKey) {
 			held = append(held, s)
 		}
 	}
-	slices.SortFunc(held, func(a, b *limiter.Slot) int { return cmp.Compare(a.Fence(), b.Fence()) })
+	slices.SortFunc(held, func(a, b *limiter.Slot) int { return cmp.Compare(a.Fence, b.Fence) })
 	for _, s := range held {
 		w.acquired(k, s, n, now)
 	}
@@ -340,11 +340,11 @@ func (w *slotWorld) free(k *slotKey, now, capacity, n int64) time.Duration {
 }
 
 func (w *slotWorld) acquired(k *slotKey, s *limiter.Slot, n, now int64) {
-	if !s.Allowed || s.Fence() <= k.largest || s.TakenAt.UnixNano() != now || s.Taken != n {
-		w.failf("%v with the fence %d of %d, taken at %v, want it to hold", s, s.Fence(), k.largest, s.TakenAt)
+	if !s.Allowed || s.Fence <= k.largest || s.TakenAt.UnixNano() != now || s.Taken != n {
+		w.failf("%v with the fence %d of %d, taken at %v, want it to hold", s, s.Fence, k.largest, s.TakenAt)
 		return
 	}
-	k.largest, k.deleted = s.Fence(), false
+	k.largest, k.deleted = s.Fence, false
 	hold := w.policy.Period
 	k.change(now)
 	h := &slotHolder{slot: s, n: n, end: now + int64(hold), hold: hold, local: time.Now().Add(hold)}
@@ -393,7 +393,7 @@ func (w *slotWorld) ofHolder(k *slotKey, verb string) {
 		run = h.slot.Release
 	}
 	err := run(context.Background())
-	w.logf("%s %d, the store %s: %v", verb, h.slot.Fence(), state, err)
+	w.logf("%s %d, the store %s: %v", verb, h.slot.Fence, state, err)
 	done := held && state != "fails"
 	want, freed := runtime.ErrSlotLost, h.uncertain && time.Now().Before(h.local)
 	switch {
@@ -443,7 +443,7 @@ func (w *slotWorld) cancel(k *slotKey) {
 	}
 	h, now, state := k.inHand[at], w.clock.now(), w.store.state
 	err := h.reservations.Cancel(context.Background())
-	w.logf("cancel %d, the store %s: %v", h.slot.Fence(), state, err)
+	w.logf("cancel %d, the store %s: %v", h.slot.Fence, state, err)
 	want := error(nil)
 	switch {
 	case h.cancelled:

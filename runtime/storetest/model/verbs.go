@@ -127,7 +127,7 @@ func (w *world) reserve(q request, at turn) {
 	var d runtime.Decision
 	if r != nil {
 		d = r.Decision
-		if want := time.Duration(min(math.MaxInt64-int64(d.Jitter), int64(d.Delay))) + d.Jitter; d.Allowed && r.Delay() != want {
+		if want := time.Duration(min(math.MaxInt64-int64(d.Jitter), int64(d.UsableAfter))) + d.Jitter; d.Allowed && r.Delay() != want {
 			w.failf("the delay with jitter is %v, want %v", r.Delay(), want)
 		}
 	}

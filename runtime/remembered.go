@@ -1,0 +1,35 @@
+package runtime
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+)
+
+// remembered has the values of keys that were used lately, each at a place given by its hash, so that nothing is
+// allocated for keys that return. Whatever has the same place replaces the one there: so it needs no lock, and its
+// memory is bounded.
+type remembered[K comparable, V any] [4096]atomic.Pointer[entry[K, V]]
+
+type entry[K comparable, V any] struct {
+	key   K
+	value V
+}
+
+var rememberSeed = maphash.MakeSeed()
+
+// of returns the value of a key, which make returns if it is not there.
+func (r *remembered[K, V]) of(key K, make func(K) V) *V {
+	hash := maphash.Comparable(rememberSeed, key)
+	place := &r[hash%uint64(len(r))]
+	known := place.Load()
+	if known != nil && known.key != key {
+		// Two that are used in turn must not replace each other.
+		place = &r[(hash^1)%uint64(len(r))]
+		known = place.Load()
+	}
+	if known == nil || known.key != key {
+		known = &entry[K, V]{key, make(key)}
+		place.Store(known)
+	}
+	return &known.value
+}

@@ -1,0 +1,76 @@
+package runtime_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+func TestTraits(t *testing.T) {
+	plain := runtime.Policy{Name: "calls", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10}
+	for name, row := range map[string]struct {
+		change func(p *runtime.Policy)
+		want   runtime.Traits
+	}{
+		"plain":              {func(*runtime.Policy) {}, 0},
+		"shards, deny cache": {func(p *runtime.Policy) { p.Shards, p.DenyCache = 2, time.Second }, 0},
+		"overrides":          {func(p *runtime.Policy) { p.Overrides = runtime.OverrideBounds{Rate: 20, Capacity: 20} }, runtime.TraitOverrides},
+		"off":                {func(p *runtime.Policy) { p.Mode = runtime.ModeOff }, runtime.TraitMode},
+		"shadow":             {func(p *runtime.Policy) { p.Mode = runtime.ModeShadow }, runtime.TraitMode},
+		"timeout":            {func(p *runtime.Policy) { p.Timeout = time.Second }, runtime.TraitTimeout},
+		"lease":              {func(p *runtime.Policy) { p.Lease = runtime.Lease{Tokens: 1, For: time.Second} }, runtime.TraitLease},
+		"open":               {func(p *runtime.Policy) { p.OnError = runtime.FailOpen }, 0},
+		"local":              {func(p *runtime.Policy) { p.OnError = runtime.FailLocal }, runtime.TraitLocal},
+		"jitter":             {func(p *runtime.Policy) { p.Jitter = time.Second }, runtime.TraitJitter},
+		"slots":              {func(p *runtime.Policy) { p.Kind = runtime.InFlight }, runtime.TraitSlots},
+		"zones": {func(p *runtime.Policy) {
+			p.Kind, p.Calendar = runtime.FixedWindow, runtime.Calendar{Unit: runtime.Day, ZonePerKey: true}
+			p.Period = p.Calendar.Period()
+		}, runtime.TraitCalendar},
+	} {
+		p := plain
+		row.change(&p)
+		for range 2 {
+			traits, err := p.Traits()
+			require.NoError(t, err, name)
+			assert.Equal(t, row.want, traits, name)
+		}
+		allocated := testing.AllocsPerRun(10, func() { p.Traits() })
+		assert.Zero(t, allocated, name)
+	}
+	_, err := (*runtime.Policy)(nil).Traits()
+	require.ErrorIs(t, err, runtime.ErrInvalidPolicy)
+}
+
+// The fields of an unlimited plan that are the same for all plans are those of the others.
+func TestTraitsOfAnUnlimitedPlan(t *testing.T) {
+	plans := runtime.PlanPolicies{{}, {
+		Name: "calls", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10, Timeout: time.Second,
+		Jitter: time.Second, OnError: runtime.FailLocal, Overrides: runtime.OverrideBounds{Rate: 20, Capacity: 20},
+	}, {
+		Name: "calls", Kind: runtime.TokenBucket, Mode: runtime.ModeUnlimited, Overrides: runtime.OverrideBounds{Rate: 20, Capacity: 20},
+	}}.Overridable(runtime.PlanNames{"", "free", "enterprise"})
+	traits, err := plans[2].Traits()
+	require.NoError(t, err)
+	require.Equal(t, runtime.TraitOverrides|runtime.TraitMode|runtime.TraitTimeout|runtime.TraitJitter|runtime.TraitLocal, traits)
+}
+
+// More policies than are remembered, each a changed copy of one that was used.
+func TestCopyOfAUsedPolicyIsValidatedAgain(t *testing.T) {
+	used := &runtime.Policy{Name: "calls", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10}
+	for i := range 20_000 {
+		_, err := used.Traits()
+		require.NoError(t, err)
+		p := *used
+		if p.Jitter = time.Duration(i % 2); i%5 == 0 {
+			p.Rate = 0
+		}
+		traits, err := p.Traits()
+		require.Equal(t, i%5 == 0, err != nil)
+		require.Equal(t, err == nil && i%2 == 1, traits.Have(runtime.TraitJitter))
+	}
+}
