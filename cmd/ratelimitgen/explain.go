@@ -79,7 +79,7 @@ func (a *explainArgs) pages(s streams) ([]explain.Page, error) {
 	valid := err == nil && len(diagnostics) == 0
 	switch {
 	case valid && a.name == "":
-		return []explain.Page{explain.List(file)}, nil
+		return []explain.Page{explain.List(file, program)}, nil
 	case valid:
 		return a.pagesOfName(file)
 	case strings.Contains(a.name, "-") || slices.Contains(explain.Words(), a.name):
@@ -141,8 +141,8 @@ func (a *explainArgs) pagesOfName(file *spec.File) ([]explain.Page, error) {
 	if p.Title == "" {
 		return pagesOfWord(a.name, names)
 	}
-	if sort, _ := explain.Word(a.name); sort != "" {
-		also := fmt.Sprintf("%s is also %s: ratelimitgen explain '[%[1]s]'", a.name, sort)
+	if sort, _ := explain.Word(a.name, program); sort != "" {
+		also := fmt.Sprintf("%s is also %s: %s explain '[%[1]s]'", a.name, sort, program)
 		p.Sections = append(p.Sections, explain.Section{Text: also})
 	}
 	return []explain.Page{p}, nil
@@ -150,7 +150,7 @@ func (a *explainArgs) pagesOfName(file *spec.File) ([]explain.Page, error) {
 
 // pagesOfWord explains a field or an id. The error for an unknown one suggests the limits too.
 func pagesOfWord(word string, limits []string) ([]explain.Page, error) {
-	if _, pages := explain.Word(word); len(pages) > 0 {
+	if _, pages := explain.Word(word, program); len(pages) > 0 {
 		return pages, nil
 	}
 	return nil, usagef("no limit, field or id is named %q%s", word, suggestion("", word, append(limits, explain.Words()...)))

@@ -203,9 +203,9 @@ func pages(t *testing.T, color bool) (all string) {
 		require.NoError(t, WriteTerminal(&out, color, Limit("limits.yaml", l, time.Time{})))
 	}
 	for _, w := range vocabulary() {
-		require.NoError(t, WriteTerminal(&out, color, w.page()))
+		require.NoError(t, WriteTerminal(&out, color, w.page("ratelimitgen")))
 	}
-	require.NoError(t, WriteTerminal(&out, color, List(&spec.File{Limits: limits})))
+	require.NoError(t, WriteTerminal(&out, color, List(&spec.File{Limits: limits}, "ratelimitgen")))
 	return out.String()
 }
 
@@ -232,7 +232,7 @@ func TestExampleOfAnIDHasTheID(t *testing.T) {
 	for _, w := range all {
 		id := w.text
 		var out bytes.Buffer
-		sort, pages := Word(id)
+		sort, pages := Word(id, "ratelimitgen")
 		assert.Equal(t, "an id", sort)
 		require.NoError(t, WriteTerminal(&out, false, pages...))
 		if slices.ContainsFunc(terms, func(x term) bool { return x.word == id }) {
@@ -250,7 +250,7 @@ func TestExampleOfAnIDHasTheID(t *testing.T) {
 func TestEveryWordOfAReviewIsExplained(t *testing.T) {
 	for _, class := range review.Classes() {
 		var out bytes.Buffer
-		_, pages := Word(string(class))
+		_, pages := Word(string(class), "ratelimitgen")
 		require.NoError(t, WriteTerminal(&out, false, pages...))
 		assert.Regexp(t, `(?m)^ *ratelimitgen explain [a-z-]+$`, out.String())
 	}
@@ -265,13 +265,13 @@ func TestCommandsOnPagesExplainSomething(t *testing.T) {
 	command := regexp.MustCompile(`(?m)^\s*(?:[a-z]+: +)?ratelimitgen explain (\S+)$`)
 	commands := 0
 	for _, word := range Words() {
-		_, pages := Word(word)
+		_, pages := Word(word, "ratelimitgen")
 		var out bytes.Buffer
 		require.NoError(t, WriteTerminal(&out, false, pages...))
 		require.NotContains(t, out.String(), "ratelimitgen explain "+word, "a page refers to itself")
 		for _, m := range command.FindAllStringSubmatch(out.String(), -1) {
 			commands++
-			_, found := Word(m[1])
+			_, found := Word(m[1], "ratelimitgen")
 			require.NotEmpty(t, found, "%s: %s", word, m[0])
 		}
 		require.Len(t, command.FindAllString(out.String(), -1), strings.Count(out.String(), "ratelimitgen explain "), word)
@@ -285,7 +285,7 @@ func TestNoFieldHasTheNameOfAnID(t *testing.T) {
 		assert.Contains(t, []string{"", w.sort}, sorts[w.text], w.text)
 		sorts[w.text] = w.sort
 	}
-	sort, pages := Word("nonsense")
+	sort, pages := Word("nonsense", "ratelimitgen")
 	assert.Empty(t, sort)
 	assert.Empty(t, pages)
 }
@@ -293,7 +293,7 @@ func TestNoFieldHasTheNameOfAnID(t *testing.T) {
 func TestFieldPageHasTheReferenceAndItsExample(t *testing.T) {
 	for _, f := range fields.Fields() {
 		var out bytes.Buffer
-		sort, pages := Word(f.Name)
+		sort, pages := Word(f.Name, "ratelimitgen")
 		assert.Equal(t, "a field", sort)
 		require.NoError(t, WriteTerminal(&out, false, pages...))
 		page := strings.Join(strings.Fields(out.String()), " ")
@@ -505,7 +505,7 @@ func TestTableOfPlansHasTheConditionOfTheMode(t *testing.T) {
 		assert.NotContains(t, out.String(), "reserving, plan pro")
 		assert.Equal(t, 1, strings.Count(out.String(), "25 in any"), out.String())
 		out.Reset()
-		require.NoError(t, WriteTerminal(&out, false, List(file)))
+		require.NoError(t, WriteTerminal(&out, false, List(file, "ratelimitgen")))
 		assert.Contains(t, out.String(), "pro: unlimited")
 	}
 }
@@ -546,4 +546,17 @@ func TestLinesAreWrappedOnlyIfTheyAreTooWide(t *testing.T) {
 	require.NoError(t, WriteTerminal(&out, false, Page{Sections: []Section{{Label: "diff prints", Lines: []string{fits, fits + "s", "end"}}}}))
 	assert.Equal(t, "\n  diff prints:\n"+indent+fits+"\n"+
 		indent+strings.TrimSpace(strings.TrimSuffix(fits, "last"))+"\n"+indent+"  lasts\n"+indent+"end\n", out.String())
+}
+
+// Those who run the program by go tool have no ratelimitgen in PATH.
+func TestPagesNameTheProgramAsItWasStarted(t *testing.T) {
+	const program = "go tool ratelimitgen"
+	_, pages := Word("loosened", program)
+	pages = append(pages, List(&spec.File{}, program))
+	for _, p := range pages {
+		var out bytes.Buffer
+		require.NoError(t, WriteTerminal(&out, false, p))
+		assert.Contains(t, out.String(), program+" explain ")
+		assert.Equal(t, strings.Count(out.String(), "ratelimitgen explain"), strings.Count(out.String(), program+" explain"))
+	}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// List returns the limits of a file, one per row, and then the groups with their limits.
-func List(file *spec.File) (p Page) {
+// List returns the limits of a file, one per row, and then the groups with their limits. program is how the reader starts
+// ratelimitgen.
+func List(file *spec.File, program string) (p Page) {
 	// A line that is too long loses letters of the keys first, then of the rates. The names are cut last, because the
 	// command below needs them.
 	t := Table{Head: []string{"limit", "key", "kind", "rate", "at once"}, align: "llllr", cut: []int{1, 3, 0}}
@@ -36,6 +37,6 @@ func List(file *spec.File) (p Page) {
 	}
 	p.table("", "", t)
 	p.groups(file.Groups)
-	p.add("", "For more about one limit, run ratelimitgen explain LIMIT.")
+	p.add("", "For more about one limit, run "+program+" explain LIMIT.")
 	return p
 }

@@ -16,23 +16,24 @@ import (
 // word is one that explain has a page of, and its sort: "a field" or "an id".
 type word struct {
 	text, sort string
-	page       func() Page
+	// page gets how the reader starts ratelimitgen.
+	page func(program string) Page
 }
 
 // vocabulary returns the words with a page of their own: the fields of limits.yaml, the ids of its rules and of changes, the
 // classes of changes, the labels of the notes of a review, and the levels of annotations.
 func vocabulary() (list []word) {
 	for _, f := range fields.Fields() {
-		list = append(list, word{f.Name, "a field", func() Page { return fieldPage(f) }})
+		list = append(list, word{f.Name, "a field", func(string) Page { return fieldPage(f) }})
 	}
 	for _, r := range rules.Rules() {
-		list = append(list, word{r.ID, "an id", func() Page { return rulePage(r) }})
+		list = append(list, word{r.ID, "an id", func(string) Page { return rulePage(r) }})
 	}
 	for _, k := range spec.ChangeKinds() {
-		list = append(list, word{k.ID, "an id", func() Page { return changePage(k) }})
+		list = append(list, word{k.ID, "an id", func(string) Page { return changePage(k) }})
 	}
 	for _, t := range terms {
-		list = append(list, word{t.word, "an id", func() Page { return termPage(t) }})
+		list = append(list, word{t.word, "an id", func(program string) Page { return termPage(t, program) }})
 	}
 	return list
 }
@@ -41,11 +42,11 @@ func vocabulary() (list []word) {
 func Words() []string { return words.Of(vocabulary(), func(w word) string { return w.text }) }
 
 // Word returns what a word is, "a field" or "an id", and its pages, each with an example. There are none for an unknown word, and
-// several if limits and groups, for example, have a field of that name.
-func Word(text string) (sort string, pages []Page) {
+// several if limits and groups, for example, have a field of that name. program is how the reader starts ratelimitgen.
+func Word(text, program string) (sort string, pages []Page) {
 	for _, w := range vocabulary() {
 		if w.text == text {
-			sort, pages = w.sort, append(pages, w.page())
+			sort, pages = w.sort, append(pages, w.page(program))
 		}
 	}
 	return sort, pages
@@ -175,7 +176,7 @@ func classTerms() (list []term) {
 }
 
 // termPage has the meaning of a word and, for a class, the ids of the changes with an example of that class.
-func termPage(t term) Page {
+func termPage(t term, program string) Page {
 	p := Page{Title: t.word + ": " + t.category}
 	p.add("meaning", t.meaning)
 	if t.category != aClass {
@@ -186,7 +187,7 @@ func termPage(t term) Page {
 		old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
 		both := append(classesOf(judge.Review(old, new), k.ID), classesOf(judge.Review(new, old), k.ID)...)
 		if slices.Contains(both, t.word) {
-			examples += "ratelimitgen explain " + k.ID + "\n"
+			examples += program + " explain " + k.ID + "\n"
 		}
 	}
 	// Each is a command to paste.
