@@ -220,6 +220,13 @@ func (s programs) aTableOfBefore() {
 func (s programs) noRegistry() {
 	s.exec("DROP TABLE " + dialect.RegistryTable(s.Table))
 	p := s.blog()
+	// The columns are those of today, and the rows have the tokens that are left.
+	s.exec("UPDATE " + s.Table + " SET value = -value")
+	err := p.Migrate(s.Context(), p.policies()...)
+	require.ErrorIs(s, err, runtime.ErrForeignCounts)
+	require.ErrorContains(s, err, "that a version before 23 November 2026 has written")
+	s.exec("UPDATE " + s.Table + " SET value = -value")
+	s.exec("DROP TABLE IF EXISTS " + dialect.RegistryTable(s.Table))
 	require.NoError(s, p.take(s.Context()), "an upgrade without Migrate changes nothing")
 	require.ErrorContains(s, p.Ready(s.Context(), p.policies()...), dialect.RegistryTable(s.Table))
 	tx, err := s.DB.Begin()
