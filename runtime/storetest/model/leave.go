@@ -90,6 +90,11 @@ func (w *world) departedFrom(q request, at turn, back bool) (taken, follows bool
 	missing, was, close := float64(t.Capacity)-b.Value, float(q.missing(now, t)), q.close(now, t)
 	switch extra := missing - was; {
 	case math.Abs(extra) <= close:
+		if back && !q.l.constant() && w.err == nil {
+			// If it was executed, tokens had come back by its numbers until then: a request with these leaves no doubt.
+			at.ctx, at.leaves, at.now = context.Background(), false, now
+			w.perform("charge", request{l: q.l, k: q.k, plan: q.plan, numbers: q.numbers, n: 1}, at)
+		}
 		return false, q.n > 0 && before.mode == runtime.ModeEnforce
 	case back:
 		w.failf("the caller has gone with an error, and %v tokens stay reserved: %v are missing, want %v", extra, missing, was)
