@@ -315,7 +315,8 @@ func (l Limit) wrap(err error) error {
 // observeLeased reports a decision of takeLocal.
 func (l *Limit) observeLeased(ctx context.Context, q *runtime.Request, d *runtime.Decision, h *held) {
 	o := runtime.Observation{
-		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Source: runtime.SourceLease, Limits: 1, Count: q.Count, Taken: d.Taken, Remaining: d.Remaining,
+		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Outcome: runtime.OutcomeAllowed, Source: runtime.SourceLease, Limits: 1, Count: q.Count,
+		Taken: d.Taken, Remaining: d.Remaining,
 	}
 	o.SetKey(l.key.String())
 	h.retry()
