@@ -88,7 +88,7 @@ func declareFrame(file *jen.File, n names, f *spec.File, o Options) {
 	comment(file, "The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.")
 	file.Var().DefsFunc(func(g *jen.Group) { declareAliases(g, f, errorAliases) })
 	if overridable(f) {
-		file.Add(n.source("\n// ForGood is the Until of an override or block that has no end.\nvar ForGood = runtime.ForGood\n"))
+		file.Add(n.source("\n// ForGood returns the Until of an override or block that has no end.\nfunc ForGood() time.Time { return runtime.ForGood() }\n"))
 	}
 }
 

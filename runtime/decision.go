@@ -3,10 +3,10 @@ package runtime
 import (
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/receipt"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
 )
 
@@ -79,85 +79,8 @@ type Decision struct {
 	// refunded.
 	FailedLocal error
 
-	// Receipt is for Refund.
-	Receipt Receipt
-}
-
-// Receipt says where the tokens of a [Decision] were taken, so that they can be given back, once.
-type Receipt struct {
-	// Free is how many of the Decision's Taken were not taken, because the policy's Mode is ModeShadow.
-	Free int64
-	// Total is the total of the row after the tokens were taken; 0 if that is unknown.
-	Total float64
-	// Shard counts from 1, if the tokens were taken from one shard; otherwise it is 0.
-	Shard int
-	// Leased says that the tokens are a part of those that a lease has taken.
-	Leased bool
-
-	// ledger has at place whether the decision was refunded or settled. It is nil before Enter.
-	ledger *Ledger
-	place  int64
-	// request is the one that took the tokens, or nil if it is not known. It is a pointer, so that printing a Decision
-	// prints no key.
-	request *Request
-}
-
-// Ledger records which of the receipts that share it were used, so that no token is given back twice, also by copies of
-// a [Decision]. The zero Ledger has none.
-type Ledger struct {
-	mu      sync.Mutex
-	settled map[int64]bool
-}
-
-// settle records that the decision at a place is settled, and returns false if it was already.
-func (l *Ledger) settle(place int64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.settled[place] {
-		return false
-	}
-	if l.settled == nil {
-		l.settled = map[int64]bool{}
-	}
-	l.settled[place] = true
-	return true
-}
-
-// reopen records that the decision at a place is not settled.
-func (l *Ledger) reopen(place int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.settled, place)
-}
-
-// Settle records that the tokens are given back, and returns false if they were already, also by a copy of the receipt.
-func (r *Receipt) Settle() bool { return r.ledger == nil || r.ledger.settle(r.place) }
-
-// Reopen records that giving them back has failed.
-func (r *Receipt) Reopen() {
-	if r.ledger != nil {
-		r.ledger.reopen(r.place)
-	}
-}
-
-// Enter enters the receipt of a request in a ledger, unless it is in one. Every receipt of a ledger has another place. The
-// request may be nil; its name and key must not change.
-func (r *Receipt) Enter(l *Ledger, place int64, q *Request) {
-	if r.ledger == nil {
-		r.ledger, r.place, r.request = l, place, q
-	}
-}
-
-// IsOf reports whether the receipt is one of a request for a key, or that is not known, as after it was stored elsewhere.
-func (r *Receipt) IsOf(k Key) bool { return r.request == nil || r.request.Key == k.text }
-
-// LeasedDecision returns the decision on n tokens of a policy, for a [LocalTaker] that hands them out of those that the
-// request taken, which has the key, refunds. left of these remain. Each decision can be refunded once, with the ledger of all of them.
-func (taken *Request) LeasedDecision(p *Policy, n, left int64, of *Ledger) Decision {
-	return Decision{
-		Limit: p.Name, Policy: p, Allowed: true, Taken: n, TakenAt: arith.Time(taken.TakenAt), Remaining: left, Value: float64(left),
-		Receipt: Receipt{Total: taken.Total, Shard: taken.Shard, Leased: true, ledger: of, place: left, request: taken},
-	}
+	// Receipt is for Refund: it says where the tokens were taken, so that they can be given back, once.
+	Receipt receipt.Receipt
 }
 
 // RefundRequest returns the [Refund] of n tokens that the request with the decision d was allowed to use, at most those
@@ -296,30 +219,6 @@ func (e *LimitedError) Error() string {
 
 // Unwrap returns [ErrLimited].
 func (e *LimitedError) Unwrap() error { return ErrLimited }
-
-// Applied returns the decision of an enforced limit as the mode changes it, given the operation of the request and its
-// count: in ModeShadow a denial becomes an allowance, a delay becomes 0, and a TakeUpTo may use its whole count; these
-// are Shadowed.
-func (m Mode) Applied(d Decision, op Op, count int64) Decision {
-	if m != ModeShadow {
-		return d
-	}
-	if !d.Allowed || d.UsableAfter > 0 {
-		d.Allowed, d.Shadowed, d.RetryAfter, d.UsableAfter = true, true, 0, 0
-	}
-	if op.UpTo() && d.Taken < count {
-		d.Shadowed, d.Receipt.Free, d.Taken = true, count-d.Taken, count
-	}
-	return d
-}
-
-// Decided returns d, the decision of an enforced limit on a request at the instant now, as the policy's mode changes
-// it.
-func (q *Request) Decided(d Decision, now int64) Decision {
-	d = q.Policy.Mode.Applied(d, q.Op, q.Count)
-	d.Limit, d.Policy, d.BlockedFor = q.Policy.Name, q.Policy, q.Policy.BlockedFor(now)
-	return d
-}
 
 // BlockedFor returns how long requests are denied from now on whatever the tokens are: [Never] without an end, and 0 if
 // the Mode is not ModeBlock.

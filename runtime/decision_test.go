@@ -51,6 +51,7 @@ func TestOutcomesAndSourcesHaveNames(t *testing.T) {
 	require.Equal(t, len(names), len(slices.Compact(slices.Sorted(slices.Values(names)))))
 	require.NotContains(t, names, "")
 	require.Equal(t, "Outcome(200)", runtime.Outcome(200).String())
+	require.Equal(t, "Outcome(0)", runtime.Observation{}.Outcome.String())
 	require.Equal(t, "deny cache", runtime.SourceDenyCache.String())
 	require.Equal(t, "Source(200)", runtime.Source(200).String())
 }
@@ -58,6 +59,7 @@ func TestOutcomesAndSourcesHaveNames(t *testing.T) {
 func TestZeroValuesDeny(t *testing.T) {
 	require.Equal(t, "denied", runtime.Decision{}.String())
 	require.False(t, runtime.Answer{}.Allowed())
+	require.NotContains(t, runtime.Outcomes(), runtime.Observation{}.Outcome)
 	require.Equal(t, "Kind(0)", runtime.Kind(0).String())
 	require.ErrorIs(t, (&runtime.Policy{}).Validate(), runtime.ErrInvalidPolicy)
 	require.ErrorIs(t, (*runtime.Policy)(nil).Validate(), runtime.ErrInvalidPolicy)

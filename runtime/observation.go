@@ -53,12 +53,12 @@ type Observation struct {
 	key hiddenKey
 }
 
-// Outcome is the result of a request in a word.
+// Outcome is the result of a request in a word. The zero Outcome is none.
 type Outcome uint8
 
 const (
 	// OutcomeAllowed: the tokens were taken.
-	OutcomeAllowed Outcome = iota
+	OutcomeAllowed Outcome = iota + 1
 	// OutcomeDelayed: the tokens were taken, for use after the Delay or after Wait has waited for them.
 	OutcomeDelayed
 	// OutcomeDenied: there were too few tokens, or the policy's Mode is [ModeBlock]. Nothing was taken.

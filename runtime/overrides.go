@@ -11,8 +11,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// ForGood as the end of an override means that it has none.
-var ForGood = arith.Time(math.MaxInt64)
+// ForGood returns the end of an override that has none.
+func ForGood() time.Time { return arith.Time(math.MaxInt64) }
 
 // Override is what an operator gives a key in place of the numbers of its plan or of limits.yaml: a plan, numbers, or a
 // Mode. For a number of 0, the plan's number applies. If the plan's capacity equals its rate, Rate without Capacity is
@@ -143,7 +143,7 @@ func (e *OverrideEntry) Validate() error {
 		return fmt.Errorf("%w: it needs an author, of at most %d bytes of UTF-8 without control characters", ErrInvalidOverride, MaxKey)
 	case e.Until.IsZero():
 		return fmt.Errorf("%w: Until is not set: say when it ends, or ForGood", ErrInvalidOverride)
-	case e.Until.After(ForGood) || e.Until.Before(time.Unix(0, 0)):
+	case e.Until.After(ForGood()) || e.Until.Before(time.Unix(0, 0)):
 		return fmt.Errorf("%w: its end, %v, is out of range: for an override without an end, set ForGood", ErrInvalidOverride, e.Until)
 	}
 	return nil
@@ -293,7 +293,7 @@ func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 		of.Mode = ModeOff
 	}
 	of.override = override{entry: e.ID, base: p.Base(), next: next, unlimited: unlimited && e.What == OverrideBlock}
-	if !e.Until.Equal(ForGood) {
+	if !e.Until.Equal(ForGood()) {
 		of.override.until = e.Until.UnixNano()
 	}
 	return &of, of.Validate()

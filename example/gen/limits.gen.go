@@ -76,8 +76,8 @@ var (
 	ErrNoOverride = runtime.ErrNoOverride
 )
 
-// ForGood is the Until of an override or block that has no end.
-var ForGood = runtime.ForGood
+// ForGood returns the Until of an override or block that has no end.
+func ForGood() time.Time { return runtime.ForGood() }
 
 // Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
 type Limits limiter.Limiter

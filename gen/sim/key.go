@@ -193,7 +193,7 @@ func (k *Key) Decide(now int64, q runtime.Request) (runtime.Decision, error) {
 	if err != nil {
 		return d, err
 	}
-	return q.Decided(d, now), nil
+	return meter.Decided(&q, d, now), nil
 }
 
 // step executes a request by the rule alone.

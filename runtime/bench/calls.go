@@ -142,7 +142,7 @@ func (c *call) open(ctx context.Context, store closingStore, name string) (takeF
 	}
 	if p.Overrides != (runtime.OverrideBounds{}) {
 		if _, err := of.OverridesForAll(&p).Set(ctx, runtime.Override{
-			Rate: 9, Until: runtime.ForGood, Reason: "a benchmark", Author: "bench",
+			Rate: 9, Until: runtime.ForGood(), Reason: "a benchmark", Author: "bench",
 		}); err != nil {
 			return nil, err
 		}

@@ -195,7 +195,7 @@ func TestListsOfPlans(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err := limits.Overrides(&plans[1], runtime.KeyOf(runtime.Int64(1))).Set(t.Context(),
-		runtime.Override{Plan: runtime.PlanText("pro"), Until: runtime.ForGood, Reason: "r", Author: "a"})
+		runtime.Override{Plan: runtime.PlanText("pro"), Until: runtime.ForGood(), Reason: "r", Author: "a"})
 	require.NoError(t, err)
 	server := httptest.NewServer(console.New(console.Options{Catalog: catalog, Store: store, ShowKeys: true}))
 	defer server.Close()
@@ -266,7 +266,7 @@ func TestPagesHaveNoHiddenCharacters(t *testing.T) {
 		limits := limiter.New(store)
 		_, err := limits.Limit(policy, key).Charge(t.Context(), 25)
 		require.NoError(t, err)
-		_, err = limits.Overrides(policy, key).Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "spam" + hidden, Author: "ann" + hidden})
+		_, err = limits.Overrides(policy, key).Block(t.Context(), runtime.Block{Until: runtime.ForGood(), Reason: "spam" + hidden, Author: "ann" + hidden})
 		require.NoError(t, err)
 		server := httptest.NewServer(console.New(console.Options{Store: store, ShowKeys: show, AllowChanges: allow, Catalog: &runtime.Catalog{Limits: []runtime.CatalogLimit{
 			{Name: "send", Doc: "bounds" + hidden, Key: []runtime.CatalogKey{{Name: "user", Type: "string"}}, Policies: []*runtime.Policy{policy}}}}}))

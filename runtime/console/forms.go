@@ -112,7 +112,7 @@ func end(of, until string) (time.Duration, time.Time, error) {
 	case "":
 		return 0, time.Time{}, nil
 	case forGood:
-		return 0, runtime.ForGood, nil
+		return 0, runtime.ForGood(), nil
 	case untilTime:
 		// The field of a browser has no zone, and seconds only if they are not 0.
 		for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05"} {

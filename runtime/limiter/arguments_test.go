@@ -97,12 +97,12 @@ func (w *world) good(param reflect.Type, of, method string) any {
 		}
 		return must(r.MarshalText())
 	case reflect.TypeFor[runtime.Override]():
-		return runtime.Override{Rate: 20, Capacity: 20, Until: runtime.ForGood, Reason: "a test", Author: "a test"}
+		return runtime.Override{Rate: 20, Capacity: 20, Until: runtime.ForGood(), Reason: "a test", Author: "a test"}
 	case reflect.TypeFor[runtime.Block]():
-		return runtime.Block{Until: runtime.ForGood, Reason: "a test", Author: "a test"}
+		return runtime.Block{Until: runtime.ForGood(), Reason: "a test", Author: "a test"}
 	case reflect.TypeFor[runtime.OverrideEnd]():
 		o := w.limits.Overrides(w.plain, w.key())
-		must(o.Block(w.ctx, runtime.Block{Until: runtime.ForGood, Reason: "a test", Author: "a test"}))
+		must(o.Block(w.ctx, runtime.Block{Until: runtime.ForGood(), Reason: "a test", Author: "a test"}))
 		return runtime.OverrideEnd{Reason: "a test", Author: "a test"}
 	case reflect.TypeFor[func(context.Context) error]():
 		return func(context.Context) error { return nil }
@@ -163,12 +163,12 @@ func (w *world) bad(param reflect.Type) []argument {
 			{"zero", runtime.Override{}, runtime.ErrInvalidOverride},
 			{"no end", runtime.Override{Rate: 20, Capacity: 20, Reason: "a", Author: "a"}, runtime.ErrInvalidOverride},
 			{"an end too far", runtime.Override{Rate: 20, Capacity: 20, Until: time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC), Reason: "a", Author: "a"}, runtime.ErrInvalidOverride},
-			{"too many", runtime.Override{Rate: math.MaxInt64, Until: runtime.ForGood, Reason: "a", Author: "a"}, runtime.ErrInvalidOverride},
-			{"negative", runtime.Override{Rate: -1, Until: runtime.ForGood, Reason: "a", Author: "a"}, runtime.ErrInvalidOverride},
+			{"too many", runtime.Override{Rate: math.MaxInt64, Until: runtime.ForGood(), Reason: "a", Author: "a"}, runtime.ErrInvalidOverride},
+			{"negative", runtime.Override{Rate: -1, Until: runtime.ForGood(), Reason: "a", Author: "a"}, runtime.ErrInvalidOverride},
 		}
 	case reflect.TypeFor[runtime.Block]():
 		return []argument{
-			{"zero", runtime.Block{}, runtime.ErrInvalidOverride}, {"no reason", runtime.Block{Until: runtime.ForGood, Author: "a"}, runtime.ErrInvalidOverride},
+			{"zero", runtime.Block{}, runtime.ErrInvalidOverride}, {"no reason", runtime.Block{Until: runtime.ForGood(), Author: "a"}, runtime.ErrInvalidOverride},
 			{"an end too far", runtime.Block{Until: time.Unix(1<<62, 0), Reason: "a", Author: "a"}, runtime.ErrInvalidOverride},
 			{"an end too early", runtime.Block{Until: time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC), Reason: "a", Author: "a"}, runtime.ErrInvalidOverride},
 		}

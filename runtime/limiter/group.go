@@ -11,6 +11,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/once"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/receipt"
 )
 
 // ReserveItem is an argument of [Limiter.ReserveAll] and [Limiter.Group]: an [Item], a [ReserveOnlyLimit], which takes
@@ -340,10 +341,10 @@ func decisionsOf(l *Limiter, requests []runtime.Request, answer runtime.Answer, 
 	if err != nil {
 		return Decisions{}, err
 	}
-	all, ledger := Decisions{Allowed: true, Each: answer.Decisions, limiter: l, requests: requests}, new(runtime.Ledger)
+	all, ledger := Decisions{Allowed: true, Each: answer.Decisions, limiter: l, requests: requests}, new(receipt.Ledger)
 	for i := range all.Each {
 		d := &all.Each[i]
-		d.Receipt.Enter(ledger, int64(i), &requests[i])
+		d.Receipt.Enter(ledger, int64(i), &requests[i].Key)
 		all.Allowed = all.Allowed && d.Allowed
 		all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
 	}

@@ -32,7 +32,7 @@ func TestHashKeys(t *testing.T) {
 	l, ok := catalog.HashKeys(secret).Limit(p.Name)
 	require.True(t, ok)
 	parsed := must(l.ParseKey([]string{"ada@example.com"}))
-	must(limits.Overrides(p, parsed).Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "ann"}))
+	must(limits.Overrides(p, parsed).Block(t.Context(), runtime.Block{Until: runtime.ForGood(), Reason: "abuse", Author: "ann"}))
 	b := must(limits.Limit(p, ada).Peek(t.Context()))
 	require.Equal(t, runtime.Never, b.BlockedFor)
 	must(l.ParseStored(rows[0].Row.Key))
@@ -67,7 +67,7 @@ func TestHashKeysUnderOverrides(t *testing.T) {
 	require.Equal(t, "(hashed string)", plans[1].KeyTypes())
 	require.Regexp(t, `^\(hashed string by [0-9a-f]{12}\)$`, with.Policies()[0].KeyTypes())
 	for _, v := range []runtime.Override{{Plan: runtime.PlanText("pro")}, {Capacity: 5}} {
-		v.Until, v.Reason, v.Author = runtime.ForGood, "a test", "ann"
+		v.Until, v.Reason, v.Author = runtime.ForGood(), "a test", "ann"
 		must(limits.Overrides(&plans[1], key).Set(t.Context(), v))
 		require.EqualValues(t, 5, must(limits.Limit(&plans[1], key).Peek(t.Context())).Capacity, "%+v", v)
 		require.EqualValues(t, 5, must(limiter.New(store).Limit(with.Policies()[0], key.HashedWith(secret)).Peek(t.Context())).Capacity)

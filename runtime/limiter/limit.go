@@ -11,6 +11,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/receipt"
 )
 
 // Limit is one key of a limit without reservations. It is a small value: make one for each request, or keep it.
@@ -112,7 +113,7 @@ func (l Limit) RefundN(ctx context.Context, d runtime.Decision, n int64) (runtim
 	case l.policy == nil || l.key.Err() != nil || d.Limit == "": // an error of its own, or nothing to refund
 	case d.Limit != l.policy.Name:
 		return runtime.Decision{}, l.wrap(fmt.Errorf("%w: the decision is one of limit %q: refund it there", runtime.ErrInvalidCall, d.Limit))
-	case !d.Receipt.IsOf(l.key):
+	case !d.Receipt.IsOf(l.key.String()):
 		return runtime.Decision{}, l.wrap(fmt.Errorf("%w: the decision is one of another key: refund it there", runtime.ErrInvalidCall))
 	}
 	// An invalid n goes on to the check of the count, although there is nothing to refund.
@@ -240,7 +241,7 @@ func (l Limit) do(ctx context.Context, q runtime.Request, h *held) (runtime.Deci
 	one := &struct {
 		calls    [1]runtime.Call
 		requests [1]runtime.Request
-		ledger   runtime.Ledger
+		ledger   receipt.Ledger
 	}{requests: [1]runtime.Request{q}}
 	one.calls[0].Requests = one.requests[:]
 	begun := watch.begin()
@@ -251,7 +252,7 @@ func (l Limit) do(ctx context.Context, q runtime.Request, h *held) (runtime.Deci
 	}
 	d := answer.Decisions[0]
 	if !d.TakenAt.IsZero() {
-		d.Receipt.Enter(&one.ledger, 0, &one.requests[0])
+		d.Receipt.Enter(&one.ledger, 0, &one.requests[0].Key)
 	}
 	return d, nil
 }

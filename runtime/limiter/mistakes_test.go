@@ -52,7 +52,7 @@ func TestOnErrorDoesNotApplyToUnknownOverrides(t *testing.T) {
 		p.OnError = o
 		limits := limiter.New(followed{still(), override.New(override.Source{
 			Since: func(context.Context, int64) ([]runtime.OverrideEntry, error) {
-				return []runtime.OverrideEntry{{ID: 1, Limit: p.Name, What: "of a later version", Until: runtime.ForGood, At: epoch, Reason: "r", Author: "a"}}, nil
+				return []runtime.OverrideEntry{{ID: 1, Limit: p.Name, What: "of a later version", Until: runtime.ForGood(), At: epoch, Reason: "r", Author: "a"}}, nil
 			},
 			Now: epoch.UnixNano,
 		})})

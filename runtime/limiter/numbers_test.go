@@ -93,7 +93,7 @@ func TestOverrideComesBeforeTheNumbersOfTheCaller(t *testing.T) {
 		return []int64{d.Policy.Rate, d.Policy.Capacity}
 	}
 	set := func(v runtime.Override) {
-		v.Until, v.Reason, v.Author = runtime.ForGood, "a test", "a test"
+		v.Until, v.Reason, v.Author = runtime.ForGood(), "a test", "a test"
 		must(overrides.Set(t.Context(), v))
 	}
 	require.Equal(t, []int64{500, 1_000}, numbers(free))

@@ -131,7 +131,8 @@ func (b observing) observeLeased(ctx context.Context, q *runtime.Request, d *run
 		return
 	}
 	o := runtime.Observation{
-		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Source: runtime.SourceLease, Limits: 1, Count: q.Count, Taken: d.Taken, Remaining: d.Remaining,
+		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Outcome: runtime.OutcomeAllowed, Source: runtime.SourceLease, Limits: 1, Count: q.Count,
+		Taken: d.Taken, Remaining: d.Remaining,
 	}
 	o.SetKey(q.Key)
 	h.retry()

@@ -490,7 +490,7 @@ func TestReportsInEveryModeReachTheMemory(t *testing.T) {
 	p := *onError(runtime.FailLocal)
 	p.Overrides = runtime.OverrideBounds{Rate: 3, Capacity: 3, MaxReserved: 3, Unlimited: true}
 	plans := lifted(p)
-	block := runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}
+	block := runtime.Block{Until: runtime.ForGood(), Reason: "r", Author: "a"}
 	for name, row := range map[string]struct {
 		do   func(l, all limiter.Limit, o limiter.Overrides)
 		left int64
@@ -512,7 +512,7 @@ func TestReportsInEveryModeReachTheMemory(t *testing.T) {
 			must(o.End(ctx, overrideEnd))
 		}, 2},
 		"takes in shadow mode": {func(l, _ limiter.Limit, o limiter.Overrides) {
-			must(o.Set(ctx, runtime.Override{Mode: runtime.ModeShadow, Until: runtime.ForGood, Reason: "r", Author: "a"}))
+			must(o.Set(ctx, runtime.Override{Mode: runtime.ModeShadow, Until: runtime.ForGood(), Reason: "r", Author: "a"}))
 			must(l.AllowN(ctx, 2))
 			must(l.AllowN(ctx, 2))
 			must(o.End(ctx, overrideEnd))

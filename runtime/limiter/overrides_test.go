@@ -97,7 +97,7 @@ func TestPrecedenceOfOverrides(t *testing.T) {
 		{func() { _, err := o.overrides("a").End(ctx, overrideEnd); require.NoError(t, err) }, 20, 20},
 		{func() { o.now = o.now.Add(time.Hour - 2*time.Minute - 1) }, 20, 20},
 		{func() { o.now = o.now.Add(1) }, 10, 10},
-		{func() { o.override(o.overrides("a"), runtime.Override{Capacity: 50, Until: runtime.ForGood}) }, 50, 10},
+		{func() { o.override(o.overrides("a"), runtime.Override{Capacity: 50, Until: runtime.ForGood()}) }, 50, 10},
 		{func() { o.now = o.now.AddDate(200, 0, 0) }, 50, 10},
 		{func() { _, err := o.overrides("a").End(ctx, overrideEnd); require.NoError(t, err) }, 10, 10},
 	} {
@@ -192,7 +192,7 @@ func TestOverrideByPlan(t *testing.T) {
 	for _, plan := range []int{free, pro, 3} {
 		require.False(t, must(of(plan).Allow(t.Context())).Allowed)
 	}
-	_, err := overrides(free).Set(t.Context(), runtime.Override{Plan: runtime.PlanText("gold"), Until: runtime.ForGood, Reason: "r", Author: "a"})
+	_, err := overrides(free).Set(t.Context(), runtime.Override{Plan: runtime.PlanText("gold"), Until: runtime.ForGood(), Reason: "r", Author: "a"})
 	require.ErrorIs(t, err, runtime.ErrInvalidPlan)
 	require.ErrorIs(t, err, runtime.ErrInvalidOverride)
 	must(overrides(pro).End(t.Context(), overrideEnd))
@@ -270,7 +270,7 @@ func TestPolicyInForceIsValid(t *testing.T) {
 		store := &memstore.Store{}
 		_, err := store.AppendOverride(t.Context(), runtime.OverrideEntry{
 			Limit: "calls", Key: "a", What: what, Rate: number(), Capacity: number(), MaxReserved: number(), Most: most,
-			Until: runtime.ForGood, Reason: "r", Author: "a",
+			Until: runtime.ForGood(), Reason: "r", Author: "a",
 		})
 		require.NoError(t, err)
 		b, err := limiter.New(store).Limit(&p, runtime.KeyOf(runtime.String("a"))).Peek(t.Context())
@@ -289,7 +289,7 @@ func TestResetAndEraseUnderAnEntryOfALaterVersion(t *testing.T) {
 	limit := limiter.New(store).Limit(p, runtime.KeyOf(runtime.String("a")))
 	must(limit.Allow(t.Context()))
 	must(store.AppendOverride(t.Context(), runtime.OverrideEntry{
-		Limit: p.Name, What: "teleport", Most: p.Overrides, Until: runtime.ForGood, Reason: "r", Author: "a",
+		Limit: p.Name, What: "teleport", Most: p.Overrides, Until: runtime.ForGood(), Reason: "r", Author: "a",
 	}))
 	_, err := limit.Allow(t.Context())
 	require.ErrorIs(t, err, runtime.ErrUnknownOverride)
@@ -348,7 +348,7 @@ func TestEndOfABlock(t *testing.T) {
 		{func() { o.block(whole, time.Hour) }, time.Hour, "denied, retry after 1h", "blocked for 1h with 8 of 10 left, full after 8m", 0, 8 + 2./3},
 		{func() { o.now = o.now.Add(time.Hour - 1) }, 1, "denied, retry after 1ms", "blocked for 1ms with 10 of 10 left", 0, 10},
 		{func() { o.now = o.now.Add(1) }, 0, "allowed, 10 left", "10 of 10 left", 10, 10},
-		{func() { o.block(o.overrides("a"), time.Hour); o.blockUntil(whole, runtime.ForGood) }, runtime.Never, "denied, no retry passes", "blocked with 10 of 10 left", 0, 10},
+		{func() { o.block(o.overrides("a"), time.Hour); o.blockUntil(whole, runtime.ForGood()) }, runtime.Never, "denied, no retry passes", "blocked with 10 of 10 left", 0, 10},
 	} {
 		if row.retry == time.Hour && row.value == 7 {
 			must(o.key("a").AllowN(ctx, 3))

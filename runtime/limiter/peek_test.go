@@ -53,7 +53,7 @@ func TestUsage(t *testing.T) {
 			handle := limits.Limit(&p, key)
 			must(handle.Charge(t.Context(), row.charged))
 			if row.block {
-				must(limits.Overrides(&p, key).Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "ann"}))
+				must(limits.Overrides(&p, key).Block(t.Context(), runtime.Block{Until: runtime.ForGood(), Reason: "abuse", Author: "ann"}))
 			}
 			before := seen.decisions
 			all := must(limits.PeekAll(t.Context(), handle.N(5), limits.ReserveOnly(&only, key), handle.Checked()))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/receipt"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
 )
 
@@ -296,12 +297,12 @@ func (l Limit) resume(text []byte) (*Reservation, error) {
 	}
 	d := runtime.Decision{
 		Limit: s.Limit, Policy: l.policy, Allowed: true, Taken: s.Taken, UsableAfter: s.Delay, Jitter: s.Jitter, Shadowed: s.Shadowed,
-		Receipt: runtime.Receipt{Free: s.Free, Total: s.Total, Shard: s.Shard, Leased: s.Leased},
+		Receipt: receipt.Receipt{Free: s.Free, Total: s.Total, Shard: s.Shard, Leased: s.Leased},
 	}
 	if s.TakenAt != 0 {
 		d.TakenAt = time.Unix(0, s.TakenAt)
 	}
-	d.Receipt.Enter(&runtime.Ledger{}, 0, nil)
+	d.Receipt.Enter(&receipt.Ledger{}, 0, nil)
 	r := newReservation(l, d, s.Count, true)
 	if r.uncounted = s.Uncounted; s.Made != 0 {
 		r.made = time.Unix(0, s.Made)

@@ -446,11 +446,11 @@ func TestBlockedPlanWithoutALimitHoldsNoSlotLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plans, limits, key := lifted(overridableSlots(2)), limiter.New(&memstore.Store{}), runtime.KeyOf(runtime.Int(42))
 		o := limits.Overrides(&plans[free], key)
-		must(o.Set(t.Context(), runtime.Override{Plan: runtime.PlanText("free"), Until: runtime.ForGood, Reason: "r", Author: "a"}))
+		must(o.Set(t.Context(), runtime.Override{Plan: runtime.PlanText("free"), Until: runtime.ForGood(), Reason: "r", Author: "a"}))
 		s := acquire(t, limits.Slots(&plans[enterprise], key))
 		require.NotZero(t, s.Fence)
 		must(o.End(t.Context(), overrideEnd))
-		must(o.Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}))
+		must(o.Block(t.Context(), runtime.Block{Until: runtime.ForGood(), Reason: "r", Author: "a"}))
 		require.NoError(t, s.Renew(t.Context()))
 		must(o.End(t.Context(), overrideEnd))
 		l := limits.Slots(&plans[free], key)
@@ -515,7 +515,7 @@ func TestWaitAcquireReturnsAtOnceIfTheModeSays(t *testing.T) {
 
 		waiter.Go(func() { _, err := l.WaitAcquire(t.Context()); require.ErrorIs(t, err, runtime.ErrLimited) })
 		time.Sleep(10*time.Second + time.Millisecond)
-		must(limits.Overrides(&plans[free], key).Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}))
+		must(limits.Overrides(&plans[free], key).Block(t.Context(), runtime.Block{Until: runtime.ForGood(), Reason: "r", Author: "a"}))
 		begun = time.Now()
 		_, err := l.WaitAcquire(t.Context())
 		require.ErrorIs(t, err, runtime.ErrLimited)

@@ -181,7 +181,7 @@ func goldenCases() []goldenCase {
 		{name: "two keys of a limit: one is blocked for good", route: func(w *world, b *limithttp.Binder) http.Handler {
 			p := with(bucket(), func(p *runtime.Policy) { p.Overrides = runtime.OverrideBounds{Rate: 10, Capacity: 20} })
 			grace := runtime.KeyOf(runtime.String("grace"))
-			if _, err := w.limiter.Overrides(p, grace).Block(context.Background(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "me"}); err != nil {
+			if _, err := w.limiter.Overrides(p, grace).Block(context.Background(), runtime.Block{Until: runtime.ForGood(), Reason: "abuse", Author: "me"}); err != nil {
 				panic(err)
 			}
 			if _, err := w.limiter.Limit(p, ada).AllowN(context.Background(), 20); err != nil {

@@ -250,7 +250,7 @@ func TestSweepKeepsRowsThatAreNotFullByTheirOverride(t *testing.T) {
 	store := clocked(&now)
 	limits := limiter.New(store)
 	slow, usual := runtime.KeyOf(runtime.String("slow")), runtime.KeyOf(runtime.String("usual"))
-	_, err := limits.Overrides(p, slow).Set(t.Context(), runtime.Override{Rate: 1, Capacity: 10, Until: runtime.ForGood, Reason: "r", Author: "a"})
+	_, err := limits.Overrides(p, slow).Set(t.Context(), runtime.Override{Rate: 1, Capacity: 10, Until: runtime.ForGood(), Reason: "r", Author: "a"})
 	require.NoError(t, err)
 	for _, key := range []runtime.Key{slow, usual} {
 		require.NoError(t, limits.Limit(p, key).RequireN(t.Context(), 10))

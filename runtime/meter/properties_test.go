@@ -428,7 +428,7 @@ func TestResetIsKeptWhileItsWindowCanBeRefunded(t *testing.T) {
 // A plan without numbers that is blocked does not know the windows of the others: its resets leave none of its own.
 func TestResetOfABlockedPlanWithoutNumbersMovesNoWindow(t *testing.T) {
 	plan := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Mode: runtime.ModeUnlimited, Overrides: runtime.OverrideBounds{Rate: 1, Capacity: 1}}
-	block := runtime.OverrideEntry{Limit: "limit", What: runtime.OverrideBlock, Until: runtime.ForGood}
+	block := runtime.OverrideEntry{Limit: "limit", What: runtime.OverrideBlock, Until: runtime.ForGood()}
 	blocked := must(block.Apply(&plan, &plan))
 	years := runtime.Calendar{Unit: runtime.Year, Count: 3, Zone: "UTC"}
 	p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 5, Capacity: 5, Calendar: years, Period: years.Period()}

@@ -40,7 +40,7 @@ func NewCounters(o Options) *Counters {
 	return c
 }
 
-func newCounts() *counts { return &counts{outcomes: make([]tally, len(runtime.Outcomes()))} }
+func newCounts() *counts { return &counts{outcomes: make([]tally, 1+len(runtime.Outcomes()))} }
 
 // Decided implements [runtime.Observer].
 func (c *Counters) Decided(ctx context.Context, o runtime.Observation) {

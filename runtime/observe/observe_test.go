@@ -469,7 +469,7 @@ func TestLogNamesTheOverride(t *testing.T) {
 	p := bucket("send", 5)
 	p.Overrides = runtime.OverrideBounds{Rate: 5, Capacity: 5}
 	limits, key := limiter.New(&memstore.Store{}, limiter.Observe(logs)), runtime.KeyOf(runtime.String("a"))
-	e, err := limits.Overrides(p, key).Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "me"})
+	e, err := limits.Overrides(p, key).Block(t.Context(), runtime.Block{Until: runtime.ForGood(), Reason: "abuse", Author: "me"})
 	require.NoError(t, err)
 	_, err = limits.Limit(p, key).Allow(t.Context())
 	require.NoError(t, err)

@@ -268,9 +268,9 @@ func (c *Change) putInForce(ctx context.Context, store runtime.Store, l *runtime
 		}
 		until = until.Add(c.For)
 	}
-	if until.After(runtime.ForGood) {
-		return e, usagef("it would end after %s, the last day that can be stored: to leave it without an end, use -for-good (in a program, Until: runtime.ForGood)",
-			runtime.ForGood.UTC().Format(time.DateOnly))
+	if until.After(runtime.ForGood()) {
+		return e, usagef("it would end after %s, the last day that can be stored: to leave it without an end, use -for-good (in a program, Until: runtime.ForGood())",
+			runtime.ForGood().UTC().Format(time.DateOnly))
 	}
 	of, end := limiter.New(store).Overrides(p, c.Key), runtime.OverrideEnd{Reason: c.Reason, Author: c.Author}
 	switch c.Verb {

@@ -95,7 +95,7 @@ func Describe(e runtime.OverrideEntry) string {
 		}
 	}
 	until := "for good"
-	if !e.Until.Equal(runtime.ForGood) {
+	if !e.Until.Equal(runtime.ForGood()) {
 		until = "until " + Moment(e.Until)
 	}
 	return strings.Join(append(words, until), ", ")

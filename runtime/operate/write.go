@@ -114,7 +114,7 @@ func (c *call) until() (time.Time, error) {
 	case given != 1 || f.given["for-good"] && !f.forGood:
 		return time.Time{}, usagef("say when it ends, by one of -for 24h, -until 2027-01-31 (its start in UTC) and -for-good")
 	case f.forGood:
-		return runtime.ForGood, nil
+		return runtime.ForGood(), nil
 	case f.given["for"] && f.For <= 0:
 		return time.Time{}, usagef("-for must be more than 0s, not %v", f.For)
 	case f.given["for"]:

@@ -147,7 +147,8 @@ func (r *Observer) of(limit string) *attributes {
 	}
 	name := attribute.String(observe.LabelLimit, limit)
 	a = &attributes{limit: metric.WithAttributeSet(attribute.NewSet(name))}
-	for _, outcome := range runtime.Outcomes() {
+	// At the index of each, and so after the zero Outcome, which is none.
+	for _, outcome := range append([]runtime.Outcome{0}, runtime.Outcomes()...) {
 		a.outcomes = append(a.outcomes, metric.WithAttributeSet(attribute.NewSet(name, attribute.String(observe.LabelOutcome, outcome.String()))))
 	}
 	r.limits[limit] = a

@@ -214,7 +214,7 @@ func TestEventsNameTheOverride(t *testing.T) {
 	p := bucket("send", 1)
 	p.Overrides = runtime.OverrideBounds{Rate: p.Rate, Capacity: p.Capacity}
 	limits, key := limiter.New(&memstore.Store{}, limiter.Observe(observer)), runtime.KeyOf(runtime.String("a"))
-	e, err := limits.Overrides(p, key).Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "me"})
+	e, err := limits.Overrides(p, key).Block(t.Context(), runtime.Block{Until: runtime.ForGood(), Reason: "abuse", Author: "me"})
 	require.NoError(t, err)
 	ctx, span := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test").Start(t.Context(), "request")
 	_, err = limits.Limit(p, key).Allow(ctx)

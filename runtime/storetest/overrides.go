@@ -108,7 +108,7 @@ func (o *operator) entry(key, what string) runtime.OverrideEntry {
 // forGood returns an override of a key without an end.
 func (o *operator) forGood(key, what string) runtime.OverrideEntry {
 	e := o.entry(key, what)
-	e.Until = runtime.ForGood
+	e.Until = runtime.ForGood()
 	return e
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/receipt"
 )
 
 // Clock is a clock that changes only by Add and Set. It may be used by many goroutines.
@@ -106,7 +107,7 @@ func Same(got, want runtime.Decision) bool {
 
 // Shown returns a decision as a caller sees it: without its policy, which may be a copy, and what only a refund needs.
 func Shown(d runtime.Decision) runtime.Decision {
-	d.Policy, d.Receipt = nil, runtime.Receipt{}
+	d.Policy, d.Receipt = nil, receipt.Receipt{}
 	return d
 }
 

@@ -159,7 +159,7 @@ func (d deploy) run(old, now func() process) {
 	was.block([]string{"lifted"}, time.Hour)
 	_, err = was.limit([]string{"lifted"}).Unblock(d.t.Context(), runtime.OverrideEnd{Reason: "r", Author: "a"})
 	require.NoError(d.t, err)
-	_, err = limiter.New(was.store).OverridesForAll(was.policy()).Set(d.t.Context(), runtime.Override{Rate: 77, Until: runtime.ForGood, Reason: "r", Author: "a"})
+	_, err = limiter.New(was.store).OverridesForAll(was.policy()).Set(d.t.Context(), runtime.Override{Rate: 77, Until: runtime.ForGood(), Reason: "r", Author: "a"})
 	require.NoError(d.t, err)
 	oldKey, newKey := func(k moved) []string { return k.old }, func(k moved) []string { return k.new }
 	d.check(oldKey, was)
@@ -256,7 +256,7 @@ func Plans(t *testing.T, db *sql.DB, database, table string, open func(t *testin
 	d := deployOf(t, old, now, db, database, table)
 	d.execute("DELETE FROM rate_limit_overrides")
 	_, err := process{t, old, open(t)}.limit([]string{"7"}).Set(t.Context(), runtime.Override{
-		Plan: runtime.PlanText("pro"), Rate: 70, Until: runtime.ForGood, Reason: "r", Author: "a",
+		Plan: runtime.PlanText("pro"), Rate: 70, Until: runtime.ForGood(), Reason: "r", Author: "a",
 	})
 	require.NoError(t, err)
 	d.executeAll(review.BetweenVersions)

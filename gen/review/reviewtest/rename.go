@@ -36,7 +36,7 @@ func Rename(t *testing.T, db *sql.DB, database, table string, open func(t *testi
 		was.block(key(i), time.Hour)
 	}
 	for i := range overrides {
-		_, err := was.limit(key(blocks+i)).Set(t.Context(), runtime.Override{Rate: 50, Until: runtime.ForGood, Reason: "pays", Author: "a"})
+		_, err := was.limit(key(blocks+i)).Set(t.Context(), runtime.Override{Rate: 50, Until: runtime.ForGood(), Reason: "pays", Author: "a"})
 		require.NoError(t, err)
 	}
 	stored := d.count("rate_limits", "visit")

@@ -476,7 +476,7 @@ func (b *Batch) decide(q runtime.Request, taken int64, now int64) (d runtime.Dec
 	}
 	if !q.UsesRows() {
 		d, err := withoutRows(&q, now)
-		return q.Decided(d, now), true, err
+		return meter.Decided(&q, d, now), true, err
 	}
 	// The rule is a field, because a local variable whose address reaches an interface is allocated for every request.
 	if !same {
@@ -499,7 +499,7 @@ func (b *Batch) decide(q runtime.Request, taken int64, now int64) (d runtime.Dec
 	if err != nil {
 		return b.refused(whole, q, err, now)
 	}
-	d = q.Decided(d, now)
+	d = meter.Decided(&q, d, now)
 	d.Taken = min(d.Taken, count)
 	return d, ok, nil
 }
@@ -519,7 +519,7 @@ func (b *Batch) refused(whole *meter.Rule, q runtime.Request, err error, now int
 	q.Op = runtime.Peek
 	d, ok, err := b.step(whole, &q, now)
 	d.Allowed, d.RetryAfter = false, runtime.Never
-	return q.Decided(d, now), ok, err
+	return meter.Decided(&q, d, now), ok, err
 }
 
 // TakenBefore returns how many tokens the requests before one of a call take from its key; 0 for a Check, which does

@@ -25,7 +25,7 @@ func Erasure(limit string, ofKey []runtime.OverrideEntry, why runtime.OverrideEn
 	var inForce struct{ block, override bool }
 	for i := range ofKey {
 		e := &ofKey[i]
-		live := !e.Ends() && (e.Until.Equal(runtime.ForGood) || e.Until.UnixNano() > now)
+		live := !e.Ends() && (e.Until.Equal(runtime.ForGood()) || e.Until.UnixNano() > now)
 		block, override := e.Replaces()
 		if block {
 			inForce.block = live

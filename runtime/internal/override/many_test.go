@@ -127,7 +127,7 @@ func TestNewestEntriesAreInForce(t *testing.T) {
 		}
 		switch random.IntN(4) {
 		case 0:
-			e.Until = runtime.ForGood
+			e.Until = runtime.ForGood()
 		case 1:
 			e.Until = arith.Time(now - random.Int64N(2))
 		}
@@ -137,7 +137,7 @@ func TestNewestEntriesAreInForce(t *testing.T) {
 			if c.block && !block || !c.block && !override {
 				continue
 			}
-			if delete(want, c); !e.Ends() && (e.Until.Equal(runtime.ForGood) || e.Until.UnixNano() > now) {
+			if delete(want, c); !e.Ends() && (e.Until.Equal(runtime.ForGood()) || e.Until.UnixNano() > now) {
 				want[c] = e
 			}
 		}

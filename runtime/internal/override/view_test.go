@@ -155,7 +155,7 @@ func TestUnknownEntryFailsItsKey(t *testing.T) {
 	s := newLogStore(&memstore.Store{}, nil)
 	p := overridable()
 	limits := limiter.New(s)
-	s.set(nil, entry(1, "a", "slower", runtime.ForGood), entry(2, "b", runtime.OverridePlan, runtime.ForGood),
+	s.set(nil, entry(1, "a", "slower", runtime.ForGood()), entry(2, "b", runtime.OverridePlan, runtime.ForGood()),
 		entry(3, "c", "slower", time.Unix(1, 0)))
 	_, err := limits.Limit(p, runtime.KeyOf(runtime.String("a"))).Allow(t.Context())
 	require.ErrorIs(t, err, runtime.ErrUnknownOverride)
@@ -188,7 +188,7 @@ func TestUnknownEntryOfAnotherKeyDoesNotLiftABlock(t *testing.T) {
 	p := overridable()
 	p.OnError = runtime.FailOpen
 	limits := limiter.New(s)
-	s.set(nil, entry(1, "a", "slower", runtime.ForGood), entry(2, "b", runtime.OverrideBlock, runtime.ForGood))
+	s.set(nil, entry(1, "a", "slower", runtime.ForGood()), entry(2, "b", runtime.OverrideBlock, runtime.ForGood()))
 	key := func(key string) limiter.Limit { return limits.Limit(p, runtime.KeyOf(runtime.String(key))) }
 	for _, items := range [][]limiter.Item{{key("a"), key("b")}, {key("b"), key("a")}, {key("a")}} {
 		ds, err := limits.All(t.Context(), items...)
@@ -204,7 +204,7 @@ func TestLongLogIsReadInPages(t *testing.T) {
 	s := newLogStore(&memstore.Store{}, nil)
 	var log []runtime.OverrideEntry
 	for i := range int64(3*override.Page + 5) {
-		log = append(log, entry(i+1, fmt.Sprint(i), runtime.OverrideNumbers, runtime.ForGood))
+		log = append(log, entry(i+1, fmt.Sprint(i), runtime.OverrideNumbers, runtime.ForGood()))
 	}
 	for _, n := range []int{override.Page - 1, override.Page, override.Page + 1, 2 * override.Page, len(log)} {
 		s.set(nil, log[:n]...)
@@ -222,7 +222,7 @@ func TestFirstReadOutlivesTheCallsThatWaitForIt(t *testing.T) {
 		s.takes = page
 		var log []runtime.OverrideEntry
 		for i := range int64(pages*(override.Page-1) - 1) {
-			log = append(log, entry(i+1, fmt.Sprint(i), runtime.OverrideBlock, runtime.ForGood))
+			log = append(log, entry(i+1, fmt.Sprint(i), runtime.OverrideBlock, runtime.ForGood()))
 		}
 		s.set(nil, log...)
 		p := overridable()
@@ -284,7 +284,7 @@ func TestRefreshDuringTheFirstReadReadsAgain(t *testing.T) {
 		all.Go(func() { _, _ = limit.Allow(t.Context()) })
 		synctest.Wait()
 		_, err := store.AppendOverride(t.Context(), runtime.OverrideEntry{
-			Limit: "calls", Key: "a", What: runtime.OverrideBlock, Until: runtime.ForGood, Reason: "r", Author: "a",
+			Limit: "calls", Key: "a", What: runtime.OverrideBlock, Until: runtime.ForGood(), Reason: "r", Author: "a",
 		})
 		require.NoError(t, err)
 		require.NoError(t, s.view.Refresh(t.Context()))
@@ -301,7 +301,7 @@ func TestOverrideOfOneKeyDoesNotCopyTheOthers(t *testing.T) {
 	s := newLogStore(&memstore.Store{}, nil)
 	var log []runtime.OverrideEntry
 	for i := range int64(keys) {
-		log = append(log, entry(i+1, fmt.Sprint(i), runtime.OverrideBlock, runtime.ForGood))
+		log = append(log, entry(i+1, fmt.Sprint(i), runtime.OverrideBlock, runtime.ForGood()))
 	}
 	s.set(nil, log...)
 	require.NoError(t, s.view.Refresh(t.Context()))
@@ -315,7 +315,7 @@ func TestOverrideOfOneKeyDoesNotCopyTheOthers(t *testing.T) {
 	const writes = 100
 	bytes := allocated(func() {
 		for i := range int64(writes) {
-			log = append(log, entry(keys+i+1, fmt.Sprint(i), runtime.OverrideUnblock, runtime.ForGood))
+			log = append(log, entry(keys+i+1, fmt.Sprint(i), runtime.OverrideUnblock, runtime.ForGood()))
 			s.page = log[len(log)-2:]
 			require.NoError(t, s.view.Refresh(t.Context()))
 		}
@@ -374,7 +374,7 @@ func TestObsoleteOverridesChangeNothingInForce(t *testing.T) {
 				e.Until = at.Add(time.Duration(1+random.IntN(1000)) * time.Hour)
 			}
 			if random.IntN(4) == 0 {
-				e.Until = runtime.ForGood
+				e.Until = runtime.ForGood()
 			}
 			log = append(log, e)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/receipt"
 )
 
 // Epoch is the instant at which most tests begin: the start of a day in UTC.
@@ -103,7 +104,7 @@ func Left(t testing.TB, s runtime.Store, p *runtime.Policy) float64 {
 
 // WithoutReceipt returns a decision without what only refunds need.
 func WithoutReceipt(d runtime.Decision) runtime.Decision {
-	d.Receipt = runtime.Receipt{}
+	d.Receipt = receipt.Receipt{}
 	return d
 }
 

@@ -316,7 +316,7 @@ func TestGrantsAreEnough(t *testing.T) {
 		require.NoError(t, sqlstore.RunInTx(ctx, app.open(t), func(tx *sql.Tx) error {
 			return limiter.New(store.WithTx(tx)).Limit(p, runtime.Key{}).Require(ctx)
 		}))
-		must(overrides.Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: "a test", Author: "a test"}))(t)
+		must(overrides.Block(ctx, runtime.Block{Until: runtime.ForGood(), Reason: "a test", Author: "a test"}))(t)
 		require.ErrorIs(t, limit.Require(ctx), runtime.ErrLimited)
 		must(overrides.End(ctx, runtime.OverrideEnd{Reason: "a test", Author: "a test"}))(t)
 		require.NoError(t, limit.Reset(ctx))
@@ -361,7 +361,7 @@ func TestAppendOnlyLog(t *testing.T) {
 		require.NoError(t, store.Ready(ctx, p))
 		limits := limiter.New(store)
 		require.NoError(t, limits.Limit(p, key).Require(ctx))
-		must(limits.Overrides(p, key).Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: why.Reason, Author: why.Author}))(t)
+		must(limits.Overrides(p, key).Block(ctx, runtime.Block{Until: runtime.ForGood(), Reason: why.Reason, Author: why.Author}))(t)
 		require.ErrorIs(t, limits.Limit(p, key).Require(ctx), runtime.ErrLimited)
 		must(limits.Overrides(p, key).End(ctx, why))(t)
 		require.NoError(t, errOf(store.Sweep(ctx, p)))
@@ -389,7 +389,7 @@ func TestMissingPrivilegeOnOverridesIsExplained(t *testing.T) {
 		}
 		use = append(use, "SELECT, INSERT, UPDATE, DELETE ON "+table, "SELECT ON "+dialect.RegistryTable(table))
 		says := fmt.Sprintf("lacks a privilege: on table %q it needs SELECT and INSERT", overrides)
-		block := runtime.OverrideEntry{Limit: "overridable", What: runtime.OverrideBlock, Until: runtime.ForGood, Reason: "a test", Author: "a test"}
+		block := runtime.OverrideEntry{Limit: "overridable", What: runtime.OverrideBlock, Until: runtime.ForGood(), Reason: "a test", Author: "a test"}
 		for _, granted := range []string{"SELECT", "INSERT", "UPDATE", "SELECT, INSERT"} {
 			t.Run(granted, func(t *testing.T) {
 				store := s.user(t, db, append(use, granted+" ON "+overrides)...).visit(t, table)

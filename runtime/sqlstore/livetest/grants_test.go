@@ -76,8 +76,8 @@ func (a actor) inTx(ctx context.Context, do func(*limiter.Limiter) error) error 
 
 var (
 	endIt   = runtime.OverrideEnd{Reason: "a test", Author: "a test"}
-	blockIt = runtime.Block{Until: runtime.ForGood, Reason: "a test", Author: "a test"}
-	giveIt  = runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "a test", Author: "a test"}
+	blockIt = runtime.Block{Until: runtime.ForGood(), Reason: "a test", Author: "a test"}
+	giveIt  = runtime.Override{Capacity: 50, Until: runtime.ForGood(), Reason: "a test", Author: "a test"}
 )
 
 // stale inserts a row of a limit that is not needed any more.

@@ -100,7 +100,7 @@ func TestOtherProcessesDecideByAnOverride(t *testing.T) {
 		other := newDecider(t, s, table)
 		require.Equal(t, "true 10", other.decides())
 
-		must(overrides.Set(t.Context(), runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "r", Author: "a"}))(t)
+		must(overrides.Set(t.Context(), runtime.Override{Capacity: 50, Until: runtime.ForGood(), Reason: "r", Author: "a"}))(t)
 		other.until("true 50")
 		ends := time.Now().Add(2 * time.Second)
 		must(overrides.Block(t.Context(), runtime.Block{Until: ends, Reason: "r", Author: "a"}))(t)
@@ -175,7 +175,7 @@ func TestReadyChecksOverrides(t *testing.T) {
 		require.NoError(t, store.Ready(ctx, plain, p))
 
 		append := func(e runtime.OverrideEntry) {
-			e.Until, e.Reason, e.Author, e.At, e.Most = runtime.ForGood, "r", "a", time.Now(), p.Overrides
+			e.Until, e.Reason, e.Author, e.At, e.Most = runtime.ForGood(), "r", "a", time.Now(), p.Overrides
 			must(store.AppendOverride(ctx, e))(t)
 		}
 		append(runtime.OverrideEntry{Limit: "overridable", Key: "a", What: "slower"})
@@ -252,7 +252,7 @@ func TestReadersMissNoOverride(t *testing.T) {
 			all.Go(func() {
 				for range each {
 					_, err := store.AppendOverride(t.Context(), runtime.OverrideEntry{
-						Limit: "overridable", Key: "a", What: runtime.OverrideBlock, Until: runtime.ForGood, Reason: "r", Author: "a",
+						Limit: "overridable", Key: "a", What: runtime.OverrideBlock, Until: runtime.ForGood(), Reason: "r", Author: "a",
 					})
 					assert.NoError(t, err)
 				}
@@ -303,7 +303,7 @@ func TestOverridesAddNoStatement(t *testing.T) {
 		require.Equal(t, without, roundTrips(overridable()))
 		require.Greater(t, p.overrides.Load(), int64(locates))
 		must(limiter.New(counted).Overrides(overridable(), runtime.KeyOf(runtime.String("a"))).
-			Set(t.Context(), runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "r", Author: "a"}))(t)
+			Set(t.Context(), runtime.Override{Capacity: 50, Until: runtime.ForGood(), Reason: "r", Author: "a"}))(t)
 		require.Equal(t, without, roundTrips(overridable()))
 	})
 }
@@ -331,7 +331,7 @@ func readLongLog(t *testing.T, s server, n int) {
 		var rows []string
 		for ; i < n && len(rows) < 500; i++ {
 			rows = append(rows, fmt.Sprintf("(%d, 'overridable', 'user%d', 'block', '', 0, 0, 0, 100, 100, 0, 1, %d, 'abuse', 'someone', %d)",
-				i+1, i, runtime.ForGood.UnixNano(), time.Now().UnixNano()))
+				i+1, i, runtime.ForGood().UnixNano(), time.Now().UnixNano()))
 		}
 		execute(t, db, "INSERT INTO "+dialect.OverridesTable(table)+" VALUES "+strings.Join(rows, ", "))
 	}
@@ -381,7 +381,7 @@ func TestEraseInTx(t *testing.T) {
 
 		require.NoError(t, store.Migrate(ctx, p))
 		operator := limits.Overrides(p, key)
-		block := runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}
+		block := runtime.Block{Until: runtime.ForGood(), Reason: "r", Author: "a"}
 		must(operator.Block(ctx, block))(t)
 		rollback := errors.New("rollback")
 		err := sqlstore.RunInTx(ctx, db, func(tx *sql.Tx) error {

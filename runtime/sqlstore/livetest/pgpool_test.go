@@ -156,11 +156,11 @@ func overridesAreSeen(t *testing.T, store, other *sqlstore.Store) {
 	}
 	began := time.Now()
 	for range 3 {
-		must(overrides.Set(ctx, runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "r", Author: "a"}))(t)
+		must(overrides.Set(ctx, runtime.Override{Capacity: 50, Until: runtime.ForGood(), Reason: "r", Author: "a"}))(t)
 	}
 	seen(began, func(d runtime.Decision) bool { return d.Policy.Capacity == 50 }, "an override")
 	began = time.Now()
-	must(overrides.Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}))(t)
+	must(overrides.Block(ctx, runtime.Block{Until: runtime.ForGood(), Reason: "r", Author: "a"}))(t)
 	seen(began, func(d runtime.Decision) bool { return !d.Allowed }, "a block")
 	log := must(store.OverrideHistory(ctx, overridable().Name, key.String()))(t)
 	assert.Len(t, log, 4, "the log of the key")

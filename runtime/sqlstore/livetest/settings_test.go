@@ -86,7 +86,7 @@ func useEverything(ctx context.Context, t *testing.T, db *sql.DB, store *sqlstor
 	}
 	overrides, why := limits.Overrides(policies[5], key(30)), runtime.OverrideEnd{Reason: "a test", Author: "a test"}
 	require.NoError(t, func() error {
-		_, err := overrides.Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: "a test", Author: "a test"})
+		_, err := overrides.Block(ctx, runtime.Block{Until: runtime.ForGood(), Reason: "a test", Author: "a test"})
 		return err
 	}())
 	require.ErrorIs(t, limits.Limit(policies[5], key(30)).Require(ctx), runtime.ErrLimited)
@@ -645,7 +645,7 @@ func everyError(ctx context.Context, db *sql.DB, store *sqlstore.Store) (all []e
 		_, swept := store.Sweep(ctx, p)
 		all = append(all, allowed, peeked, inTx, together, swept)
 	}
-	_, blocked := limits.Overrides(used()[5], runtime.Key{}).Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: "a test", Author: "a test"})
+	_, blocked := limits.Overrides(used()[5], runtime.Key{}).Block(ctx, runtime.Block{Until: runtime.ForGood(), Reason: "a test", Author: "a test"})
 	_, forgot := store.Forget(ctx, "precise")
 	return append(all, blocked, forgot)
 }

@@ -104,12 +104,12 @@ func operations(s *sqlite.Store) map[string]func(ctx context.Context) error {
 	limit, overrides := all.Limit(limits[0], runtime.Key{}), all.OverridesForAll(limits[0])
 	return map[string]func(ctx context.Context) error{
 		"Block": func(ctx context.Context) error {
-			_, err := overrides.Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"})
+			_, err := overrides.Block(ctx, runtime.Block{Until: runtime.ForGood(), Reason: "r", Author: "a"})
 			return err
 		},
 		"AppendOverride": func(ctx context.Context) error {
 			_, err := s.AppendOverride(ctx, runtime.OverrideEntry{
-				Limit: "blockable", What: runtime.OverrideBlock, Until: runtime.ForGood, Reason: "r", Author: "a",
+				Limit: "blockable", What: runtime.OverrideBlock, Until: runtime.ForGood(), Reason: "r", Author: "a",
 			})
 			return err
 		},

@@ -120,7 +120,7 @@ func TestFirstReadInATransactionUsesItsConnection(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	own := must(sqlite.Open(path))(t)
 	must(limiter.New(own).Overrides(overridable(), runtime.KeyOf(runtime.String("a"))).
-		Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}))(t)
+		Block(t.Context(), runtime.Block{Until: runtime.ForGood(), Reason: "r", Author: "a"}))(t)
 	require.NoError(t, own.Close())
 
 	db := must(sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_txlock=immediate"))(t)
@@ -142,7 +142,7 @@ func TestClosedAndZeroStoresHaveNoOverrides(t *testing.T) {
 	overrides := func(s runtime.Store) limiter.Overrides { return limiter.New(s).OverridesForAll(overridable()) }
 	must(limit(store).Allow(t.Context()))(t)
 	require.NoError(t, store.Close())
-	block := runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}
+	block := runtime.Block{Until: runtime.ForGood(), Reason: "r", Author: "a"}
 	_, err := overrides(store).Block(t.Context(), block)
 	require.ErrorIs(t, err, sqlstore.ErrClosed)
 	_, err = limit(new(sqlstore.Store)).Allow(t.Context())

@@ -153,7 +153,7 @@ func TestSweepByAClockThatIsAheadDeletesNothingInUse(t *testing.T) {
 		}))(t)
 		// The newest entry of the log is never deleted.
 		must(all.Overrides(punished, runtime.KeyOf(runtime.Int(2))).Block(t.Context(), runtime.Block{
-			Until: runtime.ForGood, Reason: "spam", Author: "ann",
+			Until: runtime.ForGood(), Reason: "spam", Author: "ann",
 		}))(t)
 		sweep := func() int { return must(store.Sweep(t.Context(), policies...))(t) }
 		check := func() {

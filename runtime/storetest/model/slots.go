@@ -514,18 +514,18 @@ func (w *slotWorld) operate(k *slotKey) {
 	case verb == 4 && w.policy.Overrides.Unlimited && w.r.IntN(2) == 0:
 		mode := oneOf(w.r, runtime.ModeOff, runtime.ModeUnlimited, runtime.ModeShadow)
 		w.logf("override %v", mode)
-		_, err = overrides.Set(ctx, runtime.Override{Mode: mode, Until: runtime.ForGood, Reason: reason, Author: author})
+		_, err = overrides.Set(ctx, runtime.Override{Mode: mode, Until: runtime.ForGood(), Reason: reason, Author: author})
 		if k.mode, k.capacity = mode, 0; mode == runtime.ModeUnlimited {
 			k.mode = runtime.ModeOff
 		}
 	case verb == 4:
 		capacity := 1 + w.r.Int64N(w.policy.Overrides.Capacity)
 		w.logf("override %d", capacity)
-		_, err = overrides.Set(ctx, runtime.Override{Capacity: capacity, Until: runtime.ForGood, Reason: reason, Author: author})
+		_, err = overrides.Set(ctx, runtime.Override{Capacity: capacity, Until: runtime.ForGood(), Reason: reason, Author: author})
 		k.capacity, k.mode = capacity, runtime.ModeEnforce
 	case verb == 5:
 		w.logf("block")
-		_, err = overrides.Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: reason, Author: author})
+		_, err = overrides.Block(ctx, runtime.Block{Until: runtime.ForGood(), Reason: reason, Author: author})
 		k.blocked = true
 	case k.capacity > 0 || k.mode != runtime.ModeEnforce || k.blocked:
 		w.logf("end")

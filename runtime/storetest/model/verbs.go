@@ -262,7 +262,7 @@ func (w *world) operate(verb string, q request, wholeLimit bool, what string) bo
 	}
 	until := now.Add(time.Duration(1 + w.r.Int64N(3*int64(q.l.counted().Period)+int64(time.Second))))
 	if w.r.IntN(4) == 0 {
-		until = runtime.ForGood
+		until = runtime.ForGood()
 	}
 	e := &entry{until: until.UnixNano(), Override: runtime.Override{Until: until, Reason: "a test", Author: "model"}}
 	end := runtime.OverrideEnd{Reason: e.Reason, Author: e.Author}

@@ -277,7 +277,7 @@ func overridden(limits *overrides.Limits, ctx context.Context, until time.Time) 
 	fmt.Println(errors.Is(err, overrides.ErrInvalidOverride), err)
 
 	// All keys together.
-	_, err = limits.SendMessageOverridesForAll().Block(ctx, overrides.Block{Until: overrides.ForGood, Reason: "maintenance", Author: "ops"})
+	_, err = limits.SendMessageOverridesForAll().Block(ctx, overrides.Block{Until: overrides.ForGood(), Reason: "maintenance", Author: "ops"})
 	fmt.Println(message.Require(ctx), err)
 	_, err = limits.SendMessageOverridesForAll().Unblock(ctx, overrides.OverrideEnd{Reason: "done", Author: "ops"})
 	fmt.Println(message.Require(ctx), err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/receipt"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
@@ -103,7 +104,7 @@ func (s Subject) compare(t testing.TB, rows map[runtime.Row]runtime.State, calls
 
 // withoutReceipt returns a decision without what only refunds need.
 func withoutReceipt(d runtime.Decision) runtime.Decision {
-	d.Receipt = runtime.Receipt{}
+	d.Receipt = receipt.Receipt{}
 	return d
 }
 

@@ -232,7 +232,7 @@ func (r *rowRequests) taken(after runtime.State, now int64, q request) runtime.D
 	if r.whole != nil {
 		d = meter.OfKey(r.whole, r.shard, &r.rule, d)
 	}
-	d = r.policy.Mode.Applied(d, q.Op, q.Count)
+	d = meter.Applied(r.policy.Mode, d, q.Op, q.Count)
 	d.Limit, d.Policy = r.policy.Name, q.Policy
 	return d
 }

@@ -41,6 +41,8 @@ import (
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/receipt"
 )
 
 var _ runtime.LocalTaker = (*Store)(nil)
@@ -55,9 +57,20 @@ func (s *Store) TakeLocal(p *runtime.Policy, name string, n int64) (runtime.Deci
 	if b == nil {
 		return runtime.Decision{}, false
 	}
-	d := b.refund.LeasedDecision(p, n, left, &b.ledger)
+	d := b.decision(p, n, left)
 	d.ResetAfter = b.resetAfter()
 	return d, true
+}
+
+// decision returns the decision on n tokens of the block, of which left remain. It can be refunded once.
+func (b *block) decision(p *runtime.Policy, n, left int64) runtime.Decision {
+	q := &b.refund
+	d := runtime.Decision{
+		Limit: p.Name, Policy: p, Allowed: true, Taken: n, TakenAt: arith.Time(q.TakenAt), Remaining: left, Value: float64(left),
+		Receipt: receipt.Receipt{Total: q.Total, Shard: q.Shard, Leased: true},
+	}
+	d.Receipt.Enter(&b.ledger, left, &q.Key)
+	return d
 }
 
 // find returns nil for a key that has neither a block nor a bypass.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/receipt"
 )
 
 // Store is a [runtime.Store] that takes blocks from another, its backend. It may be used by many goroutines at once.
@@ -66,7 +67,7 @@ type block struct {
 	end, endByStore time.Time
 	// refund is the request that refunds the block, and ledger has the decisions on its tokens that were refunded.
 	refund runtime.Request
-	ledger runtime.Ledger
+	ledger receipt.Ledger
 	// windowEnd is when the window ends in which the block was taken, by this process's clock; zero without windows.
 	windowEnd time.Time
 }
