@@ -1,6 +1,9 @@
 package runtime
 
-import "fmt"
+import (
+	"fmt"
+	"hash/maphash"
+)
 
 // Numbers are those that a caller gives a limit together with the key, such as from the customer's contract or the
 // number of seats, where [Policy.AtMost] allows it. They are in tokens; 0 is a number that the caller does not give: if a
@@ -73,10 +76,16 @@ type numbersOf struct {
 
 // recentNumbers has the policies of recent requests: most policies that are equal have one address. It takes at most
 // some 2 MB.
-var recentNumbers remembered[numbersOf, Policy]
+var (
+	recentNumbers remembered[numbersOf, Policy]
+	numbersSeed   = maphash.MakeSeed()
+)
 
 // with returns the policy with numbers that it allows.
-func (p *Policy) with(n Numbers) *Policy { return recentNumbers.of(numbersOf{p, n}, numbersOf.made) }
+func (p *Policy) with(n Numbers) *Policy {
+	of := numbersOf{p, n}
+	return recentNumbers.of(of, maphash.Comparable(numbersSeed, of), numbersOf.made)
+}
 
 // made returns the policy with the numbers.
 func (of numbersOf) made() Policy {

@@ -1,9 +1,6 @@
 package runtime
 
-import (
-	"hash/maphash"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // remembered has the values of keys that were used lately, each at a place given by its hash, so that nothing is
 // allocated for keys that return. Whatever has the same place replaces the one there: so it needs no lock, and its
@@ -15,11 +12,8 @@ type entry[K comparable, V any] struct {
 	value V
 }
 
-var rememberSeed = maphash.MakeSeed()
-
-// of returns the value of a key, which make returns if it is not there.
-func (r *remembered[K, V]) of(key K, make func(K) V) *V {
-	hash := maphash.Comparable(rememberSeed, key)
+// of returns the value of a key with a hash, which make returns if it is not there.
+func (r *remembered[K, V]) of(key K, hash uint64, make func(K) V) *V {
 	place := &r[hash%uint64(len(r))]
 	known := place.Load()
 	if known != nil && known.key != key {

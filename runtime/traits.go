@@ -1,5 +1,11 @@
 package runtime
 
+import (
+	"unsafe"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+)
+
 // Traits are what requests of a policy need beyond the rows of their keys, as a set. The zero Traits is a plain limit:
 // a call of such limits goes to the store, and its answer to the caller.
 type Traits uint8
@@ -40,7 +46,8 @@ func (p *Policy) Traits() (Traits, error) {
 	if p == nil {
 		return 0, p.Validate()
 	}
-	seen := seenPolicies.of(p, (*Policy).examine)
+	// A policy that is remembered keeps its address, so that no other policy has it.
+	seen := seenPolicies.of(p, arith.Mix(uint64(uintptr(unsafe.Pointer(p)))), (*Policy).examine)
 	return seen.traits, seen.err
 }
 

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -259,8 +258,11 @@ func (l Limit) do(ctx context.Context, q runtime.Request, h *held) (runtime.Deci
 
 // complete sets the policy and the key of a request, both of which must be valid, and returns the traits of the policy.
 func (l Limit) complete(q *runtime.Request) (runtime.Traits, error) {
+	if err := l.key.Err(); err != nil {
+		return 0, l.wrap(err)
+	}
 	traits, err := l.policy.Traits()
-	if err = cmp.Or(l.key.Err(), err); err != nil {
+	if err != nil {
 		return 0, l.wrap(err)
 	}
 	q.Policy, q.Key = l.policy, l.key.String()

@@ -52,6 +52,14 @@ func (m *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 		if err != nil {
 			return nil, err
 		}
+		if row, ok := batch.One(calls); ok {
+			before := m.rows[row]
+			after, answers := batch.DecideOne(calls, now, before)
+			if after != before {
+				m.writeLocked([]batch.Change{{Row: row, State: after}})
+			}
+			return answers, nil
+		}
 		b := batch.New(calls)
 		// All rows are locked by mu, so that the batch can go on with more rows at once.
 		for !b.Run(now, m.readLocked(b.Rows())) {

@@ -423,7 +423,10 @@ func RefuseTogether(requests []runtime.Request, i int) error {
 }
 
 func refuseTogether(q *runtime.Request, all []runtime.Request) error {
-	if len(all) > 1 && !q.Op.Together() {
+	if len(all) == 1 {
+		return nil
+	}
+	if !q.Op.Together() {
 		return fmt.Errorf("%w: a call with several requests must contain only Take and Check, not %v", runtime.ErrInvalidCall, q.Op)
 	}
 	for i := range all {
@@ -526,7 +529,7 @@ func (b *Batch) refused(whole *meter.Rule, q runtime.Request, err error, now int
 // not depend on them, and for a count of 0.
 func TakenBefore(requests []runtime.Request, at int) int64 {
 	q, sum := &requests[at], int64(0)
-	if q.Op != runtime.Take || q.Policy == nil || q.Empty() {
+	if at == 0 || q.Op != runtime.Take || q.Policy == nil || q.Empty() {
 		return 0
 	}
 	for _, e := range takesOf(requests[:at], q) {
