@@ -295,12 +295,12 @@ func (e *Engine) decideInline(ctx context.Context, x *conn.Executor, calls []run
 	if err != nil {
 		return nil, false, err
 	}
-	if t := newOneTake(calls, now(), e.shards()); t != nil && !losesTotal(&e.Dialect, t.all[0]) {
-		if ok, err = e.takeOne(ctx, x, t); ok || err != nil {
-			return t.answers[:], ok, err
+	answers = make([]runtime.Answer, 1)
+	if p := newPlan(calls, now(), &e.Dialect, e.hints, e.shards()); p.single() {
+		if ok, err = e.takeOne(ctx, x, p, answers); ok || err != nil {
+			return answers, ok, err
 		}
 	}
-	answers = make([]runtime.Answer, 1)
 	// While it waits for a row, it would keep others locked.
 	bounded := x
 	if x.Bounded != nil {
@@ -313,19 +313,18 @@ func (e *Engine) decideInline(ctx context.Context, x *conn.Executor, calls []run
 	return answers, ok, err
 }
 
-// takeOne runs a take, and returns false if it has taken nothing, or probably would not.
-func (e *Engine) takeOne(ctx context.Context, x *conn.Executor, t *oneTake) (taken bool, err error) {
-	row := &t.rows[0]
-	upsert := e.upsertStrategy(t.of.policy, &row.Row)
+// takeOne takes from the row of a plan that has one, and returns false if it has taken nothing, or probably would not.
+func (e *Engine) takeOne(ctx context.Context, x *conn.Executor, p *plan, answers []runtime.Answer) (taken bool, err error) {
+	upsert := e.upsertStrategyOf(p, false)
 	if upsert == nil {
 		return false, nil
 	}
-	row.After = runtime.State{}
-	if err := upsert(ctx, x, part{t.of.policy, t.rows[:]}); err != nil || !row.After.Exists {
+	part := p.part(0)
+	part.reset()
+	if err := upsert(ctx, x, part); err != nil {
 		return false, err
 	}
-	e.learnTakes(t.rows[:], []rowRequests{t.of})
-	t.decision[0] = t.of.taken(row.After, t.now, t.all[0])
-	t.answers[0] = runtime.Answer{Decisions: t.decision[:], At: t.now}
-	return true, nil
+	e.learnTakes(p.rows, p.requests)
+	rest, _ := p.answer(answers)
+	return len(rest) == 0, nil
 }

@@ -326,29 +326,3 @@ func durabilityOf(calls []runtime.Call) runtime.Durability {
 	}
 	return runtime.DurabilityDefault
 }
-
-// oneTake is a single take from one row, as [plan] is for several calls: it needs no lists, and one allocation.
-type oneTake struct {
-	now      int64
-	of       rowRequests
-	all      [1]request
-	rows     [1]meter.RowUpsert
-	decision [1]runtime.Decision
-	answers  [1]runtime.Answer
-}
-
-// newOneTake returns nil if calls are not a single take that an upsert can decide.
-func newOneTake(calls []runtime.Call, now int64, shards *seenRows) *oneTake {
-	if len(calls) != 1 || len(calls[0].Requests) != 1 || calls[0].Requests[0].Policy == nil {
-		return nil
-	}
-	q := &calls[0].Requests[0]
-	t := &oneTake{now: now, all: [1]request{{q, 0, true}}}
-	t.of = rowRequests{policy: q.Policy, all: t.all[:]}
-	upsert, ok := t.of.upsert(now, shards)
-	if !ok {
-		return nil
-	}
-	t.rows[0] = meter.RowUpsert{Row: t.of.row(), Upsert: upsert}
-	return t
-}
