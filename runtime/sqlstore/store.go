@@ -10,7 +10,8 @@
 //
 // # The model
 //
-// A [Store] is a database, a [dialect.Dialect] and a table. A call passes through leases, the deny cache and group commit, in
+// A [Store] is a database, a [dialect.Dialect] and a table. The first call of a limit is compared with what is registered of it, see
+// below. A call then passes through leases, the deny cache and group commit, in
 // which calls that arrive while a transaction is in flight share the next one, and a call that arrives alone runs in the
 // goroutine of its caller. The remaining calls are a batch for the database.
 // The batch is decided in the same way on every database, by the first of four strategies that applies:
@@ -192,7 +193,7 @@ func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 		Every: o.OverridesEvery, Keep: cmp.Or(o.KeepOverrides, override.DefaultKeep), AutoCreate: o.AutoCreate,
 	})}
 	s.registry = table.NewRegistry(p, o.Owner, s.overrides)
-	s.engine = decide.NewEngine(s.registry, o.Decider)
+	s.engine = decide.NewEngine(p, o.Decider)
 	s.sweeper = &table.Sweeper{Prepared: p, View: s.overrides.View}
 	s.eraser = &table.Eraser{OverrideLog: s.overrides}
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.

@@ -39,22 +39,16 @@ func (e *Engine) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 
 // manner is how calls are decided.
 type manner struct {
-	// compared: their limits were compared with their registrations just now.
-	compared bool
 	// bounded: no statement waits for locks of other transactions for more than a moment.
 	bounded bool
 }
 
 // decide decides calls by the strategies of strategies.go and sets their answers. On an error, calls that were decided
-// before it have their answers. Limits that were compared just now are not compared again: two policies of one name of which one has no
-// owner are never known both at once.
+// before it have their answers.
 func (e *Engine) decide(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, how manner) error {
 	x, err := e.PrepareRetrying(ctx)
 	if err != nil {
 		return err
-	}
-	if !how.compared && !e.registry.Admits(calls) {
-		return e.decideFirst(ctx, x, calls, answers, how)
 	}
 	bounded := how.bounded && x.Bounded != nil
 	if bounded {
@@ -107,18 +101,6 @@ func (e *Engine) decide(ctx context.Context, calls []runtime.Call, answers []run
 		return nil
 	}
 	return e.decideRest(ctx, x, rest, denied, calls, answers)
-}
-
-// decideFirst decides calls with limits that are used for the first time, or are another program's.
-func (e *Engine) decideFirst(ctx context.Context, x *conn.Executor, calls []runtime.Call, answers []runtime.Answer, how manner) error {
-	how.compared = true
-	got, err := e.registry.Decide(ctx, x, calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
-		answers := make([]runtime.Answer, len(calls))
-		err := e.decide(ctx, calls, answers, how)
-		return answers, err
-	})
-	copy(answers, got)
-	return err
 }
 
 // decideRest decides the calls at these indexes without an upsert. Those that one has denied are marked.
@@ -257,7 +239,7 @@ func unanswered(answers []runtime.Answer) (at []int) {
 // statement.
 func (e *Engine) Inline(ctx context.Context, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error) {
 	x := e.Executor.Load()
-	if x == nil || !e.runsInline(x) || x.NeedsTx() || e.SetsSync(durabilityOf(calls)) || !e.registry.Admits(calls) || !e.Enter() {
+	if x == nil || !e.runsInline(x) || x.NeedsTx() || e.SetsSync(durabilityOf(calls)) || !e.Enter() {
 		return nil, false, nil
 	}
 	defer e.Open.Done()

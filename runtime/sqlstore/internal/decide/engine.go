@@ -17,7 +17,6 @@ import (
 // Engine decides calls in the database, by the strategies of strategies.go.
 type Engine struct {
 	*table.Prepared
-	registry *table.Registry
 	// Decider decides in a faster way that a driver has, or is nil.
 	Decider decider
 	// thenSelect takes by two statements, or is nil.
@@ -40,8 +39,8 @@ type decider interface {
 	Decide(ctx context.Context, b *batch.Batch, now func() int64) (done bool, err error)
 }
 
-func NewEngine(on *table.Registry, d decider) *Engine {
-	e := &Engine{Prepared: on.Prepared, registry: on, Decider: d, hints: newDenialHints(), seen: newSeenRows()}
+func NewEngine(on *table.Prepared, d decider) *Engine {
+	e := &Engine{Prepared: on, Decider: d, hints: newDenialHints(), seen: newSeenRows()}
 	e.takeDurably = slices.Contains(e.Place().Queries[conn.TakeRows][conn.ManyRows].Params, conn.ParamDurability)
 	if e.Dialect.Taken != "" {
 		e.thenSelect = &thenSelect{on: e.Server}
