@@ -163,7 +163,8 @@ func (q *queue) joinLocked(ctx context.Context, calls []runtime.Call, row runtim
 // run runs a flight, and those that come after it, in a goroutine that ends when there is none.
 func (q *queue) run(f *flight) {
 	for f != nil {
-		answers, err := f.call(q.doOf(f))
+		answers, err := q.doOf(f)(f.ctx, f.calls)
+		err = f.returned(err)
 		f.end(answers, err)
 		// The callers have their answers, and those that call again at once share the next flight.
 		goruntime.Gosched()
@@ -308,7 +309,8 @@ func doSingle(
 	}
 	// Some drivers do not return when their context ends, so the caller must be able to return without them.
 	go func() {
-		f.end(f.call(backend))
+		answers, err := backend(f.ctx, f.calls)
+		f.end(answers, f.returned(err))
 		f.handOver(undelivered)
 	}()
 	bounded, cancel := context.WithTimeout(ctx, Timeout)
