@@ -203,7 +203,7 @@ func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
 	s.undoer = newUndoer(s)
 	s.engine.Unknown = s.undoer.unknown
-	s.group = newGroup(s.engine, group.Options{
+	s.group = s.newGroup(group.Options{
 		OneWriter: d.OneWriter, Batch: o.Batch, Inline: s.engine.Inline, Undelivered: s.undoer.undelivered,
 	})
 	s.denials = denycache.New(s.group, o.Clock)
@@ -218,14 +218,14 @@ func (e noStoreError) Error() string { return string(e) }
 
 func (e noStoreError) Unwrap() error { return runtime.ErrNoStore }
 
-// newGroup returns the group of an engine. On a server, calls that share statements do not wait for the locks of others.
-func newGroup(e *decide.Engine, o group.Options) *group.Store {
+// newGroup returns the group of the engine. On a server, calls that share statements do not wait for the locks of others.
+func (s *Store) newGroup(o group.Options) *group.Store {
 	if o.OneWriter {
-		return group.New(e, o)
+		return group.New(s.engine, o)
 	}
-	o.Wait, o.Holder = e.Do, e.Holder
-	o.Connections = func() int { return e.DB.Stats().MaxOpenConnections }
-	return group.New(decide.Bounded{Engine: e}, o)
+	o.Wait, o.Holder = s.engine.Do, s.engine.Holder
+	o.Connections = func() int { return s.prepared.DB.Stats().MaxOpenConnections }
+	return group.New(decide.Bounded{Engine: s.engine}, o)
 }
 
 // usable returns an error for a nil or zero Store, which would hang or panic.

@@ -16,7 +16,7 @@ import (
 
 // Engine decides calls in the database, by the strategies of strategies.go.
 type Engine struct {
-	*table.Prepared
+	prepared *table.Prepared
 	// Decider decides in a faster way that a driver has, or is nil.
 	Decider decider
 	// lost is set once the server has lost a result of upsertThenSelect.
@@ -40,8 +40,8 @@ type decider interface {
 }
 
 func NewEngine(on *table.Prepared, d decider) *Engine {
-	e := &Engine{Prepared: on, Decider: d, hints: newDenialHints(), seen: newSeenRows()}
-	e.takeDurably = slices.Contains(e.Place().Queries[conn.TakeRows][conn.ManyRows].Params, conn.ParamDurability)
+	e := &Engine{prepared: on, Decider: d, hints: newDenialHints(), seen: newSeenRows()}
+	e.takeDurably = slices.Contains(e.prepared.Place().Queries[conn.TakeRows][conn.ManyRows].Params, conn.ParamDurability)
 	return e
 }
 
@@ -94,7 +94,7 @@ func acquires(c runtime.Call) bool {
 func (e *Engine) byDriver(ctx context.Context, p *plan) error {
 	return p.decideRest(func(calls []runtime.Call, answers []runtime.Answer) error {
 		b := batch.NewInTurn(calls, &e.turns)
-		now, err := e.Now(ctx, e.DB)
+		now, err := e.prepared.Now(ctx, e.prepared.DB)
 		for done := false; err == nil && !done; {
 			done, err = e.Decider.Decide(ctx, b, now)
 		}
@@ -107,7 +107,7 @@ func (e *Engine) byDriver(ctx context.Context, p *plan) error {
 
 // shards returns the shards that were seen lately, or nil if no statement takes from one.
 func (e *Engine) shards() *seenRows {
-	if e.Dialect.TakeShards != "" {
+	if e.prepared.Dialect.TakeShards != "" {
 		return e.seen
 	}
 	return nil

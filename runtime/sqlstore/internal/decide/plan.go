@@ -2,7 +2,6 @@ package decide
 
 import (
 	"cmp"
-	"iter"
 	"math/rand/v2"
 	"slices"
 	"sort"
@@ -29,8 +28,6 @@ type plan struct {
 	on      *conn.Executor
 	calls   []runtime.Call
 	answers []runtime.Answer
-	// durability is the one that all calls together need.
-	durability runtime.Durability
 	// rest are the indexes of the calls without an answer. denied marks calls for which a statement has taken nothing; it is nil before
 	// there is one.
 	rest   []int
@@ -43,12 +40,19 @@ type plan struct {
 }
 
 func newPlan(on *conn.Executor, calls []runtime.Call, answers []runtime.Answer, how manner) *plan {
-	return &plan{manner: how, on: on, calls: calls, answers: answers, durability: durabilityOf(calls), rest: unanswered(answers)}
+	p := &plan{manner: how, on: on, calls: calls, answers: answers, rest: make([]int, 0, len(calls))}
+	p.findRest()
+	return p
 }
 
-// leaveAnswered removes from rest the calls that have an answer by now.
-func (p *plan) leaveAnswered() {
-	p.rest = slices.DeleteFunc(p.rest, func(i int) bool { return p.answers[i].Answered() })
+// findRest sets rest to the calls that have no answer by now.
+func (p *plan) findRest() {
+	p.rest = p.rest[:0]
+	for i := range p.answers {
+		if !p.answers[i].Answered() {
+			p.rest = append(p.rest, i)
+		}
+	}
 }
 
 // deny marks a call for which a statement has taken nothing.
@@ -134,18 +138,19 @@ type known struct {
 // newTakes returns the takes of calls at the instant now. The calls of a row stay in their order: if it is left out, all of them are.
 func newTakes(calls []runtime.Call, now int64, k known) takes {
 	requests := requestsByRow(calls)
-	n := countRows(requests)
-	t := takes{now: now, rows: make([]meter.RowUpsert, 0, n), requests: make([]rowRequests, 0, n), decisions: make([]runtime.Decision, len(requests))}
+	t := takes{now: now, decisions: make([]runtime.Decision, len(requests))}
 	left, mixed := make([]bool, len(calls)), false
-	isLeft := func(q request) bool { return left[q.call] }
-	for i, c := range calls {
-		left[i] = len(c.Requests) != 1 && !k.together || slices.ContainsFunc(c.Requests, func(q runtime.Request) bool { return q.Policy == nil })
+	for i := range calls {
+		all := calls[i].Requests
+		left[i] = len(all) != 1 && !k.together || slices.ContainsFunc(all, func(q runtime.Request) bool { return q.Policy == nil })
 	}
-	for of := range byRow(requests) {
+	for from, to := 0, 0; from < len(requests); from = to {
+		to = rowEnd(requests, from)
+		of := requests[from:to:to]
 		// Appended before it is known to fit: a variable of its own would be an allocation for each row.
 		t.requests = append(t.requests, rowRequests{policy: of[0].Policy, all: of})
 		r := &t.requests[len(t.rows)]
-		upsert, ok := meter.Upsert{}, !slices.ContainsFunc(of, isLeft)
+		upsert, ok := meter.Upsert{}, !slices.ContainsFunc(of, func(q request) bool { return left[q.call] })
 		if ok {
 			upsert, ok = r.upsert(now, k.shards)
 		}
@@ -248,25 +253,12 @@ func (q request) compareRow(o request) int {
 	return strings.Compare(q.Key, o.Key)
 }
 
-// byRow yields the requests of each row.
-func byRow(all []request) iter.Seq[[]request] {
-	return func(yield func([]request) bool) {
-		for from, to := 0, 1; from < len(all); from, to = to, to+1 {
-			for to < len(all) && all[from].compareRow(all[to]) == 0 {
-				to++
-			}
-			if !yield(all[from:to:to]) {
-				return
-			}
-		}
+// rowEnd returns the index after the requests that are about the same row as the one at from.
+func rowEnd(all []request, from int) (to int) {
+	for to = from + 1; to < len(all) && all[from].compareRow(all[to]) == 0; {
+		to++
 	}
-}
-
-func countRows(all []request) (n int) {
-	for range byRow(all) {
-		n++
-	}
-	return n
+	return to
 }
 
 // row returns the row of the requests.

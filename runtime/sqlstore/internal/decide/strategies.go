@@ -25,7 +25,7 @@ type strategy struct {
 // round trips.
 var strategies = [...]strategy{
 	// 4 or more. The setting belongs to a session, which only a transaction holds on to.
-	{name: "locked, waiting for the disk", applies: func(e *Engine, p *plan) bool { return e.SetsSync(p.durability) }, run: (*Engine).locked, waits: true},
+	{name: "locked, waiting for the disk", applies: (*Engine).setsSync, run: (*Engine).locked, waits: true},
 	// 0 (SQLite). All batches: 64 callers cost 0.4 of compareAndSwap and of locked.
 	{name: "by the driver", applies: func(e *Engine, p *plan) bool { return e.Decider != nil }, run: (*Engine).byDriver},
 	// 1. Plain takes on Postgres and MariaDB, without a transaction of four statements.
@@ -50,22 +50,28 @@ var strategies = [...]strategy{
 	{name: "locked", applies: func(*Engine, *plan) bool { return true }, run: (*Engine).locked, waits: true},
 }
 
+func (e *Engine) setsSync(p *plan) bool {
+	return e.prepared.Dialect.Sync != "" && e.prepared.SetsSync(durabilityOf(p.calls))
+}
+
 func (e *Engine) returnsOne(p *plan) bool {
-	if !p.takesOne() || e.Dialect.TakeOne == "" || p.bounded && e.Dialect.BoundWaits != "" {
+	if !p.takesOne() || e.prepared.Dialect.TakeOne == "" || p.bounded && e.prepared.Dialect.BoundWaits != "" {
 		// It has no source of rows, which would bound it.
 		return false
 	}
-	return p.durability == runtime.DurabilityDefault || !e.takeDurably
+	return !e.takeDurably || p.requests[0].policy.Durability == runtime.DurabilityDefault
 }
 
-func (e *Engine) returnsInsertID(p *plan) bool { return p.takesOne() && e.Dialect.TakeInsertID != "" }
+func (e *Engine) returnsInsertID(p *plan) bool {
+	return p.takesOne() && e.prepared.Dialect.TakeInsertID != ""
+}
 
 func (e *Engine) selects(p *plan) bool {
-	return p.takesMany() && e.Dialect.Taken != "" && !e.lost.Load()
+	return p.takesMany() && e.prepared.Dialect.Taken != "" && !e.lost.Load()
 }
 
 func (e *Engine) returns(p *plan) bool {
-	return p.takesMany() && e.Dialect.Taken == "" && e.Dialect.Take != ""
+	return p.takesMany() && e.prepared.Dialect.Taken == "" && e.prepared.Dialect.Take != ""
 }
 
 func (e *Engine) takesTogether(p *plan) bool { return p.on.Together != nil && !p.on.NeedsTx() }

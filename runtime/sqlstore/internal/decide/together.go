@@ -19,17 +19,17 @@ func (e *Engine) takeTogether(ctx context.Context, p *plan) error {
 		e.undone.Add(-1)
 		return nil
 	}
-	now, err := e.Now(ctx, e.DB)
+	now, err := e.prepared.Now(ctx, e.prepared.DB)
 	if err != nil {
 		return err
 	}
 	return p.decideRest(func(calls []runtime.Call, answers []runtime.Answer) error {
-		t := newTakes(calls, now(), known{dialect: &e.Dialect, hints: e.hints, together: true})
+		t := newTakes(calls, now(), known{dialect: &e.prepared.Dialect, hints: e.hints, together: true})
 		parts, arity := t.parts()
 		if len(parts) == 0 || len(parts) > conn.MaxTogether {
 			return nil
 		}
-		taken, err := e.takeParts(ctx, p.on, arity, parts, p.durability)
+		taken, err := e.takeParts(ctx, p.on, arity, parts, durabilityOf(calls))
 		switch {
 		case err != nil:
 			return err

@@ -24,7 +24,7 @@ func (e *Engine) take(ctx context.Context, p *plan) (err error) {
 		t := p.part(p.sent)
 		t.reset()
 		if p.on.NeedsTx() {
-			err = e.InTx(ctx, p.on, t.policy.Durability, func(in conn.Session) error { return p.upsert(ctx, e, in, t) })
+			err = e.prepared.InTx(ctx, p.on, t.policy.Durability, func(in conn.Session) error { return p.upsert(ctx, e, in, t) })
 		} else {
 			err = p.upsert(ctx, e, p.on, t)
 		}
@@ -149,7 +149,7 @@ func upsertThenSelect(ctx context.Context, e *Engine, in conn.Session, t part) e
 		return upsertInsertID(ctx, e, in, t)
 	}
 	_, v := t.bind()
-	take := e.Place().Queries[t.statement()][conn.ManyRows].Literal(v)
+	take := e.prepared.Place().Queries[t.statement()][conn.ManyRows].Literal(v)
 	return in.Pinned(ctx, func(tx runtime.Tx) error {
 		var result sql.Result
 		err := in.InTime(ctx, take, func(take string) (err error) {
@@ -164,7 +164,7 @@ func upsertThenSelect(ctx context.Context, e *Engine, in conn.Session, t part) e
 			return err
 		}
 		var taken []byte
-		if err := tx.QueryRowContext(ctx, e.Dialect.Taken).Scan(&taken); err != nil {
+		if err := tx.QueryRowContext(ctx, e.prepared.Dialect.Taken).Scan(&taken); err != nil {
 			return err
 		}
 		err = dialect.DecodeTaken(t.rows, affected, taken)
