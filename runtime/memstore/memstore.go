@@ -45,28 +45,28 @@ func (m *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	refused := m.registered.Refuse(calls)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.registered.Decide(calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
-		now, err := m.present()
-		if err != nil {
-			return nil, err
+	now, err := m.present()
+	if err != nil {
+		return nil, err
+	}
+	admitted := refused.Admitted(calls)
+	if row, ok := batch.One(admitted); ok {
+		before := m.rows[row]
+		after, answers := batch.DecideOne(admitted, now, before)
+		if after != before {
+			m.writeLocked([]batch.Change{{Row: row, State: after}})
 		}
-		if row, ok := batch.One(calls); ok {
-			before := m.rows[row]
-			after, answers := batch.DecideOne(calls, now, before)
-			if after != before {
-				m.writeLocked([]batch.Change{{Row: row, State: after}})
-			}
-			return answers, nil
-		}
-		b := batch.New(calls)
-		// All rows are locked by mu, so that the batch can go on with more rows at once.
-		for !b.Run(now, m.readLocked(b.Rows())) {
-		}
-		m.writeLocked(b.Changes())
-		return b.Answers(), nil
-	})
+		return refused.Answers(answers), nil
+	}
+	b := batch.New(admitted)
+	// All rows are locked by mu, so that the batch can go on with more rows at once.
+	for !b.Run(now, m.readLocked(b.Rows())) {
+	}
+	m.writeLocked(b.Changes())
+	return refused.Answers(b.Answers()), nil
 }
 
 // Len returns the number of stored rows.
@@ -434,19 +434,18 @@ func (t *Tx) do(calls []runtime.Call) ([]runtime.Answer, error) {
 	if err := t.openLocked(); err != nil {
 		return nil, err
 	}
-	return t.store.registered.Decide(calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
-		now, err := t.store.present()
-		if err != nil {
-			return nil, err
-		}
-		b := batch.New(calls)
-		for !b.Run(now, t.readLocked(b.Rows())) {
-		}
-		for _, c := range b.Changes() {
-			t.written[c.Row] = c.State
-		}
-		return b.Answers(), nil
-	})
+	now, err := t.store.present()
+	if err != nil {
+		return nil, err
+	}
+	refused := t.store.registered.Refuse(calls)
+	b := batch.New(refused.Admitted(calls))
+	for !b.Run(now, t.readLocked(b.Rows())) {
+	}
+	for _, c := range b.Changes() {
+		t.written[c.Row] = c.State
+	}
+	return refused.Answers(b.Answers()), nil
 }
 
 // readLocked returns rows as the transaction has left them.

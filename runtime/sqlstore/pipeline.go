@@ -40,11 +40,16 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	if err := s.prepared.Guarded(ctx); err != nil {
 		return nil, err
 	}
+	refused, err := s.registry.Refuse(ctx, calls)
+	if err != nil {
+		return nil, err
+	}
+	calls = refused.Admitted(calls)
 	answers, err := s.firstStage(calls).Do(ctx, calls)
 	if err != nil && errors.Is(err, context.DeadlineExceeded) {
 		err = s.explainWait(err)
 	}
-	return answers, err
+	return refused.Answers(answers), err
 }
 
 // firstStage returns the first stage that one of the calls' limits uses.

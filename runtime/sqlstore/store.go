@@ -10,27 +10,32 @@
 //
 // # The model
 //
-// A [Store] is a database, a [dialect.Dialect] and a table. A call passes through leases, the deny cache and group commit, in
+// A [Store] is a database, a [dialect.Dialect] and a table. The first call of a limit is compared with what is registered of it, see
+// below. A call then passes through leases, the deny cache and group commit, in
 // which calls that arrive while a transaction is in flight share the next one, and a call that arrives alone runs in the
 // goroutine of its caller. The remaining calls are a batch for the database.
-// The batch is decided in the same way on every database, by the first of four strategies that applies:
+// The batch is decided in the same way on every database, by a table of strategies in one order: each that applies runs for the calls
+// that have no answer yet. A database has those for which its dialect has the statements.
 //
-//   - An upsert, for plain takes from token buckets and fixed windows: one statement per limit decides and writes in
-//     one round trip; see meter.Upsert. On MySQL, which cannot return rows, several rows take two: a second statement
-//     selects the result. On Postgres, one statement also takes from several limits, from all or none of them.
-//   - Compare and swap, for calls about one row, or two shards of a key: read the rows, decide in Go, and write the one that changes
+//   - locked, waiting for the disk: SQLite, if a limit has full durability, which is a setting of the session.
+//   - by the driver: a package that imports a driver may decide all batches in a faster way, a [Decider].
+//   - upsert of one row, upsert with an insert id, upsert, then select, and upsert: plain takes from token buckets and fixed windows.
+//     One statement per limit decides and writes in one round trip; see meter.Upsert. MySQL cannot return rows: one row is
+//     returned as the id of the last insert, and several rows take two statements, of which the second selects the result.
+//   - compare and swap: calls about one row, or two shards of a key. Read the rows, decide in Go, and write the one that changes
 //     if it has not changed. Rows that only this process writes are not read first: they are as it has left them.
-//     If earlier takes from the row were denied, this strategy comes first, because an upsert that takes nothing is a
+//     If earlier takes from the row were denied, no upsert comes before it, because one that takes nothing is a
 //     wasted round trip.
-//   - An unlocked read, for the calls of a batch that change nothing: checks and denials.
-//   - The locked transaction, for everything else: read and lock the rows in one order, decide in Go,
-//     write the changes, and commit. A missing row cannot be locked, so it is inserted first, with a timestamp
+//   - unlocked: calls that change nothing, checks and denials. One statement reads their rows without a lock.
+//   - together: on Postgres, one statement takes from several limits, from all or none of them; then unlocked, after together, if a
+//     single call was denied.
+//   - locked: everything else. A transaction reads and locks the rows in one order, decides in Go,
+//     writes the changes, and commits. A missing row cannot be locked, so it is inserted first, with a timestamp
 //     that marks it as a placeholder.
 //
 // The statements of a dialect are data: texts. Its file in package internal/fault has the database's error codes with their meaning, and the
 // few functions that only this database needs, such as decoding the insert id in which MySQL returns the result of an
 // upsert. A statement takes one row as parameters, and several rows as one JSON parameter or as one list per column.
-// Package sqlite decides batches in a faster way in place of all four, because SQLite runs in the process.
 //
 // WithTx runs the same statements in a transaction of the caller. The store then neither retries nor commits, and
 // a conflict with another transaction is a [RetryTxError].
@@ -198,13 +203,13 @@ func NewInside(db *sql.DB, o Options, in inside.Options) (*Store, error) {
 		Every: o.OverridesEvery, Keep: cmp.Or(o.KeepOverrides, override.DefaultKeep), AutoCreate: in.AutoCreate,
 	})}
 	s.registry = table.NewRegistry(p, o.Owner, s.overrides)
-	s.engine = decide.NewEngine(s.registry, in.Decider)
+	s.engine = decide.NewEngine(p, in.Decider)
 	s.sweeper = &table.Sweeper{Prepared: p, View: s.overrides.View}
 	s.eraser = &table.Eraser{OverrideLog: s.overrides}
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
 	s.undoer = newUndoer(s)
 	s.engine.Unknown = s.undoer.unknown
-	s.group = newGroup(s.engine, group.Options{
+	s.group = s.newGroup(group.Options{
 		OneWriter: in.Dialect.OneWriter, Batch: o.Batch, Inline: s.engine.Inline, Undelivered: s.undoer.undelivered,
 	})
 	s.denials = denycache.New(s.group, o.Clock)
@@ -219,14 +224,14 @@ func (e noStoreError) Error() string { return string(e) }
 
 func (e noStoreError) Unwrap() error { return runtime.ErrNoStore }
 
-// newGroup returns the group of an engine. On a server, calls that share statements do not wait for the locks of others.
-func newGroup(e *decide.Engine, o group.Options) *group.Store {
+// newGroup returns the group of the engine. On a server, calls that share statements do not wait for the locks of others.
+func (s *Store) newGroup(o group.Options) *group.Store {
 	if o.OneWriter {
-		return group.New(e, o)
+		return group.New(s.engine, o)
 	}
-	o.Wait, o.Holder = e.Do, e.Holder
-	o.Connections = func() int { return e.DB.Stats().MaxOpenConnections }
-	return group.New(decide.Bounded{Engine: e}, o)
+	o.Wait, o.Holder = s.engine.Do, s.engine.Holder
+	o.Connections = func() int { return s.prepared.DB.Stats().MaxOpenConnections }
+	return group.New(decide.Bounded{Engine: s.engine}, o)
 }
 
 // usable returns an error for a nil or zero Store, which would hang or panic.

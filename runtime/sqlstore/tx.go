@@ -89,10 +89,15 @@ func guarded[T any](ctx context.Context, t *callerTxStore, request func(ctx cont
 	return did, nil
 }
 
-func (t *callerTxStore) decide(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	return t.store.registry.DecideInTx(ctx, t.tx, calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
-		return t.decideAdmitted(ctx, calls)
-	})
+func (t *callerTxStore) decide(ctx context.Context, calls []runtime.Call) (answers []runtime.Answer, err error) {
+	refused, err := t.store.registry.RefuseInTx(ctx, t.tx, calls)
+	if err != nil {
+		return nil, err
+	}
+	if admitted := refused.Admitted(calls); len(admitted) > 0 {
+		answers, err = t.decideAdmitted(ctx, admitted)
+	}
+	return refused.Answers(answers), err
 }
 
 func (t *callerTxStore) decideAdmitted(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {

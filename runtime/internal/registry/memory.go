@@ -14,12 +14,12 @@ type InMemory struct {
 	stored map[string]runtime.Registration
 }
 
-// Decide is [Known.Decide].
-func (m *InMemory) Decide(calls []runtime.Call, decide func([]runtime.Call) ([]runtime.Answer, error)) ([]runtime.Answer, error) {
+// Refuse is [Known.Refuse].
+func (m *InMemory) Refuse(calls []runtime.Call) Refusals {
 	if m.known.Admits(calls) {
-		return decide(calls)
+		return nil
 	}
-	return m.known.Decide(calls, func(p *runtime.Policy) (error, bool) { return m.compare(p), true }, decide)
+	return m.known.Refuse(calls, func(p *runtime.Policy) (error, bool) { return m.compare(p), true })
 }
 
 // compare returns the error of a limit, which it registers if it is not.

@@ -75,29 +75,17 @@ func valid(p *runtime.Policy) bool { return p.Validate() == nil }
 // Compare returns the error of a policy that was not compared yet, or nil, and whether that is to be remembered.
 type Compare func(*runtime.Policy) (err error, remember bool)
 
-// Decide answers the calls with a policy that is refused, and has the others decided. If decide returns an error, the answers that it
-// has returned with it are kept.
-func (k *Known) Decide(
-	calls []runtime.Call, compare Compare, decide func([]runtime.Call) ([]runtime.Answer, error),
-) ([]runtime.Answer, error) {
-	answers := make([]runtime.Answer, len(calls))
-	var at []int
-	var admitted []runtime.Call
+// Refuse returns the errors of the calls with a policy that is refused, or nil if there is none.
+func (k *Known) Refuse(calls []runtime.Call, compare Compare) (refused Refusals) {
 	for i, c := range calls {
 		if err := k.refusal(c, compare); err != nil {
-			answers[i].Err = err
-		} else {
-			at, admitted = append(at, i), append(admitted, c)
+			if refused == nil {
+				refused = make(Refusals, len(calls))
+			}
+			refused[i] = err
 		}
 	}
-	if len(at) == 0 {
-		return answers, nil
-	}
-	got, err := decide(admitted)
-	for i, a := range got {
-		answers[at[i]] = a
-	}
-	return answers, err
+	return refused
 }
 
 func (k *Known) refusal(c runtime.Call, compare Compare) error {
@@ -117,4 +105,38 @@ func (k *Known) refusal(c runtime.Call, compare Compare) error {
 		}
 	}
 	return nil
+}
+
+// Refusals are the errors of calls, nil for those that are admitted. No Refusals admit all.
+type Refusals []error
+
+// Admitted returns the calls that are not refused.
+func (r Refusals) Admitted(calls []runtime.Call) []runtime.Call {
+	if r == nil {
+		return calls
+	}
+	var admitted []runtime.Call
+	for i, err := range r {
+		if err == nil {
+			admitted = append(admitted, calls[i])
+		}
+	}
+	return admitted
+}
+
+// Answers returns the answers of all calls, from those of the admitted ones, of which some may be missing after an error.
+func (r Refusals) Answers(admitted []runtime.Answer) []runtime.Answer {
+	if r == nil {
+		return admitted
+	}
+	all := make([]runtime.Answer, len(r))
+	for i, err := range r {
+		switch {
+		case err != nil:
+			all[i].Err = err
+		case len(admitted) > 0:
+			all[i], admitted = admitted[0], admitted[1:]
+		}
+	}
+	return all
 }

@@ -13,15 +13,17 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
-// Single runs fn outside of a transaction, unless the driver splits statements, and again as [Retry] does. The statements of fn may be
-// executed twice without harm.
+// Single is [Server.Once], and again as [Retry] does.
 func (s *Server) Single(ctx context.Context, x *Executor, fn func(Session) error) error {
-	return x.Retry(ctx, func() error {
-		if x.Splits {
-			return s.InTx(ctx, x, runtime.DurabilityDefault, fn)
-		}
-		return fn(x)
-	})
+	return x.Retry(ctx, func() error { return s.Once(ctx, x, fn) })
+}
+
+// Once runs fn outside of a transaction, unless the driver splits statements. The statements of fn may be executed twice without harm.
+func (s *Server) Once(ctx context.Context, x *Executor, fn func(Session) error) error {
+	if x.Splits {
+		return s.InTx(ctx, x, runtime.DurabilityDefault, fn)
+	}
+	return fn(x)
 }
 
 // InTx runs fn in a transaction of the store, and commits it if fn returns no error. If ctx ends during the commit, or the

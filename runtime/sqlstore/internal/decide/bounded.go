@@ -15,17 +15,17 @@ import (
 
 // Bounded is an engine for calls that share statements: it waits for rows that other transactions have locked for a moment only, and
 // then decides the calls about other rows without them.
-type Bounded struct{ *Engine }
+type Bounded struct{ Engine *Engine }
 
 // Do implements [runtime.Store]. The error may be a [*group.LockedError].
 func (b Bounded) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	e := b.Engine
-	if !e.Enter() {
+	if !e.prepared.Enter() {
 		return nil, runtime.ErrClosed
 	}
-	defer e.Open.Done()
+	defer e.prepared.Open.Done()
 	answers := make([]runtime.Answer, len(calls))
-	sent, err := e.Circuit.Send(ctx, e.DB)
+	sent, err := e.prepared.Circuit.Send(ctx, e.prepared.DB)
 	if err != nil {
 		return answers, err
 	}
@@ -33,8 +33,8 @@ func (b Bounded) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 	if fault.LockTimeout(err) {
 		err = e.aroundLocks(ctx, calls, answers, err)
 	}
-	e.Circuit.Received(ctx, sent, err)
-	return answers, e.Explain(ctx, err)
+	e.prepared.Circuit.Received(ctx, sent, err)
+	return answers, e.prepared.Explain(ctx, err)
 }
 
 // mostProbes is how often it is found out which rows are locked, before the rest of the calls is decided in halves.
@@ -141,8 +141,8 @@ func rowsOf(calls []runtime.Call, at []int) (rows []runtime.Row) {
 // lockedRows returns which rows are locked by other transactions. The unknown ones are missing, unless another
 // transaction has inserted them.
 func (e *Engine) lockedRows(ctx context.Context, rows []runtime.Row) (locked, unknown []runtime.Row, err error) {
-	x := e.Executor.Load()
-	if e.Dialect.ReadFree == "" || x == nil {
+	x := e.prepared.Executor.Load()
+	if e.prepared.Dialect.ReadFree == "" || x == nil {
 		return nil, rows, nil
 	}
 	absent, err := e.absentRows(ctx, x, conn.ReadFree, rows)
@@ -150,7 +150,7 @@ func (e *Engine) lockedRows(ctx context.Context, rows []runtime.Row) (locked, un
 		return nil, nil, err
 	}
 	var missing []runtime.Row
-	if precise := e.Dialect.BoundWaits != ""; precise {
+	if precise := e.prepared.Dialect.BoundWaits != ""; precise {
 		missing, err = e.absentRows(ctx, x, conn.ReadUnlocked, absent)
 		unknown = missing
 	} else {
@@ -169,7 +169,7 @@ func (e *Engine) lockedRows(ctx context.Context, rows []runtime.Row) (locked, un
 
 // absentRows returns the rows that a statement does not read.
 func (e *Engine) absentRows(ctx context.Context, x *conn.Executor, by conn.Statement, rows []runtime.Row) (absent []runtime.Row, err error) {
-	err = e.Single(ctx, x, func(in conn.Session) error {
+	err = e.prepared.Single(ctx, x, func(in conn.Session) error {
 		l := table.NewRowLock(in, rows, runtime.DurabilityDefault)
 		err := l.Read(ctx, by, rows)
 		absent = l.Missing()
@@ -180,27 +180,27 @@ func (e *Engine) absentRows(ctx context.Context, x *conn.Executor, by conn.State
 
 // uninsertedRows returns the rows that no transaction has inserted, on a database that shows uncommitted rows.
 func (e *Engine) uninsertedRows(ctx context.Context, rows []runtime.Row) ([]runtime.Row, error) {
-	tx, err := e.DB.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadUncommitted, ReadOnly: true})
+	tx, err := e.prepared.DB.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadUncommitted, ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
 	defer tx.Rollback()
-	l := table.NewRowLock(e.In(tx), rows, runtime.DurabilityDefault)
+	l := table.NewRowLock(e.prepared.In(tx), rows, runtime.DurabilityDefault)
 	err = l.Read(ctx, conn.ReadUnlocked, rows)
 	return l.Missing(), err
 }
 
 // Holder is group.Options.Holder.
 func (e *Engine) Holder(ctx context.Context, row runtime.Row) (holder string, locked bool) {
-	x := e.Executor.Load()
-	if x == nil || e.Dialect.ReadFree == "" || !e.Enter() {
+	x := e.prepared.Executor.Load()
+	if x == nil || e.prepared.Dialect.ReadFree == "" || !e.prepared.Enter() {
 		return "", false
 	}
-	defer e.Open.Done()
+	defer e.prepared.Open.Done()
 	found, unknown, err := e.lockedRows(ctx, []runtime.Row{row})
 	if err == nil && len(unknown) > 0 && x.Bounded != nil {
 		// Only an insert shows whether another transaction has inserted the row.
-		err = e.InTx(ctx, x.Bounded, runtime.DurabilityDefault, func(in conn.Session) error {
+		err = e.prepared.InTx(ctx, x.Bounded, runtime.DurabilityDefault, func(in conn.Session) error {
 			arity, v := conn.Bind([]conn.Stored{{Row: row}})
 			_, err := in.Exec(ctx, conn.SeedRows, arity, v)
 			return cmp.Or(err, conn.ErrRollback)
@@ -210,11 +210,11 @@ func (e *Engine) Holder(ctx context.Context, row runtime.Row) (holder string, lo
 	if err != nil || len(found) == 0 {
 		return "", false
 	}
-	if e.Dialect.Holder == "" {
+	if e.prepared.Dialect.Holder == "" {
 		return "", true
 	}
 	// Without the privilege for it, the transaction stays unknown.
-	_ = e.Single(ctx, x, func(in conn.Session) error {
+	_ = e.prepared.Single(ctx, x, func(in conn.Session) error {
 		arity, v := conn.Bind([]conn.Stored{{Row: row}})
 		found, err := in.Query(ctx, conn.FindHolder, arity, v)
 		if err != nil {

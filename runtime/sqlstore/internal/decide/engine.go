@@ -16,12 +16,11 @@ import (
 
 // Engine decides calls in the database, by the strategies of strategies.go.
 type Engine struct {
-	*table.Prepared
-	registry *table.Registry
+	prepared *table.Prepared
 	// Decider decides in a faster way that a driver has, or is nil.
 	Decider Decider
-	// thenSelect takes by two statements, or is nil.
-	thenSelect *thenSelect
+	// lost is set once the server has lost a result of upsertThenSelect.
+	lost atomic.Bool
 	// takeDurably means that the dialect's Take chooses the durability of its transaction, which TakeOne does not.
 	takeDurably bool
 	hints       *denialHints
@@ -31,7 +30,7 @@ type Engine struct {
 	// Unknown gets calls that may have acquired slots, with the answers that they would have, when it is not known whether these
 	// were written.
 	Unknown func(calls []runtime.Call, answers []runtime.Answer)
-	// undone is how many batches go without takeAll.
+	// undone is how many batches go without takeTogether.
 	undone atomic.Int32
 }
 
@@ -44,12 +43,9 @@ type Decider interface {
 	Decide(ctx context.Context, b *batch.Batch, now func() int64) (done bool, err error)
 }
 
-func NewEngine(on *table.Registry, d Decider) *Engine {
-	e := &Engine{Prepared: on.Prepared, registry: on, Decider: d, hints: newDenialHints(), seen: newSeenRows()}
-	e.takeDurably = slices.Contains(e.Place().Queries[conn.TakeRows][conn.ManyRows].Params, conn.ParamDurability)
-	if e.Dialect.Taken != "" {
-		e.thenSelect = &thenSelect{on: e.Server}
-	}
+func NewEngine(on *table.Prepared, d Decider) *Engine {
+	e := &Engine{prepared: on, Decider: d, hints: newDenialHints(), seen: newSeenRows()}
+	e.takeDurably = slices.Contains(e.prepared.Place().Queries[conn.TakeRows][conn.ManyRows].Params, conn.ParamDurability)
 	return e
 }
 
@@ -98,18 +94,24 @@ func acquires(c runtime.Call) bool {
 	})
 }
 
-// byDriver runs a batch by the Decider.
-func (e *Engine) byDriver(ctx context.Context, b *batch.Batch) error {
-	now, err := e.Now(ctx, e.DB)
-	for done := false; err == nil && !done; {
-		done, err = e.Decider.Decide(ctx, b, now)
-	}
-	return err
+// byDriver decides by the Decider.
+func (e *Engine) byDriver(ctx context.Context, p *plan) error {
+	return p.decideRest(func(calls []runtime.Call, answers []runtime.Answer) error {
+		b := batch.NewInTurn(calls, &e.turns)
+		now, err := e.prepared.Now(ctx, e.prepared.DB)
+		for done := false; err == nil && !done; {
+			done, err = e.Decider.Decide(ctx, b, now)
+		}
+		if err == nil {
+			copy(answers, b.Answers())
+		}
+		return err
+	})
 }
 
 // shards returns the shards that were seen lately, or nil if no statement takes from one.
 func (e *Engine) shards() *seenRows {
-	if e.Dialect.TakeShards != "" {
+	if e.prepared.Dialect.TakeShards != "" {
 		return e.seen
 	}
 	return nil

@@ -50,3 +50,9 @@ func (h *denialHints) allowed(r runtime.Row) {
 		place.Store(0)
 	}
 }
+
+// head returns the first row of a row's key.
+func head(r runtime.Row) runtime.Row {
+	r.Shard = 0
+	return r
+}

@@ -12,28 +12,25 @@ import (
 
 // locked decides calls in a transaction of the store that locks all of their rows. It serves every kind, operation
 // and database.
-func (e *Engine) locked(ctx context.Context, x *conn.Executor, calls []runtime.Call, answers []runtime.Answer) error {
-	var b *batch.Batch
-	err := x.Retry(ctx, func() error {
+func (e *Engine) locked(ctx context.Context, p *plan) error {
+	return p.decideRest(func(calls []runtime.Call, answers []runtime.Answer) error {
 		// A new batch picks other shards than those for which other transactions compete.
-		b = batch.New(calls)
-		order := table.OrderFor(&e.Dialect, table.ReadFirst)
+		b, order := batch.New(calls), table.OrderFor(&e.prepared.Dialect, table.ReadFirst)
 		for {
-			done, err := e.runBatch(ctx, x, calls, b, order, durabilityOf(calls))
+			done, err := e.runBatch(ctx, p.on, calls, b, order, durabilityOf(calls))
 			switch {
 			case errors.Is(err, table.ErrSomeMissing):
 				// The transaction has ended, so all rows are locked in order again.
 				order = table.SeedFirst
-			case done || err != nil:
+			case err != nil:
 				return err
+			case done:
+				copy(answers, b.Answers())
+				e.learn(calls, answers)
+				return nil
 			}
 		}
 	})
-	if err == nil {
-		copy(answers, b.Answers())
-		e.learn(calls, answers)
-	}
-	return err
 }
 
 // runBatch runs a batch of calls in a transaction, or returns false if the batch needs more rows. A batch without changes
@@ -41,13 +38,13 @@ func (e *Engine) locked(ctx context.Context, x *conn.Executor, calls []runtime.C
 func (e *Engine) runBatch(
 	ctx context.Context, x *conn.Executor, calls []runtime.Call, b *batch.Batch, order table.LockOrder, d runtime.Durability,
 ) (done bool, err error) {
-	now, err := e.Now(ctx, e.DB)
+	now, err := e.prepared.Now(ctx, e.prepared.DB)
 	if err != nil {
 		return false, err
 	}
 	var states []runtime.State
 	var w write
-	err = e.InTx(ctx, x, d, func(in conn.Session) error {
+	err = e.prepared.InTx(ctx, x, d, func(in conn.Session) error {
 		l := table.NewRowLock(in, b.Rows(), d)
 		if err := l.Lock(ctx, order); err != nil {
 			return err

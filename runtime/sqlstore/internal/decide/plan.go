@@ -2,7 +2,6 @@ package decide
 
 import (
 	"cmp"
-	"iter"
 	"math/rand/v2"
 	"slices"
 	"sort"
@@ -10,20 +9,102 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
-// plan is a batch arranged for upserts: the rows that statements can take from, and the calls that they cannot answer.
+// manner is how calls are decided.
+type manner struct {
+	// bounded: no statement waits for locks of other transactions for more than a moment.
+	bounded bool
+	// lone: in the goroutine of a caller, by strategies that have one statement, and without trying one again.
+	lone bool
+}
+
+// plan is a batch while it is decided.
 type plan struct {
-	calls []runtime.Call
-	// now is the instant at which the batch is decided.
+	manner
+	// on runs the statements.
+	on      *conn.Executor
+	calls   []runtime.Call
+	answers []runtime.Answer
+	// rest are the indexes of the calls without an answer. denied marks calls for which a statement has taken nothing; it is nil before
+	// there is one.
+	rest   []int
+	denied []bool
+	// takes are for the calls with one request. Statements have run for the first of their rows, as many as sent.
+	takes
+	sent int
+	// upsert is how the strategy takes that runs.
+	upsert upsertStrategy
+}
+
+func newPlan(on *conn.Executor, calls []runtime.Call, answers []runtime.Answer, how manner) *plan {
+	p := &plan{manner: how, on: on, calls: calls, answers: answers, rest: make([]int, 0, len(calls))}
+	p.findRest()
+	return p
+}
+
+// findRest sets rest to the calls that have no answer by now.
+func (p *plan) findRest() {
+	p.rest = p.rest[:0]
+	for i := range p.answers {
+		if !p.answers[i].Answered() {
+			p.rest = append(p.rest, i)
+		}
+	}
+}
+
+// deny marks a call for which a statement has taken nothing.
+func (p *plan) deny(call int) {
+	if p.denied == nil {
+		p.denied = make([]bool, len(p.calls))
+	}
+	p.denied[call] = true
+}
+
+// decideRest runs decide on the calls without an answer, and stores theirs.
+func (p *plan) decideRest(decide func(calls []runtime.Call, answers []runtime.Answer) error) error {
+	if len(p.rest) == len(p.calls) {
+		return decide(p.calls, p.answers)
+	}
+	return answerAt(p.rest, p.calls, p.answers, decide)
+}
+
+// answerAt runs decide on the calls at these indexes and stores their answers.
+func answerAt(at []int, calls []runtime.Call, answers []runtime.Answer, decide func([]runtime.Call, []runtime.Answer) error) error {
+	some, got := make([]runtime.Call, len(at)), make([]runtime.Answer, len(at))
+	for i, index := range at {
+		some[i] = calls[index]
+	}
+	err := decide(some, got)
+	for i, a := range got {
+		answers[at[i]] = a
+	}
+	return err
+}
+
+// unanswered returns the indexes of the calls that have no answer.
+func unanswered(answers []runtime.Answer) []int {
+	at := make([]int, 0, len(answers))
+	for i, a := range answers {
+		if !a.Answered() {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// takes are rows from which statements can take, and what they take for.
+type takes struct {
+	// now is the instant of the takes.
 	now int64
 	// rows are in the order of their limits, and of the rows of each. One statement takes from the rows of one limit.
 	rows []meter.RowUpsert
 	// requests[i] are the requests that take from rows[i].
 	requests []rowRequests
-	// rest are the indexes of calls without an upsert, at first.
-	rest []int
+	// decisions are the decisions of all calls, in one allocation, or those that no answer has yet.
+	decisions []runtime.Decision
 }
 
 // rowRequests is the requests of calls that take from one row.
@@ -40,45 +121,80 @@ type rowRequests struct {
 // request is a request of a call.
 type request struct {
 	*runtime.Request
-	// call is the index of the call.
-	call int
-	// alone means that the call has no other request.
-	alone bool
+	// call is the index of the call, and index the request's in the call.
+	call, index int
 }
 
-// newPlan returns the plan of calls at the instant now. The shards are those seen lately, or nil if statements take from none.
-func newPlan(calls []runtime.Call, now int64, on *dialect.Dialect, hints *denialHints, shards *seenRows) *plan {
+// known is what the takes of a batch depend on.
+type known struct {
+	dialect *dialect.Dialect
+	hints   *denialHints
+	// shards are those seen lately, or nil if statements take from none.
+	shards *seenRows
+	// together: one statement takes for all calls or none, so that a call may have several requests.
+	together bool
+}
+
+// newTakes returns the takes of calls at the instant now. The calls of a row stay in their order: if it is left out, all of them are.
+func newTakes(calls []runtime.Call, now int64, k known) takes {
 	requests := requestsByRow(calls)
-	n := countRows(requests)
-	p := &plan{calls: calls, now: now, rows: make([]meter.RowUpsert, 0, n), requests: make([]rowRequests, 0, n)}
-	covered := make([]bool, len(calls))
-	mixed := false
-	for of := range byRow(requests) {
+	t := takes{now: now, decisions: make([]runtime.Decision, len(requests))}
+	left, mixed := make([]bool, len(calls)), false
+	for i := range calls {
+		all := calls[i].Requests
+		left[i] = len(all) != 1 && !k.together || slices.ContainsFunc(all, func(q runtime.Request) bool { return q.Policy == nil })
+	}
+	for from, to := 0, 0; from < len(requests); from = to {
+		to = rowEnd(requests, from)
+		of := requests[from:to:to]
 		// Appended before it is known to fit: a variable of its own would be an allocation for each row.
-		p.requests = append(p.requests, rowRequests{policy: of[0].Policy, all: of})
-		r := &p.requests[len(p.rows)]
-		upsert, ok := r.upsert(now, shards)
+		t.requests = append(t.requests, rowRequests{policy: of[0].Policy, all: of})
+		r := &t.requests[len(t.rows)]
+		upsert, ok := meter.Upsert{}, !slices.ContainsFunc(of, func(q request) bool { return left[q.call] })
+		if ok {
+			upsert, ok = r.upsert(now, k.shards)
+		}
+		t.rows = append(t.rows, meter.RowUpsert{Row: r.row(), Upsert: upsert})
 		// A row that will probably deny is only read: an upsert would lock it, and on some databases log that.
-		if !ok || losesTotal(on, of[0]) || hints.expect(runtime.Row{Name: r.policy.Name, Key: of[0].Key}) {
-			p.requests = p.requests[:len(p.rows)]
-			continue
+		if !ok || losesTotal(k.dialect, of[0]) || k.hints.expect(head(r.row())) {
+			for _, q := range of {
+				left[q.call] = true
+			}
 		}
-		p.rows = append(p.rows, meter.RowUpsert{Row: r.row(), Upsert: upsert})
-		mixed = mixed || !sameNumbers(&upsert, &p.rows[0].Upsert)
-		for _, q := range of {
-			covered[q.call] = true
-		}
+		mixed = mixed || !sameNumbers(&upsert, &t.rows[0].Upsert)
 	}
-	for i, done := range covered {
-		if !done {
-			p.rest = append(p.rest, i)
-		}
+	if slices.Contains(left, true) {
+		t.leaveOut(left)
 	}
-	if mixed {
+	if mixed && !k.together {
 		// Rows with different numbers are not of one statement, so those with the same must be neighbours.
-		sort.Sort(byNumbers{p})
+		sort.Sort(byNumbers{&t})
 	}
-	return p
+	return t
+}
+
+// leaveOut removes the rows of calls that are left out, and with them the calls about these rows.
+func (t *takes) leaveOut(left []bool) {
+	isLeft := func(q request) bool { return left[q.call] }
+	for again := true; again; {
+		again = false
+		for _, r := range t.requests {
+			if !slices.ContainsFunc(r.all, isLeft) {
+				continue
+			}
+			for _, q := range r.all {
+				again, left[q.call] = again || !left[q.call], true
+			}
+		}
+	}
+	kept := 0
+	for i, r := range t.requests {
+		if !isLeft(r.all[0]) {
+			t.rows[kept], t.requests[kept] = t.rows[i], r
+			kept++
+		}
+	}
+	t.rows, t.requests = t.rows[:kept], t.requests[:kept]
 }
 
 // sameNumbers reports whether one statement can take from two rows of a limit: those of calls that reserve have a debt, and
@@ -87,8 +203,8 @@ func sameNumbers(a, b *meter.Upsert) bool {
 	return a.Debt == b.Debt && a.Capacity == b.Capacity && a.Rate == b.Rate
 }
 
-// byNumbers sorts the rows of a plan by limit, numbers and key.
-type byNumbers struct{ *plan }
+// byNumbers sorts rows by limit, numbers and key.
+type byNumbers struct{ *takes }
 
 func (p byNumbers) Len() int { return len(p.rows) }
 
@@ -118,7 +234,7 @@ func requestsByRow(calls []runtime.Call) []request {
 	for i, c := range calls {
 		for j := range c.Requests {
 			if q := &c.Requests[j]; q.Policy != nil {
-				all = append(all, request{q, i, len(c.Requests) == 1})
+				all = append(all, request{q, i, j})
 			}
 		}
 	}
@@ -137,25 +253,12 @@ func (q request) compareRow(o request) int {
 	return strings.Compare(q.Key, o.Key)
 }
 
-// byRow yields the requests of each row.
-func byRow(all []request) iter.Seq[[]request] {
-	return func(yield func([]request) bool) {
-		for from, to := 0, 1; from < len(all); from, to = to, to+1 {
-			for to < len(all) && all[from].compareRow(all[to]) == 0 {
-				to++
-			}
-			if !yield(all[from:to:to]) {
-				return
-			}
-		}
+// rowEnd returns the index after the requests that are about the same row as the one at from.
+func rowEnd(all []request, from int) (to int) {
+	for to = from + 1; to < len(all) && all[from].compareRow(all[to]) == 0; {
+		to++
 	}
-}
-
-func countRows(all []request) (n int) {
-	for range byRow(all) {
-		n++
-	}
-	return n
+	return to
 }
 
 // row returns the row of the requests.
@@ -178,7 +281,8 @@ func (r *rowRequests) upsert(now int64, shards *seenRows) (u meter.Upsert, ok bo
 	}
 	sum := runtime.Request{Reserve: first.Reserve}
 	for i, q := range r.all {
-		if !r.adds(q) {
+		// Two takes of one call are decided as their sum.
+		if !r.adds(q) || i > 0 && q.call == r.all[i-1].call {
 			return u, false
 		}
 		// Equal neighbours, which are most, are checked once.
@@ -240,11 +344,8 @@ func (r *rowRequests) taken(after runtime.State, now int64, q request) runtime.D
 // adds reports whether a request can be added to the others. Several reservations cannot, because the debt of
 // each has its own bound.
 func (r *rowRequests) adds(q request) bool {
-	return q.alone && q.Op == runtime.Take && (!q.Reserve || len(r.all) == 1) && q.Policy.Equal(r.policy)
+	return q.Op == runtime.Take && (!q.Reserve || len(r.all) == 1) && q.Policy.Equal(r.policy)
 }
-
-// single reports whether the whole batch is about one row, from which an upsert can take.
-func (p *plan) single() bool { return len(p.rest) == 0 && len(p.rows) == 1 }
 
 // part is the rows of one statement.
 type part struct {
@@ -253,18 +354,13 @@ type part struct {
 }
 
 // part returns the part that begins at an index of the rows.
-func (p *plan) part(from int) part {
-	return part{p.requests[from].policy, p.rows[from:p.statementEnd(from)]}
-}
-
-// statementEnd returns the index after the rows that are of one statement with those at from.
-func (p *plan) statementEnd(from int) int {
+func (t *takes) part(from int) part {
 	to := from + 1
-	for to < len(p.rows) && p.requests[to].policy.Equal(p.requests[from].policy) &&
-		sameNumbers(&p.rows[to].Upsert, &p.rows[from].Upsert) {
+	for to < len(t.rows) && t.requests[to].policy.Equal(t.requests[from].policy) &&
+		sameNumbers(&t.rows[to].Upsert, &t.rows[from].Upsert) {
 		to++
 	}
-	return to
+	return part{t.requests[from].policy, t.rows[from:to]}
 }
 
 // reset clears the results of an earlier attempt.
@@ -274,34 +370,25 @@ func (t part) reset() {
 	}
 }
 
-// answer answers the calls whose tokens were taken, and returns the indexes of the others in their order, and marks those
-// of which an upsert has taken nothing.
-func (p *plan) answer(answers []runtime.Answer) (rest []int, denied []bool) {
-	rest = p.rest
-	// One allocation for all decisions of the batch.
-	decisions := make([]runtime.Decision, len(p.calls))
-	for i := range p.rows {
-		s := p.rows[i].After
-		r := &p.requests[i]
+// answer answers the calls for which was taken from rows[from:to]. Those of other rows it leaves.
+func (t *takes) answer(from, to int, calls []runtime.Call, answers []runtime.Answer) {
+	for i := from; i < to; i++ {
+		s, r := t.rows[i].After, &t.requests[i]
 		if !s.Exists {
-			if denied == nil {
-				denied = make([]bool, len(p.calls))
-			}
-			for _, q := range r.all {
-				rest, denied[q.call] = append(rest, q.call), true
-			}
 			continue
 		}
 		// Backwards from the state after all of them: each decision reports the state after its own request.
 		for _, q := range slices.Backward(r.all) {
-			d := decisions[q.call : q.call+1 : q.call+1]
-			d[0] = r.taken(s, p.now, q)
-			answers[q.call] = runtime.Answer{Decisions: d, At: p.now}
+			a := &answers[q.call]
+			if a.Decisions == nil {
+				n := len(calls[q.call].Requests)
+				*a = runtime.Answer{Decisions: t.decisions[:n:n], At: t.now}
+				t.decisions = t.decisions[n:]
+			}
+			a.Decisions[q.index] = r.taken(s, t.now, q)
 			s = meter.Before(s, q.Count)
 		}
 	}
-	slices.Sort(rest)
-	return rest, denied
 }
 
 // durabilityOf returns the durability of calls that are committed together: full if one of them needs it, and
@@ -325,30 +412,4 @@ func durabilityOf(calls []runtime.Call) runtime.Durability {
 		return runtime.DurabilityRelaxed
 	}
 	return runtime.DurabilityDefault
-}
-
-// oneTake is a single take from one row, as [plan] is for several calls: it needs no lists, and one allocation.
-type oneTake struct {
-	now      int64
-	of       rowRequests
-	all      [1]request
-	rows     [1]meter.RowUpsert
-	decision [1]runtime.Decision
-	answers  [1]runtime.Answer
-}
-
-// newOneTake returns nil if calls are not a single take that an upsert can decide.
-func newOneTake(calls []runtime.Call, now int64, shards *seenRows) *oneTake {
-	if len(calls) != 1 || len(calls[0].Requests) != 1 || calls[0].Requests[0].Policy == nil {
-		return nil
-	}
-	q := &calls[0].Requests[0]
-	t := &oneTake{now: now, all: [1]request{{q, 0, true}}}
-	t.of = rowRequests{policy: q.Policy, all: t.all[:]}
-	upsert, ok := t.of.upsert(now, shards)
-	if !ok {
-		return nil
-	}
-	t.rows[0] = meter.RowUpsert{Row: t.of.row(), Upsert: upsert}
-	return t
 }

@@ -13,52 +13,58 @@ import (
 
 // compareAndSwap decides calls about one row, or a call about two shards of a key, without a transaction: it reads the rows,
 // decides in Go, and writes the one that changes if it is still what it was. It does not read rows that probably only this process writes.
-// It reports false if it could not: the calls are about other rows, both change, the row must be inserted or deleted, another
+// It leaves the calls if it could not: they are about other rows, both change, the row must be inserted or deleted, another
 // transaction has changed it meanwhile, or the driver might send the write twice.
 //
 // The shard that is not written may have changed since it was seen. That matters only if it has a debt now. A debt is given
 // to all shards at once, and so the other one has it too, and has been seen since.
-func (e *Engine) compareAndSwap(ctx context.Context, x *conn.Executor, calls []runtime.Call, answers []runtime.Answer) (done bool, err error) {
-	first, last := calls[0].Requests, calls[len(calls)-1].Requests
-	if e.Dialect.CompareAndSwap == "" || len(calls) > 1 && len(first) > 0 && len(last) > 0 && first[0].Key != last[0].Key {
-		// Most batches are about several keys, and their rows are not worth collecting.
-		return false, nil
-	}
+func (e *Engine) compareAndSwap(ctx context.Context, p *plan) error {
+	return p.decideRest(func(calls []runtime.Call, answers []runtime.Answer) error {
+		return e.readAndSwap(ctx, p, calls, answers)
+	})
+}
+
+// triesSwap reports whether the calls may be about one row. Most batches are about several keys, and their rows are not worth collecting.
+func (e *Engine) triesSwap(p *plan) bool {
+	first, last := p.calls[p.rest[0]].Requests, p.calls[p.rest[len(p.rest)-1]].Requests
+	return e.prepared.Dialect.CompareAndSwap != "" && (len(p.rest) == 1 || len(first) == 0 || len(last) == 0 || first[0].Key == last[0].Key)
+}
+
+func (e *Engine) readAndSwap(ctx context.Context, p *plan, calls []runtime.Call, answers []runtime.Answer) error {
 	b := batch.New(calls)
 	oneCall := len(calls) == 1 && len(calls[0].Requests) == 1
 	if n := len(b.Rows()); n != 1 && !(n == 2 && oneCall) {
-		return false, nil
+		return nil
 	}
-	d := durabilityOf(calls)
-	now, err := e.Now(ctx, e.DB)
+	now, err := e.prepared.Now(ctx, e.prepared.DB)
 	if err != nil {
-		return false, err
+		return err
 	}
+	done := false
 	var w write
-	err = e.Single(ctx, x, func(in conn.Session) (err error) {
-		l := table.NewRowLock(in, b.Rows(), d)
+	err = e.prepared.Once(ctx, p.on, func(in conn.Session) (err error) {
+		l := table.NewRowLock(in, b.Rows(), durabilityOf(calls))
 		if l.States = e.seen.all(l.Rows); l.States != nil {
 			// They show whether to take, and not whether to deny.
-			if done, err = e.swap(ctx, x, l, now, calls, b, &w); err != nil || done && len(b.Changes()) > 0 {
+			if done, err = e.swap(ctx, p.on, l, now, calls, b, &w); err != nil || done && len(b.Changes()) > 0 {
 				return err
 			}
 		}
-		l = table.NewRowLock(in, b.Rows(), d)
+		l = table.NewRowLock(in, b.Rows(), durabilityOf(calls))
 		if err := l.Read(ctx, conn.ReadUnlocked, l.Rows); err != nil {
 			return err
 		}
 		e.seen.read(l.Rows, l.States)
-		done, err = e.swap(ctx, x, l, now, calls, b, &w)
+		done, err = e.swap(ctx, p.on, l, now, calls, b, &w)
 		return err
 	})
 	// After the commit, if the driver needs a transaction.
 	err = w.end(ctx, done, err)
-	done = done && err == nil
-	if done {
+	if done && err == nil {
 		copy(answers, b.Answers())
 		e.learn(calls, answers)
 	}
-	return done, err
+	return err
 }
 
 // swap runs a batch of calls on the states of its rows, and returns false if its changes were not written.

@@ -14,17 +14,13 @@ import (
 // unlocked answers calls that change nothing, from rows that one statement reads without a lock, and leaves the others without an
 // answer. It tries those that an upsert has denied, and those that probably change nothing. They are answered as if they
 // were executed before the others of the batch, which is right unless one of those for the same key comes before them. With
-// 64 callers and a tenth of the takes denied, that is 0.75 of the processor time on Postgres and MariaDB; on SQLite, whose
-// transaction has no round trips, it is no gain.
-func (e *Engine) unlocked(ctx context.Context, x *conn.Executor, rest []int, denied []bool, calls []runtime.Call, answers []runtime.Answer) error {
-	if e.Dialect.OneWriter {
-		return nil
-	}
+// 64 callers and a tenth of the takes denied, that is 0.75 of the processor time on Postgres and MariaDB.
+func (e *Engine) unlocked(ctx context.Context, p *plan) error {
 	var probable []runtime.Call
-	tries := make([]bool, len(calls))
-	for _, i := range rest {
-		if tries[i] = denied != nil && denied[i] || e.changesNothing(calls[i]); tries[i] {
-			probable = append(probable, calls[i])
+	tries := make([]bool, len(p.calls))
+	for _, i := range p.rest {
+		if tries[i] = e.tryUnlocked(p, i); tries[i] {
+			probable = append(probable, p.calls[i])
 		}
 	}
 	if len(probable) == 0 {
@@ -34,25 +30,25 @@ func (e *Engine) unlocked(ctx context.Context, x *conn.Executor, rest []int, den
 	seed := rand.Uint64()
 	all := batch.NewSeeded(probable, seed)
 	rows := all.Rows()
-	states, now, err := e.readUnlocked(ctx, x, rows)
+	states, now, err := e.readUnlocked(ctx, p.on, rows)
 	if err != nil {
 		return err
 	}
-	if len(probable) == len(rest) && all.Run(now, states) && len(all.Changes()) == 0 {
+	if len(probable) == len(p.rest) && all.Run(now, states) && len(all.Changes()) == 0 {
 		for i, a := range all.Answers() {
-			answers[rest[i]] = a
+			p.answers[p.rest[i]] = a
 		}
 		e.learn(probable, all.Answers())
 		return nil
 	}
 	changing := map[runtime.Row]bool{}
-	for _, i := range rest {
-		b := batch.NewSeeded(calls[i:i+1], seed)
+	for _, i := range p.rest {
+		b := batch.NewSeeded(p.calls[i:i+1], seed)
 		own := b.Rows()
 		if tries[i] && !slices.ContainsFunc(own, func(r runtime.Row) bool { return changing[head(r)] }) {
 			if b.Run(now, statesOf(own, rows, states)) && len(b.Changes()) == 0 {
-				answers[i] = b.Answers()[0]
-				e.learn(calls[i:i+1], answers[i:i+1])
+				p.answers[i] = b.Answers()[0]
+				e.learn(p.calls[i:i+1], p.answers[i:i+1])
 				continue
 			}
 		}
@@ -63,10 +59,15 @@ func (e *Engine) unlocked(ctx context.Context, x *conn.Executor, rest []int, den
 	return nil
 }
 
-// head returns the first row of a row's key.
-func head(r runtime.Row) runtime.Row {
-	r.Shard = 0
-	return r
+// triesUnlocked reports whether to read rows for calls without a lock. With one writer, a transaction has no round trips, and it gains
+// nothing.
+func (e *Engine) triesUnlocked(p *plan) bool {
+	return !e.prepared.Dialect.OneWriter && slices.ContainsFunc(p.rest, func(i int) bool { return e.tryUnlocked(p, i) })
+}
+
+// tryUnlocked reports whether a call was denied, or probably changes nothing.
+func (e *Engine) tryUnlocked(p *plan, call int) bool {
+	return p.denied != nil && p.denied[call] || e.changesNothing(p.calls[call])
 }
 
 // statesOf returns the states of some of the rows.
@@ -81,11 +82,11 @@ func statesOf(some, rows []runtime.Row, states []runtime.State) []runtime.State 
 
 // readUnlocked reads rows as last committed, and returns the time after it.
 func (e *Engine) readUnlocked(ctx context.Context, x *conn.Executor, rows []runtime.Row) (states []runtime.State, at int64, err error) {
-	now, err := e.Now(ctx, e.DB)
+	now, err := e.prepared.Now(ctx, e.prepared.DB)
 	if err != nil {
 		return nil, 0, err
 	}
-	err = e.Single(ctx, x, func(in conn.Session) error {
+	err = e.prepared.Once(ctx, x, func(in conn.Session) error {
 		l := table.NewRowLock(in, rows, runtime.DurabilityDefault)
 		err := l.Read(ctx, conn.ReadUnlocked, rows)
 		states, at = l.States, now()

@@ -118,14 +118,13 @@ func waiting(backend runtime.Store, wait doFunc) doFunc {
 	return backend.Do
 }
 
-// call calls the backend.
-func (f *flight) call(backend doFunc) ([]runtime.Answer, error) {
+// returned ends the context of the backend's call, and returns the error of the call, or the timeout.
+func (f *flight) returned(err error) error {
 	defer f.cancel()
-	answers, err := backend(f.ctx, f.calls)
 	if err != nil && f.ctx.Err() != nil {
-		err = fmt.Errorf("%w: %w", errTimeout, err)
+		return fmt.Errorf("%w: %w", errTimeout, err)
 	}
-	return answers, err
+	return err
 }
 
 // end ends the batches, unless they have a result already: then the answers are dropped.

@@ -17,8 +17,7 @@
 //  3. The batches at the head of the queue begin, together, as a flight, which is one backend call (flight.go): at once if
 //     nothing is in flight, and otherwise when the flight before has ended, or takes so long that its connection may be silent.
 //  4. When the flight ends, its callers have their answers, and the batches that waited for it take their place in the
-//     queue. After a moment for callers that call again at once (queue.go), the goroutine of the flight runs the next one, or
-//     ends.
+//     queue. The goroutine of the flight runs the next one, or ends.
 //  5. A backend may say that another transaction has locked the row of a call, which it then has not answered, but the calls beside
 //     it (locked.go). The call is made again in a flight that waits for this row alone; later calls for the row wait for that flight,
 //     and no others. A flight of one row from the beginning becomes such a flight when it takes long (queue.go).
@@ -115,7 +114,7 @@ func newQueue(backend runtime.Store, o Options) *queue {
 	q := &queue{
 		backend: backend, wait: o.Wait, undelivered: o.Undelivered, inline: o.Inline, connections: o.Connections, holder: o.Holder,
 		oneWriter: o.OneWriter, maxCalls: o.Batch, seed: maphash.MakeSeed(),
-		wasAlone: true, returns: returns{part: 1},
+		wasAlone: true,
 	}
 	q.watchdog = time.AfterFunc(time.Hour, q.check)
 	q.watchdog.Stop()

@@ -163,10 +163,11 @@ func (q *queue) joinLocked(ctx context.Context, calls []runtime.Call, row runtim
 // run runs a flight, and those that come after it, in a goroutine that ends when there is none.
 func (q *queue) run(f *flight) {
 	for f != nil {
-		answers, err := f.call(q.doOf(f))
-		before := q.joined.Load()
+		answers, err := q.doOf(f)(f.ctx, f.calls)
+		err = f.returned(err)
 		f.end(answers, err)
-		q.gather(f, before)
+		// The callers have their answers, and those that call again at once share the next flight.
+		goruntime.Gosched()
 		f = q.finish(f, err == nil || lockedOf(err) != nil)
 	}
 }
@@ -252,31 +253,6 @@ func (q *queue) close() (idle <-chan struct{}) {
 	return q.idle
 }
 
-// gather waits after a flight until its callers, who have their answers, wait for the next one, or have taken too long. Before
-// they had them, this number of calls had joined.
-func (q *queue) gather(f *flight, before int64) {
-	// Also where it is not worth more: other goroutines have waited for the processor. They have used less of it than a
-	// database in this process, so it needs no more.
-	goruntime.Gosched()
-	if q.oneWriter {
-		return
-	}
-	q.mu.Lock()
-	worth := q.returns.worthLocked()
-	q.mu.Unlock()
-	if !worth {
-		return
-	}
-	calls, begin := int64(len(f.calls)), time.Now()
-	most := min(maxGather, begin.Sub(f.began)/gatherPart)
-	for yields := 0; q.joined.Load()-before < calls && yields < maxYields && time.Since(begin) < most; yields++ {
-		goruntime.Gosched()
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.returns.addLocked(q.joined.Load()-before, calls)
-}
-
 // join adds calls to a batch, of which they are the ith caller. It returns nil if the queue is closed.
 func (q *queue) join(ctx context.Context, calls []runtime.Call, key uint64) (b *batch, i int) {
 	q.mu.Lock()
@@ -286,7 +262,6 @@ func (q *queue) join(ctx context.Context, calls []runtime.Call, key uint64) (b *
 	}
 	b = q.batchLocked(q.listLocked(calls, key), len(calls))
 	i = b.joinLocked(ctx, calls, key)
-	q.joined.Add(int64(len(calls)))
 	q.goOnLocked()
 	return b, i
 }
@@ -334,7 +309,8 @@ func doSingle(
 	}
 	// Some drivers do not return when their context ends, so the caller must be able to return without them.
 	go func() {
-		f.end(f.call(backend))
+		answers, err := backend(f.ctx, f.calls)
+		f.end(answers, f.returned(err))
 		f.handOver(undelivered)
 	}()
 	bounded, cancel := context.WithTimeout(ctx, Timeout)

@@ -75,10 +75,10 @@ func (p *Prepared) PrepareRetrying(ctx context.Context) (x *conn.Executor, err e
 	return x, err
 }
 
-// Using runs a task of an operator under ctx's deadline or [conn.Timeout].
+// Using runs a task that is no batch under ctx's deadline or [conn.Timeout].
 func Using[T any](ctx context.Context, p *Prepared, task func(ctx context.Context, x *conn.Executor) (T, error)) (T, error) {
 	return conn.Maintain(ctx, p.Server, func(ctx context.Context) (T, error) {
-		x, err := p.prepare(ctx)
+		x, err := p.PrepareRetrying(ctx)
 		if err != nil {
 			var zero T
 			return zero, err

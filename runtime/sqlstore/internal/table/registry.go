@@ -27,6 +27,8 @@ type Registry struct {
 	known registry.Known
 	// stored has the registrations read before the first use; nil before.
 	stored atomic.Pointer[registrations]
+	// turn has a value while a call reads or writes the table for a first use.
+	turn chan struct{}
 }
 
 // registrations are by the name of the limit.
@@ -47,7 +49,7 @@ const (
 )
 
 func NewRegistry(on *Prepared, owner string, overrides *OverrideLog) *Registry {
-	r := &Registry{owner: owner, overrides: overrides, side: newSide(on, dialect.RegistryTable(on.Table))}
+	r := &Registry{owner: owner, overrides: overrides, side: newSide(on, dialect.RegistryTable(on.Table)), turn: make(chan struct{}, 1)}
 	r.create, r.parts, r.missing, r.lacking = on.Dialect.CreateRegistry, on.Dialect.RegistryParts, missingRegistry, lackingRegistry
 	r.autoCreate = overrides.AutoCreate
 	if r.create == "" {
@@ -75,36 +77,59 @@ func (r *Registry) checkRows(ctx context.Context, x *conn.Executor, from string)
 	return &fault.Hinted{Text: r.FillIn(fmt.Sprintf(fault.FirstRows, limit)), Err: runtime.ErrForeignCounts}
 }
 
-// Admits reports whether all limits of the calls were compared, without an error.
-func (r *Registry) Admits(calls []runtime.Call) bool { return r.known.Admits(calls) }
-
-// Decide compares the limits that are used for the first time with their registrations, answers the calls that are refused, and has the
-// others decided. Limits that are not registered, or that cannot be compared because the table or the privilege to read it is
-// missing, are not refused: Ready reports those.
-func (r *Registry) Decide(
-	ctx context.Context, x *conn.Executor, calls []runtime.Call, decide func([]runtime.Call) ([]runtime.Answer, error),
-) ([]runtime.Answer, error) {
-	if err := r.load(func() (registrations, error) { return r.readFirst(ctx, x) }); err != nil {
+// Refuse is the first stage of a call. It compares the limits that are used for the first time with their registrations, and returns
+// the errors of the calls that are refused. Limits that are not registered, or that cannot be compared because the table or the
+// privilege to read it is missing, are not refused: Ready reports those.
+func (r *Registry) Refuse(ctx context.Context, calls []runtime.Call) (registry.Refusals, error) {
+	if r.known.Admits(calls) {
+		return nil, nil
+	}
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return r.known.Decide(calls, func(p *runtime.Policy) (error, bool) { return r.compare(ctx, x, p), true }, decide)
+	defer r.inTurn(ctx)()
+	return Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (registry.Refusals, error) {
+		if !r.Enter() {
+			return nil, runtime.ErrClosed
+		}
+		defer r.Open.Done()
+		err := r.WithRoom(ctx, func() error {
+			return r.load(func() (registrations, error) { return r.readFirst(ctx, x) })
+		})
+		if err != nil {
+			return nil, err
+		}
+		return r.known.Refuse(calls, func(p *runtime.Policy) (error, bool) { return r.compare(ctx, x, p), true }), nil
+	})
 }
 
-// DecideInTx is Decide in a transaction of the caller, which may have the only connection, and may be rolled back: so it registers
+// turnPatience is how long a call waits for the turn of another one, whose connection may not respond.
+const turnPatience = 250 * time.Millisecond
+
+// inTurn waits until no other call reads or writes the table for a first use: most that come meanwhile then need not do so.
+func (r *Registry) inTurn(ctx context.Context) (end func()) {
+	select {
+	case r.turn <- struct{}{}:
+		return func() { <-r.turn }
+	case <-time.After(turnPatience):
+	case <-ctx.Done():
+	}
+	return func() {}
+}
+
+// RefuseInTx is Refuse in a transaction of the caller, which may have the only connection, and may be rolled back: so it registers
 // nothing.
-func (r *Registry) DecideInTx(
-	ctx context.Context, tx conn.Runner, calls []runtime.Call, decide func([]runtime.Call) ([]runtime.Answer, error),
-) ([]runtime.Answer, error) {
+func (r *Registry) RefuseInTx(ctx context.Context, tx conn.Runner, calls []runtime.Call) (registry.Refusals, error) {
 	if err := r.load(func() (registrations, error) { return r.readInTx(ctx, tx) }); err != nil {
 		return nil, err
 	}
-	return r.known.Decide(calls, func(p *runtime.Policy) (error, bool) {
+	return r.known.Refuse(calls, func(p *runtime.Policy) (error, bool) {
 		was, registered := (*r.stored.Load())[p.Name]
 		if !registered {
 			return nil, !r.autoCreate
 		}
 		return was.Refuses(runtime.RegistrationOf(r.owner, p)), true
-	}, decide)
+	}), nil
 }
 
 // Compare returns the error of a limit whose rows are about to be changed other than by a call.
@@ -144,7 +169,6 @@ func (r *Registry) load(read func() (registrations, error)) error {
 	if r.stored.Load() != nil {
 		return nil
 	}
-	// Calls that do so at once each read it, so that none waits for the connection of another.
 	stored, err := read()
 	if err == nil {
 		r.stored.Store(&stored)
