@@ -349,11 +349,21 @@ func TestLimitWithoutOverridesCostsNothing(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Zero(t, s.reads)
+	store := allowing{s, []runtime.Answer{{Decisions: []runtime.Decision{{Allowed: true}}, At: 1}}}
+	limit = limiter.New(store).Limit(p, runtime.Key{})
 	plain := testing.AllocsPerRun(100, func() { limit.Allow(t.Context()) })
-	q := overridable()
-	with := limiter.New(&memstore.Store{}).Limit(q, runtime.KeyOf(runtime.String("a")))
+	with := limiter.New(store).Limit(overridable(), runtime.KeyOf(runtime.String("a")))
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { with.Allow(t.Context()) }), plain, "a look-up needs no memory")
+	require.NotZero(t, s.reads)
 }
+
+// allowing is a store that allows every call, without memory.
+type allowing struct {
+	*logStore
+	answers []runtime.Answer
+}
+
+func (a allowing) Do(context.Context, []runtime.Call) ([]runtime.Answer, error) { return a.answers, nil }
 
 // What is in force is the same, now and later, for processes that read the log after a sweep, and for those that have
 // read a part of it before.
