@@ -3,6 +3,7 @@ package registry
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -67,6 +68,19 @@ func (k *Known) Admits(calls []runtime.Call) bool {
 		}
 	}
 	return true
+}
+
+// Compared reports whether no policy of the calls has to be compared.
+func (k *Known) Compared(calls []runtime.Call) bool {
+	return !slices.ContainsFunc(calls, func(c runtime.Call) bool {
+		return slices.ContainsFunc(c.Requests, func(q runtime.Request) bool {
+			if q.Policy == nil {
+				return false
+			}
+			_, known := k.Of(q.Policy)
+			return !known && valid(q.Policy)
+		})
+	})
 }
 
 // valid reports whether a policy can be compared. The call of an invalid one has an error of its own.

@@ -27,8 +27,8 @@ type Registry struct {
 	known registry.Known
 	// stored has the registrations read before the first use; nil before.
 	stored atomic.Pointer[registrations]
-	// turn has a value while a call reads or writes the table for a first use.
-	turn chan struct{}
+	// turn has a value while a call reads or writes the table for a first use, and spare one for each call that does so beside it.
+	turn, spare chan struct{}
 }
 
 // registrations are by the name of the limit.
@@ -49,7 +49,7 @@ const (
 )
 
 func NewRegistry(on *Prepared, owner string, overrides *OverrideLog) *Registry {
-	r := &Registry{owner: owner, overrides: overrides, side: newSide(on, dialect.RegistryTable(on.Table)), turn: make(chan struct{}, 1)}
+	r := &Registry{owner: owner, overrides: overrides, side: newSide(on, dialect.RegistryTable(on.Table)), turn: make(chan struct{}, 1), spare: make(chan struct{}, spareTurns)}
 	r.create, r.parts, r.missing, r.lacking = on.Dialect.CreateRegistry, on.Dialect.RegistryParts, missingRegistry, lackingRegistry
 	r.autoCreate = overrides.AutoCreate
 	if r.create == "" {
@@ -84,10 +84,20 @@ func (r *Registry) Refuse(ctx context.Context, calls []runtime.Call) (registry.R
 	if r.known.Admits(calls) {
 		return nil, nil
 	}
-	if err := ctx.Err(); err != nil {
+	forgotten := func(*runtime.Policy) (error, bool) { return nil, false }
+	if r.known.Compared(calls) {
+		return r.known.Refuse(calls, forgotten), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, conn.Timeout)
+	defer cancel()
+	end, err := r.inTurn(ctx)
+	if err != nil {
 		return nil, err
 	}
-	defer r.inTurn(ctx)()
+	defer end()
+	if r.known.Compared(calls) {
+		return r.known.Refuse(calls, forgotten), nil
+	}
 	return Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (registry.Refusals, error) {
 		if !r.Enter() {
 			return nil, runtime.ErrClosed
@@ -103,18 +113,31 @@ func (r *Registry) Refuse(ctx context.Context, calls []runtime.Call) (registry.R
 	})
 }
 
-// turnPatience is how long a call waits for the turn of another one, whose connection may not respond.
-const turnPatience = 250 * time.Millisecond
+const (
+	// turnPatience is how long a call waits for the turn of another one, whose connection may not respond.
+	turnPatience = 250 * time.Millisecond
+	// spareTurns bounds the connections of calls that wait no longer.
+	spareTurns = 3
+)
 
-// inTurn waits until no other call reads or writes the table for a first use: most that come meanwhile then need not do so.
-func (r *Registry) inTurn(ctx context.Context) (end func()) {
-	select {
-	case r.turn <- struct{}{}:
-		return func() { <-r.turn }
-	case <-time.After(turnPatience):
-	case <-ctx.Done():
+// inTurn waits until no other call reads or writes the table for a first use: most that come meanwhile then need not do so. The error is
+// that of ctx.
+func (r *Registry) inTurn(ctx context.Context) (end func(), err error) {
+	late := time.After(turnPatience)
+	var spare chan struct{}
+	for ctx.Err() == nil {
+		select {
+		case r.turn <- struct{}{}:
+			return func() { <-r.turn }, nil
+		case spare <- struct{}{}:
+			return func() { <-spare }, nil
+		case <-late:
+			// A nil channel, as before, is never ready.
+			spare = r.spare
+		case <-ctx.Done():
+		}
 	}
-	return func() {}
+	return nil, ctx.Err()
 }
 
 // RefuseInTx is Refuse in a transaction of the caller, which may have the only connection, and may be rolled back: so it registers
