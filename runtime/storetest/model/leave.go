@@ -45,6 +45,9 @@ func (w *world) departed(requests []request, at turn) {
 			sums = append(sums, q)
 		default:
 			sums[i].n += q.n
+			if sums[i].op == runtime.Check {
+				sums[i].op = q.op
+			}
 		}
 	}
 	done, known := false, false
