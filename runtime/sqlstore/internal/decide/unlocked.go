@@ -103,7 +103,7 @@ func (e *Engine) changesNothing(c runtime.Call) bool {
 		switch {
 		case q.Policy == nil:
 			return false
-		case q.Op == runtime.Check || q.Op == runtime.Peek:
+		case q.Op.Reads():
 		case q.Takes() && (q.Policy.Penalizes() || e.hints.expect(runtime.Row{Name: q.Policy.Name, Key: q.Key})):
 			// A key with a penalty in force is only read, however many of them are denied: a lock would be written to the log of
 			// some databases.

@@ -81,7 +81,7 @@ func (q *queue) needRow(calls []runtime.Call, f *flight) bool {
 	for _, c := range calls {
 		reads := true
 		for i := range c.Requests {
-			reads = reads && (c.Requests[i].Op == runtime.Check || c.Requests[i].Op == runtime.Peek)
+			reads = reads && c.Requests[i].Op.Reads()
 		}
 		for i := range c.Requests {
 			if !reads && f.has(q.hashOf(rowOf(&c.Requests[i]))) {
