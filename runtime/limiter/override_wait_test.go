@@ -190,3 +190,26 @@ func randomOverride(d runtimetest.Dice, p *runtime.Policy, until time.Time) runt
 	}
 	return v
 }
+
+// What a plan with numbers has used makes no difference when the plan without numbers is in force again, also under a block,
+// and if the clock was set back since.
+func TestBlockedPlanWithoutNumbersIsFull(t *testing.T) {
+	for _, precise := range []bool{false, true} {
+		p := runtime.Policy{
+			Name: "calls", Kind: runtime.SlidingWindow, Precise: precise, Rate: 10, Period: time.Hour, Capacity: 10,
+			Overrides: runtime.OverrideBounds{Rate: 10, Capacity: 10, Unlimited: true},
+		}
+		plans := runtime.PlanPolicies{1: p, 2: {Name: p.Name, Kind: p.Kind, Precise: precise, Mode: runtime.ModeUnlimited, Overrides: p.Overrides}}.
+			Overridable(runtime.PlanNames{1: "free", 2: "enterprise"})
+		o := newOverriding(t, &plans[2])
+		free := o.limiter.Limit(&plans[1], runtime.KeyOf(runtime.String("a")))
+		o.now = epoch.Add(time.Hour)
+		require.NoError(t, free.RequireN(t.Context(), 4))
+		o.now = epoch
+		o.override(o.overrides("a"), runtime.Override{Plan: runtime.PlanText("free"), Until: epoch.Add(10 * time.Minute)})
+		o.block(o.overrides("a"), 30*time.Minute)
+		require.Equal(t, 10*time.Minute, must(o.key("a").Peek(t.Context())).FullAfter)
+		o.now = epoch.Add(20 * time.Minute)
+		require.Zero(t, must(o.key("a").Peek(t.Context())).FullAfter)
+	}
+}

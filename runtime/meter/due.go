@@ -24,7 +24,7 @@ func (r *Rule) when(s runtime.State, now int64, need float64) int64 {
 // first returns the first instant, now or later, at which s has the tokens that need returns for the rule that applies
 // then.
 func (r *Rule) first(s runtime.State, now int64, need func(r *Rule) float64) int64 {
-	if r.mode.Passes() {
+	if r.mode.Passes() || r.countsNothing() {
 		return now
 	}
 	return r.earlier(s, now, r.when(s, now, need(r)), need)

@@ -115,6 +115,9 @@ func unlimited(p *runtime.Policy) Rule {
 	}
 }
 
+// countsNothing reports whether a key is full whatever was used: by a plan without numbers. Slots stay held.
+func (r *Rule) countsNothing() bool { return r.unlimited && r.Kind != runtime.InFlight }
+
 // phaseOf returns where in a period the windows of a key begin, in nanoseconds from 0 to period-1.
 func phaseOf(s runtime.Start, name, key string, period int64) int64 {
 	if s.FirstUse() {

@@ -118,7 +118,7 @@ func (r *Rule) stepKind(s runtime.State, now int64, q runtime.Request) (runtime.
 		return next, d, nil
 	case runtime.Reset:
 		switch {
-		case r.unlimited && r.Kind != runtime.InFlight:
+		case r.countsNothing():
 			s = runtime.State{} // the windows of the other plans are not known
 		case s.Exists:
 			s = r.algorithm().reset(s, now)
@@ -297,7 +297,7 @@ func (r *Rule) balance(s runtime.State, now int64) runtime.Decision {
 		d.ResetAfter = r.resetAfter(s, now)
 	}
 	// Not until: it would calculate the tokens once more, for every decision.
-	if !(tokens-r.Capacity >= -allowance) {
+	if !(tokens-r.Capacity >= -allowance) && !r.countsNothing() {
 		d.FullAfter = arith.Between(now, r.earlier(s, now, r.search(s, now, r.Capacity), whole))
 	}
 	return d
