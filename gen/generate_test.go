@@ -176,7 +176,7 @@ func checkDoc(t *testing.T, doc string) {
 	code := generate(t, limit(t, "A", doc))
 	file, err := parser.ParseFile(token.NewFileSet(), "", code, parser.ParseComments)
 	require.NoError(t, err, "%q", doc)
-	assert.Len(t, file.Decls, 16, "%q", doc)
+	assert.Len(t, file.Decls, 17, "%q", doc)
 	assert.True(t, strings.HasPrefix(code, "// Code generated "), "%q", doc)
 	for _, comment := range file.Comments {
 		for _, line := range comment.List {
