@@ -363,7 +363,9 @@ type allowing struct {
 	answers []runtime.Answer
 }
 
-func (a allowing) Do(context.Context, []runtime.Call) ([]runtime.Answer, error) { return a.answers, nil }
+func (a allowing) Do(context.Context, []runtime.Call) ([]runtime.Answer, error) {
+	return a.answers, nil
+}
 
 // What is in force is the same, now and later, for processes that read the log after a sweep, and for those that have
 // read a part of it before.
