@@ -70,7 +70,7 @@ type Observer struct {
 // attributes are those of a limit, made once: a new set for each request would cost more than the rest.
 type attributes struct {
 	limit metric.MeasurementOption
-	// outcomes has an option for each outcome.
+	// outcomes has an option for each outcome, at its index.
 	outcomes []metric.MeasurementOption
 }
 
@@ -125,9 +125,9 @@ func (r *Observer) Shutdown() error { return r.gauge.Unregister() }
 
 // start makes the series of a limit.
 func (r *Observer) start(ctx context.Context, a *attributes) {
-	for _, outcome := range a.outcomes {
-		r.requests.Add(ctx, 0, outcome)
-		r.tokens.Add(ctx, 0, outcome)
+	for _, outcome := range runtime.Outcomes() {
+		r.requests.Add(ctx, 0, a.outcomes[outcome])
+		r.tokens.Add(ctx, 0, a.outcomes[outcome])
 	}
 	r.near.Add(ctx, 0, a.limit)
 }
@@ -147,7 +147,7 @@ func (r *Observer) of(limit string) *attributes {
 	}
 	name := attribute.String(observe.LabelLimit, limit)
 	a = &attributes{limit: metric.WithAttributeSet(attribute.NewSet(name))}
-	// At the index of each, and so after the zero Outcome, which is none.
+	// The zero Outcome, which is none, is before them.
 	for _, outcome := range append([]runtime.Outcome{0}, runtime.Outcomes()...) {
 		a.outcomes = append(a.outcomes, metric.WithAttributeSet(attribute.NewSet(name, attribute.String(observe.LabelOutcome, outcome.String()))))
 	}

@@ -94,6 +94,7 @@ func TestMetricsHaveTheDocumentedNamesAndUnits(t *testing.T) {
 		require.Zero(t, value(t, before[observe.Requests.Name], "limit", "send", "outcome", outcome.String()), "it exists from the start")
 		require.Zero(t, value(t, before[observe.Tokens.Name], "limit", "send", "outcome", outcome.String()))
 	}
+	require.Len(t, before[observe.Requests.Name].Data.(metricdata.Sum[int64]).DataPoints, len(runtime.Outcomes()), "and no other")
 	require.Zero(t, value(t, before[observe.Near.Name], "limit", "send"))
 	require.Zero(t, value(t, before[observe.DeniedKeys.Name], "limit", "send"))
 
