@@ -57,7 +57,7 @@ func (m *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 		before := m.rows[row]
 		after, answers := batch.DecideOne(admitted, now, before)
 		if after != before {
-			m.writeLocked([]batch.Change{{Row: row, State: after}})
+			m.writeLocked([]runtime.StoredRow{{Row: row, State: after}})
 		}
 		return refused.Answers(answers), nil
 	}
@@ -140,7 +140,7 @@ func (m *Store) readLocked(rows []runtime.Row) []runtime.State {
 	return states
 }
 
-func (m *Store) writeLocked(changes []batch.Change) {
+func (m *Store) writeLocked(changes []runtime.StoredRow) {
 	if m.rows == nil {
 		m.rows = map[runtime.Row]runtime.State{}
 	}
@@ -490,7 +490,7 @@ func (t *Tx) Commit() error {
 		t.store.eraseLogLocked(e)
 	}
 	for row, s := range t.written {
-		t.store.writeLocked([]batch.Change{{Row: row, State: s}})
+		t.store.writeLocked([]runtime.StoredRow{{Row: row, State: s}})
 	}
 	t.committed = true
 	return nil

@@ -350,16 +350,6 @@ type Upsert struct {
 	Fresh float64
 }
 
-// RowUpsert is the tokens that the requests of a batch take together from one row, all or none. Adding them up is
-// exact: a row that has enough for all of them has enough for each in turn, and subtracting whole tokens one by one
-// leaves the same bits as subtracting the sum.
-type RowUpsert struct {
-	Row    runtime.Row
-	Upsert Upsert
-	// After is the state in which the row was left. If After.Exists is false, nothing was taken.
-	After runtime.State
-}
-
 // TotalUnit is what the prev of a row changes by with each token taken: see [Upsert].
 const TotalUnit = totalUnit
 

@@ -57,12 +57,6 @@ type undoEntry struct {
 	state runtime.State
 }
 
-// Change is a row to be written, or to be deleted if its State does not Exist.
-type Change struct {
-	Row   runtime.Row
-	State runtime.State
-}
-
 // New returns a batch of calls, which are executed in their order.
 func New(calls []runtime.Call) *Batch { return NewSeeded(calls, rand.Uint64()) }
 
@@ -257,14 +251,14 @@ func (b *Batch) Run(now int64, states []runtime.State) bool {
 func (b *Batch) Answers() []runtime.Answer { return b.answers }
 
 // Changes returns the rows that the calls have changed, in the order of [runtime.Row.Compare].
-func (b *Batch) Changes() []Change {
-	var changes []Change
+func (b *Batch) Changes() []runtime.StoredRow {
+	var changes []runtime.StoredRow
 	for i, s := range b.states {
 		if s != b.stored[i] {
 			if changes == nil {
-				changes = make([]Change, 0, len(b.states)-i)
+				changes = make([]runtime.StoredRow, 0, len(b.states)-i)
 			}
-			changes = append(changes, Change{b.rows[i], s})
+			changes = append(changes, runtime.StoredRow{Row: b.rows[i], State: s})
 		}
 	}
 	return changes

@@ -103,7 +103,7 @@ func TestOnlyChangedRowsAreWritten(t *testing.T) {
 	changes := b.Changes()
 	require.Len(t, changes, 1)
 	stored := changes[0].State
-	require.Equal(t, batch.Change{Row: runtime.Row{Name: "limit", Key: "k"}, State: runtime.State{Value: -1, TS: epoch.UnixNano(), Prev: stored.Prev, Exists: true}}, changes[0])
+	require.Equal(t, runtime.StoredRow{Row: runtime.Row{Name: "limit", Key: "k"}, State: runtime.State{Value: -1, TS: epoch.UnixNano(), Prev: stored.Prev, Exists: true}}, changes[0])
 
 	again := batch.New([]runtime.Call{call(of(p, take(2))), call(of(p, check(1))), call(of(p, peek()))})
 	require.True(t, again.Run(epoch.UnixNano(), []runtime.State{stored}))

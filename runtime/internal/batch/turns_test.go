@@ -136,7 +136,7 @@ func TestRowsOfABatchInTurn(t *testing.T) {
 				require.LessOrEqual(t, len(b.Rows()), row.most)
 				require.True(t, slices.IsSortedFunc(b.Rows(), runtime.Row.Compare))
 				require.True(t, b.Run(epoch.UnixNano(), fullShards(len(b.Rows()))))
-				taken := slices.DeleteFunc(b.Changes(), func(c batch.Change) bool { return c.State.Value == 0 })
+				taken := slices.DeleteFunc(b.Changes(), func(c runtime.StoredRow) bool { return c.State.Value == 0 })
 				require.Len(t, taken, 1, "both takes use one shard")
 			}
 		})

@@ -156,7 +156,7 @@ func (t *transaction) readShards(rows []runtime.Row, from, to int) (end int, err
 }
 
 // writeRows writes and deletes rows.
-func (t *transaction) writeRows(changes []batch.Change) error {
+func (t *transaction) writeRows(changes []runtime.StoredRow) error {
 	for from := 0; from < len(changes); {
 		name := changes[from].Row.Name
 		to, many := runOf(from, len(changes), func(i int) (string, bool) {
@@ -182,7 +182,7 @@ func (t *transaction) writeRows(changes []batch.Change) error {
 	return nil
 }
 
-func (t *transaction) writeRow(c *batch.Change) error {
+func (t *transaction) writeRow(c *runtime.StoredRow) error {
 	r, s := c.Row, &c.State
 	if !s.Exists {
 		return t.exec(deleteOne, r.Name, r.Key, int64(r.Shard))

@@ -90,12 +90,9 @@ func (v *Values) Args(q *Query) []any {
 	return all
 }
 
-// Stored is a row with its state.
-type Stored = runtime.StoredRow
-
 // Bind returns the arity of a statement for rows, and the values of its parameters: several rows are one JSON text or a
 // few lists, so that any number of them is one statement.
-func Bind(rows []Stored) (Arity, *Values) {
+func Bind(rows []runtime.StoredRow) (Arity, *Values) {
 	v := new(Values)
 	v.Of[paramRows] = rows
 	if len(rows) > 0 {
@@ -119,34 +116,34 @@ func (v *Values) Arg(p Param) any {
 	if encode == nil {
 		return v.Of[p]
 	}
-	rows, _ := v.Of[paramRows].([]Stored)
+	rows, _ := v.Of[paramRows].([]runtime.StoredRow)
 	return encode(rows)
 }
 
 // rowEncodings encode several rows: as JSON for SQLite, MySQL and MariaDB, and as one list per column for Postgres.
-var rowEncodings = [paramTotal]func([]Stored) string{
+var rowEncodings = [paramTotal]func([]runtime.StoredRow) string{
 	paramRows:    asJSON(appendName, appendKey, appendShard, appendValue, appendTS, appendPrev),
 	paramLogged:  asJSON(appendName, appendKey, appendShard, appendValue, appendTS, appendPrev, appendLog),
 	paramIDs:     asJSON(appendName, appendKey, appendShard),
 	paramTakes:   asJSON(appendKey, appendValue, appendTS),
 	paramSharded: asJSON(appendKey, appendValue, appendTS, appendShard),
 	paramOnly:    asJSON(appendKey),
-	listNames:    listOf(func(r *Stored) string { return r.Row.Name }, appendString),
-	listKeys:     listOf(func(r *Stored) string { return r.Row.Key }, appendString),
-	listShards:   listOf(func(r *Stored) int64 { return int64(r.Row.Shard) }, appendInt),
-	listValues:   listOf(func(r *Stored) uint64 { return math.Float64bits(r.State.Value) }, appendFloat),
-	listInstants: listOf(func(r *Stored) int64 { return r.State.TS }, appendInt),
-	listPrevs:    listOf(func(r *Stored) uint64 { return math.Float64bits(r.State.Prev) }, appendFloat),
-	listLogs:     listOf(func(r *Stored) string { return r.State.Log }, appendBytes),
+	listNames:    listOf(func(r *runtime.StoredRow) string { return r.Row.Name }, appendString),
+	listKeys:     listOf(func(r *runtime.StoredRow) string { return r.Row.Key }, appendString),
+	listShards:   listOf(func(r *runtime.StoredRow) int64 { return int64(r.Row.Shard) }, appendInt),
+	listValues:   listOf(func(r *runtime.StoredRow) uint64 { return math.Float64bits(r.State.Value) }, appendFloat),
+	listInstants: listOf(func(r *runtime.StoredRow) int64 { return r.State.TS }, appendInt),
+	listPrevs:    listOf(func(r *runtime.StoredRow) uint64 { return math.Float64bits(r.State.Prev) }, appendFloat),
+	listLogs:     listOf(func(r *runtime.StoredRow) string { return r.State.Log }, appendBytes),
 }
 
 // asJSON returns a function that encodes columns of rows as a JSON list: of a list for each row, unless it is one column.
-func asJSON(columns ...func([]byte, *Stored) []byte) func([]Stored) string {
+func asJSON(columns ...func([]byte, *runtime.StoredRow) []byte) func([]runtime.StoredRow) string {
 	begin, end := "[", "]"
 	if len(columns) == 1 {
 		begin, end = "", ""
 	}
-	return func(rows []Stored) string {
+	return func(rows []runtime.StoredRow) string {
 		b := append(make([]byte, 0, 80*len(rows)), '[')
 		for i := range rows {
 			if i > 0 {
@@ -162,13 +159,13 @@ func asJSON(columns ...func([]byte, *Stored) []byte) func([]Stored) string {
 	}
 }
 
-func appendName(b []byte, r *Stored) []byte  { return appendString(b, r.Row.Name) }
-func appendKey(b []byte, r *Stored) []byte   { return appendString(b, r.Row.Key) }
-func appendShard(b []byte, r *Stored) []byte { return appendInt(b, int64(r.Row.Shard)) }
-func appendValue(b []byte, r *Stored) []byte { return appendDouble(b, r.State.Value) }
-func appendTS(b []byte, r *Stored) []byte    { return appendInt(b, r.State.TS) }
-func appendPrev(b []byte, r *Stored) []byte  { return appendDouble(b, r.State.Prev) }
-func appendLog(b []byte, r *Stored) []byte {
+func appendName(b []byte, r *runtime.StoredRow) []byte  { return appendString(b, r.Row.Name) }
+func appendKey(b []byte, r *runtime.StoredRow) []byte   { return appendString(b, r.Row.Key) }
+func appendShard(b []byte, r *runtime.StoredRow) []byte { return appendInt(b, int64(r.Row.Shard)) }
+func appendValue(b []byte, r *runtime.StoredRow) []byte { return appendDouble(b, r.State.Value) }
+func appendTS(b []byte, r *runtime.StoredRow) []byte    { return appendInt(b, r.State.TS) }
+func appendPrev(b []byte, r *runtime.StoredRow) []byte  { return appendDouble(b, r.State.Prev) }
+func appendLog(b []byte, r *runtime.StoredRow) []byte {
 	return append(hex.AppendEncode(append(b, '"'), []byte(r.State.Log)), '"')
 }
 
@@ -224,8 +221,8 @@ func appendString(b []byte, text string) []byte {
 
 // listOf returns a function that encodes a column of rows as a Postgres array, which is empty if the column is the same
 // for all of several, or of none. In quotes, arrays escape the same characters as JSON.
-func listOf[T comparable](column func(*Stored) T, appendTo func([]byte, T) []byte) func([]Stored) string {
-	return func(rows []Stored) string {
+func listOf[T comparable](column func(*runtime.StoredRow) T, appendTo func([]byte, T) []byte) func([]runtime.StoredRow) string {
+	return func(rows []runtime.StoredRow) string {
 		if len(rows) != 1 && allEqual(rows, column) {
 			return "{}"
 		}
@@ -240,7 +237,7 @@ func listOf[T comparable](column func(*Stored) T, appendTo func([]byte, T) []byt
 	}
 }
 
-func allEqual[T comparable](rows []Stored, column func(*Stored) T) bool {
+func allEqual[T comparable](rows []runtime.StoredRow, column func(*runtime.StoredRow) T) bool {
 	for i := range rows {
 		if column(&rows[i]) != column(&rows[0]) {
 			return false

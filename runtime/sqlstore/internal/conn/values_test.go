@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
 func TestRowsAsJSON(t *testing.T) {
-	_, v := Bind([]Stored{
+	_, v := Bind([]runtime.StoredRow{
 		{Row: runtime.Row{Name: "a", Key: `"\`, Shard: 2}, State: runtime.State{Value: -0.1, TS: 7, Prev: 3}},
 		{Row: runtime.Row{Name: "b"}, State: runtime.State{Value: 1e300, TS: -1}},
 	})
@@ -21,20 +23,20 @@ func TestRowsAsJSON(t *testing.T) {
 }
 
 func TestRowsAsPostgresArrays(t *testing.T) {
-	row := func(name, key string, shard int, value float64, ts int64, prev float64) Stored {
-		return Stored{Row: runtime.Row{Name: name, Key: key, Shard: shard}, State: runtime.State{Value: value, TS: ts, Prev: prev}}
+	row := func(name, key string, shard int, value float64, ts int64, prev float64) runtime.StoredRow {
+		return runtime.StoredRow{Row: runtime.Row{Name: name, Key: key, Shard: shard}, State: runtime.State{Value: value, TS: ts, Prev: prev}}
 	}
 	for name, c := range map[string]struct {
-		rows []Stored
+		rows []runtime.StoredRow
 		want []any
 	}{
 		"none":        {nil, []any{`{}`, `{}`, `{}`, `{}`, `{}`, `{}`}},
-		"keys differ": {[]Stored{row("l", "a", 0, 9, 1, 0), row("l", "b", 0, 9, 1, 0)}, []any{`{}`, `{"a","b"}`, `{}`, `{}`, `{}`, `{}`}},
-		"one key":     {[]Stored{row("l", "a", 3, 9, 1, 0), row("l", "a", 4, 9, 1, 0)}, []any{`{}`, `{}`, `{3,4}`, `{}`, `{}`, `{}`}},
-		"zeros differ": {[]Stored{row("l", "a", 0, 0, 1, 0), row("l", "b", 0, math.Copysign(0, -1), 1, 0)}, []any{
+		"keys differ": {[]runtime.StoredRow{row("l", "a", 0, 9, 1, 0), row("l", "b", 0, 9, 1, 0)}, []any{`{}`, `{"a","b"}`, `{}`, `{}`, `{}`, `{}`}},
+		"one key":     {[]runtime.StoredRow{row("l", "a", 3, 9, 1, 0), row("l", "a", 4, 9, 1, 0)}, []any{`{}`, `{}`, `{3,4}`, `{}`, `{}`, `{}`}},
+		"zeros differ": {[]runtime.StoredRow{row("l", "a", 0, 0, 1, 0), row("l", "b", 0, math.Copysign(0, -1), 1, 0)}, []any{
 			`{}`, `{"a","b"}`, `{}`, `{0,-0}`, `{}`, `{}`,
 		}},
-		"all differs": {[]Stored{row("l", "", 0, 9, 1, 0), row("m", `"\{},NULL`, 1, 1e15, -2, 0.5)}, []any{
+		"all differs": {[]runtime.StoredRow{row("l", "", 0, 9, 1, 0), row("m", `"\{},NULL`, 1, 1e15, -2, 0.5)}, []any{
 			`{"l","m"}`, `{"","\"\\{},NULL"}`, `{0,1}`, `{9,1e+15}`, `{1,-2}`, `{0,0.5}`,
 		}},
 	} {
@@ -45,4 +47,14 @@ func TestRowsAsPostgresArrays(t *testing.T) {
 			assert.Equal(t, c.want, v.Args(&lists))
 		})
 	}
+}
+
+func TestLiteralsMeanTheSameInEverySQLMode(t *testing.T) {
+	q, err := Compile(dialect.MySQL, "SELECT :name, :value, :period", RowSource{}, "", "")
+	require.NoError(t, err)
+	v := new(Values)
+	v.Of[ParamName], v.Of[ParamValue], v.Of[ParamPeriod] = `a?'"\`, -1e300/3, int64(-5)
+	assert.Equal(t, `SELECT _utf8mb4 X'613f27225c', -3.3333333333333335e+299, -5`, q.Literal(v))
+	v.Of[ParamValue] = 2.0
+	assert.Contains(t, q.Literal(v), " 2e+00, ")
 }

@@ -201,7 +201,7 @@ func (e *Engine) Holder(ctx context.Context, row runtime.Row) (holder string, lo
 	if err == nil && len(unknown) > 0 && x.Bounded != nil {
 		// Only an insert shows whether another transaction has inserted the row.
 		err = e.prepared.InTx(ctx, x.Bounded, runtime.DurabilityDefault, func(in conn.Session) error {
-			arity, v := conn.Bind([]conn.Stored{{Row: row}})
+			arity, v := conn.Bind([]runtime.StoredRow{{Row: row}})
 			_, err := in.Exec(ctx, conn.SeedRows, arity, v)
 			return cmp.Or(err, conn.ErrRollback)
 		})
@@ -215,7 +215,7 @@ func (e *Engine) Holder(ctx context.Context, row runtime.Row) (holder string, lo
 	}
 	// Without the privilege for it, the transaction stays unknown.
 	_ = e.prepared.Single(ctx, x, func(in conn.Session) error {
-		arity, v := conn.Bind([]conn.Stored{{Row: row}})
+		arity, v := conn.Bind([]runtime.StoredRow{{Row: row}})
 		found, err := in.Query(ctx, conn.FindHolder, arity, v)
 		if err != nil {
 			return err

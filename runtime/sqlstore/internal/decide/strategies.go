@@ -59,7 +59,7 @@ func (e *Engine) returnsOne(p *plan) bool {
 		// It has no source of rows, which would bound it.
 		return false
 	}
-	return !e.takeDurably || p.requests[0].policy.Durability == runtime.DurabilityDefault
+	return !e.takeDurably || p.rows[0].policy.Durability == runtime.DurabilityDefault
 }
 
 func (e *Engine) returnsInsertID(p *plan) bool {

@@ -89,7 +89,7 @@ func (e *Engine) swap(
 		// With a driver that splits statements this is a transaction, in which none is sent twice.
 		return false, nil
 	}
-	arity, v := l.Bind([]conn.Stored{{Row: row, State: is}})
+	arity, v := l.Bind([]runtime.StoredRow{{Row: row, State: is}})
 	v.Of[conn.ParamOldValue], v.Of[conn.ParamOldTS], v.Of[conn.ParamOldPrev] = was.Value, was.TS, was.Prev
 	v.Of[conn.ParamOldPenalty] = []byte(was.Log[:min(len(was.Log), meter.PenaltyLength)])
 	w.begin(ctx, e, calls, b.Answers())

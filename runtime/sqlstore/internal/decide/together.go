@@ -34,7 +34,9 @@ func (e *Engine) takeTogether(ctx context.Context, p *plan) error {
 		case err != nil:
 			return err
 		case taken:
-			t.answer(0, len(t.rows), calls, answers)
+			for i := range t.rows {
+				t.answer(&t.rows[i], calls, answers)
+			}
 			e.learn(calls, answers)
 		case len(p.rest) == 1:
 			p.deny(p.rest[0])
@@ -51,7 +53,7 @@ func (t *takes) parts() (parts []part, arity conn.Arity) {
 	arity = conn.OneRow
 	for from := 0; from < len(t.rows); {
 		part := t.part(from)
-		if from += len(part.rows); len(part.rows) > 1 {
+		if from += len(part); len(part) > 1 {
 			arity = conn.ManyRows
 		}
 		parts = append(parts, part)
@@ -65,8 +67,8 @@ func (e *Engine) takeParts(ctx context.Context, x *conn.Executor, arity conn.Ari
 	for i, p := range parts {
 		p.reset()
 		_, values[i] = p.bind()
-		values[i].Of[conn.ParamDurability], values[i].Of[conn.ParamCount] = int(d), len(p.rows)
-		missing += len(p.rows)
+		values[i].Of[conn.ParamDurability], values[i].Of[conn.ParamCount] = int(d), len(p)
+		missing += len(p)
 	}
 	rows, err := x.Together.Query(ctx, x.DB, arity, values)
 	if err == nil {
@@ -77,7 +79,7 @@ func (e *Engine) takeParts(ctx context.Context, x *conn.Executor, arity conn.Ari
 		for next := 0; err == nil && rows.Next(); missing-- {
 			err = rows.Scan(&i, &key, &after.Value, &after.TS, &after.Prev, &after.Exists)
 			if at, ok := parts[i].find(key, next); ok {
-				parts[i].rows[at].After, next = after, at+1
+				parts[i][at].after, next = after, at+1
 			}
 		}
 		err = cmp.Or(err, rows.Err())

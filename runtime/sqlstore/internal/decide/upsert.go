@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"slices"
-	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
@@ -24,7 +22,7 @@ func (e *Engine) take(ctx context.Context, p *plan) (err error) {
 		t := p.part(p.sent)
 		t.reset()
 		if p.on.NeedsTx() {
-			err = e.prepared.InTx(ctx, p.on, t.policy.Durability, func(in conn.Session) error { return p.upsert(ctx, e, in, t) })
+			err = e.prepared.InTx(ctx, p.on, t[0].policy.Durability, func(in conn.Session) error { return p.upsert(ctx, e, in, t) })
 		} else {
 			err = p.upsert(ctx, e, p.on, t)
 		}
@@ -32,28 +30,27 @@ func (e *Engine) take(ctx context.Context, p *plan) (err error) {
 			// A failed statement took nothing, whatever it has returned.
 			return err
 		}
-		end := p.sent + len(t.rows)
-		p.answer(p.sent, end, p.calls, p.answers)
-		for ; p.sent < end; p.sent++ {
-			e.taken(p, p.sent)
+		for i := range t {
+			e.taken(p, &t[i])
 		}
+		p.sent += len(t)
 	}
 	return nil
 }
 
-// taken removes the denial hint of a key from whose row was taken, and keeps the state of a shard, or marks the calls.
-func (e *Engine) taken(p *plan, row int) {
-	r, of := &p.rows[row], &p.requests[row]
-	if !r.After.Exists {
-		for _, q := range of.all {
+// taken answers the calls about a row from which was taken, and keeps the state of a shard, or marks the calls as denied.
+func (e *Engine) taken(p *plan, r *takeRow) {
+	if !r.after.Exists {
+		for _, q := range r.requests {
 			p.deny(q.call)
 		}
 		return
 	}
 	e.hints.allowed(head(r.Row))
-	if of.whole != nil {
-		e.seen.keep(r.Row, r.After, false)
+	if r.whole != nil {
+		e.seen.keep(r.Row, r.after, false)
 	}
+	p.answer(r, p.calls, p.answers)
 }
 
 // takesOne reports whether there is one row to take from, which is what statements for one row are for.
@@ -65,7 +62,7 @@ func (p *plan) takesMany() bool { return p.sent < len(p.rows) }
 func upsertReturning(ctx context.Context, _ *Engine, in conn.Session, t part) error {
 	arity, v := t.bind()
 	take := conn.TakeRows
-	if t.policy.Shards > 1 {
+	if t[0].policy.Shards > 1 {
 		take = conn.TakeShards
 	}
 	rows, err := in.Query(ctx, take, arity, v)
@@ -82,7 +79,7 @@ func upsertReturning(ctx context.Context, _ *Engine, in conn.Session, t part) er
 			return err
 		}
 		if i, ok := t.find(key, next); ok && taken {
-			t.rows[i].After = after
+			t[i].after = after
 			// The next row is most often the neighbor of this one, also after rows that were not taken from.
 			next = i
 		}
@@ -93,7 +90,7 @@ func upsertReturning(ctx context.Context, _ *Engine, in conn.Session, t part) er
 // upsertOneReturning runs the dialect's TakeOne.
 func upsertOneReturning(ctx context.Context, _ *Engine, in conn.Session, t part) error {
 	_, v := t.bind()
-	after := &t.rows[0].After
+	after := &t[0].after
 	if x, ok := in.(*conn.Executor); ok && x.Raw {
 		// If the server has closed an idle connection, nothing was sent, and package database/sql finds another one.
 		sent, err := x.TakeRaw(ctx, v, after)
@@ -114,15 +111,6 @@ func upsertOneReturning(ctx context.Context, _ *Engine, in conn.Session, t part)
 	return rows.Err()
 }
 
-// find returns the index of the row of a key.
-func (t part) find(key string, expected int) (int, bool) {
-	// Databases mostly return rows in the order in which they got them.
-	if expected < len(t.rows) && t.rows[expected].Row.Key == key {
-		return expected, true
-	}
-	return slices.BinarySearchFunc(t.rows, key, func(r meter.RowUpsert, key string) int { return strings.Compare(r.Row.Key, key) })
-}
-
 // upsertInsertID runs the dialect's TakeInsertID for one row, and decodes its result.
 func upsertInsertID(ctx context.Context, _ *Engine, in conn.Session, t part) error {
 	_, v := t.bind()
@@ -138,14 +126,14 @@ func upsertInsertID(ctx context.Context, _ *Engine, in conn.Session, t part) err
 	if err != nil {
 		return err
 	}
-	t.rows[0].After, err = dialect.DecodeInsertID(&t.rows[0].Upsert, affected, id)
+	t[0].after, err = dialect.DecodeInsertID(&t[0].upsert, affected, id)
 	return err
 }
 
 // upsertThenSelect runs the dialect's TakeKeys or Take, and selects the result on the same connection. If selecting the result fails,
 // the tokens have been taken, and the error is one after which the store does not take again.
 func upsertThenSelect(ctx context.Context, e *Engine, in conn.Session, t part) error {
-	if len(t.rows) == 1 {
+	if len(t) == 1 {
 		return upsertInsertID(ctx, e, in, t)
 	}
 	_, v := t.bind()
@@ -167,10 +155,17 @@ func upsertThenSelect(ctx context.Context, e *Engine, in conn.Session, t part) e
 		if err := tx.QueryRowContext(ctx, e.prepared.Dialect.Taken).Scan(&taken); err != nil {
 			return err
 		}
-		err = dialect.DecodeTaken(t.rows, affected, taken)
+		upserts := make([]*meter.Upsert, len(t))
+		for i := range t {
+			upserts[i] = &t[i].upsert
+		}
+		states, err := dialect.DecodeTaken(upserts, affected, taken)
 		if err != nil {
 			// A version of the server may evaluate variables in another order. Later calls do without them.
 			e.lost.Store(true)
+		}
+		for i, s := range states {
+			t[i].after = s
 		}
 		return err
 	})
@@ -178,8 +173,8 @@ func upsertThenSelect(ctx context.Context, e *Engine, in conn.Session, t part) e
 
 // statement returns TakeKeys if the upserts of all rows are the same, and TakeRows otherwise.
 func (t part) statement() conn.Statement {
-	for i := range t.rows {
-		if t.rows[i].Upsert.Count != t.rows[0].Upsert.Count || t.rows[i].Upsert.T != t.rows[0].Upsert.T {
+	for i := range t {
+		if t[i].upsert.Count != t[0].upsert.Count || t[i].upsert.T != t[0].upsert.T {
 			return conn.TakeRows
 		}
 	}
@@ -188,27 +183,16 @@ func (t part) statement() conn.Statement {
 
 // bind returns the arity of a statement that takes, and the values of its parameters.
 func (t part) bind() (conn.Arity, *conn.Values) {
-	rows := make([]conn.Stored, len(t.rows))
-	for i := range t.rows {
-		r := &t.rows[i]
-		rows[i] = conn.Stored{Row: r.Row, State: r.Upsert.Inserted()}
+	rows := make([]runtime.StoredRow, len(t))
+	for i := range t {
+		rows[i] = runtime.StoredRow{Row: t[i].Row, State: t[i].upsert.Inserted()}
 	}
 	arity, v := conn.Bind(rows)
-	t.bindUpsert(v)
+	// The others are the same for all rows.
+	u := &t[0].upsert
+	v.Of[conn.ParamCapacity], v.Of[conn.ParamTwice], v.Of[conn.ParamRate], v.Of[conn.ParamPeriod] = u.Capacity, 2*u.Capacity, u.Rate, u.Period
+	v.Of[conn.ParamDebt], v.Of[conn.ParamLowest], v.Of[conn.ParamAllowance] = u.Debt, u.Lowest, u.Allowance
+	v.Of[conn.ParamUnit], v.Of[conn.ParamFresh] = float64(meter.TotalUnit), u.Fresh
+	v.Of[conn.ParamDurability] = int(t[0].policy.Durability)
 	return arity, v
-}
-
-// bindUpsert sets the values that are the same for all rows.
-func (t part) bindUpsert(v *conn.Values) {
-	u := &t.rows[0].Upsert
-	v.Of[conn.ParamCapacity] = u.Capacity
-	v.Of[conn.ParamTwice] = 2 * u.Capacity
-	v.Of[conn.ParamRate] = u.Rate
-	v.Of[conn.ParamPeriod] = u.Period
-	v.Of[conn.ParamDebt] = u.Debt
-	v.Of[conn.ParamLowest] = u.Lowest
-	v.Of[conn.ParamAllowance] = u.Allowance
-	v.Of[conn.ParamUnit] = float64(meter.TotalUnit)
-	v.Of[conn.ParamFresh] = u.Fresh
-	v.Of[conn.ParamDurability] = int(t.policy.Durability)
 }

@@ -98,7 +98,7 @@ func TestDialectsListsTheDialectOfEachFile(t *testing.T) {
 	require.NoError(t, err)
 	var files, names []string
 	for _, path := range paths {
-		if name := strings.TrimSuffix(path, ".go"); !slices.Contains([]string{"all", "codes", "dialect", "dialect_test", "errors"}, name) {
+		if name := strings.TrimSuffix(path, ".go"); name != "all" && name != "dialect" && !strings.HasSuffix(name, "_test") {
 			files = append(files, name)
 		}
 	}

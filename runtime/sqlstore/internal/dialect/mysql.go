@@ -370,30 +370,30 @@ func leaves(u *meter.Upsert, value float64) bool {
 	return value <= -u.Count && value > -u.Capacity-u.Debt-1
 }
 
-// DecodeTaken decodes the result of [Dialect.Taken]: it sets the states in which the rows were left. There must be a result
+// DecodeTaken decodes the result of [Dialect.Taken]: it returns the states in which the rows were left. There must be a result
 // for each row, and together they must explain the number of affected rows, as in DecodeInsertID.
-func DecodeTaken(rows []meter.RowUpsert, affected int64, taken []byte) error {
-	if len(taken) != 8*len(rows) {
-		return &fault.Hinted{Text: lostInsertID, Err: nil}
+func DecodeTaken(upserts []*meter.Upsert, affected int64, taken []byte) ([]runtime.State, error) {
+	if len(taken) != 8*len(upserts) {
+		return nil, &fault.Hinted{Text: lostInsertID, Err: nil}
 	}
-	unedited := int64(0)
-	for i := range rows {
-		r, result := &rows[i], taken[8*i:8*i+8]
+	after, unedited := make([]runtime.State, len(upserts)), int64(0)
+	for i, u := range upserts {
+		result := taken[8*i : 8*i+8]
 		switch value := math.Float64frombits(binary.LittleEndian.Uint64(result)); {
 		case string(result) == RowUnedited:
 			unedited++
 		case string(result) == RowInserted:
 			affected--
-			r.After = r.Upsert.Inserted()
-		case leaves(&r.Upsert, value):
+			after[i] = u.Inserted()
+		case leaves(u, value):
 			affected -= 2
-			r.After = runtime.State{Value: value, TS: r.Upsert.T, Exists: true}
+			after[i] = runtime.State{Value: value, TS: u.T, Exists: true}
 		default:
-			return &fault.Hinted{Text: lostInsertID, Err: nil}
+			return nil, &fault.Hinted{Text: lostInsertID, Err: nil}
 		}
 	}
 	if affected != 0 && affected != unedited {
-		return &fault.Hinted{Text: lostInsertID, Err: nil}
+		return nil, &fault.Hinted{Text: lostInsertID, Err: nil}
 	}
-	return nil
+	return after, nil
 }

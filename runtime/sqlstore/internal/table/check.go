@@ -75,7 +75,7 @@ func (p *Prepared) dryRun(ctx context.Context, x *conn.Executor) error {
 		}
 		// Both, because a user may have the privilege for one of them only.
 		for _, st := range []conn.Statement{conn.WriteRows, conn.DeleteRows} {
-			if err := l.put(ctx, st, []conn.Stored{{Row: row}}); err != nil {
+			if err := l.put(ctx, st, []runtime.StoredRow{{Row: row}}); err != nil {
 				return err
 			}
 		}

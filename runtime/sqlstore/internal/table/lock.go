@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
@@ -86,8 +85,8 @@ func (l *RowLock) Lock(ctx context.Context, order LockOrder) error {
 	return fault.ErrVanished
 }
 
-func withoutStates(rows []runtime.Row) []conn.Stored {
-	all := make([]conn.Stored, len(rows))
+func withoutStates(rows []runtime.Row) []runtime.StoredRow {
+	all := make([]runtime.StoredRow, len(rows))
 	for i, r := range rows {
 		all[i].Row = r
 	}
@@ -137,19 +136,19 @@ func (l *RowLock) set(i int, s runtime.State) {
 }
 
 // Write writes changes, and deletes rows that no longer exist and unused placeholders.
-func (l *RowLock) Write(ctx context.Context, changes []batch.Change) error {
-	var written, deleted []conn.Stored
+func (l *RowLock) Write(ctx context.Context, changes []runtime.StoredRow) error {
+	var written, deleted []runtime.StoredRow
 	for _, c := range changes {
 		if c.State.Exists {
-			written = append(written, conn.Stored{Row: c.Row, State: c.State})
+			written = append(written, runtime.StoredRow{Row: c.Row, State: c.State})
 		} else {
-			deleted = append(deleted, conn.Stored{Row: c.Row})
+			deleted = append(deleted, runtime.StoredRow{Row: c.Row})
 		}
 	}
 	// In a transaction of the caller, keys that were only checked would otherwise keep a row each.
 	for _, r := range l.placeholders {
-		if !slices.ContainsFunc(changes, func(c batch.Change) bool { return c.Row == r }) {
-			deleted = append(deleted, conn.Stored{Row: r})
+		if !slices.ContainsFunc(changes, func(c runtime.StoredRow) bool { return c.Row == r }) {
+			deleted = append(deleted, runtime.StoredRow{Row: r})
 		}
 	}
 	if err := l.put(ctx, conn.WriteRows, written); err != nil {
@@ -159,7 +158,7 @@ func (l *RowLock) Write(ctx context.Context, changes []batch.Change) error {
 }
 
 // put writes or deletes rows.
-func (l *RowLock) put(ctx context.Context, s conn.Statement, rows []conn.Stored) error {
+func (l *RowLock) put(ctx context.Context, s conn.Statement, rows []runtime.StoredRow) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -177,7 +176,7 @@ func (l *RowLock) put(ctx context.Context, s conn.Statement, rows []conn.Stored)
 }
 
 // Bind is [conn.Bind] for statements that write, which choose the durability of their transaction.
-func (l *RowLock) Bind(rows []conn.Stored) (conn.Arity, *conn.Values) {
+func (l *RowLock) Bind(rows []runtime.StoredRow) (conn.Arity, *conn.Values) {
 	n, v := conn.Bind(rows)
 	v.Of[conn.ParamDurability] = int(l.durability)
 	return n, v

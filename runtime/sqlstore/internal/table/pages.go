@@ -21,16 +21,16 @@ const sweepPage = runtime.RowPage
 
 // Sweep deletes the rows of policies with one name that are not needed, and returns how many it deleted.
 func (s *Sweeper) Sweep(ctx context.Context, same []*runtime.Policy) (deleted int, err error) {
-	return s.delete(ctx, same[0].Name, func(r conn.Stored, now int64) bool { return s.View.Sweepable(same, r.Row, r.State, now) })
+	return s.delete(ctx, same[0].Name, func(r runtime.StoredRow, now int64) bool { return s.View.Sweepable(same, r.Row, r.State, now) })
 }
 
 // Forget deletes all rows of a limit, and returns how many it deleted.
 func (s *Sweeper) Forget(ctx context.Context, limit string) (deleted int, err error) {
-	return s.delete(ctx, limit, func(conn.Stored, int64) bool { return true })
+	return s.delete(ctx, limit, func(runtime.StoredRow, int64) bool { return true })
 }
 
 // delete deletes the rows of a limit that may go, page by page.
-func (s *Sweeper) delete(ctx context.Context, limit string, mayGo func(r conn.Stored, now int64) bool) (deleted int, err error) {
+func (s *Sweeper) delete(ctx context.Context, limit string, mayGo func(r runtime.StoredRow, now int64) bool) (deleted int, err error) {
 	// Before the first row that can exist: shards count from 0.
 	last, end := runtime.Row{Name: limit, Shard: -1}, false
 	for {
@@ -47,7 +47,7 @@ func (s *Sweeper) delete(ctx context.Context, limit string, mayGo func(r conn.St
 			}
 			last = page[len(page)-1].Row
 			at := s.sweepTime(now())
-			return s.deleteUnchanged(ctx, x, slices.DeleteFunc(page, func(r conn.Stored) bool { return !mayGo(r, at) }))
+			return s.deleteUnchanged(ctx, x, slices.DeleteFunc(page, func(r runtime.StoredRow) bool { return !mayGo(r, at) }))
 		})
 		deleted += n
 		if err != nil || end {
@@ -61,7 +61,7 @@ func (s *Sweeper) delete(ctx context.Context, limit string, mayGo func(r conn.St
 }
 
 // Page returns the rows after a row with the same name: at most so many of them, and at most [runtime.RowPage].
-func (p *Prepared) Page(ctx context.Context, x *conn.Executor, after runtime.Row, most int) (page []conn.Stored, err error) {
+func (p *Prepared) Page(ctx context.Context, x *conn.Executor, after runtime.Row, most int) (page []runtime.StoredRow, err error) {
 	if most = min(most, runtime.RowPage); most <= 0 {
 		return nil, nil
 	}
@@ -72,24 +72,24 @@ func (p *Prepared) Page(ctx context.Context, x *conn.Executor, after runtime.Row
 	return page, err
 }
 
-func pageAfter(ctx context.Context, in conn.Session, after runtime.Row, most int) ([]conn.Stored, error) {
-	_, v := conn.Bind([]conn.Stored{{Row: after}})
+func pageAfter(ctx context.Context, in conn.Session, after runtime.Row, most int) ([]runtime.StoredRow, error) {
+	_, v := conn.Bind([]runtime.StoredRow{{Row: after}})
 	v.Of[conn.ParamCount] = most
 	rows, err := in.Query(ctx, conn.ReadPage, conn.OneRow, v)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var page []conn.Stored
+	var page []runtime.StoredRow
 	// What is scanned into is allocated once, and not for each row.
-	r := conn.Stored{Row: runtime.Row{Name: after.Name}}
+	r := runtime.StoredRow{Row: runtime.Row{Name: after.Name}}
 	for rows.Next() {
 		if err := rows.Scan(&r.Row.Key, &r.Row.Shard, &r.State.Value, &r.State.TS, &r.State.Prev, (*conn.Log)(&r.State.Log)); err != nil {
 			return nil, err
 		}
 		r.State.Exists = r.State.TS != placeholderTS
 		if page == nil {
-			page = make([]conn.Stored, 0, most)
+			page = make([]runtime.StoredRow, 0, most)
 		}
 		page = append(page, r)
 	}
@@ -97,7 +97,7 @@ func pageAfter(ctx context.Context, in conn.Session, after runtime.Row, most int
 }
 
 // deleteUnchanged deletes rows unless they have changed since they were read.
-func (s *Sweeper) deleteUnchanged(ctx context.Context, x *conn.Executor, rows []conn.Stored) (deleted int, err error) {
+func (s *Sweeper) deleteUnchanged(ctx context.Context, x *conn.Executor, rows []runtime.StoredRow) (deleted int, err error) {
 	if len(rows) == 0 {
 		return 0, nil
 	}
