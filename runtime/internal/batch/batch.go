@@ -28,7 +28,9 @@ import (
 //	}
 //	// write b.Changes(), commit, return b.Answers()
 type Batch struct {
-	calls   []runtime.Call
+	calls []runtime.Call
+	// one: the calls are those of [One].
+	one     bool
 	rows    []runtime.Row
 	stored  []runtime.State
 	states  []runtime.State
@@ -63,23 +65,26 @@ func New(calls []runtime.Call) *Batch { return NewSeeded(calls, rand.Uint64()) }
 // NewSeeded returns a batch that chooses shards by the seed, so that its answers are the same each time it runs on
 // the same states. The seed must be as good as random.
 func NewSeeded(calls []runtime.Call, seed uint64) *Batch {
-	b := &Batch{calls: calls, seed: seed}
-	b.collectRows()
-	return b
+	return newBatch(Batch{calls: calls, seed: seed})
 }
 
 // NewInTurn returns a batch that reads one shard of a key if that has enough tokens: the one whose turn it is.
 func NewInTurn(calls []runtime.Call, turns *Turns) *Batch {
-	b := &Batch{calls: calls, seed: rand.Uint64(), turns: turns}
-	b.collectRows()
-	return b
+	return newBatch(Batch{calls: calls, seed: rand.Uint64(), turns: turns})
 }
 
 // NewUnsharded returns a batch for which each key has one row, whatever its policy says.
 func NewUnsharded(calls []runtime.Call) *Batch {
-	b := &Batch{calls: calls, unsharded: true}
-	b.collectRows()
-	return b
+	return newBatch(Batch{calls: calls, unsharded: true})
+}
+
+func newBatch(b Batch) *Batch {
+	if row, ok := One(b.calls); ok {
+		b.one, b.rows = true, []runtime.Row{row}
+	} else {
+		b.collectRows()
+	}
+	return &b
 }
 
 // collectRows sets the rows to those that the calls need.
@@ -216,6 +221,11 @@ func (b *Batch) Reads() bool {
 func (b *Batch) Run(now int64, states []runtime.State) bool {
 	// Changes compares with the states read, so that rows without a change are not written.
 	b.stored = states
+	if b.one {
+		b.states = make([]runtime.State, 1)
+		b.states[0], b.answers = DecideOne(b.calls, now, states[0])
+		return true
+	}
 	b.states = append(b.states[:0], states...)
 	if b.answers == nil {
 		requests := 0

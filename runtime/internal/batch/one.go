@@ -6,7 +6,8 @@ import (
 )
 
 // One returns the row of the call if there is one call, for one request with one row, whose policy has its own numbers and
-// mode for every key: [DecideOne] decides that. It is the most frequent batch, and needs nothing that calls share.
+// mode for every key: [DecideOne] decides that. It is the most frequent batch, and needs nothing that calls share. Stores that
+// need no rows locked decide it without a [Batch].
 func One(calls []runtime.Call) (row runtime.Row, ok bool) {
 	if len(calls) != 1 || len(calls[0].Requests) != 1 {
 		return row, false

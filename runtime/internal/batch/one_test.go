@@ -31,14 +31,16 @@ func TestOneDecidesAsABatch(t *testing.T) {
 			row, ok := batch.One(calls)
 			require.True(t, ok)
 			require.Equal(t, runtime.Row{Name: p.Name, Key: "k"}, row)
-			b := batch.New(calls)
-			require.True(t, b.Run(now, []runtime.State{all}))
+			// With a call beside it, it is not the only one.
+			beside := call(runtime.Request{Policy: &p, Key: "z", Op: runtime.Peek, Zone: q.Zone, Anniversary: q.Anniversary})
+			b := batch.New([]runtime.Call{calls[0], beside})
+			require.True(t, b.Run(now, []runtime.State{all, {}}))
 			for _, change := range b.Changes() {
 				all = change.State
 			}
 			var answers []runtime.Answer
 			one, answers = batch.DecideOne(calls, now, one)
-			require.Equal(t, b.Answers(), answers)
+			require.Equal(t, b.Answers()[:1], answers)
 			require.Equal(t, all, one)
 			if answers[0].Err != nil {
 				failed++
