@@ -52,29 +52,21 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	return refused.Answers(answers), err
 }
 
-// firstStage returns the first stage that one of the calls' limits uses.
+// firstStage returns the first stage that one of the calls' limits uses. Most have neither a lease nor a deny cache.
 func (s *Store) firstStage(calls []runtime.Call) runtime.Store {
-	// Most limits have neither a lease nor a deny cache.
-	switch leased, cached := stagesOf(calls); {
-	case leased:
-		return s.leases
-	case cached:
-		return s.denials
-	}
-	return s.group
-}
-
-// stagesOf reports whether any of the calls is about a limit with a lease, or concerns the deny cache.
-func stagesOf(calls []runtime.Call) (leased, cached bool) {
-	for _, c := range calls {
-		for _, q := range c.Requests {
-			if q.Policy != nil {
-				leased = leased || q.Policy.Lease.Tokens > 0
-				cached = cached || denycache.Concerns(&q)
+	stage := runtime.Store(s.group)
+	for i := range calls {
+		for j := range calls[i].Requests {
+			switch q := &calls[i].Requests[j]; {
+			case q.Policy == nil:
+			case q.Policy.Lease.Tokens > 0:
+				return s.leases
+			case denycache.Concerns(q):
+				stage = s.denials
 			}
 		}
 	}
-	return leased, cached
+	return stage
 }
 
 // TakeLocal implements [runtime.LocalTaker].

@@ -93,15 +93,15 @@ func (v *Values) Args(q *Query) []any {
 // Bind returns the arity of a statement for rows, and the values of its parameters: several rows are one JSON text or a
 // few lists, so that any number of them is one statement.
 func Bind(rows []runtime.StoredRow) (Arity, *Values) {
-	v := new(Values)
-	v.Of[paramRows] = rows
-	if len(rows) > 0 {
-		r, s := rows[0].Row, rows[0].State
-		v.Of[ParamName], v.Of[paramKey], v.Of[paramShard] = r.Name, r.Key, r.Shard
-		v.Of[ParamValue], v.Of[paramTS], v.Of[paramPrev] = s.Value, s.TS, s.Prev
-		if s.Log != "" {
-			v.Of[ParamLog] = []byte(s.Log)
-		}
+	if len(rows) == 0 {
+		return ManyRows, &Values{Of: [paramTotal]any{paramRows: rows}}
+	}
+	r, s := rows[0].Row, rows[0].State
+	v := &Values{Of: [paramTotal]any{
+		paramRows: rows, ParamName: r.Name, paramKey: r.Key, paramShard: r.Shard, ParamValue: s.Value, paramTS: s.TS, paramPrev: s.Prev,
+	}}
+	if s.Log != "" {
+		v.Of[ParamLog] = []byte(s.Log)
 	}
 	if len(rows) == 1 {
 		return OneRow, v

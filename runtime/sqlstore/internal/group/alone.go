@@ -27,27 +27,19 @@ func (q *queue) beginAlone(ctx context.Context, calls []runtime.Call, key uint64
 	if q.idle != nil || !q.wasAlone || len(q.flights) > 0 {
 		return nil
 	}
-	f := q.lone
+	f, now := q.lone, time.Now()
 	if f == nil || f.ctx.Err() != nil {
 		f = new(flight)
 		f.ctx, f.cancel = context.WithCancel(context.Background())
 		q.lone = f
 	}
-	f.lone, f.late, f.lost, f.waits, f.asked, f.locked = ctx, false, false, false, false, false
+	*f = flight{
+		ctx: f.ctx, cancel: f.cancel, keys: f.keys, lone: ctx, began: now, deadline: now.Add(Timeout / 2), patience: now.Add(linger),
+	}
 	if !q.oneWriter {
-		if f.keys == nil {
-			f.keys = new(keySet)
-		}
-		*f.keys = keySet{}
-		f.keys.add(key)
-		if f.row = 0; len(calls[0].Requests) == 1 && !severalRows(&calls[0].Requests[0]) {
-			f.row, f.need = key, rowOf(&calls[0].Requests[0])
-		}
+		f.claim(&calls[0], key)
 		f.mayWait = q.wait != nil && f.row != 0
 	}
-	now := time.Now()
-	f.began, f.deadline = now, now.Add(Timeout/2)
-	f.patience = now.Add(linger)
 	q.flights = append(q.flights, f)
 	if ctx.Done() == nil {
 		q.watchLocked(f.deadline)
@@ -55,6 +47,18 @@ func (q *queue) beginAlone(ctx context.Context, calls []runtime.Call, key uint64
 		q.watchLocked(now.Add(glance))
 	}
 	return f
+}
+
+// claim makes the calls for the row of a call wait for its flight. key is the hash of the first of its rows.
+func (f *flight) claim(c *runtime.Call, key uint64) {
+	if f.keys == nil {
+		f.keys = new(keySet)
+	}
+	*f.keys = keySet{}
+	f.keys.add(key)
+	if len(c.Requests) == 1 && !severalRows(&c.Requests[0]) {
+		f.row, f.need = key, rowOf(&c.Requests[0])
+	}
 }
 
 // loneContext is the context of a lone caller's statement. It ends when the watchdog cancels it, and not with the caller's
