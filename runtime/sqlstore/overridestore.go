@@ -60,13 +60,13 @@ func (t *callerTxStore) OverridesSince(ctx context.Context, id int64) ([]runtime
 		return nil, s.overrides.Err
 	}
 	entries, err := conn.Bounded(ctx, func(ctx context.Context) ([]runtime.OverrideEntry, error) {
-		if err := s.prepared.RequireBegun(ctx, t.tx); err != nil {
+		if err := s.server.RequireBegun(ctx, t.tx); err != nil {
 			return nil, err
 		}
 		if err := s.prepared.LocateFor(ctx, t.tx); err != nil {
 			return nil, err
 		}
-		if _, err := s.prepared.Now(ctx, t.tx); err != nil {
+		if _, err := s.server.Now(ctx, t.tx); err != nil {
 			return nil, err
 		}
 		return s.overrides.EntriesIn(ctx, t.tx, id)
@@ -74,5 +74,5 @@ func (t *callerTxStore) OverridesSince(ctx context.Context, id int64) ([]runtime
 	if err != nil && fault.Retryable(err) {
 		return nil, &RetryTxError{err}
 	}
-	return entries, s.prepared.WithHint(s.overrides.Explain(err))
+	return entries, s.server.WithHint(s.overrides.Explain(err))
 }

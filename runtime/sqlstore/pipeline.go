@@ -37,7 +37,7 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	if err := s.prepared.Guarded(ctx); err != nil {
+	if err := s.server.Guarded(ctx); err != nil {
 		return nil, err
 	}
 	refused, err := s.registry.Refuse(ctx, calls)
@@ -79,13 +79,13 @@ func (s *Store) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Decis
 
 // explainWait adds a hint to the error of a call that had no answer in time, if it may have waited for its own caller.
 func (s *Store) explainWait(err error) error {
-	if pool := s.prepared.DB.Stats(); s.engine.Decider == nil && pool.MaxOpenConnections > 0 && pool.InUse >= pool.MaxOpenConnections {
+	if pool := s.server.DB.Stats(); s.engine.Decider == nil && pool.MaxOpenConnections > 0 && pool.InUse >= pool.MaxOpenConnections {
 		return &fault.Hinted{Text: fmt.Sprintf("all %d connections of the *sql.DB are in use: in a transaction, make calls with WithTx(tx), "+
 			"or raise db.SetMaxOpenConns", pool.MaxOpenConnections), Err: err}
 	}
 	// Only a call for a row that is locked can wait for its own transaction, or one for a database that has one writer.
-	waits := s.prepared.Dialect.OneWriter || errors.As(err, new(*group.RowError))
-	if age := conn.OldestRunInTx(s.prepared.DB); age >= time.Second && waits {
+	waits := s.server.Dialect.OneWriter || errors.As(err, new(*group.RowError))
+	if age := conn.OldestRunInTx(s.server.DB); age >= time.Second && waits {
 		return &fault.Hinted{Text: fmt.Sprintf("a transaction of RunInTx has been in flight for %v: if it waits for this call, make the call "+
 			"with WithTx(tx)", age.Round(100*time.Millisecond)), Err: err}
 	}

@@ -32,10 +32,10 @@ func (s *Store) migrate(ctx context.Context, policies []*runtime.Policy, adopt b
 	}
 	p := s.prepared
 	_, err := conn.Maintain(ctx, p.Server, func(ctx context.Context) (any, error) {
-		return nil, p.CreateTable(ctx, p.Table, p.Dialect.Create)
+		return nil, p.Server.CreateTable(ctx, p.Server.Table, p.Server.Dialect.Create)
 	})
 	if err != nil {
-		return fmt.Errorf("create table %q: %w", p.Table, err)
+		return fmt.Errorf("create table %q: %w", p.Server.Table, err)
 	}
 	// A dialect of a caller may lack the table.
 	needed := slices.ContainsFunc(policies, (*runtime.Policy).Overridable)
@@ -83,7 +83,7 @@ func (s *Store) Ready(ctx context.Context, policies ...*runtime.Policy) error {
 	}
 	p := s.prepared
 	_, err := conn.Maintain(ctx, p.Server, func(ctx context.Context) (any, error) {
-		return nil, p.WithRoom(ctx, func() error { return conn.Retry(ctx, func() error { return p.CheckSetup(ctx) }) })
+		return nil, p.Server.WithRoom(ctx, func() error { return conn.Retry(ctx, func() error { return p.CheckSetup(ctx) }) })
 	})
 	if err != nil {
 		return err

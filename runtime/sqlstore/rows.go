@@ -21,7 +21,7 @@ func (s *Store) Rows(ctx context.Context, after runtime.Row, limit int) ([]runti
 		at   int64
 	}
 	p, err := table.Using(ctx, s.prepared, func(ctx context.Context, x *conn.Executor) (p page, err error) {
-		now, err := s.prepared.Now(ctx, s.prepared.DB)
+		now, err := s.server.Now(ctx, s.server.DB)
 		if err != nil {
 			return p, err
 		}

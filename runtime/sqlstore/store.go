@@ -160,6 +160,7 @@ import (
 // Store is a [runtime.Store] in a table of an SQL database. It may be used by many goroutines at once, and
 // the table by many stores.
 type Store struct {
+	server    *conn.Server
 	prepared  *table.Prepared
 	engine    *decide.Engine
 	overrides *table.OverrideLog
@@ -199,12 +200,12 @@ func NewInside(db *sql.DB, o Options, in inside.Options) (*Store, error) {
 		return nil, err
 	}
 	p := &table.Prepared{Server: server}
-	s := &Store{prepared: p, overrides: table.NewOverrideLog(p, table.LogSettings{
+	s := &Store{server: server, prepared: p, overrides: table.NewOverrideLog(p, table.LogSettings{
 		Every: o.OverridesEvery, Keep: cmp.Or(o.KeepOverrides, override.DefaultKeep), AutoCreate: in.AutoCreate,
 	})}
 	s.registry = table.NewRegistry(p, o.Owner, s.overrides)
 	s.engine = decide.NewEngine(p, in.Decider)
-	s.sweeper = &table.Sweeper{Prepared: p, View: s.overrides.View}
+	s.sweeper = table.NewSweeper(p, s.overrides.View)
 	s.eraser = &table.Eraser{OverrideLog: s.overrides}
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
 	s.undoer = newUndoer(s)
@@ -230,7 +231,7 @@ func (s *Store) newGroup(o group.Options) *group.Store {
 		return group.New(s.engine, o)
 	}
 	o.Wait, o.Holder = s.engine.Do, s.engine.Holder
-	o.Connections = func() int { return s.prepared.DB.Stats().MaxOpenConnections }
+	o.Connections = func() int { return s.server.DB.Stats().MaxOpenConnections }
 	return group.New(decide.Bounded{Engine: s.engine}, o)
 }
 
@@ -256,11 +257,11 @@ func (s *Store) Close() error {
 	// Leases refund their tokens through the group, so the group must still be running, and the gate still open.
 	// The undoer comes last, because calls in flight may give it work.
 	err := errors.Join(s.leases.Shutdown(ctx), s.group.Shutdown(ctx), s.undoer.shutdown(ctx))
-	s.prepared.Gate.Close()
+	s.server.Gate.Close()
 	s.prepared.Stop()
 	_, late := conn.Bounded(ctx, func(context.Context) (struct{}, error) {
 		// The group is idle, but a batch that it has given up may still be running.
-		s.prepared.Gate.Open.Wait()
+		s.server.Gate.Open.Wait()
 		s.prepared.Executor.Swap(nil).Close()
 		return struct{}{}, nil
 	})

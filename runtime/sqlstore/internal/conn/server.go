@@ -32,7 +32,7 @@ type Server struct {
 	offsetNow func() int64
 	// guard returns an error if the database must not be used. It may be nil.
 	guard func(ctx context.Context) error
-	Gate
+	Gate  Gate
 	// Checked is set once the table has passed check.
 	Checked atomic.Bool
 	aborts  atomic.Int32 // of type txAborts
@@ -63,7 +63,7 @@ func (s *Server) Guarded(ctx context.Context) error {
 		return nil
 	}
 	err := s.guard(ctx)
-	if err != nil && s.IsClosed() {
+	if err != nil && s.Gate.IsClosed() {
 		return runtime.ErrClosed
 	}
 	return err
@@ -125,7 +125,7 @@ func (s *Server) renewOffset(ctx context.Context, db Querier, wait bool) {
 		return
 	}
 	done := make(chan struct{})
-	if !s.InBackground(func() {
+	if !s.Gate.InBackground(func() {
 		defer close(done)
 		// The measurement serves all calls, so it does not end with the context of this one.
 		s.offset.measure(func() (reading, error) {
@@ -197,7 +197,7 @@ func (s *Server) Explain(ctx context.Context, err error) error {
 		// A driver's own clock may be a moment ahead of the context's.
 		cause = context.DeadlineExceeded
 	}
-	if s.IsClosed() {
+	if s.Gate.IsClosed() {
 		cause = runtime.ErrClosed
 	}
 	if cause == nil || errors.Is(err, cause) {

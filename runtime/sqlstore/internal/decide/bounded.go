@@ -20,12 +20,12 @@ type Bounded struct{ Engine *Engine }
 // Do implements [runtime.Store]. The error may be a [*group.LockedError].
 func (b Bounded) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	e := b.Engine
-	if !e.prepared.Enter() {
+	if !e.server.Gate.Enter() {
 		return nil, runtime.ErrClosed
 	}
-	defer e.prepared.Open.Done()
+	defer e.server.Gate.Open.Done()
 	answers := make([]runtime.Answer, len(calls))
-	sent, err := e.prepared.Circuit.Send(ctx, e.prepared.DB)
+	sent, err := e.server.Circuit.Send(ctx, e.server.DB)
 	if err != nil {
 		return answers, err
 	}
@@ -33,8 +33,8 @@ func (b Bounded) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 	if fault.LockTimeout(err) {
 		err = e.aroundLocks(ctx, calls, answers, err)
 	}
-	e.prepared.Circuit.Received(ctx, sent, err)
-	return answers, e.prepared.Explain(ctx, err)
+	e.server.Circuit.Received(ctx, sent, err)
+	return answers, e.server.Explain(ctx, err)
 }
 
 // mostProbes is how often it is found out which rows are locked, before the rest of the calls is decided in halves.
@@ -142,7 +142,7 @@ func rowsOf(calls []runtime.Call, at []int) (rows []runtime.Row) {
 // transaction has inserted them.
 func (e *Engine) lockedRows(ctx context.Context, rows []runtime.Row) (locked, unknown []runtime.Row, err error) {
 	x := e.prepared.Executor.Load()
-	if e.prepared.Dialect.ReadFree == "" || x == nil {
+	if e.server.Dialect.ReadFree == "" || x == nil {
 		return nil, rows, nil
 	}
 	absent, err := e.absentRows(ctx, x, conn.ReadFree, rows)
@@ -150,7 +150,7 @@ func (e *Engine) lockedRows(ctx context.Context, rows []runtime.Row) (locked, un
 		return nil, nil, err
 	}
 	var missing []runtime.Row
-	if precise := e.prepared.Dialect.BoundWaits != ""; precise {
+	if precise := e.server.Dialect.BoundWaits != ""; precise {
 		missing, err = e.absentRows(ctx, x, conn.ReadUnlocked, absent)
 		unknown = missing
 	} else {
@@ -169,7 +169,7 @@ func (e *Engine) lockedRows(ctx context.Context, rows []runtime.Row) (locked, un
 
 // absentRows returns the rows that a statement does not read.
 func (e *Engine) absentRows(ctx context.Context, x *conn.Executor, by conn.Statement, rows []runtime.Row) (absent []runtime.Row, err error) {
-	err = e.prepared.Single(ctx, x, func(in conn.Session) error {
+	err = e.server.Single(ctx, x, func(in conn.Session) error {
 		l := table.NewRowLock(in, rows, runtime.DurabilityDefault)
 		err := l.Read(ctx, by, rows)
 		absent = l.Missing()
@@ -180,12 +180,12 @@ func (e *Engine) absentRows(ctx context.Context, x *conn.Executor, by conn.State
 
 // uninsertedRows returns the rows that no transaction has inserted, on a database that shows uncommitted rows.
 func (e *Engine) uninsertedRows(ctx context.Context, rows []runtime.Row) ([]runtime.Row, error) {
-	tx, err := e.prepared.DB.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadUncommitted, ReadOnly: true})
+	tx, err := e.server.DB.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadUncommitted, ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
 	defer tx.Rollback()
-	l := table.NewRowLock(e.prepared.In(tx), rows, runtime.DurabilityDefault)
+	l := table.NewRowLock(e.server.In(tx), rows, runtime.DurabilityDefault)
 	err = l.Read(ctx, conn.ReadUnlocked, rows)
 	return l.Missing(), err
 }
@@ -193,14 +193,14 @@ func (e *Engine) uninsertedRows(ctx context.Context, rows []runtime.Row) ([]runt
 // Holder is group.Options.Holder.
 func (e *Engine) Holder(ctx context.Context, row runtime.Row) (holder string, locked bool) {
 	x := e.prepared.Executor.Load()
-	if x == nil || e.prepared.Dialect.ReadFree == "" || !e.prepared.Enter() {
+	if x == nil || e.server.Dialect.ReadFree == "" || !e.server.Gate.Enter() {
 		return "", false
 	}
-	defer e.prepared.Open.Done()
+	defer e.server.Gate.Open.Done()
 	found, unknown, err := e.lockedRows(ctx, []runtime.Row{row})
 	if err == nil && len(unknown) > 0 && x.Bounded != nil {
 		// Only an insert shows whether another transaction has inserted the row.
-		err = e.prepared.InTx(ctx, x.Bounded, runtime.DurabilityDefault, func(in conn.Session) error {
+		err = e.server.InTx(ctx, x.Bounded, runtime.DurabilityDefault, func(in conn.Session) error {
 			arity, v := conn.Bind([]runtime.StoredRow{{Row: row}})
 			_, err := in.Exec(ctx, conn.SeedRows, arity, v)
 			return cmp.Or(err, conn.ErrRollback)
@@ -210,11 +210,11 @@ func (e *Engine) Holder(ctx context.Context, row runtime.Row) (holder string, lo
 	if err != nil || len(found) == 0 {
 		return "", false
 	}
-	if e.prepared.Dialect.Holder == "" {
+	if e.server.Dialect.Holder == "" {
 		return "", true
 	}
 	// Without the privilege for it, the transaction stays unknown.
-	_ = e.prepared.Single(ctx, x, func(in conn.Session) error {
+	_ = e.server.Single(ctx, x, func(in conn.Session) error {
 		arity, v := conn.Bind([]runtime.StoredRow{{Row: row}})
 		found, err := in.Query(ctx, conn.FindHolder, arity, v)
 		if err != nil {

@@ -10,13 +10,13 @@ import (
 
 // Do implements [runtime.Store].
 func (e *Engine) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	if !e.prepared.Enter() {
+	if !e.server.Gate.Enter() {
 		return nil, runtime.ErrClosed
 	}
 	// The only gate of a call: those that the group has given up are still counted here.
-	defer e.prepared.Open.Done()
+	defer e.server.Gate.Open.Done()
 	answers := make([]runtime.Answer, len(calls))
-	sent, err := e.prepared.Circuit.Send(ctx, e.prepared.DB)
+	sent, err := e.server.Circuit.Send(ctx, e.server.DB)
 	if err != nil {
 		return answers, err
 	}
@@ -27,14 +27,14 @@ func (e *Engine) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 	if err != nil {
 		err = e.recoverFrom(ctx, calls, answers, manner{}, outdatedTries, err)
 	}
-	e.prepared.Circuit.Received(ctx, sent, err)
-	if e.prepared.MadeRoom(ctx, err) {
+	e.server.Circuit.Received(ctx, sent, err)
+	if e.server.MadeRoom(ctx, err) {
 		// Calls answered before the volume was full are not decided a second time.
 		err = answerAt(unanswered(answers), calls, answers, func(rest []runtime.Call, answers []runtime.Answer) error {
 			return e.decideAndRecover(ctx, rest, answers, manner{}, outdatedTries)
 		})
 	}
-	return answers, e.prepared.Explain(ctx, err)
+	return answers, e.server.Explain(ctx, err)
 }
 
 // plan returns the plan of calls, when the store is prepared.
@@ -53,11 +53,11 @@ func (e *Engine) plan(ctx context.Context, calls []runtime.Call, answers []runti
 // before it have their answers. A lone call may be left without one.
 func (e *Engine) decide(ctx context.Context, p *plan) error {
 	if e.Decider == nil {
-		now, err := e.prepared.Now(ctx, e.prepared.DB)
+		now, err := e.server.Now(ctx, e.server.DB)
 		if err != nil {
 			return err
 		}
-		p.takes = newTakes(p.calls, now(), known{dialect: &e.prepared.Dialect, hints: e.hints, shards: e.shards()})
+		p.takes = newTakes(p.calls, now(), known{dialect: &e.server.Dialect, hints: e.hints, shards: e.shards()})
 	}
 	for i := range strategies {
 		s := &strategies[i]
@@ -112,7 +112,7 @@ func (e *Engine) recoverFrom(ctx context.Context, calls []runtime.Call, answers 
 		})
 	}
 	switch {
-	case fault.Outdated(err) && tries > -e.prepared.DB.Stats().OpenConnections:
+	case fault.Outdated(err) && tries > -e.server.DB.Stats().OpenConnections:
 		// Each connection has its own prepared statement, and each may be outdated.
 		return again(rest, tries-1)
 	case fault.RefusedValue(err) && len(rest) > 1:
@@ -130,11 +130,11 @@ func (e *Engine) recoverFrom(ctx context.Context, calls []runtime.Call, answers 
 // Inline is a group.InlineFunc: it decides a call in the goroutine of its caller, by the strategies that do not wait.
 func (e *Engine) Inline(ctx context.Context, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error) {
 	x := e.prepared.Executor.Load()
-	if x == nil || !e.runsInline(x) || x.NeedsTx() || !e.prepared.Enter() {
+	if x == nil || !e.runsInline(x) || x.NeedsTx() || !e.server.Gate.Enter() {
 		return nil, false, nil
 	}
-	defer e.prepared.Open.Done()
-	sent, silent := e.prepared.Circuit.TrySend(e.prepared.DB)
+	defer e.server.Gate.Open.Done()
+	sent, silent := e.server.Circuit.TrySend(e.server.DB)
 	if silent != nil {
 		// The batch waits.
 		return nil, false, nil
@@ -147,18 +147,18 @@ func (e *Engine) Inline(ctx context.Context, calls []runtime.Call) (answers []ru
 	err = e.decide(ctx, newPlan(x, calls, answers, manner{lone: true}))
 	if ok = answers[0].Answered(); ok || err != nil {
 		// Otherwise nothing may have been sent.
-		e.prepared.Circuit.Received(ctx, sent, err)
+		e.server.Circuit.Received(ctx, sent, err)
 	}
 	if err == nil || ctx.Err() == nil && (fault.Retryable(err) || fault.Outdated(err) || fault.VolumeFull(err)) {
 		// After these errors, which mean that nothing was done, the call is decided again.
 		return answers, ok && err == nil, nil
 	}
-	return answers, true, e.prepared.Explain(ctx, err)
+	return answers, true, e.server.Explain(ctx, err)
 }
 
 // runsInline reports whether statements may run in the goroutine of a caller: they return soon after their context has ended,
 // or run in this process, for callers without a deadline. A lone call so costs nine tenths of the processor time with
 // go-sql-driver, and with pgx, together with TakeRaw, three quarters.
 func (e *Engine) runsInline(x *conn.Executor) bool {
-	return x.HonorsContext || e.Decider != nil && e.prepared.Dialect.OneWriter
+	return x.HonorsContext || e.Decider != nil && e.server.Dialect.OneWriter
 }

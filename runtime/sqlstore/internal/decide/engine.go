@@ -16,6 +16,7 @@ import (
 
 // Engine decides calls in the database, by the strategies of strategies.go.
 type Engine struct {
+	server   *conn.Server
 	prepared *table.Prepared
 	// Decider decides in a faster way that a driver has, or is nil.
 	Decider Decider
@@ -44,8 +45,8 @@ type Decider interface {
 }
 
 func NewEngine(on *table.Prepared, d Decider) *Engine {
-	e := &Engine{prepared: on, Decider: d, hints: newDenialHints(), seen: newSeenRows()}
-	e.takeDurably = slices.Contains(e.prepared.Place().Queries[conn.TakeRows][conn.ManyRows].Params, conn.ParamDurability)
+	e := &Engine{server: on.Server, prepared: on, Decider: d, hints: newDenialHints(), seen: newSeenRows()}
+	e.takeDurably = slices.Contains(e.server.Place().Queries[conn.TakeRows][conn.ManyRows].Params, conn.ParamDurability)
 	return e
 }
 
@@ -98,7 +99,7 @@ func acquires(c runtime.Call) bool {
 func (e *Engine) byDriver(ctx context.Context, p *plan) error {
 	return p.decideRest(func(calls []runtime.Call, answers []runtime.Answer) error {
 		b := batch.NewInTurn(calls, &e.turns)
-		now, err := e.prepared.Now(ctx, e.prepared.DB)
+		now, err := e.server.Now(ctx, e.server.DB)
 		for done := false; err == nil && !done; {
 			done, err = e.Decider.Decide(ctx, b, now)
 		}
@@ -111,7 +112,7 @@ func (e *Engine) byDriver(ctx context.Context, p *plan) error {
 
 // shards returns the shards that were seen lately, or nil if no statement takes from one.
 func (e *Engine) shards() *seenRows {
-	if e.prepared.Dialect.TakeShards != "" {
+	if e.server.Dialect.TakeShards != "" {
 		return e.seen
 	}
 	return nil

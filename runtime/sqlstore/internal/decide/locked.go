@@ -15,7 +15,7 @@ import (
 func (e *Engine) locked(ctx context.Context, p *plan) error {
 	return p.decideRest(func(calls []runtime.Call, answers []runtime.Answer) error {
 		// A new batch picks other shards than those for which other transactions compete.
-		b, order := batch.New(calls), table.OrderFor(&e.prepared.Dialect, table.ReadFirst)
+		b, order := batch.New(calls), table.OrderFor(&e.server.Dialect, table.ReadFirst)
 		for {
 			done, err := e.runBatch(ctx, p.on, calls, b, order, durabilityOf(calls))
 			switch {
@@ -38,13 +38,13 @@ func (e *Engine) locked(ctx context.Context, p *plan) error {
 func (e *Engine) runBatch(
 	ctx context.Context, x *conn.Executor, calls []runtime.Call, b *batch.Batch, order table.LockOrder, d runtime.Durability,
 ) (done bool, err error) {
-	now, err := e.prepared.Now(ctx, e.prepared.DB)
+	now, err := e.server.Now(ctx, e.server.DB)
 	if err != nil {
 		return false, err
 	}
 	var states []runtime.State
 	var w write
-	err = e.prepared.InTx(ctx, x, d, func(in conn.Session) error {
+	err = e.server.InTx(ctx, x, d, func(in conn.Session) error {
 		l := table.NewRowLock(in, b.Rows(), d)
 		if err := l.Lock(ctx, order); err != nil {
 			return err

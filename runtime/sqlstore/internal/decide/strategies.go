@@ -51,11 +51,11 @@ var strategies = [...]strategy{
 }
 
 func (e *Engine) setsSync(p *plan) bool {
-	return e.prepared.Dialect.Sync != "" && e.prepared.SetsSync(durabilityOf(p.calls))
+	return e.server.Dialect.Sync != "" && e.server.SetsSync(durabilityOf(p.calls))
 }
 
 func (e *Engine) returnsOne(p *plan) bool {
-	if !p.takesOne() || e.prepared.Dialect.TakeOne == "" || p.bounded && e.prepared.Dialect.BoundWaits != "" {
+	if !p.takesOne() || e.server.Dialect.TakeOne == "" || p.bounded && e.server.Dialect.BoundWaits != "" {
 		// It has no source of rows, which would bound it.
 		return false
 	}
@@ -63,15 +63,15 @@ func (e *Engine) returnsOne(p *plan) bool {
 }
 
 func (e *Engine) returnsInsertID(p *plan) bool {
-	return p.takesOne() && e.prepared.Dialect.TakeInsertID != ""
+	return p.takesOne() && e.server.Dialect.TakeInsertID != ""
 }
 
 func (e *Engine) selects(p *plan) bool {
-	return p.takesMany() && e.prepared.Dialect.Taken != "" && !e.lost.Load()
+	return p.takesMany() && e.server.Dialect.Taken != "" && !e.lost.Load()
 }
 
 func (e *Engine) returns(p *plan) bool {
-	return p.takesMany() && e.prepared.Dialect.Taken == "" && e.prepared.Dialect.Take != ""
+	return p.takesMany() && e.server.Dialect.Taken == "" && e.server.Dialect.Take != ""
 }
 
 func (e *Engine) takesTogether(p *plan) bool { return p.on.Together != nil && !p.on.NeedsTx() }

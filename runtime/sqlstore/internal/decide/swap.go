@@ -27,7 +27,7 @@ func (e *Engine) compareAndSwap(ctx context.Context, p *plan) error {
 // triesSwap reports whether the calls may be about one row. Most batches are about several keys, and their rows are not worth collecting.
 func (e *Engine) triesSwap(p *plan) bool {
 	first, last := p.calls[p.rest[0]].Requests, p.calls[p.rest[len(p.rest)-1]].Requests
-	return e.prepared.Dialect.CompareAndSwap != "" && (len(p.rest) == 1 || len(first) == 0 || len(last) == 0 || first[0].Key == last[0].Key)
+	return e.server.Dialect.CompareAndSwap != "" && (len(p.rest) == 1 || len(first) == 0 || len(last) == 0 || first[0].Key == last[0].Key)
 }
 
 func (e *Engine) readAndSwap(ctx context.Context, p *plan, calls []runtime.Call, answers []runtime.Answer) error {
@@ -36,13 +36,13 @@ func (e *Engine) readAndSwap(ctx context.Context, p *plan, calls []runtime.Call,
 	if n := len(b.Rows()); n != 1 && !(n == 2 && oneCall) {
 		return nil
 	}
-	now, err := e.prepared.Now(ctx, e.prepared.DB)
+	now, err := e.server.Now(ctx, e.server.DB)
 	if err != nil {
 		return err
 	}
 	done := false
 	var w write
-	err = e.prepared.Once(ctx, p.on, func(in conn.Session) (err error) {
+	err = e.server.Once(ctx, p.on, func(in conn.Session) (err error) {
 		l := table.NewRowLock(in, b.Rows(), durabilityOf(calls))
 		if l.States = e.seen.all(l.Rows); l.States != nil {
 			// They show whether to take, and not whether to deny.

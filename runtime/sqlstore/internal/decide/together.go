@@ -19,12 +19,12 @@ func (e *Engine) takeTogether(ctx context.Context, p *plan) error {
 		e.undone.Add(-1)
 		return nil
 	}
-	now, err := e.prepared.Now(ctx, e.prepared.DB)
+	now, err := e.server.Now(ctx, e.server.DB)
 	if err != nil {
 		return err
 	}
 	return p.decideRest(func(calls []runtime.Call, answers []runtime.Answer) error {
-		t := newTakes(calls, now(), known{dialect: &e.prepared.Dialect, hints: e.hints, together: true})
+		t := newTakes(calls, now(), known{dialect: &e.server.Dialect, hints: e.hints, together: true})
 		parts, arity := t.parts()
 		if len(parts) == 0 || len(parts) > conn.MaxTogether {
 			return nil

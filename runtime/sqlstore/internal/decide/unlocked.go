@@ -62,7 +62,7 @@ func (e *Engine) unlocked(ctx context.Context, p *plan) error {
 // triesUnlocked reports whether to read rows for calls without a lock. With one writer, a transaction has no round trips, and it gains
 // nothing.
 func (e *Engine) triesUnlocked(p *plan) bool {
-	return !e.prepared.Dialect.OneWriter && slices.ContainsFunc(p.rest, func(i int) bool { return e.tryUnlocked(p, i) })
+	return !e.server.Dialect.OneWriter && slices.ContainsFunc(p.rest, func(i int) bool { return e.tryUnlocked(p, i) })
 }
 
 // tryUnlocked reports whether a call was denied, or probably changes nothing.
@@ -82,11 +82,11 @@ func statesOf(some, rows []runtime.Row, states []runtime.State) []runtime.State 
 
 // readUnlocked reads rows as last committed, and returns the time after it.
 func (e *Engine) readUnlocked(ctx context.Context, x *conn.Executor, rows []runtime.Row) (states []runtime.State, at int64, err error) {
-	now, err := e.prepared.Now(ctx, e.prepared.DB)
+	now, err := e.server.Now(ctx, e.server.DB)
 	if err != nil {
 		return nil, 0, err
 	}
-	err = e.prepared.Once(ctx, x, func(in conn.Session) error {
+	err = e.server.Once(ctx, x, func(in conn.Session) error {
 		l := table.NewRowLock(in, rows, runtime.DurabilityDefault)
 		err := l.Read(ctx, conn.ReadUnlocked, rows)
 		states, at = l.States, now()

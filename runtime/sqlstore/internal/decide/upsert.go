@@ -22,7 +22,7 @@ func (e *Engine) take(ctx context.Context, p *plan) (err error) {
 		t := p.part(p.sent)
 		t.reset()
 		if p.on.NeedsTx() {
-			err = e.prepared.InTx(ctx, p.on, t[0].policy.Durability, func(in conn.Session) error { return p.upsert(ctx, e, in, t) })
+			err = e.server.InTx(ctx, p.on, t[0].policy.Durability, func(in conn.Session) error { return p.upsert(ctx, e, in, t) })
 		} else {
 			err = p.upsert(ctx, e, p.on, t)
 		}
@@ -137,7 +137,7 @@ func upsertThenSelect(ctx context.Context, e *Engine, in conn.Session, t part) e
 		return upsertInsertID(ctx, e, in, t)
 	}
 	_, v := t.bind()
-	take := e.prepared.Place().Queries[t.statement()][conn.ManyRows].Literal(v)
+	take := e.server.Place().Queries[t.statement()][conn.ManyRows].Literal(v)
 	return in.Pinned(ctx, func(tx conn.Runner) error {
 		var result sql.Result
 		err := in.InTime(ctx, take, func(take string) (err error) {
@@ -152,7 +152,7 @@ func upsertThenSelect(ctx context.Context, e *Engine, in conn.Session, t part) e
 			return err
 		}
 		var taken []byte
-		if err := tx.QueryRowContext(ctx, e.prepared.Dialect.Taken).Scan(&taken); err != nil {
+		if err := tx.QueryRowContext(ctx, e.server.Dialect.Taken).Scan(&taken); err != nil {
 			return err
 		}
 		upserts := make([]*meter.Upsert, len(t))

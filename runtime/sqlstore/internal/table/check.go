@@ -20,7 +20,7 @@ func (p *Prepared) CheckSetup(ctx context.Context) error {
 		return err
 	}
 	// Again, because prepareNow checks the table only once in the store's life.
-	if err := p.Check(ctx, p.DB); err != nil {
+	if err := p.Server.Check(ctx, p.Server.DB); err != nil {
 		return err
 	}
 	if err := p.checkClocks(ctx, x); err != nil {
@@ -42,21 +42,21 @@ const clockLead = 10 * time.Second
 // checkClocks returns an error if rows were written by a node whose clock is ahead of this one's: that node grants tokens
 // early, and this node does not grant any until its clock catches up.
 func (p *Prepared) checkClocks(ctx context.Context, x *conn.Executor) error {
-	if p.Clock != nil || p.Dialect.Latest == "" || !x.Resends {
+	if p.Server.Clock != nil || p.Server.Dialect.Latest == "" || !x.Resends {
 		return nil
 	}
-	now, err := p.Now(ctx, p.DB)
+	now, err := p.Server.Now(ctx, p.Server.DB)
 	if err != nil {
 		return err
 	}
 	// NULL if the table is empty.
 	var ts sql.NullInt64
-	if err := p.DB.QueryRowContext(ctx, p.Place().Latest).Scan(&ts); err != nil {
+	if err := p.Server.DB.QueryRowContext(ctx, p.Server.Place().Latest).Scan(&ts); err != nil {
 		return err
 	}
 	if at := now(); ts.Int64 > at+int64(clockLead) {
 		ahead := time.Duration(ts.Int64 - at).Round(time.Second)
-		return &fault.Hinted{Text: fmt.Sprintf(p.FillIn(clocksDiffer), ahead), Err: nil}
+		return &fault.Hinted{Text: fmt.Sprintf(p.Server.FillIn(clocksDiffer), ahead), Err: nil}
 	}
 	return nil
 }
@@ -68,9 +68,9 @@ const clocksDiffer = "table {table} has rows that are %v ahead of this node's cl
 // dryRun locks, writes and deletes a row that no limit can have, and rolls back.
 func (p *Prepared) dryRun(ctx context.Context, x *conn.Executor) error {
 	row := runtime.Row{Shard: -1}
-	err := p.InTx(ctx, x, runtime.DurabilityDefault, func(in conn.Session) error {
+	err := p.Server.InTx(ctx, x, runtime.DurabilityDefault, func(in conn.Session) error {
 		l := NewRowLock(in, []runtime.Row{row}, runtime.DurabilityDefault)
-		if err := l.Lock(ctx, OrderFor(&p.Dialect, ReadFirst)); err != nil {
+		if err := l.Lock(ctx, OrderFor(&p.Server.Dialect, ReadFirst)); err != nil {
 			return err
 		}
 		// Both, because a user may have the privilege for one of them only.
@@ -90,15 +90,15 @@ func (p *Prepared) dryRun(ctx context.Context, x *conn.Executor) error {
 // checkReads returns an error if a proxy sends reads to a replica. Writes have succeeded by then, so that the server itself is
 // none.
 func (p *Prepared) checkReads(ctx context.Context, x *conn.Executor) error {
-	if p.Dialect.FindReplica == "" {
+	if p.Server.Dialect.FindReplica == "" {
 		return nil
 	}
 	var replica bool
-	err := p.Single(ctx, x, func(in conn.Session) error {
-		return in.QueryRowContext(ctx, p.Dialect.ReadHint+p.Dialect.FindReplica).Scan(&replica)
+	err := p.Server.Single(ctx, x, func(in conn.Session) error {
+		return in.QueryRowContext(ctx, p.Server.Dialect.ReadHint+p.Server.Dialect.FindReplica).Scan(&replica)
 	})
 	if err == nil && replica {
-		return &fault.Hinted{Text: p.FillIn(readsReplica), Err: nil}
+		return &fault.Hinted{Text: p.Server.FillIn(readsReplica), Err: nil}
 	}
 	return err
 }
@@ -118,10 +118,10 @@ const spareTimeout = 250 * time.Millisecond
 // statement: the first one alone, the second one in a transaction, and the first one again, which then cannot have the
 // session of the transaction. In a pooler that has only one session, the second one finds the first one's statement.
 func (p *Prepared) checkPooler(ctx context.Context, x *conn.Executor) error {
-	if p.Dialect.FindPrepared == "" || x.Splits {
+	if p.Server.Dialect.FindPrepared == "" || x.Splits {
 		return nil
 	}
-	first, err := p.DB.Conn(ctx)
+	first, err := p.Server.DB.Conn(ctx)
 	if err != nil {
 		return err
 	}
@@ -146,20 +146,20 @@ func (p *Prepared) checkPooler(ctx context.Context, x *conn.Executor) error {
 func (p *Prepared) isNamed(ctx context.Context, in conn.Runner) (named bool, err error) {
 	v := new(conn.Values)
 	v.Of[conn.ParamName] = "%ratelimitgen_named%"
-	q := &p.Place().Queries[conn.FindNamed][conn.OneRow]
+	q := &p.Server.Place().Queries[conn.FindNamed][conn.OneRow]
 	err = in.QueryRowContext(ctx, q.Sql, v.Args(q)...).Scan(&named)
 	return named, err
 }
 
 // spareConn returns a second connection, or nil if the pool has none within [spareTimeout].
 func (p *Prepared) spareConn(ctx context.Context) *sql.Conn {
-	if p.DB.Stats().MaxOpenConnections == 1 {
+	if p.Server.DB.Stats().MaxOpenConnections == 1 {
 		// Waiting for one would only take the timeout.
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, spareTimeout)
 	defer cancel()
-	conn, err := p.DB.Conn(ctx)
+	conn, err := p.Server.DB.Conn(ctx)
 	if err != nil {
 		return nil
 	}
@@ -169,7 +169,7 @@ func (p *Prepared) spareConn(ctx context.Context) *sql.Conn {
 // LocateFor finds the schemas of the tables for a call in a transaction of the caller: by another connection if one is free, because
 // the caller may have changed the search path or the database of the transaction.
 func (p *Prepared) LocateFor(ctx context.Context, tx conn.Runner) error {
-	if p.Located() {
+	if p.Server.Located() {
 		return nil
 	}
 	if spare := p.spareConn(ctx); spare != nil {
@@ -177,9 +177,9 @@ func (p *Prepared) LocateFor(ctx context.Context, tx conn.Runner) error {
 		wait, cancel := context.WithTimeout(ctx, spareTimeout)
 		defer cancel()
 		// An error is that of the transaction too, or no reason for it to fail.
-		_ = p.Locate(wait, spare)
+		_ = p.Server.Locate(wait, spare)
 	}
-	return p.Locate(ctx, tx)
+	return p.Server.Locate(ctx, tx)
 }
 
 // provePoolerMixup runs the statement on two connections so that they cannot have the same session.
@@ -205,7 +205,7 @@ func (p *Prepared) provePoolerMixup(ctx context.Context, first, second *sql.Conn
 func (p *Prepared) replaceConn(ctx context.Context, conn *sql.Conn) (_ *sql.Conn, named bool, err error) {
 	// database/sql closes a connection for this error, and does not return it to the pool.
 	conn.Raw(func(any) error { return driver.ErrBadConn })
-	fresh, err := p.DB.Conn(ctx)
+	fresh, err := p.Server.DB.Conn(ctx)
 	if err != nil {
 		return conn, false, err
 	}

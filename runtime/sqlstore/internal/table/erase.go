@@ -19,8 +19,8 @@ const (
 
 // Erase erases a key in a transaction of the store.
 func (e *Eraser) Erase(ctx context.Context, limit, key string, why runtime.OverrideEnd) (done runtime.Erased, err error) {
-	return Using(ctx, e.Prepared, func(ctx context.Context, x *conn.Executor) (runtime.Erased, error) {
-		now, err := e.Now(ctx, e.DB)
+	return Using(ctx, e.prepared, func(ctx context.Context, x *conn.Executor) (runtime.Erased, error) {
+		now, err := e.server.Now(ctx, e.server.DB)
 		if err != nil {
 			return done, err
 		}
@@ -52,10 +52,10 @@ func (e *Eraser) EraseIn(
 	// The lock of the first row guards the others of a precise limit. Without it, rows could stay that a take has inserted
 	// after the deletion began.
 	l := NewRowLock(in, []runtime.Row{{Name: limit, Key: key}}, runtime.DurabilityDefault)
-	if err := l.Lock(ctx, OrderFor(&e.Dialect, SeedFirst)); err != nil {
+	if err := l.Lock(ctx, OrderFor(&e.server.Dialect, SeedFirst)); err != nil {
 		return 0, done, err
 	}
-	remove, err := e.Naming(e.Table, e.Dialect.WithNumbers(deleteRows))
+	remove, err := e.server.Naming(e.server.Table, e.server.Dialect.WithNumbers(deleteRows))
 	if err != nil {
 		return 0, done, err
 	}
@@ -88,8 +88,8 @@ func (e *Eraser) entriesIn(ctx context.Context, tx conn.Runner, limit, key strin
 	if e.Err != nil {
 		return nil, nil
 	}
-	if e.Dialect.Describe != "" {
-		if found, err := conn.Describe(ctx, tx, e.sql(e.Dialect.Describe)); err != nil || len(found) == 0 {
+	if e.server.Dialect.Describe != "" {
+		if found, err := conn.Describe(ctx, tx, e.sql(e.server.Dialect.Describe)); err != nil || len(found) == 0 {
 			return nil, err
 		}
 	}

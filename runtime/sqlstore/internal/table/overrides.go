@@ -56,18 +56,18 @@ type LogSettings struct {
 }
 
 func NewOverrideLog(on *Prepared, settings LogSettings) *OverrideLog {
-	v := &OverrideLog{LogSettings: settings, side: newSide(on, dialect.OverridesTable(on.Table))}
-	v.create, v.parts, v.missing, v.lacking = on.Dialect.CreateOverrides, on.Dialect.OverridesParts, missingOverrides, lackingOverrides
+	v := &OverrideLog{LogSettings: settings, side: newSide(on, dialect.OverridesTable(on.Server.Table))}
+	v.create, v.parts, v.missing, v.lacking = on.Server.Dialect.CreateOverrides, on.Server.Dialect.OverridesParts, missingOverrides, lackingOverrides
 	v.autoCreate = settings.AutoCreate
 	if v.create == "" {
-		v.Err = fmt.Errorf("%w: dialect %q has no table for them", runtime.ErrNoOverrides, on.Dialect.Name)
+		v.Err = fmt.Errorf("%w: dialect %q has no table for them", runtime.ErrNoOverrides, on.Server.Dialect.Name)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	v.Stop = stop
 	v.View = override.New(override.Source{
-		Since: v.EntriesSince, Now: v.Present, Every: v.Every,
+		Since: v.EntriesSince, Now: v.server.Present, Every: v.Every,
 		Background: func(f func(context.Context)) {
-			if !v.InBackground(func() { f(ctx) }) {
+			if !v.server.Gate.InBackground(func() { f(ctx) }) {
 				go f(ctx) // which Close has ended
 			}
 		},
@@ -94,9 +94,9 @@ func (v *OverrideLog) read(ctx context.Context, query string, args ...any) ([]ru
 	if v.Err != nil {
 		return nil, v.Err
 	}
-	return Using(ctx, v.Prepared, func(ctx context.Context, x *conn.Executor) (entries []runtime.OverrideEntry, err error) {
+	return Using(ctx, v.prepared, func(ctx context.Context, x *conn.Executor) (entries []runtime.OverrideEntry, err error) {
 		// Overrides end by this clock even if no request needs it otherwise.
-		if _, err := v.Now(ctx, v.DB); err != nil {
+		if _, err := v.server.Now(ctx, v.server.DB); err != nil {
 			return nil, err
 		}
 		err = v.creating(ctx, func() (err error) {
@@ -108,7 +108,7 @@ func (v *OverrideLog) read(ctx context.Context, query string, args ...any) ([]ru
 }
 
 func (v *OverrideLog) query(ctx context.Context, x *conn.Executor, query string, args []any) (entries []runtime.OverrideEntry, err error) {
-	err = v.Single(ctx, x, func(in conn.Session) (err error) {
+	err = v.server.Single(ctx, x, func(in conn.Session) (err error) {
 		entries, err = scanOverrides(ctx, in, v.reading(query), args)
 		return err
 	})
@@ -144,7 +144,7 @@ func (v *OverrideLog) Append(ctx context.Context, e runtime.OverrideEntry) (runt
 	if err := e.Validate(); err != nil {
 		return runtime.OverrideEntry{}, err
 	}
-	return Using(ctx, v.Prepared, func(ctx context.Context, x *conn.Executor) (_ runtime.OverrideEntry, err error) {
+	return Using(ctx, v.prepared, func(ctx context.Context, x *conn.Executor) (_ runtime.OverrideEntry, err error) {
 		e.ID, err = v.withNextID(ctx, x, func(in conn.Session, refused int64) (int64, error) {
 			return v.insertEntry(ctx, in, e, refused)
 		})
@@ -158,7 +158,7 @@ func (v *OverrideLog) withNextID(
 ) (id int64, err error) {
 	var refused int64
 	once := func() error {
-		err := v.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) (err error) {
+		err := v.server.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) (err error) {
 			id, err = insert(in, refused)
 			return err
 		})
@@ -197,8 +197,8 @@ func (v *OverrideLog) ReadLog(ctx context.Context) (*override.View, error) {
 	if v.Err != nil {
 		return nil, nil
 	}
-	view := override.New(override.Source{Now: v.Present, Since: func(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
-		return Using(ctx, v.Prepared, func(ctx context.Context, x *conn.Executor) ([]runtime.OverrideEntry, error) {
+	view := override.New(override.Source{Now: v.server.Present, Since: func(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
+		return Using(ctx, v.prepared, func(ctx context.Context, x *conn.Executor) ([]runtime.OverrideEntry, error) {
 			entries, err := v.query(ctx, x, readSince, []any{id, override.Page})
 			return entries, v.Explain(err)
 		})
@@ -229,23 +229,23 @@ const compactionPage = 10_000
 
 // Compact deletes the entries of the log that [override.Obsolete] returns.
 func (v *OverrideLog) Compact(ctx context.Context) error {
-	if v.Err != nil || v.Keep < 0 || v.sweepTime(v.Present()) < v.compactAfter.Load() {
+	if v.Err != nil || v.Keep < 0 || v.prepared.sweepTime(v.server.Present()) < v.compactAfter.Load() {
 		return nil
 	}
 	var before time.Time
 	var log []runtime.OverrideEntry
 	for recent := false; !recent; {
-		page, err := Using(ctx, v.Prepared, func(ctx context.Context, x *conn.Executor) (page []runtime.OverrideEntry, err error) {
-			now, err := v.Now(ctx, v.DB)
+		page, err := Using(ctx, v.prepared, func(ctx context.Context, x *conn.Executor) (page []runtime.OverrideEntry, err error) {
+			now, err := v.server.Now(ctx, v.server.DB)
 			if err != nil {
 				return nil, err
 			}
-			before = time.Unix(0, v.sweepTime(now())-int64(v.Keep))
+			before = time.Unix(0, v.prepared.sweepTime(now())-int64(v.Keep))
 			after := int64(0)
 			if len(log) > 0 {
 				after = log[len(log)-1].ID
 			}
-			err = v.Single(ctx, x, func(in conn.Session) (err error) {
+			err = v.server.Single(ctx, x, func(in conn.Session) (err error) {
 				page, err = scanEnds(ctx, in, v.reading(readEnds), after)
 				return err
 			})
@@ -265,7 +265,7 @@ func (v *OverrideLog) Compact(ctx context.Context) error {
 	}
 	for ids := range slices.Chunk(obsolete, sweepPage) {
 		began := time.Now()
-		_, err := Using(ctx, v.Prepared, func(ctx context.Context, x *conn.Executor) (any, error) { return nil, v.delete(ctx, x, ids) })
+		_, err := Using(ctx, v.prepared, func(ctx context.Context, x *conn.Executor) (any, error) { return nil, v.delete(ctx, x, ids) })
 		if err != nil {
 			return err
 		}
@@ -303,8 +303,8 @@ func (v *OverrideLog) delete(ctx context.Context, x *conn.Executor, ids []int64)
 	}
 	// Numbers of our own, so that a list of any length needs no parameters.
 	remove := v.sql(removeObsolete) + strings.Join(texts, ", ") + ")"
-	err := v.WithRoom(ctx, func() error {
-		return v.Single(ctx, x, func(in conn.Session) error {
+	err := v.server.WithRoom(ctx, func() error {
+		return v.server.Single(ctx, x, func(in conn.Session) error {
 			_, err := in.ExecContext(ctx, remove)
 			return err
 		})
@@ -327,7 +327,7 @@ func (v *OverrideLog) Check(ctx context.Context, policies []*runtime.Policy, oth
 		return err
 	}
 	if err := conn.Retry(ctx, func() error {
-		_, err := v.DB.ExecContext(ctx, v.sql(insertNone))
+		_, err := v.server.DB.ExecContext(ctx, v.sql(insertNone))
 		return err
 	}); err != nil {
 		return v.Explain(err)

@@ -12,16 +12,19 @@ import (
 
 // Sweeper deletes rows page by page.
 type Sweeper struct {
-	*Prepared
-	View *override.View
+	prepared *Prepared
+	server   *conn.Server
+	view     *override.View
 }
+
+func NewSweeper(on *Prepared, v *override.View) *Sweeper { return &Sweeper{on, on.Server, v} }
 
 // sweepPage is how many rows a sweep reads at once, and so the most that it deletes at once.
 const sweepPage = runtime.RowPage
 
 // Sweep deletes the rows of policies with one name that are not needed, and returns how many it deleted.
 func (s *Sweeper) Sweep(ctx context.Context, same []*runtime.Policy) (deleted int, err error) {
-	return s.delete(ctx, same[0].Name, func(r runtime.StoredRow, now int64) bool { return s.View.Sweepable(same, r.Row, r.State, now) })
+	return s.delete(ctx, same[0].Name, func(r runtime.StoredRow, now int64) bool { return s.view.Sweepable(same, r.Row, r.State, now) })
 }
 
 // Forget deletes all rows of a limit, and returns how many it deleted.
@@ -36,17 +39,17 @@ func (s *Sweeper) delete(ctx context.Context, limit string, mayGo func(r runtime
 	for {
 		began := time.Now()
 		// Each page has a timeout of its own: a sweep of a large table takes longer than one call.
-		n, err := Using(ctx, s.Prepared, func(ctx context.Context, x *conn.Executor) (int, error) {
-			now, err := s.Now(ctx, s.DB)
+		n, err := Using(ctx, s.prepared, func(ctx context.Context, x *conn.Executor) (int, error) {
+			now, err := s.server.Now(ctx, s.server.DB)
 			if err != nil {
 				return 0, err
 			}
-			page, err := s.Page(ctx, x, last, sweepPage)
+			page, err := s.prepared.Page(ctx, x, last, sweepPage)
 			if end = len(page) == 0; end || err != nil {
 				return 0, err
 			}
 			last = page[len(page)-1].Row
-			at := s.sweepTime(now())
+			at := s.prepared.sweepTime(now())
 			return s.deleteUnchanged(ctx, x, slices.DeleteFunc(page, func(r runtime.StoredRow) bool { return !mayGo(r, at) }))
 		})
 		deleted += n
@@ -65,7 +68,7 @@ func (p *Prepared) Page(ctx context.Context, x *conn.Executor, after runtime.Row
 	if most = min(most, runtime.RowPage); most <= 0 {
 		return nil, nil
 	}
-	err = p.Single(ctx, x, func(in conn.Session) (err error) {
+	err = p.Server.Single(ctx, x, func(in conn.Session) (err error) {
 		page, err = pageAfter(ctx, in, after, most)
 		return err
 	})
@@ -103,8 +106,8 @@ func (s *Sweeper) deleteUnchanged(ctx context.Context, x *conn.Executor, rows []
 	}
 	n, v := conn.Bind(rows)
 	// Even a deletion needs room on the volume, for the log.
-	err = s.WithRoom(ctx, func() error {
-		return s.Single(ctx, x, func(in conn.Session) error {
+	err = s.server.WithRoom(ctx, func() error {
+		return s.server.Single(ctx, x, func(in conn.Session) error {
 			result, err := in.Exec(ctx, conn.DeleteUnchanged, n, v)
 			if err != nil {
 				return err

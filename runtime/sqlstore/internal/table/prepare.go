@@ -16,7 +16,7 @@ import (
 
 // Prepared is a server whose table was checked, and whose driver is known, at the first use.
 type Prepared struct {
-	*conn.Server
+	Server   *conn.Server
 	Executor atomic.Pointer[conn.Executor]
 	mu       sync.Mutex
 	// sweeps is the clock by which rows and old entries of logs are deleted.
@@ -46,7 +46,7 @@ const (
 // wait for it get the error, and the next call tries again.
 func (p *Prepared) prepare(ctx context.Context) (*conn.Executor, error) {
 	for {
-		if p.IsClosed() {
+		if p.Server.Gate.IsClosed() {
 			return nil, runtime.ErrClosed
 		}
 		if x := p.Executor.Load(); x != nil {
@@ -100,7 +100,7 @@ func (p *Prepared) currentPreparation(ctx context.Context) (current *preparation
 		// Without the deadline of ctx: one shorter than the round trips of a preparation would never let the store begin.
 		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), conn.Timeout)
 		begun := &preparation{began: time.Now(), stop: stop, done: make(chan struct{})}
-		if !p.InBackground(func() { p.runPreparation(ctx, begun) }) {
+		if !p.Server.Gate.InBackground(func() { p.runPreparation(ctx, begun) }) {
 			stop()
 			return nil, nil
 		}
@@ -154,23 +154,23 @@ func (p *Prepared) prepareNow(ctx context.Context) (*conn.Executor, error) {
 
 // newCheckedExecutor makes an executor, checks the table, and measures the database's clock.
 func (p *Prepared) newCheckedExecutor(ctx context.Context) (*conn.Executor, error) {
-	place := p.Place()
-	x, err := conn.NewExecutor(ctx, p.DB, &p.Dialect, &place.Queries, place.Together, place.Bounds)
+	place := p.Server.Place()
+	x, err := conn.NewExecutor(ctx, p.Server.DB, &p.Server.Dialect, &place.Queries, place.Together, place.Bounds)
 	if err != nil {
-		return nil, p.ExplainServer(err)
+		return nil, p.Server.ExplainServer(err)
 	}
-	if err = p.Check(ctx, p.DB); err != nil {
+	if err = p.Server.Check(ctx, p.Server.DB); err != nil {
 		err = p.explainMissingTable(ctx, x, err)
 	} else {
 		// It uses the place that the check has found.
-		place = p.Place()
+		place = p.Server.Place()
 		x.Use(&place.Queries, place.Together, place.Bounds)
 		// The first measurement of the clock belongs to the preparation, so that no later call waits for it.
-		_, err = p.Now(ctx, p.DB)
+		_, err = p.Server.Now(ctx, p.Server.DB)
 	}
 	if err == nil {
 		// A jump of the clock between now and the first sweep is noticed.
-		p.sweepTime(p.Present())
+		p.sweepTime(p.Server.Present())
 	}
 	if err != nil {
 		x.Close()
@@ -181,7 +181,7 @@ func (p *Prepared) newCheckedExecutor(ctx context.Context) (*conn.Executor, erro
 
 // sweepTime returns the instant by which to sweep when it is now by the clock of the store. A clock of the caller is believed at once.
 func (p *Prepared) sweepTime(now int64) int64 {
-	if p.Clock != nil {
+	if p.Server.Clock != nil {
 		return now
 	}
 	return p.sweeps.At(now, time.Now())
@@ -193,7 +193,7 @@ func (p *Prepared) explainMissingTable(ctx context.Context, x *conn.Executor, er
 	if !errors.Is(err, conn.ErrInvisibleTable) {
 		return err
 	}
-	queryErr := p.Single(ctx, x, func(in conn.Session) error {
+	queryErr := p.Server.Single(ctx, x, func(in conn.Session) error {
 		rows := []runtime.Row{{Shard: -1}}
 		return NewRowLock(in, rows, runtime.DurabilityDefault).Read(ctx, conn.ReadUnlocked, rows)
 	})
@@ -205,10 +205,10 @@ func (p *Prepared) explainMissingTable(ctx context.Context, x *conn.Executor, er
 
 // publish stores the executor for all calls, or returns the executor of another preparation that was faster.
 func (p *Prepared) publish(x *conn.Executor) (*conn.Executor, error) {
-	p.Gate.Mu.RLock()
-	defer p.Gate.Mu.RUnlock()
+	p.Server.Gate.Mu.RLock()
+	defer p.Server.Gate.Mu.RUnlock()
 	// Close may already have released the executor, and would not release this one.
-	if p.Closed {
+	if p.Server.Gate.Closed {
 		x.Close()
 		return nil, runtime.ErrClosed
 	}

@@ -49,11 +49,11 @@ const (
 )
 
 func NewRegistry(on *Prepared, owner string, overrides *OverrideLog) *Registry {
-	r := &Registry{owner: owner, overrides: overrides, side: newSide(on, dialect.RegistryTable(on.Table)), turn: make(chan struct{}, 1), spare: make(chan struct{}, spareTurns)}
-	r.create, r.parts, r.missing, r.lacking = on.Dialect.CreateRegistry, on.Dialect.RegistryParts, missingRegistry, lackingRegistry
+	r := &Registry{owner: owner, overrides: overrides, side: newSide(on, dialect.RegistryTable(on.Server.Table)), turn: make(chan struct{}, 1), spare: make(chan struct{}, spareTurns)}
+	r.create, r.parts, r.missing, r.lacking = on.Server.Dialect.CreateRegistry, on.Server.Dialect.RegistryParts, missingRegistry, lackingRegistry
 	r.autoCreate = overrides.AutoCreate
 	if r.create == "" {
-		r.Err = fmt.Errorf("dialect %q has no table of registrations", on.Dialect.Name)
+		r.Err = fmt.Errorf("dialect %q has no table of registrations", on.Server.Dialect.Name)
 	}
 	return r
 }
@@ -62,19 +62,19 @@ func NewRegistry(on *Prepared, owner string, overrides *OverrideLog) *Registry {
 // the tokens that are used, so that every key would be full. Statements that upgrade a table leave such rows in it.
 func (r *Registry) checkRows(ctx context.Context, x *conn.Executor, from string) error {
 	// It is about the table of counts.
-	query, err := r.Naming(r.Table, r.Dialect.ReadHint+"SELECT name FROM "+from+" WHERE value > 0 LIMIT 1")
+	query, err := r.server.Naming(r.server.Table, r.server.Dialect.ReadHint+"SELECT name FROM "+from+" WHERE value > 0 LIMIT 1")
 	if err != nil {
 		return err
 	}
 	var limit string
-	err = r.Single(ctx, x, func(in conn.Session) error { return in.QueryRowContext(ctx, query).Scan(&limit) })
+	err = r.server.Single(ctx, x, func(in conn.Session) error { return in.QueryRowContext(ctx, query).Scan(&limit) })
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil
 	case err != nil:
 		return err
 	}
-	return &fault.Hinted{Text: r.FillIn(fmt.Sprintf(fault.FirstRows, limit)), Err: runtime.ErrForeignCounts}
+	return &fault.Hinted{Text: r.server.FillIn(fmt.Sprintf(fault.FirstRows, limit)), Err: runtime.ErrForeignCounts}
 }
 
 // Refuse is the first stage of a call. It compares the limits that are used for the first time with their registrations, and returns
@@ -98,12 +98,12 @@ func (r *Registry) Refuse(ctx context.Context, calls []runtime.Call) (registry.R
 	if r.known.Compared(calls) {
 		return r.known.Refuse(calls, forgotten), nil
 	}
-	return Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (registry.Refusals, error) {
-		if !r.Enter() {
+	return Using(ctx, r.prepared, func(ctx context.Context, x *conn.Executor) (registry.Refusals, error) {
+		if !r.server.Gate.Enter() {
 			return nil, runtime.ErrClosed
 		}
-		defer r.Open.Done()
-		err := r.WithRoom(ctx, func() error {
+		defer r.server.Gate.Open.Done()
+		err := r.server.WithRoom(ctx, func() error {
 			return r.load(func() (registrations, error) { return r.readFirst(ctx, x) })
 		})
 		if err != nil {
@@ -160,7 +160,7 @@ func (r *Registry) Compare(ctx context.Context, p *runtime.Policy) error {
 	if err, known := r.known.Of(p); known {
 		return err
 	}
-	_, err := Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (any, error) {
+	_, err := Using(ctx, r.prepared, func(ctx context.Context, x *conn.Executor) (any, error) {
 		if err := r.load(func() (registrations, error) { return r.readFirst(ctx, x) }); err != nil {
 			return nil, err
 		}
@@ -239,7 +239,7 @@ func (r *Registry) readInTx(ctx context.Context, tx conn.Runner) (stored registr
 }
 
 func (r *Registry) readAll(ctx context.Context, x *conn.Executor) (stored registrations, err error) {
-	err = r.Single(ctx, x, func(in conn.Session) (err error) {
+	err = r.server.Single(ctx, x, func(in conn.Session) (err error) {
 		stored, err = scanRegistrations(ctx, in, r.reading(readRegistry))
 		return err
 	})
@@ -270,7 +270,7 @@ func (r *Registry) All(ctx context.Context) ([]runtime.Registration, error) {
 	if r.Err != nil {
 		return nil, r.Err
 	}
-	stored, err := Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (registrations, error) {
+	stored, err := Using(ctx, r.prepared, func(ctx context.Context, x *conn.Executor) (registrations, error) {
 		stored, err := r.readAll(ctx, x)
 		return stored, r.Explain(err)
 	})
@@ -310,7 +310,7 @@ func (r *Registry) Register(ctx context.Context, policies []*runtime.Policy, ado
 	if r.Err != nil || err != nil {
 		return err
 	}
-	_, err = Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (any, error) {
+	_, err = Using(ctx, r.prepared, func(ctx context.Context, x *conn.Executor) (any, error) {
 		if err := r.CreateTable(ctx); err != nil {
 			return nil, err
 		}
@@ -357,7 +357,7 @@ func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime
 			if len(changed) == 0 {
 				return nil
 			}
-			return r.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) error { return r.write(ctx, in, stored, changed) })
+			return r.server.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) error { return r.write(ctx, in, stored, changed) })
 		})
 		switch {
 		case err == nil:
@@ -391,7 +391,7 @@ func (r *Registry) unused(ctx context.Context, x *conn.Executor, was, of runtime
 	if was.Key = of.Key; was.Refuses(of) != nil {
 		return false, nil
 	}
-	page, err := r.Page(ctx, x, runtime.Row{Name: of.Limit, Shard: -1}, 1)
+	page, err := r.prepared.Page(ctx, x, runtime.Row{Name: of.Limit, Shard: -1}, 1)
 	if len(page) > 0 || err != nil {
 		return false, err
 	}
@@ -413,7 +413,7 @@ func (r *Registry) write(ctx context.Context, in conn.Runner, stored registratio
 		if _, registered := stored[of.Limit]; registered {
 			statement = updateLimit
 		}
-		if _, err := in.ExecContext(ctx, r.sql(statement), of.Owner, of.Format, of.Key, of.Numbers, r.Present(), of.Limit); err != nil {
+		if _, err := in.ExecContext(ctx, r.sql(statement), of.Owner, of.Format, of.Key, of.Numbers, r.server.Present(), of.Limit); err != nil {
 			return err
 		}
 	}
@@ -428,7 +428,7 @@ func (r *Registry) Check(ctx context.Context, policies []*runtime.Policy) error 
 		return err
 	}
 	// Some rows only, because there may be millions.
-	_, err = Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (any, error) {
+	_, err = Using(ctx, r.prepared, func(ctx context.Context, x *conn.Executor) (any, error) {
 		return nil, r.checkRows(ctx, x, someRows)
 	})
 	if err != nil || len(own) == 0 {
@@ -437,7 +437,7 @@ func (r *Registry) Check(ctx context.Context, policies []*runtime.Policy) error 
 	if err := r.checkParts(ctx); err != nil {
 		return err
 	}
-	stored, err := Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (registrations, error) {
+	stored, err := Using(ctx, r.prepared, func(ctx context.Context, x *conn.Executor) (registrations, error) {
 		stored, err := r.readAll(ctx, x)
 		return stored, r.Explain(err)
 	})
@@ -479,9 +479,9 @@ func (r *Registry) Forget(ctx context.Context, limit string) error {
 	if r.Err != nil {
 		return nil
 	}
-	_, err := Using(ctx, r.Prepared, func(ctx context.Context, x *conn.Executor) (any, error) {
+	_, err := Using(ctx, r.prepared, func(ctx context.Context, x *conn.Executor) (any, error) {
 		return nil, conn.Retry(ctx, func() error {
-			return r.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) error {
+			return r.server.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) error {
 				_, err := in.ExecContext(ctx, r.sql(removeLimit), limit)
 				return err
 			})

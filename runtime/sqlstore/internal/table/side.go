@@ -13,8 +13,9 @@ import (
 
 // side is a table beside that of the counts, whose name is derived from theirs.
 type side struct {
-	*Prepared
-	name string
+	prepared *Prepared
+	server   *conn.Server
+	name     string
 	// Err is why there is none: the dialect lacks it, or its name is too long.
 	Err error
 	// parts is what Describe of the dialect must select.
@@ -27,26 +28,28 @@ type side struct {
 
 // newSide returns the table with this name, which has an error if the database cannot have one with it.
 func newSide(on *Prepared, name string) side {
-	_, err := on.Dialect.Text("", name)
-	return side{Prepared: on, name: name, Err: err}
+	_, err := on.Server.Dialect.Text("", name)
+	return side{prepared: on, server: on.Server, name: name, Err: err}
 }
 
 // sql returns a statement with the dialect's parameters in place of question marks, and the table's name filled in.
 func (s *side) sql(statement string) string {
 	// The name has been checked.
-	filled, _ := s.Naming(s.name, s.Dialect.WithNumbers(statement))
+	filled, _ := s.server.Naming(s.name, s.server.Dialect.WithNumbers(statement))
 	return filled
 }
 
 // reading is sql for a statement that reads.
-func (s *side) reading(statement string) string { return s.Dialect.ReadHint + s.sql(statement) }
+func (s *side) reading(statement string) string {
+	return s.server.Dialect.ReadHint + s.sql(statement)
+}
 
 // CreateTable creates the table if it does not exist.
 func (s *side) CreateTable(ctx context.Context) error {
 	if s.Err != nil {
 		return s.Err
 	}
-	if err := s.Server.CreateTable(ctx, s.name, s.create); err != nil {
+	if err := s.server.CreateTable(ctx, s.name, s.create); err != nil {
 		return fmt.Errorf("create table %q: %w", s.name, s.Explain(err))
 	}
 	return nil
@@ -66,10 +69,10 @@ func (s *side) creating(ctx context.Context, fn func() error) error {
 
 // checkParts compares the table with the dialect's requirements.
 func (s *side) checkParts(ctx context.Context) error {
-	if s.Dialect.Describe == "" {
+	if s.server.Dialect.Describe == "" {
 		return nil
 	}
-	found, err := conn.Describe(ctx, s.DB, s.sql(s.Dialect.Describe))
+	found, err := conn.Describe(ctx, s.server.DB, s.sql(s.server.Dialect.Describe))
 	if err != nil {
 		return s.Explain(err)
 	}
@@ -96,5 +99,5 @@ func (s *side) Explain(err error) error {
 }
 
 func (s *side) fillIn(hint string) string {
-	return s.Server.FillIn(strings.ReplaceAll(hint, "{table}", strconv.Quote(s.name)))
+	return s.server.FillIn(strings.ReplaceAll(hint, "{table}", strconv.Quote(s.name)))
 }
