@@ -83,7 +83,7 @@ func (s *Store) Ready(ctx context.Context, policies ...*runtime.Policy) error {
 	}
 	p := s.prepared
 	_, err := conn.Maintain(ctx, p.Server, func(ctx context.Context) (any, error) {
-		return nil, p.Server.WithRoom(ctx, func() error { return conn.Retry(ctx, func() error { return p.CheckSetup(ctx) }) })
+		return nil, p.Server.WithRoom(ctx, func() error { return conn.Retry(ctx, p.CheckSetup) })
 	})
 	if err != nil {
 		return err

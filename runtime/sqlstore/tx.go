@@ -51,12 +51,12 @@ func inTx[T any](ctx context.Context, t *callerTxStore, request func(ctx context
 	case err != nil && fault.Retryable(err):
 		err = &RetryTxError{err}
 	case errors.Is(err, conn.ErrInvisibleTable):
-		err = &fault.Hinted{Text: t.store.prepared.Server.FillIn(fault.MissingTableInTx), Err: conn.ErrInvisibleTable}
+		err = &fault.Hinted{Text: t.store.server.FillIn(fault.MissingTableInTx), Err: conn.ErrInvisibleTable}
 	case fault.NoTable(err):
 		// The transaction may be one of another database than the store's.
-		err = &fault.Hinted{Text: t.store.prepared.Server.FillIn(fault.MissingTableInTx), Err: err}
+		err = &fault.Hinted{Text: t.store.server.FillIn(fault.MissingTableInTx), Err: err}
 	default:
-		err = t.store.prepared.Server.ExplainSession(ctx, t.tx, t.store.prepared.Server.WithHint(err))
+		err = t.store.server.ExplainSession(ctx, t.tx, t.store.server.WithHint(err))
 	}
 	return result, err
 }
@@ -64,24 +64,24 @@ func inTx[T any](ctx context.Context, t *callerTxStore, request func(ctx context
 // guarded executes a request for servers that may abort a transaction without reporting it: before or during the
 // request, which the check after it detects, or later, which the commit reports or [RunInTx] detects.
 func guarded[T any](ctx context.Context, t *callerTxStore, request func(ctx context.Context) (T, error)) (result T, err error) {
-	if err := t.store.prepared.Server.RequireBegun(ctx, t.tx); err != nil {
+	if err := t.store.server.RequireBegun(ctx, t.tx); err != nil {
 		return result, err
 	}
-	mayAbort, err := t.store.prepared.Server.Admit(ctx, t.tx)
+	mayAbort, err := t.store.server.Admit(ctx, t.tx)
 	if err != nil {
 		return result, err
 	}
-	if !t.store.prepared.Server.Checked.Load() {
+	if !t.store.server.Checked.Load() {
 		if err := t.store.prepared.LocateFor(ctx, t.tx); err != nil {
 			return result, err
 		}
-		if err := t.store.prepared.Server.Check(ctx, t.tx); err != nil {
+		if err := t.store.server.Check(ctx, t.tx); err != nil {
 			return result, err
 		}
 	}
 	did, err := request(ctx)
 	if err == nil && mayAbort {
-		err = conn.RequireOpen(ctx, t.tx, t.store.prepared.Server.Dialect.TxOpen)
+		err = conn.RequireOpen(ctx, t.tx, t.store.server.Dialect.TxOpen)
 	}
 	if err != nil {
 		return result, err
@@ -101,16 +101,16 @@ func (t *callerTxStore) decide(ctx context.Context, calls []runtime.Call) (answe
 }
 
 func (t *callerTxStore) decideAdmitted(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	now, err := t.store.prepared.Server.Now(ctx, t.tx)
+	now, err := t.store.server.Now(ctx, t.tx)
 	if err != nil {
 		return nil, err
 	}
 	b := batch.New(calls)
 	for {
 		// The durability of the transaction is its owner's choice.
-		l := table.NewRowLock(t.store.prepared.Server.In(t.tx), b.Rows(), runtime.DurabilityDefault)
+		l := table.NewRowLock(t.store.server.In(t.tx), b.Rows(), runtime.DurabilityDefault)
 		// Seeding first: a deadlock that reading first may cause could not be retried here.
-		if err := l.Lock(ctx, table.OrderFor(&t.store.prepared.Server.Dialect, table.SeedFirst)); err != nil {
+		if err := l.Lock(ctx, table.OrderFor(&t.store.server.Dialect, table.SeedFirst)); err != nil {
 			return nil, err
 		}
 		if !b.Run(now(), l.States) {

@@ -195,7 +195,7 @@ type Executor struct {
 }
 
 // Retry is [Retry], but for errors after a lock for which a statement of the executor does not wait.
-func (x *Executor) Retry(ctx context.Context, transaction func() error) error {
+func (x *Executor) Retry(ctx context.Context, transaction func(ctx context.Context) error) error {
 	return Retrier{Bounded: x.bounded}.run(ctx, transaction)
 }
 

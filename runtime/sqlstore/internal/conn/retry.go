@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
@@ -49,11 +50,26 @@ func reconnecting(ctx context.Context, db *sql.DB, fn func() error) error {
 }
 
 const (
-	// maxAttempts is how often a transaction is tried.
+	// maxAttempts is how many attempts a call has.
 	maxAttempts = 100
 	// maxPause is the longest pause between two attempts.
 	maxPause = 100 * time.Millisecond
 )
+
+// budget is how many attempts the loops of a call have left. They share it, so that one in another does not multiply them.
+type budget struct{ left atomic.Int32 }
+
+type budgetKey struct{}
+
+// WithBudget returns a context whose loops have [maxAttempts] attempts together. A context within one that has a budget has the same.
+func WithBudget(ctx context.Context) context.Context {
+	if _, ok := ctx.Value(budgetKey{}).(*budget); ok {
+		return ctx
+	}
+	b := new(budget)
+	b.left.Store(maxAttempts)
+	return context.WithValue(ctx, budgetKey{}, b)
+}
 
 // Retrier counts the attempts of a transaction. It is not a function with a callback, so that its caller can be read
 // in a stack trace.
@@ -70,8 +86,16 @@ func (r *Retrier) Again(ctx context.Context, err *error) bool {
 		return false
 	}
 	r.attempts++
-	if r.attempts == maxAttempts {
-		*err = fmt.Errorf("gave up after %d attempts: %w", r.attempts, *err)
+	left := maxAttempts - r.attempts
+	if b, ok := ctx.Value(budgetKey{}).(*budget); ok {
+		left = int(b.left.Add(-1))
+	}
+	switch {
+	case left < 0:
+		// A loop within this one has given up, and has said so.
+		return false
+	case left == 0:
+		*err = fmt.Errorf("gave up after %d attempts: %w", maxAttempts, *err)
 		return false
 	}
 	// Longer after each attempt, and at random, so that transactions that have conflicted do not do so again. 1 ms << 10 is more
@@ -83,15 +107,16 @@ func (r *Retrier) Again(ctx context.Context, err *error) bool {
 	return true
 }
 
-// Retry runs a transaction until it succeeds, fails with an error after which it may have done something, or has been tried
-// [maxAttempts] times. An operation that is to begin anew for a reason of its own returns a [fault.Again].
-func Retry(ctx context.Context, transaction func() error) error {
+// Retry runs a transaction until it succeeds, fails with an error after which it may have done something, or the budget of the call is
+// spent, which it begins if there is none. An operation that is to begin anew for a reason of its own returns a [fault.Again].
+func Retry(ctx context.Context, transaction func(ctx context.Context) error) error {
 	return Retrier{}.run(ctx, transaction)
 }
 
-func (r Retrier) run(ctx context.Context, transaction func() error) error {
+func (r Retrier) run(ctx context.Context, transaction func(ctx context.Context) error) error {
+	ctx = WithBudget(ctx)
 	for {
-		err := transaction()
+		err := transaction(ctx)
 		if !r.Again(ctx, &err) {
 			return err
 		}

@@ -78,13 +78,31 @@ func TestRunInTxBeginsOnAnotherConnectionAtOnce(t *testing.T) {
 func TestRetryGivesUpAfterItsAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
-		err := Retry(t.Context(), func() error {
+		err := Retry(t.Context(), func(context.Context) error {
 			tries++
 			return &fault.Again{Err: context.DeadlineExceeded}
 		})
 		require.ErrorContains(t, err, "gave up after 100 attempts: ")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, maxAttempts, tries)
+	})
+}
+
+func TestLoopsInLoopsShareTheAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		conflict := func(context.Context) error {
+			tries++
+			return &fault.Again{Err: context.DeadlineExceeded}
+		}
+		for range 2 {
+			tries = 0
+			err := Retry(t.Context(), func(ctx context.Context) error {
+				return Retry(ctx, func(ctx context.Context) error { return Retry(ctx, conflict) })
+			})
+			require.EqualError(t, err, "gave up after 100 attempts: "+(&fault.Again{Err: context.DeadlineExceeded}).Error())
+			assert.Equal(t, maxAttempts, tries, "each call has its own")
+		}
 	})
 }
 

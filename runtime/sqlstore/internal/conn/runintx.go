@@ -14,7 +14,7 @@ import (
 
 // RunInTx is sqlstore.RunInTx, where it is documented.
 func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
-	return Retry(ctx, func() error { return inTx(ctx, db, fn) })
+	return Retry(ctx, func(ctx context.Context) error { return inTx(ctx, db, fn) })
 }
 
 // inTx runs fn in one transaction. It returns soon after ctx has ended, unless fn does not return: a call of the driver that

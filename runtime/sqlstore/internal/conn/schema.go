@@ -14,7 +14,7 @@ import (
 
 // CreateTable runs a CREATE TABLE IF NOT EXISTS, unless the table exists: the app's user may not have the right to create one.
 func (s *Server) CreateTable(ctx context.Context, table, create string) error {
-	return Retry(ctx, func() error {
+	return Retry(ctx, func(ctx context.Context) error {
 		// First, because an unsuitable database is easier to replace before it has the table.
 		if err := s.checkSession(ctx, s.DB); err != nil {
 			return err

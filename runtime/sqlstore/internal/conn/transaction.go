@@ -15,7 +15,7 @@ import (
 
 // Single is [Server.Once], and again as [Retry] does.
 func (s *Server) Single(ctx context.Context, x *Executor, fn func(Session) error) error {
-	return x.Retry(ctx, func() error { return s.Once(ctx, x, fn) })
+	return x.Retry(ctx, func(ctx context.Context) error { return s.Once(ctx, x, fn) })
 }
 
 // Once runs fn outside of a transaction, unless the driver splits statements. The statements of fn may be executed twice without harm.

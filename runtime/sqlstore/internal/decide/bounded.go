@@ -42,6 +42,7 @@ const mostProbes = 3
 
 // aroundLocks decides the calls that err has left without an answer, but for those whose rows are locked.
 func (e *Engine) aroundLocks(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, err error) error {
+	ctx = conn.WithBudget(ctx)
 	found := &group.LockedError{Err: err}
 	at := unanswered(answers)
 	var sharded []int

@@ -105,6 +105,8 @@ func (e *Engine) decideAndRecover(ctx context.Context, calls []runtime.Call, ans
 // driver prepares again on each connection, and after a value that the database refuses, such as a key that
 // violates a constraint. Otherwise it returns err.
 func (e *Engine) recoverFrom(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, how manner, tries int, err error) error {
+	// All that follows has one budget.
+	ctx = conn.WithBudget(ctx)
 	rest := unanswered(answers)
 	again := func(at []int, tries int) error {
 		return answerAt(at, calls, answers, func(calls []runtime.Call, answers []runtime.Answer) error {

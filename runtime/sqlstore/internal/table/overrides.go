@@ -157,7 +157,7 @@ func (v *OverrideLog) withNextID(
 	ctx context.Context, x *conn.Executor, insert func(in conn.Session, refused int64) (int64, error),
 ) (id int64, err error) {
 	var refused int64
-	once := func() error {
+	once := func(ctx context.Context) error {
 		err := v.server.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) (err error) {
 			id, err = insert(in, refused)
 			return err
@@ -326,7 +326,7 @@ func (v *OverrideLog) Check(ctx context.Context, policies []*runtime.Policy, oth
 	if err := v.checkParts(ctx); err != nil {
 		return err
 	}
-	if err := conn.Retry(ctx, func() error {
+	if err := conn.Retry(ctx, func(ctx context.Context) error {
 		_, err := v.server.DB.ExecContext(ctx, v.sql(insertNone))
 		return err
 	}); err != nil {

@@ -67,8 +67,12 @@ func (p *Prepared) prepare(ctx context.Context) (*conn.Executor, error) {
 	}
 }
 
+// PrepareRetrying returns the executor, and prepares the store before that at the first use.
 func (p *Prepared) PrepareRetrying(ctx context.Context) (x *conn.Executor, err error) {
-	err = conn.Retry(ctx, func() error {
+	if x = p.Executor.Load(); x != nil {
+		return x, nil
+	}
+	err = conn.Retry(ctx, func(ctx context.Context) error {
 		x, err = p.prepare(ctx)
 		return err
 	})

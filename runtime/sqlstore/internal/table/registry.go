@@ -322,7 +322,7 @@ func (r *Registry) Register(ctx context.Context, policies []*runtime.Policy, ado
 // register writes registrations and, if it could, has all limits compared again. The error joins those of all limits.
 func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime.Registration, adopt bool) error {
 	var tried []runtime.Registration
-	return conn.Retry(ctx, func() error {
+	return conn.Retry(ctx, func(ctx context.Context) error {
 		stored, err := r.readAll(ctx, x)
 		if err != nil {
 			return err
@@ -353,7 +353,7 @@ func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime
 				changed = append(changed, of)
 			}
 		}
-		err = conn.Retry(ctx, func() error {
+		err = conn.Retry(ctx, func(ctx context.Context) error {
 			if len(changed) == 0 {
 				return nil
 			}
@@ -480,7 +480,7 @@ func (r *Registry) Forget(ctx context.Context, limit string) error {
 		return nil
 	}
 	_, err := Using(ctx, r.prepared, func(ctx context.Context, x *conn.Executor) (any, error) {
-		return nil, conn.Retry(ctx, func() error {
+		return nil, conn.Retry(ctx, func(ctx context.Context) error {
 			return r.server.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) error {
 				_, err := in.ExecContext(ctx, r.sql(removeLimit), limit)
 				return err
