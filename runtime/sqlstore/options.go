@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
@@ -46,4 +46,4 @@ var ErrOutcomeUnknown = fault.ErrOutcomeUnknown
 // calls, and 5 seconds for the database. It also bounds [Store.Close], and [Store.Ready], [Store.Migrate] and each page of
 // [Store.Sweep] if their context has no deadline, and each call in a transaction of the caller whose context has none. See
 // [Store.Do] for connections that do not respond.
-const Timeout = conn.Timeout
+const Timeout = bounds.Timeout

@@ -147,6 +147,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/decide"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/denycache"
@@ -251,7 +252,7 @@ func (s *Store) Close() error {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), conn.Timeout-2*conn.Grace)
+	ctx, cancel := context.WithTimeout(context.Background(), bounds.Timeout-2*bounds.Grace)
 	defer cancel()
 	s.overrides.Stop()
 	// Leases refund their tokens through the group, so the group must still be running, and the gate still open.

@@ -11,12 +11,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 )
-
-// Timeout is written out for its documentation, and group waits for its own.
-func TestTimeoutIsThatOfGroupCommit(t *testing.T) { require.Equal(t, group.Timeout, conn.Timeout) }
 
 // Nothing may hang, panic or allow.
 func TestNilAndZeroStoresReturnErrNoStore(t *testing.T) {

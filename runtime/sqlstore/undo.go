@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 )
 
@@ -35,8 +36,6 @@ type undo struct {
 const (
 	// mostUndone bounds the pending calls while the database fails. The slots of older ones are free after their hold.
 	mostUndone = 10_000
-	// shortestUndoPause and longestUndoPause are the pauses between tries, which double.
-	shortestUndoPause, longestUndoPause = 50 * time.Millisecond, time.Second
 )
 
 func newUndoer(store runtime.Store) *undoer {
@@ -103,7 +102,7 @@ func undoOf(q *runtime.Request, d *runtime.Decision) undo {
 
 // run executes the pending calls, until there are none.
 func (u *undoer) run() {
-	for pause := shortestUndoPause; ; {
+	for pause := bounds.ShortestUndoPause; ; {
 		u.mu.Lock()
 		tried := u.pending
 		u.pending = nil
@@ -116,21 +115,21 @@ func (u *undoer) run() {
 		u.mu.Unlock()
 		failed := u.try(tried)
 		if len(failed) == 0 {
-			pause = shortestUndoPause
+			pause = bounds.ShortestUndoPause
 			continue
 		}
 		u.mu.Lock()
 		u.pending = append(failed, u.pending...)
 		u.mu.Unlock()
 		if conn.Sleep(u.stopped, pause) == nil {
-			pause = min(2*pause, longestUndoPause)
+			pause = min(2*pause, bounds.LongestUndoPause)
 		}
 	}
 }
 
 // try executes calls, and returns those that are to be tried again.
 func (u *undoer) try(all []undo) (failed []undo) {
-	ctx, cancel := context.WithTimeout(u.stopped, conn.Timeout)
+	ctx, cancel := context.WithTimeout(u.stopped, bounds.Timeout)
 	defer cancel()
 	calls := make([]runtime.Call, len(all))
 	for i := range all {

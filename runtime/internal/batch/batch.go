@@ -397,24 +397,6 @@ func (b *Batch) decideAll(requests []runtime.Request, now int64) (answer runtime
 	return runtime.Answer{Decisions: decisions}, true
 }
 
-// RequestError is the error of a call that one of its requests has.
-type RequestError struct {
-	// Index is the position of the request.
-	Index int
-	Err   error
-}
-
-// Error returns the text of Err.
-func (e *RequestError) Error() string { return e.Err.Error() }
-
-// Unwrap returns Err.
-func (e *RequestError) Unwrap() error { return e.Err }
-
-// errorOf returns the error of one of the requests of a call as that of the call.
-func errorOf(requests []runtime.Request, i int, err error) error {
-	return &RequestError{i, fmt.Errorf("%v: %w", runtime.Call{Requests: requests[i : i+1]}, err)}
-}
-
 // RefuseTogether returns the error of a call in which the request with an index cannot be with the others: each must be a
 // Take or a Check, and those for one key must have equal policies, and the same zone and anniversary. Different keys of a
 // name may have different plans.

@@ -13,18 +13,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-)
 
-// guardEvery is the time between two checks of the files: four calls of stat take some microseconds, as much as a
-// fifth of a decision.
-const guardEvery = 100 * time.Millisecond
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
+)
 
 // logCalls is after how many calls to look at the log, which costs half a microsecond: fewer than write so many pages that SQLite begins
 // the log from the start, after which nothing would show that it was emptied.
 const logCalls = 8
-
-// connectTimeout is how long to wait for a connection when the log is missing.
-const connectTimeout = time.Second
 
 // guard detects that the file of an open database is no longer the one that other programs open by its path. Each side
 // would then grant all of a limit's tokens.
@@ -134,7 +129,7 @@ func (g *guard) check() (compared bool, err error) {
 	if g == nil {
 		return false, nil
 	}
-	if now, due := int64(time.Since(g.start)), g.due.Load(); now >= due && g.due.CompareAndSwap(due, now+int64(guardEvery)) {
+	if now, due := int64(time.Since(g.start)), g.due.Load(); now >= due && g.due.CompareAndSwap(due, now+int64(bounds.GuardEvery)) {
 		return true, g.compareNow()
 	}
 	if problem := g.problem.Load(); problem != nil {
@@ -162,7 +157,7 @@ func (g *guard) compareNow() error {
 		// SQLite deletes the log with the last connection, and then nothing is wrong: a new connection makes another one. If
 		// the file itself is gone, a connection would make an empty one, so none is opened then.
 		before := g.connections.Load()
-		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), bounds.GuardTimeout)
 		defer cancel()
 		if g.db.PingContext(ctx) == nil && g.connections.Load() != before {
 			_, err = g.compare()
@@ -221,7 +216,7 @@ func (g *guard) truncated() error {
 	if g.logged = size; !shrunk && hasHeader(log) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), bounds.GuardTimeout)
 	defer cancel()
 	// Twice, because another process may have SQLite truncate the log between two statements.
 	before := int64(0)

@@ -5,18 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
-
-// Timeout is sqlstore.Timeout, where it is documented.
-const Timeout = 10 * time.Second
-
-// Grace is how long a driver has to return after its context has ended. Its error has more details than ours.
-const Grace = 50 * time.Millisecond
 
 // errSilent is the error of Await if f has not returned.
 var errSilent = errors.New("the database has not responded")
 
-// Bounded runs f under a context that has a deadline, ctx's or [Timeout], and returns soon after it has ended. If f
+// Bounded runs f under a context that has a deadline, ctx's or [bounds.Timeout], and returns soon after it has ended. If f
 // has not returned by then, as with some drivers, it continues in the background.
 func Bounded[T any](ctx context.Context, f func(ctx context.Context) (T, error)) (T, error) {
 	ctx, cancel := withDeadline(ctx)
@@ -24,12 +20,12 @@ func Bounded[T any](ctx context.Context, f func(ctx context.Context) (T, error))
 	return Await(ctx, func() (T, error) { return f(ctx) }, nil)
 }
 
-// withDeadline returns ctx if it has a deadline, and otherwise one that ends after [Timeout].
+// withDeadline returns ctx if it has a deadline, and otherwise one that ends after [bounds.Timeout].
 func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, Timeout)
+	return context.WithTimeout(ctx, bounds.Timeout)
 }
 
 // Await runs f and returns soon after ctx has ended, even if f does not, as with drivers that ignore the context. If f
@@ -56,7 +52,7 @@ func Await[T any](ctx context.Context, f func() (T, error), drop func(T)) (T, er
 			return r.value, r.err
 		case <-ended:
 			// A nil channel blocks, so the next turn of the loop waits for the result and the grace period only.
-			ended, late = nil, time.After(Grace)
+			ended, late = nil, time.After(bounds.Grace)
 		case <-late:
 			if drop != nil {
 				// A connection or transaction that arrives late must be released.

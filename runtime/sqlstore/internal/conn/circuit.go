@@ -9,6 +9,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
@@ -17,8 +18,8 @@ import (
 // the dead ones for long.
 //
 // The timeouts of calls do not decide whether the database is silent, because they may be short, and their statements slow
-// or waiting for a lock. If there was no answer for [suspicious], a probe begins, and calls go on. If that has no answer for
-// [silent] either, and nothing else has, calls wait until something has: a probe, of which there is one at a time, or a call
+// or waiting for a lock. If there was no answer for [bounds.Suspicious], a probe begins, and calls go on. If that has no answer for
+// [bounds.Silent] either, and nothing else has, calls wait until something has: a probe, of which there is one at a time, or a call
 // that was sent before.
 //
 // The stores and transactions of a pool share a circuit. A nil circuit never waits: it is for a database in this process.
@@ -33,17 +34,6 @@ type Circuit struct {
 	// changed is closed after an answer, and when a probe has ended. It is nil if no call waits.
 	changed chan struct{}
 }
-
-const (
-	// suspicious is how long a call may be without an answer before a probe begins, and silent how long the probe may.
-	suspicious = 250 * time.Millisecond
-	silent     = time.Second
-	// probeTimeout includes the seconds after which TCP repeats the first packet of a connection, 1 and 3. A shorter one would
-	// queue up more dead clients in a pooler, which serves them first.
-	probeTimeout = 5 * time.Second
-	// probePause is between two probes.
-	probePause = time.Second
-)
 
 // circuits are the circuits of databases that are servers, as long as these are in use.
 var circuits sync.Map // weak.Pointer[sql.DB] to *Circuit
@@ -103,7 +93,7 @@ func (c *Circuit) TrySend(db *sql.DB) (now time.Time, changed <-chan struct{}) {
 	case c.unanswered.IsZero():
 		c.unanswered = now
 		return now, nil
-	case now.Sub(c.unanswered) < suspicious:
+	case now.Sub(c.unanswered) < bounds.Suspicious:
 		return now, nil
 	}
 	if c.suspected.IsZero() {
@@ -113,7 +103,7 @@ func (c *Circuit) TrySend(db *sql.DB) (now time.Time, changed <-chan struct{}) {
 		c.probing = true
 		go c.probe(db, c.failures)
 	}
-	if now.Sub(c.suspected) < silent {
+	if now.Sub(c.suspected) < bounds.Silent {
 		return now, nil
 	}
 	if c.changed == nil {
@@ -132,7 +122,7 @@ func (c *Circuit) Received(ctx context.Context, sent time.Time, err error) {
 // answers reports whether the result of a statement shows that the database, or its host, responds. A driver may have a
 // timeout of its own, and hide it in another error.
 func answers(ctx context.Context, sent time.Time, err error) bool {
-	return err == nil || fault.CodeOf(err).Text != "" || ctx.Err() == nil && time.Since(sent) < silent
+	return err == nil || fault.CodeOf(err).Text != "" || ctx.Err() == nil && time.Since(sent) < bounds.Silent
 }
 
 func (c *Circuit) answered() {
@@ -156,7 +146,7 @@ func (c *Circuit) Silence() time.Duration {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.suspected.IsZero() || time.Since(c.suspected) < silent {
+	if c.suspected.IsZero() || time.Since(c.suspected) < bounds.Silent {
 		return 0
 	}
 	return time.Since(c.unanswered)
@@ -164,15 +154,15 @@ func (c *Circuit) Silence() time.Duration {
 
 // probe pings the database, and pauses if there is no answer.
 func (c *Circuit) probe(db *sql.DB, failures int) {
-	pings, timeout := 1, silent
+	pings, timeout := 1, bounds.Silent
 	if failures > 0 {
 		// Idle connections may be lost although the server can be reached. One ping more needs a new connection.
-		pings, timeout = 1+db.Stats().Idle, probeTimeout
+		pings, timeout = 1+db.Stats().Idle, bounds.ProbeTimeout
 	}
 	if c.ping(db, pings, timeout) {
 		c.answered()
 	} else if failures > 0 {
-		time.Sleep(probePause)
+		time.Sleep(bounds.ProbePause)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,7 +184,7 @@ func (c *Circuit) ping(db *sql.DB, pings int, timeout time.Duration) bool {
 			answered <- answers(ctx, sent, db.PingContext(ctx))
 		}()
 	}
-	late := time.After(timeout + Grace)
+	late := time.After(timeout + bounds.Grace)
 	for range pings {
 		select {
 		case ok := <-answered:

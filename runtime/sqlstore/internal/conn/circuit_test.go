@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
@@ -64,7 +65,7 @@ func onMute(t *testing.T, latency time.Duration, test func(t *testing.T, m *mute
 		defer db.Close()
 		test(t, m, db, newCircuit(db))
 		// The last probe ends.
-		time.Sleep(probeTimeout + Grace + probePause)
+		time.Sleep(bounds.ProbeTimeout + bounds.Grace + bounds.ProbePause)
 	})
 }
 
@@ -134,9 +135,9 @@ func TestCircuitOfASilentDatabaseHasOneProbe(t *testing.T) {
 		}
 		m.silent.Store(true)
 		sent := passes(t, c, db)
-		time.Sleep(suspicious)
+		time.Sleep(bounds.Suspicious)
 		passes(t, c, db)
-		time.Sleep(silent - time.Millisecond)
+		time.Sleep(bounds.Silent - time.Millisecond)
 		passes(t, c, db)
 		require.EqualValues(t, 1, m.pings.Load(), "a probe")
 		time.Sleep(time.Millisecond)
@@ -151,7 +152,7 @@ func TestCircuitOfASilentDatabaseHasOneProbe(t *testing.T) {
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.ErrorContains(t, err, "the database has not answered for 1m1s: ")
 		assert.Equal(t, time.Minute, time.Since(begun))
-		assert.LessOrEqual(t, m.opened.Load(), 4+int64(time.Minute/(probeTimeout+probePause))+1, "a new connection for each probe")
+		assert.LessOrEqual(t, m.opened.Load(), 4+int64(time.Minute/(bounds.ProbeTimeout+bounds.ProbePause))+1, "a new connection for each probe")
 	})
 }
 
@@ -165,9 +166,9 @@ func TestCircuitClosesWhenTheDatabaseAnswers(t *testing.T) {
 			onMute(t, time.Millisecond, func(t *testing.T, m *mute, db *sql.DB, c *Circuit) {
 				m.silent.Store(true)
 				sent := passes(t, c, db)
-				time.Sleep(suspicious)
+				time.Sleep(bounds.Suspicious)
 				passes(t, c, db)
-				time.Sleep(silent)
+				time.Sleep(bounds.Silent)
 				go func() {
 					time.Sleep(9 * time.Second)
 					repair(m, c, sent)
@@ -175,7 +176,7 @@ func TestCircuitClosesWhenTheDatabaseAnswers(t *testing.T) {
 				begun := time.Now()
 				_, err := c.Send(t.Context(), db)
 				require.NoError(t, err)
-				assert.LessOrEqual(t, time.Since(begun), 9*time.Second+probeTimeout+Grace+probePause+time.Millisecond)
+				assert.LessOrEqual(t, time.Since(begun), 9*time.Second+bounds.ProbeTimeout+bounds.Grace+bounds.ProbePause+time.Millisecond)
 				passes(t, c, db)
 			})
 		})

@@ -5,10 +5,12 @@ import (
 	"database/sql"
 	"sync"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
 
 // clock is the database's clock, computed from the host's: hosts disagree, and a count that several of them share needs one
-// time. The offset between the two is measured every [measureAfter].
+// time. The offset between the two is measured every [bounds.MeasureAfter].
 //
 // Each measurement has a bound of its error: half of its round trip, and more as it gets older. The one with the smallest bound
 // counts, so that a late packet does not move the clock. Two measurements whose bounds exclude each other show that a clock was
@@ -33,25 +35,9 @@ type clock struct {
 type reading struct{ sent, now time.Time }
 
 const (
-	// measureAfter is how old a measurement may become before the next one.
-	measureAfter = 30 * time.Second
-	// measureSoon is the pause after one that was poor or failed. It doubles each time, up to measureAfter.
-	measureSoon = time.Second
-	// maxMeasurements is how many are made at once to confirm one that is in doubt.
-	maxMeasurements = 3
 
-	// drift is by how many parts per million the clocks of two hosts drift apart: each has at most 100, the tolerance of common quartz
-	// oscillators. A clock that NTP moves faster counts as one that was set.
-	drift = 200
-	// fine is a bound with which no measurement is poor.
-	fine = 5 * time.Millisecond
-	// stale is by how much a clock may become worse before calls wait for its next measurement.
-	stale = 10 * time.Millisecond
 	// resolution is the unit of the database's clock.
 	resolution = time.Microsecond
-	// leastJump is how far the host's wall clock must move against its monotonic clock to be noticed. Go reads one after the other, so
-	// that they differ by as long as the thread was suspended in between.
-	leastJump = 100 * time.Millisecond
 )
 
 // Querier is a database, or a transaction in it.
@@ -80,14 +66,14 @@ func (m measurement) now(at time.Time) time.Time { return m.zero.Add(at.Sub(m.at
 
 // errorAt returns how far now can be off.
 func (m measurement) errorAt(at time.Time) time.Duration {
-	return m.bound + at.Sub(m.at)/1_000_000*drift + jump(m.at, at)
+	return m.bound + at.Sub(m.at)/1_000_000*bounds.Drift + jump(m.at, at)
 }
 
 // jump returns how far the host's wall clock has moved against its monotonic clock. That is a correction of the wall clock, or
 // the time for which the host was suspended: its monotonic clock stops then, and the database's does not.
 func jump(from, to time.Time) time.Duration {
 	moved := (to.Round(0).Sub(from.Round(0)) - to.Sub(from)).Abs()
-	if moved < leastJump {
+	if moved < bounds.LeastJump {
 		return 0
 	}
 	// So that bounds can be added.
@@ -116,7 +102,7 @@ func (m measurement) better(than measurement, at time.Time) measurement {
 func (c *clock) measure(query func() (reading, error)) error {
 	for n := 1; ; n++ {
 		read, err := query()
-		if err != nil || !c.add(measured(read)) || n == maxMeasurements {
+		if err != nil || !c.add(measured(read)) || n == bounds.MaxMeasurements {
 			return c.end(err)
 		}
 	}
@@ -129,13 +115,13 @@ func (c *clock) add(m measurement) (again bool) {
 	switch {
 	case c.best.at.IsZero():
 		// All calls would be decided by a slow one until the next.
-		c.best, c.poor = m, m.bound > fine
+		c.best, c.poor = m, m.bound > bounds.Fine
 		return c.poor
 	case m.agrees(c.best, m.at):
-		c.poor = m.bound > max(fine, 2*c.best.bound)
+		c.poor = m.bound > max(bounds.Fine, 2*c.best.bound)
 		c.best, c.other = m.better(c.best, m.at), measurement{}
 		// Before the first measurement has ended.
-		return c.pause == 0 && c.best.bound > fine
+		return c.pause == 0 && c.best.bound > bounds.Fine
 	case !c.other.at.IsZero() && m.apart(c.other, m.at) < m.apart(c.best, m.at):
 		c.poor = true
 		c.best, c.other = m, measurement{}
@@ -150,12 +136,12 @@ func (c *clock) end(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.pause > 0 && c.pause < measureAfter:
-		c.pause = min(2*c.pause, measureAfter)
+	case c.pause > 0 && c.pause < bounds.MeasureAfter:
+		c.pause = min(2*c.pause, bounds.MeasureAfter)
 	case c.poor || err != nil:
-		c.pause = measureSoon
+		c.pause = bounds.MeasureSoon
 	default:
-		c.pause = measureAfter
+		c.pause = bounds.MeasureAfter
 	}
 	c.measuring, c.tried = false, time.Now()
 	c.due = c.tried.Add(c.pause)
@@ -173,7 +159,7 @@ func (c *clock) known() bool {
 }
 
 // begin reports whether there is a measurement, whether the caller is to measure again, and whether it should wait for the result,
-// because the clock is [stale].
+// because the clock is stale.
 func (c *clock) begin() (known, due, wait bool) {
 	now := time.Now()
 	c.mu.Lock()
@@ -183,7 +169,7 @@ func (c *clock) begin() (known, due, wait bool) {
 		return known, false, false
 	}
 	c.measuring = true
-	return true, true, c.best.errorAt(now)-c.best.bound > stale
+	return true, true, c.best.errorAt(now)-c.best.bound > bounds.Stale
 }
 
 // hurry makes the next measurement due at once, after one second at the earliest: another server may have taken the place of the one
@@ -191,7 +177,7 @@ func (c *clock) begin() (known, due, wait bool) {
 func (c *clock) hurry() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if soon := c.tried.Add(measureSoon); soon.Before(c.due) {
+	if soon := c.tried.Add(bounds.MeasureSoon); soon.Before(c.due) {
 		c.due = soon
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
 
 // refresh measures as a call does, and waits: if there is no measurement, or if the next one is due and no other is in flight.
@@ -40,7 +42,7 @@ func TestClockFollowsADatabaseThatDrifts(t *testing.T) {
 
 		require.NoError(t, refresh())
 		assert.Equal(t, 10*time.Minute, off())
-		time.Sleep(measureAfter - time.Second)
+		time.Sleep(bounds.MeasureAfter - time.Second)
 		require.NoError(t, refresh())
 		assert.Equal(t, 1, queries, "not each time")
 
@@ -64,7 +66,7 @@ func TestClockKeepsAnOldMeasurementWhenTheDatabaseFails(t *testing.T) {
 		var c clock
 		require.ErrorIs(t, c.refresh(fail), failure)
 		require.NoError(t, c.refresh(anHourAhead))
-		time.Sleep(10 * measureAfter)
+		time.Sleep(10 * bounds.MeasureAfter)
 		require.NoError(t, c.refresh(fail))
 		assert.Equal(t, time.Hour, time.Until(time.Unix(0, c.now())))
 	})
@@ -211,7 +213,7 @@ func TestClockIsNeverOffByMoreThanItsBound(t *testing.T) {
 				is := c.best.errorAt(now)
 				require.LessOrEqual(t, f.off(c).Abs(), is, "seed %d, after %v", seed, time.Since(f.began))
 				if !last.IsZero() {
-					require.LessOrEqual(t, is, bound+now.Sub(last)/1_000_000*drift+2*drift, "seed %d", seed)
+					require.LessOrEqual(t, is, bound+now.Sub(last)/1_000_000*bounds.Drift+2*bounds.Drift, "seed %d", seed)
 				}
 				last, bound = now, is
 				f.delays = []delay{randomDelay(r), randomDelay(r), randomDelay(r)}
@@ -235,8 +237,8 @@ func TestClockFindsAnotherClock(t *testing.T) {
 			follow(t, c, f, time.Second, time.Minute, late)
 			f.delays = nil
 			// Two that are due, each with its confirmation.
-			follow(t, c, f, time.Second, 2*measureAfter+maxMeasurements*time.Second, func() {})
-			require.LessOrEqual(t, f.off(c).Abs(), 2*stale, "seed %d", seed)
+			follow(t, c, f, time.Second, 2*bounds.MeasureAfter+bounds.MaxMeasurements*time.Second, func() {})
+			require.LessOrEqual(t, f.off(c).Abs(), 2*bounds.Stale, "seed %d", seed)
 		})
 	}
 }
@@ -248,7 +250,7 @@ func TestClockIsNotMovedByOneWrongBound(t *testing.T) {
 		f, c := &fakeServer{began: time.Now(), ahead: time.Hour}, new(clock)
 		follow(t, c, f, time.Second, time.Minute, func() {})
 		wrong := true
-		time.Sleep(measureAfter)
+		time.Sleep(bounds.MeasureAfter)
 		require.NoError(t, c.refresh(func() (reading, error) {
 			read, err := f.query()
 			if wrong {

@@ -7,13 +7,9 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
-
-// boundedWait is how long a statement may wait for a lock, for a database that does not end it by itself.
-const boundedWait = 200 * time.Millisecond
-
-// killTimeout bounds what ends a statement. It is as long as a call's statement may take.
-const killTimeout = Timeout / 2
 
 // killer ends statements of MySQL that take too long, by other connections.
 type killer struct {
@@ -27,7 +23,7 @@ func (k *killer) run(ctx context.Context, text string, run func(text string) err
 	finding, found := context.WithCancel(context.WithoutCancel(ctx))
 	defer found()
 	ended := make(chan struct{})
-	timer := time.AfterFunc(boundedWait, func() {
+	timer := time.AfterFunc(bounds.LockWait, func() {
 		defer close(ended)
 		k.end(finding, tag)
 	})
@@ -41,14 +37,14 @@ func (k *killer) run(ctx context.Context, text string, run func(text string) err
 
 // end ends the statement with a tag. The context is that of finding it.
 func (k *killer) end(ctx context.Context, tag string) {
-	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+	ctx, cancel := context.WithTimeout(ctx, bounds.KillTimeout)
 	defer cancel()
 	id, err := k.find(ctx, tag)
 	if err != nil || id == "" || ctx.Err() != nil {
 		return
 	}
 	// The statement may have ended meanwhile; its session is idle then, which MySQL ignores.
-	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
+	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), bounds.KillTimeout)
 	defer cancel()
 	_, _ = k.db.ExecContext(ctx, k.kill+id)
 }

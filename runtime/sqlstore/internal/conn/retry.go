@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
@@ -49,25 +50,19 @@ func reconnecting(ctx context.Context, db *sql.DB, fn func() error) error {
 	}
 }
 
-const (
-	// maxAttempts is how many attempts a call has.
-	maxAttempts = 100
-	// maxPause is the longest pause between two attempts.
-	maxPause = 100 * time.Millisecond
-)
-
 // budget is how many attempts the loops of a call have left. They share it, so that one in another does not multiply them.
 type budget struct{ left atomic.Int32 }
 
 type budgetKey struct{}
 
-// WithBudget returns a context whose loops have [maxAttempts] attempts together. A context within one that has a budget has the same.
+// WithBudget returns a context whose loops have [bounds.MaxAttempts] attempts together. A context within one that has a budget
+// has the same.
 func WithBudget(ctx context.Context) context.Context {
 	if _, ok := ctx.Value(budgetKey{}).(*budget); ok {
 		return ctx
 	}
 	b := new(budget)
-	b.left.Store(maxAttempts)
+	b.left.Store(bounds.MaxAttempts)
 	return context.WithValue(ctx, budgetKey{}, b)
 }
 
@@ -86,7 +81,7 @@ func (r *Retrier) Again(ctx context.Context, err *error) bool {
 		return false
 	}
 	r.attempts++
-	left := maxAttempts - r.attempts
+	left := bounds.MaxAttempts - r.attempts
 	if b, ok := ctx.Value(budgetKey{}).(*budget); ok {
 		left = int(b.left.Add(-1))
 	}
@@ -95,12 +90,12 @@ func (r *Retrier) Again(ctx context.Context, err *error) bool {
 		// A loop within this one has given up, and has said so.
 		return false
 	case left == 0:
-		*err = fmt.Errorf("gave up after %d attempts: %w", maxAttempts, *err)
+		*err = fmt.Errorf("gave up after %d attempts: %w", bounds.MaxAttempts, *err)
 		return false
 	}
 	// Longer after each attempt, and at random, so that transactions that have conflicted do not do so again. 1 ms << 10 is more
-	// than maxPause already, and a larger shift would overflow.
-	if ended := Sleep(ctx, rand.N(min(maxPause, time.Millisecond<<min(r.attempts, 10)))); ended != nil {
+	// than bounds.MaxPause already, and a larger shift would overflow.
+	if ended := Sleep(ctx, rand.N(min(bounds.MaxPause, time.Millisecond<<min(r.attempts, 10)))); ended != nil {
 		*err = fmt.Errorf("%w: %w", ended, *err)
 		return false
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
@@ -84,7 +85,7 @@ func TestRetryGivesUpAfterItsAttempts(t *testing.T) {
 		})
 		require.ErrorContains(t, err, "gave up after 100 attempts: ")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, maxAttempts, tries)
+		assert.Equal(t, bounds.MaxAttempts, tries)
 	})
 }
 
@@ -101,7 +102,7 @@ func TestLoopsInLoopsShareTheAttempts(t *testing.T) {
 				return Retry(ctx, func(ctx context.Context) error { return Retry(ctx, conflict) })
 			})
 			require.EqualError(t, err, "gave up after 100 attempts: "+(&fault.Again{Err: context.DeadlineExceeded}).Error())
-			assert.Equal(t, maxAttempts, tries, "each call has its own")
+			assert.Equal(t, bounds.MaxAttempts, tries, "each call has its own")
 		}
 	})
 }

@@ -19,7 +19,7 @@ func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 
 // inTx runs fn in one transaction. It returns soon after ctx has ended, unless fn does not return: a call of the driver that
 // has not returned by then continues in the background. If ctx has no deadline, the transaction is begun and ended within
-// [Timeout] each.
+// [bounds.Timeout] each.
 func inTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 	t, err := begin(ctx, db)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
@@ -115,16 +115,13 @@ func (s *Server) checkSession(ctx context.Context, db Querier) error {
 	return &fault.Hinted{Text: s.FillIn(hint) + ": " + strings.Join(all, "; "), Err: nil}
 }
 
-// explainTimeout is how long an error may wait for its explanation.
-const explainTimeout = 250 * time.Millisecond
-
 // ExplainSession names the settings of a session that are wrong by now, if a statement has failed for a reason that has no hint. Without
 // a transaction, the session is any of the pool, which most likely returns the connection of that statement.
 func (s *Server) ExplainSession(ctx context.Context, db Querier, err error) error {
 	if s.Dialect.Session == "" || !fault.OfServer(err) || errors.As(err, new(*fault.Hinted)) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bounds.ExplainTimeout)
 	defer cancel()
 	if hinted := new(fault.Hinted); errors.As(s.checkSession(ctx, db), &hinted) {
 		hinted.Err = err

@@ -69,7 +69,7 @@ func (s *Server) Guarded(ctx context.Context) error {
 	return err
 }
 
-// Maintain runs a task of an operator, such as Migrate, under ctx's deadline or [Timeout].
+// Maintain runs a task of an operator, such as Migrate, under ctx's deadline or [bounds.Timeout].
 func Maintain[T any](ctx context.Context, s *Server, task func(ctx context.Context) (T, error)) (T, error) {
 	if err := s.Guarded(ctx); err != nil {
 		var zero T

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
@@ -29,7 +30,7 @@ func (b Bounded) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 	if err != nil {
 		return answers, err
 	}
-	err = e.decideAndRecover(ctx, calls, answers, manner{bounded: true}, outdatedTries)
+	err = e.decideAndRecover(ctx, calls, answers, manner{bounded: true}, bounds.OutdatedTries)
 	if fault.LockTimeout(err) {
 		err = e.aroundLocks(ctx, calls, answers, err)
 	}
@@ -37,16 +38,13 @@ func (b Bounded) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 	return answers, e.server.Explain(ctx, err)
 }
 
-// mostProbes is how often it is found out which rows are locked, before the rest of the calls is decided in halves.
-const mostProbes = 3
-
 // aroundLocks decides the calls that err has left without an answer, but for those whose rows are locked.
 func (e *Engine) aroundLocks(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, err error) error {
 	ctx = conn.WithBudget(ctx)
 	found := &group.LockedError{Err: err}
 	at := unanswered(answers)
 	var sharded []int
-	for range mostProbes {
+	for range bounds.MostProbes {
 		locked, unknown, err := e.lockedRows(ctx, rowsOf(calls, at))
 		if err != nil {
 			return err
@@ -92,7 +90,7 @@ func (e *Engine) decideAt(ctx context.Context, at []int, calls []runtime.Call, a
 		return nil
 	}
 	return answerAt(at, calls, answers, func(calls []runtime.Call, answers []runtime.Answer) error {
-		return e.decideAndRecover(ctx, calls, answers, how, outdatedTries)
+		return e.decideAndRecover(ctx, calls, answers, how, bounds.OutdatedTries)
 	})
 }
 

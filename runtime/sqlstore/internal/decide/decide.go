@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
@@ -25,13 +26,13 @@ func (e *Engine) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 		err = e.decide(ctx, p)
 	}
 	if err != nil {
-		err = e.recoverFrom(ctx, calls, answers, manner{}, outdatedTries, err)
+		err = e.recoverFrom(ctx, calls, answers, manner{}, bounds.OutdatedTries, err)
 	}
 	e.server.Circuit.Received(ctx, sent, err)
 	if e.server.MadeRoom(ctx, err) {
 		// Calls answered before the volume was full are not decided a second time.
 		err = answerAt(unanswered(answers), calls, answers, func(rest []runtime.Call, answers []runtime.Answer) error {
-			return e.decideAndRecover(ctx, rest, answers, manner{}, outdatedTries)
+			return e.decideAndRecover(ctx, rest, answers, manner{}, bounds.OutdatedTries)
 		})
 	}
 	return answers, e.server.Explain(ctx, err)
@@ -86,10 +87,6 @@ func (e *Engine) decide(ctx context.Context, p *plan) error {
 	return nil
 }
 
-// outdatedTries is how often calls are decided again after an outdated statement, in addition to once for each open
-// connection.
-const outdatedTries = 3
-
 func (e *Engine) decideAndRecover(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, how manner, tries int) error {
 	p, err := e.plan(ctx, calls, answers, how)
 	if err == nil {
@@ -119,8 +116,8 @@ func (e *Engine) recoverFrom(ctx context.Context, calls []runtime.Call, answers 
 		return again(rest, tries-1)
 	case fault.RefusedValue(err) && len(rest) > 1:
 		// In halves, so that only the calls with such a value fail: at most two statements a call.
-		first := again(rest[:len(rest)/2], outdatedTries)
-		second := again(rest[len(rest)/2:], outdatedTries)
+		first := again(rest[:len(rest)/2], bounds.OutdatedTries)
+		second := again(rest[len(rest)/2:], bounds.OutdatedTries)
 		if first == nil {
 			return second
 		}

@@ -13,7 +13,7 @@
 //     reset, by itself or among others. So its RetryAfter counts all that this process has done. Tokens that another
 //     process refunds may be available only DenyCache later, and those that it takes or charges make RetryAfter too short.
 //   - The requests of a transaction of the caller take effect when it commits, which is not known here: no denial of their
-//     keys is remembered for [TxLasts].
+//     keys is remembered for [bounds.TxLasts].
 //   - A retry after RetryAfter is decided by the backend, and one in another fixed window too.
 //   - The tokens left that a denial has are up to date as far as [meter.LeftAfter] can know them, and never too many.
 //   - It remembers a bounded number of keys.
@@ -30,6 +30,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/recent"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
 
 // Store is a [runtime.Store] that caches the denials of another, its backend. It may be used by many goroutines at once.
@@ -44,9 +45,6 @@ type Store struct {
 	changes [256]uint32
 	seed    maphash.Seed
 }
-
-// TxLasts is how long a transaction of the caller is assumed to take until it commits.
-const TxLasts = 10 * time.Second
 
 // New returns a store that caches the denials of a backend. The clock is time.Now if nil.
 func New(backend runtime.Store, clock func() time.Time) *Store {
@@ -89,7 +87,7 @@ func (s *Store) InTx(calls []runtime.Call, answers []runtime.Answer) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	until := s.clock().Add(TxLasts)
+	until := s.clock().Add(bounds.TxLasts)
 	for i, c := range calls {
 		answer := runtime.Answer{}
 		if i < len(answers) {

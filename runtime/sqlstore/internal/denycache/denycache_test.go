@@ -12,6 +12,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/denycache"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
@@ -253,7 +254,7 @@ func TestDenialsAreNotCachedDuringATransaction(t *testing.T) {
 	w.play([]step{{0, 8, false, 3 * second, 3}, {0, 8, false, 3 * second, 4}})
 	_, err := w.limit("k").Charge(t.Context(), 15)
 	require.NoError(t, err)
-	w.play([]step{{denycache.TxLasts - 1, 8, false, 8*second + 1, 6}, {1, 8, false, 8 * second, 7}, {0, 8, false, 8 * second, 7}})
+	w.play([]step{{bounds.TxLasts - 1, 8, false, 8*second + 1, 6}, {1, 8, false, 8 * second, 7}, {0, 8, false, 8 * second, 7}})
 }
 
 func TestDenialFromBeforeAChangeIsNotCached(t *testing.T) {

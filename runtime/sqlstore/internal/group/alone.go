@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
 
 // mayWait reports whether a caller may wait until the InlineFunc returns. With one writer, the database is in this process
@@ -34,7 +35,8 @@ func (q *queue) beginAlone(ctx context.Context, calls []runtime.Call, key uint64
 		q.lone = f
 	}
 	*f = flight{
-		ctx: f.ctx, cancel: f.cancel, keys: f.keys, lone: ctx, began: now, deadline: now.Add(Timeout / 2), patience: now.Add(linger),
+		ctx: f.ctx, cancel: f.cancel, keys: f.keys, lone: ctx,
+		began: now, deadline: now.Add(bounds.Timeout / 2), patience: now.Add(bounds.Linger),
 	}
 	if !q.oneWriter {
 		f.claim(&calls[0], key)
@@ -44,7 +46,7 @@ func (q *queue) beginAlone(ctx context.Context, calls []runtime.Call, key uint64
 	if ctx.Done() == nil {
 		q.watchLocked(f.deadline)
 	} else {
-		q.watchLocked(now.Add(glance))
+		q.watchLocked(now.Add(bounds.Glance))
 	}
 	return f
 }

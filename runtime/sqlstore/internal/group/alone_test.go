@@ -14,6 +14,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
@@ -140,7 +141,7 @@ func TestSilentLoneCallEndsAfterTimeout(t *testing.T) {
 				require.LessOrEqual(t, took(func() {
 					_, err := s.Do(context.Background(), take("silent", 1))
 					require.ErrorIs(t, err, context.DeadlineExceeded)
-				}), group.Timeout)
+				}), bounds.Timeout)
 			}
 		})
 	}

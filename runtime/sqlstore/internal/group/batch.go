@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
 
 // batch is the calls of several callers that wait for the same flight.
@@ -83,7 +84,7 @@ func (b *batch) beginLocked(now time.Time) (live context.Context) {
 		}
 		late = late || c.late
 	}
-	if live == nil || !now.Before(b.created.Add(Timeout)) {
+	if live == nil || !now.Before(b.created.Add(bounds.Timeout)) {
 		b.end(nil, errTimeout)
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
 
 // flight is a call of the backend: for some batches, which it answers, or for a lone caller in its own goroutine.
@@ -60,7 +61,7 @@ type droppedAnswers struct {
 
 // newFlightLocked begins batches. It returns nil if none of them has a caller left.
 func newFlightLocked(batches []*batch, now time.Time) *flight {
-	f := &flight{began: now, deadline: now.Add(Timeout / 2), patience: now.Add(linger)}
+	f := &flight{began: now, deadline: now.Add(bounds.Timeout / 2), patience: now.Add(bounds.Linger)}
 	f.batches = f.first[:0]
 	var live context.Context
 	for _, b := range batches {
@@ -70,7 +71,7 @@ func newFlightLocked(batches []*batch, now time.Time) *flight {
 		}
 		live, b.in = ctx, f
 		f.batches = append(f.batches, b)
-		f.deadline = earlier(f.deadline, b.created.Add(Timeout))
+		f.deadline = earlier(f.deadline, b.created.Add(bounds.Timeout))
 		f.remaining += b.remaining
 	}
 	if live == nil {

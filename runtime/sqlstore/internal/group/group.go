@@ -26,7 +26,7 @@
 // # Guarantees
 //
 //   - The calls of a batch are answered as if the backend was called with one after the other.
-//   - A caller waits no longer than its context; in its own goroutine, at most twice [glance] longer, and as long as the
+//   - A caller waits no longer than its context; in its own goroutine, at most twice [bounds.Glance] longer, and as long as the
 //     InlineFunc takes to return then. With one writer, no caller that has a deadline runs it.
 //   - A call whose context ends while it is queued takes nothing; one that is in flight may have taken, and if it was
 //     answered, the caller gets the answer. The other calls of the batch are not affected.
@@ -34,12 +34,12 @@
 //     caller that has gone.
 //   - A row that another transaction has locked makes only the calls wait that need it: with [Options.Wait], one flight waits for each
 //     row, and at most half of the connections wait.
-//   - A caller waits at most [Timeout], whatever its context, unless an InlineFunc with one writer takes longer.
+//   - A caller waits at most [bounds.Timeout], whatever its context, unless an InlineFunc with one writer takes longer.
 //   - No goroutine runs while no caller waits, except for a backend call that goes on after its context has ended.
 //
 // # A backend that does not return
 //
-// The context of a batch ends after half of [Timeout], or shortly after its last caller has left. If the backend does
+// The context of a batch ends after half of [bounds.Timeout], or shortly after its last caller has left. If the backend does
 // not return then, the batch fails without it, and the next batch begins. The backend may still carry out
 // the abandoned batch: its callers have got an error, and their tokens may be taken. If it returns answers, they are
 // undelivered. Calls wait for a batch for a moment
@@ -85,7 +85,7 @@ func New(backend runtime.Store, o Options) *Store {
 }
 
 // Do implements [runtime.Store]. The error is that of the backend or of ctx, or wraps [context.DeadlineExceeded] after
-// [Timeout].
+// [bounds.Timeout].
 func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	if err := ctx.Err(); err != nil || len(calls) == 0 {
 		return nil, err

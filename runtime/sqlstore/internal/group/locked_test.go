@@ -15,6 +15,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 )
 
@@ -236,7 +237,7 @@ func TestErrorOfACallForALockedRowNamesItsLimit(t *testing.T) {
 					require.ErrorIs(t, err, context.DeadlineExceeded)
 					require.ErrorContains(t, err, `another transaction (session 7) has locked the row of limit "ten" and this key: `)
 					require.NotContains(t, err.Error(), "locked 1")
-				}), min(patience, group.Timeout))
+				}), min(patience, bounds.Timeout))
 				all.Wait()
 				require.LessOrEqual(t, took(func() {
 					_, err := s.Do(t.Context(), take("free", 1))
@@ -267,10 +268,10 @@ func TestCallThatWaitsForALockedRowEndsAfterTimeout(t *testing.T) {
 				require.LessOrEqual(t, took(func() {
 					_, err := s.Do(context.Background(), take("locked", 1))
 					require.ErrorIs(t, err, context.DeadlineExceeded)
-				}), group.Timeout)
+				}), bounds.Timeout)
 			})
 		}
-		callOthers(t, s, 2*group.Timeout)
+		callOthers(t, s, 2*bounds.Timeout)
 		all.Wait()
 		require.NoError(t, s.Shutdown(t.Context()))
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 )
 
@@ -38,7 +39,7 @@ func (s *erratic) gets(answers []runtime.Answer) {
 func (s *erratic) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	takes := time.Duration(rand.ExpFloat64() * float64(20*time.Millisecond))
 	if rand.IntN(50) == 0 {
-		takes = rand.N(2 * group.Timeout)
+		takes = rand.N(2 * bounds.Timeout)
 	}
 	ended := ctx.Done()
 	if !s.obeys {
@@ -96,7 +97,7 @@ func TestEveryCallReturnsInTimeAndIsMadeOnceAtMost(t *testing.T) {
 						})
 					}
 					all.Wait()
-					time.Sleep(3 * group.Timeout)
+					time.Sleep(3 * bounds.Timeout)
 					require.NoError(t, s.Shutdown(t.Context()))
 					backend.mu.Lock()
 					defer backend.mu.Unlock()
@@ -112,7 +113,7 @@ func TestEveryCallReturnsInTimeAndIsMadeOnceAtMost(t *testing.T) {
 
 // oneCall makes a call under a context that mostly has a deadline.
 func oneCall(t *testing.T, s *group.Store, backend *erratic, key string) {
-	ctx, limit := context.Background(), group.Timeout
+	ctx, limit := context.Background(), bounds.Timeout
 	if rand.IntN(4) > 0 {
 		limit = rand.N(200 * time.Millisecond)
 		var cancel context.CancelFunc

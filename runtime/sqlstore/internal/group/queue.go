@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
 
 // queue is the calls that wait, and the flights.
@@ -104,7 +105,7 @@ func (q *queue) batchLocked(list *[]*batch, calls int) *batch {
 	}
 	*list = append(*list, b)
 	// Nothing else may fire: the flight before may have been abandoned, and never return.
-	q.watchLocked(b.created.Add(Timeout))
+	q.watchLocked(b.created.Add(bounds.Timeout))
 	return b
 }
 
@@ -156,7 +157,7 @@ func (q *queue) readyLocked() bool {
 	}
 	now, n, overdue := time.Now(), 0, time.Time{}
 	for _, f := range q.flights {
-		late := !now.Before(f.began.Add(glance))
+		late := !now.Before(f.began.Add(bounds.Glance))
 		// If the database has answered others meanwhile, the connection is not silent.
 		if late && f.mayWait && !f.waits && (q.answered.After(f.began) || !now.Before(f.patience)) {
 			f.waits = true
@@ -164,7 +165,7 @@ func (q *queue) readyLocked() bool {
 		}
 		if !f.waits {
 			n++
-			overdue = f.began.Add(glance)
+			overdue = f.began.Add(bounds.Glance)
 			switch {
 			case !late:
 				q.watchLocked(overdue)
@@ -194,8 +195,8 @@ func (q *queue) mayWaitLocked() bool {
 			n++
 		}
 	}
-	if n == 0 || n >= maxWaits || q.connections == nil {
-		return n < maxWaits
+	if n == 0 || n >= bounds.MaxWaits || q.connections == nil {
+		return n < bounds.MaxWaits
 	}
 	connections := q.connections()
 	return connections == 0 || n < connections/2

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
 
 // do returns the backend's answers to calls, in a batch if others wait too. Once the queue is closed, each do is a backend
@@ -34,7 +35,7 @@ func (q *queue) do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 		return answers, nil
 	}
 	if locked := lockedOf(err); locked != nil {
-		return q.await(ctx, b.created.Add(Timeout), calls, answers, locked)
+		return q.await(ctx, b.created.Add(bounds.Timeout), calls, answers, locked)
 	}
 	return answers, q.explain(b, err)
 }
@@ -98,7 +99,7 @@ func explainLocked(f *flight, err error) error {
 
 // ask finds out which transaction has locked the row for which a flight waits.
 func (q *queue) ask(f *flight, row runtime.Row) {
-	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), bounds.AskTimeout)
 	defer cancel()
 	holder, locked := q.holder(ctx, row)
 	q.mu.Lock()
@@ -140,7 +141,7 @@ func (q *queue) joinLocked(ctx context.Context, calls []runtime.Call, row runtim
 	}
 	if f != nil {
 		// Its connection is not silent: the database has said that the row is locked.
-		f.lost, f.patience = false, now.Add(lockedPatience)
+		f.lost, f.patience = false, now.Add(bounds.LockedPatience)
 		q.watchLocked(f.patience)
 		b = q.batchLocked(&f.after, len(calls))
 		return b, b.joinLocked(ctx, calls, hash)
@@ -151,7 +152,7 @@ func (q *queue) joinLocked(ctx context.Context, calls []runtime.Call, row runtim
 	// Of calls about several rows, it is the one that others wait for.
 	b.row = hash
 	if f = newFlightLocked([]*batch{b}, now); f != nil {
-		f.need, f.mayWait, f.waits, f.patience = row, true, true, now.Add(lockedPatience)
+		f.need, f.mayWait, f.waits, f.patience = row, true, true, now.Add(bounds.LockedPatience)
 		q.waits++
 		q.flights = append(q.flights, f)
 		q.watchLocked(f.deadline)
@@ -202,7 +203,7 @@ func (q *queue) leave(b *batch, i int) (phase string) {
 	case q.oneWriter:
 		f.cancel()
 	default:
-		f.deadline = earlier(f.deadline, time.Now().Add(linger))
+		f.deadline = earlier(f.deadline, time.Now().Add(bounds.Linger))
 		q.watchLocked(f.deadline)
 	}
 	if b.callers[i].late {
@@ -313,7 +314,7 @@ func doSingle(
 		f.end(answers, f.returned(err))
 		f.handOver(undelivered)
 	}()
-	bounded, cancel := context.WithTimeout(ctx, Timeout)
+	bounded, cancel := context.WithTimeout(ctx, bounds.Timeout)
 	defer cancel()
 	if b.wait(bounded) {
 		return b.answersOf(i)
@@ -323,7 +324,7 @@ func doSingle(
 		err = fmt.Errorf("%s: %w", phaseInFlight, ctx.Err())
 	}
 	if b.end(nil, err) {
-		time.AfterFunc(linger, f.cancel)
+		time.AfterFunc(bounds.Linger, f.cancel)
 		return nil, err
 	}
 	// It is being answered now.
@@ -341,16 +342,16 @@ func (q *queue) check() {
 		q.expireFlightLocked(q.flights[i], now)
 	}
 	q.removeLocked(func(b *batch) bool {
-		return !now.Before(b.created.Add(Timeout)) && b.end(nil, errTimeout)
+		return !now.Before(b.created.Add(bounds.Timeout)) && b.end(nil, errTimeout)
 	})
 	q.goOnLocked()
 	for _, f := range q.flights {
 		for _, b := range f.after {
-			q.watchLocked(b.created.Add(Timeout))
+			q.watchLocked(b.created.Add(bounds.Timeout))
 		}
 	}
 	for _, b := range q.waiting {
-		q.watchLocked(b.created.Add(Timeout))
+		q.watchLocked(b.created.Add(bounds.Timeout))
 	}
 }
 
@@ -359,7 +360,7 @@ func (q *queue) check() {
 func (q *queue) expireFlightLocked(f *flight, now time.Time) {
 	if f.lone != nil && !f.late && f.lone.Err() != nil {
 		f.late = true
-		f.deadline = earlier(f.deadline, now.Add(glance))
+		f.deadline = earlier(f.deadline, now.Add(bounds.Glance))
 	}
 	if f.keys != nil && !f.lost && !now.Before(f.patience) {
 		// Its connection is probably silent. Then its rows are free, or the database makes the next statement wait.
@@ -368,7 +369,7 @@ func (q *queue) expireFlightLocked(f *flight, now time.Time) {
 	}
 	asks := now
 	if q.holder != nil && f.mayWait && !f.asked {
-		if asks = f.began.Add(linger); !now.Before(asks) {
+		if asks = f.began.Add(bounds.Linger); !now.Before(asks) {
 			f.asked = true
 			go q.ask(f, f.need)
 		}
@@ -378,7 +379,7 @@ func (q *queue) expireFlightLocked(f *flight, now time.Time) {
 	case f.ctx.Err() == nil:
 		// Most drivers return soon after their context has ended, with an error that says more than a timeout.
 		f.cancel()
-		f.deadline = now.Add(grace)
+		f.deadline = now.Add(bounds.Grace)
 	default:
 		f.end(nil, errTimeout)
 		if !q.oneWriter {
@@ -388,7 +389,7 @@ func (q *queue) expireFlightLocked(f *flight, now time.Time) {
 	}
 	next := f.deadline
 	if f.lone != nil && !f.late && f.lone.Done() != nil {
-		next = earlier(next, now.Add(glance))
+		next = earlier(next, now.Add(bounds.Glance))
 	}
 	if len(f.after) > 0 {
 		next = earlier(next, f.patience)

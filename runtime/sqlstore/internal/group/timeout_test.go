@@ -13,6 +13,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 )
 
@@ -72,7 +73,7 @@ func TestCallWithoutDeadlineEndsAfterTimeout(t *testing.T) {
 			require.LessOrEqual(t, took(func() {
 				_, err := s.Do(context.Background(), take("silent", 1))
 				require.ErrorIs(t, err, context.DeadlineExceeded)
-			}), group.Timeout)
+			}), bounds.Timeout)
 		})
 	}
 }
@@ -116,7 +117,7 @@ func TestCallForAKeyOnASilentConnectionWaitsForAMoment(t *testing.T) {
 		require.Len(t, backend.begun, 2)
 		backend.mu.Unlock()
 		require.Equal(t, aMoment, time.Since(begin))
-		time.Sleep(2 * group.Timeout)
+		time.Sleep(2 * bounds.Timeout)
 	})
 }
 
@@ -129,7 +130,7 @@ func TestCallsSoonGoAroundASilentConnection(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, answers[0].Allowed())
 		}), aMoment)
-		time.Sleep(group.Timeout)
+		time.Sleep(bounds.Timeout)
 	})
 }
 
@@ -168,7 +169,7 @@ func TestQueuedCallsAfterASilentBatchEndWithinTimeout(t *testing.T) {
 			start(&all, func() {
 				_, err := s.Do(context.Background(), take("silent", 1))
 				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.LessOrEqual(t, time.Since(begin), group.Timeout+100*time.Millisecond)
+				require.LessOrEqual(t, time.Since(begin), bounds.Timeout+100*time.Millisecond)
 			})
 		}
 		all.Wait()
@@ -196,7 +197,7 @@ func TestSingleLaneNeverReordersBatches(t *testing.T) {
 			}
 		})
 		all.Wait()
-		require.LessOrEqual(t, time.Since(begin), group.Timeout+100*time.Millisecond)
+		require.LessOrEqual(t, time.Since(begin), bounds.Timeout+100*time.Millisecond)
 		backend.mu.Lock()
 		defer backend.mu.Unlock()
 		require.Equal(t, backend.obeys, len(backend.begun) == 2, "the next batch begins only when the backend has returned")
@@ -211,7 +212,7 @@ func TestCallBehindAnAbandonedBatchEndsAfterTimeout(t *testing.T) {
 			require.LessOrEqual(t, took(func() {
 				_, err := s.Do(context.Background(), take("silent", 1))
 				require.ErrorIs(t, err, context.DeadlineExceeded)
-			}), group.Timeout)
+			}), bounds.Timeout)
 		}
 		close(backend.release)
 		synctest.Wait()
@@ -269,7 +270,7 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 		require.Equal(t, time.Second, took(func() {
 			require.ErrorIs(t, s.Shutdown(ctx), context.DeadlineExceeded)
 		}))
-		ctx, cancel = context.WithTimeout(context.Background(), group.Timeout)
+		ctx, cancel = context.WithTimeout(context.Background(), bounds.Timeout)
 		defer cancel()
 		require.NoError(t, s.Shutdown(ctx), "the batch is abandoned within Timeout")
 	})

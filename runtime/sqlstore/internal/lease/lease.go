@@ -43,6 +43,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/receipt"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
 
 var _ runtime.LocalTaker = (*Store)(nil)
@@ -93,7 +94,7 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 			return s.answer(d), nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, bounds.Timeout)
 	defer cancel()
 	resetting, err := s.beginResets(ctx, calls)
 	defer s.endResets(resetting)
@@ -120,9 +121,9 @@ func (s *Store) take(ctx context.Context, q runtime.Request, calls []runtime.Cal
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, bounds.Timeout)
 	defer cancel()
-	for range attempts {
+	for range bounds.LeaseAttempts {
 		// A handle has tried this already, but since then another goroutine may have taken a block. Without a second look,
 		// this one would refund that block and take its own.
 		if d, ok := s.TakeLocal(q.Policy, q.Key, q.Count); ok {

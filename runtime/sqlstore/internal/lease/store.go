@@ -39,13 +39,6 @@ func New(backend runtime.Store, clock func() time.Time) *Store {
 	return &Store{backend: backend, clock: clock, keys: map[id]*key{}}
 }
 
-// attempts is how many blocks a request waits for, before it goes to the backend by itself. More than one, because others
-// may spend the block first.
-const attempts = 3
-
-// timeout bounds what a call waits for a block or for the backend, and how long a refund is tried.
-const timeout = 10 * time.Second
-
 // key is one key of a limit, in this process. The lock of the store guards everything but block.
 type key struct {
 	id

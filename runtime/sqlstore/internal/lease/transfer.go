@@ -7,6 +7,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
 
 // renew returns the transfer of the key, after starting one if need be. It returns nil if the key can
@@ -36,7 +37,7 @@ func (s *Store) renew(ctx context.Context, q runtime.Request) *transfer {
 // takeBlock refunds the rest of the key's block and takes a new one by the request q.
 func (s *Store) takeBlock(ctx context.Context, k *key, t *transfer, q runtime.Request) {
 	defer s.transfers.Done()
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, bounds.Timeout)
 	defer cancel()
 	calls := append(k.endWithRefund(), k.call(q))
 	// Both clocks are read before the call: a block that ends too early is safe, one that ends too late is not.
@@ -207,7 +208,7 @@ func (s *Store) sendRefunds(ctx context.Context, calls []runtime.Call) error {
 	if len(calls) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, bounds.Timeout)
 	defer cancel()
 	_, err := s.backend.Do(ctx, calls)
 	return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
@@ -35,10 +36,6 @@ func (p *Prepared) CheckSetup(ctx context.Context) error {
 	return p.checkPooler(ctx, x)
 }
 
-// clockLead is how far a row may be ahead of a node's clock: more than the error of a measurement, and more than
-// the difference between synchronized nodes.
-const clockLead = 10 * time.Second
-
 // checkClocks returns an error if rows were written by a node whose clock is ahead of this one's: that node grants tokens
 // early, and this node does not grant any until its clock catches up.
 func (p *Prepared) checkClocks(ctx context.Context, x *conn.Executor) error {
@@ -54,7 +51,7 @@ func (p *Prepared) checkClocks(ctx context.Context, x *conn.Executor) error {
 	if err := p.Server.DB.QueryRowContext(ctx, p.Server.Place().Latest).Scan(&ts); err != nil {
 		return err
 	}
-	if at := now(); ts.Int64 > at+int64(clockLead) {
+	if at := now(); ts.Int64 > at+int64(bounds.ClockLead) {
 		ahead := time.Duration(ts.Int64 - at).Round(time.Second)
 		return &fault.Hinted{Text: fmt.Sprintf(p.Server.FillIn(clocksDiffer), ahead), Err: nil}
 	}
@@ -106,13 +103,6 @@ func (p *Prepared) checkReads(ctx context.Context, x *conn.Executor) error {
 const readsReplica = "a proxy before the server sends reads of table {table} to a read-only replica, so that balances, denials and " +
 	"blocks are as old as the replica: make it send them to the primary server, for Pgpool-II by allow_sql_comments = off"
 
-// poolerRounds is how often checkPooler gives a pooler the occasion to mix up statements: it may have several sessions,
-// and other clients at the same time.
-const poolerRounds = 2
-
-// spareTimeout is how long Ready waits for a second connection, or for a pooler's second session, which may not exist.
-const spareTimeout = 250 * time.Millisecond
-
 // checkPooler returns the error of a statement that the driver has prepared under a name, and that a pooler has then sent
 // to a session of the server that does not have it, or has another client's under that name. Two connections run the same
 // statement: the first one alone, the second one in a transaction, and the first one again, which then cannot have the
@@ -128,7 +118,7 @@ func (p *Prepared) checkPooler(ctx context.Context, x *conn.Executor) error {
 	// A closure, because replaceConn changes first.
 	defer func() { first.Close() }()
 	named, err := p.isNamed(ctx, first)
-	for i := 0; err == nil && named && i < poolerRounds; i++ {
+	for i := 0; err == nil && named && i < bounds.PoolerRounds; i++ {
 		var second *sql.Conn
 		if second = p.spareConn(ctx); second != nil {
 			err = p.provePoolerMixup(ctx, first, second)
@@ -151,13 +141,13 @@ func (p *Prepared) isNamed(ctx context.Context, in conn.Runner) (named bool, err
 	return named, err
 }
 
-// spareConn returns a second connection, or nil if the pool has none within [spareTimeout].
+// spareConn returns a second connection, or nil if the pool has none within [bounds.SpareTimeout].
 func (p *Prepared) spareConn(ctx context.Context) *sql.Conn {
 	if p.Server.DB.Stats().MaxOpenConnections == 1 {
 		// Waiting for one would only take the timeout.
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, spareTimeout)
+	ctx, cancel := context.WithTimeout(ctx, bounds.SpareTimeout)
 	defer cancel()
 	conn, err := p.Server.DB.Conn(ctx)
 	if err != nil {
@@ -174,7 +164,7 @@ func (p *Prepared) LocateFor(ctx context.Context, tx conn.Runner) error {
 	}
 	if spare := p.spareConn(ctx); spare != nil {
 		defer spare.Close()
-		wait, cancel := context.WithTimeout(ctx, spareTimeout)
+		wait, cancel := context.WithTimeout(ctx, bounds.SpareTimeout)
 		defer cancel()
 		// An error is that of the transaction too, or no reason for it to fail.
 		_ = p.Server.Locate(wait, spare)
@@ -192,7 +182,7 @@ func (p *Prepared) provePoolerMixup(ctx context.Context, first, second *sql.Conn
 	if _, err := p.isNamed(ctx, tx); err != nil {
 		return err
 	}
-	wait, cancel := context.WithTimeout(ctx, spareTimeout)
+	wait, cancel := context.WithTimeout(ctx, bounds.SpareTimeout)
 	defer cancel()
 	// A timeout only shows that the pooler has no second session.
 	if _, err := p.isNamed(wait, first); err != nil && wait.Err() == nil {

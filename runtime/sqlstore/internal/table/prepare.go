@@ -10,6 +10,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
@@ -34,13 +35,6 @@ type preparation struct {
 	executor *conn.Executor
 	err      error
 }
-
-const (
-	// preparationPatience is how long calls wait for one preparation before another begins, because its connection may not respond.
-	preparationPatience = conn.Timeout / 4
-	// maxPreparations are in flight at once. Each goes on for as long as a call may take, so that the round trips of a long line fit.
-	maxPreparations = 4
-)
 
 // prepare returns the executor, which is made at the first use, when the table must exist. If that fails, the calls that
 // wait for it get the error, and the next call tries again.
@@ -79,7 +73,7 @@ func (p *Prepared) PrepareRetrying(ctx context.Context) (x *conn.Executor, err e
 	return x, err
 }
 
-// Using runs a task that is no batch under ctx's deadline or [conn.Timeout].
+// Using runs a task that is no batch under ctx's deadline or [bounds.Timeout].
 func Using[T any](ctx context.Context, p *Prepared, task func(ctx context.Context, x *conn.Executor) (T, error)) (T, error) {
 	return conn.Maintain(ctx, p.Server, func(ctx context.Context) (T, error) {
 		x, err := p.PrepareRetrying(ctx)
@@ -100,9 +94,9 @@ func (p *Prepared) currentPreparation(ctx context.Context) (current *preparation
 	if n > 0 {
 		current = p.inFlight[n-1]
 	}
-	if n == 0 || n < maxPreparations && time.Since(current.began) >= preparationPatience {
+	if n == 0 || n < bounds.MaxPreparations && time.Since(current.began) >= bounds.PreparationPatience {
 		// Without the deadline of ctx: one shorter than the round trips of a preparation would never let the store begin.
-		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), conn.Timeout)
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), bounds.Timeout)
 		begun := &preparation{began: time.Now(), stop: stop, done: make(chan struct{})}
 		if !p.Server.Gate.InBackground(func() { p.runPreparation(ctx, begun) }) {
 			stop()
@@ -111,8 +105,8 @@ func (p *Prepared) currentPreparation(ctx context.Context) (current *preparation
 		p.inFlight, current = append(p.inFlight, begun), begun
 		n++
 	}
-	if n < maxPreparations {
-		late = time.After(preparationPatience - time.Since(current.began))
+	if n < bounds.MaxPreparations {
+		late = time.After(bounds.PreparationPatience - time.Since(current.began))
 	}
 	return current, late
 }

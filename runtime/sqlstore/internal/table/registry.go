@@ -12,6 +12,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/registry"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
@@ -49,7 +50,10 @@ const (
 )
 
 func NewRegistry(on *Prepared, owner string, overrides *OverrideLog) *Registry {
-	r := &Registry{owner: owner, overrides: overrides, side: newSide(on, dialect.RegistryTable(on.Server.Table)), turn: make(chan struct{}, 1), spare: make(chan struct{}, spareTurns)}
+	r := &Registry{
+		owner: owner, overrides: overrides, side: newSide(on, dialect.RegistryTable(on.Server.Table)),
+		turn: make(chan struct{}, 1), spare: make(chan struct{}, bounds.SpareTurns),
+	}
 	r.create, r.parts, r.missing, r.lacking = on.Server.Dialect.CreateRegistry, on.Server.Dialect.RegistryParts, missingRegistry, lackingRegistry
 	r.autoCreate = overrides.AutoCreate
 	if r.create == "" {
@@ -88,7 +92,7 @@ func (r *Registry) Refuse(ctx context.Context, calls []runtime.Call) (registry.R
 	if r.known.Compared(calls) {
 		return r.known.Refuse(calls, forgotten), nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, conn.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, bounds.Timeout)
 	defer cancel()
 	end, err := r.inTurn(ctx)
 	if err != nil {
@@ -113,17 +117,10 @@ func (r *Registry) Refuse(ctx context.Context, calls []runtime.Call) (registry.R
 	})
 }
 
-const (
-	// turnPatience is how long a call waits for the turn of another one, whose connection may not respond.
-	turnPatience = 250 * time.Millisecond
-	// spareTurns bounds the connections of calls that wait no longer.
-	spareTurns = 3
-)
-
 // inTurn waits until no other call reads or writes the table for a first use: most that come meanwhile then need not do so. The error is
 // that of ctx.
 func (r *Registry) inTurn(ctx context.Context) (end func(), err error) {
-	late := time.After(turnPatience)
+	late := time.After(bounds.TurnPatience)
 	var spare chan struct{}
 	for ctx.Err() == nil {
 		select {

@@ -14,39 +14,12 @@ const (
 	phaseInFlight = "waiting for the database"
 )
 
-// linger is how long a flight that all callers have left may go on. Most answers that are late are a little late, and
-// drivers abort a statement by closing its connection. Without linger, connections would be closed and opened all the
-// time, and with a timeout shorter than it takes to open one, no call would ever succeed. Calls wait as long for a flight that
-// has one of their keys.
-const linger = 250 * time.Millisecond
-
-// grace is how long the backend has to return after the context of a flight has ended.
-const grace = 50 * time.Millisecond
-
-// glance is how often the context of a lone caller is checked, and how long its statement may go on after that. After that
-// time, too, the next flight goes around one that has not ended.
-const glance = 25 * time.Millisecond
-
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
 	}
 	return a
 }
-
-// lockedPatience is how long calls for a row that another transaction has locked wait for the flight that waits for it, before one of
-// them asks the database whether the row is still locked.
-const lockedPatience = time.Second
-
-// askTimeout is how long it may take to find out which transaction has locked a row.
-const askTimeout = time.Second
-
-// maxWaits is the most flights that wait for locked rows at once, each with a connection.
-const maxWaits = 8
-
-// Timeout is the longest that a call waits, whatever its context: up to half of it in the queue, and up to half of it for
-// the backend. The error then wraps [context.DeadlineExceeded].
-const Timeout = 10 * time.Second
 
 // DefaultBatch is the default of [Options.Batch].
 const DefaultBatch = 1000
@@ -76,5 +49,5 @@ type Options struct {
 // go to the backend. It must return soon after ctx has ended, except with one writer.
 type InlineFunc func(ctx context.Context, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error)
 
-// errTimeout is the error of calls that the backend has not answered within [Timeout].
+// errTimeout is the error of calls that the backend has not answered within [bounds.Timeout].
 var errTimeout = fmt.Errorf("the database did not answer in time: %w", context.DeadlineExceeded)
