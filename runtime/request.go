@@ -240,6 +240,11 @@ func (q *Request) Decides() bool { return q.Op.traits().decides }
 // Takes reports whether the request takes tokens if it is allowed.
 func (q *Request) Takes() bool { return q.Op.Takes() }
 
+// Acquires reports whether the request acquires slots if it is allowed.
+func (q *Request) Acquires() bool {
+	return q.Op == Take && q.Count != 0 && q.Policy != nil && q.Policy.Kind == InFlight
+}
+
 // AsCheck returns the Check that is allowed if and only if the request, which decides, is.
 func (q Request) AsCheck() Request {
 	if q.Op.UpTo() {

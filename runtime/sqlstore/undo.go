@@ -46,13 +46,13 @@ func newUndoer(store runtime.Store) *undoer {
 
 // undelivered undoes calls whose answers no caller has got.
 func (u *undoer) undelivered(calls []runtime.Call, answers []runtime.Answer) {
-	u.add(calls, answers, func(q *runtime.Request) bool { return q.Reserve || acquires(q) }, true)
+	u.add(calls, answers, func(q *runtime.Request) bool { return q.Reserve || q.Acquires() }, true)
 }
 
 // unknown frees the slots that calls may have acquired: these would be the answers, but whether they were written is not known. A
 // Release cannot free the slots of others, while a refund without a take would give back tokens of others.
 func (u *undoer) unknown(calls []runtime.Call, answers []runtime.Answer) {
-	u.add(calls, answers, acquires, false)
+	u.add(calls, answers, (*runtime.Request).Acquires, false)
 }
 
 // add gives back what the calls have taken that have a request which holds something. Tokens are refunded only if it is certain that
@@ -65,7 +65,7 @@ func (u *undoer) add(calls []runtime.Call, answers []runtime.Answer, holds func(
 			continue
 		}
 		for j := range requests {
-			if q := &requests[j]; q.Op == runtime.Take && !a.Decisions[j].TakenAt.IsZero() && (certain || acquires(q)) {
+			if q := &requests[j]; q.Op == runtime.Take && !a.Decisions[j].TakenAt.IsZero() && (certain || q.Acquires()) {
 				all = append(all, undoOf(q, &a.Decisions[j]))
 			}
 		}
@@ -83,16 +83,11 @@ func (u *undoer) add(calls []runtime.Call, answers []runtime.Answer, holds func(
 	}
 }
 
-// acquires reports whether a request acquires slots.
-func acquires(q *runtime.Request) bool {
-	return q.Op == runtime.Take && q.Policy != nil && q.Policy.Kind == runtime.InFlight
-}
-
 // undoOf returns what gives back what a request has taken.
 func undoOf(q *runtime.Request, d *runtime.Decision) undo {
 	// Once, because a second refund could be one of tokens of others.
 	r, until := d.RefundRequest(d.Taken), time.Time{}
-	if acquires(q) {
+	if q.Acquires() {
 		// Even if the answer was certain: a try of this may be executed although it fails.
 		r.Op, until = runtime.Release, time.Now().Add(q.Policy.Period)
 	}

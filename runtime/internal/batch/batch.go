@@ -423,16 +423,11 @@ func refuseTogether(q *runtime.Request, all []runtime.Request) error {
 		if all[i].Key == q.Key && other != nil && q.Policy != nil && q.Policy.Name == other.Name && !q.SameWindows(&all[i]) {
 			return fmt.Errorf("%w: one key has two time zones or anniversaries", runtime.ErrInvalidCall)
 		}
-		if other := &all[i]; other != q && acquires(q) && acquires(other) && q.Key == other.Key && q.Policy.Name == other.Policy.Name {
+		if other := &all[i]; other != q && q.Acquires() && other.Acquires() && q.Key == other.Key && q.Policy.Name == other.Policy.Name {
 			return fmt.Errorf("%w: the slots of one key have one holder: acquire all of them by one request", runtime.ErrInvalidCall)
 		}
 	}
 	return nil
-}
-
-// acquires reports whether a request acquires slots.
-func acquires(q *runtime.Request) bool {
-	return q.Op == runtime.Take && !q.Empty() && q.Policy != nil && q.Policy.Kind == runtime.InFlight
 }
 
 // recheck replaces the decisions that allowed a Take of an undone call: the tokens left are those without the call. So

@@ -61,6 +61,9 @@ type write struct {
 // begin is called before a write of calls with these answers. The write before it, if any, has written nothing.
 func (w *write) begin(ctx context.Context, e *Engine, calls []runtime.Call, answers []runtime.Answer) {
 	w.end(ctx, false, nil)
+	acquires := func(c runtime.Call) bool {
+		return slices.ContainsFunc(c.Requests, func(q runtime.Request) bool { return q.Acquires() })
+	}
 	if !slices.ContainsFunc(calls, acquires) {
 		return
 	}
@@ -86,13 +89,6 @@ func (w *write) end(ctx context.Context, written bool, err error) error {
 	}
 	*w = write{}
 	return err
-}
-
-// acquires reports whether a call acquires slots.
-func acquires(c runtime.Call) bool {
-	return slices.ContainsFunc(c.Requests, func(q runtime.Request) bool {
-		return q.Op == runtime.Take && q.Policy != nil && q.Policy.Kind == runtime.InFlight
-	})
 }
 
 // byDriver decides by the Decider.

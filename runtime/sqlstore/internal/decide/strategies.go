@@ -29,13 +29,13 @@ var strategies = [...]strategy{
 	// 0 (SQLite). All batches: 64 callers cost 0.4 of compareAndSwap and of locked.
 	{name: "by the driver", applies: func(e *Engine, p *plan) bool { return e.Decider != nil }, run: (*Engine).byDriver},
 	// 1. Plain takes on Postgres and MariaDB, without a transaction of four statements.
-	{name: "upsert of one row", applies: (*Engine).returnsOne, run: (*Engine).take, upsert: upsertOneReturning},
+	{name: "upsert of one row", applies: (*Engine).returnsOne, run: (*Engine).take, upsert: (*Engine).upsertOneReturning},
 	// 1 (MySQL). The same on MySQL, which has no RETURNING.
-	{name: "upsert with an insert id", applies: (*Engine).returnsInsertID, run: (*Engine).take, upsert: upsertInsertID},
+	{name: "upsert with an insert id", applies: (*Engine).returnsInsertID, run: (*Engine).take, upsert: (*Engine).upsertInsertID},
 	// 2 (MySQL). Several rows of a limit; the locked transaction has 5 round trips.
-	{name: "upsert, then select", applies: (*Engine).selects, run: (*Engine).take, upsert: upsertThenSelect},
+	{name: "upsert, then select", applies: (*Engine).selects, run: (*Engine).take, upsert: (*Engine).upsertThenSelect},
 	// 1.
-	{name: "upsert", applies: (*Engine).returns, run: (*Engine).take, upsert: upsertReturning},
+	{name: "upsert", applies: (*Engine).returns, run: (*Engine).take, upsert: (*Engine).upsertReturning},
 	// 1 or 2. Sliding windows, precise limits, other methods and denials of one row without a transaction, and lone calls of sharded
 	// limits whose shards were not seen lately.
 	{name: "compare and swap", applies: (*Engine).triesSwap, run: (*Engine).compareAndSwap},

@@ -13,7 +13,7 @@ import (
 )
 
 // upsertStrategy takes from the rows of one statement, and sets After of those from which it has taken.
-type upsertStrategy func(ctx context.Context, e *Engine, in conn.Session, t part) error
+type upsertStrategy func(e *Engine, ctx context.Context, in conn.Session, t part) error
 
 // take takes by upserts, each for the rows of one statement: if one fails, those before it have committed, and their calls are answered.
 // Calls from whose row nothing is taken are denied, and left: only a read shows when their tokens are due.
@@ -22,9 +22,9 @@ func (e *Engine) take(ctx context.Context, p *plan) (err error) {
 		t := p.part(p.sent)
 		t.reset()
 		if p.on.NeedsTx() {
-			err = e.server.InTx(ctx, p.on, t[0].policy.Durability, func(in conn.Session) error { return p.upsert(ctx, e, in, t) })
+			err = e.server.InTx(ctx, p.on, t[0].policy.Durability, func(in conn.Session) error { return p.upsert(e, ctx, in, t) })
 		} else {
-			err = p.upsert(ctx, e, p.on, t)
+			err = p.upsert(e, ctx, p.on, t)
 		}
 		if err != nil {
 			// A failed statement took nothing, whatever it has returned.
@@ -59,7 +59,7 @@ func (p *plan) takesOne() bool { return len(p.rows) == 1 && p.sent == 0 }
 func (p *plan) takesMany() bool { return p.sent < len(p.rows) }
 
 // upsertReturning runs the dialect's Take, which selects the rows that it has written.
-func upsertReturning(ctx context.Context, _ *Engine, in conn.Session, t part) error {
+func (e *Engine) upsertReturning(ctx context.Context, in conn.Session, t part) error {
 	arity, v := t.bind()
 	take := conn.TakeRows
 	if t[0].policy.Shards > 1 {
@@ -88,7 +88,7 @@ func upsertReturning(ctx context.Context, _ *Engine, in conn.Session, t part) er
 }
 
 // upsertOneReturning runs the dialect's TakeOne.
-func upsertOneReturning(ctx context.Context, _ *Engine, in conn.Session, t part) error {
+func (e *Engine) upsertOneReturning(ctx context.Context, in conn.Session, t part) error {
 	_, v := t.bind()
 	after := &t[0].after
 	if x, ok := in.(*conn.Executor); ok && x.Raw {
@@ -112,7 +112,7 @@ func upsertOneReturning(ctx context.Context, _ *Engine, in conn.Session, t part)
 }
 
 // upsertInsertID runs the dialect's TakeInsertID for one row, and decodes its result.
-func upsertInsertID(ctx context.Context, _ *Engine, in conn.Session, t part) error {
+func (e *Engine) upsertInsertID(ctx context.Context, in conn.Session, t part) error {
 	_, v := t.bind()
 	result, err := in.Exec(ctx, conn.TakeInsertID, conn.OneRow, v)
 	if err != nil {
@@ -132,9 +132,9 @@ func upsertInsertID(ctx context.Context, _ *Engine, in conn.Session, t part) err
 
 // upsertThenSelect runs the dialect's TakeKeys or Take, and selects the result on the same connection. If selecting the result fails,
 // the tokens have been taken, and the error is one after which the store does not take again.
-func upsertThenSelect(ctx context.Context, e *Engine, in conn.Session, t part) error {
+func (e *Engine) upsertThenSelect(ctx context.Context, in conn.Session, t part) error {
 	if len(t) == 1 {
-		return upsertInsertID(ctx, e, in, t)
+		return e.upsertInsertID(ctx, in, t)
 	}
 	_, v := t.bind()
 	take := e.server.Place().Queries[t.statement()][conn.ManyRows].Literal(v)
