@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 )
 

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"

@@ -9,8 +9,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/recent"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // localMemory decides in place of a failing store, for limits with [runtime.FailLocal]: by the same rule, on counts of

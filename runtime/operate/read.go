@@ -11,9 +11,9 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // BusyKey is a key that lacks tokens.

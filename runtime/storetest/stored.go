@@ -8,8 +8,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // hostile are key parts that collations, escapes, trimming or truncation could confuse.

@@ -2,7 +2,7 @@ package batch
 
 import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 )
 
 // One returns the row of the call if there is one call, for one request with one row, whose policy has its own numbers and

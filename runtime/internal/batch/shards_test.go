@@ -10,8 +10,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // sharded returns p split into n shards, whose parts are whole tokens.

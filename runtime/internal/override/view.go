@@ -15,8 +15,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // DefaultEvery is how often a process reads the new entries of the log of overrides, unless the store has an option

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"

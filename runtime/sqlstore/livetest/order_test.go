@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 )
 
 // windows are where the windows of a key are.

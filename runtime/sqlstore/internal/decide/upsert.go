@@ -7,7 +7,7 @@ import (
 	"errors"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )

@@ -28,8 +28,8 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/recent"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
 

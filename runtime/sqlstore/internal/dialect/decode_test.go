@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // oracle is one row of a limit in exact rationals: the formulas as they are written, without regard to speed.

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 func inZone(unit runtime.CalendarUnit, zone string) runtime.Calendar {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // Whatever zone a program passes, each instant is in a window that contains it, and is found.
