@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/internal/arith"
 )
 
 // Calendar divides the time of a [FixedWindow] into days, weeks, months or years of a time zone, in place of windows of

@@ -5,9 +5,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/receipt"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/internal/receipt"
+	"github.com/ratelimitgen/ratelimitgen/internal/words"
 )
 
 // Never is the result of limiter.Reservation.Delay for a denied reservation, and the RetryAfter of a request that

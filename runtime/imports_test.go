@@ -12,7 +12,10 @@ import (
 const module = "github.com/ratelimitgen/ratelimitgen"
 
 // layers are the packages that generated code is compiled with, from the bottom up.
-var layers = []string{"/internal/ability", "/internal/once", "/internal/arith", "/internal/receipt", "/internal/words", "", "/internal/recent", "/meter", "/internal/batch", "/internal/override", "/limiter"}
+var layers = []string{
+	"internal/ability", "internal/once", "internal/arith", "internal/receipt", "internal/words", "runtime",
+	"internal/recent", "internal/meter", "internal/batch", "internal/override", "runtime/limiter",
+}
 
 // forbidden are standard packages that these must not import, with the reason.
 var forbidden = map[string]string{
@@ -27,28 +30,28 @@ func TestLayersImportWhatIsBelow(t *testing.T) {
 	for floor, layer := range layers {
 		for _, path := range goList(t, layer, `{{join .Imports "\n"}}`) {
 			require.NotContains(t, forbidden, path, forbidden[path])
-			if below, ours := strings.CutPrefix(path, module+"/runtime"); ours {
-				require.Contains(t, layers[:floor], below, "runtime%s imports what is above it", layer)
+			if below, ours := strings.CutPrefix(path, module+"/"); ours {
+				require.Contains(t, layers[:floor], below, "%s imports what is above it", layer)
 			} else {
-				require.NotContains(t, path, ".", "runtime%s is compiled into every program with a limit: it must not import other modules", layer)
+				require.NotContains(t, path, ".", "%s is compiled into every program with a limit: it must not import other modules", layer)
 			}
 		}
 	}
 }
 
 func TestLimiterNeedsNothingElse(t *testing.T) {
-	for _, path := range goList(t, "/limiter", `{{join .Deps "\n"}}`) {
+	for _, path := range goList(t, "runtime/limiter", `{{join .Deps "\n"}}`) {
 		require.NotEqual(t, "net/http", path, forbidden["net/http"])
-		if ours, ok := strings.CutPrefix(path, module+"/runtime"); ok {
+		if ours, ok := strings.CutPrefix(path, module+"/"); ok {
 			require.True(t, slices.Contains(layers, ours), "%s is not among the layers", path)
 		}
 	}
 }
 
-// goList returns the lines that go list prints about a package under runtime, without its tests.
+// goList returns the lines that go list prints about a package of this module, without its tests.
 func goList(t *testing.T, layer, format string) []string {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-f", format, "."+layer).Output()
+	out, err := exec.Command("go", "list", "-f", format, module+"/"+layer).Output()
 	require.NoError(t, err)
 	return strings.Fields(string(out))
 }

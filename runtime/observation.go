@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/internal/words"
 )
 
 // Observation is what an [Observer] learns about one limit of a call. It has the key only as a fingerprint.

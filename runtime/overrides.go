@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/internal/arith"
 )
 
 // ForGood returns the end of an override that has none.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/internal/arith"
 )
 
 // MaxTokens is the largest rate, capacity or maxReserved of a limit, in tokens. Whole numbers up to it, and sums of two

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/internal/ability"
+	"github.com/ratelimitgen/ratelimitgen/internal/words"
 )
 
 // Store keeps the counts. Package storetest is its contract: an implementation that passes it is a Store.

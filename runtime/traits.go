@@ -3,7 +3,7 @@ package runtime
 import (
 	"unsafe"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/internal/arith"
 )
 
 // Traits are what requests of a policy need beyond the rows of their keys, as a set. The zero Traits is a plain limit:

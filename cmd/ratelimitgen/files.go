@@ -15,7 +15,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
-	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
+	"github.com/ratelimitgen/ratelimitgen/internal/printable"
 )
 
 // defaultFile is the file that commands read if the arguments name none.

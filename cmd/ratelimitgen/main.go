@@ -30,7 +30,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
+	"github.com/ratelimitgen/ratelimitgen/internal/printable"
 )
 
 // commands returns all commands, in the order of the help. The package comment and the README list them too, and

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
-	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
+	"github.com/ratelimitgen/ratelimitgen/internal/printable"
 )
 
 // openTrace opens the file of -trace.

@@ -8,7 +8,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
+	"github.com/ratelimitgen/ratelimitgen/internal/printable"
 )
 
 // Pos is a place in a file. Lines and columns count from 1; columns count runes.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
+	"github.com/ratelimitgen/ratelimitgen/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // Story is a sequence of requests of one key, in the order of time.

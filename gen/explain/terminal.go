@@ -9,7 +9,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
-	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
+	"github.com/ratelimitgen/ratelimitgen/internal/printable"
 )
 
 // WriteTerminal prints pages for a terminal, in lines of at most [cells.Line] cells; lines of a file are not wrapped. Unsafe

@@ -15,9 +15,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/internal/meter"
+	"github.com/ratelimitgen/ratelimitgen/internal/printable"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // limit is a limit of the page, with the version it is compared with.

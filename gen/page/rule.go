@@ -1,8 +1,8 @@
 package page
 
 import (
+	"github.com/ratelimitgen/ratelimitgen/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // jsRule is a rule as step.js reads it. Instants are in nanoseconds since a base.

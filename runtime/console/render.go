@@ -12,12 +12,12 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/meter"
+	"github.com/ratelimitgen/ratelimitgen/internal/override"
+	"github.com/ratelimitgen/ratelimitgen/internal/printable"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
-	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // page is the data of a page: one of Index, Limit, Key, Log, Found and Changed is set, or only Problem.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
 )
 
 // Decisions is the result of a request to several limits at once. The zero Decisions denies.

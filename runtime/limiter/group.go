@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/internal/batch"
+	"github.com/ratelimitgen/ratelimitgen/internal/once"
+	"github.com/ratelimitgen/ratelimitgen/internal/receipt"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/once"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/receipt"
 )
 
 // ReserveItem is an argument of [Limiter.ReserveAll] and [Limiter.Group]: an [Item], a [ReserveOnlyLimit], which takes

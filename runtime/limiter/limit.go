@@ -8,9 +8,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/ability"
+	"github.com/ratelimitgen/ratelimitgen/internal/receipt"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/receipt"
 )
 
 // Limit is one key of a limit without reservations. It is a small value: make one for each request, or keep it.

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/ability"
+	"github.com/ratelimitgen/ratelimitgen/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 )
 
 // Limiter connects limits with a [runtime.Store]. Generated code wraps one; for a limit written in Go, make one

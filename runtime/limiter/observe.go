@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 )
 
 // held keeps the observations of a request until they can be reported: the observations of a Wait, because only its

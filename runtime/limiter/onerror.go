@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 )
 
 // errTimeout is the cause with which the context of withTimeout ends.

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/ability"
+	"github.com/ratelimitgen/ratelimitgen/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 )
 
 // Overrides writes and reads the overrides of one key of a limit, or those of all its keys together. Its methods are

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/internal/receipt"
+	"github.com/ratelimitgen/ratelimitgen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/receipt"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
 )
 
 func (l Limit) reserve(ctx context.Context, n int64) (*Reservation, error) {

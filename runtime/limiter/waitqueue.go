@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/arith"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
 // waitQueue lets one waiter per row retry at a time, because if all did, all but one would be denied each time. The

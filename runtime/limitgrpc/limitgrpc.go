@@ -40,8 +40,8 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/once"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/once"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 

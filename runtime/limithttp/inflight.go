@@ -9,8 +9,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 

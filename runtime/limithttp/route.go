@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/once"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/once"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 

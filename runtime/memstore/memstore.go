@@ -14,11 +14,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/internal/batch"
+	"github.com/ratelimitgen/ratelimitgen/internal/override"
+	"github.com/ratelimitgen/ratelimitgen/internal/registry"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/registry"
 )
 
 // Store is a [runtime.Store] in the memory of this process: for tests, and for limits whose counts may be lost when the

@@ -7,8 +7,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/printable"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // QuoteKey returns a stored key as a word of a POSIX shell, which -stored and [runtime.CatalogLimit.ParseStored] read as

@@ -9,12 +9,12 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/ability"
+	"github.com/ratelimitgen/ratelimitgen/internal/meter"
+	"github.com/ratelimitgen/ratelimitgen/internal/override"
+	"github.com/ratelimitgen/ratelimitgen/internal/printable"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // top prints the keys that have the smallest part of their tokens left, of one limit or of all.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/printable"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // change makes the change in the arguments and flags, and prints it.

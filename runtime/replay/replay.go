@@ -4,8 +4,8 @@ package replay
 import (
 	"errors"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 )
 
 // Decide decides the requests of one call at an instant, in nanoseconds since 1970 UTC, and changes the states of its rows,

@@ -144,8 +144,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"

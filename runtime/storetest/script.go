@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/receipt"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/receipt"
 )
 
 // Clock is a clock that changes only by Add and Set. It may be used by many goroutines.

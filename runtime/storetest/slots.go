@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 )
 
 // slots returns the clauses about limits in flight.

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )

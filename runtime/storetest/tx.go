@@ -4,8 +4,8 @@ import (
 	"database/sql"
 	"errors"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 )
 
 // transactions returns the clauses about what a caller passes as its transaction.

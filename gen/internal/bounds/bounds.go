@@ -8,8 +8,8 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // Within returns the most tokens that one key can use in an interval of length t, its first and last instant

@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // FullAfter returns how long it takes at most until a key that has used all of its capacity, and reserved nothing, is

@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
+	"github.com/ratelimitgen/ratelimitgen/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // Origin is the start of a window of the old rule. Other times are counted from it. It is far from 0, so that times

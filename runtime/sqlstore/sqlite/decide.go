@@ -6,8 +6,8 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 )
 
 // decider is a decide.Decider. Its statements call SQL functions of this process, because SQLite runs in it: they read the rows

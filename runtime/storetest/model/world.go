@@ -9,8 +9,8 @@ import (
 	"math/rand/v2"
 	"strconv"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 

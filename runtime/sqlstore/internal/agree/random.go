@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // generator makes policies, rows and calls, with numbers that people use and numbers at the limits of a float64.

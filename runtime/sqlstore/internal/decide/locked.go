@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )

@@ -27,9 +27,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/internal/meter"
+	"github.com/ratelimitgen/ratelimitgen/internal/recent"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/recent"
-	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
 
