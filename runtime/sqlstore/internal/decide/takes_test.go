@@ -1,0 +1,38 @@
+package decide
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
+)
+
+// The refund of a block needs the total of the row, whatever is taken beside it.
+func TestTakesInAdvanceAreNotByStatementsWithoutTotals(t *testing.T) {
+	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Capacity: 10, Period: time.Minute}
+	take := func(leased, reserve bool) runtime.Call {
+		return runtime.Call{Requests: []runtime.Request{{Policy: p, Key: "k", Count: 3, Leased: leased, Reserve: reserve}}}
+	}
+	plain, block, reservation := take(false, false), take(true, false), take(false, true)
+	for _, row := range []struct {
+		calls           []runtime.Call
+		mysql, postgres int
+	}{
+		{[]runtime.Call{plain}, 1, 1},
+		{[]runtime.Call{plain, plain}, 1, 1},
+		{[]runtime.Call{block}, 0, 1},
+		{[]runtime.Call{block, plain}, 0, 1},
+		{[]runtime.Call{plain, block}, 0, 1},
+		{[]runtime.Call{reservation}, 0, 1},
+		{[]runtime.Call{plain, reservation}, 0, 0}, // the debt of each has its own bound
+	} {
+		rows := func(d dialect.Dialect) int {
+			return len(newTakes(row.calls, 1, known{dialect: &d, hints: newDenialHints()}).rows)
+		}
+		require.Equal(t, row.mysql, rows(dialect.MySQL), "%+v", row.calls)
+		require.Equal(t, row.postgres, rows(dialect.Postgres), "%+v", row.calls)
+	}
+}
