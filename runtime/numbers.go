@@ -3,6 +3,8 @@ package runtime
 import (
 	"fmt"
 	"hash/maphash"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/recent"
 )
 
 // Numbers are those that a caller gives a limit together with the key, such as from the customer's contract or the
@@ -77,14 +79,14 @@ type numbersOf struct {
 // recentNumbers has the policies of recent requests: most policies that are equal have one address. It takes at most
 // some 2 MB.
 var (
-	recentNumbers remembered[numbersOf, Policy]
+	recentNumbers recent.Table[numbersOf, Policy]
 	numbersSeed   = maphash.MakeSeed()
 )
 
 // with returns the policy with numbers that it allows.
 func (p *Policy) with(n Numbers) *Policy {
 	of := numbersOf{p, n}
-	return recentNumbers.of(of, maphash.Comparable(numbersSeed, of), numbersOf.made)
+	return recentNumbers.Of(of, maphash.Comparable(numbersSeed, of), numbersOf.made)
 }
 
 // made returns the policy with the numbers.

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/recent"
 )
 
 // Traits are what requests of a policy need beyond the rows of their keys, as a set. The zero Traits is a plain limit:
@@ -38,7 +39,7 @@ type firstSeen struct {
 	err    error
 }
 
-var seenPolicies remembered[*Policy, firstSeen]
+var seenPolicies recent.Table[*Policy, firstSeen]
 
 // Traits returns the traits of a policy, and the error of Validate. Both are those of the first use of the policy, which
 // must not be changed then; a copy of it is another policy.
@@ -47,7 +48,7 @@ func (p *Policy) Traits() (Traits, error) {
 		return 0, p.Validate()
 	}
 	// A policy that is remembered keeps its address, so that no other policy has it.
-	seen := seenPolicies.of(p, arith.Mix(uint64(uintptr(unsafe.Pointer(p)))), (*Policy).examine)
+	seen := seenPolicies.Of(p, arith.Mix(uint64(uintptr(unsafe.Pointer(p)))), (*Policy).examine)
 	return seen.traits, seen.err
 }
 

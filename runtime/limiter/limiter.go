@@ -6,12 +6,13 @@ package limiter
 import (
 	"context"
 	"database/sql"
+	"hash/maphash"
 	"slices"
-	"sync"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/recent"
 )
 
 // Limiter connects limits with a [runtime.Store]. Generated code wraps one; for a limit written in Go, make one
@@ -121,8 +122,8 @@ func HashKeys(secret []byte) Option {
 // keyHash hashes parts of keys with a secret.
 type keyHash struct {
 	secret []byte
-	// policies has the *runtime.Policy with the id of the secret for each one that was used.
-	policies sync.Map
+	// policies has the policies that were used lately with the id of the secret.
+	policies recent.Table[*runtime.Policy, *runtime.Policy]
 }
 
 // policy returns p with the id of the secret.
@@ -130,16 +131,10 @@ func (h *keyHash) policy(p *runtime.Policy) *runtime.Policy {
 	if p == nil {
 		return nil
 	}
-	if known, ok := h.policies.Load(p); ok {
-		return known.(*runtime.Policy)
-	}
-	with := p.HashedWith(h.secret)
-	// Each call with numbers of its caller has a policy of its own, and would grow the map.
-	if p.AtMost == (runtime.Numbers{}) {
-		h.policies.Store(p, with)
-	}
-	return with
+	return *h.policies.Of(p, maphash.Comparable(hashSeed, p), func(p *runtime.Policy) *runtime.Policy { return p.HashedWith(h.secret) })
 }
+
+var hashSeed = maphash.MakeSeed()
 
 // both is two observers.
 type both struct{ first, second runtime.Observer }

@@ -3,6 +3,7 @@ package limiter
 import (
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,8 +19,8 @@ import (
 // localMemory is empty.
 type localMemory struct {
 	mu      sync.Mutex
-	rows    recent.Map[runtime.State]
-	reports recent.Map[report]
+	rows    recent.Map[runtime.Row, runtime.State]
+	reports recent.Map[runtime.Row, report]
 }
 
 // localRows is how many rows are kept at least, and twice as many at most. Each takes about 150 bytes and the length of
@@ -90,6 +91,9 @@ func (m *localMemory) learn(q *runtime.Request, d *runtime.Decision, decided int
 	switch {
 	case known == nil && missing <= 0 && d.PenaltyFor == 0:
 		return // a key without a report is full
+	case known == nil:
+		// The caller's key may be a part of a whole HTTP request, which the map would keep in memory.
+		row.Key = strings.Clone(row.Key)
 	case known != nil && decided <= known.decided && missing <= known.missing && q.Op != runtime.Refund && q.Op != runtime.Release:
 		// Two decisions were made at once: this was the earlier one, or the denial after the last token was taken.
 		known.penalty = max(known.penalty, penalty)
@@ -110,6 +114,9 @@ func (m *localMemory) decide(c runtime.Call, now int64) runtime.Answer {
 	for !b.Run(now, m.readLocked(c, b.Rows(), now)) {
 	}
 	for _, change := range b.Changes() {
+		if m.rows.Find(change.Row) == nil {
+			change.Row.Key = strings.Clone(change.Row.Key)
+		}
 		m.rows.Set(change.Row, change.State, localRows)
 	}
 	return b.Answers()[0]

@@ -37,7 +37,7 @@ func (s *Store) migrate(ctx context.Context, policies []*runtime.Policy, adopt b
 	if err != nil {
 		return fmt.Errorf("create table %q: %w", p.Server.Table, err)
 	}
-	// A dialect of a caller may lack the table.
+	// The name of the table may be too long.
 	needed := slices.ContainsFunc(policies, (*runtime.Policy).Overridable)
 	if len(policies) == 0 || s.overrides.Err != nil && !needed {
 		return nil

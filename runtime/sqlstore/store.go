@@ -27,15 +27,14 @@
 //     If earlier takes from the row were denied, no upsert comes before it, because one that takes nothing is a
 //     wasted round trip.
 //   - unlocked: calls that change nothing, checks and denials. One statement reads their rows without a lock.
-//   - together: on Postgres, one statement takes from several limits, from all or none of them; then unlocked, after together, if a
-//     single call was denied.
+//   - together: on Postgres, one statement takes from several limits, from all or none of them. A
+//     single call that is denied is read then.
 //   - locked: everything else. A transaction reads and locks the rows in one order, decides in Go,
 //     writes the changes, and commits. A missing row cannot be locked, so it is inserted first, with a timestamp
 //     that marks it as a placeholder.
 //
-// The statements of a dialect are data: texts. Its file in package internal/fault has the database's error codes with their meaning, and the
-// few functions that only this database needs, such as decoding the insert id in which MySQL returns the result of an
-// upsert. A statement takes one row as parameters, and several rows as one JSON parameter or as one list per column.
+// The statements of a dialect are data: texts, with the few functions that only this database needs, such as decoding the insert id in
+// which MySQL returns the result of an upsert. Package internal/fault has the error codes of each database with their meaning. A statement takes one row as parameters, and several rows as one JSON parameter or as one list per column.
 //
 // WithTx runs the same statements in a transaction of the caller. The store then neither retries nor commits, and
 // a conflict with another transaction is a [RetryTxError].

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -21,7 +22,12 @@ type Known struct {
 type verdict struct {
 	owner, key string
 	err        error
+	// until is when a limit that is refused is compared again.
+	until time.Time
 }
+
+// Again is how long a limit stays refused before it is compared again: an operator may have adopted it meanwhile.
+const Again = 30 * time.Second
 
 // Of returns the error of a policy, or nil, and whether it was compared.
 func (k *Known) Of(p *runtime.Policy) (err error, known bool) {
@@ -30,7 +36,7 @@ func (k *Known) Of(p *runtime.Policy) (err error, known bool) {
 		return nil, false
 	}
 	v, ok := (*limits)[p.Name]
-	if !ok || v.owner != p.Owner() || v.key != p.KeyTypes() {
+	if !ok || v.owner != p.Owner() || v.key != p.KeyTypes() || v.err != nil && !time.Now().Before(v.until) {
 		return nil, false
 	}
 	return v.err, true
@@ -44,7 +50,7 @@ func (k *Known) Set(p *runtime.Policy, err error) {
 	if old := k.limits.Load(); old != nil {
 		limits = maps.Clone(*old)
 	}
-	limits[p.Name] = verdict{p.Owner(), p.KeyTypes(), err}
+	limits[p.Name] = verdict{p.Owner(), p.KeyTypes(), err, time.Now().Add(Again)}
 	k.limits.Store(&limits)
 }
 

@@ -74,7 +74,8 @@ func (t *transaction) read(rows []runtime.Row) (done bool, err error) {
 	return err == nil && t.batch.Run(t.now(), t.record.read), err
 }
 
-// step runs a batch of one row in the statement that writes it, if the row exists, and otherwise before that. It reports whether
+// step runs a batch of one row in the statement that writes it, if the row exists, and otherwise before that. So a single call is run
+// twice if its row exists, first as if it did not, and the second run gives the answers. It reports whether
 // it could: a row that is to be deleted needs a transaction.
 func (t *transaction) step(row runtime.Row) (stepped, done bool, err error) {
 	stepped, done = true, true

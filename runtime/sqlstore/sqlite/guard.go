@@ -130,13 +130,26 @@ func (g *guard) check() (compared bool, err error) {
 		return false, nil
 	}
 	if now, due := int64(time.Since(g.start)), g.due.Load(); now >= due && g.due.CompareAndSwap(due, now+int64(bounds.GuardEvery)) {
-		return true, g.compareNow()
+		return g.compareUnlessBusy()
 	}
 	if problem := g.problem.Load(); problem != nil {
 		return false, *problem
 	}
 	if log := g.log.Load(); log != nil && g.calls.Add(1)%logCalls == 0 && !hasHeader(log) {
-		return true, g.compareNow()
+		return g.compareUnlessBusy()
+	}
+	return false, nil
+}
+
+// compareUnlessBusy compares the files, unless another call does: then it returns what is known, so that calls do not wait for one
+// another's comparison, which may take [bounds.GuardTimeout].
+func (g *guard) compareUnlessBusy() (compared bool, err error) {
+	if g.mu.TryLock() {
+		defer g.mu.Unlock()
+		return true, g.compareLocked()
+	}
+	if problem := g.problem.Load(); problem != nil {
+		return false, *problem
 	}
 	return false, nil
 }
@@ -145,6 +158,10 @@ func (g *guard) check() (compared bool, err error) {
 func (g *guard) compareNow() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.compareLocked()
+}
+
+func (g *guard) compareLocked() error {
 	at, err := g.compare()
 	if err == nil && g.lost == nil {
 		g.lost = g.truncated()
@@ -314,6 +331,9 @@ func (l *logSize) fit(ctx context.Context, db *sql.DB) {
 	if l.pages.Load() == pages {
 		return
 	}
+	// A call without a deadline must not wait for the only connection for ever.
+	ctx, cancel := context.WithTimeout(ctx, bounds.GuardTimeout)
+	defer cancel()
 	if _, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA wal_autocheckpoint(%d)", pages)); err == nil {
 		l.pages.Store(pages)
 	}

@@ -30,6 +30,27 @@ func OpenDecidedBy(path string, by decide.Decider) (*Store, error) {
 // CheckFiles makes the next call compare the files.
 func CheckFiles(s *Store) { s.guard.due.Store(0) }
 
+// A comparison may take a second, in which the calls of others must not queue up.
+func TestCallsDoNotWaitForAComparisonOfOthers(t *testing.T) {
+	s, err := Open(filepath.Join(t.TempDir(), "limits.db"))
+	require.NoError(t, err)
+	defer s.Close()
+	s.guard.mu.Lock()
+	CheckFiles(s)
+	compared, err := s.guard.check()
+	require.NoError(t, err)
+	require.False(t, compared)
+	known := errors.New("the file was deleted")
+	s.guard.problem.Store(&known)
+	_, err = s.guard.check()
+	require.Equal(t, known, err, "what is known")
+	s.guard.mu.Unlock()
+	CheckFiles(s)
+	compared, err = s.guard.check()
+	require.NoError(t, err)
+	require.True(t, compared)
+}
+
 func TestClosedConnectionLeavesNoRecord(t *testing.T) {
 	s, err := Open(filepath.Join(t.TempDir(), "limits.db"))
 	require.NoError(t, err)

@@ -5,12 +5,14 @@ import (
 	"database/sql"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/registry"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
@@ -61,6 +63,26 @@ func TestFirstUseRegisters(t *testing.T) {
 		assert.Equal(t, "example.com/shop", all[0].Owner)
 		require.NoError(t, store.Close())
 	}
+}
+
+// An operator adopts a limit in another process: the one that was refused goes on by itself.
+func TestRefusalEndsAfterAdopt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "limits.db")
+		open := func() *sqlstore.Store {
+			store := must(sqlite.OpenWith(path, sqlstore.Options{}))(t)
+			t.Cleanup(func() { require.NoError(t, store.Close()) })
+			return store.Store
+		}
+		require.NoError(t, limiter.New(open()).Limit(catalogued("example.com/shop"), runtime.Key{}).Require(t.Context()))
+		p := catalogued("example.com/blog")
+		blog := limiter.New(open()).Limit(p, runtime.Key{})
+		require.ErrorIs(t, blog.Require(t.Context()), runtime.ErrForeignCounts)
+		require.NoError(t, open().Adopt(t.Context(), p))
+		require.ErrorIs(t, blog.Require(t.Context()), runtime.ErrForeignCounts, "it is not read at each call")
+		time.Sleep(registry.Again)
+		require.NoError(t, blog.Require(t.Context()))
+	})
 }
 
 // Calls that share a batch may have policies of one name of which one has no owner: a package of limits, and one written by hand.

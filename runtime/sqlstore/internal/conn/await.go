@@ -29,7 +29,7 @@ func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // Await runs f and returns soon after ctx has ended, even if f does not, as with drivers that ignore the context. If f
-// returns a value later, in the background, await passes it to drop.
+// returns a value later, in the background, Await passes it to drop.
 func Await[T any](ctx context.Context, f func() (T, error), drop func(T)) (T, error) {
 	ended := ctx.Done()
 	if ended == nil {
@@ -39,7 +39,7 @@ func Await[T any](ctx context.Context, f func() (T, error), drop func(T)) (T, er
 		value T
 		err   error
 	}
-	// Buffered, so that the goroutine can end after await has returned.
+	// Buffered, so that the goroutine can end after Await has returned.
 	done := make(chan result, 1)
 	go func() {
 		value, err := f()

@@ -112,7 +112,7 @@ func (c *Circuit) TrySend(db *sql.DB) (now time.Time, changed <-chan struct{}) {
 	return now, c.changed
 }
 
-// Received ends what send has begun, with its error.
+// Received ends what Send or TrySend has begun, with the error of the statement.
 func (c *Circuit) Received(ctx context.Context, sent time.Time, err error) {
 	if c != nil && answers(ctx, sent, err) {
 		c.answered()

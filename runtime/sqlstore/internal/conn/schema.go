@@ -130,7 +130,7 @@ func (s *Server) ExplainSession(ctx context.Context, db Querier, err error) erro
 	return err
 }
 
-// ErrInvisibleTable is wrapped by the error of check if the database does not list the table.
+// ErrInvisibleTable is wrapped by the error of [Server.Check] if the database does not list the table.
 var ErrInvisibleTable = errors.New("the table is not visible")
 
 // Describe returns the names and descriptions that a query selects.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -35,10 +36,14 @@ func (b Bounded) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 		err = e.aroundLocks(ctx, calls, answers, err)
 	}
 	e.server.Circuit.Received(ctx, sent, err)
+	if errors.As(err, new(*group.LockedError)) {
+		// No caller gets it, and an explanation would be a query for which all callers wait.
+		return answers, err
+	}
 	return answers, e.server.Explain(ctx, err)
 }
 
-// aroundLocks decides the calls that err has left without an answer, but for those whose rows are locked.
+// aroundLocks decides the calls that err has left without an answer, except those whose rows are locked.
 func (e *Engine) aroundLocks(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, err error) error {
 	ctx = conn.WithBudget(ctx)
 	found := &group.LockedError{Err: err}

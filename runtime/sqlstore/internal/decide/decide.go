@@ -126,7 +126,8 @@ func (e *Engine) recoverFrom(ctx context.Context, calls []runtime.Call, answers 
 	return err
 }
 
-// Inline is a group.InlineFunc: it decides a call in the goroutine of its caller, by the strategies that do not wait.
+// Inline is a group.InlineFunc: it decides a call in the goroutine of its caller, by the strategies without a
+// transaction of the store.
 func (e *Engine) Inline(ctx context.Context, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error) {
 	x := e.prepared.Executor.Load()
 	if x == nil || !e.runsInline(x) || x.NeedsTx() || !e.server.Gate.Enter() {

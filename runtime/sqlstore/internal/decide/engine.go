@@ -1,4 +1,4 @@
-// Package decide executes batches of calls in the database, by the first strategy that applies.
+// Package decide executes batches of calls in the database, by the strategies that apply, in their order.
 package decide
 
 import (
@@ -25,7 +25,8 @@ type Engine struct {
 	// takeDurably means that the dialect's Take chooses the durability of its transaction, which TakeOne does not.
 	takeDurably bool
 	hints       *denialHints
-	seen        *seenRows
+	// seen is nil with a Decider, which does not need it.
+	seen *seenRows
 	// turns chooses the shards for the Decider.
 	turns batch.Turns
 	// Unknown gets calls that may have acquired slots, with the answers that they would have, when it is not known whether these
@@ -45,7 +46,10 @@ type Decider interface {
 }
 
 func NewEngine(on *table.Prepared, d Decider) *Engine {
-	e := &Engine{server: on.Server, prepared: on, Decider: d, hints: newDenialHints(), seen: newSeenRows()}
+	e := &Engine{server: on.Server, prepared: on, Decider: d, hints: newDenialHints()}
+	if d == nil {
+		e.seen = newSeenRows()
+	}
 	e.takeDurably = slices.Contains(e.server.Place().Queries[conn.TakeRows][conn.ManyRows].Params, conn.ParamDurability)
 	return e
 }

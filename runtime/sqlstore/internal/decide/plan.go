@@ -9,7 +9,7 @@ import (
 type manner struct {
 	// bounded: no statement waits for locks of other transactions for more than a moment.
 	bounded bool
-	// lone: in the goroutine of a caller, by strategies that have one statement, and without trying one again.
+	// lone: in the goroutine of a caller, by strategies without a transaction of the store, and without trying one again.
 	lone bool
 }
 

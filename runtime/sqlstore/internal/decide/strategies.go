@@ -15,7 +15,7 @@ type strategy struct {
 	run func(e *Engine, ctx context.Context, p *plan) error
 	// upsert is how take takes, or nil.
 	upsert upsertStrategy
-	// waits: it has more statements than one, or waits for locks, and so does not run in the goroutine of a caller.
+	// waits: it runs a transaction, whose statements hold locks while the next is sent, and so not in the goroutine of a caller.
 	waits bool
 }
 
@@ -44,8 +44,6 @@ var strategies = [...]strategy{
 	// 1. Calls of several limits on Postgres: lone ones at 0.6 of the time of the locked transaction and half of its processor time in
 	// this process, and batches of 64 callers at 0.8 of its processor time.
 	{name: "together", applies: (*Engine).takesTogether, run: (*Engine).takeTogether},
-	// 1. A call for which that has taken nothing.
-	{name: "unlocked, after together", applies: (*Engine).deniedTogether, run: (*Engine).unlocked},
 	// 4 or more. The only one that serves everything: several rows, all or none, first uses, debts of shards.
 	{name: "locked", applies: func(*Engine, *plan) bool { return true }, run: (*Engine).locked, waits: true},
 }
@@ -75,7 +73,3 @@ func (e *Engine) returns(p *plan) bool {
 }
 
 func (e *Engine) takesTogether(p *plan) bool { return p.on.Together != nil && !p.on.NeedsTx() }
-
-func (e *Engine) deniedTogether(p *plan) bool {
-	return e.takesTogether(p) && len(p.rest) == 1 && p.denied != nil && p.denied[p.rest[0]]
-}

@@ -202,7 +202,9 @@ func cacheable(c runtime.Call) (runtime.Request, bool) {
 }
 
 // denials are the cache, by row.
-type denials struct{ recent.Map[denial] }
+type denials struct {
+	recent.Map[runtime.Row, denial]
+}
 
 // size is how many keys are kept at least, and twice as many at most.
 const size = 8192
@@ -294,7 +296,7 @@ func (d *denials) add(q runtime.Request, a runtime.Answer, start, now time.Time)
 func (d *denials) set(q runtime.Request, made denial) {
 	// The caller's key may be a substring of a whole HTTP request, which the map would keep in memory.
 	made.request.Key = strings.Clone(q.Key)
-	d.Set(row(q), made, size)
+	d.Set(row(made.request), made, size)
 }
 
 // remove drops the denial of a key whose row has changed.

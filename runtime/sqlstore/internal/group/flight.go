@@ -26,7 +26,8 @@ type flight struct {
 	lost     bool
 	// need is the row whose hash is row.
 	need runtime.Row
-	// asked: it was found out whether need is locked, or will be soon, and holder is then the transaction, and limit that of the row.
+	// asked: the database was asked whether need is locked. If it is, limit is the limit of the row, and holder describes the
+	// transaction that has locked it.
 	asked, locked bool
 	limit, holder string
 	// mayWait: the backend may wait for locks of others. waits: it probably does, and calls for other rows do not wait for the flight.

@@ -29,8 +29,8 @@ type queue struct {
 	// waiting holds the batches to come, in their order. Calls join the last one, or the last one that waits after the
 	// flight that has their key.
 	waiting []*batch
-	// flights are at most maxFlights, the newest last, and those that wait for locked rows, of which there are waits. With one writer there is at most one, and it ends only when the
-	// backend has returned, even if it was abandoned.
+	// flights are at most maxFlights, the newest last, and those that wait for locked rows, whose number is in waits. With one
+	// writer there is at most one, and it ends only when the backend has returned, even if it was abandoned.
 	flights []*flight
 	// lone is the flight of lone callers, which one uses after the other. wasAlone: the last flight was answered, and had one
 	// call, during which no other came, so that the next one is probably alone.

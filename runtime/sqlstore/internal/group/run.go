@@ -23,7 +23,7 @@ func (q *queue) do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	}
 	b, i := q.join(ctx, calls, key)
 	if b == nil {
-		return q.doSingle(ctx, calls)
+		return doSingle(ctx, waiting(q.backend, q.wait), calls, q.undelivered)
 	}
 	if !b.wait(ctx) {
 		if phase := q.leave(b, i); phase != "" {
@@ -114,7 +114,7 @@ func (q *queue) ask(f *flight, row runtime.Row) {
 func (q *queue) doLocked(ctx context.Context, calls []runtime.Call, row runtime.Row) ([]runtime.Answer, error) {
 	b, i := q.joinLocked(ctx, calls, row)
 	if b == nil {
-		return q.doSingle(ctx, calls)
+		return doSingle(ctx, waiting(q.backend, q.wait), calls, q.undelivered)
 	}
 	if !b.wait(ctx) && q.leave(b, i) != "" {
 		return nil, q.explain(b, ctx.Err())
@@ -289,12 +289,6 @@ func (q *queue) runAlone(ctx context.Context, f *flight, calls []runtime.Call) (
 		return answers, ok, explainLocked(f, err)
 	}
 	return answers, ok, err
-}
-
-// doSingle makes a flight of its own for the calls of one caller.
-func (q *queue) doSingle(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	// It makes no other one wait.
-	return doSingle(ctx, waiting(q.backend, q.wait), calls, q.undelivered)
 }
 
 // doSingle makes a flight of its own for the calls of one caller.

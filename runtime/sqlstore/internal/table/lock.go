@@ -1,4 +1,4 @@
-// Package table reads and writes the rows of the two tables of a store.
+// Package table reads and writes the tables of a store: of counts, of overrides and of registrations.
 package table
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
-// placeholderTS is the ts of a row that was inserted only to be locked: its key has no history.
+// placeholderTS is the at_ns of a row that was inserted only to be locked: its key has no history.
 const placeholderTS = math.MinInt64
 
 // LockOrder is how to lock rows that may be missing.
@@ -37,7 +37,7 @@ func OrderFor(d *dialect.Dialect, otherwise LockOrder) LockOrder {
 	return otherwise
 }
 
-// RowLock is the rows of a transaction, which lock locks.
+// RowLock locks, reads and writes rows in a transaction, or reads them outside of one.
 type RowLock struct {
 	conn.Session
 	Rows   []runtime.Row

@@ -59,9 +59,6 @@ func NewOverrideLog(on *Prepared, settings LogSettings) *OverrideLog {
 	v := &OverrideLog{LogSettings: settings, side: newSide(on, dialect.OverridesTable(on.Server.Table))}
 	v.create, v.parts, v.missing, v.lacking = on.Server.Dialect.CreateOverrides, on.Server.Dialect.OverridesParts, missingOverrides, lackingOverrides
 	v.autoCreate = settings.AutoCreate
-	if v.create == "" {
-		v.Err = fmt.Errorf("%w: dialect %q has no table for them", runtime.ErrNoOverrides, on.Server.Dialect.Name)
-	}
 	ctx, stop := context.WithCancel(context.Background())
 	v.Stop = stop
 	v.View = override.New(override.Source{

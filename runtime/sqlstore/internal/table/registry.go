@@ -26,14 +26,20 @@ type Registry struct {
 	overrides *OverrideLog
 
 	known registry.Known
-	// stored has the registrations read before the first use; nil before.
-	stored atomic.Pointer[registrations]
+	// stored has the registrations as they were read last; nil before the first use.
+	stored atomic.Pointer[reading]
 	// turn has a value while a call reads or writes the table for a first use, and spare one for each call that does so beside it.
 	turn, spare chan struct{}
 }
 
 // registrations are by the name of the limit.
 type registrations map[string]runtime.Registration
+
+// reading is the registrations at the time when they were read.
+type reading struct {
+	all registrations
+	at  time.Time
+}
 
 // The rows of which checkRows reads.
 const (
@@ -56,9 +62,6 @@ func NewRegistry(on *Prepared, owner string, overrides *OverrideLog) *Registry {
 	}
 	r.create, r.parts, r.missing, r.lacking = on.Server.Dialect.CreateRegistry, on.Server.Dialect.RegistryParts, missingRegistry, lackingRegistry
 	r.autoCreate = overrides.AutoCreate
-	if r.create == "" {
-		r.Err = fmt.Errorf("dialect %q has no table of registrations", on.Server.Dialect.Name)
-	}
 	return r
 }
 
@@ -140,11 +143,14 @@ func (r *Registry) inTurn(ctx context.Context) (end func(), err error) {
 // RefuseInTx is Refuse in a transaction of the caller, which may have the only connection, and may be rolled back: so it registers
 // nothing.
 func (r *Registry) RefuseInTx(ctx context.Context, tx conn.Runner, calls []runtime.Call) (registry.Refusals, error) {
+	if r.known.Admits(calls) {
+		return nil, nil
+	}
 	if err := r.load(func() (registrations, error) { return r.readInTx(ctx, tx) }); err != nil {
 		return nil, err
 	}
 	return r.known.Refuse(calls, func(p *runtime.Policy) (error, bool) {
-		was, registered := (*r.stored.Load())[p.Name]
+		was, registered := r.stored.Load().all[p.Name]
 		if !registered {
 			return nil, !r.autoCreate
 		}
@@ -169,7 +175,7 @@ func (r *Registry) Compare(ctx context.Context, p *runtime.Policy) error {
 // compare compares a limit with its registration, and registers it if it is not, and the store may do so.
 func (r *Registry) compare(ctx context.Context, x *conn.Executor, p *runtime.Policy) error {
 	own := runtime.RegistrationOf(r.owner, p)
-	was, registered := (*r.stored.Load())[p.Name]
+	was, registered := r.stored.Load().all[p.Name]
 	switch {
 	case registered:
 		return was.Refuses(own)
@@ -185,13 +191,14 @@ func (r *Registry) compare(ctx context.Context, x *conn.Executor, p *runtime.Pol
 	return nil
 }
 
+// load reads the registrations, unless they were read lately: another program may have changed them since.
 func (r *Registry) load(read func() (registrations, error)) error {
-	if r.stored.Load() != nil {
+	if last := r.stored.Load(); last != nil && time.Since(last.at) < registry.Again {
 		return nil
 	}
 	stored, err := read()
 	if err == nil {
-		r.stored.Store(&stored)
+		r.stored.Store(&reading{stored, time.Now()})
 	}
 	return err
 }
@@ -379,7 +386,7 @@ func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime
 
 // replace has all limits compared again with what is now stored.
 func (r *Registry) replace(stored registrations) {
-	r.stored.Store(&stored)
+	r.stored.Store(&reading{stored, time.Now()})
 	r.known.Clear()
 }
 
