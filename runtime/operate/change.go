@@ -321,7 +321,7 @@ func (c *Change) override(ctx context.Context, of limiter.Overrides, until time.
 		Rate: c.Rate, Capacity: c.Capacity, MaxReserved: c.MaxReserved, Mode: mode, Until: until, Reason: c.Reason, Author: c.Author,
 	}
 	if c.ToPlan != "" {
-		v.Plan = runtime.PlanText(c.ToPlan)
+		v.Plan = override.PlanName(c.ToPlan)
 	}
 	return of.Set(ctx, v)
 }
