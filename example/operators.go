@@ -30,7 +30,8 @@ func operateLimits(ctx context.Context, path string, args []string, out io.Write
 	}
 	defer db.Close()
 	defer store.Close()
-	return operate.MainWith(ctx, limits.Catalog(), store, operate.Options{Secret: secret()}, args, out)
+	program := operate.Program{Catalog: limits.Catalog(), Store: store, Secret: secret()}
+	return program.Main(ctx, args, out)
 }
 
 // listenLoopback listens at an address of this machine that no other machine can reach.

@@ -140,5 +140,5 @@ import (
 )
 
 var _ = []any{errors.Join, fmt.Sprint, time.Now, limits.New, limiter.New, memstore.Store{}.Clock, dialect.All, sqlstore.New, sqlite.Open,
-	slog.Default, http.Handle, os.Args, console.New, observe.NewLog, operate.Main}
+	slog.Default, http.Handle, os.Args, console.New, observe.NewLog, operate.Program.Main}
 `

@@ -12,7 +12,7 @@ import (
 const module = "github.com/ratelimitgen/ratelimitgen"
 
 // layers are the packages that generated code is compiled with, from the bottom up.
-var layers = []string{"/internal/ability", "/internal/once", "/internal/arith", "/internal/receipt", "/internal/words", "/internal/recent", "", "/internal/meter", "/internal/batch", "/internal/override", "/limiter"}
+var layers = []string{"/internal/ability", "/internal/once", "/internal/trait", "/internal/arith", "/internal/receipt", "/internal/words", "/internal/recent", "", "/internal/meter", "/internal/batch", "/internal/override", "/limiter"}
 
 // forbidden are standard packages that these must not import, with the reason.
 var forbidden = map[string]string{

@@ -114,7 +114,7 @@ func FuzzKey(f *testing.F) {
 // apart.
 func TestEmptyKeyIsRefused(t *testing.T) {
 	for _, key := range []runtime.Key{
-		keyOf(""), keyOf("", ""), runtime.KeyOf(runtime.Hashed("")), runtime.KeyOf(runtime.Text(runtime.PlanText(""))),
+		keyOf(""), keyOf("", ""), runtime.KeyOf(runtime.Hashed("")), runtime.KeyOf(runtime.Text(netip.Addr{})),
 		runtime.KeyOf(runtime.Hashed(""), runtime.String("")),
 	} {
 		require.ErrorIs(t, key.Err(), runtime.ErrEmptyKey)

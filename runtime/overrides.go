@@ -39,7 +39,7 @@ func ForGood() time.Time { return arith.Time(math.MaxInt64) }
 // read: if that fails, or takes longer than the request may, the error is [ErrOverridesUnread], subject to the limit's OnError. If
 // a later read fails, the entries in force stay in force.
 type Override struct {
-	// Plan is the plan whose numbers the key gets, a constant of generated code or a [PlanText]; nil keeps the key's own.
+	// Plan is the plan whose numbers the key gets, a constant of generated code; nil keeps the key's own.
 	Plan encoding.TextMarshaler
 	// Rate, Capacity and MaxReserved are in tokens, at most the bounds in the policy's [OverrideBounds]. They have no
 	// effect on a key whose plan is unlimited. A limit of the kind [InFlight] has a Capacity only.
@@ -67,12 +67,6 @@ type OverrideEnd struct {
 
 // maxReason is the longest reason of an override, in bytes.
 const maxReason = 1000
-
-// PlanText is the name of a plan, for [Override.Plan] where the generated constants are not known.
-type PlanText string
-
-// MarshalText returns the name.
-func (p PlanText) MarshalText() ([]byte, error) { return []byte(p), nil }
 
 // The values of [OverrideEntry.What].
 const (

@@ -3,6 +3,8 @@ package runtime
 import (
 	"fmt"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/trait"
 )
 
 // Op is the operation of a [Request]. The zero Op takes tokens.
@@ -150,7 +152,7 @@ func (q Request) Validate() error {
 		return fmt.Errorf("%w: it must be in the form that Key.String returns", ErrInvalidKey)
 	}
 	traits, err := q.Policy.Traits()
-	if err != nil || !traits.Have(TraitCalendar) {
+	if err != nil || !traits.Have(trait.Calendar) {
 		return err
 	}
 	if problem := q.calendarProblem(); problem != "" {

@@ -22,11 +22,11 @@ import (
 //
 //	Unwrap() Store
 //
-// What a store can do beyond Do is looked for along that chain: it is a [LocalTaker], a [TxStore], a [RowLister] or an
-// [Eraser], or keeps overrides. The methods of the first store that has them are called, so that these calls pass by
-// the decorators before it: requests in a transaction, and takes of leased tokens, do not reach the Do of a decorator
-// unless it has WithTx, WithConn or TakeLocal itself. A decorator without Unwrap, such as struct{ Store }, lacks these
-// abilities, and requests that need one return an error of [OriginProgram].
+// What a store can do beyond Do is looked for along that chain: it is a [TxStore], a [RowLister] or an [Eraser], holds leased
+// tokens (see [Lease]), which its method TakeLocal hands out, or keeps overrides. The methods of the first store that has
+// them are called, so that these calls pass by the decorators before it: requests in a transaction, and takes of leased
+// tokens, do not reach the Do of a decorator unless it has WithTx, WithConn or TakeLocal itself. A decorator without Unwrap,
+// such as struct{ Store }, lacks these abilities, and requests that need one return an error of [OriginProgram].
 type Store interface {
 	// Do executes calls and returns one answer per call, as if the calls were executed one after the other in their
 	// order, and those for one key at one instant. A call whose requests cannot all pass takes nothing, and does not
@@ -85,15 +85,6 @@ func (a Answer) Allowed() bool {
 		}
 	}
 	return a.Err == nil && len(a.Decisions) > 0
-}
-
-// LocalTaker is a [Store] that holds leased tokens, which it has already taken, and can hand them out in this process.
-// See [Lease].
-type LocalTaker interface {
-	Store
-	// TakeLocal takes n tokens of a key from those that the store holds. If it returns false, nothing was taken, and the
-	// request goes to Do. The policy has a Lease, but may be invalid.
-	TakeLocal(p *Policy, key string, n int64) (Decision, bool)
 }
 
 // Tx is a transaction of the caller: an [sql.Tx], or a type that embeds one. Stores never call Commit and Rollback, which

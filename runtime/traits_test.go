@@ -8,29 +8,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/trait"
 )
 
 func TestTraits(t *testing.T) {
 	plain := runtime.Policy{Name: "calls", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10}
 	for name, row := range map[string]struct {
 		change func(p *runtime.Policy)
-		want   runtime.Traits
+		want   trait.Set
 	}{
 		"plain":              {func(*runtime.Policy) {}, 0},
 		"shards, deny cache": {func(p *runtime.Policy) { p.Shards, p.DenyCache = 2, time.Second }, 0},
-		"overrides":          {func(p *runtime.Policy) { p.Overrides = runtime.OverrideBounds{Rate: 20, Capacity: 20} }, runtime.TraitOverrides},
-		"off":                {func(p *runtime.Policy) { p.Mode = runtime.ModeOff }, runtime.TraitMode},
-		"shadow":             {func(p *runtime.Policy) { p.Mode = runtime.ModeShadow }, runtime.TraitMode},
-		"timeout":            {func(p *runtime.Policy) { p.Timeout = time.Second }, runtime.TraitTimeout},
-		"lease":              {func(p *runtime.Policy) { p.Lease = runtime.Lease{Tokens: 1, For: time.Second} }, runtime.TraitLease},
+		"overrides":          {func(p *runtime.Policy) { p.Overrides = runtime.OverrideBounds{Rate: 20, Capacity: 20} }, trait.Overrides},
+		"off":                {func(p *runtime.Policy) { p.Mode = runtime.ModeOff }, trait.Mode},
+		"shadow":             {func(p *runtime.Policy) { p.Mode = runtime.ModeShadow }, trait.Mode},
+		"timeout":            {func(p *runtime.Policy) { p.Timeout = time.Second }, trait.Timeout},
+		"lease":              {func(p *runtime.Policy) { p.Lease = runtime.Lease{Tokens: 1, For: time.Second} }, trait.Lease},
 		"open":               {func(p *runtime.Policy) { p.OnError = runtime.FailOpen }, 0},
-		"local":              {func(p *runtime.Policy) { p.OnError = runtime.FailLocal }, runtime.TraitLocal},
-		"jitter":             {func(p *runtime.Policy) { p.Jitter = time.Second }, runtime.TraitJitter},
-		"slots":              {func(p *runtime.Policy) { p.Kind = runtime.InFlight }, runtime.TraitSlots},
+		"local":              {func(p *runtime.Policy) { p.OnError = runtime.FailLocal }, trait.Local},
+		"jitter":             {func(p *runtime.Policy) { p.Jitter = time.Second }, trait.Jitter},
+		"slots":              {func(p *runtime.Policy) { p.Kind = runtime.InFlight }, trait.Slots},
 		"zones": {func(p *runtime.Policy) {
 			p.Kind, p.Calendar = runtime.FixedWindow, runtime.Calendar{Unit: runtime.Day, ZonePerKey: true}
 			p.Period = p.Calendar.Period()
-		}, runtime.TraitCalendar},
+		}, trait.Calendar},
 	} {
 		p := plain
 		row.change(&p)
@@ -56,7 +57,7 @@ func TestTraitsOfAnUnlimitedPlan(t *testing.T) {
 	}}.Overridable(runtime.PlanNames{"", "free", "enterprise"})
 	traits, err := plans[2].Traits()
 	require.NoError(t, err)
-	require.Equal(t, runtime.TraitOverrides|runtime.TraitMode|runtime.TraitTimeout|runtime.TraitJitter|runtime.TraitLocal, traits)
+	require.Equal(t, trait.Overrides|trait.Mode|trait.Timeout|trait.Jitter|trait.Local, traits)
 }
 
 // More policies than are remembered, each a changed copy of one that was used.
@@ -71,6 +72,6 @@ func TestCopyOfAUsedPolicyIsValidatedAgain(t *testing.T) {
 		}
 		traits, err := p.Traits()
 		require.Equal(t, i%5 == 0, err != nil)
-		require.Equal(t, err == nil && i%2 == 1, traits.Have(runtime.TraitJitter))
+		require.Equal(t, err == nil && i%2 == 1, traits.Have(trait.Jitter))
 	}
 }

@@ -65,6 +65,7 @@ const (
 
 type console struct {
 	Options
+	program   operate.Program
 	aead      cipher.AEAD
 	templates *template.Template
 }

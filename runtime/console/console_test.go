@@ -22,6 +22,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/console"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
@@ -195,7 +196,7 @@ func TestListsOfPlans(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err := limits.Overrides(&plans[1], runtime.KeyOf(runtime.Int64(1))).Set(t.Context(),
-		runtime.Override{Plan: runtime.PlanText("pro"), Until: runtime.ForGood(), Reason: "r", Author: "a"})
+		runtime.Override{Plan: override.PlanName("pro"), Until: runtime.ForGood(), Reason: "r", Author: "a"})
 	require.NoError(t, err)
 	server := httptest.NewServer(console.New(console.Options{Catalog: catalog, Store: store, ShowKeys: true}))
 	defer server.Close()

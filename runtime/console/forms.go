@@ -37,7 +37,7 @@ func (c *console) subject(r *http.Request, l runtime.CatalogLimit, id, key strin
 	if len(l.Policies) > 1 {
 		s.Plans = c.Catalog.Plans
 	}
-	inForce, err := operate.InForce(r.Context(), c.Store, l)
+	inForce, err := c.program.InForce(r.Context(), l)
 	for _, e := range slices.Backward(inForce) {
 		if id == "" && e.Key != "" && len(s.Overridden) < maxKeys {
 			s.Overridden = append(s.Overridden, e)
@@ -45,7 +45,7 @@ func (c *console) subject(r *http.Request, l runtime.CatalogLimit, id, key strin
 	}
 	s.InForce = slices.DeleteFunc(inForce, func(e runtime.OverrideEntry) bool { return e.Key != "" && e.Key != key })
 	s.Own = slices.ContainsFunc(s.InForce, func(e runtime.OverrideEntry) bool { return e.Key == key })
-	history, failed := operate.History(r.Context(), c.Store, l.Name, key)
+	history, failed := c.program.History(r.Context(), l.Name, key)
 	s.Log = history
 	return s, cmp.Or(err, failed)
 }

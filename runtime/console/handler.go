@@ -25,7 +25,8 @@ func New(o Options) http.Handler {
 		o.Secret = make([]byte, 32)
 		rand.Read(o.Secret)
 	}
-	c := &console{Options: o, aead: newAEAD(o.Secret)}
+	program := operate.Program{Catalog: o.Catalog, Store: o.Store, Secret: o.Secret}
+	c := &console{Options: o, program: program, aead: newAEAD(o.Secret)}
 	c.templates = c.parseTemplates()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", c.index)
@@ -90,9 +91,9 @@ func (c *console) change(w http.ResponseWriter, r *http.Request) {
 	change.Author = author
 	var all []operate.DoneIn
 	if back == "" {
-		all, err = operate.ApplyAll(r.Context(), c.Catalog, c.Store, change, partsOf(r.PostForm))
+		all, err = c.program.ApplyAll(r.Context(), change, partsOf(r.PostForm))
 	} else {
-		_, err = operate.Apply(r.Context(), c.Catalog, c.Store, change)
+		_, err = c.program.Apply(r.Context(), change)
 	}
 	switch {
 	case errors.Is(err, operate.ErrUsage):

@@ -26,11 +26,11 @@ func (c *console) index(w http.ResponseWriter, r *http.Request) {
 		p.Limits = append(p.Limits, u)
 		busiest = append(busiest, u.Busiest...)
 	}
-	inForce, err := operate.InForce(r.Context(), c.Store, all...)
+	inForce, err := c.program.InForce(r.Context(), all...)
 	p.InForce = slices.DeleteFunc(inForce, func(e runtime.OverrideEntry) bool { return e.Key != "" })
 	slices.SortStableFunc(busiest, func(a, b operate.BusyKey) int { return cmp.Compare(b.Used(), a.Used()) })
 	p.Busiest = tableOf(busiest[:min(maxKeys, len(busiest))], all, true, errors.Join(problems...))
-	others, failed := operate.Others(r.Context(), c.Store, c.Catalog)
+	others, failed := c.program.Others(r.Context())
 	p.Others = others
 	c.render(w, http.StatusOK, page{Title: "Rate limits", Index: p, Problem: errorText(append(problems, err, failed)...)})
 }
@@ -54,7 +54,7 @@ func (c *console) limit(w http.ResponseWriter, r *http.Request) {
 
 // used reads the busy keys of a limit.
 func (c *console) used(r *http.Request, l *runtime.CatalogLimit, pages int) (used, error) {
-	u, err := operate.Busiest(r.Context(), c.Store, c.Catalog, l, "", maxKeys, pages)
+	u, err := c.program.Busiest(r.Context(), operate.UsedQuery{Limit: l, Most: maxKeys, Pages: pages})
 	of := used{Name: l.Name, Used: u, Unknown: err != nil}
 	if c.Denials != nil {
 		of.DeniedKeys = c.Denials.Keys(l.Name)
@@ -93,7 +93,7 @@ func (c *console) key(w http.ResponseWriter, r *http.Request) {
 	}
 	s, failed := c.subject(r, l, id, key)
 	k := &keyPage{subject: s}
-	penalties, unread := operate.Penalized(r.Context(), c.Store, &l, key)
+	penalties, unread := c.program.Penalized(r.Context(), &l, key)
 	for _, p := range penalties {
 		k.Penalty = p.String()
 	}
@@ -103,7 +103,7 @@ func (c *console) key(w http.ResponseWriter, r *http.Request) {
 
 // states adds the tokens of the key by each plan.
 func (c *console) states(r *http.Request, k *keyPage, key string) error {
-	rows, at, err := operate.Rows(r.Context(), c.Store, k.Limit.Name, key)
+	rows, at, err := c.program.Rows(r.Context(), k.Limit.Name, key)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (c *console) states(r *http.Request, k *keyPage, key string) error {
 	if err != nil {
 		return err
 	}
-	all, err := operate.Policies(c.Catalog, &k.Limit, "")
+	all, err := c.program.Policies(&k.Limit, "")
 	for _, p := range all {
 		var s state
 		if p.Policy.Calendar.PerKey() {
@@ -159,7 +159,7 @@ func (c *console) state(r *http.Request, p *runtime.Policy, key runtime.Key, row
 // log shows the log across all limits, the newest entries first.
 func (c *console) log(w http.ResponseWriter, r *http.Request) {
 	before, _ := strconv.ParseInt(r.URL.Query().Get("before"), 10, 64)
-	entries, more, err := operate.Log(r.Context(), c.Store, operate.LogQuery{Before: before, Most: maxEntries})
+	entries, more, err := c.program.Log(r.Context(), operate.LogQuery{Before: before, Most: maxEntries})
 	p := &logPage{Entries: entries}
 	if more {
 		p.Older = entries[len(entries)-1].ID
@@ -193,7 +193,7 @@ func (c *console) find(w http.ResponseWriter, r *http.Request) {
 
 // who shows the keys that have a fingerprint.
 func (c *console) who(w http.ResponseWriter, r *http.Request, fingerprint string) {
-	keys, more, err := operate.Who(r.Context(), c.Store, c.Catalog.Limits, c.Secret, fingerprint, maxPages)
+	keys, more, err := c.program.Who(r.Context(), c.Catalog.Limits, fingerprint, maxPages)
 	p := page{Title: "Keys with the fingerprint " + fingerprint, Found: keys}
 	switch {
 	case err != nil:

@@ -11,6 +11,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/trait"
 )
 
 // doRequests is do for requests that are valid.
@@ -19,7 +20,7 @@ func (l *Limiter) doRequests(ctx context.Context, requests []runtime.Request) (r
 }
 
 // traitsOf returns the traits of the policies of some requests together.
-func traitsOf(requests []runtime.Request) (all runtime.Traits) {
+func traitsOf(requests []runtime.Request) (all trait.Set) {
 	for i := range requests {
 		traits, _ := requests[i].Policy.Traits()
 		all |= traits
@@ -29,18 +30,18 @@ func traitsOf(requests []runtime.Request) (all runtime.Traits) {
 
 // do executes one valid call, given as a slice because that is the form of [runtime.Store.Do], and given the traits of its
 // policies. A call without a trait skips the stage that is about it. Afterwards, the call has the policies in force.
-func (l *Limiter) do(ctx context.Context, calls []runtime.Call, traits runtime.Traits) (answer runtime.Answer, err error) {
+func (l *Limiter) do(ctx context.Context, calls []runtime.Call, traits trait.Set) (answer runtime.Answer, err error) {
 	if err := l.ready(ctx); err != nil {
 		return runtime.Answer{Source: runtime.SourceNone}, fmt.Errorf("%v: %w", calls[0], err)
 	}
 	bounded := ctx
-	if traits.Have(runtime.TraitTimeout) {
+	if traits.Have(trait.Timeout) {
 		within, cancel := l.withTimeout(bounded, calls[0])
 		defer cancel()
 		bounded = within
 	}
 	now, unread := int64(0), false
-	if traits.Have(runtime.TraitOverrides) {
+	if traits.Have(trait.Overrides) {
 		var changed bool
 		changed, now, err = l.override(bounded, &calls[0])
 		if unread = err != nil; changed {
@@ -53,14 +54,14 @@ func (l *Limiter) do(ctx context.Context, calls []runtime.Call, traits runtime.T
 	}
 	switch {
 	case unread:
-	case traits.Have(runtime.TraitMode) && !usesRows(calls[0]):
+	case traits.Have(trait.Mode) && !usesRows(calls[0]):
 		answer = withoutRows(calls[0], now)
 	default:
 		answers, failed := l.store.Do(bounded, calls)
 		if failed != nil {
 			answers, failed = l.afterTx(bounded, calls, answers, failed)
 		}
-		if traits.Have(runtime.TraitLocal) || calls[0].Requests[0].Op == runtime.Reset {
+		if traits.Have(trait.Local) || calls[0].Requests[0].Op == runtime.Reset {
 			l.learnFrom(calls, answers)
 		}
 		if err = failed; err == nil {
@@ -70,7 +71,7 @@ func (l *Limiter) do(ctx context.Context, calls []runtime.Call, traits runtime.T
 	if err != nil {
 		answer = l.withoutStore(ctx, bounded, calls[0], err, unread)
 	}
-	if traits.Have(runtime.TraitJitter) {
+	if traits.Have(trait.Jitter) {
 		// The last stage, because the modes have been applied.
 		for i := range answer.Decisions {
 			spread(&answer.Decisions[i], &calls[0].Requests[i], answer.At)

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
@@ -66,7 +67,7 @@ func TestHashKeysUnderOverrides(t *testing.T) {
 	with := catalog.HashKeys(secret)
 	require.Equal(t, "(hashed string)", plans[1].KeyTypes())
 	require.Regexp(t, `^\(hashed string by [0-9a-f]{12}\)$`, with.Policies()[0].KeyTypes())
-	for _, v := range []runtime.Override{{Plan: runtime.PlanText("pro")}, {Capacity: 5}} {
+	for _, v := range []runtime.Override{{Plan: override.PlanName("pro")}, {Capacity: 5}} {
 		v.Until, v.Reason, v.Author = runtime.ForGood(), "a test", "ann"
 		must(limits.Overrides(&plans[1], key).Set(t.Context(), v))
 		require.EqualValues(t, 5, must(limits.Limit(&plans[1], key).Peek(t.Context())).Capacity, "%+v", v)

@@ -11,6 +11,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/receipt"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/trait"
 )
 
 // Limit is one key of a limit without reservations. It is a small value: make one for each request, or keep it.
@@ -230,7 +231,7 @@ func (l Limit) do(ctx context.Context, q runtime.Request, h *held) (runtime.Deci
 		watch.observeInvalid(ctx, &q, 0, 1, err)
 		return runtime.Decision{}, err
 	}
-	if traits.Have(runtime.TraitLease) {
+	if traits.Have(trait.Lease) {
 		if d, ok := l.takeLocal(ctx, &q); ok {
 			watch.observeLeased(ctx, &q, &d, h)
 			return d, nil
@@ -257,7 +258,7 @@ func (l Limit) do(ctx context.Context, q runtime.Request, h *held) (runtime.Deci
 }
 
 // complete sets the policy and the key of a request, both of which must be valid, and returns the traits of the policy.
-func (l Limit) complete(q *runtime.Request) (runtime.Traits, error) {
+func (l Limit) complete(q *runtime.Request) (trait.Set, error) {
 	if err := l.key.Err(); err != nil {
 		return 0, l.wrap(err)
 	}
@@ -266,12 +267,12 @@ func (l Limit) complete(q *runtime.Request) (runtime.Traits, error) {
 		return 0, l.wrap(err)
 	}
 	q.Policy, q.Key = l.policy, l.key.String()
-	if traits.Have(runtime.TraitCalendar) {
+	if traits.Have(trait.Calendar) {
 		if err := l.key.Complete(q); err != nil {
 			return 0, l.wrap(err)
 		}
 	}
-	if traits.Have(runtime.TraitSlots) && q.Op == runtime.Take {
+	if traits.Have(trait.Slots) && q.Op == runtime.Take {
 		q.Fence = rand.Int64N(runtime.MaxFenceStep + 1)
 	}
 	return traits, nil

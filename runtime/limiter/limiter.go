@@ -26,7 +26,7 @@ type Limiter struct {
 	store runtime.Store
 	// What store can do beyond Do, nil if it cannot: found once, because a decorated store is searched for it.
 	log     override.Reader
-	leases  runtime.LocalTaker
+	leases  localTaker
 	waiters waitQueue
 	// local decides while the store fails.
 	local localMemory
@@ -39,6 +39,13 @@ type Limiter struct {
 	observer runtime.Observer
 	// hash hashes parts of keys with a secret; nil without one.
 	hash *keyHash
+}
+
+// localTaker is a store that holds leased tokens, which it has already taken, and can hand them out in this process.
+type localTaker interface {
+	// TakeLocal takes n tokens of a key from those that the store holds. If it returns false, nothing was taken, and the
+	// request goes to Do. The policy has a Lease, but may be invalid.
+	TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Decision, bool)
 }
 
 // New returns a limiter with its counts in store. The options may have it observed: see [Observe].
@@ -54,7 +61,7 @@ func New(store runtime.Store, options ...Option) *Limiter {
 func (l *Limiter) in(store runtime.Store) *Limiter {
 	l.store = store
 	l.log, _ = ability.Of[override.Reader](store)
-	l.leases, _ = ability.Of[runtime.LocalTaker](store)
+	l.leases, _ = ability.Of[localTaker](store)
 	return l
 }
 

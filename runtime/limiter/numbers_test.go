@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
@@ -99,7 +100,7 @@ func TestOverrideComesBeforeTheNumbersOfTheCaller(t *testing.T) {
 	require.Equal(t, []int64{500, 1_000}, numbers(free))
 	set(runtime.Override{Rate: 30_000})
 	require.Equal(t, []int64{30_000, 1_000}, numbers(free))
-	set(runtime.Override{Plan: runtime.PlanText("pro")})
+	set(runtime.Override{Plan: override.PlanName("pro")})
 	require.Equal(t, []int64{500, 100}, numbers(free), "at most what the plan allows")
 	require.Equal(t, []int64{500, 100}, numbers(enterprise))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
@@ -206,7 +207,7 @@ func TestBlockedPlanWithoutNumbersIsFull(t *testing.T) {
 		o.now = epoch.Add(time.Hour)
 		require.NoError(t, free.RequireN(t.Context(), 4))
 		o.now = epoch
-		o.override(o.overrides("a"), runtime.Override{Plan: runtime.PlanText("free"), Until: epoch.Add(10 * time.Minute)})
+		o.override(o.overrides("a"), runtime.Override{Plan: override.PlanName("free"), Until: epoch.Add(10 * time.Minute)})
 		o.block(o.overrides("a"), 30*time.Minute)
 		require.Equal(t, 10*time.Minute, must(o.key("a").Peek(t.Context())).FullAfter)
 		o.now = epoch.Add(20 * time.Minute)

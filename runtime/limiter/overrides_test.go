@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
@@ -146,7 +147,7 @@ func TestInvalidOverrideIsNotWritten(t *testing.T) {
 		{runtime.Override{Mode: runtime.ModeOff, Rate: 1, Until: until, Reason: "r", Author: "a"}, "neither a plan nor numbers"},
 		{runtime.Override{Mode: runtime.ModeBlock, Until: until, Reason: "r", Author: "a"}, "use the method Block"},
 		{runtime.Override{Mode: 99, Until: until, Reason: "r", Author: "a"}, "Mode(99) is not a Mode"},
-		{runtime.Override{Plan: runtime.PlanText("pro"), Until: until, Reason: "r", Author: "a"}, "the limit has no plans"},
+		{runtime.Override{Plan: override.PlanName("pro"), Until: until, Reason: "r", Author: "a"}, "the limit has no plans"},
 	} {
 		_, err := o.overrides("a").Set(t.Context(), row.v)
 		require.ErrorIs(t, err, runtime.ErrInvalidOverride, row.want)
@@ -180,11 +181,11 @@ func TestOverrideByPlan(t *testing.T) {
 	capacity := func(plan int) int64 {
 		return must(of(plan).Peek(t.Context())).Capacity
 	}
-	o.override(overrides(free), runtime.Override{Plan: runtime.PlanText("pro")})
+	o.override(overrides(free), runtime.Override{Plan: override.PlanName("pro")})
 	require.Equal(t, []int64{100, 100, 100}, []int64{capacity(free), capacity(pro), capacity(3)})
-	o.override(overrides(free), runtime.Override{Plan: runtime.PlanText("pro"), Capacity: 200})
+	o.override(overrides(free), runtime.Override{Plan: override.PlanName("pro"), Capacity: 200})
 	require.Equal(t, []int64{200, 200, 200}, []int64{capacity(free), capacity(pro), capacity(3)})
-	o.override(overrides(free), runtime.Override{Plan: runtime.PlanText("all")})
+	o.override(overrides(free), runtime.Override{Plan: override.PlanName("all")})
 	require.Equal(t, int64(runtime.MaxTokens), capacity(free))
 	o.override(overrides(free), runtime.Override{Capacity: 50})
 	require.Equal(t, []int64{50, 50, runtime.MaxTokens}, []int64{capacity(free), capacity(pro), capacity(3)}, "an unlimited plan has no numbers")
@@ -192,7 +193,7 @@ func TestOverrideByPlan(t *testing.T) {
 	for _, plan := range []int{free, pro, 3} {
 		require.False(t, must(of(plan).Allow(t.Context())).Allowed)
 	}
-	_, err := overrides(free).Set(t.Context(), runtime.Override{Plan: runtime.PlanText("gold"), Until: runtime.ForGood(), Reason: "r", Author: "a"})
+	_, err := overrides(free).Set(t.Context(), runtime.Override{Plan: override.PlanName("gold"), Until: runtime.ForGood(), Reason: "r", Author: "a"})
 	require.ErrorIs(t, err, runtime.ErrInvalidPlan)
 	require.ErrorIs(t, err, runtime.ErrInvalidOverride)
 	must(overrides(pro).End(t.Context(), overrideEnd))
@@ -441,7 +442,7 @@ func TestOverrideOfAnUnlimitedPlan(t *testing.T) {
 	o.limiter = limiter.New(store, limiter.Observe(watch))
 	p, key := policies.For(pro, runtime.KeyOf(runtime.String("a")))
 	limit := o.limiter.ReserveOnly(p, key)
-	o.override(o.limiter.Overrides(p, key), runtime.Override{Plan: runtime.PlanText("free")})
+	o.override(o.limiter.Overrides(p, key), runtime.Override{Plan: override.PlanName("free")})
 
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(time.Minute))
 	defer cancel()

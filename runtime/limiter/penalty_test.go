@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
@@ -152,7 +153,7 @@ func TestUnblockEndsAPenaltyOfAnyPlan(t *testing.T) {
 	plans[pro].Penalty = runtime.Penalty{}
 	key := runtime.KeyOf(runtime.String("a"))
 	for plan := free; plan <= enterprise; plan++ {
-		for _, by := range []runtime.Override{{}, {Mode: runtime.ModeOff}, {Plan: runtime.PlanText("pro")}, {Plan: runtime.PlanText("enterprise")}} {
+		for _, by := range []runtime.Override{{}, {Mode: runtime.ModeOff}, {Plan: override.PlanName("pro")}, {Plan: override.PlanName("enterprise")}} {
 			o := newOverriding(t, &plans[plan])
 			l := o.limiter.Limit(&plans[free], key.In(time.UTC).Since(epoch))
 			must(l.Allow(t.Context()))

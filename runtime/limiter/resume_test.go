@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
@@ -107,9 +108,9 @@ func TestResumedReservationOfAnOverride(t *testing.T) {
 		used, left int64
 	}{
 		"made while the limit was off":       {free, runtime.Override{Mode: runtime.ModeOff}, 5, 10},
-		"made by the plan of an override":    {enterprise, runtime.Override{Plan: runtime.PlanText("free")}, 0, 10},
-		"made by the plan, and used":         {enterprise, runtime.Override{Plan: runtime.PlanText("free")}, 5, 5},
-		"made by a plan without a limit":     {free, runtime.Override{Plan: runtime.PlanText("enterprise")}, 5, 10},
+		"made by the plan of an override":    {enterprise, runtime.Override{Plan: override.PlanName("free")}, 0, 10},
+		"made by the plan, and used":         {enterprise, runtime.Override{Plan: override.PlanName("free")}, 5, 5},
+		"made by a plan without a limit":     {free, runtime.Override{Plan: override.PlanName("enterprise")}, 5, 10},
 		"made while the limit was shadow":    {free, runtime.Override{Mode: runtime.ModeShadow}, 2, 8},
 		"made by the numbers of an operator": {free, runtime.Override{Capacity: 50}, 2, 8},
 	} {

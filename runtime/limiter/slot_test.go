@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
@@ -446,7 +447,7 @@ func TestBlockedPlanWithoutALimitHoldsNoSlotLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plans, limits, key := lifted(overridableSlots(2)), limiter.New(&memstore.Store{}), runtime.KeyOf(runtime.Int(42))
 		o := limits.Overrides(&plans[free], key)
-		must(o.Set(t.Context(), runtime.Override{Plan: runtime.PlanText("free"), Until: runtime.ForGood(), Reason: "r", Author: "a"}))
+		must(o.Set(t.Context(), runtime.Override{Plan: override.PlanName("free"), Until: runtime.ForGood(), Reason: "r", Author: "a"}))
 		s := acquire(t, limits.Slots(&plans[enterprise], key))
 		require.NotZero(t, s.Fence)
 		must(o.End(t.Context(), overrideEnd))

@@ -50,7 +50,7 @@ func (f *faulty) fail(err error) { f.err.Store(&err) }
 // leasing keeps the leases of the store within.
 type leasing struct {
 	*faulty
-	taker runtime.LocalTaker
+	taker *sqlite.Store
 }
 
 func (l leasing) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Decision, bool) {

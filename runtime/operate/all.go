@@ -42,15 +42,15 @@ func (d DoneIn) Problem() string {
 //
 // It returns what it did in each limit of the catalog, so that none is left out silently, and goes on after an error in one of
 // them. The error is [ErrUsage] if no limit has such a key.
-func ApplyAll(ctx context.Context, catalog *runtime.Catalog, store runtime.Store, c Change, parts []Part) (all []DoneIn, err error) {
-	found, err := keysOf(catalog, parts, c.Verb == Erase)
+func (p Program) ApplyAll(ctx context.Context, c Change, parts []Part) (all []DoneIn, err error) {
+	found, err := p.keysOf(parts, c.Verb == Erase)
 	if err != nil {
 		return nil, err
 	}
 	for _, of := range found {
 		keys, err := []runtime.Key{of.key}, of.err
 		if err == nil && of.among != nil {
-			keys, err = keysAmong(ctx, store, of.limit, of.among)
+			keys, err = p.keysAmong(ctx, of.limit, of.among)
 		}
 		if err != nil {
 			all = append(all, DoneIn{Limit: of.limit.Name, Err: err})
@@ -58,7 +58,7 @@ func ApplyAll(ctx context.Context, catalog *runtime.Catalog, store runtime.Store
 		}
 		for _, key := range keys {
 			c.Limit, c.Key = of.limit.Name, key
-			done, err := Apply(ctx, catalog, store, c)
+			done, err := p.Apply(ctx, c)
 			all = append(all, DoneIn{c.Limit, key, done, err})
 		}
 	}
@@ -75,17 +75,17 @@ type keyOf struct {
 }
 
 // keysOf returns the key with just these parts in each limit, or with further ones if that is asked for.
-func keysOf(catalog *runtime.Catalog, parts []Part, further bool) (all []keyOf, err error) {
+func (p Program) keysOf(parts []Part, further bool) (all []keyOf, err error) {
 	values := map[string]string{}
-	for _, p := range parts {
-		if _, twice := values[p.Name]; twice || p.Name == "" || p.Value == "" {
+	for _, part := range parts {
+		if _, twice := values[part.Name]; twice || part.Name == "" || part.Value == "" {
 			return nil, usagef("give each part of the key once, with its name and a value: userID=42")
 		}
-		values[p.Name] = p.Value
+		values[part.Name] = part.Value
 	}
 	found, names := false, []string(nil)
-	for i := range catalog.Limits {
-		l := &catalog.Limits[i]
+	for i := range p.Catalog.Limits {
+		l := &p.Catalog.Limits[i]
 		in, texts, among := keyOf{limit: l}, []string(nil), []string(nil)
 		for _, k := range l.Key {
 			if value, ok := values[k.Name]; ok {
@@ -111,9 +111,9 @@ func keysOf(catalog *runtime.Catalog, parts []Part, further bool) (all []keyOf, 
 	if !found {
 		var given []string
 		hint := ""
-		for _, p := range parts {
-			if given = append(given, p.Name); !slices.Contains(names, p.Name) {
-				hint += suggestion(p.Name, names)
+		for _, part := range parts {
+			if given = append(given, part.Name); !slices.Contains(names, part.Name) {
+				hint += suggestion(part.Name, names)
 			}
 		}
 		return nil, usagef("no limit has a key of just %s%s", strings.Join(given, " and "), hint)
@@ -122,7 +122,7 @@ func keysOf(catalog *runtime.Catalog, parts []Part, further bool) (all []keyOf, 
 }
 
 // keysAmong returns the keys of a limit that the store has, and that have some parts.
-func keysAmong(ctx context.Context, store runtime.Store, l *runtime.CatalogLimit, among []string) (keys []runtime.Key, err error) {
+func (p Program) keysAmong(ctx context.Context, l *runtime.CatalogLimit, among []string) (keys []runtime.Key, err error) {
 	want := make([]string, len(among))
 	for i, text := range among {
 		if text == "" {
@@ -137,7 +137,7 @@ func keysAmong(ctx context.Context, store runtime.Store, l *runtime.CatalogLimit
 		want[i] = key.String()
 	}
 	found := map[string]bool{}
-	_, err = eachKey(ctx, store, []runtime.CatalogLimit{*l}, 0, func(_, key string) {
+	_, err = p.eachKey(ctx, []runtime.CatalogLimit{*l}, 0, func(_, key string) {
 		stored := strings.Split(key, "|")
 		for i, part := range want {
 			if part != "" && (i >= len(stored) || stored[i] != part) {

@@ -31,9 +31,7 @@ func (o *command) writes() bool {
 // call is one run of the command line.
 type call struct {
 	ctx     context.Context
-	catalog *runtime.Catalog
-	store   runtime.Store
-	secret  []byte
+	program Program
 	out     io.Writer
 
 	command command
@@ -129,7 +127,7 @@ func (c *call) limit() (*runtime.CatalogLimit, error) {
 	if len(c.args) == 0 {
 		return nil, usagef("%s needs a limit: %s %s", c.command.name, c.command.name, c.command.args)
 	}
-	return limitNamed(c.catalog, c.args[0])
+	return c.program.limit(c.args[0])
 }
 
 // subject returns the limit and the key in the arguments, or the zero Key for -whole. The whole limit is never meant by a key
@@ -162,7 +160,7 @@ func (c *call) subject() (l *runtime.CatalogLimit, key runtime.Key, err error) {
 		return l, key, usageError{err}
 	}
 	// Before anything is answered: without the secret of hashed keys it would be about another key.
-	return l, key, runtime.CheckCounts(c.ctx, c.store, l.Policies[0])
+	return l, key, runtime.CheckCounts(c.ctx, c.program.Store, l.Policies[0])
 }
 
 // partsOf lists the parts of the key of a limit.

@@ -73,29 +73,29 @@ type Done struct {
 
 // Apply makes a change, after an entry in the log of the store. All writes of operators are made by it. An error that is
 // [ErrUsage] or [runtime.ErrNoOverrides] means that nothing was written.
-func Apply(ctx context.Context, catalog *runtime.Catalog, store runtime.Store, c Change) (Done, error) {
-	l, err := limitNamed(catalog, c.Limit)
+func (p Program) Apply(ctx context.Context, c Change) (Done, error) {
+	l, err := p.limit(c.Limit)
 	if err != nil {
 		return Done{}, err
 	}
 	if err := c.checkSubject(l); err != nil {
 		return Done{}, err
 	}
-	if err := runtime.CheckCounts(ctx, store, l.Policies[0]); err != nil {
+	if err := runtime.CheckCounts(ctx, p.Store, l.Policies[0]); err != nil {
 		return Done{}, fmt.Errorf("nothing was changed: %w", err)
 	}
 	done := Done{Stored: true}
 	if !c.Whole {
-		if done.Stored, err = hasRow(ctx, store, l.Name, c.Key.String()); err != nil {
+		if done.Stored, err = p.hasRow(ctx, l.Name, c.Key.String()); err != nil {
 			return Done{}, fmt.Errorf("nothing was changed: %w", err)
 		}
 	}
 	if c.Verb == Erase {
-		err = done.erase(ctx, store, c)
+		err = p.erase(ctx, c, &done)
 	} else if logged[c.Verb] != "" {
-		err = done.count(ctx, catalog, store, l, c)
+		err = p.count(ctx, l, c, &done)
 	} else {
-		done.Entry, err = c.putInForce(ctx, store, l)
+		done.Entry, err = p.putInForce(ctx, l, c)
 	}
 	return done, err
 }
@@ -126,10 +126,10 @@ func (c *Change) checkSubject(l *runtime.CatalogLimit) error {
 }
 
 // erase erases a key.
-func (d *Done) erase(ctx context.Context, store runtime.Store, c Change) (err error) {
-	s, ok := ability.Of[runtime.Eraser](store)
+func (p Program) erase(ctx context.Context, c Change, d *Done) (err error) {
+	s, ok := ability.Of[runtime.Eraser](p.Store)
 	if !ok {
-		return fmt.Errorf("nothing was changed: %w", ability.Missing(runtime.ErrNoErase, store))
+		return fmt.Errorf("nothing was changed: %w", ability.Missing(runtime.ErrNoErase, p.Store))
 	}
 	d.Erased, err = s.Erase(ctx, c.Limit, c.Key.String(), runtime.OverrideEnd{Reason: c.Reason, Author: c.Author})
 	d.Entry = d.Erased.Entry
@@ -142,8 +142,8 @@ func (d *Done) erase(ctx context.Context, store runtime.Store, c Change) (err er
 }
 
 // count changes the count of a key, after an entry in the log. The other order could leave a change without an entry.
-func (d *Done) count(ctx context.Context, catalog *runtime.Catalog, store runtime.Store, l *runtime.CatalogLimit, c Change) error {
-	p, err := c.policy(catalog, l)
+func (p Program) count(ctx context.Context, l *runtime.CatalogLimit, c Change, d *Done) error {
+	policy, err := p.policy(l, &c)
 	if err != nil {
 		return err
 	}
@@ -151,18 +151,18 @@ func (d *Done) count(ctx context.Context, catalog *runtime.Catalog, store runtim
 	if err != nil {
 		return err
 	}
-	log, ok := ability.Of[override.Store](store)
+	log, ok := ability.Of[override.Store](p.Store)
 	if !ok {
-		return fmt.Errorf("nothing was changed: the store keeps no log: %w", ability.Missing(runtime.ErrNoOverrides, store))
+		return fmt.Errorf("nothing was changed: the store keeps no log: %w", ability.Missing(runtime.ErrNoOverrides, p.Store))
 	}
-	limit := limiter.New(store).Limit(p, key)
+	limit := limiter.New(p.Store).Limit(policy, key)
 	before, err := limit.Peek(ctx)
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
-	if of, err := log.OverrideView().PolicyOf(p, key.String()); c.Verb != Reset && err == nil && of.Uncounted() {
-		if p.Mode.Passes() {
-			return usagef("%s is %v, so that no tokens are counted", c.Limit, p.Mode)
+	if of, err := log.OverrideView().PolicyOf(policy, key.String()); c.Verb != Reset && err == nil && of.Uncounted() {
+		if policy.Mode.Passes() {
+			return usagef("%s is %v, so that no tokens are counted", c.Limit, policy.Mode)
 		}
 		entry, _ := of.Override()
 		return usagef("no tokens of this key are counted, because of entry %d of the log: end that override first", entry)
@@ -215,28 +215,28 @@ func (c *Change) change(ctx context.Context, limit limiter.Limit) (has float64, 
 }
 
 // policy returns the policy by which to change the count.
-func (c *Change) policy(catalog *runtime.Catalog, l *runtime.CatalogLimit) (*runtime.Policy, error) {
+func (p Program) policy(l *runtime.CatalogLimit, c *Change) (*runtime.Policy, error) {
 	// All plans share the rows, which a reset deletes.
 	if c.Verb == Reset {
 		return l.Policies[0], nil
 	}
-	all, err := Policies(catalog, l, c.Plan)
+	all, err := p.Policies(l, c.Plan)
 	if err != nil {
 		return nil, err
 	}
 	const most = 2 * runtime.MaxTokens
-	switch p := all[0].Policy; {
+	switch of := all[0].Policy; {
 	case len(all) > 1:
-		return nil, usagef("%s depends on the plan: give the plan of the key as -plan %s", c.Limit, strings.Join(catalog.Plans, ", -plan "))
-	case p.Kind == runtime.InFlight:
+		return nil, usagef("%s depends on the plan: give the plan of the key as -plan %s", c.Limit, strings.Join(p.Catalog.Plans, ", -plan "))
+	case of.Kind == runtime.InFlight:
 		return nil, usagef("%s is in flight: its slots are acquired and released by what runs; reset frees all slots of a key", c.Limit)
 	case c.Tokens < 1 || c.Tokens > most:
 		return nil, usagef("the number of tokens must be from 1 to %d, not %d", int64(most), c.Tokens)
-	case p.Mode.Passes():
+	case of.Mode.Passes():
 		// An override may give the key another plan.
-		return p, nil
+		return of, nil
 	default:
-		return c.numbers().of(p, true)
+		return c.numbers().of(of, true)
 	}
 }
 
@@ -249,14 +249,14 @@ func present(ctx context.Context, log override.Store) (time.Time, error) {
 }
 
 // putInForce writes a block, an override or the end of one.
-func (c *Change) putInForce(ctx context.Context, store runtime.Store, l *runtime.CatalogLimit) (e runtime.OverrideEntry, err error) {
-	p := l.Policies[0]
-	if !p.Overridable() {
+func (p Program) putInForce(ctx context.Context, l *runtime.CatalogLimit, c Change) (e runtime.OverrideEntry, err error) {
+	policy := l.Policies[0]
+	if !policy.Overridable() {
 		return e, usagef("%s has no overrides: add overrides to it in limits.yaml", c.Limit)
 	}
-	log, ok := ability.Of[override.Store](store)
+	log, ok := ability.Of[override.Store](p.Store)
 	if !ok {
-		return e, ability.Missing(runtime.ErrNoOverrides, store)
+		return e, ability.Missing(runtime.ErrNoOverrides, p.Store)
 	}
 	until := c.Until
 	switch {
@@ -272,7 +272,7 @@ func (c *Change) putInForce(ctx context.Context, store runtime.Store, l *runtime
 		return e, usagef("it would end after %s, the last day that can be stored: to leave it without an end, use -for-good (in a program, Until: runtime.ForGood())",
 			runtime.ForGood().UTC().Format(time.DateOnly))
 	}
-	of, end := limiter.New(store).Overrides(p, c.Key), runtime.OverrideEnd{Reason: c.Reason, Author: c.Author}
+	of, end := limiter.New(p.Store).Overrides(policy, c.Key), runtime.OverrideEnd{Reason: c.Reason, Author: c.Author}
 	switch c.Verb {
 	case Unblock:
 		if e, err = of.Unblock(ctx, end); err != nil && e.ID != 0 {
@@ -321,7 +321,7 @@ func (c *Change) override(ctx context.Context, of limiter.Overrides, until time.
 		Rate: c.Rate, Capacity: c.Capacity, MaxReserved: c.MaxReserved, Mode: mode, Until: until, Reason: c.Reason, Author: c.Author,
 	}
 	if c.ToPlan != "" {
-		v.Plan = runtime.PlanText(c.ToPlan)
+		v.Plan = override.PlanName(c.ToPlan)
 	}
 	return of.Set(ctx, v)
 }

@@ -69,12 +69,12 @@ func inCalendar(l *runtime.CatalogLimit, key runtime.Key, zone, since string) (r
 	return key, nil
 }
 
-// limitNamed returns a limit of the catalog.
-func limitNamed(catalog *runtime.Catalog, name string) (*runtime.CatalogLimit, error) {
-	l, ok := catalog.Limit(name)
+// limit returns a limit of the catalog.
+func (p Program) limit(name string) (*runtime.CatalogLimit, error) {
+	l, ok := p.Catalog.Limit(name)
 	if !ok {
 		var names []string
-		for _, l := range catalog.Limits {
+		for _, l := range p.Catalog.Limits {
 			names = append(names, l.Name)
 		}
 		return nil, usagef("there is no limit %q%s; the limits are %s", name, suggestion(name, names), strings.Join(names, ", "))
@@ -112,12 +112,12 @@ func (n numbers) of(p *runtime.Policy, required bool) (*runtime.Policy, error) {
 }
 
 // Policies returns the policies by which to read a limit: the one of a plan, or with "" all of them.
-func Policies(catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string) ([]Planned, error) {
+func (p Program) Policies(l *runtime.CatalogLimit, plan string) ([]Planned, error) {
 	var all []Planned
-	for i, p := range l.Policies {
-		n := Planned{Policy: p}
-		if len(l.Policies) > 1 || len(catalog.Plans) == 1 && p.Mode == runtime.ModeUnlimited {
-			n.Plan = catalog.Plans[i]
+	for i, of := range l.Policies {
+		n := Planned{Policy: of}
+		if len(l.Policies) > 1 || len(p.Catalog.Plans) == 1 && of.Mode == runtime.ModeUnlimited {
+			n.Plan = p.Catalog.Plans[i]
 		}
 		if plan == "" || plan == n.Plan {
 			all = append(all, n)
@@ -129,7 +129,7 @@ func Policies(catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string) ([
 	case len(l.Policies) == 1:
 		return nil, usagef("%s does not depend on the plan: leave -plan out", l.Name)
 	}
-	return nil, noPlan(plan, catalog.Plans)
+	return nil, noPlan(plan, p.Catalog.Plans)
 }
 
 func noPlan(plan string, plans []string) error {

@@ -7,7 +7,8 @@
 //		if err != nil {
 //			log.Fatal(err)
 //		}
-//		os.Exit(operate.Main(ctx, limits.Catalog(), store, os.Args[1:], os.Stdout))
+//		program := operate.Program{Catalog: limits.Catalog(), Store: store}
+//		os.Exit(program.Main(ctx, os.Args[1:], os.Stdout))
 //	}
 //
 // Keys are given as the parts of the limit's key, and checked by their types: show sendMessage 42. They are printed as words
@@ -18,10 +19,10 @@
 // What changes a count needs a reason and an author, and is first written to the log of overrides, so that the log has every
 // attempt. If the store has no log, nothing is changed: the method Migrate of package sqlstore creates the log with the
 // tables of the limits, whether or not one of them has overrides. Tokens that processes have leased are not affected by any
-// of it. Programs with another user interface call [Apply], or [ApplyAll] for -all, which make the same changes and check
-// them in the same way:
+// of it. Programs with another user interface call [Program.Apply], or [Program.ApplyAll] for -all, which make the same
+// changes and check them in the same way:
 //
-//	all, err := operate.ApplyAll(ctx, limits.Catalog(), store, operate.Change{
+//	all, err := program.ApplyAll(ctx, operate.Change{
 //		Verb: operate.Block, For: 24 * time.Hour, Reason: "spam", Author: "alice",
 //	}, []operate.Part{{Name: "userID", Value: "42"}})
 //
@@ -39,11 +40,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
-// The exit codes that Main returns.
+// The exit codes of [Program.Main].
 const (
 	// OK: the command was executed.
 	OK = 0
@@ -55,19 +55,8 @@ const (
 
 // Main runs the command in args, without the name of the program, and returns the exit code. It prints results and errors
 // to out.
-func Main(ctx context.Context, catalog *runtime.Catalog, store runtime.Store, args []string, out io.Writer) int {
-	return MainWith(ctx, catalog, store, Options{}, args, out)
-}
-
-// Options complete [MainWith].
-type Options struct {
-	// Secret is that of the fingerprints that logs, lists of denied keys and the console print. The command who needs it.
-	Secret []byte
-}
-
-// MainWith is Main with options.
-func MainWith(ctx context.Context, catalog *runtime.Catalog, store runtime.Store, o Options, args []string, out io.Writer) int {
-	c := &call{ctx: ctx, catalog: catalog, store: store, secret: o.Secret, out: out}
+func (p Program) Main(ctx context.Context, args []string, out io.Writer) int {
+	c := &call{ctx: ctx, program: p, out: out}
 	err := c.run(args)
 	switch {
 	case err == nil:
@@ -143,7 +132,7 @@ penalty, so that the log has no entry of it: log prints the penalties in force a
 
 Limits:
 `)
-	for _, l := range c.catalog.Limits {
+	for _, l := range c.program.Catalog.Limits {
 		fmt.Fprintf(c.out, "  %s\n", printable.Line(strings.TrimSpace(l.Name+" "+partsOf(&l))))
 	}
 	return nil

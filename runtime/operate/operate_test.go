@@ -105,15 +105,15 @@ func TestTranscripts(t *testing.T) {
 			require.NoError(t, err)
 			c, store := catalog(t), &memstore.Store{Clock: func() time.Time { return start }}
 			var got strings.Builder
-			o := operate.Options{}
+			p := operate.Program{Catalog: c, Store: store}
 			if filepath.Base(path) == "fingerprints.txt" {
-				o.Secret = []byte("secret")
+				p.Secret = []byte("secret")
 			}
 			for line := range strings.Lines(string(text)) {
 				switch command, isCommand := strings.CutPrefix(line, "$ "); {
 				case isCommand:
 					got.WriteString(line)
-					transcribe(t, c, store, o, words(command), &got)
+					transcribe(t, p, store, words(command), &got)
 				case strings.HasPrefix(line, "# ") || line == "\n":
 					got.WriteString(line)
 				}
@@ -126,18 +126,18 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-func transcribe(t *testing.T, c *runtime.Catalog, store *memstore.Store, o operate.Options, args []string, got *strings.Builder) {
-	rows, log := image(t, c, store)
+func transcribe(t *testing.T, p operate.Program, store *memstore.Store, args []string, got *strings.Builder) {
+	rows, log := image(t, p.Catalog, store)
 	before, _ := store.OverridesSince(context.Background(), 1)
 	var out bytes.Buffer
-	code := operate.MainWith(context.Background(), c, store, o, args, &out)
+	code := p.Main(context.Background(), args, &out)
 	for line := range strings.Lines(out.String()) {
 		got.WriteString("| " + strings.TrimRight(line, " \n") + "\n")
 	}
 	if code != operate.OK {
 		fmt.Fprintf(got, "exit %d\n", code)
 	}
-	nowRows, nowLog := image(t, c, store)
+	nowRows, nowLog := image(t, p.Catalog, store)
 	if code != operate.OK || len(args) == 0 || !writing[args[0]] {
 		assert.Equal(t, rows, nowRows, "%v has changed counts", args)
 		assert.Equal(t, log, nowLog, "%v has written to the log", args)
@@ -193,7 +193,7 @@ func TestEraseAllReportsTheLimitWithABlock(t *testing.T) {
 	c.Limits = append(c.Limits, org("exports"))
 	run := func(args ...string) (int, string) {
 		var out bytes.Buffer
-		code := operate.Main(t.Context(), c, store, append(args, "-reason", "r", "-author", "a"), &out)
+		code := operate.Program{Catalog: c, Store: store}.Main(t.Context(), append(args, "-reason", "r", "-author", "a"), &out)
 		return code, out.String()
 	}
 	code, out := run("block", "-all", "org=7", "-for-good")
@@ -221,7 +221,7 @@ func TestLogPages(t *testing.T) {
 	}
 	var ids []int64
 	for q := (operate.LogQuery{Author: "a", Most: 4}); ; {
-		entries, more, err := operate.Log(t.Context(), store, q)
+		entries, more, err := operate.Program{Store: store}.Log(t.Context(), q)
 		require.NoError(t, err)
 		for _, e := range entries {
 			ids = append(ids, e.ID)
@@ -243,7 +243,7 @@ func TestPrintedKeysAreAddresses(t *testing.T) {
 		store := &memstore.Store{Clock: func() time.Time { return start }}
 		run := func(args ...string) string {
 			var out bytes.Buffer
-			code := operate.MainWith(t.Context(), c, store, operate.Options{Secret: secret}, args, &out)
+			code := operate.Program{Catalog: c, Store: store, Secret: secret}.Main(t.Context(), args, &out)
 			require.Equal(t, operate.OK, code, "%q: %s", text, &out)
 			for _, r := range out.String() {
 				require.True(t, r == '\n' || unicode.IsPrint(r), "%q printed %q", text, &out)
@@ -303,7 +303,7 @@ func TestApplyRefusesMissingKeys(t *testing.T) {
 		}
 		for _, verb := range verbs {
 			change.Verb, change.Tokens, change.Rate, change.For, change.Reason, change.Author = verb, 1, 5, time.Hour, "r", "a"
-			_, err := operate.Apply(t.Context(), c, store, change)
+			_, err := operate.Program{Catalog: c, Store: store}.Apply(t.Context(), change)
 			assert.ErrorIs(t, err, operate.ErrUsage, "%+v", change)
 		}
 	}
@@ -320,7 +320,7 @@ func TestStoreWithoutLog(t *testing.T) {
 	for _, args := range []string{"take sendMessage 1 -n 5 -reason r -author a", "reset sendMessage 1 -reason r -author a",
 		"block sendMessage 1 -for 1h -reason r -author a", "log sendMessage 1", "top"} {
 		var out bytes.Buffer
-		assert.Equal(t, operate.Failed, operate.Main(t.Context(), c, store, strings.Fields(args), &out), args)
+		assert.Equal(t, operate.Failed, operate.Program{Catalog: c, Store: store}.Main(t.Context(), strings.Fields(args), &out), args)
 		assert.Contains(t, out.String(), "the store", args)
 	}
 	assert.Zero(t, mem.Len())
@@ -328,10 +328,10 @@ func TestStoreWithoutLog(t *testing.T) {
 	_, err := limiter.New(mem).Limit(c.Limits[5].Policies[0], runtime.KeyOf(runtime.String("eve"))).Charge(t.Context(), 1)
 	require.NoError(t, err)
 	lister := struct{ runtime.RowLister }{mem}
-	found, _, err := operate.Who(t.Context(), lister, c.Limits[5:6], nil, runtime.Fingerprint(nil, "eve"), 0)
+	found, _, err := operate.Program{Store: lister}.Who(t.Context(), c.Limits[5:6], runtime.Fingerprint(nil, "eve"), 0)
 	require.NoError(t, err)
 	assert.Equal(t, []operate.FoundKey{{Limit: "password", Key: "eve"}}, found)
-	_, _, err = operate.Who(t.Context(), lister, c.Limits, nil, runtime.Fingerprint(nil, "eve"), 0)
+	_, _, err = operate.Program{Store: lister}.Who(t.Context(), c.Limits, runtime.Fingerprint(nil, "eve"), 0)
 	assert.ErrorIs(t, err, runtime.ErrNoOverrides, "a blocked key may be in the log alone")
 }
 
@@ -343,7 +343,7 @@ func TestOnSQLite(t *testing.T) {
 		require.NoError(t, err)
 		defer store.Close()
 		var out bytes.Buffer
-		assert.Equal(t, operate.OK, operate.Main(t.Context(), catalog(t), store, words(args), &out), "%s: %s", args, &out)
+		assert.Equal(t, operate.OK, operate.Program{Catalog: catalog(t), Store: store}.Main(t.Context(), words(args), &out), "%s: %s", args, &out)
 		return out.String()
 	}
 	run("take password eve -n 2 -reason 'too many links' -author alice")
@@ -376,7 +376,7 @@ func TestLimitsOfAnotherProgram(t *testing.T) {
 	}
 	run := func(owner, args string) (int, string) {
 		var out bytes.Buffer
-		code := operate.Main(t.Context(), catalogs[owner], programs[owner], words(args), &out)
+		code := operate.Program{Catalog: catalogs[owner], Store: programs[owner]}.Main(t.Context(), words(args), &out)
 		return code, out.String()
 	}
 	for _, of := range [][2]string{{"a.example", "shared"}, {"a.example", "visit"}, {"b.example", "download"}} {
@@ -401,7 +401,7 @@ func TestLimitsOfAnotherProgram(t *testing.T) {
 			_, err := limiter.New(programs[owner]).Limit(shared.Policies[0], runtime.KeyOf(runtime.String("secret"))).AllowN(t.Context(), 9)
 			require.NoError(t, err)
 		}
-		penalties, err := operate.Penalized(t.Context(), programs[owner], &shared)
+		penalties, err := operate.Program{Store: programs[owner]}.Penalized(t.Context(), &shared)
 		require.NoError(t, err)
 		require.Len(t, penalties, 1-i, owner)
 	}
@@ -418,7 +418,7 @@ func TestNothingChangesWithoutEntry(t *testing.T) {
 	mem := &memstore.Store{Clock: func() time.Time { return start }}
 	for _, args := range []string{"take sendMessage 1 -n 5", "grant sendMessage 1 -n 5", "reset sendMessage 1", "block sendMessage 1 -for 1h"} {
 		var out bytes.Buffer
-		code := operate.Main(t.Context(), catalog(t), failing{mem}, append(strings.Fields(args), "-reason", "r", "-author", "a"), &out)
+		code := operate.Program{Catalog: catalog(t), Store: failing{mem}}.Main(t.Context(), append(strings.Fields(args), "-reason", "r", "-author", "a"), &out)
 		assert.Equal(t, operate.Failed, code)
 		assert.Contains(t, out.String(), "the disk is full")
 	}
@@ -438,15 +438,15 @@ func TestWhoReadsAllPages(t *testing.T) {
 		last = key.String()
 	}
 	fingerprint := runtime.Fingerprint(secret, last)
-	found, more, err := operate.Who(t.Context(), store, c.Limits, secret, fingerprint, 0)
+	found, more, err := operate.Program{Store: store, Secret: secret}.Who(t.Context(), c.Limits, fingerprint, 0)
 	require.NoError(t, err)
 	assert.Equal(t, []operate.FoundKey{{Limit: "password", Key: last}}, found)
 	assert.False(t, more)
-	found, more, err = operate.Who(t.Context(), store, c.Limits, secret, fingerprint, 2)
+	found, more, err = operate.Program{Store: store, Secret: secret}.Who(t.Context(), c.Limits, fingerprint, 2)
 	require.NoError(t, err)
 	assert.Empty(t, found)
 	assert.True(t, more)
-	found, _, err = operate.Who(t.Context(), store, c.Limits, []byte("another"), fingerprint, 0)
+	found, _, err = operate.Program{Store: store, Secret: []byte("another")}.Who(t.Context(), c.Limits, fingerprint, 0)
 	require.NoError(t, err)
 	assert.Empty(t, found)
 }
@@ -462,7 +462,7 @@ func TestShowsTheHoldersOfSlots(t *testing.T) {
 	}}
 	main := func(args ...string) string {
 		var out bytes.Buffer
-		operate.Main(t.Context(), c, store, args, &out)
+		operate.Program{Catalog: c, Store: store}.Main(t.Context(), args, &out)
 		return out.String()
 	}
 	slots := limiter.New(store).Slots(p, runtime.KeyOf(runtime.Int64(7)))
@@ -507,7 +507,7 @@ func TestLogPrintsPenalties(t *testing.T) {
 	}}
 	main := func(args ...string) string {
 		var out bytes.Buffer
-		operate.Main(t.Context(), c, store, args, &out)
+		operate.Program{Catalog: c, Store: store}.Main(t.Context(), args, &out)
 		return out.String()
 	}
 	for _, p := range []*runtime.Policy{login, reset} {
@@ -545,12 +545,12 @@ func TestLogPrintsWhatLiftsAPenalty(t *testing.T) {
 	}}
 	main := func(args string) string {
 		var out bytes.Buffer
-		operate.Main(t.Context(), c, store, append(words(args), "-reason", "test", "-author", "ann"), &out)
+		operate.Program{Catalog: c, Store: store}.Main(t.Context(), append(words(args), "-reason", "test", "-author", "ann"), &out)
 		return out.String()
 	}
 	log := func() string {
 		var out bytes.Buffer
-		operate.Main(t.Context(), c, store, []string{"log", "login", "7"}, &out)
+		operate.Program{Catalog: c, Store: store}.Main(t.Context(), []string{"log", "login", "7"}, &out)
 		return out.String()
 	}
 	login := limiter.New(store).Limit(&plans[1], runtime.KeyOf(runtime.Int64(7)))
@@ -605,7 +605,7 @@ func TestErrorsOfAllLimitsSayWhatWasWritten(t *testing.T) {
 	}
 	main := func(store runtime.Store, args string) string {
 		var out bytes.Buffer
-		assert.Equal(t, operate.Failed, operate.Main(t.Context(), c, store, append(words(args), "-reason", "test", "-author", "ann"), &out))
+		assert.Equal(t, operate.Failed, operate.Program{Catalog: c, Store: store}.Main(t.Context(), append(words(args), "-reason", "test", "-author", "ann"), &out))
 		return out.String()
 	}
 	const written = "entry %d of the log was written, but the penalty may not have ended: limit \"login\": the server has gone\n"
@@ -641,11 +641,11 @@ func TestTopOfALimitWithAnotherKey(t *testing.T) {
 	_, err := limiter.New(store).Limit(c.Limits[1].Policies[0], runtime.KeyOf(runtime.Int64(7))).Allow(t.Context())
 	require.NoError(t, err)
 	var out bytes.Buffer
-	require.Equal(t, operate.OK, operate.Main(t.Context(), c, store, []string{"top"}, &out), &out)
+	require.Equal(t, operate.OK, operate.Program{Catalog: c, Store: store}.Main(t.Context(), []string{"top"}, &out), &out)
 	assert.Regexp(t, "(?s)^LIMIT .*\nvisit +- +7 +4 .*\nlimit \"login\": .*: their key is \\(string\\), and that of this limit is \\(int64\\)", out.String())
 	assert.NotContains(t, out.String(), "Not a limit of this program")
 	out.Reset()
-	require.Equal(t, operate.Failed, operate.Main(t.Context(), c, store, []string{"top", "login"}, &out))
+	require.Equal(t, operate.Failed, operate.Program{Catalog: c, Store: store}.Main(t.Context(), []string{"top", "login"}, &out))
 }
 
 // An operator without the program's secret of hashed keys, or with another, would read and block other keys than those
@@ -674,7 +674,7 @@ func TestOtherSecretIsRefused(t *testing.T) {
 			require.True(t, d.Allowed)
 			run := func(c *runtime.Catalog, command string) (int, string) {
 				var out bytes.Buffer
-				code := operate.Main(ctx, c, store, words(command), &out)
+				code := operate.Program{Catalog: c, Store: store}.Main(ctx, words(command), &out)
 				return code, out.String()
 			}
 			commands := []string{"show login ann@example.com", "log login ann@example.com", "log -all email=ann@example.com", "top login"}

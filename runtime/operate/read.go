@@ -19,7 +19,7 @@ import (
 
 // top prints the keys that have the smallest part of their tokens left, of one limit or of all.
 func (c *call) top() error {
-	limits := c.catalog.Limits
+	limits := c.program.Catalog.Limits
 	if len(c.args) > 0 {
 		l, err := c.limit()
 		if err != nil {
@@ -29,7 +29,7 @@ func (c *call) top() error {
 			return usagef("top takes one limit, and no key: use show")
 		}
 	}
-	plans := c.catalog.Plans
+	plans := c.program.Catalog.Plans
 	if plan := c.flags.Plan; len(c.args) == 0 && plan != "" && len(plans) > 0 && !slices.Contains(plans, plan) {
 		return noPlan(plan, plans)
 	}
@@ -37,7 +37,7 @@ func (c *call) top() error {
 	others, note := []runtime.Registration(nil), ""
 	if len(c.args) == 0 {
 		var err error
-		if others, err = Others(c.ctx, c.store, c.catalog); err != nil {
+		if others, err = c.program.Others(c.ctx); err != nil {
 			note = fmt.Sprintf("The limits of other programs cannot be listed: %s\n", printable.Line(err.Error()))
 		}
 	}
@@ -50,7 +50,7 @@ func (c *call) top() error {
 		if len(c.args) == 0 && len(plans) > 0 && len(limits[i].Policies) == 1 {
 			plan = "" // which is for the limits that depend on it
 		}
-		of, err := Busiest(c.ctx, c.store, c.catalog, &limits[i], plan, n, 0)
+		of, err := c.program.Busiest(c.ctx, UsedQuery{Limit: &limits[i], Plan: plan, Most: n})
 		switch {
 		case len(c.args) == 0 && errors.Is(err, runtime.ErrForeignCounts):
 			note += printable.Line(err.Error()) + "\n"
@@ -118,15 +118,15 @@ func (c *call) show() error {
 	if key, err = inCalendar(l, key, c.flags.Zone, c.flags.Since); err != nil {
 		return err
 	}
-	all, err := Policies(c.catalog, l, c.flags.Plan)
+	all, err := c.program.Policies(l, c.flags.Plan)
 	if err != nil {
 		return err
 	}
 	heading := l.Name + ", " + subject(key.String())
-	if len(c.secret) > 0 {
-		heading += ", fingerprint " + runtime.Fingerprint(c.secret, key.String())
+	if len(c.program.Secret) > 0 {
+		heading += ", fingerprint " + runtime.Fingerprint(c.program.Secret, key.String())
 	}
-	switch stored, err := hasRow(c.ctx, c.store, l.Name, key.String()); {
+	switch stored, err := c.program.hasRow(c.ctx, l.Name, key.String()); {
 	case err != nil:
 		return err
 	case !stored:
@@ -137,7 +137,7 @@ func (c *call) show() error {
 		if of.Policy, err = c.flags.numbers().of(of.Policy, false); err != nil {
 			return err
 		}
-		b, err := limiter.New(c.store).Limit(of.Policy, key).Peek(c.ctx)
+		b, err := limiter.New(c.program.Store).Limit(of.Policy, key).Peek(c.ctx)
 		if err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func (c *call) holders(p *runtime.Policy, key runtime.Key) ([]meter.Holder, erro
 	if p.Kind != runtime.InFlight {
 		return nil, nil
 	}
-	rows, at, err := Rows(c.ctx, c.store, p.Name, key.String())
+	rows, at, err := c.program.Rows(c.ctx, p.Name, key.String())
 	return meter.Holders(p, rows, at), err
 }
 
@@ -216,9 +216,9 @@ func (c *call) log() error {
 	if err != nil {
 		return err
 	}
-	log, ok := ability.Of[override.Store](c.store)
+	log, ok := ability.Of[override.Store](c.program.Store)
 	if !ok {
-		return ability.Missing(runtime.ErrNoOverrides, c.store)
+		return ability.Missing(runtime.ErrNoOverrides, c.program.Store)
 	}
 	entries, err := log.OverrideHistory(c.ctx, l.Name, key.String())
 	if err != nil {
@@ -233,7 +233,7 @@ func (c *call) log() error {
 	if len(entries) > 0 {
 		return c.printEntries(entries, penalty)
 	}
-	stored, err := hasRow(c.ctx, c.store, l.Name, key.String())
+	stored, err := c.program.hasRow(c.ctx, l.Name, key.String())
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (c *call) log() error {
 
 // penalties returns a line for each penalty in force, which the log does not have: of a key, or without one of all keys of the limit.
 func (c *call) penalties(l *runtime.CatalogLimit, key ...string) (lines string, err error) {
-	found, err := Penalized(c.ctx, c.store, l, key...)
+	found, err := c.program.Penalized(c.ctx, l, key...)
 	for _, k := range found {
 		lines += fmt.Sprintf("%s, %s: %s\n", printable.Line(l.Name), subject(k.Key), k.String())
 	}
@@ -273,7 +273,7 @@ func (c *call) logAll() error {
 		}
 	}
 	if len(parts) > 0 {
-		all, err := keysOf(c.catalog, parts, false)
+		all, err := c.program.keysOf(parts, false)
 		if err != nil {
 			return err
 		}
@@ -282,13 +282,13 @@ func (c *call) logAll() error {
 			if of.err != nil {
 				continue
 			}
-			if err := runtime.CheckCounts(c.ctx, c.store, of.limit.Policies[0]); err != nil {
+			if err := runtime.CheckCounts(c.ctx, c.program.Store, of.limit.Policies[0]); err != nil {
 				return err
 			}
 			q.Keys[of.limit.Name] = of.key.String()
 		}
 	}
-	entries, more, err := Log(c.ctx, c.store, q)
+	entries, more, err := c.program.Log(c.ctx, q)
 	if err != nil {
 		return err
 	}
@@ -315,8 +315,8 @@ func (c *call) penaltiesOf(q LogQuery) (note string, err error) {
 	if q.Author != "" || q.Before > 0 {
 		return "", nil
 	}
-	for i := range c.catalog.Limits {
-		l, keys := &c.catalog.Limits[i], []string(nil)
+	for i := range c.program.Catalog.Limits {
+		l, keys := &c.program.Catalog.Limits[i], []string(nil)
 		if key, ok := q.Keys[l.Name]; ok {
 			keys = []string{key}
 		} else if q.Keys != nil {
@@ -344,7 +344,7 @@ func shownKey(key string) string {
 
 // printLog prints the log of a key and of the whole limit, and the blocks and overrides in force, as far as the store has them.
 func (c *call) printLog(l *runtime.CatalogLimit, key string) error {
-	entries, err := History(c.ctx, c.store, l.Name, key)
+	entries, err := c.program.History(c.ctx, l.Name, key)
 	if err != nil {
 		// Without the table nothing was ever logged, and the tokens above are right.
 		_, err = fmt.Fprintf(c.out, "log: %s\n", printable.Line(err.Error()))
@@ -363,7 +363,7 @@ func (c *call) printLog(l *runtime.CatalogLimit, key string) error {
 			return err
 		}
 	}
-	inForce, err := InForce(c.ctx, c.store, *l)
+	inForce, err := c.program.InForce(c.ctx, *l)
 	for _, e := range inForce {
 		switch e.Key {
 		case "":
@@ -391,8 +391,8 @@ func wordsOf(e runtime.OverrideEntry) []string {
 
 // who prints the keys that have a fingerprint.
 func (c *call) who() error {
-	if len(c.secret) == 0 {
-		return errors.New("this program does not have the secret of the fingerprints: pass it in operate.Options")
+	if len(c.program.Secret) == 0 {
+		return errors.New("this program does not have the secret of the fingerprints: set it in operate.Program")
 	}
 	if len(c.args) != 1 {
 		return usagef("who takes one fingerprint: who 99cf03e72f3b")
@@ -401,15 +401,15 @@ func (c *call) who() error {
 	if len(fingerprint) != 12 || strings.Trim(fingerprint, "0123456789abcdef") != "" {
 		return usagef("a fingerprint has 12 hexadecimal digits, unlike %q", c.args[0])
 	}
-	limits := c.catalog.Limits
+	limits := c.program.Catalog.Limits
 	if c.flags.given["limit"] {
-		l, err := limitNamed(c.catalog, c.flags.limit)
+		l, err := c.program.limit(c.flags.limit)
 		if err != nil {
 			return err
 		}
 		limits = []runtime.CatalogLimit{*l}
 	}
-	found, _, err := Who(c.ctx, c.store, limits, c.secret, fingerprint, 0)
+	found, _, err := c.program.Who(c.ctx, limits, fingerprint, 0)
 	if err != nil {
 		return err
 	}

@@ -44,15 +44,23 @@ type Used struct {
 	More bool
 }
 
-// Busiest returns the n busiest keys of a limit. It reads all rows of the limit page by page, or at most the given number
-// of pages if that is not 0. If the store keeps overrides, each key is read by the override in force for it. A
-// limit that depends on the plan is otherwise read by the smallest one that counts, or by the given one, because the table
-// does not have the plan of a key. Limits that count nothing have no busy keys, and keys whose override lifts the limit are
+// UsedQuery chooses the rows that [Program.Busiest] reads.
+type UsedQuery struct {
+	Limit *runtime.CatalogLimit
+	// Plan, if not "", is the plan by which to read a limit that depends on it.
+	Plan string
+	// Most is how many keys to return, and Pages how many pages of rows to read at most, or 0 for all.
+	Most, Pages int
+}
+
+// Busiest returns the busiest keys of a limit. It reads its rows page by page. If the store keeps overrides, each key is read
+// by the override in force for it. A limit that depends on the plan is otherwise read by the smallest one that counts, or by
+// the given one, because the table does not have the plan of a key. Limits that count nothing have no busy keys, and keys whose override lifts the limit are
 // left out. The error is [runtime.ErrForeignCounts] if the rows of that name are of another program.
-func Busiest(ctx context.Context, store runtime.Store, catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string, n, pages int) (used Used, err error) {
-	all, err := Policies(catalog, l, plan)
+func (p Program) Busiest(ctx context.Context, q UsedQuery) (used Used, err error) {
+	all, err := p.Policies(q.Limit, q.Plan)
 	if err == nil {
-		err = runtime.CheckCounts(ctx, store, l.Policies[0])
+		err = runtime.CheckCounts(ctx, p.Store, q.Limit.Policies[0])
 	}
 	if err != nil {
 		return Used{}, err
@@ -65,20 +73,20 @@ func Busiest(ctx context.Context, store runtime.Store, catalog *runtime.Catalog,
 	case smallest.Policy.Mode != runtime.ModeUnlimited || !smallest.Policy.Overridable(): // else an override may give a key another plan
 		return Used{}, nil
 	}
-	inForce, err := InForce(ctx, store, *l)
+	inForce, err := p.InForce(ctx, *q.Limit)
 	if err != nil {
 		return Used{}, err
 	}
-	r, scan := rowReader{store: store, pages: pages}, meter.Scan{}
-	for rows := range r.keys(ctx, runtime.Row{Name: l.Name, Shard: -1}) {
-		b := smallest.busy(store, inForce, rows[0].Row.Key)
+	r, scan := rowReader{store: p.Store, pages: q.Pages}, meter.Scan{}
+	for rows := range r.keys(ctx, runtime.Row{Name: q.Limit.Name, Shard: -1}) {
+		b := smallest.busy(p.Store, inForce, rows[0].Row.Key)
 		if b.Policy.Uncounted() {
 			continue
 		}
 		if left, ok := scan.Left(b.Policy, rows, r.at); ok {
 			// Most keys of a large limit are not among the busiest, so the rest of their decisions is not needed.
 			b.Decision.Value = left
-			if lacks := left < float64(b.Policy.Capacity); !lacks || !ranks(used.Busiest, &b, n) {
+			if lacks := left < float64(b.Policy.Capacity); !lacks || !ranks(used.Busiest, &b, q.Most) {
 				if lacks {
 					used.InUse++
 				}
@@ -92,7 +100,7 @@ func Busiest(ctx context.Context, store runtime.Store, catalog *runtime.Catalog,
 			b.InForce = strings.TrimPrefix(b.InForce+", penalty for "+lasts.Round(time.Millisecond).String(), ", ")
 		}
 		if b.Decision.Value < float64(b.Policy.Capacity) || b.Decision.PenaltyFor > 0 {
-			used.Busiest = insert(used.Busiest, b, n)
+			used.Busiest = insert(used.Busiest, b, q.Most)
 			used.InUse++
 		}
 	}
@@ -102,22 +110,22 @@ func Busiest(ctx context.Context, store runtime.Store, catalog *runtime.Catalog,
 
 // Others returns the limits in a store that are not those of a catalog, as far as the store remembers them: they belong to
 // another program, or were removed. One that has the name of a limit of the catalog is among them.
-func Others(ctx context.Context, store runtime.Store, catalog *runtime.Catalog) (others []runtime.Registration, err error) {
-	for _, l := range catalog.Limits {
+func (p Program) Others(ctx context.Context) (others []runtime.Registration, err error) {
+	for _, l := range p.Catalog.Limits {
 		// With another key or format, it is nevertheless this program's.
-		if foreign, ok := errors.AsType[*runtime.RegistrationError](runtime.CheckCounts(ctx, store, l.Policies[0])); ok && foreign.Stored.Owner != foreign.Own.Owner {
+		if foreign, ok := errors.AsType[*runtime.RegistrationError](runtime.CheckCounts(ctx, p.Store, l.Policies[0])); ok && foreign.Stored.Owner != foreign.Own.Owner {
 			others = append(others, foreign.Stored)
 		}
 	}
 	s, ok := ability.Of[interface {
 		Registrations(context.Context) ([]runtime.Registration, error)
-	}](store)
+	}](p.Store)
 	if !ok {
 		return others, nil
 	}
 	all, err := s.Registrations(ctx)
 	for _, r := range all {
-		if _, own := catalog.Limit(r.Limit); !own {
+		if _, own := p.Catalog.Limit(r.Limit); !own {
 			others = append(others, r)
 		}
 	}
@@ -182,7 +190,7 @@ func insert(busiest []BusyKey, b BusyKey, n int) []BusyKey {
 
 // InForce returns the blocks and overrides in force of limits and of their keys, in the order of their IDs. It reads the
 // log if one of the limits has overrides.
-func InForce(ctx context.Context, store runtime.Store, limits ...runtime.CatalogLimit) ([]runtime.OverrideEntry, error) {
+func (p Program) InForce(ctx context.Context, limits ...runtime.CatalogLimit) ([]runtime.OverrideEntry, error) {
 	overridable := map[string]bool{}
 	for _, l := range limits {
 		if l.Policies[0].Overridable() {
@@ -192,9 +200,9 @@ func InForce(ctx context.Context, store runtime.Store, limits ...runtime.Catalog
 	if len(overridable) == 0 {
 		return nil, nil
 	}
-	log, ok := ability.Of[override.Store](store)
+	log, ok := ability.Of[override.Store](p.Store)
 	if !ok {
-		return nil, ability.Missing(runtime.ErrNoOverrides, store)
+		return nil, ability.Missing(runtime.ErrNoOverrides, p.Store)
 	}
 	view := log.OverrideView()
 	if err := view.Refresh(ctx); err != nil {
@@ -205,8 +213,8 @@ func InForce(ctx context.Context, store runtime.Store, limits ...runtime.Catalog
 
 // History returns the log of a key and, after it, the log of its whole limit; for the key "" the latter alone. It is empty
 // if the store has no log.
-func History(ctx context.Context, store runtime.Store, limit, key string) (entries []runtime.OverrideEntry, err error) {
-	log, ok := ability.Of[override.Store](store)
+func (p Program) History(ctx context.Context, limit, key string) (entries []runtime.OverrideEntry, err error) {
+	log, ok := ability.Of[override.Store](p.Store)
 	if !ok {
 		return nil, nil
 	}
@@ -220,11 +228,11 @@ func History(ctx context.Context, store runtime.Store, limit, key string) (entri
 }
 
 // Rows returns the rows of a key and the time of the store, if it can list them.
-func Rows(ctx context.Context, store runtime.Store, limit, key string) (rows []runtime.StoredRow, at int64, err error) {
-	if _, ok := ability.Of[runtime.RowLister](store); !ok {
+func (p Program) Rows(ctx context.Context, limit, key string) (rows []runtime.StoredRow, at int64, err error) {
+	if _, ok := ability.Of[runtime.RowLister](p.Store); !ok {
 		return nil, 0, nil
 	}
-	r := rowReader{store: store}
+	r := rowReader{store: p.Store}
 	for rows = range r.keys(ctx, runtime.Row{Name: limit, Key: key, Shard: -1}) {
 		break
 	}
@@ -268,18 +276,18 @@ func (k *PenalizedKey) String() string {
 // Penalized returns the penalties in force of a limit, of one key, or without one of all keys: a log does not have them. It
 // reads the rows of the limit, and returns nothing if the limit has no penalties, the store cannot list its rows, or they are of another
 // program.
-func Penalized(ctx context.Context, store runtime.Store, l *runtime.CatalogLimit, key ...string) (found []PenalizedKey, err error) {
+func (p Program) Penalized(ctx context.Context, l *runtime.CatalogLimit, key ...string) (found []PenalizedKey, err error) {
 	i := slices.IndexFunc(l.Policies, (*runtime.Policy).Penalizes)
-	if _, lists := ability.Of[runtime.RowLister](store); i < 0 || !lists {
+	if _, lists := ability.Of[runtime.RowLister](p.Store); i < 0 || !lists {
 		return nil, nil
 	}
-	if runtime.CheckCounts(ctx, store, l.Policies[i]) != nil {
+	if runtime.CheckCounts(ctx, p.Store, l.Policies[i]) != nil {
 		return nil, nil
 	}
-	if _, err := InForce(ctx, store, *l); err != nil {
+	if _, err := p.InForce(ctx, *l); err != nil {
 		return nil, err
 	}
-	p, r, after := l.Policies[i], rowReader{store: store}, runtime.Row{Name: l.Name, Shard: -1}
+	policy, r, after := l.Policies[i], rowReader{store: p.Store}, runtime.Row{Name: l.Name, Shard: -1}
 	if len(key) > 0 {
 		after.Key = key[0]
 	}
@@ -287,13 +295,13 @@ func Penalized(ctx context.Context, store runtime.Store, l *runtime.CatalogLimit
 		if len(key) > 0 && rows[0].Row.Key != key[0] {
 			break
 		}
-		d, err := meter.PeekRows(p, rows, r.at)
+		d, err := meter.PeekRows(policy, rows, r.at)
 		if err != nil {
 			return nil, err
 		}
 		if d.PenaltyFor > 0 {
 			key := rows[0].Row.Key
-			found = append(found, PenalizedKey{p, key, time.Unix(0, r.at).Add(d.PenaltyFor), lifted(store, p, key)})
+			found = append(found, PenalizedKey{policy, key, time.Unix(0, r.at).Add(d.PenaltyFor), lifted(p.Store, policy, key)})
 		}
 		if len(key) > 0 {
 			break
@@ -317,11 +325,11 @@ func lifted(store runtime.Store, p *runtime.Policy, key string) int64 {
 }
 
 // hasRow reports whether the store has a count of a key. It is true if the store cannot list its rows.
-func hasRow(ctx context.Context, store runtime.Store, limit, key string) (bool, error) {
-	if _, ok := ability.Of[runtime.RowLister](store); !ok {
+func (p Program) hasRow(ctx context.Context, limit, key string) (bool, error) {
+	if _, ok := ability.Of[runtime.RowLister](p.Store); !ok {
 		return true, nil
 	}
-	rows, _, err := Rows(ctx, store, limit, key)
+	rows, _, err := p.Rows(ctx, limit, key)
 	return len(rows) > 0, err
 }
 
@@ -384,14 +392,14 @@ func (r *rowReader) rows(ctx context.Context, after runtime.Row) iter.Seq[runtim
 // FoundKey is a key of a limit, as it is stored.
 type FoundKey struct{ Limit, Key string }
 
-// Who returns the keys of limits that have a fingerprint under a secret; see [runtime.Fingerprint]. It reads the rows of the
+// Who returns the keys of limits that have a fingerprint under the Secret; see [runtime.Fingerprint]. It reads the rows of the
 // limits page by page, and the log of overrides, which has keys that are blocked and have no row. If pages is not 0, it
 // reads at most that many pages of each, and more reports whether there are others. A key that has neither a row nor an
 // entry, because it was full and has been swept, is not found. If none of the limits has overrides, the log is optional.
-func Who(ctx context.Context, store runtime.Store, limits []runtime.CatalogLimit, secret []byte, fingerprint string, pages int) (found []FoundKey, more bool, err error) {
-	more, err = eachKey(ctx, store, limits, pages, func(limit, key string) {
+func (p Program) Who(ctx context.Context, limits []runtime.CatalogLimit, fingerprint string, pages int) (found []FoundKey, more bool, err error) {
+	more, err = p.eachKey(ctx, limits, pages, func(limit, key string) {
 		k := FoundKey{limit, key}
-		if runtime.Fingerprint(secret, key) == fingerprint && !slices.Contains(found, k) {
+		if runtime.Fingerprint(p.Secret, key) == fingerprint && !slices.Contains(found, k) {
 			found = append(found, k)
 		}
 	})
@@ -399,7 +407,7 @@ func Who(ctx context.Context, store runtime.Store, limits []runtime.CatalogLimit
 }
 
 // eachKey calls f for the keys of limits: for those of their rows, and then for those of the log, which may be the same ones.
-func eachKey(ctx context.Context, store runtime.Store, limits []runtime.CatalogLimit, pages int, f func(limit, key string)) (more bool, err error) {
+func (p Program) eachKey(ctx context.Context, limits []runtime.CatalogLimit, pages int, f func(limit, key string)) (more bool, err error) {
 	searched, overridable := map[string]bool{}, false
 	for _, l := range limits {
 		searched[l.Name] = true
@@ -408,7 +416,7 @@ func eachKey(ctx context.Context, store runtime.Store, limits []runtime.CatalogL
 			f(l.Name, "")
 			continue
 		}
-		r := rowReader{store: store, pages: pages}
+		r := rowReader{store: p.Store, pages: pages}
 		for rows := range r.keys(ctx, runtime.Row{Name: l.Name, Shard: -1}) {
 			f(l.Name, rows[0].Row.Key)
 		}
@@ -417,7 +425,7 @@ func eachKey(ctx context.Context, store runtime.Store, limits []runtime.CatalogL
 		}
 		more = more || r.more
 	}
-	others, err := eachEntry(ctx, store, pages, func(e runtime.OverrideEntry) {
+	others, err := p.eachEntry(ctx, pages, func(e runtime.OverrideEntry) {
 		if searched[e.Limit] && e.Key != "" {
 			f(e.Limit, e.Key)
 		}
@@ -430,10 +438,10 @@ func eachKey(ctx context.Context, store runtime.Store, limits []runtime.CatalogL
 }
 
 // eachEntry calls f for the entries of the log of overrides, page by page.
-func eachEntry(ctx context.Context, store runtime.Store, pages int, f func(runtime.OverrideEntry)) (more bool, err error) {
-	log, ok := ability.Of[override.Store](store)
+func (p Program) eachEntry(ctx context.Context, pages int, f func(runtime.OverrideEntry)) (more bool, err error) {
+	log, ok := ability.Of[override.Store](p.Store)
 	if !ok {
-		return false, ability.Missing(runtime.ErrNoOverrides, store)
+		return false, ability.Missing(runtime.ErrNoOverrides, p.Store)
 	}
 	next := int64(1)
 	for page := 0; pages == 0 || page < pages; page++ {
@@ -467,8 +475,8 @@ type LogQuery struct {
 
 // Log returns entries of the log across all limits, the newest first. More means that there are older ones. It reads the
 // whole log page by page.
-func Log(ctx context.Context, store runtime.Store, q LogQuery) (entries []runtime.OverrideEntry, more bool, err error) {
-	_, err = eachEntry(ctx, store, 0, func(e runtime.OverrideEntry) {
+func (p Program) Log(ctx context.Context, q LogQuery) (entries []runtime.OverrideEntry, more bool, err error) {
+	_, err = p.eachEntry(ctx, 0, func(e runtime.OverrideEntry) {
 		key, of := q.Keys[e.Limit]
 		switch {
 		case q.Keys != nil && (!of || key != e.Key), q.Author != "" && q.Author != e.Author, e.At.Before(q.Since), q.Before > 0 && e.ID >= q.Before:

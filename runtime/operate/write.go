@@ -27,7 +27,7 @@ func (c *call) change() (err error) {
 		return err
 	}
 	change.Limit, change.Key = l.Name, key
-	done, err := Apply(c.ctx, c.catalog, c.store, change)
+	done, err := c.program.Apply(c.ctx, change)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (c *call) changeAll(change Change) error {
 	if len(parts) == 0 || change.Whole || c.flags.given["stored"] {
 		return usagef("%s -all needs the parts of the key by their names: %s -all userID=42", c.command.name, c.command.name)
 	}
-	all, err := ApplyAll(c.ctx, c.catalog, c.store, change, parts)
+	all, err := c.program.ApplyAll(c.ctx, change, parts)
 	if err != nil {
 		return err
 	}

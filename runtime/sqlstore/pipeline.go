@@ -13,10 +13,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 )
 
-var (
-	_ runtime.TxStore    = (*Store)(nil)
-	_ runtime.LocalTaker = (*Store)(nil)
-)
+var _ runtime.TxStore = (*Store)(nil)
 
 // Do implements [runtime.Store]. The error is that of ctx or of the database, or [ErrClosed].
 //
@@ -69,7 +66,8 @@ func (s *Store) firstStage(calls []runtime.Call) runtime.Store {
 	return stage
 }
 
-// TakeLocal implements [runtime.LocalTaker].
+// TakeLocal takes n leased tokens of a key that this process holds. If it returns false, nothing was taken, and the request
+// goes to Do. Handles of package limiter call it, for policies with a [runtime.Lease].
 func (s *Store) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Decision, bool) {
 	if s.usable() != nil {
 		return runtime.Decision{}, false

@@ -249,6 +249,11 @@ func (d deploy) on(text string) string {
 		"rate_limits", d.table).Replace(text)
 }
 
+// planName is the name of a plan.
+type planName string
+
+func (p planName) MarshalText() ([]byte, error) { return []byte(p), nil }
+
 // Plans does the same for an override that gives a key a plan which is then renamed.
 func Plans(t *testing.T, db *sql.DB, database, table string, open func(t *testing.T) *sqlstore.Store) {
 	const text = "version: 1\nplans: [free, pro]\nlimits:\n  send: {key: userID, kind: token bucket, rate: {free: 5, pro: 60}, period: 1h, overrides: {rate: 100}}\n"
@@ -256,7 +261,7 @@ func Plans(t *testing.T, db *sql.DB, database, table string, open func(t *testin
 	d := deployOf(t, old, now, db, database, table)
 	d.execute("DELETE FROM rate_limit_overrides")
 	_, err := process{t, old, open(t)}.limit([]string{"7"}).Set(t.Context(), runtime.Override{
-		Plan: runtime.PlanText("pro"), Rate: 70, Until: runtime.ForGood(), Reason: "r", Author: "a",
+		Plan: planName("pro"), Rate: 70, Until: runtime.ForGood(), Reason: "r", Author: "a",
 	})
 	require.NoError(t, err)
 	d.executeAll(review.BetweenVersions)

@@ -3,6 +3,7 @@ package batch
 import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/trait"
 )
 
 // One returns the row of the call if there is one call, for one request with one row, whose policy has its own numbers and
@@ -16,7 +17,7 @@ func One(calls []runtime.Call) (row runtime.Row, ok bool) {
 	if q.Validate() != nil || q.Policy.Shards > 1 {
 		return row, false
 	}
-	if traits, _ := q.Policy.Traits(); traits.Have(runtime.TraitOverrides | runtime.TraitMode) {
+	if traits, _ := q.Policy.Traits(); traits.Have(trait.Overrides | trait.Mode) {
 		return row, false
 	}
 	return runtime.Row{Name: q.Policy.Name, Key: q.Key}, true

@@ -124,7 +124,10 @@ func TraceAll(t testing.TB, s runtime.Store) Traced {
 	same := func(name string, had, has bool) {
 		require.Equal(t, had, has, "a decorated %T is a %s as the store itself is", s, name)
 	}
-	same("LocalTaker", can[runtime.LocalTaker](s), found[runtime.LocalTaker](traced))
+	type leases interface {
+		TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Decision, bool)
+	}
+	same("store with leases", can[leases](s), found[leases](traced))
 	same("TxStore", can[runtime.TxStore](s), found[runtime.TxStore](traced))
 	same("RowLister", can[runtime.RowLister](s), found[runtime.RowLister](traced))
 	same("Eraser", can[runtime.Eraser](s), found[runtime.Eraser](traced))

@@ -24,7 +24,7 @@ func BenchmarkBusiest(b *testing.B) {
 	catalog := &runtime.Catalog{Limits: []runtime.CatalogLimit{l}}
 	b.ReportAllocs()
 	for b.Loop() {
-		used, err := operate.Busiest(b.Context(), r.store, catalog, &l, "", 10, 0)
+		used, err := operate.Program{Catalog: catalog, Store: r.store}.Busiest(b.Context(), operate.UsedQuery{Limit: &l, Most: 10})
 		if err != nil || used.InUse != n || len(used.Busiest) != 10 {
 			b.Fatalf("%d keys in use, %d of them the busiest: %v", used.InUse, len(used.Busiest), err)
 		}

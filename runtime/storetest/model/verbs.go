@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
@@ -331,7 +332,7 @@ func (e *entry) fill(r *rand.Rand, q request, what string) bool {
 		return false
 	case what == "plan":
 		e.plan = 1 + r.IntN(3)
-		e.Plan = runtime.PlanText(q.l.names[e.plan])
+		e.Plan = override.PlanName(q.l.names[e.plan])
 	case what == "numbers":
 		e.fillNumbers(r, p)
 	default:

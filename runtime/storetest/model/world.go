@@ -78,11 +78,15 @@ func (b *breakable) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Ans
 	return do()
 }
 
-// leasing is a breakable store with leases.
-type leasing struct{ *breakable }
+// leases is a store that holds leased tokens.
+type leases interface {
+	TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Decision, bool)
+}
 
-func (l leasing) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Decision, bool) {
-	return l.Backend.(runtime.LocalTaker).TakeLocal(p, key, n)
+// leasing is a breakable store with leases.
+type leasing struct {
+	*breakable
+	leases
 }
 
 // newWorld returns a world with some limits, with values whose pairs were not met.
@@ -97,8 +101,8 @@ func newWorld(r *rand.Rand, name string, clock *Clock, env Env, unmet pairs) *wo
 	}
 	w.migrate(env, w.policies()...)
 	var store runtime.Store = w.store
-	if _, ok := env.Backend.(runtime.LocalTaker); ok {
-		store = leasing{w.store}
+	if l, ok := env.Backend.(leases); ok {
+		store = leasing{w.store, l}
 	}
 	w.limiter = limiter.New(store)
 	return w

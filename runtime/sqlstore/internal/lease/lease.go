@@ -46,9 +46,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
 
-var _ runtime.LocalTaker = (*Store)(nil)
-
-// TakeLocal implements [runtime.LocalTaker]: it takes n tokens from the block of a key, if the block has them.
+// TakeLocal takes n tokens from the block of a key, if the block has them.
 func (s *Store) TakeLocal(p *runtime.Policy, name string, n int64) (runtime.Decision, bool) {
 	k := s.find(id{p, name})
 	if k == nil || n <= 0 {
