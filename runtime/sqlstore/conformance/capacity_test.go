@@ -68,10 +68,10 @@ func lists(t *testing.T, db *sql.DB, query string, session int64) bool {
 	defer rows.Close()
 	found := false
 	for rows.Next() {
-		var holder string
+		var holder sql.NullString // NULL for sessions of other users, without the privilege to see them
 		var second, third any
 		require.NoError(t, rows.Scan(&holder, &second, &third))
-		found = found || holder == fmt.Sprint(session) || strings.HasPrefix(holder, fmt.Sprintf("session %d,", session))
+		found = found || holder.String == fmt.Sprint(session) || strings.HasPrefix(holder.String, fmt.Sprintf("session %d,", session))
 	}
 	require.NoError(t, rows.Err())
 	return found
