@@ -93,7 +93,7 @@ func exportedErrors(t *testing.T) (names []string) {
 			return err
 		}
 		if entry.IsDir() {
-			if slices.Contains([]string{"internal", "testdata", "storetest", "livetest", "bench", "frameworks"}, entry.Name()) {
+			if slices.Contains([]string{"internal", "testdata", "storetest", "bench", "frameworks"}, entry.Name()) {
 				return filepath.SkipDir
 			}
 			return nil

@@ -33,7 +33,7 @@ var (
 )
 
 // helpers are packages that only tests import.
-var helpers = []string{"runtime/internal/runtimetest", "runtime/sqlstore/internal/agree"}
+var helpers = []string{"runtime/internal/runtimetest", "runtime/sqlstore/internal/agree", "runtime/sqlstore/internal/live"}
 
 // TestMapShowsTheImports compares the dotted arrows with go list: all imports between packages of this module, without
 // those that follow from others.

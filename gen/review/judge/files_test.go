@@ -341,12 +341,8 @@ func confirmNumber(t *testing.T, d dice, y judged, l *spec.Limit, p compare.Pair
 	if _, ok := intervalNamed(n.Name); !ok && n.Name != review.LargestReservation && !strings.HasSuffix(n.Name, review.Unreserved) {
 		return
 	}
-	tally := &tally{map[string]int{}, map[string]int{}}
-	againstNumber(t, tally, d, &policy, n.Name, value, [][]use{roam(d, &policy)})
-	for what, tried := range tally.tried {
-		y["numbers tried"] += tried
-		y["numbers reached"] += tally.reached[what]
-		require.Equal(t, tried, tally.reached[what], "%s: %s of %+v", what, n.Name, policy)
+	if againstNumber(t, d, &policy, n.Name, value, [][]use{roam(d, &policy)}) {
+		y["numbers reached"]++
 	}
 }
 

@@ -159,6 +159,16 @@ func TestJSONMatchesSchema(t *testing.T) {
 	})
 }
 
+func TestJSONHasAWordForNoBound(t *testing.T) {
+	const limit = "version: 1\nlimits:\n  send: {kind: token bucket, rate: 1, period: 1s%s}\n"
+	r := judge.Review(parse(t, "old", fmt.Sprintf(limit, "")), parse(t, "new", fmt.Sprintf(limit, ", mode: shadow")))
+	var out bytes.Buffer
+	require.NoError(t, WriteJSON(r, &out))
+	require.Contains(t, out.String(), `"old": 1,
+          "new": "unbounded"
+`)
+}
+
 func TestSchemaRejectsInvalidDocuments(t *testing.T) {
 	v := newValidator(t)
 	r := judge.Review(parse(t, "old", oneLimit("rate: 10")), parse(t, "new", oneLimit("rate: 20")))
