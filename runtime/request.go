@@ -247,12 +247,17 @@ func (q *Request) Acquires() bool {
 	return q.Op == Take && q.Count != 0 && q.Policy != nil && q.Policy.Kind == InFlight
 }
 
+// Least returns how many tokens must be available for a request that decides to be allowed, if it does not go into debt.
+func (q *Request) Least() int64 {
+	if q.Op.UpTo() {
+		return min(q.Count, 1)
+	}
+	return q.Count
+}
+
 // AsCheck returns the Check that is allowed if and only if the request, which decides, is.
 func (q Request) AsCheck() Request {
-	if q.Op.UpTo() {
-		q.Count, q.Reserve = min(q.Count, 1), false
-	}
-	q.Op = Check
+	q.Count, q.Reserve, q.Op = q.Least(), q.Reserve && !q.Op.UpTo(), Check
 	return q
 }
 

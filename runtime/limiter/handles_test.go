@@ -40,6 +40,15 @@ func TestHandlesDocumentThemselves(t *testing.T) {
 	require.Equal(t, []string{"Group", "Limit", "Overrides", "Overrides", "ReservableLimit", "ReserveOnlyLimit", "SlotLimit"}, handles)
 }
 
+// A limit with reservations has what a limit has, but for its item, which can be reserved.
+func TestReservableLimitHasTheVerbsOfALimit(t *testing.T) {
+	limit, reservable := reflect.TypeFor[limiter.Limit](), reflect.TypeFor[limiter.ReservableLimit]()
+	for i := range limit.NumMethod() {
+		_, has := reservable.MethodByName(limit.Method(i).Name)
+		assert.True(t, has, "%s of Limit: add it to runtime/limiter/reservable.go", limit.Method(i).Name)
+	}
+}
+
 // documented returns the texts of the methods that go doc shows of the package, by type and name.
 func documented(t *testing.T) map[string]map[string]string {
 	t.Helper()

@@ -53,6 +53,20 @@ func TestLineIsParsed(t *testing.T) {
 
 const outOfRange = `0:7: at must be in the years 1970 to 2199, in Unix milliseconds, or in Unix seconds with a fraction`
 
+func TestEveryVerbThatTakesCanBeReplayed(t *testing.T) {
+	for _, op := range runtime.Ops() {
+		if op.Takes() {
+			found := slices.ContainsFunc(verbs, func(v struct {
+				name string
+				op   runtime.Op
+			}) bool {
+				return v.op == op
+			})
+			require.True(t, found, "%v: add its verb to verbs in gen/sim/trace/line.go", op)
+		}
+	}
+}
+
 func TestInvalidLineIsAFaultWithItsColumn(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{`[]`, `0:1: a line must be a JSON object, not a list`},

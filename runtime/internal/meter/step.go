@@ -264,15 +264,12 @@ func (r *Rule) takeable(s runtime.State, now int64, count int64) int64 {
 
 // need returns the tokens that must be available for a request that decides to pass.
 func (r *Rule) need(q *runtime.Request) float64 {
-	if q.Op.UpTo() {
-		return 1
-	}
-	return float64(q.Count) - r.debt(q)
+	return float64(q.Least()) - r.debt(q)
 }
 
 // debt returns how many of the tokens of a request may be missing.
 func (r *Rule) debt(q *runtime.Request) float64 {
-	if q.Reserve {
+	if q.Reserve && !q.Op.UpTo() {
 		return r.Debt
 	}
 	return 0

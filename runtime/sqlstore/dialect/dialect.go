@@ -46,7 +46,12 @@ const (
 var texts = [endOfDialects]dialect.Dialect{SQLite: dialect.SQLite, Postgres: dialect.Postgres, MariaDB: dialect.MariaDB, MySQL: dialect.MySQL}
 
 // All returns every Dialect, the default of ratelimitgen's commands first.
-func All() []Dialect { return []Dialect{SQLite, Postgres, MariaDB, MySQL} }
+func All() (all []Dialect) {
+	for d := Dialect(1); d < endOfDialects; d++ {
+		all = append(all, d)
+	}
+	return all
+}
 
 func (d Dialect) text() dialect.Dialect {
 	if d < endOfDialects {
