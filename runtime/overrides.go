@@ -342,14 +342,6 @@ type Erased struct {
 	Entry OverrideEntry
 }
 
-// CheckErase returns nil if a key can be erased, and otherwise an error. Stores use it for their Erase.
-func CheckErase(limit, key string) error {
-	if key == "" {
-		return fmt.Errorf("erase a key of limit %q: %w: the limit has no key: use Reset", limit, ErrInvalidKey)
-	}
-	return nil
-}
-
 func (n noTx) Erase(context.Context, string, string, OverrideEnd) (Erased, error) {
 	return Erased{}, n.err
 }

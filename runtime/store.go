@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -267,41 +266,4 @@ func SweepEvery(ctx context.Context, store Sweeper, interval time.Duration, repo
 		// From the beginning of this sweep, so that a slow one does not shift the next.
 		timer.Reset(interval - time.Since(begin))
 	}
-}
-
-// ReadClock returns the present by a clock, in nanoseconds since 1970 UTC. The error is [ErrInvalidCall] if the clock shows
-// an instant that cannot be calculated with, as one does that was never set. Stores use it for the clock of their options.
-func ReadClock(clock func() time.Time) (int64, error) {
-	const first, last = 1700, 2240 // an int64 has the years 1678 to 2262, and a period is at most 10 years
-	now := clock()
-	if year := now.UTC().Year(); year < first || year > last {
-		return 0, fmt.Errorf("%w: the clock of the store shows %v, and must show an instant of the years %d to %d", ErrInvalidCall, now, first, last)
-	}
-	return now.UnixNano(), nil
-}
-
-// CheckCounts returns [ErrForeignCounts] if a store has the counts of another program under the name of a policy. What
-// is written for a name and not for a policy, such as an override, needs this check.
-func CheckCounts(ctx context.Context, store Store, p *Policy) error {
-	// Only the name matters, so that any key will do.
-	answers, err := store.Do(ctx, []Call{{Requests: []Request{{Op: Peek, Policy: p, Key: "%"}}}})
-	if err == nil && errors.Is(answers[0].Err, ErrForeignCounts) {
-		return answers[0].Err
-	}
-	// Another error does not concern the name.
-	return nil
-}
-
-// CheckForget returns nil if the rows of a name can be deleted, and otherwise an error: [ErrInUse] if a policy has the
-// name, or that it is empty. Stores use it for their Forget.
-func CheckForget(name string, policies []*Policy) error {
-	if name == "" {
-		return errors.New("forget: the name of the limit is empty")
-	}
-	for _, p := range policies {
-		if p != nil && p.Name == name {
-			return fmt.Errorf("forget limit %q: %w: remove it from limits.yaml first, or Reset its keys", name, ErrInUse)
-		}
-	}
-	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 )
@@ -184,7 +185,7 @@ func (c *console) find(w http.ResponseWriter, r *http.Request) {
 		c.problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	if err := runtime.CheckCounts(r.Context(), c.Store, l.Policies[0]); err != nil {
+	if err := override.CheckCounts(r.Context(), c.Store, l.Policies[0]); err != nil {
 		c.problem(w, http.StatusInternalServerError, err.Error())
 		return
 	}

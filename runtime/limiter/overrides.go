@@ -115,7 +115,7 @@ func (o Overrides) append(ctx context.Context, fill func(e *runtime.OverrideEntr
 	if err != nil {
 		return runtime.OverrideEntry{}, err
 	}
-	if err := runtime.CheckCounts(ctx, o.of.limiter.store, o.of.policy); err != nil {
+	if err := override.CheckCounts(ctx, o.of.limiter.store, o.of.policy); err != nil {
 		return runtime.OverrideEntry{}, o.of.wrap(err)
 	}
 	e, err := o.entry(ctx, s.OverrideView(), fill)

@@ -17,6 +17,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/registry"
 )
@@ -122,7 +123,7 @@ func (m *Store) present() (int64, error) {
 	if m.Clock == nil {
 		return time.Now().UnixNano(), nil
 	}
-	return runtime.ReadClock(m.Clock)
+	return meter.ReadClock(m.Clock)
 }
 
 func (m *Store) now() int64 {
@@ -224,7 +225,7 @@ func (m *Store) Forget(ctx context.Context, name string, policies ...*runtime.Po
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if err := runtime.CheckForget(name, policies); err != nil {
+	if err := registry.CheckForget(name, policies); err != nil {
 		return 0, err
 	}
 	m.mu.Lock()
@@ -254,7 +255,7 @@ func (m *Store) Erase(ctx context.Context, limit, key string, why runtime.Overri
 	if err := ctx.Err(); err != nil {
 		return done, err
 	}
-	if err := runtime.CheckErase(limit, key); err != nil {
+	if err := override.CheckErase(limit, key); err != nil {
 		return done, err
 	}
 	m.mu.Lock()
@@ -361,7 +362,7 @@ func (s memTxStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Ans
 func (s memTxStore) Erase(ctx context.Context, limit, key string, why runtime.OverrideEnd) (runtime.Erased, error) {
 	t, err := s.begun(ctx)
 	if err == nil {
-		err = runtime.CheckErase(limit, key)
+		err = override.CheckErase(limit, key)
 	}
 	if err != nil {
 		return runtime.Erased{}, err

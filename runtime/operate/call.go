@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 )
 
 // command is a command of the command line.
@@ -160,7 +161,7 @@ func (c *call) subject() (l *runtime.CatalogLimit, key runtime.Key, err error) {
 		return l, key, usageError{err}
 	}
 	// Before anything is answered: without the secret of hashed keys it would be about another key.
-	return l, key, runtime.CheckCounts(c.ctx, c.program.Store, l.Policies[0])
+	return l, key, override.CheckCounts(c.ctx, c.program.Store, l.Policies[0])
 }
 
 // partsOf lists the parts of the key of a limit.

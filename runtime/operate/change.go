@@ -81,7 +81,7 @@ func (p Program) Apply(ctx context.Context, c Change) (Done, error) {
 	if err := c.checkSubject(l); err != nil {
 		return Done{}, err
 	}
-	if err := runtime.CheckCounts(ctx, p.Store, l.Policies[0]); err != nil {
+	if err := override.CheckCounts(ctx, p.Store, l.Policies[0]); err != nil {
 		return Done{}, fmt.Errorf("nothing was changed: %w", err)
 	}
 	done := Done{Stored: true}

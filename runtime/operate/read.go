@@ -282,7 +282,7 @@ func (c *call) logAll() error {
 			if of.err != nil {
 				continue
 			}
-			if err := runtime.CheckCounts(c.ctx, c.program.Store, of.limit.Policies[0]); err != nil {
+			if err := override.CheckCounts(c.ctx, c.program.Store, of.limit.Policies[0]); err != nil {
 				return err
 			}
 			q.Keys[of.limit.Name] = of.key.String()

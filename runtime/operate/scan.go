@@ -60,7 +60,7 @@ type UsedQuery struct {
 func (p Program) Busiest(ctx context.Context, q UsedQuery) (used Used, err error) {
 	all, err := p.Policies(q.Limit, q.Plan)
 	if err == nil {
-		err = runtime.CheckCounts(ctx, p.Store, q.Limit.Policies[0])
+		err = override.CheckCounts(ctx, p.Store, q.Limit.Policies[0])
 	}
 	if err != nil {
 		return Used{}, err
@@ -113,7 +113,7 @@ func (p Program) Busiest(ctx context.Context, q UsedQuery) (used Used, err error
 func (p Program) Others(ctx context.Context) (others []runtime.Registration, err error) {
 	for _, l := range p.Catalog.Limits {
 		// With another key or format, it is nevertheless this program's.
-		if foreign, ok := errors.AsType[*runtime.RegistrationError](runtime.CheckCounts(ctx, p.Store, l.Policies[0])); ok && foreign.Stored.Owner != foreign.Own.Owner {
+		if foreign, ok := errors.AsType[*runtime.RegistrationError](override.CheckCounts(ctx, p.Store, l.Policies[0])); ok && foreign.Stored.Owner != foreign.Own.Owner {
 			others = append(others, foreign.Stored)
 		}
 	}
@@ -281,7 +281,7 @@ func (p Program) Penalized(ctx context.Context, l *runtime.CatalogLimit, key ...
 	if _, lists := ability.Of[runtime.RowLister](p.Store); i < 0 || !lists {
 		return nil, nil
 	}
-	if runtime.CheckCounts(ctx, p.Store, l.Policies[i]) != nil {
+	if override.CheckCounts(ctx, p.Store, l.Policies[i]) != nil {
 		return nil, nil
 	}
 	if _, err := p.InForce(ctx, *l); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
@@ -20,7 +21,7 @@ func (s *Store) Erase(ctx context.Context, limit, key string, why runtime.Overri
 	if err := s.usable(); err != nil {
 		return runtime.Erased{}, err
 	}
-	if err := runtime.CheckErase(limit, key); err != nil {
+	if err := override.CheckErase(limit, key); err != nil {
 		return runtime.Erased{}, err
 	}
 	done, err := s.eraser.Erase(ctx, limit, key, why)
@@ -37,7 +38,7 @@ func (s *Store) Erase(ctx context.Context, limit, key string, why runtime.Overri
 // Erase implements [runtime.Eraser]. If the log has entries of the key, operators who write to it wait until the transaction
 // ends, and the other way round: call it last.
 func (t *callerTxStore) Erase(ctx context.Context, limit, key string, why runtime.OverrideEnd) (runtime.Erased, error) {
-	if err := runtime.CheckErase(limit, key); err != nil {
+	if err := override.CheckErase(limit, key); err != nil {
 		return runtime.Erased{}, err
 	}
 	return inTx(ctx, t, func(ctx context.Context) (done runtime.Erased, err error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/registry"
 )
 
 // Sweep deletes the rows of the policies that have been full for an hour, so that they are not needed, and returns how
@@ -104,7 +105,7 @@ func (s *Store) Forget(ctx context.Context, name string, policies ...*runtime.Po
 	if err := s.usable(); err != nil {
 		return 0, err
 	}
-	if err := runtime.CheckForget(name, policies); err != nil {
+	if err := registry.CheckForget(name, policies); err != nil {
 		return 0, err
 	}
 	if slices.Contains(s.registry.OfOthers(ctx, policies), name) {

@@ -49,3 +49,11 @@ func Erasure(limit string, ofKey []runtime.OverrideEntry, why runtime.OverrideEn
 	}
 	return e, e.Validate()
 }
+
+// CheckErase returns nil if a key can be erased, and otherwise an error.
+func CheckErase(limit, key string) error {
+	if key == "" {
+		return fmt.Errorf("erase a key of limit %q: %w: the limit has no key: use Reset", limit, runtime.ErrInvalidKey)
+	}
+	return nil
+}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
@@ -86,7 +87,7 @@ func Maintain[T any](ctx context.Context, s *Server, task func(ctx context.Conte
 // store's preparation unless db is a transaction of the caller.
 func (s *Server) Now(ctx context.Context, db Querier) (func() int64, error) {
 	if s.Clock != nil {
-		if _, err := runtime.ReadClock(s.Clock); err != nil {
+		if _, err := meter.ReadClock(s.Clock); err != nil {
 			return nil, err
 		}
 		return func() int64 { return s.Clock().UnixNano() }, nil
