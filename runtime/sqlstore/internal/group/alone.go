@@ -8,9 +8,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
 
-// mayWait reports whether a caller may wait until the InlineFunc returns. With one writer, the database is in this process
+// mayRunInline reports whether a caller may wait until the InlineFunc returns. With one writer, the database is in this process
 // and cannot be interrupted while it waits for its disk, so a caller with a deadline may not.
-func (q *queue) mayWait(ctx context.Context) bool {
+func (q *queue) mayRunInline(ctx context.Context) bool {
 	if !q.oneWriter {
 		return true
 	}
@@ -20,7 +20,7 @@ func (q *queue) mayWait(ctx context.Context) bool {
 
 // beginAlone begins the flight of a lone caller. It returns nil if others may call too.
 func (q *queue) beginAlone(ctx context.Context, calls []runtime.Call, key uint64) *flight {
-	if q.inline == nil || len(calls) != 1 || !q.mayWait(ctx) {
+	if q.inline == nil || len(calls) != 1 || !q.mayRunInline(ctx) {
 		return nil
 	}
 	q.mu.Lock()

@@ -23,8 +23,8 @@ func (e *LockedError) Error() string {
 // Unwrap returns the error of the database.
 func (e *LockedError) Unwrap() error { return e.Err }
 
-// lockedOf returns the LockedError in err, or nil.
-func lockedOf(err error) *LockedError {
+// lockedErrorOf returns the LockedError in err, or nil.
+func lockedErrorOf(err error) *LockedError {
 	locked := new(LockedError)
 	if errors.As(err, &locked) {
 		return locked

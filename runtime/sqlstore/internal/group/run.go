@@ -34,7 +34,7 @@ func (q *queue) do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	if err == nil {
 		return answers, nil
 	}
-	if locked := lockedOf(err); locked != nil {
+	if locked := lockedErrorOf(err); locked != nil {
 		return q.await(ctx, b.created.Add(bounds.Timeout), calls, answers, locked)
 	}
 	return answers, q.explain(b, err)
@@ -55,14 +55,14 @@ func (q *queue) await(ctx context.Context, deadline time.Time, calls []runtime.C
 			}
 		}
 		row := locked.rowOf(rest)
-		got, err := q.doLocked(ctx, rest, row)
+		got, err := q.doForRow(ctx, rest, row)
 		for i, a := range got {
 			all[at[i]] = a
 		}
 		if err == nil {
 			return all, nil
 		}
-		if again := lockedOf(err); again != nil && ctx.Err() == nil {
+		if again := lockedErrorOf(err); again != nil && ctx.Err() == nil {
 			locked = again
 			continue
 		}
@@ -110,9 +110,9 @@ func (q *queue) ask(f *flight, row runtime.Row) {
 	}
 }
 
-// doLocked returns the backend's answers to calls that need a row which is locked.
-func (q *queue) doLocked(ctx context.Context, calls []runtime.Call, row runtime.Row) ([]runtime.Answer, error) {
-	b, i := q.joinLocked(ctx, calls, row)
+// doForRow returns the backend's answers to calls that need a row which is locked.
+func (q *queue) doForRow(ctx context.Context, calls []runtime.Call, row runtime.Row) ([]runtime.Answer, error) {
+	b, i := q.joinForRow(ctx, calls, row)
 	if b == nil {
 		return doSingle(ctx, waiting(q.backend, q.wait), calls, q.undelivered)
 	}
@@ -120,15 +120,15 @@ func (q *queue) doLocked(ctx context.Context, calls []runtime.Call, row runtime.
 		return nil, q.explain(b, ctx.Err())
 	}
 	answers, err := b.answersOf(i)
-	if err != nil && lockedOf(err) == nil {
+	if err != nil && lockedErrorOf(err) == nil {
 		err = q.explain(b, err)
 	}
 	return answers, err
 }
 
-// joinLocked adds calls to a batch that waits for a row which is locked, of which they are the ith caller. It returns nil if the queue
+// joinForRow adds calls to a batch that waits for a row which is locked, of which they are the ith caller. It returns nil if the queue
 // is closed.
-func (q *queue) joinLocked(ctx context.Context, calls []runtime.Call, row runtime.Row) (b *batch, i int) {
+func (q *queue) joinForRow(ctx context.Context, calls []runtime.Call, row runtime.Row) (b *batch, i int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.idle != nil {
@@ -169,7 +169,7 @@ func (q *queue) run(f *flight) {
 		f.end(answers, err)
 		// The callers have their answers, and those that call again at once share the next flight.
 		goruntime.Gosched()
-		f = q.finish(f, err == nil || lockedOf(err) != nil)
+		f = q.finish(f, err == nil || lockedErrorOf(err) != nil)
 	}
 }
 
