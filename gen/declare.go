@@ -40,11 +40,11 @@ var typeAliases = []alias{
 	{limiterPath, "Decisions", "Decisions are the results of a request over several limits, see [Limits.All].", nil},
 	{limiterPath, "Reservations", "Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll].", nil},
 	{runtimePath, "Balance", "Balance is the number of tokens used and left of a limit for one key.", nil},
-	{limiterPath, "Reservation", "Reservation is a number of tokens taken in advance, which may be used after its Delay.", nil},
+	{limiterPath, "Reservation", "Reservation is a number of tokens taken in advance. They may be used after its Delay, or its Wait; later Settle or Cancel it.", nil},
 	{limiterPath, "Item", "Item is one limit, key and count of a request over several limits, see [Limits.All].", nil},
 	{limiterPath, "ReserveItem", "ReserveItem is an item of [Limits.ReserveAll] and [Limits.PeekAll]: an [Item], or one of a limit with capacity 0.", nil},
 	{runtimePath, "LimitedError", "LimitedError is a denial as an error. Require returns it, with the Decision.", nil},
-	{limiterPath, "Slot", "Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold.", hasSlots},
+	{limiterPath, "Slot", "Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold, unless Renew or Do prolong it.", hasSlots},
 	{runtimePath, "Override", "Override is what operators give a key in place of its numbers, for a time: a plan, numbers or a mode.", overridable},
 	{runtimePath, "Block", "Block denies all requests for a key, for a time.", overridable},
 	{runtimePath, "OverrideEnd", "OverrideEnd says why overrides are ended before their time.", overridable},
@@ -65,8 +65,8 @@ var errorAliases = []alias{
 
 const packageDoc = `Package $package has the rate limits of $file.
 
-Each limit is a method of [Limits]. It returns a handle for one key, and the methods of the handle take the
-tokens: Allow, Check, Wait and others.`
+$usage
+Each limit is a method of [Limits]. It returns a handle for one key, such as a [$Handle], which has the verbs.`
 
 const versionGuard = `// An error on the next line means that package runtime is older than the ratelimitgen that generated this file.
 // Update the package, or run go generate again:
@@ -78,12 +78,17 @@ const _ = runtime.GeneratedCodeVersion1
 // declareFrame writes the comments above the package clause, and the names of the runtime that callers use.
 func declareFrame(file *jen.File, n names, f *spec.File, o Options) {
 	file.HeaderComment(headerStart + o.Source + headerEnd)
-	for _, line := range commentLines(strings.NewReplacer("$package", o.Package, "$file", path.Base(o.Source)).Replace(packageDoc)) {
+	_, handle, _ := f.Limits[0].Handle()
+	doc := strings.NewReplacer("$package", o.Package, "$file", path.Base(o.Source), "$usage", usage(f, o.Package), "$Handle", n.handle(handle))
+	for _, line := range commentLines(doc.Replace(packageDoc)) {
 		file.PackageComment(line)
 	}
 	file.Add(n.source(versionGuard))
 	comment(file, "The types that callers use.")
-	file.Type().DefsFunc(func(g *jen.Group) { declareAliases(g, f, typeAliases) })
+	file.Type().DefsFunc(func(g *jen.Group) {
+		declareAliases(g, f, typeAliases)
+		declareAliases(g, f, slices.DeleteFunc(slices.Clone(handleAliases), func(a alias) bool { return n.handle(a.name) != a.name }))
+	})
 	file.Line()
 	comment(file, "The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.")
 	file.Var().DefsFunc(func(g *jen.Group) { declareAliases(g, f, errorAliases) })
@@ -95,7 +100,9 @@ func declareFrame(file *jen.File, n names, f *spec.File, o Options) {
 func declareAliases(g *jen.Group, f *spec.File, aliases []alias) {
 	for _, a := range aliases {
 		if a.needed == nil || a.needed(f) {
-			g.Comment("// " + a.doc)
+			for _, line := range commentLines(a.doc) {
+				g.Comment(line)
+			}
 			g.Id(a.name).Op("=").Qual(a.from, a.name)
 		}
 	}
@@ -151,10 +158,10 @@ func declareLimit(file *jen.File, n names, l *spec.Limit) {
 	method, handle, _ := l.Handle()
 	file.Line()
 	comment(file, docOf(l))
-	file.Add(n.source(`func ($l *Limits) $Method($parameters) limiter.$Handle {
+	file.Add(n.source(`func ($l *Limits) $Method($parameters) $Handle {
 	return $l.limiter().$Of($arguments)
 }
-`, "$Method", l.GoName, "$parameters", n.parameters(l), "$Handle", handle, "$Of", method, "$arguments", n.handleArguments(l)))
+`, "$Method", l.GoName, "$parameters", n.parameters(l), "$Handle", n.handle(handle), "$Of", method, "$arguments", n.handleArguments(l)))
 	declareOverrides(file, n, l)
 	declareNumbers(file, n, l)
 	file.Line()
@@ -163,7 +170,7 @@ func declareLimit(file *jen.File, n names, l *spec.Limit) {
 
 const keyOverrides = `
 // $MethodOverrides blocks and overrides $key while the program runs.
-func ($l *Limits) $MethodOverrides($parameters) limiter.Overrides {
+func ($l *Limits) $MethodOverrides($parameters) $Overrides {
 	return $l.limiter().Overrides($policy, $stored)
 }
 `
@@ -171,7 +178,7 @@ func ($l *Limits) $MethodOverrides($parameters) limiter.Overrides {
 const allOverrides = `
 // $MethodOverridesForAll blocks and overrides all keys of [Limits.$Method] together. An override of a single key
 // comes before that of all keys, and a block before both.
-func ($l *Limits) $MethodOverridesForAll() limiter.Overrides {
+func ($l *Limits) $MethodOverridesForAll() $Overrides {
 	return $l.limiter().OverridesForAll($policy)
 }
 `
@@ -186,7 +193,7 @@ func declareOverrides(file *jen.File, n names, l *spec.Limit) {
 		text, key = text+allOverrides, "one key of "+key
 	}
 	// The policies of all plans have the same name and bounds.
-	file.Add(n.source(text, "$Method", l.GoName, "$key", key, "$policy", policyAddresses(l)[0],
+	file.Add(n.source(text, "$Method", l.GoName, "$Overrides", n.handle("Overrides"), "$key", key, "$policy", policyAddresses(l)[0],
 		"$parameters", n.keyParameters(l), "$stored", n.storedKey(l)))
 }
 

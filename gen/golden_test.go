@@ -107,6 +107,8 @@ func behaves(t *testing.T) {
 	for _, name := range goldens {
 		files[name+"/limits.gen.go"] = string(golden(t, name))
 		fmt.Fprintf(&imports, "import %s \"example.com/app/%s\"\n", name, name)
+		files[name+"/usage.go"] = usageProgram(t, files[name+"/limits.gen.go"])
+		fmt.Fprintf(&calls, "\t%s.Usage(new(memstore.Store), part)\n", name)
 		fmt.Fprintf(&calls, "\texercise(%s.New(new(memstore.Store)), %s.Policies(), %q)\n", name, name, policiesOf(t, name))
 	}
 	files["all.go"] = "package main\n\nimport \"" + runtimePath + "/memstore\"\n" + imports.String() + "\nfunc init() {\n" + calls.String() + "}\n"

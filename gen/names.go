@@ -24,6 +24,8 @@ type names struct {
 	packages map[string]string
 	// own is the path of the generated package, or "". It cannot import itself.
 	own string
+	// keyTypes has the types of the generated package that keys have, and predeclared ones.
+	keyTypes map[string]bool
 }
 
 // fixedPackages are those that the source itself uses.
@@ -38,7 +40,7 @@ var fixedPackages = map[string]string{
 }
 
 func namesFor(f *spec.File, own string) names {
-	n := names{receiver: "l", packages: maps.Clone(fixedPackages), own: own}
+	n := names{receiver: "l", packages: maps.Clone(fixedPackages), own: own, keyTypes: map[string]bool{}}
 	var parameters []string
 	for _, l := range f.Limits {
 		parameters = append(parameters, spec.PartNames(l.Key)...)
@@ -55,6 +57,7 @@ func namesFor(f *spec.File, own string) names {
 			if from, _, ok := splitType(part.GoType()); ok && from != n.own && n.packageAt(from) == "" {
 				n.importPackage(from)
 			}
+			n.keyTypes[n.goType(part)] = true
 		}
 	}
 	return n

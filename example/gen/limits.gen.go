@@ -2,8 +2,17 @@
 
 // Package limits has the rate limits of limits.example.yaml.
 //
-// Each limit is a method of [Limits]. It returns a handle for one key, and the methods of the handle take the
-// tokens: Allow, Check, Wait and others.
+//	limit := limits.New(store)
+//	d, err := limit.FailedLogins(user).Allow(ctx)
+//	switch {
+//	case err != nil: // the store could not decide: the request is not allowed
+//	case !d.Allowed: // denied: try again in d.RetryIn()
+//	}
+//	r, err := limit.LLMTokens(team, model).Reserve(ctx) // later r.Settle or r.Cancel
+//	slot, err := limit.RunningExports(org, plan).Acquire(ctx) // later slot.Release
+//	ds, err := limit.Complete(team, model).Allow(ctx, tokens) // from several limits, all or none
+//
+// Each limit is a method of [Limits]. It returns a handle for one key, such as a [Limit], which has the verbs.
 package limits
 
 import (
@@ -34,7 +43,7 @@ type (
 	Reservations = limiter.Reservations
 	// Balance is the number of tokens used and left of a limit for one key.
 	Balance = runtime.Balance
-	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
+	// Reservation is a number of tokens taken in advance. They may be used after its Delay, or its Wait; later Settle or Cancel it.
 	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
 	Item = limiter.Item
@@ -42,7 +51,7 @@ type (
 	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
-	// Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold.
+	// Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold, unless Renew or Do prolong it.
 	Slot = limiter.Slot
 	// Override is what operators give a key in place of its numbers, for a time: a plan, numbers or a mode.
 	Override = runtime.Override
@@ -52,6 +61,104 @@ type (
 	OverrideEnd = runtime.OverrideEnd
 	// OverrideEntry is an entry of the log of overrides.
 	OverrideEntry = runtime.OverrideEntry
+	// Limit is one key of a limit.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Allow(ctx) (Decision, error)          takes a token if one is available
+	//	AllowN(ctx, n) (Decision, error)      takes n tokens, or none
+	//	AllowUpTo(ctx, n) (Decision, error)   takes as many tokens as are available, at most n
+	//	Require(ctx) error                    takes a token, and returns a denial as a *LimitedError
+	//	RequireN(ctx, n) error                takes n tokens, or none
+	//	Wait(ctx) error                       takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                   takes n tokens, and returns when they can be used
+	//	Check(ctx) (Decision, error)          decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)      decides for n, and takes nothing
+	//	Refund(ctx, d) (Decision, error)      gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)  gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)      takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)            returns what is used and left
+	//	Reset(ctx) error                      forgets what is used
+	//	Erase(ctx) error                      deletes the key from the store
+	//	N(n) Item                             is an item that takes n tokens
+	//	Checked() Item                        is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                      is an item that is checked for n
+	//
+	// See [limiter.Limit] for the errors and details of each.
+	Limit = limiter.Limit
+	// ReservableLimit is one key of a limit whose tokens can also be reserved before they have accrued.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Allow(ctx) (Decision, error)            takes a token if one is available
+	//	AllowN(ctx, n) (Decision, error)        takes n tokens, or none
+	//	AllowUpTo(ctx, n) (Decision, error)     takes as many tokens as are available, at most n
+	//	Require(ctx) error                      takes a token, and returns a denial as a *LimitedError
+	//	RequireN(ctx, n) error                  takes n tokens, or none
+	//	Reserve(ctx) (*Reservation, error)      takes a token, also before it has accrued
+	//	ReserveN(ctx, n) (*Reservation, error)  takes n tokens, also before they have accrued
+	//	Resume(text) (*Reservation, error)      returns the reservation with a text of MarshalText
+	//	Wait(ctx) error                         takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                     takes n tokens, and returns when they can be used
+	//	Check(ctx) (Decision, error)            decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)        decides for n, and takes nothing
+	//	Refund(ctx, d) (Decision, error)        gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)    gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)        takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)              returns what is used and left
+	//	Reset(ctx) error                        forgets what is used
+	//	Erase(ctx) error                        deletes the key from the store
+	//	N(n) Item                               is an item that takes n tokens
+	//	Checked() Item                          is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                        is an item that is checked for n
+	//
+	// See [limiter.ReservableLimit] for the errors and details of each.
+	ReservableLimit = limiter.ReservableLimit
+	// ReserveOnlyLimit is one key of a limit with capacity 0, whose tokens can only be reserved.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Reserve(ctx) (*Reservation, error)      takes a token, also before it has accrued
+	//	ReserveN(ctx, n) (*Reservation, error)  takes n tokens, also before they have accrued
+	//	Resume(text) (*Reservation, error)      returns the reservation with a text of MarshalText
+	//	Wait(ctx) error                         takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                     takes n tokens, and returns when they can be used
+	//	Refund(ctx, d) (Decision, error)        gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)    gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)        takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)              returns what is used and left
+	//	Reset(ctx) error                        forgets what is used
+	//	Erase(ctx) error                        deletes the key from the store
+	//	N(n) ReserveItem                        is an item that takes n tokens
+	//
+	// See [limiter.ReserveOnlyLimit] for the errors and details of each.
+	ReserveOnlyLimit = limiter.ReserveOnlyLimit
+	// SlotLimit is one key of a limit in flight, whose slots are acquired and released.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Acquire(ctx) (*Slot, error)          acquires a slot if one is free
+	//	AcquireN(ctx, n) (*Slot, error)      acquires n slots, or none
+	//	WaitAcquire(ctx) (*Slot, error)      waits for a slot
+	//	WaitAcquireN(ctx, n) (*Slot, error)  waits for n slots
+	//	Check(ctx) (Decision, error)         decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)     decides for n, and takes nothing
+	//	Peek(ctx) (Balance, error)           returns what is used and left
+	//	Reset(ctx) error                     forgets what is used
+	//	Erase(ctx) error                     deletes the key from the store
+	//	Item() Item                          is an item that acquires a slot
+	//	ItemN(n) Item                        is an item that acquires n slots
+	//	Checked() Item                       is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                     is an item that is checked for n
+	//
+	// See [limiter.SlotLimit] for the errors and details of each.
+	SlotLimit = limiter.SlotLimit
+	// Overrides has the blocks and overrides of one key, or those for all keys together.
+	//
+	//	Set(ctx, override) (OverrideEntry, error)  puts an override in force
+	//	Block(ctx, block) (OverrideEntry, error)   denies all requests
+	//	Unblock(ctx, end) (OverrideEntry, error)   ends the block and the penalty
+	//	End(ctx, end) (OverrideEntry, error)       ends the block and the override
+	//	History(ctx) ([]OverrideEntry, error)      returns the log, the oldest entry first
+	//
+	// See [limiter.Overrides] for the errors and details of each.
+	Overrides = limiter.Overrides
 )
 
 // The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.
@@ -189,7 +296,7 @@ var planNames = runtime.PlanNames{
 // Fixed window: 100 per hour.
 // Windows begin at a fixed offset derived from the limit's name.
 // Worst case: 200 in any hour.
-func (l *Limits) FreeTrialSignUp() limiter.Limit {
+func (l *Limits) FreeTrialSignUp() Limit {
 	return l.limiter().Limit(&policyFreeTrialSignUp, runtime.Key{})
 }
 
@@ -205,7 +312,7 @@ var policyFreeTrialSignUp = runtime.Policy{
 //
 // Token bucket: 10 per hour, at most 10 at once.
 // Worst case: 20 in any hour.
-func (l *Limits) FailedLogins(user string) limiter.Limit {
+func (l *Limits) FailedLogins(user string) Limit {
 	return l.limiter().Limit(&policyFailedLogins, runtime.KeyOf(runtime.String(user)))
 }
 
@@ -221,7 +328,7 @@ var policyFailedLogins = runtime.Policy{
 //
 // Token bucket: 10 per minute, at most 20 at once.
 // Worst case: 30 in any minute.
-func (l *Limits) SendMessage(userID int64) limiter.Limit {
+func (l *Limits) SendMessage(userID int64) Limit {
 	return l.limiter().Limit(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
 }
 
@@ -241,7 +348,7 @@ var policySendMessage = runtime.Policy{
 // A process repeats a denial from its memory for at most 1s.
 // For an IPv6 address, the first 64 bits of addr count.
 // Worst case: 10 in any minute.
-func (l *Limits) Search(addr netip.Addr) limiter.Limit {
+func (l *Limits) Search(addr netip.Addr) Limit {
 	return l.limiter().Limit(&policySearch, runtime.KeyOf(runtime.AddrPrefix(addr, 64)))
 }
 
@@ -261,7 +368,7 @@ var policySearch = runtime.Policy{
 // Sliding window: never more than 3 in any hour.
 // A token is available again exactly 1h after it was taken.
 // Worst case: 3 in any hour.
-func (l *Limits) ResetPassword(user string) limiter.Limit {
+func (l *Limits) ResetPassword(user string) Limit {
 	return l.limiter().Limit(&policyResetPassword, runtime.KeyOf(runtime.String(user)))
 }
 
@@ -281,7 +388,7 @@ var policyResetPassword = runtime.Policy{
 // At most 2,000 + 1,000*(t + 200ms)/1s can be used in any time t.
 // A crash of the database's machine may lose the most recent counts.
 // Worst case: 3,200 in any second.
-func (l *Limits) Gateway(partner string) limiter.Limit {
+func (l *Limits) Gateway(partner string) Limit {
 	return l.limiter().Limit(&policyGateway, runtime.KeyOf(runtime.String(partner)))
 }
 
@@ -303,7 +410,7 @@ var policyGateway = runtime.Policy{
 //
 // A slot is held until it is released, or for 2m after it was acquired or last renewed: then its holder is presumed dead.
 // How many can start in a time has no bound, because a released slot is free at once.
-func (l *Limits) RunningExports(org int64, plan Plan) limiter.SlotLimit {
+func (l *Limits) RunningExports(org int64, plan Plan) SlotLimit {
 	return l.limiter().Slots(policiesRunningExports.For(int(plan), runtime.KeyOf(runtime.Int64(org))))
 }
 
@@ -337,7 +444,7 @@ var policiesRunningExports = runtime.PlanPolicies{
 // Each key's windows begin at a fixed offset derived from the key.
 // If the store fails, each process decides by the same rule from its own memory.
 // Worst case: 2,000 in any minute.
-func (l *Limits) LLMRequests(team string, model string) limiter.Limit {
+func (l *Limits) LLMRequests(team string, model string) Limit {
 	return l.limiter().Limit(&policyLLMRequests, runtime.KeyOf(runtime.String(team), runtime.String(model)))
 }
 
@@ -356,7 +463,7 @@ var policyLLMRequests = runtime.Policy{
 // Callers may reserve at most 80,000 tokens ahead.
 // Each count is split into 10 shards.
 // Worst case: 160,000 in any minute, counting reserved tokens when their delay has passed.
-func (l *Limits) LLMTokens(team string, model string) limiter.ReservableLimit {
+func (l *Limits) LLMTokens(team string, model string) ReservableLimit {
 	return l.limiter().Reservable(&policyLLMTokens, runtime.KeyOf(runtime.String(team), runtime.String(model)))
 }
 
@@ -377,7 +484,7 @@ var policyLLMTokens = runtime.Policy{
 // Fixed window: 5,000 per day, and unused tokens accumulate up to 7,500.
 // Windows begin at 00:00 UTC.
 // Worst case: 12,500 in any day.
-func (l *Limits) PartnerQuota() limiter.Limit {
+func (l *Limits) PartnerQuota() Limit {
 	return l.limiter().Limit(&policyPartnerQuota, runtime.Key{})
 }
 
@@ -395,7 +502,7 @@ var policyPartnerQuota = runtime.Policy{
 // Fixed window: 100,000 per month.
 // Windows begin on the 15th of each month at 00:00 in Europe/Berlin.
 // Worst case: 100,000 in each calendar month, and 200,000 in any 4 weeks.
-func (l *Limits) MonthlyReports(partner string) limiter.Limit {
+func (l *Limits) MonthlyReports(partner string) Limit {
 	return l.limiter().Limit(&policyMonthlyReports, runtime.KeyOf(runtime.String(partner)))
 }
 
@@ -416,7 +523,7 @@ var policyMonthlyReports = runtime.Policy{
 // If the store fails, requests are allowed and not counted.
 // Clients are told to retry up to 15m later than necessary, so that they do not all come back at once.
 // Worst case, if it were enforced: 2 in any day.
-func (l *Limits) DailyDigest(userID string) limiter.Limit {
+func (l *Limits) DailyDigest(userID string) Limit {
 	return l.limiter().Limit(&policyDailyDigest, runtime.KeyOf(runtime.String(userID)))
 }
 
@@ -439,7 +546,7 @@ var policyDailyDigest = runtime.Policy{
 // A decision waits until the database has written the counts to disk.
 // Only a hash of number is stored.
 // Worst case: 6 in any 10 minutes.
-func (l *Limits) SMSCode(number string, resend bool) limiter.Limit {
+func (l *Limits) SMSCode(number string, resend bool) Limit {
 	return l.limiter().Limit(&policySMSCode, runtime.KeyOf(runtime.Hashed(number), runtime.Bool(resend)))
 }
 
@@ -459,7 +566,7 @@ var policySMSCode = runtime.Policy{
 // Token bucket: 2 per minute, by reservation only.
 // Callers may reserve at most 6 tokens ahead.
 // Worst case: 8 in any minute, counting reserved tokens when their delay has passed.
-func (l *Limits) ExportData(org uint64) limiter.ReserveOnlyLimit {
+func (l *Limits) ExportData(org uint64) ReserveOnlyLimit {
 	return l.limiter().ReserveOnly(&policyExportData, runtime.KeyOf(runtime.Uint64(org)))
 }
 
@@ -479,18 +586,18 @@ var policyExportData = runtime.Policy{
 //   - enterprise: Unlimited: every request is allowed, and none is counted.
 //
 // Operators can block a key, or give it other numbers up to rate 5,000 and capacity 10,000, for a time, without a deploy.
-func (l *Limits) APICalls(org uint64, plan Plan) limiter.Limit {
+func (l *Limits) APICalls(org uint64, plan Plan) Limit {
 	return l.limiter().Limit(policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Uint64(org))))
 }
 
 // APICallsOverrides blocks and overrides one key of [Limits.APICalls] while the program runs.
-func (l *Limits) APICallsOverrides(org uint64) limiter.Overrides {
+func (l *Limits) APICallsOverrides(org uint64) Overrides {
 	return l.limiter().Overrides(&policiesAPICalls[PlanFree], runtime.KeyOf(runtime.Uint64(org)))
 }
 
 // APICallsOverridesForAll blocks and overrides all keys of [Limits.APICalls] together. An override of a single key
 // comes before that of all keys, and a block before both.
-func (l *Limits) APICallsOverridesForAll() limiter.Overrides {
+func (l *Limits) APICallsOverridesForAll() Overrides {
 	return l.limiter().OverridesForAll(&policiesAPICalls[PlanFree])
 }
 
@@ -524,7 +631,7 @@ var policiesAPICalls = runtime.PlanPolicies{
 // Token bucket: 10,000 per minute, at most 20,000 at once.
 // Callers give the rate and capacity of each request, at most these; the worst case is for the most.
 // Worst case: 30,000 in any minute.
-func (l *Limits) ContractCalls(org uint64, contractCallsNumbers ContractCallsNumbers) limiter.Limit {
+func (l *Limits) ContractCalls(org uint64, contractCallsNumbers ContractCallsNumbers) Limit {
 	return l.limiter().Limit(runtime.Numbers{Rate: contractCallsNumbers.Rate, Capacity: contractCallsNumbers.Capacity}.For(&policyContractCalls, runtime.KeyOf(runtime.Uint64(org))))
 }
 

@@ -79,8 +79,7 @@ func key(l *spec.Limit) string {
 // calls adds a call in Go, and lists the methods.
 func (p *Page) calls(l *spec.Limit) {
 	_, _, verb := l.Handle()
-	arguments := append(spec.PartNames(l.Key), words.Of(l.Shared(), func(s spec.SharedParameter) string { return s.Name })...)
-	p.add("call", fmt.Sprintf("limit.%s(%s).%s(ctx)", l.GoName, strings.Join(arguments, ", "), verb))
+	p.add("call", "limit."+l.Call(verb))
 	p.add("methods", fmt.Sprintf("%s. N forms, such as %sN, take a count.", words.List(judge.Verbs(l), "and"), verb))
 }
 

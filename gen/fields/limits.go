@@ -428,7 +428,13 @@ func (p *parser) claimLimit(e entry, d *draft) {
 	for _, method := range OverridesMethods(&d.said) {
 		p.claim(owner{what: "the overrides of " + name, at: e.named}, "method "+method)
 	}
-	if d.limit != nil && len(d.limit.CallerNumbers()) > 0 {
+	if d.limit == nil || len(d.limit.CallerNumbers()) == 0 {
+		return
+	}
+	// The only name of generated code that ends as the names of these types do.
+	if own := "ErrInvalidNumbers"; d.limit.NumbersType() == own {
+		p.report(e.named, rules.SameGoName, "choose another name with goName:", "an error of the generated code and the numbers of %s both have the Go name %s", name, own)
+	} else {
 		p.claim(owner{what: "the numbers of " + name, at: e.named}, "name "+d.limit.NumbersType())
 	}
 }

@@ -2,8 +2,14 @@
 
 // Package docs has the rate limits of limits.yaml.
 //
-// Each limit is a method of [Limits]. It returns a handle for one key, and the methods of the handle take the
-// tokens: Allow, Check, Wait and others.
+//	limit := docs.New(store)
+//	d, err := limit.Lower().Allow(ctx)
+//	switch {
+//	case err != nil: // the store could not decide: the request is not allowed
+//	case !d.Allowed: // denied: try again in d.RetryIn()
+//	}
+//
+// Each limit is a method of [Limits]. It returns a handle for one key, such as a [Limit], which has the verbs.
 package docs
 
 import (
@@ -31,7 +37,7 @@ type (
 	Reservations = limiter.Reservations
 	// Balance is the number of tokens used and left of a limit for one key.
 	Balance = runtime.Balance
-	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
+	// Reservation is a number of tokens taken in advance. They may be used after its Delay, or its Wait; later Settle or Cancel it.
 	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
 	Item = limiter.Item
@@ -39,6 +45,30 @@ type (
 	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
+	// Limit is one key of a limit.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Allow(ctx) (Decision, error)          takes a token if one is available
+	//	AllowN(ctx, n) (Decision, error)      takes n tokens, or none
+	//	AllowUpTo(ctx, n) (Decision, error)   takes as many tokens as are available, at most n
+	//	Require(ctx) error                    takes a token, and returns a denial as a *LimitedError
+	//	RequireN(ctx, n) error                takes n tokens, or none
+	//	Wait(ctx) error                       takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                   takes n tokens, and returns when they can be used
+	//	Check(ctx) (Decision, error)          decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)      decides for n, and takes nothing
+	//	Refund(ctx, d) (Decision, error)      gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)  gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)      takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)            returns what is used and left
+	//	Reset(ctx) error                      forgets what is used
+	//	Erase(ctx) error                      deletes the key from the store
+	//	N(n) Item                             is an item that takes n tokens
+	//	Checked() Item                        is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                      is an item that is checked for n
+	//
+	// See [limiter.Limit] for the errors and details of each.
+	Limit = limiter.Limit
 )
 
 // The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.
@@ -99,7 +129,7 @@ func (l *Limits) limiter() *limiter.Limiter {
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Lower() limiter.Limit {
+func (l *Limits) Lower() Limit {
 	return l.limiter().Limit(&policyLower, runtime.Key{})
 }
 
@@ -115,7 +145,7 @@ var policyLower = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Upper() limiter.Limit {
+func (l *Limits) Upper() Limit {
 	return l.limiter().Limit(&policyUpper, runtime.Key{})
 }
 
@@ -131,7 +161,7 @@ var policyUpper = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Named() limiter.Limit {
+func (l *Limits) Named() Limit {
 	return l.limiter().Limit(&policyNamed, runtime.Key{})
 }
 
@@ -147,7 +177,7 @@ var policyNamed = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Name() limiter.Limit {
+func (l *Limits) Name() Limit {
 	return l.limiter().Limit(&policyName, runtime.Key{})
 }
 
@@ -163,7 +193,7 @@ var policyName = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) None() limiter.Limit {
+func (l *Limits) None() Limit {
 	return l.limiter().Limit(&policyNone, runtime.Key{})
 }
 
@@ -181,7 +211,7 @@ var policyNone = runtime.Policy{
 // Worst case: 2 in any second.
 //
 // Deprecated: use Named.
-func (l *Limits) Old() limiter.Limit {
+func (l *Limits) Old() Limit {
 	return l.limiter().Limit(&policyOld, runtime.Key{})
 }
 
@@ -199,7 +229,7 @@ var policyOld = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) OldToo() limiter.Limit {
+func (l *Limits) OldToo() Limit {
 	return l.limiter().Limit(&policyOldToo, runtime.Key{})
 }
 
@@ -215,7 +245,7 @@ var policyOldToo = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Ends() limiter.Limit {
+func (l *Limits) Ends() Limit {
 	return l.limiter().Limit(&policyEnds, runtime.Key{})
 }
 
@@ -238,7 +268,7 @@ var policyEnds = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Tabs() limiter.Limit {
+func (l *Limits) Tabs() Limit {
 	return l.limiter().Limit(&policyTabs, runtime.Key{})
 }
 
@@ -254,7 +284,7 @@ var policyTabs = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Quotes() limiter.Limit {
+func (l *Limits) Quotes() Limit {
 	return l.limiter().Limit(&policyQuotes, runtime.Key{})
 }
 
@@ -275,7 +305,7 @@ var policyQuotes = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Exported() limiter.Limit {
+func (l *Limits) Exported() Limit {
 	return l.limiter().Limit(&policyExported, runtime.Key{})
 }
 
@@ -291,7 +321,7 @@ var policyExported = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Blank() limiter.Limit {
+func (l *Limits) Blank() Limit {
 	return l.limiter().Limit(&policyBlank, runtime.Key{})
 }
 
@@ -307,7 +337,7 @@ var policyBlank = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Folded() limiter.Limit {
+func (l *Limits) Folded() Limit {
 	return l.limiter().Limit(&policyFolded, runtime.Key{})
 }
 
@@ -327,7 +357,7 @@ var policyFolded = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Literal() limiter.Limit {
+func (l *Limits) Literal() Limit {
 	return l.limiter().Limit(&policyLiteral, runtime.Key{})
 }
 

@@ -2,8 +2,17 @@
 
 // Package groups has the rate limits of limits.yaml.
 //
-// Each limit is a method of [Limits]. It returns a handle for one key, and the methods of the handle take the
-// tokens: Allow, Check, Wait and others.
+//	limit := groups.New(store)
+//	d, err := limit.LLMRequests(team, model).Allow(ctx)
+//	switch {
+//	case err != nil: // the store could not decide: the request is not allowed
+//	case !d.Allowed: // denied: try again in d.RetryIn()
+//	}
+//	r, err := limit.LLMTokens(team, model).Reserve(ctx) // later r.Settle or r.Cancel
+//	slot, err := limit.Exports(team).Acquire(ctx) // later slot.Release
+//	ds, err := limit.Complete(team, model).Allow(ctx, tokens) // from several limits, all or none
+//
+// Each limit is a method of [Limits]. It returns a handle for one key, such as a [SlotLimit], which has the verbs.
 package groups
 
 import (
@@ -31,7 +40,7 @@ type (
 	Reservations = limiter.Reservations
 	// Balance is the number of tokens used and left of a limit for one key.
 	Balance = runtime.Balance
-	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
+	// Reservation is a number of tokens taken in advance. They may be used after its Delay, or its Wait; later Settle or Cancel it.
 	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
 	Item = limiter.Item
@@ -39,8 +48,96 @@ type (
 	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
-	// Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold.
+	// Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold, unless Renew or Do prolong it.
 	Slot = limiter.Slot
+	// Limit is one key of a limit.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Allow(ctx) (Decision, error)          takes a token if one is available
+	//	AllowN(ctx, n) (Decision, error)      takes n tokens, or none
+	//	AllowUpTo(ctx, n) (Decision, error)   takes as many tokens as are available, at most n
+	//	Require(ctx) error                    takes a token, and returns a denial as a *LimitedError
+	//	RequireN(ctx, n) error                takes n tokens, or none
+	//	Wait(ctx) error                       takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                   takes n tokens, and returns when they can be used
+	//	Check(ctx) (Decision, error)          decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)      decides for n, and takes nothing
+	//	Refund(ctx, d) (Decision, error)      gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)  gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)      takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)            returns what is used and left
+	//	Reset(ctx) error                      forgets what is used
+	//	Erase(ctx) error                      deletes the key from the store
+	//	N(n) Item                             is an item that takes n tokens
+	//	Checked() Item                        is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                      is an item that is checked for n
+	//
+	// See [limiter.Limit] for the errors and details of each.
+	Limit = limiter.Limit
+	// ReservableLimit is one key of a limit whose tokens can also be reserved before they have accrued.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Allow(ctx) (Decision, error)            takes a token if one is available
+	//	AllowN(ctx, n) (Decision, error)        takes n tokens, or none
+	//	AllowUpTo(ctx, n) (Decision, error)     takes as many tokens as are available, at most n
+	//	Require(ctx) error                      takes a token, and returns a denial as a *LimitedError
+	//	RequireN(ctx, n) error                  takes n tokens, or none
+	//	Reserve(ctx) (*Reservation, error)      takes a token, also before it has accrued
+	//	ReserveN(ctx, n) (*Reservation, error)  takes n tokens, also before they have accrued
+	//	Resume(text) (*Reservation, error)      returns the reservation with a text of MarshalText
+	//	Wait(ctx) error                         takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                     takes n tokens, and returns when they can be used
+	//	Check(ctx) (Decision, error)            decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)        decides for n, and takes nothing
+	//	Refund(ctx, d) (Decision, error)        gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)    gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)        takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)              returns what is used and left
+	//	Reset(ctx) error                        forgets what is used
+	//	Erase(ctx) error                        deletes the key from the store
+	//	N(n) Item                               is an item that takes n tokens
+	//	Checked() Item                          is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                        is an item that is checked for n
+	//
+	// See [limiter.ReservableLimit] for the errors and details of each.
+	ReservableLimit = limiter.ReservableLimit
+	// ReserveOnlyLimit is one key of a limit with capacity 0, whose tokens can only be reserved.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Reserve(ctx) (*Reservation, error)      takes a token, also before it has accrued
+	//	ReserveN(ctx, n) (*Reservation, error)  takes n tokens, also before they have accrued
+	//	Resume(text) (*Reservation, error)      returns the reservation with a text of MarshalText
+	//	Wait(ctx) error                         takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                     takes n tokens, and returns when they can be used
+	//	Refund(ctx, d) (Decision, error)        gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)    gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)        takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)              returns what is used and left
+	//	Reset(ctx) error                        forgets what is used
+	//	Erase(ctx) error                        deletes the key from the store
+	//	N(n) ReserveItem                        is an item that takes n tokens
+	//
+	// See [limiter.ReserveOnlyLimit] for the errors and details of each.
+	ReserveOnlyLimit = limiter.ReserveOnlyLimit
+	// SlotLimit is one key of a limit in flight, whose slots are acquired and released.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Acquire(ctx) (*Slot, error)          acquires a slot if one is free
+	//	AcquireN(ctx, n) (*Slot, error)      acquires n slots, or none
+	//	WaitAcquire(ctx) (*Slot, error)      waits for a slot
+	//	WaitAcquireN(ctx, n) (*Slot, error)  waits for n slots
+	//	Check(ctx) (Decision, error)         decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)     decides for n, and takes nothing
+	//	Peek(ctx) (Balance, error)           returns what is used and left
+	//	Reset(ctx) error                     forgets what is used
+	//	Erase(ctx) error                     deletes the key from the store
+	//	Item() Item                          is an item that acquires a slot
+	//	ItemN(n) Item                        is an item that acquires n slots
+	//	Checked() Item                       is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                     is an item that is checked for n
+	//
+	// See [limiter.SlotLimit] for the errors and details of each.
+	SlotLimit = limiter.SlotLimit
 )
 
 // The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.
@@ -105,7 +202,7 @@ func (ll *Limits) limiter() *limiter.Limiter {
 // A slot is held until it is released, or for 1m after it was acquired or last renewed: then its holder is presumed dead.
 // How many can start in a time has no bound, because a released slot is free at once.
 // Worst case: 3 held at any instant.
-func (ll *Limits) Exports(team string) limiter.SlotLimit {
+func (ll *Limits) Exports(team string) SlotLimit {
 	return ll.limiter().Slots(&policyExports, runtime.KeyOf(runtime.String(team)))
 }
 
@@ -123,7 +220,7 @@ var policyExports = runtime.Policy{
 // A slot is held until it is released, or for 1m30s after it was acquired or last renewed: then its holder is presumed dead.
 // How many can start in a time has no bound, because a released slot is free at once.
 // Worst case: 100 held at any instant.
-func (ll *Limits) Running() limiter.SlotLimit {
+func (ll *Limits) Running() SlotLimit {
 	return ll.limiter().Slots(&policyRunning, runtime.Key{})
 }
 
@@ -140,7 +237,7 @@ var policyRunning = runtime.Policy{
 // Fixed window: 10 per minute.
 // Windows begin at 00:00 UTC, and every minute.
 // Worst case: 20 in any minute.
-func (ll *Limits) LLMRequests(team string, model string) limiter.Limit {
+func (ll *Limits) LLMRequests(team string, model string) Limit {
 	return ll.limiter().Limit(&policyLLMRequests, runtime.KeyOf(runtime.String(team), runtime.String(model)))
 }
 
@@ -158,7 +255,7 @@ var policyLLMRequests = runtime.Policy{
 // Token bucket: 1,000 per minute, at most 1,000 at once.
 // Callers may reserve at most 2,000 tokens ahead.
 // Worst case: 4,000 in any minute, counting reserved tokens when their delay has passed.
-func (ll *Limits) LLMTokens(team string, model string) limiter.ReservableLimit {
+func (ll *Limits) LLMTokens(team string, model string) ReservableLimit {
 	return ll.limiter().Reservable(&policyLLMTokens, runtime.KeyOf(runtime.String(team), runtime.String(model)))
 }
 
@@ -176,7 +273,7 @@ var policyLLMTokens = runtime.Policy{
 // Fixed window: 1 per hour.
 // Windows begin at 00:00 UTC, and every hour.
 // Worst case: 2 in any hour.
-func (ll *Limits) Suspended(team string) limiter.Limit {
+func (ll *Limits) Suspended(team string) Limit {
 	return ll.limiter().Limit(&policySuspended, runtime.KeyOf(runtime.String(team)))
 }
 
@@ -194,7 +291,7 @@ var policySuspended = runtime.Policy{
 // Token bucket: 10 per hour, at most 10 at once.
 // Callers may reserve at most 5 tokens ahead.
 // Worst case: 25 in any hour, counting reserved tokens when their delay has passed.
-func (ll *Limits) Transfers(user string) limiter.ReservableLimit {
+func (ll *Limits) Transfers(user string) ReservableLimit {
 	return ll.limiter().Reservable(&policyTransfers, runtime.KeyOf(runtime.String(user)))
 }
 
@@ -212,7 +309,7 @@ var policyTransfers = runtime.Policy{
 // Sliding window: about 100,000 in any day.
 // Each key's windows begin at a fixed offset derived from the key.
 // Worst case: 200,000 in any day.
-func (ll *Limits) Volume(user string) limiter.Limit {
+func (ll *Limits) Volume(user string) Limit {
 	return ll.limiter().Limit(&policyVolume, runtime.KeyOf(runtime.String(user)))
 }
 
@@ -229,7 +326,7 @@ var policyVolume = runtime.Policy{
 // Sliding window: about 100 in any minute.
 // Windows begin at a fixed offset derived from the limit's name.
 // Worst case: 200 in any minute.
-func (ll *Limits) Shared() limiter.Limit {
+func (ll *Limits) Shared() Limit {
 	return ll.limiter().Limit(&policyShared, runtime.Key{})
 }
 
@@ -246,7 +343,7 @@ var policyShared = runtime.Policy{
 // Token bucket: 2 per second, by reservation only.
 // Callers may reserve at most 10 tokens ahead.
 // Worst case: 12 in any second, counting reserved tokens when their delay has passed.
-func (ll *Limits) Crawl() limiter.ReserveOnlyLimit {
+func (ll *Limits) Crawl() ReserveOnlyLimit {
 	return ll.limiter().ReserveOnly(&policyCrawl, runtime.Key{})
 }
 

@@ -2,8 +2,14 @@
 
 // Package keys has the rate limits of limits.yaml.
 //
-// Each limit is a method of [Limits]. It returns a handle for one key, and the methods of the handle take the
-// tokens: Allow, Check, Wait and others.
+//	limit := keys.New(store)
+//	d, err := limit.ByString(user).Allow(ctx)
+//	switch {
+//	case err != nil: // the store could not decide: the request is not allowed
+//	case !d.Allowed: // denied: try again in d.RetryIn()
+//	}
+//
+// Each limit is a method of [Limits]. It returns a handle for one key, such as a [Limit], which has the verbs.
 package keys
 
 import (
@@ -37,7 +43,7 @@ type (
 	Reservations = limiter.Reservations
 	// Balance is the number of tokens used and left of a limit for one key.
 	Balance = runtime.Balance
-	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
+	// Reservation is a number of tokens taken in advance. They may be used after its Delay, or its Wait; later Settle or Cancel it.
 	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
 	Item = limiter.Item
@@ -45,6 +51,30 @@ type (
 	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
+	// Limit is one key of a limit.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Allow(ctx) (Decision, error)          takes a token if one is available
+	//	AllowN(ctx, n) (Decision, error)      takes n tokens, or none
+	//	AllowUpTo(ctx, n) (Decision, error)   takes as many tokens as are available, at most n
+	//	Require(ctx) error                    takes a token, and returns a denial as a *LimitedError
+	//	RequireN(ctx, n) error                takes n tokens, or none
+	//	Wait(ctx) error                       takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                   takes n tokens, and returns when they can be used
+	//	Check(ctx) (Decision, error)          decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)      decides for n, and takes nothing
+	//	Refund(ctx, d) (Decision, error)      gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)  gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)      takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)            returns what is used and left
+	//	Reset(ctx) error                      forgets what is used
+	//	Erase(ctx) error                      deletes the key from the store
+	//	N(n) Item                             is an item that takes n tokens
+	//	Checked() Item                        is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                      is an item that is checked for n
+	//
+	// See [limiter.Limit] for the errors and details of each.
+	Limit = limiter.Limit
 )
 
 // The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.
@@ -105,7 +135,7 @@ func (l *Limits) limiter() *limiter.Limiter {
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Nobody() limiter.Limit {
+func (l *Limits) Nobody() Limit {
 	return l.limiter().Limit(&policyNobody, runtime.Key{})
 }
 
@@ -121,7 +151,7 @@ var policyNobody = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByString(user string) limiter.Limit {
+func (l *Limits) ByString(user string) Limit {
 	return l.limiter().Limit(&policyByString, runtime.KeyOf(runtime.String(user)))
 }
 
@@ -137,7 +167,7 @@ var policyByString = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByBool(paying bool) limiter.Limit {
+func (l *Limits) ByBool(paying bool) Limit {
 	return l.limiter().Limit(&policyByBool, runtime.KeyOf(runtime.Bool(paying)))
 }
 
@@ -153,7 +183,7 @@ var policyByBool = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByInt(n int) limiter.Limit {
+func (l *Limits) ByInt(n int) Limit {
 	return l.limiter().Limit(&policyByInt, runtime.KeyOf(runtime.Int(n)))
 }
 
@@ -169,7 +199,7 @@ var policyByInt = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByInt64(userID int64) limiter.Limit {
+func (l *Limits) ByInt64(userID int64) Limit {
 	return l.limiter().Limit(&policyByInt64, runtime.KeyOf(runtime.Int64(userID)))
 }
 
@@ -185,7 +215,7 @@ var policyByInt64 = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByUint64(hash uint64) limiter.Limit {
+func (l *Limits) ByUint64(hash uint64) Limit {
 	return l.limiter().Limit(&policyByUint64, runtime.KeyOf(runtime.Uint64(hash)))
 }
 
@@ -201,7 +231,7 @@ var policyByUint64 = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByAddr(from netip.Addr) limiter.Limit {
+func (l *Limits) ByAddr(from netip.Addr) Limit {
 	return l.limiter().Limit(&policyByAddr, runtime.KeyOf(runtime.Addr(from)))
 }
 
@@ -217,7 +247,7 @@ var policyByAddr = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByPrefix(network netip.Prefix) limiter.Limit {
+func (l *Limits) ByPrefix(network netip.Prefix) Limit {
 	return l.limiter().Limit(&policyByPrefix, runtime.KeyOf(runtime.Text(network)))
 }
 
@@ -233,7 +263,7 @@ var policyByPrefix = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByTime(day time.Time) limiter.Limit {
+func (l *Limits) ByTime(day time.Time) Limit {
 	return l.limiter().Limit(&policyByTime, runtime.KeyOf(runtime.Text(day)))
 }
 
@@ -249,7 +279,7 @@ var policyByTime = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByLevel(level slog.Level) limiter.Limit {
+func (l *Limits) ByLevel(level slog.Level) Limit {
 	return l.limiter().Limit(&policyByLevel, runtime.KeyOf(runtime.Text(level)))
 }
 
@@ -265,7 +295,7 @@ var policyByLevel = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByOwn(user ids.UserID) limiter.Limit {
+func (l *Limits) ByOwn(user ids.UserID) Limit {
 	return l.limiter().Limit(&policyByOwn, runtime.KeyOf(runtime.Text(user)))
 }
 
@@ -281,7 +311,7 @@ var policyByOwn = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByStep(step init2.StepID) limiter.Limit {
+func (l *Limits) ByStep(step init2.StepID) Limit {
 	return l.limiter().Limit(&policyByStep, runtime.KeyOf(runtime.Text(step)))
 }
 
@@ -297,7 +327,7 @@ var policyByStep = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByMany(user ids.UserID, team ids2.TeamID, process runtime2.ProcessID, from netip.Addr, n int) limiter.Limit {
+func (l *Limits) ByMany(user ids.UserID, team ids2.TeamID, process runtime2.ProcessID, from netip.Addr, n int) Limit {
 	return l.limiter().Limit(&policyByMany, runtime.KeyOf(runtime.Text(user), runtime.Text(team), runtime.Text(process), runtime.Addr(from), runtime.Int(n)))
 }
 
@@ -314,7 +344,7 @@ var policyByMany = runtime.Policy{
 // Token bucket: 1 per second, at most 1 at once.
 // For an IPv6 address, the first 56 bits of from count.
 // Worst case: 2 in any second.
-func (l *Limits) ByNetwork(from netip.Addr) limiter.Limit {
+func (l *Limits) ByNetwork(from netip.Addr) Limit {
 	return l.limiter().Limit(&policyByNetwork, runtime.KeyOf(runtime.AddrPrefix(from, 56)))
 }
 
@@ -332,7 +362,7 @@ var policyByNetwork = runtime.Policy{
 // Only a hash of email is stored.
 // For an IPv6 address, the first 64 bits of from count.
 // Worst case: 2 in any second.
-func (l *Limits) ByEmail(email string, from netip.Addr, runtimeKey string) limiter.Limit {
+func (l *Limits) ByEmail(email string, from netip.Addr, runtimeKey string) Limit {
 	return l.limiter().Limit(&policyByEmail, runtime.KeyOf(runtime.Hashed(email), runtime.AddrPrefix(from, 64), runtime.String(runtimeKey)))
 }
 

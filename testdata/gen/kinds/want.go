@@ -2,8 +2,16 @@
 
 // Package kinds has the rate limits of limits.yaml.
 //
-// Each limit is a method of [Limits]. It returns a handle for one key, and the methods of the handle take the
-// tokens: Allow, Check, Wait and others.
+//	limit := kinds.New(store)
+//	d, err := limit.Plain(user).Allow(ctx)
+//	switch {
+//	case err != nil: // the store could not decide: the request is not allowed
+//	case !d.Allowed: // denied: try again in d.RetryIn()
+//	}
+//	r, err := limit.Reservable(user).Reserve(ctx) // later r.Settle or r.Cancel
+//	slot, err := limit.Running(org).Acquire(ctx) // later slot.Release
+//
+// Each limit is a method of [Limits]. It returns a handle for one key, such as a [Limit], which has the verbs.
 package kinds
 
 import (
@@ -33,7 +41,7 @@ type (
 	Reservations = limiter.Reservations
 	// Balance is the number of tokens used and left of a limit for one key.
 	Balance = runtime.Balance
-	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
+	// Reservation is a number of tokens taken in advance. They may be used after its Delay, or its Wait; later Settle or Cancel it.
 	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
 	Item = limiter.Item
@@ -41,8 +49,96 @@ type (
 	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
-	// Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold.
+	// Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold, unless Renew or Do prolong it.
 	Slot = limiter.Slot
+	// Limit is one key of a limit.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Allow(ctx) (Decision, error)          takes a token if one is available
+	//	AllowN(ctx, n) (Decision, error)      takes n tokens, or none
+	//	AllowUpTo(ctx, n) (Decision, error)   takes as many tokens as are available, at most n
+	//	Require(ctx) error                    takes a token, and returns a denial as a *LimitedError
+	//	RequireN(ctx, n) error                takes n tokens, or none
+	//	Wait(ctx) error                       takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                   takes n tokens, and returns when they can be used
+	//	Check(ctx) (Decision, error)          decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)      decides for n, and takes nothing
+	//	Refund(ctx, d) (Decision, error)      gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)  gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)      takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)            returns what is used and left
+	//	Reset(ctx) error                      forgets what is used
+	//	Erase(ctx) error                      deletes the key from the store
+	//	N(n) Item                             is an item that takes n tokens
+	//	Checked() Item                        is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                      is an item that is checked for n
+	//
+	// See [limiter.Limit] for the errors and details of each.
+	Limit = limiter.Limit
+	// ReservableLimit is one key of a limit whose tokens can also be reserved before they have accrued.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Allow(ctx) (Decision, error)            takes a token if one is available
+	//	AllowN(ctx, n) (Decision, error)        takes n tokens, or none
+	//	AllowUpTo(ctx, n) (Decision, error)     takes as many tokens as are available, at most n
+	//	Require(ctx) error                      takes a token, and returns a denial as a *LimitedError
+	//	RequireN(ctx, n) error                  takes n tokens, or none
+	//	Reserve(ctx) (*Reservation, error)      takes a token, also before it has accrued
+	//	ReserveN(ctx, n) (*Reservation, error)  takes n tokens, also before they have accrued
+	//	Resume(text) (*Reservation, error)      returns the reservation with a text of MarshalText
+	//	Wait(ctx) error                         takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                     takes n tokens, and returns when they can be used
+	//	Check(ctx) (Decision, error)            decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)        decides for n, and takes nothing
+	//	Refund(ctx, d) (Decision, error)        gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)    gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)        takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)              returns what is used and left
+	//	Reset(ctx) error                        forgets what is used
+	//	Erase(ctx) error                        deletes the key from the store
+	//	N(n) Item                               is an item that takes n tokens
+	//	Checked() Item                          is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                        is an item that is checked for n
+	//
+	// See [limiter.ReservableLimit] for the errors and details of each.
+	ReservableLimit = limiter.ReservableLimit
+	// ReserveOnlyLimit is one key of a limit with capacity 0, whose tokens can only be reserved.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Reserve(ctx) (*Reservation, error)      takes a token, also before it has accrued
+	//	ReserveN(ctx, n) (*Reservation, error)  takes n tokens, also before they have accrued
+	//	Resume(text) (*Reservation, error)      returns the reservation with a text of MarshalText
+	//	Wait(ctx) error                         takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                     takes n tokens, and returns when they can be used
+	//	Refund(ctx, d) (Decision, error)        gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)    gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)        takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)              returns what is used and left
+	//	Reset(ctx) error                        forgets what is used
+	//	Erase(ctx) error                        deletes the key from the store
+	//	N(n) ReserveItem                        is an item that takes n tokens
+	//
+	// See [limiter.ReserveOnlyLimit] for the errors and details of each.
+	ReserveOnlyLimit = limiter.ReserveOnlyLimit
+	// SlotLimit is one key of a limit in flight, whose slots are acquired and released.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Acquire(ctx) (*Slot, error)          acquires a slot if one is free
+	//	AcquireN(ctx, n) (*Slot, error)      acquires n slots, or none
+	//	WaitAcquire(ctx) (*Slot, error)      waits for a slot
+	//	WaitAcquireN(ctx, n) (*Slot, error)  waits for n slots
+	//	Check(ctx) (Decision, error)         decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)     decides for n, and takes nothing
+	//	Peek(ctx) (Balance, error)           returns what is used and left
+	//	Reset(ctx) error                     forgets what is used
+	//	Erase(ctx) error                     deletes the key from the store
+	//	Item() Item                          is an item that acquires a slot
+	//	ItemN(n) Item                        is an item that acquires n slots
+	//	Checked() Item                       is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                     is an item that is checked for n
+	//
+	// See [limiter.SlotLimit] for the errors and details of each.
+	SlotLimit = limiter.SlotLimit
 )
 
 // The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.
@@ -105,7 +201,7 @@ func (l *Limits) limiter() *limiter.Limiter {
 //
 // Token bucket: 10 per minute, at most 10 at once.
 // Worst case: 20 in any minute.
-func (l *Limits) Plain(user string) limiter.Limit {
+func (l *Limits) Plain(user string) Limit {
 	return l.limiter().Limit(&policyPlain, runtime.KeyOf(runtime.String(user)))
 }
 
@@ -122,7 +218,7 @@ var policyPlain = runtime.Policy{
 // Token bucket: 10 per minute, at most 10 at once.
 // Callers may reserve at most 30 tokens ahead.
 // Worst case: 50 in any minute, counting reserved tokens when their delay has passed.
-func (l *Limits) Reservable(user string) limiter.ReservableLimit {
+func (l *Limits) Reservable(user string) ReservableLimit {
 	return l.limiter().Reservable(&policyReservable, runtime.KeyOf(runtime.String(user)))
 }
 
@@ -140,7 +236,7 @@ var policyReservable = runtime.Policy{
 // Token bucket: 4 per second, by reservation only.
 // Callers may reserve at most 4 tokens ahead.
 // Worst case: 8 in any second, counting reserved tokens when their delay has passed.
-func (l *Limits) ReserveOnly() limiter.ReserveOnlyLimit {
+func (l *Limits) ReserveOnly() ReserveOnlyLimit {
 	return l.limiter().ReserveOnly(&policyReserveOnly, runtime.Key{})
 }
 
@@ -158,7 +254,7 @@ var policyReserveOnly = runtime.Policy{
 // Sliding window: about 100 in any day.
 // Each key's windows begin at a fixed offset derived from the key.
 // Worst case: 200 in any day.
-func (l *Limits) Sliding(user string) limiter.Limit {
+func (l *Limits) Sliding(user string) Limit {
 	return l.limiter().Limit(&policySliding, runtime.KeyOf(runtime.String(user)))
 }
 
@@ -175,7 +271,7 @@ var policySliding = runtime.Policy{
 // Sliding window: never more than 5 in any minute.
 // A token is available again exactly 1m after it was taken.
 // Worst case: 5 in any minute.
-func (l *Limits) Precise(ip netip.Addr) limiter.Limit {
+func (l *Limits) Precise(ip netip.Addr) Limit {
 	return l.limiter().Limit(&policyPrecise, runtime.KeyOf(runtime.Addr(ip)))
 }
 
@@ -194,7 +290,7 @@ var policyPrecise = runtime.Policy{
 // A slot is held until it is released, or for 2m after it was acquired or last renewed: then its holder is presumed dead.
 // How many can start in a time has no bound, because a released slot is free at once.
 // Worst case: 2 held at any instant.
-func (l *Limits) Running(org int64) limiter.SlotLimit {
+func (l *Limits) Running(org int64) SlotLimit {
 	return l.limiter().Slots(&policyRunning, runtime.KeyOf(runtime.Int64(org)))
 }
 
@@ -211,7 +307,7 @@ var policyRunning = runtime.Policy{
 // Token bucket: 1,000,000 per week, at most 1,000,000 at once.
 // Each count is split into 8 shards.
 // Worst case: 2,000,000 in any week.
-func (l *Limits) Sharded() limiter.Limit {
+func (l *Limits) Sharded() Limit {
 	return l.limiter().Limit(&policySharded, runtime.Key{})
 }
 
@@ -229,7 +325,7 @@ var policySharded = runtime.Policy{
 // Fixed window: 5 per 90 seconds.
 // Windows begin at a fixed offset derived from the limit's name.
 // Worst case: 10 in any 90 seconds.
-func (l *Limits) OwnPhase() limiter.Limit {
+func (l *Limits) OwnPhase() Limit {
 	return l.limiter().Limit(&policyOwnPhase, runtime.Key{})
 }
 
@@ -246,7 +342,7 @@ var policyOwnPhase = runtime.Policy{
 // Fixed window: 5 per day.
 // Windows begin at 08:30 UTC.
 // Worst case: 10 in any day.
-func (l *Limits) EveryMorning() limiter.Limit {
+func (l *Limits) EveryMorning() Limit {
 	return l.limiter().Limit(&policyEveryMorning, runtime.Key{})
 }
 
@@ -265,7 +361,7 @@ var policyEveryMorning = runtime.Policy{
 // Callers may reserve at most 5 tokens ahead.
 // A window begins at Mon 2026-01-05 07:00 UTC, and every 2 weeks before and after it.
 // Worst case: 20 in any 2 weeks, counting reserved tokens when their delay has passed.
-func (l *Limits) EveryOtherWeek() limiter.ReservableLimit {
+func (l *Limits) EveryOtherWeek() ReservableLimit {
 	return l.limiter().Reservable(&policyEveryOtherWeek, runtime.Key{})
 }
 
@@ -284,7 +380,7 @@ var policyEveryOtherWeek = runtime.Policy{
 // Fixed window: 5 per 250 milliseconds.
 // Windows begin at 00:00 UTC, and every 250 milliseconds.
 // Worst case: 10 in any 250 milliseconds.
-func (l *Limits) LongAgo() limiter.Limit {
+func (l *Limits) LongAgo() Limit {
 	return l.limiter().Limit(&policyLongAgo, runtime.Key{})
 }
 
@@ -302,7 +398,7 @@ var policyLongAgo = runtime.Policy{
 // Fixed window: 5 per 3,650 days.
 // A window begins at the first request after the previous window has ended.
 // Worst case: 10 in any 3,650 days.
-func (l *Limits) FirstUse() limiter.Limit {
+func (l *Limits) FirstUse() Limit {
 	return l.limiter().Limit(&policyFirstUse, runtime.Key{})
 }
 
@@ -320,7 +416,7 @@ var policyFirstUse = runtime.Policy{
 // Token bucket: 5 per minute, at most 5 at once.
 // If the store fails or takes longer than 1s500ms, requests are allowed and not counted.
 // Worst case: 10 in any minute.
-func (l *Limits) FailsOpen() limiter.Limit {
+func (l *Limits) FailsOpen() Limit {
 	return l.limiter().Limit(&policyFailsOpen, runtime.Key{})
 }
 
@@ -339,7 +435,7 @@ var policyFailsOpen = runtime.Policy{
 // Token bucket: 5 per minute, at most 5 at once.
 // If the store fails or takes longer than 1s, each process decides by the same rule from its own memory.
 // Worst case: 10 in any minute.
-func (l *Limits) FailsLocal() limiter.Limit {
+func (l *Limits) FailsLocal() Limit {
 	return l.limiter().Limit(&policyFailsLocal, runtime.Key{})
 }
 
@@ -360,7 +456,7 @@ var policyFailsLocal = runtime.Policy{
 // After a denial for lack of tokens, a key is denied for 1m, and the next times for 10m and 1h, until there was no penalty for 1d.
 // For an IPv6 address, the first 64 bits of ip count.
 // Worst case: 10 in any 10 minutes.
-func (l *Limits) LockedOut(ip netip.Addr) limiter.Limit {
+func (l *Limits) LockedOut(ip netip.Addr) Limit {
 	return l.limiter().Limit(&policyLockedOut, runtime.KeyOf(runtime.AddrPrefix(ip, 64)))
 }
 
@@ -379,7 +475,7 @@ var policyLockedOut = runtime.Policy{
 // Token bucket: 5 per minute, at most 5 at once.
 // After a denial for lack of tokens, a key is denied for 1m30s.
 // Worst case: 10 in any minute.
-func (l *Limits) Banned() limiter.Limit {
+func (l *Limits) Banned() Limit {
 	return l.limiter().Limit(&policyBanned, runtime.Key{})
 }
 
@@ -398,7 +494,7 @@ var policyBanned = runtime.Policy{
 // Windows begin at 00:00 UTC, and every minute.
 // Clients are told to retry up to 10s later than necessary, so that they do not all come back at once.
 // Worst case: 10 in any minute.
-func (l *Limits) Spread() limiter.Limit {
+func (l *Limits) Spread() Limit {
 	return l.limiter().Limit(&policySpread, runtime.Key{})
 }
 
@@ -417,7 +513,7 @@ var policySpread = runtime.Policy{
 // Token bucket: 5 per minute, at most 5 at once.
 // If the store fails or takes longer than 20ms, no request is allowed and the call returns the error.
 // Worst case: 10 in any minute.
-func (l *Limits) FailsClosed() limiter.Limit {
+func (l *Limits) FailsClosed() Limit {
 	return l.limiter().Limit(&policyFailsClosed, runtime.Key{})
 }
 
@@ -434,7 +530,7 @@ var policyFailsClosed = runtime.Policy{
 //
 // Token bucket: 1 per nanosecond, at most 1 at once.
 // Worst case: 2 in any nanosecond.
-func (l *Limits) Short() limiter.Limit {
+func (l *Limits) Short() Limit {
 	return l.limiter().Limit(&policyShort, runtime.Key{})
 }
 
@@ -454,7 +550,7 @@ var policyShort = runtime.Policy{
 // At most 10,000 + 10,000*(t + 200ms)/1s can be used in any time t.
 // A crash of the database's machine may lose the most recent counts.
 // Worst case: 22,000 in any second.
-func (l *Limits) Leased() limiter.Limit {
+func (l *Limits) Leased() Limit {
 	return l.limiter().Limit(&policyLeased, runtime.Key{})
 }
 
@@ -477,7 +573,7 @@ var policyLeased = runtime.Policy{
 // A process takes blocks of 10 tokens, and spends each from its memory within 1m.
 // A block ends with its window, so no window allows more because of it.
 // Worst case: 200 in any minute.
-func (l *Limits) LeasedWindow() limiter.Limit {
+func (l *Limits) LeasedWindow() Limit {
 	return l.limiter().Limit(&policyLeasedWindow, runtime.Key{})
 }
 
@@ -499,7 +595,7 @@ var policyLeasedWindow = runtime.Policy{
 // At most 20 + 10*(t + 1m30s)/1m can be used in any time t, or 25 + 10*t/1m if that is more.
 // A decision waits until the database has written the counts to disk.
 // Worst case: 45 in any minute, counting reserved tokens when their delay has passed.
-func (l *Limits) LeasedDebt() limiter.ReservableLimit {
+func (l *Limits) LeasedDebt() ReservableLimit {
 	return l.limiter().Reservable(&policyLeasedDebt, runtime.Key{})
 }
 
@@ -518,7 +614,7 @@ var policyLeasedDebt = runtime.Policy{
 //
 // Token bucket: 5 per minute, at most 5 at once.
 // Worst case: 10 in any minute.
-func (l *Limits) Enforced() limiter.Limit {
+func (l *Limits) Enforced() Limit {
 	return l.limiter().Limit(&policyEnforced, runtime.Key{})
 }
 
@@ -536,7 +632,7 @@ var policyEnforced = runtime.Policy{
 // Shadow mode: requests that would be denied or delayed pass at once, and Decision.Shadowed reports them.
 // If the store fails, requests are allowed and not counted.
 // Worst case, if it were enforced: 10 in any minute.
-func (l *Limits) Shadowed() limiter.Limit {
+func (l *Limits) Shadowed() Limit {
 	return l.limiter().Limit(&policyShadowed, runtime.Key{})
 }
 
@@ -554,7 +650,7 @@ var policyShadowed = runtime.Policy{
 // Token bucket: 5 per minute, at most 5 at once.
 // Switched off: every request passes, and none is counted.
 // Worst case, if it were enforced: 10 in any minute.
-func (l *Limits) Off() limiter.Limit {
+func (l *Limits) Off() Limit {
 	return l.limiter().Limit(&policyOff, runtime.Key{})
 }
 
@@ -572,7 +668,7 @@ var policyOff = runtime.Policy{
 // Token bucket: 5 per minute, at most 5 at once.
 // Blocked: every request is denied.
 // Worst case, if it were enforced: 10 in any minute.
-func (l *Limits) Blocked() limiter.Limit {
+func (l *Limits) Blocked() Limit {
 	return l.limiter().Limit(&policyBlocked, runtime.Key{})
 }
 
@@ -590,7 +686,7 @@ var policyBlocked = runtime.Policy{
 // Token bucket: 5 per minute, at most 5 at once.
 // Callers may reserve any number of tokens ahead.
 // Worst case: 10 in any minute without reservations, which have no bound.
-func (l *Limits) WithoutBound() limiter.ReservableLimit {
+func (l *Limits) WithoutBound() ReservableLimit {
 	return l.limiter().Reservable(&policyWithoutBound, runtime.Key{})
 }
 
@@ -608,7 +704,7 @@ var policyWithoutBound = runtime.Policy{
 // Fixed window: 100,000 per month.
 // Windows begin on the 15th of each month at 06:00 in Europe/Berlin.
 // Worst case: 100,000 in each calendar month, and 200,000 in any 4 weeks.
-func (l *Limits) Monthly(partner string) limiter.Limit {
+func (l *Limits) Monthly(partner string) Limit {
 	return l.limiter().Limit(&policyMonthly, runtime.KeyOf(runtime.String(partner)))
 }
 
@@ -628,7 +724,7 @@ var policyMonthly = runtime.Policy{
 // In a shorter month, a window begins on the last day.
 // If a key's anniversary changes, its windows still begin at least 15d apart.
 // Worst case: 1,000 in each calendar month, and 2,000 in any 4 weeks.
-func (l *Limits) Billing(org int64, anniversary time.Time) limiter.Limit {
+func (l *Limits) Billing(org int64, anniversary time.Time) Limit {
 	return l.limiter().Limit(&policyBilling, runtime.KeyOf(runtime.Int64(org)).Since(anniversary))
 }
 
@@ -647,7 +743,7 @@ var policyBilling = runtime.Policy{
 // Windows begin at 00:00 in each key's own time zone.
 // If a key's time zone changes, its windows still begin at least 12h apart.
 // Worst case: 10 in each calendar day, and 20 in any 12 hours.
-func (l *Limits) Daily(zone string, zoneOfKey *time.Location) limiter.Limit {
+func (l *Limits) Daily(zone string, zoneOfKey *time.Location) Limit {
 	return l.limiter().Limit(&policyDaily, runtime.KeyOf(runtime.String(zone)).In(zoneOfKey))
 }
 
@@ -665,7 +761,7 @@ var policyDaily = runtime.Policy{
 // Fixed window: 10 per 6 months.
 // Windows begin on 2024-04-01, and every 6 months before and after it, at 00:00 in America/New_York.
 // Worst case: 10 in each window, and 20 in any 26 weeks.
-func (l *Limits) Fiscal() limiter.Limit {
+func (l *Limits) Fiscal() Limit {
 	return l.limiter().Limit(&policyFiscal, runtime.Key{})
 }
 

@@ -2,8 +2,14 @@
 
 // Package names has the rate limits of limits.yaml.
 //
-// Each limit is a method of [Limits]. It returns a handle for one key, and the methods of the handle take the
-// tokens: Allow, Check, Wait and others.
+//	limit := names.New(store)
+//	d, err := limit.New(l, ll).Allow(ctx)
+//	switch {
+//	case err != nil: // the store could not decide: the request is not allowed
+//	case !d.Allowed: // denied: try again in d.RetryIn()
+//	}
+//
+// Each limit is a method of [Limits]. It returns a handle for one key, such as a [Limit], which has the verbs.
 package names
 
 import (
@@ -32,7 +38,7 @@ type (
 	Reservations = limiter.Reservations
 	// Balance is the number of tokens used and left of a limit for one key.
 	Balance = runtime.Balance
-	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
+	// Reservation is a number of tokens taken in advance. They may be used after its Delay, or its Wait; later Settle or Cancel it.
 	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
 	Item = limiter.Item
@@ -40,6 +46,30 @@ type (
 	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
+	// Limit is one key of a limit.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Allow(ctx) (Decision, error)          takes a token if one is available
+	//	AllowN(ctx, n) (Decision, error)      takes n tokens, or none
+	//	AllowUpTo(ctx, n) (Decision, error)   takes as many tokens as are available, at most n
+	//	Require(ctx) error                    takes a token, and returns a denial as a *LimitedError
+	//	RequireN(ctx, n) error                takes n tokens, or none
+	//	Wait(ctx) error                       takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                   takes n tokens, and returns when they can be used
+	//	Check(ctx) (Decision, error)          decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)      decides for n, and takes nothing
+	//	Refund(ctx, d) (Decision, error)      gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)  gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)      takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)            returns what is used and left
+	//	Reset(ctx) error                      forgets what is used
+	//	Erase(ctx) error                      deletes the key from the store
+	//	N(n) Item                             is an item that takes n tokens
+	//	Checked() Item                        is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                      is an item that is checked for n
+	//
+	// See [limiter.Limit] for the errors and details of each.
+	Limit = limiter.Limit
 )
 
 // The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.
@@ -100,7 +130,7 @@ func (lll *Limits) limiter() *limiter.Limiter {
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (lll *Limits) New(l string, ll int) limiter.Limit {
+func (lll *Limits) New(l string, ll int) Limit {
 	return lll.limiter().Limit(&policyNew, runtime.KeyOf(runtime.String(l), runtime.Int(ll)))
 }
 
@@ -116,7 +146,7 @@ var policyNew = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (lll *Limits) Limits(store string, limits string, names string) limiter.Limit {
+func (lll *Limits) Limits(store string, limits string, names string) Limit {
 	return lll.limiter().Limit(&policyLimits, runtime.KeyOf(runtime.String(store), runtime.String(limits), runtime.String(names)))
 }
 
@@ -132,7 +162,7 @@ var policyLimits = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (lll *Limits) Policies(ctx string, items string) limiter.Limit {
+func (lll *Limits) Policies(ctx string, items string) Limit {
 	return lll.limiter().Limit(&policyPolicies, runtime.KeyOf(runtime.String(ctx), runtime.String(items)))
 }
 
@@ -148,7 +178,7 @@ var policyPolicies = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (lll *Limits) Decision(policyDecisionKeyKey string, policyDecisionKey string) limiter.Limit {
+func (lll *Limits) Decision(policyDecisionKeyKey string, policyDecisionKey string) Limit {
 	return lll.limiter().Limit(&policyDecision, runtime.KeyOf(runtime.String(policyDecisionKeyKey), runtime.String(policyDecisionKey)))
 }
 
@@ -164,7 +194,7 @@ var policyDecision = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (lll *Limits) PolicyDecision(limiterKey string) limiter.Limit {
+func (lll *Limits) PolicyDecision(limiterKey string) Limit {
 	return lll.limiter().Limit(&policyPolicyDecision, runtime.KeyOf(runtime.String(limiterKey)))
 }
 
@@ -180,7 +210,7 @@ var policyPolicyDecision = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (lll *Limits) ErrLimited(ids ids.UserID) limiter.Limit {
+func (lll *Limits) ErrLimited(ids ids.UserID) Limit {
 	return lll.limiter().Limit(&policyErrLimited, runtime.KeyOf(runtime.Text(ids)))
 }
 
@@ -196,7 +226,7 @@ var policyErrLimited = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (lll *Limits) APIURLs() limiter.Limit {
+func (lll *Limits) APIURLs() Limit {
 	return lll.limiter().Limit(&policyAPIURLs, runtime.Key{})
 }
 
@@ -212,7 +242,7 @@ var policyAPIURLs = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (lll *Limits) XLimiter() limiter.Limit {
+func (lll *Limits) XLimiter() Limit {
 	return lll.limiter().Limit(&policyXLimiter, runtime.Key{})
 }
 

@@ -2,8 +2,16 @@
 
 // Package numbers has the rate limits of limits.yaml.
 //
-// Each limit is a method of [Limits]. It returns a handle for one key, and the methods of the handle take the
-// tokens: Allow, Check, Wait and others.
+//	limit := numbers.New(store)
+//	d, err := limit.APICalls(org, apiCallsNumbers).Allow(ctx)
+//	switch {
+//	case err != nil: // the store could not decide: the request is not allowed
+//	case !d.Allowed: // denied: try again in d.RetryIn()
+//	}
+//	r, err := limit.Exports(exportsNumbers, plan).Reserve(ctx) // later r.Settle or r.Cancel
+//	ds, err := limit.Call(org, apiCallsNumbers, exportsNumbers, seatsNumbers, plan).Allow(ctx, n) // from several limits, all or none
+//
+// Each limit is a method of [Limits]. It returns a handle for one key, such as a [Limit], which has the verbs.
 package numbers
 
 import (
@@ -32,7 +40,7 @@ type (
 	Reservations = limiter.Reservations
 	// Balance is the number of tokens used and left of a limit for one key.
 	Balance = runtime.Balance
-	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
+	// Reservation is a number of tokens taken in advance. They may be used after its Delay, or its Wait; later Settle or Cancel it.
 	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
 	Item = limiter.Item
@@ -48,6 +56,67 @@ type (
 	OverrideEnd = runtime.OverrideEnd
 	// OverrideEntry is an entry of the log of overrides.
 	OverrideEntry = runtime.OverrideEntry
+	// Limit is one key of a limit.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Allow(ctx) (Decision, error)          takes a token if one is available
+	//	AllowN(ctx, n) (Decision, error)      takes n tokens, or none
+	//	AllowUpTo(ctx, n) (Decision, error)   takes as many tokens as are available, at most n
+	//	Require(ctx) error                    takes a token, and returns a denial as a *LimitedError
+	//	RequireN(ctx, n) error                takes n tokens, or none
+	//	Wait(ctx) error                       takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                   takes n tokens, and returns when they can be used
+	//	Check(ctx) (Decision, error)          decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)      decides for n, and takes nothing
+	//	Refund(ctx, d) (Decision, error)      gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)  gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)      takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)            returns what is used and left
+	//	Reset(ctx) error                      forgets what is used
+	//	Erase(ctx) error                      deletes the key from the store
+	//	N(n) Item                             is an item that takes n tokens
+	//	Checked() Item                        is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                      is an item that is checked for n
+	//
+	// See [limiter.Limit] for the errors and details of each.
+	Limit = limiter.Limit
+	// ReservableLimit is one key of a limit whose tokens can also be reserved before they have accrued.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Allow(ctx) (Decision, error)            takes a token if one is available
+	//	AllowN(ctx, n) (Decision, error)        takes n tokens, or none
+	//	AllowUpTo(ctx, n) (Decision, error)     takes as many tokens as are available, at most n
+	//	Require(ctx) error                      takes a token, and returns a denial as a *LimitedError
+	//	RequireN(ctx, n) error                  takes n tokens, or none
+	//	Reserve(ctx) (*Reservation, error)      takes a token, also before it has accrued
+	//	ReserveN(ctx, n) (*Reservation, error)  takes n tokens, also before they have accrued
+	//	Resume(text) (*Reservation, error)      returns the reservation with a text of MarshalText
+	//	Wait(ctx) error                         takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                     takes n tokens, and returns when they can be used
+	//	Check(ctx) (Decision, error)            decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)        decides for n, and takes nothing
+	//	Refund(ctx, d) (Decision, error)        gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)    gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)        takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)              returns what is used and left
+	//	Reset(ctx) error                        forgets what is used
+	//	Erase(ctx) error                        deletes the key from the store
+	//	N(n) Item                               is an item that takes n tokens
+	//	Checked() Item                          is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                        is an item that is checked for n
+	//
+	// See [limiter.ReservableLimit] for the errors and details of each.
+	ReservableLimit = limiter.ReservableLimit
+	// Overrides has the blocks and overrides of one key, or those for all keys together.
+	//
+	//	Set(ctx, override) (OverrideEntry, error)  puts an override in force
+	//	Block(ctx, block) (OverrideEntry, error)   denies all requests
+	//	Unblock(ctx, end) (OverrideEntry, error)   ends the block and the penalty
+	//	End(ctx, end) (OverrideEntry, error)       ends the block and the override
+	//	History(ctx) ([]OverrideEntry, error)      returns the log, the oldest entry first
+	//
+	// See [limiter.Overrides] for the errors and details of each.
+	Overrides = limiter.Overrides
 )
 
 // The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.
@@ -181,18 +250,18 @@ var planNames = runtime.PlanNames{
 // Callers give the rate and capacity of each request, at most these; the worst case is for the most.
 // Operators can block a key, or give it other numbers up to rate 10,000 and capacity 20,000, for a time, without a deploy.
 // Worst case: 30,000 in any minute.
-func (l *Limits) APICalls(org int64, apiCallsNumbers APICallsNumbers) limiter.Limit {
+func (l *Limits) APICalls(org int64, apiCallsNumbers APICallsNumbers) Limit {
 	return l.limiter().Limit(runtime.Numbers{Rate: apiCallsNumbers.Rate, Capacity: apiCallsNumbers.Capacity}.For(&policyAPICalls, runtime.KeyOf(runtime.Int64(org))))
 }
 
 // APICallsOverrides blocks and overrides one key of [Limits.APICalls] while the program runs.
-func (l *Limits) APICallsOverrides(org int64) limiter.Overrides {
+func (l *Limits) APICallsOverrides(org int64) Overrides {
 	return l.limiter().Overrides(&policyAPICalls, runtime.KeyOf(runtime.Int64(org)))
 }
 
 // APICallsOverridesForAll blocks and overrides all keys of [Limits.APICalls] together. An override of a single key
 // comes before that of all keys, and a block before both.
-func (l *Limits) APICallsOverridesForAll() limiter.Overrides {
+func (l *Limits) APICallsOverridesForAll() Overrides {
 	return l.limiter().OverridesForAll(&policyAPICalls)
 }
 
@@ -221,7 +290,7 @@ var policyAPICalls = runtime.Policy{
 // Callers give the rate of each request, at most this; the worst case is for the most.
 // Windows begin on the 1st of each month at 00:00 in UTC.
 // Worst case: 1,000 in each calendar month, and 2,000 in any 4 weeks.
-func (l *Limits) Seats(org int64, seatsNumbers SeatsNumbers) limiter.Limit {
+func (l *Limits) Seats(org int64, seatsNumbers SeatsNumbers) Limit {
 	return l.limiter().Limit(runtime.Numbers{Rate: seatsNumbers.Rate, Capacity: seatsNumbers.Rate}.For(&policySeats, runtime.KeyOf(runtime.Int64(org))))
 }
 
@@ -250,7 +319,7 @@ var policySeats = runtime.Policy{
 // Callers give the capacity and maxReserved of each request, at most these; the worst case is for the most.
 // Callers may reserve at most 5 tokens ahead.
 // Each count is split into 2 shards.
-func (l *Limits) Exports(exportsNumbers ExportsNumbers, plan Plan) limiter.ReservableLimit {
+func (l *Limits) Exports(exportsNumbers ExportsNumbers, plan Plan) ReservableLimit {
 	return l.limiter().Reservable(runtime.Numbers{Capacity: exportsNumbers.Capacity, MaxReserved: exportsNumbers.MaxReserved}.For(policiesExports.For(int(plan), runtime.Key{})))
 }
 
@@ -289,7 +358,7 @@ var policiesExports = runtime.PlanPolicies{
 // Callers give the rate of each request, at most this; the worst case is for the most.
 // A token is available again exactly 1m after it was taken.
 // Worst case: 50 in any minute.
-func (l *Limits) Sliding(slidingNumbers string, runtimeKey string, slidingNumbersOfKey SlidingNumbers) limiter.Limit {
+func (l *Limits) Sliding(slidingNumbers string, runtimeKey string, slidingNumbersOfKey SlidingNumbers) Limit {
 	return l.limiter().Limit(runtime.Numbers{Rate: slidingNumbersOfKey.Rate, Capacity: slidingNumbersOfKey.Rate}.For(&policySliding, runtime.KeyOf(runtime.String(slidingNumbers), runtime.String(runtimeKey))))
 }
 
@@ -314,7 +383,7 @@ var policySliding = runtime.Policy{
 //
 // Token bucket: 10 per minute, at most 10 at once.
 // Worst case: 20 in any minute.
-func (l *Limits) Plain(org int64) limiter.Limit {
+func (l *Limits) Plain(org int64) Limit {
 	return l.limiter().Limit(&policyPlain, runtime.KeyOf(runtime.Int64(org)))
 }
 

@@ -2,8 +2,16 @@
 
 // Package overrides has the rate limits of limits.yaml.
 //
-// Each limit is a method of [Limits]. It returns a handle for one key, and the methods of the handle take the
-// tokens: Allow, Check, Wait and others.
+//	limit := overrides.New(store)
+//	d, err := limit.SendMessage(userID).Allow(ctx)
+//	switch {
+//	case err != nil: // the store could not decide: the request is not allowed
+//	case !d.Allowed: // denied: try again in d.RetryIn()
+//	}
+//	r, err := limit.SendMessage(userID).Reserve(ctx) // later r.Settle or r.Cancel
+//	ds, err := limit.Publish(user).Allow(ctx) // from several limits, all or none
+//
+// Each limit is a method of [Limits]. It returns a handle for one key, such as a [ReservableLimit], which has the verbs.
 package overrides
 
 import (
@@ -32,7 +40,7 @@ type (
 	Reservations = limiter.Reservations
 	// Balance is the number of tokens used and left of a limit for one key.
 	Balance = runtime.Balance
-	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
+	// Reservation is a number of tokens taken in advance. They may be used after its Delay, or its Wait; later Settle or Cancel it.
 	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
 	Item = limiter.Item
@@ -48,6 +56,85 @@ type (
 	OverrideEnd = runtime.OverrideEnd
 	// OverrideEntry is an entry of the log of overrides.
 	OverrideEntry = runtime.OverrideEntry
+	// Limit is one key of a limit.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Allow(ctx) (Decision, error)          takes a token if one is available
+	//	AllowN(ctx, n) (Decision, error)      takes n tokens, or none
+	//	AllowUpTo(ctx, n) (Decision, error)   takes as many tokens as are available, at most n
+	//	Require(ctx) error                    takes a token, and returns a denial as a *LimitedError
+	//	RequireN(ctx, n) error                takes n tokens, or none
+	//	Wait(ctx) error                       takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                   takes n tokens, and returns when they can be used
+	//	Check(ctx) (Decision, error)          decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)      decides for n, and takes nothing
+	//	Refund(ctx, d) (Decision, error)      gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)  gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)      takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)            returns what is used and left
+	//	Reset(ctx) error                      forgets what is used
+	//	Erase(ctx) error                      deletes the key from the store
+	//	N(n) Item                             is an item that takes n tokens
+	//	Checked() Item                        is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                      is an item that is checked for n
+	//
+	// See [limiter.Limit] for the errors and details of each.
+	Limit = limiter.Limit
+	// ReservableLimit is one key of a limit whose tokens can also be reserved before they have accrued.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Allow(ctx) (Decision, error)            takes a token if one is available
+	//	AllowN(ctx, n) (Decision, error)        takes n tokens, or none
+	//	AllowUpTo(ctx, n) (Decision, error)     takes as many tokens as are available, at most n
+	//	Require(ctx) error                      takes a token, and returns a denial as a *LimitedError
+	//	RequireN(ctx, n) error                  takes n tokens, or none
+	//	Reserve(ctx) (*Reservation, error)      takes a token, also before it has accrued
+	//	ReserveN(ctx, n) (*Reservation, error)  takes n tokens, also before they have accrued
+	//	Resume(text) (*Reservation, error)      returns the reservation with a text of MarshalText
+	//	Wait(ctx) error                         takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                     takes n tokens, and returns when they can be used
+	//	Check(ctx) (Decision, error)            decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)        decides for n, and takes nothing
+	//	Refund(ctx, d) (Decision, error)        gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)    gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)        takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)              returns what is used and left
+	//	Reset(ctx) error                        forgets what is used
+	//	Erase(ctx) error                        deletes the key from the store
+	//	N(n) Item                               is an item that takes n tokens
+	//	Checked() Item                          is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                        is an item that is checked for n
+	//
+	// See [limiter.ReservableLimit] for the errors and details of each.
+	ReservableLimit = limiter.ReservableLimit
+	// ReserveOnlyLimit is one key of a limit with capacity 0, whose tokens can only be reserved.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Reserve(ctx) (*Reservation, error)      takes a token, also before it has accrued
+	//	ReserveN(ctx, n) (*Reservation, error)  takes n tokens, also before they have accrued
+	//	Resume(text) (*Reservation, error)      returns the reservation with a text of MarshalText
+	//	Wait(ctx) error                         takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                     takes n tokens, and returns when they can be used
+	//	Refund(ctx, d) (Decision, error)        gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)    gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)        takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)              returns what is used and left
+	//	Reset(ctx) error                        forgets what is used
+	//	Erase(ctx) error                        deletes the key from the store
+	//	N(n) ReserveItem                        is an item that takes n tokens
+	//
+	// See [limiter.ReserveOnlyLimit] for the errors and details of each.
+	ReserveOnlyLimit = limiter.ReserveOnlyLimit
+	// Overrides has the blocks and overrides of one key, or those for all keys together.
+	//
+	//	Set(ctx, override) (OverrideEntry, error)  puts an override in force
+	//	Block(ctx, block) (OverrideEntry, error)   denies all requests
+	//	Unblock(ctx, end) (OverrideEntry, error)   ends the block and the penalty
+	//	End(ctx, end) (OverrideEntry, error)       ends the block and the override
+	//	History(ctx) ([]OverrideEntry, error)      returns the log, the oldest entry first
+	//
+	// See [limiter.Overrides] for the errors and details of each.
+	Overrides = limiter.Overrides
 )
 
 // The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.
@@ -179,18 +266,18 @@ var planNames = runtime.PlanNames{
 // Callers may reserve at most 5 tokens ahead.
 // Operators can block a key, or give it other numbers up to rate 5,000, capacity 10,000 and maxReserved 5, for a time, without a deploy.
 // Worst case: 35 in any minute, counting reserved tokens when their delay has passed.
-func (l *Limits) SendMessage(userID int64) limiter.ReservableLimit {
+func (l *Limits) SendMessage(userID int64) ReservableLimit {
 	return l.limiter().Reservable(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
 }
 
 // SendMessageOverrides blocks and overrides one key of [Limits.SendMessage] while the program runs.
-func (l *Limits) SendMessageOverrides(userID int64) limiter.Overrides {
+func (l *Limits) SendMessageOverrides(userID int64) Overrides {
 	return l.limiter().Overrides(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
 }
 
 // SendMessageOverridesForAll blocks and overrides all keys of [Limits.SendMessage] together. An override of a single key
 // comes before that of all keys, and a block before both.
-func (l *Limits) SendMessageOverridesForAll() limiter.Overrides {
+func (l *Limits) SendMessageOverridesForAll() Overrides {
 	return l.limiter().OverridesForAll(&policySendMessage)
 }
 
@@ -211,18 +298,18 @@ var policySendMessage = runtime.Policy{
 // Operators can block a key, or give it other numbers up to rate 5 and capacity 5, for a time, without a deploy.
 // Only a hash of email is stored.
 // Worst case: 10 in any hour.
-func (l *Limits) Login(email string) limiter.Limit {
+func (l *Limits) Login(email string) Limit {
 	return l.limiter().Limit(&policyLogin, runtime.KeyOf(runtime.Hashed(email)))
 }
 
 // LoginOverrides blocks and overrides one key of [Limits.Login] while the program runs.
-func (l *Limits) LoginOverrides(email string) limiter.Overrides {
+func (l *Limits) LoginOverrides(email string) Overrides {
 	return l.limiter().Overrides(&policyLogin, runtime.KeyOf(runtime.Hashed(email)))
 }
 
 // LoginOverridesForAll blocks and overrides all keys of [Limits.Login] together. An override of a single key
 // comes before that of all keys, and a block before both.
-func (l *Limits) LoginOverridesForAll() limiter.Overrides {
+func (l *Limits) LoginOverridesForAll() Overrides {
 	return l.limiter().OverridesForAll(&policyLogin)
 }
 
@@ -241,12 +328,12 @@ var policyLogin = runtime.Policy{
 // Windows begin at a fixed offset derived from the limit's name.
 // Operators can block a key, give it other numbers or lift the limit for it, for a time, without a deploy.
 // Worst case: 200 in any hour.
-func (l *Limits) SignUp() limiter.Limit {
+func (l *Limits) SignUp() Limit {
 	return l.limiter().Limit(&policySignUp, runtime.Key{})
 }
 
 // SignUpOverrides blocks and overrides [Limits.SignUp] while the program runs.
-func (l *Limits) SignUpOverrides() limiter.Overrides {
+func (l *Limits) SignUpOverrides() Overrides {
 	return l.limiter().Overrides(&policySignUp, runtime.Key{})
 }
 
@@ -265,12 +352,12 @@ var policySignUp = runtime.Policy{
 // Callers may reserve at most 6 tokens ahead.
 // Operators can block a key, or give it other numbers up to rate 6 and maxReserved unbounded, for a time, without a deploy.
 // Worst case: 12 in any minute, counting reserved tokens when their delay has passed.
-func (l *Limits) Exports() limiter.ReserveOnlyLimit {
+func (l *Limits) Exports() ReserveOnlyLimit {
 	return l.limiter().ReserveOnly(&policyExports, runtime.Key{})
 }
 
 // ExportsOverrides blocks and overrides [Limits.Exports] while the program runs.
-func (l *Limits) ExportsOverrides() limiter.Overrides {
+func (l *Limits) ExportsOverrides() Overrides {
 	return l.limiter().Overrides(&policyExports, runtime.Key{})
 }
 
@@ -290,18 +377,18 @@ var policyExports = runtime.Policy{
 //   - pro: Token bucket: 60 per minute, at most 60 at once. Worst case: 120 in any minute.
 //
 // Operators can block a key, or give it other numbers up to rate 600 and capacity 600, for a time, without a deploy.
-func (l *Limits) APICalls(org int64, plan Plan) limiter.Limit {
+func (l *Limits) APICalls(org int64, plan Plan) Limit {
 	return l.limiter().Limit(policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Int64(org))))
 }
 
 // APICallsOverrides blocks and overrides one key of [Limits.APICalls] while the program runs.
-func (l *Limits) APICallsOverrides(org int64) limiter.Overrides {
+func (l *Limits) APICallsOverrides(org int64) Overrides {
 	return l.limiter().Overrides(&policiesAPICalls[PlanFree], runtime.KeyOf(runtime.Int64(org)))
 }
 
 // APICallsOverridesForAll blocks and overrides all keys of [Limits.APICalls] together. An override of a single key
 // comes before that of all keys, and a block before both.
-func (l *Limits) APICallsOverridesForAll() limiter.Overrides {
+func (l *Limits) APICallsOverridesForAll() Overrides {
 	return l.limiter().OverridesForAll(&policiesAPICalls[PlanFree])
 }
 
@@ -328,7 +415,7 @@ var policiesAPICalls = runtime.PlanPolicies{
 //
 // Token bucket: 10 per minute, at most 10 at once.
 // Worst case: 20 in any minute.
-func (l *Limits) Plain(userID int64) limiter.Limit {
+func (l *Limits) Plain(userID int64) Limit {
 	return l.limiter().Limit(&policyPlain, runtime.KeyOf(runtime.Int64(userID)))
 }
 

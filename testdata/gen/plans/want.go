@@ -2,8 +2,17 @@
 
 // Package plans has the rate limits of limits.yaml.
 //
-// Each limit is a method of [Limits]. It returns a handle for one key, and the methods of the handle take the
-// tokens: Allow, Check, Wait and others.
+//	limit := plans.New(store)
+//	d, err := limit.APICalls(org, plan).Allow(ctx)
+//	switch {
+//	case err != nil: // the store could not decide: the request is not allowed
+//	case !d.Allowed: // denied: try again in d.RetryIn()
+//	}
+//	r, err := limit.APICalls(org, plan).Reserve(ctx) // later r.Settle or r.Cancel
+//	slot, err := limit.Jobs(org, plan).Acquire(ctx) // later slot.Release
+//	ds, err := limit.Export(org, name, plan).Allow(ctx, calls) // from several limits, all or none
+//
+// Each limit is a method of [Limits]. It returns a handle for one key, such as a [ReservableLimit], which has the verbs.
 package plans
 
 import (
@@ -33,7 +42,7 @@ type (
 	Reservations = limiter.Reservations
 	// Balance is the number of tokens used and left of a limit for one key.
 	Balance = runtime.Balance
-	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
+	// Reservation is a number of tokens taken in advance. They may be used after its Delay, or its Wait; later Settle or Cancel it.
 	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
 	Item = limiter.Item
@@ -41,8 +50,96 @@ type (
 	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
-	// Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold.
+	// Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold, unless Renew or Do prolong it.
 	Slot = limiter.Slot
+	// Limit is one key of a limit.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Allow(ctx) (Decision, error)          takes a token if one is available
+	//	AllowN(ctx, n) (Decision, error)      takes n tokens, or none
+	//	AllowUpTo(ctx, n) (Decision, error)   takes as many tokens as are available, at most n
+	//	Require(ctx) error                    takes a token, and returns a denial as a *LimitedError
+	//	RequireN(ctx, n) error                takes n tokens, or none
+	//	Wait(ctx) error                       takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                   takes n tokens, and returns when they can be used
+	//	Check(ctx) (Decision, error)          decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)      decides for n, and takes nothing
+	//	Refund(ctx, d) (Decision, error)      gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)  gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)      takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)            returns what is used and left
+	//	Reset(ctx) error                      forgets what is used
+	//	Erase(ctx) error                      deletes the key from the store
+	//	N(n) Item                             is an item that takes n tokens
+	//	Checked() Item                        is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                      is an item that is checked for n
+	//
+	// See [limiter.Limit] for the errors and details of each.
+	Limit = limiter.Limit
+	// ReservableLimit is one key of a limit whose tokens can also be reserved before they have accrued.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Allow(ctx) (Decision, error)            takes a token if one is available
+	//	AllowN(ctx, n) (Decision, error)        takes n tokens, or none
+	//	AllowUpTo(ctx, n) (Decision, error)     takes as many tokens as are available, at most n
+	//	Require(ctx) error                      takes a token, and returns a denial as a *LimitedError
+	//	RequireN(ctx, n) error                  takes n tokens, or none
+	//	Reserve(ctx) (*Reservation, error)      takes a token, also before it has accrued
+	//	ReserveN(ctx, n) (*Reservation, error)  takes n tokens, also before they have accrued
+	//	Resume(text) (*Reservation, error)      returns the reservation with a text of MarshalText
+	//	Wait(ctx) error                         takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                     takes n tokens, and returns when they can be used
+	//	Check(ctx) (Decision, error)            decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)        decides for n, and takes nothing
+	//	Refund(ctx, d) (Decision, error)        gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)    gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)        takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)              returns what is used and left
+	//	Reset(ctx) error                        forgets what is used
+	//	Erase(ctx) error                        deletes the key from the store
+	//	N(n) Item                               is an item that takes n tokens
+	//	Checked() Item                          is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                        is an item that is checked for n
+	//
+	// See [limiter.ReservableLimit] for the errors and details of each.
+	ReservableLimit = limiter.ReservableLimit
+	// ReserveOnlyLimit is one key of a limit with capacity 0, whose tokens can only be reserved.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Reserve(ctx) (*Reservation, error)      takes a token, also before it has accrued
+	//	ReserveN(ctx, n) (*Reservation, error)  takes n tokens, also before they have accrued
+	//	Resume(text) (*Reservation, error)      returns the reservation with a text of MarshalText
+	//	Wait(ctx) error                         takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                     takes n tokens, and returns when they can be used
+	//	Refund(ctx, d) (Decision, error)        gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)    gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)        takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)              returns what is used and left
+	//	Reset(ctx) error                        forgets what is used
+	//	Erase(ctx) error                        deletes the key from the store
+	//	N(n) ReserveItem                        is an item that takes n tokens
+	//
+	// See [limiter.ReserveOnlyLimit] for the errors and details of each.
+	ReserveOnlyLimit = limiter.ReserveOnlyLimit
+	// SlotLimit is one key of a limit in flight, whose slots are acquired and released.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Acquire(ctx) (*Slot, error)          acquires a slot if one is free
+	//	AcquireN(ctx, n) (*Slot, error)      acquires n slots, or none
+	//	WaitAcquire(ctx) (*Slot, error)      waits for a slot
+	//	WaitAcquireN(ctx, n) (*Slot, error)  waits for n slots
+	//	Check(ctx) (Decision, error)         decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)     decides for n, and takes nothing
+	//	Peek(ctx) (Balance, error)           returns what is used and left
+	//	Reset(ctx) error                     forgets what is used
+	//	Erase(ctx) error                     deletes the key from the store
+	//	Item() Item                          is an item that acquires a slot
+	//	ItemN(n) Item                        is an item that acquires n slots
+	//	Checked() Item                       is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                     is an item that is checked for n
+	//
+	// See [limiter.SlotLimit] for the errors and details of each.
+	SlotLimit = limiter.SlotLimit
 )
 
 // The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.
@@ -174,7 +271,7 @@ var planNames = runtime.PlanNames{
 //
 // Each count is split into 2 shards.
 // If the store fails, requests are allowed and not counted.
-func (l *Limits) APICalls(org int64, plan Plan) limiter.ReservableLimit {
+func (l *Limits) APICalls(org int64, plan Plan) ReservableLimit {
 	return l.limiter().Reservable(policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Int64(org))))
 }
 
@@ -214,7 +311,7 @@ var policiesAPICalls = runtime.PlanPolicies{
 //   - Enterprise: Fixed window: 10,000 per 30 days. Worst case: 20,000 in any 30 days.
 //
 // Each key's windows begin at a fixed offset derived from the key.
-func (l *Limits) Monthly(planKey string, runtimeKey string, policiesMonthlyKey string, plan Plan) limiter.Limit {
+func (l *Limits) Monthly(planKey string, runtimeKey string, policiesMonthlyKey string, plan Plan) Limit {
 	return l.limiter().Limit(policiesMonthly.For(int(plan), runtime.KeyOf(runtime.String(planKey), runtime.String(runtimeKey), runtime.String(policiesMonthlyKey))))
 }
 
@@ -251,7 +348,7 @@ var policiesMonthly = runtime.PlanPolicies{
 //   - Enterprise: Token bucket: 6 per minute, by reservation only. Worst case: 12 in any minute, counting reserved tokens when their delay has passed.
 //
 // Callers may reserve at most 6 tokens ahead.
-func (l *Limits) Exports(plan Plan) limiter.ReserveOnlyLimit {
+func (l *Limits) Exports(plan Plan) ReserveOnlyLimit {
 	return l.limiter().ReserveOnly(policiesExports.For(int(plan), runtime.Key{}))
 }
 
@@ -289,7 +386,7 @@ var policiesExports = runtime.PlanPolicies{
 //   - Enterprise: In flight: at most 50 at once. A slot is held until it is released, or for 10m after it was acquired or last renewed: then its holder is presumed dead. Worst case: 50 held at any instant.
 //
 // How many can start in a time has no bound, because a released slot is free at once.
-func (l *Limits) Jobs(org int64, plan Plan) limiter.SlotLimit {
+func (l *Limits) Jobs(org int64, plan Plan) SlotLimit {
 	return l.limiter().Slots(policiesJobs.For(int(plan), runtime.KeyOf(runtime.Int64(org))))
 }
 
@@ -326,7 +423,7 @@ var policiesJobs = runtime.PlanPolicies{
 // Windows begin at a fixed offset derived from the limit's name.
 // A process takes blocks of 5 tokens, and spends each from its memory within 200ms.
 // A block ends with its window, so no window allows more because of it.
-func (l *Limits) Search(plan Plan) limiter.Limit {
+func (l *Limits) Search(plan Plan) Limit {
 	return l.limiter().Limit(policiesSearch.For(int(plan), runtime.Key{}))
 }
 
@@ -356,7 +453,7 @@ var policiesSearch = runtime.PlanPolicies{
 // Fixed window: 100 per hour.
 // Each key's windows begin at a fixed offset derived from the key.
 // Worst case: 200 in any hour.
-func (l *Limits) SignUp(plan string) limiter.Limit {
+func (l *Limits) SignUp(plan string) Limit {
 	return l.limiter().Limit(&policySignUp, runtime.KeyOf(runtime.String(plan)))
 }
 
@@ -377,7 +474,7 @@ var policySignUp = runtime.Policy{
 // Windows begin on the day of each key's anniversary, and each month before and after it, at 00:00 in each key's own time zone.
 // In a shorter month, a window begins on the last day.
 // If a key's time zone or its anniversary changes, its windows still begin at least 15d apart.
-func (l *Limits) Renewed(org int64, anniversary time.Time, zone *time.Location, plan Plan) limiter.Limit {
+func (l *Limits) Renewed(org int64, anniversary time.Time, zone *time.Location, plan Plan) Limit {
 	return l.limiter().Limit(policiesRenewed.For(int(plan), runtime.KeyOf(runtime.Int64(org)).Since(anniversary).In(zone)))
 }
 
