@@ -223,12 +223,12 @@ func TestDocBeginsWithTheName(t *testing.T) {
 // A limit in flight has slots, which do not accumulate.
 func TestNumbersOfSlotsAreNoTokens(t *testing.T) {
 	l, err := spec.NewLimit(runtime.Policy{
-		Name: "exports", Kind: runtime.InFlight, Rate: 5, Period: time.Minute, Capacity: 5, AtMost: runtime.Numbers{Rate: 5, Capacity: 5},
+		Name: "exports", Kind: runtime.InFlight, Slots: 5, Hold: time.Minute, AtMost: runtime.Numbers{Slots: 5},
 	}, spec.Limit{GoName: "Exports", Given: map[string]diag.Pos{"capacity": {}}})
 	require.NoError(t, err)
 	code := generate(t, l)
 	assert.Contains(t, code, "// ExportsNumbers are the numbers that callers of [Limits.Exports] give, in slots.")
-	assert.Contains(t, code, "// Capacity is how many can be held at once: 1 to 5.")
+	assert.Contains(t, code, "// Slots is how many can be held at once: 1 to 5.")
 }
 
 func TestInvalidCodeIsReportedAsABug(t *testing.T) {

@@ -43,7 +43,7 @@ func literalFields(g *jen.Group, of reflect.Value) {
 			// The mean length of a month in seconds is a number that readers cannot recognize.
 			unit := runtime.Calendar{Unit: c.Unit, Count: c.Count}
 			g.Id("Period").Op(":").Add(literal("Calendar", reflect.ValueOf(unit)).Dot("Period").Call())
-		case isDefault(field.Name, value), field.Name == "Capacity" && value.IsZero() && (policy.Mode == runtime.ModeUnlimited || of.Type() == reflect.TypeFor[runtime.Numbers]()):
+		case isDefault(field.Name, value), field.Name == "Capacity" && value.IsZero() && (of.FieldByName("Rate").IsZero() || of.Type() == reflect.TypeFor[runtime.Numbers]()):
 		default:
 			g.Id(field.Name).Op(":").Add(literal(field.Name, value))
 		}

@@ -169,7 +169,7 @@ func publishedRule(l *spec.Limit) string {
 			}
 			switch {
 			case p.Kind == runtime.InFlight:
-				rule = words.Number(p.Capacity) + " in flight"
+				rule = words.Number(p.Slots) + " in flight"
 			case p.Capacity != p.Rate:
 				rule += ", at once " + words.Number(p.Capacity)
 			}

@@ -335,6 +335,9 @@ func numbersInWords(p *Policy) string {
 		}
 		return fmt.Sprint(n)
 	}
+	if p.Slots > 0 {
+		return fmt.Sprintf("%v: slots %s, hold %v", p.Kind, number(p.Slots, p.AtMost.Slots), p.Hold)
+	}
 	text := fmt.Sprintf("%v: rate %s per %v, capacity %s", p.Kind, number(p.Rate, p.AtMost.Rate), p.Period, number(p.Capacity, p.AtMost.Capacity))
 	if p.MaxReserved > 0 {
 		text += ", maxReserved " + number(p.MaxReserved, p.AtMost.MaxReserved)

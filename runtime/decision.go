@@ -33,7 +33,7 @@ type Decision struct {
 	TakenAt time.Time
 	// Fence is the number of the holder that a request has made or renewed, for a limit of the kind [InFlight];
 	// otherwise 0. It is larger than all earlier ones of the key, so that what the holder writes to can refuse one that
-	// is late: see limiter.Slot. The hold ends at TakenAt + Policy.Period.
+	// is late: see limiter.Slot. The hold ends at TakenAt + Policy.Hold.
 	Fence int64
 	// RetryAfter is how long after a denial the same request passes if no other request takes tokens meanwhile, rounded
 	// up to the nanosecond. For a limit of the kind [InFlight], it is when enough holds end unless they are renewed: slots
@@ -149,7 +149,7 @@ func (d Decision) String() string {
 type Balance struct {
 	// Limit is the name of the limit.
 	Limit string
-	// Capacity is the most tokens that can accumulate. It is [MaxTokens] for a limit that is off or unlimited, and so are
+	// Capacity is the most tokens that can accumulate, or the slots. It is [MaxTokens] for a limit that is off or unlimited, and so are
 	// Remaining and Value.
 	Capacity int64
 	// Remaining is the number of whole tokens left, at least 0. It is 0 while the key is blocked.

@@ -3,31 +3,35 @@ package runtime
 import (
 	"fmt"
 	"hash/maphash"
+	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/recent"
 )
 
 // Numbers are those that a caller gives a limit together with the key, such as from the customer's contract or the
-// number of seats, where [Policy.AtMost] allows it. They are in tokens; 0 is a number that the caller does not give: if a
-// contract has 0, deny its requests without the limit.
+// number of seats, where [Policy.AtMost] allows it. Rate, Capacity and MaxReserved are in tokens. 0 is a number that the
+// caller does not give: if a contract has 0, deny its requests without the limit.
 //
 // A key has one count whatever its numbers are: tokens that were used stay used when they change from one request to
 // the next.
 type Numbers struct {
-	Rate, Capacity, MaxReserved int64
+	Rate, Capacity, MaxReserved, Slots int64
 }
 
-// numberNames has the names of the numbers in limits.yaml, in the order of [Numbers.each].
-var numberNames = [...]string{"rate", "capacity", "maxReserved"}
+// numberNames has the names of the numbers, in the order of [Numbers.each].
+var numberNames = [...]string{"rate", "capacity", "maxReserved", "slots"}
 
-func (n Numbers) each() [3]int64 { return [...]int64{n.Rate, n.Capacity, n.MaxReserved} }
+func (n Numbers) each() [4]int64 { return [...]int64{n.Rate, n.Capacity, n.MaxReserved, n.Slots} }
+
+// Full returns the Capacity, or the Slots.
+func (n Numbers) Full() int64 { return max(n.Capacity, n.Slots) }
 
 // own returns the numbers of the policy.
-func (p *Policy) own() Numbers { return Numbers{p.Rate, p.Capacity, p.MaxReserved} }
+func (p *Policy) own() Numbers { return Numbers{p.Rate, p.Capacity, p.MaxReserved, p.Slots} }
 
 // change replaces each number of the policy by the result of a function of its index and value.
 func (p *Policy) change(replace func(i int, own int64) int64) {
-	for i, n := range [...]*int64{&p.Rate, &p.Capacity, &p.MaxReserved} {
+	for i, n := range [...]*int64{&p.Rate, &p.Capacity, &p.MaxReserved, &p.Slots} {
 		*n = replace(i, *n)
 	}
 }
@@ -43,9 +47,6 @@ func (n Numbers) For(p *Policy, key Key) (*Policy, Key) {
 	if p == nil || key.err != nil {
 		return p, key
 	}
-	if p.Kind == InFlight {
-		n.Rate = n.Capacity // callers give the slots
-	}
 	if err := n.check(p); err != nil {
 		return p, Key{err: err}
 	}
@@ -58,7 +59,6 @@ func (n Numbers) check(p *Policy) error {
 	least, all := int64(max(1, p.Shards)), n.each()
 	for i, most := range p.AtMost.each() {
 		switch given, name := all[i], numberNames[i]; {
-		case p.Kind == InFlight && name == "rate": // the slots, which callers give as the capacity
 		case most == 0 && given != 0:
 			return fmt.Errorf("%w: the %s is that of the policy, and not given by callers", ErrInvalidNumbers, name)
 		case most != 0 && given == 0:
@@ -124,7 +124,7 @@ func (n *Numbers) problem(p *Policy) string {
 	switch {
 	case *n == Numbers{}:
 		return ""
-	case n.Rate < 0 || n.Capacity < 0 || n.MaxReserved < 0 || n.Rate > MaxTokens || n.Capacity > MaxTokens || n.MaxReserved >= Unbounded:
+	case slices.Min(most[:]) < 0 || slices.Max(most[:]) > MaxTokens || n.MaxReserved == Unbounded:
 		return fmt.Sprintf("AtMost %+v is not between 0 and %d", *n, int64(MaxTokens)-1)
 	case p.Lease != Lease{}:
 		return "a limit with numbers of its callers cannot be leased: a block taken by the numbers of one request would be spent by those of another"
@@ -133,7 +133,7 @@ func (n *Numbers) problem(p *Policy) string {
 	case p.given != Numbers{} || p.override.entry != 0:
 		return "" // a caller or an operator has given others
 	case differs:
-		return fmt.Sprintf("the policy's own numbers, rate %d, capacity %d and maxReserved %d, must be those of AtMost, %+v", p.Rate, p.Capacity, p.MaxReserved, *n)
+		return fmt.Sprintf("the policy's own numbers, %+v, must be those of AtMost, %+v", p.own(), *n)
 	case p.Kind == FixedWindow && n.Capacity+n.MaxReserved > 0 && p.Capacity+p.MaxReserved > p.Rate:
 		return fmt.Sprintf("with numbers of its callers, the capacity and maxReserved of a fixed window must not be more than its rate, %d: "+
 			"a window that ends with a smaller capacity forgets what was used beyond it, so that changing to it and back would grant tokens again", p.Rate)

@@ -144,7 +144,7 @@ func (o *Observation) Tokens() int64 {
 		if o.Op == Check || o.Policy == nil {
 			return 0
 		}
-		return min(o.Count, o.Policy.Capacity+o.Policy.MaxReserved)
+		return min(o.Count, o.Policy.Full()+o.Policy.MaxReserved)
 	}
 	return o.Taken
 }
@@ -157,7 +157,7 @@ func (o *Observation) Override() (entry int64, ok bool) { return o.Policy.Overri
 // tokens, for which Remaining is not that of the key.
 func (o *Observation) Near() bool {
 	passed := o.Outcome == OutcomeAllowed || o.Outcome == OutcomeDelayed
-	return passed && o.Source == SourceStore && o.Policy != nil && 10*o.Remaining < o.Policy.Capacity
+	return passed && o.Source == SourceStore && o.Policy != nil && 10*o.Remaining < o.Policy.Full()
 }
 
 // Fingerprint returns the [Fingerprint] of the key. It is the fingerprint of no parts for a limit without a key, and

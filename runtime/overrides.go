@@ -41,9 +41,9 @@ func ForGood() time.Time { return arith.Time(math.MaxInt64) }
 type Override struct {
 	// Plan is the plan whose numbers the key gets, a constant of generated code; nil keeps the key's own.
 	Plan encoding.TextMarshaler
-	// Rate, Capacity and MaxReserved are in tokens, at most the bounds in the policy's [OverrideBounds]. They have no
-	// effect on a key whose plan is unlimited. A limit of the kind [InFlight] has a Capacity only.
-	Rate, Capacity, MaxReserved int64
+	// Rate, Capacity and MaxReserved, in tokens, and Slots are at most the bounds in the policy's [OverrideBounds]. They
+	// have no effect on a key whose plan is unlimited.
+	Rate, Capacity, MaxReserved, Slots int64
 	// Mode is ModeOff or ModeUnlimited, which both lift the limit, or ModeShadow, without plan and numbers. Limits can be
 	// lifted if their [OverrideBounds] have Unlimited. The zero Mode changes none. See [Block] to deny requests.
 	Mode Mode
@@ -105,9 +105,11 @@ type OverrideEntry struct {
 	What string
 	// Plan is the name of a plan, or empty.
 	Plan string
-	// Rate, Capacity and MaxReserved are copied from the Override.
+	// Rate, Capacity and MaxReserved are copied from the Override. The log has the slots of a limit in flight as both Rate
+	// and Capacity.
 	Rate, Capacity, MaxReserved int64
-	// Most is the most that the limit declared when the entry was written. A store refuses an entry that exceeds it.
+	// Most is the most that the limit declared when the entry was written, with slots as both Rate and Capacity. A store
+	// refuses an entry that exceeds it.
 	Most OverrideBounds
 	// Until is when the entry ends; [ForGood] if it never does. An entry that ends another one has At in it.
 	Until time.Time
@@ -144,20 +146,37 @@ func (e *OverrideEntry) Validate() error {
 }
 
 // numbers returns the numbers that the override gives.
-func (v *Override) numbers() Numbers { return Numbers{v.Rate, v.Capacity, v.MaxReserved} }
+func (v *Override) numbers() Numbers { return Numbers{v.Rate, v.Capacity, v.MaxReserved, v.Slots} }
 
-// most returns the most that the numbers of an override can be.
-func (b *OverrideBounds) most() Numbers { return Numbers{b.Rate, b.Capacity, b.MaxReserved} }
+// NewOverrideEntry returns an entry of a limit that does nothing yet.
+func NewOverrideEntry(p *Policy, key Key, at time.Time) OverrideEntry {
+	most := p.Overrides.most().logged()
+	return OverrideEntry{
+		Limit: p.Name, Key: key.String(), At: at,
+		Most: OverrideBounds{Rate: most.Rate, Capacity: most.Capacity, MaxReserved: most.MaxReserved, Unlimited: p.Overrides.Unlimited},
+	}
+}
+
+// logged returns the numbers as the log has them, which is older than Slots and has none.
+func (n Numbers) logged() Numbers {
+	return Numbers{Rate: max(n.Rate, n.Slots), Capacity: max(n.Capacity, n.Slots), MaxReserved: n.MaxReserved}
+}
+
+// numbers returns the numbers that an entry of the log gives a limit of a kind.
+func (e *OverrideEntry) numbers(k Kind) Numbers {
+	if k == InFlight {
+		return Numbers{Slots: e.Rate}
+	}
+	return Numbers{Rate: e.Rate, Capacity: e.Capacity, MaxReserved: e.MaxReserved}
+}
 
 // Complete sets what an entry does, and reports a problem of the override with the policy of its key.
 func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
-	e.Rate, e.Capacity, e.MaxReserved = v.Rate, v.Capacity, v.MaxReserved
+	logged := v.numbers().logged()
+	e.Rate, e.Capacity, e.MaxReserved = logged.Rate, logged.Capacity, logged.MaxReserved
 	e.Until, e.Reason, e.Author = v.Until, v.Reason, v.Author
 	// The numbers are for whatever plan the key has: an unlimited plan has none.
 	p = p.Counted()
-	if p.Kind == InFlight && v.Rate == 0 {
-		e.Rate = v.Capacity // they are equal in the policy
-	}
 	if v.Plan != nil {
 		name, err := v.Plan.MarshalText()
 		if err == nil {
@@ -216,10 +235,7 @@ func (v *Override) checkNumbers(p *Policy) error {
 			return invalid("%s %d over %d shards leaves a shard without a token", name, n, p.Shards)
 		}
 	}
-	switch {
-	case p.Kind == InFlight && v.Rate != 0 && v.Rate != v.Capacity:
-		return invalid("a limit in flight has no rate: set Capacity")
-	case p.Kind != InFlight && !p.Kind.Linear() && v.Capacity != 0 && v.Capacity != v.Rate:
+	if !p.Kind.Linear() && v.Capacity != 0 && v.Capacity != v.Rate {
 		return invalid("the capacity of a %v is its rate: leave Capacity out", p.Kind)
 	}
 	return nil
@@ -298,12 +314,12 @@ func (e *OverrideEntry) applyNumbers(p *Policy) {
 	if p.Mode == ModeUnlimited {
 		return
 	}
-	capacity := e.Capacity
+	numbers := e.numbers(p.Kind)
 	// Those that a caller gives may be equal by chance.
-	if capacity == 0 && p.Capacity == p.Rate && p.AtMost.Capacity == p.AtMost.Rate || !p.Kind.Linear() {
-		capacity = e.Rate
+	if numbers.Capacity == 0 && p.Capacity == p.Rate && p.AtMost.Capacity == p.AtMost.Rate || !p.Kind.Linear() {
+		numbers.Capacity = numbers.Rate
 	}
-	given, most, shards := Numbers{e.Rate, capacity, e.MaxReserved}.each(), p.Overrides.most().each(), int64(max(1, p.Shards))
+	given, most, shards := numbers.each(), p.Overrides.most().each(), int64(max(1, p.Shards))
 	p.change(func(i int, own int64) int64 {
 		if given[i] == 0 || own == 0 {
 			return own

@@ -30,7 +30,7 @@ const MaxShards = 1024
 // were taken.
 const MaxPreciseRate = 1000
 
-// MaxSlots is the largest capacity of a limit of the kind [InFlight].
+// MaxSlots is the largest [Policy.Slots].
 const MaxSlots = 1000
 
 // Policy is a limit: a rule that is applied to each key separately. Counts are stored under the policy's name, so two
@@ -44,15 +44,19 @@ type Policy struct {
 	Name string
 	// Kind is the algorithm by which tokens are granted.
 	Kind Kind
-	// Rate is how many tokens are granted per Period, 1 to [MaxTokens]. For [InFlight] it equals Capacity.
+	// Rate is how many tokens are granted per Period, 1 to [MaxTokens]. A limit of the kind [InFlight] has Slots and Hold
+	// in place of Rate, Period and Capacity.
 	Rate int64
-	// Period is the time in which Rate tokens are granted, at most [MaxPeriod]. For [InFlight] it is the hold: how long
-	// a slot is held after it was acquired or renewed, unless it is released earlier.
+	// Period is the time in which Rate tokens are granted, at most [MaxPeriod].
 	Period time.Duration
 	// Capacity is the most tokens that can accumulate, and so the largest count of a plain request. With 0, tokens can
-	// only be reserved. For a [SlidingWindow] it equals Rate. For [InFlight] it is the number of slots, at most
-	// [MaxSlots].
+	// only be reserved. For a [SlidingWindow] it equals Rate.
 	Capacity int64
+	// Slots is how many slots of an [InFlight] can be held at once, 1 to [MaxSlots]. For the other kinds it is 0.
+	Slots int64
+	// Hold is how long a slot is held after it was acquired or renewed, unless it is released earlier: at most [MaxPeriod].
+	// For other kinds than [InFlight] it is 0.
+	Hold time.Duration
 	// MaxReserved is how many tokens may be reserved before they have accrued: 0 to allow no reservations, [Unbounded]
 	// for no bound. For a [SlidingWindow] it is 0.
 	MaxReserved int64
@@ -94,7 +98,7 @@ type Policy struct {
 	// Penalty denies all requests for a key for some time after a denial. A limit with one has no Shards, Lease or
 	// MaxReserved.
 	Penalty Penalty
-	// AtMost is the most that callers can give in place of Rate, Capacity and MaxReserved, each request its own: see
+	// AtMost is the most that callers can give in place of Rate, Capacity, MaxReserved and Slots, each request its own: see
 	// [Numbers.For]. Those that callers give are the same in the policy itself, which decides requests without them,
 	// such as those of operators; the others are 0. The zero AtMost means that the policy's numbers are those of all
 	// requests. A row is not swept before it is full at the least rate.
@@ -170,6 +174,9 @@ func (p *Policy) HashedWith(secret []byte) *Policy {
 // Reserves reports whether callers may take tokens before they have accrued.
 func (p *Policy) Reserves() bool { return p != nil && p.MaxReserved > 0 }
 
+// Full returns the tokens, or the slots, of a key of which none are taken: the Capacity, or the Slots.
+func (p *Policy) Full() int64 { return max(p.Capacity, p.Slots) }
+
 // Penalizes reports whether denials have a penalty.
 func (p *Policy) Penalizes() bool { return p != nil && p.Penalty.Steps[0] != 0 }
 
@@ -182,9 +189,9 @@ func (p *Policy) MayReserve() bool {
 // OverrideBounds is the most that overrides can give the keys of a limit. The zero OverrideBounds means that the limit
 // has no overrides.
 type OverrideBounds struct {
-	// Rate, Capacity and MaxReserved are in tokens, and at least the policy's numbers. Rate is positive. Capacity and
-	// MaxReserved are 0 if the policy's are, because a limit that can be reserved always can be.
-	Rate, Capacity, MaxReserved int64
+	// Rate, Capacity, MaxReserved and Slots are at least the policy's numbers, and 0 if the policy's are: a limit that
+	// can only be reserved always is one.
+	Rate, Capacity, MaxReserved, Slots int64
 	// Unlimited allows overrides that lift the limit: those with a Mode.
 	Unlimited bool
 }
@@ -192,7 +199,7 @@ type OverrideBounds struct {
 // String returns the bounds in words.
 func (b OverrideBounds) String() string {
 	switch {
-	case b.Rate == 0:
+	case b == OverrideBounds{}:
 		return "no overrides"
 	case b.Unlimited:
 		return fmt.Sprintf("any, or capacity %d, maxReserved %d", b.Capacity, b.MaxReserved)
@@ -200,8 +207,11 @@ func (b OverrideBounds) String() string {
 	return fmt.Sprintf("at most rate %d, capacity %d, maxReserved %d", b.Rate, b.Capacity, b.MaxReserved)
 }
 
+// most returns the most that the numbers of an override can be.
+func (b *OverrideBounds) most() Numbers { return Numbers{b.Rate, b.Capacity, b.MaxReserved, b.Slots} }
+
 // Overridable reports whether keys of the limit can have overrides.
-func (p *Policy) Overridable() bool { return p != nil && p.Overrides.Rate != 0 }
+func (p *Policy) Overridable() bool { return p != nil && p.Overrides != OverrideBounds{} }
 
 // Base returns the policy without the override that has put p in force; p itself if none has.
 func (p *Policy) Base() *Policy {
@@ -270,7 +280,7 @@ const (
 	FixedWindow
 	// SlidingWindow allows rate tokens in any period, estimated from the use of the current window and of the one before.
 	SlidingWindow
-	// InFlight has capacity slots, which are held while something runs: no time gives them back before a hold has
+	// InFlight has slots, which are held while something runs: no time gives them back before a hold has
 	// passed. A Take acquires slots, a [Renew] holds them longer, and a [Release] frees them.
 	InFlight
 

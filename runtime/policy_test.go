@@ -87,16 +87,32 @@ func TestInvalidPolicyIsRefused(t *testing.T) {
 		{func(p *runtime.Policy) { p.Start = runtime.StartAt(time.Time{}) }, "the start is not of the years 1678 to 2262"},
 		{func(p *runtime.Policy) { p.Start = runtime.StartAt(time.Date(2263, 1, 1, 0, 0, 0, 0, time.UTC)) }, "the start is not of the years 1678 to 2262"},
 		{func(p *runtime.Policy) { p.OnError = 3 }, "OnError(3) is not FailClosed, FailOpen or FailLocal"},
+		{func(p *runtime.Policy) { p.Slots = 1 }, "a limit of the kind fixed window has no Slots: leave Slots out"},
+		{func(p *runtime.Policy) { p.Hold = 1 }, "a limit of the kind fixed window has no Hold: leave Hold out"},
 		{func(p *runtime.Policy) { p.Durability = 3 }, "Durability(3) is not DurabilityDefault, DurabilityRelaxed or DurabilityFull"},
 	})
 	refused(*runtimetest.Overridable(), edits{
-		{func(p *runtime.Policy) { p.Overrides.Rate = 9 }, "the bounds of overrides, rate 9, capacity 100 and maxReserved 0, are less than the limit's own numbers"},
-		{func(p *runtime.Policy) { p.Overrides.Rate = 0 }, "the bounds of overrides have no rate: it must be at least the limit's"},
-		{func(p *runtime.Policy) { p.Overrides.Capacity = 5 }, "the bounds of overrides, rate 100, capacity 5 and maxReserved 0, are less than the limit's own numbers"},
-		{func(p *runtime.Policy) { p.Overrides.MaxReserved = 5 }, "overrides cannot give reservations to a limit without them"},
-		{func(p *runtime.Policy) { p.Overrides.Rate = runtime.MaxTokens + 1 }, "the bounds of overrides are more than 1000000000000000"},
-		{func(p *runtime.Policy) { p.Capacity, p.MaxReserved, p.Overrides.MaxReserved = 0, 1, 1 }, "overrides cannot give a capacity to a limit with capacity 0"},
+		{func(p *runtime.Policy) { p.Overrides.Rate = 9 }, "the bounds of overrides have the rate 9, which is less than the limit's own, 10"},
+		{func(p *runtime.Policy) { p.Overrides.Rate = 0 }, "the bounds of overrides have the rate 0, which is less than the limit's own, 10"},
+		{func(p *runtime.Policy) { p.Overrides.Capacity = 5 }, "the bounds of overrides have the capacity 5, which is less than the limit's own, 10"},
+		{func(p *runtime.Policy) { p.Overrides.MaxReserved = 5 }, "overrides cannot give maxReserved to a limit with maxReserved 0"},
+		{func(p *runtime.Policy) { p.Overrides.Rate = runtime.MaxTokens + 1 }, "the bounds of overrides have the rate 1000000000000001, which is more than 1000000000000000"},
+		{func(p *runtime.Policy) { p.Capacity, p.MaxReserved, p.Overrides.MaxReserved = 0, 1, 1 }, "overrides cannot give capacity to a limit with capacity 0"},
 		{func(p *runtime.Policy) { p.Kind, p.Overrides.Capacity = runtime.SlidingWindow, 50 }, "the bounds of overrides of a sliding window must have equal rate and capacity"},
+	})
+	refused(runtime.Policy{Name: "limit", Kind: runtime.InFlight, Slots: 5, Hold: time.Minute, Overrides: runtime.OverrideBounds{Slots: 9}}, edits{
+		{func(p *runtime.Policy) { p.Slots = 0 }, "slots 0 is not between 1 and 1000"},
+		{func(p *runtime.Policy) { p.Slots = runtime.MaxSlots + 1 }, "slots 1001 is not between 1 and 1000"},
+		{func(p *runtime.Policy) { p.Hold = 0 }, "hold 0s is not between 1ns and 87600h0m0s"},
+		{func(p *runtime.Policy) { p.Hold = runtime.MaxPeriod + 1 }, "hold 87600h0m0.000000001s is not between 1ns and 87600h0m0s"},
+		{func(p *runtime.Policy) { p.Rate = 5 }, "a limit of the kind in flight has no Rate: leave Rate out"},
+		{func(p *runtime.Policy) { p.Period = 5 }, "a limit of the kind in flight has no Period: leave Period out"},
+		{func(p *runtime.Policy) { p.Capacity = 5 }, "a limit of the kind in flight has no Capacity: leave Capacity out"},
+		{func(p *runtime.Policy) { p.MaxReserved = 5 }, "slots cannot be reserved ahead, because it is not known when they are free: leave MaxReserved at 0"},
+		{func(p *runtime.Policy) { p.AtMost.Slots = 6 }, "the policy's own numbers, {Rate:0 Capacity:0 MaxReserved:0 Slots:5}, must be those of AtMost, {Rate:0 Capacity:0 MaxReserved:0 Slots:6}"},
+		{func(p *runtime.Policy) { p.Overrides.Slots = 4 }, "the bounds of overrides have the slots 4, which is less than the limit's own, 5"},
+		{func(p *runtime.Policy) { p.Overrides.Slots = runtime.MaxSlots + 1 }, "overrides can give at most 1000 slots, not 1001"},
+		{func(p *runtime.Policy) { p.Overrides.Rate = 9 }, "overrides cannot give rate to a limit with rate 0"},
 	})
 	refused(runtimetest.Once(runtime.Calendar{Unit: runtime.Month, Zone: "Europe/Berlin"}), edits{
 		{func(p *runtime.Policy) { p.Kind = runtime.TokenBucket }, "only a fixed window can have a Calendar, not a token bucket"},
@@ -120,9 +136,9 @@ func TestInvalidPolicyIsRefused(t *testing.T) {
 		{func(p *runtime.Policy) { p.Calendar.Zone = "Europe/Atlantis" }, `the time zone "Europe/Atlantis" cannot be loaded: correct the name, or import time/tzdata (unknown time zone Europe/Atlantis)`},
 	})
 	refused(runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 5, Period: time.Minute, Capacity: 5, AtMost: runtime.Numbers{Rate: 5, Capacity: 5}}, edits{
-		{func(p *runtime.Policy) { p.AtMost.Rate = -1 }, "AtMost {Rate:-1 Capacity:5 MaxReserved:0} is not between 0 and 999999999999999"},
-		{func(p *runtime.Policy) { p.AtMost.MaxReserved = runtime.Unbounded }, "AtMost {Rate:5 Capacity:5 MaxReserved:1000000000000000} is not between 0 and 999999999999999"},
-		{func(p *runtime.Policy) { p.Rate = 6 }, "the policy's own numbers, rate 6, capacity 5 and maxReserved 0, must be those of AtMost, {Rate:5 Capacity:5 MaxReserved:0}"},
+		{func(p *runtime.Policy) { p.AtMost.Rate = -1 }, "AtMost {Rate:-1 Capacity:5 MaxReserved:0 Slots:0} is not between 0 and 999999999999999"},
+		{func(p *runtime.Policy) { p.AtMost.MaxReserved = runtime.Unbounded }, "AtMost {Rate:5 Capacity:5 MaxReserved:1000000000000000 Slots:0} is not between 0 and 999999999999999"},
+		{func(p *runtime.Policy) { p.Rate = 6 }, "the policy's own numbers, {Rate:6 Capacity:5 MaxReserved:0 Slots:0}, must be those of AtMost, {Rate:5 Capacity:5 MaxReserved:0 Slots:0}"},
 		{func(p *runtime.Policy) { p.Lease = runtime.Lease{Tokens: 1, For: time.Second} }, "a limit with numbers of its callers cannot be leased: a block taken by the numbers of one request would be spent by those of another"},
 		{func(p *runtime.Policy) { p.Kind, p.AtMost.Capacity = runtime.SlidingWindow, 0 }, "the capacity of a sliding window is its rate: AtMost must have both"},
 		{func(p *runtime.Policy) { p.MaxReserved = 1 }, "with numbers of its callers, the capacity and maxReserved of a fixed window must not be more than its rate, 5: " +

@@ -27,7 +27,9 @@ func TestTraits(t *testing.T) {
 		"open":               {func(p *runtime.Policy) { p.OnError = runtime.FailOpen }, 0},
 		"local":              {func(p *runtime.Policy) { p.OnError = runtime.FailLocal }, trait.Local},
 		"jitter":             {func(p *runtime.Policy) { p.Jitter = time.Second }, trait.Jitter},
-		"slots":              {func(p *runtime.Policy) { p.Kind = runtime.InFlight }, trait.Slots},
+		"slots": {func(p *runtime.Policy) {
+			*p = runtime.Policy{Name: p.Name, Kind: runtime.InFlight, Slots: 1, Hold: time.Second}
+		}, trait.Slots},
 		"zones": {func(p *runtime.Policy) {
 			p.Kind, p.Calendar = runtime.FixedWindow, runtime.Calendar{Unit: runtime.Day, ZonePerKey: true}
 			p.Period = p.Calendar.Period()

@@ -32,10 +32,7 @@ func (p *Policy) problem() string {
 		return between("shards", p.Shards, 0, MaxShards)
 	}
 	return cmp.Or(
-		between("rate", p.Rate, 1, MaxTokens),
-		between("period", p.Period, 1, MaxPeriod),
-		between("capacity", p.Capacity, 0, MaxTokens),
-		between("maxReserved", p.MaxReserved, 0, MaxTokens),
+		p.amountProblem(),
 		between("timeout", p.Timeout, 0, MaxPeriod),
 		between("jitter", p.Jitter, 0, MaxPeriod),
 		between("denyCache", p.DenyCache, 0, MaxPeriod),
@@ -59,6 +56,35 @@ func between[N int | int64 | time.Duration](name string, n, least, most N) strin
 		return ""
 	}
 	return fmt.Sprintf("%s %v is not between %v and %v", name, n, least, most)
+}
+
+// amountProblem is about how much the limit has: tokens, or slots.
+func (p *Policy) amountProblem() string {
+	if p.Kind == InFlight {
+		return cmp.Or(
+			between("slots", p.Slots, 1, MaxSlots),
+			between("hold", p.Hold, 1, MaxPeriod),
+			without(p.Kind, "Rate", p.Rate),
+			without(p.Kind, "Period", p.Period),
+			without(p.Kind, "Capacity", p.Capacity),
+		)
+	}
+	return cmp.Or(
+		between("rate", p.Rate, 1, MaxTokens),
+		between("period", p.Period, 1, MaxPeriod),
+		between("capacity", p.Capacity, 0, MaxTokens),
+		between("maxReserved", p.MaxReserved, 0, MaxTokens),
+		without(p.Kind, "Slots", p.Slots),
+		without(p.Kind, "Hold", p.Hold),
+	)
+}
+
+// without returns what is wrong with a number that policies of the kind do not have, or "".
+func without[N int64 | time.Duration](k Kind, name string, n N) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("a limit of the kind %v has no %s: leave %s out", k, name, name)
 }
 
 func (p *Policy) constantProblem() string {
@@ -94,10 +120,8 @@ func (p *Policy) kindProblem() string {
 // slotsProblem is kindProblem for [InFlight].
 func (p *Policy) slotsProblem() string {
 	switch {
-	case p.Capacity < 1 || p.Capacity > MaxSlots || p.Overrides.Capacity > MaxSlots:
-		return fmt.Sprintf("the capacity of a limit in flight must be between 1 and %d slots", int64(MaxSlots))
-	case p.Capacity != p.Rate:
-		return fmt.Sprintf("the rate of a limit in flight must equal its capacity, %d, but is %d", p.Capacity, p.Rate)
+	case p.Overrides.Slots > MaxSlots:
+		return fmt.Sprintf("overrides can give at most %d slots, not %d", int64(MaxSlots), p.Overrides.Slots)
 	case p.MaxReserved != 0:
 		return "slots cannot be reserved ahead, because it is not known when they are free: leave MaxReserved at 0"
 	case p.Start != Start{}:
@@ -111,7 +135,7 @@ func (p *Policy) slotsProblem() string {
 }
 
 func (p *Policy) capacityProblem() string {
-	if p.Capacity == 0 && p.MaxReserved == 0 {
+	if p.Full() == 0 && p.MaxReserved == 0 {
 		return "no request can pass with capacity 0 and maxReserved 0: raise one of them"
 	}
 	return ""
@@ -201,21 +225,21 @@ func (c Calendar) problem(p *Policy) string {
 
 // problem returns what the bounds of a policy must change, or "".
 func (b *OverrideBounds) problem(p *Policy) string {
-	switch {
-	case b.Rate == 0 && (b.Capacity != 0 || b.MaxReserved != 0 || b.Unlimited):
-		return "the bounds of overrides have no rate: it must be at least the limit's"
-	case b.Rate == 0:
+	if *b == (OverrideBounds{}) {
 		return ""
-	case b.Rate < p.Rate || b.Capacity < p.Capacity || b.MaxReserved < p.MaxReserved:
-		return fmt.Sprintf("the bounds of overrides, rate %d, capacity %d and maxReserved %d, are less than the limit's own numbers",
-			b.Rate, b.Capacity, b.MaxReserved)
-	case b.Rate > MaxTokens || b.Capacity > MaxTokens || b.MaxReserved > MaxTokens:
-		return fmt.Sprintf("the bounds of overrides are more than %d", int64(MaxTokens))
-	case p.Capacity == 0 && b.Capacity != 0:
-		return "overrides cannot give a capacity to a limit with capacity 0"
-	case p.MaxReserved == 0 && b.MaxReserved != 0:
-		return "overrides cannot give reservations to a limit without them"
-	case !p.Kind.Linear() && b.Capacity != b.Rate:
+	}
+	own := p.own().each()
+	for i, most := range b.most().each() {
+		switch name := numberNames[i]; {
+		case most < own[i]:
+			return fmt.Sprintf("the bounds of overrides have the %s %d, which is less than the limit's own, %d", name, most, own[i])
+		case most > MaxTokens:
+			return fmt.Sprintf("the bounds of overrides have the %s %d, which is more than %d", name, most, int64(MaxTokens))
+		case most != 0 && own[i] == 0:
+			return fmt.Sprintf("overrides cannot give %s to a limit with %s 0", name, name)
+		}
+	}
+	if !p.Kind.Linear() && b.Capacity != b.Rate {
 		return fmt.Sprintf("the bounds of overrides of a %v must have equal rate and capacity", p.Kind)
 	}
 	return ""

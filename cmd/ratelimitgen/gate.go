@@ -101,7 +101,7 @@ func approvedValue(c spec.Change, side spec.Side) string {
 			case of.UnlimitedRate:
 				rates = append(rates, "unlimited")
 			default:
-				rates = append(rates, fmt.Sprintf("%d/%v", of.Policy.Rate, of.Policy.Period))
+				rates = append(rates, fmt.Sprintf("%d/%v", max(of.Policy.Rate, of.Policy.Slots), max(of.Policy.Period, of.Policy.Hold)))
 			}
 		}
 		return abbreviated(strings.Join(rates, " "))

@@ -416,25 +416,22 @@ func (l *Limits) RunningExports(org int64, plan Plan) SlotLimit {
 
 var policiesRunningExports = runtime.PlanPolicies{
 	PlanFree: {
-		Name:     "runningExports",
-		Kind:     runtime.InFlight,
-		Rate:     1,
-		Period:   2 * time.Minute,
-		Capacity: 1,
+		Name:  "runningExports",
+		Kind:  runtime.InFlight,
+		Slots: 1,
+		Hold:  2 * time.Minute,
 	},
 	PlanPro: {
-		Name:     "runningExports",
-		Kind:     runtime.InFlight,
-		Rate:     5,
-		Period:   2 * time.Minute,
-		Capacity: 5,
+		Name:  "runningExports",
+		Kind:  runtime.InFlight,
+		Slots: 5,
+		Hold:  2 * time.Minute,
 	},
 	PlanEnterprise: {
-		Name:     "runningExports",
-		Kind:     runtime.InFlight,
-		Rate:     20,
-		Period:   2 * time.Minute,
-		Capacity: 20,
+		Name:  "runningExports",
+		Kind:  runtime.InFlight,
+		Slots: 20,
+		Hold:  2 * time.Minute,
 	},
 }
 

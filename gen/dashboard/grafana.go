@@ -219,8 +219,8 @@ func tokens(l *spec.Limit, name string) panel {
 func slots(l *spec.Limit, name string) panel {
 	var most, holds []string
 	for _, of := range l.Each() {
-		most = append(most, strings.TrimSpace(of.Plan+" "+fields.AtMost(of.Policy.Capacity, of.Policy.AtMost.Capacity)))
-		holds = append(holds, words.Duration(of.Policy.Period))
+		most = append(most, strings.TrimSpace(of.Plan+" "+fields.AtMost(of.Policy.Slots, of.Policy.AtMost.Slots)))
+		holds = append(holds, words.Duration(of.Policy.Hold))
 	}
 	perSecond := func(some ...runtime.Outcome) string { return rate(observe.Tokens, "", name, outcomes(some...)) }
 	return graph("Slots per second", "Slots that all keys together acquire, release and lose per second. A slot that is lost was held for longer than its hold, "+

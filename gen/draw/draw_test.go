@@ -40,10 +40,10 @@ var pictures = map[string][]runtime.Policy{
 	"block":          {{Kind: runtime.TokenBucket, Rate: 12, Capacity: 12, Period: time.Minute, Mode: runtime.ModeBlock}},
 	"calendar": {{Kind: runtime.FixedWindow, Rate: 100_000, Capacity: 150_000, Period: runtime.Calendar{Unit: runtime.Month}.Period(),
 		Calendar: runtime.Calendar{Unit: runtime.Month, Zone: "Europe/Berlin"}}},
-	"in-flight": {{Kind: runtime.InFlight, Rate: 12, Capacity: 12, Period: 2 * time.Minute}},
+	"in-flight": {{Kind: runtime.InFlight, Slots: 12, Hold: 2 * time.Minute}},
 	"edited-in-flight": {
-		{Kind: runtime.InFlight, Rate: 5, Capacity: 5, Period: time.Minute},
-		{Kind: runtime.InFlight, Rate: 3, Capacity: 3, Period: 2 * time.Minute},
+		{Kind: runtime.InFlight, Slots: 5, Hold: time.Minute},
+		{Kind: runtime.InFlight, Slots: 3, Hold: 2 * time.Minute},
 	},
 	"edited": {
 		{Kind: runtime.TokenBucket, Rate: 10, Capacity: 10, Period: time.Hour},
@@ -147,8 +147,8 @@ func randomPolicy(r *rand.Rand) runtime.Policy {
 		Mode:   choose(r, runtime.ModeEnforce, runtime.ModeEnforce, runtime.ModeShadow, runtime.ModeOff, runtime.ModeBlock),
 		Period: choose(r, 1, time.Microsecond, time.Second, 90*time.Second, time.Hour, 24*time.Hour, 365*24*time.Hour, runtime.MaxPeriod)}
 	if p.Kind == runtime.InFlight {
-		p.Rate = min(rate, runtime.MaxSlots)
-		p.Capacity = p.Rate
+		p.Slots, p.Hold = min(rate, runtime.MaxSlots), p.Period
+		p.Rate, p.Capacity, p.Period = 0, 0, 0
 	}
 	if p.Kind.Linear() {
 		p.Capacity = min(runtime.MaxTokens, choose(r, 0, (rate+1)/2, rate, 2*rate, 30*rate))

@@ -61,7 +61,7 @@ func StandardStory(p *runtime.Policy) Story {
 	for taken := int64(0); float64(taken) < size.burst; taken += count {
 		s.Requests = append(s.Requests, Request{At: at(burstAt), Count: count, Reserve: p.Reserves()})
 	}
-	interval := float64(count) * float64(p.Period) / (2 * size.rate)
+	interval := float64(count) * size.period / (2 * size.rate)
 	phase := "twice the rate"
 	if p.Kind == runtime.InFlight {
 		interval, phase = interval/2, "twice as much as fits"
@@ -87,26 +87,26 @@ func StandardStory(p *runtime.Policy) Story {
 type size struct {
 	// span is the number of tokens between a full key and one that denies everything, and burst those of the burst.
 	span, burst float64
-	// rate is how many tokens are granted in a period in the long run.
-	rate float64
+	// rate is how many tokens are granted in a period in the long run. Slots come back within a hold.
+	rate, period float64
 	// unit is the time in nanoseconds in which the span accrues.
 	unit float64
 }
 
 func sizeOf(p *runtime.Policy) size {
-	capacity, rate := float64(p.Capacity), float64(p.Rate)
+	capacity, rate := float64(p.Full()), float64(max(p.Rate, p.Slots))
 	// More debt than that would make the rest of the story invisible.
 	debt := min(float64(p.MaxReserved), 2*max(capacity, rate))
-	s := size{span: capacity + debt, burst: 1.25 * capacity, rate: rate}
+	s := size{span: capacity + debt, burst: 1.25 * capacity, rate: rate, period: float64(max(p.Period, p.Hold))}
 	if p.Reserves() {
 		s.burst = max(capacity, debt/2)
 	}
 	if p.Kind == runtime.FixedWindow {
 		s.rate = min(rate, s.span)
 	}
-	s.unit = s.span / s.rate * float64(p.Period)
+	s.unit = s.span / s.rate * s.period
 	if p.Kind.Windowed() {
-		s.unit = max(s.unit, float64(p.Period))
+		s.unit = max(s.unit, s.period)
 	}
 	s.unit = min(max(s.unit, 100), math.MaxInt64/16)
 	return s
@@ -230,7 +230,7 @@ func (k *key) decide(q Request) Mark {
 	// The curve bends when the key is full, and jumps when a token of a log counts no longer.
 	k.bend(q.At + full)
 	if d.Fence != 0 {
-		k.bend(q.At + k.policy.Period)
+		k.bend(q.At + k.policy.Hold)
 		if q.Running > 0 {
 			k.Hold(k.origin+int64(q.At), d, q.Running)
 			k.bend(q.At + q.Running)
@@ -287,7 +287,7 @@ func RuleOf(p *runtime.Policy) meter.Rule {
 // Unit returns the natural time of a limit: that in which an empty key becomes full, and at least the period of its
 // windows. A standard story is four units long.
 func Unit(p *runtime.Policy) time.Duration {
-	if p.Mode == runtime.ModeUnlimited || p.Rate == 0 {
+	if p.Mode == runtime.ModeUnlimited || p.Rate+p.Slots == 0 {
 		return time.Minute
 	}
 	return time.Duration(sizeOf(p).unit)

@@ -70,7 +70,7 @@ func (d *tokensDrawing) scale() {
 			d.low, d.high = min(d.low, p.Tokens), max(d.high, p.Tokens)
 		}
 		if len(run.Curve) > 0 {
-			d.high = max(d.high, float64(run.Policy.Capacity))
+			d.high = max(d.high, float64(run.Policy.Full()))
 		}
 	}
 	if d.low == d.high {

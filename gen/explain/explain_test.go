@@ -361,8 +361,14 @@ func TestEveryPolicyFieldChangesThePage(t *testing.T) {
 		if strings.HasPrefix(name, "Calendar.") {
 			edited = calendar
 		}
+		if strings.HasSuffix(name, "Slots") || name == "Hold" {
+			edited = runtime.Policy{Name: "send", Kind: runtime.InFlight, Slots: 10, Hold: time.Minute}
+		}
 		if strings.HasPrefix(name, "Overrides.") {
 			edited.Overrides = runtime.OverrideBounds{Rate: 50, Capacity: 50, MaxReserved: 50}
+			if edited.Kind == runtime.InFlight {
+				edited.Overrides = runtime.OverrideBounds{Slots: 50}
+			}
 		}
 		before := page(edited)
 		editField(t, &edited, name)
@@ -515,7 +521,7 @@ func TestDeniedNamesThePenalty(t *testing.T) {
 	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1, Penalty: runtime.PenaltyOf(0, time.Hour)}
 	assert.Equal(t, "After 1 token, one user is denied until the next token, for at most 1m, or until the penalty ends, if that is later; others are not affected.",
 		denied(&p, []string{"user"}))
-	p.Kind, p.Rate = runtime.InFlight, 1
+	p = runtime.Policy{Kind: runtime.InFlight, Slots: 1, Hold: time.Minute, Penalty: p.Penalty}
 	assert.Equal(t, "While the slot is in use, everybody is denied until one is released, for at most 1m if none of their holders renews, "+
 		"or until the penalty ends, if that is later.", denied(&p, nil))
 }

@@ -169,7 +169,7 @@ func intervals(period time.Duration) []time.Duration {
 // denied says which requests are denied after all tokens of a key are used, and for how long. It is empty for a limit that
 // denies no request, or that is only reserved.
 func denied(p *runtime.Policy, key []string) string {
-	if p.Capacity == 0 || p.Mode != runtime.ModeEnforce {
+	if p.Full() == 0 || p.Mode != runtime.ModeEnforce {
 		return ""
 	}
 	who, others := words.Holder(key)+" is denied", "; others are not affected."
@@ -181,7 +181,7 @@ func denied(p *runtime.Policy, key []string) string {
 	}
 	if p.Kind == runtime.InFlight {
 		return fmt.Sprintf("While %s in use, %s until one is released, for at most %s if none of their holders renews%s",
-			areInUse(p.Capacity), who, words.Length(p.Period), others)
+			areInUse(p.Slots), who, words.Length(p.Hold), others)
 	}
 	return fmt.Sprintf("After %s, %s until the next token, for at most %s%s", words.Count(p.Capacity, "token"), who, words.Length(bounds.NextAfter(p)), others)
 }
@@ -249,12 +249,12 @@ func exactly(p *runtime.Policy) string {
 
 // lost says what happens to the holder of a slot whose hold ends.
 func lost(p *runtime.Policy) string {
-	if p.Kind != runtime.InFlight {
+	if p.Hold == 0 {
 		return ""
 	}
 	return fmt.Sprintf("Slot.Do renews every %s, and ends the context of its function with ErrSlotLost if the slot is lost. "+
 		"A holder that is frozen for longer than the hold notices it late: give Slot.Fence to what it writes to, which can refuse an older one.",
-		words.Length(p.Period/3))
+		words.Length(p.Hold/3))
 }
 
 // fullMoment names the state and the instant in which the calls of [reserving] begin.

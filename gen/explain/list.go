@@ -6,7 +6,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // List returns the limits of a file, one per row, and then the groups with their limits. program is how the reader starts
@@ -21,10 +20,10 @@ func List(file *spec.File, program string) (p Page) {
 			rate, atOnce := unlimited, unlimited
 			if !of.UnlimitedRate {
 				rate = fields.AtMost(of.Policy.Rate, of.Policy.AtMost.Rate) + " per " + fields.PeriodOf(&of.Policy)
-				if of.Policy.Kind == runtime.InFlight {
-					rate = "held for " + words.Duration(of.Policy.Period)
+				if of.Policy.Hold > 0 {
+					rate = "held for " + words.Duration(of.Policy.Hold)
 				}
-				atOnce = words.Number(of.Policy.Capacity)
+				atOnce = words.Number(of.Policy.Full())
 			}
 			row := []string{policy.Name, strings.Join(spec.PartNames(l.Key), ", "), policy.Kind.String(), rate, atOnce}
 			if of.Plan != "" {

@@ -95,13 +95,10 @@ func effectiveZone(l *spec.Limit) string {
 
 // effectivePeriod returns a period as limits.yaml writes it; "" for a limit in flight.
 func effectivePeriod(l *spec.Limit) string {
-	if l.Policy.Kind == runtime.InFlight {
-		return ""
-	}
 	if c := l.Policy.Calendar; c.Unit != 0 {
 		return calendarPeriod(c)
 	}
-	return words.Duration(l.Policy.Period)
+	return unlessZero(l.Policy.Period)
 }
 
 // effectiveCalendarStart returns the start of a calendar as limits.yaml writes it, "" for the default.
@@ -142,20 +139,12 @@ func listed(names []string) string {
 	return "[" + strings.Join(names, ", ") + "]"
 }
 
-// effectiveHold is empty for a limit that is not in flight.
-func effectiveHold(l *spec.Limit) string {
-	if l.Policy.Kind != runtime.InFlight {
-		return ""
-	}
-	return words.Duration(l.Policy.Period)
-}
-
 // effectiveRate is empty for a limit in flight.
 func effectiveRate(l *spec.Limit) string {
 	switch {
 	case l.UnlimitedRate:
 		return unlimited
-	case l.Policy.Kind == runtime.InFlight:
+	case l.Policy.Rate == 0:
 		return ""
 	}
 	return effectiveNumber(l.Policy.Rate, l.Policy.AtMost.Rate)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // Diff returns the changes from one file to another: first of the file, then of each limit in the order of the new
@@ -347,11 +346,7 @@ func diffByPlan(f field[draft, spec.Limit], old, new *spec.Limit, pairs []PlanPa
 
 // wholePlan is the side of a plan that was added or removed.
 func wholePlan(l, of *spec.Limit) spec.Side {
-	side := spec.Side{Limit: l, Value: of.Plan, Given: true, Pos: of.Given["rate"]}
-	if of.Policy.Kind == runtime.InFlight {
-		side.Pos = of.Given["capacity"]
-	}
-	return side
+	return spec.Side{Limit: l, Value: of.Plan, Given: true, Pos: cmp.Or(of.Given["rate"], of.Given["capacity"])}
 }
 
 // plansTrait is equal for limits with the same rule for each plan.

@@ -91,7 +91,8 @@ func (p *parser) capacity(limit *draft, e entry) (ok bool) {
 	if limit.written.is(runtime.InFlight) {
 		help = "write a number of slots, at most " + underscored(runtime.MaxSlots)
 	}
-	limit.policy.Capacity, ok = p.number(e, 0, runtime.MaxTokens, help)
+	number, _ := limit.mostOf("capacity")
+	*number, ok = p.number(e, 0, runtime.MaxTokens, help)
 	return ok
 }
 
@@ -176,7 +177,7 @@ var limitFields = []limitField{
 		read:      byPlan((*parser).capacity),
 		change:    spec.CapacityChanged,
 		byPlan:    true,
-		effective: func(l *spec.Limit) string { return effectiveNumber(l.Policy.Capacity, l.Policy.AtMost.Capacity) },
+		effective: func(l *spec.Limit) string { return effectiveNumber(l.Policy.Full(), l.Policy.AtMost.Full()) },
 	},
 	{
 		name: "hold", requiredBy: kindNeeds("hold"), synonyms: []string{"ttl", "holdtime", "maxduration"},
@@ -186,10 +187,10 @@ var limitFields = []limitField{
 		absent:    "none; required for `in flight`",
 		example:   "2m",
 		schema:    orByPlan(durationSchema, false),
-		read:      byPlan(readDuration(func(l *draft) *time.Duration { return &l.policy.Period })),
+		read:      byPlan(readDuration(func(l *draft) *time.Duration { return &l.policy.Hold })),
 		change:    spec.HoldChanged,
 		byPlan:    true,
-		effective: effectiveHold,
+		effective: func(l *spec.Limit) string { return unlessZero(l.Policy.Hold) },
 		words:     holdWords,
 	},
 	{
@@ -476,7 +477,7 @@ func worstCase(l *spec.Limit) string {
 	case l.UnlimitedRate:
 		return "no bound"
 	case p.Kind == runtime.InFlight:
-		return words.Number(p.Capacity) + " held at any instant"
+		return words.Number(p.Slots) + " held at any instant"
 	case p.MaxReserved == runtime.Unbounded && p.Capacity == 0:
 		return "reservations have no bound"
 	case p.MaxReserved == runtime.Unbounded:

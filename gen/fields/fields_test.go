@@ -147,8 +147,6 @@ func policyField(name string) string {
 		return ""
 	case "zone":
 		return "Calendar"
-	case "hold":
-		return "Period"
 	case "forgive":
 		return "Penalty"
 	}
@@ -158,7 +156,7 @@ func policyField(name string) string {
 // A field of limits.yaml must reach the policy, and each field of the policy must be reachable.
 func TestEveryPolicyFieldIsSetByAField(t *testing.T) {
 	set := setBy(t)
-	sets := map[string]string{"Name": "the name of the limit", "AtMost": "rate, capacity and maxReserved, if callers give them"}
+	sets := map[string]string{"Name": "the name of the limit", "Slots": "capacity, for a limit in flight", "AtMost": "rate, capacity and maxReserved, if callers give them"}
 	for _, f := range limitFields {
 		want := []string(nil)
 		if name := policyField(f.name); name != "" {

@@ -221,7 +221,7 @@ func (r groupReader) canPass(m *spec.Member) {
 	name := diag.Label(m.Limit.Policy.Name)
 	least, plan := m.MostTokens(r.check)
 	switch {
-	case r.check && m.Limit.Policy.Capacity == 0:
+	case r.check && m.Limit.Policy.Full() == 0:
 		r.report(m.At, rules.CannotPass, "leave the check out", "%s has capacity 0, so that a check always denies", name)
 	case m.Count > least:
 		if plan != "" {

@@ -360,11 +360,11 @@ var algorithms = map[runtime.Kind]algorithm{
 	runtime.InFlight: {
 		grants: "not at all: `capacity` slots are held until they are released",
 		rule: func(p *runtime.Policy) string {
-			return "at most " + words.Number(p.Capacity) + " at once"
+			return "at most " + words.Number(p.Slots) + " at once"
 		},
 		refusals: []refusal{
 			{
-				field: "capacity", applies: func(p *unchecked) bool { return p.Capacity < 1 || p.Capacity > runtime.MaxSlots },
+				field: "capacity", applies: func(p *unchecked) bool { return p.Slots < 1 || p.Slots > runtime.MaxSlots },
 				message: "a limit in flight has 1 to " + words.Number(runtime.MaxSlots) + " slots, whose holders are in one row",
 				help:    "give a capacity in that range, or bound the starts per period with another kind",
 				schema:  orByPlan(numberSchema(1, runtime.MaxSlots), false),

@@ -23,7 +23,6 @@ func (s settler) settle() {
 		return
 	}
 	if policy.Kind == runtime.InFlight {
-		policy.Rate, policy.AtMost.Rate = policy.Capacity, policy.AtMost.Capacity
 		return
 	}
 	s.settleCalendar()

@@ -454,12 +454,17 @@ func meantAtMost(name string) string {
 
 func atMostHelp(field string) string { return "write " + field + ": {" + atMost + ": 10_000}" }
 
-// mostOf returns where a policy has the number of a field, and the most that callers can give.
-func (p *unchecked) mostOf(field string) (number, most *int64) {
+// mostOf returns where the policy has the number of a field, and the most that callers can give. The capacity of a limit in
+// flight is its slots.
+func (l *draft) mostOf(field string) (number, most *int64) {
+	p := &l.policy
 	switch field {
 	case "rate":
 		return &p.Rate, &p.AtMost.Rate
 	case "capacity":
+		if l.written.is(runtime.InFlight) {
+			return &p.Slots, &p.AtMost.Slots
+		}
 		return &p.Capacity, &p.AtMost.Capacity
 	case "maxReserved":
 		return &p.MaxReserved, &p.AtMost.MaxReserved
@@ -469,7 +474,7 @@ func (p *unchecked) mostOf(field string) (number, most *int64) {
 
 // fromCallers reads the most of a number that callers give.
 func (r planReader) fromCallers(e entry) bool {
-	number, most := r.of.policy.mostOf(e.name)
+	number, most := r.of.mostOf(e.name)
 	if number == nil {
 		r.report(e.at, rules.BadNumbers, "give one "+e.name+", or one for each plan", "callers cannot give the %s", e.name)
 		return false

@@ -92,6 +92,9 @@ func (s settler) settleOverrides() {
 	if inFlight {
 		without = "a limit in flight"
 	}
+	if inFlight && most.Unlimited {
+		most.Rate = 0 // slots have no rate to be unlimited
+	}
 	for _, part := range []struct {
 		name       string
 		own        int64
@@ -99,7 +102,7 @@ func (s settler) settleOverrides() {
 		applicable bool
 		otherwise  string
 	}{
-		{"rate", own.Rate, &most.Rate, !inFlight || most.Unlimited, "a limit in flight has no rate: give capacity"},
+		{"rate", own.Rate, &most.Rate, !inFlight, "a limit in flight has no rate: give capacity"},
 		{"capacity", own.Capacity, &most.Capacity, linear || inFlight, "a sliding window has no capacity of its own"},
 		{"maxReserved", own.MaxReserved, &most.MaxReserved, linear, without + " has no reservations"},
 	} {
@@ -126,7 +129,7 @@ func (s settler) settleOverrides() {
 		s.reportOverride(e, "capacity", "give at most "+words.Number(runtime.MaxSlots), "a limit in flight has at most %s slots, whose holders are in one row", words.Number(runtime.MaxSlots))
 		return
 	case inFlight:
-		most.Rate = most.Capacity
+		most = runtime.OverrideBounds{Slots: most.Capacity, Unlimited: most.Unlimited}
 	case !linear || follows && s.of.said.Overrides.Capacity == 0:
 		most.Capacity = most.Rate
 	}
@@ -141,7 +144,7 @@ func (s settler) reportOverride(e entry, part, help, message string, args ...any
 	s.report(s.part(e, part).at, rules.BadOverrides, help, message, args...)
 }
 
-// largestNumbers returns the largest numbers of all plans, and whether the capacity is the rate in each of them.
+// largestNumbers returns the largest numbers of all plans as the file has them, and whether the capacity is the rate in each of them.
 func largestNumbers(d *draft) (largest runtime.OverrideBounds, follows bool) {
 	follows = true
 	for _, of := range d.each() {
@@ -149,7 +152,7 @@ func largestNumbers(d *draft) (largest runtime.OverrideBounds, follows bool) {
 			continue
 		}
 		largest.Rate = max(largest.Rate, of.policy.Rate)
-		largest.Capacity = max(largest.Capacity, of.policy.Capacity)
+		largest.Capacity = max(largest.Capacity, of.policy.Capacity, of.policy.Slots)
 		largest.MaxReserved = max(largest.MaxReserved, of.policy.MaxReserved)
 		follows = follows && of.policy.Capacity == of.policy.Rate
 	}
@@ -159,14 +162,14 @@ func largestNumbers(d *draft) (largest runtime.OverrideBounds, follows bool) {
 // OverridesWords describes what operators can give a key.
 func OverridesWords(l *spec.Limit) []string {
 	b := l.Policy.Overrides
-	if b.Rate == 0 {
+	if b == (runtime.OverrideBounds{}) {
 		return nil
 	}
 	if b.Unlimited {
 		return []string{"Operators can block a key, give it other numbers or lift the limit for it, for a time, without a deploy."}
 	}
-	if l.Policy.Kind == runtime.InFlight {
-		return []string{"Operators can block a key, or give it up to " + words.Count(b.Capacity, "slot") + ", for a time, without a deploy."}
+	if b.Slots > 0 {
+		return []string{"Operators can block a key, or give it up to " + words.Count(b.Slots, "slot") + ", for a time, without a deploy."}
 	}
 	numbers := []string{"rate " + words.Number(b.Rate)}
 	if l.Policy.Kind.Linear() && b.Capacity > 0 {

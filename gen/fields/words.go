@@ -24,11 +24,11 @@ func AtMost(number, most int64) string {
 
 // holdWords describes when a slot is free again.
 func holdWords(l *spec.Limit) []string {
-	if l.Policy.Kind != runtime.InFlight {
+	if l.Policy.Hold == 0 {
 		return nil
 	}
 	return []string{
-		fmt.Sprintf("A slot is held until it is released, or for %s after it was acquired or last renewed: then its holder is presumed dead.", words.Duration(l.Policy.Period)),
+		fmt.Sprintf("A slot is held until it is released, or for %s after it was acquired or last renewed: then its holder is presumed dead.", words.Duration(l.Policy.Hold)),
 		"How many can start in a time has no bound, because a released slot is free at once.",
 	}
 }

@@ -270,7 +270,7 @@ type playLane struct {
 // playConfig returns the configuration of the limit's playground: all plans that are limited, old and new.
 func (l *limit) playConfig() string {
 	shown := l.shown()
-	p := playground{Per: fields.PeriodOf(&shown.Policy)}
+	p := playground{Per: fields.PeriodOf(asTokens(&shown.Policy))}
 	for _, pair := range fields.PairPlans(l.old, l.new, l.renamed) {
 		plan := playPlan{Name: pair.Plan}
 		for i, version := range []*spec.Limit{pair.Old.Unblocked(), pair.New.Unblocked()} {
@@ -306,7 +306,9 @@ func laneRule(p *runtime.Policy) jsRule {
 func comparisonConfig() string {
 	const rate, period = 6, 10 * time.Second
 	lane := func(name string, p runtime.Policy) playLane {
-		p.Name, p.Rate, p.Capacity, p.Period = "limit", rate, rate, period
+		if p.Name = "limit"; p.Slots == 0 {
+			p.Rate, p.Capacity, p.Period = rate, rate, period
+		}
 		if p.Kind.Windowed() && !p.Precise {
 			p.Start = runtime.StartOffset(0)
 		}
@@ -318,7 +320,7 @@ func comparisonConfig() string {
 		lane("Fixed window", runtime.Policy{Kind: runtime.FixedWindow}),
 		lane("Sliding window, estimated from two windows", runtime.Policy{Kind: runtime.SlidingWindow}),
 		lane("Sliding window, precise", runtime.Policy{Kind: runtime.SlidingWindow, Precise: true}),
-		lane("In flight, with a hold of the period", runtime.Policy{Kind: runtime.InFlight}),
+		lane("In flight, with a hold of the period", runtime.Policy{Kind: runtime.InFlight, Slots: rate, Hold: period}),
 	}}}})
 }
 

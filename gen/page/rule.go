@@ -25,8 +25,20 @@ type jsRule struct {
 // calendarWindows is how many windows of a calendar a page has. Later ones have the mean length.
 const calendarWindows = 24
 
+// asTokens returns a policy with the numbers of a limit in flight as step.js has them: the slots are the rate and the
+// capacity, and the hold is the period.
+func asTokens(p *runtime.Policy) *runtime.Policy {
+	if p.Slots == 0 {
+		return p
+	}
+	of := *p
+	of.Rate, of.Capacity, of.Period = p.Slots, p.Slots, p.Hold
+	return &of
+}
+
 // ruleFor returns a rule of a policy relative to a base, in nanoseconds since 1970 UTC, with so many windows of a calendar.
 func ruleFor(p *runtime.Policy, rule *meter.Rule, base int64, windows int) jsRule {
+	p = asTokens(p)
 	js := jsRule{
 		Kind: p.Kind.String(), Precise: p.Precise, Rate: p.Rate, Capacity: p.Capacity, Debt: p.MaxReserved,
 		Period: int64(p.Period), FirstUse: p.Start.FirstUse(),

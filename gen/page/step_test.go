@@ -232,8 +232,9 @@ func choose[T any](r *rand.Rand, choices ...T) T { return choices[r.IntN(len(cho
 func randomPolicy(r *rand.Rand) runtime.Policy {
 	p := randomKind(r)
 	if r.IntN(3) == 0 {
-		lasts := func() time.Duration { return choose(r, p.Period/3+1, p.Period, 2*p.Period) }
-		if p.Penalty, p.MaxReserved = runtime.PenaltyOf(choose(r, 0, p.Period), lasts(), lasts(), lasts()), 0; p.Capacity == 0 {
+		period := asTokens(&p).Period
+		lasts := func() time.Duration { return choose(r, period/3+1, period, 2*period) }
+		if p.Penalty, p.MaxReserved = runtime.PenaltyOf(choose(r, 0, period), lasts(), lasts(), lasts()), 0; p.Capacity == 0 {
 			p.Capacity = p.Rate
 		}
 	}
@@ -253,8 +254,8 @@ func randomKind(r *rand.Rand) runtime.Policy {
 		p.Start = choose(r, runtime.Start{}, runtime.StartOffset(0), runtime.StartOffset(90*time.Minute))
 	}
 	if p.Kind == runtime.InFlight {
-		p.Rate = choose[int64](r, 1, 2, 3, 5, 10, runtime.MaxSlots)
-		p.Capacity = p.Rate
+		p.Slots, p.Hold = choose[int64](r, 1, 2, 3, 5, 10, runtime.MaxSlots), p.Period
+		p.Rate, p.Capacity, p.Period = 0, 0, 0
 	}
 	if p.Kind.Linear() {
 		p.Capacity = choose(r, 0, (rate+1)/2, rate, rate, 2*rate, 3*rate)
@@ -285,9 +286,9 @@ func randomCase(t *testing.T, r *rand.Rand, p *runtime.Policy) jsCase {
 	state, now := runtime.State{}, int64(0)
 	retry := int64(0)
 	var fences []int64
+	rate, period := asTokens(p).Rate, int64(asTokens(p).Period)
 	for range 60 {
-		period := int64(p.Period)
-		jump := choose(r, 0, 0, 1, period/p.Rate, r.Int64N(period/4+1), r.Int64N(period+1), period, r.Int64N(5*period))
+		jump := choose(r, 0, 0, 1, period/rate, r.Int64N(period/4+1), r.Int64N(period+1), period, r.Int64N(5*period))
 		switch {
 		case retry > 0 && r.IntN(2) == 0:
 			jump = choose(r, retry, retry, retry-1, retry+1)
@@ -298,9 +299,11 @@ func randomCase(t *testing.T, r *rand.Rand, p *runtime.Policy) jsCase {
 			continue
 		}
 		now += jump
-		s := randomStep(r, p)
+		s := jsStep{}
 		if p.Kind == runtime.InFlight {
 			s = randomSlotStep(r, p, fences)
+		} else {
+			s = randomStep(r, p)
 		}
 		s.Now = now
 		q := runtime.Request{Op: jsOps[s.Op], Count: s.Count, Reserve: s.Reserve}
@@ -327,7 +330,7 @@ func randomCase(t *testing.T, r *rand.Rand, p *runtime.Policy) jsCase {
 // randomSlotStep returns a request of a limit in flight. The last holders are the most likely to hold their slots.
 func randomSlotStep(r *rand.Rand, p *runtime.Policy, fences []int64) jsStep {
 	ops := []string{"take", "take", "take", "take", "check", "peek", "renew", "release", "release", "refund"}
-	s := jsStep{Op: choose(r, ops...), Count: choose(r, 0, 1, 1, 1, 1+r.Int64N(p.Capacity), p.Capacity, p.Capacity+1)}
+	s := jsStep{Op: choose(r, ops...), Count: choose(r, 0, 1, 1, 1, 1+r.Int64N(p.Slots), p.Slots, p.Slots+1)}
 	switch {
 	case r.IntN(60) == 0:
 		s.Op = choose(r, "takeUpTo", "charge", "reset")

@@ -58,7 +58,7 @@ func Measures() []Measure {
 		length(NextToken, bounds.NextAfter),
 		length("next token after reserving all", bounds.NextAfterReserving),
 		length(FullAfter, bounds.FullAfter),
-		length(Hold, bounds.Hold),
+		length(Hold, func(p *runtime.Policy) time.Duration { return p.Hold }),
 		{LargestReservation, Tokens, largestReservation, 1},
 		length(LongestDelay, bounds.LongestDelay),
 	}

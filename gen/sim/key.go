@@ -143,7 +143,7 @@ func (k *Key) Hold(now int64, d runtime.Decision, running time.Duration) {
 
 // nextOf returns when a holder renews next, or its end if that is earlier.
 func (k *Key) nextOf(h holder, now int64) int64 {
-	return min(h.end, now+max(1, int64(k.policy.Period/3)))
+	return min(h.end, now+max(1, int64(k.policy.Hold/3)))
 }
 
 // advance executes the renewals and releases that are due until an instant, in the order of time.

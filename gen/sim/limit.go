@@ -82,7 +82,7 @@ func (s *limitState) reserveOnly() bool {
 	if s.group != nil {
 		return !s.group.Allows()
 	}
-	return s.policy.Capacity == 0
+	return s.policy.Full() == 0
 }
 
 // calendars returns the calendar of a limit, or those of the limits of a group.

@@ -56,7 +56,7 @@ func limitsForTest() *spec.File {
 		limitOf(runtime.Policy{
 			Name: "eighths", Kind: runtime.TokenBucket, Rate: 80, Period: time.Minute, Capacity: 40, MaxReserved: 80, Shards: 8}, "uint64"),
 		limitOf(runtime.Policy{
-			Name: "slots", Kind: runtime.InFlight, Rate: 5, Period: time.Minute, Capacity: 5}, "string"),
+			Name: "slots", Kind: runtime.InFlight, Slots: 5, Hold: time.Minute}, "string"),
 	)
 }
 
@@ -330,6 +330,9 @@ func TestEachKindDecidesDifferently(t *testing.T) {
 	kindOf := map[string]runtime.Kind{}
 	for _, kind := range runtime.Kinds() {
 		policy := runtime.Policy{Name: "send", Kind: kind, Rate: 4, Period: time.Minute, Capacity: 4}
+		if kind == runtime.InFlight {
+			policy = runtime.Policy{Name: "send", Kind: kind, Slots: 4, Hold: time.Minute}
+		}
 		if kind.Windowed() {
 			policy.Start = runtime.StartOffset(0)
 		}
@@ -347,7 +350,7 @@ func TestEachKindDecidesDifferently(t *testing.T) {
 
 // Requests that say how long they run renew and release their slots as the holders of a store do: with the same decisions.
 func TestReplayReleasesSlotsAsTheirHoldersDo(t *testing.T) {
-	policy := &runtime.Policy{Name: "slots", Kind: runtime.InFlight, Rate: 5, Period: time.Minute, Capacity: 5}
+	policy := &runtime.Policy{Name: "slots", Kind: runtime.InFlight, Slots: 5, Hold: time.Minute}
 	random := rand.New(rand.NewPCG(4, 2))
 	now := int64(0)
 	store := &memstore.Store{Clock: func() time.Time { return time.Unix(0, now) }}

@@ -110,7 +110,7 @@ func (g *Group) Call() string {
 
 // Allows reports whether the tokens of the group can be taken without reserving: no limit has capacity 0.
 func (g *Group) Allows() bool {
-	return !slices.ContainsFunc(g.Takes, func(m Member) bool { return m.Limit.Policy.Capacity == 0 })
+	return !slices.ContainsFunc(g.Takes, func(m Member) bool { return m.Limit.Policy.Full() == 0 })
 }
 
 // Reserves reports whether tokens of a limit of the group can be reserved. The other limits are then taken from at once.
@@ -253,9 +253,9 @@ func (m *Member) MostTokens(check bool) (least int64, plan string) {
 	least = runtime.Unbounded
 	for _, of := range m.Limit.Each() {
 		policy := &of.Policy
-		most := policy.Capacity
+		most := policy.Full()
 		if !check {
-			most += min(policy.MaxReserved, runtime.Unbounded-policy.Capacity)
+			most += min(policy.MaxReserved, runtime.Unbounded-most)
 		}
 		if !of.Unlimited() && most < least {
 			least, plan = most, of.Plan

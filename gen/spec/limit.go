@@ -39,7 +39,8 @@ type Limit struct {
 
 // checked is a type of its own so that other packages can read Limit.Policy and cannot write a Limit with one.
 type checked struct {
-	// Policy has the effective values: Capacity is Rate if the file does not give it, and so on. If they depend on the
+	// Policy has the effective values: Capacity is Rate if the file does not give it, and so on. The capacity that the file
+	// gives a limit in flight is its Slots. If they depend on the
 	// plan, it is the policy of the first plan that is limited.
 	Policy runtime.Policy
 }
@@ -116,7 +117,7 @@ func (l *Limit) Call(verb string) string {
 type CallerNumber struct {
 	// Field is the name in limits.yaml, and GoName that of the field of the generated struct.
 	Field, GoName string
-	// Most is the most that callers can give, in tokens.
+	// Most is the most that callers can give.
 	Most int64
 }
 
@@ -135,11 +136,14 @@ func Unit(p *runtime.Policy) string {
 // does not give is the rate that callers give, and no field.
 func (l *Limit) CallerNumbers() (list []CallerNumber) {
 	most := l.Policy.AtMost
-	if most.Rate > 0 && l.Policy.Kind != runtime.InFlight {
+	if most.Rate > 0 {
 		list = append(list, CallerNumber{"rate", "Rate", most.Rate})
 	}
 	if _, given := l.Given["capacity"]; most.Capacity > 0 && (given || most.Rate == 0) {
 		list = append(list, CallerNumber{"capacity", "Capacity", most.Capacity})
+	}
+	if most.Slots > 0 {
+		list = append(list, CallerNumber{"capacity", "Slots", most.Slots})
 	}
 	if most.MaxReserved > 0 {
 		list = append(list, CallerNumber{"maxReserved", "MaxReserved", most.MaxReserved})

@@ -643,8 +643,8 @@ func TestKeysOfAFailingStoreAreUnknown(t *testing.T) {
 
 // The page of a key of a limit in flight has the slots in use and their holders, and no forms for tokens.
 func TestShowsTheHoldersOfSlots(t *testing.T) {
-	p := &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Rate: 5, Capacity: 5, Period: 2 * time.Minute,
-		Overrides: runtime.OverrideBounds{Rate: 50, Capacity: 50}}
+	p := &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Slots: 5, Hold: 2 * time.Minute,
+		Overrides: runtime.OverrideBounds{Slots: 50}}
 	store := &memstore.Store{Clock: func() time.Time { return start }}
 	o := console.Options{Store: store, AllowChanges: allow, Catalog: &runtime.Catalog{Limits: []runtime.CatalogLimit{
 		{Name: "exports", Key: []runtime.CatalogKey{{Name: "org", Type: "int64"}}, Policies: []*runtime.Policy{p}},

@@ -25,7 +25,7 @@ func future(p *runtime.Policy, rows []runtime.StoredRow, at int64) ([]point, err
 		return nil, err
 	}
 	// At most half of the time that instants have left.
-	span := min(max(now.FullAfter, now.PenaltyFor, time.Duration(p.Period)/4), time.Duration(math.MaxInt64-at)/2)
+	span := min(max(now.FullAfter, now.PenaltyFor, p.Period/4, p.Hold/4), time.Duration(math.MaxInt64-at)/2)
 	const steps = 60
 	var times []time.Duration
 	for i := range steps + 1 {
@@ -50,7 +50,7 @@ func future(p *runtime.Policy, rows []runtime.StoredRow, at int64) ([]point, err
 //
 // A penalty, if it is not 0, is how long no request passes, whatever the tokens are.
 func drawing(points []point, p *runtime.Policy, penalty time.Duration) template.HTML {
-	capacity, what := p.Capacity, "Tokens from now on, if nothing more is taken"
+	capacity, what := p.Full(), "Tokens from now on, if nothing more is taken"
 	if p.Kind == runtime.InFlight {
 		what = "Free slots from now on, if none is acquired, renewed or released"
 	}

@@ -201,20 +201,19 @@ func (s subject) plan(name string, choices ...choice) []input {
 // numbers are the fields for the numbers that an override can give.
 func (s subject) numbers() []input {
 	most := s.Limit.Policies[0].Overrides
-	return s.atMost("", runtime.Numbers{Rate: most.Rate, Capacity: most.Capacity, MaxReserved: most.MaxReserved})
+	return s.atMost("", runtime.Numbers{Rate: most.Rate, Capacity: most.Capacity, MaxReserved: most.MaxReserved, Slots: most.Slots})
 }
 
 // ofCallers are the fields for the numbers of the key, if callers give some of the limit.
 func (s subject) ofCallers() []input { return s.atMost(" of the key", s.Limit.Policies[0].AtMost) }
 
-// atMost are the fields for numbers that are at most those given.
+// atMost are the fields for numbers that are at most those given, with the names of limits.yaml: slots are a capacity.
 func (s subject) atMost(of string, most runtime.Numbers) (all []input) {
 	for _, n := range []struct {
 		name string
 		most int64
-	}{{"rate", most.Rate}, {"capacity", most.Capacity}, {"max-reserved", most.MaxReserved}} {
+	}{{"rate", most.Rate}, {"capacity", most.Full()}, {"max-reserved", most.MaxReserved}} {
 		switch {
-		case n.name == "rate" && s.inFlight(): // which has a capacity only
 		case n.most >= runtime.Unbounded:
 			all = append(all, input{Name: n.name, Label: n.name + of})
 		case n.most > 0:

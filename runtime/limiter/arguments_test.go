@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 	w.plain, w.reserved, w.only = bucket("plain", 10), bucket("reserved", 10), bucket("only", 0)
 	w.reserved.MaxReserved, w.only.MaxReserved = 10, 10
 	w.plain.Overrides = runtime.OverrideBounds{Rate: 20, Capacity: 20}
-	w.slots = &runtime.Policy{Name: "slots", Kind: runtime.InFlight, Rate: 5, Capacity: 5, Period: time.Hour}
+	w.slots = &runtime.Policy{Name: "slots", Kind: runtime.InFlight, Slots: 5, Hold: time.Hour}
 	own := runtimetest.Once(runtime.Calendar{Unit: runtime.Month, ZonePerKey: true, Anniversary: true})
 	w.own = &own
 	for _, p := range []*runtime.Policy{w.plain, w.reserved, w.only, w.slots, w.own} {

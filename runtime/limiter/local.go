@@ -47,7 +47,7 @@ func (p *report) state(r *meter.Rule) runtime.State {
 	switch {
 	case r.Kind == runtime.InFlight:
 		// The report does not say who holds the slots: they are all free when the last of them is.
-		s, _, _ := r.Step(runtime.State{}, p.full-r.Period, runtime.Request{Op: runtime.Take, Count: int64(min(p.missing, r.Capacity))})
+		s, _, _ := r.Step(runtime.State{}, p.full-r.Hold, runtime.Request{Op: runtime.Take, Count: int64(min(p.missing, r.Capacity))})
 		return s
 	case r.Precise:
 		at = p.full - r.Period
@@ -80,7 +80,7 @@ func (m *localMemory) forget(q *runtime.Request) {
 }
 
 func (m *localMemory) learn(q *runtime.Request, d *runtime.Decision, decided int64) {
-	row, missing, now := runtime.Row{Name: q.Policy.Name, Key: q.Key}, float64(d.Policy.Capacity)-d.Value, time.Now().UnixNano()
+	row, missing, now := runtime.Row{Name: q.Policy.Name, Key: q.Key}, float64(d.Policy.Full())-d.Value, time.Now().UnixNano()
 	penalty := int64(0)
 	if d.PenaltyFor > 0 {
 		penalty = arith.Add(now, int64(d.PenaltyFor))

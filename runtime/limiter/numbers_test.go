@@ -151,10 +151,10 @@ func BenchmarkNumbers(b *testing.B) {
 
 // Callers give the slots of a limit in flight; those that are held stay held when they change.
 func TestSlotsOfNumbers(t *testing.T) {
-	p := &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Rate: 20, Period: time.Minute, Capacity: 20, AtMost: runtime.Numbers{Rate: 20, Capacity: 20}}
+	p := &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Slots: 20, Hold: time.Minute, AtMost: runtime.Numbers{Slots: 20}}
 	limits := limiter.New(still())
 	with := func(n int64) limiter.SlotLimit {
-		return limits.Slots(runtime.Numbers{Capacity: n}.For(p, runtime.Key{}))
+		return limits.Slots(runtime.Numbers{Slots: n}.For(p, runtime.Key{}))
 	}
 	first := must(with(10).AcquireN(t.Context(), 10))
 	require.True(t, first.Allowed)
@@ -165,7 +165,7 @@ func TestSlotsOfNumbers(t *testing.T) {
 	require.True(t, must(with(11).Acquire(t.Context())).Allowed)
 	_, err := with(21).Acquire(t.Context())
 	require.ErrorIs(t, err, runtime.ErrInvalidNumbers)
-	require.ErrorContains(t, err, "capacity 21 is not between 1 and 20", "the number that the caller has given")
+	require.ErrorContains(t, err, "slots 21 is not between 1 and 20", "the number that the caller has given")
 }
 
 // A rate that a caller gives may equal the capacity of the file by chance. An override of the rate leaves the capacity.

@@ -180,7 +180,7 @@ func newSlot(of Limit, d runtime.Decision, n int64, sent time.Time) *Slot {
 	of.limiter = of.limiter.settler()
 	s := &Slot{Decision: d, of: of, n: n}
 	if s.holds() {
-		s.hold = d.Policy.Period
+		s.hold = d.Policy.Hold
 		s.end = sent.Add(s.hold)
 	}
 	return s
@@ -220,8 +220,8 @@ func (s *Slot) Renew(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// Without numbers, an unlimited plan has no hold: it stays as it was.
-	if d.Policy.Period > 0 {
-		s.hold = d.Policy.Period
+	if d.Policy.Hold > 0 {
+		s.hold = d.Policy.Hold
 	}
 	s.end = sent.Add(s.hold)
 	return nil

@@ -20,7 +20,7 @@ import (
 
 // slotPolicy returns a limit of some slots with a hold of a minute.
 func slotPolicy(capacity int64) *runtime.Policy {
-	return &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Rate: capacity, Period: time.Minute, Capacity: capacity}
+	return &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Slots: capacity, Hold: time.Minute}
 }
 
 // flaky is a store whose answers to some requests are lost: with before, the request is not executed.
@@ -437,8 +437,32 @@ func TestSlotsAreObserved(t *testing.T) {
 // overridableSlots returns a limit of slots with every kind of override.
 func overridableSlots(capacity int64) runtime.Policy {
 	p := *slotPolicy(capacity)
-	p.Overrides = runtime.OverrideBounds{Rate: capacity, Capacity: capacity, Unlimited: true}
+	p.Overrides = runtime.OverrideBounds{Slots: capacity, Unlimited: true}
 	return p
+}
+
+// The log has slots as a rate and a capacity, as programs have written them that had no Slots: these entries are in force too.
+func TestOverrideOfSlotsIsLoggedAsRateAndCapacity(t *testing.T) {
+	p, store, key := overridableSlots(5), &memstore.Store{}, runtime.KeyOf(runtime.Int(42))
+	limits := limiter.New(store)
+	e := must(limits.Overrides(&p, key).Set(t.Context(), runtime.Override{Slots: 3, Until: runtime.ForGood(), Reason: "r", Author: "a"}))
+	require.Equal(t, runtime.OverrideBounds{Rate: 5, Capacity: 5, Unlimited: true}, e.Most)
+	require.Equal(t, []int64{3, 3, 0}, []int64{e.Rate, e.Capacity, e.MaxReserved})
+	require.Equal(t, int64(3), must(limits.Slots(&p, key).Peek(t.Context())).Capacity)
+
+	e.Rate, e.Capacity = 2, 2
+	must(store.AppendOverride(t.Context(), e))
+	require.NoError(t, store.OverrideView().Refresh(t.Context()))
+	require.Equal(t, int64(2), must(limits.Slots(&p, key).Peek(t.Context())).Capacity)
+	e.Rate, e.Capacity = 6, 6
+	_, err := store.AppendOverride(t.Context(), e)
+	require.ErrorIs(t, err, runtime.ErrInvalidOverride, "more than the limit declared")
+
+	for _, wrong := range []runtime.Override{{Rate: 3}, {Capacity: 3}, {Slots: 6}, {Slots: -1}} {
+		wrong.Until, wrong.Reason, wrong.Author = runtime.ForGood(), "r", "a"
+		_, err := limits.Overrides(&p, key).Set(t.Context(), wrong)
+		require.ErrorIs(t, err, runtime.ErrInvalidOverride, "%+v", wrong)
+	}
 }
 
 // A plan without a limit has no hold of its own, also while its key is blocked: a slot of the plan of an override stays

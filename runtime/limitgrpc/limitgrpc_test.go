@@ -309,7 +309,7 @@ func TestDeny(t *testing.T) {
 
 // A slot is held while a handler runs, of a call or of a stream, also if it panics.
 func TestInFlight(t *testing.T) {
-	p := &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Rate: 1, Capacity: 1, Period: time.Minute}
+	p := &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Slots: 1, Hold: time.Minute}
 	l := limiter.New(&memstore.Store{})
 	slots := l.Slots(p, runtime.Key{})
 	b := limitgrpc.New(l, limitgrpc.Options{OnError: func(_ context.Context, _ limitgrpc.Call, err error) { t.Errorf("OnError: %v", err) }})

@@ -108,7 +108,7 @@ func quotaOf(d *runtime.Decision) quota {
 		}
 		return q
 	}
-	q := quota{name: d.Limit, capacity: min(p.Capacity, maxInteger), window: windowOf(p), leased: leased(d), slots: p.Kind == runtime.InFlight}
+	q := quota{name: d.Limit, capacity: min(p.Full(), maxInteger), window: windowOf(p), leased: leased(d), slots: p.Kind == runtime.InFlight}
 	q.remain = max(0, min(d.Remaining, q.capacity))
 	switch wait := d.RetryIn(); {
 	case wait == runtime.Never:
@@ -142,13 +142,11 @@ func deniedFor(d *runtime.Decision) time.Duration {
 // leased reports whether a decision may be answered from a lease, and has the rest of the lease as the tokens left.
 func leased(d *runtime.Decision) bool { return d.Policy.Lease.Tokens > 0 && d.Allowed }
 
-// windowOf returns the time in which a quota of the capacity is granted, or 0 if it is not a whole number of seconds. A
+// windowOf returns the time in which a quota of the capacity is granted, or 0 if it is not a whole number of seconds, or for slots. A
 // token bucket has no window: it is the time in which an empty one fills up, so that quota and window have the ratio of rate
 // and period.
 func windowOf(p *runtime.Policy) int64 {
 	switch {
-	case p.Kind == runtime.InFlight:
-		return 0 // no time grants slots
 	case p.Kind.Linear() && !p.Kind.Windowed():
 		return secondsFor(p.Capacity, p)
 	case p.Calendar != runtime.Calendar{} || p.Period%time.Second != 0:

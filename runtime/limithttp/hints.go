@@ -20,7 +20,8 @@ type Hint struct {
 	Precise bool    `json:"precise,omitempty"`
 	Rate    int64   `json:"rate"`
 	Period  float64 `json:"period"`
-	// Capacity is the most tokens that can accumulate.
+	// Capacity is the most tokens that can accumulate. For a limit in flight it is the number of slots, and Rate and Period
+	// are 0.
 	Capacity int64 `json:"capacity"`
 	// Value is the number of tokens left with the fraction, negative if the key is in debt, and Remaining the whole ones.
 	Value     float64 `json:"value"`
@@ -91,7 +92,7 @@ func (b *Binder) writeHints(w http.ResponseWriter, ds limiter.Decisions) {
 func hintOf(d *runtime.Decision) Hint {
 	p := d.Policy
 	h := Hint{
-		Limit: d.Limit, Kind: p.Kind.String(), Precise: p.Precise, Rate: p.Rate, Period: p.Period.Seconds(), Capacity: p.Capacity,
+		Limit: d.Limit, Kind: p.Kind.String(), Precise: p.Precise, Rate: p.Rate, Period: p.Period.Seconds(), Capacity: p.Full(),
 		Value: d.Value, Remaining: d.Remaining, FullAfter: d.FullAfter.Seconds(), ResetAfter: d.ResetAfter.Seconds(),
 	}
 	if wait := deniedFor(d); wait > 0 {

@@ -27,7 +27,7 @@ type exports struct {
 }
 
 func newExports(t *testing.T, handler http.HandlerFunc) *exports {
-	p := &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Rate: 2, Capacity: 2, Period: time.Minute}
+	p := &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Slots: 2, Hold: time.Minute}
 	l := limiter.New(&memstore.Store{})
 	e := &exports{t, l, l.Slots(p, runtime.KeyOf(runtime.Int(42))), nil}
 	h := limithttp.New(l, limithttp.Options{OnError: func(_ *http.Request, err error) { t.Errorf("OnError: %v", err) }})
@@ -144,7 +144,7 @@ func TestInFlightKeepsTheWriter(t *testing.T) {
 
 // A slot that is lost ends the context of the request, and is an error of the route.
 func TestInFlightReportsALostSlot(t *testing.T) {
-	p := &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Rate: 1, Capacity: 1, Period: 30 * time.Millisecond}
+	p := &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Slots: 1, Hold: 30 * time.Millisecond}
 	l := limiter.New(&memstore.Store{})
 	slots := l.Slots(p, runtime.Key{})
 	var failed error

@@ -418,7 +418,7 @@ func TestWhatCountsAsTakenAgain(t *testing.T) {
 // A slot around the request is held once, and released by the route that has acquired it.
 func TestSlotAroundTheRequestIsNotAcquiredAgain(t *testing.T) {
 	l := limiter.New(&memstore.Store{})
-	slots := l.Slots(&runtime.Policy{Name: "exports", Kind: runtime.InFlight, Rate: 1, Capacity: 1, Period: time.Minute}, ada)
+	slots := l.Slots(&runtime.Policy{Name: "exports", Kind: runtime.InFlight, Slots: 1, Hold: time.Minute}, ada)
 	h := limithttp.New(l, limithttp.Options{OnError: func(_ *http.Request, err error) { t.Error(err) }})
 	route := h.InFlight(func(*http.Request) (limiter.SlotLimit, error) { return slots, nil })
 	used := func() int64 {

@@ -49,7 +49,8 @@ type Change struct {
 	// has windows of its own for each key. They are for changes of its count.
 	Zone, Since string
 	// Rate, Capacity and MaxReserved, ToPlan or Mode ("unlimited", "off" or "shadow") are what an Override gives; 0 and ""
-	// leave them as they are. To Grant and Take, the numbers are those of the key, if callers give some of the limit.
+	// leave them as they are. As in limits.yaml, the Capacity of a limit in flight is its slots. To Grant and Take, the
+	// numbers are those of the key, if callers give some of the limit.
 	Rate, Capacity, MaxReserved int64
 	ToPlan, Mode                string
 	// Until is when a Block or an Override ends, or For is in how long.
@@ -283,7 +284,7 @@ func (p Program) putInForce(ctx context.Context, l *runtime.CatalogLimit, c Chan
 	case Block:
 		e, err = of.Block(ctx, runtime.Block{Until: until, Reason: c.Reason, Author: c.Author})
 	default:
-		e, err = c.override(ctx, of, until)
+		e, err = c.override(ctx, of, p, until)
 	}
 	switch {
 	case errors.Is(err, runtime.ErrNoOverride):
@@ -312,13 +313,15 @@ func (nothingToEnd) Unwrap() error { return runtime.ErrNoOverride }
 var liftingModes = map[string]runtime.Mode{"": runtime.ModeEnforce, "shadow": runtime.ModeShadow, "off": runtime.ModeOff, "unlimited": runtime.ModeUnlimited}
 
 // override writes an override that ends at an instant.
-func (c *Change) override(ctx context.Context, of limiter.Overrides, until time.Time) (runtime.OverrideEntry, error) {
+func (c *Change) override(ctx context.Context, of limiter.Overrides, p *runtime.Policy, until time.Time) (runtime.OverrideEntry, error) {
 	mode, ok := liftingModes[c.Mode]
 	if !ok {
 		return runtime.OverrideEntry{}, usagef("the mode is unlimited, off or shadow, not %q: to deny requests, use block", c.Mode)
 	}
+	n := c.numbers().by(p)
 	v := runtime.Override{
-		Rate: c.Rate, Capacity: c.Capacity, MaxReserved: c.MaxReserved, Mode: mode, Until: until, Reason: c.Reason, Author: c.Author,
+		Rate: n.Rate, Capacity: n.Capacity, MaxReserved: n.MaxReserved, Slots: n.Slots,
+		Mode: mode, Until: until, Reason: c.Reason, Author: c.Author,
 	}
 	if c.ToPlan != "" {
 		v.Plan = override.PlanName(c.ToPlan)

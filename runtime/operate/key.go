@@ -88,8 +88,16 @@ type Planned struct {
 	Policy *runtime.Policy
 }
 
-// numbers are those of a key in a limit whose callers give them.
-type numbers runtime.Numbers
+// numbers are those of a key as limits.yaml has them, where the capacity of a limit in flight is its slots.
+type numbers struct{ rate, capacity, maxReserved int64 }
+
+// by returns the numbers of a policy.
+func (n numbers) by(p *runtime.Policy) runtime.Numbers {
+	if p.Kind == runtime.InFlight {
+		return runtime.Numbers{Rate: n.rate, MaxReserved: n.maxReserved, Slots: n.capacity}
+	}
+	return runtime.Numbers{Rate: n.rate, Capacity: n.capacity, MaxReserved: n.maxReserved}
+}
 
 // of returns the policy of a limit with the numbers. Without any, it is the policy with the most that callers can give, or, if they are
 // required, an error.
@@ -101,10 +109,10 @@ func (n numbers) of(p *runtime.Policy, required bool) (*runtime.Policy, error) {
 	case n == numbers{} && !(required && most != runtime.Numbers{}):
 		return p, nil
 	}
-	if n.Capacity == 0 && most.Capacity > 0 && n.Rate <= most.Capacity {
-		n.Capacity = n.Rate // as in a file
+	if n.capacity == 0 && most.Capacity > 0 && n.rate <= most.Capacity {
+		n.capacity = n.rate // as in a file
 	}
-	p, key := runtime.Numbers(n).For(p, runtime.Key{})
+	p, key := n.by(p).For(p, runtime.Key{})
 	if err := key.Err(); err != nil {
 		return nil, usagef("%s depends on the numbers that callers give: %w: give those of the key as -rate, -capacity and -max-reserved", p.Name, err)
 	}

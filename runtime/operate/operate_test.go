@@ -455,8 +455,8 @@ func TestWhoReadsAllPages(t *testing.T) {
 func TestShowsTheHoldersOfSlots(t *testing.T) {
 	now := start
 	store := &memstore.Store{Clock: func() time.Time { return now }}
-	p := &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Rate: 5, Capacity: 5, Period: 2 * time.Minute,
-		Overrides: runtime.OverrideBounds{Rate: 50, Capacity: 50}, Penalty: runtime.PenaltyOf(0, time.Hour)}
+	p := &runtime.Policy{Name: "exports", Kind: runtime.InFlight, Slots: 5, Hold: 2 * time.Minute,
+		Overrides: runtime.OverrideBounds{Slots: 50}, Penalty: runtime.PenaltyOf(0, time.Hour)}
 	c := &runtime.Catalog{Limits: []runtime.CatalogLimit{
 		{Name: "exports", Key: []runtime.CatalogKey{{Name: "org", Type: "int64"}}, Policies: []*runtime.Policy{p}},
 	}}

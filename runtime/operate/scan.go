@@ -31,7 +31,7 @@ type BusyKey struct {
 
 // Used is the part of the capacity that the key lacks; more than 1 in debt.
 func (b *BusyKey) Used() float64 {
-	return 1 - b.Decision.Value/float64(max(1, b.Policy.Capacity))
+	return 1 - b.Decision.Value/float64(max(1, b.Policy.Full()))
 }
 
 // Used is what the rows of a limit show.
@@ -69,7 +69,9 @@ func (p Program) Busiest(ctx context.Context, q UsedQuery) (used Used, err error
 	all = slices.DeleteFunc(all, func(p Planned) bool { return p.Policy.Mode.Passes() })
 	switch {
 	case len(all) > 0:
-		smallest = slices.MinFunc(all, func(a, b Planned) int { return cmp.Compare(a.Policy.Rate, b.Policy.Rate) })
+		smallest = slices.MinFunc(all, func(a, b Planned) int {
+			return cmp.Or(cmp.Compare(a.Policy.Rate, b.Policy.Rate), cmp.Compare(a.Policy.Full(), b.Policy.Full()))
+		})
 	case smallest.Policy.Mode != runtime.ModeUnlimited || !smallest.Policy.Overridable(): // else an override may give a key another plan
 		return Used{}, nil
 	}
@@ -86,7 +88,7 @@ func (p Program) Busiest(ctx context.Context, q UsedQuery) (used Used, err error
 		if left, ok := scan.Left(b.Policy, rows, r.at); ok {
 			// Most keys of a large limit are not among the busiest, so the rest of their decisions is not needed.
 			b.Decision.Value = left
-			if lacks := left < float64(b.Policy.Capacity); !lacks || !ranks(used.Busiest, &b, q.Most) {
+			if lacks := left < float64(b.Policy.Full()); !lacks || !ranks(used.Busiest, &b, q.Most) {
 				if lacks {
 					used.InUse++
 				}
@@ -99,7 +101,7 @@ func (p Program) Busiest(ctx context.Context, q UsedQuery) (used Used, err error
 		if lasts := b.Decision.PenaltyFor; lasts > 0 {
 			b.InForce = strings.TrimPrefix(b.InForce+", penalty for "+lasts.Round(time.Millisecond).String(), ", ")
 		}
-		if b.Decision.Value < float64(b.Policy.Capacity) || b.Decision.PenaltyFor > 0 {
+		if b.Decision.Value < float64(b.Policy.Full()) || b.Decision.PenaltyFor > 0 {
 			used.Busiest = insert(used.Busiest, b, q.Most)
 			used.InUse++
 		}

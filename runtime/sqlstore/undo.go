@@ -89,7 +89,7 @@ func undoOf(q *runtime.Request, d *runtime.Decision) undo {
 	r, until := d.RefundRequest(d.Taken), time.Time{}
 	if q.Acquires() {
 		// Even if the answer was certain: a try of this may be executed although it fails.
-		r.Op, until = runtime.Release, time.Now().Add(q.Policy.Period)
+		r.Op, until = runtime.Release, time.Now().Add(q.Policy.Hold)
 	}
 	r.Policy, r.Key, r.Zone, r.Anniversary = q.Policy, q.Key, q.Zone, q.Anniversary
 	return undo{runtime.Call{Requests: []runtime.Request{r}}, until}

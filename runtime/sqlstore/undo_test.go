@@ -33,8 +33,8 @@ func (s *slow) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, 
 }
 
 var (
-	goneSlots   = runtime.Policy{Name: "slots", Kind: runtime.InFlight, Rate: 10, Capacity: 10, Period: time.Hour}
-	goneHasty   = runtime.Policy{Name: "hasty", Kind: runtime.InFlight, Rate: 10, Capacity: 10, Period: time.Hour, Timeout: 100 * time.Millisecond, OnError: runtime.FailOpen}
+	goneSlots   = runtime.Policy{Name: "slots", Kind: runtime.InFlight, Slots: 10, Hold: time.Hour}
+	goneHasty   = runtime.Policy{Name: "hasty", Kind: runtime.InFlight, Slots: 10, Hold: time.Hour, Timeout: 100 * time.Millisecond, OnError: runtime.FailOpen}
 	goneReserve = runtime.Policy{Name: "reserved", Kind: runtime.TokenBucket, Rate: 10, Period: 1000 * time.Hour, Capacity: 10, MaxReserved: 100}
 	goneWindow  = runtime.Policy{Name: "window", Kind: runtime.SlidingWindow, Rate: 10, Period: 1000 * time.Hour, Capacity: 10}
 )

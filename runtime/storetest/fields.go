@@ -106,9 +106,9 @@ func numbers() []clause {
 		{name: "NumbersRefused", rule: "numbers above the most, or none, are an error, and take nothing", policies: append(counted, numbered(inFlight())), check: func(s *subject, p *runtime.Policy) {
 			limits := limiter.New(s.store)
 			for _, n := range []int64{0, -1, 21} {
-				_, err := limits.Limit(runtime.Numbers{Rate: n, Capacity: n}.For(p, keyOf("k"))).Allow(s.ctx)
+				_, err := limits.Limit(numbersOf(p, n).For(p, keyOf("k"))).Allow(s.ctx)
 				if p.Kind == runtime.InFlight {
-					_, err = limits.Slots(runtime.Numbers{Capacity: n}.For(p, keyOf("k"))).Acquire(s.ctx)
+					_, err = limits.Slots(numbersOf(p, n).For(p, keyOf("k"))).Acquire(s.ctx)
 				}
 				if !errors.Is(err, runtime.ErrInvalidNumbers) {
 					s.broken("%s: with %d of at most 20, the error is %v", p.Name, n, err)

@@ -7,8 +7,12 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// basic returns a policy of any kind: ten tokens a minute, of which 5 can be reserved if the kind allows it.
+// basic returns a policy of any kind: ten tokens a minute, of which 5 can be reserved if the kind allows it, or ten slots
+// with a hold of a minute.
 func basic(kind runtime.Kind) *runtime.Policy {
+	if kind == runtime.InFlight {
+		return &runtime.Policy{Name: kind.String(), Kind: kind, Slots: 10, Hold: time.Minute}
+	}
 	p := &runtime.Policy{Name: kind.String(), Kind: kind, Rate: 10, Period: time.Minute, Capacity: 10}
 	if kind.Linear() {
 		p.MaxReserved = 5
@@ -51,10 +55,27 @@ func tokenKinds() []runtime.Kind {
 // inFlight returns a limit of ten slots with a hold of a minute.
 func inFlight() *runtime.Policy { return named("inFlight", basic(runtime.InFlight)) }
 
-// sized gives a policy n tokens, all at once, of which none can be reserved.
+// sized gives a policy n tokens, all at once, of which none can be reserved, or n slots.
 func sized(n int64, p *runtime.Policy) *runtime.Policy {
-	p.Rate, p.Capacity, p.MaxReserved = n, n, 0
+	p.MaxReserved = 0
+	to(n)(p)
 	return p
+}
+
+// to edits the numbers of a policy.
+func to(n int64) func(*runtime.Policy) {
+	return func(p *runtime.Policy) {
+		numbers := numbersOf(p, n)
+		p.Rate, p.Capacity, p.Slots = numbers.Rate, numbers.Capacity, numbers.Slots
+	}
+}
+
+// numbersOf returns the number n, of tokens as rate and as capacity, or of slots.
+func numbersOf(p *runtime.Policy, n int64) runtime.Numbers {
+	if p.Kind == runtime.InFlight {
+		return runtime.Numbers{Slots: n}
+	}
+	return runtime.Numbers{Rate: n, Capacity: n}
 }
 
 // precise returns a sliding window that never grants more than 10 tokens in any minute.
@@ -117,13 +138,13 @@ func denyCached() *runtime.Policy {
 // numbered gives a policy numbers of its callers, at most 20.
 func numbered(p *runtime.Policy) *runtime.Policy {
 	sized(20, p)
-	p.AtMost = runtime.Numbers{Rate: 20, Capacity: 20}
+	p.AtMost = numbersOf(p, 20)
 	return named("numbered "+p.Name, p)
 }
 
-// given returns a policy with the number n of a caller, as rate and as capacity.
+// given returns a policy with the number n of a caller.
 func given(p *runtime.Policy, n int64) *runtime.Policy {
-	p, key := runtime.Numbers{Rate: n, Capacity: n}.For(p, runtime.Key{})
+	p, key := numbersOf(p, n).For(p, runtime.Key{})
 	if key.Err() != nil {
 		panic(key.Err())
 	}

@@ -218,7 +218,7 @@ var (
 // request returns a request by a random policy.
 func (c *comparison) request() runtime.Request {
 	p := c.policies[c.r.IntN(len(c.policies))]
-	q := runtime.Request{Key: string("ab"[c.r.IntN(2)]), Count: 1 + c.r.Int64N(max(1, p.Capacity/6)), Op: tokenOps[c.r.IntN(len(tokenOps))]}
+	q := runtime.Request{Key: string("ab"[c.r.IntN(2)]), Count: 1 + c.r.Int64N(max(1, p.Full()/6)), Op: tokenOps[c.r.IntN(len(tokenOps))]}
 	if p.AtMost.Rate > 0 {
 		p = given(p, 1+c.r.Int64N(p.AtMost.Rate))
 	}

@@ -209,11 +209,6 @@ var drained = []step{take(1).repeated(10), take(1).denied()}
 
 func script(parts ...[]step) []step { return slices.Concat(parts...) }
 
-// to edits the numbers of a policy.
-func to(n int64) func(*runtime.Policy) {
-	return func(p *runtime.Policy) { p.Rate, p.Capacity = n, n }
-}
-
 // calls returns the calls of a step, and the steps of their requests.
 func (st step) calls(p *runtime.Policy) (calls []runtime.Call, steps [][]step) {
 	switch {

@@ -27,7 +27,7 @@ import (
 // by the windows between the reservation and then. A lease ends with its window and changes nothing. For first use, see
 // [firstUse]; for sliding windows, see [sliding].
 //
-// In flight: at one instant at most the capacity is held. How many slots are acquired in a longer interval has no bound, because a
+// In flight: at one instant at most the slots are held. How many slots are acquired in a longer interval has no bound, because a
 // slot that is released is free at once.
 //
 // For a precise sliding window, the last instant of an interval is not included unless it is also the first: there, the
@@ -36,7 +36,7 @@ func Within(p *runtime.Policy, t time.Duration) int64 {
 	switch {
 	case p.MaxReserved == runtime.Unbounded, p.Mode == runtime.ModeUnlimited:
 		return math.MaxInt64
-	case p.Capacity+p.MaxReserved == 0: // the result of Unreserved for a limit that can only be reserved
+	case p.Full()+p.MaxReserved == 0: // the result of Unreserved for a limit that can only be reserved
 		return 0
 	}
 	switch p.Kind {
@@ -50,7 +50,7 @@ func Within(p *runtime.Policy, t time.Duration) int64 {
 		if t > 0 {
 			return math.MaxInt64
 		}
-		return p.Capacity
+		return p.Slots
 	}
 	panic(fmt.Sprintf("bounds: %v has no bound: add it to Within in gen/internal/bounds/bounds.go", p.Kind))
 }

@@ -241,7 +241,7 @@ func TestWithinIsReachedAndNeverExceeded(t *testing.T) {
 // shortest interval, any number can be acquired.
 func TestWithinOfSlotsIsWhatIsHeldAtAnInstant(t *testing.T) {
 	for capacity := int64(1); capacity <= 3; capacity++ {
-		p := runtime.Policy{Name: "limit", Kind: runtime.InFlight, Rate: capacity, Capacity: capacity, Period: 4}
+		p := runtime.Policy{Name: "limit", Kind: runtime.InFlight, Slots: capacity, Hold: 4}
 		require.NoError(t, p.Validate())
 		rule := meter.RuleOf(&p, "")
 		most := int64(0)
@@ -259,13 +259,13 @@ func TestWithinOfSlotsIsWhatIsHeldAtAnInstant(t *testing.T) {
 			}
 			if next, d, err := rule.Step(s, now, runtime.Request{Count: 1}); err == nil && d.Allowed {
 				more := maps.Clone(held)
-				more[d.Fence] = now + int64(p.Period)
+				more[d.Fence] = now + int64(p.Hold)
 				try(next, now, more, left-1)
 			}
 			for fence := range held {
 				if next, _, err := rule.Step(s, now, runtime.Request{Op: runtime.Renew, Fence: fence}); err == nil {
 					more := maps.Clone(held)
-					more[fence] = now + int64(p.Period)
+					more[fence] = now + int64(p.Hold)
 					try(next, now, more, left-1)
 				}
 				if next, _, err := rule.Step(s, now, runtime.Request{Op: runtime.Release, Fence: fence}); err == nil {
@@ -291,7 +291,6 @@ func TestWithinOfSlotsIsWhatIsHeldAtAnInstant(t *testing.T) {
 		}
 		assert.Equal(t, int64(math.MaxInt64), Within(&p, 1), "1,000 times the capacity was acquired at one instant")
 		assert.Zero(t, NextAfter(&p)+FullAfter(&p))
-		assert.Equal(t, p.Period, Hold(&p))
 	}
 }
 

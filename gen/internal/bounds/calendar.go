@@ -149,11 +149,11 @@ func inUTC(c runtime.Calendar) runtime.Calendar {
 	return c
 }
 
-// Interval returns the period of a policy or, for a calendar, the longest interval in which at most one window begins after
+// Interval returns the period of a policy, or the hold, or for a calendar, the longest interval in which at most one window begins after
 // the first instant.
 func Interval(p *runtime.Policy) time.Duration {
 	if p.Calendar.Unit == 0 {
-		return p.Period
+		return max(p.Period, p.Hold)
 	}
 	span := ShortestSpan(p.Calendar, 1)
 	if span > 2*day {

@@ -12,7 +12,7 @@ import (
 // full again if it takes no more tokens. It is 0 for a limit with capacity 0. For a limit with shards it is the time of
 // the slowest shard. It is 0 for a limit in flight, whose holders release their slots, or renew them.
 func FullAfter(p *runtime.Policy) time.Duration {
-	if p.Kind == runtime.InFlight {
+	if p.Capacity == 0 {
 		return 0
 	}
 	longest := time.Duration(0)
@@ -57,7 +57,7 @@ func NextAfterReserving(p *runtime.Policy) time.Duration {
 
 // emptyFor returns how long a key has no token after a count was taken when a window started.
 func emptyFor(p *runtime.Policy, count int64) time.Duration {
-	if p.Capacity < 1 || p.Kind == runtime.InFlight {
+	if p.Capacity < 1 {
 		return 0
 	}
 	rule := meter.RuleOf(p, "")
@@ -66,14 +66,6 @@ func emptyFor(p *runtime.Policy, count int64) time.Duration {
 		_, d := MustStep(&rule, state, start, runtime.Request{Op: runtime.Check, Count: 1})
 		return d.RetryAfter
 	})
-}
-
-// Hold returns how long a slot of a limit in flight is held that is neither released nor renewed, and 0 for other kinds.
-func Hold(p *runtime.Policy) time.Duration {
-	if p.Kind == runtime.InFlight {
-		return p.Period
-	}
-	return 0
 }
 
 // LargestReservation returns the largest count that can be reserved at once: the capacity and maxReserved. It is 0 for a

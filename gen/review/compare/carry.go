@@ -15,9 +15,9 @@ import (
 // is exhausted if it has less than one token left under the old rule, and no reservation of it is outstanding. The number
 // is the largest result of the new rule's step over the rows that the old rule can leave.
 func Carried(old, new *spec.Limit) int64 {
-	if old.Policy.Capacity < 1 {
+	if old.Policy.Full() < 1 {
 		// Such a key never has a token, so one that was not used for long is exhausted too.
-		return new.Policy.Capacity
+		return new.Policy.Full()
 	}
 	if HasCalendar(&old.Policy) || HasCalendar(&new.Policy) {
 		return carriedByCalendar(&old.Policy, &new.Policy)
@@ -171,9 +171,9 @@ func carriedByCalendar(old, new *runtime.Policy) (most int64) {
 	for _, at := range calendarInstants(old, new) {
 		for _, was := range calendarVariants(old, at) {
 			before := meter.RuleOf(was, "")
-			period := before.Period
+			period := before.Period + before.Hold
 			for _, emptied := range []int64{at, at - 1, at - period + 1, at - period/2, at - period/4} {
-				state, _ := bounds.MustStep(&before, runtime.State{}, emptied, runtime.Request{Count: old.Capacity})
+				state, _ := bounds.MustStep(&before, runtime.State{}, emptied, runtime.Request{Count: old.Full()})
 				_, d := bounds.MustStep(&before, state, emptied, runtime.Request{Op: runtime.Check, Count: 1})
 				last := emptied + int64(d.RetryAfter) - 1
 				for _, now := range []int64{emptied, min(at, last), last} {

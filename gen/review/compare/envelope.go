@@ -251,7 +251,7 @@ func (p Pair) WithOneChange(change func(policy *runtime.Policy)) *runtime.Policy
 	policy := p.Old.Policy
 	change(&policy)
 	changed := effective(&policy)
-	if changed.Validate() != nil && changed.Capacity > 0 {
+	if changed.Validate() != nil && changed.Full() > 0 {
 		return effective(&p.New.Policy)
 	}
 	return changed

@@ -43,7 +43,9 @@ type moment struct {
 func momentOf(rule *meter.Rule, r row) (moment, bool) {
 	at := *rule
 	// Where windows start depends on the key. The phase makes one start at origin.
-	at.Phase = Origin % at.Period
+	if at.Kind.Windowed() {
+		at.Phase = Origin % at.Period
+	}
 	m := moment{state: runtime.State{Value: r.tokens - rule.Capacity, TS: Origin, Prev: r.prev, Log: r.log, Exists: true}}
 	paid := m.state
 	if paid.Value++; r.tokens < 0 {

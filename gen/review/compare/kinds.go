@@ -228,7 +228,7 @@ func RowsReadAs(p Pair) string {
 		return calendarReadAs(p)
 	case WindowsMove(p): // before the rate, because the next window grants the new rate in any case
 		return of.NewWindows
-	case old.Rate != new.Rate || old.Period != new.Period:
+	case old.Rate != new.Rate || old.Period != new.Period || old.Slots != new.Slots || old.Hold != new.Hold:
 		return of.NewRate
 	}
 	return ""

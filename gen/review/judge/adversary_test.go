@@ -79,7 +79,7 @@ func (c *caller) take(p *runtime.Policy, now, count int64) bool {
 
 // takeMost takes as many tokens as can be used by an instant.
 func (c *caller) takeMost(p *runtime.Policy, now, by int64) {
-	low, high := int64(0), p.Capacity+p.MaxReserved
+	low, high := int64(0), p.Full()+p.MaxReserved
 	for low < high {
 		middle := low + (high-low+1)/2
 		d, err := c.do(p, now, runtime.Request{Op: runtime.Check, Count: middle, Reserve: p.Reserves()})
@@ -134,7 +134,7 @@ func (c *caller) end(p *runtime.Policy, now, later int64, at func(b leasedBlock)
 
 // attack returns the most tokens used in an interval by the schedules that suit the policy.
 func attack(d dice, p *runtime.Policy, length int64) int64 {
-	rule := meter.RuleOf(p, keyOfCaller)
+	rule := meter.RuleOf(paced(p), keyOfCaller)
 	edge := rule.Phase + 40*rule.Period
 	found := attackByReserving(d, p, edge, length)
 	switch {
@@ -185,12 +185,12 @@ func attackByReleasing(d dice, p *runtime.Policy, edge, length int64) int64 {
 		c.takeMost(p, edge, edge)
 		return most(c.uses, length)
 	}
-	for range 100 * p.Capacity {
-		answer, err := c.do(p, edge, runtime.Request{Count: p.Capacity})
+	for range 100 * p.Slots {
+		answer, err := c.do(p, edge, runtime.Request{Count: p.Slots})
 		if err != nil || !answer.Allowed {
 			return most(c.uses, length)
 		}
-		c.uses = append(c.uses, use{edge, p.Capacity})
+		c.uses = append(c.uses, use{edge, p.Slots})
 		c.do(p, edge, runtime.Request{Op: runtime.Release, Fence: answer.Fence})
 	}
 	return math.MaxInt64
@@ -238,7 +238,7 @@ func attackByLeasing(d dice, p *runtime.Policy, edge, length int64) int64 {
 // instants are the times from one instant to another at which a caller gains the most: when tokens are due, when windows
 // end and start, or evenly spread for windows at first use.
 func instants(p *runtime.Policy, begin, from, length int64) (list []int64) {
-	period := int64(p.Period)
+	period := int64(paced(p).Period)
 	switch {
 	case p.Kind == runtime.InFlight:
 		return every(begin, from+length, period)
@@ -279,7 +279,7 @@ func drainsOf(d dice, p *runtime.Policy, instants []int64) []use {
 // roam makes random calls.
 func roam(d dice, p *runtime.Policy) []use {
 	c := newCaller(d, p)
-	rule := meter.RuleOf(p, keyOfCaller)
+	rule := meter.RuleOf(paced(p), keyOfCaller)
 	now := rule.Phase + 3*rule.Period + d.Int64N(rule.Period)
 	for range 150 {
 		switch d.IntN(5) {
@@ -288,10 +288,10 @@ func roam(d dice, p *runtime.Policy) []use {
 		case 1:
 			c.takeMost(p, now, now+d.Int64N(2*int64(bounds.LongestDelay(p))/2+1))
 		case 2, 3:
-			c.take(p, now, choose(d, 1, max(1, p.Capacity), p.Capacity+p.MaxReserved, 1+d.Int64N(p.Capacity+p.MaxReserved)))
+			c.take(p, now, choose(d, 1, max(1, p.Full()), p.Full()+p.MaxReserved, 1+d.Int64N(p.Full()+p.MaxReserved)))
 		}
 		due := time.Duration(0)
-		if p.Capacity > 0 {
+		if p.Full() > 0 {
 			d, _ := c.do(p, now, runtime.Request{Op: runtime.Check, Count: 1})
 			due = d.RetryAfter
 		}

@@ -19,11 +19,11 @@ func (d dice) numbered() runtime.Policy {
 	for {
 		p := d.bounded()
 		p.Lease = runtime.Lease{}
-		if d.IntN(2) == 0 && p.Capacity > 0 {
+		if d.IntN(2) == 0 && p.Full() > 0 {
 			p = *bounds.Unreserved(&p)
 		}
 		if !p.Reserves() {
-			p.AtMost.Rate = p.Rate
+			p.AtMost.Rate, p.AtMost.Slots = p.Rate, p.Slots
 		}
 		if d.IntN(2) == 0 || !p.Kind.Linear() {
 			p.AtMost.Capacity = p.Capacity
@@ -46,7 +46,7 @@ func (d dice) given(t *testing.T, p *runtime.Policy) *runtime.Policy {
 		}
 		return choose(d, least, most, most, least+d.Int64N(most-least+1))
 	}
-	n := runtime.Numbers{Rate: number(p.AtMost.Rate), Capacity: number(p.AtMost.Capacity), MaxReserved: number(p.AtMost.MaxReserved)}
+	n := runtime.Numbers{Rate: number(p.AtMost.Rate), Capacity: number(p.AtMost.Capacity), MaxReserved: number(p.AtMost.MaxReserved), Slots: number(p.AtMost.Slots)}
 	if !p.Kind.Linear() {
 		n.Capacity = n.Rate
 	}
@@ -59,7 +59,7 @@ func (d dice) given(t *testing.T, p *runtime.Policy) *runtime.Policy {
 // changing makes random calls, each with numbers of its own: most of them take all that there is, many at the ends of windows.
 func (d dice) changing(t *testing.T, p *runtime.Policy) []use {
 	c := newCaller(d, p)
-	rule := meter.RuleOf(p, keyOfCaller)
+	rule := meter.RuleOf(paced(p), keyOfCaller)
 	now := rule.Phase + 3*rule.Period + d.Int64N(rule.Period)
 	for range 200 {
 		of := d.given(t, p)
@@ -71,7 +71,7 @@ func (d dice) changing(t *testing.T, p *runtime.Policy) []use {
 		case 2, 3:
 			c.takeMost(of, now, now+int64(bounds.LongestDelay(p)))
 		case 4:
-			c.take(of, now, choose(d, max(1, of.Capacity), of.Capacity+of.MaxReserved, 1+d.Int64N(of.Capacity+of.MaxReserved)))
+			c.take(of, now, choose(d, max(1, of.Full()), of.Full()+of.MaxReserved, 1+d.Int64N(of.Full()+of.MaxReserved)))
 		}
 		if d.IntN(3) == 0 {
 			continue // the next call is at the same instant
@@ -103,7 +103,7 @@ func TestNumbersFromCallersAreThoseOfTheMost(t *testing.T) {
 			if n.New == nil || n.Unit != review.Tokens {
 				continue
 			}
-			length, ok := intervalNamed(n.Name, p.Period)
+			length, ok := intervalNamed(n.Name, paced(&p).Period)
 			if !ok || len(n.Name) > len(review.Unreserved) && n.Name[len(n.Name)-len(review.Unreserved):] == review.Unreserved {
 				continue
 			}
@@ -111,7 +111,7 @@ func TestNumbersFromCallersAreThoseOfTheMost(t *testing.T) {
 			for _, uses := range traces {
 				require.LessOrEqual(t, most(uses, length), *n.New, "%s of %+v", n.Name, p)
 			}
-			if p.Shards <= 1 && length <= 100*int64(p.Period) && length/int64(p.Period) < 100 {
+			if p.Shards <= 1 && length <= 100*int64(paced(&p).Period) && length/int64(paced(&p).Period) < 100 {
 				tried++
 				if attack(d, &fixed, length) == *n.New {
 					reached++
@@ -135,7 +135,7 @@ func TestTogetherHoldsForAllNumbersOfCallers(t *testing.T) {
 		new.Lease, new.MaxReserved = runtime.Lease{}, 0
 		new.AtMost = runtime.Numbers{}
 		if d.IntN(2) == 0 {
-			new.AtMost = runtime.Numbers{Rate: new.Rate, Capacity: new.Capacity}
+			new.AtMost = runtime.Numbers{Rate: new.Rate, Capacity: new.Capacity, Slots: new.Slots}
 		}
 		if old.Validate() != nil || new.Validate() != nil {
 			continue
@@ -145,11 +145,12 @@ func TestTogetherHoldsForAllNumbersOfCallers(t *testing.T) {
 			continue
 		}
 		tried++
-		rate, known := longRunTogether(limitOf(old, true), limitOf(new, true))
+		rate, known := longRun(&old, &new)
 		c := newCaller(d, &old, &new)
-		longest := max(old.Period, new.Period)
+		was, is := paced(&old).Period, paced(&new).Period
+		longest := max(was, is)
 		length, begin := 40*int64(longest), int64(1e18)
-		step := max(length/2000, int64(min(old.Period, new.Period))/4)
+		step := max(length/2000, int64(min(was, is))/4)
 		for now := begin; now < begin+length; now += step {
 			for range 4 {
 				of := d.given(t, choose(d, &old, &new))

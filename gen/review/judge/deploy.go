@@ -52,7 +52,7 @@ func deployNotes(p compare.Pair, changes []spec.Change) (notes []review.Note) {
 		note("Slots that are held stay held: a key has the slots that a call gives, less those that are held.")
 	case len(p.Old.CallerNumbers())+len(p.New.CallerNumbers()) > 0:
 		note("Used tokens stay used: a key has the capacity that a call gives, less the tokens that it lacks.")
-	case old.Kind == new.Kind && old.Precise == new.Precise && new.Capacity > 0:
+	case old.Kind == new.Kind && old.Precise == new.Precise && new.Full() > 0:
 		note(newCapacityInWords(old, new))
 	}
 	return notes
@@ -69,7 +69,7 @@ func carriedInWords(new *runtime.Policy, most int64) string {
 }
 
 func newCapacityInWords(old, new *runtime.Policy) string {
-	was, is := old.Capacity, new.Capacity
+	was, is := old.Full(), new.Full()
 	switch {
 	case compare.InFlight(new) && is > was:
 		return "Slots that are held stay held, so every key has " + words.Count(is-was, "slot") + " more at once."
@@ -98,14 +98,14 @@ func togetherInWords(p compare.Pair) string {
 	old, new := &p.Old.Policy, &p.New.Policy
 	most, bounded := Together(p.Old, p.New)
 	switch {
-	case old.Capacity+new.Capacity == 0:
+	case old.Full()+new.Full() == 0:
 		return ""
 	case !bounded:
 		return "While old and new versions run side by side, each counts what the other has granted in its own way, so a key may get more than with either version alone." + remedy
 	}
 	if compare.InFlight(old) {
 		text := fmt.Sprintf("While old and new versions run side by side, a key can have up to %s in use", words.Count(most, "slot"))
-		if most > max(old.Capacity, new.Capacity) {
+		if most > max(old.Slots, new.Slots) {
 			return text + ": more than with either version alone." + remedy
 		}
 		return text + "."
@@ -130,7 +130,7 @@ func Together(old, new *spec.Limit) (tokens int64, bounded bool) {
 	case compare.InFlightChanged(compare.Pair{Old: old, New: new}):
 		return 0, false
 	case separateRows(old, new):
-		return old.Policy.Capacity + new.Policy.Capacity, true
+		return old.Policy.Full() + new.Policy.Full(), true
 	case !windowsCoincide(old, new):
 		return 0, false
 	}
@@ -241,7 +241,7 @@ func shardRate(p *runtime.Policy, i int) float64 {
 	return shardShare(p, i, p.Rate)
 }
 
-func shardCapacity(p *runtime.Policy, i int) float64 { return shardShare(p, i, p.Capacity) }
+func shardCapacity(p *runtime.Policy, i int) float64 { return shardShare(p, i, p.Full()) }
 
 func shardShare(p *runtime.Policy, i int, tokens int64) float64 {
 	if n := max(1, p.Shards); i < n {

@@ -129,7 +129,7 @@ func TestCarriedIsReachedAndNotExceeded(t *testing.T) {
 		old := d.bounded()
 		old.Shards, old.Lease = 0, runtime.Lease{}
 		new := d.edited(old)
-		if new.Shards > 1 || old.Capacity == 0 {
+		if new.Shards > 1 || old.Full() == 0 {
 			continue
 		}
 		most, found := compare.Carried(limitOf(old, true), limitOf(new, true)), int64(0)
@@ -160,7 +160,8 @@ func TestCarriedIsReachedAndNotExceeded(t *testing.T) {
 // exhaustKey exhausts a key by a rule in all ways that could matter for a deploy to another rule, and in random ways. It
 // passes the stored states to look, each with instants at which the key is exhausted.
 func exhaustKey(d dice, old, new *runtime.Policy, key string, look func(state runtime.State, at int64)) {
-	e := exhauster{policy: old, rule: meter.RuleOf(old, key), other: meter.RuleOf(new, key), look: look}
+	old = paced(old)
+	e := exhauster{policy: old, rule: meter.RuleOf(old, key), other: meter.RuleOf(paced(new), key), look: look}
 	begin := e.rule.Phase + 40*e.rule.Period
 	edge := begin - compare.FloorMod(begin-e.other.Phase, e.other.Period) + choose[int64](d, 1, 2, 3)*e.other.Period
 	near := edge - compare.FloorMod(edge-e.rule.Phase, e.rule.Period)
@@ -274,7 +275,7 @@ func TestTogetherIsReachedAndNotExceeded(t *testing.T) {
 		}
 		require.LessOrEqual(t, found, bound, "%+v\nto %+v", old, new)
 		tried++
-		if rate, ok := longRunTogether(limitOf(old, true), limitOf(new, true)); ok {
+		if rate, ok := longRun(&old, &new); ok {
 			longest := max(old.Period, new.Period)
 			windows := roundUp(big.NewRat(40*int64(longest), int64(new.Period)))
 			sum := takenOverTime(d, &old, &new, 40*int64(longest))
@@ -297,6 +298,14 @@ func TestTogetherIsReachedAndNotExceeded(t *testing.T) {
 	assert.Greater(t, 3*longRunsReached, longRuns)
 }
 
+// longRun is longRunTogether for limits that grant tokens.
+func longRun(old, new *runtime.Policy) (tokens int64, known bool) {
+	if compare.InFlight(old) || compare.InFlight(new) {
+		return 0, false
+	}
+	return longRunTogether(limitOf(*old, true), limitOf(*new, true))
+}
+
 // takenOverTime lets two versions take from the rows of one key for a time, in random order, and returns how much they take.
 func takenOverTime(d dice, old, new *runtime.Policy, length int64) (sum int64) {
 	c := newCaller(d, old, new)
@@ -317,7 +326,7 @@ func takenOverTime(d dice, old, new *runtime.Policy, length int64) (sum int64) {
 // sideBySide lets two versions take from the rows of one key at random instants near the ends of windows, and returns
 // the most that they take at one of them.
 func sideBySide(d dice, old, new *runtime.Policy, key string) (found int64) {
-	rules := []meter.Rule{meter.RuleOf(old, key), meter.RuleOf(new, key)}
+	rules := []meter.Rule{meter.RuleOf(paced(old), key), meter.RuleOf(paced(new), key)}
 	near := func(now int64) int64 {
 		r := choose(d, rules...)
 		if r.Kind == runtime.TokenBucket || d.IntN(4) == 0 {

@@ -132,7 +132,7 @@ func lockOut(p *runtime.Policy) string {
 		if p.Reserves() { // reserved tokens are due before
 			return text
 		}
-		return text + ", one of them after at most " + words.Length(max(bounds.NextAfter(p), bounds.Hold(p)))
+		return text + ", one of them after at most " + words.Length(max(bounds.NextAfter(p), p.Hold))
 	}
 	text := "for " + words.Duration(p.Penalty.Step(1))
 	for i := 2; i <= n; i++ {
@@ -164,13 +164,13 @@ const postgresLoses = 600 * time.Millisecond
 func judgeOverrides(j *judgement) {
 	was, is := j.Old.Policy.Overrides, j.New.Policy.Overrides
 	switch {
-	case was.Rate == 0:
+	case was == runtime.OverrideBounds{}:
 		j.class(review.Loosened)
 		j.describe(review.Rule, fields.OverridesWords(j.New))
 		j.note(review.Calls, "New methods for blocks and overrides: %s.", words.List(fields.OverridesMethods(j.New), "and"))
 		j.note(review.Deploy, "The store needs the table rate_limit_overrides: Migrate(ctx, Policies()...) creates it, and ratelimitgen sql prints it.")
 		return
-	case is.Rate == 0:
+	case is == runtime.OverrideBounds{}:
 		j.class(review.Loosened, review.Tightened, review.Breaking)
 		j.risk(review.OverridesLost, false)
 		j.note(review.Calls, "The methods for blocks and overrides are gone: %s. Code that calls them no longer compiles.", words.List(fields.OverridesMethods(j.Old), "and"))
@@ -178,7 +178,7 @@ func judgeOverrides(j *judgement) {
 		j.endStatement("them, if they are not to return")
 		return
 	}
-	if is.Rate > was.Rate || is.Capacity > was.Capacity || is.MaxReserved > was.MaxReserved || is.Unlimited && !was.Unlimited {
+	if is.Rate > was.Rate || is.Capacity > was.Capacity || is.MaxReserved > was.MaxReserved || is.Slots > was.Slots || is.Unlimited && !was.Unlimited {
 		j.class(review.Loosened)
 	}
 	if lessOverridable(was, is) {
@@ -190,7 +190,7 @@ func judgeOverrides(j *judgement) {
 
 // lessOverridable reports whether operators can no longer give what they could.
 func lessOverridable(was, is runtime.OverrideBounds) bool {
-	return is.Rate < was.Rate || is.Capacity < was.Capacity || is.MaxReserved < was.MaxReserved || !is.Unlimited && was.Unlimited
+	return is.Rate < was.Rate || is.Capacity < was.Capacity || is.MaxReserved < was.MaxReserved || is.Slots < was.Slots || !is.Unlimited && was.Unlimited
 }
 
 // overridesFollow notes that operators can give less because the numbers of the limit have changed, and not its overrides.

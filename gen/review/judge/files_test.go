@@ -402,7 +402,7 @@ func confirmDuration(t *testing.T, d dice, y judged, p *runtime.Policy, name str
 	if p.Calendar.PerKey() || p.Shards > 1 || p.Precise || value == math.MaxInt64 {
 		return
 	}
-	rule := meter.RuleOf(p, keyOfCaller)
+	rule := meter.RuleOf(paced(p), keyOfCaller)
 	longest := time.Duration(0)
 	starts := []int64{bounds.LongestWindow(p)}
 	if compare.HasCalendar(p) {
@@ -413,11 +413,11 @@ func confirmDuration(t *testing.T, d dice, y judged, p *runtime.Policy, name str
 		starts = []int64{rule.Phase + 40*rule.Period, rule.Phase + 40*rule.Period + d.Int64N(rule.Period)}
 	}
 	for _, at := range append(starts, starts[0]+d.Int64N(rule.Period), starts[0]+d.Int64N(rule.Period)) {
-		count := p.Capacity
+		count := p.Full()
 		if name == "next token after reserving all" || name == review.LongestDelay {
 			count += p.MaxReserved
 		}
-		state, taken, err := rule.Step(runtime.State{}, at, runtime.Request{Count: count, Reserve: count > p.Capacity})
+		state, taken, err := rule.Step(runtime.State{}, at, runtime.Request{Count: count, Reserve: count > p.Full()})
 		require.NoError(t, err)
 		switch name {
 		case "full after":
@@ -464,21 +464,21 @@ func compareByReplay(d dice, p compare.Pair, lengths []int64) (more, fewer, exac
 	if compare.HasCalendar(&old) || compare.HasCalendar(&new) {
 		return more, fewer, false
 	}
-	for _, period := range []time.Duration{old.Period, new.Period} {
-		lengths = append(lengths, 1, int64(period)/int64(max(old.Rate, new.Rate))/2, int64(period)/3)
+	for _, period := range []time.Duration{paced(&old).Period, paced(&new).Period} {
+		lengths = append(lengths, 1, int64(period)/max(paced(&old).Rate, paced(&new).Rate)/2, int64(period)/3)
 		for _, n := range []int64{1, 2, 3, 7, 20} {
 			lengths = append(lengths, n*int64(period)-1, n*int64(period), n*int64(period)+1, n*int64(period)+int64(period)/3)
 		}
 	}
 	// The bound in the long run.
-	lengths = append(lengths, 300*int64(max(old.Period, new.Period)))
+	lengths = append(lengths, 300*int64(max(paced(&old).Period, paced(&new).Period)))
 	for _, length := range lengths {
-		if length > 1000*int64(min(old.Period, new.Period)) {
+		if length > 1000*int64(min(paced(&old).Period, paced(&new).Period)) {
 			continue
 		}
 		for _, of := range []func(*runtime.Policy) *runtime.Policy{func(p *runtime.Policy) *runtime.Policy { return p }, bounds.Unreserved} {
 			was, is := of(&old), of(&new)
-			if was.Capacity+was.MaxReserved == 0 || is.Capacity+is.MaxReserved == 0 {
+			if was.Full()+was.MaxReserved == 0 || is.Full()+is.MaxReserved == 0 {
 				continue
 			}
 			used, uses := attack(d, was, closed(was, length)), attack(d, is, closed(is, length))

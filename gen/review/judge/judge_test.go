@@ -54,6 +54,8 @@ var edits = map[string][2]string{
 	"Policy.Period":                {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 2m}"},
 	"Policy.Capacity":              {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, capacity: 30}"},
 	"Policy.MaxReserved":           {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, maxReserved: 30}"},
+	"Policy.Slots":                 {"send: {kind: in flight, capacity: 5, hold: 1m}", "send: {kind: in flight, capacity: 3, hold: 1m}"},
+	"Policy.Hold":                  {"send: {kind: in flight, capacity: 5, hold: 1m}", "send: {kind: in flight, capacity: 5, hold: 2m}"},
 	"Policy.Start":                 {"send: {kind: fixed window, rate: 60, period: 1d, start: 0s}", "send: {kind: fixed window, rate: 60, period: 1d, start: 6h}"},
 	"Policy.Shards":                {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, shards: 2}"},
 	"Policy.Timeout":               {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, timeout: 1s}"},
@@ -68,6 +70,8 @@ var edits = map[string][2]string{
 	"Policy.Overrides.Capacity":    {"send: {kind: token bucket, rate: 60, period: 1m, overrides: {}}", "send: {kind: token bucket, rate: 60, period: 1m, overrides: {capacity: 90}}"},
 	"Policy.Overrides.MaxReserved": {"send: {kind: token bucket, rate: 60, period: 1m, maxReserved: 5, overrides: {}}", "send: {kind: token bucket, rate: 60, period: 1m, maxReserved: 5, overrides: {maxReserved: 50}}"},
 	"Policy.Overrides.Unlimited":   {"send: {kind: token bucket, rate: 60, period: 1m, overrides: {rate: 1_000_000_000_000_000}}", "send: {kind: token bucket, rate: 60, period: 1m, overrides: {rate: unlimited}}"},
+	"Policy.Overrides.Slots":       {"send: {kind: in flight, capacity: 5, hold: 1m, overrides: {}}", "send: {kind: in flight, capacity: 5, hold: 1m, overrides: {capacity: 9}}"},
+	"Policy.AtMost.Slots":          {"send: {kind: in flight, capacity: 5, hold: 1m}", "send: {kind: in flight, capacity: {at most: 5}, hold: 1m}"},
 	"Policy.AtMost.Rate":           {"send: {kind: token bucket, rate: 60, capacity: 60, maxReserved: 9, period: 1m}", "send: {kind: token bucket, rate: {at most: 60}, capacity: 60, maxReserved: 9, period: 1m}"},
 	"Policy.AtMost.Capacity":       {"send: {kind: token bucket, rate: 60, capacity: 60, maxReserved: 9, period: 1m}", "send: {kind: token bucket, rate: 60, capacity: {at most: 60}, maxReserved: 9, period: 1m}"},
 	"Policy.AtMost.MaxReserved":    {"send: {kind: token bucket, rate: 60, capacity: 60, maxReserved: 9, period: 1m}", "send: {kind: token bucket, rate: 60, capacity: 60, maxReserved: {at most: 9}, period: 1m}"},
@@ -168,7 +172,7 @@ func TestEveryDialectConvertsKeys(t *testing.T) {
 
 func TestEveryPairOfKindsIsJudged(t *testing.T) {
 	limit := func(kind runtime.Kind, rate int64) *spec.Limit {
-		return limitOf(runtime.Policy{Name: "limit", Kind: kind, Rate: rate, Capacity: rate, Period: time.Minute}, true)
+		return limitOf(slotted(runtime.Policy{Name: "limit", Kind: kind, Rate: rate, Capacity: rate, Period: time.Minute}), true)
 	}
 	for _, old := range runtime.Kinds() {
 		require.Contains(t, compare.TraitsByKind, old, "add the kind %v to TraitsByKind in gen/review/compare/kinds.go", old)
@@ -250,9 +254,9 @@ func TestLoosenessCoversIntervalsOfAllLengths(t *testing.T) {
 		new := d.edited(old)
 		is := compare.Looseness(&old, &new)
 		for range 2000 {
-			length := time.Duration(d.Int64N(choose[int64](d, 3, 100) * int64(max(old.Period, new.Period))))
+			length := time.Duration(d.Int64N(choose[int64](d, 3, 100) * int64(max(paced(&old).Period, paced(&new).Period))))
 			if d.IntN(2) == 0 {
-				p := choose(d, old.Period, new.Period)
+				p := choose(d, paced(&old).Period, paced(&new).Period)
 				length = length/p*p + choose[time.Duration](d, 0, 1, p-1, p/3)
 			}
 			for _, kind := range []func(*runtime.Policy) *runtime.Policy{func(p *runtime.Policy) *runtime.Policy { return p }, bounds.Unreserved} {
@@ -330,7 +334,7 @@ func left50(t *testing.T, old, new *runtime.Policy, statement string) (before, a
 		return answers[0].Decisions[0]
 	}
 	for key := range 50 {
-		require.True(t, do(old, key, runtime.Request{Count: old.Capacity}).Allowed)
+		require.True(t, do(old, key, runtime.Request{Count: old.Full()}).Allowed)
 		before = append(before, do(old, key, runtime.Request{Op: runtime.Peek}).Remaining)
 	}
 	db, err := sql.Open("sqlite", path)

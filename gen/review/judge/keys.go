@@ -72,7 +72,7 @@ func judgeKeyCounts(j *judgement) {
 // judgeKeyForms judges a key whose parts are passed as before, but stored in another form.
 func judgeKeyForms(j *judgement) {
 	j.note(review.Calls, "Calls of %s still compile: its parameters have the same types.", j.New.GoName)
-	gain := words.Count(j.New.Policy.Capacity, spec.Unit(&j.New.Policy))
+	gain := words.Count(j.New.Policy.Full(), spec.Unit(&j.New.Policy))
 	for i, was := range j.Old.Key {
 		is := j.New.Key[i]
 		switch {
@@ -149,5 +149,5 @@ func noteNewParts(j *judgement) {
 		return
 	}
 	j.note(review.Deploy, "Stored rows are no longer read, because the key has a different number of parts. Every key starts full: a one-time gain of up to %s.",
-		words.Count(j.New.Policy.Capacity, spec.Unit(&j.New.Policy)))
+		words.Count(j.New.Policy.Full(), spec.Unit(&j.New.Policy)))
 }

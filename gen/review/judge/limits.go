@@ -55,7 +55,7 @@ func judgeRenamed(j *judgement) {
 	was, is := j.Old.Policy.Name, j.New.Policy.Name
 	j.note(review.Rule, "%s was probably renamed to %s: one was removed, and the other is new and similar.", was, is)
 	j.note(review.Deploy, "Rows are stored under the limit's name. The new version does not read those of %s, so every key of %s starts full: a one-time gain of up to %s.",
-		was, is, words.Count(j.New.Policy.Capacity, spec.Unit(&j.New.Policy)))
+		was, is, words.Count(j.New.Policy.Full(), spec.Unit(&j.New.Policy)))
 	noteOffsets(j, "name")
 	j.keep(review.BetweenVersions, database{}, "to keep the counts, "+betweenVersions, "UPDATE rate_limits SET name = '%s' WHERE name = '%s';", is, was)
 	j.keep(review.BetweenVersions, database{}, "to register the new name, "+betweenVersions, "UPDATE rate_limit_registry SET name = '%s' WHERE name = '%s';", is, was)

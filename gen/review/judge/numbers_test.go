@@ -21,19 +21,20 @@ func againstNumber(t *testing.T, d dice, p *runtime.Policy, name string, value i
 	t.Helper()
 	if name == review.LargestReservation {
 		c := newCaller(d, p)
-		now := meter.RuleOf(p, keyOfCaller).Phase + 40*int64(p.Period)
+		now := meter.RuleOf(p, keyOfCaller).Phase + 40*int64(paced(p).Period)
 		require.True(t, c.take(p, now, value), "%+v", p)
 		require.False(t, newCaller(d, p).take(p, now, value+1), "%+v", p)
 		return false
 	}
 	if strings.HasSuffix(name, review.Unreserved) {
-		if p, traces = bounds.Unreserved(p), nil; p.Capacity == 0 {
+		if p, traces = bounds.Unreserved(p), nil; p.Full() == 0 {
 			require.Zero(t, value)
 			return false
 		}
 	}
-	length, ok := intervalNamed(name, p.Period)
-	if length = closed(p, length); !ok || length/int64(p.Period) > 3000*max(1, p.Capacity+p.MaxReserved)/p.Rate || length > 3000*int64(p.Period) {
+	pace := paced(p)
+	length, ok := intervalNamed(name, pace.Period)
+	if length = closed(p, length); !ok || length/int64(pace.Period) > 3000*max(1, pace.Capacity+p.MaxReserved)/pace.Rate || length > 3000*int64(pace.Period) {
 		return false // that takes too many calls
 	}
 	for _, uses := range traces {

@@ -49,7 +49,7 @@ func (d dice) policy() runtime.Policy {
 		Period: choose(d, time.Second, 30*time.Second, time.Minute, 90*time.Second, time.Hour, 24*time.Hour),
 	}
 	if p.Kind == runtime.InFlight {
-		return p
+		return slotted(p)
 	}
 	if p.Kind != runtime.SlidingWindow {
 		p.Capacity = choose(d, rate, rate, 2*rate, 3*rate+1, (rate+1)/2)
@@ -69,6 +69,30 @@ func (d dice) policy() runtime.Policy {
 		p.Precise, p.Start, p.Lease = true, runtime.Start{}, runtime.Lease{}
 	}
 	return p
+}
+
+// slotted gives a limit in flight slots and a hold in place of a rate and a period.
+func slotted(p runtime.Policy) runtime.Policy {
+	if p.Kind == runtime.InFlight && p.Rate == p.Capacity {
+		p.Slots, p.Hold, p.Rate, p.Capacity, p.Period = p.Rate, p.Period, 0, 0, 0
+	}
+	return p
+}
+
+// paced gives a limit in flight a rate and a period beside its slots and its hold, for schedules that are the same for all kinds.
+func paced(p *runtime.Policy) *runtime.Policy {
+	if p.Kind != runtime.InFlight {
+		return p
+	}
+	of := *p
+	of.Rate, of.Capacity, of.Period = p.Slots, p.Slots, p.Hold
+	return &of
+}
+
+// unpaced is the reverse of paced.
+func unpaced(p runtime.Policy) runtime.Policy {
+	p.Slots, p.Hold = 0, 0
+	return slotted(p)
 }
 
 // bounded returns a random policy without unbounded reservations, sometimes with shards.
@@ -93,13 +117,14 @@ func (d dice) bounded() runtime.Policy {
 // edited changes one to three fields of a policy, or all.
 func (d dice) edited(p runtime.Policy) runtime.Policy {
 	for {
-		new, other := p, d.bounded()
+		bounded := d.bounded()
+		new, other := *paced(&p), *paced(&bounded)
 		for range 1 + d.IntN(3) {
 			switch d.IntN(8) {
 			case 0:
 				new.Rate = other.Rate
 			case 1:
-				new.Period = choose(d, other.Period, 24*p.Period, max(time.Second, p.Period/4))
+				new.Period = choose(d, other.Period, 24*new.Period, max(time.Second, new.Period/4))
 			case 2:
 				new.Capacity = other.Capacity
 			case 3:
@@ -117,7 +142,7 @@ func (d dice) edited(p runtime.Policy) runtime.Policy {
 		if new.Kind == runtime.SlidingWindow {
 			new.Capacity, new.MaxReserved = new.Rate, 0
 		}
-		if new.Validate() == nil && new != p {
+		if new = unpaced(new); new.Validate() == nil && new != p {
 			return new
 		}
 	}
@@ -125,7 +150,8 @@ func (d dice) edited(p runtime.Policy) runtime.Policy {
 
 // jump returns a step of the clock: none, until a token is due, part of a period, or a few periods.
 func (d dice) jump(p runtime.Policy, due time.Duration) int64 {
-	return choose(d, 0, int64(due), max(0, int64(due)-1), d.Int64N(int64(p.Period)/4+1), d.Int64N(int64(p.Period)), d.Int64N(3*int64(p.Period)))
+	period := int64(paced(&p).Period)
+	return choose(d, 0, int64(due), max(0, int64(due)-1), d.Int64N(period/4+1), d.Int64N(period), d.Int64N(3*period))
 }
 
 var keyParts = []spec.KeyPart{{Name: "userID", Type: "string"}}
@@ -145,6 +171,7 @@ func limitOf(p runtime.Policy, keyed bool) *spec.Limit {
 // wander takes and reserves random counts, and passes each decision to look.
 func wander(t *testing.T, d dice, p *runtime.Policy, look func(now int64, q runtime.Request, after runtime.State, decision runtime.Decision)) {
 	t.Helper()
+	p = paced(p)
 	rule, state := meter.RuleOf(p, "key"), runtime.State{}
 	now := rule.Phase + 3*int64(p.Period) + d.Int64N(int64(p.Period))
 	for range 200 {

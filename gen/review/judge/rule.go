@@ -50,7 +50,7 @@ func judgeHold(j *judgement) {
 	if compare.InFlightChanged(j.Pair) {
 		return // the kind is judged itself: one of the two has no hold
 	}
-	was, is := j.Old.Policy.Period, j.New.Policy.Period
+	was, is := j.Old.Policy.Hold, j.New.Policy.Hold
 	j.loosens(is < was)
 	if is < was {
 		j.note(review.Rule, "A slot that is not renewed is free after %s instead of %s: work that takes longer without renewing it loses its slot, and other work may begin beside it.",
@@ -67,7 +67,7 @@ func judgeCapacity(j *judgement) {
 	case compare.InFlightChanged(j.Pair):
 		return
 	case compare.InFlight(&j.New.Policy):
-		j.changesRule(func(policy *runtime.Policy) { policy.Capacity, policy.Rate = is, is })
+		j.changesRule(func(policy *runtime.Policy) { policy.Slots = j.New.Policy.Slots })
 		return
 	}
 	j.changesRule(func(policy *runtime.Policy) {

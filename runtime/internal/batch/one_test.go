@@ -16,16 +16,20 @@ func TestOneDecidesAsABatch(t *testing.T) {
 	denied, failed := 0, 0
 	for range runtimetest.Steps() / runtimetest.TraceSteps {
 		p := d.PolicyOf(t, 1+d.Int64N(runtime.MaxSlots), runtime.Kinds()...)
+		length := p.Period + p.Hold
 		if p.MaxReserved == 0 && d.IntN(3) == 0 {
-			p.Penalty = runtime.PenaltyOf(0, p.Period/2+1, p.Period)
+			p.Penalty = runtime.PenaltyOf(0, length/2+1, length)
 		}
 		var one, all runtime.State
 		fence, now := int64(1), epoch.UnixNano()
 		for range runtimetest.TraceSteps {
-			q := d.Request(p)
-			if q.Policy, q.Key = &p, "k"; p.Kind == runtime.InFlight {
-				q = runtime.Request{Policy: &p, Key: "k", Op: runtimetest.Pick(d, runtime.Ops()...), Count: d.Int64N(p.Capacity + 2), Fence: fence}
+			var q runtime.Request
+			if p.Kind == runtime.InFlight {
+				q = runtime.Request{Op: runtimetest.Pick(d, runtime.Ops()...), Count: d.Int64N(p.Slots + 2), Fence: fence}
+			} else {
+				q = d.Request(p)
 			}
+			q.Policy, q.Key = &p, "k"
 			q.Zone, q.Anniversary = time.UTC, runtime.Date{Year: 2024, Month: time.January, Day: 31}
 			calls := []runtime.Call{call(q)}
 			row, ok := batch.One(calls)
@@ -49,7 +53,7 @@ func TestOneDecidesAsABatch(t *testing.T) {
 			} else if got.Fence != 0 {
 				fence = got.Fence
 			}
-			now += int64(d.UpTo(min(p.Period, 24*time.Hour)))
+			now += int64(d.UpTo(min(length, 24*time.Hour)))
 		}
 	}
 	require.Greater(t, denied, 1000)

@@ -22,7 +22,9 @@ var (
 // halfFull returns a plain policy of a kind, and a state with 5 of its 10 tokens.
 func halfFull(kind runtime.Kind) (*runtime.Policy, runtime.State) {
 	p := runtimetest.Bucket("limit", 10)
-	p.Kind, p.Rate = kind, 10
+	if p.Kind, p.Rate = kind, 10; kind == runtime.InFlight {
+		p = &runtime.Policy{Name: "limit", Kind: kind, Slots: 10, Hold: time.Minute}
+	}
 	return p, runtime.State{Value: -5, TS: epoch.UnixNano(), Exists: true}
 }
 

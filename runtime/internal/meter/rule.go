@@ -42,11 +42,11 @@ type algorithm interface {
 
 // Rule is a [runtime.Policy] as it applies to one row: the numbers that [Rule.Step] calculates with.
 type Rule struct {
-	// Rate, Capacity and Debt are the policy's Rate, Capacity and MaxReserved in tokens, or a shard's share of them. Debt
+	// Rate, Capacity and Debt are the policy's Rate, Full and MaxReserved in tokens, or a shard's share of them. Debt
 	// is larger than any debt if the policy's MaxReserved is [runtime.Unbounded].
 	Rate, Capacity, Debt float64
-	// Period is the policy's, in nanoseconds.
-	Period int64
+	// Period and Hold are the policy's, in nanoseconds.
+	Period, Hold int64
 	// Phase is the offset of the windows in a period, in nanoseconds from 0 to Period-1.
 	Phase int64
 	// Kind is the policy's.
@@ -79,9 +79,10 @@ func RuleOf(p *runtime.Policy, key string) Rule {
 	}
 	r := Rule{
 		Rate:     float64(p.Rate),
-		Capacity: float64(p.Capacity),
+		Capacity: float64(p.Full()),
 		Debt:     float64(p.MaxReserved),
 		Period:   int64(p.Period),
+		Hold:     int64(p.Hold),
 		Kind:     p.Kind,
 		FirstUse: p.Start.FirstUse(),
 		Precise:  p.Precise,

@@ -52,7 +52,7 @@ func (r inFlight) holdersOf(s runtime.State) (h holders) {
 	}
 	h = holders{last: afterAll(s)}
 	if used := atLeast(-s.Value); used > 0 {
-		h.all = []holder{{end: arith.Add(s.TS, r.Period), slots: used}}
+		h.all = []holder{{end: arith.Add(s.TS, r.Hold), slots: used}}
 	}
 	return h
 }
@@ -158,7 +158,7 @@ func (inFlight) take(s runtime.State, _ int64, _ float64) runtime.State { return
 func (r inFlight) acquire(s runtime.State, now int64, q *runtime.Request) runtime.State {
 	h := r.heldAt(s, now)
 	h.last = arith.Add(max(arith.Add(h.last, 1), now), q.Fence)
-	h.add(holder{h.last, arith.Add(now, r.Period), q.Count})
+	h.add(holder{h.last, arith.Add(now, r.Hold), q.Count})
 	return h.state(s, now)
 }
 
@@ -220,7 +220,7 @@ func (r inFlight) renewOrRelease(s runtime.State, now int64, q *runtime.Request)
 	of := h.all[i]
 	h.all = slices.Delete(h.all, i, i+1)
 	if q.Op == runtime.Renew {
-		of.end = arith.Add(now, r.Period)
+		of.end = arith.Add(now, r.Hold)
 		h.add(of)
 	}
 	return h.state(s, now), nil

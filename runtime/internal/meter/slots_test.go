@@ -16,7 +16,7 @@ import (
 
 // slotLimit returns a limit of some slots.
 func slotLimit(capacity int64, hold time.Duration) *runtime.Policy {
-	return &runtime.Policy{Name: "slots", Kind: runtime.InFlight, Rate: capacity, Period: hold, Capacity: capacity}
+	return &runtime.Policy{Name: "slots", Kind: runtime.InFlight, Slots: capacity, Hold: hold}
 }
 
 // Slots are held until they are released, or for the hold after they were acquired or renewed.
@@ -215,7 +215,7 @@ func TestSlotsAgreeWithAListOfHolders(t *testing.T) {
 	for seed := range uint64(runtimetest.Steps() / runtimetest.TraceSteps) {
 		d := rand.New(rand.NewPCG(seed, 3))
 		p := slotLimit(1+d.Int64N(8), time.Duration(1+d.Int64N(100)))
-		rule, want := meter.RuleOf(p, ""), &heldSlots{capacity: p.Capacity, hold: int64(p.Period)}
+		rule, want := meter.RuleOf(p, ""), &heldSlots{capacity: p.Slots, hold: int64(p.Hold)}
 		var state runtime.State
 		var fences []int64
 		now := int64(1000)
@@ -224,7 +224,7 @@ func TestSlotsAgreeWithAListOfHolders(t *testing.T) {
 			if d.IntN(20) == 0 {
 				now -= d.Int64N(200)
 			}
-			q := runtime.Request{Count: 1 + d.Int64N(p.Capacity), Op: slotOps[d.IntN(len(slotOps))]}
+			q := runtime.Request{Count: 1 + d.Int64N(p.Slots), Op: slotOps[d.IntN(len(slotOps))]}
 			if q.Op == runtime.Take {
 				q.Fence = d.Int64N(2) * d.Int64N(100)
 			} else if len(fences) > 0 {
@@ -346,7 +346,7 @@ func BenchmarkSlots(b *testing.B) {
 
 // A penalty in the row of a key hides no holder.
 func TestHoldersOfAKeyWithAPenalty(t *testing.T) {
-	p := &runtime.Policy{Name: "limit", Kind: runtime.InFlight, Rate: 2, Capacity: 2, Period: time.Minute, Penalty: runtime.PenaltyOf(0, time.Second)}
+	p := &runtime.Policy{Name: "limit", Kind: runtime.InFlight, Slots: 2, Hold: time.Minute, Penalty: runtime.PenaltyOf(0, time.Second)}
 	r, now := meter.RuleOf(p, "k"), epoch.UnixNano()
 	s, d := must2(r.Step(runtime.State{}, now, take(2)))
 	s, denied := must2(r.Step(s, now, take(1)))

@@ -50,7 +50,7 @@ func (d Dice) HugePolicy(t testing.TB) runtime.Policy {
 	return d.PolicyOf(t, Pick[int64](d, 1e9, 1e12, 999_999_999_999_989, runtime.MaxTokens))
 }
 
-// PolicyOf returns a valid policy of one row with a rate.
+// PolicyOf returns a valid policy of one row with a rate, or with as many slots.
 func (d Dice) PolicyOf(t testing.TB, rate int64, kinds ...runtime.Kind) runtime.Policy {
 	if len(kinds) == 0 {
 		kinds = TokenKinds()
@@ -61,6 +61,9 @@ func (d Dice) PolicyOf(t testing.TB, rate int64, kinds ...runtime.Kind) runtime.
 		Rate:     rate,
 		Period:   d.period(),
 		Capacity: rate,
+	}
+	if p.Kind == runtime.InFlight {
+		return runtime.Policy{Name: p.Name, Kind: p.Kind, Slots: rate, Hold: p.Period}
 	}
 	if p.Kind.Linear() {
 		p.Capacity = min(runtime.MaxTokens, Pick(d, 0, (rate+1)/2, rate, rate, 2*rate, 3*rate))

@@ -42,7 +42,7 @@ type goneCourse struct {
 
 // The limits of a goneCourse: slots for which all processes compete, with tokens beside them, and reservations of a process.
 func (c *goneCourse) slots() *runtime.Policy {
-	return &runtime.Policy{Name: "slots", Kind: runtime.InFlight, Rate: 5, Capacity: 5, Period: c.Hold}
+	return &runtime.Policy{Name: "slots", Kind: runtime.InFlight, Slots: 5, Hold: c.Hold}
 }
 
 var (
@@ -172,7 +172,7 @@ func (w goneWorker) hold(s *limiter.Slot) {
 	w.write(goneEvent{What: "releasing", Fence: s.Fence})
 	err := s.Release(context.Background())
 	if held := time.Since(s.TakenAt); errors.Is(err, runtime.ErrSlotLost) {
-		if held > s.Policy.Period-holdTolerance {
+		if held > s.Policy.Hold-holdTolerance {
 			return // on a slow machine, the hold has ended
 		}
 		err = fmt.Errorf("after %v: %w", held, err)

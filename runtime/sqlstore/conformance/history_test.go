@@ -153,7 +153,7 @@ func randomRequest(p *runtime.Policy, random *rand.Rand) runtime.Request {
 
 // slotsOfHistory returns the limit in flight of histories.
 func slotsOfHistory() *runtime.Policy {
-	return &runtime.Policy{Name: "slots", Kind: runtime.InFlight, Rate: 6, Capacity: 6, Period: time.Minute}
+	return &runtime.Policy{Name: "slots", Kind: runtime.InFlight, Slots: 6, Hold: time.Minute}
 }
 
 // randomOfSlots returns a random request of a holder.

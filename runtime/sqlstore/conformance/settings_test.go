@@ -44,7 +44,7 @@ func used() []*runtime.Policy {
 	precise.Kind, precise.Rate, precise.Precise = runtime.SlidingWindow, 2, true
 	penalized := live.Once("penalized", 2)
 	penalized.Penalty = runtime.PenaltyOf(0, time.Hour)
-	held := &runtime.Policy{Name: "held", Kind: runtime.InFlight, Rate: 2, Capacity: 2, Period: runtime.MaxPeriod / 2}
+	held := &runtime.Policy{Name: "held", Kind: runtime.InFlight, Slots: 2, Hold: runtime.MaxPeriod / 2}
 	sharded := live.Once("sharded", 2)
 	sharded.Rate, sharded.Shards = 2, 2
 	overridden := live.Overridable()

@@ -33,7 +33,7 @@ import (
 const slotsEnv = "RATELIMITGEN_TEST_SLOTS"
 
 // slotLimit is the limit for whose slots the processes compete.
-var slotLimit = runtime.Policy{Name: "slots", Kind: runtime.InFlight, Rate: 5, Capacity: 5, Period: time.Second}
+var slotLimit = runtime.Policy{Name: "slots", Kind: runtime.InFlight, Slots: 5, Hold: time.Second}
 
 // slotPool is how many connections each process has to each node.
 const slotPool = 3
@@ -151,7 +151,7 @@ func (w slotWorker) hold(ctx context.Context) {
 		time.Sleep(rand.N(60 * time.Millisecond))
 	}
 	if fate == 1 {
-		time.Sleep(slotLimit.Period + 50*time.Millisecond)
+		time.Sleep(slotLimit.Hold + 50*time.Millisecond)
 		switch err := w.call(ctx, s.Release); {
 		case err == nil:
 			w.write(slotEvent{Fence: s.Fence, What: "a late release has no error"})
@@ -177,7 +177,7 @@ func (w slotWorker) judge(ctx context.Context, fence int64, sent time.Time, err 
 	case err == nil, ctx.Err() != nil:
 	case !errors.Is(err, runtime.ErrSlotLost):
 		w.write(slotEvent{Fence: fence, What: "failed: " + err.Error(), Received: time.Now().UnixNano()})
-	case time.Since(sent) < slotLimit.Period-clockError:
+	case time.Since(sent) < slotLimit.Hold-clockError:
 		w.write(slotEvent{Fence: fence, What: "after " + time.Since(sent).String() + ": " + err.Error()})
 	}
 }
@@ -227,7 +227,7 @@ func TestLateMeasurementEndsNoHold(t *testing.T) {
 				store := behind.StoreWith(t, behind.Open(t), sqlstore.Options{Table: r.course.Table})
 				require.NoError(t, store.Ready(t.Context()))
 				all := limiter.New(holder).Slots(&slotLimit, runtime.Key{})
-				most := live.Must(all.AcquireN(t.Context(), slotLimit.Capacity-1))(t)
+				most := live.Must(all.AcquireN(t.Context(), slotLimit.Slots-1))(t)
 				require.True(t, most.Allowed)
 
 				sent := time.Now()
@@ -243,12 +243,12 @@ func TestLateMeasurementEndsNoHold(t *testing.T) {
 						break
 					}
 					ends := time.Now().Add(slot.RetryAfter)
-					require.False(t, ends.Before(sent.Add(slotLimit.Period-clockError)), "%v early", sent.Add(slotLimit.Period).Sub(ends))
-					require.False(t, asking.After(received.Add(slotLimit.Period+clockError)), "a hold of %v has not ended after %v",
-						slotLimit.Period, asking.Sub(received))
+					require.False(t, ends.Before(sent.Add(slotLimit.Hold-clockError)), "%v early", sent.Add(slotLimit.Hold).Sub(ends))
+					require.False(t, asking.After(received.Add(slotLimit.Hold+clockError)), "a hold of %v has not ended after %v",
+						slotLimit.Hold, asking.Sub(received))
 					time.Sleep(min(slot.RetryAfter, 100*time.Millisecond))
 				}
-				assert.GreaterOrEqual(t, time.Since(sent), slotLimit.Period-clockError, "a hold ended early")
+				assert.GreaterOrEqual(t, time.Since(sent), slotLimit.Hold-clockError, "a hold ended early")
 				require.ErrorIs(t, last.Release(t.Context()), runtime.ErrSlotLost)
 			})
 		})
@@ -321,9 +321,9 @@ func (r *slotRun) holdMost(t *testing.T, store runtime.Store) {
 	ended := time.Now()
 	limits := limiter.New(store).Slots(&slotLimit, runtime.Key{})
 	require.Eventually(t, func() bool {
-		s, err := limits.AcquireN(t.Context(), slotLimit.Capacity)
+		s, err := limits.AcquireN(t.Context(), slotLimit.Slots)
 		return err == nil && s.Allowed
-	}, slotLimit.Period+2*time.Second, 10*time.Millisecond, "slots stay lost")
+	}, slotLimit.Hold+2*time.Second, 10*time.Millisecond, "slots stay lost")
 	freed := time.Since(ended)
 	var all []slotEvent
 	for _, name := range files {
@@ -366,7 +366,7 @@ func (r *slotRun) runProcess(events string, starts time.Duration) error {
 		if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			return err
 		}
-		r.pause(slotLimit.Period/4, 2*slotLimit.Period)
+		r.pause(slotLimit.Hold/4, 2*slotLimit.Hold)
 		if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
 			return err
 		}
@@ -393,7 +393,7 @@ func judgeSlots(t *testing.T, all []slotEvent, trouble time.Time) (acquired, fai
 	t.Helper()
 	type holding struct{ from, until, sent, received int64 }
 	holders := map[int64]*holding{}
-	hold := int64(slotLimit.Period - clockError)
+	hold := int64(slotLimit.Hold - clockError)
 	slices.SortStableFunc(all, func(a, b slotEvent) int { return cmp.Compare(a.Fence, b.Fence) })
 	for _, e := range all {
 		h := holders[e.Fence]
@@ -439,9 +439,9 @@ func judgeSlots(t *testing.T, all []slotEvent, trouble time.Time) (acquired, fai
 		held += c.by
 		most = max(most, int(held))
 	}
-	assert.LessOrEqual(t, most, int(slotLimit.Capacity), "held at once")
+	assert.LessOrEqual(t, most, int(slotLimit.Slots), "held at once")
 	assert.Greater(t, len(holders), 10, "slots were acquired")
 	// Each session of the processes may have fallen silent while it waited for the row, and then keeps it for a second.
-	assert.Less(t, gap, slotLimit.Period+(racers*slotPool+3)*time.Second+measuredLate, "slots stay lost")
+	assert.Less(t, gap, slotLimit.Hold+(racers*slotPool+3)*time.Second+measuredLate, "slots stay lost")
 	return len(holders), failed, most, gap
 }

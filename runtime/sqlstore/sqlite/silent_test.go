@@ -619,7 +619,7 @@ func loseAcquisition(t *testing.T, step string, first, obeys bool, batch int) {
 	w := &wire{obeys: obeys}
 	store := wired(t, w, batch)
 	require.NoError(t, store.Ready(t.Context()))
-	p := &runtime.Policy{Name: "slots", Kind: runtime.InFlight, Rate: 5, Capacity: 5, Period: time.Hour}
+	p := &runtime.Policy{Name: "slots", Kind: runtime.InFlight, Slots: 5, Hold: time.Hour}
 	slots := limiter.New(store).Slots(p, runtime.Key{})
 	fence := int64(0)
 	if !first {
@@ -638,7 +638,7 @@ func loseAcquisition(t *testing.T, step string, first, obeys bool, batch int) {
 	close(w.healed)
 	time.Sleep(time.Minute)
 	require.Zero(t, must(slots.Peek(t.Context()))(t).Used, "after the connection has responded")
-	s := must(slots.AcquireN(t.Context(), p.Capacity))(t)
+	s := must(slots.AcquireN(t.Context(), p.Slots))(t)
 	require.True(t, s.Allowed)
 	require.Greater(t, s.Fence, fence)
 	require.NoError(t, s.Release(t.Context()))

@@ -52,11 +52,11 @@ type slotKey struct {
 	// largest is the largest fence, and deleted that no row may have it: then only the clock makes the next one larger.
 	largest int64
 	deleted bool
-	// capacity is that of an override, 0 without one, and mode the one that an override gives in its place.
-	capacity int64
-	mode     runtime.Mode
-	blocked  bool
-	tokens   int64
+	// slots are those of an override, 0 without one, and mode the one that an override gives in its place.
+	slots   int64
+	mode    runtime.Mode
+	blocked bool
+	tokens  int64
 }
 
 type slotHolder struct {
@@ -75,13 +75,13 @@ type slotHolder struct {
 
 func newSlotWorld(r *rand.Rand, name string, clock *Clock, env Env) *slotWorld {
 	w := &slotWorld{journal: journal{clock: clock}, r: r, env: env, store: &breakable{Backend: env.Backend, state: "answers", clock: clock}}
-	capacity := 1 + r.Int64N(6)
+	slots := 1 + r.Int64N(6)
 	w.policy = &runtime.Policy{
-		Name: name, Kind: runtime.InFlight, Rate: capacity, Capacity: capacity, Period: w.randomHold(),
+		Name: name, Kind: runtime.InFlight, Slots: slots, Hold: w.randomHold(),
 		Mode: oneOf(r, runtime.ModeEnforce, runtime.ModeEnforce, runtime.ModeShadow, runtime.ModeOff, runtime.ModeBlock),
 	}
 	if r.IntN(2) == 0 {
-		w.policy.Overrides = runtime.OverrideBounds{Rate: 2 * capacity, Capacity: 2 * capacity, Unlimited: r.IntN(2) == 0}
+		w.policy.Overrides = runtime.OverrideBounds{Slots: 2 * slots, Unlimited: r.IntN(2) == 0}
 	}
 	w.tokens = &runtime.Policy{Name: name + " tokens", Kind: runtime.FixedWindow, Rate: 20, Capacity: 20, Period: runtime.MaxPeriod, Start: runtime.StartOffset(0)}
 	for i := range 1 + r.IntN(2) {
@@ -100,13 +100,13 @@ func (w *slotWorld) run(requests int) {
 	for i := 0; i < requests && w.err == nil; i++ {
 		switch w.r.IntN(12) {
 		case 0:
-			time.Sleep(w.policy.Period)
+			time.Sleep(w.policy.Hold)
 		case 1, 2, 3, 4, 5:
-			time.Sleep(time.Duration(w.r.Int64N(int64(w.policy.Period))))
+			time.Sleep(time.Duration(w.r.Int64N(int64(w.policy.Hold))))
 		case 6:
 			if w.r.IntN(4) == 0 {
 				w.back = true
-				w.clock.goBack(w.r, int64(w.policy.Period))
+				w.clock.goBack(w.r, int64(w.policy.Hold))
 				for _, k := range w.keys {
 					if k.deleted {
 						k.largest = 0
@@ -149,16 +149,16 @@ func (k *slotKey) holds(h *slotHolder, now int64) bool {
 	return slices.Contains(k.all, h) && h.end > now
 }
 
-// inForce returns the capacity and the mode in force for a key.
-func (w *slotWorld) inForce(k *slotKey) (capacity int64, mode runtime.Mode) {
-	capacity, mode = cmp.Or(k.capacity, w.policy.Capacity), w.policy.Mode
+// inForce returns the slots and the mode in force for a key.
+func (w *slotWorld) inForce(k *slotKey) (slots int64, mode runtime.Mode) {
+	slots, mode = cmp.Or(k.slots, w.policy.Slots), w.policy.Mode
 	switch {
 	case k.blocked:
 		mode = runtime.ModeBlock
 	case k.mode != runtime.ModeEnforce:
 		mode = k.mode
 	}
-	return capacity, mode
+	return slots, mode
 }
 
 // step makes a request of a key, mostly one of a holder.
@@ -217,23 +217,23 @@ func (w *slotWorld) acquire(limits *limiter.Limiter, k *slotKey) {
 	}
 	s, err := acquire(context.Background(), n)
 	w.logf("acquire %d of %v, the store %s, reserved %v: %v, %v", n, k.of, w.store.state, rs != nil, s, err)
-	capacity, mode := w.inForce(k)
+	slots, mode := w.inForce(k)
 	_, used := k.live(now)
-	fits := used+n <= capacity
+	fits := used+n <= slots
 	switch counted := mode == runtime.ModeEnforce || mode == runtime.ModeShadow; {
 	case counted && w.store.state != "answers":
-		passes := mode == runtime.ModeShadow && err == nil && (n > capacity || s.FailedOpen != nil)
-		refused := mode == runtime.ModeEnforce && n > capacity && errors.Is(err, runtime.ErrExceedsCapacity)
+		passes := mode == runtime.ModeShadow && err == nil && (n > slots || s.FailedOpen != nil)
+		refused := mode == runtime.ModeEnforce && n > slots && errors.Is(err, runtime.ErrExceedsCapacity)
 		if !passes && !refused && !errors.Is(err, errBroken) {
 			w.failf("acquire while the store %s: %v", w.store.state, err)
 		}
 		if w.store.state == "loses" && fits && n > 0 {
 			k.change(now)
-			k.all = append(k.all, &slotHolder{n: n, end: now + int64(w.policy.Period)})
+			k.all = append(k.all, &slotHolder{n: n, end: now + int64(w.policy.Hold)})
 		}
-	case mode == runtime.ModeEnforce && n > capacity:
+	case mode == runtime.ModeEnforce && n > slots:
 		if !errors.Is(err, runtime.ErrExceedsCapacity) {
-			w.failf("acquire %d of %d: %v", n, capacity, err)
+			w.failf("acquire %d of %d: %v", n, slots, err)
 		}
 	case err != nil:
 		w.failf("acquire: %v", err)
@@ -246,8 +246,8 @@ func (w *slotWorld) acquire(limits *limiter.Limiter, k *slotKey) {
 			w.failf("a blocked key: %v", s)
 		}
 	case !fits:
-		if s.Allowed || s.RetryAfter != w.free(k, now, capacity, n) {
-			w.failf("%d of %d are used: %v, want a denial for %v", used, capacity, s, w.free(k, now, capacity, n))
+		if s.Allowed || s.RetryAfter != w.free(k, now, slots, n) {
+			w.failf("%d of %d are used: %v, want a denial for %v", used, slots, s, w.free(k, now, slots, n))
 		}
 	default:
 		if w.acquired(k, s, n, now); w.err == nil {
@@ -258,14 +258,14 @@ func (w *slotWorld) acquire(limits *limiter.Limiter, k *slotKey) {
 
 // crowd has several callers acquire slots at once, of which some leave meanwhile: these hold none.
 func (w *slotWorld) crowd(k *slotKey) {
-	capacity, mode := w.inForce(k)
+	most, mode := w.inForce(k)
 	now := w.clock.now()
 	live, used := k.live(now)
 	soon := func(h *slotHolder) bool { return h.end-now < int64(time.Second) }
-	if mode != runtime.ModeEnforce || w.policy.Period < time.Minute || slices.ContainsFunc(live, soon) {
+	if mode != runtime.ModeEnforce || w.policy.Hold < time.Minute || slices.ContainsFunc(live, soon) {
 		return // or holds may end before all callers have left
 	}
-	n := 1 + w.r.Int64N(min(2, capacity))
+	n := 1 + w.r.Int64N(min(2, most))
 	slots, wait := w.limits.Slots(w.policy, k.of), make([]bool, 2+w.r.IntN(5))
 	for i := range wait {
 		wait[i] = w.r.IntN(4) == 0
@@ -299,11 +299,11 @@ func (w *slotWorld) crowd(k *slotKey) {
 	for _, s := range held {
 		w.acquired(k, s, n, now)
 	}
-	if used > capacity && n > 0 && len(held) > 0 {
-		w.failf("%d of %d slots are held", used, capacity)
+	if used > most && n > 0 && len(held) > 0 {
+		w.failf("%d of %d slots are held", used, most)
 	}
-	if left == 0 && denied > 0 && used+n <= capacity {
-		w.failf("denied, and %d of %d slots are held", used, capacity)
+	if left == 0 && denied > 0 && used+n <= most {
+		w.failf("denied, and %d of %d slots are held", used, most)
 	}
 	if w.counts.departed += left; left > 0 {
 		synctest.Wait()
@@ -319,8 +319,8 @@ func (w *slotWorld) noTx(k *slotKey) {
 	defer done()
 	s, err := limits.Slots(w.policy, k.of).Acquire(context.Background())
 	w.logf("acquire in no transaction: %v, %v", s, err)
-	capacity, mode := w.inForce(k)
-	if counted := mode == runtime.ModeEnforce || mode == runtime.ModeShadow; !counted || capacity < 1 {
+	slots, mode := w.inForce(k)
+	if counted := mode == runtime.ModeEnforce || mode == runtime.ModeShadow; !counted || slots < 1 {
 		return
 	}
 	if !errors.Is(err, want) || s != nil && s.Allowed {
@@ -329,10 +329,10 @@ func (w *slotWorld) noTx(k *slotKey) {
 }
 
 // free returns how long it takes until n slots are free if no one renews or releases.
-func (w *slotWorld) free(k *slotKey, now, capacity, n int64) time.Duration {
+func (w *slotWorld) free(k *slotKey, now, slots, n int64) time.Duration {
 	all, used := k.live(now)
 	for _, h := range all {
-		if used -= h.n; used+n <= capacity {
+		if used -= h.n; used+n <= slots {
 			return time.Duration(h.end - now)
 		}
 	}
@@ -345,7 +345,7 @@ func (w *slotWorld) acquired(k *slotKey, s *limiter.Slot, n, now int64) {
 		return
 	}
 	k.largest, k.deleted = s.Fence, false
-	hold := w.policy.Period
+	hold := w.policy.Hold
 	k.change(now)
 	h := &slotHolder{slot: s, n: n, end: now + int64(hold), hold: hold, local: time.Now().Add(hold)}
 	k.all, k.inHand = append(k.all, h), append(k.inHand, h)
@@ -357,18 +357,18 @@ func (w *slotWorld) together(limits *limiter.Limiter, k *slotKey) {
 	n, now := 1+w.r.Int64N(2), w.clock.now()
 	ds, err := limits.All(context.Background(), limits.Limit(w.tokens, k.of).N(4), limits.Slots(w.policy, k.of).ItemN(n))
 	w.logf("acquire %d with 4 of %d tokens: %v, %v", n, k.tokens, ds, err)
-	capacity, mode := w.inForce(k)
-	if refused := mode == runtime.ModeEnforce && n > capacity; refused || err != nil {
+	slots, mode := w.inForce(k)
+	if refused := mode == runtime.ModeEnforce && n > slots; refused || err != nil {
 		if !refused || !errors.Is(err, runtime.ErrExceedsCapacity) {
 			w.failf("together: %v", err)
 		}
 		return
 	}
 	_, used := k.live(now)
-	fits := used+n <= capacity
+	fits := used+n <= slots
 	passes := fits || mode == runtime.ModeShadow || mode == runtime.ModeOff
 	if want := k.tokens >= 4 && passes && mode != runtime.ModeBlock; ds.Allowed != want {
-		w.failf("together: %v with %d of %d used and %d tokens", ds, used, capacity, k.tokens)
+		w.failf("together: %v with %d of %d used and %d tokens", ds, used, slots, k.tokens)
 	}
 	if !ds.Allowed {
 		return
@@ -467,14 +467,14 @@ func (w *slotWorld) cancel(k *slotKey) {
 // check compares a Check.
 func (w *slotWorld) check(limits *limiter.Limiter, k *slotKey) {
 	w.store.state = "answers"
-	capacity, mode := w.inForce(k)
-	n, now := 1+w.r.Int64N(capacity), w.clock.now()
+	slots, mode := w.inForce(k)
+	n, now := 1+w.r.Int64N(slots), w.clock.now()
 	d, err := limits.Slots(w.policy, k.of).CheckN(context.Background(), n)
 	w.logf("check %d: %v, %v", n, d, err)
 	_, used := k.live(now)
-	want := mode != runtime.ModeBlock && (used+n <= capacity || mode != runtime.ModeEnforce)
+	want := mode != runtime.ModeBlock && (used+n <= slots || mode != runtime.ModeEnforce)
 	if err != nil || d.Allowed != want {
-		w.failf("check %d with %d of %d used: %v, %v", n, used, capacity, d, err)
+		w.failf("check %d with %d of %d used: %v, %v", n, used, slots, d, err)
 	}
 }
 
@@ -488,7 +488,7 @@ func (w *slotWorld) operate(k *slotKey) {
 	case verb == 0:
 		w.logf("reset")
 		err, k.all = slots.Reset(ctx), nil
-	case verb == 1 && k.capacity == 0 && k.mode == runtime.ModeEnforce && !k.blocked:
+	case verb == 1 && k.slots == 0 && k.mode == runtime.ModeEnforce && !k.blocked:
 		w.logf("erase")
 		err, k.all = slots.Erase(ctx), nil
 		k.forget(w.back)
@@ -501,36 +501,33 @@ func (w *slotWorld) operate(k *slotKey) {
 		}
 	case verb == 3:
 		edited := *w.policy
-		edited.Capacity = 1 + w.r.Int64N(6)
-		edited.Rate, edited.Period = edited.Capacity, w.randomHold()
-		if bounds := &edited.Overrides; bounds.Rate > 0 {
-			if edited.Rate > bounds.Rate {
-				return
-			}
+		edited.Slots, edited.Hold = 1+w.r.Int64N(6), w.randomHold()
+		if edited.Overridable() && edited.Slots > edited.Overrides.Slots {
+			return
 		}
-		w.logf("edit: %d for %v", edited.Capacity, edited.Period)
+		w.logf("edit: %d for %v", edited.Slots, edited.Hold)
 		w.policy = &edited
-	case w.policy.Overrides.Rate == 0:
+	case !w.policy.Overridable():
 	case verb == 4 && w.policy.Overrides.Unlimited && w.r.IntN(2) == 0:
 		mode := oneOf(w.r, runtime.ModeOff, runtime.ModeUnlimited, runtime.ModeShadow)
 		w.logf("override %v", mode)
 		_, err = overrides.Set(ctx, runtime.Override{Mode: mode, Until: runtime.ForGood(), Reason: reason, Author: author})
-		if k.mode, k.capacity = mode, 0; mode == runtime.ModeUnlimited {
+		if k.mode, k.slots = mode, 0; mode == runtime.ModeUnlimited {
 			k.mode = runtime.ModeOff
 		}
 	case verb == 4:
-		capacity := 1 + w.r.Int64N(w.policy.Overrides.Capacity)
-		w.logf("override %d", capacity)
-		_, err = overrides.Set(ctx, runtime.Override{Capacity: capacity, Until: runtime.ForGood(), Reason: reason, Author: author})
-		k.capacity, k.mode = capacity, runtime.ModeEnforce
+		slots := 1 + w.r.Int64N(w.policy.Overrides.Slots)
+		w.logf("override %d", slots)
+		_, err = overrides.Set(ctx, runtime.Override{Slots: slots, Until: runtime.ForGood(), Reason: reason, Author: author})
+		k.slots, k.mode = slots, runtime.ModeEnforce
 	case verb == 5:
 		w.logf("block")
 		_, err = overrides.Block(ctx, runtime.Block{Until: runtime.ForGood(), Reason: reason, Author: author})
 		k.blocked = true
-	case k.capacity > 0 || k.mode != runtime.ModeEnforce || k.blocked:
+	case k.slots > 0 || k.mode != runtime.ModeEnforce || k.blocked:
 		w.logf("end")
 		_, err = overrides.End(ctx, runtime.OverrideEnd{Reason: reason, Author: author})
-		k.capacity, k.mode, k.blocked = 0, runtime.ModeEnforce, false
+		k.slots, k.mode, k.blocked = 0, runtime.ModeEnforce, false
 	}
 	if err != nil {
 		w.failf("operate: %v", err)
@@ -578,13 +575,13 @@ func (w *slotWorld) compare(k *slotKey) {
 		return
 	}
 	b, err := w.limits.Slots(w.policy, k.of).Peek(context.Background())
-	capacity, mode := w.inForce(k)
+	slots, mode := w.inForce(k)
 	all, used := k.live(w.clock.now())
 	full := time.Duration(0)
 	if len(all) > 0 {
 		full = time.Duration(all[len(all)-1].end - w.clock.now())
 	}
-	left := max(0, capacity-used)
+	left := max(0, slots-used)
 	switch mode {
 	case runtime.ModeOff:
 		if err != nil || b.Remaining != runtime.MaxTokens {
@@ -594,7 +591,7 @@ func (w *slotWorld) compare(k *slotKey) {
 	case runtime.ModeBlock:
 		left = 0
 	}
-	if err != nil || b.Used != used || b.Capacity != capacity || b.Remaining != left || b.FullAfter != full {
-		w.failf("peek: %+v, %v, want %d of %d used, for %v", b, err, used, capacity, full)
+	if err != nil || b.Used != used || b.Capacity != slots || b.Remaining != left || b.FullAfter != full {
+		w.failf("peek: %+v, %v, want %d of %d used, for %v", b, err, used, slots, full)
 	}
 }

@@ -69,10 +69,10 @@ func capacity(p *runtime.Policy) int64 {
 	if p.Mode == runtime.ModeUnlimited || p.Mode == runtime.ModeOff {
 		return runtime.MaxTokens
 	}
-	if p.AtMost.Capacity > 0 {
+	if p.AtMost.Full() > 0 {
 		return given
 	}
-	return p.Capacity
+	return p.Full()
 }
 
 // peek calls a method with any key and a plan, and reports whether no plan follows. The plans before and after them are

@@ -207,11 +207,10 @@ func (ll *Limits) Exports(team string) SlotLimit {
 }
 
 var policyExports = runtime.Policy{
-	Name:     "exports",
-	Kind:     runtime.InFlight,
-	Rate:     3,
-	Period:   time.Minute,
-	Capacity: 3,
+	Name:  "exports",
+	Kind:  runtime.InFlight,
+	Slots: 3,
+	Hold:  time.Minute,
 }
 
 // Running limits requests by this rule.
@@ -225,11 +224,10 @@ func (ll *Limits) Running() SlotLimit {
 }
 
 var policyRunning = runtime.Policy{
-	Name:     "running",
-	Kind:     runtime.InFlight,
-	Rate:     100,
-	Period:   90 * time.Second,
-	Capacity: 100,
+	Name:  "running",
+	Kind:  runtime.InFlight,
+	Slots: 100,
+	Hold:  90 * time.Second,
 }
 
 // LLMRequests limits requests by this rule.

@@ -295,11 +295,10 @@ func (l *Limits) Running(org int64) SlotLimit {
 }
 
 var policyRunning = runtime.Policy{
-	Name:     "running",
-	Kind:     runtime.InFlight,
-	Rate:     2,
-	Period:   2 * time.Minute,
-	Capacity: 2,
+	Name:  "running",
+	Kind:  runtime.InFlight,
+	Slots: 2,
+	Hold:  2 * time.Minute,
 }
 
 // Sharded limits requests by this rule.

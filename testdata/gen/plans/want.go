@@ -392,25 +392,22 @@ func (l *Limits) Jobs(org int64, plan Plan) SlotLimit {
 
 var policiesJobs = runtime.PlanPolicies{
 	PlanFree: {
-		Name:     "jobs",
-		Kind:     runtime.InFlight,
-		Rate:     1,
-		Period:   time.Minute,
-		Capacity: 1,
+		Name:  "jobs",
+		Kind:  runtime.InFlight,
+		Slots: 1,
+		Hold:  time.Minute,
 	},
 	PlanProYearly: {
-		Name:     "jobs",
-		Kind:     runtime.InFlight,
-		Rate:     5,
-		Period:   time.Minute,
-		Capacity: 5,
+		Name:  "jobs",
+		Kind:  runtime.InFlight,
+		Slots: 5,
+		Hold:  time.Minute,
 	},
 	PlanEnterprise: {
-		Name:     "jobs",
-		Kind:     runtime.InFlight,
-		Rate:     50,
-		Period:   10 * time.Minute,
-		Capacity: 50,
+		Name:  "jobs",
+		Kind:  runtime.InFlight,
+		Slots: 50,
+		Hold:  10 * time.Minute,
 	},
 }
 
