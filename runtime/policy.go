@@ -201,8 +201,12 @@ func (b OverrideBounds) String() string {
 	switch {
 	case b == OverrideBounds{}:
 		return "no overrides"
+	case b.Unlimited && b.Slots > 0:
+		return fmt.Sprintf("any, or %d slots", b.Slots)
 	case b.Unlimited:
 		return fmt.Sprintf("any, or capacity %d, maxReserved %d", b.Capacity, b.MaxReserved)
+	case b.Slots > 0:
+		return fmt.Sprintf("at most %d slots", b.Slots)
 	}
 	return fmt.Sprintf("at most rate %d, capacity %d, maxReserved %d", b.Rate, b.Capacity, b.MaxReserved)
 }

@@ -144,7 +144,8 @@ func (s settler) reportOverride(e entry, part, help, message string, args ...any
 	s.report(s.part(e, part).at, rules.BadOverrides, help, message, args...)
 }
 
-// largestNumbers returns the largest numbers of all plans as the file has them, and whether the capacity is the rate in each of them.
+// largestNumbers returns the largest numbers of all plans as the file has them, and whether the capacity is the rate in
+// each of them.
 func largestNumbers(d *draft) (largest runtime.OverrideBounds, follows bool) {
 	follows = true
 	for _, of := range d.each() {

@@ -284,7 +284,7 @@ func (p Program) putInForce(ctx context.Context, l *runtime.CatalogLimit, c Chan
 	case Block:
 		e, err = of.Block(ctx, runtime.Block{Until: until, Reason: c.Reason, Author: c.Author})
 	default:
-		e, err = c.override(ctx, of, p, until)
+		e, err = c.override(ctx, of, policy, until)
 	}
 	switch {
 	case errors.Is(err, runtime.ErrNoOverride):

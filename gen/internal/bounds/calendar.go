@@ -149,8 +149,8 @@ func inUTC(c runtime.Calendar) runtime.Calendar {
 	return c
 }
 
-// Interval returns the period of a policy, or the hold, or for a calendar, the longest interval in which at most one window begins after
-// the first instant.
+// Interval returns the period of a policy, or the hold, or for a calendar, the longest interval in which at most one
+// window begins after the first instant.
 func Interval(p *runtime.Policy) time.Duration {
 	if p.Calendar.Unit == 0 {
 		return max(p.Period, p.Hold)
