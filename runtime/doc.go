@@ -34,31 +34,8 @@
 //
 // # Guarantees
 //
-//   - In any interval of length t, a token bucket grants at most capacity + maxReserved + rate*t/period tokens, and a
-//     sliding window at most rate + rate*t/period. A fixed window grants at most capacity + maxReserved in any one of
-//     its windows. A precise sliding window grants at most rate in any period [x, x+period). Refunded
-//     tokens do not count: see limiter.Limit.RefundN.
-//   - Tokens of a [Lease] may be used up to its For later. Then at most max(capacity + rate*(t+For)/period,
-//     capacity + maxReserved + rate*t/period) tokens of a token bucket can be used in an interval of length t, where a
-//     reserved token counts when its delay has passed.
-//   - A retry after RetryAfter passes, provided that no other request takes tokens or renews slots meanwhile. A request passes if it lacks
-//     at most a millionth of a token, and no more than accrues in a microsecond. RetryAfter is therefore the first
-//     instant at which the request passes, to within that microsecond.
-//   - A denied request changes nothing, and neither does one for which Step returns an error.
-//   - A clock that goes back creates no tokens.
-//   - Used tokens stay used if the policy changes, by an edit, or because a key gets another plan or an [Override]: a
-//     capacity that is raised by n gives every key n tokens at once, and one that is lowered takes n from it, which may
-//     leave it with fewer than 0. Changes to and fro create nothing, but for one case: a fixed window that ends under a
-//     policy forgets what was used beyond its capacity and MaxReserved, so that a lowered limit grants its next window.
-//     The check of a limits.yaml refuses plans with which a key would gain by that.
-//   - An error is never an allowance: the zero [Decision] denies. Only a limit with [FailOpen] lets requests pass while
-//     its store fails, and [Decision.FailedOpen] marks those; with [FailLocal] each process lets as many pass as the limit
-//     allows, and [Decision.FailedLocal] marks those.
-//
-// # Non-guarantees
-//
-//   - Fairness: the first request after a token has accrued takes it. Wait on a limit with reservations is in order.
-//   - A correct clock: a clock that is ahead grants tokens early, and none until the others catch up.
+// An error is never an allowance: the zero [Decision] denies. GUARANTEES.md in this folder has each promise with its bounds, its
+// exceptions and its tests, and what is not guaranteed.
 package runtime
 
 // GeneratedCodeVersion1 makes generated code that needs this version of the package, or a later one, fail to compile

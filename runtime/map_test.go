@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"maps"
 	"os"
@@ -91,6 +92,45 @@ func importArrows(t *testing.T) map[string]bool {
 
 func reaches(imports map[string][]string, from, to string) bool {
 	return slices.ContainsFunc(imports[from], func(next string) bool { return next == to || reaches(imports, next, to) })
+}
+
+// TestPathsNameFunctions looks for the functions of the table of lone calls in the packages under runtime.
+func TestPathsNameFunctions(t *testing.T) {
+	_, section, found := strings.Cut(readMap(t), "\n### A lone call, by driver\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	declared := map[string]bool{}
+	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, d := range f.Decls {
+			of, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			receiver := ""
+			if of.Recv != nil {
+				receiver = types.ExprString(of.Recv.List[0].Type) + "."
+				if strings.HasPrefix(receiver, "*") {
+					receiver = "(" + strings.TrimSuffix(receiver, ".") + ")."
+				}
+			}
+			declared[receiver+of.Name.Name] = true
+		}
+		return nil
+	}))
+	names := quoted.FindAllStringSubmatch(section, -1)
+	require.Greater(t, len(names), 20)
+	for _, name := range names {
+		if name[1] != "Do" {
+			assert.True(t, declared[name[1]], "no function %s: the path of a lone call has changed", name[1])
+		}
+	}
 }
 
 // TestRecipesNameThePlaces compares each recipe with the files in which the identifier of its example occurs.

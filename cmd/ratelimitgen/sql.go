@@ -77,7 +77,7 @@ func prepareSQL(flags *flag.FlagSet) action {
 			return usageError{err.Error()}
 		}
 		_, err = fmt.Fprintf(s.out, "-- The counts of rate limits, in %s.\n%s;\n\n-- Blocks and overrides, and the log of what operators change.\n%s;\n\n"+
-			"-- Whose the limits are, and what their rows mean.\n%s;\n", d, counts, overrides, registry)
+			"-- The owner of each limit, the types of its key and the format of its rows.\n%s;\n", d, counts, overrides, registry)
 		return err
 	}
 }

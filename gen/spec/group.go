@@ -310,6 +310,12 @@ var sharedParameters = []struct {
 // Shared returns the parameters that the method of a limit has after those for the parts of the key, in their order.
 func (l *Limit) Shared() []SharedParameter { return sharedBy([]*Limit{l}) }
 
+// Call is how callers use a verb of the limit, such as SendMessage(userID).Allow(ctx).
+func (l *Limit) Call(verb string) string {
+	arguments := append(PartNames(l.Key), words.Of(l.Shared(), func(s SharedParameter) string { return s.Name })...)
+	return l.GoName + "(" + strings.Join(arguments, ", ") + ")." + verb + "(ctx)"
+}
+
 // Shared returns the parameters that the method of the group has after those for parts of keys, in their order.
 func (g *Group) Shared() []SharedParameter {
 	var limits []*Limit

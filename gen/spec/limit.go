@@ -107,12 +107,6 @@ func (l *Limit) Handle() (method, handle, verb string) {
 	return "Limit", "Limit", "Allow"
 }
 
-// Call is how callers use a verb of the limit, such as SendMessage(userID).Allow(ctx).
-func (l *Limit) Call(verb string) string {
-	arguments := append(PartNames(l.Key), words.Of(l.Shared(), func(s SharedParameter) string { return s.Name })...)
-	return l.GoName + "(" + strings.Join(arguments, ", ") + ")." + verb + "(ctx)"
-}
-
 // CallerNumber is a number that callers give a limit with each request.
 type CallerNumber struct {
 	// Field is the name in limits.yaml, and GoName that of the field of the generated struct.

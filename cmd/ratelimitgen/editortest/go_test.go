@@ -135,7 +135,7 @@ func TestGoHover(t *testing.T) {
 	d := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed("_ = limits.LLM‸Tokens(\"red\", \"large\")"))
 	shown := d.hover()
 	for _, part := range []string{
-		"LLMTokens(team string, model string) limiter.ReservableLimit",
+		"LLMTokens(team string, model string) plans.ReservableLimit",
 		"LLMTokens bounds the tokens of one team on one model, in and out together.",
 		"Token bucket: 40,000 per minute, at most 40,000 at once. Callers may reserve at most 80,000 tokens ahead. Each count is split into 10 shards.",
 		"Worst case: 160,000 in any minute, counting reserved tokens when their delay has passed.",
@@ -158,6 +158,15 @@ func TestGoHoverOfVerbs(t *testing.T) {
 	}
 }
 
+// The hover text of a handle's type has its methods.
+func TestGoHoverOfHandles(t *testing.T) {
+	folder := app(t)
+	d := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed("var _ plans.Lim‸it"))
+	shown := d.hover()
+	assert.Contains(t, shown, "Limit is one key of a limit.")
+	assert.Contains(t, shown, "AllowN(ctx, n) (Decision, error)")
+}
+
 // The constants of the plans are offered, each with its doc, where a plan is an argument.
 func TestGoCompletesPlans(t *testing.T) {
 	folder := app(t)
@@ -175,7 +184,7 @@ func TestGoCompletesPlans(t *testing.T) {
 	}, docs)
 	d.change(typed("limits.API‸Calls(7, plans.PlanPro)"))
 	shown := d.hover()
-	assert.Contains(t, shown, "APICalls(org uint64, plan plans.Plan) limiter.Limit")
+	assert.Contains(t, shown, "APICalls(org uint64, plan plans.Plan) plans.Limit")
 	assert.Contains(t, shown, "pro: Token bucket: 600 per minute, at most 1,000 at once.")
 }
 

@@ -1,7 +1,7 @@
 // Package trait has the set of what requests of a policy need beyond the rows of their keys.
 package trait
 
-// Set is a set of traits. The zero Set is that of a plain limit: a call of such limits goes to the store, and its answer
+// Set is a set of traits. A plain limit has the zero Set: a call of such limits goes to the store, and its answer
 // to the caller.
 type Set uint8
 

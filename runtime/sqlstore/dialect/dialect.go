@@ -92,7 +92,7 @@ func (d Dialect) RegistryDDL(table string) (string, error) { return d.text().Reg
 
 // Roles are the database users of [Dialect.GrantsFor]. On MySQL, a role is a user, or user@host.
 type Roles struct {
-	// App is the role of the program, and Migrator that of what runs Migrate.
+	// App is the role of the program, and Migrator the role that calls Migrate.
 	App, Migrator string
 	// AppendOnly keeps App from changing and deleting entries of the log of overrides, which is also the log of what
 	// operators do. Migrator then has these rights, for Erase of a key in the log and for Sweep of old entries.

@@ -34,9 +34,8 @@ type Dialect struct {
 	// reached through a pooler that sends each transaction to another session, where a prepared statement
 	// may be missing, or be another client's.
 	Prepare bool
-	// Isolation is that of the store's own transactions. Under it, Read must return the rows as
-	// committed when it gets its lock, and not as they were when the transaction began. If it is zero, it is
-	// the database's default.
+	// Isolation is the isolation level of transactions that the store begins; zero is the database's default. Read must
+	// return the rows as they are committed when it gets their locks, not as they were when the transaction began.
 	Isolation sql.IsolationLevel
 	// OneWriter means that the database runs in this process and has one writer at a time, so that a statement cannot be
 	// interrupted while it waits for the disk, and another one could not go around it.
@@ -221,7 +220,7 @@ type Dialect struct {
 // error is about the table's name.
 func (d Dialect) Text(statement, table string) (string, error) { return d.TextIn("", statement, table) }
 
-// TextIn is Text for a table whose name may lack its schema: that is then the given one, unless it is "".
+// TextIn is Text for a table in a schema, which is put before the table's name unless the name has one or schema is "".
 func (d Dialect) TextIn(schema, statement, table string) (string, error) {
 	if table == "" {
 		table = DefaultTable
@@ -298,7 +297,7 @@ func (d Dialect) RegistryDDL(table string) (string, error) {
 
 // Roles are the database users of [Dialect.GrantsFor]. On MySQL, a role is a user, or user@host.
 type Roles struct {
-	// App is the role of the program, and Migrator that of what runs Migrate.
+	// App is the role of the program, and Migrator the role that calls Migrate.
 	App, Migrator string
 	// AppendOnly keeps App from changing and deleting entries of the log of overrides, which is also the log of what
 	// operators do. Migrator then has these rights, for Erase of a key in the log and for Sweep of old entries.
