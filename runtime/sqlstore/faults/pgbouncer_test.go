@@ -145,7 +145,8 @@ func TestSlotsBehindPgBouncer(t *testing.T) {
 		})
 	}
 	live.AtOnce(t, "gone", func(t *testing.T) {
-		p := startPooler(t, "installed", ignoreDigits)
+		// PgBouncer 1.18 ends itself when a client leaves while it cancels a statement: "bad client state: 0".
+		p := startPooler(t, "trixie", ignoreDigits)
 		conforms(t, []live.Server{p.server("postgres", "transaction")}, "TestNothingIsHeldForCallersThatHaveGone")
 	})
 }
