@@ -1,8 +1,6 @@
 package meter_test
 
 import (
-	"fmt"
-	"math/big"
 	"testing"
 	"time"
 
@@ -80,108 +78,6 @@ func TestRefundAfterManyTokensOfOthers(t *testing.T) {
 		r.step(first.RefundRequest(1000))
 		require.InDelta(t, before+1000, r.step(peek()).Value, 1e-6, "of %v after others that returned theirs", p.Kind)
 	}
-}
-
-// use is a request of which some tokens are refunded.
-type use struct {
-	at         int64
-	d          runtime.Decision
-	took, used int64
-}
-
-// asUsed returns the tokens at an instant if each request had taken only the tokens that it has used.
-func asUsed(p runtime.Policy, uses []*use, now int64) *big.Rat {
-	o := newOracle(p)
-	for _, u := range uses {
-		*o = *o.at(u.at)
-		o.value = minus(o.value, rat(u.used))
-	}
-	return o.available(now)
-}
-
-// A history is replayed in rationals without the tokens that were refunded: a row never has more than that and, if
-// everything that has accrued meanwhile counts as lost, never less.
-func TestRefundsInAnyOrderAgainstReplay(t *testing.T) {
-	d := runtimetest.Roll(71)
-	for range max(3000, runtimetest.Steps()/10) {
-		r := newRow(t, d.PolicyOf(t, runtimetest.Pick[int64](d, 1, 7, 1000, 40_000)))
-		if r.policy.Precise {
-			continue // see TestPreciseWindow, whose reference has the instant of each token
-		}
-		gap := func() int64 {
-			most := runtimetest.Pick[int64](d, 1, 1, 1000, 1+int64(r.policy.Period)/1000, 1+int64(r.policy.Period)/10, 3*int64(r.policy.Period))
-			return d.Int64N(most + 1)
-		}
-		var uses, open []*use
-		lost, history := new(big.Rat), ""
-		for step, takes := 0, 2+d.IntN(3); step < 3*takes && r.now < runtimetest.LastInstant; step++ {
-			if r.now += gap(); len(uses) < takes && (len(open) == 0 || d.IntN(2) == 0) {
-				q := runtimetest.Take(d.CountUpTo(max(1, r.policy.Capacity)))
-				if r.policy.MaxReserved > 0 {
-					q.Reserve = true
-				}
-				if r.rule.Refuse(&q) != nil {
-					continue
-				}
-				if decision := r.step(q); decision.Allowed {
-					u := &use{r.now, decision, q.Count, q.Count}
-					uses, open = append(uses, u), append(open, u)
-					history += fmt.Sprintf("\n%d: take %d", r.now, q.Count)
-				}
-			} else if len(open) > 0 {
-				i := d.IntN(len(open))
-				u := open[i]
-				open = append(open[:i], open[i+1:]...)
-				n := runtimetest.Pick(d, u.took, 1+d.Int64N(u.took))
-				u.used -= n
-				lost.Add(lost, accruedSince(u, uses, &r.policy))
-				r.step(u.d.RefundRequest(n))
-				history += fmt.Sprintf("\n%d: refund %d of %d taken at %d", r.now, n, u.took, u.at)
-			}
-			requireAsUsed(t, r, uses, lost, history)
-		}
-	}
-}
-
-// requireAsUsed checks what the row has now and later.
-func requireAsUsed(t *testing.T, r *row, uses []*use, lost *big.Rat, history string) {
-	t.Helper()
-	for _, later := range []int64{0, int64(r.policy.Period) / 3, int64(r.policy.Period)} {
-		at := r.now + later
-		_, d, err := r.rule.Step(r.state, at, peek())
-		require.NoError(t, err)
-		want, _ := asUsed(r.policy, uses, at).Float64()
-		most, _ := lost.Float64()
-		close := 1e-9 * (1 + float64(r.policy.Capacity) + float64(r.policy.Rate) + max(-d.Value, 0))
-		if d.Value > want+close || d.Value < want-most*float64(len(uses))-close {
-			t.Fatalf("%v later, the row has %v, want %v, or at most %v less\n%+v\n%s", time.Duration(later), d.Value, want, most, r.policy, history)
-		}
-	}
-}
-
-// accruedSince returns how many tokens may have accrued from a request to the last one.
-func accruedSince(u *use, uses []*use, p *runtime.Policy) *big.Rat {
-	if !p.Kind.Linear() {
-		return new(big.Rat)
-	}
-	o := newOracle(*p)
-	first, last := u.at, uses[len(uses)-1].at
-	if p.Kind == runtime.TokenBucket {
-		return times(o.periods(last-first), rat(p.Rate))
-	}
-	var before *oracle
-	for _, of := range uses {
-		*o = *o.at(of.at)
-		if of == u {
-			before = new(oracle)
-			*before = *o
-		}
-	}
-	periods := o.periods(o.ts - before.ts)
-	if p.Calendar.Unit != 0 {
-		periods = plus(periods, big.NewRat(1, 2)) // the windows of a calendar are counted by rounding
-	}
-	return times(periods, rat(p.Rate))
 }
 
 // A row keeps a bounded log of returned tokens.
