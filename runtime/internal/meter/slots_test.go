@@ -2,8 +2,6 @@ package meter_test
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -155,116 +153,6 @@ func TestRowsOfOtherKindsHaveNoHolders(t *testing.T) {
 			require.Equal(t, int64(3), d.Remaining, kind)
 			_, d = must2(of.Step(state, now, take(4)))
 			require.False(t, d.Allowed, kind)
-		}
-	}
-}
-
-// heldSlots is what a limit of slots must agree with: a list of holders.
-type heldSlots struct {
-	capacity, hold, last int64
-	all                  []heldSlot
-}
-
-type heldSlot struct{ fence, end, slots int64 }
-
-func (h *heldSlots) step(now int64, q runtime.Request) (allowed bool, left, fence int64, err error) {
-	used := int64(0)
-	live := slices.DeleteFunc(slices.Clone(h.all), func(s heldSlot) bool { return s.end <= now })
-	for _, s := range live {
-		used += s.slots
-	}
-	i := slices.IndexFunc(live, func(s heldSlot) bool { return s.fence == q.Fence })
-	switch q.Op {
-	case runtime.Take, runtime.Check:
-		if used+q.Count > h.capacity {
-			return false, h.capacity - used, 0, nil
-		}
-		if q.Op == runtime.Take {
-			h.last = max(h.last+1, now) + q.Fence
-			h.all = append(live, heldSlot{h.last, now + h.hold, q.Count})
-			used, fence = used+q.Count, h.last
-		}
-	case runtime.Renew:
-		if i < 0 {
-			return false, 0, 0, runtime.ErrSlotLost
-		}
-		live[i].end, h.all, fence = now+h.hold, live, q.Fence
-	case runtime.Release:
-		if i < 0 {
-			return false, 0, 0, runtime.ErrSlotLost
-		}
-		used -= live[i].slots
-		h.all = slices.Delete(live, i, i+1)
-	case runtime.Refund:
-		if i >= 0 {
-			n := min(q.Count, live[i].slots)
-			live[i].slots, used = live[i].slots-n, used-n
-			h.all = slices.DeleteFunc(live, func(s heldSlot) bool { return s.slots == 0 })
-		}
-	case runtime.Reset:
-		h.all, used = nil, 0
-	}
-	return true, h.capacity - used, fence, nil
-}
-
-// slotOps are operations on slots, the usual ones more often.
-var slotOps = slices.Concat([]runtime.Op{runtime.Check, runtime.Refund, runtime.Peek, runtime.Reset},
-	slices.Repeat([]runtime.Op{runtime.Take, runtime.Renew, runtime.Release}, 4))
-
-func TestSlotsAgreeWithAListOfHolders(t *testing.T) {
-	for seed := range uint64(runtimetest.Steps() / runtimetest.TraceSteps) {
-		d := rand.New(rand.NewPCG(seed, 3))
-		p := slotLimit(1+d.Int64N(8), time.Duration(1+d.Int64N(100)))
-		rule, want := meter.RuleOf(p, ""), &heldSlots{capacity: p.Slots, hold: int64(p.Hold)}
-		var state runtime.State
-		var fences []int64
-		now := int64(1000)
-		for range runtimetest.TraceSteps {
-			now += d.Int64N(30)
-			if d.IntN(20) == 0 {
-				now -= d.Int64N(200)
-			}
-			q := runtime.Request{Count: 1 + d.Int64N(p.Slots), Op: slotOps[d.IntN(len(slotOps))]}
-			if q.Op == runtime.Take {
-				q.Fence = d.Int64N(2) * d.Int64N(100)
-			} else if len(fences) > 0 {
-				q.Fence = fences[len(fences)-1-d.IntN(min(len(fences), 6))]
-			}
-			if q.Op == runtime.Refund {
-				if q.Fence == 0 {
-					continue
-				}
-				q.TakenAt = 1
-			}
-			allowed, left, fence, lost := want.step(now, q)
-			after, got, err := rule.Step(state, now, q)
-			require.ErrorIs(t, err, lost)
-			if lost != nil {
-				require.Equal(t, state, after)
-				continue
-			}
-			require.NoError(t, err)
-			require.Equal(t, allowed, got.Allowed, "seed %d, %+v at %d", seed, q, now)
-			require.Equal(t, float64(left), got.Value, "seed %d, %+v at %d", seed, q, now)
-			require.Equal(t, fence, got.Fence, "seed %d, %+v at %d", seed, q, now)
-			if !got.Allowed {
-				again := rule
-				_, early, _ := again.Step(after, now+int64(got.RetryAfter)-1, q)
-				_, late, _ := again.Step(after, now+int64(got.RetryAfter), q)
-				require.False(t, early.Allowed)
-				require.True(t, late.Allowed)
-			}
-			if q.Op == runtime.Take && got.Allowed {
-				if len(fences) > 0 {
-					require.Greater(t, got.Fence, fences[len(fences)-1])
-				}
-				fences = append(fences, got.Fence)
-			}
-			if after != state {
-				require.NotEqual(t, state.Prev, after.Prev, "the numbers of a row differ after each change")
-				require.LessOrEqual(t, after.Prev, -2.0)
-			}
-			state = after
 		}
 	}
 }
