@@ -98,6 +98,10 @@ func TestSlotSteps(t *testing.T) {
 		if err != nil || !d.Allowed || step.q.Op == runtime.Check || step.q.Op == runtime.Peek {
 			require.Equal(t, before, after, "step %d changes nothing", i)
 		}
+		if after != before {
+			require.NotEqual(t, before.Prev, after.Prev, "step %d: a store need not compare logs", i)
+			require.LessOrEqual(t, after.Prev, -2.0, "step %d", i)
+		}
 		state = after
 	}
 }
