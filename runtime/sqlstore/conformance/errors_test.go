@@ -319,11 +319,7 @@ func TestAppendOnlyLog(t *testing.T) {
 		require.True(t, ok)
 		p, key, why := live.Overridable(), runtime.KeyOf(runtime.String("ann")), runtime.OverrideEnd{Reason: "a test", Author: "a test"}
 		executeLines(t, db, before)
-		t.Cleanup(func() {
-			for _, name := range []string{table, dialect.OverridesTable(table), dialect.RegistryTable(table)} {
-				live.Execute(t, db, "DROP TABLE IF EXISTS "+name)
-			}
-		})
+		t.Cleanup(func() { live.Drop(t, db, table) })
 		owner := migrator.Visit(t, table)
 		require.NoError(t, owner.Migrate(ctx, p))
 		executeLines(t, db, after)

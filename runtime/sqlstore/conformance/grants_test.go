@@ -314,11 +314,7 @@ func TestReadyNamesWhatFails(t *testing.T) {
 		statements := live.Must(s.Dialect.GrantsFor(table, dialect.Roles{App: role(t, app), Migrator: role(t, migrator)}))(t)
 		before, after, _ := strings.Cut(statements, "-- After Migrate.\n")
 		executeLines(t, db, before)
-		t.Cleanup(func() {
-			for _, name := range []string{table, dialect.OverridesTable(table), dialect.RegistryTable(table)} {
-				live.Execute(t, db, "DROP TABLE IF EXISTS "+name)
-			}
-		})
+		t.Cleanup(func() { live.Drop(t, db, table) })
 		owner := actor{dialect: at.Dialect, db: db, store: s.StoreWith(t, db, sqlstore.Options{Table: table})}
 		require.NoError(t, migrator.Visit(t, table).Migrate(t.Context(), programPolicies()...))
 		executeLines(t, db, after)

@@ -152,7 +152,7 @@ func TestReadyChecksOverrides(t *testing.T) {
 		store := live.Must(agree.NewStore(db, s.Dialect, sqlstore.Options{Table: table}))(t)
 		t.Cleanup(func() {
 			store.Close()
-			live.Execute(t, db, "DROP TABLE IF EXISTS "+table+", "+dialect.OverridesTable(table)+", "+dialect.RegistryTable(table))
+			live.Drop(t, db, table)
 		})
 		plain := live.Overridable()
 		plain.Name, plain.Overrides = "plain", runtime.OverrideBounds{}
@@ -355,7 +355,7 @@ func TestEraseInTx(t *testing.T) {
 		store := live.Must(agree.NewStore(db, s.Dialect, sqlstore.Options{Table: table}))(t)
 		t.Cleanup(func() {
 			store.Close()
-			live.Execute(t, db, "DROP TABLE IF EXISTS "+table+", "+dialect.OverridesTable(table))
+			live.Drop(t, db, table)
 		})
 		plain, key := live.Once("plain", 10), runtime.KeyOf(runtime.String("a"))
 		require.NoError(t, store.Migrate(ctx))

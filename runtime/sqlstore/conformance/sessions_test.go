@@ -52,7 +52,7 @@ func TestConcurrentMigratesSucceed(t *testing.T) {
 			for range 8 {
 				assert.NoError(t, <-failed)
 			}
-			live.Execute(t, db, "DROP TABLE "+table)
+			live.Drop(t, db, table)
 		}
 	})
 }

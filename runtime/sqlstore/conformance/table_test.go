@@ -58,7 +58,7 @@ func spoil(t *testing.T, s live.Server, db *sql.DB, how spoiled) *sqlstore.Store
 	changed := regexp.MustCompile(how.was).ReplaceAllString(ddl, how.is)
 	require.NotEqual(t, ddl, changed, how.was)
 	live.Execute(t, db, changed)
-	t.Cleanup(func() { db.Exec("DROP TABLE " + table) })
+	t.Cleanup(func() { live.Drop(t, db, table) })
 	store := s.StoreWith(t, db, sqlstore.Options{Table: table})
 	return store
 }
@@ -136,7 +136,7 @@ func TestMissingTableIsExplained(t *testing.T) {
 		assert.ErrorContains(t, takeInTx(t.Context(), db, store), `there is no table "`+table+`" where the transaction was begun`)
 
 		require.NoError(t, store.Migrate(t.Context()))
-		t.Cleanup(func() { db.Exec("DROP TABLE " + table) })
+		t.Cleanup(func() { live.Drop(t, db, table) })
 		require.NoError(t, store.Ready(t.Context()))
 		require.NoError(t, limiter.New(store).Limit(live.Once("limit", 1), runtime.Key{}).Require(t.Context()))
 	})

@@ -81,17 +81,23 @@ func (s Server) StoreIn(t testing.TB, db *sql.DB, table string, clock func() tim
 	require.NoError(t, store.Migrate(context.Background()))
 	t.Cleanup(func() {
 		store.Close()
-		drop := "DROP TABLE IF EXISTS " + table + ", " + dialect.OverridesTable(table) + ", " + dialect.RegistryTable(table)
-		// The connections may be ones that a test has cut.
-		for tries := db.Stats().Idle; ; tries-- {
-			_, err := db.Exec(drop)
-			if err == nil || tries <= 0 {
-				require.NoError(t, err, drop)
-				break
-			}
-		}
+		Drop(t, db, table)
 	})
 	return store
+}
+
+// Drop drops the tables of a store.
+func Drop(t testing.TB, db *sql.DB, table string) {
+	t.Helper()
+	drop := "DROP TABLE IF EXISTS " + table + ", " + dialect.OverridesTable(table) + ", " + dialect.RegistryTable(table)
+	// The connections may be ones that a test has cut.
+	for tries := db.Stats().Idle; ; tries-- {
+		_, err := db.Exec(drop)
+		if err == nil || tries <= 0 {
+			require.NoError(t, err, drop)
+			return
+		}
+	}
 }
 
 // StoreWith returns a store in a table that may be missing. It is closed when the test ends.
