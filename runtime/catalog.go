@@ -63,7 +63,7 @@ func (c *Catalog) HashKeys(secret []byte) *Catalog {
 		l.keySecret = append([]byte{}, secret...)
 		l.Policies = slices.Clone(l.Policies)
 		for j, p := range l.Policies {
-			l.Policies[j] = p.HashedWith(secret)
+			l.Policies[j] = p.hashedWith(secret)
 		}
 	}
 	return &with
@@ -308,9 +308,13 @@ func RegistrationOf(owner string, policies ...*Policy) Registration {
 	r := Registration{Owner: owner, Format: StoredFormat}
 	var numbers []string
 	for _, p := range policies {
-		r.Limit, r.Key = p.Name, p.KeyTypes()
+		of := p.identity
+		if of == nil {
+			of = &identity{}
+		}
+		r.Limit, r.Key = p.Name, of.key
 		if r.Owner == "" {
-			r.Owner = p.Owner()
+			r.Owner = of.owner
 		}
 		numbers = append(numbers, numbersInWords(p))
 	}

@@ -219,16 +219,3 @@ func (e *LimitedError) Error() string {
 
 // Unwrap returns [ErrLimited].
 func (e *LimitedError) Unwrap() error { return ErrLimited }
-
-// BlockedFor returns how long requests are denied from now on whatever the tokens are: [Never] without an end, and 0 if
-// the Mode is not ModeBlock.
-func (p *Policy) BlockedFor(now int64) (after time.Duration) {
-	for ; p != nil && p.Mode == ModeBlock; p = p.override.next {
-		if p.override.until == 0 {
-			return Never
-		}
-		// At least a nanosecond, because the block may have ended since the policy was found.
-		after = time.Duration(max(1, p.override.until-now))
-	}
-	return after
-}

@@ -176,7 +176,7 @@ func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
 	e.Rate, e.Capacity, e.MaxReserved = logged.Rate, logged.Capacity, logged.MaxReserved
 	e.Until, e.Reason, e.Author = v.Until, v.Reason, v.Author
 	// The numbers are for whatever plan the key has: an unlimited plan has none.
-	p = p.Counted()
+	p = p.counted()
 	if v.Plan != nil {
 		name, err := v.Plan.MarshalText()
 		if err == nil {
@@ -302,7 +302,7 @@ func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 	default:
 		of.Mode = ModeOff
 	}
-	of.override = override{entry: e.ID, base: p.Base(), next: next, unlimited: unlimited && e.What == OverrideBlock}
+	of.override = override{entry: e.ID, base: p.written(), next: next, unlimited: unlimited && e.What == OverrideBlock}
 	if !e.Until.Equal(ForGood()) {
 		of.override.until = e.Until.UnixNano()
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"database/sql/driver"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -135,27 +134,11 @@ type override struct {
 	unlimited bool
 }
 
-// Owner returns the owner of the policy's [Catalog], or "".
-func (p *Policy) Owner() string {
-	if p == nil || p.identity == nil {
-		return ""
-	}
-	return p.identity.owner
-}
-
-// KeyTypes returns the types of the key in the policy's [Catalog], as the Key of a [Registration], or "".
-func (p *Policy) KeyTypes() string {
-	if p == nil || p.identity == nil {
-		return ""
-	}
-	return p.identity.key
-}
-
-// HashedWith returns the policy of a program whose keys are [Key.HashedWith] the secret: the id of the secret is part of
-// its KeyTypes, so that a store refuses programs with another secret or without one, for which every key is another
+// hashedWith returns the policy of a program whose keys are [Key.HashedWith] the secret: the id of the secret is part of
+// the types of its key, so that a store refuses programs with another secret or without one, for which every key is another
 // one. It returns p itself if no part of its key is hashed, or p is not from a [Catalog].
-func (p *Policy) HashedWith(secret []byte) *Policy {
-	if len(secret) < MinKeySecret || !strings.Contains(p.KeyTypes(), hashedType) {
+func (p *Policy) hashedWith(secret []byte) *Policy {
+	if len(secret) < MinKeySecret || p.identity == nil || !strings.Contains(p.identity.key, hashedType) {
 		return p
 	}
 	by := &identity{owner: p.identity.owner, key: hashedTypesBy(p.identity.key, secret)}
@@ -179,12 +162,6 @@ func (p *Policy) Full() int64 { return max(p.Capacity, p.Slots) }
 
 // Penalizes reports whether denials have a penalty.
 func (p *Policy) Penalizes() bool { return p != nil && p.Penalty.Steps[0] != 0 }
-
-// MayReserve reports whether requests may reserve by this policy, or by a plan that an override gives to a key of an
-// unlimited one.
-func (p *Policy) MayReserve() bool {
-	return p.Reserves() || p != nil && p.Mode == ModeUnlimited && p.Overrides.MaxReserved > 0
-}
 
 // OverrideBounds is the most that overrides can give the keys of a limit. The zero OverrideBounds means that the limit
 // has no overrides.
@@ -217,23 +194,23 @@ func (b *OverrideBounds) most() Numbers { return Numbers{b.Rate, b.Capacity, b.M
 // Overridable reports whether keys of the limit can have overrides.
 func (p *Policy) Overridable() bool { return p != nil && p.Overrides != OverrideBounds{} }
 
-// Base returns the policy without the override that has put p in force; p itself if none has.
-func (p *Policy) Base() *Policy {
+// written returns the policy without the override that has put p in force; p itself if none has.
+func (p *Policy) written() *Policy {
 	if p.override.base != nil {
 		return p.override.base
 	}
 	return p
 }
 
-// Unlimited reports whether the policy is that of a plan without numbers, also if the key is blocked.
-func (p *Policy) Unlimited() bool { return p.Mode == ModeUnlimited || p.override.unlimited }
+// unlimited reports whether the policy is that of a plan without numbers, also if the key is blocked.
+func (p *Policy) unlimited() bool { return p.Mode == ModeUnlimited || p.override.unlimited }
 
-// Uncounted reports whether the tokens of keys with the policy are not counted: the limit is off, or the plan unlimited.
-func (p *Policy) Uncounted() bool { return p.Mode.Passes() || p.Unlimited() }
+// uncounted reports whether the tokens of keys with the policy are not counted: the limit is off, or the plan unlimited.
+func (p *Policy) uncounted() bool { return p.Mode.Passes() || p.unlimited() }
 
-// Equal reports whether two policies decide requests alike: they have the same values, and have been put in force by
+// equal reports whether two policies decide requests alike: they have the same values, and have been put in force by
 // the same override.
-func (p *Policy) Equal(o *Policy) bool {
+func (p *Policy) equal(o *Policy) bool {
 	switch {
 	case p == o:
 		return true
@@ -247,22 +224,7 @@ func (p *Policy) Equal(o *Policy) bool {
 	// The policies that they refer to may be equal and not the same: see Numbers.For.
 	a, b := *p, *o
 	a.override.base, a.override.next, b.override.base, b.override.next = nil, nil, nil, nil
-	return a == b && p.override.base.Equal(o.override.base) && p.override.next.Equal(o.override.next)
-}
-
-// Next returns the policy that follows p when the override that has put p in force ends, and that instant, in
-// nanoseconds since 1970 UTC. It is nil if no end is known.
-func (p *Policy) Next() (next *Policy, ends int64) { return p.override.next, p.override.until }
-
-// At returns the policy that is in force at an instant in place of p, which is in force now, and the instant at which
-// another one follows it, or the last instant.
-func (p *Policy) At(instant int64) (*Policy, int64) {
-	for ; p.override.next != nil; p = p.override.next {
-		if instant < p.override.until {
-			return p, p.override.until
-		}
-	}
-	return p, math.MaxInt64
+	return a == b && p.override.base.equal(o.override.base) && p.override.next.equal(o.override.next)
 }
 
 // Override returns the number of the entry in the log of overrides that has put the policy in force, or false if none
@@ -594,9 +556,9 @@ func (s *planSet) policyOf(name string) (*Policy, error) {
 	return &s.policies[plan], nil
 }
 
-// Plan returns p if it is as wanted, and otherwise the first plan of its limit that is; nil without one. The other plans
+// plan returns p if it is as wanted, and otherwise the first plan of its limit that is; nil without one. The other plans
 // are known if the limit has overrides, which can give them to a key.
-func (p *Policy) Plan(wanted func(*Policy) bool) *Policy {
+func (p *Policy) plan(wanted func(*Policy) bool) *Policy {
 	switch {
 	case p == nil:
 		return nil
@@ -612,10 +574,10 @@ func (p *Policy) Plan(wanted func(*Policy) bool) *Policy {
 	return nil
 }
 
-// Counted returns p, or for an unlimited plan a plan that is not, if one is known: fields that are the same for all plans
+// counted returns p, or for an unlimited plan a plan that is not, if one is known: fields that are the same for all plans
 // are those of the limit there.
-func (p *Policy) Counted() *Policy {
-	return cmp.Or(p.Plan(func(of *Policy) bool { return !of.Unlimited() }), p)
+func (p *Policy) counted() *Policy {
+	return cmp.Or(p.plan(func(of *Policy) bool { return !of.unlimited() }), p)
 }
 
 // Overridable returns p after naming its plans, so that overrides can give them to keys.

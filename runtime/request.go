@@ -151,7 +151,7 @@ func (q Request) Validate() error {
 	if len(q.Key) > MaxKey || !printable(q.Key) {
 		return fmt.Errorf("%w: it must be in the form that Key.String returns", ErrInvalidKey)
 	}
-	traits, err := q.Policy.Traits()
+	traits, err := q.Policy.seen()
 	if err != nil || !traits.Have(trait.Calendar) {
 		return err
 	}
@@ -183,7 +183,7 @@ func (q *Request) SameWindows(o *Request) bool {
 // AsKey returns the key of a valid request, with its zone and anniversary.
 func (q *Request) AsKey() Key {
 	k := Key{text: q.Key}
-	calendar := &q.Policy.Counted().Calendar
+	calendar := &q.Policy.counted().Calendar
 	if !calendar.PerKey() {
 		return k
 	}
@@ -207,7 +207,7 @@ func (k Key) Complete(q *Request) error {
 		return k.err
 	}
 	q.Key = k.text
-	c := &q.Policy.Counted().Calendar
+	c := &q.Policy.counted().Calendar
 	if !c.PerKey() {
 		return nil
 	}
@@ -269,7 +269,7 @@ func (q *Request) UsesRows() bool {
 	switch {
 	case q.Policy.Mode.Counts():
 		return true
-	case q.Policy.Uncounted():
+	case q.Policy.uncounted():
 		return q.Op.traits().alwaysUsesRows || q.Op == Refund && q.Policy.Kind == InFlight
 	}
 	return !q.Decides()

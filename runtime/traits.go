@@ -16,9 +16,9 @@ type firstSeen struct {
 
 var seenPolicies recent.Table[*Policy, firstSeen]
 
-// Traits returns the traits of a policy, and the error of Validate. Both are those of the first use of the policy, which
+// seen returns the traits of a policy, and the error of Validate. Both are those of the first use of the policy, which
 // must not be changed then; a copy of it is another policy.
-func (p *Policy) Traits() (trait.Set, error) {
+func (p *Policy) seen() (trait.Set, error) {
 	if p == nil {
 		return 0, p.Validate()
 	}
@@ -36,7 +36,7 @@ func (p *Policy) examine() (seen firstSeen) {
 			seen.traits |= t
 		}
 	}
-	counted := p.Counted()
+	counted := p.counted()
 	add(trait.Overrides, p.Overridable())
 	add(trait.Mode, p.Mode != ModeEnforce)
 	add(trait.Timeout, counted.Timeout > 0)

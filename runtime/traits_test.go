@@ -38,14 +38,14 @@ func TestTraits(t *testing.T) {
 		p := plain
 		row.change(&p)
 		for range 2 {
-			traits, err := p.Traits()
+			traits, err := p.Inside().Traits()
 			require.NoError(t, err, name)
 			assert.Equal(t, row.want, traits, name)
 		}
-		allocated := testing.AllocsPerRun(10, func() { p.Traits() })
+		allocated := testing.AllocsPerRun(10, func() { p.Inside().Traits() })
 		assert.Zero(t, allocated, name)
 	}
-	_, err := (*runtime.Policy)(nil).Traits()
+	_, err := (*runtime.Policy)(nil).Inside().Traits()
 	require.ErrorIs(t, err, runtime.ErrInvalidPolicy)
 }
 
@@ -57,7 +57,7 @@ func TestTraitsOfAnUnlimitedPlan(t *testing.T) {
 	}, {
 		Name: "calls", Kind: runtime.TokenBucket, Mode: runtime.ModeUnlimited, Overrides: runtime.OverrideBounds{Rate: 20, Capacity: 20},
 	}}.Overridable(runtime.PlanNames{"", "free", "enterprise"})
-	traits, err := plans[2].Traits()
+	traits, err := plans[2].Inside().Traits()
 	require.NoError(t, err)
 	require.Equal(t, trait.Overrides|trait.Mode|trait.Timeout|trait.Jitter|trait.Local, traits)
 }
@@ -66,13 +66,13 @@ func TestTraitsOfAnUnlimitedPlan(t *testing.T) {
 func TestCopyOfAUsedPolicyIsValidatedAgain(t *testing.T) {
 	used := &runtime.Policy{Name: "calls", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10}
 	for i := range 20_000 {
-		_, err := used.Traits()
+		_, err := used.Inside().Traits()
 		require.NoError(t, err)
 		p := *used
 		if p.Jitter = time.Duration(i % 2); i%5 == 0 {
 			p.Rate = 0
 		}
-		traits, err := p.Traits()
+		traits, err := p.Inside().Traits()
 		require.Equal(t, i%5 == 0, err != nil)
 		require.Equal(t, err == nil && i%2 == 1, traits.Have(trait.Jitter))
 	}

@@ -28,7 +28,7 @@ func (p *Policy) problem() string {
 		return fmt.Sprintf("%v is not one of the kinds %s", p.Kind, kindList())
 	case !p.Mode.Known():
 		return fmt.Sprintf("%v is not a Mode, such as ModeEnforce", p.Mode)
-	case p.Unlimited():
+	case p.unlimited():
 		return between("shards", p.Shards, 0, MaxShards)
 	}
 	return cmp.Or(

@@ -22,7 +22,7 @@ func (l *Limiter) doRequests(ctx context.Context, requests []runtime.Request) (r
 // traitsOf returns the traits of the policies of some requests together.
 func traitsOf(requests []runtime.Request) (all trait.Set) {
 	for i := range requests {
-		traits, _ := requests[i].Policy.Traits()
+		traits, _ := requests[i].Policy.Inside().Traits()
 		all |= traits
 	}
 	return all
@@ -171,7 +171,7 @@ func spread(d *runtime.Decision, q *runtime.Request, now int64) {
 		return
 	}
 	// Also a plan without a limit waits for the end of a block.
-	jitter := d.Policy.Counted().Jitter
+	jitter := d.Policy.Inside().Counted().Jitter
 	if jitter == 0 {
 		return
 	}

@@ -187,11 +187,17 @@ func (g Group) Reserve(ctx context.Context) (*Reservations, error) {
 	return g.limiter.reserve(ctx, requests, 0, nil)
 }
 
+// mayReserve reports whether requests may reserve by a policy, or by a plan that an override gives to a key of an unlimited
+// one.
+func mayReserve(p *runtime.Policy) bool {
+	return p.Reserves() || p != nil && p.Mode == runtime.ModeUnlimited && p.Overrides.MaxReserved > 0
+}
+
 // reserve reserves tokens that are due within maxDelay, or at any time if that is 0.
 func (l *Limiter) reserve(ctx context.Context, requests []runtime.Request, maxDelay time.Duration, h *held) (*Reservations, error) {
 	for i := range requests {
 		q := &requests[i]
-		q.Reserve = q.Op == runtime.Take && q.Policy.MayReserve()
+		q.Reserve = q.Op == runtime.Take && mayReserve(q.Policy)
 		q.MaxDelay = maxDelay
 	}
 	ds, err := l.doTogether(ctx, requests, h)

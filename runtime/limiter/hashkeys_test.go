@@ -65,8 +65,8 @@ func TestHashKeysUnderOverrides(t *testing.T) {
 	limits, key := limiter.New(store, limiter.HashKeys(secret)), runtime.KeyOf(runtime.Hashed("ada@example.com"))
 	require.True(t, must(limits.Limit(&plans[1], key).Allow(t.Context())).Allowed)
 	with := catalog.HashKeys(secret)
-	require.Equal(t, "(hashed string)", plans[1].KeyTypes())
-	require.Regexp(t, `^\(hashed string by [0-9a-f]{12}\)$`, with.Policies()[0].KeyTypes())
+	require.Equal(t, "(hashed string)", runtime.RegistrationOf("", &plans[1]).Key)
+	require.Regexp(t, `^\(hashed string by [0-9a-f]{12}\)$`, runtime.RegistrationOf("", with.Policies()[0]).Key)
 	for _, v := range []runtime.Override{{Plan: override.PlanName("pro")}, {Capacity: 5}} {
 		v.Until, v.Reason, v.Author = runtime.ForGood(), "a test", "ann"
 		must(limits.Overrides(&plans[1], key).Set(t.Context(), v))

@@ -168,7 +168,7 @@ func (l *Limiter) peek(ctx context.Context, q runtime.Request) (runtime.Balance,
 	if d.ResetAfter > 0 {
 		b.ResetAt = time.Unix(0, answer.At+int64(d.ResetAfter))
 	}
-	if p.Uncounted() {
+	if p.Inside().Uncounted() {
 		b.Capacity, b.Used = runtime.MaxTokens, 0
 	}
 	if p.Mode == runtime.ModeBlock {
@@ -262,7 +262,7 @@ func (l Limit) complete(q *runtime.Request) (trait.Set, error) {
 	if err := l.key.Err(); err != nil {
 		return 0, l.wrap(err)
 	}
-	traits, err := l.policy.Traits()
+	traits, err := l.policy.Inside().Traits()
 	if err != nil {
 		return 0, l.wrap(err)
 	}

@@ -138,7 +138,7 @@ func (h *keyHash) policy(p *runtime.Policy) *runtime.Policy {
 	if p == nil {
 		return nil
 	}
-	return *h.policies.Of(p, maphash.Comparable(hashSeed, p), func(p *runtime.Policy) *runtime.Policy { return p.HashedWith(h.secret) })
+	return *h.policies.Of(p, maphash.Comparable(hashSeed, p), func(p *runtime.Policy) *runtime.Policy { return p.Inside().HashedWith(h.secret) })
 }
 
 var hashSeed = maphash.MakeSeed()

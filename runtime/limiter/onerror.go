@@ -22,7 +22,7 @@ func (l *Limiter) withTimeout(ctx context.Context, c runtime.Call) (context.Cont
 	for i := range c.Requests {
 		q := &c.Requests[i]
 		needed := q.UsesRows() || l.unread(q.Policy)
-		if t := q.Policy.Counted().Timeout; q.Decides() && needed && t > 0 && (shortest == 0 || t < shortest) {
+		if t := q.Policy.Inside().Counted().Timeout; q.Decides() && needed && t > 0 && (shortest == 0 || t < shortest) {
 			shortest = t
 		}
 	}
@@ -76,7 +76,7 @@ func (m *localMemory) learnFrom(c runtime.Call, answer *runtime.Answer) {
 			case (q.Op == runtime.Check) != checks:
 			case q.Op == runtime.Reset:
 				m.forget(q) // whatever the plan
-			case q.Policy.OnError == runtime.FailLocal && q.UsesRows() && !q.Policy.Unlimited():
+			case q.Policy.OnError == runtime.FailLocal && q.UsesRows() && !q.Policy.Inside().Unlimited():
 				m.learn(q, &answer.Decisions[i], answer.At)
 			}
 		}
@@ -160,5 +160,5 @@ func ended(ctx context.Context) error {
 
 // needsOverrides reports whether a call fails if the overrides cannot be read: whatever its mode, a key may be blocked.
 func needsOverrides(c *runtime.Call) bool {
-	return slices.ContainsFunc(c.Requests, func(q runtime.Request) bool { return q.Policy.Overridable() && closed(q.Policy.Counted()) })
+	return slices.ContainsFunc(c.Requests, func(q runtime.Request) bool { return q.Policy.Overridable() && closed(q.Policy.Inside().Counted()) })
 }

@@ -57,7 +57,7 @@ func (o Overrides) Unblock(ctx context.Context, end runtime.OverrideEnd) (runtim
 // key with a plan that has penalties.
 func (o Overrides) penalized(ctx context.Context) (of Limit, penalty bool, err error) {
 	of = o.of
-	if of.policy = of.policy.Plan((*runtime.Policy).Penalizes); of.policy == nil {
+	if of.policy = of.policy.Inside().Plan((*runtime.Policy).Penalizes); of.policy == nil {
 		return of, false, nil
 	}
 	// A penalty does not depend on the windows of the key.

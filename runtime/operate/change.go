@@ -161,7 +161,7 @@ func (p Program) count(ctx context.Context, l *runtime.CatalogLimit, c Change, d
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
-	if of, err := log.OverrideView().PolicyOf(policy, key.String()); c.Verb != Reset && err == nil && of.Uncounted() {
+	if of, err := log.OverrideView().PolicyOf(policy, key.String()); c.Verb != Reset && err == nil && of.Inside().Uncounted() {
 		if policy.Mode.Passes() {
 			return usagef("%s is %v, so that no tokens are counted", c.Limit, policy.Mode)
 		}

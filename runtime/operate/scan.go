@@ -82,7 +82,7 @@ func (p Program) Busiest(ctx context.Context, q UsedQuery) (used Used, err error
 	r, scan := rowReader{store: p.Store, pages: q.Pages}, meter.Scan{}
 	for rows := range r.keys(ctx, runtime.Row{Name: q.Limit.Name, Shard: -1}) {
 		b := smallest.busy(p.Store, inForce, rows[0].Row.Key)
-		if b.Policy.Uncounted() {
+		if b.Policy.Inside().Uncounted() {
 			continue
 		}
 		if left, ok := scan.Left(b.Policy, rows, r.at); ok {

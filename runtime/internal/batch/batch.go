@@ -292,7 +292,7 @@ func (b *Batch) execute(requests []runtime.Request, now int64) (answer runtime.A
 // earlier or later. If the call passes later than the last of its requests would alone, because an override of one ends
 // while another one waits, the last one waits for that.
 func (b *Batch) waitAcrossEnds(decisions []runtime.Decision, requests []runtime.Request, now int64) (ok bool) {
-	if len(decisions) == 0 || !slices.ContainsFunc(requests, func(q runtime.Request) bool { next, _ := q.Policy.Next(); return next != nil }) {
+	if len(decisions) == 0 || !slices.ContainsFunc(requests, func(q runtime.Request) bool { next, _ := q.Policy.Inside().Next(); return next != nil }) {
 		return true
 	}
 	var last *runtime.Decision
@@ -324,7 +324,7 @@ func (b *Batch) passesAfter(decisions []runtime.Decision, requests []runtime.Req
 				continue
 			}
 			d, ok := decisions[i], true
-			policy, ends := requests[i].Policy.At(at)
+			policy, ends := requests[i].Policy.Inside().At(at)
 			if at > now || policy != requests[i].Policy {
 				d, ok = b.decideAt(requests, i, at)
 			}
@@ -348,7 +348,7 @@ func (b *Batch) passesAfter(decisions []runtime.Decision, requests []runtime.Req
 func (b *Batch) decideAt(requests []runtime.Request, i int, at int64) (runtime.Decision, bool) {
 	q := requests[i]
 	read := q.UsesRows()
-	q.Policy, _ = q.Policy.At(at)
+	q.Policy, _ = q.Policy.Inside().At(at)
 	q = q.AsCheck()
 	if !read && q.UsesRows() {
 		// The tokens of a key that is blocked, or has no limit now, are unknown.
@@ -417,7 +417,7 @@ func refuseTogether(q *runtime.Request, all []runtime.Request) error {
 	}
 	for i := range all {
 		other := all[i].Policy
-		if q.Policy != other && q.Key == all[i].Key && q.Policy != nil && other != nil && q.Policy.Name == other.Name && !q.Policy.Equal(other) {
+		if q.Policy != other && q.Key == all[i].Key && q.Policy != nil && other != nil && q.Policy.Name == other.Name && !q.Policy.Inside().Equal(other) {
 			return fmt.Errorf("%w: two different policies have this name and key", runtime.ErrInvalidCall)
 		}
 		if all[i].Key == q.Key && other != nil && q.Policy != nil && q.Policy.Name == other.Name && !q.SameWindows(&all[i]) {
@@ -623,7 +623,7 @@ func withoutRows(q *runtime.Request, now int64) (runtime.Decision, error) {
 	case q.Empty():
 		return runtime.Decision{Allowed: true}, nil
 	default:
-		return runtime.Decision{RetryAfter: q.Policy.BlockedFor(now)}, nil
+		return runtime.Decision{RetryAfter: q.Policy.Inside().BlockedFor(now)}, nil
 	}
 	d := runtime.Decision{Allowed: true, Remaining: runtime.MaxTokens, Value: runtime.MaxTokens}
 	if q.Takes() {

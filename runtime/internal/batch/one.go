@@ -17,7 +17,7 @@ func One(calls []runtime.Call) (row runtime.Row, ok bool) {
 	if q.Validate() != nil || q.Policy.Shards > 1 {
 		return row, false
 	}
-	if traits, _ := q.Policy.Traits(); traits.Have(trait.Overrides | trait.Mode) {
+	if traits, _ := q.Policy.Inside().Traits(); traits.Have(trait.Overrides | trait.Mode) {
 		return row, false
 	}
 	return runtime.Row{Name: q.Policy.Name, Key: q.Key}, true

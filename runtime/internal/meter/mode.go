@@ -22,6 +22,6 @@ func Applied(m runtime.Mode, d runtime.Decision, op runtime.Op, count int64) run
 // it.
 func Decided(q *runtime.Request, d runtime.Decision, now int64) runtime.Decision {
 	d = Applied(q.Policy.Mode, d, q.Op, q.Count)
-	d.Limit, d.Policy, d.BlockedFor = q.Policy.Name, q.Policy, q.Policy.BlockedFor(now)
+	d.Limit, d.Policy, d.BlockedFor = q.Policy.Name, q.Policy, q.Policy.Inside().BlockedFor(now)
 	return d
 }

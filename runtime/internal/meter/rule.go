@@ -74,7 +74,7 @@ const endless = 1e300
 
 // RuleOf returns the rule for a key, all of its shards together. The policy must be valid.
 func RuleOf(p *runtime.Policy, key string) Rule {
-	if p.Unlimited() {
+	if p.Inside().Unlimited() {
 		return unlimited(p)
 	}
 	r := Rule{
@@ -101,7 +101,7 @@ func RuleOf(p *runtime.Policy, key string) Rule {
 	case p.Kind.Windowed() && !p.Precise:
 		r.Phase = phaseOf(p.Start, p.Name, key, r.Period)
 	}
-	if following, ends := p.Next(); following != nil {
+	if following, ends := p.Inside().Next(); following != nil {
 		next := RuleOf(following, key)
 		next.mode = following.Mode
 		r.ends, r.next = ends, &next

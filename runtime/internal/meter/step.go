@@ -131,7 +131,7 @@ func (r *Rule) stepKind(s runtime.State, now int64, q runtime.Request) (runtime.
 
 // FitsLater reports whether an override ends after which the key can have as many tokens as the request needs.
 func FitsLater(q *runtime.Request) bool {
-	for p, _ := q.Policy.Next(); p != nil; p, _ = p.Next() {
+	for p, _ := q.Policy.Inside().Next(); p != nil; p, _ = p.Inside().Next() {
 		rule := RuleOf(p, q.Key)
 		if p.Mode == runtime.ModeShadow || p.Mode.Passes() || rule.Refuse(q) == nil {
 			return true

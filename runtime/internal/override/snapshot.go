@@ -189,7 +189,7 @@ func (k keyOverrides) live(now int64) keyOverrides {
 
 // Policy returns the policy in force for a key.
 func (s *Snapshot) Policy(p *runtime.Policy, key string, now func() int64) (*runtime.Policy, error) {
-	p = p.Base() // p may have come from a decision
+	p = p.Inside().Base() // p may have come from a decision
 	whole, own := s.of(p.Name, ""), s.of(p.Name, key)
 	if whole == (keyOverrides{}) && own == (keyOverrides{}) {
 		return p, nil
@@ -226,7 +226,7 @@ func (o *inForce) policyOver(order []*inForce, p *runtime.Policy, now int64) (*r
 		behind = p
 	}
 	until, then := o.until, order[1:]
-	if _, ends := behind.Next(); ends != 0 && ends < until {
+	if _, ends := behind.Inside().Next(); ends != 0 && ends < until {
 		until, then = ends, order
 	}
 	var next *runtime.Policy
@@ -257,10 +257,10 @@ func (s *Snapshot) Lasts(requests []runtime.Request, denied []runtime.Decision, 
 			continue
 		}
 		// Not by address, because a cached denial has the policy of another request.
-		if !p.Equal(denied[i].Policy) {
+		if !p.Inside().Equal(denied[i].Policy) {
 			return 0
 		}
-		if _, ends := p.Next(); ends != 0 {
+		if _, ends := p.Inside().Next(); ends != 0 {
 			shortest = min(shortest, time.Duration(ends-now()))
 		}
 	}

@@ -36,7 +36,7 @@ func (k *Known) Of(p *runtime.Policy) (err error, known bool) {
 		return nil, false
 	}
 	v, ok := (*limits)[p.Name]
-	if !ok || v.owner != p.Owner() || v.key != p.KeyTypes() || v.err != nil && !time.Now().Before(v.until) {
+	if owner, key := p.Inside().Identity(); !ok || v.owner != owner || v.key != key || v.err != nil && !time.Now().Before(v.until) {
 		return nil, false
 	}
 	return v.err, true
@@ -50,7 +50,8 @@ func (k *Known) Set(p *runtime.Policy, err error) {
 	if old := k.limits.Load(); old != nil {
 		limits = maps.Clone(*old)
 	}
-	limits[p.Name] = verdict{p.Owner(), p.KeyTypes(), err, time.Now().Add(Again)}
+	owner, key := p.Inside().Identity()
+	limits[p.Name] = verdict{owner, key, err, time.Now().Add(Again)}
 	k.limits.Store(&limits)
 }
 

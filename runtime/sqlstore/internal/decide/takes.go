@@ -222,7 +222,7 @@ func (r *takeRow) addUp(now int64) (ok bool) {
 // adds reports whether a request can be added to the others. Several reservations cannot, because the debt of
 // each has its own bound.
 func (r *takeRow) adds(q request) bool {
-	return q.Op == runtime.Take && (!q.Reserve || len(r.requests) == 1) && q.Policy.Equal(r.policy)
+	return q.Op == runtime.Take && (!q.Reserve || len(r.requests) == 1) && q.Policy.Inside().Equal(r.policy)
 }
 
 // mostTries is how many shards are looked for, to find two that were seen.
@@ -285,7 +285,7 @@ type part []takeRow
 // part returns the rows of the statement that takes from the one at an index.
 func (t *takes) part(from int) part {
 	first, to := &t.rows[from], from+1
-	for to < len(t.rows) && t.rows[to].policy.Equal(first.policy) && compareNumbers(&t.rows[to].upsert, &first.upsert) == 0 {
+	for to < len(t.rows) && t.rows[to].policy.Inside().Equal(first.policy) && compareNumbers(&t.rows[to].upsert, &first.upsert) == 0 {
 		to++
 	}
 	return t.rows[from:to]

@@ -107,7 +107,7 @@ func hasCache(c runtime.Call) bool {
 // what it does to a row ends the denials of the other plans.
 func Concerns(q *runtime.Request) bool {
 	p := q.Policy
-	return p != nil && (p.DenyCache > 0 || p.Unlimited() && q.UsesRows())
+	return p != nil && (p.DenyCache > 0 || p.Inside().Unlimited() && q.UsesRows())
 }
 
 // miss is a call that the cache does not answer.
@@ -249,7 +249,7 @@ func (d *denials) of(q runtime.Request) (denial, bool) {
 func (d denial) matches(q runtime.Request) bool {
 	r := &d.request
 	// In another zone, or with another anniversary, the next window may have begun.
-	return r.Count == q.Count && r.Zone == q.Zone && r.Anniversary == q.Anniversary && r.Policy.Equal(q.Policy)
+	return r.Count == q.Count && r.Zone == q.Zone && r.Anniversary == q.Anniversary && r.Policy.Inside().Equal(q.Policy)
 }
 
 // answer returns the denial as it is at a later time.
