@@ -3,10 +3,7 @@ package runtime
 import (
 	"context"
 	"database/sql"
-	"fmt"
-	"math/rand/v2"
 	"strings"
-	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
@@ -219,51 +216,3 @@ type RowLister interface {
 
 // RowPage is the most rows that [RowLister.Rows] returns at once.
 const RowPage = 500
-
-// Sweeper is a store that can delete the rows of keys that are full.
-type Sweeper interface {
-	// Sweep deletes the rows of the policies that are not needed, and returns their number.
-	Sweep(ctx context.Context, policies ...*Policy) (deleted int, err error)
-}
-
-// SweepEvery sweeps a store once per interval, until ctx ends. The first sweep is after a random part of the interval,
-// so that processes that were started together do not sweep together. It is for a goroutine of its own:
-//
-//	go runtime.SweepEvery(ctx, store, time.Hour, func(deleted int, err error) {
-//		if err != nil {
-//			slog.Error("sweep rate limits", "err", err)
-//		}
-//	}, limits.Policies()...)
-//
-// After each sweep, report gets the number of rows deleted and the error, upon which the loop goes on. A sweep that
-// fails is seen nowhere else, so that without report, which may be nil, rows can pile up unnoticed. The error of
-// SweepEvery is the cause of ctx, or at once [ErrInvalidPolicy] or about an interval that is not positive.
-func SweepEvery(ctx context.Context, store Sweeper, interval time.Duration, report func(deleted int, err error), policies ...*Policy) error {
-	if interval <= 0 {
-		return fmt.Errorf("sweep every %v: the interval must be more than 0s", interval)
-	}
-	for _, p := range policies {
-		if err := p.Validate(); err != nil {
-			return err
-		}
-	}
-	timer := time.NewTimer(rand.N(interval))
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		begin := time.Now()
-		deleted, err := store.Sweep(ctx, policies...)
-		if err != nil && ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if report != nil {
-			report(deleted, err)
-		}
-		// From the beginning of this sweep, so that a slow one does not shift the next.
-		timer.Reset(interval - time.Since(begin))
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/sweep"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
@@ -23,7 +24,7 @@ type sqlStore struct {
 
 type closingStore interface {
 	runtime.Store
-	runtime.Sweeper
+	sweep.Sweeper
 	io.Closer
 	Migrate(ctx context.Context, policies ...*runtime.Policy) error
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/registry"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/sweep"
 )
 
 // Store is a [runtime.Store] in the memory of this process: for tests, and for limits whose counts may be lost when the
@@ -154,9 +155,11 @@ func (m *Store) writeLocked(changes []runtime.StoredRow) {
 	}
 }
 
-// SweepEvery sweeps the store once per interval, until ctx ends; see the function [runtime.SweepEvery].
+// SweepEvery sweeps the store once per interval, until ctx ends. After each sweep, report, which may be nil, gets the number
+// of rows deleted and the error, upon which the loop goes on. The error of SweepEvery is the cause of ctx, or at once
+// [runtime.ErrInvalidPolicy] or about an interval that is not positive.
 func (m *Store) SweepEvery(ctx context.Context, interval time.Duration, report func(deleted int, err error), policies ...*runtime.Policy) error {
-	return runtime.SweepEvery(ctx, m, interval, report, policies...)
+	return sweep.Every(ctx, m, interval, report, policies...)
 }
 
 // AppendOverride appends an entry to the log, and returns it with its id and time.

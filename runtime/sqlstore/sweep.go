@@ -9,6 +9,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/registry"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/sweep"
 )
 
 // Sweep deletes the rows of the policies that have been full for an hour, so that they are not needed, and returns how
@@ -70,15 +71,25 @@ func (s *Store) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted
 
 // SweepEvery sweeps the store once per interval, until ctx ends or the store is closed. The first sweep is after a random
 // part of the interval, so that processes that were started together do not sweep together. It is for a goroutine of its
-// own; see [runtime.SweepEvery] for report and for the error, which is [ErrClosed] after Close. One process that sweeps is
-// enough, and several do no harm.
+// own, and one process that sweeps is enough:
+//
+//	go store.SweepEvery(ctx, time.Hour, func(deleted int, err error) {
+//		if err != nil {
+//			slog.Error("sweep rate limits", "err", err)
+//		}
+//	}, limits.Policies()...)
+//
+// After each sweep, report gets the number of rows deleted and the error, upon which the loop goes on. A sweep that
+// fails is seen nowhere else, so that without report, which may be nil, rows can pile up unnoticed. The error of
+// SweepEvery is the cause of ctx, or at once [runtime.ErrInvalidPolicy] or about an interval that is not positive, and
+// after Close [ErrClosed].
 func (s *Store) SweepEvery(ctx context.Context, interval time.Duration, report func(deleted int, err error), policies ...*runtime.Policy) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	return runtime.SweepEvery(ctx, stoppable{s, stop}, interval, report, policies...)
+	return sweep.Every(ctx, stoppable{s, stop}, interval, report, policies...)
 }
 
 // stoppable stops a loop when its store is closed.

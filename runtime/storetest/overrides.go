@@ -8,6 +8,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/sweep"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
@@ -267,7 +268,7 @@ func (o *operator) blockEnds(after time.Duration) {
 }
 
 func (o *operator) sweepObsolete() {
-	sweeper, ok := ability.Of[runtime.Sweeper](o.store)
+	sweeper, ok := ability.Of[sweep.Sweeper](o.store)
 	if !ok {
 		return
 	}

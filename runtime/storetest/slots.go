@@ -8,6 +8,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/sweep"
 )
 
 // slots returns the clauses about limits in flight.
@@ -84,7 +85,7 @@ func (s *subject) slotsHeld(p *runtime.Policy) {
 	if after := s.decide(p, runtime.Request{Count: 1}); after.Fence <= answers[1].Decisions[0].Fence {
 		s.broken("after a reset, the fence is %d, and was %d", after.Fence, answers[1].Decisions[0].Fence)
 	}
-	if sweeper, ok := ability.Of[runtime.Sweeper](s.store); ok {
+	if sweeper, ok := ability.Of[sweep.Sweeper](s.store); ok {
 		last := s.decide(p, runtime.Request{Count: 1})
 		s.clock.Add(3 * time.Hour)
 		if _, err := sweeper.Sweep(s.ctx, p); err != nil {

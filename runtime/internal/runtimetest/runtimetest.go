@@ -14,6 +14,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/receipt"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/sweep"
 )
 
 // Epoch is the instant at which most tests begin: the start of a day in UTC.
@@ -132,7 +133,7 @@ func TraceAll(t testing.TB, s runtime.Store) Traced {
 	same("RowLister", can[runtime.RowLister](s), found[runtime.RowLister](traced))
 	same("Eraser", can[runtime.Eraser](s), found[runtime.Eraser](traced))
 	same("override.Store", can[override.Store](s), found[override.Store](traced))
-	same("Sweeper", can[runtime.Sweeper](s), found[runtime.Sweeper](traced))
+	same("Sweeper", can[sweep.Sweeper](s), found[sweep.Sweeper](traced))
 	return traced
 }
 

@@ -1,4 +1,4 @@
-package runtime_test
+package sweep_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/sweep"
 )
 
 var errDown = errors.New("the server is down")
@@ -39,7 +40,7 @@ func TestSweepEverySweepsOncePerInterval(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Hour+30*time.Minute, errors.New("the server ends"))
 		defer cancel()
 		reported := 0
-		err := runtime.SweepEvery(ctx, store, time.Hour, func(deleted int, err error) {
+		err := sweep.Every(ctx, store, time.Hour, func(deleted int, err error) {
 			reported++
 			require.Equal(t, reported, deleted)
 			require.ErrorIs(t, err, errDown, "the loop goes on after an error")
@@ -64,7 +65,7 @@ func TestSweepEveryStartsAtDifferentTimes(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range stores {
 			stores[i].err = errDown // which nobody hears of
-			all.Go(func() { runtime.SweepEvery(ctx, &stores[i], time.Hour, nil) })
+			all.Go(func() { sweep.Every(ctx, &stores[i], time.Hour, nil) })
 		}
 		all.Wait()
 		for _, s := range stores {
@@ -79,8 +80,8 @@ func TestSweepEveryStartsAtDifferentTimes(t *testing.T) {
 
 func TestSweepEveryRefusesBadArguments(t *testing.T) {
 	store := &sweeps{}
-	require.EqualError(t, runtime.SweepEvery(t.Context(), store, 0, nil), "sweep every 0s: the interval must be more than 0s")
-	require.ErrorIs(t, runtime.SweepEvery(t.Context(), store, time.Hour, nil, &runtime.Policy{}), runtime.ErrInvalidPolicy)
-	require.ErrorIs(t, runtime.SweepEvery(t.Context(), store, time.Hour, nil, nil), runtime.ErrInvalidPolicy)
+	require.EqualError(t, sweep.Every(t.Context(), store, 0, nil), "sweep every 0s: the interval must be more than 0s")
+	require.ErrorIs(t, sweep.Every(t.Context(), store, time.Hour, nil, &runtime.Policy{}), runtime.ErrInvalidPolicy)
+	require.ErrorIs(t, sweep.Every(t.Context(), store, time.Hour, nil, nil), runtime.ErrInvalidPolicy)
 	require.Empty(t, store.at)
 }
