@@ -108,8 +108,8 @@ type OverrideEntry struct {
 	// Rate, Capacity and MaxReserved are copied from the Override. The log has the slots of a limit in flight as both Rate
 	// and Capacity.
 	Rate, Capacity, MaxReserved int64
-	// Most is the most that the limit declared when the entry was written, with slots as both Rate and Capacity. A store
-	// refuses an entry that exceeds it.
+	// Most is the most that the limit declared when the Override was written, with slots as both Rate and Capacity; zero
+	// for other entries. A store refuses an entry that exceeds it.
 	Most OverrideBounds
 	// Until is when the entry ends; [ForGood] if it never does. An entry that ends another one has At in it.
 	Until time.Time
@@ -148,15 +148,6 @@ func (e *OverrideEntry) Validate() error {
 // numbers returns the numbers that the override gives.
 func (v *Override) numbers() Numbers { return Numbers{v.Rate, v.Capacity, v.MaxReserved, v.Slots} }
 
-// NewOverrideEntry returns an entry of a limit that does nothing yet.
-func NewOverrideEntry(p *Policy, key Key, at time.Time) OverrideEntry {
-	most := p.Overrides.most().logged()
-	return OverrideEntry{
-		Limit: p.Name, Key: key.String(), At: at,
-		Most: OverrideBounds{Rate: most.Rate, Capacity: most.Capacity, MaxReserved: most.MaxReserved, Unlimited: p.Overrides.Unlimited},
-	}
-}
-
 // logged returns the numbers as the log has them, which is older than Slots and has none.
 func (n Numbers) logged() Numbers {
 	return Numbers{Rate: max(n.Rate, n.Slots), Capacity: max(n.Capacity, n.Slots), MaxReserved: n.MaxReserved}
@@ -172,8 +163,9 @@ func (e *OverrideEntry) numbers(k Kind) Numbers {
 
 // Complete sets what an entry does, and reports a problem of the override with the policy of its key.
 func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
-	logged := v.numbers().logged()
+	logged, most := v.numbers().logged(), p.Overrides.most().logged()
 	e.Rate, e.Capacity, e.MaxReserved = logged.Rate, logged.Capacity, logged.MaxReserved
+	e.Most = OverrideBounds{Rate: most.Rate, Capacity: most.Capacity, MaxReserved: most.MaxReserved, Unlimited: p.Overrides.Unlimited}
 	e.Until, e.Reason, e.Author = v.Until, v.Reason, v.Author
 	// The numbers are for whatever plan the key has: an unlimited plan has none.
 	p = p.counted()

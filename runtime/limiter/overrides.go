@@ -137,7 +137,7 @@ func (o Overrides) entry(ctx context.Context, v *override.View, fill func(e *run
 		return e, err
 	}
 	p, now := o.of.policy, v.Now()
-	e = runtime.NewOverrideEntry(p, o.of.key, arith.Time(now))
+	e = runtime.OverrideEntry{Limit: p.Name, Key: o.of.key.String(), At: arith.Time(now)}
 	blocked, overridden := v.Snapshot().Has(e.Limit, e.Key, now)
 	if err := fill(&e, blocked, overridden); err != nil {
 		return e, err

@@ -166,6 +166,9 @@ func Innocents(t *testing.T, store runtime.Store) {
 			p := &runtime.Policy{
 				Name: fmt.Sprint("limit", kind, guilty), Kind: kind, Rate: 2, Capacity: 2, Period: runtime.MaxPeriod,
 			}
+			if kind == runtime.InFlight {
+				p = &runtime.Policy{Name: p.Name, Kind: kind, Slots: 2, Hold: runtime.MaxPeriod}
+			}
 			all := make([]runtime.Call, calls)
 			for i := range all {
 				all[i].Requests = []runtime.Request{{Policy: p, Key: fmt.Sprint(i), Count: 1}}
