@@ -82,7 +82,7 @@ func Lost(err error) bool {
 
 // Undone reports whether a write that failed with err has certainly written nothing.
 func Undone(err error) bool {
-	return Retryable(err) || Outdated(err) || RefusedValue(err) || unreachable(err)
+	return Retryable(err) || LockTimeout(err) || Outdated(err) || RefusedValue(err) || unreachable(err)
 }
 
 // ErrOutcomeUnknown is sqlstore.ErrOutcomeUnknown, where it is documented.
