@@ -219,6 +219,8 @@ func (v *Override) checkNumbers(p *Policy) error {
 			return invalid("its plan is unlimited, so it has no numbers")
 		case p.Mode == ModeUnlimited:
 			return invalid("the plan of the key is unlimited: give it another plan, too")
+		case n > 0 && own[i] == 0 && p.Kind == InFlight:
+			return invalid("a limit in flight has slots and no %s: set Slots", name)
 		case n > 0 && own[i] == 0:
 			return invalid("the limit has %s 0, which overrides cannot change", name)
 		case n > most[i]:

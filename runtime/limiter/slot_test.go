@@ -462,6 +462,9 @@ func TestOverrideOfSlotsIsLoggedAsRateAndCapacity(t *testing.T) {
 		wrong.Until, wrong.Reason, wrong.Author = runtime.ForGood(), "r", "a"
 		_, err := limits.Overrides(&p, key).Set(t.Context(), wrong)
 		require.ErrorIs(t, err, runtime.ErrInvalidOverride, "%+v", wrong)
+		if wrong.Slots == 0 {
+			require.ErrorContains(t, err, "set Slots")
+		}
 	}
 }
 
