@@ -180,7 +180,7 @@ func TestStringsAreTheWordsOfLimitsYAML(t *testing.T) {
 
 // The names of constants and their words in limits.yaml must match, and lists must have all of them.
 func TestConstantsAreListedAndNamed(t *testing.T) {
-	const where = "add it to the list of its type, in policy.go or request.go, before the end of the constants"
+	const where = "add it to the list of its type, beside its constants, before the end of the constants"
 	var kinds, ops, onErrors, durabilities []string
 	for _, kind := range runtime.Kinds() {
 		kinds = append(kinds, strings.ReplaceAll(titled(kind.String()), " ", ""))

@@ -44,7 +44,7 @@ func validKinds(t *testing.T) {
 		for _, p := range []*runtime.Policy{basic(kind), shards(kind)} {
 			if err := p.Validate(); err != nil {
 				t.Errorf("no store can be tested with kind %v: %v\nA kind needs an algorithm and an entry in the table kinds in "+
-					"runtime/policy.go. If it refuses the policies of basic and shards in runtime/storetest/policies.go, adapt them.", kind, err)
+					"runtime/kind.go. If it refuses the policies of basic and shards in runtime/storetest/policies.go, adapt them.", kind, err)
 			}
 		}
 	}

@@ -81,8 +81,8 @@ func TestEveryKindExecutesEveryOp(t *testing.T) {
 			rule.Full(s, now)
 			rule.WindowEnd(now)
 			_, ok := rule.Upsert(now, take(1))
-			require.Equal(t, kind.Linear(), ok, "%v: accruesTo must be true for the kinds that are linear in the table kinds of runtime/policy.go", kind)
-		}, "%v needs an entry in the table kinds in policy.go, and one in algorithm in meter/kinds.go", kind)
+			require.Equal(t, kind.Linear(), ok, "%v: accruesTo must be true for the kinds that are linear in the table kinds of runtime/kind.go", kind)
+		}, "%v needs an entry in the table kinds in kind.go, and one in algorithm in meter/kinds.go", kind)
 		for _, op := range runtime.Ops() {
 			require.NotPanics(t, func() {
 				_, d, err := rule.Step(s, now, runtime.Request{Op: op, Count: 1, Fence: 1})
