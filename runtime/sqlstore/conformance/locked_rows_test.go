@@ -42,7 +42,7 @@ func lockable() []*runtime.Policy {
 	kinds := live.Granting(plenty)
 	strict := precise(plenty, runtime.MaxPeriod)
 	slots := slotsOfHistory()
-	slots.Rate, slots.Capacity, slots.Period = runtime.MaxSlots, runtime.MaxSlots, time.Hour
+	slots.Slots, slots.Hold = runtime.MaxSlots, time.Hour
 	punished := live.Once("punished", plenty)
 	punished.Penalty = runtime.Penalty{Steps: [runtime.MaxPenaltySteps]time.Duration{time.Minute}, Forgive: time.Hour}
 	return append(kinds, strict, slots, punished)
