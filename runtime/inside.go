@@ -34,7 +34,7 @@ func (in inside) HashedWith(secret []byte) *Policy { return in.p.hashedWith(secr
 // same override.
 func (in inside) Equal(o *Policy) bool { return in.p.equal(o) }
 
-// Unlimited reports whether the policy is that of a plan without numbers, also if the key is blocked.
+// Unlimited reports whether the policy belongs to a plan without numbers, also if the key is blocked.
 func (in inside) Unlimited() bool { return in.p.unlimited() }
 
 // Uncounted reports whether the tokens of keys with the policy are not counted: the limit is off, or the plan unlimited.

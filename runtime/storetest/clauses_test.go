@@ -6,7 +6,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Each operation is in a clause about what it does. Random requests do not count: they compare it with itself.
+// Each operation is in a clause about what it does. Random requests are not enough,
+// because they compare the operation with itself.
 func TestEveryOperationHasAClause(t *testing.T) {
 	seen := map[runtime.Op]bool{}
 	var note func(steps []step)

@@ -132,8 +132,8 @@ func (g *guard) check() (compared bool, err error) {
 	if now, due := int64(time.Since(g.start)), g.due.Load(); now >= due && g.due.CompareAndSwap(due, now+int64(bounds.GuardEvery)) {
 		return g.compareUnlessBusy()
 	}
-	if problem := g.problem.Load(); problem != nil {
-		return false, *problem
+	if err := g.known(); err != nil {
+		return false, err
 	}
 	if log := g.log.Load(); log != nil && g.calls.Add(1)%logCalls == 0 && !hasHeader(log) {
 		return g.compareUnlessBusy()
@@ -148,10 +148,15 @@ func (g *guard) compareUnlessBusy() (compared bool, err error) {
 		defer g.mu.Unlock()
 		return true, g.compareLocked()
 	}
+	return false, g.known()
+}
+
+// known returns the problem that the last comparison has found, or nil.
+func (g *guard) known() error {
 	if problem := g.problem.Load(); problem != nil {
-		return false, *problem
+		return *problem
 	}
-	return false, nil
+	return nil
 }
 
 // compareNow compares the files, and keeps the result for check.

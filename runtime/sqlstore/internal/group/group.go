@@ -44,7 +44,7 @@
 // the abandoned batch: its callers have got an error, and their tokens may be taken. If it returns answers, they are
 // undelivered. Calls wait for a batch for a moment only: after [bounds.Glance], calls for other keys go around it, and after
 // [bounds.Linger] those for its keys. If the call was a lone one, the next calls are batches until one of a single call is
-// answered: a batch has longer to open a connection than a lone call whose context ends soon.
+// answered: a batch may take longer to open a connection than a lone call whose context ends soon.
 //
 // With one writer the next batch waits until the backend has returned, so batches are never reordered; only their callers
 // stop waiting.
