@@ -312,6 +312,7 @@ func (x *Executor) prepareWanted(ctx context.Context) error {
 	return nil
 }
 
+// Close closes the prepared statements. A nil Executor has none.
 func (x *Executor) Close() {
 	if x == nil {
 		return

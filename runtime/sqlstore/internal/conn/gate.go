@@ -33,12 +33,14 @@ func (g *Gate) InBackground(f func()) bool {
 	return true
 }
 
+// IsClosed reports whether Close was called.
 func (g *Gate) IsClosed() bool {
 	g.Mu.RLock()
 	defer g.Mu.RUnlock()
 	return g.Closed
 }
 
+// Close refuses later calls. It does not wait for those that are open.
 func (g *Gate) Close() {
 	g.Mu.Lock()
 	defer g.Mu.Unlock()

@@ -39,6 +39,8 @@ type Server struct {
 	aborts  atomic.Int32 // of type txAborts
 }
 
+// NewServer returns the server of a pool, with the names of a table in the dialect's statements. The clock is that of the database
+// if nil, and guard, which may be nil too, returns an error while the database must not be used.
 func NewServer(db *sql.DB, d dialect.Dialect, table string, clock func() time.Time, guard func(ctx context.Context) error) (*Server, error) {
 	place, err := newPlace(db, d, table, nil)
 	if err != nil {
