@@ -35,6 +35,7 @@ const (
 	oursMariaDB  = "MariaDB"
 	oursMySQL    = "MySQL"
 	oursLeased   = "Postgres, leased"
+	byUpsert     = "Postgres: INSERT ON CONFLICT"
 	rueidisSafe  = "rueidis: GCRA, appendfsync always"
 )
 
@@ -53,6 +54,7 @@ var contenders = []contender{
 	{name: oursPostgres, server: postgres, open: ours(postgres, runtime.Policy{})},
 	{name: "Postgres, relaxed", server: postgres, open: ours(postgres, runtime.Policy{Durability: runtime.DurabilityRelaxed})},
 	{name: floorOf(oursPostgres), server: postgres, open: floorOn(postgres)},
+	{name: byUpsert, server: postgres, open: insertOnConflict},
 	{name: "Postgres: SELECT FOR UPDATE", server: postgres, open: selectForUpdate, most: 64},
 
 	{name: oursMariaDB, server: mariadb, open: ours(mariadb, runtime.Policy{})},

@@ -55,6 +55,7 @@ var sections = []section{
 		return text + "\n" + r.spread(func(name string) bool { _, ok := find(name); return ok })
 	}},
 	{"calls", (*report).measureCalls, func(r *report, _ plan) string { return r.callTable() }},
+	{"arrivals", (*report).measureArrivals, func(r *report, _ plan) string { return r.arrivalTable() }},
 	{"sweeps", (*report).measureSweeps, func(r *report, _ plan) string { return r.sweepTable() }},
 }
 

@@ -80,7 +80,7 @@ func TestContendersWithoutServerAreReportedAndOthersRun(t *testing.T) {
 			require.NotNil(t, cell, c.name)
 			require.Len(t, cell.Turns, 3)
 			require.Positive(t, cell.PerSecond)
-			require.Positive(t, cell.P99)
+			require.Positive(t, cell.latency.P99)
 			require.Zero(t, cell.Failed)
 		}
 	}
@@ -127,7 +127,7 @@ func TestFlagsNarrowThePlan(t *testing.T) {
 		want          string
 	}{
 		{"(", "", 1, "-only: error parsing regexp"},
-		{"", "call", 1, `-section: "call" is none of contenders, calls, sweeps`},
+		{"", "call", 1, `-section: "call" is none of contenders, calls, arrivals, sweeps`},
 		{"", "", 0, "-turns: 0 is less than 1"},
 	} {
 		_, err := planOf(c.only, c.section, c.turns)

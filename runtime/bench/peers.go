@@ -192,3 +192,30 @@ func selectForUpdate(ctx context.Context, s *site, l limit) (*instance, error) {
 	}
 	return &instance{take: take, close: t.drop}, errors.Join(noRead, noWrite)
 }
+
+// insertOnConflict opens a token bucket as it is written by hand in one statement, which each call sends for itself. If the row has
+// no token, the statement writes and returns nothing.
+func insertOnConflict(ctx context.Context, s *site, l limit) (*instance, error) {
+	t, err := s.openTable(ctx, postgres, l)
+	if err != nil {
+		return nil, err
+	}
+	const has = "LEAST(0, t.value + GREATEST(0, excluded.at_ns - t.at_ns) * CAST(? AS float8))"
+	text, err := t.text("INSERT INTO {table} AS t (name, {key}, shard, value, at_ns, prev) VALUES (?, ?, 0, -1, ?, 0) " +
+		"ON CONFLICT (name, {key}, shard) DO UPDATE SET value = " + has + " - 1, at_ns = GREATEST(t.at_ns, excluded.at_ns) " +
+		"WHERE " + has + " >= 1 - CAST(? AS float8) RETURNING value")
+	if err != nil {
+		t.drop()
+		return nil, err
+	}
+	perNano := float64(l.rate) / float64(l.period)
+	take := func(ctx context.Context, key string) (bool, error) {
+		var left float64
+		err := t.db.QueryRowContext(ctx, text, l.name, key, time.Now().UnixNano(), perNano, perNano, l.capacity).Scan(&left)
+		if errors.Is(err, sql.ErrNoRows) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	return &instance{take: take, close: t.drop}, nil
+}

@@ -24,11 +24,11 @@ type cell struct {
 	Contender string
 	Callers   int
 	Keys      int
-	// PerSecond and P99 are the medians of the turns, and Spread is how far from the median half of the turns are at most, as
-	// a part of it.
+	// PerSecond and the latencies are the medians of the turns, and Spread is how far from the median half of the turns are at
+	// most, as a part of it.
 	PerSecond float64
 	Spread    float64
-	P99       time.Duration
+	latency   latencies
 	// Failed is the fraction of calls that returned an error, and Error one of them. They are not decisions.
 	Failed float64
 	Error  string
@@ -51,35 +51,46 @@ func (r *report) race(ctx context.Context, h heat, open field, p plan) {
 	logf("%s", loadName(h.callers, h.keys))
 	l := load{h.callers, keysOf(h.keys, h.keys)}
 	open.warm(ctx, h.names, l.keys)
-	rounds, out := map[string][]round{}, map[string]bool{}
-	for turn := range p.turns {
-		for i := range h.names {
-			// Each turn begins with another contender, because the first and the last may have a warmer or colder machine.
-			name := h.names[(turn+i)%len(h.names)]
-			o, ok := open[name]
-			if !ok || out[name] || ctx.Err() != nil {
-				continue
-			}
-			got, err := measure(o, l, p.pace, nil)
-			if err != nil {
-				r.skip(name+", "+loadName(h.callers, h.keys), err)
-				out[name] = true
-			}
-			rounds[name] = append(rounds[name], got)
-		}
-	}
+	rounds := r.turns(ctx, h.names, loadName(h.callers, h.keys), open, p.turns, func(_ string, o *instance) (round, error) {
+		return measure(o, l, p.pace, nil)
+	})
 	for _, name := range h.names {
-		// A contender without all turns cannot be compared.
-		if !out[name] && len(rounds[name]) == p.turns {
+		if len(rounds[name]) == p.turns {
 			r.add(newCell(name, l, rounds[name]))
 		}
 	}
 }
 
+// turns runs rounds of open contenders under a load in turns. A contender that has failed in one, or for which ctx has ended, has
+// not all of them, and cannot be compared.
+func (r *report) turns(
+	ctx context.Context, names []string, load string, open field, turns int, run func(name string, o *instance) (round, error),
+) map[string][]round {
+	rounds, out := map[string][]round{}, map[string]bool{}
+	for turn := range turns {
+		for i := range names {
+			// Each turn begins with another contender, because the first and the last may have a warmer or colder machine.
+			name := names[(turn+i)%len(names)]
+			o, ok := open[name]
+			if !ok || out[name] || ctx.Err() != nil {
+				continue
+			}
+			got, err := run(name, o)
+			if err != nil {
+				r.skip(name+", "+load, err)
+				out[name] = true
+				continue
+			}
+			rounds[name] = append(rounds[name], got)
+		}
+	}
+	return rounds
+}
+
 // newCell returns the medians of rounds.
 func newCell(name string, l load, rounds []round) cell {
 	c := cell{Contender: name, Callers: l.callers, Keys: len(l.keys)}
-	var p99 []time.Duration
+	var of [3][]time.Duration
 	var failed, off []float64
 	var used split
 	var decisions, objects, bytes int
@@ -88,7 +99,8 @@ func newCell(name string, l load, rounds []round) cell {
 		decisions, objects, bytes = decisions+r.decisions, objects+r.objects, bytes+r.bytes
 		c.HasCPU = r.metered
 		c.Turns = append(c.Turns, r.perSecond)
-		p99, failed = append(p99, r.p99), append(failed, r.failed)
+		of[0], of[1], of[2] = append(of[0], r.latency.P50), append(of[1], r.latency.P99), append(of[2], r.latency.P999)
+		failed = append(failed, r.failed)
 		if r.err != nil {
 			c.Error = r.err.Error()
 		}
@@ -100,7 +112,8 @@ func newCell(name string, l load, rounds []round) cell {
 	if c.HasCPU {
 		c.Own, c.Server = used.own.Seconds()/float64(decisions), used.server.Seconds()/float64(decisions)
 	}
-	c.PerSecond, c.P99, c.Failed = median(c.Turns), median(p99), median(failed)
+	c.PerSecond, c.Failed = median(c.Turns), median(failed)
+	c.latency = latencies{median(of[0]), median(of[1]), median(of[2])}
 	for _, turn := range c.Turns {
 		off = append(off, max(turn-c.PerSecond, c.PerSecond-turn)/c.PerSecond)
 	}
@@ -124,7 +137,7 @@ type pace struct {
 type round struct {
 	// perSecond is the number of decisions per second.
 	perSecond float64
-	p99       time.Duration
+	latency   latencies
 	// failed is the fraction of calls that returned an error. They are not decisions. err is the error of one of them.
 	failed float64
 	err    error
@@ -133,6 +146,14 @@ type round struct {
 	used           split
 	metered        bool
 	objects, bytes int
+}
+
+// latencies are those that half, 99 % and 99.9 % of the calls do not exceed.
+type latencies struct{ P50, P99, P999 time.Duration }
+
+// latenciesOf returns the latencies of sorted samples.
+func latenciesOf(sorted []time.Duration) latencies {
+	return latencies{percentile(sorted, 500), percentile(sorted, 990), percentile(sorted, 999)}
 }
 
 // samplesInAll bounds the memory for latencies. Each caller keeps its last ones.
@@ -217,7 +238,7 @@ func sum(callers []*caller, took time.Duration) (round, error) {
 	}
 	switch {
 	case calls == failed && r.err == nil:
-		return round{p99: took}, nil
+		return round{latency: latencies{took, took, took}}, nil
 	case calls == failed:
 		return round{}, fmt.Errorf("no call succeeded: %w", r.err)
 	}
@@ -225,7 +246,7 @@ func sum(callers []*caller, took time.Duration) (round, error) {
 	r.decisions = calls - failed
 	r.perSecond = float64(r.decisions) / took.Seconds()
 	r.failed = float64(failed) / float64(calls)
-	r.p99 = percentile(samples, 99)
+	r.latency = latenciesOf(samples)
 	return r, nil
 }
 

@@ -40,7 +40,7 @@ func slow(_ context.Context, key string) (bool, error) {
 func TestRoundCountsCallsThatEndInIt(t *testing.T) {
 	r, err := measureInBubble(t, slow, load{callers: 3, keys: keysOf(1, 1)})
 	require.NoError(t, err)
-	require.Equal(t, round{perSecond: 3000, p99: time.Millisecond, decisions: 300}, withoutAllocations(r))
+	require.Equal(t, round{perSecond: 3000, latency: latencies{time.Millisecond, time.Millisecond, time.Millisecond}, decisions: 300}, withoutAllocations(r))
 }
 
 func TestRoundMeasuresProcessorTimeAfterTheLeadIn(t *testing.T) {
@@ -78,7 +78,7 @@ func TestRoundMeasuresAllocations(t *testing.T) {
 func TestRoundUsesEveryKey(t *testing.T) {
 	r, err := measureInBubble(t, slow, load{callers: 64, keys: keysOf(2, 2)})
 	require.NoError(t, err)
-	require.Equal(t, 10*time.Millisecond, r.p99)
+	require.Equal(t, 10*time.Millisecond, r.latency.P99)
 	require.InDelta(t, 64_000/5.5, r.perSecond, 1000, "half of the calls take 1ms and half 10ms")
 }
 
@@ -86,7 +86,7 @@ func TestRoundTimesOneCallPerStride(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, err := measure(&instance{take: slow, stride: 10}, load{callers: 1, keys: keysOf(1, 1)}, tenth, nil)
 		require.NoError(t, err)
-		require.Equal(t, round{perSecond: 1000, p99: time.Millisecond, decisions: 100}, withoutAllocations(r))
+		require.Equal(t, round{perSecond: 1000, latency: latencies{time.Millisecond, time.Millisecond, time.Millisecond}, decisions: 100}, withoutAllocations(r))
 	})
 }
 
@@ -159,7 +159,7 @@ func TestStallIsARoundWithoutDecisions(t *testing.T) {
 		return true, nil
 	}, load{callers: 1, keys: keysOf(1, 1)})
 	require.NoError(t, err)
-	require.Equal(t, round{p99: tenth.length}, withoutAllocations(r))
+	require.Equal(t, round{latency: latencies{tenth.length, tenth.length, tenth.length}}, withoutAllocations(r))
 	require.False(t, newCell("", load{}, []round{{metered: true}}).HasCPU)
 }
 

@@ -73,7 +73,7 @@ func (r *report) contenderTable(loads []heat) string {
 		}
 		p99, allocations := "", ""
 		if cell := r.cell(c.name, first.callers, first.keys); cell != nil {
-			p99, allocations = brief(cell.P99), fmt.Sprintf("%.0f, %s B", cell.Objects, digits(int(math.Round(cell.Bytes))))
+			p99, allocations = brief(cell.latency.P99), fmt.Sprintf("%.0f, %s B", cell.Objects, digits(int(math.Round(cell.Bytes))))
 		}
 		if measured {
 			rows = append(rows, append(row, p99, allocations))
@@ -166,6 +166,35 @@ func (r *report) callTable() string {
 				}
 				rows[i+1] = append(rows[i+1], text)
 			}
+		}
+	}
+	return markdownTable(rows)
+}
+
+// arrivalTable has the latencies and processor times of calls that arrive at a part of a contender's rate.
+func (r *report) arrivalTable() string {
+	rows := [][]string{{"p50 · p99 · p99.9 · CPU of one, µs"}}
+	for _, part := range arrivalParts {
+		rows[0] = append(rows[0], part.name)
+	}
+	for _, name := range arriving {
+		row, measured := []string{name}, false
+		for _, part := range arrivalParts {
+			text := ""
+			if c := r.cell(arrivalName(name, part.name), 0, arrivalLoad.keys); c != nil {
+				measured = true
+				text = digits(int(c.PerSecond)) + "/s: " + brief(c.latency.P50) + " · " + brief(c.latency.P99) + " · " + brief(c.latency.P999)
+				if c.HasCPU {
+					text += " · " + micros(c.busy())
+				}
+				if c.Failed > 0 {
+					text += " · " + percent(c.Failed) + " failed"
+				}
+			}
+			row = append(row, text)
+		}
+		if measured {
+			rows = append(rows, row)
 		}
 	}
 	return markdownTable(rows)
@@ -293,12 +322,12 @@ func quotients(a, b []float64) (q []float64) {
 	return q
 }
 
-// percentile returns the smallest value that at least p percent of sorted do not exceed, and 0 if sorted is empty.
+// percentile returns the smallest value that at least p thousandths of sorted do not exceed, and 0 if sorted is empty.
 func percentile(sorted []time.Duration, p int) time.Duration {
 	if len(sorted) == 0 {
 		return 0
 	}
-	return sorted[max(0, (len(sorted)*p+99)/100-1)]
+	return sorted[max(0, (len(sorted)*p+999)/1000-1)]
 }
 
 // median returns the middle value, the lower one of two, and the zero value if there are no values.

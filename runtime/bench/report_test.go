@@ -19,15 +19,16 @@ func TestPercentileOfSortedValues(t *testing.T) {
 		p      int
 		want   time.Duration
 	}{
-		{nil, 50, 0},
-		{[]time.Duration{7}, 50, 7},
-		{[]time.Duration{7}, 99, 7},
-		{[]time.Duration{1, 9}, 50, 1},
-		{[]time.Duration{1, 9}, 51, 9},
+		{nil, 500, 0},
+		{[]time.Duration{7}, 500, 7},
+		{[]time.Duration{7}, 999, 7},
+		{[]time.Duration{1, 9}, 500, 1},
+		{[]time.Duration{1, 9}, 501, 9},
 		{hundred, 0, 1},
-		{hundred, 50, 50},
-		{hundred, 99, 99},
-		{hundred, 100, 100},
+		{hundred, 500, 50},
+		{hundred, 990, 99},
+		{hundred, 991, 100},
+		{hundred, 1000, 100},
 	} {
 		require.Equal(t, c.want, percentile(c.sorted, c.p), "%d of %v", c.p, c.sorted)
 	}
@@ -45,14 +46,14 @@ func TestReportIsWrittenAsMarkdownTables(t *testing.T) {
 	loads := []heat{{callers: 64, keys: 1000}, {callers: 1, keys: 1000}}
 	r := newReport()
 	r.Cells = []cell{
-		{Contender: oursSQLite, Callers: 64, Keys: 1000, PerSecond: 60123.9, P99: 34_999, HasCPU: true, Own: 12.34e-6, Spread: 0.02, Objects: 20.004, Bytes: 1233.9},
-		{Contender: floorOf(oursSQLite), Callers: 64, Keys: 1000, PerSecond: 9, P99: 2, HasCPU: true, Own: 6.17e-6},
+		{Contender: oursSQLite, Callers: 64, Keys: 1000, PerSecond: 60123.9, latency: latencies{P99: 34_999}, HasCPU: true, Own: 12.34e-6, Spread: 0.02, Objects: 20.004, Bytes: 1233.9},
+		{Contender: floorOf(oursSQLite), Callers: 64, Keys: 1000, PerSecond: 9, latency: latencies{P99: 2}, HasCPU: true, Own: 6.17e-6},
 		{Contender: oursPostgres, Callers: 1, Keys: 1000, PerSecond: 9, Failed: 0.125, HasCPU: true, Own: 100e-6, Server: 0.25e-6, Spread: 0.1},
-		{Contender: "rueidis: GCRA", Callers: 64, Keys: 1000, PerSecond: 9, P99: 2e6, HasCPU: true, Own: 20e-6, Server: 20e-6},
-		{Contender: "redis_rate", Callers: 64, Keys: 1000, PerSecond: 9, P99: 2e6, HasCPU: true, Own: 10e-6, Server: 8.51e-6},
-		{Contender: "ulule/limiter", Callers: 64, Keys: 1000, PerSecond: 9, P99: 2e6, HasCPU: true, Own: 6.17e-6},
-		{Contender: rueidisSafe, Callers: 64, Keys: 1000, PerSecond: 9, P99: 2e6, HasCPU: true, Own: 1e-6},
-		{Contender: "x/time/rate", Callers: 1, Keys: 1000, PerSecond: 7e6, P99: 200},
+		{Contender: "rueidis: GCRA", Callers: 64, Keys: 1000, PerSecond: 9, latency: latencies{P99: 2e6}, HasCPU: true, Own: 20e-6, Server: 20e-6},
+		{Contender: "redis_rate", Callers: 64, Keys: 1000, PerSecond: 9, latency: latencies{P99: 2e6}, HasCPU: true, Own: 10e-6, Server: 8.51e-6},
+		{Contender: "ulule/limiter", Callers: 64, Keys: 1000, PerSecond: 9, latency: latencies{P99: 2e6}, HasCPU: true, Own: 6.17e-6},
+		{Contender: rueidisSafe, Callers: 64, Keys: 1000, PerSecond: 9, latency: latencies{P99: 2e6}, HasCPU: true, Own: 1e-6},
+		{Contender: "x/time/rate", Callers: 1, Keys: 1000, PerSecond: 7e6, latency: latencies{P99: 200}},
 	}
 	require.Equal(t, strings.TrimSpace(`
 | decisions/s · CPU of one, µs | 64 callers, 1,000 keys | 1 caller, 1,000 keys | p99, 64 callers, 1,000 keys | allocations, 64 callers, 1,000 keys |
