@@ -67,6 +67,8 @@ type Rule struct {
 	ends int64
 	next *Rule
 	mode runtime.Mode
+	// read is the row in flight that was read or made last, or nil.
+	read *readHolders
 }
 
 // endless is a debt larger than any other. It is finite because not all databases store infinity.

@@ -34,13 +34,30 @@ type holders struct {
 
 // heldAt returns the holders of a row whose holds have not ended at the instant now.
 func (r inFlight) heldAt(s runtime.State, now int64) holders {
-	h := r.holdersOf(s)
+	if r.read == nil || r.read.of != s {
+		r.keep(s, r.holdersOf(s))
+	}
+	h := r.read.holders
 	ended := 0
 	for ended < len(h.all) && h.all[ended].end <= now {
 		ended++
 	}
 	h.all = h.all[ended:]
 	return h
+}
+
+// readHolders is a row and its holders: a request asks for them several times, and there may be many. Who changes the slice makes
+// another row of it, which is kept then.
+type readHolders struct {
+	of      runtime.State
+	holders holders
+}
+
+func (r inFlight) keep(s runtime.State, h holders) {
+	if r.read == nil {
+		r.read = new(readHolders)
+	}
+	*r.read = readHolders{s, h}
 }
 
 // holdersOf returns the holders of a row. The tokens of a row of another kind are not slots, and none is held. If the
@@ -70,7 +87,7 @@ const holdersHeader = 1 + 8 + 8
 // state returns the row of the holders after a change of s at the instant now. Its Log is holdersTag, the largest fence
 // and the first end in 8 bytes each, and as unsigned varints the number of holders, and for each by how much its fence
 // is less than the largest one, by how much its end is later than the one before, and its slots.
-func (h *holders) state(s runtime.State, now int64) runtime.State {
+func (r inFlight) state(h holders, s runtime.State, now int64) runtime.State {
 	ts := now
 	if s.Exists {
 		ts = max(now, s.TS)
@@ -79,7 +96,8 @@ func (h *holders) state(s runtime.State, now int64) runtime.State {
 	if len(h.all) > 0 {
 		first = h.all[0].end
 	}
-	b := binary.BigEndian.AppendUint64([]byte{holdersTag}, uint64(h.last))
+	b := append(make([]byte, 0, len(s.Log)+2*holdersHeader), holdersTag)
+	b = binary.BigEndian.AppendUint64(b, uint64(h.last))
 	b = binary.BigEndian.AppendUint64(b, uint64(first))
 	b = binary.AppendUvarint(b, uint64(len(h.all)))
 	for _, of := range h.all {
@@ -88,7 +106,9 @@ func (h *holders) state(s runtime.State, now int64) runtime.State {
 		b = binary.AppendUvarint(b, uint64(of.slots))
 		first = of.end
 	}
-	return runtime.State{Value: 0 - float64(h.used()), TS: ts, Prev: changed(s.Prev), Log: string(b), Exists: true}
+	next := runtime.State{Value: 0 - float64(h.used()), TS: ts, Prev: changed(s.Prev), Log: string(b), Exists: true}
+	r.keep(next, h)
+	return next
 }
 
 // decode reads what state returned, and returns false for anything else.
@@ -96,7 +116,7 @@ func (h *holders) decode(s runtime.State) bool {
 	if len(s.Log) < holdersHeader || s.Log[0] != holdersTag {
 		return false
 	}
-	h.last = int64(binary.BigEndian.Uint64([]byte(s.Log[1:9])))
+	h.last = lastFence(s)
 	end := int64(binary.BigEndian.Uint64([]byte(s.Log[9:holdersHeader])))
 	used := atLeast(-s.Value)
 	n, rest, ok := uvarint(s.Log[holdersHeader:], runtime.MaxSlots)
@@ -147,7 +167,7 @@ func (r inFlight) available(s runtime.State, now int64) (tokens, allowance float
 
 func (r inFlight) accrue(s runtime.State, now int64) runtime.State {
 	h := r.heldAt(s, now)
-	return h.state(s, now)
+	return r.state(h, s, now)
 }
 
 // take is not reached, because a holder is more than a count: see acquire.
@@ -159,7 +179,7 @@ func (r inFlight) acquire(s runtime.State, now int64, q *runtime.Request) runtim
 	h := r.heldAt(s, now)
 	h.last = arith.Add(max(arith.Add(h.last, 1), now), q.Fence)
 	h.add(holder{h.last, arith.Add(now, r.Hold), q.Count})
-	return h.state(s, now)
+	return r.state(h, s, now)
 }
 
 // grant is not reached, because Refuse refuses a refund that belongs to no holder.
@@ -175,14 +195,14 @@ func (r inFlight) refund(s runtime.State, now int64, q runtime.Request) runtime.
 	if h.all[i].slots -= min(q.Count, h.all[i].slots); h.all[i].slots == 0 {
 		h.all = slices.Delete(h.all, i, i+1)
 	}
-	return h.state(s, now)
+	return r.state(h, s, now)
 }
 
 // reset keeps the row, because the next fence must be larger than those before.
 func (r inFlight) reset(s runtime.State, now int64) runtime.State {
 	h := r.heldAt(s, now)
 	h.all = nil
-	return h.state(s, now)
+	return r.state(h, s, now)
 }
 
 func (r inFlight) due(s runtime.State, now int64, need float64) (at, interval int64) {
@@ -223,7 +243,7 @@ func (r inFlight) renewOrRelease(s runtime.State, now int64, q *runtime.Request)
 		of.end = arith.Add(now, r.Hold)
 		h.add(of)
 	}
-	return h.state(s, now), nil
+	return r.state(h, s, now), nil
 }
 
 // prevent returns s after the Release of a holder that is not there, and is not to be added any more: a write of it that is still on
@@ -233,15 +253,11 @@ func (r inFlight) prevent(s runtime.State, h holders, now, fence int64) runtime.
 		return s // a row of another kind, which has no holders
 	}
 	h.last = max(h.last, fence)
-	return h.state(s, now)
+	return r.state(h, s, now)
 }
 
-// lastFence returns the fence of the holder that was added last.
-func lastFence(s runtime.State) int64 {
-	var h holders
-	h.decode(s)
-	return h.last
-}
+// lastFence returns the fence of the holder that was added last, given the state after that.
+func lastFence(s runtime.State) int64 { return int64(binary.BigEndian.Uint64([]byte(s.Log[1:9]))) }
 
 // refuseSlots returns an error for a request that slots do not have, or that only slots have.
 func refuseSlots(k runtime.Kind, q *runtime.Request) error {

@@ -90,6 +90,11 @@ func TestSlotSteps(t *testing.T) {
 		before := state
 		after, d, err := rule.Step(state, step.at, step.q)
 		require.ErrorIs(t, err, step.err, "step %d", i)
+		// What a rule keeps of a row that it has read makes no difference.
+		fresh := meter.RuleOf(slotLimit(3, time.Minute), "")
+		alone, same, _ := fresh.Step(state, step.at, step.q)
+		require.Equal(t, after, alone, "step %d", i)
+		require.Equal(t, d, same, "step %d", i)
 		if d.Fence != 0 {
 			require.Equal(t, time.Unix(0, step.at).UTC(), d.TakenAt.UTC(), "step %d", i)
 		}
