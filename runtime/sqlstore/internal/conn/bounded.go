@@ -7,7 +7,7 @@ import (
 )
 
 // lockingStatements are those that may wait for a lock.
-var lockingStatements = [...]Statement{ReadRows, SeedRows, TakeRows, TakeShards, SwapRow}
+var lockingStatements = [...]Statement{ReadRows, SeedRows, TakeRows, TakeShards, TakeOne, SwapRow}
 
 // newBounds returns the statements that wait for a lock for a moment only, or nil if the dialect has none.
 func newBounds(db *sql.DB, d dialect.Dialect, schema, table string, queries Queries) (b *Bounds, err error) {
