@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,8 +11,9 @@ import (
 
 func TestModelHasEveryVerbThatDecides(t *testing.T) {
 	has := map[runtime.Op]bool{}
-	for _, verb := range deciding {
+	for name, verb := range deciding {
 		has[verb.op] = true
+		assert.True(t, slices.Contains(requestFields["verb"], name), "no world has the verb %q: add it to requestFields in runtime/storetest/model/pairs.go", name)
 	}
 	for _, op := range runtime.Ops() {
 		if q := (runtime.Request{Op: op}); q.Decides() {
