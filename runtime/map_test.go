@@ -133,6 +133,83 @@ func TestPathsNameFunctions(t *testing.T) {
 	}
 }
 
+// TestLocksAreListed compares the table of locks with the mutexes of the packages under runtime.
+func TestLocksAreListed(t *testing.T) {
+	_, section, found := strings.Cut(readMap(t), "\n## Locks\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	var listed []string
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 2 {
+			continue
+		}
+		if names := quoted.FindAllStringSubmatch(cells[1], -1); len(names) > 1 {
+			for _, name := range names[:len(names)-1] {
+				listed = append(listed, name[1]+" in "+names[len(names)-1][1])
+			}
+		}
+	}
+	for lock, path := range locks(t) {
+		i := slices.IndexFunc(listed, func(row string) bool {
+			name, in, _ := strings.Cut(row, " in ")
+			return strings.HasPrefix(lock, name+" ") && strings.Contains("/"+path, "/"+in)
+		})
+		if assert.GreaterOrEqual(t, i, 0, "add `%s` to the locks in runtime/README.md", lock) {
+			listed = slices.Delete(listed, i, i+1)
+		}
+	}
+	assert.Equal(t, []string{"View.reading in override/view.go"}, listed, "the only lock that is a channel")
+}
+
+// locks returns the mutexes of structs and packages, as "name in path", with the path.
+func locks(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		path = filepath.ToSlash(path)
+		if entry.IsDir() {
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil || slices.Contains(helpers, "runtime/"+path) || path == "storetest" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		add := func(before string, names []*ast.Ident, of ast.Expr) {
+			if of == nil || !strings.HasPrefix(types.ExprString(of), "sync.") || !strings.HasSuffix(types.ExprString(of), "Mutex") {
+				return
+			}
+			for _, name := range names {
+				all[before+name.Name+" in "+path] = path
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.TypeSpec:
+				if s, ok := n.Type.(*ast.StructType); ok {
+					for _, field := range s.Fields.List {
+						add(n.Name.Name+".", field.Names, field.Type)
+					}
+				}
+			case *ast.ValueSpec:
+				add("", n.Names, n.Type)
+			}
+			return true
+		})
+		return nil
+	}))
+	return all
+}
+
 // TestRecipesNameThePlaces compares each recipe with the files in which the identifier of its example occurs.
 func TestRecipesNameThePlaces(t *testing.T) {
 	_, recipes, _ := strings.Cut(readMap(t), "\n## Recipes\n")
