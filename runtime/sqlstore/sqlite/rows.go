@@ -1,0 +1,52 @@
+package sqlite
+
+import (
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/recent"
+)
+
+// storedRow is a row as it is stored.
+type storedRow struct {
+	// id is the number of the row in SQLite, its _rowid_, by which statements find it sooner than by name, key and shard. SQLite may give the
+	// number of a deleted row to another one, and VACUUM gives all rows other numbers.
+	id    int64
+	state runtime.State
+}
+
+// rowCache has the rows that a connection has read or written last, so that most batches read none. They are those of the
+// database while it has the version of the cache, which each commit replaces: of this connection, of another one and of another
+// process. The zero rowCache is empty.
+type rowCache struct {
+	rows recent.Map[runtime.Row, storedRow]
+	// version is that of the database, if it is known.
+	version uint32
+	known   bool
+}
+
+const (
+	// youngRows is the most rows of each of the two generations: together some 10 MB.
+	youngRows = 32_768
+	// longestLog is the longest log of a cached row, so that slots and precise windows do not take much more.
+	longestLog = 256
+)
+
+// use empties the cache unless the database still has its version. That is read in a transaction, in which it does not change.
+func (c *rowCache) use(version uint32, err error) {
+	if err != nil || !c.known || version != c.version {
+		*c = rowCache{version: version, known: err == nil}
+	}
+}
+
+// committed makes the rows those of the version after a commit of this connection.
+func (c *rowCache) committed(version uint32, err error) { c.version, c.known = version, err == nil }
+
+// set sets a row to what the database has, or will have with the commit of the transaction.
+func (c *rowCache) set(row runtime.Row, r storedRow) {
+	if !r.state.Exists || len(r.state.Log) > longestLog {
+		c.rows.Delete(row)
+		return
+	}
+	// SQLite stores no negative zero.
+	r.state.Value, r.state.Prev = r.state.Value+0, r.state.Prev+0
+	c.rows.Set(row, r, youngRows)
+}
