@@ -64,6 +64,7 @@ const (
 	insert
 	update
 	remove
+	deletePage
 	statements
 )
 
@@ -83,6 +84,10 @@ FROM json_each(?) k CROSS JOIN {table} r ON r.name = ? AND r.{key} = k.value AND
 	insert: `INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 	update: `UPDATE {table} SET value = ?, at_ns = ?, prev = ?, log = ? WHERE _rowid_ = ?`,
 	remove: `DELETE FROM {table} WHERE _rowid_ = ?`,
+	// The LIMIT is an expression because SQLite would prepare the statement again for each value bound to a bare parameter.
+	deletePage: `DELETE FROM {table} WHERE _rowid_ IN (
+	SELECT _rowid_ FROM {table} WHERE name = ? AND {key} >= ? AND ({key} > ? OR shard > ?) ORDER BY {key}, shard LIMIT ? + 0
+) AND ratelimitgen_sweep({record}, {key}, shard, _rowid_, value, at_ns, prev, log)`,
 }
 
 // schemaOf returns the schema of a table, which is that of the file if its name has none.

@@ -98,11 +98,11 @@ func TestBatchOfSomeShards(t *testing.T) {
 	}
 }
 
-func TestFunctionOfSQLFailsWithoutAStatement(t *testing.T) {
+func TestFunctionsOfSQLFailWithoutAStatement(t *testing.T) {
 	db := database(t, ":memory:")
 	for _, call := range []string{
 		"ratelimitgen_read(0, 0, 1, 1.0, 1, 0.0, NULL)", "ratelimitgen_read('1', 0, 1, 1.0, 1, 0.0, NULL)",
-		"ratelimitgen_read(x'00', 0, 1, 1.0, 1, 0.0, NULL)", "ratelimitgen_read(-1, 0, 1, 1.0, 1, 0.0, NULL)",
+		"ratelimitgen_read(x'00', 0, 1, 1.0, 1, 0.0, NULL)", "ratelimitgen_sweep(0, '', 0, 1, 1.0, 1, 0.0, NULL)", "ratelimitgen_read(-1, 0, 1, 1.0, 1, 0.0, NULL)",
 	} {
 		_, err := db.Exec("SELECT " + call)
 		assert.ErrorContains(t, err, "no statement of a rate limit has the number", call)

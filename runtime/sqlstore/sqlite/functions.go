@@ -3,6 +3,7 @@ package sqlite
 import (
 	"database/sql/driver"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -16,6 +17,20 @@ import (
 type callRecord struct {
 	// read are the rows, each at its place.
 	read []storedRow
+	// page is that of a sweep in flight.
+	page *page
+}
+
+// page is the rows of a limit that a sweep judges by the SQL function ratelimitgen_sweep(record, key, shard, id, value, at_ns, prev, log),
+// in any order.
+type page struct {
+	name  string
+	mayGo func(runtime.StoredRow) bool
+	// some: there are rows, of which last is the last one by key and shard.
+	some bool
+	last runtime.Row
+	// gone are those that may go.
+	gone []runtime.Row
 }
 
 // keep is ratelimitgen_read.
@@ -24,17 +39,33 @@ func (c *callRecord) keep(place driver.Value, columns []driver.Value) error {
 	if !ok || i < 0 || i >= int64(len(c.read)) {
 		return fmt.Errorf("the statement's row %v is not in its call record; this is a bug in ratelimitgen", place)
 	}
-	id, okID := columns[0].(int64)
-	value, okValue := columns[1].(float64)
-	at, okAt := columns[2].(int64)
-	prev, okPrev := columns[3].(float64)
-	log, okLog := columns[4].([]byte)
-	if !okID || !okValue || !okAt || !okPrev || !okLog && columns[4] != nil {
-		return fmt.Errorf("the row of a rate limit has a value of %T, an at_ns of %T, a prev of %T and a log of %T",
-			columns[1], columns[2], columns[3], columns[4])
+	stored, err := storedRowOf(columns)
+	c.read[i] = stored
+	return err
+}
+
+// judge is ratelimitgen_sweep.
+func (c *callRecord) judge(args []driver.Value) (driver.Value, error) {
+	key, okKey := args[0].(string)
+	shard, okShard := args[1].(int64)
+	if !okKey || !okShard || c.page == nil {
+		return nil, fmt.Errorf("the row of a rate limit has a key of %T and a shard of %T, or no sweep is in flight", args[0], args[1])
 	}
-	c.read[i] = storedRow{id, runtime.State{Value: value, TS: at, Prev: prev, Log: string(log), Exists: true}}
-	return nil
+	stored, err := storedRowOf(args[2:])
+	if err != nil {
+		return nil, err
+	}
+	p := c.page
+	// The argument is valid during the call only.
+	row := runtime.Row{Name: p.name, Key: strings.Clone(key), Shard: int(shard)}
+	if !p.some || row.Compare(p.last) > 0 {
+		p.some, p.last = true, row
+	}
+	if !p.mayGo(runtime.StoredRow{Row: row, State: stored.state}) {
+		return int64(0), nil
+	}
+	p.gone = append(p.gone, row)
+	return int64(1), nil
 }
 
 // logOf returns the column log of a state.
@@ -72,16 +103,22 @@ func findRecord(number driver.Value) (*callRecord, error) {
 }
 
 func init() {
-	sqlite.MustRegisterFunction("ratelimitgen_read", &sqlite.FunctionImpl{
-		NArgs: 7,
-		// Arguments are valid during the call only, which saves copying them; keep copies what it needs.
+	register("ratelimitgen_read", 7, func(c *callRecord, args []driver.Value) (driver.Value, error) { return nil, c.keep(args[0], args[1:]) })
+	register("ratelimitgen_sweep", 8, (*callRecord).judge)
+}
+
+// register adds an SQL function whose first argument is the number of a record.
+func register(name string, args int32, f func(*callRecord, []driver.Value) (driver.Value, error)) {
+	sqlite.MustRegisterFunction(name, &sqlite.FunctionImpl{
+		NArgs: args,
+		// Arguments are valid during the call only, which saves copying them; f copies what it keeps.
 		VolatileArgs: true,
 		Scalar: func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
 			c, err := findRecord(args[0])
 			if err != nil {
 				return nil, err
 			}
-			return nil, c.keep(args[1], args[2:])
+			return f(c, args[1:])
 		},
 	})
 }

@@ -1,6 +1,9 @@
 package sqlite
 
 import (
+	"database/sql/driver"
+	"fmt"
+
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/recent"
 )
@@ -11,6 +14,20 @@ type storedRow struct {
 	// number of a deleted row to another one, and VACUUM gives all rows other numbers.
 	id    int64
 	state runtime.State
+}
+
+// storedRowOf returns the row with the columns id, value, at_ns, prev and log.
+func storedRowOf(columns []driver.Value) (storedRow, error) {
+	id, okID := columns[0].(int64)
+	value, okValue := columns[1].(float64)
+	at, okAt := columns[2].(int64)
+	prev, okPrev := columns[3].(float64)
+	log, okLog := columns[4].([]byte)
+	if !okID || !okValue || !okAt || !okPrev || !okLog && columns[4] != nil {
+		return storedRow{}, fmt.Errorf("the row of a rate limit has a value of %T, an at_ns of %T, a prev of %T and a log of %T",
+			columns[1], columns[2], columns[3], columns[4])
+	}
+	return storedRow{id, runtime.State{Value: value, TS: at, Prev: prev, Log: string(log), Exists: true}}, nil
 }
 
 // rowCache has the rows that a connection has read or written last, so that most batches read none. They are those of the

@@ -141,7 +141,7 @@ func open(path string, o sqlstore.Options, by decide.Decider) (*Store, error) {
 // prepare creates the table and checks it.
 func (s *Store) prepare(path string, o sqlstore.Options, by decide.Decider) (err error) {
 	ctx := context.Background()
-	if s.Store, err = sqlstore.NewInside(s.db, o, inside.Options{Dialect: dialect.SQLite, AutoCreate: true, Decider: by, Guard: s.check}); err != nil {
+	if s.Store, err = sqlstore.NewInside(s.db, o, inside.Options{Dialect: dialect.SQLite, AutoCreate: true, Decider: by, Pages: decider{s.db}, Guard: s.check}); err != nil {
 		return err
 	}
 	if path != memory {
