@@ -125,7 +125,7 @@ func (t *transaction) setStates() {
 	}
 }
 
-// fewRows is how many rows of a limit are read one by one: a statement for many costs as much as some three for one.
+// fewRows is how many rows of a limit are read and inserted one by one: a statement for many costs as much as some three for one.
 const fewRows = 3
 
 // readRows reads rows into the record.
@@ -172,48 +172,84 @@ func (t *transaction) readShards(rows []runtime.Row, from, to int) (end int, err
 
 // write writes the changes of rows that find has found.
 func (t *transaction) write(rows []runtime.Row, changes []runtime.StoredRow) error {
+	t.fresh = t.fresh[:0]
 	at := 0
 	for i := range changes {
 		// Both are in one order.
 		for rows[at] != changes[i].Row {
 			at++
 		}
-		id, err := t.writeRow(&t.stored[at], &changes[i])
+		was := &t.stored[at]
+		if !was.state.Exists {
+			t.fresh = append(t.fresh, changes[i])
+			continue
+		}
+		if err := t.writeRow(was.id, &changes[i]); err != nil {
+			return err
+		}
+	}
+	for fresh := t.fresh; len(fresh) > 0; {
+		n, many := runOf(0, len(fresh), func(i int) (string, bool) { return fresh[i].Row.Name, fresh[i].Row.Shard == 0 })
+		if err := t.insert(fresh[:n], many); err != nil {
+			return err
+		}
+		fresh = fresh[n:]
+	}
+	return nil
+}
+
+// insert inserts rows of a limit, many by one statement.
+func (t *transaction) insert(rows []runtime.StoredRow, many bool) error {
+	if many {
+		keys, err := keysOf(len(rows), func(i int) string { return rows[i].Row.Key })
 		if err != nil {
 			return err
 		}
-		t.cache.set(rows[at], storedRow{id, changes[i].State})
+		t.record.write = rows
+		// Their numbers are not known, so they are not in the cache.
+		_, err = t.written(len(rows), insertMany, rows[0].Row.Name, keys)
+		return err
+	}
+	for i := range rows {
+		r, s := rows[i].Row, &rows[i].State
+		result, err := t.written(1, insertOne, r.Name, r.Key, int64(r.Shard), s.Value, s.TS, s.Prev, logOf(s))
+		if err != nil {
+			return err
+		}
+		id, err := result.LastInsertId()
+		if err != nil {
+			return err
+		}
+		t.cache.set(r, storedRow{id, *s})
 	}
 	return nil
+}
+
+// writeRow writes the change of a row that exists.
+func (t *transaction) writeRow(id int64, change *runtime.StoredRow) (err error) {
+	if s := &change.State; s.Exists {
+		_, err = t.written(1, update, s.Value, s.TS, s.Prev, logOf(s), id)
+	} else {
+		_, err = t.written(1, remove, id)
+	}
+	t.cache.set(change.Row, storedRow{id, change.State})
+	return err
 }
 
 // errGone: a row of the cache is not in the table, as after another program has truncated the log.
 var errGone = errors.New("a row of a rate limit was not written: a trigger on the table has ignored it, or another program writes to the file " +
 	"without SQLite")
 
-// writeRow writes the change of a row, and returns its number.
-func (t *transaction) writeRow(was *storedRow, change *runtime.StoredRow) (id int64, err error) {
-	r, s := change.Row, &change.State
-	id = was.id
-	var result driver.Result
-	switch {
-	case !was.state.Exists:
-		result, err = t.exec(insert, r.Name, r.Key, int64(r.Shard), s.Value, s.TS, s.Prev, logOf(s))
-	case s.Exists:
-		result, err = t.exec(update, s.Value, s.TS, s.Prev, logOf(s), id)
-	default:
-		result, err = t.exec(remove, id)
-	}
+// written runs a statement that must write so many rows.
+func (t *transaction) written(rows int, s statement, args ...driver.Value) (driver.Result, error) {
+	result, err := t.exec(s, args...)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	if affected, err := result.RowsAffected(); affected == 0 {
-		return 0, cmp.Or(err, errGone)
+	if affected, err := result.RowsAffected(); affected != int64(rows) {
+		return nil, cmp.Or(err, errGone)
 	}
-	if !was.state.Exists {
-		return result.LastInsertId()
-	}
-	return id, nil
+	return result, nil
 }
 
 // runOf returns the end of the run of neighbours from an index on that have the same name, and whether one statement can have them all:

@@ -12,17 +12,22 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// callRecord has the rows that a statement in flight reads by the SQL function ratelimitgen_read(record, place, id, value, at_ns, prev, log).
-// It is found by its number, the first argument.
+// callRecord is the arguments and results of the SQL functions that a statement in flight calls. It is found by its
+// number, their first argument:
+//
+//   - ratelimitgen_read(record, place, id, value, at_ns, prev, log) keeps the row at a place,
+//   - ratelimitgen_value(record, place), ratelimitgen_at(record, place), ratelimitgen_prev(record, place) and
+//     ratelimitgen_log(record, place) return what is written to the row at a place, and
+//   - ratelimitgen_sweep(record, key, shard, id, value, at_ns, prev, log) judges a row of a page.
 type callRecord struct {
-	// read are the rows, each at its place.
-	read []storedRow
+	// read and write are the rows, each at its place.
+	read  []storedRow
+	write []runtime.StoredRow
 	// page is that of a sweep in flight.
 	page *page
 }
 
-// page is the rows of a limit that a sweep judges by the SQL function ratelimitgen_sweep(record, key, shard, id, value, at_ns, prev, log),
-// in any order.
+// page is the rows of a limit that a sweep judges, in any order.
 type page struct {
 	name  string
 	mayGo func(runtime.StoredRow) bool
@@ -104,7 +109,22 @@ func findRecord(number driver.Value) (*callRecord, error) {
 
 func init() {
 	register("ratelimitgen_read", 7, func(c *callRecord, args []driver.Value) (driver.Value, error) { return nil, c.keep(args[0], args[1:]) })
+	registerColumn("ratelimitgen_value", func(s *runtime.State) driver.Value { return s.Value })
+	registerColumn("ratelimitgen_at", func(s *runtime.State) driver.Value { return s.TS })
+	registerColumn("ratelimitgen_prev", func(s *runtime.State) driver.Value { return s.Prev })
+	registerColumn("ratelimitgen_log", logOf)
 	register("ratelimitgen_sweep", 8, (*callRecord).judge)
+}
+
+// registerColumn adds an SQL function that returns a column of what is written to the row at a place, its second argument.
+func registerColumn(name string, column func(*runtime.State) driver.Value) {
+	register(name, 2, func(c *callRecord, args []driver.Value) (driver.Value, error) {
+		place, ok := args[0].(int64)
+		if !ok || place < 0 || place >= int64(len(c.write)) {
+			return nil, fmt.Errorf("nothing is written to the statement's row %v; this is a bug in ratelimitgen", args[0])
+		}
+		return column(&c.write[place].State), nil
+	})
 }
 
 // register adds an SQL function whose first argument is the number of a record.
