@@ -61,6 +61,7 @@ const (
 	commit
 	rollback
 	readOne
+	readNumber
 	readShards
 	readMany
 	insertOne
@@ -82,6 +83,8 @@ var texts = [statements]string{
 	rollback:  "ROLLBACK",
 	readOne: `SELECT ratelimitgen_read({record}, ?, _rowid_, value, at_ns, prev, log) FROM {table}
 WHERE name = ? AND {key} = ? AND shard = ?`,
+	readNumber: `SELECT ratelimitgen_read({record}, ?, _rowid_, value, at_ns, prev, log) FROM {table}
+WHERE _rowid_ = ? AND name = ? AND {key} = ? AND shard = ?`,
 	readShards: `SELECT count(ratelimitgen_read({record}, shard + ?, _rowid_, value, at_ns, prev, log)) FROM {table}
 WHERE name = ? AND {key} = ? AND shard >= ? AND shard < ?`,
 	readMany: `SELECT count(ratelimitgen_read({record}, k.key + ?, r._rowid_, r.value, r.at_ns, r.prev, r.log))

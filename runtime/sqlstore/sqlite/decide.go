@@ -28,7 +28,7 @@ func (d decider) Decide(_ context.Context, b *batch.Batch, now func() int64) (do
 		t := transaction{on.(*connection), b, now}
 		defer func() { t.record = callRecord{} }()
 		if done, err = t.run(); errors.Is(err, errGone) {
-			// The cache is empty by now.
+			// It is read again.
 			done, err = t.run()
 		}
 		return err
@@ -52,7 +52,7 @@ func (t *transaction) run() (done bool, err error) {
 	// Also after a panic.
 	defer func() {
 		if !known {
-			t.cache = rowCache{}
+			t.cache.doubt()
 		}
 	}()
 	err = t.tx(begin, func() (bool, error) {
@@ -95,7 +95,7 @@ func (t *transaction) find(rows []runtime.Row) error {
 	t.stored = t.stored[:0]
 	var missing []runtime.Row
 	for _, r := range rows {
-		if cached := t.cache.rows.Find(r); cached != nil {
+		if cached := t.cache.find(r); cached != nil {
 			t.stored = append(t.stored, *cached)
 			continue
 		}
@@ -163,11 +163,17 @@ func (t *transaction) readShards(rows []runtime.Row, from, to int) (end int, err
 		end++
 	}
 	place, shard := int64(from), int64(r.Shard)
-	if end == from+1 {
-		// A range costs more than one row.
-		return end, t.query(readOne, place, r.Name, r.Key, shard)
+	if end > from+1 {
+		// A range costs less than some rows, and more than one.
+		return end, t.query(readShards, place-shard, r.Name, r.Key, shard, shard+int64(end-from))
 	}
-	return end, t.query(readShards, place-shard, r.Name, r.Key, shard, shard+int64(end-from))
+	if id, ok := t.cache.number(r); ok {
+		// It saves the pages of the index.
+		if err := t.query(readNumber, place, id, r.Name, r.Key, shard); err != nil || t.record.read[from].state.Exists {
+			return end, err
+		}
+	}
+	return end, t.query(readOne, place, r.Name, r.Key, shard)
 }
 
 // write writes the changes of rows that find has found.

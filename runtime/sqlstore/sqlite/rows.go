@@ -34,10 +34,18 @@ func storedRowOf(columns []driver.Value) (storedRow, error) {
 // database while it has the version of the cache, which each commit replaces: of this connection, of another one and of another
 // process. The zero rowCache is empty.
 type rowCache struct {
-	rows recent.Map[runtime.Row, storedRow]
+	rows recent.Map[runtime.Row, cachedRow]
 	// version is that of the database, if it is known.
 	version uint32
 	known   bool
+	// epoch counts the versions that others have made.
+	epoch int64
+}
+
+// cachedRow is a row as it was in an epoch. In a later one, its number is where to look first.
+type cachedRow struct {
+	storedRow
+	epoch int64
 }
 
 const (
@@ -47,15 +55,35 @@ const (
 	longestLog = 256
 )
 
-// use empties the cache unless the database still has its version. That is read in a transaction, in which it does not change.
+// use ends the epoch unless the database still has the version of the cache. That is read in a transaction, in which it does not change.
 func (c *rowCache) use(version uint32, err error) {
 	if err != nil || !c.known || version != c.version {
-		*c = rowCache{version: version, known: err == nil}
+		c.epoch++
 	}
+	c.version, c.known = version, err == nil
 }
 
 // committed makes the rows those of the version after a commit of this connection.
 func (c *rowCache) committed(version uint32, err error) { c.version, c.known = version, err == nil }
+
+// doubt has the next use end the epoch, because it is not known what was written.
+func (c *rowCache) doubt() { c.known = false }
+
+// find returns a row as the database has it, or nil.
+func (c *rowCache) find(row runtime.Row) *storedRow {
+	if r := c.rows.Find(row); r != nil && r.epoch == c.epoch {
+		return &r.storedRow
+	}
+	return nil
+}
+
+// number returns the number that a row had last, or false.
+func (c *rowCache) number(row runtime.Row) (int64, bool) {
+	if r := c.rows.Find(row); r != nil {
+		return r.id, true
+	}
+	return 0, false
+}
 
 // set sets a row to what the database has, or will have with the commit of the transaction.
 func (c *rowCache) set(row runtime.Row, r storedRow) {
@@ -65,5 +93,5 @@ func (c *rowCache) set(row runtime.Row, r storedRow) {
 	}
 	// SQLite stores no negative zero.
 	r.state.Value, r.state.Prev = r.state.Value+0, r.state.Prev+0
-	c.rows.Set(row, r, youngRows)
+	c.rows.Set(row, cachedRow{r, c.epoch}, youngRows)
 }

@@ -31,7 +31,7 @@ func (c *connection) deletePage(after runtime.Row, most int, mayGo func(runtime.
 	defer func() {
 		c.record = callRecord{}
 		if !known {
-			c.cache = rowCache{}
+			c.cache.doubt()
 		}
 	}()
 	err = c.tx(begin, func() (bool, error) {
