@@ -65,6 +65,7 @@ const (
 	readShards
 	readMany
 	insertOne
+	insertMissing
 	insertMany
 	update
 	remove
@@ -89,7 +90,8 @@ WHERE _rowid_ = ? AND name = ? AND {key} = ? AND shard = ?`,
 WHERE name = ? AND {key} = ? AND shard >= ? AND shard < ?`,
 	readMany: `SELECT count(ratelimitgen_read({record}, k.key + ?, r._rowid_, r.value, r.at_ns, r.prev, r.log))
 FROM json_each(?) k CROSS JOIN {table} r ON r.name = ? AND r.{key} = k.value AND r.shard = 0`,
-	insertOne: `INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+	insertOne:     `INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+	insertMissing: `INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 	insertMany: `INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log)
 SELECT ?, value, 0, ratelimitgen_value({record}, key), ratelimitgen_at({record}, key), ratelimitgen_prev({record}, key),
 	ratelimitgen_log({record}, key) FROM json_each(?)`,

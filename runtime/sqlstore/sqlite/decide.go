@@ -12,8 +12,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 )
 
-// decider is a decide.Decider. It reads rows by statements that call an SQL function of this process, because SQLite runs in it, and only
-// those that the connection does not have in its [rowCache].
+// decider is a decide.Decider. It reads the rows that the connection does not have in its [rowCache], and writes those that have changed.
+// Statements for several rows call SQL functions of this process, because SQLite runs in it: see [callRecord].
 type decider struct{ db *sql.DB }
 
 // Decide implements decide.Decider. It ignores the context, because a canceled statement may have written although its
@@ -28,7 +28,7 @@ func (d decider) Decide(_ context.Context, b *batch.Batch, now func() int64) (do
 		t := transaction{on.(*connection), b, now}
 		defer func() { t.record = callRecord{} }()
 		if done, err = t.run(); errors.Is(err, errGone) {
-			// It is read again.
+			// Its transaction was rolled back, and the next one reads the row.
 			done, err = t.run()
 		}
 		return err
@@ -47,6 +47,11 @@ func (t *transaction) run() (done bool, err error) {
 	rows := t.batch.Rows()
 	if t.batch.Reads() {
 		return t.read(rows)
+	}
+	if len(rows) == 1 && !t.batch.Partial() {
+		if ended, done, err := t.insertFirst(rows[0]); ended || err != nil {
+			return done, err
+		}
 	}
 	known, wrote := false, false
 	// Also after a panic.
@@ -73,6 +78,39 @@ func (t *transaction) run() (done bool, err error) {
 	}
 	known = err == nil
 	return done && known, err
+}
+
+// insertFirst runs a batch of one row as if the row did not exist, unless the cache has it, and inserts it by a statement without a transaction.
+// It reports whether that was so.
+func (t *transaction) insertFirst(row runtime.Row) (ended, done bool, err error) {
+	if _, seen := t.cache.number(row); seen {
+		return false, false, nil
+	}
+	t.states = append(t.states[:0], runtime.State{})
+	if !t.batch.Run(t.now(), t.states) {
+		return true, false, nil
+	}
+	changes := t.batch.Changes()
+	if len(changes) == 0 {
+		return false, false, nil
+	}
+	s := &changes[0].State
+	result, err := t.exec(insertMissing, row.Name, row.Key, int64(row.Shard), s.Value, s.TS, s.Prev, logOf(s))
+	if err != nil {
+		t.cache.doubt()
+		return false, false, err
+	}
+	if inserted, err := result.RowsAffected(); inserted == 0 {
+		return false, false, err
+	}
+	id, err := result.LastInsertId()
+	if err != nil {
+		t.cache.doubt()
+		return false, false, err
+	}
+	t.cache.committedAlone(t.version())
+	t.cache.set(row, storedRow{id, *s})
+	return true, true, nil
 }
 
 // read runs a batch that changes nothing.

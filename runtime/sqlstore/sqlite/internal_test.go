@@ -179,13 +179,16 @@ func TestCachedRowsAreBounded(t *testing.T) {
 		c.set(runtime.Row{Shard: shard}, storedRow{int64(shard), runtime.State{Exists: true}})
 	}
 	for shard := range 3 * youngRows {
-		if c.rows.Find(runtime.Row{Shard: shard}) != nil {
+		if c.find(runtime.Row{Shard: shard}) != nil {
 			kept++
 		}
 	}
 	assert.LessOrEqual(t, kept, 2*youngRows)
 	last := runtime.Row{Shard: 3*youngRows - 1}
-	assert.NotNil(t, c.rows.Find(last))
+	assert.NotNil(t, c.find(last))
 	c.set(last, storedRow{1, runtime.State{Exists: true, Log: strings.Repeat("x", longestLog+1)}})
-	assert.Nil(t, c.rows.Find(last), "a long log")
+	assert.Nil(t, c.find(last), "a long log")
+	id, ok := c.number(last)
+	assert.True(t, ok)
+	assert.Equal(t, int64(1), id)
 }

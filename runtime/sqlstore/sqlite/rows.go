@@ -49,10 +49,12 @@ type cachedRow struct {
 }
 
 const (
-	// youngRows is the most rows of each of the two generations: together some 10 MB.
+	// youngRows is the most rows of each of the two generations: together some 15 MB.
 	youngRows = 32_768
-	// longestLog is the longest log of a cached row, so that slots and precise windows do not take much more.
+	// longestLog is the longest log that is kept, so that slots and precise windows do not take much more. Of rows with longer ones, the number
+	// is kept, which is the one of no epoch.
 	longestLog = 256
+	noEpoch    = -1
 )
 
 // use ends the epoch unless the database still has the version of the cache. That is read in a transaction, in which it does not change.
@@ -65,6 +67,15 @@ func (c *rowCache) use(version uint32, err error) {
 
 // committed makes the rows those of the version after a commit of this connection.
 func (c *rowCache) committed(version uint32, err error) { c.version, c.known = version, err == nil }
+
+// committedAlone is committed for a statement without a transaction, before which others may have written: each commit adds one to the
+// version, and so does it when a connection finds that others have written.
+func (c *rowCache) committedAlone(version uint32, err error) {
+	if err != nil || !c.known || version != c.version+1 {
+		c.epoch++
+	}
+	c.committed(version, err)
+}
 
 // doubt has the next use end the epoch, because it is not known what was written.
 func (c *rowCache) doubt() { c.known = false }
@@ -87,8 +98,12 @@ func (c *rowCache) number(row runtime.Row) (int64, bool) {
 
 // set sets a row to what the database has, or will have with the commit of the transaction.
 func (c *rowCache) set(row runtime.Row, r storedRow) {
-	if !r.state.Exists || len(r.state.Log) > longestLog {
+	if !r.state.Exists {
 		c.rows.Delete(row)
+		return
+	}
+	if len(r.state.Log) > longestLog {
+		c.rows.Set(row, cachedRow{storedRow{id: r.id}, noEpoch}, youngRows)
 		return
 	}
 	// SQLite stores no negative zero.

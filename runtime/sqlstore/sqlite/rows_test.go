@@ -133,16 +133,44 @@ func TestRowsOfATransactionThatFailed(t *testing.T) {
 
 // A trigger that ignores a write would otherwise grant tokens without bound.
 func TestIgnoredWritesAreErrors(t *testing.T) {
-	for _, write := range []string{"UPDATE", "INSERT"} {
+	for on, keys := range map[string][]string{
+		"UPDATE ON rate_limits": {"a"}, "INSERT ON rate_limits": {"b"}, "INSERT ON rate_limits WHEN new.key = 'e'": {"b", "c", "d", "e", "f"},
+	} {
 		r, p := newRig(t), once("limit", runtime.TokenBucket, 10, 0)
 		require.Equal(t, []int64{9}, left(t, r.store, p, "a"))
-		must(r.db.Exec(`CREATE TRIGGER lazy BEFORE ` + write + ` ON rate_limits BEGIN SELECT RAISE(IGNORE); END`))(t)
-		q := map[string]runtime.Request{"UPDATE": {Key: "a", Count: 1}, "INSERT": {Key: "b", Count: 1}}[write]
-		q.Policy = p
-		_, err := r.store.Do(t.Context(), []runtime.Call{runtimetest.Call(q)})
-		require.ErrorContains(t, err, "a trigger on the table has ignored it", write)
+		must(r.db.Exec("CREATE TRIGGER lazy BEFORE " + on + " BEGIN SELECT RAISE(IGNORE); END"))(t)
+		var calls []runtime.Call
+		for _, key := range keys {
+			calls = append(calls, runtimetest.Call(runtime.Request{Policy: p, Key: key, Count: 1}))
+		}
+		_, err := r.store.Do(t.Context(), calls)
+		require.ErrorContains(t, err, "a trigger on the table has ignored it", on)
 		must(r.db.Exec("DROP TRIGGER lazy"))(t)
-		require.Equal(t, []int64{8, 9}, left(t, r.store, p, "a", "b"), write)
+		require.Equal(t, []int64{8, 9, 9}, left(t, r.store, p, "a", "b", "f"), on)
+	}
+}
+
+// A lone call for a new key is a statement without a transaction, before and after which others may have written.
+func TestNewKeysBetweenWritesOfOthers(t *testing.T) {
+	r, p := newRig(t), once("limit", runtime.TokenBucket, 1000, 0)
+	want := map[string]int64{}
+	take := func(key string) {
+		want[key]++
+		require.Equal(t, []int64{1000 - want[key]}, left(t, r.store, p, key), key)
+	}
+	for i := range 300 {
+		if rand.IntN(2) == 0 {
+			key := fmt.Sprint(rand.IntN(i + 1))
+			result := must(r.db.Exec("UPDATE rate_limits SET value = value - 1 WHERE key = ?", key))(t)
+			want[key] += must(result.RowsAffected())(t)
+		}
+		if rand.IntN(5) == 0 {
+			key := fmt.Sprint(rand.IntN(i + 1))
+			must(r.db.Exec("DELETE FROM rate_limits WHERE key = ?", key))(t)
+			want[key] = 0
+		}
+		take(fmt.Sprint(i))
+		take(fmt.Sprint(rand.IntN(i + 1)))
 	}
 }
 
