@@ -205,7 +205,7 @@ func NewInside(db *sql.DB, o Options, in inside.Options) (*Store, error) {
 	})}
 	s.registry = table.NewRegistry(p, o.Owner, s.overrides)
 	s.engine = decide.NewEngine(p, in.Decider)
-	s.sweeper = table.NewSweeper(p, s.overrides.View)
+	s.sweeper = table.NewSweeper(p, s.overrides.View, in.Pages)
 	s.eraser = &table.Eraser{OverrideLog: s.overrides}
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
 	s.undoer = newUndoer(s)

@@ -9,6 +9,7 @@ import (
 
 	"modernc.org/sqlite"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
@@ -22,6 +23,7 @@ type sqliteConn interface {
 	driver.Pinger
 	driver.SessionResetter
 	driver.Validator
+	sqlite.FileControl
 }
 
 // sqliteStmt is what the driver's statements implement.
@@ -40,6 +42,12 @@ type connection struct {
 	number int64
 	stmts  [statements]sqliteStmt
 	args   []driver.NamedValue
+	cache  rowCache
+	// stored are the rows of the batch in flight, as they are before it, and states their states.
+	stored []storedRow
+	states []runtime.State
+	// fresh are those that it inserts.
+	fresh []runtime.StoredRow
 	// broken means that a transaction could not be ended.
 	broken bool
 }
@@ -52,31 +60,21 @@ const (
 	begin
 	commit
 	rollback
-	stepOne
 	readOne
+	readNumber
 	readShards
 	readMany
-	stepOrInsert
-	writeOne
-	writeMany
-	deleteOne
+	insertOne
+	insertMissing
+	insertMany
+	update
+	remove
+	deletePage
 	statements
 )
 
-const oneRow = ` WHERE name = ? AND {key} = ? AND shard = ?`
-
-const stepped = `value = ratelimitgen_value({record}, 0), at_ns = ratelimitgen_at({record}, 0),
-	prev = ratelimitgen_prev({record}, 0), log = ratelimitgen_log({record}, 0)`
-
-const step = `ratelimitgen_step({record}, value, at_ns, prev, log)`
-
-const values = `INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev, log) VALUES (?, ?, ?, ?, ?, ?, ?)`
-
-const onConflict = ` ON CONFLICT (name, {key}, shard) DO UPDATE SET
-	value = excluded.value, at_ns = excluded.at_ns, prev = excluded.prev, log = excluded.log`
-
-// texts are the statements. Those for many rows have the name of the limit, whose rows have the shard 0, and their keys, in JSON.
-// They get all other columns of a row by its place in the list, which json_each calls key: for each row that is two thirds of a statement
+// texts are the statements. One for many rows has the name of the limit, whose rows have the shard 0, and their keys, in JSON. It
+// gets all other columns of a row by its place in the list, which json_each calls key: for each row that is two thirds of a statement
 // for one row, and less than half of what it is with all columns in JSON. JSON would make shards no cheaper: consecutive ones of a key are
 // read as a range.
 var texts = [statements]string{
@@ -84,35 +82,50 @@ var texts = [statements]string{
 	begin:     "BEGIN IMMEDIATE",
 	commit:    "COMMIT",
 	rollback:  "ROLLBACK",
-	stepOne:   `UPDATE {table} SET ` + stepped + oneRow + ` AND ` + step,
-	stepOrInsert: values + ` ON CONFLICT (name, {key}, shard) DO UPDATE SET ` + stepped + `
-	WHERE ` + step,
-	readOne: `SELECT ratelimitgen_read({record}, ?, value, at_ns, prev, log) FROM {table}` + oneRow,
-	readShards: `SELECT count(ratelimitgen_read({record}, shard + ?, value, at_ns, prev, log)) FROM {table}
+	readOne: `SELECT ratelimitgen_read({record}, ?, _rowid_, value, at_ns, prev, log) FROM {table}
+WHERE name = ? AND {key} = ? AND shard = ?`,
+	readNumber: `SELECT ratelimitgen_read({record}, ?, _rowid_, value, at_ns, prev, log) FROM {table}
+WHERE _rowid_ = ? AND name = ? AND {key} = ? AND shard = ?`,
+	readShards: `SELECT count(ratelimitgen_read({record}, shard + ?, _rowid_, value, at_ns, prev, log)) FROM {table}
 WHERE name = ? AND {key} = ? AND shard >= ? AND shard < ?`,
-	readMany: `SELECT count(ratelimitgen_read({record}, k.key + ?, r.value, r.at_ns, r.prev, r.log))
+	readMany: `SELECT count(ratelimitgen_read({record}, k.key + ?, r._rowid_, r.value, r.at_ns, r.prev, r.log))
 FROM json_each(?) k CROSS JOIN {table} r ON r.name = ? AND r.{key} = k.value AND r.shard = 0`,
-	writeOne: values + onConflict,
-	writeMany: `INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev, log)
+	insertOne:     `INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+	insertMissing: `INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+	insertMany: `INSERT INTO {table} (name, {key}, shard, value, at_ns, prev, log)
 SELECT ?, value, 0, ratelimitgen_value({record}, key), ratelimitgen_at({record}, key), ratelimitgen_prev({record}, key),
-	ratelimitgen_log({record}, key) FROM json_each(?) WHERE true` + onConflict,
-	deleteOne: `DELETE FROM {table}` + oneRow,
+	ratelimitgen_log({record}, key) FROM json_each(?)`,
+	update: `UPDATE {table} SET value = ?, at_ns = ?, prev = ?, log = ? WHERE _rowid_ = ?`,
+	remove: `DELETE FROM {table} WHERE _rowid_ = ?`,
+	// The LIMIT is an expression because SQLite would prepare the statement again for each value bound to a bare parameter.
+	deletePage: `DELETE FROM {table} WHERE _rowid_ IN (
+	SELECT _rowid_ FROM {table} WHERE name = ? AND {key} >= ? AND ({key} > ? OR shard > ?) ORDER BY {key}, shard LIMIT ? + 0
+) AND ratelimitgen_sweep({record}, {key}, shard, _rowid_, value, at_ns, prev, log)`,
+}
+
+// schemaOf returns the schema of a table, which is that of the file if its name has none.
+func schemaOf(table string) string {
+	schema, _, ok := strings.Cut(table, ".")
+	if !ok {
+		return "main"
+	}
+	return schema
 }
 
 // exec runs a statement, which is prepared at its first use, when the table exists.
-func (c *connection) exec(s statement, args ...driver.Value) error {
+func (c *connection) exec(s statement, args ...driver.Value) (driver.Result, error) {
 	if c.stmts[s] == nil {
 		if c.number == 0 {
 			c.number = addRecord(&c.record)
 		}
 		text, err := dialect.SQLite.Text(texts[s], c.table)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		text = strings.ReplaceAll(text, "{record}", strconv.FormatInt(c.number, 10))
 		stmt, err := c.Prepare(text)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		c.stmts[s] = stmt.(sqliteStmt)
 	}
@@ -121,13 +134,21 @@ func (c *connection) exec(s statement, args ...driver.Value) error {
 		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: arg})
 	}
 	// A canceled statement may have written although its result is lost.
-	_, err := c.stmts[s].ExecContext(context.Background(), c.args)
+	return c.stmts[s].ExecContext(context.Background(), c.args)
+}
+
+// query runs a statement that reads into the record.
+func (c *connection) query(s statement, args ...driver.Value) error {
+	_, err := c.exec(s, args...)
 	return err
 }
 
+// version returns the version of the database, as this connection sees it.
+func (c *connection) version() (uint32, error) { return c.FileControlDataVersion(schemaOf(c.table)) }
+
 // tx runs fn in a transaction, and commits it if fn returns true.
 func (c *connection) tx(by statement, fn func() (bool, error)) error {
-	if err := c.exec(by); err != nil {
+	if _, err := c.exec(by); err != nil {
 		return err
 	}
 	// Also after a panic.
@@ -141,7 +162,7 @@ func (c *connection) tx(by statement, fn func() (bool, error)) error {
 	if err != nil || !keep {
 		return err
 	}
-	err = c.exec(commit)
+	_, err = c.exec(commit)
 	ended = err == nil
 	return err
 }
@@ -149,7 +170,7 @@ func (c *connection) tx(by statement, fn func() (bool, error)) error {
 // rollback rolls the transaction back, unless SQLite has after an error. If it cannot, the connection is no longer valid.
 func (c *connection) rollback() {
 	const noTransaction = 1 // SQLITE_ERROR
-	err := c.exec(rollback)
+	_, err := c.exec(rollback)
 	if failed := new(sqlite.Error); err != nil && !(errors.As(err, &failed) && failed.Code() == noTransaction) {
 		c.broken = true
 	}

@@ -1,17 +1,19 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
+	"errors"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 )
 
-// decider is a decide.Decider. Its statements call SQL functions of this process, because SQLite runs in it: they read the rows
-// into a [callRecord], and write from it. A batch of one row is one statement, in the middle of which the batch runs.
+// decider is a decide.Decider. It reads the rows that the connection does not have in its [rowCache], and writes those that have changed.
+// Statements for several rows call SQL functions of this process, because SQLite runs in it: see [callRecord].
 type decider struct{ db *sql.DB }
 
 // Decide implements decide.Decider. It ignores the context, because a canceled statement may have written although its
@@ -25,7 +27,10 @@ func (d decider) Decide(_ context.Context, b *batch.Batch, now func() int64) (do
 	err = conn.Raw(func(on any) (err error) {
 		t := transaction{on.(*connection), b, now}
 		defer func() { t.record = callRecord{} }()
-		done, err = t.run()
+		if done, err = t.run(); errors.Is(err, errGone) {
+			// Its transaction was rolled back, and the next one reads the row.
+			done, err = t.run()
+		}
 		return err
 	})
 	return done && err == nil, err
@@ -40,28 +45,72 @@ type transaction struct {
 
 func (t *transaction) run() (done bool, err error) {
 	rows := t.batch.Rows()
-	t.record.read = make([]runtime.State, len(rows))
 	if t.batch.Reads() {
 		return t.read(rows)
 	}
-	if len(rows) == 1 {
-		if stepped, done, err := t.step(rows[0]); stepped || err != nil {
+	if len(rows) == 1 && !t.batch.Partial() {
+		if ended, done, err := t.insertFirst(rows[0]); ended || err != nil {
 			return done, err
 		}
 	}
+	known, wrote := false, false
+	// Also after a panic.
+	defer func() {
+		if !known {
+			t.cache.doubt()
+		}
+	}()
 	err = t.tx(begin, func() (bool, error) {
-		clear(t.record.read)
-		if err := t.readRows(rows); err != nil {
+		t.cache.use(t.version())
+		if err := t.find(rows); err != nil {
 			return false, err
 		}
 		// The time is read under the lock, so that no transaction decides as of a time before the one it waited for.
-		if done = t.batch.Run(t.now(), t.record.read); !done {
+		if done = t.batch.Run(t.now(), t.states); !done {
 			return false, nil
 		}
 		changes := t.batch.Changes()
-		return len(changes) > 0, t.writeRows(changes)
+		wrote = len(changes) > 0
+		return wrote, t.write(rows, changes)
 	})
-	return done && err == nil, err
+	if err == nil && wrote {
+		t.cache.committed(t.version())
+	}
+	known = err == nil
+	return done && known, err
+}
+
+// insertFirst runs a batch of one row as if the row did not exist, unless the cache has it, and inserts it by a statement without a transaction.
+// It reports whether that was so.
+func (t *transaction) insertFirst(row runtime.Row) (ended, done bool, err error) {
+	if _, seen := t.cache.number(row); seen {
+		return false, false, nil
+	}
+	t.states = append(t.states[:0], runtime.State{})
+	if !t.batch.Run(t.now(), t.states) {
+		return true, false, nil
+	}
+	changes := t.batch.Changes()
+	if len(changes) == 0 {
+		return false, false, nil
+	}
+	s := &changes[0].State
+	result, err := t.exec(insertMissing, row.Name, row.Key, int64(row.Shard), s.Value, s.TS, s.Prev, logOf(s))
+	if err != nil {
+		t.cache.doubt()
+		return false, false, err
+	}
+	if inserted, err := result.RowsAffected(); inserted == 0 {
+		return false, false, err
+	}
+	id, err := result.LastInsertId()
+	if err != nil {
+		t.cache.doubt()
+		return false, false, err
+	}
+	t.cache.committedAlone(t.version())
+	t.cache.set(row, storedRow{id, *s})
+	return true, true, nil
 }
 
 // read runs a batch that changes nothing.
@@ -71,59 +120,62 @@ func (t *transaction) read(rows []runtime.Row) (done bool, err error) {
 	} else {
 		err = t.readRows(rows)
 	}
-	return err == nil && t.batch.Run(t.now(), t.record.read), err
+	if err != nil {
+		return false, err
+	}
+	t.stored = append(t.stored[:0], t.record.read...)
+	t.setStates()
+	return t.batch.Run(t.now(), t.states), nil
 }
 
-// step runs a batch of one row in the statement that writes it, if the row exists, and otherwise before that. So a single call is run
-// twice if its row exists, first as if it did not, and the second run gives the answers. It reports whether
-// it could: a row that is to be deleted needs a transaction.
-func (t *transaction) step(row runtime.Row) (stepped, done bool, err error) {
-	stepped, done = true, true
-	exists := false
-	t.record.step = func(was runtime.State) (runtime.State, bool) {
-		exists = true
-		if done = t.batch.Run(t.now(), t.record.read); !done {
-			return was, false
+// find sets stored to the rows, from the cache or the table.
+func (t *transaction) find(rows []runtime.Row) error {
+	t.stored = t.stored[:0]
+	var missing []runtime.Row
+	for _, r := range rows {
+		if cached := t.cache.find(r); cached != nil {
+			t.stored = append(t.stored, *cached)
+			continue
 		}
-		changes := t.batch.Changes()
-		if len(changes) == 0 {
-			return was, false
-		}
-		stepped = changes[0].State.Exists
-		return changes[0].State, stepped
+		t.stored = append(t.stored, storedRow{})
+		missing = append(missing, r)
 	}
-	update := func() error { return t.exec(stepOne, row.Name, row.Key, int64(row.Shard)) }
-	if t.batch.Calls() > 1 || t.batch.Partial() {
-		// They are run once only: a statement that finds no row costs less than running them in case there is none. A shard that
-		// is missing does not suffice to decide.
-		if err := update(); exists || err != nil {
-			return stepped, done, err
+	if len(missing) > 0 {
+		if err := t.readRows(missing); err != nil {
+			return err
+		}
+		read := t.record.read
+		for i := range t.stored {
+			if !t.stored[i].state.Exists {
+				t.stored[i], read = read[0], read[1:]
+				t.cache.set(rows[i], t.stored[i])
+			}
 		}
 	}
-	if !t.batch.Run(t.now(), t.record.read) {
-		return true, false, nil
-	}
-	if inserted := t.batch.Changes(); len(inserted) > 0 {
-		s := &inserted[0].State
-		err = t.exec(stepOrInsert, row.Name, row.Key, int64(row.Shard), s.Value, s.TS, s.Prev, logOf(s))
-	} else {
-		err = update()
-	}
-	return stepped, done, err
+	t.setStates()
+	return nil
 }
 
-// fewRows is how many rows of a limit are read and written one by one: a statement for many costs as much as some three for one.
+func (t *transaction) setStates() {
+	t.states = t.states[:0]
+	for i := range t.stored {
+		t.states = append(t.states, t.stored[i].state)
+	}
+}
+
+// fewRows is how many rows of a limit are read and inserted one by one: a statement for many costs as much as some three for one.
 const fewRows = 3
 
 // readRows reads rows into the record.
 func (t *transaction) readRows(rows []runtime.Row) error {
+	t.record.read = make([]storedRow, len(rows))
 	for from := 0; from < len(rows); {
 		name := rows[from].Name
 		to, many := runOf(from, len(rows), func(i int) (string, bool) { return rows[i].Name, rows[i].Shard == 0 })
 		if many {
 			keys, err := keysOf(to-from, func(i int) string { return rows[from+i].Key })
 			if err == nil {
-				err = t.exec(readMany, int64(from), keys, name)
+				err = t.query(readMany, int64(from), keys, name)
 			}
 			if err != nil {
 				return err
@@ -149,46 +201,99 @@ func (t *transaction) readShards(rows []runtime.Row, from, to int) (end int, err
 		end++
 	}
 	place, shard := int64(from), int64(r.Shard)
-	if end == from+1 {
-		// A range costs more than one row.
-		return end, t.exec(readOne, place, r.Name, r.Key, shard)
+	if end > from+1 {
+		// A range costs less than some rows, and more than one.
+		return end, t.query(readShards, place-shard, r.Name, r.Key, shard, shard+int64(end-from))
 	}
-	return end, t.exec(readShards, place-shard, r.Name, r.Key, shard, shard+int64(end-from))
+	if id, ok := t.cache.number(r); ok {
+		// It saves the pages of the index.
+		if err := t.query(readNumber, place, id, r.Name, r.Key, shard); err != nil || t.record.read[from].state.Exists {
+			return end, err
+		}
+	}
+	return end, t.query(readOne, place, r.Name, r.Key, shard)
 }
 
-// writeRows writes and deletes rows.
-func (t *transaction) writeRows(changes []runtime.StoredRow) error {
-	for from := 0; from < len(changes); {
-		name := changes[from].Row.Name
-		to, many := runOf(from, len(changes), func(i int) (string, bool) {
-			return changes[i].Row.Name, changes[i].Row.Shard == 0 && changes[i].State.Exists
-		})
-		if many {
-			keys, err := keysOf(to-from, func(i int) string { return changes[from+i].Row.Key })
-			t.record.write = func(place int) *runtime.State { return &changes[from+place].State }
-			if err == nil {
-				err = t.exec(writeMany, name, keys)
-			}
-			if err != nil {
-				return err
-			}
-			from = to
+// write writes the changes of rows that find has found.
+func (t *transaction) write(rows []runtime.Row, changes []runtime.StoredRow) error {
+	t.fresh = t.fresh[:0]
+	at := 0
+	for i := range changes {
+		// Both are in one order.
+		for rows[at] != changes[i].Row {
+			at++
 		}
-		for ; from < to; from++ {
-			if err := t.writeRow(&changes[from]); err != nil {
-				return err
-			}
+		was := &t.stored[at]
+		if !was.state.Exists {
+			t.fresh = append(t.fresh, changes[i])
+			continue
 		}
+		if err := t.writeRow(was.id, &changes[i]); err != nil {
+			return err
+		}
+	}
+	for fresh := t.fresh; len(fresh) > 0; {
+		n, many := runOf(0, len(fresh), func(i int) (string, bool) { return fresh[i].Row.Name, fresh[i].Row.Shard == 0 })
+		if err := t.insert(fresh[:n], many); err != nil {
+			return err
+		}
+		fresh = fresh[n:]
 	}
 	return nil
 }
 
-func (t *transaction) writeRow(c *runtime.StoredRow) error {
-	r, s := c.Row, &c.State
-	if !s.Exists {
-		return t.exec(deleteOne, r.Name, r.Key, int64(r.Shard))
+// insert inserts rows of a limit, many by one statement.
+func (t *transaction) insert(rows []runtime.StoredRow, many bool) error {
+	if many {
+		keys, err := keysOf(len(rows), func(i int) string { return rows[i].Row.Key })
+		if err != nil {
+			return err
+		}
+		t.record.write = rows
+		// Their numbers are not known, so they are not in the cache.
+		_, err = t.written(len(rows), insertMany, rows[0].Row.Name, keys)
+		return err
 	}
-	return t.exec(writeOne, r.Name, r.Key, int64(r.Shard), s.Value, s.TS, s.Prev, logOf(s))
+	for i := range rows {
+		r, s := rows[i].Row, &rows[i].State
+		result, err := t.written(1, insertOne, r.Name, r.Key, int64(r.Shard), s.Value, s.TS, s.Prev, logOf(s))
+		if err != nil {
+			return err
+		}
+		id, err := result.LastInsertId()
+		if err != nil {
+			return err
+		}
+		t.cache.set(r, storedRow{id, *s})
+	}
+	return nil
+}
+
+// writeRow writes the change of a row that exists.
+func (t *transaction) writeRow(id int64, change *runtime.StoredRow) (err error) {
+	if s := &change.State; s.Exists {
+		_, err = t.written(1, update, s.Value, s.TS, s.Prev, logOf(s), id)
+	} else {
+		_, err = t.written(1, remove, id)
+	}
+	t.cache.set(change.Row, storedRow{id, change.State})
+	return err
+}
+
+// errGone: a row of the cache is not in the table, as after another program has truncated the log.
+var errGone = errors.New("a row of a rate limit was not written: a trigger on the table has ignored it, or another program writes to the file " +
+	"without SQLite")
+
+// written runs a statement that must write so many rows.
+func (t *transaction) written(rows int, s statement, args ...driver.Value) (driver.Result, error) {
+	result, err := t.exec(s, args...)
+	if err != nil {
+		return nil, err
+	}
+	if affected, err := result.RowsAffected(); affected != int64(rows) {
+		return nil, cmp.Or(err, errGone)
+	}
+	return result, nil
 }
 
 // runOf returns the end of the run of neighbours from an index on that have the same name, and whether one statement can have them all:

@@ -101,8 +101,9 @@ func TestBatchOfSomeShards(t *testing.T) {
 func TestFunctionsOfSQLFailWithoutAStatement(t *testing.T) {
 	db := database(t, ":memory:")
 	for _, call := range []string{
-		"ratelimitgen_read(0, 0, 1.0, 1, 0.0, NULL)", "ratelimitgen_step('1', 1.0, 1, 0.0, NULL)", "ratelimitgen_value(x'00', 0)",
-		"ratelimitgen_at(-1, 0)", "ratelimitgen_prev(0, 0)", "ratelimitgen_log(0, 0)",
+		"ratelimitgen_read(0, 0, 1, 1.0, 1, 0.0, NULL)", "ratelimitgen_read('1', 0, 1, 1.0, 1, 0.0, NULL)",
+		"ratelimitgen_read(x'00', 0, 1, 1.0, 1, 0.0, NULL)", "ratelimitgen_sweep(0, '', 0, 1, 1.0, 1, 0.0, NULL)", "ratelimitgen_read(-1, 0, 1, 1.0, 1, 0.0, NULL)",
+		"ratelimitgen_value(0, 0)", "ratelimitgen_at(0, 0)", "ratelimitgen_prev(0, 0)", "ratelimitgen_log(0, 0)",
 	} {
 		_, err := db.Exec("SELECT " + call)
 		assert.ErrorContains(t, err, "no statement of a rate limit has the number", call)

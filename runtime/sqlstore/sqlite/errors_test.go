@@ -118,7 +118,7 @@ func TestUnsuitableTablesAreRefused(t *testing.T) {
 		{"value REAL", "value TEXT", `value is "text" instead of "real"`},
 		{"at_ns INTEGER", "at_ns REAL", `at_ns is "real" instead of "integer"`},
 		{`"key" TEXT`, `"key" TEXT COLLATE NOCASE`, `key is "text collate NOCASE" instead of "text"`},
-		{",\n	PRIMARY KEY (name, \"key\", shard)\n) WITHOUT ROWID", ")", "primary key is missing"},
+		{",\n	PRIMARY KEY (name, \"key\", shard)\n)", ")", "primary key is missing"},
 		{`PRIMARY KEY (name, "key", shard)`, "PRIMARY KEY (name, shard)", `primary key is "name, shard" instead of "name, key, shard"`},
 	} {
 		t.Run(row.says, func(t *testing.T) {

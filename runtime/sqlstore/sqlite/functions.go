@@ -3,6 +3,7 @@ package sqlite
 import (
 	"database/sql/driver"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -14,17 +15,27 @@ import (
 // callRecord is the arguments and results of the SQL functions that a statement in flight calls. It is found by its
 // number, their first argument:
 //
-//   - ratelimitgen_read(record, place, value, at_ns, prev, log) keeps the state of the row at a place,
-//   - ratelimitgen_step(record, value, at_ns, prev, log) decides whether the row at place 0, which exists, is written, and
+//   - ratelimitgen_read(record, place, id, value, at_ns, prev, log) keeps the row at a place,
 //   - ratelimitgen_value(record, place), ratelimitgen_at(record, place), ratelimitgen_prev(record, place) and
-//     ratelimitgen_log(record, place) return what is then written to the row at a place.
+//     ratelimitgen_log(record, place) return what is written to the row at a place, and
+//   - ratelimitgen_sweep(record, key, shard, id, value, at_ns, prev, log) judges a row of a page.
 type callRecord struct {
-	// read are the states of the rows of the statement.
-	read []runtime.State
-	// step is called with read[0], and returns what becomes of it, or false if the row is not written.
-	step func(runtime.State) (runtime.State, bool)
-	// write returns what is written to the row at a place.
-	write func(place int) *runtime.State
+	// read and write are the rows, each at its place.
+	read  []storedRow
+	write []runtime.StoredRow
+	// page is that of a sweep in flight.
+	page *page
+}
+
+// page is the rows of a limit that a sweep judges, in any order.
+type page struct {
+	name  string
+	mayGo func(runtime.StoredRow) bool
+	// some: there are rows, of which last is the last one by key and shard.
+	some bool
+	last runtime.Row
+	// gone are those that may go.
+	gone []runtime.Row
 }
 
 // keep is ratelimitgen_read.
@@ -33,28 +44,32 @@ func (c *callRecord) keep(place driver.Value, columns []driver.Value) error {
 	if !ok || i < 0 || i >= int64(len(c.read)) {
 		return fmt.Errorf("the statement's row %v is not in its call record; this is a bug in ratelimitgen", place)
 	}
-	value, okValue := columns[0].(float64)
-	at, okAt := columns[1].(int64)
-	prev, okPrev := columns[2].(float64)
-	log, okLog := columns[3].([]byte)
-	if !okValue || !okAt || !okPrev || !okLog && columns[3] != nil {
-		return fmt.Errorf("the row of a rate limit has a value of %T, an at_ns of %T, a prev of %T and a log of %T",
-			columns[0], columns[1], columns[2], columns[3])
-	}
-	c.read[i] = runtime.State{Value: value, TS: at, Prev: prev, Log: string(log), Exists: true}
-	return nil
+	stored, err := storedRowOf(columns)
+	c.read[i] = stored
+	return err
 }
 
-// decide is ratelimitgen_step.
-func (c *callRecord) decide(columns []driver.Value) (driver.Value, error) {
-	if err := c.keep(int64(0), columns); err != nil {
+// judge is ratelimitgen_sweep.
+func (c *callRecord) judge(args []driver.Value) (driver.Value, error) {
+	key, okKey := args[0].(string)
+	shard, okShard := args[1].(int64)
+	if !okKey || !okShard || c.page == nil {
+		return nil, fmt.Errorf("the row of a rate limit has a key of %T and a shard of %T, or no sweep is in flight", args[0], args[1])
+	}
+	stored, err := storedRowOf(args[2:])
+	if err != nil {
 		return nil, err
 	}
-	after, written := c.step(c.read[0])
-	if !written {
+	p := c.page
+	// The argument is valid during the call only.
+	row := runtime.Row{Name: p.name, Key: strings.Clone(key), Shard: int(shard)}
+	if !p.some || row.Compare(p.last) > 0 {
+		p.some, p.last = true, row
+	}
+	if !p.mayGo(runtime.StoredRow{Row: row, State: stored.state}) {
 		return int64(0), nil
 	}
-	c.write = func(int) *runtime.State { return &after }
+	p.gone = append(p.gone, row)
 	return int64(1), nil
 }
 
@@ -93,24 +108,22 @@ func findRecord(number driver.Value) (*callRecord, error) {
 }
 
 func init() {
-	register("ratelimitgen_read", 6, func(c *callRecord, args []driver.Value) (driver.Value, error) {
-		return nil, c.keep(args[0], args[1:])
-	})
-	register("ratelimitgen_step", 5, func(c *callRecord, args []driver.Value) (driver.Value, error) { return c.decide(args) })
+	register("ratelimitgen_read", 7, func(c *callRecord, args []driver.Value) (driver.Value, error) { return nil, c.keep(args[0], args[1:]) })
 	registerColumn("ratelimitgen_value", func(s *runtime.State) driver.Value { return s.Value })
 	registerColumn("ratelimitgen_at", func(s *runtime.State) driver.Value { return s.TS })
 	registerColumn("ratelimitgen_prev", func(s *runtime.State) driver.Value { return s.Prev })
 	registerColumn("ratelimitgen_log", logOf)
+	register("ratelimitgen_sweep", 8, (*callRecord).judge)
 }
 
 // registerColumn adds an SQL function that returns a column of what is written to the row at a place, its second argument.
 func registerColumn(name string, column func(*runtime.State) driver.Value) {
 	register(name, 2, func(c *callRecord, args []driver.Value) (driver.Value, error) {
 		place, ok := args[0].(int64)
-		if !ok || c.write == nil {
+		if !ok || place < 0 || place >= int64(len(c.write)) {
 			return nil, fmt.Errorf("nothing is written to the statement's row %v; this is a bug in ratelimitgen", args[0])
 		}
-		return column(c.write(int(place))), nil
+		return column(&c.write[place].State), nil
 	})
 }
 
@@ -118,7 +131,7 @@ func registerColumn(name string, column func(*runtime.State) driver.Value) {
 func register(name string, args int32, f func(*callRecord, []driver.Value) (driver.Value, error)) {
 	sqlite.MustRegisterFunction(name, &sqlite.FunctionImpl{
 		NArgs: args,
-		// Arguments are valid during the call only, which saves copying them; f keeps none.
+		// Arguments are valid during the call only, which saves copying them; f copies what it keeps.
 		VolatileArgs: true,
 		Scalar: func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
 			c, err := findRecord(args[0])

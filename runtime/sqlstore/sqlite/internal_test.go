@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -133,4 +134,61 @@ func TestConnectionThatCannotEndATransactionIsNotUsedAgain(t *testing.T) {
 	defer func() { records.Delete(c.number) }()
 	assert.Panics(t, func() { c.tx(begin, func() (bool, error) { panic("") }) })
 	assert.False(t, c.IsValid())
+}
+
+// A batch reads no row that its connection has read or written last.
+func TestBatchesReadNoRowTwice(t *testing.T) {
+	s, err := Open(filepath.Join(t.TempDir(), "limits.db"))
+	require.NoError(t, err)
+	defer s.Close()
+	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Period: 1e12, Capacity: 10}
+	require.NoError(t, s.Migrate(t.Context(), p))
+	read := func(requests ...runtime.Request) (rows int) {
+		conn, err := s.db.Conn(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, conn.Raw(func(on any) error {
+			c := on.(*connection)
+			tx := transaction{c, batch.New([]runtime.Call{{Requests: requests}}), func() int64 { return 1e18 }}
+			c.record = callRecord{}
+			done, err := tx.run()
+			require.True(t, done)
+			rows = len(c.record.read)
+			return err
+		}))
+		require.NoError(t, conn.Close())
+		return rows
+	}
+	take := func(key string) runtime.Request { return runtime.Request{Policy: p, Key: key, Count: 1} }
+	require.Equal(t, 2, read(take("a"), take("b")))
+	for range 3 {
+		require.Zero(t, read(take("a"), take("b")))
+	}
+	require.Equal(t, 1, read(take("a"), take("c")), "c is new")
+	require.Zero(t, read(runtime.Request{Policy: p, Key: "a", Count: 9}), "a denial")
+	_, err = s.Erase(t.Context(), p.Name, "b", runtime.OverrideEnd{Reason: "asked", Author: "test"})
+	require.NoError(t, err)
+	require.Equal(t, 2, read(take("a"), take("b")), "this connection has written otherwise")
+	require.Zero(t, read(take("a"), take("b")))
+}
+
+// The rows that a connection keeps are bounded.
+func TestCachedRowsAreBounded(t *testing.T) {
+	c := rowCache{known: true}
+	kept := 0
+	for shard := range 3 * youngRows {
+		c.set(runtime.Row{Shard: shard}, storedRow{int64(shard), runtime.State{Exists: true}})
+	}
+	for shard := range 3 * youngRows {
+		if c.find(runtime.Row{Shard: shard}) != nil {
+			kept++
+		}
+	}
+	assert.LessOrEqual(t, kept, 2*youngRows)
+	last := runtime.Row{Shard: 3*youngRows - 1}
+	assert.NotNil(t, c.find(last))
+	c.set(last, storedRow{1, runtime.State{Exists: true, Log: strings.Repeat("x", longestLog+1)}})
+	assert.Nil(t, c.find(last), "a long log")
+	id, ok := c.number(last)
+	assert.True(t, ok)
+	assert.Equal(t, int64(1), id)
 }

@@ -25,11 +25,19 @@
 // Only the owner of a new file may read and write it, its log and its index (mode 0600). An existing file keeps its mode,
 // which new logs get too.
 //
+// The connection keeps the rows that it has used last in memory, at most 65,536, and reads a row again once anyone else has written to
+// the file. So a trigger on the table of counts must not change other counts.
+//
+// Rows have numbers, by which they are updated. In a file of an earlier version, Open replaces the table by one with numbers, in one transaction:
+// some 2 seconds for 1,000,000 rows, in which other programs wait, and room on the volume for twice the table. Programs of that version
+// may use the file before and after that.
+//
 // The log takes up to 8 MB on the volume, or an eighth of the free space there if that is less, and more as long as a
 // reader keeps a transaction open.
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -133,7 +141,7 @@ func open(path string, o sqlstore.Options, by decide.Decider) (*Store, error) {
 // prepare creates the table and checks it.
 func (s *Store) prepare(path string, o sqlstore.Options, by decide.Decider) (err error) {
 	ctx := context.Background()
-	if s.Store, err = sqlstore.NewInside(s.db, o, inside.Options{Dialect: dialect.SQLite, AutoCreate: true, Decider: by, Guard: s.check}); err != nil {
+	if s.Store, err = sqlstore.NewInside(s.db, o, inside.Options{Dialect: dialect.SQLite, AutoCreate: true, Decider: by, Pages: decider{s.db}, Guard: s.check}); err != nil {
 		return err
 	}
 	if path != memory {
@@ -145,8 +153,14 @@ func (s *Store) prepare(path string, o sqlstore.Options, by decide.Decider) (err
 	if err := s.Migrate(ctx); err != nil {
 		return err
 	}
-	if err := s.Store.Ready(ctx); err != nil || path == memory {
+	if err := s.Store.Ready(ctx); err != nil {
 		return err
+	}
+	if err := convert(ctx, s.db, cmp.Or(o.Table, dialect.DefaultTable)); err != nil {
+		return err
+	}
+	if path == memory {
+		return nil
 	}
 	// Ready has used the connection, so that the log and its index exist.
 	s.guard, err = newGuard(path, &s.connections, s.db)
@@ -234,12 +248,13 @@ func checkPath(path string) error {
 //
 // Transactions lock the database when they begin (_txlock=immediate). SQLite waits only 10 ms for another process's lock,
 // because it ignores contexts; the store retries. A log that a long reader has made larger than 16 MB is truncated to that
-// when it restarts. See logSize for its usual size. A statement that writes several rows in a transaction keeps what they were until it
+// when it restarts. See logSize for its usual size. At most 16 MB of the file are kept in memory: with 2 MB, which is SQLite's default, 10,000 keys
+// of 200,000 in use cost 1.2 times as much. A statement that writes several rows in a transaction keeps what they were until it
 // ends: in memory, where that costs new keys a quarter less.
 func dsn(path string) string {
 	options := url.Values{
 		"_pragma": {"busy_timeout(10)", "journal_mode(WAL)", "synchronous(NORMAL)", "journal_size_limit(16777216)",
-			"temp_store(MEMORY)"},
+			"temp_store(MEMORY)", "cache_size(-16384)"},
 		"_txlock": {"immediate"},
 	}
 	if path != memory {

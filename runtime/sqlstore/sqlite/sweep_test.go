@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"context"
+	"database/sql"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,10 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	choices "github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/inside"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
 
 func TestSweepDeletesRowsThatHaveBeenFullForAnHour(t *testing.T) {
@@ -234,4 +239,54 @@ func TestSweepPausesAfterEachPage(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded, "a pause ends with the context")
 		require.NoError(t, store.Close())
 	})
+}
+
+// pages is a table.PageDeleter of so many pages, each of which takes 10 ms.
+type pages int
+
+func (p *pages) DeletePage(after runtime.Row, _ int, _ func(runtime.StoredRow) bool) (table.DeletedPage, error) {
+	if *p == 0 {
+		return table.DeletedPage{Empty: true}, nil
+	}
+	*p--
+	time.Sleep(10 * time.Millisecond)
+	return table.DeletedPage{Last: after, Deleted: 1, Took: 10 * time.Millisecond}, nil
+}
+
+// Calls wait while a page is swept, so nine tenths of the time is theirs.
+func TestSweepOfAFilePausesForCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pages(4)
+		db := must(sql.Open("sqlite", ":memory:"))(t)
+		defer db.Close()
+		db.SetMaxOpenConns(1)
+		store := must(sqlstore.NewInside(db, sqlstore.Options{}, inside.Options{Dialect: dialect.SQLite, AutoCreate: true, Pages: &p}))(t)
+		defer store.Close()
+		require.NoError(t, store.Migrate(t.Context(), counted))
+		began := time.Now()
+		require.Equal(t, 4, must(store.Sweep(t.Context(), counted))(t))
+		require.Equal(t, 400*time.Millisecond, time.Since(began))
+	})
+}
+
+// A sweep goes page by page through the shards of a key, and through keys of any text.
+func TestSweepThroughPages(t *testing.T) {
+	r := newRig(t)
+	p := once("limit", runtime.TokenBucket, 4000, 4)
+	must(r.db.Exec(`WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 2999)
+		INSERT INTO rate_limits SELECT 'limit', iif(i < 8, '', char(33 + i % 90) || (i / 4 * 7919 % 1000)) , i % 4, iif(i % 3 = 0, -500, 0),
+			iif(i % 3 = 0, ?, 0), 0, iif(i % 7 = 0, x'00', NULL) FROM n WHERE true ON CONFLICT DO NOTHING`, r.clock.Now().UnixNano()))(t)
+	rows := r.rows(t)
+	require.Greater(t, rows, 2000)
+	other := must(sqlstore.New(r.db, choices.SQLite, sqlstore.Options{Clock: r.clock.Now}))(t)
+	defer other.Close()
+	must(r.db.Exec("CREATE TABLE kept AS SELECT * FROM rate_limits"))(t)
+	want := must(other.Sweep(t.Context(), p))(t)
+	left := r.rows(t)
+	require.Equal(t, rows, want+left)
+	require.Greater(t, left, 500)
+	require.Greater(t, want, 1000)
+	must(r.db.Exec("DELETE FROM rate_limits; INSERT INTO rate_limits SELECT * FROM kept ORDER BY random()"))(t)
+	require.Equal(t, want, must(r.store.Sweep(t.Context(), p))(t), "as by the statements of the dialect")
+	require.Equal(t, left, r.rows(t))
 }

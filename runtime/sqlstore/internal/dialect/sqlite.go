@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 	prev  REAL    NOT NULL,
 	log   BLOB,
 	PRIMARY KEY (name, {key}, shard)
-) WITHOUT ROWID
+)
 `,
 	CreateOverrides: `
 CREATE TABLE IF NOT EXISTS {table} (

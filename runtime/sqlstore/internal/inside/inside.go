@@ -6,6 +6,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/decide"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
 
 // Options are beside sqlstore.Options.
@@ -16,6 +17,8 @@ type Options struct {
 	AutoCreate bool
 	// Decider, if not nil, decides in place of the dialect's statements.
 	Decider decide.Decider
+	// Pages, if not nil, deletes the rows of a sweep in place of the dialect's statements.
+	Pages table.PageDeleter
 	// Guard, if not nil, is called before each operation of the store; its error is returned, and nothing is done.
 	Guard func(ctx context.Context) error
 }
