@@ -9,6 +9,7 @@ import (
 
 	"github.com/dave/jennifer/jen"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/describe"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -175,7 +176,7 @@ func meaningOf(l *spec.Limit, field string) string {
 		}
 	}
 	meaning := "how many tokens are granted per " + period
-	if _, own := l.Given["capacity"]; !own && l.Policy.Kind.Linear() {
+	if !l.CapacityGiven && l.Policy.Kind.Linear() {
 		meaning += ", and the capacity"
 	}
 	return meaning
@@ -188,7 +189,7 @@ func numberRange(l *spec.Limit, most int64) string {
 
 // docOf returns the text of a method's doc comment: the doc of the author, the rule in words, and the worst case.
 func docOf(l *spec.Limit) string {
-	d := fields.Describe(l)
+	d := describe.Limit(l)
 	rule := strings.Join(d.Lines(), "\n")
 	if len(d.Plans) > 0 {
 		// The form of a list in doc comments.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/dave/jennifer/jen"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/describe"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
@@ -249,7 +249,7 @@ func groupDoc(g *spec.Group) string {
 		rule.WriteString("\n  - " + sentence)
 		if l := g.Members()[i].Limit; !slices.Contains(described, l) {
 			described = append(described, l)
-			rule.WriteString("\n    " + strings.Join(fields.Describe(l).Lines(), "\n    "))
+			rule.WriteString("\n    " + strings.Join(describe.Limit(l).Lines(), "\n    "))
 		}
 	}
 	return withDoc(g.GoName, g.Doc, g.GoName+" takes tokens of several limits at once.", rule.String())

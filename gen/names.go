@@ -255,7 +255,7 @@ func (n names) handleArguments(l *spec.Limit) string {
 	}
 	parameter := n.shared(l, l.NumbersParameter())
 	numbers := words.Of(given, func(of spec.CallerNumber) string { return of.GoName + ": " + parameter + "." + of.GoName })
-	if _, own := l.Given["capacity"]; !own && l.Policy.AtMost.Capacity > 0 {
+	if !l.CapacityGiven && l.Policy.AtMost.Capacity > 0 {
 		// A capacity that the file does not give is the rate.
 		numbers = slices.Insert(numbers, 1, "Capacity: "+parameter+".Rate")
 	}

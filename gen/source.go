@@ -6,6 +6,7 @@ import (
 
 	"github.com/dave/jennifer/jen"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/document"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 )
 
@@ -60,7 +61,7 @@ func commentLines(text string) []string {
 // harmless drops the characters that Go refuses in a comment, or that show it in another order than the compiler reads it.
 func harmless(text string) string {
 	return strings.Map(func(r rune) rune {
-		if fields.Illegible(r) && r != '\n' {
+		if document.Illegible(r) && r != '\n' {
 			return -1
 		}
 		return r

@@ -29,6 +29,9 @@ func Number(n int64) string {
 	return text
 }
 
+// Underscored returns n as files and Go write large numbers: 40_000.
+func Underscored(n int64) string { return strings.ReplaceAll(Number(n), ",", "_") }
+
 // Bound is a number of things that may have no bound, which is [math.MaxInt64].
 func Bound(n int64) string {
 	if n == math.MaxInt64 {

@@ -1,4 +1,4 @@
-package fields
+package document
 
 import (
 	"strings"
@@ -53,21 +53,4 @@ limits: # three
 	}
 	assert.Empty(t, Comments([]byte("a: [ # one")))
 	assert.Empty(t, Comments(nil))
-}
-
-// Each byte that begins a comment is one that the reader of YAML skips: without the comments, the file says the same.
-func TestFilesWithoutCommentsSayTheSame(t *testing.T) {
-	for name, src := range corpus(t, "good") {
-		file, _ := Parse(name, src)
-		text := string(src)
-		for _, comment := range Comments(src) {
-			text = strings.Replace(text, "#"+comment, "", 1)
-		}
-		without, ds := Parse(name, []byte(text))
-		assert.Empty(t, ds, name)
-		if assert.NotNil(t, without, name) {
-			assert.Empty(t, Comments([]byte(text)), name)
-			assert.Empty(t, Diff(file, without), name)
-		}
-	}
 }

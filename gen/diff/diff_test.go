@@ -1,4 +1,4 @@
-package fields
+package diff
 
 import (
 	"cmp"
@@ -6,20 +6,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
-	"github.com/ratelimitgen/ratelimitgen/gen/rules"
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
 func parsed(t testing.TB, text string) *spec.File {
 	t.Helper()
-	file, ds := Parse("limits.yaml", []byte(text))
+	file, ds := fields.Parse("limits.yaml", []byte(text))
 	require.Empty(t, ds, text)
 	return file
 }
@@ -33,33 +32,33 @@ func summaries(changes []spec.Change) []string {
 	return list
 }
 
-func TestDiff(t *testing.T) {
+func TestFiles(t *testing.T) {
 	limits := func(lines ...string) string { return "version: 1\nlimits:\n  " + strings.Join(lines, "\n  ") + "\n" }
 	const flow = "kind: token bucket, period: 1m, rate: "
 	for _, test := range []struct {
 		name, old, new string
 		want           []string
 	}{
-		{"nothing", spec.Valid, spec.Valid, nil},
-		{"other notation of the same", spec.LimitOf(spec.Bucket),
-			spec.LimitOf("rate: 1_0", "key: {user: string}", "period: 60s", "kind: token bucket", "capacity: 10", "shards: 1", "onError: closed", "goName: SendMessage"),
+		{"nothing", ids.Valid, ids.Valid, nil},
+		{"other notation of the same", ids.LimitOf(ids.Bucket),
+			ids.LimitOf("rate: 1_0", "key: {user: string}", "period: 60s", "kind: token bucket", "capacity: 10", "shards: 1", "onError: closed", "goName: SendMessage"),
 			[]string{"key-changed sendMessage key: -> {user: string}"}},
-		{"key in short", spec.LimitOf(spec.Bucket, "key: user"), spec.LimitOf(spec.Bucket, "key: {user: string}"), nil},
+		{"key in short", ids.LimitOf(ids.Bucket, "key: user"), ids.LimitOf(ids.Bucket, "key: {user: string}"), nil},
 		{"order", limits("a: {"+flow+"1}", "b: {"+flow+"2}"), limits("b: {"+flow+"2}", "a: {"+flow+"1}"), nil},
-		{"capacity follows rate", spec.LimitOf("kind: token bucket", "rate: 2", "period: 1h"), spec.LimitOf("kind: token bucket", "rate: 48", "period: 24h"), []string{
+		{"capacity follows rate", ids.LimitOf("kind: token bucket", "rate: 2", "period: 1h"), ids.LimitOf("kind: token bucket", "rate: 48", "period: 24h"), []string{
 			"rate-changed sendMessage rate: 2 -> 48", "rate-changed sendMessage period: 1h -> 1d", "capacity-changed sendMessage capacity: 2 -> 48"}},
 		{"in the order of the new file, then the removed", limits("a: {"+flow+"1}", "b: {"+flow+"2}", "c: {"+flow+"3}"), limits("n: {"+flow+"9}", "c: {"+flow+"4, capacity: 3}", "b: {"+flow+"2}"), []string{
 			"limit-added n : -> n", "rate-changed c rate: 3 -> 4", "limit-removed a : a ->"}},
-		{"package", "package: a\n" + spec.Valid, spec.Valid, []string{"package-changed package: a ->"}},
-		{"what a process keeps", spec.LimitOf(spec.Bucket, "lease: {tokens: 10, for: 0.2s}", "denyCache: 60s"), spec.LimitOf(spec.Bucket, "lease: {for: 200ms, tokens: 1_0}", "denyCache: 1m", "durability: full"), []string{
+		{"package", "package: a\n" + ids.Valid, ids.Valid, []string{"package-changed package: a ->"}},
+		{"what a process keeps", ids.LimitOf(ids.Bucket, "lease: {tokens: 10, for: 0.2s}", "denyCache: 60s"), ids.LimitOf(ids.Bucket, "lease: {for: 200ms, tokens: 1_0}", "denyCache: 1m", "durability: full"), []string{
 			"durability-changed sendMessage durability: -> full"}},
-		{"a lease", spec.LimitOf(spec.Bucket, "lease: {tokens: 5, for: 1h}"), spec.LimitOf(spec.Bucket, "lease: {tokens: 5, for: 90m}"), []string{
+		{"a lease", ids.LimitOf(ids.Bucket, "lease: {tokens: 5, for: 1h}"), ids.LimitOf(ids.Bucket, "lease: {tokens: 5, for: 90m}"), []string{
 			"lease-changed sendMessage lease: {tokens: 5, for: 1h} -> {tokens: 5, for: 1h30m}"}},
-		{"starts", spec.LimitOf("kind: fixed window", "rate: 1", "period: 1d", "start: 2024-01-01T01:00:00+01:00"), spec.LimitOf("kind: fixed window", "rate: 1", "period: 1d", "start: 36h"), []string{
+		{"starts", ids.LimitOf("kind: fixed window", "rate: 1", "period: 1d", "start: 2024-01-01T01:00:00+01:00"), ids.LimitOf("kind: fixed window", "rate: 1", "period: 1d", "start: 36h"), []string{
 			"start-changed sendMessage start: 2024-01-01T00:00:00Z -> 1d12h"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := summaries(Diff(parsed(t, test.old), parsed(t, test.new)))
+			got := summaries(Files(parsed(t, test.old), parsed(t, test.new)))
 			want := []string{}
 			for _, line := range test.want {
 				want = append(want, strings.Join(strings.Fields(line), " "))
@@ -92,8 +91,8 @@ func TestRenamesAreGuessed(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			const head = "version: 1\nlimits:\n"
 			got := map[string]string{}
-			for _, c := range Diff(parsed(t, head+test.old), parsed(t, head+test.new)) {
-				if c.Kind == spec.LimitRenamed {
+			for _, c := range Files(parsed(t, head+test.old), parsed(t, head+test.new)) {
+				if c.Kind == ids.LimitRenamed {
 					got[c.New.Value] = c.Old.Value
 				}
 			}
@@ -106,8 +105,8 @@ func TestRenamesAreGuessed(t *testing.T) {
 }
 
 func TestSidesOfChangesHaveValuesAndPlaces(t *testing.T) {
-	old, new := parsed(t, spec.LimitOf(spec.Bucket)), parsed(t, spec.LimitOf("rate: 20", "kind: token bucket", "period: 1m"))
-	changes := Diff(old, new)
+	old, new := parsed(t, ids.LimitOf(ids.Bucket)), parsed(t, ids.LimitOf("rate: 20", "kind: token bucket", "period: 1m"))
+	changes := Files(old, new)
 	require.Len(t, changes, 2)
 	assert.Equal(t, spec.Side{File: old, Limit: old.Limits[0], Value: "10", Given: true, Pos: diag.Pos{Line: 5, Column: 11}}, changes[0].Old)
 	assert.Equal(t, spec.Side{File: new, Limit: new.Limits[0], Value: "20", Given: true, Pos: diag.Pos{Line: 4, Column: 11}}, changes[0].New)
@@ -116,18 +115,18 @@ func TestSidesOfChangesHaveValuesAndPlaces(t *testing.T) {
 
 // Comparing the files the other way round swaps added and removed limits, and the values of each change.
 func TestDiffBackIsTheOpposite(t *testing.T) {
-	opposite := map[*spec.ChangeKind]*spec.ChangeKind{
-		spec.LimitAdded: spec.LimitRemoved, spec.LimitRemoved: spec.LimitAdded, spec.GroupAdded: spec.GroupRemoved, spec.GroupRemoved: spec.GroupAdded,
-		spec.PlanAdded: spec.PlanRemoved, spec.PlanRemoved: spec.PlanAdded,
+	opposite := map[*ids.Kind]*ids.Kind{
+		ids.LimitAdded: ids.LimitRemoved, ids.LimitRemoved: ids.LimitAdded, ids.GroupAdded: ids.GroupRemoved, ids.GroupRemoved: ids.GroupAdded,
+		ids.PlanAdded: ids.PlanRemoved, ids.PlanRemoved: ids.PlanAdded,
 	}
-	for _, kind := range spec.ChangeKinds() {
-		old, new := parsed(t, kind.Old), parsed(t, kind.New)
+	for _, kind := range ids.Changes() {
+		old, new := parsed(t, kind.Before), parsed(t, kind.After)
 		var there, back []string
-		for _, c := range Diff(old, new) {
+		for _, c := range Files(old, new) {
 			there = append(there, c.Kind.ID+c.Plan+c.Field+c.Old.Value+c.New.Value)
 		}
-		for _, c := range Diff(new, old) {
-			if c.Kind == spec.PlanRenamed {
+		for _, c := range Files(new, old) {
+			if c.Kind == ids.PlanRenamed {
 				c.Plan = c.Old.Value
 			}
 			back = append(back, cmp.Or(opposite[c.Kind], c.Kind).ID+c.Plan+c.Field+c.New.Value+c.Old.Value)
@@ -136,55 +135,22 @@ func TestDiffBackIsTheOpposite(t *testing.T) {
 	}
 }
 
-func TestExamplesOfChangeKindsHaveThatChangeOnly(t *testing.T) {
-	for _, kind := range spec.ChangeKinds() {
-		var ids []string
-		for _, c := range Diff(parsed(t, kind.Old), parsed(t, kind.New)) {
-			ids = append(ids, c.Kind.ID)
+func TestExamplesOfChangesHaveThatChangeOnly(t *testing.T) {
+	for _, kind := range ids.Changes() {
+		var found []string
+		for _, c := range Files(parsed(t, kind.Before), parsed(t, kind.After)) {
+			found = append(found, c.Kind.ID)
 		}
-		if kind.ID == spec.LimitRenamed.ID {
-			ids = slices.DeleteFunc(ids, func(id string) bool { return id == spec.GoNameChanged.ID })
+		if kind.ID == ids.LimitRenamed.ID {
+			found = slices.DeleteFunc(found, func(id string) bool { return id == ids.GoNameChanged.ID })
 		}
-		if slices.Contains([]string{spec.PlanAdded.ID, spec.PlanRemoved.ID, spec.PlanRenamed.ID}, kind.ID) { // a limit has the plans of its file
-			ids = slices.DeleteFunc(ids, func(id string) bool { return id == spec.PlansChanged.ID })
+		if slices.Contains([]string{ids.PlanAdded.ID, ids.PlanRemoved.ID, ids.PlanRenamed.ID}, kind.ID) { // a limit has the plans of its file
+			found = slices.DeleteFunc(found, func(id string) bool { return id == ids.PlansChanged.ID })
 		}
-		if kind.ID == spec.GroupMethodChanged.ID { // it follows from a change of a limit
-			ids = slices.DeleteFunc(ids, func(id string) bool { return id == spec.PlanParameterChanged.ID })
+		if kind.ID == ids.GroupMethodChanged.ID { // it follows from a change of a limit
+			found = slices.DeleteFunc(found, func(id string) bool { return id == ids.PlanParameterChanged.ID })
 		}
-		assert.Equal(t, []string{kind.ID}, ids)
+		assert.Equal(t, []string{kind.ID}, found)
 		assert.NotEmpty(t, kind.Summary)
-	}
-}
-
-func TestEveryFieldHasAChange(t *testing.T) {
-	known := map[string]bool{}
-	for _, kind := range spec.ChangeKinds() {
-		require.False(t, known[kind.ID], kind.ID)
-		known[kind.ID] = true
-		for _, rule := range rules.Rules() {
-			require.NotEqual(t, rule.ID, kind.ID, "an id must not have two meanings")
-		}
-	}
-	for _, f := range limitFields {
-		assert.True(t, f.change != nil && known[f.change.ID] && f.effective != nil, "a change of %s would not be reported: set change, to a ChangeKind in gen/spec/change.go, and effective in gen/fields/fields.go", f.name)
-	}
-	for _, f := range groupFields {
-		assert.True(t, f.change != nil && f.effective != nil, "a change of %s would not be reported: set change and effective in gen/fields/groups.go", f.name)
-	}
-	for _, f := range fileFields {
-		if !slices.Contains([]string{"version", "limits", "groups"}, f.name) { // only one version exists, and limits and groups have their own kinds of changes
-			assert.True(t, f.change != nil && f.effective != nil, f.name)
-		}
-	}
-}
-
-func TestDurationsAreReadAsTheyAreWritten(t *testing.T) {
-	for _, text := range []string{"0s", "1ns", "1us", "1h30m", "1d12h", "2w", "8d", "90d", "1m30s", "1s500ms", "3650d"} {
-		length, ok := exact(text)
-		require.True(t, ok)
-		written := words.Duration(time.Duration(length.Num().Int64()))
-		again, ok := exact(written)
-		require.True(t, ok, written)
-		assert.Zero(t, length.Cmp(again), "%s is written %s", text, written)
 	}
 }

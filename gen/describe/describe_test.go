@@ -1,12 +1,22 @@
-package fields
+package describe
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
+
+func parsed(t testing.TB, text string) *spec.File {
+	t.Helper()
+	file, ds := fields.Parse("limits.yaml", []byte(text))
+	require.Empty(t, ds, text)
+	return file
+}
 
 func TestWordsDescribeTheRule(t *testing.T) {
 	for _, test := range []struct {
@@ -147,7 +157,7 @@ func TestWordsDescribeTheRule(t *testing.T) {
 			[]string{"Token bucket: 10 per minute, at most 10 at once.", "Blocked: every request is denied."},
 		},
 	} {
-		assert.Equal(t, test.want, WordsOf(one(t, test.lines...)))
+		assert.Equal(t, test.want, Words(parsed(t, ids.LimitOf(test.lines...)).Limits[0]))
 	}
 }
 
@@ -171,7 +181,7 @@ func TestWorstCaseIsOneSentence(t *testing.T) {
 		{window + "rate: 10, period: month, zone: UTC, mode: shadow", "Worst case, if it were enforced: 10 in each calendar month, and 20 in any 4 weeks."},
 	} {
 		file := parsed(t, "version: 1\nlimits: {a: {"+test.limit+"}}\n")
-		assert.Equal(t, test.want, Describe(file.Limits[0]).Worst, test.limit)
+		assert.Equal(t, test.want, Limit(file.Limits[0]).Worst, test.limit)
 	}
 }
 
@@ -186,13 +196,13 @@ func TestWordsOfPlans(t *testing.T) {
 		"max: Unlimited: every request is allowed, and none is counted.",
 		"Each count is split into 2 shards.",
 		"If the store fails, requests are allowed and not counted.",
-	}, WordsOf(l))
+	}, Words(l))
 	assert.Equal(t, "Worst case: free: 25 in any minute, counting reserved tokens when their delay has passed; "+
-		"pro: 150 in any minute, counting reserved tokens when their delay has passed; max: no bound.", Describe(l).Worst)
-	assert.Equal(t, []string{"Unlimited: every request is allowed, and none is counted."}, Describe(l).Plans[2].Lines())
-	shadow := parsed(t, spec.Planned("rate: {free: 10, pro: unlimited}", "mode: shadow")).Limits[0]
-	assert.Equal(t, "Worst case, if it were enforced: free: 20 in any minute; pro: no bound.", Describe(shadow).Worst)
-	blocked := Describe(parsed(t, spec.Planned("rate: {free: 10, pro: unlimited}", "mode: block")).Limits[0])
+		"pro: 150 in any minute, counting reserved tokens when their delay has passed; max: no bound.", Limit(l).Worst)
+	assert.Equal(t, []string{"Unlimited: every request is allowed, and none is counted."}, Limit(l).Plans[2].Lines())
+	shadow := parsed(t, ids.Planned("rate: {free: 10, pro: unlimited}", "mode: shadow")).Limits[0]
+	assert.Equal(t, "Worst case, if it were enforced: free: 20 in any minute; pro: no bound.", Limit(shadow).Worst)
+	blocked := Limit(parsed(t, ids.Planned("rate: {free: 10, pro: unlimited}", "mode: block")).Limits[0])
 	assert.Equal(t, "Worst case, if it were enforced: free: 20 in any minute; pro: no bound.", blocked.Worst)
 	assert.Equal(t, []string{"Unlimited when it is not blocked."}, blocked.Plans[1].Lines())
 	assert.Equal(t, int64(10), l.Policy.Rate, "the policy is that of the first limited plan")
@@ -203,5 +213,5 @@ func TestWordsOfPlans(t *testing.T) {
 		assert.Equal(t, 2, of.Policy.Shards, "the shards of a key are the same for all plans, so that Reset finds all rows")
 	}
 	assert.Nil(t, l.ForPlan("gold"))
-	assert.NotEqual(t, l.ForPlan("free").Given["rate"], l.ForPlan("pro").Given["rate"])
+	assert.NotEqual(t, l.ForPlan("free").Places["rate"], l.ForPlan("pro").Places["rate"])
 }

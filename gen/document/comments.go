@@ -1,4 +1,4 @@
-package fields
+package document
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ import (
 // nodes of the YAML reader do not have all of them, and a # in a quoted text or in a text of several lines begins none.
 func Comments(src []byte) (comments []string) {
 	source := diag.NewSource("", string(src))
-	root := syntax{&document{src: source, muted: map[*yaml.Node]bool{}}}.root()
+	root := New(source).root()
 	if root == nil {
 		return nil
 	}
