@@ -74,7 +74,7 @@ func TestEveryChangeOfAFileChangesTheCode(t *testing.T) {
 	}
 	for _, kind := range ids.Changes() {
 		assert.True(t, code(kind.Before) != code(kind.After), "the generated code is the same on both sides of %s: "+
-			"see gen/declare.go for methods and their docs, gen/catalog.go for what operators see", kind.ID)
+			"see gen/limit.go for methods and their docs, gen/catalog.go for what operators see", kind.ID)
 	}
 }
 

@@ -28,11 +28,13 @@ var (
 )
 
 // units are the units of a duration. The micro sign and the Greek letter mu look alike, so both are accepted.
-var units = map[string]time.Duration{
-	"ns": time.Nanosecond, "us": time.Microsecond, "µs": time.Microsecond, "μs": time.Microsecond,
-	"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour,
-	"d": words.Day, "w": words.Week,
-}
+var units = func() map[string]time.Duration {
+	units := map[string]time.Duration{"µs": time.Microsecond, "μs": time.Microsecond}
+	for _, unit := range words.Units {
+		units[unit.Symbol] = unit.Length
+	}
+	return units
+}()
 
 // longestPeriod is the longest period in days.
 var longestPeriod = strconv.FormatInt(int64(runtime.MaxPeriod/words.Day), 10) + "d"

@@ -114,7 +114,7 @@ func (p *parser) partName(name string, at diag.Span) bool {
 	return false
 }
 
-// unusableParts are the identifiers that [goNames.partName] refuses.
+// unusableParts are the identifiers that [parser.partName] refuses.
 func unusableParts() []string {
 	return slices.Concat(spec.KeyTypes, spec.GoKeywords())
 }

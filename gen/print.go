@@ -1,7 +1,6 @@
 package gen
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/dave/jennifer/jen"
@@ -10,35 +9,11 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 )
 
-// qualified matches a name of another package, or of a field.
-var qualified = regexp.MustCompile(`\b(\w+)\.(\w+)`)
-
-// source returns Go source as code that imports the packages in it. Each part, such as $l, is followed by the text that it
-// stands for. Lines that begin with // are comments.
-func (n names) source(text string, parts ...string) jen.Code {
-	// Without separators, because gofmt takes a comment for a doc comment only if no space follows.
-	return jen.CustomFunc(jen.Options{}, func(g *jen.Group) {
-		for line := range strings.Lines(strings.NewReplacer(append(parts, "$l", n.receiver)...).Replace(text)) {
-			if !strings.HasPrefix(strings.TrimSpace(line), "//") {
-				line = n.importing(g, line)
-			}
-			g.Op(line)
-		}
-	})
-}
-
-// importing adds a line up to its last name of a package, and returns the rest. The printer imports only the packages of
-// names that it is given apart.
-func (n names) importing(g *jen.Group, line string) string {
-	last := 0
-	for _, at := range qualified.FindAllStringSubmatchIndex(line, -1) {
-		if from := n.packages[line[at[2]:at[3]]]; from != "" {
-			g.Op(line[last:at[0]])
-			g.Qual(from, line[at[4]:at[5]])
-			last = at[1]
-		}
-	}
-	return line[last:]
+// declare writes a declaration below its comment, after an empty line.
+func declare(file *jen.File, doc string, declaration *jen.Statement) {
+	file.Line()
+	comment(file, doc)
+	file.Add(declaration)
 }
 
 // comment writes a text above the declaration that follows, as line comments.
@@ -79,3 +54,13 @@ func disarm(line string) string {
 
 // onePerLine is a literal with one element per line. The literals of jennifer with a Dict would sort the elements.
 var onePerLine = jen.Options{Open: "{", Close: "}", Separator: ",", Multi: true}
+
+// oneLine is a body in the line of its function.
+func oneLine(body ...jen.Code) *jen.Statement {
+	return jen.Custom(jen.Options{Open: "{", Close: "}"}, body...)
+}
+
+// withContext is the first parameter of methods that reach the store:
+//
+//	ctx context.Context
+func withContext() *jen.Statement { return jen.Id("ctx").Qual("context", "Context") }
