@@ -21,10 +21,10 @@ func Files(old, new *spec.File) []spec.Change {
 	before := limitsByName(old)
 	for _, limit := range new.Limits {
 		name := cmp.Or(names[limit.Policy.Name], limit.Policy.Name)
-		was := before[name]
+		previous := before[name]
 		// The limits that are left in before have been removed.
 		delete(before, name)
-		changes = append(changes, diffLimit(was, limit, plans)...)
+		changes = append(changes, diffLimit(previous, limit, plans)...)
 	}
 	for _, limit := range old.Limits {
 		if name := limit.Policy.Name; before[name] != nil {
@@ -54,9 +54,9 @@ func diffLimit(old, new *spec.Limit, plans map[string]string) (changes []spec.Ch
 	if old.Policy.Name != new.Policy.Name {
 		changes = []spec.Change{{Kind: ids.LimitRenamed, Old: wholeLimit(old), New: wholeLimit(new)}}
 	}
-	if was, is := wholeLimit(old), wholeLimit(new); !slices.Equal(old.CallerFields(), new.CallerFields()) {
-		was.Value, is.Value = fields.Listed(old.CallerFields()), fields.Listed(new.CallerFields())
-		changes = append(changes, spec.Change{Kind: ids.NumbersParameterChanged, Field: "numbers", Old: was, New: is})
+	if oldSide, newSide := wholeLimit(old), wholeLimit(new); !slices.Equal(old.CallerFields(), new.CallerFields()) {
+		oldSide.Value, newSide.Value = fields.Listed(old.CallerFields()), fields.Listed(new.CallerFields())
+		changes = append(changes, spec.Change{Kind: ids.NumbersParameterChanged, Field: "numbers", Old: oldSide, New: newSide})
 	}
 	changes = append(changes, diffPlans(old, new, plans)...)
 	for i := range changes {
@@ -68,9 +68,9 @@ func diffLimit(old, new *spec.Limit, plans map[string]string) (changes []spec.Ch
 // diffFields compares the fields of a table. side returns the side of a field, without its value.
 func diffFields[T any](values []fields.Value[T], old, new *T, side func(*T, string) spec.Side) (changes []spec.Change) {
 	for _, f := range values {
-		was, is := side(old, f.Name), side(new, f.Name)
-		if was.Value, is.Value = f.Effective(old), f.Effective(new); was.Value != is.Value {
-			changes = append(changes, spec.Change{Kind: f.Kind, Field: f.Name, Old: was, New: is})
+		oldSide, newSide := side(old, f.Name), side(new, f.Name)
+		if oldSide.Value, newSide.Value = f.Effective(old), f.Effective(new); oldSide.Value != newSide.Value {
+			changes = append(changes, spec.Change{Kind: f.Kind, Field: f.Name, Old: oldSide, New: newSide})
 		}
 	}
 	return changes
@@ -82,9 +82,9 @@ func diffPlans(old, new *spec.Limit, renamed map[string]string) (changes []spec.
 		return diffFields(values.Limit, old, new, sideOfLimit)
 	}
 	if len(old.Plans) == 0 || len(new.Plans) == 0 {
-		was, is := wholeLimit(old), wholeLimit(new)
-		was.Value, is.Value = fields.Listed(old.PlanNames()), fields.Listed(new.PlanNames())
-		changes = append(changes, spec.Change{Kind: ids.PlanParameterChanged, Field: "plans", Old: was, New: is})
+		oldSide, newSide := wholeLimit(old), wholeLimit(new)
+		oldSide.Value, newSide.Value = fields.Listed(old.PlanNames()), fields.Listed(new.PlanNames())
+		changes = append(changes, spec.Change{Kind: ids.PlanParameterChanged, Field: "plans", Old: oldSide, New: newSide})
 	}
 	pairs := PairPlans(old, new, renamed)
 	for _, p := range pairs {
@@ -136,11 +136,11 @@ func diffByPlan(f fields.Value[spec.Limit], old, new *spec.Limit, pairs []PlanPa
 // diffPlanNames returns the plans that were renamed.
 func diffPlanNames(old, new *spec.File, renamed map[string]string) (changes []spec.Change) {
 	for _, plan := range new.Plans {
-		if was, ok := renamed[plan.Name]; ok {
-			before := old.Plans[planIndex(old, was)]
+		if oldName, ok := renamed[plan.Name]; ok {
+			before := old.Plans[planIndex(old, oldName)]
 			changes = append(changes, spec.Change{
 				Kind: ids.PlanRenamed, Plan: plan.Name,
-				Old: spec.Side{File: old, Value: was, Given: true, Pos: before.Pos}, New: spec.Side{File: new, Value: plan.Name, Given: true, Pos: plan.Pos},
+				Old: spec.Side{File: old, Value: oldName, Given: true, Pos: before.Pos}, New: spec.Side{File: new, Value: plan.Name, Given: true, Pos: plan.Pos},
 			})
 		}
 	}
@@ -153,11 +153,11 @@ func diffGroups(old, new *spec.File) (changes []spec.Change) {
 	before := byName(old.Groups, func(g *spec.Group) string { return g.Name })
 	side := func(g *spec.Group, field string) spec.Side { return givenIn(g.Places, field, wholeGroup(g)) }
 	for _, g := range new.Groups {
-		of := []spec.Change{{Kind: ids.GroupAdded, New: wholeGroup(g)}}
-		if was := before[g.Name]; was != nil {
-			of = append(diffFields(values.Group, was, g, side), diffMethod(was, g)...)
+		found := []spec.Change{{Kind: ids.GroupAdded, New: wholeGroup(g)}}
+		if previous := before[g.Name]; previous != nil {
+			found = append(diffFields(values.Group, previous, g, side), diffMethod(previous, g)...)
 		}
-		for _, c := range of {
+		for _, c := range found {
 			c.Group = g.Name
 			changes = append(changes, c)
 		}
@@ -174,12 +174,12 @@ func diffGroups(old, new *spec.File) (changes []spec.Change) {
 // diffMethod returns the change of what callers of a group pass and may call, unless the members show it: it follows from
 // the limits, which may have changed while the group has not.
 func diffMethod(old, new *spec.Group) []spec.Change {
-	was, is := wholeGroup(old), wholeGroup(new)
-	was.Value, is.Value = old.Method(), new.Method()
+	oldSide, newSide := wholeGroup(old), wholeGroup(new)
+	oldSide.Value, newSide.Value = old.Method(), new.Method()
 	same := spec.EffectiveMembers(old.Members()) == spec.EffectiveMembers(new.Members())
-	if was.Value == is.Value || !same && slices.Equal(spec.SharedNames(old), spec.SharedNames(new)) && slices.Equal(old.Verbs(), new.Verbs()) {
+	if oldSide.Value == newSide.Value || !same && slices.Equal(spec.SharedNames(old), spec.SharedNames(new)) && slices.Equal(old.Verbs(), new.Verbs()) {
 		return nil
 	}
-	was.Given, is.Given = false, false
-	return []spec.Change{{Kind: ids.GroupMethodChanged, Field: "method", Old: was, New: is}}
+	oldSide.Given, newSide.Given = false, false
+	return []spec.Change{{Kind: ids.GroupMethodChanged, Field: "method", Old: oldSide, New: newSide}}
 }

@@ -25,16 +25,16 @@ type PlanPair struct {
 func PairPlans(old, new *spec.Limit, renamed map[string]string) (pairs []PlanPair) {
 	var kept []string
 	if new != nil {
-		for _, of := range new.Plans {
-			was := cmp.Or(renamed[of.Plan], of.Plan)
-			kept = append(kept, was)
-			pairs = append(pairs, PlanPair{of.Plan, old.ForPlan(was), of})
+		for _, plan := range new.Plans {
+			oldName := cmp.Or(renamed[plan.Plan], plan.Plan)
+			kept = append(kept, oldName)
+			pairs = append(pairs, PlanPair{plan.Plan, old.ForPlan(oldName), plan})
 		}
 	}
 	if old != nil {
-		for _, of := range old.Plans {
-			if !slices.Contains(kept, of.Plan) {
-				pairs = append(pairs, PlanPair{of.Plan, of, new.ForPlan(of.Plan)})
+		for _, plan := range old.Plans {
+			if !slices.Contains(kept, plan.Plan) {
+				pairs = append(pairs, PlanPair{plan.Plan, plan, new.ForPlan(plan.Plan)})
 			}
 		}
 	}
@@ -51,18 +51,18 @@ func PlanRenames(old, new *spec.File) map[string]string {
 	removed, added := plansWithout(old, new), plansWithout(new, old)
 	candidates := map[string][]string{}
 	claims := map[string]int{}
-	for _, is := range added {
-		for _, was := range removed {
-			if samePlan(old, new, was, is) {
-				candidates[is] = append(candidates[is], was)
-				claims[was]++
+	for _, newName := range added {
+		for _, oldName := range removed {
+			if samePlan(old, new, oldName, newName) {
+				candidates[newName] = append(candidates[newName], oldName)
+				claims[oldName]++
 			}
 		}
 	}
 	renamed := map[string]string{}
-	for is, of := range candidates {
-		if len(of) == 1 && claims[of[0]] == 1 {
-			renamed[is] = of[0]
+	for newName, like := range candidates {
+		if len(like) == 1 && claims[like[0]] == 1 {
+			renamed[newName] = like[0]
 		}
 	}
 	return renamed
@@ -83,7 +83,7 @@ func planIndex(file *spec.File, name string) int {
 }
 
 // samePlan reports whether a plan of the old file is like one of the new file.
-func samePlan(old, new *spec.File, was, is string) bool {
+func samePlan(old, new *spec.File, oldName, newName string) bool {
 	compared := false
 	before := limitsByName(old)
 	for _, limit := range new.Limits {
@@ -94,12 +94,12 @@ func samePlan(old, new *spec.File, was, is string) bool {
 		compared = true
 		for _, f := range values.Limit {
 			// A value that is the same for all plans does not identify one, and may have changed for all of them.
-			if f.ByPlan && varies(f, o) && varies(f, limit) && f.Effective(o.ForPlan(was)) != f.Effective(limit.ForPlan(is)) {
+			if f.ByPlan && varies(f, o) && varies(f, limit) && f.Effective(o.ForPlan(oldName)) != f.Effective(limit.ForPlan(newName)) {
 				return false
 			}
 		}
 	}
-	return compared || len(old.Plans) == len(new.Plans) && planIndex(old, was) == planIndex(new, is)
+	return compared || len(old.Plans) == len(new.Plans) && planIndex(old, oldName) == planIndex(new, newName)
 }
 
 // varies reports whether a field has different values for the plans of a limit.

@@ -25,10 +25,10 @@ func Renames(old, new *spec.File) map[string]string {
 	for _, alike := range []func(*spec.Limit) any{docTrait, methodTrait, ruleTrait} {
 		before, after := only(removed, alike), only(added, alike)
 		for trait, limit := range after {
-			if was := before[trait]; was != nil && limit != nil {
-				names[limit.Policy.Name] = was.Policy.Name
+			if previous := before[trait]; previous != nil && limit != nil {
+				names[limit.Policy.Name] = previous.Policy.Name
 				// No name is both of a removed and of an added limit.
-				paired[limit.Policy.Name], paired[was.Policy.Name] = true, true
+				paired[limit.Policy.Name], paired[previous.Policy.Name] = true, true
 			}
 		}
 		removed, added = slices.DeleteFunc(removed, isPaired), slices.DeleteFunc(added, isPaired)
@@ -79,10 +79,10 @@ func methodTrait(l *spec.Limit) any { return [2]any{ruleTrait(l), l.GoName} }
 // plansTrait is equal for limits with the same rule for each plan.
 func plansTrait(l *spec.Limit) string {
 	var traits []string
-	for _, of := range l.Plans {
-		policy := of.Policy
+	for _, plan := range l.Plans {
+		policy := plan.Policy
 		policy.Name = ""
-		traits = append(traits, fmt.Sprintf("%s: %+v", of.Plan, policy))
+		traits = append(traits, fmt.Sprintf("%s: %+v", plan.Plan, policy))
 	}
 	return strings.Join(traits, "\n")
 }

@@ -28,8 +28,8 @@ func wholeGroup(g *spec.Group) spec.Side {
 }
 
 // wholePlan is the side of a plan that was added or removed.
-func wholePlan(l, of *spec.Limit) spec.Side {
-	return spec.Side{Limit: l, Value: of.Plan, Given: true, Pos: cmp.Or(of.Places["rate"], of.Places["capacity"])}
+func wholePlan(l, plan *spec.Limit) spec.Side {
+	return spec.Side{Limit: l, Value: plan.Plan, Given: true, Pos: cmp.Or(plan.Places["rate"], plan.Places["capacity"])}
 }
 
 func sideOfLimit(limit *spec.Limit, field string) spec.Side {

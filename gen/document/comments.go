@@ -36,7 +36,7 @@ type stretch struct{ from, to int }
 // quotedTexts are the parts of lines that are in quotes, or in a text of several lines after | or >. In all other text, a # after
 // a space begins a comment.
 type quotedTexts struct {
-	*diag.Source
+	source    *diag.Source
 	stretches map[int][]stretch
 }
 
@@ -56,8 +56,8 @@ func (q quotedTexts) add(n *yaml.Node, indent int) {
 		q.addQuoted(n)
 	case n.Kind == yaml.ScalarNode && n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
 		// A line that is indented no further than the map ends the text.
-		for i := n.Line + 1; i <= len(q.Lines); i++ {
-			line := q.Line(i)
+		for i := n.Line + 1; i <= len(q.source.Lines); i++ {
+			line := q.source.Line(i)
 			text := strings.TrimLeft(line, " ")
 			if text != "" && len(line)-len(text) <= indent {
 				break
@@ -72,11 +72,11 @@ func (q quotedTexts) add(n *yaml.Node, indent int) {
 
 // addQuoted adds a text from its opening quote to the closing one, which may be on a later line.
 func (q quotedTexts) addQuoted(n *yaml.Node) {
-	at := len(q.Line(n.Line)) - len(q.From(diag.Pos{Line: n.Line, Column: n.Column}))
-	quote := q.Line(n.Line)[at]
+	at := len(q.source.Line(n.Line)) - len(q.source.From(diag.Pos{Line: n.Line, Column: n.Column}))
+	quote := q.source.Line(n.Line)[at]
 	from := at
-	for i, at := n.Line, at+1; i <= len(q.Lines); i, from, at = i+1, 0, 0 {
-		line := q.Line(i)
+	for i, at := n.Line, at+1; i <= len(q.source.Lines); i, from, at = i+1, 0, 0 {
+		line := q.source.Line(i)
 		for ; at < len(line); at++ {
 			switch {
 			case line[at] == '\\' && quote == '"', line[at] == '\'' && quote == '\'' && strings.HasPrefix(line[at+1:], "'"):

@@ -29,7 +29,7 @@ func (d *Document) syntaxError(err error, reached int) {
 		line, problem.text = above, "could not find expected ':'"
 	}
 	for _, m := range commonMistakes {
-		if at, ok := m.in(d.Source, line, problem.text); ok {
+		if at, ok := m.find(d.Source, line, problem.text); ok {
 			d.Report(at, ids.Syntax, m.help, "%s", m.message)
 			return
 		}
@@ -115,8 +115,8 @@ var commonMistakes = []commonMistake{
 	{"exceeded max depth", nil, "nested too deeply", "limits.yaml needs at most four levels"},
 }
 
-// in returns the place of the mistake on the line of a problem, or false if the problem is another one.
-func (m commonMistake) in(s *diag.Source, line int, problem string) (diag.Span, bool) {
+// find returns the place of the mistake on the line of a problem, or false if the problem is another one.
+func (m commonMistake) find(s *diag.Source, line int, problem string) (diag.Span, bool) {
 	if !strings.Contains(problem, m.problem) {
 		return diag.Span{}, false
 	}

@@ -197,7 +197,7 @@ func (r planReader) fromCallers(p *parser, l *draft, e document.Entry) bool {
 		case part.Name != atMost:
 			p.doc.Report(part.Named, ids.BadNumbers, atMostHelp(e.Name), "%s is either by plan or from callers: beside %q, it has nothing else", e.Name, atMost)
 		case part.Again || p.doc.Muted(part.Value):
-		case document.IsWord(part.Value, unlimited) || document.IsWord(part.Value, unboundedWord):
+		case document.IsWord(part.Value, unlimited) || document.IsWord(part.Value, unbounded):
 			p.doc.Report(part.At, ids.BadNumbers, atMostHelp(e.Name), "the most that callers can give is a number, not %s", part.Value.Value)
 		default:
 			part.Name = e.Name

@@ -62,7 +62,7 @@ func (p *parser) checkReserveOnly(l *draft, capacity document.Entry) {
 		p.doc.Report(capacity.At, ids.NothingPasses, "raise one of them", "with capacity 0 and maxReserved 0 no request can ever be allowed")
 		p.doc.Note(reserved.At, "maxReserved is given here")
 	case l.clean: // otherwise, maxReserved may be the field with an error
-		p.doc.Report(capacity.At, ids.NothingPasses, "add maxReserved: "+unboundedWord+", or a number, or raise capacity",
+		p.doc.Report(capacity.At, ids.NothingPasses, "add maxReserved: "+unbounded+", or a number, or raise capacity",
 			"with capacity 0 and without maxReserved no request can ever be allowed")
 	}
 	if cache, ok := l.given["denyCache"]; ok {

@@ -201,18 +201,18 @@ func unevenUnit(text string) (count int64, unit, days string, ok bool) {
 }
 
 // durationReader returns a reader of a positive duration.
-func durationReader[D any](at func(*D) *time.Duration) reader[D] {
+func durationReader[D any](place func(*D) *time.Duration) reader[D] {
 	return func(p *parser, into *D, e document.Entry) (ok bool) {
-		*at(into), ok = p.readLength(e, false)
+		*place(into), ok = p.readLength(e, false)
 		return ok
 	}
 }
 
 // lengthOf completes a field with the place of a positive duration in the policy.
-func lengthOf(at func(*runtime.Policy) *time.Duration, f limitField) limitField {
+func lengthOf(place func(*runtime.Policy) *time.Duration, f limitField) limitField {
 	f.accepts, f.schema = cmp.Or(f.accepts, "a duration, as for `period`"), durationSchema
-	f.read = durationReader(func(l *draft) *time.Duration { return at((*runtime.Policy)(&l.policy)) })
-	f.effective = func(l *spec.Limit) string { return unlessZero(*at(&l.Policy)) }
+	f.read = durationReader(func(l *draft) *time.Duration { return place((*runtime.Policy)(&l.policy)) })
+	f.effective = func(l *spec.Limit) string { return unlessZero(*place(&l.Policy)) }
 	return f
 }
 

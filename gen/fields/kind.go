@@ -20,16 +20,6 @@ var kindField = kindOf(limitField{
 	change:     ids.KindChanged,
 })
 
-// kindConditions are the fields that limits of each kind need, and those that they do not have.
-func kindConditions() (list []any) {
-	for _, kind := range runtime.Kinds() {
-		is := object{"const": kind.String()}
-		list = append(list, object{"if": having("kind", is), "then": object{"type": "object", "required": needsOf[kind]}})
-		list = append(list, conditions(algorithmOf(kind).refusals, "kind", is)...)
-	}
-	return list
-}
-
 // kindOf completes the field kind: some kinds of other limiters need more than one word here.
 func kindOf(f limitField) limitField {
 	f = wordOf(ids.BadKind, runtime.Kinds(), kindSynonyms, func(p *runtime.Policy) *runtime.Kind { return &p.Kind }, f)
@@ -175,11 +165,21 @@ var algorithms = map[runtime.Kind]algorithm{
 	},
 }
 
+// kindConditions are the fields that limits of each kind need, and those that they do not have.
+func kindConditions() (list []any) {
+	for _, kind := range runtime.Kinds() {
+		is := object{"const": kind.String()}
+		list = append(list, object{"if": having("kind", is), "then": object{"type": "object", "required": needsOf[kind]}})
+		list = append(list, conditions(algorithmOf(kind).refusals, "kind", is)...)
+	}
+	return list
+}
+
 // algorithmOf returns the entry of a kind. A kind without one must not be described as another one.
 func algorithmOf(kind runtime.Kind) algorithm {
 	a, ok := algorithms[kind]
 	if !ok {
-		panic(fmt.Sprintf("fields: %v has no entry in algorithms: add one in gen/fields/kinds.go", kind))
+		panic(fmt.Sprintf("fields: %v has no entry in algorithms: add one in gen/fields/kind.go", kind))
 	}
 	return a
 }

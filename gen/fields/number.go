@@ -134,10 +134,10 @@ func (p *parser) meantInstead(e document.Entry, word string, synonyms []string) 
 }
 
 // numberReader returns a reader of a whole number.
-func numberReader[D any, N int | int64](least, most int64, at func(*D) *N) reader[D] {
+func numberReader[D any, N int | int64](least, most int64, place func(*D) *N) reader[D] {
 	return func(p *parser, into *D, e document.Entry) bool {
 		n, ok := p.readWhole(e, least, most, wholeHelp{})
-		*at(into) = N(n)
+		*place(into) = N(n)
 		return ok
 	}
 }
@@ -187,6 +187,6 @@ const unlimited = "unlimited"
 // unlimitedSynonyms are words for a rate without a bound.
 var unlimitedSynonyms = []string{"none", "off", "infinite", "infinity", ".inf", "inf", "unbounded", "no limit", "nolimit", "any", "all", "-1"}
 
-// unboundedWord is the maxReserved of a limit whose reservations have no bound. It must be written out, because such a
+// unbounded is the maxReserved of a limit whose reservations have no bound. It must be written out, because such a
 // limit has no worst case.
-const unboundedWord = "unbounded"
+const unbounded = "unbounded"

@@ -60,10 +60,10 @@ var overrideFields = []field[runtime.OverrideBounds, runtime.OverrideBounds]{
 	{
 		name:    "maxReserved",
 		about:   "The largest number of tokens that operators can let a key reserve, if the limit has reservations.",
-		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s, or `%s`", words.Number(mostReserved), unboundedWord),
+		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s, or `%s`", words.Number(mostReserved), unbounded),
 		absent:  "the limit's `maxReserved`",
 		example: "100",
-		schema:  wordSchema(1, mostReserved, unboundedWord),
+		schema:  wordSchema(1, mostReserved, unbounded),
 		read:    (*parser).readMostReserved,
 		effective: func(b *runtime.OverrideBounds) string {
 			return unboundedOr(b.MaxReserved, numberUnlessZero(b.MaxReserved))

@@ -41,7 +41,10 @@ func (p *parser) readRates(l *draft, e document.Entry) bool {
 	return ratesByPlan(p, l, e)
 }
 
-var ratesByPlan = byPlan((*parser).readRate, func(l *draft) (number, most *int64) { return &l.policy.Rate, &l.policy.AtMost.Rate })
+var ratesByPlan = byPlan((*parser).readRate, (*draft).rateNumbers)
+
+// rateNumbers returns where the policy has the rate, and the most that callers can give.
+func (l *draft) rateNumbers() (number, most *int64) { return &l.policy.Rate, &l.policy.AtMost.Rate }
 
 // readRate reads a rate, which people also write as "10 per minute".
 func (p *parser) readRate(l *draft, e document.Entry) bool {

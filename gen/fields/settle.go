@@ -41,7 +41,7 @@ func (p *parser) settlePlans(l *draft) {
 		l.plans = append(l.plans, p.draftOf(l, plan.Name))
 	}
 	p.dropRepeated(before)
-	limited := slices.IndexFunc(l.plans, func(of *draft) bool { return !of.unlimited() })
+	limited := slices.IndexFunc(l.plans, func(plan *draft) bool { return !plan.unlimited() })
 	if limited < 0 {
 		p.doc.Report(l.byPlan["rate"].Named, ids.UnlimitedPlan, "leave the limit out, or give one of the plans a number", "a limit that is unlimited for all plans has no effect")
 		return
@@ -49,9 +49,9 @@ func (p *parser) settlePlans(l *draft) {
 	l.policy = l.plans[limited].policy
 	if l.policy.Mode == runtime.ModeBlock {
 		// Blocking is for all plans. The numbers have no effect, but a policy needs some.
-		for _, of := range l.plans {
-			if of.limit.UnlimitedRate {
-				of.policy = l.policy
+		for _, plan := range l.plans {
+			if plan.limit.UnlimitedRate {
+				plan.policy = l.policy
 			}
 		}
 	}
@@ -94,9 +94,9 @@ func plansInWords(plans []string) string {
 
 // draftOf returns the limit of one plan: with the plan's values in place of the maps, which name every plan.
 func (p *parser) draftOf(l *draft, plan string) *draft {
-	of := *l
-	of.plans, of.given = nil, map[string]document.Entry{}
-	of.limit.Plan, of.limit.Places = plan, map[string]diag.Pos{}
+	own := *l
+	own.plans, own.given = nil, map[string]document.Entry{}
+	own.limit.Plan, own.limit.Places = plan, map[string]diag.Pos{}
 	for _, f := range limitFields {
 		e, ok := l.given[f.name]
 		if !ok {
@@ -107,20 +107,20 @@ func (p *parser) draftOf(l *draft, plan string) *draft {
 				continue // an unlimited plan is left out
 			}
 			if f.name == "rate" && document.IsWord(e.Value, unlimited) {
-				of.limit.UnlimitedRate = true
+				own.limit.UnlimitedRate = true
 			} else {
-				f.read(p, &of, e)
+				f.read(p, &own, e)
 			}
 		}
-		of.keep(f.name, e)
+		own.keep(f.name, e)
 	}
-	if of.limit.UnlimitedRate {
+	if own.limit.UnlimitedRate {
 		// Nothing of the rule applies, and so no number that is the same for the other plans. But their rows have its shards.
-		of.policy = unchecked{Name: of.policy.Name, Kind: of.policy.Kind, Precise: of.policy.Precise, Shards: of.policy.Shards, AtMost: of.policy.AtMost, Mode: runtime.ModeUnlimited}
-		return &of
+		own.policy = unchecked{Name: own.policy.Name, Kind: own.policy.Kind, Precise: own.policy.Precise, Shards: own.policy.Shards, AtMost: own.policy.AtMost, Mode: runtime.ModeUnlimited}
+		return &own
 	}
-	p.settle(&of)
-	return &of
+	p.settle(&own)
+	return &own
 }
 
 // dropRepeated drops the diagnostics after the first n that several plans have in common.
@@ -137,8 +137,8 @@ func (p *parser) dropRepeated(n int) {
 // finish makes the limit of a draft without diagnostics, and checks what must hold between its plans.
 func (p *parser) finish(l *draft, e document.Entry) {
 	limit := p.limitOf(l, e)
-	for _, of := range l.plans {
-		plan := p.limitOf(of, e)
+	for _, draft := range l.plans {
+		plan := p.limitOf(draft, e)
 		if limit == nil || plan == nil {
 			return
 		}

@@ -42,7 +42,7 @@ func (p *parser) checkShards(l *draft) {
 		name   string
 		tokens int64
 	}{{"rate", policy.Rate}, {"capacity", policy.Capacity}, {"maxReserved", policy.MaxReserved}} {
-		if _, ok := l.given[part.name]; ok && 0 < part.tokens && part.tokens < least {
+		if l.gives(part.name) && 0 < part.tokens && part.tokens < least {
 			least, name = part.tokens, part.name
 		}
 	}

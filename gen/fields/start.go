@@ -69,6 +69,48 @@ func (p *parser) readStart(l *draft, e document.Entry) (ok bool) {
 	return ok
 }
 
+// checkCalendar reports a zone or a start that does not fit the period, and completes the calendar.
+func (p *parser) checkCalendar(l *draft) {
+	period, hasPeriod := l.given["period"]
+	start, hasStart := l.given["start"]
+	zone, hasZone := l.given["zone"]
+	c := &l.policy.Calendar
+	switch {
+	case !hasPeriod:
+	case c.Unit == 0 && hasZone:
+		help := "write period: day, week, month or year, or leave zone out"
+		if units := aboutUnits[l.policy.Period]; units != 0 {
+			help = fmt.Sprintf("write period: %s for calendar %[1]ss in that zone, or leave zone out: %s is a fixed length", units, period.Value.Value)
+		}
+		p.doc.Report(zone.At, ids.NotForPeriod, help, "a period of fixed length has no zone")
+		p.doc.Note(period.At, "period is given here")
+	case c.Unit == 0 && hasStart && l.start.words != 0:
+		// A date without a time is more likely an instant.
+		if dateForm.MatchString(start.Value.Value) {
+			p.readInstant(start)
+			return
+		}
+		help := startHelp(true)
+		if l.policy.Kind == runtime.FixedWindow {
+			help = startHelp(false) + "; or period: day, week, month or year, and a zone"
+		}
+		p.doc.Report(start.At, ids.NotForPeriod, help,
+			"start %s needs a period of calendar days, weeks, months or years", diag.Clip(start.Value.Value))
+		p.doc.Note(period.At, "period is given here")
+	case c.Unit == 0:
+	case !hasZone && !l.has("zone"):
+		p.doc.Report(period.At, ids.MissingField, "add zone: Europe/Berlin, zone: UTC, or zone: per key; or write a fixed length such as "+fixedLength(*c),
+			"zone is missing: a %s begins at different instants in different time zones", c.Unit)
+	case hasStart && (l.start.words == 0 || !l.start.apply(c)):
+		p.doc.Report(start.At, ids.NotForPeriod, "write "+startFormsOf(*c), "start %s does not fit period: %s", diag.Clip(start.Value.Value), calendarPeriod(*c))
+	}
+}
+
+// slides reports whether the kind has windows that cannot start at the first use.
+func (l *draft) slides() bool {
+	return slices.ContainsFunc(runtime.Kinds(), func(k runtime.Kind) bool { return l.hasKind(k) && k.Windowed() && k != runtime.FixedWindow })
+}
+
 // firstUse is the start of windows that begin at each key's first request.
 const firstUse = "first use"
 
@@ -237,46 +279,4 @@ func alignedSentence(period time.Duration, at time.Time) string {
 	}
 	return fmt.Sprintf("A window begins at %s %s UTC, and every %s before and after it.",
 		at.Format("Mon 2006-01-02"), timeOfDay(at), words.Period(period))
-}
-
-// checkCalendar reports a zone or a start that does not fit the period, and completes the calendar.
-func (p *parser) checkCalendar(l *draft) {
-	period, hasPeriod := l.given["period"]
-	start, hasStart := l.given["start"]
-	zone, hasZone := l.given["zone"]
-	c := &l.policy.Calendar
-	switch {
-	case !hasPeriod:
-	case c.Unit == 0 && hasZone:
-		help := "write period: day, week, month or year, or leave zone out"
-		if units := aboutUnits[l.policy.Period]; units != 0 {
-			help = fmt.Sprintf("write period: %s for calendar %[1]ss in that zone, or leave zone out: %s is a fixed length", units, period.Value.Value)
-		}
-		p.doc.Report(zone.At, ids.NotForPeriod, help, "a period of fixed length has no zone")
-		p.doc.Note(period.At, "period is given here")
-	case c.Unit == 0 && hasStart && l.start.words != 0:
-		// A date without a time is more likely an instant.
-		if dateForm.MatchString(start.Value.Value) {
-			p.readInstant(start)
-			return
-		}
-		help := startHelp(true)
-		if l.policy.Kind == runtime.FixedWindow {
-			help = startHelp(false) + "; or period: day, week, month or year, and a zone"
-		}
-		p.doc.Report(start.At, ids.NotForPeriod, help,
-			"start %s needs a period of calendar days, weeks, months or years", diag.Clip(start.Value.Value))
-		p.doc.Note(period.At, "period is given here")
-	case c.Unit == 0:
-	case !hasZone && !l.has("zone"):
-		p.doc.Report(period.At, ids.MissingField, "add zone: Europe/Berlin, zone: UTC, or zone: per key; or write a fixed length such as "+fixedLength(*c),
-			"zone is missing: a %s begins at different instants in different time zones", c.Unit)
-	case hasStart && (l.start.words == 0 || !l.start.apply(c)):
-		p.doc.Report(start.At, ids.NotForPeriod, "write "+startFormsOf(*c), "start %s does not fit period: %s", diag.Clip(start.Value.Value), calendarPeriod(*c))
-	}
-}
-
-// slides reports whether the kind has windows that cannot start at the first use.
-func (l *draft) slides() bool {
-	return slices.ContainsFunc(runtime.Kinds(), func(k runtime.Kind) bool { return l.hasKind(k) && k.Windowed() && k != runtime.FixedWindow })
 }

@@ -13,11 +13,11 @@ import (
 )
 
 // wordOf completes a field with the place of one of several words in the policy. The synonyms are used for suggestions only.
-func wordOf[W fmt.Stringer](broken *ids.Kind, known []W, synonyms map[string]W, at func(*runtime.Policy) *W, f limitField) limitField {
+func wordOf[W fmt.Stringer](broken *ids.Kind, known []W, synonyms map[string]W, place func(*runtime.Policy) *W, f limitField) limitField {
 	f.schema = object{"enum": diag.Texts(known)}
 	f.read = func(p *parser, l *draft, e document.Entry) (ok bool) {
 		if document.IsString(e.Value) {
-			*at((*runtime.Policy)(&l.policy)), ok = diag.Named(known, e.Value.Value)
+			*place((*runtime.Policy)(&l.policy)), ok = diag.Named(known, e.Value.Value)
 		}
 		if !ok {
 			p.doc.Report(e.At, broken, "", "%s must be %s, not %s", e.Name, words.List(diag.Texts(known), "or"), document.Describe(e.Value))
@@ -26,7 +26,7 @@ func wordOf[W fmt.Stringer](broken *ids.Kind, known []W, synonyms map[string]W, 
 		return ok
 	}
 	if f.effective == nil {
-		f.effective = func(l *spec.Limit) string { return (*at(&l.Policy)).String() }
+		f.effective = func(l *spec.Limit) string { return (*place(&l.Policy)).String() }
 	}
 	return f
 }
