@@ -102,6 +102,7 @@ var notJudged = map[string]string{
 	"Overrides":                  "the numbers that are given: Policy.Overrides has the effective ones, which are judged",
 	"Plan":                       "of an element of Plans, which is compared",
 	"Pos":                        "a position in the file, which is not compared",
+	"CapacityGiven":              "whether the capacity follows the rate: the capacity is judged",
 	"Places":                     "positions in the file, which are not compared",
 	"Policy.Calendar.Unit":       "the period, which is judged, changes with it",
 	"Policy.Calendar.Count":      "the period, which is judged, changes with it",
