@@ -166,7 +166,7 @@ func TestEveryPolicyFieldIsSetByAField(t *testing.T) {
 			want = []string{name}
 			sets[name] = f.name
 		}
-		assert.Equal(t, want, set[f.name], "%s: %s must change this field of runtime.Policy and no other", f.name, f.example)
+		assert.Equal(t, want, set[f.name], "%s: %s must change this field of runtime.Policy and no other; name a field that is not of it in policyField of gen/fields/fields_test.go", f.name, f.example)
 	}
 	for _, name := range fieldsOfStruct[runtime.Policy]() {
 		assert.NotEmpty(t, sets[name], "no field of limits.yaml sets runtime.Policy.%s: add one to limitFields in gen/fields/limit.go", name)
