@@ -12,7 +12,8 @@ func declareGroup(file *jen.File, n names, of *spec.Group) {
 	g.declareMethod(file)
 	g.declareHandle(file)
 	for _, verb := range g.Verbs() {
-		groupVerbs[verb](g, file)
+		v := groupVerbs[verb]
+		v.declare(g, file, verb, v.doc)
 	}
 	if g.Allows() {
 		g.declareDecisions(file)

@@ -6,26 +6,21 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 )
 
-// groupVerbs write the methods of [spec.Group.Verbs].
-var groupVerbs = map[string]func(group, *jen.File){
-	"Allow": group.declareAllow, "Check": group.declareCheck, "Require": group.declareRequire, "Reserve": group.declareReserve, "Wait": group.declareWait,
+// groupVerb is a method of a group's handle.
+type groupVerb struct {
+	declare func(g group, file *jen.File, verb, doc string)
+	doc     string
 }
 
-func (g group) declareAllow(file *jen.File) {
-	g.declareDecider(file, "Allow", "Allow takes the tokens of all limits if all are available, and otherwise none.")
-}
-
-func (g group) declareCheck(file *jen.File) {
-	g.declareDecider(file, "Check", "Check reports whether Allow would take the tokens now, and takes none.")
-}
-
-func (g group) declareRequire(file *jen.File) {
-	g.declarePlain(file, "Require", "Require takes the tokens of all limits, and returns a denial as a [*LimitedError].")
-}
-
-func (g group) declareWait(file *jen.File) {
-	g.declarePlain(file, "Wait", "Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is\n"+
-		"earlier. See [limiter.Group.Wait].")
+// groupVerbs are those of [spec.Group.Verbs].
+var groupVerbs = map[string]groupVerb{
+	"Allow":   {group.declareDecider, "Allow takes the tokens of all limits if all are available, and otherwise none."},
+	"Check":   {group.declareDecider, "Check reports whether Allow would take the tokens now, and takes none."},
+	"Require": {group.declarePlain, "Require takes the tokens of all limits, and returns a denial as a [*LimitedError]."},
+	"Reserve": {group.declareReserve, "Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the\n" +
+		"reservations, the largest of all."},
+	"Wait": {group.declarePlain, "Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is\n" +
+		"earlier. See [limiter.Group.Wait]."},
 }
 
 // onHandle begins a verb:
@@ -79,7 +74,7 @@ func (g group) declarePlain(file *jen.File, verb, doc string) {
 //	}
 //
 // With slots, the reservations are a variable own, whose slots are set by own.ExportsSlot, _ = rs.Slot(1).
-func (g group) declareReserve(file *jen.File) {
+func (g group) declareReserve(file *jen.File, verb, doc string) {
 	own := jen.Op("&").Id(g.reservations).CustomFunc(onePerLine, func(fields *jen.Group) {
 		fields.Id("Reservations").Op(":").Id("rs")
 		for _, m := range g.members() {
@@ -93,19 +88,14 @@ func (g group) declareReserve(file *jen.File) {
 		result = append([]jen.Code{jen.Id("own").Op(":=").Add(own)}, slots...)
 		result = append(result, jen.Return(jen.Id("own"), jen.Nil()))
 	}
-	declare(file, g.reserveDoc(), g.onHandle("Reserve").Params(jen.Op("*").Id(g.reservations), jen.Error()).Block(append([]jen.Code{
-		jen.List(jen.Id("rs"), jen.Err()).Op(":=").Add(g.call("Reserve")),
-		jen.If(jen.Err().Op("!=").Nil()).Block(jen.Return(jen.Nil(), jen.Err())),
-	}, result...)...))
-}
-
-func (g group) reserveDoc() string {
-	doc := "Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the\nreservations, the largest of all."
 	if list := g.takenAtOnce(); len(list) > 0 {
 		doc += " Tokens of " + words.List(list, "and") + " cannot be reserved, and must be available now."
 	}
 	if g.Acquires() {
 		doc += " Slots are acquired at once."
 	}
-	return doc
+	declare(file, doc, g.onHandle(verb).Params(jen.Op("*").Id(g.reservations), jen.Error()).Block(append([]jen.Code{
+		jen.List(jen.Id("rs"), jen.Err()).Op(":=").Add(g.call(verb)),
+		jen.If(jen.Err().Op("!=").Nil()).Block(jen.Return(jen.Nil(), jen.Err())),
+	}, result...)...))
 }
