@@ -1,8 +1,6 @@
 package gen
 
 import (
-	"strings"
-
 	"github.com/dave/jennifer/jen"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -21,14 +19,14 @@ import (
 //		},
 //		Plans: []string{"free", "pro"},
 //	})
-func declareCatalog(file *jen.File, n names, f *spec.File) {
-	file.Add(n.source(catalogFunctions))
+func declareCatalog(file *jen.File, f *spec.File) {
+	declareCatalogFunctions(file)
 	file.Line()
 	owner := jen.Qual(runtimePath, "PackageOf").Types(jen.Id("Limits")).Call()
 	file.Var().Id("catalog").Op("=").Qual(runtimePath, "NewCatalog").Call(owner, jen.Qual(runtimePath, "Catalog").CustomFunc(onePerLine, func(g *jen.Group) {
 		g.Id("Limits").Op(":").Index().Qual(runtimePath, "CatalogLimit").CustomFunc(onePerLine, func(g *jen.Group) {
 			for _, l := range f.Limits {
-				g.CustomFunc(onePerLine, func(g *jen.Group) { n.catalogLimit(g, l) })
+				g.CustomFunc(onePerLine, func(g *jen.Group) { catalogLimit(g, l) })
 			}
 		})
 		if len(f.Plans) > 0 {
@@ -36,23 +34,27 @@ func declareCatalog(file *jen.File, n names, f *spec.File) {
 		}
 		if len(f.Groups) > 0 {
 			g.Id("Groups").Op(":").Index().Qual(runtimePath, "CatalogGroup").CustomFunc(onePerLine, func(g *jen.Group) {
-				for _, of := range f.Groups {
-					g.CustomFunc(onePerLine, func(g *jen.Group) { catalogGroup(g, of) })
+				for _, group := range f.Groups {
+					g.CustomFunc(onePerLine, func(g *jen.Group) { catalogGroup(g, group) })
 				}
 			})
 		}
 	}))
 }
 
-const catalogFunctions = `
-// Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
-func Policies() []*runtime.Policy { return catalog.Policies() }
+// declareCatalogFunctions writes
+//
+//	func Policies() []*runtime.Policy { return catalog.Policies() }
+//
+//	func Catalog() *runtime.Catalog { return catalog }
+func declareCatalogFunctions(file *jen.File) {
+	declare(file, "Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.",
+		jen.Func().Id("Policies").Params().Index().Op("*").Qual(runtimePath, "Policy").Add(oneLine(jen.Return(jen.Id("catalog").Dot("Policies").Call()))))
+	declare(file, "Catalog returns the limits as data, for programs that do not know their methods, such as package operate.",
+		jen.Func().Id("Catalog").Params().Op("*").Qual(runtimePath, "Catalog").Add(oneLine(jen.Return(jen.Id("catalog")))))
+}
 
-// Catalog returns the limits as data, for programs that do not know their methods, such as package operate.
-func Catalog() *runtime.Catalog { return catalog }
-`
-
-func (n names) catalogLimit(g *jen.Group, l *spec.Limit) {
+func catalogLimit(g *jen.Group, l *spec.Limit) {
 	g.Id("Name").Op(":").Lit(l.Policy.Name)
 	if l.Doc != "" {
 		g.Id("Doc").Op(":").Lit(l.Doc)
@@ -64,19 +66,19 @@ func (n names) catalogLimit(g *jen.Group, l *spec.Limit) {
 			}
 		})
 	}
-	g.Id("Policies").Op(":").Index().Op("*").Qual(runtimePath, "Policy").Values(n.source(strings.Join(policyAddresses(l), ", ")))
+	g.Id("Policies").Op(":").Index().Op("*").Qual(runtimePath, "Policy").Values(policyAddresses(l)...)
 }
 
-func catalogGroup(g *jen.Group, of *spec.Group) {
-	g.Id("Name").Op(":").Lit(of.Name)
-	if of.Doc != "" {
-		g.Id("Doc").Op(":").Lit(of.Doc)
+func catalogGroup(g *jen.Group, group *spec.Group) {
+	g.Id("Name").Op(":").Lit(group.Name)
+	if group.Doc != "" {
+		g.Id("Doc").Op(":").Lit(group.Doc)
 	}
-	if len(of.Takes) > 0 {
-		g.Id("Takes").Op(":").Add(stringsLiteral(spec.LimitNames(of.Takes)))
+	if len(group.Takes) > 0 {
+		g.Id("Takes").Op(":").Add(stringsLiteral(spec.LimitNames(group.Takes)))
 	}
-	if len(of.Checks) > 0 {
-		g.Id("Checks").Op(":").Add(stringsLiteral(spec.LimitNames(of.Checks)))
+	if len(group.Checks) > 0 {
+		g.Id("Checks").Op(":").Add(stringsLiteral(spec.LimitNames(group.Checks)))
 	}
 }
 

@@ -69,15 +69,15 @@ func newSource(f *spec.File, o Options) *jen.File {
 		file.Anon(tzdataPath)
 	}
 	declareFrame(file, names, f, o)
-	file.Add(names.source(limitsType))
-	declarePlans(file, names, f.Plans)
+	declareLimits(file, names)
+	declarePlans(file, f.Plans)
 	for _, limit := range f.Limits {
 		declareLimit(file, names, limit)
 	}
 	for _, group := range f.Groups {
 		declareGroup(file, names, group)
 	}
-	declareCatalog(file, names, f)
+	declareCatalog(file, f)
 	return file
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -72,9 +72,9 @@ func TestEveryChangeOfAFileChangesTheCode(t *testing.T) {
 		require.NoError(t, err)
 		return string(code)
 	}
-	for _, kind := range spec.ChangeKinds() {
-		assert.True(t, code(kind.Old) != code(kind.New), "the generated code is the same on both sides of %s: "+
-			"see gen/declare.go for methods and their docs, gen/catalog.go for what operators see", kind.ID)
+	for _, kind := range ids.Changes() {
+		assert.True(t, code(kind.Before) != code(kind.After), "the generated code is the same on both sides of %s: "+
+			"see gen/limit.go for methods and their docs, gen/catalog.go for what operators see", kind.ID)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestDocBeginsWithTheName(t *testing.T) {
 func TestNumbersOfSlotsAreNoTokens(t *testing.T) {
 	l, err := spec.NewLimit(runtime.Policy{
 		Name: "exports", Kind: runtime.InFlight, Slots: 5, Hold: time.Minute, AtMost: runtime.Numbers{Slots: 5},
-	}, spec.Limit{GoName: "Exports", Given: map[string]diag.Pos{"capacity": {}}})
+	}, spec.Limit{GoName: "Exports", CapacityGiven: true})
 	require.NoError(t, err)
 	code := generate(t, l)
 	assert.Contains(t, code, "// ExportsNumbers are the numbers that callers of [Limits.Exports] give, in slots.")

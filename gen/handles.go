@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dave/jennifer/jen"
+
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
@@ -102,7 +104,15 @@ func results(method reflect.Type) string {
 }
 
 // handle returns the type of a handle: its alias, unless a part of a key has a type of that name in the generated package.
-func (n names) handle(name string) string {
+func (n names) handle(name string) *jen.Statement {
+	if n.keyTypes[name] {
+		return jen.Qual(limiterPath, name)
+	}
+	return jen.Id(name)
+}
+
+// handleName is the handle as a comment names it.
+func (n names) handleName(name string) string {
 	if n.keyTypes[name] {
 		return "limiter." + name
 	}

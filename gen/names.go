@@ -12,7 +12,6 @@ import (
 
 	"github.com/dave/jennifer/jen"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -57,7 +56,9 @@ func namesFor(f *spec.File, own string) names {
 			if from, _, ok := splitType(part.GoType()); ok && from != n.own && n.packageAt(from) == "" {
 				n.importPackage(from)
 			}
-			n.keyTypes[n.goType(part)] = true
+			if from, name, ok := splitType(part.GoType()); !ok || from == n.own {
+				n.keyTypes[cmp.Or(name, part.GoType())] = true
+			}
 		}
 	}
 	return n
@@ -94,37 +95,6 @@ func (n names) register(file *jen.File) {
 			file.ImportAlias(from, name)
 		}
 	}
-}
-
-// parameters are the parameters of a limit's method: one for each part of its key, and after them those that it shares
-// with other limits.
-func (n names) parameters(l *spec.Limit) string {
-	list := n.keyParameters(l)
-	for _, shared := range l.Shared() {
-		list += ", " + n.shared(l, shared.Name) + " " + shared.Type
-	}
-	return strings.TrimPrefix(list, ", ")
-}
-
-// keyParameters are those for the parts of a limit's key.
-func (n names) keyParameters(l *spec.Limit) string {
-	list := make([]string, len(l.Key))
-	for i, part := range l.Key {
-		list[i] = n.parameter(l, part.Name) + " " + n.goType(part)
-	}
-	return strings.Join(list, ", ")
-}
-
-// goType returns the type of a part of a key, with the name of its package.
-func (n names) goType(part spec.KeyPart) string {
-	from, name, ok := splitType(part.GoType())
-	switch {
-	case !ok:
-		return part.GoType()
-	case from == n.own:
-		return name
-	}
-	return n.packageAt(from) + "." + name
 }
 
 // parameter returns the name of the parameter for a part of a limit's key: the name of the part, unless that would hide a
@@ -234,60 +204,4 @@ func policyName(l *spec.Limit) string {
 		return "policies" + l.GoName
 	}
 	return "policy" + l.GoName
-}
-
-// handleArguments are the arguments of the method of Limiter that returns a handle: the policy and the key. If the limit
-// depends on the plan, both come from one call, because an invalid plan makes the key invalid:
-//
-//	policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Int64(org)))
-//
-// So they do if callers give numbers:
-//
-//	runtime.Numbers{Rate: apiCallsNumbers.Rate}.For(&policyAPICalls, runtime.KeyOf(runtime.Int64(org)))
-func (n names) handleArguments(l *spec.Limit) string {
-	arguments := "&" + policyName(l) + ", " + n.key(l)
-	if len(l.Plans) > 0 {
-		arguments = policyName(l) + ".For(int(" + spec.PlanParameter + "), " + n.key(l) + ")"
-	}
-	given := l.CallerNumbers()
-	if len(given) == 0 {
-		return arguments
-	}
-	parameter := n.shared(l, l.NumbersParameter())
-	numbers := words.Of(given, func(of spec.CallerNumber) string { return of.GoName + ": " + parameter + "." + of.GoName })
-	if _, own := l.Given["capacity"]; !own && l.Policy.AtMost.Capacity > 0 {
-		// A capacity that the file does not give is the rate.
-		numbers = slices.Insert(numbers, 1, "Capacity: "+parameter+".Rate")
-	}
-	return "runtime.Numbers{" + strings.Join(numbers, ", ") + "}.For(" + arguments + ")"
-}
-
-// key is the expression for the key of the parameters of a limit's method:
-//
-//	runtime.KeyOf(runtime.Int64(userID), runtime.Text(team)).Since(anniversary).In(zone)
-func (n names) key(l *spec.Limit) string {
-	key := n.storedKey(l)
-	if l.Policy.Calendar.Anniversary {
-		key += ".Since(" + n.shared(l, spec.AnniversaryParameter) + ")"
-	}
-	if l.Policy.Calendar.ZonePerKey {
-		key += ".In(" + n.shared(l, spec.ZoneParameter) + ")"
-	}
-	return key
-}
-
-func (n names) storedKey(l *spec.Limit) string {
-	if len(l.Key) == 0 {
-		return "runtime.Key{}"
-	}
-	parts := make([]string, len(l.Key))
-	for i, part := range l.Key {
-		parameter := n.parameter(l, part.Name)
-		if bits := part.PrefixBits(); bits > 0 {
-			parts[i] = "runtime.AddrPrefix(" + parameter + ", " + strconv.Itoa(bits) + ")"
-			continue
-		}
-		parts[i] = "runtime." + cmp.Or(keyParts[part.Type], "Text") + "(" + parameter + ")"
-	}
-	return "runtime.KeyOf(" + strings.Join(parts, ", ") + ")"
 }

@@ -10,8 +10,45 @@ import (
 	"github.com/dave/jennifer/jen"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
+
+// policyVariable is the policy of a limit, or those of its plans:
+//
+//	var policiesAPICalls = runtime.PlanPolicies{
+//		PlanFree: {
+//			Name: "apiCalls",
+//			...
+//		},
+//	}
+func policyVariable(l *spec.Limit) *jen.Statement {
+	if len(l.Plans) == 0 {
+		return policyLiteral(&l.Policy)
+	}
+	policies := jen.Qual(runtimePath, "PlanPolicies").CustomFunc(onePerLine, func(g *jen.Group) {
+		for _, plan := range l.Plans {
+			g.Id(spec.PlanGoName(plan.Plan)).Op(":").Add(policyFields(&plan.Policy))
+		}
+	})
+	if l.Overrides != nil {
+		policies.Dot("Overridable").Call(jen.Id("planNames"))
+	}
+	return policies
+}
+
+// policyAddresses are the addresses of a limit's policies:
+//
+//	&policiesAPICalls[PlanFree]
+func policyAddresses(l *spec.Limit) (list []jen.Code) {
+	if len(l.Plans) == 0 {
+		return []jen.Code{jen.Op("&").Id(policyName(l))}
+	}
+	for _, plan := range l.Plans {
+		list = append(list, jen.Op("&").Id(policyName(l)).Index(jen.Id(spec.PlanGoName(plan.Plan))))
+	}
+	return list
+}
 
 // policyLiteral is a policy with its effective values. Defaults are left out.
 //
@@ -101,35 +138,22 @@ func tokens(n int64) string {
 	if n < 10_000 {
 		return strconv.FormatInt(n, 10)
 	}
-	return strings.ReplaceAll(words.Number(n), ",", "_")
+	return words.Underscored(n)
 }
 
-var units = []struct {
-	length time.Duration
-	name   string
-}{
-	{time.Hour, "Hour"},
-	{time.Minute, "Minute"},
-	{time.Second, "Second"},
-	{time.Millisecond, "Millisecond"},
-	{time.Microsecond, "Microsecond"},
-	{time.Nanosecond, "Nanosecond"},
-}
-
-// duration is a length of time in the longest unit that divides it: time.Minute, 90 * time.Second.
+// duration is a length of time in the longest unit of package time that divides it: time.Minute, 90 * time.Second.
 func duration(d time.Duration) *jen.Statement {
-	if d == 0 {
-		return jen.Lit(0)
+	for _, unit := range words.Units {
+		if unit.Length > time.Hour || d%unit.Length != 0 || d == 0 {
+			continue
+		}
+		name := jen.Qual(timePath, spec.Capital(unit.Name))
+		if n := int64(d / unit.Length); n != 1 {
+			return jen.Op(strconv.FormatInt(n, 10)).Op("*").Add(name)
+		}
+		return name
 	}
-	i := 0
-	for d%units[i].length != 0 {
-		i++
-	}
-	unit := jen.Qual(timePath, units[i].name)
-	if n := int64(d / units[i].length); n != 1 {
-		return jen.Op(strconv.FormatInt(n, 10)).Op("*").Add(unit)
-	}
-	return unit
+	return jen.Lit(0)
 }
 
 // penalty is a call of PenaltyOf.

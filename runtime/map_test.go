@@ -19,12 +19,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func readMap(t *testing.T) string {
+func readMap(t *testing.T, page string) string {
 	t.Helper()
-	text, err := os.ReadFile("README.md")
+	text, err := os.ReadFile(page)
 	require.NoError(t, err)
 	return string(text)
 }
+
+// maps are the pages with drawings and recipes.
+var pages = []string{"README.md", "../gen/README.md"}
 
 var (
 	labelOf  = regexp.MustCompile(`(\w+)\["([^"]+)"\]`)
@@ -39,22 +42,24 @@ var helpers = []string{"runtime/internal/runtimetest", "runtime/sqlstore/interna
 // TestMapShowsTheImports compares the dotted arrows with go list: all imports between packages of this module, without
 // those that follow from others.
 func TestMapShowsTheImports(t *testing.T) {
-	_, drawing, _ := strings.Cut(readMap(t), "```mermaid\n")
-	drawing, _, _ = strings.Cut(drawing, "```")
-	labels := map[string]string{"gen": "gen"}
-	for _, m := range labelOf.FindAllStringSubmatch(drawing, -1) {
-		labels[m[1]] = m[2]
-	}
 	drawn := map[string]bool{}
-	for line := range strings.Lines(labelOf.ReplaceAllString(drawing, "$1")) {
-		steps := strings.Split(strings.TrimSpace(line), " -.-> ")
-		for i := range len(steps) - 1 {
-			for _, to := range strings.Split(steps[i+1], " & ") {
-				drawn[labels[steps[i]]+" -> "+labels[to]] = true
+	for _, page := range pages {
+		_, drawing, _ := strings.Cut(readMap(t, page), "```mermaid\n")
+		drawing, _, _ = strings.Cut(drawing, "```")
+		labels := map[string]string{"gen": "gen"}
+		for _, m := range labelOf.FindAllStringSubmatch(drawing, -1) {
+			labels[m[1]] = m[2]
+		}
+		for line := range strings.Lines(labelOf.ReplaceAllString(drawing, "$1")) {
+			steps := strings.Split(strings.TrimSpace(line), " -.-> ")
+			for i := range len(steps) - 1 {
+				for _, to := range strings.Split(steps[i+1], " & ") {
+					drawn[labels[steps[i]]+" -> "+labels[to]] = true
+				}
 			}
 		}
 	}
-	assert.Equal(t, slices.Sorted(maps.Keys(importArrows(t))), slices.Sorted(maps.Keys(drawn)), "draw these arrows in runtime/README.md")
+	assert.Equal(t, slices.Sorted(maps.Keys(importArrows(t))), slices.Sorted(maps.Keys(drawn)), "draw these arrows in runtime/README.md or gen/README.md")
 }
 
 // importArrows returns the imports between packages of this module, as "from -> to".
@@ -96,7 +101,7 @@ func reaches(imports map[string][]string, from, to string) bool {
 
 // TestPathsNameFunctions looks for the functions of the table of lone calls in the packages under runtime.
 func TestPathsNameFunctions(t *testing.T) {
-	_, section, found := strings.Cut(readMap(t), "\n### A lone call, by driver\n")
+	_, section, found := strings.Cut(readMap(t, "README.md"), "\n### A lone call, by driver\n")
 	require.True(t, found)
 	section, _, _ = strings.Cut(section, "\n## ")
 	declared := map[string]bool{}
@@ -135,7 +140,7 @@ func TestPathsNameFunctions(t *testing.T) {
 
 // TestLocksAreListed compares the table of locks with the mutexes of the packages under runtime.
 func TestLocksAreListed(t *testing.T) {
-	_, section, found := strings.Cut(readMap(t), "\n## Locks\n")
+	_, section, found := strings.Cut(readMap(t, "README.md"), "\n## Locks\n")
 	require.True(t, found)
 	section, _, _ = strings.Cut(section, "\n## ")
 	var listed []string
@@ -210,31 +215,45 @@ func locks(t *testing.T) map[string]string {
 	return all
 }
 
+// recipe has the places and the names of the examples of a recipe, which may have a part in each page.
+type recipe struct{ places, names []string }
+
 // TestRecipesNameThePlaces compares each recipe with the files in which the identifier of its example occurs.
 func TestRecipesNameThePlaces(t *testing.T) {
-	_, recipes, _ := strings.Cut(readMap(t), "\n## Recipes\n")
-	all := strings.Split(recipes, "\n### ")[1:]
-	require.Len(t, all, 10)
-	for _, recipe := range all {
-		title, _, _ := strings.Cut(recipe, "\n")
+	recipes := map[string]*recipe{}
+	for _, page := range pages {
+		_, text, _ := strings.Cut(readMap(t, page), "\n## Recipes\n")
+		for _, section := range strings.Split(text, "\n### ")[1:] {
+			title, _, _ := strings.Cut(section, "\n")
+			if recipes[title] == nil {
+				recipes[title] = new(recipe)
+			}
+			recipes[title].add(t, page, section)
+		}
+	}
+	require.Len(t, recipes, 10)
+	for title, r := range recipes {
 		t.Run(title, func(t *testing.T) {
-			var places, names []string
-			for _, name := range quoted.FindAllStringSubmatch(likeLine.FindString(recipe), -1) {
-				names = append(names, name[1])
-			}
-			require.NotEmpty(t, names, "name an example: Like `Name`")
-			for _, place := range placeOf.FindAllStringSubmatch(recipe, -1) {
-				places = append(places, place[1])
-				text, err := os.ReadFile(filepath.Join("..", place[1]))
-				if !assert.NoError(t, err) {
-					continue
-				}
-				for _, name := range quoted.FindAllStringSubmatch(place[2], -1) {
-					assert.True(t, strings.Contains(string(text), name[1]), "runtime/README.md says that %s is in %s", name[1], place[1])
-				}
-			}
-			assert.Equal(t, filesWith(t, names), slices.Sorted(slices.Values(places)), "the recipe must list the files with %v", names)
+			require.NotEmpty(t, r.names, "name an example: Like `Name`")
+			assert.Equal(t, filesWith(t, r.names), slices.Sorted(slices.Values(r.places)), "the recipe must list the files with %v", r.names)
 		})
+	}
+}
+
+func (r *recipe) add(t *testing.T, page, section string) {
+	t.Helper()
+	for _, name := range quoted.FindAllStringSubmatch(likeLine.FindString(section), -1) {
+		r.names = append(r.names, name[1])
+	}
+	for _, place := range placeOf.FindAllStringSubmatch(section, -1) {
+		r.places = append(r.places, place[1])
+		text, err := os.ReadFile(filepath.Join("..", place[1]))
+		if !assert.NoError(t, err) {
+			continue
+		}
+		for _, name := range quoted.FindAllStringSubmatch(place[2], -1) {
+			assert.True(t, strings.Contains(string(text), name[1]), "%s says that %s is in %s", page, name[1], place[1])
+		}
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
-	"github.com/ratelimitgen/ratelimitgen/gen/rules"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
@@ -143,7 +143,7 @@ func diagnosticAsJSON(d diag.Diagnostic) jsonDiagnostic {
 	for _, n := range d.Notes {
 		notes = append(notes, jsonNote{d.File, n.Pos, n.End, n.Message})
 	}
-	return jsonDiagnostic{d.ID, rules.Address(d.ID), jsonNote{d.File, d.Pos, d.End, d.Message}, d.Help, notes}
+	return jsonDiagnostic{d.ID, ids.Address(d.ID), jsonNote{d.File, d.Pos, d.End, d.Message}, d.Help, notes}
 }
 
 // writeAnnotations prints diagnostics as annotations.
@@ -175,7 +175,7 @@ func inLines(d diag.Diagnostic) string {
 	if d.More > 0 {
 		message += fmt.Sprintf("\nThe file has %d more errors.", d.More)
 	}
-	return message + "\n" + rules.Address(d.ID)
+	return message + "\n" + ids.Address(d.ID)
 }
 
 // annotation returns a workflow command, which GitHub Actions shows as an annotation at a place in a file.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen"
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/document"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
@@ -29,7 +30,7 @@ const standardOutput = "-"
 
 // maxRead is the most bytes of a limits.yaml that are read: one more than a valid file can have, so that the parser
 // rejects a larger one however large it is.
-const maxRead = fields.MaxSize + 1
+const maxRead = document.MaxSize + 1
 
 // readLimits reads and parses a file, or standard input. The error is that of reading.
 func readLimits(path string) (*spec.File, diag.Diagnostics, error) {

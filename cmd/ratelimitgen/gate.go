@@ -11,7 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
-	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/document"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
@@ -35,8 +36,8 @@ func (g *gate) declare(flags *flag.FlagSet) {
 		switch {
 		case !ok:
 			return errors.New("must be ID:LIMIT=OLD->NEW, as -fail-on prints it")
-		case !slices.Contains(spec.ChangeIDs(), id):
-			return fmt.Errorf("unknown id of a change %q%s", id, suggestion("", id, spec.ChangeIDs()))
+		case !slices.Contains(ids.OfChanges(), id):
+			return fmt.Errorf("unknown id of a change %q%s", id, suggestion("", id, ids.OfChanges()))
 		}
 		g.allow = append(g.allow, text)
 		return nil
@@ -44,7 +45,7 @@ func (g *gate) declare(flags *flag.FlagSet) {
 }
 
 func (g *gate) addFailOn(words []string) error {
-	known := append(spec.ChangeIDs(), review.ClassNames(review.Classes())...)
+	known := append(ids.OfChanges(), review.ClassNames(review.Classes())...)
 	for _, word := range words {
 		word = strings.TrimSpace(word)
 		if !slices.Contains(known, word) {
@@ -69,7 +70,7 @@ const directive = "# ratelimitgen:allow "
 
 // readApprovals adds the approvals in the comments of the new file.
 func (g *gate) readApprovals(text []byte) {
-	for _, comment := range fields.Comments(text) {
+	for _, comment := range document.Comments(text) {
 		if match := directiveForm.FindStringSubmatch(comment); match != nil {
 			g.written = append(g.written, match[1])
 		}

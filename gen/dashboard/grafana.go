@@ -16,6 +16,7 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/describe"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -179,7 +180,7 @@ func panelsOf(l *spec.Limit) []panel {
 	keys := graph("Near the limit, and denied", "Keys: how many different ones were denied in the last minute, in the process that has denied most. Near: requests per second that left less than a tenth of the capacity.", "short",
 		series{"max(" + selector(observe.DeniedKeys.Prometheus(), name) + ")", "keys denied"},
 		series{rate(observe.Near, "", name), "near"})
-	about := strings.Join(fields.WordsOf(l), " ")
+	about := strings.Join(describe.Words(l), " ")
 	if l.Doc != "" {
 		// A row has no description.
 		about = l.Doc + "\n\n" + about

@@ -19,7 +19,7 @@ const MaxDiagnostics = 100
 
 // Diagnostic is one error in a limits.yaml. There are no warnings: a file with a diagnostic is not valid.
 type Diagnostic struct {
-	// ID is the id of the broken rule, one of rules.Rules: "unknown-field". It never changes.
+	// ID is the id of the broken rule, one of ids.Rules: "unknown-field". It never changes.
 	ID string
 	// File is the name passed to fields.Parse.
 	File string

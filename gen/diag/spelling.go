@@ -3,6 +3,7 @@ package diag
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -58,6 +59,15 @@ func OneLine(text string) string { return strings.ReplaceAll(printable.Mask(text
 // Texts returns words as a file has them.
 func Texts[T fmt.Stringer](known []T) []string {
 	return words.Of(known, T.String)
+}
+
+// Named returns the known word that is text in lower case.
+func Named[T fmt.Stringer](known []T, text string) (word T, ok bool) {
+	i := slices.IndexFunc(known, func(w T) bool { return strings.ToLower(w.String()) == text })
+	if i < 0 {
+		return word, false
+	}
+	return known[i], true
 }
 
 // Nearest returns the word that a misspelled one probably means, or "" if no word is similar.

@@ -16,13 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
-	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
@@ -228,7 +228,7 @@ func TestPagesFitATerminal(t *testing.T) {
 // The page of an id contains the id: in the title, and in the output of check or diff for its example.
 func TestExampleOfAnIDHasTheID(t *testing.T) {
 	all := vocabulary()[len(fields.Fields()):]
-	require.Len(t, all, len(rules.Rules())+len(spec.ChangeKinds())+len(terms))
+	require.Len(t, all, len(ids.Rules())+len(ids.Changes())+len(terms))
 	for _, w := range all {
 		id := w.text
 		var out bytes.Buffer
@@ -387,10 +387,10 @@ func TestEveryChangeOfALimitChangesThePage(t *testing.T) {
 		}
 		return out.String()
 	}
-	ofFile := []*spec.ChangeKind{spec.PackageChanged, spec.PlansChanged}
-	for _, kind := range spec.ChangeKinds() {
+	ofFile := []*ids.Kind{ids.PackageChanged, ids.PlansChanged}
+	for _, kind := range ids.Changes() {
 		if !slices.Contains(ofFile, kind) && !strings.HasPrefix(kind.ID, "group-") {
-			assert.True(t, page(kind.Old) != page(kind.New), "explain prints the same on both sides of %s: add a section to Limit in gen/explain/limit.go", kind.ID)
+			assert.True(t, page(kind.Before) != page(kind.After), "explain prints the same on both sides of %s: add a section to Limit in gen/explain/limit.go", kind.ID)
 		}
 	}
 }
@@ -503,7 +503,7 @@ func TestTableOfPlansHasTheNumbersOfEachPlan(t *testing.T) {
 // The table of plans says that its numbers apply if the limit is enforced. A blocked unlimited plan has no numbers.
 func TestTableOfPlansHasTheConditionOfTheMode(t *testing.T) {
 	for _, mode := range []string{"shadow", "off", "block"} {
-		file, ds := fields.Parse("limits.yaml", []byte(spec.Planned("rate: {free: 10, pro: unlimited}", "mode: "+mode, "maxReserved: {free: 5}")))
+		file, ds := fields.Parse("limits.yaml", []byte(ids.Planned("rate: {free: 10, pro: unlimited}", "mode: "+mode, "maxReserved: {free: 5}")))
 		require.Empty(t, ds)
 		var out bytes.Buffer
 		require.NoError(t, WriteTerminal(&out, false, Limit("limits.yaml", file.Limits[0], time.Time{})))

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/describe"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
@@ -38,7 +38,7 @@ func Group(file string, g *spec.Group) Page {
 
 // member adds what a group takes from a limit, and the limit's rule, by plan if it depends on the plan.
 func (p *Page) member(l *spec.Limit, takes string) {
-	name, d := l.Policy.Name, fields.Describe(l)
+	name, d := l.Policy.Name, describe.Limit(l)
 	rule := d.Sentences
 	if len(d.Plans) == 0 {
 		rule = d.Lines()

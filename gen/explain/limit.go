@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/describe"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
@@ -35,7 +36,7 @@ func Limit(file string, l *spec.Limit, after time.Time) Page {
 	p := Page{Title: fmt.Sprintf("%s:%d:%d: %s", file, l.Pos.Line, l.Pos.Column, l.Policy.Name)}
 	p.add("doc", l.Doc)
 	p.add("key", key(l))
-	p.rules(fields.Describe(l))
+	p.rules(describe.Limit(l))
 	enforced := l.Policy.Mode == runtime.ModeEnforce
 	if enforced && l.Policy.OnError == runtime.FailClosed && l.Policy.Timeout == 0 { // otherwise, the rule has a sentence about it
 		p.add("store", "If the store fails, the request is not allowed: the call returns an error.")
@@ -295,7 +296,7 @@ func share(least, most float64) string {
 const unlimited = "unlimited"
 
 // rules adds the rule or, if there are plans, the rule of each and what all of them have in common.
-func (p *Page) rules(d *fields.Description) {
+func (p *Page) rules(d *describe.Description) {
 	if len(d.Plans) == 0 {
 		p.add("rule", strings.Join(d.Lines(), " "))
 		return
@@ -307,7 +308,7 @@ func (p *Page) rules(d *fields.Description) {
 }
 
 // planRules adds the rule of each plan, after a label and the name of the plan.
-func (p *Page) planRules(label string, d *fields.Description) {
+func (p *Page) planRules(label string, d *describe.Description) {
 	for _, of := range d.Plans {
 		p.add(label+of.Plan, strings.Join(of.Lines(), " "))
 	}

@@ -13,9 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
-	"github.com/ratelimitgen/ratelimitgen/gen/rules"
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
@@ -44,33 +43,30 @@ func TestEveryIDHasASectionAndAnAddress(t *testing.T) {
 	for _, m := range heading.FindAllStringSubmatch(page, -1) {
 		sections = append(sections, m[1])
 	}
-	var ids []string
-	for _, r := range rules.Rules() {
-		ids = append(ids, r.ID)
+	var known []string
+	for _, k := range append(ids.Rules(), ids.Changes()...) {
+		known = append(known, k.ID)
 	}
-	for _, k := range spec.ChangeKinds() {
-		ids = append(ids, k.ID)
-	}
-	assert.Equal(t, ids, sections)
-	for _, id := range ids {
-		assert.True(t, strings.HasSuffix(rules.Address(id), "/cmd/ratelimitgen/DIAGNOSTICS.md#"+id))
+	assert.Equal(t, known, sections)
+	for _, id := range known {
+		assert.True(t, strings.HasSuffix(ids.Address(id), "/cmd/ratelimitgen/DIAGNOSTICS.md#"+id))
 	}
 	for _, term := range terms {
 		assert.Contains(t, page, "\n| `"+term.word+"` | ")
 	}
 }
 
-// markdown returns the pages of all ids as one page of GitHub Flavored Markdown, to which [rules.Address] leads.
+// markdown returns the pages of all ids as one page of GitHub Flavored Markdown, to which [ids.Address] leads.
 func markdown() string {
 	var out bytes.Buffer
 	out.WriteString("# Diagnostics\n\nThe errors of `ratelimitgen check`, each with a file that is wrong (-) and what would be right (+), and " +
 		"after them the changes that `ratelimitgen diff` reports, each with an edit. " +
 		"`ratelimitgen explain ID` also shows what these commands print.\n\n" +
 		"If `-fail-on` stops an edit that is intended, approve it with the comment that `diff` prints.\n")
-	for _, r := range rules.Rules() {
+	for _, r := range ids.Rules() {
 		ruleMarkdown(&out, r)
 	}
-	for _, k := range spec.ChangeKinds() {
+	for _, k := range ids.Changes() {
 		changeMarkdown(&out, k)
 	}
 	out.WriteString("\n## Words of diff\n\n| word | | meaning |\n|---|---|---|\n")
@@ -80,18 +76,18 @@ func markdown() string {
 	return out.String()
 }
 
-func ruleMarkdown(out *bytes.Buffer, r rules.Rule) {
+func ruleMarkdown(out *bytes.Buffer, r *ids.Kind) {
 	fmt.Fprintf(out, "\n## %s\n\nAn error of `check`. %s\n", r.ID, printable.Prose(r.Summary))
-	if r.Wrong != "" {
-		fenced(out, edited(r.Wrong, r.Right))
+	if r.Before != "" {
+		fenced(out, edited(r.Before, r.After))
 	}
 }
 
-func changeMarkdown(out *bytes.Buffer, k *spec.ChangeKind) {
-	old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
+func changeMarkdown(out *bytes.Buffer, k *ids.Kind) {
+	old, new := example("main:limits.yaml", k.Before), example("limits.yaml", k.After)
 	classes := classesInWords(judge.Review(old, new), judge.Review(new, old), k.ID)
 	fmt.Fprintf(out, "\n## %s\n\nA change that `diff` reports. %s\nThis edit is %s.\n", k.ID, printable.Prose(k.Summary), classes)
-	fenced(out, edited(k.Old, k.New))
+	fenced(out, edited(k.Before, k.After))
 }
 
 // fenced prints an edit as it is, but for characters that would not be visible.

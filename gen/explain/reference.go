@@ -5,11 +5,11 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
-	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -26,10 +26,10 @@ func vocabulary() (list []word) {
 	for _, f := range fields.Fields() {
 		list = append(list, word{f.Name, "a field", func(string) Page { return fieldPage(f) }})
 	}
-	for _, r := range rules.Rules() {
+	for _, r := range ids.Rules() {
 		list = append(list, word{r.ID, "an id", func(string) Page { return rulePage(r) }})
 	}
-	for _, k := range spec.ChangeKinds() {
+	for _, k := range ids.Changes() {
 		list = append(list, word{k.ID, "an id", func(string) Page { return changePage(k) }})
 	}
 	for _, t := range terms {
@@ -66,15 +66,15 @@ func fieldPage(f fields.Field) Page {
 }
 
 // rulePage has a file that breaks the rule, with the edit that corrects it, and the output of check for the file.
-func rulePage(r rules.Rule) Page {
+func rulePage(r *ids.Kind) Page {
 	p := Page{Title: r.ID + ": an error that check reports"}
 	p.add("rule", r.Summary)
-	if r.Wrong == "" {
+	if r.Before == "" {
 		p.add("example", "none, because such a file is too long to show.")
 		return p
 	}
-	p.file("wrong (-) and right (+)", edited(r.Wrong, r.Right))
-	_, diagnostics := fields.Parse("limits.yaml", []byte(r.Wrong))
+	p.file("wrong (-) and right (+)", edited(r.Before, r.After))
+	_, diagnostics := fields.Parse("limits.yaml", []byte(r.Before))
 	p.Sections = append(p.Sections, Section{Label: "check prints", Diagnostics: diagnostics})
 	return p
 }
@@ -104,20 +104,20 @@ func edited(old, new string) string {
 }
 
 // changePage has an edit that is the change, the output of diff for it, and the classes in both directions.
-func changePage(k *spec.ChangeKind) Page {
+func changePage(k *ids.Kind) Page {
 	p := Page{Title: k.ID + ": a change that diff reports"}
 	p.add("change", k.Summary)
-	old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
+	old, new := example("main:limits.yaml", k.Before), example("limits.yaml", k.After)
 	r := judge.Review(old, new)
 	p.add("classes", "The example below is "+classesInWords(r, judge.Review(new, old), k.ID)+".")
-	p.file("old (-) and new (+)", edited(k.Old, k.New))
+	p.file("old (-) and new (+)", edited(k.Before, k.After))
 	for _, s := range r.Subjects {
 		p.Sections = append(p.Sections, Section{Label: "diff prints", Lines: render.LinesOf(&s)})
 	}
 	return p
 }
 
-// example parses a file of [spec.ChangeKinds], all of which are valid.
+// example parses a file of [ids.Changes], all of which are valid.
 func example(name, text string) *spec.File {
 	file, diagnostics := fields.Parse(name, []byte(text))
 	if len(diagnostics) > 0 {
@@ -183,8 +183,8 @@ func termPage(t term, program string) Page {
 		return p
 	}
 	examples := ""
-	for _, k := range spec.ChangeKinds() {
-		old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
+	for _, k := range ids.Changes() {
+		old, new := example("main:limits.yaml", k.Before), example("limits.yaml", k.After)
 		both := append(classesOf(judge.Review(old, new), k.ID), classesOf(judge.Review(new, old), k.ID)...)
 		if slices.Contains(both, t.word) {
 			examples += program + " explain " + k.ID + "\n"

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
-	"github.com/ratelimitgen/ratelimitgen/gen/rules"
+	"github.com/ratelimitgen/ratelimitgen/gen/document"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 )
 
 var update = flag.Bool("update", false, "rewrite the .want files and the reference in README.md")
@@ -71,37 +72,54 @@ func TestGoodFilesHaveNoDiagnostics(t *testing.T) {
 }
 
 func TestEveryRuleIsBrokenByABadFile(t *testing.T) {
-	broken := map[string]bool{rules.FileTooLarge.ID: true} // such a file would be too large for the corpus
+	broken := map[string]bool{ids.FileTooLarge.ID: true} // such a file would be too large for the corpus
 	for name, src := range corpus(t, "bad") {
 		_, ds := Parse(name, src)
 		for _, d := range ds {
 			broken[d.ID] = true
 		}
 	}
-	for _, rule := range rules.Rules() {
+	for _, rule := range ids.Rules() {
 		assert.True(t, broken[rule.ID], "no file breaks %s: add one to testdata/spec/bad, then go test ./gen/fields -run BadFiles -update", rule.ID)
 	}
 }
 
 func TestExamplesOfRulesBreakAndKeepThem(t *testing.T) {
-	for _, rule := range rules.Rules() {
-		if rule.Wrong == "" {
+	for _, rule := range ids.Rules() {
+		if rule.Before == "" {
 			continue
 		}
 		t.Run(rule.ID, func(t *testing.T) {
-			_, wrong := Parse("limits.yaml", []byte(rule.Wrong))
-			assert.Contains(t, ids(wrong), rule.ID)
-			_, right := Parse("limits.yaml", []byte(rule.Right))
+			_, wrong := Parse("limits.yaml", []byte(rule.Before))
+			assert.Contains(t, idsOf(wrong), rule.ID)
+			_, right := Parse("limits.yaml", []byte(rule.After))
 			assert.Empty(t, right)
 			assert.NotEmpty(t, rule.Summary)
 		})
 	}
 }
 
-func ids(ds diag.Diagnostics) []string {
-	var ids []string
+func idsOf(ds diag.Diagnostics) []string {
+	var list []string
 	for _, d := range ds {
-		ids = append(ids, d.ID)
+		list = append(list, d.ID)
 	}
-	return ids
+	return list
+}
+
+// Each byte that begins a comment is one that the reader of YAML skips: without the comments, the file says the same.
+func TestFilesWithoutCommentsSayTheSame(t *testing.T) {
+	for name, src := range corpus(t, "good") {
+		file, _ := Parse(name, src)
+		text := string(src)
+		for _, comment := range document.Comments(src) {
+			text = strings.Replace(text, "#"+comment, "", 1)
+		}
+		without, ds := Parse(name, []byte(text))
+		assert.Empty(t, ds, name)
+		if assert.NotNil(t, without, name) {
+			assert.Empty(t, document.Comments([]byte(text)), name)
+			assert.Equal(t, file, without, name)
+		}
+	}
 }

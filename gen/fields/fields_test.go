@@ -5,12 +5,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
-	"github.com/ratelimitgen/ratelimitgen/gen/rules"
+	"github.com/ratelimitgen/ratelimitgen/gen/document"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -18,12 +21,12 @@ import (
 // The examples of the other tables are read below.
 func TestExamplesOfFilesAndGroupsAreValid(t *testing.T) {
 	for _, f := range groupFields {
-		parsed, ds := Parse("limits.yaml", []byte(spec.Valid+"  suspended: {kind: fixed window, rate: 1, period: 1h}\ngroups:\n  post:\n    takes: [sendMessage]\n    "+f.name+": "+f.example+"\n"))
+		parsed, ds := Parse("limits.yaml", []byte(ids.Valid+"  suspended: {kind: fixed window, rate: 1, period: 1h}\ngroups:\n  post:\n    takes: [sendMessage]\n    "+f.name+": "+f.example+"\n"))
 		if f.name == "takes" {
-			parsed, ds = Parse("limits.yaml", []byte(spec.Valid+"groups:\n  post:\n    takes: "+f.example+"\n"))
+			parsed, ds = Parse("limits.yaml", []byte(ids.Valid+"groups:\n  post:\n    takes: "+f.example+"\n"))
 		}
 		require.Empty(t, ds, f.name)
-		assert.Contains(t, parsed.Groups[0].Given, f.name)
+		assert.Contains(t, parsed.Groups[0].Places, f.name)
 	}
 	top := ""
 	for _, f := range fileFields {
@@ -41,7 +44,7 @@ func TestReferenceCellsAreShort(t *testing.T) {
 			continue
 		}
 		for cell := range strings.SplitSeq(line, "|") {
-			assert.LessOrEqual(t, len(strings.Fields(cell)), 40, "shorten this cell in gen/fields/fields.go or kinds.go to 40 words: %s", cell)
+			assert.LessOrEqual(t, len(strings.Fields(cell)), 40, "shorten this cell, in the file of its field in gen/fields, to 40 words: %s", cell)
 			cells++
 		}
 	}
@@ -85,7 +88,7 @@ func wrongInBad(t *testing.T) map[string]bool {
 		_, ds := Parse(name, src)
 		for _, d := range ds {
 			before, isValue := strings.CutSuffix(strings.TrimRight(d.Shown.Before, " "), ":")
-			if d.ID != rules.Syntax.ID && isValue {
+			if d.ID != ids.Syntax.ID && isValue {
 				wrong[before[strings.LastIndexAny(before, " {,")+1:]] = true
 			}
 		}
@@ -163,10 +166,10 @@ func TestEveryPolicyFieldIsSetByAField(t *testing.T) {
 			want = []string{name}
 			sets[name] = f.name
 		}
-		assert.Equal(t, want, set[f.name], "%s: %s must change this field of runtime.Policy and no other", f.name, f.example)
+		assert.Equal(t, want, set[f.name], "%s: %s must change this field of runtime.Policy and no other; name a field that is not of it in policyField of gen/fields/fields_test.go", f.name, f.example)
 	}
 	for _, name := range fieldsOfStruct[runtime.Policy]() {
-		assert.NotEmpty(t, sets[name], "no field of limits.yaml sets runtime.Policy.%s: add one to limitFields in gen/fields/fields.go", name)
+		assert.NotEmpty(t, sets[name], "no field of limits.yaml sets runtime.Policy.%s: add one to limitFields in gen/fields/limit.go", name)
 	}
 }
 
@@ -174,14 +177,14 @@ func TestEveryLeaseFieldIsSetByAField(t *testing.T) {
 	var sets []string
 	for _, f := range leaseFields {
 		var lease runtime.Lease
-		p := newParser(diag.NewSource("", f.name+": "+f.example))
-		root := p.root()
-		entries, _ := p.entries(root, p.src.At(root), "", "")
+		p := newParser(document.New(diag.NewSource("", f.name+": "+f.example)))
+		root := p.doc.Root()
+		entries, _ := p.doc.Entries(root, p.doc.Source.At(root), "", "")
 		require.True(t, f.read(p, &lease, entries[0]), f.name)
 		assert.False(t, reflect.ValueOf(lease).FieldByName(policyField(f.name)).IsZero(), "%s must set its field of runtime.Lease", f.name)
 		sets = append(sets, policyField(f.name))
 	}
-	assert.ElementsMatch(t, fieldsOfStruct[runtime.Lease](), sets, "leaseFields in gen/fields/fields.go must set each field of runtime.Lease")
+	assert.ElementsMatch(t, fieldsOfStruct[runtime.Lease](), sets, "leaseFields in gen/fields/lease.go must set each field of runtime.Lease")
 }
 
 func TestEveryOverrideFieldIsSetByAField(t *testing.T) {
@@ -216,7 +219,7 @@ func TestBoundsOfOverridesFollowTheLimit(t *testing.T) {
 		assert.Equal(t, row.want, limit.Policy.Overrides, "%s %v", row.overrides, row.lines)
 		assert.NoError(t, limit.Policy.Validate())
 	}
-	file, ds := Parse("limits.yaml", []byte(spec.Planned("rate: {free: 10, pro: 60}", "capacity: {free: 20, pro: 30}", "overrides: {rate: 100}")))
+	file, ds := Parse("limits.yaml", []byte(ids.Planned("rate: {free: 10, pro: 60}", "capacity: {free: 20, pro: 30}", "overrides: {rate: 100}")))
 	require.Empty(t, ds)
 	for _, of := range append(file.Limits[0].Plans, file.Limits[0]) {
 		assert.Equal(t, runtime.OverrideBounds{Rate: 100, Capacity: 30}, of.Policy.Overrides)
@@ -230,20 +233,55 @@ func TestEveryPolicyFieldIsInWords(t *testing.T) {
 			continue
 		}
 		before, after := withExample(t, f)
-		assert.NotEqual(t, WordsOf(before), WordsOf(after), "generated doc comments do not mention %s: set words in gen/fields/fields.go, to a function in gen/fields/words.go", f.name)
+		rule, sentences := Sentences(before)
+		otherRule, otherSentences := Sentences(after)
+		assert.NotEqual(t, append(sentences, rule), append(otherSentences, otherRule), "generated doc comments do not mention %s: set sentences, in its file in gen/fields", f.name)
 	}
 }
 
 func TestEveryKindHasAnAlgorithm(t *testing.T) {
 	for _, kind := range runtime.Kinds() {
 		a, ok := algorithms[kind]
-		if assert.True(t, ok, "%v has no entry in algorithms, gen/fields/kinds.go", kind) {
-			assert.True(t, a.grants != "" && a.rule != nil && (a.lease != nil || kind == runtime.InFlight) && len(needsOf[kind]) > 0, "the entry of %v in gen/fields/kinds.go is incomplete", kind)
+		if assert.True(t, ok, "%v has no entry in algorithms, gen/fields/kind.go", kind) {
+			assert.True(t, a.grants != "" && a.rule != nil && (leaseBounds[kind] != nil || kind == runtime.InFlight) && len(needsOf[kind]) > 0, "the entry of %v in gen/fields/kind.go is incomplete, or it has none in leaseBounds in lease.go", kind)
 		}
 		for _, r := range a.refusals {
 			assert.Contains(t, names(limitFields), r.field)
 			assert.True(t, r.message != "" && r.field != "", "a refusal of %v", kind)
 		}
 	}
-	assert.Equal(t, len(runtime.Kinds()), len(algorithms), "algorithms in gen/fields/kinds.go has a kind that runtime.Kinds lacks, or the reverse")
+	assert.Equal(t, len(runtime.Kinds()), len(algorithms), "algorithms in gen/fields/kind.go has a kind that runtime.Kinds lacks, or the reverse")
+}
+
+func TestEveryFieldHasAChange(t *testing.T) {
+	known := map[string]bool{}
+	for _, kind := range ids.Changes() {
+		require.False(t, known[kind.ID], kind.ID)
+		known[kind.ID] = true
+		for _, rule := range ids.Rules() {
+			require.NotEqual(t, rule.ID, kind.ID, "an id must not have two meanings")
+		}
+	}
+	for _, f := range limitFields {
+		assert.True(t, f.change != nil && known[f.change.ID] && f.effective != nil, "a change of %s would not be reported: set change, to a kind in gen/ids/changes.go, and effective, in its file in gen/fields", f.name)
+	}
+	for _, f := range groupFields {
+		assert.True(t, f.change != nil && f.effective != nil, "a change of %s would not be reported: set change and effective in gen/fields/group.go", f.name)
+	}
+	for _, f := range fileFields {
+		if !slices.Contains([]string{"version", "limits", "groups"}, f.name) { // only one version exists, and limits and groups have their own kinds of changes
+			assert.True(t, f.change != nil && f.effective != nil, f.name)
+		}
+	}
+}
+
+func TestDurationsAreReadAsTheyAreWritten(t *testing.T) {
+	for _, text := range []string{"0s", "1ns", "1us", "1h30m", "1d12h", "2w", "8d", "90d", "1m30s", "1s500ms", "3650d"} {
+		length, ok := exact(text)
+		require.True(t, ok)
+		written := words.Duration(time.Duration(length.Num().Int64()))
+		again, ok := exact(written)
+		require.True(t, ok, written)
+		assert.Zero(t, length.Cmp(again), "%s is written %s", text, written)
+	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 )
 
 // mend is an edit that the help of a diagnostic says: the text old of the file becomes new.
@@ -135,7 +135,7 @@ func helps(ds diag.Diagnostics, said string) bool {
 
 // A number with commas in a map with braces is one error, at the number.
 func TestCommasOfNumberAreOneDiagnostic(t *testing.T) {
-	_, ds := Parse("limits.yaml", []byte(spec.LimitOf("kind: token bucket", "period: 1m", "rate: 1", "overrides: {rate: 10,000,000, capacity: 5}")))
+	_, ds := Parse("limits.yaml", []byte(ids.LimitOf("kind: token bucket", "period: 1m", "rate: 1", "overrides: {rate: 10,000,000, capacity: 5}")))
 	require.Len(t, ds, 1)
 	assert.Equal(t, "sendMessage: rate must not have commas, which separate the fields of a map: 10,000,000", ds[0].Message)
 	assert.Equal(t, diag.Pos{Line: 7, Column: 23}, ds[0].Pos)

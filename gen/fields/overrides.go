@@ -3,11 +3,32 @@ package fields
 import (
 	"fmt"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/document"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
-	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
+
+var overridesField = limitField{
+	name: "overrides", synonyms: []string{"override", "exceptions", "maxoverride"},
+	about: "Lets operators block keys, and give them other numbers, at most these, while the program runs: each with an end, a reason and an author. `{}` allows numbers within those of the limit.",
+	more: "A limit without it has no such methods and no cost. Overrides are rows of the table `rate_limit_overrides`, which is a log: each process reads the new entries every 5 seconds, and no decision needs a statement more. " +
+		"In force is a block of the limit or the key, else the override of the key, else that of the whole limit, else the plan. The period cannot be overridden.",
+	accepts: "a map with `rate`, `capacity` and `maxReserved`, each of which may be left out",
+	absent:  "no overrides and no blocks",
+	example: "{rate: 5_000, capacity: 10_000}",
+	schema:  mapSchema(overrideFields),
+	read:    (*parser).readOverrides,
+	change:  ids.OverridesChanged,
+	effective: func(l *spec.Limit) string {
+		if l.Overrides == nil {
+			return ""
+		}
+		return effectiveMap(overrideFields, l.Overrides) // other numbers follow those of the limit
+	},
+	sentences: OverridesWords,
+}
 
 // overrideFields are the fields of the overrides of a limit. A number of 0 is not given.
 var overrideFields = []field[runtime.OverrideBounds, runtime.OverrideBounds]{
@@ -18,7 +39,7 @@ var overrideFields = []field[runtime.OverrideBounds, runtime.OverrideBounds]{
 		absent:  "the limit's `rate`, the largest of all plans",
 		example: "5_000",
 		schema:  wordSchema(1, runtime.MaxTokens, unlimited),
-		read:    (*parser).mostRate,
+		read:    (*parser).readMostRate,
 		effective: func(b *runtime.OverrideBounds) string {
 			if b.Unlimited {
 				return unlimited
@@ -33,17 +54,17 @@ var overrideFields = []field[runtime.OverrideBounds, runtime.OverrideBounds]{
 		absent:    "the limit's `capacity`; if that is its `rate`, the largest rate",
 		example:   "10_000",
 		schema:    numberSchema(1, runtime.MaxTokens),
-		read:      readNumber(1, runtime.MaxTokens, func(b *runtime.OverrideBounds) *int64 { return &b.Capacity }),
+		read:      numberReader(1, runtime.MaxTokens, func(b *runtime.OverrideBounds) *int64 { return &b.Capacity }),
 		effective: func(b *runtime.OverrideBounds) string { return numberUnlessZero(b.Capacity) },
 	},
 	{
 		name:    "maxReserved",
 		about:   "The largest number of tokens that operators can let a key reserve, if the limit has reservations.",
-		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s, or `%s`", words.Number(mostReserved), unboundedWord),
+		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s, or `%s`", words.Number(mostReserved), unbounded),
 		absent:  "the limit's `maxReserved`",
 		example: "100",
-		schema:  wordSchema(1, mostReserved, unboundedWord),
-		read:    (*parser).mostReserved,
+		schema:  wordSchema(1, mostReserved, unbounded),
+		read:    (*parser).readMostReserved,
 		effective: func(b *runtime.OverrideBounds) string {
 			return unboundedOr(b.MaxReserved, numberUnlessZero(b.MaxReserved))
 		},
@@ -52,42 +73,42 @@ var overrideFields = []field[runtime.OverrideBounds, runtime.OverrideBounds]{
 
 const overridesHelp = "write overrides: {rate: 5_000}, or overrides: {} for blocks and numbers within those of the limit"
 
-// overrides reads what the file gives. settleOverrides completes it.
-func (p *parser) overrides(limit *draft, e entry) bool {
-	limit.said.Overrides = new(runtime.OverrideBounds)
-	return readMap(p, overrideFields, limit.said.Overrides, e, overridesHelp)
+// readOverrides reads what the file gives. settleOverrides completes it.
+func (p *parser) readOverrides(l *draft, e document.Entry) bool {
+	l.limit.Overrides = new(runtime.OverrideBounds)
+	return readMap(p, overrideFields, l.limit.Overrides, e, overridesHelp)
 }
 
-func (p *parser) mostRate(b *runtime.OverrideBounds, e entry) (ok bool) {
+func (p *parser) readMostRate(b *runtime.OverrideBounds, e document.Entry) (ok bool) {
 	switch {
-	case isWord(e.value, unlimited):
+	case document.IsWord(e.Value, unlimited):
 		b.Unlimited, b.Rate = true, runtime.MaxTokens
 		return true
 	case p.meantInstead(e, unlimited, unlimitedSynonyms):
 		return false
 	}
-	help, _ := rateHelp(e.value.Value, "")
-	b.Rate, ok = p.number(e, 1, runtime.MaxTokens, help)
+	help, _ := rateHelp(e.Value.Value, "")
+	b.Rate, ok = p.readWhole(e, 1, runtime.MaxTokens, wholeHelp{notWhole: help})
 	return ok
 }
 
-func (p *parser) mostReserved(b *runtime.OverrideBounds, e entry) bool {
-	ok := p.reserved(&b.MaxReserved, e)
+func (p *parser) readMostReserved(b *runtime.OverrideBounds, e document.Entry) bool {
+	ok := p.readReserved(&b.MaxReserved, e)
 	if ok && b.MaxReserved == 0 {
-		p.report(e.at, rules.OutOfRange, "leave it out", "%s must be at least 1", e.name)
+		p.doc.Report(e.At, ids.OutOfRange, "leave it out", "%s must be at least 1", e.Name)
 	}
 	return ok && b.MaxReserved > 0
 }
 
-// settleOverrides completes the bounds of overrides, and reports those that the limit cannot have. All plans have the same.
-func (s settler) settleOverrides() {
-	e, ok := s.given["overrides"]
-	if !ok || s.of.said.Overrides == nil {
+// checkOverrides completes the bounds of overrides, and reports those that the limit cannot have. All plans have the same.
+func (p *parser) checkOverrides(l *draft) {
+	e, ok := l.given["overrides"]
+	if !ok || l.limit.Overrides == nil {
 		return
 	}
-	own, follows := largestNumbers(s.of)
-	most := *s.of.said.Overrides
-	linear, inFlight := s.of.policy.Kind.Linear(), s.of.policy.Kind == runtime.InFlight
+	own, follows := largestNumbers(l)
+	most := *l.limit.Overrides
+	linear, inFlight := l.policy.Kind.Linear(), l.policy.Kind == runtime.InFlight
 	without := "a sliding window"
 	if inFlight {
 		without = "a limit in flight"
@@ -110,45 +131,45 @@ func (s settler) settleOverrides() {
 		case *part.into == 0:
 			*part.into = part.own
 		case !part.applicable:
-			s.reportOverride(e, part.name, "leave it out", "%s", part.otherwise)
+			p.reportOverride(l, e, part.name, "leave it out", "%s", part.otherwise)
 			return
 		case part.own == 0:
-			s.reportOverride(e, part.name, "leave it out", "the limit has %s 0, which overrides cannot change", part.name)
+			p.reportOverride(l, e, part.name, "leave it out", "the limit has %s 0, which overrides cannot change", part.name)
 			return
 		case *part.into < part.own:
-			s.reportOverride(e, part.name, "give at least "+words.Number(part.own)+", or leave it out: overrides can always give less",
+			p.reportOverride(l, e, part.name, "give at least "+words.Number(part.own)+", or leave it out: overrides can always give less",
 				"the most that overrides can give, %s, is less than the %s of the limit, %s", words.Number(*part.into), part.name, words.Number(part.own))
-			if at, ok := s.given[part.name]; ok {
-				s.note(at.at, part.name+" is given here")
+			if at, ok := l.given[part.name]; ok {
+				p.doc.Note(at.At, part.name+" is given here")
 			}
 			return
 		}
 	}
 	switch {
 	case inFlight && most.Capacity > runtime.MaxSlots:
-		s.reportOverride(e, "capacity", "give at most "+words.Number(runtime.MaxSlots), "a limit in flight has at most %s slots, whose holders are in one row", words.Number(runtime.MaxSlots))
+		p.reportOverride(l, e, "capacity", "give at most "+words.Number(runtime.MaxSlots), "a limit in flight has at most %s slots, whose holders are in one row", words.Number(runtime.MaxSlots))
 		return
 	case inFlight:
 		most = runtime.OverrideBounds{Slots: most.Capacity, Unlimited: most.Unlimited}
-	case !linear || follows && s.of.said.Overrides.Capacity == 0:
+	case !linear || follows && l.limit.Overrides.Capacity == 0:
 		most.Capacity = most.Rate
 	}
-	s.of.policy.Overrides = most
-	for _, of := range s.of.plans {
+	l.policy.Overrides = most
+	for _, of := range l.plans {
 		of.policy.Overrides = most
 	}
 }
 
-func (s settler) reportOverride(e entry, part, help, message string, args ...any) {
-	defer s.enter("overrides")()
-	s.report(s.part(e, part).at, rules.BadOverrides, help, message, args...)
+func (p *parser) reportOverride(l *draft, e document.Entry, part, help, message string, args ...any) {
+	defer p.doc.Enter("overrides")()
+	p.doc.Report(p.doc.Part(e, part).At, ids.BadOverrides, help, message, args...)
 }
 
 // largestNumbers returns the largest numbers of all plans as the file has them, and whether the capacity is the rate in
 // each of them.
-func largestNumbers(d *draft) (largest runtime.OverrideBounds, follows bool) {
+func largestNumbers(l *draft) (largest runtime.OverrideBounds, follows bool) {
 	follows = true
-	for _, of := range d.each() {
+	for _, of := range l.eachPlan() {
 		if of.unlimited() {
 			continue
 		}

@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
-	"github.com/ratelimitgen/ratelimitgen/gen/rules"
+	"github.com/ratelimitgen/ratelimitgen/gen/document"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -23,7 +24,7 @@ import (
 // one parses a file of one limit with the given lines, which must be valid.
 func one(t testing.TB, lines ...string) *spec.Limit {
 	t.Helper()
-	parsed, ds := Parse("limits.yaml", []byte(spec.LimitOf(lines...)))
+	parsed, ds := Parse("limits.yaml", []byte(ids.LimitOf(lines...)))
 	require.Empty(t, ds)
 	return parsed.Limits[0]
 }
@@ -59,9 +60,10 @@ func TestValuesAreReadExactly(t *testing.T) {
 	assert.Equal(t, []spec.KeyPart{{Name: "user", Type: "int64"}, {Name: "team", Type: "string"}}, limit.Key)
 	assert.Equal(t, "one\ntwo */", limit.Doc)
 	assert.Equal(t, diag.Pos{Line: 3, Column: 3}, limit.Pos)
-	assert.Equal(t, diag.Pos{Line: 5, Column: 11}, limit.Given["rate"])
-	assert.NotContains(t, limit.Given, "capacity")
-	limit = one(t, spec.Bucket, "lease: {tokens: 5, for: 200ms}", "denyCache: 1s", "durability: full")
+	assert.Equal(t, diag.Pos{Line: 5, Column: 11}, limit.Places["rate"])
+	assert.False(t, limit.CapacityGiven)
+	assert.True(t, one(t, ids.Bucket, "capacity: 10").CapacityGiven)
+	limit = one(t, ids.Bucket, "lease: {tokens: 5, for: 200ms}", "denyCache: 1s", "durability: full")
 	assert.Equal(t, runtime.Lease{Tokens: 5, For: 200 * time.Millisecond}, limit.Policy.Lease)
 	assert.Equal(t, time.Second, limit.Policy.DenyCache)
 	assert.Equal(t, runtime.DurabilityFull, limit.Policy.Durability)
@@ -106,14 +108,14 @@ func TestSuggestionsAreAccepted(t *testing.T) {
 }
 
 func TestManyBuildLinesAreOneDiagnostic(t *testing.T) {
-	_, ds := Parse("limits.yaml", []byte(spec.LimitOf(spec.Bucket, `doc: "`+strings.Repeat(`\n+build x`, 100_000)+`"`)))
-	assert.Equal(t, []string{rules.BadDoc.ID}, ids(ds))
+	_, ds := Parse("limits.yaml", []byte(ids.LimitOf(ids.Bucket, `doc: "`+strings.Repeat(`\n+build x`, 100_000)+`"`)))
+	assert.Equal(t, []string{ids.BadDoc.ID}, idsOf(ds))
 }
 
 func TestFileAboveMaxSizeIsRefused(t *testing.T) {
-	parsed, ds := Parse("limits.yaml", []byte(spec.Valid+"# "+strings.Repeat("x", MaxSize)))
+	parsed, ds := Parse("limits.yaml", []byte(ids.Valid+"# "+strings.Repeat("x", document.MaxSize)))
 	assert.Nil(t, parsed)
-	assert.Equal(t, []string{rules.FileTooLarge.ID}, ids(ds))
+	assert.Equal(t, []string{ids.FileTooLarge.ID}, idsOf(ds))
 }
 
 // However many errors a file has, some are described and the others counted.
@@ -133,7 +135,7 @@ func TestDescribedErrorsAreBounded(t *testing.T) {
 		src    string
 		errors int
 	}{
-		"unknown fields":    {spec.Valid + many("x%d: 1\n"), 5000},
+		"unknown fields":    {ids.Valid + many("x%d: 1\n"), 5000},
 		"unknown limits":    {manyLimits(2000) + "groups:\n" + many("  g%d: {takes: [limitt]}\n"), 5000},
 		"unknown zones":     {"version: 1\nlimits:\n" + many("  l%d: {kind: fixed window, rate: 1, period: day, zone: Berlinn}\n"), 5000},
 		"groups and limits": {"version: 1\nlimits:\n" + many("  l%d: {kind: token bucket, rate: 1, period: 1s}\n") + "groups:\n" + many("  l%d: {takes: [l1]}\n"), 5000},
@@ -188,7 +190,7 @@ func TestWorkOnManyErrorsIsBounded(t *testing.T) {
 	}
 	const limit = "version: 1\nlimits:\n  l: {kind: token bucket, rate: 1, period: 1s, "
 	for what, src := range map[string]string{
-		"fields of the file":   spec.Valid + many("x%d: 1\n"),
+		"fields of the file":   ids.Valid + many("x%d: 1\n"),
 		"fields of a limit":    "version: 1\nlimits:\n  l:\n" + many("    x%d: 1\n"),
 		"fields of overrides":  limit + "overrides: {" + many("x%d: 1, ") + "}}\n",
 		"types of key parts":   limit + "key: {" + many("p%d: strng, ") + "}}\n",
@@ -198,11 +200,11 @@ func TestWorkOnManyErrorsIsBounded(t *testing.T) {
 		"limits of a group":    "version: 1\nlimits:\n" + many("  limit%d: {kind: token bucket, rate: 1, period: 1s}\n") + "groups:\n  g: {takes: [" + many("limitt%d, ") + "]}\n",
 		"key parts of a group": limit + "key: {user: int, team: int}}\ngroups:\n  g: {takes: {l: {" + many("usr%d: a, ") + "}}}\n",
 	} {
-		source := diag.NewSource("limits.yaml", src)
-		_, p := read(source, nil)
-		require.GreaterOrEqual(t, len(p.found), n, what)
-		assert.Positive(t, p.compared, what)
-		assert.LessOrEqual(t, p.compared, mostCompared, what)
+		doc := document.New(diag.NewSource("limits.yaml", src))
+		read(doc)
+		require.GreaterOrEqual(t, len(doc.Found), n, what)
+		assert.Positive(t, doc.Compared, what)
+		assert.LessOrEqual(t, doc.Compared, document.MostCompared, what)
 	}
 }
 
@@ -272,7 +274,7 @@ func FuzzParse(f *testing.F) {
 				if err := of.Policy.Validate(); err != nil {
 					t.Fatalf("%v\n%s", err, src)
 				}
-				_ = Describe(of)
+				_, _ = Sentences(of)
 			}
 		}
 	})
@@ -351,7 +353,7 @@ func checkPlace(t *testing.T, pos, end diag.Pos, lines int) {
 
 // The YAML reader often reports a stray character on a later line, or names no line.
 func TestStrayCharacterIsReportedOnItsLine(t *testing.T) {
-	lines := strings.Split(strings.TrimSuffix(spec.Valid, "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(ids.Valid, "\n"), "\n")
 	for _, stray := range []string{
 		"{", "}", "[", "]", "'", `"`, ",", "\t", "\v", "\f", "\x01", "\x7f", "\u0085", "\u00a0", "\u2028", "\u200b",
 		"<<<<<<< HEAD", "=======", ">>>>>>> other", "||||||| base",
@@ -368,7 +370,7 @@ func TestStrayCharacterIsReportedOnItsLine(t *testing.T) {
 
 // randomValues are the values of random limits: ordinary ones, the edges of the accepted range, and some beyond.
 var randomValues = map[string][]string{
-	"kind":        rules.KindNames(),
+	"kind":        diag.Texts(runtime.Kinds()),
 	"rate":        {"1", "2", "10", "1024", "40_000", "1_000_000_000_000_000", "0", "1_000_000_000_000_001"},
 	"period":      {"1ns", "1m", "1h30m", "2w", "3650d", "3650d1ns", "0s"},
 	"capacity":    {"", "0", "1", "10", "1_000_000_000_000_000", "1_000_000_000_000_001"},

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/rules"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
@@ -56,7 +56,7 @@ func fixedPlans(d *rand.Rand, plans int) string {
 	for _, field := range []string{"rate", "capacity", "maxReserved"} {
 		fields = append(fields, field+": {"+strings.Join(numbers[field], ", ")+"}")
 	}
-	return strings.Replace(spec.LimitOf(fields...), "limits:", "plans: ["+strings.Join(names, ", ")+"]\nlimits:", 1)
+	return strings.Replace(ids.LimitOf(fields...), "limits:", "plans: ["+strings.Join(names, ", ")+"]\nlimits:", 1)
 }
 
 // parsePlans returns the plans of the limit of a file, and whether check accepts them: otherwise they differ in nothing but
@@ -67,7 +67,7 @@ func parsePlans(t *testing.T, text string) (plans []*spec.Limit, accepted bool) 
 		return file.Limits[0].Plans, true
 	}
 	require.Len(t, ds, 1, text)
-	require.Equal(t, rules.PlanCarry.ID, ds[0].ID, "%v", ds[0])
+	require.Equal(t, ids.PlanCarry.ID, ds[0].ID, "%v", ds[0])
 	// Each plan alone is a valid file.
 	names := strings.Split(strings.Trim(strings.Split(text, "\n")[1], "plans: []"), ", ")
 	for _, name := range names {

@@ -15,25 +15,25 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
-	"github.com/ratelimitgen/ratelimitgen/gen/rules"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 )
 
 // beyondSchema are the rules that a JSON Schema cannot express, because they are about the text of the file, or compare
 // values that are not constants.
-var beyondSchema = []*rules.Rule{
-	rules.FileTooLarge, rules.InvalidUTF8, rules.ControlCharacter, rules.Syntax, rules.SecondDocument, rules.Anchor, rules.MergeKey, rules.Tag, rules.NameNotText, rules.Duplicate,
-	rules.LeadingZero, rules.ReservedName, rules.SameGoName, rules.NothingPasses, rules.NothingCached, rules.TooManyShards, rules.BadLease, rules.BadOverrides, rules.BadDoc,
-	rules.NoPlans, rules.UnknownPlan, rules.MissingPlan, rules.UnlimitedPlan, rules.PlansDiffer, rules.PlanCarry,
-	rules.UnknownLimit, rules.UnboundKeyPart, rules.ParameterType, rules.CannotPass, rules.TakenAndChecked,
+var beyondSchema = []*ids.Kind{
+	ids.FileTooLarge, ids.InvalidUTF8, ids.ControlCharacter, ids.Syntax, ids.SecondDocument, ids.Anchor, ids.MergeKey, ids.Tag, ids.NameNotText, ids.Duplicate,
+	ids.LeadingZero, ids.ReservedName, ids.SameGoName, ids.NothingPasses, ids.NothingCached, ids.TooManyShards, ids.BadLease, ids.BadOverrides, ids.BadDoc,
+	ids.NoPlans, ids.UnknownPlan, ids.MissingPlan, ids.UnlimitedPlan, ids.PlansDiffer, ids.PlanCarry,
+	ids.UnknownLimit, ids.UnboundKeyPart, ids.ParameterType, ids.CannotPass, ids.TakenAndChecked,
 }
 
 // partlyInSchema are the rules whose syntax only is in the schema: not the length of a duration, whether a day exists, or which names are plans.
 // And in a schema, 10.0 equals 10, and false may be off.
-var partlyInSchema = []*rules.Rule{rules.BadMode, rules.BadVersion, rules.BadNumbers, rules.NotWhole, rules.OutOfRange, rules.BadDuration, rules.BadStart, rules.NotForPeriod}
+var partlyInSchema = []*ids.Kind{ids.BadMode, ids.BadVersion, ids.BadNumbers, ids.NotWhole, ids.OutOfRange, ids.BadDuration, ids.BadStart, ids.NotForPeriod}
 
 // inSchema reports whether a file that breaks the rule must be invalid by the schema too.
 func inSchema(id string) bool {
-	return !slices.ContainsFunc(slices.Concat(beyondSchema, partlyInSchema), func(r *rules.Rule) bool { return r.ID == id })
+	return !slices.ContainsFunc(slices.Concat(beyondSchema, partlyInSchema), func(r *ids.Kind) bool { return r.ID == id })
 }
 
 func TestSchemaAgreesWithParse(t *testing.T) {
@@ -42,7 +42,7 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 		assert.Empty(t, schema.check(value(t, src)), name)
 	}
 	for name, src := range corpus(t, "bad") {
-		if _, ds := Parse(name, src); slices.ContainsFunc(ids(ds), inSchema) {
+		if _, ds := Parse(name, src); slices.ContainsFunc(idsOf(ds), inSchema) {
 			assert.NotEmpty(t, schema.check(value(t, src)), name)
 		}
 	}
@@ -54,12 +54,12 @@ func TestSchemaAgreesOnEveryLimit(t *testing.T) {
 	for name, src := range corpus(t, "bad") {
 		var file struct{ Limits map[string]yaml.Node }
 		_, ds := Parse(name, src)
-		if yaml.Unmarshal(src, &file) != nil || slices.ContainsFunc(ids(ds), aboutNames) {
+		if yaml.Unmarshal(src, &file) != nil || slices.ContainsFunc(idsOf(ds), aboutNames) {
 			continue
 		}
 		for limit, node := range file.Limits {
 			problems := schema.check(map[string]any{"version": 1.0, "limits": map[string]any{limit: plainValue(t, &node)}})
-			broken := ids(ofLimit(ds, limit))
+			broken := idsOf(ofLimit(ds, limit))
 			if len(broken) == 0 {
 				assert.Empty(t, problems, "%s: %s", name, limit)
 			}
@@ -72,7 +72,7 @@ func TestSchemaAgreesOnEveryLimit(t *testing.T) {
 
 // aboutNames reports whether a rule is about names or the text, so that its diagnostics do not name a limit.
 func aboutNames(id string) bool {
-	return slices.ContainsFunc([]*rules.Rule{rules.Anchor, rules.MergeKey, rules.Tag, rules.NameNotText, rules.Duplicate, rules.NotIndented, rules.ControlCharacter}, func(r *rules.Rule) bool { return r.ID == id })
+	return slices.ContainsFunc([]*ids.Kind{ids.Anchor, ids.MergeKey, ids.Tag, ids.NameNotText, ids.Duplicate, ids.NotIndented, ids.ControlCharacter}, func(r *ids.Kind) bool { return r.ID == id })
 }
 
 // ofLimit returns the diagnostics about a limit.

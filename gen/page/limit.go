@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/describe"
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
@@ -38,7 +40,7 @@ func (p *Page) limits() (list []limit) {
 		}
 		return list
 	}
-	r, renamed := p.review(), fields.PlanRenames(p.Old, p.File)
+	r, renamed := p.review(), diff.PlanRenames(p.Old, p.File)
 	subjects := map[string]*review.Subject{}
 	for i := range r.Subjects {
 		if s := &r.Subjects[i]; s.Limit != "" {
@@ -102,7 +104,7 @@ type drawing struct {
 
 func (p *Page) limitView(l *limit, few bool) limitView {
 	shown := l.shown()
-	d := fields.Describe(shown)
+	d := describe.Limit(shown)
 	v := limitView{
 		ID: limitID(shown.Policy.Name), Name: shown.Policy.Name, Doc: printable.Flat(shown.Doc), Per: perKey(shown),
 		Rule: d.Rules()[0], Open: few,
@@ -117,7 +119,7 @@ func (p *Page) limitView(l *limit, few bool) limitView {
 		v.Words = d.Sentences
 	}
 	limited := 0
-	for _, pair := range fields.PairPlans(l.old, l.new, l.renamed) {
+	for _, pair := range diff.PairPlans(l.old, l.new, l.renamed) {
 		// A key of a recording has one count, whatever its plan.
 		v.Plans = append(v.Plans, p.planView(pair, v.Name, p.Recording != nil && limited > 0))
 		if anyLimited(policiesOf(pair)) {
@@ -148,14 +150,14 @@ func perKey(l *spec.Limit) string {
 }
 
 // planView draws one plan of a limit, or the limit if it has no plans. The tokens are left out if later is set.
-func (p *Page) planView(pair fields.PlanPair, name string, later bool) planView {
+func (p *Page) planView(pair diff.PlanPair, name string, later bool) planView {
 	v := planView{Name: pair.Plan}
 	l := pair.New
 	if l == nil {
 		l = pair.Old
 	}
 	if pair.Plan != "" {
-		v.Words = []string{strings.Join(fields.Describe(l).Lines(), " ")}
+		v.Words = []string{strings.Join(describe.Limit(l).Lines(), " ")}
 		name += ", plan " + pair.Plan
 	}
 	policies := policiesOf(pair)
@@ -182,7 +184,7 @@ func (p *Page) planView(pair fields.PlanPair, name string, later bool) planView 
 }
 
 // tokensPicture draws the standard story or the recording. It returns false if the recording has no requests of the limit.
-func (p *Page) tokensPicture(title string, pair fields.PlanPair) (draw.Picture, bool) {
+func (p *Page) tokensPicture(title string, pair diff.PlanPair) (draw.Picture, bool) {
 	policies := policiesOf(pair)
 	if p.Recording != nil {
 		return p.Recording.picture(policies[len(policies)-1].Name, title, pair)
@@ -271,7 +273,7 @@ type playLane struct {
 func (l *limit) playConfig() string {
 	shown := l.shown()
 	p := playground{Per: fields.PeriodOf(asTokens(&shown.Policy))}
-	for _, pair := range fields.PairPlans(l.old, l.new, l.renamed) {
+	for _, pair := range diff.PairPlans(l.old, l.new, l.renamed) {
 		plan := playPlan{Name: pair.Plan}
 		for i, version := range []*spec.Limit{pair.Old.Unblocked(), pair.New.Unblocked()} {
 			if version == nil || version.Policy.Mode == runtime.ModeUnlimited {
@@ -333,7 +335,7 @@ func encode(p playground) string {
 }
 
 // policiesOf returns the policies of a pair, the old one first.
-func policiesOf(pair fields.PlanPair) (list []*runtime.Policy) {
+func policiesOf(pair diff.PlanPair) (list []*runtime.Policy) {
 	for _, version := range []*spec.Limit{pair.Old.Unblocked(), pair.New.Unblocked()} {
 		if version != nil {
 			list = append(list, &version.Policy)

@@ -14,7 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -359,12 +361,12 @@ func TestRecordingOfARemovedLimit(t *testing.T) {
 
 // A plan that is unlimited when it is not blocked has no numbers of another plan.
 func TestBlockedUnlimitedPlanHasNoNumbers(t *testing.T) {
-	file := parse(t, "limits.yaml", spec.Planned("rate: {free: 17, pro: unlimited}", "mode: block"))
+	file := parse(t, "limits.yaml", ids.Planned("rate: {free: 17, pro: unlimited}", "mode: block"))
 	page := written(t, &Page{File: file})
 	requireSound(t, page)
 	l := &limit{new: file.Limits[0]}
 	assert.Equal(t, 1, strings.Count(l.playConfig(), `"name":`), l.playConfig())
-	for _, pair := range fields.PairPlans(nil, file.Limits[0], nil) {
+	for _, pair := range diff.PairPlans(nil, file.Limits[0], nil) {
 		assert.Equal(t, pair.Plan == "free", anyLimited(policiesOf(pair)), pair.Plan)
 	}
 }

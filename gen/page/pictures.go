@@ -1,8 +1,8 @@
 package page
 
 import (
+	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
-	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 )
 
 // PictureFile is a drawing as a file of its own.
@@ -18,7 +18,7 @@ func (p *Page) Pictures() (list []PictureFile) {
 	limits := p.limits()
 	for i := range limits {
 		l := &limits[i]
-		for _, pair := range fields.PairPlans(l.old, l.new, l.renamed) {
+		for _, pair := range diff.PairPlans(l.old, l.new, l.renamed) {
 			file, title := l.shown().Policy.Name, l.shown().Policy.Name
 			if pair.Plan != "" {
 				file, title = file+"-"+pair.Plan, title+", plan "+pair.Plan

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
-	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
@@ -320,7 +320,7 @@ func (r *Recording) tallyWords(name string) string {
 }
 
 // picture draws the busiest key of a limit. It returns false if the recording has no requests of the limit.
-func (r *Recording) picture(limit, title string, pair fields.PlanPair) (draw.Picture, bool) {
+func (r *Recording) picture(limit, title string, pair diff.PlanPair) (draw.Picture, bool) {
 	s := r.subjects[limit]
 	if s == nil || s.length == 0 {
 		return draw.Picture{}, false

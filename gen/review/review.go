@@ -3,7 +3,7 @@
 //
 // # The model
 //
-// fields.Diff lists the changes as facts, and judge.Review judges them. A [Review] has one [Subject] for each limit that
+// diff.Files lists the changes as facts, and judge.Review judges them. A [Review] has one [Subject] for each limit that
 // changed. A [Finding] groups the changes of one kind, and gives their classes. A change can have
 // several classes: more shards both loosen a limit and affect stored state. [Subject.Numbers] are the bounds of the
 // limit before and after all its changes together, and each [Note] describes an effect on requests, on callers or on
@@ -47,6 +47,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
@@ -90,7 +91,7 @@ type Subject struct {
 
 // Finding groups the changes of one kind: the rate and the period of a limit are judged together.
 type Finding struct {
-	Kind    *spec.ChangeKind
+	Kind    *ids.Kind
 	Changes []Change
 }
 

@@ -10,7 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/describe"
+	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
@@ -37,7 +38,7 @@ func NewComparison(old, new *spec.File) *Comparison {
 	if old == nil {
 		old = &spec.File{}
 	}
-	c.Renamed, c.RenamedPlans = inverse(fields.Renames(old, new)), inverse(fields.PlanRenames(old, new))
+	c.Renamed, c.RenamedPlans = inverse(diff.Renames(old, new)), inverse(diff.PlanRenames(old, new))
 	for _, g := range slices.Concat(old.Groups, new.Groups) {
 		// A name of a limit and a group says which is meant on neither side.
 		maps.DeleteFunc(c.Renamed, func(was, is string) bool { return was == g.Name || is == g.Name })
@@ -372,7 +373,7 @@ func writeSide(out *bytes.Buffer, side string, l *limitState) {
 	if l == nil {
 		return
 	}
-	rule := cells.Wrap(l.words(fields.WordsOf), "       ")
+	rule := cells.Wrap(l.words(describe.Words), "       ")
 	// The name of the side replaces the first spaces, so that the other lines are aligned with the first.
 	out.WriteString("  " + side + rule[len("  "+side):])
 }

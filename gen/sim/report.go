@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/describe"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
@@ -110,7 +111,7 @@ func (r *Report) writeSections(out *bytes.Buffer, ink cells.Ink) {
 
 // rulesOf returns the sentences on a limit in a report.
 func rulesOf(l *spec.Limit) []string {
-	return append(fields.Describe(l).Rules(), fields.ModeWords(l)...)
+	return append(describe.Limit(l).Rules(), fields.ModeWords(l)...)
 }
 
 // writeDenied lists the keys that were denied most or, for a limit in shadow mode, shadowed most.

@@ -23,8 +23,8 @@ type Group struct {
 	Takes, Checks []Member
 	// Pos is the place of the group's name.
 	Pos diag.Pos
-	// Given has the places of the given values, by the name of the field.
-	Given map[string]diag.Pos
+	// Places has the places of the values that the file gives, by the name of the field.
+	Places map[string]diag.Pos
 }
 
 // Member is a limit of a [Group], for one of its keys: the group may have several members of a limit.

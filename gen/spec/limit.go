@@ -15,7 +15,7 @@ import (
 // with a policy that is not valid has diagnostics and no limits.
 type Limit struct {
 	checked
-	// Plans has the limit as it is for each plan, in the order of [File.Plans]: with a Policy and the places of Given of
+	// Plans has the limit as it is for each plan, in the order of [File.Plans]: with a Policy and the Places of
 	// its own. It is empty for a limit that is the same for all plans.
 	Plans []*Limit
 	// Plan is the name of the plan, for an element of Plans.
@@ -33,8 +33,10 @@ type Limit struct {
 	Key []KeyPart
 	// Pos is the place of the limit's name.
 	Pos diag.Pos
-	// Given has the places of the given values, by the name of the field: "rate".
-	Given map[string]diag.Pos
+	// CapacityGiven is set if the file gives the capacity. Otherwise it is the rate.
+	CapacityGiven bool
+	// Places has the places of the values that the file gives, by the name of the field: "rate".
+	Places map[string]diag.Pos
 }
 
 // checked is a type of its own so that other packages can read Limit.Policy and cannot write a Limit with one.
@@ -133,7 +135,7 @@ func (l *Limit) CallerNumbers() (list []CallerNumber) {
 	if most.Rate > 0 {
 		list = append(list, CallerNumber{"rate", "Rate", most.Rate})
 	}
-	if _, given := l.Given["capacity"]; most.Capacity > 0 && (given || most.Rate == 0) {
+	if most.Capacity > 0 && (l.CapacityGiven || most.Rate == 0) {
 		list = append(list, CallerNumber{"capacity", "Capacity", most.Capacity})
 	}
 	if most.Slots > 0 {

@@ -29,6 +29,9 @@ func Number(n int64) string {
 	return text
 }
 
+// Underscored returns n as files and Go write large numbers: 40_000.
+func Underscored(n int64) string { return strings.ReplaceAll(Number(n), ",", "_") }
+
 // Bound is a number of things that may have no bound, which is [math.MaxInt64].
 func Bound(n int64) string {
 	if n == math.MaxInt64 {
@@ -80,11 +83,15 @@ func Clip(text string, most int) string {
 	return string([]rune(text)[:most-1]) + "…"
 }
 
-// units are those of [Period] and [Duration], the longest first.
-var units = []struct {
-	length       time.Duration
-	name, symbol string
-}{
+// Unit is a unit of a duration.
+type Unit struct {
+	Length time.Duration
+	// Name is "minute", and Symbol "m", as in limits.yaml.
+	Name, Symbol string
+}
+
+// Units are all units, the longest first.
+var Units = []Unit{
 	{Week, "week", "w"}, {Day, "day", "d"}, {time.Hour, "hour", "h"}, {time.Minute, "minute", "m"}, {time.Second, "second", "s"},
 	{time.Millisecond, "millisecond", "ms"}, {time.Microsecond, "microsecond", "us"}, {time.Nanosecond, "nanosecond", "ns"},
 }
@@ -93,13 +100,13 @@ var units = []struct {
 // "2 weeks".
 func Period(d time.Duration) string {
 	i := 0
-	for d%units[i].length != 0 {
+	for d%Units[i].Length != 0 {
 		i++
 	}
-	if unit := units[i]; d != unit.length {
-		return Count(int64(d/unit.length), unit.name)
+	if unit := Units[i]; d != unit.Length {
+		return Count(int64(d/unit.Length), unit.Name)
 	}
-	return units[i].name
+	return Units[i].Name
 }
 
 // Duration returns the exact duration in the syntax of limits.yaml: "1d12h", "1m30s", or "2w" for whole weeks.
@@ -107,18 +114,18 @@ func Duration(d time.Duration) string {
 	if d == 0 {
 		return "0s"
 	}
-	used := units
+	used := Units
 	if d%Week != 0 {
-		used = units[1:] // 8d, not 1w1d
+		used = Units[1:] // 8d, not 1w1d
 	}
 	text := ""
 	if d < 0 {
 		text, d = "-", -d
 	}
 	for _, unit := range used {
-		if n := d / unit.length; n > 0 {
-			text += strconv.FormatInt(int64(n), 10) + unit.symbol
-			d %= unit.length
+		if n := d / unit.Length; n > 0 {
+			text += strconv.FormatInt(int64(n), 10) + unit.Symbol
+			d %= unit.Length
 		}
 	}
 	return text

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
@@ -27,17 +28,17 @@ func deployNotes(p compare.Pair, changes []spec.Change) (notes []review.Note) {
 	if p.Old == nil || p.New == nil || p.ModesDiffer() || !modeOf(p.New).counts {
 		return nil // see judgeMode
 	}
-	reread := hasKind(changes, spec.KindChanged, spec.PreciseChanged, spec.RateChanged)
-	renamed, capacityChanged := hasKind(changes, spec.LimitRenamed), hasKind(changes, spec.CapacityChanged)
+	reread := hasKind(changes, ids.KindChanged, ids.PreciseChanged, ids.RateChanged)
+	renamed, capacityChanged := hasKind(changes, ids.LimitRenamed), hasKind(changes, ids.CapacityChanged)
 	// Edits of other fields leave the counts in the rows, and how both versions read them, as they are.
 	if p.New.Policy.Mode == runtime.ModeEnforce &&
-		(renamed || reread || capacityChanged || hasKind(changes, spec.KeyChanged, spec.ShardsChanged) || compare.WindowsMove(p)) {
+		(renamed || reread || capacityChanged || hasKind(changes, ids.KeyChanged, ids.ShardsChanged) || compare.WindowsMove(p)) {
 		note(togetherInWords(p))
 	}
 	if renamed || len(p.Old.Key) != len(p.New.Key) {
 		return notes // no row is read again
 	}
-	if sentence := compare.RowsReadAs(p); sentence != "" && (reread || hasKind(changes, spec.StartChanged, spec.ZoneChanged)) {
+	if sentence := compare.RowsReadAs(p); sentence != "" && (reread || hasKind(changes, ids.StartChanged, ids.ZoneChanged)) {
 		note(sentence)
 		// With smaller numbers of its caller, a key is exhausted earlier.
 		if len(p.Old.CallerNumbers()) == 0 {

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/describe"
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
-	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/diff"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
@@ -20,9 +22,9 @@ import (
 // Review reviews the changes from one file to another. Both files must be valid.
 func Review(old, new *spec.File) *review.Review {
 	r := &review.Review{Old: old.Name, New: new.Name}
-	renamed := fields.PlanRenames(old, new)
+	renamed := diff.PlanRenames(old, new)
 	sameSubject := func(a, b spec.Change) bool { return a.Limit == b.Limit && a.Group == b.Group }
-	for _, changes := range grouped(fields.Diff(old, new), sameSubject) {
+	for _, changes := range grouped(diff.Files(old, new), sameSubject) {
 		r.Subjects = append(r.Subjects, subjectOf(changes, renamed))
 	}
 	return r
@@ -114,45 +116,45 @@ func loosenessOf(p compare.Pair) []review.Class {
 	return slices.Compact(classes)
 }
 
-// judges has a function for each of [spec.ChangeKinds].
-var judges = map[*spec.ChangeKind]func(*judgement){
-	spec.PackageChanged:          judgePackage,
-	spec.PlansChanged:            judgePlans,
-	spec.PlanRenamed:             judgePlanRenamed,
-	spec.PlanParameterChanged:    judgePlanParameter,
-	spec.NumbersParameterChanged: judgeNumbersParameter,
-	spec.PlanAdded:               judgePlanAdded,
-	spec.PlanRemoved:             judgePlanRemoved,
-	spec.LimitAdded:              judgeAdded,
-	spec.LimitRemoved:            judgeRemoved,
-	spec.LimitRenamed:            judgeRenamed,
-	spec.DocChanged:              judgeDoc,
-	spec.KeyChanged:              judgeKey,
-	spec.KindChanged:             judgeKind,
-	spec.RateChanged:             judgeRate,
-	spec.CapacityChanged:         judgeCapacity,
-	spec.HoldChanged:             judgeHold,
-	spec.MaxReservedChanged:      judgeMaxReserved,
-	spec.StartChanged:            judgeStart,
-	spec.ZoneChanged:             judgeZone,
-	spec.PreciseChanged:          judgePrecise,
-	spec.ShardsChanged:           judgeShards,
-	spec.ModeChanged:             judgeMode,
-	spec.TimeoutChanged:          judgeTimeout,
-	spec.OnErrorChanged:          judgeOnError,
-	spec.JitterChanged:           judgeJitter,
-	spec.PenaltyChanged:          judgePenalty,
-	spec.DenyCacheChanged:        judgeDenyCache,
-	spec.LeaseChanged:            judgeLease,
-	spec.DurabilityChanged:       judgeDurability,
-	spec.OverridesChanged:        judgeOverrides,
-	spec.GoNameChanged:           judgeGoName,
-	spec.GroupAdded:              judgeGroupAdded,
-	spec.GroupRemoved:            judgeGroupRemoved,
-	spec.GroupTakesChanged:       judgeGroupTakes,
-	spec.GroupChecksChanged:      judgeGroupChecks,
-	spec.GroupMethodChanged:      judgeGroupMethod,
-	spec.GroupGoNameChanged:      judgeGroupGoName,
+// judges has a function for each of [ids.Changes].
+var judges = map[*ids.Kind]func(*judgement){
+	ids.PackageChanged:          judgePackage,
+	ids.PlansChanged:            judgePlans,
+	ids.PlanRenamed:             judgePlanRenamed,
+	ids.PlanParameterChanged:    judgePlanParameter,
+	ids.NumbersParameterChanged: judgeNumbersParameter,
+	ids.PlanAdded:               judgePlanAdded,
+	ids.PlanRemoved:             judgePlanRemoved,
+	ids.LimitAdded:              judgeAdded,
+	ids.LimitRemoved:            judgeRemoved,
+	ids.LimitRenamed:            judgeRenamed,
+	ids.DocChanged:              judgeDoc,
+	ids.KeyChanged:              judgeKey,
+	ids.KindChanged:             judgeKind,
+	ids.RateChanged:             judgeRate,
+	ids.CapacityChanged:         judgeCapacity,
+	ids.HoldChanged:             judgeHold,
+	ids.MaxReservedChanged:      judgeMaxReserved,
+	ids.StartChanged:            judgeStart,
+	ids.ZoneChanged:             judgeZone,
+	ids.PreciseChanged:          judgePrecise,
+	ids.ShardsChanged:           judgeShards,
+	ids.ModeChanged:             judgeMode,
+	ids.TimeoutChanged:          judgeTimeout,
+	ids.OnErrorChanged:          judgeOnError,
+	ids.JitterChanged:           judgeJitter,
+	ids.PenaltyChanged:          judgePenalty,
+	ids.DenyCacheChanged:        judgeDenyCache,
+	ids.LeaseChanged:            judgeLease,
+	ids.DurabilityChanged:       judgeDurability,
+	ids.OverridesChanged:        judgeOverrides,
+	ids.GoNameChanged:           judgeGoName,
+	ids.GroupAdded:              judgeGroupAdded,
+	ids.GroupRemoved:            judgeGroupRemoved,
+	ids.GroupTakesChanged:       judgeGroupTakes,
+	ids.GroupChecksChanged:      judgeGroupChecks,
+	ids.GroupMethodChanged:      judgeGroupMethod,
+	ids.GroupGoNameChanged:      judgeGroupGoName,
 }
 
 // judgementOn panics if nothing judges changes of this kind, so that a new field cannot pass as a cosmetic change.
@@ -169,7 +171,7 @@ func judgementOn(p compare.Pair, changes []spec.Change) *judgement {
 // examineUnlimited judges the changes by which a plan of a limit becomes unlimited, or no longer is. Changes of other
 // fields have no effect on it. If the edit changes the mode, that alone decides what passes.
 func examineUnlimited(p compare.Pair, changes []spec.Change) (s review.Subject) {
-	modeChanges, as := hasKind(changes, spec.ModeChanged), p
+	modeChanges, as := hasKind(changes, ids.ModeChanged), p
 	if !modeChanges {
 		as = p.Enforced()
 	}
@@ -190,17 +192,17 @@ func examineUnlimited(p compare.Pair, changes []spec.Change) (s review.Subject) 
 func judgeUnlimited(j *judgement) bool {
 	kind, wasUnlimited, isUnlimited := j.changes[0].Kind, j.Old.Unlimited(), j.New.Unlimited()
 	switch {
-	case kind == spec.ModeChanged && j.New.Policy.Mode == runtime.ModeBlock: // the limited plans have the note
-	case kind == spec.ModeChanged && j.Old.Policy.Mode == runtime.ModeBlock:
-		j.describe(review.Rule, fields.Describe(j.New).Rules())
-	case kind != spec.RateChanged || wasUnlimited && isUnlimited:
+	case kind == ids.ModeChanged && j.New.Policy.Mode == runtime.ModeBlock: // the limited plans have the note
+	case kind == ids.ModeChanged && j.Old.Policy.Mode == runtime.ModeBlock:
+		j.describe(review.Rule, describe.Limit(j.New).Rules())
+	case kind != ids.RateChanged || wasUnlimited && isUnlimited:
 		return false
 	case isUnlimited:
 		j.risk(review.Unlimited, false)
-		j.describe(review.Rule, fields.Describe(j.New).Rules())
+		j.describe(review.Rule, describe.Limit(j.New).Rules())
 		j.note(review.Deploy, "Stored counts stay as they are, until a sweep deletes them.")
 	default:
-		j.describe(review.Rule, fields.WordsOf(j.New))
+		j.describe(review.Rule, describe.Words(j.New))
 		j.note(review.Deploy, "What was taken without a limit was not counted: a key without a row starts full.")
 	}
 	return true
@@ -216,7 +218,7 @@ type ofPlan struct {
 func examineByPlan(p compare.Pair, changes []spec.Change, renamed map[string]string) review.Subject {
 	var parts []ofPlan
 	limited := 0
-	for _, of := range fields.PairPlans(p.Old, p.New, renamed) {
+	for _, of := range diff.PairPlans(p.Old, p.New, renamed) {
 		one, part := compare.Pair{Old: of.Old, New: of.New}, ofPlan{plan: of.Plan}
 		if one.Old != nil && one.New != nil && !one.ModesDiffer() {
 			one = one.Unblocked()

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
@@ -109,7 +109,7 @@ func (m groupMember) name() string {
 
 // limitNames returns the names in the old file of the limits of members: the old ones of those that were renamed.
 func (j *judgement) limitNames(members []groupMember) []string {
-	renamed := fields.Renames(j.changes[0].Old.File, j.changes[0].New.File)
+	renamed := diff.Renames(j.changes[0].Old.File, j.changes[0].New.File)
 	return words.Of(members, func(m groupMember) string { return cmp.Or(renamed[m.Limit.Policy.Name], m.Limit.Policy.Name) })
 }
 

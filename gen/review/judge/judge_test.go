@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
@@ -25,24 +26,24 @@ import (
 )
 
 func TestEveryChangeIsJudged(t *testing.T) {
-	for _, change := range spec.ChangeKinds() {
+	for _, change := range ids.Changes() {
 		assert.Contains(t, judges, change, "add a function for this id to judges in gen/review/judge/examine.go")
-		r := Review(parse(t, "old", change.Old), parse(t, "new", change.New))
+		r := Review(parse(t, "old", change.Before), parse(t, "new", change.After))
 		require.NotEmpty(t, r.Subjects, change.ID)
 		for _, s := range r.Subjects {
 			for _, f := range s.Findings {
 				for _, c := range f.Changes {
 					for _, side := range []spec.Side{c.Old, c.New} {
 						assert.True(t, side.Value == "" || side.Pos.Line > 0,
-							"%s: the side %q has no Pos, so that JSON leaves it out: set it in gen/fields/diff.go", change.ID, side.Value)
+							"%s: the side %q has no Pos, so that JSON leaves it out: set it in gen/diff/side.go", change.ID, side.Value)
 					}
 				}
 			}
 		}
 	}
-	assert.Len(t, judges, len(spec.ChangeKinds()), "judges in gen/review/judge/examine.go has kinds that spec.ChangeKinds does not have")
+	assert.Len(t, judges, len(ids.Changes()), "judges in gen/review/judge/examine.go has kinds that ids.Changes does not have")
 	assert.PanicsWithValue(t, `review: changes with the id "x" are not judged: add a function to judges in gen/review/judge/examine.go`, func() {
-		judgementOn(compare.Pair{}, []spec.Change{{Kind: &spec.ChangeKind{ID: "x"}}})
+		judgementOn(compare.Pair{}, []spec.Change{{Kind: &ids.Kind{ID: "x"}}})
 	})
 }
 
@@ -101,7 +102,8 @@ var notJudged = map[string]string{
 	"Overrides":                  "the numbers that are given: Policy.Overrides has the effective ones, which are judged",
 	"Plan":                       "of an element of Plans, which is compared",
 	"Pos":                        "a position in the file, which is not compared",
-	"Given":                      "positions in the file, which are not compared",
+	"CapacityGiven":              "whether the capacity follows the rate: the capacity is judged",
+	"Places":                     "positions in the file, which are not compared",
 	"Policy.Calendar.Unit":       "the period, which is judged, changes with it",
 	"Policy.Calendar.Count":      "the period, which is judged, changes with it",
 	"Policy.Calendar.ZonePerKey": "the zone, which is judged, changes with it",
@@ -109,7 +111,7 @@ var notJudged = map[string]string{
 
 func TestEveryFieldOfALimitIsJudged(t *testing.T) {
 	const howTo = "%s is a new field of a limit: add an edit that changes only this field to edits in gen/review/judge/judge_test.go. " +
-		"The edit needs an id in gen/spec (ChangeKinds), a function for the id in judges (gen/review/judge/examine.go), and cases in testdata/review. " +
+		"The edit needs an id in gen/ids (changes.go), a function for the id in judges (gen/review/judge/examine.go), and cases in testdata/review. " +
 		"If an edit of the field needs no verdict, add it to notJudged with the reason."
 	fields := fieldValues(&spec.Limit{})
 	for name := range fields {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -120,6 +121,6 @@ func byKind(changes []spec.Change) [][]spec.Change {
 }
 
 // hasKind reports whether one of the changes is of one of some kinds.
-func hasKind(changes []spec.Change, kinds ...*spec.ChangeKind) bool {
+func hasKind(changes []spec.Change, kinds ...*ids.Kind) bool {
 	return slices.ContainsFunc(changes, func(c spec.Change) bool { return slices.Contains(kinds, c.Kind) })
 }

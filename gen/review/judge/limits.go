@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/describe"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
@@ -26,14 +27,14 @@ func judgePackage(j *judgement) {
 
 func judgeAdded(j *judgement) {
 	j.class(review.Added)
-	j.describe(review.Rule, fields.WordsOf(j.New))
+	j.describe(review.Rule, describe.Words(j.New))
 }
 
 func judgeRemoved(j *judgement) {
 	// Every request passes that the limit would have denied.
 	j.class(review.Removed, review.Loosened, review.Breaking, review.StoredState)
 	j.risk(review.Unlimited, false)
-	j.describe(review.RemovedRule, fields.WordsOf(j.Old))
+	j.describe(review.RemovedRule, describe.Words(j.Old))
 	j.note(review.Calls, "Calls of %s no longer compile. Without another limit in its place, these requests are unlimited.", j.Old.GoName)
 	j.note(review.Deploy, "Its rows stay in the table, because Sweep only deletes rows of existing limits. The store's Forget deletes them, as does the statement below.")
 	j.statement("after the deploy, to delete its rows", "DELETE FROM rate_limits WHERE name = '%s';", j.Old.Policy.Name)
@@ -159,11 +160,11 @@ func judgeNumbersParameter(j *judgement) {
 
 func judgePlanAdded(j *judgement) {
 	j.class(review.Added)
-	j.describe(review.Rule, fields.WordsOf(j.New))
+	j.describe(review.Rule, describe.Words(j.New))
 }
 
 func judgePlanRemoved(j *judgement) {
 	j.class(review.Removed)
-	j.describe(review.RemovedRule, fields.WordsOf(j.Old))
+	j.describe(review.RemovedRule, describe.Words(j.Old))
 	j.note(review.Deploy, "Keys of this plan keep their counts, which apply to the next plan that calls pass.")
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -159,7 +159,7 @@ func TestPlanRenamesAreGuessedFromNumbers(t *testing.T) {
 			if want == nil {
 				want = map[string]string{}
 			}
-			require.Equal(t, want, fields.PlanRenames(parse(t, "old", test.old), parse(t, "new", test.new)))
+			require.Equal(t, want, diff.PlanRenames(parse(t, "old", test.old), parse(t, "new", test.new)))
 		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -141,7 +142,7 @@ func wanted() (list []string) {
 	for _, kind := range []string{"token bucket", "fixed window", "sliding window"} {
 		without[kind] = append(without[kind], "hold")
 	}
-	for _, change := range spec.ChangeKinds() {
+	for _, change := range ids.Changes() {
 		list = append(list, change.ID)
 	}
 	for _, field := range fields.Fields() {

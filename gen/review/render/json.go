@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
-	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -80,7 +80,7 @@ func subjectAsJSON(s *review.Subject) jsonSubject {
 		Findings: []jsonFinding{}, Risks: append([]review.Risk{}, s.Risks...), Numbers: []jsonNumber{}, Notes: append([]review.Note{}, s.Notes...), SQL: append([]review.Statement{}, s.SQL...),
 	}
 	for _, f := range s.Findings {
-		finding := jsonFinding{f.Kind.ID, rules.Address(f.Kind.ID), f.Classes(), []jsonChange{}}
+		finding := jsonFinding{f.Kind.ID, ids.Address(f.Kind.ID), f.Classes(), []jsonChange{}}
 		for _, c := range f.Changes {
 			finding.Changes = append(finding.Changes, jsonChange{c.Plan, c.Field, c.Classes, sideAsJSON(c.Old), sideAsJSON(c.New)})
 		}
@@ -125,5 +125,5 @@ var schema string
 // may add properties. They remove or change properties only together with the number in version.
 func Schema() []byte {
 	// The ids are on lines of their own.
-	return []byte(strings.Replace(schema, "$id", strings.Join(spec.ChangeIDs(), "\",\n            \""), 1))
+	return []byte(strings.Replace(schema, "$id", strings.Join(ids.OfChanges(), "\",\n            \""), 1))
 }

@@ -1,0 +1,156 @@
+package diff
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+)
+
+func parsed(t testing.TB, text string) *spec.File {
+	t.Helper()
+	file, ds := fields.Parse("limits.yaml", []byte(text))
+	require.Empty(t, ds, text)
+	return file
+}
+
+// summaries returns changes as "id limit field: old -> new".
+func summaries(changes []spec.Change) []string {
+	list := []string{}
+	for _, c := range changes {
+		list = append(list, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s: %s -> %s", c.Kind.ID, c.Limit, c.Field, c.Old.Value, c.New.Value)), " "))
+	}
+	return list
+}
+
+func TestFiles(t *testing.T) {
+	limits := func(lines ...string) string { return "version: 1\nlimits:\n  " + strings.Join(lines, "\n  ") + "\n" }
+	const flow = "kind: token bucket, period: 1m, rate: "
+	for _, test := range []struct {
+		name, old, new string
+		want           []string
+	}{
+		{"nothing", ids.Valid, ids.Valid, nil},
+		{"other notation of the same", ids.LimitOf(ids.Bucket),
+			ids.LimitOf("rate: 1_0", "key: {user: string}", "period: 60s", "kind: token bucket", "capacity: 10", "shards: 1", "onError: closed", "goName: SendMessage"),
+			[]string{"key-changed sendMessage key: -> {user: string}"}},
+		{"key in short", ids.LimitOf(ids.Bucket, "key: user"), ids.LimitOf(ids.Bucket, "key: {user: string}"), nil},
+		{"order", limits("a: {"+flow+"1}", "b: {"+flow+"2}"), limits("b: {"+flow+"2}", "a: {"+flow+"1}"), nil},
+		{"capacity follows rate", ids.LimitOf("kind: token bucket", "rate: 2", "period: 1h"), ids.LimitOf("kind: token bucket", "rate: 48", "period: 24h"), []string{
+			"rate-changed sendMessage rate: 2 -> 48", "rate-changed sendMessage period: 1h -> 1d", "capacity-changed sendMessage capacity: 2 -> 48"}},
+		{"in the order of the new file, then the removed", limits("a: {"+flow+"1}", "b: {"+flow+"2}", "c: {"+flow+"3}"), limits("n: {"+flow+"9}", "c: {"+flow+"4, capacity: 3}", "b: {"+flow+"2}"), []string{
+			"limit-added n : -> n", "rate-changed c rate: 3 -> 4", "limit-removed a : a ->"}},
+		{"package", "package: a\n" + ids.Valid, ids.Valid, []string{"package-changed package: a ->"}},
+		{"what a process keeps", ids.LimitOf(ids.Bucket, "lease: {tokens: 10, for: 0.2s}", "denyCache: 60s"), ids.LimitOf(ids.Bucket, "lease: {for: 200ms, tokens: 1_0}", "denyCache: 1m", "durability: full"), []string{
+			"durability-changed sendMessage durability: -> full"}},
+		{"a lease", ids.LimitOf(ids.Bucket, "lease: {tokens: 5, for: 1h}"), ids.LimitOf(ids.Bucket, "lease: {tokens: 5, for: 90m}"), []string{
+			"lease-changed sendMessage lease: {tokens: 5, for: 1h} -> {tokens: 5, for: 1h30m}"}},
+		{"starts", ids.LimitOf("kind: fixed window", "rate: 1", "period: 1d", "start: 2024-01-01T01:00:00+01:00"), ids.LimitOf("kind: fixed window", "rate: 1", "period: 1d", "start: 36h"), []string{
+			"start-changed sendMessage start: 2024-01-01T00:00:00Z -> 1d12h"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := summaries(Files(parsed(t, test.old), parsed(t, test.new)))
+			want := []string{}
+			for _, line := range test.want {
+				want = append(want, strings.Join(strings.Fields(line), " "))
+			}
+			assert.Equal(t, want, got)
+		})
+	}
+}
+
+func TestRenamesAreGuessed(t *testing.T) {
+	limit := func(name, rest string) string {
+		return "  " + name + ": {kind: token bucket, period: 1m, " + rest + "}\n"
+	}
+	for _, test := range []struct {
+		name, old, new string
+		want           map[string]string
+	}{
+		{"the same rule", limit("a", "rate: 1"), limit("b", "rate: 1"), map[string]string{"b": "a"}},
+		{"another rule", limit("a", "rate: 1"), limit("b", "rate: 2"), nil},
+		{"another key", limit("a", "rate: 1"), limit("b", "rate: 1, key: user"), nil},
+		{"another rule, the same doc", limit("a", "rate: 1, doc: x"), limit("b", "rate: 2, doc: x"), map[string]string{"b": "a"}},
+		{"another rule and key, the same doc", limit("a", "rate: 1, doc: x"), limit("b", "rate: 2, doc: x, key: user"), nil},
+		{"two alike are removed", limit("a", "rate: 1") + limit("b", "rate: 1"), limit("c", "rate: 1"), nil},
+		{"two alike are added", limit("a", "rate: 1"), limit("b", "rate: 1") + limit("c", "rate: 1"), nil},
+		{"the method tells two apart", limit("a", "rate: 1") + limit("b", "rate: 1"), limit("c", "rate: 1, goName: A") + limit("d", "rate: 1, goName: B"), map[string]string{"c": "a", "d": "b"}},
+		{"the doc tells two apart", limit("a", "rate: 1, doc: x") + limit("b", "rate: 1, doc: y"), limit("c", "rate: 1, doc: y") + limit("d", "rate: 1, doc: x"), map[string]string{"c": "b", "d": "a"}},
+		{"one that is still there", limit("a", "rate: 1") + limit("b", "rate: 1"), limit("a", "rate: 1") + limit("c", "rate: 1"), map[string]string{"c": "b"}},
+		{"names that swap", limit("a", "rate: 1") + limit("b", "rate: 2"), limit("b", "rate: 1") + limit("a", "rate: 2"), nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			const head = "version: 1\nlimits:\n"
+			got := map[string]string{}
+			for _, c := range Files(parsed(t, head+test.old), parsed(t, head+test.new)) {
+				if c.Kind == ids.LimitRenamed {
+					got[c.New.Value] = c.Old.Value
+				}
+			}
+			if test.want == nil {
+				test.want = map[string]string{}
+			}
+			assert.Equal(t, test.want, got)
+		})
+	}
+}
+
+func TestSidesOfChangesHaveValuesAndPlaces(t *testing.T) {
+	old, new := parsed(t, ids.LimitOf(ids.Bucket)), parsed(t, ids.LimitOf("rate: 20", "kind: token bucket", "period: 1m"))
+	changes := Files(old, new)
+	require.Len(t, changes, 2)
+	assert.Equal(t, spec.Side{File: old, Limit: old.Limits[0], Value: "10", Given: true, Pos: diag.Pos{Line: 5, Column: 11}}, changes[0].Old)
+	assert.Equal(t, spec.Side{File: new, Limit: new.Limits[0], Value: "20", Given: true, Pos: diag.Pos{Line: 4, Column: 11}}, changes[0].New)
+	assert.Equal(t, spec.Side{File: new, Limit: new.Limits[0], Value: "20", Given: false, Pos: diag.Pos{Line: 3, Column: 3}}, changes[1].New, "a capacity that is not given has the place of the limit")
+}
+
+// Comparing the files the other way round swaps added and removed limits, and the values of each change.
+func TestDiffBackIsTheOpposite(t *testing.T) {
+	opposite := map[*ids.Kind]*ids.Kind{
+		ids.LimitAdded: ids.LimitRemoved, ids.LimitRemoved: ids.LimitAdded, ids.GroupAdded: ids.GroupRemoved, ids.GroupRemoved: ids.GroupAdded,
+		ids.PlanAdded: ids.PlanRemoved, ids.PlanRemoved: ids.PlanAdded,
+	}
+	for _, kind := range ids.Changes() {
+		old, new := parsed(t, kind.Before), parsed(t, kind.After)
+		var there, back []string
+		for _, c := range Files(old, new) {
+			there = append(there, c.Kind.ID+c.Plan+c.Field+c.Old.Value+c.New.Value)
+		}
+		for _, c := range Files(new, old) {
+			if c.Kind == ids.PlanRenamed {
+				c.Plan = c.Old.Value
+			}
+			back = append(back, cmp.Or(opposite[c.Kind], c.Kind).ID+c.Plan+c.Field+c.New.Value+c.Old.Value)
+		}
+		assert.ElementsMatch(t, there, back, kind.ID)
+	}
+}
+
+func TestExamplesOfChangesHaveThatChangeOnly(t *testing.T) {
+	for _, kind := range ids.Changes() {
+		var found []string
+		for _, c := range Files(parsed(t, kind.Before), parsed(t, kind.After)) {
+			found = append(found, c.Kind.ID)
+		}
+		if kind.ID == ids.LimitRenamed.ID {
+			found = slices.DeleteFunc(found, func(id string) bool { return id == ids.GoNameChanged.ID })
+		}
+		if slices.Contains([]string{ids.PlanAdded.ID, ids.PlanRemoved.ID, ids.PlanRenamed.ID}, kind.ID) { // a limit has the plans of its file
+			found = slices.DeleteFunc(found, func(id string) bool { return id == ids.PlansChanged.ID })
+		}
+		if kind.ID == ids.GroupMethodChanged.ID { // it follows from a change of a limit
+			found = slices.DeleteFunc(found, func(id string) bool { return id == ids.PlanParameterChanged.ID })
+		}
+		assert.Equal(t, []string{kind.ID}, found, "the example in gen/ids/changes.go must have this change only, and gen/diff/diff.go must find it")
+		assert.NotEmpty(t, kind.Summary)
+	}
+}

@@ -1,0 +1,100 @@
+package diff
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+)
+
+// Renames guesses which limits were renamed, and returns the old names by the new ones. An added limit is a removed one
+// renamed if both have the same key, and
+//
+//   - the same kind and doc, or
+//   - the same rule and method name, or
+//   - the same rule, if no other added or removed limit has it.
+//
+// If several limits are alike, nothing is guessed.
+func Renames(old, new *spec.File) map[string]string {
+	removed, added := without(old, new), without(new, old)
+	names, paired := map[string]string{}, map[string]bool{}
+	isPaired := func(l *spec.Limit) bool { return paired[l.Policy.Name] }
+	// The strongest evidence comes first, and the weaker is used only for limits that are still unpaired.
+	for _, alike := range []func(*spec.Limit) any{docTrait, methodTrait, ruleTrait} {
+		before, after := only(removed, alike), only(added, alike)
+		for trait, limit := range after {
+			if previous := before[trait]; previous != nil && limit != nil {
+				names[limit.Policy.Name] = previous.Policy.Name
+				// No name is both of a removed and of an added limit.
+				paired[limit.Policy.Name], paired[previous.Policy.Name] = true, true
+			}
+		}
+		removed, added = slices.DeleteFunc(removed, isPaired), slices.DeleteFunc(added, isPaired)
+	}
+	return names
+}
+
+// without returns the limits of a file with names that the other file lacks.
+func without(file, other *spec.File) []*spec.Limit {
+	names := limitsByName(other)
+	return slices.DeleteFunc(slices.Clone(file.Limits), func(l *spec.Limit) bool { return names[l.Policy.Name] != nil })
+}
+
+// only returns the limits by a trait; nil for a trait that several limits have.
+func only(limits []*spec.Limit, trait func(*spec.Limit) any) map[any]*spec.Limit {
+	found := map[any]*spec.Limit{}
+	for _, limit := range limits {
+		key := trait(limit)
+		if key == nil {
+			continue
+		}
+		if _, twice := found[key]; twice {
+			// The entry stays, so that a third limit with the trait is not taken for the only one.
+			limit = nil
+		}
+		found[key] = limit
+	}
+	return found
+}
+
+// docTrait survives a renaming with a change of numbers. It is nil without a doc.
+func docTrait(l *spec.Limit) any {
+	if l.Doc == "" {
+		return nil
+	}
+	return [3]string{l.Doc, fields.KeyOf(l), l.Policy.Kind.String()}
+}
+
+func ruleTrait(l *spec.Limit) any {
+	// The names differ in any renaming.
+	policy := l.Policy
+	policy.Name = ""
+	return [3]any{policy, fields.KeyOf(l), plansTrait(l)}
+}
+
+func methodTrait(l *spec.Limit) any { return [2]any{ruleTrait(l), l.GoName} }
+
+// plansTrait is equal for limits with the same rule for each plan.
+func plansTrait(l *spec.Limit) string {
+	var traits []string
+	for _, plan := range l.Plans {
+		policy := plan.Policy
+		policy.Name = ""
+		traits = append(traits, fmt.Sprintf("%s: %+v", plan.Plan, policy))
+	}
+	return strings.Join(traits, "\n")
+}
+
+func limitsByName(file *spec.File) map[string]*spec.Limit {
+	return byName(file.Limits, func(l *spec.Limit) string { return l.Policy.Name })
+}
+
+func byName[T any](list []*T, name func(*T) string) map[string]*T {
+	named := make(map[string]*T, len(list))
+	for _, one := range list {
+		named[name(one)] = one
+	}
+	return named
+}

@@ -1,0 +1,28 @@
+package fields
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+var denyCacheField = lengthOf(func(p *runtime.Policy) *time.Duration { return &p.DenyCache }, limitField{
+	name: "denyCache", synonyms: []string{"cache", "ephemeralcache", "denylist", "inmemoryblockduration"},
+	about:     "The longest time that a process repeats a denial from its memory. Tokens that another process gives back may be available only that much later.",
+	absent:    "denials are not cached",
+	example:   "1s",
+	change:    ids.DenyCacheChanged,
+	sentences: denyCacheSentences,
+})
+
+func denyCacheSentences(l *spec.Limit) []string {
+	// The cache has no effect in shadow mode, which denies nothing.
+	if l.Policy.DenyCache == 0 || l.Policy.Mode == runtime.ModeShadow {
+		return nil
+	}
+	return []string{fmt.Sprintf("A process repeats a denial from its memory for at most %s.", words.Duration(l.Policy.DenyCache))}
+}

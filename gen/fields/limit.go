@@ -1,0 +1,66 @@
+package fields
+
+import (
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// limitFields are the fields of one limit, in the order in which people read them.
+var limitFields = []limitField{
+	docField,
+	keyField,
+	kindField,
+	rateField,
+	periodField,
+	zoneField,
+	capacityField,
+	holdField,
+	maxReservedField,
+	startField,
+	preciseField,
+	shardsField,
+	modeField,
+	penaltyField,
+	forgiveField,
+	timeoutField,
+	onErrorField,
+	jitterField,
+	denyCacheField,
+	leaseField,
+	durabilityField,
+	overridesField,
+	goNameField,
+}
+
+func limitSchema() object {
+	schema := mapSchema(limitFields)
+	var conditions []any
+	for _, f := range limitFields {
+		conditions = append(conditions, f.conditions...)
+	}
+	schema["allOf"] = conditions
+	return schema
+}
+
+// Sentences returns a limit without plans, or one plan, in sentences: its rule, and the others, the most important first.
+func Sentences(l *spec.Limit) (rule string, sentences []string) {
+	m := l.Policy.Mode
+	switch {
+	case l.Unlimited():
+		return "Unlimited: every request is allowed, and none is counted.", nil
+	case l.UnlimitedRate:
+		rule = "Unlimited when it is not blocked."
+	default:
+		rule = ruleSentence(l)
+	}
+	if m != runtime.ModeEnforce && m != runtime.ModeShadow {
+		// The other fields have no effect.
+		return rule, append(ModeWords(l), keySentences(l)...)
+	}
+	for _, f := range limitFields {
+		if f.sentences != nil {
+			sentences = append(sentences, f.sentences(l)...)
+		}
+	}
+	return rule, append(sentences, keySentences(l)...)
+}

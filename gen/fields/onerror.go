@@ -1,0 +1,44 @@
+package fields
+
+import (
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+var onErrorField = wordOf(ids.BadOnError, runtime.OnErrors(), onErrorSynonyms, func(p *runtime.Policy) *runtime.OnError { return &p.OnError }, limitField{
+	name: "onError", synonyms: []string{"fail", "failure", "fallback"},
+	about:     "The decision if the store fails: `closed` allows no request, and the call returns the error; `open` allows every request without counting it; `local` decides by the same rule from the memory of the process. The decision reports that.",
+	more:      "With `local`, a key begins with what the store has last reported to the process, and is full if it has not: n processes together may allow n times the limit. The store does not count it. The end of the caller's context is no failure of the store: the call returns the context's error. With `open` or `local`, only `Allow` reports the failure, in `Decision.FailedOpen` or `Decision.FailedLocal`; `Require` and `Wait` cannot report it. Call the store's `Ready` at startup to find a broken store early.",
+	accepts:   "`closed`, `open` or `local`",
+	absent:    "`closed`",
+	example:   "open",
+	change:    ids.OnErrorChanged,
+	sentences: onErrorSentences,
+})
+
+// onErrorSynonyms are the words for an onError in other limiters.
+var onErrorSynonyms = map[string]runtime.OnError{
+	"allow": runtime.FailOpen, "pass": runtime.FailOpen, "true": runtime.FailOpen,
+	"memory": runtime.FailLocal, "inmemory": runtime.FailLocal, "fallback": runtime.FailLocal, "insurance": runtime.FailLocal,
+	"deny": runtime.FailClosed, "block": runtime.FailClosed, "false": runtime.FailClosed,
+}
+
+// onErrorSentences covers timeout too. It is empty for the default, an error without a timeout.
+func onErrorSentences(l *spec.Limit) []string {
+	p := &l.Policy
+	failure := "If the store fails"
+	if p.Timeout > 0 {
+		failure += " or takes longer than " + words.Duration(p.Timeout)
+	}
+	switch {
+	case p.OnError == runtime.FailOpen || p.Mode == runtime.ModeShadow:
+		return []string{failure + ", requests are allowed and not counted."}
+	case p.OnError == runtime.FailLocal:
+		return []string{failure + ", each process decides by the same rule from its own memory."}
+	case p.Timeout > 0:
+		return []string{failure + ", no request is allowed and the call returns the error."}
+	}
+	return nil
+}
