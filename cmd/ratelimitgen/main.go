@@ -46,7 +46,7 @@ func main() {
 	// The process ends soon, so collecting garbage less often costs some memory and saves time. The bound is for hostile files,
 	// of which four times what is in use would be more than a gigabyte.
 	debug.SetGCPercent(400)
-	debug.SetMemoryLimit(512 << 20)
+	debug.SetMemoryLimit(160 << 20)
 	program = startedAs()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -292,7 +292,11 @@ func (r *Review) BySeverity() []*Subject {
 	for i := range r.Subjects {
 		list[i] = &r.Subjects[i]
 	}
-	slices.SortStableFunc(list, func(a, b *Subject) int { return a.severity() - b.severity() })
+	severity := make(map[*Subject]int, len(list))
+	for _, s := range list {
+		severity[s] = s.severity()
+	}
+	slices.SortStableFunc(list, func(a, b *Subject) int { return severity[a] - severity[b] })
 	return list
 }
 
@@ -301,8 +305,8 @@ func (s *Subject) severity() int {
 	if len(s.Risks) > 0 {
 		return slices.Index(riskKinds(), s.Risks[0].Kind) - len(riskKinds())
 	}
-	order := []Class{Loosened, Breaking, StoredState, Tightened, Renamed, Added}
-	if i := slices.IndexFunc(order, func(c Class) bool { return slices.Contains(s.Classes(), c) }); i >= 0 {
+	order, classes := []Class{Loosened, Breaking, StoredState, Tightened, Renamed, Added}, s.Classes()
+	if i := slices.IndexFunc(order, func(c Class) bool { return slices.Contains(classes, c) }); i >= 0 {
 		return i
 	}
 	return len(order)
