@@ -12,6 +12,8 @@ import (
 // packs collects the drawings and playgrounds of a large page, compressed: the browser unpacks those of a limit that is opened. They
 // are some kilobytes for each limit, and much alike.
 type packs struct {
+	// page has the templates of fragments.
+	page *template.Template
 	// fragments are those of the pack that is being filled, as HTML, and written is how many the packs before it have.
 	fragments []string
 	written   int
@@ -30,7 +32,7 @@ func (p *packs) Play(config string) (int, error) { return p.add("play", config) 
 // add packs what a template of the page writes.
 func (p *packs) add(name string, data any) (int, error) {
 	var html bytes.Buffer
-	if err := pageTemplate.ExecuteTemplate(&html, name, data); err != nil {
+	if err := p.page.ExecuteTemplate(&html, name, data); err != nil {
 		return 0, err
 	}
 	p.fragments = append(p.fragments, html.String())

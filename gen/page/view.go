@@ -15,8 +15,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
-	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -115,7 +115,7 @@ func (p *Page) view() *pageView {
 		}
 	}
 	if len(limits) > mostDrawn {
-		v.Packs = &packs{}
+		v.Packs = &packs{page: pageTemplate}
 	}
 	for _, g := range p.File.Groups {
 		v.Groups = append(v.Groups, p.groupView(g))

@@ -57,8 +57,6 @@ type Review struct {
 	Old, New string
 	// Remark is a sentence about the files, such as that one was moved. It is empty in most reviews.
 	Remark string
-	// LinkBase is the address of the new file, to which render.WriteMarkdown links; "" for no links.
-	LinkBase string
 	// Subjects are the limits that changed, in the order of the new file, and then the groups. The file itself comes before
 	// them, and removed limits and groups come after the others.
 	Subjects []Subject

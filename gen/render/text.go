@@ -1,4 +1,3 @@
-// Package render shows a [review.Review] as text, as Markdown and as JSON.
 package render
 
 import (
@@ -18,9 +17,9 @@ import (
 )
 
 // WriteText prints the review for people: the limits of each class, and then for each subject its position, its changes
-// with their ids, its numbers, and its notes. It returns the error of w.
-func WriteText(r *review.Review, w io.Writer, color bool) error {
-	out := textWriter{ink: cells.InkFor(color)}
+// with their ids, its numbers, and its notes.
+func WriteText(w io.Writer, r *review.Review, o Options) error {
+	out := textWriter{ink: cells.InkFor(o.Color)}
 	out.summary(r)
 	// Each subject is written before the next, because the text of thousands would need as much memory as their review.
 	for _, s := range r.BySeverity() {

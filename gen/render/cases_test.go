@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write the output into the cases")
 
 // casesIn is the directory of the cases. A case has sections below lines "-- name --": the files "old" and "new", and then
 // the expected output: as text in every case, and in other formats in a few that cover them.
-const casesIn = "../../../testdata/review"
+const casesIn = "../../testdata/review"
 
 type section struct{ name, text string }
 
@@ -134,23 +134,22 @@ func shortened(r *review.Review, sentences []sentence, used map[string]bool) *re
 
 func TestCases(t *testing.T) {
 	sentences, used := readSentences(t), map[string]bool{}
-	forms := map[string]func(*review.Review, io.Writer) error{
-		"text":     func(r *review.Review, w io.Writer) error { return WriteText(r, w, false) },
-		"color":    func(r *review.Review, w io.Writer) error { return WriteText(r, w, true) },
-		"markdown": func(r *review.Review, w io.Writer) error { return WriteMarkdown(r, w) },
-		"json":     func(r *review.Review, w io.Writer) error { return WriteJSON(r, w) },
+	type form struct {
+		write func(io.Writer, *review.Review, Options) error
+		color bool
 	}
+	forms := map[string]form{"text": {WriteText, false}, "color": {WriteText, true}, "markdown": {WriteMarkdown, false}, "json": {WriteJSON, false}}
 	eachCase(t, func(t *testing.T, path string, sections []section, r *review.Review) {
 		short := shortened(r, sentences, used)
 		for i, s := range sections[2:] {
 			require.Contains(t, forms, s.name)
 			var got bytes.Buffer
-			require.NoError(t, forms[s.name](short, &got))
+			require.NoError(t, forms[s.name].write(&got, short, Options{Color: forms[s.name].color}))
 			if *update {
 				sections[2+i].text = got.String()
 				continue
 			}
-			assert.Equal(t, s.text, got.String(), "if the change is intended, run: go test ./gen/review/render -run Cases -update")
+			assert.Equal(t, s.text, got.String(), "if the change is intended, run: go test ./gen/render -run Cases -update")
 		}
 		if *update {
 			writeCase(t, path, sections)
@@ -184,7 +183,7 @@ func TestEveryChangeHasACase(t *testing.T) {
 		}
 	})
 	missing := slices.DeleteFunc(wanted(), func(change string) bool { return shown[change] })
-	assert.Empty(t, missing, "no case in testdata/review has these changes: add them to a file there, and run go test ./gen/review/render -run Cases -update")
+	assert.Empty(t, missing, "no case in testdata/review has these changes: add them to a file there, and run go test ./gen/render -run Cases -update")
 }
 
 func wanted() (list []string) {
@@ -239,7 +238,7 @@ func BenchmarkReview(b *testing.B) {
 		require.Empty(b, append(wrong, alsoWrong...))
 
 		start = time.Now()
-		require.NoError(b, WriteText(judge.Review(old, new), io.Discard, false))
+		require.NoError(b, WriteText(io.Discard, judge.Review(old, new), Options{}))
 		reviewing += time.Since(start)
 	}
 	b.ReportMetric(float64(reviewing)/float64(reading), "times-reading")
