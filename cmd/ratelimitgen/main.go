@@ -46,7 +46,7 @@ func main() {
 	// The process ends soon, so collecting garbage less often costs some memory and saves time: up to the bound, which what ten
 	// thousand limits need is below.
 	debug.SetGCPercent(400)
-	debug.SetMemoryLimit(160 << 20)
+	debug.SetMemoryLimit(200 << 20)
 	program = startedAs()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
