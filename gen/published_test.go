@@ -20,9 +20,10 @@ import (
 
 const published = "../testdata/published"
 
-// publishedAPI is a file of testdata/published, with what its comments say.
+// publishedAPI is a file of testdata/published or a section of others.txt there, with what its comments say.
 type publishedAPI struct {
 	name   string // the file without .yaml, and the package
+	in     string // the file
 	text   string
 	title  string
 	date   string
@@ -39,16 +40,34 @@ var (
 	publishedNearly  = regexp.MustCompile(`^(\w+): .+$`)
 )
 
-// publishedAPIs returns all files of testdata/published. Their comments begin with the title, and every other one has a
-// label: the table of the page is made of them.
-func publishedAPIs(t *testing.T) (apis []publishedAPI) {
+// publishedTexts returns the files of testdata/published, and the sections of others.txt, in the order of their names.
+func publishedTexts(t *testing.T) (apis []publishedAPI) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(published, "*.yaml"))
 	require.NoError(t, err)
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
-		api := publishedAPI{name: strings.TrimSuffix(filepath.Base(path), ".yaml"), text: string(text)}
+		in := filepath.Base(path)
+		apis = append(apis, publishedAPI{name: strings.TrimSuffix(in, ".yaml"), in: in, text: string(text)})
+	}
+	others, err := os.ReadFile(filepath.Join(published, "others.txt"))
+	require.NoError(t, err)
+	for _, section := range strings.Split("\n"+string(others), "\n-- ")[1:] {
+		name, text, ok := strings.Cut(section, " --\n")
+		require.True(t, ok, section)
+		apis = append(apis, publishedAPI{name: name, in: "others.txt", text: text + "\n"})
+	}
+	slices.SortFunc(apis, func(a, b publishedAPI) int { return strings.Compare(a.name, b.name) })
+	return apis
+}
+
+// publishedAPIs returns all published limits. Their comments begin with the title, and every other one has a label: the table of the
+// page is made of them.
+func publishedAPIs(t *testing.T) (apis []publishedAPI) {
+	t.Helper()
+	for _, api := range publishedTexts(t) {
+		path := api.name
 		comments, _, ok := strings.Cut(api.text, "\nversion: 1\n")
 		require.True(t, ok && strings.HasPrefix(comments, "# "), "%s must begin with comments", path)
 		title, comments, _ := strings.Cut(comments, "\n")
@@ -74,7 +93,7 @@ func publishedAPIs(t *testing.T) (apis []publishedAPI) {
 			}
 		}
 		require.True(t, api.source != nil && api.date != "" && api.rules != nil, "%s needs a source, a date and what is published", path)
-		file, found := fields.Parse(path, text)
+		file, found := fields.Parse(path, []byte(api.text))
 		require.NoError(t, found.WriteText(t.Output(), false))
 		require.Empty(t, found)
 		api.file = file
@@ -134,7 +153,7 @@ func publishedTable(t *testing.T) string {
 			sources = append(sources, fmt.Sprintf("[%s](%s)", source[0], source[1]))
 		}
 		exact := len(api.file.Limits) - len(api.nearly)
-		fmt.Fprintf(&rows, "| [%s](%s.yaml) | %s | %s | %d | %d | %d | %s; %s |\n", api.title, api.name, strings.Join(keys, "; "),
+		fmt.Fprintf(&rows, "| [%s](%s) | %s | %s | %d | %d | %d | %s; %s |\n", api.title, api.in, strings.Join(keys, "; "),
 			strings.Join(limits, "; "), exact, len(api.nearly), api.not, strings.Join(sources, ", "), api.date)
 		exactly, nearly, not = exactly+exact, nearly+len(api.nearly), not+api.not
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -14,9 +13,9 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
-	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
@@ -66,13 +65,14 @@ file; it can be repeated, and it is an error (exit code 1) if it matches no chan
 // diffArgs are the flags of diff.
 type diffArgs struct {
 	linkBase, against string
-	format, color     choice
+	format            formatChoice[*review.Review]
+	color             choice
 	gate              gate
 }
 
 func prepareDiff(flags *flag.FlagSet) action {
 	var a diffArgs
-	a.format.declareFormat(flags, "text", "markdown", "json", "github")
+	a.format.declare(flags, reviewFormats)
 	declareAgainst(flags, &a.against)
 	flags.StringVar(&a.linkBase, "link-base", "", "in markdown, link limits to their lines in the files below this `URL`")
 	a.color.declareColor(flags)
@@ -106,22 +106,25 @@ func (a *diffArgs) run(s streams, args []string) error {
 	return a.gate.decide(r)
 }
 
+// write prints the review, with the names of the files as its reader has them.
 func (a *diffArgs) write(s streams, r *review.Review, old, new side) error {
-	switch a.format.value {
-	case "markdown":
-		// A comment is read far from the current directory.
-		of := *r
-		of.Old, of.New = old.inRepository(r.Old), new.inRepository(r.New)
+	named, o := *r, render.Options{Color: a.color.color(s.out), Level: a.gate.level}
+	switch a.format.chosen.name {
+	case "markdown": // a comment is read far from the current directory
+		named.Old, named.New = old.inRepository(r.Old), new.inRepository(r.New)
 		if a.linkBase != "" {
-			of.LinkBase = linkTo(a.linkBase, of.New)
+			o.LinkBase = linkTo(a.linkBase, named.New)
 		}
-		return render.WriteMarkdown(&of, s.out)
-	case "json":
-		return render.WriteJSON(r, s.json)
-	case "github":
-		return writeReview(s.data, r, &a.gate)
+	case "github": // annotations are shown on files of the working tree only
+		if then, inGit := parseRevision(r.New); inGit {
+			path, err := then.inWorkingTree()
+			if err != nil {
+				return err
+			}
+			named.New = path
+		}
 	}
-	return render.WriteText(r, s.out, a.color.color(s.out))
+	return a.format.write(s, &named, o)
 }
 
 // linkTo returns the address of a file below a base such as https://github.com/OWNER/REPO/blob/COMMIT.
@@ -135,30 +138,6 @@ func linkTo(base, file string) string {
 		parts[i] = url.PathEscape(part)
 	}
 	return strings.TrimSuffix(base, "/") + "/" + strings.Join(parts, "/")
-}
-
-// writeReview prints a review as an annotation for each limit.
-func writeReview(w io.Writer, r *review.Review, g *gate) error {
-	file := r.New
-	if then, inGit := parseRevision(file); inGit { // annotations are shown on files of the working tree only
-		path, err := then.inWorkingTree()
-		if err != nil {
-			return err
-		}
-		file = path
-	}
-	text := ""
-	if r.Remark != "" {
-		text = annotation("notice", "diff", file, "line=1,col=1", r.Remark)
-	}
-	for i := range r.Subjects {
-		// At the limit's name in the new file, or on the first line for a removed limit.
-		s := &r.Subjects[i]
-		place := fmt.Sprintf("line=%d,col=%d", max(1, s.New.Line), max(1, s.New.Column))
-		text += annotation(g.level(s), render.TitleOf(s), file, place, strings.Join(render.LinesOf(s), "\n"))
-	}
-	_, err := io.WriteString(w, text)
-	return err
 }
 
 // side is one of the two compared files.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/explain"
+	"github.com/ratelimitgen/ratelimitgen/gen/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -39,7 +40,8 @@ The exit code is 1 if FILE is not valid, except for a FIELD or an ID.
 
 // explainArgs are the flags and arguments of explain.
 type explainArgs struct {
-	color choice
+	format formatChoice[[]explain.Page]
+	color  choice
 	// at is the instant after which the windows of a calendar are listed.
 	at time.Time
 	// name is the limit, field or id, or "" for all limits of the file.
@@ -55,6 +57,7 @@ func prepareExplain(flags *flag.FlagSet) action {
 		}
 		return nil
 	})
+	a.format.declare(flags, explainFormats)
 	a.color.declareColor(flags)
 	return a.run
 }
@@ -67,7 +70,7 @@ func (a *explainArgs) run(s streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	return explain.WriteTerminal(s.out, a.color.color(s.out), pages...)
+	return a.format.write(s, pages, render.Options{Color: a.color.color(s.out)})
 }
 
 // pages returns what is to be explained.

@@ -61,11 +61,17 @@ type choice struct{ value string }
 
 func (c *choice) declare(flags *flag.FlagSet, name, usage string, values ...string) {
 	c.value = values[0]
+	declareChoice(flags, name, usage, values, func(i int) { c.value = values[i] })
+}
+
+// declareChoice declares a flag with a fixed list of values, and calls set with the index of one that is given.
+func declareChoice(flags *flag.FlagSet, name, usage string, values []string, set func(i int)) {
 	flags.Func(name, usage, func(value string) error {
-		if !slices.Contains(values, value) {
+		i := slices.Index(values, value)
+		if i < 0 {
 			return fmt.Errorf("must be %s%s", alternatives(values), suggestion("", value, values))
 		}
-		c.value = value
+		set(i)
 		return nil
 	})
 }
@@ -83,16 +89,6 @@ func namesOf[T any](list []T, name func(T) string) []string {
 func alternatives(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
-}
-
-// formatRemarks explain values of -format, which mean the same in every command that has them.
-var formatRemarks = map[string]string{
-	"markdown": " (for a comment)", "github": " (annotations in a workflow)", "jsonl": " (an object per line)",
-}
-
-func (c *choice) declareFormat(flags *flag.FlagSet, values ...string) {
-	described := namesOf(values, func(value string) string { return value + formatRemarks[value] })
-	c.declare(flags, "format", "print in this `FORMAT`: "+alternatives(described), values...)
 }
 
 // declareAgainst declares the flag for the old version, in every command that compares two.
@@ -121,9 +117,9 @@ func showsColor(w io.Writer) bool {
 }
 
 // suggestion returns the word nearest to the one written, with a prefix, as ` (did you mean "word"?)`. It is empty
-// if none of the words is near.
-func suggestion(prefix, written string, words []string) string {
-	if best := diag.Nearest(written, words); best != "" {
+// if none of the known words is near.
+func suggestion(prefix, written string, known []string) string {
+	if best := diag.Nearest(written, known); best != "" {
 		return fmt.Sprintf(" (did you mean %q?)", prefix+best)
 	}
 	return ""

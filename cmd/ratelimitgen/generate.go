@@ -17,6 +17,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -345,10 +346,10 @@ func (a *generateArgs) compare(s streams, code []byte) error {
 		return err
 	}
 	if problem := a.problem(now, code); problem != "" {
-		found = slices.Insert(found, 0, stale{shown(a.output), problem, a.remedy(now)})
+		found = slices.Insert(found, 0, render.Stale{Path: shown(a.output), Problem: problem, Remedy: a.remedy(now)})
 	}
 	if path := a.staleSchema(); path != "" {
-		found = append(found, stale{shown(path), "is the schema of another version of ratelimitgen", "run: " + a.commandLine()})
+		found = append(found, render.Stale{Path: shown(path), Problem: "is the schema of another version of ratelimitgen", Remedy: "run: " + a.commandLine()})
 	}
 	for _, f := range found {
 		fmt.Fprintln(s.out, f)
@@ -409,7 +410,7 @@ func (a *generateArgs) commandLine() string {
 
 // orphans returns the other generated files in the directory of the output. A package can contain only one, so they
 // remain from before the source or the output was renamed.
-func (a *generateArgs) orphans() (found []stale, err error) {
+func (a *generateArgs) orphans() (found []render.Stale, err error) {
 	files, err := generatedIn(filepath.Dir(a.output))
 	for _, f := range files {
 		if filepath.Base(f.path) != filepath.Base(a.output) {
@@ -455,22 +456,16 @@ func generatedIn(directory string) (files []generatedFile, err error) {
 }
 
 // orphaned reports another generated file in the directory of the output.
-func (a *generateArgs) orphaned(f generatedFile) stale {
+func (a *generateArgs) orphaned(f generatedFile) render.Stale {
 	remove := "run: rm " + quoted(slash(f.path))
 	switch {
 	case !f.sourceExists():
-		return stale{shown(f.path), "is left over: its source " + shown(f.source) + " no longer exists", remove}
+		return render.Stale{Path: shown(f.path), Problem: "is left over: its source " + shown(f.source) + " no longer exists", Remedy: remove}
 	case f.source == a.sourceFromOutput():
-		return stale{shown(f.path), "is left over: it is not the output of this command, and a package can contain only one generated file", remove}
+		return render.Stale{Path: shown(f.path), Problem: "is left over: it is not the output of this command, and a package can contain only one generated file", Remedy: remove}
 	}
-	return stale{shown(f.path), "is generated from " + shown(f.from()) + ", and a package has the limits of one file, not of " + shown(a.source) + " too", secondRemedy}
+	return render.Stale{Path: shown(f.path), Problem: "is generated from " + shown(f.from()) + ", and a package has the limits of one file, not of " + shown(a.source) + " too", Remedy: secondRemedy}
 }
-
-// stale is a file that generate would change, or that must be removed.
-type stale struct{ path, problem, remedy string }
-
-// String returns the line that reports the file.
-func (f stale) String() string { return fmt.Sprintf("%s %s; %s", f.path, f.problem, f.remedy) }
 
 // packageOf returns the package of a Go file, or "" if it cannot be parsed.
 func packageOf(path string) string {

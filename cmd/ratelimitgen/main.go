@@ -43,10 +43,10 @@ func commands() []command {
 }
 
 func main() {
-	// The process ends soon, so collecting garbage less often costs some memory and saves time. The bound is for hostile files,
-	// of which four times what is in use would be more than a gigabyte.
+	// The process ends soon, so collecting garbage less often costs some memory and saves time: up to the bound, which what ten
+	// thousand limits need is below.
 	debug.SetGCPercent(400)
-	debug.SetMemoryLimit(512 << 20)
+	debug.SetMemoryLimit(200 << 20)
 	program = startedAs()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -14,6 +14,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/explain"
+	"github.com/ratelimitgen/ratelimitgen/gen/render"
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
 )
 
 // read returns the text of a file.
@@ -54,6 +58,28 @@ func TestEveryCommandIsInTheTable(t *testing.T) {
 			if result, ok := f.Type.Results.List[0].Type.(*ast.Ident); ok && result.Name == "command" {
 				assert.Contains(t, commandNames(), strings.TrimSuffix(f.Name.Name, "Command"), "add %s() of %s to commands in main.go", f.Name.Name, name)
 			}
+		}
+	}
+}
+
+// The default needs no flag, and a command with one format has none.
+func TestEveryFormatHasACall(t *testing.T) {
+	scripts, err := filepath.Glob("../../testdata/cmd/*.txt")
+	require.NoError(t, err)
+	all := ""
+	for _, path := range scripts {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		all += string(text)
+	}
+	for command, names := range map[string][]string{
+		"check":   namesOf(findingsFormats, func(f format[render.Findings]) string { return f.name }),
+		"diff":    namesOf(reviewFormats, func(f format[*review.Review]) string { return f.name }),
+		"explain": namesOf(explainFormats, func(f format[[]explain.Page]) string { return f.name }),
+	} {
+		for _, name := range names[1:] {
+			assert.Regexp(t, `(?m)^\$ .*ratelimitgen `+command+` .*-format `+name+`\b`, all,
+				"add a call of %s -format %s to testdata/cmd/%[1]s.txt, and run go test ./cmd/ratelimitgen -run Scripts -update", command, name)
 		}
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"flag"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
-	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
+	"github.com/ratelimitgen/ratelimitgen/gen/render"
 )
 
 func schemaCommand() command {

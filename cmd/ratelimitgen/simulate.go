@@ -145,7 +145,7 @@ func prepareSimulate(flags *flag.FlagSet) action {
 	flags.StringVar(&a.limit, "limit", "", "ignore all limits but `NAME`, and use it for lines without a limit")
 	flags.StringVar(&a.plan, "plan", "", "use the plan `NAME` for lines without a plan")
 	declareAgainst(flags, &a.against)
-	a.format.declareFormat(flags, "text", "jsonl")
+	a.format.declare(flags, "format", "print in this `FORMAT`: text or jsonl (an object per line)", "text", "jsonl")
 	flags.BoolVar(&a.keepGoing, "keep-going", false, "skip lines that cannot be replayed, and list the first of them")
 	a.color.declareColor(flags)
 	return a.run

@@ -26,7 +26,8 @@ func Bounds(p *runtime.Policy, from, to time.Duration) (list []Bound) {
 	if p = enforced(p); p == nil {
 		return nil
 	}
-	within := func(t time.Duration) Bound { return Bound{t, bounds.Within(p, t)} }
+	envelope := bounds.EnvelopeOf(p)
+	within := func(t time.Duration) Bound { return Bound{t, envelope.Within(t)} }
 	from = max(1, from)
 	to = max(from, to)
 	const samples = 96

@@ -249,13 +249,16 @@ func (d *tokensDrawing) groups(run *Run, o sim.Outcome) (list []markGroup) {
 	return list
 }
 
+// operands has how many numbers follow the letters of a path in SVG.
+var operands = map[rune]int{'M': 2, 'l': 2, 'm': 2, 'a': 7, 'h': 1, 'v': 1}
+
 // shape returns the path of a mark: a dot, a clock, a cross or a diamond.
 func shape(o sim.Outcome, x, y, r float64) string {
 	path := func(letters string, numbers ...float64) string {
 		var d strings.Builder
 		for _, letter := range letters {
 			d.WriteRune(letter)
-			for i := range map[rune]int{'M': 2, 'l': 2, 'm': 2, 'a': 7, 'h': 1, 'v': 1}[letter] {
+			for i := range operands[letter] {
 				if i > 0 && numbers[0] >= 0 {
 					d.WriteByte(' ')
 				}

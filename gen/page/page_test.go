@@ -2,11 +2,15 @@ package page
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -211,14 +215,43 @@ func thousand(t testing.TB) *spec.File {
 	return parse(t, "limits.yaml", text.String())
 }
 
+// A large page has the drawings of each limit in packs, as a small page has them in place.
 func TestPageOfThousandLimits(t *testing.T) {
-	page := written(t, &Page{File: thousand(t)})
+	file := thousand(t)
+	page := written(t, &Page{File: file})
 	root := requireSound(t, page)
-	assert.Less(t, len(page), 10_000_000)
+	assert.Less(t, len(page), 2_500_000)
+	assert.Empty(t, root.all("figure"))
 	for _, d := range root.all("details") {
 		assert.NotContains(t, d.attr, "open")
 	}
-	t.Logf("%d bytes", len(page))
+	fragments := map[string]string{}
+	for _, script := range root.all("script") {
+		if script.attr["class"] != "pack" {
+			continue
+		}
+		packed, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(script.text)))
+		require.NoError(t, err)
+		var list []string
+		require.NoError(t, json.NewDecoder(packed).Decode(&list))
+		first, err := strconv.Atoi(script.attr["data-first"])
+		require.NoError(t, err)
+		require.Equal(t, len(fragments), first)
+		for i, fragment := range list {
+			fragments[strconv.Itoa(first+i)] = fragment
+		}
+	}
+	require.Len(t, fragments, 2*len(file.Limits), "the drawings and the playground of each")
+	small := written(t, &Page{File: parse(t, "limits.yaml", "version: 1\nlimits:\n  limitNumber999: {kind: token bucket, maxReserved: 200, rate: 100, period: 1s, key: {user: string}}\n")})
+	limit := root.all("details")[999]
+	require.Equal(t, "limit-limitNumber999", limit.attr["id"])
+	for _, div := range limit.all("div") {
+		if number, ok := div.attr["data-packed"]; ok {
+			requireText(t, small, fragments[number])
+			delete(fragments, number)
+		}
+	}
+	assert.Len(t, fragments, 2*len(file.Limits)-2)
 }
 
 func BenchmarkThousandLimits(b *testing.B) {

@@ -8,13 +8,15 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"iter"
 	"slices"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/describe"
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
-	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -27,9 +29,17 @@ func (p *Page) Write(w io.Writer) error {
 	if err := pageTemplate.Execute(&out, p.view()); err != nil {
 		return fmt.Errorf("cannot write the page: %w", err)
 	}
-	// Azure Pipelines reads these characters as a command, wherever they are in a log.
-	_, err := w.Write(bytes.ReplaceAll(out.Bytes(), []byte("##["), []byte("#&#35;[")))
+	_, err := w.Write(inertInLogs(out.Bytes()))
 	return err
+}
+
+// inertInLogs replaces the characters that Azure Pipelines reads as a command, wherever they are in a log.
+func inertInLogs(html []byte) []byte {
+	command := []byte("##[")
+	if !bytes.Contains(html, command) {
+		return html
+	}
+	return bytes.ReplaceAll(html, command, []byte("#&#35;["))
 }
 
 // Is reports whether a text is a page.
@@ -47,11 +57,17 @@ type pageView struct {
 	Legend                 []legendEntry
 	Story                  []string
 	Changes                []changeView
-	Limits                 []limitView
+	Contents               []contentsEntry
+	Limits                 iter.Seq[limitView]
 	Groups                 []groupView
 	Filter                 bool
 	Comparison             string
+	// Packs has the drawings of a large page; it is nil for other pages.
+	Packs *packs
 }
+
+// contentsEntry is a limit in the list of contents.
+type contentsEntry struct{ ID, Name, Rule string }
 
 type legendEntry struct {
 	SVG  template.HTML
@@ -87,7 +103,19 @@ func (p *Page) view() *pageView {
 		v.Changes = changes(p.review())
 	}
 	for i := range limits {
-		v.Limits = append(v.Limits, p.limitView(&limits[i], len(limits) <= mostOpen))
+		shown := limits[i].shown()
+		v.Contents = append(v.Contents, contentsEntry{limitID(shown.Policy.Name), shown.Policy.Name, describe.Limit(shown).Rules()[0]})
+	}
+	// The views are made one at a time, because the drawings of thousands of limits would need much memory.
+	v.Limits = func(yield func(limitView) bool) {
+		for i := range limits {
+			if !yield(p.limitView(&limits[i], len(limits) <= mostOpen)) {
+				return
+			}
+		}
+	}
+	if len(limits) > mostDrawn {
+		v.Packs = &packs{page: pageTemplate}
 	}
 	for _, g := range p.File.Groups {
 		v.Groups = append(v.Groups, p.groupView(g))

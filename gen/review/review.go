@@ -58,8 +58,6 @@ type Review struct {
 	Old, New string
 	// Remark is a sentence about the files, such as that one was moved. It is empty in most reviews.
 	Remark string
-	// LinkBase is the address of the new file, to which render.WriteMarkdown links; "" for no links.
-	LinkBase string
 	// Subjects are the limits that changed, in the order of the new file, and then the groups. The file itself comes before
 	// them, and removed limits and groups come after the others.
 	Subjects []Subject
@@ -293,7 +291,11 @@ func (r *Review) BySeverity() []*Subject {
 	for i := range r.Subjects {
 		list[i] = &r.Subjects[i]
 	}
-	slices.SortStableFunc(list, func(a, b *Subject) int { return a.severity() - b.severity() })
+	severity := make(map[*Subject]int, len(list))
+	for _, s := range list {
+		severity[s] = s.severity()
+	}
+	slices.SortStableFunc(list, func(a, b *Subject) int { return severity[a] - severity[b] })
 	return list
 }
 
@@ -302,8 +304,8 @@ func (s *Subject) severity() int {
 	if len(s.Risks) > 0 {
 		return slices.Index(riskKinds(), s.Risks[0].Kind) - len(riskKinds())
 	}
-	order := []Class{Loosened, Breaking, StoredState, Tightened, Renamed, Added}
-	if i := slices.IndexFunc(order, func(c Class) bool { return slices.Contains(s.Classes(), c) }); i >= 0 {
+	order, classes := []Class{Loosened, Breaking, StoredState, Tightened, Renamed, Added}, s.Classes()
+	if i := slices.IndexFunc(order, func(c Class) bool { return slices.Contains(classes, c) }); i >= 0 {
 		return i
 	}
 	return len(order)

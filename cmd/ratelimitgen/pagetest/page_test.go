@@ -361,7 +361,8 @@ func TestPageFitsItsWidth(t *testing.T) {
 	}
 }
 
-// A link opens the limit that it leads to, also if there are too many to be open at first.
+// A link opens the limit that it leads to, also if there are too many to be open at first. Its drawings and its playground are unpacked
+// then, and those of no other limit.
 func TestLinksOpenLimits(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("version: 1\nlimits:\n")
@@ -372,10 +373,18 @@ func TestLinksOpenLimits(t *testing.T) {
 	require.Empty(t, diagnostics)
 	var out bytes.Buffer
 	require.NoError(t, (&page.Page{File: file}).Write(&out))
-	tab := open(t, out.Bytes())
+	tab := open(t, out.Bytes(), emulation.SetDeviceMetricsOverride(400, 900, 1, false))
 	require.Equal(t, 0, eval[int](tab, `document.querySelectorAll("details.limit[open]").length`))
 	tab.run(chromedp.Evaluate(`document.querySelector("nav a[href='#limit-limitcxxx']").click()`, nil))
 	tab.until(`document.querySelectorAll("details.limit[open]").length === 1 && document.getElementById("limit-limitcxxx").open`)
+	tab.until(`document.querySelectorAll("#limit-limitcxxx figure > svg").length === 2 && document.querySelector("#limit-limitcxxx details.try")`)
+	require.Equal(t, 2, eval[int](tab, `document.querySelectorAll("figure").length`))
+	tab.run(chromedp.Evaluate(`document.querySelector("#limit-limitcxxx details.try").open = true`, nil))
+	tab.until(`plays().length === 1 && document.querySelector("#limit-limitcxxx .hit").offsetParent !== null`)
+	assert.LessOrEqual(t, eval[int64](tab, `document.documentElement.scrollWidth`), int64(400))
+	tab.shot("packed-400", "#limit-limitcxxx")
+	tab.run(emulation.SetDeviceMetricsOverride(1400, 900, 1, false))
+	tab.shot("packed-1400", "#limit-limitcxxx")
 	tab.run(chromedp.Evaluate(`document.querySelector("input.filter").focus()`, nil))
 	tab.press(strings.Split("limitcxxx", "")...)
 	tab.until(`[...document.querySelectorAll("nav li")].filter(l => !l.hidden).length < 40`)

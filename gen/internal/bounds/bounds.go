@@ -25,7 +25,7 @@ import (
 // Fixed window: the capacity, left over from the window before the interval, and the tokens that each window in the
 // interval grants. With reservations, all of the capacity and of the debt can be due when the interval begins, granted
 // by the windows between the reservation and then. A lease ends with its window and changes nothing. For first use, see
-// [firstUse]; for sliding windows, see [sliding].
+// [Envelope.firstUse]; for sliding windows, see [Envelope.sliding].
 //
 // In flight: at one instant at most the slots are held. How many slots are acquired in a longer interval has no bound, because a
 // slot that is released is free at once.
@@ -33,26 +33,64 @@ import (
 // For a precise sliding window, the last instant of an interval is not included unless it is also the first: there, the
 // tokens taken at the first instant of a period are available again.
 func Within(p *runtime.Policy, t time.Duration) int64 {
+	e := EnvelopeOf(p)
+	return e.Within(t)
+}
+
+// Envelope is [Within] of a policy as a function of the length, for callers that need it at many lengths: what does not depend on the
+// length is calculated once.
+type Envelope struct {
+	*runtime.Policy
+	rule meter.Rule
+	// delay is the longest delay of a reservation, of a kind that needs it.
+	delay int64
+	// used has how many tokens each window of a sliding window uses, without the last one. The last two repeat.
+	used []int64
+}
+
+// EnvelopeOf returns the envelope of a valid policy, which must not change as long as it is used.
+func EnvelopeOf(p *runtime.Policy) Envelope {
+	e := Envelope{Policy: p}
+	if e.constant() {
+		return e
+	}
+	e.rule = meter.RuleOf(p, "")
 	switch {
-	case p.MaxReserved == runtime.Unbounded, p.Mode == runtime.ModeUnlimited:
+	case p.Kind == runtime.SlidingWindow && !p.Precise:
+		e.used = e.windows()
+	case p.Kind == runtime.TokenBucket, p.Start.FirstUse() && p.Reserves():
+		e.delay = int64(LongestDelay(p))
+	}
+	return e
+}
+
+// constant reports whether all intervals have the same bound: none, or 0.
+func (e *Envelope) constant() bool {
+	return e.MaxReserved == runtime.Unbounded || e.Mode == runtime.ModeUnlimited || e.Full()+e.MaxReserved == 0
+}
+
+// Within is the function [Within] for the policy of the envelope.
+func (e *Envelope) Within(t time.Duration) int64 {
+	switch {
+	case e.MaxReserved == runtime.Unbounded, e.Mode == runtime.ModeUnlimited:
 		return math.MaxInt64
-	case p.Full()+p.MaxReserved == 0: // the result of Unreserved for a limit that can only be reserved
+	case e.constant(): // the result of Unreserved for a limit that can only be reserved
 		return 0
 	}
-	switch p.Kind {
+	switch e.Kind {
 	case runtime.TokenBucket:
-		return bucket(p, int64(t))
+		return e.bucket(int64(t))
 	case runtime.FixedWindow:
-		return fixed(p, int64(t))
+		return e.fixed(int64(t))
 	case runtime.SlidingWindow:
-		return sliding(p, int64(t))
+		return e.sliding(int64(t))
 	case runtime.InFlight:
 		if t > 0 {
 			return math.MaxInt64
 		}
-		return p.Slots
+		return e.Slots
 	}
-	panic(fmt.Sprintf("bounds: %v has no bound: add it to Within in gen/internal/bounds/bounds.go", p.Kind))
+	panic(fmt.Sprintf("bounds: %v has no bound: add it to Envelope.Within in gen/internal/bounds/bounds.go", e.Kind))
 }
 
 // Unreserved returns the policy for callers who do not reserve. It is not valid if the capacity is 0, but [Within]
@@ -80,84 +118,101 @@ func LongestDelay(p *runtime.Policy) time.Duration {
 	})
 }
 
-func bucket(p *runtime.Policy, t int64) int64 {
-	ahead := add(p.MaxReserved, accrued(p, t))
-	early := add(t, max(int64(LongestDelay(p)), int64(p.Lease.For)))
-	return add(p.Capacity, max(ahead, accrued(p, early)))
+func (e *Envelope) bucket(t int64) int64 {
+	most := add(e.MaxReserved, e.accrued(t))
+	if early := add(t, max(e.delay, int64(e.Lease.For))); early > t {
+		most = max(most, e.accrued(early))
+	}
+	return add(e.Capacity, most)
 }
 
-func fixed(p *runtime.Policy, t int64) int64 {
+func (e *Envelope) fixed(t int64) int64 {
 	switch {
-	case p.Calendar.Unit != 0:
-		return calendar(p, t)
-	case p.Start.FirstUse():
-		return firstUse(p, t)
+	case e.Calendar.Unit != 0:
+		return calendar(e.Policy, t)
+	case e.Start.FirstUse():
+		return e.firstUse(t)
 	}
-	period := int64(p.Period)
+	period := int64(e.Period)
 	begun := ceil(t, period)
-	if p.Reserves() {
-		begun = t/period + ceil(p.MaxReserved, p.Rate)
+	if e.Reserves() {
+		begun = t/period + ceil(e.MaxReserved, e.Rate)
 	}
-	return add(p.Capacity, times(min(p.Rate, p.Capacity+p.MaxReserved), begun))
+	return add(e.Capacity, times(min(e.Rate, e.Capacity+e.MaxReserved), begun))
 }
 
 // firstUse is [Within] for windows that begin at first use. Between the starts of two windows tokens accrue as
 // in a token bucket, and no window grants more than capacity and debt. The interval can begin with a full window; or
 // just before the end of one that was opened with a single token; or, with reservations, when everything that a full
 // window had and could reserve is due.
-func firstUse(p *runtime.Policy, t int64) int64 {
-	period, most := int64(p.Period), p.Capacity+p.MaxReserved
-	if p.Reserves() {
-		early := add(t, int64(LongestDelay(p)))
-		ahead := add(max(p.Rate, p.MaxReserved), accrued(p, t))
-		return add(p.Capacity, min(times(most, early/period), max(ahead, accrued(p, early))))
+func (e *Envelope) firstUse(t int64) int64 {
+	period, most := int64(e.Period), e.Capacity+e.MaxReserved
+	if e.Reserves() {
+		early := add(t, e.delay)
+		ahead := add(max(e.Rate, e.MaxReserved), e.accrued(t))
+		return add(e.Capacity, min(times(most, early/period), max(ahead, e.accrued(early))))
 	}
-	fresh := add(p.Capacity, min(times(most, t/period), accrued(p, t)))
+	fresh := add(e.Capacity, min(times(most, t/period), e.accrued(t)))
 	if t == 0 {
 		return fresh
 	}
-	return max(fresh, add(p.Capacity-1, min(times(most, ceil(t, period)), accrued(p, t+period-1))))
+	return max(fresh, add(e.Capacity-1, min(times(most, ceil(t, period)), e.accrued(t+period-1))))
 }
 
 // sliding is [Within] for a sliding window. The interval begins at the last instant of a window that takes
 // all of the rate; each window after it takes at its last instant what the previous one leaves, and the last
 // window at the end of the interval.
-func sliding(p *runtime.Policy, t int64) int64 {
-	if p.Precise {
-		return precise(p, t)
+func (e *Envelope) sliding(t int64) int64 {
+	if e.Precise {
+		return precise(e.Policy, t)
 	}
-	period := int64(p.Period)
+	period := int64(e.Period)
 	windows, last := (t+period-1)/period, (t+period-1)%period
-	sum, before, used := p.Rate, int64(-1), p.Rate
-	for i := int64(1); i < windows; i++ {
-		next := left(p, used, period-1)
-		// The amounts soon repeat with a cycle of one or two. Multiplying the rest keeps long intervals O(1).
-		if next == before || next == used {
-			rest := windows - i
-			sum = add(sum, add(times(next, (rest+1)/2), times(used, rest/2)))
-			if rest%2 == 1 {
-				used = next
-			}
-			break
-		}
-		sum, before, used = add(sum, next), used, next
-	}
 	if windows == 0 {
-		return sum
+		return e.Rate
 	}
-	return add(sum, left(p, used, last))
+	sum, listed := int64(0), int64(len(e.used))
+	for _, used := range e.used[:min(windows, listed)] {
+		sum = add(sum, used)
+	}
+	used := e.used[min(windows, listed)-1]
+	if rest := windows - listed; rest > 0 {
+		// Multiplying the windows that repeat keeps long intervals O(1).
+		before := e.used[max(0, listed-2)]
+		sum = add(sum, add(times(before, (rest+1)/2), times(used, rest/2)))
+		if rest%2 == 1 {
+			used = before
+		}
+	}
+	return add(sum, e.left(used, last))
+}
+
+// windows returns how many tokens each window of [Envelope.sliding] uses, up to where the amounts repeat with a cycle of one or two,
+// which is soon.
+func (e *Envelope) windows() []int64 {
+	used, last := []int64{e.Rate}, int64(e.Period)-1
+	for {
+		next, n := e.left(used[len(used)-1], last), len(used)
+		if next == used[n-1] {
+			return append(used, next)
+		}
+		if n > 1 && next == used[n-2] {
+			return used
+		}
+		used = append(used, next)
+	}
 }
 
 // left returns how many tokens a window allows once elapsed nanoseconds of it have passed, if the previous window used
 // a number of them.
-func left(p *runtime.Policy, used, elapsed int64) int64 {
-	rule := meter.RuleOf(p, "")
-	return remaining(rule, runtime.State{TS: rule.Phase, Prev: float64(used), Exists: true}, rule.Phase+elapsed)
+func (e *Envelope) left(used, elapsed int64) int64 {
+	phase := e.rule.Phase
+	return remaining(&e.rule, runtime.State{TS: phase, Prev: float64(used), Exists: true}, phase+elapsed)
 }
 
-func remaining(rule meter.Rule, s runtime.State, at int64) int64 {
+func remaining(rule *meter.Rule, s runtime.State, at int64) int64 {
 	// The runtime rounds. A second implementation of that would differ in some cases.
-	_, d := MustStep(&rule, s, at, runtime.Request{Op: runtime.Peek})
+	_, d := MustStep(rule, s, at, runtime.Request{Op: runtime.Peek})
 	return d.Remaining
 }
 
@@ -194,13 +249,16 @@ func calendar(p *runtime.Policy, t int64) int64 {
 
 // accrued returns rate * t / period in whole tokens, including one that falls short by no more than the rounding that
 // the runtime allows.
-func accrued(p *runtime.Policy, t int64) int64 {
-	tokens, rest := Accrued(p, time.Duration(t))
-	almost := meter.RuleOf(p, "")
+func (e *Envelope) accrued(t int64) int64 {
+	tokens, rest := Accrued(e.Policy, time.Duration(t))
+	part := float64(rest) / float64(e.Period)
+	if part < 0.99 { // the runtime rounds up a millionth of a token at most
+		return tokens
+	}
+	almost := e.rule
 	// A bucket with the rest of the division in it has a token if the runtime rounds the rest up.
 	almost.Kind, almost.FirstUse, almost.Capacity = runtime.TokenBucket, false, 1
-	part := float64(rest) / float64(p.Period)
-	return add(tokens, remaining(almost, runtime.State{Value: part - 1, Exists: true}, 0))
+	return add(tokens, remaining(&almost, runtime.State{Value: part - 1, Exists: true}, 0))
 }
 
 // Accrued returns rate * t / period in whole tokens, at most [math.MaxInt64], and the remainder of the division.

@@ -18,34 +18,39 @@ import (
 // lets fewer through in some, or both. The rules are compared by their envelopes: an envelope gives the most tokens in an
 // interval as a function of its length, see [bounds.Within].
 func Looseness(old, new *runtime.Policy) (classes []review.Class) {
-	if exceeds(new, old) {
+	old, new = effective(old), effective(new)
+	more, fewer := envelopesDiffer(old, new)
+	// The envelopes of two rules with unbounded reservations are equal, so those of calls without reservations count too.
+	if old.Reserves() || new.Reserves() {
+		moreUnreserved, fewerUnreserved := envelopesDiffer(bounds.Unreserved(old), bounds.Unreserved(new))
+		more, fewer = more || moreUnreserved, fewer || fewerUnreserved
+	}
+	if more {
 		classes = append(classes, review.Loosened)
 	}
-	if exceeds(old, new) {
+	if fewer {
 		classes = append(classes, review.Tightened)
 	}
 	return classes
 }
 
-// exceeds also compares the envelopes of calls without reservations, because those of two rules with unbounded
-// reservations are equal.
-func exceeds(one, other *runtime.Policy) bool {
-	one, other = effective(one), effective(other)
-	return envelopeExceeds(one, other) || (one.Reserves() || other.Reserves()) && envelopeExceeds(bounds.Unreserved(one), bounds.Unreserved(other))
-}
-
-// envelopeExceeds reports whether one envelope is above another one at some length.
-func envelopeExceeds(one, other *runtime.Policy) bool {
+// envelopesDiffer reports whether the new envelope is above the old one at some length, and whether it is below it at some.
+func envelopesDiffer(old, new *runtime.Policy) (more, fewer bool) {
 	// A higher rate exceeds any lead that the other rule has, in a long enough interval.
-	if more, _ := LongRun(other, one); more {
-		return true
+	more, fewer = LongRun(old, new)
+	was, is := bounds.EnvelopeOf(old), bounds.EnvelopeOf(new)
+	lengths := []int64{0}
+	if !isLine(old) || !isLine(new) {
+		lengths = decisiveLengths(&was, &is)
 	}
-	if isLine(one) && isLine(other) {
-		return bounds.Within(one, 0) > bounds.Within(other, 0)
+	for _, t := range lengths {
+		if more && fewer {
+			break
+		}
+		order := cmp.Compare(is.Within(time.Duration(t)), was.Within(time.Duration(t)))
+		more, fewer = more || order > 0, fewer || order < 0
 	}
-	return slices.ContainsFunc(decisiveLengths(one, other), func(t int64) bool {
-		return bounds.Within(one, time.Duration(t)) > bounds.Within(other, time.Duration(t))
-	})
+	return more, fewer
 }
 
 // isLine reports whether an envelope is a straight line, but for rounding. Two lines are compared by their ends alone.
@@ -79,12 +84,12 @@ const mostWindows = 500
 // decisiveLengths returns the lengths at which one of two envelopes can be the furthest above the other: where one
 // grants a window, and where the next token is due on either side of that. Apart from the long run, envelopes repeat with
 // their periods, so lengths up to the first common multiple of both periods are enough.
-func decisiveLengths(one, other *runtime.Policy) (lengths []int64) {
-	long, short := windowPeriod(one), windowPeriod(other)
+func decisiveLengths(one, other *bounds.Envelope) (lengths []int64) {
+	long, short := windowPeriod(one.Policy), windowPeriod(other.Policy)
 	if long < short {
 		long, short = short, long
 	}
-	offsets := jumpOffsets(one, other)
+	offsets := jumpOffsets(one.Policy, other.Policy)
 	ends := []int64{0}
 	if long > 0 {
 		n := int64(2)
@@ -99,7 +104,7 @@ func decisiveLengths(one, other *runtime.Policy) (lengths []int64) {
 			}
 		}
 	}
-	for _, p := range []*runtime.Policy{one, other} {
+	for _, p := range []*runtime.Policy{one.Policy, other.Policy} {
 		// The windows of a calendar differ in length, and repeat after 400 years.
 		for n := int64(0); HasCalendar(p) && n < 60; n++ {
 			ends = append(ends, int64(bounds.ShortestSpan(p.Calendar, n)))
@@ -141,22 +146,24 @@ func jumpOffsets(policies ...*runtime.Policy) []int64 {
 
 // withTokenJumps adds the lengths at which either rule lets the next token through, and the last one before the next
 // length.
-func withTokenJumps(lengths []int64, policies ...*runtime.Policy) []int64 {
+func withTokenJumps(lengths []int64, envelopes ...*bounds.Envelope) []int64 {
 	slices.Sort(lengths)
 	lengths = slices.Compact(lengths)
 	all := slices.Clone(lengths)
 	for i, t := range lengths {
-		until := t + int64(policies[0].Period) + int64(policies[1].Period)
+		until := t + int64(envelopes[0].Period) + int64(envelopes[1].Period)
 		if i+1 < len(lengths) {
 			until = lengths[i+1]
 		}
 		if until-t < 3 {
 			continue // no length in between
 		}
-		for _, p := range policies {
-			n := bounds.Within(p, time.Duration(t))
-			first := shortestWith(p, t, until, max(n, n+1)) // one more than no bound is negative
-			last := shortestWith(p, t, until, bounds.Within(p, time.Duration(until-1)))
+		for _, e := range envelopes {
+			fewest, most := e.Within(time.Duration(t)), e.Within(time.Duration(until-1))
+			first, last := until-1, t
+			if fewest < most {
+				first, last = shortestWith(e, t, until, fewest+1), shortestWith(e, t, until, most)
+			}
 			all = append(all, first, max(t, first-1), last, max(t, last-1))
 		}
 	}
@@ -165,10 +172,10 @@ func withTokenJumps(lengths []int64, policies ...*runtime.Policy) []int64 {
 
 // shortestWith returns the shortest length from low to before high in which a rule lets a number of tokens through, or
 // high-1 if it does not.
-func shortestWith(p *runtime.Policy, low, high, tokens int64) int64 {
+func shortestWith(e *bounds.Envelope, low, high, tokens int64) int64 {
 	for low < high-1 {
 		middle := low + (high-1-low)/2
-		if bounds.Within(p, time.Duration(middle)) >= tokens {
+		if e.Within(time.Duration(middle)) >= tokens {
 			high = middle + 1
 		} else {
 			low = middle + 1
@@ -188,10 +195,13 @@ func IntervalNotes(p Pair) []review.Note {
 		// Otherwise there is nothing to compare: every interval is unbounded on one side.
 		old, new = bounds.Unreserved(old), bounds.Unreserved(new)
 	}
+	was, is := bounds.EnvelopeOf(old), bounds.EnvelopeOf(new)
+	lengths := decisiveLengths(&was, &is)
+	slices.Sort(lengths)
 	shorter, longer := "looser", "tighter"
-	until, ok := looserUntil(old, new)
+	until, ok := looserUntil(&was, &is, lengths)
 	if !ok {
-		if until, ok = looserUntil(new, old); !ok {
+		if until, ok = looserUntil(&is, &was, lengths); !ok {
 			return nil
 		}
 		shorter, longer = longer, shorter
@@ -200,13 +210,12 @@ func IntervalNotes(p Pair) []review.Note {
 }
 
 // looserUntil returns the length of the longest intervals in which a new rule lets more tokens through, provided that it
-// lets fewer through in some longer ones and in no shorter ones.
-func looserUntil(old, new *runtime.Policy) (time.Duration, bool) {
+// lets fewer through in some longer ones and in no shorter ones. It takes the decisive lengths in order.
+func looserUntil(old, new *bounds.Envelope, list []int64) (time.Duration, bool) {
 	compare := func(t int64) int {
-		return cmp.Compare(bounds.Within(new, time.Duration(t)), bounds.Within(old, time.Duration(t)))
+		return cmp.Compare(new.Within(time.Duration(t)), old.Within(time.Duration(t)))
 	}
-	list := decisiveLengths(old, new)
-	slices.Sort(list)
+	list = slices.Clip(list)
 	for t := max(1, list[len(list)-1]); t < math.MaxInt64/4; t *= 2 { // in the long run the rates decide
 		list = append(list, 2*t+1)
 	}

@@ -23,8 +23,8 @@ import (
 func Review(old, new *spec.File) *review.Review {
 	r := &review.Review{Old: old.Name, New: new.Name}
 	renamed := diff.PlanRenames(old, new)
-	sameSubject := func(a, b spec.Change) bool { return a.Limit == b.Limit && a.Group == b.Group }
-	for _, changes := range grouped(diff.Files(old, new), sameSubject) {
+	subjectName := func(c *spec.Change) [2]string { return [2]string{c.Limit, c.Group} }
+	for _, changes := range grouped(diff.Files(old, new), subjectName) {
 		r.Subjects = append(r.Subjects, subjectOf(changes, renamed))
 	}
 	return r
@@ -68,7 +68,8 @@ func examine(p compare.Pair, changes []spec.Change) (s review.Subject) {
 	}
 	// Whether a change loosens or tightens depends on the other changes of the limit, so it is decided after all of them
 	// were judged.
-	classifyRuleChanges(p, judgements)
+	looseness := loosenessOf(p)
+	classifyRuleChanges(p, judgements, looseness)
 	for _, j := range judgements {
 		j.addTo(&s)
 	}
@@ -77,7 +78,11 @@ func examine(p compare.Pair, changes []spec.Change) (s review.Subject) {
 		if of := cmp.Or(p.New, p.Old); len(of.CallerNumbers()) > 0 && len(s.Numbers) > 0 {
 			s.Notes = append(s.Notes, review.Note{About: review.Rule, Text: "Callers give the " + words.List(of.CallerFields(), "and") + ": the numbers are for the most that they can give."})
 		}
-		s.Notes = slices.Concat(s.Notes, modeNote(p, s.Classes()), compare.IntervalNotes(p), deployNotes(p, changes))
+		s.Notes = append(s.Notes, modeNote(p, s.Classes())...)
+		if len(looseness) == 2 {
+			s.Notes = append(s.Notes, compare.IntervalNotes(p)...)
+		}
+		s.Notes = append(s.Notes, deployNotes(p, changes)...)
 	}
 	return s
 }
@@ -85,18 +90,20 @@ func examine(p compare.Pair, changes []spec.Change) (s review.Subject) {
 // classifyRuleChanges adds Loosened and Tightened to the changes of the rule. The edit as a whole decides which of the
 // two apply. They go to the changes that have the effect alone, or to all changes of the rule if none has it alone. If the
 // modes differ, no change has such an effect but by the modes.
-func classifyRuleChanges(p compare.Pair, judgements []*judgement) {
+func classifyRuleChanges(p compare.Pair, judgements []*judgement, looseness []review.Class) {
 	if p.ModesDiffer() {
 		for _, j := range judgements {
 			j.classes = slices.DeleteFunc(j.classes, func(c review.Class) bool { return c == review.Loosened || c == review.Tightened })
 		}
 	}
-	for _, class := range loosenessOf(p) {
-		some := slices.ContainsFunc(judgements, func(j *judgement) bool { return slices.Contains(j.alone, class) })
-		for _, j := range judgements {
-			if j.ofRule && (!some || slices.Contains(j.alone, class)) {
-				j.class(class)
-			}
+	ofRule := slices.DeleteFunc(slices.Clone(judgements), func(j *judgement) bool { return !j.ofRule })
+	for _, class := range looseness {
+		alone := slices.DeleteFunc(slices.Clone(ofRule), func(j *judgement) bool { return len(ofRule) > 1 && !j.hasAlone(class) })
+		if len(alone) == 0 {
+			alone = ofRule
+		}
+		for _, j := range alone {
+			j.class(class)
 		}
 	}
 }

@@ -18,13 +18,15 @@ type judgement struct {
 	compare.Pair
 	changes []spec.Change
 	classes []review.Class
-	// ofRule marks a change that affects how many tokens the rule lets through, and alone has Loosened and Tightened as
-	// far as the change has these effects by itself. [classifyRuleChanges] needs both.
-	ofRule bool
-	alone  []review.Class
-	risks  []review.Risk
-	notes  []review.Note
-	sql    []review.Statement
+	// ofRule marks a change that affects how many tokens the rule lets through. Such a change may have the effects Loosened and
+	// Tightened by itself: those in alone, and those of changed, if not nil, the rule with only this change.
+	// [classifyRuleChanges] needs all three.
+	ofRule  bool
+	alone   []review.Class
+	changed *runtime.Policy
+	risks   []review.Risk
+	notes   []review.Note
+	sql     []review.Statement
 }
 
 func (j *judgement) class(classes ...review.Class) { j.classes = append(j.classes, classes...) }
@@ -62,11 +64,18 @@ func (j *judgement) keep(at review.Moment, d database, why, format string, args 
 	j.sql = append(j.sql, review.Statement{Why: d.on + why, Text: fmt.Sprintf(format, args...), Keeps: at, Dialects: d.dialects})
 }
 
-// changesRule records the effect that a change of the rule has by itself, and returns the rule with only this change.
+// changesRule marks a change of the rule, and returns the rule with only this change.
 func (j *judgement) changesRule(change func(policy *runtime.Policy)) *runtime.Policy {
-	changed := j.WithOneChange(change)
-	j.ofRule, j.alone = true, compare.Looseness(&j.Old.Policy, changed)
-	return changed
+	j.ofRule, j.changed = true, j.WithOneChange(change)
+	return j.changed
+}
+
+// hasAlone reports whether a change of the rule has an effect by itself.
+func (j *judgement) hasAlone(class review.Class) bool {
+	if j.changed != nil {
+		j.alone, j.changed = append(j.alone, compare.Looseness(&j.Old.Policy, j.changed)...), nil
+	}
+	return slices.Contains(j.alone, class)
 }
 
 // addTo adds the judgement to a subject.
@@ -103,21 +112,23 @@ func moreOrLess[T cmp.Ordered](was, is T) []review.Class {
 // exhaustedKey is the subject of the sentences about [compare.Carried].
 const exhaustedKey = "an exhausted key (less than one token left, nothing reserved)"
 
-// grouped splits changes into those that are the same in some respect, in the order of the first ones.
-func grouped(changes []spec.Change, same func(a, b spec.Change) bool) (groups [][]spec.Change) {
-	for _, c := range changes {
-		i := slices.IndexFunc(groups, func(group []spec.Change) bool { return same(group[0], c) })
-		if i < 0 {
-			groups = append(groups, []spec.Change{c})
-			continue
+// grouped splits changes into those with the same key, in the order of the first ones.
+func grouped[K comparable](changes []spec.Change, keyOf func(*spec.Change) K) (groups [][]spec.Change) {
+	known := map[K]int{}
+	for i := range changes {
+		key := keyOf(&changes[i])
+		group, ok := known[key]
+		if !ok {
+			group = len(groups)
+			known[key], groups = group, append(groups, nil)
 		}
-		groups[i] = append(groups[i], c)
+		groups[group] = append(groups[group], changes[i])
 	}
 	return groups
 }
 
 func byKind(changes []spec.Change) [][]spec.Change {
-	return grouped(changes, func(a, b spec.Change) bool { return a.Kind == b.Kind })
+	return grouped(changes, func(c *spec.Change) *ids.Kind { return c.Kind })
 }
 
 // hasKind reports whether one of the changes is of one of some kinds.

@@ -76,34 +76,75 @@ func (v jsonValue) faultf(format string, args ...any) error {
 }
 
 // each calls read with the members of an object or the elements of a list, which have no name. at is the place of the
-// name.
+// name. The text is valid JSON, see [objectOf], so that nothing is left to check: a json.Decoder would check it again, for every
+// line of a trace.
 func (v jsonValue) each(read func(name string, at int, member jsonValue) error) error {
-	d := json.NewDecoder(bytes.NewReader(v.text))
-	open, err := d.Token()
-	if err != nil {
-		return err
-	}
-	var raw json.RawMessage
-	for d.More() {
-		name, at := "", int(d.InputOffset())
-		if open == json.Delim('{') {
-			at += bytes.IndexByte(v.text[at:], '"')
-			token, err := d.Token()
-			if err != nil {
+	for i := skipSpace(v.text, 1); v.text[i] != '}' && v.text[i] != ']'; {
+		name, at := "", i
+		if v.text[0] == '{' {
+			end := valueEnd(v.text, i)
+			var err error
+			if name, err = unquoted(v.text[i:end]); err != nil {
 				return err
 			}
-			name = token.(string)
+			i = skipSpace(v.text, skipSpace(v.text, end)+1) // the colon
 		}
-		if err := d.Decode(&raw); err != nil {
+		end := valueEnd(v.text, i)
+		if err := read(name, v.at+at, jsonValue{v.text[i:end], v.line, v.at + i}); err != nil {
 			return err
 		}
-		end := int(d.InputOffset())
-		begin := end - len(raw)
-		if err := read(name, v.at+at, jsonValue{v.text[begin:end], v.line, v.at + begin}); err != nil {
-			return err
+		if i = skipSpace(v.text, end); v.text[i] == ',' {
+			i = skipSpace(v.text, i+1)
 		}
 	}
 	return nil
+}
+
+// skipSpace returns the index of the first byte that is no white space, from an index on.
+func skipSpace(text []byte, i int) int {
+	for text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n' {
+		i++
+	}
+	return i
+}
+
+// valueEnd returns the index after a value of valid JSON.
+func valueEnd(text []byte, i int) int {
+	for depth := 0; ; i++ {
+		switch text[i] {
+		case '"':
+			for i++; text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 { // after a number or a word
+				return i
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+}
+
+// unquoted returns the text of a string of JSON.
+func unquoted(quoted []byte) (text string, err error) {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return string(quoted[1 : len(quoted)-1]), nil
+	}
+	err = json.Unmarshal(quoted, &text)
+	return text, err
 }
 
 // found describes the value for a fault, without quoting it: it may be a key.
@@ -164,13 +205,10 @@ var halfPair = regexp.MustCompile(`\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][
 // str returns the text of a string, the value of the field name. Half of a surrogate pair is a fault, because encoding/json
 // replaces it with U+FFFD, and different keys would become one.
 func (v jsonValue) str(name string) (text string, err error) {
-	switch {
-	case v.text[0] != '"':
+	if v.text[0] != '"' {
 		return "", v.faultf("%s must be a string, not %s", name, v.found())
-	case bytes.IndexByte(v.text, '\\') < 0:
-		return string(v.text[1 : len(v.text)-1]), nil
 	}
-	if err := json.Unmarshal(v.text, &text); err != nil {
+	if text, err = unquoted(v.text); err != nil {
 		return "", err
 	}
 	if strings.Contains(text, "\uFFFD") {

@@ -1,4 +1,3 @@
-// Package render shows a [review.Review] as text, as Markdown and as JSON.
 package render
 
 import (
@@ -18,11 +17,19 @@ import (
 )
 
 // WriteText prints the review for people: the limits of each class, and then for each subject its position, its changes
-// with their ids, its numbers, and its notes. It returns the error of w.
-func WriteText(r *review.Review, w io.Writer, color bool) error {
-	out := textWriter{ink: cells.InkFor(color)}
-	out.review(r)
-	_, err := w.Write(out.Bytes())
+// with their ids, its numbers, and its notes.
+func WriteText(w io.Writer, r *review.Review, o Options) error {
+	out := textWriter{ink: cells.InkFor(o.Color)}
+	out.summary(r)
+	// Each subject is written before the next, because the text of thousands would need as much memory as their review.
+	for _, s := range r.BySeverity() {
+		if _, err := out.WriteTo(w); err != nil {
+			return err
+		}
+		out.WriteString("\n")
+		out.subject(r, s)
+	}
+	_, err := out.WriteTo(w)
 	return err
 }
 
@@ -31,7 +38,7 @@ type textWriter struct {
 	ink cells.Ink
 }
 
-func (w *textWriter) review(r *review.Review) {
+func (w *textWriter) summary(r *review.Review) {
 	fmt.Fprintf(w, "%s%s%s against %s\n", w.ink.Bold, printable.Flat(r.New), w.ink.Off, printable.Flat(r.Old))
 	if len(r.Subjects) > 0 {
 		fmt.Fprintln(w, summaryOf(r))
@@ -53,10 +60,6 @@ func (w *textWriter) review(r *review.Review) {
 			fmt.Fprintf(w, "%s%s:%s\n", w.ink.Bold, risksHeading, w.ink.Off)
 		}
 		w.wrapped("  ", 4, line)
-	}
-	for _, s := range r.BySeverity() {
-		w.WriteString("\n")
-		w.subject(r, s)
 	}
 }
 

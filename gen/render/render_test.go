@@ -93,7 +93,7 @@ func TestMarkdownPrintsHostileTextAsCode(t *testing.T) {
 func markdownOf(t testing.TB, r *review.Review) string {
 	t.Helper()
 	var out bytes.Buffer
-	require.NoError(t, WriteMarkdown(r, &out))
+	require.NoError(t, WriteMarkdown(&out, r, Options{}))
 	return out.String()
 }
 
@@ -104,8 +104,8 @@ var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
 func TestTextFitsTerminalWidth(t *testing.T) {
 	eachCase(t, func(t *testing.T, _ string, _ []section, r *review.Review) {
 		var plain, color bytes.Buffer
-		require.NoError(t, WriteText(r, &plain, false))
-		require.NoError(t, WriteText(r, &color, true))
+		require.NoError(t, WriteText(&plain, r, Options{}))
+		require.NoError(t, WriteText(&color, r, Options{Color: true}))
 		assert.Equal(t, plain.String(), escapes.ReplaceAllString(color.String(), ""))
 		for line := range strings.Lines(plain.String()) {
 			line = strings.TrimSuffix(line, "\n")
@@ -121,7 +121,7 @@ func TestTextAlignsIDs(t *testing.T) {
 	id, found := regexp.MustCompile(`^(.*)\[[a-z-]+\]( |$)`), 0
 	eachCase(t, func(t *testing.T, _ string, _ []section, r *review.Review) {
 		var out bytes.Buffer
-		require.NoError(t, WriteText(r, &out, false))
+		require.NoError(t, WriteText(&out, r, Options{}))
 		for line := range strings.Lines(out.String()) {
 			place := id.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
 			if place == nil || place[1] == changeIndent { // or it is a limit that was added or removed
@@ -138,7 +138,7 @@ func TestTextEscapesHostileText(t *testing.T) {
 	old := parse(t, "a\x1b[31m\u202eb.yaml", oneLimit("rate: 1"))
 	r := judge.Review(old, parse(t, "c\nd.yaml", oneLimit("rate: 1, doc: \""+strings.Repeat("x", 300)+"\"")))
 	var out bytes.Buffer
-	require.NoError(t, WriteText(r, &out, false))
+	require.NoError(t, WriteText(&out, r, Options{}))
 	assert.NotContains(t, out.String(), "\x1b")
 	assert.NotContains(t, out.String(), "\u202e")
 	assert.Contains(t, out.String(), "c d.yaml against a\\x1b[31m\\u202eb.yaml\n")
@@ -154,7 +154,7 @@ func TestJSONMatchesSchema(t *testing.T) {
 	v := newValidator(t)
 	eachCase(t, func(t *testing.T, _ string, _ []section, r *review.Review) {
 		var out bytes.Buffer
-		require.NoError(t, WriteJSON(r, &out))
+		require.NoError(t, WriteJSON(&out, r, Options{}))
 		assert.Empty(t, v.problems(out.String()))
 	})
 }
@@ -163,7 +163,7 @@ func TestJSONHasAWordForNoBound(t *testing.T) {
 	const limit = "version: 1\nlimits:\n  send: {kind: token bucket, rate: 1, period: 1s%s}\n"
 	r := judge.Review(parse(t, "old", fmt.Sprintf(limit, "")), parse(t, "new", fmt.Sprintf(limit, ", mode: shadow")))
 	var out bytes.Buffer
-	require.NoError(t, WriteJSON(r, &out))
+	require.NoError(t, WriteJSON(&out, r, Options{}))
 	require.Contains(t, out.String(), `"old": 1,
           "new": "unbounded"
 `)
@@ -173,7 +173,7 @@ func TestSchemaRejectsInvalidDocuments(t *testing.T) {
 	v := newValidator(t)
 	r := judge.Review(parse(t, "old", oneLimit("rate: 10")), parse(t, "new", oneLimit("rate: 20")))
 	var out bytes.Buffer
-	require.NoError(t, WriteJSON(r, &out))
+	require.NoError(t, WriteJSON(&out, r, Options{}))
 	for _, edit := range [][2]string{
 		{`"version": 1`, `"version": 2`}, {`"old": "old"`, `"old": null`}, {`"rate-changed"`, `"rate"`}, {`"loosened"`, `"looser"`},
 		{`"line": 3`, `"line": 0`}, {`"given": true`, `"given": 1`}, {`"unit": "tokens"`, `"unit": "token"`}, {`"sql": []`, `"sql": null`},
@@ -270,7 +270,7 @@ func TestRisksComeFirst(t *testing.T) {
 	seen := map[review.RiskKind]bool{}
 	eachCase(t, func(t *testing.T, _ string, _ []section, r *review.Review) {
 		var out bytes.Buffer
-		require.NoError(t, WriteMarkdown(r, &out))
+		require.NoError(t, WriteMarkdown(&out, r, Options{}))
 		unfolded, _, _ := strings.Cut(out.String(), "<details>")
 		harmless := false
 		for _, s := range r.BySeverity() {

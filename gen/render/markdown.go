@@ -40,8 +40,8 @@ func Marker(file string) string {
 //
 // It prints fewer than 60,000 characters. If there is no room for everything, the folded parts of the last sections are
 // left out, then whole sections, and a line says how many. Text from the files is printed as code, so that Markdown does
-// not interpret it. WriteMarkdown returns the error of w.
-func WriteMarkdown(r *review.Review, w io.Writer) error {
+// not interpret it.
+func WriteMarkdown(w io.Writer, r *review.Review, o Options) error {
 	out := Marker(r.New) + "\n### Rate limits: " + code(r.New) + "\n\n"
 	if r.Remark != "" {
 		out += code(r.Remark) + "\n\n"
@@ -51,7 +51,7 @@ func WriteMarkdown(r *review.Review, w io.Writer) error {
 	} else {
 		out += fmt.Sprintf("**%s**, compared with %s.\n", summaryOf(r), code(r.Old)) + markdownRisks(r) + markdownSQL(r) + markdownTable(r)
 	}
-	_, err := io.WriteString(w, out+markdownSections(r, mostMarkdown-utf8.RuneCountInString(out)))
+	_, err := io.WriteString(w, out+markdownSections(r, o.LinkBase, mostMarkdown-utf8.RuneCountInString(out)))
 	return err
 }
 
@@ -111,12 +111,12 @@ func markdownSQL(r *review.Review) string {
 }
 
 // markdownSections returns the sections that fit into a number of characters.
-func markdownSections(r *review.Review, room int) string {
+func markdownSections(r *review.Review, linkBase string, room int) string {
 	subjects := r.BySeverity()
 	// Headings come first: a section without its folded part is better than no section.
 	var heads []string
 	for i, s := range subjects {
-		head := markdownHead(s, r, i < mostPictures)
+		head := markdownHead(s, linkBase, i < mostPictures)
 		if room -= utf8.RuneCountInString(head); room < 0 {
 			break
 		}
@@ -150,9 +150,9 @@ func markdownSections(r *review.Review, room int) string {
 
 // markdownHead returns the heading of a subject with a link to its lines, and its main numbers: drawn if they are bounds of
 // tokens that changed, and otherwise as text.
-func markdownHead(s *review.Subject, r *review.Review, draw bool) string {
+func markdownHead(s *review.Subject, linkBase string, draw bool) string {
 	const mostNumbers = 3
-	out := fmt.Sprintf("\n#### %s: %s\n", linked(s, r), review.ClassList(s.Classes()))
+	out := fmt.Sprintf("\n#### %s: %s\n", linked(s, linkBase), review.ClassList(s.Classes()))
 	if s.Removed() {
 		return out
 	}
@@ -171,11 +171,11 @@ func markdownHead(s *review.Subject, r *review.Review, draw bool) string {
 }
 
 // linked returns the name of the subject, as a link to its line in the new file if there is an address for it.
-func linked(s *review.Subject, r *review.Review) string {
-	if r.LinkBase == "" || s.New.Line == 0 {
+func linked(s *review.Subject, linkBase string) string {
+	if linkBase == "" || s.New.Line == 0 {
 		return code(NameOf(s))
 	}
-	return fmt.Sprintf("[%s](%s#L%d)", code(NameOf(s)), r.LinkBase, s.New.Line)
+	return fmt.Sprintf("[%s](%s#L%d)", code(NameOf(s)), linkBase, s.New.Line)
 }
 
 // markdownDetails returns the folded part of a section.

@@ -27,8 +27,8 @@ import (
 var update = flag.Bool("update", false, "write the output into the cases")
 
 // casesIn is the directory of the cases. A case has sections below lines "-- name --": the files "old" and "new", and then
-// the expected output in each format.
-const casesIn = "../../../testdata/review"
+// the expected output: as text in every case, and in other formats in a few that cover them.
+const casesIn = "../../testdata/review"
 
 type section struct{ name, text string }
 
@@ -75,6 +75,9 @@ func eachCase(t *testing.T, do func(t *testing.T, path string, sections []sectio
 	require.NoError(t, err)
 	require.NotEmpty(t, paths)
 	for _, path := range paths {
+		if filepath.Base(path) == "sentences.txt" {
+			continue
+		}
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
 			sections := readCase(t, path)
 			do(t, path, sections, judge.Review(parse(t, "main:limits.yaml", sections[0].text), parse(t, "limits.yaml", sections[1].text)))
@@ -82,23 +85,76 @@ func eachCase(t *testing.T, do func(t *testing.T, path string, sections []sectio
 	}
 }
 
+// sentence is a sentence that many cases have. sentences.txt has its text, with … for what differs from case to case; a case has its
+// name and what differs, in parentheses, so that other words for it are an edit of one file.
+type sentence struct {
+	name string
+	text *regexp.Regexp
+}
+
+func readSentences(t *testing.T) (list []sentence) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(casesIn, "sentences.txt"))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		name, words, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		require.True(t, ok, line)
+		// What differs ends with a word, and is in one sentence.
+		pattern := strings.ReplaceAll(regexp.QuoteMeta(words), "…", `((?:[^.:]|[.:]\S)+?)`)
+		list = append(list, sentence{name, regexp.MustCompile(pattern)})
+	}
+	return list
+}
+
+// shortened replaces the sentences in the notes and statements of a review, and adds their names to used.
+func shortened(r *review.Review, sentences []sentence, used map[string]bool) *review.Review {
+	shorten := func(text string) string {
+		for _, s := range sentences {
+			text = s.text.ReplaceAllStringFunc(text, func(found string) string {
+				used[s.name] = true
+				parts := s.text.FindStringSubmatch(found)[1:]
+				return "(" + strings.TrimSuffix(s.name+": "+strings.Join(parts, "; "), ": ") + ")"
+			})
+		}
+		return text
+	}
+	short := *r
+	short.Subjects = slices.Clone(r.Subjects)
+	for i := range short.Subjects {
+		s := &short.Subjects[i]
+		s.Notes, s.SQL = slices.Clone(s.Notes), slices.Clone(s.SQL)
+		for k := range s.Notes {
+			s.Notes[k].Text = shorten(s.Notes[k].Text)
+		}
+		for k := range s.SQL {
+			s.SQL[k].Why = shorten(s.SQL[k].Why)
+		}
+	}
+	return &short
+}
+
 func TestCases(t *testing.T) {
-	forms := map[string]func(*review.Review, io.Writer) error{
-		"text":     func(r *review.Review, w io.Writer) error { return WriteText(r, w, false) },
-		"color":    func(r *review.Review, w io.Writer) error { return WriteText(r, w, true) },
-		"markdown": func(r *review.Review, w io.Writer) error { return WriteMarkdown(r, w) },
-		"json":     func(r *review.Review, w io.Writer) error { return WriteJSON(r, w) },
+	sentences, used := readSentences(t), map[string]bool{}
+	type form struct {
+		write func(io.Writer, *review.Review, Options) error
+		color bool
+	}
+	forms := map[string]form{"text": {WriteText, false}, "color": {WriteText, true}, "markdown": {WriteMarkdown, false}, "json": {WriteJSON, false}}
+	eachCase(t, func(_ *testing.T, _ string, _ []section, r *review.Review) { shortened(r, sentences, used) })
+	for _, s := range sentences {
+		require.True(t, used[s.name], "no review has the sentence %q: if it has other words now, edit testdata/review/sentences.txt first", s.name)
 	}
 	eachCase(t, func(t *testing.T, path string, sections []section, r *review.Review) {
+		short := shortened(r, sentences, used)
 		for i, s := range sections[2:] {
 			require.Contains(t, forms, s.name)
 			var got bytes.Buffer
-			require.NoError(t, forms[s.name](r, &got))
+			require.NoError(t, forms[s.name].write(&got, short, Options{Color: forms[s.name].color}))
 			if *update {
 				sections[2+i].text = got.String()
 				continue
 			}
-			assert.Equal(t, s.text, got.String(), "if the change is intended, run: go test ./gen/review/render -run Cases -update")
+			assert.Equal(t, s.text, got.String(), "if the change is intended, run: go test ./gen/render -run Cases -update")
 		}
 		if *update {
 			writeCase(t, path, sections)
@@ -129,7 +185,7 @@ func TestEveryChangeHasACase(t *testing.T) {
 		}
 	})
 	missing := slices.DeleteFunc(wanted(), func(change string) bool { return shown[change] })
-	assert.Empty(t, missing, "no case in testdata/review has these changes: add them to a file there, and run go test ./gen/review/render -run Cases -update")
+	assert.Empty(t, missing, "no case in testdata/review has these changes: add them to a file there, and run go test ./gen/render -run Cases -update")
 }
 
 func wanted() (list []string) {
@@ -184,7 +240,7 @@ func BenchmarkReview(b *testing.B) {
 		require.Empty(b, append(wrong, alsoWrong...))
 
 		start = time.Now()
-		require.NoError(b, WriteText(judge.Review(old, new), io.Discard, false))
+		require.NoError(b, WriteText(io.Discard, judge.Review(old, new), Options{}))
 		reviewing += time.Since(start)
 	}
 	b.ReportMetric(float64(reviewing)/float64(reading), "times-reading")

@@ -2,7 +2,6 @@ package render
 
 import (
 	_ "embed"
-	"encoding/json"
 	"io"
 	"strings"
 
@@ -12,16 +11,13 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// WriteJSON prints the review as one JSON document, which [Schema] describes. It returns the error of w.
-func WriteJSON(r *review.Review, w io.Writer) error {
+// WriteJSON prints the review as one JSON document, which [Schema] describes.
+func WriteJSON(w io.Writer, r *review.Review, _ Options) error {
 	document := jsonReview{Version: 1, Old: r.Old, New: r.New, Remark: r.Remark, Limits: []jsonSubject{}}
 	for i := range r.Subjects {
 		document.Limits = append(document.Limits, subjectAsJSON(&r.Subjects[i]))
 	}
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false) // values such as "a -> b" stay readable
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(document)
+	return encodeJSON(w, document)
 }
 
 // These types mirror [review.Review]. Lists are never null, so that programs can iterate over them without a check.

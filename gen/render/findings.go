@@ -1,0 +1,99 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
+)
+
+// Findings are what is wrong with files, and with code that was generated from them.
+type Findings struct {
+	// Diagnostics has an element for each file that is not valid.
+	Diagnostics []diag.Diagnostics
+	// Stale is the generated files that are out of date.
+	Stale []Stale
+}
+
+// Stale is a generated file that is out of date: what is wrong with it, and what to do.
+type Stale struct{ Path, Problem, Remedy string }
+
+// String returns the line that reports the file.
+func (s Stale) String() string { return fmt.Sprintf("%s %s; %s", s.Path, s.Problem, s.Remedy) }
+
+// WriteFindingsText prints findings for people, each diagnostic with its line of the file.
+func WriteFindingsText(w io.Writer, f Findings, o Options) error {
+	for _, diagnostics := range f.Diagnostics {
+		if err := diagnostics.WriteText(w, o.Color); err != nil {
+			return err
+		}
+	}
+	for _, stale := range f.Stale {
+		if _, err := fmt.Fprintln(w, stale); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The findings as JSON. Lines and columns count from 1, columns count runes, and an end is exclusive. Lists are never null.
+type (
+	jsonFindings struct {
+		Version int `json:"version"`
+		// Errors is how many there are; of more than 100 in a file, Diagnostics has some.
+		Errors      int              `json:"errors"`
+		Diagnostics []jsonDiagnostic `json:"diagnostics"`
+		Stale       []jsonStale      `json:"stale"`
+	}
+	jsonStale struct {
+		File    string `json:"file"`
+		Message string `json:"message"`
+		Help    string `json:"help"`
+	}
+	jsonDiagnostic struct {
+		ID  string `json:"id"`
+		URL string `json:"url"`
+		jsonNote
+		Help  string     `json:"help"`
+		Notes []jsonNote `json:"notes"`
+	}
+	jsonNote struct {
+		File    string   `json:"file"`
+		Start   diag.Pos `json:"start"`
+		End     diag.Pos `json:"end"`
+		Message string   `json:"message"`
+	}
+)
+
+// WriteFindingsJSON prints findings as one JSON document.
+func WriteFindingsJSON(w io.Writer, f Findings, _ Options) error {
+	all := jsonFindings{Version: 1, Diagnostics: []jsonDiagnostic{}, Stale: []jsonStale{}}
+	for _, stale := range f.Stale {
+		all.Stale = append(all.Stale, jsonStale{stale.Path, stale.Path + " " + stale.Problem, stale.Remedy})
+	}
+	for _, diagnostics := range f.Diagnostics {
+		all.Errors += diagnostics.Errors()
+		for _, d := range diagnostics {
+			all.Diagnostics = append(all.Diagnostics, diagnosticAsJSON(d))
+		}
+	}
+	return encodeJSON(w, all)
+}
+
+func diagnosticAsJSON(d diag.Diagnostic) jsonDiagnostic {
+	notes := []jsonNote{}
+	for _, n := range d.Notes {
+		notes = append(notes, jsonNote{d.File, n.Pos, n.End, n.Message})
+	}
+	return jsonDiagnostic{d.ID, ids.Address(d.ID), jsonNote{d.File, d.Pos, d.End, d.Message}, d.Help, notes}
+}
+
+// encodeJSON prints an indented document in which values such as "a -> b" stay readable, because nothing becomes HTML.
+func encodeJSON(w io.Writer, document any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(document)
+}
