@@ -36,7 +36,8 @@ const MaxSlots = 1000
 // policies with the same name share them.
 //
 // The zero Policy is invalid, and every method of a limit with an invalid policy returns [ErrInvalidPolicy]. A policy must
-// not change after its first use, when it is validated: change a copy, which is a policy of its own.
+// not change after its first use, when it is validated, and what it needs is kept: one that has changed goes by a mix of the old and
+// the new fields. Change a copy, which is a policy of its own.
 type Policy struct {
 	// Name identifies the limit in the store, in errors and in decisions: at most 255 bytes of UTF-8 without control
 	// characters.

@@ -22,7 +22,8 @@ type Options struct {
 	// process if the database has no clock.
 	Clock func() time.Time
 	// Batch is the most calls that share a transaction: calls that arrive while a transaction is in flight share the
-	// next one. The default is 1,000; 1 gives each call a transaction of its own.
+	// next one. The default is 1,000, also for less than 1. With 1 each call has a transaction and a goroutine of its own, also a
+	// call that arrives alone.
 	Batch int
 	// OverridesEvery is how often the store reads the new entries of the table of overrides, once a limit with overrides is in
 	// use. The default is 5 seconds.

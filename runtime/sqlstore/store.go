@@ -14,24 +14,9 @@
 // below. A call then passes through leases, the deny cache and group commit, in
 // which calls that arrive while a transaction is in flight share the next one, and a call that arrives alone runs in the
 // goroutine of its caller. The remaining calls are a batch for the database.
-// The batch is decided in the same way on every database, by a table of strategies in one order: each that applies runs for the calls
-// that have no answer yet. A database has those for which its dialect has the statements.
-//
-//   - locked, waiting for the disk: SQLite, if a limit has full durability, which is a setting of the session.
-//   - by the driver: a package that imports a driver may decide all batches in a faster way, a [Decider].
-//   - upsert of one row, upsert with an insert id, upsert, then select, and upsert: plain takes from token buckets and fixed windows.
-//     One statement per limit decides and writes in one round trip; see meter.Upsert. MySQL cannot return rows: one row is
-//     returned as the id of the last insert, and several rows take two statements, of which the second selects the result.
-//   - compare and swap: calls about one row, or two shards of a key. Read the rows, decide in Go, and write the one that changes
-//     if it has not changed. Rows that only this process writes are not read first: they are as it has left them.
-//     If earlier takes from the row were denied, no upsert comes before it, because one that takes nothing is a
-//     wasted round trip.
-//   - unlocked: calls that change nothing, checks and denials. One statement reads their rows without a lock.
-//   - together: on Postgres, one statement takes from several limits, from all or none of them. A
-//     single call that is denied is read then.
-//   - locked: everything else. A transaction reads and locks the rows in one order, decides in Go,
-//     writes the changes, and commits. A missing row cannot be locked, so it is inserted first, with a timestamp
-//     that marks it as a placeholder.
+// The batch is decided in the same way on every database: plain takes by one statement that decides and writes in a round trip, and
+// what it cannot decide, in the end, by a transaction that reads and locks the rows in one order, decides in Go, writes the changes
+// and commits. The ways between them, each for what it makes cheaper, stand in the table of strategies of package decide.
 //
 // The statements of a dialect are data: texts, with the few functions that only this database needs, such as decoding the insert id in
 // which MySQL returns the result of an upsert. Package internal/fault has the error codes of each database with their meaning. A statement takes one row as parameters, and several rows as one JSON parameter or as one list per column.

@@ -34,11 +34,8 @@ type clock struct {
 // reading is the database's clock, and when the query for it was sent.
 type reading struct{ sent, now time.Time }
 
-const (
-
-	// resolution is the unit of the database's clock.
-	resolution = time.Microsecond
-)
+// resolution is the unit of the database's clock.
+const resolution = time.Microsecond
 
 // Querier is a database, or a transaction in it.
 type Querier interface {
