@@ -188,6 +188,8 @@ func markdownDetails(s *review.Subject) string {
 			switch {
 			case c.Field == "" && c.Plan != "":
 				field = "plan"
+			case c.Field == "" && s.Group != "":
+				field = "group"
 			case c.Field == "":
 				field = "limit"
 			}

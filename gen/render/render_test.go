@@ -90,6 +90,14 @@ func TestMarkdownPrintsHostileTextAsCode(t *testing.T) {
 	}
 }
 
+func TestMarkdownSaysWhatWasAdded(t *testing.T) {
+	const limits = "version: 1\nlimits:\n  a: {kind: token bucket, rate: 1, period: 1s}\n  b: {kind: token bucket, rate: 1, period: 1m}\n"
+	added := parse(t, "new.yaml", limits+"  c: {kind: token bucket, rate: 1, period: 1h}\ngroups:\n  both: {takes: [a, b]}\n")
+	text := markdownOf(t, judge.Review(parse(t, "old.yaml", limits), added))
+	require.Regexp(t, `\| limit \| [^|]*\| [^|]*\| .limit-added. `, text)
+	require.Regexp(t, `\| group \| [^|]*\| [^|]*\| .group-added. `, text)
+}
+
 func markdownOf(t testing.TB, r *review.Review) string {
 	t.Helper()
 	var out bytes.Buffer

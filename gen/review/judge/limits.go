@@ -128,14 +128,24 @@ func judgePlanRenamed(j *judgement) {
 	for _, c := range j.changes {
 		j.note(review.Rule, "The plan %s was probably renamed to %s: one was removed, and the other is new and has the same numbers. Counts are kept, because they are stored by key.", c.Old.Value, c.New.Value)
 	}
-	overridden := func(l *spec.Limit) bool { return l.Overrides != nil && len(l.Plans) > 0 }
-	if !slices.ContainsFunc(j.changes[0].Old.File.Limits, overridden) {
+	// Another program may have a plan of that name in the same table. Entries of a limit with another name have been copied to it by now.
+	var names []string
+	for _, f := range []*spec.File{j.changes[0].Old.File, j.changes[0].New.File} {
+		for _, l := range f.Limits {
+			if l.Overrides != nil && len(l.Plans) > 0 {
+				names = append(names, "'"+l.Policy.Name+"'")
+			}
+		}
+	}
+	if len(names) == 0 {
 		return
 	}
+	slices.Sort(names)
+	which := "o.name IN (" + strings.Join(slices.Compact(names), ", ") + ")"
 	j.note(review.Deploy, "Overrides that give a key a plan have its name. Requests of these keys fail in the version that does not have the plan, and Ready reports them.")
 	for _, c := range slices.SortedFunc(slices.Values(j.changes), func(a, b spec.Change) int { return cmp.Compare(a.Plan, b.Plan) }) {
 		j.keep(review.BetweenVersions, database{}, betweenVersions+", to keep overrides that give the plan "+c.Plan, appendEntries,
-			"o.name", "o.key", "'"+c.Plan+"'", "o.until_ns", "o.what = 'plan'", "AND o.plan = '"+c.Old.Value+"' ", inForce)
+			"o.name", "o.key", "'"+c.Plan+"'", "o.until_ns", which, "AND o.what = 'plan' AND o.plan = '"+c.Old.Value+"' ", inForce)
 	}
 }
 

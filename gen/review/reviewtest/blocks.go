@@ -264,7 +264,14 @@ func Plans(t *testing.T, db *sql.DB, database, table string, open func(t *testin
 		Plan: planName("pro"), Rate: 70, Until: runtime.ForGood(), Reason: "r", Author: "a",
 	})
 	require.NoError(t, err)
+	// A limit of another program, which still has the plan.
+	d.execute("INSERT INTO rate_limit_overrides SELECT o.id + 1, 'other', o.key, o.what, o.plan, o.rate, o.capacity, o.max_reserved, o.most_rate, " +
+		"o.most_capacity, o.most_reserved, o.may_lift, o.until_ns, o.reason, o.author, o.at_ns FROM rate_limit_overrides o")
 	d.executeAll(review.BetweenVersions)
+	var others int
+	require.NoError(t, d.db.QueryRow(d.on("SELECT COUNT(*) FROM rate_limit_overrides WHERE name = 'other'")).Scan(&others))
+	require.Equal(t, 1, others)
+	d.execute("DELETE FROM rate_limit_overrides WHERE name = 'other'")
 	is := process{t, now, open(t)}
 	require.NoError(t, is.store.OverrideView().Refresh(t.Context()))
 	require.EqualValues(t, 70, is.inForce([]string{"7"}).Rate)
