@@ -93,17 +93,11 @@ func arrive(o *instance, keys []string, perSecond float64, p pace) (round, error
 		defer cancel()
 		a.ctxs[i] = ctx
 	}
-	meter := o.meter
-	if meter == nil {
-		meter = func() split { return split{} }
-	}
 	random := rand.New(rand.NewPCG(1, uint64(p.length)))
 	samples := make([]time.Duration, 0, int(2*perSecond*p.length.Seconds())+64)
 	runtime.GC()
-	var before split
-	var first, last runtime.MemStats
+	var spent func() (charge func(r *round))
 	due, end := time.Duration(0), p.leadIn+p.length
-	measured := false
 	for {
 		due += time.Duration(random.ExpFloat64() / perSecond * float64(time.Second))
 		if late := time.Since(a.began) - due; late < 0 {
@@ -112,13 +106,11 @@ func arrive(o *instance, keys []string, perSecond float64, p pace) (round, error
 		if due >= end || len(samples) == cap(samples) {
 			break
 		}
-		if !measured && due >= p.leadIn {
-			measured = true
-			runtime.ReadMemStats(&first)
-			before = meter()
+		if spent == nil && due >= p.leadIn {
+			spent = o.account()
 		}
 		sample := new(time.Duration)
-		if measured {
+		if spent != nil {
 			samples = samples[:len(samples)+1]
 			sample = &samples[len(samples)-1]
 		}
@@ -126,12 +118,13 @@ func arrive(o *instance, keys []string, perSecond float64, p pace) (round, error
 		a.all.Go(func() { a.call(ctx, key, at, sample) })
 	}
 	// The calls that are under way are as many as at the beginning, more or less.
-	used := meter().minus(before)
-	runtime.ReadMemStats(&last)
+	if spent == nil {
+		spent = o.account()
+	}
+	charge := spent()
 	a.all.Wait()
 	r, err := a.sum(samples, p.length)
-	r.used, r.metered = used, o.meter != nil
-	r.objects, r.bytes = int(last.Mallocs-first.Mallocs), int(last.TotalAlloc-first.TotalAlloc)
+	charge(&r)
 	return r, err
 }
 

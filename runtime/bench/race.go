@@ -183,10 +183,6 @@ func measure(o *instance, l load, p pace, during func() <-chan struct{}) (round,
 			samples: make([]time.Duration, max(64, samplesInAll/l.callers)),
 		}
 	}
-	meter := o.meter
-	if meter == nil {
-		meter = func() split { return split{} }
-	}
 	// So that no contender pays for the garbage of the one before.
 	runtime.GC()
 	var all sync.WaitGroup
@@ -194,9 +190,7 @@ func measure(o *instance, l load, p pace, during func() <-chan struct{}) (round,
 		all.Go(c.run)
 	}
 	time.Sleep(p.leadIn)
-	var first, last runtime.MemStats
-	runtime.ReadMemStats(&first)
-	before := meter()
+	spent := o.account()
 	began := time.Now()
 	phase.Store(counting)
 	var ended <-chan struct{}
@@ -211,13 +205,30 @@ func measure(o *instance, l load, p pace, during func() <-chan struct{}) (round,
 	// what they cost, and the sorting of samples, is not the contender's.
 	phase.Store(over)
 	took := time.Since(began)
-	used := meter().minus(before)
-	runtime.ReadMemStats(&last)
+	charge := spent()
 	all.Wait()
 	r, err := sum(callers, took)
-	r.used, r.metered = used, o.meter != nil
-	r.objects, r.bytes = int(last.Mallocs-first.Mallocs), int(last.TotalAlloc-first.TotalAlloc)
+	charge(&r)
 	return r, err
+}
+
+// account begins to measure what a round costs. The first call ends that, and the second sets it in the round.
+func (o *instance) account() func() (charge func(r *round)) {
+	meter := o.meter
+	if meter == nil {
+		meter = func() split { return split{} }
+	}
+	var first, last runtime.MemStats
+	runtime.ReadMemStats(&first)
+	before := meter()
+	return func() func(r *round) {
+		used := meter().minus(before)
+		runtime.ReadMemStats(&last)
+		return func(r *round) {
+			r.used, r.metered = used, o.meter != nil
+			r.objects, r.bytes = int(last.Mallocs-first.Mallocs), int(last.TotalAlloc-first.TotalAlloc)
+		}
+	}
 }
 
 // sum combines the results of the callers.
