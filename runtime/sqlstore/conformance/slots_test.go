@@ -38,6 +38,13 @@ var slotLimit = runtime.Policy{Name: "slots", Kind: runtime.InFlight, Slots: 5, 
 // slotPool is how many connections each process has to each node.
 const slotPool = 3
 
+const (
+	// leastAcquired is how many acquisitions there are to judge, of all processes.
+	leastAcquired = 50
+	// maxSlotRounds is how often the processes run for them.
+	maxSlotRounds = 10
+)
+
 // slotCourse is a course of holders that write their events to a file.
 type slotCourse struct {
 	course
@@ -151,7 +158,7 @@ func (w slotWorker) hold(ctx context.Context) {
 		time.Sleep(rand.N(60 * time.Millisecond))
 	}
 	if fate == 1 {
-		time.Sleep(slotLimit.Hold + 50*time.Millisecond)
+		time.Sleep(slotLimit.Hold + clockError)
 		switch err := w.call(ctx, s.Release); {
 		case err == nil:
 			w.write(slotEvent{Fence: s.Fence, What: "a late release has no error"})
@@ -300,14 +307,41 @@ func (r *slotRun) holdMost(t *testing.T, store runtime.Store) {
 		starts = measuredLate
 	}
 	lasts += 2 * starts
-	r.trouble, r.ends = time.Now().Add(lasts/3), time.Now().Add(lasts)
+	r.trouble = time.Now().Add(lasts / 3)
 	var files []string
-	var group sync.WaitGroup
 	for n := range racers {
 		files = append(files, filepath.Join(t.TempDir(), strconv.Itoa(n)))
+	}
+	var all []slotEvent
+	// On a busy machine, processes may be killed before they have acquired a slot.
+	for round := 0; round < maxSlotRounds && acquiredIn(all) < leastAcquired; round++ {
+		r.ends = time.Now().Add(lasts)
+		r.run(t, files, starts)
+		all = nil
+		for _, name := range files {
+			all = append(all, eventsOf(t, name)...)
+		}
+	}
+	ended := time.Now()
+	limits := limiter.New(store).Slots(&slotLimit, runtime.Key{})
+	require.Eventually(t, func() bool {
+		s, err := limits.AcquireN(t.Context(), slotLimit.Slots)
+		return err == nil && s.Allowed
+	}, slotLimit.Hold+2*time.Second, 10*time.Millisecond, "slots stay lost")
+	freed := time.Since(ended)
+	acquired, failed, most, gap := judgeSlots(t, all, r.trouble)
+	t.Logf("%d acquired, at most %d held at once; %d processes killed, %d frozen, %d silences, %d calls failed; "+
+		"at most %v between two acquisitions, all free %v after the end", acquired, most, r.killed.Load(), r.frozen.Load(),
+		r.silenced.Load(), failed, gap.Round(time.Millisecond), freed.Round(time.Millisecond))
+}
+
+// run runs the processes to the end. Each writes its events to its file.
+func (r *slotRun) run(t *testing.T, files []string, starts time.Duration) {
+	var group sync.WaitGroup
+	for _, name := range files {
 		group.Go(func() {
 			for time.Until(r.ends) > 0 {
-				assert.NoError(t, r.runProcess(files[n], starts))
+				assert.NoError(t, r.runProcess(name, starts))
 			}
 		})
 	}
@@ -318,21 +352,6 @@ func (r *slotRun) holdMost(t *testing.T, store runtime.Store) {
 		}
 	}
 	group.Wait()
-	ended := time.Now()
-	limits := limiter.New(store).Slots(&slotLimit, runtime.Key{})
-	require.Eventually(t, func() bool {
-		s, err := limits.AcquireN(t.Context(), slotLimit.Slots)
-		return err == nil && s.Allowed
-	}, slotLimit.Hold+2*time.Second, 10*time.Millisecond, "slots stay lost")
-	freed := time.Since(ended)
-	var all []slotEvent
-	for _, name := range files {
-		all = append(all, eventsOf(t, name)...)
-	}
-	acquired, failed, most, gap := judgeSlots(t, all, r.trouble)
-	t.Logf("%d acquired, at most %d held at once; %d processes killed, %d frozen, %d silences, %d calls failed; "+
-		"at most %v between two acquisitions, all free %v after the end", acquired, most, r.killed.Load(), r.frozen.Load(),
-		r.silenced.Load(), failed, gap.Round(time.Millisecond), freed.Round(time.Millisecond))
 }
 
 // pause sleeps for a random time, at most to the end. It returns false at the end.
@@ -372,6 +391,16 @@ func (r *slotRun) runProcess(events string, starts time.Duration) error {
 		}
 	}
 	return cmd.Wait()
+}
+
+// acquiredIn returns how many of the events are acquisitions.
+func acquiredIn(all []slotEvent) (n int) {
+	for _, e := range all {
+		if e.What == "acquired" {
+			n++
+		}
+	}
+	return n
 }
 
 func eventsOf(t *testing.T, name string) (all []slotEvent) {
@@ -440,7 +469,7 @@ func judgeSlots(t *testing.T, all []slotEvent, trouble time.Time) (acquired, fai
 		most = max(most, int(held))
 	}
 	assert.LessOrEqual(t, most, int(slotLimit.Slots), "held at once")
-	assert.Greater(t, len(holders), 10, "slots were acquired")
+	assert.GreaterOrEqual(t, len(holders), leastAcquired, "slots were acquired")
 	// Each session of the processes may have fallen silent while it waited for the row, and then keeps it for a second.
 	assert.Less(t, gap, slotLimit.Hold+(racers*slotPool+3)*time.Second+measuredLate, "slots stay lost")
 	return len(holders), failed, most, gap

@@ -89,6 +89,9 @@ const (
 	SpareTurns = 3
 	// SpareTimeout is how long Ready waits for a second connection, or for a pooler's second session, which may not exist.
 	SpareTimeout = 250 * time.Millisecond
+	// OpenTimeout is how long the first call in a transaction of the caller waits for another connection, to find the tables by. Over
+	// a network and on a busy machine it takes time to open one.
+	OpenTimeout = 2 * time.Second
 	// PoolerRounds is how often Ready gives a pooler the occasion to mix up statements: it may have several sessions, and other
 	// clients at the same time.
 	PoolerRounds = 2

@@ -13,9 +13,8 @@ import (
 
 // Place is where the tables of a store are, and the statements that name them.
 type Place struct {
-	// schemas are the schemas of the tables by their names, and of a table that is created by ".". It is nil until they are known:
-	// until then, a session finds the tables by its own settings.
-	schemas map[string]string
+	// schemas is nil until they are known: until then, a session finds the tables by its own settings.
+	schemas Schemas
 	Queries Queries
 	// Together is nil if the dialect has no such statements, and so is Bounds.
 	Together *Together
@@ -24,10 +23,13 @@ type Place struct {
 	Describe, Sync, Reclaim, Latest string
 }
 
+// Schemas are the schemas of the tables by their names, and of a table that is created by ".".
+type Schemas map[string]string
+
 // created is the name under which [dialect.Dialect.Locate] selects the schema in which a table is created.
 const created = "."
 
-func newPlace(db *sql.DB, d dialect.Dialect, table string, schemas map[string]string) (p *Place, err error) {
+func newPlace(db *sql.DB, d dialect.Dialect, table string, schemas Schemas) (p *Place, err error) {
 	p = &Place{schemas: schemas}
 	schema := schemas[table]
 	for _, text := range []struct {
@@ -61,18 +63,26 @@ func (s *Server) Located() bool {
 	return s.Dialect.Locate == "" || s.Place().schemas != nil || strings.Contains(s.Table, ".")
 }
 
-// Locate finds the schemas of the tables by a session, and has all statements name them from then on. It does so once in the life
-// of the store, when the session finds the table of the counts.
+// Locate finds the schemas of the tables by a session, and settles on them.
 func (s *Server) Locate(ctx context.Context, db Querier) error {
 	if s.Located() {
 		return nil
 	}
-	before := s.Place()
-	schemas, err := s.findSchemas(ctx, db)
-	if err != nil || schemas[s.Table] == "" {
+	found, err := s.Find(ctx, db)
+	if err != nil {
 		return err
 	}
-	place, err := newPlace(s.DB, s.Dialect, s.Table, schemas)
+	return s.Settle(found)
+}
+
+// Settle has all statements name the schemas of the tables from then on. It does so once in the life of the store, when the session has
+// found the table of the counts.
+func (s *Server) Settle(found Schemas) error {
+	before := s.Place()
+	if before.schemas != nil || found[s.Table] == "" {
+		return nil
+	}
+	place, err := newPlace(s.DB, s.Dialect, s.Table, found)
 	if err == nil {
 		// Another call may have found them first.
 		s.place.CompareAndSwap(before, place)
@@ -80,16 +90,16 @@ func (s *Server) Locate(ctx context.Context, db Querier) error {
 	return err
 }
 
-// findSchemas returns the schemas of the tables that exist. The others would be created beside that of the counts, or where the
+// Find returns the schemas of the tables that exist. The others would be created beside that of the counts, or where the
 // session creates tables if that is missing too.
-func (s *Server) findSchemas(ctx context.Context, db Querier) (map[string]string, error) {
+func (s *Server) Find(ctx context.Context, db Querier) (Schemas, error) {
 	tables := []string{s.Table, dialect.OverridesTable(s.Table), dialect.RegistryTable(s.Table)}
 	rows, err := db.QueryContext(ctx, s.Dialect.LocateText(tables...))
 	if err != nil {
 		return nil, s.ExplainServer(err)
 	}
 	defer rows.Close()
-	schemas := map[string]string{}
+	schemas := Schemas{}
 	for rows.Next() {
 		var name, schema sql.NullString
 		if err := rows.Scan(&name, &schema); err != nil {

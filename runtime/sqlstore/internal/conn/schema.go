@@ -41,7 +41,7 @@ func (s *Server) tableExists(ctx context.Context, table string) (schema string, 
 	if s.Dialect.Locate != "" && !strings.Contains(table, ".") {
 		schemas := s.Place().schemas
 		if schemas == nil {
-			if schemas, err = s.findSchemas(ctx, s.DB); err != nil {
+			if schemas, err = s.Find(ctx, s.DB); err != nil {
 				return "", false, err
 			}
 		}

@@ -120,7 +120,7 @@ func (p *Prepared) checkPooler(ctx context.Context, x *conn.Executor) error {
 	named, err := p.isNamed(ctx, first)
 	for i := 0; err == nil && named && i < bounds.PoolerRounds; i++ {
 		var second *sql.Conn
-		if second = p.spareConn(ctx); second != nil {
+		if second = p.spareConn(ctx, bounds.SpareTimeout); second != nil {
 			err = p.provePoolerMixup(ctx, first, second)
 			second.Close()
 		}
@@ -141,13 +141,13 @@ func (p *Prepared) isNamed(ctx context.Context, in conn.Runner) (named bool, err
 	return named, err
 }
 
-// spareConn returns a second connection, or nil if the pool has none within [bounds.SpareTimeout].
-func (p *Prepared) spareConn(ctx context.Context) *sql.Conn {
+// spareConn returns a second connection, or nil if the pool has none within the time.
+func (p *Prepared) spareConn(ctx context.Context, wait time.Duration) *sql.Conn {
 	if p.Server.DB.Stats().MaxOpenConnections == 1 {
 		// Waiting for one would only take the timeout.
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, bounds.SpareTimeout)
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	conn, err := p.Server.DB.Conn(ctx)
 	if err != nil {
@@ -156,20 +156,32 @@ func (p *Prepared) spareConn(ctx context.Context) *sql.Conn {
 	return conn
 }
 
-// LocateFor finds the schemas of the tables for a call in a transaction of the caller: by another connection if one is free, because
-// the caller may have changed the search path or the database of the transaction.
+// LocateFor finds the schemas of the tables for a call in a transaction of the caller: by another connection if the pool has one,
+// because the caller may have changed the search path or the database of the transaction.
 func (p *Prepared) LocateFor(ctx context.Context, tx conn.Runner) error {
 	if p.Server.Located() {
 		return nil
 	}
-	if spare := p.spareConn(ctx); spare != nil {
-		defer spare.Close()
-		wait, cancel := context.WithTimeout(ctx, bounds.SpareTimeout)
-		defer cancel()
-		// An error is that of the transaction too, or no reason for it to fail.
-		_ = p.Server.Locate(wait, spare)
+	began := time.Now()
+	found, err := p.Server.Find(ctx, tx)
+	took := time.Since(began)
+	opens := bounds.OpenTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		opens = min(opens, time.Until(deadline)/2)
 	}
-	return p.Server.Locate(ctx, tx)
+	if spare := p.spareConn(ctx, opens); spare != nil {
+		defer spare.Close()
+		// A far server answers late on this connection too. Behind a pooler that has one session, nobody answers.
+		wait, cancel := context.WithTimeout(ctx, max(bounds.SpareTimeout, 4*took))
+		defer cancel()
+		if other, failed := p.Server.Find(wait, spare); failed == nil {
+			found, err = other, nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return p.Server.Settle(found)
 }
 
 // provePoolerMixup runs the statement on two connections so that they cannot have the same session.
