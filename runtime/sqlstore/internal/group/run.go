@@ -167,9 +167,20 @@ func (q *queue) run(f *flight) {
 		answers, err := q.doOf(f)(f.ctx, f.calls)
 		err = f.returned(err)
 		f.end(answers, err)
-		// The callers have their answers, and those that call again at once share the next flight.
-		goruntime.Gosched()
+		q.letReturn()
 		f = q.finish(f, err == nil || lockedErrorOf(err) != nil)
+	}
+}
+
+// letReturn lets the callers of a flight, who have their answers, go on, so that those that call again at once share the next flight: as
+// long as a turn of the processor brings calls. A database in this process needs the processor itself, and is given one turn.
+func (q *queue) letReturn() {
+	for turn, before := 0, int64(-1); turn < maxTurns && q.joined.Load() != before; turn++ {
+		before = q.joined.Load()
+		goruntime.Gosched()
+		if q.oneWriter {
+			return
+		}
 	}
 }
 
@@ -263,6 +274,7 @@ func (q *queue) join(ctx context.Context, calls []runtime.Call, key uint64) (b *
 	}
 	b = q.batchLocked(q.listLocked(calls, key), len(calls))
 	i = b.joinLocked(ctx, calls, key)
+	q.joined.Add(1)
 	q.goOnLocked()
 	return b, i
 }
