@@ -32,6 +32,7 @@ type opener func(ctx context.Context, s *site, l limit) (*instance, error)
 const (
 	oursSQLite   = "SQLite"
 	oursPostgres = "Postgres"
+	oursRelaxed  = "Postgres, relaxed"
 	oursMariaDB  = "MariaDB"
 	oursMySQL    = "MySQL"
 	oursLeased   = "Postgres, leased"
@@ -52,7 +53,7 @@ var contenders = []contender{
 	{name: floorOf(oursSQLite), open: floorOn("")},
 
 	{name: oursPostgres, server: postgres, open: ours(postgres, runtime.Policy{})},
-	{name: "Postgres, relaxed", server: postgres, open: ours(postgres, runtime.Policy{Durability: runtime.DurabilityRelaxed})},
+	{name: oursRelaxed, server: postgres, open: ours(postgres, runtime.Policy{Durability: runtime.DurabilityRelaxed})},
 	{name: floorOf(oursPostgres), server: postgres, open: floorOn(postgres)},
 	{name: byUpsert, server: postgres, open: insertOnConflict},
 	{name: "Postgres: SELECT FOR UPDATE", server: postgres, open: selectForUpdate, most: 64},

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -22,12 +23,15 @@ func main() {
 	only := flag.String("only", "", "measure only what a regular `expression` matches: names in the tables, such as 'Postgres|rueidis'")
 	one := flag.String("section", "", "measure only this `section`: "+sectionNames())
 	turns := flag.Int("turns", usualTurns, "how many `turns` each figure is the median of")
-	update := flag.Bool("update", false, "write the tables into README.md of the working directory too")
+	update := flag.Bool("update", false, "write the tables into README.md of the working directory too, and what follows from them into CAPACITY.md")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second Ctrl-C ends the program at once.
 	context.AfterFunc(ctx, stop)
 	p, err := planOf(*only, *one, *turns)
+	if err == nil && *update && *only != "" {
+		err = errors.New("-update needs whole tables: leave out -only")
+	}
 	if err == nil {
 		if *update {
 			p.readme = "README.md"
@@ -200,7 +204,10 @@ func (r *report) print(p plan, out io.Writer) error {
 	if _, err := io.WriteString(out, r.notRun()); err != nil || p.readme == "" {
 		return err
 	}
-	return os.WriteFile(p.readme, []byte(document), 0o666)
+	if err := os.WriteFile(p.readme, []byte(document), 0o666); err != nil {
+		return err
+	}
+	return updateCapacity(document)
 }
 
 // logf prints a line of progress with the time.
