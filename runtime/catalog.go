@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -134,11 +135,12 @@ func (l *CatalogLimit) ParseKey(parts []string) (Key, error) {
 	return key, key.err
 }
 
-var (
-	escapedBytes = regexp.MustCompile(`(?:%[0-9A-Fa-f]{2})+`)
-	shortened    = regexp.MustCompile(`%~[0-9a-f]{64}$`)
-	hashedPart   = regexp.MustCompile(`^[0-9a-f]{64}$`)
-)
+var escapedBytes = regexp.MustCompile(`(?:%[0-9A-Fa-f]{2})+`)
+
+// isSum reports whether a text is a SHA-256 in hexadecimal digits.
+func isSum(text string) bool {
+	return len(text) == hex.EncodedLen(sha256.Size) && strings.Trim(text, "0123456789abcdef") == ""
+}
 
 // replaceEscaped replaces each run of escaped bytes, given the bytes.
 func replaceEscaped(text string, by func(raw string) string) string {
@@ -165,7 +167,7 @@ func (l *CatalogLimit) ParseStored(text string) (Key, error) {
 	if text != "" || len(l.Key) > 0 {
 		parts = strings.Split(text, "|")
 	}
-	if shortened.MatchString(text) && len(text) > MaxKey-utf8.UTFMax && len(parts) <= len(l.Key) {
+	if _, sum, _ := strings.Cut(text, "%~"); isSum(sum) && len(text) > MaxKey-utf8.UTFMax && len(parts) <= len(l.Key) {
 		// The last part is not whole, and those after it are cut off.
 		parts = parts[:len(parts)-1]
 	} else if len(parts) != len(l.Key) {
@@ -192,7 +194,7 @@ func (k CatalogKey) stored(text string, secret []byte) error {
 	}
 	part, err := k.parse(raw)
 	switch {
-	case k.Type == hashedType && hashedPart.MatchString(raw):
+	case k.Type == hashedType && isSum(raw):
 		part = String(raw)
 	case addrPrefixType.MatchString(k.Type):
 		addr, _, _ := strings.Cut(raw, "/")

@@ -225,7 +225,7 @@ func (d Dialect) TextIn(schema, statement, table string) (string, error) {
 	if table == "" {
 		table = DefaultTable
 	}
-	if !tableName.MatchString(table) {
+	if schema, name, qualified := strings.Cut(table, "."); !isName(schema) || qualified && !isName(name) {
 		return "", fmt.Errorf("table %q: a name has only letters, digits and underscores, and at most one dot", table)
 	}
 	given, name, ok := strings.Cut(table, ".")
@@ -255,7 +255,14 @@ func (d Dialect) LocateText(tables ...string) string {
 	return strings.ReplaceAll(strings.TrimSpace(d.Locate), "{names}", "'"+strings.Join(tables, "', '")+"'")
 }
 
-var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+// isName reports whether a text may be the name of a table or of a schema.
+func isName(text string) bool { return len(text) <= maxName && nameLetters.MatchString(text) }
+
+// maxName is how many bytes a name has at most on Postgres, and nameLetters are those that need no quotes anywhere. An expression that
+// counts them would take a millisecond at each start of a program.
+const maxName = 63
+
+var nameLetters = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // OverridesTable returns the name of the table of overrides of a store whose counts are in the given table: for
 // [DefaultTable], which "" stands for, rate_limit_overrides, and for another one the name with _overrides.
@@ -319,7 +326,7 @@ func (d Dialect) GrantsFor(table string, to Roles) (string, error) {
 		rewrite, migratorToo = "", rewrite
 	}
 	for _, role := range []string{to.App, to.Migrator} {
-		if !roleName.MatchString(role) {
+		if len(role) > maxName || !roleLetters.MatchString(role) {
 			return "", fmt.Errorf("role %q: a name has only letters, digits and the characters _ - . %% @", role)
 		}
 	}
@@ -331,7 +338,7 @@ func (d Dialect) GrantsFor(table string, to Roles) (string, error) {
 	return d.Text(statements, table)
 }
 
-var roleName = regexp.MustCompile(`^[A-Za-z0-9_.%@-]{1,63}$`)
+var roleLetters = regexp.MustCompile(`^[A-Za-z0-9_.%@-]+$`)
 
 // role returns the name of a role in quotes. On MySQL it has a host.
 func (d Dialect) role(name string) string {
