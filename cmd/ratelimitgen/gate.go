@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/document"
 	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
@@ -93,26 +94,37 @@ func approval(s *review.Subject, f review.Finding) string {
 
 // approvedValue is one side of a change in an approval.
 func approvedValue(c spec.Change, side spec.Side) string {
-	// An added or removed limit or plan has no value. Its rate replaces it, so that the approval is for this one only.
-	if c.Field == "" && (c.Old.Pos == (diag.Pos{}) || c.New.Pos == (diag.Pos{})) && side.Pos != (diag.Pos{}) {
-		var rates []string
-		for _, of := range side.Limit.Each() {
-			switch {
-			case c.Plan != "" && of.Plan != side.Value:
-			case of.UnlimitedRate:
-				rates = append(rates, "unlimited")
-			default:
-				rates = append(rates, fmt.Sprintf("%d/%v", max(of.Policy.Rate, of.Policy.Slots), max(of.Policy.Period, of.Policy.Hold)))
-			}
-		}
-		return abbreviated(strings.Join(rates, " "))
-	}
-	// The same for a group: an approval of one group is not that of another with its name.
-	if c.Field == "" && side.Group != nil {
+	switch {
+	case c.Field == "" && side.Group != nil:
+		// An approval of one group is not that of another with its name.
 		return abbreviated(strings.Join(side.Group.Words(), " "))
+	case c.Field != "" || side.Pos == (diag.Pos{}):
+		return abbreviated(side.Value)
+	case c.New.Pos == (diag.Pos{}):
+		return rates(side.Limit, c.Plan)
+	case c.Old.Pos == (diag.Pos{}):
+		// All that an added limit or plan decides by, so that the approval is for this one only.
+		return rates(side.Limit, c.Plan) + " " + hash(strings.Join(diff.InForce(side.Limit, c.Plan), "\n"))
 	}
 	return abbreviated(side.Value)
 }
+
+// rates returns the rates of a limit that was added or removed, or of one of its plans.
+func rates(l *spec.Limit, plan string) string {
+	var rates []string
+	for _, of := range l.Each() {
+		switch {
+		case plan != "" && of.Plan != plan:
+		case of.UnlimitedRate:
+			rates = append(rates, "unlimited")
+		default:
+			rates = append(rates, fmt.Sprintf("%d/%v", max(of.Policy.Rate, of.Policy.Slots), max(of.Policy.Period, of.Policy.Hold)))
+		}
+	}
+	return abbreviated(strings.Join(rates, " "))
+}
+
+func hash(text string) string { return fmt.Sprintf("sha256:%.8x", sha256.Sum256([]byte(text))) }
 
 // maxApprovedRunes is the length of the longest value that an approval repeats.
 const maxApprovedRunes = 60
@@ -123,7 +135,7 @@ func abbreviated(value string) string {
 	case value == "":
 		return "none"
 	case utf8.RuneCountInString(value) > maxApprovedRunes:
-		return fmt.Sprintf("sha256:%.8x", sha256.Sum256([]byte(value)))
+		return hash(value)
 	}
 	// A doc has several lines, and an approval is a comment on one.
 	return printable.Line(strings.Join(strings.Fields(value), " "))

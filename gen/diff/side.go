@@ -44,3 +44,23 @@ func givenIn(given map[string]diag.Pos, field string, side spec.Side) spec.Side 
 	}
 	return side
 }
+
+// InForce returns all that a limit decides by, as lines of limits.yaml; for one of its plans, the numbers of that plan.
+func InForce(l *spec.Limit, plan string) (lines []string) {
+	add := func(of *spec.Limit, prefix string, byPlan bool) {
+		for _, f := range values.Limit {
+			if v := f.Effective(of); v != "" && f.ByPlan == byPlan && f.Name != "doc" {
+				lines = append(lines, prefix+f.Name+": "+v)
+			}
+		}
+	}
+	if plan == "" {
+		add(l, "", false)
+	}
+	for _, of := range l.Each() {
+		if plan == "" || of.Plan == plan {
+			add(of, of.Plan+" ", true)
+		}
+	}
+	return lines
+}
