@@ -8,6 +8,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"os"
 	"strconv"
@@ -21,6 +22,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/ids"
+	"github.com/ratelimitgen/ratelimitgen/gen/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -190,6 +192,32 @@ func TestPageAgainstAnotherVersion(t *testing.T) {
 	requireSound(t, same)
 	requireText(t, same, "No limit has changed.")
 	assert.False(t, strings.Contains(same, `class="line old"`), `class="line old"`)
+}
+
+// What changes of the file and of groups is on the page too: in the section of a group that the new file has, and in the list of changes
+// otherwise.
+func TestPageHasTheChangesOfGroupsAndOfTheFile(t *testing.T) {
+	const limits = "version: 1\n%s\nlimits:\n  a: {kind: token bucket, rate: {%s: 1, pro: 2}, period: 1s}\n  b: {kind: token bucket, rate: 1, period: 1s}\ngroups:\n  %s\n"
+	old := parse(t, "old.yaml", fmt.Sprintf(limits, "plans: [free, pro]", "free", "both: {takes: [a, b]}\n  gone: {takes: [b, a]}"))
+	p := Page{File: parse(t, "limits.yaml", fmt.Sprintf(limits, "plans: [basic, pro]", "basic", "both: {takes: [b], checks: [a]}")), Old: old}
+	r := p.review()
+	page := written(t, &p)
+	requireSound(t, page)
+	of := map[string][]string{}
+	for i := range r.Subjects {
+		s := &r.Subjects[i]
+		of[s.Limit+s.Group] = render.LinesOf(s)
+		require.NotEmpty(t, render.LinesOf(s))
+		for _, line := range render.LinesOf(s) {
+			requireText(t, html.UnescapeString(page), line)
+		}
+	}
+	require.Contains(t, of, "")
+	require.Contains(t, of, "both")
+	require.Contains(t, of, "gone")
+	_, section, _ := strings.Cut(page, `id="group-both"`)
+	section, _, _ = strings.Cut(section, "</section>")
+	require.Contains(t, section, "What changes")
 }
 
 // Every limit of the test data has a sound page.

@@ -74,8 +74,11 @@ type legendEntry struct {
 	Name string
 }
 
-// changeView is an entry in the list of changes.
-type changeView struct{ Link, Name, Classes string }
+// changeView is an entry in the list of changes. It has the lines of what has no section of its own.
+type changeView struct {
+	Link, Name, Classes string
+	Lines               []string
+}
 
 // groupView is a group of limits.
 type groupView struct {
@@ -83,6 +86,8 @@ type groupView struct {
 	Lines         []string
 	Members       []string
 	Tally         string
+	// Changes has the description of its changes.
+	Changes []string
 }
 
 func (p *Page) view() *pageView {
@@ -178,6 +183,8 @@ func changes(r *review.Review) (list []changeView) {
 			c.Link = groupID(s.Group)
 		case s.Limit != "":
 			c.Link = limitID(s.Limit)
+		default:
+			c.Lines = render.LinesOf(s)
 		}
 		list = append(list, c)
 	}
@@ -190,6 +197,12 @@ func (p *Page) groupView(g *spec.Group) groupView {
 	v := groupView{ID: groupID(g.Name), Name: g.Name, Doc: printable.Flat(g.Doc), Lines: g.Words(), Members: spec.LimitNames(g.Members())}
 	if p.Recording != nil {
 		v.Tally = p.Recording.tallyWords(g.Name)
+	}
+	if p.Old != nil {
+		subjects := p.review().Subjects
+		if i := slices.IndexFunc(subjects, func(s review.Subject) bool { return s.Group == g.Name && s.New != (diag.Pos{}) }); i >= 0 {
+			v.Changes = render.LinesOf(&subjects[i])
+		}
 	}
 	return v
 }

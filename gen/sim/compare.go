@@ -129,11 +129,11 @@ func (c *Comparison) DecideBoth(l *trace.Line) (old, new SideAnswer, err error) 
 // limitPair is a limit on both sides, with the changes of its outcomes.
 type limitPair struct {
 	name string
-	// old and new are nil if the side has no such limit. Old is also nil if keyChanged is set.
+	// old and new are nil if the side has no such limit.
 	old, new *limitState
-	// keyChanged is set if the keys of the two sides have different numbers of parts, so that no request fits both.
-	keyChanged bool
-	requests   int64
+	// unlike is the old limit if the keys of the two sides have different numbers of parts, so that no request fits both; old is nil then.
+	unlike   *limitState
+	requests int64
 	// changes counts the requests by outcome before and after, and keys the keys with such a request. The
 	// diagonals, where both are the same, stay 0.
 	changes, keys [Outcomes][Outcomes]int64
@@ -152,7 +152,7 @@ func newLimitPair(name string, old, new *limitState) *limitPair {
 	p := &limitPair{name: name, old: old, new: new, byKey: map[string]*keyChanges{}}
 	if old != nil && new != nil && len(old.key) != len(new.key) {
 		// No line fits both keys. Lines that fit the new one are replayed as for an added limit.
-		p.old, p.keyChanged = nil, true
+		p.old, p.unlike = nil, old
 	}
 	return p
 }
@@ -253,15 +253,17 @@ func (p *limitPair) outcomeChanges() (list []outcomeChange) {
 	return list
 }
 
-const keyChangedText = "the key has a different number of parts, so every count starts again"
-
-// addedText describes the requests of a new limit.
+// addedText describes the requests of a new limit, or of one whose key has another number of parts now.
 func (p *limitPair) addedText() string {
+	before := "not limited by this rule before"
+	if p.unlike != nil {
+		before = "the key has a different number of parts, so every count starts again"
+	}
 	effect, n := "denied", p.new.by[Denied]
 	if p.new.policy.Mode == runtime.ModeShadow {
 		effect, n = "shadowed", p.new.by[Shadowed]
 	}
-	return fmt.Sprintf("not limited by this rule before; %s of %s%s would be %s",
+	return fmt.Sprintf("%s; %s of %s%s would be %s", before,
 		words.Number(n), words.Count(p.requests, "request"), inKeys(int64(p.new.requestedKeys()), p.new), effect)
 }
 
@@ -340,14 +342,11 @@ func (c *Comparison) writeSame(out *bytes.Buffer) {
 // write prints the section of a limit.
 func (p *limitPair) write(out *bytes.Buffer, ink cells.Ink) {
 	fmt.Fprintf(out, "%s%s%s\n", ink.Bold, trace.Clip(p.name, 60), ink.Off)
-	if p.keyChanged {
-		fmt.Fprintf(out, "  %s\n", keyChangedText)
-	}
-	writeSide(out, "old", p.old)
+	writeSide(out, "old", cmp.Or(p.old, p.unlike))
 	writeSide(out, "new", p.new)
 	switch {
 	case p.old == nil:
-		fmt.Fprintf(out, "  %s\n", p.addedText())
+		out.WriteString(cells.Wrap(p.addedText(), "  "))
 	case p.new == nil:
 		fmt.Fprintf(out, "  %s\n", p.removedText())
 	default:

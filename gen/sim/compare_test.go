@@ -82,8 +82,8 @@ func TestComparisonOfAddedRemovedAndReshapedLimits(t *testing.T) {
 	shared := bucketOf(1, 0, []string{}...)
 	text, faults = compare(t, send, shared, `{"at":0,"limit":"send"}`, lines[0], `{"at":0,"limit":"send"}`)
 	assert.Equal(t, []string{"2: the key has 1 part; send needs 0"}, faults)
-	assert.Contains(t, text, "  the key has a different number of parts, so every count starts again\n")
-	assert.Contains(t, text, "  not limited by this rule before; 1 of 2 requests would be denied\n")
+	assert.Contains(t, text, "send\n  old  Token bucket: 1 per hour, at most 1 at once.\n  new  Token bucket: 1 per hour, at most 1 at once.\n"+
+		"  the key has a different number of parts, so every count starts again; 1 of 2\n  requests would be denied\n")
 
 	_, faults = compare(t, send, send, `{"at":0,"limit":"sent","key":"ann"}`)
 	assert.Equal(t, []string{`1: unknown limit "sent"; the limits are send`}, faults)
