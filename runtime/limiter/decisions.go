@@ -55,6 +55,19 @@ func (ds Decisions) Settlement(i int) (*Reservation, bool) {
 	return ds.limiter.reservation(&ds.requests[i], ds.Each[i], true), true
 }
 
+// Cancel gives back the tokens that the call has taken, of all items that are neither settled nor cancelled yet, in one request to the
+// store, even if ctx has ended: see [Reservation.Cancel]. Slots are released by themselves, and what middleware around the call has taken
+// stays taken. The error is [runtime.ErrNotReserved] if nothing is open.
+func (ds Decisions) Cancel(ctx context.Context) error {
+	var all []*Reservation
+	for i := range ds.Each {
+		if r, ok := ds.Settlement(i); ok && (ds.around == nil || !ds.around[i]) {
+			all = append(all, r)
+		}
+	}
+	return settleObserved(ctx, ds.limiter, all, 0)
+}
+
 // RetryIn returns the largest RetryIn of the denials among Each.
 func (ds Decisions) RetryIn() time.Duration {
 	longest := time.Duration(0)

@@ -21,7 +21,7 @@
 //
 // Before the handler runs, the response gets the fields RateLimit-Policy and RateLimit of
 // draft-ietf-httpapi-ratelimit-headers-11, for each limit of the route that has a key. The ResponseWriter is not wrapped, unless a slot is held
-// and its connection can be hijacked: see [Binder.InFlight].
+// and its connection can be hijacked, see [Binder.InFlight], or the status decides.
 // If the handler must not run, the response is:
 //
 //	case                                      status  fields
@@ -46,6 +46,7 @@
 // # Non-guarantees
 //
 //   - The fields are no promise: other requests take from the same key, and an operator can change a limit.
-//   - A handler that fails has taken its tokens nonetheless. To give them back, call [Settle] with 0.
+//   - A handler that fails has taken its tokens nonetheless. To give them back, call [Settle] with 0, or let the status decide:
+//     [Route.CountWhen].
 //   - There is no default for the address of a client: see [ClientIP].
 package limithttp

@@ -141,7 +141,7 @@ func TestQuickStart(t *testing.T) {
 	write("main.go", block(quickStart, "go"))
 	write("main_test.go", quickStartTest)
 	for i, section := range []string{"Costs that are known afterwards", "The address of a client",
-		"Limits that a handler calls itself", "What a caller has left"} {
+		"Limits that a handler calls itself", "What a caller has left", "Requests that do not count"} {
 		write(fmt.Sprintf("lines%d/lines.go", i), strings.Replace(linesFile, "LINES", block(section, "go"), 1))
 	}
 	write("lines2/login_test.go", loginTest)

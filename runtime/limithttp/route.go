@@ -2,6 +2,7 @@ package limithttp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -10,19 +11,26 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// Limit binds a limit: from returns the limit and the key of a request, or an error, for which the status is the one of [Error],
-// 500 if it is a mistake of the program such as [runtime.ErrInvalidPlan], or 400.
+// Limit binds a limit: from returns the limit and the key of a request, nil for a request that passes without one, or an error, for
+// which the status is the one of [Error], 500 if it is a mistake of the program such as [runtime.ErrInvalidPlan], or 400.
 func (b *Binder) Limit(from func(*http.Request) (limiter.Item, error)) *Route {
 	return b.Group(func(r *http.Request) (Take, error) {
 		item, err := from(r)
+		if item == nil {
+			return nil, err
+		}
 		return b.take(item), err
 	})
 }
 
-// All binds several limits: tokens are taken from all of them or, if one denies, from none. See Limit for from.
+// All binds several limits: tokens are taken from all of them or, if one denies, from none. Without an item, a request passes. See Limit
+// for from.
 func (b *Binder) All(from func(*http.Request) ([]limiter.Item, error)) *Route {
 	return b.Group(func(r *http.Request) (Take, error) {
 		items, err := from(r)
+		if len(items) == 0 {
+			return nil, err
+		}
 		return b.take(items...), err
 	})
 }
@@ -45,7 +53,8 @@ func (b *Binder) take(items ...limiter.Item) Take {
 	return func(ctx context.Context) (limiter.Decisions, error) { return b.limits.All(ctx, items...) }
 }
 
-// Group binds a group of limits.yaml: from returns a function that calls the group's Allow, and returns the Decisions.
+// Group binds a group of limits.yaml: from returns a function that calls the group's Allow, and returns the Decisions; nil for a request
+// that passes without limits.
 //
 //	h.Group(func(r *http.Request) (limithttp.Take, error) {
 //		team, err := teamOf(r)
@@ -54,12 +63,28 @@ func (b *Binder) take(items ...limiter.Item) Take {
 //			return d.Decisions, err
 //		}, err
 //	})
-func (b *Binder) Group(from func(*http.Request) (Take, error)) *Route { return &Route{b, from} }
+func (b *Binder) Group(from func(*http.Request) (Take, error)) *Route {
+	return &Route{binder: b, from: from}
+}
 
 // Route is limits that are bound to the requests of a route.
 type Route struct {
 	binder *Binder
 	from   func(*http.Request) (Take, error)
+	// counts is that of CountWhen, or nil.
+	counts func(status int) bool
+}
+
+// CountWhen returns a route with the same limits, of which a request counts only if counts returns true for the status of its response:
+//
+//	failed := h.Limit(loginsOf).CountWhen(func(status int) bool { return status == http.StatusUnauthorized })
+//
+// The tokens are taken before the handler runs, so that a burst of requests cannot pass together, and they are given back when it has
+// returned. So the fields of the response, and requests meanwhile, count them. A handler that panics before it has written a status has
+// 500, and a connection that it has hijacked 101. If the store fails, they stay taken, and Options.OnError gets the error. Tokens that the
+// handler has settled stay as they are. Slots are released anyway.
+func (rt *Route) CountWhen(counts func(status int) bool) *Route {
+	return &Route{rt.binder, rt.from, counts}
 }
 
 // Wrap returns a handler that takes the tokens of a request, and calls next if there are enough of them. Requests of every
@@ -68,6 +93,10 @@ type Route struct {
 func (rt *Route) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ds, err := rt.take(r)
+		if err == nil && ds.Each == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
 		if err == nil {
 			var few [3]quota
 			outer, _ := r.Context().Value(passedKey{}).(*passed)
@@ -79,11 +108,31 @@ func (rt *Route) Wrap(next http.Handler) http.Handler {
 		}
 		if err == nil && ds.Allowed {
 			ctx := &passed{limiter.WithTaken(r.Context(), ds), rt.binder}
-			rt.binder.serve(w, r.WithContext(ctx), ds, next)
+			rt.serve(w, r.WithContext(ctx), ds, next)
 			return
 		}
 		rt.binder.deny(w, r, denialOf(ds, err))
 	})
+}
+
+// serve calls a handler, and gives back the tokens of a request that does not count.
+func (rt *Route) serve(w http.ResponseWriter, r *http.Request, ds limiter.Decisions, next http.Handler) {
+	if rt.counts == nil {
+		rt.binder.serve(w, r, ds, next)
+		return
+	}
+	seen := &statusWriter{ResponseWriter: w}
+	panics := true
+	defer func() {
+		if rt.counts(seen.statusAfter(panics)) {
+			return
+		}
+		if err := ds.Cancel(r.Context()); err != nil && !errors.Is(err, runtime.ErrNotReserved) && rt.binder.options.OnError != nil {
+			rt.binder.options.OnError(r, err)
+		}
+	}()
+	rt.binder.serve(seen.asWriter(), r, ds, next)
+	panics = false
 }
 
 type passedKey struct{}
@@ -112,7 +161,7 @@ func (p *passed) quotas(all []quota) []quota {
 	return p.binder.quotas(outer.quotas(all), ds)
 }
 
-// take returns the decisions on a request. The error has the status of a response.
+// take returns the decisions on a request, none if it passes without limits. The error has the status of a response.
 func (rt *Route) take(r *http.Request) (limiter.Decisions, error) {
 	take, err := rt.from(r)
 	switch {
@@ -122,7 +171,7 @@ func (rt *Route) take(r *http.Request) (limiter.Decisions, error) {
 		return limiter.Decisions{}, withStatus(http.StatusBadRequest, err)
 	}
 	if take == nil {
-		return limiter.Decisions{}, withStatus(http.StatusInternalServerError, fmt.Errorf("%w: the Take is nil", runtime.ErrInvalidCall))
+		return limiter.Decisions{}, nil
 	}
 	ctx := r.Context()
 	if _, inside := limiter.Taken(ctx); inside {

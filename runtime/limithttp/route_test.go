@@ -171,11 +171,35 @@ func TestMistakeIsLoggedOnce(t *testing.T) {
 	require.Contains(t, log.String(), "set Direct of the ClientIP")
 }
 
-func TestNilTakeAndNoDecisionsAreMistakes(t *testing.T) {
+func TestTakeWithoutDecisionsIsAMistake(t *testing.T) {
 	h := limithttp.New(newWorld().limiter, limithttp.Options{OnError: func(*http.Request, error) {}})
-	for _, take := range []limithttp.Take{nil, func(context.Context) (limiter.Decisions, error) { return limiter.Decisions{}, nil }} {
-		route := h.Group(func(*http.Request) (limithttp.Take, error) { return take, nil })
-		require.Equal(t, http.StatusInternalServerError, serve(route.Wrap(http.NotFoundHandler())).Code)
+	route := h.Group(func(*http.Request) (limithttp.Take, error) {
+		return func(context.Context) (limiter.Decisions, error) { return limiter.Decisions{}, nil }, nil
+	})
+	require.Equal(t, http.StatusInternalServerError, serve(route.Wrap(http.NotFoundHandler())).Code)
+}
+
+// Staff and health checks, for example, have no limit. An error is answered all the same.
+func TestRequestsWithoutALimitPass(t *testing.T) {
+	h := limithttp.New(newWorld().limiter, limithttp.Options{Legacy: limithttp.LegacySeconds})
+	for name, route := range map[string]func(error) *limithttp.Route{
+		"Limit": func(err error) *limithttp.Route {
+			return h.Limit(func(*http.Request) (limiter.Item, error) { return nil, err })
+		},
+		"All": func(err error) *limithttp.Route {
+			return h.All(func(*http.Request) ([]limiter.Item, error) { return nil, err })
+		},
+		"Group": func(err error) *limithttp.Route {
+			return h.Group(func(*http.Request) (limithttp.Take, error) { return nil, err }).CountWhen(func(int) bool { return false })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			passed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) })
+			response := serve(route(nil).Wrap(passed))
+			require.Equal(t, http.StatusTeapot, response.Code)
+			require.Empty(t, response.Header())
+			require.Equal(t, http.StatusBadRequest, serve(route(errors.New("no user")).Wrap(passed)).Code)
+		})
 	}
 }
 

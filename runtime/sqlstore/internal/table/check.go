@@ -171,7 +171,7 @@ func (p *Prepared) LocateFor(ctx context.Context, tx conn.Runner) error {
 	}
 	if spare := p.spareConn(ctx, opens); spare != nil {
 		defer spare.Close()
-		// A far server answers late on this connection too. Behind a pooler that has one session, nobody answers.
+		// A far server answers late on this connection too. Behind a pooler that has one session, no answer comes.
 		wait, cancel := context.WithTimeout(ctx, max(bounds.SpareTimeout, 4*took))
 		defer cancel()
 		if other, failed := p.Server.Find(wait, spare); failed == nil {
