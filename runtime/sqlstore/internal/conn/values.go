@@ -71,6 +71,8 @@ var paramNames = [paramTotal]string{
 type Query struct {
 	Sql    string
 	Params []Param
+	// waits: the statement may wait for a lock.
+	waits bool
 }
 
 // Arity is how many rows a statement has: one, as parameters of their own, or many, in JSON or lists.
