@@ -23,6 +23,9 @@ type Decision struct {
 	Policy *Policy
 	// Allowed reports whether the tokens were taken or, from Check, would have been taken.
 	Allowed bool
+	// Shadowed reports that the policy's Mode is [ModeShadow], and that [ModeEnforce] would have denied the request or,
+	// for a reservation, delayed it. The request is Allowed at once. If it would have been denied, no tokens were taken.
+	Shadowed bool
 	// Taken is how many tokens the request has taken: its count, or for AllowUpTo the tokens that were available. It is
 	// 0 after a denial and after Check. If the request passes uncounted, because FailedOpen is set or because of the
 	// policy's Mode, it is how many tokens may be used although none were taken.
@@ -65,9 +68,6 @@ type Decision struct {
 	Value float64
 	// FullAfter is how long it takes until the whole capacity is available again if no other request takes tokens.
 	FullAfter time.Duration
-	// Shadowed reports that the policy's Mode is [ModeShadow], and that [ModeEnforce] would have denied the request or,
-	// for a reservation, delayed it. The request is Allowed at once. If it would have been denied, no tokens were taken.
-	Shadowed bool
 	// ResetAfter is how long it takes until the current window ends. It is 0 for kinds without windows, and if windows
 	// start at first use and none has begun.
 	ResetAfter time.Duration

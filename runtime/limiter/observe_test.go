@@ -458,6 +458,7 @@ func TestObservedRequestAllocatesOnce(t *testing.T) {
 	store := &memstore.Store{}
 	calls := []runtime.Call{{Requests: []runtime.Request{{Policy: p, Key: key.String(), Count: 1}}}}
 	direct := testing.AllocsPerRun(1000, func() { _, _ = store.Do(ctx, calls) })
+	require.Equal(t, 1.0, direct, "the answer and its decision")
 	for more, options := range [][]limiter.Option{nil, {limiter.Observe(ignorant{})}} {
 		l := limiter.New(store, options...).Limit(p, key)
 		require.Equal(t, direct+1+float64(more), testing.AllocsPerRun(1000, func() { _, _ = l.Allow(ctx) }))

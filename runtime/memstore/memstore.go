@@ -34,6 +34,8 @@ type Store struct {
 
 	mu   sync.Mutex
 	rows map[runtime.Row]runtime.State
+	// rule is the memory of the rule of the current call.
+	rule meter.Rule
 	// registered has the limits that were used.
 	registered registry.InMemory
 	// log has the overrides, and view those in force.
@@ -57,7 +59,7 @@ func (m *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	admitted := refused.Admitted(calls)
 	if row, ok := batch.One(admitted); ok {
 		before := m.rows[row]
-		after, answers := batch.DecideOne(admitted, now, before)
+		after, answers := batch.DecideOne(&m.rule, admitted, now, before)
 		if after != before {
 			m.writeLocked([]runtime.StoredRow{{Row: row, State: after}})
 		}

@@ -89,7 +89,7 @@ func newBatch(b Batch) *Batch {
 
 // collectRows sets the rows to those that the calls need.
 func (b *Batch) collectRows() {
-	b.rows = nil // the store may still have the rows that there were
+	b.rows = make([]runtime.Row, 0, len(b.calls)) // the store may still have the rows that there were
 	var last *runtime.Request
 	for i := range b.calls {
 		for j := range b.calls[i].Requests {
@@ -223,7 +223,7 @@ func (b *Batch) Run(now int64, states []runtime.State) bool {
 	b.stored = states
 	if b.one {
 		b.states = make([]runtime.State, 1)
-		b.states[0], b.answers = DecideOne(b.calls, now, states[0])
+		b.states[0], b.answers = DecideOne(&b.rule, b.calls, now, states[0])
 		return true
 	}
 	b.states = append(b.states[:0], states...)

@@ -23,13 +23,20 @@ func One(calls []runtime.Call) (row runtime.Row, ok bool) {
 	return runtime.Row{Name: q.Policy.Name, Key: q.Key}, true
 }
 
-// DecideOne executes the call of [One] at the instant now on the state of its row, and returns the state after it.
-func DecideOne(calls []runtime.Call, now int64, s runtime.State) (runtime.State, []runtime.Answer) {
+// DecideOne executes the call of [One] at the instant now on the state of its row, and returns the state after it. The rule is memory
+// that is used again, and may have any value.
+func DecideOne(rule *meter.Rule, calls []runtime.Call, now int64, s runtime.State) (runtime.State, []runtime.Answer) {
 	q := &calls[0].Requests[0]
-	rule := meter.RuleFor(q)
+	*rule = meter.RuleFor(q)
 	next, d, err := rule.Step(s, now, *q)
 	if err != nil {
 		return s, []runtime.Answer{{Err: errorOf(calls[0].Requests, 0, err), At: now}}
 	}
-	return next, []runtime.Answer{{Decisions: []runtime.Decision{meter.Decided(q, d, now)}, At: now}}
+	// One allocation in place of two.
+	one := &struct {
+		answers   [1]runtime.Answer
+		decisions [1]runtime.Decision
+	}{decisions: [1]runtime.Decision{meter.Decided(q, d, now)}}
+	one.answers[0] = runtime.Answer{Decisions: one.decisions[:], At: now}
+	return next, one.answers[:]
 }

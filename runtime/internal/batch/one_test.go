@@ -8,6 +8,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 )
 
@@ -43,7 +44,7 @@ func TestOneDecidesAsABatch(t *testing.T) {
 				all = change.State
 			}
 			var answers []runtime.Answer
-			one, answers = batch.DecideOne(calls, now, one)
+			one, answers = batch.DecideOne(new(meter.Rule), calls, now, one)
 			require.Equal(t, b.Answers()[:1], answers)
 			require.Equal(t, all, one)
 			if answers[0].Err != nil {

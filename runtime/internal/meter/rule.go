@@ -49,26 +49,27 @@ type Rule struct {
 	Period, Hold int64
 	// Phase is the offset of the windows in a period, in nanoseconds from 0 to Period-1.
 	Phase int64
-	// Kind is the policy's.
-	Kind runtime.Kind
-	// FirstUse says that windows begin at a request, not at Phase.
-	FirstUse bool
 	// calendar has the windows of the policy's Calendar. Phase is then 0.
 	calendar calendarWindows
-	// Precise is the policy's.
-	Precise bool
 	// penalty is the policy's, or nil.
 	penalty *runtime.Penalty
-	// unlimited is the rule of a plan without numbers.
-	unlimited bool
-	totals    totals
 	// next is the rule that applies from the instant ends on, when an override has ended, or nil. It has the mode of its
 	// policy: one that lets all requests pass ends their waits.
 	ends int64
 	next *Rule
-	mode runtime.Mode
 	// read is the row in flight that was read or made last, or nil.
 	read *readHolders
+	// The small fields are together, because each request of a batch has a rule.
+	mode runtime.Mode
+	// Kind is the policy's.
+	Kind runtime.Kind
+	// FirstUse says that windows begin at a request, not at Phase.
+	FirstUse bool
+	// Precise is the policy's.
+	Precise bool
+	// unlimited is the rule of a plan without numbers.
+	unlimited bool
+	totals    totals
 }
 
 // endless is a debt larger than any other. It is finite because not all databases store infinity.

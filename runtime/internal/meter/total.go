@@ -35,7 +35,7 @@ const (
 
 // totals is by how many bits the totals of a row begin smaller: more than 0 for a shard, so that the sum of all is
 // exact.
-type totals uint
+type totals uint8
 
 // fresh returns the Prev of a new row, from which nothing was taken yet.
 func (t totals) fresh(now int64) float64 {

@@ -6,9 +6,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
-// lockingStatements are those that may wait for a lock.
-var lockingStatements = [...]Statement{ReadRows, SeedRows, TakeRows, TakeShards, TakeOne, SwapRow}
-
 // newBounds returns the statements that wait for a lock for a moment only, or nil if the dialect has none.
 func newBounds(db *sql.DB, d dialect.Dialect, schema, table string, queries Queries) (b *Bounds, err error) {
 	b = &Bounds{queries: queries}
@@ -21,14 +18,17 @@ func newBounds(db *sql.DB, d dialect.Dialect, schema, table string, queries Quer
 			}
 		}
 		d.CompareAndSwap += "\nAND " + d.BoundWaits
+		d.TakeOne = "" // it has no source of rows, which would bound it
 		if b.queries, err = newQueriesOf(d, schema, table, sources); err == nil {
 			b.together, err = newTogether(d, schema, table, sources)
 		}
 		return b, err
 	case d.BoundTime != "":
-		for _, statement := range lockingStatements {
-			for n := range b.queries[statement] {
-				b.queries[statement][n].Sql = d.BoundTime + b.queries[statement][n].Sql
+		for s := range b.queries {
+			for n := range b.queries[s] {
+				if q := &b.queries[s][n]; q.waits && q.Sql != "" {
+					q.Sql = d.BoundTime + q.Sql
+				}
 			}
 		}
 		return b, nil

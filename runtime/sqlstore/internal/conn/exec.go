@@ -39,6 +39,37 @@ const (
 	statementCount
 )
 
+// statementTexts are the texts of a statement. waits: it may wait for a lock.
+type statementTexts struct {
+	texts [arityCount]string
+	waits bool
+}
+
+func statements(d *dialect.Dialect) [statementCount]statementTexts {
+	both := func(text string) [arityCount]string { return [arityCount]string{text, text} }
+	return [statementCount]statementTexts{
+		ReadRows: {texts: both(d.Read), waits: true},
+		ReadUnlocked: {texts: [arityCount]string{
+			d.ReadHint + strings.TrimSpace(cmp.Or(d.ReadUnlocked, d.Read)),
+			d.ReadHint + strings.TrimSpace(cmp.Or(d.ReadManyUnlocked, d.ReadUnlocked, d.Read)),
+		}},
+		ReadFree:        {texts: both(d.ReadFree)},
+		SeedRows:        {texts: both(d.InsertPlaceholders), waits: true},
+		WriteRows:       {texts: both(d.Write)},  // of rows that are locked
+		DeleteRows:      {texts: both(d.Delete)}, // of rows that are locked
+		DeleteUnchanged: {texts: both(d.DeleteUnchanged), waits: true},
+		TakeRows:        {texts: both(d.Take), waits: true},
+		TakeKeys:        {texts: [arityCount]string{ManyRows: d.TakeKeys}, waits: true},
+		TakeShards:      {texts: both(d.TakeShards), waits: true},
+		TakeOne:         {texts: [arityCount]string{OneRow: d.TakeOne}, waits: true},
+		TakeInsertID:    {texts: [arityCount]string{OneRow: d.TakeInsertID}, waits: true},
+		SwapRow:         {texts: [arityCount]string{OneRow: d.CompareAndSwap}, waits: true},
+		ReadPage:        {texts: [arityCount]string{OneRow: d.ReadHint + strings.TrimSpace(d.Page)}},
+		FindHolder:      {texts: [arityCount]string{OneRow: d.Holder}},
+		FindNamed:       {texts: [arityCount]string{OneRow: d.FindPrepared}},
+	}
+}
+
 // Queries are the dialect's statements for the store's table.
 type Queries [statementCount][arityCount]Query
 
@@ -47,31 +78,12 @@ func newQueries(d dialect.Dialect, schema, table string) (all Queries, err error
 }
 
 func newQueriesOf(d dialect.Dialect, schema, table string, rows [arityCount]RowSource) (all Queries, err error) {
-	for s, texts := range [statementCount][arityCount]string{
-		ReadRows: {d.Read, d.Read},
-		ReadUnlocked: {
-			d.ReadHint + strings.TrimSpace(cmp.Or(d.ReadUnlocked, d.Read)),
-			d.ReadHint + strings.TrimSpace(cmp.Or(d.ReadManyUnlocked, d.ReadUnlocked, d.Read)),
-		},
-		ReadFree:        {d.ReadFree, d.ReadFree},
-		SeedRows:        {d.InsertPlaceholders, d.InsertPlaceholders},
-		WriteRows:       {d.Write, d.Write},
-		DeleteRows:      {d.Delete, d.Delete},
-		DeleteUnchanged: {d.DeleteUnchanged, d.DeleteUnchanged},
-		TakeRows:        {d.Take, d.Take},
-		TakeKeys:        {ManyRows: d.TakeKeys},
-		TakeShards:      {d.TakeShards, d.TakeShards},
-		TakeOne:         {OneRow: d.TakeOne},
-		TakeInsertID:    {OneRow: d.TakeInsertID},
-		SwapRow:         {OneRow: d.CompareAndSwap},
-		ReadPage:        {OneRow: d.ReadHint + strings.TrimSpace(d.Page)},
-		FindHolder:      {OneRow: d.Holder},
-		FindNamed:       {OneRow: d.FindPrepared},
-	} {
+	for s, statement := range statements(&d) {
 		for n := range arityCount {
-			if all[s][n], err = Compile(d, texts[n], rows[n], schema, table); err != nil {
+			if all[s][n], err = Compile(d, statement.texts[n], rows[n], schema, table); err != nil {
 				return all, err
 			}
+			all[s][n].waits = statement.waits
 		}
 	}
 	return all, nil
@@ -114,7 +126,7 @@ type session struct {
 
 func (t *session) Query(ctx context.Context, s Statement, n Arity, v *Values) (rows *sql.Rows, err error) {
 	q := &t.queries[s][n]
-	if t.killer != nil && s == ReadRows {
+	if t.killer != nil && q.waits {
 		// In a transaction, which holds its session. The few rows come at once, when none of them is locked any more.
 		err = t.InTime(ctx, q.Literal(v), func(text string) error {
 			rows, err = t.QueryContext(ctx, text)
@@ -134,7 +146,7 @@ func (t *session) Query(ctx context.Context, s Statement, n Arity, v *Values) (r
 
 func (t *session) Exec(ctx context.Context, s Statement, n Arity, v *Values) (result sql.Result, err error) {
 	q := &t.queries[s][n]
-	if t.killer != nil && (s == SeedRows || s == SwapRow || s == TakeInsertID) {
+	if t.killer != nil && q.waits {
 		err = t.Pinned(ctx, func(in Runner) error {
 			return t.InTime(ctx, q.Literal(v), func(text string) error {
 				result, err = in.ExecContext(ctx, text)
@@ -172,11 +184,22 @@ func (t *session) InTime(ctx context.Context, text string, run func(text string)
 // Executor runs each statement by itself, and holds the prepared statements for transactions of the store too.
 type Executor struct {
 	session
-	DB    *sql.DB
+	pool
 	stmts [statementCount][arityCount]preparedStmt
 	mu    sync.Mutex
 	// spare are statements that were prepared twice, by two calls at once.
 	spare []*sql.Stmt
+	// Together is nil if the dialect has no such statements.
+	Together *Together
+	// Bounded is the same with statements that wait for a lock for a moment only, and then fail with an error of which
+	// [fault.LockTimeout] is true. It is nil if the dialect has none, or this is the one.
+	Bounded *Executor
+	bounded bool
+}
+
+// pool is a database, and how its driver behaves.
+type pool struct {
+	DB *sql.DB
 	// HonorsContext means that statements return soon after their context has ended.
 	HonorsContext bool
 	// Raw means that TakeRaw works.
@@ -186,12 +209,6 @@ type Executor struct {
 	// Splits means that the driver prepares a statement and runs it by two messages, with a name that a pooler which
 	// sends each transaction to another session may find used by another client. Inside a transaction this is safe.
 	Splits bool
-	// Together is nil if the dialect has no such statements.
-	Together *Together
-	// Bounded is the same with statements that wait for a lock for a moment only, and then fail with an error of which
-	// [fault.LockTimeout] is true. It is nil if the dialect has none, or this is the one.
-	Bounded *Executor
-	bounded bool
 }
 
 // Retry is [Retry], but for errors after a lock for which a statement of the executor does not wait.
@@ -212,8 +229,7 @@ type Bounds struct {
 // boundedBy returns the executor for statements that wait for a moment only.
 func (x *Executor) boundedBy(by *Bounds) *Executor {
 	b := &Executor{
-		session: session{Runner: x.DB, queries: &by.queries, killer: by.killer}, DB: x.DB, HonorsContext: x.HonorsContext, Raw: x.Raw,
-		Resends: x.Resends, Splits: x.Splits, Together: by.together, bounded: true,
+		session: session{Runner: x.DB, queries: &by.queries, killer: by.killer}, pool: x.pool, Together: by.together, bounded: true,
 	}
 	b.pin = b.Pinned
 	if x.prepared != nil {
@@ -231,7 +247,7 @@ type preparedStmt struct {
 
 // NewExecutor returns the executor of these statements, after it has asked the server and the driver how they behave.
 func NewExecutor(ctx context.Context, db *sql.DB, d *dialect.Dialect, q *Queries, t *Together, b *Bounds) (*Executor, error) {
-	x := &Executor{session: session{Runner: db}, DB: db, HonorsContext: honorsContext(db)}
+	x := &Executor{session: session{Runner: db}, pool: pool{DB: db, HonorsContext: honorsContext(db)}}
 	if d.Prepare {
 		x.prepared = x.stmt
 	}
@@ -261,6 +277,9 @@ func (x *Executor) Use(q *Queries, t *Together, b *Bounds) {
 		x.Bounded = x.boundedBy(b)
 	}
 }
+
+// Has reports whether the dialect has a statement for one row.
+func (x *Executor) Has(s Statement) bool { return x.queries[s][OneRow].Sql != "" }
 
 // NeedsTx reports whether a statement that writes is safe only in a transaction, where nothing is sent twice and
 // everything goes to one session.

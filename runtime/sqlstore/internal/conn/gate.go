@@ -4,21 +4,21 @@ import "sync"
 
 // Gate counts the calls of a store, which end before it is closed.
 type Gate struct {
-	Mu     sync.RWMutex
-	Closed bool
-	// Open counts the calls that entered before Closed was set.
+	mu     sync.RWMutex
+	closed bool
+	// Open counts the calls that entered before closed was set.
 	Open sync.WaitGroup
 }
 
 // Enter counts a call, unless the store is closed. Each call that enters must end with Open.Done.
 func (g *Gate) Enter() bool {
-	g.Mu.RLock()
-	defer g.Mu.RUnlock()
+	g.mu.RLock()
+	defer g.mu.RUnlock()
 	// Under the lock, so that Close does not begin to wait between the two.
-	if !g.Closed {
+	if !g.closed {
 		g.Open.Add(1)
 	}
-	return !g.Closed
+	return !g.closed
 }
 
 // InBackground runs f in a goroutine for which Close waits, unless the store is closed.
@@ -35,14 +35,14 @@ func (g *Gate) InBackground(f func()) bool {
 
 // IsClosed reports whether Close was called.
 func (g *Gate) IsClosed() bool {
-	g.Mu.RLock()
-	defer g.Mu.RUnlock()
-	return g.Closed
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.closed
 }
 
 // Close refuses later calls. It does not wait for those that are open.
 func (g *Gate) Close() {
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
-	g.Closed = true
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
 }

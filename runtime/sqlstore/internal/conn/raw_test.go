@@ -77,7 +77,7 @@ func TestTakeRaw(t *testing.T) {
 			conn := &rawConn{rows: c.rows}
 			db := sql.OpenDB(conn)
 			defer db.Close()
-			x := &Executor{DB: db, session: session{queries: new(Queries)}}
+			x := &Executor{pool: pool{DB: db}, session: session{queries: new(Queries)}}
 			var after runtime.State
 			sent, err := x.TakeRaw(t.Context(), new(Values), &after)
 			if c.says == "" {
@@ -96,7 +96,7 @@ func TestTakeRaw(t *testing.T) {
 func TestTakeRawGivesUpAConnectionThatPanics(t *testing.T) {
 	db := sql.OpenDB(&rawConn{rows: rawRows{panics: true}})
 	defer db.Close()
-	x := &Executor{DB: db, session: session{queries: new(Queries)}}
+	x := &Executor{pool: pool{DB: db}, session: session{queries: new(Queries)}}
 	assert.Panics(t, func() { x.TakeRaw(t.Context(), new(Values), new(runtime.State)) })
 	assert.Zero(t, db.Stats().OpenConnections)
 }
@@ -104,7 +104,7 @@ func TestTakeRawGivesUpAConnectionThatPanics(t *testing.T) {
 func TestTakeRawOnALostConnectionHasSentNothing(t *testing.T) {
 	db := sql.OpenDB(&rawConn{lost: driver.ErrBadConn})
 	defer db.Close()
-	sent, err := (&Executor{DB: db, session: session{queries: new(Queries)}}).TakeRaw(t.Context(), new(Values), new(runtime.State))
+	sent, err := (&Executor{pool: pool{DB: db}, session: session{queries: new(Queries)}}).TakeRaw(t.Context(), new(Values), new(runtime.State))
 	assert.False(t, sent)
 	assert.ErrorIs(t, err, driver.ErrBadConn)
 }

@@ -24,12 +24,6 @@ const (
 	paramTS
 	paramPrev
 	ParamLog
-	paramRows
-	paramLogged
-	paramIDs
-	paramTakes
-	paramSharded
-	paramOnly
 	ParamCapacity
 	ParamTwice
 	ParamRate
@@ -45,6 +39,14 @@ const (
 	ParamOldPrev
 	ParamOldPenalty
 	ParamDurability
+
+	// These are all rows of a statement: see rowEncodings.
+	paramRows
+	paramLogged
+	paramIDs
+	paramTakes
+	paramSharded
+	paramOnly
 	listNames
 	listKeys
 	listShards
@@ -56,15 +58,21 @@ const (
 )
 
 var paramNames = [paramTotal]string{
-	"name", "key", "shard", "value", "at_ns", "prev", "log", "rows", "logged", "ids", "takes", "sharded", "only", "capacity", "twice", "rate", "period", "debt", "lowest", "allowance",
-	"unit", "fresh",
-	"count", "oldvalue", "oldat", "oldprev", "oldpenalty", "durability", "names", "keys", "shards", "values", "instants", "prevs", "logs",
+	ParamName: "name", paramKey: "key", paramShard: "shard", ParamValue: "value", paramTS: "at_ns", paramPrev: "prev", ParamLog: "log",
+	ParamCapacity: "capacity", ParamTwice: "twice", ParamRate: "rate", ParamPeriod: "period", ParamDebt: "debt", ParamLowest: "lowest",
+	ParamAllowance: "allowance", ParamUnit: "unit", ParamFresh: "fresh", ParamCount: "count", ParamOldValue: "oldvalue",
+	ParamOldTS: "oldat", ParamOldPrev: "oldprev", ParamOldPenalty: "oldpenalty", ParamDurability: "durability",
+	paramRows: "rows", paramLogged: "logged", paramIDs: "ids", paramTakes: "takes", paramSharded: "sharded", paramOnly: "only",
+	listNames: "names", listKeys: "keys", listShards: "shards", listValues: "values", listInstants: "instants", listPrevs: "prevs",
+	listLogs: "logs",
 }
 
 // Query is a statement as a database takes it, and its parameters in their order.
 type Query struct {
 	Sql    string
 	Params []Param
+	// waits: the statement may wait for a lock.
+	waits bool
 }
 
 // Arity is how many rows a statement has: one, as parameters of their own, or many, in JSON or lists.
@@ -78,7 +86,9 @@ const (
 
 // Values are the values of a statement's parameters.
 type Values struct {
-	Of [paramTotal]any
+	Of [paramRows]any
+	// rows are encoded only when they are sent, because each database has its own encoding.
+	rows []runtime.StoredRow
 }
 
 // Args returns the arguments of a query.
@@ -94,11 +104,11 @@ func (v *Values) Args(q *Query) []any {
 // few lists, so that any number of them is one statement.
 func Bind(rows []runtime.StoredRow) (Arity, *Values) {
 	if len(rows) == 0 {
-		return ManyRows, &Values{Of: [paramTotal]any{paramRows: rows}}
+		return ManyRows, &Values{}
 	}
 	r, s := rows[0].Row, rows[0].State
-	v := &Values{Of: [paramTotal]any{
-		paramRows: rows, ParamName: r.Name, paramKey: r.Key, paramShard: r.Shard, ParamValue: s.Value, paramTS: s.TS, paramPrev: s.Prev,
+	v := &Values{rows: rows, Of: [paramRows]any{
+		ParamName: r.Name, paramKey: r.Key, paramShard: r.Shard, ParamValue: s.Value, paramTS: s.TS, paramPrev: s.Prev,
 	}}
 	if s.Log != "" {
 		v.Of[ParamLog] = []byte(s.Log)
@@ -111,13 +121,10 @@ func Bind(rows []runtime.StoredRow) (Arity, *Values) {
 
 // Arg returns the argument for a parameter.
 func (v *Values) Arg(p Param) any {
-	// Rows are encoded only now, because each database has its own encoding.
-	encode := rowEncodings[p]
-	if encode == nil {
-		return v.Of[p]
+	if encode := rowEncodings[p]; encode != nil {
+		return encode(v.rows)
 	}
-	rows, _ := v.Of[paramRows].([]runtime.StoredRow)
-	return encode(rows)
+	return v.Of[p]
 }
 
 // rowEncodings encode several rows: as JSON for SQLite, MySQL and MariaDB, and as one list per column for Postgres.

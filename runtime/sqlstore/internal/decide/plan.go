@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"slices"
+
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 )
@@ -24,6 +26,8 @@ type plan struct {
 	// there is one.
 	rest   []int
 	denied []bool
+	// first is the memory of rest if there is one call.
+	first [1]int
 	// takes are for the calls with one request. Statements have run for the first of their rows, as many as sent.
 	takes
 	sent int
@@ -32,7 +36,8 @@ type plan struct {
 }
 
 func newPlan(on *conn.Executor, calls []runtime.Call, answers []runtime.Answer, how manner) *plan {
-	p := &plan{manner: how, on: on, calls: calls, answers: answers, rest: make([]int, 0, len(calls))}
+	p := &plan{manner: how, on: on, calls: calls, answers: answers}
+	p.rest = slices.Grow(p.first[:0], len(calls))
 	p.findRest()
 	return p
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 )
 
 // strategy is a way to answer calls of a batch.
@@ -53,16 +54,10 @@ func (e *Engine) setsSync(p *plan) bool {
 }
 
 func (e *Engine) returnsOne(p *plan) bool {
-	if !p.takesOne() || e.server.Dialect.TakeOne == "" || p.bounded && e.server.Dialect.BoundWaits != "" {
-		// It has no source of rows, which would bound it.
-		return false
-	}
-	return !e.takeDurably || p.rows[0].policy.Durability == runtime.DurabilityDefault
+	return p.takesOne() && p.on.Has(conn.TakeOne) && (!e.takeDurably || p.rows[0].policy.Durability == runtime.DurabilityDefault)
 }
 
-func (e *Engine) returnsInsertID(p *plan) bool {
-	return p.takesOne() && e.server.Dialect.TakeInsertID != ""
-}
+func (e *Engine) returnsInsertID(p *plan) bool { return p.takesOne() && p.on.Has(conn.TakeInsertID) }
 
 func (e *Engine) selects(p *plan) bool {
 	return p.takesMany() && e.server.Dialect.Taken != "" && !e.lost.Load()

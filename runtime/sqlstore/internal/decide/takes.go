@@ -61,7 +61,12 @@ func newTakes(calls []runtime.Call, now int64, k known) takes {
 		return newTake(&calls[0].Requests[0], now, k)
 	}
 	requests := requestsByRow(calls)
-	t := takes{now: now, decisions: make([]runtime.Decision, len(requests))}
+	// Counted first, because the rows are large.
+	rows := 0
+	for rest := requests; len(rest) > 0; rest = rest[rowEnd(rest):] {
+		rows++
+	}
+	t := takes{now: now, rows: make([]takeRow, 0, rows), decisions: make([]runtime.Decision, len(requests))}
 	left, mixed := make([]bool, len(calls)), false
 	for i := range calls {
 		all := calls[i].Requests
@@ -94,9 +99,14 @@ func newTakes(calls []runtime.Call, now int64, k known) takes {
 func newTake(q *runtime.Request, now int64, k known) takes {
 	t := takes{now: now, decisions: make([]runtime.Decision, 1)}
 	if q.Policy != nil {
-		t.rows = []takeRow{newTakeRow([]request{{Request: q}})}
-		if !t.rows[0].fits(now, k) {
-			t.rows = nil
+		// One allocation in place of two.
+		one := &struct {
+			rows     [1]takeRow
+			requests [1]request
+		}{requests: [1]request{{Request: q}}}
+		one.rows[0] = newTakeRow(one.requests[:])
+		if one.rows[0].fits(now, k) {
+			t.rows = one.rows[:]
 		}
 	}
 	return t

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -35,4 +36,15 @@ func TestTakesInAdvanceAreNotByStatementsWithoutTotals(t *testing.T) {
 		require.Equal(t, row.mysql, rows(dialect.MySQL), "%+v", row.calls)
 		require.Equal(t, row.postgres, rows(dialect.Postgres), "%+v", row.calls)
 	}
+}
+
+// A row is larger than all that a call has besides, so that growing the list of rows would double the memory of a batch.
+func TestTakesOfABatchAreFewAllocations(t *testing.T) {
+	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Capacity: 10, Period: time.Minute}
+	calls := make([]runtime.Call, 64)
+	for i := range calls {
+		calls[i].Requests = []runtime.Request{{Policy: p, Key: strconv.Itoa(i), Count: 1}}
+	}
+	k := known{dialect: &dialect.Postgres, hints: newDenialHints()}
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { newTakes(calls, 1, k) }), 4.0, "the calls, their rows and decisions, and which are left out")
 }

@@ -111,7 +111,7 @@ func blockRequest(calls []runtime.Call) (runtime.Request, bool) {
 	}
 	q := calls[0].Requests[0]
 	plain := q.Decides() && !q.Reserve && q.Count >= 0
-	return q, plain && q.Policy != nil && q.Count <= q.Policy.Lease.Tokens && q.Policy.Validate() == nil
+	return q, plain && q.Validate() == nil && q.Count <= q.Policy.Lease.Tokens
 }
 
 // take answers a Take, or a TakeUpTo of its whole count, from the key's block, and waits for a new block if need be.

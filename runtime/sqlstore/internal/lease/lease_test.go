@@ -296,6 +296,42 @@ func TestLeasedTokensNeedTheZoneOfTheKey(t *testing.T) {
 	}
 }
 
+// A block answers no request that the row would refuse, whatever the operation.
+func TestBlockAnswersNoRequestThatIsRefused(t *testing.T) {
+	bucket, window := leased(runtime.TokenBucket), leased(runtime.FixedWindow)
+	window.Calendar = runtime.Calendar{Unit: runtime.Month, ZonePerKey: true}
+	window.Period = window.Calendar.Period()
+	refused := 0
+	for _, p := range []*runtime.Policy{bucket, window} {
+		ask := func(store runtime.Store, q runtime.Request) string {
+			answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
+			require.NoError(t, err)
+			if answers[0].Err == nil {
+				return ""
+			}
+			return answers[0].Err.Error()
+		}
+		for _, op := range append(runtime.Ops(), 200) {
+			for _, count := range []int64{-1, 0, 1, p.Lease.Tokens, p.Lease.Tokens + 1, p.Capacity, p.Capacity + 1, 3 * runtime.MaxTokens} {
+				for _, reserve := range []bool{false, true} {
+					for _, zone := range []*time.Location{time.UTC, nil, time.FixedZone("", 57_601)} {
+						store := lease.New(&memstore.Store{}, nil)
+						require.Empty(t, ask(store, runtime.Request{Policy: p, Key: "k", Count: 1, Zone: time.UTC}), "a block")
+						q := runtime.Request{Policy: p, Key: "k", Op: op, Count: count, Reserve: reserve, Zone: zone}
+						want := ask(&memstore.Store{}, q)
+						require.Equal(t, want, ask(store, q), "%+v", q)
+						if want != "" {
+							refused++
+						}
+						require.NoError(t, shutdown(store))
+					}
+				}
+			}
+		}
+	}
+	require.Greater(t, refused, 100)
+}
+
 // A leased token cannot be refunded to another key.
 func TestRefundOfALeasedTokenToAnotherKey(t *testing.T) {
 	limits, p := limiter.New(lease.New(&memstore.Store{}, nil)), leased(runtime.TokenBucket)

@@ -203,13 +203,12 @@ func (p *Prepared) explainMissingTable(ctx context.Context, x *conn.Executor, er
 
 // publish stores the executor for all calls, or returns the executor of another preparation that was faster.
 func (p *Prepared) publish(x *conn.Executor) (*conn.Executor, error) {
-	p.Server.Gate.Mu.RLock()
-	defer p.Server.Gate.Mu.RUnlock()
-	// Close may already have released the executor, and would not release this one.
-	if p.Server.Gate.Closed {
+	// Otherwise Close may already have released the executor, and would not release this one.
+	if !p.Server.Gate.Enter() {
 		x.Close()
 		return nil, runtime.ErrClosed
 	}
+	defer p.Server.Gate.Open.Done()
 	for !p.Executor.CompareAndSwap(nil, x) {
 		if other := p.Executor.Load(); other != nil {
 			x.Close()

@@ -1,4 +1,6 @@
-package internal_test
+// Package stdlib records the path of a call on Postgres. It has the name of the package of pgx's driver, because the store knows a
+// driver by the name of its type.
+package stdlib
 
 import (
 	"context"
@@ -16,7 +18,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"modernc.org/sqlite"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
@@ -26,27 +27,46 @@ import (
 
 const module = "github.com/ratelimitgen/ratelimitgen"
 
-const (
-	// maxFrames is the most functions of this module through which a plain Allow on Postgres passes before database/sql,
-	// on both of its goroutines: the caller's, which waits, and the group's, which runs the batch.
-	maxFrames = 15
-	// maxStoreFrames is the same for sqlstore and its internal packages.
-	maxStoreFrames = 10
-)
+// maxFrames is the most functions of this module through which a plain Allow on Postgres by pgx passes before the driver, and
+// maxStoreFrames those of sqlstore and its internal packages.
+const maxFrames, maxStoreFrames = 12, 9
 
-// With -v it prints the path. The drawing in runtime/README.md must be the same.
+// With -v it prints the paths. The drawing in runtime/README.md must be that by pgx, and the rows of its table name functions of both.
 func TestPathOfAllowIsShort(t *testing.T) {
+	pgx, other := pathOfAllow(t, &fakePostgres{driver: &Driver{}}), pathOfAllow(t, &fakePostgres{driver: &otherDriver{}})
+	ofStore := 0
+	for _, function := range pgx {
+		if strings.Contains(function, "/sqlstore") {
+			ofStore++
+		}
+	}
+	const reason = "a call must stay short enough to draw"
+	assert.LessOrEqual(t, len(pgx), maxFrames, reason)
+	assert.LessOrEqual(t, ofStore, maxStoreFrames, reason)
+	assert.Equal(t, pgx, drawnPath(t, "allow"), "draw the path that -v prints in runtime/README.md")
+	for driver, path := range map[string][]string{"Postgres by pgx": pgx, "Postgres by lib/pq": other} {
+		names := rowOf(t, driver)
+		require.NotEmpty(t, names)
+		at := 0
+		for _, function := range path {
+			if at < len(names) && strings.HasSuffix(function, "."+names[at]) {
+				at++
+			}
+		}
+		assert.Empty(t, names[at:], "the row %s of runtime/README.md is not the path that -v prints", driver)
+	}
+}
+
+// pathOfAllow returns the functions of a plain Allow, the outermost first, and for a driver of which the store does not know that it
+// honors contexts those of the goroutine that runs the batch after those of the caller.
+func pathOfAllow(t *testing.T, fake *fakePostgres) []string {
 	d := dialect.Postgres
 	d.Describe, d.Parts, d.Session, d.SessionNeeds = "", "", "", "" // the fake database has no table to check
-	fake := new(fakePostgres)
 	db := sql.OpenDB(fake)
 	defer db.Close()
 	store, err := agree.NewStore(db, d, sqlstore.Options{Clock: time.Now})
 	require.NoError(t, err)
 	defer store.Close()
-
-	// With a driver of which the store does not know that it honors contexts, a caller waits while another goroutine runs its
-	// batch: the longer of the two paths.
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	// The first call compares the limit with its registration, and the second is like all others.
@@ -55,21 +75,32 @@ func TestPathOfAllowIsShort(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, decision.Allowed)
 	}
-	require.NotEmpty(t, fake.caller, "the stack of the goroutine that waits")
-	path := slices.Concat(fake.caller, fake.runner)
-	t.Logf("%d functions:\n%s\n-- goroutine of the group\n%s\ndatabase/sql",
-		len(path), strings.Join(fake.caller, "\n"), strings.Join(fake.runner, "\n"))
-	ofStore := 0
-	for _, function := range path {
-		if strings.Contains(function, "/sqlstore") {
-			ofStore++
+	t.Logf("%d functions:\n%s\n-- goroutine of the group\n%s\nthe driver",
+		len(fake.caller)+len(fake.runner), strings.Join(fake.caller, "\n"), strings.Join(fake.runner, "\n"))
+	return slices.Concat(fake.caller, fake.runner)
+}
+
+// rowOf returns the functions in the columns group, engine and statement of a row of the table of lone calls.
+func rowOf(t *testing.T, driver string) (names []string) {
+	t.Helper()
+	_, row, _ := strings.Cut(readmeText(t), "\n| "+driver+" |")
+	row, _, _ = strings.Cut(row, "\n")
+	for _, cell := range strings.Split(row, "|")[:3] {
+		for _, m := range quotedFunction.FindAllStringSubmatch(cell, -1) {
+			names = append(names, m[1])
 		}
 	}
-	const reason = "a call must stay short enough to draw"
-	assert.LessOrEqual(t, len(path), maxFrames, reason)
-	assert.LessOrEqual(t, ofStore, maxStoreFrames, reason)
-	assert.Equal(t, path, slices.Concat(drawnPath(t, "allow"), drawnPath(t, "run")), "draw the path that -v prints in runtime/README.md")
+	return names
 }
+
+func readmeText(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../../README.md")
+	require.NoError(t, err)
+	return string(text)
+}
+
+var quotedFunction = regexp.MustCompile("`([^`]+)`")
 
 var (
 	drawnPackage  = regexp.MustCompile(`^\s*subgraph \w+\["([^"]+)"\]`)
@@ -79,10 +110,8 @@ var (
 // drawnPath returns the functions in the drawing of runtime/README.md, from one on along the arrows of calls.
 func drawnPath(t *testing.T, from string) (path []string) {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
 	functions, next, in := map[string]string{}, map[string]string{}, ""
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(readmeText(t)) {
 		if m := drawnPackage.FindStringSubmatch(line); m != nil {
 			in = m[1]
 			continue
@@ -101,30 +130,57 @@ func drawnPath(t *testing.T, from string) (path []string) {
 	return path
 }
 
+// Driver is to the store the driver of pgx.
+type Driver struct{ driver.Driver }
+
+// otherDriver is one that the store does not know.
+type otherDriver struct{ driver.Driver }
+
 // fakePostgres is a database in which every row has enough tokens. It records the stacks at its last query.
-type fakePostgres struct{ caller, runner []string }
+type fakePostgres struct {
+	driver         driver.Driver
+	caller, runner []string
+}
 
 func (f *fakePostgres) Connect(context.Context) (driver.Conn, error) { return f, nil }
 
-// Driver returns one whose behavior the store knows. With an unknown driver, statements go in transactions.
-func (*fakePostgres) Driver() driver.Driver { return new(sqlite.Driver) }
+func (f *fakePostgres) Driver() driver.Driver { return f.driver }
+
+// Conn and Config are methods of pgx, by which the store finds its mode.
+func (f *fakePostgres) Conn() *fakePostgres { return f }
+
+func (*fakePostgres) Config() (config struct{ DefaultQueryExecMode string }) {
+	config.DefaultQueryExecMode = "cache statement"
+	return config
+}
 
 func (*fakePostgres) Close() error                        { return nil }
 func (*fakePostgres) Begin() (driver.Tx, error)           { return nil, errors.ErrUnsupported }
+func (*fakePostgres) Commit() error                       { return nil }
+func (*fakePostgres) Rollback() error                     { return nil }
 func (*fakePostgres) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
+
+func (f *fakePostgres) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) { return f, nil }
 
 func (f *fakePostgres) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	if strings.Contains(query, "rate_limit_registry") {
 		return noRows{}, nil
 	}
-	f.runner = functions(stacks()[0])
+	const caller = "sqlstore.(*Store).Do("
+	row := &takenRow{value: args[3].Value, at: args[4].Value}
+	all := stacks()
+	if strings.Contains(all[0], caller) {
+		f.caller, f.runner = functions(all[0]), nil
+		return row, nil
+	}
+	f.runner = functions(all[0])
 	for range 1000 {
 		for _, stack := range stacks()[1:] {
-			if strings.Contains(stack, "sqlstore.(*Store).Do(") {
+			if strings.Contains(stack, caller) {
 				f.caller = functions(stack)
 				// It waits for an answer, and is not on its way there.
 				if header, _, _ := strings.Cut(stack, "\n"); strings.Contains(header, "[select") || strings.Contains(header, "[chan") {
-					return &takenRow{value: args[2].Value, at: args[3].Value}, nil
+					return row, nil
 				}
 			}
 		}
@@ -139,11 +195,11 @@ func stacks() []string {
 	return strings.Split(string(text[:goruntime.Stack(text, true)]), "\n\n")
 }
 
-// functions returns the functions of this module on a stack, the outermost first.
+// functions returns the functions of this module on a stack, the outermost first, without closures, which are parts of others.
 func functions(stack string) (names []string) {
 	for line := range strings.Lines(stack) {
 		name, isOurs := strings.CutPrefix(line, module+"/")
-		if !isOurs || strings.Contains(name, "_test.") {
+		if !isOurs || strings.Contains(name, "internal/stdlib.") || strings.Contains(name, ".func") {
 			continue
 		}
 		names = append(names, name[:strings.LastIndexByte(name, '(')])
