@@ -37,8 +37,8 @@ func corpus(t testing.TB, side string) map[string][]byte {
 }
 
 // excerpted are the bad files whose .want has the printed text: those with characters that are hard to show, to count or
-// to underline, one
-// with several errors, and one with notes. For the others it has the places, the underlined texts and the sentences.
+// to underline, one with several errors, and one with notes. For the others it has the places, the underlined texts and the
+// sentences.
 var excerpted = []string{"all-at-once", "bidi-comment", "bidi-text", "bom", "combining-caret", "control-alone", "control-characters", "crlf",
 	"deep-flow", "duplicate-limit", "emoji-caret", "empty", "huge-field", "huge-name", "invalid-utf8", "invisible", "long-line",
 	"no-break-space", "nul-character", "tab-caret", "utf16", "wide-caret"}
