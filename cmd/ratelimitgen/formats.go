@@ -27,10 +27,10 @@ func asJSON(s streams) io.Writer    { return s.json }
 
 // The formats of each command, the default first. A new format is an entry here, and its renderer.
 var (
-	findingsFormats = []format[render.Findings]{
-		{"text", "", forPeople, render.WriteFindingsText},
-		{"json", "", asJSON, render.WriteFindingsJSON},
-		{"github", githubRemark, asData, render.WriteFindingsGitHub},
+	problemsFormats = []format[render.Problems]{
+		{"text", "", forPeople, render.WriteProblemsText},
+		{"json", "", asJSON, render.WriteProblemsJSON},
+		{"github", githubRemark, asData, render.WriteProblemsGitHub},
 	}
 	reviewFormats = []format[*review.Review]{
 		{"text", "", forPeople, render.WriteText},
@@ -39,9 +39,11 @@ var (
 		{"github", githubRemark, asData, render.WriteGitHub},
 	}
 	explainFormats = []format[[]explain.Page]{
-		{"text", "", forPeople, func(w io.Writer, pages []explain.Page, o render.Options) error {
-			return explain.WriteTerminal(w, o.Color, pages...)
-		}},
+		{"text", "", forPeople, explain.WriteTerminal},
+	}
+	simulateFormats = []format[simulation]{
+		{"text", "", forPeople, writeSimulation},
+		{"jsonl", " (an object per line)", asJSON, writeSimulationLines},
 	}
 )
 

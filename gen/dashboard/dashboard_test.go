@@ -16,6 +16,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/dashboard"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/dense"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
@@ -52,10 +53,18 @@ func TestGolden(t *testing.T) {
 	for name, got := range map[string][]byte{"dashboard.json": board, "alerts.yaml": alerts} {
 		path := filepath.Join(dir, name)
 		if *update {
-			require.NoError(t, os.WriteFile(path, got, 0o644))
+			text := got
+			if name == "dashboard.json" {
+				text = dense.JSON(got)
+			}
+			require.NoError(t, os.WriteFile(path, text, 0o644))
 		}
 		want, err := os.ReadFile(path)
 		require.NoError(t, err)
+		if name == "dashboard.json" {
+			want, err = dense.Indent(want)
+			require.NoError(t, err)
+		}
 		require.Equal(t, string(want), string(got), "after an intended change, run go test ./gen/dashboard -update")
 	}
 }

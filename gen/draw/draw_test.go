@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -74,36 +75,42 @@ func drawn(t *testing.T, name string, policies []runtime.Policy) (tokens, envelo
 	return Tokens(name, s, runs...), envelope
 }
 
-// The pictures of some limits are those in testdata/draw, which a README can show.
+// readme are the pictures that README.md shows, which have files of their own. The others are in pictures.html, with one style sheet.
+var readme = []string{"fixed-window-tokens", "precise-tokens", "send-message-tokens", "sliding-window-tokens", "token-bucket-tokens"}
+
 func TestPictures(t *testing.T) {
-	for name, policies := range pictures {
-		t.Run(name, func(t *testing.T) {
-			tokens, envelope := drawn(t, name, policies)
-			for kind, p := range map[string]Picture{"tokens": tokens, "envelope": envelope} {
-				if p.SVG == "" {
-					continue
-				}
-				requireSound(t, &p)
-				path := filepath.Join("../../testdata/draw", name+"-"+kind+".svg")
-				if *update {
-					require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-					require.NoError(t, os.WriteFile(path, p.Standalone(), 0o644))
-				}
-				want, err := os.ReadFile(path)
-				require.NoError(t, err)
-				assert.Equal(t, string(want), string(p.Standalone()), "after an intended change, run go test ./gen/draw -update and look at the pictures")
+	var page strings.Builder
+	page.WriteString("<!doctype html><meta charset=\"utf-8\"><title>Pictures</title><style>" + Style + "svg{max-width:480px}</style>\n")
+	for _, limit := range slices.Sorted(maps.Keys(pictures)) {
+		tokens, envelope := drawn(t, limit, pictures[limit])
+		for i, p := range []Picture{envelope, tokens} {
+			if p.SVG == "" {
+				continue
 			}
-		})
-	}
-	files, err := filepath.Glob("../../testdata/draw/*.svg")
-	require.NoError(t, err)
-	want := 0
-	for _, policies := range pictures {
-		if want += 2; policies[0].Kind == runtime.InFlight {
-			want-- // without an envelope
+			requireSound(t, &p)
+			name := limit + []string{"-envelope", "-tokens"}[i]
+			if slices.Contains(readme, name) {
+				requireGolden(t, name+".svg", string(p.Standalone()))
+			} else {
+				page.WriteString("<h2>" + name + "</h2>\n" + p.SVG + "\n")
+			}
 		}
 	}
-	assert.Len(t, files, want, "testdata/draw has a picture of no limit")
+	requireGolden(t, "pictures.html", page.String())
+	files, err := filepath.Glob("../../testdata/draw/*")
+	require.NoError(t, err)
+	assert.Len(t, files, len(readme)+1, "testdata/draw has a picture of no limit")
+}
+
+func requireGolden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("../../testdata/draw", name)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), got, "after an intended change, run go test ./gen/draw -update and look at the pictures")
 }
 
 // requireSound checks what every picture must have.

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,14 +36,42 @@ func corpus(t testing.TB, side string) map[string][]byte {
 	return files
 }
 
-func TestBadFilesPrintTheWantedDiagnostics(t *testing.T) {
+// excerpted are the bad files whose .want has the printed text: those with characters that are hard to show, to count or
+// to underline, one with several errors, and one with notes. For the others it has the places, the underlined texts and the
+// sentences.
+var excerpted = []string{"all-at-once", "bidi-comment", "bidi-text", "bom", "combining-caret", "control-alone", "control-characters", "crlf",
+	"deep-flow", "duplicate-limit", "emoji-caret", "empty", "huge-field", "huge-name", "invalid-utf8", "invisible", "long-line",
+	"no-break-space", "nul-character", "tab-caret", "utf16", "wide-caret"}
+
+// writeList writes diagnostics without the lines of the file.
+func writeList(w io.Writer, source *diag.Source, ds diag.Diagnostics) {
+	for _, d := range ds {
+		fmt.Fprintf(w, "%d:%d-%d %#q: %s [%s]\n", d.Pos.Line, d.Pos.Column, d.End.Column, source.Between(d.Span), d.Message, d.ID)
+		for _, n := range d.Notes {
+			fmt.Fprintf(w, "  %d:%d-%d %#q: %s\n", n.Pos.Line, n.Pos.Column, n.End.Column, source.Between(n.Span), n.Message)
+		}
+		if d.Help != "" {
+			fmt.Fprintf(w, "  help: %s\n", d.Help)
+		}
+	}
+	if errors := ds.Errors(); errors > len(ds) {
+		fmt.Fprintf(w, "%d errors\n", errors)
+	}
+}
+
+func TestBadFilesHaveTheWantedDiagnostics(t *testing.T) {
 	for name, src := range corpus(t, "bad") {
 		t.Run(name, func(t *testing.T) {
 			file, ds := Parse(name, src)
 			assert.Nil(t, file)
 			var got bytes.Buffer
-			require.NoError(t, ds.WriteText(&got, false))
-			want := filepath.Join("..", "..", "testdata", "spec", "bad", strings.TrimSuffix(name, ".yaml")+".want")
+			stem := strings.TrimSuffix(name, ".yaml")
+			if slices.Contains(excerpted, stem) {
+				require.NoError(t, ds.WriteText(&got, false))
+			} else {
+				writeList(&got, diag.NewSource(name, string(src)), ds)
+			}
+			want := filepath.Join("..", "..", "testdata", "spec", "bad", stem+".want")
 			if *update {
 				require.NoError(t, os.WriteFile(want, got.Bytes(), 0o644))
 			}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/ids"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/dense"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -150,11 +151,20 @@ func TestCases(t *testing.T) {
 			require.Contains(t, forms, s.name)
 			var got bytes.Buffer
 			require.NoError(t, forms[s.name].write(&got, short, Options{Color: forms[s.name].color}))
-			if *update {
+			want := []byte(s.text)
+			switch {
+			case *update && s.name == "json":
+				sections[2+i].text = string(dense.JSON(got.Bytes()))
+				continue
+			case *update:
 				sections[2+i].text = got.String()
 				continue
+			case s.name == "json":
+				var err error
+				want, err = dense.Indent(want)
+				require.NoError(t, err)
 			}
-			assert.Equal(t, s.text, got.String(), "if the change is intended, run: go test ./gen/render -run Cases -update")
+			assert.Equal(t, string(want), got.String(), "if the change is intended, run: go test ./gen/render -run Cases -update")
 		}
 		if *update {
 			writeCase(t, path, sections)
