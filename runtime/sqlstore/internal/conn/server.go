@@ -168,7 +168,7 @@ func (s *Server) queryNow(ctx context.Context, db Querier) (read reading, err er
 // MadeRoom reports whether err was a full volume and the database has made room on it: SQLite's log keeps the changes of
 // thousands of transactions, and fills a small volume although the table would fit ten times.
 func (s *Server) MadeRoom(ctx context.Context, err error) bool {
-	if s.Dialect.Reclaim == "" || !fault.VolumeFull(err) {
+	if err == nil || s.Dialect.Reclaim == "" || !fault.VolumeFull(err) {
 		return false
 	}
 	_, err = s.DB.ExecContext(ctx, s.Place().Reclaim)

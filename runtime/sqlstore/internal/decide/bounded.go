@@ -32,7 +32,7 @@ func (b Bounded) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 		return answers, err
 	}
 	err = e.decideAndRecover(ctx, calls, answers, manner{bounded: true}, bounds.OutdatedTries)
-	if fault.LockTimeout(err) {
+	if err != nil && fault.LockTimeout(err) {
 		err = e.aroundLocks(ctx, calls, answers, err)
 	}
 	e.server.Circuit.Received(ctx, sent, err)
