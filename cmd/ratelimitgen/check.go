@@ -65,7 +65,7 @@ func checkAll(paths []string) (found render.Problems, unreadable error) {
 }
 
 // staleBeside returns the files beside a limits.yaml that were generated from it and have another code now. Code in other
-// directories is compared by generate -check, which knows where it is.
+// directories is compared by generate -check, which has its path.
 func staleBeside(source string, file *spec.File) (found []render.Stale, err error) {
 	files, err := generatedIn(filepath.Dir(source))
 	if err != nil {

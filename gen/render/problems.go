@@ -9,7 +9,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 )
 
-// Problems are what is wrong with files, and with code that was generated from them.
+// Problems are the errors of files, and with code that was generated from them.
 type Problems struct {
 	// Diagnostics has an element for each file that is not valid.
 	Diagnostics []diag.Diagnostics
@@ -17,7 +17,7 @@ type Problems struct {
 	Stale []Stale
 }
 
-// Stale is a generated file that is out of date: what is wrong with it, and what to do.
+// Stale is a generated file that is out of date: the problem and the remedy.
 type Stale struct{ Path, Problem, Remedy string }
 
 // String returns the line that reports the file.

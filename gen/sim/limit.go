@@ -53,7 +53,7 @@ type memberState struct {
 	pending pending
 }
 
-// pending is a line without faults of its own: what it lacks was found before any limit gives tokens.
+// pending is a line without faults of its own: a missing field was found before any limit gives tokens.
 type pending struct {
 	*trace.Line
 	key     *keyState

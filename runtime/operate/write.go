@@ -78,7 +78,7 @@ func (c *call) printDone(limit, what string, done *Done) {
 	fmt.Fprintf(c.out, "%s, %s%s (entry %d of the log)\n", limit, what, done.words(), done.Entry.ID)
 }
 
-// words says what has changed, after the name of the subject.
+// words says the change, after the name of the subject.
 func (d *Done) words() string {
 	had, has := " had "+tokens(d.Had)+" tokens", " and now has "+tokens(d.Has)+" tokens"
 	switch what := d.Entry.What; {

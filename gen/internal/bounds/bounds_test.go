@@ -160,7 +160,7 @@ func (s search) withoutTotal(state runtime.State) runtime.State {
 	return state
 }
 
-// refund gives back the rest of a block, for a token bucket less what has accrued since it was taken: no store gives back
+// refund gives back the rest of a block, for a token bucket less the tokens accrued since it was taken: no store gives back
 // more.
 func (s search) refund(next map[position]int64, at position, i int, used int64, now, first time.Duration) {
 	b := at.lent[i]

@@ -208,7 +208,7 @@ func (t *Reader) begin() error {
 		}
 		layoutOf = func(m Mapping) (layout, error) { return newCSVLayout(m, columns, separator, t.lines) }
 	case m.Empty():
-		t.first = text // the fault says what a line must be, and what it is
+		t.first = text // the fault says what a line must be
 		return nil
 	case text[0] == '[':
 		return mappingErrorf("the trace begins with a JSON list; write its objects one per line: jq -c '.[]'")
