@@ -38,9 +38,9 @@ func generate(t testing.TB, limits ...*spec.Limit) string {
 }
 
 func TestSameFileGivesSameCode(t *testing.T) {
-	first := golden(t, "keys")
+	first := golden(t, "names")
 	for range 20 {
-		require.Equal(t, string(first), string(golden(t, "keys")))
+		require.Equal(t, string(first), string(golden(t, "names")))
 	}
 }
 

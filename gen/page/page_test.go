@@ -194,7 +194,7 @@ func TestPageAgainstAnotherVersion(t *testing.T) {
 
 // Every limit of the test data has a sound page.
 func TestPagesOfTestdata(t *testing.T) {
-	for _, dir := range []string{"../../testdata/gen/kinds", "../../testdata/gen/plans", "../../testdata/gen/groups", "../../testdata/gen/docs", "../../testdata/gen/keys"} {
+	for _, dir := range []string{"../../testdata/gen/kinds", "../../testdata/gen/plans", "../../testdata/gen/groups", "../../testdata/gen/names"} {
 		text, err := os.ReadFile(dir + "/limits.yaml")
 		require.NoError(t, err)
 		file := parse(t, "limits.yaml", string(text))

@@ -15,11 +15,16 @@ package names
 import (
 	"context"
 	"database/sql"
+	slog "log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	ids "github.com/ratelimitgen/ratelimitgen/testdata/gen/ids"
+	ids2 "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/ids"
+	init2 "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/init"
+	runtime2 "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/runtime"
 )
 
 // An error on the next line means that package runtime is older than the ratelimitgen that generated this file.
@@ -254,6 +259,493 @@ var policyXLimiter = runtime.Policy{
 	Capacity: 1,
 }
 
+// Nobody limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) Nobody() Limit {
+	return lll.limiter().Limit(&policyNobody, runtime.Key{})
+}
+
+var policyNobody = runtime.Policy{
+	Name:     "nobody",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// ByString limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) ByString(user string) Limit {
+	return lll.limiter().Limit(&policyByString, runtime.KeyOf(runtime.String(user)))
+}
+
+var policyByString = runtime.Policy{
+	Name:     "byString",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// ByBool limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) ByBool(paying bool) Limit {
+	return lll.limiter().Limit(&policyByBool, runtime.KeyOf(runtime.Bool(paying)))
+}
+
+var policyByBool = runtime.Policy{
+	Name:     "byBool",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// ByInt limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) ByInt(n int) Limit {
+	return lll.limiter().Limit(&policyByInt, runtime.KeyOf(runtime.Int(n)))
+}
+
+var policyByInt = runtime.Policy{
+	Name:     "byInt",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// ByInt64 limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) ByInt64(userID int64) Limit {
+	return lll.limiter().Limit(&policyByInt64, runtime.KeyOf(runtime.Int64(userID)))
+}
+
+var policyByInt64 = runtime.Policy{
+	Name:     "byInt64",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// ByUint64 limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) ByUint64(hash uint64) Limit {
+	return lll.limiter().Limit(&policyByUint64, runtime.KeyOf(runtime.Uint64(hash)))
+}
+
+var policyByUint64 = runtime.Policy{
+	Name:     "byUint64",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// ByAddr limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) ByAddr(from netip.Addr) Limit {
+	return lll.limiter().Limit(&policyByAddr, runtime.KeyOf(runtime.Addr(from)))
+}
+
+var policyByAddr = runtime.Policy{
+	Name:     "byAddr",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// ByPrefix limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) ByPrefix(network netip.Prefix) Limit {
+	return lll.limiter().Limit(&policyByPrefix, runtime.KeyOf(runtime.Text(network)))
+}
+
+var policyByPrefix = runtime.Policy{
+	Name:     "byPrefix",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// ByTime limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) ByTime(day time.Time) Limit {
+	return lll.limiter().Limit(&policyByTime, runtime.KeyOf(runtime.Text(day)))
+}
+
+var policyByTime = runtime.Policy{
+	Name:     "byTime",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// ByLevel limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) ByLevel(level slog.Level) Limit {
+	return lll.limiter().Limit(&policyByLevel, runtime.KeyOf(runtime.Text(level)))
+}
+
+var policyByLevel = runtime.Policy{
+	Name:     "byLevel",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// ByOwn limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) ByOwn(user ids.UserID) Limit {
+	return lll.limiter().Limit(&policyByOwn, runtime.KeyOf(runtime.Text(user)))
+}
+
+var policyByOwn = runtime.Policy{
+	Name:     "byOwn",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// ByStep limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) ByStep(step init2.StepID) Limit {
+	return lll.limiter().Limit(&policyByStep, runtime.KeyOf(runtime.Text(step)))
+}
+
+var policyByStep = runtime.Policy{
+	Name:     "byStep",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// ByMany limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) ByMany(user ids.UserID, team ids2.TeamID, process runtime2.ProcessID, from netip.Addr, n int) Limit {
+	return lll.limiter().Limit(&policyByMany, runtime.KeyOf(runtime.Text(user), runtime.Text(team), runtime.Text(process), runtime.Addr(from), runtime.Int(n)))
+}
+
+var policyByMany = runtime.Policy{
+	Name:     "byMany",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// ByNetwork limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// For an IPv6 address, the first 56 bits of from count.
+// Worst case: 2 in any second.
+func (lll *Limits) ByNetwork(from netip.Addr) Limit {
+	return lll.limiter().Limit(&policyByNetwork, runtime.KeyOf(runtime.AddrPrefix(from, 56)))
+}
+
+var policyByNetwork = runtime.Policy{
+	Name:     "byNetwork",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// ByEmail limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Only a hash of email is stored.
+// For an IPv6 address, the first 64 bits of from count.
+// Worst case: 2 in any second.
+func (lll *Limits) ByEmail(email string, from netip.Addr, runtimeKey string) Limit {
+	return lll.limiter().Limit(&policyByEmail, runtime.KeyOf(runtime.Hashed(email), runtime.AddrPrefix(from, 64), runtime.String(runtimeKey)))
+}
+
+var policyByEmail = runtime.Policy{
+	Name:     "byEmail",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// Lower bounds things.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) Lower() Limit {
+	return lll.limiter().Limit(&policyLower, runtime.Key{})
+}
+
+var policyLower = runtime.Policy{
+	Name:     "lower",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// Upper: Things per second.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) Upper() Limit {
+	return lll.limiter().Limit(&policyUpper, runtime.Key{})
+}
+
+var policyUpper = runtime.Policy{
+	Name:     "upper",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// Named bounds things.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) Named() Limit {
+	return lll.limiter().Limit(&policyNamed, runtime.Key{})
+}
+
+var policyNamed = runtime.Policy{
+	Name:     "named",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// Name: Names are bounded.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) Name() Limit {
+	return lll.limiter().Limit(&policyName, runtime.Key{})
+}
+
+var policyName = runtime.Policy{
+	Name:     "name",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// None limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) None() Limit {
+	return lll.limiter().Limit(&policyNone, runtime.Key{})
+}
+
+var policyNone = runtime.Policy{
+	Name:     "none",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// Old limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+//
+// Deprecated: use Named.
+func (lll *Limits) Old() Limit {
+	return lll.limiter().Limit(&policyOld, runtime.Key{})
+}
+
+var policyOld = runtime.Policy{
+	Name:     "old",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// OldToo bounds things.
+//
+// Deprecated: use Named.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) OldToo() Limit {
+	return lll.limiter().Limit(&policyOldToo, runtime.Key{})
+}
+
+var policyOldToo = runtime.Policy{
+	Name:     "oldToo",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// Ends: */ func init() { panic(1) } /*
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) Ends() Limit {
+	return lll.limiter().Limit(&policyEnds, runtime.Key{})
+}
+
+var policyEnds = runtime.Policy{
+	Name:     "ends",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// Tabs bounds	things.
+//
+//	indented
+//
+// # A heading
+//
+//   - a list
+//   - of two
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) Tabs() Limit {
+	return lll.limiter().Limit(&policyTabs, runtime.Key{})
+}
+
+var policyTabs = runtime.Policy{
+	Name:     "tabs",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// Quotes bounds `things` "here" \ there; 日本語 🚦.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) Quotes() Limit {
+	return lll.limiter().Limit(&policyQuotes, runtime.Key{})
+}
+
+var policyQuotes = runtime.Policy{
+	Name:     "quotes",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// Exported bounds things.
+// export Exported
+// line foo.go:1
+// nolint:all
+// //nolint:all
+// Code generated by hand. DO NOT EDIT.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) Exported() Limit {
+	return lll.limiter().Limit(&policyExported, runtime.Key{})
+}
+
+var policyExported = runtime.Policy{
+	Name:     "exported",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// Blank bounds things.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) Blank() Limit {
+	return lll.limiter().Limit(&policyBlank, runtime.Key{})
+}
+
+var policyBlank = runtime.Policy{
+	Name:     "blank",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// Folded bounds things that take several lines.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) Folded() Limit {
+	return lll.limiter().Limit(&policyFolded, runtime.Key{})
+}
+
+var policyFolded = runtime.Policy{
+	Name:     "folded",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// Literal bounds things.
+//
+// And other things:
+//
+//	indented
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Worst case: 2 in any second.
+func (lll *Limits) Literal() Limit {
+	return lll.limiter().Limit(&policyLiteral, runtime.Key{})
+}
+
+var policyLiteral = runtime.Policy{
+	Name:     "literal",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
 func Policies() []*runtime.Policy { return catalog.Policies() }
 
@@ -299,6 +791,149 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 		{
 			Name:     "limiter",
 			Policies: []*runtime.Policy{&policyXLimiter},
+		},
+		{
+			Name:     "nobody",
+			Policies: []*runtime.Policy{&policyNobody},
+		},
+		{
+			Name:     "byString",
+			Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
+			Policies: []*runtime.Policy{&policyByString},
+		},
+		{
+			Name:     "byBool",
+			Key:      []runtime.CatalogKey{{Name: "paying", Type: "bool"}},
+			Policies: []*runtime.Policy{&policyByBool},
+		},
+		{
+			Name:     "byInt",
+			Key:      []runtime.CatalogKey{{Name: "n", Type: "int"}},
+			Policies: []*runtime.Policy{&policyByInt},
+		},
+		{
+			Name:     "byInt64",
+			Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
+			Policies: []*runtime.Policy{&policyByInt64},
+		},
+		{
+			Name:     "byUint64",
+			Key:      []runtime.CatalogKey{{Name: "hash", Type: "uint64"}},
+			Policies: []*runtime.Policy{&policyByUint64},
+		},
+		{
+			Name:     "byAddr",
+			Key:      []runtime.CatalogKey{{Name: "from", Type: "netip.Addr"}},
+			Policies: []*runtime.Policy{&policyByAddr},
+		},
+		{
+			Name:     "byPrefix",
+			Key:      []runtime.CatalogKey{{Name: "network", Type: "net/netip.Prefix"}},
+			Policies: []*runtime.Policy{&policyByPrefix},
+		},
+		{
+			Name:     "byTime",
+			Key:      []runtime.CatalogKey{{Name: "day", Type: "time.Time"}},
+			Policies: []*runtime.Policy{&policyByTime},
+		},
+		{
+			Name:     "byLevel",
+			Key:      []runtime.CatalogKey{{Name: "level", Type: "log/slog.Level"}},
+			Policies: []*runtime.Policy{&policyByLevel},
+		},
+		{
+			Name:     "byOwn",
+			Key:      []runtime.CatalogKey{{Name: "user", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/ids.UserID"}},
+			Policies: []*runtime.Policy{&policyByOwn},
+		},
+		{
+			Name:     "byStep",
+			Key:      []runtime.CatalogKey{{Name: "step", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/init.StepID"}},
+			Policies: []*runtime.Policy{&policyByStep},
+		},
+		{
+			Name:     "byMany",
+			Key:      []runtime.CatalogKey{{Name: "user", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/ids.UserID"}, {Name: "team", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/ids.TeamID"}, {Name: "process", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/runtime.ProcessID"}, {Name: "from", Type: "netip.Addr"}, {Name: "n", Type: "int"}},
+			Policies: []*runtime.Policy{&policyByMany},
+		},
+		{
+			Name:     "byNetwork",
+			Key:      []runtime.CatalogKey{{Name: "from", Type: "netip.Addr/56"}},
+			Policies: []*runtime.Policy{&policyByNetwork},
+		},
+		{
+			Name:     "byEmail",
+			Key:      []runtime.CatalogKey{{Name: "email", Type: "hashed string"}, {Name: "from", Type: "netip.Addr/64"}, {Name: "runtime", Type: "string"}},
+			Policies: []*runtime.Policy{&policyByEmail},
+		},
+		{
+			Name:     "lower",
+			Doc:      "bounds things.",
+			Policies: []*runtime.Policy{&policyLower},
+		},
+		{
+			Name:     "upper",
+			Doc:      "Things per second.",
+			Policies: []*runtime.Policy{&policyUpper},
+		},
+		{
+			Name:     "named",
+			Doc:      "Named bounds things.",
+			Policies: []*runtime.Policy{&policyNamed},
+		},
+		{
+			Name:     "name",
+			Doc:      "Names are bounded.",
+			Policies: []*runtime.Policy{&policyName},
+		},
+		{
+			Name:     "none",
+			Policies: []*runtime.Policy{&policyNone},
+		},
+		{
+			Name:     "old",
+			Doc:      "Deprecated: use Named.",
+			Policies: []*runtime.Policy{&policyOld},
+		},
+		{
+			Name:     "oldToo",
+			Doc:      "bounds things.\n\nDeprecated: use Named.",
+			Policies: []*runtime.Policy{&policyOldToo},
+		},
+		{
+			Name:     "ends",
+			Doc:      "*/ func init() { panic(1) } /*",
+			Policies: []*runtime.Policy{&policyEnds},
+		},
+		{
+			Name:     "tabs",
+			Doc:      "bounds\tthings.\n\n\tindented\n\n# A heading\n\n  - a list\n  - of two",
+			Policies: []*runtime.Policy{&policyTabs},
+		},
+		{
+			Name:     "quotes",
+			Doc:      "bounds `things` \"here\" \\ there; 日本語 🚦.",
+			Policies: []*runtime.Policy{&policyQuotes},
+		},
+		{
+			Name:     "exported",
+			Doc:      "bounds things.\nexport Exported\nline foo.go:1\nnolint:all\n//nolint:all\nCode generated by hand. DO NOT EDIT.",
+			Policies: []*runtime.Policy{&policyExported},
+		},
+		{
+			Name:     "blank",
+			Doc:      "\n\nbounds things.",
+			Policies: []*runtime.Policy{&policyBlank},
+		},
+		{
+			Name:     "folded",
+			Doc:      "bounds things that take several lines.",
+			Policies: []*runtime.Policy{&policyFolded},
+		},
+		{
+			Name:     "literal",
+			Doc:      "bounds things.\n\nAnd other things:\n    indented",
+			Policies: []*runtime.Policy{&policyLiteral},
 		},
 	},
 })
