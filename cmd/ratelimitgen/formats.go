@@ -39,9 +39,11 @@ var (
 		{"github", githubRemark, asData, render.WriteGitHub},
 	}
 	explainFormats = []format[[]explain.Page]{
-		{"text", "", forPeople, func(w io.Writer, pages []explain.Page, o render.Options) error {
-			return explain.WriteTerminal(w, o.Color, pages...)
-		}},
+		{"text", "", forPeople, explain.WriteTerminal},
+	}
+	simulateFormats = []format[simulation]{
+		{"text", "", forPeople, writeSimulation},
+		{"jsonl", " (an object per line)", asJSON, writeSimulationLines},
 	}
 )
 

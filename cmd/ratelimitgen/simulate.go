@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -116,10 +118,11 @@ type simulateArgs struct {
 	seed           uint64
 	limit, plan    string
 	// mapping and late say how to read the trace.
-	mapping       trace.Mapping
-	late          time.Duration
-	format, color choice
-	keepGoing     bool
+	mapping   trace.Mapping
+	late      time.Duration
+	format    formatChoice[simulation]
+	color     choice
+	keepGoing bool
 }
 
 func prepareSimulate(flags *flag.FlagSet) action {
@@ -145,7 +148,7 @@ func prepareSimulate(flags *flag.FlagSet) action {
 	flags.StringVar(&a.limit, "limit", "", "ignore all limits but `NAME`, and use it for lines without a limit")
 	flags.StringVar(&a.plan, "plan", "", "use the plan `NAME` for lines without a plan")
 	declareAgainst(flags, &a.against)
-	a.format.declare(flags, "format", "print in this `FORMAT`: text or jsonl (an object per line)", "text", "jsonl")
+	a.format.declare(flags, simulateFormats)
 	flags.BoolVar(&a.keepGoing, "keep-going", false, "skip lines that cannot be replayed, and list the first of them")
 	a.color.declareColor(flags)
 	return a.run
@@ -165,7 +168,7 @@ func (a *simulateArgs) run(s streams, args []string) error {
 	}
 	faults := &faults{trace: traceName(a.trace), limits: c.Names(), keepGoing: a.keepGoing}
 	// Skipped lines are listed even if the replay fails later.
-	err = a.replay(s, from, c, faults)
+	err = a.format.write(s, simulation{from, c, a.against != "", faults.add}, render.Options{Color: a.color.color(s.out)})
 	if unreadable := new(trace.MappingError); errors.As(err, &unreadable) {
 		err = checkFailed{traceName(a.trace) + ": " + printable.Line(unreadable.Reason)}
 	}
@@ -221,44 +224,58 @@ func (a *simulateArgs) read(s streams) (*sim.Comparison, error) {
 	return c, nil
 }
 
-// replay prints the decisions on the trace in the format of -format, or with -against how they differ from the old ones.
-func (a *simulateArgs) replay(s streams, from requests, c *sim.Comparison, faults *faults) error {
-	_, replay := c.Sides()
-	report, lines := sim.NewReport(replay), sim.NewJSONL(s.json)
-	each := func(l *trace.Line) error {
-		d, err := replay.Decide(l)
-		switch {
-		case err != nil:
-			return err
-		case a.format.value == "jsonl":
-			return lines.Write(l, d)
+// simulation is a replay that has not begun. Each format runs it, because one prints the lines as they are decided.
+type simulation struct {
+	requests requests
+	*sim.Comparison
+	// against is whether the decisions are compared with the old ones.
+	against bool
+	onFault func(*trace.Fault) error
+}
+
+// writeSimulation prints a report on the decisions or, with -against, on how they differ from the old ones.
+func writeSimulation(w io.Writer, s simulation, o render.Options) error {
+	_, replay := s.Sides()
+	report := sim.NewReport(replay)
+	decide, writeText := s.Decide, s.WriteText
+	if !s.against {
+		writeText = report.WriteText
+		decide = func(l *trace.Line) error {
+			d, err := replay.Decide(l)
+			if err != nil {
+				return err
+			}
+			return report.Write(l, d)
 		}
-		return report.Write(l, d)
 	}
-	switch {
-	case a.against != "" && a.format.value == "jsonl":
-		each = func(l *trace.Line) error {
-			old, new, err := c.DecideBoth(l)
+	if err := s.requests.Replay(decide, s.onFault); err != nil {
+		return err
+	}
+	leftOut := int64(0)
+	if in, ok := s.requests.(*trace.Reader); ok {
+		leftOut = in.LeftOut
+	}
+	return writeText(w, o.Color, leftOut)
+}
+
+// writeSimulationLines prints each line with its decision and, with -against, the old one.
+func writeSimulationLines(w io.Writer, s simulation, _ render.Options) error {
+	_, replay := s.Sides()
+	lines := sim.NewJSONL(w)
+	return s.requests.Replay(func(l *trace.Line) error {
+		if s.against {
+			old, new, err := s.DecideBoth(l)
 			if err != nil {
 				return err
 			}
 			return lines.WriteBoth(l, old, new)
 		}
-	case a.against != "":
-		each = c.Decide
-	}
-	err := from.Replay(each, faults.add)
-	if err != nil || a.format.value == "jsonl" {
-		return err
-	}
-	leftOut := int64(0)
-	if in, ok := from.(*trace.Reader); ok {
-		leftOut = in.LeftOut
-	}
-	if a.against != "" {
-		return c.WriteText(s.out, a.color.color(s.out), leftOut)
-	}
-	return report.WriteText(s.out, a.color.color(s.out), leftOut)
+		d, err := replay.Decide(l)
+		if err != nil {
+			return err
+		}
+		return lines.Write(l, d)
+	}, s.onFault)
 }
 
 // requests are those of a trace, or generated ones.

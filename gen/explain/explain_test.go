@@ -190,7 +190,7 @@ limits:
 `))
 	require.Empty(t, ds)
 	var out bytes.Buffer
-	require.NoError(t, WriteTerminal(&out, false, Limit("limits.yaml", file.Limits[0], time.Time{})))
+	require.NoError(t, WriteTerminal(&out, []Page{Limit("limits.yaml", file.Limits[0], time.Time{})}, render.Options{}))
 	assert.Contains(t, out.String(), "limit.Exports(org, anniversary, zone, plan).Allow(ctx)")
 }
 
@@ -200,12 +200,12 @@ func pages(t *testing.T, color bool) (all string) {
 	var out bytes.Buffer
 	limits := append(limitsForTest(t), limitsByPlan(t)...)
 	for _, l := range limits {
-		require.NoError(t, WriteTerminal(&out, color, Limit("limits.yaml", l, time.Time{})))
+		require.NoError(t, WriteTerminal(&out, []Page{Limit("limits.yaml", l, time.Time{})}, render.Options{Color: color}))
 	}
 	for _, w := range vocabulary() {
-		require.NoError(t, WriteTerminal(&out, color, w.page("ratelimitgen")))
+		require.NoError(t, WriteTerminal(&out, []Page{w.page("ratelimitgen")}, render.Options{Color: color}))
 	}
-	require.NoError(t, WriteTerminal(&out, color, List(&spec.File{Limits: limits}, "ratelimitgen")))
+	require.NoError(t, WriteTerminal(&out, []Page{List(&spec.File{Limits: limits}, "ratelimitgen")}, render.Options{Color: color}))
 	return out.String()
 }
 
@@ -234,7 +234,7 @@ func TestExampleOfAnIDHasTheID(t *testing.T) {
 		var out bytes.Buffer
 		sort, pages := Word(id, "ratelimitgen")
 		assert.Equal(t, "an id", sort)
-		require.NoError(t, WriteTerminal(&out, false, pages...))
+		require.NoError(t, WriteTerminal(&out, pages, render.Options{}))
 		if slices.ContainsFunc(terms, func(x term) bool { return x.word == id }) {
 			assert.True(t, strings.HasPrefix(out.String(), id+": "), out.String())
 			continue
@@ -251,7 +251,7 @@ func TestEveryWordOfAReviewIsExplained(t *testing.T) {
 	for _, class := range review.Classes() {
 		var out bytes.Buffer
 		_, pages := Word(string(class), "ratelimitgen")
-		require.NoError(t, WriteTerminal(&out, false, pages...))
+		require.NoError(t, WriteTerminal(&out, pages, render.Options{}))
 		assert.Regexp(t, `(?m)^ *ratelimitgen explain [a-z-]+$`, out.String())
 	}
 	for _, word := range []string{review.Rule, review.Calls, review.Deploy, "sql", "notice", "warning", "error"} {
@@ -267,7 +267,7 @@ func TestCommandsOnPagesExplainSomething(t *testing.T) {
 	for _, word := range Words() {
 		_, pages := Word(word, "ratelimitgen")
 		var out bytes.Buffer
-		require.NoError(t, WriteTerminal(&out, false, pages...))
+		require.NoError(t, WriteTerminal(&out, pages, render.Options{}))
 		require.NotContains(t, out.String(), "ratelimitgen explain "+word, "a page refers to itself")
 		for _, m := range command.FindAllStringSubmatch(out.String(), -1) {
 			commands++
@@ -295,7 +295,7 @@ func TestFieldPageHasTheReferenceAndItsExample(t *testing.T) {
 		var out bytes.Buffer
 		sort, pages := Word(f.Name, "ratelimitgen")
 		assert.Equal(t, "a field", sort)
-		require.NoError(t, WriteTerminal(&out, false, pages...))
+		require.NoError(t, WriteTerminal(&out, pages, render.Options{}))
 		page := strings.Join(strings.Fields(out.String()), " ")
 		// A limit may have a field of the same name as a group or overrides: then the page has both.
 		required := slices.ContainsFunc(fields.Fields(), func(o fields.Field) bool { return o.Name == f.Name && o.Required })
@@ -317,7 +317,7 @@ func TestHostileTextIsEscaped(t *testing.T) {
 	var out bytes.Buffer
 	l := limitOf(t, runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: 1, Capacity: 1})
 	l.Doc = "a\x1b[31m\u202e\xffb\nc"
-	require.NoError(t, WriteTerminal(&out, false, Limit("a\x1b[31mb.yaml", l, time.Time{})))
+	require.NoError(t, WriteTerminal(&out, []Page{Limit("a\x1b[31mb.yaml", l, time.Time{})}, render.Options{}))
 	assert.Contains(t, out.String(), `a\x1b[31mb.yaml:0:0: limit`)
 	assert.Contains(t, out.String(), `doc: a\x1b[31m\u202e\xffb c`)
 }
@@ -329,7 +329,7 @@ func TestFullAfterIsExactForLargeRates(t *testing.T) {
 		hour := runtime.Policy{Name: "hour", Kind: runtime.TokenBucket, Rate: rate, Period: time.Hour, Capacity: rate}
 		for text, p := range map[string]runtime.Policy{"full after  1d  when empty": day, "full after  1h  when empty": hour} {
 			var out bytes.Buffer
-			require.NoError(t, WriteTerminal(&out, false, Limit("limits.yaml", limitOf(t, p), time.Time{})))
+			require.NoError(t, WriteTerminal(&out, []Page{Limit("limits.yaml", limitOf(t, p), time.Time{})}, render.Options{}))
 			assert.Contains(t, strings.Join(strings.Fields(out.String()), " "), strings.Join(strings.Fields(text), " "))
 		}
 	}
@@ -347,7 +347,7 @@ func TestEveryPolicyFieldChangesThePage(t *testing.T) {
 		var out bytes.Buffer
 		l := limitOf(t, base)
 		l.Policy, l.GoName = p, "Send"
-		require.NoError(t, WriteTerminal(&out, false, Limit("limits.yaml", l, time.Time{})))
+		require.NoError(t, WriteTerminal(&out, []Page{Limit("limits.yaml", l, time.Time{})}, render.Options{}))
 		return out.String()
 	}
 	calendar := base
@@ -383,7 +383,7 @@ func TestEveryChangeOfALimitChangesThePage(t *testing.T) {
 		require.Empty(t, diagnostics)
 		var out bytes.Buffer
 		for _, l := range file.Limits {
-			require.NoError(t, WriteTerminal(&out, false, Limit(file.Name, l, time.Time{})))
+			require.NoError(t, WriteTerminal(&out, []Page{Limit(file.Name, l, time.Time{})}, render.Options{}))
 		}
 		return out.String()
 	}
@@ -506,12 +506,12 @@ func TestTableOfPlansHasTheConditionOfTheMode(t *testing.T) {
 		file, ds := fields.Parse("limits.yaml", []byte(ids.Planned("rate: {free: 10, pro: unlimited}", "mode: "+mode, "maxReserved: {free: 5}")))
 		require.Empty(t, ds)
 		var out bytes.Buffer
-		require.NoError(t, WriteTerminal(&out, false, Limit("limits.yaml", file.Limits[0], time.Time{})))
+		require.NoError(t, WriteTerminal(&out, []Page{Limit("limits.yaml", file.Limits[0], time.Time{})}, render.Options{}))
 		assert.Contains(t, out.String(), "if it were enforced, at most, for all callers together:")
 		assert.NotContains(t, out.String(), "reserving, plan pro")
 		assert.Equal(t, 1, strings.Count(out.String(), "25 in any"), out.String())
 		out.Reset()
-		require.NoError(t, WriteTerminal(&out, false, List(file, "ratelimitgen")))
+		require.NoError(t, WriteTerminal(&out, []Page{List(file, "ratelimitgen")}, render.Options{}))
 		assert.Contains(t, out.String(), "pro: unlimited")
 	}
 }
@@ -534,7 +534,7 @@ func TestWideTableIsCutIntoColumns(t *testing.T) {
 		Rows:  [][]string{{"at once", "1", "2", "3", "4", "5"}, {"full after", "", "1h", "", "", ""}},
 		align: "lrrrrr",
 	}
-	require.NoError(t, WriteTerminal(&out, false, Page{Sections: []Section{{Label: "at most", Table: table}}}))
+	require.NoError(t, WriteTerminal(&out, []Page{Page{Sections: []Section{{Label: "at most", Table: table}}}}, render.Options{}))
 	assert.Equal(t, `  at most:
                 a   b  c  d
     at once     1   2  3  4
@@ -549,7 +549,7 @@ func TestLinesAreWrappedOnlyIfTheyAreTooWide(t *testing.T) {
 	fits := "  " + strings.Repeat("word ", 14) + "last"
 	require.Equal(t, cells.Line, cells.Of(indent+fits))
 	var out strings.Builder
-	require.NoError(t, WriteTerminal(&out, false, Page{Sections: []Section{{Label: "diff prints", Lines: []string{fits, fits + "s", "end"}}}}))
+	require.NoError(t, WriteTerminal(&out, []Page{Page{Sections: []Section{{Label: "diff prints", Lines: []string{fits, fits + "s", "end"}}}}}, render.Options{}))
 	assert.Equal(t, "\n  diff prints:\n"+indent+fits+"\n"+
 		indent+strings.TrimSpace(strings.TrimSuffix(fits, "last"))+"\n"+indent+"  lasts\n"+indent+"end\n", out.String())
 }
@@ -561,7 +561,7 @@ func TestPagesNameTheProgramAsItWasStarted(t *testing.T) {
 	pages = append(pages, List(&spec.File{}, program))
 	for _, p := range pages {
 		var out bytes.Buffer
-		require.NoError(t, WriteTerminal(&out, false, p))
+		require.NoError(t, WriteTerminal(&out, []Page{p}, render.Options{}))
 		assert.Contains(t, out.String(), program+" explain ")
 		assert.Equal(t, strings.Count(out.String(), "ratelimitgen explain"), strings.Count(out.String(), program+" explain"))
 	}

@@ -9,13 +9,14 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/render"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // WriteTerminal prints pages for a terminal, in lines of at most [cells.Line] cells; lines of a file are not wrapped. Unsafe
 // characters are escaped. It returns the error of w.
-func WriteTerminal(w io.Writer, color bool, pages ...Page) error {
-	out := terminalWriter{ink: cells.InkFor(color)}
+func WriteTerminal(w io.Writer, pages []Page, o render.Options) error {
+	out := terminalWriter{ink: cells.InkFor(o.Color)}
 	for _, p := range pages {
 		if p.Title != "" {
 			fmt.Fprintf(&out, "%s%s%s\n", out.ink.Bold, printable.Line(p.Title), out.ink.Off)
