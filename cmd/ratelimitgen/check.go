@@ -24,9 +24,9 @@ code beside it that was generated from it is out of date; generate -check compar
 }
 
 func prepareCheck(flags *flag.FlagSet) action {
-	var format formatChoice[render.Findings]
+	var format formatChoice[render.Problems]
 	var color choice
-	format.declare(flags, findingsFormats)
+	format.declare(flags, problemsFormats)
 	color.declareColor(flags)
 	return func(s streams, args []string) error {
 		if len(args) == 0 {
@@ -49,7 +49,7 @@ func prepareCheck(flags *flag.FlagSet) action {
 }
 
 // checkAll checks all files, also those after one that cannot be read, and the code beside those that are valid.
-func checkAll(paths []string) (found render.Findings, unreadable error) {
+func checkAll(paths []string) (found render.Problems, unreadable error) {
 	for _, path := range paths {
 		file, diagnostics, err := readLimits(path)
 		if len(diagnostics) > 0 {

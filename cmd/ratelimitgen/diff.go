@@ -274,10 +274,10 @@ func reviewSides(s streams, color bool, old, new side) (*review.Review, []byte, 
 	if old.root != "" && old.root == new.root {
 		switch {
 		case errors.Is(errOld, fs.ErrNotExist) && errNew == nil:
-			before, remark = noOld.of(old, old, new, after)
+			before, remark = noOld.replacement(old, old, new, after)
 			errOld = nil
 		case errors.Is(errNew, fs.ErrNotExist) && errOld == nil && isDeleted(old, new):
-			after, remark = noNew.of(new, old, new, before)
+			after, remark = noNew.replacement(new, old, new, before)
 			errNew = nil
 		}
 	}
@@ -293,8 +293,8 @@ func reviewSides(s streams, color bool, old, new side) (*review.Review, []byte, 
 type absence struct {
 	// filter selects the files of git that may be in its place.
 	filter string
-	// is says that it does not exist, every what all limits are then, and which what the file in its place is.
-	is, every, which string
+	// state says that it does not exist, every what all limits are then, and which what the file in its place is.
+	state, every, which string
 }
 
 var (
@@ -302,9 +302,9 @@ var (
 	noNew = absence{"A", "no longer exists", "removed", "is new"}
 )
 
-// of returns the file that is compared in place of a missing one, from which it was moved or to which, or else an empty one; and a remark
+// replacement returns the file that is compared in place of a missing one, from which it was moved or to which, or else an empty one; and a remark
 // about it. An empty file has the package of the present one, so that the review reports the limits only.
-func (a absence) of(missing, old, new side, present limitsFile) (limitsFile, string) {
+func (a absence) replacement(missing, old, new side, present limitsFile) (limitsFile, string) {
 	other, shared := mostAlike(present, missing.root, changedFiles(a.filter, old, new), func(path string) side {
 		if missing.in != nil {
 			return gitSide(missing.role, revision{missing.in.ref, path})
@@ -318,10 +318,10 @@ func (a absence) of(missing, old, new side, present limitsFile) (limitsFile, str
 	name := printable.Line(missing.name)
 	if shared == 0 {
 		empty := limitsFile{File: &spec.File{Name: missing.name, Package: present.Package}}
-		return empty, fmt.Sprintf("%s %s, so every limit is %s.", name, a.is, a.every)
+		return empty, fmt.Sprintf("%s %s, so every limit is %s.", name, a.state, a.every)
 	}
 	return other, fmt.Sprintf("%s %s. %s, which %s and has %d of the %d limits, is compared in its place; the import path of the package may have changed.",
-		name, a.is, printable.Line(other.Name), a.which, shared, len(present.Limits))
+		name, a.state, printable.Line(other.Name), a.which, shared, len(present.Limits))
 }
 
 // readOld reads the file of -against, for a command that reads the file path, and returns a remark about it. If it does not exist
@@ -336,7 +336,7 @@ func readOld(s streams, against, path string, file *spec.File, color *choice) (*
 		if here, notHere := old.in.inWorkingTree(); notHere == nil && filepath.Clean(here) == filepath.Clean(path) {
 			new := fileSide("NEW", path)
 			new.root = old.root
-			before, remark := noOld.of(old, old, new, limitsFile{File: file})
+			before, remark := noOld.replacement(old, old, new, limitsFile{File: file})
 			return before.File, remark, nil
 		}
 	}

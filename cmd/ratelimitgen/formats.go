@@ -27,10 +27,10 @@ func asJSON(s streams) io.Writer    { return s.json }
 
 // The formats of each command, the default first. A new format is an entry here, and its renderer.
 var (
-	findingsFormats = []format[render.Findings]{
-		{"text", "", forPeople, render.WriteFindingsText},
-		{"json", "", asJSON, render.WriteFindingsJSON},
-		{"github", githubRemark, asData, render.WriteFindingsGitHub},
+	problemsFormats = []format[render.Problems]{
+		{"text", "", forPeople, render.WriteProblemsText},
+		{"json", "", asJSON, render.WriteProblemsJSON},
+		{"github", githubRemark, asData, render.WriteProblemsGitHub},
 	}
 	reviewFormats = []format[*review.Review]{
 		{"text", "", forPeople, render.WriteText},

@@ -131,7 +131,7 @@ func (a *generateArgs) refuseSecond() error {
 			continue
 		}
 		return checkFailed{fmt.Sprintf("%s is generated from %s, and a package has the limits of one file, not of %s too; %s",
-			shown(f.path), shown(f.from()), shown(a.source), secondRemedy)}
+			shown(f.path), shown(f.sourcePath()), shown(a.source), secondRemedy)}
 	}
 	return nil
 }
@@ -423,13 +423,13 @@ func (a *generateArgs) orphans() (found []render.Stale, err error) {
 // generatedFile is a file that ratelimitgen wrote, and what its comment says it was generated from.
 type generatedFile struct{ path, source string }
 
-// from is the path of the source.
-func (f generatedFile) from() string {
+// sourcePath is the path of the source.
+func (f generatedFile) sourcePath() string {
 	return filepath.Join(filepath.Dir(f.path), filepath.FromSlash(f.source))
 }
 
 func (f generatedFile) sourceExists() bool {
-	_, err := os.Stat(f.from())
+	_, err := os.Stat(f.sourcePath())
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
@@ -464,7 +464,7 @@ func (a *generateArgs) orphaned(f generatedFile) render.Stale {
 	case f.source == a.sourceFromOutput():
 		return render.Stale{Path: shown(f.path), Problem: "is left over: it is not the output of this command, and a package can contain only one generated file", Remedy: remove}
 	}
-	return render.Stale{Path: shown(f.path), Problem: "is generated from " + shown(f.from()) + ", and a package has the limits of one file, not of " + shown(a.source) + " too", Remedy: secondRemedy}
+	return render.Stale{Path: shown(f.path), Problem: "is generated from " + shown(f.sourcePath()) + ", and a package has the limits of one file, not of " + shown(a.source) + " too", Remedy: secondRemedy}
 }
 
 // packageOf returns the package of a Go file, or "" if it cannot be parsed.

@@ -73,7 +73,7 @@ func TestEveryFormatHasACall(t *testing.T) {
 		all += string(text)
 	}
 	for command, names := range map[string][]string{
-		"check":   namesOf(findingsFormats, func(f format[render.Findings]) string { return f.name }),
+		"check":   namesOf(problemsFormats, func(f format[render.Problems]) string { return f.name }),
 		"diff":    namesOf(reviewFormats, func(f format[*review.Review]) string { return f.name }),
 		"explain": namesOf(explainFormats, func(f format[[]explain.Page]) string { return f.name }),
 	} {

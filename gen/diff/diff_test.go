@@ -115,7 +115,7 @@ func TestSidesOfChangesHaveValuesAndPlaces(t *testing.T) {
 
 // Comparing the files the other way round swaps added and removed limits, and the values of each change.
 func TestDiffBackIsTheOpposite(t *testing.T) {
-	opposite := map[*ids.Kind]*ids.Kind{
+	opposite := map[*ids.Meaning]*ids.Meaning{
 		ids.LimitAdded: ids.LimitRemoved, ids.LimitRemoved: ids.LimitAdded, ids.GroupAdded: ids.GroupRemoved, ids.GroupRemoved: ids.GroupAdded,
 		ids.PlanAdded: ids.PlanRemoved, ids.PlanRemoved: ids.PlanAdded,
 	}

@@ -71,7 +71,7 @@ func (d *Document) describes(at diag.Pos) bool {
 
 // Report adds a diagnostic. The help may be empty. The message is one line without control characters, whatever the file
 // contains.
-func (d *Document) Report(at diag.Span, broken *ids.Kind, help, format string, args ...any) {
+func (d *Document) Report(at diag.Span, broken *ids.Meaning, help, format string, args ...any) {
 	// Readers look for the end of a file at its last text, not on an empty line below.
 	at = d.Source.Clamp(at)
 	if !d.describes(at.Pos) {

@@ -128,7 +128,7 @@ func (d *Document) Part(of Entry, name string) Entry {
 }
 
 // MissingSpaceAfterColon reports a name that contains its value too, because no space follows the colon.
-func (d *Document) MissingSpaceAfterColon(e Entry, broken *ids.Kind) bool {
+func (d *Document) MissingSpaceAfterColon(e Entry, broken *ids.Meaning) bool {
 	place := missingSpaceForm.FindStringSubmatchIndex(e.Name)
 	if place == nil || e.Value.Tag != "!!null" || e.Value.Kind != yaml.ScalarNode {
 		return false

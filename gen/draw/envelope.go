@@ -98,9 +98,9 @@ func Envelope(name string, versions ...*runtime.Policy) (Picture, bool) {
 	d.svg = begin(bottom+36, name+": the most in an interval", d.text)
 	d.axes()
 	for i, list := range d.bounds {
-		var places []at
+		var places []point
 		for _, b := range list {
-			places = append(places, at{d.x(b.Length), d.y(float64(b.Tokens))})
+			places = append(places, point{d.x(b.Length), d.y(float64(b.Tokens))})
 		}
 		class := "line"
 		if d.names[i] == "old" {

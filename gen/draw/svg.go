@@ -61,15 +61,15 @@ func num(f float64) string {
 	return text
 }
 
-// at is a place in a picture.
-type at struct{ x, y float64 }
+// point is a place in a picture.
+type point struct{ x, y float64 }
 
 // lines returns the path through some places, without those that lie on the line between their neighbours.
-func lines(places []at) string {
+func lines(places []point) string {
 	var d strings.Builder
-	var last at
+	var last point
 	for i, p := range simplified(places) {
-		p = at{math.Round(p.x*10) / 10, math.Round(p.y*10) / 10}
+		p = point{math.Round(p.x*10) / 10, math.Round(p.y*10) / 10}
 		switch {
 		case i == 0:
 			d.WriteString("M" + num(p.x) + " " + num(p.y))
@@ -88,7 +88,7 @@ func lines(places []at) string {
 
 // thinned leaves out places of a curve that has many per pixel: it keeps the first, the last, the highest and the lowest
 // of each pixel.
-func thinned(places []at) (kept []at) {
+func thinned(places []point) (kept []point) {
 	for len(places) > 0 {
 		n, low, high := 1, 0, 0
 		for ; n < len(places) && math.Floor(places[n].x) == math.Floor(places[0].x); n++ {
@@ -111,7 +111,7 @@ func thinned(places []at) (kept []at) {
 
 // simplified leaves out the places that are less than half a pixel from the line between those that remain, by the
 // method of Douglas and Peucker.
-func simplified(places []at) (kept []at) {
+func simplified(places []point) (kept []point) {
 	if len(places) < 3 {
 		return places
 	}
@@ -123,14 +123,14 @@ func simplified(places []at) (kept []at) {
 		}
 	}
 	if far == 0 {
-		return []at{first, last}
+		return []point{first, last}
 	}
 	before := simplified(places[:far+1])
 	return append(before[:len(before):len(before)], simplified(places[far:])[1:]...)
 }
 
 // fromLine returns the distance of a place from the line between two others.
-func fromLine(p, a, b at) float64 {
+func fromLine(p, a, b point) float64 {
 	dx, dy := b.x-a.x, b.y-a.y
 	length := math.Hypot(dx, dy)
 	if length == 0 {

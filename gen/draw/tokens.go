@@ -125,9 +125,9 @@ func (d *tokensDrawing) curves() {
 		if len(d.runs) > 1 && i == 0 {
 			class = "line old"
 		}
-		var places []at
+		var places []point
 		for _, p := range run.Curve {
-			places = append(places, at{d.x(p.At), d.y(p.Tokens)})
+			places = append(places, point{d.x(p.At), d.y(p.Tokens)})
 		}
 		if path := lines(thinned(places)); path != "" {
 			if len(d.runs) == 1 {

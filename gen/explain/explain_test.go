@@ -55,7 +55,7 @@ func limitsForTest(t *testing.T) (limits []*spec.Limit) {
 func TestNumbersAreThoseOfAReview(t *testing.T) {
 	for _, l := range limitsForTest(t) {
 		var printed []string
-		for _, n := range numbersOf(&l.Policy) {
+		for _, n := range impliedNumbers(&l.Policy) {
 			printed = append(printed, n.Name+": "+n.text())
 		}
 		r := judge.Review(&spec.File{}, &spec.File{Limits: []*spec.Limit{l}})
@@ -387,7 +387,7 @@ func TestEveryChangeOfALimitChangesThePage(t *testing.T) {
 		}
 		return out.String()
 	}
-	ofFile := []*ids.Kind{ids.PackageChanged, ids.PlansChanged}
+	ofFile := []*ids.Meaning{ids.PackageChanged, ids.PlansChanged}
 	for _, kind := range ids.Changes() {
 		if !slices.Contains(ofFile, kind) && !strings.HasPrefix(kind.ID, "group-") {
 			assert.True(t, page(kind.Before) != page(kind.After), "explain prints the same on both sides of %s: add a section to Limit in gen/explain/limit.go", kind.ID)

@@ -103,7 +103,7 @@ func (p *Page) numbers(l *spec.Limit) {
 		return
 	}
 	var rows [][]string
-	for _, n := range numbersOf(&l.Policy) {
+	for _, n := range impliedNumbers(&l.Policy) {
 		rows = append(rows, []string{n.Name, n.text(), n.when + n.remark})
 	}
 	p.table(label, "", Table{Rows: rows, align: "lrl"})
@@ -112,8 +112,8 @@ func (p *Page) numbers(l *spec.Limit) {
 // atMost is the label of the numbers.
 func atMost(l *spec.Limit) string { return "at most, for " + words.Holder(spec.PartNames(l.Key)) }
 
-// numbersOf returns the numbers that a policy implies.
-func numbersOf(p *runtime.Policy) (list []number) {
+// impliedNumbers returns the numbers that a policy implies.
+func impliedNumbers(p *runtime.Policy) (list []number) {
 	add := func(m review.Measure, when, remark string) {
 		if n := m.Of(nil, p); n.New != nil {
 			list = append(list, number{n, when, remark})
@@ -367,5 +367,5 @@ func planNumbers(of *spec.Limit) []number {
 	if of.UnlimitedRate {
 		return []number{{Number: review.Within(0).Of(nil, &runtime.Policy{Mode: runtime.ModeUnlimited})}}
 	}
-	return numbersOf(&of.Policy)
+	return impliedNumbers(&of.Policy)
 }

@@ -76,14 +76,14 @@ func markdown() string {
 	return out.String()
 }
 
-func ruleMarkdown(out *bytes.Buffer, r *ids.Kind) {
+func ruleMarkdown(out *bytes.Buffer, r *ids.Meaning) {
 	fmt.Fprintf(out, "\n## %s\n\nAn error of `check`. %s\n", r.ID, printable.Prose(r.Summary))
 	if r.Before != "" {
 		fenced(out, edited(r.Before, r.After))
 	}
 }
 
-func changeMarkdown(out *bytes.Buffer, k *ids.Kind) {
+func changeMarkdown(out *bytes.Buffer, k *ids.Meaning) {
 	old, new := example("main:limits.yaml", k.Before), example("limits.yaml", k.After)
 	classes := classesInWords(judge.Review(old, new), judge.Review(new, old), k.ID)
 	fmt.Fprintf(out, "\n## %s\n\nA change that `diff` reports. %s\nThis edit is %s.\n", k.ID, printable.Prose(k.Summary), classes)

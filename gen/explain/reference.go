@@ -66,7 +66,7 @@ func fieldPage(f fields.Field) Page {
 }
 
 // rulePage has a file that breaks the rule, with the edit that corrects it, and the output of check for the file.
-func rulePage(r *ids.Kind) Page {
+func rulePage(r *ids.Meaning) Page {
 	p := Page{Title: r.ID + ": an error that check reports"}
 	p.add("rule", r.Summary)
 	if r.Before == "" {
@@ -104,7 +104,7 @@ func edited(old, new string) string {
 }
 
 // changePage has an edit that is the change, the output of diff for it, and the classes in both directions.
-func changePage(k *ids.Kind) Page {
+func changePage(k *ids.Meaning) Page {
 	p := Page{Title: k.ID + ": a change that diff reports"}
 	p.add("change", k.Summary)
 	old, new := example("main:limits.yaml", k.Before), example("limits.yaml", k.After)

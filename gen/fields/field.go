@@ -40,7 +40,7 @@ type field[D, T any] struct {
 	check func(p *parser, into *D)
 	// change is the kind of change that a diff reports for the field. It is nil for fields that cannot change by
 	// themselves: version, limits and those of a lease.
-	change *ids.Kind
+	change *ids.Meaning
 	// byPlan is set if the value may be a map with a value for each plan.
 	byPlan bool
 	// effective returns the value that applies, given or not, as limits.yaml writes it. Equal values are written alike.

@@ -32,7 +32,7 @@ func (p *parser) sameMethods(l *draft, limit *spec.Limit) bool {
 }
 
 // differ reports a difference between two plans, at the value of a field.
-func (p *parser) differ(l *draft, field, one, other string, rule *ids.Kind, help, message string) {
+func (p *parser) differ(l *draft, field, one, other string, rule *ids.Meaning, help, message string) {
 	e, ok := l.given[field]
 	if !ok {
 		field, e = "rate", l.given["rate"]

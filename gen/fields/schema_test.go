@@ -20,7 +20,7 @@ import (
 
 // beyondSchema are the rules that a JSON Schema cannot express, because they are about the text of the file, or compare
 // values that are not constants.
-var beyondSchema = []*ids.Kind{
+var beyondSchema = []*ids.Meaning{
 	ids.FileTooLarge, ids.InvalidUTF8, ids.ControlCharacter, ids.Syntax, ids.SecondDocument, ids.Anchor, ids.MergeKey, ids.Tag, ids.NameNotText, ids.Duplicate,
 	ids.LeadingZero, ids.ReservedName, ids.SameGoName, ids.NothingPasses, ids.NothingCached, ids.TooManyShards, ids.BadLease, ids.BadOverrides, ids.BadDoc,
 	ids.NoPlans, ids.UnknownPlan, ids.MissingPlan, ids.UnlimitedPlan, ids.PlansDiffer, ids.PlanCarry,
@@ -29,11 +29,11 @@ var beyondSchema = []*ids.Kind{
 
 // partlyInSchema are the rules whose syntax only is in the schema: not the length of a duration, whether a day exists, or which names are plans.
 // And in a schema, 10.0 equals 10, and false may be off.
-var partlyInSchema = []*ids.Kind{ids.BadMode, ids.BadVersion, ids.BadNumbers, ids.NotWhole, ids.OutOfRange, ids.BadDuration, ids.BadStart, ids.NotForPeriod}
+var partlyInSchema = []*ids.Meaning{ids.BadMode, ids.BadVersion, ids.BadNumbers, ids.NotWhole, ids.OutOfRange, ids.BadDuration, ids.BadStart, ids.NotForPeriod}
 
 // inSchema reports whether a file that breaks the rule must be invalid by the schema too.
 func inSchema(id string) bool {
-	return !slices.ContainsFunc(slices.Concat(beyondSchema, partlyInSchema), func(r *ids.Kind) bool { return r.ID == id })
+	return !slices.ContainsFunc(slices.Concat(beyondSchema, partlyInSchema), func(r *ids.Meaning) bool { return r.ID == id })
 }
 
 func TestSchemaAgreesWithParse(t *testing.T) {
@@ -72,7 +72,7 @@ func TestSchemaAgreesOnEveryLimit(t *testing.T) {
 
 // aboutNames reports whether a rule is about names or the text, so that its diagnostics do not name a limit.
 func aboutNames(id string) bool {
-	return slices.ContainsFunc([]*ids.Kind{ids.Anchor, ids.MergeKey, ids.Tag, ids.NameNotText, ids.Duplicate, ids.NotIndented, ids.ControlCharacter}, func(r *ids.Kind) bool { return r.ID == id })
+	return slices.ContainsFunc([]*ids.Meaning{ids.Anchor, ids.MergeKey, ids.Tag, ids.NameNotText, ids.Duplicate, ids.NotIndented, ids.ControlCharacter}, func(r *ids.Meaning) bool { return r.ID == id })
 }
 
 // ofLimit returns the diagnostics about a limit.

@@ -9,7 +9,7 @@ import (
 type Value[T any] struct {
 	Name string
 	// Kind is the kind of change that another value is.
-	Kind *ids.Kind
+	Kind *ids.Meaning
 	// ByPlan is set if the value may be a map with a value for each plan.
 	ByPlan bool
 	// Effective returns the value that applies, given or not, as limits.yaml writes it. Equal values are written alike.

@@ -13,7 +13,7 @@ import (
 )
 
 // wordOf completes a field with the place of one of several words in the policy. The synonyms are used for suggestions only.
-func wordOf[W fmt.Stringer](broken *ids.Kind, known []W, synonyms map[string]W, place func(*runtime.Policy) *W, f limitField) limitField {
+func wordOf[W fmt.Stringer](broken *ids.Meaning, known []W, synonyms map[string]W, place func(*runtime.Policy) *W, f limitField) limitField {
 	f.schema = object{"enum": diag.Texts(known)}
 	f.read = func(p *parser, l *draft, e document.Entry) (ok bool) {
 		if document.IsString(e.Value) {

@@ -8,8 +8,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 )
 
-// Kind is a kind of error or of change.
-type Kind struct {
+// Meaning is what an id stands for: a rule that a file breaks, or a kind of change.
+type Meaning struct {
 	// ID is the name: "bad-kind", "rate-changed".
 	ID string
 	// Summary is one sentence: the rule, or the change with its main consequence.
@@ -19,33 +19,33 @@ type Kind struct {
 	Before, After string
 }
 
-// kinds are those declared in a file of this package, in their order. The parser and the diff report a *Kind, so that no report can
+// meanings are those declared in a file of this package, in their order. The parser and the diff report a *Meaning, so that no report can
 // have an id that these lists lack.
-type kinds []*Kind
+type meanings []*Meaning
 
-var rules, changes kinds
+var rules, changes meanings
 
 // Rules returns the rules in the order in which a file is read.
-func Rules() []*Kind { return slices.Clone(rules) }
+func Rules() []*Meaning { return slices.Clone(rules) }
 
 // Changes returns the kinds of changes in the order in which a diff reports those of one limit.
-func Changes() []*Kind { return slices.Clone(changes) }
+func Changes() []*Meaning { return slices.Clone(changes) }
 
 // OfChanges returns the ids of [Changes].
-func OfChanges() []string { return words.Of(changes, func(k *Kind) string { return k.ID }) }
+func OfChanges() []string { return words.Of(changes, func(k *Meaning) string { return k.ID }) }
 
 // Address returns the address of the section on an id in the page of all of them.
 func Address(id string) string {
 	return "https://github.com/ratelimitgen/ratelimitgen/blob/main/cmd/ratelimitgen/DIAGNOSTICS.md#" + id
 }
 
-func rule(id, summary, example string) *Kind { return rules.add(id, summary, example) }
+func rule(id, summary, example string) *Meaning { return rules.add(id, summary, example) }
 
-func change(id, summary, example string) *Kind { return changes.add(id, summary, example) }
+func change(id, summary, example string) *Meaning { return changes.add(id, summary, example) }
 
 // add adds a kind with an example in the form of [Versions].
-func (all *kinds) add(id, summary, example string) *Kind {
-	k := &Kind{ID: id, Summary: summary}
+func (all *meanings) add(id, summary, example string) *Meaning {
+	k := &Meaning{ID: id, Summary: summary}
 	k.Before, k.After = Versions(example)
 	*all = append(*all, k)
 	return k

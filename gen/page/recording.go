@@ -104,7 +104,7 @@ func Record(file, old *spec.File, open func() (trace *trace.Reader, closeIt func
 	return r, nil
 }
 
-func (r *Recording) of(name string) *recorded {
+func (r *Recording) subject(name string) *recorded {
 	s := r.subjects[name]
 	if s == nil {
 		s = &recorded{keys: map[string]*busyness{}}
@@ -131,7 +131,7 @@ func outcomeOf(a sim.SideAnswer) (sim.Outcome, bool) {
 
 // count counts the outcomes of a line, in the first pass.
 func (r *Recording) count(l *trace.Line, answers [sides]sim.SideAnswer) {
-	s := r.of(l.Limit)
+	s := r.subject(l.Limit)
 	k := s.keys[keyOf(answers)]
 	if k == nil {
 		k = &busyness{}

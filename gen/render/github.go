@@ -11,17 +11,17 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
-// WriteFindingsGitHub prints each diagnostic and each stale file as an annotation.
-func WriteFindingsGitHub(w io.Writer, f Findings, o Options) error {
+// WriteProblemsGitHub prints each diagnostic and each stale file as an annotation.
+func WriteProblemsGitHub(w io.Writer, p Problems, o Options) error {
 	text := ""
-	for _, diagnostics := range f.Diagnostics {
+	for _, diagnostics := range p.Diagnostics {
 		for _, d := range diagnostics {
 			// endColumn is inclusive, whereas the end of a diagnostic is exclusive.
 			place := fmt.Sprintf("line=%d,col=%d,endColumn=%d", d.Pos.Line, d.Pos.Column, max(d.Pos.Column, d.End.Column-1))
 			text += annotation("error", d.ID, o.Place(d.File), place, inLines(d))
 		}
 	}
-	for _, stale := range f.Stale {
+	for _, stale := range p.Stale {
 		text += annotation("error", "stale code", o.Place(stale.Path), "line=1", stale.String())
 	}
 	_, err := io.WriteString(w, text)

@@ -1,4 +1,4 @@
-// Package render prints what the commands check and diff find: [Findings] and a [review.Review], as text, as JSON and as annotations
+// Package render prints what the commands check and diff find: [Problems] and a [review.Review], as text, as JSON and as annotations
 // of GitHub, and a review as Markdown. Each renderer is a function of a writer, a document and [Options], and returns the error of the
 // writer.
 package render

@@ -89,7 +89,7 @@ type Subject struct {
 
 // Finding groups the changes of one kind: the rate and the period of a limit are judged together.
 type Finding struct {
-	Kind    *ids.Kind
+	Kind    *ids.Meaning
 	Changes []Change
 }
 

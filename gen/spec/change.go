@@ -8,7 +8,7 @@ import (
 // Change is one difference between two files: a fact, without a judgement.
 type Change struct {
 	// Kind is the way in which the files differ, one of [ids.Changes].
-	Kind *ids.Kind
+	Kind *ids.Meaning
 	// Limit is the name of the limit, the new one if it was renamed; "" for a change of the file itself.
 	Limit string
 	// Group is the name of the group; "" for a change of a limit or of the file itself.

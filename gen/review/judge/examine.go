@@ -74,7 +74,7 @@ func examine(p compare.Pair, changes []spec.Change) (s review.Subject) {
 		j.addTo(&s)
 	}
 	if p.Old != nil || p.New != nil {
-		s.Numbers = numbersOf(p)
+		s.Numbers = boundsOf(p)
 		if of := cmp.Or(p.New, p.Old); len(of.CallerNumbers()) > 0 && len(s.Numbers) > 0 {
 			s.Notes = append(s.Notes, review.Note{About: review.Rule, Text: "Callers give the " + words.List(of.CallerFields(), "and") + ": the numbers are for the most that they can give."})
 		}
@@ -124,7 +124,7 @@ func loosenessOf(p compare.Pair) []review.Class {
 }
 
 // judges has a function for each of [ids.Changes].
-var judges = map[*ids.Kind]func(*judgement){
+var judges = map[*ids.Meaning]func(*judgement){
 	ids.PackageChanged:          judgePackage,
 	ids.PlansChanged:            judgePlans,
 	ids.PlanRenamed:             judgePlanRenamed,
@@ -182,7 +182,7 @@ func examineUnlimited(p compare.Pair, changes []spec.Change) (s review.Subject) 
 	if !modeChanges {
 		as = p.Enforced()
 	}
-	s.Numbers = numbersOf(as)
+	s.Numbers = boundsOf(as)
 	for _, group := range byKind(changes) {
 		j := &judgement{Pair: p, changes: group, classes: modeLooseness(as)}
 		if judgeUnlimited(j) {

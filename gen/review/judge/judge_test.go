@@ -43,7 +43,7 @@ func TestEveryChangeIsJudged(t *testing.T) {
 	}
 	assert.Len(t, judges, len(ids.Changes()), "judges in gen/review/judge/examine.go has kinds that ids.Changes does not have")
 	assert.PanicsWithValue(t, `review: changes with the id "x" are not judged: add a function to judges in gen/review/judge/examine.go`, func() {
-		judgementOn(compare.Pair{}, []spec.Change{{Kind: &ids.Kind{ID: "x"}}})
+		judgementOn(compare.Pair{}, []spec.Change{{Kind: &ids.Meaning{ID: "x"}}})
 	})
 }
 

@@ -128,10 +128,10 @@ func grouped[K comparable](changes []spec.Change, keyOf func(*spec.Change) K) (g
 }
 
 func byKind(changes []spec.Change) [][]spec.Change {
-	return grouped(changes, func(c *spec.Change) *ids.Kind { return c.Kind })
+	return grouped(changes, func(c *spec.Change) *ids.Meaning { return c.Kind })
 }
 
 // hasKind reports whether one of the changes is of one of some kinds.
-func hasKind(changes []spec.Change, kinds ...*ids.Kind) bool {
+func hasKind(changes []spec.Change, kinds ...*ids.Meaning) bool {
 	return slices.ContainsFunc(changes, func(c spec.Change) bool { return slices.Contains(kinds, c.Kind) })
 }

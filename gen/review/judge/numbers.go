@@ -9,10 +9,10 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// numbersOf returns the bounds of a limit before and after. If reservations are possible, it includes how much callers
+// boundsOf returns the bounds of a limit before and after. If reservations are possible, it includes how much callers
 // can use at once without them; if they are unbounded, the bounds of all intervals for such callers, because the others
 // say nothing then. If the modes differ, only an enforced version has these bounds.
-func numbersOf(p compare.Pair) (list []review.Number) {
+func boundsOf(p compare.Pair) (list []review.Number) {
 	if p.Old == nil || p.New == nil {
 		p = p.Unblocked()
 	}

@@ -185,7 +185,7 @@ func (d deploy) run(old, now func() process) {
 		require.NoError(d.t, p.store.Ready(d.t.Context(), p.policy()))
 	}
 	var entries int
-	require.NoError(d.t, d.db.QueryRow(d.on("SELECT COUNT(*) FROM rate_limit_overrides WHERE what = 'erased' OR reason = 'erased'")).Scan(&entries))
+	require.NoError(d.t, d.db.QueryRow(d.inTable("SELECT COUNT(*) FROM rate_limit_overrides WHERE what = 'erased' OR reason = 'erased'")).Scan(&entries))
 	require.Equal(d.t, 2, entries, "the entries of an erased key are not in force")
 }
 
@@ -215,7 +215,7 @@ func (d deploy) lists() {
 		if !strings.HasPrefix(s.Text, "SELECT ") {
 			continue
 		}
-		rows, err := d.db.Query(d.on(s.Text))
+		rows, err := d.db.Query(d.inTable(s.Text))
 		require.NoError(d.t, err, s.Text)
 		defer rows.Close()
 		for rows.Next() {
@@ -239,12 +239,12 @@ func (d deploy) executeAll(at review.Moment) {
 }
 
 func (d deploy) execute(text string) {
-	_, err := d.db.Exec(d.on(text))
+	_, err := d.db.Exec(d.inTable(text))
 	require.NoError(d.t, err, text)
 }
 
-// on returns a statement for the table of the test.
-func (d deploy) on(text string) string {
+// inTable returns a statement for the table of the test.
+func (d deploy) inTable(text string) string {
 	return strings.NewReplacer("rate_limit_overrides", dialect.OverridesTable(d.table), "rate_limit_registry", dialect.RegistryTable(d.table),
 		"rate_limits", d.table).Replace(text)
 }
@@ -269,7 +269,7 @@ func Plans(t *testing.T, db *sql.DB, database, table string, open func(t *testin
 		"o.most_capacity, o.most_reserved, o.may_lift, o.until_ns, o.reason, o.author, o.at_ns FROM rate_limit_overrides o")
 	d.executeAll(review.BetweenVersions)
 	var others int
-	require.NoError(t, d.db.QueryRow(d.on("SELECT COUNT(*) FROM rate_limit_overrides WHERE name = 'other'")).Scan(&others))
+	require.NoError(t, d.db.QueryRow(d.inTable("SELECT COUNT(*) FROM rate_limit_overrides WHERE name = 'other'")).Scan(&others))
 	require.Equal(t, 1, others)
 	d.execute("DELETE FROM rate_limit_overrides WHERE name = 'other'")
 	is := process{t, now, open(t)}

@@ -71,6 +71,6 @@ func Rename(t *testing.T, db *sql.DB, database, table string, open func(t *testi
 // count returns how many rows a table has for a limit.
 func (d deploy) count(table, limit string) (n int) {
 	d.t.Helper()
-	require.NoError(d.t, d.db.QueryRow(d.on("SELECT count(*) FROM "+table+" WHERE name = '"+limit+"'")).Scan(&n))
+	require.NoError(d.t, d.db.QueryRow(d.inTable("SELECT count(*) FROM "+table+" WHERE name = '"+limit+"'")).Scan(&n))
 	return n
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 )
 
-// Findings are what is wrong with files, and with code that was generated from them.
-type Findings struct {
+// Problems are what is wrong with files, and with code that was generated from them.
+type Problems struct {
 	// Diagnostics has an element for each file that is not valid.
 	Diagnostics []diag.Diagnostics
 	// Stale is the generated files that are out of date.
@@ -23,14 +23,14 @@ type Stale struct{ Path, Problem, Remedy string }
 // String returns the line that reports the file.
 func (s Stale) String() string { return fmt.Sprintf("%s %s; %s", s.Path, s.Problem, s.Remedy) }
 
-// WriteFindingsText prints findings for people, each diagnostic with its line of the file.
-func WriteFindingsText(w io.Writer, f Findings, o Options) error {
-	for _, diagnostics := range f.Diagnostics {
+// WriteProblemsText prints problems for people, each diagnostic with its line of the file.
+func WriteProblemsText(w io.Writer, p Problems, o Options) error {
+	for _, diagnostics := range p.Diagnostics {
 		if err := diagnostics.WriteText(w, o.Color); err != nil {
 			return err
 		}
 	}
-	for _, stale := range f.Stale {
+	for _, stale := range p.Stale {
 		if _, err := fmt.Fprintln(w, stale); err != nil {
 			return err
 		}
@@ -38,9 +38,9 @@ func WriteFindingsText(w io.Writer, f Findings, o Options) error {
 	return nil
 }
 
-// The findings as JSON. Lines and columns count from 1, columns count runes, and an end is exclusive. Lists are never null.
+// The problems as JSON. Lines and columns count from 1, columns count runes, and an end is exclusive. Lists are never null.
 type (
-	jsonFindings struct {
+	jsonProblems struct {
 		Version int `json:"version"`
 		// Errors is how many there are; of more than 100 in a file, Diagnostics has some.
 		Errors      int              `json:"errors"`
@@ -67,13 +67,13 @@ type (
 	}
 )
 
-// WriteFindingsJSON prints findings as one JSON document.
-func WriteFindingsJSON(w io.Writer, f Findings, _ Options) error {
-	all := jsonFindings{Version: 1, Diagnostics: []jsonDiagnostic{}, Stale: []jsonStale{}}
-	for _, stale := range f.Stale {
+// WriteProblemsJSON prints problems as one JSON document.
+func WriteProblemsJSON(w io.Writer, p Problems, _ Options) error {
+	all := jsonProblems{Version: 1, Diagnostics: []jsonDiagnostic{}, Stale: []jsonStale{}}
+	for _, stale := range p.Stale {
 		all.Stale = append(all.Stale, jsonStale{stale.Path, stale.Path + " " + stale.Problem, stale.Remedy})
 	}
-	for _, diagnostics := range f.Diagnostics {
+	for _, diagnostics := range p.Diagnostics {
 		all.Errors += diagnostics.Errors()
 		for _, d := range diagnostics {
 			all.Diagnostics = append(all.Diagnostics, diagnosticAsJSON(d))
