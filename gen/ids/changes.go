@@ -19,7 +19,7 @@ var (
 		Valid+"  -signUp: {kind: fixed window, rate: 100, period: 1h}\n")
 	LimitRenamed = change("limit-renamed",
 		"A limit was removed and a similar one added, so it was probably renamed; counts are stored by name and start over.",
-		Renamed("sendMessage", "postMessage"))
+		renamed("sendMessage", "postMessage"))
 	PlanParameterChanged = change("plan-parameter-changed",
 		"The numbers of the limit depend on the plan, or no longer do: its method has the plan as its last parameter, or no longer has it.",
 		Planned("-rate: 10", "+rate: {free: 10, pro: 10}"))
@@ -89,20 +89,20 @@ var (
 	GoNameChanged = change("go-name-changed", "The method has another name, so its callers must change.",
 		LimitOf(Bucket, "+goName: Post"))
 	GroupAdded = change("group-added", "There is a new group. It has no effect until its method is called.",
-		TwoLimits+Marked("+", postGroup))
+		twoLimits+marked("+", postGroup))
 	GroupRemoved = change("group-removed",
 		"A group was removed: calls of its method no longer compile. The limits and their counts stay.",
-		TwoLimits+Marked("-", postGroup))
+		twoLimits+marked("-", postGroup))
 	GroupTakesChanged = change("group-takes-changed",
 		"Callers of the group take from other limits, another number of tokens, or by other parameters.",
-		TwoLimits+"groups:\n  post:\n    -takes: [sendMessage, signUp]\n    +takes: {sendMessage: {n: 2}, signUp: {}}\n")
+		twoLimits+"groups:\n  post:\n    -takes: [sendMessage, signUp]\n    +takes: {sendMessage: {n: 2}, signUp: {}}\n")
 	GroupChecksChanged = change("group-checks-changed",
 		"Callers of the group must find a token of other limits, which give none up.",
-		TwoLimits+"groups:\n  post:\n    takes: [sendMessage]\n    +checks: [signUp]\n")
+		twoLimits+"groups:\n  post:\n    takes: [sendMessage]\n    +checks: [signUp]\n")
 	GroupMethodChanged = change("group-method-changed",
 		"A limit of the group has changed so that callers of the group pass other arguments, such as the plan, or have other methods.",
 		Planned("-rate: 10", "+rate: {free: 10, pro: 10}")+"groups:\n  post:\n    takes: [sendMessage]\n")
 	GroupGoNameChanged = change("group-go-name-changed",
 		"The method of a group and its types have other names, so the callers must change.",
-		TwoLimits+postGroup+"    +goName: Publish\n")
+		twoLimits+postGroup+"    +goName: Publish\n")
 )

@@ -8,9 +8,9 @@ import (
 // markForm is the mark of a line of an example, after the indentation of the line.
 var markForm = regexp.MustCompile(`(?m)^( *)([-+])(.*\n)`)
 
-// Versions returns the two versions of a file in an example, in which the lines of only the first begin with -, and those
+// versions returns the two versions of a file in an example, in which the lines of only the first begin with -, and those
 // of only the second with +.
-func Versions(example string) (first, second string) {
+func versions(example string) (first, second string) {
 	version := func(mark string) string {
 		return markForm.ReplaceAllStringFunc(example, func(line string) string {
 			if parts := markForm.FindStringSubmatch(line); parts[2] == mark {
@@ -22,8 +22,8 @@ func Versions(example string) (first, second string) {
 	return version("-"), version("+")
 }
 
-// Marked returns text with a mark for [Versions] on every line.
-func Marked(mark, text string) string {
+// marked returns text with a mark for [versions] on every line.
+func marked(mark, text string) string {
 	return regexp.MustCompile(`(?m)^( *)(.)`).ReplaceAllString(text, "${1}"+mark+"${2}")
 }
 
@@ -32,8 +32,8 @@ const (
 	Bucket = "kind: token bucket\n    rate: 10\n    period: 1m"
 	// Valid is a file with one limit.
 	Valid = "version: 1\nlimits:\n  sendMessage:\n    " + Bucket + "\n"
-	// TwoLimits is a file with two limits.
-	TwoLimits = Valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n"
+	// twoLimits is a file with two limits.
+	twoLimits = Valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n"
 	// postGroup is a group of both.
 	postGroup = "groups:\n  post:\n    takes: [sendMessage, signUp]\n"
 )
@@ -43,8 +43,8 @@ func LimitOf(lines ...string) string {
 	return "version: 1\nlimits:\n  sendMessage:\n    " + strings.Join(lines, "\n    ") + "\n"
 }
 
-// Renamed is an example with two names of one limit.
-func Renamed(first, second string) string {
+// renamed is an example with two names of one limit.
+func renamed(first, second string) string {
 	return strings.Replace(Valid, "  sendMessage:\n", "  -"+first+":\n  +"+second+":\n", 1)
 }
 

@@ -43,10 +43,10 @@ func rule(id, summary, example string) *Meaning { return rules.add(id, summary, 
 
 func change(id, summary, example string) *Meaning { return changes.add(id, summary, example) }
 
-// add adds a kind with an example in the form of [Versions].
+// add adds a kind with an example in the form of [versions].
 func (all *meanings) add(id, summary, example string) *Meaning {
 	k := &Meaning{ID: id, Summary: summary}
-	k.Before, k.After = Versions(example)
+	k.Before, k.After = versions(example)
 	*all = append(*all, k)
 	return k
 }

@@ -16,11 +16,11 @@ var (
 		"A file has no control characters but tabs and newlines, no line separators that only some programs recognize, no invisible characters, and none that reorder a line.",
 		Valid+"-# a\x00b\n+# a b\n")
 	EmptyFile = rule("empty-file", "A file is not empty.",
-		"-# rate limits\n"+Marked("+", Valid))
+		"-# rate limits\n"+marked("+", Valid))
 	Syntax = rule("syntax", "A file is valid YAML.",
 		LimitOf("kind: token bucket", "- rate: 10", "+rate: 10", "period: 1m"))
 	SecondDocument = rule("second-document", "A file is one YAML document, so that no part of it is ignored.",
-		Valid+Marked("-", "---\n"+Valid))
+		Valid+marked("-", "---\n"+Valid))
 	Anchor = rule("anchor",
 		"A file has no anchors or aliases: editing an anchor would change limits on lines that a reviewer does not see.",
 		LimitOf("kind: token bucket", "-rate: &most 10", "-period: 1m", "-capacity: *most", "+rate: 10", "+period: 1m", "+capacity: 10"))
@@ -47,16 +47,16 @@ var (
 		"The name of a plan begins with a letter and has letters, digits, and single dashes or underscores between them; a list of plans is not empty.",
 		"-plans: [free, 2nd]\n+plans: [free, second]\n"+Valid)
 	NoLimits = rule("no-limits", "A file has at least one limit.",
-		"version: 1\nlimits:\n"+Marked("+", "  sendMessage:\n    "+Bucket+"\n"))
+		"version: 1\nlimits:\n"+marked("+", "  sendMessage:\n    "+Bucket+"\n"))
 	NotIndented = rule("not-indented", "The fields of a limit are indented below its name.",
-		"version: 1\nlimits:\n  sendMessage:\n"+Marked("-", "  kind: token bucket\n  rate: 10\n  period: 1m\n")+Marked("+", "    "+Bucket+"\n"))
+		"version: 1\nlimits:\n  sendMessage:\n"+marked("-", "  kind: token bucket\n  rate: 10\n  period: 1m\n")+marked("+", "    "+Bucket+"\n"))
 	BadName = rule("bad-name", "The name of a limit or group is camelCase: a lowercase letter, then letters and digits.",
-		Renamed("send-message", "sendMessage"))
+		renamed("send-message", "sendMessage"))
 	NameTooLong = rule("name-too-long",
 		"The name of a limit has at most 255 bytes, because it is stored with every count.", "")
 	ReservedName = rule("reserved-name",
 		"No limit or group has the Go name of another generated method or field, or of a method whose signature go vet checks.",
-		Renamed("all", "everything"))
+		renamed("all", "everything"))
 	SameGoName = rule("same-go-name",
 		"No two limits or groups have the same Go method, no group has the name of a limit, and no two plans have the same Go constant.",
 		Valid+"  -sendMail: {goName: SendMessage, kind: token bucket, rate: 10, period: 1m}\n  +sendMail: {kind: token bucket, rate: 10, period: 1m}\n")

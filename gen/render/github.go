@@ -52,7 +52,7 @@ func WriteGitHub(w io.Writer, r *review.Review, o Options) error {
 	for i := range r.Subjects {
 		s := &r.Subjects[i]
 		place := fmt.Sprintf("line=%d,col=%d", max(1, s.New.Line), max(1, s.New.Column))
-		text += annotation(o.Level(s), TitleOf(s), file, place, strings.Join(LinesOf(s), "\n"))
+		text += annotation(o.Level(s), titleOf(s), file, place, strings.Join(LinesOf(s), "\n"))
 	}
 	_, err := io.WriteString(w, text)
 	return err

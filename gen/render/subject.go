@@ -22,8 +22,8 @@ func NameOf(s *review.Subject) string {
 	return words.Clip(s.Limit, longestValue)
 }
 
-// TitleOf returns the name of the subject and its classes: "sendMessage: loosened".
-func TitleOf(s *review.Subject) string { return NameOf(s) + ": " + review.ClassList(s.Classes()) }
+// titleOf returns the name of the subject and its classes: "sendMessage: loosened".
+func titleOf(s *review.Subject) string { return NameOf(s) + ": " + review.ClassList(s.Classes()) }
 
 // namesByClass returns the classes that occur, and the names of their subjects.
 func namesByClass(r *review.Review) (classes []review.Class, names map[review.Class][]string) {

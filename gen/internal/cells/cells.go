@@ -10,8 +10,8 @@ import (
 // Line is the most cells in a line of text for people.
 const Line = 80
 
-// ZeroWidthJoiner joins the runes around it to one glyph, as in many emoji.
-const ZeroWidthJoiner = '\u200D'
+// zeroWidthJoiner joins the runes around it to one glyph, as in many emoji.
+const zeroWidthJoiner = '\u200D'
 
 // wide are the runes that fill two cells of a terminal: those of East Asian width W and F, and emoji.
 var wide = &unicode.RangeTable{
@@ -33,7 +33,7 @@ func Rune(r rune) int {
 	switch {
 	case r < 0x300: // the first combining mark; no earlier rune is wide
 		return 1
-	case r == ZeroWidthJoiner, unicode.In(r, unicode.Mn, unicode.Me):
+	case r == zeroWidthJoiner, unicode.In(r, unicode.Mn, unicode.Me):
 		return 0
 	case unicode.Is(wide, r):
 		return 2
