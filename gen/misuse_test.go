@@ -43,8 +43,8 @@ var misuses = map[string][]struct{ call, message string }{
 		{`limits.Export("red", "large").Require(ctx, 1)`, `limits.Export("red", "large").Require undefined`},
 		{`limits.Export("red", "large").Wait(ctx, 1)`, `limits.Export("red", "large").Wait undefined`},
 	},
-	// Numbers are required, and of the type of their limit.
 	"numbers": {
+		// Numbers are required, and of the type of their limit.
 		{`limits.APICalls(7).Allow(ctx)`, "not enough arguments in call to limits.APICalls"},
 		{`limits.APICalls(7, 500).Allow(ctx)`, "cannot use 500 (untyped int constant) as numbers.APICallsNumbers value"},
 		{`limits.APICalls(7, numbers.SeatsNumbers{Rate: 500}).Allow(ctx)`, "cannot use numbers.SeatsNumbers{…} (value of struct type numbers.SeatsNumbers) as numbers.APICallsNumbers value"},
@@ -54,17 +54,15 @@ var misuses = map[string][]struct{ call, message string }{
 		{`limits.Exports(numbers.PlanFree).Allow(ctx)`, "not enough arguments in call to limits.Exports"},
 		{`limits.Call(7, numbers.APICallsNumbers{}, numbers.PlanFree).Allow(ctx, 1)`, "not enough arguments in call to limits.Call"},
 		{`limits.Plain(7, numbers.APICallsNumbers{}).Allow(ctx)`, "too many arguments in call to limits.Plain"},
-	},
-	// A limit without overrides in the file has no methods for them, and a plan is a typed one.
-	"overrides": {
-		{`limits.PlainOverrides(7)`, "limits.PlainOverrides undefined"},
-		{`limits.SendMessage(7).Block(ctx, overrides.Block{})`, "limits.SendMessage(7).Block undefined"},
-		{`limits.PlainOverridesForAll()`, "limits.PlainOverridesForAll undefined"},
+		// A limit without overrides in the file has no methods for them, and a plan is a typed one.
+		{`limits.OrdinaryOverrides(7)`, "limits.OrdinaryOverrides undefined"},
+		{`limits.SendMessage(7).Block(ctx, numbers.Block{})`, "limits.SendMessage(7).Block undefined"},
+		{`limits.OrdinaryOverridesForAll()`, "limits.OrdinaryOverridesForAll undefined"},
 		{`limits.SignUpOverridesForAll()`, "limits.SignUpOverridesForAll undefined"},
 		{`limits.Login("ann").Reserve(ctx)`, `limits.Login("ann").Reserve undefined`},
-		{`limits.Exports().Allow(ctx)`, "limits.Exports().Allow undefined"},
-		{`limits.APICallsOverrides(7).Set(ctx, overrides.Override{Plan: "pro"})`, `cannot use "pro"`},
-		{`limits.SendMessageOverrides(7).Set(ctx, overrides.Override{Period: 1})`, "unknown field Period"},
+		{`limits.Reports().Allow(ctx)`, "limits.Reports().Allow undefined"},
+		{`limits.TeamCallsOverrides(7).Set(ctx, numbers.Override{Plan: "pro"})`, `cannot use "pro"`},
+		{`limits.SendMessageOverrides(7).Set(ctx, numbers.Override{Period: 1})`, "unknown field Period"},
 	},
 }
 
@@ -77,7 +75,7 @@ func TestMisuseDoesNotCompile(t *testing.T) {
 		"\tQueryContext(context.Context, string, ...any) (*sql.Rows, error)\n\tQueryRowContext(context.Context, string, ...any) *sql.Row\n}\n"
 	program := func(of, call string) string {
 		plan := ""
-		if of == "plans" || of == "overrides" {
+		if of == "plans" || of == "numbers" {
 			plan = ", plan OF.Plan"
 		}
 		return strings.ReplaceAll("package misuse\n\nimport (\n\t\"context\"\n\t\"database/sql\"\n\n\t\"example.com/app/OF\"\n)\n\n"+

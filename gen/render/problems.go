@@ -9,7 +9,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 )
 
-// Problems are the errors of files, and with code that was generated from them.
+// Problems are the errors of files, and those of code that was generated from them.
 type Problems struct {
 	// Diagnostics has an element for each file that is not valid.
 	Diagnostics []diag.Diagnostics

@@ -15,7 +15,6 @@ import (
 	"example.com/app/groups"
 	"example.com/app/kinds"
 	"example.com/app/numbers"
-	"example.com/app/overrides"
 	"example.com/app/plans"
 )
 
@@ -33,7 +32,7 @@ func main() {
 	grouped(groups.New(&memstore.Store{Clock: func() time.Time { return now }}), ctx)
 	byPlan(&memstore.Store{Clock: store.Clock}, ctx)
 	fromCallers(numbers.New(&memstore.Store{Clock: store.Clock}), ctx)
-	overridden(overrides.New(&memstore.Store{Clock: store.Clock}), ctx, now.Add(24*time.Hour))
+	overridden(numbers.New(&memstore.Store{Clock: store.Clock}), ctx, now.Add(24*time.Hour))
 
 	now = now.Add(15 * 24 * time.Hour)
 	swept, err := store.Sweep(ctx, kinds.Policies()...)
@@ -267,48 +266,48 @@ func byPlanTogether(limits *plans.Limits, ctx context.Context) {
 	fmt.Println(before == after, none.Require(ctx, 1))
 }
 
-func overridden(limits *overrides.Limits, ctx context.Context, until time.Time) {
+func overridden(limits *numbers.Limits, ctx context.Context, until time.Time) {
 	message, operator := limits.SendMessage(42), limits.SendMessageOverrides(42)
 	fmt.Println(message.AllowN(ctx, 20))
-	e, err := operator.Set(ctx, overrides.Override{Capacity: 100, Until: until, Reason: "a large import", Author: "ops"})
+	e, err := operator.Set(ctx, numbers.Override{Capacity: 100, Until: until, Reason: "a large import", Author: "ops"})
 	fmt.Println(e.ID, e.What, e.Key, err)
 	fmt.Println(message.AllowN(ctx, 50))
-	_, err = operator.Set(ctx, overrides.Override{Rate: 5001, Until: until, Reason: "more", Author: "ops"})
-	fmt.Println(errors.Is(err, overrides.ErrInvalidOverride), err)
+	_, err = operator.Set(ctx, numbers.Override{Rate: 5001, Until: until, Reason: "more", Author: "ops"})
+	fmt.Println(errors.Is(err, numbers.ErrInvalidOverride), err)
 
 	// All keys together.
-	_, err = limits.SendMessageOverridesForAll().Block(ctx, overrides.Block{Until: overrides.ForGood(), Reason: "maintenance", Author: "ops"})
+	_, err = limits.SendMessageOverridesForAll().Block(ctx, numbers.Block{Until: numbers.ForGood(), Reason: "maintenance", Author: "ops"})
 	fmt.Println(message.Require(ctx), err)
-	_, err = limits.SendMessageOverridesForAll().Unblock(ctx, overrides.OverrideEnd{Reason: "done", Author: "ops"})
+	_, err = limits.SendMessageOverridesForAll().Unblock(ctx, numbers.OverrideEnd{Reason: "done", Author: "ops"})
 	fmt.Println(message.Require(ctx), err)
 
 	login := limits.Login("ann@example.com")
-	e, err = limits.LoginOverrides("ann@example.com").Block(ctx, overrides.Block{Until: until, Reason: "abuse", Author: "ops"})
+	e, err = limits.LoginOverrides("ann@example.com").Block(ctx, numbers.Block{Until: until, Reason: "abuse", Author: "ops"})
 	fmt.Println(strings.Contains(e.Key, "ann"), err)
 	fmt.Println(login.Allow(ctx))
-	_, err = limits.SignUpOverrides().Set(ctx, overrides.Override{Mode: runtime.ModeOff, Until: until, Reason: "a fair", Author: "ops"})
+	_, err = limits.SignUpOverrides().Set(ctx, numbers.Override{Mode: runtime.ModeOff, Until: until, Reason: "a fair", Author: "ops"})
 	fmt.Println(err)
 	fmt.Println(limits.SignUp().AllowN(ctx, 1_000_000))
 
-	_, err = limits.Exports().ReserveN(ctx, 10)
-	fmt.Println(errors.Is(err, overrides.ErrExceedsCapacity))
-	_, err = limits.ExportsOverrides().Set(ctx, overrides.Override{MaxReserved: 100, Until: until, Reason: "a migration", Author: "ops"})
-	r, reserveErr := limits.Exports().ReserveN(ctx, 10)
+	_, err = limits.Reports().ReserveN(ctx, 10)
+	fmt.Println(errors.Is(err, numbers.ErrExceedsCapacity))
+	_, err = limits.ReportsOverrides().Set(ctx, numbers.Override{MaxReserved: 100, Until: until, Reason: "a migration", Author: "ops"})
+	r, reserveErr := limits.Reports().ReserveN(ctx, 10)
 	fmt.Println(r.Decision, errors.Join(err, reserveErr))
 
-	_, err = limits.APICallsOverrides(7).Set(ctx, overrides.Override{Plan: overrides.PlanPro, Until: until, Reason: "a trial", Author: "ops"})
+	_, err = limits.TeamCallsOverrides(7).Set(ctx, numbers.Override{Plan: numbers.PlanPro, Until: until, Reason: "a trial", Author: "ops"})
 	fmt.Println(err)
-	fmt.Println(limits.APICalls(7, overrides.PlanFree).AllowN(ctx, 60))
-	var zero overrides.Plan
-	_, err = limits.APICallsOverrides(7).Set(ctx, overrides.Override{Plan: zero, Until: until, Reason: "a trial", Author: "ops"})
-	fmt.Println(errors.Is(err, overrides.ErrInvalidPlan), err)
+	fmt.Println(limits.TeamCalls(7, numbers.PlanFree).AllowN(ctx, 60))
+	var zero numbers.Plan
+	_, err = limits.TeamCallsOverrides(7).Set(ctx, numbers.Override{Plan: zero, Until: until, Reason: "a trial", Author: "ops"})
+	fmt.Println(errors.Is(err, numbers.ErrInvalidPlan), err)
 
 	fmt.Println(limits.Publish(42).Allow(ctx))
 	history, err := operator.History(ctx)
 	fmt.Println(len(history), history[0].Reason, err)
-	_, err = operator.End(ctx, overrides.OverrideEnd{Reason: "imported", Author: "ops"})
+	_, err = operator.End(ctx, numbers.OverrideEnd{Reason: "imported", Author: "ops"})
 	fmt.Println(err)
 	fmt.Println(message.Allow(ctx))
-	_, err = operator.End(ctx, overrides.OverrideEnd{Reason: "imported", Author: "ops"})
-	fmt.Println(errors.Is(err, overrides.ErrNoOverride), err)
+	_, err = operator.End(ctx, numbers.OverrideEnd{Reason: "imported", Author: "ops"})
+	fmt.Println(errors.Is(err, numbers.ErrNoOverride), err)
 }

@@ -8,7 +8,7 @@
 //	case err != nil: // the store could not decide: the request is not allowed
 //	case !d.Allowed: // denied: try again in d.RetryIn()
 //	}
-//	r, err := limit.Exports(exportsNumbers, plan).Reserve(ctx) // later r.Settle or r.Cancel
+//	r, err := limit.SendMessage(userID).Reserve(ctx) // later r.Settle or r.Cancel
 //	ds, err := limit.Call(org, apiCallsNumbers, exportsNumbers, seatsNumbers, plan).Allow(ctx, n) // from several limits, all or none
 //
 // Each limit is a method of [Limits]. It returns a handle for one key, such as a [Limit], which has the verbs.
@@ -107,6 +107,24 @@ type (
 	//
 	// See [limiter.ReservableLimit] for the errors and details of each.
 	ReservableLimit = limiter.ReservableLimit
+	// ReserveOnlyLimit is one key of a limit with capacity 0, whose tokens can only be reserved.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Reserve(ctx) (*Reservation, error)      takes a token, also before it has accrued
+	//	ReserveN(ctx, n) (*Reservation, error)  takes n tokens, also before they have accrued
+	//	Resume(text) (*Reservation, error)      returns the reservation with a text of MarshalText
+	//	Wait(ctx) error                         takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                     takes n tokens, and returns when they can be used
+	//	Refund(ctx, d) (Decision, error)        gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)    gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)        takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)              returns what is used and left
+	//	Reset(ctx) error                        forgets what is used
+	//	Erase(ctx) error                        deletes the key from the store
+	//	N(n) ReserveItem                        is an item that takes n tokens
+	//
+	// See [limiter.ReserveOnlyLimit] for the errors and details of each.
+	ReserveOnlyLimit = limiter.ReserveOnlyLimit
 	// Overrides has the blocks and overrides of one key, or those for all keys together.
 	//
 	//	Set(ctx, override) (OverrideEntry, error)  puts an override in force
@@ -395,6 +413,173 @@ var policyPlain = runtime.Policy{
 	Capacity: 10,
 }
 
+// SendMessage bounds how fast one user can post.
+//
+// Token bucket: 10 per minute, at most 20 at once.
+// Callers may reserve at most 5 tokens ahead.
+// Operators can block a key, or give it other numbers up to rate 5,000, capacity 10,000 and maxReserved 5, for a time, without a deploy.
+// Worst case: 35 in any minute, counting reserved tokens when their delay has passed.
+func (l *Limits) SendMessage(userID int64) ReservableLimit {
+	return l.limiter().Reservable(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
+}
+
+// SendMessageOverrides blocks and overrides one key of [Limits.SendMessage] while the program runs.
+func (l *Limits) SendMessageOverrides(userID int64) Overrides {
+	return l.limiter().Overrides(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
+}
+
+// SendMessageOverridesForAll blocks and overrides all keys of [Limits.SendMessage] together. An override of a single key
+// comes before that of all keys, and a block before both.
+func (l *Limits) SendMessageOverridesForAll() Overrides {
+	return l.limiter().OverridesForAll(&policySendMessage)
+}
+
+var policySendMessage = runtime.Policy{
+	Name:        "sendMessage",
+	Kind:        runtime.TokenBucket,
+	Rate:        10,
+	Period:      time.Minute,
+	Capacity:    20,
+	MaxReserved: 5,
+	Overrides:   runtime.OverrideBounds{Rate: 5000, Capacity: 10_000, MaxReserved: 5},
+}
+
+// Login limits requests by this rule.
+//
+// Fixed window: 5 per hour.
+// Each key's windows begin at a fixed offset derived from the key.
+// Operators can block a key, or give it other numbers up to rate 5 and capacity 5, for a time, without a deploy.
+// Only a hash of email is stored.
+// Worst case: 10 in any hour.
+func (l *Limits) Login(email string) Limit {
+	return l.limiter().Limit(&policyLogin, runtime.KeyOf(runtime.Hashed(email)))
+}
+
+// LoginOverrides blocks and overrides one key of [Limits.Login] while the program runs.
+func (l *Limits) LoginOverrides(email string) Overrides {
+	return l.limiter().Overrides(&policyLogin, runtime.KeyOf(runtime.Hashed(email)))
+}
+
+// LoginOverridesForAll blocks and overrides all keys of [Limits.Login] together. An override of a single key
+// comes before that of all keys, and a block before both.
+func (l *Limits) LoginOverridesForAll() Overrides {
+	return l.limiter().OverridesForAll(&policyLogin)
+}
+
+var policyLogin = runtime.Policy{
+	Name:      "login",
+	Kind:      runtime.FixedWindow,
+	Rate:      5,
+	Period:    time.Hour,
+	Capacity:  5,
+	Overrides: runtime.OverrideBounds{Rate: 5, Capacity: 5},
+}
+
+// SignUp limits requests by this rule.
+//
+// Sliding window: about 100 in any hour.
+// Windows begin at a fixed offset derived from the limit's name.
+// Operators can block a key, give it other numbers or lift the limit for it, for a time, without a deploy.
+// Worst case: 200 in any hour.
+func (l *Limits) SignUp() Limit {
+	return l.limiter().Limit(&policySignUp, runtime.Key{})
+}
+
+// SignUpOverrides blocks and overrides [Limits.SignUp] while the program runs.
+func (l *Limits) SignUpOverrides() Overrides {
+	return l.limiter().Overrides(&policySignUp, runtime.Key{})
+}
+
+var policySignUp = runtime.Policy{
+	Name:      "signUp",
+	Kind:      runtime.SlidingWindow,
+	Rate:      100,
+	Period:    time.Hour,
+	Capacity:  100,
+	Overrides: runtime.OverrideBounds{Rate: 1_000_000_000_000_000, Capacity: 1_000_000_000_000_000, Unlimited: true},
+}
+
+// Reports limits requests by this rule.
+//
+// Token bucket: 6 per minute, by reservation only.
+// Callers may reserve at most 6 tokens ahead.
+// Operators can block a key, or give it other numbers up to rate 6 and maxReserved unbounded, for a time, without a deploy.
+// Worst case: 12 in any minute, counting reserved tokens when their delay has passed.
+func (l *Limits) Reports() ReserveOnlyLimit {
+	return l.limiter().ReserveOnly(&policyReports, runtime.Key{})
+}
+
+// ReportsOverrides blocks and overrides [Limits.Reports] while the program runs.
+func (l *Limits) ReportsOverrides() Overrides {
+	return l.limiter().Overrides(&policyReports, runtime.Key{})
+}
+
+var policyReports = runtime.Policy{
+	Name:        "reports",
+	Kind:        runtime.TokenBucket,
+	Rate:        6,
+	Period:      time.Minute,
+	Capacity:    0,
+	MaxReserved: 6,
+	Overrides:   runtime.OverrideBounds{Rate: 6, Capacity: 0, MaxReserved: runtime.Unbounded},
+}
+
+// TeamCalls limits requests by this rule.
+//
+//   - free: Token bucket: 10 per minute, at most 10 at once. Worst case: 20 in any minute.
+//   - pro: Token bucket: 60 per minute, at most 60 at once. Worst case: 120 in any minute.
+//
+// Operators can block a key, or give it other numbers up to rate 600 and capacity 600, for a time, without a deploy.
+func (l *Limits) TeamCalls(org int64, plan Plan) Limit {
+	return l.limiter().Limit(policiesTeamCalls.For(int(plan), runtime.KeyOf(runtime.Int64(org))))
+}
+
+// TeamCallsOverrides blocks and overrides one key of [Limits.TeamCalls] while the program runs.
+func (l *Limits) TeamCallsOverrides(org int64) Overrides {
+	return l.limiter().Overrides(&policiesTeamCalls[PlanFree], runtime.KeyOf(runtime.Int64(org)))
+}
+
+// TeamCallsOverridesForAll blocks and overrides all keys of [Limits.TeamCalls] together. An override of a single key
+// comes before that of all keys, and a block before both.
+func (l *Limits) TeamCallsOverridesForAll() Overrides {
+	return l.limiter().OverridesForAll(&policiesTeamCalls[PlanFree])
+}
+
+var policiesTeamCalls = runtime.PlanPolicies{
+	PlanFree: {
+		Name:      "teamCalls",
+		Kind:      runtime.TokenBucket,
+		Rate:      10,
+		Period:    time.Minute,
+		Capacity:  10,
+		Overrides: runtime.OverrideBounds{Rate: 600, Capacity: 600},
+	},
+	PlanPro: {
+		Name:      "teamCalls",
+		Kind:      runtime.TokenBucket,
+		Rate:      60,
+		Period:    time.Minute,
+		Capacity:  60,
+		Overrides: runtime.OverrideBounds{Rate: 600, Capacity: 600},
+	},
+}.Overridable(planNames)
+
+// Ordinary limits requests by this rule.
+//
+// Token bucket: 10 per minute, at most 10 at once.
+// Worst case: 20 in any minute.
+func (l *Limits) Ordinary(userID int64) Limit {
+	return l.limiter().Limit(&policyOrdinary, runtime.KeyOf(runtime.Int64(userID)))
+}
+
+var policyOrdinary = runtime.Policy{
+	Name:     "ordinary",
+	Kind:     runtime.TokenBucket,
+	Rate:     10,
+	Period:   time.Minute,
+	Capacity: 10,
+}
+
 // Call takes tokens of several limits at once.
 //
 // All limits must allow a request: if one denies it, no token is taken from any of them.
@@ -573,6 +758,94 @@ func newMoveDecisions(ds Decisions) MoveDecisions {
 	return d
 }
 
+// Publish takes tokens of several limits at once.
+//
+// All limits must allow a request: if one denies it, no token is taken from any of them.
+//
+//   - It takes 1 token of sendMessage per user.
+//     Token bucket: 10 per minute, at most 20 at once.
+//     Callers may reserve at most 5 tokens ahead.
+//     Operators can block a key, or give it other numbers up to rate 5,000, capacity 10,000 and maxReserved 5, for a time, without a deploy.
+//     Worst case: 35 in any minute, counting reserved tokens when their delay has passed.
+//   - It takes 1 token of ordinary per user.
+//     Token bucket: 10 per minute, at most 10 at once.
+//     Worst case: 20 in any minute.
+func (l *Limits) Publish(user int64) PublishGroup {
+	return PublishGroup{func() limiter.Group {
+		return l.limiter().Group(
+			l.SendMessage(user),
+			l.Ordinary(user),
+		)
+	}}
+}
+
+// PublishGroup is the handle that [Limits.Publish] returns, with the verbs of the group.
+type PublishGroup struct {
+	of func() limiter.Group
+}
+
+// Allow takes the tokens of all limits if all are available, and otherwise none.
+func (g PublishGroup) Allow(ctx context.Context) (PublishDecisions, error) {
+	ds, err := g.of().Allow(ctx)
+	return newPublishDecisions(ds), err
+}
+
+// Check reports whether Allow would take the tokens now, and takes none.
+func (g PublishGroup) Check(ctx context.Context) (PublishDecisions, error) {
+	ds, err := g.of().Check(ctx)
+	return newPublishDecisions(ds), err
+}
+
+// Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
+func (g PublishGroup) Require(ctx context.Context) error {
+	return g.of().Require(ctx)
+}
+
+// Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the
+// reservations, the largest of all. Tokens of ordinary cannot be reserved, and must be available now.
+func (g PublishGroup) Reserve(ctx context.Context) (*PublishReservations, error) {
+	rs, err := g.of().Reserve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &PublishReservations{
+		Reservations: rs,
+		SendMessage:  rs.At(0),
+		Ordinary:     rs.At(1),
+	}, nil
+}
+
+// Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
+// earlier. See [limiter.Group.Wait].
+func (g PublishGroup) Wait(ctx context.Context) error {
+	return g.of().Wait(ctx)
+}
+
+// PublishDecisions are the decisions of all limits of [Limits.Publish]. If one of them denies, no token was taken, and
+// the others are Allowed if they would have passed.
+type PublishDecisions struct {
+	Decisions
+	SendMessage Decision
+	Ordinary    Decision
+}
+
+func newPublishDecisions(ds Decisions) PublishDecisions {
+	d := PublishDecisions{Decisions: ds}
+	if len(ds.Each) > 0 {
+		d.SendMessage = ds.Each[0]
+		d.Ordinary = ds.Each[1]
+	}
+	return d
+}
+
+// PublishReservations are the tokens that were taken from the limits of [Limits.Publish]: each is settled or cancelled by
+// itself, and Cancel refunds all that are still open.
+type PublishReservations struct {
+	*Reservations
+	SendMessage *Reservation
+	Ordinary    *Reservation
+}
+
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
 func Policies() []*runtime.Policy { return catalog.Policies() }
 
@@ -606,6 +879,35 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
 			Policies: []*runtime.Policy{&policyPlain},
 		},
+		{
+			Name:     "sendMessage",
+			Doc:      "bounds how fast one user can post.",
+			Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
+			Policies: []*runtime.Policy{&policySendMessage},
+		},
+		{
+			Name:     "login",
+			Key:      []runtime.CatalogKey{{Name: "email", Type: "hashed string"}},
+			Policies: []*runtime.Policy{&policyLogin},
+		},
+		{
+			Name:     "signUp",
+			Policies: []*runtime.Policy{&policySignUp},
+		},
+		{
+			Name:     "reports",
+			Policies: []*runtime.Policy{&policyReports},
+		},
+		{
+			Name:     "teamCalls",
+			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
+			Policies: []*runtime.Policy{&policiesTeamCalls[PlanFree], &policiesTeamCalls[PlanPro]},
+		},
+		{
+			Name:     "ordinary",
+			Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
+			Policies: []*runtime.Policy{&policyOrdinary},
+		},
 	},
 	Plans: []string{"free", "pro"},
 	Groups: []runtime.CatalogGroup{
@@ -617,6 +919,10 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 		{
 			Name:  "move",
 			Takes: []string{"apiCalls"},
+		},
+		{
+			Name:  "publish",
+			Takes: []string{"sendMessage", "ordinary"},
 		},
 	},
 })
