@@ -53,5 +53,6 @@ type problem struct {
 	Title            string   `json:"title"`
 	Status           int      `json:"status"`
 	Detail           string   `json:"detail,omitempty"`
+	Reason           string   `json:"reason,omitempty"`
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 }
