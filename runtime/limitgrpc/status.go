@@ -19,7 +19,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// storeRetry is the wait that clients are told if the store fails.
+// storeRetry is the RetryInfo if the store fails.
 const storeRetry = time.Second
 
 // Deny returns the error for the client if a limit that a handler has called itself returns err: a denial as Require returns

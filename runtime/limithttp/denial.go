@@ -147,8 +147,8 @@ func violated(ds limiter.Decisions) (names []string) {
 }
 
 // Legacy is a form of the fields X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Used, X-RateLimit-Resource and
-// X-RateLimit-Reset. They can show one limit: the one of a route that has the least left. Used is the capacity without what remains, and
-// Resource the name of the limit. X-RateLimit-Reset is missing if no time makes more available for certain, as for a block without an end and for slots.
+// X-RateLimit-Reset. They can show one limit: the one of a route that has the least left. Used is the capacity minus Remaining, and
+// Resource is the limit's name. X-RateLimit-Reset is missing if no time makes more available for certain, as for a block without an end and for slots.
 type Legacy uint8
 
 const (

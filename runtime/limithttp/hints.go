@@ -64,7 +64,7 @@ func (b *Binder) Hints(from func(*http.Request) ([]limiter.Item, error)) http.Ha
 			http.Error(w, "hints are read with GET", http.StatusMethodNotAllowed)
 			return
 		}
-		ds, err := route.take(r)
+		r, ds, err := route.take(r)
 		if err != nil {
 			b.deny(w, r, denialOf(ds, err))
 			return
