@@ -37,6 +37,7 @@ type Binder struct {
 	options Options
 	// mistake logs one error: each request would have another one of the same mistake.
 	mistake sync.Once
+	holds   holds
 	// now is the clock for the times in legacy fields.
 	now func() time.Time
 }

@@ -30,7 +30,7 @@ type Denial struct {
 // storeRetry is the Retry-After if the store fails.
 const storeRetry = time.Second
 
-func denialOf(ds limiter.Decisions, err error) *Denial {
+func (b *Binder) denialOf(ds limiter.Decisions, err error) *Denial {
 	if err != nil {
 		d := &Denial{Status: statusOf(err), Err: err}
 		if d.Status == http.StatusServiceUnavailable {
@@ -39,8 +39,11 @@ func denialOf(ds limiter.Decisions, err error) *Denial {
 		return d
 	}
 	d := &Denial{Status: http.StatusTooManyRequests, Reason: longest(ds).Reason(), Decisions: ds}
-	if wait := ds.RetryIn(); wait != runtime.Never {
-		d.RetryAfter = wait
+	for i := range ds.Each {
+		d.RetryAfter = max(d.RetryAfter, b.holds.retryIn(&ds.Each[i]))
+	}
+	if d.RetryAfter == runtime.Never {
+		d.RetryAfter = 0
 	}
 	return d
 }

@@ -66,7 +66,7 @@ func (b *Binder) Hints(from func(*http.Request) ([]limiter.Item, error)) http.Ha
 		}
 		r, ds, err := route.take(r)
 		if err != nil {
-			b.deny(w, r, denialOf(ds, err))
+			b.deny(w, r, b.denialOf(ds, err))
 			return
 		}
 		b.writeHints(w, ds)

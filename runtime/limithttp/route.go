@@ -111,7 +111,7 @@ func (rt *Route) Wrap(next http.Handler) http.Handler {
 			rt.serve(w, r.WithContext(ctx), ds, next)
 			return
 		}
-		rt.binder.deny(w, r, denialOf(ds, err))
+		rt.binder.deny(w, r, rt.binder.denialOf(ds, err))
 	})
 }
 
