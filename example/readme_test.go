@@ -44,12 +44,13 @@ func blocks(t *testing.T, language string) []string {
 // Every page for users is linked from the README once, and every relative link leads to a file.
 func TestGuidesAreLinked(t *testing.T) {
 	link := regexp.MustCompile(`(?:\]\(|<img src=")([^)#:"]+)(#[^)]*)?[)"]`)
+	code := regexp.MustCompile("(?s)\n```.*?\n```\n")
 	linked := map[string]int{}
 	all := slices.Concat(guides, linkedGuides)
 	for _, path := range all {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
-		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), "\n"), -1) {
 			target := filepath.Join(filepath.Dir(path), m[1])
 			_, err := os.Stat(target)
 			assert.NoError(t, err, "link in %s", path)

@@ -116,6 +116,29 @@ func (d Decision) RetryIn() time.Duration {
 	return time.Duration(arith.Add(int64(d.RetryAfter), int64(d.Jitter)))
 }
 
+// Reason returns why a request was denied, as one word for programs, and "" if it was allowed:
+//
+//	block        the policy's Mode is [ModeBlock], or an operator has blocked the key
+//	penalty      a [Penalty] is in force, which this request may have started
+//	concurrency  too many slots are taken, for the kind [InFlight]
+//	quota        the tokens of a calendar window are used up, or waiting does not help
+//	rate         there are not enough tokens yet
+func (d Decision) Reason() string {
+	switch {
+	case d.Allowed:
+		return ""
+	case d.BlockedFor > 0:
+		return "block"
+	case d.PenaltyFor > 0:
+		return "penalty"
+	case d.Policy != nil && d.Policy.Kind == InFlight:
+		return "concurrency"
+	case d.RetryAfter == Never, d.Policy != nil && d.Policy.Calendar.Unit > 0:
+		return "quota"
+	}
+	return "rate"
+}
+
 // String returns the decision in words: "allowed, 19 left" or "denied, retry after 6s".
 func (d Decision) String() string {
 	if d.FailedLocal != nil {

@@ -10,6 +10,28 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
+// TestReason is the table of what denies: of several, a block counts before a penalty, and both before the tokens.
+func TestReason(t *testing.T) {
+	slots := &runtime.Policy{Kind: runtime.InFlight}
+	month := &runtime.Policy{Kind: runtime.FixedWindow, Calendar: runtime.Calendar{Unit: runtime.Month, Count: 1}}
+	for _, row := range []struct {
+		want string
+		d    runtime.Decision
+	}{
+		{"", runtime.Decision{Allowed: true, PenaltyFor: 1, BlockedFor: 1, RetryAfter: runtime.Never}},
+		{"rate", runtime.Decision{}},
+		{"rate", runtime.Decision{Policy: &runtime.Policy{}, RetryAfter: 1}},
+		{"quota", runtime.Decision{Policy: &runtime.Policy{}, RetryAfter: runtime.Never}},
+		{"quota", runtime.Decision{Policy: month, RetryAfter: 1}},
+		{"concurrency", runtime.Decision{Policy: slots, RetryAfter: 1}},
+		{"concurrency", runtime.Decision{Policy: slots, RetryAfter: runtime.Never}},
+		{"penalty", runtime.Decision{Policy: slots, RetryAfter: 1, PenaltyFor: 1}},
+		{"block", runtime.Decision{Policy: month, RetryAfter: runtime.Never, PenaltyFor: 1, BlockedFor: runtime.Never}},
+	} {
+		require.Equal(t, row.want, row.d.Reason(), row.d)
+	}
+}
+
 func TestDecisionInWords(t *testing.T) {
 	require.Equal(t, "allowed, 19 left", runtime.Decision{Allowed: true, Remaining: 19}.String())
 	require.Equal(t, "reserved, use after 6s", runtime.Decision{Allowed: true, UsableAfter: 6 * time.Second}.String())

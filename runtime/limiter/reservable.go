@@ -41,6 +41,24 @@ func (l ReservableLimit) Wait(ctx context.Context) error { return l.of.WaitN(ctx
 // WaitN takes n tokens and returns when they can be used. It reserves; see [Limit.WaitN].
 func (l ReservableLimit) WaitN(ctx context.Context, n int64) error { return l.of.WaitN(ctx, n) }
 
+// WaitReserve takes a token and returns when it can be used; see WaitReserveN.
+func (l ReservableLimit) WaitReserve(ctx context.Context) (*Reservation, error) {
+	return l.of.waitReserve(ctx, 1)
+}
+
+// WaitReserveN takes n tokens as WaitN does, and returns the reservation when they can be used, to settle it when the use is known. The
+// errors are those of WaitN, with which there is nothing to settle.
+//
+//	r, err := limit.LLMTokens(team, model).WaitReserveN(ctx, 4000)
+//	if err != nil {
+//		return err
+//	}
+//	used, err := complete(ctx)
+//	return errors.Join(err, r.Settle(ctx, used))
+func (l ReservableLimit) WaitReserveN(ctx context.Context, n int64) (*Reservation, error) {
+	return l.of.waitReserve(ctx, n)
+}
+
 // Allow takes a token if one is available; see [Limit.Allow].
 func (l ReservableLimit) Allow(ctx context.Context) (runtime.Decision, error) {
 	return l.of.AllowN(ctx, 1)
@@ -140,6 +158,16 @@ func (l ReserveOnlyLimit) Wait(ctx context.Context) error { return l.of.WaitN(ct
 
 // WaitN takes n tokens and returns when they can be used. It reserves; see [Limit.WaitN].
 func (l ReserveOnlyLimit) WaitN(ctx context.Context, n int64) error { return l.of.WaitN(ctx, n) }
+
+// WaitReserve takes a token and returns when it can be used; see [ReservableLimit.WaitReserveN].
+func (l ReserveOnlyLimit) WaitReserve(ctx context.Context) (*Reservation, error) {
+	return l.of.waitReserve(ctx, 1)
+}
+
+// WaitReserveN takes n tokens and returns when they can be used; see [ReservableLimit.WaitReserveN].
+func (l ReserveOnlyLimit) WaitReserveN(ctx context.Context, n int64) (*Reservation, error) {
+	return l.of.waitReserve(ctx, n)
+}
 
 // Charge takes n tokens whether they have accrued or not; see [Limit.Charge].
 func (l ReserveOnlyLimit) Charge(ctx context.Context, n int64) (runtime.Decision, error) {

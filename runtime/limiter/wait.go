@@ -25,6 +25,15 @@ func (l Limit) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // the context's.
 func (l Limit) WaitN(ctx context.Context, n int64) error { return l.limiter.Group(l.N(n)).Wait(ctx) }
 
+// waitReserve is WaitReserveN of limits with reservations.
+func (l Limit) waitReserve(ctx context.Context, n int64) (*Reservation, error) {
+	rs, err := l.limiter.Group(l.N(n)).WaitReserve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return rs.At(0), nil
+}
+
 // Wait takes the tokens of all items and returns when all of them can be used. It reserves from the limits that have
 // reservations, and retries while another limit or a check denies; of the callers in this process that wait for the
 // same items of the limiter, one at a time retries.
@@ -35,9 +44,16 @@ func (l Limit) WaitN(ctx context.Context, n int64) error { return l.limiter.Grou
 // context ends while Wait waits, the tokens are refunded, and the error is the context's. It is
 // [runtime.ErrInvalidCall] if an item acquires slots, which could not be released then.
 func (g Group) Wait(ctx context.Context) error {
+	_, err := g.WaitReserve(ctx)
+	return err
+}
+
+// WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known. The errors are those of Wait, with
+// which there is nothing to settle.
+func (g Group) WaitReserve(ctx context.Context) (*Reservations, error) {
 	requests, err := g.withoutSlots(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	watch := g.limiter.observing()
 	h := watch.hold()
@@ -47,10 +63,13 @@ func (g Group) Wait(ctx context.Context) error {
 		rs, err = g.limiter.retry(ctx, requests, h)
 	}
 	watch.release(ctx, h, err)
-	if err != nil {
-		return err
+	if err == nil {
+		err = rs.Wait(ctx)
 	}
-	return rs.Wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return rs, nil
 }
 
 // tryWithin takes the tokens if they can be used before the context's deadline. After a denial without an error, a

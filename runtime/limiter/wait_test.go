@@ -28,6 +28,37 @@ func waitPolicies() map[string]*runtime.Policy {
 	return map[string]*runtime.Policy{"reserving": reservable(3), "retrying": bucket("limit", 3)}
 }
 
+// WaitReserve returns when the tokens can be used, and what it returns can be settled once.
+func TestWaitReserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter.New(&memstore.Store{})
+		p, key := reservable(3), runtime.Key{}
+		limit := l.Reservable(p, key)
+		must(limit.AllowN(t.Context(), 3))
+		var r *limiter.Reservation
+		require.Equal(t, 2*time.Second, elapsed(func() { r = must(limit.WaitReserveN(t.Context(), 2)) }))
+		require.NoError(t, r.Settle(t.Context(), 1))
+		require.ErrorIs(t, r.Cancel(t.Context()), runtime.ErrNotReserved)
+		require.EqualValues(t, 1, must(limit.Peek(t.Context())).Remaining)
+
+		require.Zero(t, elapsed(func() { r = must(limit.WaitReserve(t.Context())) }))
+		require.NoError(t, r.Cancel(t.Context()))
+		require.EqualValues(t, 1, must(limit.Peek(t.Context())).Remaining)
+
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r, err := limit.WaitReserveN(soon, 3)
+		require.Nil(t, r)
+		require.ErrorIs(t, err, runtime.ErrLimited)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.EqualValues(t, 1, must(limit.Peek(t.Context())).Remaining)
+
+		rs := must(l.Group(limit).WaitReserve(t.Context()))
+		require.NoError(t, rs.Cancel(t.Context()))
+		require.EqualValues(t, 1, must(limit.Peek(t.Context())).Remaining)
+	})
+}
+
 // After all 3 tokens were taken, 2 more are available after 2s.
 func TestWait(t *testing.T) {
 	for _, row := range []struct {

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -131,7 +132,8 @@ func TestDenial(t *testing.T) {
 			require.Len(t, denied.Details(), 2)
 			quota, ok := denied.Details()[0].(*errdetails.QuotaFailure)
 			require.True(t, ok)
-			assert.Equal(t, "limit:failedLogins", quota.Violations[0].Subject)
+			want := &errdetails.QuotaFailure_Violation{Subject: "limit:failedLogins", QuotaId: "failedLogins", QuotaMetric: "rate", QuotaValue: 10}
+			assert.True(t, proto.Equal(want, quota.Violations[0]), quota.Violations[0])
 			info, ok := denied.Details()[1].(*errdetails.RetryInfo)
 			require.True(t, ok)
 			assert.Equal(t, time.Hour, info.RetryDelay.AsDuration())

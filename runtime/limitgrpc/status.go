@@ -19,7 +19,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// storeRetry is the wait that clients are told if the store fails.
+// storeRetry is the RetryInfo if the store fails.
 const storeRetry = time.Second
 
 // Deny returns the error for the client if a limit that a handler has called itself returns err: a denial as Require returns
@@ -87,15 +87,21 @@ func endOf(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// denial returns the status of a denial, with the names of the limits that deny, once each.
+// denial returns the status of a denial, with a violation for each limit that denies, once each: its name is the quota_id, the
+// [runtime.Decision.Reason] the quota_metric, and the capacity the quota_value, which is 0 for a blocked key.
 func denial(ds limiter.Decisions) *status.Status {
 	var names []string
 	quota := &errdetails.QuotaFailure{}
-	for _, name := range ds.DeniedBy() {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-			quota.Violations = append(quota.Violations, &errdetails.QuotaFailure_Violation{Subject: "limit:" + name})
+	for _, d := range ds.Each {
+		if d.Allowed || slices.Contains(names, d.Limit) {
+			continue
 		}
+		names = append(names, d.Limit)
+		v := &errdetails.QuotaFailure_Violation{Subject: "limit:" + d.Limit, QuotaId: d.Limit, QuotaMetric: d.Reason()}
+		if d.Policy != nil && d.BlockedFor == 0 {
+			v.QuotaValue = d.Policy.Full()
+		}
+		quota.Violations = append(quota.Violations, v)
 	}
 	details := []protoadapt.MessageV1{quota}
 	if wait := ds.RetryIn(); wait != runtime.Never {

@@ -37,6 +37,7 @@ type Binder struct {
 	options Options
 	// mistake logs one error: each request would have another one of the same mistake.
 	mistake sync.Once
+	holds   holds
 	// now is the clock for the times in legacy fields.
 	now func() time.Time
 }
@@ -53,5 +54,6 @@ type problem struct {
 	Title            string   `json:"title"`
 	Status           int      `json:"status"`
 	Detail           string   `json:"detail,omitempty"`
+	Reason           string   `json:"reason,omitempty"`
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 }

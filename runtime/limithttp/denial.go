@@ -19,6 +19,8 @@ type Denial struct {
 	// RetryAfter is what the client should wait, with jitter, as in the field Retry-After. It is 0 if the response has no
 	// such field, because no retry passes or the request itself is at fault.
 	RetryAfter time.Duration
+	// Reason is the [runtime.Decision.Reason] of the limit that denies for the longest time; "" if Err is not nil.
+	Reason string
 	// Decisions are those of the limits if Err is nil.
 	Decisions limiter.Decisions
 	// Err is nil if a limit denies. It may have details that a client must not see.
@@ -28,7 +30,7 @@ type Denial struct {
 // storeRetry is the Retry-After if the store fails.
 const storeRetry = time.Second
 
-func denialOf(ds limiter.Decisions, err error) *Denial {
+func (b *Binder) denialOf(ds limiter.Decisions, err error) *Denial {
 	if err != nil {
 		d := &Denial{Status: statusOf(err), Err: err}
 		if d.Status == http.StatusServiceUnavailable {
@@ -36,9 +38,20 @@ func denialOf(ds limiter.Decisions, err error) *Denial {
 		}
 		return d
 	}
-	d := &Denial{Status: http.StatusTooManyRequests, Decisions: ds}
-	if wait := ds.RetryIn(); wait != runtime.Never {
-		d.RetryAfter = wait
+	d := &Denial{Status: http.StatusTooManyRequests, Reason: longest(ds).Reason(), Decisions: ds}
+	for i := range ds.Each {
+		d.RetryAfter = max(d.RetryAfter, b.holds.retryIn(&ds.Each[i]))
+	}
+	if d.RetryAfter == runtime.Never {
+		d.RetryAfter = 0
+	}
+	return d
+}
+
+// longest returns the decision that denies for the longest time; the zero one if none denies.
+func longest(ds limiter.Decisions) (d runtime.Decision) {
+	if limited, ok := errors.AsType[*runtime.LimitedError](ds.Err()); ok {
+		d = limited.Decision
 	}
 	return d
 }
@@ -109,7 +122,8 @@ func (d *Denial) WriteProblem(w http.ResponseWriter) {
 	p := problem{Type: "about:blank", Title: http.StatusText(d.Status), Status: d.Status}
 	switch {
 	case d.Err == nil:
-		p.Type, p.Title, p.ViolatedPolicies = quotaExceeded, "Quota Exceeded", violated(d.Decisions)
+		p.Type, p.Title = problemOf(longest(d.Decisions))
+		p.Reason, p.ViolatedPolicies = d.Reason, violated(d.Decisions)
 	case errors.Is(d.Err, runtime.ErrExceedsCapacity):
 		p.Detail = "The request needs more than a limit allows at once. Waiting does not help."
 	}
@@ -135,8 +149,9 @@ func violated(ds limiter.Decisions) (names []string) {
 	return names
 }
 
-// Legacy is a form of the fields X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset. They can show one limit: the
-// one of a route that has the least left. X-RateLimit-Reset is missing if no time makes more available for certain, as for a block without an end and for slots.
+// Legacy is a form of the fields X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Used, X-RateLimit-Resource and
+// X-RateLimit-Reset. They can show one limit: the one of a route that has the least left. Used is the capacity minus Remaining, and
+// Resource is the limit's name. X-RateLimit-Reset is missing if no time makes more available for certain, as for a block without an end and for slots.
 type Legacy uint8
 
 const (
@@ -165,6 +180,8 @@ func (l Legacy) set(h http.Header, all []quota, now time.Time) {
 	}
 	h.Set("X-RateLimit-Limit", strconv.FormatInt(least.capacity, 10))
 	h.Set("X-RateLimit-Remaining", strconv.FormatInt(least.remain, 10))
+	h.Set("X-RateLimit-Used", strconv.FormatInt(least.capacity-least.remain, 10))
+	h.Set("X-RateLimit-Resource", least.name)
 	reset := least.reset
 	if reset == 0 {
 		// A client would take the present for the end of a block.

@@ -30,10 +30,10 @@ func (b *Binder) Deny(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if limited, ok := errors.AsType[*runtime.LimitedError](err); ok {
 		d := limited.Decision
-		b.deny(w, r, denialOf(limiter.Decisions{RetryAfter: d.RetryAfter, Each: []runtime.Decision{d}}, nil))
+		b.deny(w, r, b.denialOf(limiter.Decisions{RetryAfter: d.RetryAfter, Each: []runtime.Decision{d}}, nil))
 		return
 	}
-	b.deny(w, r, denialOf(limiter.Decisions{}, err))
+	b.deny(w, r, b.denialOf(limiter.Decisions{}, err))
 }
 
 var errNoDenial = Error(http.StatusInternalServerError, errors.New("Deny was called without an error: pass the Err of a denied reservation"))

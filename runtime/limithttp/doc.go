@@ -32,12 +32,13 @@
 //	a mistake of the program                  500     none; see runtime.OriginProgram
 //	the store fails                           503     Retry-After: 1
 //
-// The body is application/problem+json (RFC 9457), for a denial with the names of the limits that deny in
-// violated-policies. Retry-After is in seconds, rounded up, and has the jitter of the limit: a client that waits as long and
-// is not overtaken by another one passes. For a limit in flight it is when a hold ends that is not renewed, so that a slot is often free
-// earlier, and sometimes later. If a store fails and the limit has onError: open, the handler runs and there are
-// no fields, because nothing is known. Limits in shadow mode, limits that are off and unlimited plans have no fields either. A limit
-// with a lease has no RateLimit field until it denies.
+// The body is application/problem+json (RFC 9457), for a denial with its [runtime.Decision.Reason] in reason, and the names
+// of the limits that deny in violated-policies. Retry-After is in seconds, rounded up, and has the jitter of the limit: a
+// client that waits as long and is not overtaken by another one passes. For a limit in flight it is an estimate: the moving
+// average of how long requests have held its slots in this process, and at most the time until a hold ends that is not
+// renewed. If a store fails and the limit has onError: open, the handler runs and there are no fields, because nothing is
+// known. Limits in shadow mode, limits that are off and unlimited plans have no fields either. A limit with a lease has no
+// RateLimit field until it denies.
 //
 // A browser shows a response's fields to scripts of another origin only if Access-Control-Expose-Headers names them:
 //

@@ -39,7 +39,7 @@ func Example() {
 	}
 	// Output:
 	// 200 "sendMessage";r=19;t=114 posted
-	// 429 "sendMessage";r=0;t=6 {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"violated-policies":["sendMessage"]}
+	// 429 "sendMessage";r=0;t=6 {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"reason":"rate","violated-policies":["sendMessage"]}
 }
 
 // One request takes from two limits, all or none. The second one counts tokens whose number is known only afterwards.

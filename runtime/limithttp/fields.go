@@ -19,12 +19,35 @@ import (
 
 // This file is all that depends on the draft draft-ietf-httpapi-ratelimit-headers-11 of 23 May 2026.
 
-// The names of the fields, and the type of the problem that a denial is.
+// The names of the fields, and where the types of problems are.
 const (
-	policyField   = "RateLimit-Policy"
-	limitField    = "RateLimit"
-	quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	policyField  = "RateLimit-Policy"
+	limitField   = "RateLimit"
+	problemTypes = "https://iana.org/assignments/http-problem-types#"
 )
+
+// problemOf returns the type of the problem that a denial is, and its title. The draft recommends the status 503 for a reduced capacity,
+// but the status is 429 for all of them: it is one client that is limited.
+func problemOf(d runtime.Decision) (id, title string) {
+	switch d.Reason() {
+	case "block", "penalty":
+		return problemTypes + "abnormal-usage-detected", "Abnormal Usage Detected"
+	case "rate", "quota", "concurrency":
+		if reduced(d.Policy) {
+			return problemTypes + "temporary-reduced-capacity", "Temporary Reduced Capacity"
+		}
+	}
+	return problemTypes + "quota-exceeded", "Quota Exceeded"
+}
+
+// reduced reports whether an override has put fewer tokens in force than the limit has without it.
+func reduced(p *runtime.Policy) bool {
+	if p == nil {
+		return false
+	}
+	base := p.Inside().Base()
+	return p.Rate < base.Rate || p.Full() < base.Full()
+}
 
 // The names as keys of an [http.Header], which would otherwise be made for each response.
 var policyKey, limitKey = http.CanonicalHeaderKey(policyField), http.CanonicalHeaderKey(limitField)

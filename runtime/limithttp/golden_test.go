@@ -107,6 +107,16 @@ func goldenCases() []goldenCase {
 		}
 		return []limiter.Item{w.limiter.Limit(p, ada), w.limiter.Limit(with(window(), same), ada)}
 	}
+	// overridden is a key to which an operator has given another capacity.
+	overridden := func(w *world, capacity int64) limiter.Limit {
+		p := with(bucket(), func(p *runtime.Policy) { p.Overrides = runtime.OverrideBounds{Rate: 10, Capacity: 30} })
+		_, err := w.limiter.Overrides(p, ada).Set(context.Background(), runtime.Override{
+			Rate: 10, Capacity: capacity, Until: runtime.ForGood(), Reason: "a migration", Author: "me"})
+		if err != nil {
+			panic(err)
+		}
+		return w.limiter.Limit(p, ada)
+	}
 	one := func(p *runtime.Policy) []*runtime.Policy { return []*runtime.Policy{p} }
 	return []goldenCase{
 		{name: "token bucket: allowed", limits: one(with(bucket(), same))},
@@ -166,6 +176,25 @@ func goldenCases() []goldenCase {
 				panic(err)
 			}
 			return b.Limit(func(*http.Request) (limiter.Item, error) { return limit.N(0), nil }).Wrap(hello)
+		}},
+		{name: "penalty: denied", route: func(w *world, b *limithttp.Binder) http.Handler {
+			limit := w.limiter.Limit(with(bucket(), func(p *runtime.Policy) { p.Penalty = runtime.PenaltyOf(0, time.Hour) }), ada)
+			return b.Limit(func(*http.Request) (limiter.Item, error) { return limit.N(15), nil }).Wrap(hello)
+		}, requests: 2},
+		{name: "an override that lowers the limit: denied", requests: 3, route: func(w *world, b *limithttp.Binder) http.Handler {
+			limit := overridden(w, 2)
+			return b.Limit(func(*http.Request) (limiter.Item, error) { return limit, nil }).Wrap(hello)
+		}},
+		{name: "an override that raises the limit: denied", requests: 31, route: func(w *world, b *limithttp.Binder) http.Handler {
+			limit := overridden(w, 30)
+			return b.Limit(func(*http.Request) (limiter.Item, error) { return limit, nil }).Wrap(hello)
+		}},
+		{name: "in flight: denied", route: func(w *world, b *limithttp.Binder) http.Handler {
+			limit := w.limiter.Slots(&runtime.Policy{Name: "exports", Kind: runtime.InFlight, Slots: 1, Hold: time.Minute}, ada)
+			if _, err := limit.Acquire(context.Background()); err != nil {
+				panic(err)
+			}
+			return b.InFlight(func(*http.Request) (limiter.SlotLimit, error) { return limit, nil }).Wrap(hello)
 		}},
 		{name: "block: a request of no tokens", n: -1, options: limithttp.Options{Legacy: limithttp.LegacyGitHub}, limits: one(with(bucket(), mode(runtime.ModeBlock)))},
 		{name: "block: legacy", options: limithttp.Options{Legacy: limithttp.LegacyGitHub}, limits: one(with(bucket(), mode(runtime.ModeBlock)))},

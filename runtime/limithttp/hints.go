@@ -64,9 +64,9 @@ func (b *Binder) Hints(from func(*http.Request) ([]limiter.Item, error)) http.Ha
 			http.Error(w, "hints are read with GET", http.StatusMethodNotAllowed)
 			return
 		}
-		ds, err := route.take(r)
+		r, ds, err := route.take(r)
 		if err != nil {
-			b.deny(w, r, denialOf(ds, err))
+			b.deny(w, r, b.denialOf(ds, err))
 			return
 		}
 		b.writeHints(w, ds)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
@@ -20,6 +21,8 @@ func (b *Binder) serve(w http.ResponseWriter, r *http.Request, ds limiter.Decisi
 		next.ServeHTTP(w, r)
 		return
 	}
+	begun := time.Now()
+	defer func() { b.holds.ended(ds, time.Since(begun)) }()
 	err := ds.Do(r.Context(), func(ctx context.Context) error {
 		w := hijackable(w)
 		next.ServeHTTP(w, r.WithContext(ctx))

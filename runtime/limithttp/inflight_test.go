@@ -83,6 +83,53 @@ func TestInFlightHoldsASlotForTheHandler(t *testing.T) {
 	e.eventuallyFree()
 }
 
+// Retry-After of a full limit is how long requests have held its slots in this process, and at most the rest of a hold.
+func TestInFlightEstimatesRetryAfter(t *testing.T) {
+	for _, row := range []struct {
+		what       string
+		hold, took time.Duration
+		want       string
+	}{
+		{"no request has ended", time.Minute, 0, "60"},
+		{"short requests", time.Minute, time.Millisecond, "1"},
+		{"longer than a second", time.Minute, 1100 * time.Millisecond, "2"},
+		{"longer than a hold, by renewals", time.Second, 1100 * time.Millisecond, "1"},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			l := limiter.New(&memstore.Store{})
+			slots := l.Slots(&runtime.Policy{Name: "exports", Kind: runtime.InFlight, Slots: 1, Hold: row.hold}, ada)
+			h := limithttp.New(l, limithttp.Options{OnError: func(_ *http.Request, err error) { t.Errorf("OnError: %v", err) }})
+			route := h.InFlight(func(*http.Request) (limiter.SlotLimit, error) { return slots, nil })
+			server := httptest.NewServer(route.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(row.took) })))
+			defer server.Close()
+			get := func() (int, string) {
+				response, err := server.Client().Get(server.URL)
+				require.NoError(t, err)
+				response.Body.Close()
+				return response.StatusCode, response.Header.Get("Retry-After")
+			}
+			if row.took > 0 {
+				status, _ := get()
+				require.Equal(t, http.StatusOK, status)
+			}
+			var slot *limiter.Slot
+			require.Eventually(t, func() bool {
+				var err error
+				slot, err = slots.Acquire(t.Context())
+				return err == nil && slot.Allowed
+			}, 10*time.Second, time.Millisecond)
+			status, wait := get()
+			require.Equal(t, http.StatusTooManyRequests, status)
+			require.Equal(t, row.want, wait)
+			response := httptest.NewRecorder()
+			denied, err := slots.Acquire(t.Context())
+			require.NoError(t, err)
+			h.Deny(response, httptest.NewRequest(http.MethodGet, "/", nil), denied.Err())
+			require.Equal(t, row.want, response.Header().Get("Retry-After"), "a handler that acquires the slot itself")
+		})
+	}
+}
+
 func TestInFlightReleasesAfterAPanic(t *testing.T) {
 	e := newExports(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	_, err := e.server.Client().Get(e.server.URL)

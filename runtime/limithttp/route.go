@@ -92,7 +92,7 @@ func (rt *Route) CountWhen(counts func(status int) bool) *Route {
 // as many tokens at least, is not taken again. Slots are held while next runs: see [Binder.InFlight]. The context of the request that next gets is one for [Settle].
 func (rt *Route) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ds, err := rt.take(r)
+		r, ds, err := rt.take(r)
 		if err == nil && ds.Each == nil {
 			next.ServeHTTP(w, r)
 			return
@@ -111,7 +111,7 @@ func (rt *Route) Wrap(next http.Handler) http.Handler {
 			rt.serve(w, r.WithContext(ctx), ds, next)
 			return
 		}
-		rt.binder.deny(w, r, denialOf(ds, err))
+		rt.binder.deny(w, r, rt.binder.denialOf(ds, err))
 	})
 }
 
@@ -161,19 +161,27 @@ func (p *passed) quotas(all []quota) []quota {
 	return p.binder.quotas(outer.quotas(all), ds)
 }
 
-// take returns the decisions on a request, none if it passes without limits. The error has the status of a response.
-func (rt *Route) take(r *http.Request) (limiter.Decisions, error) {
+// take returns the decisions on a request, none if it passes without limits, and the request with the values that the route's function
+// has handed on. The error has the status of a response.
+func (rt *Route) take(r *http.Request) (*http.Request, limiter.Decisions, error) {
+	before := r.Context()
 	take, err := rt.from(r)
+	r = handedOn(r, before)
 	switch {
 	case err != nil && runtime.OriginOf(err) == runtime.OriginProgram:
-		return limiter.Decisions{}, withStatus(http.StatusInternalServerError, err)
+		err = withStatus(http.StatusInternalServerError, err)
 	case err != nil:
-		return limiter.Decisions{}, withStatus(http.StatusBadRequest, err)
+		err = withStatus(http.StatusBadRequest, err)
 	}
-	if take == nil {
-		return limiter.Decisions{}, nil
+	if err != nil || take == nil {
+		return r, limiter.Decisions{}, err
 	}
-	ctx := r.Context()
+	ds, err := takeIn(r.Context(), take)
+	return r, ds, err
+}
+
+// takeIn returns the decisions of a function of [Binder.Group]. The error has the status of a response.
+func takeIn(ctx context.Context, take Take) (limiter.Decisions, error) {
 	if _, inside := limiter.Taken(ctx); inside {
 		ctx = once.In(ctx)
 	}
