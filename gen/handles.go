@@ -43,6 +43,8 @@ var verbs = []struct{ name, parameters, does string }{
 	{"WaitAcquireN", "ctx, n", "waits for n slots"},
 	{"Wait", "ctx", "takes a token, and returns when it can be used"},
 	{"WaitN", "ctx, n", "takes n tokens, and returns when they can be used"},
+	{"WaitReserve", "ctx", "takes a token, and returns it when it can be used, to be settled"},
+	{"WaitReserveN", "ctx, n", "takes n tokens, and returns them when they can be used"},
 	{"Check", "ctx", "decides, and takes nothing"},
 	{"CheckN", "ctx, n", "decides for n, and takes nothing"},
 	{"Refund", "ctx, d", "gives back the token that d took"},

@@ -77,45 +77,49 @@ type (
 	// ReservableLimit is one key of a limit whose tokens can also be reserved before they have accrued.
 	// It is a small value: keep it, or make one for each call.
 	//
-	//	Allow(ctx) (Decision, error)            takes a token if one is available
-	//	AllowN(ctx, n) (Decision, error)        takes n tokens, or none
-	//	AllowUpTo(ctx, n) (Decision, error)     takes as many tokens as are available, at most n
-	//	Require(ctx) error                      takes a token, and returns a denial as a *LimitedError
-	//	RequireN(ctx, n) error                  takes n tokens, or none
-	//	Reserve(ctx) (*Reservation, error)      takes a token, also before it has accrued
-	//	ReserveN(ctx, n) (*Reservation, error)  takes n tokens, also before they have accrued
-	//	Resume(text) (*Reservation, error)      returns the reservation with a text of MarshalText
-	//	Wait(ctx) error                         takes a token, and returns when it can be used
-	//	WaitN(ctx, n) error                     takes n tokens, and returns when they can be used
-	//	Check(ctx) (Decision, error)            decides, and takes nothing
-	//	CheckN(ctx, n) (Decision, error)        decides for n, and takes nothing
-	//	Refund(ctx, d) (Decision, error)        gives back the token that d took
-	//	RefundN(ctx, d, n) (Decision, error)    gives back n of the tokens that d took
-	//	Charge(ctx, n) (Decision, error)        takes n tokens, available or not
-	//	Peek(ctx) (Balance, error)              returns what is used and left
-	//	Reset(ctx) error                        forgets what is used
-	//	Erase(ctx) error                        deletes the key from the store
-	//	N(n) Item                               is an item that takes n tokens
-	//	Checked() Item                          is an item that is checked, and takes nothing
-	//	CheckedN(n) Item                        is an item that is checked for n
+	//	Allow(ctx) (Decision, error)                takes a token if one is available
+	//	AllowN(ctx, n) (Decision, error)            takes n tokens, or none
+	//	AllowUpTo(ctx, n) (Decision, error)         takes as many tokens as are available, at most n
+	//	Require(ctx) error                          takes a token, and returns a denial as a *LimitedError
+	//	RequireN(ctx, n) error                      takes n tokens, or none
+	//	Reserve(ctx) (*Reservation, error)          takes a token, also before it has accrued
+	//	ReserveN(ctx, n) (*Reservation, error)      takes n tokens, also before they have accrued
+	//	Resume(text) (*Reservation, error)          returns the reservation with a text of MarshalText
+	//	Wait(ctx) error                             takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                         takes n tokens, and returns when they can be used
+	//	WaitReserve(ctx) (*Reservation, error)      takes a token, and returns it when it can be used, to be settled
+	//	WaitReserveN(ctx, n) (*Reservation, error)  takes n tokens, and returns them when they can be used
+	//	Check(ctx) (Decision, error)                decides, and takes nothing
+	//	CheckN(ctx, n) (Decision, error)            decides for n, and takes nothing
+	//	Refund(ctx, d) (Decision, error)            gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)        gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)            takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)                  returns what is used and left
+	//	Reset(ctx) error                            forgets what is used
+	//	Erase(ctx) error                            deletes the key from the store
+	//	N(n) Item                                   is an item that takes n tokens
+	//	Checked() Item                              is an item that is checked, and takes nothing
+	//	CheckedN(n) Item                            is an item that is checked for n
 	//
 	// See [limiter.ReservableLimit] for the errors and details of each.
 	ReservableLimit = limiter.ReservableLimit
 	// ReserveOnlyLimit is one key of a limit with capacity 0, whose tokens can only be reserved.
 	// It is a small value: keep it, or make one for each call.
 	//
-	//	Reserve(ctx) (*Reservation, error)      takes a token, also before it has accrued
-	//	ReserveN(ctx, n) (*Reservation, error)  takes n tokens, also before they have accrued
-	//	Resume(text) (*Reservation, error)      returns the reservation with a text of MarshalText
-	//	Wait(ctx) error                         takes a token, and returns when it can be used
-	//	WaitN(ctx, n) error                     takes n tokens, and returns when they can be used
-	//	Refund(ctx, d) (Decision, error)        gives back the token that d took
-	//	RefundN(ctx, d, n) (Decision, error)    gives back n of the tokens that d took
-	//	Charge(ctx, n) (Decision, error)        takes n tokens, available or not
-	//	Peek(ctx) (Balance, error)              returns what is used and left
-	//	Reset(ctx) error                        forgets what is used
-	//	Erase(ctx) error                        deletes the key from the store
-	//	N(n) ReserveItem                        is an item that takes n tokens
+	//	Reserve(ctx) (*Reservation, error)          takes a token, also before it has accrued
+	//	ReserveN(ctx, n) (*Reservation, error)      takes n tokens, also before they have accrued
+	//	Resume(text) (*Reservation, error)          returns the reservation with a text of MarshalText
+	//	Wait(ctx) error                             takes a token, and returns when it can be used
+	//	WaitN(ctx, n) error                         takes n tokens, and returns when they can be used
+	//	WaitReserve(ctx) (*Reservation, error)      takes a token, and returns it when it can be used, to be settled
+	//	WaitReserveN(ctx, n) (*Reservation, error)  takes n tokens, and returns them when they can be used
+	//	Refund(ctx, d) (Decision, error)            gives back the token that d took
+	//	RefundN(ctx, d, n) (Decision, error)        gives back n of the tokens that d took
+	//	Charge(ctx, n) (Decision, error)            takes n tokens, available or not
+	//	Peek(ctx) (Balance, error)                  returns what is used and left
+	//	Reset(ctx) error                            forgets what is used
+	//	Erase(ctx) error                            deletes the key from the store
+	//	N(n) ReserveItem                            is an item that takes n tokens
 	//
 	// See [limiter.ReserveOnlyLimit] for the errors and details of each.
 	ReserveOnlyLimit = limiter.ReserveOnlyLimit
