@@ -101,7 +101,7 @@ func oneLine(text string) string {
 func TestGoCompletesVerbs(t *testing.T) {
 	every := []string{"Charge", "Erase", "Peek", "Refund", "RefundN", "Reset", "Wait", "WaitN"}
 	takes := append([]string{"Allow", "AllowN", "AllowUpTo", "Check", "CheckN", "Require", "RequireN", "N", "Checked", "CheckedN"}, every...)
-	reserves := []string{"Reserve", "ReserveN", "Resume"}
+	reserves := []string{"Reserve", "ReserveN", "Resume", "WaitReserve", "WaitReserveN"}
 	folder := app(t)
 	d := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed(""))
 	for _, row := range []struct {
