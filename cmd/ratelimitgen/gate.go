@@ -94,15 +94,14 @@ func approval(s *review.Subject, f review.Finding) string {
 
 // approvedValue is one side of a change in an approval.
 func approvedValue(c spec.Change, side spec.Side) string {
+	whole := c.Field == "" && side.Pos != (diag.Pos{})
 	switch {
 	case c.Field == "" && side.Group != nil:
-		// An approval of one group is not that of another with its name.
+		// Another group with the name has another approval.
 		return abbreviated(strings.Join(side.Group.Words(), " "))
-	case c.Field != "" || side.Pos == (diag.Pos{}):
-		return abbreviated(side.Value)
-	case c.New.Pos == (diag.Pos{}):
+	case whole && c.New.Pos == (diag.Pos{}):
 		return rates(side.Limit, c.Plan)
-	case c.Old.Pos == (diag.Pos{}):
+	case whole && c.Old.Pos == (diag.Pos{}):
 		// All that an added limit or plan decides by, so that the approval is for this one only.
 		return rates(side.Limit, c.Plan) + " " + hash(strings.Join(diff.InForce(side.Limit, c.Plan), "\n"))
 	}

@@ -40,7 +40,7 @@ const slotPool = 3
 
 const (
 	// leastAcquired is how many acquisitions there are to judge, of all processes.
-	leastAcquired = 50
+	leastAcquired = 11
 	// maxSlotRounds is how often the processes run for them.
 	maxSlotRounds = 10
 )

@@ -56,7 +56,7 @@ start)
 		done
 	} >"$dir/haproxy.cfg"
 	"$haproxy" -D -f "$dir/haproxy.cfg" >"$dir/log" 2>&1 </dev/null || { cat "$dir/log" >&2; exit 1; }
-	for _ in $(seq 100); do
+	for _ in $(seq 600); do
 		sleep 0.1
 		# Until two checks have failed, HAProxy assumes that a server is up.
 		unchecked=

@@ -174,7 +174,8 @@ func (p *Prepared) LocateFor(ctx context.Context, tx conn.Runner) error {
 		// A far server answers late on this connection too. Behind a pooler that has one session, no answer comes.
 		wait, cancel := context.WithTimeout(ctx, max(bounds.SpareTimeout, 4*took))
 		defer cancel()
-		if other, failed := p.Server.Find(wait, spare); failed == nil {
+		// It does not see a table that the transaction itself has created.
+		if other, failed := p.Server.Find(wait, spare); failed == nil && other[p.Server.Table] != "" {
 			found, err = other, nil
 		}
 	}
