@@ -42,8 +42,9 @@ const (
 	outageReserved = 30
 	// perLimit is how many goroutines of a process take from each limit.
 	perLimit = 2
-	// connections is half of how many connections a process has to each node.
-	connections = 8
+	// connections is half of how many connections a process has to each node. After a failover, all processes open theirs at
+	// once, each within a second or in vain: a machine of two cores starts 24 sessions in that time, but not 48.
+	connections = 4
 )
 
 // outageLimit is a limit and the method by which the load takes from it.

@@ -20,7 +20,8 @@ type site struct {
 	pooler  *own
 	driver  string
 	dialect string
-	// dsns has the data source name of each node, and direct is that of the server behind a pooler.
+	// dsns has the data source name of each node, and direct is that of the server behind a pooler, or of the standby, which the
+	// promoted one is in the end.
 	dsns   []string
 	direct string
 	// endpoints are the addresses of the nodes for clients, and pids the files with the process ids of their servers.
@@ -73,6 +74,7 @@ func newPostgres(t *testing.T, driver string, standby bool) *site {
 		// Without connect_timeout, drivers wait for a host that drops packets for as long as they may connect at all.
 		dsn = fmt.Sprintf("host=127.0.0.2,127.0.0.2 port=%d,%d user=postgres dbname=postgres sslmode=disable "+
 			"target_session_attrs=read-write connect_timeout=1", s.own.port(0), s.own.port(1))
+		s.direct = fmt.Sprintf("host=127.0.0.2 port=%d user=postgres dbname=postgres sslmode=disable", s.own.port(1))
 	}
 	s.dsns = []string{dsn}
 	return s
@@ -263,9 +265,12 @@ func (s *site) signal(i int, name string) error {
 func (s *site) logs() string {
 	var all strings.Builder
 	for _, pid := range s.pids {
-		files, _ := filepath.Glob(filepath.Join(filepath.Dir(pid), "*", "log"))
-		for _, name := range append(files, filepath.Join(filepath.Dir(pid), "log")) {
-			text, _ := os.ReadFile(name)
+		for _, name := range []string{"log", "primary/log", "primary/standby/log"} {
+			name = filepath.Join(filepath.Dir(pid), name)
+			text, err := os.ReadFile(name)
+			if err != nil {
+				continue // another kind of server, or one without a standby
+			}
 			fmt.Fprintf(&all, "%s:\n%s\n", name, text[max(0, len(text)-2000):])
 		}
 	}
