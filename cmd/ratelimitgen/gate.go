@@ -93,7 +93,7 @@ func approval(s *review.Subject, f review.Finding) string {
 }
 
 // approvedValue is one side of a change in an approval.
-func approvedValue(c spec.Change, side spec.Side) string {
+func approvedValue(c diff.Change, side diff.Side) string {
 	whole := c.Field == "" && side.Pos != (diag.Pos{})
 	switch {
 	case c.Field == "" && side.Group != nil:

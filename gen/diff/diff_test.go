@@ -24,12 +24,17 @@ func parsed(t testing.TB, text string) *spec.File {
 }
 
 // summaries returns changes as "id limit field: old -> new".
-func summaries(changes []spec.Change) []string {
+func summaries(changes []Change) []string {
 	list := []string{}
 	for _, c := range changes {
 		list = append(list, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s: %s -> %s", c.Kind.ID, c.Limit, c.Field, c.Old.Value, c.New.Value)), " "))
 	}
 	return list
+}
+
+func changesOf(old, new *spec.File) []Change {
+	changes, _ := Files(old, new)
+	return changes
 }
 
 func TestFiles(t *testing.T) {
@@ -58,7 +63,7 @@ func TestFiles(t *testing.T) {
 			"start-changed sendMessage start: 2024-01-01T00:00:00Z -> 1d12h"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := summaries(Files(parsed(t, test.old), parsed(t, test.new)))
+			got := summaries(changesOf(parsed(t, test.old), parsed(t, test.new)))
 			want := []string{}
 			for _, line := range test.want {
 				want = append(want, strings.Join(strings.Fields(line), " "))
@@ -91,7 +96,7 @@ func TestRenamesAreGuessed(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			const head = "version: 1\nlimits:\n"
 			got := map[string]string{}
-			for _, c := range Files(parsed(t, head+test.old), parsed(t, head+test.new)) {
+			for _, c := range changesOf(parsed(t, head+test.old), parsed(t, head+test.new)) {
 				if c.Kind == ids.LimitRenamed {
 					got[c.New.Value] = c.Old.Value
 				}
@@ -106,11 +111,11 @@ func TestRenamesAreGuessed(t *testing.T) {
 
 func TestSidesOfChangesHaveValuesAndPlaces(t *testing.T) {
 	old, new := parsed(t, ids.LimitOf(ids.Bucket)), parsed(t, ids.LimitOf("rate: 20", "kind: token bucket", "period: 1m"))
-	changes := Files(old, new)
+	changes := changesOf(old, new)
 	require.Len(t, changes, 2)
-	assert.Equal(t, spec.Side{File: old, Limit: old.Limits[0], Value: "10", Given: true, Pos: diag.Pos{Line: 5, Column: 11}}, changes[0].Old)
-	assert.Equal(t, spec.Side{File: new, Limit: new.Limits[0], Value: "20", Given: true, Pos: diag.Pos{Line: 4, Column: 11}}, changes[0].New)
-	assert.Equal(t, spec.Side{File: new, Limit: new.Limits[0], Value: "20", Given: false, Pos: diag.Pos{Line: 3, Column: 3}}, changes[1].New, "a capacity that is not given has the place of the limit")
+	assert.Equal(t, Side{File: old, Limit: old.Limits[0], Value: "10", Given: true, Pos: diag.Pos{Line: 5, Column: 11}}, changes[0].Old)
+	assert.Equal(t, Side{File: new, Limit: new.Limits[0], Value: "20", Given: true, Pos: diag.Pos{Line: 4, Column: 11}}, changes[0].New)
+	assert.Equal(t, Side{File: new, Limit: new.Limits[0], Value: "20", Given: false, Pos: diag.Pos{Line: 3, Column: 3}}, changes[1].New, "a capacity that is not given has the place of the limit")
 }
 
 // Comparing the files the other way round swaps added and removed limits, and the values of each change.
@@ -122,10 +127,10 @@ func TestDiffBackIsTheOpposite(t *testing.T) {
 	for _, kind := range ids.Changes() {
 		old, new := parsed(t, kind.Before), parsed(t, kind.After)
 		var there, back []string
-		for _, c := range Files(old, new) {
+		for _, c := range changesOf(old, new) {
 			there = append(there, c.Kind.ID+c.Plan+c.Field+c.Old.Value+c.New.Value)
 		}
-		for _, c := range Files(new, old) {
+		for _, c := range changesOf(new, old) {
 			if c.Kind == ids.PlanRenamed {
 				c.Plan = c.Old.Value
 			}
@@ -138,7 +143,7 @@ func TestDiffBackIsTheOpposite(t *testing.T) {
 func TestExamplesOfChangesHaveThatChangeOnly(t *testing.T) {
 	for _, kind := range ids.Changes() {
 		var found []string
-		for _, c := range Files(parsed(t, kind.Before), parsed(t, kind.After)) {
+		for _, c := range changesOf(parsed(t, kind.Before), parsed(t, kind.After)) {
 			found = append(found, c.Kind.ID)
 		}
 		if kind.ID == ids.LimitRenamed.ID {

@@ -21,12 +21,12 @@ type PlanPair struct {
 }
 
 // PairPlans returns the plans of a limit, in the order of the new side and then those that were removed. One of the sides
-// may be nil. The names of renamed plans are those of [PlanRenames].
-func PairPlans(old, new *spec.Limit, renamed map[string]string) (pairs []PlanPair) {
+// may be nil.
+func (r Renames) PairPlans(old, new *spec.Limit) (pairs []PlanPair) {
 	var kept []string
 	if new != nil {
 		for _, plan := range new.Plans {
-			oldName := cmp.Or(renamed[plan.Plan], plan.Plan)
+			oldName := cmp.Or(r.Plans[plan.Plan], plan.Plan)
 			kept = append(kept, oldName)
 			pairs = append(pairs, PlanPair{plan.Plan, old.ForPlan(oldName), plan})
 		}
@@ -44,10 +44,10 @@ func PairPlans(old, new *spec.Limit, renamed map[string]string) (pairs []PlanPai
 	return pairs
 }
 
-// PlanRenames guesses which plans were renamed, and returns the old names by the new ones. An added plan is a removed one
-// renamed if both have the same numbers in all limits with plans on both sides, and no other added or removed plan has. If there is no such
-// limit, both must have the same place among equally many plans.
-func PlanRenames(old, new *spec.File) map[string]string {
+// planRenames guesses which plans were renamed. An added plan is a removed one renamed if both have the same numbers in all
+// limits with plans on both sides, and no other added or removed plan has. If there is no such limit, both must have the same
+// place among equally many plans.
+func planRenames(old, new *spec.File) map[string]string {
 	removed, added := plansWithout(old, new), plansWithout(new, old)
 	candidates := map[string][]string{}
 	claims := map[string]int{}

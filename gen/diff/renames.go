@@ -9,15 +9,22 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// Renames guesses which limits were renamed, and returns the old names by the new ones. An added limit is a removed one
-// renamed if both have the same key, and
+// Renames are the limits and plans that were probably renamed: the old names by the new ones.
+type Renames struct{ Limits, Plans map[string]string }
+
+// RenamesOf guesses what was renamed between two versions of a file.
+func RenamesOf(old, new *spec.File) Renames {
+	return Renames{Limits: limitRenames(old, new), Plans: planRenames(old, new)}
+}
+
+// limitRenames guesses which limits were renamed. An added limit is a removed one renamed if both have the same key, and
 //
 //   - the same kind and doc, or
 //   - the same rule and method name, or
 //   - the same rule, if no other added or removed limit has it.
 //
 // If several limits are alike, nothing is guessed.
-func Renames(old, new *spec.File) map[string]string {
+func limitRenames(old, new *spec.File) map[string]string {
 	removed, added := without(old, new), without(new, old)
 	names, paired := map[string]string{}, map[string]bool{}
 	isPaired := func(l *spec.Limit) bool { return paired[l.Policy.Name] }

@@ -28,8 +28,7 @@ type limit struct {
 	old, new *spec.Limit
 	// subject is the review of the change, or nil.
 	subject *review.Subject
-	// renamed has the old names of plans by the new ones.
-	renamed map[string]string
+	renamed diff.Renames
 }
 
 // limits returns the limits in the order of the file, and then those that were removed.
@@ -40,7 +39,7 @@ func (p *Page) limits() (list []limit) {
 		}
 		return list
 	}
-	r, renamed := p.review(), diff.PlanRenames(p.Old, p.File)
+	r := p.review()
 	subjects := map[string]*review.Subject{}
 	for i := range r.Subjects {
 		if s := &r.Subjects[i]; s.Limit != "" {
@@ -53,7 +52,7 @@ func (p *Page) limits() (list []limit) {
 	}
 	for _, l := range p.File.Limits {
 		s := subjects[l.Policy.Name]
-		of := limit{new: l, subject: s, renamed: renamed}
+		of := limit{new: l, subject: s, renamed: r.Renames}
 		if s != nil {
 			of.old = at[s.Old]
 		}
@@ -61,7 +60,7 @@ func (p *Page) limits() (list []limit) {
 	}
 	for i := range r.Subjects {
 		if s := &r.Subjects[i]; s.Limit != "" && s.New == (diag.Pos{}) {
-			list = append(list, limit{old: at[s.Old], subject: s, renamed: renamed})
+			list = append(list, limit{old: at[s.Old], subject: s, renamed: r.Renames})
 		}
 	}
 	return list
@@ -119,7 +118,7 @@ func (p *Page) limitView(l *limit, few bool) limitView {
 		v.Words = d.Sentences
 	}
 	limited := 0
-	for _, pair := range diff.PairPlans(l.old, l.new, l.renamed) {
+	for _, pair := range l.renamed.PairPlans(l.old, l.new) {
 		// A key of a recording has one count, whatever its plan.
 		v.Plans = append(v.Plans, p.planView(pair, v.Name, p.Recording != nil && limited > 0))
 		if anyLimited(policiesOf(pair)) {
@@ -273,7 +272,7 @@ type playLane struct {
 func (l *limit) playConfig() string {
 	shown := l.shown()
 	p := playground{Per: fields.PeriodOf(asTokens(&shown.Policy))}
-	for _, pair := range diff.PairPlans(l.old, l.new, l.renamed) {
+	for _, pair := range l.renamed.PairPlans(l.old, l.new) {
 		plan := playPlan{Name: pair.Plan}
 		for i, version := range []*spec.Limit{pair.Old.Unblocked(), pair.New.Unblocked()} {
 			if version == nil || version.Policy.Mode == runtime.ModeUnlimited {

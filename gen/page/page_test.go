@@ -427,7 +427,7 @@ func TestBlockedUnlimitedPlanHasNoNumbers(t *testing.T) {
 	requireSound(t, page)
 	l := &limit{new: file.Limits[0]}
 	assert.Equal(t, 1, strings.Count(l.playConfig(), `"name":`), l.playConfig())
-	for _, pair := range diff.PairPlans(nil, file.Limits[0], nil) {
+	for _, pair := range (diff.Renames{}).PairPlans(nil, file.Limits[0]) {
 		assert.Equal(t, pair.Plan == "free", anyLimited(policiesOf(pair)), pair.Plan)
 	}
 }

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
 )
 
@@ -18,7 +17,7 @@ func (p *Page) Pictures() (list []PictureFile) {
 	limits := p.limits()
 	for i := range limits {
 		l := &limits[i]
-		for _, pair := range diff.PairPlans(l.old, l.new, l.renamed) {
+		for _, pair := range l.renamed.PairPlans(l.old, l.new) {
 			file, title := l.shown().Policy.Name, l.shown().Policy.Name
 			if pair.Plan != "" {
 				file, title = file+"-"+pair.Plan, title+", plan "+pair.Plan

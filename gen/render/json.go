@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
 // WriteJSON prints the review as one JSON document, which [Schema] describes.
@@ -106,7 +106,7 @@ func posAsJSON(at diag.Pos) *diag.Pos {
 	return &at
 }
 
-func sideAsJSON(side spec.Side) *jsonSide {
+func sideAsJSON(side diff.Side) *jsonSide {
 	at := posAsJSON(side.Pos)
 	if at == nil {
 		return nil

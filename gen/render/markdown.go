@@ -6,9 +6,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
@@ -213,7 +213,7 @@ func markdownDetails(s *review.Subject) string {
 }
 
 // valueCell returns a value from a file as code, and words for a default as they are.
-func valueCell(c spec.Change, side spec.Side) string {
+func valueCell(c diff.Change, side diff.Side) string {
 	text := shortValue(c, side)
 	if side.Value == "" {
 		return text

@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
@@ -132,7 +132,7 @@ func endOf(f review.Finding, c review.Change) string {
 }
 
 // change is empty for a limit that was added or removed.
-func change(c spec.Change, old, new string) string {
+func change(c diff.Change, old, new string) string {
 	switch {
 	case c.Field == "" && c.Plan != "" && (old == "" || new == ""):
 		return "plan " + c.Plan
@@ -244,7 +244,7 @@ func valueOf(s *review.Subject, n review.Number) string {
 }
 
 // shortValue returns one side of a change on one line, safe to print.
-func shortValue(c spec.Change, side spec.Side) string {
+func shortValue(c diff.Change, side diff.Side) string {
 	text := side.Value
 	if c.Field == "rate" || c.Field == "capacity" || c.Field == "maxReserved" {
 		// The numbers below are grouped as well.
@@ -259,7 +259,7 @@ func shortValue(c spec.Change, side spec.Side) string {
 }
 
 // defaultInWords says what applies if a field has no value.
-func defaultInWords(c spec.Change, side spec.Side) string {
+func defaultInWords(c diff.Change, side diff.Side) string {
 	switch c.Field {
 	case "":
 		return ""

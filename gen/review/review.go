@@ -47,15 +47,17 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
 // Review is what an edit of a limits.yaml means.
 type Review struct {
 	// Old and New are the names of the files.
 	Old, New string
+	// Renames are the guesses on which the comparison rests.
+	Renames diff.Renames
 	// Remark is a sentence about the files, such as that one was moved. It is empty in most reviews.
 	Remark string
 	// Subjects are the limits that changed, in the order of the new file, and then the groups. The file itself comes before
@@ -95,7 +97,7 @@ type Finding struct {
 
 // Change is a change of one value, with its effect: one of two plans can be looser and the other tighter.
 type Change struct {
-	spec.Change
+	diff.Change
 	// Classes has at least one class, in the order of [Classes].
 	Classes []Class
 }

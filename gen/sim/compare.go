@@ -38,7 +38,8 @@ func NewComparison(old, new *spec.File) *Comparison {
 	if old == nil {
 		old = &spec.File{}
 	}
-	c.Renamed, c.RenamedPlans = inverse(diff.Renames(old, new)), inverse(diff.PlanRenames(old, new))
+	renamed := diff.RenamesOf(old, new)
+	c.Renamed, c.RenamedPlans = inverse(renamed.Limits), inverse(renamed.Plans)
 	for _, g := range slices.Concat(old.Groups, new.Groups) {
 		// A name of a limit and a group says which is meant on neither side.
 		maps.DeleteFunc(c.Renamed, func(was, is string) bool { return was == g.Name || is == g.Name })

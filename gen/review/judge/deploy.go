@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
@@ -19,7 +20,7 @@ import (
 
 // deployNotes describe what both versions can grant while they run side by side, and how the new version reads rows that
 // the old one stored.
-func deployNotes(p compare.Pair, changes []spec.Change) (notes []review.Note) {
+func deployNotes(p compare.Pair, changes []diff.Change) (notes []review.Note) {
 	note := func(text string) {
 		if text != "" {
 			notes = append(notes, review.Note{About: review.Deploy, Text: text})

@@ -22,22 +22,22 @@ import (
 // Review reviews the changes from one file to another. Both files must be valid.
 func Review(old, new *spec.File) *review.Review {
 	r := &review.Review{Old: old.Name, New: new.Name}
-	renamed := diff.PlanRenames(old, new)
-	subjectName := func(c *spec.Change) [2]string { return [2]string{c.Limit, c.Group} }
-	for _, changes := range grouped(diff.Files(old, new), subjectName) {
+	all, renamed := diff.Files(old, new)
+	r.Renames = renamed
+	subjectName := func(c *diff.Change) [2]string { return [2]string{c.Limit, c.Group} }
+	for _, changes := range grouped(all, subjectName) {
 		r.Subjects = append(r.Subjects, subjectOf(changes, renamed))
 	}
 	return r
 }
 
-// subjectOf takes the old names of renamed plans by the new ones.
-func subjectOf(changes []spec.Change, renamed map[string]string) (s review.Subject) {
+func subjectOf(changes []diff.Change, renamed diff.Renames) (s review.Subject) {
 	first := changes[0]
 	p := compare.Pair{Old: first.Old.Limit, New: first.New.Limit}
 	if p.ByPlan() {
 		s = examineByPlan(p, changes, renamed)
 	} else {
-		s = examine(p, changes)
+		s = examine(p, changes, renamed)
 	}
 	s.Notes = review.InNoteOrder(append(s.Notes, overridesFollow(p, changes)...))
 	s.Limit, s.Group, s.Old, s.New = first.Limit, first.Group, placeOf(first.Old), placeOf(first.New)
@@ -50,7 +50,7 @@ func subjectOf(changes []spec.Change, renamed map[string]string) (s review.Subje
 	return s
 }
 
-func placeOf(side spec.Side) (at diag.Pos) {
+func placeOf(side diff.Side) (at diag.Pos) {
 	switch {
 	case side.Limit != nil:
 		at = side.Limit.Pos
@@ -61,10 +61,10 @@ func placeOf(side spec.Side) (at diag.Pos) {
 }
 
 // examine judges the changes of a limit that does not depend on the plan.
-func examine(p compare.Pair, changes []spec.Change) (s review.Subject) {
+func examine(p compare.Pair, changes []diff.Change, renamed diff.Renames) (s review.Subject) {
 	var judgements []*judgement
 	for _, group := range byKind(changes) {
-		judgements = append(judgements, judgementOn(p, group))
+		judgements = append(judgements, judgementOn(p, group, renamed))
 	}
 	// Whether a change loosens or tightens depends on the other changes of the limit, so it is decided after all of them
 	// were judged.
@@ -165,8 +165,8 @@ var judges = map[*ids.Meaning]func(*judgement){
 }
 
 // judgementOn panics if nothing judges changes of this kind, so that a new field cannot pass as a cosmetic change.
-func judgementOn(p compare.Pair, changes []spec.Change) *judgement {
-	j := &judgement{Pair: p, changes: changes}
+func judgementOn(p compare.Pair, changes []diff.Change, renamed diff.Renames) *judgement {
+	j := &judgement{Pair: p, changes: changes, renamed: renamed}
 	judge := judges[changes[0].Kind]
 	if judge == nil {
 		panic(fmt.Sprintf("review: changes with the id %q are not judged: add a function to judges in gen/review/judge/examine.go", changes[0].Kind.ID))
@@ -177,7 +177,7 @@ func judgementOn(p compare.Pair, changes []spec.Change) *judgement {
 
 // examineUnlimited judges the changes by which a plan of a limit becomes unlimited, or no longer is. Changes of other
 // fields have no effect on it. If the edit changes the mode, that alone decides what passes.
-func examineUnlimited(p compare.Pair, changes []spec.Change) (s review.Subject) {
+func examineUnlimited(p compare.Pair, changes []diff.Change) (s review.Subject) {
 	modeChanges, as := hasKind(changes, ids.ModeChanged), p
 	if !modeChanges {
 		as = p.Enforced()
@@ -222,22 +222,22 @@ type ofPlan struct {
 }
 
 // examineByPlan judges the changes of a limit for each of its plans.
-func examineByPlan(p compare.Pair, changes []spec.Change, renamed map[string]string) review.Subject {
+func examineByPlan(p compare.Pair, changes []diff.Change, renamed diff.Renames) review.Subject {
 	var parts []ofPlan
 	limited := 0
-	for _, of := range diff.PairPlans(p.Old, p.New, renamed) {
+	for _, of := range renamed.PairPlans(p.Old, p.New) {
 		one, part := compare.Pair{Old: of.Old, New: of.New}, ofPlan{plan: of.Plan}
 		if one.Old != nil && one.New != nil && !one.ModesDiffer() {
 			one = one.Unblocked()
 		}
 		// The changes for all plans are changes of this one if both sides have it, or one side lacks the whole limit.
 		onBoth := of.Old != nil && of.New != nil || p.Old == nil || p.New == nil
-		own := slices.DeleteFunc(slices.Clone(changes), func(c spec.Change) bool { return c.Plan != of.Plan && (c.Plan != "" || !onBoth) })
+		own := slices.DeleteFunc(slices.Clone(changes), func(c diff.Change) bool { return c.Plan != of.Plan && (c.Plan != "" || !onBoth) })
 		switch {
 		case one.Either((*spec.Limit).Unlimited) && one.Old != nil && one.New != nil:
 			part.Subject = examineUnlimited(one, own)
 		case len(own) > 0:
-			part.Subject = examine(one, own)
+			part.Subject = examine(one, own, renamed)
 			if onBoth {
 				limited++
 			}
@@ -248,7 +248,7 @@ func examineByPlan(p compare.Pair, changes []spec.Change, renamed map[string]str
 		parts = append(parts, part)
 	}
 	all := merged(parts, limited)
-	addUnjudged(&all, p, changes)
+	addUnjudged(&all, p, changes, renamed)
 	return all
 }
 
@@ -333,7 +333,7 @@ func mergedRisks(parts []ofPlan, limited int) (all []review.Risk) {
 
 // addUnjudged judges the changes that no plan has, because each is unlimited on one side, by the limits as a whole. It
 // sorts all findings by their changes.
-func addUnjudged(all *review.Subject, p compare.Pair, changes []spec.Change) {
+func addUnjudged(all *review.Subject, p compare.Pair, changes []diff.Change, renamed diff.Renames) {
 	found := all.Findings
 	all.Findings = nil
 	for _, group := range byKind(changes) {
@@ -342,6 +342,6 @@ func addUnjudged(all *review.Subject, p compare.Pair, changes []spec.Change) {
 			all.Findings = append(all.Findings, found[i])
 			continue
 		}
-		judgementOn(p, group).addTo(all)
+		judgementOn(p, group, renamed).addTo(all)
 	}
 }

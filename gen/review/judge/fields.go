@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
@@ -195,7 +196,7 @@ func lessOverridable(was, is runtime.OverrideBounds) bool {
 }
 
 // overridesFollow notes that operators can give less because the numbers of the limit have changed, and not its overrides.
-func overridesFollow(p compare.Pair, changes []spec.Change) (notes []review.Note) {
+func overridesFollow(p compare.Pair, changes []diff.Change) (notes []review.Note) {
 	if p.Old == nil || p.New == nil || p.Old.Overrides == nil || p.New.Overrides == nil || hasKind(changes, ids.OverridesChanged) ||
 		!lessOverridable(p.Old.Policy.Overrides, p.New.Policy.Overrides) {
 		return nil

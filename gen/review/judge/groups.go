@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
@@ -109,8 +108,7 @@ func (m groupMember) name() string {
 
 // limitNames returns the names in the old file of the limits of members: the old ones of those that were renamed.
 func (j *judgement) limitNames(members []groupMember) []string {
-	renamed := diff.Renames(j.changes[0].Old.File, j.changes[0].New.File)
-	return words.Of(members, func(m groupMember) string { return cmp.Or(renamed[m.Limit.Policy.Name], m.Limit.Policy.Name) })
+	return words.Of(members, func(m groupMember) string { return cmp.Or(j.renamed.Limits[m.Limit.Policy.Name], m.Limit.Policy.Name) })
 }
 
 // paired returns the index in was of each member in is, or -1 for a new one. It is the member of the same limit that has the same

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
@@ -33,7 +34,7 @@ func TestEveryChangeIsJudged(t *testing.T) {
 		for _, s := range r.Subjects {
 			for _, f := range s.Findings {
 				for _, c := range f.Changes {
-					for _, side := range []spec.Side{c.Old, c.New} {
+					for _, side := range []diff.Side{c.Old, c.New} {
 						assert.True(t, side.Value == "" || side.Pos.Line > 0,
 							"%s: the side %q has no Pos, so that JSON leaves it out: set it in gen/diff/side.go", change.ID, side.Value)
 					}
@@ -43,7 +44,7 @@ func TestEveryChangeIsJudged(t *testing.T) {
 	}
 	assert.Len(t, judges, len(ids.Changes()), "judges in gen/review/judge/examine.go has kinds that ids.Changes does not have")
 	assert.PanicsWithValue(t, `review: changes with the id "x" are not judged: add a function to judges in gen/review/judge/examine.go`, func() {
-		judgementOn(compare.Pair{}, []spec.Change{{Kind: &ids.Meaning{ID: "x"}}})
+		judgementOn(compare.Pair{}, []diff.Change{{Kind: &ids.Meaning{ID: "x"}}}, diff.Renames{})
 	})
 }
 

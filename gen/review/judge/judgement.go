@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -16,7 +16,8 @@ import (
 type judgement struct {
 	// Pair is the limit that changed, or one of its plans; it is empty for a change of the file or of a group.
 	compare.Pair
-	changes []spec.Change
+	changes []diff.Change
+	renamed diff.Renames
 	classes []review.Class
 	// ofRule marks a change that affects how many tokens the rule lets through. Such a change may have the effects Loosened and
 	// Tightened by itself: those in alone, and those of changed, if not nil, the rule with only this change.
@@ -113,7 +114,7 @@ func moreOrLess[T cmp.Ordered](was, is T) []review.Class {
 const exhaustedKey = "an exhausted key (less than one token left, nothing reserved)"
 
 // grouped splits changes into those with the same key, in the order of the first ones.
-func grouped[K comparable](changes []spec.Change, keyOf func(*spec.Change) K) (groups [][]spec.Change) {
+func grouped[K comparable](changes []diff.Change, keyOf func(*diff.Change) K) (groups [][]diff.Change) {
 	known := map[K]int{}
 	for i := range changes {
 		key := keyOf(&changes[i])
@@ -127,11 +128,11 @@ func grouped[K comparable](changes []spec.Change, keyOf func(*spec.Change) K) (g
 	return groups
 }
 
-func byKind(changes []spec.Change) [][]spec.Change {
-	return grouped(changes, func(c *spec.Change) *ids.Meaning { return c.Kind })
+func byKind(changes []diff.Change) [][]diff.Change {
+	return grouped(changes, func(c *diff.Change) *ids.Meaning { return c.Kind })
 }
 
 // hasKind reports whether one of the changes is of one of some kinds.
-func hasKind(changes []spec.Change, kinds ...*ids.Meaning) bool {
-	return slices.ContainsFunc(changes, func(c spec.Change) bool { return slices.Contains(kinds, c.Kind) })
+func hasKind(changes []diff.Change, kinds ...*ids.Meaning) bool {
+	return slices.ContainsFunc(changes, func(c diff.Change) bool { return slices.Contains(kinds, c.Kind) })
 }

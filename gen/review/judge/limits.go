@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/describe"
+	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
@@ -143,7 +144,7 @@ func judgePlanRenamed(j *judgement) {
 	slices.Sort(names)
 	which := "o.name IN (" + strings.Join(slices.Compact(names), ", ") + ")"
 	j.note(review.Deploy, "Overrides that give a key a plan have its name. Requests of these keys fail in the version that does not have the plan, and Ready reports them.")
-	for _, c := range slices.SortedFunc(slices.Values(j.changes), func(a, b spec.Change) int { return cmp.Compare(a.Plan, b.Plan) }) {
+	for _, c := range slices.SortedFunc(slices.Values(j.changes), func(a, b diff.Change) int { return cmp.Compare(a.Plan, b.Plan) }) {
 		j.keep(review.BetweenVersions, database{}, betweenVersions+", to keep overrides that give the plan "+c.Plan, appendEntries,
 			"o.name", "o.key", "'"+c.Plan+"'", "o.until_ns", which, "AND o.what = 'plan' AND o.plan = '"+c.Old.Value+"' ", inForce)
 	}

@@ -159,7 +159,7 @@ func TestPlanRenamesAreGuessedFromNumbers(t *testing.T) {
 			if want == nil {
 				want = map[string]string{}
 			}
-			require.Equal(t, want, diff.PlanRenames(parse(t, "old", test.old), parse(t, "new", test.new)))
+			require.Equal(t, want, diff.RenamesOf(parse(t, "old", test.old), parse(t, "new", test.new)).Plans)
 		})
 	}
 }

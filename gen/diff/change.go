@@ -1,8 +1,9 @@
-package spec
+package diff
 
 import (
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/ids"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
 // Change is one difference between two files: a fact, without a judgement.
@@ -24,11 +25,11 @@ type Change struct {
 // Side is one side of a [Change].
 type Side struct {
 	// Limit is the limit in that file; nil if the file lacks it.
-	Limit *Limit
+	Limit *spec.Limit
 	// Group is the group in that file; nil if the file lacks it, or the change is not of a group.
-	Group *Group
+	Group *spec.Group
 	// File is that file; nil if it lacks the limit or the group.
-	File *File
+	File *spec.File
 	// Value is the effective value of the field in the syntax of limits.yaml; "" if it has no value. If the limit was
 	// added, removed or renamed, it is the limit's name.
 	Value string
