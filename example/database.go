@@ -4,11 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"log/slog"
 	"net/url"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	_ "modernc.org/sqlite"
@@ -35,15 +33,7 @@ func openDatabase(ctx context.Context, path string) (*sql.DB, *sqlstore.Store, e
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}
-	if err = store.Migrate(ctx, limits.Policies()...); err == nil {
-		err = store.Ready(ctx, limits.Policies()...)
-	}
-	if errors.Is(err, runtime.ErrUnusedOverrides) {
-		// After a limit was removed, or renamed: everything else is in order.
-		slog.Warn("some blocks have no effect", "error", err)
-		err = nil
-	}
-	if err != nil {
+	if err := store.Start(ctx, limits.Policies()...); err != nil {
 		return nil, nil, errors.Join(err, store.Close(), db.Close())
 	}
 	return db, store, nil

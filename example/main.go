@@ -95,11 +95,6 @@ func listen(ctx context.Context, path, addr, page string, out io.Writer) error {
 	}
 	defer db.Close()
 	defer store.Close() // before the database: it gives back leased tokens
-	go store.SweepEvery(ctx, time.Hour, func(deleted int, err error) {
-		if err != nil {
-			slog.Error("sweep rate limits", "err", err)
-		}
-	}, limits.Policies()...)
 
 	operators, err := listenLoopback(page)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package spec is what a limits.yaml says: a [File] of [Limit] and [Group] values with every default filled in, and each [Change]
-// between two files.
+// Package spec is what a limits.yaml says: a [File] of [Limit] and [Group] values with every default filled in.
 package spec
 
 // File is the content of a valid limits.yaml.

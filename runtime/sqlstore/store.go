@@ -4,7 +4,7 @@
 //	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
 //	store, err := sqlstore.New(db, dialect.Postgres, sqlstore.Options{})
 //	defer store.Close()
-//	err = store.Migrate(ctx, limits.Policies()...)
+//	err = store.Start(ctx, limits.Policies()...)
 //	limiter := limits.New(store)
 //	decision, err := limiter.SendMessage(userID).Allow(ctx)
 //
@@ -158,6 +158,10 @@ type Store struct {
 	denials *denycache.Store
 	group   *group.Store
 	undoer  *undoer
+
+	// open ends when Close begins.
+	open  context.Context
+	close context.CancelCauseFunc
 }
 
 // New returns a store in a table of db, which the caller opens, and closes after the store. The
@@ -200,6 +204,7 @@ func NewInside(db *sql.DB, o Options, in inside.Options) (*Store, error) {
 	})
 	s.denials = denycache.New(s.group, o.Clock)
 	s.leases = lease.New(s.denials, o.Clock)
+	s.open, s.close = context.WithCancelCause(context.Background())
 	return s, nil
 }
 
@@ -238,6 +243,7 @@ func (s *Store) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), bounds.Timeout-2*bounds.Grace)
 	defer cancel()
+	s.close(ErrClosed)
 	s.overrides.Stop()
 	// Leases refund their tokens through the group, so the group must still be running, and the gate still open.
 	// The undoer comes last, because calls in flight may give it work.

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -71,7 +70,7 @@ func (s *Store) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted
 
 // SweepEvery sweeps the store once per interval, until ctx ends or the store is closed. The first sweep is after a random
 // part of the interval, so that processes that were started together do not sweep together. It is for a goroutine of its
-// own, and one process that sweeps is enough:
+// own, and one process that sweeps is enough. [Store.Start] does it once an hour, and logs the errors.
 //
 //	go store.SweepEvery(ctx, time.Hour, func(deleted int, err error) {
 //		if err != nil {
@@ -89,21 +88,8 @@ func (s *Store) SweepEvery(ctx context.Context, interval time.Duration, report f
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	return sweep.Every(ctx, stoppable{s, stop}, interval, report, policies...)
-}
-
-// stoppable stops a loop when its store is closed.
-type stoppable struct {
-	*Store
-	stop context.CancelCauseFunc
-}
-
-func (s stoppable) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted int, err error) {
-	deleted, err = s.Store.Sweep(ctx, policies...)
-	if errors.Is(err, runtime.ErrClosed) {
-		s.stop(runtime.ErrClosed)
-	}
-	return deleted, err
+	defer context.AfterFunc(s.open, func() { stop(ErrClosed) })()
+	return sweep.Every(ctx, s, interval, report, policies...)
 }
 
 // Forget deletes all rows of a limit that no longer exists, which Sweep keeps because it has no policy for them, and returns

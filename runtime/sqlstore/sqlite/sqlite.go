@@ -195,10 +195,21 @@ func (s *Store) check(ctx context.Context) error {
 
 // Ready is [sqlstore.Store.Ready], and compares the file at once, which other calls do every tenth of a second.
 func (s *Store) Ready(ctx context.Context, policies ...*runtime.Policy) error {
+	s.compareNow()
+	return s.Store.Ready(ctx, policies...)
+}
+
+// Start is [sqlstore.Store.Start], and compares the file at once, as Ready does.
+func (s *Store) Start(ctx context.Context, policies ...*runtime.Policy) error {
+	s.compareNow()
+	return s.Store.Start(ctx, policies...)
+}
+
+// compareNow makes the next operation compare the file.
+func (s *Store) compareNow() {
 	if s.guard != nil {
 		s.guard.due.Store(0)
 	}
-	return s.Store.Ready(ctx, policies...)
 }
 
 // Close closes the database. Its counts stay in the file.
