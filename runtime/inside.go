@@ -44,6 +44,12 @@ func (in inside) Uncounted() bool { return in.p.uncounted() }
 // all plans are those of the limit there.
 func (in inside) Counted() *Policy { return in.p.counted() }
 
+// Used returns how many tokens are missing from the capacity if value are left, rounded up as Remaining is rounded down.
+func (in inside) Used(value float64) int64 {
+	// A debt can be larger than an int64.
+	return max(0, in.p.Full()-int64(math.Floor(max(value, -1<<62)+1e-6)))
+}
+
 // Plan returns the policy if it is as wanted, and otherwise the first plan of its limit that is; nil without one. The other
 // plans are known if the limit has overrides, which can give them to a key.
 func (in inside) Plan(wanted func(*Policy) bool) *Policy { return in.p.plan(wanted) }

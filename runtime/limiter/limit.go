@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"time"
 
@@ -162,8 +161,7 @@ func (l *Limiter) peek(ctx context.Context, q runtime.Request) (runtime.Balance,
 	p := d.Policy
 	b := runtime.Balance{
 		Limit: d.Limit, Capacity: p.Full(), Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter, ResetAfter: d.ResetAfter,
-		// Rounded as Remaining is. A debt can be larger than an int64.
-		Used: max(0, p.Full()-int64(math.Floor(max(d.Value, -1<<62)+1e-6))),
+		Used: p.Inside().Used(d.Value),
 	}
 	if d.ResetAfter > 0 {
 		b.ResetAt = time.Unix(0, answer.At+int64(d.ResetAfter))

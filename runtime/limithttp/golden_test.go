@@ -283,6 +283,13 @@ func goldenCases() []goldenCase {
 			items := append(blocked(w, 0), w.limiter.Limit(with(sliding(), mode(runtime.ModeBlock)), ada))
 			return b.Hints(func(*http.Request) ([]limiter.Item, error) { return items, nil })
 		}},
+		{name: "hints: a calendar, used up and more", route: func(w *world, b *limithttp.Binder) http.Handler {
+			reports := with(window(), quarter)
+			if _, err := w.limiter.Limit(reports, ada).Charge(context.Background(), 7); err != nil {
+				panic(err)
+			}
+			return b.Hints(func(*http.Request) ([]limiter.Item, error) { return []limiter.Item{w.limiter.Limit(reports, ada)}, nil })
+		}},
 		{name: "hints: POST", method: http.MethodPost, route: func(w *world, b *limithttp.Binder) http.Handler { return b.Hints(fails(nil)) }},
 		{name: "hints: not a limit", route: func(w *world, b *limithttp.Binder) http.Handler {
 			return b.Hints(func(*http.Request) ([]limiter.Item, error) {

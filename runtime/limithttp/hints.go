@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
@@ -26,10 +27,18 @@ type Hint struct {
 	// Value is the number of tokens left with the fraction, negative if the key is in debt, and Remaining the whole ones.
 	Value     float64 `json:"value"`
 	Remaining int64   `json:"remaining"`
+	// Used is how many tokens are missing from the capacity: for a window whose capacity is its rate, those used in it.
+	// It is 0 for a limit or a key with a block, whose tokens are not read.
+	Used int64 `json:"used"`
 	// FullAfter is how long it takes until the whole capacity is available, and ResetAfter until the current window ends, 0
 	// without a window.
 	FullAfter  float64 `json:"fullAfter"`
 	ResetAfter float64 `json:"resetAfter"`
+	// ResetAt is when the current window ends, to the second by the clock of this process; it is missing without a window. It is in
+	// the time zone of a calendar, which is Zone, by its name in the IANA database, and otherwise in UTC. Zone is missing too if every
+	// key has a zone of its own.
+	ResetAt time.Time `json:"resetAt,omitzero"`
+	Zone    string    `json:"zone,omitempty"`
 	// Blocked means that all requests are denied, because of a block or a penalty, and RetryAfter is how long: it is missing for a block without an end.
 	Blocked    bool    `json:"blocked,omitempty"`
 	RetryAfter float64 `json:"retryAfter,omitempty"`
@@ -81,7 +90,7 @@ func (b *Binder) writeHints(w http.ResponseWriter, ds limiter.Decisions) {
 	}{Limits: []Hint{}}
 	for i := range ds.Each {
 		if b.advertises(ds, i) && !leased(&ds.Each[i]) {
-			response.Limits = append(response.Limits, hintOf(&ds.Each[i]))
+			response.Limits = append(response.Limits, hintOf(&ds.Each[i], b.now()))
 		}
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -89,11 +98,22 @@ func (b *Binder) writeHints(w http.ResponseWriter, ds limiter.Decisions) {
 	json.NewEncoder(w).Encode(response)
 }
 
-func hintOf(d *runtime.Decision) Hint {
+func hintOf(d *runtime.Decision, now time.Time) Hint {
 	p := d.Policy
 	h := Hint{
 		Limit: d.Limit, Kind: p.Kind.String(), Precise: p.Precise, Rate: p.Rate, Period: p.Period.Seconds(), Capacity: p.Full(),
-		Value: d.Value, Remaining: d.Remaining, FullAfter: d.FullAfter.Seconds(), ResetAfter: d.ResetAfter.Seconds(),
+		Value: d.Value, Remaining: d.Remaining,
+		FullAfter: d.FullAfter.Seconds(), ResetAfter: d.ResetAfter.Seconds(), Zone: p.Calendar.Zone,
+	}
+	if d.BlockedFor == 0 {
+		h.Used = p.Inside().Used(d.Value)
+	}
+	if d.ResetAfter > 0 {
+		h.ResetAt = now.Add(d.ResetAfter).Round(time.Second).UTC()
+		// The data of the zone is there: a window of it has been decided.
+		if zone, err := p.Calendar.Location(); err == nil {
+			h.ResetAt = h.ResetAt.In(zone)
+		}
 	}
 	if wait := deniedFor(d); wait > 0 {
 		if h.Blocked = true; wait != runtime.Never {
