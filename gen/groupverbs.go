@@ -21,6 +21,7 @@ var groupVerbs = map[string]groupVerb{
 		"reservations, the largest of all."},
 	"Wait": {group.declarePlain, "Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is\n" +
 		"earlier. See [limiter.Group.Wait]."},
+	"WaitReserve": {group.declareReserver, "WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known."},
 }
 
 // onHandle begins a verb:
@@ -60,7 +61,18 @@ func (g group) declarePlain(file *jen.File, verb, doc string) {
 	declare(file, doc, g.onHandle(verb).Error().Block(jen.Return(g.call(verb))))
 }
 
-// declareReserve writes
+// declareReserve writes Reserve, and says which limits do not wait.
+func (g group) declareReserve(file *jen.File, verb, doc string) {
+	if list := g.takenAtOnce(); len(list) > 0 {
+		doc += " Tokens of " + words.List(list, "and") + " cannot be reserved, and must be available now."
+	}
+	if g.Acquires() {
+		doc += " Slots are acquired at once."
+	}
+	g.declareReserver(file, verb, doc)
+}
+
+// declareReserver writes a verb that returns reservations:
 //
 //	func (g CompleteGroup) Reserve(ctx context.Context, tokens int64) (*CompleteReservations, error) {
 //		rs, err := g.of(tokens).Reserve(ctx)
@@ -74,7 +86,7 @@ func (g group) declarePlain(file *jen.File, verb, doc string) {
 //	}
 //
 // With slots, the reservations are a variable own, whose slots are set by own.ExportsSlot, _ = rs.Slot(1).
-func (g group) declareReserve(file *jen.File, verb, doc string) {
+func (g group) declareReserver(file *jen.File, verb, doc string) {
 	own := jen.Op("&").Id(g.reservations).CustomFunc(onePerLine, func(fields *jen.Group) {
 		fields.Id("Reservations").Op(":").Id("rs")
 		for _, m := range g.members() {
@@ -87,12 +99,6 @@ func (g group) declareReserve(file *jen.File, verb, doc string) {
 	if slots := g.setSlots("own", "rs"); len(slots) > 0 {
 		result = append([]jen.Code{jen.Id("own").Op(":=").Add(own)}, slots...)
 		result = append(result, jen.Return(jen.Id("own"), jen.Nil()))
-	}
-	if list := g.takenAtOnce(); len(list) > 0 {
-		doc += " Tokens of " + words.List(list, "and") + " cannot be reserved, and must be available now."
-	}
-	if g.Acquires() {
-		doc += " Slots are acquired at once."
 	}
 	declare(file, doc, g.onHandle(verb).Params(jen.Op("*").Id(g.reservations), jen.Error()).Block(append([]jen.Code{
 		jen.List(jen.Id("rs"), jen.Err()).Op(":=").Add(g.call(verb)),

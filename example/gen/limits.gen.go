@@ -724,6 +724,19 @@ func (g CompleteGroup) Wait(ctx context.Context, tokens int64) error {
 	return g.of(tokens).Wait(ctx)
 }
 
+// WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known.
+func (g CompleteGroup) WaitReserve(ctx context.Context, tokens int64) (*CompleteReservations, error) {
+	rs, err := g.of(tokens).WaitReserve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &CompleteReservations{
+		Reservations: rs,
+		LLMRequests:  rs.At(0),
+		LLMTokens:    rs.At(1),
+	}, nil
+}
+
 // CompleteDecisions are the decisions of all limits of [Limits.Complete]. If one of them denies, no token was taken, and
 // the others are Allowed if they would have passed.
 type CompleteDecisions struct {

@@ -69,6 +69,9 @@ func (g *Group) Verbs() (verbs []string) {
 	}
 	if !g.Acquires() {
 		verbs = append(verbs, "Wait")
+		if g.Reserves() {
+			verbs = append(verbs, "WaitReserve")
+		}
 	}
 	return verbs
 }

@@ -114,7 +114,7 @@ func TestGoCompletesVerbs(t *testing.T) {
 		{"with overrides", "limits.APICalls(7, plans.PlanPro).‸", takes},
 		{"overrides", "limits.APICallsOverrides(7).‸", []string{"Set", "Block", "Unblock", "End", "History"}},
 		{"capacity: 0", "limits.ExportData(7).‸", append(append(reserves, "N"), every...)},
-		{"group", `limits.Complete("red", "large").‸`, []string{"Allow", "Check", "Require", "Reserve", "Wait"}},
+		{"group", `limits.Complete("red", "large").‸`, []string{"Allow", "Check", "Require", "Reserve", "Wait", "WaitReserve"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			d.change(typed(row.line))

@@ -146,6 +146,14 @@ func grouped(limits *groups.Limits, ctx context.Context) {
 	ds, err = complete.Allow(ctx, 1001)
 	fmt.Println(errors.Is(err, groups.ErrExceedsCapacity), err, ds.Allowed, ds.LLMTokens.Allowed)
 
+	rs, err = limits.Complete("initech", "large").WaitReserve(ctx, 600)
+	fmt.Println(rs.Delay(), err, rs.LLMTokens.Settle(ctx, 100))
+	fmt.Println(limits.LLMTokens("initech", "large").Peek(ctx))
+	soon, stop := context.WithTimeout(ctx, time.Second)
+	defer stop()
+	rs, err = limits.Complete("initech", "large").WaitReserve(soon, 1000)
+	fmt.Println(rs == nil, errors.Is(err, context.DeadlineExceeded))
+
 	bulk, err := limits.Bulk("acme", "small").Reserve(ctx, 3)
 	fmt.Println(bulk.Delay(), err, bulk.LLMRequests.Remaining, bulk.Crawl.Cancel(ctx))
 	fmt.Println(limits.Everything("acme", "small").Wait(ctx))

@@ -426,6 +426,19 @@ func (g CompleteGroup) Wait(ctx context.Context, tokens int64) error {
 	return g.of(tokens).Wait(ctx)
 }
 
+// WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known.
+func (g CompleteGroup) WaitReserve(ctx context.Context, tokens int64) (*CompleteReservations, error) {
+	rs, err := g.of(tokens).WaitReserve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &CompleteReservations{
+		Reservations: rs,
+		LLMRequests:  rs.At(0),
+		LLMTokens:    rs.At(1),
+	}, nil
+}
+
 // CompleteDecisions are the decisions of all limits of [Limits.Complete]. If one of them denies, no token was taken, and
 // the others are Allowed if they would have passed.
 type CompleteDecisions struct {
@@ -497,6 +510,19 @@ func (g BulkGroup) Reserve(ctx context.Context, pages int64) (*BulkReservations,
 // earlier. See [limiter.Group.Wait].
 func (g BulkGroup) Wait(ctx context.Context, pages int64) error {
 	return g.of(pages).Wait(ctx)
+}
+
+// WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known.
+func (g BulkGroup) WaitReserve(ctx context.Context, pages int64) (*BulkReservations, error) {
+	rs, err := g.of(pages).WaitReserve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &BulkReservations{
+		Reservations: rs,
+		LLMRequests:  rs.At(0),
+		Crawl:        rs.At(1),
+	}, nil
 }
 
 // BulkReservations are the tokens that were taken from the limits of [Limits.Bulk]: each is settled or cancelled by
@@ -644,6 +670,20 @@ func (g HiddenGroup) Wait(ctx context.Context, ctxCount int64, gCount int64) err
 	return g.of(ctxCount, gCount).Wait(ctx)
 }
 
+// WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known.
+func (g HiddenGroup) WaitReserve(ctx context.Context, ctxCount int64, gCount int64) (*HiddenReservations, error) {
+	rs, err := g.of(ctxCount, gCount).WaitReserve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &HiddenReservations{
+		Reservations: rs,
+		LLMRequests:  rs.At(0),
+		LLMTokens:    rs.At(1),
+		Shared:       rs.At(2),
+	}, nil
+}
+
 // HiddenDecisions are the decisions of all limits of [Limits.Hidden]. If one of them denies, no token was taken, and
 // the others are Allowed if they would have passed.
 type HiddenDecisions struct {
@@ -743,6 +783,20 @@ func (g TransferGroup) Reserve(ctx context.Context, cents int64) (*TransferReser
 // earlier. See [limiter.Group.Wait].
 func (g TransferGroup) Wait(ctx context.Context, cents int64) error {
 	return g.of(cents).Wait(ctx)
+}
+
+// WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known.
+func (g TransferGroup) WaitReserve(ctx context.Context, cents int64) (*TransferReservations, error) {
+	rs, err := g.of(cents).WaitReserve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &TransferReservations{
+		Reservations:      rs,
+		TransfersSender:   rs.At(0),
+		TransfersReceiver: rs.At(1),
+		VolumeSender:      rs.At(2),
+	}, nil
 }
 
 // TransferDecisions are the decisions of all limits of [Limits.Transfer]. If one of them denies, no token was taken, and

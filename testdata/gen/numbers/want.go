@@ -667,6 +667,20 @@ func (g CallGroup) Wait(ctx context.Context, n int64) error {
 	return g.of(n).Wait(ctx)
 }
 
+// WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known.
+func (g CallGroup) WaitReserve(ctx context.Context, n int64) (*CallReservations, error) {
+	rs, err := g.of(n).WaitReserve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &CallReservations{
+		Reservations: rs,
+		APICalls:     rs.At(0),
+		Exports:      rs.At(1),
+		Plain:        rs.At(2),
+	}, nil
+}
+
 // CallDecisions are the decisions of all limits of [Limits.Call]. If one of them denies, no token was taken, and
 // the others are Allowed if they would have passed.
 type CallDecisions struct {
@@ -823,6 +837,19 @@ func (g PublishGroup) Reserve(ctx context.Context) (*PublishReservations, error)
 // earlier. See [limiter.Group.Wait].
 func (g PublishGroup) Wait(ctx context.Context) error {
 	return g.of().Wait(ctx)
+}
+
+// WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known.
+func (g PublishGroup) WaitReserve(ctx context.Context) (*PublishReservations, error) {
+	rs, err := g.of().WaitReserve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &PublishReservations{
+		Reservations: rs,
+		SendMessage:  rs.At(0),
+		Ordinary:     rs.At(1),
+	}, nil
 }
 
 // PublishDecisions are the decisions of all limits of [Limits.Publish]. If one of them denies, no token was taken, and

@@ -580,6 +580,19 @@ func (g ExportGroup) Wait(ctx context.Context, calls int64) error {
 	return g.of(calls).Wait(ctx)
 }
 
+// WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known.
+func (g ExportGroup) WaitReserve(ctx context.Context, calls int64) (*ExportReservations, error) {
+	rs, err := g.of(calls).WaitReserve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &ExportReservations{
+		Reservations: rs,
+		APICalls:     rs.At(0),
+		SignUp:       rs.At(1),
+	}, nil
+}
+
 // ExportDecisions are the decisions of all limits of [Limits.Export]. If one of them denies, no token was taken, and
 // the others are Allowed if they would have passed.
 type ExportDecisions struct {
@@ -732,6 +745,19 @@ func (g ExportAllGroup) Reserve(ctx context.Context, files int64) (*ExportAllRes
 // earlier. See [limiter.Group.Wait].
 func (g ExportAllGroup) Wait(ctx context.Context, files int64) error {
 	return g.of(files).Wait(ctx)
+}
+
+// WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known.
+func (g ExportAllGroup) WaitReserve(ctx context.Context, files int64) (*ExportAllReservations, error) {
+	rs, err := g.of(files).WaitReserve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &ExportAllReservations{
+		Reservations: rs,
+		Exports:      rs.At(0),
+		APICalls:     rs.At(1),
+	}, nil
 }
 
 // ExportAllReservations are the tokens that were taken from the limits of [Limits.ExportAll]: each is settled or cancelled by
