@@ -15,7 +15,7 @@ var defaultsField = fileField{
 	name: "defaults", synonyms: []string{"default", "common", "global", "globals"},
 	about:   "Values for the limits that do not give their own. A limit's own value wins.",
 	more:    "A default applies only where it suits: `zone` to periods in calendar units, and `denyCache` to limits whose capacity is not 0. It is no error if no limit takes a default. `explain` lists what a limit has by default, and `diff` reviews the edit of a default at each limit that it changes.",
-	accepts: "a map with any of `" + words.List(names(defaultFields), "and") + "`",
+	accepts: "a map with any of " + words.List(words.Of(names(defaultFields), func(name string) string { return "`" + name + "`" }), "and"),
 	absent:  "each limit has its own values, or the defaults of the fields",
 	example: "{timeout: 250ms, onError: open}",
 	schema:  defaultsSchema,
