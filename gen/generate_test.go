@@ -44,6 +44,21 @@ func TestSameFileGivesSameCode(t *testing.T) {
 	}
 }
 
+// The code of a value is the same, whether the limit or the defaults of the file give it.
+func TestValuesMovedToTheDefaultsGiveTheSameCode(t *testing.T) {
+	const head = "version: 1\npackage: limits\n"
+	code := func(text string) string {
+		file, ds := fields.Parse("limits.yaml", []byte(head+text))
+		require.Empty(t, ds)
+		code, err := Generate(file, Options{})
+		require.NoError(t, err)
+		return string(code)
+	}
+	own := code("limits:\n  a: {kind: fixed window, rate: 10, period: month, zone: Europe/Berlin, timeout: 250ms, onError: open, jitter: 5s, denyCache: 1s}\n")
+	assert.Equal(t, own, code("defaults: {kind: fixed window, zone: Europe/Berlin, timeout: 250ms, onError: open, jitter: 5s, denyCache: 1s}\nlimits:\n  a: {rate: 10, period: month}\n"))
+	assert.NotEqual(t, own, code("defaults: {kind: fixed window, zone: Europe/Berlin, timeout: 250ms, onError: open, jitter: 5s, denyCache: 2s}\nlimits:\n  a: {rate: 10, period: month}\n"))
+}
+
 func TestOptionsOverrideTheFile(t *testing.T) {
 	file := &spec.File{Name: "limits.yaml", Package: "own", Limits: []*spec.Limit{limit(t, "A", "")}}
 	code, err := Generate(file, Options{Package: "given", Source: "../there/limits.yaml"})

@@ -70,6 +70,21 @@ func (c *Catalog) HashKeys(secret []byte) *Catalog {
 	return &with
 }
 
+// Mode returns the catalog with the mode of limiter.Mode: the policies of its limits are no stricter. Give it to operate and the
+// console, which then show that mode, and its Policies to Start or Ready of a store.
+func (c *Catalog) Mode(m Mode) *Catalog {
+	with := *c
+	with.Limits = slices.Clone(c.Limits)
+	for i := range with.Limits {
+		l := &with.Limits[i]
+		l.Policies = slices.Clone(l.Policies)
+		for j, p := range l.Policies {
+			l.Policies[j] = p.relaxedTo(m)
+		}
+	}
+	return &with
+}
+
 // CatalogLimit is a limit of a [Catalog].
 type CatalogLimit struct {
 	// Name is that in the file.

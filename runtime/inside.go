@@ -30,6 +30,9 @@ func (in inside) Identity() (owner, keyTypes string) {
 // part of its key is hashed, or it is not from a [Catalog].
 func (in inside) HashedWith(secret []byte) *Policy { return in.p.hashedWith(secret) }
 
+// RelaxedTo returns the policy of a program with limiter.Mode.
+func (in inside) RelaxedTo(m Mode) *Policy { return in.p.relaxedTo(m) }
+
 // Equal reports whether two policies decide requests alike: they have the same values, and have been put in force by the
 // same override.
 func (in inside) Equal(o *Policy) bool { return in.p.equal(o) }

@@ -274,6 +274,8 @@ func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 	switch {
 	case e.Known() != nil:
 		return nil, e.Known()
+	case e.What == OverrideBlock && p.relaxed != ModeEnforce:
+		return p, nil
 	case e.What == OverrideBlock:
 		of.Mode = ModeBlock
 	case e.What == OverridePlan:
@@ -296,6 +298,7 @@ func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 	default:
 		of.Mode = ModeOff
 	}
+	of.relax()
 	of.override = override{entry: e.ID, base: p.written(), next: next, unlimited: unlimited && e.What == OverrideBlock}
 	if !e.Until.Equal(ForGood()) {
 		of.override.until = e.Until.UnixNano()

@@ -113,6 +113,8 @@ type Policy struct {
 	plans *planSet
 	// given is what a caller has given; zero in a policy as it was written.
 	given Numbers
+	// relaxed is the mode of limiter.Mode, which bounds the Mode; ModeEnforce without one.
+	relaxed Mode
 	// override is set in a policy that is in force for some key because of an override.
 	override override
 }
@@ -143,13 +145,59 @@ func (p *Policy) hashedWith(secret []byte) *Policy {
 		return p
 	}
 	by := &identity{owner: p.identity.owner, key: hashedTypesBy(p.identity.key, secret)}
+	return p.changed(func(of *Policy) { of.identity = by })
+}
+
+// relaxedTo returns the policy of a program with limiter.Mode: no plan of it is stricter than the mode.
+func (p *Policy) relaxedTo(m Mode) *Policy {
+	if p == nil || m == ModeEnforce {
+		return p
+	}
+	return p.changed(func(of *Policy) {
+		of.relaxed = m
+		of.relax()
+	})
+}
+
+// relax replaces a Mode that is stricter than that of limiter.Mode.
+func (p *Policy) relax() {
+	if p.relaxed != ModeEnforce && strictness(p.Mode) > strictness(p.relaxed) {
+		p.Mode = p.relaxed
+	}
+}
+
+// strictness orders the modes: a higher one denies more.
+func strictness(m Mode) int {
+	switch m {
+	case ModeOff, ModeUnlimited:
+		return 0
+	case ModeShadow:
+		return 1
+	case ModeBlock:
+		return 3
+	}
+	return 2
+}
+
+// Relaxed returns the mode of limiter.Mode, if the program has one: Mode is then no stricter than that, whatever the file and
+// operators say.
+func (p *Policy) Relaxed() (Mode, bool) {
+	if p == nil {
+		return ModeEnforce, false
+	}
+	return p.relaxed, p.relaxed != ModeEnforce
+}
+
+// changed returns a copy of a policy after a change, which is made to the plans that an override can give a key too.
+func (p *Policy) changed(change func(*Policy)) *Policy {
 	of := *p
-	of.identity = by
+	change(&of)
 	if p.plans != nil {
-		// An override can give a key another plan of this set.
 		of.plans = &planSet{p.plans.names, slices.Clone(p.plans.policies)}
 		for i := range of.plans.policies {
-			of.plans.policies[i].identity, of.plans.policies[i].plans = by, of.plans
+			plan := &of.plans.policies[i]
+			change(plan)
+			plan.plans = of.plans
 		}
 	}
 	return &of

@@ -28,6 +28,8 @@ func (p *Policy) problem() string {
 		return fmt.Sprintf("%v is not one of the kinds %s", p.Kind, kindList())
 	case !p.Mode.Known():
 		return fmt.Sprintf("%v is not a Mode, such as ModeEnforce", p.Mode)
+	case p.relaxed != ModeEnforce && p.relaxed != ModeShadow && p.relaxed != ModeOff:
+		return fmt.Sprintf("limiter.Mode is %v: give it ModeShadow or ModeOff, or ModeEnforce for the modes of the file", p.relaxed)
 	case p.unlimited():
 		return between("shards", p.Shards, 0, MaxShards)
 	}

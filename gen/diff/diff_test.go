@@ -59,6 +59,10 @@ func TestFiles(t *testing.T) {
 			"durability-changed sendMessage durability: -> full"}},
 		{"a lease", ids.LimitOf(ids.Bucket, "lease: {tokens: 5, for: 1h}"), ids.LimitOf(ids.Bucket, "lease: {tokens: 5, for: 90m}"), []string{
 			"lease-changed sendMessage lease: {tokens: 5, for: 1h} -> {tokens: 5, for: 1h30m}"}},
+		{"to the defaults", limits("a: {"+flow+"1, timeout: 1s}", "b: {"+flow+"2, onError: open, timeout: 1s}"), limits("a: {period: 1m, rate: 1}", "b: {period: 1m, rate: 2, onError: open}") + "defaults: {kind: token bucket, timeout: 1s}\n", nil},
+		{"a default of no limit", limits("a: {" + flow + "1}"), limits("a: {"+flow+"1}") + "defaults: {kind: fixed window, zone: UTC}\n", nil},
+		{"a default of two of three limits", limits("a: {"+flow+"1}", "b: {"+flow+"2, timeout: 1s}", "c: {"+flow+"3}") + "defaults: {timeout: 2s}\n", limits("a: {"+flow+"1}", "b: {"+flow+"2, timeout: 1s}", "c: {"+flow+"3}") + "defaults: {timeout: 3s}\n", []string{
+			"timeout-changed a timeout: 2s -> 3s", "timeout-changed c timeout: 2s -> 3s"}},
 		{"starts", ids.LimitOf("kind: fixed window", "rate: 1", "period: 1d", "start: 2024-01-01T01:00:00+01:00"), ids.LimitOf("kind: fixed window", "rate: 1", "period: 1d", "start: 36h"), []string{
 			"start-changed sendMessage start: 2024-01-01T00:00:00Z -> 1d12h"}},
 	} {
@@ -116,6 +120,12 @@ func TestSidesOfChangesHaveValuesAndPlaces(t *testing.T) {
 	assert.Equal(t, Side{File: old, Limit: old.Limits[0], Value: "10", Given: true, Pos: diag.Pos{Line: 5, Column: 11}}, changes[0].Old)
 	assert.Equal(t, Side{File: new, Limit: new.Limits[0], Value: "20", Given: true, Pos: diag.Pos{Line: 4, Column: 11}}, changes[0].New)
 	assert.Equal(t, Side{File: new, Limit: new.Limits[0], Value: "20", Given: false, Pos: diag.Pos{Line: 3, Column: 3}}, changes[1].New, "a capacity that is not given has the place of the limit")
+
+	old, new = parsed(t, ids.LimitOf(ids.Bucket)+"defaults: {timeout: 1s}\n"), parsed(t, ids.LimitOf(ids.Bucket))
+	changes = changesOf(old, new)
+	require.Len(t, changes, 1)
+	assert.Equal(t, Side{File: old, Limit: old.Limits[0], Value: "1s", Given: true, Pos: diag.Pos{Line: 7, Column: 21}}, changes[0].Old, "a value from the defaults has its place there")
+	assert.Equal(t, Side{File: new, Limit: new.Limits[0], Pos: diag.Pos{Line: 3, Column: 3}}, changes[0].New)
 }
 
 // Comparing the files the other way round swaps added and removed limits, and the values of each change.

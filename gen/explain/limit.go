@@ -37,6 +37,7 @@ func Limit(file string, l *spec.Limit, after time.Time) Page {
 	p.add("doc", l.Doc)
 	p.add("key", key(l))
 	p.rules(describe.Limit(l))
+	p.add("by default", fields.FromDefaults(l))
 	enforced := l.Policy.Mode == runtime.ModeEnforce
 	if enforced && l.Policy.OnError == runtime.FailClosed && l.Policy.Timeout == 0 { // otherwise, the rule has a sentence about it
 		p.add("store", "If the store fails, the request is not allowed: the call returns an error.")

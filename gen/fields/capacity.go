@@ -2,6 +2,9 @@ package fields
 
 import (
 	"fmt"
+	"slices"
+
+	"gopkg.in/yaml.v3"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/document"
 	"github.com/ratelimitgen/ratelimitgen/gen/ids"
@@ -69,4 +72,12 @@ func (p *parser) checkReserveOnly(l *draft, capacity document.Entry) {
 		p.doc.Report(cache.At, ids.NothingCached, "leave denyCache out", "denyCache has no effect with capacity 0: every request reserves, and denied reservations are not cached")
 		p.doc.Note(capacity.At, "capacity is given here")
 	}
+}
+
+// hasCapacity reports whether the file gives the limit, and each of its plans, a capacity other than 0, or none.
+func (l *draft) hasCapacity() bool {
+	isZero := func(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && (n.Value == "0" || n.Value == "-0") }
+	return !slices.ContainsFunc(l.entries, func(e document.Entry) bool {
+		return e.Name == "capacity" && (isZero(e.Value) || e.Value.Kind == yaml.MappingNode && slices.ContainsFunc(e.Value.Content, isZero))
+	})
 }

@@ -13,8 +13,9 @@ import (
 var denyCacheField = lengthOf(func(p *runtime.Policy) *time.Duration { return &p.DenyCache }, limitField{
 	name: "denyCache", synonyms: []string{"cache", "ephemeralcache", "denylist", "inmemoryblockduration"},
 	about:     "The longest time that a process repeats a denial from its memory. Tokens that another process gives back may be available only that much later.",
-	absent:    "denials are not cached",
+	absent:    "that of `defaults`, or denials are not cached",
 	example:   "1s",
+	suits:     (*draft).hasCapacity,
 	change:    ids.DenyCacheChanged,
 	sentences: denyCacheSentences,
 })

@@ -38,8 +38,10 @@ type field[D, T any] struct {
 	read       reader[D]
 	// check fills in the default of the field, and reports a value that contradicts other fields, once all are read. It may be nil.
 	check func(p *parser, into *D)
+	// suits reports whether a default of the file applies to a limit, which has not been read yet. It is nil for one that applies to all.
+	suits func(into *D) bool
 	// change is the kind of change that a diff reports for the field. It is nil for fields that cannot change by
-	// themselves: version, limits and those of a lease.
+	// themselves: version, defaults, limits and those of a lease.
 	change *ids.Meaning
 	// byPlan is set if the value may be a map with a value for each plan.
 	byPlan bool
@@ -168,6 +170,10 @@ func reportUnknown[D, T any](p *parser, e document.Entry, fields []field[D, T]) 
 	if meant == "" && p.doc.AtTop() && p.looksLikeLimit(e.Value) {
 		p.doc.Help("indent the limit below limits:")
 		return "limits"
+	}
+	if p.doc.AtTop() && slices.Contains(p.defaultFields, e.Name) {
+		p.doc.Help("indent it below defaults:, which apply to all limits")
+		return "defaults"
 	}
 	p.doc.Help("the fields are " + words.List(names(fields), "and"))
 	p.doc.Offer(meant)

@@ -55,7 +55,7 @@ func TestReferenceCellsAreShort(t *testing.T) {
 func TestFieldNamesAreUnique(t *testing.T) {
 	of := map[string]string{}
 	for _, f := range Fields() {
-		if (f.Of == "a group" || f.Of == "overrides") && slices.Contains(names(limitFields), f.Name) {
+		if (f.Of == "a group" || f.Of == "overrides" || f.Of == "defaults") && slices.Contains(names(limitFields), f.Name) {
 			continue // explain FIELD prints both pages, and they have the same meaning
 		}
 		assert.Empty(t, of[f.Name], f.Name)
@@ -269,7 +269,7 @@ func TestEveryFieldHasAChange(t *testing.T) {
 		assert.True(t, f.change != nil && f.effective != nil, "a change of %s would not be reported: set change and effective in gen/fields/group.go", f.name)
 	}
 	for _, f := range fileFields {
-		if !slices.Contains([]string{"version", "limits", "groups"}, f.name) { // only one version exists, and limits and groups have their own kinds of changes
+		if !slices.Contains([]string{"version", "defaults", "limits", "groups"}, f.name) { // only one version exists, defaults are compared at each limit, and limits and groups have their own kinds of changes
 			assert.True(t, f.change != nil && f.effective != nil, f.name)
 		}
 	}

@@ -2,6 +2,8 @@ package fields
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/document"
@@ -12,9 +14,10 @@ import (
 )
 
 var kindField = kindOf(limitField{
-	name: "kind", required: true, synonyms: []string{"type", "algorithm", "strategy"},
+	name: "kind", requiredBy: func(*draft) bool { return true }, synonyms: []string{"type", "algorithm", "strategy"},
 	about:      "How tokens are granted: " + grantsOfKinds() + ".",
 	accepts:    kindsAsCode(),
+	absent:     "that of `defaults`; required without",
 	example:    "token bucket",
 	conditions: kindConditions(),
 	change:     ids.KindChanged,
@@ -67,7 +70,13 @@ type algorithm struct {
 
 // fitsKind reports the given fields that the limit's kind does not have.
 func (p *parser) fitsKind(l *draft, given map[string]document.Entry) bool {
-	return p.refuse(l, given, ids.NotForKind, algorithms[l.policy.Kind].refusals, document.Entry{})
+	var because document.Entry
+	if l.limit.ByDefault["kind"] {
+		if because = l.given["kind"]; slices.ContainsFunc(l.entries, func(e document.Entry) bool { return !slices.Contains(p.limitFields, e.Name) }) {
+			return false // the unknown field may be the kind
+		}
+	}
+	return p.refuse(l, given, ids.NotForKind, algorithms[l.policy.Kind].refusals, because)
 }
 
 // onePeriod is a refusal of kinds with windows: their rows have the start of a window, which must mean the same to all plans.
@@ -165,14 +174,31 @@ var algorithms = map[runtime.Kind]algorithm{
 	},
 }
 
-// kindConditions are the fields that limits of each kind need, and those that they do not have.
+// kindConditions are the schemas of limits of each kind.
 func kindConditions() (list []any) {
 	for _, kind := range runtime.Kinds() {
-		is := object{"const": kind.String()}
-		list = append(list, object{"if": having("kind", is), "then": object{"type": "object", "required": needsOf[kind]}})
-		list = append(list, conditions(algorithmOf(kind).refusals, "kind", is)...)
+		list = append(list, object{"if": isKind(kind), "then": refToKind(kind)})
 	}
 	return list
+}
+
+// isKind is the schema of a map with the kind.
+func isKind(kind runtime.Kind) object { return having("kind", object{"const": kind.String()}) }
+
+// kindDefinition is the name of [kindSchema] in the definitions of the schema.
+func kindDefinition(kind runtime.Kind) string { return strings.ReplaceAll(kind.String(), " ", "-") }
+
+func refToKind(kind runtime.Kind) object {
+	return object{"$ref": "#/definitions/" + kindDefinition(kind)}
+}
+
+// kindSchema has the fields that limits of a kind need, and those that they do not have.
+func kindSchema(kind runtime.Kind) object {
+	all := []any{object{"required": needsOf[kind]}}
+	for _, r := range algorithmOf(kind).refusals {
+		all = append(all, r.allowed())
+	}
+	return object{"type": "object", "allOf": all}
 }
 
 // algorithmOf returns the entry of a kind. A kind without one must not be described as another one.

@@ -32,6 +32,9 @@ var limitFields = []limitField{
 	goNameField,
 }
 
+// limitSnippet is a limit that editors complete.
+var limitSnippet = object{"kind": "${1:token bucket}", "rate": "^${2:10}", "period": "${3:1m}"}
+
 func limitSchema() object {
 	schema := mapSchema(limitFields)
 	var conditions []any
@@ -39,6 +42,7 @@ func limitSchema() object {
 		conditions = append(conditions, f.conditions...)
 	}
 	schema["allOf"] = conditions
+	schema["defaultSnippets"] = []any{object{"label": "limit", "body": limitSnippet}}
 	return schema
 }
 

@@ -109,9 +109,9 @@ func (p *parser) readLimit(e document.Entry) *draft {
 	if !ok {
 		return l
 	}
-	l.entries = entries
+	entries = p.withDefaults(l, entries)
 	before := len(p.doc.Found)
-	given := readFields(p, limitFields, l, entries, e.Named, p.doc.Complete(e.Value))
+	given := readFields(p, limitFields, l, entries, e.Named, p.doc.Complete(e.Value) && !p.defaultsUnknown)
 	l.given, l.clean = map[string]document.Entry{}, len(p.doc.Found) == before
 	for field, e := range given {
 		l.keep(field, e)
@@ -151,7 +151,7 @@ func limitsSchema() object {
 	schema["minProperties"] = 1
 	schema["defaultSnippets"] = []any{object{
 		"label": "limit",
-		"body":  object{"${1:name}": object{"kind": "${2:token bucket}", "rate": "^${3:10}", "period": "${4:1m}"}},
+		"body":  object{"${4:name}": limitSnippet},
 	}}
 	return schema
 }

@@ -24,6 +24,7 @@ var fileFields = []fileField{
 	versionField,
 	packageField,
 	plansField,
+	defaultsField,
 	limitsField,
 	groupsField,
 }
@@ -49,7 +50,7 @@ func Parse(name string, src []byte) (*spec.File, diag.Diagnostics) {
 // read reads a file. The document then has the diagnostics in the order of the file.
 func read(doc *document.Document) *spec.File {
 	p := newParser(doc)
-	p.limitFields = names(limitFields)
+	p.limitFields, p.defaultFields = names(limitFields), names(defaultFields)
 	file := p.readFile()
 	doc.Found.Sort()
 	return file
@@ -69,10 +70,10 @@ func (p *parser) readFile() *spec.File {
 	p.doc.RefuseIndirection(root)
 	file := &spec.File{Name: p.doc.Source.Name}
 	if entries, ok := p.doc.Entries(root, p.doc.Source.At(root), "the file", "begin with version: 1"); ok {
-		// The limits refer to the plans, wherever these are in the file.
-		isPlans := func(e document.Entry) bool { return e.Name == "plans" }
-		others := slices.DeleteFunc(slices.Clone(entries), isPlans)
-		entries = slices.DeleteFunc(entries, func(e document.Entry) bool { return !isPlans(e) })
+		// The limits refer to the plans and the defaults, wherever these are in the file.
+		first := func(e document.Entry) bool { return e.Name == plansField.name || e.Name == defaultsField.name }
+		others := slices.DeleteFunc(slices.Clone(entries), first)
+		entries = slices.DeleteFunc(entries, func(e document.Entry) bool { return !first(e) })
 		readFields(p, fileFields, file, append(entries, others...), p.doc.Source.At(root), p.doc.Complete(root))
 		p.readGroups(file)
 	}

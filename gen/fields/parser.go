@@ -13,9 +13,13 @@ type parser struct {
 	// plans are those of the file. With plansUnknown, some of them have errors, and the plans of limits are not checked.
 	plans        []spec.Plan
 	plansUnknown bool
-	// limitFields are the names of the fields of a limit. The functions that a table of fields contains cannot refer to
+	// defaults are the entries of the defaults, at most one of each name. With defaultsUnknown, some of them have errors, and it is
+	// unknown what limits lack.
+	defaults        []document.Entry
+	defaultsUnknown bool
+	// limitFields are the names of the fields of a limit, and defaultFields those that defaults can have. The functions that a table of fields contains cannot refer to
 	// that table: Go would report an initialization cycle.
-	limitFields []string
+	limitFields, defaultFields []string
 	// drafts are the limits of the file by name, with those that have diagnostics.
 	drafts map[string]*draft
 	// groupsGiven holds the entries groups:, which are read after the limits of the file.

@@ -19,7 +19,7 @@ var periodField = limitField{
 	example:    "1m",
 	schema:     orByPlan(periodSchema, false),
 	read:       byPlan((*parser).readPeriod, nil),
-	conditions: ifCalendar(),
+	conditions: unlessCalendar(),
 	change:     ids.RateChanged,
 	byPlan:     true,
 	effective:  effectivePeriod,
@@ -73,18 +73,16 @@ func effectivePeriod(l *spec.Limit) string {
 // periodSchema has one pattern too.
 var periodSchema = object{"type": "string", "pattern": durationForm.String() + "|" + calendarForm.String()}
 
-// ifCalendar are the schemas of limits with a period in calendar units, which must have a zone, and of others, which
-// have none.
-func ifCalendar() []any {
-	calendar := object{"type": "string", "pattern": calendarForm.String()}
-	return []any{
-		object{"if": having("period", calendar), "then": object{"type": "object", "required": []string{"zone"}}},
-		object{
-			"if": having("period", object{"not": calendar}),
-			"then": object{
-				"type": "object", "properties": object{"zone": false},
-				"errorMessage": "A zone needs a period of calendar days, weeks, months or years.",
-			},
+// isCalendar is the schema of a period in calendar units.
+var isCalendar = object{"type": "string", "pattern": calendarForm.String()}
+
+// unlessCalendar is the schema of limits with another period, which have no zone.
+func unlessCalendar() []any {
+	return []any{object{
+		"if": having("period", object{"not": isCalendar}),
+		"then": object{
+			"type": "object", "properties": object{"zone": false},
+			"errorMessage": "A zone needs a period of calendar days, weeks, months or years.",
 		},
-	}
+	}}
 }

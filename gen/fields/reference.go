@@ -5,7 +5,7 @@ import "slices"
 // Field describes a field of limits.yaml in plain text.
 type Field struct {
 	Name string
-	// Of is the owner of the field: "the file", "a limit", "a lease", "overrides" or "a group".
+	// Of is the owner of the field: "the file", "a limit", "defaults", "a lease", "overrides" or "a group".
 	Of string
 	// Meaning explains the field, Accepts describes its valid values, and Absent is the default, or "".
 	Meaning, Accepts, Absent string
@@ -16,7 +16,7 @@ type Field struct {
 
 // Fields returns every field, in the order of the reference in README.md.
 func Fields() []Field {
-	return slices.Concat(fieldsIn("the file", fileFields), fieldsIn("a limit", limitFields), fieldsIn("a lease", leaseFields),
+	return slices.Concat(fieldsIn("the file", fileFields), fieldsIn("a limit", limitFields), fieldsIn("defaults", defaultFields), fieldsIn("a lease", leaseFields),
 		fieldsIn("overrides", overrideFields), fieldsIn("a group", groupFields))
 }
 

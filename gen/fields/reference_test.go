@@ -24,13 +24,15 @@ func TestReadmeReferenceIsUpToDate(t *testing.T) {
 	assert.Equal(t, reference(), listed, "after a change of a field, run go test ./gen/fields -run Reference -update")
 }
 
-// reference returns the fields of limits.yaml as Markdown: a table for the file, one each for a limit, a lease, overrides and a group,
+// reference returns the fields of limits.yaml as Markdown: a table for the file, one each for a limit, defaults, a lease, overrides and a group,
 // and below each table the explanations that do not fit into it.
 func reference() string {
 	var out strings.Builder
 	writeTable(&out, "The file", fileFields)
 	out.WriteString("\n")
 	writeTable(&out, "A limit", limitFields)
+	out.WriteString("\n")
+	writeTable(&out, "Defaults", defaultFields)
 	out.WriteString("\n")
 	writeTable(&out, "A lease", leaseFields)
 	out.WriteString("\n")

@@ -56,8 +56,8 @@ func (r *refusal) refuses(policy *unchecked, value *yaml.Node) bool {
 	return !some || policy.hasEffect(r.field)
 }
 
-// condition is a JSON Schema: in limits where a field has the schema value, the refused field has the schema of the refusal.
-func (r *refusal) condition(field string, value object) object {
+// allowed is the JSON Schema of limits that the refusal does not apply to.
+func (r *refusal) allowed() object {
 	then := object{"type": "object"}
 	hint := spec.Capital(r.message) + "."
 	if r.help != "" {
@@ -72,13 +72,13 @@ func (r *refusal) condition(field string, value object) object {
 	default:
 		then["properties"], then["errorMessage"] = object{r.field: false}, hint
 	}
-	return object{"if": having(field, value), "then": then}
+	return then
 }
 
 // conditions are the schemas of refusals in limits where a field has a schema.
 func conditions(refusals []refusal, field string, value object) (list []any) {
 	for _, r := range refusals {
-		list = append(list, r.condition(field, value))
+		list = append(list, object{"if": having(field, value), "then": r.allowed()})
 	}
 	return list
 }
@@ -111,7 +111,7 @@ func kindNeeds(field string) func(l *draft) bool {
 	return func(l *draft) bool {
 		kind := l.policy.Kind
 		switch {
-		case kind.Known():
+		case kind.Known() && !(l.limit.ByDefault["kind"] && l.has("hold")):
 		case l.has("hold"):
 			kind = runtime.InFlight
 		default:

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // schemaID is the $id of the schema, by which ratelimitgen recognizes one that an earlier version wrote. It never changes.
@@ -24,7 +26,12 @@ func Schema() []byte {
 	schema["$schema"] = "http://json-schema.org/draft-07/schema#"
 	schema["$id"] = schemaID
 	schema["title"] = "Rate limits"
-	schema["definitions"] = object{"limit": limitSchema(), "group": mapSchema(groupFields)}
+	schema["allOf"] = defaultsConditions()
+	definitions := object{"limit": limitSchema(), "group": mapSchema(groupFields)}
+	for _, kind := range runtime.Kinds() {
+		definitions[kindDefinition(kind)] = kindSchema(kind)
+	}
+	schema["definitions"] = definitions
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	// Readers of the file would see \u003c in place of <.

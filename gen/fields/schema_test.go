@@ -52,13 +52,20 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 func TestSchemaAgreesOnEveryLimit(t *testing.T) {
 	schema := readSchema(t, Schema())
 	for name, src := range corpus(t, "bad") {
-		var file struct{ Limits map[string]yaml.Node }
+		var file struct {
+			Defaults yaml.Node
+			Limits   map[string]yaml.Node
+		}
 		_, ds := Parse(name, src)
-		if yaml.Unmarshal(src, &file) != nil || slices.ContainsFunc(idsOf(ds), aboutNames) {
+		if yaml.Unmarshal(src, &file) != nil || slices.ContainsFunc(idsOf(ds), aboutNames) || len(ofLimit(ds, "defaults")) > 0 {
 			continue
 		}
+		defaults := any(map[string]any{})
+		if file.Defaults.Kind != 0 {
+			defaults = plainValue(t, &file.Defaults)
+		}
 		for limit, node := range file.Limits {
-			problems := schema.check(map[string]any{"version": 1.0, "limits": map[string]any{limit: plainValue(t, &node)}})
+			problems := schema.check(map[string]any{"version": 1.0, "defaults": defaults, "limits": map[string]any{limit: plainValue(t, &node)}})
 			broken := idsOf(ofLimit(ds, limit))
 			if len(broken) == 0 {
 				assert.Empty(t, problems, "%s: %s", name, limit)
@@ -78,7 +85,7 @@ func aboutNames(id string) bool {
 // ofLimit returns the diagnostics about a limit.
 func ofLimit(ds diag.Diagnostics, limit string) diag.Diagnostics {
 	return slices.DeleteFunc(slices.Clone(ds), func(d diag.Diagnostic) bool {
-		return !strings.HasPrefix(d.Message, diag.Label(limit)+": ") && !strings.Contains(d.Message, diag.Quote(limit))
+		return !strings.HasPrefix(d.Message, diag.Label(limit)+": ") && !strings.HasPrefix(d.Message, diag.Label(limit)+" must be ") && !strings.Contains(d.Message, diag.Quote(limit))
 	})
 }
 
@@ -168,6 +175,8 @@ func (c schemaChecker) keeps(rules map[string]any, word string, want, v any) boo
 		return c.everyName(want, object)
 	case "properties":
 		return c.everyProperty(rules, object)
+	case "patternProperties":
+		return c.everyMatch(want.(map[string]any), object)
 	}
 	if word == "required" {
 		return !isObject || !slices.ContainsFunc(want.([]any), func(name any) bool { _, ok := object[name.(string)]; return !ok })
@@ -183,6 +192,18 @@ func (c schemaChecker) everyName(schema any, object map[string]any) bool {
 	for name := range object {
 		if !c.valid(schema, name) {
 			return false
+		}
+	}
+	return true
+}
+
+// everyMatch checks the values of a map by the schemas of the patterns that their names match.
+func (c schemaChecker) everyMatch(schemas, object map[string]any) bool {
+	for name, v := range object {
+		for pattern, schema := range schemas {
+			if regexp.MustCompile(pattern).MatchString(name) && !c.valid(schema, v) {
+				return false
+			}
 		}
 	}
 	return true

@@ -98,7 +98,7 @@ func (p *parser) checkCalendar(l *draft) {
 			"start %s needs a period of calendar days, weeks, months or years", diag.Clip(start.Value.Value))
 		p.doc.Note(period.At, "period is given here")
 	case c.Unit == 0:
-	case !hasZone && !l.has("zone"):
+	case !hasZone && !l.has("zone") && !p.defaultsUnknown:
 		p.doc.Report(period.At, ids.MissingField, "add zone: Europe/Berlin, zone: UTC, or zone: per key; or write a fixed length such as "+fixedLength(*c),
 			"zone is missing: a %s begins at different instants in different time zones", c.Unit)
 	case hasStart && (l.start.words == 0 || !l.start.apply(c)):

@@ -10,7 +10,7 @@ import (
 var timeoutField = lengthOf(func(p *runtime.Policy) *time.Duration { return &p.Timeout }, limitField{
 	name: "timeout", synonyms: []string{"deadline"},
 	about:   "How long a decision may take. After that the store is treated as failed, though it may have taken the tokens.",
-	absent:  "as long as the call's context allows",
+	absent:  "that of `defaults`, or as long as the call's context allows",
 	example: "250ms",
 	change:  ids.TimeoutChanged,
 })

@@ -16,7 +16,7 @@ type Value[T any] struct {
 	Effective func(of *T) string
 }
 
-// ValuesOf are the fields of a file, a limit and a group, without those that cannot change by themselves: version, limits and groups.
+// ValuesOf are the fields of a file, a limit and a group, without those that cannot change by themselves: version, defaults, limits and groups.
 type ValuesOf struct {
 	File  []Value[spec.File]
 	Limit []Value[spec.Limit]

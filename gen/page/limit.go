@@ -117,6 +117,9 @@ func (p *Page) limitView(l *limit, few bool) limitView {
 	if v.Words = d.Lines(); len(d.Plans) > 0 {
 		v.Words = d.Sentences
 	}
+	if values := fields.FromDefaults(shown); values != "" {
+		v.Words = append(v.Words, "By default: "+values+".")
+	}
 	limited := 0
 	for _, pair := range l.renamed.PairPlans(l.old, l.new) {
 		// A key of a recording has one count, whatever its plan.

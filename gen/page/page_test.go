@@ -196,6 +196,11 @@ func TestPageAgainstAnotherVersion(t *testing.T) {
 
 // What changes of the file and of groups is on the page too: in the section of a group that the new file has, and in the list of changes
 // otherwise.
+func TestPageSaysWhatALimitHasByDefault(t *testing.T) {
+	const file = "version: 1\ndefaults: {timeout: 250ms, onError: open}\nlimits:\n  a: {kind: token bucket, rate: 10, period: 1m, onError: closed}\n"
+	requireText(t, written(t, &Page{File: parse(t, "limits.yaml", file)}), "By default: timeout: 250ms.")
+}
+
 func TestPageHasTheChangesOfGroupsAndOfTheFile(t *testing.T) {
 	const limits = "version: 1\n%s\nlimits:\n  a: {kind: token bucket, rate: {%s: 1, pro: 2}, period: 1s}\n  b: {kind: token bucket, rate: 1, period: 1s}\ngroups:\n  %s\n"
 	old := parse(t, "old.yaml", fmt.Sprintf(limits, "plans: [free, pro]", "free", "both: {takes: [a, b]}\n  gone: {takes: [b, a]}"))

@@ -35,6 +35,8 @@ type Limit struct {
 	Pos diag.Pos
 	// CapacityGiven is set if the file gives the capacity. Otherwise it is the rate.
 	CapacityGiven bool
+	// ByDefault has the fields whose values are from the defaults of the file.
+	ByDefault map[string]bool
 	// Places has the places of the values that the file gives, by the name of the field: "rate".
 	Places map[string]diag.Pos
 }

@@ -123,6 +123,19 @@ func TestListsAndShowsKeys(t *testing.T) {
 	assert.NotContains(t, text, "<form method=\"post\" action=\"change\"", "nothing can be changed without AllowChanges")
 }
 
+func TestPagesSayThatTheProgramHasAMode(t *testing.T) {
+	c := &runtime.Catalog{Limits: []runtime.CatalogLimit{{Name: "send", Policies: []*runtime.Policy{{Name: "send", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10}}}}}
+	for mode, want := range map[runtime.Mode]string{runtime.ModeShadow: "No limit is stricter than shadow in this program", runtime.ModeOff: "No limit is stricter than off in this program"} {
+		server := mounted(t, console.Options{Store: &memstore.Store{}, Catalog: c.Mode(mode)})
+		for _, page := range []string{"", "limit?name=send", "log"} {
+			_, text := get(t, server.URL+"/ops/limits/"+page)
+			assert.Contains(t, text, want, page)
+		}
+	}
+	_, text := get(t, mounted(t, console.Options{Store: &memstore.Store{}, Catalog: c}).URL+"/ops/limits/")
+	assert.NotContains(t, text, "in this program")
+}
+
 // What the catalog has is there for operators to see. The policies are in the rows of keys.
 func TestPageOfALimitHasEachFieldOfTheCatalog(t *testing.T) {
 	limit := runtime.CatalogLimit{

@@ -23,12 +23,14 @@ import (
 // page is the data of a page: one of Index, Limit, Key, Log, Found and Changed is set, or only Problem.
 type page struct {
 	Title, Problem string
-	Index          *indexPage
-	Limit          *limitPage
-	Key            *keyPage
-	Log            *logPage
-	Found          []operate.FoundKey
-	Changed        []operate.DoneIn
+	// Mode is that of limiter.Mode, "" without one.
+	Mode    string
+	Index   *indexPage
+	Limit   *limitPage
+	Key     *keyPage
+	Log     *logPage
+	Found   []operate.FoundKey
+	Changed []operate.DoneIn
 }
 
 // logPage is entries of all limits. Older, if not 0, is the entry before which there are others.
@@ -99,6 +101,11 @@ func (c *console) problem(w http.ResponseWriter, code int, text string) {
 }
 
 func (c *console) render(w http.ResponseWriter, code int, p page) {
+	for _, policy := range c.Catalog.Policies() {
+		if mode, relaxed := policy.Relaxed(); relaxed {
+			p.Mode = mode.String()
+		}
+	}
 	var b bytes.Buffer
 	if err := c.templates.Execute(&b, p); err != nil {
 		http.Error(w, "the page cannot be shown: "+err.Error(), http.StatusInternalServerError)

@@ -25,6 +25,9 @@ func (l *Limiter) Limit(p *runtime.Policy, key runtime.Key) Limit {
 	if l != nil && l.hash != nil {
 		p, key = l.hash.policy(p), key.HashedWith(l.hash.secret)
 	}
+	if l != nil && l.mode != nil {
+		p = l.mode.policy(p)
+	}
 	return Limit{limiter: l, policy: p, key: key}
 }
 

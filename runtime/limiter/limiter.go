@@ -39,6 +39,8 @@ type Limiter struct {
 	observer runtime.Observer
 	// hash hashes parts of keys with a secret; nil without one.
 	hash *keyHash
+	// mode relaxes all limits; nil without one.
+	mode *relaxation
 }
 
 // localTaker is a store that holds leased tokens, which it has already taken, and can hand them out in this process.
@@ -82,7 +84,7 @@ func (l *Limiter) inside(tx func(runtime.Store) runtime.Store) *Limiter {
 	if l == nil || l.store == nil {
 		return l
 	}
-	return (&Limiter{inTx: true, base: l.store, observer: l.observer, hash: l.hash}).in(tx(l.store))
+	return (&Limiter{inTx: true, base: l.store, observer: l.observer, hash: l.hash, mode: l.mode}).in(tx(l.store))
 }
 
 // settler returns the limiter that settles reservations of l: for reservations of a transaction, one that goes on
@@ -91,7 +93,7 @@ func (l *Limiter) settler() *Limiter {
 	if l == nil || !l.inTx || l.settles {
 		return l
 	}
-	return (&Limiter{inTx: true, base: l.base, settles: true, observer: l.observer, hash: l.hash}).in(l.store)
+	return (&Limiter{inTx: true, base: l.base, settles: true, observer: l.observer, hash: l.hash, mode: l.mode}).in(l.store)
 }
 
 // Option configures a [Limiter].
@@ -139,6 +141,43 @@ func (h *keyHash) policy(p *runtime.Policy) *runtime.Policy {
 		return nil
 	}
 	return *h.policies.Of(p, maphash.Comparable(hashSeed, p), func(p *runtime.Policy) *runtime.Policy { return p.Inside().HashedWith(h.secret) })
+}
+
+// Mode makes all limits of a limiter no stricter than a mode, for environments in which they must not deny: with
+// [runtime.ModeShadow] they count and report what they would deny, and with [runtime.ModeOff] they do nothing. A limit that is less
+// strict in limits.yaml stays so: one that is off is off with ModeShadow too. A limit or a key that is blocked is not.
+// [runtime.ModeEnforce] changes nothing; with another mode, all requests fail with [runtime.ErrInvalidPolicy].
+//
+//	mode := runtime.ModeEnforce
+//	if os.Getenv("ENVIRONMENT") == "staging" {
+//		mode = runtime.ModeShadow
+//	}
+//	limit := limits.New(store, limiter.Mode(mode))
+//	catalog := limits.Catalog().Mode(mode) // for the console, and its Policies for Start
+//
+// [runtime.Policy.Relaxed] of the policy of a decision or an observation reports it.
+func Mode(m runtime.Mode) Option {
+	mode := &relaxation{mode: m}
+	return func(l *Limiter) {
+		if l.mode = mode; m == runtime.ModeEnforce {
+			l.mode = nil
+		}
+	}
+}
+
+// relaxation is the mode of [Mode].
+type relaxation struct {
+	mode runtime.Mode
+	// policies has the policies that were used lately with the mode.
+	policies recent.Table[*runtime.Policy, *runtime.Policy]
+}
+
+// policy returns p with the mode.
+func (r *relaxation) policy(p *runtime.Policy) *runtime.Policy {
+	if p == nil {
+		return nil
+	}
+	return *r.policies.Of(p, maphash.Comparable(hashSeed, p), func(p *runtime.Policy) *runtime.Policy { return p.Inside().RelaxedTo(r.mode) })
 }
 
 var hashSeed = maphash.MakeSeed()

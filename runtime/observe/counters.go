@@ -23,6 +23,7 @@ type Counters struct {
 type counts struct {
 	outcomes []tally
 	near     atomic.Int64
+	relaxed  atomic.Int64
 }
 
 // tally counts the requests of one outcome and their tokens.
@@ -50,6 +51,9 @@ func (c *Counters) Decided(ctx context.Context, o runtime.Observation) {
 	of.tokens.Add(o.Tokens())
 	if o.Near() {
 		n.near.Add(1)
+	}
+	if _, relaxed := o.Policy.Relaxed(); relaxed {
+		n.relaxed.Add(1)
 	}
 	if denied(&o) {
 		c.denials.Decided(ctx, o)
@@ -91,6 +95,8 @@ type LimitCounts struct {
 	Requests, Tokens map[runtime.Outcome]int64
 	// Near is how many requests passed and left less than a tenth of the capacity.
 	Near int64
+	// Relaxed is how many requests there were while limiter.Mode was in force.
+	Relaxed int64
 	// DeniedKeys estimates how many different keys were denied in the last minute.
 	DeniedKeys int64
 	// TopDenied are the keys that were denied most, at most 64.
@@ -103,7 +109,7 @@ func (c *Counters) Snapshot() (all []LimitCounts) {
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		n := limits[name]
 		of := LimitCounts{
-			Limit: name, Requests: map[runtime.Outcome]int64{}, Tokens: map[runtime.Outcome]int64{}, Near: n.near.Load(),
+			Limit: name, Requests: map[runtime.Outcome]int64{}, Tokens: map[runtime.Outcome]int64{}, Near: n.near.Load(), Relaxed: n.relaxed.Load(),
 			DeniedKeys: c.denials.Keys(name), TopDenied: c.denials.Top(name),
 		}
 		for _, outcome := range runtime.Outcomes() {

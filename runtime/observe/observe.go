@@ -12,7 +12,7 @@
 //
 //   - No key leaves this package: logs and lists of denied keys have its [runtime.Fingerprint]. Error messages have [key] in
 //     place of the key.
-//   - The number of series is fixed by the limits: 38 for each, and 152 for the store. So is the memory: about 6 KB for each
+//   - The number of series is fixed by the limits: 39 for each, and 152 for the store. So is the memory: about 6 KB for each
 //     limit, and at most 64 fingerprints.
 //   - Counters count each observation once. What a caller decides in its own transaction counts too, even if the
 //     transaction is rolled back later; see [runtime.Observation].
@@ -55,6 +55,8 @@ var (
 		"Tokens taken by requests that passed, and tokens requested by those that were denied."}
 	Near = Metric{"ratelimitgen.near", "{request}", "counter", []string{LabelLimit},
 		"Requests that passed and left less than a tenth of the capacity."}
+	Relaxed = Metric{"ratelimitgen.relaxed", "{request}", "counter", []string{LabelLimit},
+		"Requests while limiter.Mode, an option of the program, makes all limits no stricter than a mode."}
 	DeniedKeys = Metric{"ratelimitgen.denied_keys", "{key}", "gauge", []string{LabelLimit},
 		"Different keys that were denied in the last minute, to within a few percent."}
 	StoreDuration = Metric{"ratelimitgen.store.duration", "s", "histogram", []string{LabelOperation},
@@ -69,7 +71,7 @@ const (
 )
 
 // Metrics returns all metrics.
-func Metrics() []Metric { return []Metric{Requests, Tokens, Near, DeniedKeys, StoreDuration} }
+func Metrics() []Metric { return []Metric{Requests, Tokens, Near, Relaxed, DeniedKeys, StoreDuration} }
 
 // Prometheus returns the name in Prometheus: "ratelimitgen_store_duration_seconds". The series of a histogram have the
 // suffixes _bucket, _sum and _count.

@@ -136,7 +136,7 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 
 	// The series are those of the first scrape, whatever happens.
 	before := strings.Count(page, "\n")
-	require.Equal(t, 2*38+152, before-strings.Count(page, "\n#")-1, "as documented")
+	require.Equal(t, 2*39+152, before-strings.Count(page, "\n#")-1, "as documented")
 	limits := limiter.New(&memstore.Store{}, limiter.Observe(c))
 	for i := range 1000 {
 		_, err := limits.Limit(bucket("send", 1), runtime.KeyOf(runtime.Int(i%7))).Allow(t.Context())
@@ -530,6 +530,20 @@ func (l plainLog) Decided(ctx context.Context, o runtime.Observation) {
 	l.logger.InfoContext(ctx, "decided", "value", o, "pointer", &o)
 }
 
+// That limiter.Mode is in force shows in the metrics of each limit, whatever it decides.
+func TestRequestsWithAModeAreCounted(t *testing.T) {
+	for mode, want := range map[runtime.Mode]int64{runtime.ModeEnforce: 0, runtime.ModeShadow: 3, runtime.ModeOff: 3} {
+		c := observe.NewCounters(observe.Options{})
+		send := limiter.New(&memstore.Store{}, limiter.Observe(c), limiter.Mode(mode)).Limit(bucket("send", 1), runtime.Key{})
+		for range 3 {
+			_, err := send.Allow(t.Context())
+			require.NoError(t, err)
+		}
+		require.Equal(t, want, c.Snapshot()[0].Relaxed, "%v", mode)
+		require.Contains(t, text(t, c), fmt.Sprintf("ratelimitgen_relaxed_total{limit=\"send\"} %d\n", want))
+	}
+}
+
 func TestMetricNames(t *testing.T) {
 	var names []string
 	for _, m := range observe.Metrics() {
@@ -539,6 +553,7 @@ func TestMetricNames(t *testing.T) {
 		"ratelimitgen.requests {request} ratelimitgen_requests_total",
 		"ratelimitgen.tokens {token} ratelimitgen_tokens_total",
 		"ratelimitgen.near {request} ratelimitgen_near_total",
+		"ratelimitgen.relaxed {request} ratelimitgen_relaxed_total",
 		"ratelimitgen.denied_keys {key} ratelimitgen_denied_keys",
 		"ratelimitgen.store.duration s ratelimitgen_store_duration_seconds",
 	}, names)

@@ -44,6 +44,7 @@ func (c *Counters) WriteText(w io.Writer) error {
 		}
 	}
 	byLimit(Near, func(n LimitCounts) int64 { return n.Near })
+	byLimit(Relaxed, func(n LimitCounts) int64 { return n.Relaxed })
 	byLimit(DeniedKeys, func(n LimitCounts) int64 { return n.DeniedKeys })
 	p.begin(StoreDuration)
 	for _, op := range Operations() {

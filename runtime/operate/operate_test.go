@@ -452,6 +452,29 @@ func TestWhoReadsAllPages(t *testing.T) {
 }
 
 // The slots of a limit in flight are shown with their holders. They are freed by reset, and not by numbers of tokens.
+// With the catalog of a program that has limiter.Mode, the commands say what is in force there, and that a block is not.
+func TestShowsTheModeOfTheProgram(t *testing.T) {
+	store := &memstore.Store{Clock: func() time.Time { return start }}
+	shown := func(c *runtime.Catalog, args string) string {
+		var out bytes.Buffer
+		operate.Program{Catalog: c, Store: store}.Main(t.Context(), strings.Fields(args), &out)
+		return out.String()
+	}
+	c := catalog(t)
+	shown(c, "take sendMessage 7 -n 5 -reason r -author a")
+	shown(c, "block sendMessage 7 -for 1h -reason r -author a")
+	assert.Contains(t, shown(c, "show sendMessage 7"), "blocked")
+	assert.NotContains(t, shown(c, "show signUp"), "limiter.Mode")
+	for args, want := range map[string]string{
+		"show sendMessage 7": "15 of 20 left, full after 30s, mode shadow by limiter.Mode",
+		"show signUp":        "100 of 100 left, window ends in 30m0s, mode shadow by limiter.Mode",
+		"show paused ann":    "mode off\n", // as the file says
+	} {
+		assert.Contains(t, shown(c.Mode(runtime.ModeShadow), args), want, args)
+	}
+	assert.Contains(t, shown(c.Mode(runtime.ModeOff), "show sendMessage 7"), "mode off by limiter.Mode")
+}
+
 func TestShowsTheHoldersOfSlots(t *testing.T) {
 	now := start
 	store := &memstore.Store{Clock: func() time.Time { return now }}

@@ -181,6 +181,9 @@ func Words(p *runtime.Policy, b runtime.Balance) string {
 	if p.Mode != runtime.ModeEnforce && p.Mode != runtime.ModeUnlimited {
 		line += fmt.Sprintf(", mode %v", p.Mode)
 	}
+	if mode, relaxed := p.Relaxed(); relaxed && mode == p.Mode {
+		line += " by limiter.Mode"
+	}
 	if p.Most() {
 		line += ", by the most that callers can give"
 	}

@@ -56,12 +56,12 @@ type Options struct {
 
 // Observer is a [runtime.Observer]. Make it with New.
 type Observer struct {
-	options                Options
-	requests, tokens, near metric.Int64Counter
-	duration               metric.Float64Histogram
-	denials                *observe.Denials
-	gauge                  metric.Registration
-	operations             map[runtime.Op]metric.MeasurementOption
+	options                         Options
+	requests, tokens, near, relaxed metric.Int64Counter
+	duration                        metric.Float64Histogram
+	denials                         *observe.Denials
+	gauge                           metric.Registration
+	operations                      map[runtime.Op]metric.MeasurementOption
 
 	mu     sync.RWMutex
 	limits map[string]*attributes
@@ -94,13 +94,14 @@ func New(o Options) (*Observer, error) {
 }
 
 func (r *Observer) register(m metric.Meter) error {
-	var errs [6]error
+	var errs [7]error
 	counter := func(of observe.Metric) (c metric.Int64Counter, err error) {
 		return m.Int64Counter(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Help))
 	}
 	r.requests, errs[0] = counter(observe.Requests)
 	r.tokens, errs[1] = counter(observe.Tokens)
 	r.near, errs[2] = counter(observe.Near)
+	r.relaxed, errs[6] = counter(observe.Relaxed)
 	of := observe.StoreDuration
 	r.duration, errs[3] = m.Float64Histogram(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Help),
 		metric.WithExplicitBucketBoundaries(observe.Buckets()...))
@@ -130,6 +131,7 @@ func (r *Observer) start(ctx context.Context, a *attributes) {
 		r.tokens.Add(ctx, 0, a.outcomes[outcome])
 	}
 	r.near.Add(ctx, 0, a.limit)
+	r.relaxed.Add(ctx, 0, a.limit)
 }
 
 // of returns the attributes of a limit.
@@ -167,6 +169,9 @@ func (r *Observer) Decided(ctx context.Context, o runtime.Observation) {
 	}
 	if o.Near() {
 		r.near.Add(ctx, 1, a.limit)
+	}
+	if _, relaxed := o.Policy.Relaxed(); relaxed {
+		r.relaxed.Add(ctx, 1, a.limit)
 	}
 	// All limits of a call have its duration.
 	if o.Duration > 0 && o.Index == 0 {

@@ -96,6 +96,7 @@ func TestMetricsHaveTheDocumentedNamesAndUnits(t *testing.T) {
 	}
 	require.Len(t, before[observe.Requests.Name].Data.(metricdata.Sum[int64]).DataPoints, len(runtime.Outcomes()), "and no other")
 	require.Zero(t, value(t, before[observe.Near.Name], "limit", "send"))
+	require.Zero(t, value(t, before[observe.Relaxed.Name], "limit", "send"))
 	require.Zero(t, value(t, before[observe.DeniedKeys.Name], "limit", "send"))
 
 	send := limiter.New(&memstore.Store{}, limiter.Observe(observer)).Limit(bucket("send", 2), runtime.Key{})
@@ -115,6 +116,7 @@ func TestMetricsHaveTheDocumentedNamesAndUnits(t *testing.T) {
 	require.EqualValues(t, 2, value(t, metrics[observe.Tokens.Name], "limit", "send", "outcome", "allowed"))
 	require.EqualValues(t, 1, value(t, metrics[observe.Requests.Name], "limit", "send", "outcome", "denied"))
 	require.EqualValues(t, 1, value(t, metrics[observe.Near.Name], "limit", "send"))
+	require.EqualValues(t, 0, value(t, metrics[observe.Relaxed.Name], "limit", "send"))
 	require.EqualValues(t, 1, value(t, metrics[observe.DeniedKeys.Name], "limit", "send"))
 	histogram := metrics[observe.StoreDuration.Name].Data.(metricdata.Histogram[float64])
 	require.Len(t, histogram.DataPoints, 1)
@@ -122,6 +124,10 @@ func TestMetricsHaveTheDocumentedNamesAndUnits(t *testing.T) {
 	require.Equal(t, observe.Buckets(), histogram.DataPoints[0].Bounds)
 	operation, _ := histogram.DataPoints[0].Attributes.Value("operation")
 	require.Equal(t, "take", operation.AsString())
+
+	_, err = limiter.New(&memstore.Store{}, limiter.Observe(observer), limiter.Mode(runtime.ModeOff)).Limit(bucket("send", 2), runtime.Key{}).Allow(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, value(t, collect()[observe.Relaxed.Name], "limit", "send"))
 
 	require.NoError(t, observer.Shutdown())
 	require.NotContains(t, collect(), observe.DeniedKeys.Name)

@@ -21,8 +21,8 @@ const sweepInterval = time.Hour
 //		err = store.Start(ctx, limits.Policies()...)
 //	}
 //
-// What stops no call is logged with [log/slog]: the [runtime.ErrUnusedOverrides] of Ready as a warning, and a sweep that failed as an
-// error. Call Migrate, Ready and [Store.SweepEvery] yourself for anything else: another interval, a database user without the right to
+// What stops no call is logged with [log/slog]: the [runtime.ErrUnusedOverrides] of Ready as a warning, the mode of policies that are
+// from [runtime.Catalog.Mode] too, and a sweep that failed as an error. Call Migrate, Ready and [Store.SweepEvery] yourself for anything else: another interval, a database user without the right to
 // delete, or hundreds of processes, of which one that sweeps is enough.
 func (s *Store) Start(ctx context.Context, policies ...*runtime.Policy) error {
 	err := s.Migrate(ctx, policies...)
@@ -35,6 +35,12 @@ func (s *Store) Start(ctx context.Context, policies ...*runtime.Policy) error {
 	}
 	if err != nil {
 		return err
+	}
+	for _, p := range policies {
+		if mode, relaxed := p.Relaxed(); relaxed {
+			slog.WarnContext(ctx, "rate limits: no limit is stricter than limiter.Mode", "mode", mode.String())
+			break
+		}
 	}
 	go s.SweepEvery(s.open, sweepInterval, func(_ int, err error) {
 		if err != nil {

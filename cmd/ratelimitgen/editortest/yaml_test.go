@@ -21,7 +21,11 @@ const modeline = "# yaml-language-server: $schema=./limits.schema.json\n"
 const opening = modeline + "version: 1\nlimits:\n  sendMessage:\n"
 
 // field is the part of a field's schema that the tests use.
-type field struct{ MarkdownDescription string }
+type field struct {
+	MarkdownDescription string
+	// Properties are those of a map.
+	Properties map[string]field
+}
 
 // schema is the part of the schema that the tests use.
 type schema struct {
@@ -47,17 +51,21 @@ func TestYAMLCompletesFields(t *testing.T) {
 		fields     map[string]field
 		// want must be offered; unwanted must not.
 		want, unwanted []string
-		// skeleton is the item that inserts all required fields at once.
+		// skeleton is the item that inserts all required fields at once, if any are.
 		skeleton string
 	}{
-		{"a file", modeline + cursor, s.Properties, []string{"version", "package", "plans", "limits"}, []string{"rate"}, "Rate limits"},
+		{"a file", modeline + cursor, s.Properties, []string{"version", "package", "plans", "defaults", "limits"}, []string{"rate"}, "Rate limits"},
 		{"a limit", opening + "    " + cursor, s.Definitions.Limit.Properties,
 			[]string{"doc", "key", "kind", "rate", "period", "capacity", "hold", "maxReserved", "start", "shards", "goName"}, []string{"version", "burst"}, "limit"},
+		{"defaults", modeline + "version: 1\ndefaults:\n  " + cursor, s.Properties["defaults"].Properties,
+			[]string{"kind", "zone", "timeout", "onError", "jitter", "denyCache"}, []string{"rate"}, ""},
+		{"a limit with a kind by default", modeline + "version: 1\ndefaults: {kind: fixed window}\nlimits:\n  sendMessage:\n    " + cursor, s.Definitions.Limit.Properties,
+			[]string{"kind", "rate"}, []string{"version"}, "limit"},
 		{"a group", opening + "    kind: token bucket\n    rate: 10\n    period: 1m\ngroups:\n  post:\n    " + cursor, s.Definitions.Group.Properties,
 			[]string{"doc", "takes", "checks", "goName"}, []string{"rate"}, "group"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			offered := map[string]field{}
+			offered := map[string]string{}
 			var others []string
 			for _, i := range editor.open(filepath.Join(folder, row.name+".yaml"), "yaml", row.text).complete() {
 				if i.Kind != kindProperty {
@@ -67,14 +75,18 @@ func TestYAMLCompletesFields(t *testing.T) {
 				assert.NotContains(t, offered, i.Label, "offered twice")
 				assert.True(t, strings.HasPrefix(i.InsertText, i.Label+":"), i.InsertText)
 				assert.NotContains(t, i.InsertText, ":0}", "0 is no useful default")
-				offered[i.Label] = field{string(i.Documentation)}
+				offered[i.Label] = string(i.Documentation)
 			}
-			assert.Equal(t, row.fields, offered)
+			described := map[string]string{}
+			for name, f := range row.fields {
+				described[name] = f.MarkdownDescription
+			}
+			assert.Equal(t, described, offered)
 			assert.Subset(t, slices.Collect(maps.Keys(offered)), row.want)
 			for _, name := range row.unwanted {
 				assert.NotContains(t, offered, name)
 			}
-			assert.Equal(t, []string{row.skeleton}, others)
+			assert.Equal(t, row.skeleton, strings.Join(others, ", "))
 		})
 	}
 }
@@ -103,6 +115,28 @@ func TestYAMLCompletesValues(t *testing.T) {
 				values = append(values, i.Label)
 			}
 			assert.ElementsMatch(t, row.values, values)
+		})
+	}
+}
+
+// A limit is checked with the defaults of its file.
+func TestYAMLProblemsWithDefaults(t *testing.T) {
+	editor, folder, _ := begin(t)
+	for _, row := range []struct {
+		name, defaults, limit string
+		problems              [][2]string
+	}{
+		{"a kind by default", "{kind: token bucket}", "{rate: 10, period: 1m}", nil},
+		{"no kind", "{timeout: 1s}", "{rate: 10, period: 1m}", [][2]string{{"a: {rate: 10, period: 1m}", `Missing property "kind".`}}},
+		{"a field of another kind", "{kind: token bucket}", "{rate: 10, period: 1m, start: 1h}", [][2]string{{"a: {rate: 10, period: 1m, start: 1h}", "A token bucket has no windows to start. Leave start out, or use a fixed window."}}},
+		{"a kind of its own", "{kind: token bucket}", "{kind: fixed window, rate: 10, period: 1m, start: 1h}", nil},
+		{"a zone by default", "{zone: UTC}", "{kind: fixed window, rate: 10, period: month}", nil},
+		{"no zone", "{kind: fixed window}", "{rate: 10, period: month}", [][2]string{{"a: {rate: 10, period: month}", `Missing property "zone".`}}},
+		{"a rate", "{rate: 10}", "{kind: token bucket, rate: 10, period: 1m}", [][2]string{{"defaults: {rate: 10}", "Property rate is not allowed."}}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			d := editor.open(filepath.Join(folder, row.name+".yaml"), "yaml", modeline+"version: 1\ndefaults: "+row.defaults+"\nlimits:\n  a: "+row.limit+"\n")
+			assert.Equal(t, append([][2]string{}, row.problems...), d.problems())
 		})
 	}
 }

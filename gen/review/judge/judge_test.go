@@ -104,6 +104,7 @@ var notJudged = map[string]string{
 	"Plan":                       "of an element of Plans, which is compared",
 	"Pos":                        "a position in the file, which is not compared",
 	"CapacityGiven":              "whether the capacity follows the rate: the capacity is judged",
+	"ByDefault":                  "whether the limit or the defaults of the file give a value: the value in force is judged",
 	"Places":                     "positions in the file, which are not compared",
 	"Policy.Calendar.Unit":       "the period, which is judged, changes with it",
 	"Policy.Calendar.Count":      "the period, which is judged, changes with it",

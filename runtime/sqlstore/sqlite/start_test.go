@@ -17,6 +17,33 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
+// A mode that makes limits less strict is seen in the log of the start.
+func TestStartLogsTheMode(t *testing.T) {
+	var logged bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&logged, nil)))
+	defer slog.SetDefault(before)
+	p := &runtime.Policy{Name: "a", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10}
+	catalog := runtime.NewCatalog("p", runtime.Catalog{Limits: []runtime.CatalogLimit{{Name: "a", Policies: []*runtime.Policy{p}}}})
+	for _, row := range []struct {
+		mode   runtime.Mode
+		logged string
+	}{
+		{runtime.ModeEnforce, ""},
+		{runtime.ModeShadow, `level=WARN msg="rate limits: no limit is stricter than limiter.Mode" mode=shadow`},
+		{runtime.ModeOff, `level=WARN msg="rate limits: no limit is stricter than limiter.Mode" mode=off`},
+	} {
+		logged.Reset()
+		store := must(sqlite.Open(filepath.Join(t.TempDir(), "limits.db")))(t)
+		require.NoError(t, store.Start(t.Context(), catalog.Mode(row.mode).Policies()...))
+		require.NoError(t, store.Close())
+		if row.logged == "" {
+			assert.Empty(t, logged.String())
+		}
+		assert.Contains(t, logged.String(), row.logged)
+	}
+}
+
 // A program that starts its store does nothing else for it. The second one here is its next version, without one of the limits.
 func TestStartMigratesChecksAndSweeps(t *testing.T) {
 	var logged bytes.Buffer

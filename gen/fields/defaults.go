@@ -1,0 +1,128 @@
+package fields
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/document"
+	"github.com/ratelimitgen/ratelimitgen/gen/ids"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+var defaultsField = fileField{
+	name: "defaults", synonyms: []string{"default", "common", "global", "globals"},
+	about:   "Values for the limits that do not give their own. A limit's own value wins.",
+	more:    "A default applies only where it suits: `zone` to periods in calendar units, and `denyCache` to limits whose capacity is not 0. It is no error if no limit takes a default. `explain` lists what a limit has by default, and `diff` reviews the edit of a default at each limit that it changes.",
+	accepts: "a map with any of " + words.List(words.Of(names(defaultFields), func(name string) string { return "`" + name + "`" }), "and"),
+	absent:  "each limit has its own values, or the defaults of the fields",
+	example: "{timeout: 250ms, onError: open}",
+	schema:  defaultsSchema,
+	read:    (*parser).readDefaults,
+}
+
+// defaultFields are the fields of a limit that a file can give all limits at once. Others, such as a rate, are what makes a
+// limit the limit that it is.
+var defaultFields = []limitField{
+	byDefault(kindField, "The kind of the limits that give none."),
+	byDefault(zoneField, "The zone of the limits that give none and have a `period` in calendar units. Other limits do not take it."),
+	byDefault(timeoutField, "The timeout of the limits that give none."),
+	byDefault(onErrorField, "The decision of the limits that give none, if the store fails."),
+	byDefault(jitterField, "The jitter of the limits that give none."),
+	byDefault(denyCacheField, "The denyCache of the limits that give none. Limits with capacity 0 do not take it."),
+}
+
+// byDefault is a field of a limit as the defaults have it.
+func byDefault(f limitField, about string) limitField {
+	f.about, f.more, f.absent = about, "", "none"
+	f.requiredBy, f.conditions = nil, nil
+	return f
+}
+
+var defaultsSchema = mapSchema(defaultFields)
+
+// defaultsConditions are what the schema of a file demands of its limits because of the defaults, or of what these lack.
+func defaultsConditions() (list []any) {
+	add := func(defaults, limit object) {
+		// A pattern, because editors would complete another property limits.
+		limits := object{"^limits$": object{"type": "object", "additionalProperties": limit}}
+		list = append(list, object{"if": defaults, "then": object{"type": "object", "patternProperties": limits}})
+	}
+	lacks := func(field string) object { return object{"not": having(defaultsField.name, having(field, object{}))} }
+	add(lacks("kind"), object{"type": "object", "required": []string{"kind"}})
+	add(lacks("zone"), object{"if": having("period", isCalendar), "then": object{"type": "object", "required": []string{"zone"}}})
+	noKind := object{"type": "object", "not": object{"required": []string{"kind"}}}
+	for _, kind := range runtime.Kinds() {
+		add(having(defaultsField.name, isKind(kind)), object{"if": noKind, "then": refToKind(kind)})
+	}
+	return list
+}
+
+// readDefaults keeps the defaults for [parser.withDefaults], which reads them into each limit.
+func (p *parser) readDefaults(_ *spec.File, e document.Entry) bool {
+	const help = "write defaults: {timeout: 250ms}"
+	before := len(p.doc.Found)
+	entries, ok := p.doc.Entries(e.Value, e.At, e.Name, help)
+	if ok {
+		leave := p.doc.Enter(e.Name)
+		entries = p.withoutOwn(entries)
+		// A value with an error has no second one at each limit.
+		read := readFields(p, defaultFields, new(draft), entries, e.Named, false)
+		for _, value := range entries {
+			if _, valid := read[value.Name]; !valid {
+				p.doc.Mute(value.Value)
+			}
+		}
+		leave()
+	}
+	ok = len(p.doc.Found) == before
+	if !e.Again {
+		p.defaults = slices.DeleteFunc(entries, func(e document.Entry) bool { return e.Again || !slices.Contains(p.defaultFields, e.Name) })
+		p.defaultsUnknown = !ok || !p.doc.Complete(e.Value)
+	}
+	return ok
+}
+
+// withoutOwn returns the entries of the defaults without fields that limits have only for themselves, which it reports.
+func (p *parser) withoutOwn(entries []document.Entry) (known []document.Entry) {
+	for _, e := range entries {
+		if slices.Contains(p.defaultFields, e.Name) || !slices.Contains(p.limitFields, e.Name) {
+			known = append(known, e)
+			continue
+		}
+		if !e.Again {
+			p.doc.Report(e.Named, ids.UnknownField, "give each limit its own "+e.Name+": the fields with defaults are "+words.List(p.defaultFields, "and"), "%s has no default", e.Name)
+		}
+	}
+	return known
+}
+
+// withDefaults returns the entries of a limit, with those of the defaults that it does not give and that suit it.
+func (p *parser) withDefaults(l *draft, entries []document.Entry) []document.Entry {
+	l.entries = entries
+	for _, f := range defaultFields {
+		i := slices.IndexFunc(p.defaults, func(e document.Entry) bool { return e.Name == f.name })
+		// The kind comes first, because it decides what suits.
+		if i < 0 || l.has(f.name) || f.suits != nil && !f.suits(l) {
+			continue
+		}
+		l.entries = append(l.entries, p.defaults[i])
+		if l.limit.ByDefault == nil {
+			l.limit.ByDefault = map[string]bool{}
+		}
+		l.limit.ByDefault[f.name] = true
+	}
+	return l.entries
+}
+
+// FromDefaults lists the values that a limit has from the defaults of its file, as limits.yaml writes them: "timeout: 250ms, onError: open".
+func FromDefaults(l *spec.Limit) string {
+	var parts []string
+	for _, f := range defaultFields {
+		if l.ByDefault[f.name] {
+			parts = append(parts, f.name+": "+f.effective(l))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
