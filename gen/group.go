@@ -14,8 +14,8 @@ import (
 type group struct {
 	*spec.Group
 	names names
-	// handle, decisions and reservations are the names of its types, and build the function that makes decisions.
-	handle, decisions, reservations, build string
+	// handle, decisions and reservations are the names of its types; the last two are made by functions with new before the name.
+	handle, decisions, reservations string
 }
 
 // declareMethod writes
@@ -138,7 +138,7 @@ func (g group) key(name string) string {
 
 // count returns the name of the parameter for a number of tokens, unless that would hide a name that a body uses.
 func (g group) count(name string) string {
-	hidden := []string{"runtime", "limiter", "context", "ctx", "g", "ds", "rs", "own", "err", "nil", g.build, g.handle}
+	hidden := []string{"runtime", "limiter", "context", "ctx", "g", "new" + g.decisions, "new" + g.reservations, g.handle}
 	return unhidden(name, "Count", hidden, g.parameters())
 }
 

@@ -62,27 +62,30 @@ func (g group) slotFields(fields *jen.Group) {
 	}
 }
 
-// declareBuild writes
+// decided are the results of the verbs that return decisions.
+func (g group) decided() []jen.Code { return []jen.Code{jen.Id(g.decisions), jen.Error()} }
+
+// declareNewDecisions writes
 //
-//	func newCompleteDecisions(ds Decisions) CompleteDecisions {
+//	func newCompleteDecisions(ds Decisions, err error) (CompleteDecisions, error) {
 //		d := CompleteDecisions{Decisions: ds}
 //		if len(ds.Each) > 0 {
 //			d.LLMRequests = ds.Each[0]
 //			d.LLMTokens = ds.Each[1]
 //		}
-//		return d
+//		return d, err
 //	}
-func (g group) declareBuild(file *jen.File) {
+func (g group) declareNewDecisions(file *jen.File) {
 	var fields []jen.Code
 	for _, m := range g.members() {
 		fields = append(fields, jen.Id("d").Dot(m.field).Op("=").Id("ds").Dot("Each").Index(jen.Lit(m.index)))
 	}
 	fields = append(fields, g.setSlots("d", "ds")...)
 	file.Line()
-	file.Func().Id(g.build).Params(jen.Id("ds").Id("Decisions")).Id(g.decisions).Block(
+	file.Func().Id("new"+g.decisions).Params(jen.Id("ds").Id("Decisions"), jen.Err().Error()).Params(g.decided()...).Block(
 		jen.Id("d").Op(":=").Id(g.decisions).Values(jen.Id("Decisions").Op(":").Id("ds")),
 		jen.If(jen.Len(jen.Id("ds").Dot("Each")).Op(">").Lit(0)).Block(fields...),
-		jen.Return(jen.Id("d")))
+		jen.Return(jen.Id("d"), jen.Err()))
 }
 
 // setSlots sets the fields of a result with slots:
@@ -115,4 +118,33 @@ func (g group) declareReservations(file *jen.File) {
 		}
 		g.slotFields(fields)
 	}))
+}
+
+// reserved are the results of the verbs that return reservations.
+func (g group) reserved() []jen.Code { return []jen.Code{jen.Op("*").Id(g.reservations), jen.Error()} }
+
+// declareNewReservations writes
+//
+//	func newCompleteReservations(rs *Reservations, err error) (*CompleteReservations, error) {
+//		if err != nil {
+//			return nil, err
+//		}
+//		r := &CompleteReservations{Reservations: rs}
+//		r.LLMTokens = rs.At(0)
+//		r.ExportsSlot, _ = rs.Slot(1)
+//		return r, nil
+//	}
+func (g group) declareNewReservations(file *jen.File) {
+	body := []jen.Code{
+		jen.If(jen.Err().Op("!=").Nil()).Block(jen.Return(jen.Nil(), jen.Err())),
+		jen.Id("r").Op(":=").Op("&").Id(g.reservations).Values(jen.Id("Reservations").Op(":").Id("rs")),
+	}
+	for _, m := range g.members() {
+		if m.reserves() {
+			body = append(body, jen.Id("r").Dot(m.field).Op("=").Id("rs").Dot("At").Call(jen.Lit(m.index)))
+		}
+	}
+	body = append(append(body, g.setSlots("r", "rs")...), jen.Return(jen.Id("r"), jen.Nil()))
+	file.Line()
+	file.Func().Id("new"+g.reservations).Params(jen.Id("rs").Op("*").Id("Reservations"), jen.Err().Error()).Params(g.reserved()...).Block(body...)
 }

@@ -8,7 +8,7 @@ import (
 
 // declareGroup writes a group's method, its handle with the verbs that can succeed, and the types of their results.
 func declareGroup(file *jen.File, n names, of *spec.Group) {
-	g := group{of, n, of.GoName + "Group", of.GoName + "Decisions", of.GoName + "Reservations", "new" + of.GoName + "Decisions"}
+	g := group{of, n, of.GoName + "Group", of.GoName + "Decisions", of.GoName + "Reservations"}
 	g.declareMethod(file)
 	g.declareHandle(file)
 	for _, verb := range g.Verbs() {
@@ -17,9 +17,10 @@ func declareGroup(file *jen.File, n names, of *spec.Group) {
 	}
 	if g.Allows() {
 		g.declareDecisions(file)
-		g.declareBuild(file)
+		g.declareNewDecisions(file)
 	}
 	if g.Reserves() {
 		g.declareReservations(file)
+		g.declareNewReservations(file)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 // groupVerb is a method of a group's handle.
 type groupVerb struct {
+	// declare writes it, with what it returns.
 	declare func(g group, file *jen.File, verb, doc string)
 	doc     string
 }
@@ -43,13 +44,10 @@ func (g group) call(verb string) *jen.Statement {
 // declareDecider writes a verb that returns decisions:
 //
 //	func (g CompleteGroup) Allow(ctx context.Context, tokens int64) (CompleteDecisions, error) {
-//		ds, err := g.of(tokens).Allow(ctx)
-//		return newCompleteDecisions(ds), err
+//		return newCompleteDecisions(g.of(tokens).Allow(ctx))
 //	}
 func (g group) declareDecider(file *jen.File, verb, doc string) {
-	declare(file, doc, g.onHandle(verb).Params(jen.Id(g.decisions), jen.Error()).Block(
-		jen.List(jen.Id("ds"), jen.Err()).Op(":=").Add(g.call(verb)),
-		jen.Return(jen.Id(g.build).Call(jen.Id("ds")), jen.Err())))
+	declare(file, doc, g.onHandle(verb).Params(g.decided()...).Block(jen.Return(jen.Id("new"+g.decisions).Call(g.call(verb)))))
 }
 
 // declarePlain writes a verb that returns an error only:
@@ -75,33 +73,8 @@ func (g group) declareReserve(file *jen.File, verb, doc string) {
 // declareReserver writes a verb that returns reservations:
 //
 //	func (g CompleteGroup) Reserve(ctx context.Context, tokens int64) (*CompleteReservations, error) {
-//		rs, err := g.of(tokens).Reserve(ctx)
-//		if err != nil {
-//			return nil, err
-//		}
-//		return &CompleteReservations{
-//			Reservations: rs,
-//			LLMTokens:    rs.At(0),
-//		}, nil
+//		return newCompleteReservations(g.of(tokens).Reserve(ctx))
 //	}
-//
-// With slots, the reservations are a variable own, whose slots are set by own.ExportsSlot, _ = rs.Slot(1).
 func (g group) declareReserver(file *jen.File, verb, doc string) {
-	own := jen.Op("&").Id(g.reservations).CustomFunc(onePerLine, func(fields *jen.Group) {
-		fields.Id("Reservations").Op(":").Id("rs")
-		for _, m := range g.members() {
-			if m.reserves() {
-				fields.Id(m.field).Op(":").Id("rs").Dot("At").Call(jen.Lit(m.index))
-			}
-		}
-	})
-	result := []jen.Code{jen.Return(own, jen.Nil())}
-	if slots := g.setSlots("own", "rs"); len(slots) > 0 {
-		result = append([]jen.Code{jen.Id("own").Op(":=").Add(own)}, slots...)
-		result = append(result, jen.Return(jen.Id("own"), jen.Nil()))
-	}
-	declare(file, doc, g.onHandle(verb).Params(jen.Op("*").Id(g.reservations), jen.Error()).Block(append([]jen.Code{
-		jen.List(jen.Id("rs"), jen.Err()).Op(":=").Add(g.call(verb)),
-		jen.If(jen.Err().Op("!=").Nil()).Block(jen.Return(jen.Nil(), jen.Err())),
-	}, result...)...))
+	declare(file, doc, g.onHandle(verb).Params(g.reserved()...).Block(jen.Return(jen.Id("new"+g.reservations).Call(g.call(verb)))))
 }

@@ -17,7 +17,7 @@ var kindField = kindOf(limitField{
 	name: "kind", requiredBy: func(*draft) bool { return true }, synonyms: []string{"type", "algorithm", "strategy"},
 	about:      "How tokens are granted: " + grantsOfKinds() + ".",
 	accepts:    kindsAsCode(),
-	absent:     "that of `defaults`; required without",
+	absent:     "that of `defaults`, which must have one then",
 	example:    "token bucket",
 	conditions: kindConditions(),
 	change:     ids.KindChanged,
