@@ -289,7 +289,7 @@ func reviewSides(s streams, color bool, old, new side) (*review.Review, []byte, 
 	return r, after.text, nil
 }
 
-// absence is what a remark says of a file that does not exist on one side.
+// absence has the words of a remark for a file that does not exist on one side.
 type absence struct {
 	// filter selects the files of git that may be in its place.
 	filter string
