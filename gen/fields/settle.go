@@ -15,7 +15,7 @@ import (
 // settle fills in the defaults of a limit, and reports fields that contradict each other.
 func (p *parser) settle(l *draft) {
 	// With fields of another kind, the kind itself may be the error, and the checks below would be misleading.
-	if l.gives("kind") && !p.fitsKind(l, l.given) || l.policy.Kind == runtime.InFlight {
+	if l.gives("kind") && !p.fitsKind(l, l.given) {
 		return
 	}
 	for _, f := range limitFields {

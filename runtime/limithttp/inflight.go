@@ -17,7 +17,7 @@ func (b *Binder) serve(w http.ResponseWriter, r *http.Request, ds limiter.Decisi
 		return
 	}
 	begun := time.Now()
-	defer func() { b.holds.ended(ds, time.Since(begun)) }()
+	defer func() { b.holds.Add(ds.Each, time.Since(begun)) }()
 	err := ds.Do(r.Context(), func(ctx context.Context) error {
 		seen, to := &response{ResponseWriter: w}, w
 		if h, ok := seen.hijackable(); ok {
