@@ -12,20 +12,18 @@ type groupMember struct {
 	index int
 	// field is the field of its decision or reservation, and slot that of its slot; "" without one.
 	field, slot string
-	taken       bool
+	// reserves reports whether the reservations of the group have the field.
+	reserves bool
 }
 
-// reserves reports whether the reservations of the group have a field of the member.
-func (m groupMember) reserves() bool { return m.taken && m.slot == "" }
-
-func (g group) members() []groupMember {
+func (g group) members() (members []groupMember) {
 	fields, slots := g.Fields(), g.SlotFields()
-	members := make([]groupMember, len(fields))
 	for i, m := range g.Members() {
-		members[i] = groupMember{limit: m.Limit, index: i, field: fields[i], taken: i < len(g.Takes)}
-		if members[i].taken {
-			members[i].slot = slots[i]
+		member := groupMember{limit: m.Limit, index: i, field: fields[i]}
+		if i < len(g.Takes) {
+			member.slot, member.reserves = slots[i], slots[i] == ""
 		}
+		members = append(members, member)
 	}
 	return members
 }
@@ -112,7 +110,7 @@ func (g group) declareReservations(file *jen.File) {
 	declare(file, doc, jen.Type().Id(g.reservations).StructFunc(func(fields *jen.Group) {
 		fields.Op("*").Id("Reservations")
 		for _, m := range g.members() {
-			if m.reserves() {
+			if m.reserves {
 				fields.Id(m.field).Op("*").Id("Reservation")
 			}
 		}
@@ -140,7 +138,7 @@ func (g group) declareNewReservations(file *jen.File) {
 		jen.Id("r").Op(":=").Op("&").Id(g.reservations).Values(jen.Id("Reservations").Op(":").Id("rs")),
 	}
 	for _, m := range g.members() {
-		if m.reserves() {
+		if m.reserves {
 			body = append(body, jen.Id("r").Dot(m.field).Op("=").Id("rs").Dot("At").Call(jen.Lit(m.index)))
 		}
 	}
