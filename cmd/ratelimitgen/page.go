@@ -60,7 +60,7 @@ func preparePage(flags *flag.FlagSet) action {
 }
 
 func (a *pageArgs) run(s streams, args []string) (err error) {
-	if a.limits, err = oneFile(args, severalFiles); err != nil {
+	if a.limits, err = oneFile(args, "a page is of one package"); err != nil {
 		return err
 	}
 	if a.output == "" {
