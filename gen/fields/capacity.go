@@ -47,8 +47,11 @@ func (l *draft) capacityNumbers() (number, most *int64) {
 	return &l.policy.Capacity, &l.policy.AtMost.Capacity
 }
 
-// checkCapacity fills in the rate as the default.
+// checkCapacity fills in the rate as the default. Slots have none.
 func (p *parser) checkCapacity(l *draft) {
+	if l.policy.Kind == runtime.InFlight {
+		return
+	}
 	if capacity, ok := l.given["capacity"]; !ok {
 		l.policy.Capacity, l.policy.AtMost.Capacity = l.policy.Rate, l.policy.AtMost.Rate
 	} else if l.policy.Capacity == 0 {
