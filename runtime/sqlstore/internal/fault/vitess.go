@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,14 +91,6 @@ func vitessText(err error) (text string, ok bool) {
 	return "", false
 }
 
-// beforeStatement cuts off the statement and its values.
-func beforeStatement(text string) string {
-	for _, mark := range []string{" (CallerID: ", ": Sql: ", ", BindVars: "} {
-		text, _, _ = strings.Cut(text, mark)
-	}
-	return text
-}
-
 // vitessCode returns the code of an error of a vtgate.
 func vitessCode(text string, number int) string {
 	for _, t := range vitessTexts {
@@ -111,28 +102,4 @@ func vitessCode(text string, number int) string {
 		return vitessNoTable
 	}
 	return strconv.Itoa(number)
-}
-
-// cut is an error of a vtgate without the statement and its values, which have keys. It does not unwrap to the driver's error, whose text a
-// log may print, but is what that is.
-type cut struct{ err error }
-
-// Cut returns an error without the statement that a vtgate has added to its text.
-func Cut(err error) error {
-	if err == nil || errors.As(err, new(*cut)) || beforeStatement(err.Error()) == err.Error() {
-		return err
-	}
-	return &cut{err}
-}
-
-func (c *cut) Error() string        { return beforeStatement(c.err.Error()) }
-func (c *cut) Is(target error) bool { return errors.Is(c.err, target) }
-func (c *cut) As(target any) bool   { return errors.As(c.err, target) }
-
-// unwrap is [errors.Unwrap], also for an error that was cut.
-func unwrap(err error) error {
-	if c, ok := err.(*cut); ok {
-		return c.err
-	}
-	return errors.Unwrap(err)
 }
