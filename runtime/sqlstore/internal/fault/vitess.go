@@ -26,6 +26,8 @@ const (
 var vitessTexts = []struct{ code, part string }{
 	{vitessUnsupported, "VT12001"},
 	{vitessUnsupported, "VT13001"},
+	// A sharded keyspace has no such table, from which the time is read before anything else.
+	{vitessUnsupported, "table dual not found"},
 	{vitessUnsupported, "syntax error at position"},
 	{vitessShards, "multi-db transaction attempted"},
 	{vitessRows, "ow count exceeded"},

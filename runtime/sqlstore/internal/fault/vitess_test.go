@@ -54,6 +54,7 @@ func TestErrorsOfVitessAreKnownByTheirTexts(t *testing.T) {
 		"no routed table": {vtgateError(1105, "HY000", "table rate_limits not found"), false, false, "there is no table"},
 		"no table": {vtgateError(1146, "42S02", behind+"NotFound desc = Table 'vt_limits.rate_limits' doesn't exist (errno 1146) (sqlstate 42S02) (CallerID: u)"),
 			false, false, "there is no table"},
+		"a sharded keyspace":  {vtgateError(1105, "HY000", "table dual not found"), false, false, "a keyspace that is not sharded"},
 		"unsupported":         {vtgateError(1235, "42000", "VT12001: unsupported: Assignment expression"), false, false, "a keyspace that is not sharded"},
 		"unsupported as 1105": {vtgateError(1105, "HY000", "VT12001: unsupported: json_table expressions"), false, false, "a keyspace that is not sharded"},
 		"syntax":              {vtgateError(1105, "HY000", "syntax error at position 22"), false, false, "a keyspace that is not sharded"},
