@@ -25,7 +25,7 @@
 // a conflict with another transaction is a [RetryTxError].
 //
 // On Postgres the store prepares no statements, so that it works behind a pooler that sends each transaction to another
-// session of the server; see [dialect.Postgres] for the settings of drivers and poolers. On MySQL, MariaDB and SQLite each
+// session of the server; see [dialect.Postgres] for the settings of drivers and poolers. On MySQL, MariaDB, Vitess and SQLite each
 // statement is prepared when it is first used, except that on MySQL a take from several rows is sent as text.
 //
 // Before its first use, the table is compared with the dialect's requirements: without its primary key, for example,

@@ -20,6 +20,9 @@ import (
 // if the next command prepares or closes a statement: later statements then run outside of the transaction, and the
 // commit succeeds. So connect with interpolateParams=true there, without which calls return an error, and prepare no
 // statements in the transaction.
+//
+// On Vitess, a transaction that has lasted longer than transaction_timeout is rolled back, and its next statement fails. A statement after
+// that one would begin another transaction, which then commits without the first part: after an error, roll back.
 func (s *Store) WithTx(tx runtime.Tx) runtime.Store { return &callerTxStore{s, tx} }
 
 // WithConn implements [runtime.TxStore]. Each call begins with a statement by which the database says whether a

@@ -43,11 +43,17 @@ func TestErrorsOfVitessAreKnownByTheirTexts(t *testing.T) {
 			"--queryserver-config-transaction-cap"},
 		"no tablet": {vtgateError(1105, "HY000", `target: limits.0.primary: no healthy tablet available for 'keyspace:"limits" shard:"0" tablet_type:PRIMARY'`),
 			true, false, "no primary tablet"},
+		"no primary": {vtgateError(1105, "HY000", "target: limits.0.primary: primary is not serving, there may be a reparent operation in progress"), true, false,
+			"no primary tablet"},
+		"buffered too long": {vtgateError(1105, "HY000", "target: limits.0.primary: context was canceled before failover finished: context canceled"), true, false,
+			"no primary tablet"},
+		"tablet down": {vtgateError(1105, "HY000", behind+"Unavailable desc = connection error: desc = \"transport: Error while dialing: dial tcp 127.0.0.1:1: "+
+			"connect: connection refused\""), true, false, "no primary tablet"},
 		"tablet lost": {vtgateError(1105, "HY000", behind+"Unavailable desc = error reading from server: EOF"), false, true, ""},
 		"server lost": {vtgateError(2013, "HY000", behind+"Unknown desc = Lost connection to MySQL server during query (errno 2013) (sqlstate HY000)"), false,
 			true, ""},
 		"broken transaction": {vtgateError(1105, "HY000", "VT15001: transaction error, issue ROLLBACK and retry the transaction"), true, false, ""},
-		"shutting down":      {vtgateError(1105, "HY000", behind+"FailedPrecondition desc = operation not allowed in state SHUTTING_DOWN"), true, false, ""},
+		"shutting down":      {vtgateError(1105, "HY000", behind+"FailedPrecondition desc = operation not allowed in state SHUTTING_DOWN"), true, false, "no primary tablet"},
 		"read-only server": {vtgateError(1290, "HY000", behind+"FailedPrecondition desc = The MySQL server is running with the --super-read-only option so it "+
 			"cannot execute this statement (errno 1290) (sqlstate HY000)"), true, false, "vtctldclient SetWritable"},
 		"replica":         {vtgateError(1105, "HY000", "supported only for primary tablet type, current type: replica (CallerID: u)"), false, false, "to the primary server"},
