@@ -176,7 +176,7 @@ func (a *simulateArgs) run(s streams, args []string) error {
 
 // set sets the file of limits, and validates the flags.
 func (a *simulateArgs) set(args []string) (err error) {
-	if a.limits, err = oneFile(args, severalFiles); err != nil {
+	if a.limits, err = oneFile(args, "requests name the limits of one package"); err != nil {
 		return err
 	}
 	switch {

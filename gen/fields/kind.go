@@ -38,7 +38,7 @@ func kindOf(f limitField) limitField {
 	return f
 }
 
-// kindSynonyms are words of which only one kind has each.
+// kindSynonyms are other words for kinds, each for one of them.
 var kindSynonyms = map[string]runtime.Kind{
 	"token": runtime.TokenBucket, "bucket": runtime.TokenBucket, "fixed": runtime.FixedWindow, "sliding": runtime.SlidingWindow,
 	"leaky bucket": runtime.TokenBucket, "leakybucket": runtime.TokenBucket, "leaky-bucket": runtime.TokenBucket, "leaky_bucket": runtime.TokenBucket,

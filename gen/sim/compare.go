@@ -41,7 +41,7 @@ func NewComparison(old, new *spec.File) *Comparison {
 	renamed := diff.RenamesOf(old, new)
 	c.Renamed, c.RenamedPlans = inverse(renamed.Limits), inverse(renamed.Plans)
 	for _, g := range slices.Concat(old.Groups, new.Groups) {
-		// A name of a limit and a group says which is meant on neither side.
+		// If a limit and a group share a name, it does not say which of them was renamed.
 		maps.DeleteFunc(c.Renamed, func(was, is string) bool { return was == g.Name || is == g.Name })
 	}
 	c.old = newReplay(old, c.Renamed, c.RenamedPlans)

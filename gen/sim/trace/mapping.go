@@ -88,7 +88,7 @@ var (
 )
 
 // completed returns the mapping with the time, and with the address as the key if that is wanted, if the log has such
-// names. has reports whether the log has a field, and known lists its fields for the error.
+// names. known lists the fields of the log.
 func (m Mapping) completed(addressKey bool, known []string) (Mapping, error) {
 	full := Mapping{slices.Clone(m.entries)}
 	if !m.has(fieldAt) {

@@ -269,7 +269,7 @@ var planNames = runtime.PlanNames{
 // APICalls bounds the calls of one organization.
 //
 // Token bucket: 10,000 per minute, at most 20,000 at once.
-// Callers give the rate and capacity of each request, at most these; the worst case is for the most.
+// Callers give the rate and capacity of each request, up to these; the worst case assumes the largest.
 // Operators can block a key, or give it other numbers up to rate 10,000 and capacity 20,000, for a time, without a deploy.
 // Worst case: 30,000 in any minute.
 func (l *Limits) APICalls(org int64, apiCallsNumbers APICallsNumbers) Limit {
@@ -309,7 +309,7 @@ var policyAPICalls = runtime.Policy{
 // Seats limits requests by this rule.
 //
 // Fixed window: 1,000 per month.
-// Callers give the rate of each request, at most this; the worst case is for the most.
+// Callers give the rate of each request, up to this; the worst case assumes the largest.
 // Windows begin on the 1st of each month at 00:00 in UTC.
 // Worst case: 1,000 in each calendar month, and 2,000 in any 4 weeks.
 func (l *Limits) Seats(org int64, seatsNumbers SeatsNumbers) Limit {
@@ -338,7 +338,7 @@ var policySeats = runtime.Policy{
 //   - free: Token bucket: 10 per minute, at most 20 at once. Worst case: 35 in any minute, counting reserved tokens when their delay has passed.
 //   - pro: Unlimited: every request is allowed, and none is counted.
 //
-// Callers give the capacity and maxReserved of each request, at most these; the worst case is for the most.
+// Callers give the capacity and maxReserved of each request, up to these; the worst case assumes the largest.
 // Callers may reserve at most 5 tokens ahead.
 // Each count is split into 2 shards.
 func (l *Limits) Exports(exportsNumbers ExportsNumbers, plan Plan) ReservableLimit {
@@ -377,7 +377,7 @@ var policiesExports = runtime.PlanPolicies{
 // Sliding limits requests by this rule.
 //
 // Sliding window: never more than 50 in any minute.
-// Callers give the rate of each request, at most this; the worst case is for the most.
+// Callers give the rate of each request, up to this; the worst case assumes the largest.
 // A token is available again exactly 1m after it was taken.
 // Worst case: 50 in any minute.
 func (l *Limits) Sliding(slidingNumbers string, runtimeKey string, slidingNumbersOfKey SlidingNumbers) Limit {
@@ -595,13 +595,13 @@ var policyOrdinary = runtime.Policy{
 //
 //   - It takes as many tokens of apiCalls per org as the argument n.
 //     Token bucket: 10,000 per minute, at most 20,000 at once.
-//     Callers give the rate and capacity of each request, at most these; the worst case is for the most.
+//     Callers give the rate and capacity of each request, up to these; the worst case assumes the largest.
 //     Operators can block a key, or give it other numbers up to rate 10,000 and capacity 20,000, for a time, without a deploy.
 //     Worst case: 30,000 in any minute.
 //   - It takes 1 token of exports.
 //     free: Token bucket: 10 per minute, at most 20 at once.
 //     pro: Unlimited: every request is allowed, and none is counted.
-//     Callers give the capacity and maxReserved of each request, at most these; the worst case is for the most.
+//     Callers give the capacity and maxReserved of each request, up to these; the worst case assumes the largest.
 //     Callers may reserve at most 5 tokens ahead.
 //     Each count is split into 2 shards.
 //     Worst case: free: 35 in any minute, counting reserved tokens when their delay has passed; pro: no bound.
@@ -610,7 +610,7 @@ var policyOrdinary = runtime.Policy{
 //     Worst case: 20 in any minute.
 //   - It checks seats per org, which must have a token and gives none up.
 //     Fixed window: 1,000 per month.
-//     Callers give the rate of each request, at most this; the worst case is for the most.
+//     Callers give the rate of each request, up to this; the worst case assumes the largest.
 //     Windows begin on the 1st of each month at 00:00 in UTC.
 //     Worst case: 1,000 in each calendar month, and 2,000 in any 4 weeks.
 func (l *Limits) Call(org int64, apiCallsNumbers APICallsNumbers, exportsNumbers ExportsNumbers, seatsNumbers SeatsNumbers, plan Plan) CallGroup {
@@ -709,7 +709,7 @@ func newCallReservations(rs *Reservations, err error) (*CallReservations, error)
 //
 //   - It takes 1 token of apiCalls per from.
 //     Token bucket: 10,000 per minute, at most 20,000 at once.
-//     Callers give the rate and capacity of each request, at most these; the worst case is for the most.
+//     Callers give the rate and capacity of each request, up to these; the worst case assumes the largest.
 //     Operators can block a key, or give it other numbers up to rate 10,000 and capacity 20,000, for a time, without a deploy.
 //     Worst case: 30,000 in any minute.
 //   - It takes 1 token of apiCalls per to.
