@@ -13,6 +13,17 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
+// Answer is the decision for a line, or the zero Answer of a side of a [Comparison] that does not decide it.
+type Answer struct {
+	runtime.Decision
+	// Key is the key as a store encodes it.
+	Key string
+	// Answered is false if the side has no such limit, or one whose key has a different number of parts.
+	Answered bool
+	// Outcome may be [TooLarge] or [NoPlan] on one side of a comparison.
+	Outcome Outcome
+}
+
 // Outcome is what became of a request, from the best for its caller to the worst.
 type Outcome int
 
