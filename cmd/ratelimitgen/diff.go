@@ -90,6 +90,9 @@ func (a *diffArgs) run(s streams, args []string) error {
 	if a.against != "" {
 		args = append([]string{a.against}, args...)
 	}
+	if err := standardInputOnce(args...); err != nil {
+		return err
+	}
 	old, new, err := sides(args)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen"
@@ -52,6 +53,14 @@ func readValid(s streams, path string, color *choice) (*spec.File, error) {
 		return nil, err
 	}
 	return nil, checkFailed{}
+}
+
+// standardInputOnce returns a usage error if several files are standard input, which can be read once.
+func standardInputOnce(paths ...string) error {
+	if i := slices.Index(paths, standardInput); i >= 0 && slices.Contains(paths[i+1:], standardInput) {
+		return usagef("can read one file from standard input, not two")
+	}
+	return nil
 }
 
 // nameOf returns the name of a file for diagnostics.

@@ -66,6 +66,9 @@ func (a *pageArgs) run(s streams, args []string) (err error) {
 	if a.output == "" {
 		return usagef("-o needs a file name, or - for standard output")
 	}
+	if err := standardInputOnce(a.limits, a.against, a.trace); err != nil {
+		return err
+	}
 	p, err := a.page(s)
 	if err != nil {
 		return err

@@ -8,13 +8,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Answer is the decision for a line.
-type Answer struct {
-	runtime.Decision
-	// Key is the key as a store encodes it.
-	Key string
-}
-
 // accept finds the key, the plan and the calendar of a line. The error is a [*trace.Fault].
 func (s *limitState) accept(l *trace.Line) (a pending, err error) {
 	a.Line, a.request = l, runtime.Request{Op: l.Op, Count: l.Count, Reserve: l.Reserve}
@@ -45,10 +38,11 @@ func (s *limitState) decide(a pending) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	s.add(a.Line, d)
-	a.key.add(a.Line, d)
-	s.addToPlan(a.key, a.plan, a.Line, d)
-	return Answer{d, a.key.key}, nil
+	answer := Answer{d, a.key.key, true, outcomeOf(a.Line, d)}
+	s.add(a.Line, answer)
+	a.key.add(a.Line, answer)
+	s.addToPlan(a.key, a.plan, a.Line, answer)
+	return answer, nil
 }
 
 // decide decides the request by the limit's rule, and counts nothing.

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,71 +11,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
-
-// Outcome is what became of a request, from the best for its caller to the worst.
-type Outcome int
-
-// The outcomes.
-const (
-	// Allowed is also the outcome of a reservation without delay.
-	Allowed Outcome = iota
-	// Shadowed requests would be denied or delayed if the limit were not in shadow mode.
-	Shadowed
-	// Partly allowed requests got only some of their tokens.
-	Partly
-	// Delayed requests are allowed, and must wait for their tokens.
-	Delayed
-	Denied
-	// TooLarge requests can never pass, because their count exceeds the capacity.
-	TooLarge
-	// NoPlan is the outcome if the limit lacks the plan.
-	NoPlan
-	// Outcomes is the number of outcomes.
-	Outcomes
-
-	// invalid is no outcome: the line is no request of the limit.
-	invalid = Outcomes
-)
-
-var outcomeNames = [Outcomes]string{"allowed", "shadowed", "allowed in part", "delayed", "denied", "impossible (count exceeds capacity)", "an error (no such plan)"}
-
-// String returns the outcome in words.
-func (o Outcome) String() string { return outcomeNames[o] }
-
-// OutcomeOf returns the outcome of a decision on all tokens of a request.
-func OutcomeOf(d runtime.Decision) Outcome {
-	switch {
-	case !d.Allowed:
-		return Denied
-	case d.Shadowed:
-		return Shadowed
-	case d.UsableAfter > 0:
-		return Delayed
-	}
-	return Allowed
-}
-
-// outcomeOf returns the outcome of a line that was decided.
-func outcomeOf(l *trace.Line, d runtime.Decision) Outcome {
-	o := OutcomeOf(d)
-	if o == Allowed && l.Op.UpTo() && d.Taken < l.Count {
-		return Partly
-	}
-	return o
-}
-
-// resultOf is outcomeOf for a request that may be impossible or invalid.
-func resultOf(l *trace.Line, d runtime.Decision, err error) Outcome {
-	switch {
-	case errors.Is(err, runtime.ErrExceedsCapacity):
-		return TooLarge
-	case errors.Is(err, runtime.ErrInvalidPlan):
-		return NoPlan
-	case err != nil:
-		return invalid
-	}
-	return outcomeOf(l, d)
-}
 
 // tally counts the decisions of requests by their outcome. Charges, which are never denied, are among the allowed ones.
 type tally struct {
@@ -89,9 +23,9 @@ type tally struct {
 	longest   time.Duration
 }
 
-func (t *tally) add(l *trace.Line, d runtime.Decision) {
+func (t *tally) add(l *trace.Line, d Answer) {
 	t.requests++
-	t.by[outcomeOf(l, d)]++
+	t.by[d.Outcome]++
 	if l.Op == runtime.Charge {
 		t.charges++
 	} else if d.PenaltyFor > 0 && (!d.Allowed || d.Shadowed) {
@@ -100,7 +34,7 @@ func (t *tally) add(l *trace.Line, d runtime.Decision) {
 	if d.Fence != 0 && l.Running == 0 {
 		t.unreleased++
 	}
-	t.longest = max(t.longest, wait(d))
+	t.longest = max(t.longest, wait(d.Decision))
 }
 
 // limited counts the requests that were denied or, for a limit in shadow mode, would have been.
