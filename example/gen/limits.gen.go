@@ -630,7 +630,7 @@ var policiesAPICalls = runtime.PlanPolicies{
 // ContractCalls bounds the calls of our API by one organization with a contract of its own.
 //
 // Token bucket: 10,000 per minute, at most 20,000 at once.
-// Callers give the rate and capacity of each request, at most these; the worst case is for the most.
+// Callers give the rate and capacity of each request, up to these; the worst case assumes the largest.
 // Worst case: 30,000 in any minute.
 func (l *Limits) ContractCalls(org uint64, contractCallsNumbers ContractCallsNumbers) Limit {
 	return l.limiter().Limit(runtime.Numbers{Rate: contractCallsNumbers.Rate, Capacity: contractCallsNumbers.Capacity}.For(&policyContractCalls, runtime.KeyOf(runtime.Uint64(org))))
