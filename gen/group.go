@@ -19,24 +19,6 @@ type group struct {
 	handle, decisions, reservations string
 }
 
-// declareGroup writes a group's method, its handle with the verbs that can succeed, and the types of their results.
-func declareGroup(file *jen.File, n names, of *spec.Group) {
-	g := group{of, n, of.GoName + "Group", of.GoName + "Decisions", of.GoName + "Reservations"}
-	g.declareMethod(file)
-	g.declareHandle(file)
-	for _, verb := range g.Verbs() {
-		g.declareVerb(file, verb)
-	}
-	if g.Allows() {
-		g.declareDecisions(file)
-		g.declareNewDecisions(file)
-	}
-	if g.Reserves() {
-		g.declareReservations(file)
-		g.declareNewReservations(file)
-	}
-}
-
 // declareMethod writes
 //
 //	func (l *Limits) Complete(team string, model string) CompleteGroup {
