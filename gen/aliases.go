@@ -60,9 +60,7 @@ var errorAliases = []alias{
 func declareAliases(g *jen.Group, f *spec.File, aliases []alias) {
 	for _, a := range aliases {
 		if a.needed == nil || a.needed(f) {
-			for _, line := range commentLines(a.doc) {
-				g.Comment(line)
-			}
+			comment(g, a.doc)
 			g.Id(a.name).Op("=").Qual(a.from, a.name)
 		}
 	}

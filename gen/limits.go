@@ -31,7 +31,7 @@ func declareFrame(file *jen.File, n names, f *spec.File, o Options) {
 //
 //	const _ = runtime.GeneratedCodeVersion1
 func declareVersionGuard(file *jen.File) {
-	comment(file, "An error on the next line means that package runtime is older than the ratelimitgen that generated this file.\n"+
+	comment(file.Group, "An error on the next line means that package runtime is older than the ratelimitgen that generated this file.\n"+
 		"Update the package, or run go generate again:\n\n\tgo get "+modulePath+"@latest")
 	file.Const().Id("_").Op("=").Qual(runtimePath, "GeneratedCodeVersion1")
 }

@@ -12,15 +12,15 @@ import (
 // declare writes a declaration below its comment, after an empty line.
 func declare(file *jen.File, doc string, declaration *jen.Statement) {
 	file.Line()
-	comment(file, doc)
+	comment(file.Group, doc)
 	file.Add(declaration)
 }
 
 // comment writes a text above the declaration that follows, as line comments.
-func comment(file *jen.File, text string) {
+func comment(g *jen.Group, text string) {
 	// For a text of several lines, jennifer would write a block comment, which */ in the text ends.
 	for _, line := range commentLines(text) {
-		file.Comment(line)
+		g.Comment(line)
 	}
 }
 

@@ -137,8 +137,6 @@ func selector(name string, matchers ...string) string {
 	return name + "{" + strings.Join(matchers, ", ") + "}"
 }
 
-func isLimit(name string) string { return observe.LabelLimit + "=" + strconv.Quote(name) }
-
 // outcomes matches some outcomes.
 func outcomes(some ...runtime.Outcome) string {
 	operator := "="
@@ -176,7 +174,7 @@ func quantile(q, window string) string {
 }
 
 func panelsOf(l *spec.Limit) []panel {
-	name := isLimit(l.Policy.Name)
+	name := observe.LabelLimit + "=" + strconv.Quote(l.Policy.Name)
 	keys := graph("Near the limit, and denied", "Keys: how many different ones were denied in the last minute, in the process that has denied most. Near: requests per second that left less than a tenth of the capacity.", "short",
 		series{"max(" + selector(observe.DeniedKeys.Prometheus(), name) + ")", "keys denied"},
 		series{rate(observe.Near, "", name), "near"})

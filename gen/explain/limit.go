@@ -95,7 +95,7 @@ func (n number) text() string { return n.Format(n.New) }
 
 // numbers adds the table of numbers.
 func (p *Page) numbers(l *spec.Limit) {
-	label := atMost(l)
+	label := "at most, for " + words.Holder(spec.PartNames(l.Key))
 	if l.Policy.Mode != runtime.ModeEnforce {
 		label = "if it were enforced, " + label
 	}
@@ -109,9 +109,6 @@ func (p *Page) numbers(l *spec.Limit) {
 	}
 	p.table(label, "", Table{Rows: rows, align: "lrl"})
 }
-
-// atMost is the label of the numbers.
-func atMost(l *spec.Limit) string { return "at most, for " + words.Holder(spec.PartNames(l.Key)) }
 
 // impliedNumbers returns the numbers that a policy implies.
 func impliedNumbers(p *runtime.Policy) (list []number) {

@@ -227,15 +227,20 @@ func (c Class) Meaning() string {
 }
 
 // InNoteOrder sorts notes by subject, and drops those that two changes have in common.
-func InNoteOrder(notes []Note) (list []Note) {
-	for _, about := range []string{Rule, RemovedRule, Calls, Deploy} {
-		for _, n := range notes {
-			if n.About == about && !slices.Contains(list, n) {
-				list = append(list, n)
+func InNoteOrder(notes []Note) []Note {
+	return ordered(notes, []string{Rule, RemovedRule, Calls, Deploy}, func(n Note) string { return n.About })
+}
+
+// ordered returns elements in the order of their kinds, without duplicates.
+func ordered[E, K comparable](list []E, kinds []K, kindOf func(E) K) (sorted []E) {
+	for _, kind := range kinds {
+		for _, e := range list {
+			if kindOf(e) == kind && !slices.Contains(sorted, e) {
+				sorted = append(sorted, e)
 			}
 		}
 	}
-	return list
+	return sorted
 }
 
 // Classes returns the classes of all findings without duplicates, in the order of the package's [Classes].
@@ -248,25 +253,14 @@ func (s *Subject) Classes() []Class {
 }
 
 // InRiskOrder sorts risks, the worst first, and drops duplicates.
-func InRiskOrder(risks []Risk) (list []Risk) {
-	for _, kind := range riskKinds() {
-		for _, r := range risks {
-			if r.Kind == kind && !slices.Contains(list, r) {
-				list = append(list, r)
-			}
-		}
-	}
-	return list
+func InRiskOrder(risks []Risk) []Risk {
+	return ordered(risks, riskKinds(), func(r Risk) RiskKind { return r.Kind })
 }
 
 // InOrder sorts classes and drops duplicates. Cosmetic stays only if there is no other class.
-func InOrder(classes []Class) (list []Class) {
-	for _, class := range Classes() {
-		if class != Cosmetic && slices.Contains(classes, class) {
-			list = append(list, class)
-		}
-	}
-	if len(list) == 0 {
+func InOrder(classes []Class) []Class {
+	list := ordered(classes, Classes(), func(c Class) Class { return c })
+	if list = slices.DeleteFunc(list, func(c Class) bool { return c == Cosmetic }); len(list) == 0 {
 		return []Class{Cosmetic}
 	}
 	return list

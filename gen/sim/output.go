@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"strconv"
 	"time"
@@ -68,15 +70,6 @@ func (a *Answer) appendJSON(out []byte, first int, op runtime.Op) []byte {
 
 // appendMs appends a duration in milliseconds. It keeps the nanoseconds, where a float64 would round long durations.
 func appendMs(out []byte, d time.Duration) []byte {
-	out = strconv.AppendInt(out, int64(d/time.Millisecond), 10)
-	rest := int64(d % time.Millisecond)
-	if rest == 0 {
-		return out
-	}
-	out = append(out, '.')
-	for unit := int64(time.Millisecond) / 10; rest > 0; unit /= 10 { // ends before trailing zeros
-		out = append(out, '0'+byte(rest/unit))
-		rest %= unit
-	}
-	return out
+	out = fmt.Appendf(out, "%d.%06d", d/time.Millisecond, d%time.Millisecond)
+	return bytes.TrimSuffix(bytes.TrimRight(out, "0"), []byte("."))
 }

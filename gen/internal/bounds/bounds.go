@@ -164,7 +164,8 @@ func (e *Envelope) firstUse(t int64) int64 {
 // window at the end of the interval.
 func (e *Envelope) sliding(t int64) int64 {
 	if e.Precise {
-		return precise(e.Policy, t)
+		// All of the rate at the beginning, and again each time these tokens are available again.
+		return times(e.Rate, max(1, ceil(t, int64(e.Period))))
 	}
 	period := int64(e.Period)
 	windows, last := (t+period-1)/period, (t+period-1)%period
@@ -223,12 +224,6 @@ func MustStep(rule *meter.Rule, s runtime.State, at int64, q runtime.Request) (r
 		panic(fmt.Sprintf("bounds: %+v refuses %+v: %v", *rule, q, err))
 	}
 	return next, d
-}
-
-// precise is [Within] for a precise sliding window, without the last instant of the interval: all of the rate at its
-// beginning, and again each time these tokens are available again.
-func precise(p *runtime.Policy, t int64) int64 {
-	return times(p.Rate, max(1, ceil(t, int64(p.Period))))
 }
 
 // calendar is [Within] for windows of a calendar: the tokens left over from the window before the interval, and those

@@ -27,12 +27,6 @@ type csvText struct {
 	size int
 }
 
-// begin begins a row with a line.
-func (t *csvText) begin(line []byte) {
-	t.size = 0
-	t.add(line)
-}
-
 func (t *csvText) add(line []byte) {
 	t.size += len(line) + 1
 	t.unread.Write(line)
@@ -107,7 +101,8 @@ func newCSVLayout(m Mapping, names []string, separator byte, lines *lineReader) 
 
 func (l *csvLayout) read(text []byte, values []value) error {
 	line := l.text.lines.number
-	l.text.begin(text)
+	l.text.size = 0
+	l.text.add(text)
 	cells, err := l.rows.Read()
 	switch {
 	case err != nil:

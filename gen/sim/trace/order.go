@@ -10,11 +10,11 @@ import (
 // the end of a request, which is seldom open longer.
 const DefaultLate = time.Minute
 
-// queue sorts lines by time, if none is later than a duration. It holds the lines of that duration: a
-// run of equal ones once, and what lines at different times have in common once.
+// queue sorts lines by time, if none is later than a duration. It holds the lines of that duration, but only
+// once what lines at different times have in common.
 type queue struct {
-	held []run // in order, those before first are gone
-	// first is the index of the earliest run.
+	held []heldLine // in order, those before first are gone
+	// first is the index of the earliest line.
 	first int
 	// requests has the lines without number, time and count, by their JSON.
 	requests map[string]*Line
@@ -22,33 +22,18 @@ type queue struct {
 	line     Line
 }
 
-// run is a number of equal lines that follow each other in the trace.
-type run struct {
-	at, count     int64
-	number, lines int
-	request       *Line
+type heldLine struct {
+	at, count int64
+	number    int
+	request   *Line
 }
 
 func (q *queue) len() int { return len(q.held) - q.first }
 
 // push copies a line. Among lines of one instant, those that were read first come first.
 func (q *queue) push(l *Line) {
-	own := run{l.At, l.Count, l.Number, 1, q.request(l)}
 	i := q.first + sort.Search(q.len(), func(i int) bool { return q.held[q.first+i].at > l.At })
-	if i > q.first && q.held[i-1].extend(own) {
-		return
-	}
-	q.held = slices.Insert(q.held, i, own)
-}
-
-// extend adds the lines of another run, if they are equal and follow those of the run.
-func (r *run) extend(next run) bool {
-	next.number, next.lines = next.number-r.lines, r.lines
-	if *r != next {
-		return false
-	}
-	r.lines++
-	return true
+	q.held = slices.Insert(q.held, i, heldLine{l.At, l.Count, l.Number, q.request(l)})
 }
 
 // request returns the line without number, time and count, which the queue has once.
@@ -75,15 +60,10 @@ func (q *queue) pop(until int64) *Line {
 	if q.len() == 0 || q.held[q.first].at > until {
 		return nil
 	}
-	r := &q.held[q.first]
-	q.line = *r.request
-	q.line.Number, q.line.At, q.line.Count = r.number, r.at, r.count
-	r.number++
-	if r.lines--; r.lines == 0 {
-		r.request = nil
-		q.first++
-	}
-	if q.first > len(q.held)/2 { // so that moving the rest costs no more than the lines that were returned
+	held := q.held[q.first]
+	q.line = *held.request
+	q.line.Number, q.line.At, q.line.Count = held.number, held.at, held.count
+	if q.first++; q.first > len(q.held)/2 { // so that moving the rest costs no more than the lines that were returned
 		q.held = slices.Delete(q.held, 0, q.first)
 		q.first = 0
 	}

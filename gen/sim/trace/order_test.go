@@ -11,14 +11,14 @@ import (
 func TestHeldLinesTakeLittleMemory(t *testing.T) {
 	const n = 5000
 	for _, test := range []struct {
-		name           string
-		line           func(i int) Line
-		held, requests int
+		name     string
+		line     func(i int) Line
+		requests int
 	}{
-		{"equal", func(i int) Line { return Line{Number: i, Key: []string{"a"}, Count: 1} }, 1, 1},
-		{"after empty lines", func(i int) Line { return Line{Number: 2 * i, Count: 1} }, n, 1},
-		{"other times and counts", func(i int) Line { return Line{Number: i, At: int64(i / 2), Count: int64(i)} }, n, 1},
-		{"two keys in turn", func(i int) Line { return Line{Number: i, Key: []string{"ab"[i%2 : i%2+1]}, Count: 1} }, n, 2},
+		{"equal", func(i int) Line { return Line{Number: i, Key: []string{"a"}, Count: 1} }, 1},
+		{"after empty lines", func(i int) Line { return Line{Number: 2 * i, Count: 1} }, 1},
+		{"other times and counts", func(i int) Line { return Line{Number: i, At: int64(i / 2), Count: int64(i)} }, 1},
+		{"two keys in turn", func(i int) Line { return Line{Number: i, Key: []string{"ab"[i%2 : i%2+1]}, Count: 1} }, 2},
 	} {
 		q := new(queue)
 		for i := range n {
@@ -26,7 +26,7 @@ func TestHeldLinesTakeLittleMemory(t *testing.T) {
 			line.KeyTypes = make([]JSONType, len(line.Key))
 			q.push(&line)
 		}
-		assert.Equal(t, [2]int{test.held, test.requests}, [2]int{q.len(), len(q.requests)}, test.name)
+		assert.Len(t, q.requests, test.requests, test.name)
 		for i := range n {
 			want := test.line(i)
 			want.KeyTypes = make([]JSONType, len(want.Key))

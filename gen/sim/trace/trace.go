@@ -74,10 +74,6 @@ type lineReader struct {
 	number int
 }
 
-func newLineReader(r io.Reader) *lineReader {
-	return &lineReader{from: bufio.NewReaderSize(r, maxLine)}
-}
-
 // next returns the next line that is not empty; it is valid until the next call. The error is a [*Fault] for a line
 // that is too long, io.EOF after the last one, or that of the reader.
 func (r *lineReader) next() ([]byte, error) {
