@@ -8,9 +8,10 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 )
 
-// seenRows are the states in which this process last saw rows, so that compareAndSwap need not read one that only this process
-// writes, and a take from a sharded limit knows a shard to take from. They have a fixed size: rows that share a place overwrite each other. A state that is no longer that of its row costs a
-// round trip and never changes an answer.
+// seenRows are the states in which this process last saw rows, so that compareAndSwap and swapMany need not read one that only this process
+// writes, and a take from a sharded limit knows a shard to take from. They have a fixed size:
+// rows that share their places overwrite each other. A state that is no longer that of its row costs a round trip and never changes an
+// answer.
 type seenRows struct {
 	seed   maphash.Seed
 	places [1 << 15]atomic.Pointer[seenRow]
@@ -19,7 +20,7 @@ type seenRows struct {
 type seenRow struct {
 	row   runtime.Row
 	state runtime.State
-	// own means that the row had not changed when it was last read or written.
+	// own means that the row had not changed when it was last read or written, or that this process has inserted it.
 	own bool
 }
 

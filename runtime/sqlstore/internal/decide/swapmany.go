@@ -3,6 +3,7 @@ package decide
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
@@ -12,28 +13,49 @@ import (
 )
 
 // swapMany decides calls about one row each without a transaction, as compareAndSwap does: one statement writes each of their rows that is
-// still what it was. First from the states last seen, if only this process has probably written these rows, and then those that
-// are left from states that it reads. It leaves the calls whose row another transaction has written meanwhile, or must be inserted
-// or deleted, and all calls about the row of one that it leaves.
+// still what it was. It does not read rows that probably only this process writes, unless they were not what it has remembered or are not
+// to change. It leaves the calls whose row another transaction has written meanwhile, or must be inserted or deleted, and all calls about
+// the row of one that it leaves.
 func (e *Engine) swapMany(ctx context.Context, p *plan) error {
-	for _, remember := range [...]bool{true, false} {
-		at := ofOneRow(p)
-		if len(at) == 0 {
-			return nil
-		}
-		err := answerAt(at, p.calls, p.answers, func(calls []runtime.Call, answers []runtime.Answer) error {
-			return e.swapRows(ctx, p.on, calls, answers, remember)
-		})
-		if err != nil {
-			return err
-		}
-		p.findRest()
+	if e.races.skip() {
+		return nil
 	}
+	again, err := e.swapRows(ctx, p, ofOneRow(p), true)
+	if err == nil {
+		_, err = e.swapRows(ctx, p, again, false)
+	}
+	if err != nil {
+		return err
+	}
+	e.races.tried(!slices.ContainsFunc(p.rest, func(i int) bool { return !p.answers[i].Answered() }))
 	return nil
 }
 
 func (e *Engine) triesSwapMany(p *plan) bool {
 	return len(p.rest) > 1 && e.server.Dialect.SwapMany != "" && !e.lost.Load() && !(p.on.Resends && !p.on.Splits) && !e.triesSwap(p)
+}
+
+// races counts batches that go without swapMany: while other processes write the same rows, or most rows must be inserted, it would be
+// tried in vain.
+type races struct{ left, last atomic.Int32 }
+
+// mostSkipped is the most batches that are skipped between two tries.
+const mostSkipped = 32
+
+// skip reports whether to skip a batch.
+func (r *races) skip() bool { return r.left.Load() > 0 && r.left.Add(-1) >= 0 }
+
+// tried is called after a try. After one that left calls to a transaction, twice as many batches are skipped as before, and after another half
+// as many.
+func (r *races) tried(all bool) {
+	last := r.last.Load()
+	if all {
+		last /= 2
+	} else {
+		last = min(max(1, 2*last), mostSkipped)
+	}
+	r.last.Store(last)
+	r.left.Store(last)
 }
 
 // ofOneRow returns the indexes of the calls without an answer that have one request for one row, but not those for rows of other calls.
@@ -62,39 +84,45 @@ func ofOneRow(p *plan) []int {
 
 func rowOf(q *runtime.Request) runtime.Row { return runtime.Row{Name: q.Policy.Name, Key: q.Key} }
 
-// swapRows answers calls about one row each, from states that it reads or has seen, if these could be written.
-func (e *Engine) swapRows(ctx context.Context, x *conn.Executor, calls []runtime.Call, answers []runtime.Answer, remember bool) error {
+// swapRows answers calls about one row each, whose indexes it gets, from states that it remembers or reads, if these could be written. It
+// returns those that it has not answered because a state was only remembered.
+func (e *Engine) swapRows(ctx context.Context, p *plan, at []int, remember bool) (again []int, err error) {
+	if len(at) == 0 {
+		return nil, nil
+	}
+	calls := make([]runtime.Call, len(at))
+	for i, index := range at {
+		calls[i] = p.calls[index]
+	}
 	b := batch.New(calls)
 	rows := b.Rows()
-	states, decided := make([]runtime.State, len(rows)), make([]bool, len(rows))
-	var unseen []runtime.Row
+	states, read, unread := make([]runtime.State, len(rows)), make([]bool, len(rows)), []runtime.Row(nil)
 	for i, r := range rows {
-		// A row that is only remembered shows whether to take, and not whether to deny.
 		if seen := e.seen.find(r); remember && seen != nil && seen.own {
 			states[i] = seen.state
 		} else {
-			unseen, decided[i] = append(unseen, r), true
+			read[i], unread = true, append(unread, r)
 		}
 	}
 	now, err := e.server.Now(ctx, e.server.DB)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if len(unseen) > 0 {
-		found, _, err := e.readUnlocked(ctx, x, unseen)
+	if len(unread) > 0 {
+		found, _, err := e.readUnlocked(ctx, p.on, unread)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		e.seen.read(unseen, found)
+		e.seen.read(unread, found)
 		for i := range states {
-			if decided[i] {
+			if read[i] {
 				states[i], found = found[0], found[1:]
 			}
 		}
 	}
-	if !b.Run(now(), states) {
-		return nil
-	}
+	b.Run(now(), states)
+	// Rows that do not change: a state that is only remembered shows whether to take, and not whether to deny.
+	decided := slices.Clone(read)
 	var is, was []runtime.StoredRow
 	for _, c := range b.Changes() {
 		i, _ := slices.BinarySearchFunc(rows, c.Row, runtime.Row.Compare)
@@ -102,18 +130,21 @@ func (e *Engine) swapRows(ctx context.Context, x *conn.Executor, calls []runtime
 			is, was = append(is, c), append(was, runtime.StoredRow{Row: c.Row, State: states[i]})
 		}
 	}
-	if err := e.swapStates(ctx, x, calls, b, is, was, decided); err != nil {
-		return err
+	if err := e.swapStates(ctx, p.on, calls, b, is, was, decided); err != nil {
+		return nil, err
 	}
-	all := b.Answers()
-	for i := range calls {
-		at, _ := slices.BinarySearchFunc(rows, rowOf(&calls[i].Requests[0]), runtime.Row.Compare)
-		if decided[at] {
-			answers[i] = all[i]
+	answers := b.Answers()
+	for i, index := range at {
+		row, _ := slices.BinarySearchFunc(rows, rowOf(&calls[i].Requests[0]), runtime.Row.Compare)
+		switch {
+		case decided[row]:
+			p.answers[index] = answers[i]
 			e.learn(calls[i:i+1], answers[i:i+1])
+		case !read[row]:
+			again = append(again, index)
 		}
 	}
-	return nil
+	return again, nil
 }
 
 // swapStates writes the rows that are still what they were, and marks them as decided.
