@@ -14,7 +14,9 @@ func TestOnlyCallsOfRowsOfTheirOwnAreSwapped(t *testing.T) {
 	sharded, off := *p, *p
 	sharded.Name, sharded.Shards = "sharded", 2
 	off.Name, off.Mode = "off", runtime.ModeOff
-	request := func(p *runtime.Policy, key string) runtime.Request { return runtime.Request{Policy: p, Key: key, Count: 1} }
+	request := func(p *runtime.Policy, key string) runtime.Request {
+		return runtime.Request{Policy: p, Key: key, Count: 1}
+	}
 	calls := []runtime.Call{
 		{Requests: []runtime.Request{request(p, "a")}},
 		{Requests: []runtime.Request{request(p, "b")}},
