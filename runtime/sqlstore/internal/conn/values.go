@@ -184,7 +184,7 @@ var oldEncodings = [paramTotal]func([]runtime.StoredRow) string{
 	listOldPenalties: rowEncodings[listLogs],
 }
 
-// swapsAsJSON encodes rows, and what they were, for MySQL and MariaDB.
+// swapsAsJSON encodes rows with their old states, for MySQL and MariaDB.
 func swapsAsJSON(rows, old []runtime.StoredRow) string {
 	b := append(make([]byte, 0, 160*len(rows)), '[')
 	for i := range rows {
@@ -327,7 +327,7 @@ func appendFloat(b []byte, bits uint64) []byte {
 	return strconv.AppendFloat(b, math.Float64frombits(bits), 'g', -1, 64)
 }
 
-// RowSource is the texts that select a statement's rows, the rows with their logs, their keys only, and with what they were.
+// RowSource is the texts that select a statement's rows, the rows with their logs, their keys only, and the rows with their old states.
 type RowSource struct{ rows, logged, keys, swapped string }
 
 var paramPattern = regexp.MustCompile(`:[a-z_]+`)

@@ -12,8 +12,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
 
-// swapMany decides calls about one row each without a transaction, as compareAndSwap does: one statement writes each of their rows that is
-// still what it was. It does not read rows that probably only this process writes, unless they were not what it has remembered or are not
+// swapMany decides calls about one row each without a transaction, as compareAndSwap does: one statement writes each of their rows that
+// has not changed. It does not read rows that probably only this process writes, unless they were not what it has remembered or are not
 // to change. It leaves the calls whose row another transaction has written meanwhile, or must be inserted or deleted, and all calls about
 // the row of one that it leaves.
 func (e *Engine) swapMany(ctx context.Context, p *plan) error {
@@ -147,7 +147,7 @@ func (e *Engine) swapRows(ctx context.Context, p *plan, at []int, remember bool)
 	return again, nil
 }
 
-// swapStates writes the rows that are still what they were, and marks them as decided.
+// swapStates writes the rows that have not changed, and marks them as decided.
 func (e *Engine) swapStates(
 	ctx context.Context, x *conn.Executor, calls []runtime.Call, b *batch.Batch, is, was []runtime.StoredRow, decided []bool,
 ) error {

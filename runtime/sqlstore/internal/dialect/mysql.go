@@ -244,7 +244,7 @@ SELECT CAST(:name AS BINARY) AS name, CAST(:key AS BINARY) AS {key}, :shard AS s
 	v DOUBLE PATH '$[3]', t BIGINT PATH '$[4]', p DOUBLE PATH '$[5]'`
 )
 
-// swapsOnMySQL is the rows of SwapMany, unswappedOnMySQL whether one is still what it was, and swapMarkOnMySQL an at_ns that no row has.
+// swapsOnMySQL is the rows of SwapMany, unswappedOnMySQL whether one has not changed, and swapMarkOnMySQL an at_ns that no row has.
 var (
 	swapsOnMySQL = "JSON_TABLE(:swaps, '$[*]' COLUMNS (" + columnsOnMySQL + `, l VARBINARY(40000) PATH '$[6]',
 	ov DOUBLE PATH '$[7]', ot BIGINT PATH '$[8]', op DOUBLE PATH '$[9]', ol VARBINARY(100) PATH '$[10]')) j`
