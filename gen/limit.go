@@ -80,7 +80,8 @@ func declareNumbers(file *jen.File, l *spec.Limit) {
 		"0, or more than the file allows, every method of the limit returns [ErrInvalidNumbers]."
 	declare(file, doc, jen.Type().Id(l.NumbersType()).StructFunc(func(g *jen.Group) {
 		for _, number := range l.CallerNumbers() {
-			g.Comment("// " + number.GoName + " is " + meaningOf(l, number.Field) + ": " + numberRange(l, number.Most) + ".")
+			// Each shard needs a token.
+			g.Comment("// " + number.GoName + " is " + meaningOf(l, number.Field) + ": " + words.Number(int64(max(1, l.Policy.Shards))) + " to " + words.Number(number.Most) + ".")
 			g.Id(number.GoName).Int64()
 		}
 	}))
@@ -107,11 +108,6 @@ func meaningOf(l *spec.Limit, field string) string {
 		meaning += ", and the capacity"
 	}
 	return meaning
-}
-
-// numberRange is the range of a number that callers give. Each shard needs a token.
-func numberRange(l *spec.Limit, most int64) string {
-	return words.Number(int64(max(1, l.Policy.Shards))) + " to " + words.Number(most)
 }
 
 // docOf returns the text of a method's doc comment: the doc of the author, the rule in words, and the worst case.
