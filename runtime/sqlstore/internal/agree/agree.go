@@ -29,12 +29,23 @@ type Subject struct {
 	Clock   *storetest.Clock
 }
 
-// Test makes batches of random calls on random rows.
+// Test makes batches of random calls on random rows, three on the same rows: before the last one, others change some of them.
 func Test(t *testing.T, s Subject, batches int) {
 	for seed := range uint64(batches) {
 		d, policies, rows := s.generate(seed, 3)
 		s.put(t, rows)
-		s.compare(t, rows, d.calls(policies), fmt.Sprintf("seed %d", seed))
+		for batch := range 3 {
+			s.compare(t, rows, d.calls(policies), fmt.Sprintf("seed %d, batch %d", seed, batch))
+			s.Clock.Add(time.Duration(d.Int64N(int64(policies[0].Period))))
+			if batch == 1 {
+				for row, state := range d.rows(policies, s.Clock.Now().UnixNano()) {
+					if row.Key > key(keys/2) {
+						rows[row] = state
+					}
+				}
+				s.put(t, rows)
+			}
+		}
 	}
 }
 

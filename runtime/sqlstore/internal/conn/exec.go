@@ -33,6 +33,7 @@ const (
 	TakeOne
 	TakeInsertID
 	SwapRow
+	SwapRows
 	ReadPage
 	FindHolder
 	FindNamed
@@ -64,6 +65,7 @@ func statements(d *dialect.Dialect) [statementCount]statementTexts {
 		TakeOne:         {texts: [arityCount]string{OneRow: d.TakeOne}, waits: true},
 		TakeInsertID:    {texts: [arityCount]string{OneRow: d.TakeInsertID}, waits: true},
 		SwapRow:         {texts: [arityCount]string{OneRow: d.CompareAndSwap}, waits: true},
+		SwapRows:        {texts: [arityCount]string{ManyRows: d.SwapMany}, waits: true},
 		ReadPage:        {texts: [arityCount]string{OneRow: d.ReadHint + strings.TrimSpace(d.Page)}},
 		FindHolder:      {texts: [arityCount]string{OneRow: d.Holder}},
 		FindNamed:       {texts: [arityCount]string{OneRow: d.FindPrepared}},
@@ -90,7 +92,9 @@ func newQueriesOf(d dialect.Dialect, schema, table string, rows [arityCount]RowS
 }
 
 func rowSources(d dialect.Dialect) [arityCount]RowSource {
-	return [arityCount]RowSource{OneRow: {d.One, d.OneLogged, d.One}, ManyRows: {d.Many, d.ManyLogged, cmp.Or(d.ManyKeys, d.Many)}}
+	return [arityCount]RowSource{
+		OneRow: {d.One, d.OneLogged, d.One, ""}, ManyRows: {d.Many, d.ManyLogged, cmp.Or(d.ManyKeys, d.Many), d.ManySwapped},
+	}
 }
 
 // Runner runs statements: a pool, a connection or a transaction. The store has the transactions of its callers as one, so that

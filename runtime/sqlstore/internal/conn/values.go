@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
@@ -43,6 +44,7 @@ const (
 	// These are all rows of a statement: see rowEncodings.
 	paramRows
 	paramLogged
+	paramSwaps
 	paramIDs
 	paramTakes
 	paramSharded
@@ -54,6 +56,10 @@ const (
 	listInstants
 	listPrevs
 	listLogs
+	listOldValues
+	listOldInstants
+	listOldPrevs
+	listOldPenalties
 	paramTotal
 )
 
@@ -64,7 +70,8 @@ var paramNames = [paramTotal]string{
 	ParamOldTS: "oldat", ParamOldPrev: "oldprev", ParamOldPenalty: "oldpenalty", ParamDurability: "durability",
 	paramRows: "rows", paramLogged: "logged", paramIDs: "ids", paramTakes: "takes", paramSharded: "sharded", paramOnly: "only",
 	listNames: "names", listKeys: "keys", listShards: "shards", listValues: "values", listInstants: "instants", listPrevs: "prevs",
-	listLogs: "logs",
+	listLogs: "logs", paramSwaps: "swaps", listOldValues: "oldvalues", listOldInstants: "oldinstants", listOldPrevs: "oldprevs",
+	listOldPenalties: "oldpenalties",
 }
 
 // Query is a statement as a database takes it, and its parameters in their order.
@@ -91,6 +98,8 @@ type Values struct {
 	Of [paramRows]any
 	// rows are encoded only when they are sent, because each database has its own encoding.
 	rows []runtime.StoredRow
+	// old are the rows as they were, of which only the penalty is left of the log, or nil.
+	old []runtime.StoredRow
 }
 
 // Args returns the arguments of a query.
@@ -124,10 +133,28 @@ func Bind(rows []runtime.StoredRow) (Arity, *Values) {
 	return ManyRows, v
 }
 
+// BindSwap is Bind for SwapRows, which writes the rows if they are still as the old ones.
+func BindSwap(rows, old []runtime.StoredRow) *Values {
+	for i := range old {
+		log := &old[i].State.Log
+		*log = (*log)[:min(len(*log), meter.PenaltyLength)]
+	}
+	_, v := Bind(rows)
+	was := old[0].State
+	v.old, v.Of[ParamOldValue], v.Of[ParamOldTS], v.Of[ParamOldPrev], v.Of[ParamOldPenalty] = old, was.Value, was.TS, was.Prev, []byte(was.Log)
+	return v
+}
+
 // Arg returns the argument for a parameter.
 func (v *Values) Arg(p Param) any {
 	if encode := rowEncodings[p]; encode != nil {
 		return encode(v.rows)
+	}
+	if encode := oldEncodings[p]; encode != nil {
+		return encode(v.old)
+	}
+	if p == paramSwaps {
+		return swapsAsJSON(v.rows, v.old)
 	}
 	return v.Of[p]
 }
@@ -147,6 +174,40 @@ var rowEncodings = [paramTotal]func([]runtime.StoredRow) string{
 	listInstants: listOf(func(r *runtime.StoredRow) int64 { return r.State.TS }, appendInt),
 	listPrevs:    listOf(func(r *runtime.StoredRow) uint64 { return math.Float64bits(r.State.Prev) }, appendFloat),
 	listLogs:     listOf(func(r *runtime.StoredRow) string { return r.State.Log }, appendBytes),
+}
+
+// oldEncodings encode several rows as they were, for Postgres.
+var oldEncodings = [paramTotal]func([]runtime.StoredRow) string{
+	listOldValues:    rowEncodings[listValues],
+	listOldInstants:  rowEncodings[listInstants],
+	listOldPrevs:     rowEncodings[listPrevs],
+	listOldPenalties: rowEncodings[listLogs],
+}
+
+// swapsAsJSON encodes rows with their old states, for MySQL and MariaDB.
+func swapsAsJSON(rows, old []runtime.StoredRow) string {
+	b := append(make([]byte, 0, 160*len(rows)), '[')
+	for i := range rows {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '[')
+		for _, appendTo := range [...]func([]byte, *runtime.StoredRow) []byte{appendName, appendKey, appendShard} {
+			b = append(appendTo(b, &rows[i]), ',')
+		}
+		b = appendState(b, &rows[i])
+		b = append(b, ',')
+		b = appendState(b, &old[i])
+		b = append(b, ']')
+	}
+	return string(append(b, ']'))
+}
+
+func appendState(b []byte, r *runtime.StoredRow) []byte {
+	b = append(appendValue(b, r), ',')
+	b = append(appendTS(b, r), ',')
+	b = append(appendPrev(b, r), ',')
+	return appendLog(b, r)
 }
 
 // asJSON returns a function that encodes columns of rows as a JSON list: of a list for each row, unless it is one column.
@@ -266,8 +327,8 @@ func appendFloat(b []byte, bits uint64) []byte {
 	return strconv.AppendFloat(b, math.Float64frombits(bits), 'g', -1, 64)
 }
 
-// RowSource is the texts that select a statement's rows, the rows with their logs, and their keys only.
-type RowSource struct{ rows, logged, keys string }
+// RowSource is the texts that select a statement's rows, the rows with their logs, their keys only, and the rows with their old states.
+type RowSource struct{ rows, logged, keys, swapped string }
 
 var paramPattern = regexp.MustCompile(`:[a-z_]+`)
 
@@ -277,7 +338,8 @@ func Compile(d dialect.Dialect, statement string, source RowSource, schema, tabl
 		return Query{}, nil
 	}
 	rows := strings.NewReplacer("{rows}", "("+strings.TrimSpace(source.rows)+")",
-		"{logged}", "("+strings.TrimSpace(source.logged)+")", "{keys}", "("+strings.TrimSpace(source.keys)+")")
+		"{logged}", "("+strings.TrimSpace(source.logged)+")", "{keys}", "("+strings.TrimSpace(source.keys)+")",
+		"{swapped}", "("+strings.TrimSpace(source.swapped)+")")
 	q := Query{doublesAsText: d.DoublesAsText}
 	// Before the schema is filled in, whose name may contain a colon.
 	numbered := paramPattern.ReplaceAllStringFunc(rows.Replace(statement), func(written string) string {

@@ -22,6 +22,17 @@ func TestRowsAsJSON(t *testing.T) {
 	assert.Equal(t, `[["\"\\","-0.1",7,2],["","1e+300",-1,0]]`, v.Arg(paramSharded))
 }
 
+func TestRowsToSwap(t *testing.T) {
+	row := func(key string, value float64, ts int64, log string) runtime.StoredRow {
+		return runtime.StoredRow{Row: runtime.Row{Name: "l", Key: key}, State: runtime.State{Value: value, TS: ts, Prev: 2, Log: log, Exists: true}}
+	}
+	long := "penalties and other things"
+	v := BindSwap([]runtime.StoredRow{row("a", -2, 7, "x"), row("b", -3, 7, "")}, []runtime.StoredRow{row("a", -1, 5, long), row("b", -1, 6, "")})
+	assert.Equal(t, `[["l","a",0,"-2",7,"2","78","-1",5,"2","70656e616c7469657320"],["l","b",0,"-3",7,"2","","-1",6,"2",""]]`, v.Arg(paramSwaps))
+	lists := Query{Params: []Param{listValues, listInstants, listOldValues, listOldInstants, listOldPrevs, listOldPenalties, ParamOldValue, ParamOldPrev}}
+	assert.Equal(t, []any{`{-2,-3}`, `{}`, `{}`, `{5,6}`, `{}`, `{"\\x70656e616c7469657320","\\x"}`, -1.0, 2.0}, v.Args(&lists))
+}
+
 func TestRowsAsPostgresArrays(t *testing.T) {
 	row := func(name, key string, shard int, value float64, ts int64, prev float64) runtime.StoredRow {
 		return runtime.StoredRow{Row: runtime.Row{Name: name, Key: key, Shard: shard}, State: runtime.State{Value: value, TS: ts, Prev: prev}}

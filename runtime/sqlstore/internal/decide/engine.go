@@ -32,6 +32,7 @@ type Engine struct {
 	Unknown func(calls []runtime.Call, answers []runtime.Answer)
 	// undone is how many batches go without takeTogether.
 	undone atomic.Int32
+	races  races
 }
 
 // Decider decides batches where a driver has a faster way than the dialect's statements, with the same results. Package sqlite has

@@ -68,8 +68,8 @@ func (e *Engine) runBatch(
 	if errors.Is(err, conn.ErrRollback) {
 		err = nil
 	}
-	if done && err == nil && e.shards() != nil {
-		e.seen.readShards(b, states)
+	if done && err == nil && e.seen != nil {
+		e.seen.wrote(b, states)
 	}
 	return done, err
 }

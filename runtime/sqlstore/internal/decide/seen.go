@@ -2,16 +2,16 @@ package decide
 
 import (
 	"hash/maphash"
-	"slices"
 	"sync/atomic"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 )
 
-// seenRows are the states in which this process last saw rows, so that compareAndSwap need not read one that only this process
-// writes, and a take from a sharded limit knows a shard to take from. They have a fixed size: rows that share a place overwrite each other. A state that is no longer that of its row costs a
-// round trip and never changes an answer.
+// seenRows are the states in which this process last saw rows, so that compareAndSwap and swapMany need not read one that only this process
+// writes, and a take from a sharded limit knows a shard to take from. They have a fixed size:
+// rows that share their places overwrite each other. A state that is no longer that of its row costs a round trip and never changes an
+// answer.
 type seenRows struct {
 	seed   maphash.Seed
 	places [1 << 15]atomic.Pointer[seenRow]
@@ -20,17 +20,32 @@ type seenRows struct {
 type seenRow struct {
 	row   runtime.Row
 	state runtime.State
-	// own means that the row had not changed when it was last read or written.
+	// own means that the row had not changed when it was last read or written, or that this process has inserted it.
 	own bool
 }
+
+// nearPlaces is how many places a row may have. With one, a batch of many rows would often have one that another has overwritten.
+const nearPlaces = 4
 
 // longestSeen is the longest log that is kept.
 const longestSeen = 512
 
 func newSeenRows() *seenRows { return &seenRows{seed: maphash.MakeSeed()} }
 
-func (s *seenRows) place(r runtime.Row) *atomic.Pointer[seenRow] {
-	return &s.places[maphash.Comparable(s.seed, r)%uint64(len(s.places))]
+// place returns the place that has a row, or the one for it.
+func (s *seenRows) place(r runtime.Row) (at *atomic.Pointer[seenRow]) {
+	first := maphash.Comparable(s.seed, r)
+	for i := range uint64(nearPlaces) {
+		place := &s.places[(first+i)%uint64(len(s.places))]
+		seen := place.Load()
+		if seen != nil && seen.row == r {
+			return place
+		}
+		if at == nil || i > 0 && seen == nil && at.Load() != nil {
+			at = place
+		}
+	}
+	return at
 }
 
 // find returns the state last seen of a row, or nil.
@@ -62,16 +77,17 @@ func (s *seenRows) read(rows []runtime.Row, states []runtime.State) {
 	}
 }
 
-// readShards keeps the states of the shards of a batch as it has left them.
-func (s *seenRows) readShards(b *batch.Batch, before []runtime.State) {
+// wrote keeps the states of the rows of a batch as it has left them. A row that it has inserted is probably written by this process only.
+func (s *seenRows) wrote(b *batch.Batch, before []runtime.State) {
 	rows := b.Rows()
-	sharded := func(r runtime.Row) bool { return r.Shard > 0 }
-	if !slices.ContainsFunc(rows, sharded) {
-		return
-	}
 	s.read(rows, before)
 	for _, c := range b.Changes() {
-		s.keep(c.Row, c.State, false)
+		seen, i := s.find(c.Row), 0
+		for rows[i] != c.Row {
+			i++
+		}
+		rows, before = rows[i:], before[i:]
+		s.keep(c.Row, c.State, !before[0].Exists || seen != nil && seen.own)
 	}
 }
 

@@ -1,12 +1,17 @@
 package decide
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 )
 
 // A row is read until this process has found it twice in the same state, and again after another has written it.
@@ -35,10 +40,30 @@ func TestRowsThatOthersWriteAreRead(t *testing.T) {
 
 	s.read(rows, make([]runtime.State, 1))
 	assert.Nil(t, s.all(rows), "deleted")
+	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Capacity: 10, Period: time.Minute}
+	b := batch.New([]runtime.Call{{Requests: []runtime.Request{{Policy: p, Key: "a", Count: 1}}}})
+	require.True(t, b.Run(9, make([]runtime.State, 1)))
+	s.wrote(b, make([]runtime.State, 1))
+	assert.NotNil(t, s.all(rows), "inserted by this process")
+	require.True(t, b.Run(9, states(-2)))
+	s.wrote(b, states(-2))
+	assert.Nil(t, s.all(rows), "another process has written it before")
 	long := states(-1)
 	long[0].Log = strings.Repeat("x", longestSeen+1)
 	for range 3 {
 		s.read(rows, long)
 	}
 	assert.Nil(t, s.all(rows), "its log is long")
+}
+
+// Otherwise few batches of many rows would have seen all of them.
+func TestRowsSeldomOverwriteEachOther(t *testing.T) {
+	s := newSeenRows()
+	rows := make([]runtime.Row, len(s.places)/4)
+	for i := range rows {
+		rows[i] = runtime.Row{Name: "limit", Key: strconv.Itoa(i)}
+		s.keep(rows[i], runtime.State{Exists: true}, true)
+	}
+	missing := slices.DeleteFunc(rows, func(r runtime.Row) bool { return s.find(r) != nil })
+	assert.Less(t, len(missing), len(s.places)/100)
 }

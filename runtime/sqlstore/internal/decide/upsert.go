@@ -137,11 +137,36 @@ func (e *Engine) upsertThenSelect(ctx context.Context, in conn.Session, t part) 
 		return e.upsertInsertID(ctx, in, t)
 	}
 	_, v := t.bind()
-	take := e.server.Place().Queries[t.statement()][conn.ManyRows].Literal(v)
+	return e.pinned(ctx, in, t.statement(), v, func(affected int64, taken func() ([]byte, error)) error {
+		result, err := taken()
+		if err != nil {
+			return err
+		}
+		upserts := make([]*meter.Upsert, len(t))
+		for i := range t {
+			upserts[i] = &t[i].upsert
+		}
+		states, err := dialect.DecodeTaken(upserts, affected, result)
+		if err != nil {
+			// A version of the server may evaluate variables in another order. Later calls do without them.
+			e.lost.Store(true)
+		}
+		for i, s := range states {
+			t[i].after = s
+		}
+		return err
+	})
+}
+
+// pinned runs a statement for many rows, and then a function that may select its result on the same connection.
+func (e *Engine) pinned(
+	ctx context.Context, in conn.Session, s conn.Statement, v *conn.Values, then func(affected int64, taken func() ([]byte, error)) error,
+) error {
+	text := e.server.Place().Queries[s][conn.ManyRows].Literal(v)
 	return in.Pinned(ctx, func(tx conn.Runner) error {
 		var result sql.Result
-		err := in.InTime(ctx, take, func(take string) (err error) {
-			result, err = tx.ExecContext(ctx, take)
+		err := in.InTime(ctx, text, func(text string) (err error) {
+			result, err = tx.ExecContext(ctx, text)
 			return conn.Unsent(err)
 		})
 		if err != nil {
@@ -151,23 +176,10 @@ func (e *Engine) upsertThenSelect(ctx context.Context, in conn.Session, t part) 
 		if err != nil {
 			return err
 		}
-		var taken []byte
-		if err := tx.QueryRowContext(ctx, e.server.Dialect.Taken).Scan(&taken); err != nil {
-			return err
-		}
-		upserts := make([]*meter.Upsert, len(t))
-		for i := range t {
-			upserts[i] = &t[i].upsert
-		}
-		states, err := dialect.DecodeTaken(upserts, affected, taken)
-		if err != nil {
-			// A version of the server may evaluate variables in another order. Later calls do without them.
-			e.lost.Store(true)
-		}
-		for i, s := range states {
-			t[i].after = s
-		}
-		return err
+		return then(affected, func() (taken []byte, err error) {
+			err = tx.QueryRowContext(ctx, e.server.Dialect.Taken).Scan(&taken)
+			return taken, err
+		})
 	})
 }
 

@@ -80,6 +80,28 @@ func TestDecodeTaken(t *testing.T) {
 	}
 }
 
+func TestDecodeSwapped(t *testing.T) {
+	for _, affected := range []int64{5, 7} {
+		results, err := dialect.DecodeSwapped(5, affected, []byte("10120"))
+		require.NoError(t, err, "a driver counts the rows that were changed, or those that were found")
+		assert.Equal(t, []int{1, 0, 1, 2, 0}, results)
+	}
+	for name, of := range map[string]struct {
+		affected int64
+		taken    string
+	}{
+		"nothing":             {0, ""},
+		"a row too few":       {5, "1012"},
+		"a row too many":      {5, "101200"},
+		"fewer rows affected": {4, "10120"},
+		"more rows affected":  {8, "10120"},
+		"another text":        {5, "1012x"},
+	} {
+		_, err := dialect.DecodeSwapped(5, of.affected, []byte(of.taken))
+		assert.ErrorContains(t, err, "has lost the result of a statement that takes tokens", name)
+	}
+}
+
 func TestDecodeTakenRefusesOtherResults(t *testing.T) {
 	_, taken := takenRows()
 	last := func(result []byte) []byte { return slices.Concat(taken[:24], result) }

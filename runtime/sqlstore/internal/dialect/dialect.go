@@ -90,6 +90,11 @@ type Dialect struct {
 	// parameter of OneLogged is :log, and in place of :rows, ManyLogged has :logged, whose lists have the log in hexadecimal
 	// digits as their seventh element, or :logs, an array literal of those of Postgres, in which an empty log is empty.
 	OneLogged, ManyLogged string
+	// ManySwapped is ManyLogged with the columns oldvalue, oldat, oldprev and oldpenalty, as CompareAndSwap compares them, and replaces
+	// {swapped}. It has :oldvalues, :oldinstants, :oldprevs and :oldpenalties too, and the parameters of CompareAndSwap. If it is empty,
+	// SwapMany has its rows from :swaps, a JSON list of lists of name, key, shard, value, at_ns, prev, log and the other four, in
+	// the form of :logged.
+	ManySwapped string
 	// ManyKeys selects name, key and shard only, where that is faster, and replaces {keys}. It has :ids, a JSON list of
 	// lists of the three. If it is empty, Many replaces {keys}.
 	ManyKeys string
@@ -167,6 +172,11 @@ type Dialect struct {
 	// meter.PenaltyLength bytes of its log: the rest of a log does not change without the numbers. If it is empty, a
 	// transaction does.
 	CompareAndSwap string
+	// SwapMany is CompareAndSwap for several rows, each by itself. It selects name, key, shard and a result of rows: 1 if it has updated a
+	// row, and 2 if it has inserted a placeholder for a missing one. It need not select others, whose result is 0. If there is a Taken,
+	// it selects nothing: Taken then selects the result of each row as a digit, in their order, and if all rows were updated, the number
+	// of affected rows is twice as many. If it is empty, a transaction writes several rows.
+	SwapMany string
 
 	// BoundWaits is a condition that is true, and makes the statement fail if it then waits for a lock for more than 50 ms: the calls for
 	// other rows are executed without it. The store adds it to the sources of rows, and to the end of CompareAndSwap.

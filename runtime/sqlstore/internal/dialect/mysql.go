@@ -204,6 +204,21 @@ UPDATE {table} SET value = :value, at_ns = :at_ns, prev = :prev, log = :log
 WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND at_ns = :oldat AND prev = :oldprev
 	AND COALESCE(SUBSTRING(log, 1, ` + penaltyLength + `), _binary'') = :oldpenalty
 `,
+	// As long as it is updated, a row has an at_ns that no row has, as the mark by which the columns after it are set. A missing row
+	// becomes a placeholder.
+	SwapMany: `
+INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
+SELECT n, k, s + 0 * LENGTH(@ratelimitgen_rows := CONCAT(@ratelimitgen_rows, @ratelimitgen_row)) * LENGTH(@ratelimitgen_row := _binary'2'),
+	0, -9223372036854775808, 0
+FROM (SELECT @ratelimitgen_rows := _binary'', @ratelimitgen_row := _binary'') z, ` + swapsOnMySQL + `
+ON DUPLICATE KEY UPDATE
+	at_ns = IF(` + unswappedOnMySQL + `, ` + swapMarkOnMySQL + `, {table}.at_ns),
+	value = IF({table}.at_ns = ` + swapMarkOnMySQL + `, v, {table}.value),
+	prev  = IF({table}.at_ns = ` + swapMarkOnMySQL + `, p, {table}.prev),
+	log   = IF({table}.at_ns = ` + swapMarkOnMySQL + `, UNHEX(NULLIF(l, '')), {table}.log),
+	at_ns = IF({table}.at_ns = ` + swapMarkOnMySQL + `, 
+		t + 0 * LENGTH(@ratelimitgen_row := _binary'1'), {table}.at_ns + 0 * LENGTH(@ratelimitgen_row := _binary'0'))
+`,
 	Page: `
 SELECT {key}, shard, value, at_ns, prev, log FROM {table}
 WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
@@ -227,6 +242,15 @@ SELECT CAST(:name AS BINARY) AS name, CAST(:key AS BINARY) AS {key}, :shard AS s
 	columnsOnMySQL = `
 	n VARBINARY(255) PATH '$[0]', k VARBINARY(255) PATH '$[1]', s INT PATH '$[2]',
 	v DOUBLE PATH '$[3]', t BIGINT PATH '$[4]', p DOUBLE PATH '$[5]'`
+)
+
+// swapsOnMySQL is the rows of SwapMany, unswappedOnMySQL whether one has not changed, and swapMarkOnMySQL an at_ns that no row has.
+var (
+	swapsOnMySQL = "JSON_TABLE(:swaps, '$[*]' COLUMNS (" + columnsOnMySQL + `, l VARBINARY(40000) PATH '$[6]',
+	ov DOUBLE PATH '$[7]', ot BIGINT PATH '$[8]', op DOUBLE PATH '$[9]', ol VARBINARY(100) PATH '$[10]')) j`
+	unswappedOnMySQL = `{table}.value = ov AND {table}.at_ns = ot AND {table}.prev = op
+		AND COALESCE(SUBSTRING({table}.log, 1, ` + penaltyLength + `), _binary'') = UNHEX(ol)`
+	swapMarkOnMySQL = "-9223372036854775807"
 )
 
 // holderOnMySQL describes a transaction that others wait for, if it is the only one: which of several has locked a row is not easy to find out.
@@ -369,6 +393,24 @@ func DecodeInsertID(u *meter.Upsert, affected, id int64) (runtime.State, error) 
 // is allowed, to within less than a token.
 func leaves(u *meter.Upsert, value float64) bool {
 	return value <= -u.Count && value > -u.Capacity-u.Debt-1
+}
+
+// DecodeSwapped decodes the result of [Dialect.Taken] after a SwapMany of some rows: 0, 1 or 2 for each. They must explain the number of
+// affected rows.
+func DecodeSwapped(rows int, affected int64, taken []byte) ([]int, error) {
+	results, count := make([]int, rows), [3]int64{}
+	for i, digit := range taken {
+		if i == rows || digit < '0' || digit > '2' {
+			return nil, &fault.Hinted{Text: lostInsertID, Err: nil}
+		}
+		results[i] = int(digit - '0')
+		count[results[i]]++
+	}
+	affected -= 2*count[1] + count[2]
+	if len(taken) != rows || affected != 0 && affected != count[0] {
+		return nil, &fault.Hinted{Text: lostInsertID, Err: nil}
+	}
+	return results, nil
 }
 
 // DecodeTaken decodes the result of [Dialect.Taken]: it returns the states in which the rows were left. There must be a result

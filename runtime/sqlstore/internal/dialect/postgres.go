@@ -160,6 +160,8 @@ SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE statement LIKE CAST(:nam
 	Many:        manyOnPostgres + "FROM unnest(" + listsOnPostgres + ") AS u(n, k, s, v, t, p)",
 	ManyLogged: manyOnPostgres + ", NULLIF(COALESCE(l, CAST(:log AS bytea)), CAST('' AS bytea)) AS log\n" +
 		"FROM unnest(" + listsOnPostgres + ", CAST(:logs AS bytea[])) AS u(n, k, s, v, t, p, l)",
+	ManySwapped: manyOnPostgres + ", NULLIF(COALESCE(l, CAST(:log AS bytea)), CAST('' AS bytea)) AS log,\n" + oldOnPostgres +
+		"FROM unnest(" + listsOnPostgres + ", CAST(:logs AS bytea[]), " + oldListsOnPostgres + ") AS u(n, k, s, v, t, p, l, ov, ot, op, ol)",
 	// Pgpool-II sends no statement to a replica that begins with a comment.
 	ReadHint: "/*NO LOAD BALANCE*/ ",
 	// A text of bytes depends on bytea_output, whose form "escape" pgx cannot read where it gets texts.
@@ -224,6 +226,12 @@ UPDATE {table} SET value = :value, at_ns = :at_ns, prev = :prev, log = :log
 WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.=) :key AND shard = :shard
 	AND value = :oldvalue AND at_ns = :oldat AND prev = :oldprev
 	AND COALESCE(substr(log, 1, ` + penaltyLength + `), CAST('' AS BYTEA)) = :oldpenalty AND ` + syncOnPostgres,
+	SwapMany: `
+UPDATE {table} r SET value = k.value, at_ns = k.at_ns, prev = k.prev, log = k.log FROM {swapped} k
+WHERE ` + sameRowOnPostgres + ` AND r.value = k.oldvalue AND r.at_ns = k.oldat AND r.prev = k.oldprev
+	AND COALESCE(substr(r.log, 1, ` + penaltyLength + `), CAST('' AS bytea)) = k.oldpenalty AND (SELECT ` + syncOnPostgres + `)
+RETURNING r.name, r.{key}, r.shard, 1
+`,
 	Page: `
 SELECT {key}, shard, value, at_ns, prev, encode(log, 'hex') FROM {table}
 WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.>=) :key
@@ -249,6 +257,11 @@ SELECT COALESCE(n, CAST(:name AS text)) AS name, COALESCE(k, CAST(:key AS text))
 `
 	listsOnPostgres = `CAST(:names AS text[]), CAST(:keys AS text[]), CAST(:shards AS integer[]), CAST(:values AS double precision[]),
 	CAST(:instants AS bigint[]), CAST(:prevs AS double precision[])`
+	oldOnPostgres = `	COALESCE(ov, CAST(:oldvalue AS double precision)) AS oldvalue, COALESCE(ot, CAST(:oldat AS bigint)) AS oldat,
+	COALESCE(op, CAST(:oldprev AS double precision)) AS oldprev, COALESCE(ol, CAST(:oldpenalty AS bytea)) AS oldpenalty
+`
+	oldListsOnPostgres = `CAST(:oldvalues AS double precision[]), CAST(:oldinstants AS bigint[]), CAST(:oldprevs AS double precision[]),
+	CAST(:oldpenalties AS bytea[])`
 )
 
 // A role with CREATE on a schema of the search_path can define an operator, and Postgres prefers it to its own ones if it

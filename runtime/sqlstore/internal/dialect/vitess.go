@@ -15,7 +15,7 @@ func vitessDialect() Dialect {
 SELECT '*', IF(LOCATE('@', DATABASE()) + LOCATE(':', DATABASE()) + LOCATE('/', DATABASE()) > 0, NULL, DATABASE())
 ` + allRowsOnMySQL
 	d.Grants, d.NoGrants = "", "vtgate has users of its own, which no statement changes"
-	d.Take, d.TakeKeys, d.Taken = "", "", ""
+	d.Take, d.TakeKeys, d.Taken, d.SwapMany = "", "", "", ""
 	d.Statements, d.Kill, d.Holder = "", "", ""
 	// A vtgate ignores where SET TRANSACTION must not be.
 	d.NeverInTx, d.OnlyInTx = "", "SAVEPOINT ratelimitgen_begun\nRELEASE SAVEPOINT ratelimitgen_begun"

@@ -16,6 +16,11 @@ import (
 // placeholderTS is the at_ns of a row that was inserted only to be locked: its key has no history.
 const placeholderTS = math.MinInt64
 
+// Placeholder returns the placeholder of a row.
+func Placeholder(r runtime.Row) runtime.StoredRow {
+	return runtime.StoredRow{Row: r, State: runtime.State{TS: placeholderTS}}
+}
+
 // LockOrder is how to lock rows that may be missing.
 type LockOrder int
 
