@@ -14,8 +14,26 @@ import (
 type group struct {
 	*spec.Group
 	names names
-	// handle, decisions and reservations are the names of its types, and build the function that makes decisions.
-	handle, decisions, reservations, build string
+	// handle, decisions and reservations are the names of its types; the last two are made by functions with new before the name.
+	handle, decisions, reservations string
+}
+
+// declareGroup writes a group's method, its handle with the verbs that can succeed, and the types of their results.
+func declareGroup(file *jen.File, n names, of *spec.Group) {
+	g := group{of, n, of.GoName + "Group", of.GoName + "Decisions", of.GoName + "Reservations"}
+	g.declareMethod(file)
+	g.declareHandle(file)
+	for _, verb := range g.Verbs() {
+		g.declareVerb(file, verb)
+	}
+	if g.Allows() {
+		g.declareDecisions(file)
+		g.declareNewDecisions(file)
+	}
+	if g.Reserves() {
+		g.declareReservations(file)
+		g.declareNewReservations(file)
+	}
 }
 
 // declareMethod writes
@@ -138,7 +156,7 @@ func (g group) key(name string) string {
 
 // count returns the name of the parameter for a number of tokens, unless that would hide a name that a body uses.
 func (g group) count(name string) string {
-	hidden := []string{"runtime", "limiter", "context", "ctx", "g", "ds", "rs", "own", "err", "nil", g.build, g.handle}
+	hidden := []string{"runtime", "limiter", "context", "ctx", "g", "new" + g.decisions, "new" + g.reservations, g.handle}
 	return unhidden(name, "Count", hidden, g.parameters())
 }
 

@@ -12,20 +12,18 @@ type groupMember struct {
 	index int
 	// field is the field of its decision or reservation, and slot that of its slot; "" without one.
 	field, slot string
-	taken       bool
+	// reserves reports whether the reservations of the group have the field.
+	reserves bool
 }
 
-// reserves reports whether the reservations of the group have a field of the member.
-func (m groupMember) reserves() bool { return m.taken && m.slot == "" }
-
-func (g group) members() []groupMember {
+func (g group) members() (members []groupMember) {
 	fields, slots := g.Fields(), g.SlotFields()
-	members := make([]groupMember, len(fields))
 	for i, m := range g.Members() {
-		members[i] = groupMember{limit: m.Limit, index: i, field: fields[i], taken: i < len(g.Takes)}
-		if members[i].taken {
-			members[i].slot = slots[i]
+		member := groupMember{limit: m.Limit, index: i, field: fields[i]}
+		if i < len(g.Takes) {
+			member.slot, member.reserves = slots[i], slots[i] == ""
 		}
+		members = append(members, member)
 	}
 	return members
 }
@@ -62,27 +60,30 @@ func (g group) slotFields(fields *jen.Group) {
 	}
 }
 
-// declareBuild writes
+// decided are the results of the verbs that return decisions.
+func (g group) decided() []jen.Code { return []jen.Code{jen.Id(g.decisions), jen.Error()} }
+
+// declareNewDecisions writes
 //
-//	func newCompleteDecisions(ds Decisions) CompleteDecisions {
+//	func newCompleteDecisions(ds Decisions, err error) (CompleteDecisions, error) {
 //		d := CompleteDecisions{Decisions: ds}
 //		if len(ds.Each) > 0 {
 //			d.LLMRequests = ds.Each[0]
 //			d.LLMTokens = ds.Each[1]
 //		}
-//		return d
+//		return d, err
 //	}
-func (g group) declareBuild(file *jen.File) {
+func (g group) declareNewDecisions(file *jen.File) {
 	var fields []jen.Code
 	for _, m := range g.members() {
 		fields = append(fields, jen.Id("d").Dot(m.field).Op("=").Id("ds").Dot("Each").Index(jen.Lit(m.index)))
 	}
 	fields = append(fields, g.setSlots("d", "ds")...)
 	file.Line()
-	file.Func().Id(g.build).Params(jen.Id("ds").Id("Decisions")).Id(g.decisions).Block(
+	file.Func().Id("new"+g.decisions).Params(jen.Id("ds").Id("Decisions"), jen.Err().Error()).Params(g.decided()...).Block(
 		jen.Id("d").Op(":=").Id(g.decisions).Values(jen.Id("Decisions").Op(":").Id("ds")),
 		jen.If(jen.Len(jen.Id("ds").Dot("Each")).Op(">").Lit(0)).Block(fields...),
-		jen.Return(jen.Id("d")))
+		jen.Return(jen.Id("d"), jen.Err()))
 }
 
 // setSlots sets the fields of a result with slots:
@@ -109,10 +110,39 @@ func (g group) declareReservations(file *jen.File) {
 	declare(file, doc, jen.Type().Id(g.reservations).StructFunc(func(fields *jen.Group) {
 		fields.Op("*").Id("Reservations")
 		for _, m := range g.members() {
-			if m.reserves() {
+			if m.reserves {
 				fields.Id(m.field).Op("*").Id("Reservation")
 			}
 		}
 		g.slotFields(fields)
 	}))
+}
+
+// reserved are the results of the verbs that return reservations.
+func (g group) reserved() []jen.Code { return []jen.Code{jen.Op("*").Id(g.reservations), jen.Error()} }
+
+// declareNewReservations writes
+//
+//	func newCompleteReservations(rs *Reservations, err error) (*CompleteReservations, error) {
+//		if err != nil {
+//			return nil, err
+//		}
+//		r := &CompleteReservations{Reservations: rs}
+//		r.LLMTokens = rs.At(0)
+//		r.ExportsSlot, _ = rs.Slot(1)
+//		return r, nil
+//	}
+func (g group) declareNewReservations(file *jen.File) {
+	body := []jen.Code{
+		jen.If(jen.Err().Op("!=").Nil()).Block(jen.Return(jen.Nil(), jen.Err())),
+		jen.Id("r").Op(":=").Op("&").Id(g.reservations).Values(jen.Id("Reservations").Op(":").Id("rs")),
+	}
+	for _, m := range g.members() {
+		if m.reserves {
+			body = append(body, jen.Id("r").Dot(m.field).Op("=").Id("rs").Dot("At").Call(jen.Lit(m.index)))
+		}
+	}
+	body = append(append(body, g.setSlots("r", "rs")...), jen.Return(jen.Id("r"), jen.Nil()))
+	file.Line()
+	file.Func().Id("new"+g.reservations).Params(jen.Id("rs").Op("*").Id("Reservations"), jen.Err().Error()).Params(g.reserved()...).Block(body...)
 }

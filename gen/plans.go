@@ -20,12 +20,12 @@ func declarePlans(file *jen.File, plans []spec.Plan) {
 	declarePlanConstants(file, plans)
 	declarePlanList(file, plans)
 	declareParsePlan(file, plans)
-	declarePlanMethod(file, "String", "Name", []jen.Code{jen.String()}, "String returns the name of the plan, such as "+plans[0].Name+".")
-	declarePlanMethod(file, "MarshalText", "Text", []jen.Code{jen.Index().Byte(), jen.Error()},
-		"MarshalText returns the name of the plan. For the zero Plan, the error is [ErrInvalidPlan].")
+	declarePlanMethod(file, "String", "Name", "String returns the name of the plan, such as "+plans[0].Name+".", jen.String())
+	declarePlanMethod(file, "MarshalText", "Text",
+		"MarshalText returns the name of the plan. For the zero Plan, the error is [ErrInvalidPlan].", jen.Index().Byte(), jen.Error())
 	declareUnmarshalPlan(file)
-	declarePlanMethod(file, "Value", "Value", []jen.Code{jen.Qual("database/sql/driver", "Value"), jen.Error()},
-		"Value returns the name of the plan for a database. For the zero Plan, the error is [ErrInvalidPlan].")
+	declarePlanMethod(file, "Value", "Value",
+		"Value returns the name of the plan for a database. For the zero Plan, the error is [ErrInvalidPlan].", jen.Qual("database/sql/driver", "Value"), jen.Error())
 	declareScanPlan(file)
 	declarePlanNames(file, plans)
 }
@@ -81,14 +81,9 @@ func declareParsePlan(file *jen.File, plans []spec.Plan) {
 //	func (p Plan) String() string {
 //		return planNames.Name(int(p))
 //	}
-func declarePlanMethod(file *jen.File, method, of string, results []jen.Code, doc string) {
-	f := jen.Func().Params(jen.Id("p").Id("Plan")).Id(method).Params()
-	if len(results) == 1 {
-		f.Add(results[0])
-	} else {
-		f.Params(results...)
-	}
-	declare(file, doc, f.Block(jen.Return(jen.Id("planNames").Dot(of).Call(jen.Int().Call(jen.Id("p"))))))
+func declarePlanMethod(file *jen.File, method, of string, doc string, results ...jen.Code) {
+	declare(file, doc, jen.Func().Params(jen.Id("p").Id("Plan")).Id(method).Params().Params(results...).Block(
+		jen.Return(jen.Id("planNames").Dot(of).Call(jen.Int().Call(jen.Id("p"))))))
 }
 
 // declareUnmarshalPlan writes

@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 	"flag"
-	"path/filepath"
+	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -15,9 +15,10 @@ func checkCommand() command {
 		args:    "[FILE...]",
 		summary: "report the errors in a limits.yaml, and code that is out of date with it",
 		help: `FILE defaults to limits.yaml; - is standard input. A directory is the limits.yaml in it, and
-DIRECTORY/... all files of that name in and below it, except in directories that Go ignores. The
-text format prints nothing for a valid file. The exit code is 1 if there is an error in a file, or
-code beside it that was generated from it is out of date; generate -check compares code elsewhere.
+DIRECTORY/... all files of that name in and below it, and those from which code there was generated,
+except in directories that Go ignores and in other modules. The text format prints nothing for a valid
+file. The exit code is 1 if there is an error in a file, or code that was generated from it is out of
+date: code beside it and, for DIRECTORY/..., in and below DIRECTORY.
 `,
 		prepare: prepareCheck,
 	}
@@ -29,74 +30,58 @@ func prepareCheck(flags *flag.FlagSet) action {
 	format.declare(flags, problemsFormats)
 	color.declareColor(flags)
 	return func(s streams, args []string) error {
-		if len(args) == 0 {
-			args = []string{defaultFile}
-		}
-		paths, err := filesIn(args)
+		sources, orphans, err := sourcesIn(args)
 		if err != nil {
 			return err
 		}
-		found, unreadable := checkAll(paths)
+		found, unreadable := checkAll(sources)
+		found.Stale = withLeftOver(found.Stale, orphans)
 		if err := format.write(s, found, render.Options{Color: color.color(s.out)}); err != nil {
 			return err
 		}
-		// Exit code 3 wins over 1: a file that could not be read may be valid or not.
-		if unreadable == nil && len(found.Diagnostics)+len(found.Stale) > 0 {
-			return checkFailed{}
+		if len(found.Diagnostics)+len(found.Stale) > 0 {
+			unreadable = errors.Join(unreadable, checkFailed{})
 		}
 		return unreadable
 	}
 }
 
-// checkAll checks all files, also those after one that cannot be read, and the code beside those that are valid.
-func checkAll(paths []string) (found render.Problems, unreadable error) {
-	for _, path := range paths {
-		file, diagnostics, err := readLimits(path)
+// checkAll checks all files, also those after one that cannot be read, and the code of those that are valid.
+func checkAll(sources []source) (all render.Problems, unreadable error) {
+	for _, source := range sources {
+		file, diagnostics, err := readLimits(source.path)
 		if len(diagnostics) > 0 {
-			found.Diagnostics = append(found.Diagnostics, diagnostics)
-		} else if err == nil && path != standardInput {
-			var beside []render.Stale
-			beside, err = staleBeside(path, file)
-			found.Stale = append(found.Stale, beside...)
+			all.Diagnostics = append(all.Diagnostics, diagnostics)
+		} else if err == nil && source.path != standardInput {
+			var stale []render.Stale
+			stale, err = staleWritten(source, file)
+			all.Stale = append(all.Stale, stale...)
 		}
 		unreadable = errors.Join(unreadable, err)
 	}
-	return found, unreadable
+	return all, unreadable
 }
 
-// staleBeside returns the files beside a limits.yaml that were generated from it and have another code now. Code in other
-// directories is compared by generate -check, which has its path.
-func staleBeside(source string, file *spec.File) (found []render.Stale, err error) {
-	files, err := generatedIn(filepath.Dir(source))
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range files {
-		if f.source != filepath.Base(source) {
-			continue
-		}
-		a := generateArgs{source: source, output: f.path, pkg: packageOf(f.path)}
-		code, err := a.code(file)
-		if err != nil {
-			return nil, err
-		}
-		now, err := readOutput(f.path)
-		if err != nil {
-			return nil, err
-		}
-		for _, other := range files {
-			if other.source != f.source && other.sourceExists() {
-				found = append(found, a.orphaned(other))
-			}
-		}
-		if problem := a.problem(now, code); problem != "" {
-			// The remedy names the package only where it would be another one without it.
-			unnamed := generateArgs{source: source, output: f.path}
-			if name, err := unnamed.packageName(file); err == nil && name == a.pkg {
-				a.pkg = ""
-			}
-			found = append(found, render.Stale{Path: shown(f.path), Problem: problem, Remedy: a.remedy(now)})
+// staleWritten returns what is out of date with a file, if it was generated: no code is missing from a file that has none yet, or has
+// it where the arguments of the command do not lead.
+func staleWritten(from source, file *spec.File) ([]render.Stale, error) {
+	var unreadable error
+	targets := slices.DeleteFunc(from.targets(""), func(t target) bool {
+		written, err := t.written()
+		unreadable = errors.Join(unreadable, err)
+		return !written
+	})
+	stale, err := staleOf(from.path, targets, file)
+	return stale, errors.Join(unreadable, err)
+}
+
+// withLeftOver adds the generated files whose source is gone, unless they are reported already.
+func withLeftOver(all []render.Stale, orphans []generatedFile) []render.Stale {
+	for _, f := range orphans {
+		one := leftOver(f)
+		if !slices.Contains(all, one) {
+			all = append(all, one)
 		}
 	}
-	return found, nil
+	return all
 }

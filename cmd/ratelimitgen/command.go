@@ -55,25 +55,46 @@ func startedAs() string {
 	return "go tool ratelimitgen"
 }
 
-// report prints the error of a command, if it has a text, and returns the exit code for it.
-func report(stderr io.Writer, name string, err error) int {
-	code := exitFailed
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.As(err, new(checkFailed)):
-		code = exitFindings
-	case errors.As(err, new(usageError)):
-		code = exitUsage
-	}
-	if err.Error() != "" {
-		// Errors contain names of files and arguments, which may control a terminal.
-		fmt.Fprintf(stderr, "%s: %s\n", strings.TrimSpace("ratelimitgen "+name), printable.Text(err.Error()))
+// report prints the errors of a command that have a text, and returns the exit code: the highest, because a file that could not
+// be read may be valid or not.
+func report(stderr io.Writer, name string, err error) (code int) {
+	for _, one := range apart(err) {
+		code = max(code, codeOf(one))
+		if one.Error() != "" {
+			// Errors contain names of files and arguments, which may control a terminal.
+			fmt.Fprintf(stderr, "%s: %s\n", strings.TrimSpace("ratelimitgen "+name), printable.Text(one.Error()))
+		}
 	}
 	if code == exitUsage {
 		fmt.Fprintf(stderr, "Run '%s' for usage.\n", strings.TrimSpace(program+" help "+name))
 	}
 	return code
+}
+
+// apart returns the errors that [errors.Join] has joined.
+func apart(err error) (list []error) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	switch {
+	case err == nil:
+		return nil
+	case !ok:
+		return []error{err}
+	}
+	for _, one := range joined.Unwrap() {
+		list = append(list, apart(one)...)
+	}
+	return list
+}
+
+// codeOf returns the exit code for an error.
+func codeOf(err error) int {
+	switch {
+	case errors.As(err, new(checkFailed)):
+		return exitFindings
+	case errors.As(err, new(usageError)):
+		return exitUsage
+	}
+	return exitFailed
 }
 
 // streams are where a command prints.

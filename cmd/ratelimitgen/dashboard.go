@@ -24,7 +24,7 @@ The exit code is 1 if FILE is not valid.
 func prepareDashboard(flags *flag.FlagSet) action {
 	alerts := flags.Bool("alerts", false, "print alert rules for Prometheus in place of the dashboard")
 	return func(s streams, args []string) error {
-		path, err := oneFile(args, severalFiles)
+		path, err := oneFile(args, "a dashboard is of one package")
 		if err != nil {
 			return err
 		}

@@ -90,6 +90,9 @@ func (a *diffArgs) run(s streams, args []string) error {
 	if a.against != "" {
 		args = append([]string{a.against}, args...)
 	}
+	if err := standardInputOnce(args...); err != nil {
+		return err
+	}
 	old, new, err := sides(args)
 	if err != nil {
 		return err
@@ -182,10 +185,11 @@ func sides(args []string) (old, new side, err error) {
 // filesOf returns the files of limits that a commit may have, as arguments.
 func filesOf(ref string) []string {
 	found, err := filesBelow(".", mostSearched)
-	if err != nil || len(found) > 3 {
-		found = []string{defaultFile}
+	paths := found.limits
+	if err != nil || len(paths) == 0 || len(paths) > 3 {
+		paths = []string{defaultFile}
 	}
-	return namesOf(found, func(path string) string {
+	return namesOf(paths, func(path string) string {
 		if ref == "" {
 			return quoted(slash(path))
 		}
@@ -197,7 +201,7 @@ func filesOf(ref string) []string {
 func newSide(role, arg string) (side, error) {
 	r, inGit := parseRevision(arg)
 	if path.Base(slash(arg)) == "..." {
-		return side{}, usagef("%s must be one file, not all below a directory: %s", role, strings.Join(filesOf(r.ref), " or "))
+		return side{}, usagef("%s must be one file, because each has a review of its own: %s", role, strings.Join(filesOf(r.ref), " or "))
 	}
 	if !inGit {
 		return fileSide(role, arg), nil
@@ -289,7 +293,7 @@ func reviewSides(s streams, color bool, old, new side) (*review.Review, []byte, 
 	return r, after.text, nil
 }
 
-// absence is what a remark says of a file that does not exist on one side.
+// absence has the words of a remark for a file that does not exist on one side.
 type absence struct {
 	// filter selects the files of git that may be in its place.
 	filter string

@@ -110,21 +110,20 @@ func (a *explainArgs) unreadable(err error) error {
 }
 
 // set sets the name and the file. Names contain no dots and no slashes, and files usually do.
-func (a *explainArgs) set(args []string) error {
+func (a *explainArgs) set(args []string) (err error) {
+	var files []string
 	for _, arg := range args {
 		switch {
 		case a.name == "" && !strings.ContainsAny(arg, `./\`):
 			a.name = arg
-		case a.file == "":
-			a.file = arg
+		case len(files) == 0:
+			files = []string{arg}
 		default:
 			return usagef("unexpected argument %q: takes one LIMIT, FIELD or ID, and one FILE", arg)
 		}
 	}
-	if a.file == "" {
-		a.file = defaultFile
-	}
-	return nil
+	a.file, err = oneFile(files, "another file can have a limit of the same name")
+	return err
 }
 
 // pagesOfName explains the limit or group of that name, or else the field or the id.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen"
@@ -18,9 +18,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
-
-// defaultFile is the file that commands read if the arguments name none.
-const defaultFile = "limits.yaml"
 
 // standardInput is the file name that means standard input.
 const standardInput = "-"
@@ -45,32 +42,6 @@ func readLimits(path string) (*spec.File, diag.Diagnostics, error) {
 	return file, diagnostics, nil
 }
 
-// absentRemedy says what to do about a file that does not exist: name one that does, or create it.
-func absentRemedy(path string) string {
-	root, below := strings.CutSuffix(slash(path), "/...")
-	if below {
-		return "the command takes one file" + filesIfAny(root)
-	}
-	if found := filesIfAny("."); found != "" && filepath.Base(path) == defaultFile {
-		return "name the file" + found
-	}
-	return program + " init creates one"
-}
-
-// filesIfAny returns the files of limits in and below a directory, as the end of a sentence; "" if there are none.
-func filesIfAny(root string) string {
-	const most = 3
-	found, err := filesBelow(filepath.FromSlash(root), mostSearched)
-	if err != nil {
-		return ""
-	}
-	end := ""
-	if len(found) > most {
-		found, end = found[:most], " and others"
-	}
-	return ", such as " + strings.Join(namesOf(found, func(path string) string { return quoted(slash(path)) }), ", ") + end
-}
-
 // readValid is readLimits for commands that need a valid file: otherwise it prints the diagnostics and returns a
 // [checkFailed] error.
 func readValid(s streams, path string, color *choice) (*spec.File, error) {
@@ -84,67 +55,12 @@ func readValid(s streams, path string, color *choice) (*spec.File, error) {
 	return nil, checkFailed{}
 }
 
-// oneFile returns the file that the arguments of a command name, or the default. The format is that of the usage error for
-// several.
-func oneFile(args []string, several string) (string, error) {
-	switch len(args) {
-	case 0:
-		return defaultFile, nil
-	case 1:
-		return args[0], nil
+// standardInputOnce returns a usage error if several files are standard input, which can be read once.
+func standardInputOnce(paths ...string) error {
+	if i := slices.Index(paths, standardInput); i >= 0 && slices.Contains(paths[i+1:], standardInput) {
+		return usagef("can read one file from standard input, not two")
 	}
-	return "", usagef(several, len(args))
-}
-
-// severalFiles is the usage error of commands that read one file.
-const severalFiles = "takes one file of limits, not %d"
-
-// filesIn returns the files that arguments name: for a directory, the limits.yaml in it; for DIRECTORY/..., all of that
-// name in and below it, as in patterns of packages.
-func filesIn(args []string) (paths []string, err error) {
-	for _, arg := range args {
-		root, below := strings.CutSuffix(filepath.ToSlash(arg), "/...")
-		switch info, err := os.Stat(arg); {
-		case below:
-			found, err := filesBelow(filepath.FromSlash(root), math.MaxInt)
-			if err != nil {
-				return nil, err
-			}
-			paths = append(paths, found...)
-		case err == nil && info.IsDir():
-			paths = append(paths, filepath.Join(arg, defaultFile))
-		default:
-			paths = append(paths, arg)
-		}
-	}
-	return paths, nil
-}
-
-// mostSearched bounds how many files and directories are searched for a better message.
-const mostSearched = 10_000
-
-// filesBelow returns the files of limits in and below a directory, of which it searches a number of files and directories.
-func filesBelow(root string, most int) (paths []string, err error) {
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return pathError(err)
-		}
-		if most--; most < 0 {
-			return fs.SkipAll
-		}
-		name := entry.Name()
-		switch {
-		case !entry.IsDir() && name == defaultFile:
-			paths = append(paths, path)
-		case entry.IsDir() && path != root && (name == "testdata" || name == "vendor" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")):
-			return fs.SkipDir
-		}
-		return nil
-	})
-	if err == nil && len(paths) == 0 {
-		err = fmt.Errorf("%s has no file named %s", shown(root), defaultFile)
-	}
-	return paths, err
+	return nil
 }
 
 // nameOf returns the name of a file for diagnostics.

@@ -49,6 +49,11 @@ var (
 
 const githubRemark = " (annotations in a workflow)"
 
+// formatNames returns the names of formats.
+func formatNames[T any](formats []format[T]) []string {
+	return namesOf(formats, func(f format[T]) string { return f.name })
+}
+
 // formatChoice is the flag for the format of a document.
 type formatChoice[T any] struct{ chosen format[T] }
 
@@ -59,7 +64,7 @@ func (c *formatChoice[T]) declare(flags *flag.FlagSet, formats []format[T]) {
 		return
 	}
 	described := namesOf(formats, func(f format[T]) string { return f.name + f.remark })
-	names := namesOf(formats, func(f format[T]) string { return f.name })
+	names := formatNames(formats)
 	declareChoice(flags, "format", "print in this `FORMAT`: "+alternatives(described), names, func(i int) { c.chosen = formats[i] })
 }
 

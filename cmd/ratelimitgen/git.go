@@ -263,7 +263,7 @@ var errSilent = errors.New("git failed without a message")
 func gitError(stderr string, err error) error {
 	message := strings.TrimSpace(strings.TrimPrefix(stderr, "fatal: "))
 	if message == "" {
-		return fmt.Errorf("%w: %w", errSilent, err)
+		return fmt.Errorf("%w: %v", errSilent, err)
 	}
 	return errors.New(printable.Text(message))
 }

@@ -56,12 +56,12 @@ func hostileCalls() [][]string {
 		{"simulate", "-trace", "fault.jsonl", "-keep-going", "new.yaml"}, {"simulate", "-trace", "fault.jsonl", "new.yaml"},
 		{"simulate", "-trace", "trace.jsonl", "-against", hostile + ":" + named, "new.yaml"}, {"simulate", "-trace", "trace.jsonl", "broken.yaml"},
 	}
-	for _, format := range []string{"text", "json", "github"} {
+	for _, format := range formatNames(problemsFormats) {
 		for _, name := range []string{named, "broken.yaml", "control.yaml", "bytes.yaml", hostile + "-broken.yaml"} {
 			calls = append(calls, []string{"check", "-format", format, name})
 		}
 	}
-	for _, format := range []string{"text", "markdown", "json", "github"} {
+	for _, format := range formatNames(reviewFormats) {
 		calls = append(calls,
 			[]string{"diff", "-format", format, named, "new.yaml"}, []string{"diff", "-format", format, "new.yaml", named},
 			[]string{"diff", "-format", format, "main:" + named}, []string{"diff", "-format", format, "main:" + named, "new.yaml"},
@@ -71,7 +71,7 @@ func hostileCalls() [][]string {
 			[]string{"diff", "-format", format, "-fail-on", hostile, named, "new.yaml"}, []string{"diff", "-allow", hostile, named, "new.yaml"},
 		)
 	}
-	for _, format := range []string{"text", "jsonl"} {
+	for _, format := range formatNames(simulateFormats) {
 		calls = append(calls, []string{"simulate", "-format", format, "-trace", "trace.jsonl", "new.yaml"},
 			[]string{"simulate", "-format", format, "-trace", "trace.jsonl", "-against", named, "new.yaml"})
 	}

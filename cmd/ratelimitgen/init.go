@@ -31,11 +31,13 @@ it for completion and checks. Existing files are not overwritten.
 var starter string
 
 func initialize(s streams, args []string) error {
-	path, err := oneFile(args, "takes one file, not %d")
-	if err != nil {
-		return err
+	if len(args) > 1 {
+		return usagef("takes one file, not %d", len(args))
 	}
+	path := inDirectory(append(args, defaultFile)[0])
 	switch {
+	case filepath.Base(path) == "...":
+		return usagef("writes one file, and not all below a directory")
 	case path == "", path == standardInput:
 		return usagef("needs a file name, not %s", shown(path))
 	case !namesFile(path):
@@ -52,7 +54,7 @@ func initialize(s streams, args []string) error {
 	if err := errors.Join(replaceFile(schema, fields.Schema()), replaceFile(path, []byte(text))); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, nextSteps, shown(path), shown(schema), quoted(filepath.Base(path)))
+	_, err := fmt.Fprintf(s.out, nextSteps, shown(path), shown(schema), quoted(filepath.Base(path)))
 	return err
 }
 

@@ -43,8 +43,8 @@ func commands() []command {
 }
 
 func main() {
-	// The process ends soon, so collecting garbage less often costs some memory and saves time: up to the bound, which what ten
-	// thousand limits need is below.
+	// The process ends soon, so collecting garbage less often costs some memory and saves time. Ten thousand limits need less than
+	// the bound.
 	debug.SetGCPercent(400)
 	debug.SetMemoryLimit(200 << 20)
 	program = startedAs()

@@ -60,11 +60,14 @@ func preparePage(flags *flag.FlagSet) action {
 }
 
 func (a *pageArgs) run(s streams, args []string) (err error) {
-	if a.limits, err = oneFile(args, severalFiles); err != nil {
+	if a.limits, err = oneFile(args, "a page is of one package"); err != nil {
 		return err
 	}
 	if a.output == "" {
 		return usagef("-o needs a file name, or - for standard output")
+	}
+	if err := standardInputOnce(a.limits, a.against, a.trace); err != nil {
+		return err
 	}
 	p, err := a.page(s)
 	if err != nil {
@@ -84,7 +87,7 @@ func (a *pageArgs) run(s streams, args []string) (err error) {
 	return err
 }
 
-// write writes the page. It replaces no file but an earlier page.
+// write writes the page. It overwrites only an earlier page.
 func (a *pageArgs) write(s streams, text []byte) error {
 	if a.output == standardOutput {
 		_, err := s.data.Write(text)
@@ -100,7 +103,7 @@ func (a *pageArgs) write(s streams, text []byte) error {
 	return replaceFile(a.output, text)
 }
 
-// page reads what the page is about.
+// page reads the files, and a trace, that the page shows.
 func (a *pageArgs) page(s streams) (*page.Page, error) {
 	file, err := readValid(s, a.limits, &a.color)
 	if err != nil {

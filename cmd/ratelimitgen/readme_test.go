@@ -14,10 +14,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/ratelimitgen/ratelimitgen/gen/explain"
-	"github.com/ratelimitgen/ratelimitgen/gen/render"
-	"github.com/ratelimitgen/ratelimitgen/gen/review"
 )
 
 // read returns the text of a file.
@@ -73,9 +69,10 @@ func TestEveryFormatHasACall(t *testing.T) {
 		all += string(text)
 	}
 	for command, names := range map[string][]string{
-		"check":   namesOf(problemsFormats, func(f format[render.Problems]) string { return f.name }),
-		"diff":    namesOf(reviewFormats, func(f format[*review.Review]) string { return f.name }),
-		"explain": namesOf(explainFormats, func(f format[[]explain.Page]) string { return f.name }),
+		"check":    formatNames(problemsFormats),
+		"diff":     formatNames(reviewFormats),
+		"explain":  formatNames(explainFormats),
+		"simulate": formatNames(simulateFormats),
 	} {
 		for _, name := range names[1:] {
 			assert.Regexp(t, `(?m)^\$ .*ratelimitgen `+command+` .*-format `+name+`\b`, all,

@@ -176,7 +176,7 @@ func (a *simulateArgs) run(s streams, args []string) error {
 
 // set sets the file of limits, and validates the flags.
 func (a *simulateArgs) set(args []string) (err error) {
-	if a.limits, err = oneFile(args, severalFiles); err != nil {
+	if a.limits, err = oneFile(args, "requests name the limits of one package"); err != nil {
 		return err
 	}
 	switch {
@@ -187,7 +187,7 @@ func (a *simulateArgs) set(args []string) (err error) {
 	case a.traffic != "" && (!a.mapping.Empty() || a.late >= 0):
 		return usagef("-map and -late read a -trace; -traffic needs neither")
 	}
-	return nil
+	return standardInputOnce(a.limits, a.against, a.trace)
 }
 
 // read reads the limits, and with -against the old ones.
@@ -247,7 +247,7 @@ func (a *simulateArgs) newTraffic(c *sim.Comparison) (*sim.Traffic, error) {
 	limit := cmp.Or(a.limit, names[0])
 	switch {
 	case a.limit == "" && len(names) > 1:
-		return nil, usagef("-traffic needs -limit, because %s has %d limits", shown(a.limits), len(names))
+		return nil, usagef("-traffic needs -limit, because %s has several limits or groups", shown(a.limits))
 	case !slices.Contains(names, limit): // -against may have it, but the requests are generated for the new file
 		return nil, usagef("%s has no limit %q%s", shown(a.limits), limit, suggestion("", limit, names))
 	}

@@ -44,21 +44,13 @@ func writeSimulation(w io.Writer, s simulation, o render.Options) error {
 
 // writeSimulationLines prints each line with its decision and, with -against, the old one.
 func writeSimulationLines(w io.Writer, s simulation, _ render.Options) error {
-	_, replay := s.Sides()
 	lines := sim.NewJSONL(w)
 	return s.requests.Replay(func(l *trace.Line) error {
-		if s.against {
-			old, new, err := s.DecideBoth(l)
-			if err != nil {
-				return err
-			}
-			return lines.WriteBoth(l, old, new)
-		}
-		d, err := replay.Decide(l)
+		old, new, err := s.DecideBoth(l)
 		if err != nil {
 			return err
 		}
-		return lines.Write(l, d)
+		return lines.Write(l, old, new)
 	}, s.onFault)
 }
 

@@ -48,8 +48,11 @@ func prepareSQL(flags *flag.FlagSet) action {
 		if *table == "" {
 			return usagef("-table must name a table") // DDL would take "" for the default
 		}
-		if *appendOnly && *grants == "" {
+		switch {
+		case *appendOnly && *grants == "":
 			return usagef("-append-only goes with -grants")
+		case *from != "" && *grants != "":
+			return usagef("-from and -grants cannot be combined")
 		}
 		d := dialect.All()[slices.Index(names, of.value)]
 		if *from != "" {

@@ -630,7 +630,7 @@ var policiesAPICalls = runtime.PlanPolicies{
 // ContractCalls bounds the calls of our API by one organization with a contract of its own.
 //
 // Token bucket: 10,000 per minute, at most 20,000 at once.
-// Callers give the rate and capacity of each request, at most these; the worst case is for the most.
+// Callers give the rate and capacity of each request, up to these; the worst case assumes the largest.
 // Worst case: 30,000 in any minute.
 func (l *Limits) ContractCalls(org uint64, contractCallsNumbers ContractCallsNumbers) Limit {
 	return l.limiter().Limit(runtime.Numbers{Rate: contractCallsNumbers.Rate, Capacity: contractCallsNumbers.Capacity}.For(&policyContractCalls, runtime.KeyOf(runtime.Uint64(org))))
@@ -689,14 +689,12 @@ type CompleteGroup struct {
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
 func (g CompleteGroup) Allow(ctx context.Context, tokens int64) (CompleteDecisions, error) {
-	ds, err := g.of(tokens).Allow(ctx)
-	return newCompleteDecisions(ds), err
+	return newCompleteDecisions(g.of(tokens).Allow(ctx))
 }
 
 // Check reports whether Allow would take the tokens now, and takes none.
 func (g CompleteGroup) Check(ctx context.Context, tokens int64) (CompleteDecisions, error) {
-	ds, err := g.of(tokens).Check(ctx)
-	return newCompleteDecisions(ds), err
+	return newCompleteDecisions(g.of(tokens).Check(ctx))
 }
 
 // Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
@@ -707,15 +705,7 @@ func (g CompleteGroup) Require(ctx context.Context, tokens int64) error {
 // Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the
 // reservations, the largest of all. Tokens of llmRequests cannot be reserved, and must be available now.
 func (g CompleteGroup) Reserve(ctx context.Context, tokens int64) (*CompleteReservations, error) {
-	rs, err := g.of(tokens).Reserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &CompleteReservations{
-		Reservations: rs,
-		LLMRequests:  rs.At(0),
-		LLMTokens:    rs.At(1),
-	}, nil
+	return newCompleteReservations(g.of(tokens).Reserve(ctx))
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
@@ -726,15 +716,7 @@ func (g CompleteGroup) Wait(ctx context.Context, tokens int64) error {
 
 // WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known.
 func (g CompleteGroup) WaitReserve(ctx context.Context, tokens int64) (*CompleteReservations, error) {
-	rs, err := g.of(tokens).WaitReserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &CompleteReservations{
-		Reservations: rs,
-		LLMRequests:  rs.At(0),
-		LLMTokens:    rs.At(1),
-	}, nil
+	return newCompleteReservations(g.of(tokens).WaitReserve(ctx))
 }
 
 // CompleteDecisions are the decisions of all limits of [Limits.Complete]. If one of them denies, no token was taken, and
@@ -746,14 +728,14 @@ type CompleteDecisions struct {
 	PartnerQuota Decision
 }
 
-func newCompleteDecisions(ds Decisions) CompleteDecisions {
+func newCompleteDecisions(ds Decisions, err error) (CompleteDecisions, error) {
 	d := CompleteDecisions{Decisions: ds}
 	if len(ds.Each) > 0 {
 		d.LLMRequests = ds.Each[0]
 		d.LLMTokens = ds.Each[1]
 		d.PartnerQuota = ds.Each[2]
 	}
-	return d
+	return d, err
 }
 
 // CompleteReservations are the tokens that were taken from the limits of [Limits.Complete]: each is settled or cancelled by
@@ -762,6 +744,16 @@ type CompleteReservations struct {
 	*Reservations
 	LLMRequests *Reservation
 	LLMTokens   *Reservation
+}
+
+func newCompleteReservations(rs *Reservations, err error) (*CompleteReservations, error) {
+	if err != nil {
+		return nil, err
+	}
+	r := &CompleteReservations{Reservations: rs}
+	r.LLMRequests = rs.At(0)
+	r.LLMTokens = rs.At(1)
+	return r, nil
 }
 
 // PartnerCall is what one call costs that we pass on to our partner.
@@ -796,14 +788,12 @@ type PartnerCallGroup struct {
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
 func (g PartnerCallGroup) Allow(ctx context.Context) (PartnerCallDecisions, error) {
-	ds, err := g.of().Allow(ctx)
-	return newPartnerCallDecisions(ds), err
+	return newPartnerCallDecisions(g.of().Allow(ctx))
 }
 
 // Check reports whether Allow would take the tokens now, and takes none.
 func (g PartnerCallGroup) Check(ctx context.Context) (PartnerCallDecisions, error) {
-	ds, err := g.of().Check(ctx)
-	return newPartnerCallDecisions(ds), err
+	return newPartnerCallDecisions(g.of().Check(ctx))
 }
 
 // Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
@@ -825,13 +815,13 @@ type PartnerCallDecisions struct {
 	PartnerQuota Decision
 }
 
-func newPartnerCallDecisions(ds Decisions) PartnerCallDecisions {
+func newPartnerCallDecisions(ds Decisions, err error) (PartnerCallDecisions, error) {
 	d := PartnerCallDecisions{Decisions: ds}
 	if len(ds.Each) > 0 {
 		d.APICalls = ds.Each[0]
 		d.PartnerQuota = ds.Each[1]
 	}
-	return d
+	return d, err
 }
 
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.

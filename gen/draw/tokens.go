@@ -1,6 +1,7 @@
 package draw
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -364,7 +365,7 @@ func (d *tokensDrawing) table() Table {
 
 // tokensAt returns the tokens at a time, before its requests.
 func (r *Run) tokensAt(t time.Duration) float64 {
-	i, _ := slices.BinarySearchFunc(r.Curve, t, func(p Point, t time.Duration) int { return int(min(1, max(-1, p.At-t))) })
+	i, _ := slices.BinarySearchFunc(r.Curve, t, func(p Point, t time.Duration) int { return cmp.Compare(p.At, t) })
 	switch {
 	case i == len(r.Curve):
 		return r.Curve[i-1].Tokens
@@ -376,17 +377,14 @@ func (r *Run) tokensAt(t time.Duration) float64 {
 }
 
 // Symbol returns the mark of an outcome, for a legend.
-func Symbol(o sim.Outcome) string {
-	s := new(svg)
-	s.WriteString(`<svg class="rl" aria-hidden="true" viewBox="0 0 12 12">`)
-	s.path(classOf[o]+" s1", shape(o, 6, 6, 3.2))
-	return s.end()
-}
+func Symbol(o sim.Outcome) string { return symbol(classOf[o]+" s1", shape(o, 6, 6, 3.2)) }
 
 // LockSymbol returns the mark of a time in which a penalty denies all requests, for a legend.
-func LockSymbol() string {
+func LockSymbol() string { return symbol("lock", "M0 6H12") }
+
+func symbol(class, path string) string {
 	s := new(svg)
 	s.WriteString(`<svg class="rl" aria-hidden="true" viewBox="0 0 12 12">`)
-	s.path("lock", "M0 6H12")
+	s.path(class, path)
 	return s.end()
 }

@@ -44,7 +44,7 @@ func Limit(file string, l *spec.Limit, after time.Time) Page {
 	}
 	p.windows(&l.Policy, after)
 	if len(l.CallerNumbers()) > 0 {
-		p.add("numbers", "Those below are for the most that callers can give. With smaller ones, fewer requests pass and waits are longer.")
+		p.add("numbers", "The numbers below assume the largest that callers can give. With smaller ones, fewer requests pass and waits are longer.")
 	}
 	p.numbers(l)
 	p.byPlan("denied", l, func(policy *runtime.Policy) string {

@@ -15,7 +15,7 @@ import (
 
 // calendarStart is a start in the words of a calendar.
 type calendarStart struct {
-	// words are the sorts of words that are given.
+	// words are the kinds of words that are given.
 	words startWord
 	// from has the given parts of the first day, and for a weekday such a day.
 	from runtime.Date
@@ -85,7 +85,7 @@ func parseCalendarStart(text string) (s calendarStart, ok bool) {
 	return s, s.words != 0
 }
 
-// months and weekdays are the words of which a start in calendar units has at most one each.
+// months and weekdays are words of a start in calendar units, which has at most one of each.
 var (
 	months = []time.Month{
 		time.January, time.February, time.March, time.April, time.May, time.June,

@@ -54,7 +54,7 @@ func callerSentences(l *spec.Limit) []string {
 	if len(l.CallerNumbers()) == 1 {
 		these = "this"
 	}
-	sentences := []string{fmt.Sprintf("Callers give the %s of each request, at most %s; the worst case is for the most.", words.List(l.CallerFields(), "and"), these)}
+	sentences := []string{fmt.Sprintf("Callers give the %s of each request, up to %s; the worst case assumes the largest.", words.List(l.CallerFields(), "and"), these)}
 	if l.Policy.AtMost.Unlimited {
 		sentences = []string{fmt.Sprintf("Callers give the %s of each request, or let it pass without a limit: it is not counted then.", words.List(l.CallerFields(), "and"))}
 	}

@@ -47,8 +47,11 @@ func (l *draft) capacityNumbers() (number, most *int64) {
 	return &l.policy.Capacity, &l.policy.AtMost.Capacity
 }
 
-// checkCapacity fills in the rate as the default.
+// checkCapacity fills in the rate as the default. Slots have none.
 func (p *parser) checkCapacity(l *draft) {
+	if l.policy.Kind == runtime.InFlight {
+		return
+	}
 	if capacity, ok := l.given["capacity"]; !ok {
 		l.policy.Capacity, l.policy.AtMost.Capacity = l.policy.Rate, l.policy.AtMost.Rate
 	} else if l.policy.Capacity == 0 {
@@ -56,7 +59,7 @@ func (p *parser) checkCapacity(l *draft) {
 	}
 }
 
-// checkReserveOnly reports a limit with capacity 0 that cannot be reserved either, or has fields for other requests.
+// checkReserveOnly reports a limit with capacity 0 that cannot be reserved either.
 func (p *parser) checkReserveOnly(l *draft, capacity document.Entry) {
 	policy := &l.policy
 	switch reserved, reserves := l.given["maxReserved"]; {
@@ -67,10 +70,6 @@ func (p *parser) checkReserveOnly(l *draft, capacity document.Entry) {
 	case l.clean: // otherwise, maxReserved may be the field with an error
 		p.doc.Report(capacity.At, ids.NothingPasses, "add maxReserved: "+unbounded+", or a number, or raise capacity",
 			"with capacity 0 and without maxReserved no request can ever be allowed")
-	}
-	if cache, ok := l.given["denyCache"]; ok {
-		p.doc.Report(cache.At, ids.NothingCached, "leave denyCache out", "denyCache has no effect with capacity 0: every request reserves, and denied reservations are not cached")
-		p.doc.Note(capacity.At, "capacity is given here")
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 var defaultsField = fileField{
 	name: "defaults", synonyms: []string{"default", "common", "global", "globals"},
 	about:   "Values for the limits that do not give their own. A limit's own value wins.",
-	more:    "A default applies only where it suits: `zone` to periods in calendar units, and `denyCache` to limits whose capacity is not 0. It is no error if no limit takes a default. `explain` lists what a limit has by default, and `diff` reviews the edit of a default at each limit that it changes.",
+	more:    "A default applies only where it suits: `zone` to periods in calendar units, and `denyCache` to limits whose capacity is not 0. A default that no limit takes is allowed. `explain` lists what a limit has by default, and `diff` reviews the edit of a default at each limit that it changes.",
 	accepts: "a map with any of " + words.List(words.Of(names(defaultFields), func(name string) string { return "`" + name + "`" }), "and"),
 	absent:  "each limit has its own values, or the defaults of the fields",
 	example: "{timeout: 250ms, onError: open}",
@@ -22,8 +22,7 @@ var defaultsField = fileField{
 	read:    (*parser).readDefaults,
 }
 
-// defaultFields are the fields of a limit that a file can give all limits at once. Others, such as a rate, are what makes a
-// limit the limit that it is.
+// defaultFields are the fields that a file can give for all limits at once. Others, such as a rate, belong to one limit.
 var defaultFields = []limitField{
 	byDefault(kindField, "The kind of the limits that give none."),
 	byDefault(zoneField, "The zone of the limits that give none and have a `period` in calendar units. Other limits do not take it."),
@@ -33,7 +32,7 @@ var defaultFields = []limitField{
 	byDefault(denyCacheField, "The denyCache of the limits that give none. Limits with capacity 0 do not take it."),
 }
 
-// byDefault is a field of a limit as the defaults have it.
+// byDefault returns the entry of a field in the defaults, made of its entry in a limit.
 func byDefault(f limitField, about string) limitField {
 	f.about, f.more, f.absent = about, "", "none"
 	f.requiredBy, f.conditions = nil, nil
@@ -84,7 +83,7 @@ func (p *parser) readDefaults(_ *spec.File, e document.Entry) bool {
 	return ok
 }
 
-// withoutOwn returns the entries of the defaults without fields that limits have only for themselves, which it reports.
+// withoutOwn reports and removes entries whose fields only a limit can have.
 func (p *parser) withoutOwn(entries []document.Entry) (known []document.Entry) {
 	for _, e := range entries {
 		if slices.Contains(p.defaultFields, e.Name) || !slices.Contains(p.limitFields, e.Name) {
@@ -98,7 +97,7 @@ func (p *parser) withoutOwn(entries []document.Entry) (known []document.Entry) {
 	return known
 }
 
-// withDefaults returns the entries of a limit, with those of the defaults that it does not give and that suit it.
+// withDefaults appends to the entries of a limit each default that suits it and that it does not give itself.
 func (p *parser) withDefaults(l *draft, entries []document.Entry) []document.Entry {
 	l.entries = entries
 	for _, f := range defaultFields {

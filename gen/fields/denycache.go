@@ -16,9 +16,19 @@ var denyCacheField = lengthOf(func(p *runtime.Policy) *time.Duration { return &p
 	absent:    "that of `defaults`, or denials are not cached",
 	example:   "1s",
 	suits:     (*draft).hasCapacity,
+	check:     (*parser).checkDenyCache,
 	change:    ids.DenyCacheChanged,
 	sentences: denyCacheSentences,
 })
+
+// checkDenyCache reports a cache of a limit without requests whose denials are cached.
+func (p *parser) checkDenyCache(l *draft) {
+	capacity, ok := l.given["capacity"]
+	if cache, given := l.given["denyCache"]; ok && given && l.policy.Kind != runtime.InFlight && l.policy.Capacity == 0 {
+		p.doc.Report(cache.At, ids.NothingCached, "leave denyCache out", "denyCache has no effect with capacity 0: every request reserves, and denied reservations are not cached")
+		p.doc.Note(capacity.At, "capacity is given here")
+	}
+}
 
 func denyCacheSentences(l *spec.Limit) []string {
 	// The cache has no effect in shadow mode, which denies nothing.

@@ -40,8 +40,8 @@ type field[D, T any] struct {
 	check func(p *parser, into *D)
 	// suits reports whether a default of the file applies to a limit, which has not been read yet. It is nil for one that applies to all.
 	suits func(into *D) bool
-	// change is the kind of change that a diff reports for the field. It is nil for fields that cannot change by
-	// themselves: version, defaults, limits and those of a lease.
+	// change is the kind of change that a diff reports for the field. It is nil for fields whose edits are reported as changes
+	// of other fields (defaults, limits, those of a lease) and for version, which has one value.
 	change *ids.Meaning
 	// byPlan is set if the value may be a map with a value for each plan.
 	byPlan bool

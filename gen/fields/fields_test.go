@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -66,8 +67,11 @@ func TestFieldNamesAreUnique(t *testing.T) {
 
 func TestCorpusHasEveryField(t *testing.T) {
 	wrong := wrongInBad(t)
+	example, err := os.ReadFile("../../limits.example.yaml")
+	require.NoError(t, err)
 	for _, name := range slices.Concat(names(fileFields), names(limitFields), names(leaseFields), names(overrideFields), names(groupFields)) {
 		assert.True(t, givenInGood(t, name), "no valid file has %s: add it to testdata/spec/good/every-field.yaml", name)
+		assert.Contains(t, string(example), name+":", "limits.example.yaml shows each field once")
 		assert.True(t, wrong[name], "no file has a wrong %s: add one to testdata/spec/bad, then go test ./gen/fields -run BadFiles -update", name)
 	}
 }

@@ -226,8 +226,8 @@ func KeyOf(l *spec.Limit) string {
 	return "{" + strings.Join(words.Of(l.Key, func(part spec.KeyPart) string { return part.Name + ": " + part.Type }), ", ") + "}"
 }
 
-// keySentences describes the parts of the key that are not stored as they are passed. It is not the words of the field key,
-// because the rule comes first.
+// keySentences describes the parts of the key that are not stored as they are passed. They are no sentences of the field key, because
+// they come last.
 func keySentences(l *spec.Limit) (sentences []string) {
 	for _, part := range l.Key {
 		switch bits := part.PrefixBits(); {

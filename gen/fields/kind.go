@@ -17,7 +17,7 @@ var kindField = kindOf(limitField{
 	name: "kind", requiredBy: func(*draft) bool { return true }, synonyms: []string{"type", "algorithm", "strategy"},
 	about:      "How tokens are granted: " + grantsOfKinds() + ".",
 	accepts:    kindsAsCode(),
-	absent:     "that of `defaults`; required without",
+	absent:     "that of `defaults`, which must have one then",
 	example:    "token bucket",
 	conditions: kindConditions(),
 	change:     ids.KindChanged,
@@ -38,7 +38,7 @@ func kindOf(f limitField) limitField {
 	return f
 }
 
-// kindSynonyms are words of which only one kind has each.
+// kindSynonyms are other words for kinds, each for one of them.
 var kindSynonyms = map[string]runtime.Kind{
 	"token": runtime.TokenBucket, "bucket": runtime.TokenBucket, "fixed": runtime.FixedWindow, "sliding": runtime.SlidingWindow,
 	"leaky bucket": runtime.TokenBucket, "leakybucket": runtime.TokenBucket, "leaky-bucket": runtime.TokenBucket, "leaky_bucket": runtime.TokenBucket,

@@ -83,8 +83,8 @@ func conditions(refusals []refusal, field string, value object) (list []any) {
 	return list
 }
 
-// refuse reports the given fields that are refused because of another one, which is the zero entry if it is not pointed at. It
-// returns whether there are none.
+// refuse reports the given fields that are refused because of another one, or of the zero entry for no note. It returns whether there
+// are none.
 func (p *parser) refuse(l *draft, given map[string]document.Entry, broken *ids.Meaning, refusals []refusal, because document.Entry) bool {
 	before := len(p.doc.Found)
 	for _, r := range refusals {

@@ -15,7 +15,7 @@ import (
 // settle fills in the defaults of a limit, and reports fields that contradict each other.
 func (p *parser) settle(l *draft) {
 	// With fields of another kind, the kind itself may be the error, and the checks below would be misleading.
-	if l.gives("kind") && !p.fitsKind(l, l.given) || l.policy.Kind == runtime.InFlight {
+	if l.gives("kind") && !p.fitsKind(l, l.given) {
 		return
 	}
 	for _, f := range limitFields {
@@ -138,7 +138,7 @@ func (p *parser) draftOf(l *draft, plan string) *draft {
 		if own.limit.UnlimitedRate {
 			mode = runtime.ModeUnlimited
 		}
-		// Nothing of the rule applies, and so no number that is the same for the other plans. But their rows have its shards.
+		// The plan has no rule, not even the numbers that all plans share. Its shards stay, because the rows of the other plans have them.
 		own.policy = unchecked{Name: own.policy.Name, Kind: own.policy.Kind, Precise: own.policy.Precise, Shards: own.policy.Shards, AtMost: own.policy.AtMost, Mode: mode}
 		return &own
 	}

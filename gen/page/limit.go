@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/describe"
-	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
@@ -46,21 +45,16 @@ func (p *Page) limits() (list []limit) {
 			subjects[s.Limit] = s
 		}
 	}
-	at := map[diag.Pos]*spec.Limit{}
-	for _, l := range p.Old.Limits {
-		at[l.Pos] = l
-	}
 	for _, l := range p.File.Limits {
-		s := subjects[l.Policy.Name]
-		of := limit{new: l, subject: s, renamed: r.Renames}
-		if s != nil {
-			of.old = at[s.Old]
+		of := limit{new: l, subject: subjects[l.Policy.Name], renamed: r.Renames}
+		if of.subject != nil {
+			of.old = of.subject.Findings[0].Changes[0].Old.Limit
 		}
 		list = append(list, of)
 	}
 	for i := range r.Subjects {
-		if s := &r.Subjects[i]; s.Limit != "" && s.New == (diag.Pos{}) {
-			list = append(list, limit{old: at[s.Old], subject: s, renamed: r.Renames})
+		if s := &r.Subjects[i]; s.Limit != "" && s.Removed() {
+			list = append(list, limit{old: s.Findings[0].Changes[0].Old.Limit, subject: s, renamed: r.Renames})
 		}
 	}
 	return list

@@ -355,7 +355,7 @@ func TestRecordingIsDrawn(t *testing.T) {
 	send := r.subjects["send"]
 	assert.Equal(t, "secretBob", send.busiest)
 	require.Len(t, send.marks[newSide], 4)
-	points := send.curves[newSide].points
+	points := send.curves[newSide]
 	last := points[len(points)-1]
 	assert.InDelta(t, 0+19.0/12-1, r.tokensAt("send", 1893456020_000_000_001), 0.1)
 	assert.Greater(t, last.Tokens, 1.0)
@@ -372,7 +372,7 @@ func TestRecordingOfLimitInFlight(t *testing.T) {
 // tokensAt returns the last tokens of a curve before an instant.
 func (r *Recording) tokensAt(limit string, at int64) (tokens float64) {
 	s := r.subjects[limit]
-	for _, p := range s.curves[newSide].points {
+	for _, p := range s.curves[newSide] {
 		if s.from+int64(p.At) <= at {
 			tokens = p.Tokens
 		}

@@ -33,7 +33,9 @@ type recorded struct {
 	// from is the instant at which the drawing begins, and length how long it is.
 	from   int64
 	length time.Duration
-	curves [sides]*curve
+	// curves are the tokens in that time, up to the step next.
+	curves [sides][]draw.Point
+	next   int
 }
 
 // The sides of a recording: the old version, which may be missing, and the new one.
@@ -61,7 +63,7 @@ type busyness struct {
 // onFault, or of reading, ends it.
 func Record(file, old *spec.File, open func() (trace *trace.Reader, closeIt func() error, err error), onFault func(*trace.Fault) error) (*Recording, error) {
 	r := &Recording{subjects: map[string]*recorded{}}
-	pass := func(before func(*trace.Line), after func(*trace.Line, [sides]sim.SideAnswer), c *sim.Comparison) error {
+	pass := func(before func(*trace.Line), after func(*trace.Line, [sides]sim.Answer), c *sim.Comparison) error {
 		in, closeIt, err := open()
 		if err != nil {
 			return err
@@ -71,7 +73,7 @@ func Record(file, old *spec.File, open func() (trace *trace.Reader, closeIt func
 			before(l)
 			oldAnswer, newAnswer, err := c.DecideBoth(l)
 			if err == nil {
-				after(l, [sides]sim.SideAnswer{oldAnswer, newAnswer})
+				after(l, [sides]sim.Answer{oldAnswer, newAnswer})
 			}
 			return err
 		}, onFault)
@@ -97,7 +99,7 @@ func Record(file, old *spec.File, open func() (trace *trace.Reader, closeIt func
 	}
 	c := sim.NewComparison(old, file)
 	s := newSampling(r, c)
-	if err := pass(s.sample, func(l *trace.Line, _ [sides]sim.SideAnswer) { s.sample(l) }, c); err != nil {
+	if err := pass(s.sample, func(l *trace.Line, _ [sides]sim.Answer) { s.sample(l) }, c); err != nil {
 		return nil, err
 	}
 	s.end()
@@ -114,12 +116,12 @@ func (r *Recording) subject(name string) *recorded {
 }
 
 // keyOf returns the key of answers. A side that cannot decide a request has none.
-func keyOf(answers [sides]sim.SideAnswer) string {
+func keyOf(answers [sides]sim.Answer) string {
 	return cmp.Or(answers[newSide].Key, answers[oldSide].Key)
 }
 
 // outcomeOf returns the outcome with which an answer is drawn, and false if the side has not answered.
-func outcomeOf(a sim.SideAnswer) (sim.Outcome, bool) {
+func outcomeOf(a sim.Answer) (sim.Outcome, bool) {
 	switch a.Outcome {
 	case sim.Partly:
 		return sim.Allowed, a.Answered
@@ -130,7 +132,7 @@ func outcomeOf(a sim.SideAnswer) (sim.Outcome, bool) {
 }
 
 // count counts the outcomes of a line, in the first pass.
-func (r *Recording) count(l *trace.Line, answers [sides]sim.SideAnswer) {
+func (r *Recording) count(l *trace.Line, answers [sides]sim.Answer) {
 	s := r.subject(l.Limit)
 	k := s.keys[keyOf(answers)]
 	if k == nil {
@@ -167,7 +169,7 @@ func (r *Recording) chooseKeys() {
 }
 
 // mark collects the requests of the busiest keys, in the second pass.
-func (r *Recording) mark(l *trace.Line, answers [sides]sim.SideAnswer) {
+func (r *Recording) mark(l *trace.Line, answers [sides]sim.Answer) {
 	s := r.subjects[l.Limit]
 	if s == nil || keyOf(answers) != s.busiest {
 		return
@@ -224,9 +226,6 @@ func newSampling(r *Recording, c *sim.Comparison) *sampling {
 		if of.length > 0 {
 			s.names = append(s.names, name)
 		}
-		for side := range of.curves {
-			of.curves[side] = &curve{from: of.from, length: of.length}
-		}
 	}
 	slices.Sort(s.names)
 	return s
@@ -237,7 +236,7 @@ func (s *sampling) sample(l *trace.Line) {
 	group := s.replays[oldSide].HasGroup(l.Limit) || s.replays[newSide].HasGroup(l.Limit)
 	for _, name := range s.names {
 		if group || name == l.Limit {
-			s.advance(name, s.r.subjects[name], l.At)
+			s.advance(name, l.At)
 		}
 	}
 }
@@ -246,48 +245,31 @@ func (s *sampling) sample(l *trace.Line) {
 func (s *sampling) end() {
 	for _, name := range s.names {
 		of := s.r.subjects[name]
-		s.advance(name, of, of.from+int64(of.length))
+		s.advance(name, of.from+int64(of.length))
 	}
-}
-
-func (s *sampling) advance(name string, of *recorded, to int64) {
-	for side, c := range of.curves {
-		c.advance(to, func(at int64) (float64, bool) { return s.replays[side].Left(name, of.keys[of.busiest].sides[side], at) })
-	}
-}
-
-// curve has the tokens of a key over a part of a trace.
-type curve struct {
-	from   int64
-	length time.Duration
-	next   int
-	points []draw.Point
 }
 
 // curveSteps is at how many times a curve is calculated, besides those of requests.
 const curveSteps = 400
 
 // advance adds the tokens at the steps up to an instant, and at the instant.
-func (c *curve) advance(to int64, left func(at int64) (float64, bool)) {
-	step := max(1, int64(c.length)/curveSteps)
-	add := func(at int64) {
-		if tokens, ok := left(at); ok {
-			c.points = append(c.points, draw.Point{At: time.Duration(at - c.from), Tokens: tokens})
-		}
+func (s *sampling) advance(name string, to int64) {
+	of := s.r.subjects[name]
+	step := max(1, int64(of.length)/curveSteps)
+	for ; of.next <= curveSteps && of.from+int64(of.next)*step < to; of.next++ {
+		s.add(name, of, of.from+int64(of.next)*step)
 	}
-	for ; c.next <= curveSteps && c.from+int64(c.next)*step < to; c.next++ {
-		add(c.from + int64(c.next)*step)
-	}
-	if c.from <= to && to <= c.from+int64(c.length) {
-		add(to)
+	if of.from <= to && to <= of.from+int64(of.length) {
+		s.add(name, of, to)
 	}
 }
 
-// words say what the drawings show.
-func (r *Recording) words() []string {
-	return []string{
-		"The drawings on the left show the recording: of each limit, the key that was limited most often, in the part of the recording in which it was limited most. The page does not contain the key. Requests of a group take tokens of its limits, but have marks at none of them.",
-		"The drawings on the right show the most that one key can use in any interval, for every length of the interval. Both axes are logarithmic.",
+// add adds the tokens at an instant to the curves of both sides.
+func (s *sampling) add(name string, of *recorded, at int64) {
+	for side, replay := range s.replays {
+		if tokens, ok := replay.Left(name, of.keys[of.busiest].sides[side], at); ok {
+			of.curves[side] = append(of.curves[side], draw.Point{At: time.Duration(at - of.from), Tokens: tokens})
+		}
 	}
 }
 
@@ -330,7 +312,7 @@ func (r *Recording) picture(limit, title string, pair diff.PlanPair) (draw.Pictu
 		if l == nil {
 			continue
 		}
-		run := draw.Run{Policy: &l.Policy, Curve: s.curves[side].points}
+		run := draw.Run{Policy: &l.Policy, Curve: s.curves[side]}
 		run.Edges = draw.Edges(&l.Policy, s.keys[s.busiest].sides[side], s.from, s.length)
 		for _, m := range s.marks[side] {
 			if m.At -= time.Duration(s.from); 0 <= m.At && m.At <= s.length {

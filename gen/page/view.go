@@ -34,13 +34,7 @@ func (p *Page) Write(w io.Writer) error {
 }
 
 // inertInLogs replaces the characters that Azure Pipelines reads as a command, wherever they are in a log.
-func inertInLogs(html []byte) []byte {
-	command := []byte("##[")
-	if !bytes.Contains(html, command) {
-		return html
-	}
-	return bytes.ReplaceAll(html, command, []byte("#&#35;["))
-}
+func inertInLogs(html []byte) []byte { return bytes.ReplaceAll(html, []byte("##["), []byte("#&#35;[")) }
 
 // Is reports whether a text is a page.
 func Is(text []byte) bool { return bytes.Contains(text[:min(len(text), 2048)], []byte(generator)) }
@@ -147,12 +141,16 @@ func (p *Page) summary(limits int) string {
 
 // storyWords say what the drawings show.
 func (p *Page) storyWords() []string {
+	const right = "The drawings on the right show the most that one key can use in any interval, for every length of the interval. Both axes are logarithmic."
 	if p.Recording != nil {
-		return p.Recording.words()
+		return []string{
+			"The drawings on the left show the recording: of each limit, the key that was limited most often, in the part of the recording in which it was limited most. The page does not contain the key. Requests of a group take tokens of its limits, but have marks at none of them.",
+			right,
+		}
 	}
 	story := []string{
 		"The drawings on the left show one key of each limit in the same story: it is quiet; then comes a burst of a quarter more than the limit allows at once; then requests at twice the rate; and then it is quiet again. Each request takes the same number of tokens, so that about twelve use up a full key. If a limit can be reserved, all requests reserve.",
-		"The drawings on the right show the most that one key can use in any interval, for every length of the interval. Both axes are logarithmic.",
+		right,
 	}
 	if slices.ContainsFunc(p.File.Limits, func(l *spec.Limit) bool { return l.Policy.Kind == runtime.InFlight }) {
 		story = append(story, "A limit in flight has the free slots of such a key. Each request runs for half a hold and then releases its slot, but the first one "+

@@ -48,7 +48,7 @@ func readCase(t testing.TB, path string) (sections []section) {
 		}
 		sections = append(sections, section{string(text[m[2]:m[3]]), strings.TrimSuffix(string(text[m[1]:end]), "\n") + "\n"})
 	}
-	require.Greater(t, len(sections), 2, path)
+	require.Greater(t, len(sections), 2, "%s needs a section for the result, such as an empty -- text --", path)
 	require.Equal(t, []string{"old", "new"}, []string{sections[0].name, sections[1].name}, path)
 	return sections
 }

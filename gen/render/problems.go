@@ -17,8 +17,8 @@ type Problems struct {
 	Stale []Stale
 }
 
-// Stale is a generated file that is out of date: the problem and the remedy.
-type Stale struct{ Path, Problem, Remedy string }
+// Stale is a generated file that is out of date: the problem, the remedy, and how it differs, in whole lines or "".
+type Stale struct{ Path, Problem, Remedy, Difference string }
 
 // String returns the line that reports the file.
 func (s Stale) String() string { return fmt.Sprintf("%s %s; %s", s.Path, s.Problem, s.Remedy) }
@@ -31,7 +31,7 @@ func WriteProblemsText(w io.Writer, p Problems, o Options) error {
 		}
 	}
 	for _, stale := range p.Stale {
-		if _, err := fmt.Fprintln(w, stale); err != nil {
+		if _, err := fmt.Fprintf(w, "%v\n%s", stale, stale.Difference); err != nil {
 			return err
 		}
 	}

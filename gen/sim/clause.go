@@ -3,11 +3,11 @@ package sim
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
@@ -125,26 +125,18 @@ type token struct {
 	column int
 }
 
+// tokenForm matches a token. Every space of Unicode separates tokens.
+var tokenForm = regexp.MustCompile(`;|[^;\s\v\x{85}\p{Z}]+`)
+
 // split returns the tokens of a text, and an empty one at its end.
-func split(text string) []token {
-	var tokens []token
-	for i, column := 0, 1; i < len(text); {
-		n := strings.IndexFunc(text[i:], func(r rune) bool { return r == ';' || unicode.IsSpace(r) })
-		r, size := utf8.DecodeRuneInString(text[i:])
-		switch {
-		case n < 0:
-			n = len(text) - i
-		case n == 0: // at a separator, which may be a token itself
-			n = size
-		}
-		if !unicode.IsSpace(r) {
-			tokens = append(tokens, token{text[i : i+n], column})
-		}
-		column += utf8.RuneCountInString(text[i : i+n])
-		i += n
+func split(text string) (tokens []token) {
+	end := 0
+	for _, at := range tokenForm.FindAllStringIndex(text, -1) {
+		tokens = append(tokens, token{text[at[0]:at[1]], 1 + utf8.RuneCountInString(text[:at[0]])})
+		end = at[1]
 	}
 	// An error at the end has its caret right after the last word, where the missing one belongs.
-	return append(tokens, token{"", 1 + utf8.RuneCountInString(strings.TrimRightFunc(text, unicode.IsSpace))})
+	return append(tokens, token{"", 1 + utf8.RuneCountInString(text[:end])})
 }
 
 // clauseParser parses clauses from tokens.

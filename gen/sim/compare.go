@@ -41,7 +41,7 @@ func NewComparison(old, new *spec.File) *Comparison {
 	renamed := diff.RenamesOf(old, new)
 	c.Renamed, c.RenamedPlans = inverse(renamed.Limits), inverse(renamed.Plans)
 	for _, g := range slices.Concat(old.Groups, new.Groups) {
-		// A name of a limit and a group says which is meant on neither side.
+		// If a limit and a group share a name, it does not say which of them was renamed.
 		maps.DeleteFunc(c.Renamed, func(was, is string) bool { return was == g.Name || is == g.Name })
 	}
 	c.old = newReplay(old, c.Renamed, c.RenamedPlans)
@@ -97,15 +97,6 @@ func (c *Comparison) Prepare(in *trace.Reader) {
 	}
 }
 
-// SideAnswer is the decision of one side of a [Comparison].
-type SideAnswer struct {
-	Answer
-	// Answered is false if the side has no such limit, or one whose key has a different number of parts.
-	Answered bool
-	// Outcome may be [TooLarge] or [NoPlan] on one side.
-	Outcome Outcome
-}
-
 // Decide decides a line on both sides. The error is a [*trace.Fault]. A count that exceeds the capacity of only one side is
 // not an error, but a change.
 func (c *Comparison) Decide(l *trace.Line) error {
@@ -114,17 +105,18 @@ func (c *Comparison) Decide(l *trace.Line) error {
 }
 
 // DecideBoth is [Comparison.Decide], and returns the decisions.
-func (c *Comparison) DecideBoth(l *trace.Line) (old, new SideAnswer, err error) {
+func (c *Comparison) DecideBoth(l *trace.Line) (old, new Answer, err error) {
 	pair := c.byName[l.Limit]
 	if pair == nil {
-		return SideAnswer{}, SideAnswer{}, unknownLimit(l.Limit, c.new.Names())
+		return Answer{}, Answer{}, unknownLimit(l.Limit, c.new.Names())
 	}
-	if old, new, err = pair.decide(c, l); err != nil {
-		return SideAnswer{}, SideAnswer{}, err
+	answers, err := pair.decide(l)
+	if err != nil {
+		return Answer{}, Answer{}, err
 	}
 	pair.requests++
 	c.span.add(l.At)
-	return old, new, nil
+	return answers[0], answers[1], nil
 }
 
 // limitPair is a limit on both sides, with the changes of its outcomes.
@@ -158,44 +150,44 @@ func newLimitPair(name string, old, new *limitState) *limitPair {
 	return p
 }
 
-func (p *limitPair) decide(c *Comparison, l *trace.Line) (old, new SideAnswer, err error) {
-	switch {
-	case p.old == nil:
-		a, err := c.new.Decide(l)
-		return SideAnswer{}, SideAnswer{a, true, outcomeOf(l, a.Decision)}, err
-	case p.new == nil:
-		a, err := c.old.Decide(l)
-		return SideAnswer{a, true, outcomeOf(l, a.Decision)}, SideAnswer{}, err
-	}
+// decide decides a line on the sides that have the limit, the old one first. A fault of one side is one of the line, but a
+// request that only one side can never allow is a change.
+func (p *limitPair) decide(l *trace.Line) (answers [2]Answer, err error) {
+	sides := [...]*limitState{p.old, p.new}
+	var accepted [2]pending
+	var errs [2]error
 	// Find the faults of both sides before one of them takes tokens: a line counts on both sides or on neither.
-	newLine, newErr := p.new.accept(l)
-	oldLine, oldErr := p.old.accept(l)
-	for _, err := range []error{newErr, oldErr} {
-		if err != nil && !errors.Is(err, runtime.ErrInvalidPlan) {
-			return SideAnswer{}, SideAnswer{}, err
+	for i, s := range slices.Backward(sides[:]) {
+		if s == nil {
+			continue
+		}
+		if accepted[i], errs[i] = s.accept(l); errs[i] != nil && !errors.Is(errs[i], runtime.ErrInvalidPlan) {
+			return answers, errs[i]
 		}
 	}
-	old, before, oldErr := p.old.answer(oldLine, oldErr)
-	if before == invalid {
-		return SideAnswer{}, SideAnswer{}, oldErr
+	possible := false
+	for i, s := range sides {
+		if s == nil {
+			continue
+		}
+		if err = errs[i]; err == nil {
+			answers[i], err = s.decide(accepted[i])
+		}
+		if err != nil {
+			answers[i] = Answer{Answered: true, Outcome: outcomeOfError(err)}
+		}
+		if answers[i].Outcome == invalid {
+			return answers, err
+		}
+		possible = possible || answers[i].Outcome < TooLarge
 	}
-	new, after, newErr := p.new.answer(newLine, newErr)
-	// A request that is impossible on both sides is an error in the trace, and no change.
-	if after == invalid || before >= TooLarge && after >= TooLarge {
-		return SideAnswer{}, SideAnswer{}, newErr
+	switch {
+	case !possible:
+		return answers, err
+	case p.old != nil && p.new != nil:
+		p.count(cmp.Or(answers[1].Key, answers[0].Key), answers[0].Outcome, answers[1].Outcome)
 	}
-	p.count(cmp.Or(new.Key, old.Key), before, after)
-	return old, new, nil
-}
-
-// answer decides a line on a side that has accepted it, or failed to with an error.
-func (s *limitState) answer(a pending, err error) (SideAnswer, Outcome, error) {
-	var answer Answer
-	if err == nil {
-		answer, err = s.decide(a)
-	}
-	result := resultOf(a.Line, answer.Decision, err)
-	return SideAnswer{answer, true, result}, result, err
+	return answers, nil
 }
 
 // count counts the outcomes of a request on both sides.

@@ -132,7 +132,7 @@ func TestComparisonWritesBothAnswersOfEachLine(t *testing.T) {
 	).Replay(func(l *trace.Line) error {
 		old, new, err := c.DecideBoth(l)
 		require.NoError(t, err)
-		return NewJSONL(&jsonl).WriteBoth(l, old, new)
+		return NewJSONL(&jsonl).Write(l, old, new)
 	}, func(f *trace.Fault) error { return f }))
 	want := `{"at":0,"limit":"send","key":"ann","allowed":true,"remaining":0,"value":0,"oldAllowed":true,"oldRemaining":2,"oldValue":2}
 {"at":0,"limit":"send","key":"ann","reserve":true,"allowed":true,"retryAfterMs":3600000,"remaining":0,"value":-1,"oldAllowed":true,"oldRemaining":1,"oldValue":1}

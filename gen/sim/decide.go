@@ -8,11 +8,15 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Answer is the decision for a line.
+// Answer is the decision for a line, or the zero Answer of a side of a [Comparison] that does not decide it.
 type Answer struct {
 	runtime.Decision
 	// Key is the key as a store encodes it.
 	Key string
+	// Answered is false if the side has no such limit, or one whose key has a different number of parts.
+	Answered bool
+	// Outcome may be [TooLarge] or [NoPlan] on one side of a comparison.
+	Outcome Outcome
 }
 
 // accept finds the key, the plan and the calendar of a line. The error is a [*trace.Fault].
@@ -45,10 +49,11 @@ func (s *limitState) decide(a pending) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	s.add(a.Line, d)
-	a.key.add(a.Line, d)
-	s.addToPlan(a.key, a.plan, a.Line, d)
-	return Answer{d, a.key.key}, nil
+	answer := Answer{d, a.key.key, true, outcomeOf(a.Line, d)}
+	s.add(a.Line, answer)
+	a.key.add(a.Line, answer)
+	s.addToPlan(a.key, a.plan, a.Line, answer)
+	return answer, nil
 }
 
 // decide decides the request by the limit's rule, and counts nothing.

@@ -70,7 +70,7 @@ func ExampleTraffic() {
 		if err != nil {
 			return err
 		}
-		return out.Write(l, a)
+		return out.Write(l, sim.Answer{}, a)
 	}, func(f *trace.Fault) error { return f })
 	// Output:
 	// {"at":"2030-01-01T00:00:00Z","limit":"sendMessage","key":"1","allowed":true,"remaining":1,"value":1}

@@ -204,7 +204,7 @@ func (s *limitState) planNames() []string {
 	return words.Of(s.plans, func(p planState) string { return p.name })
 }
 
-func (s *limitState) addToPlan(k *keyState, plan int, l *trace.Line, d runtime.Decision) {
+func (s *limitState) addToPlan(k *keyState, plan int, l *trace.Line, a Answer) {
 	if len(s.plans) == 0 {
 		return
 	}
@@ -215,7 +215,7 @@ func (s *limitState) addToPlan(k *keyState, plan int, l *trace.Line, d runtime.D
 	if k.plans[plan]++; k.plans[plan] == 1 {
 		of.keys++
 	}
-	of.add(l, d)
+	of.add(l, a)
 }
 
 // planRows has a row for each plan with requests, to go below the row of the limit.

@@ -29,14 +29,9 @@ type JSONL struct {
 // NewJSONL returns a JSONL that writes to w.
 func NewJSONL(w io.Writer) *JSONL { return &JSONL{w: w} }
 
-// Write writes a line with its decision. The error is that of the writer.
-func (j *JSONL) Write(l *trace.Line, a Answer) error {
-	return j.WriteBoth(l, SideAnswer{}, SideAnswer{a, true, outcomeOf(l, a.Decision)})
-}
-
-// WriteBoth writes a line with its decisions on both sides of a [Comparison]: those of the old side in oldAllowed and
-// so on. There are no fields for a side without the limit, and only the first for a side where the count never fits.
-func (j *JSONL) WriteBoth(l *trace.Line, old, new SideAnswer) error {
+// Write writes a line with its decision and, for a [Comparison], that of the old side in oldAllowed and so on. There are no
+// fields for a side without the limit, and only the first for a side where the count never fits. The error is that of the writer.
+func (j *JSONL) Write(l *trace.Line, old, new Answer) error {
 	out := l.AppendRequest(append(j.out[:0], '{'))
 	out = new.appendJSON(out, trace.FieldAllowed, l.Op)
 	out = old.appendJSON(out, trace.FieldOldAllowed, l.Op)
@@ -47,7 +42,7 @@ func (j *JSONL) WriteBoth(l *trace.Line, old, new SideAnswer) error {
 }
 
 // appendJSON appends the fields of an answer, beginning with the field first, each with a comma after it.
-func (a *SideAnswer) appendJSON(out []byte, first int, op runtime.Op) []byte {
+func (a *Answer) appendJSON(out []byte, first int, op runtime.Op) []byte {
 	if !a.Answered {
 		return out
 	}
@@ -60,7 +55,8 @@ func (a *SideAnswer) appendJSON(out []byte, first int, op runtime.Op) []byte {
 		out = append(appendMs(trace.AppendName(out, first+1), w), ',')
 	}
 	out = append(strconv.AppendInt(trace.AppendName(out, first+2), a.Remaining, 10), ',')
-	out = append(appendValue(trace.AppendName(out, first+3), a.Value), ',')
+	// The shortest number that parses to the same float64.
+	out = append(strconv.AppendFloat(trace.AppendName(out, first+3), a.Value, 'f', -1, 64), ',')
 	if a.Shadowed {
 		out = append(trace.AppendName(out, first+4), "true,"...)
 	}
@@ -83,9 +79,4 @@ func appendMs(out []byte, d time.Duration) []byte {
 		rest %= unit
 	}
 	return out
-}
-
-// appendValue appends the shortest number that parses to the same float64, without an exponent.
-func appendValue(out []byte, value float64) []byte {
-	return strconv.AppendFloat(out, value, 'f', -1, 64)
 }

@@ -132,7 +132,7 @@ func (r *Replay) Left(limit, key string, at int64) (tokens float64, ok bool) {
 	if known == nil || p.Calendar.PerKey() || !p.Mode.Counts() {
 		return 0, false
 	}
-	k := known.Key // whose count of picks decides by which shards its next request is decided
+	k := known.Key // a copy: a peek must not change which shard decides the next request
 	k.running = slices.Clone(k.running)
 	d, err := k.step(at, runtime.Request{Op: runtime.Peek})
 	return d.Value, err == nil

@@ -70,7 +70,7 @@ func replayText(t *testing.T, file *spec.File, in *trace.Reader) (out string, fa
 		if err != nil {
 			return err
 		}
-		return jsonl.Write(l, a)
+		return jsonl.Write(l, Answer{}, a)
 	}, func(f *trace.Fault) error {
 		faults = append(faults, f.Error())
 		return nil

@@ -36,7 +36,7 @@ func (r *Report) Write(l *trace.Line, a Answer) error {
 		t = new(timeline)
 		r.timelines[l.Limit] = t
 	}
-	t.add(l.At, outcomeOf(l, a.Decision))
+	t.add(l.At, a.Outcome)
 	return nil
 }
 

@@ -65,17 +65,15 @@ func outcomeOf(l *trace.Line, d runtime.Decision) Outcome {
 	return o
 }
 
-// resultOf is outcomeOf for a request that may be impossible or invalid.
-func resultOf(l *trace.Line, d runtime.Decision, err error) Outcome {
+// outcomeOfError returns the outcome of a line that could not be decided.
+func outcomeOfError(err error) Outcome {
 	switch {
 	case errors.Is(err, runtime.ErrExceedsCapacity):
 		return TooLarge
 	case errors.Is(err, runtime.ErrInvalidPlan):
 		return NoPlan
-	case err != nil:
-		return invalid
 	}
-	return outcomeOf(l, d)
+	return invalid
 }
 
 // tally counts the decisions of requests by their outcome. Charges, which are never denied, are among the allowed ones.
@@ -89,9 +87,9 @@ type tally struct {
 	longest   time.Duration
 }
 
-func (t *tally) add(l *trace.Line, d runtime.Decision) {
+func (t *tally) add(l *trace.Line, d Answer) {
 	t.requests++
-	t.by[outcomeOf(l, d)]++
+	t.by[d.Outcome]++
 	if l.Op == runtime.Charge {
 		t.charges++
 	} else if d.PenaltyFor > 0 && (!d.Allowed || d.Shadowed) {
@@ -100,7 +98,7 @@ func (t *tally) add(l *trace.Line, d runtime.Decision) {
 	if d.Fence != 0 && l.Running == 0 {
 		t.unreleased++
 	}
-	t.longest = max(t.longest, wait(d))
+	t.longest = max(t.longest, wait(d.Decision))
 }
 
 // limited counts the requests that were denied or, for a limit in shadow mode, would have been.

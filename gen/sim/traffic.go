@@ -2,12 +2,15 @@ package sim
 
 import (
 	"cmp"
+	"fmt"
 	"math/bits"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -49,6 +52,9 @@ func NewTraffic(text string, of *Replay, name, plan string, seed uint64) (*Traff
 	clauses, err := parseTraffic(text, limit)
 	if err != nil {
 		return nil, err
+	}
+	if plan == "" && len(limit.plans) > 0 && slices.ContainsFunc(clauses, func(c clause) bool { return c.plan == "" }) {
+		return nil, fmt.Errorf("%s depends on the plan: pass -plan with %s", name, words.List(limit.planNames(), "or"))
 	}
 	parts := len(limit.key)
 	t := &Traffic{limit: limit, plan: plan, line: trace.Line{

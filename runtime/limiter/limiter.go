@@ -145,7 +145,7 @@ func (h *keyHash) policy(p *runtime.Policy) *runtime.Policy {
 
 // Mode makes all limits of a limiter no stricter than a mode, for environments in which they must not deny: with
 // [runtime.ModeShadow] they count and report what they would deny, and with [runtime.ModeOff] they do nothing. A limit that is less
-// strict in limits.yaml stays so: one that is off is off with ModeShadow too. A limit or a key that is blocked is not.
+// strict in limits.yaml stays so: one that is off is off with ModeShadow too. A block, of a limit or of a key, is relaxed like a limit.
 // [runtime.ModeEnforce] changes nothing; with another mode, all requests fail with [runtime.ErrInvalidPolicy].
 //
 //	mode := runtime.ModeEnforce

@@ -11,7 +11,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// A limit of one token, whose second request is denied if it is enforced: the mode of the file, that of the option, and what happens.
+// The limit has one token. Each row has its mode in the file, the mode of the option, and what becomes of a second request.
 func TestModeIsNeverStricterThanTheFile(t *testing.T) {
 	const passes, denies, shadows = "passes", "denies", "shadows"
 	for _, row := range []struct {

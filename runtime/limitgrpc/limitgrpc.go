@@ -21,7 +21,8 @@
 // # What clients see
 //
 //	a limit denies                                RESOURCE_EXHAUSTED  RetryInfo with the wait and the limit's jitter, unless
-//	                                                                  no retry passes; QuotaFailure with the limits' names
+//	                                                                  no retry passes, and for slots how long calls have held
+//	                                                                  theirs lately; QuotaFailure with the limits' names
 //	more than the capacity, an empty key          INVALID_ARGUMENT    do not retry
 //	an error of the function                      that of the error's GRPCStatus, or INVALID_ARGUMENT
 //	the call was cancelled, its deadline passed   CANCELLED, DEADLINE_EXCEEDED
@@ -37,10 +38,12 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/holds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/once"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
@@ -75,6 +78,7 @@ type Binder struct {
 	options Options
 	// mistake logs one error: each call would have another one of the same mistake.
 	mistake sync.Once
+	holds   holds.Times
 }
 
 // New returns a Binder of limits.
@@ -179,15 +183,17 @@ func (i *Interceptor) run(ctx context.Context, c Call, handler func(ctx context.
 	case err == nil && len(ds.Each) == 0:
 		err = fmt.Errorf("%w: there are no decisions", runtime.ErrInvalidCall)
 	case err == nil && !ds.Allowed:
-		return denial(ds).Err()
+		return i.binder.denial(ds).Err()
 	}
 	if err != nil {
 		return i.binder.refuse(ctx, c, err)
 	}
+	begun := time.Now()
 	held := ds.Do(limiter.WithTaken(ctx, ds), func(ctx context.Context) error {
 		err = handler(ctx)
 		return nil
 	})
+	i.binder.holds.Add(ds.Each, time.Since(begun))
 	if held != nil && i.binder.options.OnError != nil {
 		i.binder.options.OnError(ctx, c, held)
 	}

@@ -345,6 +345,12 @@ func TestInFlight(t *testing.T) {
 			assert.Zero(t, used())
 		})
 	}
+	done := make(chan *status.Status)
+	go func() { done <- check(t, c, "ada") }()
+	<-running
+	assert.Less(t, waitOf(check(t, c, "bob")), 30*time.Second, "as calls have held the slot lately, and not the hold")
+	finish <- nil
+	<-done
 	assert.PanicsWithValue(t, "broken", func() {
 		_, _ = i.Unary(t.Context(), nil, &grpc.UnaryServerInfo{}, func(context.Context, any) (any, error) { panic("broken") })
 	})

@@ -38,7 +38,7 @@ func (b *Binder) Deny(ctx context.Context, err error) error {
 
 // refuse reports an error, and returns the one for the client.
 func (b *Binder) refuse(ctx context.Context, c Call, err error) error {
-	s := statusOf(ctx, err)
+	s := b.statusOf(ctx, err)
 	switch code := s.Code(); {
 	case code != codes.Unavailable && code != codes.Internal:
 	case b.options.OnError != nil:
@@ -60,9 +60,9 @@ func ofFunction(err error) error {
 }
 
 // statusOf returns the status with which a call ends for an error. The texts of errors are not for clients.
-func statusOf(ctx context.Context, err error) *status.Status {
+func (b *Binder) statusOf(ctx context.Context, err error) *status.Status {
 	if denied, ok := errors.AsType[*runtime.LimitedError](err); ok {
-		return denial(limiter.Decisions{Each: []runtime.Decision{denied.Decision}})
+		return b.denial(limiter.Decisions{Each: []runtime.Decision{denied.Decision}})
 	}
 	if own, ok := status.FromError(err); ok {
 		return own
@@ -89,7 +89,7 @@ func endOf(ctx context.Context) error {
 
 // denial returns the status of a denial, with a violation for each limit that denies, once each: its name is the quota_id, the
 // [runtime.Decision.Reason] the quota_metric, and the capacity the quota_value, which is 0 for a blocked key.
-func denial(ds limiter.Decisions) *status.Status {
+func (b *Binder) denial(ds limiter.Decisions) *status.Status {
 	var names []string
 	quota := &errdetails.QuotaFailure{}
 	for _, d := range ds.Each {
@@ -104,7 +104,7 @@ func denial(ds limiter.Decisions) *status.Status {
 		quota.Violations = append(quota.Violations, v)
 	}
 	details := []protoadapt.MessageV1{quota}
-	if wait := ds.RetryIn(); wait != runtime.Never {
+	if wait := b.holds.RetryIn(ds.Each); wait != runtime.Never {
 		details = append(details, retryInfo(wait))
 	}
 	return with(status.New(codes.ResourceExhausted, "rate limited by "+strings.Join(names, ", ")), details...)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/holds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
@@ -37,7 +38,7 @@ type Binder struct {
 	options Options
 	// mistake logs one error: each request would have another one of the same mistake.
 	mistake sync.Once
-	holds   holds
+	holds   holds.Times
 	// now is the clock for the times in legacy fields.
 	now func() time.Time
 }

@@ -38,10 +38,7 @@ func (b *Binder) denialOf(ds limiter.Decisions, err error) *Denial {
 		}
 		return d
 	}
-	d := &Denial{Status: http.StatusTooManyRequests, Reason: longest(ds).Reason(), Decisions: ds}
-	for i := range ds.Each {
-		d.RetryAfter = max(d.RetryAfter, b.holds.retryIn(&ds.Each[i]))
-	}
+	d := &Denial{Status: http.StatusTooManyRequests, Reason: longest(ds).Reason(), Decisions: ds, RetryAfter: b.holds.RetryIn(ds.Each)}
 	if d.RetryAfter == runtime.Never {
 		d.RetryAfter = 0
 	}

@@ -27,7 +27,7 @@ type Hint struct {
 	// Value is the number of tokens left with the fraction, negative if the key is in debt, and Remaining the whole ones.
 	Value     float64 `json:"value"`
 	Remaining int64   `json:"remaining"`
-	// Used is how many tokens are missing from the capacity: for a window whose capacity is its rate, those used in it.
+	// Used is the capacity less the tokens left. For a window whose capacity is its rate, that is how many were taken in it.
 	// It is 0 for a limit or a key with a block, whose tokens are not read.
 	Used int64 `json:"used"`
 	// FullAfter is how long it takes until the whole capacity is available, and ResetAfter until the current window ends, 0

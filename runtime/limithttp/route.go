@@ -121,7 +121,11 @@ func (rt *Route) serve(w http.ResponseWriter, r *http.Request, ds limiter.Decisi
 		rt.binder.serve(w, r, ds, next)
 		return
 	}
-	seen := &statusWriter{ResponseWriter: w}
+	seen := &response{ResponseWriter: w}
+	w = seen
+	if h, ok := seen.hijackable(); ok {
+		w = h
+	}
 	panics := true
 	defer func() {
 		if rt.counts(seen.statusAfter(panics)) {
@@ -131,7 +135,7 @@ func (rt *Route) serve(w http.ResponseWriter, r *http.Request, ds limiter.Decisi
 			rt.binder.options.OnError(r, err)
 		}
 	}()
-	rt.binder.serve(seen.asWriter(), r, ds, next)
+	rt.binder.serve(w, r, ds, next)
 	panics = false
 }
 

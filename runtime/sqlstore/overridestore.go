@@ -71,7 +71,7 @@ func (t *callerTxStore) OverridesSince(ctx context.Context, id int64) ([]runtime
 		}
 		return s.overrides.EntriesIn(ctx, t.tx, id)
 	})
-	if err != nil && fault.Retryable(err) {
+	if err = fault.Cut(err); err != nil && fault.Retryable(err) {
 		return nil, &RetryTxError{err}
 	}
 	return entries, s.server.WithHint(s.overrides.Explain(err))

@@ -12,18 +12,17 @@ import (
 // sweepInterval is how often a store that was started sweeps.
 const sweepInterval = time.Hour
 
-// Start prepares a store for the limits of a program, and keeps it tidy. It calls [Store.Migrate] and [Store.Ready], whose error it
-// returns, and then sweeps once an hour until the store is closed. ctx is for the preparation only. Call it once, when the program
-// starts:
+// Start calls [Store.Migrate] and [Store.Ready] for the limits of a program, and returns their error. If there is none, the store
+// is swept once an hour from then on until it is closed; ctx ends only the two calls. Call Start once, when the program starts:
 //
 //	store, err := sqlstore.New(db, dialect.Postgres, sqlstore.Options{})
 //	if err == nil {
 //		err = store.Start(ctx, limits.Policies()...)
 //	}
 //
-// What stops no call is logged with [log/slog]: the [runtime.ErrUnusedOverrides] of Ready as a warning, the mode of policies that are
-// from [runtime.Catalog.Mode] too, and a sweep that failed as an error. Call Migrate, Ready and [Store.SweepEvery] yourself for anything else: another interval, a database user without the right to
-// delete, or hundreds of processes, of which one that sweeps is enough.
+// Start logs with [log/slog] what stops no call: as warnings the [runtime.ErrUnusedOverrides] of Ready and a mode that
+// [runtime.Catalog.Mode] has set, and as an error a sweep that failed. Call Migrate, Ready and [Store.SweepEvery] yourself if you
+// need another interval, if the database user must not delete, or if there are hundreds of processes, of which one can sweep for all.
 func (s *Store) Start(ctx context.Context, policies ...*runtime.Policy) error {
 	err := s.Migrate(ctx, policies...)
 	if err == nil {

@@ -47,6 +47,7 @@ func inTx[T any](ctx context.Context, t *callerTxStore, request func(ctx context
 		return result, err
 	}
 	result, err = conn.Bounded(ctx, func(ctx context.Context) (T, error) { return guarded(ctx, t, request) })
+	err = fault.Cut(err)
 	switch {
 	case err != nil && fault.Retryable(err):
 		err = &RetryTxError{err}

@@ -135,7 +135,7 @@ func LongestWindow(p *runtime.Policy) int64 {
 	return start
 }
 
-// keyless returns the calendar that a rule has before it is for a key with a zone and an anniversary.
+// keyless returns the calendar of a rule without the zone and the anniversary of a key.
 func keyless(c runtime.Calendar) runtime.Calendar {
 	c.Anniversary = false
 	return inUTC(c)

@@ -22,7 +22,7 @@ func (g Grid) upTo(at int64) int64 { return at - FloorMod(at-g.Offset, g.Step) }
 // after returns the first start of a window after a time.
 func (g Grid) after(at int64) int64 { return g.upTo(at) + g.Step }
 
-// row is in what rows of exhausted keys differ: the tokens left under the old rule, negative if some are reserved, and
+// row is the stored state of an exhausted key: the tokens left under the old rule, negative if some are reserved, and
 // the Prev of [runtime.State], and for precise windows and slots its Log, as of [Origin].
 type row struct {
 	tokens, prev float64

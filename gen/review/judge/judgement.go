@@ -19,8 +19,8 @@ type judgement struct {
 	changes []diff.Change
 	renamed diff.Renames
 	classes []review.Class
-	// ofRule marks a change that affects how many tokens the rule lets through. Such a change may have the effects Loosened and
-	// Tightened by itself: those in alone, and those of changed, if not nil, the rule with only this change.
+	// ofRule marks a change that affects how many tokens the rule lets through. alone has the effects Loosened and Tightened that
+	// the change has by itself, and changed, if not nil, is the rule with only this change, from which more are computed.
 	// [classifyRuleChanges] needs all three.
 	ofRule  bool
 	alone   []review.Class

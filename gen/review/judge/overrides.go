@@ -188,7 +188,7 @@ var keyDialects = []keyDialect{
 	},
 	{database{"on Postgres, ", []string{"postgres"}}, moveCounts, func(i int) string { return fmt.Sprintf("split_part(o.key, '|', %d)", i) }, joinByPipes},
 	{
-		database{"on MySQL and MariaDB, ", []string{"mysql", "mariadb"}},
+		database{"on MySQL, MariaDB and Vitess, ", []string{"mysql", "mariadb", "vitess"}},
 		"UPDATE rate_limits o SET o.key = %s, o.name = '%s' WHERE o.name = '%s' AND " + wholeKey + ";",
 		func(i int) string { return fmt.Sprintf("SUBSTRING_INDEX(SUBSTRING_INDEX(o.key, '|', %d), '|', -1)", i) },
 		func(parts []string) string { return "CONCAT(" + strings.Join(parts, ", '|', ") + ")" },

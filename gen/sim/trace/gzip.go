@@ -1,7 +1,7 @@
 package trace
 
 import (
-	"bytes"
+	"bufio"
 	"compress/gzip"
 	"errors"
 	"io"
@@ -10,36 +10,28 @@ import (
 
 // gunzipped decompresses a trace if it begins as gzip data does.
 type gunzipped struct {
-	from    io.Reader
-	started bool
+	raw *bufio.Reader
+	// unzipped is nil for a trace that is not compressed, and before the first read.
+	unzipped *gzip.Reader
+	begun    bool
 }
 
 // Read implements [io.Reader].
 func (g *gunzipped) Read(p []byte) (int, error) {
-	if !g.started {
-		g.started = true
-		var start [2]byte
-		n, err := io.ReadFull(g.from, start[:])
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return 0, err
-		}
-		g.from = io.MultiReader(bytes.NewReader(start[:n]), g.from)
-		if string(start[:n]) == "\x1f\x8b" {
-			unzipped, err := gzip.NewReader(g.from)
-			if err != nil {
+	if !g.begun {
+		g.begun = true
+		// An error of Peek is that of the next read too.
+		if start, _ := g.raw.Peek(2); string(start) == "\x1f\x8b" {
+			var err error
+			if g.unzipped, err = gzip.NewReader(g.raw); err != nil {
 				return 0, gzipError(err)
 			}
-			g.from = &gzipFaults{unzipped}
 		}
 	}
-	return g.from.Read(p)
-}
-
-// gzipFaults names the errors of gzip data.
-type gzipFaults struct{ from io.Reader }
-
-func (g *gzipFaults) Read(p []byte) (int, error) {
-	n, err := g.from.Read(p)
+	if g.unzipped == nil {
+		return g.raw.Read(p)
+	}
+	n, err := g.unzipped.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = gzipError(err)
 	}

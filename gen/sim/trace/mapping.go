@@ -32,7 +32,7 @@ func (m *Mapping) Add(text string) error {
 		i := slices.IndexFunc(fields[:requestFields], func(f field) bool { return f.name == to })
 		switch {
 		case i < 0:
-			return fmt.Errorf("unknown field %q; the fields are %s", to, words.List(requestFieldNames(), "and"))
+			return fmt.Errorf("unknown field %q; the fields are %s", to, words.List(words.Of(fields[:requestFields], func(f field) string { return f.name }), "and"))
 		case i != fieldKey && m.has(i):
 			return fmt.Errorf("%s is given twice", to)
 		}
@@ -46,13 +46,6 @@ func (m *Mapping) Empty() bool { return len(m.entries) == 0 }
 
 func (m *Mapping) has(field int) bool {
 	return slices.ContainsFunc(m.entries, func(e mapEntry) bool { return e.field == field })
-}
-
-func requestFieldNames() (names []string) {
-	for _, f := range fields[:requestFields] {
-		names = append(names, f.name)
-	}
-	return names
 }
 
 // splitEscaped splits a text at its commas, but for those after a backslash.
@@ -95,7 +88,7 @@ var (
 )
 
 // completed returns the mapping with the time, and with the address as the key if that is wanted, if the log has such
-// names. has reports whether the log has a field, and known lists its fields for the error.
+// names. known lists the fields of the log.
 func (m Mapping) completed(addressKey bool, known []string) (Mapping, error) {
 	full := Mapping{slices.Clone(m.entries)}
 	if !m.has(fieldAt) {

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
@@ -14,7 +15,7 @@ import (
 
 // NewReader returns the trace that r holds, which may be compressed with gzip.
 func NewReader(r io.Reader) *Reader {
-	return &Reader{lines: newLineReader(&gunzipped{from: r}), Late: -1}
+	return &Reader{lines: newLineReader(&gunzipped{raw: bufio.NewReader(r)}), Late: -1}
 }
 
 // Replay calls answer with each line, in order. It calls onFault with each invalid line, and with the [*Fault] that

@@ -10,7 +10,7 @@ import (
 // the end of a request, which is seldom open longer.
 const DefaultLate = time.Minute
 
-// queue puts lines in order of time that are less than a duration out of order. It holds the lines of that duration: a
+// queue sorts lines by time, if none is later than a duration. It holds the lines of that duration: a
 // run of equal ones once, and what lines at different times have in common once.
 type queue struct {
 	held []run // in order, those before first are gone

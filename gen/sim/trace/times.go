@@ -35,9 +35,8 @@ func (p *timeParser) instant(text []byte) (at int64, reason string) {
 }
 
 func (p *timeParser) parse(text []byte) (int64, string) {
-	var t time.Time
-	if err := t.UnmarshalText(text); err != nil || !strictRFC3339(text) {
-		var ok bool
+	t, ok := rfc3339Of(text)
+	if !ok {
 		if t, ok = p.parseForms(string(text)); !ok {
 			return 0, "at must be an RFC 3339 time such as 2030-01-02T15:04:05Z, 02/Jan/2030:15:04:05 +0000, or a Unix time"
 		}
@@ -155,9 +154,9 @@ func (v jsonValue) rfc3339() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	var t time.Time
-	switch err := t.UnmarshalText([]byte(text)); {
-	case err != nil || !strictRFC3339([]byte(text)):
+	t, ok := rfc3339Of([]byte(text))
+	switch {
+	case !ok:
 		return 0, v.faultf("at is not an RFC 3339 time such as \"2030-01-02T15:04:05Z\"")
 	case t.Before(FirstInstant) || t.After(LastInstant):
 		return 0, v.faultf("at must be in the years 1970 to 2199")
@@ -165,16 +164,19 @@ func (v jsonValue) rfc3339() (int64, error) {
 	return t.UnixNano(), nil
 }
 
-// strictRFC3339 rejects the forms that package time accepts beyond RFC 3339: an hour of one digit, a comma before the
-// fraction, and zones of a day or more.
-func strictRFC3339(text []byte) bool {
+// rfc3339Of reads a time, but not in the forms that package time accepts beyond RFC 3339: an hour of one digit, a comma before
+// the fraction, and zones of a day or more.
+func rfc3339Of(text []byte) (t time.Time, ok bool) {
+	if t.UnmarshalText(text) != nil {
+		return t, false
+	}
 	const hourEnd, secondEnd = len("2006-01-02T15"), len("2006-01-02T15:04:05")
 	if len(text) <= secondEnd || text[hourEnd] != ':' || text[secondEnd] == ',' {
-		return false
+		return t, false
 	}
 	// If the text does not end in Z, its last six bytes are the zone: UnmarshalText has checked that there is one.
 	zone := text[max(0, len(text)-len("+15:04")):]
-	return text[len(text)-1] == 'Z' || string(zone[1:3]) < "24" && string(zone[4:]) < "60"
+	return t, text[len(text)-1] == 'Z' || string(zone[1:3]) < "24" && string(zone[4:]) < "60"
 }
 
 func dateOf(text string) (runtime.Date, bool) {

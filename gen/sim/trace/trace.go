@@ -55,7 +55,7 @@ type Reader struct {
 	values  []value
 	times   timeParser
 	begun   bool
-	// first is the first line, if it is a request that was not read yet.
+	// first is the first line, if begin has read it and it is a request that was not parsed yet.
 	first []byte
 	// last is the latest instant of a request that was read, in nanoseconds since 1970 UTC, and lastLine its line.
 	last     int64

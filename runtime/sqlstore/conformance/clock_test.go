@@ -38,7 +38,7 @@ func takeHourly(t *testing.T, s live.Server, db *sql.DB, store runtime.Store) (a
 func databaseTime(t *testing.T, s live.Server, db *sql.DB) time.Time {
 	t.Helper()
 	var micros int64
-	require.NoError(t, db.QueryRow(s.Dialect.Now).Scan(&micros))
+	require.NoError(t, db.QueryRow(live.Must(s.Dialect.Text(s.Dialect.Now, ""))(t)).Scan(&micros))
 	return time.UnixMicro(micros)
 }
 

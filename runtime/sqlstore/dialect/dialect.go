@@ -38,12 +38,20 @@ const (
 	MariaDB
 	// MySQL is the dialect of MySQL 8.0 and later, and of databases that are compatible with it.
 	MySQL
+	// Vitess is the dialect of Vitess 24 and later, by way of a vtgate, on a keyspace that is not sharded and is the default database of the
+	// data source name.
+	//
+	// Connect with transaction_mode='single', transaction_timeout=5000 and innodb_lock_wait_timeout=1 in the data source name:
+	// sqlstore.Store.Ready returns an error if a transaction may span shards, which Vitess does not commit atomically, or may keep rows
+	// locked for long.
+	Vitess
 
 	endOfDialects // every dialect before it has an entry in the table texts
 )
 
 // texts has an entry for every [Dialect].
-var texts = [endOfDialects]dialect.Dialect{SQLite: dialect.SQLite, Postgres: dialect.Postgres, MariaDB: dialect.MariaDB, MySQL: dialect.MySQL}
+var texts = [endOfDialects]dialect.Dialect{SQLite: dialect.SQLite, Postgres: dialect.Postgres, MariaDB: dialect.MariaDB, MySQL: dialect.MySQL,
+	Vitess: dialect.Vitess}
 
 // All returns every Dialect, the default of ratelimitgen's commands first.
 func All() (all []Dialect) {

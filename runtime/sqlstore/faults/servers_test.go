@@ -47,6 +47,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	galera.remove()
 	mysqlGroup.remove()
+	vitess.remove()
 	if binary, err := conformance(); err == nil {
 		os.RemoveAll(filepath.Dir(binary))
 	}

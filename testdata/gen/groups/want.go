@@ -391,14 +391,12 @@ type CompleteGroup struct {
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
 func (g CompleteGroup) Allow(ctx context.Context, tokens int64) (CompleteDecisions, error) {
-	ds, err := g.of(tokens).Allow(ctx)
-	return newCompleteDecisions(ds), err
+	return newCompleteDecisions(g.of(tokens).Allow(ctx))
 }
 
 // Check reports whether Allow would take the tokens now, and takes none.
 func (g CompleteGroup) Check(ctx context.Context, tokens int64) (CompleteDecisions, error) {
-	ds, err := g.of(tokens).Check(ctx)
-	return newCompleteDecisions(ds), err
+	return newCompleteDecisions(g.of(tokens).Check(ctx))
 }
 
 // Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
@@ -409,15 +407,7 @@ func (g CompleteGroup) Require(ctx context.Context, tokens int64) error {
 // Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the
 // reservations, the largest of all. Tokens of llmRequests cannot be reserved, and must be available now.
 func (g CompleteGroup) Reserve(ctx context.Context, tokens int64) (*CompleteReservations, error) {
-	rs, err := g.of(tokens).Reserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &CompleteReservations{
-		Reservations: rs,
-		LLMRequests:  rs.At(0),
-		LLMTokens:    rs.At(1),
-	}, nil
+	return newCompleteReservations(g.of(tokens).Reserve(ctx))
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
@@ -428,15 +418,7 @@ func (g CompleteGroup) Wait(ctx context.Context, tokens int64) error {
 
 // WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known.
 func (g CompleteGroup) WaitReserve(ctx context.Context, tokens int64) (*CompleteReservations, error) {
-	rs, err := g.of(tokens).WaitReserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &CompleteReservations{
-		Reservations: rs,
-		LLMRequests:  rs.At(0),
-		LLMTokens:    rs.At(1),
-	}, nil
+	return newCompleteReservations(g.of(tokens).WaitReserve(ctx))
 }
 
 // CompleteDecisions are the decisions of all limits of [Limits.Complete]. If one of them denies, no token was taken, and
@@ -448,14 +430,14 @@ type CompleteDecisions struct {
 	Suspended   Decision
 }
 
-func newCompleteDecisions(ds Decisions) CompleteDecisions {
+func newCompleteDecisions(ds Decisions, err error) (CompleteDecisions, error) {
 	d := CompleteDecisions{Decisions: ds}
 	if len(ds.Each) > 0 {
 		d.LLMRequests = ds.Each[0]
 		d.LLMTokens = ds.Each[1]
 		d.Suspended = ds.Each[2]
 	}
-	return d
+	return d, err
 }
 
 // CompleteReservations are the tokens that were taken from the limits of [Limits.Complete]: each is settled or cancelled by
@@ -464,6 +446,16 @@ type CompleteReservations struct {
 	*Reservations
 	LLMRequests *Reservation
 	LLMTokens   *Reservation
+}
+
+func newCompleteReservations(rs *Reservations, err error) (*CompleteReservations, error) {
+	if err != nil {
+		return nil, err
+	}
+	r := &CompleteReservations{Reservations: rs}
+	r.LLMRequests = rs.At(0)
+	r.LLMTokens = rs.At(1)
+	return r, nil
 }
 
 // Bulk takes tokens of several limits at once.
@@ -495,15 +487,7 @@ type BulkGroup struct {
 // Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the
 // reservations, the largest of all. Tokens of llmRequests cannot be reserved, and must be available now.
 func (g BulkGroup) Reserve(ctx context.Context, pages int64) (*BulkReservations, error) {
-	rs, err := g.of(pages).Reserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &BulkReservations{
-		Reservations: rs,
-		LLMRequests:  rs.At(0),
-		Crawl:        rs.At(1),
-	}, nil
+	return newBulkReservations(g.of(pages).Reserve(ctx))
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
@@ -514,15 +498,7 @@ func (g BulkGroup) Wait(ctx context.Context, pages int64) error {
 
 // WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known.
 func (g BulkGroup) WaitReserve(ctx context.Context, pages int64) (*BulkReservations, error) {
-	rs, err := g.of(pages).WaitReserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &BulkReservations{
-		Reservations: rs,
-		LLMRequests:  rs.At(0),
-		Crawl:        rs.At(1),
-	}, nil
+	return newBulkReservations(g.of(pages).WaitReserve(ctx))
 }
 
 // BulkReservations are the tokens that were taken from the limits of [Limits.Bulk]: each is settled or cancelled by
@@ -531,6 +507,16 @@ type BulkReservations struct {
 	*Reservations
 	LLMRequests *Reservation
 	Crawl       *Reservation
+}
+
+func newBulkReservations(rs *Reservations, err error) (*BulkReservations, error) {
+	if err != nil {
+		return nil, err
+	}
+	r := &BulkReservations{Reservations: rs}
+	r.LLMRequests = rs.At(0)
+	r.Crawl = rs.At(1)
+	return r, nil
 }
 
 // Everything takes tokens of several limits at once.
@@ -563,14 +549,12 @@ type EverythingGroup struct {
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
 func (g EverythingGroup) Allow(ctx context.Context) (EverythingDecisions, error) {
-	ds, err := g.of().Allow(ctx)
-	return newEverythingDecisions(ds), err
+	return newEverythingDecisions(g.of().Allow(ctx))
 }
 
 // Check reports whether Allow would take the tokens now, and takes none.
 func (g EverythingGroup) Check(ctx context.Context) (EverythingDecisions, error) {
-	ds, err := g.of().Check(ctx)
-	return newEverythingDecisions(ds), err
+	return newEverythingDecisions(g.of().Check(ctx))
 }
 
 // Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
@@ -592,13 +576,13 @@ type EverythingDecisions struct {
 	LLMRequests Decision
 }
 
-func newEverythingDecisions(ds Decisions) EverythingDecisions {
+func newEverythingDecisions(ds Decisions, err error) (EverythingDecisions, error) {
 	d := EverythingDecisions{Decisions: ds}
 	if len(ds.Each) > 0 {
 		d.Shared = ds.Each[0]
 		d.LLMRequests = ds.Each[1]
 	}
-	return d
+	return d, err
 }
 
 // Hidden has names that the generated code uses.
@@ -634,14 +618,12 @@ type HiddenGroup struct {
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
 func (g HiddenGroup) Allow(ctx context.Context, ctxCount int64, gCount int64) (HiddenDecisions, error) {
-	ds, err := g.of(ctxCount, gCount).Allow(ctx)
-	return newHiddenDecisions(ds), err
+	return newHiddenDecisions(g.of(ctxCount, gCount).Allow(ctx))
 }
 
 // Check reports whether Allow would take the tokens now, and takes none.
 func (g HiddenGroup) Check(ctx context.Context, ctxCount int64, gCount int64) (HiddenDecisions, error) {
-	ds, err := g.of(ctxCount, gCount).Check(ctx)
-	return newHiddenDecisions(ds), err
+	return newHiddenDecisions(g.of(ctxCount, gCount).Check(ctx))
 }
 
 // Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
@@ -652,16 +634,7 @@ func (g HiddenGroup) Require(ctx context.Context, ctxCount int64, gCount int64) 
 // Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the
 // reservations, the largest of all. Tokens of llmRequests and shared cannot be reserved, and must be available now.
 func (g HiddenGroup) Reserve(ctx context.Context, ctxCount int64, gCount int64) (*HiddenReservations, error) {
-	rs, err := g.of(ctxCount, gCount).Reserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &HiddenReservations{
-		Reservations: rs,
-		LLMRequests:  rs.At(0),
-		LLMTokens:    rs.At(1),
-		Shared:       rs.At(2),
-	}, nil
+	return newHiddenReservations(g.of(ctxCount, gCount).Reserve(ctx))
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
@@ -672,16 +645,7 @@ func (g HiddenGroup) Wait(ctx context.Context, ctxCount int64, gCount int64) err
 
 // WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known.
 func (g HiddenGroup) WaitReserve(ctx context.Context, ctxCount int64, gCount int64) (*HiddenReservations, error) {
-	rs, err := g.of(ctxCount, gCount).WaitReserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &HiddenReservations{
-		Reservations: rs,
-		LLMRequests:  rs.At(0),
-		LLMTokens:    rs.At(1),
-		Shared:       rs.At(2),
-	}, nil
+	return newHiddenReservations(g.of(ctxCount, gCount).WaitReserve(ctx))
 }
 
 // HiddenDecisions are the decisions of all limits of [Limits.Hidden]. If one of them denies, no token was taken, and
@@ -693,14 +657,14 @@ type HiddenDecisions struct {
 	Shared      Decision
 }
 
-func newHiddenDecisions(ds Decisions) HiddenDecisions {
+func newHiddenDecisions(ds Decisions, err error) (HiddenDecisions, error) {
 	d := HiddenDecisions{Decisions: ds}
 	if len(ds.Each) > 0 {
 		d.LLMRequests = ds.Each[0]
 		d.LLMTokens = ds.Each[1]
 		d.Shared = ds.Each[2]
 	}
-	return d
+	return d, err
 }
 
 // HiddenReservations are the tokens that were taken from the limits of [Limits.Hidden]: each is settled or cancelled by
@@ -710,6 +674,17 @@ type HiddenReservations struct {
 	LLMRequests *Reservation
 	LLMTokens   *Reservation
 	Shared      *Reservation
+}
+
+func newHiddenReservations(rs *Reservations, err error) (*HiddenReservations, error) {
+	if err != nil {
+		return nil, err
+	}
+	r := &HiddenReservations{Reservations: rs}
+	r.LLMRequests = rs.At(0)
+	r.LLMTokens = rs.At(1)
+	r.Shared = rs.At(2)
+	return r, nil
 }
 
 // Transfer moves money from one user to another.
@@ -749,14 +724,12 @@ type TransferGroup struct {
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
 func (g TransferGroup) Allow(ctx context.Context, cents int64) (TransferDecisions, error) {
-	ds, err := g.of(cents).Allow(ctx)
-	return newTransferDecisions(ds), err
+	return newTransferDecisions(g.of(cents).Allow(ctx))
 }
 
 // Check reports whether Allow would take the tokens now, and takes none.
 func (g TransferGroup) Check(ctx context.Context, cents int64) (TransferDecisions, error) {
-	ds, err := g.of(cents).Check(ctx)
-	return newTransferDecisions(ds), err
+	return newTransferDecisions(g.of(cents).Check(ctx))
 }
 
 // Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
@@ -767,16 +740,7 @@ func (g TransferGroup) Require(ctx context.Context, cents int64) error {
 // Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the
 // reservations, the largest of all. Tokens of volume cannot be reserved, and must be available now.
 func (g TransferGroup) Reserve(ctx context.Context, cents int64) (*TransferReservations, error) {
-	rs, err := g.of(cents).Reserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &TransferReservations{
-		Reservations:      rs,
-		TransfersSender:   rs.At(0),
-		TransfersReceiver: rs.At(1),
-		VolumeSender:      rs.At(2),
-	}, nil
+	return newTransferReservations(g.of(cents).Reserve(ctx))
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
@@ -787,16 +751,7 @@ func (g TransferGroup) Wait(ctx context.Context, cents int64) error {
 
 // WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known.
 func (g TransferGroup) WaitReserve(ctx context.Context, cents int64) (*TransferReservations, error) {
-	rs, err := g.of(cents).WaitReserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &TransferReservations{
-		Reservations:      rs,
-		TransfersSender:   rs.At(0),
-		TransfersReceiver: rs.At(1),
-		VolumeSender:      rs.At(2),
-	}, nil
+	return newTransferReservations(g.of(cents).WaitReserve(ctx))
 }
 
 // TransferDecisions are the decisions of all limits of [Limits.Transfer]. If one of them denies, no token was taken, and
@@ -810,7 +765,7 @@ type TransferDecisions struct {
 	Shared            Decision
 }
 
-func newTransferDecisions(ds Decisions) TransferDecisions {
+func newTransferDecisions(ds Decisions, err error) (TransferDecisions, error) {
 	d := TransferDecisions{Decisions: ds}
 	if len(ds.Each) > 0 {
 		d.TransfersSender = ds.Each[0]
@@ -819,7 +774,7 @@ func newTransferDecisions(ds Decisions) TransferDecisions {
 		d.VolumeReceiver = ds.Each[3]
 		d.Shared = ds.Each[4]
 	}
-	return d
+	return d, err
 }
 
 // TransferReservations are the tokens that were taken from the limits of [Limits.Transfer]: each is settled or cancelled by
@@ -829,6 +784,17 @@ type TransferReservations struct {
 	TransfersSender   *Reservation
 	TransfersReceiver *Reservation
 	VolumeSender      *Reservation
+}
+
+func newTransferReservations(rs *Reservations, err error) (*TransferReservations, error) {
+	if err != nil {
+		return nil, err
+	}
+	r := &TransferReservations{Reservations: rs}
+	r.TransfersSender = rs.At(0)
+	r.TransfersReceiver = rs.At(1)
+	r.VolumeSender = rs.At(2)
+	return r, nil
 }
 
 // Export is what one export costs.
@@ -860,14 +826,12 @@ type ExportGroup struct {
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
 func (g ExportGroup) Allow(ctx context.Context, slots int64) (ExportDecisions, error) {
-	ds, err := g.of(slots).Allow(ctx)
-	return newExportDecisions(ds), err
+	return newExportDecisions(g.of(slots).Allow(ctx))
 }
 
 // Check reports whether Allow would take the tokens now, and takes none.
 func (g ExportGroup) Check(ctx context.Context, slots int64) (ExportDecisions, error) {
-	ds, err := g.of(slots).Check(ctx)
-	return newExportDecisions(ds), err
+	return newExportDecisions(g.of(slots).Check(ctx))
 }
 
 // ExportDecisions are the decisions of all limits of [Limits.Export]. If one of them denies, no token was taken, and
@@ -880,14 +844,14 @@ type ExportDecisions struct {
 	ExportsSlot *Slot
 }
 
-func newExportDecisions(ds Decisions) ExportDecisions {
+func newExportDecisions(ds Decisions, err error) (ExportDecisions, error) {
 	d := ExportDecisions{Decisions: ds}
 	if len(ds.Each) > 0 {
 		d.Exports = ds.Each[0]
 		d.LLMRequests = ds.Each[1]
 		d.ExportsSlot, _ = ds.Slot(0)
 	}
-	return d
+	return d, err
 }
 
 // Reserved takes tokens of several limits at once.
@@ -909,10 +873,10 @@ func newExportDecisions(ds Decisions) ExportDecisions {
 //     How many can start in a time has no bound, because a released slot is free at once.
 //     Worst case: 100 held at any instant.
 func (ll *Limits) Reserved(team string, model string) ReservedGroup {
-	return ReservedGroup{func(ownCount int64) limiter.Group {
+	return ReservedGroup{func(own int64) limiter.Group {
 		return ll.limiter().Group(
 			ll.Exports(team).ItemN(2),
-			ll.LLMTokens(team, model).N(ownCount),
+			ll.LLMTokens(team, model).N(own),
 			ll.Running().Checked(),
 		)
 	}}
@@ -920,34 +884,23 @@ func (ll *Limits) Reserved(team string, model string) ReservedGroup {
 
 // ReservedGroup is the handle that [Limits.Reserved] returns, with the verbs of the group.
 type ReservedGroup struct {
-	of func(ownCount int64) limiter.Group
+	of func(own int64) limiter.Group
 }
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
-func (g ReservedGroup) Allow(ctx context.Context, ownCount int64) (ReservedDecisions, error) {
-	ds, err := g.of(ownCount).Allow(ctx)
-	return newReservedDecisions(ds), err
+func (g ReservedGroup) Allow(ctx context.Context, own int64) (ReservedDecisions, error) {
+	return newReservedDecisions(g.of(own).Allow(ctx))
 }
 
 // Check reports whether Allow would take the tokens now, and takes none.
-func (g ReservedGroup) Check(ctx context.Context, ownCount int64) (ReservedDecisions, error) {
-	ds, err := g.of(ownCount).Check(ctx)
-	return newReservedDecisions(ds), err
+func (g ReservedGroup) Check(ctx context.Context, own int64) (ReservedDecisions, error) {
+	return newReservedDecisions(g.of(own).Check(ctx))
 }
 
 // Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the
 // reservations, the largest of all. Slots are acquired at once.
-func (g ReservedGroup) Reserve(ctx context.Context, ownCount int64) (*ReservedReservations, error) {
-	rs, err := g.of(ownCount).Reserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	own := &ReservedReservations{
-		Reservations: rs,
-		LLMTokens:    rs.At(1),
-	}
-	own.ExportsSlot, _ = rs.Slot(0)
-	return own, nil
+func (g ReservedGroup) Reserve(ctx context.Context, own int64) (*ReservedReservations, error) {
+	return newReservedReservations(g.of(own).Reserve(ctx))
 }
 
 // ReservedDecisions are the decisions of all limits of [Limits.Reserved]. If one of them denies, no token was taken, and
@@ -961,7 +914,7 @@ type ReservedDecisions struct {
 	ExportsSlot *Slot
 }
 
-func newReservedDecisions(ds Decisions) ReservedDecisions {
+func newReservedDecisions(ds Decisions, err error) (ReservedDecisions, error) {
 	d := ReservedDecisions{Decisions: ds}
 	if len(ds.Each) > 0 {
 		d.Exports = ds.Each[0]
@@ -969,7 +922,7 @@ func newReservedDecisions(ds Decisions) ReservedDecisions {
 		d.Running = ds.Each[2]
 		d.ExportsSlot, _ = ds.Slot(0)
 	}
-	return d
+	return d, err
 }
 
 // ReservedReservations are the tokens that were taken from the limits of [Limits.Reserved]: each is settled or cancelled by
@@ -979,6 +932,16 @@ type ReservedReservations struct {
 	LLMTokens *Reservation
 	// ExportsSlot is what was acquired of [Limits.Exports], to be released; nil if the request was denied.
 	ExportsSlot *Slot
+}
+
+func newReservedReservations(rs *Reservations, err error) (*ReservedReservations, error) {
+	if err != nil {
+		return nil, err
+	}
+	r := &ReservedReservations{Reservations: rs}
+	r.LLMTokens = rs.At(1)
+	r.ExportsSlot, _ = rs.Slot(0)
+	return r, nil
 }
 
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.

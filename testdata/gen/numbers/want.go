@@ -269,7 +269,7 @@ var planNames = runtime.PlanNames{
 // APICalls bounds the calls of one organization.
 //
 // Token bucket: 10,000 per minute, at most 20,000 at once.
-// Callers give the rate and capacity of each request, at most these; the worst case is for the most.
+// Callers give the rate and capacity of each request, up to these; the worst case assumes the largest.
 // Operators can block a key, or give it other numbers up to rate 10,000 and capacity 20,000, for a time, without a deploy.
 // Worst case: 30,000 in any minute.
 func (l *Limits) APICalls(org int64, apiCallsNumbers APICallsNumbers) Limit {
@@ -309,7 +309,7 @@ var policyAPICalls = runtime.Policy{
 // Seats limits requests by this rule.
 //
 // Fixed window: 1,000 per month.
-// Callers give the rate of each request, at most this; the worst case is for the most.
+// Callers give the rate of each request, up to this; the worst case assumes the largest.
 // Windows begin on the 1st of each month at 00:00 in UTC.
 // Worst case: 1,000 in each calendar month, and 2,000 in any 4 weeks.
 func (l *Limits) Seats(org int64, seatsNumbers SeatsNumbers) Limit {
@@ -365,7 +365,7 @@ var policyContract = runtime.Policy{
 //   - free: Token bucket: 10 per minute, at most 20 at once. Worst case: 35 in any minute, counting reserved tokens when their delay has passed.
 //   - pro: Unlimited: every request is allowed, and none is counted.
 //
-// Callers give the capacity and maxReserved of each request, at most these; the worst case is for the most.
+// Callers give the capacity and maxReserved of each request, up to these; the worst case assumes the largest.
 // Callers may reserve at most 5 tokens ahead.
 // Each count is split into 2 shards.
 func (l *Limits) Exports(exportsNumbers ExportsNumbers, plan Plan) ReservableLimit {
@@ -404,7 +404,7 @@ var policiesExports = runtime.PlanPolicies{
 // Sliding limits requests by this rule.
 //
 // Sliding window: never more than 50 in any minute.
-// Callers give the rate of each request, at most this; the worst case is for the most.
+// Callers give the rate of each request, up to this; the worst case assumes the largest.
 // A token is available again exactly 1m after it was taken.
 // Worst case: 50 in any minute.
 func (l *Limits) Sliding(slidingNumbers string, runtimeKey string, slidingNumbersOfKey SlidingNumbers) Limit {
@@ -622,13 +622,13 @@ var policyOrdinary = runtime.Policy{
 //
 //   - It takes as many tokens of apiCalls per org as the argument n.
 //     Token bucket: 10,000 per minute, at most 20,000 at once.
-//     Callers give the rate and capacity of each request, at most these; the worst case is for the most.
+//     Callers give the rate and capacity of each request, up to these; the worst case assumes the largest.
 //     Operators can block a key, or give it other numbers up to rate 10,000 and capacity 20,000, for a time, without a deploy.
 //     Worst case: 30,000 in any minute.
 //   - It takes 1 token of exports.
 //     free: Token bucket: 10 per minute, at most 20 at once.
 //     pro: Unlimited: every request is allowed, and none is counted.
-//     Callers give the capacity and maxReserved of each request, at most these; the worst case is for the most.
+//     Callers give the capacity and maxReserved of each request, up to these; the worst case assumes the largest.
 //     Callers may reserve at most 5 tokens ahead.
 //     Each count is split into 2 shards.
 //     Worst case: free: 35 in any minute, counting reserved tokens when their delay has passed; pro: no bound.
@@ -637,7 +637,7 @@ var policyOrdinary = runtime.Policy{
 //     Worst case: 20 in any minute.
 //   - It checks seats per org, which must have a token and gives none up.
 //     Fixed window: 1,000 per month.
-//     Callers give the rate of each request, at most this; the worst case is for the most.
+//     Callers give the rate of each request, up to this; the worst case assumes the largest.
 //     Windows begin on the 1st of each month at 00:00 in UTC.
 //     Worst case: 1,000 in each calendar month, and 2,000 in any 4 weeks.
 func (l *Limits) Call(org int64, apiCallsNumbers APICallsNumbers, exportsNumbers ExportsNumbers, seatsNumbers SeatsNumbers, plan Plan) CallGroup {
@@ -658,14 +658,12 @@ type CallGroup struct {
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
 func (g CallGroup) Allow(ctx context.Context, n int64) (CallDecisions, error) {
-	ds, err := g.of(n).Allow(ctx)
-	return newCallDecisions(ds), err
+	return newCallDecisions(g.of(n).Allow(ctx))
 }
 
 // Check reports whether Allow would take the tokens now, and takes none.
 func (g CallGroup) Check(ctx context.Context, n int64) (CallDecisions, error) {
-	ds, err := g.of(n).Check(ctx)
-	return newCallDecisions(ds), err
+	return newCallDecisions(g.of(n).Check(ctx))
 }
 
 // Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
@@ -676,16 +674,7 @@ func (g CallGroup) Require(ctx context.Context, n int64) error {
 // Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the
 // reservations, the largest of all. Tokens of apiCalls and plain cannot be reserved, and must be available now.
 func (g CallGroup) Reserve(ctx context.Context, n int64) (*CallReservations, error) {
-	rs, err := g.of(n).Reserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &CallReservations{
-		Reservations: rs,
-		APICalls:     rs.At(0),
-		Exports:      rs.At(1),
-		Plain:        rs.At(2),
-	}, nil
+	return newCallReservations(g.of(n).Reserve(ctx))
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
@@ -696,16 +685,7 @@ func (g CallGroup) Wait(ctx context.Context, n int64) error {
 
 // WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known.
 func (g CallGroup) WaitReserve(ctx context.Context, n int64) (*CallReservations, error) {
-	rs, err := g.of(n).WaitReserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &CallReservations{
-		Reservations: rs,
-		APICalls:     rs.At(0),
-		Exports:      rs.At(1),
-		Plain:        rs.At(2),
-	}, nil
+	return newCallReservations(g.of(n).WaitReserve(ctx))
 }
 
 // CallDecisions are the decisions of all limits of [Limits.Call]. If one of them denies, no token was taken, and
@@ -718,7 +698,7 @@ type CallDecisions struct {
 	Seats    Decision
 }
 
-func newCallDecisions(ds Decisions) CallDecisions {
+func newCallDecisions(ds Decisions, err error) (CallDecisions, error) {
 	d := CallDecisions{Decisions: ds}
 	if len(ds.Each) > 0 {
 		d.APICalls = ds.Each[0]
@@ -726,7 +706,7 @@ func newCallDecisions(ds Decisions) CallDecisions {
 		d.Plain = ds.Each[2]
 		d.Seats = ds.Each[3]
 	}
-	return d
+	return d, err
 }
 
 // CallReservations are the tokens that were taken from the limits of [Limits.Call]: each is settled or cancelled by
@@ -738,6 +718,17 @@ type CallReservations struct {
 	Plain    *Reservation
 }
 
+func newCallReservations(rs *Reservations, err error) (*CallReservations, error) {
+	if err != nil {
+		return nil, err
+	}
+	r := &CallReservations{Reservations: rs}
+	r.APICalls = rs.At(0)
+	r.Exports = rs.At(1)
+	r.Plain = rs.At(2)
+	return r, nil
+}
+
 // Move takes tokens of several limits at once.
 //
 // All limits must allow a request: if one denies it, no token is taken from any of them.
@@ -745,7 +736,7 @@ type CallReservations struct {
 //
 //   - It takes 1 token of apiCalls per from.
 //     Token bucket: 10,000 per minute, at most 20,000 at once.
-//     Callers give the rate and capacity of each request, at most these; the worst case is for the most.
+//     Callers give the rate and capacity of each request, up to these; the worst case assumes the largest.
 //     Operators can block a key, or give it other numbers up to rate 10,000 and capacity 20,000, for a time, without a deploy.
 //     Worst case: 30,000 in any minute.
 //   - It takes 1 token of apiCalls per to.
@@ -765,14 +756,12 @@ type MoveGroup struct {
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
 func (g MoveGroup) Allow(ctx context.Context) (MoveDecisions, error) {
-	ds, err := g.of().Allow(ctx)
-	return newMoveDecisions(ds), err
+	return newMoveDecisions(g.of().Allow(ctx))
 }
 
 // Check reports whether Allow would take the tokens now, and takes none.
 func (g MoveGroup) Check(ctx context.Context) (MoveDecisions, error) {
-	ds, err := g.of().Check(ctx)
-	return newMoveDecisions(ds), err
+	return newMoveDecisions(g.of().Check(ctx))
 }
 
 // Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
@@ -794,13 +783,13 @@ type MoveDecisions struct {
 	APICallsTo   Decision
 }
 
-func newMoveDecisions(ds Decisions) MoveDecisions {
+func newMoveDecisions(ds Decisions, err error) (MoveDecisions, error) {
 	d := MoveDecisions{Decisions: ds}
 	if len(ds.Each) > 0 {
 		d.APICallsFrom = ds.Each[0]
 		d.APICallsTo = ds.Each[1]
 	}
-	return d
+	return d, err
 }
 
 // Publish takes tokens of several limits at once.
@@ -831,14 +820,12 @@ type PublishGroup struct {
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
 func (g PublishGroup) Allow(ctx context.Context) (PublishDecisions, error) {
-	ds, err := g.of().Allow(ctx)
-	return newPublishDecisions(ds), err
+	return newPublishDecisions(g.of().Allow(ctx))
 }
 
 // Check reports whether Allow would take the tokens now, and takes none.
 func (g PublishGroup) Check(ctx context.Context) (PublishDecisions, error) {
-	ds, err := g.of().Check(ctx)
-	return newPublishDecisions(ds), err
+	return newPublishDecisions(g.of().Check(ctx))
 }
 
 // Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
@@ -849,15 +836,7 @@ func (g PublishGroup) Require(ctx context.Context) error {
 // Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the
 // reservations, the largest of all. Tokens of ordinary cannot be reserved, and must be available now.
 func (g PublishGroup) Reserve(ctx context.Context) (*PublishReservations, error) {
-	rs, err := g.of().Reserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &PublishReservations{
-		Reservations: rs,
-		SendMessage:  rs.At(0),
-		Ordinary:     rs.At(1),
-	}, nil
+	return newPublishReservations(g.of().Reserve(ctx))
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
@@ -868,15 +847,7 @@ func (g PublishGroup) Wait(ctx context.Context) error {
 
 // WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known.
 func (g PublishGroup) WaitReserve(ctx context.Context) (*PublishReservations, error) {
-	rs, err := g.of().WaitReserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &PublishReservations{
-		Reservations: rs,
-		SendMessage:  rs.At(0),
-		Ordinary:     rs.At(1),
-	}, nil
+	return newPublishReservations(g.of().WaitReserve(ctx))
 }
 
 // PublishDecisions are the decisions of all limits of [Limits.Publish]. If one of them denies, no token was taken, and
@@ -887,13 +858,13 @@ type PublishDecisions struct {
 	Ordinary    Decision
 }
 
-func newPublishDecisions(ds Decisions) PublishDecisions {
+func newPublishDecisions(ds Decisions, err error) (PublishDecisions, error) {
 	d := PublishDecisions{Decisions: ds}
 	if len(ds.Each) > 0 {
 		d.SendMessage = ds.Each[0]
 		d.Ordinary = ds.Each[1]
 	}
-	return d
+	return d, err
 }
 
 // PublishReservations are the tokens that were taken from the limits of [Limits.Publish]: each is settled or cancelled by
@@ -902,6 +873,16 @@ type PublishReservations struct {
 	*Reservations
 	SendMessage *Reservation
 	Ordinary    *Reservation
+}
+
+func newPublishReservations(rs *Reservations, err error) (*PublishReservations, error) {
+	if err != nil {
+		return nil, err
+	}
+	r := &PublishReservations{Reservations: rs}
+	r.SendMessage = rs.At(0)
+	r.Ordinary = rs.At(1)
+	return r, nil
 }
 
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.

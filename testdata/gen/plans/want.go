@@ -606,14 +606,12 @@ type ExportGroup struct {
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
 func (g ExportGroup) Allow(ctx context.Context, calls int64) (ExportDecisions, error) {
-	ds, err := g.of(calls).Allow(ctx)
-	return newExportDecisions(ds), err
+	return newExportDecisions(g.of(calls).Allow(ctx))
 }
 
 // Check reports whether Allow would take the tokens now, and takes none.
 func (g ExportGroup) Check(ctx context.Context, calls int64) (ExportDecisions, error) {
-	ds, err := g.of(calls).Check(ctx)
-	return newExportDecisions(ds), err
+	return newExportDecisions(g.of(calls).Check(ctx))
 }
 
 // Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
@@ -624,15 +622,7 @@ func (g ExportGroup) Require(ctx context.Context, calls int64) error {
 // Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the
 // reservations, the largest of all. Tokens of signUp cannot be reserved, and must be available now.
 func (g ExportGroup) Reserve(ctx context.Context, calls int64) (*ExportReservations, error) {
-	rs, err := g.of(calls).Reserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &ExportReservations{
-		Reservations: rs,
-		APICalls:     rs.At(0),
-		SignUp:       rs.At(1),
-	}, nil
+	return newExportReservations(g.of(calls).Reserve(ctx))
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
@@ -643,15 +633,7 @@ func (g ExportGroup) Wait(ctx context.Context, calls int64) error {
 
 // WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known.
 func (g ExportGroup) WaitReserve(ctx context.Context, calls int64) (*ExportReservations, error) {
-	rs, err := g.of(calls).WaitReserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &ExportReservations{
-		Reservations: rs,
-		APICalls:     rs.At(0),
-		SignUp:       rs.At(1),
-	}, nil
+	return newExportReservations(g.of(calls).WaitReserve(ctx))
 }
 
 // ExportDecisions are the decisions of all limits of [Limits.Export]. If one of them denies, no token was taken, and
@@ -663,14 +645,14 @@ type ExportDecisions struct {
 	Search   Decision
 }
 
-func newExportDecisions(ds Decisions) ExportDecisions {
+func newExportDecisions(ds Decisions, err error) (ExportDecisions, error) {
 	d := ExportDecisions{Decisions: ds}
 	if len(ds.Each) > 0 {
 		d.APICalls = ds.Each[0]
 		d.SignUp = ds.Each[1]
 		d.Search = ds.Each[2]
 	}
-	return d
+	return d, err
 }
 
 // ExportReservations are the tokens that were taken from the limits of [Limits.Export]: each is settled or cancelled by
@@ -679,6 +661,16 @@ type ExportReservations struct {
 	*Reservations
 	APICalls *Reservation
 	SignUp   *Reservation
+}
+
+func newExportReservations(rs *Reservations, err error) (*ExportReservations, error) {
+	if err != nil {
+		return nil, err
+	}
+	r := &ExportReservations{Reservations: rs}
+	r.APICalls = rs.At(0)
+	r.SignUp = rs.At(1)
+	return r, nil
 }
 
 // Renew takes tokens of several limits at once.
@@ -717,14 +709,12 @@ type RenewGroup struct {
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
 func (g RenewGroup) Allow(ctx context.Context) (RenewDecisions, error) {
-	ds, err := g.of().Allow(ctx)
-	return newRenewDecisions(ds), err
+	return newRenewDecisions(g.of().Allow(ctx))
 }
 
 // Check reports whether Allow would take the tokens now, and takes none.
 func (g RenewGroup) Check(ctx context.Context) (RenewDecisions, error) {
-	ds, err := g.of().Check(ctx)
-	return newRenewDecisions(ds), err
+	return newRenewDecisions(g.of().Check(ctx))
 }
 
 // Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
@@ -746,13 +736,13 @@ type RenewDecisions struct {
 	Renewed Decision
 }
 
-func newRenewDecisions(ds Decisions) RenewDecisions {
+func newRenewDecisions(ds Decisions, err error) (RenewDecisions, error) {
 	d := RenewDecisions{Decisions: ds}
 	if len(ds.Each) > 0 {
 		d.SignUp = ds.Each[0]
 		d.Renewed = ds.Each[1]
 	}
-	return d
+	return d, err
 }
 
 // ExportAll takes tokens of several limits at once.
@@ -791,15 +781,7 @@ type ExportAllGroup struct {
 // Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the
 // reservations, the largest of all.
 func (g ExportAllGroup) Reserve(ctx context.Context, files int64) (*ExportAllReservations, error) {
-	rs, err := g.of(files).Reserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &ExportAllReservations{
-		Reservations: rs,
-		Exports:      rs.At(0),
-		APICalls:     rs.At(1),
-	}, nil
+	return newExportAllReservations(g.of(files).Reserve(ctx))
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
@@ -810,15 +792,7 @@ func (g ExportAllGroup) Wait(ctx context.Context, files int64) error {
 
 // WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known.
 func (g ExportAllGroup) WaitReserve(ctx context.Context, files int64) (*ExportAllReservations, error) {
-	rs, err := g.of(files).WaitReserve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &ExportAllReservations{
-		Reservations: rs,
-		Exports:      rs.At(0),
-		APICalls:     rs.At(1),
-	}, nil
+	return newExportAllReservations(g.of(files).WaitReserve(ctx))
 }
 
 // ExportAllReservations are the tokens that were taken from the limits of [Limits.ExportAll]: each is settled or cancelled by
@@ -827,6 +801,16 @@ type ExportAllReservations struct {
 	*Reservations
 	Exports  *Reservation
 	APICalls *Reservation
+}
+
+func newExportAllReservations(rs *Reservations, err error) (*ExportAllReservations, error) {
+	if err != nil {
+		return nil, err
+	}
+	r := &ExportAllReservations{Reservations: rs}
+	r.Exports = rs.At(0)
+	r.APICalls = rs.At(1)
+	return r, nil
 }
 
 // Register takes tokens of several limits at once.
@@ -852,14 +836,12 @@ type RegisterGroup struct {
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
 func (g RegisterGroup) Allow(ctx context.Context) (RegisterDecisions, error) {
-	ds, err := g.of().Allow(ctx)
-	return newRegisterDecisions(ds), err
+	return newRegisterDecisions(g.of().Allow(ctx))
 }
 
 // Check reports whether Allow would take the tokens now, and takes none.
 func (g RegisterGroup) Check(ctx context.Context) (RegisterDecisions, error) {
-	ds, err := g.of().Check(ctx)
-	return newRegisterDecisions(ds), err
+	return newRegisterDecisions(g.of().Check(ctx))
 }
 
 // Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
@@ -880,12 +862,12 @@ type RegisterDecisions struct {
 	SignUp Decision
 }
 
-func newRegisterDecisions(ds Decisions) RegisterDecisions {
+func newRegisterDecisions(ds Decisions, err error) (RegisterDecisions, error) {
 	d := RegisterDecisions{Decisions: ds}
 	if len(ds.Each) > 0 {
 		d.SignUp = ds.Each[0]
 	}
-	return d
+	return d, err
 }
 
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.

@@ -32,6 +32,8 @@ func newBounds(db *sql.DB, d dialect.Dialect, schema, table string, queries Quer
 			}
 		}
 		return b, nil
+	case d.BoundSession:
+		return b, nil
 	case d.Kill != "":
 		b.killer = &killer{db: db, statements: d.Statements, kill: d.Kill}
 		return b, nil

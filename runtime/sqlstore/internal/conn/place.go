@@ -20,7 +20,7 @@ type Place struct {
 	Together *Together
 	Bounds   *Bounds
 	// The statements of the dialect with these names.
-	Describe, Sync, Reclaim, Latest string
+	Describe, Sync, Reclaim, Latest, Now string
 }
 
 // Schemas are the schemas of the tables by their names, and of a table that is created by ".".
@@ -29,13 +29,16 @@ type Schemas map[string]string
 // created is the name under which [dialect.Dialect.Locate] selects the schema in which a table is created.
 const created = "."
 
+// anyTable is the name under which it selects the schema of all tables.
+const anyTable = "*"
+
 func newPlace(db *sql.DB, d dialect.Dialect, table string, schemas Schemas) (p *Place, err error) {
 	p = &Place{schemas: schemas}
 	schema := schemas[table]
 	for _, text := range []struct {
 		into *string
 		text string
-	}{{&p.Describe, d.Describe}, {&p.Sync, d.Sync}, {&p.Reclaim, d.Reclaim}, {&p.Latest, d.Latest}} {
+	}{{&p.Describe, d.Describe}, {&p.Sync, d.Sync}, {&p.Reclaim, d.Reclaim}, {&p.Latest, d.Latest}, {&p.Now, d.Now}} {
 		if *text.into, err = d.TextIn(schema, text.text, table); err != nil {
 			return nil, err
 		}
@@ -111,6 +114,12 @@ func (s *Server) Find(ctx context.Context, db Querier) (Schemas, error) {
 		}
 		if other := schemas[name.String]; other != "" && other != schema.String {
 			return nil, &fault.Hinted{Text: fmt.Sprintf(s.FillIn(ambiguousSchema), name.String, other, schema.String), Err: nil}
+		}
+		if name.String == anyTable && dialect.Spellable(schema.String) {
+			for _, table := range tables {
+				schemas[table] = schema.String
+			}
+			continue
 		}
 		if dialect.Spellable(schema.String) {
 			schemas[name.String] = schema.String

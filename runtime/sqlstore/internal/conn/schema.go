@@ -94,13 +94,9 @@ func (s *Server) checkSession(ctx context.Context, db Querier) error {
 	if s.Dialect.Session == "" {
 		return nil
 	}
-	found, err := Describe(ctx, db, s.Dialect.Session)
-	if err != nil {
-		return s.ExplainServer(err)
-	}
-	all := Differences(s.Dialect.SessionNeeds, found)
-	if len(all) == 0 {
-		return nil
+	all, err := s.differ(ctx, db, s.Dialect.Session, s.Dialect.SessionNeeds)
+	if len(all) == 0 || err != nil {
+		return err
 	}
 	hint := fault.WrongSession
 	// SessionNeeds has first what cannot be changed by the settings of a connection.
@@ -113,6 +109,27 @@ func (s *Server) checkSession(ctx context.Context, db Querier) error {
 		hint = fault.ChangedSession
 	}
 	return &fault.Hinted{Text: s.FillIn(hint) + ": " + strings.Join(all, "; "), Err: nil}
+}
+
+// CheckReady compares the settings of a session with those without which calls may wait for long.
+func (s *Server) CheckReady(ctx context.Context) error {
+	if s.Dialect.Ready == "" {
+		return nil
+	}
+	all, err := s.differ(ctx, s.DB, s.Dialect.Ready, s.Dialect.ReadyNeeds)
+	if len(all) == 0 || err != nil {
+		return err
+	}
+	return &fault.Hinted{Text: s.FillIn(fault.WrongSession) + ": " + strings.Join(all, "; "), Err: nil}
+}
+
+// differ returns how the settings of a session differ from the required ones.
+func (s *Server) differ(ctx context.Context, db Querier, settings, needs string) ([]string, error) {
+	found, err := Describe(ctx, db, settings)
+	if err != nil {
+		return nil, s.ExplainServer(err)
+	}
+	return Differences(needs, found), nil
 }
 
 // ExplainSession names the settings of a session that are wrong by now, if a statement has failed for a reason that has no hint. Without

@@ -158,7 +158,7 @@ func (s *Server) queryNow(ctx context.Context, db Querier) (read reading, err er
 		}
 		read.sent = time.Now()
 		var micros int64
-		err := on.QueryRowContext(ctx, s.Dialect.Now).Scan(&micros)
+		err := on.QueryRowContext(ctx, s.Place().Now).Scan(&micros)
 		read.now = time.UnixMicro(micros)
 		return unbegun(err)
 	})
@@ -209,9 +209,9 @@ func (s *Server) Explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", cause, err)
 }
 
-// WithHint adds the hint for an error, if there is one.
+// WithHint adds the hint for an error, if there is one, and removes keys from its text that a server has added.
 func (s *Server) WithHint(err error) error {
-	if err == nil || errors.As(err, new(*fault.Hinted)) {
+	if err = fault.Cut(err); err == nil || errors.As(err, new(*fault.Hinted)) {
 		return err
 	}
 	if fault.MalformedDSN(err) {

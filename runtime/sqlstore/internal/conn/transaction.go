@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
@@ -152,7 +153,11 @@ func (s *Server) RequireBegun(ctx context.Context, tx Runner) error {
 	if err != nil || inside.Sql == "" {
 		return cmp.Or(err, errNotBegun)
 	}
-	_, err = tx.ExecContext(ctx, inside.Sql)
+	for text := range strings.Lines(inside.Sql) {
+		if _, err = tx.ExecContext(ctx, strings.TrimSpace(text)); err != nil {
+			break
+		}
+	}
 	switch {
 	case s.Dialect.OnlyInTx == "" && err == nil, s.Dialect.OnlyInTx != "" && fault.NoTx(err):
 		return errNotBegun

@@ -73,6 +73,8 @@ type Query struct {
 	Params []Param
 	// waits: the statement may wait for a lock.
 	waits bool
+	// doublesAsText is that of the dialect.
+	doublesAsText bool
 }
 
 // Arity is how many rows a statement has: one, as parameters of their own, or many, in JSON or lists.
@@ -96,6 +98,9 @@ func (v *Values) Args(q *Query) []any {
 	all := make([]any, len(q.Params))
 	for i, p := range q.Params {
 		all[i] = v.Arg(p)
+		if x, ok := all[i].(float64); ok && q.doublesAsText {
+			all[i] = strconv.FormatFloat(x, 'g', -1, 64)
+		}
 	}
 	return all
 }
@@ -273,7 +278,7 @@ func Compile(d dialect.Dialect, statement string, source RowSource, schema, tabl
 	}
 	rows := strings.NewReplacer("{rows}", "("+strings.TrimSpace(source.rows)+")",
 		"{logged}", "("+strings.TrimSpace(source.logged)+")", "{keys}", "("+strings.TrimSpace(source.keys)+")")
-	q := Query{}
+	q := Query{doublesAsText: d.DoublesAsText}
 	// Before the schema is filled in, whose name may contain a colon.
 	numbered := paramPattern.ReplaceAllStringFunc(rows.Replace(statement), func(written string) string {
 		i := slices.Index(paramNames[:], written[1:])

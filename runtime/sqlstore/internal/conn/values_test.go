@@ -58,3 +58,14 @@ func TestLiteralsMeanTheSameInEverySQLMode(t *testing.T) {
 	v.Of[ParamValue] = 2.0
 	assert.Contains(t, q.Literal(v), " 2e+00, ")
 }
+
+// A vtgate writes the doubles of prepared statements without an exponent, and MySQL reads 30 decimals of such numbers.
+func TestDoublesForVitessAreTexts(t *testing.T) {
+	for d, want := range map[*dialect.Dialect]any{&dialect.Vitess: "-2.8384976946536896e-15", &dialect.MySQL: -2.8384976946536896e-15} {
+		q, err := Compile(*d, "SELECT :prev, :at_ns", RowSource{}, "", "")
+		require.NoError(t, err)
+		v := &Values{}
+		v.Of[paramPrev], v.Of[paramTS] = -2.8384976946536896e-15, int64(7)
+		assert.Equal(t, []any{want, int64(7)}, v.Args(&q), d.Name)
+	}
+}

@@ -27,6 +27,8 @@ type Dialect struct {
 	Name string
 	// Numbered means that parameters are $1, $2 and so on. If it is false, they are ?.
 	Numbered bool
+	// DoublesAsText means that arguments that are doubles are sent as texts, for a database that would round them.
+	DoublesAsText bool
 	// Quote is the character before and after a quoted name.
 	Quote string
 	// Prepare makes the store prepare statements in the database, each at its first use. If it is false, statements are
@@ -50,7 +52,8 @@ type Dialect struct {
 	// Locate selects names of tables and the schemas in which the session finds them, of those in {names}, a list of texts. The
 	// store runs it once, and from then on names its tables with their schemas, so that a session whose search path or database is
 	// another one uses the same tables. Two schemas of one name are an error, so Locate may also select the one in which the session
-	// would have found the table when it began. A row with the name "." has the schema in which a table is created. If Locate is
+	// would have found the table when it began. A row with the name "." has the schema in which a table is created, and one with
+	// "*" that of all tables, whether they exist or not. If Locate is
 	// empty, names are sent as they are given.
 	Locate string
 	// Parts are the parts that the table must have, in the form of Describe, one per line: the name and the accepted
@@ -65,13 +68,15 @@ type Dialect struct {
 	// another key, are not told apart.
 	CreateRegistry, RegistryParts string
 	// Grants are the statements that give the role {app} of a program, and {migrator}, which runs Migrate, the privileges that they
-	// need on {table}, {overrides} and {registry}. If it is empty, the database has no roles.
-	Grants string
+	// need on {table}, {overrides} and {registry}. If it is empty, NoGrants says why.
+	Grants, NoGrants string
 	// Session selects the names and values of the session's settings on which the statements rely. If it is empty, no
 	// settings are checked.
 	Session string
 	// SessionNeeds is the accepted values of Session's settings, in the form of Parts. It goes with Session.
 	SessionNeeds string
+	// Ready and ReadyNeeds are the same for settings that make no call wrong, but may make calls wait for long: only Ready checks them.
+	Ready, ReadyNeeds string
 
 	// One and Many are the sources of a statement's rows: both select the columns name, key, shard, value, at_ns
 	// and prev, and replace {rows} in the statements below. One has the parameters :name, :key, :shard,
@@ -169,13 +174,15 @@ type Dialect struct {
 	// BoundTime comes before a statement that may wait for locks, and makes it fail if it takes more than 200 ms: longer than BoundWaits,
 	// because the time of a statement that is only slow counts too.
 	BoundTime string
+	// BoundSession means that a setting of the session ends waits for locks, as ReadyNeeds requires.
+	BoundSession bool
 	// Holder selects a text about the transaction that has locked a row: its session and since when it is open. If it is empty, or
 	// fails, as without a privilege for it, errors do not name the transaction.
 	Holder string
 	// Statements selects the columns Id and Info, among others: the number of each session, and the text of the statement that it
 	// executes. Kill ends a session's statement, not the session: the number comes at the end. The store then sends a statement that may wait for locks as a text of
-	// MySQL after a comment, and ends it after 200 ms. A dialect has one of BoundWaits, BoundTime and these two; if it has none, calls
-	// that share a statement wait for all of its rows.
+	// MySQL after a comment, and ends it after 200 ms. A dialect has one of BoundWaits, BoundTime, BoundSession and
+	// these two; if it has none, calls that share a statement wait for all of its rows.
 	Statements, Kill string
 
 	// Sync is the session's setting for waiting for the disk at a commit: as a statement it selects a number, and followed
@@ -205,7 +212,7 @@ type Dialect struct {
 	// empty, no server does.
 	TxOpen string
 	// OnlyInTx is a statement that fails outside of a transaction, and NeverInTx one that fails inside, each with an error
-	// that fault.NoTx or fault.InTx recognizes. They change nothing. The store runs one of them on the connection
+	// that fault.NoTx or fault.InTx recognizes, or several of them, a line each. They change nothing. The store runs one of them on the connection
 	// that a caller has passed to WithConn. Without both, none is accepted.
 	OnlyInTx, NeverInTx string
 	// CountPrepared selects how many statements the session has prepared on the server, which shows whether a driver that
@@ -316,7 +323,7 @@ type Roles struct {
 // role cannot be both.
 func (d Dialect) GrantsFor(table string, to Roles) (string, error) {
 	if d.Grants == "" {
-		return "", fmt.Errorf("%s has no roles: whoever can write the file can use it", d.Name)
+		return "", fmt.Errorf("%s has no roles: %s", d.Name, d.NoGrants)
 	}
 	rewrite, migratorToo := ", UPDATE, DELETE", ""
 	if to.AppendOnly {

@@ -115,7 +115,8 @@ SELECT table_name, table_schema FROM information_schema.tables WHERE table_schem
 UNION ALL SELECT '.', DATABASE()
 ` + allRowsOnMySQL,
 	Session: `
-SELECT 'server', CASE WHEN LOCATE('MariaDB', CONCAT(VERSION(), @@version_comment)) > 0 THEN _binary'MariaDB' ELSE _binary'MySQL' END
+SELECT 'server', CASE WHEN LOCATE('MariaDB', CONCAT(VERSION(), @@version_comment)) > 0 THEN _binary'MariaDB'
+	WHEN LOCATE('Vitess', @@version) > 0 THEN _binary'Vitess' WHEN LOCATE('TiDB', @@version) > 0 THEN _binary'TiDB' ELSE _binary'MySQL' END
 UNION ALL SELECT 'autocommit', CAST(@@autocommit AS BINARY)
 UNION ALL SELECT 'completion_type', CAST(@@completion_type AS BINARY)
 UNION ALL SELECT 'character_set_client', CAST(@@character_set_client AS BINARY)

@@ -9,6 +9,7 @@ var sqliteDialect = Dialect{
 	Quote:     `"`,
 	OneWriter: true,
 	Prepare:   true,
+	NoGrants:  "whoever can write the file can use it",
 	Create: `
 CREATE TABLE IF NOT EXISTS {table} (
 	name  TEXT    NOT NULL,

@@ -17,6 +17,8 @@ type errorTable struct {
 	// refused are the prefixes of codes for a statement that failed because of a value in it, such as a key that a
 	// constraint refuses; the same statement with other values may succeed.
 	refused []string
+	// lost are the codes of a server that has lost the connection to another one, behind it, on which it executed the statement.
+	lost []string
 	// Foreign are the codes with which the database rejects a query of another one's system tables, settings or functions.
 	Foreign []string
 	// noTx and inTx are the errors of statements that need a transaction, and that none may be in. They have no hint.
@@ -76,7 +78,7 @@ func sqliteCode(err error) int {
 
 // MySQLNumber returns the number in "Error 1213 (40001): Deadlock found ...", or 0 if err does not have this form.
 func MySQLNumber(err error) int {
-	for ; err != nil; err = errors.Unwrap(err) {
+	for ; err != nil; err = unwrap(err) {
 		if rest, ok := strings.CutPrefix(err.Error(), "Error "); ok {
 			digits, _, _ := strings.Cut(rest, " ")
 			number, _ := strconv.Atoi(strings.TrimSuffix(digits, ":"))
@@ -131,7 +133,7 @@ const (
 	InvisibleTable = `there is no table {table}, or no right to see it: call Migrate, or run what "ratelimitgen sql {flags}" prints`
 	WrongSession   = `change the settings of the connections, in the data source name or in the server`
 	// OtherServer is for a server that accepts the dialect's statements, and would return other results.
-	OtherServer = `dialect {dialect} is that of another database: pass the database's own dialect to sqlstore.New`
+	OtherServer = `dialect {dialect} is that of another database: pass the database's own dialect to sqlstore.New, if there is one`
 	// ChangedSession is for a session whose settings were right when the store was prepared.
 	ChangedSession = `a program, or another client of a pooler, has changed the settings of a connection`
 	// The encoding of an existing database cannot be changed.

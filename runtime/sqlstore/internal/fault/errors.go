@@ -24,6 +24,9 @@ func CodeOf(err error) Code {
 		return Code{&sqliteErrors, strconv.Itoa(number & 0xff), true}
 	}
 	if number := MySQLNumber(err); number != 0 {
+		if text, ok := vitessText(err); ok {
+			return Code{&vitessErrors, vitessCode(text, number), true}
+		}
 		return Code{&mysqlErrors, strconv.Itoa(number), true}
 	}
 	return Code{&errorTable{}, "", true}
@@ -76,7 +79,8 @@ func Lost(err error) bool {
 		// After a timeout the server may still be executing the statement.
 		return !failed.Timeout()
 	}
-	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	c := CodeOf(err)
+	return c.In(c.Table.lost) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		slices.Contains(sessionEnded, stateOf(err))
 }
 

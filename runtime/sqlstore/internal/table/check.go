@@ -24,6 +24,9 @@ func (p *Prepared) CheckSetup(ctx context.Context) error {
 	if err := p.Server.Check(ctx, p.Server.DB); err != nil {
 		return err
 	}
+	if err := p.Server.CheckReady(ctx); err != nil {
+		return err
+	}
 	if err := p.checkClocks(ctx, x); err != nil {
 		return err
 	}
