@@ -7,6 +7,7 @@ import (
 	"github.com/dave/jennifer/jen"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/describe"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -16,24 +17,6 @@ type group struct {
 	names names
 	// handle, decisions and reservations are the names of its types; the last two are made by functions with new before the name.
 	handle, decisions, reservations string
-}
-
-// declareGroup writes a group's method, its handle with the verbs that can succeed, and the types of their results.
-func declareGroup(file *jen.File, n names, of *spec.Group) {
-	g := group{of, n, of.GoName + "Group", of.GoName + "Decisions", of.GoName + "Reservations"}
-	g.declareMethod(file)
-	g.declareHandle(file)
-	for _, verb := range g.Verbs() {
-		g.declareVerb(file, verb)
-	}
-	if g.Allows() {
-		g.declareDecisions(file)
-		g.declareNewDecisions(file)
-	}
-	if g.Reserves() {
-		g.declareReservations(file)
-		g.declareNewReservations(file)
-	}
 }
 
 // declareMethod writes
@@ -162,3 +145,214 @@ func (g group) count(name string) string {
 
 // parameters are the names that the author has given to the parameters of the methods.
 func (g group) parameters() []string { return slices.Concat(g.Counts(), g.Parameters()) }
+
+// groupVerb is a method of a group's handle: what it returns besides the error, and its comment.
+type groupVerb struct {
+	returns groupResult
+	doc     string
+}
+
+type groupResult int
+
+const (
+	nothing groupResult = iota
+	decisions
+	reservations
+)
+
+// groupVerbs are those of [spec.Group.Verbs].
+var groupVerbs = map[string]groupVerb{
+	"Allow":   {decisions, "Allow takes the tokens of all limits if all are available, and otherwise none."},
+	"Check":   {decisions, "Check reports whether Allow would take the tokens now, and takes none."},
+	"Require": {nothing, "Require takes the tokens of all limits, and returns a denial as a [*LimitedError]."},
+	"Reserve": {reservations, "Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the\n" +
+		"reservations, the largest of all."},
+	"Wait": {nothing, "Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is\n" +
+		"earlier. See [limiter.Group.Wait]."},
+	"WaitReserve": {reservations, "WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known."},
+}
+
+// declareVerb writes a verb, which passes the results of package limiter on, or converts them:
+//
+//	func (g CompleteGroup) Require(ctx context.Context, tokens int64) error {
+//		return g.of(tokens).Require(ctx)
+//	}
+//
+//	func (g CompleteGroup) Allow(ctx context.Context, tokens int64) (CompleteDecisions, error) {
+//		return newCompleteDecisions(g.of(tokens).Allow(ctx))
+//	}
+func (g group) declareVerb(file *jen.File, verb string) {
+	call := jen.Id("g").Dot("of").CallFunc(func(call *jen.Group) {
+		for _, name := range g.Counts() {
+			call.Id(g.count(name))
+		}
+	}).Dot(verb).Call(jen.Id("ctx"))
+	method := jen.Func().Params(jen.Id("g").Id(g.handle)).Id(verb).Params(append([]jen.Code{withContext()}, g.countParameters()...)...)
+	v := groupVerbs[verb]
+	switch v.returns {
+	case nothing:
+		method.Error()
+	case decisions:
+		method.Params(g.decided()...)
+		call = jen.Id("new" + g.decisions).Call(call)
+	case reservations:
+		method.Params(g.reserved()...)
+		call = jen.Id("new" + g.reservations).Call(call)
+	}
+	if verb == "Reserve" {
+		v.doc += g.takenNow()
+	}
+	declare(file, v.doc, method.Block(jen.Return(call)))
+}
+
+// takenNow says which limits Reserve takes from without waiting.
+func (g group) takenNow() (sentences string) {
+	if list := g.takenAtOnce(); len(list) > 0 {
+		sentences = " Tokens of " + words.List(list, "and") + " cannot be reserved, and must be available now."
+	}
+	if g.Acquires() {
+		sentences += " Slots are acquired at once."
+	}
+	return sentences
+}
+
+// groupMember is a limit of a group, with what the results have of it.
+type groupMember struct {
+	limit *spec.Limit
+	index int
+	// field is the field of its decision or reservation, and slot that of its slot; "" without one.
+	field, slot string
+	// reserves reports whether the reservations of the group have the field.
+	reserves bool
+}
+
+func (g group) members() (members []groupMember) {
+	fields, slots := g.Fields(), g.SlotFields()
+	for i, m := range g.Members() {
+		member := groupMember{limit: m.Limit, index: i, field: fields[i]}
+		if i < len(g.Takes) {
+			member.slot, member.reserves = slots[i], slots[i] == ""
+		}
+		members = append(members, member)
+	}
+	return members
+}
+
+// declareDecisions writes
+//
+//	type CompleteDecisions struct {
+//		Decisions
+//		LLMRequests Decision
+//		LLMTokens   Decision
+//	}
+func (g group) declareDecisions(file *jen.File) {
+	doc := g.decisions + " are the decisions of all limits of [Limits." + g.GoName + "]. If one of them denies, no token was taken, and\n" +
+		"the others are Allowed if they would have passed."
+	declare(file, doc, jen.Type().Id(g.decisions).StructFunc(func(fields *jen.Group) {
+		fields.Id("Decisions")
+		for _, m := range g.members() {
+			fields.Id(m.field).Id("Decision")
+		}
+		g.slotFields(fields)
+	}))
+}
+
+// slotFields writes the fields with the slots that were acquired:
+//
+//	// ExportsSlot is what was acquired of [Limits.Exports], to be released; nil if the request was denied.
+//	ExportsSlot *Slot
+func (g group) slotFields(fields *jen.Group) {
+	for _, m := range g.members() {
+		if m.slot != "" {
+			fields.Comment("// " + m.slot + " is what was acquired of [Limits." + m.limit.GoName + "], to be released; nil if the request was denied.")
+			fields.Id(m.slot).Op("*").Id("Slot")
+		}
+	}
+}
+
+// decided are the results of the verbs that return decisions.
+func (g group) decided() []jen.Code { return []jen.Code{jen.Id(g.decisions), jen.Error()} }
+
+// declareNewDecisions writes
+//
+//	func newCompleteDecisions(ds Decisions, err error) (CompleteDecisions, error) {
+//		d := CompleteDecisions{Decisions: ds}
+//		if len(ds.Each) > 0 {
+//			d.LLMRequests = ds.Each[0]
+//			d.LLMTokens = ds.Each[1]
+//		}
+//		return d, err
+//	}
+func (g group) declareNewDecisions(file *jen.File) {
+	var fields []jen.Code
+	for _, m := range g.members() {
+		fields = append(fields, jen.Id("d").Dot(m.field).Op("=").Id("ds").Dot("Each").Index(jen.Lit(m.index)))
+	}
+	fields = append(fields, g.setSlots("d", "ds")...)
+	file.Line()
+	file.Func().Id("new"+g.decisions).Params(jen.Id("ds").Id("Decisions"), jen.Err().Error()).Params(g.decided()...).Block(
+		jen.Id("d").Op(":=").Id(g.decisions).Values(jen.Id("Decisions").Op(":").Id("ds")),
+		jen.If(jen.Len(jen.Id("ds").Dot("Each")).Op(">").Lit(0)).Block(fields...),
+		jen.Return(jen.Id("d"), jen.Err()))
+}
+
+// setSlots sets the fields of a result with slots:
+//
+//	d.ExportsSlot, _ = ds.Slot(3)
+func (g group) setSlots(result, from string) (list []jen.Code) {
+	for _, m := range g.members() {
+		if m.slot != "" {
+			list = append(list, jen.List(jen.Id(result).Dot(m.slot), jen.Id("_")).Op("=").Id(from).Dot("Slot").Call(jen.Lit(m.index)))
+		}
+	}
+	return list
+}
+
+// declareReservations writes
+//
+//	type CompleteReservations struct {
+//		*Reservations
+//		LLMTokens *Reservation
+//	}
+func (g group) declareReservations(file *jen.File) {
+	doc := g.reservations + " are the tokens that were taken from the limits of [Limits." + g.GoName + "]: each is settled or cancelled by\n" +
+		"itself, and Cancel refunds all that are still open."
+	declare(file, doc, jen.Type().Id(g.reservations).StructFunc(func(fields *jen.Group) {
+		fields.Op("*").Id("Reservations")
+		for _, m := range g.members() {
+			if m.reserves {
+				fields.Id(m.field).Op("*").Id("Reservation")
+			}
+		}
+		g.slotFields(fields)
+	}))
+}
+
+// reserved are the results of the verbs that return reservations.
+func (g group) reserved() []jen.Code { return []jen.Code{jen.Op("*").Id(g.reservations), jen.Error()} }
+
+// declareNewReservations writes
+//
+//	func newCompleteReservations(rs *Reservations, err error) (*CompleteReservations, error) {
+//		if err != nil {
+//			return nil, err
+//		}
+//		r := &CompleteReservations{Reservations: rs}
+//		r.LLMTokens = rs.At(0)
+//		r.ExportsSlot, _ = rs.Slot(1)
+//		return r, nil
+//	}
+func (g group) declareNewReservations(file *jen.File) {
+	body := []jen.Code{
+		jen.If(jen.Err().Op("!=").Nil()).Block(jen.Return(jen.Nil(), jen.Err())),
+		jen.Id("r").Op(":=").Op("&").Id(g.reservations).Values(jen.Id("Reservations").Op(":").Id("rs")),
+	}
+	for _, m := range g.members() {
+		if m.reserves {
+			body = append(body, jen.Id("r").Dot(m.field).Op("=").Id("rs").Dot("At").Call(jen.Lit(m.index)))
+		}
+	}
+	body = append(append(body, g.setSlots("r", "rs")...), jen.Return(jen.Id("r"), jen.Nil()))
+	file.Line()
+	file.Func().Id("new"+g.reservations).Params(jen.Id("rs").Op("*").Id("Reservations"), jen.Err().Error()).Params(g.reserved()...).Block(body...)
+}

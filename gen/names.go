@@ -53,10 +53,9 @@ func namesFor(f *spec.File, own string) names {
 	}
 	for _, l := range f.Limits {
 		for _, part := range l.Key {
-			if from, _, ok := splitType(part.GoType()); ok && from != n.own && n.packageAt(from) == "" {
+			if from, name, ok := splitType(part.GoType()); ok && from != n.own {
 				n.importPackage(from)
-			}
-			if from, name, ok := splitType(part.GoType()); !ok || from == n.own {
+			} else {
 				n.keyTypes[cmp.Or(name, part.GoType())] = true
 			}
 		}
@@ -64,18 +63,11 @@ func namesFor(f *spec.File, own string) names {
 	return n
 }
 
-// packageAt returns the name of the package with a path, or "" if the source does not use it.
-func (n names) packageAt(path string) string {
-	for name, of := range n.packages {
-		if of == path {
-			return name
-		}
-	}
-	return ""
-}
-
-// importPackage chooses the name of a package.
+// importPackage chooses the name of a package, unless it has one.
 func (n names) importPackage(from string) {
+	if slices.Contains(slices.Collect(maps.Values(n.packages)), from) {
+		return
+	}
 	base := packageName(from)
 	name := base
 	// Go forbids the name init in the scope of a file.

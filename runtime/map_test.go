@@ -231,7 +231,7 @@ func TestRecipesNameThePlaces(t *testing.T) {
 			recipes[title].add(t, page, section)
 		}
 	}
-	require.Len(t, recipes, 10)
+	require.Len(t, recipes, 11)
 	for title, r := range recipes {
 		t.Run(title, func(t *testing.T) {
 			require.NotEmpty(t, r.names, "name an example: Like `Name`")

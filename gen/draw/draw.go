@@ -66,6 +66,14 @@ func version(i, of int) string {
 	return [...]string{"old", "new"}[i]
 }
 
+// lineClass is the class of the line of a version.
+func lineClass(version string) string {
+	if version == "old" {
+		return "line old"
+	}
+	return "line"
+}
+
 // begins returns the beginning of a sentence about a version: "Old version: ", or "".
 func begins(version string) string {
 	if version == "" {

@@ -102,11 +102,7 @@ func Envelope(name string, versions ...*runtime.Policy) (Picture, bool) {
 		for _, b := range list {
 			places = append(places, point{d.x(b.Length), d.y(float64(b.Tokens))})
 		}
-		class := "line"
-		if d.names[i] == "old" {
-			class = "line old"
-		}
-		d.path(class, lines(places))
+		d.path(lineClass(d.names[i]), lines(places))
 	}
 	d.label("m", (left+right)/2, bottom+32, "length of the interval")
 	return Picture{SVG: d.end(), Text: d.text, Table: d.table()}, true

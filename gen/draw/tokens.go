@@ -56,10 +56,8 @@ type tokensDrawing struct {
 
 // bottom is where the marks begin: at the top if there is no curve, because the modes do not count.
 func (d *tokensDrawing) bottom() int {
-	for _, run := range d.runs {
-		if len(run.Curve) > 0 {
-			return bottom
-		}
+	if slices.ContainsFunc(d.runs, func(r Run) bool { return len(r.Curve) > 0 }) {
+		return bottom
 	}
 	return top
 }
@@ -122,10 +120,6 @@ func (d *tokensDrawing) axes(axisAt float64) {
 
 func (d *tokensDrawing) curves() {
 	for i, run := range d.runs {
-		class := "line"
-		if len(d.runs) > 1 && i == 0 {
-			class = "line old"
-		}
 		var places []point
 		for _, p := range run.Curve {
 			places = append(places, point{d.x(p.At), d.y(p.Tokens)})
@@ -135,7 +129,7 @@ func (d *tokensDrawing) curves() {
 				zero := num(d.y(max(0, d.low)))
 				d.path("area", path+"V"+zero+"H"+num(places[0].x)+"Z")
 			}
-			d.path(class, path)
+			d.path(lineClass(version(i, len(d.runs))), path)
 		}
 	}
 }
@@ -302,12 +296,10 @@ func (d *tokensDrawing) text() string {
 		}
 		sentence := fmt.Sprintf("%s%s in %s: %s.", begins(version(i, len(d.runs))), words.Count(int64(len(run.Marks)), "request"),
 			words.Duration(roundTo(d.story.Length)), words.List(parts, "and"))
-		if n := len(run.Curve); n > 0 {
-			least, most := run.Curve[0].Tokens, run.Curve[0].Tokens
-			for _, p := range run.Curve {
-				least, most = min(least, p.Tokens), max(most, p.Tokens)
-			}
-			sentence += fmt.Sprintf(" The key has between %s and %s %s.", tokens(least), tokens(most), counted(run))
+		if len(run.Curve) > 0 {
+			byTokens := func(a, b Point) int { return cmp.Compare(a.Tokens, b.Tokens) }
+			least, most := slices.MinFunc(run.Curve, byTokens), slices.MaxFunc(run.Curve, byTokens)
+			sentence += fmt.Sprintf(" The key has between %s and %s %s.", tokens(least.Tokens), tokens(most.Tokens), counted(run))
 		}
 		if times := maps.Collect(run.locked); len(times) > 0 {
 			sentence += " Penalties lock the key out " + words.Count(int64(len(times)), "time") + "."

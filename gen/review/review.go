@@ -178,9 +178,6 @@ const (
 	AfterOld        Moment = "after the old version has stopped"
 )
 
-// Moments returns all moments, in their order.
-func Moments() []Moment { return []Moment{BeforeNew, BetweenVersions, AfterOld} }
-
 // Class is a kind of effect that reviewers decide on. See [Class.Meaning].
 type Class string
 
@@ -315,7 +312,7 @@ func (s *Subject) severity() int {
 
 // SQL returns the statements that keep stored counts and overrides across the edit, in the order of a deploy, each with its subject.
 func (r *Review) SQL() (list []SubjectSQL) {
-	for _, at := range Moments() {
+	for _, at := range []Moment{BeforeNew, BetweenVersions, AfterOld} {
 		for i := range r.Subjects {
 			for _, q := range r.Subjects[i].SQL {
 				if q.Keeps == at {

@@ -8,17 +8,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Answer is the decision for a line, or the zero Answer of a side of a [Comparison] that does not decide it.
-type Answer struct {
-	runtime.Decision
-	// Key is the key as a store encodes it.
-	Key string
-	// Answered is false if the side has no such limit, or one whose key has a different number of parts.
-	Answered bool
-	// Outcome may be [TooLarge] or [NoPlan] on one side of a comparison.
-	Outcome Outcome
-}
-
 // accept finds the key, the plan and the calendar of a line. The error is a [*trace.Fault].
 func (s *limitState) accept(l *trace.Line) (a pending, err error) {
 	a.Line, a.request = l, runtime.Request{Op: l.Op, Count: l.Count, Reserve: l.Reserve}

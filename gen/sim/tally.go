@@ -2,7 +2,6 @@ package sim
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,69 +11,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
-
-// Outcome is what became of a request, from the best for its caller to the worst.
-type Outcome int
-
-// The outcomes.
-const (
-	// Allowed is also the outcome of a reservation without delay.
-	Allowed Outcome = iota
-	// Shadowed requests would be denied or delayed if the limit were not in shadow mode.
-	Shadowed
-	// Partly allowed requests got only some of their tokens.
-	Partly
-	// Delayed requests are allowed, and must wait for their tokens.
-	Delayed
-	Denied
-	// TooLarge requests can never pass, because their count exceeds the capacity.
-	TooLarge
-	// NoPlan is the outcome if the limit lacks the plan.
-	NoPlan
-	// Outcomes is the number of outcomes.
-	Outcomes
-
-	// invalid is no outcome: the line is no request of the limit.
-	invalid = Outcomes
-)
-
-var outcomeNames = [Outcomes]string{"allowed", "shadowed", "allowed in part", "delayed", "denied", "impossible (count exceeds capacity)", "an error (no such plan)"}
-
-// String returns the outcome in words.
-func (o Outcome) String() string { return outcomeNames[o] }
-
-// OutcomeOf returns the outcome of a decision on all tokens of a request.
-func OutcomeOf(d runtime.Decision) Outcome {
-	switch {
-	case !d.Allowed:
-		return Denied
-	case d.Shadowed:
-		return Shadowed
-	case d.UsableAfter > 0:
-		return Delayed
-	}
-	return Allowed
-}
-
-// outcomeOf returns the outcome of a line that was decided.
-func outcomeOf(l *trace.Line, d runtime.Decision) Outcome {
-	o := OutcomeOf(d)
-	if o == Allowed && l.Op.UpTo() && d.Taken < l.Count {
-		return Partly
-	}
-	return o
-}
-
-// outcomeOfError returns the outcome of a line that could not be decided.
-func outcomeOfError(err error) Outcome {
-	switch {
-	case errors.Is(err, runtime.ErrExceedsCapacity):
-		return TooLarge
-	case errors.Is(err, runtime.ErrInvalidPlan):
-		return NoPlan
-	}
-	return invalid
-}
 
 // tally counts the decisions of requests by their outcome. Charges, which are never denied, are among the allowed ones.
 type tally struct {

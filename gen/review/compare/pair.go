@@ -63,13 +63,12 @@ func (p Pair) ModesDiffer() bool {
 
 // Limited returns a version of a plan that has numbers, or is 0; nil if both are unlimited.
 func (p Pair) Limited() *spec.Limit {
-	if p.Old.Unlimited() && p.New.Unlimited() {
-		return nil
+	for _, l := range []*spec.Limit{p.Old, p.New} {
+		if !l.Unlimited() {
+			return l
+		}
 	}
-	if p.Old.Unlimited() {
-		return p.New
-	}
-	return p.Old
+	return nil
 }
 
 // Unblocked returns the limits, those of an unlimited plan as they are without a block, which is the same in both.

@@ -218,19 +218,9 @@ func forgottenPerWindow(p, other, reserving *runtime.Policy, i int) float64 {
 	return max(0, shardCapacity(other, i)-shardCapacity(p, i)-shardShare(reserving, i, reserving.MaxReserved))
 }
 
-func smaller(a, b *big.Rat) *big.Rat {
-	if a.Cmp(b) > 0 {
-		return b
-	}
-	return a
-}
+func smaller(a, b *big.Rat) *big.Rat { return slices.MinFunc([]*big.Rat{a, b}, (*big.Rat).Cmp) }
 
-func larger(a, b *big.Rat) *big.Rat {
-	if a.Cmp(b) < 0 {
-		return b
-	}
-	return a
-}
+func larger(a, b *big.Rat) *big.Rat { return slices.MaxFunc([]*big.Rat{a, b}, (*big.Rat).Cmp) }
 
 // shardGrant returns how many tokens a shard grants in a period in the long run, and shardRate how many accrue in it.
 // Both are 0 for a shard that the policy does not have.

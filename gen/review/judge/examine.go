@@ -130,7 +130,7 @@ var judges = map[*ids.Meaning]func(*judgement){
 	ids.PlanRenamed:             judgePlanRenamed,
 	ids.PlanParameterChanged:    judgePlanParameter,
 	ids.NumbersParameterChanged: judgeNumbersParameter,
-	ids.PlanAdded:               judgePlanAdded,
+	ids.PlanAdded:               judgeAdded,
 	ids.PlanRemoved:             judgePlanRemoved,
 	ids.LimitAdded:              judgeAdded,
 	ids.LimitRemoved:            judgeRemoved,
@@ -258,11 +258,20 @@ func examineByPlan(p compare.Pair, changes []diff.Change, renamed diff.Renames) 
 	return all
 }
 
-// merged joins the findings of each plan. Notes that all limited plans have in common are listed once; the others, and
-// those on a change of one plan only, begin with the plan.
+// merged joins the findings of each plan. Risks and notes that all limited plans have in common are listed once; the others, and
+// those on a change of one plan only, have the plan.
 func merged(parts []ofPlan, limited int) (all review.Subject) {
-	all.Risks = mergedRisks(parts, limited)
 	for _, part := range parts {
+		apart := func(has func(other ofPlan) bool) bool {
+			sharing := slices.DeleteFunc(slices.Clone(parts), func(other ofPlan) bool { return !has(other) })
+			return part.ownChanges() || len(sharing) < limited
+		}
+		for _, r := range part.Risks {
+			if apart(func(other ofPlan) bool { return slices.Contains(other.Risks, r) }) {
+				r.Plan = part.plan
+			}
+			all.Risks = append(all.Risks, r)
+		}
 		for _, f := range part.Findings {
 			addFinding(&all, f)
 		}
@@ -271,13 +280,7 @@ func merged(parts []ofPlan, limited int) (all review.Subject) {
 			all.Numbers = append(all.Numbers, n)
 		}
 		for _, n := range part.Notes {
-			sharing := 0
-			for _, other := range parts {
-				if slices.Contains(other.Notes, n) {
-					sharing++
-				}
-			}
-			if part.ownChanges() || sharing < limited {
+			if apart(func(other ofPlan) bool { return slices.Contains(other.Notes, n) }) {
 				n.Text = part.plan + ": " + n.Text
 			}
 			all.Notes = append(all.Notes, n)
@@ -288,6 +291,7 @@ func merged(parts []ofPlan, limited int) (all review.Subject) {
 			}
 		}
 	}
+	all.Risks = review.InRiskOrder(all.Risks)
 	return all
 }
 
@@ -316,25 +320,6 @@ func addFinding(s *review.Subject, f review.Finding) {
 		// It is a change for all plans, and has effects on each.
 		known.Changes[k].Classes = review.InOrder(slices.Concat(known.Changes[k].Classes, c.Classes))
 	}
-}
-
-// mergedRisks returns the risks of all plans. The plan is "" if all that are limited have it in common.
-func mergedRisks(parts []ofPlan, limited int) (all []review.Risk) {
-	for _, part := range parts {
-		for _, r := range part.Risks {
-			sharing := 0
-			for _, other := range parts {
-				if slices.Contains(other.Risks, r) {
-					sharing++
-				}
-			}
-			if part.ownChanges() || sharing < limited {
-				r.Plan = part.plan
-			}
-			all = append(all, r)
-		}
-	}
-	return review.InRiskOrder(all)
 }
 
 // addUnjudged judges the changes that no plan has, because each has no numbers on one side, by the limits as a whole. It

@@ -180,7 +180,7 @@ func judgeOverrides(j *judgement) {
 		j.endStatement("them, if they are not to return")
 		return
 	}
-	if is.Rate > was.Rate || is.Capacity > was.Capacity || is.MaxReserved > was.MaxReserved || is.Slots > was.Slots || is.Unlimited && !was.Unlimited {
+	if lessOverridable(is, was) {
 		j.class(review.Loosened)
 	}
 	if lessOverridable(was, is) {

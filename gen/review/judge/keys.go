@@ -107,15 +107,8 @@ func bitsOf(part spec.KeyPart) int64 {
 
 // hashingChanged reports whether a part of the same Go type is hashed in one of the keys only.
 func hashingChanged(was, is []spec.KeyPart) bool {
-	if !slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)) {
-		return false
-	}
-	for i := range was {
-		if was[i].Hashed() != is[i].Hashed() {
-			return true
-		}
-	}
-	return false
+	return slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)) &&
+		!slices.EqualFunc(was, is, func(a, b spec.KeyPart) bool { return a.Hashed() == b.Hashed() })
 }
 
 // noteNewParts judges a key whose parts were added, dropped or moved. If parts were added, there are more counts.

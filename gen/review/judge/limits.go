@@ -169,11 +169,6 @@ func judgeNumbersParameter(j *judgement) {
 	j.note(review.Calls, "Calls of %s must pass %s with the %s.", j.New.GoName, j.New.NumbersType(), words.List(is, "and"))
 }
 
-func judgePlanAdded(j *judgement) {
-	j.class(review.Added)
-	j.describe(review.Rule, describe.Words(j.New))
-}
-
 func judgePlanRemoved(j *judgement) {
 	j.class(review.Removed)
 	j.describe(review.RemovedRule, describe.Words(j.Old))

@@ -50,19 +50,13 @@ func splitAccess(text []byte, list []logField) ([]logField, error) {
 
 // closingQuote returns the index of the quote that ends a text, or -1.
 func closingQuote(text []byte, from int) int {
-	for i := from; i < len(text); {
-		end := bytes.IndexByte(text[i:], '"')
-		if end < 0 {
-			return -1
-		}
-		escapes := 0
-		for j := i + end - 1; j >= from && text[j] == '\\'; j-- {
-			escapes++
-		}
-		if i += end; escapes%2 == 0 {
+	for i := from; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
 			return i
 		}
-		i++
 	}
 	return -1
 }

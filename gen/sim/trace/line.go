@@ -177,7 +177,7 @@ func (l *Line) set(field int, text string) (reason string) {
 			return "anniversary must be a day such as \"2024-01-31\", or an RFC 3339 time"
 		}
 	case fieldVerb:
-		if l.Op, ok = opOf(text); !ok {
+		if l.Op, ok = verbs[text]; !ok {
 			return `verb must be "allow", "allowUpTo" or "charge"`
 		}
 	case fieldRunning:
@@ -198,19 +198,7 @@ func runningOf(text string) (time.Duration, bool) {
 }
 
 // verbs are the values of the field verb, named like the methods of the generated code.
-var verbs = []struct {
-	name string
-	op   runtime.Op
-}{{"allow", runtime.Take}, {"allowUpTo", runtime.TakeUpTo}, {"charge", runtime.Charge}}
-
-func opOf(verb string) (runtime.Op, bool) {
-	for _, v := range verbs {
-		if v.name == verb {
-			return v.op, true
-		}
-	}
-	return 0, false
-}
+var verbs = map[string]runtime.Op{"allow": runtime.Take, "allowUpTo": runtime.TakeUpTo, "charge": runtime.Charge}
 
 // JSONType is the JSON type of a part of a key.
 type JSONType byte
@@ -329,9 +317,9 @@ func AppendName(out []byte, field int) []byte {
 
 // VerbOf returns the verb of a request, "" for allow, which is the default.
 func VerbOf(op runtime.Op) string {
-	for _, v := range verbs {
-		if v.op == op && op != runtime.Take {
-			return v.name
+	for name, of := range verbs {
+		if of == op && op != runtime.Take {
+			return name
 		}
 	}
 	return ""

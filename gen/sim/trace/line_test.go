@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -56,13 +57,7 @@ const outOfRange = `0:7: at must be in the years 1970 to 2199, in Unix milliseco
 func TestEveryVerbThatTakesCanBeReplayed(t *testing.T) {
 	for _, op := range runtime.Ops() {
 		if op.Takes() {
-			found := slices.ContainsFunc(verbs, func(v struct {
-				name string
-				op   runtime.Op
-			}) bool {
-				return v.op == op
-			})
-			require.True(t, found, "%v: add its verb to verbs in gen/sim/trace/line.go", op)
+			require.Contains(t, slices.Collect(maps.Values(verbs)), op, "%v: add its verb to verbs in gen/sim/trace/line.go", op)
 		}
 	}
 }

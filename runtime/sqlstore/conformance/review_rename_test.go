@@ -1,4 +1,4 @@
-package reviewtest
+package conformance
 
 import (
 	"database/sql"
@@ -13,9 +13,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// Rename renames a limit that has a count for each of 1,000 keys, 3 blocks and 2 overrides, by nothing but the SQL that a
+// reviewRenames renames a limit that has a count for each of 1,000 keys, 3 blocks and 2 overrides, by nothing but the SQL that a
 // review prints for a dialect: all of them are then those of the new name, which alone is registered.
-func Rename(t *testing.T, db *sql.DB, database, table string, open func(t *testing.T) *sqlstore.Store) {
+func reviewRenames(t *testing.T, db *sql.DB, database, table string, open func(t *testing.T) *sqlstore.Store) {
 	const (
 		keys, blocks, overrides = 1000, 3, 2
 		rule                    = `kind: fixed window, rate: 10, period: 3650d, start: "2020-01-01T00:00:00Z", overrides: {rate: 100, capacity: 100}}`

@@ -1,5 +1,4 @@
-// Package reviewtest runs the SQL of package review on any database.
-package reviewtest
+package conformance
 
 import (
 	"database/sql"
@@ -99,10 +98,11 @@ var edits = []edit{
 	},
 }
 
-// Blocks runs, for edits of the name and the key of a limit, the SQL that a review prints for a dialect. Before it, while it runs and after it, blocked keys are blocked in the old version and in the new one, in
-// processes that have followed the log and in those that read it later; and keys keep their counts, unless several become one.
-// open returns a store of another process on the table, which was migrated.
-func Blocks(t *testing.T, db *sql.DB, database, table string, open func(t *testing.T) *sqlstore.Store) {
+// reviewKeepsBlocks runs, for edits of the name and the key of a limit, the SQL that a review prints for a dialect. Before it,
+// while it runs and after it, blocked keys are blocked in the old version and in the new one, in processes that have followed the
+// log and in those that read it later; and keys keep their counts, unless several become one. open returns a store of another
+// process on the table, which was migrated.
+func reviewKeepsBlocks(t *testing.T, db *sql.DB, database, table string, open func(t *testing.T) *sqlstore.Store) {
 	for _, e := range edits {
 		t.Run(e.name, func(t *testing.T) {
 			old, now := parse(t, e.file(e.old)), parse(t, e.file(e.new))
@@ -254,8 +254,8 @@ type planName string
 
 func (p planName) MarshalText() ([]byte, error) { return []byte(p), nil }
 
-// Plans does the same for an override that gives a key a plan which is then renamed.
-func Plans(t *testing.T, db *sql.DB, database, table string, open func(t *testing.T) *sqlstore.Store) {
+// reviewKeepsPlans does the same for an override that gives a key a plan which is then renamed.
+func reviewKeepsPlans(t *testing.T, db *sql.DB, database, table string, open func(t *testing.T) *sqlstore.Store) {
 	const text = "version: 1\nplans: [free, pro]\nlimits:\n  send: {key: userID, kind: token bucket, rate: {free: 5, pro: 60}, period: 1h, overrides: {rate: 100}}\n"
 	old, now := parse(t, text), parse(t, strings.ReplaceAll(text, "pro", "gold"))
 	d := deployOf(t, old, now, db, database, table)
