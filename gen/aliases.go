@@ -52,7 +52,7 @@ var errorAliases = []alias{
 	{runtimePath, "ErrNotReserved", "ErrNotReserved is returned for a reservation that was denied, or is already settled or cancelled.", nil},
 	{runtimePath, "ErrInvalidPlan", "ErrInvalidPlan is returned for the zero Plan, and for a name or a number that is no plan.", hasPlans},
 	{runtimePath, "ErrSlotLost", "ErrSlotLost is returned for a slot that is not held any more: it was released, or its hold has ended.", hasSlots},
-	{runtimePath, "ErrInvalidNumbers", "ErrInvalidNumbers is returned for numbers that are not given, or more than the file allows.", hasNumbers},
+	{runtimePath, "ErrInvalidNumbers", "ErrInvalidNumbers is returned for numbers that the file does not allow.", hasNumbers},
 	{runtimePath, "ErrInvalidOverride", "ErrInvalidOverride is returned for an override that exceeds limits.yaml, or lacks an end, a reason or an author.", overridable},
 	{runtimePath, "ErrNoOverride", "ErrNoOverride is returned if there is no override or block to end.", overridable},
 }

@@ -243,7 +243,7 @@ func TestNumbersOfSlotsAreNoTokens(t *testing.T) {
 	require.NoError(t, err)
 	code := generate(t, l)
 	assert.Contains(t, code, "// ExportsNumbers are the numbers that callers of [Limits.Exports] give, in slots.")
-	assert.Contains(t, code, "// Slots is how many can be held at once: 1 to 5.")
+	assert.Contains(t, code, "// Slots is how many can be held at once: 0 to 5.")
 }
 
 func TestInvalidCodeIsReportedAsABug(t *testing.T) {

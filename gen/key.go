@@ -76,6 +76,9 @@ func (n names) handleArguments(l *spec.Limit) []jen.Code {
 func (n names) callerNumbers(l *spec.Limit) *jen.Statement {
 	parameter := n.shared(l, l.NumbersParameter())
 	return jen.Qual(runtimePath, "Numbers").ValuesFunc(func(g *jen.Group) {
+		if l.Policy.AtMost.Unlimited {
+			g.Id("Unlimited").Op(":").Id(parameter).Dot("Unlimited")
+		}
 		for _, number := range l.CallerNumbers() {
 			g.Id(number.GoName).Op(":").Id(parameter).Dot(number.GoName)
 			if number.GoName == "Rate" && !l.CapacityGiven && l.Policy.AtMost.Capacity > 0 {

@@ -76,13 +76,26 @@ func (n names) declareOverridesForAll(file *jen.File, l *spec.Limit) {
 //		Rate int64
 //	}
 func declareNumbers(file *jen.File, l *spec.Limit) {
-	doc := l.NumbersType() + " are the numbers that callers of [Limits." + l.GoName + "] give, in " + l.Unit() + "s. All are required: for one that is\n" +
-		"0, or more than the file allows, every method of the limit returns [ErrInvalidNumbers]."
+	doc := l.NumbersType() + " are the numbers that callers of [Limits." + l.GoName + "] give, in " + l.Unit() + "s. For more than the file\n" +
+		"allows, every method of the limit returns [ErrInvalidNumbers]."
+	var denies []string
+	for _, number := range l.CallerNumbers() {
+		// With 0 as MaxReserved, a limit with a capacity has what has accrued.
+		if number.GoName != "MaxReserved" || l.Policy.Capacity == 0 {
+			denies = append(denies, number.GoName)
+		}
+	}
+	if len(denies) > 0 {
+		doc += " With 0 as " + words.List(denies, "or") + ", every request is denied."
+	}
 	declare(file, doc, jen.Type().Id(l.NumbersType()).StructFunc(func(g *jen.Group) {
 		for _, number := range l.CallerNumbers() {
-			// Each shard needs a token.
-			g.Comment("// " + number.GoName + " is " + meaningOf(l, number.Field) + ": " + words.Number(int64(max(1, l.Policy.Shards))) + " to " + words.Number(number.Most) + ".")
+			g.Comment("// " + number.GoName + " is " + meaningOf(l, number.Field) + ": " + numberRange(l, number.Most) + ".")
 			g.Id(number.GoName).Int64()
+		}
+		if l.Policy.AtMost.Unlimited {
+			g.Comment("// Unlimited, in place of numbers, lets the request pass uncounted.")
+			g.Id("Unlimited").Bool()
 		}
 	}))
 }
@@ -99,7 +112,7 @@ func meaningOf(l *spec.Limit, field string) string {
 	}
 	period := fields.PeriodOf(&l.Policy)
 	for _, of := range l.Each() {
-		if !of.Unlimited() && fields.PeriodOf(&of.Policy) != period {
+		if !of.Numberless() && fields.PeriodOf(&of.Policy) != period {
 			period = "period"
 		}
 	}
@@ -108,6 +121,14 @@ func meaningOf(l *spec.Limit, field string) string {
 		meaning += ", and the capacity"
 	}
 	return meaning
+}
+
+// numberRange is the range of a number that callers give. Each shard needs a token.
+func numberRange(l *spec.Limit, most int64) string {
+	if n := int64(l.Policy.Shards); n > 1 {
+		return "0, or " + words.Number(n) + " to " + words.Number(most)
+	}
+	return "0 to " + words.Number(most)
 }
 
 // docOf returns the text of a method's doc comment: the doc of the author, the rule in words, and the worst case.

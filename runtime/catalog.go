@@ -350,6 +350,9 @@ func numbersInWords(p *Policy) string {
 	if p.Mode == ModeUnlimited {
 		return "unlimited"
 	}
+	if p.zero() {
+		return fmt.Sprintf("%v: 0", p.Kind)
+	}
 	number := func(n, most int64) string {
 		if most != 0 {
 			return fmt.Sprintf("at most %d", n)

@@ -120,6 +120,7 @@ func (d Decision) RetryIn() time.Duration {
 //
 //	block        the policy's Mode is [ModeBlock], or an operator has blocked the key
 //	penalty      a [Penalty] is in force, which this request may have started
+//	zero         the limit is 0 for the key: its plan, an operator or the caller gives it nothing
 //	concurrency  too many slots are taken, for the kind [InFlight]
 //	quota        the tokens of a calendar window are used up, or waiting does not help
 //	rate         there are not enough tokens yet
@@ -131,6 +132,8 @@ func (d Decision) Reason() string {
 		return "block"
 	case d.PenaltyFor > 0:
 		return "penalty"
+	case d.Policy.zero():
+		return "zero"
 	case d.Policy != nil && d.Policy.Kind == InFlight:
 		return "concurrency"
 	case d.RetryAfter == Never, d.Policy != nil && d.Policy.Calendar.Unit > 0:
@@ -154,6 +157,8 @@ func (d Decision) String() string {
 		return "allowed in shadow mode, would be delayed"
 	case !d.Allowed && d.RetryAfter == 0:
 		return "denied"
+	case d.Reason() == "zero":
+		return "denied, the limit is 0" + d.Policy.zeroOfCaller()
 	case !d.Allowed && d.RetryAfter == Never:
 		return "denied, no retry passes"
 	case !d.Allowed && d.PenaltyFor > 0:
@@ -234,6 +239,9 @@ type LimitedError struct {
 
 // Error returns the limit that denied the request, and when to retry.
 func (e *LimitedError) Error() string {
+	if e.Reason() == "zero" {
+		return fmt.Sprintf("limit %q: %v, the limit is 0%s", e.Limit, ErrLimited, e.Policy.zeroOfCaller())
+	}
 	if e.RetryAfter == Never {
 		return fmt.Sprintf("limit %q: %v, no retry passes", e.Limit, ErrLimited)
 	}

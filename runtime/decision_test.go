@@ -12,16 +12,17 @@ import (
 
 // TestReason is the table of what denies: of several, a block counts before a penalty, and both before the tokens.
 func TestReason(t *testing.T) {
-	slots := &runtime.Policy{Kind: runtime.InFlight}
-	month := &runtime.Policy{Kind: runtime.FixedWindow, Calendar: runtime.Calendar{Unit: runtime.Month, Count: 1}}
+	plain, slots := &runtime.Policy{Rate: 1, Capacity: 1}, &runtime.Policy{Kind: runtime.InFlight, Slots: 1}
+	month := &runtime.Policy{Kind: runtime.FixedWindow, Rate: 1, Capacity: 1, Calendar: runtime.Calendar{Unit: runtime.Month, Count: 1}}
 	for _, row := range []struct {
 		want string
 		d    runtime.Decision
 	}{
 		{"", runtime.Decision{Allowed: true, PenaltyFor: 1, BlockedFor: 1, RetryAfter: runtime.Never}},
 		{"rate", runtime.Decision{}},
-		{"rate", runtime.Decision{Policy: &runtime.Policy{}, RetryAfter: 1}},
-		{"quota", runtime.Decision{Policy: &runtime.Policy{}, RetryAfter: runtime.Never}},
+		{"rate", runtime.Decision{Policy: plain, RetryAfter: 1}},
+		{"quota", runtime.Decision{Policy: plain, RetryAfter: runtime.Never}},
+		{"zero", runtime.Decision{Policy: &runtime.Policy{}, RetryAfter: runtime.Never}},
 		{"quota", runtime.Decision{Policy: month, RetryAfter: 1}},
 		{"concurrency", runtime.Decision{Policy: slots, RetryAfter: 1}},
 		{"concurrency", runtime.Decision{Policy: slots, RetryAfter: runtime.Never}},

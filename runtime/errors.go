@@ -18,7 +18,7 @@ var (
 	ErrInvalidPolicy = errors.New("invalid policy")
 	// ErrInvalidPlan: the plan is the zero Plan, or limits.yaml does not have it. No request of such a plan is allowed.
 	ErrInvalidPlan = errors.New("invalid plan")
-	// ErrInvalidNumbers: a caller gives a limit numbers that [Policy.AtMost] does not allow, or none. The store is not
+	// ErrInvalidNumbers: a caller gives a limit numbers that [Policy.AtMost] does not allow. The store is not
 	// reached.
 	ErrInvalidNumbers = errors.New("invalid numbers")
 	// ErrInvalidKey: a part of the key could not be converted to text, or the key lacks the time zone or the anniversary

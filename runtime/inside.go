@@ -37,13 +37,20 @@ func (in inside) RelaxedTo(m Mode) *Policy { return in.p.relaxedTo(m) }
 // same override.
 func (in inside) Equal(o *Policy) bool { return in.p.equal(o) }
 
-// Unlimited reports whether the policy belongs to a plan without numbers, also if the key is blocked.
+// Unlimited reports whether the policy belongs to an unlimited plan, also if the key is blocked.
 func (in inside) Unlimited() bool { return in.p.unlimited() }
 
-// Uncounted reports whether the tokens of keys with the policy are not counted: the limit is off, or the plan unlimited.
+// Zero reports whether the policy has nothing to give, so that it denies every request.
+func (in inside) Zero() bool { return in.p.zero() }
+
+// Numberless reports whether the policy is Unlimited or Zero: rows of its keys are those that other plans have left.
+func (in inside) Numberless() bool { return in.p.numberless() }
+
+// Uncounted reports whether the tokens of keys with the policy are not counted: the limit is off, or the policy is without
+// numbers.
 func (in inside) Uncounted() bool { return in.p.uncounted() }
 
-// Counted returns the policy, or for an unlimited plan a plan that is not, if one is known: fields that are the same for
+// Counted returns the policy, or for a plan without numbers one that has some, if one is known: fields that are the same for
 // all plans are those of the limit there.
 func (in inside) Counted() *Policy { return in.p.counted() }
 

@@ -16,7 +16,8 @@ func ForGood() time.Time { return arith.Time(math.MaxInt64) }
 
 // Override is what an operator gives a key in place of the numbers of its plan or of limits.yaml: a plan, numbers, or a
 // Mode. For a number of 0, the plan's number applies. If the plan's capacity equals its rate, Rate without Capacity is
-// both.
+// both. An Override of nothing else, Override{Rate: 0} for example, gives the key 0: every request is denied, whatever its
+// plan, with the RetryAfter [Never] or until it ends.
 //
 // Overrides give single keys, or all keys of a limit, other numbers or another plan while the program runs, lift the
 // limit or block it. Each has an end, a reason and an author, and is an entry of a log. Entries are never changed,
@@ -42,7 +43,7 @@ type Override struct {
 	// Plan is the plan whose numbers the key gets, a constant of generated code; nil keeps the key's own.
 	Plan encoding.TextMarshaler
 	// Rate, Capacity and MaxReserved, in tokens, and Slots are at most the bounds in the policy's [OverrideBounds]. They
-	// have no effect on a key whose plan is unlimited.
+	// have no effect on a key whose plan has no numbers: it is unlimited, or its rate is 0.
 	Rate, Capacity, MaxReserved, Slots int64
 	// Mode is ModeOff or ModeUnlimited, which both lift the limit, or ModeShadow, without plan and numbers. Limits can be
 	// lifted if their [OverrideBounds] have Unlimited. The zero Mode changes none. See [Block] to deny requests.
@@ -74,6 +75,8 @@ const (
 	OverridePlan = "plan"
 	// OverrideNumbers gives it other numbers.
 	OverrideNumbers = "numbers"
+	// OverrideZero gives it 0: every request is denied.
+	OverrideZero = "zero"
 	// OverrideUnlimited, OverrideOff and OverrideShadow lift the limit, by the Mode with that name.
 	OverrideUnlimited = "unlimited"
 	OverrideOff       = "off"
@@ -146,7 +149,9 @@ func (e *OverrideEntry) Validate() error {
 }
 
 // numbers returns the numbers that the override gives.
-func (v *Override) numbers() Numbers { return Numbers{v.Rate, v.Capacity, v.MaxReserved, v.Slots} }
+func (v *Override) numbers() Numbers {
+	return Numbers{Rate: v.Rate, Capacity: v.Capacity, MaxReserved: v.MaxReserved, Slots: v.Slots}
+}
 
 // logged returns the numbers as the log has them, which is older than Slots and has none.
 func (n Numbers) logged() Numbers {
@@ -197,7 +202,7 @@ func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
 	case numbers:
 		e.What = OverrideNumbers
 	default:
-		return fmt.Errorf("%w: it has no plan, no number and no Mode, so it changes nothing: a number of 0 is none, and a Block denies all requests", ErrInvalidOverride)
+		e.What = OverrideZero
 	}
 	if !numbers {
 		return nil
@@ -215,10 +220,10 @@ func (v *Override) checkNumbers(p *Policy) error {
 		switch name := numberNames[i]; {
 		case n < 0:
 			return invalid("%s %d is negative", name, n)
-		case p.Mode == ModeUnlimited && v.Plan != nil:
-			return invalid("its plan is unlimited, so it has no numbers")
-		case p.Mode == ModeUnlimited:
-			return invalid("the plan of the key is unlimited: give it another plan, too")
+		case p.bare() && v.Plan != nil:
+			return invalid("its plan has no numbers, because it is unlimited or its rate is 0")
+		case p.bare():
+			return invalid("the plan of the key has no numbers, because it is unlimited or its rate is 0: give it another plan, too")
 		case n > 0 && own[i] == 0 && p.Kind == InFlight:
 			return invalid("a limit in flight has slots and no %s: set Slots", name)
 		case n > 0 && own[i] == 0:
@@ -237,7 +242,7 @@ func (v *Override) checkNumbers(p *Policy) error {
 
 // Known returns an error for an entry that a later version has put in force.
 func (e *OverrideEntry) Known() error {
-	if e.lifts() || e.What == OverrideBlock || e.What == OverridePlan || e.What == OverrideNumbers {
+	if e.lifts() || e.What == OverrideBlock || e.What == OverridePlan || e.What == OverrideNumbers || e.What == OverrideZero {
 		return nil
 	}
 	return fmt.Errorf("%w: entry %d of the log of overrides has the kind %q, which this version does not have: update the program",
@@ -283,15 +288,23 @@ func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: entry %d of the log of overrides: %w", ErrUnknownOverride, e.ID, err)
 		}
-		if p.given != (Numbers{}) {
+		if p.byCaller {
 			plan = plan.with(p.given)
 		}
 		of = *plan
 		e.applyNumbers(&of)
-	case e.What == OverrideNumbers && unlimited, e.lifts() && !p.Overrides.Unlimited:
+	case e.What == OverrideNumbers && p.bare(), e.lifts() && !p.Overrides.Unlimited:
 		return p, nil
 	case e.What == OverrideNumbers:
 		e.applyNumbers(&of)
+	case e.What == OverrideZero:
+		if unlimited && p.counted().Mode.Counts() {
+			of.Mode = p.counted().Mode
+		} else if unlimited {
+			of.Mode = ModeEnforce
+		}
+		of.change(func(int, int64) int64 { return 0 })
+		of.Lease = Lease{}
 	case unlimited: // lifted already
 	case e.What == OverrideShadow:
 		of.Mode = ModeShadow
@@ -308,7 +321,7 @@ func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 
 // applyNumbers changes the numbers of a policy within its bounds.
 func (e *OverrideEntry) applyNumbers(p *Policy) {
-	if p.Mode == ModeUnlimited {
+	if p.bare() {
 		return
 	}
 	numbers := e.numbers(p.Kind)
@@ -318,7 +331,7 @@ func (e *OverrideEntry) applyNumbers(p *Policy) {
 	}
 	given, most, shards := numbers.each(), p.Overrides.most().each(), int64(max(1, p.Shards))
 	p.change(func(i int, own int64) int64 {
-		if given[i] == 0 || own == 0 {
+		if given[i] == 0 || most[i] == 0 {
 			return own
 		}
 		return min(max(given[i], shards), most[i])

@@ -35,6 +35,10 @@ const MaxSlots = 1000
 // Policy is a limit: a rule that is applied to each key separately. Counts are stored under the policy's name, so two
 // policies with the same name share them.
 //
+// A policy with a Name and a Kind, and with 0 as Rate, Period, Capacity, MaxReserved, Slots and Hold, gives nothing: it denies
+// every request with the RetryAfter [Never] and the [Decision.Reason] zero. Stored rows stay as they are. It is the policy of
+// a plan whose rate is 0.
+//
 // The zero Policy is invalid, and every method of a limit with an invalid policy returns [ErrInvalidPolicy]. A policy must
 // not change after its first use, when it is validated, and what it needs is kept: one that has changed goes by a mix of the old and
 // the new fields. Change a copy, which is a policy of its own.
@@ -111,8 +115,9 @@ type Policy struct {
 	identity *identity
 	// plans are those that an override can give, nil without plans.
 	plans *planSet
-	// given is what a caller has given; zero in a policy as it was written.
-	given Numbers
+	// given is what a caller has given, if byCaller is set.
+	given    Numbers
+	byCaller bool
 	// relaxed is the mode of limiter.Mode, which bounds the Mode; ModeEnforce without one.
 	relaxed Mode
 	// override is set in a policy that is in force for some key because of an override.
@@ -238,7 +243,9 @@ func (b OverrideBounds) String() string {
 }
 
 // most returns the most that the numbers of an override can be.
-func (b *OverrideBounds) most() Numbers { return Numbers{b.Rate, b.Capacity, b.MaxReserved, b.Slots} }
+func (b *OverrideBounds) most() Numbers {
+	return Numbers{Rate: b.Rate, Capacity: b.Capacity, MaxReserved: b.MaxReserved, Slots: b.Slots}
+}
 
 // Overridable reports whether keys of the limit can have overrides.
 func (p *Policy) Overridable() bool { return p != nil && p.Overrides != OverrideBounds{} }
@@ -254,8 +261,22 @@ func (p *Policy) written() *Policy {
 // unlimited reports whether the policy is that of a plan without numbers, also if the key is blocked.
 func (p *Policy) unlimited() bool { return p.Mode == ModeUnlimited || p.override.unlimited }
 
-// uncounted reports whether the tokens of keys with the policy are not counted: the limit is off, or the plan unlimited.
-func (p *Policy) uncounted() bool { return p.Mode.Passes() || p.unlimited() }
+// zero reports whether the policy has nothing to give, so that it denies every request unless its Mode lets them pass: it has no
+// numbers, or a caller has given a 0.
+func (p *Policy) zero() bool {
+	return p != nil && !p.unlimited() && (p.Rate+p.Slots == 0 || p.Full()+p.MaxReserved == 0 || p.AtMost.Capacity > 0 && p.Capacity == 0)
+}
+
+// numberless reports whether the policy has no numbers by which the tokens of a key could be counted.
+func (p *Policy) numberless() bool { return p.unlimited() || p.zero() }
+
+// bare reports whether the policy has no numbers that an override could replace: those of a caller can be replaced, also by one
+// that is 0.
+func (p *Policy) bare() bool { return p.unlimited() || p.zero() && !p.byCaller }
+
+// uncounted reports whether the tokens of keys with the policy are not counted: the limit is off, or the policy is without
+// numbers.
+func (p *Policy) uncounted() bool { return p.Mode.Passes() || p.numberless() }
 
 // equal reports whether two policies decide requests alike: they have the same values, and have been put in force by
 // the same override.
@@ -566,10 +587,10 @@ func (p *Policy) plan(wanted func(*Policy) bool) *Policy {
 	return nil
 }
 
-// counted returns p, or for an unlimited plan a plan that is not, if one is known: fields that are the same for all plans
+// counted returns p, or for a plan without numbers one that has some, if one is known: fields that are the same for all plans
 // are those of the limit there.
 func (p *Policy) counted() *Policy {
-	return cmp.Or(p.plan(func(of *Policy) bool { return !of.unlimited() }), p)
+	return cmp.Or(p.plan(func(of *Policy) bool { return !of.numberless() }), p)
 }
 
 // Overridable returns p after naming its plans, so that overrides can give them to keys.

@@ -109,7 +109,7 @@ func TestInvalidPolicyIsRefused(t *testing.T) {
 		{func(p *runtime.Policy) { p.Period = 5 }, "a limit of the kind in flight has no Period: leave Period out"},
 		{func(p *runtime.Policy) { p.Capacity = 5 }, "a limit of the kind in flight has no Capacity: leave Capacity out"},
 		{func(p *runtime.Policy) { p.MaxReserved = 5 }, "slots cannot be reserved ahead, because it is not known when they are free: leave MaxReserved at 0"},
-		{func(p *runtime.Policy) { p.AtMost.Slots = 6 }, "the policy's own numbers, {Rate:0 Capacity:0 MaxReserved:0 Slots:5}, must be those of AtMost, {Rate:0 Capacity:0 MaxReserved:0 Slots:6}"},
+		{func(p *runtime.Policy) { p.AtMost.Slots = 6 }, "the policy's own numbers, {Rate:0 Capacity:0 MaxReserved:0 Slots:5 Unlimited:false}, must be those of AtMost, {Rate:0 Capacity:0 MaxReserved:0 Slots:6 Unlimited:false}"},
 		{func(p *runtime.Policy) { p.Overrides.Slots = 4 }, "the bounds of overrides have the slots 4, which is less than the limit's own, 5"},
 		{func(p *runtime.Policy) { p.Overrides.Slots = runtime.MaxSlots + 1 }, "overrides can give at most 1000 slots, not 1001"},
 		{func(p *runtime.Policy) { p.Overrides.Rate = 9 }, "overrides cannot give rate to a limit with rate 0"},
@@ -136,9 +136,9 @@ func TestInvalidPolicyIsRefused(t *testing.T) {
 		{func(p *runtime.Policy) { p.Calendar.Zone = "Europe/Atlantis" }, `the time zone "Europe/Atlantis" cannot be loaded: correct the name, or import time/tzdata (unknown time zone Europe/Atlantis)`},
 	})
 	refused(runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 5, Period: time.Minute, Capacity: 5, AtMost: runtime.Numbers{Rate: 5, Capacity: 5}}, edits{
-		{func(p *runtime.Policy) { p.AtMost.Rate = -1 }, "AtMost {Rate:-1 Capacity:5 MaxReserved:0 Slots:0} is not between 0 and 999999999999999"},
-		{func(p *runtime.Policy) { p.AtMost.MaxReserved = runtime.Unbounded }, "AtMost {Rate:5 Capacity:5 MaxReserved:1000000000000000 Slots:0} is not between 0 and 999999999999999"},
-		{func(p *runtime.Policy) { p.Rate = 6 }, "the policy's own numbers, {Rate:6 Capacity:5 MaxReserved:0 Slots:0}, must be those of AtMost, {Rate:5 Capacity:5 MaxReserved:0 Slots:0}"},
+		{func(p *runtime.Policy) { p.AtMost.Rate = -1 }, "AtMost {Rate:-1 Capacity:5 MaxReserved:0 Slots:0 Unlimited:false} is not between 0 and 999999999999999"},
+		{func(p *runtime.Policy) { p.AtMost.MaxReserved = runtime.Unbounded }, "AtMost {Rate:5 Capacity:5 MaxReserved:1000000000000000 Slots:0 Unlimited:false} is not between 0 and 999999999999999"},
+		{func(p *runtime.Policy) { p.Rate = 6 }, "the policy's own numbers, {Rate:6 Capacity:5 MaxReserved:0 Slots:0 Unlimited:false}, must be those of AtMost, {Rate:5 Capacity:5 MaxReserved:0 Slots:0 Unlimited:false}"},
 		{func(p *runtime.Policy) { p.Lease = runtime.Lease{Tokens: 1, For: time.Second} }, "a limit with numbers of its callers cannot be leased: a block taken by the numbers of one request would be spent by those of another"},
 		{func(p *runtime.Policy) { p.Kind, p.AtMost.Capacity = runtime.SlidingWindow, 0 }, "the capacity of a sliding window is its rate: AtMost must have both"},
 		{func(p *runtime.Policy) { p.MaxReserved = 1 }, "with numbers of its callers, the capacity and maxReserved of a fixed window must not be more than its rate, 5: " +

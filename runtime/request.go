@@ -267,10 +267,10 @@ func (q *Request) Late(delay time.Duration) bool { return q.MaxDelay > 0 && dela
 // UsesRows reports whether a request needs the rows of its key, and so the store. The policy must be valid.
 func (q *Request) UsesRows() bool {
 	switch {
-	case q.Policy.Mode.Counts():
-		return true
 	case q.Policy.uncounted():
 		return q.Op.traits().alwaysUsesRows || q.Op == Refund && q.Policy.Kind == InFlight
+	case q.Policy.Mode.Counts():
+		return true
 	}
 	return !q.Decides()
 }

@@ -38,7 +38,7 @@ func (p *Policy) examine() (seen firstSeen) {
 	}
 	counted := p.counted()
 	add(trait.Overrides, p.Overridable())
-	add(trait.Mode, p.Mode != ModeEnforce)
+	add(trait.Mode, p.Mode != ModeEnforce || p.zero())
 	add(trait.Timeout, counted.Timeout > 0)
 	add(trait.Lease, p.Lease != Lease{})
 	add(trait.Local, counted.OnError == FailLocal)

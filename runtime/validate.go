@@ -30,7 +30,8 @@ func (p *Policy) problem() string {
 		return fmt.Sprintf("%v is not a Mode, such as ModeEnforce", p.Mode)
 	case p.relaxed != ModeEnforce && p.relaxed != ModeShadow && p.relaxed != ModeOff:
 		return fmt.Sprintf("limiter.Mode is %v: give it ModeShadow or ModeOff, or ModeEnforce for the modes of the file", p.relaxed)
-	case p.unlimited():
+	// One with a period, a hold or a lease has rather lost its numbers.
+	case p.unlimited(), p.zero() && (p.byCaller || p.override.entry != 0 || p.own() == Numbers{} && p.Period+p.Hold == 0 && p.Lease == Lease{}):
 		return between("shards", p.Shards, 0, MaxShards)
 	}
 	return cmp.Or(
@@ -237,7 +238,7 @@ func (b *OverrideBounds) problem(p *Policy) string {
 			return fmt.Sprintf("the bounds of overrides have the %s %d, which is less than the limit's own, %d", name, most, own[i])
 		case most > MaxTokens:
 			return fmt.Sprintf("the bounds of overrides have the %s %d, which is more than %d", name, most, int64(MaxTokens))
-		case most != 0 && own[i] == 0:
+		case most != 0 && own[i] == 0 && !p.byCaller:
 			return fmt.Sprintf("overrides cannot give %s to a limit with %s 0", name, name)
 		}
 	}

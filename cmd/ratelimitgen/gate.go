@@ -116,6 +116,8 @@ func rates(l *spec.Limit, plan string) string {
 		case plan != "" && of.Plan != plan:
 		case of.UnlimitedRate:
 			rates = append(rates, "unlimited")
+		case of.Zero():
+			rates = append(rates, "0")
 		default:
 			rates = append(rates, fmt.Sprintf("%d/%v", max(of.Policy.Rate, of.Policy.Slots), max(of.Policy.Period, of.Policy.Hold)))
 		}

@@ -179,7 +179,7 @@ var (
 	ErrInvalidPlan = runtime.ErrInvalidPlan
 	// ErrSlotLost is returned for a slot that is not held any more: it was released, or its hold has ended.
 	ErrSlotLost = runtime.ErrSlotLost
-	// ErrInvalidNumbers is returned for numbers that are not given, or more than the file allows.
+	// ErrInvalidNumbers is returned for numbers that the file does not allow.
 	ErrInvalidNumbers = runtime.ErrInvalidNumbers
 	// ErrInvalidOverride is returned for an override that exceeds limits.yaml, or lacks an end, a reason or an author.
 	ErrInvalidOverride = runtime.ErrInvalidOverride
@@ -636,12 +636,12 @@ func (l *Limits) ContractCalls(org uint64, contractCallsNumbers ContractCallsNum
 	return l.limiter().Limit(runtime.Numbers{Rate: contractCallsNumbers.Rate, Capacity: contractCallsNumbers.Capacity}.For(&policyContractCalls, runtime.KeyOf(runtime.Uint64(org))))
 }
 
-// ContractCallsNumbers are the numbers that callers of [Limits.ContractCalls] give, in tokens. All are required: for one that is
-// 0, or more than the file allows, every method of the limit returns [ErrInvalidNumbers].
+// ContractCallsNumbers are the numbers that callers of [Limits.ContractCalls] give, in tokens. For more than the file
+// allows, every method of the limit returns [ErrInvalidNumbers]. With 0 as Rate or Capacity, every request is denied.
 type ContractCallsNumbers struct {
-	// Rate is how many tokens are granted per minute: 1 to 10,000.
+	// Rate is how many tokens are granted per minute: 0 to 10,000.
 	Rate int64
-	// Capacity is the most tokens that can accumulate: 1 to 20,000.
+	// Capacity is the most tokens that can accumulate: 0 to 20,000.
 	Capacity int64
 }
 

@@ -219,7 +219,9 @@ func slots(l *spec.Limit, name string) panel {
 	var most, holds []string
 	for _, of := range l.Each() {
 		most = append(most, strings.TrimSpace(of.Plan+" "+fields.AtMost(of.Policy.Slots, of.Policy.AtMost.Slots)))
-		holds = append(holds, words.Duration(of.Policy.Hold))
+		if !of.Zero() {
+			holds = append(holds, words.Duration(of.Policy.Hold))
+		}
 	}
 	perSecond := func(some ...runtime.Outcome) string { return rate(observe.Tokens, "", name, outcomes(some...)) }
 	return graph("Slots per second", "Slots that all keys together acquire, release and lose per second. A slot that is lost was held for longer than its hold, "+
@@ -232,7 +234,7 @@ func slots(l *spec.Limit, name string) panel {
 func lines(l *spec.Limit, seconds string) (all []series) {
 	for _, of := range l.Each() {
 		p := &of.Policy
-		if of.UnlimitedRate {
+		if of.Numberless() {
 			continue
 		}
 		plan := ""

@@ -23,7 +23,7 @@ type Description struct {
 	Sentences []string
 	// Worst says how many tokens can be used in a period at most, see [bounds.Within]: "Worst case: 30 in any minute.", or how many
 	// slots can be held. If
-	// reservations have no bound, the number is for callers who do not reserve. It is empty for an unlimited element of Plans.
+	// reservations have no bound, the number is for callers who do not reserve. It is empty for an element of Plans without numbers.
 	Worst string
 	// Plans describe what differs between the plans of the limit, in their order.
 	Plans []Description
@@ -63,7 +63,7 @@ func Limit(l *spec.Limit) *Description {
 	for _, of := range l.Plans {
 		plan := Limit(of)
 		d.Plans = append(d.Plans, *plan)
-		if of.Unlimited() {
+		if of.Unlimited() || of.Zero() {
 			continue
 		}
 		if limited++; limited == 1 {
@@ -74,7 +74,7 @@ func Limit(l *spec.Limit) *Description {
 	for i, of := range l.Plans {
 		plan := &d.Plans[i]
 		plan.Sentences = slices.DeleteFunc(plan.Sentences, common)
-		if of.UnlimitedRate {
+		if of.Numberless() {
 			plan.Worst = ""
 		}
 	}
@@ -90,8 +90,10 @@ func worstCase(l *spec.Limit) string {
 	switch {
 	case len(l.Plans) > 0:
 		return strings.Join(words.Of(l.Plans, func(of *spec.Limit) string { return of.Plan + ": " + worstCase(of) }), "; ")
-	case l.UnlimitedRate:
+	case l.UnlimitedRate || p.AtMost.Unlimited:
 		return "no bound"
+	case l.Zero():
+		return "0"
 	case p.Kind == runtime.InFlight:
 		return words.Number(p.Slots) + " held at any instant"
 	case p.MaxReserved == runtime.Unbounded && p.Capacity == 0:

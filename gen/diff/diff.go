@@ -110,14 +110,17 @@ func diffPlans(old, new *spec.Limit, renamed Renames) (changes []Change) {
 func diffByPlan(f fields.Value[spec.Limit], old, new *spec.Limit, pairs []PlanPair) (changes []Change) {
 	limited := 0
 	for _, p := range pairs {
-		if p.Old == nil || p.New == nil || p.Old.UnlimitedRate && p.New.UnlimitedRate {
+		if p.Old == nil || p.New == nil {
 			continue
 		}
-		becomes := p.Old.UnlimitedRate || p.New.UnlimitedRate
+		of, becomes := p.New, p.Old.Numberless() || p.New.Numberless()
+		if p.Old.Numberless() {
+			of = p.Old
+		}
 		if !becomes {
 			limited++
-		} else if f.Name != "rate" {
-			continue // the other numbers come or go with the rate
+		} else if f.Name != fields.NumberOf(of) {
+			continue // the other numbers come or go with it
 		}
 		for _, c := range diffFields([]fields.Value[spec.Limit]{f}, p.Old, p.New, sideOfLimit) {
 			c.Plan, c.Old.Limit, c.New.Limit = p.Plan, old, new

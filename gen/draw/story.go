@@ -179,7 +179,7 @@ func newKey(p *runtime.Policy) *key {
 	row := *p
 	row.Shards = 0
 	k := &key{Key: sim.NewKey(&row, ""), policy: p, rule: meter.RuleOf(p, "")}
-	if p.Mode != runtime.ModeUnlimited {
+	if !p.Inside().Numberless() {
 		k.rule = k.rule.For(runtime.Request{Zone: time.UTC, Anniversary: anniversary})
 	}
 	k.origin = Origin(p, &k.rule)
@@ -196,7 +196,7 @@ func Origin(p *runtime.Policy, rule *meter.Rule) int64 {
 
 // scheduled reports whether a policy has windows that begin at instants which do not depend on requests.
 func scheduled(p *runtime.Policy) bool {
-	return p.Mode != runtime.ModeUnlimited && p.Kind.Windowed() && !p.Precise && !p.Start.FirstUse()
+	return !p.Inside().Numberless() && p.Kind.Windowed() && !p.Precise && !p.Start.FirstUse()
 }
 
 // edges returns the starts of windows, unless they depend on requests.
@@ -287,7 +287,7 @@ func RuleOf(p *runtime.Policy) meter.Rule {
 // Unit returns the natural time of a limit: that in which an empty key becomes full, and at least the period of its
 // windows. A standard story is four units long.
 func Unit(p *runtime.Policy) time.Duration {
-	if p.Mode == runtime.ModeUnlimited || p.Rate+p.Slots == 0 {
+	if p.Inside().Numberless() {
 		return time.Minute
 	}
 	return time.Duration(sizeOf(p).unit)

@@ -316,7 +316,7 @@ func (p *Page) planRules(label string, d *describe.Description) {
 func (p *Page) byPlan(label string, l *spec.Limit, describe func(*runtime.Policy) string) {
 	var labels, texts []string
 	for _, of := range l.Each() {
-		if !of.UnlimitedRate {
+		if !of.Numberless() {
 			labels, texts = append(labels, label+", plan "+of.Plan), append(texts, describe(&of.Policy))
 		}
 	}
@@ -362,8 +362,11 @@ func planTable(plans []*spec.Limit) Table {
 }
 
 func planNumbers(of *spec.Limit) []number {
-	if of.UnlimitedRate {
+	switch {
+	case of.UnlimitedRate:
 		return []number{{Number: review.Within(0).Of(nil, &runtime.Policy{Mode: runtime.ModeUnlimited})}}
+	case of.Zero():
+		return []number{{Number: review.Within(0).Of(nil, &of.Policy)}}
 	}
 	return impliedNumbers(&of.Policy)
 }

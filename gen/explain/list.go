@@ -18,12 +18,18 @@ func List(file *spec.File, program string) (p Page) {
 		policy := &l.Policy
 		for i, of := range l.Each() {
 			rate, atOnce := unlimited, unlimited
-			if !of.UnlimitedRate {
+			switch {
+			case of.Zero():
+				rate, atOnce = "0", "0"
+			case !of.UnlimitedRate:
 				rate = fields.AtMost(of.Policy.Rate, of.Policy.AtMost.Rate) + " per " + fields.PeriodOf(&of.Policy)
 				if of.Policy.Hold > 0 {
 					rate = "held for " + words.Duration(of.Policy.Hold)
 				}
 				atOnce = words.Number(of.Policy.Full())
+				if of.Policy.AtMost.Unlimited {
+					rate, atOnce = "by callers", unlimited
+				}
 			}
 			row := []string{policy.Name, strings.Join(spec.PartNames(l.Key), ", "), policy.Kind.String(), rate, atOnce}
 			if of.Plan != "" {

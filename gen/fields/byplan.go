@@ -13,6 +13,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/document"
 	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -99,7 +100,7 @@ func (r planReader) onePlan(p *parser, l *draft, field string, e document.Entry)
 	case p.doc.Muted(e.Value):
 	case isAtMost(e.Value):
 		p.doc.Report(e.At, ids.BadNumbers, atMostHelp(field), "a number that callers give is the same for all plans, or the plans have numbers of their own")
-	case field == "rate" && isUnlimited:
+	case field == "rate" && (isUnlimited || isZero(e.Value)):
 	case field == "rate" && p.meantInstead(e, unlimited, unlimitedSynonyms):
 	case isUnlimited && field == "capacity" && l.has("hold"):
 		p.doc.Report(e.At, ids.UnlimitedPlan, "give the plan a number, at most "+words.Number(runtime.MaxSlots), "slots cannot be %s, because their holders are in one row", unlimited)
@@ -129,6 +130,9 @@ func (p *parser) noPlansHelp(field string, entries []document.Entry) string {
 // which a schema cannot refer to.
 func orByPlan(value object, unlimitedToo bool) object {
 	one := maps.Clone(value)
+	if unlimitedToo {
+		one["minimum"] = 0 // which denies the plan every request
+	}
 	switch {
 	case value["minimum"] == nil:
 		one["patternErrorMessage"] = "Write a duration such as 90s."
@@ -153,11 +157,27 @@ func orByPlan(value object, unlimitedToo bool) object {
 	if value["minimum"] != nil {
 		most := numberSchema(1, value["maximum"].(int64))
 		most["patternErrorMessage"] = "Write the most that callers can give, a whole number of tokens."
+		if unlimitedToo {
+			most = wordSchema(1, value["maximum"].(int64), unlimited)
+		}
 		both["properties"] = object{atMost: most}
 		both["propertyNames"] = object{"pattern": planForm.String() + "|^" + atMost + "$", "maxLength": longestPlan}
 		both["if"], both["then"] = having(atMost, object{}), object{"maxProperties": 1}
 	}
 	return both
+}
+
+// isZero reports whether a value is the number 0.
+func isZero(value *yaml.Node) bool { return value.Tag == "!!int" && value.Value == "0" }
+
+// NumberOf returns the field whose value for a plan can be 0, so that every request of the plan is denied.
+func NumberOf(l *spec.Limit) string { return numberOf(l.Policy.Kind == runtime.InFlight) }
+
+func numberOf(inFlight bool) string {
+	if inFlight {
+		return "capacity"
+	}
+	return "rate"
 }
 
 // isAtMost reports whether a value is the map of a number that callers give.
@@ -197,6 +217,8 @@ func (r planReader) fromCallers(p *parser, l *draft, e document.Entry) bool {
 		case part.Name != atMost:
 			p.doc.Report(part.Named, ids.BadNumbers, atMostHelp(e.Name), "%s is either by plan or from callers: beside %q, it has nothing else", e.Name, atMost)
 		case part.Again || p.doc.Muted(part.Value):
+		case e.Name == "rate" && document.IsWord(part.Value, unlimited):
+			*number, l.policy.AtMost.Unlimited = runtime.MaxTokens, true
 		case document.IsWord(part.Value, unlimited) || document.IsWord(part.Value, unbounded):
 			p.doc.Report(part.At, ids.BadNumbers, atMostHelp(e.Name), "the most that callers can give is a number, not %s", part.Value.Value)
 		default:

@@ -55,6 +55,9 @@ func callerSentences(l *spec.Limit) []string {
 		these = "this"
 	}
 	sentences := []string{fmt.Sprintf("Callers give the %s of each request, up to %s; the worst case assumes the largest.", words.List(l.CallerFields(), "and"), these)}
+	if l.Policy.AtMost.Unlimited {
+		sentences = []string{fmt.Sprintf("Callers give the %s of each request, or let it pass without a limit: it is not counted then.", words.List(l.CallerFields(), "and"))}
+	}
 	if l.Policy.AtMost.Rate > 0 && l.Policy.Reserves() {
 		sentences = append(sentences, "Reserved tokens are due by the rate of their request: those of requests with different rates may be due together.")
 	}

@@ -22,6 +22,8 @@ type draft struct {
 	// byPlan are the fields with a map of plans, and plans the limit of each plan.
 	byPlan map[string]planValues
 	plans  []*draft
+	// numberless is set for the limit of a plan whose rate is 0 or unlimited.
+	numberless bool
 
 	// start is the start in the words of a calendar.
 	start calendarStart

@@ -227,5 +227,12 @@ func perPeriod(p *runtime.Policy) string {
 
 // ruleSentence covers kind, rate, period and capacity.
 func ruleSentence(l *spec.Limit) string {
+	if p := &l.Policy; p.AtMost.Unlimited {
+		rule := spec.Capital(p.Kind.String()) + ": as many per " + PeriodOf(p) + " as callers give"
+		if p.Capacity < p.Rate {
+			rule += ", at most " + words.Number(p.Capacity) + " at once"
+		}
+		return rule + "."
+	}
 	return spec.Capital(l.Policy.Kind.String()) + ": " + algorithmOf(l.Policy.Kind).rule(&l.Policy) + "."
 }

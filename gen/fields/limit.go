@@ -54,6 +54,8 @@ func Sentences(l *spec.Limit) (rule string, sentences []string) {
 		return "Unlimited: every request is allowed, and none is counted.", nil
 	case l.UnlimitedRate:
 		rule = "Unlimited when it is not blocked."
+	case l.Zero():
+		return spec.Capital(NumberOf(l)) + " 0: every request is denied.", ModeWords(l)
 	default:
 		rule = ruleSentence(l)
 	}

@@ -19,8 +19,8 @@ import (
 var rateField = limitField{
 	name: "rate", requiredBy: kindNeeds("rate"), synonyms: []string{"limit"},
 	about:     "How many tokens are granted per `period`. Not for a limit in flight.",
-	more:      "Requests of an `unlimited` plan are not counted. A plan whose use is to be billed has the largest number instead: nobody reaches it, and `Peek` returns what was `Used`.",
-	accepts:   fmt.Sprintf("a whole number of tokens, 1 to %s; or a map with such a number or `unlimited` for each plan; or `{at most: 10_000}`, if callers give it", words.Number(runtime.MaxTokens)),
+	more:      "A plan with the rate 0 is denied every request. Requests of an `unlimited` plan are not counted. A plan whose use is to be billed has the largest number instead: nobody reaches it, and `Peek` returns what was `Used`.",
+	accepts:   fmt.Sprintf("a whole number of tokens, 1 to %s; or a map with such a number, 0 or `unlimited` for each plan; or `{at most: 10_000}`, if callers give it, or `{at most: unlimited}`", words.Number(runtime.MaxTokens)),
 	absent:    exceptInFlight,
 	example:   "10",
 	schema:    orByPlan(numberSchema(1, runtime.MaxTokens), true),
@@ -48,8 +48,8 @@ func (l *draft) rateNumbers() (number, most *int64) { return &l.policy.Rate, &l.
 
 // readRate reads a rate, which people also write as "10 per minute".
 func (p *parser) readRate(l *draft, e document.Entry) bool {
-	if e.Value.Tag == "!!int" && e.Value.Value == "0" {
-		p.doc.Report(e.At, ids.OutOfRange, "to deny every request, give any rate and write mode: block; for one plan, deny its requests before the limit",
+	if isZero(e.Value) {
+		p.doc.Report(e.At, ids.OutOfRange, "to deny every request, give any rate and write mode: block; to deny those of a plan, write rate: {free: 0, pro: 10}",
 			"rate must be 1 to %s, not 0", words.Number(runtime.MaxTokens))
 		return false
 	}
@@ -154,8 +154,10 @@ func effectiveRate(l *spec.Limit) string {
 	switch {
 	case l.UnlimitedRate:
 		return unlimited
-	case l.Policy.Rate == 0:
+	case l.Policy.Kind == runtime.InFlight:
 		return ""
+	case l.Policy.AtMost.Unlimited:
+		return "{" + atMost + ": " + unlimited + "}"
 	}
 	return effectiveNumber(l.Policy.Rate, l.Policy.AtMost.Rate)
 }

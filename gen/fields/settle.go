@@ -41,9 +41,18 @@ func (p *parser) settlePlans(l *draft) {
 		l.plans = append(l.plans, p.draftOf(l, plan.Name))
 	}
 	p.dropRepeated(before)
-	limited := slices.IndexFunc(l.plans, func(plan *draft) bool { return !plan.unlimited() })
+	limited := slices.IndexFunc(l.plans, func(plan *draft) bool { return !plan.numberless })
 	if limited < 0 {
-		p.doc.Report(l.byPlan["rate"].Named, ids.UnlimitedPlan, "leave the limit out, or give one of the plans a number", "a limit that is unlimited for all plans has no effect")
+		e := l.byPlan[numberOf(l.hasKind(runtime.InFlight))]
+		zero := slices.ContainsFunc(l.plans, func(plan *draft) bool { return !plan.unlimited() })
+		switch free := slices.ContainsFunc(l.plans, (*draft).unlimited); {
+		case !zero:
+			p.doc.Report(e.Named, ids.UnlimitedPlan, "leave the limit out, or give one of the plans a number", "a limit that is unlimited for all plans has no effect")
+		case free:
+			p.doc.Report(e.Named, ids.UnlimitedPlan, "give one of the plans a number", "no plan of the limit has a number")
+		default:
+			p.doc.Report(e.Named, ids.UnlimitedPlan, "to deny every request, give any "+e.Name+" and write mode: block", "the limit is 0 for all plans")
+		}
 		return
 	}
 	l.policy = l.plans[limited].policy
@@ -68,13 +77,20 @@ func (p *parser) namesEveryPlan(l *draft) bool {
 		var missing []string
 		for _, plan := range p.planNames() {
 			value, given := e.values[plan]
-			rate := l.byPlan["rate"].values[plan]
-			free := f.name != "rate" && rate.Value != nil && document.IsWord(rate.Value, unlimited)
+			number := numberOf(l.hasKind(runtime.InFlight))
+			of := l.byPlan[number].values[plan]
+			free, zero := false, false
+			if f.name != number && of.Value != nil {
+				free, zero = document.IsWord(of.Value, unlimited), isZero(of.Value)
+			}
 			switch {
 			case given && free:
 				p.doc.Report(value.Named, ids.UnlimitedPlan, "leave "+plan+" out here", "the plan %s is unlimited, so it has no %s", diag.Quote(plan), f.name)
-				p.doc.Note(rate.At, "its rate is given here")
-			case !given && !free && !e.meant[plan] && !e.anyPlan:
+				p.doc.Note(of.At, "its rate is given here")
+			case given && zero && !isZero(value.Value):
+				p.doc.Report(value.Named, ids.UnlimitedPlan, "leave "+plan+" out here", "the plan %s has the %s 0, so it has no %s", diag.Quote(plan), number, f.name)
+				p.doc.Note(of.At, "its "+number+" is given here")
+			case !given && !free && !zero && !e.meant[plan] && !e.anyPlan:
 				missing = append(missing, plan)
 			}
 		}
@@ -95,7 +111,7 @@ func plansInWords(plans []string) string {
 // draftOf returns the limit of one plan: with the plan's values in place of the maps, which name every plan.
 func (p *parser) draftOf(l *draft, plan string) *draft {
 	own := *l
-	own.plans, own.given = nil, map[string]document.Entry{}
+	own.plans, own.given, own.numberless = nil, map[string]document.Entry{}, false
 	own.limit.Plan, own.limit.Places = plan, map[string]diag.Pos{}
 	for _, f := range limitFields {
 		e, ok := l.given[f.name]
@@ -104,19 +120,26 @@ func (p *parser) draftOf(l *draft, plan string) *draft {
 		}
 		if byPlan, isMap := l.byPlan[f.name]; isMap {
 			if e, ok = byPlan.values[plan]; !ok {
-				continue // an unlimited plan is left out
+				continue // a plan without numbers is left out
 			}
-			if f.name == "rate" && document.IsWord(e.Value, unlimited) {
-				own.limit.UnlimitedRate = true
-			} else {
+			switch number := f.name == numberOf(l.hasKind(runtime.InFlight)); {
+			case number && document.IsWord(e.Value, unlimited):
+				own.limit.UnlimitedRate, own.numberless = true, true
+			case number && isZero(e.Value):
+				own.numberless = true
+			default:
 				f.read(p, &own, e)
 			}
 		}
 		own.keep(f.name, e)
 	}
-	if own.limit.UnlimitedRate {
+	if own.numberless {
+		mode := own.policy.Mode
+		if own.limit.UnlimitedRate {
+			mode = runtime.ModeUnlimited
+		}
 		// The plan has no rule, not even the numbers that all plans share. Its shards stay, because the rows of the other plans have them.
-		own.policy = unchecked{Name: own.policy.Name, Kind: own.policy.Kind, Precise: own.policy.Precise, Shards: own.policy.Shards, AtMost: own.policy.AtMost, Mode: runtime.ModeUnlimited}
+		own.policy = unchecked{Name: own.policy.Name, Kind: own.policy.Kind, Precise: own.policy.Precise, Shards: own.policy.Shards, AtMost: own.policy.AtMost, Mode: mode}
 		return &own
 	}
 	p.settle(&own)

@@ -205,9 +205,9 @@ func (p *Page) tokensCaption(policies []*runtime.Policy) string {
 	return what + " over time, and requests of " + words.Count(draw.StandardStory(shown).Requests[0].Count, unit) + rest
 }
 
-// newest returns the last policy that is not unlimited.
+// newest returns the last policy that has numbers.
 func newest(policies []*runtime.Policy) *runtime.Policy {
-	if last := policies[len(policies)-1]; last.Mode != runtime.ModeUnlimited {
+	if last := policies[len(policies)-1]; !last.Inside().Numberless() {
 		return last
 	}
 	return policies[0]
@@ -272,7 +272,7 @@ func (l *limit) playConfig() string {
 	for _, pair := range l.renamed.PairPlans(l.old, l.new) {
 		plan := playPlan{Name: pair.Plan}
 		for i, version := range []*spec.Limit{pair.Old.Unblocked(), pair.New.Unblocked()} {
-			if version == nil || version.Policy.Mode == runtime.ModeUnlimited {
+			if version == nil || version.Policy.Inside().Numberless() {
 				continue
 			}
 			lane := playLane{Rule: laneRule(&version.Policy)}
@@ -341,7 +341,7 @@ func policiesOf(pair diff.PlanPair) (list []*runtime.Policy) {
 }
 
 func anyLimited(policies []*runtime.Policy) bool {
-	return slices.ContainsFunc(policies, func(p *runtime.Policy) bool { return p.Mode != runtime.ModeUnlimited })
+	return slices.ContainsFunc(policies, func(p *runtime.Policy) bool { return !p.Inside().Numberless() })
 }
 
 func limitID(name string) string { return "limit-" + name }

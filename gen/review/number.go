@@ -74,7 +74,7 @@ func largestReservation(p *runtime.Policy) int64 {
 // Of returns the number for two policies, of which one may be nil.
 func (m Measure) Of(old, new *runtime.Policy) Number {
 	of := func(p *runtime.Policy) *int64 {
-		if p == nil || p.Mode == runtime.ModeUnlimited && m.least > 0 {
+		if p == nil || p.Inside().Numberless() && m.least > 0 {
 			return nil
 		}
 		if value := m.value(p); value >= m.least {

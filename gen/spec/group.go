@@ -260,7 +260,7 @@ func (m *Member) MostTokens(check bool) (least int64, plan string) {
 		if !check {
 			most += min(policy.MaxReserved, runtime.Unbounded-most)
 		}
-		if !of.Unlimited() && most < least {
+		if !of.Unlimited() && !of.Zero() && most < least {
 			least, plan = most, of.Plan
 		}
 	}

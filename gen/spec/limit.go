@@ -61,6 +61,12 @@ func NewLimit(policy runtime.Policy, said Limit) (*Limit, error) {
 // Unlimited reports whether the limit of a plan is unlimited and not blocked.
 func (l *Limit) Unlimited() bool { return l.Policy.Mode == runtime.ModeUnlimited }
 
+// Zero reports whether the limit of a plan is 0: every request is denied.
+func (l *Limit) Zero() bool { return l.Policy.Inside().Zero() }
+
+// Numberless reports whether the limit of a plan has no numbers: its rate is unlimited, or it is 0.
+func (l *Limit) Numberless() bool { return l.UnlimitedRate || l.Zero() }
+
 // Unblocked returns the limit, for a blocked plan with the rate unlimited as it is without the block: its policy has numbers of
 // another plan.
 func (l *Limit) Unblocked() *Limit {

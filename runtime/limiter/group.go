@@ -187,10 +187,10 @@ func (g Group) Reserve(ctx context.Context) (*Reservations, error) {
 	return g.limiter.reserve(ctx, requests, 0, nil)
 }
 
-// mayReserve reports whether requests may reserve by a policy, or by a plan that an override gives to a key of an unlimited
-// one.
+// mayReserve reports whether requests may reserve by a policy, or by a plan that an override gives to a key of one without
+// numbers.
 func mayReserve(p *runtime.Policy) bool {
-	return p.Reserves() || p != nil && p.Mode == runtime.ModeUnlimited && p.Overrides.MaxReserved > 0
+	return p.Reserves() || p != nil && p.Inside().Numberless() && p.Overrides.MaxReserved > 0
 }
 
 // reserve reserves tokens that are due within maxDelay, or at any time if that is 0.

@@ -96,7 +96,7 @@ func (l Limit) Refund(ctx context.Context, d runtime.Decision) (runtime.Decision
 //     that can be more than the key has lost.)
 //   - Shards do not keep the refunds before they have last given each other tokens.
 //   - Tokens of all shards of a key are not returned after a sweep has deleted some of them, which were full.
-//   - Nothing is returned while the limit is off or the plan of the key is unlimited: nothing is counted then.
+//   - Nothing is returned while the limit is off, or the plan of the key is unlimited or its rate 0: nothing is counted then.
 //   - If a fixed window has ended with more tokens missing than its capacity and MaxReserved, nothing is returned.
 //   - After a Reset, an Erase, or tokens granted by an operator, nothing is returned of earlier takes. (Sliding
 //     windows do not remember a grant, nor an Erase or a Reset by a plan without numbers, nor precise ones a Reset at the
@@ -145,7 +145,7 @@ func (l Limit) Charge(ctx context.Context, n int64) (runtime.Decision, error) {
 }
 
 // Peek returns the number of tokens left, and takes none. A limit that is off or unlimited has [runtime.MaxTokens], and
-// one that is blocked has none left: see [runtime.Balance.BlockedFor].
+// one that is blocked or 0 has none left: see [runtime.Balance.BlockedFor].
 func (l Limit) Peek(ctx context.Context) (runtime.Balance, error) {
 	q := runtime.Request{Op: runtime.Peek}
 	if _, err := l.complete(&q); err != nil {
@@ -171,6 +171,9 @@ func (l *Limiter) peek(ctx context.Context, q runtime.Request) (runtime.Balance,
 	}
 	if p.Inside().Uncounted() {
 		b.Capacity, b.Used = runtime.MaxTokens, 0
+	}
+	if p.Inside().Zero() && !p.Mode.Passes() {
+		b.Capacity = 0
 	}
 	if p.Mode == runtime.ModeBlock {
 		b.Remaining, b.BlockedFor = 0, d.BlockedFor

@@ -30,12 +30,11 @@ func TestInvalidNumbersNeverReachTheStore(t *testing.T) {
 		numbers runtime.Numbers
 		want    string
 	}{
-		{runtime.Numbers{}, "rate 0 is not between 2 and 10000, the most that limits.yaml allows"},
 		{runtime.Numbers{Rate: 1, Capacity: 5}, "rate 1 is not between 2 and 10000, the most that limits.yaml allows"},
 		{runtime.Numbers{Rate: -5, Capacity: 5}, "rate -5 is not between 2 and 10000, the most that limits.yaml allows"},
 		{runtime.Numbers{Rate: 10_001, Capacity: 5}, "rate 10001 is not between 2 and 10000, the most that limits.yaml allows"},
-		{runtime.Numbers{Rate: 500}, "capacity 0 is not between 2 and 20000, the most that limits.yaml allows"},
 		{runtime.Numbers{Rate: 500, Capacity: 20_001}, "capacity 20001 is not between 2 and 20000, the most that limits.yaml allows"},
+		{runtime.Numbers{Unlimited: true}, "they are unlimited, which limits.yaml does not allow: give the rate {at most: unlimited} there"},
 		{runtime.Numbers{Rate: 500, Capacity: 500, MaxReserved: 5}, "the maxReserved is that of the policy, and not given by callers"},
 	} {
 		for _, plan := range []int{free, enterprise} {

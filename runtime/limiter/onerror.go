@@ -76,7 +76,7 @@ func (m *localMemory) learnFrom(c runtime.Call, answer *runtime.Answer) {
 			case (q.Op == runtime.Check) != checks:
 			case q.Op == runtime.Reset:
 				m.forget(q) // whatever the plan
-			case q.Policy.OnError == runtime.FailLocal && q.UsesRows() && !q.Policy.Inside().Unlimited():
+			case q.Policy.OnError == runtime.FailLocal && q.UsesRows() && !q.Policy.Inside().Numberless():
 				m.learn(q, &answer.Decisions[i], answer.At)
 			}
 		}

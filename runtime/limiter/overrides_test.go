@@ -139,7 +139,6 @@ func TestInvalidOverrideIsNotWritten(t *testing.T) {
 		{runtime.Override{Rate: 5, Until: until, Reason: " ", Author: "a"}, "needs a reason"},
 		{runtime.Override{Rate: 5, Until: until, Reason: "r"}, "needs an author"},
 		{runtime.Override{Rate: 5, Until: until, Reason: "r\x00", Author: "a"}, "control characters"},
-		{runtime.Override{Until: until, Reason: "r", Author: "a"}, "changes nothing"},
 		{runtime.Override{Rate: 101, Until: until, Reason: "r", Author: "a"}, "rate 101 is more than 100, the most that limits.yaml declares"},
 		{runtime.Override{Capacity: 101, Until: until, Reason: "r", Author: "a"}, "capacity 101 is more than 100"},
 		{runtime.Override{Rate: -1, Until: until, Reason: "r", Author: "a"}, "rate -1 is negative"},

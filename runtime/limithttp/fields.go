@@ -131,6 +131,13 @@ func quotaOf(d *runtime.Decision) quota {
 		}
 		return q
 	}
+	if p.Inside().Zero() {
+		q := quota{name: d.Limit, slots: p.Kind == runtime.InFlight}
+		if wait := d.RetryIn(); wait != 0 && wait != runtime.Never {
+			q.reset = seconds(wait)
+		}
+		return q
+	}
 	q := quota{name: d.Limit, capacity: min(p.Full(), maxInteger), window: windowOf(p), leased: leased(d), slots: p.Kind == runtime.InFlight}
 	q.remain = max(0, min(d.Remaining, q.capacity))
 	switch wait := d.RetryIn(); {

@@ -158,6 +158,7 @@ func goldenCases() []goldenCase {
 		{name: "unlimited plan", limits: one(&runtime.Policy{Name: "apiCalls", Kind: runtime.TokenBucket, Mode: runtime.ModeUnlimited})},
 		{name: "off", limits: one(with(bucket(), mode(runtime.ModeOff)))},
 		{name: "shadow: would be denied", requests: 21, limits: one(with(bucket(), mode(runtime.ModeShadow)))},
+		{name: "zero", options: limithttp.Options{Legacy: limithttp.LegacyGitHub}, limits: []*runtime.Policy{{Name: "calls", Kind: runtime.TokenBucket}}},
 		{name: "block", limits: one(with(bucket(), mode(runtime.ModeBlock)))},
 		{name: "block with an end", requests: 2, route: func(w *world, b *limithttp.Binder) http.Handler {
 			items := blocked(w, 0)

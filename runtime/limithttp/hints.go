@@ -115,7 +115,7 @@ func hintOf(d *runtime.Decision, now time.Time) Hint {
 			h.ResetAt = h.ResetAt.In(zone)
 		}
 	}
-	if wait := deniedFor(d); wait > 0 {
+	if wait := deniedFor(d); wait > 0 || p.Inside().Zero() {
 		if h.Blocked = true; wait != runtime.Never {
 			h.RetryAfter = wait.Seconds()
 		}

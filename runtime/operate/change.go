@@ -318,6 +318,9 @@ func (c *Change) override(ctx context.Context, of limiter.Overrides, p *runtime.
 	if !ok {
 		return runtime.OverrideEntry{}, usagef("the mode is unlimited, off or shadow, not %q: to deny requests, use block", c.Mode)
 	}
+	if c.numbers() == (numbers{}) && c.ToPlan == "" && c.Mode == "" {
+		return runtime.OverrideEntry{}, usagef("nothing is overridden: give numbers, a plan or a mode; to deny requests, use block")
+	}
 	n := c.numbers().by(p)
 	v := runtime.Override{
 		Rate: n.Rate, Capacity: n.Capacity, MaxReserved: n.MaxReserved, Slots: n.Slots,

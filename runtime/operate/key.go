@@ -113,7 +113,11 @@ func (n numbers) of(p *runtime.Policy, required bool) (*runtime.Policy, error) {
 		n.capacity = n.rate // as in a file
 	}
 	p, key := n.by(p).For(p, runtime.Key{})
-	if err := key.Err(); err != nil {
+	err := key.Err()
+	if err == nil && p.Inside().Zero() {
+		err = fmt.Errorf("%w: one of them is 0", runtime.ErrInvalidNumbers)
+	}
+	if err != nil {
 		return nil, usagef("%s depends on the numbers that callers give: %w: give those of the key as -rate, -capacity and -max-reserved", p.Name, err)
 	}
 	return p, nil

@@ -103,9 +103,9 @@ func numbers() []clause {
 			take(5).given(5), take(1).given(5).denied().punished(time.Minute), take(1).given(20).denied().punished(time.Minute),
 			pause(time.Minute), take(1).given(20).punished(0),
 		}},
-		{name: "NumbersRefused", rule: "numbers above the most, or none, are an error, and take nothing", policies: append(counted, numbered(inFlight())), check: func(s *subject, p *runtime.Policy) {
+		{name: "NumbersRefused", rule: "numbers above the most, or below 0, are an error, and take nothing", policies: append(counted, numbered(inFlight())), check: func(s *subject, p *runtime.Policy) {
 			limits := limiter.New(s.store)
-			for _, n := range []int64{0, -1, 21} {
+			for _, n := range []int64{-1, 21} {
 				_, err := limits.Limit(numbersOf(p, n).For(p, keyOf("k"))).Allow(s.ctx)
 				if p.Kind == runtime.InFlight {
 					_, err = limits.Slots(numbersOf(p, n).For(p, keyOf("k"))).Acquire(s.ctx)

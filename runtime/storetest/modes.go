@@ -44,6 +44,7 @@ func modes() []clause {
 			name: "ModeBlock", rule: "a blocked limit denies every take and check of a token, and no other operation",
 			policies: inMode(runtime.ModeBlock, every()), check: (*subject).blocked,
 		},
+		{name: "Zero", rule: "a limit of 0 denies every take and check of a token, and leaves what other plans have counted", policies: every(), check: (*subject).zero},
 	}
 }
 
@@ -77,6 +78,29 @@ func (s *subject) lifted(p *runtime.Policy) {
 		}
 	}
 	s.play(p, []step{left(0).edited(enforced), reset(), left(10).edited(enforced)})
+}
+
+func (s *subject) zero(p *runtime.Policy) {
+	zero, beside := func(p *runtime.Policy) {
+		*p = runtime.Policy{Name: p.Name, Kind: p.Kind, Precise: p.Precise, Shards: p.Shards}
+	}, named("beside "+p.Name, bucket())
+	none := *p
+	zero(&none)
+	s.play(p, []step{take(3).edited(enforced)})
+	for _, q := range []runtime.Request{{Count: 1}, {Count: 100}, {Count: 1, Op: runtime.Check}, {Count: 5, Op: runtime.TakeUpTo}, {Count: 1, Reserve: true}} {
+		if d := s.decide(&none, q); d.Allowed || d.RetryAfter != runtime.Never || d.Reason() != "zero" {
+			s.broken("%s: the decision on %+v is %+v", p.Name, q, d)
+		}
+	}
+	for _, q := range []runtime.Request{{}, {Op: runtime.Charge, Count: 5}, {Op: runtime.Refund, Count: 2}, {Op: runtime.Peek}} {
+		if d := s.decide(&none, q); !d.Allowed || d.Remaining != 0 || !d.TakenAt.IsZero() {
+			s.broken("%s: the decision on %+v is %+v", p.Name, q, d)
+		}
+	}
+	s.play(p, []step{
+		left(7).edited(enforced), all(take(1).edited(zero).deniedFor(runtime.Never), take(1).by(beside)), left(10).by(beside),
+		reset().edited(zero), left(10).edited(enforced),
+	})
 }
 
 func (s *subject) blocked(p *runtime.Policy) {

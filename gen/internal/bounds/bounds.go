@@ -64,15 +64,20 @@ func EnvelopeOf(p *runtime.Policy) Envelope {
 	return e
 }
 
+// unbounded reports whether there is no bound.
+func (e *Envelope) unbounded() bool {
+	return e.MaxReserved == runtime.Unbounded || e.Mode == runtime.ModeUnlimited || e.AtMost.Unlimited
+}
+
 // constant reports whether all intervals have the same bound: none, or 0.
 func (e *Envelope) constant() bool {
-	return e.MaxReserved == runtime.Unbounded || e.Mode == runtime.ModeUnlimited || e.Full()+e.MaxReserved == 0
+	return e.unbounded() || e.Full()+e.MaxReserved == 0
 }
 
 // Within is the function [Within] for the policy of the envelope.
 func (e *Envelope) Within(t time.Duration) int64 {
 	switch {
-	case e.MaxReserved == runtime.Unbounded, e.Mode == runtime.ModeUnlimited:
+	case e.unbounded():
 		return math.MaxInt64
 	case e.constant(): // the result of Unreserved for a limit that can only be reserved
 		return 0

@@ -19,7 +19,7 @@ type Pair struct{ Old, New *spec.Limit }
 func (p Pair) Periods() []time.Duration {
 	list := []time.Duration{time.Minute, time.Hour, 24 * time.Hour}
 	for _, limit := range []*spec.Limit{p.Old, p.New} {
-		if limit != nil && !limit.Unlimited() {
+		if limit != nil && !limit.Unlimited() && !limit.Zero() {
 			list = append(list, bounds.Interval(&limit.Policy))
 		}
 	}
@@ -61,7 +61,7 @@ func (p Pair) ModesDiffer() bool {
 	return p.Old != nil && p.New != nil && p.Old.Policy.Mode != p.New.Policy.Mode
 }
 
-// Limited returns the version of a plan that is not unlimited, or nil if both are.
+// Limited returns a version of a plan that has numbers, or is 0; nil if both are unlimited.
 func (p Pair) Limited() *spec.Limit {
 	for _, l := range []*spec.Limit{p.Old, p.New} {
 		if !l.Unlimited() {

@@ -175,9 +175,9 @@ func judgementOn(p compare.Pair, changes []diff.Change, renamed diff.Renames) *j
 	return j
 }
 
-// examineUnlimited judges the changes by which a plan of a limit becomes unlimited, or no longer is. Changes of other
+// examineNumberless judges the changes by which a plan of a limit becomes unlimited or 0, or no longer is. Changes of other
 // fields have no effect on it. If the edit changes the mode, that alone decides what passes.
-func examineUnlimited(p compare.Pair, changes []diff.Change) (s review.Subject) {
+func examineNumberless(p compare.Pair, changes []diff.Change) (s review.Subject) {
 	modeChanges, as := hasKind(changes, ids.ModeChanged), p
 	if !modeChanges {
 		as = p.Enforced()
@@ -185,7 +185,7 @@ func examineUnlimited(p compare.Pair, changes []diff.Change) (s review.Subject) 
 	s.Numbers = boundsOf(as)
 	for _, group := range byKind(changes) {
 		j := &judgement{Pair: p, changes: group, classes: modeLooseness(as)}
-		if judgeUnlimited(j) {
+		if judgeNumberless(j) {
 			j.addTo(&s)
 		}
 	}
@@ -195,19 +195,25 @@ func examineUnlimited(p compare.Pair, changes []diff.Change) (s review.Subject) 
 	return s
 }
 
-// judgeUnlimited describes a change of a plan that is unlimited on some side, or returns false if it has no effect.
-func judgeUnlimited(j *judgement) bool {
+// judgeNumberless describes a change of a plan that is unlimited or 0 on some side, or returns false if it has no effect.
+func judgeNumberless(j *judgement) bool {
 	kind, wasUnlimited, isUnlimited := j.changes[0].Kind, j.Old.Unlimited(), j.New.Unlimited()
 	switch {
 	case kind == ids.ModeChanged && j.New.Policy.Mode == runtime.ModeBlock: // the limited plans have the note
 	case kind == ids.ModeChanged && j.Old.Policy.Mode == runtime.ModeBlock:
 		j.describe(review.Rule, describe.Limit(j.New).Rules())
-	case kind != ids.RateChanged || wasUnlimited && isUnlimited:
+	case kind != ids.RateChanged && kind != ids.CapacityChanged || wasUnlimited && isUnlimited:
 		return false
+	case j.New.Zero():
+		j.describe(review.Rule, describe.Limit(j.New).Rules())
+		j.note(review.Deploy, "Stored counts stay as they are, until a sweep deletes them.")
 	case isUnlimited:
 		j.risk(review.Unlimited, false)
 		j.describe(review.Rule, describe.Limit(j.New).Rules())
 		j.note(review.Deploy, "Stored counts stay as they are, until a sweep deletes them.")
+	case j.Old.Zero():
+		j.describe(review.Rule, describe.Words(j.New))
+		j.note(review.Deploy, "A key without a row starts full.")
 	default:
 		j.describe(review.Rule, describe.Words(j.New))
 		j.note(review.Deploy, "What was taken without a limit was not counted: a key without a row starts full.")
@@ -234,8 +240,8 @@ func examineByPlan(p compare.Pair, changes []diff.Change, renamed diff.Renames) 
 		onBoth := of.Old != nil && of.New != nil || p.Old == nil || p.New == nil
 		own := slices.DeleteFunc(slices.Clone(changes), func(c diff.Change) bool { return c.Plan != of.Plan && (c.Plan != "" || !onBoth) })
 		switch {
-		case one.Either((*spec.Limit).Unlimited) && one.Old != nil && one.New != nil:
-			part.Subject = examineUnlimited(one, own)
+		case one.Either(func(l *spec.Limit) bool { return l.Unlimited() || l.Zero() }) && one.Old != nil && one.New != nil:
+			part.Subject = examineNumberless(one, own)
 		case len(own) > 0:
 			part.Subject = examine(one, own, renamed)
 			if onBoth {
@@ -316,7 +322,7 @@ func addFinding(s *review.Subject, f review.Finding) {
 	}
 }
 
-// addUnjudged judges the changes that no plan has, because each is unlimited on one side, by the limits as a whole. It
+// addUnjudged judges the changes that no plan has, because each has no numbers on one side, by the limits as a whole. It
 // sorts all findings by their changes.
 func addUnjudged(all *review.Subject, p compare.Pair, changes []diff.Change, renamed diff.Renames) {
 	found := all.Findings

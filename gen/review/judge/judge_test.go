@@ -53,6 +53,7 @@ var edits = map[string][2]string{
 	"Policy.Name":                  {"send: {goName: Send, kind: token bucket, rate: 60, period: 1m}", "post: {goName: Send, kind: token bucket, rate: 60, period: 1m}"},
 	"Policy.Kind":                  {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: fixed window, rate: 60, period: 1m}"},
 	"Policy.Rate":                  {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 30, period: 1m, capacity: 60}"},
+	"Policy.AtMost.Unlimited":      {"send: {kind: token bucket, rate: {at most: 1_000_000_000_000_000}, period: 1m}", "send: {kind: token bucket, rate: {at most: unlimited}, period: 1m}"},
 	"Policy.Period":                {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 2m}"},
 	"Policy.Capacity":              {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, capacity: 30}"},
 	"Policy.MaxReserved":           {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, maxReserved: 30}"},

@@ -49,6 +49,9 @@ func modeOf(l *spec.Limit) mode {
 	if !ok {
 		panic(fmt.Sprintf("review: the mode %v is not described: add it to modes in gen/review/judge/modes.go", l.Policy.Mode))
 	}
+	if l.Zero() && l.Policy.Mode == runtime.ModeEnforce {
+		m.lets = modes[runtime.ModeBlock].lets
+	}
 	return m
 }
 

@@ -618,12 +618,15 @@ func withoutRows(q *runtime.Request, now int64) (runtime.Decision, error) {
 	if err := r.Refuse(q); err != nil {
 		return runtime.Decision{}, err
 	}
+	blocked, zero := q.Policy.Inside().BlockedFor(now), q.Policy.Inside().Zero()
 	switch {
-	case q.Policy.Mode.Passes(), !q.Decides():
-	case q.Empty():
+	case q.Policy.Mode.Passes():
+	case q.Decides() && blocked > 0 && !q.Empty():
+		return runtime.Decision{RetryAfter: blocked}, nil
+	case q.Decides() && zero && !q.Empty():
+		return runtime.Decision{RetryAfter: runtime.Never}, nil
+	case zero, q.Decides():
 		return runtime.Decision{Allowed: true}, nil
-	default:
-		return runtime.Decision{RetryAfter: q.Policy.Inside().BlockedFor(now)}, nil
 	}
 	d := runtime.Decision{Allowed: true, Remaining: runtime.MaxTokens, Value: runtime.MaxTokens}
 	if q.Takes() {

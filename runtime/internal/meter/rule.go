@@ -67,9 +67,9 @@ type Rule struct {
 	FirstUse bool
 	// Precise is the policy's.
 	Precise bool
-	// unlimited is the rule of a plan without numbers.
-	unlimited bool
-	totals    totals
+	// numberless is the rule of a plan without numbers.
+	numberless bool
+	totals     totals
 }
 
 // endless is a debt larger than any other. It is finite because not all databases store infinity.
@@ -77,8 +77,8 @@ const endless = 1e300
 
 // RuleOf returns the rule for a key, all of its shards together. The policy must be valid.
 func RuleOf(p *runtime.Policy, key string) Rule {
-	if p.Inside().Unlimited() {
-		return unlimited(p)
+	if p.Inside().Unlimited() || p.Rate+p.Slots == 0 {
+		return numberless(p)
 	}
 	r := Rule{
 		Rate:     float64(p.Rate),
@@ -112,15 +112,16 @@ func RuleOf(p *runtime.Policy, key string) Rule {
 	return r
 }
 
-// unlimited is the rule of a plan without numbers, for the rows that other plans have left.
-func unlimited(p *runtime.Policy) Rule {
+// numberless is the rule of a plan without numbers, for the rows that other plans have left. Slots are renewed if it has a hold.
+func numberless(p *runtime.Policy) Rule {
 	return Rule{
-		Kind: p.Kind, Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens, Period: 1, Precise: p.Precise, unlimited: true,
+		Kind: p.Kind, Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens, Period: 1, Hold: int64(p.Hold), Precise: p.Precise,
+		numberless: p.Inside().Unlimited() || p.Hold == 0,
 	}
 }
 
 // countsNothing reports whether a key is full whatever was used: by a plan without numbers. Slots stay held.
-func (r *Rule) countsNothing() bool { return r.unlimited && r.Kind != runtime.InFlight }
+func (r *Rule) countsNothing() bool { return r.numberless && r.Kind != runtime.InFlight }
 
 // phaseOf returns where in a period the windows of a key begin, in nanoseconds from 0 to period-1.
 func phaseOf(s runtime.Start, name, key string, period int64) int64 {

@@ -185,7 +185,7 @@ func (r inFlight) renewOrRelease(s runtime.State, now int64, q *runtime.Request)
 	switch {
 	case i < 0 && q.Op == runtime.Release && q.TakenAt != 0:
 		return r.prevent(s, h, now, q.Fence), nil
-	case r.unlimited && (i < 0 || q.Op == runtime.Renew):
+	case r.numberless && (i < 0 || q.Op == runtime.Renew):
 		// Without a limit, no one waits for a slot, and the hold is not known.
 		return s, nil
 	case i < 0:

@@ -8,15 +8,15 @@ type Set uint8
 const (
 	// Overrides: keys may have another policy in force, by a runtime.Override.
 	Overrides Set = 1 << iota
-	// Mode: the mode is not runtime.ModeEnforce, so that requests may need no rows.
+	// Mode: the mode is not runtime.ModeEnforce, or the policy denies every request, so that requests may need no rows.
 	Mode
-	// Timeout: the policy, or for an unlimited plan one of its other plans, has a timeout.
+	// Timeout: the policy, or for a plan without numbers one of its other plans, has a timeout.
 	Timeout
 	// Lease: the policy has a runtime.Lease.
 	Lease
 	// Local: decisions are remembered, for runtime.FailLocal.
 	Local
-	// Jitter: the policy, or for an unlimited plan one of its other plans, has a jitter.
+	// Jitter: the policy, or for a plan without numbers one of its other plans, has a jitter.
 	Jitter
 	// Calendar: the windows of a key depend on its time zone or anniversary.
 	Calendar

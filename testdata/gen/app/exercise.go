@@ -129,7 +129,9 @@ func part(of reflect.Type) reflect.Value {
 	if strings.HasSuffix(of.Name(), "Numbers") {
 		numbers := reflect.New(of).Elem()
 		for i := range numbers.NumField() {
-			numbers.Field(i).SetInt(given)
+			if n := numbers.Field(i); n.CanInt() { // otherwise it is Unlimited
+				n.SetInt(given)
+			}
 		}
 		return numbers
 	}

@@ -220,8 +220,8 @@ func fromCallers(limits *numbers.Limits, ctx context.Context) {
 	fmt.Println(limits.APICalls(7, large).Allow(ctx))
 	_, err := limits.APICalls(7, numbers.APICallsNumbers{Rate: 500, Capacity: 20_001}).Allow(ctx)
 	fmt.Println(errors.Is(err, numbers.ErrInvalidNumbers), err)
-	_, err = limits.Seats(7, numbers.SeatsNumbers{}).Allow(ctx)
-	fmt.Println(errors.Is(err, numbers.ErrInvalidNumbers), err)
+	fmt.Println(limits.Seats(7, numbers.SeatsNumbers{}).Allow(ctx))
+	fmt.Println(limits.Contract(7, numbers.ContractNumbers{Unlimited: true}).AllowN(ctx, 1_000_000))
 	fmt.Println(limits.Seats(7, numbers.SeatsNumbers{Rate: 3}).AllowN(ctx, 3))
 	fmt.Println(limits.Sliding("ann", "", numbers.SlidingNumbers{Rate: 2}).AllowUpTo(ctx, 9))
 	exports := numbers.ExportsNumbers{Capacity: 2, MaxReserved: 2}

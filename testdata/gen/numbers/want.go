@@ -153,7 +153,7 @@ var (
 	ErrNotReserved = runtime.ErrNotReserved
 	// ErrInvalidPlan is returned for the zero Plan, and for a name or a number that is no plan.
 	ErrInvalidPlan = runtime.ErrInvalidPlan
-	// ErrInvalidNumbers is returned for numbers that are not given, or more than the file allows.
+	// ErrInvalidNumbers is returned for numbers that the file does not allow.
 	ErrInvalidNumbers = runtime.ErrInvalidNumbers
 	// ErrInvalidOverride is returned for an override that exceeds limits.yaml, or lacks an end, a reason or an author.
 	ErrInvalidOverride = runtime.ErrInvalidOverride
@@ -287,12 +287,12 @@ func (l *Limits) APICallsOverridesForAll() Overrides {
 	return l.limiter().OverridesForAll(&policyAPICalls)
 }
 
-// APICallsNumbers are the numbers that callers of [Limits.APICalls] give, in tokens. All are required: for one that is
-// 0, or more than the file allows, every method of the limit returns [ErrInvalidNumbers].
+// APICallsNumbers are the numbers that callers of [Limits.APICalls] give, in tokens. For more than the file
+// allows, every method of the limit returns [ErrInvalidNumbers]. With 0 as Rate or Capacity, every request is denied.
 type APICallsNumbers struct {
-	// Rate is how many tokens are granted per minute: 1 to 10,000.
+	// Rate is how many tokens are granted per minute: 0 to 10,000.
 	Rate int64
-	// Capacity is the most tokens that can accumulate: 1 to 20,000.
+	// Capacity is the most tokens that can accumulate: 0 to 20,000.
 	Capacity int64
 }
 
@@ -316,10 +316,10 @@ func (l *Limits) Seats(org int64, seatsNumbers SeatsNumbers) Limit {
 	return l.limiter().Limit(runtime.Numbers{Rate: seatsNumbers.Rate, Capacity: seatsNumbers.Rate}.For(&policySeats, runtime.KeyOf(runtime.Int64(org))))
 }
 
-// SeatsNumbers are the numbers that callers of [Limits.Seats] give, in tokens. All are required: for one that is
-// 0, or more than the file allows, every method of the limit returns [ErrInvalidNumbers].
+// SeatsNumbers are the numbers that callers of [Limits.Seats] give, in tokens. For more than the file
+// allows, every method of the limit returns [ErrInvalidNumbers]. With 0 as Rate, every request is denied.
 type SeatsNumbers struct {
-	// Rate is how many tokens are granted per month, and the capacity: 1 to 1,000.
+	// Rate is how many tokens are granted per month, and the capacity: 0 to 1,000.
 	Rate int64
 }
 
@@ -331,6 +331,33 @@ var policySeats = runtime.Policy{
 	Capacity: 1000,
 	Calendar: runtime.Calendar{Unit: runtime.Month, Zone: "UTC"},
 	AtMost:   runtime.Numbers{Rate: 1000, Capacity: 1000},
+}
+
+// Contract limits requests by this rule.
+//
+// Token bucket: as many per minute as callers give.
+// Callers give the rate of each request, or let it pass without a limit: it is not counted then.
+// Worst case: no bound.
+func (l *Limits) Contract(org int64, contractNumbers ContractNumbers) Limit {
+	return l.limiter().Limit(runtime.Numbers{Unlimited: contractNumbers.Unlimited, Rate: contractNumbers.Rate, Capacity: contractNumbers.Rate}.For(&policyContract, runtime.KeyOf(runtime.Int64(org))))
+}
+
+// ContractNumbers are the numbers that callers of [Limits.Contract] give, in tokens. For more than the file
+// allows, every method of the limit returns [ErrInvalidNumbers]. With 0 as Rate, every request is denied.
+type ContractNumbers struct {
+	// Rate is how many tokens are granted per minute, and the capacity: 0 to 1,000,000,000,000,000.
+	Rate int64
+	// Unlimited, in place of numbers, lets the request pass uncounted.
+	Unlimited bool
+}
+
+var policyContract = runtime.Policy{
+	Name:     "contract",
+	Kind:     runtime.TokenBucket,
+	Rate:     1_000_000_000_000_000,
+	Period:   time.Minute,
+	Capacity: 1_000_000_000_000_000,
+	AtMost:   runtime.Numbers{Rate: 1_000_000_000_000_000, Capacity: 1_000_000_000_000_000, Unlimited: true},
 }
 
 // Exports limits requests by this rule.
@@ -345,12 +372,12 @@ func (l *Limits) Exports(exportsNumbers ExportsNumbers, plan Plan) ReservableLim
 	return l.limiter().Reservable(runtime.Numbers{Capacity: exportsNumbers.Capacity, MaxReserved: exportsNumbers.MaxReserved}.For(policiesExports.For(int(plan), runtime.Key{})))
 }
 
-// ExportsNumbers are the numbers that callers of [Limits.Exports] give, in tokens. All are required: for one that is
-// 0, or more than the file allows, every method of the limit returns [ErrInvalidNumbers].
+// ExportsNumbers are the numbers that callers of [Limits.Exports] give, in tokens. For more than the file
+// allows, every method of the limit returns [ErrInvalidNumbers]. With 0 as Capacity, every request is denied.
 type ExportsNumbers struct {
-	// Capacity is the most tokens that can accumulate: 2 to 20.
+	// Capacity is the most tokens that can accumulate: 0, or 2 to 20.
 	Capacity int64
-	// MaxReserved is how many tokens may be reserved before they are granted: 2 to 5.
+	// MaxReserved is how many tokens may be reserved before they are granted: 0, or 2 to 5.
 	MaxReserved int64
 }
 
@@ -384,10 +411,10 @@ func (l *Limits) Sliding(slidingNumbers string, runtimeKey string, slidingNumber
 	return l.limiter().Limit(runtime.Numbers{Rate: slidingNumbersOfKey.Rate, Capacity: slidingNumbersOfKey.Rate}.For(&policySliding, runtime.KeyOf(runtime.String(slidingNumbers), runtime.String(runtimeKey))))
 }
 
-// SlidingNumbers are the numbers that callers of [Limits.Sliding] give, in tokens. All are required: for one that is
-// 0, or more than the file allows, every method of the limit returns [ErrInvalidNumbers].
+// SlidingNumbers are the numbers that callers of [Limits.Sliding] give, in tokens. For more than the file
+// allows, every method of the limit returns [ErrInvalidNumbers]. With 0 as Rate, every request is denied.
 type SlidingNumbers struct {
-	// Rate is how many tokens are granted per minute: 1 to 50.
+	// Rate is how many tokens are granted per minute: 0 to 50.
 	Rate int64
 }
 
@@ -876,6 +903,11 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			Name:     "seats",
 			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
 			Policies: []*runtime.Policy{&policySeats},
+		},
+		{
+			Name:     "contract",
+			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
+			Policies: []*runtime.Policy{&policyContract},
 		},
 		{
 			Name:     "exports",

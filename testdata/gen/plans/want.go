@@ -415,6 +415,67 @@ var policiesJobs = runtime.PlanPolicies{
 	},
 }
 
+// Uploads limits requests by this rule.
+//
+//   - free: Rate 0: every request is denied.
+//   - pro-yearly: Sliding window: about 10 in any hour. Worst case: 20 in any hour.
+//   - Enterprise: Unlimited: every request is allowed, and none is counted.
+//
+// Each key's windows begin at a fixed offset derived from the key.
+func (l *Limits) Uploads(org int64, plan Plan) Limit {
+	return l.limiter().Limit(policiesUploads.For(int(plan), runtime.KeyOf(runtime.Int64(org))))
+}
+
+var policiesUploads = runtime.PlanPolicies{
+	PlanFree: {
+		Name: "uploads",
+		Kind: runtime.SlidingWindow,
+	},
+	PlanProYearly: {
+		Name:     "uploads",
+		Kind:     runtime.SlidingWindow,
+		Rate:     10,
+		Period:   time.Hour,
+		Capacity: 10,
+	},
+	PlanEnterprise: {
+		Name: "uploads",
+		Kind: runtime.SlidingWindow,
+		Mode: runtime.ModeUnlimited,
+	},
+}
+
+// Calls limits requests by this rule.
+//
+//   - free: Capacity 0: every request is denied.
+//   - pro-yearly: In flight: at most 5 at once. Worst case: 5 held at any instant.
+//   - Enterprise: In flight: at most 5 at once. Worst case: 5 held at any instant.
+//
+// A slot is held until it is released, or for 1m after it was acquired or last renewed: then its holder is presumed dead.
+// How many can start in a time has no bound, because a released slot is free at once.
+func (l *Limits) Calls(plan Plan) SlotLimit {
+	return l.limiter().Slots(policiesCalls.For(int(plan), runtime.Key{}))
+}
+
+var policiesCalls = runtime.PlanPolicies{
+	PlanFree: {
+		Name: "calls",
+		Kind: runtime.InFlight,
+	},
+	PlanProYearly: {
+		Name:  "calls",
+		Kind:  runtime.InFlight,
+		Slots: 5,
+		Hold:  time.Minute,
+	},
+	PlanEnterprise: {
+		Name:  "calls",
+		Kind:  runtime.InFlight,
+		Slots: 5,
+		Hold:  time.Minute,
+	},
+}
+
 // Search limits requests by this rule.
 //
 //   - free: Sliding window: about 5 in any minute. Worst case: 10 in any minute.
@@ -837,6 +898,15 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			Name:     "jobs",
 			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
 			Policies: []*runtime.Policy{&policiesJobs[PlanFree], &policiesJobs[PlanProYearly], &policiesJobs[PlanEnterprise]},
+		},
+		{
+			Name:     "uploads",
+			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
+			Policies: []*runtime.Policy{&policiesUploads[PlanFree], &policiesUploads[PlanProYearly], &policiesUploads[PlanEnterprise]},
+		},
+		{
+			Name:     "calls",
+			Policies: []*runtime.Policy{&policiesCalls[PlanFree], &policiesCalls[PlanProYearly], &policiesCalls[PlanEnterprise]},
 		},
 		{
 			Name:     "search",

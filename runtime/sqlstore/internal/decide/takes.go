@@ -189,8 +189,7 @@ func (r *takeRow) fits(now int64, k known) bool {
 	first := &r.requests[0]
 	// Some statements do not return the total of the row, without which tokens that were taken in advance could often not be refunded.
 	losesTotal := k.dialect.TakeInsertID != "" && slices.ContainsFunc(r.requests, func(q request) bool { return q.Reserve || q.Leased })
-	// In the modes that do not count, a take has no row.
-	if losesTotal || !r.policy.Mode.Counts() || first.Validate() != nil {
+	if losesTotal || first.Validate() != nil || !first.UsesRows() {
 		return false
 	}
 	r.rule = meter.RuleFor(first.Request)

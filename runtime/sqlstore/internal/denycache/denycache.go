@@ -107,7 +107,7 @@ func hasCache(c runtime.Call) bool {
 // what it does to a row ends the denials of the other plans.
 func Concerns(q *runtime.Request) bool {
 	p := q.Policy
-	return p != nil && (p.DenyCache > 0 || p.Inside().Unlimited() && q.UsesRows())
+	return p != nil && (p.DenyCache > 0 || p.Inside().Numberless() && q.UsesRows())
 }
 
 // miss is a call that the cache does not answer.
