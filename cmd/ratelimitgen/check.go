@@ -54,7 +54,7 @@ func checkAll(sources []source) (all render.Problems, unreadable error) {
 			all.Diagnostics = append(all.Diagnostics, diagnostics)
 		} else if err == nil && source.path != standardInput {
 			var stale []render.Stale
-			stale, err = staleWritten(source, file)
+			stale, err = staleWritten(source, file.File)
 			all.Stale = append(all.Stale, stale...)
 		}
 		unreadable = errors.Join(unreadable, err)

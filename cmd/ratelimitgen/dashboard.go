@@ -36,7 +36,7 @@ func prepareDashboard(flags *flag.FlagSet) action {
 		if *alerts {
 			write, to = dashboard.Alerts, s.data
 		}
-		text, err := write(file)
+		text, err := write(file.File)
 		if err != nil {
 			return err
 		}

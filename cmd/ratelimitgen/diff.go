@@ -247,12 +247,6 @@ func (f side) inRepository(name string) string {
 	return root
 }
 
-// limitsFile is a valid limits.yaml with its text.
-type limitsFile struct {
-	*spec.File
-	text []byte
-}
-
 // limits reads and parses the file, and prints its diagnostics to w.
 func (f side) limits(w stream, color bool) (limitsFile, error) {
 	text, err := f.read()

@@ -82,9 +82,9 @@ func (a *explainArgs) pages(s streams) ([]explain.Page, error) {
 	valid := err == nil && len(diagnostics) == 0
 	switch {
 	case valid && a.name == "":
-		return []explain.Page{explain.List(file, program)}, nil
+		return []explain.Page{explain.List(file.File, program)}, nil
 	case valid:
-		return a.pagesOfName(file)
+		return a.pagesOfName(file.File)
 	case strings.Contains(a.name, "-") || slices.Contains(explain.Words(), a.name):
 		// A field or an id needs no file, and users look up ids while the file is invalid.
 		return pagesOfWord(a.name, nil)

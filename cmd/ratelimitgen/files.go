@@ -29,30 +29,36 @@ const standardOutput = "-"
 // rejects a larger one however large it is.
 const maxRead = document.MaxSize + 1
 
+// limitsFile is a valid limits.yaml with its text.
+type limitsFile struct {
+	*spec.File
+	text []byte
+}
+
 // readLimits reads and parses a file, or standard input. The error is that of reading.
-func readLimits(path string) (*spec.File, diag.Diagnostics, error) {
+func readLimits(path string) (limitsFile, diag.Diagnostics, error) {
 	text, err := readBounded(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, absentError{shown(path) + " does not exist; " + absentRemedy(path)}
+		return limitsFile{}, nil, absentError{shown(path) + " does not exist; " + absentRemedy(path)}
 	case err != nil:
-		return nil, nil, err
+		return limitsFile{}, nil, err
 	}
 	file, diagnostics := fields.Parse(nameOf(path), text)
-	return file, diagnostics, nil
+	return limitsFile{file, text}, diagnostics, nil
 }
 
 // readValid is readLimits for commands that need a valid file: otherwise it prints the diagnostics and returns a
 // [checkFailed] error.
-func readValid(s streams, path string, color *choice) (*spec.File, error) {
+func readValid(s streams, path string, color *choice) (limitsFile, error) {
 	file, diagnostics, err := readLimits(path)
 	if err != nil || len(diagnostics) == 0 {
 		return file, err
 	}
 	if err := diagnostics.WriteText(s.err, color.color(s.err)); err != nil {
-		return nil, err
+		return limitsFile{}, err
 	}
-	return nil, checkFailed{}
+	return limitsFile{}, checkFailed{}
 }
 
 // standardInputOnce returns a usage error if several files are standard input, which can be read once.
@@ -208,11 +214,15 @@ func (o output) foreign() bool {
 }
 
 // replaceFile writes a file, and creates its directory if necessary. At any time, even after a crash, the path
-// contains either the whole old file or the whole new one. A symbolic link stays, and its target is replaced.
+// contains either the whole old file or the whole new one. A symbolic link stays, and its target is replaced, which keeps its permissions.
 func replaceFile(path string, text []byte) error {
-	target, _, err := resolve(path)
+	target, info, err := resolve(path)
 	if err != nil {
 		return err
+	}
+	mode := fs.FileMode(0o644) // CreateTemp makes files that only their owner can read
+	if info != nil {
+		mode = info.Mode().Perm() | 0o200 // -force writes a read-only file, and the next time needs no flag
 	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return pathError(err)
@@ -222,7 +232,7 @@ func replaceFile(path string, text []byte) error {
 	if err != nil {
 		return pathError(err)
 	}
-	err = pathError(errors.Join(fill(temporary, text), temporary.Close()))
+	err = pathError(errors.Join(fill(temporary, text, mode), temporary.Close()))
 	if err == nil {
 		err = renameError(os.Rename(temporary.Name(), target))
 	}
@@ -240,11 +250,11 @@ func renameError(err error) error {
 	return err
 }
 
-func fill(file *os.File, text []byte) error {
+func fill(file *os.File, text []byte, mode fs.FileMode) error {
 	if _, err := file.Write(text); err != nil {
 		return err
 	}
-	if err := file.Chmod(0o644); err != nil { // CreateTemp makes files that only their owner can read
+	if err := file.Chmod(mode); err != nil {
 		return err
 	}
 	return file.Sync() // before the rename: a crash could otherwise leave an empty file under the new name

@@ -111,20 +111,20 @@ func (a *generateArgs) runOne(s streams, from source) ([]render.Stale, error) {
 	targets := from.targets(a.pkg)
 	switch {
 	case a.output == standardOutput:
-		code, err := targets[0].code(file)
+		code, err := targets[0].code(file.File)
 		if err == nil {
 			_, err = s.data.Write(code)
 		}
 		return nil, err
 	case a.check:
-		stale, err := staleOf(from.path, targets, file)
+		stale, err := staleOf(from.path, targets, file.File)
 		if len(stale) == 0 && err == nil {
 			a.log(s, "%s is up to date", strings.Join(namesOf(from.outputs, shown), " and "))
 		}
 		return stale, err
 	}
 	for _, t := range targets {
-		err = errors.Join(err, a.write(s, t, file))
+		err = errors.Join(err, a.write(s, t, file.File))
 	}
 	return nil, errors.Join(err, a.refreshSchema(s, from.path))
 }

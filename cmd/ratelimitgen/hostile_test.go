@@ -47,7 +47,7 @@ func hostileCalls() [][]string {
 		{"init", hostile + "/"}, {"generate", hostile}, {"generate", named, "-v"}, {"generate", "new.yaml", "-check"},
 		{"generate", "new.yaml", "-check", "-v", "-o", "limits" + hostile + ".go"}, {"generate", "new.yaml", "-o", hostile},
 		{"generate", "new.yaml", "-o", "limits.gen.go/" + hostile + ".go"}, {"generate", "new.yaml", "-package", hostile}, {"generate", "broken.yaml"},
-		{"dashboard", named}, {"dashboard", "-alerts", named}, {"dashboard", "broken.yaml"}, {"dashboard", "-alerts", hostile}, {"dashboard", "-" + hostile},
+		{"fmt", hostile}, {"fmt", "-check", named}, {"fmt", "broken.yaml"}, {"fmt", "-" + hostile}, {"dashboard", named}, {"dashboard", "-alerts", named}, {"dashboard", "broken.yaml"}, {"dashboard", "-alerts", hostile}, {"dashboard", "-" + hostile},
 		{"sql", "-table", hostile}, {"sql", "-dialect", hostile}, {"version", hostile}, {"schema", "-of", hostile}, {"schema"},
 		{"page", hostile}, {"page", "broken.yaml"}, {"page", named, "-o", "-"}, {"page", named, "-o", hostile + "/"}, {"page", "-against", hostile, "new.yaml"},
 		{"page", "-trace", "trace.jsonl", "-o", "-", "new.yaml"}, {"page", "-trace", "fault.jsonl", "-o", "page.html", "new.yaml"}, {"page", "-svg", named, "-o", "page.html", "new.yaml"},
@@ -76,7 +76,7 @@ func hostileCalls() [][]string {
 			[]string{"simulate", "-format", format, "-trace", "trace.jsonl", "-against", named, "new.yaml"})
 	}
 	for _, args := range calls {
-		if slices.Contains([]string{"check", "explain", "generate", "diff", "page", "simulate"}, args[0]) {
+		if slices.Contains([]string{"check", "explain", "fmt", "generate", "diff", "page", "simulate"}, args[0]) {
 			calls = append(calls, append([]string{args[0], "-color", "always"}, args[1:]...))
 		}
 	}

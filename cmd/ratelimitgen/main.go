@@ -2,6 +2,7 @@
 //
 //	ratelimitgen generate   generate the Go code for limits.yaml
 //	ratelimitgen check      report the errors in a limits.yaml, and code that is out of date with it
+//	ratelimitgen fmt        give a limits.yaml uniform spacing
 //	ratelimitgen diff       explain the effects of an edit of limits.yaml
 //	ratelimitgen explain    explain a limit, a field or an id in words and numbers
 //	ratelimitgen page       write an HTML page with drawings and a playground of every limit
@@ -37,7 +38,7 @@ import (
 // [TestEveryCommandIsListed] fails if one is missing there.
 func commands() []command {
 	return []command{
-		generateCommand(), checkCommand(), diffCommand(), explainCommand(), pageCommand(), dashboardCommand(), initCommand(),
+		generateCommand(), checkCommand(), fmtCommand(), diffCommand(), explainCommand(), pageCommand(), dashboardCommand(), initCommand(),
 		schemaCommand(), sqlCommand(), simulateCommand(), versionCommand(), helpCommand(),
 	}
 }

@@ -109,9 +109,9 @@ func (a *pageArgs) page(s streams) (*page.Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &page.Page{File: file}
+	p := &page.Page{File: file.File}
 	if a.against != "" {
-		if p.Old, p.Remark, err = readOld(s, a.against, a.limits, file, &a.color); err != nil {
+		if p.Old, p.Remark, err = readOld(s, a.against, a.limits, file.File, &a.color); err != nil {
 			return nil, err
 		}
 	}

@@ -199,14 +199,14 @@ func (a *simulateArgs) read(s streams) (*sim.Comparison, error) {
 	var before *spec.File
 	if a.against != "" {
 		remark := ""
-		if before, remark, err = readOld(s, a.against, a.limits, file, &a.color); err != nil {
+		if before, remark, err = readOld(s, a.against, a.limits, file.File, &a.color); err != nil {
 			return nil, err
 		}
 		if remark != "" {
 			fmt.Fprintln(s.err, remark)
 		}
 	}
-	c := sim.NewComparison(before, file)
+	c := sim.NewComparison(before, file.File)
 	for _, names := range []map[string]string{c.Renamed, c.RenamedPlans} {
 		for _, was := range slices.Sorted(maps.Keys(names)) {
 			fmt.Fprintf(s.err, "%s is compared with %s of OLD, as renamed\n", names[was], was)
