@@ -64,14 +64,6 @@ func namesFile(path string) bool {
 	return name != "" && name != "." && name != ".."
 }
 
-// schemaBeside returns the path of the schema for a limits.yaml. Spaces in its name become dashes, because editors
-// end the name at a space.
-func schemaBeside(path string) string {
-	directory, name := filepath.Split(path)
-	name = strings.TrimSuffix(name, filepath.Ext(name))
-	return directory + strings.Join(strings.Fields(name), "-") + ".schema.json"
-}
-
 // refuseExisting returns an error if init would overwrite a file. A schema that is up to date may stay, so that one
 // folder can have several files.
 func refuseExisting(path, schema string) error {

@@ -217,6 +217,14 @@ func (t target) refuseSecond(force bool) error {
 	return nil
 }
 
+// schemaBeside returns the path of the schema for a limits.yaml. Spaces in its name become dashes, because editors
+// end the name at a space.
+func schemaBeside(path string) string {
+	directory, name := filepath.Split(path)
+	name = strings.TrimSuffix(name, filepath.Ext(name))
+	return directory + strings.Join(strings.Fields(name), "-") + ".schema.json"
+}
+
 // staleSchema returns the path of the JSON Schema beside a limits.yaml if it is one that another version wrote, and otherwise "".
 func staleSchema(source string) string {
 	path := schemaBeside(source)
