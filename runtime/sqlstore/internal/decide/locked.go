@@ -69,7 +69,7 @@ func (e *Engine) runBatch(
 		err = nil
 	}
 	if done && err == nil && e.seen != nil {
-		e.seen.wrote(b, states)
+		e.seen.wrote(b, states, !e.races.skips())
 	}
 	return done, err
 }

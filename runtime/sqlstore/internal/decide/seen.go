@@ -2,6 +2,7 @@ package decide
 
 import (
 	"hash/maphash"
+	"slices"
 	"sync/atomic"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -77,9 +78,13 @@ func (s *seenRows) read(rows []runtime.Row, states []runtime.State) {
 	}
 }
 
-// wrote keeps the states of the rows of a batch as it has left them. A row that it has inserted is probably written by this process only.
-func (s *seenRows) wrote(b *batch.Batch, before []runtime.State) {
+// wrote keeps the states of the rows of a batch as it has left them, of one without shards only if all is set. A row that it has inserted is
+// probably written by this process only.
+func (s *seenRows) wrote(b *batch.Batch, before []runtime.State, all bool) {
 	rows := b.Rows()
+	if !all && !slices.ContainsFunc(rows, func(r runtime.Row) bool { return r.Shard > 0 }) {
+		return
+	}
 	s.read(rows, before)
 	for _, c := range b.Changes() {
 		seen, i := s.find(c.Row), 0

@@ -40,10 +40,13 @@ func (e *Engine) triesSwapMany(p *plan) bool {
 type races struct{ left, last atomic.Int32 }
 
 // mostSkipped is the most batches that are skipped between two tries.
-const mostSkipped = 32
+const mostSkipped = 512
 
 // skip reports whether to skip a batch.
 func (r *races) skip() bool { return r.left.Load() > 0 && r.left.Add(-1) >= 0 }
+
+// skips reports whether the next batch is skipped.
+func (r *races) skips() bool { return r.left.Load() > 1 }
 
 // tried is called after a try. After one that left calls to a transaction, twice as many batches are skipped as before, and after another half
 // as many.

@@ -45,11 +45,11 @@ func TestBatchesAreSkippedWhileOthersWriteTheirRows(t *testing.T) {
 		return n
 	}
 	assert.Zero(t, skipped())
-	for _, want := range []int{1, 2, 4, 8, 16, 32, 32} {
+	for _, want := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 512} {
 		r.tried(false)
 		assert.Equal(t, want, skipped())
 	}
-	for _, want := range []int{16, 8, 4, 2, 1, 0, 0} {
+	for _, want := range []int{256, 128, 64, 32, 16, 8, 4, 2, 1, 0, 0} {
 		r.tried(true)
 		assert.Equal(t, want, skipped())
 	}
