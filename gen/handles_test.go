@@ -169,6 +169,17 @@ func TestAliasesAreNoNamesOfTheFile(t *testing.T) {
 	}
 }
 
+// A type of a key cannot have the name of a type that the package always declares.
+func TestOwnTypesAreDeclared(t *testing.T) {
+	declared := []string{"Limits"}
+	for _, a := range typeAliases {
+		if a.needed == nil {
+			declared = append(declared, a.name)
+		}
+	}
+	assert.ElementsMatch(t, declared, spec.OwnTypes)
+}
+
 func TestUsageFitsTheFile(t *testing.T) {
 	const bucket = "kind: token bucket, rate: 1, period: 1m"
 	for text, want := range map[string]string{

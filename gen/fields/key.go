@@ -136,7 +136,7 @@ func (p *parser) keyType(part document.Entry) bool {
 	}
 	written := part.Value.Value
 	switch {
-	case slices.Contains(spec.KeyTypes, written), spec.AddrPrefixForm.MatchString(written), commonTypes[written] == "" && spec.ExportedForm.MatchString(written):
+	case slices.Contains(spec.KeyTypes, written), spec.AddrPrefixForm.MatchString(written), spec.ExportedForm.MatchString(written) && !slices.Contains(noOwnTypes, written):
 		return true
 	case spec.TypeForm.MatchString(written) && !spec.UnimportedForm.MatchString(written) && !spec.Unqualified(written):
 		return true
@@ -154,6 +154,9 @@ var commonTypes = map[string]string{
 	"hash": spec.HashedString, "hashed": spec.HashedString, "sha256": spec.HashedString, "secret": spec.HashedString, "email": spec.HashedString,
 	"string hashed": spec.HashedString, "hashed(string)": spec.HashedString,
 }
+
+// noOwnTypes are names that a type of the generated package cannot have in a key.
+var noOwnTypes = slices.Concat(slices.Sorted(maps.Keys(commonTypes)), spec.OwnTypes)
 
 // knownTypes are types that are common in keys, as Go code writes them, with the import path of their package.
 var knownTypes = map[string]string{
@@ -186,6 +189,8 @@ func typeHelp(text string) string {
 		return "the bits of an IPv6 address that count are 1 to 128: write netip.Addr/64"
 	case strings.HasPrefix(text, "hashed "):
 		return "only a string can be hashed: write " + spec.HashedString
+	case slices.Contains(spec.OwnTypes, text):
+		return "rename the type: the generated package declares " + text + " itself"
 	case spec.UnimportedForm.MatchString(text):
 		return "Go cannot import a package from that path"
 	case spec.Unqualified(text):
@@ -197,7 +202,7 @@ func typeHelp(text string) string {
 var typeSchema = object{"anyOf": []any{
 	object{"enum": spec.KeyTypes},
 	object{"type": "string", "pattern": spec.AddrPrefixForm.String()},
-	object{"type": "string", "pattern": spec.ExportedForm.String(), "not": object{"enum": slices.Sorted(maps.Keys(commonTypes))}},
+	object{"type": "string", "pattern": spec.ExportedForm.String(), "not": object{"enum": noOwnTypes}},
 	object{"type": "string", "pattern": spec.TypeForm.String(), "not": object{"anyOf": []any{
 		object{"pattern": spec.UnimportedForm.String()},
 		object{"pattern": spec.UnqualifiedForm.String(), "not": object{"pattern": "^(" + strings.Join(spec.TopPackages, "|") + `)\.`}},

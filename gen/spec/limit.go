@@ -252,6 +252,8 @@ const (
 )
 
 var (
+	// OwnTypes are the types that every generated package declares. No type of a key can have such a name.
+	OwnTypes = []string{"Limits", "Decision", "Decisions", "Reservations", "Balance", "Reservation", "Item", "ReserveItem", "LimitedError"}
 	// KeyTypes are the types of parts of keys that are not of the user's own packages.
 	KeyTypes = []string{"string", HashedString, "bool", "int", "int64", "uint64", AddrType, "netip.Addr/64"}
 	// TypeForm matches a type with its import path.
