@@ -124,7 +124,16 @@ func (t target) stale(file *spec.File) (found []render.Stale, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if problem := t.problem(now, code); problem != "" {
+	files, err := generatedIn(filepath.Dir(t.output))
+	replaceable := true
+	for _, f := range files {
+		isOutput := filepath.Base(f.path) == filepath.Base(t.output)
+		if !isOutput || f.source != t.sourceFromOutput() && f.sourceExists() {
+			found = append(found, t.orphan(f))
+			replaceable = replaceable && !isOutput
+		}
+	}
+	if problem := t.problem(now, code); replaceable && problem != "" {
 		one := render.Stale{Path: shown(t.output), Problem: problem, Remedy: "run: " + t.commandLine()}
 		switch {
 		case now.foreign():
@@ -132,13 +141,7 @@ func (t target) stale(file *spec.File) (found []render.Stale, err error) {
 		case now.exists:
 			one.Difference = firstDifference(string(now.lines()), string(code))
 		}
-		found = append(found, one)
-	}
-	files, err := generatedIn(filepath.Dir(t.output))
-	for _, f := range files {
-		if filepath.Base(f.path) != filepath.Base(t.output) {
-			found = append(found, t.orphan(f))
-		}
+		found = slices.Insert(found, 0, one)
 	}
 	return found, err
 }
@@ -189,7 +192,7 @@ func (t target) orphan(f generatedFile) render.Stale {
 	case f.source == t.sourceFromOutput():
 		return render.Stale{Path: shown(f.path), Problem: "is left over: it is not the output of this command, and a package can contain only one generated file", Remedy: removal(f)}
 	}
-	return render.Stale{Path: shown(f.path), Problem: "is generated from " + shown(f.sourcePath()) + ", and a package has the limits of one file, not of " + shown(t.source) + " too", Remedy: secondRemedy}
+	return render.Stale{Path: shown(f.path), Problem: "is generated from " + shown(f.sourcePath()) + ", and a package can contain the limits of only one file, not of " + shown(t.source) + " too", Remedy: secondRemedy}
 }
 
 const secondRemedy = "write all limits in one file, or generate into another directory with -o"
