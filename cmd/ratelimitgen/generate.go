@@ -100,7 +100,7 @@ func (a *generateArgs) runOne(s streams, from source) ([]render.Stale, error) {
 	case from.path == standardInput:
 		return nil, usagef("needs a file name, because the generated code contains it; for a file named -, write ./-")
 	case a.output == standardOutput:
-		from.outputs = []string{outputFor(from.path)}
+		from.outputs = []string{outputFor(from.path, false)}
 	case a.output != "":
 		from.outputs = []string{a.output}
 	}

@@ -63,7 +63,7 @@ func sourcesIn(args []string) (sources []source, leftOver []generatedFile, err e
 			continue
 		}
 		known[id] = true
-		s, err := newSource(path, code)
+		s, err := newSource(path, code, len(paths) > 1)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -79,19 +79,19 @@ func sourcesIn(args []string) (sources []source, leftOver []generatedFile, err e
 }
 
 // newSource returns the source at a path. Its outputs are the files that were generated from it before: those among code, or else
-// one beside it. Without any, the output is the default one.
-func newSource(path string, code []generatedFile) (source, error) {
+// one beside it. Without any, the output is the default one, for one of several files or for one alone.
+func newSource(path string, code []generatedFile, several bool) (source, error) {
 	s := source{path: path}
 	s.add(code)
 	if s.outputs == nil {
-		beside, err := generatedIn(filepath.Dir(outputFor(path)))
+		beside, err := generatedIn(filepath.Dir(outputFor(path, several)))
 		if err != nil {
 			return s, err
 		}
 		s.add(beside)
 	}
 	if s.outputs == nil {
-		s.outputs = []string{outputFor(path)}
+		s.outputs = []string{outputFor(path, several)}
 	}
 	return s, nil
 }

@@ -28,9 +28,9 @@ type target struct {
 const defaultOutput = "limits.gen.go"
 
 // outputFor returns the output of a file from which no code was generated yet. go generate runs in the directory of the package
-// for the limits; users run the tool in any directory.
-func outputFor(source string) string {
-	if os.Getenv("GOPACKAGE") != "" {
+// for the limits, if there is one; users run the tool in any directory.
+func outputFor(source string, several bool) string {
+	if os.Getenv("GOPACKAGE") != "" && !several {
 		return defaultOutput
 	}
 	return filepath.Join(filepath.Dir(source), defaultOutput)
@@ -175,7 +175,7 @@ func firstDifference(before, after string) string {
 // commandLine is the command that writes the output.
 func (t target) commandLine() string {
 	words := []string{"go tool ratelimitgen generate"}
-	if t.output != outputFor(t.source) {
+	if t.output != outputFor(t.source, false) {
 		words = append(words, "-o", quoted(slash(t.output)))
 	}
 	if t.pkg != "" {
