@@ -90,6 +90,8 @@ func (a *generateArgs) validate() error {
 		return usagef("-o must name a .go file, not %q", a.output)
 	case !isSource(filepath.Base(a.output)):
 		return usagef("-o cannot be %q: go build ignores files whose names begin with . or _ or end with _test.go", a.output)
+	case !isForAllSystems(filepath.Base(a.output)):
+		return usagef("-o cannot be %q: go build takes the end of its name for a system, and compiles it only there", a.output)
 	}
 	return nil
 }

@@ -5,9 +5,11 @@ import (
 	"go/build"
 	"go/parser"
 	"go/token"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen"
@@ -59,6 +61,17 @@ func generatedAt(path string) (f generatedFile, ours bool, err error) {
 func isSource(name string) bool {
 	return filepath.Ext(name) == ".go" && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "_") &&
 		!strings.HasSuffix(name, "_test.go")
+}
+
+// isForAllSystems reports whether go build compiles a file of this name on all systems: the end of the name is not one of them.
+func isForAllSystems(name string) bool {
+	return !slices.ContainsFunc([]string{"linux/amd64", "windows/arm64"}, func(system string) bool {
+		on := build.Default
+		on.GOOS, on.GOARCH, _ = strings.Cut(system, "/")
+		on.OpenFile = func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("package p")), nil }
+		matches, err := on.MatchFile("", name)
+		return err == nil && !matches
+	})
 }
 
 // isRegular reports whether a path is a regular file, or a link to one. Opening others, such as a FIFO, can block.
