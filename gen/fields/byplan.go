@@ -155,11 +155,11 @@ func orByPlan(value object, unlimitedToo bool) object {
 	both["propertyNames"] = object{"pattern": planForm.String(), "maxLength": longestPlan}
 	both["additionalProperties"] = one
 	if value["minimum"] != nil {
-		most := numberSchema(1, value["maximum"].(int64))
-		most["patternErrorMessage"] = "Write the most that callers can give, a whole number of tokens."
+		most, or := numberSchema(1, value["maximum"].(int64)), ""
 		if unlimitedToo {
-			most = wordSchema(1, value["maximum"].(int64), unlimited)
+			most, or = wordSchema(1, value["maximum"].(int64), unlimited), ", or unlimited"
 		}
+		most["patternErrorMessage"] = "Write the most that callers can give, a whole number of tokens" + or + "."
 		both["properties"] = object{atMost: most}
 		both["propertyNames"] = object{"pattern": planForm.String() + "|^" + atMost + "$", "maxLength": longestPlan}
 		both["if"], both["then"] = having(atMost, object{}), object{"maxProperties": 1}

@@ -179,7 +179,7 @@ func TestYAMLProblems(t *testing.T) {
 		{"a map of periods of windows", "kind: fixed window\nrate: 10\nperiod: {free: 1m}", "period: {free: 1m}", "Windows have the same period for all plans."},
 		{"a plan's value", "kind: token bucket\nrate: {free: none}\nperiod: 1m", "rate: {free: none}", "Write a whole number of tokens, or unlimited."},
 		{"a number that callers give", "kind: token bucket\nrate: {at most: 0}\nperiod: 1m", "rate: {at most: 0}", "Value is below the minimum of 1."},
-		{"no number that callers give", "kind: token bucket\nrate: {at most: some}\nperiod: 1m", "rate: {at most: some}", "Write the most that callers can give, a whole number of tokens."},
+		{"no number that callers give", "kind: token bucket\nrate: {at most: some}\nperiod: 1m", "rate: {at most: some}", "Write the most that callers can give, a whole number of tokens, or unlimited."},
 		{"a number by plan and from callers", "kind: token bucket\nrate: {at most: 10, free: 5}\nperiod: 1m", "rate: {at most: 10, free: 5}", "Object has more properties than limit of 1."},
 		{"no such unit", "kind: token bucket\nrate: 10\nperiod: 60x", "period: 60x", "Write a duration such as 90s, 1h30m, 1d or 2w; " +
 			"units: ns, us, ms, s, m, h, d (24 hours) and w (7 days); or day, week, month, year or 3 months; at most 3650d."},
