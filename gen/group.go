@@ -160,7 +160,7 @@ const (
 	reservations
 )
 
-// groupVerbs are those of [spec.Group.Verbs].
+// groupVerbs has the declaration of each of [spec.Group.Verbs].
 var groupVerbs = map[string]groupVerb{
 	"Allow":   {decisions, "Allow takes the tokens of all limits if all are available, and otherwise none."},
 	"Check":   {decisions, "Check reports whether Allow would take the tokens now, and takes none."},

@@ -270,8 +270,7 @@ func (p *Policy) zero() bool {
 // numberless reports whether the policy has no numbers by which the tokens of a key could be counted.
 func (p *Policy) numberless() bool { return p.unlimited() || p.zero() }
 
-// bare reports whether the policy has no numbers that an override could replace: those of a caller can be replaced, also by one
-// that is 0.
+// bare reports whether the policy has no numbers that an override could replace. It could replace those of a caller, even if they are 0.
 func (p *Policy) bare() bool { return p.unlimited() || p.zero() && !p.byCaller }
 
 // uncounted reports whether the tokens of keys with the policy are not counted: the limit is off, or the policy is without

@@ -346,7 +346,7 @@ func anyLimited(policies []*runtime.Policy) bool {
 
 func limitID(name string) string { return "limit-" + name }
 
-// PictureFile is a drawing as a file of its own.
+// PictureFile is a drawing as a separate file.
 type PictureFile struct {
 	// Name is the name of the file without extension: "sendMessage-tokens".
 	Name string

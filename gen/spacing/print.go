@@ -77,7 +77,7 @@ func (p *printer) advance() {
 	p.next++
 }
 
-// shifted returns a line of a text after | or >, whose spaces after its indentation are part of it.
+// shifted returns a line of a text after | or > with its new indentation. Spaces after that are part of the text.
 func shifted(line string, of text) string {
 	switch {
 	case strings.Trim(line, " ") == "" && len(line) <= of.indent:

@@ -56,22 +56,23 @@ func envelopesDiffer(old, new *runtime.Policy) (more, fewer bool) {
 // isLine reports whether an envelope is a straight line, but for rounding. Two lines are compared by their ends alone.
 func isLine(p *runtime.Policy) bool { return !Windowed(p) && !p.Precise && p.Lease.For == 0 }
 
-// LongRun compares rates in the long run. It multiplies crosswise in 128 bits instead of dividing, which would
-// round.
+// LongRun compares rates in the long run.
 //
 // How many slots of a limit in flight are acquired has no bound, whatever its capacity.
 func LongRun(old, new *runtime.Policy) (more, fewer bool) {
 	if was, is := old.Kind == runtime.InFlight, new.Kind == runtime.InFlight; was || is {
 		return is && !was, was && !is
 	}
-	high, low := bits.Mul64(uint64(LongRunRate(new)), uint64(old.Period))
-	highWas, lowWas := bits.Mul64(uint64(LongRunRate(old)), uint64(new.Period))
-	switch {
-	case high != highWas:
-		return high > highWas, high < highWas
-	default:
-		return low > lowWas, low < lowWas
-	}
+	c := Rates(LongRunRate(new), new.Period, LongRunRate(old), old.Period)
+	return c > 0, c < 0
+}
+
+// Rates compares a rate in a period with another one, as [cmp.Compare] does. It multiplies crosswise in 128 bits instead of
+// dividing, which would round.
+func Rates(rate int64, period time.Duration, other int64, otherPeriod time.Duration) int {
+	high, low := bits.Mul64(uint64(rate), uint64(otherPeriod))
+	otherHigh, otherLow := bits.Mul64(uint64(other), uint64(period))
+	return cmp.Or(cmp.Compare(high, otherHigh), cmp.Compare(low, otherLow))
 }
 
 // LongRunRate returns how many tokens a rule grants in a period, on average over a long time.

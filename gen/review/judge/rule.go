@@ -1,8 +1,6 @@
 package judge
 
 import (
-	"math/bits"
-
 	"fmt"
 	"math"
 	"slices"
@@ -36,7 +34,9 @@ func judgeRate(j *judgement) {
 		j.risk(review.Unlimited, false)
 	}
 	same := is.Rate == j.Old.Policy.Rate && is.Period == j.Old.Policy.Period && is.Calendar == j.Old.Policy.Calendar
-	if more, fewer := compare.LongRun(&j.Old.Policy, changed); !more && !fewer && !same && ratesEqual(&j.Old.Policy, is) {
+	// The long-run rates of windows may be equal if these are not, because the capacity bounds what a window grants.
+	equalRates := compare.Rates(is.Rate, is.Period, j.Old.Policy.Rate, j.Old.Policy.Period) == 0
+	if more, fewer := compare.LongRun(&j.Old.Policy, changed); !more && !fewer && !same && equalRates {
 		j.note(review.Rule, "The long-run rate is unchanged: %s per %s equals %s per %s.",
 			words.Number(j.Old.Policy.Rate), fields.PeriodOf(&j.Old.Policy), words.Number(is.Rate), fields.PeriodOf(is))
 	}
@@ -48,14 +48,6 @@ func judgeRate(j *judgement) {
 		noteParameter(j, j.Old.Policy.Calendar.Anniversary, is.Calendar.Anniversary, "each key's anniversary, a time.Time")
 		noteParameter(j, j.Old.Policy.Calendar.ZonePerKey, is.Calendar.ZonePerKey, "each key's time zone, a *time.Location")
 	}
-}
-
-// ratesEqual reports whether two policies have the same rate per time. Their long-run rates may be equal if these are not, because
-// the capacity bounds what a window grants.
-func ratesEqual(p, o *runtime.Policy) bool {
-	high, low := bits.Mul64(uint64(p.Rate), uint64(o.Period))
-	otherHigh, otherLow := bits.Mul64(uint64(o.Rate), uint64(p.Period))
-	return high == otherHigh && low == otherLow
 }
 
 // judgeHold judges how long a slot is held that is neither renewed nor released.

@@ -69,7 +69,7 @@ func (e *Engine) runBatch(
 		err = nil
 	}
 	if done && err == nil && e.seen != nil {
-		e.seen.wrote(b, states, !e.races.skips())
+		e.seen.wrote(b, states, !e.races.pausing())
 	}
 	return done, err
 }

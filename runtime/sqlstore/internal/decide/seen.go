@@ -10,9 +10,8 @@ import (
 )
 
 // seenRows are the states in which this process last saw rows, so that compareAndSwap and swapMany need not read one that only this process
-// writes, and a take from a sharded limit knows a shard to take from. They have a fixed size:
-// rows that share their places overwrite each other. A state that is no longer that of its row costs a round trip and never changes an
-// answer.
+// writes, and a take from a sharded limit knows a shard to take from. They have a fixed size: rows that share a place replace each other.
+// A state that its row no longer has costs a round trip, and never changes an answer.
 type seenRows struct {
 	seed   maphash.Seed
 	places [1 << 15]atomic.Pointer[seenRow]

@@ -45,8 +45,8 @@ const mostSkipped = 512
 // skip reports whether to skip a batch.
 func (r *races) skip() bool { return r.left.Load() > 0 && r.left.Add(-1) >= 0 }
 
-// skips reports whether the next batch is skipped.
-func (r *races) skips() bool { return r.left.Load() > 1 }
+// pausing reports whether several batches are skipped before the next try. States that are remembered now would be old then.
+func (r *races) pausing() bool { return r.left.Load() > 1 }
 
 // tried is called after a try. After one that left calls to a transaction, twice as many batches are skipped as before, and after another half
 // as many.
