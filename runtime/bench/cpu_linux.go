@@ -82,7 +82,11 @@ func processTime(pid int) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// familyTime returns the processor time of a process and of its children, also of those that have ended.
+// tick is the unit in which Linux counts the time of children that have ended: USER_HZ is 100 everywhere.
+const tick = 10 * time.Millisecond
+
+// familyTime returns the processor time of a process and of its children, also of those that have ended. Of these only whole ticks
+// count, so it may be less than before by up to a tick.
 func familyTime(pid int) time.Duration {
 	ended, err := endedTime(pid)
 	busy := processTime(pid) + ended
@@ -117,8 +121,7 @@ func parseEnded(text string) (ended time.Duration, err error) {
 		if err != nil {
 			return 0, err
 		}
-		// USER_HZ is 100 on every Linux.
-		ended += time.Duration(ticks) * 10 * time.Millisecond
+		ended += time.Duration(ticks) * tick
 	}
 	return ended, nil
 }
