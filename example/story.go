@@ -66,7 +66,7 @@ func (s *story) decision(call string) func(limits.Decision, error) limits.Decisi
 	return show[limits.Decision](s, call)
 }
 
-// left prints what is left of a limit.
+// left prints the tokens left of a limit.
 func (s *story) left(call, until string, b limits.Balance, err error) {
 	s.err = cmp.Or(s.err, err)
 	s.line(call, fmt.Sprintf("%d of %d left%s", b.Remaining, b.Capacity, until))

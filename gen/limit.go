@@ -137,16 +137,17 @@ func docOf(l *spec.Limit) string {
 	rule := strings.Join(d.Lines(), "\n")
 	if len(d.Plans) > 0 {
 		// The form of a list in doc comments.
-		var plans []string
-		for _, of := range d.Plans {
-			plans = append(plans, "  - "+of.Plan+": "+strings.Join(of.Lines(), " "))
-		}
-		rule = strings.Join(plans, "\n")
+		rule = "  - " + strings.Join(ofPlans(d), "\n  - ")
 		if len(d.Sentences) > 0 {
 			rule += "\n\n" + strings.Join(d.Sentences, "\n")
 		}
 	}
 	return withDoc(l.GoName, l.Doc, l.GoName+" limits requests by this rule.", rule)
+}
+
+// ofPlans returns what differs between the plans of a limit, one text each.
+func ofPlans(d *describe.Description) []string {
+	return words.Of(d.Plans, func(of describe.Description) string { return of.Plan + ": " + strings.Join(of.Lines(), " ") })
 }
 
 // withDoc returns the text of the author, or another one without it, and then the rule.

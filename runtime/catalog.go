@@ -91,6 +91,8 @@ type CatalogLimit struct {
 	Name string
 	// Doc is the text of the author.
 	Doc string
+	// Rules say in words what the limit grants and its worst case, for each plan if it depends on them.
+	Rules []string
 	// Key has the parts of the key in their order.
 	Key []CatalogKey
 	// Policies has the policy of the limit or, if it depends on the plan, one for each of Plans.

@@ -170,7 +170,7 @@ func (d Decision) String() string {
 	case d.Remaining >= MaxTokens:
 		return "allowed"
 	}
-	return fmt.Sprintf("allowed, %d left", d.Remaining)
+	return "allowed, " + words.Number(d.Remaining) + " left"
 }
 
 // Balance is the number of tokens that a limit has left for one key.
@@ -210,9 +210,9 @@ func (b Balance) String() string {
 	case b.Remaining >= MaxTokens:
 		return "unlimited"
 	case b.Capacity >= MaxTokens && b.BlockedFor == 0:
-		return fmt.Sprintf("unlimited, %d used", b.Used)
+		return "unlimited, " + words.Number(b.Used) + " used"
 	}
-	left := fmt.Sprintf("%d of %d left", b.Remaining, b.Capacity)
+	left := words.Number(b.Remaining) + " of " + words.Number(b.Capacity) + " left"
 	if b.BlockedFor > 0 {
 		block := "blocked"
 		if b.BlockedFor != Never {
@@ -221,9 +221,9 @@ func (b Balance) String() string {
 		if b.Capacity >= MaxTokens {
 			return block
 		}
-		left = fmt.Sprintf("%s with %d of %d left", block, arith.Whole(b.Value, 1e-6), b.Capacity)
+		left = fmt.Sprintf("%s with %s of %s left", block, words.Number(arith.Whole(b.Value, 1e-6)), words.Number(b.Capacity))
 	} else if b.PenaltyFor > 0 {
-		left = fmt.Sprintf("penalty for %s with %d of %d left", words.Rough(b.PenaltyFor), arith.Whole(b.Value, 1e-6), b.Capacity)
+		left = fmt.Sprintf("penalty for %s with %s of %s left", words.Rough(b.PenaltyFor), words.Number(arith.Whole(b.Value, 1e-6)), words.Number(b.Capacity))
 	}
 	if b.FullAfter == 0 {
 		return left

@@ -96,7 +96,7 @@ func (a *generateArgs) validate() error {
 	return nil
 }
 
-// runOne generates the code of one file or, with -check, returns what is out of date with it.
+// runOne generates the code of one file or, with -check, returns its stale outputs.
 func (a *generateArgs) runOne(s streams, from source) ([]render.Stale, error) {
 	switch {
 	case from.path == standardInput:

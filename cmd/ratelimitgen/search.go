@@ -151,7 +151,7 @@ func absentRemedy(path string) string {
 	return program + " init creates one"
 }
 
-// filesIfAny returns the files of limits in and below a directory, as a part of a sentence; "" if there are none.
+// filesIfAny returns the files of limits in and below a directory, as a part of a sentence; "" without any.
 func filesIfAny(root string) string {
 	const most = 3
 	found, err := filesBelow(filepath.FromSlash(root), mostSearched)

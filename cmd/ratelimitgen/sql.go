@@ -89,7 +89,7 @@ func dialectNames() []string {
 	return namesOf(dialect.All(), dialect.Dialect.String)
 }
 
-// printKeeping prints the statements that keep what is stored across an edit.
+// printKeeping prints the statements that keep the stored counts across an edit.
 func printKeeping(s streams, d dialect.Dialect, table string, args []string) error {
 	counts, err := d.Quoted(table)
 	if err != nil {

@@ -113,7 +113,7 @@ func (t target) sourceFromOutput() string {
 	return slash(path)
 }
 
-// stale returns what is out of date in the directory of the output: the output itself and other generated files. A package can
+// stale returns the stale files in the directory of the output: the output itself and other generated files. A package can
 // contain only one, so the others remain from before the source or the output was renamed.
 func (t target) stale(file *spec.File) (found []render.Stale, err error) {
 	now, err := readOutput(t.output)

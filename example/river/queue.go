@@ -1,5 +1,5 @@
 // Package river schedules work by a limit: a job waits in a queue until the tokens that it needs can be used. The tokens are
-// reserved, and the job is inserted, in one transaction, with River as the queue; the worker settles for what it has used in
+// reserved, and the job is inserted, in one transaction, with River as the queue; the worker settles for the tokens it has used in
 // the transaction that completes the job. It is a module of its own, so that programs with limits do not depend on River.
 package river
 

@@ -149,7 +149,7 @@ func TestDeniedJobIsNotInserted(t *testing.T) {
 	assert.LessOrEqual(t, w.used(t), before)
 }
 
-// A job that is tried twice settles once, and one that fails for good gives back what it has not used.
+// A job that is tried twice settles once, and one that fails for good gives back the tokens it has not used.
 func TestFailedJobSettlesOnce(t *testing.T) {
 	tries := 0
 	w := start(t, func(context.Context, Completion) (int64, error) {

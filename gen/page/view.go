@@ -68,7 +68,7 @@ type legendEntry struct {
 	Name string
 }
 
-// changeView is an entry in the list of changes. It has the lines of what has no section of its own.
+// changeView is an entry in the list of changes. It has the lines without a section of their own.
 type changeView struct {
 	Link, Name, Classes string
 	Lines               []string

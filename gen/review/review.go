@@ -162,7 +162,7 @@ type Statement struct {
 	// Why says what the statement is for and when to run it.
 	Why  string `json:"why"`
 	Text string `json:"text"`
-	// Keeps is when to run a statement that keeps what is stored; "" for the others, which list or delete.
+	// Keeps is when to run a statement that keeps stored counts; "" for the others, which list or delete.
 	Keeps Moment `json:"-"`
 	// Dialects are the databases that it is for, by the names of their dialects; nil for all.
 	Dialects []string `json:"-"`

@@ -10,7 +10,7 @@ import (
 // blank are the characters that separate words.
 const blank = " \t"
 
-// layout has the lines of a file, with what is known about them. Here, lines count from 0.
+// layout has the lines of a file, with the facts about them. Here, lines count from 0.
 type layout struct {
 	*diag.Source
 	// texts are the stretches that stay as they are, in order.

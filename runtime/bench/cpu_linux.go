@@ -85,7 +85,7 @@ func processTime(pid int) time.Duration {
 // tick is the unit in which Linux counts the time of children that have ended: USER_HZ is 100 everywhere.
 const tick = 10 * time.Millisecond
 
-// familyTime returns the processor time of a process and of its children, also of those that have ended. Of these only whole ticks
+// familyTime returns the processor time of a process and of its children, also of those that have ended. Only whole ticks of these
 // count, so it may be less than before by up to a tick.
 func familyTime(pid int) time.Duration {
 	ended, err := endedTime(pid)

@@ -144,8 +144,11 @@ func TestPageOfALimitHasEachFieldOfTheCatalog(t *testing.T) {
 	}
 	v := reflect.ValueOf(&limit).Elem()
 	for i := range v.NumField() {
-		if f := v.Type().Field(i); f.IsExported() && v.Field(i).Kind() == reflect.String {
+		switch f := v.Type().Field(i); {
+		case f.IsExported() && v.Field(i).Kind() == reflect.String:
 			v.Field(i).SetString("the" + f.Name)
+		case f.Type == reflect.TypeFor[[]string]():
+			v.Field(i).Set(reflect.ValueOf([]string{"the" + f.Name}))
 		}
 	}
 	server := mounted(t, console.Options{Store: &memstore.Store{}, Catalog: &runtime.Catalog{Limits: []runtime.CatalogLimit{limit}}})
@@ -175,10 +178,10 @@ func TestListsByTheOverride(t *testing.T) {
 	_, id := keyOf(t, server, "send")
 	const at = "/ops/limits/"
 	_, text := get(t, server.URL+at)
-	assert.NotContains(t, text, "<th>in force</th>")
+	assert.NotContains(t, text, `<br><span class="quiet">`)
 	for form, want := range map[string]string{
-		"verb=override&capacity=80&for=for-good&reason=launch": `<td class="number">55</td><td class="number">80</td><td class="number">2m30s</td><td class="text">capacity 80, for good</td>`,
-		"verb=block&for=24h&reason=spam":                       `<td class="text">block, until `,
+		"verb=override&capacity=80&for=for-good&reason=launch": `<br><span class="quiet">capacity 80, for good</span></td><td><meter min="0" max="1" low="0.8" high="0.999" optimum="0" value="0.312">0.312</meter></td><td class="number">55 of 80</td><td class="number">2m30s</td>`,
+		"verb=block&for=24h&reason=spam":                       `<br><span class="quiet">block, until `,
 	} {
 		values, err := url.ParseQuery(form)
 		require.NoError(t, err)
@@ -214,9 +217,38 @@ func TestListsOfPlans(t *testing.T) {
 	server := httptest.NewServer(console.New(console.Options{Catalog: catalog, Store: store, ShowKeys: true}))
 	defer server.Close()
 	_, text := get(t, server.URL+"/limit?name=calls")
-	assert.Regexp(t, `>0</a></td><td>free</td><td class="number">70</td><td class="number">100</td>`, text)
-	assert.Regexp(t, `>1</a></td><td>pro</td><td class="number">170</td><td class="number">200</td>`, text)
+	assert.Regexp(t, `>0</a></td><td>free</td><td><meter .*value="0.300">.*<td class="number">70 of 100</td>`, text)
+	assert.Regexp(t, `>1</a><br><span class="quiet">plan pro, for good</span></td><td>pro</td>.*<td class="number">170 of 200</td>`, text)
 	assert.Contains(t, text, "read by their smallest plan here")
+}
+
+// The first page leads to who is blocked, until when and why, the blocks before the overrides.
+func TestLeadsToWhoIsBlockedAndWhy(t *testing.T) {
+	server, store := site(t, console.Options{ShowKeys: true})
+	send := &runtime.Policy{Name: "send", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20,
+		Overrides: runtime.OverrideBounds{Rate: 100, Capacity: 200}}
+	_, text := get(t, server.URL+"/ops/limits/limit?name=send")
+	assert.Contains(t, text, "No key has one.")
+	_, text = get(t, server.URL+"/ops/limits/limit?name=daily")
+	assert.NotContains(t, text, "a block or an override", "the limit can have none")
+
+	limits := limiter.New(store)
+	of := func(key string) limiter.Overrides { return limits.Overrides(send, runtime.KeyOf(runtime.String(key))) }
+	_, err := of("mallory").Block(t.Context(), runtime.Block{Until: start.Add(time.Hour), Reason: "scripted sign-ups", Author: "bob"})
+	require.NoError(t, err)
+	for i := range 120 {
+		_, err := of(fmt.Sprint("partner", i)).Set(t.Context(), runtime.Override{Rate: 50, Until: runtime.ForGood(), Reason: fmt.Sprint("contract ", i), Author: "carol"})
+		require.NoError(t, err)
+	}
+	_, text = get(t, server.URL+"/ops/limits/")
+	assert.Contains(t, text, `<a href="limit?name=send#in-force">1</a></td><td class="number"><a href="limit?name=send#in-force">120</a>`)
+	assert.Regexp(t, `daily</a></td>.*<td class="number"></td><td class="number"></td></tr>`, text)
+	_, text = get(t, server.URL+"/ops/limits/limit?name=send")
+	_, table, _ := strings.Cut(text, `<h2 id="in-force">`)
+	assert.Regexp(t, `(?s)^[^<]*</h2>.*</thead><tbody>\s*<tr><td class="text"><a href="key[^>]*>mallory</a></td><td class="text">block, until 2026-11-22 10:30:00Z</td>`+
+		`<td class="text">scripted sign-ups</td><td>bob</td></tr>\s*<tr>.*partner119<.*contract 119`, table)
+	assert.Equal(t, 99, strings.Count(table, "carol"))
+	assert.Contains(t, table, "And 21 others")
 }
 
 func TestFindsAKeyByItsParts(t *testing.T) {
@@ -474,7 +506,7 @@ func TestFindsAKeyByItsFingerprint(t *testing.T) {
 	assert.Contains(t, text, `<button name="fingerprint" value="`+top[0].Fingerprint+`">`)
 	assert.Contains(t, text, `<td class="number">3</td>`)
 	_, text = get(t, server.URL+"/ops/limits/")
-	assert.Regexp(t, `send</a></td><td class="number">1</td><td class="number">-5 of 20</td><td class="number">1</td>`, text)
+	assert.Regexp(t, `send</a></td><td class="number">1</td><td class="number">-5 of 20</td><td class="number"></td><td class="number"></td><td class="number">1</td>`, text)
 
 	code, text, _ := post(t, server.URL+"/ops/limits/find", url.Values{"fingerprint": {" " + strings.ToUpper(top[0].Fingerprint)}})
 	assert.Equal(t, http.StatusOK, code)
@@ -628,8 +660,8 @@ func TestManyLimits(t *testing.T) {
 	assert.LessOrEqual(t, store.pages, 200)
 	assert.Equal(t, 100, strings.Count(text, `<a href="limit?name=`))
 	assert.Equal(t, 25, strings.Count(text, `<a href="key?`))
-	assert.Contains(t, text, `limit099</a></td><td class="number">10</td><td class="number">891 of 1000</td>`)
-	assert.Contains(t, text, `<td class="number" title="891.277778 tokens">891</td>`)
+	assert.Contains(t, text, `limit099</a></td><td class="number">10</td><td class="number">891 of 1,000</td>`)
+	assert.Contains(t, text, `<td class="number" title="891.277778 tokens">891 of 1,000</td>`)
 }
 
 // unread is a store whose rows cannot be read.

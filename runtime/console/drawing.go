@@ -10,6 +10,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
 )
 
 // point is the tokens of a key some time from now.
@@ -71,11 +72,11 @@ func drawing(points []point, p *runtime.Policy, penalty time.Duration) template.
 		fmt.Fprintf(&path, "%s%.1f %.1f", command, x(p.After), y(p.Tokens))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg role="img" viewBox="0 0 %.0f %.0f" aria-label="%s: from %.6g to %.6g of %d">`,
-		width, height, what, points[0].Tokens, points[len(points)-1].Tokens, capacity)
+	fmt.Fprintf(&b, `<svg role="img" viewBox="0 0 %.0f %.0f" aria-label="%s: from %.6g to %.6g of %s">`,
+		width, height, what, points[0].Tokens, points[len(points)-1].Tokens, words.Number(capacity))
 	for _, tokens := range []float64{high, 0} {
-		fmt.Fprintf(&b, `<line class="grid" x1="%.0f" y1="%.1f" x2="%.0f" y2="%.1f"/><text x="%.0f" y="%.1f" text-anchor="end">%.0f</text>`,
-			left, y(tokens), width-10, y(tokens), left-6, y(tokens)+4, tokens)
+		fmt.Fprintf(&b, `<line class="grid" x1="%.0f" y1="%.1f" x2="%.0f" y2="%.1f"/><text x="%.0f" y="%.1f" text-anchor="end">%s</text>`,
+			left, y(tokens), width-10, y(tokens), left-6, y(tokens)+4, words.Number(int64(tokens)))
 	}
 	if penalty > 0 {
 		fmt.Fprintf(&b, `<line class="grid" x1="%.1f" y1="10" x2="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="end">penalty until here</text>`,

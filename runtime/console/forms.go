@@ -20,8 +20,9 @@ type subject struct {
 	Parts []input
 	// InForce are the blocks and overrides of the subject and of its whole limit, and Log their log.
 	InForce, Log []runtime.OverrideEntry
-	// Overridden are the newest blocks and overrides of the keys of a whole limit, the newest first.
+	// Overridden are blocks and overrides of the keys of a whole limit: the blocks first, and of each the newest first. LeftOut counts others.
 	Overridden []runtime.OverrideEntry
+	LeftOut    int64
 	// Own means that something is in force for this subject, and not only for the whole limit of the key.
 	Own, MayChange, Calendar bool
 	// Penalty says what the penalty of the key does, or is "".
@@ -38,16 +39,31 @@ func (c *console) subject(r *http.Request, l runtime.CatalogLimit, id, key strin
 		s.Plans = c.Catalog.Plans
 	}
 	inForce, err := c.program.InForce(r.Context(), l)
-	for _, e := range slices.Backward(inForce) {
-		if id == "" && e.Key != "" && len(s.Overridden) < maxKeys {
-			s.Overridden = append(s.Overridden, e)
-		}
+	if id == "" {
+		s.Overridden, s.LeftOut = ofKeys(inForce)
 	}
 	s.InForce = slices.DeleteFunc(inForce, func(e runtime.OverrideEntry) bool { return e.Key != "" && e.Key != key })
 	s.Own = slices.ContainsFunc(s.InForce, func(e runtime.OverrideEntry) bool { return e.Key == key })
 	history, failed := c.program.History(r.Context(), l.Name, key)
 	s.Log = history
 	return s, cmp.Or(err, failed)
+}
+
+// ofKeys returns the entries of keys, the blocks first and of each the newest first, and how many are left out.
+func ofKeys(inForce []runtime.OverrideEntry) (first []runtime.OverrideEntry, others int64) {
+	var overrides []runtime.OverrideEntry
+	for _, e := range slices.Backward(inForce) {
+		switch {
+		case e.Key == "":
+		case e.What == runtime.OverrideBlock:
+			first = append(first, e)
+		default:
+			overrides = append(overrides, e)
+		}
+	}
+	first = append(first, overrides...)
+	others = max(0, int64(len(first)-maxEntries))
+	return first[:len(first)-int(others)], others
 }
 
 // everywhere is a key in all limits.

@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 )
@@ -28,6 +28,10 @@ func (c *console) index(w http.ResponseWriter, r *http.Request) {
 		busiest = append(busiest, u.Busiest...)
 	}
 	inForce, err := c.program.InForce(r.Context(), all...)
+	p.Overrides = slices.ContainsFunc(all, func(l runtime.CatalogLimit) bool { return l.Policies[0].Overridable() })
+	for i := range p.Limits {
+		p.Limits[i].count(inForce)
+	}
 	p.InForce = slices.DeleteFunc(inForce, func(e runtime.OverrideEntry) bool { return e.Key != "" })
 	slices.SortStableFunc(busiest, func(a, b operate.BusyKey) int { return cmp.Compare(b.Used(), a.Used()) })
 	p.Busiest = tableOf(busiest[:min(maxKeys, len(busiest))], all, true, errors.Join(problems...))
@@ -74,8 +78,7 @@ func tableOf(keys []operate.BusyKey, of []runtime.CatalogLimit, limits bool, err
 	return busyTable{
 		Most: strings.Join(most, ", "),
 		Keys: keys, Limits: limits, Unknown: err != nil,
-		Plans:   slices.ContainsFunc(keys, func(k operate.BusyKey) bool { return k.Plan != "" }),
-		InForce: slices.ContainsFunc(keys, func(k operate.BusyKey) bool { return k.InForce != "" }),
+		Plans: slices.ContainsFunc(keys, func(k operate.BusyKey) bool { return k.Plan != "" }),
 	}
 }
 
@@ -217,13 +220,26 @@ func errorText(all ...error) string {
 	return ""
 }
 
+// count counts the keys that entries are in force for.
+func (u *used) count(inForce []runtime.OverrideEntry) {
+	for _, e := range inForce {
+		switch {
+		case e.Limit != u.Name || e.Key == "":
+		case e.What == runtime.OverrideBlock:
+			u.BlockedKeys++
+		default:
+			u.OverriddenKeys++
+		}
+	}
+}
+
 // InUse is how many keys lack tokens.
 func (u used) InUse() string {
 	switch {
 	case u.Unknown:
 		return "unknown"
 	case u.More:
-		return fmt.Sprintf("%d or more", u.Used.InUse)
+		return words.Number(int64(u.Used.InUse)) + " or more"
 	}
-	return fmt.Sprint(u.Used.InUse)
+	return words.Number(int64(u.Used.InUse))
 }

@@ -10,11 +10,11 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
@@ -48,8 +48,8 @@ type indexPage struct {
 	// InForce has the blocks and overrides of whole limits.
 	InForce []runtime.OverrideEntry
 	Busiest busyTable
-	// Denials means that denials are counted.
-	Denials bool
+	// Denials means that denials are counted, and Overrides that a limit can have blocks and overrides.
+	Denials, Overrides bool
 }
 
 // used is what the rows of a limit show, or Unknown.
@@ -58,13 +58,14 @@ type used struct {
 	operate.Used
 	Unknown    bool
 	DeniedKeys int64
+	// BlockedKeys and OverriddenKeys are how many of its keys have a block, and how many another override.
+	BlockedKeys, OverriddenKeys int64
 }
 
-// busyTable is a table of keys. Limits, Plans and InForce say whether it has columns for the limit, the plan, and the block or
-// override in force.
+// busyTable is a table of keys. Limits and Plans say whether it has columns for them.
 type busyTable struct {
-	Keys                   []operate.BusyKey
-	Limits, Plans, InForce bool
+	Keys          []operate.BusyKey
+	Limits, Plans bool
 	// Most has the limits whose callers give numbers, which the store does not have.
 	Most string
 	// Unknown means that keys may be missing, because they could not be read.
@@ -137,15 +138,20 @@ func (c *console) parseTemplates() *template.Template {
 		"moment":   operate.Moment,
 		"describe": operate.Describe,
 		"erased":   override.IsErased,
+		"number":   words.Number,
 		"left":     left,
 		"exactly":  exactly,
+		"used":     usedPart,
 		"full":     full,
 		"atLeast":  func(k observe.DeniedKey) int64 { return k.Denied - k.Excess },
 	}).Parse(pageHTML))
 }
 
 // left is the whole tokens of a key, because a request takes whole ones.
-func left(k operate.BusyKey) string { return fmt.Sprintf("%.0f", math.Floor(k.Decision.Value)) }
+func left(k operate.BusyKey) string { return words.Number(int64(math.Floor(k.Decision.Value))) }
+
+// usedPart is the part of the capacity that a key lacks, for a bar.
+func usedPart(k operate.BusyKey) string { return fmt.Sprintf("%.3f", min(1, k.Used())) }
 
 // exactly is the tokens of a key if they are not whole.
 func exactly(k operate.BusyKey) string {
@@ -160,5 +166,5 @@ func full(k operate.BusyKey) string {
 	if k.Policy.Calendar.PerKey() {
 		return "unknown"
 	}
-	return k.Decision.FullAfter.Round(time.Second).String()
+	return words.Rough(k.Decision.FullAfter)
 }

@@ -202,7 +202,7 @@ func ExampleLimiter_ReserveAll() {
 	// Output:
 	// true 30s
 	// <nil>
-	// 800 of 1000 left, full after 12s <nil>
+	// 800 of 1,000 left, full after 12s <nil>
 	// true <nil>
 	// 1 of 2 left, full after 30s <nil>
 }

@@ -86,7 +86,7 @@ func TestPlanWithTheLargestNumberCountsItsUse(t *testing.T) {
 	}
 	b := must(on(pro).Peek(t.Context()))
 	assert.Equal(t, int64(1_234_567_400), b.Used)
-	assert.Equal(t, "unlimited, 1234567400 used", b.String())
+	assert.Equal(t, "unlimited, 1,234,567,400 used", b.String())
 	assert.Equal(t, time.Date(2026, time.March, 31, 22, 0, 0, 0, time.UTC), b.ResetAt.UTC(), "midnight in Berlin")
 	assert.ErrorIs(t, on(free).Require(t.Context()), runtime.ErrLimited, "a downgrade forgets no use")
 	clock = b.ResetAt

@@ -105,7 +105,7 @@ func with0(p runtime.Policy) *runtime.Policy {
 	return &p
 }
 
-// Numbers that say so lift the limit, if the policy allows that, and leave what was counted.
+// Numbers that say so lift the limit, if the policy allows that, and leave the count.
 func TestNumbersThatAreUnlimited(t *testing.T) {
 	p := numbered()
 	p.Rate, p.AtMost.Rate, p.AtMost.Unlimited = runtime.MaxTokens, runtime.MaxTokens, true

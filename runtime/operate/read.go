@@ -13,6 +13,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
@@ -191,7 +192,7 @@ func Words(p *runtime.Policy, b runtime.Balance) string {
 }
 
 func slotWords(b runtime.Balance) string {
-	line := fmt.Sprintf("%d of %d slots in use", b.Used, b.Capacity)
+	line := words.Number(b.Used) + " of " + words.Number(b.Capacity) + " slots in use"
 	switch {
 	case b.BlockedFor > 0:
 		line = "blocked, " + line

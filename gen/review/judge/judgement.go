@@ -60,7 +60,7 @@ type database struct {
 	dialects []string
 }
 
-// keep adds a statement that keeps what is stored.
+// keep adds a statement that keeps stored counts.
 func (j *judgement) keep(at review.Moment, d database, why, format string, args ...any) {
 	j.sql = append(j.sql, review.Statement{Why: d.on + why, Text: fmt.Sprintf(format, args...), Keeps: at, Dialects: d.dialects})
 }

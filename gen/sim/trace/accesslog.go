@@ -140,7 +140,7 @@ func (l *accessLayout) read(text []byte, values []value) (err error) {
 		if word := l.parts[i]; word > 0 {
 			t.text = wordOfRequest(t.text, word)
 		}
-		if string(t.text) != "-" && len(t.text) > 0 { // servers write - for what they do not have
+		if string(t.text) != "-" && len(t.text) > 0 { // servers write - for an unknown value
 			values[i] = value{t.text, t.at}
 		}
 	}

@@ -122,7 +122,7 @@ func (b *builder) writable(i int) *part {
 	return p
 }
 
-// drop removes what has ended.
+// drop removes entries that have ended.
 func (b *builder) drop(now int64) {
 	for i := range b.shards {
 		if b.shards[i].ends > now {

@@ -1,4 +1,4 @@
-// Package words writes durations and lists of names for people.
+// Package words writes numbers, durations and lists of names for people.
 package words
 
 import (
@@ -49,6 +49,19 @@ func Rough(d time.Duration) string {
 	}
 	if before, ok := strings.CutSuffix(text, "h0m"); ok {
 		text = before + "h"
+	}
+	return text
+}
+
+// Number returns n with its digits in groups of three: 40,000.
+func Number(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	start := len(text) % 3
+	if start == 0 || text[:start] == "-" {
+		start += 3
+	}
+	for i := start; i < len(text); i += 4 {
+		text = text[:i] + "," + text[i:]
 	}
 	return text
 }

@@ -217,18 +217,33 @@ func Catalog() *runtime.Catalog { return catalog }
 var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 	Limits: []runtime.CatalogLimit{
 		{
-			Name:     "freeTrialSignUp",
-			Doc:      "bounds sign-ups to the free trial across the whole app.",
+			Name: "freeTrialSignUp",
+			Doc:  "bounds sign-ups to the free trial across the whole app.",
+			Rules: []string{
+				"Fixed window: 100 per hour.",
+				"Windows begin at a fixed offset derived from the limit's name.",
+				"Worst case: 200 in any hour.",
+			},
 			Policies: []*runtime.Policy{&policyFreeTrialSignUp},
 		},
 		{
-			Name:     "sendMessage",
-			Doc:      "bounds how fast one user can post.",
+			Name: "sendMessage",
+			Doc:  "bounds how fast one user can post.",
+			Rules: []string{
+				"Token bucket: 10 per minute, at most 20 at once.",
+				"Worst case: 30 in any minute.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
 			Policies: []*runtime.Policy{&policySendMessage},
 		},
 		{
-			Name:     "llmTokens",
+			Name: "llmTokens",
+			Rules: []string{
+				"Token bucket: 40,000 per minute, at most 40,000 at once.",
+				"Callers may reserve at most 80,000 tokens ahead.",
+				"Each count is split into 10 shards.",
+				"Worst case: 160,000 in any minute, counting reserved tokens when their delay has passed.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}, {Name: "model", Type: "string"}},
 			Policies: []*runtime.Policy{&policyLLMTokens},
 		},

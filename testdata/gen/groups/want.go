@@ -953,45 +953,92 @@ func Catalog() *runtime.Catalog { return catalog }
 var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 	Limits: []runtime.CatalogLimit{
 		{
-			Name:     "exports",
+			Name: "exports",
+			Rules: []string{
+				"In flight: at most 3 at once.",
+				"A slot is held until it is released, or for 1m after it was acquired or last renewed: then its holder is presumed dead.",
+				"How many can start in a time has no bound, because a released slot is free at once.",
+				"Worst case: 3 held at any instant.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}},
 			Policies: []*runtime.Policy{&policyExports},
 		},
 		{
-			Name:     "running",
+			Name: "running",
+			Rules: []string{
+				"In flight: at most 100 at once.",
+				"A slot is held until it is released, or for 1m30s after it was acquired or last renewed: then its holder is presumed dead.",
+				"How many can start in a time has no bound, because a released slot is free at once.",
+				"Worst case: 100 held at any instant.",
+			},
 			Policies: []*runtime.Policy{&policyRunning},
 		},
 		{
-			Name:     "llmRequests",
+			Name: "llmRequests",
+			Rules: []string{
+				"Fixed window: 10 per minute.",
+				"Windows begin at 00:00 UTC, and every minute.",
+				"Worst case: 20 in any minute.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}, {Name: "model", Type: "string"}},
 			Policies: []*runtime.Policy{&policyLLMRequests},
 		},
 		{
-			Name:     "llmTokens",
+			Name: "llmTokens",
+			Rules: []string{
+				"Token bucket: 1,000 per minute, at most 1,000 at once.",
+				"Callers may reserve at most 2,000 tokens ahead.",
+				"Worst case: 4,000 in any minute, counting reserved tokens when their delay has passed.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}, {Name: "model", Type: "string"}},
 			Policies: []*runtime.Policy{&policyLLMTokens},
 		},
 		{
-			Name:     "suspended",
+			Name: "suspended",
+			Rules: []string{
+				"Fixed window: 1 per hour.",
+				"Windows begin at 00:00 UTC, and every hour.",
+				"Worst case: 2 in any hour.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}},
 			Policies: []*runtime.Policy{&policySuspended},
 		},
 		{
-			Name:     "transfers",
+			Name: "transfers",
+			Rules: []string{
+				"Token bucket: 10 per hour, at most 10 at once.",
+				"Callers may reserve at most 5 tokens ahead.",
+				"Worst case: 25 in any hour, counting reserved tokens when their delay has passed.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
 			Policies: []*runtime.Policy{&policyTransfers},
 		},
 		{
-			Name:     "volume",
+			Name: "volume",
+			Rules: []string{
+				"Sliding window: about 100,000 in any day.",
+				"Each key's windows begin at a fixed offset derived from the key.",
+				"Worst case: 200,000 in any day.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
 			Policies: []*runtime.Policy{&policyVolume},
 		},
 		{
-			Name:     "shared",
+			Name: "shared",
+			Rules: []string{
+				"Sliding window: about 100 in any minute.",
+				"Windows begin at a fixed offset derived from the limit's name.",
+				"Worst case: 200 in any minute.",
+			},
 			Policies: []*runtime.Policy{&policyShared},
 		},
 		{
-			Name:     "crawl",
+			Name: "crawl",
+			Rules: []string{
+				"Token bucket: 2 per second, by reservation only.",
+				"Callers may reserve at most 10 tokens ahead.",
+				"Worst case: 12 in any second, counting reserved tokens when their delay has passed.",
+			},
 			Policies: []*runtime.Policy{&policyCrawl},
 		},
 	},

@@ -755,184 +755,335 @@ func Catalog() *runtime.Catalog { return catalog }
 var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 	Limits: []runtime.CatalogLimit{
 		{
-			Name:     "new",
+			Name: "new",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "l", Type: "string"}, {Name: "ll", Type: "int"}},
 			Policies: []*runtime.Policy{&policyNew},
 		},
 		{
-			Name:     "limits",
+			Name: "limits",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "store", Type: "string"}, {Name: "limits", Type: "string"}, {Name: "names", Type: "string"}},
 			Policies: []*runtime.Policy{&policyLimits},
 		},
 		{
-			Name:     "policies",
+			Name: "policies",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "ctx", Type: "string"}, {Name: "items", Type: "string"}},
 			Policies: []*runtime.Policy{&policyPolicies},
 		},
 		{
-			Name:     "decision",
+			Name: "decision",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "policyDecision", Type: "string"}, {Name: "policyDecisionKey", Type: "string"}},
 			Policies: []*runtime.Policy{&policyDecision},
 		},
 		{
-			Name:     "policyDecision",
+			Name: "policyDecision",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "limiter", Type: "string"}},
 			Policies: []*runtime.Policy{&policyPolicyDecision},
 		},
 		{
-			Name:     "errLimited",
+			Name: "errLimited",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "ids", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/ids.UserID"}},
 			Policies: []*runtime.Policy{&policyErrLimited},
 		},
 		{
-			Name:     "apiURLs",
+			Name: "apiURLs",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Policies: []*runtime.Policy{&policyAPIURLs},
 		},
 		{
-			Name:     "limiter",
+			Name: "limiter",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Policies: []*runtime.Policy{&policyXLimiter},
 		},
 		{
-			Name:     "nobody",
+			Name: "nobody",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Policies: []*runtime.Policy{&policyNobody},
 		},
 		{
-			Name:     "byString",
+			Name: "byString",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
 			Policies: []*runtime.Policy{&policyByString},
 		},
 		{
-			Name:     "byBool",
+			Name: "byBool",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "paying", Type: "bool"}},
 			Policies: []*runtime.Policy{&policyByBool},
 		},
 		{
-			Name:     "byInt",
+			Name: "byInt",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "n", Type: "int"}},
 			Policies: []*runtime.Policy{&policyByInt},
 		},
 		{
-			Name:     "byInt64",
+			Name: "byInt64",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
 			Policies: []*runtime.Policy{&policyByInt64},
 		},
 		{
-			Name:     "byUint64",
+			Name: "byUint64",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "hash", Type: "uint64"}},
 			Policies: []*runtime.Policy{&policyByUint64},
 		},
 		{
-			Name:     "byAddr",
+			Name: "byAddr",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "from", Type: "netip.Addr"}},
 			Policies: []*runtime.Policy{&policyByAddr},
 		},
 		{
-			Name:     "byPrefix",
+			Name: "byPrefix",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "network", Type: "net/netip.Prefix"}},
 			Policies: []*runtime.Policy{&policyByPrefix},
 		},
 		{
-			Name:     "byTime",
+			Name: "byTime",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "day", Type: "time.Time"}},
 			Policies: []*runtime.Policy{&policyByTime},
 		},
 		{
-			Name:     "byLevel",
+			Name: "byLevel",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "level", Type: "log/slog.Level"}},
 			Policies: []*runtime.Policy{&policyByLevel},
 		},
 		{
-			Name:     "byOwn",
+			Name: "byOwn",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "user", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/ids.UserID"}},
 			Policies: []*runtime.Policy{&policyByOwn},
 		},
 		{
-			Name:     "byStep",
+			Name: "byStep",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "step", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/init.StepID"}},
 			Policies: []*runtime.Policy{&policyByStep},
 		},
 		{
-			Name:     "byMany",
+			Name: "byMany",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "user", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/ids.UserID"}, {Name: "team", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/ids.TeamID"}, {Name: "process", Type: "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/runtime.ProcessID"}, {Name: "from", Type: "netip.Addr"}, {Name: "n", Type: "int"}},
 			Policies: []*runtime.Policy{&policyByMany},
 		},
 		{
-			Name:     "byNetwork",
+			Name: "byNetwork",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"For an IPv6 address, the first 56 bits of from count.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "from", Type: "netip.Addr/56"}},
 			Policies: []*runtime.Policy{&policyByNetwork},
 		},
 		{
-			Name:     "byEmail",
+			Name: "byEmail",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Only a hash of email is stored.",
+				"For an IPv6 address, the first 64 bits of from count.",
+				"Worst case: 2 in any second.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "email", Type: "hashed string"}, {Name: "from", Type: "netip.Addr/64"}, {Name: "runtime", Type: "string"}},
 			Policies: []*runtime.Policy{&policyByEmail},
 		},
 		{
-			Name:     "lower",
-			Doc:      "bounds things.",
+			Name: "lower",
+			Doc:  "bounds things.",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Policies: []*runtime.Policy{&policyLower},
 		},
 		{
-			Name:     "upper",
-			Doc:      "Things per second.",
+			Name: "upper",
+			Doc:  "Things per second.",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Policies: []*runtime.Policy{&policyUpper},
 		},
 		{
-			Name:     "named",
-			Doc:      "Named bounds things.",
+			Name: "named",
+			Doc:  "Named bounds things.",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Policies: []*runtime.Policy{&policyNamed},
 		},
 		{
-			Name:     "name",
-			Doc:      "Names are bounded.",
+			Name: "name",
+			Doc:  "Names are bounded.",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Policies: []*runtime.Policy{&policyName},
 		},
 		{
-			Name:     "none",
+			Name: "none",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Policies: []*runtime.Policy{&policyNone},
 		},
 		{
-			Name:     "old",
-			Doc:      "Deprecated: use Named.",
+			Name: "old",
+			Doc:  "Deprecated: use Named.",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Policies: []*runtime.Policy{&policyOld},
 		},
 		{
-			Name:     "oldToo",
-			Doc:      "bounds things.\n\nDeprecated: use Named.",
+			Name: "oldToo",
+			Doc:  "bounds things.\n\nDeprecated: use Named.",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Policies: []*runtime.Policy{&policyOldToo},
 		},
 		{
-			Name:     "ends",
-			Doc:      "*/ func init() { panic(1) } /*",
+			Name: "ends",
+			Doc:  "*/ func init() { panic(1) } /*",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Policies: []*runtime.Policy{&policyEnds},
 		},
 		{
-			Name:     "tabs",
-			Doc:      "bounds\tthings.\n\n\tindented\n\n# A heading\n\n  - a list\n  - of two",
+			Name: "tabs",
+			Doc:  "bounds\tthings.\n\n\tindented\n\n# A heading\n\n  - a list\n  - of two",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Policies: []*runtime.Policy{&policyTabs},
 		},
 		{
-			Name:     "quotes",
-			Doc:      "bounds `things` \"here\" \\ there; 日本語 🚦.",
+			Name: "quotes",
+			Doc:  "bounds `things` \"here\" \\ there; 日本語 🚦.",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Policies: []*runtime.Policy{&policyQuotes},
 		},
 		{
-			Name:     "exported",
-			Doc:      "bounds things.\nexport Exported\nline foo.go:1\nnolint:all\n//nolint:all\nCode generated by hand. DO NOT EDIT.",
+			Name: "exported",
+			Doc:  "bounds things.\nexport Exported\nline foo.go:1\nnolint:all\n//nolint:all\nCode generated by hand. DO NOT EDIT.",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Policies: []*runtime.Policy{&policyExported},
 		},
 		{
-			Name:     "blank",
-			Doc:      "\n\nbounds things.",
+			Name: "blank",
+			Doc:  "\n\nbounds things.",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Policies: []*runtime.Policy{&policyBlank},
 		},
 		{
-			Name:     "folded",
-			Doc:      "bounds things that take several lines.",
+			Name: "folded",
+			Doc:  "bounds things that take several lines.",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Policies: []*runtime.Policy{&policyFolded},
 		},
 		{
-			Name:     "literal",
-			Doc:      "bounds things.\n\nAnd other things:\n    indented",
+			Name: "literal",
+			Doc:  "bounds things.\n\nAnd other things:\n    indented",
+			Rules: []string{
+				"Token bucket: 1 per second, at most 1 at once.",
+				"Worst case: 2 in any second.",
+			},
 			Policies: []*runtime.Policy{&policyLiteral},
 		},
 	},
