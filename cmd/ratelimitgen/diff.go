@@ -27,7 +27,9 @@ func diffCommand() command {
 		summary: "explain the effects of an edit of limits.yaml",
 		help: `OLD and NEW are files, or REF:PATH for a file in git, such as main:limits.yaml. PATH is relative to
 the root of the repository, or to the current directory if it begins with ./; nothing is fetched.
-NEW defaults to the same path in the working tree.
+NEW defaults to the same path in the working tree. main:./... is every limits.yaml of the module in
+and below the current directory, and those that code was generated from: each that has changed is
+explained, and with -format json each is a document.
 
 If OLD does not exist, NEW is compared with the file it was moved from: the deleted file that has
 most of its limits. Without such a file, all limits are new. If NEW does not exist, OLD is likewise
@@ -93,41 +95,78 @@ func (a *diffArgs) run(s streams, args []string) error {
 	if err := standardInputOnce(args...); err != nil {
 		return err
 	}
-	old, new, err := sides(args)
+	old, new, below, err := treesOf(args)
 	if err != nil {
 		return err
 	}
-	r, text, err := reviewSides(s, a.color.color(s.err), old, new)
+	if below {
+		return a.runBelow(s, args, old, new)
+	}
+	of, err := a.review(s, args)
 	if err != nil {
 		return err
 	}
-	a.gate.readApprovals(text)
 	// The review is printed whether or not the gate lets it pass.
-	if err := a.write(s, r, old, new); err != nil {
+	if err := a.write(s, []reviewed{of}); err != nil {
 		return err
 	}
-	return a.gate.decide(r)
+	return a.gate.result()
 }
 
-// write prints the review, with the names of the files as its reader has them.
-func (a *diffArgs) write(s streams, r *review.Review, old, new side) error {
-	named, o := *r, render.Options{Color: a.color.color(s.out), Level: a.gate.level}
-	switch a.format.chosen.name {
-	case "markdown": // a comment is read far from the current directory
-		named.Old, named.New = old.inRepository(r.Old), new.inRepository(r.New)
-		if a.linkBase != "" {
-			o.LinkBase = linkTo(a.linkBase, named.New)
+// reviewed is a review of two files.
+type reviewed struct {
+	*review.Review
+	old, new side
+	// approvals are those in the comments of the new file.
+	approvals approvals
+}
+
+// review compares the files for the arguments of diff, and has the gate judge the review.
+func (a *diffArgs) review(s streams, args []string) (of reviewed, err error) {
+	if of.old, of.new, err = sides(args); err != nil {
+		return of, err
+	}
+	var text []byte
+	if of.Review, text, err = reviewSides(s, a.color.color(s.err), of.old, of.new); err != nil {
+		return of, err
+	}
+	of.approvals = slices.Concat(a.gate.allow, approvalsIn(text))
+	a.gate.judge(of)
+	return of, nil
+}
+
+// write prints reviews, with the names of the files as their reader has them. As Markdown, they share the room of one comment.
+func (a *diffArgs) write(s streams, all []reviewed) error {
+	forPeople := a.format.chosen.name == "text" || a.format.chosen.name == "markdown"
+	for i, of := range all {
+		if i > 0 && forPeople {
+			fmt.Fprintln(s.out)
 		}
-	case "github": // annotations are shown on files of the working tree only
-		if then, inGit := parseRevision(r.New); inGit {
-			path, err := then.inWorkingTree()
-			if err != nil {
-				return err
+		named, o := *of.Review, render.Options{Color: a.color.color(s.out), Sharing: len(all)}
+		o.Level = func(s *review.Subject) string { return a.gate.level(s, of.approvals) }
+		switch a.format.chosen.name {
+		case "markdown": // a comment is read far from the current directory
+			named.Old, named.New = of.old.inRepository(of.Old), of.new.inRepository(of.New)
+			if a.linkBase != "" {
+				o.LinkBase = linkTo(a.linkBase, named.New)
 			}
-			named.New = path
+		case "github": // annotations are shown on files of the working tree only
+			if then, inGit := parseRevision(of.New); inGit {
+				path, err := then.inWorkingTree()
+				if err != nil {
+					return err
+				}
+				named.New = path
+			}
+		}
+		if err := a.format.write(s, &named, o); err != nil {
+			return err
 		}
 	}
-	return a.format.write(s, &named, o)
+	if len(all) == 0 && forPeople {
+		fmt.Fprintln(s.out, "No limit has changed.")
+	}
+	return nil
 }
 
 // linkTo returns the address of a file below a base such as https://github.com/OWNER/REPO/blob/COMMIT.

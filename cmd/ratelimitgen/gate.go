@@ -24,9 +24,15 @@ import (
 type gate struct {
 	// failOn are classes and ids of changes.
 	failOn []string
-	// allow are the approvals in flags, and written those in comments of the new file.
-	allow, written []string
+	// allow are the approvals in flags.
+	allow approvals
+	// needed are those that the reviewed changes need, and lines the problems that were found.
+	needed approvals
+	lines  []string
 }
+
+// approvals are texts that approve changes.
+type approvals []string
 
 func (g *gate) declare(flags *flag.FlagSet) {
 	flags.Func("fail-on", "exit with 1 if a change matches this `LIST` of classes and ids", func(list string) error {
@@ -69,13 +75,14 @@ var directiveForm = regexp.MustCompile(`(?:^|[ \t]#)[ \t]*ratelimitgen:allow[ \t
 
 const directive = "# ratelimitgen:allow "
 
-// readApprovals adds the approvals in the comments of the new file.
-func (g *gate) readApprovals(text []byte) {
+// approvalsIn returns the approvals in the comments of a file.
+func approvalsIn(text []byte) (written approvals) {
 	for _, comment := range document.Comments(text) {
 		if match := directiveForm.FindStringSubmatch(comment); match != nil {
-			g.written = append(g.written, match[1])
+			written = append(written, match[1])
 		}
 	}
+	return written
 }
 
 // approval is the text that approves the changes of one id to one limit. It contains their values on both sides, so that
@@ -142,8 +149,8 @@ func abbreviated(value string) string {
 	return printable.Line(strings.Join(strings.Fields(value), " "))
 }
 
-// needed returns the approvals that the changes of a limit need.
-func (g *gate) needed(s *review.Subject) (list []string) {
+// neededBy returns the approvals that the changes of a limit need.
+func (g *gate) neededBy(s *review.Subject) (list approvals) {
 	for _, f := range s.Findings {
 		if g.matches(f) {
 			list = append(list, approval(s, f))
@@ -153,17 +160,15 @@ func (g *gate) needed(s *review.Subject) (list []string) {
 }
 
 // failing returns the needed approvals that are missing.
-func (g *gate) failing(s *review.Subject) []string {
-	return slices.DeleteFunc(g.needed(s), func(a string) bool {
-		return slices.Contains(g.allow, a) || slices.Contains(g.written, a)
-	})
+func (g *gate) failing(s *review.Subject, given approvals) approvals {
+	return slices.DeleteFunc(g.neededBy(s), func(a string) bool { return slices.Contains(given, a) })
 }
 
 // level returns how prominently the changes of a limit are shown.
-func (g *gate) level(s *review.Subject) string {
+func (g *gate) level(s *review.Subject, given approvals) string {
 	risky := []review.Class{review.Loosened, review.StoredState, review.Breaking, review.Removed}
 	switch {
-	case len(g.failing(s)) > 0:
+	case len(g.failing(s, given)) > 0:
 		return "error"
 	case slices.ContainsFunc(s.Classes(), func(c review.Class) bool { return slices.Contains(risky, c) }):
 		return "warning"
@@ -178,31 +183,35 @@ func (g *gate) matches(f review.Finding) bool {
 	})
 }
 
-// decide returns a [checkFailed] error if an approval is missing, or if a flag approves nothing.
-func (g *gate) decide(r *review.Review) error {
-	var failing, needed []string
-	for i := range r.Subjects {
-		failing = append(failing, g.failing(&r.Subjects[i])...)
-		needed = append(needed, g.needed(&r.Subjects[i])...)
+// judge notes the approvals that a review lacks.
+func (g *gate) judge(of reviewed) {
+	var failing approvals
+	for i := range of.Subjects {
+		failing = append(failing, g.failing(&of.Subjects[i], of.approvals)...)
+		g.needed = append(g.needed, g.neededBy(&of.Subjects[i])...)
 	}
+	if len(failing) > 0 {
+		g.lines = append(g.lines, g.remedy(failing, shown(of.New))...)
+	}
+}
+
+// result returns a [checkFailed] error if an approval is missing, or if a flag approves nothing.
+func (g *gate) result() error {
 	var lines []string
 	for _, a := range g.allow {
 		// Approvals in comments may stay after the edit is merged; a flag in a CI script would stay unnoticed.
-		if !slices.Contains(needed, a) {
+		if !slices.Contains(g.needed, a) {
 			lines = append(lines, "-allow "+quoted(a)+" matches no change that -fail-on matches; remove it")
 		}
 	}
-	if len(failing) > 0 {
-		lines = append(lines, g.remedy(failing, shown(r.New))...)
-	}
-	if len(lines) == 0 {
+	if lines = append(lines, g.lines...); len(lines) == 0 {
 		return nil
 	}
 	return checkFailed{strings.Join(lines, "\n")}
 }
 
 // remedy returns the lines that explain how to approve changes.
-func (g *gate) remedy(failing []string, file string) []string {
+func (g *gate) remedy(failing approvals, file string) []string {
 	lines := []string{fmt.Sprintf("-fail-on %s matches changes that are not approved. To approve them, add to %s, beside the edit:", strings.Join(g.failOn, ","), file)}
 	var flags []string
 	for _, a := range failing {

@@ -51,7 +51,7 @@ func WriteMarkdown(w io.Writer, r *review.Review, o Options) error {
 	} else {
 		out += fmt.Sprintf("**%s**, compared with %s.\n", summaryOf(r), code(r.Old)) + markdownRisks(r) + markdownSQL(r) + markdownTable(r)
 	}
-	_, err := io.WriteString(w, out+markdownSections(r, o.LinkBase, mostMarkdown-utf8.RuneCountInString(out)))
+	_, err := io.WriteString(w, out+markdownSections(r, o.LinkBase, mostMarkdown/max(1, o.Sharing)-utf8.RuneCountInString(out)))
 	return err
 }
 

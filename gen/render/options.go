@@ -11,6 +11,8 @@ type Options struct {
 	Color bool
 	// LinkBase is the address of the new file, to which Markdown links; "" for no links.
 	LinkBase string
+	// Sharing is how many reviews share one comment, for Markdown; 0 means that it has this one only.
+	Sharing int
 	// Level is the level of the annotation of a subject: "error", "warning" or "notice".
 	Level func(s *review.Subject) string
 	// Place returns a path relative to the root of the repository, because annotations of other paths are not shown beside the code.
