@@ -46,8 +46,9 @@ func (t tree) argument(file string) string {
 	return revision{t.in.ref, t.path + file}.name()
 }
 
-// files returns the paths of the files of limits in the tree: as for the working tree, only those of one module.
-func (t tree) files() (files []string, err error) {
+// files returns the paths of the files of limits below the directory: in the working tree, of its module, and in a commit, of all modules,
+// whose paths it returns too.
+func (t tree) files() (files []string, modules map[string]bool, err error) {
 	if t.in != nil {
 		return revision{t.in.ref, t.path + "."}.filesBelow()
 	}
@@ -65,46 +66,51 @@ func (t tree) files() (files []string, err error) {
 			files = append(files, file)
 		}
 	}
-	return files, err
+	return files, nil, err
 }
 
-// filesBelow returns the files named limits.yaml in and below a directory of a commit that belong to the same module and that Go does
-// not ignore, as paths below it.
-func (r revision) filesBelow() (files []string, err error) {
+// filesBelow returns the files named limits.yaml in and below a directory of a commit, as paths below it, and the directories of modules.
+func (r revision) filesBelow() (files []string, modules map[string]bool, err error) {
 	root, err := r.fromRoot()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	commit, err := r.tree()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	listed, err := git("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
 	if err != nil {
-		return nil, fmt.Errorf("git cannot list %s: %w", r, err)
+		return nil, nil, fmt.Errorf("git cannot list %s: %w", r, err)
 	}
-	modules := map[string]bool{}
+	modules = map[string]bool{}
 	for name := range strings.SplitSeq(string(listed), "\x00") {
 		file, below := strings.CutPrefix(name, root+"/")
 		if root == "." {
 			file, below = name, true
 		}
-		switch dir := path.Dir(file); {
+		switch {
 		case !below:
-		case path.Base(file) == "go.mod" && dir != ".":
-			modules[dir] = true
+		case path.Base(file) == "go.mod":
+			modules[path.Dir(file)] = true
 		case path.Base(file) == defaultFile:
 			files = append(files, file)
 		}
 	}
+	return files, modules, nil
+}
+
+// ofModule returns those files that belong to the module of the directory, and that Go does not ignore, given those of the directories
+// below it that are modules.
+func ofModule(files []string, isModule func(dir string) bool) []string {
 	return slices.DeleteFunc(files, func(file string) bool {
 		for dir := path.Dir(file); dir != "."; dir = path.Dir(dir) {
-			if modules[dir] || isIgnored(path.Base(dir)) {
+			if isIgnored(path.Base(dir)) || isModule(dir) {
 				return true
 			}
 		}
 		return false
-	}), nil
+	})
 }
 
 // inCommit returns the path from the root of the repository of a file that is an argument REF:PATH, and the argument if it is none.
@@ -149,11 +155,17 @@ func (a *diffArgs) runBelow(s streams, args []string, old, new tree) error {
 			new.path += "/"
 		}
 	}
-	before, err := old.files()
-	after, failed := new.files()
+	before, _, err := old.files()
+	after, modules, failed := new.files()
 	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
+	// The modules are those of the new tree, so that the files of one that was deleted are found from the directory above it.
+	isModule := func(dir string) bool { return modules[dir] }
+	if new.in == nil {
+		isModule = func(dir string) bool { return isRegular(filepath.FromSlash(new.path + dir + "/go.mod")) }
+	}
+	before, after = ofModule(before, isModule), ofModule(after, isModule)
 	slices.Sort(after)
 	slices.Sort(before)
 	// Those that no longer exist come last, because a new one may be one of them that was moved.

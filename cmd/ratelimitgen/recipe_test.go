@@ -31,36 +31,61 @@ type workflowStep struct {
 	With, Env                  map[string]string
 }
 
-// recipes returns the README's workflow for GitHub and its script for other CI.
-func recipes(t *testing.T) (w workflow, script string) {
+// composite is an action.yml, without keys that GitHub does not know.
+type composite struct {
+	Name, Description string
+	Inputs            map[string]struct{ Description, Default string }
+	Runs              struct {
+		Using string
+		Steps []workflowStep
+	}
+}
+
+// recipes returns the README's workflow for GitHub and its script for other CI, and the action that the workflow uses.
+func recipes(t *testing.T) (w workflow, script string, review composite) {
 	t.Helper()
 	blocks := regexp.MustCompile("(?s)```(yml|sh)\n(.*?)```").FindAllStringSubmatch(readmeSection(t, "CI"), -1)
 	require.Equal(t, []string{"yml", "sh"}, []string{blocks[0][1], blocks[1][1]})
 	require.NoError(t, yaml.Unmarshal([]byte(blocks[0][2]), &w))
-	return w, blocks[1][2]
+	decoder := yaml.NewDecoder(strings.NewReader(read(t, "../../.github/actions/review/action.yml")))
+	decoder.KnownFields(true)
+	require.NoError(t, decoder.Decode(&review))
+	return w, blocks[1][2], review
 }
 
-// contexts replaces the expressions that GitHub evaluates for a pull request.
+// contexts replaces the expressions that GitHub evaluates for a pull request, with the inputs of the README's workflow.
 var contexts = strings.NewReplacer(
 	"${{ github.token }}", "secret",
+	"${{ inputs.token }}", "secret",
+	"${{ inputs.fail-on }}", "breaking,stored-state",
+	"${{ inputs.allow }}", "",
 	"${{ github.repository }}", "us/app",
 	"${{ github.event.number }}", "7",
 )
 
 func TestWorkflowHasLeastPrivileges(t *testing.T) {
-	w, _ := recipes(t)
+	w, _, review := recipes(t)
 	assert.Equal(t, "pull_request", w.On, "pull_request_target runs a fork's code with a token that may write")
 	assert.Equal(t, map[string]string{"contents": "read", "pull-requests": "write"}, w.Permissions)
-	for _, s := range w.Jobs["limits"].Steps {
-		assert.NotContains(t, s.Run, "${{", "text of others must not become part of a script")
-		if s.Uses != "" {
+	steps := w.Jobs["limits"].Steps
+	for _, s := range steps {
+		assert.Empty(t, s.Run, "it is in the action, which tests run")
+		if strings.HasPrefix(s.Uses, "actions/checkout@") {
+			assert.Equal(t, map[string]string{"fetch-depth": "0", "persist-credentials": "false"}, s.With, "code of the pull request could read the token")
+		}
+		if s.Uses != "ratelimitgen/ratelimitgen/.github/actions/review@main" {
 			assert.Regexp(t, "^actions/(checkout|setup-go)@[0-9a-f]{40}$", s.Uses, "a tag can be moved")
 		}
-		if strings.HasPrefix(s.Uses, "actions/checkout@") {
-			assert.Equal(t, "false", s.With["persist-credentials"], "code of the pull request could read the token")
-		}
+	}
+	assert.Len(t, steps, 3)
+	assert.Equal(t, "composite", review.Runs.Using)
+	assert.Equal(t, "breaking,stored-state", review.Inputs["fail-on"].Default)
+	for _, s := range review.Runs.Steps {
+		assert.NotContains(t, s.Run, "${{", "text of others must not become part of a script")
+		assert.Equal(t, "bash", s.Shell, "a step of an action must name one")
+		assert.Empty(t, s.Uses)
 		if s.Env["GH_TOKEN"] != "" {
-			assert.Equal(t, "github.event.pull_request.head.repo.full_name == github.repository", s.If, "a fork's token cannot comment")
+			assert.Equal(t, "inputs.comment == 'true' && github.event.pull_request.head.repo.full_name == github.repository", s.If, "a fork's token cannot comment")
 		}
 		for name, value := range s.Env {
 			assert.NotContains(t, contexts.Replace(value), "${{", name)
@@ -103,7 +128,7 @@ func TestWorkflowOnGitHub(t *testing.T) {
 		require.Empty(t, os.Getenv("CI"), "install jq: CI must run all tests")
 		t.Skip("jq is not installed, which evaluates the filters of gh here")
 	}
-	w, _ := recipes(t)
+	w, _, review := recipes(t)
 	const listed, created, updated = "GET repos/us/app/issues/7/comments", "POST repos/us/app/issues/7/comments", "PATCH https://api/comments/2"
 	for _, row := range []struct {
 		name string
@@ -151,7 +176,7 @@ func TestWorkflowOnGitHub(t *testing.T) {
 		},
 		{
 			name: "a breaking edit", edit: "sed -i 's/rate: 10, period: 1m}/rate: 10, period: 1m, goName: LookUp}/'" + generated,
-			fails: "Annotate, and fail on unapproved changes", prints: "beside the edit:\n  # ratelimitgen:allow go-name-changed:find=Find->LookUp\n",
+			fails: "Annotate, and fail on changes without approval", prints: "beside the edit:\n  # ratelimitgen:allow go-name-changed:find=Find->LookUp\n",
 			requests: []string{listed, created}, comment: "breaking",
 		},
 		{
@@ -160,7 +185,7 @@ func TestWorkflowOnGitHub(t *testing.T) {
 		},
 		{
 			name: "an approval of another edit", edit: "sed -i 's/rate: 10, period: 1m}/rate: 10, period: 1m, goName: LookUp} # ratelimitgen:allow go-name-changed:find=Find->Seek/'" + generated,
-			fails: "Annotate, and fail on unapproved changes", prints: "# ratelimitgen:allow go-name-changed:find=Find->LookUp\n",
+			fails: "Annotate, and fail on changes without approval", prints: "# ratelimitgen:allow go-name-changed:find=Find->LookUp\n",
 			requests: []string{listed, created}, comment: "breaking",
 		},
 		{
@@ -173,28 +198,28 @@ func TestWorkflowOnGitHub(t *testing.T) {
 		},
 		{
 			name: "a second file", edit: "mkdir more && sed 's/send/post/' limits/limits.yaml > more/limits.yaml && ratelimitgen generate more/limits.yaml", all: true,
-			prints: "::notice title=ratelimitgen post%3A added,file=more/limits.yaml,", requests: []string{listed, listed, created},
+			prints: "::notice title=ratelimitgen post%3A added,file=more/limits.yaml,", requests: []string{listed, created},
 			comment: "so every limit is new", file: "more/limits.yaml",
 		},
 		{
 			name: "a file that was moved and edited", edit: `git mv limits "new [id]" && sed -i 's/capacity: 20/capacity: 40/' "new [id]/limits.yaml" && echo package limits > "new [id]/doc.go" && ratelimitgen generate "new [id]/limits.yaml"`,
-			prints: "send%3A loosened,file=new [id]/limits.yaml,line=3,col=3::capacity 20 → 40", requests: []string{listed, listed, created, updated},
+			prints: "send%3A loosened,file=new [id]/limits.yaml,line=3,col=3::capacity 20 → 40", requests: []string{listed, created},
 			comment: "| `capacity` | `20` | `40` |", file: "new%20%5Bid%5D/limits.yaml",
 		},
 		{
 			name: "a directory whose name begins with a dash", edit: `git mv -- limits ./-a && sed -i 's/capacity: 20/capacity: 40/' ./-a/limits.yaml && echo package limits > ./-a/doc.go && ratelimitgen generate -- -a/limits.yaml`,
-			prints: "send%3A loosened,file=-a/limits.yaml,line=3,col=3::capacity 20 → 40", requests: []string{listed, listed, created, updated},
+			prints: "send%3A loosened,file=-a/limits.yaml,line=3,col=3::capacity 20 → 40", requests: []string{listed, created},
 			comment: "| `capacity` | `20` | `40` |", file: "-a/limits.yaml",
 		},
 		{
 			name: "a directory with a line end in its name", edit: `d=$(printf 'a\nb') && git mv limits "$d" && sed -i 's/capacity: 20/capacity: 40/' "$d/limits.yaml" && echo package limits > "$d/doc.go" && ratelimitgen generate "$d/limits.yaml"`,
-			prints: "send%3A loosened,file=a%0Ab/limits.yaml,line=3,col=3::capacity 20 → 40", requests: []string{listed, listed, created, updated},
+			prints: "send%3A loosened,file=a%0Ab/limits.yaml,line=3,col=3::capacity 20 → 40", requests: []string{listed, created},
 			comment: "| `capacity` | `20` | `40` |", file: "a%0Ab/limits.yaml",
 		},
 		{
 			name: "a file that is gone", before: "mkdir more && cp limits/limits.yaml more && ratelimitgen generate more/limits.yaml", edit: "git rm -q -r more", all: true,
-			fails: "Annotate, and fail on unapproved changes", prints: "-allow 'limit-removed:send=10/1m0s->none'",
-			requests: []string{listed, listed, created}, comment: "so every limit is removed", file: "more/limits.yaml",
+			fails: "Annotate, and fail on changes without approval", prints: "-allow 'limit-removed:send=10/1m0s->none'",
+			requests: []string{listed, created}, comment: "so every limit is removed", file: "more/limits.yaml",
 		},
 		{
 			name: "a module in a folder", before: inFolders + "rm -r svc/b", edit: editOf("svc/a"),
@@ -204,21 +229,21 @@ func TestWorkflowOnGitHub(t *testing.T) {
 		},
 		{
 			name: "two modules", before: inFolders, edit: editOf("svc/b"), prints: "file=svc/b/limits/limits.yaml,line=3,col=3::capacity 20 → 40",
-			requests: []string{listed, listed, created}, file: "svc/b/limits/limits.yaml", comment: "| `capacity` | `20` | `40` |",
+			requests: []string{listed, created}, file: "svc/b/limits/limits.yaml", comment: "| `capacity` | `20` | `40` |",
 		},
 		{
 			name: "a workspace", before: inFolders + "printf 'use ./svc/a\nuse ./svc/b\n' > go.work", edit: editOf("svc/a"),
-			prints: "file=svc/a/limits/limits.yaml,line=3,col=3::capacity 20 → 40", requests: []string{listed, listed, created},
+			prints: "file=svc/a/limits/limits.yaml,line=3,col=3::capacity 20 → 40", requests: []string{listed, created},
 			file: "svc/a/limits/limits.yaml", comment: "| `capacity` | `20` | `40` |",
 		},
 		{
 			name: "stale code of a module", before: inFolders, edit: "sed -i 's/capacity: 20/capacity: 40/' svc/b/limits/limits.yaml", fails: "Check the files",
-			prints: "file=svc/b/limits/limits.gen.go,line=1::svc/b/limits/limits.gen.go is out of date with svc/b/limits/limits.yaml",
+			prints: "file=svc/b/limits/limits.gen.go,line=1::limits/limits.gen.go is out of date with limits/limits.yaml; run:",
 		},
 		{
-			name: "a module that is gone", before: inFolders, edit: "git rm -q -r svc/b", all: true, fails: "Annotate, and fail on unapproved changes",
+			name: "a module that is gone", before: inFolders, edit: "git rm -q -r svc/b", all: true, fails: "Annotate, and fail on changes without approval",
 			prints:   "-allow 'limit-removed:send=10/1m0s->none'",
-			requests: []string{listed, listed, created}, comment: "so every limit is removed", file: "svc/b/limits/limits.yaml",
+			requests: []string{listed, created}, comment: "so every limit is removed", file: "svc/b/limits/limits.yaml",
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -231,7 +256,7 @@ func TestWorkflowOnGitHub(t *testing.T) {
 			if row.foreign {
 				c.comment("mallory")
 			}
-			printed, failed := c.perform(w)
+			printed, failed := c.perform(review)
 			assert.Equal(t, row.fails, failed, printed)
 			assert.Contains(t, printed, row.prints)
 			if !row.all {
@@ -241,15 +266,88 @@ func TestWorkflowOnGitHub(t *testing.T) {
 			if row.comment != "" {
 				comment, err := os.ReadFile(filepath.Join(c.bin, "body"))
 				require.NoError(t, err)
-				assert.True(t, strings.HasPrefix(string(comment), "<!-- ratelimitgen diff "+cmp.Or(row.file, "limits/limits.yaml")+" -->\n"), "%s", comment)
+				assert.True(t, strings.HasPrefix(string(comment), "<!-- ratelimitgen review -->\n"), "%s", comment)
 				assert.Contains(t, string(comment), row.comment)
+				if row.comment != "No limit has changed." {
+					assert.Contains(t, string(comment), "<!-- ratelimitgen diff "+cmp.Or(row.file, "limits/limits.yaml")+" -->\n")
+				}
 			}
 		})
 	}
 }
 
+// The hooks are run as pre-commit runs them: by a shell's words, with the names of the files behind them unless they take none.
+func TestPreCommitHooks(t *testing.T) {
+	var hooks []struct {
+		ID, Name, Description, Entry, Language, Files string
+		PassFilenames                                 *bool `yaml:"pass_filenames"`
+	}
+	decoder := yaml.NewDecoder(strings.NewReader(read(t, "../../.pre-commit-hooks.yaml")))
+	decoder.KnownFields(true)
+	require.NoError(t, decoder.Decode(&hooks))
+	require.Len(t, hooks, 2)
+	guide := readmeSection(t, "CI")
+	for _, row := range []struct {
+		name, edit string
+		// codes are those of the hooks.
+		codes [2]int
+		after string
+	}{
+		{"nothing", "echo more > file", [2]int{exitOK, exitOK}, "capacity: 20}"},
+		{"spacing", "sed -i 's/capacity: 20/capacity:    20/'" + generated, [2]int{exitOK, exitOK}, "capacity: 20}"},
+		{"a mistake", "sed -i s/token/tokn/ limits/limits.yaml", [2]int{exitFindings, exitFindings}, "tokn"},
+		{"stale code", "sed -i 's/capacity: 20/capacity: 40/' limits/limits.yaml", [2]int{exitFindings, exitOK}, "capacity: 40}"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			c := checkOut(t, "", row.edit)
+			for i, hook := range hooks {
+				assert.Equal(t, "system", hook.Language)
+				assert.Contains(t, guide, "id: "+hook.ID)
+				of := regexp.MustCompile(hook.Files)
+				for file, want := range map[string]bool{"limits.yaml": true, "a/limits.yaml": true, "a/mylimits.yaml": false, "limits.yaml.orig": false} {
+					assert.Equal(t, want, of.MatchString(file), file)
+				}
+				command := hook.Entry
+				if hook.PassFilenames == nil || *hook.PassFilenames {
+					command += " limits/limits.yaml"
+				}
+				code, printed := c.run(command, []string{"sh", "-c"}, nil)
+				assert.Equal(t, row.codes[i], code, "%s: %s", hook.ID, printed)
+			}
+			assert.Contains(t, read(t, filepath.Join(c.dir, "limits/limits.yaml")), row.after)
+		})
+	}
+}
+
+// The guide's driver has git show a review in place of a diff.
+func TestDriverOfGit(t *testing.T) {
+	section := readmeSection(t, "Review")
+	attribute := regexp.MustCompile("`(limits.yaml diff=ratelimitgen)`").FindStringSubmatch(section)
+	command := regexp.MustCompile(`(?m)^git config diff\.ratelimitgen\..*$`).FindString(section)
+	require.NotNil(t, attribute)
+	require.NotEmpty(t, command)
+	for _, row := range []struct{ name, edit, prints, log string }{
+		{"an edit", "sed -i 's/capacity: 20/capacity: 40/' limits/limits.yaml", "loosened      send", "loosened      send"},
+		{"no edit", "echo more > file", "", "+more"},
+		{"a mistake", "sed -i s/token/tokn/ limits/limits.yaml", "[bad-kind]", "[bad-kind]"},
+		{"a file that is gone", "rm -r limits; echo more > file", "limits/limits.yaml is new or gone", "+more"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			c := checkOut(t, "", "echo '"+attribute[1]+"' > .gitattributes\n"+command)
+			c.must(row.edit)
+			_, printed := c.run("git diff -- limits/limits.yaml", []string{"sh", "-c"}, nil)
+			assert.Contains(t, printed, row.prints)
+			c.must("git add . && git commit -qm more --allow-empty")
+			_, printed = c.run("git show --ext-diff", []string{"sh", "-c"}, nil)
+			assert.Contains(t, printed, row.log)
+		})
+	}
+}
+
 func TestScriptForOtherCI(t *testing.T) {
-	_, script := recipes(t)
+	_, script, _ := recipes(t)
 	for _, row := range []struct {
 		name, before, edit, clone string
 		code                      int
@@ -370,11 +468,11 @@ case "$*" in
 esac
 `
 
-// comment adds an existing comment with the marker of limits/limits.yaml.
+// comment adds an existing comment with the marker of the action.
 func (c *checkout) comment(login string) {
 	c.t.Helper()
 	text := `[{"url": "https://api/comments/1", "user": {"login": "github-actions[bot]"}, "body": "another"},
-		{"url": "https://api/comments/2", "user": {"login": "` + login + `"}, "body": "<!-- ratelimitgen diff limits/limits.yaml -->\nold"}]`
+		{"url": "https://api/comments/2", "user": {"login": "` + login + `"}, "body": "<!-- ratelimitgen review -->\nold"}]`
 	require.NoError(c.t, os.WriteFile(filepath.Join(c.bin, "comments"), []byte(text), 0o644))
 }
 
@@ -401,18 +499,11 @@ POST) jq --rawfile body "$HOME/body" '. + [{url: "https://api/comments/2", user:
 esac
 `
 
-// perform runs the steps of the workflow, and returns their output and the name of the step that failed.
-func (c *checkout) perform(w workflow) (printed, failed string) {
+// perform runs the steps of the action, and returns their output and the name of the step that failed.
+func (c *checkout) perform(review composite) (printed, failed string) {
 	c.t.Helper()
-	for _, s := range w.Jobs["limits"].Steps {
-		if s.Run == "" {
-			continue
-		}
-		shell := []string{"bash", "-ec"}
-		if s.Shell == "bash" {
-			shell = []string{"bash", "-eo", "pipefail", "-c"}
-		}
-		code, text := c.run(s.Run, shell, s.Env)
+	for _, s := range review.Runs.Steps {
+		code, text := c.run(s.Run, []string{"bash", "-eo", "pipefail", "-c"}, s.Env)
 		printed += text
 		if code != 0 {
 			return printed, s.Name
@@ -441,9 +532,7 @@ func (c *checkout) run(script string, shell []string, environment map[string]str
 	command.Dir = c.dir
 	command.Env = []string{"PATH=" + c.bin + ":" + os.Getenv("PATH"), "HOME=" + c.bin, "GITHUB_WORKSPACE=" + c.dir,
 		"GITHUB_SERVER_URL=https://github.com", "GITHUB_REPOSITORY=us/app", "GITHUB_SHA=abc123",
-		"GITHUB_BASE_REF=main", "GITHUB_ENV=" + c.bin + "/environment", "RUNNER_TEMP=" + c.bin}
-	set, _ := os.ReadFile(filepath.Join(c.bin, "environment"))
-	command.Env = append(command.Env, strings.Fields(string(set))...)
+		"GITHUB_BASE_REF=main", "RUNNER_TEMP=" + c.bin + "/temp"}
 	for name, value := range environment {
 		command.Env = append(command.Env, name+"="+contexts.Replace(value))
 	}
