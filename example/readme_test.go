@@ -114,7 +114,10 @@ func used(block string) string {
 }
 
 const readmeParameters = `ctx context.Context, db *sql.DB, userID int64, user, team, model string,
-	complete func(context.Context) (int64, error), secret []byte`
+	complete func(context.Context) (int64, error), secret []byte, jobs []struct {
+		UserID int64
+		Run    func(context.Context)
+	}`
 
 const readmeHeader = `package readme
 

@@ -70,8 +70,8 @@ func (c *Catalog) HashKeys(secret []byte) *Catalog {
 	return &with
 }
 
-// Mode returns the catalog with the mode of limiter.Mode: the policies of its limits are no stricter. Give it to operate and the
-// console, which then show that mode, and its Policies to Start or Ready of a store.
+// Mode returns the catalog with the mode of limiter.Mode: the policies of its limits are no stricter. It is for a program of package
+// operate that makes no limiter itself; otherwise operate and the console find the mode by the store.
 func (c *Catalog) Mode(m Mode) *Catalog {
 	with := *c
 	with.Limits = slices.Clone(c.Limits)

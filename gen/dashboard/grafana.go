@@ -159,8 +159,9 @@ func overview() []panel {
 		durations = append(durations, series{quantile(q, "$__rate_interval"), percent[:2] + " %"})
 	}
 	return []panel{
-		graph("Requests by outcome", "All limits together. A call of several limits is a request of each.", "reqps",
-			series{rate(observe.Requests, observe.LabelOutcome), "{{outcome}}"}),
+		graph("Requests by outcome", "All limits together. A call of several limits is a request of each. The line limiter.Mode is there only while that option is on.", "reqps",
+			series{rate(observe.Requests, observe.LabelOutcome), "{{outcome}}"},
+			series{rate(observe.Relaxed, "") + " > 0", "limiter.Mode"}),
 		graph("Denied by limit", "", "reqps", series{rate(observe.Requests, observe.LabelLimit, outcomes(runtime.OutcomeDenied)), "{{limit}}"}),
 		graph("Time in the store", "Half, 95 % and 99 % of the calls take at most as long. Calls that are answered from memory are not included.", "s", durations...),
 		graph("Failures of the store", "Requests for which the store has failed: error is returned to the caller, failed_open passes uncounted, and failed_local is decided from the memory of the process.", "reqps",

@@ -33,7 +33,7 @@ import (
 
 // Options are what the console shows. Catalog and Store are required.
 type Options struct {
-	// Catalog is that of the generated package, with [runtime.Catalog.Mode] if the limiter has limiter.Mode.
+	// Catalog is that of the generated package.
 	Catalog *runtime.Catalog
 	// Store has the counts. Lists need a [runtime.RowLister], and logs and writes a store that keeps overrides.
 	Store runtime.Store

@@ -126,7 +126,9 @@ func TestListsAndShowsKeys(t *testing.T) {
 func TestPagesSayThatTheProgramHasAMode(t *testing.T) {
 	c := &runtime.Catalog{Limits: []runtime.CatalogLimit{{Name: "send", Policies: []*runtime.Policy{{Name: "send", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10}}}}}
 	for mode, want := range map[runtime.Mode]string{runtime.ModeShadow: "No limit is stricter than shadow in this program", runtime.ModeOff: "No limit is stricter than off in this program"} {
-		server := mounted(t, console.Options{Store: &memstore.Store{}, Catalog: c.Mode(mode)})
+		store := &memstore.Store{}
+		server := mounted(t, console.Options{Store: store, Catalog: c})
+		limiter.New(store, limiter.Mode(mode))
 		for _, page := range []string{"", "limit?name=send", "log"} {
 			_, text := get(t, server.URL+"/ops/limits/"+page)
 			assert.Contains(t, text, want, page)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 )
 
@@ -29,13 +30,23 @@ func New(o Options) http.Handler {
 	c := &console{Options: o, program: program, aead: newAEAD(o.Secret)}
 	c.templates = c.parseTemplates()
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", c.index)
-	mux.HandleFunc("GET /limit", c.limit)
-	mux.HandleFunc("POST /find", c.find)
-	mux.HandleFunc("GET /key", c.key)
-	mux.HandleFunc("GET /log", c.log)
-	mux.HandleFunc("POST /change", c.change)
+	mux.HandleFunc("GET /{$}", c.handler((*console).index))
+	mux.HandleFunc("GET /limit", c.handler((*console).limit))
+	mux.HandleFunc("POST /find", c.handler((*console).find))
+	mux.HandleFunc("GET /key", c.handler((*console).key))
+	mux.HandleFunc("GET /log", c.handler((*console).log))
+	mux.HandleFunc("POST /change", c.handler((*console).change))
 	return secured(c.forOurHosts(http.NewCrossOriginProtection().Handler(mux)))
+}
+
+// handler shows the limits by the mode that the limiters on the store have now.
+func (c *console) handler(page func(*console, http.ResponseWriter, *http.Request)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		now := *c
+		now.Catalog = override.Relaxed(c.Store, c.Catalog)
+		now.program.Catalog = now.Catalog
+		page(&now, w, r)
+	}
 }
 
 // forOurHosts refuses requests for names that are not of the console.

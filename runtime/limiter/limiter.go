@@ -56,6 +56,9 @@ func New(store runtime.Store, options ...Option) *Limiter {
 	for _, option := range options {
 		option(l)
 	}
+	if l.mode != nil && l.log != nil {
+		l.log.OverrideView().Relax(l.mode.mode)
+	}
 	return l
 }
 
@@ -153,9 +156,9 @@ func (h *keyHash) policy(p *runtime.Policy) *runtime.Policy {
 //		mode = runtime.ModeShadow
 //	}
 //	limit := limits.New(store, limiter.Mode(mode))
-//	catalog := limits.Catalog().Mode(mode) // for the console, and its Policies for Start
 //
-// [runtime.Policy.Relaxed] of the policy of a decision or an observation reports it.
+// It shows in the metrics, as [runtime.Policy.Relaxed] of the policy of a decision or an observation, and by the store: in the log of
+// its Start, in package operate and in the console.
 func Mode(m runtime.Mode) Option {
 	mode := &relaxation{mode: m}
 	return func(l *Limiter) {

@@ -40,6 +40,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
@@ -56,6 +57,7 @@ const (
 // Main runs the command in args, without the name of the program, and returns the exit code. It prints results and errors
 // to out.
 func (p Program) Main(ctx context.Context, args []string, out io.Writer) int {
+	p.Catalog = override.Relaxed(p.Store, p.Catalog)
 	c := &call{ctx: ctx, program: p, out: out}
 	err := c.run(args)
 	switch {

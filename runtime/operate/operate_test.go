@@ -472,7 +472,8 @@ func TestShowsTheModeOfTheProgram(t *testing.T) {
 	} {
 		assert.Contains(t, shown(c.Mode(runtime.ModeShadow), args), want, args)
 	}
-	assert.Contains(t, shown(c.Mode(runtime.ModeOff), "show sendMessage 7"), "mode off by limiter.Mode")
+	limiter.New(store, limiter.Mode(runtime.ModeOff))
+	assert.Contains(t, shown(c, "show sendMessage 7"), "mode off by limiter.Mode", "a limiter of the program has the same store")
 }
 
 func TestShowsTheHoldersOfSlots(t *testing.T) {

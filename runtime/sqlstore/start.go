@@ -20,8 +20,8 @@ const sweepInterval = time.Hour
 //		err = store.Start(ctx, limits.Policies()...)
 //	}
 //
-// Start logs with [log/slog] what stops no call: as warnings the [runtime.ErrUnusedOverrides] of Ready and a mode that
-// [runtime.Catalog.Mode] has set, and as an error a sweep that failed. Call Migrate, Ready and [Store.SweepEvery] yourself if you
+// Start logs with [log/slog] what stops no call: as warnings the [runtime.ErrUnusedOverrides] of Ready and the mode of
+// limiter.Mode, also of a limiter that is made later, and as an error a sweep that failed. Call Migrate, Ready and [Store.SweepEvery] yourself if you
 // need another interval, if the database user must not delete, or if there are hundreds of processes, of which one can sweep for all.
 func (s *Store) Start(ctx context.Context, policies ...*runtime.Policy) error {
 	err := s.Migrate(ctx, policies...)
@@ -35,12 +35,9 @@ func (s *Store) Start(ctx context.Context, policies ...*runtime.Policy) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range policies {
-		if mode, relaxed := p.Relaxed(); relaxed {
-			slog.WarnContext(ctx, "rate limits: no limit is stricter than limiter.Mode", "mode", mode.String())
-			break
-		}
-	}
+	s.overrides.View.OnRelaxed(func(m runtime.Mode) {
+		slog.Warn("rate limits: no limit is stricter than limiter.Mode", "mode", m.String())
+	})
 	go s.SweepEvery(s.open, sweepInterval, func(_ int, err error) {
 		if err != nil {
 			slog.Error("rate limits: sweep", "error", err)

@@ -58,6 +58,9 @@ type View struct {
 	// attempt is the read for which first requests wait, and failed the error of the last one.
 	attempt *firstRead
 	failed  error
+	// relaxed is the mode of [View.Relax], and onRelaxed is called with it; nil for none.
+	relaxed   runtime.Mode
+	onRelaxed func(runtime.Mode)
 }
 
 // firstRead is a read of the log by the goroutine of a view that has not been loaded.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,14 +18,12 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-// A mode that makes limits less strict is seen in the log of the start.
+// A mode that makes limits less strict is seen in the log, whether the limiter is made before the start or after it.
 func TestStartLogsTheMode(t *testing.T) {
 	var logged bytes.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&logged, nil)))
 	defer slog.SetDefault(before)
-	p := &runtime.Policy{Name: "a", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10}
-	catalog := runtime.NewCatalog("p", runtime.Catalog{Limits: []runtime.CatalogLimit{{Name: "a", Policies: []*runtime.Policy{p}}}})
 	for _, row := range []struct {
 		mode   runtime.Mode
 		logged string
@@ -33,14 +32,20 @@ func TestStartLogsTheMode(t *testing.T) {
 		{runtime.ModeShadow, `level=WARN msg="rate limits: no limit is stricter than limiter.Mode" mode=shadow`},
 		{runtime.ModeOff, `level=WARN msg="rate limits: no limit is stricter than limiter.Mode" mode=off`},
 	} {
-		logged.Reset()
-		store := must(sqlite.Open(filepath.Join(t.TempDir(), "limits.db")))(t)
-		require.NoError(t, store.Start(t.Context(), catalog.Mode(row.mode).Policies()...))
-		require.NoError(t, store.Close())
-		if row.logged == "" {
-			assert.Empty(t, logged.String())
+		for _, before := range []bool{true, false} {
+			logged.Reset()
+			store := must(sqlite.Open(filepath.Join(t.TempDir(), "limits.db")))(t)
+			if before {
+				limiter.New(store, limiter.Mode(row.mode))
+			}
+			require.NoError(t, store.Start(t.Context()))
+			if !before {
+				limiter.New(store, limiter.Mode(row.mode))
+			}
+			require.NoError(t, store.Close())
+			assert.Contains(t, logged.String(), row.logged)
+			assert.Equal(t, row.logged != "", strings.Count(logged.String(), "\n") == 1, "one line")
 		}
-		assert.Contains(t, logged.String(), row.logged)
 	}
 }
 
