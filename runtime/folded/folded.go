@@ -2,8 +2,8 @@
 // string" in limits.yaml. Generated code imports it if the file has such a part: it links the tables of Unicode's
 // normalization, which other programs do not need.
 //
-// Unicode never changes the case and the accents of its letters, but versions add letters: programs built by different
-// versions of Go may store a key with a letter that only one of them knows differently.
+// Unicode never changes the case and the accents of a letter, but its versions add letters. A key with a new letter may be
+// stored differently by programs of an older and a newer version of Go.
 package folded
 
 import (
@@ -54,8 +54,8 @@ func fold(s string) string {
 	return b.String()
 }
 
-// letter returns the letter that stands for all those that differ from c in case only, as CaseFolding.txt of Unicode has
-// it in its statuses C and S: the lower case, but for Cherokee, whose upper case is older than its lower case.
+// letter returns c after the mappings C and S of Unicode's CaseFolding.txt: its lower case, but for Cherokee, which had upper case
+// first.
 func letter(c rune) rune {
 	least := c
 	for next := unicode.SimpleFold(c); next != c; next = unicode.SimpleFold(next) {
