@@ -72,7 +72,13 @@ func catalogLimit(g *jen.Group, l *spec.Limit) {
 	if len(l.Key) > 0 {
 		g.Id("Key").Op(":").Index().Qual(runtimePath, "CatalogKey").ValuesFunc(func(g *jen.Group) {
 			for _, part := range l.Key {
-				g.Values(jen.Id("Name").Op(":").Lit(part.Name), jen.Id("Type").Op(":").Lit(part.Type))
+				g.ValuesFunc(func(g *jen.Group) {
+					g.Id("Name").Op(":").Lit(part.Name)
+					g.Id("Type").Op(":").Lit(part.Type)
+					if part.Folded() {
+						g.Id("Fold").Op(":").Qual(foldedPath, "String")
+					}
+				})
 			}
 		})
 	}

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "rewrite the golden files, once their co
 const testdata = "../testdata/gen"
 
 // goldens are the directories of testdata with a limits.yaml and the want.go generated from it.
-var goldens = []string{"basic", "kinds", "names", "groups", "plans", "numbers"}
+var goldens = []string{"basic", "kinds", "names", "groups", "plans", "numbers", "keys"}
 
 func golden(t testing.TB, name string) []byte {
 	t.Helper()
@@ -112,7 +112,7 @@ func behaves(t *testing.T) {
 		fmt.Fprintf(&calls, "\texercise(%s.New(new(memstore.Store)), %s.Policies(), %q)\n", name, name, policiesOf(t, name))
 	}
 	files["all.go"] = "package main\n\nimport \"" + runtimePath + "/memstore\"\n" + imports.String() + "\nfunc init() {\n" + calls.String() + "}\n"
-	for _, name := range []string{"main.go", "exercise.go"} {
+	for _, name := range []string{"main.go", "exercise.go", "keys.go"} {
 		text, err := os.ReadFile(filepath.Join(testdata, "app", name))
 		require.NoError(t, err)
 		files[name] = string(text)

@@ -110,6 +110,9 @@ func (n names) storedKey(l *spec.Limit) *jen.Statement {
 	return jen.Qual(runtimePath, "KeyOf").CallFunc(func(g *jen.Group) {
 		for _, part := range l.Key {
 			parameter := jen.Id(n.parameter(l, part.Name))
+			if part.Folded() {
+				parameter = jen.Qual(foldedPath, "String").Call(parameter)
+			}
 			if bits := part.PrefixBits(); bits > 0 {
 				g.Qual(runtimePath, "AddrPrefix").Call(parameter, jen.Lit(bits))
 			} else {

@@ -36,6 +36,7 @@ var fixedPackages = map[string]string{
 	"netip":   "net/netip",
 	"limiter": limiterPath,
 	"runtime": runtimePath,
+	"folded":  foldedPath,
 }
 
 func namesFor(f *spec.File, own string) names {
@@ -93,6 +94,9 @@ func (n names) register(file *jen.File) {
 // name that the body of the method uses.
 func (n names) parameter(l *spec.Limit, part string) string {
 	hidden := []string{"runtime", "limiter", policyName(l)}
+	if slices.ContainsFunc(l.Key, spec.KeyPart.Folded) {
+		hidden = append(hidden, "folded")
+	}
 	if len(l.Plans) > 0 {
 		hidden = append(hidden, spec.PlanParameter)
 	}
@@ -148,6 +152,7 @@ const (
 	modulePath  = "github.com/ratelimitgen/ratelimitgen"
 	runtimePath = modulePath + "/runtime"
 	limiterPath = runtimePath + "/limiter"
+	foldedPath  = runtimePath + "/folded"
 	timePath    = "time"
 	tzdataPath  = "time/tzdata"
 )
@@ -181,13 +186,15 @@ func isStandard(line string) bool {
 // keyParts has the function of package runtime that turns a value into a part of a key, for the predeclared types. All
 // other types use runtime.Text.
 var keyParts = map[string]string{
-	"string":        "String",
-	"hashed string": "Hashed",
-	"bool":          "Bool",
-	"int":           "Int",
-	"int64":         "Int64",
-	"uint64":        "Uint64",
-	"netip.Addr":    "Addr",
+	"string":               "String",
+	"folded string":        "String",
+	"hashed string":        "Hashed",
+	"hashed folded string": "Hashed",
+	"bool":                 "Bool",
+	"int":                  "Int",
+	"int64":                "Int64",
+	"uint64":               "Uint64",
+	"netip.Addr":           "Addr",
 }
 
 // policyName is the variable with the policy of a limit, or with those of its plans.

@@ -108,6 +108,8 @@ type CatalogKey struct {
 	Name string
 	// Type is the type as it is written in limits.yaml: "int64", "hashed string" or "netip.Addr/64".
 	Type string
+	// Fold folds the text of a type that is folded: it is String of package folded. For other types it is nil.
+	Fold func(string) string
 }
 
 // CatalogGroup is a group of a [Catalog].
@@ -211,7 +213,7 @@ func (k CatalogKey) stored(text string, secret []byte) error {
 	}
 	part, err := k.parse(raw)
 	switch {
-	case k.Type == hashedType && isSum(raw):
+	case isHashed(k.Type) && isSum(raw):
 		part = String(raw)
 	case addrPrefixType.MatchString(k.Type):
 		addr, _, _ := strings.Cut(raw, "/")
@@ -243,8 +245,14 @@ var addrPrefixType = regexp.MustCompile(`^netip\.Addr/([0-9]+)$`)
 
 // parse returns a part of the key.
 func (k CatalogKey) parse(text string) (Part, error) {
+	if k.Type == foldedType || k.Type == hashedFoldedType {
+		if k.Fold == nil {
+			return Part{}, errors.New("the catalog has no Fold for it")
+		}
+		text = k.Fold(text)
+	}
 	switch k.Type {
-	case hashedType:
+	case hashedType, hashedFoldedType:
 		return Hashed(text), nil
 	case "bool":
 		// Only the stored texts: strconv also accepts "1" and "T".

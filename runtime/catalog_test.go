@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/folded"
 )
 
 // Each key as it is stored, in the forms in which an operator may give it, and texts that are no key of the limit.
@@ -31,6 +32,8 @@ func TestParseStored(t *testing.T) {
 		{[]string{"int64", "string"}, runtime.KeyOf(runtime.Int64(7), runtime.String(long)), nil, []string{"x|" + long[:180], "7"}},
 		{[]string{"string", "int64"}, runtime.KeyOf(runtime.String(long), runtime.Int64(7)), nil, []string{"x", "x|y", "7|8|9"}},
 		{[]string{"hashed string", "bool"}, runtime.KeyOf(runtime.Hashed("x"), runtime.Bool(false)), nil, []string{"x|false", strings.Repeat("A", 64) + "|false"}},
+		{[]string{"folded string"}, runtime.KeyOf(runtime.String("zoë|")), []string{"zo%C3%AB%7c"}, []string{"Zoë%7C", "zoe%CC%88%7C", "zoe\u0308"}},
+		{[]string{"hashed folded string"}, runtime.KeyOf(runtime.Hashed("zoë")), nil, []string{"zoë"}},
 		{[]string{"netip.Addr"}, runtime.KeyOf(runtime.Addr(netip.MustParseAddr("fe80::1%eth0"))), nil, []string{"::ffff:1.2.3.4", "2001:db8::1%25eth0", "10.0.0"}},
 		{[]string{"netip.Addr/64"}, runtime.KeyOf(runtime.AddrPrefix(netip.MustParseAddr("fe80::1%eth0"), 64)), nil, []string{"fe80::/64x", "fe80::/48", "fe80::1"}},
 		{[]string{"netip.Addr/64"}, runtime.KeyOf(runtime.AddrPrefix(netip.MustParseAddr("2001:db8::1"), 64)), nil, []string{"2001:db8::", "2001:DB8::/64", "::/0"}},
@@ -39,7 +42,11 @@ func TestParseStored(t *testing.T) {
 	} {
 		l := runtime.CatalogLimit{Name: "limit"}
 		for _, kind := range row.types {
-			l.Key = append(l.Key, runtime.CatalogKey{Name: "part", Type: kind})
+			k := runtime.CatalogKey{Name: "part", Type: kind}
+			if strings.Contains(kind, "folded") {
+				k.Fold = folded.String
+			}
+			l.Key = append(l.Key, k)
 		}
 		for _, form := range append(row.forms, row.key.String()) {
 			got, err := l.ParseStored(form)

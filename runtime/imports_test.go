@@ -45,6 +45,16 @@ func TestLimiterNeedsNothingElse(t *testing.T) {
 	}
 }
 
+// TestOnlyFoldedKeysNeedNormalization: the tables of Unicode are in a program if its file has a folded key.
+func TestOnlyFoldedKeysNeedNormalization(t *testing.T) {
+	for _, layer := range []string{"/limithttp", "/memstore", "/operate", "/console", "/observe", "/sqlstore/sqlite", "/../testdata/gen/basic"} {
+		for _, path := range goList(t, layer, `{{join .Deps "\n"}}`) {
+			require.False(t, strings.HasPrefix(path, "golang.org/x/text"), "runtime%s imports %s", layer, path)
+		}
+	}
+	require.Contains(t, goList(t, "/../testdata/gen/keys", `{{join .Deps "\n"}}`), "golang.org/x/text/unicode/norm")
+}
+
 // goList returns the lines that go list prints about a package under runtime, without its tests.
 func goList(t *testing.T, layer, format string) []string {
 	t.Helper()

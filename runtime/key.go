@@ -178,10 +178,12 @@ func (k Key) HashedWith(secret []byte) Key {
 	return k
 }
 
-// hashedType is the type of a part that is stored as a hash, and byID precedes the id of the secret after it.
+// The types of parts that are texts and not stored as they are. byID precedes the id of the secret after one that is hashed.
 const (
-	hashedType = "hashed string"
-	byID       = " by"
+	foldedType       = "folded string"
+	hashedType       = "hashed string"
+	hashedFoldedType = "hashed folded string"
+	byID             = " by"
 )
 
 var bySecret = regexp.MustCompile(byID + ` [0-9a-f]{12}\b`)
@@ -193,12 +195,15 @@ func hashedTypesBy(types string, secret []byte) string {
 	h.Write([]byte("ratelimitgen: the id of the secret of hashed keys"))
 	parts := strings.Split(strings.Trim(withoutSecret(types), "()"), ", ")
 	for i, part := range parts {
-		if part == hashedType {
+		if isHashed(part) {
 			parts[i] += byID + " " + hex.EncodeToString(h.Sum(nil))[:12]
 		}
 	}
 	return "(" + strings.Join(parts, ", ") + ")"
 }
+
+// isHashed reports whether parts of a type are stored as a hash.
+func isHashed(kind string) bool { return kind == hashedType || kind == hashedFoldedType }
 
 // withoutSecret returns the types of the parts of a key without the id of a secret.
 func withoutSecret(types string) string { return bySecret.ReplaceAllLiteralString(types, "") }

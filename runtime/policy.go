@@ -146,10 +146,13 @@ type override struct {
 // the types of its key, so that a store refuses programs with another secret or without one, for which every key is another
 // one. It returns p itself if no part of its key is hashed, or p is not from a [Catalog].
 func (p *Policy) hashedWith(secret []byte) *Policy {
-	if len(secret) < MinKeySecret || p.identity == nil || !strings.Contains(p.identity.key, hashedType) {
+	if len(secret) < MinKeySecret || p.identity == nil {
 		return p
 	}
 	by := &identity{owner: p.identity.owner, key: hashedTypesBy(p.identity.key, secret)}
+	if by.key == p.identity.key {
+		return p
+	}
 	return p.changed(func(of *Policy) { of.identity = by })
 }
 

@@ -24,6 +24,7 @@ import (
 	_ "time/tzdata"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/folded"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
@@ -367,13 +368,14 @@ var policySearch = runtime.Policy{
 	DenyCache: time.Second,
 }
 
-// ResetPassword bounds the links for a new password that are mailed to one account.
+// ResetPassword bounds the links for a new password that are mailed to one address.
 //
 // Sliding window: never more than 3 in any hour.
 // A token is available again exactly 1h after it was taken.
+// Upper and lower case of email are one key.
 // Worst case: 3 in any hour.
-func (l *Limits) ResetPassword(user string) Limit {
-	return l.limiter().Limit(&policyResetPassword, runtime.KeyOf(runtime.String(user)))
+func (l *Limits) ResetPassword(email string) Limit {
+	return l.limiter().Limit(&policyResetPassword, runtime.KeyOf(runtime.String(folded.String(email))))
 }
 
 var policyResetPassword = runtime.Policy{
@@ -878,13 +880,14 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 		},
 		{
 			Name: "resetPassword",
-			Doc:  "bounds the links for a new password that are mailed to one account.",
+			Doc:  "bounds the links for a new password that are mailed to one address.",
 			Rules: []string{
 				"Sliding window: never more than 3 in any hour.",
 				"A token is available again exactly 1h after it was taken.",
+				"Upper and lower case of email are one key.",
 				"Worst case: 3 in any hour.",
 			},
-			Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
+			Key:      []runtime.CatalogKey{{Name: "email", Type: "folded string", Fold: folded.String}},
 			Policies: []*runtime.Policy{&policyResetPassword},
 		},
 		{

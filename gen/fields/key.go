@@ -22,7 +22,7 @@ var keyField = limitField{
 	name:      "key",
 	about:     "What requests are counted per. Every part becomes a parameter of the method.",
 	accepts:   "a name, such as `userID`, for one string, or a map from names to types: " + spec.KeyTypesInWords,
-	more:      "For an IPv6 address, `netip.Addr/64` counts the first 64 bits (1 to 128), because one subscriber has at least that many addresses; an IPv4 address counts whole. For a `hashed string`, such as an API key or an e-mail address, only a SHA-256 is stored, or with the option `limiter.HashKeys` an HMAC with a secret: whoever reads the table can find a telephone number from its SHA-256 by trying all of them. A type of your own needs a MarshalText method.",
+	more:      "For an IPv6 address, `netip.Addr/64` counts the first 64 bits (1 to 128), because one subscriber has at least that many addresses; an IPv4 address counts whole. For a `hashed string`, such as an API key or an e-mail address, only a SHA-256 is stored, or with the option `limiter.HashKeys` an HMAC with a secret: whoever reads the table can find a telephone number from its SHA-256 by trying all of them. For a `folded string`, such as an e-mail address or a name, upper and lower case and the ways to write an accent are one key: the text is stored with Unicode's simple case folding, in the form NFC. A type of your own needs a MarshalText method.",
 	absent:    "one count, shared by all callers",
 	example:   "{userID: int64}",
 	schema:    keySchema,
@@ -153,6 +153,8 @@ var commonTypes = map[string]string{
 	"ip": "netip.Addr", "uuid": "string", "UUID": "string", "ip/64": "netip.Addr/64", "cidr": "netip.Addr/64",
 	"hash": spec.HashedString, "hashed": spec.HashedString, "sha256": spec.HashedString, "secret": spec.HashedString, "email": spec.HashedString,
 	"string hashed": spec.HashedString, "hashed(string)": spec.HashedString,
+	"folded": spec.FoldedString, "string folded": spec.FoldedString, "folded(string)": spec.FoldedString, "citext": spec.FoldedString, "lowercase": spec.FoldedString,
+	"folded hashed string": spec.HashedFoldedString, "hashed folded": spec.HashedFoldedString,
 }
 
 // noOwnTypes are names that a type of the generated package cannot have in a key.
@@ -189,6 +191,8 @@ func typeHelp(text string) string {
 		return "the bits of an IPv6 address that count are 1 to 128: write netip.Addr/64"
 	case strings.HasPrefix(text, "hashed "):
 		return "only a string can be hashed: write " + spec.HashedString
+	case strings.HasPrefix(text, "folded "):
+		return "only a string can be folded: write " + spec.FoldedString
 	case slices.Contains(spec.OwnTypes, text):
 		return "rename the type: the generated package declares " + text + " itself"
 	case spec.UnimportedForm.MatchString(text):
@@ -235,10 +239,13 @@ func KeyOf(l *spec.Limit) string {
 // they come last.
 func keySentences(l *spec.Limit) (sentences []string) {
 	for _, part := range l.Key {
-		switch bits := part.PrefixBits(); {
-		case part.Hashed():
+		if part.Folded() {
+			sentences = append(sentences, fmt.Sprintf("Upper and lower case of %s are one key.", part.Name))
+		}
+		if part.Hashed() {
 			sentences = append(sentences, fmt.Sprintf("Only a hash of %s is stored.", part.Name))
-		case bits > 0:
+		}
+		if bits := part.PrefixBits(); bits > 0 {
 			sentences = append(sentences, fmt.Sprintf("For an IPv6 address, the first %s of %s count.", words.Count(int64(bits), "bit"), part.Name))
 		}
 	}

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/folded"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/replay"
 )
@@ -58,8 +60,12 @@ func partParserOf(typ string) partParser {
 			n, err := strconv.ParseUint(text, 10, 64)
 			return runtime.Uint64(n), err == nil
 		}
-	case "hashed string":
+	case spec.FoldedString:
+		return func(text string) (runtime.Part, bool) { return runtime.String(folded.String(text)), true }
+	case spec.HashedString:
 		return func(text string) (runtime.Part, bool) { return runtime.Hashed(text), true }
+	case spec.HashedFoldedString:
+		return func(text string) (runtime.Part, bool) { return runtime.Hashed(folded.String(text)), true }
 	case "netip.Addr":
 		return func(text string) (runtime.Part, bool) {
 			a, ok := parseAddr(text)

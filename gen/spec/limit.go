@@ -220,7 +220,7 @@ func PartNames(key []KeyPart) []string {
 // GoType returns the type of the parameter of the generated method: "netip.Addr" for "netip.Addr/64".
 func (k KeyPart) GoType() string {
 	switch {
-	case k.Hashed():
+	case k.Hashed(), k.Folded():
 		return "string"
 	case k.PrefixBits() > 0:
 		return AddrType
@@ -229,7 +229,10 @@ func (k KeyPart) GoType() string {
 }
 
 // Hashed reports whether only a hash of the part is stored.
-func (k KeyPart) Hashed() bool { return k.Type == HashedString }
+func (k KeyPart) Hashed() bool { return k.Type == HashedString || k.Type == HashedFoldedString }
+
+// Folded reports whether texts that differ in case only are one part.
+func (k KeyPart) Folded() bool { return k.Type == FoldedString || k.Type == HashedFoldedString }
 
 // PrefixBits returns how many bits of an IPv6 address are the part, or 0 if the type has no such number.
 func (k KeyPart) PrefixBits() int {
@@ -242,11 +245,14 @@ func (k KeyPart) PrefixBits() int {
 }
 
 const (
-	// AddrType is the Go type of an address, and HashedString the type of a part of which only a hash is stored.
-	AddrType     = "netip.Addr"
-	HashedString = "hashed string"
+	// AddrType is the Go type of an address, HashedString the type of a part of which only a hash is stored, and FoldedString
+	// that of a part without upper case.
+	AddrType           = "netip.Addr"
+	HashedString       = "hashed string"
+	FoldedString       = "folded string"
+	HashedFoldedString = "hashed folded string"
 	// KeyTypesInWords lists the types of the parts of keys.
-	KeyTypesInWords = "`string`, `hashed string`, `bool`, `int`, `int64`, `uint64`, `netip.Addr`, `netip.Addr/64`, `import/path.Type`, or `Type` for one of the generated package"
+	KeyTypesInWords = "`string`, `folded string`, `hashed string`, `hashed folded string`, `bool`, `int`, `int64`, `uint64`, `netip.Addr`, `netip.Addr/64`, `import/path.Type`, or `Type` for one of the generated package"
 
 	elementPattern = `[a-zA-Z0-9_~-]+(\.[a-zA-Z0-9_~-]+)*`
 )
@@ -255,7 +261,7 @@ var (
 	// OwnTypes are the types that every generated package declares. No type of a key can have such a name.
 	OwnTypes = []string{"Limits", "Decision", "Decisions", "Reservations", "Balance", "Reservation", "Item", "ReserveItem", "LimitedError"}
 	// KeyTypes are the types of parts of keys that are not of the user's own packages.
-	KeyTypes = []string{"string", HashedString, "bool", "int", "int64", "uint64", AddrType, "netip.Addr/64"}
+	KeyTypes = []string{"string", FoldedString, HashedString, HashedFoldedString, "bool", "int", "int64", "uint64", AddrType, "netip.Addr/64"}
 	// TypeForm matches a type with its import path.
 	TypeForm = regexp.MustCompile(`^` + elementPattern + `(/` + elementPattern + `)*\.[A-Z][a-zA-Z0-9_]*$`)
 	// UnimportedForm matches the import paths that Go refuses in every module: packages that cannot be imported,

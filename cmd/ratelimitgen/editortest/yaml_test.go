@@ -106,7 +106,7 @@ func TestYAMLCompletesValues(t *testing.T) {
 		{"start: ‸", []string{"first use", "0"}},
 		{"rate: {at‸}", []string{"at most"}},
 		{"capacity: {at‸}", []string{"at most"}},
-		{"key: {userID: ‸}", []string{"string", "hashed string", "bool", "int", "int64", "uint64", "netip.Addr", "netip.Addr/64"}},
+		{"key: {userID: ‸}", []string{"string", "folded string", "hashed string", "hashed folded string", "bool", "int", "int64", "uint64", "netip.Addr", "netip.Addr/64"}},
 	} {
 		name, _, _ := strings.Cut(row.text, ":")
 		t.Run(name, func(t *testing.T) {

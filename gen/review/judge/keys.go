@@ -75,8 +75,9 @@ func judgeKeyForms(j *judgement) {
 	gain := words.Count(j.New.Policy.Full(), spec.Unit(&j.New.Policy))
 	for i, was := range j.Old.Key {
 		is := j.New.Key[i]
+		judgeFolding(j, was, is)
 		switch {
-		case was.Type == is.Type:
+		case was.Hashed() == is.Hashed() && bitsOf(was) == bitsOf(is):
 		case is.Hashed():
 			j.note(review.Rule, "Only a hash of %s is stored. Rows of the old version still contain it as it is.", is.Name)
 		case was.Hashed():
@@ -94,7 +95,29 @@ func judgeKeyForms(j *judgement) {
 		j.note(review.Deploy, "Stored rows are no longer read. Every key starts full: a one-time gain of up to %s.", gain)
 		return
 	}
-	j.note(review.Deploy, "IPv4 addresses keep their counts. IPv6 addresses are stored in another form and start full: a one-time gain of up to %s.", gain)
+	if differs(j.Old.Key, j.New.Key, bitsOf) {
+		j.note(review.Deploy, "IPv4 addresses keep their counts. IPv6 addresses are stored in another form and start full: a one-time gain of up to %s.", gain)
+	}
+	if differs(j.Old.Key, j.New.Key, spec.KeyPart.Folded) {
+		j.note(review.Deploy, "Texts in lower case and in the form NFC keep their counts. The counts of other spellings are no longer read: a one-time gain of up to %s.", gain)
+	}
+}
+
+// judgeFolding judges a part of which upper and lower case are one key in one version only.
+func judgeFolding(j *judgement, was, is spec.KeyPart) {
+	switch {
+	case is.Folded() && !was.Folded():
+		j.class(review.Tightened)
+		j.note(review.Rule, "Texts of %s that differ in case only, or in how an accent is written, now share one count.", is.Name)
+	case was.Folded() && !is.Folded():
+		j.class(review.Loosened)
+		j.note(review.Rule, "Texts of %s that differ in case only have a count each; before, they shared one, so that a caller who changes the case has more counts.", is.Name)
+	}
+}
+
+// differs reports whether a property of a part is another one in the new key, which has the same parts.
+func differs[V comparable](was, is []spec.KeyPart, property func(spec.KeyPart) V) bool {
+	return !slices.EqualFunc(was, is, func(a, b spec.KeyPart) bool { return property(a) == property(b) })
 }
 
 // bitsOf returns how many bits of an IPv6 address a part of a key counts.
@@ -107,8 +130,7 @@ func bitsOf(part spec.KeyPart) int64 {
 
 // hashingChanged reports whether a part of the same Go type is hashed in one of the keys only.
 func hashingChanged(was, is []spec.KeyPart) bool {
-	return slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)) &&
-		!slices.EqualFunc(was, is, func(a, b spec.KeyPart) bool { return a.Hashed() == b.Hashed() })
+	return slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)) && differs(was, is, spec.KeyPart.Hashed)
 }
 
 // noteNewParts judges a key whose parts were added, dropped or moved. If parts were added, there are more counts.

@@ -154,6 +154,10 @@ func (m *keyMove) compare(was, is spec.KeyPart) {
 		m.lost = "the new version looks for the hash of " + is.Name
 	case was.Hashed():
 		m.lost = "they have only the hash of " + was.Name
+	case is.Folded() && !was.Folded():
+		m.doubtful = fmt.Sprintf("Those of keys whose %s is not in lower case and in the form NFC are not found by the new version, so that these can be used again: list them, and block them again.", is.Name)
+	case was.Folded() && !is.Folded():
+		m.doubtful = fmt.Sprintf("Those in force are for the %s in lower case only, so that other spellings can be used again: list them, and block these spellings.", is.Name)
 	case was.GoType() == is.GoType():
 		m.doubtful = "Those of IPv6 addresses are not found by the new version, which stores another prefix, so that these can be used again: list them, and block them again."
 	default:

@@ -33,6 +33,7 @@ func main() {
 	byPlan(&memstore.Store{Clock: store.Clock}, ctx)
 	fromCallers(numbers.New(&memstore.Store{Clock: store.Clock}), ctx)
 	overridden(numbers.New(&memstore.Store{Clock: store.Clock}), ctx, now.Add(24*time.Hour))
+	keyed(ctx)
 
 	now = now.Add(15 * 24 * time.Hour)
 	swept, err := store.Sweep(ctx, kinds.Policies()...)
