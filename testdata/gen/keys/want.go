@@ -222,12 +222,26 @@ func Catalog() *runtime.Catalog { return catalog }
 var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 	Limits: []runtime.CatalogLimit{
 		{
-			Name:     "login",
+			Name: "login",
+			Rules: []string{
+				"Token bucket: 2 per hour, at most 2 at once.",
+				"Operators can block a key, or give it other numbers up to rate 2 and capacity 2, for a time, without a deploy.",
+				"Upper and lower case of email are one key.",
+				"Worst case: 4 in any hour.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "email", Type: "folded string", Fold: folded.String}},
 			Policies: []*runtime.Policy{&policyLogin},
 		},
 		{
-			Name:     "invite",
+			Name: "invite",
+			Rules: []string{
+				"Fixed window: 2 per 30 days.",
+				"Each key's windows begin at a fixed offset derived from the key.",
+				"Operators can block a key, or give it other numbers up to rate 2 and capacity 2, for a time, without a deploy.",
+				"Upper and lower case of folded are one key.",
+				"Only a hash of folded is stored.",
+				"Worst case: 4 in any 30 days.",
+			},
 			Key:      []runtime.CatalogKey{{Name: "from", Type: "int64"}, {Name: "folded", Type: "hashed folded string", Fold: folded.String}},
 			Policies: []*runtime.Policy{&policyInvite},
 		},
