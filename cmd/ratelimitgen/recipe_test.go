@@ -155,7 +155,7 @@ func TestWorkflowOnGitHub(t *testing.T) {
 		},
 		{
 			name: "an edit, with links", edit: "sed -i 's/capacity: 20/capacity: 40/'" + generated,
-			requests: []string{listed, created}, comment: "[`send`](https://github.com/us/app/blob/abc123/limits/limits.yaml#L3): loosened",
+			requests: []string{listed, created}, comment: "[`send`](https://github.com/us/app/blob/abc123/limits/limits.yaml#L3) | `capacity` |",
 		},
 		{
 			name: "another edit", edit: "sed -i 's/capacity: 20/capacity: 50/'" + generated, commented: true,
@@ -225,7 +225,7 @@ func TestWorkflowOnGitHub(t *testing.T) {
 			name: "a module in a folder", before: inFolders + "rm -r svc/b", edit: editOf("svc/a"),
 			prints:   "::warning title=ratelimitgen send%3A loosened,file=svc/a/limits/limits.yaml,line=3,col=3::capacity 20 → 40",
 			requests: []string{listed, created}, file: "svc/a/limits/limits.yaml",
-			comment: "[`send`](https://github.com/us/app/blob/abc123/svc/a/limits/limits.yaml#L3): loosened",
+			comment: "[`send`](https://github.com/us/app/blob/abc123/svc/a/limits/limits.yaml#L3) | `capacity` |",
 		},
 		{
 			name: "two modules", before: inFolders, edit: editOf("svc/b"), prints: "file=svc/b/limits/limits.yaml,line=3,col=3::capacity 20 → 40",

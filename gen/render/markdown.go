@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -35,8 +36,8 @@ func Marker(file string) string {
 }
 
 // WriteMarkdown prints the review as GitHub-flavored Markdown: first [Marker], then the risks and the SQL that averts them,
-// the limits of each class, and a section for each subject, the most severe first, with its main numbers and a folded part
-// for the rest.
+// a row for each change with its class, and a section for each subject with more to say, the most severe first, with its main
+// numbers and a folded part for the rest.
 //
 // It prints fewer than 60,000 characters. If there is no room for everything, the folded parts of the last sections are
 // left out, then whole sections, and a line says how many. Text from the files is printed as code, so that Markdown does
@@ -49,26 +50,49 @@ func WriteMarkdown(w io.Writer, r *review.Review, o Options) error {
 	if len(r.Subjects) == 0 {
 		out += unchanged + "\n"
 	} else {
-		out += fmt.Sprintf("**%s**, compared with %s.\n", summaryOf(r), code(r.Old)) + markdownRisks(r) + markdownSQL(r) + markdownTable(r)
+		out += fmt.Sprintf("**%s**, compared with %s.\n", summaryOf(r), code(r.Old)) + markdownRisks(r) + markdownSQL(r, o) + markdownTable(r, o)
 	}
 	_, err := io.WriteString(w, out+markdownSections(r, o.LinkBase, mostMarkdown/max(1, o.Sharing)-utf8.RuneCountInString(out)))
 	return err
 }
 
-// markdownTable lists the limits of each class.
-func markdownTable(r *review.Review) string {
-	const mostNames = 40
+// markdownTable has a row for each change with its class, those of the most severe subjects first.
+func markdownTable(r *review.Review, o Options) string {
 	var out strings.Builder
-	classes, names := namesByClass(r)
-	out.WriteString("\n| | |\n|---|---|\n")
-	for _, class := range classes {
-		list := make([]string, len(names[class]))
-		for i, name := range names[class] {
-			list[i] = code(name)
+	out.WriteString("\n| | change | before | after | |\n|---|---|---|---|---|\n")
+	room, leftOut := 16_000/max(1, o.Sharing), 0
+	for _, s := range r.BySeverity() {
+		name := linked(s, o.LinkBase)
+		for _, f := range s.Findings {
+			for _, c := range f.Changes {
+				row := fmt.Sprintf("| %s | %s | %s | %s | **%s** `%s` |\n", name, fieldCell(s, c.Change), valueCell(c.Change, c.Old), valueCell(c.Change, c.New),
+					review.ClassList(c.Classes), f.Kind.ID)
+				if room -= utf8.RuneCountInString(row); leftOut > 0 || room < 0 {
+					leftOut++
+					continue
+				}
+				out.WriteString(row)
+				name = ""
+			}
 		}
-		fmt.Fprintf(&out, "| **%s** (%s) | %s |\n", class, words.Number(int64(len(list))), firstNames(list, mostNames))
+	}
+	if leftOut > 0 {
+		fmt.Fprintf(&out, "\nChanges left out: %s,"+tooLong, words.Number(int64(leftOut)))
 	}
 	return out.String()
+}
+
+// fieldCell names what a change is of: a field, or all of a plan, a group or a limit.
+func fieldCell(s *review.Subject, c diff.Change) string {
+	switch {
+	case c.Field != "":
+		return code(review.Planned(c.Plan, c.Field))
+	case c.Plan != "":
+		return "plan"
+	case s.Group != "":
+		return "group"
+	}
+	return "limit"
 }
 
 // markdownRisks lists the risks as an alert, which GitHub does not fold.
@@ -86,8 +110,8 @@ func markdownRisks(r *review.Review) string {
 }
 
 // markdownSQL lists the statements that keep stored counts and overrides, in the order of a deploy.
-func markdownSQL(r *review.Review) string {
-	const most = 12_000
+func markdownSQL(r *review.Review, o Options) string {
+	most := 12_000 / max(1, o.Sharing)
 	all := r.SQL()
 	if len(all) == 0 {
 		return ""
@@ -112,7 +136,7 @@ func markdownSQL(r *review.Review) string {
 
 // markdownSections returns the sections that fit into a number of characters.
 func markdownSections(r *review.Review, linkBase string, room int) string {
-	subjects := r.BySeverity()
+	subjects := slices.DeleteFunc(r.BySeverity(), func(s *review.Subject) bool { return len(s.ShownNumbers())+len(s.Notes)+len(s.SQL) == 0 })
 	// Headings come first: a section without its folded part is better than no section.
 	var heads []string
 	for i, s := range subjects {
@@ -136,23 +160,24 @@ func markdownSections(r *review.Review, linkBase string, room int) string {
 		room -= size
 		out.WriteString(details)
 	}
-	const remedy = " because this comment would be too long. Run `ratelimitgen diff` to see everything.\n"
 	if cut := len(subjects) - len(heads); cut > 0 {
-		fmt.Fprintf(&out, "\nSections left out: %s,"+remedy, words.Number(int64(cut)))
+		fmt.Fprintf(&out, "\nSections left out: %s,"+tooLong, words.Number(int64(cut)))
 	} else if leftOut > 0 {
-		fmt.Fprintf(&out, "\nSections without details: %s,"+remedy, words.Number(int64(leftOut)))
+		fmt.Fprintf(&out, "\nSections without details: %s,"+tooLong, words.Number(int64(leftOut)))
 	}
-	if len(subjects) > 0 {
-		out.WriteString("\nRun `ratelimitgen explain WORD` for the meaning of a class or an id, such as `" + string(subjects[0].Classes()[0]) + "`.\n")
+	if len(r.Subjects) > 0 {
+		out.WriteString("\nRun `ratelimitgen explain WORD` for the meaning of a class or an id, such as `" + string(r.BySeverity()[0].Classes()[0]) + "`.\n")
 	}
 	return out.String()
 }
+
+const tooLong = " because this comment would be too long. Run `ratelimitgen diff` to see everything.\n"
 
 // markdownHead returns the heading of a subject with a link to its lines, and its main numbers: drawn if they are bounds of
 // tokens that changed, and otherwise as text.
 func markdownHead(s *review.Subject, linkBase string, draw bool) string {
 	const mostNumbers = 3
-	out := fmt.Sprintf("\n#### %s: %s\n", linked(s, linkBase), review.ClassList(s.Classes()))
+	out := fmt.Sprintf("\n#### %s\n", linked(s, linkBase))
 	if s.Removed() {
 		return out
 	}
@@ -181,25 +206,15 @@ func linked(s *review.Subject, linkBase string) string {
 // markdownDetails returns the folded part of a section.
 func markdownDetails(s *review.Subject) string {
 	var out strings.Builder
-	out.WriteString("\n<details><summary>Details</summary>\n\n| | before | after | |\n|---|---|---|---|\n")
-	for _, f := range s.Findings {
-		for _, c := range f.Changes {
-			field := code(review.Planned(c.Plan, c.Field))
-			switch {
-			case c.Field == "" && c.Plan != "":
-				field = "plan"
-			case c.Field == "" && s.Group != "":
-				field = "group"
-			case c.Field == "":
-				field = "limit"
-			}
-			fmt.Fprintf(&out, "| %s | %s | %s | `%s` %s |\n", field, valueCell(c.Change, c.Old), valueCell(c.Change, c.New), f.Kind.ID, review.ClassList(c.Classes))
+	out.WriteString("\n<details><summary>Details</summary>\n\n")
+	numbers := s.ShownNumbers()
+	for i, n := range numbers {
+		if i == 0 {
+			out.WriteString("| | before | after | |\n|---|---|---|---|\n")
 		}
-	}
-	for _, n := range s.ShownNumbers() {
 		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", n.Label(), numberCell(n, n.Old), numberCell(n, n.New), n.Ratio())
 	}
-	if len(s.Notes)+len(s.SQL) > 0 {
+	if len(numbers) > 0 && len(s.Notes)+len(s.SQL) > 0 {
 		out.WriteString("\n")
 	}
 	for _, n := range s.Notes {

@@ -58,7 +58,7 @@ func TestMarkdownShowsMostSevereFirst(t *testing.T) {
 	text := markdownOf(t, judge.Review(parse(t, "old.yaml", old), parse(t, "new.yaml", new)))
 	assert.Contains(t, text, "\n**401 changes: 1 looser, 400 tighter**, compared with `old.yaml`.\n")
 	first := text[strings.Index(text, "\n#### "):]
-	assert.True(t, strings.HasPrefix(first, "\n#### `last`: loosened\nFor all callers together, at most, before (-) and now (+):\n```diff\n- at once        ████ 10\n"), first[:100])
+	assert.True(t, strings.HasPrefix(first, "\n#### `last`\nFor all callers together, at most, before (-) and now (+):\n```diff\n- at once        ████ 10\n"), first[:100])
 	assert.Contains(t, text, "`ratelimitgen explain WORD`")
 }
 
@@ -94,8 +94,8 @@ func TestMarkdownSaysWhatWasAdded(t *testing.T) {
 	const limits = "version: 1\nlimits:\n  a: {kind: token bucket, rate: 1, period: 1s}\n  b: {kind: token bucket, rate: 1, period: 1m}\n"
 	added := parse(t, "new.yaml", limits+"  c: {kind: token bucket, rate: 1, period: 1h}\ngroups:\n  both: {takes: [a, b]}\n")
 	text := markdownOf(t, judge.Review(parse(t, "old.yaml", limits), added))
-	require.Regexp(t, `\| limit \| [^|]*\| [^|]*\| .limit-added. `, text)
-	require.Regexp(t, `\| group \| [^|]*\| [^|]*\| .group-added. `, text)
+	require.Regexp(t, `\| .c. \| limit \| [^|]*\| .c. \| \*\*added\*\* .limit-added. `, text)
+	require.Regexp(t, `\| .group both. \| group \| [^|]*\| .both. \| \*\*added\*\* .group-added. `, text)
 }
 
 func markdownOf(t testing.TB, r *review.Review) string {
@@ -273,6 +273,9 @@ func isType(want string, value any) bool {
 	return want == "null" && value == nil
 }
 
+// rowEnds matches the end of the row of a change.
+var rowEnds = regexp.MustCompile("(?m) \\| \\*\\*[a-z, -]+\\*\\* `[a-z-]+` \\|$")
+
 // What harms most is neither folded away nor below harmless changes.
 func TestRisksComeFirst(t *testing.T) {
 	seen := map[review.RiskKind]bool{}
@@ -289,11 +292,20 @@ func TestRisksComeFirst(t *testing.T) {
 				require.Contains(t, unfolded, "> - "+code(NameOf(s))+": "+riskInWords(s, k)+"\n")
 			}
 		}
+		changes := 0
+		for i := range r.Subjects {
+			for _, f := range r.Subjects[i].Findings {
+				changes += len(f.Changes)
+			}
+		}
+		if !strings.Contains(out.String(), "Changes left out") {
+			require.Equal(t, changes, len(rowEnds.FindAllString(unfolded, -1)), "a row for each change")
+		}
 		for _, q := range r.SQL() {
 			if !strings.Contains(q.Text, "```") && !strings.Contains(out.String(), "Statements left out") {
 				require.Contains(t, unfolded, q.Text)
 			}
 		}
 	})
-	require.Len(t, seen, 4, "a case for each kind of risk")
+	require.Len(t, seen, 5, "a case for each kind of risk")
 }

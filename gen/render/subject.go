@@ -76,6 +76,8 @@ func riskInWords(s *review.Subject, k review.Risk) string {
 	switch k.Kind {
 	case review.Refused:
 		text = "the new version refuses every request"
+	case review.PlanUnknown:
+		text = "the new version does not know it, so change the customers that have it before the deploy"
 	case review.OverridesLost:
 		text = "blocks and overrides in force end with the deploy"
 	case review.Unlimited:

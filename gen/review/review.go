@@ -127,6 +127,8 @@ type RiskKind string
 const (
 	// Refused: the new version refuses every request of the limit.
 	Refused RiskKind = "refused"
+	// PlanUnknown: the new version cannot parse the stored name of a plan, so requests with it fail.
+	PlanUnknown RiskKind = "plan-unknown"
 	// OverridesLost: blocks and overrides in force have no effect any more.
 	OverridesLost RiskKind = "overrides-lost"
 	// Unlimited: requests pass that the limit would have denied.
@@ -136,7 +138,9 @@ const (
 )
 
 // riskKinds returns the kinds of risks, the worst first.
-func riskKinds() []RiskKind { return []RiskKind{Refused, OverridesLost, Unlimited, CountsLost} }
+func riskKinds() []RiskKind {
+	return []RiskKind{Refused, PlanUnknown, OverridesLost, Unlimited, CountsLost}
+}
 
 // Note is a sentence about an effect of a change.
 type Note struct {

@@ -114,6 +114,7 @@ func judgePlans(j *judgement) {
 	for _, name := range was {
 		if !slices.Contains(is, name) {
 			j.class(review.Breaking)
+			j.risks = append(j.risks, review.Risk{Kind: review.PlanUnknown, Plan: name})
 			j.note(review.Calls, "%s no longer exists, and ParsePlan(%q) is an error: before the deploy, change the code and the customers that have this plan.", spec.PlanGoName(name), name)
 		}
 	}
