@@ -24,7 +24,7 @@ var guides = []string{
 }
 
 // linkedGuides are guides, too. Their code is tested beside them.
-var linkedGuides = []string{"../runtime/limithttp/README.md", "../runtime/TESTING.md"}
+var linkedGuides = []string{"../runtime/limithttp/README.md", "../runtime/TESTING.md", "../gen/spec/FROM.md"}
 
 // blocks returns the code blocks of a language in the guides.
 func blocks(t *testing.T, language string) []string {
