@@ -19,14 +19,14 @@
 // and commits. The ways between them, each for what it makes cheaper, stand in the table of strategies of package decide.
 //
 // The statements of a dialect are data: texts, with the few functions that only this database needs, such as decoding the insert id in
-// which MySQL returns the result of an upsert. Package internal/fault has the error codes of each database with their meaning. A statement takes one row as parameters, and several rows as one JSON parameter or as one list per column.
+// which MySQL returns the result of an upsert. Package internal/fault has the error codes of each database with their meaning. A statement takes one row as parameters, and several rows as one JSON parameter, as one list per column or, on Vitess, as literals.
 //
 // WithTx runs the same statements in a transaction of the caller. The store then neither retries nor commits, and
 // a conflict with another transaction is a [RetryTxError].
 //
 // On Postgres the store prepares no statements, so that it works behind a pooler that sends each transaction to another
-// session of the server; see [dialect.Postgres] for the settings of drivers and poolers. On MySQL, MariaDB, Vitess and SQLite each
-// statement is prepared when it is first used, except that on MySQL a take from several rows is sent as text.
+// session of the server; see [dialect.Postgres] for the settings of drivers and poolers. On MySQL, MariaDB and SQLite each
+// statement is prepared when it is first used, except that on MySQL a take from several rows is sent as text. On Vitess all are.
 //
 // Before its first use, the table is compared with the dialect's requirements: without its primary key, for example,
 // it could hold two rows for one key. An error that is caused by the deployment says how to fix it, and wraps the
@@ -138,6 +138,7 @@ import (
 	texts "github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/inside"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/lane"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/lease"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
@@ -156,12 +157,18 @@ type Store struct {
 	// The stages of a call before the engine.
 	leases  *lease.Store
 	denials *denycache.Store
-	group   *group.Store
+	group   queues
 	undoer  *undoer
 
 	// open ends when Close begins.
 	open  context.Context
 	close context.CancelCauseFunc
+}
+
+// queues is the stage that groups calls.
+type queues interface {
+	runtime.Store
+	Shutdown(ctx context.Context) error
 }
 
 // New returns a store in a table of db, which the caller opens, and closes after the store. The
@@ -199,9 +206,14 @@ func NewInside(db *sql.DB, o Options, in inside.Options) (*Store, error) {
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
 	s.undoer = newUndoer(s)
 	s.engine.Unknown = s.undoer.unknown
-	s.group = s.newGroup(group.Options{
+	grouping := group.Options{
 		OneWriter: in.Dialect.OneWriter, Batch: o.Batch, Inline: s.engine.Inline, Undelivered: s.undoer.undelivered,
-	})
+	}
+	if in.Dialect.Keyspaces == "" {
+		s.group = s.newGroup(grouping)
+	} else {
+		s.group = lane.New(table.NewPlaces(p), func() *group.Store { return s.newGroup(grouping) })
+	}
 	s.denials = denycache.New(s.group, o.Clock)
 	s.leases = lease.New(s.denials, o.Clock)
 	s.open, s.close = context.WithCancelCause(context.Background())

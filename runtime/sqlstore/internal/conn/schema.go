@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
@@ -20,20 +21,54 @@ func (s *Server) CreateTable(ctx context.Context, table, create string) error {
 			return err
 		}
 		schema, exists, err := s.tableExists(ctx, table)
-		if exists || err != nil {
-			return err
-		}
-		create, err := s.Dialect.TextIn(schema, create, table)
 		if err != nil {
 			return err
 		}
-		_, err = s.DB.ExecContext(ctx, create)
-		if fault.CreatedMeanwhile(err) {
-			// The next attempt finds the table of the other process.
-			return &fault.Again{Err: err}
+		if !exists {
+			create, err := s.Dialect.TextIn(schema, create, table)
+			if err != nil {
+				return err
+			}
+			_, err = s.DB.ExecContext(ctx, create)
+			if fault.CreatedMeanwhile(err) {
+				// The next attempt finds the table of the other process.
+				return &fault.Again{Err: err}
+			}
+			if err != nil {
+				return err
+			}
 		}
-		return err
+		if s.Dialect.AddVindex == "" || table != s.Table || s.Located() {
+			return nil
+		}
+		return s.addVindex(ctx)
 	})
+}
+
+// addVindex has the key distribute the rows of the table, if that is sharded, and waits until the server does so.
+func (s *Server) addVindex(ctx context.Context) error {
+	var tried error
+	for added := false; ; {
+		found, err := s.Find(ctx, s.DB)
+		if err != nil || found[shardedSchema] == "" || found[vindex] != "" {
+			return err
+		}
+		if tried != nil {
+			return tried
+		}
+		if !added {
+			add, err := s.Dialect.TextIn(found[s.Table], s.Dialect.AddVindex, s.Table)
+			if err != nil {
+				return err
+			}
+			// Another process may have added it.
+			_, tried = s.DB.ExecContext(ctx, add)
+			added = true
+		}
+		if err := Sleep(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // tableExists reports whether a table exists, and in which schema it is, or is to be created.
