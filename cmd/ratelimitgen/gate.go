@@ -184,14 +184,14 @@ func (g *gate) matches(f review.Finding) bool {
 }
 
 // judge notes the approvals that a review lacks.
-func (g *gate) judge(of reviewed) {
+func (g *gate) judge(r *review.Review, given approvals) {
 	var failing approvals
-	for i := range of.Subjects {
-		failing = append(failing, g.failing(&of.Subjects[i], of.approvals)...)
-		g.needed = append(g.needed, g.neededBy(&of.Subjects[i])...)
+	for i := range r.Subjects {
+		failing = append(failing, g.failing(&r.Subjects[i], given)...)
+		g.needed = append(g.needed, g.neededBy(&r.Subjects[i])...)
 	}
 	if len(failing) > 0 {
-		g.lines = append(g.lines, g.remedy(failing, shown(of.New))...)
+		g.lines = append(g.lines, g.remedy(failing, shown(r.New))...)
 	}
 }
 
