@@ -11,16 +11,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The workflow that users copy is one that GitHub accepts.
-func TestWorkflowIsValid(t *testing.T) {
+// The workflow that users copy, and that of this repository, are ones that GitHub accepts.
+func TestWorkflowsAreValid(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "cmd", "ratelimitgen", "README.md"))
 	require.NoError(t, err)
 	workflow := part(t, string(text), "CI", "(?s)```yml\n(.*?)```")
 	linter, err := actionlint.NewLinter(io.Discard, &actionlint.LinterOptions{})
 	require.NoError(t, err)
-	found, err := linter.Lint("limits.yml", []byte(workflow), nil)
+	ours, err := os.ReadFile(filepath.Join(root, ".github", "workflows", "ci.yml"))
 	require.NoError(t, err)
-	for _, problem := range found {
-		assert.Fail(t, "the workflow in the README", problem.Error())
+	for name, text := range map[string]string{"the workflow in the README": workflow, "ci.yml": string(ours)} {
+		found, err := linter.Lint("limits.yml", []byte(text), nil)
+		require.NoError(t, err)
+		for _, problem := range found {
+			assert.Fail(t, name, problem.Error())
+		}
 	}
 }
