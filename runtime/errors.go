@@ -145,3 +145,20 @@ var origins = [...]struct {
 	{ErrOverridesUnread, OriginStore},
 	{ErrSlotLost, OriginStore},
 }
+
+// ShardsError is the error of a call whose keys lie on several shards of a database, which cannot take from them all or none. It wraps
+// [ErrInvalidCall], and nothing was changed.
+type ShardsError struct {
+	// Limits are two limits of the call, and Shards the names of the shards on which their keys lie.
+	Limits, Shards [2]string
+}
+
+// Error returns the limits, the shards and the remedy.
+func (e *ShardsError) Error() string {
+	return fmt.Sprintf("%v: the keys of the limits %q and %q lie on the shards %s and %s of the database, and a call takes from one shard: give the "+
+		"limits of a call the same key, make a call for each, or keep the counts in a keyspace that is not sharded",
+		ErrInvalidCall, e.Limits[0], e.Limits[1], e.Shards[0], e.Shards[1])
+}
+
+// Unwrap returns [ErrInvalidCall].
+func (e *ShardsError) Unwrap() error { return ErrInvalidCall }

@@ -76,14 +76,25 @@ func prepareSQL(flags *flag.FlagSet) action {
 		counts, err := d.DDL(*table)
 		overrides, also := d.OverridesDDL(*table)
 		registry, too := d.RegistryDDL(*table)
+		sharding, _ := d.ShardingDDL(*table)
 		if err := cmp.Or(err, also, too); err != nil {
 			return usageError{err.Error()}
 		}
+		if sharding != "" {
+			sharding = fmt.Sprintf(shardingComment, sharding)
+		}
 		_, err = fmt.Fprintf(s.out, "-- The counts of rate limits, in %s.\n%s;\n\n-- Blocks and overrides, and the log of what operators change.\n%s;\n\n"+
-			"-- The owner of each limit, the types of its key and the format of its rows.\n%s;\n", d, counts, overrides, registry)
+			"-- The owner of each limit, the types of its key and the format of its rows.\n%s;\n%s", d, counts, overrides, registry, sharding)
 		return err
 	}
 }
+
+// shardingComment is a comment, because a keyspace that is not sharded refuses the statement.
+const shardingComment = `
+-- If the keyspace of the counts is sharded, this distributes them by their keys, on a vtgate whose --vschema-ddl-authorized-users has the
+-- user. The other two tables are then in a keyspace that is not sharded.
+-- %s;
+`
 
 func dialectNames() []string {
 	return namesOf(dialect.All(), dialect.Dialect.String)

@@ -43,11 +43,11 @@ func (t *callerTxStore) Erase(ctx context.Context, limit, key string, why runtim
 	}
 	return inTx(ctx, t, func(ctx context.Context) (done runtime.Erased, err error) {
 		e := t.store.eraser
-		now, err := t.store.server.Now(ctx, t.tx)
+		now, err := t.now(ctx)
 		if err != nil {
 			return done, err
 		}
-		_, done, err = e.EraseIn(ctx, t.store.server.In(t.tx), limit, key, why, now(), 0)
+		done, err = e.EraseIn(ctx, t.store.server.In(t.tx), limit, key, why, now())
 		if fault.RefusedValue(err) {
 			// Another transaction has appended an entry, after which this one can.
 			return done, &fault.Again{Err: fmt.Errorf("the log of overrides has changed: %w", err)}

@@ -63,10 +63,10 @@ func (t *callerTxStore) OverridesSince(ctx context.Context, id int64) ([]runtime
 		if err := s.server.RequireBegun(ctx, t.tx); err != nil {
 			return nil, err
 		}
-		if err := s.prepared.LocateFor(ctx, t.tx); err != nil {
+		if err := t.locate(ctx); err != nil {
 			return nil, err
 		}
-		if _, err := s.server.Now(ctx, t.tx); err != nil {
+		if _, err := t.now(ctx); err != nil {
 			return nil, err
 		}
 		return s.overrides.EntriesIn(ctx, t.tx, id)

@@ -138,6 +138,7 @@ import (
 	texts "github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/inside"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/lane"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/lease"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
@@ -156,12 +157,18 @@ type Store struct {
 	// The stages of a call before the engine.
 	leases  *lease.Store
 	denials *denycache.Store
-	group   *group.Store
+	group   queues
 	undoer  *undoer
 
 	// open ends when Close begins.
 	open  context.Context
 	close context.CancelCauseFunc
+}
+
+// queues is the stage that groups calls.
+type queues interface {
+	runtime.Store
+	Shutdown(ctx context.Context) error
 }
 
 // New returns a store in a table of db, which the caller opens, and closes after the store. The
@@ -199,9 +206,14 @@ func NewInside(db *sql.DB, o Options, in inside.Options) (*Store, error) {
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
 	s.undoer = newUndoer(s)
 	s.engine.Unknown = s.undoer.unknown
-	s.group = s.newGroup(group.Options{
+	grouping := group.Options{
 		OneWriter: in.Dialect.OneWriter, Batch: o.Batch, Inline: s.engine.Inline, Undelivered: s.undoer.undelivered,
-	})
+	}
+	if in.Dialect.Keyspaces == "" {
+		s.group = s.newGroup(grouping)
+	} else {
+		s.group = lane.New(table.NewPlaces(p), func() *group.Store { return s.newGroup(grouping) })
+	}
 	s.denials = denycache.New(s.group, o.Clock)
 	s.leases = lease.New(s.denials, o.Clock)
 	s.open, s.close = context.WithCancelCause(context.Background())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/registry"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
@@ -76,10 +77,10 @@ func guarded[T any](ctx context.Context, t *callerTxStore, request func(ctx cont
 		return result, err
 	}
 	if !t.store.server.Checked.Load() {
-		if err := t.store.prepared.LocateFor(ctx, t.tx); err != nil {
+		if err := t.locate(ctx); err != nil {
 			return result, err
 		}
-		if err := t.store.server.Check(ctx, t.tx); err != nil {
+		if err := t.store.server.Check(ctx, t.reads()); err != nil {
 			return result, err
 		}
 	}
@@ -93,19 +94,68 @@ func guarded[T any](ctx context.Context, t *callerTxStore, request func(ctx cont
 	return did, nil
 }
 
+// locate finds the tables. A vtgate would make each shard that it reads meanwhile a part of the transaction, so that another connection
+// does it there, which checks them too.
+func (t *callerTxStore) locate(ctx context.Context) error {
+	if t.mayBeSharded() {
+		_, err := t.store.prepared.PrepareRetrying(ctx)
+		return err
+	}
+	return t.store.prepared.LocateFor(ctx, t.tx)
+}
+
+func (t *callerTxStore) mayBeSharded() bool { return t.store.server.Dialect.Keyspaces != "" }
+
+// reads returns where to read what is no count: the transaction, unless that would make a shard a part of it.
+func (t *callerTxStore) reads() conn.Querier {
+	if t.mayBeSharded() {
+		return t.store.server.DB
+	}
+	return t.tx
+}
+
+// now returns the clock of the store.
+func (t *callerTxStore) now(ctx context.Context) (func() int64, error) {
+	return t.store.server.Now(ctx, t.reads())
+}
+
 func (t *callerTxStore) decide(ctx context.Context, calls []runtime.Call) (answers []runtime.Answer, err error) {
-	refused, err := t.store.registry.RefuseInTx(ctx, t.tx, calls)
+	var refused registry.Refusals
+	if t.mayBeSharded() {
+		refused, err = t.store.registry.Refuse(ctx, calls)
+	} else {
+		refused, err = t.store.registry.RefuseInTx(ctx, t.tx, calls)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if admitted := refused.Admitted(calls); len(admitted) > 0 {
+		if err := t.onOneShard(ctx, admitted); err != nil {
+			return nil, err
+		}
 		answers, err = t.decideAdmitted(ctx, admitted)
 	}
 	return refused.Answers(answers), err
 }
 
+// onOneShard returns an error if the keys of calls lie on several shards: the transaction could not write to all of them.
+func (t *callerTxStore) onOneShard(ctx context.Context, calls []runtime.Call) error {
+	if !t.store.server.Sharded() {
+		return nil
+	}
+	var all runtime.Call
+	for _, c := range calls {
+		all.Requests = append(all.Requests, c.Requests...)
+	}
+	places, err := t.store.server.PlacesIn(ctx, t.tx, table.KeysOf([]runtime.Call{all}))
+	if err == nil {
+		_, err = table.PlaceOf(&all, places)
+	}
+	return err
+}
+
 func (t *callerTxStore) decideAdmitted(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	now, err := t.store.server.Now(ctx, t.tx)
+	now, err := t.now(ctx)
 	if err != nil {
 		return nil, err
 	}

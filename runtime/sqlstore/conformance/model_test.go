@@ -35,7 +35,9 @@ func agreeWithModel(t *testing.T, s live.Server) {
 		// Every override is written by this process, which learns of it at once.
 		store := live.Must(agree.NewCreatingStore(db, s.Dialect, sqlstore.Options{Table: table, Clock: clock.Now, OverridesEvery: 1 << 62}))(t)
 		t.Cleanup(func() { require.NoError(t, store.Close()) })
-		return model.Env{Backend: store, DB: db, Remote: true, Begin: func() (runtime.Tx, error) { return db.BeginTx(context.Background(), nil) }}
+		return model.Env{Backend: store, DB: db, Remote: true, Apart: s.Beside != "", Begin: func() (runtime.Tx, error) {
+			return db.BeginTx(context.Background(), nil)
+		}}
 	}
 	model.Agree(t, "world ", least, open)
 	model.AgreeSlots(t, "world ", slots, open)

@@ -99,9 +99,37 @@ func serverAt(driver, dsn string) (live.Server, error) {
 		s.Dialect = dialect.MariaDB
 	case strings.Contains(version, "Vitess"):
 		s.Dialect = dialect.Vitess
+		s.Beside, err = keyspaceBeside(db)
 	}
 	s.Name = s.Dialect.Name
-	return s, nil
+	return s, err
+}
+
+// keyspaceBeside returns the unsharded keyspace of a vtgate, if that of the connection is sharded.
+func keyspaceBeside(db *sql.DB) (unsharded string, err error) {
+	var own string
+	if err := db.QueryRow("SELECT DATABASE()").Scan(&own); err != nil {
+		return "", err
+	}
+	rows, err := db.Query("SHOW VSCHEMA KEYSPACES")
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	sharded := map[string]bool{}
+	for rows.Next() {
+		var name, is string
+		if err := rows.Scan(&name, &is, new(sql.RawBytes), new(sql.RawBytes)); err != nil {
+			return "", err
+		}
+		if sharded[name] = is == "true"; !sharded[name] {
+			unsharded = name
+		}
+	}
+	if !sharded[own] {
+		unsharded = ""
+	}
+	return unsharded, rows.Err()
 }
 
 // needAdmin skips a test that creates more than tables, unless -admin says that the user may.
@@ -218,9 +246,7 @@ func suite(t *testing.T, s live.Server, db *sql.DB, around func(*sqlstore.Store)
 	table := live.NewTable()
 	require.NoError(t, s.StoreIn(t, db, table, nil).Migrate(t.Context(), live.Overridable()), "with the table of overrides")
 	storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {
-		for _, name := range []string{table, dialect.OverridesTable(table), dialect.RegistryTable(table)} {
-			live.Execute(t, db, "DELETE FROM "+name)
-		}
+		s.Empty(t, db, table)
 		store := live.Must(agree.NewCreatingStore(db, s.Dialect, sqlstore.Options{Table: table, Clock: clock}))(t)
 		t.Cleanup(func() { store.Close() })
 		return around(store)

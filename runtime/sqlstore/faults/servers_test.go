@@ -35,6 +35,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if course, ok := os.LookupEnv(vitessLoadEnv); ok {
+		if err := takeOnVitess(course); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	// Tests of several servers at once mostly wait. The command line can still change it.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
@@ -77,7 +84,13 @@ var conformance = sync.OnceValues(func() (string, error) {
 // conforms runs tests of module conformance on the nodes of a database.
 func conforms(t *testing.T, nodes []live.Server, tests ...string) {
 	t.Helper()
-	args := []string{"-test.v", "-test.run=^(" + strings.Join(tests, "|") + ")$", fmt.Sprintf("-long=%v", *long), "-driver=" + nodes[0].Driver}
+	conformsBut(t, nodes, "^$", tests...)
+}
+
+// conformsBut is conforms without some subtests.
+func conformsBut(t *testing.T, nodes []live.Server, skip string, tests ...string) {
+	t.Helper()
+	args := []string{"-test.skip=" + skip, "-test.v", "-test.run=^(" + strings.Join(tests, "|") + ")$", fmt.Sprintf("-long=%v", *long), "-driver=" + nodes[0].Driver}
 	for _, s := range nodes {
 		args = append(args, "-dsn="+s.DSN)
 	}

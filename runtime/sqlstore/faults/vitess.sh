@@ -1,15 +1,18 @@
 #!/bin/sh
-# Runs a Vitess cluster on loopback for tests: the keyspace test, which is not sharded, on two servers of MySQL, of which one is the
-# primary, with a vttablet each, and two vtgates. All files are in DIR, which guard removes.
+# Runs a Vitess cluster on loopback for tests: the keyspace test, which is not sharded, the keyspace split with the shards -80 and 80-,
+# and two vtgates. Each of the three has two servers of MySQL with a vttablet each, of which the first is the primary at the start: 1
+# and 2 of test, 3 and 4 of -80, 5 and 6 of 80-. All files are in DIR, which guard removes.
 #
 #   vitess.sh get                build the programs, which takes two cores some minutes, unless they are built
 #   vitess.sh start DIR PORT     start the cluster; the SQL ports of the vtgates are PORT+1 and PORT+2
-#   vitess.sh primary DIR N      make server N the primary, 1 or 2
-#   vitess.sh kill DIR NAME      kill gate1, gate2, tablet1 or tablet2 with SIGKILL
+#   vitess.sh primary DIR N      make server N the primary of its shard
+#   vitess.sh kill DIR NAME      kill gate1, gate2, tablet1 ... with SIGKILL
+#   vitess.sh freeze DIR NAME    stop it with SIGSTOP, so that it does not answer
+#   vitess.sh thaw DIR NAME      let it go on
 #   vitess.sh rejoin DIR NAME    start it again, and wait until it answers
 #   vitess.sh guard DIR          wait for the end of the standard input; then kill everything and remove DIR
 #
-# Clients connect as root, without a password, to the database test. Vitess has no packages of Debian: get builds it from its source,
+# Clients connect as root, without a password, to the database test or split. Vitess has no packages of Debian: get builds it from its source,
 # and unpacks etcd, into RATELIMITGEN_VITESS_DIR, by default ~/.cache/ratelimitgen-vitess. mysql.sh must have unpacked the server into
 # RATELIMITGEN_MYSQL_DIR, by default ~/.cache/ratelimitgen-mysql. The status of start is 3 if one of both is missing.
 set -eu
@@ -71,6 +74,15 @@ in_background() {
 	(own setsid sh -c 'echo $$ >"$0"; exec "$@"' "$dir/$name.pid" "$@") >>"$dir/$name.log" 2>&1 </dev/null &
 }
 
+# shard N: the keyspace and the shard of server N.
+shard() {
+	case $1 in
+	1 | 2) echo test/0 ;;
+	3 | 4) echo split/-80 ;;
+	*) echo split/80- ;;
+	esac
+}
+
 ctl() { own "$bin/vtctldclient" --server internal $topology --log-format text "$@"; }
 
 # start_one NAME
@@ -80,11 +92,13 @@ start_one() {
 	case $1 in
 	gate*)
 		in_background "$1" "$bin/vtgate" $common --cell zone --cells-to-watch zone --tablet-types-to-wait PRIMARY --port $((port + 4 + n)) \
-			--mysql-server-port $((port + n)) --mysql-server-bind-address 127.0.0.1 --mysql-auth-server-impl none --enable-buffer
+			--mysql-server-port $((port + n)) --mysql-server-bind-address 127.0.0.1 --mysql-auth-server-impl none --enable-buffer \
+			--vschema-ddl-authorized-users %
 		;;
 	tablet*)
-		in_background "$1" "$bin/vttablet" $common --tablet-path "zone-$n" --tablet-hostname 127.0.0.1 --init-keyspace test --init-shard 0 \
-			--init-tablet-type replica --health-check-interval 1s --port $((port + 4 + 3 * n)) --grpc-port $((port + 5 + 3 * n)) \
+		in_background "$1" "$bin/vttablet" $common --tablet-path "zone-$n" --tablet-hostname 127.0.0.1 \
+			--init-keyspace "$(dirname "$(shard "$n")")" --init-shard "$(basename "$(shard "$n")")" --init-tablet-type replica \
+			--health-check-interval 1s --port $((port + 4 + 3 * n)) --grpc-port $((port + 5 + 3 * n)) \
 			--service-map grpc-queryservice,grpc-tabletmanager,grpc-updatestream --queryserver-config-transaction-cap 100 \
 			--queryserver-config-pool-size 50
 		;;
@@ -104,10 +118,15 @@ await() {
 	exit 1
 }
 
-# writes N: reach the primary through vtgate N.
+# writes N: reach the primaries through vtgate N.
 writes() {
-	mariadb --no-defaults --host=127.0.0.1 --port=$((port + $1)) --user=root --connect-timeout=2 --database=test \
-		--execute='CREATE TABLE IF NOT EXISTS vitess_sh (id INT PRIMARY KEY); DELETE FROM vitess_sh'
+	for keyspace in test split; do query "$1" $keyspace 'CREATE TABLE IF NOT EXISTS vitess_sh (id INT PRIMARY KEY)' || return; done
+	for target in test split:-80 split:80-; do query "$1" $target 'DELETE FROM vitess_sh' || return; done
+}
+
+# query N DATABASE STATEMENT
+query() {
+	mariadb --no-defaults --host=127.0.0.1 --port=$((port + $1)) --user=root --connect-timeout=2 --database="$2" --execute="$3"
 }
 
 case $verb in
@@ -115,7 +134,7 @@ get)
 	get
 	exit
 	;;
-start | primary | kill | rejoin | guard) dir=$(cd "$2" && pwd) ;;
+start | primary | kill | freeze | thaw | rejoin | guard) dir=$(cd "$2" && pwd) ;;
 *)
 	sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2
 	exit 2
@@ -138,18 +157,21 @@ start)
 		--listen-peer-urls "$peer" --initial-advertise-peer-urls "$peer" --initial-cluster "default=$peer"
 	await "etcd does not answer" ctl GetCellInfoNames
 	ctl AddCellInfo --root /vitess/zone --server-address "${etcd#http://}" zone >>"$dir/ctl.log" 2>&1
-	ctl CreateKeyspace --durability-policy none test >>"$dir/ctl.log" 2>&1
-	for n in 1 2; do
+	for keyspace in test split; do ctl CreateKeyspace --durability-policy none $keyspace >>"$dir/ctl.log" 2>&1; done
+	ctl ApplyVSchema --vschema '{"sharded": true}' split >>"$dir/ctl.log" 2>&1
+	for n in 1 2 3 4 5 6; do
 		own "$bin/mysqlctl" --tablet-uid $n --mysql-port $((port + 6 + 3 * n)) --log-format text init >"$dir/mysqlctl$n.log" 2>&1 ||
 			{ tail -n 20 "$dir/mysqlctl$n.log" >&2; exit 1; }
 		start_one tablet$n
 	done
-	await "there is no primary" ctl PlannedReparentShard test/0 --new-primary zone-1
+	for n in 1 3 5; do await "$(shard $n) has no primary" ctl PlannedReparentShard "$(shard $n)" --new-primary zone-$n; done
 	for n in 1 2; do start_one gate$n; done
 	for n in 1 2; do await "vtgate $n does not answer" writes $n; done
 	;;
-primary) ctl PlannedReparentShard test/0 --new-primary "zone-$3" ;;
+primary) ctl PlannedReparentShard "$(shard "$3")" --new-primary "zone-$3" ;;
 kill) kill -s KILL "$(cat "$dir/$3.pid")" ;;
+freeze) kill -s STOP "$(cat "$dir/$3.pid")" ;;
+thaw) kill -s CONT "$(cat "$dir/$3.pid")" ;;
 rejoin)
 	start_one "$3"
 	for n in 1 2; do await "$3 does not answer" writes $n; done

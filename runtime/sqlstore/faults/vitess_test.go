@@ -1,9 +1,11 @@
 package faults
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +42,16 @@ func vitessGates(t *testing.T) (gates []live.Server) {
 	return gates
 }
 
+// vitessShards is vitessGates with the keyspace of two shards.
+func vitessShards(t *testing.T) (gates []live.Server) {
+	t.Helper()
+	for _, s := range vitessGates(t) {
+		s.DSN, s.Beside = strings.Replace(s.DSN, "/test?", "/split?", 1), "test"
+		gates = append(gates, s)
+	}
+	return gates
+}
+
 // vitessTests are the tests of one database that use both vtgates.
 var vitessTests = []string{
 	"TestStore", "TestStatementsAgreeWithTheGoStep", "TestServersAgreeWithModel", "TestProcessesGetExactlyTheCapacity", "TestHistoriesAreLinearizable",
@@ -48,6 +60,19 @@ var vitessTests = []string{
 
 func TestVitessConforms(t *testing.T) {
 	conforms(t, vitessGates(t), vitessTests...)
+}
+
+// vitessShardTests are those that also hold on a sharded keyspace. The others have statements of their own for tables that are then in
+// two keyspaces.
+var vitessShardTests = []string{
+	"TestStore", "TestServersAgreeWithModel", "TestProcessesGetExactlyTheCapacity", "TestHistoriesAreLinearizable", "TestGroupHistoriesAreLinearizable",
+	"TestSweepDeletesOnlyFullRows", "TestForgetDeletesOnlyTheRowsOfItsLimit", "TestSweepUnderLoadGrantsExactlyTheCapacity",
+	"TestProcessesNeverHoldMoreThanTheSlots", "TestTxTakesIfAndOnlyIfItCommits", "TestTxConcurrentFirstUsesDoNotConflict",
+}
+
+// The clause Plans has a call whose keys are on two shards, which TestVitessRefusesCallsAcrossShards is about.
+func TestVitessShardsConform(t *testing.T) {
+	conformsBut(t, vitessShards(t), "^TestStore$/^vitess$/^Plans$", vitessShardTests...)
 }
 
 // A driver that writes arguments into the text of a statement sends it by the other protocol.
@@ -118,4 +143,121 @@ func TestVitessIsRefusedByOtherDialects(t *testing.T) {
 			assert.ErrorContains(t, err, "pass the database's own dialect to sqlstore.New")
 		}
 	}
+}
+
+// byShard returns keys that lie on each shard of the keyspace, by its name.
+func byShard(t *testing.T, db *sql.DB) map[string][]runtime.Key {
+	t.Helper()
+	of := map[string][]runtime.Key{}
+	for i := range 20 {
+		var id, shard string
+		require.NoError(t, db.QueryRow(fmt.Sprintf("SELECT id, shard FROM split.rate_limit_key WHERE id = '%s'", live.KeyOf(i))).Scan(&id, &shard))
+		of[shard] = append(of[shard], live.KeyOf(i))
+	}
+	require.Len(t, of, 2)
+	return of
+}
+
+// All or none over two shards is not atomic on Vitess.
+func TestVitessRefusesCallsAcrossShards(t *testing.T) {
+	gate := vitessShards(t)[0]
+	db := gate.Open(t)
+	store := gate.StoreIn(t, db, live.NewTable(), nil)
+	keys := byShard(t, db)
+	p, limits := live.Once("limit", 10), limiter.New(store)
+	left := func(want int64) {
+		t.Helper()
+		for _, k := range []runtime.Key{keys["-80"][0], keys["80-"][0]} {
+			b, err := limits.Limit(p, k).Peek(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, want, b.Remaining)
+		}
+	}
+	refused := func(err error) {
+		t.Helper()
+		of := new(runtime.ShardsError)
+		require.ErrorAs(t, err, &of)
+		assert.ElementsMatch(t, []string{"-80", "80-"}, of.Shards[:])
+		assert.ErrorIs(t, err, runtime.ErrInvalidCall)
+		assert.ErrorContains(t, err, "give the limits of a call the same key")
+	}
+	both := func(limits *limiter.Limiter) error {
+		_, err := limits.Group(limits.Limit(p, keys["-80"][0]), limits.Limit(p, keys["80-"][0])).Allow(t.Context())
+		return err
+	}
+	refused(both(limits))
+	left(10)
+	refused(sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error { return both(limits.WithTx(tx)) }))
+	left(10)
+	err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
+		for _, k := range []runtime.Key{keys["-80"][0], keys["80-"][0]} {
+			if err := limits.WithTx(tx).Limit(p, k).Require(t.Context()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	assert.ErrorContains(t, err, "the transaction writes to several shards")
+	left(10)
+	_, err = limits.Group(limits.Limit(p, keys["-80"][0]), limits.Limit(p, keys["-80"][1])).Allow(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
+		return limits.WithTx(tx).Limit(p, keys["80-"][0]).Require(t.Context())
+	}))
+	left(9)
+}
+
+// A tablet that does not respond delays the keys of its shard only.
+func TestVitessShardsAreIndependent(t *testing.T) {
+	gate := vitessShards(t)[0]
+	db := gate.Open(t)
+	store := gate.StoreIn(t, db, live.NewTable(), nil)
+	keys := byShard(t, db)
+	limits := limiter.New(store)
+	take := func(shard string, within time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		return limits.Limit(live.Once("limit", 1_000_000), keys[shard][0]).Require(ctx)
+	}
+	require.NoError(t, take("-80", 5*time.Second))
+	require.NoError(t, take("80-", 5*time.Second))
+	require.NoError(t, vitess.run("freeze", "tablet5"))
+	thaw := sync.OnceValue(func() error { return vitess.run("thaw", "tablet5") })
+	defer thaw()
+	var waiting sync.WaitGroup
+	for range 20 {
+		waiting.Go(func() { assert.Error(t, take("80-", 3*time.Second)) })
+	}
+	var longest time.Duration
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+		began := time.Now()
+		assert.NoError(t, take("-80", time.Second))
+		longest = max(longest, time.Since(began))
+	}
+	waiting.Wait()
+	require.NoError(t, thaw())
+	require.Eventually(t, func() bool { return take("80-", time.Second) == nil }, 30*time.Second, 10*time.Millisecond)
+	t.Logf("longest call for the other shard: %v", longest.Round(time.Millisecond))
+}
+
+// Ready compares the table on each shard, and whether the vschema distributes it.
+func TestVitessReadyChecksShards(t *testing.T) {
+	gate := vitessShards(t)[0]
+	db := gate.Open(t)
+	table := live.NewTable()
+	store := gate.StoreIn(t, db, table, nil)
+	require.NoError(t, store.Ready(t.Context()))
+	one := gate
+	one.DSN = strings.Replace(gate.DSN, "/split?", "/split%3A80-?", 1)
+	live.Execute(t, one.Open(t), "ALTER TABLE "+table+" MODIFY prev FLOAT NOT NULL")
+	assert.ErrorContains(t, store.Ready(t.Context()), `on shard 80-: prev is "float" instead of "double"`)
+
+	other := live.NewTable()
+	live.Execute(t, db, live.Must(gate.Dialect.DDL(other))(t))
+	t.Cleanup(func() { live.Drop(t, db, other) })
+	plain := live.Must(agree.NewStore(db, gate.Dialect, sqlstore.Options{Table: other}))(t)
+	defer plain.Close()
+	assert.ErrorContains(t, plain.Ready(t.Context()), "the vschema does not distribute table "+strconv.Quote(other)+" by its column key")
+	require.NoError(t, plain.Migrate(t.Context()))
+	assert.NoError(t, plain.Ready(t.Context()))
 }

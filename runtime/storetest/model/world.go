@@ -30,6 +30,9 @@ type Env struct {
 	DB *sql.DB
 	// Remote means that the store is a server: its calls take so long that contexts end meanwhile, and it locks rows.
 	Remote bool
+	// Apart means that the log of operators is in another database than the counts, so that no transaction of a caller erases a key that has
+	// entries.
+	Apart bool
 }
 
 // world is some limits, and the requests that they have got.

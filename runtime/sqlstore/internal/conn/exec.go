@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -51,8 +50,8 @@ func statements(d *dialect.Dialect) [statementCount]statementTexts {
 	return [statementCount]statementTexts{
 		ReadRows: {texts: both(d.Read), waits: true},
 		ReadUnlocked: {texts: [arityCount]string{
-			d.ReadHint + strings.TrimSpace(cmp.Or(d.ReadUnlocked, d.Read)),
-			d.ReadHint + strings.TrimSpace(cmp.Or(d.ReadManyUnlocked, d.ReadUnlocked, d.Read)),
+			d.Reading(cmp.Or(d.ReadUnlocked, d.Read)),
+			d.Reading(cmp.Or(d.ReadManyUnlocked, d.ReadUnlocked, d.Read)),
 		}},
 		ReadFree:        {texts: both(d.ReadFree)},
 		SeedRows:        {texts: both(d.InsertPlaceholders), waits: true},
@@ -66,7 +65,7 @@ func statements(d *dialect.Dialect) [statementCount]statementTexts {
 		TakeInsertID:    {texts: [arityCount]string{OneRow: d.TakeInsertID}, waits: true},
 		SwapRow:         {texts: [arityCount]string{OneRow: d.CompareAndSwap}, waits: true},
 		SwapRows:        {texts: [arityCount]string{ManyRows: d.SwapMany}, waits: true},
-		ReadPage:        {texts: [arityCount]string{OneRow: d.ReadHint + strings.TrimSpace(d.Page)}},
+		ReadPage:        {texts: [arityCount]string{OneRow: d.Reading(d.Page)}},
 		FindHolder:      {texts: [arityCount]string{OneRow: d.Holder}},
 		FindNamed:       {texts: [arityCount]string{OneRow: d.FindPrepared}},
 	}
@@ -93,7 +92,7 @@ func newQueriesOf(d dialect.Dialect, schema, table string, rows [arityCount]RowS
 
 func rowSources(d dialect.Dialect) [arityCount]RowSource {
 	return [arityCount]RowSource{
-		OneRow: {d.One, d.OneLogged, d.One, ""}, ManyRows: {d.Many, d.ManyLogged, cmp.Or(d.ManyKeys, d.Many), d.ManySwapped},
+		OneRow: {d.One, d.OneLogged, cmp.Or(d.OneKey, d.One), ""}, ManyRows: {d.Many, d.ManyLogged, cmp.Or(d.ManyKeys, d.Many), d.ManySwapped},
 	}
 }
 
@@ -130,7 +129,7 @@ type session struct {
 
 func (t *session) Query(ctx context.Context, s Statement, n Arity, v *Values) (rows *sql.Rows, err error) {
 	q := &t.queries[s][n]
-	if t.killer != nil && q.waits {
+	if t.killer != nil && q.waits || q.literal {
 		// In a transaction, which holds its session. The few rows come at once, when none of them is locked any more.
 		err = t.InTime(ctx, q.Literal(v), func(text string) error {
 			rows, err = t.QueryContext(ctx, text)
@@ -150,7 +149,7 @@ func (t *session) Query(ctx context.Context, s Statement, n Arity, v *Values) (r
 
 func (t *session) Exec(ctx context.Context, s Statement, n Arity, v *Values) (result sql.Result, err error) {
 	q := &t.queries[s][n]
-	if t.killer != nil && q.waits {
+	if t.killer != nil && q.waits || q.literal {
 		err = t.Pinned(ctx, func(in Runner) error {
 			return t.InTime(ctx, q.Literal(v), func(text string) error {
 				result, err = in.ExecContext(ctx, text)

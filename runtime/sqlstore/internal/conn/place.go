@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -19,6 +20,8 @@ type Place struct {
 	// Together is nil if the dialect has no such statements, and so is Bounds.
 	Together *Together
 	Bounds   *Bounds
+	// placesOf begins the statement that finds the shards of keys. It is empty if the table is on one server.
+	placesOf string
 	// The statements of the dialect with these names.
 	Describe, Sync, Reclaim, Latest, Now string
 }
@@ -38,8 +41,17 @@ func newPlace(db *sql.DB, d dialect.Dialect, table string, schemas Schemas) (p *
 	for _, text := range []struct {
 		into *string
 		text string
-	}{{&p.Describe, d.Describe}, {&p.Sync, d.Sync}, {&p.Reclaim, d.Reclaim}, {&p.Latest, d.Latest}, {&p.Now, d.Now}} {
+	}{{&p.Describe, d.Describe}, {&p.Sync, d.Sync}, {&p.Reclaim, d.Reclaim}, {&p.Latest, d.Latest}} {
 		if *text.into, err = d.TextIn(schema, text.text, table); err != nil {
+			return nil, err
+		}
+	}
+	// Where the table of registrations is, there is one clock.
+	if p.Now, err = d.TextIn(schemas[dialect.RegistryTable(table)], d.Now, table); err != nil {
+		return nil, err
+	}
+	if name := schemas[vindex]; name != "" {
+		if p.placesOf, err = d.TextIn(schema, d.PlacesOf, name); err != nil {
 			return nil, err
 		}
 	}
@@ -84,6 +96,9 @@ func (s *Server) Settle(found Schemas) error {
 	before := s.Place()
 	if before.schemas != nil || found[s.Table] == "" {
 		return nil
+	}
+	if found[shardedSchema] != "" && found[vindex] == "" {
+		return &fault.Hinted{Text: s.FillIn(missingVindex), Err: nil}
 	}
 	place, err := newPlace(s.DB, s.Dialect, s.Table, found)
 	if err == nil {
@@ -130,7 +145,10 @@ func (s *Server) Find(ctx context.Context, db Querier) (Schemas, error) {
 			schemas[table] = beside
 		}
 	}
-	return schemas, rows.Err()
+	if err := cmp.Or(rows.Err(), rows.Close()); err != nil {
+		return nil, err
+	}
+	return schemas, s.findKeyspaces(ctx, db, schemas)
 }
 
 // ambiguousSchema is the hint if a session finds another table than it found when it began.

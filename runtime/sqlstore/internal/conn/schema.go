@@ -20,19 +20,27 @@ func (s *Server) CreateTable(ctx context.Context, table, create string) error {
 			return err
 		}
 		schema, exists, err := s.tableExists(ctx, table)
-		if exists || err != nil {
-			return err
-		}
-		create, err := s.Dialect.TextIn(schema, create, table)
 		if err != nil {
 			return err
 		}
-		_, err = s.DB.ExecContext(ctx, create)
-		if fault.CreatedMeanwhile(err) {
-			// The next attempt finds the table of the other process.
-			return &fault.Again{Err: err}
+		if !exists {
+			create, err := s.Dialect.TextIn(schema, create, table)
+			if err != nil {
+				return err
+			}
+			_, err = s.DB.ExecContext(ctx, create)
+			if fault.CreatedMeanwhile(err) {
+				// The next attempt finds the table of the other process.
+				return &fault.Again{Err: err}
+			}
+			if err != nil {
+				return err
+			}
 		}
-		return err
+		if s.Dialect.AddVindex == "" || table != s.Table || s.Located() {
+			return nil
+		}
+		return s.addVindex(ctx)
 	})
 }
 

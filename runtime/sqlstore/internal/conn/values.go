@@ -1,6 +1,8 @@
 package conn
 
 import (
+	"context"
+	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -49,6 +51,9 @@ const (
 	paramTakes
 	paramSharded
 	paramOnly
+	paramTuples
+	paramLoggedTuples
+	paramKeyTuples
 	listNames
 	listKeys
 	listShards
@@ -69,6 +74,7 @@ var paramNames = [paramTotal]string{
 	ParamAllowance: "allowance", ParamUnit: "unit", ParamFresh: "fresh", ParamCount: "count", ParamOldValue: "oldvalue",
 	ParamOldTS: "oldat", ParamOldPrev: "oldprev", ParamOldPenalty: "oldpenalty", ParamDurability: "durability",
 	paramRows: "rows", paramLogged: "logged", paramIDs: "ids", paramTakes: "takes", paramSharded: "sharded", paramOnly: "only",
+	paramTuples: "tuples", paramLoggedTuples: "loggedtuples", paramKeyTuples: "keytuples",
 	listNames: "names", listKeys: "keys", listShards: "shards", listValues: "values", listInstants: "instants", listPrevs: "prevs",
 	listLogs: "logs", paramSwaps: "swaps", listOldValues: "oldvalues", listOldInstants: "oldinstants", listOldPrevs: "oldprevs",
 	listOldPenalties: "oldpenalties",
@@ -78,10 +84,8 @@ var paramNames = [paramTotal]string{
 type Query struct {
 	Sql    string
 	Params []Param
-	// waits: the statement may wait for a lock.
-	waits bool
-	// doublesAsText is that of the dialect.
-	doublesAsText bool
+	// waits: the statement may wait for a lock. literal: it is sent with its arguments as literals.
+	waits, literal bool
 }
 
 // Arity is how many rows a statement has: one, as parameters of their own, or many, in JSON or lists.
@@ -107,9 +111,6 @@ func (v *Values) Args(q *Query) []any {
 	all := make([]any, len(q.Params))
 	for i, p := range q.Params {
 		all[i] = v.Arg(p)
-		if x, ok := all[i].(float64); ok && q.doublesAsText {
-			all[i] = strconv.FormatFloat(x, 'g', -1, 64)
-		}
 	}
 	return all
 }
@@ -167,6 +168,7 @@ var rowEncodings = [paramTotal]func([]runtime.StoredRow) string{
 	paramTakes:   asJSON(appendKey, appendValue, appendTS),
 	paramSharded: asJSON(appendKey, appendValue, appendTS, appendShard),
 	paramOnly:    asJSON(appendKey),
+	paramTuples:  asTuples(tupleKey, tupleState), paramLoggedTuples: asTuples(tupleKey, tupleState, tupleLog), paramKeyTuples: asTuples(tupleKey),
 	listNames:    listOf(func(r *runtime.StoredRow) string { return r.Row.Name }, appendString),
 	listKeys:     listOf(func(r *runtime.StoredRow) string { return r.Row.Key }, appendString),
 	listShards:   listOf(func(r *runtime.StoredRow) int64 { return int64(r.Row.Shard) }, appendInt),
@@ -209,6 +211,51 @@ func appendState(b []byte, r *runtime.StoredRow) []byte {
 	b = append(appendPrev(b, r), ',')
 	return appendLog(b, r)
 }
+
+// asTuples returns a function that encodes columns of rows as lists of literals of MySQL, without the first and the last parenthesis, which
+// the statement has.
+func asTuples(columns ...func([]byte, *runtime.StoredRow) []byte) func([]runtime.StoredRow) string {
+	return func(rows []runtime.StoredRow) string {
+		b := make([]byte, 0, 120*len(rows))
+		for i := range rows {
+			if i > 0 {
+				b = append(b, "),("...)
+			}
+			b = columns[0](b, &rows[i])
+			for _, appendTo := range columns[1:] {
+				b = appendTo(append(b, ','), &rows[i])
+			}
+		}
+		return string(b)
+	}
+}
+
+func tupleKey(b []byte, r *runtime.StoredRow) []byte {
+	b = append(appendHex(b, r.Row.Name), ',')
+	b = append(appendHex(b, r.Row.Key), ',')
+	return appendShard(b, r)
+}
+
+func tupleState(b []byte, r *runtime.StoredRow) []byte {
+	b = append(appendExponent(b, r.State.Value), ',')
+	b = append(appendTS(b, r), ',')
+	return appendExponent(b, r.State.Prev)
+}
+
+func tupleLog(b []byte, r *runtime.StoredRow) []byte {
+	if r.State.Log == "" {
+		return append(b, "NULL"...)
+	}
+	return appendHex(b, r.State.Log)
+}
+
+// appendHex appends bytes as a literal, in which quotes and backslashes cannot depend on the session's sql_mode.
+func appendHex(b []byte, bytes string) []byte {
+	return append(hex.AppendEncode(append(b, "X'"...), []byte(bytes)), '\'')
+}
+
+// appendExponent appends a number with an exponent, without which MySQL takes it for a DECIMAL.
+func appendExponent(b []byte, x float64) []byte { return strconv.AppendFloat(b, x, 'e', -1, 64) }
 
 // asJSON returns a function that encodes columns of rows as a JSON list: of a list for each row, unless it is one column.
 func asJSON(columns ...func([]byte, *runtime.StoredRow) []byte) func([]runtime.StoredRow) string {
@@ -340,7 +387,7 @@ func Compile(d dialect.Dialect, statement string, source RowSource, schema, tabl
 	rows := strings.NewReplacer("{rows}", "("+strings.TrimSpace(source.rows)+")",
 		"{logged}", "("+strings.TrimSpace(source.logged)+")", "{keys}", "("+strings.TrimSpace(source.keys)+")",
 		"{swapped}", "("+strings.TrimSpace(source.swapped)+")")
-	q := Query{doublesAsText: d.DoublesAsText}
+	q := Query{literal: d.Literals}
 	// Before the schema is filled in, whose name may contain a colon.
 	numbered := paramPattern.ReplaceAllStringFunc(rows.Replace(statement), func(written string) string {
 		i := slices.Index(paramNames[:], written[1:])
@@ -379,20 +426,44 @@ func (q *Query) Literal(v *Values) string {
 	for _, p := range q.Params {
 		before, after, _ := strings.Cut(rest, "?")
 		b = append(b, before...)
-		switch arg := v.Arg(p).(type) {
-		case nil:
-			b = append(b, "NULL"...)
-		case string:
-			b = append(hex.AppendEncode(append(b, "_utf8mb4 X'"...), []byte(arg)), '\'')
-		case []byte:
-			b = append(hex.AppendEncode(append(b, "X'"...), arg), '\'')
-		case float64:
-			// With an exponent it is a DOUBLE, and without one a DECIMAL.
-			b = strconv.AppendFloat(b, arg, 'e', -1, 64)
+		switch arg := v.Arg(p); p {
+		case paramTuples, paramLoggedTuples, paramKeyTuples:
+			b = append(b, arg.(string)...)
 		default:
-			b = fmt.Append(b, arg)
+			b = appendLiteral(b, arg, !q.literal)
 		}
 		rest = after
 	}
 	return string(append(b, rest...))
+}
+
+// Select runs a query, whose arguments are literals in it if the dialect needs that.
+func (s *Server) Select(ctx context.Context, in Runner, query string, args ...any) (*sql.Rows, error) {
+	if !s.Dialect.Literals {
+		return in.QueryContext(ctx, query, args...)
+	}
+	var b []byte
+	for _, arg := range args {
+		before, after, _ := strings.Cut(query, "?")
+		b, query = appendLiteral(append(b, before...), arg, false), after
+	}
+	return in.QueryContext(ctx, string(append(b, query...)))
+}
+
+// appendLiteral appends a value as a literal of MySQL. Texts are bytes unless they are in UTF-8 by an introducer.
+func appendLiteral(b []byte, value any, introduced bool) []byte {
+	switch value := value.(type) {
+	case nil:
+		return append(b, "NULL"...)
+	case string:
+		if introduced {
+			b = append(b, "_utf8mb4 "...)
+		}
+		return appendHex(b, value)
+	case []byte:
+		return appendHex(b, string(value))
+	case float64:
+		return appendExponent(b, value)
+	}
+	return fmt.Append(b, value)
 }

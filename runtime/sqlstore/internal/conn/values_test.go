@@ -71,12 +71,17 @@ func TestLiteralsMeanTheSameInEverySQLMode(t *testing.T) {
 }
 
 // A vtgate writes the doubles of prepared statements without an exponent, and MySQL reads 30 decimals of such numbers.
-func TestDoublesForVitessAreTexts(t *testing.T) {
-	for d, want := range map[*dialect.Dialect]any{&dialect.Vitess: "-2.8384976946536896e-15", &dialect.MySQL: -2.8384976946536896e-15} {
-		q, err := Compile(*d, "SELECT :prev, :at_ns", RowSource{}, "", "")
-		require.NoError(t, err)
-		v := &Values{}
-		v.Of[paramPrev], v.Of[paramTS] = -2.8384976946536896e-15, int64(7)
-		assert.Equal(t, []any{want, int64(7)}, v.Args(&q), d.Name)
-	}
+func TestStatementsForVitessHaveLiterals(t *testing.T) {
+	d := dialect.Vitess
+	q, err := newQueries(d, "", "")
+	require.NoError(t, err)
+	row := runtime.StoredRow{Row: runtime.Row{Name: "n", Key: `a?'`}, State: runtime.State{Value: -2.8384976946536896e-15, TS: 7, Prev: -1, Log: "l"}}
+	other := runtime.StoredRow{Row: runtime.Row{Name: "n", Key: "k", Shard: 1}, State: runtime.State{Prev: -2}}
+	_, one := Bind([]runtime.StoredRow{row})
+	_, two := Bind([]runtime.StoredRow{row, other})
+	assert.Contains(t, q[WriteRows][OneRow].Literal(one), "VALUES (X'6e', X'613f27', 0, -2.8384976946536896e-15, 7, -1e+00, X'6c')")
+	assert.Contains(t, q[WriteRows][ManyRows].Literal(two),
+		"VALUES (X'6e',X'613f27',0,-2.8384976946536896e-15,7,-1e+00,X'6c'),(X'6e',X'6b',1,0e+00,0,-2e+00,NULL)")
+	assert.Contains(t, q[DeleteRows][OneRow].Literal(one), "IN ((X'6e', X'613f27', 0))")
+	assert.Contains(t, q[DeleteRows][ManyRows].Literal(two), "IN ((X'6e',X'613f27',0),(X'6e',X'6b',1))")
 }

@@ -27,8 +27,9 @@ type Dialect struct {
 	Name string
 	// Numbered means that parameters are $1, $2 and so on. If it is false, they are ?.
 	Numbered bool
-	// DoublesAsText means that arguments that are doubles are sent as texts, for a database that would round them.
-	DoublesAsText bool
+	// Literals means that arguments are sent as literals of MySQL in the text of a statement, for a database that would round doubles, and
+	// that prepares a statement on another server than the one that runs it.
+	Literals bool
 	// Quote is the character before and after a quoted name.
 	Quote string
 	// Prepare makes the store prepare statements in the database, each at its first use. If it is false, statements are
@@ -56,6 +57,13 @@ type Dialect struct {
 	// "*" that of all tables, whether they exist or not. If Locate is
 	// empty, names are sent as they are given.
 	Locate string
+	// Keyspaces selects, for a database that may be sharded, the name of each schema as its first column, and whether it is sharded as its second one,
+	// true or false. If the schema of the session is, the table of counts is there, and the others in one that is not: that which has
+	// the table of registrations, or the only one. Vindexes selects the columns and the name of the functions that distribute the rows of the
+	// table, and AddVindex is a statement that has the key distribute them. PlacesOf begins a statement that selects the keys and
+	// their shards, from a function as {table}, and ends before a list of keys. UsePlace has all further statements of a session go to the shard {place} of the
+	// schema. If they are empty, the database is not sharded.
+	Keyspaces, Vindexes, AddVindex, PlacesOf, UsePlace string
 	// Parts are the parts that the table must have, in the form of Describe, one per line: the name and the accepted
 	// descriptions, "at_ns: bigint | int8", the one of Create's table first. It goes with Describe.
 	Parts string
@@ -96,12 +104,15 @@ type Dialect struct {
 	// the form of :logged.
 	ManySwapped string
 	// ManyKeys selects name, key and shard only, where that is faster, and replaces {keys}. It has :ids, a JSON list of
-	// lists of the three. If it is empty, Many replaces {keys}.
-	ManyKeys string
+	// lists of the three. If it is empty, Many replaces {keys}. OneKey is the same for One.
+	//
+	// On a database that cannot read lists from a parameter, these sources are no selects but values: those of a row, or :tuples,
+	// :loggedtuples or :keytuples, which are literals of MySQL for all rows, with "),(" between two of them.
+	OneKey, ManyKeys string
 
-	// ReadHint is a comment that begins each statement that reads one of the store's tables without a lock. A proxy that sends
-	// reads to a replica, which may lag, understands it and sends the statement to the primary server. If it is empty, the
-	// database has no such proxies.
+	// ReadHint is a comment that begins each statement that reads one of the store's tables without a lock, or follows its SELECT if it is
+	// a directive, /*vt+. A proxy that sends reads to a replica, which may lag, or answers one by the result of another that had begun
+	// before it, understands it and sends the statement to the primary server. If it is empty, the database has no such proxies.
 	ReadHint string
 	// Read locks the rows that exist, in their order, until the transaction ends, and selects
 	// their name, key, shard, value, at_ns, prev and log, as bytes or as a text of hexadecimal digits.
@@ -261,6 +272,15 @@ func (d Dialect) TextIn(schema, statement, table string) (string, error) {
 	return names.Replace(strings.TrimSpace(statement)), nil
 }
 
+// Reading returns a statement that reads with ReadHint.
+func (d Dialect) Reading(statement string) string {
+	statement = strings.TrimSpace(statement)
+	if rest, ok := strings.CutPrefix(statement, "SELECT "); ok && strings.HasPrefix(d.ReadHint, "/*vt+") {
+		return "SELECT " + d.ReadHint + rest
+	}
+	return d.ReadHint + statement
+}
+
 // Spellable reports whether a schema's name can be part of a statement: quotes, and what begins a parameter, cannot. In such a
 // schema, names of tables are sent without it.
 func Spellable(schema string) bool {
@@ -318,6 +338,10 @@ func (d Dialect) OverridesDDL(table string) (string, error) {
 func (d Dialect) RegistryDDL(table string) (string, error) {
 	return d.Text(d.CreateRegistry, RegistryTable(table))
 }
+
+// ShardingDDL returns the statement that distributes the rows of the table if its schema is sharded, or "" if the database has no such
+// schemas. The error is about the table's name.
+func (d Dialect) ShardingDDL(table string) (string, error) { return d.Text(d.AddVindex, table) }
 
 // Roles are the database users of [Dialect.GrantsFor]. On MySQL, a role is a user, or user@host.
 type Roles struct {

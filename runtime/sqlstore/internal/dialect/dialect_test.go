@@ -14,8 +14,8 @@ import (
 // optional are the fields of Dialect that may be empty, as their comments say, with the dialects of this package that leave them empty.
 var optional = map[string]string{
 	"Numbered":           "sqlite mariadb mysql vitess",
-	"Prepare":            "postgres",
-	"DoublesAsText":      "sqlite postgres mariadb mysql",
+	"Prepare":            "postgres vitess",
+	"Literals":           "sqlite postgres mariadb mysql",
 	"Isolation":          "sqlite",
 	"OneWriter":          "postgres mariadb mysql vitess",
 	"TakeShards":         "sqlite mysql vitess",
@@ -32,8 +32,14 @@ var optional = map[string]string{
 	"SessionNeeds":       "sqlite",
 	"Ready":              "sqlite postgres mariadb mysql",
 	"ReadyNeeds":         "sqlite postgres mariadb mysql",
+	"OneKey":             "sqlite postgres mariadb mysql",
 	"ManyKeys":           "sqlite postgres",
-	"ReadHint":           "sqlite mariadb mysql vitess",
+	"Keyspaces":          "sqlite postgres mariadb mysql",
+	"Vindexes":           "sqlite postgres mariadb mysql",
+	"AddVindex":          "sqlite postgres mariadb mysql",
+	"PlacesOf":           "sqlite postgres mariadb mysql",
+	"UsePlace":           "sqlite postgres mariadb mysql",
+	"ReadHint":           "sqlite mariadb mysql",
 	"ReadUnlocked":       "sqlite",
 	"ReadManyUnlocked":   "sqlite postgres",
 	"ReadFree":           "sqlite",
@@ -74,7 +80,8 @@ var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Sessi
 	{"CreateRegistry", "RegistryParts"}, {"RegistryParts", "CreateRegistry"},
 	{"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"}, {"CountPrepared", "TxOpen"}, {"TakeKeys", "Taken"}, {"TakeOne", "Take"},
 	{"TakeShards", "Take"}, {"Taken", "Take"}, {"Taken", "TakeKeys"}, {"Taken", "TakeInsertID"}, {"TakeTogether", "Denies"},
-	{"Denies", "Undone"}, {"Undone", "TakeTogether"}, {"Statements", "Kill"}, {"Kill", "Statements"}}
+	{"Denies", "Undone"}, {"Undone", "TakeTogether"}, {"Statements", "Kill"}, {"Kill", "Statements"}, {"Keyspaces", "Vindexes"}, {"Vindexes", "AddVindex"}, {"AddVindex", "PlacesOf"},
+	{"PlacesOf", "UsePlace"}, {"UsePlace", "Keyspaces"}}
 
 func TestDialectsSetRequiredFields(t *testing.T) {
 	for name := range optional {
@@ -125,7 +132,7 @@ func TestTextsOfDialectsHaveNoUnknownPlaceholder(t *testing.T) {
 			}
 			text, err := d.Text(v.Field(i).String(), "")
 			require.NoError(t, err)
-			text = strings.NewReplacer("{rows}", "", "{logged}", "", "{when}", "", "{keys}", "", "{swapped}", "", "{names}", "", "{overrides}", "", "{registry}", "", "{app}", "", "{migrator}", "", "{rewrite}", "", "{migrator too}", "").Replace(text)
+			text = strings.NewReplacer("{rows}", "", "{logged}", "", "{when}", "", "{keys}", "", "{swapped}", "", "{names}", "", "{place}", "", "{overrides}", "", "{registry}", "", "{app}", "", "{migrator}", "", "{rewrite}", "", "{migrator too}", "").Replace(text)
 			assert.NotRegexp(t, `\{[a-z. ]+\}`, text, "%s of %s", v.Type().Field(i).Name, d.Name)
 		}
 	}

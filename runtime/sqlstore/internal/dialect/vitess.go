@@ -2,8 +2,9 @@ package dialect
 
 import "strings"
 
-// Vitess is the dialect of Vitess 24 and later, on an unsharded keyspace. It differs from [MySQL] in what a vtgate does not pass on to
-// its servers: variables of the user that a statement sets, and the numbers of their sessions, by which statements are ended.
+// Vitess is the dialect of Vitess 24 and later, on a keyspace that is sharded or not. It differs from [MySQL] in what a vtgate does not pass
+// on to its servers: variables of the user that a statement sets, lists in a parameter, and the numbers of their sessions, by which
+// statements are ended.
 var Vitess = vitessDialect()
 
 func vitessDialect() Dialect {
@@ -14,13 +15,29 @@ func vitessDialect() Dialect {
 	d.Locate = `
 SELECT '*', IF(LOCATE('@', DATABASE()) + LOCATE(':', DATABASE()) + LOCATE('/', DATABASE()) > 0, NULL, DATABASE())
 ` + allRowsOnMySQL
+	// A vtgate does not read lists from a parameter on a sharded keyspace, and derives the shard of a statement from its literals.
+	d.OneKey, d.ManyKeys = ":name, :key, :shard", ":keytuples"
+	d.One, d.Many = d.OneKey+", :value, :at_ns, :prev", ":tuples"
+	d.OneLogged, d.ManyLogged = d.One+", :log", ":loggedtuples"
+	d.Read, d.ReadFree = readOnVitess+"FOR UPDATE\n", readOnVitess+"FOR UPDATE SKIP LOCKED\n"
+	d.ReadManyUnlocked = readOnVitess
+	d.InsertPlaceholders = "INSERT INTO {table} (name, {key}, shard, value, at_ns, prev) VALUES {rows}\nON DUPLICATE KEY UPDATE shard = VALUES(shard)\n"
+	d.Write = strings.Replace(d.Write, "SELECT * FROM {logged} k", "VALUES {logged}", 1)
+	d.Delete = "DELETE FROM {table} WHERE (name, {key}, shard) IN ({keys})\n"
+	d.DeleteUnchanged = strings.TrimSpace(d.Delete) + " AND (name, {key}, shard, value, at_ns, prev) IN ({rows})\n"
+	d.Keyspaces, d.UsePlace = "SHOW VSCHEMA KEYSPACES", "USE `{schema}:{place}`"
+	d.Vindexes, d.AddVindex = "SHOW VSCHEMA VINDEXES FROM {table}", "ALTER VSCHEMA ON {table} ADD VINDEX rate_limit_key ({key}) USING xxhash"
+	d.PlacesOf = "SELECT id, shard FROM {table} WHERE id IN "
 	d.Grants, d.NoGrants = "", "vtgate has users of its own, which no statement changes"
 	d.Take, d.TakeKeys, d.Taken, d.SwapMany = "", "", "", ""
 	d.Statements, d.Kill, d.Holder = "", "", ""
 	// A vtgate ignores where SET TRANSACTION must not be.
 	d.NeverInTx, d.OnlyInTx = "", "SAVEPOINT ratelimitgen_begun\nRELEASE SAVEPOINT ratelimitgen_begun"
-	// A vtgate writes the doubles of prepared statements without an exponent, and MySQL reads 30 decimals of such numbers.
-	d.DoublesAsText = true
+	// A vtgate writes the doubles of prepared statements without an exponent, and MySQL reads 30 decimals of such numbers. In a transaction, it
+	// asks any shard for the columns of a SELECT that is prepared, which then is part of the transaction.
+	d.Prepare, d.Literals = false, true
+	// By default a tablet answers a read by the result of an equal one that is still running, which may have begun before the last commit.
+	d.ReadHint = "/*vt+ CONSOLIDATOR=DISABLED */ "
 	d.BoundSession = true
 	d.Ready = `
 SELECT 'transaction_mode', CAST(@@transaction_mode AS BINARY)
@@ -36,3 +53,7 @@ innodb_lock_wait_timeout: 1 to 3
 	d.Now = strings.Replace(d.Now, allRowsOnMySQL, "FROM {schema.}dual "+allRowsOnMySQL, 1)
 	return d
 }
+
+const readOnVitess = `
+SELECT name, {key}, shard, value, at_ns, prev, log FROM {table} WHERE (name, {key}, shard) IN ({keys})
+` + allRowsOnMySQL

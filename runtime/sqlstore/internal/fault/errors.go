@@ -181,6 +181,9 @@ func MalformedDSN(err error) bool {
 // OfServer reports whether an error is that of a statement which the server has refused, for a reason that has no hint.
 func OfServer(err error) bool { return CodeOf(err).Text != "" && HintFor(err) == "" }
 
+// SeveralShards reports whether a statement, and with it the transaction, was undone because it would write to several shards.
+func SeveralShards(err error) bool { return CodeOf(err).Text == vitessShards }
+
 // NoTable reports whether a statement failed because its table does not exist.
 func NoTable(err error) bool { return strings.HasPrefix(HintFor(err), MissingTable) }
 

@@ -20,15 +20,17 @@ const (
 	vitessUnsupported = "unsupported"
 	vitessReplica     = "replica"
 	vitessNoTable     = "no table"
+	vitessVSchema     = "no right to the vschema"
 )
 
 // vitessTexts are parts of the texts, the first of which decides.
 var vitessTexts = []struct{ code, part string }{
 	{vitessUnsupported, "VT12001"},
 	{vitessUnsupported, "VT13001"},
-	// A sharded keyspace has no such table, from which the time is read before anything else.
+	// A sharded keyspace has no such table, from which the time is read before anything else if the keyspace is in Options.Table.
 	{vitessUnsupported, "table dual not found"},
 	{vitessUnsupported, "syntax error at position"},
+	{vitessVSchema, "not authorized to perform vschema operations"},
 	{vitessShards, "multi-db transaction attempted"},
 	{vitessRows, "ow count exceeded"},
 	{vitessReplica, "supported only for primary tablet type"},
@@ -61,7 +63,7 @@ var vitessTexts = []struct{ code, part string }{
 
 // vitessBeginnings are the beginnings of all texts without a statement.
 var vitessBeginnings = []string{"target: ", "vttablet: ", "VT", "multi-db transaction", "supported only for primary",
-	"syntax error at position", "SAVEPOINT does not exist", "table "}
+	"syntax error at position", "SAVEPOINT does not exist", "table ", "User '"}
 
 // vitessErrors has codes of texts, and numbers of the servers behind the vtgate.
 var vitessErrors = errorTable{
@@ -75,12 +77,16 @@ var vitessErrors = errorTable{
 	// ER_SP_DOES_NOT_EXIST.
 	noTx: errorHint{codes: []string{"1305"}, messages: []string{"SAVEPOINT does not exist"}},
 	hints: append([]errorHint{
-		{codes: []string{vitessUnsupported}, hint: "vtgate cannot run a statement of dialect {dialect}: dialect vitess needs a keyspace " +
-			"that is not sharded as the database of the data source name"},
+		{codes: []string{vitessUnsupported}, hint: "vtgate cannot run a statement of dialect {dialect}: dialect vitess needs the keyspace of " +
+			"table {table} as the database of the data source name, and not in Options.Table if it is sharded"},
 		// ER_NO_DB_ERROR.
-		{codes: []string{"1046"}, hint: "no keyspace is selected: name one that is not sharded as the database of the data source name"},
+		{codes: []string{"1046"}, hint: "no keyspace is selected: name that of table {table} as the database of the data source name"},
 		{codes: []string{vitessShards}, hint: "the transaction writes to several shards, which transaction_mode SINGLE refuses: keep what it " +
-			"writes in the keyspace of table {table}, or commit it by itself"},
+			"writes on the shard of the key, or commit it by itself, and set interpolateParams=true in the data source name, without which the driver has " +
+			"any shard prepare the statements of the transaction"},
+		{codes: []string{vitessVSchema}, hint: "vtgate does not let the user change the vschema, which distributes the rows of table {table} over the " +
+			"shards: add the user to its --vschema-ddl-authorized-users, or pass what \"ratelimitgen sql {flags}\" prints about it to " +
+			"\"vtctldclient ApplyVSchema --sql\""},
 		{codes: []string{vitessRows}, hint: "the statement reads or changes more rows than a tablet allows: raise the tablets' " +
 			"--queryserver-config-max-result-size"},
 		{codes: []string{vitessReplica}, hint: readOnlyServer},

@@ -31,6 +31,35 @@ type Server struct {
 	Driver  string
 	DSN     string
 	Dialect dialect.Dialect
+	// Beside is the keyspace of the tables beside that of the counts, if that is sharded.
+	Beside string
+}
+
+// SideTable returns the name of a table beside that of the counts, for statements of tests.
+func (s Server) SideTable(name string) string {
+	if s.Beside != "" {
+		return s.Beside + "." + name
+	}
+	return name
+}
+
+// Empty deletes all rows of the tables of a store.
+func (s Server) Empty(t testing.TB, db *sql.DB, table string) {
+	t.Helper()
+	on := Must(db.Conn(context.Background()))(t)
+	defer on.Close()
+	run := func(text string) {
+		_, err := on.ExecContext(context.Background(), text)
+		require.NoError(t, err, text)
+	}
+	if s.Beside != "" {
+		// It is several transactions of one shard each.
+		run("SET transaction_mode = 'multi'")
+		defer run("SET transaction_mode = 'single'")
+	}
+	for _, name := range []string{table, s.SideTable(dialect.OverridesTable(table)), s.SideTable(dialect.RegistryTable(table))} {
+		run("DELETE FROM " + name)
+	}
 }
 
 // Protocol returns "postgres" or "mysql".

@@ -30,7 +30,7 @@ func (p *Prepared) CheckSetup(ctx context.Context) error {
 	if err := p.checkClocks(ctx, x); err != nil {
 		return err
 	}
-	if err := p.dryRun(ctx, x); err != nil {
+	if err := p.tryAll(ctx, x); err != nil {
 		return err
 	}
 	if err := p.checkReads(ctx, x); err != nil {
@@ -65,9 +65,25 @@ func (p *Prepared) checkClocks(ctx context.Context, x *conn.Executor) error {
 const clocksDiffer = "table {table} has rows that are %v ahead of this node's clock, as if the clocks of the cluster's nodes " +
 	"differed: synchronize them by NTP"
 
+// tryAll compares the table on each shard, and does a dry run there.
+func (p *Prepared) tryAll(ctx context.Context, x *conn.Executor) error {
+	if !p.Server.Sharded() {
+		return p.dryRun(ctx, x, runtime.Row{Shard: -1})
+	}
+	keys, err := p.Server.KeyOfEach(ctx)
+	for place, key := range keys {
+		if err == nil {
+			err = p.Server.CheckOn(ctx, place)
+		}
+		if err == nil {
+			err = p.dryRun(ctx, x, runtime.Row{Key: key, Shard: -1})
+		}
+	}
+	return err
+}
+
 // dryRun locks, writes and deletes a row that no limit can have, and rolls back.
-func (p *Prepared) dryRun(ctx context.Context, x *conn.Executor) error {
-	row := runtime.Row{Shard: -1}
+func (p *Prepared) dryRun(ctx context.Context, x *conn.Executor, row runtime.Row) error {
 	err := p.Server.InTx(ctx, x, runtime.DurabilityDefault, func(in conn.Session) error {
 		l := NewRowLock(in, []runtime.Row{row}, runtime.DurabilityDefault)
 		if err := l.Lock(ctx, OrderFor(&p.Server.Dialect, ReadFirst)); err != nil {

@@ -66,12 +66,15 @@ var ErrSomeMissing = errors.New("rows are missing after others have been locked"
 
 // Lock locks the rows in their order, and reads them.
 func (l *RowLock) Lock(ctx context.Context, order LockOrder) error {
+	if len(l.Rows) == 0 {
+		return nil
+	}
 	missing := l.Rows
 	// A sweep may delete an inserted row before it is locked, so this takes several tries at worst.
 	const tries = 10
 	for try := range tries {
 		if order == SeedFirst || try > 0 {
-			n, v := conn.Bind(withoutStates(missing))
+			n, v := conn.Bind(placeholders(missing))
 			if _, err := l.Exec(ctx, conn.SeedRows, n, v); err != nil {
 				return err
 			}
@@ -88,6 +91,14 @@ func (l *RowLock) Lock(ctx context.Context, order LockOrder) error {
 		}
 	}
 	return fault.ErrVanished
+}
+
+func placeholders(rows []runtime.Row) []runtime.StoredRow {
+	all := make([]runtime.StoredRow, len(rows))
+	for i, r := range rows {
+		all[i] = Placeholder(r)
+	}
+	return all
 }
 
 func withoutStates(rows []runtime.Row) []runtime.StoredRow {
@@ -111,6 +122,9 @@ func (l *RowLock) Missing() []runtime.Row {
 
 // Read reads rows by a statement that locks them or not.
 func (l *RowLock) Read(ctx context.Context, by conn.Statement, rows []runtime.Row) error {
+	if len(rows) == 0 {
+		return nil
+	}
 	n, v := conn.Bind(withoutStates(rows))
 	found, err := l.Query(ctx, by, n, v)
 	if err != nil {

@@ -79,7 +79,7 @@ func (v *OverrideLog) EntriesSince(ctx context.Context, id int64) ([]runtime.Ove
 
 // EntriesIn is EntriesSince in a transaction of the caller.
 func (v *OverrideLog) EntriesIn(ctx context.Context, tx conn.Runner, id int64) ([]runtime.OverrideEntry, error) {
-	return scanOverrides(ctx, tx, v.reading(readSince), []any{id, override.Page})
+	return v.scanOverrides(ctx, tx, v.reading(readSince), []any{id, override.Page})
 }
 
 // HistoryOf returns all entries of a key.
@@ -106,14 +106,14 @@ func (v *OverrideLog) read(ctx context.Context, query string, args ...any) ([]ru
 
 func (v *OverrideLog) query(ctx context.Context, x *conn.Executor, query string, args []any) (entries []runtime.OverrideEntry, err error) {
 	err = v.server.Single(ctx, x, func(in conn.Session) (err error) {
-		entries, err = scanOverrides(ctx, in, v.reading(query), args)
+		entries, err = v.scanOverrides(ctx, in, v.reading(query), args)
 		return err
 	})
 	return entries, err
 }
 
-func scanOverrides(ctx context.Context, in conn.Runner, query string, args []any) (entries []runtime.OverrideEntry, err error) {
-	rows, err := in.QueryContext(ctx, query, args...)
+func (v *OverrideLog) scanOverrides(ctx context.Context, in conn.Runner, query string, args []any) (entries []runtime.OverrideEntry, err error) {
+	rows, err := v.server.Select(ctx, in, query, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func NewRegistry(on *Prepared, owner string, overrides *OverrideLog) *Registry {
 // the tokens that are used, so that every key would be full. Statements that upgrade a table leave such rows in it.
 func (r *Registry) checkRows(ctx context.Context, x *conn.Executor, from string) error {
 	// It is about the table of counts.
-	query, err := r.server.Naming(r.server.Table, r.server.Dialect.ReadHint+"SELECT name FROM "+from+" WHERE value > 0 LIMIT 1")
+	query, err := r.server.Naming(r.server.Table, r.server.Dialect.Reading("SELECT name FROM "+from+" WHERE value > 0 LIMIT 1"))
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (s *side) sql(statement string) string {
 
 // reading is sql for a statement that reads.
 func (s *side) reading(statement string) string {
-	return s.server.Dialect.ReadHint + s.sql(statement)
+	return s.server.Dialect.Reading(s.sql(statement))
 }
 
 // CreateTable creates the table if it does not exist.
