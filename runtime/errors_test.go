@@ -58,6 +58,7 @@ var classes = map[string]classified{
 	"runtime.ErrUnusedOverrides":         {err: runtime.ErrUnusedOverrides, origin: runtime.OriginProgram},
 	"runtime.ErrForeignCounts":           {err: runtime.ErrForeignCounts, origin: runtime.OriginProgram},
 	"runtime.RegistrationError":          {err: &runtime.RegistrationError{}, origin: runtime.OriginProgram},
+	"runtime.ShardsError":                {err: &runtime.ShardsError{}, origin: runtime.OriginProgram},
 	"runtime.ErrInUse":                   {err: runtime.ErrInUse, origin: runtime.OriginProgram},
 	"runtime.ErrOverridesUnread":         {err: runtime.ErrOverridesUnread, origin: runtime.OriginStore},
 	"runtime.ErrSlotLost":                {err: runtime.ErrSlotLost, origin: runtime.OriginStore},

@@ -19,14 +19,14 @@
 // and commits. The ways between them, each for what it makes cheaper, stand in the table of strategies of package decide.
 //
 // The statements of a dialect are data: texts, with the few functions that only this database needs, such as decoding the insert id in
-// which MySQL returns the result of an upsert. Package internal/fault has the error codes of each database with their meaning. A statement takes one row as parameters, and several rows as one JSON parameter or as one list per column.
+// which MySQL returns the result of an upsert. Package internal/fault has the error codes of each database with their meaning. A statement takes one row as parameters, and several rows as one JSON parameter, as one list per column or, on Vitess, as literals.
 //
 // WithTx runs the same statements in a transaction of the caller. The store then neither retries nor commits, and
 // a conflict with another transaction is a [RetryTxError].
 //
 // On Postgres the store prepares no statements, so that it works behind a pooler that sends each transaction to another
-// session of the server; see [dialect.Postgres] for the settings of drivers and poolers. On MySQL, MariaDB, Vitess and SQLite each
-// statement is prepared when it is first used, except that on MySQL a take from several rows is sent as text.
+// session of the server; see [dialect.Postgres] for the settings of drivers and poolers. On MySQL, MariaDB and SQLite each
+// statement is prepared when it is first used, except that on MySQL a take from several rows is sent as text. On Vitess all are.
 //
 // Before its first use, the table is compared with the dialect's requirements: without its primary key, for example,
 // it could hold two rows for one key. An error that is caused by the deployment says how to fix it, and wraps the

@@ -106,7 +106,7 @@ func (t *callerTxStore) locate(ctx context.Context) error {
 
 func (t *callerTxStore) mayBeSharded() bool { return t.store.server.Dialect.Keyspaces != "" }
 
-// reads returns where to read what is no count: the transaction, unless that would make a shard a part of it.
+// reads returns the transaction for reads of settings and the clock, or the pool if that would make a shard a part of the transaction.
 func (t *callerTxStore) reads() conn.Querier {
 	if t.mayBeSharded() {
 		return t.store.server.DB

@@ -32,7 +32,7 @@ const vitessLoadEnv = "RATELIMITGEN_VITESS_LOAD"
 // vitessLoad is where a process takes tokens.
 type vitessLoad struct{ DSN, Table string }
 
-// vitessTaken is what a process has got of each key, the hot one at the end: the calls that were admitted, and those whose outcome is unknown.
+// vitessTaken has, for each key, the calls that were admitted and those with an error, which may have taken. The hot key is the last.
 type vitessTaken struct {
 	Admitted, Unknown []int64
 	Denied            int64
@@ -163,7 +163,7 @@ func TestVitessShardsUnderLoad(t *testing.T) {
 	sum.compare(t, store)
 }
 
-// compare compares what was got with the stored rows.
+// compare compares the admitted calls of each key with its row.
 func (s vitessTaken) compare(t *testing.T, store runtime.Store) {
 	t.Helper()
 	many, hot := vitessLimits()

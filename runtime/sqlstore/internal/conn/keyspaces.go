@@ -3,12 +3,9 @@ package conn
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
@@ -20,84 +17,8 @@ const (
 	vindex        = "vindex:"
 )
 
-// Sharded reports whether the rows of the table are known to be on several shards.
-func (s *Server) Sharded() bool { return s.Place().placesOf != "" }
-
-// mostPlaces is how many keys a statement has that finds their places.
-const mostPlaces = 1000
-
-// PlacesIn returns the names of the shards on which keys lie, or nothing if the table is on one server. No shard is asked.
-func (s *Server) PlacesIn(ctx context.Context, in Querier, keys []string) (map[string]string, error) {
-	places := map[string]string{}
-	if !s.Sharded() {
-		return places, nil
-	}
-	slices.Sort(keys)
-	for some := range slices.Chunk(slices.Compact(keys), mostPlaces) {
-		text := []byte(s.Place().placesOf)
-		for i, key := range some {
-			text = appendHex(append(text, "(,"[min(i, 1)]), key)
-		}
-		found, err := pairs(ctx, in, string(append(text, ')')))
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range found {
-			places[f[0]] = f[1]
-		}
-	}
-	return places, nil
-}
-
-// manyKeys are so many that each shard has some, unless there are hundreds.
-const manyKeys = 2000
-
-// KeyOfEach returns a key of each shard on which the table is, or nothing if it is on one server.
-func (s *Server) KeyOfEach(ctx context.Context) (keys map[string]string, err error) {
-	all := make([]string, manyKeys)
-	for i := range all {
-		all[i] = strconv.Itoa(i)
-	}
-	places, err := s.PlacesIn(ctx, s.DB, all)
-	if err != nil {
-		return nil, err
-	}
-	keys = map[string]string{}
-	for key, place := range places {
-		keys[place] = key
-	}
-	return keys, nil
-}
-
-// CheckOn compares the table on a shard with the dialect's requirements.
-func (s *Server) CheckOn(ctx context.Context, place string) error {
-	conn, err := s.DB.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	// The next statements of the connection would go to this shard too, whatever their keys.
-	defer conn.Raw(func(any) error { return driver.ErrBadConn })
-	use := strings.NewReplacer("{schema}", s.Place().schemas[s.Table], "{place}", place).Replace(s.Dialect.UsePlace)
-	if _, err := conn.ExecContext(ctx, use); err != nil {
-		return err
-	}
-	describe, err := s.Dialect.TextIn("", s.Dialect.Describe, s.Table)
-	if err != nil {
-		return err
-	}
-	found, err := Describe(ctx, conn, describe)
-	if err != nil {
-		return err
-	}
-	if all := Differences(s.Dialect.Parts, found); len(all) > 0 {
-		return &fault.Hinted{Text: s.FillIn(fault.WrongTable) + ": on shard " + place + ": " + strings.Join(all, "; "), Err: nil}
-	}
-	return nil
-}
-
 // findKeyspaces finds where the tables are if that of the counts is sharded.
-func (s *Server) findKeyspaces(ctx context.Context, db Querier, schemas Schemas) error {
+func (s *Server) findKeyspaces(ctx context.Context, db Querier, schemas map[string]string) error {
 	if s.Dialect.Keyspaces == "" || schemas[s.Table] == "" {
 		return nil
 	}
@@ -140,7 +61,7 @@ func (s *Server) findBeside(ctx context.Context, db Querier, all [][2]string) (s
 		if err != nil {
 			return "", err
 		}
-		found, err := Describe(ctx, db, describe)
+		found, err := pairs(ctx, db, describe)
 		if err != nil {
 			return "", err
 		}
@@ -164,32 +85,6 @@ const unknownBeside = `the keyspace of table {table} is sharded, and the tables 
 // missingVindex is the hint if the rows of the table are not distributed by their keys.
 const missingVindex = "the vschema does not distribute table {table} by its column key: call Migrate, or apply the vschema that " +
 	`"ratelimitgen sql {flags}" prints`
-
-// addVindex has the key distribute the rows of the table, if that is sharded, and waits until the server does so.
-func (s *Server) addVindex(ctx context.Context) error {
-	var tried error
-	for added := false; ; {
-		found, err := s.Find(ctx, s.DB)
-		if err != nil || found[shardedSchema] == "" || found[vindex] != "" {
-			return err
-		}
-		if tried != nil {
-			return tried
-		}
-		if !added {
-			add, err := s.Dialect.TextIn(found[s.Table], s.Dialect.AddVindex, s.Table)
-			if err != nil {
-				return err
-			}
-			// Another process may have added it.
-			_, tried = s.DB.ExecContext(ctx, add)
-			added = true
-		}
-		if err := Sleep(ctx, 50*time.Millisecond); err != nil {
-			return err
-		}
-	}
-}
 
 // pairs returns the first two columns of the rows that a query selects.
 func pairs(ctx context.Context, db Querier, query string) (all [][2]string, err error) {

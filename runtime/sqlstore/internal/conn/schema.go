@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
@@ -42,6 +43,32 @@ func (s *Server) CreateTable(ctx context.Context, table, create string) error {
 		}
 		return s.addVindex(ctx)
 	})
+}
+
+// addVindex has the key distribute the rows of the table, if that is sharded, and waits until the server does so.
+func (s *Server) addVindex(ctx context.Context) error {
+	var tried error
+	for added := false; ; {
+		found, err := s.Find(ctx, s.DB)
+		if err != nil || found[shardedSchema] == "" || found[vindex] != "" {
+			return err
+		}
+		if tried != nil {
+			return tried
+		}
+		if !added {
+			add, err := s.Dialect.TextIn(found[s.Table], s.Dialect.AddVindex, s.Table)
+			if err != nil {
+				return err
+			}
+			// Another process may have added it.
+			_, tried = s.DB.ExecContext(ctx, add)
+			added = true
+		}
+		if err := Sleep(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // tableExists reports whether a table exists, and in which schema it is, or is to be created.

@@ -59,6 +59,19 @@ func NewServer(db *sql.DB, d dialect.Dialect, table string, clock func() time.Ti
 // connection, and the caller may have the only one.
 func (s *Server) In(tx Runner) Session { return &session{Runner: tx, queries: &s.Place().Queries} }
 
+// Select runs a query, whose arguments are literals in it if the dialect needs that.
+func (s *Server) Select(ctx context.Context, in Runner, query string, args ...any) (*sql.Rows, error) {
+	if !s.Dialect.Literals {
+		return in.QueryContext(ctx, query, args...)
+	}
+	var b []byte
+	for _, arg := range args {
+		before, after, _ := strings.Cut(query, "?")
+		b, query = appendLiteral(append(b, before...), arg, false), after
+	}
+	return in.QueryContext(ctx, string(append(b, query...)))
+}
+
 // Guarded returns the error of guard. Every operation starts with it, but those
 // in a transaction of the caller.
 func (s *Server) Guarded(ctx context.Context) error {

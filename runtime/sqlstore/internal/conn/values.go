@@ -1,8 +1,6 @@
 package conn
 
 import (
-	"context"
-	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -435,19 +433,6 @@ func (q *Query) Literal(v *Values) string {
 		rest = after
 	}
 	return string(append(b, rest...))
-}
-
-// Select runs a query, whose arguments are literals in it if the dialect needs that.
-func (s *Server) Select(ctx context.Context, in Runner, query string, args ...any) (*sql.Rows, error) {
-	if !s.Dialect.Literals {
-		return in.QueryContext(ctx, query, args...)
-	}
-	var b []byte
-	for _, arg := range args {
-		before, after, _ := strings.Cut(query, "?")
-		b, query = appendLiteral(append(b, before...), arg, false), after
-	}
-	return in.QueryContext(ctx, string(append(b, query...)))
 }
 
 // appendLiteral appends a value as a literal of MySQL. Texts are bytes unless they are in UTF-8 by an introducer.

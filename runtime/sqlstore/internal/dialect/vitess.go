@@ -34,7 +34,7 @@ SELECT '*', IF(LOCATE('@', DATABASE()) + LOCATE(':', DATABASE()) + LOCATE('/', D
 	// A vtgate ignores where SET TRANSACTION must not be.
 	d.NeverInTx, d.OnlyInTx = "", "SAVEPOINT ratelimitgen_begun\nRELEASE SAVEPOINT ratelimitgen_begun"
 	// A vtgate writes the doubles of prepared statements without an exponent, and MySQL reads 30 decimals of such numbers. In a transaction, it
-	// asks any shard for the columns of a SELECT that is prepared, which then is part of the transaction.
+	// reads the columns of a SELECT that is prepared from any shard, which then is part of the transaction.
 	d.Prepare, d.Literals = false, true
 	// By default a tablet answers a read by the result of an equal one that is still running, which may have begun before the last commit.
 	d.ReadHint = "/*vt+ CONSOLIDATOR=DISABLED */ "

@@ -72,7 +72,7 @@ func (e *Eraser) EraseIn(ctx context.Context, in conn.Session, limit, key string
 	return done, err
 }
 
-// erasure is what is to be written to the log when a key is erased: nothing if the entry is zero.
+// erasure is an erased key, with its entries of the log and the new one, which is zero if the log stays as it is.
 type erasure struct {
 	limit, key string
 	entries    []runtime.OverrideEntry
