@@ -3,7 +3,6 @@ package gen
 import (
 	"github.com/dave/jennifer/jen"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/describe"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -14,10 +13,6 @@ import (
 //			{
 //				Name:     "sendMessage",
 //				Doc:      "bounds how fast one user can post.",
-//				Rules: []string{
-//					"Token bucket: 10 per minute, at most 20 at once.",
-//					"Worst case: 30 in any minute.",
-//				},
 //				Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
 //				Policies: []*runtime.Policy{&policySendMessage},
 //			},
@@ -64,34 +59,31 @@ func catalogLimit(g *jen.Group, l *spec.Limit) {
 	if l.Doc != "" {
 		g.Id("Doc").Op(":").Lit(l.Doc)
 	}
-	g.Id("Rules").Op(":").Index().String().CustomFunc(onePerLine, func(g *jen.Group) {
-		for _, rule := range rulesOf(l) {
-			g.Lit(rule)
-		}
-	})
 	if len(l.Key) > 0 {
 		g.Id("Key").Op(":").Index().Qual(runtimePath, "CatalogKey").ValuesFunc(func(g *jen.Group) {
 			for _, part := range l.Key {
-				g.ValuesFunc(func(g *jen.Group) {
-					g.Id("Name").Op(":").Lit(part.Name)
-					g.Id("Type").Op(":").Lit(part.Type)
-					if part.Folded() {
-						g.Id("Fold").Op(":").Qual(foldedPath, "String")
-					}
-				})
+				g.Add(catalogKey(part))
 			}
 		})
 	}
 	g.Id("Policies").Op(":").Index().Op("*").Qual(runtimePath, "Policy").Values(policyAddresses(l)...)
 }
 
-// rulesOf returns the rule of a limit as its doc comment has it, one plan or sentence each.
-func rulesOf(l *spec.Limit) []string {
-	d := describe.Limit(l)
-	if len(d.Plans) == 0 {
-		return d.Lines()
-	}
-	return append(ofPlans(d), d.Sentences...)
+func catalogKey(part spec.KeyPart) *jen.Statement {
+	return jen.ValuesFunc(func(g *jen.Group) {
+		g.Id("Name").Op(":").Lit(part.Name)
+		g.Id("Type").Op(":").Lit(part.Type)
+		if part.Folded() {
+			g.Id("Fold").Op(":").Qual(foldedPath, "String")
+		}
+		if list := part.Alternatives(); len(list) > 0 {
+			g.Id("Alternatives").Op(":").Index().Qual(runtimePath, "CatalogKey").ValuesFunc(func(g *jen.Group) {
+				for _, of := range list {
+					g.Add(catalogKey(of))
+				}
+			})
+		}
+	})
 }
 
 func catalogGroup(g *jen.Group, group *spec.Group) {

@@ -296,6 +296,22 @@ var planNames = runtime.PlanNames{
 	PlanEnterprise: "enterprise",
 }
 
+// Caller is userID or addr, from [CallerUserID] or [CallerAddr]. These never share a count.
+// With the zero Caller, every method of a limit returns an error.
+type Caller struct {
+	part runtime.Part
+}
+
+// CallerUserID returns userID as a Caller.
+func CallerUserID(userID int64) Caller {
+	return Caller{runtime.Int64(userID).As("userID")}
+}
+
+// CallerAddr returns addr as a Caller.
+func CallerAddr(addr netip.Addr) Caller {
+	return Caller{runtime.AddrPrefix(addr, 64).As("addr")}
+}
+
 // FreeTrialSignUp bounds sign-ups to the free trial across the whole app.
 //
 // Fixed window: 100 per hour.
@@ -366,6 +382,24 @@ var policySearch = runtime.Policy{
 	Timeout:   250 * time.Millisecond,
 	OnError:   runtime.FailOpen,
 	DenyCache: time.Second,
+}
+
+// Browse bounds the pages that one user, or one visitor, reads.
+//
+// Token bucket: 60 per minute, at most 60 at once.
+// As caller, userID and addr never share a count.
+// For an IPv6 address, the first 64 bits of addr count.
+// Worst case: 120 in any minute.
+func (l *Limits) Browse(caller Caller) Limit {
+	return l.limiter().Limit(&policyBrowse, runtime.KeyOf(runtime.OneOf(caller.part)))
+}
+
+var policyBrowse = runtime.Policy{
+	Name:     "browse",
+	Kind:     runtime.TokenBucket,
+	Rate:     60,
+	Period:   time.Minute,
+	Capacity: 60,
 }
 
 // ResetPassword bounds the links for a new password that are mailed to one address.
@@ -835,191 +869,102 @@ func Catalog() *runtime.Catalog { return catalog }
 var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 	Limits: []runtime.CatalogLimit{
 		{
-			Name: "freeTrialSignUp",
-			Doc:  "bounds sign-ups to the free trial across the whole app.",
-			Rules: []string{
-				"Fixed window: 100 per hour.",
-				"Windows begin at a fixed offset derived from the limit's name.",
-				"Worst case: 200 in any hour.",
-			},
+			Name:     "freeTrialSignUp",
+			Doc:      "bounds sign-ups to the free trial across the whole app.",
 			Policies: []*runtime.Policy{&policyFreeTrialSignUp},
 		},
 		{
-			Name: "failedLogins",
-			Doc:  "bounds wrong passwords for one account.",
-			Rules: []string{
-				"Token bucket: 10 per hour, at most 10 at once.",
-				"Worst case: 20 in any hour.",
-			},
+			Name:     "failedLogins",
+			Doc:      "bounds wrong passwords for one account.",
 			Key:      []runtime.CatalogKey{{Name: "user", Type: "string"}},
 			Policies: []*runtime.Policy{&policyFailedLogins},
 		},
 		{
-			Name: "sendMessage",
-			Doc:  "bounds how fast one user can post.",
-			Rules: []string{
-				"Token bucket: 10 per minute, at most 20 at once.",
-				"Worst case: 30 in any minute.",
-			},
+			Name:     "sendMessage",
+			Doc:      "bounds how fast one user can post.",
 			Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
 			Policies: []*runtime.Policy{&policySendMessage},
 		},
 		{
-			Name: "search",
-			Doc:  "bounds searches of one address; there is no account yet to tell visitors apart.",
-			Rules: []string{
-				"Sliding window: about 5 in any minute.",
-				"Each key's windows begin at a fixed offset derived from the key.",
-				"If the store fails or takes longer than 250ms, requests are allowed and not counted.",
-				"A process repeats a denial from its memory for at most 1s.",
-				"For an IPv6 address, the first 64 bits of addr count.",
-				"Worst case: 10 in any minute.",
-			},
+			Name:     "search",
+			Doc:      "bounds searches of one address; there is no account yet to tell visitors apart.",
 			Key:      []runtime.CatalogKey{{Name: "addr", Type: "netip.Addr/64"}},
 			Policies: []*runtime.Policy{&policySearch},
 		},
 		{
-			Name: "resetPassword",
-			Doc:  "bounds the links for a new password that are mailed to one address.",
-			Rules: []string{
-				"Sliding window: never more than 3 in any hour.",
-				"A token is available again exactly 1h after it was taken.",
-				"Upper and lower case of email are one key.",
-				"Worst case: 3 in any hour.",
-			},
+			Name:     "browse",
+			Doc:      "bounds the pages that one user, or one visitor, reads.",
+			Key:      []runtime.CatalogKey{{Name: "caller", Type: "[userID: int64, addr: netip.Addr/64]", Alternatives: []runtime.CatalogKey{{Name: "userID", Type: "int64"}, {Name: "addr", Type: "netip.Addr/64"}}}},
+			Policies: []*runtime.Policy{&policyBrowse},
+		},
+		{
+			Name:     "resetPassword",
+			Doc:      "bounds the links for a new password that are mailed to one address.",
 			Key:      []runtime.CatalogKey{{Name: "email", Type: "folded string", Fold: folded.String}},
 			Policies: []*runtime.Policy{&policyResetPassword},
 		},
 		{
-			Name: "gateway",
-			Doc:  "bounds the requests of one partner to all of our servers.",
-			Rules: []string{
-				"Token bucket: 1,000 per second, at most 2,000 at once.",
-				"A process takes blocks of 100 tokens, and spends each from its memory within 200ms.",
-				"At most 2,000 + 1,000*(t + 200ms)/1s can be used in any time t.",
-				"A crash of the database's machine may lose the most recent counts.",
-				"Worst case: 3,200 in any second.",
-			},
+			Name:     "gateway",
+			Doc:      "bounds the requests of one partner to all of our servers.",
 			Key:      []runtime.CatalogKey{{Name: "partner", Type: "string"}},
 			Policies: []*runtime.Policy{&policyGateway},
 		},
 		{
-			Name: "runningExports",
-			Doc:  "bounds the exports that one organization runs at once.",
-			Rules: []string{
-				"free: In flight: at most 1 at once. Worst case: 1 held at any instant.",
-				"pro: In flight: at most 5 at once. Worst case: 5 held at any instant.",
-				"enterprise: In flight: at most 20 at once. Worst case: 20 held at any instant.",
-				"A slot is held until it is released, or for 2m after it was acquired or last renewed: then its holder is presumed dead.",
-				"How many can start in a time has no bound, because a released slot is free at once.",
-			},
+			Name:     "runningExports",
+			Doc:      "bounds the exports that one organization runs at once.",
 			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
 			Policies: []*runtime.Policy{&policiesRunningExports[PlanFree], &policiesRunningExports[PlanPro], &policiesRunningExports[PlanEnterprise]},
 		},
 		{
-			Name: "llmRequests",
-			Doc:  "bounds the requests of one team to one model.",
-			Rules: []string{
-				"Fixed window: 1,000 per minute.",
-				"Each key's windows begin at a fixed offset derived from the key.",
-				"If the store fails, each process decides by the same rule from its own memory.",
-				"Worst case: 2,000 in any minute.",
-			},
+			Name:     "llmRequests",
+			Doc:      "bounds the requests of one team to one model.",
 			Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}, {Name: "model", Type: "string"}},
 			Policies: []*runtime.Policy{&policyLLMRequests},
 		},
 		{
-			Name: "llmTokens",
-			Doc:  "bounds the tokens of one team on one model, in and out together.",
-			Rules: []string{
-				"Token bucket: 40,000 per minute, at most 40,000 at once.",
-				"Callers may reserve at most 80,000 tokens ahead.",
-				"Each count is split into 10 shards.",
-				"Worst case: 160,000 in any minute, counting reserved tokens when their delay has passed.",
-			},
+			Name:     "llmTokens",
+			Doc:      "bounds the tokens of one team on one model, in and out together.",
 			Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}, {Name: "model", Type: "string"}},
 			Policies: []*runtime.Policy{&policyLLMTokens},
 		},
 		{
-			Name: "partnerAPI",
-			Doc:  "keeps within the quota that our partner grants us.\n\nIts day begins at 0:00 UTC; see the contract of 2024.",
-			Rules: []string{
-				"Fixed window: 5,000 per day, and unused tokens accumulate up to 7,500.",
-				"Windows begin at 00:00 UTC.",
-				"Worst case: 12,500 in any day.",
-			},
+			Name:     "partnerAPI",
+			Doc:      "keeps within the quota that our partner grants us.\n\nIts day begins at 0:00 UTC; see the contract of 2024.",
 			Policies: []*runtime.Policy{&policyPartnerQuota},
 		},
 		{
-			Name: "monthlyReports",
-			Doc:  "is the quota of reports in one partner's billing month.",
-			Rules: []string{
-				"Fixed window: 100,000 per month.",
-				"Windows begin on the 15th of each month at 00:00 in Europe/Berlin.",
-				"Worst case: 100,000 in each calendar month, and 200,000 in any 4 weeks.",
-			},
+			Name:     "monthlyReports",
+			Doc:      "is the quota of reports in one partner's billing month.",
 			Key:      []runtime.CatalogKey{{Name: "partner", Type: "string"}},
 			Policies: []*runtime.Policy{&policyMonthlyReports},
 		},
 		{
-			Name: "dailyDigest",
-			Doc:  "bounds the digests that one user is sent.",
-			Rules: []string{
-				"Fixed window: 1 per day.",
-				"Windows begin at 06:30 UTC.",
-				"Shadow mode: requests that would be denied or delayed pass at once, and Decision.Shadowed reports them.",
-				"If the store fails, requests are allowed and not counted.",
-				"Clients are told to retry up to 15m later than necessary, so that they do not all come back at once.",
-				"Worst case, if it were enforced: 2 in any day.",
-			},
+			Name:     "dailyDigest",
+			Doc:      "bounds the digests that one user is sent.",
 			Key:      []runtime.CatalogKey{{Name: "userID", Type: "string"}},
 			Policies: []*runtime.Policy{&policyDailyDigest},
 		},
 		{
-			Name: "smsCode",
-			Doc:  "bounds the codes that are sent to one telephone number.",
-			Rules: []string{
-				"Fixed window: 3 per 10 minutes.",
-				"A window begins at the first request after the previous window has ended.",
-				"After a denial for lack of tokens, a key is denied for 10m, and the next times for 1h and 1d, until there was no penalty for 30d.",
-				"A decision waits until the database has written the counts to disk.",
-				"Only a hash of number is stored.",
-				"Worst case: 6 in any 10 minutes.",
-			},
+			Name:     "smsCode",
+			Doc:      "bounds the codes that are sent to one telephone number.",
 			Key:      []runtime.CatalogKey{{Name: "number", Type: "hashed string"}, {Name: "resend", Type: "bool"}},
 			Policies: []*runtime.Policy{&policySMSCode},
 		},
 		{
-			Name: "exportData",
-			Doc:  "spaces out exports, which are heavy.",
-			Rules: []string{
-				"Token bucket: 2 per minute, by reservation only.",
-				"Callers may reserve at most 6 tokens ahead.",
-				"Worst case: 8 in any minute, counting reserved tokens when their delay has passed.",
-			},
+			Name:     "exportData",
+			Doc:      "spaces out exports, which are heavy.",
 			Key:      []runtime.CatalogKey{{Name: "org", Type: "uint64"}},
 			Policies: []*runtime.Policy{&policyExportData},
 		},
 		{
-			Name: "apiCalls",
-			Doc:  "bounds the calls of our API by one organization.",
-			Rules: []string{
-				"free: Token bucket: 60 per minute, at most 100 at once. Worst case: 160 in any minute.",
-				"pro: Token bucket: 600 per minute, at most 1,000 at once. Worst case: 1,600 in any minute.",
-				"enterprise: Unlimited: every request is allowed, and none is counted.",
-				"Operators can block a key, or give it other numbers up to rate 5,000 and capacity 10,000, for a time, without a deploy.",
-			},
+			Name:     "apiCalls",
+			Doc:      "bounds the calls of our API by one organization.",
 			Key:      []runtime.CatalogKey{{Name: "org", Type: "uint64"}},
 			Policies: []*runtime.Policy{&policiesAPICalls[PlanFree], &policiesAPICalls[PlanPro], &policiesAPICalls[PlanEnterprise]},
 		},
 		{
-			Name: "contractCalls",
-			Doc:  "bounds the calls of our API by one organization with a contract of its own.",
-			Rules: []string{
-				"Token bucket: 10,000 per minute, at most 20,000 at once.",
-				"Callers give the rate and capacity of each request, up to these; the worst case assumes the largest.",
-				"Worst case: 30,000 in any minute.",
-			},
+			Name:     "contractCalls",
+			Doc:      "bounds the calls of our API by one organization with a contract of its own.",
 			Key:      []runtime.CatalogKey{{Name: "org", Type: "uint64"}},
 			Policies: []*runtime.Policy{&policyContractCalls},
 		},
