@@ -3,6 +3,7 @@ package gen
 import (
 	"github.com/dave/jennifer/jen"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/describe"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -13,6 +14,10 @@ import (
 //			{
 //				Name:     "sendMessage",
 //				Doc:      "bounds how fast one user can post.",
+//				Rules: []string{
+//					"Token bucket: 10 per minute, at most 20 at once.",
+//					"Worst case: 30 in any minute.",
+//				},
 //				Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
 //				Policies: []*runtime.Policy{&policySendMessage},
 //			},
@@ -59,6 +64,11 @@ func catalogLimit(g *jen.Group, l *spec.Limit) {
 	if l.Doc != "" {
 		g.Id("Doc").Op(":").Lit(l.Doc)
 	}
+	g.Id("Rules").Op(":").Index().String().CustomFunc(onePerLine, func(g *jen.Group) {
+		for _, rule := range rulesOf(l) {
+			g.Lit(rule)
+		}
+	})
 	if len(l.Key) > 0 {
 		g.Id("Key").Op(":").Index().Qual(runtimePath, "CatalogKey").ValuesFunc(func(g *jen.Group) {
 			for _, part := range l.Key {
@@ -84,6 +94,15 @@ func catalogKey(part spec.KeyPart) *jen.Statement {
 			})
 		}
 	})
+}
+
+// rulesOf returns the rule of a limit as its doc comment has it, one plan or sentence each.
+func rulesOf(l *spec.Limit) []string {
+	d := describe.Limit(l)
+	if len(d.Plans) == 0 {
+		return d.Lines()
+	}
+	return append(ofPlans(d), d.Sentences...)
 }
 
 func catalogGroup(g *jen.Group, group *spec.Group) {
