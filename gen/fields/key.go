@@ -21,7 +21,7 @@ import (
 var keyField = limitField{
 	name:      "key",
 	about:     "What requests are counted per. Every part becomes a parameter of the method.",
-	accepts:   "a name, such as `userID`, for one string, or a map from names to types: " + spec.KeyTypesInWords + "; or to a list of several, each with a name",
+	accepts:   "a name, such as `userID`, for one string, or a map from names to types: " + spec.KeyTypesInWords,
 	more:      "A part of several types, such as `{caller: [userID: int64, addr: netip.Addr/64]}`, is a user or an address, which are never one key: the parameter has a generated type, `Caller`, with a function for each, `CallerUserID` and `CallerAddr`. Limits with the same part share them. Operators and traces write `userID:7`. For an IPv6 address, `netip.Addr/64` counts the first 64 bits (1 to 128), because one subscriber has at least that many addresses; an IPv4 address counts whole. For a `hashed string`, such as an API key or an e-mail address, only a SHA-256 is stored, or with the option `limiter.HashKeys` an HMAC with a secret: whoever reads the table can find a telephone number from its SHA-256 by trying all of them. For a `folded string`, such as an e-mail address or a name, upper and lower case and the ways to write an accent are one key: the text is stored with Unicode's simple case folding, in the form NFC. A type of your own needs a MarshalText method.",
 	absent:    "one count, shared by all callers",
 	example:   "{userID: int64}",
