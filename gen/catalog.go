@@ -72,17 +72,28 @@ func catalogLimit(g *jen.Group, l *spec.Limit) {
 	if len(l.Key) > 0 {
 		g.Id("Key").Op(":").Index().Qual(runtimePath, "CatalogKey").ValuesFunc(func(g *jen.Group) {
 			for _, part := range l.Key {
-				g.ValuesFunc(func(g *jen.Group) {
-					g.Id("Name").Op(":").Lit(part.Name)
-					g.Id("Type").Op(":").Lit(part.Type)
-					if part.Folded() {
-						g.Id("Fold").Op(":").Qual(foldedPath, "String")
-					}
-				})
+				g.Add(catalogKey(part))
 			}
 		})
 	}
 	g.Id("Policies").Op(":").Index().Op("*").Qual(runtimePath, "Policy").Values(policyAddresses(l)...)
+}
+
+func catalogKey(part spec.KeyPart) *jen.Statement {
+	return jen.ValuesFunc(func(g *jen.Group) {
+		g.Id("Name").Op(":").Lit(part.Name)
+		g.Id("Type").Op(":").Lit(part.Type)
+		if part.Folded() {
+			g.Id("Fold").Op(":").Qual(foldedPath, "String")
+		}
+		if list := part.Alternatives(); len(list) > 0 {
+			g.Id("Alternatives").Op(":").Index().Qual(runtimePath, "CatalogKey").ValuesFunc(func(g *jen.Group) {
+				for _, of := range list {
+					g.Add(catalogKey(of))
+				}
+			})
+		}
+	})
 }
 
 // rulesOf returns the rule of a limit as its doc comment has it, one plan or sentence each.

@@ -71,6 +71,7 @@ func newSource(f *spec.File, o Options) *jen.File {
 	declareFrame(file, names, f, o)
 	declareLimits(file, names)
 	declarePlans(file, f.Plans)
+	names.declareAlternatives(file, f.Limits)
 	for _, limit := range f.Limits {
 		declareLimit(file, names, limit)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/dave/jennifer/jen"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -110,14 +111,57 @@ func (n names) storedKey(l *spec.Limit) *jen.Statement {
 	return jen.Qual(runtimePath, "KeyOf").CallFunc(func(g *jen.Group) {
 		for _, part := range l.Key {
 			parameter := jen.Id(n.parameter(l, part.Name))
-			if part.Folded() {
-				parameter = jen.Qual(foldedPath, "String").Call(parameter)
-			}
-			if bits := part.PrefixBits(); bits > 0 {
-				g.Qual(runtimePath, "AddrPrefix").Call(parameter, jen.Lit(bits))
+			if len(part.Alternatives()) > 0 {
+				g.Qual(runtimePath, "OneOf").Call(parameter.Dot("part"))
 			} else {
-				g.Qual(runtimePath, cmp.Or(keyParts[part.Type], "Text")).Call(parameter)
+				g.Add(storedPart(part, parameter))
 			}
 		}
 	})
+}
+
+// storedPart is a part of a key with the value of a parameter:
+//
+//	runtime.AddrPrefix(addr, 64)
+func storedPart(part spec.KeyPart, parameter *jen.Statement) *jen.Statement {
+	if part.Folded() {
+		parameter = jen.Qual(foldedPath, "String").Call(parameter)
+	}
+	if bits := part.PrefixBits(); bits > 0 {
+		return jen.Qual(runtimePath, "AddrPrefix").Call(parameter, jen.Lit(bits))
+	}
+	return jen.Qual(runtimePath, cmp.Or(keyParts[part.Type], "Text")).Call(parameter)
+}
+
+// declareAlternatives writes the types of the parts of keys that have one of several types, each once:
+//
+//	type Caller struct{ part runtime.Part }
+//
+//	func CallerUserID(userID int64) Caller {
+//		return Caller{runtime.Int64(userID).As("userID")}
+//	}
+func (n names) declareAlternatives(file *jen.File, limits []*spec.Limit) {
+	declared := map[string]bool{}
+	for _, l := range limits {
+		for _, part := range l.Key {
+			if list := part.Alternatives(); len(list) > 0 && !declared[part.GoType()] {
+				declared[part.GoType()] = true
+				n.declareAlternativesOf(file, part, list)
+			}
+		}
+	}
+}
+
+func (n names) declareAlternativesOf(file *jen.File, part spec.KeyPart, list []spec.KeyPart) {
+	typ := part.GoType()
+	constructors := words.Of(list, func(of spec.KeyPart) string { return "[" + part.Constructor(of) + "]" })
+	declare(file, typ+" is "+words.List(spec.PartNames(list), "or")+", from "+words.List(constructors, "or")+". These never share a count.\n"+
+		"With the zero "+typ+", every method of a limit returns an error.",
+		jen.Type().Id(typ).Struct(jen.Id("part").Qual(runtimePath, "Part")))
+	for _, of := range list {
+		parameter := unhidden(of.Name, "Key", []string{"runtime", "folded"}, nil)
+		declare(file, part.Constructor(of)+" returns "+parameter+" as a "+typ+".",
+			jen.Func().Id(part.Constructor(of)).Params(jen.Id(parameter).Add(n.keyType(of))).Id(typ).Block(
+				jen.Return(jen.Id(typ).Values(storedPart(of, jen.Id(parameter)).Dot("As").Call(jen.Lit(of.Name))))))
+	}
 }

@@ -54,10 +54,12 @@ func namesFor(f *spec.File, own string) names {
 	}
 	for _, l := range f.Limits {
 		for _, part := range l.Key {
-			if from, name, ok := splitType(part.GoType()); ok && from != n.own {
-				n.importPackage(from)
-			} else {
-				n.keyTypes[cmp.Or(name, part.GoType())] = true
+			for _, of := range part.Single() {
+				if from, name, ok := splitType(of.GoType()); ok && from != n.own {
+					n.importPackage(from)
+				} else {
+					n.keyTypes[cmp.Or(name, of.GoType())] = true
+				}
 			}
 		}
 	}

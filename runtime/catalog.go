@@ -110,6 +110,22 @@ type CatalogKey struct {
 	Type string
 	// Fold folds the text of a type that is folded: it is String of package folded. For other types it is nil.
 	Fold func(string) string
+	// Alternatives are those of a part that has one of several types. Its Type lists them as limits.yaml does:
+	// "[userID: int64, addr: netip.Addr/64]".
+	Alternatives []CatalogKey
+}
+
+// alternative returns the alternative that a text names before a colon, as in "userID:7", and the text after it.
+func (k CatalogKey) alternative(text string) (CatalogKey, string, error) {
+	name, rest, _ := strings.Cut(text, ":")
+	var names []string
+	for _, of := range k.Alternatives {
+		if of.Name == name && len(name) < len(text) {
+			return of, rest, nil
+		}
+		names = append(names, of.Name+":")
+	}
+	return CatalogKey{}, "", fmt.Errorf("write %s before it", strings.Join(names, " or "))
 }
 
 // CatalogGroup is a group of a [Catalog].
@@ -131,7 +147,8 @@ func (c *Catalog) Limit(name string) (CatalogLimit, bool) {
 }
 
 // ParseKey returns the key with the given parts, each in the form in which Go prints a value of its type. A part of a
-// type of your own is the text that its MarshalText returns. The error is [ErrInvalidKey] and names the part.
+// type of your own is the text that its MarshalText returns. A part that has one of several types begins with the name of the
+// alternative: "userID:7". The error is [ErrInvalidKey] and names the part.
 func (l *CatalogLimit) ParseKey(parts []string) (Key, error) {
 	if len(parts) != len(l.Key) {
 		return Key{}, l.wrongParts(parts)
@@ -202,6 +219,16 @@ func (l *CatalogLimit) ParseStored(text string) (Key, error) {
 
 // stored returns an error if the part of a key is not stored as text, given the secret of hashes.
 func (k CatalogKey) stored(text string, secret []byte) error {
+	if len(k.Alternatives) > 0 {
+		of, rest, err := k.alternative(text)
+		if err != nil {
+			return err
+		}
+		if rest == "%" {
+			return fmt.Errorf("an empty part is written as %s:", of.Name)
+		}
+		return of.stored(cmp.Or(rest, "%"), secret)
+	}
 	raw := replaceEscaped(text, func(raw string) string { return raw })
 	switch {
 	case text == "":
@@ -245,6 +272,14 @@ var addrPrefixType = regexp.MustCompile(`^netip\.Addr/([0-9]+)$`)
 
 // parse returns a part of the key.
 func (k CatalogKey) parse(text string) (Part, error) {
+	if len(k.Alternatives) > 0 {
+		of, rest, err := k.alternative(text)
+		if err != nil {
+			return Part{}, err
+		}
+		part, err := of.parse(rest)
+		return part.As(of.Name), err
+	}
 	if k.Type == foldedType || k.Type == hashedFoldedType {
 		if k.Fold == nil {
 			return Part{}, errors.New("the catalog has no Fold for it")

@@ -34,6 +34,10 @@ func TestParseStored(t *testing.T) {
 		{[]string{"hashed string", "bool"}, runtime.KeyOf(runtime.Hashed("x"), runtime.Bool(false)), nil, []string{"x|false", strings.Repeat("A", 64) + "|false"}},
 		{[]string{"folded string"}, runtime.KeyOf(runtime.String("zoë|")), []string{"zo%C3%AB%7c"}, []string{"Zoë%7C", "zoe%CC%88%7C", "zoe\u0308"}},
 		{[]string{"hashed folded string"}, runtime.KeyOf(runtime.Hashed("zoë")), nil, []string{"zoë"}},
+		{[]string{"[...]"}, runtime.KeyOf(runtime.Int64(7).As("userID")), []string{"userI%44:7"}, []string{"7", "userID", "userID:07", "addr:7", "UserID:7", ""}},
+		{[]string{"[...]"}, runtime.KeyOf(runtime.AddrPrefix(netip.MustParseAddr("2001:db8::1"), 64).As("addr")), nil, []string{"2001:db8::/64", "addr:2001:db8::1"}},
+		{[]string{"[...]", "string"}, runtime.KeyOf(runtime.String("").As("name"), runtime.String("x")), nil, []string{"name:%|x", "|x"}},
+		{[]string{"[...]"}, runtime.KeyOf(runtime.Hashed("x").As("mail")), nil, []string{"mail:x"}},
 		{[]string{"netip.Addr"}, runtime.KeyOf(runtime.Addr(netip.MustParseAddr("fe80::1%eth0"))), nil, []string{"::ffff:1.2.3.4", "2001:db8::1%25eth0", "10.0.0"}},
 		{[]string{"netip.Addr/64"}, runtime.KeyOf(runtime.AddrPrefix(netip.MustParseAddr("fe80::1%eth0"), 64)), nil, []string{"fe80::/64x", "fe80::/48", "fe80::1"}},
 		{[]string{"netip.Addr/64"}, runtime.KeyOf(runtime.AddrPrefix(netip.MustParseAddr("2001:db8::1"), 64)), nil, []string{"2001:db8::", "2001:DB8::/64", "::/0"}},
@@ -43,6 +47,10 @@ func TestParseStored(t *testing.T) {
 		l := runtime.CatalogLimit{Name: "limit"}
 		for _, kind := range row.types {
 			k := runtime.CatalogKey{Name: "part", Type: kind}
+			if kind == "[...]" {
+				k.Alternatives = []runtime.CatalogKey{{Name: "userID", Type: "int64"}, {Name: "addr", Type: "netip.Addr/64"},
+					{Name: "name", Type: "string"}, {Name: "mail", Type: "hashed string"}}
+			}
 			if strings.Contains(kind, "folded") {
 				k.Fold = folded.String
 			}

@@ -70,6 +70,24 @@ type Part struct {
 	err  error
 	// hashed means that a hash of the text is stored.
 	hashed bool
+	// alternative is the name that [Part.As] has given it.
+	alternative string
+}
+
+// As returns the part as an alternative, for a part of a key that can have one of several types, such as a user or an
+// address: its name is stored before it, as in "userID:7". So values of two alternatives are never one key.
+func (p Part) As(name string) Part {
+	p.alternative = name
+	return p
+}
+
+// OneOf returns a part that is an alternative, from [Part.As]. With any other part, such as the zero Part, every method of
+// the limit returns [ErrInvalidKey].
+func OneOf(p Part) Part {
+	if p.alternative == "" {
+		return Part{err: partProblem("it is the zero value, which is none of its alternatives")}
+	}
+	return p
 }
 
 // String returns a part that is a text. It may have any bytes, and all of them are significant. See [KeyOf] for empty
@@ -150,15 +168,19 @@ func Hashed(s string) Part { return Part{text: s, hashed: s != ""} }
 
 // stored returns the text of a part that is stored, given the secret of hashes, or nil for hashes without one.
 func (p Part) stored(secret []byte) string {
-	if !p.hashed {
-		return p.text
+	text := p.text
+	if p.hashed {
+		h := sha256.New()
+		if secret != nil {
+			h = hmac.New(sha256.New, secret)
+		}
+		h.Write([]byte(p.text))
+		text = hex.EncodeToString(h.Sum(nil))
 	}
-	h := sha256.New()
-	if secret != nil {
-		h = hmac.New(sha256.New, secret)
+	if p.alternative != "" {
+		return p.alternative + ":" + text
 	}
-	h.Write([]byte(p.text))
-	return hex.EncodeToString(h.Sum(nil))
+	return text
 }
 
 // MinKeySecret is the length of the shortest secret of hashed parts of keys, in bytes.
@@ -186,20 +208,17 @@ const (
 	byID             = " by"
 )
 
-var bySecret = regexp.MustCompile(byID + ` [0-9a-f]{12}\b`)
+var (
+	bySecret    = regexp.MustCompile(byID + ` [0-9a-f]{12}\b`)
+	hashedTypes = regexp.MustCompile(`\bhashed (folded )?string\b`)
+)
 
 // hashedTypesBy returns the types of the parts of a key with the id of the secret of hashes: an HMAC of a constant, cut
 // off, from which the secret cannot be calculated.
 func hashedTypesBy(types string, secret []byte) string {
 	h := hmac.New(sha256.New, secret)
 	h.Write([]byte("ratelimitgen: the id of the secret of hashed keys"))
-	parts := strings.Split(strings.Trim(withoutSecret(types), "()"), ", ")
-	for i, part := range parts {
-		if isHashed(part) {
-			parts[i] += byID + " " + hex.EncodeToString(h.Sum(nil))[:12]
-		}
-	}
-	return "(" + strings.Join(parts, ", ") + ")"
+	return hashedTypes.ReplaceAllString(withoutSecret(types), "$0"+byID+" "+hex.EncodeToString(h.Sum(nil))[:12])
 }
 
 // isHashed reports whether parts of a type are stored as a hash.
@@ -259,7 +278,7 @@ func (e *keyError) Unwrap() []error { return []error{ErrInvalidKey, e.cause} }
 // optional part is often written so, and the others still tell callers apart.
 func KeyOf(parts ...Part) Key {
 	// Most keys are one plain part, which needs no copy.
-	if len(parts) == 1 && parts[0].err == nil && !parts[0].hashed && plain(parts[0].text) {
+	if len(parts) == 1 && parts[0].err == nil && !parts[0].hashed && parts[0].alternative == "" && plain(parts[0].text) {
 		return Key{text: parts[0].text}
 	}
 	empty, hashed := len(parts) > 0, false

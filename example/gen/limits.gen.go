@@ -296,6 +296,22 @@ var planNames = runtime.PlanNames{
 	PlanEnterprise: "enterprise",
 }
 
+// Caller is userID or addr, from [CallerUserID] or [CallerAddr]. These never share a count.
+// With the zero Caller, every method of a limit returns an error.
+type Caller struct {
+	part runtime.Part
+}
+
+// CallerUserID returns userID as a Caller.
+func CallerUserID(userID int64) Caller {
+	return Caller{runtime.Int64(userID).As("userID")}
+}
+
+// CallerAddr returns addr as a Caller.
+func CallerAddr(addr netip.Addr) Caller {
+	return Caller{runtime.AddrPrefix(addr, 64).As("addr")}
+}
+
 // FreeTrialSignUp bounds sign-ups to the free trial across the whole app.
 //
 // Fixed window: 100 per hour.
@@ -366,6 +382,24 @@ var policySearch = runtime.Policy{
 	Timeout:   250 * time.Millisecond,
 	OnError:   runtime.FailOpen,
 	DenyCache: time.Second,
+}
+
+// Browse bounds the pages that one user, or one visitor, reads.
+//
+// Token bucket: 60 per minute, at most 60 at once.
+// As caller, userID and addr never share a count.
+// For an IPv6 address, the first 64 bits of addr count.
+// Worst case: 120 in any minute.
+func (l *Limits) Browse(caller Caller) Limit {
+	return l.limiter().Limit(&policyBrowse, runtime.KeyOf(runtime.OneOf(caller.part)))
+}
+
+var policyBrowse = runtime.Policy{
+	Name:     "browse",
+	Kind:     runtime.TokenBucket,
+	Rate:     60,
+	Period:   time.Minute,
+	Capacity: 60,
 }
 
 // ResetPassword bounds the links for a new password that are mailed to one address.
@@ -877,6 +911,18 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			},
 			Key:      []runtime.CatalogKey{{Name: "addr", Type: "netip.Addr/64"}},
 			Policies: []*runtime.Policy{&policySearch},
+		},
+		{
+			Name: "browse",
+			Doc:  "bounds the pages that one user, or one visitor, reads.",
+			Rules: []string{
+				"Token bucket: 60 per minute, at most 60 at once.",
+				"As caller, userID and addr never share a count.",
+				"For an IPv6 address, the first 64 bits of addr count.",
+				"Worst case: 120 in any minute.",
+			},
+			Key:      []runtime.CatalogKey{{Name: "caller", Type: "[userID: int64, addr: netip.Addr/64]", Alternatives: []runtime.CatalogKey{{Name: "userID", Type: "int64"}, {Name: "addr", Type: "netip.Addr/64"}}}},
+			Policies: []*runtime.Policy{&policyBrowse},
 		},
 		{
 			Name: "resetPassword",

@@ -22,7 +22,7 @@ var keyField = limitField{
 	name:      "key",
 	about:     "What requests are counted per. Every part becomes a parameter of the method.",
 	accepts:   "a name, such as `userID`, for one string, or a map from names to types: " + spec.KeyTypesInWords,
-	more:      "For an IPv6 address, `netip.Addr/64` counts the first 64 bits (1 to 128), because one subscriber has at least that many addresses; an IPv4 address counts whole. For a `hashed string`, such as an API key or an e-mail address, only a SHA-256 is stored, or with the option `limiter.HashKeys` an HMAC with a secret: whoever reads the table can find a telephone number from its SHA-256 by trying all of them. For a `folded string`, such as an e-mail address or a name, upper and lower case and the ways to write an accent are one key: the text is stored with Unicode's simple case folding, in the form NFC. A type of your own needs a MarshalText method.",
+	more:      "A part of several types, such as `{caller: [userID: int64, addr: netip.Addr/64]}`, is a user or an address, which are never one key: the parameter has a generated type, `Caller`, with a function for each, `CallerUserID` and `CallerAddr`. Limits with the same part share them. Operators and traces write `userID:7`. For an IPv6 address, `netip.Addr/64` counts the first 64 bits (1 to 128), because one subscriber has at least that many addresses; an IPv4 address counts whole. For a `hashed string`, such as an API key or an e-mail address, only a SHA-256 is stored, or with the option `limiter.HashKeys` an HMAC with a secret: whoever reads the table can find a telephone number from its SHA-256 by trying all of them. For a `folded string`, such as an e-mail address or a name, upper and lower case and the ways to write an accent are one key: the text is stored with Unicode's simple case folding, in the form NFC. A type of your own needs a MarshalText method.",
 	absent:    "one count, shared by all callers",
 	example:   "{userID: int64}",
 	schema:    keySchema,
@@ -88,12 +88,74 @@ func (p *parser) readKeyMap(l *draft, e document.Entry) bool {
 		if p.doc.Muted(part.Value) || p.doc.MissingSpaceAfterColon(part, ids.BadKeyPart) {
 			continue
 		}
-		named, typed := part.Again || p.partName(part.Name, part.Named), p.keyType(part)
+		named, read := part.Again || p.partName(part.Name, part.Named), spec.KeyPart{Name: part.Name, Type: part.Value.Value}
+		typed := false
+		if part.Value.Kind == yaml.SequenceNode {
+			read.Type, typed = p.alternatives(part)
+			if typed && named && !part.Again {
+				p.claimAlternatives(part, read)
+			}
+		} else {
+			typed = p.keyType(part)
+		}
 		if named && typed {
-			l.limit.Key = append(l.limit.Key, spec.KeyPart{Name: part.Name, Type: part.Value.Value})
+			l.limit.Key = append(l.limit.Key, read)
 		}
 	}
 	return len(p.doc.Found) == before
+}
+
+const (
+	maxAlternatives  = 8
+	alternativesHelp = "write a name and a type for each: [userID: int64, addr: netip.Addr/64]"
+)
+
+// alternatives reads a part that has one of several types.
+func (p *parser) alternatives(part document.Entry) (typ string, ok bool) {
+	what, nodes := diag.Label(part.Name), part.Value.Content
+	if p.doc.Muted(part.Value) {
+		return "", false
+	}
+	if len(nodes) < 2 || len(nodes) > maxAlternatives {
+		p.doc.Report(part.At, ids.BadKeyType, alternativesHelp, "a list of the types of %s has 2 to %d, not %d", what, maxAlternatives, len(nodes))
+		return "", false
+	}
+	ok = true
+	var list []spec.KeyPart
+	first := map[string]diag.Span{}
+	for _, node := range nodes {
+		at := p.doc.Source.At(node)
+		if node.Kind != yaml.MappingNode || len(node.Content) != 2 {
+			p.doc.Report(at, ids.BadKeyType, alternativesHelp, "an alternative of %s must be a name and a type, not %s", what, document.Describe(node))
+			return "", false
+		}
+		entries, _ := p.doc.Entries(node, at, "an alternative", alternativesHelp)
+		if len(entries) != 1 {
+			return "", false
+		}
+		of := entries[0]
+		named, typed := p.partName(of.Name, of.Named), p.keyType(of)
+		again := p.doc.Twice(first, of.Name, of.Named, "")
+		ok = ok && named && typed && !again
+		list = append(list, spec.KeyPart{Name: of.Name, Type: of.Value.Value})
+	}
+	return spec.AlternativesType(list), ok
+}
+
+// claimAlternatives claims the Go names of a part that has one of several types. Parts with the same name and types share them.
+func (p *parser) claimAlternatives(e document.Entry, part spec.KeyPart) {
+	own := owner{what: "the key part " + part.Name + " of " + part.TypeInWords(), at: e.Named, part: true}
+	names := []string{part.GoType()}
+	for _, of := range part.Alternatives() {
+		names = append(names, part.Constructor(of))
+	}
+	for _, name := range names {
+		if slices.Contains(spec.OwnTypes, name) || slices.Contains(spec.OwnNames, name) {
+			p.doc.Report(e.Named, ids.SameGoName, "give the part another name", "the generated code and %s both have the Go name %s", own.what, name)
+			return
+		}
+	}
+	p.claim(own, words.Of(names, func(name string) string { return "name " + name })...)
 }
 
 // partName reports the name of a part of a key that no Go parameter can have.
@@ -224,7 +286,14 @@ var keySchema = object{
 	"minProperties":        1,
 	"maxProperties":        maxKeyParts,
 	"propertyNames":        partSchema,
-	"additionalProperties": typeSchema,
+	"additionalProperties": object{"if": object{"type": "array"}, "then": alternativesSchema, "else": typeSchema},
+}
+
+// alternativesSchema is the schema of a list of types, each with a name.
+var alternativesSchema = object{
+	"minItems": 2,
+	"maxItems": maxAlternatives,
+	"items":    object{"type": "object", "minProperties": 1, "maxProperties": 1, "propertyNames": partSchema, "additionalProperties": typeSchema},
 }
 
 // KeyOf is a map of names to types, whether the file names one string or has a map.
@@ -239,15 +308,26 @@ func KeyOf(l *spec.Limit) string {
 // they come last.
 func keySentences(l *spec.Limit) (sentences []string) {
 	for _, part := range l.Key {
-		if part.Folded() {
-			sentences = append(sentences, fmt.Sprintf("Upper and lower case of %s are one key.", part.Name))
+		if alternatives := part.Alternatives(); len(alternatives) > 0 {
+			sentences = append(sentences, fmt.Sprintf("As %s, %s never share a count.", part.Name, words.List(spec.PartNames(alternatives), "and")))
 		}
-		if part.Hashed() {
-			sentences = append(sentences, fmt.Sprintf("Only a hash of %s is stored.", part.Name))
+		for _, of := range part.Single() {
+			sentences = append(sentences, storedSentences(of)...)
 		}
-		if bits := part.PrefixBits(); bits > 0 {
-			sentences = append(sentences, fmt.Sprintf("For an IPv6 address, the first %s of %s count.", words.Count(int64(bits), "bit"), part.Name))
-		}
+	}
+	return sentences
+}
+
+// storedSentences describes a part, or an alternative of one, that is not stored as it is passed.
+func storedSentences(part spec.KeyPart) (sentences []string) {
+	if part.Folded() {
+		sentences = append(sentences, fmt.Sprintf("Upper and lower case of %s are one key.", part.Name))
+	}
+	if part.Hashed() {
+		sentences = append(sentences, fmt.Sprintf("Only a hash of %s is stored.", part.Name))
+	}
+	if bits := part.PrefixBits(); bits > 0 {
+		sentences = append(sentences, fmt.Sprintf("For an IPv6 address, the first %s of %s count.", words.Count(int64(bits), "bit"), part.Name))
 	}
 	return sentences
 }

@@ -32,12 +32,13 @@ func newParser(doc *document.Document) *parser {
 	return &parser{doc: doc, drafts: map[string]*draft{}, owners: map[string]owner{}}
 }
 
-// owner is a limit, its overrides or its numbers, a group, or a plan, each of which has Go names.
+// owner is a limit, its overrides or its numbers, a group, a plan, or a part of a key with several types, each of which has Go
+// names.
 type owner struct {
 	what string
 	at   diag.Span
-	// plan is set for a plan, which has no goName.
-	plan bool
+	// plan is set for a plan and part for a part of a key, which have no goName.
+	plan, part bool
 }
 
 // claim keeps Go names for an owner, or reports the first one that another owner has. A name follows its sort: "method
@@ -50,6 +51,8 @@ func (p *parser) claim(own owner, names ...string) {
 		case other.what != own.what:
 			help := "set goName on one of them"
 			switch {
+			case own.part || other.part:
+				help = "rename one of them: parts of keys of one name and the same types share a Go type"
 			case own.plan && other.plan:
 				help = "rename one of the plans, which have no goName"
 			case own.plan:

@@ -108,7 +108,7 @@ func (c schemaChecker) valid(schema, v any) bool { return len(c.problems(schema,
 
 // keywords are the words of a schema that do not make a value invalid by themselves.
 var keywords = []string{
-	"$schema", "$id", "examples", "errorMessage", "title", "description", "markdownDescription", "patternErrorMessage", "definitions", "defaultSnippets", "then", "required",
+	"$schema", "$id", "examples", "errorMessage", "title", "description", "markdownDescription", "patternErrorMessage", "definitions", "defaultSnippets", "then", "else", "required",
 	"additionalProperties",
 }
 
@@ -150,7 +150,10 @@ func (c schemaChecker) keeps(rules map[string]any, word string, want, v any) boo
 	case "not":
 		return !c.valid(want, v)
 	case "if":
-		return !c.valid(want, v) || c.valid(rules["then"], v)
+		if !c.valid(want, v) {
+			return rules["else"] == nil || c.valid(rules["else"], v)
+		}
+		return c.valid(rules["then"], v)
 	case "pattern":
 		return !isText || utf8.ValidString(text) && regexp.MustCompile(want.(string)).MatchString(text)
 	case "maxLength":

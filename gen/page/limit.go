@@ -141,7 +141,7 @@ func perKey(l *spec.Limit) string {
 	if len(l.Key) == 0 {
 		return "All callers share one count."
 	}
-	parts := words.Of(l.Key, func(part spec.KeyPart) string { return part.Name + " (" + part.Type + ")" })
+	parts := words.Of(l.Key, func(part spec.KeyPart) string { return part.Name + " (" + part.TypeInWords() + ")" })
 	return "Counted for each " + words.List(parts, "and") + "."
 }
 

@@ -93,7 +93,10 @@ func (c *Comparison) Prepare(in *trace.Reader) {
 		in.Default = c.new.limits[0].name
 	}
 	if s := cmp.Or(c.new.byName[in.Default], c.old.byName[in.Default]); s != nil {
-		in.AddressKey = len(s.key) == 1 && s.key[0].GoType() == spec.AddrType
+		in.AddressKey = false
+		if len(s.key) == 1 {
+			_, in.AddressKey = addressOf(s.key[0].Single())
+		}
 	}
 }
 

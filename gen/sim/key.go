@@ -44,7 +44,11 @@ type partParser func(text string) (part runtime.Part, ok bool)
 
 // partParserOf returns the parser of a type. Different spellings of a value ("007" and "7") are the same key, as they
 // are in the generated code. A trace has the MarshalText of a type of the user's own.
-func partParserOf(typ string) partParser {
+func partParserOf(of spec.KeyPart) partParser {
+	if list := of.Alternatives(); len(list) > 0 {
+		return alternativesParser(list)
+	}
+	typ := of.Type
 	switch typ {
 	case "bool":
 		return func(text string) (runtime.Part, bool) {
@@ -80,6 +84,40 @@ func partParserOf(typ string) partParser {
 		}
 	}
 	return func(text string) (runtime.Part, bool) { return runtime.String(text), true }
+}
+
+// alternativesParser returns the parser of a part that has one of several types: "userID:7". An address may come alone, as logs
+// have it, if one alternative is an address.
+func alternativesParser(list []spec.KeyPart) partParser {
+	parsers := map[string]partParser{}
+	for _, of := range list {
+		parsers[of.Name] = partParserOf(of)
+	}
+	addr, hasAddr := addressOf(list)
+	return func(text string) (part runtime.Part, ok bool) {
+		name, rest, _ := strings.Cut(text, ":")
+		if parser := parsers[name]; parser != nil {
+			part, ok = parser(rest)
+			return part.As(name), ok
+		}
+		if hasAddr {
+			part, ok = parsers[addr](text)
+		}
+		return part.As(addr), ok
+	}
+}
+
+// addressOf returns the name of the part that is an address, or false unless there is exactly one.
+func addressOf(list []spec.KeyPart) (name string, ok bool) {
+	for _, of := range list {
+		if of.GoType() == spec.AddrType {
+			if name != "" {
+				return "", false
+			}
+			name = of.Name
+		}
+	}
+	return name, name != ""
 }
 
 // parseAddr also parses an address with a port, which logs have.

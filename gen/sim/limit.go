@@ -64,7 +64,7 @@ type pending struct {
 func newLimitState(name string, key []spec.KeyPart) *limitState {
 	s := &limitState{name: name, key: key, keys: map[string]*keyState{}}
 	for _, part := range key {
-		s.parsers = append(s.parsers, partParserOf(part.Type))
+		s.parsers = append(s.parsers, partParserOf(part))
 	}
 	return s
 }

@@ -273,6 +273,12 @@ func TestKeysAreThoseOfTheGeneratedCode(t *testing.T) {
 		{"netip.Addr/64", "2001:DB8::0:1", runtime.KeyOf(runtime.String("2001:db8::/64"))},
 		{"netip.Addr/64", "10.0.0.1", runtime.KeyOf(runtime.String("10.0.0.1"))},
 		{"hashed string", "ann@example.com", runtime.KeyOf(runtime.Hashed("ann@example.com"))},
+		{"folded string", "Ann@Example.com", runtime.KeyOf(runtime.String("ann@example.com"))},
+		{"hashed folded string", "Ann@Example.com", runtime.KeyOf(runtime.Hashed("ann@example.com"))},
+		{"[userID: int64, addr: netip.Addr/64]", "userID:007", runtime.KeyOf(runtime.Int64(7).As("userID"))},
+		{"[userID: int64, addr: netip.Addr/64]", "addr:2001:DB8::1", runtime.KeyOf(runtime.String("2001:db8::/64").As("addr"))},
+		{"[userID: int64, addr: netip.Addr/64]", "10.0.0.1", runtime.KeyOf(runtime.String("10.0.0.1").As("addr"))},
+		{"[userID: int64, mail: hashed folded string]", "mail:Ann@X", runtime.KeyOf(runtime.Hashed("ann@x").As("mail"))},
 		{"netip.Addr", "2001:DB8::0:1", runtime.KeyOf(runtime.String("2001:db8::1"))},
 		{"netip.Addr", "FE80::1%eth0", runtime.KeyOf(runtime.Addr(netip.MustParseAddr("fe80::1%eth0")))},
 		{"netip.Addr", "::ffff:10.0.0.1", runtime.KeyOf(runtime.String("10.0.0.1"))},
@@ -280,6 +286,13 @@ func TestKeysAreThoseOfTheGeneratedCode(t *testing.T) {
 		key, err := newLimitState("limit", []spec.KeyPart{{Type: test.typ}}).encodeKey(&trace.Line{Key: []string{test.text}})
 		require.NoError(t, err)
 		assert.Equal(t, test.want.String(), key, test.typ)
+	}
+}
+
+func TestTextsOfNoAlternativeAreRefused(t *testing.T) {
+	for _, text := range []string{"7", "userID", "userID:x", "UserID:7", "mail:x", ""} {
+		_, err := newLimitState("limit", []spec.KeyPart{{Type: "[userID: int64, addr: netip.Addr/64]"}}).encodeKey(&trace.Line{Key: []string{text}})
+		assert.ErrorContains(t, err, "part 1 of the key of limit is not a valid [userID: int64, addr: netip.Addr/64]", "%q", text)
 	}
 }
 

@@ -109,8 +109,11 @@ func (t *Traffic) set(s *stream) {
 }
 
 // partText returns part i of the key with a number, counting from 1. Different numbers make different keys, unless all parts are
-// bools, of which n have 2^n values.
+// bools, of which n have 2^n values. A part that has one of several types has the first.
 func partText(part spec.KeyPart, number int64, i int) string {
+	if list := part.Alternatives(); len(list) > 0 {
+		return list[0].Name + ":" + partText(list[0], number, i)
+	}
 	switch {
 	case part.Type == "bool":
 		return strconv.FormatBool(number>>i&1 == 1) // digit i in base 2, so that several bools count together

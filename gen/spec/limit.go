@@ -208,8 +208,46 @@ var TopPackages = []string{"net", "regexp", "time"}
 type KeyPart struct {
 	// Name is a Go identifier that is not a keyword.
 	Name string
-	// Type is the type as the file has it: "int64", "netip.Addr/64", "hashed string" or "example.com/ids.UserID".
+	// Type is the type as the file has it: "int64", "netip.Addr/64", "hashed string", "example.com/ids.UserID", or several with
+	// their names, as [AlternativesType] writes them.
 	Type string
+}
+
+// AlternativesType is the type of a part that has one of several types: "[userID: int64, addr: netip.Addr/64]".
+func AlternativesType(of []KeyPart) string {
+	return "[" + strings.Join(words.Of(of, func(k KeyPart) string { return k.Name + ": " + k.Type }), ", ") + "]"
+}
+
+// Alternatives returns the names and types of a part that has one of several; none for other parts.
+func (k KeyPart) Alternatives() (list []KeyPart) {
+	inner, ok := strings.CutPrefix(k.Type, "[")
+	if !ok {
+		return nil
+	}
+	for _, of := range strings.Split(strings.TrimSuffix(inner, "]"), ", ") {
+		name, typ, _ := strings.Cut(of, ": ")
+		list = append(list, KeyPart{Name: name, Type: typ})
+	}
+	return list
+}
+
+// Single returns the alternatives of a part, or the part itself if it has one type.
+func (k KeyPart) Single() []KeyPart {
+	if list := k.Alternatives(); len(list) > 0 {
+		return list
+	}
+	return []KeyPart{k}
+}
+
+// Constructor is the name of the generated function that makes an alternative of a part: CallerUserID.
+func (k KeyPart) Constructor(of KeyPart) string { return k.GoType() + GoName(of.Name) }
+
+// TypeInWords is the type for people: "int64", or "userID int64 or addr netip.Addr/64".
+func (k KeyPart) TypeInWords() string {
+	if list := k.Alternatives(); len(list) > 0 {
+		return words.List(words.Of(list, func(of KeyPart) string { return of.Name + " " + of.Type }), "or")
+	}
+	return k.Type
 }
 
 // PartNames returns the names of the parts of a key.
@@ -217,9 +255,12 @@ func PartNames(key []KeyPart) []string {
 	return words.Of(key, func(part KeyPart) string { return part.Name })
 }
 
-// GoType returns the type of the parameter of the generated method: "netip.Addr" for "netip.Addr/64".
+// GoType returns the type of the parameter of the generated method: "netip.Addr" for "netip.Addr/64". That of a part with
+// alternatives is generated, with the name of the part.
 func (k KeyPart) GoType() string {
 	switch {
+	case strings.HasPrefix(k.Type, "["):
+		return GoName(k.Name)
 	case k.Hashed(), k.Folded():
 		return "string"
 	case k.PrefixBits() > 0:
@@ -228,11 +269,16 @@ func (k KeyPart) GoType() string {
 	return k.Type
 }
 
-// Hashed reports whether only a hash of the part is stored.
-func (k KeyPart) Hashed() bool { return k.Type == HashedString || k.Type == HashedFoldedString }
+// Hashed reports whether only a hash of the part, or of one of its alternatives, is stored.
+func (k KeyPart) Hashed() bool {
+	return slices.ContainsFunc(k.Single(), func(of KeyPart) bool { return of.Type == HashedString || of.Type == HashedFoldedString })
+}
 
 // Folded reports whether texts that differ in case only are one part.
 func (k KeyPart) Folded() bool { return k.Type == FoldedString || k.Type == HashedFoldedString }
+
+// AnyFolded reports whether the part, or one of its alternatives, is Folded.
+func (k KeyPart) AnyFolded() bool { return slices.ContainsFunc(k.Single(), KeyPart.Folded) }
 
 // PrefixBits returns how many bits of an IPv6 address are the part, or 0 if the type has no such number.
 func (k KeyPart) PrefixBits() int {
@@ -260,6 +306,12 @@ const (
 var (
 	// OwnTypes are the types that every generated package declares. No type of a key can have such a name.
 	OwnTypes = []string{"Limits", "Decision", "Decisions", "Reservations", "Balance", "Reservation", "Item", "ReserveItem", "LimitedError"}
+	// OwnNames are the other exported names that a generated package can declare and that are not of limits, groups or plans.
+	OwnNames = []string{
+		"Limit", "ReservableLimit", "ReserveOnlyLimit", "SlotLimit", "Overrides", "Slot", "Override", "Block", "OverrideEnd", "OverrideEntry",
+		"Plan", "Plans", "ParsePlan", "New", "Policies", "Catalog", "ForGood",
+		"ErrLimited", "ErrExceedsCapacity", "ErrInvalidCount", "ErrNotReserved", "ErrInvalidPlan", "ErrSlotLost", "ErrInvalidNumbers", "ErrInvalidOverride", "ErrNoOverride",
+	}
 	// KeyTypes are the types of parts of keys that are not of the user's own packages.
 	KeyTypes = []string{"string", FoldedString, HashedString, HashedFoldedString, "bool", "int", "int64", "uint64", AddrType, "netip.Addr/64"}
 	// TypeForm matches a type with its import path.

@@ -65,6 +65,8 @@ import (
 
 var _ = []any{errors.New, fmt.Fprintln, log.Print, netip.MustParsePrefix, limithttp.New}
 
+func userOf(*http.Request) (userID int64, ok bool) { return 0, false }
+
 func routes(mux *http.ServeMux, h *limithttp.Binder, limit *limits.Limits, teamOf func(*http.Request) (string, error),
 	complete func(http.ResponseWriter, *http.Request) int64, search http.HandlerFunc, rightPassword func(*http.Request) bool) {
 LINES}
@@ -142,7 +144,7 @@ func TestQuickStart(t *testing.T) {
 	write("main.go", block(quickStart, "go"))
 	write("main_test.go", quickStartTest)
 	for i, section := range []string{"Costs that are known afterwards", "The address of a client",
-		"Limits that a handler calls itself", "What a caller has left", "Requests that do not count", "A customer that is loaded once"} {
+		"Limits that a handler calls itself", "What a caller has left", "Requests that do not count", "A customer that is loaded once", "A user or an address"} {
 		write(fmt.Sprintf("lines%d/lines.go", i), strings.Replace(linesFile, "LINES", block(section, "go"), 1))
 	}
 	write("lines2/login_test.go", loginTest)

@@ -88,10 +88,18 @@ func (p Program) keysOf(parts []Part, further bool) (all []keyOf, err error) {
 		l := &p.Catalog.Limits[i]
 		in, texts, among := keyOf{limit: l}, []string(nil), []string(nil)
 		for _, k := range l.Key {
-			if value, ok := values[k.Name]; ok {
+			value, ok := values[k.Name]
+			for _, of := range k.Alternatives {
+				// The key of a user is also that of the limits which have a user or an address.
+				if alternative := values[of.Name]; !ok && alternative != "" {
+					value, ok = of.Name+":"+alternative, true
+				}
+				names = append(names, of.Name)
+			}
+			if ok {
 				texts = append(texts, value)
 			}
-			among, names = append(among, values[k.Name]), append(names, k.Name)
+			among, names = append(among, value), append(names, k.Name)
 		}
 		switch {
 		case len(l.Key) == 0:

@@ -53,7 +53,8 @@ func judgeKey(j *judgement) {
 func judgeKeyCounts(j *judgement) {
 	m := keyMoveOf(j.Old.Key, j.New.Key)
 	kept := m.moved && m.lost == "" && len(m.merged) == 0
-	if kept || len(j.Old.Key) != len(j.New.Key) || hashingChanged(j.Old.Key, j.New.Key) {
+	severalTypes := func(part spec.KeyPart) bool { return len(part.Alternatives()) > 0 }
+	if kept || len(j.Old.Key) != len(j.New.Key) || hashingChanged(j.Old.Key, j.New.Key) || differs(j.Old.Key, j.New.Key, severalTypes) {
 		j.risk(review.CountsLost, kept)
 	}
 	if !kept {
@@ -75,6 +76,10 @@ func judgeKeyForms(j *judgement) {
 	gain := words.Count(j.New.Policy.Full(), spec.Unit(&j.New.Policy))
 	for i, was := range j.Old.Key {
 		is := j.New.Key[i]
+		if len(was.Alternatives()) > 0 {
+			judgeAlternatives(j, was, is)
+			continue
+		}
 		judgeFolding(j, was, is)
 		switch {
 		case was.Hashed() == is.Hashed() && bitsOf(was) == bitsOf(is):
@@ -103,6 +108,45 @@ func judgeKeyForms(j *judgement) {
 	}
 }
 
+// judgeAlternatives judges a part that has one of several types in both versions. Rows have the name of the type before the value.
+func judgeAlternatives(j *judgement, was, is spec.KeyPart) {
+	before, after := was.Alternatives(), is.Alternatives()
+	added, dropped := lacking(spec.PartNames(before), spec.PartNames(after)), lacking(spec.PartNames(after), spec.PartNames(before))
+	if len(added) > 0 {
+		j.class(review.Loosened)
+		j.note(review.Rule, "%s can also be %s, with a count of its own.", is.Name, words.List(added, "or"))
+	}
+	if len(dropped) > 0 {
+		j.class(review.Breaking)
+		constructors := words.Of(dropped, func(name string) string { return was.Constructor(spec.KeyPart{Name: name}) })
+		j.note(review.Calls, "Calls of %s do not compile.", words.List(constructors, "and"))
+		j.note(review.Deploy, "Rows of %s are no longer read.", words.List(dropped, "and"))
+	}
+	var kept, retyped []string
+	for _, of := range after {
+		i := slices.Index(spec.PartNames(before), of.Name)
+		switch {
+		case i < 0:
+			continue
+		case before[i].Type == of.Type:
+			kept = append(kept, of.Name)
+			continue
+		}
+		if before[i].GoType() != of.GoType() {
+			j.class(review.Breaking)
+			j.note(review.Calls, "Calls of %s must pass the new type.", is.Constructor(of))
+		}
+		j.note(review.Rule, "%s of %s is %s; before, it was %s.", of.Name, is.Name, of.Type, before[i].Type)
+		retyped = append(retyped, of.Name)
+	}
+	if len(kept) > 0 {
+		j.note(review.Deploy, "Counts of %s are kept.", words.List(kept, "and"))
+	}
+	if len(retyped) > 0 {
+		j.note(review.Deploy, "Counts of %s are kept if the new type is written as the same text as the old one. Other keys start full.", words.List(retyped, "and"))
+	}
+}
+
 // judgeFolding judges a part of which upper and lower case are one key in one version only.
 func judgeFolding(j *judgement, was, is spec.KeyPart) {
 	switch {
@@ -128,9 +172,10 @@ func bitsOf(part spec.KeyPart) int64 {
 	return 128
 }
 
-// hashingChanged reports whether a part of the same Go type is hashed in one of the keys only.
+// hashingChanged reports whether a part of the same Go type is hashed in one of the keys only. One type of several does not count,
+// because rows of the others are kept.
 func hashingChanged(was, is []spec.KeyPart) bool {
-	return slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)) && differs(was, is, spec.KeyPart.Hashed)
+	return slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)) && differs(was, is, func(part spec.KeyPart) bool { return part.Hashed() && len(part.Alternatives()) == 0 })
 }
 
 // noteNewParts judges a key whose parts were added, dropped or moved. If parts were added, there are more counts.

@@ -150,6 +150,8 @@ func (m *keyMove) compare(was, is spec.KeyPart) {
 	plain := []string{"string", "bool", "int", "int64", "uint64"}
 	switch {
 	case was.Type == is.Type, slices.Contains(plain, was.Type) && slices.Contains(plain, is.Type):
+	case len(was.Alternatives()) > 0 || len(is.Alternatives()) > 0:
+		m.doubtful = fmt.Sprintf("The new version finds those for which it writes %s as the same text as before; other blocked keys can be used again: list them, and block them again.", is.Name)
 	case is.Hashed():
 		m.lost = "the new version looks for the hash of " + is.Name
 	case was.Hashed():

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -27,6 +29,7 @@ func keyed(ctx context.Context) {
 	defer file.Close()
 	for _, store := range []runtime.RowLister{&memstore.Store{}, file} {
 		fold(ctx, store)
+		alternatives(ctx, store)
 	}
 }
 
@@ -53,6 +56,39 @@ func fold(ctx context.Context, store runtime.RowLister) {
 	command(ctx, store, "erase invite 7 ZOË@example.com -reason r -author a")
 	for _, l := range keys.Catalog().Limits {
 		listRows(ctx, store, l.Name)
+	}
+}
+
+// alternatives counts users and addresses by one part of a key.
+func alternatives(ctx context.Context, store runtime.RowLister) {
+	limits := keys.New(store)
+	user, subscriber := keys.CallerUserID(7), netip.MustParseAddr("2001:db8::1")
+	for _, l := range []keys.Limit{
+		limits.Post(user), limits.Post(keys.CallerAddr(subscriber)), limits.Post(keys.CallerAddr(subscriber.Next())),
+		limits.Sign(keys.WhoName("true")), limits.Sign(keys.WhoPaid(true)), limits.Sign(keys.WhoMail("Ann@X")), limits.Sign(keys.WhoMail("ann@x")),
+		limits.Post(keys.Caller{}), limits.Sign(keys.WhoName("")),
+	} {
+		d, err := l.AllowN(ctx, 2)
+		fmt.Println("alternative:", d.Allowed, err)
+	}
+	ds, err := limits.Publish(keys.CallerUserID(8), "team", keys.WhoPaid(false)).Allow(ctx)
+	fmt.Println("publish:", ds.Allowed, err)
+	ds, err = limits.Publish(user, "team", keys.WhoPaid(false)).Allow(ctx)
+	fmt.Println("publish:", ds.Allowed, err)
+	_, err = limits.Publish(user, "team", keys.Who{}).Allow(ctx)
+	fmt.Println("publish:", errors.Is(err, runtime.ErrInvalidKey), err)
+	for _, name := range []string{"post", "read", "sign"} {
+		listRows(ctx, store, name)
+	}
+	command(ctx, store, "reset post userID:7 -reason r -author a")
+	d, err := limits.Post(user).Allow(ctx)
+	fmt.Println("reset:", d.Allowed, err)
+	command(ctx, store, "block post 7 -for 1h -reason r -author a")
+	command(ctx, store, "block -stored=addr:2001:db8::/64 post -for 1h -reason r -author a")
+	command(ctx, store, "block -all userID=9 -for 1h -reason r -author a")
+	for _, caller := range []keys.Caller{user, keys.CallerUserID(9), keys.CallerAddr(subscriber)} {
+		balance, err := limits.Post(caller).Peek(ctx)
+		fmt.Println("blocked:", balance.BlockedFor > 0, err)
 	}
 }
 

@@ -8,6 +8,7 @@
 //	case err != nil: // the store could not decide: the request is not allowed
 //	case !d.Allowed: // denied: try again in d.RetryIn()
 //	}
+//	ds, err := limit.Publish(caller, team, who).Allow(ctx) // from several limits, all or none
 //
 // Each limit is a method of [Limits]. It returns a handle for one key, such as a [Limit], which has the verbs.
 package keys
@@ -15,6 +16,7 @@ package keys
 import (
 	"context"
 	"database/sql"
+	"net/netip"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -151,6 +153,43 @@ func (l *Limits) limiter() *limiter.Limiter {
 	return (*limiter.Limiter)(l)
 }
 
+// Caller is userID or addr, from [CallerUserID] or [CallerAddr]. These never share a count.
+// With the zero Caller, every method of a limit returns an error.
+type Caller struct {
+	part runtime.Part
+}
+
+// CallerUserID returns userID as a Caller.
+func CallerUserID(userID int64) Caller {
+	return Caller{runtime.Int64(userID).As("userID")}
+}
+
+// CallerAddr returns addr as a Caller.
+func CallerAddr(addr netip.Addr) Caller {
+	return Caller{runtime.AddrPrefix(addr, 64).As("addr")}
+}
+
+// Who is name, mail or paid, from [WhoName], [WhoMail] or [WhoPaid]. These never share a count.
+// With the zero Who, every method of a limit returns an error.
+type Who struct {
+	part runtime.Part
+}
+
+// WhoName returns name as a Who.
+func WhoName(name string) Who {
+	return Who{runtime.String(name).As("name")}
+}
+
+// WhoMail returns mail as a Who.
+func WhoMail(mail string) Who {
+	return Who{runtime.Hashed(folded.String(mail)).As("mail")}
+}
+
+// WhoPaid returns paid as a Who.
+func WhoPaid(paid bool) Who {
+	return Who{runtime.Bool(paid).As("paid")}
+}
+
 // Login limits requests by this rule.
 //
 // Token bucket: 2 per hour, at most 2 at once.
@@ -213,6 +252,154 @@ var policyInvite = runtime.Policy{
 	Overrides: runtime.OverrideBounds{Rate: 2, Capacity: 2},
 }
 
+// Post limits requests by this rule.
+//
+// Token bucket: 2 per hour, at most 2 at once.
+// Operators can block a key, or give it other numbers up to rate 2 and capacity 2, for a time, without a deploy.
+// As caller, userID and addr never share a count.
+// For an IPv6 address, the first 64 bits of addr count.
+// Worst case: 4 in any hour.
+func (l *Limits) Post(caller Caller) Limit {
+	return l.limiter().Limit(&policyPost, runtime.KeyOf(runtime.OneOf(caller.part)))
+}
+
+// PostOverrides blocks and overrides one key of [Limits.Post] while the program runs.
+func (l *Limits) PostOverrides(caller Caller) Overrides {
+	return l.limiter().Overrides(&policyPost, runtime.KeyOf(runtime.OneOf(caller.part)))
+}
+
+// PostOverridesForAll blocks and overrides all keys of [Limits.Post] together. An override of a single key
+// comes before that of all keys, and a block before both.
+func (l *Limits) PostOverridesForAll() Overrides {
+	return l.limiter().OverridesForAll(&policyPost)
+}
+
+var policyPost = runtime.Policy{
+	Name:      "post",
+	Kind:      runtime.TokenBucket,
+	Rate:      2,
+	Period:    time.Hour,
+	Capacity:  2,
+	Overrides: runtime.OverrideBounds{Rate: 2, Capacity: 2},
+}
+
+// Read limits requests by this rule.
+//
+// Sliding window: about 2 in any hour.
+// Each key's windows begin at a fixed offset derived from the key.
+// As caller, userID and addr never share a count.
+// For an IPv6 address, the first 64 bits of addr count.
+// Worst case: 4 in any hour.
+func (l *Limits) Read(caller Caller, team string) Limit {
+	return l.limiter().Limit(&policyRead, runtime.KeyOf(runtime.OneOf(caller.part), runtime.String(team)))
+}
+
+var policyRead = runtime.Policy{
+	Name:     "read",
+	Kind:     runtime.SlidingWindow,
+	Rate:     2,
+	Period:   time.Hour,
+	Capacity: 2,
+}
+
+// Sign limits requests by this rule.
+//
+// Fixed window: 2 per hour.
+// Each key's windows begin at a fixed offset derived from the key.
+// As who, name, mail and paid never share a count.
+// Upper and lower case of mail are one key.
+// Only a hash of mail is stored.
+// Worst case: 4 in any hour.
+func (l *Limits) Sign(who Who) Limit {
+	return l.limiter().Limit(&policySign, runtime.KeyOf(runtime.OneOf(who.part)))
+}
+
+var policySign = runtime.Policy{
+	Name:     "sign",
+	Kind:     runtime.FixedWindow,
+	Rate:     2,
+	Period:   time.Hour,
+	Capacity: 2,
+}
+
+// Publish takes tokens of several limits at once.
+//
+// All limits must allow a request: if one denies it, no token is taken from any of them.
+//
+//   - It takes 1 token of post per caller.
+//     Token bucket: 2 per hour, at most 2 at once.
+//     Operators can block a key, or give it other numbers up to rate 2 and capacity 2, for a time, without a deploy.
+//     As caller, userID and addr never share a count.
+//     For an IPv6 address, the first 64 bits of addr count.
+//     Worst case: 4 in any hour.
+//   - It takes 1 token of read per caller and team.
+//     Sliding window: about 2 in any hour.
+//     Each key's windows begin at a fixed offset derived from the key.
+//     As caller, userID and addr never share a count.
+//     For an IPv6 address, the first 64 bits of addr count.
+//     Worst case: 4 in any hour.
+//   - It checks sign per who, which must have a token and gives none up.
+//     Fixed window: 2 per hour.
+//     Each key's windows begin at a fixed offset derived from the key.
+//     As who, name, mail and paid never share a count.
+//     Upper and lower case of mail are one key.
+//     Only a hash of mail is stored.
+//     Worst case: 4 in any hour.
+func (l *Limits) Publish(caller Caller, team string, who Who) PublishGroup {
+	return PublishGroup{func() limiter.Group {
+		return l.limiter().Group(
+			l.Post(caller),
+			l.Read(caller, team),
+			l.Sign(who).Checked(),
+		)
+	}}
+}
+
+// PublishGroup is the handle that [Limits.Publish] returns, with the verbs of the group.
+type PublishGroup struct {
+	of func() limiter.Group
+}
+
+// Allow takes the tokens of all limits if all are available, and otherwise none.
+func (g PublishGroup) Allow(ctx context.Context) (PublishDecisions, error) {
+	return newPublishDecisions(g.of().Allow(ctx))
+}
+
+// Check reports whether Allow would take the tokens now, and takes none.
+func (g PublishGroup) Check(ctx context.Context) (PublishDecisions, error) {
+	return newPublishDecisions(g.of().Check(ctx))
+}
+
+// Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
+func (g PublishGroup) Require(ctx context.Context) error {
+	return g.of().Require(ctx)
+}
+
+// Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
+// earlier. See [limiter.Group.Wait].
+func (g PublishGroup) Wait(ctx context.Context) error {
+	return g.of().Wait(ctx)
+}
+
+// PublishDecisions are the decisions of all limits of [Limits.Publish]. If one of them denies, no token was taken, and
+// the others are Allowed if they would have passed.
+type PublishDecisions struct {
+	Decisions
+	Post Decision
+	Read Decision
+	Sign Decision
+}
+
+func newPublishDecisions(ds Decisions, err error) (PublishDecisions, error) {
+	d := PublishDecisions{Decisions: ds}
+	if len(ds.Each) > 0 {
+		d.Post = ds.Each[0]
+		d.Read = ds.Each[1]
+		d.Sign = ds.Each[2]
+	}
+	return d, err
+}
+
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
 func Policies() []*runtime.Policy { return catalog.Policies() }
 
@@ -244,6 +431,50 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			},
 			Key:      []runtime.CatalogKey{{Name: "from", Type: "int64"}, {Name: "folded", Type: "hashed folded string", Fold: folded.String}},
 			Policies: []*runtime.Policy{&policyInvite},
+		},
+		{
+			Name: "post",
+			Rules: []string{
+				"Token bucket: 2 per hour, at most 2 at once.",
+				"Operators can block a key, or give it other numbers up to rate 2 and capacity 2, for a time, without a deploy.",
+				"As caller, userID and addr never share a count.",
+				"For an IPv6 address, the first 64 bits of addr count.",
+				"Worst case: 4 in any hour.",
+			},
+			Key:      []runtime.CatalogKey{{Name: "caller", Type: "[userID: int64, addr: netip.Addr/64]", Alternatives: []runtime.CatalogKey{{Name: "userID", Type: "int64"}, {Name: "addr", Type: "netip.Addr/64"}}}},
+			Policies: []*runtime.Policy{&policyPost},
+		},
+		{
+			Name: "read",
+			Rules: []string{
+				"Sliding window: about 2 in any hour.",
+				"Each key's windows begin at a fixed offset derived from the key.",
+				"As caller, userID and addr never share a count.",
+				"For an IPv6 address, the first 64 bits of addr count.",
+				"Worst case: 4 in any hour.",
+			},
+			Key:      []runtime.CatalogKey{{Name: "caller", Type: "[userID: int64, addr: netip.Addr/64]", Alternatives: []runtime.CatalogKey{{Name: "userID", Type: "int64"}, {Name: "addr", Type: "netip.Addr/64"}}}, {Name: "team", Type: "string"}},
+			Policies: []*runtime.Policy{&policyRead},
+		},
+		{
+			Name: "sign",
+			Rules: []string{
+				"Fixed window: 2 per hour.",
+				"Each key's windows begin at a fixed offset derived from the key.",
+				"As who, name, mail and paid never share a count.",
+				"Upper and lower case of mail are one key.",
+				"Only a hash of mail is stored.",
+				"Worst case: 4 in any hour.",
+			},
+			Key:      []runtime.CatalogKey{{Name: "who", Type: "[name: string, mail: hashed folded string, paid: bool]", Alternatives: []runtime.CatalogKey{{Name: "name", Type: "string"}, {Name: "mail", Type: "hashed folded string", Fold: folded.String}, {Name: "paid", Type: "bool"}}}},
+			Policies: []*runtime.Policy{&policySign},
+		},
+	},
+	Groups: []runtime.CatalogGroup{
+		{
+			Name:   "publish",
+			Takes:  []string{"post", "read"},
+			Checks: []string{"sign"},
 		},
 	},
 })
