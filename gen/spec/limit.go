@@ -25,6 +25,8 @@ type Limit struct {
 	// Overrides has what the file gives as the most that overrides can give, 0 for numbers that it does not give; nil for a
 	// limit without overrides. The effective numbers are in Policy.
 	Overrides *runtime.OverrideBounds
+	// Exceptions give single keys other numbers, in the order of the file.
+	Exceptions []*Exception
 	// GoName is the name of the generated method: "SendMessage" for sendMessage.
 	GoName string
 	// Doc is the author's text, without trailing white space; it may have several lines.

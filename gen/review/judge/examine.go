@@ -34,10 +34,16 @@ func Review(old, new *spec.File) *review.Review {
 func subjectOf(changes []diff.Change, renamed diff.Renames) (s review.Subject) {
 	first := changes[0]
 	p := compare.Pair{Old: first.Old.Limit, New: first.New.Limit}
-	if p.ByPlan() {
+	changes, exceptions := withoutExceptions(changes)
+	switch {
+	case len(changes) == 0:
+	case p.ByPlan():
 		s = examineByPlan(p, changes, renamed)
-	} else {
+	default:
 		s = examine(p, changes, renamed)
+	}
+	if len(exceptions) > 0 {
+		judgementOn(p, exceptions, renamed).addTo(&s)
 	}
 	s.Notes = review.InNoteOrder(append(s.Notes, overridesFollow(p, changes)...))
 	s.Limit, s.Group, s.Old, s.New = first.Limit, first.Group, placeOf(first.Old), placeOf(first.New)
@@ -155,6 +161,7 @@ var judges = map[*ids.Meaning]func(*judgement){
 	ids.LeaseChanged:            judgeLease,
 	ids.DurabilityChanged:       judgeDurability,
 	ids.OverridesChanged:        judgeOverrides,
+	ids.ExceptionsChanged:       judgeExceptions,
 	ids.GoNameChanged:           judgeGoName,
 	ids.GroupAdded:              judgeGroupAdded,
 	ids.GroupRemoved:            judgeGroupRemoved,
