@@ -1,21 +1,6 @@
 package spec
 
-import (
-	"github.com/ratelimitgen/ratelimitgen/gen/diag"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
-)
-
-// Exception is what a limit gives one key in place of its numbers.
-type Exception struct {
-	// Given is what the file gives: a plan, numbers or a mode.
-	Given runtime.Exception
-	// Parts are the parts of the key, as the file has them.
-	Parts []string
-	// Plan is the name of the plan, or "".
-	Plan string
-	// Pos is the place of the exception.
-	Pos diag.Pos
-}
+import "github.com/ratelimitgen/ratelimitgen/runtime"
 
 // Except returns the limit as it is for the key of an exception: without plans if it is the same for all.
 func (l *Limit) Except(x *Exception) *Limit {

@@ -51,6 +51,18 @@ type checked struct {
 	Policy runtime.Policy
 }
 
+// Exception is what a limit gives one key in place of its numbers.
+type Exception struct {
+	// Given is what the file gives: a plan, numbers or a mode.
+	Given runtime.Exception
+	// Parts are the parts of the key, as the file has them.
+	Parts []string
+	// Plan is the name of the plan, or "".
+	Plan string
+	// Pos is the place of the exception.
+	Pos diag.Pos
+}
+
 // NewLimit returns a limit with a policy that is otherwise as said, or the error of [runtime.Policy.Validate].
 func NewLimit(policy runtime.Policy, said Limit) (*Limit, error) {
 	if err := policy.Validate(); err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/ids"
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
@@ -112,21 +111,6 @@ func classifyRuleChanges(p compare.Pair, judgements []*judgement, looseness []re
 			j.class(class)
 		}
 	}
-}
-
-// loosenessOf compares the whole rules: the tokens in intervals of all lengths, and the largest reservation.
-func loosenessOf(p compare.Pair) []review.Class {
-	if p.Old == nil || p.New == nil {
-		return nil
-	}
-	if p.ModesDiffer() {
-		return modeLooseness(p)
-	}
-	old, new := &p.Old.Policy, &p.New.Policy
-	// How much one call can reserve is no matter of intervals, so it is compared separately.
-	classes := append(compare.Looseness(old, new), moreOrLess(bounds.LargestReservation(old), bounds.LargestReservation(new))...)
-	slices.Sort(classes)
-	return slices.Compact(classes)
 }
 
 // judges has a function for each of [ids.Changes].
