@@ -1016,6 +1016,7 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 				"pro: Token bucket: 600 per minute, at most 1,000 at once. Worst case: 1,600 in any minute.",
 				"enterprise: Unlimited: every request is allowed, and none is counted.",
 				"Operators can block a key, or give it other numbers up to rate 5,000 and capacity 10,000, for a time, without a deploy.",
+				"3 keys have other numbers.",
 			},
 			Key:      []runtime.CatalogKey{{Name: "org", Type: "uint64"}},
 			Policies: []*runtime.Policy{&policiesAPICalls[PlanFree], &policiesAPICalls[PlanPro], &policiesAPICalls[PlanEnterprise]},
