@@ -60,10 +60,17 @@ func sharedType(shared spec.SharedParameter) *jen.Statement {
 // So they do if callers give numbers:
 //
 //	runtime.Numbers{Rate: apiCallsNumbers.Rate}.For(&policyAPICalls, runtime.KeyOf(runtime.Int64(org)))
+//
+// Or if keys have exceptions:
+//
+//	exceptionsAPICalls.For(&policyAPICalls, runtime.KeyOf(runtime.Int64(org)))
 func (n names) handleArguments(l *spec.Limit) []jen.Code {
 	arguments := []jen.Code{jen.Op("&").Id(policyName(l)), n.key(l)}
 	if len(l.Plans) > 0 {
 		arguments = []jen.Code{jen.Id(policyName(l)).Dot("For").Call(jen.Int().Call(jen.Id(spec.PlanParameter)), n.key(l))}
+	}
+	if len(l.Exceptions) > 0 {
+		return []jen.Code{jen.Id(exceptionsName(l)).Dot("For").Call(arguments...)}
 	}
 	if len(l.CallerNumbers()) == 0 {
 		return arguments

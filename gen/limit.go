@@ -28,6 +28,7 @@ func declareLimit(file *jen.File, n names, l *spec.Limit) {
 	}
 	file.Line()
 	file.Var().Id(policyName(l)).Op("=").Add(policyVariable(l))
+	declareExceptions(file, l)
 }
 
 // declareMethod writes the method of a limit:

@@ -95,7 +95,7 @@ func (n names) register(file *jen.File) {
 // parameter returns the name of the parameter for a part of a limit's key: the name of the part, unless that would hide a
 // name that the body of the method uses.
 func (n names) parameter(l *spec.Limit, part string) string {
-	hidden := []string{"runtime", "limiter", policyName(l)}
+	hidden := []string{"runtime", "limiter", policyName(l), exceptionsName(l)}
 	if slices.ContainsFunc(l.Key, spec.KeyPart.Folded) {
 		hidden = append(hidden, "folded")
 	}
@@ -198,6 +198,9 @@ var keyParts = map[string]string{
 	"uint64":               "Uint64",
 	"netip.Addr":           "Addr",
 }
+
+// exceptionsName is the variable with the exceptions of a limit.
+func exceptionsName(l *spec.Limit) string { return "exceptions" + l.GoName }
 
 // policyName is the variable with the policy of a limit, or with those of its plans.
 func policyName(l *spec.Limit) string {

@@ -64,6 +64,21 @@ func (in inside) Used(value float64) int64 {
 // plans are known if the limit has overrides, which can give them to a key.
 func (in inside) Plan(wanted func(*Policy) bool) *Policy { return in.p.plan(wanted) }
 
+// Except returns the policy of a stored key with its exception, or the policy itself.
+func (in inside) Except(key string) *Policy {
+	if in.p == nil || in.p.exceptions == nil {
+		return in.p
+	}
+	return in.p.exceptions.of(in.p, key)
+}
+
+// With returns the policy of a key with an exception that gives it numbers or a mode.
+func (in inside) With(e Exception) *Policy {
+	of := *(&Exceptions{policies: []*Policy{in.p}}).apply(in.p, &e)
+	of.excepted = nil
+	return &of
+}
+
 // Base returns the policy without the override that has put it in force; itself if none has.
 func (in inside) Base() *Policy { return in.p.written() }
 

@@ -28,7 +28,7 @@ func ForGood() time.Time { return arith.Time(math.MaxInt64) }
 //  1. a block of the whole limit or of the key, of both the one that ends last,
 //  2. the override of the key,
 //  3. the override of the whole limit,
-//  4. the policy itself, which is the plan's if the limit has plans.
+//  4. the policy itself: from the key's [Exception], else the plan's if the limit has plans.
 //
 // A new block or override replaces the one before, of the same key. Tokens that were used stay used whatever the
 // numbers are: see [State.Value].
@@ -275,6 +275,11 @@ func (e *OverrideEntry) lifts() bool {
 // of the policy, as after an edit of limits.yaml, are reduced to them: the file has the last word. The result is valid
 // if p is.
 func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
+	base := p.written()
+	if e.What == OverrideNumbers && p.excepted != nil && p.Mode != p.excepted.Mode {
+		// The operator comes before the exception, which gives no numbers.
+		p = p.excepted
+	}
 	of, unlimited := *p, p.Mode == ModeUnlimited
 	switch {
 	case e.Known() != nil:
@@ -312,7 +317,7 @@ func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 		of.Mode = ModeOff
 	}
 	of.relax()
-	of.override = override{entry: e.ID, base: p.written(), next: next, unlimited: unlimited && e.What == OverrideBlock}
+	of.override = override{entry: e.ID, base: base, next: next, unlimited: unlimited && e.What == OverrideBlock}
 	if !e.Until.Equal(ForGood()) {
 		of.override.until = e.Until.UnixNano()
 	}

@@ -120,6 +120,10 @@ type Policy struct {
 	byCaller bool
 	// relaxed is the mode of limiter.Mode, which bounds the Mode; ModeEnforce without one.
 	relaxed Mode
+	// exceptions has the exceptions of the limit, nil without one. In the policy of a key with an exception, excepted is the
+	// policy of the other keys.
+	exceptions *Exceptions
+	excepted   *Policy
 	// override is set in a policy that is in force for some key because of an override.
 	override override
 }
@@ -585,6 +589,8 @@ func (p *Policy) plan(wanted func(*Policy) bool) *Policy {
 				return of
 			}
 		}
+	case p.excepted != nil:
+		return p.excepted.plan(wanted)
 	}
 	return nil
 }

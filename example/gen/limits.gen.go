@@ -623,8 +623,9 @@ var policyExportData = runtime.Policy{
 //   - enterprise: Unlimited: every request is allowed, and none is counted.
 //
 // Operators can block a key, or give it other numbers up to rate 5,000 and capacity 10,000, for a time, without a deploy.
+// 3 keys have other numbers.
 func (l *Limits) APICalls(org uint64, plan Plan) Limit {
-	return l.limiter().Limit(policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Uint64(org))))
+	return l.limiter().Limit(exceptionsAPICalls.For(policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Uint64(org)))))
 }
 
 // APICallsOverrides blocks and overrides one key of [Limits.APICalls] while the program runs.
@@ -662,6 +663,12 @@ var policiesAPICalls = runtime.PlanPolicies{
 		Overrides: runtime.OverrideBounds{Rate: 5000, Capacity: 10_000},
 	},
 }.Overridable(planNames)
+
+var exceptionsAPICalls = policiesAPICalls.Except([]runtime.Exception{
+	{Key: "1042", Plan: int(PlanEnterprise), Reason: "contract until 2031"},
+	{Key: "1007", Numbers: runtime.Numbers{Rate: 900, Capacity: 2000}, Reason: "moves its data until the old API is gone"},
+	{Key: "1013", Mode: runtime.ModeBlock, Reason: "resells our data"},
+})
 
 // ContractCalls bounds the calls of our API by one organization with a contract of its own.
 //
@@ -803,6 +810,7 @@ func newCompleteReservations(rs *Reservations, err error) (*CompleteReservations
 //     pro: Token bucket: 600 per minute, at most 1,000 at once.
 //     enterprise: Unlimited: every request is allowed, and none is counted.
 //     Operators can block a key, or give it other numbers up to rate 5,000 and capacity 10,000, for a time, without a deploy.
+//     3 keys have other numbers.
 //     Worst case: free: 160 in any minute; pro: 1,600 in any minute; enterprise: no bound.
 //   - It takes 1 token of partnerAPI.
 //     Fixed window: 5,000 per day, and unused tokens accumulate up to 7,500.
@@ -1054,6 +1062,7 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 				"pro: Token bucket: 600 per minute, at most 1,000 at once. Worst case: 1,600 in any minute.",
 				"enterprise: Unlimited: every request is allowed, and none is counted.",
 				"Operators can block a key, or give it other numbers up to rate 5,000 and capacity 10,000, for a time, without a deploy.",
+				"3 keys have other numbers.",
 			},
 			Key:      []runtime.CatalogKey{{Name: "org", Type: "uint64"}},
 			Policies: []*runtime.Policy{&policiesAPICalls[PlanFree], &policiesAPICalls[PlanPro], &policiesAPICalls[PlanEnterprise]},

@@ -28,6 +28,8 @@ type Side struct {
 	Limit *spec.Limit
 	// Group is the group in that file; nil if the file lacks it, or the change is not of a group.
 	Group *spec.Group
+	// Exception is the exception that changed; nil for other changes, and on a side without it.
+	Exception *spec.Exception
 	// File is that file; nil if it lacks the limit or the group.
 	File *spec.File
 	// Value is the effective value of the field in the syntax of limits.yaml; "" if it has no value. If the limit was

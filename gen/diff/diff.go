@@ -59,7 +59,7 @@ func diffLimit(old, new *spec.Limit, renamed Renames) (changes []Change) {
 		oldSide.Value, newSide.Value = fields.Listed(old.CallerFields()), fields.Listed(new.CallerFields())
 		changes = append(changes, Change{Kind: ids.NumbersParameterChanged, Field: "numbers", Old: oldSide, New: newSide})
 	}
-	changes = append(changes, diffPlans(old, new, renamed)...)
+	changes = slices.Concat(changes, diffPlans(old, new, renamed), diffExceptions(old, new, renamed))
 	for i := range changes {
 		changes[i].Limit = new.Policy.Name
 	}

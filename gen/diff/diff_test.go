@@ -63,6 +63,11 @@ func TestFiles(t *testing.T) {
 		{"a default of no limit", limits("a: {" + flow + "1}"), limits("a: {"+flow+"1}") + "defaults: {kind: fixed window, zone: UTC}\n", nil},
 		{"a default of two of three limits", limits("a: {"+flow+"1}", "b: {"+flow+"2, timeout: 1s}", "c: {"+flow+"3}") + "defaults: {timeout: 2s}\n", limits("a: {"+flow+"1}", "b: {"+flow+"2, timeout: 1s}", "c: {"+flow+"3}") + "defaults: {timeout: 3s}\n", []string{
 			"timeout-changed a timeout: 2s -> 3s", "timeout-changed c timeout: 2s -> 3s"}},
+		{"exceptions, each by itself", ids.LimitOf(ids.Bucket, "key: {org: int64}", "exceptions: [{org: 1_0, rate: 5, reason: a}, {org: 2, rate: 5, reason: b}, {org: 3, mode: off, reason: c}]"),
+			ids.LimitOf(ids.Bucket, "key: {org: int64}", "exceptions: [{org: 4, rate: 5, reason: d}, {org: 3, mode: block, reason: c}, {org: 10, rate: 5, reason: a}]"), []string{
+				"exceptions-changed sendMessage exceptions: -> {org: 4, rate: 5, reason: d}",
+				"exceptions-changed sendMessage exceptions: {org: 3, mode: off, reason: c} -> {org: 3, mode: block, reason: c}",
+				"exceptions-changed sendMessage exceptions: {org: 2, rate: 5, reason: b} ->"}},
 		{"starts", ids.LimitOf("kind: fixed window", "rate: 1", "period: 1d", "start: 2024-01-01T01:00:00+01:00"), ids.LimitOf("kind: fixed window", "rate: 1", "period: 1d", "start: 36h"), []string{
 			"start-changed sendMessage start: 2024-01-01T00:00:00Z -> 1d12h"}},
 	} {

@@ -47,6 +47,9 @@ func Limit(file string, l *spec.Limit, after time.Time) Page {
 		p.add("numbers", "The numbers below assume the largest that callers can give. With smaller ones, fewer requests pass and waits are longer.")
 	}
 	p.numbers(l)
+	if len(l.Exceptions) > 0 {
+		p.add("exceptions", "Unless an operator has blocked or overridden the key: "+exceptions(l)+".")
+	}
 	p.byPlan("denied", l, func(policy *runtime.Policy) string {
 		sentence := denied(policy, spec.PartNames(l.Key))
 		if sentence != "" && policy.Most() {
@@ -108,6 +111,16 @@ func (p *Page) numbers(l *spec.Limit) {
 		rows = append(rows, []string{n.Name, n.text(), n.when + n.remark})
 	}
 	p.table(label, "", Table{Rows: rows, align: "lrl"})
+}
+
+// exceptions lists what single keys have.
+func exceptions(l *spec.Limit) string {
+	return strings.Join(words.Of(judge.ExceptionRows(l), func(row []string) string {
+		if row[1] == "" {
+			return row[0]
+		}
+		return row[0] + " has " + row[1] + " (" + row[2] + ")"
+	}), "; ")
 }
 
 // impliedNumbers returns the numbers that a policy implies.

@@ -47,6 +47,8 @@ type field[D, T any] struct {
 	byPlan bool
 	// effective returns the value that applies, given or not, as limits.yaml writes it. Equal values are written alike.
 	effective func(of *T) string
+	// items is set if the value is a list of which each item is compared by itself.
+	items bool
 	// sentences describe the value in generated doc comments. Fields may share one.
 	sentences func(of *T) []string
 }

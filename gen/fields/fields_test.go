@@ -56,7 +56,7 @@ func TestReferenceCellsAreShort(t *testing.T) {
 func TestFieldNamesAreUnique(t *testing.T) {
 	of := map[string]string{}
 	for _, f := range Fields() {
-		if (f.Of == "a group" || f.Of == "overrides" || f.Of == "defaults") && slices.Contains(names(limitFields), f.Name) {
+		if (f.Of == "a group" || f.Of == "overrides" || f.Of == "an exception" || f.Of == "defaults") && slices.Contains(names(limitFields), f.Name) {
 			continue // explain FIELD prints both pages, and they have the same meaning
 		}
 		assert.Empty(t, of[f.Name], f.Name)
@@ -115,6 +115,8 @@ func withExample(t *testing.T, f field[draft, spec.Limit]) (before, after *spec.
 		lines = []string{"kind: sliding window", "rate: 50", "period: 1h"}
 	case "penalty":
 		lines = lines[:4]
+	case "exceptions":
+		lines = append(lines, "key: {userID: int64}")
 	case "forgive":
 		lines = append(lines[:4], "penalty: [1m, 1h]")
 	}
@@ -150,7 +152,7 @@ func fieldsOfStruct[T any]() (names []string) {
 // policyField returns the field of a policy, a lease or bounds of overrides that a field of limits.yaml sets, or "".
 func policyField(name string) string {
 	switch name {
-	case "doc", "key", "goName":
+	case "doc", "key", "goName", "exceptions":
 		return ""
 	case "zone":
 		return "Calendar"

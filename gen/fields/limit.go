@@ -29,6 +29,7 @@ var limitFields = []limitField{
 	leaseField,
 	durabilityField,
 	overridesField,
+	exceptionsField,
 	goNameField,
 }
 

@@ -17,7 +17,7 @@ type Field struct {
 // Fields returns every field, in the order of the reference in README.md.
 func Fields() []Field {
 	return slices.Concat(fieldsIn("the file", fileFields), fieldsIn("a limit", limitFields), fieldsIn("defaults", defaultFields), fieldsIn("a lease", leaseFields),
-		fieldsIn("overrides", overrideFields), fieldsIn("a group", groupFields))
+		fieldsIn("overrides", overrideFields), fieldsIn("an exception", exceptionFields), fieldsIn("a group", groupFields))
 }
 
 func fieldsIn[D, T any](of string, fields []field[D, T]) (list []Field) {

@@ -24,7 +24,7 @@ func TestReadmeReferenceIsUpToDate(t *testing.T) {
 	assert.Equal(t, reference(), listed, "after a change of a field, run go test ./gen/fields -run Reference -update")
 }
 
-// reference returns the fields of limits.yaml as Markdown: a table for the file, one each for a limit, defaults, a lease, overrides and a group,
+// reference returns the fields of limits.yaml as Markdown: a table for the file, one each for a limit, defaults, a lease, overrides, an exception and a group,
 // and below each table the explanations that do not fit into it.
 func reference() string {
 	var out strings.Builder
@@ -37,6 +37,8 @@ func reference() string {
 	writeTable(&out, "A lease", leaseFields)
 	out.WriteString("\n")
 	writeTable(&out, "Overrides", overrideFields)
+	out.WriteString("\n")
+	writeTable(&out, "An exception", exceptionFields)
 	out.WriteString("\n")
 	writeTable(&out, "A group", groupFields)
 	return out.String()

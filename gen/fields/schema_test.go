@@ -22,7 +22,7 @@ import (
 // values that are not constants.
 var beyondSchema = []*ids.Meaning{
 	ids.FileTooLarge, ids.InvalidUTF8, ids.ControlCharacter, ids.Syntax, ids.SecondDocument, ids.Anchor, ids.MergeKey, ids.Tag, ids.NameNotText, ids.Duplicate,
-	ids.LeadingZero, ids.ReservedName, ids.SameGoName, ids.NothingPasses, ids.NothingCached, ids.TooManyShards, ids.BadLease, ids.BadOverrides, ids.BadDoc,
+	ids.LeadingZero, ids.ReservedName, ids.SameGoName, ids.NothingPasses, ids.NothingCached, ids.TooManyShards, ids.BadLease, ids.BadOverrides, ids.BadExceptions, ids.BadDoc,
 	ids.NoPlans, ids.UnknownPlan, ids.MissingPlan, ids.UnlimitedPlan, ids.PlansDiffer, ids.PlanCarry,
 	ids.UnknownLimit, ids.UnboundKeyPart, ids.ParameterType, ids.CannotPass, ids.TakenAndChecked,
 }

@@ -170,7 +170,13 @@ func (p *parser) finish(l *draft, e document.Entry) {
 	if limit == nil || !p.sameMethods(l, limit) || !p.carryAlike(l, limit) {
 		return
 	}
-	l.done = limit
+	before := len(p.doc.Found)
+	if p.finishExceptions(l, limit); len(p.doc.Found) == before {
+		for _, plan := range limit.Plans {
+			plan.Exceptions = limit.Exceptions
+		}
+		l.done = limit
+	}
 }
 
 // limitOf returns the limit of a draft, or nil if the runtime would refuse it.

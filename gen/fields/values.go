@@ -17,6 +17,7 @@ type Value[T any] struct {
 }
 
 // ValuesOf are the fields of a file, a limit and a group, without those that cannot change by themselves: version, defaults, limits and groups.
+// The exceptions of a limit are compared one by one.
 type ValuesOf struct {
 	File  []Value[spec.File]
 	Limit []Value[spec.Limit]
@@ -30,7 +31,7 @@ func Values() ValuesOf {
 
 func valuesIn[D, T any](fields []field[D, T]) (list []Value[T]) {
 	for _, f := range fields {
-		if f.effective != nil {
+		if f.effective != nil && !f.items {
 			list = append(list, Value[T]{f.name, f.change, f.byPlan, f.effective})
 		}
 	}

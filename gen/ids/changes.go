@@ -86,6 +86,9 @@ var (
 	OverridesChanged = change("overrides-changed",
 		"Operators can give single keys more or less while the program runs, or can block keys, or no longer can.",
 		LimitOf(Bucket, "+overrides: {rate: 50}"))
+	ExceptionsChanged = change("exceptions-changed",
+		"A key has numbers of its own, other ones than before, or the numbers of all keys again.",
+		LimitOf(Bucket, "key: {userID: int64}", "+exceptions: [{userID: 7, rate: 500, reason: migration}]"))
 	GoNameChanged = change("go-name-changed", "The method has another name, so its callers must change.",
 		LimitOf(Bucket, "+goName: Post"))
 	GroupAdded = change("group-added", "There is a new group. It has no effect until its method is called.",

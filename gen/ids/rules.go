@@ -124,6 +124,9 @@ var (
 	BadOverrides = rule("bad-overrides",
 		"The most that overrides can give is at least what the limit gives, and they give only numbers that the limit has.",
 		LimitOf(Bucket, "-overrides: {rate: 5}", "+overrides: {rate: 50}"))
+	BadExceptions = rule("bad-exceptions",
+		"An exception names each part of the key, which is not hashed, with a reason and either a plan, or numbers that the limit can have, or a mode. Callers of the limit give no numbers.",
+		LimitOf(Bucket, "key: {userID: int64}", "exceptions:", "  -- {userID: 7, reason: migration}", "  +- {userID: 7, rate: 500, reason: migration}"))
 	BadDurability = rule("bad-durability", "The durability is relaxed or full.",
 		LimitOf(Bucket, "-durability: async", "+durability: relaxed"))
 	BadDoc = rule("bad-doc", "The doc has no line that Go reads as a build constraint, and no control characters.",

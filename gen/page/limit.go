@@ -15,6 +15,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
@@ -71,6 +72,8 @@ type limitView struct {
 	Words []string
 	Plans []planView
 	Tally string
+	// Exceptions has the key, the rule and the reason of single keys with other numbers.
+	Exceptions [][]string
 	// Play is the configuration of the playground, or "".
 	Play string
 }
@@ -114,6 +117,7 @@ func (p *Page) limitView(l *limit, few bool) limitView {
 	if values := fields.FromDefaults(shown); values != "" {
 		v.Words = append(v.Words, "By default: "+values+".")
 	}
+	v.Exceptions = judge.ExceptionRows(shown)
 	limited := 0
 	for _, pair := range l.renamed.PairPlans(l.old, l.new) {
 		// A key of a recording has one count, whatever its plan.

@@ -20,8 +20,8 @@ func (s *limitState) accept(l *trace.Line) (a pending, err error) {
 	if s.group != nil {
 		return a, s.acceptTogether(l)
 	}
-	if len(s.plans) > 0 {
-		a.key.use(&s.plans[a.plan].policy)
+	if len(s.plans) > 0 || s.excepted != nil {
+		a.key.use(s.policyOf(a.key.key, a.plan))
 	}
 	return a, s.completeCalendar(&a.request, l)
 }

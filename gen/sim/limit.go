@@ -26,6 +26,8 @@ type limitState struct {
 	keys    map[string]*keyState
 	// zones are the time zones of lines, by name.
 	zones map[string]*time.Location
+	// excepted are the policies of the plans, which know the exceptions of single keys; nil for a limit without any.
+	excepted []*runtime.Policy
 	tally
 }
 
@@ -108,6 +110,34 @@ func (s *limitState) find(l *trace.Line) (*keyState, error) {
 		s.keys[key] = k
 	}
 	return k, nil
+}
+
+// except makes the policies of a limit know its exceptions.
+func (s *limitState) except(list []runtime.Exception) {
+	if len(list) == 0 {
+		return
+	}
+	if len(s.plans) == 0 {
+		s.policy.Except(list)
+		s.excepted = []*runtime.Policy{&s.policy}
+		return
+	}
+	all := make(runtime.PlanPolicies, len(s.plans)+1)
+	for i := range s.plans {
+		all[i+1] = s.plans[i].policy
+	}
+	all.Except(list)
+	for i := range s.plans {
+		s.excepted = append(s.excepted, &all[i+1])
+	}
+}
+
+// policyOf returns the policy of a key with a plan.
+func (s *limitState) policyOf(key string, plan int) *runtime.Policy {
+	if s.excepted != nil {
+		return s.excepted[plan].Inside().Except(key)
+	}
+	return &s.plans[plan].policy
 }
 
 // requestedKeys is the number of keys with a line. Groups have states of other keys too.

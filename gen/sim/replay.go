@@ -57,6 +57,7 @@ func newReplay(file *spec.File, renamed, renamedPlans map[string]string) *Replay
 		for _, of := range l.Plans {
 			s.plans = append(s.plans, planState{name: planOf(of.Plan), policy: named(of.Policy, s.name)})
 		}
+		s.except(l.GivenExceptions())
 		r.add(s)
 	}
 	for _, g := range file.Groups {

@@ -25,6 +25,8 @@ type Limit struct {
 	// Overrides has what the file gives as the most that overrides can give, 0 for numbers that it does not give; nil for a
 	// limit without overrides. The effective numbers are in Policy.
 	Overrides *runtime.OverrideBounds
+	// Exceptions give single keys other numbers, in the order of the file.
+	Exceptions []*Exception
 	// GoName is the name of the generated method: "SendMessage" for sendMessage.
 	GoName string
 	// Doc is the author's text, without trailing white space; it may have several lines.
@@ -47,6 +49,18 @@ type checked struct {
 	// gives a limit in flight is its Slots. If they depend on the
 	// plan, it is the policy of the first plan that is limited.
 	Policy runtime.Policy
+}
+
+// Exception is what a limit gives one key in place of its numbers.
+type Exception struct {
+	// Given is what the file gives: a plan, numbers or a mode.
+	Given runtime.Exception
+	// Parts are the parts of the key, as the file has them.
+	Parts []string
+	// Plan is the name of the plan, or "".
+	Plan string
+	// Pos is the place of the exception.
+	Pos diag.Pos
 }
 
 // NewLimit returns a limit with a policy that is otherwise as said, or the error of [runtime.Policy.Validate].

@@ -115,8 +115,10 @@ func (c *console) states(r *http.Request, k *keyPage, key string) error {
 	if err != nil {
 		return err
 	}
+	k.Exception = c.program.Exception(&k.Limit, stored)
 	all, err := c.program.Policies(&k.Limit, "")
 	for _, p := range all {
+		p.Policy = p.Policy.Inside().Except(key)
 		var s state
 		if p.Policy.Calendar.PerKey() {
 			k.Calendar = true

@@ -84,7 +84,9 @@ type limitPage struct {
 // keyPage is the state of one key.
 type keyPage struct {
 	subject
-	States []state
+	// Exception is what limits.yaml gives the key, or "".
+	Exception string
+	States    []state
 }
 
 // state is the tokens of a key by one plan.

@@ -156,6 +156,7 @@ func (p Program) count(ctx context.Context, l *runtime.CatalogLimit, c Change, d
 	if !ok {
 		return fmt.Errorf("nothing was changed: the store keeps no log: %w", ability.Missing(runtime.ErrNoOverrides, p.Store))
 	}
+	policy = policy.Inside().Except(key.String())
 	limit := limiter.New(p.Store).Limit(policy, key)
 	before, err := limit.Peek(ctx)
 	if err != nil {

@@ -134,7 +134,11 @@ func (c *call) show() error {
 		heading += ", no stored count"
 	}
 	fmt.Fprintln(c.out, heading)
+	if exception := c.program.Exception(l, key); exception != "" {
+		fmt.Fprintf(c.out, "  %s\n", exception)
+	}
 	for _, of := range all {
+		of.Policy = of.Policy.Inside().Except(key.String())
 		if of.Policy, err = c.flags.numbers().of(of.Policy, false); err != nil {
 			return err
 		}

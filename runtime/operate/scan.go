@@ -136,12 +136,15 @@ func (p Program) Others(ctx context.Context) (others []runtime.Registration, err
 
 // busy returns a key with the policy by which to read it, given the entries in force.
 func (p Planned) busy(store runtime.Store, inForce []runtime.OverrideEntry, key string) BusyKey {
-	b := BusyKey{Policy: p.Policy, Plan: p.Plan, Key: key}
+	b := BusyKey{Policy: p.Policy.Inside().Except(key), Plan: p.Plan, Key: key}
+	if b.Policy != p.Policy {
+		b.InForce = "exception"
+	}
 	if len(inForce) == 0 {
 		return b
 	}
 	log, _ := ability.Of[override.Store](store) // which has the entries
-	of, err := log.OverrideView().PolicyOf(p.Policy, key)
+	of, err := log.OverrideView().PolicyOf(b.Policy, key)
 	if err != nil {
 		// A later version wrote the entry. The numbers of the file are as good as any.
 		b.InForce = "unknown"
@@ -318,7 +321,7 @@ func lifted(store runtime.Store, p *runtime.Policy, key string) int64 {
 	if !ok {
 		return 0
 	}
-	of, err := log.OverrideView().PolicyOf(p, key)
+	of, err := log.OverrideView().PolicyOf(p.Inside().Except(key), key)
 	if err != nil || of.Mode == runtime.ModeBlock || of.Mode == runtime.ModeEnforce && of.Penalizes() {
 		return 0
 	}

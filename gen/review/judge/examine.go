@@ -11,7 +11,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/ids"
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
@@ -34,10 +33,16 @@ func Review(old, new *spec.File) *review.Review {
 func subjectOf(changes []diff.Change, renamed diff.Renames) (s review.Subject) {
 	first := changes[0]
 	p := compare.Pair{Old: first.Old.Limit, New: first.New.Limit}
-	if p.ByPlan() {
+	changes, exceptions := withoutExceptions(changes)
+	switch {
+	case len(changes) == 0:
+	case p.ByPlan():
 		s = examineByPlan(p, changes, renamed)
-	} else {
+	default:
 		s = examine(p, changes, renamed)
+	}
+	if len(exceptions) > 0 {
+		judgementOn(p, exceptions, renamed).addTo(&s)
 	}
 	s.Notes = review.InNoteOrder(append(s.Notes, overridesFollow(p, changes)...))
 	s.Limit, s.Group, s.Old, s.New = first.Limit, first.Group, placeOf(first.Old), placeOf(first.New)
@@ -108,21 +113,6 @@ func classifyRuleChanges(p compare.Pair, judgements []*judgement, looseness []re
 	}
 }
 
-// loosenessOf compares the whole rules: the tokens in intervals of all lengths, and the largest reservation.
-func loosenessOf(p compare.Pair) []review.Class {
-	if p.Old == nil || p.New == nil {
-		return nil
-	}
-	if p.ModesDiffer() {
-		return modeLooseness(p)
-	}
-	old, new := &p.Old.Policy, &p.New.Policy
-	// How much one call can reserve is no matter of intervals, so it is compared separately.
-	classes := append(compare.Looseness(old, new), moreOrLess(bounds.LargestReservation(old), bounds.LargestReservation(new))...)
-	slices.Sort(classes)
-	return slices.Compact(classes)
-}
-
 // judges has a function for each of [ids.Changes].
 var judges = map[*ids.Meaning]func(*judgement){
 	ids.PackageChanged:          judgePackage,
@@ -155,6 +145,7 @@ var judges = map[*ids.Meaning]func(*judgement){
 	ids.LeaseChanged:            judgeLease,
 	ids.DurabilityChanged:       judgeDurability,
 	ids.OverridesChanged:        judgeOverrides,
+	ids.ExceptionsChanged:       judgeExceptions,
 	ids.GoNameChanged:           judgeGoName,
 	ids.GroupAdded:              judgeGroupAdded,
 	ids.GroupRemoved:            judgeGroupRemoved,

@@ -19,6 +19,8 @@ type judgement struct {
 	changes []diff.Change
 	renamed diff.Renames
 	classes []review.Class
+	// each has the classes of each change in place of classes, for changes of which each is of another key.
+	each [][]review.Class
 	// ofRule marks a change that affects how many tokens the rule lets through. alone has the effects Loosened and Tightened that
 	// the change has by itself, and changed, if not nil, is the rule with only this change, from which more are computed.
 	// [classifyRuleChanges] needs all three.
@@ -82,8 +84,12 @@ func (j *judgement) hasAlone(class review.Class) bool {
 // addTo adds the judgement to a subject.
 func (j *judgement) addTo(s *review.Subject) {
 	f := review.Finding{Kind: j.changes[0].Kind}
-	for _, c := range j.changes {
-		f.Changes = append(f.Changes, review.Change{Change: c, Classes: review.InOrder(j.classes)})
+	for i, c := range j.changes {
+		classes := j.classes
+		if j.each != nil {
+			classes = j.each[i]
+		}
+		f.Changes = append(f.Changes, review.Change{Change: c, Classes: review.InOrder(classes)})
 	}
 	s.Findings = append(s.Findings, f)
 	s.Risks = review.InRiskOrder(append(s.Risks, j.risks...))

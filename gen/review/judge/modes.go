@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -58,6 +59,21 @@ func modeOf(l *spec.Limit) mode {
 // modeLooseness is Loosened if the new mode lets more through, and Tightened if it lets less through.
 func modeLooseness(p compare.Pair) []review.Class {
 	return moreOrLess(modeOf(p.Old).lets, modeOf(p.New).lets)
+}
+
+// loosenessOf compares the whole rules: the tokens in intervals of all lengths, and the largest reservation.
+func loosenessOf(p compare.Pair) []review.Class {
+	if p.Old == nil || p.New == nil {
+		return nil
+	}
+	if p.ModesDiffer() {
+		return modeLooseness(p)
+	}
+	old, new := &p.Old.Policy, &p.New.Policy
+	// How much one call can reserve is no matter of intervals, so it is compared separately.
+	classes := append(compare.Looseness(old, new), moreOrLess(bounds.LargestReservation(old), bounds.LargestReservation(new))...)
+	slices.Sort(classes)
+	return slices.Compact(classes)
 }
 
 func judgeMode(j *judgement) {

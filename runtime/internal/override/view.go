@@ -186,8 +186,15 @@ func (v *View) Unused(policies []*runtime.Policy, others ...string) error {
 // Sweepable is the function [meter.Sweepable] for limits that may have overrides: a row that is full by the policies
 // may not be by the numbers that its key has now.
 func (v *View) Sweepable(policies []*runtime.Policy, row runtime.Row, s runtime.State, now int64) bool {
-	judges, snapshot := slices.Clone(policies), v.snapshot.Load()
+	var judges []*runtime.Policy
 	for _, p := range policies {
+		judges = append(judges, p)
+		if of := p.Inside().Except(row.Key); of != p {
+			judges = append(judges, of)
+		}
+	}
+	snapshot := v.snapshot.Load()
+	for _, p := range slices.Clone(judges) {
 		if !p.Overridable() {
 			continue
 		}

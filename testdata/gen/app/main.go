@@ -184,6 +184,13 @@ func byPlan(store runtime.Store, ctx context.Context) {
 	fmt.Println(limits.All(ctx, limits.APICalls(7, plans.PlanEnterprise).N(1_000_000), limits.APICalls(8, plans.PlanFree), limits.APICalls(9, plans.PlanProYearly)))
 	fmt.Println(limits.All(ctx, limits.APICalls(8, plans.PlanFree), limits.APICalls(8, plans.PlanProYearly)))
 
+	// Exceptions of single keys come before the plan, in groups too.
+	fmt.Println(limits.APICalls(1007, plans.PlanFree).AllowN(ctx, 1_000))
+	fmt.Println(limits.APICalls(1042, plans.PlanFree).AllowN(ctx, 1_000_000))
+	fmt.Println(limits.APICalls(1013, plans.PlanEnterprise).Allow(ctx))
+	exported, err := limits.Export(1013, "name", plans.PlanFree).Allow(ctx, 1)
+	fmt.Println(exported.Allowed, err)
+
 	// No request of an invalid plan is allowed.
 	var zero plans.Plan
 	_, err = limits.APICalls(7, zero).Allow(ctx)

@@ -275,8 +275,9 @@ var planNames = runtime.PlanNames{
 //
 // Each count is split into 2 shards.
 // If the store fails, requests are allowed and not counted.
+// 4 keys have other numbers.
 func (l *Limits) APICalls(org int64, plan Plan) ReservableLimit {
-	return l.limiter().Reservable(policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Int64(org))))
+	return l.limiter().Reservable(exceptionsAPICalls.For(policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Int64(org)))))
 }
 
 var policiesAPICalls = runtime.PlanPolicies{
@@ -307,6 +308,13 @@ var policiesAPICalls = runtime.PlanPolicies{
 		Mode:   runtime.ModeUnlimited,
 	},
 }
+
+var exceptionsAPICalls = policiesAPICalls.Except([]runtime.Exception{
+	{Key: "1042", Plan: int(PlanEnterprise), Reason: "contract until 2027"},
+	{Key: "1007", Numbers: runtime.Numbers{Rate: 500, Capacity: 1000}, Reason: "says \"more\""},
+	{Key: "1013", Mode: runtime.ModeBlock, Reason: "abuse"},
+	{Key: "1014", Numbers: runtime.Numbers{Unlimited: true}, Reason: "our own"},
+})
 
 // Monthly limits requests by this rule.
 //
@@ -576,6 +584,7 @@ var policiesRenewed = runtime.PlanPolicies{
 //     Enterprise: Unlimited: every request is allowed, and none is counted.
 //     Each count is split into 2 shards.
 //     If the store fails, requests are allowed and not counted.
+//     4 keys have other numbers.
 //     Worst case: free: 35 in any minute, counting reserved tokens when their delay has passed; pro-yearly: 240 in any 10 seconds, counting reserved tokens when their delay has passed; Enterprise: no bound.
 //   - It takes 1 token of signUp per name.
 //     Fixed window: 100 per hour.
@@ -763,6 +772,7 @@ func newRenewDecisions(ds Decisions, err error) (RenewDecisions, error) {
 //     Enterprise: Unlimited: every request is allowed, and none is counted.
 //     Each count is split into 2 shards.
 //     If the store fails, requests are allowed and not counted.
+//     4 keys have other numbers.
 //     Worst case: free: 35 in any minute, counting reserved tokens when their delay has passed; pro-yearly: 240 in any 10 seconds, counting reserved tokens when their delay has passed; Enterprise: no bound.
 func (l *Limits) ExportAll(org int64, plan Plan) ExportAllGroup {
 	return ExportAllGroup{func(files int64) limiter.Group {
