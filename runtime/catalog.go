@@ -225,7 +225,7 @@ func (k CatalogKey) stored(text string, secret []byte) error {
 			return err
 		}
 		if rest == "%" {
-			return fmt.Errorf("an empty part is written as %s:", of.Name)
+			return fmt.Errorf("an empty part is written %q", of.Name+":")
 		}
 		return of.stored(cmp.Or(rest, "%"), secret)
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"example.com/app/keys"
+
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -113,7 +115,7 @@ func call(method reflect.Value, plan int64) (runtime.Balance, error) {
 	return handle.Peek(context.Background())
 }
 
-// part returns a value of a type that can be a part of a key: the zero value, except for addresses and texts.
+// part returns a value of a type that can be a part of a key: the zero value, but for those that cannot be zero.
 func part(of reflect.Type) reflect.Value {
 	if of.Kind() == reflect.String {
 		return reflect.ValueOf("key").Convert(of)
@@ -142,6 +144,10 @@ func part(of reflect.Type) reflect.Value {
 		return reflect.ValueOf(netip.MustParsePrefix("10.0.0.0/8"))
 	case reflect.TypeFor[*time.Location]():
 		return reflect.ValueOf(time.UTC)
+	case reflect.TypeFor[keys.Caller]():
+		return reflect.ValueOf(keys.CallerUserID(7))
+	case reflect.TypeFor[keys.Who]():
+		return reflect.ValueOf(keys.WhoName("key"))
 	}
 	return reflect.Zero(of)
 }

@@ -897,6 +897,7 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 				"Enterprise: Unlimited: every request is allowed, and none is counted.",
 				"Each count is split into 2 shards.",
 				"If the store fails, requests are allowed and not counted.",
+				"4 keys have other numbers.",
 			},
 			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
 			Policies: []*runtime.Policy{&policiesAPICalls[PlanFree], &policiesAPICalls[PlanProYearly], &policiesAPICalls[PlanEnterprise]},
