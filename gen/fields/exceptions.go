@@ -14,6 +14,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/folded"
 )
 
 var exceptionsField = limitField{
@@ -252,6 +253,18 @@ func (p *parser) readPart(part spec.KeyPart, e document.Entry) (string, bool) {
 	return text, isText
 }
 
+// catalogKey returns a part of a key as the generated catalog has it.
+func catalogKey(part spec.KeyPart) runtime.CatalogKey {
+	k := runtime.CatalogKey{Name: part.Name, Type: part.Type}
+	if part.Folded() {
+		k.Fold = folded.String
+	}
+	for _, of := range part.Alternatives() {
+		k.Alternatives = append(k.Alternatives, catalogKey(of))
+	}
+	return k
+}
+
 // readException reads one exception, or returns nil if it has an error.
 func (p *parser) readException(fields []field[exceptionDraft, spec.Exception], limit *spec.Limit, item *yaml.Node, first map[string]diag.Span) *spec.Exception {
 	at := p.doc.Source.At(item)
@@ -268,7 +281,7 @@ func (p *parser) readException(fields []field[exceptionDraft, spec.Exception], l
 	}
 	catalog := runtime.CatalogLimit{Name: limit.Policy.Name}
 	for _, part := range limit.Key {
-		catalog.Key = append(catalog.Key, runtime.CatalogKey{Name: part.Name, Type: part.Type})
+		catalog.Key = append(catalog.Key, catalogKey(part))
 	}
 	key, err := catalog.ParseKey(x.Parts)
 	place := given[limit.Key[0].Name]

@@ -265,7 +265,9 @@ func typeHelp(text string) string {
 	return "the types are " + strings.ReplaceAll(spec.KeyTypesInWords, "`", "")
 }
 
-var typeSchema = object{"anyOf": []any{
+var typeSchema = object{"anyOf": typeSchemas}
+
+var typeSchemas = []any{
 	object{"enum": spec.KeyTypes},
 	object{"type": "string", "pattern": spec.AddrPrefixForm.String()},
 	object{"type": "string", "pattern": spec.ExportedForm.String(), "not": object{"enum": noOwnTypes}},
@@ -273,7 +275,7 @@ var typeSchema = object{"anyOf": []any{
 		object{"pattern": spec.UnimportedForm.String()},
 		object{"pattern": spec.UnqualifiedForm.String(), "not": object{"pattern": "^(" + strings.Join(spec.TopPackages, "|") + `)\.`}},
 	}}},
-}}
+}
 
 var partSchema = object{"type": "string", "pattern": partForm.String(), "not": object{"enum": unusableParts()}}
 
@@ -286,11 +288,12 @@ var keySchema = object{
 	"minProperties":        1,
 	"maxProperties":        maxKeyParts,
 	"propertyNames":        partSchema,
-	"additionalProperties": object{"if": object{"type": "array"}, "then": alternativesSchema, "else": typeSchema},
+	"additionalProperties": object{"anyOf": append(slices.Clone(typeSchemas), alternativesSchema)},
 }
 
 // alternativesSchema is the schema of a list of types, each with a name.
 var alternativesSchema = object{
+	"type":     "array",
 	"minItems": 2,
 	"maxItems": maxAlternatives,
 	"items":    object{"type": "object", "minProperties": 1, "maxProperties": 1, "propertyNames": partSchema, "additionalProperties": typeSchema},
