@@ -253,6 +253,36 @@ func TestLeadsToWhoIsBlockedAndWhy(t *testing.T) {
 	assert.Contains(t, table, "And 21 others")
 }
 
+// The page of a limit lists its exceptions, and that of a key has its own, by which its tokens are.
+func TestShowsExceptions(t *testing.T) {
+	p := &runtime.Policy{Name: "calls", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10}
+	key := func(org int64) runtime.Key { return runtime.KeyOf(runtime.Int64(org)) }
+	exceptions := []runtime.Exception{
+		{Key: key(42).String(), Mode: runtime.ModeBlock, Reason: "abuse"},
+		{Key: key(7).String(), Numbers: runtime.Numbers{Rate: 500, Capacity: 1000}, Reason: "migration\u202e"},
+	}
+	for i := range int64(200) {
+		exceptions = append(exceptions, runtime.Exception{Key: key(1000 + i).String(), Numbers: runtime.Numbers{Rate: 20}, Reason: "contract"})
+	}
+	of := p.Except(exceptions)
+	store := &memstore.Store{Clock: func() time.Time { return start }}
+	_, err := limiter.New(store).Limit(of.For(p, key(7))).AllowN(t.Context(), 100)
+	require.NoError(t, err)
+	server := mounted(t, console.Options{Store: store, ShowKeys: true, Catalog: &runtime.Catalog{Limits: []runtime.CatalogLimit{
+		{Name: "calls", Key: []runtime.CatalogKey{{Name: "org", Type: "int64"}}, Policies: []*runtime.Policy{p}}}}})
+	_, text := get(t, server.URL+"/ops/limits/limit?name=calls")
+	_, table, _ := strings.Cut(text, "<h2>Exceptions in limits.yaml</h2>")
+	assert.Regexp(t, `>42</a></td><td class="text">mode block: abuse</td></tr>\s*<tr><td class="text"><a [^>]*>7</a></td><td class="text">rate 500, capacity 1000: migration\\u202e</td>`, table)
+	assert.Equal(t, 98, strings.Count(table, "contract"))
+	assert.Contains(t, table, "And 102 others.")
+	assert.Contains(t, text, `<td class="number">900 of 1,000</td>`)
+	_, text, _ = post(t, server.URL+"/ops/limits/find", url.Values{"limit": {"calls"}, "part": {"7"}})
+	assert.Contains(t, text, "<strong>Exception</strong> of this key in limits.yaml: rate 500, capacity 1000: migration")
+	assert.Contains(t, text, "900 of 1,000 left")
+	_, text, _ = post(t, server.URL+"/ops/limits/find", url.Values{"limit": {"calls"}, "part": {"8"}})
+	assert.NotContains(t, text, "Exception")
+}
+
 func TestFindsAKeyByItsParts(t *testing.T) {
 	server, _ := site(t, console.Options{})
 	code, text, at := post(t, server.URL+"/ops/limits/find", url.Values{"limit": {"daily"}, "part": {"7"}})

@@ -50,6 +50,16 @@ func (c *console) limit(w http.ResponseWriter, r *http.Request) {
 	s, failed := c.subject(r, l, "", "")
 	s.Problem = errorText(err, failed)
 	p := &limitPage{subject: s, used: u, Busiest: tableOf(u.Busiest, []runtime.CatalogLimit{l}, false, err), Denials: c.Denials != nil}
+	all := l.Exceptions()
+	shown := all[:min(maxEntries, len(all))]
+	p.MoreExceptions = int64(len(all) - len(shown))
+	for _, e := range shown {
+		key, err := runtime.StoredKey(e.Key)
+		if err != nil {
+			continue // it has no page either
+		}
+		p.Exceptions = append(p.Exceptions, exceptionRow{e.Key, c.program.Exception(&l, key)})
+	}
 	if p.Denials {
 		top := c.Denials.Top(l.Name)
 		p.Denied = top[:min(maxKeys, len(top))]

@@ -72,13 +72,19 @@ type busyTable struct {
 	Unknown bool
 }
 
+// exceptionRow is a key and what limits.yaml gives it.
+type exceptionRow struct{ Key, Gives string }
+
 // limitPage is a limit with its busy keys.
 type limitPage struct {
 	subject
 	used
-	Busiest busyTable
-	Denied  []observe.DeniedKey
-	Denials bool
+	Busiest    busyTable
+	Exceptions []exceptionRow
+	// MoreExceptions is how many are left out.
+	MoreExceptions int64
+	Denied         []observe.DeniedKey
+	Denials        bool
 }
 
 // keyPage is the state of one key.

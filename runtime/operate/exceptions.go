@@ -32,5 +32,5 @@ func (p Program) Exception(l *runtime.CatalogLimit, key runtime.Key) string {
 	add("rate", x.Numbers.Rate)
 	add("capacity", x.Numbers.Full())
 	add("maxReserved", x.Numbers.MaxReserved)
-	return "exception in limits.yaml: " + strings.Join(gives, ", ") + ": " + printable.Line(x.Reason)
+	return strings.Join(gives, ", ") + ": " + printable.Line(x.Reason)
 }

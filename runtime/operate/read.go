@@ -135,7 +135,7 @@ func (c *call) show() error {
 	}
 	fmt.Fprintln(c.out, heading)
 	if exception := c.program.Exception(l, key); exception != "" {
-		fmt.Fprintf(c.out, "  %s\n", exception)
+		fmt.Fprintf(c.out, "  exception in limits.yaml: %s\n", exception)
 	}
 	for _, of := range all {
 		of.Policy = of.Policy.Inside().Except(key.String())
