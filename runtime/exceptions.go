@@ -18,7 +18,7 @@ type Exception struct {
 	Reason string
 }
 
-// Exceptions are those of a limit. They are in memory, so that no decision needs a statement more.
+// Exceptions has the exceptions of a limit. They are in memory, so that no decision needs a statement more.
 type Exceptions struct {
 	// policies are those of the limit, or with plans those at the plans' numbers.
 	policies []*Policy

@@ -289,7 +289,7 @@ func TestPreCommitHooks(t *testing.T) {
 	guide := readmeSection(t, "CI")
 	for _, row := range []struct {
 		name, edit string
-		// codes are those of the hooks.
+		// codes are the exit codes of the hooks.
 		codes [2]int
 		after string
 	}{

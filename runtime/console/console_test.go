@@ -253,7 +253,7 @@ func TestLeadsToWhoIsBlockedAndWhy(t *testing.T) {
 	assert.Contains(t, table, "And 21 others")
 }
 
-// The page of a limit lists its exceptions, and that of a key has its own, by which its tokens are.
+// The page of a limit lists its exceptions. The page of a key has its exception, and shows the tokens by it.
 func TestShowsExceptions(t *testing.T) {
 	p := &runtime.Policy{Name: "calls", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10}
 	key := func(org int64) runtime.Key { return runtime.KeyOf(runtime.Int64(org)) }

@@ -29,9 +29,7 @@ func (c *console) index(w http.ResponseWriter, r *http.Request) {
 	}
 	inForce, err := c.program.InForce(r.Context(), all...)
 	p.Overrides = slices.ContainsFunc(all, func(l runtime.CatalogLimit) bool { return l.Policies[0].Overridable() })
-	for i := range p.Limits {
-		p.Limits[i].count(inForce)
-	}
+	count(p.Limits, inForce)
 	p.InForce = slices.DeleteFunc(inForce, func(e runtime.OverrideEntry) bool { return e.Key != "" })
 	slices.SortStableFunc(busiest, func(a, b operate.BusyKey) int { return cmp.Compare(b.Used(), a.Used()) })
 	p.Busiest = tableOf(busiest[:min(maxKeys, len(busiest))], all, true, errors.Join(problems...))
@@ -232,15 +230,19 @@ func errorText(all ...error) string {
 	return ""
 }
 
-// count counts the keys that entries are in force for.
-func (u *used) count(inForce []runtime.OverrideEntry) {
+// count counts the keys of limits that entries are in force for.
+func count(limits []used, inForce []runtime.OverrideEntry) {
+	byName := map[string]*used{}
+	for i := range limits {
+		byName[limits[i].Name] = &limits[i]
+	}
 	for _, e := range inForce {
-		switch {
-		case e.Limit != u.Name || e.Key == "":
+		switch of := byName[e.Limit]; {
+		case e.Key == "":
 		case e.What == runtime.OverrideBlock:
-			u.BlockedKeys++
+			of.BlockedKeys++
 		default:
-			u.OverriddenKeys++
+			of.OverriddenKeys++
 		}
 	}
 }

@@ -17,7 +17,7 @@ const (
 	vindex        = "vindex:"
 )
 
-// findKeyspaces finds where the tables are if that of the counts is sharded.
+// findKeyspaces finds the keyspaces of the tables if the table of the counts is sharded.
 func (s *Server) findKeyspaces(ctx context.Context, db Querier, schemas map[string]string) error {
 	if s.Dialect.Keyspaces == "" || schemas[s.Table] == "" {
 		return nil

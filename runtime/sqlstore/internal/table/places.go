@@ -165,7 +165,7 @@ func KeysOf(calls []runtime.Call) (keys []string) {
 	return keys
 }
 
-// begin returns the next search, or nil when there is none.
+// begin returns the next search, or nil without one.
 func (p *Places) begin() *search {
 	p.mu.Lock()
 	defer p.mu.Unlock()
