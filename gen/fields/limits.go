@@ -55,12 +55,15 @@ func (p *parser) readLimits(file *spec.File, e document.Entry) bool {
 	return true
 }
 
-// claimLimit claims the Go names of a limit, of its overrides and of the struct for the numbers of callers.
+// claimLimit claims the Go names of a limit, of its overrides, and of the structs for its usage and the numbers of callers.
 func (p *parser) claimLimit(e document.Entry, l *draft) {
 	name := diag.Quote(e.Name)
 	p.claim(owner{what: "the limit " + name, at: e.Named}, "method "+l.limit.GoName)
 	for _, method := range OverridesMethods(&l.limit) {
 		p.claim(owner{what: "the overrides of " + name, at: e.Named}, "method "+method)
+	}
+	if l.done != nil && len(l.done.Prices) > 0 {
+		p.claim(owner{what: "the usage of " + name, at: e.Named}, "name "+l.done.UsageType())
 	}
 	if l.done == nil || len(l.done.CallerNumbers()) == 0 {
 		return

@@ -127,6 +127,9 @@ var (
 	BadExceptions = rule("bad-exceptions",
 		"An exception names each part of the key, which is not hashed, with a reason and either a plan, or numbers that the limit can have, or a mode. Callers of the limit give no numbers.",
 		LimitOf(Bucket, "key: {userID: int64}", "exceptions:", "  -- {userID: 7, reason: migration}", "  +- {userID: 7, rate: 500, reason: migration}"))
+	BadPrices = rule("bad-prices",
+		"Prices are of a limit with a capacity that is not in flight. Each has a camelCase name of its own, is more than 0, and has at most 6 digits after the point.",
+		LimitOf(Bucket, "-prices: {input: 0.0000003, output: 0.0000015}", "+prices: {input: 0.3, output: 1.5}"))
 	BadDurability = rule("bad-durability", "The durability is relaxed or full.",
 		LimitOf(Bucket, "-durability: async", "+durability: relaxed"))
 	BadDoc = rule("bad-doc", "The doc has no line that Go reads as a build constraint, and no control characters.",

@@ -20,8 +20,9 @@ type Line struct {
 	Limit string
 	// Key has the parts of the key; it is empty for a limit without a key.
 	Key []string
-	// Count is how many tokens the request takes.
+	// Count is how many tokens the request takes, unless the limit has prices: then Units are what it uses, of those that the line has.
 	Count int64
+	Units []Unit
 	// Op is what the request does: [runtime.Take], [runtime.TakeUpTo] or [runtime.Charge].
 	Op runtime.Op
 	// Zone is the time zone of the key, for a limit whose calendar has one per key; "" if the line has none.
@@ -42,6 +43,14 @@ type Line struct {
 	Raw *[len(fields)][]byte
 	// hasLimit is set if the line names a limit.
 	hasLimit bool
+	// known are the names of units.
+	known []string
+}
+
+// Unit is how many units of one thing a request uses, for a limit with prices.
+type Unit struct {
+	Name string
+	N    int64
 }
 
 // field is a field of a line with a meaning.
@@ -89,7 +98,7 @@ func (l *Line) Parse(text []byte) error {
 		raw = new([len(fields)][]byte)
 	}
 	*raw = [len(fields)][]byte{}
-	*l = Line{Number: l.Number, Key: l.Key[:0], KeyTypes: l.KeyTypes[:0], Count: 1, Raw: raw}
+	*l = Line{Number: l.Number, Key: l.Key[:0], KeyTypes: l.KeyTypes[:0], Units: l.Units[:0], Count: 1, Raw: raw, known: l.known}
 	object, err := objectOf(text)
 	if err != nil {
 		return err
@@ -99,6 +108,8 @@ func (l *Line) Parse(text []byte) error {
 	err = object.each(func(name string, at int, v jsonValue) error {
 		i := slices.IndexFunc(fields[:], func(f field) bool { return f.name == name })
 		switch {
+		case i < 0 && slices.Contains(l.known, name):
+			return l.parseUnit(name, at, v)
 		case i < 0:
 			for i, f := range fields[:len(misspelt)] {
 				if misspelt[i] == nil && isTypo(name, f.name) {
@@ -150,6 +161,21 @@ func (l *Line) parseValue(v jsonValue, i int) (err error) {
 	return nil
 }
 
+// parseUnit reads the units of a name, whose place is at.
+func (l *Line) parseUnit(name string, at int, v jsonValue) error {
+	if slices.ContainsFunc(l.Units, func(u Unit) bool { return u.Name == name }) {
+		return columnFault(v.line, at, "%s is given twice", name)
+	}
+	text, err := v.scalar(name, aWholeNumber)
+	if err != nil {
+		return err
+	}
+	if reason := l.addUnit(name, text); reason != "" {
+		return v.faultf("%s", reason)
+	}
+	return nil
+}
+
 // set sets a field, except the time and the key, to a value in text. It returns the fault, without the value.
 func (l *Line) set(field int, text string) (reason string) {
 	ok := true
@@ -185,6 +211,21 @@ func (l *Line) set(field int, text string) (reason string) {
 			return `running must be a duration such as "1.5s", or a number of seconds, at most 3650 days`
 		}
 	}
+	return ""
+}
+
+// addUnit adds the units of a name, given in text. It returns the fault, without the value.
+func (l *Line) addUnit(name, text string) (reason string) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return name + " is too large"
+	case err != nil:
+		return name + " must be a whole number in plain digits, such as 100"
+	case n < 0:
+		return name + " is less than 0"
+	}
+	l.Units = append(l.Units, Unit{name, n})
 	return ""
 }
 
@@ -248,7 +289,7 @@ func (l *Line) AppendRequest(out []byte) []byte {
 			out = append(out, ',')
 		}
 	}
-	return out
+	return l.appendUnits(out)
 }
 
 // appendParsed is AppendRequest for a line whose JSON is gone, or was none.
@@ -285,6 +326,14 @@ func (l *Line) appendParsed(out []byte) []byte {
 	}
 	if l.Running > 0 {
 		out = append(appendText(out, fieldRunning, l.Running.String()), ',')
+	}
+	return l.appendUnits(out)
+}
+
+// appendUnits appends the units as fields of a line, with a comma after each.
+func (l *Line) appendUnits(out []byte) []byte {
+	for _, u := range l.Units {
+		out = append(strconv.AppendInt(append(appendString(out, u.Name), ':'), u.N, 10), ',')
 	}
 	return out
 }

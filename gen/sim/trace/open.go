@@ -98,6 +98,7 @@ func (t *Reader) parsed(late time.Duration) (*Line, error) {
 		text, err = t.lines.next()
 	}
 	l := &t.line
+	l.known = t.Units
 	if l.Number = t.lines.number; err != nil {
 		return nil, err
 	}
@@ -138,7 +139,7 @@ func (t *Reader) parsed(late time.Duration) (*Line, error) {
 // parseLog reads a line of a log by its layout. It keeps the number of the line.
 func (t *Reader) parseLog(text []byte) error {
 	l := &t.line
-	*l = Line{Number: l.Number, Key: l.Key[:0], KeyTypes: l.KeyTypes[:0], Count: 1}
+	*l = Line{Number: l.Number, Key: l.Key[:0], KeyTypes: l.KeyTypes[:0], Units: l.Units[:0], Count: 1}
 	clear(t.values)
 	if err := t.layout.read(text, t.values); err != nil {
 		return err
@@ -151,7 +152,7 @@ func (t *Reader) parseLog(text []byte) error {
 			}
 			continue
 		}
-		if reason := t.setField(entry.field, v.text); reason != "" {
+		if reason := t.setField(entry, v.text); reason != "" {
 			reason += ", in its field " + Clip(entry.name, 40)
 			if v.at < 0 {
 				return Faultf("%s", reason)
@@ -163,8 +164,11 @@ func (t *Reader) parseLog(text []byte) error {
 }
 
 // setField sets a field of the line to a value of a log. It returns the fault, without the value: it may be a key.
-func (t *Reader) setField(field int, text []byte) (reason string) {
-	l := &t.line
+func (t *Reader) setField(entry mapEntry, text []byte) (reason string) {
+	l, field := &t.line, entry.field
+	if field == fieldUnit {
+		return l.addUnit(entry.unit, string(text))
+	}
 	if field != fieldAt && !utf8.Valid(text) {
 		return fields[field].name + " is not valid UTF-8"
 	}
@@ -205,7 +209,7 @@ func (t *Reader) begin() error {
 		layoutOf = func(m Mapping) (layout, error) { return newAccessLayout(m, names, known) }
 	case len(columns) > 0:
 		if known = columns; m.Empty() {
-			m = named(columns)
+			m = named(columns, t.Units)
 		}
 		layoutOf = func(m Mapping) (layout, error) { return newCSVLayout(m, columns, separator, t.lines) }
 	case m.Empty():

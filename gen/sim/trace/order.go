@@ -50,7 +50,7 @@ func (q *queue) request(l *Line) *Line {
 	if q.requests == nil {
 		q.requests = map[string]*Line{}
 	}
-	own.Key, own.KeyTypes = slices.Clone(l.Key), slices.Clone(l.KeyTypes)
+	own.Key, own.KeyTypes, own.Units = slices.Clone(l.Key), slices.Clone(l.KeyTypes), slices.Clone(l.Units)
 	q.requests[string(q.text)] = &own
 	return &own
 }
