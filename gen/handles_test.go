@@ -143,7 +143,9 @@ limits:
   reservableLimit: {kind: token bucket, rate: 1, period: 1m, maxReserved: 1, key: {limit: SlotLimit, limits: string}}
   reserveOnlyLimit: {kind: token bucket, rate: {at most: 5}, period: 1m, capacity: 0, maxReserved: 1}
   overrides: {kind: fixed window, rate: 1, period: 1m, key: {l: Overrides}, overrides: {}}
+  pricedLimit: {kind: token bucket, rate: 5, period: 1m, key: {u: PricedLimit, limiter: string, err: PricedReservation}, prices: {u: 1, string: 2, type: 3, int64: 4, err: 5}}
 groups:
+  pricedReservation: {takes: {pricedLimit: [{u: usage, limiter: runtime, err: usageUsed}, {u: g, limiter: ctx, err: rs}]}}
   limits: {takes: {limit: {overrides: limit}, slotLimit: {limit: slot}}}
 `
 
@@ -155,12 +157,13 @@ func TestHandlesDoNotCollide(t *testing.T) {
 	require.NoError(t, err)
 	for _, want := range []string{
 		"Limit(overrides Limit, plan Plan) limiter.Limit {", "SlotLimit(limit string) limiter.SlotLimit {",
-		"ReservableLimit(limit SlotLimit, limits string) ReservableLimit {", ") limiter.Overrides {", "\tReservableLimit = limiter.ReservableLimit\n",
+		"ReservableLimit(limit SlotLimit, limits string) ReservableLimit {", ") limiter.Overrides {", ") limiter.PricedLimit[PricedLimitUsage] {",
+		" *limiter.PricedReservation[PricedLimitUsage]\n", "\tReservableLimit = limiter.ReservableLimit\n",
 	} {
 		assert.Contains(t, string(code), want)
 	}
 	own := "package limits\n"
-	for _, name := range []string{"Limit", "SlotLimit", "Overrides"} {
+	for _, name := range []string{"Limit", "SlotLimit", "Overrides", "PricedLimit", "PricedReservation"} {
 		own += "\ntype " + name + " string\n\nfunc (t " + name + ") MarshalText() ([]byte, error) { return []byte(t), nil }\n"
 	}
 	out, err := goTool(t, module(t, map[string]string{"limits/limits.gen.go": string(code), "limits/own.go": own}), "vet", "./limits")

@@ -36,6 +36,9 @@ func (s *limitState) cost(l *trace.Line) (int64, error) {
 			units = append(units, 0)
 			continue
 		}
+		if fault := l.Units[i].Fault; fault != nil {
+			return 0, fault
+		}
 		units, found = append(units, l.Units[i].N), true
 	}
 	switch {

@@ -44,6 +44,7 @@ func TestReplayTakesTheCost(t *testing.T) {
 		{`"limit":"byPlan","plan":"pro","calls":1000`, `"allowed":true,"remaining":1000000000000000,"value":1000000000000000}`},
 		{`"limit":"spend","key":"a"`, "1: the line has no field input or output, of which spend has prices: add them in place of count, or name those of a log with -map input=NAME"},
 		{`"limit":"spend","key":"a","count":5`, "1: the line has no field input or output, of which spend has prices: add them in place of count, or name those of a log with -map input=NAME"},
+		{`"limit":"spend","key":"a","input":"a text"`, "1:64: input must be a whole number, not a string"},
 		{`"limit":"spend","key":"a","verb":"allowUpTo","input":5`, "1: spend has prices, and no verb allowUpTo"},
 		{`"limit":"spend","key":"a","output":41`, "1: spend: count exceeds capacity: 1025 is more than the capacity, 1000"},
 		{`"limit":"spend","key":"a","output":9223372036854775807`, "1: spend: count exceeds capacity: the cost is more than 9223372036854775807"},
@@ -56,6 +57,14 @@ func TestReplayTakesTheCost(t *testing.T) {
 		}
 		assert.Equal(t, at+row.line+","+row.want+"\n", out, row.line)
 	}
+}
+
+// A field of that name may be something else in the lines of other limits.
+func TestUnitsOfOtherLimitsAreIgnored(t *testing.T) {
+	const line = `{"at":"2030-01-01T00:00:00Z","limit":"tokens",`
+	out, faults := replayText(t, pricedFile(t, "{input: 1}"), pricedTrace(line+`"input":"a text"}`, line+`"input":7}`))
+	assert.Empty(t, faults)
+	assert.Equal(t, line+`"allowed":true,"remaining":99,"value":99}`+"\n"+line+`"input":7,"allowed":true,"remaining":98,"value":98}`+"\n", out)
 }
 
 // What a request used costs what each side's prices say, and the output is a trace.

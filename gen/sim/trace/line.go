@@ -51,6 +51,8 @@ type Line struct {
 type Unit struct {
 	Name string
 	N    int64
+	// Fault is that of the value. It does not concern the lines of other limits, whose fields of that name may mean something else.
+	Fault *Fault
 }
 
 // field is a field of a line with a meaning.
@@ -109,7 +111,8 @@ func (l *Line) Parse(text []byte) error {
 		i := slices.IndexFunc(fields[:], func(f field) bool { return f.name == name })
 		switch {
 		case i < 0 && slices.Contains(l.known, name):
-			return l.parseUnit(name, at, v)
+			l.parseUnit(name, at, v)
+			return nil
 		case i < 0:
 			for i, f := range fields[:len(misspelt)] {
 				if misspelt[i] == nil && isTypo(name, f.name) {
@@ -162,18 +165,21 @@ func (l *Line) parseValue(v jsonValue, i int) (err error) {
 }
 
 // parseUnit reads the units of a name, whose place is at.
-func (l *Line) parseUnit(name string, at int, v jsonValue) error {
-	if slices.ContainsFunc(l.Units, func(u Unit) bool { return u.Name == name }) {
-		return columnFault(v.line, at, "%s is given twice", name)
-	}
+func (l *Line) parseUnit(name string, at int, v jsonValue) {
+	u := Unit{Name: name}
 	text, err := v.scalar(name, aWholeNumber)
-	if err != nil {
-		return err
+	if i := slices.IndexFunc(l.Units, func(u Unit) bool { return u.Name == name }); i >= 0 {
+		l.Units[i].Fault = columnFault(v.line, at, "%s is given twice", name)
+		return
 	}
-	if reason := l.addUnit(name, text); reason != "" {
-		return v.faultf("%s", reason)
+	if err == nil {
+		reason := ""
+		if u.N, reason = unitOf(name, text); reason != "" {
+			err = v.faultf("%s", reason)
+		}
 	}
-	return nil
+	errors.As(err, &u.Fault)
+	l.Units = append(l.Units, u)
 }
 
 // set sets a field, except the time and the key, to a value in text. It returns the fault, without the value.
@@ -214,19 +220,18 @@ func (l *Line) set(field int, text string) (reason string) {
 	return ""
 }
 
-// addUnit adds the units of a name, given in text. It returns the fault, without the value.
-func (l *Line) addUnit(name, text string) (reason string) {
+// unitOf returns how many units a text is, or the reason why it is none, without the value.
+func unitOf(name, text string) (n int64, reason string) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		return name + " is too large"
+		return 0, name + " is too large"
 	case err != nil:
-		return name + " must be a whole number in plain digits, such as 100"
+		return 0, name + " must be a whole number in plain digits, such as 100"
 	case n < 0:
-		return name + " is less than 0"
+		return 0, name + " is less than 0"
 	}
-	l.Units = append(l.Units, Unit{name, n})
-	return ""
+	return n, ""
 }
 
 // runningOf returns the time of a text such as "1.5s", or of a number of seconds.
@@ -333,7 +338,9 @@ func (l *Line) appendParsed(out []byte) []byte {
 // appendUnits appends the units as fields of a line, with a comma after each.
 func (l *Line) appendUnits(out []byte) []byte {
 	for _, u := range l.Units {
-		out = append(strconv.AppendInt(append(appendString(out, u.Name), ':'), u.N, 10), ',')
+		if u.Fault == nil {
+			out = append(strconv.AppendInt(append(appendString(out, u.Name), ':'), u.N, 10), ',')
+		}
 	}
 	return out
 }

@@ -152,23 +152,34 @@ func (t *Reader) parseLog(text []byte) error {
 			}
 			continue
 		}
-		if reason := t.setField(entry, v.text); reason != "" {
-			reason += ", in its field " + Clip(entry.name, 40)
-			if v.at < 0 {
-				return Faultf("%s", reason)
+		var reason string
+		unit := Unit{Name: entry.unit}
+		if entry.field == fieldUnit {
+			unit.N, reason = unitOf(entry.unit, string(v.text))
+		} else {
+			reason = t.setField(entry.field, v.text)
+		}
+		var fault *Fault
+		if reason != "" {
+			fault = Faultf("%s, in its field %s", reason, Clip(entry.name, 40))
+			if v.at >= 0 {
+				fault = columnFault(text, v.at, "%s", fault.Reason)
 			}
-			return columnFault(text, v.at, "%s", reason)
+		}
+		switch {
+		case entry.field == fieldUnit:
+			unit.Fault = fault
+			l.Units = append(l.Units, unit)
+		case fault != nil:
+			return fault
 		}
 	}
 	return nil
 }
 
 // setField sets a field of the line to a value of a log. It returns the fault, without the value: it may be a key.
-func (t *Reader) setField(entry mapEntry, text []byte) (reason string) {
-	l, field := &t.line, entry.field
-	if field == fieldUnit {
-		return l.addUnit(entry.unit, string(text))
-	}
+func (t *Reader) setField(field int, text []byte) (reason string) {
+	l := &t.line
 	if field != fieldAt && !utf8.Valid(text) {
 		return fields[field].name + " is not valid UTF-8"
 	}

@@ -41,6 +41,11 @@ func (q *queue) request(l *Line) *Line {
 	own := *l
 	own.Number, own.At, own.Count, own.Raw = 0, 0, 1, nil
 	q.text = own.appendParsed(q.text[:0])
+	for _, u := range own.Units {
+		if u.Fault != nil {
+			q.text = append(q.text, u.Fault.Error()...)
+		}
+	}
 	if known := q.requests[string(q.text)]; known != nil {
 		return known
 	}

@@ -26,6 +26,11 @@ func readUnits(t *testing.T, text string, set func(*Reader)) (lines []string) {
 	r.Default, r.Units = "spend", []string{"input", "output"}
 	set(r)
 	require.NoError(t, r.Replay(func(l *Line) error {
+		for _, u := range l.Units {
+			if u.Fault != nil {
+				return u.Fault
+			}
+		}
 		lines = append(lines, "{"+string(l.AppendRequest(nil)))
 		return nil
 	}, func(f *Fault) error {
@@ -66,6 +71,7 @@ func TestLogsHaveUnits(t *testing.T) {
 		{"time,input,output\n1893456000,5,7\n1893456000,,7\n", func(*Reader) {}, []string{first + `"input":5,"output":7,`, first + `"output":7,`}},
 		{`{"time":1893456000,"usage":{"prompt_tokens":5,"completion_tokens":"7"}}`, mapped("input=usage.prompt_tokens,output=usage.completion_tokens"), []string{first + `"input":5,"output":7,`}},
 		{`{"time":1893456000,"usage":{"prompt_tokens":-5}}`, mapped("input=usage.prompt_tokens"), []string{"1:45: input is less than 0, in its field usage.prompt_tokens"}},
+		{"time,input\n1893456000,-1\n1893456000,x\n", func(*Reader) {}, []string{"2:12: input is less than 0, in its field input", "3:12: input must be a whole number in plain digits, such as 100, in its field input"}},
 		// Late lines keep theirs.
 		{"time,input\n1893456001,2\n1893456000,1\n", func(*Reader) {}, []string{first + `"input":1,`, strings.Replace(first, ":00Z", ":01Z", 1) + `"input":2,`}},
 	} {
