@@ -82,10 +82,16 @@ func (p *parser) readPrices(l *draft, e document.Entry) bool {
 		p.doc.Report(e.At, ids.BadPrices, "leave it out, or "+pricesHelp, "prices must not be empty")
 	case n > maxPrices:
 		p.doc.Report(e.At, ids.BadPrices, "give what costs the same one price", "a limit has at most %d prices, not %s", maxPrices, words.Number(int64(n)))
+	case !slices.ContainsFunc(entries, func(price document.Entry) bool { return !slices.Contains(p.planNames(), price.Name) }):
+		p.doc.Report(e.At, ids.BadPrices, "name what requests use, and give the rate by plan", "prices are the same for all plans")
+		return false
 	}
 	defer p.doc.Enter("prices")()
 	first := map[string]document.Entry{}
 	for _, price := range entries {
+		if p.doc.MissingSpaceAfterColon(price, ids.BadPrices) {
+			continue
+		}
 		named := p.priceName(price, first)
 		if n, ok := p.readPrice(price); ok && named && !price.Again {
 			l.limit.Prices = append(l.limit.Prices, runtime.Price{Name: price.Name, Millionths: n})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
@@ -244,4 +245,82 @@ func TestPricedLimitWithoutKeyOrStore(t *testing.T) {
 	assert.ErrorIs(t, err, runtime.ErrNoStore)
 	_, err = pricedLimit(limiter.New(unreached{t}), spendPolicy(), "").Allow(t.Context(), spent{Input: 1})
 	assert.ErrorIs(t, err, runtime.ErrEmptyKey)
+}
+
+// costing is a usage that is its cost.
+type costing struct{ cost int64 }
+
+func (u costing) Cost() (int64, error) { return u.cost, nil }
+
+// Whatever the kind, the penalty, the shards and the mode, a limit with prices decides as one whose callers pass the cost.
+func TestPricedLimitDecidesByItsCost(t *testing.T) {
+	for seed := range uint64(runtimetest.Steps() / 100) {
+		dice := runtimetest.Roll(seed)
+		p := dice.PolicyOf(t, runtimetest.Pick[int64](dice, 3, 10, 97, 40_000))
+		if p.Capacity == 0 || p.Calendar.PerKey() {
+			continue
+		}
+		p.Mode = runtimetest.Pick(dice, runtime.ModeEnforce, runtime.ModeEnforce, runtime.ModeShadow)
+		switch dice.IntN(4) {
+		case 0:
+			p.Penalty, p.MaxReserved = runtime.PenaltyOf(0, p.Period), 0
+		case 1:
+			p.Precise = p.Kind == runtime.SlidingWindow && p.Rate <= 1_000
+		}
+		if p.Validate() != nil {
+			continue
+		}
+		now := epoch
+		count := limiter.New(clocked(&now)).Reservable(&p, runtime.KeyOf(runtime.String("k")))
+		priced := limiter.Priced[costing](limiter.New(clocked(&now)).Limit(&p, runtime.KeyOf(runtime.String("k"))))
+		var last, lastPriced runtime.Decision
+		for step := range 50 {
+			if now = now.Add(max(0, dice.Jump(p))); now.UnixNano() > runtimetest.LastInstant {
+				break
+			}
+			n := dice.CountUpTo(p.Capacity)
+			var d, want runtime.Decision
+			var err, wantErr error
+			switch op := dice.IntN(6); {
+			case op < 2:
+				d, err = priced.Allow(t.Context(), costing{n})
+				want, wantErr = count.AllowN(t.Context(), n)
+				last, lastPriced = want, d
+			case op == 2:
+				d, err = priced.Check(t.Context(), costing{n})
+				want, wantErr = count.CheckN(t.Context(), n)
+			case op == 3:
+				d, err = priced.Charge(t.Context(), costing{n})
+				want, wantErr = count.Charge(t.Context(), n)
+			case op == 4 && lastPriced.Limit != "":
+				d, err = priced.Refund(t.Context(), lastPriced)
+				want, wantErr = count.RefundN(t.Context(), last, last.Taken)
+			default:
+				used := dice.CountUpTo(2 * n)
+				if p.Reserves() {
+					r := must(count.ReserveN(t.Context(), n))
+					rp := must(priced.Reserve(t.Context(), costing{n}))
+					want, d = r.Decision, rp.Decision
+					wantErr, err = r.Settle(t.Context(), used), rp.Settle(t.Context(), costing{used})
+					break
+				}
+				want = must(count.AllowN(t.Context(), n))
+				rp := must(priced.Reserve(t.Context(), costing{n}))
+				d = rp.Decision
+				switch {
+				case !d.Allowed || d.TakenAt.IsZero():
+					continue
+				case used < n:
+					must(count.RefundN(t.Context(), want, n-used))
+				case used > n:
+					must(count.Charge(t.Context(), used-n))
+				}
+				err = rp.Settle(t.Context(), costing{used})
+			}
+			require.Equal(t, wantErr, err, "seed %d, step %d: %+v", seed, step, p)
+			want.Receipt = d.Receipt // of its own call
+			require.Equal(t, want, d, "seed %d, step %d: %+v", seed, step, p)
+			require.Equal(t, must(count.Peek(t.Context())), must(priced.Peek(t.Context())), "seed %d, step %d: %+v", seed, step, p)
+		}
+	}
 }
