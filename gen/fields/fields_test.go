@@ -152,7 +152,7 @@ func fieldsOfStruct[T any]() (names []string) {
 // policyField returns the field of a policy, a lease or bounds of overrides that a field of limits.yaml sets, or "".
 func policyField(name string) string {
 	switch name {
-	case "doc", "key", "goName", "exceptions", "priorities":
+	case "doc", "key", "goName", "prices", "exceptions", "priorities":
 		return ""
 	case "zone":
 		return "Calendar"

@@ -28,6 +28,7 @@ var limitFields = []limitField{
 	denyCacheField,
 	leaseField,
 	durabilityField,
+	pricesField,
 	overridesField,
 	exceptionsField,
 	prioritiesField,

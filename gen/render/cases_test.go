@@ -204,7 +204,7 @@ func wanted() (list []string) {
 	}
 	// The fields that a kind does not have.
 	without := map[string][]string{"token bucket": {"start", "precise"}, "fixed window": {"precise"}, "sliding window": {"maxReserved"},
-		"in flight": {"rate", "period", "zone", "maxReserved", "start", "precise", "shards", "lease"}}
+		"in flight": {"rate", "period", "zone", "maxReserved", "start", "precise", "shards", "prices", "lease"}}
 	for _, kind := range []string{"token bucket", "fixed window", "sliding window"} {
 		without[kind] = append(without[kind], "hold")
 	}
