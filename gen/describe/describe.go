@@ -74,7 +74,7 @@ func Limit(l *spec.Limit) *Description {
 	for i, of := range l.Plans {
 		plan := &d.Plans[i]
 		plan.Sentences = slices.DeleteFunc(plan.Sentences, common)
-		if of.Numberless() {
+		if of.Numberless() || of.CountsOnly() {
 			plan.Worst = ""
 		}
 	}
@@ -90,7 +90,7 @@ func worstCase(l *spec.Limit) string {
 	switch {
 	case len(l.Plans) > 0:
 		return strings.Join(words.Of(l.Plans, func(of *spec.Limit) string { return of.Plan + ": " + worstCase(of) }), "; ")
-	case l.UnlimitedRate || p.AtMost.Unlimited:
+	case l.UnlimitedRate || l.CountsOnly() || p.AtMost.Unlimited:
 		return "no bound"
 	case l.Zero():
 		return "0"

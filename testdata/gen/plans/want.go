@@ -484,6 +484,49 @@ var policiesCalls = runtime.PlanPolicies{
 	},
 }
 
+// Builds limits requests by this rule.
+//
+//   - free: Fixed window: 100 per hour. Callers may reserve at most 10 tokens ahead. Worst case: 300 in any hour, counting reserved tokens when their delay has passed.
+//   - pro-yearly: Fixed window: 1,000 per hour. Callers may reserve at most 10 tokens ahead. Worst case: 3,000 in any hour, counting reserved tokens when their delay has passed.
+//   - Enterprise: Unlimited, and counted per hour. Peek returns what was used, until the window ends.
+//
+// Each key's windows begin at a fixed offset derived from the key.
+// One key has other numbers.
+func (l *Limits) Builds(org int64, plan Plan) ReservableLimit {
+	return l.limiter().Reservable(exceptionsBuilds.For(policiesBuilds.For(int(plan), runtime.KeyOf(runtime.Int64(org)))))
+}
+
+var policiesBuilds = runtime.PlanPolicies{
+	PlanFree: {
+		Name:        "builds",
+		Kind:        runtime.FixedWindow,
+		Rate:        100,
+		Period:      time.Hour,
+		Capacity:    100,
+		MaxReserved: 10,
+	},
+	PlanProYearly: {
+		Name:        "builds",
+		Kind:        runtime.FixedWindow,
+		Rate:        1000,
+		Period:      time.Hour,
+		Capacity:    1000,
+		MaxReserved: 10,
+	},
+	PlanEnterprise: {
+		Name:        "builds",
+		Kind:        runtime.FixedWindow,
+		Rate:        runtime.MaxTokens,
+		Period:      time.Hour,
+		Capacity:    runtime.MaxTokens,
+		MaxReserved: 10,
+	},
+}
+
+var exceptionsBuilds = policiesBuilds.Except([]runtime.Exception{
+	{Key: "1042", Numbers: runtime.Numbers{Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens}, Reason: "pays by use"},
+})
+
 // Search limits requests by this rule.
 //
 //   - free: Sliding window: about 5 in any minute. Worst case: 10 in any minute.
@@ -956,6 +999,18 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 				"How many can start in a time has no bound, because a released slot is free at once.",
 			},
 			Policies: []*runtime.Policy{&policiesCalls[PlanFree], &policiesCalls[PlanProYearly], &policiesCalls[PlanEnterprise]},
+		},
+		{
+			Name: "builds",
+			Rules: []string{
+				"free: Fixed window: 100 per hour. Callers may reserve at most 10 tokens ahead. Worst case: 300 in any hour, counting reserved tokens when their delay has passed.",
+				"pro-yearly: Fixed window: 1,000 per hour. Callers may reserve at most 10 tokens ahead. Worst case: 3,000 in any hour, counting reserved tokens when their delay has passed.",
+				"Enterprise: Unlimited, and counted per hour. Peek returns what was used, until the window ends.",
+				"Each key's windows begin at a fixed offset derived from the key.",
+				"One key has other numbers.",
+			},
+			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
+			Policies: []*runtime.Policy{&policiesBuilds[PlanFree], &policiesBuilds[PlanProYearly], &policiesBuilds[PlanEnterprise]},
 		},
 		{
 			Name: "search",
