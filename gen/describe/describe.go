@@ -59,11 +59,15 @@ func Limit(l *spec.Limit) *Description {
 		return d
 	}
 	common := func(sentence string) bool { return slices.Contains(d.Sentences, sentence) }
-	limited := 0
+	limited, bounded := 0, slices.ContainsFunc(l.Plans, func(of *spec.Limit) bool { return !of.Numberless() && !of.CountsOnly() })
 	for _, of := range l.Plans {
 		plan := Limit(of)
+		if bounded && of.CountsOnly() {
+			// Operators can give its keys what they can give those of the other plans.
+			plan.Sentences = slices.DeleteFunc(plan.Sentences, func(s string) bool { return slices.Contains(fields.OverridesWords(of), s) })
+		}
 		d.Plans = append(d.Plans, *plan)
-		if of.Unlimited() || of.Zero() {
+		if of.Unlimited() || of.Zero() || bounded && of.CountsOnly() {
 			continue
 		}
 		if limited++; limited == 1 {

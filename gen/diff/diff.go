@@ -80,7 +80,7 @@ func diffFields[T any](values []fields.Value[T], old, new *T, side func(*T, stri
 // diffPlans returns the changes of a limit, except for its name.
 func diffPlans(old, new *spec.Limit, renamed Renames) (changes []Change) {
 	if len(old.Plans)+len(new.Plans) == 0 {
-		return slices.DeleteFunc(diffFields(values.Limit, old, new, sideOfLimit), func(c Change) bool { return goesWithRate(c.Field, old, new) })
+		return slices.DeleteFunc(diffFields(values.Limit, old, new, sideOfLimit), func(c Change) bool { return c.Field == "capacity" && eitherCounts(old, new) })
 	}
 	if len(old.Plans) == 0 || len(new.Plans) == 0 {
 		oldSide, newSide := wholeLimit(old), wholeLimit(new)
@@ -110,7 +110,7 @@ func diffPlans(old, new *spec.Limit, renamed Renames) (changes []Change) {
 func diffByPlan(f fields.Value[spec.Limit], old, new *spec.Limit, pairs []PlanPair) (changes []Change) {
 	limited := 0
 	for _, p := range pairs {
-		if p.Old == nil || p.New == nil || goesWithRate(f.Name, p.Old, p.New) {
+		if p.Old == nil || p.New == nil || eitherCounts(p.Old, p.New) && !slices.Contains([]string{"rate", "count", "period"}, f.Name) {
 			continue
 		}
 		of, becomes := p.New, p.Old.Numberless() || p.New.Numberless()
@@ -137,11 +137,9 @@ func diffByPlan(f fields.Value[spec.Limit], old, new *spec.Limit, pairs []PlanPa
 	return changes
 }
 
-// goesWithRate reports whether a field is the capacity of a limit whose rate is unlimited and counted before or after: it comes or goes
-// with the rate.
-func goesWithRate(field string, old, new *spec.Limit) bool {
-	return field == "capacity" && (old.CountsOnly() || new.CountsOnly())
-}
+// eitherCounts reports whether the rate of a limit, or of a plan, is unlimited and counted before or after. Its capacity, and the other
+// numbers of a plan, come or go with it.
+func eitherCounts(old, new *spec.Limit) bool { return old.CountsOnly() || new.CountsOnly() }
 
 // diffPlanNames returns the plans that were renamed.
 func diffPlanNames(old, new *spec.File, renamed Renames) (changes []Change) {

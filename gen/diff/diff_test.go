@@ -73,6 +73,8 @@ func TestFiles(t *testing.T) {
 		{"the largest rate is unlimited and counted", ids.LimitOf("kind: fixed window", "rate: 1_000_000_000_000_000", "period: 1d"), ids.LimitOf("kind: fixed window", "rate: unlimited", "count: true", "period: 1d"), nil},
 		{"counted plans", ids.Windowed("rate: {free: 10, pro: unlimited}"), ids.Windowed("rate: {free: 10, pro: unlimited}", "count: true"), []string{
 			"rate-changed sendMessage count: -> true"}},
+		{"a counted plan has no other numbers", ids.Windowed("rate: {free: 10, pro: unlimited}", "count: true", "maxReserved: {free: 5}"), ids.Windowed("rate: {free: 10, pro: unlimited}", "count: true", "maxReserved: {free: 6}"), []string{
+			"max-reserved-changed sendMessage maxReserved: 5 -> 6"}},
 		{"starts", ids.LimitOf("kind: fixed window", "rate: 1", "period: 1d", "start: 2024-01-01T01:00:00+01:00"), ids.LimitOf("kind: fixed window", "rate: 1", "period: 1d", "start: 36h"), []string{
 			"start-changed sendMessage start: 2024-01-01T00:00:00Z -> 1d12h"}},
 	} {

@@ -486,10 +486,11 @@ var policiesCalls = runtime.PlanPolicies{
 
 // Builds limits requests by this rule.
 //
-//   - free: Fixed window: 100 per hour. Callers may reserve at most 10 tokens ahead. Worst case: 300 in any hour, counting reserved tokens when their delay has passed.
-//   - pro-yearly: Fixed window: 1,000 per hour. Callers may reserve at most 10 tokens ahead. Worst case: 3,000 in any hour, counting reserved tokens when their delay has passed.
+//   - free: Fixed window: 100 per hour. Worst case: 300 in any hour, counting reserved tokens when their delay has passed.
+//   - pro-yearly: Fixed window: 1,000 per hour. Worst case: 3,000 in any hour, counting reserved tokens when their delay has passed.
 //   - Enterprise: Unlimited, and counted per hour. Peek returns what was used, until the window ends.
 //
+// Callers may reserve at most 10 tokens ahead.
 // Each key's windows begin at a fixed offset derived from the key.
 // One key has other numbers.
 func (l *Limits) Builds(org int64, plan Plan) ReservableLimit {
@@ -1003,9 +1004,10 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 		{
 			Name: "builds",
 			Rules: []string{
-				"free: Fixed window: 100 per hour. Callers may reserve at most 10 tokens ahead. Worst case: 300 in any hour, counting reserved tokens when their delay has passed.",
-				"pro-yearly: Fixed window: 1,000 per hour. Callers may reserve at most 10 tokens ahead. Worst case: 3,000 in any hour, counting reserved tokens when their delay has passed.",
+				"free: Fixed window: 100 per hour. Worst case: 300 in any hour, counting reserved tokens when their delay has passed.",
+				"pro-yearly: Fixed window: 1,000 per hour. Worst case: 3,000 in any hour, counting reserved tokens when their delay has passed.",
 				"Enterprise: Unlimited, and counted per hour. Peek returns what was used, until the window ends.",
+				"Callers may reserve at most 10 tokens ahead.",
 				"Each key's windows begin at a fixed offset derived from the key.",
 				"One key has other numbers.",
 			},
