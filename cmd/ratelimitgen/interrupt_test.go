@@ -28,7 +28,7 @@ func TestInterruptedSimulationPrintsWhatItHas(t *testing.T) {
 		[]byte("version: 1\nlimits:\n  send: {key: {user: int64}, kind: token bucket, rate: 5, period: 1m}\n"), 0o644))
 	self, err := os.Executable()
 	require.NoError(t, err)
-	// Far more than the buffers between the two programs have, so that replaying has begun when all are written.
+	// Far more than the buffers between the two programs have, so that replaying has begun when these are written.
 	const lines = 50_000
 	for _, c := range []struct {
 		name, report string
@@ -45,13 +45,16 @@ func TestInterruptedSimulationPrintsWhatItHas(t *testing.T) {
 			in, err := command.StdinPipe()
 			require.NoError(t, err)
 			require.NoError(t, command.Start())
-			for i := range lines {
-				_, err := fmt.Fprintf(in, "{\"at\": %d, \"key\": %d}\n", i, i%7)
-				require.NoError(t, err)
+			for i := 0; ; i++ {
+				if i == lines {
+					require.NoError(t, command.Process.Signal(os.Interrupt))
+				}
+				// It decides no line after the interrupt, and stops reading.
+				if _, err := fmt.Fprintf(in, "{\"at\": %d, \"key\": %d}\n", i, i%7); err != nil {
+					require.GreaterOrEqual(t, i, lines)
+					break
+				}
 			}
-			require.NoError(t, command.Process.Signal(os.Interrupt))
-			// The program may be waiting for the next line: the end of the trace comes as from a writer that was interrupted too.
-			require.NoError(t, in.Close())
 			exit := new(exec.ExitError)
 			require.ErrorAs(t, command.Wait(), &exit)
 			require.Equal(t, exitFailed, exit.ExitCode(), stderr.String())
@@ -63,7 +66,6 @@ func TestInterruptedSimulationPrintsWhatItHas(t *testing.T) {
 			n, err := strconv.Atoi(said[1])
 			require.NoError(t, err)
 			assert.Positive(t, n)
-			assert.LessOrEqual(t, n, lines)
 		})
 	}
 	t.Run("lines", func(t *testing.T) {
