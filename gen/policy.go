@@ -102,6 +102,9 @@ func literal(name string, value reflect.Value) *jen.Statement {
 		if name == "MaxReserved" && v == runtime.Unbounded {
 			return jen.Qual(runtimePath, "Unbounded")
 		}
+		if v == runtime.MaxTokens {
+			return jen.Qual(runtimePath, "MaxTokens")
+		}
 		return jen.Op(tokens(v))
 	case time.Duration:
 		return duration(v)

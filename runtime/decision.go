@@ -167,7 +167,7 @@ func (d Decision) String() string {
 		return fmt.Sprintf("denied, retry after %v", words.Rough(d.RetryAfter))
 	case d.UsableAfter > 0:
 		return fmt.Sprintf("reserved, use after %v", words.Rough(d.UsableAfter))
-	case d.Remaining >= MaxTokens:
+	case d.Remaining >= MaxTokens, d.Policy.countsOnly():
 		return "allowed"
 	}
 	return "allowed, " + words.Number(d.Remaining) + " left"

@@ -46,6 +46,9 @@ func (in inside) Zero() bool { return in.p.zero() }
 // Numberless reports whether the policy is Unlimited or Zero: rows of its keys are those that other plans have left.
 func (in inside) Numberless() bool { return in.p.numberless() }
 
+// CountsOnly reports whether the policy counts, and denies nothing: a fixed window of the most tokens.
+func (in inside) CountsOnly() bool { return in.p.countsOnly() }
+
 // Uncounted reports whether the tokens of keys with the policy are not counted: the limit is off, or the policy is without
 // numbers.
 func (in inside) Uncounted() bool { return in.p.uncounted() }

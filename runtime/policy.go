@@ -39,6 +39,9 @@ const MaxSlots = 1000
 // every request with the RetryAfter [Never] and the [Decision.Reason] zero. Stored rows stay as they are. It is the policy of
 // a plan whose rate is 0.
 //
+// A [FixedWindow] with [MaxTokens] as Rate and Capacity only counts, such as for bills: no key reaches that many, and
+// [Balance.Used] is the use in the window.
+//
 // The zero Policy is invalid, and every method of a limit with an invalid policy returns [ErrInvalidPolicy]. A policy must
 // not change after its first use, when it is validated, and what it needs is kept: one that has changed goes by a mix of the old and
 // the new fields. Change a copy, which is a policy of its own.
@@ -283,6 +286,12 @@ func (p *Policy) numberless() bool { return p.unlimited() || p.zero() }
 
 // bare reports whether the policy has no numbers that an override could replace. It could replace those of a caller, even if they are 0.
 func (p *Policy) bare() bool { return p.unlimited() || p.zero() && !p.byCaller }
+
+// countsOnly reports whether the policy counts, and denies nothing. In limits.yaml, that is the rate unlimited with count: true. It is a
+// fixed window of the most tokens, so that a store decides it as any other.
+func (p *Policy) countsOnly() bool {
+	return p != nil && p.Kind == FixedWindow && p.Rate == MaxTokens && p.Capacity == MaxTokens && !p.Most()
+}
 
 // uncounted reports whether the tokens of keys with the policy are not counted: the limit is off, or the policy is without
 // numbers.

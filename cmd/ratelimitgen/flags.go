@@ -66,14 +66,28 @@ func (c *choice) declare(flags *flag.FlagSet, name, usage string, values ...stri
 
 // declareChoice declares a flag with a fixed list of values, and calls set with the index of one that is given.
 func declareChoice(flags *flag.FlagSet, name, usage string, values []string, set func(i int)) {
-	flags.Func(name, usage, func(value string) error {
-		i := slices.Index(values, value)
-		if i < 0 {
-			return fmt.Errorf("must be %s%s", alternatives(values), suggestion("", value, values))
-		}
-		set(i)
-		return nil
-	})
+	flags.Var(&oneOf{values, set}, name, usage)
+}
+
+// oneOf is the value of a flag with a fixed list of values.
+type oneOf struct {
+	values []string
+	set    func(i int)
+}
+
+func (o *oneOf) words() []string { return o.values }
+
+// String is empty, as that of the values of [flag.Func]: the usage names the default.
+func (o *oneOf) String() string { return "" }
+
+// Set returns an error for a value that is not in the list.
+func (o *oneOf) Set(value string) error {
+	i := slices.Index(o.values, value)
+	if i < 0 {
+		return fmt.Errorf("must be %s%s", alternatives(o.values), suggestion("", value, o.values))
+	}
+	o.set(i)
+	return nil
 }
 
 // namesOf returns the name of each element of a list.

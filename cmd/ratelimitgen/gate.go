@@ -123,6 +123,8 @@ func rates(l *spec.Limit, plan string) string {
 		case plan != "" && of.Plan != plan:
 		case of.UnlimitedRate:
 			rates = append(rates, "unlimited")
+		case of.CountsOnly():
+			rates = append(rates, "unlimited and counted")
 		case of.Zero():
 			rates = append(rates, "0")
 		default:

@@ -49,7 +49,7 @@ func hostileCalls() [][]string {
 		{"generate", "new.yaml", "-o", "limits.gen.go/" + hostile + ".go"}, {"generate", "new.yaml", "-package", hostile}, {"generate", "broken.yaml"},
 		{"fmt", hostile}, {"fmt", "-check", named}, {"fmt", "broken.yaml"}, {"fmt", "-" + hostile}, {"dashboard", named}, {"dashboard", "-alerts", named}, {"dashboard", "broken.yaml"}, {"dashboard", "-alerts", hostile}, {"dashboard", "-" + hostile},
 		{"sql", "-table", hostile}, {"sql", "-dialect", hostile}, {"version", hostile}, {"schema", "-of", hostile}, {"schema"},
-		{"page", hostile}, {"page", "broken.yaml"}, {"page", named, "-o", "-"}, {"page", named, "-o", hostile + "/"}, {"page", "-against", hostile, "new.yaml"},
+		{"completion", hostile}, {"completion", "zsh"}, {"page", hostile}, {"page", "broken.yaml"}, {"page", named, "-o", "-"}, {"page", named, "-o", hostile + "/"}, {"page", "-against", hostile, "new.yaml"},
 		{"page", "-trace", "trace.jsonl", "-o", "-", "new.yaml"}, {"page", "-trace", "fault.jsonl", "-o", "page.html", "new.yaml"}, {"page", "-svg", named, "-o", "page.html", "new.yaml"},
 		{"simulate", "-trace", hostile, "new.yaml"}, {"simulate", "-trace", "trace.jsonl", hostile}, {"simulate", "-traffic", "burst " + hostile, "new.yaml"},
 		{"simulate", "-trace", "trace.jsonl", "-limit", hostile, "new.yaml"}, {"simulate", "-trace", hostile + ".jsonl", "new.yaml"},

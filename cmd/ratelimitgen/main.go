@@ -11,6 +11,7 @@
 //	ratelimitgen schema     print the JSON Schema of limits.yaml, or of the output of diff
 //	ratelimitgen sql        print the statements that create the tables, or grant privileges
 //	ratelimitgen simulate   replay requests and print the decisions of the limits
+//	ratelimitgen completion print a script that completes commands and flags in a shell
 //	ratelimitgen version    print the version
 //	ratelimitgen help       print the commands, or the usage of one
 //
@@ -39,7 +40,7 @@ import (
 func commands() []command {
 	return []command{
 		generateCommand(), checkCommand(), fmtCommand(), diffCommand(), explainCommand(), pageCommand(), dashboardCommand(), initCommand(),
-		schemaCommand(), sqlCommand(), simulateCommand(), versionCommand(), helpCommand(),
+		schemaCommand(), sqlCommand(), simulateCommand(), completionCommand(), versionCommand(), helpCommand(),
 	}
 }
 
@@ -107,6 +108,28 @@ func findCommand(name string) (command, error) {
 
 func commandNames() []string {
 	return namesOf(commands(), func(c command) string { return c.name })
+}
+
+func completionCommand() command {
+	return command{
+		name:    "completion",
+		args:    "SHELL",
+		summary: "print a script that completes commands and flags in a shell",
+		help: `SHELL is bash, zsh or fish. Load the script when the shell starts, in ~/.bashrc, ~/.zshrc (after
+compinit) or ~/.config/fish/config.fish:
+
+  source <(ratelimitgen completion bash)
+  source <(ratelimitgen completion zsh)
+  ratelimitgen completion fish | source
+
+It completes the word ratelimitgen. If you run the program as a tool of a module, define an alias:
+
+  alias ratelimitgen='go tool ratelimitgen'
+`,
+		prepare: func(*flag.FlagSet) action {
+			return func(s streams, args []string) error { return completion(s, args, commands()) }
+		},
+	}
 }
 
 func helpCommand() command {

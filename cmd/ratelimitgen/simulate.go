@@ -2,12 +2,14 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"math"
 	"os"
+	"os/signal"
 	"slices"
 	"strconv"
 	"time"
@@ -100,6 +102,8 @@ time zone or an anniversary of their own have UTC, and the day of the first requ
 
   ratelimitgen simulate -limit sendMessage -traffic "steady 5/s for 10m; burst 100 at 2m; poisson 20/s"
 
+At an interrupt (Ctrl-C), the output has the requests so far, and the exit code is 3.
+
 The exit code is 1 if a line cannot be replayed: it cannot be read as above, its time is too far
 before that of another line, its limit does not exist, or its count exceeds the capacity. -keep-going skips
 such lines, and lists the first of them. This sorts a trace whose times all have one format:
@@ -167,9 +171,13 @@ func (a *simulateArgs) run(s streams, args []string) error {
 	if err != nil {
 		return err
 	}
+	// A second interrupt ends the program, such as one that waits for the next line of a trace.
+	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer restore()
+	context.AfterFunc(ctx, restore)
 	faults := &faults{trace: traceName(a.trace), limits: c.Names(), keepGoing: a.keepGoing}
 	// Skipped lines are listed even if the replay fails later.
-	err = a.format.write(s, simulation{from, c, a.against != "", faults.add}, render.Options{Color: a.color.color(s.out)})
+	err = a.format.write(s, simulation{ctx, from, c, a.against != "", faults.add}, render.Options{Color: a.color.color(s.out)})
 	if unreadable := new(trace.MappingError); errors.As(err, &unreadable) {
 		err = checkFailed{traceName(a.trace) + ": " + printable.Line(unreadable.Reason)}
 	}

@@ -802,6 +802,25 @@ var policyThumbnails = runtime.Policy{
 	Capacity: 100,
 }
 
+// Uploads counts the megabytes that one organization uploads, for its bill.
+//
+// Unlimited, and counted per month.
+// Peek returns what was used, until the window ends.
+// Windows begin on the 1st of each month at 00:00 in Europe/Berlin.
+// Worst case: no bound.
+func (l *Limits) Uploads(org uint64) Limit {
+	return l.limiter().Limit(&policyUploads, runtime.KeyOf(runtime.Uint64(org)))
+}
+
+var policyUploads = runtime.Policy{
+	Name:     "uploads",
+	Kind:     runtime.FixedWindow,
+	Rate:     runtime.MaxTokens,
+	Period:   runtime.Calendar{Unit: runtime.Month}.Period(),
+	Capacity: runtime.MaxTokens,
+	Calendar: runtime.Calendar{Unit: runtime.Month, Zone: "Europe/Berlin"},
+}
+
 // Complete is what one completion costs.
 //
 // All limits must allow a request: if one denies it, no token is taken from any of them.
@@ -1204,6 +1223,18 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 				"Worst case: 120 in any second, of archive alone 70 in any second.",
 			},
 			Policies: []*runtime.Policy{&policyThumbnails},
+		},
+		{
+			Name: "uploads",
+			Doc:  "counts the megabytes that one organization uploads, for its bill.",
+			Rules: []string{
+				"Unlimited, and counted per month.",
+				"Peek returns what was used, until the window ends.",
+				"Windows begin on the 1st of each month at 00:00 in Europe/Berlin.",
+				"Worst case: no bound.",
+			},
+			Key:      []runtime.CatalogKey{{Name: "org", Type: "uint64"}},
+			Policies: []*runtime.Policy{&policyUploads},
 		},
 	},
 	Plans: []string{"free", "pro", "enterprise"},

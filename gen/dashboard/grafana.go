@@ -235,7 +235,7 @@ func slots(l *spec.Limit, name string) panel {
 func lines(l *spec.Limit, seconds string) (all []series) {
 	for _, of := range l.Each() {
 		p := &of.Policy
-		if of.Numberless() {
+		if of.Numberless() || of.CountsOnly() {
 			continue
 		}
 		plan := ""

@@ -59,11 +59,15 @@ func Limit(l *spec.Limit) *Description {
 		return d
 	}
 	common := func(sentence string) bool { return slices.Contains(d.Sentences, sentence) }
-	limited := 0
+	limited, bounded := 0, slices.ContainsFunc(l.Plans, func(of *spec.Limit) bool { return !of.Numberless() && !of.CountsOnly() })
 	for _, of := range l.Plans {
 		plan := Limit(of)
+		if bounded && of.CountsOnly() {
+			// Operators can give its keys what they can give those of the other plans.
+			plan.Sentences = slices.DeleteFunc(plan.Sentences, func(s string) bool { return slices.Contains(fields.OverridesWords(of), s) })
+		}
 		d.Plans = append(d.Plans, *plan)
-		if of.Unlimited() || of.Zero() {
+		if of.Unlimited() || of.Zero() || bounded && of.CountsOnly() {
 			continue
 		}
 		if limited++; limited == 1 {
@@ -74,7 +78,7 @@ func Limit(l *spec.Limit) *Description {
 	for i, of := range l.Plans {
 		plan := &d.Plans[i]
 		plan.Sentences = slices.DeleteFunc(plan.Sentences, common)
-		if of.Numberless() {
+		if of.Numberless() || of.CountsOnly() {
 			plan.Worst = ""
 		}
 	}
@@ -88,7 +92,7 @@ func Words(l *spec.Limit) []string { return Limit(l).Words() }
 func worstCases(l *spec.Limit) string {
 	text := worstCase(l)
 	for _, class := range l.Priorities {
-		if alone := l.Alone(class); class.Leaves > 0 && len(l.Plans) == 0 && !l.Numberless() {
+		if alone := l.Alone(class); class.Leaves > 0 && len(l.Plans) == 0 && !l.Numberless() && !l.CountsOnly() {
 			text += ", of " + class.Name + " alone " + mostInPeriod(&alone)
 		}
 	}
@@ -101,7 +105,7 @@ func worstCase(l *spec.Limit) string {
 	switch {
 	case len(l.Plans) > 0:
 		return strings.Join(words.Of(l.Plans, func(of *spec.Limit) string { return of.Plan + ": " + worstCases(of) }), "; ")
-	case l.UnlimitedRate || p.AtMost.Unlimited:
+	case l.UnlimitedRate || l.CountsOnly() || p.AtMost.Unlimited:
 		return "no bound"
 	case l.Zero():
 		return "0"

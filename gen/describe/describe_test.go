@@ -52,6 +52,10 @@ func TestWordsDescribeTheRule(t *testing.T) {
 			[]string{"Fixed window: 1 per 2 hours.", "A window begins at the first request after the previous window has ended."},
 		},
 		{
+			[]string{"kind: fixed window", "rate: unlimited", "count: true", "period: month", "zone: UTC"},
+			[]string{"Unlimited, and counted per month.", "Peek returns what was used, until the window ends.", "Windows begin on the 1st of each month at 00:00 in UTC."},
+		},
+		{
 			[]string{"kind: token bucket", "rate: 1_000", "period: 1s", "maxReserved: 0", "lease: {tokens: 100, for: 200ms}", "denyCache: 1s", "durability: relaxed"},
 			[]string{
 				"Token bucket: 1,000 per second, at most 1,000 at once.",

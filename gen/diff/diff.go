@@ -80,7 +80,7 @@ func diffFields[T any](values []fields.Value[T], old, new *T, side func(*T, stri
 // diffPlans returns the changes of a limit, except for its name.
 func diffPlans(old, new *spec.Limit, renamed Renames) (changes []Change) {
 	if len(old.Plans)+len(new.Plans) == 0 {
-		return diffFields(values.Limit, old, new, sideOfLimit)
+		return slices.DeleteFunc(diffFields(values.Limit, old, new, sideOfLimit), func(c Change) bool { return c.Field == "capacity" && eitherCounts(old, new) })
 	}
 	if len(old.Plans) == 0 || len(new.Plans) == 0 {
 		oldSide, newSide := wholeLimit(old), wholeLimit(new)
@@ -110,7 +110,7 @@ func diffPlans(old, new *spec.Limit, renamed Renames) (changes []Change) {
 func diffByPlan(f fields.Value[spec.Limit], old, new *spec.Limit, pairs []PlanPair) (changes []Change) {
 	limited := 0
 	for _, p := range pairs {
-		if p.Old == nil || p.New == nil {
+		if p.Old == nil || p.New == nil || eitherCounts(p.Old, p.New) && !slices.Contains([]string{"rate", "count", "period"}, f.Name) {
 			continue
 		}
 		of, becomes := p.New, p.Old.Numberless() || p.New.Numberless()
@@ -119,7 +119,7 @@ func diffByPlan(f fields.Value[spec.Limit], old, new *spec.Limit, pairs []PlanPa
 		}
 		if !becomes {
 			limited++
-		} else if f.Name != fields.NumberOf(of) {
+		} else if f.Name != fields.NumberOf(of) && f.Name != "count" {
 			continue // the other numbers come or go with it
 		}
 		for _, c := range diffFields([]fields.Value[spec.Limit]{f}, p.Old, p.New, sideOfLimit) {
@@ -130,12 +130,16 @@ func diffByPlan(f fields.Value[spec.Limit], old, new *spec.Limit, pairs []PlanPa
 	another := func(c Change) bool {
 		return c.Old.Value != changes[0].Old.Value || c.New.Value != changes[0].New.Value
 	}
-	if len(changes) > 1 && len(changes) == limited && !slices.ContainsFunc(changes, another) {
+	if len(changes) > 1 && len(changes) == limited && f.Name != "count" && !slices.ContainsFunc(changes, another) { // a count is for some of the plans
 		changes[0].Plan = ""
 		return changes[:1]
 	}
 	return changes
 }
+
+// eitherCounts reports whether the rate of a limit, or of a plan, is unlimited and counted before or after. Its capacity, and the other
+// numbers of a plan, come or go with it.
+func eitherCounts(old, new *spec.Limit) bool { return old.CountsOnly() || new.CountsOnly() }
 
 // diffPlanNames returns the plans that were renamed.
 func diffPlanNames(old, new *spec.File, renamed Renames) (changes []Change) {

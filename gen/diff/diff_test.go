@@ -71,6 +71,13 @@ func TestFiles(t *testing.T) {
 				"exceptions-changed sendMessage exceptions: -> {org: 4, rate: 5, reason: d}",
 				"exceptions-changed sendMessage exceptions: {org: 3, mode: off, reason: c} -> {org: 3, mode: block, reason: c}",
 				"exceptions-changed sendMessage exceptions: {org: 2, rate: 5, reason: b} ->"}},
+		{"unlimited and counted", ids.LimitOf("kind: fixed window", "rate: 10", "period: 1d", "capacity: 20"), ids.LimitOf("kind: fixed window", "rate: unlimited", "count: true", "period: 1d"), []string{
+			"rate-changed sendMessage rate: 10 -> unlimited", "rate-changed sendMessage count: -> true"}},
+		{"the largest rate is unlimited and counted", ids.LimitOf("kind: fixed window", "rate: 1_000_000_000_000_000", "period: 1d"), ids.LimitOf("kind: fixed window", "rate: unlimited", "count: true", "period: 1d"), nil},
+		{"counted plans", ids.Windowed("rate: {free: 10, pro: unlimited}"), ids.Windowed("rate: {free: 10, pro: unlimited}", "count: true"), []string{
+			"rate-changed sendMessage count: -> true"}},
+		{"a counted plan has no other numbers", ids.Windowed("rate: {free: 10, pro: unlimited}", "count: true", "maxReserved: {free: 5}"), ids.Windowed("rate: {free: 10, pro: unlimited}", "count: true", "maxReserved: {free: 6}"), []string{
+			"max-reserved-changed sendMessage maxReserved: 5 -> 6"}},
 		{"starts", ids.LimitOf("kind: fixed window", "rate: 1", "period: 1d", "start: 2024-01-01T01:00:00+01:00"), ids.LimitOf("kind: fixed window", "rate: 1", "period: 1d", "start: 36h"), []string{
 			"start-changed sendMessage start: 2024-01-01T00:00:00Z -> 1d12h"}},
 	} {

@@ -68,7 +68,7 @@ func jumps(a, b Bound, within func(time.Duration) Bound) (list []Bound) {
 // enforced returns the policy as if it was enforced, with the bound of callers who do not reserve if reservations have
 // no bound; nil if there is no bound at all.
 func enforced(p *runtime.Policy) *runtime.Policy {
-	if p == nil || p.Inside().Numberless() || p.Kind == runtime.InFlight { // which has no bound in a time
+	if p == nil || p.Inside().Numberless() || p.Inside().CountsOnly() || p.Kind == runtime.InFlight { // which has no bound in a time
 		return nil
 	}
 	if p.MaxReserved == runtime.Unbounded {

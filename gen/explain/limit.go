@@ -114,7 +114,7 @@ func (p *Page) numbers(l *spec.Limit) {
 		return
 	}
 	var rows [][]string
-	for _, n := range impliedNumbers(&l.Policy) {
+	for _, n := range planNumbers(l) {
 		rows = append(rows, []string{n.Name, n.text(), n.when + n.remark})
 	}
 	p.table(label, "", Table{Rows: rows, align: "lrl"})
@@ -346,7 +346,7 @@ func (p *Page) planRules(label string, d *describe.Description) {
 func (p *Page) byPlan(label string, l *spec.Limit, describe func(*runtime.Policy) string) {
 	var labels, texts []string
 	for _, of := range l.Each() {
-		if !of.Numberless() {
+		if !of.Numberless() && !of.CountsOnly() {
 			labels, texts = append(labels, label+", plan "+of.Plan), append(texts, describe(&of.Policy))
 		}
 	}
@@ -393,7 +393,7 @@ func planTable(plans []*spec.Limit) Table {
 
 func planNumbers(of *spec.Limit) []number {
 	switch {
-	case of.UnlimitedRate:
+	case of.UnlimitedRate, of.CountsOnly():
 		return []number{{Number: review.Within(0).Of(nil, &runtime.Policy{Mode: runtime.ModeUnlimited})}}
 	case of.Zero():
 		return []number{{Number: review.Within(0).Of(nil, &of.Policy)}}

@@ -21,6 +21,8 @@ func List(file *spec.File, program string) (p Page) {
 			switch {
 			case of.Zero():
 				rate, atOnce = "0", "0"
+			case of.CountsOnly():
+				rate = unlimited + ", counted per " + fields.PeriodOf(&of.Policy)
 			case !of.UnlimitedRate:
 				rate = fields.AtMost(of.Policy.Rate, of.Policy.AtMost.Rate) + " per " + fields.PeriodOf(&of.Policy)
 				if of.Policy.Hold > 0 {

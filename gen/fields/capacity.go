@@ -24,7 +24,15 @@ var capacityField = limitField{
 	check:     (*parser).checkCapacity,
 	change:    ids.CapacityChanged,
 	byPlan:    true,
-	effective: func(l *spec.Limit) string { return effectiveNumber(l.Policy.Full(), l.Policy.AtMost.Full()) },
+	effective: effectiveCapacity,
+}
+
+// effectiveCapacity is empty for an unlimited rate.
+func effectiveCapacity(l *spec.Limit) string {
+	if l.CountsOnly() {
+		return ""
+	}
+	return effectiveNumber(l.Policy.Full(), l.Policy.AtMost.Full())
 }
 
 // readCapacity reads a capacity, which is bounded by what one row can have for a limit in flight.

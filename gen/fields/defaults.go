@@ -14,7 +14,7 @@ import (
 var defaultsField = fileField{
 	name: "defaults", synonyms: []string{"default", "common", "global", "globals"},
 	about:   "Values for the limits that do not give their own. A limit's own value wins.",
-	more:    "A default applies only where it suits: `zone` to periods in calendar units, and `denyCache` to limits whose capacity is not 0. A default that no limit takes is allowed. `explain` lists what a limit has by default, and `diff` reviews the edit of a default at each limit that it changes.",
+	more:    "A default applies only where it suits: `zone` to periods in calendar units, `denyCache` to limits whose capacity is not 0, and neither this nor `jitter` to limits whose rate is `unlimited`. A default that no limit takes is allowed. `explain` lists what a limit has by default, and `diff` reviews the edit of a default at each limit that it changes.",
 	accepts: "a map with any of " + words.List(words.Of(names(defaultFields), func(name string) string { return "`" + name + "`" }), "and"),
 	absent:  "each limit has its own values, or the defaults of the fields",
 	example: "{timeout: 250ms, onError: open}",
@@ -28,8 +28,8 @@ var defaultFields = []limitField{
 	byDefault(zoneField, "The zone of the limits that give none and have a `period` in calendar units. Other limits do not take it."),
 	byDefault(timeoutField, "The timeout of the limits that give none."),
 	byDefault(onErrorField, "The decision of the limits that give none, if the store fails."),
-	byDefault(jitterField, "The jitter of the limits that give none."),
-	byDefault(denyCacheField, "The denyCache of the limits that give none. Limits with capacity 0 do not take it."),
+	byDefault(jitterField, "The jitter of the limits that give none. Limits with an unlimited rate do not take it."),
+	byDefault(denyCacheField, "The denyCache of the limits that give none. Limits with capacity 0 or an unlimited rate do not take it."),
 }
 
 // byDefault returns the entry of a field in the defaults, made of its entry in a limit.

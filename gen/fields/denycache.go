@@ -15,7 +15,7 @@ var denyCacheField = lengthOf(func(p *runtime.Policy) *time.Duration { return &p
 	about:     "The longest time that a process repeats a denial from its memory. Tokens that another process gives back may be available only that much later.",
 	absent:    "that of `defaults`, or denials are not cached",
 	example:   "1s",
-	suits:     (*draft).hasCapacity,
+	suits:     func(l *draft) bool { return l.hasCapacity() && l.limits() },
 	check:     (*parser).checkDenyCache,
 	change:    ids.DenyCacheChanged,
 	sentences: denyCacheSentences,

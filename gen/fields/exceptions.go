@@ -54,6 +54,8 @@ const (
 type exceptionDraft struct {
 	spec.Exception
 	limit *spec.Limit
+	// counts means that the limit counts requests without a limit.
+	counts bool
 }
 
 // exceptionFields are the fields of an exception beside the parts of the key.
@@ -80,7 +82,10 @@ var exceptionFields = []field[exceptionDraft, spec.Exception]{
 			return p.exceptionNumber(&x.Given.Numbers.Rate, e)
 		},
 		effective: func(x *spec.Exception) string {
-			if x.Given.Numbers.Unlimited {
+			switch {
+			case x.Counted:
+				return unlimited + " and counted"
+			case x.Given.Numbers.Unlimited:
 				return unlimited
 			}
 			return numberUnlessZero(x.Given.Numbers.Rate)
@@ -99,7 +104,12 @@ var exceptionFields = []field[exceptionDraft, spec.Exception]{
 			}
 			return p.exceptionNumber(into, e)
 		},
-		effective: func(x *spec.Exception) string { return numberUnlessZero(x.Given.Numbers.Full()) },
+		effective: func(x *spec.Exception) string {
+			if x.Counted {
+				return ""
+			}
+			return numberUnlessZero(x.Given.Numbers.Full())
+		},
 	},
 	{
 		name:    "maxReserved",
@@ -207,7 +217,7 @@ func (p *parser) finishExceptions(l *draft, limit *spec.Limit) {
 	fields := append(keyFields(limit.Key), exceptionFields...)
 	first := map[string]diag.Span{}
 	for _, item := range e.Value.Content {
-		if x := p.readException(fields, limit, item, first); x != nil {
+		if x := p.readException(fields, exceptionDraft{limit: limit, counts: l.counts()}, item, first); x != nil {
 			limit.Exceptions = append(limit.Exceptions, x)
 		}
 	}
@@ -266,14 +276,14 @@ func catalogKey(part spec.KeyPart) runtime.CatalogKey {
 }
 
 // readException reads one exception, or returns nil if it has an error.
-func (p *parser) readException(fields []field[exceptionDraft, spec.Exception], limit *spec.Limit, item *yaml.Node, first map[string]diag.Span) *spec.Exception {
+func (p *parser) readException(fields []field[exceptionDraft, spec.Exception], x exceptionDraft, item *yaml.Node, first map[string]diag.Span) *spec.Exception {
+	limit := x.limit
 	at := p.doc.Source.At(item)
 	before := len(p.doc.Found)
 	entries, ok := p.doc.Entries(item, at, "an exception", exceptionsHelp)
 	if !ok {
 		return nil
 	}
-	x := exceptionDraft{limit: limit}
 	x.Parts, x.Pos = make([]string, len(limit.Key)), at.Pos
 	given := readFields(p, fields, &x, entries, diag.Spanning(at.Pos, "{"), p.doc.Complete(item))
 	if len(p.doc.Found) > before {
@@ -298,6 +308,9 @@ func (p *parser) readException(fields []field[exceptionDraft, spec.Exception], l
 	first[x.Given.Key] = place.At
 	if !p.checkException(&x, given, place) {
 		return nil
+	}
+	if x.counts && x.Given.Numbers.Unlimited {
+		x.Counted, x.Given.Numbers = true, runtime.Numbers{Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens}
 	}
 	return &x.Exception
 }
@@ -422,6 +435,8 @@ func GivenText(x *spec.Exception) string {
 	switch {
 	case x.Plan != "":
 		return "plan " + x.Plan
+	case x.Counted:
+		return "rate " + unlimited + " and counted"
 	case n.Unlimited:
 		return "rate " + unlimited
 	case x.Given.Mode != runtime.ModeEnforce:

@@ -111,6 +111,10 @@ func withExample(t *testing.T, f field[draft, spec.Limit]) (before, after *spec.
 	case "zone":
 		lines[2] = "period: month"
 		return one(t, append(lines, "zone: UTC")...), one(t, append(lines, "zone: "+f.example)...)
+	case "count":
+		// The largest rate is the same policy.
+		lines = []string{"kind: fixed window", "period: 1h"}
+		return one(t, append(lines, "rate: 1_000_000_000_000_000")...), one(t, append(lines, "rate: unlimited", "count: "+f.example)...)
 	case "precise":
 		lines = []string{"kind: sliding window", "rate: 50", "period: 1h"}
 	case "penalty":
@@ -152,7 +156,7 @@ func fieldsOfStruct[T any]() (names []string) {
 // policyField returns the field of a policy, a lease or bounds of overrides that a field of limits.yaml sets, or "".
 func policyField(name string) string {
 	switch name {
-	case "doc", "key", "goName", "prices", "exceptions", "priorities":
+	case "doc", "key", "goName", "prices", "exceptions", "priorities", "count":
 		return ""
 	case "zone":
 		return "Calendar"

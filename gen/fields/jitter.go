@@ -16,6 +16,7 @@ var jitterField = lengthOf(func(p *runtime.Policy) *time.Duration { return &p.Ji
 	more:      "The jitter of a key is the same for the same due time, and `Decision.RetryAfter` stays exact; `Decision.RetryIn()` includes the jitter. It spreads the keys of a limit: all callers of one key get the same.",
 	absent:    "that of `defaults`, or none",
 	example:   "10s",
+	suits:     (*draft).limits,
 	change:    ids.JitterChanged,
 	sentences: jitterSentences,
 })

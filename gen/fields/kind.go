@@ -98,6 +98,7 @@ var algorithms = map[runtime.Kind]algorithm{
 		},
 		refusals: append([]refusal{
 			noStart("a token bucket", "leave start out, or use a fixed window"), noHold,
+			notCounted("a token bucket does not count an unlimited rate", ": its tokens accrue again, so that nobody knows how many were used"),
 			notPrecise("token bucket", "leave precise out: a token bucket is exact, and never grants more than capacity and rate together in any period"),
 		}, calendarRefusals("a token bucket")...),
 	},
@@ -136,6 +137,7 @@ var algorithms = map[runtime.Kind]algorithm{
 			},
 			onePeriod,
 			noHold,
+			notCounted("a sliding window does not count an unlimited rate", ": use leaves it all the time, so that it has none for a bill"),
 		}, calendarRefusals("a sliding window")...),
 	},
 	runtime.InFlight: {
@@ -163,6 +165,7 @@ var algorithms = map[runtime.Kind]algorithm{
 				field: "maxReserved", message: "a limit in flight has no reservations", why: ", because nobody knows when a slot is released",
 				help: "leave maxReserved out: WaitAcquire waits until a slot is free",
 			},
+			notCounted("a limit in flight does not count use", ": slots are given back, and do not add up"),
 			noStart("a limit in flight", ""),
 			notPrecise("limit in flight", "leave precise out: a limit in flight is exact"),
 			{
@@ -228,7 +231,9 @@ func perPeriod(p *runtime.Policy) string {
 
 // ruleSentence covers kind, rate, period and capacity.
 func ruleSentence(l *spec.Limit) string {
-	if p := &l.Policy; p.AtMost.Unlimited {
+	if p := &l.Policy; l.CountsOnly() {
+		return "Unlimited, and counted per " + PeriodOf(p) + "."
+	} else if p.AtMost.Unlimited {
 		rule := spec.Capital(p.Kind.String()) + ": as many per " + PeriodOf(p) + " as callers give"
 		if p.Capacity < p.Rate {
 			rule += ", at most " + words.Number(p.Capacity) + " at once"

@@ -11,6 +11,7 @@ var limitFields = []limitField{
 	keyField,
 	kindField,
 	rateField,
+	countField,
 	periodField,
 	zoneField,
 	capacityField,

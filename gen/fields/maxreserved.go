@@ -70,7 +70,7 @@ func unboundedOr(n int64, text string) string {
 
 func reservingSentences(l *spec.Limit) []string {
 	switch p := &l.Policy; {
-	case !p.Reserves():
+	case !p.Reserves() || l.CountsOnly(): // without a bound, none is ever ahead
 		return nil
 	case p.MaxReserved == runtime.Unbounded:
 		return []string{"Callers may reserve any number of tokens ahead."}

@@ -136,6 +136,9 @@ func (p *parser) checkOverrides(l *draft) {
 		case part.own == 0:
 			p.reportOverride(l, e, part.name, "leave it out", "the limit has %s 0, which overrides cannot change", part.name)
 			return
+		case l.countsOnly() && *part.into < part.own:
+			p.reportOverride(l, e, part.name, "write overrides: {}, which allows all numbers", "the most that overrides can give, %s, is less than the limit, which is unlimited", words.Number(*part.into))
+			return
 		case *part.into < part.own:
 			p.reportOverride(l, e, part.name, "give at least "+words.Number(part.own)+", or leave it out: overrides can always give less",
 				"the most that overrides can give, %s, is less than the %s of the limit, %s", words.Number(*part.into), part.name, words.Number(part.own))
@@ -156,7 +159,9 @@ func (p *parser) checkOverrides(l *draft) {
 	}
 	l.policy.Overrides = most
 	for _, of := range l.plans {
-		of.policy.Overrides = most
+		if of.policy.Overrides = most; of.countsOnly() {
+			of.policy.Overrides.Rate, of.policy.Overrides.Capacity = runtime.MaxTokens, runtime.MaxTokens
+		}
 	}
 }
 
@@ -170,7 +175,7 @@ func (p *parser) reportOverride(l *draft, e document.Entry, part, help, message 
 func largestNumbers(l *draft) (largest runtime.OverrideBounds, follows bool) {
 	follows = true
 	for _, of := range l.eachPlan() {
-		if of.unlimited() {
+		if of.unlimited() || of.countsOnly() && !l.countsOnly() {
 			continue
 		}
 		largest.Rate = max(largest.Rate, of.policy.Rate)
@@ -192,6 +197,9 @@ func OverridesWords(l *spec.Limit) []string {
 	}
 	if b.Slots > 0 {
 		return []string{"Operators can block a key, or give it up to " + words.Count(b.Slots, "slot") + ", for a time, without a deploy."}
+	}
+	if l.CountsOnly() {
+		return []string{"Operators can block a key, or give it numbers, for a time, without a deploy."}
 	}
 	numbers := []string{"rate " + words.Number(b.Rate)}
 	if l.Policy.Kind.Linear() && b.Capacity > 0 {

@@ -15,7 +15,7 @@ func (p *parser) sameMethods(l *draft, limit *spec.Limit) bool {
 	var first *spec.Limit
 	for _, of := range limit.Plans {
 		switch {
-		case of.Numberless():
+		case of.Numberless() || of.CountsOnly():
 		case first == nil:
 			first = of
 		case first.Policy.Reserves() != of.Policy.Reserves():
@@ -56,7 +56,7 @@ func (p *parser) carryAlike(l *draft, limit *spec.Limit) bool {
 	}
 	for i, large := range limit.Plans {
 		for _, small := range limit.Plans[:i] {
-			if large.Numberless() || small.Numberless() || includes(large, small) || includes(small, large) {
+			if large.Numberless() || small.Numberless() || large.CountsOnly() || small.CountsOnly() || includes(large, small) || includes(small, large) {
 				continue
 			}
 			if atOnce(large) < atOnce(small) {

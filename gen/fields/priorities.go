@@ -125,11 +125,15 @@ func (p *parser) checkPriorities(l *draft) {
 // finishPriorities names the classes of a limit that is complete otherwise, and reports one that would have no tokens.
 func (p *parser) finishPriorities(l *draft, limit *spec.Limit) {
 	e := l.given["priorities"]
+	if len(limit.Priorities) > 0 && len(limit.Plans) == 0 && limit.CountsOnly() {
+		p.doc.Report(e.At, ids.BadPriorities, "leave priorities out", "a limit that only counts has no priorities: nothing is left for others")
+		return
+	}
 	for i := range limit.Priorities {
 		class := &limit.Priorities[i]
 		class.GoName = limit.GoName + spec.GoName(class.Name)
 		for _, of := range limit.Each() {
-			if of.Numberless() {
+			if of.Numberless() || of.CountsOnly() {
 				continue
 			}
 			if alone, shards := of.Alone(*class), int64(max(1, of.Policy.Shards)); alone.Capacity < shards {
@@ -163,7 +167,7 @@ func (p *parser) claimPriorities(e document.Entry, l *spec.Limit) {
 
 func prioritiesSentences(l *spec.Limit) (sentences []string) {
 	for _, class := range l.Priorities {
-		if class.Leaves == 0 {
+		if class.Leaves == 0 || l.CountsOnly() {
 			continue
 		}
 		alone := l.Alone(class)

@@ -19,11 +19,11 @@ import (
 var rateField = limitField{
 	name: "rate", requiredBy: kindNeeds("rate"), synonyms: []string{"limit"},
 	about:     "How many tokens are granted per `period`. Not for a limit in flight.",
-	more:      "A plan with the rate 0 is denied every request. Requests of an `unlimited` plan are not counted. A plan whose use is to be billed has the largest number instead: nobody reaches it, and `Peek` returns what was `Used`.",
-	accepts:   fmt.Sprintf("a whole number of tokens, 1 to %s; or a map with such a number, 0 or `unlimited` for each plan; or `{at most: 10_000}`, if callers give it, or `{at most: unlimited}`", words.Number(runtime.MaxTokens)),
+	more:      "A plan with the rate 0 is denied every request. Requests of an `unlimited` plan are not counted, unless the limit has `count: true`.",
+	accepts:   fmt.Sprintf("a whole number of tokens, 1 to %s; or a map with such a number, 0 or `unlimited` for each plan; or `{at most: 10_000}`, if callers give it, or `{at most: unlimited}`; or `unlimited` with `count: true`", words.Number(runtime.MaxTokens)),
 	absent:    exceptInFlight,
 	example:   "10",
-	schema:    orByPlan(numberSchema(1, runtime.MaxTokens), true),
+	schema:    rateSchema(),
 	read:      (*parser).readRates,
 	change:    ids.RateChanged,
 	byPlan:    true,
@@ -31,10 +31,23 @@ var rateField = limitField{
 	sentences: callerSentences,
 }
 
+// rateSchema has the word too, which needs count: see countField.
+func rateSchema() object {
+	schema := orByPlan(numberSchema(1, runtime.MaxTokens), true)
+	schema["pattern"] = fmt.Sprintf("^%s$|%s", unlimited, schema["pattern"])
+	return schema
+}
+
 // readRates reads the rate of all plans, or one for each.
 func (p *parser) readRates(l *draft, e document.Entry) bool {
-	if document.IsString(e.Value) && slices.Contains(boundless, string(diag.Fold(e.Value.Value))) {
-		p.doc.Report(e.At, ids.UnlimitedPlan, "leave the limit out, or let the rate depend on the plan: rate: {free: 10, pro: unlimited}",
+	switch counts := l.counts(); {
+	case counts && isUnlimited(e):
+		l.countUnlimited()
+		return true
+	case counts && p.meantInstead(e, unlimited, unlimitedSynonyms):
+		return false
+	case document.IsString(e.Value) && slices.Contains(boundless, string(diag.Fold(e.Value.Value))):
+		p.doc.Report(e.At, ids.UnlimitedPlan, "leave the limit out, let the rate depend on the plan: rate: {free: 10, pro: unlimited}, or add count: true to count what is used",
 			"a limit that is unlimited for all plans has no effect")
 		return false
 	}
@@ -152,7 +165,7 @@ func wholeRate(n *big.Rat, period string) (rate, times string, ok bool) {
 // effectiveRate is empty for a limit in flight.
 func effectiveRate(l *spec.Limit) string {
 	switch {
-	case l.UnlimitedRate:
+	case l.UnlimitedRate, l.CountsOnly():
 		return unlimited
 	case l.Policy.Kind == runtime.InFlight:
 		return ""

@@ -29,15 +29,17 @@ type refusal struct {
 }
 
 // withoutEffect has the value with which a field is as if it were left out.
-var withoutEffect = map[string]any{"shards": 1, "maxReserved": 0, "precise": false}
+var withoutEffect = map[string]any{"shards": 1, "maxReserved": 0, "precise": false, "count": false}
 
 // hasEffect reports whether a field of withoutEffect has another value.
-func (p *unchecked) hasEffect(field string) bool {
+func (p *unchecked) hasEffect(field string, value *yaml.Node) bool {
 	switch field {
 	case "shards":
 		return p.Shards > 1
 	case "maxReserved":
 		return p.MaxReserved != 0
+	case "count":
+		return value.Value == "true"
 	}
 	return p.Precise
 }
@@ -53,7 +55,7 @@ func (r *refusal) refuses(policy *unchecked, value *yaml.Node) bool {
 	case r.applies != nil:
 		return r.applies(policy)
 	}
-	return !some || policy.hasEffect(r.field)
+	return !some || policy.hasEffect(r.field, value)
 }
 
 // allowed is the JSON Schema of limits that the refusal does not apply to.

@@ -29,7 +29,7 @@ var beyondSchema = []*ids.Meaning{
 
 // partlyInSchema are the rules whose syntax only is in the schema: not the length of a duration, whether a day exists, which names are plans,
 // or how many digits a price has. And in a schema, 10.0 equals 10, and false may be off.
-var partlyInSchema = []*ids.Meaning{ids.BadMode, ids.BadVersion, ids.BadPrices, ids.BadNumbers, ids.NotWhole, ids.OutOfRange, ids.BadDuration, ids.BadStart, ids.NotForPeriod}
+var partlyInSchema = []*ids.Meaning{ids.BadMode, ids.BadCount, ids.BadVersion, ids.BadPrices, ids.BadNumbers, ids.NotWhole, ids.OutOfRange, ids.BadDuration, ids.BadStart, ids.NotForPeriod}
 
 // inSchema reports whether a file that breaks the rule must be invalid by the schema too.
 func inSchema(id string) bool {

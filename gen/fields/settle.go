@@ -27,6 +27,7 @@ func (p *parser) settle(l *draft) {
 
 // settlePlans is settle for the limit of each plan, if the limit depends on the plan.
 func (p *parser) settlePlans(l *draft) {
+	p.checkCount(l)
 	if len(l.byPlan) == 0 {
 		p.settle(l)
 		return
@@ -41,7 +42,10 @@ func (p *parser) settlePlans(l *draft) {
 		l.plans = append(l.plans, p.draftOf(l, plan.Name))
 	}
 	p.dropRepeated(before)
-	limited := slices.IndexFunc(l.plans, func(plan *draft) bool { return !plan.numberless })
+	limited := slices.IndexFunc(l.plans, func(plan *draft) bool { return !plan.numberless && !plan.countsOnly() })
+	if limited < 0 {
+		limited = slices.IndexFunc(l.plans, (*draft).countsOnly)
+	}
 	if limited < 0 {
 		e := l.byPlan[numberOf(l.hasKind(runtime.InFlight))]
 		zero := slices.ContainsFunc(l.plans, func(plan *draft) bool { return !plan.unlimited() })
@@ -56,6 +60,11 @@ func (p *parser) settlePlans(l *draft) {
 		return
 	}
 	l.policy = l.plans[limited].policy
+	for _, plan := range l.plans {
+		if plan.countsOnly() {
+			plan.policy.MaxReserved = l.policy.MaxReserved // whether a limit can be reserved is the same for all plans
+		}
+	}
 	if l.policy.Mode == runtime.ModeBlock {
 		// Blocking is for all plans. The numbers have no effect, but a policy needs some.
 		for _, plan := range l.plans {
@@ -113,6 +122,7 @@ func (p *parser) draftOf(l *draft, plan string) *draft {
 	own := *l
 	own.plans, own.given, own.numberless = nil, map[string]document.Entry{}, false
 	own.limit.Plan, own.limit.Places = plan, map[string]diag.Pos{}
+	counted := false
 	for _, f := range limitFields {
 		e, ok := l.given[f.name]
 		if !ok {
@@ -123,8 +133,9 @@ func (p *parser) draftOf(l *draft, plan string) *draft {
 				continue // a plan without numbers is left out
 			}
 			switch number := f.name == numberOf(l.hasKind(runtime.InFlight)); {
-			case number && document.IsWord(e.Value, unlimited):
-				own.limit.UnlimitedRate, own.numberless = true, true
+			case number && isUnlimited(e):
+				counted = l.counts() && l.hasKind(runtime.FixedWindow)
+				own.limit.UnlimitedRate, own.numberless = !counted, !counted
 			case number && isZero(e.Value):
 				own.numberless = true
 			default:
@@ -142,7 +153,13 @@ func (p *parser) draftOf(l *draft, plan string) *draft {
 		own.policy = unchecked{Name: own.policy.Name, Kind: own.policy.Kind, Precise: own.policy.Precise, Shards: own.policy.Shards, AtMost: own.policy.AtMost, Mode: mode}
 		return &own
 	}
+	if counted {
+		own.countUnlimited()
+	}
 	p.settle(&own)
+	if counted {
+		own.policy.Penalty = runtime.Penalty{}
+	}
 	return &own
 }
 

@@ -41,7 +41,7 @@ var (
 		"Tokens are granted in another way, and the stored state is read in another way.",
 		LimitOf("-kind: token bucket", "+kind: fixed window", "rate: 10", "period: 1m"))
 	RateChanged = change("rate-changed",
-		"The rate or the period has changed, and with it how many tokens are granted in the long run, or how many at a time.",
+		"The rate or the period has changed, and with it how many tokens are granted in the long run, or how many at a time; or an unlimited rate is counted, or no longer is.",
 		LimitOf("kind: token bucket", "rate: 10", "-period: 1m", "+period: 30s"))
 	CapacityChanged = change("capacity-changed",
 		"More or fewer tokens can accumulate and be taken at once. A capacity that is not given is the rate.",

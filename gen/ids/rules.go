@@ -75,7 +75,7 @@ var (
 	MissingPlan = rule("missing-plan", "A value that depends on the plan is given for every plan that is not unlimited.",
 		Planned("-rate: {free: 10}", "+rate: {free: 10, pro: 60}"))
 	UnlimitedPlan = rule("unlimited-plan",
-		"Only the rate of a plan can be unlimited, the plan has no other number then, and some plan of each limit is limited.",
+		"Only a rate can be unlimited, the plan has no other number then, and some plan of each limit is limited, unless the limit counts what is used.",
 		Planned("rate: {free: 10, pro: unlimited}", "-capacity: {free: 20, pro: 120}", "+capacity: {free: 20}"))
 	PlansDiffer = rule("plans-differ",
 		"Either all plans of a limit can be reserved or none can, and likewise all or none only by reservation: one method serves them all.",
@@ -92,6 +92,9 @@ var (
 		LimitOf("kind: token bucket", "-rate: 0", "+rate: 10", "period: 1m"))
 	NothingPasses = rule("nothing-passes", "A limit can allow some request: with capacity 0, it needs a maxReserved.",
 		LimitOf(Bucket, "capacity: 0", "-maxReserved: 0", "+maxReserved: 10"))
+	BadCount = rule("bad-count",
+		"count is true or false; a limit with it is a fixed window with an unlimited rate, and has no lease or numbers from callers.",
+		LimitOf("kind: fixed window", "rate: unlimited", "period: 1d", "-count: yes", "+count: true"))
 	BadPrecise = rule("bad-precise",
 		"precise is true or false; a precise limit has no start, shards or lease.",
 		LimitOf("kind: sliding window", "rate: 50", "period: 1m", "precise: true", "-shards: 2"))

@@ -276,7 +276,7 @@ func (l *limit) playConfig() string {
 	for _, pair := range l.renamed.PairPlans(l.old, l.new) {
 		plan := playPlan{Name: pair.Plan}
 		for i, version := range []*spec.Limit{pair.Old.Unblocked(), pair.New.Unblocked()} {
-			if version == nil || version.Policy.Inside().Numberless() {
+			if version == nil || version.Numberless() || version.CountsOnly() {
 				continue
 			}
 			lane := playLane{Rule: laneRule(&version.Policy)}
@@ -334,10 +334,14 @@ func encode(p playground) string {
 	return string(text)
 }
 
-// policiesOf returns the policies of a pair, the old one first.
+// policiesOf returns the policies of a pair, the old one first. One that only counts is drawn as one without a limit.
 func policiesOf(pair diff.PlanPair) (list []*runtime.Policy) {
 	for _, version := range []*spec.Limit{pair.Old.Unblocked(), pair.New.Unblocked()} {
-		if version != nil {
+		switch {
+		case version == nil:
+		case version.CountsOnly():
+			list = append(list, &runtime.Policy{Name: version.Policy.Name, Kind: version.Policy.Kind, Mode: runtime.ModeUnlimited})
+		default:
 			list = append(list, &version.Policy)
 		}
 	}

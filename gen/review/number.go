@@ -28,7 +28,7 @@ type Measure struct {
 	// Name and Unit are those of the [Number].
 	Name, Unit string
 	value      func(*runtime.Policy) int64
-	// least is 1 for a number that a policy with 0 does not have.
+	// least is 1 for a number that a policy without numbers does not have.
 	least int64
 }
 
@@ -74,7 +74,7 @@ func largestReservation(p *runtime.Policy) int64 {
 // Of returns the number for two policies, of which one may be nil.
 func (m Measure) Of(old, new *runtime.Policy) Number {
 	of := func(p *runtime.Policy) *int64 {
-		if p == nil || p.Inside().Numberless() && m.least > 0 {
+		if p == nil || (p.Inside().Numberless() || p.Inside().CountsOnly()) && m.least > 0 {
 			return nil
 		}
 		if value := m.value(p); value >= m.least {

@@ -63,6 +63,8 @@ type Exception struct {
 	Parts []string
 	// Plan is the name of the plan, or "".
 	Plan string
+	// Counted means that the rate is unlimited, and requests are counted.
+	Counted bool
 	// Pos is the place of the exception.
 	Pos diag.Pos
 }
@@ -81,6 +83,9 @@ func (l *Limit) Unlimited() bool { return l.Policy.Mode == runtime.ModeUnlimited
 
 // Zero reports whether the limit of a plan is 0: every request is denied.
 func (l *Limit) Zero() bool { return l.Policy.Inside().Zero() }
+
+// CountsOnly reports whether the rate of the limit, or of the plan, is unlimited and requests are counted.
+func (l *Limit) CountsOnly() bool { return l.Policy.Inside().CountsOnly() }
 
 // Numberless reports whether the limit of a plan has no numbers: its rate is unlimited, or it is 0.
 func (l *Limit) Numberless() bool { return l.UnlimitedRate || l.Zero() }

@@ -795,3 +795,24 @@ func TestDrawsALargeDebt(t *testing.T) {
 		}
 	}
 }
+
+// A limit that only counts has no tokens left to show: the pages have what each key has used.
+func TestShowsWhatIsUsedOfAnUnlimitedRate(t *testing.T) {
+	builds := &runtime.Policy{Name: "builds", Kind: runtime.FixedWindow, Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens, Period: time.Hour, Start: runtime.StartOffset(0)}
+	store := &memstore.Store{Clock: func() time.Time { return start }}
+	_, err := limiter.New(store).Limit(builds, runtime.KeyOf(runtime.Int64(7))).AllowN(t.Context(), 1_234)
+	require.NoError(t, err)
+	server := mounted(t, console.Options{Store: store, Catalog: &runtime.Catalog{Limits: []runtime.CatalogLimit{
+		{Name: "builds", Key: []runtime.CatalogKey{{Name: "org", Type: "int64"}}, Policies: []*runtime.Policy{builds}},
+	}}})
+	at, _ := keyOf(t, server, "builds")
+	for address, want := range map[string]string{
+		server.URL + "/ops/limits/":                  `<td class="number">1,234 used</td>`,
+		server.URL + "/ops/limits/limit?name=builds": `<td class="number">1,234 used</td>`,
+		at: "unlimited, 1,234 used, window ends in",
+	} {
+		_, text := get(t, address)
+		assert.Contains(t, text, want)
+		assert.NotContains(t, text, "000,000", address)
+	}
+}

@@ -152,7 +152,7 @@ func (c *console) state(r *http.Request, p *runtime.Policy, key runtime.Key, row
 	if d, err := limit.CheckN(r.Context(), 0); err == nil && d.Policy != nil {
 		p = d.Policy
 	}
-	if p.Inside().Uncounted() || len(rows) == 0 {
+	if p.Inside().Uncounted() || p.Inside().CountsOnly() || len(rows) == 0 {
 		return s, nil
 	}
 	points, err := future(p, rows, at)

@@ -155,8 +155,13 @@ func (c *console) parseTemplates() *template.Template {
 	}).Parse(pageHTML))
 }
 
-// left is the whole tokens of a key, because a request takes whole ones.
-func left(k operate.BusyKey) string { return words.Number(int64(math.Floor(k.Decision.Value))) }
+// left is the whole tokens of a key, because a request takes whole ones, and the capacity; or what was used, if there is no bound.
+func left(k operate.BusyKey) string {
+	if p := k.Policy.Inside(); p.CountsOnly() {
+		return words.Number(p.Used(k.Decision.Value)) + " used"
+	}
+	return words.Number(int64(math.Floor(k.Decision.Value))) + " of " + words.Number(k.Policy.Full())
+}
 
 // usedPart is the part of the capacity that a key lacks, for a bar.
 func usedPart(k operate.BusyKey) string { return fmt.Sprintf("%.3f", min(1, k.Used())) }

@@ -37,8 +37,8 @@
 // client that waits as long and is not overtaken by another one passes. For a limit in flight it is an estimate: the moving
 // average of how long requests have held its slots in this process, and at most the time until a hold ends that is not
 // renewed. If a store fails and the limit has onError: open, the handler runs and there are no fields, because nothing is
-// known. Limits in shadow mode, limits that are off and unlimited plans have no fields either. A limit with a lease has no
-// RateLimit field until it denies.
+// known. Limits in shadow mode, limits that are off and unlimited plans, counted or not, have no fields either. A limit with a lease
+// has no RateLimit field until it denies.
 //
 // A browser shows a response's fields to scripts of another origin only if Access-Control-Expose-Headers names them:
 //

@@ -72,7 +72,7 @@ type quota struct {
 func (b *Binder) quotas(all []quota, ds limiter.Decisions) []quota {
 	for i := range ds.Each {
 		d := &ds.Each[i]
-		if !b.advertises(ds, i) || strings.IndexFunc(d.Limit, notInString) >= 0 {
+		if !b.advertises(ds, i) || unlimited(d.Policy) || strings.IndexFunc(d.Limit, notInString) >= 0 {
 			continue
 		}
 		q := quotaOf(d)
@@ -105,6 +105,11 @@ func (b *Binder) advertises(ds limiter.Decisions, i int) bool {
 		return false
 	}
 	return b.options.AdvertiseShared || ds.Key(i).String() != ""
+}
+
+// unlimited reports whether a policy only counts, and is not blocked: clients have nothing to heed.
+func unlimited(p *runtime.Policy) bool {
+	return p.Mode == runtime.ModeEnforce && p.Inside().CountsOnly()
 }
 
 // notInString reports whether a rune cannot be in a String of RFC 9651. A limit with such a name has no fields.

@@ -70,6 +70,9 @@ func with(p runtime.Policy, change func(*runtime.Policy)) *runtime.Policy {
 
 func same(*runtime.Policy) {}
 
+// countsOnly is the rate unlimited with count: true.
+func countsOnly(p *runtime.Policy) { p.Rate, p.Capacity = runtime.MaxTokens, runtime.MaxTokens }
+
 // goldenCase is requests to one route, of which the golden file has the last response.
 type goldenCase struct {
 	name     string
@@ -156,6 +159,8 @@ func goldenCases() []goldenCase {
 		{name: "precise: the last token", requests: 5, limits: one(with(sliding(), func(p *runtime.Policy) { p.Precise, p.Start = true, runtime.Start{} }))},
 		{name: "precise: denied", requests: 6, limits: one(with(sliding(), func(p *runtime.Policy) { p.Precise, p.Start = true, runtime.Start{} }))},
 		{name: "unlimited plan", limits: one(&runtime.Policy{Name: "apiCalls", Kind: runtime.TokenBucket, Mode: runtime.ModeUnlimited})},
+		{name: "unlimited and counted", options: limithttp.Options{Legacy: limithttp.LegacyGitHub}, limits: one(with(window(), countsOnly))},
+		{name: "unlimited and counted, blocked", limits: one(with(*with(window(), countsOnly), mode(runtime.ModeBlock)))},
 		{name: "off", limits: one(with(bucket(), mode(runtime.ModeOff)))},
 		{name: "shadow: would be denied", requests: 21, limits: one(with(bucket(), mode(runtime.ModeShadow)))},
 		{name: "zero", options: limithttp.Options{Legacy: limithttp.LegacyGitHub}, limits: []*runtime.Policy{{Name: "calls", Kind: runtime.TokenBucket}}},
@@ -290,6 +295,13 @@ func goldenCases() []goldenCase {
 				panic(err)
 			}
 			return b.Hints(func(*http.Request) ([]limiter.Item, error) { return []limiter.Item{w.limiter.Limit(reports, ada)}, nil })
+		}},
+		{name: "hints: unlimited and counted", route: func(w *world, b *limithttp.Binder) http.Handler {
+			counted := with(window(), countsOnly)
+			if _, err := w.limiter.Limit(counted, ada).AllowN(context.Background(), 7); err != nil {
+				panic(err)
+			}
+			return b.Hints(func(*http.Request) ([]limiter.Item, error) { return []limiter.Item{w.limiter.Limit(counted, ada)}, nil })
 		}},
 		{name: "hints: POST", method: http.MethodPost, route: func(w *world, b *limithttp.Binder) http.Handler { return b.Hints(fails(nil)) }},
 		{name: "hints: not a limit", route: func(w *world, b *limithttp.Binder) http.Handler {

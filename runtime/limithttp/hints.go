@@ -16,11 +16,14 @@ import (
 // Between two hints, a token bucket has min(capacity, value + seconds since * rate / period) tokens. A fixed window has value
 // until resetAfter. A blocked key has no tokens: ask again after retryAfter. The store decides in any case.
 type Hint struct {
-	Limit   string  `json:"limit"`
-	Kind    string  `json:"kind"`
-	Precise bool    `json:"precise,omitempty"`
-	Rate    int64   `json:"rate"`
-	Period  float64 `json:"period"`
+	Limit   string `json:"limit"`
+	Kind    string `json:"kind"`
+	Precise bool   `json:"precise,omitempty"`
+	// Unlimited means that the limit denies nothing, and counts what is Used in the window: Rate, Capacity, Value and Remaining have no
+	// meaning then.
+	Unlimited bool    `json:"unlimited,omitempty"`
+	Rate      int64   `json:"rate"`
+	Period    float64 `json:"period"`
 	// Capacity is the most tokens that can accumulate. For a limit in flight it is the number of slots, and Rate and Period
 	// are 0.
 	Capacity int64 `json:"capacity"`
@@ -49,8 +52,8 @@ type Hint struct {
 // parameter of the request, which would show the counts of others. The items must be limits themselves, such as
 // limit.SendMessage(id), and not the results of N or Checked.
 //
-// The response is {"limits": [...]}, with a [Hint] for each limit that has a RateLimit field: those without a key, and
-// those with a lease, are left out.
+// The response is {"limits": [...]}, with a [Hint] for each limit that has a RateLimit field or only counts: those without a
+// key, and those with a lease, are left out.
 func (b *Binder) Hints(from func(*http.Request) ([]limiter.Item, error)) http.Handler {
 	route := b.All(func(r *http.Request) ([]limiter.Item, error) {
 		items, err := from(r)
@@ -101,7 +104,7 @@ func (b *Binder) writeHints(w http.ResponseWriter, ds limiter.Decisions) {
 func hintOf(d *runtime.Decision, now time.Time) Hint {
 	p := d.Policy
 	h := Hint{
-		Limit: d.Limit, Kind: p.Kind.String(), Precise: p.Precise, Rate: p.Rate, Period: p.Period.Seconds(), Capacity: p.Full(),
+		Limit: d.Limit, Kind: p.Kind.String(), Precise: p.Precise, Unlimited: unlimited(p), Rate: p.Rate, Period: p.Period.Seconds(), Capacity: p.Full(),
 		Value: d.Value, Remaining: d.Remaining,
 		FullAfter: d.FullAfter.Seconds(), ResetAfter: d.ResetAfter.Seconds(), Zone: p.Calendar.Zone,
 	}

@@ -75,7 +75,7 @@ func (c *call) top() error {
 		if b.Key != "" {
 			key = QuoteKey(b.Key)
 		}
-		rows = append(rows, []string{b.Policy.Name, cmp.Or(b.Plan, "-"), key, tokens(b.Decision.Value), fmt.Sprint(b.Policy.Full()), fullIn(&b),
+		rows = append(rows, []string{b.Policy.Name, cmp.Or(b.Plan, "-"), key, b.left(), b.capacity(), fullIn(&b),
 			printable.Line(cmp.Or(b.InForce, "-"))})
 		if b.Plan != "" && c.flags.Plan == "" {
 			read = "The store does not have the plans of keys. Without -plan, limits are read by their smallest plan.\n"

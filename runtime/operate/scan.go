@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,6 +33,21 @@ type BusyKey struct {
 // Used is the part of the capacity that the key lacks; more than 1 in debt.
 func (b *BusyKey) Used() float64 {
 	return 1 - b.Decision.Value/float64(max(1, b.Policy.Full()))
+}
+
+// left and capacity are the tokens left and the most that there can be, in words.
+func (b *BusyKey) left() string {
+	if p := b.Policy.Inside(); p.CountsOnly() {
+		return strconv.FormatInt(p.Used(b.Decision.Value), 10) + " used"
+	}
+	return tokens(b.Decision.Value)
+}
+
+func (b *BusyKey) capacity() string {
+	if b.Policy.Inside().CountsOnly() {
+		return "unlimited"
+	}
+	return strconv.FormatInt(b.Policy.Full(), 10)
 }
 
 // Used is what the rows of a limit show.

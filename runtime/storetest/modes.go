@@ -44,6 +44,11 @@ func modes() []clause {
 			name: "ModeBlock", rule: "a blocked limit denies every take and check of a token, and no other operation",
 			policies: inMode(runtime.ModeBlock, every()), check: (*subject).blocked,
 		},
+		{
+			name: "CountsOnly", rule: "a fixed window of the most tokens denies nothing, and counts each token",
+			policies: []*runtime.Policy{{Name: "counts only", Kind: runtime.FixedWindow, Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens, Period: runtime.MaxPeriod}},
+			check:    (*subject).countsOnly,
+		},
 		{name: "Zero", rule: "a limit of 0 denies every take and check of a token, and leaves what other plans have counted", policies: every(), check: (*subject).zero},
 	}
 }
@@ -115,4 +120,15 @@ func (s *subject) blocked(p *runtime.Policy) {
 		}
 	}
 	s.play(p, []step{left(7), refund(1), left(8), all(take(1).deniedFor(runtime.Never), take(1).by(beside)), left(10).by(beside)})
+}
+
+func (s *subject) countsOnly(p *runtime.Policy) {
+	used := int64(0)
+	for _, n := range []int64{1, 1_000_000, 123_456_789_012_345, 7, 1} {
+		used += n
+		if d := s.decide(p, runtime.Request{Count: n}); !d.Allowed || d.Remaining != runtime.MaxTokens-used {
+			s.broken("taking %d more, %d tokens in all, is %+v", n, used, d)
+		}
+	}
+	s.wantValue(p, float64(runtime.MaxTokens-used))
 }

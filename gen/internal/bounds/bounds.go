@@ -66,7 +66,7 @@ func EnvelopeOf(p *runtime.Policy) Envelope {
 
 // unbounded reports whether there is no bound.
 func (e *Envelope) unbounded() bool {
-	return e.MaxReserved == runtime.Unbounded || e.Mode == runtime.ModeUnlimited || e.AtMost.Unlimited
+	return e.MaxReserved == runtime.Unbounded || e.Mode == runtime.ModeUnlimited || e.AtMost.Unlimited || e.Inside().CountsOnly()
 }
 
 // constant reports whether all intervals have the same bound: none, or 0.

@@ -63,6 +63,9 @@ func LongRun(old, new *runtime.Policy) (more, fewer bool) {
 	if was, is := old.Kind == runtime.InFlight, new.Kind == runtime.InFlight; was || is {
 		return is && !was, was && !is
 	}
+	if was, is := old.Inside().CountsOnly(), new.Inside().CountsOnly(); was || is {
+		return !was, !is
+	}
 	c := Rates(LongRunRate(new), new.Period, LongRunRate(old), old.Period)
 	return c > 0, c < 0
 }

@@ -29,20 +29,23 @@ func deployNotes(p compare.Pair, changes []diff.Change) (notes []review.Note) {
 	if p.Old == nil || p.New == nil || p.ModesDiffer() || !modeOf(p.New).counts {
 		return nil // see judgeMode
 	}
+	// judgeCount has a note of its own on what becomes of counts.
+	counts := p.Either((*spec.Limit).CountsOnly)
+	ownNote := counts && p.Old.Policy.Kind == p.New.Policy.Kind && !compare.WindowsMove(p)
 	reread := hasKind(changes, ids.KindChanged, ids.PreciseChanged, ids.RateChanged)
 	renamed, capacityChanged := hasKind(changes, ids.LimitRenamed), hasKind(changes, ids.CapacityChanged)
 	// Edits of other fields leave the counts in the rows, and how both versions read them, as they are.
-	if p.New.Policy.Mode == runtime.ModeEnforce &&
+	if p.New.Policy.Mode == runtime.ModeEnforce && !counts &&
 		(renamed || reread || capacityChanged || hasKind(changes, ids.KeyChanged, ids.ShardsChanged) || compare.WindowsMove(p)) {
 		note(togetherInWords(p))
 	}
 	if renamed || len(p.Old.Key) != len(p.New.Key) {
 		return notes // no row is read again
 	}
-	if sentence := compare.RowsReadAs(p); sentence != "" && (reread || hasKind(changes, ids.StartChanged, ids.ZoneChanged)) {
+	if sentence := compare.RowsReadAs(p); sentence != "" && !ownNote && (reread || hasKind(changes, ids.StartChanged, ids.ZoneChanged)) {
 		note(sentence)
 		// With smaller numbers of its caller, a key is exhausted earlier.
-		if len(p.Old.CallerNumbers()) == 0 {
+		if len(p.Old.CallerNumbers()) == 0 && !counts {
 			note(carriedInWords(&p.New.Policy, compare.Carried(p.Old, p.New)))
 		}
 	}

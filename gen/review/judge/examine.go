@@ -197,6 +197,8 @@ func judgeNumberless(j *judgement) bool {
 		j.describe(review.Rule, describe.Limit(j.New).Rules())
 	case kind != ids.RateChanged && kind != ids.CapacityChanged || wasUnlimited && isUnlimited:
 		return false
+	case j.Either((*spec.Limit).CountsOnly) && !j.Either((*spec.Limit).Zero):
+		judgeCount(j)
 	case j.New.Zero():
 		j.describe(review.Rule, describe.Limit(j.New).Rules())
 		j.note(review.Deploy, "Stored counts stay as they are, until a sweep deletes them.")

@@ -40,7 +40,7 @@ func judgeExceptions(j *judgement) {
 				continue
 			}
 			one := compare.Pair{Old: pair.Old, New: pair.New}
-			unlimited = unlimited || one.New.Unlimited() && !one.Old.Unlimited()
+			unlimited = unlimited || without(one.New) && !without(one.Old)
 			if one.Either((*spec.Limit).Numberless) {
 				classes = append(classes, modeLooseness(one)...)
 			} else {
@@ -116,7 +116,7 @@ func rulesByPlan(plans []*spec.Limit) string {
 // carriedOfKey says what an exhausted key has after the edit, if that is one number.
 func carriedOfKey(p compare.Pair) string {
 	counts := func(l *spec.Limit) bool {
-		return len(l.Plans) == 0 && !l.Numberless() && l.Policy.Mode.Counts() && !compare.InFlight(&l.Policy)
+		return len(l.Plans) == 0 && !l.Numberless() && !l.CountsOnly() && l.Policy.Mode.Counts() && !compare.InFlight(&l.Policy)
 	}
 	if !counts(p.Old) || !counts(p.New) {
 		return ""

@@ -118,6 +118,11 @@ func (d dice) limitFields(plans []string) map[string]string {
 			f["start"] = choose(d, "1st", "15th", "anniversary")
 		}
 	}
+	if f["kind"] == "fixed window" && (strings.Contains(f["rate"], "unlimited") || d.IntN(6) == 0) && d.IntN(2) == 0 {
+		if f["count"] = "true"; !strings.Contains(f["rate"], "unlimited") {
+			f["rate"] = "unlimited"
+		}
+	}
 	if f["kind"] != "sliding window" {
 		if d.IntN(2) == 0 && !strings.Contains(f["rate"], "unlimited") {
 			f["capacity"] = d.number(plans, 2, 5, 20, 61, 150)
@@ -183,6 +188,12 @@ func (f wholeFile) edited(d dice) wholeFile {
 				c.limits[name][field] = value
 			} else {
 				delete(c.limits[name], field)
+			}
+			if field == "rate" { // an unlimited one and its count belong together
+				delete(c.limits[name], "count")
+				if other["count"] != "" {
+					c.limits[name]["count"] = other["count"]
+				}
 			}
 		}
 	}
@@ -317,7 +328,7 @@ func confirmNumber(t *testing.T, d dice, y judged, l *spec.Limit, p compare.Pair
 	policy := l.Policy
 	bounded := n.Unit == review.Tokens && n.Name != review.LargestReservation
 	switch {
-	case l.Unlimited() || bounded && p.ModesDiffer() && policy.Mode != runtime.ModeEnforce:
+	case without(l) || bounded && p.ModesDiffer() && policy.Mode != runtime.ModeEnforce:
 		passed := passingAtOnce(t, &policy, 500)
 		require.Equal(t, value == math.MaxInt64, passed == 500, "%s of %+v: %d", n.Name, policy, value)
 		require.True(t, value == math.MaxInt64 || value == 0 && passed == 0, "%s of %+v: %d", n.Name, policy, value)
@@ -437,23 +448,27 @@ func confirmDuration(t *testing.T, d dice, y judged, p *runtime.Policy, name str
 // compareByReplay reports whether schedules use more or fewer tokens of the new version in an interval of some length,
 // and whether they reach the bounds of both.
 func compareByReplay(d dice, p compare.Pair, lengths []int64) (more, fewer, exact bool) {
-	if p.ModesDiffer() || p.Old.Unlimited() || p.New.Unlimited() {
-		was, is := modes[p.Old.Policy.Mode].lets, modes[p.New.Policy.Mode].lets
-		if p.Old.Unlimited() {
-			was = 2
+	if p.ModesDiffer() || without(p.Old) || without(p.New) {
+		lets := func(l *spec.Limit) int {
+			if without(l) && l.Policy.Mode != runtime.ModeBlock {
+				return 2
+			}
+			return modes[l.Policy.Mode].lets
 		}
-		if p.New.Unlimited() {
-			is = 2
-		}
+		was, is := lets(p.Old), lets(p.New)
 		return is > was, is < was, true
 	}
 	old, new := p.Old.Policy, p.New.Policy
 	if old == new {
 		return false, false, true
 	}
-	// Clients that are told to wait longer, cached denials, and tokens that other processes hold.
+	// Clients that are told to wait longer, cached denials, penalties, and tokens that other processes hold.
 	more = new.Jitter < old.Jitter || new.DenyCache < old.DenyCache || new.Lease.Tokens < old.Lease.Tokens || new.Lease.For < old.Lease.For
 	fewer = new.Jitter > old.Jitter || new.DenyCache > old.DenyCache || new.Lease.Tokens > old.Lease.Tokens || new.Lease.For > old.Lease.For
+	for n := 1; n <= runtime.MaxPenaltySteps; n++ {
+		was, is := old.Penalty.Step(n), new.Penalty.Step(n)
+		more, fewer = more || is < was, fewer || is > was
+	}
 	exact = true
 	for _, q := range []*runtime.Policy{&old, &new} {
 		q.Mode, q.Jitter, q.DenyCache = runtime.ModeEnforce, 0, 0

@@ -53,6 +53,9 @@ func modeOf(l *spec.Limit) mode {
 	if l.Zero() && l.Policy.Mode == runtime.ModeEnforce {
 		m.lets = modes[runtime.ModeBlock].lets
 	}
+	if l.CountsOnly() && l.Policy.Mode == runtime.ModeEnforce {
+		m.lets = modes[runtime.ModeUnlimited].lets
+	}
 	return m
 }
 

@@ -5,11 +5,13 @@ import (
 	"math"
 	"slices"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/describe"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -24,6 +26,10 @@ func judgeKind(j *judgement) {
 func judgeRate(j *judgement) {
 	if compare.InFlightChanged(j.Pair) {
 		return // the kind is judged itself: one of the two has no rate
+	}
+	if j.Either((*spec.Limit).CountsOnly) {
+		judgeCount(j)
+		return
 	}
 	is := &j.New.Policy
 	changed := j.changesRule(func(policy *runtime.Policy) {
@@ -47,6 +53,31 @@ func judgeRate(j *judgement) {
 	if compare.UnitChanged(j.Pair) {
 		noteParameter(j, j.Old.Policy.Calendar.Anniversary, is.Calendar.Anniversary, "each key's anniversary, a time.Time")
 		noteParameter(j, j.Old.Policy.Calendar.ZonePerKey, is.Calendar.ZonePerKey, "each key's time zone, a *time.Location")
+	}
+}
+
+// without reports whether the rate of a limit is unlimited, whether it is counted or not.
+func without(l *spec.Limit) bool { return l.Unlimited() || l.CountsOnly() }
+
+// judgeCount judges a rate that becomes unlimited and is counted, or no longer is, or whose window changes.
+func judgeCount(j *judgement) {
+	j.changesRule(func(policy *runtime.Policy) { *policy = j.New.Policy })
+	if without(j.New) && !without(j.Old) {
+		j.risk(review.Unlimited, false)
+	}
+	j.describe(review.Rule, describe.Words(j.New))
+	switch sameKind := j.Old.Policy.Kind == j.New.Policy.Kind; {
+	case j.New.CountsOnly() && j.Old.Unlimited():
+		j.note(review.Deploy, "What was taken without a limit was not counted: counts start at 0, or at those of another plan.")
+	case j.New.Unlimited():
+		j.note(review.Deploy, "Requests are no longer counted. Stored counts stay as they are, until a sweep deletes them: read those to be billed before the deploy.")
+	case compare.WindowsMove(j.Pair):
+		j.class(review.StoredState)
+		j.note(review.Deploy, "Read the counts to be billed before the deploy.")
+	case sameKind && j.New.CountsOnly():
+		j.note(review.Deploy, "Counts are kept: what a key has used in its window is counted in it.")
+	case sameKind:
+		j.note(review.Deploy, "Counts are kept: a key that has used more than the capacity in its window has none until it ends.")
 	}
 }
 
@@ -140,7 +171,6 @@ func judgeShards(j *judgement) {
 		j.note(review.Deploy, "What a key has used stays used, and is spread over all shards.")
 		return
 	}
-	j.class(review.Loosened)
 	reserved := ""
 	switch {
 	case j.Old.Policy.MaxReserved == runtime.Unbounded:
@@ -148,8 +178,13 @@ func judgeShards(j *judgement) {
 	case j.Old.Policy.Reserves():
 		reserved = fmt.Sprintf(", and up to %s reserved there", words.Count(inShards(&j.Old.Policy, j.Old.Policy.MaxReserved, is, was), "token"))
 	}
-	j.note(review.Deploy, "%s no longer read: a key in use gains up to %s used there%s.",
-		shardsInWords(is, was), words.Count(inShards(&j.Old.Policy, j.Old.Policy.Capacity, is, was), "token"), reserved)
+	if j.Old.CountsOnly() {
+		j.note(review.Deploy, "%s no longer read: what was used there is not counted. Read the counts to be billed before the deploy.", shardsInWords(is, was))
+	} else {
+		j.class(review.Loosened)
+		j.note(review.Deploy, "%s no longer read: a key in use gains up to %s used there%s.",
+			shardsInWords(is, was), words.Count(inShards(&j.Old.Policy, j.Old.Policy.Capacity, is, was), "token"), reserved)
+	}
 	j.statement("after the deploy, to delete these rows, so that a later version with more shards does not read them",
 		"DELETE FROM rate_limits WHERE name = '%s' AND shard >= %d;", j.New.Policy.Name, is)
 }

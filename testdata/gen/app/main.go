@@ -190,6 +190,15 @@ func byPlan(store runtime.Store, ctx context.Context) {
 	fmt.Println(limits.APICalls(1007, plans.PlanFree).AllowN(ctx, 1_000))
 	fmt.Println(limits.APICalls(1042, plans.PlanFree).AllowN(ctx, 1_000_000))
 	fmt.Println(limits.APICalls(1013, plans.PlanEnterprise).Allow(ctx))
+	// Without a bound, and counted: for a plan, and for the key 1042.
+	fmt.Println(limits.Builds(7, plans.PlanEnterprise).AllowN(ctx, 1_000_000))
+	fmt.Println(limits.Builds(7, plans.PlanEnterprise).ReserveN(ctx, 5))
+	fmt.Println(limits.Builds(7, plans.PlanFree).Allow(ctx))
+	fmt.Println(limits.Builds(1042, plans.PlanFree).AllowN(ctx, 2_000))
+	for _, org := range []int64{7, 1042} {
+		b, err := limits.Builds(org, plans.PlanEnterprise).Peek(ctx)
+		fmt.Println(b, b.Used, err)
+	}
 	exported, err := limits.Export(1013, "name", plans.PlanFree).Allow(ctx, 1)
 	fmt.Println(exported.Allowed, err)
 

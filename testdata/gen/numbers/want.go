@@ -354,10 +354,10 @@ type ContractNumbers struct {
 var policyContract = runtime.Policy{
 	Name:     "contract",
 	Kind:     runtime.TokenBucket,
-	Rate:     1_000_000_000_000_000,
+	Rate:     runtime.MaxTokens,
 	Period:   time.Minute,
-	Capacity: 1_000_000_000_000_000,
-	AtMost:   runtime.Numbers{Rate: 1_000_000_000_000_000, Capacity: 1_000_000_000_000_000, Unlimited: true},
+	Capacity: runtime.MaxTokens,
+	AtMost:   runtime.Numbers{Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens, Unlimited: true},
 }
 
 // Exports limits requests by this rule.
@@ -527,7 +527,7 @@ var policySignUp = runtime.Policy{
 	Rate:      100,
 	Period:    time.Hour,
 	Capacity:  100,
-	Overrides: runtime.OverrideBounds{Rate: 1_000_000_000_000_000, Capacity: 1_000_000_000_000_000, Unlimited: true},
+	Overrides: runtime.OverrideBounds{Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens, Unlimited: true},
 }
 
 // Reports limits requests by this rule.

@@ -588,6 +588,50 @@ var exceptionsCompletions = policiesCompletions.Except([]runtime.Exception{
 	{Key: "1042|high", Numbers: runtime.Numbers{Rate: 100}, Reason: "contract until 2027"},
 })
 
+// Builds limits requests by this rule.
+//
+//   - free: Fixed window: 100 per hour. Worst case: 300 in any hour, counting reserved tokens when their delay has passed.
+//   - pro-yearly: Fixed window: 1,000 per hour. Worst case: 3,000 in any hour, counting reserved tokens when their delay has passed.
+//   - Enterprise: Unlimited, and counted per hour. Peek returns what was used, until the window ends.
+//
+// Callers may reserve at most 10 tokens ahead.
+// Each key's windows begin at a fixed offset derived from the key.
+// One key has other numbers.
+func (l *Limits) Builds(org int64, plan Plan) ReservableLimit {
+	return l.limiter().Reservable(exceptionsBuilds.For(policiesBuilds.For(int(plan), runtime.KeyOf(runtime.Int64(org)))))
+}
+
+var policiesBuilds = runtime.PlanPolicies{
+	PlanFree: {
+		Name:        "builds",
+		Kind:        runtime.FixedWindow,
+		Rate:        100,
+		Period:      time.Hour,
+		Capacity:    100,
+		MaxReserved: 10,
+	},
+	PlanProYearly: {
+		Name:        "builds",
+		Kind:        runtime.FixedWindow,
+		Rate:        1000,
+		Period:      time.Hour,
+		Capacity:    1000,
+		MaxReserved: 10,
+	},
+	PlanEnterprise: {
+		Name:        "builds",
+		Kind:        runtime.FixedWindow,
+		Rate:        runtime.MaxTokens,
+		Period:      time.Hour,
+		Capacity:    runtime.MaxTokens,
+		MaxReserved: 10,
+	},
+}
+
+var exceptionsBuilds = policiesBuilds.Except([]runtime.Exception{
+	{Key: "1042", Numbers: runtime.Numbers{Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens}, Reason: "pays by use"},
+})
+
 // Search limits requests by this rule.
 //
 //   - free: Sliding window: about 5 in any minute. Worst case: 10 in any minute.
@@ -1142,6 +1186,19 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			},
 			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}, {Name: "completionsPriority", Type: "string"}},
 			Policies: []*runtime.Policy{&policiesCompletions[PlanFree], &policiesCompletions[PlanProYearly], &policiesCompletions[PlanEnterprise]},
+		},
+		{
+			Name: "builds",
+			Rules: []string{
+				"free: Fixed window: 100 per hour. Worst case: 300 in any hour, counting reserved tokens when their delay has passed.",
+				"pro-yearly: Fixed window: 1,000 per hour. Worst case: 3,000 in any hour, counting reserved tokens when their delay has passed.",
+				"Enterprise: Unlimited, and counted per hour. Peek returns what was used, until the window ends.",
+				"Callers may reserve at most 10 tokens ahead.",
+				"Each key's windows begin at a fixed offset derived from the key.",
+				"One key has other numbers.",
+			},
+			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
+			Policies: []*runtime.Policy{&policiesBuilds[PlanFree], &policiesBuilds[PlanProYearly], &policiesBuilds[PlanEnterprise]},
 		},
 		{
 			Name: "search",
