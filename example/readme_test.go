@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // guides are the pages for users. Code in them must be valid.
@@ -61,6 +64,22 @@ func TestGuidesAreLinked(t *testing.T) {
 	}
 	for _, path := range all[1:] {
 		assert.Equal(t, 1, linked[filepath.Clean(path)], "links to %s in the README", path)
+	}
+}
+
+// The page has every method of a handle, of a reservation and of a slot.
+func TestReadmeHasAllMethods(t *testing.T) {
+	page, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	for _, of := range []reflect.Type{
+		reflect.TypeFor[limiter.Limit](), reflect.TypeFor[limiter.ReservableLimit](), reflect.TypeFor[limiter.ReserveOnlyLimit](),
+		reflect.TypeFor[limiter.SlotLimit](), reflect.TypeFor[*limiter.Reservation](), reflect.TypeFor[*limiter.Slot](),
+	} {
+		for i := range of.NumMethod() {
+			if _, ofDecision := reflect.TypeFor[*runtime.Decision]().MethodByName(of.Method(i).Name); !ofDecision {
+				assert.True(t, regexp.MustCompile("[`.]"+of.Method(i).Name+"[`(]").Match(page), "the page lacks %s of %s", of.Method(i).Name, of)
+			}
+		}
 	}
 }
 
