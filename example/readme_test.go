@@ -67,6 +67,36 @@ func TestGuidesAreLinked(t *testing.T) {
 	}
 }
 
+// Every link to a section leads to its heading.
+func TestGuidesLinkToSections(t *testing.T) {
+	link, heading := regexp.MustCompile(`\]\(([^)\s]+\.md)?#([^)]+)\)`), regexp.MustCompile(`(?m)^#+ (.*)$`)
+	headings := func(path string) (anchors []string) {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
+			dropped := regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(m[1]), "")
+			anchors = append(anchors, strings.ReplaceAll(dropped, " ", "-"))
+		}
+		return anchors
+	}
+	links := 0
+	for _, path := range slices.Concat(guides, linkedGuides, []string{"../runtime/sqlstore/CAPACITY.md"}) {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			target := path
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(path), m[1])
+			}
+			links++
+			if !strings.HasSuffix(target, "DIAGNOSTICS.md") { // whose anchors are ids
+				assert.Contains(t, headings(target), m[2], "%s links to %s", path, target)
+			}
+		}
+	}
+	assert.Greater(t, links, 20)
+}
+
 // The page has every method of a handle, of a reservation and of a slot.
 func TestReadmeHasAllMethods(t *testing.T) {
 	page, err := os.ReadFile("README.md")
