@@ -30,6 +30,7 @@ var limitFields = []limitField{
 	durabilityField,
 	overridesField,
 	exceptionsField,
+	prioritiesField,
 	goNameField,
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -63,7 +64,8 @@ func TestCapacityIsThatOfTheTables(t *testing.T) {
 	require.Equal(t, want, string(page), "run go run . -update")
 }
 
-// The figures that other pages give in words are about those of the tables.
+// The figures that other pages give in words promise no more than the tables, nor much less: a run on a busy machine has half of
+// those on a quiet one.
 func TestPagesHaveTheFiguresOfTheTables(t *testing.T) {
 	document, err := os.ReadFile("README.md")
 	require.NoError(t, err)
@@ -78,6 +80,8 @@ func TestPagesHaveTheFiguresOfTheTables(t *testing.T) {
 		{readme, many + ` \| .* ([\d,]+) on Postgres`, oursPostgres, many},
 		{readme, hot + ` \| ([\d,]+) on SQLite`, oursSQLite, hot},
 		{readme, hot + ` \| .* ([\d,]+) on Postgres`, oursPostgres, hot},
+		{readme, many + ` \| .* to ([\d,]+) \| millions`, "rueidis: GCRA", many},
+		{readme, hot + ` \| .* up to ([\d,]+) \| millions`, "rueidis: GCRA", hot},
 		{capacityPage, `SQLite makes ([\d,]+), `, oursSQLite, many},
 		{capacityPage, `Postgres and MariaDB ([\d,]+), `, oursPostgres, many},
 		{capacityPage, `Postgres and MariaDB ([\d,]+), `, oursMariaDB, many},
@@ -96,10 +100,14 @@ func TestPagesHaveTheFiguresOfTheTables(t *testing.T) {
 		require.NoError(t, err, figure.pattern)
 		measured, err := readCell(string(document), figure.row, figure.column)
 		require.NoError(t, err)
-		want := measured.rate
+		promised := given / measured.rate
 		if strings.Contains(figure.pattern, " ms") {
-			want = 1000 / measured.rate
+			promised = 1000 / given / measured.rate
 		}
-		assert.InEpsilon(t, want, given, 0.25, "%s: %s", figure.page, m[0])
+		if !slices.Contains([]string{oursSQLite, oursPostgres, oursRelaxed, oursMariaDB, oursMySQL}, figure.row) {
+			promised = 1 / promised // by another limiter, it is no less
+		}
+		assert.Less(t, promised, 1.25, "%s: %s", figure.page, m[0])
+		assert.Greater(t, promised, 0.3, "%s: %s", figure.page, m[0])
 	}
 }
