@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -275,7 +276,20 @@ func TestOperators(t *testing.T) {
 	assert.Equal(t, "sendMessage", line.Limit)
 	assert.Regexp(t, `sendMessage +42\n$`, operates(operate.OK, "who", line.Key))
 	assert.Regexp(t, `sendMessage +- +42 +0`, operates(operate.OK, "top"))
-	operates(operate.OK, "grant", "sendMessage", "42", "-n", "5", "-reason", "our outage", "-author", "ada")
+	page, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	calls := regexp.MustCompile(`(?m)^go run \./example -db app\.db limits (.*)$`).FindAllStringSubmatch(string(page), -1)
+	require.Greater(t, len(calls), 4)
+	for _, call := range calls {
+		var args []string
+		for _, word := range regexp.MustCompile(`'[^']*'|\S+`).FindAllString(call[1], -1) {
+			args = append(args, strings.Trim(word, "'"))
+		}
+		if args[0] == "who" {
+			args[1] = line.Key // that of the page is of another secret
+		}
+		operates(operate.OK, args...)
+	}
 	assert.Contains(t, operates(operate.OK, "show", "sendMessage", "42"), "our outage")
 	assert.Contains(t, operates(operate.Usage, "shwo"), `did you mean "show"?`)
 }

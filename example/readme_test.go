@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // guides are the pages for users. Code in them must be valid.
@@ -61,6 +64,52 @@ func TestGuidesAreLinked(t *testing.T) {
 	}
 	for _, path := range all[1:] {
 		assert.Equal(t, 1, linked[filepath.Clean(path)], "links to %s in the README", path)
+	}
+}
+
+// Every link to a section leads to its heading.
+func TestGuidesLinkToSections(t *testing.T) {
+	link, heading := regexp.MustCompile(`\]\(([^)\s]+\.md)?#([^)]+)\)`), regexp.MustCompile(`(?m)^#+ (.*)$`)
+	headings := func(path string) (anchors []string) {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
+			dropped := regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(m[1]), "")
+			anchors = append(anchors, strings.ReplaceAll(dropped, " ", "-"))
+		}
+		return anchors
+	}
+	links := 0
+	for _, path := range slices.Concat(guides, linkedGuides, []string{"../runtime/sqlstore/CAPACITY.md"}) {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			target := path
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(path), m[1])
+			}
+			links++
+			if !strings.HasSuffix(target, "DIAGNOSTICS.md") { // whose anchors are ids
+				assert.Contains(t, headings(target), m[2], "%s links to %s", path, target)
+			}
+		}
+	}
+	assert.Greater(t, links, 20)
+}
+
+// The page has every method of a handle, of a reservation and of a slot.
+func TestReadmeHasAllMethods(t *testing.T) {
+	page, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	for _, of := range []reflect.Type{
+		reflect.TypeFor[limiter.Limit](), reflect.TypeFor[limiter.ReservableLimit](), reflect.TypeFor[limiter.ReserveOnlyLimit](),
+		reflect.TypeFor[limiter.SlotLimit](), reflect.TypeFor[*limiter.Reservation](), reflect.TypeFor[*limiter.Slot](),
+	} {
+		for i := range of.NumMethod() {
+			if _, ofDecision := reflect.TypeFor[*runtime.Decision]().MethodByName(of.Method(i).Name); !ofDecision {
+				assert.True(t, regexp.MustCompile("[`.]"+of.Method(i).Name+"[`(]").Match(page), "the page lacks %s of %s", of.Method(i).Name, of)
+			}
+		}
 	}
 }
 

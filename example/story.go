@@ -104,13 +104,10 @@ func (s *story) logins() {
 	s.title("An attacker guesses a password: 10 wrong ones an hour, and a right one resets the count.")
 	ada := s.limits.FailedLogins("ada")
 	s.decision(`9 wrong: FailedLogins("ada").AllowN(9)`)(ada.AllowN(s.ctx, 9))
-	for range 2 {
-		if d := s.decision(`FailedLogins("ada").Check()`)(ada.Check(s.ctx)); d.Allowed {
-			s.decision(`wrong: FailedLogins("ada").Allow()`)(ada.Allow(s.ctx))
-		}
-	}
+	s.decision(`wrong: FailedLogins("ada").Allow()`)(ada.Allow(s.ctx))
+	s.decision(`not compared: FailedLogins("ada").Allow()`)(ada.Allow(s.ctx))
 	s.advance(6 * time.Minute)
-	s.decision(`FailedLogins("ada").Check()`)(ada.Check(s.ctx))
+	s.decision(`right: FailedLogins("ada").Allow()`)(ada.Allow(s.ctx)) // before the password is compared
 	s.line(`right: FailedLogins("ada").Reset()`, orOK(ada.Reset(s.ctx)))
 	b, err := ada.Peek(s.ctx)
 	s.left(`FailedLogins("ada").Peek()`, "", b, err)

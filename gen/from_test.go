@@ -121,6 +121,9 @@ func TestLimitsDecideAsThoseOfOthers(t *testing.T) {
 		later int64
 	}
 	others := map[string]other{
+		"calls":                        {func() rule { return gcra(10, minute, 20, 0) }, 0},
+		"perClient":                    {func() rule { return gcra(10, minute, 10, 0) }, 0},
+		"hourly":                       {func() rule { return fromFirst(1000, hour) }, 0},
 		"web":                          {func() rule { return fromFirst(100, 15*minute) }, 0},
 		"logins":                       {func() rule { return aligned(5, minute) }, 0},
 		"api":                          {func() rule { return fromFirst(60, minute) }, 0},

@@ -9,8 +9,8 @@ import (
 
 var timeoutField = lengthOf(func(p *runtime.Policy) *time.Duration { return &p.Timeout }, limitField{
 	name: "timeout", synonyms: []string{"deadline"},
-	about:   "How long a decision may take. After that the store is treated as failed, though it may have taken the tokens.",
-	absent:  "that of `defaults`, or as long as the call's context allows",
+	about:   "How long a decision may take, at most 10s. After that the store is treated as failed, though it may have taken the tokens.",
+	absent:  "that of `defaults`, or 10s",
 	example: "250ms",
 	change:  ids.TimeoutChanged,
 })

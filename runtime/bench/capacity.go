@@ -73,6 +73,9 @@ func readCell(document, row, column string) (n numbers, err error) {
 			if n.rate, err = strconv.ParseFloat(strings.ReplaceAll(rate, ",", ""), 64); err != nil {
 				return n, err
 			}
+			if server == "" { // SQLite runs in this process
+				return n, nil
+			}
 			var micros float64
 			micros, err = strconv.ParseFloat(server, 64)
 			n.server = time.Duration(micros * float64(time.Microsecond))

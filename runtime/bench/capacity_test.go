@@ -2,9 +2,14 @@ package main
 
 import (
 	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -57,4 +62,52 @@ func TestCapacityIsThatOfTheTables(t *testing.T) {
 	want, err := withCapacity(string(page), string(readme))
 	require.NoError(t, err)
 	require.Equal(t, want, string(page), "run go run . -update")
+}
+
+// The figures that other pages give in words promise no more than the tables, nor much less: a run on a busy machine has half of
+// those on a quiet one.
+func TestPagesHaveTheFiguresOfTheTables(t *testing.T) {
+	document, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	const readme = "../../README.md"
+	many, alone, hot := loadName(64, 1000), loadName(1, 1000), loadName(512, 1)
+	for _, figure := range []struct{ page, pattern, row, column string }{
+		{readme, `some ([\d,]+) decisions per second from SQLite`, oursSQLite, many},
+		{readme, `from SQLite and ([\d,]+) from Postgres`, oursPostgres, many},
+		{readme, `a lone call on one machine \| ([\d.]+) ms on SQLite`, oursSQLite, alone},
+		{readme, `a lone call on one machine \| .* ([\d.]+) ms on Postgres`, oursPostgres, alone},
+		{readme, many + ` \| ([\d,]+) on SQLite`, oursSQLite, many},
+		{readme, many + ` \| .* ([\d,]+) on Postgres`, oursPostgres, many},
+		{readme, hot + ` \| ([\d,]+) on SQLite`, oursSQLite, hot},
+		{readme, hot + ` \| .* ([\d,]+) on Postgres`, oursPostgres, hot},
+		{readme, many + ` \| .* to ([\d,]+) \| millions`, "rueidis: GCRA", many},
+		{readme, hot + ` \| .* up to ([\d,]+) \| millions`, "rueidis: GCRA", hot},
+		{capacityPage, `SQLite makes ([\d,]+), `, oursSQLite, many},
+		{capacityPage, `Postgres and MariaDB ([\d,]+), `, oursPostgres, many},
+		{capacityPage, `Postgres and MariaDB ([\d,]+), `, oursMariaDB, many},
+		{capacityPage, `MySQL ([\d,]+), for 64 callers`, oursMySQL, many},
+		{capacityPage, `SQLite takes ([\d.]+) ms`, oursSQLite, alone},
+		{capacityPage, `([\d.]+) ms on Postgres`, oursPostgres, alone},
+		{capacityPage, `([\d.]+) ms with .durability: relaxed`, oursRelaxed, alone},
+		{capacityPage, `([\d.]+) ms on MariaDB`, oursMariaDB, alone},
+		{capacityPage, `([\d.]+) ms on MySQL`, oursMySQL, alone},
+	} {
+		page, err := os.ReadFile(figure.page)
+		require.NoError(t, err)
+		m := regexp.MustCompile(figure.pattern).FindSubmatch(page)
+		require.NotNil(t, m, "%s has no %s", figure.page, figure.pattern)
+		given, err := strconv.ParseFloat(strings.ReplaceAll(string(m[1]), ",", ""), 64)
+		require.NoError(t, err, figure.pattern)
+		measured, err := readCell(string(document), figure.row, figure.column)
+		require.NoError(t, err)
+		promised := given / measured.rate
+		if strings.Contains(figure.pattern, " ms") {
+			promised = 1000 / given / measured.rate
+		}
+		if !slices.Contains([]string{oursSQLite, oursPostgres, oursRelaxed, oursMariaDB, oursMySQL}, figure.row) {
+			promised = 1 / promised // by another limiter, it is no less
+		}
+		assert.Less(t, promised, 1.25, "%s: %s", figure.page, m[0])
+		assert.Greater(t, promised, 0.3, "%s: %s", figure.page, m[0])
+	}
 }

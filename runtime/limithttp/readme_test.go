@@ -58,12 +58,13 @@ import (
 	"log"
 	"net/http"
 	"net/netip"
+	"strconv"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
 )
 
-var _ = []any{errors.New, fmt.Fprintln, log.Print, netip.MustParsePrefix, limithttp.New}
+var _ = []any{errors.New, fmt.Fprintln, log.Print, netip.MustParsePrefix, strconv.ParseInt, limithttp.New}
 
 func userOf(*http.Request) (userID int64, ok bool) { return 0, false }
 
@@ -133,7 +134,7 @@ func TestQuickStart(t *testing.T) {
 		command := exec.Command("go", args...)
 		command.Dir = dir
 		// With the flags of other builds, so that the build cache has all but this module.
-		command.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off")
+		command.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOSUMDB=off")
 		out, err := command.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		return string(out)
@@ -144,7 +145,7 @@ func TestQuickStart(t *testing.T) {
 	write("main.go", block(quickStart, "go"))
 	write("main_test.go", quickStartTest)
 	for i, section := range []string{"Costs that are known afterwards", "The address of a client",
-		"Limits that a handler calls itself", "What a caller has left", "Requests that do not count", "A customer that is loaded once", "A user or an address"} {
+		"Limits that a handler calls itself", "What a caller has left", "Requests that do not count", "A customer that is loaded once", "A user or an address", "Requests that run at once"} {
 		write(fmt.Sprintf("lines%d/lines.go", i), strings.Replace(linesFile, "LINES", block(section, "go"), 1))
 	}
 	write("lines2/login_test.go", loginTest)

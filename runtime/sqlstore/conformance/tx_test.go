@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -19,6 +21,26 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/live"
 )
+
+// A pool of pgx is a database to pass to a store, whose transactions WithTx takes.
+func TestPoolOfPgx(t *testing.T) {
+	onEach(t, func(t *testing.T, s live.Server) {
+		if s.Driver != "pgx" {
+			return
+		}
+		pool := live.Must(pgxpool.New(t.Context(), s.DSN))(t)
+		t.Cleanup(pool.Close)
+		db := stdlib.OpenDBFromPool(pool)
+		t.Cleanup(func() { db.Close() })
+		store := s.Store(t, db, time.Now)
+		p := live.Once("limit", 10)
+		tx := live.Must(db.BeginTx(t.Context(), nil))(t)
+		require.NoError(t, limiter.New(store).WithTx(tx).Limit(p, runtime.Key{}).RequireN(t.Context(), 4))
+		require.NoError(t, tx.Commit())
+		require.NoError(t, limiter.New(store).Limit(p, runtime.Key{}).Require(t.Context()))
+		assert.Equal(t, int64(5), live.Left(t, store, p))
+	})
+}
 
 // Tokens are taken if and only if the caller's transaction commits.
 func TestTxTakesIfAndOnlyIfItCommits(t *testing.T) {

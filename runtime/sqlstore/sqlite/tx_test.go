@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -53,6 +54,32 @@ func TestTxTakesIfAndOnlyIfItCommits(t *testing.T) {
 	var orders int
 	require.NoError(t, db.QueryRowContext(ctx, "SELECT count(*) FROM orders").Scan(&orders))
 	assert.Equal(t, 1, orders)
+}
+
+// A deferred transaction that has read cannot write once another one has, however long it would wait.
+func TestDeferredTransactionIsBusyAfterAnotherWrite(t *testing.T) {
+	for _, test := range []struct {
+		txlock string
+		busy   bool
+	}{{"deferred", true}, {"immediate", false}} {
+		db := must(sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "app.db")+"?_txlock="+test.txlock+
+			"&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)"))(t)
+		t.Cleanup(func() { db.Close() })
+		store := must(sqlstore.New(db, dialect.SQLite, sqlstore.Options{}))(t)
+		require.NoError(t, store.Migrate(t.Context()))
+		limits := limiter.New(store)
+		tx := must(db.BeginTx(t.Context(), nil))(t)
+		var rows int
+		require.NoError(t, tx.QueryRow("SELECT count(*) FROM rate_limits").Scan(&rows))
+		if test.busy {
+			require.NoError(t, limits.Limit(counted, runtime.Key{}).Require(t.Context()))
+		}
+		_, err := limits.WithTx(tx).Limit(counted, runtime.Key{}).Allow(t.Context())
+		var again *sqlstore.RetryTxError
+		require.Equal(t, test.busy, errors.As(err, &again), "%s: %v", test.txlock, err)
+		require.NoError(t, tx.Rollback())
+		require.NoError(t, store.Close())
+	}
 }
 
 // A denial that was cached before a transaction of this process has taken tokens is too short after its commit.

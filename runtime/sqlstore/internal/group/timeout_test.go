@@ -67,14 +67,22 @@ func took(f func()) time.Duration {
 	return time.Since(begin)
 }
 
-func TestCallWithoutDeadlineEndsAfterTimeout(t *testing.T) {
+func TestCallEndsAfterTimeout(t *testing.T) {
 	for _, o := range []group.Options{{}, {Batch: 1}} {
-		silence(t, o, func(t *testing.T, s *group.Store, backend *silent) {
-			require.LessOrEqual(t, took(func() {
-				_, err := s.Do(context.Background(), take("silent", 1))
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-			}), bounds.Timeout)
-		})
+		for name, deadline := range map[string]time.Duration{"none": 0, "later": time.Hour} {
+			silence(t, o, func(t *testing.T, s *group.Store, backend *silent) {
+				ctx := context.Background()
+				if deadline > 0 {
+					later, cancel := context.WithTimeout(ctx, deadline)
+					defer cancel()
+					ctx = later
+				}
+				require.LessOrEqual(t, took(func() {
+					_, err := s.Do(ctx, take("silent", 1))
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+				}), bounds.Timeout, name)
+			})
+		}
 	}
 }
 
