@@ -102,6 +102,9 @@ type Policy struct {
 	// Penalty denies all requests for a key for some time after a denial. A limit with one has no Shards, Lease or
 	// MaxReserved.
 	Penalty Penalty
+	// Warn are the parts of the capacity whose use is reported, in percent, each by the take that crosses it: see
+	// [Decision.Crossed]. A limit with thresholds has a capacity, or slots.
+	Warn Thresholds
 	// AtMost is the most that callers can give in place of Rate, Capacity, MaxReserved and Slots, each request its own: see
 	// [Numbers.For]. Those that callers give are the same in the policy itself, which decides requests without them,
 	// such as those of operators; the others are 0. The zero AtMost means that the policy's numbers are those of all

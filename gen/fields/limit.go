@@ -22,6 +22,7 @@ var limitFields = []limitField{
 	modeField,
 	penaltyField,
 	forgiveField,
+	warnField,
 	timeoutField,
 	onErrorField,
 	jitterField,
