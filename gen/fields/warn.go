@@ -43,7 +43,7 @@ var warnSchema = object{
 		"type": "string", "pattern": percentForm.String(), "patternErrorMessage": "Write a percentage from 1% to 100%.",
 		"defaultSnippets": []any{object{"label": "80%", "body": "80%"}},
 	},
-	"defaultSnippets": []any{object{"label": "[80%, 100%]", "body": []string{"80%", "100%"}}},
+	"defaultSnippets": []any{object{"label": "80%", "body": "80%"}, object{"label": "[80%, 100%]", "body": []string{"80%", "100%"}}},
 }
 
 // readWarn reads the thresholds.

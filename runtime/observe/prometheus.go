@@ -46,7 +46,9 @@ func (c *Counters) WriteText(w io.Writer) error {
 		}
 	}
 	byLimit(Near, func(n LimitCounts) int64 { return n.Near })
-	p.begin(Warnings)
+	if slices.ContainsFunc(all, func(n LimitCounts) bool { return len(n.Warnings) > 0 }) {
+		p.begin(Warnings)
+	}
 	for _, n := range all {
 		for _, percent := range slices.Sorted(maps.Keys(n.Warnings)) {
 			p.sample(Warnings.Prometheus(), strconv.FormatInt(n.Warnings[percent], 10), LabelLimit, n.Limit, LabelThreshold, strconv.Itoa(percent))
