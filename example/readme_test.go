@@ -162,7 +162,7 @@ func used(block string) string {
 	return b.String()
 }
 
-const readmeParameters = `ctx context.Context, db *sql.DB, userID int64, user, team, model string,
+const readmeParameters = `ctx context.Context, db *sql.DB, userID int64, user, team, model, partner string,
 	complete func(context.Context) (int64, error), secret []byte, jobs []struct {
 		UserID int64
 		Run    func(context.Context)

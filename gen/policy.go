@@ -112,6 +112,8 @@ func literal(name string, value reflect.Value) *jen.Statement {
 		return jen.Qual(timePath, v.String())
 	case runtime.Start:
 		return start(v)
+	case runtime.Thresholds:
+		return thresholds(v)
 	case runtime.Penalty:
 		return penalty(v)
 	case runtime.Calendar, runtime.Date, runtime.Lease, runtime.Numbers, runtime.OverrideBounds:
@@ -166,6 +168,15 @@ func penalty(p runtime.Penalty) *jen.Statement {
 		args = append(args, duration(step))
 	}
 	return jen.Qual(runtimePath, "PenaltyOf").Call(args...)
+}
+
+// thresholds is a list of percentages.
+func thresholds(t runtime.Thresholds) *jen.Statement {
+	return jen.Qual(runtimePath, "Thresholds").ValuesFunc(func(g *jen.Group) {
+		for _, percent := range t[:t.Len()] {
+			g.Lit(int(percent))
+		}
+	})
 }
 
 // start is the start of windows, as the author has probably written it: an offset of more than a year was a date.

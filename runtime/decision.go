@@ -26,6 +26,14 @@ type Decision struct {
 	// Shadowed reports that the policy's Mode is [ModeShadow], and that [ModeEnforce] would have denied the request or,
 	// for a reservation, delayed it. The request is Allowed at once. If it would have been denied, no tokens were taken.
 	Shadowed bool
+	// Crossed is the highest of the policy's [Thresholds] that the request has crossed, in percent; 0 if it has crossed none.
+	// Exactly one request, over all processes, crosses a threshold: the first after which that part of the capacity is used. A
+	// request that takes nothing crosses none, nor does one that is FailedLocal.
+	//
+	// For a limit with shards it is an estimate: the last shard crosses its part, possibly again after the shards have shared
+	// what is left. Leased tokens count as used when their block is taken, and the next request that gets tokens has the
+	// Crossed of the block. If a call takes from one key several times, the last take has the Crossed of all.
+	Crossed uint8
 	// Taken is how many tokens the request has taken: its count, or for AllowUpTo the tokens that were available. It is
 	// 0 after a denial and after Check. If the request passes uncounted, because FailedOpen is set or because of the
 	// policy's Mode, it is how many tokens may be used although none were taken.

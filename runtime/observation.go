@@ -34,6 +34,8 @@ type Observation struct {
 	Source Source
 	// InTx means that the request was part of a transaction of the caller, which may still be rolled back.
 	InTx bool
+	// Crossed is copied from the decision: the threshold of the limit that the request has crossed, in percent, or 0.
+	Crossed uint8
 	// Index is the position of the limit in its call, counted from 0, and Limits how many the call has.
 	Index, Limits int
 	// Count is the count of the request, and Taken the [Decision.Taken].

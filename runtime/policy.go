@@ -105,6 +105,9 @@ type Policy struct {
 	// Penalty denies all requests for a key for some time after a denial. A limit with one has no Shards, Lease or
 	// MaxReserved.
 	Penalty Penalty
+	// Warn are the parts of the capacity whose use is reported, in percent, each by the take that crosses it: see
+	// [Decision.Crossed]. A limit with thresholds has a capacity, or slots.
+	Warn Thresholds
 	// Priority is the class of the requests that the policy decides. All classes of a key have one count. The zero Priority is
 	// that of a limit without classes, and leaves nothing.
 	Priority Priority

@@ -50,6 +50,7 @@ func (p *Policy) problem() string {
 		p.shardProblem(),
 		p.Overrides.problem(p),
 		p.Penalty.problem(p),
+		p.Warn.problem(p),
 		p.AtMost.problem(p),
 		p.leaseProblem(),
 		p.Priority.problem(p),
@@ -276,6 +277,29 @@ func (n *Penalty) problem(p *Policy) string {
 		return "a limit with a penalty cannot be leased: a process would spend its block while another one denies the key"
 	case p.MaxReserved > 0:
 		return "a limit with a penalty cannot be reserved ahead: leave MaxReserved at 0"
+	}
+	return ""
+}
+
+// problem returns what the thresholds of a policy must change, or "".
+func (t *Thresholds) problem(p *Policy) string {
+	if *t == (Thresholds{}) {
+		return ""
+	}
+	n, last := t.Len(), uint8(0)
+	for i, percent := range t {
+		switch {
+		case i >= n && percent != 0:
+			return fmt.Sprintf("the threshold %d%% of Warn is after a 0, so it is never used", percent)
+		case percent > 100:
+			return fmt.Sprintf("the threshold %d%% of Warn is more than 100%%", percent)
+		case i < n && percent <= last:
+			return fmt.Sprintf("the thresholds of Warn must ascend: %d%% is after %d%%", percent, last)
+		}
+		last = percent
+	}
+	if p.Full() == 0 {
+		return "a limit with capacity 0 cannot warn: no part of nothing is used"
 	}
 	return ""
 }

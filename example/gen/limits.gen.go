@@ -604,6 +604,7 @@ var policyPartnerQuota = runtime.Policy{
 //
 // Fixed window: 100,000 per month.
 // Windows begin on the 15th of each month at 00:00 in Europe/Berlin.
+// Warns when 80,000 tokens (80%) and 100,000 tokens (100%) of the capacity are used.
 // Worst case: 100,000 in each calendar month, and 200,000 in any 4 weeks.
 func (l *Limits) MonthlyReports(partner string) Limit {
 	return l.limiter().Limit(&policyMonthlyReports, runtime.KeyOf(runtime.String(partner)))
@@ -616,6 +617,7 @@ var policyMonthlyReports = runtime.Policy{
 	Period:   runtime.Calendar{Unit: runtime.Month}.Period(),
 	Capacity: 100_000,
 	Calendar: runtime.Calendar{Unit: runtime.Month, Zone: "Europe/Berlin", From: runtime.Date{Year: 1970, Month: time.January, Day: 15}},
+	Warn:     runtime.Thresholds{80, 100},
 }
 
 // DailyDigest bounds the digests that one user is sent.
@@ -1146,6 +1148,7 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			Rules: []string{
 				"Fixed window: 100,000 per month.",
 				"Windows begin on the 15th of each month at 00:00 in Europe/Berlin.",
+				"Warns when 80,000 tokens (80%) and 100,000 tokens (100%) of the capacity are used.",
 				"Worst case: 100,000 in each calendar month, and 200,000 in any 4 weeks.",
 			},
 			Key:      []runtime.CatalogKey{{Name: "partner", Type: "string"}},

@@ -179,6 +179,10 @@ func panelsOf(l *spec.Limit) []panel {
 	keys := graph("Near the limit, and denied", "Keys: how many different ones were denied in the last minute, in the process that has denied most. Near: requests per second that left less than a tenth of the capacity.", "short",
 		series{"max(" + selector(observe.DeniedKeys.Prometheus(), name) + ")", "keys denied"},
 		series{rate(observe.Near, "", name), "near"})
+	if l.Policy.Warn.Len() > 0 {
+		keys.Description += " Crossed: requests per second that crossed a threshold of warn."
+		keys.Targets = append(keys.Targets, series{rate(observe.Warnings, observe.LabelThreshold, name), "{{threshold}} % crossed"})
+	}
 	about := strings.Join(describe.Words(l), " ")
 	if l.Doc != "" {
 		// A row has no description.

@@ -124,6 +124,15 @@ func TestWordsDescribeTheRule(t *testing.T) {
 			},
 		},
 		{
+			[]string{"kind: token bucket", "rate: 7", "period: 1m", "warn: [80%, 100%]", "lease: {tokens: 2, for: 1s}"},
+			[]string{
+				"Token bucket: 7 per minute, at most 7 at once.",
+				"Warns when 6 tokens (80%) and 7 tokens (100%) of the capacity are used. Leased tokens count as used.",
+				"A process takes blocks of 2 tokens, and spends each from its memory within 1s.",
+				"At most 7 + 7*(t + 1s)/1m can be used in any time t.",
+			},
+		},
+		{
 			[]string{"kind: token bucket", "rate: 10", "period: 1m", "penalty: [1m, 10m, 1h]", "mode: shadow"},
 			[]string{
 				"Token bucket: 10 per minute, at most 10 at once.",

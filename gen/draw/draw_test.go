@@ -37,6 +37,7 @@ var pictures = map[string][]runtime.Policy{
 	"reserving":      {{Kind: runtime.TokenBucket, Rate: 40_000, Capacity: 40_000, MaxReserved: 80_000, Period: time.Minute, Shards: 10}},
 	"first-use":      {{Kind: runtime.FixedWindow, Rate: 3, Capacity: 3, Period: 10 * time.Minute, Start: runtime.StartFirstUse()}},
 	"penalty":        {{Kind: runtime.TokenBucket, Rate: 12, Capacity: 12, Period: time.Minute, Penalty: runtime.Penalty{Steps: [runtime.MaxPenaltySteps]time.Duration{30 * time.Second}}}},
+	"warn":           {{Kind: runtime.FixedWindow, Rate: 12, Capacity: 12, Period: time.Minute, Warn: runtime.Thresholds{50, 80}}},
 	"shadow":         {{Kind: runtime.TokenBucket, Rate: 12, Capacity: 12, Period: time.Minute, Mode: runtime.ModeShadow}},
 	"block":          {{Kind: runtime.TokenBucket, Rate: 12, Capacity: 12, Period: time.Minute, Mode: runtime.ModeBlock}},
 	"calendar": {{Kind: runtime.FixedWindow, Rate: 100_000, Capacity: 150_000, Period: runtime.Calendar{Unit: runtime.Month}.Period(),

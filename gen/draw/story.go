@@ -129,6 +129,8 @@ type Mark struct {
 	Outcome sim.Outcome
 	// Locked is for how long from At a penalty denies all requests for the key; 0 without one.
 	Locked time.Duration
+	// Crossed is the threshold that the request has crossed, in percent, or 0.
+	Crossed uint8
 }
 
 // Point is the number of tokens at a time.
@@ -242,7 +244,7 @@ func (k *key) decide(q Request) Mark {
 	if k.policy.Start.FirstUse() {
 		k.bend(q.At + d.ResetAfter)
 	}
-	return Mark{q.At, sim.OutcomeOf(d), d.PenaltyFor}
+	return Mark{q.At, sim.OutcomeOf(d), d.PenaltyFor, d.Crossed}
 }
 
 // bend adds a sample at a time, and one just before it.

@@ -101,6 +101,7 @@ func (d *tokensDrawing) axes(axisAt float64) {
 		}
 	}
 	d.path("grid", grid.String())
+	d.thresholds()
 	last := 0.0
 	for _, edge := range d.runs[len(d.runs)-1].Edges {
 		if x := d.x(edge); x-last >= 4 { // closer ones would be a gray area
@@ -116,6 +117,21 @@ func (d *tokensDrawing) axes(axisAt float64) {
 		}
 		d.label("m", (d.x(p.From)+d.x(p.To))/2, top-8, p.Name)
 	}
+}
+
+// thresholdClass is the class of the lines at which a limit warns.
+const thresholdClass = "edge late"
+
+// thresholds draws a line at each part of the capacity at which the newest version warns.
+func (d *tokensDrawing) thresholds() {
+	var path strings.Builder
+	run := &d.runs[len(d.runs)-1]
+	if len(run.Curve) > 0 {
+		for _, percent := range run.Policy.Warn[:run.Policy.Warn.Len()] {
+			fmt.Fprintf(&path, "M%d %sH%d", left, num(d.y(float64(run.Policy.Full())*(1-float64(percent)/100))), right)
+		}
+	}
+	d.path(thresholdClass, path.String())
 }
 
 func (d *tokensDrawing) curves() {
@@ -304,6 +320,15 @@ func (d *tokensDrawing) text() string {
 		if times := maps.Collect(run.locked); len(times) > 0 {
 			sentence += " Penalties lock the key out " + words.Count(int64(len(times)), "time") + "."
 		}
+		if warn := &run.Policy.Warn; len(run.Curve) > 0 && warn.Len() > 0 {
+			crossed := 0
+			for _, m := range run.Marks {
+				if m.Crossed > 0 {
+					crossed++
+				}
+			}
+			sentence += fmt.Sprintf(" It warns %s, at %s of the capacity.", words.Count(int64(crossed), "time"), warn)
+		}
 		sentences = append(sentences, sentence)
 	}
 	return strings.Join(sentences, " ")
@@ -373,6 +398,9 @@ func Symbol(o sim.Outcome) string { return symbol(classOf[o]+" s1", shape(o, 6, 
 
 // LockSymbol returns the mark of a time in which a penalty denies all requests, for a legend.
 func LockSymbol() string { return symbol("lock", "M0 6H12") }
+
+// ThresholdSymbol returns the line at which a limit warns, for a legend.
+func ThresholdSymbol() string { return symbol(thresholdClass, "M0 6H12") }
 
 func symbol(class, path string) string {
 	s := new(svg)

@@ -438,6 +438,9 @@ func editField(t *testing.T, p *runtime.Policy, name string) {
 	case "Calendar.At":
 		p.Calendar.At = time.Hour
 		return
+	case "Warn":
+		p.Warn = runtime.Thresholds{80}
+		return
 	}
 	field := reflect.ValueOf(p).Elem()
 	for part := range strings.SplitSeq(name, ".") {

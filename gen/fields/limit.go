@@ -23,6 +23,7 @@ var limitFields = []limitField{
 	modeField,
 	penaltyField,
 	forgiveField,
+	warnField,
 	timeoutField,
 	onErrorField,
 	jitterField,

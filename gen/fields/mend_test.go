@@ -89,6 +89,10 @@ func TestHelpIsAccepted(t *testing.T) {
 		bucket + ", mode: no":       {{"off", "mode: no", "mode: off"}},
 		bucket + ", penalty: false": {{"off", "false", "off"}},
 		bucket + ", penalty: 5":     {{"5s", "penalty: 5", "penalty: 5s"}},
+		// Percentages.
+		bucket + ", warn: 80":          {{"80%", "warn: 80", "warn: 80%"}},
+		bucket + ", warn: [0.8, 100%]": {{"80%", "0.8", "80%"}},
+		bucket + ", warn: 1.0":         {{"100%", "1.0", "100%"}},
 	} {
 		src := "version: 1\nlimits:\n  a: {" + fields + "}\n"
 		for _, m := range mends {

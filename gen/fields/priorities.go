@@ -27,7 +27,7 @@ var prioritiesField = limitField{
 	example: "{interactive: 0%, batch: 30%}",
 	schema: object{
 		"type": "object", "minProperties": 1, "maxProperties": maxPriorities, "propertyNames": object{"pattern": priorityForm.String(), "maxLength": longestPlan},
-		"additionalProperties": object{"type": "string", "pattern": percentForm.String()},
+		"additionalProperties": object{"type": "string", "pattern": shareForm.String()},
 	},
 	read:   (*parser).readPriorities,
 	check:  (*parser).checkPriorities,
@@ -47,9 +47,9 @@ const (
 )
 
 var (
-	priorityForm = regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`)
-	percentForm  = regexp.MustCompile(`^([0-9]|[1-9][0-9])%$`)
-	numberForm   = regexp.MustCompile(`^([0-9]|[1-9][0-9])( %)?$`)
+	priorityForm  = regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`)
+	shareForm     = regexp.MustCompile(`^([0-9]|[1-9][0-9])%$`)
+	bareShareForm = regexp.MustCompile(`^([0-9]|[1-9][0-9])( %)?$`)
 )
 
 // readPriorities reads the classes. [parser.finishPriorities] completes them when the numbers are known.
@@ -85,12 +85,12 @@ func (p *parser) readPriority(class document.Entry) (leaves int, ok bool) {
 		p.doc.Report(class.Named, ids.BadPriorities, "begin with a small letter, and use letters and digits, at most "+strconv.Itoa(longestPlan),
 			"the name of a class must be like that of a limit, not %s", diag.Quote(class.Name))
 		return 0, false
-	case class.Value.Kind == yaml.ScalarNode && percentForm.MatchString(text):
+	case class.Value.Kind == yaml.ScalarNode && shareForm.MatchString(text):
 		leaves, _ = strconv.Atoi(strings.TrimSuffix(text, "%"))
 		return leaves, true
 	}
 	p.doc.Report(class.At, ids.BadPriorities, "", "%s must be a percentage from 0%% to 99%%, not %s", class.Name, document.Describe(class.Value))
-	if number := numberForm.FindStringSubmatch(text); number != nil {
+	if number := bareShareForm.FindStringSubmatch(text); number != nil {
 		p.doc.Offer(number[1] + "%")
 	}
 	return 0, false

@@ -67,6 +67,8 @@ var (
 	PenaltyChanged = change("penalty-changed",
 		"A key is denied for a longer or a shorter time after a denial, or no longer is.",
 		LimitOf(Bucket, "+penalty: 15m"))
+	WarnChanged = change("warn-changed", "Takes report other parts of the capacity, or no longer report any.",
+		LimitOf(Bucket, "+warn: [80%, 100%]"))
 	TimeoutChanged = change("timeout-changed",
 		"A decision may take more or less time before the store is treated as failed.",
 		LimitOf(Bucket, "-timeout: 1s", "+timeout: 100ms"))

@@ -112,6 +112,9 @@ var (
 	BadPenalty = rule("bad-penalty",
 		"A penalty is a duration or a list of up to 8; a limit with one has no shards, lease or maxReserved, and one without a list has no forgive.",
 		LimitOf(Bucket, "penalty: 15m", "-shards: 2"))
+	BadWarn = rule("bad-warn",
+		"warn has whole percentages from 1% to 100%, each larger than the one before, of a capacity that is not 0.",
+		LimitOf(Bucket, "-warn: [0.8, 1.0]", "+warn: [80%, 100%]"))
 	BadZone = rule("bad-zone", "A zone is a name of the IANA time zone database, or per key.",
 		LimitOf("kind: fixed window", "rate: 10", "period: month", "-zone: Europe/Berlon", "+zone: Europe/Berlin"))
 	NotForPeriod = rule("not-for-period", "A start fits the period, and only a period in calendar units has a zone.",

@@ -54,13 +54,14 @@ class Lane {
     this.curve = make("svg:path", { class: "line" });
     this.edges = make("svg:path", { class: "edge" });
     this.grid = make("svg:path", { class: "grid" });
+    this.thresholds = make("svg:path", { class: "edge late" });
     this.high = make("svg:text", { class: "e", x: L - 6 });
     this.low = make("svg:text", { class: "e", x: L - 6 });
     this.marks = OUTCOMES.map(([, style]) => make("svg:path", { class: style + " s1" }));
     this.labels = OUTCOMES.map(([name, , y]) => make("svg:text", { class: "e", x: L - 6, y: y + 4 }, name));
     this.status = make("p", { class: "status" });
     this.svg = make("svg:svg", { class: "rl", role: "img", viewBox: `0 0 ${W} ${B + 54}`, "aria-label": (config.name ? config.name + ": " : "") + (holdsSlots(this) ? "free slots" : "tokens") + " over time, and requests below; the text after it has the numbers" },
-      this.grid, this.edges, this.curve, this.high, this.low, ...this.labels, ...this.marks);
+      this.grid, this.thresholds, this.edges, this.curve, this.high, this.low, ...this.labels, ...this.marks);
     this.element = make("div", { class: "lane" }, ...(config.name ? [make("h4", {}, config.name)] : []),
       ...(MODES[config.mode] ? [make("p", {}, MODES[config.mode])] : []), this.svg, this.status);
     this.clear();
@@ -73,6 +74,7 @@ class Lane {
     this.points = [];
     this.events = [];
     this.counts = [0, 0, 0];
+    this.warned = 0;
     this.last = null;
     this.running = []; // the holders of slots that run: {fence, next, end}, of which next is when they renew or, at end, release
     this.lost = 0;
@@ -94,6 +96,7 @@ class Lane {
     }
     this.events.push({ at: now, outcome });
     this.counts[outcome]++;
+    if (d.crossed) this.warned++;
     this.last = d;
     if (shadow && outcome) d.shadowed = true;
     return d;
@@ -178,6 +181,7 @@ class Lane {
     const y = v => height(v).toFixed(1);
     this.curve.setAttribute("d", this.points.map((p, i) => (i ? "L" : "M") + x(p.at) + " " + y(p.value)).join(""));
     this.grid.setAttribute("d", `M${L} ${y(most)}H${R}M${L} ${y(0)}H${R}`);
+    this.thresholds.setAttribute("d", (this.rule.warn || []).map(percent => `M${L} ${y(this.rule.capacity * (1 - percent / 100))}H${R}`).join(""));
     this.high.textContent = grouped(most);
     this.high.setAttribute("y", height(most) + 4);
     this.low.textContent = "0";
@@ -202,9 +206,10 @@ class Lane {
   describe(now) {
     const d = this.rule.step(this.state, now, { op: "peek" })[1];
     const [allowed, delayed, denied] = this.counts;
+    const warned = this.rule.warn ? ` Warned ${grouped(this.warned)} times.` : "";
     if (holdsSlots(this)) {
       this.status.textContent = `${grouped(this.rule.capacity - d.value)} of ${grouped(this.rule.capacity)} slots in use. ` +
-        `Acquired ${grouped(allowed)}, denied ${grouped(denied)}${this.lost ? `, lost ${grouped(this.lost)}` : ""}.` +
+        `Acquired ${grouped(allowed)}, denied ${grouped(denied)}${this.lost ? `, lost ${grouped(this.lost)}` : ""}.` + warned +
         (d.fullAfter > 0 ? ` All are free in ${inWords(d.fullAfter)}, unless released before or renewed.` : "");
       return;
     }
@@ -212,7 +217,7 @@ class Lane {
     if (d.value <= -1) text += `, ${grouped(-d.value)} reserved ahead`;
     text += `. Allowed ${grouped(allowed)}`;
     if (this.rule.debt > 0) text += `, delayed ${grouped(delayed)}`;
-    text += `, denied ${grouped(denied)}.`;
+    text += `, denied ${grouped(denied)}.${warned}`;
     text += d.fullAfter > 0 ? ` Full in ${inWords(d.fullAfter)}.` : " Full.";
     this.status.textContent = text;
   }
@@ -220,6 +225,10 @@ class Lane {
 
 // outcomeInWords describes a decision on a hit.
 function outcomeInWords(d, slots) {
+  return verdict(d, slots) + (d.crossed ? `, warning at ${d.crossed}%` : "");
+}
+
+function verdict(d, slots) {
   if (d.error) return "denied, " + d.error;
   if (slots && !d.shadowed) return d.allowed ? `acquired, ${grouped(d.remaining)} free` : `denied, free in ${inWords(d.retryAfter)} at the latest`;
   if (d.shadowed) return "allowed in shadow mode, would be " + (d.allowed ? "delayed" : "denied");

@@ -176,7 +176,7 @@ func (r *Recording) mark(l *trace.Line, answers [sides]sim.Answer) {
 	}
 	for side, a := range answers {
 		if o, ok := outcomeOf(a); ok {
-			s.marks[side] = append(s.marks[side], draw.Mark{At: time.Duration(l.At), Outcome: o, Locked: a.PenaltyFor})
+			s.marks[side] = append(s.marks[side], draw.Mark{At: time.Duration(l.At), Outcome: o, Locked: a.PenaltyFor, Crossed: a.Crossed})
 		}
 	}
 }

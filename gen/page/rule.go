@@ -18,6 +18,8 @@ type jsRule struct {
 	// Penalties are how long each penalty lasts, and Forgive how long after its end it counts.
 	Penalties []int64 `json:"penalties,omitempty"`
 	Forgive   int64   `json:"forgive,omitempty"`
+	// Warn has the thresholds, in percent.
+	Warn []int `json:"warn,omitempty"`
 	// Starts has the starts of the windows of a calendar, the first at or before the base.
 	Starts []int64 `json:"starts,omitempty"`
 }
@@ -45,6 +47,9 @@ func ruleFor(p *runtime.Policy, rule *meter.Rule, base int64, windows int) jsRul
 	}
 	for _, step := range p.Penalty.Steps[:p.Penalty.Len()] {
 		js.Penalties, js.Forgive = append(js.Penalties, int64(step)), int64(p.Penalty.Forgiveness())
+	}
+	for _, percent := range p.Warn[:p.Warn.Len()] {
+		js.Warn = append(js.Warn, int(percent))
 	}
 	switch {
 	case p.Calendar.Unit != 0:

@@ -5,7 +5,8 @@
 // starts of its windows, the first at or before the origin. A state is {} for a new key, which is full; otherwise
 // it has value, ts and prev as a row of the store, or for a precise sliding window runs, from the oldest to the newest, or
 // for a limit in flight ts, last, which is the largest fence so far, and holders, in the order of their ends.
-// With penalties and forgive, it may have a penalty: until when, and which of them.
+// With penalties and forgive, it may have a penalty: until when, and which of them. With warn, percentages of the capacity, the
+// decision of a request that takes tokens may have crossed, the highest of them that it has crossed.
 const MAX_INSTANT = 2 ** 63;
 const MAX_TOKENS = 1e15;
 const ENDLESS = 1e300;
@@ -182,8 +183,18 @@ class Rule {
     const count = q.count === undefined ? 1 : q.count;
     const error = this.refuseSlots(q) || this.refuse(q, count);
     if (error) return [s, { allowed: false, error, remaining: 0, retryAfter: 0, delay: 0 }];
-    return this.penalties ? this.stepPenalty(s, now, q, count) : this.stepKind(s, now, q, count);
+    const [next, d] = this.penalties ? this.stepPenalty(s, now, q, count) : this.stepKind(s, now, q, count);
+    if (this.warn && d.taken > 0) d.crossed = this.crossed(d.value + d.taken, d.value);
+    return [next, d];
   }
+
+  // crossed returns the highest percentage that a take has crossed, or 0, given the tokens before it and after it.
+  crossed(before, after) {
+    const highest = this.warn.findLast(percent => this.reached(percent, after));
+    return highest === undefined || this.reached(highest, before) ? 0 : highest;
+  }
+
+  reached(percent, left) { return this.capacity - Math.floor(left + 1e-6) >= percent * this.capacity / 100; }
 
   // stepPenalty denies while a penalty is in force, and starts one after a denial.
   stepPenalty(s, now, q, count) {

@@ -44,7 +44,7 @@ type jsDecision struct {
 	allowed                                  bool
 	remaining                                int64
 	retryAfter, delay, fullAfter, resetAfter float64
-	value, penaltyFor                        float64
+	value, penaltyFor, crossed               float64
 	err                                      bool
 }
 
@@ -73,12 +73,12 @@ func runJS(t *testing.T, cases []jsCase) (list []jsDecision) {
 	require.NoError(t, err, stderr.String())
 	for line := range strings.Lines(string(out)) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		require.Len(t, f, 9, line)
-		d := jsDecision{allowed: f[0] == "true", err: f[8] == "error"}
+		require.Len(t, f, 10, line)
+		d := jsDecision{allowed: f[0] == "true", err: f[9] == "error"}
 		if !d.err {
 			d.remaining, err = strconv.ParseInt(f[1], 10, 64)
 			require.NoError(t, err, line)
-			for i, to := range []*float64{&d.retryAfter, &d.delay, &d.fullAfter, &d.resetAfter, &d.value, &d.penaltyFor} {
+			for i, to := range []*float64{&d.retryAfter, &d.delay, &d.fullAfter, &d.resetAfter, &d.value, &d.penaltyFor, &d.crossed} {
 				*to, err = strconv.ParseFloat(f[2+i], 64)
 				require.NoError(t, err, line)
 			}
@@ -161,7 +161,7 @@ func TestJavaScriptAgreesWithRuntime(t *testing.T) {
 	steps := 100_000
 	var cases []jsCase
 	kinds := map[string]int{}
-	denied, delayed, penalized, errs := 0, 0, 0, 0
+	denied, delayed, penalized, crossed, errs := 0, 0, 0, 0, 0
 	for n := 0; n < steps; {
 		p := randomPolicy(r)
 		require.NoError(t, p.Validate(), "%+v", p)
@@ -172,6 +172,9 @@ func TestJavaScriptAgreesWithRuntime(t *testing.T) {
 		cases = append(cases, c)
 		for _, s := range c.Steps {
 			kinds[kindName(&p)]++
+			if s.want.Crossed > 0 {
+				crossed++
+			}
 			switch {
 			case s.err != nil:
 				errs++
@@ -201,15 +204,17 @@ func TestJavaScriptAgreesWithRuntime(t *testing.T) {
 				require.InDelta(t, float64(s.want.ResetAfter), got[i].resetAfter, 1e6, at(t, "resetAfter")...)
 				require.Equal(t, s.want.Value, got[i].value, at(t, "value")...)
 				require.Equal(t, float64(s.want.PenaltyFor), got[i].penaltyFor, at(t, "penaltyFor")...)
+				require.Equal(t, float64(s.want.Crossed), got[i].crossed, at(t, "crossed")...)
 			}
 			i++
 		}
 	}
 	require.Len(t, got, i)
-	t.Logf("%d steps agree: %v; %d denied, %d during penalties, %d delayed, %d errors", i, kinds, denied, penalized, delayed, errs)
+	t.Logf("%d steps agree: %v; %d denied, %d during penalties, %d delayed, %d crossed a threshold, %d errors", i, kinds, denied, penalized, delayed, crossed, errs)
 	require.Greater(t, denied, steps/10)
 	require.Greater(t, penalized, steps/20)
 	require.Greater(t, delayed, steps/50)
+	require.Greater(t, crossed, steps/50)
 	require.Greater(t, errs, steps/200)
 	require.Len(t, kinds, len(runtime.Kinds())+2, "each kind, precise windows and calendars")
 	for kind, n := range kinds {
@@ -231,6 +236,9 @@ func choose[T any](r *rand.Rand, choices ...T) T { return choices[r.IntN(len(cho
 
 func randomPolicy(r *rand.Rand) runtime.Policy {
 	p := randomKind(r)
+	if p.Full() > 0 && r.IntN(2) == 0 {
+		p.Warn = runtime.Thresholds{10, 50, 80, 100}
+	}
 	if r.IntN(3) == 0 {
 		period := asTokens(&p).Period
 		lasts := func() time.Duration { return choose(r, period/3+1, period, 2*period) }

@@ -169,6 +169,9 @@ func (p *Page) legend() (list []legendEntry) {
 	if slices.ContainsFunc(p.File.Limits, func(l *spec.Limit) bool { return l.Policy.Penalizes() }) {
 		list = append(list, legendEntry{template.HTML(draw.LockSymbol()), "locked out by a penalty"})
 	}
+	if slices.ContainsFunc(p.File.Limits, func(l *spec.Limit) bool { return l.Policy.Warn.Len() > 0 }) {
+		list = append(list, legendEntry{template.HTML(draw.ThresholdSymbol()), "a part of the capacity at which the limit warns"})
+	}
 	return list
 }
 

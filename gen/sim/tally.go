@@ -19,8 +19,10 @@ type tally struct {
 	unreleased int64
 	// penalties counts the denials that have started a penalty or that one has caused.
 	penalties int64
-	by        [Outcomes]int64
-	longest   time.Duration
+	// crossed counts the requests that have crossed a threshold of their limit.
+	crossed int64
+	by      [Outcomes]int64
+	longest time.Duration
 }
 
 func (t *tally) add(l *trace.Line, d Answer) {
@@ -31,6 +33,9 @@ func (t *tally) add(l *trace.Line, d Answer) {
 	} else if d.PenaltyFor > 0 && (!d.Allowed || d.Shadowed) {
 		t.penalties++
 	}
+	if d.Crossed > 0 {
+		t.crossed++
+	}
 	if d.Fence != 0 && l.Running == 0 {
 		t.unreleased++
 	}
@@ -40,7 +45,8 @@ func (t *tally) add(l *trace.Line, d Answer) {
 // limited counts the requests that were denied or, for a limit in shadow mode, would have been.
 func (t *tally) limited() int64 { return t.by[Denied] + t.by[Shadowed] }
 
-// verbs says how many of the allowed requests were not simply allowed, and how many met a penalty, or is "".
+// verbs says how many of the allowed requests were not simply allowed, how many met a penalty, and how many crossed a threshold, or
+// is "".
 func (t *tally) verbs() string {
 	var list []string
 	if t.charges > 0 {
@@ -54,7 +60,10 @@ func (t *tally) verbs() string {
 		sentence = "Allowed includes " + words.List(list, "and") + ". "
 	}
 	if t.penalties > 0 {
-		sentence += words.Count(t.penalties, "request") + " started a penalty or came during one."
+		sentence += words.Count(t.penalties, "request") + " started a penalty or came during one. "
+	}
+	if t.crossed > 0 {
+		sentence += words.Count(t.crossed, "request") + " crossed a threshold of warn."
 	}
 	return strings.TrimSpace(sentence)
 }

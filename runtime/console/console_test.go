@@ -162,6 +162,19 @@ func TestPageOfALimitHasEachFieldOfTheCatalog(t *testing.T) {
 	}
 }
 
+func TestDrawsTheThresholds(t *testing.T) {
+	p := &runtime.Policy{Name: "send", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20, Warn: runtime.Thresholds{80, 100}}
+	store := &memstore.Store{Clock: func() time.Time { return start }}
+	server := mounted(t, console.Options{Store: store, Catalog: &runtime.Catalog{Limits: []runtime.CatalogLimit{
+		{Name: "send", Key: []runtime.CatalogKey{{Name: "user", Type: "int64"}}, Policies: []*runtime.Policy{p}}}}})
+	_, err := limiter.New(store).Limit(p, runtime.KeyOf(runtime.Int64(7))).AllowN(t.Context(), 17)
+	require.NoError(t, err)
+	at, _ := keyOf(t, server, "send")
+	_, text := get(t, at)
+	assert.Contains(t, text, "warns at [80%, 100%]", "the words")
+	assert.Contains(t, text, ">warns at 80%</text>", "a line of the drawing")
+}
+
 // The drawing is by the override in force, as the words are.
 func TestDrawsByTheOverride(t *testing.T) {
 	server, _ := site(t, console.Options{AllowChanges: allow})

@@ -78,6 +78,11 @@ func drawing(points []point, p *runtime.Policy, penalty time.Duration) template.
 		fmt.Fprintf(&b, `<line class="grid" x1="%.0f" y1="%.1f" x2="%.0f" y2="%.1f"/><text x="%.0f" y="%.1f" text-anchor="end">%s</text>`,
 			left, y(tokens), width-10, y(tokens), left-6, y(tokens)+4, words.Number(int64(tokens)))
 	}
+	for _, percent := range p.Warn[:p.Warn.Len()] {
+		at := y(float64(capacity) * (1 - float64(percent)/100))
+		fmt.Fprintf(&b, `<line class="grid" stroke-dasharray="2 3" x1="%.0f" y1="%.1f" x2="%.0f" y2="%.1f"/><text x="%.0f" y="%.1f" text-anchor="end">warns at %d%%</text>`,
+			left, at, width-10, at, width-16, at-4, percent)
+	}
 	if penalty > 0 {
 		fmt.Fprintf(&b, `<line class="grid" x1="%.1f" y1="10" x2="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="end">penalty until here</text>`,
 			x(penalty), x(penalty), height-bottom, x(penalty)-6, y(0)-8)

@@ -223,3 +223,23 @@ func ExamplePriced() {
 	// <nil>
 	// 1365 used
 }
+
+func ExampleOnWarn() {
+	monthly := &runtime.Policy{
+		Name: "monthlyReports", Kind: runtime.FixedWindow, Rate: 100, Capacity: 100,
+		Period: runtime.Calendar{Unit: runtime.Month}.Period(), Calendar: runtime.Calendar{Unit: runtime.Month, Zone: "UTC"},
+		Warn: runtime.Thresholds{80, 100},
+	}
+	limits := limiter.New(&memstore.Store{Clock: newYear}, limiter.OnWarn(func(_ context.Context, w runtime.Warning) {
+		fmt.Printf("%v, until %v\n", w, w.ResetAt.UTC().Format(time.DateOnly))
+	}))
+	partner := limits.Limit(monthly, runtime.KeyOf(runtime.String("acme")))
+	for range 110 {
+		if _, err := partner.Allow(context.Background()); err != nil {
+			fmt.Println(err)
+		}
+	}
+	// Output:
+	// monthlyReports: 80% of 100 used, until 2026-02-01
+	// monthlyReports: 100% of 100 used, until 2026-02-01
+}

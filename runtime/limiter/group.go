@@ -326,6 +326,7 @@ func (l *Limiter) takeInside(ctx context.Context, requests []runtime.Request, ar
 		}
 		// With its receipt, so that its tokens are settled once.
 		all.Each[i], all.requests[i], all.around[i] = *of.decision, *of.request, true
+		all.Each[i].Crossed = 0 // the call around has reported it
 	}
 	return all, nil
 }

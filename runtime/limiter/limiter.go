@@ -37,6 +37,8 @@ type Limiter struct {
 	settles bool
 	// observer may be nil.
 	observer runtime.Observer
+	// warn receives warnings; it may be nil.
+	warn func(context.Context, runtime.Warning)
 	// hash hashes parts of keys with a secret; nil without one.
 	hash *keyHash
 	// mode relaxes all limits; nil without one.
@@ -87,7 +89,7 @@ func (l *Limiter) inside(tx func(runtime.Store) runtime.Store) *Limiter {
 	if l == nil || l.store == nil {
 		return l
 	}
-	return (&Limiter{inTx: true, base: l.store, observer: l.observer, hash: l.hash, mode: l.mode}).in(tx(l.store))
+	return (&Limiter{inTx: true, base: l.store, observer: l.observer, warn: l.warn, hash: l.hash, mode: l.mode}).in(tx(l.store))
 }
 
 // settler returns the limiter that settles reservations of l: for reservations of a transaction, one that goes on
@@ -96,7 +98,7 @@ func (l *Limiter) settler() *Limiter {
 	if l == nil || !l.inTx || l.settles {
 		return l
 	}
-	return (&Limiter{inTx: true, base: l.base, settles: true, observer: l.observer, hash: l.hash, mode: l.mode}).in(l.store)
+	return (&Limiter{inTx: true, base: l.base, settles: true, observer: l.observer, warn: l.warn, hash: l.hash, mode: l.mode}).in(l.store)
 }
 
 // Option configures a [Limiter].
@@ -112,6 +114,32 @@ func Observe(o runtime.Observer) Option {
 			l.observer = o
 		default:
 			l.observer = both{l.observer, o}
+		}
+	}
+}
+
+// OnWarn makes warn receive the takes that cross a threshold of their limit: see [runtime.Thresholds]. Several options of this
+// kind add up. It costs nothing for limits without thresholds.
+//
+//	limit := limits.New(store, limiter.OnWarn(func(ctx context.Context, w runtime.Warning) {
+//		slog.WarnContext(ctx, w.String())
+//	}))
+//
+// It is called as an [runtime.Observer] is: on the goroutine of the caller, after the decision and before the caller gets it,
+// while no lock is held. Only the process that has made the request gets the warning, once. If the answer is lost, or the
+// process ends, the warning is lost. For an e-mail that must be sent, write a row in the transaction that takes the tokens, if
+// [runtime.Decision.Crossed] is not 0.
+func OnWarn(warn func(ctx context.Context, w runtime.Warning)) Option {
+	return func(l *Limiter) {
+		switch first := l.warn; {
+		case warn == nil:
+		case first == nil:
+			l.warn = warn
+		default:
+			l.warn = func(ctx context.Context, w runtime.Warning) {
+				first(ctx, w)
+				warn(ctx, w)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -16,11 +17,14 @@ type held struct {
 	begun time.Time
 	tries int
 	last  []runtime.Observation
+	// warnings are those of the last try too: a try that is denied crosses no threshold.
+	warnings []runtime.Warning
 }
 
-// observing reports the decisions of a limiter. Without an observer, it does nothing.
+// observing reports the decisions of a limiter. Without an observer, and without a function for warnings, it does nothing.
 type observing struct {
 	observer runtime.Observer
+	warn     func(context.Context, runtime.Warning)
 	inTx     bool
 }
 
@@ -28,12 +32,12 @@ func (l *Limiter) observing() observing {
 	if l == nil {
 		return observing{}
 	}
-	return observing{l.observer, l.inTx}
+	return observing{l.observer, l.warn, l.inTx}
 }
 
-// hold returns nil without an observer.
-func (b observing) hold() *held {
-	if b.observer == nil {
+// hold returns nil if nothing is to be reported, given whether the limits have thresholds.
+func (b observing) hold(warns bool) *held {
+	if b.observer == nil && (b.warn == nil || !warns) {
 		return nil
 	}
 	return &held{begun: time.Now()}
@@ -52,6 +56,9 @@ func (b observing) release(ctx context.Context, h *held, err error) {
 			o.SetErr(err)
 		}
 		b.decided(ctx, o)
+	}
+	for _, w := range h.warnings {
+		b.warned(ctx, w)
 	}
 }
 
@@ -101,6 +108,11 @@ func (b observing) begin() (now time.Time) {
 // observe reports the answer to a call, which may be an error, or keeps it in h. The call began at begun, and has the
 // policies by which it was decided.
 func (b observing) observe(ctx context.Context, c runtime.Call, answer runtime.Answer, err error, begun time.Time, h *held) {
+	if b.warn != nil {
+		for i := range answer.Decisions {
+			b.crossed(ctx, c.Requests[i].Key, &answer.Decisions[i], h)
+		}
+	}
 	if b.observer == nil || c.Requests[0].Op == runtime.Peek {
 		return
 	}
@@ -127,12 +139,13 @@ func (b observing) observeInvalid(ctx context.Context, q *runtime.Request, index
 
 // observeLeased reports the decision on a request whose tokens were leased, or keeps it in h.
 func (b observing) observeLeased(ctx context.Context, q *runtime.Request, d *runtime.Decision, h *held) {
+	b.crossed(ctx, q.Key, d, h)
 	if b.observer == nil {
 		return
 	}
 	o := runtime.Observation{
 		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Outcome: runtime.OutcomeAllowed, Source: runtime.SourceLease, Limits: 1, Count: q.Count,
-		Taken: d.Taken, Remaining: d.Remaining,
+		Taken: d.Taken, Remaining: d.Remaining, Crossed: d.Crossed,
 	}
 	o.SetKey(q.Key)
 	h.retry()
@@ -149,6 +162,12 @@ func (b observing) observeSettled(ctx context.Context, calls []runtime.Call, ans
 		var a runtime.Answer
 		if i < len(answers) {
 			a = answers[i]
+		}
+		for j := range a.Decisions {
+			b.crossed(ctx, c.Requests[j].Key, &a.Decisions[j], h)
+		}
+		if b.observer == nil {
+			continue
 		}
 		failed := a.Err
 		if !a.Answered() {
@@ -187,6 +206,7 @@ func (b observing) observation(ctx context.Context, c runtime.Call, i int, answe
 // describe sets what a decision says, given whether the whole call was allowed.
 func describe(o *runtime.Observation, q *runtime.Request, d *runtime.Decision, allowed bool) {
 	o.Outcome = outcomeOf(q, d, allowed)
+	o.Crossed = d.Crossed
 	o.Taken, o.Remaining, o.Delay, o.RetryAfter, o.PenaltyFor = d.Taken, d.Remaining, d.UsableAfter, d.RetryAfter, d.PenaltyFor
 	switch {
 	case d.FailedLocal != nil:
@@ -245,4 +265,29 @@ func outcomeOfError(ctx context.Context, err error, source runtime.Source) runti
 		return runtime.OutcomeCanceled
 	}
 	return runtime.OutcomeError
+}
+
+// warns reports whether a limit has thresholds.
+func warns(p *runtime.Policy) bool { return p != nil && p.Warn[0] != 0 }
+
+func anyWarns(requests []runtime.Request) bool {
+	return slices.ContainsFunc(requests, func(q runtime.Request) bool { return warns(q.Policy) })
+}
+
+// crossed reports a threshold that a request for a key has crossed, or keeps it in h.
+func (b observing) crossed(ctx context.Context, key string, d *runtime.Decision, h *held) {
+	switch {
+	case b.warn == nil || d.Crossed == 0:
+	case h != nil:
+		h.warnings = append(h.warnings, runtime.WarningOf(d, key, b.inTx))
+	default:
+		b.warned(ctx, runtime.WarningOf(d, key, b.inTx))
+	}
+}
+
+func (b observing) warned(ctx context.Context, w runtime.Warning) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	b.warn(ctx, w)
 }

@@ -110,7 +110,7 @@ func (m *localMemory) decideWithout(c runtime.Call, err error) runtime.Answer {
 	for i, d := range decided.Decisions {
 		if local.Requests[i].UsesRows() {
 			// The store has taken nothing, and a refund must not give it tokens.
-			d.TakenAt, d.Fence, d.FailedLocal = time.Time{}, 0, err
+			d.TakenAt, d.Fence, d.Crossed, d.FailedLocal = time.Time{}, 0, 0, err
 		}
 		d.Policy = c.Requests[at[i]].Policy
 		answer.Decisions[at[i]] = d

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -144,7 +145,7 @@ func (r *Reservation) Settle(ctx context.Context, used int64) error {
 
 // settleObserved is settle, and reports to the observer when no lock is held any more.
 func settleObserved(ctx context.Context, l *Limiter, all []*Reservation, used int64) error {
-	h := l.observing().hold()
+	h := l.observing().hold(slices.ContainsFunc(all, func(r *Reservation) bool { return warns(r.of.policy) }))
 	err := settle(ctx, l, all, used, h)
 	l.observing().release(ctx, h, err)
 	return err

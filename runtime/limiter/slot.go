@@ -60,7 +60,7 @@ func (l SlotLimit) WaitAcquireN(ctx context.Context, n int64) (*Slot, error) {
 		return l.AcquireN(ctx, n)
 	}
 	watch := l.of.limiter.observing()
-	h := watch.hold()
+	h := watch.hold(warns(l.of.policy))
 	s, err := l.acquireInTurn(ctx, n, h)
 	watch.release(ctx, h, err)
 	if err != nil {

@@ -56,7 +56,7 @@ func (g Group) WaitReserve(ctx context.Context) (*Reservations, error) {
 		return nil, err
 	}
 	watch := g.limiter.observing()
-	h := watch.hold()
+	h := watch.hold(anyWarns(requests))
 	// The first try is outside the queue, so that a call that does not have to wait takes no lock.
 	rs, err := g.limiter.tryWithin(ctx, requests, false, h)
 	if err == nil && !rs.Allowed {

@@ -15,6 +15,8 @@ import (
 type Counters struct {
 	denials *Denials
 	limits  byLimit[counts]
+	// thresholds are those of the policies that were given, by their limits.
+	thresholds map[string][]uint8
 	// durations has a histogram for each operation, in the order of names.
 	durations map[runtime.Op]*histogram
 }
@@ -24,6 +26,8 @@ type counts struct {
 	outcomes []tally
 	near     atomic.Int64
 	relaxed  atomic.Int64
+	// warnings are by their threshold, in percent.
+	warnings [101]atomic.Int64
 }
 
 // tally counts the requests of one outcome and their tokens.
@@ -31,7 +35,7 @@ type tally struct{ requests, tokens atomic.Int64 }
 
 // NewCounters returns counters of 0.
 func NewCounters(o Options) *Counters {
-	c := &Counters{denials: NewDenials(o), durations: map[runtime.Op]*histogram{}}
+	c := &Counters{denials: NewDenials(o), thresholds: Thresholds(o.Policies), durations: map[runtime.Op]*histogram{}}
 	for _, name := range Limits(o.Policies) {
 		c.limits.of(name, newCounts)
 	}
@@ -51,6 +55,9 @@ func (c *Counters) Decided(ctx context.Context, o runtime.Observation) {
 	of.tokens.Add(o.Tokens())
 	if o.Near() {
 		n.near.Add(1)
+	}
+	if 0 < o.Crossed && int(o.Crossed) < len(n.warnings) {
+		n.warnings[o.Crossed].Add(1)
 	}
 	if _, relaxed := o.Policy.Relaxed(); relaxed {
 		n.relaxed.Add(1)
@@ -95,6 +102,8 @@ type LimitCounts struct {
 	Requests, Tokens map[runtime.Outcome]int64
 	// Near is how many requests passed and left less than a tenth of the capacity.
 	Near int64
+	// Warnings is how many requests have crossed a threshold, by the highest that they have crossed, in percent.
+	Warnings map[int]int64
 	// Relaxed is how many requests there were while limiter.Mode was in force.
 	Relaxed int64
 	// DeniedKeys estimates how many different keys were denied in the last minute.
@@ -110,10 +119,15 @@ func (c *Counters) Snapshot() (all []LimitCounts) {
 		n := limits[name]
 		of := LimitCounts{
 			Limit: name, Requests: map[runtime.Outcome]int64{}, Tokens: map[runtime.Outcome]int64{}, Near: n.near.Load(), Relaxed: n.relaxed.Load(),
-			DeniedKeys: c.denials.Keys(name), TopDenied: c.denials.Top(name),
+			Warnings: map[int]int64{}, DeniedKeys: c.denials.Keys(name), TopDenied: c.denials.Top(name),
 		}
 		for _, outcome := range runtime.Outcomes() {
 			of.Requests[outcome], of.Tokens[outcome] = n.outcomes[outcome].requests.Load(), n.outcomes[outcome].tokens.Load()
+		}
+		for percent := range n.warnings {
+			if times := n.warnings[percent].Load(); times > 0 || slices.Contains(c.thresholds[name], uint8(percent)) {
+				of.Warnings[percent] = times
+			}
 		}
 		all = append(all, of)
 	}

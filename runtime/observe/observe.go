@@ -12,8 +12,8 @@
 //
 //   - No key leaves this package: logs and lists of denied keys have its [runtime.Fingerprint]. Error messages have [key] in
 //     place of the key.
-//   - The number of series is fixed by the limits: 39 for each, and 152 for the store. So is the memory: about 6 KB for each
-//     limit, and at most 64 fingerprints.
+//   - The number of series is fixed by the limits: 39 for each and one for each of its thresholds, and 152 for the store. So
+//     is the memory: about 7 KB for each limit, and at most 64 fingerprints.
 //   - Counters count each observation once. What a caller decides in its own transaction counts too, even if the
 //     transaction is rolled back later; see [runtime.Observation].
 //
@@ -26,6 +26,7 @@ package observe
 import (
 	"crypto/rand"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -55,6 +56,8 @@ var (
 		"Tokens taken by requests that passed, and tokens requested by those that were denied."}
 	Near = Metric{"ratelimitgen.near", "{request}", "counter", []string{LabelLimit},
 		"Requests that passed and left less than a tenth of the capacity."}
+	Warnings = Metric{"ratelimitgen.warnings", "{request}", "counter", []string{LabelLimit, LabelThreshold},
+		"Requests that crossed a threshold of their limit, in percent of its capacity. One that crossed several counts for the highest."}
 	Relaxed = Metric{"ratelimitgen.relaxed", "{request}", "counter", []string{LabelLimit},
 		"Requests while limiter.Mode, an option of the program, makes all limits no stricter than a mode."}
 	DeniedKeys = Metric{"ratelimitgen.denied_keys", "{key}", "gauge", []string{LabelLimit},
@@ -68,10 +71,13 @@ const (
 	LabelLimit     = "limit"
 	LabelOutcome   = "outcome"
 	LabelOperation = "operation"
+	LabelThreshold = "threshold"
 )
 
 // Metrics returns all metrics.
-func Metrics() []Metric { return []Metric{Requests, Tokens, Near, Relaxed, DeniedKeys, StoreDuration} }
+func Metrics() []Metric {
+	return []Metric{Requests, Tokens, Near, Warnings, Relaxed, DeniedKeys, StoreDuration}
+}
 
 // Prometheus returns the name in Prometheus: "ratelimitgen_store_duration_seconds". The series of a histogram have the
 // suffixes _bucket, _sum and _count.
@@ -124,6 +130,22 @@ func Limits(policies []*runtime.Policy) (names []string) {
 		}
 	}
 	return names
+}
+
+// Thresholds returns the thresholds of some policies, by the names of their limits.
+func Thresholds(policies []*runtime.Policy) map[string][]uint8 {
+	all := map[string][]uint8{}
+	for _, p := range policies {
+		if p == nil {
+			continue
+		}
+		for _, percent := range p.Warn[:p.Warn.Len()] {
+			if !slices.Contains(all[p.Name], percent) {
+				all[p.Name] = append(all[p.Name], percent)
+			}
+		}
+	}
+	return all
 }
 
 // byLimit has a value for each limit. The map is replaced as a whole, so that an observation takes no lock.

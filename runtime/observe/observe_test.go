@@ -145,6 +145,36 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 	require.Equal(t, before, strings.Count(text(t, c), "\n"))
 }
 
+func TestWarningsAreCountedByThreshold(t *testing.T) {
+	p := bucket("send", 10)
+	p.Warn = runtime.Thresholds{50, 80, 100}
+	c := observe.NewCounters(observe.Options{Policies: []*runtime.Policy{p, bucket("calls", 1)}})
+	page := text(t, c)
+	for _, percent := range []int{50, 80, 100} {
+		require.Contains(t, page, fmt.Sprintf("ratelimitgen_warnings_total{limit=\"send\",threshold=\"%d\"} 0\n", percent), "it exists from the start")
+	}
+	require.NotContains(t, page, `ratelimitgen_warnings_total{limit="calls"`)
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	limits := limiter.New(&memstore.Store{Clock: func() time.Time { return now }}, limiter.Observe(c))
+	for _, counts := range [][]int64{{8, 2, 1}, {10}, {5, 4, 1, 1}} {
+		l := limits.Limit(p, runtime.KeyOf(runtime.Int(len(counts))))
+		for _, n := range counts {
+			_, err := l.AllowN(t.Context(), n)
+			require.NoError(t, err)
+		}
+	}
+	page = text(t, c)
+	for percent, times := range map[int]int{50: 1, 80: 2, 100: 3} {
+		require.Contains(t, page, fmt.Sprintf("ratelimitgen_warnings_total{limit=\"send\",threshold=\"%d\"} %d\n", percent, times))
+	}
+	// A limit that was not given has the thresholds that were crossed.
+	other := bucket("other", 10)
+	other.Warn = runtime.Thresholds{20}
+	_, err := limits.Limit(other, runtime.Key{}).AllowN(t.Context(), 2)
+	require.NoError(t, err)
+	require.Contains(t, text(t, c), `ratelimitgen_warnings_total{limit="other",threshold="20"} 1`)
+}
+
 func TestLabelsAreEscaped(t *testing.T) {
 	c := observe.NewCounters(observe.Options{Policies: []*runtime.Policy{bucket(`a"b\c`, 1)}})
 	require.Contains(t, text(t, c), `ratelimitgen_near_total{limit="a\"b\\c"} 0`)
@@ -553,6 +583,7 @@ func TestMetricNames(t *testing.T) {
 		"ratelimitgen.requests {request} ratelimitgen_requests_total",
 		"ratelimitgen.tokens {token} ratelimitgen_tokens_total",
 		"ratelimitgen.near {request} ratelimitgen_near_total",
+		"ratelimitgen.warnings {request} ratelimitgen_warnings_total",
 		"ratelimitgen.relaxed {request} ratelimitgen_relaxed_total",
 		"ratelimitgen.denied_keys {key} ratelimitgen_denied_keys",
 		"ratelimitgen.store.duration s ratelimitgen_store_duration_seconds",

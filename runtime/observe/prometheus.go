@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,6 +46,14 @@ func (c *Counters) WriteText(w io.Writer) error {
 		}
 	}
 	byLimit(Near, func(n LimitCounts) int64 { return n.Near })
+	if slices.ContainsFunc(all, func(n LimitCounts) bool { return len(n.Warnings) > 0 }) {
+		p.begin(Warnings)
+	}
+	for _, n := range all {
+		for _, percent := range slices.Sorted(maps.Keys(n.Warnings)) {
+			p.sample(Warnings.Prometheus(), strconv.FormatInt(n.Warnings[percent], 10), LabelLimit, n.Limit, LabelThreshold, strconv.Itoa(percent))
+		}
+	}
 	byLimit(Relaxed, func(n LimitCounts) int64 { return n.Relaxed })
 	byLimit(DeniedKeys, func(n LimitCounts) int64 { return n.DeniedKeys })
 	p.begin(StoreDuration)

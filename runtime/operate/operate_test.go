@@ -476,6 +476,18 @@ func TestShowsTheModeOfTheProgram(t *testing.T) {
 	assert.Contains(t, shown(c, "show sendMessage 7"), "mode off by limiter.Mode", "a limiter of the program has the same store")
 }
 
+func TestShowsTheThresholds(t *testing.T) {
+	p := &runtime.Policy{Name: "reports", Kind: runtime.FixedWindow, Rate: 10, Period: time.Hour, Capacity: 10, Start: runtime.StartOffset(0),
+		Warn: runtime.Thresholds{80, 100}}
+	c := &runtime.Catalog{Limits: []runtime.CatalogLimit{{Name: "reports", Policies: []*runtime.Policy{p}}}}
+	store := &memstore.Store{Clock: func() time.Time { return start }}
+	_, err := limiter.New(store).Limit(p, runtime.Key{}).AllowN(t.Context(), 9)
+	require.NoError(t, err)
+	var out bytes.Buffer
+	operate.Program{Catalog: c, Store: store}.Main(t.Context(), []string{"show", "reports"}, &out)
+	assert.Contains(t, out.String(), "1 of 10 left, full after 30m, window ends in 30m0s, warns at [80%, 100%]\n")
+}
+
 func TestShowsTheHoldersOfSlots(t *testing.T) {
 	now := start
 	store := &memstore.Store{Clock: func() time.Time { return now }}

@@ -183,6 +183,9 @@ func Words(p *runtime.Policy, b runtime.Balance) string {
 	if b.ResetAfter > 0 {
 		line += fmt.Sprintf(", window ends in %v", b.ResetAfter.Round(time.Millisecond))
 	}
+	if p.Warn.Len() > 0 && b.Capacity < runtime.MaxTokens {
+		line += fmt.Sprintf(", warns at %v", p.Warn)
+	}
 	if p.Mode != runtime.ModeEnforce && p.Mode != runtime.ModeUnlimited {
 		line += fmt.Sprintf(", mode %v", p.Mode)
 	}

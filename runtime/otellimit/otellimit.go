@@ -9,6 +9,7 @@
 //	ratelimitgen.requests        {request}  counter    limit, outcome
 //	ratelimitgen.tokens          {token}    counter    limit, outcome
 //	ratelimitgen.near            {request}  counter    limit
+//	ratelimitgen.warnings        {request}  counter    limit, threshold
 //	ratelimitgen.denied_keys     {key}      gauge      limit
 //	ratelimitgen.store.duration  s          histogram  operation
 //
@@ -24,6 +25,7 @@ package otellimit
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 
 	"go.opentelemetry.io/otel"
@@ -58,6 +60,7 @@ type Options struct {
 type Observer struct {
 	options                         Options
 	requests, tokens, near, relaxed metric.Int64Counter
+	warnings                        metric.Int64Counter
 	duration                        metric.Float64Histogram
 	denials                         *observe.Denials
 	gauge                           metric.Registration
@@ -72,6 +75,19 @@ type attributes struct {
 	limit metric.MeasurementOption
 	// outcomes has an option for each outcome, at its index.
 	outcomes []metric.MeasurementOption
+	// thresholds has an option for each percentage that was crossed, or that a policy given has.
+	thresholds sync.Map
+}
+
+// threshold returns the option of a threshold.
+func (a *attributes) threshold(limit string, percent uint8) metric.MeasurementOption {
+	if of, ok := a.thresholds.Load(percent); ok {
+		return of.(metric.MeasurementOption)
+	}
+	of := metric.WithAttributeSet(attribute.NewSet(
+		attribute.String(observe.LabelLimit, limit), attribute.String(observe.LabelThreshold, strconv.Itoa(int(percent)))))
+	a.thresholds.Store(percent, of)
+	return of
 }
 
 // New registers the metrics, and returns an observer that records them. The error is that of the meter.
@@ -90,11 +106,16 @@ func New(o Options) (*Observer, error) {
 	for _, limit := range observe.Limits(o.Policies) {
 		observer.start(context.Background(), observer.of(limit))
 	}
+	for limit, thresholds := range observe.Thresholds(o.Policies) {
+		for _, percent := range thresholds {
+			observer.warnings.Add(context.Background(), 0, observer.of(limit).threshold(limit, percent))
+		}
+	}
 	return observer, nil
 }
 
 func (r *Observer) register(m metric.Meter) error {
-	var errs [7]error
+	var errs [8]error
 	counter := func(of observe.Metric) (c metric.Int64Counter, err error) {
 		return m.Int64Counter(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Help))
 	}
@@ -102,6 +123,7 @@ func (r *Observer) register(m metric.Meter) error {
 	r.tokens, errs[1] = counter(observe.Tokens)
 	r.near, errs[2] = counter(observe.Near)
 	r.relaxed, errs[6] = counter(observe.Relaxed)
+	r.warnings, errs[7] = counter(observe.Warnings)
 	of := observe.StoreDuration
 	r.duration, errs[3] = m.Float64Histogram(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Help),
 		metric.WithExplicitBucketBoundaries(observe.Buckets()...))
@@ -170,6 +192,9 @@ func (r *Observer) Decided(ctx context.Context, o runtime.Observation) {
 	if o.Near() {
 		r.near.Add(ctx, 1, a.limit)
 	}
+	if o.Crossed > 0 {
+		r.warnings.Add(ctx, 1, a.threshold(o.Limit, o.Crossed))
+	}
 	if _, relaxed := o.Policy.Relaxed(); relaxed {
 		r.relaxed.Add(ctx, 1, a.limit)
 	}
@@ -206,6 +231,9 @@ func (r *Observer) event(o *runtime.Observation) []attribute.KeyValue {
 		if d.seconds > 0 {
 			event = append(event, attribute.Float64(d.name, d.seconds))
 		}
+	}
+	if o.Crossed > 0 {
+		event = append(event, attribute.Int("crossed", int(o.Crossed)))
 	}
 	if entry, ok := o.Override(); ok {
 		event = append(event, attribute.Int64("override", entry))

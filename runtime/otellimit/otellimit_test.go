@@ -88,8 +88,11 @@ func value(t *testing.T, m metricdata.Metrics, labels ...string) int64 {
 }
 
 func TestMetricsHaveTheDocumentedNamesAndUnits(t *testing.T) {
-	observer, collect := observed(t, otellimit.Options{Policies: []*runtime.Policy{bucket("send", 2), bucket("send", 3)}})
+	warned := bucket("send", 2)
+	warned.Warn = runtime.Thresholds{100}
+	observer, collect := observed(t, otellimit.Options{Policies: []*runtime.Policy{warned, bucket("send", 3)}})
 	before := collect()
+	require.Zero(t, value(t, before[observe.Warnings.Name], "limit", "send", "threshold", "100"))
 	for _, outcome := range runtime.Outcomes() {
 		require.Zero(t, value(t, before[observe.Requests.Name], "limit", "send", "outcome", outcome.String()), "it exists from the start")
 		require.Zero(t, value(t, before[observe.Tokens.Name], "limit", "send", "outcome", outcome.String()))
@@ -99,7 +102,7 @@ func TestMetricsHaveTheDocumentedNamesAndUnits(t *testing.T) {
 	require.Zero(t, value(t, before[observe.Relaxed.Name], "limit", "send"))
 	require.Zero(t, value(t, before[observe.DeniedKeys.Name], "limit", "send"))
 
-	send := limiter.New(&memstore.Store{}, limiter.Observe(observer)).Limit(bucket("send", 2), runtime.Key{})
+	send := limiter.New(&memstore.Store{}, limiter.Observe(observer)).Limit(warned, runtime.Key{})
 	_, err := send.AllowN(t.Context(), 2)
 	require.NoError(t, err)
 	_, err = send.Allow(t.Context())
@@ -117,6 +120,7 @@ func TestMetricsHaveTheDocumentedNamesAndUnits(t *testing.T) {
 	require.EqualValues(t, 1, value(t, metrics[observe.Requests.Name], "limit", "send", "outcome", "denied"))
 	require.EqualValues(t, 1, value(t, metrics[observe.Near.Name], "limit", "send"))
 	require.EqualValues(t, 0, value(t, metrics[observe.Relaxed.Name], "limit", "send"))
+	require.EqualValues(t, 1, value(t, metrics[observe.Warnings.Name], "limit", "send", "threshold", "100"))
 	require.EqualValues(t, 1, value(t, metrics[observe.DeniedKeys.Name], "limit", "send"))
 	histogram := metrics[observe.StoreDuration.Name].Data.(metricdata.Histogram[float64])
 	require.Len(t, histogram.DataPoints, 1)

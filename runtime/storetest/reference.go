@@ -152,6 +152,9 @@ func comparedPolicies() []*runtime.Policy {
 		p.Mode = mode
 		all = append(all, p)
 	}
+	for _, p := range all {
+		p.Warn = runtime.Thresholds{1, 33, 80, 100}
+	}
 	return all
 }
 

@@ -146,6 +146,8 @@ type outcome struct {
 	err   error
 	// shadowed means that the request passes only because the limit is in shadow mode, and takes nothing.
 	shadowed bool
+	// crossed is the threshold that the request crosses, in percent.
+	crossed uint8
 	// penalty is how long a penalty lasts, if it is checked.
 	penalty *time.Duration
 }
@@ -317,6 +319,8 @@ func (st step) problem(d runtime.Decision, allowed bool) string {
 	switch {
 	case want.penalty != nil && d.PenaltyFor != *want.penalty:
 		return fmt.Sprintf("the penalty lasts for %v, want %v", d.PenaltyFor, *want.penalty)
+	case d.Crossed != want.crossed:
+		return fmt.Sprintf("it has crossed %d%% of the capacity, want %d%%", d.Crossed, want.crossed)
 	case op == runtime.Peek:
 		// A millionth of a token is the allowance of meter.Rule.Step for roundings.
 		if d.Value < want.left-1e-6 || d.Value > want.left+1e-6 {

@@ -21,7 +21,7 @@ type Open func(t *testing.T, clock func() time.Time) runtime.Store
 func Run(t *testing.T, open Open) {
 	t.Run("Kinds", validKinds)
 	for _, c := range slices.Concat(
-		limits(), zeros(), clocks(), operations(), split(), leases(), denials(), numbers(), penalties(), modes(), calendars(), logs(), slots(),
+		limits(), zeros(), clocks(), operations(), split(), leases(), denials(), numbers(), penalties(), warnings(), modes(), calendars(), logs(), slots(),
 		calls(), transactions(), batches(), keys(), concurrent(), concurrentCalls(), overrides(), erasures(), rows(), registrations(), comparisons(),
 	) {
 		t.Run(c.name, func(t *testing.T) {

@@ -102,6 +102,7 @@ func TestYAMLCompletesValues(t *testing.T) {
 		{"mode: ‸", []string{"enforce", "shadow", `"off"`, "block"}},
 		{"maxReserved: ‸", []string{"100", "unbounded", "0"}},
 		{"penalty: ‸", []string{"15m", "[1m, 10m, 1h]"}},
+		{"warn: ‸", []string{"80%", "[80%, 100%]"}},
 		{"onError: ‸", []string{"closed", "local", "open"}},
 		{"start: ‸", []string{"first use", "0"}},
 		{"rate: {at‸}", []string{"at most"}},

@@ -44,7 +44,7 @@ func subjectOf(changes []diff.Change, renamed diff.Renames) (s review.Subject) {
 	if len(exceptions) > 0 {
 		judgementOn(p, exceptions, renamed).addTo(&s)
 	}
-	s.Notes = review.InNoteOrder(append(s.Notes, overridesFollow(p, changes)...))
+	s.Notes = review.InNoteOrder(slices.Concat(s.Notes, overridesFollow(p, changes), warnFollows(p, changes)))
 	s.Limit, s.Group, s.Old, s.New = first.Limit, first.Group, placeOf(first.Old), placeOf(first.New)
 	// A changed limit has the key of the new file: callers pass that one.
 	if p.New != nil {
@@ -141,6 +141,7 @@ var judges = map[*ids.Meaning]func(*judgement){
 	ids.OnErrorChanged:          judgeOnError,
 	ids.JitterChanged:           judgeJitter,
 	ids.PenaltyChanged:          judgePenalty,
+	ids.WarnChanged:             judgeWarn,
 	ids.DenyCacheChanged:        judgeDenyCache,
 	ids.LeaseChanged:            judgeLease,
 	ids.DurabilityChanged:       judgeDurability,

@@ -101,6 +101,29 @@ func judgeDenyCache(j *judgement) {
 		j.New.Unit(), gives, words.Duration(is))
 }
 
+// judgeWarn has no class: as many requests pass as before.
+func judgeWarn(j *judgement) {
+	p := &j.New.Policy
+	if p.Warn.Len() == 0 {
+		j.note(review.Calls, "The limit grants as many %ss as before, and no take reports how much is used: OnWarn is no longer called for it.", j.New.Unit())
+		return
+	}
+	j.note(review.Calls, "The limit grants as many %ss as before. The take after which %s are used reports it, by Crossed and OnWarn.",
+		j.New.Unit(), words.List(fields.Thresholds(p), "and"))
+	j.note(review.Deploy, "Until all processes have the new version, takes of the old ones report the thresholds that they have.")
+}
+
+// warnFollows notes when the limit warns because its capacity has changed, and not its thresholds.
+func warnFollows(p compare.Pair, changes []diff.Change) (notes []review.Note) {
+	if p.Old == nil || p.New == nil || p.ByPlan() || p.New.Policy.Warn.Len() == 0 || hasKind(changes, ids.WarnChanged) ||
+		p.New.Policy.Full() == p.Old.Policy.Full() {
+		return nil
+	}
+	j := judgement{}
+	j.note(review.Rule, "The limit warns when %s are used.", words.List(fields.Thresholds(&p.New.Policy), "and"))
+	return j.notes
+}
+
 // judgePenalty compares for how long a key that is denied again and again is locked out.
 func judgePenalty(j *judgement) {
 	was, is := &j.Old.Policy.Penalty, &j.New.Policy.Penalty

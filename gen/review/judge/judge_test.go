@@ -103,6 +103,7 @@ func calendarEdit(old, new string) [2]string {
 // notJudged has the fields of a limit that need no verdict, with the reason.
 var notJudged = map[string]string{
 	"Doc":                        "its change is cosmetic: the review prints both texts, and they have no other effect",
+	"Policy.Warn":                "as many requests pass as before: the review lists the thresholds",
 	"UnlimitedRate":              "of an element of Plans, which is compared",
 	"Overrides":                  "the numbers that are given: Policy.Overrides has the effective ones, which are judged",
 	"Plan":                       "of an element of Plans, which is compared",

@@ -386,6 +386,12 @@ func (b *Batch) decideAll(requests []runtime.Request, now int64) (answer runtime
 			case !ok:
 				return runtime.Answer{}, false
 			}
+			if q := &requests[i]; q.Op == runtime.Take && !q.Empty() && q.Policy.Warn[0] != 0 {
+				// It was decided as the sum with the earlier takes from this key, which it has undone.
+				for j := range takesOf(requests[:i], &requests[i]) {
+					decisions[j].Crossed = 0
+				}
+			}
 			if d := decisions[i]; requests[i].Op == runtime.Take && d.Shadowed && d.TakenAt.IsZero() {
 				// Neither did the earlier requests for this key take anything: see decide.
 				for j := range takesOf(requests[:i], &requests[i]) {

@@ -85,6 +85,24 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
+// The thresholds of a limit are parts of the whole capacity, whatever the class of the request that crosses them.
+func TestPrioritiesCrossTheSameThresholds(t *testing.T) {
+	whole := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 100, Warn: runtime.Thresholds{50, 80}}
+	batch := whole
+	batch.Priority = runtime.Priority{Name: "batch", Leaves: 10}
+	var state runtime.State
+	for i, step := range []struct {
+		policy  *runtime.Policy
+		n       int64
+		crossed uint8
+	}{{&batch, 49, 0}, {&whole, 1, 50}, {&batch, 29, 0}, {&batch, 1, 80}, {&whole, 10, 0}} {
+		rule := meter.RuleOf(step.policy, "")
+		next, d := must2(rule.Step(state, epoch.UnixNano(), take(step.n)))
+		require.Equal(t, step.crossed, d.Crossed, "step %d: %v", i+1, d)
+		state = next
+	}
+}
+
 // A class decides as the limit decides on a Check of what the class leaves in addition to its count, and takes its count. So it is for each
 // shard, whose part of what is left is that of all classes.
 func TestPriorityLeavesItsPart(t *testing.T) {

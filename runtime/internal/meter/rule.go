@@ -55,6 +55,8 @@ type Rule struct {
 	calendar calendarWindows
 	// penalty is the policy's, or nil.
 	penalty *runtime.Penalty
+	// warn are the policy's thresholds, or nil.
+	warn *runtime.Thresholds
 	// next is the rule that applies from the instant ends on, when an override has ended, or nil. It has the mode of its
 	// policy: one that lets all requests pass ends their waits.
 	ends int64
@@ -102,6 +104,9 @@ func RuleOf(p *runtime.Policy, key string) Rule {
 	if p.Penalizes() {
 		r.penalty = &p.Penalty
 	}
+	if p.Warn[0] != 0 {
+		r.warn = &p.Warn
+	}
 	switch {
 	case p.Calendar.Unit != 0:
 		r.calendar = windowsOf(p.Calendar)
@@ -148,6 +153,9 @@ func (r Rule) Shard(i, n int) Rule {
 	r.Debt = share(r.Debt, i, n)
 	if n > 1 {
 		r.totals = 10 // for MaxShards
+	}
+	if i < n-1 {
+		r.warn = nil // see crossed
 	}
 	if r.next != nil {
 		next := r.next.Shard(i, n)

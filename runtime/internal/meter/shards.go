@@ -212,7 +212,10 @@ func (s Shards) stepAll(whole *Rule, now int64, q *runtime.Request) (runtime.Dec
 	if q.Op == runtime.Refund && q.TakenAt != 0 {
 		at = holders.latest() // as of the last write: see linear.refund
 	}
-	before := holders.merge(at)
+	before, last, lastBefore := holders.merge(at), len(s.Rules)-1, 0.0
+	if whole.warn != nil {
+		lastBefore = s.tokens(last, now)
+	}
 	after, d, err := whole.Step(before, now, *q)
 	if err != nil {
 		return d, err
@@ -224,6 +227,9 @@ func (s Shards) stepAll(whole *Rule, now int64, q *runtime.Request) (runtime.Dec
 			d.Receipt.Total = total
 		}
 		holders = s
+	}
+	if whole.warn != nil && d.Taken > 0 {
+		d.Crossed = s.Rules[last].crossed(lastBefore, s.tokens(last, now))
 	}
 	// The step of the sum expects it to accrue at the whole rate, but a shard that is full accrues nothing.
 	d.FullAfter = s.fullAfter(whole, now)

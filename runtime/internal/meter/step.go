@@ -223,11 +223,14 @@ func (r *Rule) take(s runtime.State, now int64, q *runtime.Request) runtime.Stat
 	return r.algorithm().take(s, now, float64(q.Count))
 }
 
-// took sets how many tokens an allowed request has taken, and what a Refund of them needs. The row is in state s after
-// it.
+// took sets how many tokens an allowed request has taken, the threshold that it has crossed, and what a Refund of them needs.
+// The row is in state s after it, and d has the tokens left.
 func (r *Rule) took(d *runtime.Decision, s runtime.State, now, count int64) {
 	// If the clock has gone back, the tokens are taken as of the row's instant.
 	d.Taken, d.TakenAt, d.Receipt.Total = count, arith.Time(max(now, s.TS)), totalOf(s)
+	if r.warn != nil {
+		d.Crossed = r.crossed(d.Value+float64(count), d.Value)
+	}
 	switch {
 	case r.Kind == runtime.InFlight:
 		d.Fence, d.TakenAt = lastFence(s), arith.Time(now)

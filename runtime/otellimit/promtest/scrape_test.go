@@ -83,7 +83,7 @@ func use(t *testing.T, options ...limiter.Option) {
 }
 
 var policies = []*runtime.Policy{
-	{Name: "send", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 2},
+	{Name: "send", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 2, Warn: runtime.Thresholds{100}},
 	{Name: "search", Kind: runtime.FixedWindow, Rate: 5, Period: time.Hour, Capacity: 5, OnError: runtime.FailOpen},
 }
 

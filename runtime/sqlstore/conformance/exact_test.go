@@ -55,6 +55,10 @@ func (h heat) check(t *testing.T, total result, limits *limiter.Limiter) {
 		assert.Equal(t, h.policy.Capacity, admitted, "%s, key %d: admitted", h.policy.Name, key)
 		b := live.Must(limits.Limit(h.policy, live.KeyOf(key)).Peek(t.Context()))(t)
 		assert.Zero(t, b.Remaining, "%s, key %d: left", h.policy.Name, key)
+		if h.policy.Shards < 2 { // otherwise an estimate
+			assert.EqualValues(t, 1, total.Half[key], "%s, key %d: requests that crossed half of the capacity", h.policy.Name, key)
+			assert.EqualValues(t, 1, total.Full[key], "%s, key %d: requests that crossed all of it", h.policy.Name, key)
+		}
 	}
 }
 
@@ -86,6 +90,9 @@ func heats() []heat {
 	for i, p := range live.Granting(5) {
 		all = append(all, heat{policy: p, keys: 1000, calls: 125, long: i > 0})
 	}
+	for _, h := range all {
+		h.policy.Warn = runtime.Thresholds{50, 100}
+	}
 	return all
 }
 
@@ -104,10 +111,15 @@ type course struct {
 // courseEnv is the environment variable that makes this program a racer.
 const courseEnv = "RATELIMITGEN_TEST_COURSE"
 
-// result is the outcome of a heat: how many tokens of each key were taken, and the errors.
+// result is the outcome of a heat: how many tokens of each key were taken, how many requests crossed half of its capacity or all
+// of it, and the errors.
 type result struct {
-	Admitted []int64
-	Errors   []string
+	Admitted, Half, Full []int64
+	Errors               []string
+}
+
+func newResult(keys int) result {
+	return result{Admitted: make([]int64, keys), Half: make([]int64, keys), Full: make([]int64, keys)}
 }
 
 func (r result) sum() (sum int64) {
@@ -168,7 +180,7 @@ func (c course) limiters() (limiters []*limiter.Limiter, err error) {
 
 // run runs goroutines that are spread over the limiters and over the keys.
 func (h heat) run(limiters []*limiter.Limiter) result {
-	total := result{Admitted: make([]int64, h.keys)}
+	total := newResult(h.keys)
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for g := range goroutinesEach {
@@ -181,6 +193,12 @@ func (h heat) run(limiters []*limiter.Limiter) result {
 					total.Errors = append(total.Errors, err.Error())
 				} else if d.Allowed {
 					total.Admitted[key]++
+				}
+				switch d.Crossed {
+				case 50:
+					total.Half[key]++
+				case 100:
+					total.Full[key]++
 				}
 				mu.Unlock()
 			}
@@ -245,11 +263,13 @@ func raceAll(t *testing.T, all []racer, number, keys int) result {
 	for _, r := range all {
 		require.NoError(t, r.in.Encode(number))
 	}
-	total := result{Admitted: make([]int64, keys)}
+	total := newResult(keys)
 	for _, r := range all {
 		each := r.result(t)
 		for key, n := range each.Admitted {
 			total.Admitted[key] += n
+			total.Half[key] += each.Half[key]
+			total.Full[key] += each.Full[key]
 		}
 		total.Errors = append(total.Errors, each.Errors...)
 	}

@@ -39,7 +39,7 @@ var (
 func TestMain(m *testing.M) {
 	mysql.SetLogger(&mysql.NopLogger{}) // connections are cut on purpose
 	for env, race := range map[string]func(string) error{courseEnv: raceOn, leaseEnv: raceLeased, preciseEnv: takePrecisely,
-		overrideEnv: decideOverridden, slotsEnv: holdSlots, goneEnv: goOn} {
+		overrideEnv: decideOverridden, slotsEnv: holdSlots, goneEnv: goOn, outboxEnv: fillOutbox} {
 		if course, ok := os.LookupEnv(env); ok {
 			if err := race(course); err != nil {
 				exit(err)

@@ -36,7 +36,7 @@ const (
 func TestMain(m *testing.M) {
 	roles := map[string]func(*limiter.Limiter) error{
 		"race": race, "takeUntilKilled": takeUntilKilled, "takeTogetherUntilKilled": takeTogetherUntilKilled, "drain": drain, "takeAtTimes": takeAtTimes, "takePrecisely": takePrecisely,
-		"decideOverridden": decideOverridden, "emptyLog": emptyLog,
+		"decideOverridden": decideOverridden, "emptyLog": emptyLog, "warn": warn,
 		"open": func(*limiter.Limiter) error { return nil },
 	}
 	role, ok := roles[os.Getenv(envRole)]

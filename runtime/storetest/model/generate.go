@@ -88,6 +88,9 @@ func (l *limit) policy(r *rand.Rand, name string) runtime.Policy {
 	if l.traits["numbers"] == "caller" {
 		l.numbered(r, &p)
 	}
+	if l.traits["warn"] == "yes" {
+		p.Warn = oneOf(r, runtime.Thresholds{80, 100}, runtime.Thresholds{50}, runtime.Thresholds{1, 33, 66, 99, 100})
+	}
 	if l.traits["jitter"] == "yes" {
 		p.Jitter = oneOf(r, time.Millisecond, time.Second, p.Period)
 	}

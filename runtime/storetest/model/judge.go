@@ -93,21 +93,23 @@ type counts struct {
 	balances, settled, less int
 	// departed counts the requests whose callers have left without an answer.
 	departed int
+	// crossed counts the requests that have crossed a threshold.
+	crossed int
 	// lost counts the requests of holders that have found that a slot was lost.
 	lost int
 }
 
 func (c *counts) add(o counts) {
 	for _, sum := range []struct{ of, with *int }{{&c.requests, &o.requests}, {&c.renumbered, &o.renumbered}, {&c.inPenalty, &o.inPenalty},
-		{&c.balances, &o.balances}, {&c.settled, &o.settled}, {&c.less, &o.less}, {&c.departed, &o.departed}, {&c.lost, &o.lost}} {
+		{&c.balances, &o.balances}, {&c.settled, &o.settled}, {&c.less, &o.less}, {&c.departed, &o.departed}, {&c.lost, &o.lost}, {&c.crossed, &o.crossed}} {
 		*sum.of += *sum.with
 	}
 }
 
 func (c counts) String() string {
 	return fmt.Sprintf("%d requests agree, %d of them with other numbers of the caller than the one before, and %d balances with what was used and when windows end; "+
-		"%d were settled, after %d of which less was given back than was unused; %d were about a key with a penalty; %d callers have left without an answer",
-		c.requests, c.renumbered, c.balances, c.settled, c.less, c.inPenalty, c.departed)
+		"%d were settled, after %d of which less was given back than was unused; %d were about a key with a penalty; %d have crossed a threshold; %d callers have left without an answer",
+		c.requests, c.renumbered, c.balances, c.settled, c.less, c.inPenalty, c.crossed, c.departed)
 }
 
 // due is a key of a limit and the instant at which its tokens are due.
@@ -298,8 +300,10 @@ func (j *judge) answer(q request, d runtime.Decision, err error, at turn) {
 		return
 	}
 	t := q.at(at.now)
+	crossed := j.crossing(q, t, at.now)
 	j.count(q, d, t, at.now)
 	if d.Taken != -1 {
+		crossed(d)
 		j.left(q, d, t, at.now)
 		j.jitter(q, d, at.now)
 	}
@@ -370,6 +374,41 @@ func (j *judge) decided(q request, d runtime.Decision, t terms, now int64) {
 		}
 		if !q.reserve && d.UsableAfter != 0 || d.RetryAfter != 0 || d.Jitter > 0 && d.UsableAfter == 0 {
 			j.failf("waits of an allowance: %+v", d)
+		}
+	}
+}
+
+// crossing returns what judges, after a request, which threshold it is said to have crossed: by the tokens that its key lacked
+// before and lacks then, at one instant. Where one of them is as near to a threshold as roundings may be, either is right.
+func (j *judge) crossing(q request, t terms, now int64) func(d runtime.Decision) {
+	warn := q.l.counted().Warn // the same for all plans that have numbers
+	if warn.Len() == 0 || q.l.loose() || t.unlimited || !t.counts() {
+		return func(d runtime.Decision) {
+			if d.Crossed != 0 && (d.TakenAt.IsZero() || warn.Len() == 0) {
+				j.failf("%d%% are said to be crossed: %s", d.Crossed, describe(d))
+			}
+		}
+	}
+	before := q.missing(now, t)
+	return func(d runtime.Decision) {
+		after, want := q.missing(now, t), uint8(0)
+		for _, percent := range warn[:warn.Len()] {
+			reached := func(missing, more float64) bool {
+				return 100*math.Ceil(missing-1e-6+more) >= float64(int64(percent)*t.Capacity)
+			}
+			was, is, close := float(before), float(after), 1e-7+noise(t, after)
+			if reached(was, close) != reached(was, -close) || reached(is, close) != reached(is, -close) {
+				return
+			}
+			if !reached(was, 0) && reached(is, 0) && !d.TakenAt.IsZero() {
+				want = percent
+			}
+		}
+		if d.Crossed != want {
+			j.failf("%d%% are said to be crossed, want %d%%, of %d, from %v used to %v", d.Crossed, want, t.Capacity, float(before), float(after))
+		}
+		if want > 0 {
+			j.counts.crossed++
 		}
 	}
 }

@@ -32,6 +32,7 @@ var (
 		"durability": {"default", "relaxed", "full"},
 		"overrides":  {"no", "numbers", "any"},
 		"penalty":    {"no", "one", "steps"},
+		"warn":       {"no", "yes"},
 	}
 	requestFields = map[string][]string{
 		"plan":   {"none", "free", "pro", "unlimited"},
@@ -64,6 +65,7 @@ var exclusions = []struct {
 	{set{"kind", "first use|precise"}, set{"shards", "2|5"}, "each shard would have its own windows or its own log"},
 	{set{"kind", "first use|precise"}, set{"lease", "yes"}, "its tokens cannot be leased"},
 	{set{"reserve", "only"}, set{"lease", "yes"}, "a lease is at most the capacity, which is 0"},
+	{set{"reserve", "only"}, set{"warn", "yes"}, "no part of a capacity of 0 is used"},
 	{set{"penalty", "one|steps"}, set{"reserve", "bounded|unbounded|only"}, "a limit with a penalty has no reservations"},
 	{set{"penalty", "one|steps"}, set{"verb", "reserve"}, "there is no method Reserve"},
 	{set{"penalty", "one|steps"}, set{"shards", "2|5"}, "a limit with a penalty has one row a key"},

@@ -777,6 +777,45 @@ var policyFiscal = runtime.Policy{
 	Calendar: runtime.Calendar{Unit: runtime.Month, Count: 6, Zone: "America/New_York", From: runtime.Date{Year: 2024, Month: time.April, Day: 1}},
 }
 
+// Warned limits requests by this rule.
+//
+// Fixed window: 1,000 per month.
+// Windows begin on the 1st of each month at 00:00 in UTC.
+// Warns when 500 tokens (50%), 800 tokens (80%) and 1,000 tokens (100%) of the capacity are used.
+// Worst case: 1,000 in each calendar month, and 2,000 in any 4 weeks.
+func (l *Limits) Warned() Limit {
+	return l.limiter().Limit(&policyWarned, runtime.Key{})
+}
+
+var policyWarned = runtime.Policy{
+	Name:     "warned",
+	Kind:     runtime.FixedWindow,
+	Rate:     1000,
+	Period:   runtime.Calendar{Unit: runtime.Month}.Period(),
+	Capacity: 1000,
+	Calendar: runtime.Calendar{Unit: runtime.Month, Zone: "UTC"},
+	Warn:     runtime.Thresholds{50, 80, 100},
+}
+
+// WarnedOnce limits requests by this rule.
+//
+// In flight: at most 5 at once.
+// A slot is held until it is released, or for 1m after it was acquired or last renewed: then its holder is presumed dead.
+// How many can start in a time has no bound, because a released slot is free at once.
+// Warns when 4 slots (80%) of the capacity are used.
+// Worst case: 5 held at any instant.
+func (l *Limits) WarnedOnce() SlotLimit {
+	return l.limiter().Slots(&policyWarnedOnce, runtime.Key{})
+}
+
+var policyWarnedOnce = runtime.Policy{
+	Name:  "warnedOnce",
+	Kind:  runtime.InFlight,
+	Slots: 5,
+	Hold:  time.Minute,
+	Warn:  runtime.Thresholds{80},
+}
+
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
 func Policies() []*runtime.Policy { return catalog.Policies() }
 
@@ -1099,6 +1138,27 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 				"Worst case: 10 in each window, and 20 in any 26 weeks.",
 			},
 			Policies: []*runtime.Policy{&policyFiscal},
+		},
+		{
+			Name: "warned",
+			Rules: []string{
+				"Fixed window: 1,000 per month.",
+				"Windows begin on the 1st of each month at 00:00 in UTC.",
+				"Warns when 500 tokens (50%), 800 tokens (80%) and 1,000 tokens (100%) of the capacity are used.",
+				"Worst case: 1,000 in each calendar month, and 2,000 in any 4 weeks.",
+			},
+			Policies: []*runtime.Policy{&policyWarned},
+		},
+		{
+			Name: "warnedOnce",
+			Rules: []string{
+				"In flight: at most 5 at once.",
+				"A slot is held until it is released, or for 1m after it was acquired or last renewed: then its holder is presumed dead.",
+				"How many can start in a time has no bound, because a released slot is free at once.",
+				"Warns when 4 slots (80%) of the capacity are used.",
+				"Worst case: 5 held at any instant.",
+			},
+			Policies: []*runtime.Policy{&policyWarnedOnce},
 		},
 	},
 })

@@ -52,6 +52,9 @@ func (d generator) policy(name string) *runtime.Policy {
 	if d.IntN(3) == 0 {
 		p.Penalty, p.MaxReserved = runtime.PenaltyOf(0, p.Period/3+1, 2*p.Period, p.Period/7+1), 0
 	}
+	if d.IntN(2) == 0 {
+		p.Warn = runtime.Thresholds{25, 50, 75, 100}
+	}
 	if d.IntN(4) == 0 {
 		p.Mode = runtime.Modes()[d.IntN(len(runtime.Modes()))]
 	}

@@ -58,6 +58,26 @@ func (k *key) endWithRefund() []runtime.Call {
 	return []runtime.Call{k.call(q)}
 }
 
+// report gives a decision that has taken tokens the threshold that the takes of blocks have crossed.
+func (k *key) report(d *runtime.Decision) {
+	if k.crossed.Load() != 0 {
+		d.Crossed = max(d.Crossed, uint8(k.crossed.Swap(0)))
+	}
+}
+
+// reportIn is report for the first of the calls that has taken tokens of the key: its block has ended, possibly before any of its
+// tokens were spent.
+func (k *key) reportIn(calls []runtime.Call, answers []runtime.Answer) {
+	for i, a := range answers {
+		for j := range a.Decisions {
+			q, d := &calls[i].Requests[j], &a.Decisions[j]
+			if q.Policy == k.policy && q.Key == k.key && !d.TakenAt.IsZero() {
+				k.report(d)
+			}
+		}
+	}
+}
+
 func (k *key) call(q runtime.Request) runtime.Call {
 	q.Policy, q.Key = k.policy, k.key
 	return runtime.Call{Requests: []runtime.Request{q}}

@@ -17,6 +17,9 @@
 // tokens of the key, such as a reservation, a call with several requests, or a count above the block's, refunds the block
 // first. Calls in a transaction of the caller do not: they do not pass this package.
 //
+// The take of a block may cross a threshold of the policy's Warn. The next request of this process that takes tokens of the key
+// has the Crossed of its decision; if there is none before the block ends, it is lost.
+//
 // # Guarantees
 //
 //   - A block is taken before it is spent: all processes together grant no more tokens than the limit has. But a token may
@@ -58,6 +61,7 @@ func (s *Store) TakeLocal(p *runtime.Policy, name string, n int64) (runtime.Deci
 	}
 	d := b.decision(p, n, left)
 	d.ResetAfter = b.resetAfter()
+	k.report(&d)
 	return d, true
 }
 
@@ -177,7 +181,11 @@ func (s *Store) doWithoutBlocks(ctx context.Context, calls []runtime.Call) ([]ru
 		all = append(all, r.call)
 	}
 	answers, err := s.backend.Do(ctx, append(all, calls...))
-	return answers[min(len(refunds), len(answers)):], err
+	answers = answers[min(len(refunds), len(answers)):]
+	for _, r := range refunds {
+		r.key.reportIn(calls, answers)
+	}
+	return answers, err
 }
 
 // Shutdown refunds the rest of all blocks, until ctx ends. From then on no blocks are taken, and requests go to the

@@ -182,6 +182,25 @@ func bucketOf(name string) *runtime.Policy {
 	return &runtime.Policy{Name: name, Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 10}
 }
 
+// A block of 10 is used when it is taken, so that the first request of the eighth one crosses 80 of 100.
+func TestBlockThatCrossesAThresholdIsReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := leased(runtime.FixedWindow)
+		policy.Period, policy.Warn = runtime.MaxPeriod, runtime.Thresholds{80, 100}
+		p := newProcess(&memstore.Store{}, policy)
+		defer p.close()
+		crossed := map[int]uint8{}
+		for i := range 110 {
+			d, err := p.limit.Allow(t.Context())
+			require.NoError(t, err)
+			if d.Crossed > 0 {
+				crossed[i] = d.Crossed
+			}
+		}
+		require.Equal(t, map[int]uint8{70: 80, 90: 100}, crossed)
+	})
+}
+
 func TestConcurrentCallersShareOneBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := &slow{}

@@ -39,10 +39,14 @@ func New(backend runtime.Store, clock func() time.Time) *Store {
 	return &Store{backend: backend, clock: clock, keys: map[id]*key{}}
 }
 
-// key is one key of a limit, in this process. The lock of the store guards everything but block.
+// key is one key of a limit, in this process. The lock of the store guards everything but block and
+// crossed.
 type key struct {
 	id
 	block atomic.Pointer[block]
+	// crossed is the highest threshold that takes of blocks have crossed and no request has got yet: the next one that takes
+	// tokens does.
+	crossed atomic.Uint32
 	// transfer is nil unless a block is being taken or refunded.
 	transfer *transfer
 	// resets counts the calls that are resetting the key. Until they return, no block is taken.

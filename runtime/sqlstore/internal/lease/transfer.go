@@ -71,6 +71,9 @@ func (s *Store) useBlockLocked(k *key, q runtime.Request, a runtime.Answer, now,
 		}
 		b.left.Store(k.policy.Lease.Tokens)
 		b.end, b.endByStore = now.Add(lasts), nowByStore.Add(lasts)
+		if crossed := uint32(a.Decisions[0].Crossed); crossed > k.crossed.Load() {
+			k.crossed.Store(crossed)
+		}
 		k.block.Store(b)
 	} else {
 		if a.Err == nil && !a.Allowed() {
