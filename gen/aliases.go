@@ -25,6 +25,7 @@ var (
 	hasPlans   = func(f *spec.File) bool { return len(f.Plans) > 0 }
 	hasSlots   = someLimit(func(l *spec.Limit) bool { return l.Policy.Kind == runtime.InFlight })
 	hasNumbers = someLimit(func(l *spec.Limit) bool { return len(l.CallerNumbers()) > 0 })
+	hasClasses = someLimit(func(l *spec.Limit) bool { return len(l.Priorities) > 0 })
 	// overridable reports whether operators can override a limit.
 	overridable = someLimit(func(l *spec.Limit) bool { return l.Overrides != nil })
 )
@@ -51,6 +52,7 @@ var errorAliases = []alias{
 	{runtimePath, "ErrInvalidCount", "ErrInvalidCount is returned for a negative count.", nil},
 	{runtimePath, "ErrNotReserved", "ErrNotReserved is returned for a reservation that was denied, or is already settled or cancelled.", nil},
 	{runtimePath, "ErrInvalidPlan", "ErrInvalidPlan is returned for the zero Plan, and for a name or a number that is no plan.", hasPlans},
+	{runtimePath, "ErrInvalidPriority", "ErrInvalidPriority is returned for the zero value of a priority, and for a number that is none.", hasClasses},
 	{runtimePath, "ErrSlotLost", "ErrSlotLost is returned for a slot that is not held any more: it was released, or its hold has ended.", hasSlots},
 	{runtimePath, "ErrInvalidNumbers", "ErrInvalidNumbers is returned for numbers that the file does not allow.", hasNumbers},
 	{runtimePath, "ErrInvalidOverride", "ErrInvalidOverride is returned for an override that exceeds limits.yaml, or lacks an end, a reason or an author.", overridable},

@@ -64,7 +64,20 @@ func sharedType(shared spec.SharedParameter) *jen.Statement {
 // Or if keys have exceptions:
 //
 //	exceptionsAPICalls.For(&policyAPICalls, runtime.KeyOf(runtime.Int64(org)))
+//
+// Or if requests have classes, around the others:
+//
+//	prioritiesAPICalls.Of(int(apiCallsPriority)).For(&policyAPICalls, runtime.KeyOf(runtime.Int64(org)))
 func (n names) handleArguments(l *spec.Limit) []jen.Code {
+	arguments := n.policyAndKey(l)
+	if len(l.Priorities) == 0 {
+		return arguments
+	}
+	class := jen.Id(prioritiesName(l)).Dot("Of").Call(jen.Int().Call(jen.Id(n.shared(l, l.PriorityParameter()))))
+	return []jen.Code{class.Dot("For").Call(arguments...)}
+}
+
+func (n names) policyAndKey(l *spec.Limit) []jen.Code {
 	arguments := []jen.Code{jen.Op("&").Id(policyName(l)), n.key(l)}
 	if len(l.Plans) > 0 {
 		arguments = []jen.Code{jen.Id(policyName(l)).Dot("For").Call(jen.Int().Call(jen.Id(spec.PlanParameter)), n.key(l))}

@@ -26,6 +26,9 @@ func declareLimit(file *jen.File, n names, l *spec.Limit) {
 	if len(l.CallerNumbers()) > 0 {
 		declareNumbers(file, l)
 	}
+	if len(l.Priorities) > 0 {
+		declarePriorities(file, l)
+	}
 	file.Line()
 	file.Var().Id(policyName(l)).Op("=").Add(policyVariable(l))
 	declareExceptions(file, l)

@@ -95,7 +95,7 @@ func (n names) register(file *jen.File) {
 // parameter returns the name of the parameter for a part of a limit's key: the name of the part, unless that would hide a
 // name that the body of the method uses.
 func (n names) parameter(l *spec.Limit, part string) string {
-	hidden := []string{"runtime", "limiter", policyName(l), exceptionsName(l)}
+	hidden := []string{"runtime", "limiter", policyName(l), exceptionsName(l), prioritiesName(l)}
 	if slices.ContainsFunc(l.Key, spec.KeyPart.Folded) {
 		hidden = append(hidden, "folded")
 	}
@@ -201,6 +201,9 @@ var keyParts = map[string]string{
 
 // exceptionsName is the variable with the exceptions of a limit.
 func exceptionsName(l *spec.Limit) string { return "exceptions" + l.GoName }
+
+// prioritiesName is the variable with the classes of the requests of a limit.
+func prioritiesName(l *spec.Limit) string { return "priorities" + l.GoName }
 
 // policyName is the variable with the policy of a limit, or with those of its plans.
 func policyName(l *spec.Limit) string {

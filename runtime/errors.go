@@ -18,6 +18,8 @@ var (
 	ErrInvalidPolicy = errors.New("invalid policy")
 	// ErrInvalidPlan: the plan is the zero Plan, or limits.yaml does not have it. No request of such a plan is allowed.
 	ErrInvalidPlan = errors.New("invalid plan")
+	// ErrInvalidPriority: the priority is the zero value, or limits.yaml does not have it. No request of it is allowed.
+	ErrInvalidPriority = errors.New("invalid priority")
 	// ErrInvalidNumbers: a caller gives a limit numbers that [Policy.AtMost] does not allow. The store is not
 	// reached.
 	ErrInvalidNumbers = errors.New("invalid numbers")
@@ -125,6 +127,7 @@ var origins = [...]struct {
 
 	{ErrInvalidPolicy, OriginProgram},
 	{ErrInvalidPlan, OriginProgram},
+	{ErrInvalidPriority, OriginProgram},
 	{ErrInvalidNumbers, OriginProgram},
 	{ErrInvalidKey, OriginProgram},
 	{ErrInvalidCall, OriginProgram},

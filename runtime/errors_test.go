@@ -42,6 +42,7 @@ var classes = map[string]classified{
 	"runtime.ErrOverrideInForce":         {err: runtime.ErrOverrideInForce, origin: runtime.OriginRequest},
 	"runtime.ErrInvalidPolicy":           {err: runtime.ErrInvalidPolicy, origin: runtime.OriginProgram},
 	"runtime.ErrInvalidPlan":             {err: runtime.ErrInvalidPlan, origin: runtime.OriginProgram},
+	"runtime.ErrInvalidPriority":         {err: runtime.ErrInvalidPriority, origin: runtime.OriginProgram},
 	"runtime.ErrInvalidNumbers":          {err: runtime.ErrInvalidNumbers, origin: runtime.OriginProgram},
 	"runtime.ErrInvalidKey":              {err: runtime.ErrInvalidKey, origin: runtime.OriginProgram},
 	"runtime.ErrInvalidCall":             {err: runtime.ErrInvalidCall, origin: runtime.OriginProgram},

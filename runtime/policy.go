@@ -105,6 +105,9 @@ type Policy struct {
 	// Penalty denies all requests for a key for some time after a denial. A limit with one has no Shards, Lease or
 	// MaxReserved.
 	Penalty Penalty
+	// Priority is the class of the requests that the policy decides. All classes of a key have one count. The zero Priority is
+	// that of a limit without classes, and leaves nothing.
+	Priority Priority
 	// AtMost is the most that callers can give in place of Rate, Capacity, MaxReserved and Slots, each request its own: see
 	// [Numbers.For]. Those that callers give are the same in the policy itself, which decides requests without them,
 	// such as those of operators; the others are 0. The zero AtMost means that the policy's numbers are those of all
@@ -221,8 +224,9 @@ func (p *Policy) changed(change func(*Policy)) *Policy {
 // Reserves reports whether callers may take tokens before they have accrued.
 func (p *Policy) Reserves() bool { return p != nil && p.MaxReserved > 0 }
 
-// Full returns the tokens, or the slots, of a key of which none are taken: the Capacity, or the Slots.
-func (p *Policy) Full() int64 { return max(p.Capacity, p.Slots) }
+// Full returns the tokens, or the slots, of a key of which none are taken: the Capacity, or the Slots, less what the Priority
+// leaves to others.
+func (p *Policy) Full() int64 { return max(p.Capacity, p.Slots) - p.left() }
 
 // Penalizes reports whether denials have a penalty.
 func (p *Policy) Penalizes() bool { return p != nil && p.Penalty.Steps[0] != 0 }

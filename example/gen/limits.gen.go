@@ -178,6 +178,8 @@ var (
 	ErrNotReserved = runtime.ErrNotReserved
 	// ErrInvalidPlan is returned for the zero Plan, and for a name or a number that is no plan.
 	ErrInvalidPlan = runtime.ErrInvalidPlan
+	// ErrInvalidPriority is returned for the zero value of a priority, and for a number that is none.
+	ErrInvalidPriority = runtime.ErrInvalidPriority
 	// ErrSlotLost is returned for a slot that is not held any more: it was released, or its hold has ended.
 	ErrSlotLost = runtime.ErrSlotLost
 	// ErrInvalidNumbers is returned for numbers that the file does not allow.
@@ -716,6 +718,45 @@ var policyUploads = runtime.Policy{
 	Calendar: runtime.Calendar{Unit: runtime.Month, Zone: "Europe/Berlin"},
 }
 
+// Thumbnails bounds the thumbnails that our renderer makes.
+//
+// Token bucket: 20 per second, at most 100 at once.
+// Requests of the priority archive leave 50 % of the capacity, 50, to the others: they take at most 50 at once.
+// Worst case: 120 in any second, of archive alone 70 in any second.
+func (l *Limits) Thumbnails(thumbnailsPriority ThumbnailsPriority) Limit {
+	return l.limiter().Limit(prioritiesThumbnails.Of(int(thumbnailsPriority)).For(&policyThumbnails, runtime.Key{}))
+}
+
+// ThumbnailsPriority is a class of the requests of [Limits.Thumbnails], which share one count.
+// The zero value is none: every method of the limit returns [ErrInvalidPriority] for it.
+type ThumbnailsPriority int
+
+// The priorities of [Limits.Thumbnails].
+const (
+	// ThumbnailsVisitor is for requests that may take all tokens.
+	ThumbnailsVisitor ThumbnailsPriority = iota + 1
+	// ThumbnailsArchive is for requests that leave 50 % of the capacity to the others.
+	ThumbnailsArchive
+)
+
+// String returns the name of the priority, such as visitor.
+func (p ThumbnailsPriority) String() string {
+	return prioritiesThumbnails.Of(int(p)).Name
+}
+
+var prioritiesThumbnails = runtime.Priorities{
+	ThumbnailsVisitor: {Name: "visitor"},
+	ThumbnailsArchive: {Name: "archive", Leaves: 50},
+}
+
+var policyThumbnails = runtime.Policy{
+	Name:     "thumbnails",
+	Kind:     runtime.TokenBucket,
+	Rate:     20,
+	Period:   time.Second,
+	Capacity: 100,
+}
+
 // Complete is what one completion costs.
 //
 // All limits must allow a request: if one denies it, no token is taken from any of them.
@@ -1108,6 +1149,16 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			},
 			Key:      []runtime.CatalogKey{{Name: "org", Type: "uint64"}},
 			Policies: []*runtime.Policy{&policyUploads},
+		},
+		{
+			Name: "thumbnails",
+			Doc:  "bounds the thumbnails that our renderer makes.",
+			Rules: []string{
+				"Token bucket: 20 per second, at most 100 at once.",
+				"Requests of the priority archive leave 50 % of the capacity, 50, to the others: they take at most 50 at once.",
+				"Worst case: 120 in any second, of archive alone 70 in any second.",
+			},
+			Policies: []*runtime.Policy{&policyThumbnails},
 		},
 	},
 	Plans: []string{"free", "pro", "enterprise"},

@@ -53,7 +53,7 @@ func (d *Description) Lines() []string {
 
 // Limit returns the limit in sentences.
 func Limit(l *spec.Limit) *Description {
-	d := &Description{Plan: l.Plan, Worst: "Worst case" + ifEnforced(l.Policy.Mode) + ": " + worstCase(l) + "."}
+	d := &Description{Plan: l.Plan, Worst: "Worst case" + ifEnforced(l.Policy.Mode) + ": " + worstCases(l) + "."}
 	if len(l.Plans) == 0 {
 		d.Rule, d.Sentences = fields.Sentences(l)
 		return d
@@ -88,12 +88,23 @@ func Limit(l *spec.Limit) *Description {
 // Words returns the sentences of [Description.Words].
 func Words(l *spec.Limit) []string { return Limit(l).Words() }
 
+// worstCases is the worst case, and that of each class of requests that leaves tokens to the others.
+func worstCases(l *spec.Limit) string {
+	text := worstCase(l)
+	for _, class := range l.Priorities {
+		if alone := l.Alone(class); class.Leaves > 0 && len(l.Plans) == 0 && !l.Numberless() && !l.CountsOnly() {
+			text += ", of " + class.Name + " alone " + mostInPeriod(&alone)
+		}
+	}
+	return text
+}
+
 // worstCase is the worst case as a part of a sentence: "30 in any minute".
 func worstCase(l *spec.Limit) string {
 	p := &l.Policy
 	switch {
 	case len(l.Plans) > 0:
-		return strings.Join(words.Of(l.Plans, func(of *spec.Limit) string { return of.Plan + ": " + worstCase(of) }), "; ")
+		return strings.Join(words.Of(l.Plans, func(of *spec.Limit) string { return of.Plan + ": " + worstCases(of) }), "; ")
 	case l.UnlimitedRate || l.CountsOnly() || p.AtMost.Unlimited:
 		return "no bound"
 	case l.Zero():

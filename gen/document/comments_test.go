@@ -40,10 +40,15 @@ limits: # three
         goes on # sixteen
       - "a
         b" # seventeen
-# eighteen`
+    flow: {a: b#c, "d":e#no}# eighteen
+    after: "x"#nineteen
+    between: [1,# twenty
+      2]# twenty-one
+    plain: a]# b}# no
+# twenty-two`
 	want := []string{
 		" one", " two", " three", "four", " five", " six", " seven", " eight # the same", " nine", " ten", " eleven", " twelve", " thirteen",
-		" fourteen", " fifteen", " sixteen", " seventeen", " eighteen",
+		" fourteen", " fifteen", " sixteen", " seventeen", " eighteen", "nineteen", " twenty", " twenty-one", " twenty-two",
 	}
 	for what, text := range map[string]string{
 		"line ends of Unix": src, "line ends of Windows": strings.ReplaceAll(src, "\n", "\r\n"), "a byte order mark": "\uFEFF" + src,

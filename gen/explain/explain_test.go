@@ -336,7 +336,10 @@ func TestFullAfterIsExactForLargeRates(t *testing.T) {
 }
 
 // notExplained has the fields of runtime.Policy that need no words on the page of a limit, each with the reason.
-var notExplained = map[string]string{}
+var notExplained = map[string]string{
+	"Priority.Name":   "of the policy of a class, which the runtime makes: the limit has a sentence for each class",
+	"Priority.Leaves": "of the policy of a class, which the runtime makes: the limit has a sentence for each class",
+}
 
 func TestEveryPolicyFieldChangesThePage(t *testing.T) {
 	base := runtime.Policy{

@@ -156,7 +156,7 @@ func fieldsOfStruct[T any]() (names []string) {
 // policyField returns the field of a policy, a lease or bounds of overrides that a field of limits.yaml sets, or "".
 func policyField(name string) string {
 	switch name {
-	case "doc", "key", "goName", "exceptions", "count":
+	case "doc", "key", "goName", "exceptions", "count", "priorities":
 		return ""
 	case "zone":
 		return "Calendar"
@@ -169,7 +169,7 @@ func policyField(name string) string {
 // A field of limits.yaml must reach the policy, and each field of the policy must be reachable.
 func TestEveryPolicyFieldIsSetByAField(t *testing.T) {
 	set := setBy(t)
-	sets := map[string]string{"Name": "the name of the limit", "Slots": "capacity, for a limit in flight", "AtMost": "rate, capacity and maxReserved, if callers give them"}
+	sets := map[string]string{"Name": "the name of the limit", "Slots": "capacity, for a limit in flight", "AtMost": "rate, capacity and maxReserved, if callers give them", "Priority": "priorities, in a policy for each class"}
 	for _, f := range limitFields {
 		want := []string(nil)
 		if name := policyField(f.name); name != "" {

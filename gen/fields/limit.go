@@ -31,6 +31,7 @@ var limitFields = []limitField{
 	durabilityField,
 	overridesField,
 	exceptionsField,
+	prioritiesField,
 	goNameField,
 }
 

@@ -55,14 +55,19 @@ func (p *parser) readLimits(file *spec.File, e document.Entry) bool {
 	return true
 }
 
-// claimLimit claims the Go names of a limit, of its overrides and of the struct for the numbers of callers.
+// claimLimit claims the Go names of a limit, of its overrides, of the classes of its requests and of the struct for the numbers of
+// callers.
 func (p *parser) claimLimit(e document.Entry, l *draft) {
 	name := diag.Quote(e.Name)
 	p.claim(owner{what: "the limit " + name, at: e.Named}, "method "+l.limit.GoName)
 	for _, method := range OverridesMethods(&l.limit) {
 		p.claim(owner{what: "the overrides of " + name, at: e.Named}, "method "+method)
 	}
-	if l.done == nil || len(l.done.CallerNumbers()) == 0 {
+	if l.done == nil {
+		return
+	}
+	p.claimPriorities(e, l.done)
+	if len(l.done.CallerNumbers()) == 0 {
 		return
 	}
 	// The only name of generated code that ends as the names of these types do.

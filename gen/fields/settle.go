@@ -188,7 +188,8 @@ func (p *parser) finish(l *draft, e document.Entry) {
 		return
 	}
 	before := len(p.doc.Found)
-	if p.finishExceptions(l, limit); len(p.doc.Found) == before {
+	p.finishExceptions(l, limit)
+	if p.finishPriorities(l, limit); len(p.doc.Found) == before {
 		for _, plan := range limit.Plans {
 			plan.Exceptions = limit.Exceptions
 		}

@@ -89,6 +89,9 @@ var (
 	ExceptionsChanged = change("exceptions-changed",
 		"A key has numbers of its own, other ones than before, or the numbers of all keys again.",
 		LimitOf(Bucket, "key: {userID: int64}", "+exceptions: [{userID: 7, rate: 500, reason: migration}]"))
+	PrioritiesChanged = change("priorities-changed",
+		"A class of requests leaves more or less of the capacity to the others, or calls pass no such class any more.",
+		LimitOf(Bucket, "-priorities: {interactive: 0%, batch: 30%}", "+priorities: {interactive: 0%, batch: 50%}"))
 	GoNameChanged = change("go-name-changed", "The method has another name, so its callers must change.",
 		LimitOf(Bucket, "+goName: Post"))
 	GroupAdded = change("group-added", "There is a new group. It has no effect until its method is called.",

@@ -130,6 +130,9 @@ var (
 	BadExceptions = rule("bad-exceptions",
 		"An exception names each part of the key, which is not hashed, with a reason and either a plan, or numbers that the limit can have, or a mode. Callers of the limit give no numbers.",
 		LimitOf(Bucket, "key: {userID: int64}", "exceptions:", "  -- {userID: 7, reason: migration}", "  +- {userID: 7, rate: 500, reason: migration}"))
+	BadPriorities = rule("bad-priorities",
+		"Each class of requests leaves 0 to 99 % of the capacity, and the first among them none; a limit with priorities has no lease and no penalty, and is neither precise nor in flight.",
+		LimitOf(Bucket, "-priorities: {batch: 30%}", "+priorities: {interactive: 0%, batch: 30%}"))
 	BadDurability = rule("bad-durability", "The durability is relaxed or full.",
 		LimitOf(Bucket, "-durability: async", "+durability: relaxed"))
 	BadDoc = rule("bad-doc", "The doc has no line that Go reads as a build constraint, and no control characters.",

@@ -20,8 +20,12 @@ func (s *limitState) accept(l *trace.Line) (a pending, err error) {
 	if s.group != nil {
 		return a, s.acceptTogether(l)
 	}
-	if len(s.plans) > 0 || s.excepted != nil {
-		a.key.use(s.policyOf(a.key.key, a.plan))
+	if len(s.plans) > 0 || s.excepted != nil || len(s.classes) > 0 {
+		p, err := s.classified(s.policyOf(a.key.key, a.plan), l)
+		if err != nil {
+			return a, err
+		}
+		a.key.use(p)
 	}
 	return a, s.completeCalendar(&a.request, l)
 }

@@ -28,6 +28,8 @@ type limitState struct {
 	zones map[string]*time.Location
 	// excepted are the policies of the plans, which know the exceptions of single keys; nil for a limit without any.
 	excepted []*runtime.Policy
+	// classes are those of the requests of a limit.
+	classes []spec.Priority
 	tally
 }
 
@@ -137,7 +139,25 @@ func (s *limitState) policyOf(key string, plan int) *runtime.Policy {
 	if s.excepted != nil {
 		return s.excepted[plan].Inside().Except(key)
 	}
-	return &s.plans[plan].policy
+	if len(s.plans) > 0 {
+		return &s.plans[plan].policy
+	}
+	return &s.policy
+}
+
+// classified returns a policy as it is for the class of a line. One without a class may take all tokens.
+func (s *limitState) classified(p *runtime.Policy, l *trace.Line) (*runtime.Policy, error) {
+	for _, class := range s.classes {
+		if class.Name == l.Priority || l.Priority == "" && class.Leaves == 0 {
+			p, _ = class.For(p, runtime.Key{})
+			return p, nil
+		}
+	}
+	if len(s.classes) == 0 {
+		return p, nil
+	}
+	known := words.List(words.Of(s.classes, func(c spec.Priority) string { return c.Name }), "and")
+	return nil, trace.Faultf("unknown priority \"%s\"; those of %s are %s", trace.Clip(l.Priority, 60), s.name, known)
 }
 
 // requestedKeys is the number of keys with a line. Groups have states of other keys too.

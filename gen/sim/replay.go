@@ -53,7 +53,7 @@ func newReplay(file *spec.File, renamed, renamedPlans map[string]string) *Replay
 	planOf := func(plan string) string { return cmp.Or(renamedPlans[plan], plan) }
 	for _, l := range file.Limits {
 		s := newLimitState(nameOf(l), l.Key)
-		s.limit, s.policy = l, named(l.Policy, s.name)
+		s.limit, s.policy, s.classes = l, named(l.Policy, s.name), l.Priorities
 		for _, of := range l.Plans {
 			s.plans = append(s.plans, planState{name: planOf(of.Plan), policy: named(of.Policy, s.name)})
 		}

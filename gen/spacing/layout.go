@@ -3,8 +3,10 @@ package spacing
 import (
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"gopkg.in/yaml.v3"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/document"
 )
 
 // blank are the characters that separate words.
@@ -20,12 +22,10 @@ type layout struct {
 	columns []int
 }
 
-// text is a scalar: from a byte of a line to before one of a line.
+// text is the place of a scalar, and shift is by how much the lines of one after | or > move to the right.
 type text struct {
-	line, from, endLine, end int
-	// block means the lines of a text after | or >, indent is their indentation, and shift by how much they move to the right.
-	block         bool
-	indent, shift int
+	document.Text
+	shift int
 }
 
 // level is the column of the entries of a block, before and now.
@@ -72,70 +72,13 @@ func (f *layout) begin(line, column, now int) {
 }
 
 func (f *layout) scanText(n *yaml.Node, around level) {
-	rest := f.From(diag.Pos{Line: n.Line, Column: n.Column})
-	t := text{line: n.Line - 1, from: len(f.Lines[n.Line-1]) - len(rest)}
-	switch {
-	case n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0:
-		t.endLine, t.end = f.endOfQuoted(t.line, t.from)
-	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
-		header := rest[:len(rest)-len(strings.TrimLeft(rest, "|>+-0123456789"))]
-		t.endLine, t.end = t.line, t.from+len(header)
-		f.texts = append(f.texts, t)
-		t = f.blockAfter(t.line, header, around)
-	default:
-		t.endLine, t.end = f.endOfPlain(t.line, t.from, n.Value)
-	}
-	f.texts = append(f.texts, t)
-}
-
-func (f *layout) endOfQuoted(line, from int) (int, int) {
-	quote := f.Lines[line][from]
-	for i := from + 1; line < len(f.Lines); line, i = line+1, 0 {
-		for ; i < len(f.Lines[line]); i++ {
-			switch c := f.Lines[line][i]; {
-			case c == '\\' && quote == '"', c == '\'' && quote == c && strings.HasPrefix(f.Lines[line][i+1:], "'"):
-				i++
-			case c == quote:
-				return line, i + 1
-			}
+	for _, t := range document.TextsOf(f.Source, n, around.before) {
+		shift := around.now + 2 - t.Indent
+		if t.Counted {
+			shift = around.now - around.before
 		}
+		f.texts = append(f.texts, text{t, shift})
 	}
-	return line, 0
-}
-
-// endOfPlain finds the words of a text without quotes, which may be on several lines.
-func (f *layout) endOfPlain(line, i int, value string) (int, int) {
-	for _, word := range strings.FieldsFunc(value, func(r rune) bool { return r == '\n' || strings.ContainsRune(blank, r) }) {
-		for line < len(f.Lines)-1 && strings.TrimLeft(f.Lines[line][i:], blank) == "" {
-			line, i = line+1, 0
-		}
-		rest := f.Lines[line][i:]
-		i = min(len(f.Lines[line]), i+len(rest)-len(strings.TrimLeft(rest, blank))+len(word))
-	}
-	return line, i
-}
-
-// blockAfter returns the lines of the text after a header: those that are indented further than the block that it is in, with the
-// empty ones between them, and those after them too if the header has a +.
-func (f *layout) blockAfter(line int, header string, around level) text {
-	t := text{line: line + 1, endLine: line, block: true}
-	for i := t.line; i < len(f.Lines); i++ {
-		empty := strings.Trim(f.Lines[i], " ") == ""
-		if !empty && indentOf(f.Lines[i]) <= around.before {
-			break
-		}
-		if !empty && t.indent == 0 {
-			t.indent = indentOf(f.Lines[i])
-		}
-		if !empty || strings.Contains(header, "+") || t.indent > 0 && len(f.Lines[i]) > t.indent {
-			t.endLine = i
-		}
-	}
-	t.shift = around.now + 2 - t.indent
-	if strings.ContainsAny(header, "123456789") { // which says how far it is indented
-		t.shift = around.now - around.before
-	}
-	return t
 }
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }

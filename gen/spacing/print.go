@@ -31,13 +31,13 @@ func (f *layout) print() string {
 	following := f.following()
 	for i, text := range f.Lines {
 		trimmed := strings.Trim(text, blank)
-		within := p.last.line < i && i <= p.last.endLine
-		if p.next < len(f.texts) && f.texts[p.next].block && f.texts[p.next].line == i {
+		within := p.last.Line < i && i <= p.last.EndLine
+		if p.next < len(f.texts) && f.texts[p.next].Block && f.texts[p.next].Line == i {
 			p.advance()
-			within = i <= p.last.endLine
+			within = i <= p.last.EndLine
 		}
 		switch {
-		case within && p.last.block:
+		case within && p.last.Block:
 			p.lines = append(p.lines, line{shifted(text, p.last), "", -1})
 		case within:
 			p.printLine(i, text)
@@ -54,7 +54,7 @@ func (f *layout) print() string {
 			p.printLine(i, text)
 		}
 		// A text without a character has a place, and nothing to print.
-		for p.next < len(f.texts) && f.texts[p.next].line <= i {
+		for p.next < len(f.texts) && f.texts[p.next].Line <= i {
 			p.advance()
 		}
 	}
@@ -80,7 +80,7 @@ func (p *printer) advance() {
 // shifted returns a line of a text after | or > with its new indentation. Spaces after that are part of the text.
 func shifted(line string, of text) string {
 	switch {
-	case strings.Trim(line, " ") == "" && len(line) <= of.indent:
+	case strings.Trim(line, " ") == "" && len(line) <= of.Indent:
 		return ""
 	case of.shift >= 0:
 		return strings.Repeat(" ", of.shift) + line
@@ -115,13 +115,13 @@ func (p *printer) printLine(i int, text string) {
 	}
 	out := pieces{body: strings.Repeat(" ", max(0, before+p.shift))}
 	at := len(text) - len(strings.TrimLeft(text, blank))
-	if p.last.line < i && i <= p.last.endLine { // it begins with the rest of a text
-		at = out.add(text, at, p.last.endIn(i, text))
+	if p.last.Line < i && i <= p.last.EndLine { // it begins with the rest of a text
+		at = p.addLast(&out, i, text, at)
 	}
 	for at < len(text) {
-		if p.next < len(p.texts) && p.texts[p.next].line == i && p.texts[p.next].from <= at {
+		if p.next < len(p.texts) && p.texts[p.next].Line == i && p.texts[p.next].From <= at {
 			p.advance()
-			at = out.add(text, at, p.last.endIn(i, text))
+			at = p.addLast(&out, i, text, at)
 			continue
 		}
 		switch c := text[at]; {
@@ -141,26 +141,19 @@ func (p *printer) printLine(i int, text string) {
 	p.lines = append(p.lines, line{body: out.body})
 }
 
-// endIn returns where the text ends in a line.
-func (t text) endIn(i int, line string) int {
-	if t.endLine > i {
-		return len(line)
+// addLast adds what is of the last text in a line as it is, and returns its end.
+func (p *printer) addLast(out *pieces, i int, line string, at int) int {
+	_, end := p.last.In(i, line)
+	if end > at {
+		out.put(line[at:end], 'a')
 	}
-	return t.end
+	return max(at, end)
 }
 
 // pieces is the body of a line. last is its last character of YAML, 'a' for a text, and 0 at the beginning.
 type pieces struct {
 	body string
 	last byte
-}
-
-// add adds a text as it is, and returns its end.
-func (p *pieces) add(line string, from, end int) int {
-	if end > from {
-		p.put(line[from:end], 'a')
-	}
-	return max(from, end)
 }
 
 // put adds a piece, after a space unless one of the two is a bracket around the other, or the piece is a comma or a colon.

@@ -29,6 +29,7 @@ func TestSpacing(t *testing.T) {
 		{"byte order mark", "\uFEFFa: 1\n", "a: 1\n"},
 		{"comments after lines", "a: 1   # x  \nb: 2 #y\n", "a: 1 # x\nb: 2 #y\n"},
 		{"aligned comments", "a: 1      # x\nlong: 2   # y\nc: 3 # z\n", "a: 1    # x\nlong: 2 # y\nc: 3 # z\n"},
+		{"comments without a space before", "a: {b: 1}#x\nc: [2,# y\n  3]\nd: \"z\"# z\n", "a: {b: 1} #x\nc: [2, # y\n  3]\nd: \"z\" # z\n"},
 		{"comments before entries", "# top\na:\n    # of b\n    b: 1\n", "# top\na:\n  # of b\n  b: 1\n"},
 		{"comments at the end of blocks", "a:\n    b:\n        c: 1\n        # of c\n    # of b\n# of a\nd: 1\n    # no block\n", "a:\n  b:\n    c: 1\n    # of c\n  # of b\n# of a\nd: 1\n# no block\n"},
 		{"texts of several lines", "a:\n    b: |\n        x\n\n          y\n         \n    c: >-\n       z\n    d: \"u\n      v\"\n    e: w\n       w\n", "a:\n  b: |\n    x\n\n      y\n     \n  c: >-\n    z\n  d: \"u\n    v\"\n  e: w\n     w\n"},

@@ -345,6 +345,16 @@ func sharedBy(limits []*Limit) (list []SharedParameter) {
 			list = append(list, s.SharedParameter)
 		}
 	}
+	return append(list, prioritiesOf(limits)...)
+}
+
+// prioritiesOf returns the parameters with the classes of requests: each limit has its own.
+func prioritiesOf(limits []*Limit) (list []SharedParameter) {
+	for _, l := range limits {
+		if len(l.Priorities) > 0 {
+			list = append(list, SharedParameter{Name: l.PriorityParameter(), Type: l.PriorityType(), What: "the priority", Limits: []string{l.Policy.Name}})
+		}
+	}
 	return list
 }
 

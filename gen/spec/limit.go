@@ -27,6 +27,8 @@ type Limit struct {
 	Overrides *runtime.OverrideBounds
 	// Exceptions give single keys other numbers, in the order of the file.
 	Exceptions []*Exception
+	// Priorities are the classes of its requests, in the order of the file.
+	Priorities []Priority
 	// GoName is the name of the generated method: "SendMessage" for sendMessage.
 	GoName string
 	// Doc is the author's text, without trailing white space; it may have several lines.
@@ -185,6 +187,35 @@ func (l *Limit) NumbersType() string { return l.GoName + "Numbers" }
 // NumbersParameter is the name of the parameter with them.
 func (l *Limit) NumbersParameter() string { return l.Policy.Name + "Numbers" }
 
+// Priority is a class of the requests of a limit.
+type Priority struct {
+	runtime.Priority
+	// GoName is the name of the generated constant: "APICallsBatch".
+	GoName string
+	// Pos is the place of the name.
+	Pos diag.Pos
+}
+
+// PriorityType is the name of the generated type of the classes, and PriorityParameter that of the parameter.
+func (l *Limit) PriorityType() string { return l.GoName + "Priority" }
+
+// PriorityParameter is the name of the parameter with the class of a request.
+func (l *Limit) PriorityParameter() string { return l.Policy.Name + "Priority" }
+
+// Alone returns a policy without classes that allows what the limit allows if all requests are of one class.
+func (l *Limit) Alone(of Priority) runtime.Policy {
+	p := l.Policy
+	p.Priority = of.Priority
+	p.Capacity, p.Priority = p.Full(), runtime.Priority{}
+	if !p.Kind.Linear() {
+		p.Rate = p.Capacity
+	}
+	if of.Leaves > 0 {
+		p.MaxReserved = 0
+	}
+	return p
+}
+
 // Plan is one of the plans of a file.
 type Plan struct {
 	// Name is the text that ParsePlan of the generated code accepts: "free".
@@ -329,7 +360,7 @@ var (
 	OwnNames = []string{
 		"Limit", "ReservableLimit", "ReserveOnlyLimit", "SlotLimit", "Overrides", "Slot", "Override", "Block", "OverrideEnd", "OverrideEntry",
 		"Plan", "Plans", "ParsePlan", "New", "Policies", "Catalog", "ForGood",
-		"ErrLimited", "ErrExceedsCapacity", "ErrInvalidCount", "ErrNotReserved", "ErrInvalidPlan", "ErrSlotLost", "ErrInvalidNumbers", "ErrInvalidOverride", "ErrNoOverride",
+		"ErrLimited", "ErrExceedsCapacity", "ErrInvalidCount", "ErrNotReserved", "ErrInvalidPlan", "ErrInvalidPriority", "ErrSlotLost", "ErrInvalidNumbers", "ErrInvalidOverride", "ErrNoOverride",
 	}
 	// KeyTypes are the types of parts of keys that are not of the user's own packages.
 	KeyTypes = []string{"string", FoldedString, HashedString, HashedFoldedString, "bool", "int", "int64", "uint64", AddrType, "netip.Addr/64"}

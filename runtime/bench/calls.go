@@ -16,6 +16,8 @@ type call struct {
 	as runtime.Policy
 	// denied means that the key of one call in denied has no tokens; 0 means none.
 	denied int
+	// held is how many slots of a key are held during the run, if it is not 0. There are ten keys then.
+	held int
 	// by makes the call; nil means Allow. It returns whether the call was allowed.
 	by func(ctx context.Context, of handles, key runtime.Key) (allowed bool, err error)
 }
@@ -34,6 +36,19 @@ var tokens = runtime.Policy{Kind: runtime.TokenBucket, Rate: 8, Period: 24 * tim
 
 // windows is a fixed window.
 var windows = runtime.Policy{Kind: runtime.FixedWindow, Rate: many, Period: 24 * time.Hour, Capacity: many}
+
+// slotsBeside are those that the callers use while some are held.
+func slotsBeside(held int64) runtime.Policy {
+	return runtime.Policy{Kind: runtime.InFlight, Slots: held + 64, Hold: time.Hour}
+}
+
+func useSlot(ctx context.Context, of handles, key runtime.Key) (bool, error) {
+	slot, err := of.Slots(of.p, key).Acquire(ctx)
+	if err != nil || !slot.Allowed {
+		return false, err
+	}
+	return true, slot.Release(ctx)
+}
 
 // with returns a changed policy.
 func with(p runtime.Policy, change func(p *runtime.Policy)) runtime.Policy {
@@ -75,6 +90,8 @@ var calls = []call{
 		return ds.Allowed, err
 	}},
 	{name: "8 shards", as: with(tokens, func(p *runtime.Policy) { p.Shards = 8 })},
+	{name: "slot, 10 held", as: slotsBeside(10), held: 10, by: useSlot},
+	{name: "slot, 930 held", as: slotsBeside(930), held: 930, by: useSlot},
 }
 
 // callKeys is how many keys the calls are for, and callLoads how many callers make them.
@@ -153,6 +170,16 @@ func (c *call) open(ctx context.Context, store closingStore, name string) (takeF
 			d, err := of.Limit(of.p, key).Allow(ctx)
 			return d.Allowed, err
 		}
+	}
+	if c.held > 0 {
+		ofTen := func(key string) runtime.Key { return runtime.KeyOf(runtime.String(key[len(key)-1:])) }
+		hold := func(ctx context.Context, key string) (bool, error) {
+			slot, err := of.Slots(&p, ofTen(key)).Acquire(ctx)
+			return slot != nil && slot.Allowed, err
+		}
+		return func(ctx context.Context, key string) (bool, error) {
+			return by(ctx, of, ofTen(key))
+		}, takeEach(ctx, hold, keysOf(10*c.held, 10*c.held))
 	}
 	if c.denied == 0 {
 		return func(ctx context.Context, key string) (bool, error) {

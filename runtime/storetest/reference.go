@@ -140,7 +140,7 @@ func comparedPolicies() []*runtime.Policy {
 	// 7 per minute gives fractions that need all bits of a double.
 	fractions := sized(7, named("fractions", bucket()))
 	fractions.Capacity = 1_000_000
-	all := []*runtime.Policy{bucket(), fractions, numbered(named("numbered", bucket())), penalized()[0]}
+	all := []*runtime.Policy{bucket(), window(), fractions, numbered(named("numbered", bucket())), penalized()[0]}
 	for _, n := range []int64{1, 3, 40, 1000} {
 		all = append(all, sized(n, named(fmt.Sprintf("precise %d", n), precise())))
 		if n < 1000 {
@@ -221,6 +221,9 @@ func (c *comparison) request() runtime.Request {
 	q := runtime.Request{Key: string("ab"[c.r.IntN(2)]), Count: 1 + c.r.Int64N(max(1, p.Full()/6)), Op: tokenOps[c.r.IntN(len(tokenOps))]}
 	if p.AtMost.Rate > 0 {
 		p = given(p, 1+c.r.Int64N(p.AtMost.Rate))
+	}
+	if p.Kind.Linear() && !p.Penalizes() && c.r.IntN(3) == 0 {
+		p, _ = runtime.Priority{Name: "batch", Leaves: 1 + c.r.IntN(60)}.For(p, runtime.Key{})
 	}
 	back := time.Duration(c.r.IntN(9)) * time.Second
 	if p.Kind == runtime.InFlight {

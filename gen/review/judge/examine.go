@@ -146,6 +146,7 @@ var judges = map[*ids.Meaning]func(*judgement){
 	ids.DurabilityChanged:       judgeDurability,
 	ids.OverridesChanged:        judgeOverrides,
 	ids.ExceptionsChanged:       judgeExceptions,
+	ids.PrioritiesChanged:       judgePriorities,
 	ids.GoNameChanged:           judgeGoName,
 	ids.GroupAdded:              judgeGroupAdded,
 	ids.GroupRemoved:            judgeGroupRemoved,

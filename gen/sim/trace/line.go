@@ -34,6 +34,8 @@ type Line struct {
 	Reserve bool
 	// Plan is the name of the plan; "" if the line does not name one. It is ignored for a limit without plans.
 	Plan string
+	// Priority is the name of the class of the request; "" if the line does not name one. It is ignored for a limit without classes.
+	Priority string
 
 	// KeyTypes has the JSON type of each part of the key.
 	KeyTypes []JSONType
@@ -58,6 +60,7 @@ type field struct {
 var fields = [...]field{
 	{name: "at"}, {name: "limit", must: aString}, {name: "key"}, {name: "count", must: aWholeNumber}, {name: "reserve", must: aBoolean},
 	{name: "plan", must: aString}, {name: "zone", must: aString}, {name: "anniversary", must: aString}, {name: "verb", must: aString}, {name: "running", must: aDuration},
+	{name: "priority", must: aString},
 	{"allowed", aBoolean, true}, {"retryAfterMs", aNumber, true}, {"remaining", aNumber, true},
 	{"value", aNumber, true}, {"shadowed", aBoolean, true}, {"taken", aNumber, true},
 	{"oldAllowed", aBoolean, true}, {"oldRetryAfterMs", aNumber, true}, {"oldRemaining", aNumber, true},
@@ -76,6 +79,7 @@ const (
 	fieldAnniversary
 	fieldVerb
 	fieldRunning
+	fieldPriority
 	FieldAllowed
 	requestFields   = FieldAllowed
 	FieldOldAllowed = FieldAllowed + 6
@@ -135,7 +139,7 @@ func (l *Line) parseValue(v jsonValue, i int) (err error) {
 		return err
 	case fieldKey:
 		return l.parseKey(v)
-	case FieldPlan:
+	case FieldPlan, fieldPriority:
 		if v.text[0] != '"' { // logs may use that name for something else; a limit with plans reports that the plan is missing
 			return nil
 		}
@@ -170,6 +174,8 @@ func (l *Line) set(field int, text string) (reason string) {
 		}
 	case FieldPlan:
 		l.Plan = text
+	case fieldPriority:
+		l.Priority = text
 	case fieldZone:
 		l.Zone = text
 	case fieldAnniversary:
@@ -282,6 +288,9 @@ func (l *Line) appendParsed(out []byte) []byte {
 	}
 	if verb := VerbOf(l.Op); verb != "" {
 		out = append(appendText(out, fieldVerb, verb), ',')
+	}
+	if l.Priority != "" {
+		out = append(appendText(out, fieldPriority, l.Priority), ',')
 	}
 	if l.Running > 0 {
 		out = append(appendText(out, fieldRunning, l.Running.String()), ',')

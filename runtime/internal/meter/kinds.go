@@ -95,8 +95,8 @@ func (r fixedWindow) windowEnded(was, start int64) bool {
 
 // lowest returns the smallest value with which a window can end: all tokens used, and all that can be reserved. A
 // smaller one is due to tokens that were charged, or to an edit that has made the limit lower. It must not reach into
-// the next window, of which the new limit grants all tokens.
-func (r linear) lowest() float64 { return -(r.Capacity + r.Debt) }
+// the next window, of which the new limit grants all tokens. All classes of requests have the same one.
+func (r linear) lowest() float64 { return -(r.Capacity + r.left + r.Debt) }
 
 // currentStart returns the start of the window of a key at the instant now. If windows start at first use and the last
 // one has ended, that is now: a request at this instant would start a window.
@@ -306,7 +306,7 @@ func (w windows) state() runtime.State {
 func (r slidingWindow) available(s runtime.State, now int64) (float64, float64) {
 	w := r.windowsAt(s, now)
 	// Tokens come back only as the use of the previous window fades, so that its use is the rate of the allowance.
-	return r.Rate - w.used(now, r.Period), allowance(w.previous, r.Period)
+	return r.Capacity - w.used(now, r.Period), allowance(w.previous, r.Period)
 }
 
 func (r slidingWindow) accrue(s runtime.State, now int64) runtime.State {
@@ -348,9 +348,9 @@ func (r slidingWindow) reset(s runtime.State, now int64) runtime.State {
 	return windows{start: r.windowsAt(s, now).start, void: r.totals.void(s.Prev, now)}.state()
 }
 
-// due solves the linear equation used = rate - need.
+// due solves the linear equation used = capacity - need.
 func (r slidingWindow) due(s runtime.State, now int64, need float64) (at, interval int64) {
-	w, room := r.windowsAt(s, now), r.Rate-need
+	w, room := r.windowsAt(s, now), r.Capacity-need
 	end := r.windowStart(w.start) + r.Period
 	switch {
 	case w.current > room:

@@ -45,6 +45,8 @@ type Rule struct {
 	// Rate, Capacity and Debt are the policy's Rate, Full and MaxReserved in tokens, or a shard's share of them. Debt
 	// is larger than any debt if the policy's MaxReserved is [runtime.Unbounded].
 	Rate, Capacity, Debt float64
+	// left is how many tokens the policy's Priority leaves, by which the Capacity is smaller.
+	left float64
 	// Period and Hold are the policy's, in nanoseconds.
 	Period, Hold int64
 	// Phase is the offset of the windows in a period, in nanoseconds from 0 to Period-1.
@@ -89,6 +91,9 @@ func RuleOf(p *runtime.Policy, key string) Rule {
 		Kind:     p.Kind,
 		FirstUse: p.Start.FirstUse(),
 		Precise:  p.Precise,
+	}
+	if p.Priority.Leaves > 0 {
+		r.left = float64(p.Capacity - p.Full())
 	}
 	// A debt of exactly MaxTokens would be a bound, which callers could reach.
 	if p.MaxReserved == runtime.Unbounded {
@@ -137,7 +142,9 @@ func phaseOf(s runtime.Start, name, key string, period int64) int64 {
 // Shard returns the rule for shard i of n, counting from 0: its share of the tokens.
 func (r Rule) Shard(i, n int) Rule {
 	r.Rate = share(r.Rate, i, n)
-	r.Capacity = share(r.Capacity, i, n)
+	// What all classes of requests together have in a shard is the same for each of them.
+	left := share(r.left, i, n)
+	r.Capacity, r.left = share(r.Capacity+r.left, i, n)-left, left
 	r.Debt = share(r.Debt, i, n)
 	if n > 1 {
 		r.totals = 10 // for MaxShards

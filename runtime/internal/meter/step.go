@@ -178,7 +178,7 @@ func (r *Rule) most(q *runtime.Request) float64 {
 		return 2 * runtime.MaxTokens // more than the capacity, because the count is only a bound
 	case q.Op.UpTo():
 		return 0
-	case q.Reserve:
+	case q.Reserve && r.left == 0:
 		return r.Capacity + min(r.Debt, runtime.Unbounded)
 	}
 	return r.Capacity
@@ -267,9 +267,9 @@ func (r *Rule) need(q *runtime.Request) float64 {
 	return float64(q.Least()) - r.debt(q)
 }
 
-// debt returns how many of the tokens of a request may be missing.
+// debt returns how many of the tokens of a request may be missing: none for a class of requests that leaves some to others.
 func (r *Rule) debt(q *runtime.Request) float64 {
-	if q.Reserve && !q.Op.UpTo() {
+	if q.Reserve && !q.Op.UpTo() && r.left == 0 {
 		return r.Debt
 	}
 	return 0

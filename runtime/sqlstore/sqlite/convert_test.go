@@ -2,7 +2,9 @@ package sqlite_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -15,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
@@ -93,34 +96,64 @@ func TestOpenKeepsATableWithOtherColumns(t *testing.T) {
 
 // A process that is killed while it converts the table leaves the old one or the new one.
 func TestKilledConversionLosesNoRow(t *testing.T) {
-	path, db := withoutNumbers(t, 20_000)
-	before := dump(t, db)
+	rows, kills, lasts := 20_000, 8, 120*time.Millisecond
+	if runtimetest.Long() {
+		rows, kills = 1_000_000, 20
+	}
+	path, db := withoutNumbers(t, rows)
+	before := digest(t, db)
 	must(db.Exec("PRAGMA wal_checkpoint(TRUNCATE)"))(t)
 	old := must(os.ReadFile(path))(t)
+	copied := func() string {
+		path := filepath.Join(t.TempDir(), "limits.db")
+		require.NoError(t, os.WriteFile(path, old, 0o600))
+		return path
+	}
+	if runtimetest.Long() {
+		path, start := copied(), time.Now()
+		require.NoError(t, process("open", path).Run())
+		lasts = time.Since(start)
+		t.Logf("%d rows in %d bytes are converted in %v to %d bytes", rows, len(old), lasts, must(os.Stat(path))(t).Size())
+	}
 	converted := 0
-	for range 8 {
-		copied := filepath.Join(t.TempDir(), "limits.db")
-		require.NoError(t, os.WriteFile(copied, old, 0o600))
-		cmd := process("open", copied)
+	for range kills {
+		path := copied()
+		cmd := process("open", path)
 		require.NoError(t, cmd.Start())
-		time.AfterFunc(rand.N(120*time.Millisecond), func() { cmd.Process.Kill() })
+		time.AfterFunc(rand.N(lasts), func() { cmd.Process.Kill() })
 		if err := cmd.Wait(); err != nil {
 			require.ErrorAs(t, err, new(*exec.ExitError))
 		}
-		db := must(sql.Open("sqlite", copied))(t)
+		db := must(sql.Open("sqlite", path))(t)
 		if hasNumbers(t, db) {
 			converted++
 		}
 		var integrity string
 		require.NoError(t, db.QueryRow("PRAGMA integrity_check").Scan(&integrity))
 		require.Equal(t, "ok", integrity)
-		require.Equal(t, before, dump(t, db))
-		require.NoError(t, must(sqlite.Open(copied))(t).Close())
+		require.Equal(t, before, digest(t, db))
+		require.NoError(t, must(sqlite.Open(path))(t).Close())
 		require.True(t, hasNumbers(t, db))
-		require.Equal(t, before, dump(t, db))
+		require.Equal(t, before, digest(t, db))
 		require.NoError(t, db.Close())
+		require.NoError(t, os.RemoveAll(filepath.Dir(path)))
 	}
-	t.Logf("%d of 8 were converted before they were killed", converted)
+	t.Logf("%d of %d were converted before they were killed", converted, kills)
+}
+
+// digest returns the number of rows of the table and a hash of them in their order.
+func digest(t testing.TB, db *sql.DB) string {
+	rows := must(db.Query(`SELECT name, key, shard, value, at_ns, prev, hex(log), typeof(value), typeof(log) FROM rate_limits ORDER BY name, key, shard`))(t)
+	defer rows.Close()
+	n, hash, columns := 0, sha256.New(), [9]sql.RawBytes{}
+	for ; rows.Next(); n++ {
+		require.NoError(t, rows.Scan(&columns[0], &columns[1], &columns[2], &columns[3], &columns[4], &columns[5], &columns[6], &columns[7], &columns[8]))
+		for _, c := range columns {
+			fmt.Fprintf(hash, "%d:%s", len(c), c)
+		}
+	}
+	require.NoError(t, rows.Err())
+	return fmt.Sprintf("%d rows, %x", n, hash.Sum(nil))
 }
 
 // Programs that know the table only by its columns, as earlier versions do, count while it is converted, and after that. Several

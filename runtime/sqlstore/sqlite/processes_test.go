@@ -3,8 +3,11 @@ package sqlite_test
 import (
 	"bufio"
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
@@ -31,7 +35,7 @@ const (
 
 func TestMain(m *testing.M) {
 	roles := map[string]func(*limiter.Limiter) error{
-		"race": race, "takeUntilKilled": takeUntilKilled, "drain": drain, "takeAtTimes": takeAtTimes, "takePrecisely": takePrecisely,
+		"race": race, "takeUntilKilled": takeUntilKilled, "takeTogetherUntilKilled": takeTogetherUntilKilled, "drain": drain, "takeAtTimes": takeAtTimes, "takePrecisely": takePrecisely,
 		"decideOverridden": decideOverridden, "emptyLog": emptyLog,
 		"open": func(*limiter.Limiter) error { return nil },
 	}
@@ -174,4 +178,88 @@ func TestKilledProcessLosesNoReportedToken(t *testing.T) {
 		assert.LessOrEqual(t, taken, printed+round+1, "tokens taken after %d kills", round+1)
 	}
 	t.Logf("%d tokens reported in 12 lives", printed)
+}
+
+// together is the limit from whose keys processes take until they are killed.
+var together = &runtime.Policy{Name: "together", Kind: runtime.TokenBucket, Rate: 1, Period: runtime.MaxPeriod, Capacity: 1e9}
+
+// callersUntilKilled is how many goroutines of a process take, half of the time from one key and otherwise from a hundred others: so
+// many tokens may be taken and not printed.
+const callersUntilKilled = 8
+
+func takeTogetherUntilKilled(l *limiter.Limiter) error {
+	errs := make(chan error)
+	for range callersUntilKilled {
+		go func() {
+			for n := int64(0); ; n = rand.Int64N(200) {
+				d, err := l.Limit(together, runtime.KeyOf(runtime.Int64(min(n, 100)))).Allow(context.Background())
+				if err != nil || !d.Allowed {
+					errs <- fmt.Errorf("%v, %w", d, err)
+				}
+				if _, err := os.Stdout.WriteString("taken\n"); err != nil {
+					errs <- err
+				}
+			}
+		}()
+	}
+	return <-errs
+}
+
+// Three processes at a time take from the same keys, and each is killed after some tokens, the first of them while it opens the file.
+func TestKilledProcessesOfOneFileLoseNoReportedToken(t *testing.T) {
+	path, kills := filepath.Join(t.TempDir(), "limits.db"), int64(40)
+	if runtimetest.Long() {
+		kills = 1000
+	}
+	var printed, begun atomic.Int64
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			for n := begun.Add(1); n <= kills; n = begun.Add(1) {
+				lines, err := killAfter(process("takeTogetherUntilKilled", path), rand.IntN(int(min(n, 300))))
+				printed.Add(lines)
+				if !assert.NoError(t, err) {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	s := opened(t, path)
+	taken := int64(0)
+	for n := range int64(101) {
+		b := must(limiter.New(s).Limit(together, runtime.KeyOf(runtime.Int64(n))).Peek(t.Context()))(t)
+		taken += together.Capacity - b.Remaining
+	}
+	assert.GreaterOrEqual(t, taken, printed.Load())
+	assert.LessOrEqual(t, taken, printed.Load()+callersUntilKilled*kills)
+	db := must(sql.Open("sqlite", path))(t)
+	defer db.Close()
+	var integrity string
+	require.NoError(t, db.QueryRow("PRAGMA integrity_check").Scan(&integrity))
+	assert.Equal(t, "ok", integrity)
+	t.Logf("%d processes killed; %d tokens reported, %d taken", kills, printed.Load(), taken)
+}
+
+// killAfter kills a process when it has printed some lines, and returns how many it has printed.
+func killAfter(cmd *exec.Cmd, some int) (printed int64, err error) {
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	lines := bufio.NewScanner(out)
+	for ; int(printed) < some && lines.Scan(); printed++ {
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		return printed, err
+	}
+	for ; lines.Scan(); printed++ {
+	}
+	if err := cmd.Wait(); err == nil {
+		return printed, errors.New("the process has ended by itself")
+	}
+	return printed, lines.Err()
 }

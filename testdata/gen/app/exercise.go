@@ -94,9 +94,16 @@ func peek(method reflect.Value, plan int64) (b runtime.Balance, last bool) {
 	return b, err != nil
 }
 
-func takesPlan(method reflect.Value) bool {
-	n := method.Type().NumIn()
-	return n > 0 && method.Type().In(n-1).Name() == "Plan"
+func takesPlan(method reflect.Value) bool { return planOf(method) >= 0 }
+
+// planOf returns the index of the parameter with the plan, or -1.
+func planOf(method reflect.Value) int {
+	for i := range method.Type().NumIn() {
+		if method.Type().In(i).Name() == "Plan" {
+			return i
+		}
+	}
+	return -1
 }
 
 func call(method reflect.Value, plan int64) (runtime.Balance, error) {
@@ -104,10 +111,10 @@ func call(method reflect.Value, plan int64) (runtime.Balance, error) {
 	for i := range method.Type().NumIn() {
 		arguments = append(arguments, part(method.Type().In(i)))
 	}
-	if takesPlan(method) {
-		last := reflect.New(arguments[len(arguments)-1].Type()).Elem()
-		last.SetInt(plan)
-		arguments[len(arguments)-1] = last
+	if at := planOf(method); at >= 0 {
+		of := reflect.New(arguments[at].Type()).Elem()
+		of.SetInt(plan)
+		arguments[at] = of
 	}
 	handle := method.Call(arguments)[0].Interface().(interface {
 		Peek(context.Context) (runtime.Balance, error)
@@ -127,6 +134,9 @@ func part(of reflect.Type) reflect.Value {
 		own := reflect.New(of).Elem()
 		own.FieldByIndex(field.Index).SetString("key")
 		return own
+	}
+	if strings.HasSuffix(of.Name(), "Priority") { // the first one, which leaves nothing
+		return reflect.ValueOf(1).Convert(of)
 	}
 	if strings.HasSuffix(of.Name(), "Numbers") {
 		numbers := reflect.New(of).Elem()

@@ -212,6 +212,7 @@ func byPlan(store runtime.Store, ctx context.Context) {
 	fmt.Println(errors.Is(err, plans.ErrInvalidPlan), err)
 
 	byPlanTogether(limits, ctx)
+	prioritized(limits, ctx)
 
 	// Text and back.
 	for _, plan := range plans.Plans() {
@@ -251,6 +252,27 @@ func fromCallers(limits *numbers.Limits, ctx context.Context) {
 	fmt.Println(ds, err)
 	_, err = limits.Call(8, large, numbers.ExportsNumbers{Capacity: 1, MaxReserved: 2}, numbers.SeatsNumbers{Rate: 4}, numbers.PlanPro).Allow(ctx, 1)
 	fmt.Println(errors.Is(err, numbers.ErrInvalidNumbers), err)
+}
+
+// prioritized takes from one count in the names of several classes.
+func prioritized(limits *plans.Limits, ctx context.Context) {
+	completions := func(org int64, plan plans.Plan, priority plans.CompletionsPriority) plans.Limit {
+		return limits.Completions(org, "high", plan, priority)
+	}
+	fmt.Println(completions(7, plans.PlanFree, plans.CompletionsBatch).AllowN(ctx, 7))
+	fmt.Println(completions(7, plans.PlanFree, plans.CompletionsBatch).Allow(ctx))
+	fmt.Println(completions(7, plans.PlanFree, plans.CompletionsInteractive).AllowN(ctx, 2))
+	fmt.Println(completions(7, plans.PlanFree, plans.CompletionsBatch).Peek(ctx))
+	fmt.Println(completions(7, plans.PlanFree, plans.CompletionsInteractive).Peek(ctx))
+	_, err := completions(8, plans.PlanFree, plans.CompletionsBatch).AllowN(ctx, 8)
+	fmt.Println(errors.Is(err, plans.ErrExceedsCapacity), err)
+	fmt.Println(completions(8, plans.PlanProYearly, plans.CompletionsBatchAPI).AllowUpTo(ctx, 60))
+	fmt.Println(completions(1042, plans.PlanFree, plans.CompletionsBatch).AllowN(ctx, 70))
+	fmt.Println(completions(9, plans.PlanEnterprise, plans.CompletionsBatch).AllowN(ctx, 1_000_000))
+	ds, err := limits.Complete(1042, "high", "ann", plans.PlanFree, plans.CompletionsBatch).Allow(ctx, 1)
+	fmt.Println(ds, err)
+	_, err = completions(7, plans.PlanFree, 0).Allow(ctx)
+	fmt.Println(errors.Is(err, plans.ErrInvalidPriority), err, plans.CompletionsBatch)
 }
 
 func byPlanTogether(limits *plans.Limits, ctx context.Context) {

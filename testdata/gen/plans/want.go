@@ -52,6 +52,14 @@ type (
 	LimitedError = runtime.LimitedError
 	// Slot is what one holder has acquired of a limit in flight, until Release or the end of its hold, unless Renew or Do prolong it.
 	Slot = limiter.Slot
+	// Override is what operators give a key in place of its numbers, for a time: a plan, numbers or a mode.
+	Override = runtime.Override
+	// Block denies all requests for a key, for a time.
+	Block = runtime.Block
+	// OverrideEnd says why overrides are ended before their time.
+	OverrideEnd = runtime.OverrideEnd
+	// OverrideEntry is an entry of the log of overrides.
+	OverrideEntry = runtime.OverrideEntry
 	// Limit is one key of a limit.
 	// It is a small value: keep it, or make one for each call.
 	//
@@ -144,6 +152,16 @@ type (
 	//
 	// See [limiter.SlotLimit] for the errors and details of each.
 	SlotLimit = limiter.SlotLimit
+	// Overrides has the blocks and overrides of one key, or those for all keys together.
+	//
+	//	Set(ctx, override) (OverrideEntry, error)  puts an override in force
+	//	Block(ctx, block) (OverrideEntry, error)   denies all requests
+	//	Unblock(ctx, end) (OverrideEntry, error)   ends the block and the penalty
+	//	End(ctx, end) (OverrideEntry, error)       ends the block and the override
+	//	History(ctx) ([]OverrideEntry, error)      returns the log, the oldest entry first
+	//
+	// See [limiter.Overrides] for the errors and details of each.
+	Overrides = limiter.Overrides
 )
 
 // The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.
@@ -158,9 +176,18 @@ var (
 	ErrNotReserved = runtime.ErrNotReserved
 	// ErrInvalidPlan is returned for the zero Plan, and for a name or a number that is no plan.
 	ErrInvalidPlan = runtime.ErrInvalidPlan
+	// ErrInvalidPriority is returned for the zero value of a priority, and for a number that is none.
+	ErrInvalidPriority = runtime.ErrInvalidPriority
 	// ErrSlotLost is returned for a slot that is not held any more: it was released, or its hold has ended.
 	ErrSlotLost = runtime.ErrSlotLost
+	// ErrInvalidOverride is returned for an override that exceeds limits.yaml, or lacks an end, a reason or an author.
+	ErrInvalidOverride = runtime.ErrInvalidOverride
+	// ErrNoOverride is returned if there is no override or block to end.
+	ErrNoOverride = runtime.ErrNoOverride
 )
+
+// ForGood returns the Until of an override or block that has no end.
+func ForGood() time.Time { return runtime.ForGood() }
 
 // Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
 type Limits limiter.Limiter
@@ -528,6 +555,83 @@ var exceptionsBuilds = policiesBuilds.Except([]runtime.Exception{
 	{Key: "1042", Numbers: runtime.Numbers{Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens}, Reason: "pays by use"},
 })
 
+// Completions limits requests by this rule.
+//
+//   - free: Token bucket: 10 per minute, at most 10 at once. Requests of the priority batch leave 30 % of the capacity, 3, to the others: they take at most 7 at once. Requests of the priority batchAPI leave 55 % of the capacity, 6, to the others: they take at most 4 at once. Worst case: 20 in any minute, of batch alone 17 in any minute, of batchAPI alone 14 in any minute.
+//   - pro-yearly: Token bucket: 60 per minute, at most 60 at once. Requests of the priority batch leave 30 % of the capacity, 18, to the others: they take at most 42 at once. Requests of the priority batchAPI leave 55 % of the capacity, 33, to the others: they take at most 27 at once. Worst case: 120 in any minute, of batch alone 102 in any minute, of batchAPI alone 87 in any minute.
+//   - Enterprise: Unlimited: every request is allowed, and none is counted.
+//
+// Operators can block a key, or give it other numbers up to rate 100 and capacity 100, for a time, without a deploy.
+// One key has other numbers.
+func (l *Limits) Completions(org int64, completionsPriority string, plan Plan, completionsPriorityOfKey CompletionsPriority) Limit {
+	return l.limiter().Limit(prioritiesCompletions.Of(int(completionsPriorityOfKey)).For(exceptionsCompletions.For(policiesCompletions.For(int(plan), runtime.KeyOf(runtime.Int64(org), runtime.String(completionsPriority))))))
+}
+
+// CompletionsOverrides blocks and overrides one key of [Limits.Completions] while the program runs.
+func (l *Limits) CompletionsOverrides(org int64, completionsPriority string) Overrides {
+	return l.limiter().Overrides(&policiesCompletions[PlanFree], runtime.KeyOf(runtime.Int64(org), runtime.String(completionsPriority)))
+}
+
+// CompletionsOverridesForAll blocks and overrides all keys of [Limits.Completions] together. An override of a single key
+// comes before that of all keys, and a block before both.
+func (l *Limits) CompletionsOverridesForAll() Overrides {
+	return l.limiter().OverridesForAll(&policiesCompletions[PlanFree])
+}
+
+// CompletionsPriority is a class of the requests of [Limits.Completions], which share one count.
+// The zero value is none: every method of the limit returns [ErrInvalidPriority] for it.
+type CompletionsPriority int
+
+// The priorities of [Limits.Completions].
+const (
+	// CompletionsInteractive is for requests that may take all tokens.
+	CompletionsInteractive CompletionsPriority = iota + 1
+	// CompletionsBatch is for requests that leave 30 % of the capacity to the others.
+	CompletionsBatch
+	// CompletionsBatchAPI is for requests that leave 55 % of the capacity to the others.
+	CompletionsBatchAPI
+)
+
+// String returns the name of the priority, such as interactive.
+func (p CompletionsPriority) String() string {
+	return prioritiesCompletions.Of(int(p)).Name
+}
+
+var prioritiesCompletions = runtime.Priorities{
+	CompletionsInteractive: {Name: "interactive"},
+	CompletionsBatch:       {Name: "batch", Leaves: 30},
+	CompletionsBatchAPI:    {Name: "batchAPI", Leaves: 55},
+}
+
+var policiesCompletions = runtime.PlanPolicies{
+	PlanFree: {
+		Name:      "completions",
+		Kind:      runtime.TokenBucket,
+		Rate:      10,
+		Period:    time.Minute,
+		Capacity:  10,
+		Overrides: runtime.OverrideBounds{Rate: 100, Capacity: 100},
+	},
+	PlanProYearly: {
+		Name:      "completions",
+		Kind:      runtime.TokenBucket,
+		Rate:      60,
+		Period:    time.Minute,
+		Capacity:  60,
+		Overrides: runtime.OverrideBounds{Rate: 100, Capacity: 100},
+	},
+	PlanEnterprise: {
+		Name:      "completions",
+		Kind:      runtime.TokenBucket,
+		Mode:      runtime.ModeUnlimited,
+		Overrides: runtime.OverrideBounds{Rate: 100, Capacity: 100},
+	},
+}.Overridable(planNames)
+
+var exceptionsCompletions = policiesCompletions.Except([]runtime.Exception{
+	{Key: "1042|high", Numbers: runtime.Numbers{Rate: 100}, Reason: "contract until 2027"},
+})
+
 // Search limits requests by this rule.
 //
 //   - free: Sliding window: about 5 in any minute. Worst case: 10 in any minute.
@@ -798,6 +902,76 @@ func newRenewDecisions(ds Decisions, err error) (RenewDecisions, error) {
 	return d, err
 }
 
+// Complete takes tokens of several limits at once.
+//
+// All limits must allow a request: if one denies it, no token is taken from any of them.
+// The plan is that of completions.
+// The priority is that of completions.
+// For the zero Plan, every method returns [ErrInvalidPlan].
+//
+//   - It takes as many tokens of completions per org and of as the argument tokens.
+//     free: Token bucket: 10 per minute, at most 10 at once. Requests of the priority batch leave 30 % of the capacity, 3, to the others: they take at most 7 at once. Requests of the priority batchAPI leave 55 % of the capacity, 6, to the others: they take at most 4 at once.
+//     pro-yearly: Token bucket: 60 per minute, at most 60 at once. Requests of the priority batch leave 30 % of the capacity, 18, to the others: they take at most 42 at once. Requests of the priority batchAPI leave 55 % of the capacity, 33, to the others: they take at most 27 at once.
+//     Enterprise: Unlimited: every request is allowed, and none is counted.
+//     Operators can block a key, or give it other numbers up to rate 100 and capacity 100, for a time, without a deploy.
+//     One key has other numbers.
+//     Worst case: free: 20 in any minute, of batch alone 17 in any minute, of batchAPI alone 14 in any minute; pro-yearly: 120 in any minute, of batch alone 102 in any minute, of batchAPI alone 87 in any minute; Enterprise: no bound.
+//   - It takes 1 token of signUp per name.
+//     Fixed window: 100 per hour.
+//     Each key's windows begin at a fixed offset derived from the key.
+//     Worst case: 200 in any hour.
+func (l *Limits) Complete(org int64, of string, name string, plan Plan, completionsPriority CompletionsPriority) CompleteGroup {
+	return CompleteGroup{func(tokens int64) limiter.Group {
+		return l.limiter().Group(
+			l.Completions(org, of, plan, completionsPriority).N(tokens),
+			l.SignUp(name),
+		)
+	}}
+}
+
+// CompleteGroup is the handle that [Limits.Complete] returns, with the verbs of the group.
+type CompleteGroup struct {
+	of func(tokens int64) limiter.Group
+}
+
+// Allow takes the tokens of all limits if all are available, and otherwise none.
+func (g CompleteGroup) Allow(ctx context.Context, tokens int64) (CompleteDecisions, error) {
+	return newCompleteDecisions(g.of(tokens).Allow(ctx))
+}
+
+// Check reports whether Allow would take the tokens now, and takes none.
+func (g CompleteGroup) Check(ctx context.Context, tokens int64) (CompleteDecisions, error) {
+	return newCompleteDecisions(g.of(tokens).Check(ctx))
+}
+
+// Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
+func (g CompleteGroup) Require(ctx context.Context, tokens int64) error {
+	return g.of(tokens).Require(ctx)
+}
+
+// Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
+// earlier. See [limiter.Group.Wait].
+func (g CompleteGroup) Wait(ctx context.Context, tokens int64) error {
+	return g.of(tokens).Wait(ctx)
+}
+
+// CompleteDecisions are the decisions of all limits of [Limits.Complete]. If one of them denies, no token was taken, and
+// the others are Allowed if they would have passed.
+type CompleteDecisions struct {
+	Decisions
+	Completions Decision
+	SignUp      Decision
+}
+
+func newCompleteDecisions(ds Decisions, err error) (CompleteDecisions, error) {
+	d := CompleteDecisions{Decisions: ds}
+	if len(ds.Each) > 0 {
+		d.Completions = ds.Each[0]
+		d.SignUp = ds.Each[1]
+	}
+	return d, err
+}
+
 // ExportAll takes tokens of several limits at once.
 //
 // All limits must allow a request: if one denies it, no token is taken from any of them.
@@ -1015,6 +1189,18 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			Policies: []*runtime.Policy{&policiesBuilds[PlanFree], &policiesBuilds[PlanProYearly], &policiesBuilds[PlanEnterprise]},
 		},
 		{
+			Name: "completions",
+			Rules: []string{
+				"free: Token bucket: 10 per minute, at most 10 at once. Requests of the priority batch leave 30 % of the capacity, 3, to the others: they take at most 7 at once. Requests of the priority batchAPI leave 55 % of the capacity, 6, to the others: they take at most 4 at once. Worst case: 20 in any minute, of batch alone 17 in any minute, of batchAPI alone 14 in any minute.",
+				"pro-yearly: Token bucket: 60 per minute, at most 60 at once. Requests of the priority batch leave 30 % of the capacity, 18, to the others: they take at most 42 at once. Requests of the priority batchAPI leave 55 % of the capacity, 33, to the others: they take at most 27 at once. Worst case: 120 in any minute, of batch alone 102 in any minute, of batchAPI alone 87 in any minute.",
+				"Enterprise: Unlimited: every request is allowed, and none is counted.",
+				"Operators can block a key, or give it other numbers up to rate 100 and capacity 100, for a time, without a deploy.",
+				"One key has other numbers.",
+			},
+			Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}, {Name: "completionsPriority", Type: "string"}},
+			Policies: []*runtime.Policy{&policiesCompletions[PlanFree], &policiesCompletions[PlanProYearly], &policiesCompletions[PlanEnterprise]},
+		},
+		{
 			Name: "search",
 			Rules: []string{
 				"free: Sliding window: about 5 in any minute. Worst case: 10 in any minute.",
@@ -1062,6 +1248,10 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			Name:   "renew",
 			Takes:  []string{"signUp"},
 			Checks: []string{"renewed"},
+		},
+		{
+			Name:  "complete",
+			Takes: []string{"completions", "signUp"},
 		},
 		{
 			Name:  "exportAll",

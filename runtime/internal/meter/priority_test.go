@@ -1,0 +1,125 @@
+package meter_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
+)
+
+// Requests of a class that leaves 30 % of the capacity, and of one that may take all, on one row.
+func TestPriorities(t *testing.T) {
+	const second = time.Second
+	type step struct {
+		after   time.Duration
+		class   string
+		n       int64
+		allowed bool
+		left    int64
+		retry   time.Duration
+	}
+	for _, test := range []struct {
+		name   string
+		policy runtime.Policy
+		steps  []step
+	}{
+		{"token bucket, one a second", runtime.Policy{Kind: runtime.TokenBucket, Rate: 60, Period: time.Minute, Capacity: 100}, []step{
+			{0, "batch", 70, true, 0, 0},
+			{0, "batch", 1, false, 0, second},
+			{0, "interactive", 10, true, 20, 0},
+			{0, "batch", 5, false, 0, 15 * second},
+			{14 * second, "batch", 5, false, 4, second},
+			{1 * second, "batch", 5, true, 0, 0},
+			{0, "interactive", 30, true, 0, 0},
+			{0, "interactive", 1, false, 0, second},
+			{200 * second, "batch", 70, true, 0, 0},
+		}},
+		// Half of the capacity is granted in each window, so what is left of one is there in the next.
+		{"fixed window, 50 an hour", runtime.Policy{Kind: runtime.FixedWindow, Rate: 50, Period: time.Hour, Capacity: 100, Start: runtime.StartOffset(0)}, []step{
+			{0, "interactive", 100, true, 0, 0},
+			{time.Hour, "batch", 20, true, 0, 0},
+			{0, "batch", 1, false, 0, time.Hour},
+			{0, "interactive", 30, true, 0, 0},
+			{0, "batch", 21, false, 0, 2 * time.Hour},
+			{2 * time.Hour, "batch", 70, true, 0, 0},
+		}},
+		{"sliding window, 100 a minute", runtime.Policy{Kind: runtime.SlidingWindow, Rate: 100, Period: time.Minute, Capacity: 100, Start: runtime.StartOffset(0)}, []step{
+			{0, "batch", 70, true, 0, 0},
+			{0, "interactive", 30, true, 0, 0},
+			// The estimate has 100 - 100 * 3/4 tokens after a quarter of the next window, of which the batch leaves 30.
+			{75 * second, "batch", 1, false, 0, 3600 * time.Millisecond},
+			{0, "interactive", 25, true, 0, 0},
+		}},
+		{"reservations only by the class that leaves nothing", runtime.Policy{Kind: runtime.TokenBucket, Rate: 60, Period: time.Minute, Capacity: 10, MaxReserved: 20}, []step{
+			{0, "batch", 7, true, 0, 0},
+			{0, "batch reserving", 1, false, 0, second},
+			{0, "interactive reserving", 20, true, 0, 0},
+			{0, "batch reserving", 1, false, 0, 21 * second},
+		}},
+	} {
+		var state runtime.State
+		now := epoch.UnixNano()
+		now -= now % int64(time.Hour)
+		for i, s := range test.steps {
+			now += int64(s.after)
+			policy, q := test.policy, take(s.n)
+			switch policy.Name = "limit"; s.class {
+			case "batch reserving", "interactive reserving":
+				q.Reserve = true
+			}
+			if s.class[0] == 'b' {
+				policy.Priority = runtime.Priority{Name: "batch", Leaves: 30}
+			}
+			require.NoError(t, policy.Validate())
+			rule := meter.RuleOf(&policy, "")
+			next, d := must2(rule.Step(state, now, q))
+			state = next
+			require.Equal(t, s.allowed, d.Allowed, "%s, step %d: %v", test.name, i+1, d)
+			require.Equal(t, s.left, d.Remaining, "%s, step %d: %v", test.name, i+1, d)
+			require.Equal(t, s.retry, d.RetryAfter.Round(time.Microsecond), "%s, step %d: %v", test.name, i+1, d)
+		}
+	}
+}
+
+// A class decides as the limit decides on a Check of what the class leaves in addition to its count, and takes its count. So it is for each
+// shard, whose part of what is left is that of all classes.
+func TestPriorityLeavesItsPart(t *testing.T) {
+	kinds := []runtime.Kind{runtime.TokenBucket, runtime.FixedWindow, runtime.SlidingWindow}
+	compared, denied := 0, 0
+	traces(t, 31, kinds, func(d runtimetest.Dice, r *row) {
+		class := r.policy
+		class.Priority = runtime.Priority{Name: "batch", Leaves: 1 + d.IntN(99)}
+		if r.policy.Precise || r.policy.Penalizes() || r.policy.Inside().Zero() || class.Full() < int64(max(1, r.policy.Shards)) || class.Validate() != nil {
+			return
+		}
+		whole, of := meter.RuleOf(&r.policy, ""), meter.RuleOf(&class, "")
+		if n := 1 + d.IntN(4); n > 1 && class.Full() >= int64(n) && r.policy.Rate >= int64(n) {
+			i := d.IntN(n)
+			whole, of = whole.Shard(i, n), of.Shard(i, n)
+		}
+		if of.Capacity < 1 {
+			return
+		}
+		count := 1 + int64(d.Float64()*(of.Capacity-1))
+		left := int64(whole.Capacity - of.Capacity)
+		_, want := must2(whole.Step(r.state, r.now, runtime.Request{Op: runtime.Check, Count: count + left}))
+		next, got := must2(of.Step(r.state, r.now, take(count)))
+		require.Equal(t, want.Allowed, got.Allowed, "%+v leaves %d of %v, and takes %d", r.policy, left, whole.Capacity, count)
+		require.InDelta(t, float64(want.RetryAfter), float64(got.RetryAfter), 2+float64(want.RetryAfter)*1e-12, "%+v leaves %d, and takes %d", r.policy, left, count)
+		compared++
+		if !got.Allowed {
+			denied++
+		}
+		if d.IntN(2) == 0 {
+			r.state = next
+		} else {
+			r.state, _, _ = whole.Step(r.state, r.now, take(1+int64(d.Float64()*(whole.Capacity-1))))
+		}
+	})
+	require.Greater(t, compared, 1000)
+	require.Greater(t, denied, compared/10)
+}
