@@ -29,7 +29,7 @@ type story struct {
 
 func (s *story) run() error {
 	for day, scene := range []func(){
-		s.messages, s.signUps, s.logins, s.searches, s.plans, s.completions, s.reservations, s.partner, s.month, s.exports,
+		s.messages, s.signUps, s.logins, s.searches, s.plans, s.completions, s.reservations, s.spending, s.partner, s.month, s.exports,
 	} {
 		// Each scene begins on a day of its own, at noon.
 		s.clock.now = time.Date(2030, 1, 1+day, 12, 0, 0, 0, time.UTC)
@@ -158,6 +158,20 @@ func (s *story) reservations() {
 	s.line("Settle(12_000)", orOK(r.Settle(s.ctx, 12_000)))
 	b, err := tokens.Peek(s.ctx)
 	s.left(`LLMTokens("red", "large").Peek()`, "", b, err)
+}
+
+func (s *story) spending() {
+	s.title("A team spends $50 a month on models: it reserves what an answer can cost, and settles for what it has used.")
+	red := s.limits.LLMSpend("red")
+	s.decision(`LLMSpend("red").Allow(Input: 2_700)`)(red.Allow(s.ctx, limits.LLMSpendUsage{Input: 2_700}))
+	r := show[*limits.PricedReservation[limits.LLMSpendUsage]](s, `LLMSpend("red").Reserve(Output: 3_300_000)`)(red.Reserve(s.ctx, limits.LLMSpendUsage{Output: 3_300_000}))
+	if s.err != nil {
+		return
+	}
+	s.decision(`LLMSpend("red").Check(Output: 100_000)`)(red.Check(s.ctx, limits.LLMSpendUsage{Output: 100_000}))
+	s.line("Settle(Cached: 1_001, Output: 400_000)", orOK(r.Settle(s.ctx, limits.LLMSpendUsage{Cached: 1_001, Output: 400_000})))
+	b, err := red.Peek(s.ctx)
+	s.left(`LLMSpend("red").Peek()`, "", b, err)
 }
 
 func (s *story) partner() {

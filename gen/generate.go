@@ -69,7 +69,7 @@ func newSource(f *spec.File, o Options) *jen.File {
 		file.Anon(tzdataPath)
 	}
 	declareFrame(file, names, f, o)
-	declareLimits(file, names)
+	declareLimits(file, names, f)
 	declarePlans(file, f.Plans)
 	names.declareAlternatives(file, f.Limits)
 	for _, limit := range f.Limits {

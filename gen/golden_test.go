@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "rewrite the golden files, once their co
 const testdata = "../testdata/gen"
 
 // goldens are the directories of testdata with a limits.yaml and the want.go generated from it.
-var goldens = []string{"basic", "kinds", "names", "groups", "plans", "numbers", "keys"}
+var goldens = []string{"basic", "kinds", "names", "groups", "plans", "numbers", "keys", "prices"}
 
 func golden(t testing.TB, name string) []byte {
 	t.Helper()

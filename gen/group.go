@@ -56,10 +56,13 @@ func (g group) keyParameters() (list []jen.Code) {
 	return list
 }
 
-// countParameters are the parameters of the verbs, with the numbers of tokens.
+// countParameters are the parameters of the verbs, with the numbers of tokens and the usage.
 func (g group) countParameters() (list []jen.Code) {
 	for _, name := range g.Counts() {
 		list = append(list, jen.Id(g.count(name)).Int64())
+	}
+	if typ, _ := g.Usage(); typ != "" {
+		list = append(list, jen.Id(g.usage()).Id(typ))
 	}
 	return list
 }
@@ -81,9 +84,14 @@ func (g group) items() (items []jen.Code) {
 	return items
 }
 
-// withCount calls method with the number of tokens of a member, or the method one if that is 1; "" for none.
+// withCount calls method with the number of tokens of a member, or the method one if that is 1; "" for none. For a limit with prices, it
+// calls the method for its usage, as an item that is checked unless one is "".
 func (g group) withCount(m spec.Member, call *jen.Statement, one, method string) *jen.Statement {
 	switch {
+	case m.Priced() && one == "":
+		return call.Dot("Of").Call(g.usageOf(m))
+	case m.Priced():
+		return call.Dot("CheckedOf").Call(g.usageOf(m))
 	case m.CountArg != "":
 		return call.Dot(method).Call(jen.Id(g.count(m.CountArg)))
 	case m.Count > 1:
@@ -92,6 +100,45 @@ func (g group) withCount(m spec.Member, call *jen.Statement, one, method string)
 		return call.Dot(one).Call()
 	}
 	return call
+}
+
+// usageOf is the usage of a member of a group, from that of the group:
+//
+//	LLMSpendUsage{Input: usage.Input}
+func (g group) usageOf(m spec.Member) *jen.Statement {
+	if typ, _ := g.Usage(); typ == m.Limit.UsageType() {
+		return jen.Id(g.usage())
+	}
+	return jen.Id(m.Limit.UsageType()).ValuesFunc(func(of *jen.Group) {
+		for _, price := range m.Limit.Prices {
+			name := spec.GoName(price.Name)
+			of.Id(name).Op(":").Id(g.usage()).Dot(name)
+		}
+	})
+}
+
+// declareUsage writes the struct with what a request uses of several limits of a group:
+//
+//	type CompleteUsage struct {
+//		Input int64
+//	}
+func (g group) declareUsage(file *jen.File) {
+	typ, units := g.Usage()
+	if typ != g.GoName+"Usage" {
+		return
+	}
+	var priced []spec.Member
+	for _, m := range g.Members() {
+		if m.Priced() {
+			priced = append(priced, m)
+		}
+	}
+	declare(file, typ+" is what a request of [Limits."+g.GoName+"] uses, in units. "+words.List(spec.LimitNames(priced), "and")+" take what it costs by their prices.",
+		jen.Type().Id(typ).StructFunc(func(fields *jen.Group) {
+			for _, name := range units {
+				fields.Id(spec.GoName(name)).Int64()
+			}
+		}))
 }
 
 // memberCall is the call of a limit's method: l.LLMTokens(team, model).
@@ -139,8 +186,17 @@ func (g group) key(name string) string {
 
 // count returns the name of the parameter for a number of tokens, unless that would hide a name that a body uses.
 func (g group) count(name string) string {
-	hidden := []string{"runtime", "limiter", "context", "ctx", "g", "new" + g.decisions, "new" + g.reservations, g.handle}
-	return unhidden(name, "Count", hidden, g.parameters())
+	return unhidden(name, "Count", g.hidden(), g.parameters())
+}
+
+// usage returns the name of the parameter with what a request uses, unless that would hide a name that a body uses, or another parameter.
+func (g group) usage() string {
+	return unhidden(spec.UsageArg, "Used", slices.Concat(g.hidden(), g.parameters()), g.parameters())
+}
+
+// hidden are the names that the bodies of the verbs use.
+func (g group) hidden() []string {
+	return []string{"runtime", "limiter", "context", "ctx", "g", "new" + g.decisions, "new" + g.reservations, g.handle}
 }
 
 // parameters are the names that the author has given to the parameters of the methods.
@@ -185,6 +241,9 @@ func (g group) declareVerb(file *jen.File, verb string) {
 	call := jen.Id("g").Dot("of").CallFunc(func(call *jen.Group) {
 		for _, name := range g.Counts() {
 			call.Id(g.count(name))
+		}
+		if typ, _ := g.Usage(); typ != "" {
+			call.Id(g.usage())
 		}
 	}).Dot(verb).Call(jen.Id("ctx"))
 	method := jen.Func().Params(jen.Id("g").Id(g.handle)).Id(verb).Params(append([]jen.Code{withContext()}, g.countParameters()...)...)
@@ -320,7 +379,10 @@ func (g group) declareReservations(file *jen.File) {
 	declare(file, doc, jen.Type().Id(g.reservations).StructFunc(func(fields *jen.Group) {
 		fields.Op("*").Id("Reservations")
 		for _, m := range g.members() {
-			if m.reserves {
+			switch {
+			case m.reserves && len(m.limit.Prices) > 0:
+				fields.Id(m.field).Op("*").Add(g.names.handle("PricedReservation")).Types(jen.Id(m.limit.UsageType()))
+			case m.reserves:
 				fields.Id(m.field).Op("*").Id("Reservation")
 			}
 		}
@@ -348,9 +410,14 @@ func (g group) declareNewReservations(file *jen.File) {
 		jen.Id("r").Op(":=").Op("&").Id(g.reservations).Values(jen.Id("Reservations").Op(":").Id("rs")),
 	}
 	for _, m := range g.members() {
-		if m.reserves {
-			body = append(body, jen.Id("r").Dot(m.field).Op("=").Id("rs").Dot("At").Call(jen.Lit(m.index)))
+		if !m.reserves {
+			continue
 		}
+		at := jen.Id("rs").Dot("At").Call(jen.Lit(m.index))
+		if len(m.limit.Prices) > 0 {
+			at = jen.Qual(limiterPath, "PricedReservationOf").Types(jen.Id(m.limit.UsageType())).Call(at)
+		}
+		body = append(body, jen.Id("r").Dot(m.field).Op("=").Add(at))
 	}
 	body = append(append(body, g.setSlots("r", "rs")...), jen.Return(jen.Id("r"), jen.Nil()))
 	file.Line()

@@ -11,6 +11,7 @@ func declareGroup(file *jen.File, n names, of *spec.Group) {
 	g := group{of, n, of.GoName + "Group", of.GoName + "Decisions", of.GoName + "Reservations"}
 	g.declareMethod(file)
 	g.declareHandle(file)
+	g.declareUsage(file)
 	for _, verb := range g.Verbs() {
 		g.declareVerb(file, verb)
 	}

@@ -18,17 +18,20 @@ var handleAliases = []alias{
 	handleAlias[limiter.ReservableLimit]("is one key of a limit whose tokens can also be reserved before they have accrued"),
 	handleAlias[limiter.ReserveOnlyLimit]("is one key of a limit with capacity 0, whose tokens can only be reserved"),
 	handleAlias[limiter.SlotLimit]("is one key of a limit in flight, whose slots are acquired and released"),
-	{limiterPath, "Overrides", verbsOf[limiter.Overrides]("has the blocks and overrides of one key, or those for all keys together"), overridable},
+	{limiterPath, "Overrides", verbsOf[limiter.Overrides](verbs, "has the blocks and overrides of one key, or those for all keys together"), overridable},
 }
 
 func handleAlias[Handle any](is string) alias {
 	name := reflect.TypeFor[Handle]().Name()
-	return alias{limiterPath, name, verbsOf[Handle](is + ".\nIt is a small value: keep it, or make one for each call"),
+	return alias{limiterPath, name, verbsOf[Handle](verbs, is+".\nIt is a small value: keep it, or make one for each call"),
 		someLimit(func(l *spec.Limit) bool { _, handle, _ := l.Handle(); return handle == name })}
 }
 
+// verb is a method of a handle: its name, its parameters and what it does.
+type verb struct{ name, parameters, does string }
+
 // verbs are the methods of handles, in the order in which they are listed.
-var verbs = []struct{ name, parameters, does string }{
+var verbs = []verb{
 	{"Allow", "ctx", "takes a token if one is available"},
 	{"AllowN", "ctx, n", "takes n tokens, or none"},
 	{"AllowUpTo", "ctx, n", "takes as many tokens as are available, at most n"},
@@ -68,8 +71,9 @@ var verbs = []struct{ name, parameters, does string }{
 // verbsOf returns the text of the comment on the alias of a handle, with its methods:
 //
 //	AllowN(ctx, n) (Decision, error)  takes n tokens, or none
-func verbsOf[Handle any](is string) string {
+func verbsOf[Handle any](verbs []verb, is string) string {
 	handle := reflect.TypeFor[Handle]()
+	name := untyped(handle)
 	var calls, does []string
 	for _, v := range verbs {
 		if method, ok := handle.MethodByName(v.name); ok {
@@ -78,12 +82,18 @@ func verbsOf[Handle any](is string) string {
 	}
 	width := len(slices.MaxFunc(calls, func(a, b string) int { return len(a) - len(b) }))
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s %s.\n\n", handle.Name(), is)
+	fmt.Fprintf(&text, "%s %s.\n\n", name, is)
 	for i, call := range calls {
 		fmt.Fprintf(&text, "\t%-*s  %s\n", width, call, does[i])
 	}
-	fmt.Fprintf(&text, "\nSee [limiter.%s] for the errors and details of each.", handle.Name())
+	fmt.Fprintf(&text, "\nSee [limiter.%s] for the errors and details of each.", name)
 	return text.String()
+}
+
+// untyped is the name of a type without its type arguments.
+func untyped(of reflect.Type) string {
+	name, _, _ := strings.Cut(of.Name(), "[")
+	return name
 }
 
 // results returns the results of a method by the names of the aliases.
@@ -92,7 +102,7 @@ func results(method reflect.Type) string {
 	for i := range list {
 		switch of := method.Out(i); of.Kind() {
 		case reflect.Pointer:
-			list[i] = "*" + of.Elem().Name()
+			list[i] = "*" + untyped(of.Elem())
 		case reflect.Slice:
 			list[i] = "[]" + of.Elem().Name()
 		default:
@@ -129,6 +139,7 @@ var usages = []struct {
 	then         string
 }{
 	{"d", "Allow", []string{"Limit", "ReservableLimit"}, ""},
+	{"d", "Allow", []string{"PricedLimit"}, " // the cost of a struct with what the request uses"},
 	{"r", "Reserve", []string{"ReservableLimit", "ReserveOnlyLimit"}, " // later r.Settle or r.Cancel"},
 	{"slot", "Acquire", []string{"SlotLimit"}, " // later slot.Release"},
 }

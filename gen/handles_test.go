@@ -8,6 +8,7 @@ import (
 	"path"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -61,7 +62,11 @@ func usageProgram(t testing.TB, code string) string {
 			}
 		}
 		for _, count := range strings.Split(part(5), ", ")[1:] {
-			body += count + " := int64(1)\n"
+			of := "int64(1)"
+			if count == spec.UsageArg {
+				of = usageOf(methods[part(2)].Type.Results.List[0].Type, code) + "{}"
+			}
+			body += count + " := " + of + "\n"
 		}
 		body += usage.String()[at[0]:end] + "if _ = " + part(1) + "; err != nil {\npanic(err)\n}\n}()\n"
 	}
@@ -80,15 +85,24 @@ func usageProgram(t testing.TB, code string) string {
 		"func Usage(store runtime.Store, part func(reflect.Type) reflect.Value) {\nctx := context.Background()\n" + body + "}\n"
 }
 
+// usageOf returns the type of the usage of a handle, PricedLimit[LLMSpendUsage] or that of a group.
+func usageOf(handle ast.Expr, code string) string {
+	if of, ok := handle.(*ast.IndexExpr); ok {
+		return of.Index.(*ast.Ident).Name
+	}
+	of := regexp.MustCompile(`func \(g ` + handle.(*ast.Ident).Name + `\) Wait\(.* (\w+Usage)\) error`)
+	return of.FindStringSubmatch(code)[1]
+}
+
 // The comment of an alias is all that the go command prints for it.
 func TestEveryVerbIsListed(t *testing.T) {
 	for _, handle := range []reflect.Type{
 		reflect.TypeFor[limiter.Limit](), reflect.TypeFor[limiter.ReservableLimit](), reflect.TypeFor[limiter.ReserveOnlyLimit](),
-		reflect.TypeFor[limiter.SlotLimit](), reflect.TypeFor[limiter.Overrides](),
+		reflect.TypeFor[limiter.SlotLimit](), reflect.TypeFor[limiter.Overrides](), reflect.TypeFor[limiter.PricedLimit[limiter.Usage]](),
 	} {
 		doc := ""
-		for _, a := range handleAliases {
-			if a.name == handle.Name() {
+		for _, a := range slices.Concat(handleAliases, pricedAliases) {
+			if a.name == untyped(handle) {
 				doc = a.doc
 			}
 		}
@@ -129,7 +143,9 @@ limits:
   reservableLimit: {kind: token bucket, rate: 1, period: 1m, maxReserved: 1, key: {limit: SlotLimit, limits: string}}
   reserveOnlyLimit: {kind: token bucket, rate: {at most: 5}, period: 1m, capacity: 0, maxReserved: 1}
   overrides: {kind: fixed window, rate: 1, period: 1m, key: {l: Overrides}, overrides: {}}
+  pricedLimit: {kind: token bucket, rate: 5, period: 1m, key: {u: PricedLimit, limiter: string, err: PricedReservation}, prices: {u: 1, string: 2, type: 3, int64: 4, err: 5}}
 groups:
+  pricedReservation: {takes: {pricedLimit: [{u: usage, limiter: runtime, err: usageUsed}, {u: g, limiter: ctx, err: rs}]}}
   limits: {takes: {limit: {overrides: limit}, slotLimit: {limit: slot}}}
 `
 
@@ -141,22 +157,24 @@ func TestHandlesDoNotCollide(t *testing.T) {
 	require.NoError(t, err)
 	for _, want := range []string{
 		"Limit(overrides Limit, plan Plan) limiter.Limit {", "SlotLimit(limit string) limiter.SlotLimit {",
-		"ReservableLimit(limit SlotLimit, limits string) ReservableLimit {", ") limiter.Overrides {", "\tReservableLimit = limiter.ReservableLimit\n",
+		"ReservableLimit(limit SlotLimit, limits string) ReservableLimit {", ") limiter.Overrides {", ") limiter.PricedLimit[PricedLimitUsage] {",
+		" *limiter.PricedReservation[PricedLimitUsage]\n", "\tReservableLimit = limiter.ReservableLimit\n",
 	} {
 		assert.Contains(t, string(code), want)
 	}
 	own := "package limits\n"
-	for _, name := range []string{"Limit", "SlotLimit", "Overrides"} {
+	for _, name := range []string{"Limit", "SlotLimit", "Overrides", "PricedLimit", "PricedReservation"} {
 		own += "\ntype " + name + " string\n\nfunc (t " + name + ") MarshalText() ([]byte, error) { return []byte(t), nil }\n"
 	}
 	out, err := goTool(t, module(t, map[string]string{"limits/limits.gen.go": string(code), "limits/own.go": own}), "vet", "./limits")
 	assert.NoError(t, err, out)
 }
 
-// The Go names that come from limits.yaml begin with Plan, or end as those of [spec.Group.GoTypes] and [spec.Limit.NumbersType] do.
+// The Go names that come from limits.yaml begin with Plan, or end as those of [spec.Group.GoTypes], [spec.Limit.NumbersType] and
+// [spec.Limit.UsageType] do.
 func TestAliasesAreNoNamesOfTheFile(t *testing.T) {
-	of := regexp.MustCompile(`^Plan[A-Z0-9]|.(Numbers|Group|Decisions|Reservations)$`)
-	for _, aliases := range [][]alias{typeAliases, handleAliases, errorAliases} {
+	of := regexp.MustCompile(`^Plan[A-Z0-9]|.(Numbers|Usage|Group|Decisions|Reservations)$`)
+	for _, aliases := range [][]alias{typeAliases, handleAliases, pricedAliases, errorAliases} {
 		for _, a := range aliases {
 			if a.name != "ErrInvalidNumbers" { // which the check of limits.yaml refuses
 				assert.NotRegexp(t, of, a.name)
@@ -164,6 +182,7 @@ func TestAliasesAreNoNamesOfTheFile(t *testing.T) {
 		}
 	}
 	assert.Regexp(t, of, (&spec.Limit{GoName: "A"}).NumbersType())
+	assert.Regexp(t, of, (&spec.Limit{GoName: "A"}).UsageType())
 	for _, name := range (&spec.Group{GoName: "A"}).GoTypes() {
 		assert.Regexp(t, of, name)
 	}

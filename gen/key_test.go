@@ -20,7 +20,7 @@ func TestOwnNamesAreThoseOfGeneratedCode(t *testing.T) {
 	for _, name := range goldens {
 		own := map[string]bool{}
 		for _, l := range limitsOf(t, name) {
-			own[l.NumbersType()] = true
+			own[l.NumbersType()], own[l.UsageType()] = true, true
 			for _, part := range l.Key {
 				own[part.GoType()] = true
 				for _, of := range part.Alternatives() {
@@ -32,7 +32,7 @@ func TestOwnNamesAreThoseOfGeneratedCode(t *testing.T) {
 		require.NoError(t, err)
 		for _, d := range file.Decls {
 			for _, id := range namesIn(d) {
-				ofGroup := strings.HasSuffix(id, "Group") || strings.HasSuffix(id, "Decisions") || strings.HasSuffix(id, "Reservations")
+				ofGroup := strings.HasSuffix(id, "Group") || strings.HasSuffix(id, "Decisions") || strings.HasSuffix(id, "Reservations") || strings.HasSuffix(id, "Usage")
 				ofPlan := strings.HasPrefix(id, "Plan") && id != "Plan" && id != "Plans"
 				if ast.IsExported(id) && !own[id] && !ofPlan && (!ofGroup || slices.Contains(spec.OwnTypes, id)) {
 					declared[id] = true

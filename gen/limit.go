@@ -26,6 +26,9 @@ func declareLimit(file *jen.File, n names, l *spec.Limit) {
 	if len(l.CallerNumbers()) > 0 {
 		declareNumbers(file, l)
 	}
+	if len(l.Prices) > 0 {
+		declareUsage(file, l)
+	}
 	if len(l.Priorities) > 0 {
 		declarePriorities(file, l)
 	}
@@ -39,10 +42,19 @@ func declareLimit(file *jen.File, n names, l *spec.Limit) {
 //	func (l *Limits) SendMessage(userID int64) Limit {
 //		return l.limiter().Limit(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
 //	}
+//
+// If the limit has prices, the handle is for its usage:
+//
+//	func (l *Limits) LLMSpend(team string) PricedLimit[LLMSpendUsage] {
+//		return limiter.Priced[LLMSpendUsage](l.limiter().Limit(&policyLLMSpend, runtime.KeyOf(runtime.String(team))))
+//	}
 func (n names) declareMethod(file *jen.File, l *spec.Limit) {
 	method, handle, _ := l.Handle()
-	declare(file, docOf(l), n.onLimits(l.GoName).Params(n.parameters(l)...).Add(n.handle(handle)).Block(
-		jen.Return(n.limiter().Dot(method).Call(n.handleArguments(l)...))))
+	typ, made := n.handle(handle), n.limiter().Dot(method).Call(n.handleArguments(l)...)
+	if len(l.Prices) > 0 {
+		typ, made = typ.Types(jen.Id(l.UsageType())), jen.Qual(limiterPath, "Priced").Types(jen.Id(l.UsageType())).Call(made)
+	}
+	declare(file, docOf(l), n.onLimits(l.GoName).Params(n.parameters(l)...).Add(typ).Block(jen.Return(made)))
 }
 
 // declareOverrides writes the first method of [fields.OverridesMethods]:

@@ -47,6 +47,7 @@ func declareTypes(file *jen.File, n names, f *spec.File) {
 	declare(file, "The types that callers use.", jen.Type().DefsFunc(func(g *jen.Group) {
 		declareAliases(g, f, typeAliases)
 		declareAliases(g, f, slices.DeleteFunc(slices.Clone(handleAliases), hidden))
+		declarePricedAliases(g, f, slices.DeleteFunc(slices.Clone(pricedAliases), hidden))
 	}))
 }
 
@@ -72,14 +73,17 @@ func declareForGood(file *jen.File) {
 // declareLimits writes the type that has the limits as methods, its constructor and its other methods:
 //
 //	type Limits limiter.Limiter
-func declareLimits(file *jen.File, n names) {
+func declareLimits(file *jen.File, n names, f *spec.File) {
 	declare(file, "Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.",
 		jen.Type().Id("Limits").Qual(limiterPath, "Limiter"))
 	declareNew(file)
-	n.declareSeveral(file, "All", "Item", jen.Id("Decisions"),
-		"All takes tokens from several limits at once: from all of them or, if one denies, from none. An item is the\n"+
-			"handle that a method of Limits returns, for one token, or its N(n), for n tokens. Its Checked() must have a token,\n"+
-			"and gives none up.")
+	all := "All takes tokens from several limits at once: from all of them or, if one denies, from none. An item is the\n" +
+		"handle that a method of Limits returns, for one token, or its N(n), for n tokens. Its Checked() must have a token,\n" +
+		"and gives none up."
+	if hasPrices(f) {
+		all += " For a limit with prices, it is the handle's Of(used)."
+	}
+	n.declareSeveral(file, "All", "Item", jen.Id("Decisions"), all)
 	n.declareSeveral(file, "ReserveAll", "ReserveItem", jen.Op("*").Id("Reservations"),
 		"ReserveAll takes tokens from several limits at once, if necessary before they have accrued: from all of them or, if\n"+
 			"one denies, from none. The tokens may be used after the Delay of the reservations, the largest of all.")

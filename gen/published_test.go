@@ -208,5 +208,8 @@ func publishedRule(l *spec.Limit) string {
 	if l.Policy.AtMost.Rate > 0 {
 		kind += ", as callers give it"
 	}
+	if len(l.Prices) > 0 {
+		kind += ", at " + words.List(words.Of(l.Prices, func(price runtime.Price) string { return fields.PriceInWords(price.Millionths) + " for " + price.Name }), "and")
+	}
 	return "`" + l.Policy.Name + "` " + strings.Join(plans, ", ") + kind
 }

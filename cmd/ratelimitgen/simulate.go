@@ -44,7 +44,8 @@ or an anniversary per key, its lines need them: "zone": "Europe/Berlin", "annive
 verb is what the request does: "allow", which is the default, "allowUpTo", which takes as many tokens
 as there are, or "charge", which takes them whether they are there or not. running is for limits in
 flight: how long the request runs and holds its slot, as "1.5s" or in seconds; without it, the slot is
-held for the hold of the limit, as after a crash.
+held for the hold of the limit, as after a crash. For a limit with prices, such as {input: 3, output: 15},
+a line has what the request uses in place of count: "input": 1200, "output": 300.
 
 Logs are read too, and may be compressed with gzip. They are recognized by the first line: JSON (an
 object per line), access logs (the common and combined formats of nginx and Apache, the default formats
@@ -95,8 +96,9 @@ only oldAllowed, which is false. This prints the lines that change:
   burst 100       this many requests at one instant
 
 Each can have: for 10m (duration; by default until the last of the others ends, or a minute), at 2m
-(start), over 50 keys (in turn, or at random for poisson; by default 1), taking 800 (tokens each), running 2s
-and plan pro. Keys with a time zone or an anniversary of their own have UTC, and the day of the first request:
+(start), over 50 keys (in turn, or at random for poisson; by default 1), taking 800 (tokens each), or
+for a limit with prices using input=800,output=200 (units each), running 2s and plan pro. Keys with a
+time zone or an anniversary of their own have UTC, and the day of the first request:
 
   ratelimitgen simulate -limit sendMessage -traffic "steady 5/s for 10m; burst 100 at 2m; poisson 20/s"
 
@@ -241,6 +243,9 @@ func (a *simulateArgs) requests(c *sim.Comparison) (requests, error) {
 		if text, err = openTrace(a.trace); err != nil {
 			return nil, err
 		}
+	}
+	if err := a.mapping.Check(c.Units()); err != nil {
+		return nil, usagef("-map: %v", err)
 	}
 	in := trace.NewReader(text)
 	in.Default, in.DefaultPlan, in.Only = a.limit, a.plan, a.limit

@@ -8,6 +8,7 @@
 //	case err != nil: // the store could not decide: the request is not allowed
 //	case !d.Allowed: // denied: try again in d.RetryIn()
 //	}
+//	d, err := limit.LLMSpend(team).Allow(ctx, usage) // the cost of a struct with what the request uses
 //	r, err := limit.LLMTokens(team, model).Reserve(ctx) // later r.Settle or r.Cancel
 //	slot, err := limit.RunningExports(org, plan).Acquire(ctx) // later slot.Release
 //	ds, err := limit.Complete(team, model).Allow(ctx, tokens) // from several limits, all or none
@@ -164,6 +165,28 @@ type (
 	//
 	// See [limiter.Overrides] for the errors and details of each.
 	Overrides = limiter.Overrides
+	// PricedLimit is one key of a limit with prices: a request takes the cost of what it uses.
+	// It is a small value: keep it, or make one for each call.
+	//
+	//	Allow(ctx, used) (Decision, error)                      takes the cost if so many tokens are available
+	//	Require(ctx, used) error                                takes the cost, and returns a denial as a *LimitedError
+	//	Reserve(ctx, estimate) (*PricedReservation, error)      takes the cost of an estimate, to be settled
+	//	Resume(text) (*PricedReservation, error)                returns the reservation with a text of MarshalText
+	//	Wait(ctx, used) error                                   takes the cost, and returns when it can be used
+	//	WaitReserve(ctx, estimate) (*PricedReservation, error)  takes the cost of an estimate, and returns it when it can be used
+	//	Check(ctx, used) (Decision, error)                      decides, and takes nothing
+	//	Refund(ctx, d) (Decision, error)                        gives back what d took
+	//	Charge(ctx, used) (Decision, error)                     takes the cost, available or not
+	//	Peek(ctx) (Balance, error)                              returns what is used and left
+	//	Reset(ctx) error                                        forgets what is used
+	//	Erase(ctx) error                                        deletes the key from the store
+	//	Of(used) Item                                           is an item that takes the cost
+	//	CheckedOf(used) Item                                    is an item that is checked for the cost, and takes nothing
+	//
+	// See [limiter.PricedLimit] for the errors and details of each.
+	PricedLimit[U limiter.Usage] = limiter.PricedLimit[U]
+	// PricedReservation is the cost of an estimate, taken in advance. It may be used after its Delay, or its Wait; later Settle it for the usage, or Cancel it.
+	PricedReservation[U limiter.Usage] = limiter.PricedReservation[U]
 )
 
 // The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.
@@ -203,7 +226,7 @@ func New(store runtime.Store, options ...limiter.Option) *Limits {
 
 // All takes tokens from several limits at once: from all of them or, if one denies, from none. An item is the
 // handle that a method of Limits returns, for one token, or its N(n), for n tokens. Its Checked() must have a token,
-// and gives none up.
+// and gives none up. For a limit with prices, it is the handle's Of(used).
 func (l *Limits) All(ctx context.Context, items ...Item) (Decisions, error) {
 	return l.limiter().All(ctx, items...)
 }
@@ -514,6 +537,47 @@ var policyLLMTokens = runtime.Policy{
 	Capacity:    40_000,
 	MaxReserved: 80_000,
 	Shards:      10,
+}
+
+// LLMSpend is what one team spends on models in a month, in micro-dollars.
+//
+// Fixed window: 50,000,000 per month.
+// Windows begin on the 1st of each month at 00:00 in UTC.
+// A request takes the cost of what it uses, rounded up: 3 tokens per unit of input, 0.3 tokens per unit of cached and 15 tokens per unit of output.
+// Worst case: 50,000,000 in each calendar month, and 100,000,000 in any 4 weeks.
+func (l *Limits) LLMSpend(team string) PricedLimit[LLMSpendUsage] {
+	return limiter.Priced[LLMSpendUsage](l.limiter().Limit(&policyLLMSpend, runtime.KeyOf(runtime.String(team))))
+}
+
+// LLMSpendUsage is what a request of [Limits.LLMSpend] uses, in units. What is left out is 0.
+type LLMSpendUsage struct {
+	// Input costs 3 tokens a unit.
+	Input int64
+	// Cached costs 0.3 tokens a unit.
+	Cached int64
+	// Output costs 15 tokens a unit.
+	Output int64
+}
+
+// Cost returns the tokens that the usage takes: the sum of price times units, rounded up. The error is [ErrInvalidCount] if units
+// are less than 0, and [ErrExceedsCapacity] if the cost is no int64.
+func (u LLMSpendUsage) Cost() (int64, error) {
+	return pricesLLMSpend.Cost(u.Input, u.Cached, u.Output)
+}
+
+var pricesLLMSpend = runtime.Prices{
+	{Name: "input", Millionths: 3_000_000},
+	{Name: "cached", Millionths: 300_000},
+	{Name: "output", Millionths: 15_000_000},
+}
+
+var policyLLMSpend = runtime.Policy{
+	Name:     "llmSpend",
+	Kind:     runtime.FixedWindow,
+	Rate:     50_000_000,
+	Period:   runtime.Calendar{Unit: runtime.Month}.Period(),
+	Capacity: 50_000_000,
+	Calendar: runtime.Calendar{Unit: runtime.Month, Zone: "UTC"},
 }
 
 // PartnerQuota keeps within the quota that our partner grants us.
@@ -1053,6 +1117,18 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			},
 			Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}, {Name: "model", Type: "string"}},
 			Policies: []*runtime.Policy{&policyLLMTokens},
+		},
+		{
+			Name: "llmSpend",
+			Doc:  "is what one team spends on models in a month, in micro-dollars.",
+			Rules: []string{
+				"Fixed window: 50,000,000 per month.",
+				"Windows begin on the 1st of each month at 00:00 in UTC.",
+				"A request takes the cost of what it uses, rounded up: 3 tokens per unit of input, 0.3 tokens per unit of cached and 15 tokens per unit of output.",
+				"Worst case: 50,000,000 in each calendar month, and 100,000,000 in any 4 weeks.",
+			},
+			Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}},
+			Policies: []*runtime.Policy{&policyLLMSpend},
 		},
 		{
 			Name: "partnerAPI",

@@ -54,6 +54,9 @@ func TestFiles(t *testing.T) {
 			"rate-changed sendMessage rate: 2 -> 48", "rate-changed sendMessage period: 1h -> 1d", "capacity-changed sendMessage capacity: 2 -> 48"}},
 		{"in the order of the new file, then the removed", limits("a: {"+flow+"1}", "b: {"+flow+"2}", "c: {"+flow+"3}"), limits("n: {"+flow+"9}", "c: {"+flow+"4, capacity: 3}", "b: {"+flow+"2}"), []string{
 			"limit-added n : -> n", "rate-changed c rate: 3 -> 4", "limit-removed a : a ->"}},
+		{"prices in other notation", ids.LimitOf(ids.Bucket, "prices: {input: 3.50, output: 1_000}"), ids.LimitOf(ids.Bucket, "prices:", "  input: 3.5", "  output: 1000.000"), nil},
+		{"prices", ids.LimitOf(ids.Bucket, "prices: {input: 3, output: 15}"), ids.LimitOf(ids.Bucket, "prices: {output: 15, input: 3.000001}"), []string{
+			"prices-changed sendMessage prices: {input: 3, output: 15} -> {output: 15, input: 3.000001}"}},
 		{"package", "package: a\n" + ids.Valid, ids.Valid, []string{"package-changed package: a ->"}},
 		{"what a process keeps", ids.LimitOf(ids.Bucket, "lease: {tokens: 10, for: 0.2s}", "denyCache: 60s"), ids.LimitOf(ids.Bucket, "lease: {for: 200ms, tokens: 1_0}", "denyCache: 1m", "durability: full"), []string{
 			"durability-changed sendMessage durability: -> full"}},

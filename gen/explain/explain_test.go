@@ -143,7 +143,7 @@ func TestReservingAgreesWithStore(t *testing.T) {
 			require.NoError(t, answers[0].Err)
 			return answers[0].Decisions[0]
 		}
-		sentences := reserving(&p)
+		sentences := reserving(&p, false)
 		first := decide(runtime.Request{Count: p.Capacity + min(p.Rate, p.MaxReserved), Reserve: true})
 		require.True(t, first.Allowed)
 		assert.True(t, strings.HasSuffix(sentences[0], " is allowed, with Delay "+words.Length(first.UsableAfter)+"."), sentences[0])
@@ -170,7 +170,7 @@ func TestLimitsWithoutReservationsSayWhy(t *testing.T) {
 		{runtime.Policy{Kind: runtime.SlidingWindow}, "A sliding window has no reservations: a call that finds too few tokens is denied."},
 		{runtime.Policy{Kind: runtime.FixedWindow, Mode: runtime.ModeShadow}, "maxReserved is 0, so nothing can be reserved."},
 	} {
-		assert.Equal(t, []string{row.want}, reserving(&row.policy))
+		assert.Equal(t, []string{row.want}, reserving(&row.policy, false))
 	}
 }
 

@@ -58,7 +58,7 @@ func Limit(file string, l *spec.Limit, after time.Time) Page {
 		return sentence
 	})
 	p.byPlan("reserving", l, func(policy *runtime.Policy) string {
-		sentences := strings.Join(reserving(policy), " ")
+		sentences := strings.Join(reserving(policy, len(l.Prices) > 0), " ")
 		if enforced || !policy.Reserves() {
 			return sentences
 		}
@@ -85,7 +85,14 @@ func key(l *spec.Limit) string {
 func (p *Page) calls(l *spec.Limit) {
 	_, _, verb := l.Handle()
 	p.add("call", "limit."+l.Call(verb))
-	p.add("methods", fmt.Sprintf("%s. N forms, such as %sN, take a count.", words.List(judge.Verbs(l), "and"), verb))
+	methods := words.List(judge.Verbs(l), "and") + "."
+	if len(l.Prices) == 0 {
+		methods += fmt.Sprintf(" N forms, such as %sN, take a count.", verb)
+	} else {
+		units := words.Of(l.Prices, func(price runtime.Price) string { return spec.GoName(price.Name) })
+		methods += fmt.Sprintf(" The type of usage is %s, with %s.", l.UsageType(), words.List(units, "and"))
+	}
+	p.add("methods", methods)
 }
 
 // number is a row of the numbers that a policy implies for one key, in a state of the key if when is not empty.
@@ -207,12 +214,22 @@ func areInUse(n int64) string {
 }
 
 // reserving describes, a sentence each, three calls at one instant: a reservation of all available tokens and up to a
-// period's worth ahead, then one more reservation, then a plain call.
-func reserving(p *runtime.Policy) []string {
+// period's worth ahead, then one more reservation, then a plain call. The calls of a priced limit have no counts.
+func reserving(p *runtime.Policy, priced bool) []string {
+	call := func(verb, n string, count int64) string {
+		if priced {
+			return verb + " for a cost of " + words.Number(count)
+		}
+		return verb + n + "(" + words.Number(count) + ")"
+	}
 	if p.Kind == runtime.InFlight {
 		return []string{"Slots cannot be reserved, because nobody knows when one is released: WaitAcquire waits until one is free."}
 	}
-	if !p.Reserves() {
+	switch {
+	case p.Reserves():
+	case priced:
+		return []string{"Reserve takes the cost of an estimate if so many tokens are available, to be settled: none can be taken before they have accrued."}
+	default:
 		why, instead := "maxReserved is 0, so nothing can be reserved", ": a call that finds too few tokens is denied."
 		if p.Kind == runtime.SlidingWindow {
 			why = "A sliding window has no reservations"
@@ -230,18 +247,18 @@ func reserving(p *runtime.Policy) []string {
 	}
 	count := p.Capacity + min(p.Rate, p.MaxReserved)
 	first := decide(runtime.Request{Count: count, Reserve: true})
-	sentences := []string{fmt.Sprintf("%s, ReserveN(%s) is allowed, with Delay %s.", fullMoment(p), words.Number(count), words.Length(first.UsableAfter))}
+	sentences := []string{fmt.Sprintf("%s, %s is allowed, with Delay %s.", fullMoment(p), call("Reserve", "N", count), words.Length(first.UsableAfter))}
 
 	// Check takes nothing, so that both of these describe the state after the first reservation.
 	next := decide(runtime.Request{Op: runtime.Check, Count: 1, Reserve: true})
 	if next.Allowed {
-		sentences = append(sentences, fmt.Sprintf("After it, ReserveN(1) is allowed, with Delay %s.", words.Length(next.UsableAfter)))
+		sentences = append(sentences, fmt.Sprintf("After it, %s is allowed, with Delay %s.", call("Reserve", "N", 1), words.Length(next.UsableAfter)))
 	} else {
-		sentences = append(sentences, fmt.Sprintf("After it, ReserveN(1) is denied, with RetryAfter %s.", words.Length(next.RetryAfter)))
+		sentences = append(sentences, fmt.Sprintf("After it, %s is denied, with RetryAfter %s.", call("Reserve", "N", 1), words.Length(next.RetryAfter)))
 	}
 	if p.Capacity > 0 {
 		plain := decide(runtime.Request{Op: runtime.Check, Count: 1})
-		sentences = append(sentences, fmt.Sprintf("Allow(1) at that moment is denied, with RetryAfter %s.", words.Length(plain.RetryAfter)))
+		sentences = append(sentences, fmt.Sprintf("%s at that moment is denied, with RetryAfter %s.", call("Allow", "", 1), words.Length(plain.RetryAfter)))
 	}
 	return sentences
 }

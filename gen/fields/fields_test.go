@@ -156,7 +156,7 @@ func fieldsOfStruct[T any]() (names []string) {
 // policyField returns the field of a policy, a lease or bounds of overrides that a field of limits.yaml sets, or "".
 func policyField(name string) string {
 	switch name {
-	case "doc", "key", "goName", "exceptions", "count", "priorities":
+	case "doc", "key", "goName", "count", "prices", "exceptions", "priorities":
 		return ""
 	case "zone":
 		return "Calendar"

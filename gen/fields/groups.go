@@ -37,7 +37,7 @@ var groupFields = []field[groupDraft, spec.Group]{
 		more: "Parameters of one name and type are one parameter of the group's method, in the order of their first use. Those for `n` follow the context: " +
 			"`limit.Complete(team, model).Allow(ctx, tokens)`. In a list of limits, each part of a key has a parameter of its own name, and `n` is 1. " +
 			"With several keys of a limit, as in `transfers: [{user: sender}, {user: receiver}]`, the decisions have the fields `TransfersSender` and `TransfersReceiver`, and if both are one key, their counts add up; numbers that callers give are the same for both. " +
-			"If limits depend on the plan, the method has one plan for all of them as its last parameter.",
+			"If limits depend on the plan, the method has one plan for all of them as its last parameter. For limits with `prices`, the context is followed by one usage, which each prices as it does: `limit.Complete(team, model).Allow(ctx, usage)`; they have no `n`.",
 		accepts: "a list of limits, or a map from limits to `{part: parameter, n: a number or a parameter}`, or to a list of them",
 		example: "{sendMessage: {n: messages}}",
 		schema:  membersSchema,

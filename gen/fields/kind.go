@@ -172,6 +172,7 @@ var algorithms = map[runtime.Kind]algorithm{
 				field: "shards", message: "a limit in flight cannot have shards", why: ": the holders of a key are in one row",
 				help: "leave shards out, or add a part to the key",
 			},
+			{field: "prices", message: "a limit in flight has no prices", why: ": slots are given back, and not spent"},
 			{field: "lease", message: "a limit in flight has no lease", why: ": a slot is held by what runs, not by a process in advance"},
 		},
 	},

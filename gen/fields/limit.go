@@ -29,6 +29,7 @@ var limitFields = []limitField{
 	denyCacheField,
 	leaseField,
 	durabilityField,
+	pricesField,
 	overridesField,
 	exceptionsField,
 	prioritiesField,

@@ -55,8 +55,8 @@ func (p *parser) readLimits(file *spec.File, e document.Entry) bool {
 	return true
 }
 
-// claimLimit claims the Go names of a limit, of its overrides, of the classes of its requests and of the struct for the numbers of
-// callers.
+// claimLimit claims the Go names of a limit, of its overrides, of the classes of its requests, and of the structs for its usage and
+// the numbers of callers.
 func (p *parser) claimLimit(e document.Entry, l *draft) {
 	name := diag.Quote(e.Name)
 	p.claim(owner{what: "the limit " + name, at: e.Named}, "method "+l.limit.GoName)
@@ -65,6 +65,9 @@ func (p *parser) claimLimit(e document.Entry, l *draft) {
 	}
 	if l.done == nil {
 		return
+	}
+	if len(l.done.Prices) > 0 {
+		p.claim(owner{what: "the usage of " + name, at: e.Named}, "name "+l.done.UsageType())
 	}
 	p.claimPriorities(e, l.done)
 	if len(l.done.CallerNumbers()) == 0 {

@@ -87,6 +87,9 @@ func (r membersReader) member(name string, at diag.Span, binding *yaml.Node) (me
 		return nil
 	}
 	own := spec.Member{Limit: limit, At: at, Count: 1}
+	if own.Priced() {
+		own.Count = 0
+	}
 	switch {
 	case binding == nil:
 		for _, part := range limit.Key {
@@ -149,6 +152,9 @@ func (r membersReader) bind(m *spec.Member, at diag.Span, binding *yaml.Node) bo
 	for _, e := range entries {
 		isPart := slices.ContainsFunc(m.Limit.Key, func(part spec.KeyPart) bool { return part.Name == e.Name })
 		switch {
+		case e.Name == spec.CountPart && m.Priced():
+			r.p.doc.Report(e.Named, ids.UnboundKeyPart, "leave n out: callers pass what they use to the methods of the group",
+				"%s has prices: a group takes the cost of a usage from it, and not n tokens", diag.Label(m.Limit.Policy.Name))
 		case e.Name == spec.CountPart:
 			r.count(m, e)
 		case isPart && !e.Again:

@@ -27,9 +27,9 @@ var beyondSchema = []*ids.Meaning{
 	ids.UnknownLimit, ids.UnboundKeyPart, ids.ParameterType, ids.CannotPass, ids.TakenAndChecked,
 }
 
-// partlyInSchema are the rules whose syntax only is in the schema: not the length of a duration, whether a day exists, or which names are plans.
-// And in a schema, 10.0 equals 10, and false may be off.
-var partlyInSchema = []*ids.Meaning{ids.BadMode, ids.BadCount, ids.BadVersion, ids.BadNumbers, ids.NotWhole, ids.OutOfRange, ids.BadDuration, ids.BadStart, ids.NotForPeriod}
+// partlyInSchema are the rules whose syntax only is in the schema: not the length of a duration, whether a day exists, which names are plans,
+// or how many digits a price has. And in a schema, 10.0 equals 10, and false may be off.
+var partlyInSchema = []*ids.Meaning{ids.BadMode, ids.BadCount, ids.BadVersion, ids.BadPrices, ids.BadNumbers, ids.NotWhole, ids.OutOfRange, ids.BadDuration, ids.BadStart, ids.NotForPeriod}
 
 // inSchema reports whether a file that breaks the rule must be invalid by the schema too.
 func inSchema(id string) bool {
@@ -244,7 +244,7 @@ func isType(want, v any) bool {
 	case bool:
 		return want == "boolean"
 	case float64:
-		return want == "integer" && v == float64(int64(v))
+		return want == "number" || want == "integer" && v == float64(int64(v))
 	}
 	return false
 }

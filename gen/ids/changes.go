@@ -83,6 +83,9 @@ var (
 	DurabilityChanged = change("durability-changed",
 		"A crash of the database's machine may lose the most recent counts, or no longer can.",
 		LimitOf(Bucket, "+durability: relaxed"))
+	PricesChanged = change("prices-changed",
+		"A request takes another number of tokens for what it uses, or its calls pass a usage in place of a count, or no longer do.",
+		LimitOf(Bucket, "-prices: {input: 3, output: 15}", "+prices: {input: 2.5, output: 10}"))
 	OverridesChanged = change("overrides-changed",
 		"Operators can give single keys more or less while the program runs, or can block keys, or no longer can.",
 		LimitOf(Bucket, "+overrides: {rate: 50}"))

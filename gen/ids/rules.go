@@ -133,6 +133,9 @@ var (
 	BadPriorities = rule("bad-priorities",
 		"Each class of requests leaves 0 to 99 % of the capacity, and the first among them none; a limit with priorities has no lease and no penalty, and is neither precise nor in flight.",
 		LimitOf(Bucket, "-priorities: {batch: 30%}", "+priorities: {interactive: 0%, batch: 30%}"))
+	BadPrices = rule("bad-prices",
+		"Prices are of a limit with a capacity that is not in flight. Each has a camelCase name of its own, is more than 0, and has at most 6 digits after the point.",
+		LimitOf(Bucket, "-prices: {input: 0.0000003, output: 0.0000015}", "+prices: {input: 0.3, output: 1.5}"))
 	BadDurability = rule("bad-durability", "The durability is relaxed or full.",
 		LimitOf(Bucket, "-durability: async", "+durability: relaxed"))
 	BadDoc = rule("bad-doc", "The doc has no line that Go reads as a build constraint, and no control characters.",

@@ -48,6 +48,8 @@ type clause struct {
 	running time.Duration
 	// plan is the plan of the requests; "" to leave it to the trace.
 	plan string
+	// using is what each request uses, of a limit with prices.
+	using []trace.Unit
 }
 
 type clauseKind string
@@ -167,6 +169,9 @@ func (p *clauseParser) atEnd() bool { return p.peek().text == "" || p.peek().tex
 func (p *clauseParser) clause() (c clause, err error) {
 	kind := p.next()
 	c = clause{kind: clauseKind(kind.text), keys: 1, taking: 1}
+	for _, unit := range p.limit.units() {
+		c.using = append(c.using, trace.Unit{Name: unit, N: 1})
+	}
 	switch c.kind {
 	case steady, poisson:
 		err = p.rate(&c)
@@ -199,14 +204,19 @@ func (p *clauseParser) option(c *clause, name token) (err error) {
 		c.at, err = p.duration(0)
 	case "over":
 		return p.over(c, name)
+	case "using":
+		c.using, err = p.using(name)
 	case "taking":
+		if p.limit.priced() {
+			return p.errorf(name, "the limit has prices; write using %s=1", p.limit.units()[0])
+		}
 		c.taking, err = p.number("the number of tokens per request", maxTaking)
 	case "running":
 		c.running, err = p.duration(time.Nanosecond)
 	case "plan":
 		c.plan, err = p.plan()
 	default:
-		err = p.errorf(name, "expected for, at, over, taking, running, plan or ;")
+		err = p.errorf(name, "expected for, at, over, taking, using, running, plan or ;")
 	}
 	return err
 }
@@ -222,6 +232,25 @@ func (p *clauseParser) plan() (string, error) {
 		return t.text, nil
 	}
 	return "", p.errorf(t, "expected one of the plans %s", words.List(names, "and"))
+}
+
+// using parses what each request uses: input=1200,output=300.
+func (p *clauseParser) using(name token) (units []trace.Unit, err error) {
+	known := p.limit.units()
+	if len(known) == 0 {
+		return nil, p.errorf(name, "the limit has no prices; write taking, and a number of tokens")
+	}
+	t := p.next()
+	for part := range strings.SplitSeq(t.text, ",") {
+		unit, number, _ := strings.Cut(part, "=")
+		n, err := strconv.ParseInt(number, 10, 64)
+		again := slices.ContainsFunc(units, func(u trace.Unit) bool { return u.Name == unit })
+		if err != nil || n < 0 || again || !slices.Contains(known, unit) {
+			return nil, p.errorf(t, "expected what each request uses, such as %s=100, of %s, each once", known[0], words.List(known, "and"))
+		}
+		units = append(units, trace.Unit{Name: unit, N: n})
+	}
+	return units, nil
 }
 
 // over parses the number of keys.

@@ -85,10 +85,22 @@ func (c *Comparison) PlanNames() (names []string) {
 	return names
 }
 
-// Prepare lets a trace have the old names, no name of a limit if the new file has only one, and the address of the client
+// Units returns the names of what the requests of limits with prices use, on both sides, each once.
+func (c *Comparison) Units() (names []string) {
+	for _, s := range slices.Concat(c.new.limits, c.old.limits) {
+		for _, name := range s.units() {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// Prepare lets a trace have the old names, the units of limits with prices, no name of a limit if the new file has only one, and the address of the client
 // for a default limit whose key it is.
 func (c *Comparison) Prepare(in *trace.Reader) {
-	in.Renamed, in.RenamedPlans = c.Renamed, c.RenamedPlans
+	in.Renamed, in.RenamedPlans, in.Units = c.Renamed, c.RenamedPlans, c.Units()
 	if in.Default == "" && len(c.new.limits) == 1 {
 		in.Default = c.new.limits[0].name
 	}

@@ -20,6 +20,11 @@ func (s *limitState) accept(l *trace.Line) (a pending, err error) {
 	if s.group != nil {
 		return a, s.acceptTogether(l)
 	}
+	if s.priced() {
+		if a.request.Count, err = s.cost(l); err != nil {
+			return a, err
+		}
+	}
 	if len(s.plans) > 0 || s.excepted != nil || len(s.classes) > 0 {
 		p, err := s.classified(s.policyOf(a.key.key, a.plan), l)
 		if err != nil {
@@ -95,7 +100,7 @@ func (s *limitState) decideTogether() (runtime.Decision, error) {
 	return all, nil
 }
 
-// counted reports whether a member takes the count of the line.
+// counted reports whether a member takes the count of the line, or the cost of its units.
 func (s *limitState) counted() bool {
 	return slices.ContainsFunc(s.members, func(m *memberState) bool { return m.count == 0 })
 }

@@ -41,6 +41,7 @@ var trafficStart = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 //	at 2m             start, 0 by default
 //	over 50 keys      number of keys, 1 by default: in turn, or at random for poisson
 //	taking 800        tokens per request, 1 by default
+//	using input=800   what each request uses of a limit with prices; by default a unit of each
 //	running 2s        how long each request runs, and holds its slot of a limit in flight
 //	plan pro          plan of the requests, if the limit depends on it; by default the given one
 //
@@ -102,7 +103,7 @@ func (t *Traffic) earliest() *stream {
 func (t *Traffic) set(s *stream) {
 	l, number := &t.line, s.keyNumber()
 	l.Number++
-	l.At, l.Count, l.Running, l.Plan = trafficStart.UnixNano()+int64(s.next), s.taking, s.running, cmp.Or(s.plan, t.plan)
+	l.At, l.Count, l.Units, l.Running, l.Plan = trafficStart.UnixNano()+int64(s.next), s.taking, s.using, s.running, cmp.Or(s.plan, t.plan)
 	for i, part := range t.limit.key {
 		l.Key[i] = partText(part, number, i)
 	}

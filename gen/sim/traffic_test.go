@@ -169,7 +169,7 @@ func TestTrafficErrorHasACaretAtItsColumn(t *testing.T) {
 		{"steady 5/s;; burst 1", kinds, "           ^"},
 		{"日本 5/s", kinds, "^"},
 		{"steady 日本", rates, "       ^"},
-		{"burst 5 日 本", "expected for, at, over, taking, running, plan or ;", "        ^"},
+		{"burst 5 日 本", "expected for, at, over, taking, using, running, plan or ;", "        ^"},
 		{"burst 5 at 日 本", durations, "           ^"},
 		{"steady", rates, "      ^"},
 		{"steady 5", rates, "       ^"},

@@ -34,10 +34,14 @@ type Member struct {
 	At diag.Span
 	// Args has the name of the parameter for each part of the limit's key.
 	Args []string
-	// Count is the number of tokens, unless CountArg is the name of the parameter that has it.
+	// Count is the number of tokens, unless CountArg is the name of the parameter that has it, or the limit is Priced: it takes what the
+	// usage of the call costs.
 	Count    int64
 	CountArg string
 }
+
+// Priced reports whether the limit has prices.
+func (m Member) Priced() bool { return len(m.Limit.Prices) > 0 }
 
 // Members returns the limits that the group takes from, and then those that it checks. Decisions are in this order.
 func (g *Group) Members() []Member { return slices.Concat(g.Takes, g.Checks) }
@@ -105,9 +109,44 @@ func (g *Group) Counts() (names []string) {
 	return names
 }
 
+// UsageArg is the name of the parameter with what a request uses, which the methods of a group have if limits of it have prices.
+const UsageArg = "usage"
+
+// Usage returns the type of that parameter, and the names of its units; "" and none if no limit of the group has prices. The type is that
+// of the limit or, if there are several, a type of the group with the units of all of them.
+func (g *Group) Usage() (typ string, units []string) {
+	var priced []*Limit
+	for _, m := range g.Members() {
+		if !m.Priced() || slices.Contains(priced, m.Limit) {
+			continue
+		}
+		priced = append(priced, m.Limit)
+		for _, price := range m.Limit.Prices {
+			if !slices.Contains(units, price.Name) {
+				units = append(units, price.Name)
+			}
+		}
+	}
+	switch len(priced) {
+	case 0:
+		return "", nil
+	case 1:
+		return priced[0].UsageType(), units
+	}
+	return g.GoName + "Usage", units
+}
+
+// Arguments returns the names of the parameters that the methods of the group have after the context.
+func (g *Group) Arguments() []string {
+	if typ, _ := g.Usage(); typ != "" {
+		return append(g.Counts(), UsageArg)
+	}
+	return g.Counts()
+}
+
 // Call is how callers use the group, such as Complete(team, model).Allow(ctx, tokens).
 func (g *Group) Call() string {
-	arguments := append([]string{"ctx"}, g.Counts()...)
+	arguments := append([]string{"ctx"}, g.Arguments()...)
 	return g.GoName + "(" + strings.Join(g.Parameters(), ", ") + ")." + g.Verbs()[0] + "(" + strings.Join(arguments, ", ") + ")"
 }
 
@@ -116,9 +155,10 @@ func (g *Group) Allows() bool {
 	return !slices.ContainsFunc(g.Takes, func(m Member) bool { return m.Limit.Policy.Full() == 0 })
 }
 
-// Reserves reports whether tokens of a limit of the group can be reserved. The other limits are then taken from at once.
+// Reserves reports whether tokens of a limit of the group can be reserved, or are to be settled when the usage is known. The other limits
+// are then taken from at once.
 func (g *Group) Reserves() bool {
-	return slices.ContainsFunc(g.Takes, func(m Member) bool { return m.Limit.Policy.Reserves() })
+	return slices.ContainsFunc(g.Takes, func(m Member) bool { return m.Limit.Policy.Reserves() || m.Priced() })
 }
 
 // Words returns a sentence on each limit of [Group.Members]: "It takes 1 token of llmRequests per team and model."
@@ -128,7 +168,9 @@ func (g *Group) Words() (sentences []string) {
 		if m.Acquires() {
 			takes = "acquires"
 		}
-		if m.CountArg != "" {
+		if m.Priced() {
+			sentences = append(sentences, "It takes the cost of the usage from "+m.InWords()+".")
+		} else if m.CountArg != "" {
 			sentences = append(sentences, "It "+takes+" as many "+token+"s of "+m.InWords()+" as the argument "+m.CountArg+".")
 		} else {
 			sentences = append(sentences, "It "+takes+" "+words.Count(m.Count, token)+" of "+m.InWords()+".")
@@ -146,6 +188,8 @@ func (m Member) Unit() string { return m.Limit.Unit() }
 // Needs is what a check must find: "a token", "5 slots" or "as many tokens as the argument n".
 func (m Member) Needs() string {
 	switch {
+	case m.Priced():
+		return "the cost of the usage"
 	case m.CountArg != "":
 		return "as many " + m.Unit() + "s as the argument " + m.CountArg
 	case m.Count > 1:
@@ -234,13 +278,20 @@ func LimitNames(members []Member) (names []string) {
 
 // GoTypes returns the names of the types that can be generated for a group.
 func (g *Group) GoTypes() []string {
-	return []string{g.GoName + "Group", g.GoName + "Decisions", g.GoName + "Reservations"}
+	types := []string{g.GoName + "Group", g.GoName + "Decisions", g.GoName + "Reservations"}
+	if typ, _ := g.Usage(); typ == g.GoName+"Usage" {
+		types = append(types, typ)
+	}
+	return types
 }
 
 // Method is the signature of the group's method, and the verbs: "(team string, plan Plan): Allow, Check".
 func (g *Group) Method() string {
 	parameters := words.Of(g.Keys(), func(key KeyPart) string { return key.Name + " " + key.GoType() })
 	parameters = append(parameters, words.Of(g.Shared(), func(s SharedParameter) string { return s.Name + " " + s.Type })...)
+	if typ, _ := g.Usage(); typ != "" {
+		parameters = append(parameters, UsageArg+" "+typ)
+	}
 	return "(" + strings.Join(parameters, ", ") + "): " + strings.Join(g.Verbs(), ", ")
 }
 
@@ -316,7 +367,11 @@ func (l *Limit) Shared() []SharedParameter { return sharedBy([]*Limit{l}) }
 // Call is how callers use a verb of the limit, such as SendMessage(userID).Allow(ctx).
 func (l *Limit) Call(verb string) string {
 	arguments := append(PartNames(l.Key), words.Of(l.Shared(), func(s SharedParameter) string { return s.Name })...)
-	return l.GoName + "(" + strings.Join(arguments, ", ") + ")." + verb + "(ctx)"
+	call := "(ctx)"
+	if len(l.Prices) > 0 {
+		call = "(ctx, " + UsageArg + ")"
+	}
+	return l.GoName + "(" + strings.Join(arguments, ", ") + ")." + verb + call
 }
 
 // Shared returns the parameters that the method of the group has after those for parts of keys, in their order.

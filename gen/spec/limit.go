@@ -25,6 +25,8 @@ type Limit struct {
 	// Overrides has what the file gives as the most that overrides can give, 0 for numbers that it does not give; nil for a
 	// limit without overrides. The effective numbers are in Policy.
 	Overrides *runtime.OverrideBounds
+	// Prices are what a request takes for each unit of what it uses, in the order of the file; none for a limit that is passed counts.
+	Prices runtime.Prices
 	// Exceptions give single keys other numbers, in the order of the file.
 	Exceptions []*Exception
 	// Priorities are the classes of its requests, in the order of the file.
@@ -124,12 +126,14 @@ func (l *Limit) PlanNames() []string {
 	return words.Of(l.Plans, func(of *Limit) string { return of.Plan })
 }
 
-// Handle returns the type of package limiter that has only the verbs of the limit, the method of its Limiter that returns it,
-// and the verb that most callers use.
+// Handle returns the type of package limiter that has only the verbs of the limit, the method of its Limiter that returns it, or from
+// which limiter.Priced makes it, and the verb that most callers use.
 func (l *Limit) Handle() (method, handle, verb string) {
 	switch {
 	case l.Policy.Kind == runtime.InFlight:
 		return "Slots", "SlotLimit", "Acquire"
+	case len(l.Prices) > 0:
+		return "Limit", "PricedLimit", "Allow"
 	case l.Policy.Capacity == 0:
 		return "ReserveOnly", "ReserveOnlyLimit", "Reserve"
 	case l.Policy.Reserves():
@@ -186,6 +190,9 @@ func (l *Limit) NumbersType() string { return l.GoName + "Numbers" }
 
 // NumbersParameter is the name of the parameter with them.
 func (l *Limit) NumbersParameter() string { return l.Policy.Name + "Numbers" }
+
+// UsageType is the name of the generated struct with what a request uses, for a limit with prices.
+func (l *Limit) UsageType() string { return l.GoName + "Usage" }
 
 // Priority is a class of the requests of a limit.
 type Priority struct {
@@ -358,7 +365,7 @@ var (
 	OwnTypes = []string{"Limits", "Decision", "Decisions", "Reservations", "Balance", "Reservation", "Item", "ReserveItem", "LimitedError"}
 	// OwnNames are the other exported names that a generated package can declare and that are not of limits, groups or plans.
 	OwnNames = []string{
-		"Limit", "ReservableLimit", "ReserveOnlyLimit", "SlotLimit", "Overrides", "Slot", "Override", "Block", "OverrideEnd", "OverrideEntry",
+		"Limit", "ReservableLimit", "ReserveOnlyLimit", "SlotLimit", "PricedLimit", "PricedReservation", "Overrides", "Slot", "Override", "Block", "OverrideEnd", "OverrideEntry",
 		"Plan", "Plans", "ParsePlan", "New", "Policies", "Catalog", "ForGood",
 		"ErrLimited", "ErrExceedsCapacity", "ErrInvalidCount", "ErrNotReserved", "ErrInvalidPlan", "ErrInvalidPriority", "ErrSlotLost", "ErrInvalidNumbers", "ErrInvalidOverride", "ErrNoOverride",
 	}

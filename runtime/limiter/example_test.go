@@ -206,3 +206,20 @@ func ExampleLimiter_ReserveAll() {
 	// true <nil>
 	// 1 of 2 left, full after 30s <nil>
 }
+
+// A stream takes the cost of an estimate, and settles for what it has used. Generated code has such a type for each limit with prices.
+func ExamplePriced() {
+	limits, ctx := limiter.New(&memstore.Store{Clock: newYear}), context.Background()
+	budget := &runtime.Policy{Name: "llmSpend", Kind: runtime.FixedWindow, Rate: 50_000, Capacity: 50_000, Period: 24 * time.Hour}
+	team := limiter.Priced[spent](limits.Limit(budget, runtime.KeyOf(runtime.String("blue"))))
+
+	r, _ := team.Reserve(ctx, spent{Input: 1_000, Output: 2_000})
+	fmt.Println(r.Taken, "of", budget.Capacity)
+	fmt.Println(r.Settle(ctx, spent{Input: 200, Cached: 800, Output: 35}))
+	b, _ := team.Peek(ctx)
+	fmt.Println(b.Used, "used")
+	// Output:
+	// 33000 of 50000
+	// <nil>
+	// 1365 used
+}

@@ -18,5 +18,10 @@ func SettleLimit(ctx context.Context, name string, used int64) error {
 	return limiter.SettleLimit(ctx, name, used)
 }
 
+// SettleUsage is SettleLimit for a limit with prices, and what the request has really used. It is [limiter.SettleUsage].
+func SettleUsage(ctx context.Context, name string, used limiter.Usage) error {
+	return limiter.SettleUsage(ctx, name, used)
+}
+
 // Decisions returns the decisions of the innermost [Route] that has let a request pass, and false for another context.
 func Decisions(ctx context.Context) (limiter.Decisions, bool) { return limiter.Taken(ctx) }

@@ -69,6 +69,40 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// pages is the usage of a limit with prices: a page costs 2.5 tokens.
+type pages int64
+
+func (p pages) Cost() (int64, error) {
+	return runtime.Prices{{Name: "pages", Millionths: 2_500_000}}.Cost(int64(p))
+}
+
+// A route takes the cost of an estimate, and its handler settles for what was used.
+func TestSettleUsage(t *testing.T) {
+	w := newWorld()
+	h := limithttp.New(w.limiter, limithttp.Options{})
+	plain := w.limiter.Limit(&runtime.Policy{Name: "pages", Kind: runtime.FixedWindow, Rate: 100, Period: time.Hour, Capacity: 100}, ada)
+	calls := w.limiter.Limit(with(bucket(), same), ada)
+	for _, row := range []struct {
+		used pages
+		name string
+		err  error
+		left int64
+	}{
+		{3, "pages", nil, 92},
+		{30, "pages", nil, 25},
+		{-1, "pages", runtime.ErrInvalidCount, 50},
+		{3, "page", limithttp.ErrNotTaken, 50},
+	} {
+		require.NoError(t, plain.Reset(t.Context()))
+		during(t, h.All(taking(calls, limiter.Priced[pages](plain).Of(20))), func(ctx context.Context) {
+			require.ErrorIs(t, limithttp.SettleUsage(ctx, row.name, row.used), row.err)
+		})
+		require.Equal(t, row.left, left(t, plain), "%+v", row)
+	}
+	denied := serve(h.Limit(func(*http.Request) (limiter.Item, error) { return limiter.Priced[pages](plain).Of(-1), nil }).Wrap(http.NotFoundHandler()))
+	require.Equal(t, http.StatusBadRequest, denied.Code, "as for a negative count")
+}
+
 func TestSettleAfterTheRequestAndOnce(t *testing.T) {
 	w := newWorld()
 	h := limithttp.New(w.limiter, limithttp.Options{})

@@ -144,6 +144,7 @@ var judges = map[*ids.Meaning]func(*judgement){
 	ids.DenyCacheChanged:        judgeDenyCache,
 	ids.LeaseChanged:            judgeLease,
 	ids.DurabilityChanged:       judgeDurability,
+	ids.PricesChanged:           judgePrices,
 	ids.OverridesChanged:        judgeOverrides,
 	ids.ExceptionsChanged:       judgeExceptions,
 	ids.PrioritiesChanged:       judgePriorities,

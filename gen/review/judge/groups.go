@@ -53,6 +53,10 @@ func judgeGroupMethod(j *judgement) {
 		j.class(review.Breaking)
 		j.note(review.Calls, "Calls of %s must pass other types, because the keys of its limits have changed.", new.GoName)
 	}
+	if sameMembers := spec.EffectiveMembers(old.Members()) == spec.EffectiveMembers(new.Members()); sameMembers && usageType(old) != usageType(new) {
+		j.class(review.Breaking)
+		j.note(review.Calls, "Calls of %s must pass %s in place of %s.", new.GoName, usageType(new), usageType(old))
+	}
 	j.compareVerbs(new.GoName, old.Verbs(), new.Verbs())
 }
 
@@ -172,6 +176,13 @@ func (j *judgement) compareMembers(was, is []groupMember, say memberWords) {
 func (j *judgement) compareCounts(was, is groupMember, takes string) {
 	name := is.name()
 	switch {
+	case was.Priced() && is.Priced(): // an edit of the prices is one of the limit
+	case is.Priced():
+		j.class(review.Loosened, review.Tightened)
+		j.note(review.Rule, "Callers %s the cost of their usage from %s.", takes, name)
+	case was.Priced():
+		j.class(review.Loosened, review.Tightened)
+		j.note(review.Rule, "Callers %s %s of %s. It was the cost of their usage.", takes, is.Needs(), name)
 	case was.CountArg != "" && is.CountArg != "" || was.Count == is.Count && was.CountArg == is.CountArg:
 	case was.CountArg == is.CountArg:
 		j.class(moreOrLess(is.Count, was.Count)...)
@@ -189,9 +200,14 @@ func (j *judgement) compareCounts(was, is groupMember, takes string) {
 func (j *judgement) compareCalls(was, is []groupMember) {
 	old, new := was[0].of, is[0].of
 	before, after := old.Keys(), new.Keys()
-	if !slices.Equal(compare.PartGoTypes(before), compare.PartGoTypes(after)) || len(old.Shared()) != len(new.Shared()) || len(old.Counts()) != len(new.Counts()) {
+	if !slices.Equal(compare.PartGoTypes(before), compare.PartGoTypes(after)) || len(old.Shared()) != len(new.Shared()) || len(old.Counts()) != len(new.Counts()) || usageType(old) != usageType(new) {
 		j.class(review.Breaking)
-		j.note(review.Calls, "The calls change from %s to %s.", old.Call(), new.Call())
+		if old.Call() != new.Call() {
+			j.note(review.Calls, "The calls change from %s to %s.", old.Call(), new.Call())
+		}
+		if was, is := usageType(old), usageType(new); was != is && was != "" && is != "" {
+			j.note(review.Calls, "Calls of %s must pass %s in place of %s.", new.GoName, is, was)
+		}
 		return
 	}
 	for i, k := range j.paired(was, is) {
@@ -209,6 +225,12 @@ func (j *judgement) compareCalls(was, is []groupMember) {
 	if names := j.limitNames(is); len(names) < len(was) || !slices.Equal(names[:len(was)], words.Of(was, func(m groupMember) string { return m.Limit.Policy.Name })) {
 		j.note(review.Calls, "The decisions in Each are in another order.")
 	}
+}
+
+// usageType is the type of the usage that callers of a group pass, or "".
+func usageType(g *spec.Group) string {
+	typ, _ := g.Usage()
+	return typ
 }
 
 // arguments returns the positions of the arguments that a member uses, from 1: those of keys, and after them those of

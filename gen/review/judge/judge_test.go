@@ -81,6 +81,7 @@ var edits = map[string][2]string{
 	"Policy.Mode":                  {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, mode: shadow}"},
 	"Policy.Durability":            {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, durability: full}"},
 	"Plans":                        {"send: {kind: token bucket, rate: {free: 60, pro: 100}, period: 1m}\nplans: [free, pro]", "send: {kind: token bucket, rate: {free: 60, pro: 200}, period: 1m}\nplans: [free, pro]"},
+	"Prices":                       {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, prices: {input: 3}}"},
 	"Exceptions":                   {"send: {kind: token bucket, rate: 60, period: 1m, key: userID}", "send: {kind: token bucket, rate: 60, period: 1m, key: userID, exceptions: [{userID: ann, rate: 90, reason: contract}]}"},
 	"Priorities":                   {"send: {kind: token bucket, rate: 60, period: 1m, priorities: {a: 0%, b: 30%}}", "send: {kind: token bucket, rate: 60, period: 1m, priorities: {a: 0%, b: 40%}}"},
 	"GoName":                       {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, goName: Post}"},

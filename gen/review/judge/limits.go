@@ -85,6 +85,9 @@ func judgeGoName(j *judgement) {
 	if len(j.Old.CallerNumbers()) > 0 && len(j.New.CallerNumbers()) > 0 {
 		named = append(named, j.Old.NumbersType()+" to "+j.New.NumbersType())
 	}
+	if len(j.Old.Prices) > 0 && len(j.New.Prices) > 0 {
+		named = append(named, j.Old.UsageType()+" to "+j.New.UsageType())
+	}
 	for _, g := range j.changes[0].New.File.Groups {
 		for i, m := range g.Members() {
 			// The members of a group have changed if the limit was renamed.

@@ -17,6 +17,9 @@ func Verbs(l *spec.Limit) (verbs []string) {
 	method, _, _ := l.Handle()
 	returns, _ := reflect.TypeFor[*limiter.Limiter]().MethodByName(method)
 	handle := returns.Type.Out(0)
+	if len(l.Prices) > 0 {
+		handle = reflect.TypeFor[limiter.PricedLimit[limiter.Usage]]()
+	}
 	for i := range handle.NumMethod() {
 		name := handle.Method(i).Name
 		// The method N itself, which sets a count, has no twin.

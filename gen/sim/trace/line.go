@@ -20,8 +20,9 @@ type Line struct {
 	Limit string
 	// Key has the parts of the key; it is empty for a limit without a key.
 	Key []string
-	// Count is how many tokens the request takes.
+	// Count is how many tokens the request takes, unless the limit has prices: then Units are what it uses, of those that the line has.
 	Count int64
+	Units []Unit
 	// Op is what the request does: [runtime.Take], [runtime.TakeUpTo] or [runtime.Charge].
 	Op runtime.Op
 	// Zone is the time zone of the key, for a limit whose calendar has one per key; "" if the line has none.
@@ -44,6 +45,16 @@ type Line struct {
 	Raw *[len(fields)][]byte
 	// hasLimit is set if the line names a limit.
 	hasLimit bool
+	// known are the names of units.
+	known []string
+}
+
+// Unit is how many units of one thing a request uses, for a limit with prices.
+type Unit struct {
+	Name string
+	N    int64
+	// Fault is that of the value. It does not concern the lines of other limits, whose fields of that name may mean something else.
+	Fault *Fault
 }
 
 // field is a field of a line with a meaning.
@@ -93,7 +104,7 @@ func (l *Line) Parse(text []byte) error {
 		raw = new([len(fields)][]byte)
 	}
 	*raw = [len(fields)][]byte{}
-	*l = Line{Number: l.Number, Key: l.Key[:0], KeyTypes: l.KeyTypes[:0], Count: 1, Raw: raw}
+	*l = Line{Number: l.Number, Key: l.Key[:0], KeyTypes: l.KeyTypes[:0], Units: l.Units[:0], Count: 1, Raw: raw, known: l.known}
 	object, err := objectOf(text)
 	if err != nil {
 		return err
@@ -103,6 +114,9 @@ func (l *Line) Parse(text []byte) error {
 	err = object.each(func(name string, at int, v jsonValue) error {
 		i := slices.IndexFunc(fields[:], func(f field) bool { return f.name == name })
 		switch {
+		case i < 0 && slices.Contains(l.known, name):
+			l.parseUnit(name, at, v)
+			return nil
 		case i < 0:
 			for i, f := range fields[:len(misspelt)] {
 				if misspelt[i] == nil && isTypo(name, f.name) {
@@ -154,6 +168,24 @@ func (l *Line) parseValue(v jsonValue, i int) (err error) {
 	return nil
 }
 
+// parseUnit reads the units of a name, whose place is at.
+func (l *Line) parseUnit(name string, at int, v jsonValue) {
+	u := Unit{Name: name}
+	text, err := v.scalar(name, aWholeNumber)
+	if i := slices.IndexFunc(l.Units, func(u Unit) bool { return u.Name == name }); i >= 0 {
+		l.Units[i].Fault = columnFault(v.line, at, "%s is given twice", name)
+		return
+	}
+	if err == nil {
+		reason := ""
+		if u.N, reason = unitOf(name, text); reason != "" {
+			err = v.faultf("%s", reason)
+		}
+	}
+	errors.As(err, &u.Fault)
+	l.Units = append(l.Units, u)
+}
+
 // set sets a field, except the time and the key, to a value in text. It returns the fault, without the value.
 func (l *Line) set(field int, text string) (reason string) {
 	ok := true
@@ -192,6 +224,20 @@ func (l *Line) set(field int, text string) (reason string) {
 		}
 	}
 	return ""
+}
+
+// unitOf returns how many units a text is, or the reason why it is none, without the value.
+func unitOf(name, text string) (n int64, reason string) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, name + " is too large"
+	case err != nil:
+		return 0, name + " must be a whole number in plain digits, such as 100"
+	case n < 0:
+		return 0, name + " is less than 0"
+	}
+	return n, ""
 }
 
 // runningOf returns the time of a text such as "1.5s", or of a number of seconds.
@@ -254,7 +300,7 @@ func (l *Line) AppendRequest(out []byte) []byte {
 			out = append(out, ',')
 		}
 	}
-	return out
+	return l.appendUnits(out)
 }
 
 // appendParsed is AppendRequest for a line whose JSON is gone, or was none.
@@ -294,6 +340,16 @@ func (l *Line) appendParsed(out []byte) []byte {
 	}
 	if l.Running > 0 {
 		out = append(appendText(out, fieldRunning, l.Running.String()), ',')
+	}
+	return l.appendUnits(out)
+}
+
+// appendUnits appends the units as fields of a line, with a comma after each.
+func (l *Line) appendUnits(out []byte) []byte {
+	for _, u := range l.Units {
+		if u.Fault == nil {
+			out = append(strconv.AppendInt(append(appendString(out, u.Name), ':'), u.N, 10), ',')
+		}
 	}
 	return out
 }

@@ -18,7 +18,12 @@ type Mapping struct {
 type mapEntry struct {
 	field int
 	name  string
+	// unit is the name of what the request uses, if field is fieldUnit.
+	unit string
 }
+
+// fieldUnit is the field of a mapEntry for units, whose names depend on the limits.
+const fieldUnit = -1
 
 // Add adds names such as "at=ts,key=org.id,key=user.id". The names on the left are those of a trace. A backslash before a
 // comma in a name keeps it from ending the name.
@@ -31,12 +36,25 @@ func (m *Mapping) Add(text string) error {
 		}
 		i := slices.IndexFunc(fields[:requestFields], func(f field) bool { return f.name == to })
 		switch {
-		case i < 0:
-			return fmt.Errorf("unknown field %q; the fields are %s", to, words.List(words.Of(fields[:requestFields], func(f field) string { return f.name }), "and"))
-		case i != fieldKey && m.has(i):
+		case i < 0 && slices.ContainsFunc(m.entries, func(e mapEntry) bool { return e.unit == to }),
+			i >= 0 && i != fieldKey && m.has(i):
 			return fmt.Errorf("%s is given twice", to)
+		case i < 0:
+			m.entries = append(m.entries, mapEntry{fieldUnit, name, to})
+		default:
+			m.entries = append(m.entries, mapEntry{i, name, ""})
 		}
-		m.entries = append(m.entries, mapEntry{i, name})
+	}
+	return nil
+}
+
+// Check returns an error if the mapping has a field that requests do not have, given the names of what those of limits with prices use.
+func (m *Mapping) Check(units []string) error {
+	for _, e := range m.entries {
+		if e.field == fieldUnit && !slices.Contains(units, e.unit) {
+			known := append(words.Of(fields[:requestFields], func(f field) string { return f.name }), units...)
+			return fmt.Errorf("unknown field %q; the fields are %s", e.unit, words.List(known, "and"))
+		}
 	}
 	return nil
 }
@@ -96,21 +114,26 @@ func (m Mapping) completed(addressKey bool, known []string) (Mapping, error) {
 		if i < 0 {
 			return m, mappingErrorf("no field of the log is known to be the time: pass -map at=NAME; %s", listed(known))
 		}
-		full.entries = append(full.entries, mapEntry{fieldAt, timeNames[i]})
+		full.entries = append(full.entries, mapEntry{fieldAt, timeNames[i], ""})
 	}
 	if addressKey && !m.has(fieldKey) {
 		if i := slices.IndexFunc(addressNames, func(name string) bool { return slices.Contains(known, name) }); i >= 0 {
-			full.entries = append(full.entries, mapEntry{fieldKey, addressNames[i]})
+			full.entries = append(full.entries, mapEntry{fieldKey, addressNames[i], ""})
 		}
 	}
 	return full, nil
 }
 
-// named returns a mapping of the fields of a request to themselves, as far as a log has them.
-func named(known []string) (m Mapping) {
+// named returns a mapping of the fields of a request, and of units, to themselves, as far as a log has them.
+func named(known, units []string) (m Mapping) {
 	for i, f := range fields[:requestFields] {
 		if slices.Contains(known, f.name) {
-			m.entries = append(m.entries, mapEntry{i, f.name})
+			m.entries = append(m.entries, mapEntry{i, f.name, ""})
+		}
+	}
+	for _, unit := range units {
+		if slices.Contains(known, unit) {
+			m.entries = append(m.entries, mapEntry{fieldUnit, unit, unit})
 		}
 	}
 	return m

@@ -98,6 +98,7 @@ func (t *Reader) parsed(late time.Duration) (*Line, error) {
 		text, err = t.lines.next()
 	}
 	l := &t.line
+	l.known = t.Units
 	if l.Number = t.lines.number; err != nil {
 		return nil, err
 	}
@@ -138,7 +139,7 @@ func (t *Reader) parsed(late time.Duration) (*Line, error) {
 // parseLog reads a line of a log by its layout. It keeps the number of the line.
 func (t *Reader) parseLog(text []byte) error {
 	l := &t.line
-	*l = Line{Number: l.Number, Key: l.Key[:0], KeyTypes: l.KeyTypes[:0], Count: 1}
+	*l = Line{Number: l.Number, Key: l.Key[:0], KeyTypes: l.KeyTypes[:0], Units: l.Units[:0], Count: 1}
 	clear(t.values)
 	if err := t.layout.read(text, t.values); err != nil {
 		return err
@@ -151,12 +152,26 @@ func (t *Reader) parseLog(text []byte) error {
 			}
 			continue
 		}
-		if reason := t.setField(entry.field, v.text); reason != "" {
-			reason += ", in its field " + Clip(entry.name, 40)
-			if v.at < 0 {
-				return Faultf("%s", reason)
+		var reason string
+		unit := Unit{Name: entry.unit}
+		if entry.field == fieldUnit {
+			unit.N, reason = unitOf(entry.unit, string(v.text))
+		} else {
+			reason = t.setField(entry.field, v.text)
+		}
+		var fault *Fault
+		if reason != "" {
+			fault = Faultf("%s, in its field %s", reason, Clip(entry.name, 40))
+			if v.at >= 0 {
+				fault = columnFault(text, v.at, "%s", fault.Reason)
 			}
-			return columnFault(text, v.at, "%s", reason)
+		}
+		switch {
+		case entry.field == fieldUnit:
+			unit.Fault = fault
+			l.Units = append(l.Units, unit)
+		case fault != nil:
+			return fault
 		}
 	}
 	return nil
@@ -205,7 +220,7 @@ func (t *Reader) begin() error {
 		layoutOf = func(m Mapping) (layout, error) { return newAccessLayout(m, names, known) }
 	case len(columns) > 0:
 		if known = columns; m.Empty() {
-			m = named(columns)
+			m = named(columns, t.Units)
 		}
 		layoutOf = func(m Mapping) (layout, error) { return newCSVLayout(m, columns, separator, t.lines) }
 	case m.Empty():

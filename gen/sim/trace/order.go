@@ -41,6 +41,11 @@ func (q *queue) request(l *Line) *Line {
 	own := *l
 	own.Number, own.At, own.Count, own.Raw = 0, 0, 1, nil
 	q.text = own.appendParsed(q.text[:0])
+	for _, u := range own.Units {
+		if u.Fault != nil {
+			q.text = append(q.text, u.Fault.Error()...)
+		}
+	}
 	if known := q.requests[string(q.text)]; known != nil {
 		return known
 	}
@@ -50,7 +55,7 @@ func (q *queue) request(l *Line) *Line {
 	if q.requests == nil {
 		q.requests = map[string]*Line{}
 	}
-	own.Key, own.KeyTypes = slices.Clone(l.Key), slices.Clone(l.KeyTypes)
+	own.Key, own.KeyTypes, own.Units = slices.Clone(l.Key), slices.Clone(l.KeyTypes), slices.Clone(l.Units)
 	q.requests[string(q.text)] = &own
 	return &own
 }

@@ -20,7 +20,8 @@ import (
 // list. A line that names a group takes from all of its limits, or from none: its key has the parameters of the group in
 // their order, and its count is that of the limits whose number of tokens is a parameter. The field verb is "allow", which is
 // the default, "allowUpTo" or "charge": see runtime.TakeUpTo and runtime.Charge. The field running is for limits in flight: how
-// long the request runs, as "1.5s" or in seconds; without it, its slot is held for the hold of the limit. Empty lines, the fields of an answer,
+// long the request runs, as "1.5s" or in seconds; without it, its slot is held for the hold of the limit. For limits with prices,
+// what a request uses are fields with the names of Units, in place of count. Empty lines, the fields of an answer,
 // which sim.JSONL writes, and other fields are ignored.
 //
 // It also reads logs of other formats, whose lines may be out of order by [Reader.Late]: a JSON object per line, whose fields a
@@ -34,6 +35,8 @@ type Reader struct {
 	DefaultPlan string
 	// Renamed and RenamedPlans have the names of limits and plans by other names that lines use too, such as old ones.
 	Renamed, RenamedPlans map[string]string
+	// Units are the names of what requests of limits with prices use.
+	Units []string
 	// Only skips the lines of all other limits, if it is not "".
 	Only string
 	// LeftOut counts the lines that Only has skipped.

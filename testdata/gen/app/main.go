@@ -16,6 +16,7 @@ import (
 	"example.com/app/kinds"
 	"example.com/app/numbers"
 	"example.com/app/plans"
+	"example.com/app/prices"
 )
 
 func main() {
@@ -34,6 +35,7 @@ func main() {
 	fromCallers(numbers.New(&memstore.Store{Clock: store.Clock}), ctx)
 	overridden(numbers.New(&memstore.Store{Clock: store.Clock}), ctx, now.Add(24*time.Hour))
 	keyed(ctx)
+	priced(prices.New(&memstore.Store{Clock: store.Clock}), ctx)
 
 	now = now.Add(15 * 24 * time.Hour)
 	swept, err := store.Sweep(ctx, kinds.Policies()...)
@@ -357,4 +359,41 @@ func overridden(limits *numbers.Limits, ctx context.Context, until time.Time) {
 	fmt.Println(message.Allow(ctx))
 	_, err = operator.End(ctx, numbers.OverrideEnd{Reason: "imported", Author: "ops"})
 	fmt.Println(errors.Is(err, numbers.ErrNoOverride), err)
+}
+
+func priced(limits *prices.Limits, ctx context.Context) {
+	team := limits.LLMSpend("blue")
+	fmt.Println(prices.LLMSpendUsage{Input: 1_200, Cached: 1, Output: 300}.Cost())
+	fmt.Println(team.Allow(ctx, prices.LLMSpendUsage{Input: 1_000_000, Output: 1_000_000}))
+	fmt.Println(team.Allow(ctx, prices.LLMSpendUsage{Output: 3_000_000}))
+	_, err := team.Allow(ctx, prices.LLMSpendUsage{Output: 4_000_000})
+	fmt.Println(errors.Is(err, prices.ErrExceedsCapacity), err)
+	_, err = team.Charge(ctx, prices.LLMSpendUsage{Cached: -1})
+	fmt.Println(errors.Is(err, prices.ErrInvalidCount), err)
+
+	// A stream reserves an estimate, and settles for what it has used.
+	var r *prices.PricedReservation[prices.LLMSpendUsage]
+	r, err = team.Reserve(ctx, prices.LLMSpendUsage{Input: 2_000, Output: 4_096})
+	fmt.Println(r.Taken, r.Delay(), err)
+	fmt.Println(r.Settle(ctx, prices.LLMSpendUsage{Input: 1_000, Cached: 1_001, Output: 7}))
+	b, err := team.Peek(ctx)
+	fmt.Println(b.Used, "of", b.Capacity, err)
+
+	rs, err := limits.Complete("blue").Reserve(ctx, 2, prices.LLMSpendUsage{Output: 1_000})
+	fmt.Println(rs.Allowed, rs.Requests.Taken, rs.LLMSpend.Taken, err)
+	fmt.Println(rs.LLMSpend.Settle(ctx, prices.LLMSpendUsage{Output: 1}), rs.Cancel(ctx))
+	b, err = team.Peek(ctx)
+	fmt.Println(b.Used, "of", b.Capacity, err)
+
+	// Each limit takes what the usage costs by its own prices.
+	ds, err := limits.Image(1, "from", "to", prices.PlanFree).Allow(ctx, prices.ImageUsage{Output: 10, ImageURL: 1, Input: 100, Runtime: 1})
+	fmt.Println(ds.Allowed, ds.OrgSpend.Taken, ds.LLMSpendFrom.Taken, ds.LLMSpendTo.Taken, ds.Open.Remaining, err)
+	ds, err = limits.Image(1, "from", "to", prices.PlanFree).Allow(ctx, prices.ImageUsage{ImageURL: 1})
+	fmt.Println(ds.Allowed, ds.DeniedBy(), ds.LLMSpendFrom.Remaining, err)
+	fmt.Println(limits.OrgSpend(42, prices.PlanFree).Allow(ctx, prices.OrgSpendUsage{ImageURL: 1_000_000}))
+	fmt.Println(limits.OrgSpend(7, prices.PlanPro).Allow(ctx, prices.OrgSpendUsage{Output: 1}))
+	fmt.Println(limits.Contract(7, prices.ContractNumbers{Rate: 5}).Allow(ctx, prices.ContractUsage{N: 4_000_001}))
+	fmt.Println(limits.WithTx(nil).LLMSpend("blue").Require(ctx, prices.LLMSpendUsage{Input: 1}))
+	all, err := limits.All(ctx, limits.Requests("blue"), team.Of(prices.LLMSpendUsage{Input: 1}), limits.Open().CheckedOf(prices.OpenUsage{Runtime: 3}))
+	fmt.Println(all, err)
 }
