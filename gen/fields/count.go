@@ -39,6 +39,8 @@ var (
 		{field: "capacity", message: "an unlimited rate has no capacity"},
 		{field: "maxReserved", message: "an unlimited rate has no reservations", why: ": tokens are always there", help: "leave maxReserved out: Charge counts what is known only afterwards"},
 		{field: "penalty", message: "an unlimited rate has no penalty", why: noDenial},
+		{field: "priorities", message: "an unlimited rate has no priorities", why: noDenial},
+		{field: "warn", message: "an unlimited rate has no warnings", why: ", because it has no capacity of which a part could be used"},
 		{field: "jitter", message: "an unlimited rate has no jitter", why: noDenial},
 		{field: "denyCache", message: "an unlimited rate has no denyCache", why: noDenial},
 	}

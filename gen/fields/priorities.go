@@ -125,10 +125,6 @@ func (p *parser) checkPriorities(l *draft) {
 // finishPriorities names the classes of a limit that is complete otherwise, and reports one that would have no tokens.
 func (p *parser) finishPriorities(l *draft, limit *spec.Limit) {
 	e := l.given["priorities"]
-	if len(limit.Priorities) > 0 && len(limit.Plans) == 0 && limit.CountsOnly() {
-		p.doc.Report(e.At, ids.BadPriorities, "leave priorities out", "a limit that only counts has no priorities: nothing is left for others")
-		return
-	}
 	for i := range limit.Priorities {
 		class := &limit.Priorities[i]
 		class.GoName = limit.GoName + spec.GoName(class.Name)

@@ -189,7 +189,6 @@ func (p *parser) finish(l *draft, e document.Entry) {
 	}
 	before := len(p.doc.Found)
 	p.finishExceptions(l, limit)
-	p.finishWarn(l, limit)
 	if p.finishPriorities(l, limit); len(p.doc.Found) == before {
 		for _, plan := range limit.Plans {
 			plan.Exceptions = limit.Exceptions

@@ -3,7 +3,6 @@ package fields
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -109,14 +108,6 @@ func meantPercent(n *yaml.Node) string {
 		return text
 	}
 	return ""
-}
-
-// finishWarn reports thresholds of a limit that only counts, also for each plan.
-func (p *parser) finishWarn(l *draft, limit *spec.Limit) {
-	bounded := func(of *spec.Limit) bool { return !of.CountsOnly() && !of.Numberless() }
-	if warn, given := l.given["warn"]; given && limit.CountsOnly() && !slices.ContainsFunc(limit.Each(), bounded) {
-		p.doc.Report(warn.At, ids.BadWarn, "leave warn out, or give the limit a rate", "a limit that only counts has no capacity of which a part could be used")
-	}
 }
 
 // checkWarn reports thresholds of a limit whose tokens can only be reserved.
