@@ -809,7 +809,7 @@ func TestDrawsALargeDebt(t *testing.T) {
 	}
 }
 
-// A limit that only counts has no tokens left to show: the pages have what each key has used.
+// A limit that only counts has no tokens left to show: the pages have the use of each key.
 func TestShowsWhatIsUsedOfAnUnlimitedRate(t *testing.T) {
 	builds := &runtime.Policy{Name: "builds", Kind: runtime.FixedWindow, Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens, Period: time.Hour, Start: runtime.StartOffset(0)}
 	store := &memstore.Store{Clock: func() time.Time { return start }}

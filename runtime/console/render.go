@@ -155,7 +155,7 @@ func (c *console) parseTemplates() *template.Template {
 	}).Parse(pageHTML))
 }
 
-// left is the whole tokens of a key, because a request takes whole ones, and the capacity; or what was used, if there is no bound.
+// left is the whole tokens of a key, because a request takes whole ones, and the capacity; or the use, if there is no bound.
 func left(k operate.BusyKey) string {
 	if p := k.Policy.Inside(); p.CountsOnly() {
 		return words.Number(p.Used(k.Decision.Value)) + " used"

@@ -19,7 +19,7 @@ type Hint struct {
 	Limit   string `json:"limit"`
 	Kind    string `json:"kind"`
 	Precise bool   `json:"precise,omitempty"`
-	// Unlimited means that the limit denies nothing, and counts what is Used in the window: Rate, Capacity, Value and Remaining have no
+	// Unlimited means that the limit denies nothing, and counts the tokens Used in the window: Rate, Capacity, Value and Remaining have no
 	// meaning then.
 	Unlimited bool    `json:"unlimited,omitempty"`
 	Rate      int64   `json:"rate"`

@@ -16,7 +16,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 )
 
-// A limit that only counts has no tokens left to show: operators see what each key has used.
+// A limit that only counts has no tokens left to show: operators see the use of each key.
 func TestShowsWhatIsUsedOfAnUnlimitedRate(t *testing.T) {
 	builds := &runtime.Policy{Name: "builds", Kind: runtime.FixedWindow, Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens, Period: time.Hour, Start: runtime.StartOffset(0)}
 	store := &memstore.Store{Clock: func() time.Time { return start }}

@@ -29,7 +29,7 @@ func deployNotes(p compare.Pair, changes []diff.Change) (notes []review.Note) {
 	if p.Old == nil || p.New == nil || p.ModesDiffer() || !modeOf(p.New).counts {
 		return nil // see judgeMode
 	}
-	// judgeCount has a note of its own on what becomes of counts.
+	// judgeCount has a note of its own on counts.
 	counts := p.Either((*spec.Limit).CountsOnly)
 	ownNote := counts && p.Old.Policy.Kind == p.New.Policy.Kind && !compare.WindowsMove(p)
 	reread := hasKind(changes, ids.KindChanged, ids.PreciseChanged, ids.RateChanged)
