@@ -6,13 +6,13 @@ import (
 	"math/bits"
 )
 
-// Prices say how many tokens a request takes for what it uses, such as the input and output tokens of a language model. They are
+// Prices say how many tokens a request takes for the units it uses, such as the input and output tokens of a language model. They are
 // no part of a [Policy]: a store sees the cost only.
 type Prices []Price
 
 // Price is the price of a unit of one thing.
 type Price struct {
-	// Name is what is used: "input".
+	// Name is that of the unit: "input".
 	Name string
 	// Millionths is how many millionths of a token a unit costs: 300_000 for a price of 0.3. It is not negative.
 	Millionths int64

@@ -204,7 +204,7 @@ func wanted() (list []string) {
 	}
 	// The fields that a kind does not have.
 	without := map[string][]string{"token bucket": {"start", "precise", "count"}, "fixed window": {"precise"}, "sliding window": {"maxReserved", "count"},
-		"in flight": {"rate", "count", "period", "zone", "maxReserved", "start", "precise", "shards", "prices", "lease"}}
+		"in flight": {"rate", "count", "period", "zone", "maxReserved", "start", "precise", "shards", "prices", "priorities", "lease"}}
 	for _, kind := range []string{"token bucket", "fixed window", "sliding window"} {
 		without[kind] = append(without[kind], "hold")
 	}

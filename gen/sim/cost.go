@@ -8,7 +8,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// priced reports whether requests of the limit take the cost of what they use.
+// priced reports whether requests of the limit take the cost of their usage.
 func (s *limitState) priced() bool { return s.limit != nil && len(s.limit.Prices) > 0 }
 
 // units returns the names of what requests of the limit, or of the limits of the group, use.

@@ -141,7 +141,7 @@ func (p *printer) printLine(i int, text string) {
 	p.lines = append(p.lines, line{body: out.body})
 }
 
-// addLast adds what is of the last text in a line as it is, and returns its end.
+// addLast adds the part of the last text in a line as it is, and returns its end.
 func (p *printer) addLast(out *pieces, i int, line string, at int) int {
 	_, end := p.last.In(i, line)
 	if end > at {

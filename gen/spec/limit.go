@@ -25,7 +25,7 @@ type Limit struct {
 	// Overrides has what the file gives as the most that overrides can give, 0 for numbers that it does not give; nil for a
 	// limit without overrides. The effective numbers are in Policy.
 	Overrides *runtime.OverrideBounds
-	// Prices are what a request takes for each unit of what it uses, in the order of the file; none for a limit that is passed counts.
+	// Prices are the tokens that a request takes for each unit it uses, in the order of the file; none for a limit that is passed counts.
 	Prices runtime.Prices
 	// Exceptions give single keys other numbers, in the order of the file.
 	Exceptions []*Exception

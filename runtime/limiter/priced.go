@@ -15,7 +15,7 @@ type Usage interface {
 	Cost() (int64, error)
 }
 
-// PricedLimit is one key of a limit with prices: a request takes the cost of what it uses. Tokens, such as those left by a
+// PricedLimit is one key of a limit with prices: a request takes the cost of its usage. Tokens, such as those left by a
 // [runtime.Decision], are in the unit of the cost. It is a small value, like a [Limit].
 type PricedLimit[U Usage] struct{ of Limit }
 
@@ -177,7 +177,7 @@ func (r *PricedReservation[U]) At() time.Time { return r.of.At() }
 // Wait returns when the tokens can be used; see [Reservation.Wait].
 func (r *PricedReservation[U]) Wait(ctx context.Context) error { return r.of.Wait(ctx) }
 
-// Settle corrects the tokens taken to the cost of what was really used. The rest is refunded, and a use beyond it charged; see
+// Settle corrects the tokens taken to the cost of the real usage. The rest is refunded, and a use beyond it charged; see
 // [Reservation.Settle]. After an error of [Usage] the reservation is still open.
 func (r *PricedReservation[U]) Settle(ctx context.Context, used U) error {
 	n, err := used.Cost()

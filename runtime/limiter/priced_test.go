@@ -106,7 +106,7 @@ func denied(err error) (bool, error) {
 	return err == nil, err
 }
 
-// A stream reserves an estimate, and settles for what it has used: less, as much or more. Then the key is as if only that had been
+// A stream reserves an estimate, and settles for its usage: less, as much or more. Then the key is as if only that had been
 // taken, whether or not the limit has reservations.
 func TestStreamSettlesItsUsage(t *testing.T) {
 	for _, policy := range []*runtime.Policy{

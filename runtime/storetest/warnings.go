@@ -80,7 +80,7 @@ func warnings() []clause {
 			name: "WarnShards", rule: "with shards, a take crosses a threshold when about that part of all tokens is used", policies: warned(sharded()...),
 			check: func(s *subject, p *runtime.Policy) {
 				sized(300, p)
-				// Seldom again, when the shards share what is left.
+				// Seldom again, when the shards share the rest.
 				if got := s.crossings(p); min(got[0], got[1]) < 1 || max(got[0], got[1]) > 5 {
 					s.broken("%s: thresholds of 80%% and 100%% were crossed %v times", p.Name, got)
 				}

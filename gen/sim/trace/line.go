@@ -20,7 +20,7 @@ type Line struct {
 	Limit string
 	// Key has the parts of the key; it is empty for a limit without a key.
 	Key []string
-	// Count is how many tokens the request takes, unless the limit has prices: then Units are what it uses, of those that the line has.
+	// Count is how many tokens the request takes, unless the limit has prices: then Units are the units it uses, of those that the line has.
 	Count int64
 	Units []Unit
 	// Op is what the request does: [runtime.Take], [runtime.TakeUpTo] or [runtime.Charge].

@@ -38,7 +38,7 @@ func TestPriorities(t *testing.T) {
 			{0, "interactive", 1, false, 0, second},
 			{200 * second, "batch", 70, true, 0, 0},
 		}},
-		// Half of the capacity is granted in each window, so what is left of one is there in the next.
+		// Half of the capacity is granted in each window, so the rest of one is there in the next.
 		{"fixed window, 50 an hour", runtime.Policy{Kind: runtime.FixedWindow, Rate: 50, Period: time.Hour, Capacity: 100, Start: runtime.StartOffset(0)}, []step{
 			{0, "interactive", 100, true, 0, 0},
 			{time.Hour, "batch", 20, true, 0, 0},
@@ -104,7 +104,7 @@ func TestPrioritiesCrossTheSameThresholds(t *testing.T) {
 }
 
 // A class decides as the limit decides on a Check of what the class leaves in addition to its count, and takes its count. So it is for each
-// shard, whose part of what is left is that of all classes.
+// shard, whose part of the rest is that of all classes.
 func TestPriorityLeavesItsPart(t *testing.T) {
 	kinds := []runtime.Kind{runtime.TokenBucket, runtime.FixedWindow, runtime.SlidingWindow}
 	compared, denied := 0, 0

@@ -6,7 +6,7 @@ import "math"
 // after it, at the same instant.
 //
 // With shards, the last one has the thresholds, and the others have none: a take reads one or two shards, so that no take can
-// be found that crosses a part of the sum, but the shards are kept nearly equal. When they share what is left, the last one gets
+// be found that crosses a part of the sum, but the shards are kept nearly equal. When they share the rest, the last one gets
 // the fewest tokens, so that it seldom crosses a threshold again.
 func (r *Rule) crossed(before, after float64) uint8 {
 	for i := r.warn.Len() - 1; i >= 0; i-- {

@@ -371,7 +371,7 @@ func priced(limits *prices.Limits, ctx context.Context) {
 	_, err = team.Charge(ctx, prices.LLMSpendUsage{Cached: -1})
 	fmt.Println(errors.Is(err, prices.ErrInvalidCount), err)
 
-	// A stream reserves an estimate, and settles for what it has used.
+	// A stream reserves an estimate, and settles for its usage.
 	var r *prices.PricedReservation[prices.LLMSpendUsage]
 	r, err = team.Reserve(ctx, prices.LLMSpendUsage{Input: 2_000, Output: 4_096})
 	fmt.Println(r.Taken, r.Delay(), err)
