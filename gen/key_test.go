@@ -20,7 +20,10 @@ func TestOwnNamesAreThoseOfGeneratedCode(t *testing.T) {
 	for _, name := range goldens {
 		own := map[string]bool{}
 		for _, l := range limitsOf(t, name) {
-			own[l.NumbersType()], own[l.UsageType()] = true, true
+			own[l.NumbersType()], own[l.UsageType()], own[l.PriorityType()] = true, true, true
+			for _, class := range l.Priorities {
+				own[class.GoName] = true
+			}
 			for _, part := range l.Key {
 				own[part.GoType()] = true
 				for _, of := range part.Alternatives() {

@@ -55,7 +55,7 @@ var (
 	noPriceNames = append(slices.Clone(TraceFields), "cost")
 	// TraceFields are the names of the fields of a request in a trace, and of the answer to it.
 	TraceFields = []string{
-		"at", "limit", "key", "count", "reserve", "plan", "zone", "anniversary", "verb", "running",
+		"at", "limit", "key", "count", "reserve", "plan", "zone", "anniversary", "verb", "running", "priority",
 		"allowed", "retryAfterMs", "remaining", "value", "shadowed", "taken",
 		"oldAllowed", "oldRetryAfterMs", "oldRemaining", "oldValue", "oldShadowed", "oldTaken",
 	}

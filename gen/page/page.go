@@ -50,7 +50,7 @@ func (p *Page) review() *review.Review {
 }
 
 // mostOpen is how many limits are open at first. With more, a page would be too long to read from top to bottom.
-const mostOpen = 20
+const mostOpen = 24
 
 // mostDrawn is how many limits have their drawings in the page as they are. With more, which would be megabytes, they are packed.
 const mostDrawn = 200

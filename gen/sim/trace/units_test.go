@@ -80,5 +80,5 @@ func TestLogsHaveUnits(t *testing.T) {
 	var m Mapping
 	assert.NoError(t, m.Add("inptu=a"))
 	assert.ErrorContains(t, m.Add("inptu=b"), "inptu is given twice")
-	assert.EqualError(t, m.Check([]string{"input"}), `unknown field "inptu"; the fields are at, limit, key, count, reserve, plan, zone, anniversary, verb, running and input`)
+	assert.EqualError(t, m.Check([]string{"input"}), `unknown field "inptu"; the fields are at, limit, key, count, reserve, plan, zone, anniversary, verb, running, priority and input`)
 }
