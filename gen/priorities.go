@@ -15,7 +15,7 @@ import (
 //	const (
 //		// APICallsInteractive is for requests that may take all tokens.
 //		APICallsInteractive APICallsPriority = iota + 1
-//		// APICallsBatch is for requests that leave 30 % of the capacity to the others.
+//		// APICallsBatch is for requests that leave 30% of the capacity to the others.
 //		APICallsBatch
 //	)
 //
@@ -31,7 +31,7 @@ func declarePriorities(file *jen.File, l *spec.Limit) {
 		for i, class := range l.Priorities {
 			what := "that may take all tokens"
 			if class.Leaves > 0 {
-				what = "that leave " + strconv.Itoa(class.Leaves) + " % of the capacity to the others"
+				what = "that leave " + strconv.Itoa(class.Leaves) + "% of the capacity to the others"
 			}
 			g.Comment("// " + class.GoName + " is for requests " + what + ".")
 			constant := g.Id(class.GoName)

@@ -39,12 +39,12 @@ func TestPriorityWithoutTokens(t *testing.T) {
 
 func TestPrioritiesOfOtherLimits(t *testing.T) {
 	for problem, change := range map[string]func(p *Policy){
-		"slots have no priorities":                    func(p *Policy) { *p = Policy{Name: "limit", Kind: InFlight, Slots: 10, Hold: time.Minute} },
-		"a precise sliding window has no":             func(p *Policy) { p.Kind, p.Capacity, p.Precise = SlidingWindow, p.Rate, true },
-		"a limit with priorities cannot be leased":    func(p *Policy) { p.Lease = Lease{Tokens: 5, For: time.Second} },
-		"cannot have a penalty":                       func(p *Policy) { p.Penalty = PenaltyOf(0, time.Minute) },
-		"17 tokens over 20 shards":                    func(p *Policy) { p.Shards, p.Rate = 20, 20 },
-		"leaves 100 %, which is not between 0 and 99": func(p *Policy) { p.Priority.Leaves = 100 },
+		"slots have no priorities":                   func(p *Policy) { *p = Policy{Name: "limit", Kind: InFlight, Slots: 10, Hold: time.Minute} },
+		"a precise sliding window has no":            func(p *Policy) { p.Kind, p.Capacity, p.Precise = SlidingWindow, p.Rate, true },
+		"a limit with priorities cannot be leased":   func(p *Policy) { p.Lease = Lease{Tokens: 5, For: time.Second} },
+		"cannot have a penalty":                      func(p *Policy) { p.Penalty = PenaltyOf(0, time.Minute) },
+		"17 tokens over 20 shards":                   func(p *Policy) { p.Shards, p.Rate = 20, 20 },
+		"leaves 100%, which is not between 0 and 99": func(p *Policy) { p.Priority.Leaves = 100 },
 	} {
 		p := Policy{Name: "limit", Kind: TokenBucket, Rate: 10, Period: time.Minute, Capacity: 25}
 		change(&p)

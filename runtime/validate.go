@@ -31,7 +31,7 @@ func (p *Policy) problem() string {
 	case p.relaxed != ModeEnforce && p.relaxed != ModeShadow && p.relaxed != ModeOff:
 		return fmt.Sprintf("limiter.Mode is %v: give it ModeShadow or ModeOff, or ModeEnforce for the modes of the file", p.relaxed)
 	case p.Priority.Leaves < 0 || p.Priority.Leaves > 99:
-		return fmt.Sprintf("the priority %s leaves %d %%, which is not between 0 and 99", p.Priority.Name, p.Priority.Leaves)
+		return fmt.Sprintf("the priority %s leaves %d%%, which is not between 0 and 99", p.Priority.Name, p.Priority.Leaves)
 	// One with a period, a hold or a lease has rather lost its numbers.
 	case p.unlimited(), p.zero() && (p.byCaller || p.override.entry != 0 || p.Priority.Leaves > 0 && p.Capacity > 0 || p.own() == Numbers{} && p.Period+p.Hold == 0 && p.Lease == Lease{}):
 		return between("shards", p.Shards, 0, MaxShards)

@@ -768,7 +768,7 @@ var policyContractCalls = runtime.Policy{
 // Thumbnails bounds the thumbnails that our renderer makes.
 //
 // Token bucket: 20 per second, at most 100 at once.
-// Requests of the priority archive leave 50 % of the capacity, 50, to the others: they take at most 50 at once.
+// Requests of the priority archive leave 50 tokens (50%) of the capacity to the others: they take at most 50 at once.
 // Worst case: 120 in any second, of archive alone 70 in any second.
 func (l *Limits) Thumbnails(thumbnailsPriority ThumbnailsPriority) Limit {
 	return l.limiter().Limit(prioritiesThumbnails.Of(int(thumbnailsPriority)).For(&policyThumbnails, runtime.Key{}))
@@ -782,7 +782,7 @@ type ThumbnailsPriority int
 const (
 	// ThumbnailsVisitor is for requests that may take all tokens.
 	ThumbnailsVisitor ThumbnailsPriority = iota + 1
-	// ThumbnailsArchive is for requests that leave 50 % of the capacity to the others.
+	// ThumbnailsArchive is for requests that leave 50% of the capacity to the others.
 	ThumbnailsArchive
 )
 
@@ -1222,7 +1222,7 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 			Doc:  "bounds the thumbnails that our renderer makes.",
 			Rules: []string{
 				"Token bucket: 20 per second, at most 100 at once.",
-				"Requests of the priority archive leave 50 % of the capacity, 50, to the others: they take at most 50 at once.",
+				"Requests of the priority archive leave 50 tokens (50%) of the capacity to the others: they take at most 50 at once.",
 				"Worst case: 120 in any second, of archive alone 70 in any second.",
 			},
 			Policies: []*runtime.Policy{&policyThumbnails},

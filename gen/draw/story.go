@@ -121,6 +121,8 @@ type Run struct {
 	Curve []Point
 	// Edges are the starts of windows after the origin.
 	Edges []time.Duration
+	// Left has how many tokens each class of requests leaves to the others.
+	Left []int64
 }
 
 // Mark is a request with its outcome.

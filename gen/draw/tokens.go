@@ -102,6 +102,7 @@ func (d *tokensDrawing) axes(axisAt float64) {
 	}
 	d.path("grid", grid.String())
 	d.thresholds()
+	d.left()
 	last := 0.0
 	for _, edge := range d.runs[len(d.runs)-1].Edges {
 		if x := d.x(edge); x-last >= 4 { // closer ones would be a gray area
@@ -132,6 +133,20 @@ func (d *tokensDrawing) thresholds() {
 		}
 	}
 	d.path(thresholdClass, path.String())
+}
+
+// leftClass is the class of the lines at what a class of requests leaves.
+const leftClass = "edge no"
+
+// left draws a line at the tokens below which each class of requests of the newest version takes none.
+func (d *tokensDrawing) left() {
+	var path strings.Builder
+	if run := &d.runs[len(d.runs)-1]; len(run.Curve) > 0 {
+		for _, tokens := range run.Left {
+			fmt.Fprintf(&path, "M%d %sH%d", left, num(d.y(float64(tokens))), right)
+		}
+	}
+	d.path(leftClass, path.String())
 }
 
 func (d *tokensDrawing) curves() {
@@ -398,6 +413,9 @@ func Symbol(o sim.Outcome) string { return symbol(classOf[o]+" s1", shape(o, 6, 
 
 // LockSymbol returns the mark of a time in which a penalty denies all requests, for a legend.
 func LockSymbol() string { return symbol("lock", "M0 6H12") }
+
+// LeftSymbol returns the line at what a class of requests leaves, for a legend.
+func LeftSymbol() string { return symbol(leftClass, "M0 6H12") }
 
 // ThresholdSymbol returns the line at which a limit warns, for a legend.
 func ThresholdSymbol() string { return symbol(thresholdClass, "M0 6H12") }

@@ -134,7 +134,7 @@ func (p *parser) finishPriorities(l *draft, limit *spec.Limit) {
 			}
 			if alone, shards := of.Alone(*class), int64(max(1, of.Policy.Shards)); alone.Capacity < shards {
 				p.doc.Report(p.doc.Part(e, class.Name).At, ids.BadPriorities, "use a smaller percentage",
-					"%s leaves %d %% of the capacity %s, and has %s itself, which is less than %s", class.Name, class.Leaves, words.Number(of.Policy.Capacity),
+					"%s leaves %d%% of the capacity %s, and has %s itself, which is less than %s", class.Name, class.Leaves, words.Number(of.Policy.Capacity),
 					words.Number(alone.Capacity), words.Number(shards))
 				break
 			}
@@ -167,8 +167,8 @@ func prioritiesSentences(l *spec.Limit) (sentences []string) {
 			continue
 		}
 		alone := l.Alone(class)
-		sentences = append(sentences, fmt.Sprintf("Requests of the priority %s leave %d %% of the capacity, %s, to the others: they take at most %s at once.",
-			class.Name, class.Leaves, words.Number(l.Policy.Capacity-alone.Capacity), words.Number(alone.Capacity)))
+		sentences = append(sentences, fmt.Sprintf("Requests of the priority %s leave %s (%d%%) of the capacity to the others: they take at most %s at once.",
+			class.Name, words.Count(l.Policy.Capacity-alone.Capacity, "token"), class.Leaves, words.Number(alone.Capacity)))
 	}
 	return sentences
 }

@@ -162,6 +162,7 @@ func TestPageOfTheExample(t *testing.T) {
 	// Two drawings for each limit, and for each of the two limited plans of apiCalls; one for each of the three plans of
 	// runningExports, whose starts have no bound to draw; none for uploads, which only counts.
 	assert.Len(t, root.all("figure"), 2*(limits-1)+3)
+	assert.Equal(t, 2, strings.Count(page, `class="edge no"`), "what thumbnails of the archive leave, and the legend")
 	t.Logf("%d bytes", len(page))
 }
 

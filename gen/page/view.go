@@ -172,6 +172,9 @@ func (p *Page) legend() (list []legendEntry) {
 	if slices.ContainsFunc(p.File.Limits, func(l *spec.Limit) bool { return l.Policy.Warn.Len() > 0 }) {
 		list = append(list, legendEntry{template.HTML(draw.ThresholdSymbol()), "a part of the capacity at which the limit warns"})
 	}
+	if slices.ContainsFunc(p.File.Limits, func(l *spec.Limit) bool { return len(l.Priorities) > 0 }) {
+		list = append(list, legendEntry{template.HTML(draw.LeftSymbol()), "the tokens that a class of requests leaves to the others"})
+	}
 	return list
 }
 

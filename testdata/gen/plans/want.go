@@ -513,8 +513,8 @@ var policiesCalls = runtime.PlanPolicies{
 
 // Completions limits requests by this rule.
 //
-//   - free: Token bucket: 10 per minute, at most 10 at once. Requests of the priority batch leave 30 % of the capacity, 3, to the others: they take at most 7 at once. Requests of the priority batchAPI leave 55 % of the capacity, 6, to the others: they take at most 4 at once. Worst case: 20 in any minute, of batch alone 17 in any minute, of batchAPI alone 14 in any minute.
-//   - pro-yearly: Token bucket: 60 per minute, at most 60 at once. Requests of the priority batch leave 30 % of the capacity, 18, to the others: they take at most 42 at once. Requests of the priority batchAPI leave 55 % of the capacity, 33, to the others: they take at most 27 at once. Worst case: 120 in any minute, of batch alone 102 in any minute, of batchAPI alone 87 in any minute.
+//   - free: Token bucket: 10 per minute, at most 10 at once. Requests of the priority batch leave 3 tokens (30%) of the capacity to the others: they take at most 7 at once. Requests of the priority batchAPI leave 6 tokens (55%) of the capacity to the others: they take at most 4 at once. Worst case: 20 in any minute, of batch alone 17 in any minute, of batchAPI alone 14 in any minute.
+//   - pro-yearly: Token bucket: 60 per minute, at most 60 at once. Requests of the priority batch leave 18 tokens (30%) of the capacity to the others: they take at most 42 at once. Requests of the priority batchAPI leave 33 tokens (55%) of the capacity to the others: they take at most 27 at once. Worst case: 120 in any minute, of batch alone 102 in any minute, of batchAPI alone 87 in any minute.
 //   - Enterprise: Unlimited: every request is allowed, and none is counted.
 //
 // Operators can block a key, or give it other numbers up to rate 100 and capacity 100, for a time, without a deploy.
@@ -542,9 +542,9 @@ type CompletionsPriority int
 const (
 	// CompletionsInteractive is for requests that may take all tokens.
 	CompletionsInteractive CompletionsPriority = iota + 1
-	// CompletionsBatch is for requests that leave 30 % of the capacity to the others.
+	// CompletionsBatch is for requests that leave 30% of the capacity to the others.
 	CompletionsBatch
-	// CompletionsBatchAPI is for requests that leave 55 % of the capacity to the others.
+	// CompletionsBatchAPI is for requests that leave 55% of the capacity to the others.
 	CompletionsBatchAPI
 )
 
@@ -910,8 +910,8 @@ func newRenewDecisions(ds Decisions, err error) (RenewDecisions, error) {
 // For the zero Plan, every method returns [ErrInvalidPlan].
 //
 //   - It takes as many tokens of completions per org and of as the argument tokens.
-//     free: Token bucket: 10 per minute, at most 10 at once. Requests of the priority batch leave 30 % of the capacity, 3, to the others: they take at most 7 at once. Requests of the priority batchAPI leave 55 % of the capacity, 6, to the others: they take at most 4 at once.
-//     pro-yearly: Token bucket: 60 per minute, at most 60 at once. Requests of the priority batch leave 30 % of the capacity, 18, to the others: they take at most 42 at once. Requests of the priority batchAPI leave 55 % of the capacity, 33, to the others: they take at most 27 at once.
+//     free: Token bucket: 10 per minute, at most 10 at once. Requests of the priority batch leave 3 tokens (30%) of the capacity to the others: they take at most 7 at once. Requests of the priority batchAPI leave 6 tokens (55%) of the capacity to the others: they take at most 4 at once.
+//     pro-yearly: Token bucket: 60 per minute, at most 60 at once. Requests of the priority batch leave 18 tokens (30%) of the capacity to the others: they take at most 42 at once. Requests of the priority batchAPI leave 33 tokens (55%) of the capacity to the others: they take at most 27 at once.
 //     Enterprise: Unlimited: every request is allowed, and none is counted.
 //     Operators can block a key, or give it other numbers up to rate 100 and capacity 100, for a time, without a deploy.
 //     One key has other numbers.
@@ -1178,8 +1178,8 @@ var catalog = runtime.NewCatalog(runtime.PackageOf[Limits](), runtime.Catalog{
 		{
 			Name: "completions",
 			Rules: []string{
-				"free: Token bucket: 10 per minute, at most 10 at once. Requests of the priority batch leave 30 % of the capacity, 3, to the others: they take at most 7 at once. Requests of the priority batchAPI leave 55 % of the capacity, 6, to the others: they take at most 4 at once. Worst case: 20 in any minute, of batch alone 17 in any minute, of batchAPI alone 14 in any minute.",
-				"pro-yearly: Token bucket: 60 per minute, at most 60 at once. Requests of the priority batch leave 30 % of the capacity, 18, to the others: they take at most 42 at once. Requests of the priority batchAPI leave 55 % of the capacity, 33, to the others: they take at most 27 at once. Worst case: 120 in any minute, of batch alone 102 in any minute, of batchAPI alone 87 in any minute.",
+				"free: Token bucket: 10 per minute, at most 10 at once. Requests of the priority batch leave 3 tokens (30%) of the capacity to the others: they take at most 7 at once. Requests of the priority batchAPI leave 6 tokens (55%) of the capacity to the others: they take at most 4 at once. Worst case: 20 in any minute, of batch alone 17 in any minute, of batchAPI alone 14 in any minute.",
+				"pro-yearly: Token bucket: 60 per minute, at most 60 at once. Requests of the priority batch leave 18 tokens (30%) of the capacity to the others: they take at most 42 at once. Requests of the priority batchAPI leave 33 tokens (55%) of the capacity to the others: they take at most 27 at once. Worst case: 120 in any minute, of batch alone 102 in any minute, of batchAPI alone 87 in any minute.",
 				"Enterprise: Unlimited: every request is allowed, and none is counted.",
 				"Operators can block a key, or give it other numbers up to rate 100 and capacity 100, for a time, without a deploy.",
 				"One key has other numbers.",
