@@ -195,18 +195,8 @@ func (p *Page) tokensPicture(title string, pair diff.PlanPair) (draw.Picture, bo
 	for _, policy := range policies {
 		runs = append(runs, draw.Replay(policy, story))
 	}
-	runs[len(runs)-1].Left = leftOf(cmp.Or(pair.New, pair.Old))
+	runs[len(runs)-1].Left = cmp.Or(pair.New, pair.Old).Left()
 	return draw.Tokens(title, story, runs...), true
-}
-
-// leftOf returns how many tokens each class of the requests of a limit leaves to the others.
-func leftOf(l *spec.Limit) (list []int64) {
-	for _, class := range l.Priorities {
-		if class.Leaves > 0 {
-			list = append(list, l.Policy.Capacity-l.Alone(class).Capacity)
-		}
-	}
-	return list
 }
 
 func (p *Page) tokensCaption(policies []*runtime.Policy) string {

@@ -321,7 +321,7 @@ func (r *Recording) picture(limit, title string, pair diff.PlanPair) (draw.Pictu
 		}
 		runs = append(runs, run)
 	}
-	runs[len(runs)-1].Left = leftOf(cmp.Or(pair.New, pair.Old))
+	runs[len(runs)-1].Left = cmp.Or(pair.New, pair.Old).Left()
 	return draw.Tokens(title, draw.Story{Length: s.length}, runs...), true
 }
 

@@ -223,6 +223,16 @@ func (l *Limit) Alone(of Priority) runtime.Policy {
 	return p
 }
 
+// Left returns how many tokens each class of requests leaves to the others, but for classes that leave none.
+func (l *Limit) Left() (list []int64) {
+	for _, class := range l.Priorities {
+		if class.Leaves > 0 {
+			list = append(list, l.Policy.Capacity-l.Alone(class).Capacity)
+		}
+	}
+	return list
+}
+
 // Plan is one of the plans of a file.
 type Plan struct {
 	// Name is the text that ParsePlan of the generated code accepts: "free".
