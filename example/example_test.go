@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -248,10 +249,29 @@ func TestSignalFinishesRequestInFlight(t *testing.T) {
 	}
 }
 
+// sharedBuffer is a buffer that several goroutines write.
+type sharedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *sharedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *sharedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
 // Operators read and change the counts of a server, and find the key of a fingerprint in its log.
 func TestOperators(t *testing.T) {
 	t.Setenv("LIMITS_SECRET", "one secret for all")
-	var log, out bytes.Buffer
+	var log sharedBuffer
+	var out bytes.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewJSONHandler(&log, nil)))
 	defer slog.SetDefault(before)
