@@ -159,7 +159,8 @@ type ShardsError struct {
 // Error returns the limits, the shards and the remedy.
 func (e *ShardsError) Error() string {
 	return fmt.Sprintf("%v: the keys of the limits %q and %q lie on the shards %s and %s of the database, and a call takes from one shard: give the "+
-		"limits of a call the same key, make a call for each, or keep the counts in a keyspace that is not sharded",
+		"limits of a call keys that begin with the same part, make a call for each, keep the counts in a keyspace that is not sharded, or, outside of a "+
+		"transaction, set Options.TwoPhase",
 		ErrInvalidCall, e.Limits[0], e.Limits[1], e.Shards[0], e.Shards[1])
 }
 

@@ -91,8 +91,8 @@ func prepareSQL(flags *flag.FlagSet) action {
 
 // shardingComment is a comment, because a keyspace that is not sharded refuses the statement.
 const shardingComment = `
--- If the keyspace of the counts is sharded, this distributes them by their keys, on a vtgate whose --vschema-ddl-authorized-users has the
--- user. The other two tables are then in a keyspace that is not sharded.
+-- If the keyspace of the counts is sharded, this distributes them by the first parts of their keys, on a vtgate whose
+-- --vschema-ddl-authorized-users has the user. The other two tables are then in a keyspace that is not sharded.
 -- %s;
 `
 

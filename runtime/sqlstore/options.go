@@ -25,6 +25,11 @@ type Options struct {
 	// next one. The default is 1,000, also for less than 1. With 1 each call has a transaction and a goroutine of its own, also a
 	// call that arrives alone.
 	Batch int
+	// TwoPhase is for a sharded keyspace of Vitess: calls whose keys lie on several shards, which are otherwise refused with a
+	// [*runtime.ShardsError], take from all of them or none, by a two-phase commit. That needs a keyspace with the durability policy
+	// semi_sync, which [Store.Ready] tries, and costs several times the transaction of one shard. While a shard is being repaired,
+	// rows of such a call may stay locked. In a transaction of the caller, such calls are refused as ever.
+	TwoPhase bool
 	// OverridesEvery is how often the store reads the new entries of the table of overrides, once a limit with overrides is in
 	// use. The default is 5 seconds.
 	OverridesEvery time.Duration

@@ -191,11 +191,14 @@ func NewInside(db *sql.DB, o Options, in inside.Options) (*Store, error) {
 	if o.Table == "" {
 		o.Table = dialect.DefaultTable
 	}
+	if o.TwoPhase && in.Dialect.TwoPhase == "" {
+		return nil, noStoreError("Options.TwoPhase is about the shards of dialect.Vitess: leave it out for dialect." + in.Dialect.Name)
+	}
 	server, err := conn.NewServer(db, in.Dialect, o.Table, o.Clock, in.Guard)
 	if err != nil {
 		return nil, err
 	}
-	p := &table.Prepared{Server: server}
+	p := &table.Prepared{Server: server, TwoPhase: o.TwoPhase}
 	s := &Store{server: server, prepared: p, overrides: table.NewOverrideLog(p, table.LogSettings{
 		Every: o.OverridesEvery, Keep: cmp.Or(o.KeepOverrides, override.DefaultKeep), AutoCreate: in.AutoCreate,
 	})}
@@ -212,7 +215,14 @@ func NewInside(db *sql.DB, o Options, in inside.Options) (*Store, error) {
 	if in.Dialect.Keyspaces == "" {
 		s.group = s.newGroup(grouping)
 	} else {
-		s.group = lane.New(table.NewPlaces(p), func() *group.Store { return s.newGroup(grouping) })
+		places := table.NewPlaces(p)
+		var across func() *group.Store
+		if o.TwoPhase {
+			across = func() *group.Store {
+				return group.New(decide.Across{Engine: s.engine, Places: places}, group.Options{Batch: o.Batch, Undelivered: s.undoer.undelivered})
+			}
+		}
+		s.group = lane.New(places, func() *group.Store { return s.newGroup(grouping) }, across)
 	}
 	s.denials = denycache.New(s.group, o.Clock)
 	s.leases = lease.New(s.denials, o.Clock)

@@ -147,7 +147,7 @@ func (t *callerTxStore) onOneShard(ctx context.Context, calls []runtime.Call) er
 	for _, c := range calls {
 		all.Requests = append(all.Requests, c.Requests...)
 	}
-	places, err := t.store.server.PlacesIn(ctx, t.tx, table.KeysOf([]runtime.Call{all}))
+	places, err := t.store.server.PlacesIn(ctx, t.tx, table.FirstParts([]runtime.Call{all}))
 	if err == nil {
 		_, err = table.PlaceOf(&all, places)
 	}

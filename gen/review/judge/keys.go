@@ -65,8 +65,10 @@ func judgeKeyCounts(j *judgement) {
 	for _, d := range keyDialects {
 		const why = "in place of the deletion, to keep the counts, " + betweenVersions
 		// By way of another name, because a key may take the place of one that is not moved yet.
-		j.keep(review.BetweenVersions, d.database, why, d.move, d.key(m.from), name+" moved", name)
-		j.keep(review.BetweenVersions, d.database, why, "UPDATE rate_limits SET name = '%s' WHERE name = '%s';", name, name+" moved")
+		for _, to := range d.moves {
+			j.keep(review.BetweenVersions, to.database, why, to.text, d.key(m.from), name+" moved", name)
+			j.keep(review.BetweenVersions, to.database, why, "UPDATE rate_limits SET name = '%s' WHERE name = '%s';", name, name+" moved")
+		}
 	}
 }
 

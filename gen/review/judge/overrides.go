@@ -170,36 +170,57 @@ func (m *keyMove) compare(was, is spec.KeyPart) {
 // keyDialect is how the parts of a key are cut out on a database.
 type keyDialect struct {
 	database
-	// move updates the counts o whose keys are not too long, with a key, a name, and the old name.
-	move string
+	moves []countsMove
 	// part is an expression for the part with an index from 1.
 	part func(i int) string
 	join func(parts []string) string
 }
 
+// countsMove updates the counts o whose keys are not too long, with a key, a name, and the old name.
+type countsMove struct {
+	database
+	text string
+}
+
 const (
-	moveCounts = "UPDATE rate_limits AS o SET key = %s, name = '%s' WHERE o.name = '%s' AND " + wholeKey + ";"
+	moveCounts        = "UPDATE rate_limits AS o SET key = %s, name = '%s' WHERE o.name = '%s' AND " + wholeKey + ";"
+	moveCountsOnMySQL = "UPDATE rate_limits o SET o.key = %s, o.name = '%s' WHERE o.name = '%s' AND " + wholeKey + ";"
+	// MySQL sets the columns from left to right.
+	moveCountsOnVitess = "UPDATE rate_limits o SET o.key = %s, o.first_part = SUBSTRING_INDEX(o.key, '|', 1), o.name = '%s' WHERE o.name = '%s' AND " + wholeKey + ";"
 	// wholeKey is the condition for a key of which no part was cut off.
 	wholeKey = "o.key NOT LIKE '%%|%%~%%' ESCAPE '|'"
 )
 
 var keyDialects = []keyDialect{
 	{
-		database{"on SQLite, ", []string{"sqlite"}},
-		moveCounts,
+		onSQLite,
+		[]countsMove{{onSQLite, moveCounts}},
 		func(i int) string {
 			return fmt.Sprintf(`json_extract('["' || replace(replace(replace(o.key, '\', '\\'), '"', '\"'), '|', '","') || '"]', '$[%d]')`, i-1)
 		},
 		joinByPipes,
 	},
-	{database{"on Postgres, ", []string{"postgres"}}, moveCounts, func(i int) string { return fmt.Sprintf("split_part(o.key, '|', %d)", i) }, joinByPipes},
+	{
+		onPostgres,
+		[]countsMove{{onPostgres, moveCounts}},
+		func(i int) string { return fmt.Sprintf("split_part(o.key, '|', %d)", i) },
+		joinByPipes,
+	},
 	{
 		database{"on MySQL, MariaDB and Vitess, ", []string{"mysql", "mariadb", "vitess"}},
-		"UPDATE rate_limits o SET o.key = %s, o.name = '%s' WHERE o.name = '%s' AND " + wholeKey + ";",
+		[]countsMove{
+			{database{"on MySQL and MariaDB, ", []string{"mysql", "mariadb"}}, moveCountsOnMySQL},
+			{database{"on Vitess, in a keyspace that is not sharded, ", []string{"vitess"}}, moveCountsOnVitess},
+		},
 		func(i int) string { return fmt.Sprintf("SUBSTRING_INDEX(SUBSTRING_INDEX(o.key, '|', %d), '|', -1)", i) },
 		func(parts []string) string { return "CONCAT(" + strings.Join(parts, ", '|', ") + ")" },
 	},
 }
+
+var (
+	onSQLite   = database{"on SQLite, ", []string{"sqlite"}}
+	onPostgres = database{"on Postgres, ", []string{"postgres"}}
+)
 
 func joinByPipes(parts []string) string { return strings.Join(parts, " || '|' || ") }
 

@@ -40,8 +40,8 @@ const (
 	MySQL
 	// Vitess is the dialect of Vitess 24 and later, by way of a vtgate, on a keyspace that is the default database of the data source name,
 	// without an own schema in sqlstore.Options.Table. If it is sharded, the tables beside that of the counts are in one that is not:
-	// that which has the table of registrations, or the only one. All keys of a call are then on one shard, or the call is refused with a
-	// *runtime.ShardsError.
+	// that which has the table of registrations, or the only one. The rows of keys that begin with the same part are on one
+	// shard. Those of a call are, or the call is refused with a *runtime.ShardsError, unless sqlstore.Options has TwoPhase.
 	//
 	// Connect with transaction_mode='single', transaction_timeout=5000 and innodb_lock_wait_timeout=1 in the data source name:
 	// sqlstore.Store.Ready returns an error if a transaction may span shards, which Vitess does not commit atomically, or may keep rows
@@ -100,7 +100,7 @@ func (d Dialect) OverridesDDL(table string) (string, error) { return d.text().Ov
 // sqlstore.Store.Migrate. The error is about the table's name.
 func (d Dialect) RegistryDDL(table string) (string, error) { return d.text().RegistryDDL(table) }
 
-// ShardingDDL returns the statement that distributes the rows of the table by their keys if its schema is sharded, as a keyspace of Vitess
+// ShardingDDL returns the statement that distributes the rows of the table by the first parts of their keys if its schema is sharded, as a keyspace of Vitess
 // may be, or "" if the database has no such schemas. The error is about the table's name.
 func (d Dialect) ShardingDDL(table string) (string, error) { return d.text().ShardingDDL(table) }
 

@@ -98,9 +98,9 @@ func (o *own) port(i int) int { return o.first + i }
 
 // freePorts returns the first of as many free ports as the servers of a script have at most. They are below those of clients.
 func freePorts() int {
-	const most = 25
+	const most = 52
 	for {
-		first, free := 20_000+most*rand.N(500), 0
+		first, free := 20_000+most*rand.N(240), 0
 		for i := range most {
 			listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(first+i)))
 			if err == nil {

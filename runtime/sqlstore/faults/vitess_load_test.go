@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -23,6 +25,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
+	sqlfault "github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/live"
 )
 
@@ -37,6 +40,24 @@ type vitessTaken struct {
 	Admitted, Unknown []int64
 	Denied            int64
 	Slowest           time.Duration
+	// Errors are how many there were of each class.
+	Errors map[string]int64
+}
+
+// classOf returns the class of an error of a call.
+func classOf(err error) string {
+	dialed := new(net.OpError)
+	switch {
+	case errors.As(err, &dialed) && dialed.Op == "dial":
+		return "no connection"
+	case errors.Is(err, sqlfault.ErrOutcomeUnknown), sqlfault.Lost(err):
+		return "may have taken"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "too late"
+	case sqlfault.Retryable(err):
+		return "not executed"
+	}
+	return err.Error()
 }
 
 const (
@@ -69,8 +90,9 @@ func takeOnVitess(course string) error {
 	defer store.Close()
 	limits := limiter.New(store)
 	many, hot := vitessLimits()
-	taken := vitessTaken{Admitted: make([]int64, vitessKeys+1), Unknown: make([]int64, vitessKeys+1)}
+	taken := newVitessTaken()
 	var stop atomic.Bool
+	var failing sync.Mutex
 	var all sync.WaitGroup
 	var slowest atomic.Int64
 	for i := range 2 * vitessCallers {
@@ -91,6 +113,9 @@ func takeOnVitess(course string) error {
 				switch {
 				case err != nil:
 					atomic.AddInt64(&taken.Unknown[key], 1)
+					failing.Lock()
+					taken.Errors[classOf(err)]++
+					failing.Unlock()
 					time.Sleep(10 * time.Millisecond)
 				case d.Allowed:
 					atomic.AddInt64(&taken.Admitted[key], 1)
@@ -109,9 +134,36 @@ func takeOnVitess(course string) error {
 	return json.NewEncoder(os.Stdout).Encode(taken)
 }
 
-// Four processes take through both vtgates for a minute, during which a tablet of a shard is killed, its primary moves, and a vtgate restarts.
+func newVitessTaken() vitessTaken {
+	return vitessTaken{Admitted: make([]int64, vitessKeys+1), Unknown: make([]int64, vitessKeys+1), Errors: map[string]int64{}}
+}
+
+// A tablet of a shard is killed, its primary moves, and a vtgate restarts.
 func TestVitessShardsUnderLoad(t *testing.T) {
-	gates := vitessShards(t)
+	underVitessLoad(t, vitessShards(t), func() {
+		for _, fault := range [][2]string{
+			{"kill", "tablet3"}, {"rejoin", "tablet3"}, {"primary", "6"}, {"kill", "gate2"}, {"rejoin", "gate2"}, {"primary", "5"},
+		} {
+			<-time.After(3 * time.Second)
+			require.NoError(t, vitess.run(fault[0], fault[1]))
+		}
+	})
+}
+
+// No call fails while vtgates wait for a primary that moves.
+func TestVitessPrimaryMovesUnderLoad(t *testing.T) {
+	taken := underVitessLoad(t, vitessShards(t), func() {
+		for _, to := range []string{"4", "6", "3", "5"} {
+			<-time.After(5 * time.Second)
+			require.NoError(t, vitess.run("primary", to))
+		}
+	})
+	assert.Empty(t, taken.Errors)
+}
+
+// underVitessLoad has four processes take through both vtgates while a function runs, and for a minute at least.
+func underVitessLoad(t *testing.T, gates []live.Server, during func()) vitessTaken {
+	t.Helper()
 	table := live.NewTable()
 	store := gates[0].StoreIn(t, gates[0].Open(t), table, nil)
 	gates[1].Join(t, gates[1].Open(t), table, nil)
@@ -136,23 +188,21 @@ func TestVitessShardsUnderLoad(t *testing.T) {
 		}()
 	}
 	end := time.After(time.Minute)
-	for _, fault := range [][2]string{
-		{"kill", "tablet3"}, {"rejoin", "tablet3"}, {"primary", "6"}, {"kill", "gate2"}, {"rejoin", "gate2"}, {"primary", "5"},
-	} {
-		<-time.After(3 * time.Second)
-		require.NoError(t, vitess.run(fault[0], fault[1]))
-	}
+	during()
 	<-end
 	for _, in := range inputs {
 		in.Close()
 	}
-	sum := vitessTaken{Admitted: make([]int64, vitessKeys+1), Unknown: make([]int64, vitessKeys+1)}
+	sum := newVitessTaken()
 	for range processes {
 		taken := <-results
 		require.Len(t, taken.Admitted, vitessKeys+1)
 		for i := range sum.Admitted {
 			sum.Admitted[i] += taken.Admitted[i]
 			sum.Unknown[i] += taken.Unknown[i]
+		}
+		for class, n := range taken.Errors {
+			sum.Errors[class] += n
 		}
 		sum.Denied += taken.Denied
 		sum.Slowest = max(sum.Slowest, taken.Slowest)
@@ -161,6 +211,7 @@ func TestVitessShardsUnderLoad(t *testing.T) {
 		assert.NoError(t, p.Wait())
 	}
 	sum.compare(t, store)
+	return sum
 }
 
 // compare compares the admitted calls of each key with its row.
@@ -193,6 +244,6 @@ func (s vitessTaken) compare(t *testing.T, store runtime.Store) {
 	assert.Zero(t, over, "over-admitted, or taken without a call")
 	assert.Zero(t, lost, "admitted and not stored")
 	assert.NotZero(t, admitted)
-	t.Logf("%d admitted, %d of them of the hot key, %d denied, %d unknown, %d stored, %d over, %d lost, longest call %v",
-		admitted, s.Admitted[vitessKeys], s.Denied, unknown, stored, over, lost, s.Slowest.Round(time.Millisecond))
+	t.Logf("%d admitted, %d of them of the hot key, %d denied, %d errors %v, %d stored, %d over, %d lost, longest call %v",
+		admitted, s.Admitted[vitessKeys], s.Denied, unknown, s.Errors, stored, over, lost, s.Slowest.Round(time.Millisecond))
 }

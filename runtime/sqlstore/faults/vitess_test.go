@@ -179,7 +179,7 @@ func TestVitessRefusesCallsAcrossShards(t *testing.T) {
 		require.ErrorAs(t, err, &of)
 		assert.ElementsMatch(t, []string{"-80", "80-"}, of.Shards[:])
 		assert.ErrorIs(t, err, runtime.ErrInvalidCall)
-		assert.ErrorContains(t, err, "give the limits of a call the same key")
+		assert.ErrorContains(t, err, "give the limits of a call keys that begin with the same part")
 	}
 	both := func(limits *limiter.Limiter) error {
 		_, err := limits.Group(limits.Limit(p, keys["-80"][0]), limits.Limit(p, keys["80-"][0])).Allow(t.Context())
@@ -205,6 +205,55 @@ func TestVitessRefusesCallsAcrossShards(t *testing.T) {
 		return limits.WithTx(tx).Limit(p, keys["80-"][0]).Require(t.Context())
 	}))
 	left(9)
+}
+
+// The rows of keys that begin with the same part are on one shard, so that a call can take from a team and from its users.
+func TestVitessTakesFromKeysOfOneFirstPart(t *testing.T) {
+	gate := vitessShards(t)[0]
+	db := gate.Open(t)
+	table := live.NewTable()
+	limits := limiter.New(gate.StoreIn(t, db, table, nil))
+	ofTeam, ofUser := live.Once("team", 10), live.Once("user", 4)
+	for i := range 50 {
+		team, user := runtime.String(fmt.Sprint("team", i)), runtime.String("user|1")
+		group := limits.Group(limits.Limit(ofTeam, runtime.KeyOf(team)), limits.Limit(ofUser, runtime.KeyOf(team, user)))
+		for want := range 5 {
+			d, err := group.Allow(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, want < 4, d.Allowed)
+		}
+		require.NoError(t, sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
+			in := limits.WithTx(tx)
+			if err := in.Limit(ofTeam, runtime.KeyOf(team)).RequireN(t.Context(), 6); err != nil {
+				return err
+			}
+			return in.Limit(ofUser, runtime.KeyOf(team, runtime.String("user|2"))).Require(t.Context())
+		}))
+	}
+	rows := 0
+	require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM "+table+" WHERE first_part = SUBSTRING_INDEX(`key`, '|', 1)").Scan(&rows))
+	assert.Equal(t, 150, rows)
+}
+
+// A table that dialect MySQL has created, such as one of a server that Vitess takes over, gets the column that shards need, with its
+// value for the rows that it has.
+func TestVitessMigratesTablesOfMySQL(t *testing.T) {
+	gate := vitessGates(t)[0]
+	db := gate.Open(t)
+	table := live.NewTable()
+	live.Execute(t, db, live.Must(dialect.MySQL.DDL(table))(t))
+	p, key, earlier := live.Once("limit", 10), runtime.KeyOf(runtime.String("team"), runtime.String("user")), live.NewTable()
+	require.NoError(t, limiter.New(gate.StoreIn(t, db, earlier, nil)).Limit(p, key).RequireN(t.Context(), 4))
+	const columns = "name, `key`, shard, value, at_ns, prev"
+	live.Execute(t, db, "INSERT INTO "+table+" ("+columns+") SELECT "+columns+" FROM "+earlier)
+	require.ErrorContains(t, gate.Visit(t, table).Ready(t.Context()), "first_part is missing")
+	limits := limiter.New(gate.StoreIn(t, db, table, nil))
+	b, err := limits.Limit(p, key).Peek(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, int64(6), b.Remaining)
+	var part string
+	require.NoError(t, db.QueryRow("SELECT first_part FROM "+table).Scan(&part))
+	assert.Equal(t, "team", part)
 }
 
 // A tablet that does not respond delays the keys of its shard only.
@@ -257,7 +306,7 @@ func TestVitessReadyChecksShards(t *testing.T) {
 	t.Cleanup(func() { live.Drop(t, db, other) })
 	plain := live.Must(agree.NewStore(db, gate.Dialect, sqlstore.Options{Table: other}))(t)
 	defer plain.Close()
-	assert.ErrorContains(t, plain.Ready(t.Context()), "the vschema does not distribute table "+strconv.Quote(other)+" by its column key")
+	assert.ErrorContains(t, plain.Ready(t.Context()), "the vschema does not distribute table "+strconv.Quote(other)+" by its column first_part")
 	require.NoError(t, plain.Migrate(t.Context()))
 	assert.NoError(t, plain.Ready(t.Context()))
 }

@@ -26,6 +26,7 @@ const (
 	WriteRows
 	DeleteRows
 	DeleteUnchanged
+	DeleteKey
 	TakeRows
 	TakeKeys
 	TakeShards
@@ -58,16 +59,18 @@ func statements(d *dialect.Dialect) [statementCount]statementTexts {
 		WriteRows:       {texts: both(d.Write)},  // of rows that are locked
 		DeleteRows:      {texts: both(d.Delete)}, // of rows that are locked
 		DeleteUnchanged: {texts: both(d.DeleteUnchanged), waits: true},
-		TakeRows:        {texts: both(d.Take), waits: true},
-		TakeKeys:        {texts: [arityCount]string{ManyRows: d.TakeKeys}, waits: true},
-		TakeShards:      {texts: both(d.TakeShards), waits: true},
-		TakeOne:         {texts: [arityCount]string{OneRow: d.TakeOne}, waits: true},
-		TakeInsertID:    {texts: [arityCount]string{OneRow: d.TakeInsertID}, waits: true},
-		SwapRow:         {texts: [arityCount]string{OneRow: d.CompareAndSwap}, waits: true},
-		SwapRows:        {texts: [arityCount]string{ManyRows: d.SwapMany}, waits: true},
-		ReadPage:        {texts: [arityCount]string{OneRow: d.Reading(d.Page)}},
-		FindHolder:      {texts: [arityCount]string{OneRow: d.Holder}},
-		FindNamed:       {texts: [arityCount]string{OneRow: d.FindPrepared}},
+		// It has only deleted rows of a key whose first one is locked.
+		DeleteKey:    {texts: [arityCount]string{OneRow: d.DeleteKey}},
+		TakeRows:     {texts: both(d.Take), waits: true},
+		TakeKeys:     {texts: [arityCount]string{ManyRows: d.TakeKeys}, waits: true},
+		TakeShards:   {texts: both(d.TakeShards), waits: true},
+		TakeOne:      {texts: [arityCount]string{OneRow: d.TakeOne}, waits: true},
+		TakeInsertID: {texts: [arityCount]string{OneRow: d.TakeInsertID}, waits: true},
+		SwapRow:      {texts: [arityCount]string{OneRow: d.CompareAndSwap}, waits: true},
+		SwapRows:     {texts: [arityCount]string{ManyRows: d.SwapMany}, waits: true},
+		ReadPage:     {texts: [arityCount]string{OneRow: d.Reading(d.Page)}},
+		FindHolder:   {texts: [arityCount]string{OneRow: d.Holder}},
+		FindNamed:    {texts: [arityCount]string{OneRow: d.FindPrepared}},
 	}
 }
 
@@ -92,7 +95,8 @@ func newQueriesOf(d dialect.Dialect, schema, table string, rows [arityCount]RowS
 
 func rowSources(d dialect.Dialect) [arityCount]RowSource {
 	return [arityCount]RowSource{
-		OneRow: {d.One, d.OneLogged, cmp.Or(d.OneKey, d.One), ""}, ManyRows: {d.Many, d.ManyLogged, cmp.Or(d.ManyKeys, d.Many), d.ManySwapped},
+		OneRow:   {d.One, d.OneLogged, cmp.Or(d.OneKey, d.One), "", ":first_part"},
+		ManyRows: {d.Many, d.ManyLogged, cmp.Or(d.ManyKeys, d.Many), d.ManySwapped, ":parts"},
 	}
 }
 

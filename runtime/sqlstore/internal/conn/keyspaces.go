@@ -44,7 +44,7 @@ func (s *Server) findKeyspaces(ctx context.Context, db Querier, schemas map[stri
 		return err
 	}
 	// The first one decides.
-	if len(found) > 0 && found[0][0] == "key" {
+	if len(found) > 0 && found[0][0] == dialect.FirstPart {
 		schemas[vindex] = found[0][1]
 	}
 	return nil
@@ -82,8 +82,8 @@ func (s *Server) findBeside(ctx context.Context, db Querier, all [][2]string) (s
 const unknownBeside = `the keyspace of table {table} is sharded, and the tables %q and %q belong to one that is not: %s, with what ` +
 	`"ratelimitgen sql {flags}" prints`
 
-// missingVindex is the hint if the rows of the table are not distributed by their keys.
-const missingVindex = "the vschema does not distribute table {table} by its column key: call Migrate, or apply the vschema that " +
+// missingVindex is the hint if the rows of the table are not distributed by the first parts of their keys.
+const missingVindex = "the vschema does not distribute table {table} by its column first_part: call Migrate, or apply the vschema that " +
 	`"ratelimitgen sql {flags}" prints`
 
 // pairs returns the first two columns of the rows that a query selects.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
@@ -37,12 +38,34 @@ func (s *Server) CreateTable(ctx context.Context, table, create string) error {
 			if err != nil {
 				return err
 			}
+		} else if table == s.Table && s.Dialect.AddColumn != "" {
+			if err := s.addColumn(ctx, schema); err != nil {
+				return err
+			}
 		}
 		if s.Dialect.AddVindex == "" || table != s.Table || s.Located() {
 			return nil
 		}
 		return s.addVindex(ctx)
 	})
+}
+
+// addColumn adds the column that a table of another dialect lacks.
+func (s *Server) addColumn(ctx context.Context, schema string) error {
+	describe, err := s.Dialect.TextIn(schema, s.Dialect.Describe, s.Table)
+	if err != nil {
+		return err
+	}
+	found, err := Describe(ctx, s.DB, describe)
+	if err != nil || found[dialect.FirstPart] != "" {
+		return err
+	}
+	add, err := s.Dialect.TextIn(schema, s.Dialect.AddColumn, s.Table)
+	if err != nil {
+		return err
+	}
+	_, err = s.DB.ExecContext(ctx, add)
+	return err
 }
 
 // addVindex has the key distribute the rows of the table, if that is sharded, and waits until the server does so.

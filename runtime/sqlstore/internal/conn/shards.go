@@ -13,20 +13,20 @@ import (
 // Sharded reports whether the rows of the table are known to be on several shards.
 func (s *Server) Sharded() bool { return s.Place().placesOf != "" }
 
-// mostPlaces is how many keys a statement has that finds their places.
+// mostPlaces is how many first parts of keys a statement has that finds their places.
 const mostPlaces = 1000
 
-// PlacesIn returns the names of the shards on which keys lie, or nothing if the table is on one server. No shard is asked.
-func (s *Server) PlacesIn(ctx context.Context, in Querier, keys []string) (map[string]string, error) {
+// PlacesIn returns the names of the shards for first parts of keys, or nothing if the table is on one server. No shard is asked.
+func (s *Server) PlacesIn(ctx context.Context, in Querier, parts []string) (map[string]string, error) {
 	places := map[string]string{}
 	if !s.Sharded() {
 		return places, nil
 	}
-	slices.Sort(keys)
-	for some := range slices.Chunk(slices.Compact(keys), mostPlaces) {
+	slices.Sort(parts)
+	for some := range slices.Chunk(slices.Compact(parts), mostPlaces) {
 		text := []byte(s.Place().placesOf)
-		for i, key := range some {
-			text = appendHex(append(text, "(,"[min(i, 1)]), key)
+		for i, part := range some {
+			text = appendHex(append(text, "(,"[min(i, 1)]), part)
 		}
 		found, err := pairs(ctx, in, string(append(text, ')')))
 		if err != nil {

@@ -34,7 +34,33 @@ func (s *Server) InTx(ctx context.Context, x *Executor, d runtime.Durability, fn
 	if err := x.prepareWanted(ctx); err != nil {
 		return err
 	}
-	err := reconnecting(ctx, s.DB, func() error { return s.inTxOnce(ctx, x, d, fn) })
+	return s.begin(ctx, func() error { return s.inTxOnce(ctx, x, d, fn) })
+}
+
+// InTwoPhases is InTx for a transaction that writes to several shards, all or none of them. If the commit fails, the outcome is unknown:
+// the server may still decide to commit.
+func (s *Server) InTwoPhases(ctx context.Context, x *Executor, fn func(in Session) error) error {
+	return s.begin(ctx, func() error {
+		conn, err := s.DB.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if _, err := conn.ExecContext(ctx, s.Dialect.TwoPhase); err != nil {
+			return unbegun(err)
+		}
+		defer func() {
+			if _, err := conn.ExecContext(context.WithoutCancel(ctx), s.Dialect.OnePhase); err != nil {
+				conn.Raw(func(any) error { return driver.ErrBadConn })
+			}
+		}()
+		return s.inTxOn(ctx, conn, x, true, fn)
+	})
+}
+
+// begin runs once, and again on another connection if the transaction could not be begun.
+func (s *Server) begin(ctx context.Context, once func() error) error {
+	err := reconnecting(ctx, s.DB, once)
 	if unbegun := new(unbegunError); errors.As(err, &unbegun) && ctx.Err() == nil {
 		return &fault.Hinted{Text: fault.ClosedAtBegin, Err: unbegun.err}
 	}
@@ -49,10 +75,10 @@ func (s *Server) inTxOnce(ctx context.Context, x *Executor, d runtime.Durability
 		return err
 	}
 	defer conn.Close()
-	return s.withSync(ctx, conn, d, func() error { return s.inTxOn(ctx, conn, x, fn) })
+	return s.withSync(ctx, conn, d, func() error { return s.inTxOn(ctx, conn, x, false, fn) })
 }
 
-func (s *Server) inTxOn(ctx context.Context, conn *sql.Conn, x *Executor, fn func(in Session) error) error {
+func (s *Server) inTxOn(ctx context.Context, conn *sql.Conn, x *Executor, twoPhase bool, fn func(in Session) error) error {
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: s.Dialect.Isolation})
 	if err != nil {
 		return unbegun(ended(conn, err))
@@ -71,7 +97,11 @@ func (s *Server) inTxOn(ctx context.Context, conn *sql.Conn, x *Executor, fn fun
 		// A database in this process has committed if it says so, whatever the callers wait for: the answers are known.
 		return ended(conn, tx.Commit())
 	}
-	return commit(ctx, conn, tx)
+	err = commit(ctx, conn, tx)
+	if err != nil && twoPhase && !fault.NoTwoPhase(err) {
+		return fault.OutcomeUnknown(err)
+	}
+	return err
 }
 
 // ErrRollback ends a transaction without changes to keep.

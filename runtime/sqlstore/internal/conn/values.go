@@ -40,6 +40,7 @@ const (
 	ParamOldPrev
 	ParamOldPenalty
 	ParamDurability
+	paramFirstPart
 
 	// These are all rows of a statement: see rowEncodings.
 	paramRows
@@ -52,6 +53,7 @@ const (
 	paramTuples
 	paramLoggedTuples
 	paramKeyTuples
+	paramParts
 	listNames
 	listKeys
 	listShards
@@ -71,8 +73,8 @@ var paramNames = [paramTotal]string{
 	ParamCapacity: "capacity", ParamTwice: "twice", ParamRate: "rate", ParamPeriod: "period", ParamDebt: "debt", ParamLowest: "lowest",
 	ParamAllowance: "allowance", ParamUnit: "unit", ParamFresh: "fresh", ParamCount: "count", ParamOldValue: "oldvalue",
 	ParamOldTS: "oldat", ParamOldPrev: "oldprev", ParamOldPenalty: "oldpenalty", ParamDurability: "durability",
-	paramRows: "rows", paramLogged: "logged", paramIDs: "ids", paramTakes: "takes", paramSharded: "sharded", paramOnly: "only",
-	paramTuples: "tuples", paramLoggedTuples: "loggedtuples", paramKeyTuples: "keytuples",
+	paramFirstPart: "first_part", paramRows: "rows", paramLogged: "logged", paramIDs: "ids", paramTakes: "takes", paramSharded: "sharded", paramOnly: "only",
+	paramTuples: "tuples", paramLoggedTuples: "loggedtuples", paramKeyTuples: "keytuples", paramParts: "parts",
 	listNames: "names", listKeys: "keys", listShards: "shards", listValues: "values", listInstants: "instants", listPrevs: "prevs",
 	listLogs: "logs", paramSwaps: "swaps", listOldValues: "oldvalues", listOldInstants: "oldinstants", listOldPrevs: "oldprevs",
 	listOldPenalties: "oldpenalties",
@@ -152,10 +154,19 @@ func (v *Values) Arg(p Param) any {
 	if encode := oldEncodings[p]; encode != nil {
 		return encode(v.old)
 	}
-	if p == paramSwaps {
+	switch p {
+	case paramSwaps:
 		return swapsAsJSON(v.rows, v.old)
+	case paramFirstPart:
+		return FirstPart(v.Of[paramKey].(string))
 	}
 	return v.Of[p]
+}
+
+// FirstPart returns the first part of a key as it is stored. The rows of keys that begin with the same part are on one shard.
+func FirstPart(key string) string {
+	part, _, _ := strings.Cut(key, "|")
+	return part
 }
 
 // rowEncodings encode several rows: as JSON for SQLite, MySQL and MariaDB, and as one list per column for Postgres.
@@ -166,7 +177,8 @@ var rowEncodings = [paramTotal]func([]runtime.StoredRow) string{
 	paramTakes:   asJSON(appendKey, appendValue, appendTS),
 	paramSharded: asJSON(appendKey, appendValue, appendTS, appendShard),
 	paramOnly:    asJSON(appendKey),
-	paramTuples:  asTuples(tupleKey, tupleState), paramLoggedTuples: asTuples(tupleKey, tupleState, tupleLog), paramKeyTuples: asTuples(tupleKey),
+	paramTuples:  asTuples(tuplePart, tupleKey, tupleState), paramLoggedTuples: asTuples(tuplePart, tupleKey, tupleState, tupleLog),
+	paramKeyTuples: asTuples(tupleKey), paramParts: partsList,
 	listNames:    listOf(func(r *runtime.StoredRow) string { return r.Row.Name }, appendString),
 	listKeys:     listOf(func(r *runtime.StoredRow) string { return r.Row.Key }, appendString),
 	listShards:   listOf(func(r *runtime.StoredRow) int64 { return int64(r.Row.Shard) }, appendInt),
@@ -227,6 +239,20 @@ func asTuples(columns ...func([]byte, *runtime.StoredRow) []byte) func([]runtime
 		return string(b)
 	}
 }
+
+// partsList encodes the first parts of keys as a list of literals of MySQL.
+func partsList(rows []runtime.StoredRow) string {
+	b := make([]byte, 0, 40*len(rows))
+	for i := range rows {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = tuplePart(b, &rows[i])
+	}
+	return string(b)
+}
+
+func tuplePart(b []byte, r *runtime.StoredRow) []byte { return appendHex(b, FirstPart(r.Row.Key)) }
 
 func tupleKey(b []byte, r *runtime.StoredRow) []byte {
 	b = append(appendHex(b, r.Row.Name), ',')
@@ -372,8 +398,9 @@ func appendFloat(b []byte, bits uint64) []byte {
 	return strconv.AppendFloat(b, math.Float64frombits(bits), 'g', -1, 64)
 }
 
-// RowSource is the texts that select a statement's rows, the rows with their logs, their keys only, and the rows with their old states.
-type RowSource struct{ rows, logged, keys, swapped string }
+// RowSource is the texts that select a statement's rows, the rows with their logs, their keys only, the rows with their old states, and
+// the first parts of their keys.
+type RowSource struct{ rows, logged, keys, swapped, parts string }
 
 var paramPattern = regexp.MustCompile(`:[a-z_]+`)
 
@@ -384,7 +411,7 @@ func Compile(d dialect.Dialect, statement string, source RowSource, schema, tabl
 	}
 	rows := strings.NewReplacer("{rows}", "("+strings.TrimSpace(source.rows)+")",
 		"{logged}", "("+strings.TrimSpace(source.logged)+")", "{keys}", "("+strings.TrimSpace(source.keys)+")",
-		"{swapped}", "("+strings.TrimSpace(source.swapped)+")")
+		"{swapped}", "("+strings.TrimSpace(source.swapped)+")", "{parts}", "("+source.parts+")")
 	q := Query{literal: d.Literals}
 	// Before the schema is filled in, whose name may contain a colon.
 	numbered := paramPattern.ReplaceAllStringFunc(rows.Replace(statement), func(written string) string {
@@ -425,7 +452,7 @@ func (q *Query) Literal(v *Values) string {
 		before, after, _ := strings.Cut(rest, "?")
 		b = append(b, before...)
 		switch arg := v.Arg(p); p {
-		case paramTuples, paramLoggedTuples, paramKeyTuples:
+		case paramTuples, paramLoggedTuples, paramKeyTuples, paramParts:
 			b = append(b, arg.(string)...)
 		default:
 			b = appendLiteral(b, arg, !q.literal)

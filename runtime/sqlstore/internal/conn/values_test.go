@@ -76,12 +76,12 @@ func TestStatementsForVitessHaveLiterals(t *testing.T) {
 	q, err := newQueries(d, "", "")
 	require.NoError(t, err)
 	row := runtime.StoredRow{Row: runtime.Row{Name: "n", Key: `a?'`}, State: runtime.State{Value: -2.8384976946536896e-15, TS: 7, Prev: -1, Log: "l"}}
-	other := runtime.StoredRow{Row: runtime.Row{Name: "n", Key: "k", Shard: 1}, State: runtime.State{Prev: -2}}
+	other := runtime.StoredRow{Row: runtime.Row{Name: "n", Key: "k|2", Shard: 1}, State: runtime.State{Prev: -2}}
 	_, one := Bind([]runtime.StoredRow{row})
 	_, two := Bind([]runtime.StoredRow{row, other})
-	assert.Contains(t, q[WriteRows][OneRow].Literal(one), "VALUES (X'6e', X'613f27', 0, -2.8384976946536896e-15, 7, -1e+00, X'6c')")
+	assert.Contains(t, q[WriteRows][OneRow].Literal(one), "VALUES (X'613f27', X'6e', X'613f27', 0, -2.8384976946536896e-15, 7, -1e+00, X'6c')")
 	assert.Contains(t, q[WriteRows][ManyRows].Literal(two),
-		"VALUES (X'6e',X'613f27',0,-2.8384976946536896e-15,7,-1e+00,X'6c'),(X'6e',X'6b',1,0e+00,0,-2e+00,NULL)")
-	assert.Contains(t, q[DeleteRows][OneRow].Literal(one), "IN ((X'6e', X'613f27', 0))")
-	assert.Contains(t, q[DeleteRows][ManyRows].Literal(two), "IN ((X'6e',X'613f27',0),(X'6e',X'6b',1))")
+		"VALUES (X'613f27',X'6e',X'613f27',0,-2.8384976946536896e-15,7,-1e+00,X'6c'),(X'6b',X'6e',X'6b7c32',1,0e+00,0,-2e+00,NULL)")
+	assert.Contains(t, q[DeleteRows][OneRow].Literal(one), "first_part IN (X'613f27') AND (name, `key`, shard) IN ((X'6e', X'613f27', 0))")
+	assert.Contains(t, q[DeleteRows][ManyRows].Literal(two), "first_part IN (X'613f27',X'6b') AND (name, `key`, shard) IN ((X'6e',X'613f27',0),(X'6e',X'6b7c32',1))")
 }

@@ -7,10 +7,26 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
 
 // Do implements [runtime.Store].
 func (e *Engine) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	return e.do(ctx, calls, manner{})
+}
+
+// Across decides calls whose rows are on several shards.
+type Across struct {
+	*Engine
+	Places *table.Places
+}
+
+// Do implements [runtime.Store].
+func (a Across) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	return a.do(ctx, calls, manner{across: a.Places})
+}
+
+func (e *Engine) do(ctx context.Context, calls []runtime.Call, how manner) ([]runtime.Answer, error) {
 	if !e.server.Gate.Enter() {
 		return nil, runtime.ErrClosed
 	}
@@ -21,18 +37,18 @@ func (e *Engine) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 	if err != nil {
 		return answers, err
 	}
-	p, err := e.plan(ctx, calls, answers, manner{})
+	p, err := e.plan(ctx, calls, answers, how)
 	if err == nil {
 		err = e.decide(ctx, p)
 	}
 	if err != nil {
-		err = e.recoverFrom(ctx, calls, answers, manner{}, bounds.OutdatedTries, err)
+		err = e.recoverFrom(ctx, calls, answers, how, bounds.OutdatedTries, err)
 	}
 	e.server.Circuit.Received(ctx, sent, err)
 	if e.server.MadeRoom(ctx, err) {
 		// Calls answered before the volume was full are not decided a second time.
 		err = answerAt(unanswered(answers), calls, answers, func(rest []runtime.Call, answers []runtime.Answer) error {
-			return e.decideAndRecover(ctx, rest, answers, manner{}, bounds.OutdatedTries)
+			return e.decideAndRecover(ctx, rest, answers, how, bounds.OutdatedTries)
 		})
 	}
 	return answers, e.server.Explain(ctx, err)

@@ -17,7 +17,7 @@ func (e *Engine) locked(ctx context.Context, p *plan) error {
 		// A new batch picks other shards than those for which other transactions compete.
 		b, order := batch.New(calls), table.OrderFor(&e.server.Dialect, table.ReadFirst)
 		for {
-			done, err := e.runBatch(ctx, p.on, calls, b, order, durabilityOf(calls))
+			done, err := e.runBatch(ctx, p, calls, b, order, durabilityOf(calls))
 			switch {
 			case errors.Is(err, table.ErrSomeMissing):
 				// The transaction has ended, so all rows are locked in order again.
@@ -36,7 +36,7 @@ func (e *Engine) locked(ctx context.Context, p *plan) error {
 // runBatch runs a batch of calls in a transaction, or returns false if the batch needs more rows. A batch without changes
 // is rolled back, and with it the placeholders that were inserted.
 func (e *Engine) runBatch(
-	ctx context.Context, x *conn.Executor, calls []runtime.Call, b *batch.Batch, order table.LockOrder, d runtime.Durability,
+	ctx context.Context, p *plan, calls []runtime.Call, b *batch.Batch, order table.LockOrder, d runtime.Durability,
 ) (done bool, err error) {
 	now, err := e.server.Now(ctx, e.server.DB)
 	if err != nil {
@@ -44,8 +44,15 @@ func (e *Engine) runBatch(
 	}
 	var states []runtime.State
 	var w write
-	err = e.server.InTx(ctx, x, d, func(in conn.Session) error {
+	var places map[string]string
+	if p.across != nil {
+		if places, err = p.across.Of(ctx, table.FirstParts(calls)); err != nil {
+			return false, err
+		}
+	}
+	run := func(in conn.Session) error {
 		l := table.NewRowLock(in, b.Rows(), d)
+		l.Places = places
 		if err := l.Lock(ctx, order); err != nil {
 			return err
 		}
@@ -63,7 +70,12 @@ func (e *Engine) runBatch(
 		}
 		w.begin(ctx, e, calls, b.Answers())
 		return nil
-	})
+	}
+	if p.across != nil {
+		err = e.server.InTwoPhases(ctx, p.on, run)
+	} else {
+		err = e.server.InTx(ctx, p.on, d, run)
+	}
 	err = w.end(ctx, true, err)
 	if errors.Is(err, conn.ErrRollback) {
 		err = nil

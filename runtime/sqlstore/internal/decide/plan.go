@@ -5,6 +5,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
 
 // manner is how calls are decided.
@@ -13,6 +14,8 @@ type manner struct {
 	bounded bool
 	// lone: in the goroutine of a caller, by strategies without a transaction of the store, and without trying one again.
 	lone bool
+	// across is not nil if the rows are on several shards, whose places it knows.
+	across *table.Places
 }
 
 // plan is a batch while it is decided.

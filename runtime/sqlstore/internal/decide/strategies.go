@@ -25,6 +25,8 @@ type strategy struct {
 // bare ones, the floors, and with SELECT FOR UPDATE; ratios here are of processor times, unless they say otherwise. The numbers are of
 // round trips.
 var strategies = [...]strategy{
+	// 12 or more on two shards.
+	{name: "locked, in two phases", applies: func(_ *Engine, p *plan) bool { return p.across != nil }, run: (*Engine).locked, waits: true},
 	// 4 or more. The setting belongs to a session, which only a transaction holds on to.
 	{name: "locked, waiting for the disk", applies: (*Engine).setsSync, run: (*Engine).locked, waits: true},
 	// 0 (SQLite). All batches: 64 callers cost 0.4 of compareAndSwap and of locked.

@@ -60,10 +60,16 @@ type Dialect struct {
 	// Keyspaces selects, for a database that may be sharded, the name of each schema as its first column, and whether it is sharded as its second one,
 	// true or false. If the schema of the session is, the table of counts is there, and the others in one that is not: that which has
 	// the table of registrations, or the only one. Vindexes selects the columns and the name of the functions that distribute the rows of the
-	// table, and AddVindex is a statement that has the key distribute them. PlacesOf begins a statement that selects the keys and
-	// their shards, from a function as {table}, and ends before a list of keys. UsePlace has all further statements of a session go to the shard {place} of the
+	// table, and AddVindex is a statement that has the column first_part distribute them, which is the key up to the first "|". PlacesOf
+	// begins a statement that selects values of that column and their shards, from a function as {table}, and ends before a list of values. UsePlace has all further statements of a session go to the shard {place} of the
 	// schema. If they are empty, the database is not sharded.
 	Keyspaces, Vindexes, AddVindex, PlacesOf, UsePlace string
+	// TwoPhase has the transactions of a session be atomic over all shards to which they write, and OnePhase refuses those that write to
+	// several again. If they are empty, no transaction is.
+	TwoPhase, OnePhase string
+	// AddColumn adds the last of Parts to a table that lacks it, with its value for the rows that exist. If it is empty, a table has had all
+	// of them since the first version.
+	AddColumn string
 	// Parts are the parts that the table must have, in the form of Describe, one per line: the name and the accepted
 	// descriptions, "at_ns: bigint | int8", the one of Create's table first. It goes with Describe.
 	Parts string
@@ -108,6 +114,8 @@ type Dialect struct {
 	//
 	// On a database that cannot read lists from a parameter, these sources are no selects but values: those of a row, or :tuples,
 	// :loggedtuples or :keytuples, which are literals of MySQL for all rows, with "),(" between two of them.
+	//
+	// On such a database, {parts} is replaced by the first parts of the keys: :first_part, or :parts, literals with commas between them.
 	OneKey, ManyKeys string
 
 	// ReadHint is a comment that begins each statement that reads one of the store's tables without a lock, or follows its SELECT if it is
@@ -130,8 +138,9 @@ type Dialect struct {
 	// Write inserts or updates the rows, which it gets from {logged}. If a server can end a transaction unnoticed, see TxOpen, neither Write nor
 	// Delete may affect a row outside of one.
 	Write string
-	// Delete deletes the rows, and DeleteUnchanged those whose value, at_ns and prev have not changed.
-	Delete, DeleteUnchanged string
+	// Delete deletes the rows, DeleteUnchanged those whose value, at_ns and prev have not changed, and DeleteKey those of :name with the key
+	// :key, in all shards.
+	Delete, DeleteUnchanged, DeleteKey string
 	// Page selects key, shard, value, at_ns, prev and log of :count rows of the limit :name after :key and
 	// :shard, in that order.
 	Page string
@@ -243,6 +252,9 @@ type Dialect struct {
 	// in the future shows that they differ. If it is empty, clocks are not compared.
 	Latest string
 }
+
+// deleteKey is the DeleteKey of most dialects.
+const deleteKey = "DELETE FROM {table} WHERE name = :name AND {key} = :key"
 
 // Text returns a statement with its placeholders filled in for a table, [DefaultTable] if it is "". The
 // error is about the table's name.

@@ -181,6 +181,7 @@ ON DUPLICATE KEY UPDATE value = VALUES(value), at_ns = VALUES(at_ns), prev = VAL
 	Delete: `
 DELETE r FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 `,
+	DeleteKey: deleteKey,
 	DeleteUnchanged: `
 DELETE r FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 	AND r.value = k.value AND r.at_ns = k.at_ns AND r.prev = k.prev

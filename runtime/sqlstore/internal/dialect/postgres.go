@@ -202,6 +202,7 @@ ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, at_ns = e
 	Delete: `
 DELETE FROM {table} r USING {rows} k WHERE ` + sameRowOnPostgres + `
 	AND ` + syncOnPostgres,
+	DeleteKey: deleteKey,
 	DeleteUnchanged: `
 DELETE FROM {table} r USING {rows} k WHERE ` + sameRowOnPostgres + `
 	AND r.value = k.value AND r.at_ns = k.at_ns AND r.prev = k.prev

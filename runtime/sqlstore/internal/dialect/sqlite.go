@@ -127,6 +127,7 @@ ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, at_ns = e
 	Delete: `
 DELETE FROM {table} WHERE (name, {key}, shard) IN (SELECT name, {key}, shard FROM {rows})
 `,
+	DeleteKey: deleteKey,
 	DeleteUnchanged: `
 DELETE FROM {table} WHERE (name, {key}, shard, value, at_ns, prev) IN (SELECT * FROM {rows})
 `,

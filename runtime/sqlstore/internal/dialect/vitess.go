@@ -15,18 +15,26 @@ func vitessDialect() Dialect {
 	d.Locate = `
 SELECT '*', IF(LOCATE('@', DATABASE()) + LOCATE(':', DATABASE()) + LOCATE('/', DATABASE()) > 0, NULL, DATABASE())
 ` + allRowsOnMySQL
+	// An expression as the default, so that rows have the column that were stored before it was added, or by another dialect.
+	d.Create = strings.Replace(d.Create, "log   BLOB,\n", "log   BLOB,\n\t"+firstPart+",\n", 1)
+	d.AddColumn = "ALTER TABLE {table} ADD COLUMN " + firstPart
+	d.Parts += FirstPart + ": varbinary(255)\n"
 	// A vtgate does not read lists from a parameter on a sharded keyspace, and derives the shard of a statement from its literals.
 	d.OneKey, d.ManyKeys = ":name, :key, :shard", ":keytuples"
-	d.One, d.Many = d.OneKey+", :value, :at_ns, :prev", ":tuples"
+	d.One, d.Many = ":first_part, "+d.OneKey+", :value, :at_ns, :prev", ":tuples"
 	d.OneLogged, d.ManyLogged = d.One+", :log", ":loggedtuples"
 	d.Read, d.ReadFree = readOnVitess+"FOR UPDATE\n", readOnVitess+"FOR UPDATE SKIP LOCKED\n"
-	d.ReadManyUnlocked = readOnVitess
-	d.InsertPlaceholders = "INSERT INTO {table} (name, {key}, shard, value, at_ns, prev) VALUES {rows}\nON DUPLICATE KEY UPDATE shard = VALUES(shard)\n"
-	d.Write = strings.Replace(d.Write, "SELECT * FROM {logged} k", "VALUES {logged}", 1)
-	d.Delete = "DELETE FROM {table} WHERE (name, {key}, shard) IN ({keys})\n"
-	d.DeleteUnchanged = strings.TrimSpace(d.Delete) + " AND (name, {key}, shard, value, at_ns, prev) IN ({rows})\n"
+	d.ReadUnlocked, d.ReadManyUnlocked = readOnVitess, readOnVitess
+	d.InsertPlaceholders = "INSERT INTO {table} (first_part, name, {key}, shard, value, at_ns, prev) VALUES {rows}\nON DUPLICATE KEY UPDATE shard = VALUES(shard)\n"
+	d.Write = strings.NewReplacer("(name", "(first_part, name", "SELECT * FROM {logged} k", "VALUES {logged}").Replace(d.Write)
+	d.Delete = "DELETE FROM {table} WHERE " + rowsOnVitess + "\n"
+	d.DeleteUnchanged = strings.TrimSpace(d.Delete) + " AND (first_part, name, {key}, shard, value, at_ns, prev) IN ({rows})\n"
+	d.DeleteKey = deleteKey + " AND first_part = :first_part"
+	d.CompareAndSwap += "\tAND first_part = :first_part\n"
+	d.TakeInsertID = strings.NewReplacer("(name", "(first_part, name", "(:name", "(:first_part, :name").Replace(d.TakeInsertID)
 	d.Keyspaces, d.UsePlace = "SHOW VSCHEMA KEYSPACES", "USE `{schema}:{place}`"
-	d.Vindexes, d.AddVindex = "SHOW VSCHEMA VINDEXES FROM {table}", "ALTER VSCHEMA ON {table} ADD VINDEX rate_limit_key ({key}) USING xxhash"
+	d.Vindexes, d.AddVindex = "SHOW VSCHEMA VINDEXES FROM {table}", "ALTER VSCHEMA ON {table} ADD VINDEX rate_limit_key (first_part) USING xxhash"
+	d.TwoPhase, d.OnePhase = "SET transaction_mode = 'twopc'", "SET transaction_mode = 'single'"
 	d.PlacesOf = "SELECT id, shard FROM {table} WHERE id IN "
 	d.Grants, d.NoGrants = "", "vtgate has users of its own, which no statement changes"
 	d.Take, d.TakeKeys, d.Taken, d.SwapMany = "", "", "", ""
@@ -54,6 +62,15 @@ innodb_lock_wait_timeout: 1 to 3
 	return d
 }
 
+// FirstPart is the column that distributes the rows. So those of keys that begin with the same part are on one shard, and a call can take
+// from a team and from its users.
+const FirstPart = "first_part"
+
+const firstPart = FirstPart + " VARBINARY(255) NOT NULL DEFAULT (SUBSTRING_INDEX({key}, '|', 1))"
+
+// rowsOnVitess is the condition for rows: the shards by their column, and the rows there by the primary key, which it is no part of.
+const rowsOnVitess = "first_part IN {parts} AND (name, {key}, shard) IN ({keys})"
+
 const readOnVitess = `
-SELECT name, {key}, shard, value, at_ns, prev, log FROM {table} WHERE (name, {key}, shard) IN ({keys})
+SELECT name, {key}, shard, value, at_ns, prev, log FROM {table} WHERE ` + rowsOnVitess + `
 ` + allRowsOnMySQL

@@ -112,6 +112,9 @@ func OfCommit(err error) error {
 	return OutcomeUnknown(err)
 }
 
+// NoTwoPhase reports whether a vtgate has refused to commit over several shards, so that nothing is committed.
+func NoTwoPhase(err error) bool { return CodeOf(err).In([]string{vitessTwoPhase}) }
+
 // unreachable reports whether no connection could be opened.
 func unreachable(err error) bool {
 	var failed *net.OpError

@@ -21,10 +21,12 @@ const (
 	vitessReplica     = "replica"
 	vitessNoTable     = "no table"
 	vitessVSchema     = "no right to the vschema"
+	vitessTwoPhase    = "no two-phase commit"
 )
 
 // vitessTexts are parts of the texts, the first of which decides.
 var vitessTexts = []struct{ code, part string }{
+	{vitessTwoPhase, "VT10002"},
 	{vitessUnsupported, "VT12001"},
 	{vitessUnsupported, "VT13001"},
 	// A sharded keyspace has no such table, from which the time is read before anything else if the keyspace is in Options.Table.
@@ -48,6 +50,7 @@ var vitessTexts = []struct{ code, part string }{
 	{vitessUnavailable, "invalid tablet type"},
 	{vitessUnavailable, "no healthy tablet"},
 	{vitessUnavailable, "primary is not serving"},
+	{vitessUnavailable, "inconsistent state detected"},
 	{vitessUnavailable, "keyspace is being resharded"},
 	{vitessUnavailable, "destination shard is missing"},
 	{vitessUnavailable, "primary buffer is full"},
@@ -87,6 +90,8 @@ var vitessErrors = errorTable{
 		{codes: []string{vitessVSchema}, hint: "vtgate does not let the user change the vschema, which distributes the rows of table {table} over the " +
 			"shards: add the user to its --vschema-ddl-authorized-users, or pass what \"ratelimitgen sql {flags}\" prints about it to " +
 			"\"vtctldclient ApplyVSchema --sql\""},
+		{codes: []string{vitessTwoPhase}, hint: "Options.TwoPhase needs a keyspace whose primaries wait for a replica: set its durability policy to " +
+			"semi_sync by \"vtctldclient SetKeyspaceDurabilityPolicy\", with a replica in each shard"},
 		{codes: []string{vitessRows}, hint: "the statement reads or changes more rows than a tablet allows: raise the tablets' " +
 			"--queryserver-config-max-result-size"},
 		{codes: []string{vitessReplica}, hint: readOnlyServer},

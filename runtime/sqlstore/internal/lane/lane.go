@@ -18,17 +18,23 @@ import (
 type Store struct {
 	places   *table.Places
 	newGroup func() *group.Store
+	// newAcross makes the group of the calls whose keys lie on several shards. If it is nil, they are refused.
+	newAcross func() *group.Store
 
 	mu     sync.Mutex
 	groups map[string]*group.Store
 }
 
-// New returns a store with a group for each shard, which newGroup makes when the first call needs it.
-func New(places *table.Places, newGroup func() *group.Store) *Store {
-	return &Store{places: places, newGroup: newGroup, groups: map[string]*group.Store{}}
+// New returns a store with a group for each shard, which newGroup makes when the first call needs it, and another one for the calls
+// whose keys lie on several shards, unless newAcross is nil.
+func New(places *table.Places, newGroup, newAcross func() *group.Store) *Store {
+	return &Store{places: places, newGroup: newGroup, newAcross: newAcross, groups: map[string]*group.Store{}}
 }
 
-// Do implements [runtime.Store]. A call whose keys lie on several shards is answered with a [*runtime.ShardsError].
+// across is the name of the group for several shards. No shard has it.
+const across = "*"
+
+// Do implements [runtime.Store]. A call whose keys lie on several shards is answered with a [*runtime.ShardsError] if no group is for it.
 func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	answers := make([]runtime.Answer, len(calls))
 	rest := make([]int, len(calls))
@@ -43,22 +49,25 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 		return answers, err
 	}
 	// The shards may have been split or merged since the places of the keys were found.
-	s.places.Forget(table.KeysOf(calls))
+	s.places.Forget(table.FirstParts(calls))
 	return answers, s.send(ctx, calls, answers, outdated)
 }
 
 // send sends the calls at these indexes to their groups, all at once, and stores their answers.
 func (s *Store) send(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, at []int) error {
-	places, err := s.places.Of(ctx, table.KeysOf(calls))
+	places, err := s.places.Of(ctx, table.FirstParts(calls))
 	if err != nil {
 		return err
 	}
 	parts := map[string][]int{}
 	for _, i := range at {
 		place, err := table.PlaceOf(&calls[i], places)
-		if err != nil {
+		switch {
+		case err != nil && s.newAcross == nil:
 			answers[i] = runtime.Answer{Err: err}
 			continue
+		case err != nil:
+			place = across
 		}
 		parts[place] = append(parts[place], i)
 	}
@@ -98,7 +107,11 @@ func (s *Store) group(place string) *group.Store {
 	defer s.mu.Unlock()
 	g := s.groups[place]
 	if g == nil {
-		g = s.newGroup()
+		if place == across {
+			g = s.newAcross()
+		} else {
+			g = s.newGroup()
+		}
 		s.groups[place] = g
 	}
 	return g

@@ -106,11 +106,17 @@ func (s Server) Store(t testing.TB, db *sql.DB, clock func() time.Time) *sqlstor
 // StoreIn is Store with the name of the table.
 func (s Server) StoreIn(t testing.TB, db *sql.DB, table string, clock func() time.Time) *sqlstore.Store {
 	t.Helper()
-	store := Must(agree.NewCreatingStore(db, s.Dialect, sqlstore.Options{Table: table, Clock: clock}))(t)
+	return s.StoreOf(t, db, sqlstore.Options{Table: table, Clock: clock})
+}
+
+// StoreOf is StoreIn with options.
+func (s Server) StoreOf(t testing.TB, db *sql.DB, o sqlstore.Options) *sqlstore.Store {
+	t.Helper()
+	store := Must(agree.NewCreatingStore(db, s.Dialect, o))(t)
 	require.NoError(t, store.Migrate(context.Background()))
 	t.Cleanup(func() {
 		store.Close()
-		Drop(t, db, table)
+		Drop(t, db, o.Table)
 	})
 	return store
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -79,21 +80,44 @@ func (p *Prepared) tryAll(ctx context.Context, x *conn.Executor) error {
 			err = p.dryRun(ctx, x, runtime.Row{Key: key, Shard: -1})
 		}
 	}
+	if err == nil && p.TwoPhase && len(keys) > 1 {
+		err = p.tryTwoPhases(ctx, x, keys)
+	}
 	return err
 }
 
-// dryRun locks, writes and deletes a row that no limit can have, and rolls back.
-func (p *Prepared) dryRun(ctx context.Context, x *conn.Executor, row runtime.Row) error {
-	err := p.Server.InTx(ctx, x, runtime.DurabilityDefault, func(in conn.Session) error {
-		l := NewRowLock(in, []runtime.Row{row}, runtime.DurabilityDefault)
-		if err := l.Lock(ctx, OrderFor(&p.Server.Dialect, ReadFirst)); err != nil {
+// tryTwoPhases commits a transaction that has written and deleted a row on each shard, given a key of each. Only a commit shows whether
+// the keyspace allows it.
+func (p *Prepared) tryTwoPhases(ctx context.Context, x *conn.Executor, keys map[string]string) error {
+	rows, places := []runtime.Row{}, map[string]string{}
+	for place, key := range keys {
+		rows, places[key] = append(rows, runtime.Row{Key: key, Shard: -1}), place
+	}
+	slices.SortFunc(rows, runtime.Row.Compare)
+	return p.Server.InTwoPhases(ctx, x, func(in conn.Session) error { return tryWrites(ctx, in, rows, places, SeedFirst) })
+}
+
+// tryWrites locks, writes and deletes rows that no limit can have.
+func tryWrites(ctx context.Context, in conn.Session, rows []runtime.Row, places map[string]string, order LockOrder) error {
+	l := NewRowLock(in, rows, runtime.DurabilityDefault)
+	l.Places = places
+	if err := l.Lock(ctx, order); err != nil {
+		return err
+	}
+	// Both, because a user may have the privilege for one of them only.
+	for _, st := range []conn.Statement{conn.WriteRows, conn.DeleteRows} {
+		if err := l.put(ctx, st, withoutStates(rows)); err != nil {
 			return err
 		}
-		// Both, because a user may have the privilege for one of them only.
-		for _, st := range []conn.Statement{conn.WriteRows, conn.DeleteRows} {
-			if err := l.put(ctx, st, []runtime.StoredRow{{Row: row}}); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+// dryRun tries a row, and rolls back.
+func (p *Prepared) dryRun(ctx context.Context, x *conn.Executor, row runtime.Row) error {
+	err := p.Server.InTx(ctx, x, runtime.DurabilityDefault, func(in conn.Session) error {
+		if err := tryWrites(ctx, in, []runtime.Row{row}, nil, OrderFor(&p.Server.Dialect, ReadFirst)); err != nil {
+			return err
 		}
 		return conn.ErrRollback
 	})

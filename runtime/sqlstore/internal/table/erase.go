@@ -12,11 +12,8 @@ import (
 // Eraser erases keys from both tables.
 type Eraser struct{ *OverrideLog }
 
-// deleteRows deletes the rows of a key, and blotEntries changes its entries of the log up to an ID.
-const (
-	deleteRows  = "DELETE FROM {table} WHERE name = ? AND {key} = ?"
-	blotEntries = "UPDATE {table} SET {key} = ?, reason = ?, author = ? WHERE name = ? AND {key} = ? AND id <= ?"
-)
+// blotEntries changes the entries of a key in the log up to an ID.
+const blotEntries = "UPDATE {table} SET {key} = ?, reason = ?, author = ? WHERE name = ? AND {key} = ? AND id <= ?"
 
 // Erase erases a key in a transaction of the store, or in two of them if the tables are in different databases: then the log comes first, so
 // that a block that has come meanwhile keeps the rows, and the whole can be repeated after an error.
@@ -98,15 +95,13 @@ func (e *Eraser) erasureIn(
 func (e *Eraser) deleteIn(ctx context.Context, in conn.Session, limit, key string) (rows int, err error) {
 	// The lock of the first row guards the others of a precise limit. Without it, rows could stay that a take has inserted
 	// after the deletion began.
-	l := NewRowLock(in, []runtime.Row{{Name: limit, Key: key}}, runtime.DurabilityDefault)
+	first := []runtime.StoredRow{{Row: runtime.Row{Name: limit, Key: key}}}
+	l := NewRowLock(in, []runtime.Row{first[0].Row}, runtime.DurabilityDefault)
 	if err := l.Lock(ctx, OrderFor(&e.server.Dialect, SeedFirst)); err != nil {
 		return 0, err
 	}
-	remove, err := e.server.Naming(e.server.Table, e.server.Dialect.WithNumbers(deleteRows))
-	if err != nil {
-		return 0, err
-	}
-	result, err := in.ExecContext(ctx, remove, limit, key)
+	n, v := conn.Bind(first)
+	result, err := in.Exec(ctx, conn.DeleteKey, n, v)
 	if err != nil {
 		return 0, err
 	}

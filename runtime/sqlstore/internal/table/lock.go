@@ -4,6 +4,7 @@ package table
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 
@@ -50,6 +51,9 @@ type RowLock struct {
 	found  []bool
 	// placeholders are the rows with [placeholderTS].
 	placeholders []runtime.Row
+	// Places are the shards of the first parts of keys if the rows are on several: then each has a statement of its own, because one that
+	// locks rows on several of them locks these in no order.
+	Places map[string]string
 	// durability is that of the statements that write.
 	durability runtime.Durability
 }
@@ -74,9 +78,11 @@ func (l *RowLock) Lock(ctx context.Context, order LockOrder) error {
 	const tries = 10
 	for try := range tries {
 		if order == SeedFirst || try > 0 {
-			n, v := conn.Bind(placeholders(missing))
-			if _, err := l.Exec(ctx, conn.SeedRows, n, v); err != nil {
-				return err
+			for _, part := range byPlace(placeholders(missing), l.Places) {
+				n, v := conn.Bind(part)
+				if _, err := l.Exec(ctx, conn.SeedRows, n, v); err != nil {
+					return err
+				}
 			}
 		}
 		if err := l.Read(ctx, conn.ReadRows, missing); err != nil {
@@ -91,6 +97,26 @@ func (l *RowLock) Lock(ctx context.Context, order LockOrder) error {
 		}
 	}
 	return fault.ErrVanished
+}
+
+// byPlace returns the rows on each shard, in the order of the shards' names, given those of the first parts of their keys. Without any,
+// the rows are one part, unless there are none.
+func byPlace(rows []runtime.StoredRow, places map[string]string) (parts [][]runtime.StoredRow) {
+	switch {
+	case len(rows) == 0:
+		return nil
+	case places == nil:
+		return [][]runtime.StoredRow{rows}
+	}
+	of := map[string][]runtime.StoredRow{}
+	for _, r := range rows {
+		place := places[conn.FirstPart(r.Row.Key)]
+		of[place] = append(of[place], r)
+	}
+	for _, place := range slices.Sorted(maps.Keys(of)) {
+		parts = append(parts, of[place])
+	}
+	return parts
 }
 
 func placeholders(rows []runtime.Row) []runtime.StoredRow {
@@ -122,10 +148,16 @@ func (l *RowLock) Missing() []runtime.Row {
 
 // Read reads rows by a statement that locks them or not.
 func (l *RowLock) Read(ctx context.Context, by conn.Statement, rows []runtime.Row) error {
-	if len(rows) == 0 {
-		return nil
+	for _, part := range byPlace(withoutStates(rows), l.Places) {
+		if err := l.readPart(ctx, by, part); err != nil {
+			return err
+		}
 	}
-	n, v := conn.Bind(withoutStates(rows))
+	return nil
+}
+
+func (l *RowLock) readPart(ctx context.Context, by conn.Statement, rows []runtime.StoredRow) error {
+	n, v := conn.Bind(rows)
 	found, err := l.Query(ctx, by, n, v)
 	if err != nil {
 		return err
@@ -178,9 +210,15 @@ func (l *RowLock) Write(ctx context.Context, changes []runtime.StoredRow) error 
 
 // put writes or deletes rows.
 func (l *RowLock) put(ctx context.Context, s conn.Statement, rows []runtime.StoredRow) error {
-	if len(rows) == 0 {
-		return nil
+	for _, part := range byPlace(rows, l.Places) {
+		if err := l.putPart(ctx, s, part); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func (l *RowLock) putPart(ctx context.Context, s conn.Statement, rows []runtime.StoredRow) error {
 	n, v := l.Bind(rows)
 	result, err := l.Exec(ctx, s, n, v)
 	if err != nil {

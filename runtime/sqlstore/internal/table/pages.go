@@ -146,16 +146,13 @@ func pageAfter(ctx context.Context, in conn.Session, after runtime.Row, most int
 
 // deleteUnchanged deletes rows unless they have changed since they were read, by a statement for each shard on which they are.
 func (s *Sweeper) deleteUnchanged(ctx context.Context, x *conn.Executor, rows []runtime.StoredRow) (deleted int, err error) {
-	if len(rows) == 0 {
-		return 0, nil
-	}
-	parts := [][]runtime.StoredRow{rows}
+	var places map[string]string
 	if s.server.Sharded() {
-		if parts, err = s.byPlace(ctx, x, rows); err != nil {
+		if places, err = s.placesOf(ctx, x, rows); err != nil {
 			return 0, err
 		}
 	}
-	for _, part := range parts {
+	for _, part := range byPlace(rows, places) {
 		n, err := s.deletePart(ctx, x, part)
 		if deleted += n; err != nil {
 			return deleted, err
@@ -164,27 +161,17 @@ func (s *Sweeper) deleteUnchanged(ctx context.Context, x *conn.Executor, rows []
 	return deleted, nil
 }
 
-// byPlace returns the rows of each shard.
-func (s *Sweeper) byPlace(ctx context.Context, x *conn.Executor, rows []runtime.StoredRow) (parts [][]runtime.StoredRow, err error) {
-	keys := make([]string, len(rows))
+// placesOf returns the shards of the first parts of the rows' keys.
+func (s *Sweeper) placesOf(ctx context.Context, x *conn.Executor, rows []runtime.StoredRow) (places map[string]string, err error) {
+	parts := make([]string, len(rows))
 	for i, r := range rows {
-		keys[i] = r.Row.Key
+		parts[i] = conn.FirstPart(r.Row.Key)
 	}
-	var places map[string]string
 	err = s.server.Single(ctx, x, func(in conn.Session) error {
-		places, err = s.server.PlacesIn(ctx, in, keys)
+		places, err = s.server.PlacesIn(ctx, in, parts)
 		return err
 	})
-	at := map[string]int{}
-	for _, r := range rows {
-		i, ok := at[places[r.Row.Key]]
-		if !ok {
-			i = len(parts)
-			at[places[r.Row.Key]], parts = i, append(parts, nil)
-		}
-		parts[i] = append(parts[i], r)
-	}
-	return parts, err
+	return places, err
 }
 
 func (s *Sweeper) deletePart(ctx context.Context, x *conn.Executor, rows []runtime.StoredRow) (deleted int, err error) {

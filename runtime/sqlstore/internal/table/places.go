@@ -8,22 +8,22 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 )
 
-// Places are the shards of a database on which keys lie, as this process last saw them. A place that is out of date costs a round trip,
+// Places are the shards of a database on which keys lie, by their first parts, as this process last saw them. A place that is out of date costs a round trip,
 // and never changes an answer: the database itself sends each statement to the right shard.
 type Places struct {
 	prepared *Prepared
 
 	mu sync.Mutex
-	// recent and older have the places of keys. When recent is full it becomes older, so that keys in use stay.
+	// recent and older have the places of first parts of keys. When recent is full it becomes older, so that keys in use stay.
 	recent, older map[string]string
-	// next is the search that keys can join, or nil. searching means that a goroutine runs it, and those that come after it.
+	// next is the search that others can join, or nil. searching means that a goroutine runs it, and those that come after it.
 	next      *search
 	searching bool
 }
 
 // search is a statement that finds the places of the keys of several calls.
 type search struct {
-	keys []string
+	parts []string
 	// done is closed when found and err are set.
 	done  chan struct{}
 	found map[string]string
@@ -41,25 +41,25 @@ func (p *Places) whole() bool {
 	return p.prepared.Executor.Load() != nil && !p.prepared.Server.Sharded()
 }
 
-// Of returns the place of each key: the name of a shard, or "" if the table is on one server.
-func (p *Places) Of(ctx context.Context, keys []string) (map[string]string, error) {
-	places := make(map[string]string, len(keys))
+// Of returns the place for each first part of a key: the name of a shard, or "" if the table is on one server.
+func (p *Places) Of(ctx context.Context, parts []string) (map[string]string, error) {
+	places := make(map[string]string, len(parts))
 	if p.whole() {
 		return places, nil
 	}
 	var unknown []string
 	p.mu.Lock()
-	for _, key := range keys {
-		place, ok := p.recent[key]
+	for _, part := range parts {
+		place, ok := p.recent[part]
 		if !ok {
-			if place, ok = p.older[key]; ok {
-				p.keepLocked(key, place)
+			if place, ok = p.older[part]; ok {
+				p.keepLocked(part, place)
 			}
 		}
 		if ok {
-			places[key] = place
+			places[part] = place
 		} else {
-			unknown = append(unknown, key)
+			unknown = append(unknown, part)
 		}
 	}
 	var s *search
@@ -78,36 +78,36 @@ func (p *Places) Of(ctx context.Context, keys []string) (map[string]string, erro
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	for _, key := range unknown {
-		places[key] = s.found[key]
+	for _, part := range unknown {
+		places[part] = s.found[part]
 	}
 	return places, s.err
 }
 
-// Forget has the places of keys searched again.
-func (p *Places) Forget(keys []string) {
+// Forget has the places for first parts searched again.
+func (p *Places) Forget(parts []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, key := range keys {
-		delete(p.recent, key)
-		delete(p.older, key)
+	for _, part := range parts {
+		delete(p.recent, part)
+		delete(p.older, part)
 	}
 }
 
-func (p *Places) keepLocked(key, place string) {
+func (p *Places) keepLocked(part, place string) {
 	if p.recent == nil || len(p.recent) >= mostRecent {
 		p.recent, p.older = map[string]string{}, p.recent
 	}
-	p.recent[key] = place
+	p.recent[part] = place
 }
 
-// joinLocked adds keys to the next search, and begins it if none is running. It returns nil if the store is closed.
-func (p *Places) joinLocked(ctx context.Context, keys []string) *search {
+// joinLocked adds first parts to the next search, and begins it if none is running. It returns nil if the store is closed.
+func (p *Places) joinLocked(ctx context.Context, parts []string) *search {
 	if p.next == nil {
 		p.next = &search{done: make(chan struct{})}
 	}
 	s := p.next
-	s.keys = append(s.keys, keys...)
+	s.parts = append(s.parts, parts...)
 	if !p.searching {
 		ctx := context.WithoutCancel(ctx)
 		if !p.prepared.Server.Gate.InBackground(func() { p.run(ctx) }) {
@@ -124,21 +124,21 @@ func (p *Places) run(ctx context.Context) {
 	for s := p.begin(); s != nil; s = p.begin() {
 		s.found, s.err = Using(ctx, p.prepared, func(ctx context.Context, x *conn.Executor) (found map[string]string, err error) {
 			err = p.prepared.Server.Single(ctx, x, func(in conn.Session) error {
-				found, err = p.prepared.Server.PlacesIn(ctx, in, s.keys)
+				found, err = p.prepared.Server.PlacesIn(ctx, in, s.parts)
 				return err
 			})
 			return found, err
 		})
 		p.mu.Lock()
-		for key, place := range s.found {
-			p.keepLocked(key, place)
+		for part, place := range s.found {
+			p.keepLocked(part, place)
 		}
 		p.mu.Unlock()
 		close(s.done)
 	}
 }
 
-// PlaceOf returns the place of the keys of a call, or a [*runtime.ShardsError] if they have several.
+// PlaceOf returns the place of the keys of a call, given those of their first parts, or a [*runtime.ShardsError] if they have several.
 func PlaceOf(c *runtime.Call, places map[string]string) (place string, err error) {
 	var first *runtime.Request
 	for i := range c.Requests {
@@ -146,7 +146,7 @@ func PlaceOf(c *runtime.Call, places map[string]string) (place string, err error
 		if q.Policy == nil || !q.UsesRows() {
 			continue
 		}
-		at := places[q.Key]
+		at := places[conn.FirstPart(q.Key)]
 		if first != nil && at != place {
 			return "", &runtime.ShardsError{Limits: [2]string{first.Policy.Name, q.Policy.Name}, Shards: [2]string{place, at}}
 		}
@@ -155,14 +155,14 @@ func PlaceOf(c *runtime.Call, places map[string]string) (place string, err error
 	return place, nil
 }
 
-// KeysOf returns the keys of calls, some perhaps twice.
-func KeysOf(calls []runtime.Call) (keys []string) {
+// FirstParts returns the first parts of the keys of calls, some perhaps twice.
+func FirstParts(calls []runtime.Call) (parts []string) {
 	for i := range calls {
 		for j := range calls[i].Requests {
-			keys = append(keys, calls[i].Requests[j].Key)
+			parts = append(parts, conn.FirstPart(calls[i].Requests[j].Key))
 		}
 	}
-	return keys
+	return parts
 }
 
 // begin returns the next search, or nil without one.

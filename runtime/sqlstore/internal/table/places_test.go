@@ -35,6 +35,14 @@ func TestPlacesOfKeysInUseStay(t *testing.T) {
 	assert.NotContains(t, p.older, "hot")
 }
 
+func TestRowsOfEachShardAreApart(t *testing.T) {
+	row := func(key string) runtime.StoredRow { return runtime.StoredRow{Row: runtime.Row{Name: "limit", Key: key}} }
+	all := []runtime.StoredRow{row("a"), row("b|1"), row("b|2"), row("c")}
+	assert.Empty(t, byPlace(nil, nil))
+	assert.Equal(t, [][]runtime.StoredRow{all}, byPlace(all, nil))
+	assert.Equal(t, [][]runtime.StoredRow{{row("b|1"), row("b|2")}, {row("a"), row("c")}}, byPlace(all, map[string]string{"a": "80-", "b": "-80", "c": "80-"}))
+}
+
 func TestCallHasOnePlaceOrIsRefused(t *testing.T) {
 	request := func(limit, key string, mode runtime.Mode) runtime.Request {
 		return runtime.Request{Key: key, Count: 1, Policy: &runtime.Policy{Name: limit, Kind: runtime.FixedWindow, Rate: 1, Capacity: 1, Period: 1, Mode: mode}}
@@ -49,6 +57,7 @@ func TestCallHasOnePlaceOrIsRefused(t *testing.T) {
 		{[]runtime.Request{request("one", "a", 0), request("two", "b", 0)}, "-80", nil},
 		{[]runtime.Request{request("one", "c", runtime.ModeOff), request("two", "b", 0)}, "-80", nil},
 		{[]runtime.Request{{Key: "c"}, request("two", "b", 0)}, "-80", nil},
+		{[]runtime.Request{request("one", "a", 0), request("two", "a|of team", 0)}, "-80", nil},
 		{[]runtime.Request{request("one", "a", 0), request("two", "c", 0)}, "",
 			&runtime.ShardsError{Limits: [2]string{"one", "two"}, Shards: [2]string{"-80", "80-"}}},
 	} {

@@ -19,6 +19,8 @@ import (
 type Prepared struct {
 	Server   *conn.Server
 	Executor atomic.Pointer[conn.Executor]
+	// TwoPhase means that calls may take from several shards.
+	TwoPhase bool
 	mu       sync.Mutex
 	// sweeps is the clock by which rows and old entries of logs are deleted.
 	sweeps meter.SweepClock
