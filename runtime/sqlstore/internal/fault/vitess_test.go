@@ -45,6 +45,10 @@ func TestErrorsOfVitessAreKnownByTheirTexts(t *testing.T) {
 			true, false, "no primary tablet"},
 		"no primary": {vtgateError(1105, "HY000", "target: limits.0.primary: primary is not serving, there may be a reparent operation in progress"), true, false,
 			"no primary tablet"},
+		"no tablet yet": {vtgateError(1105, "HY000", "target: limits.0.primary: inconsistent state detected, primary is serving but initially found no "+
+			"available tablet"), true, false, "no primary tablet"},
+		"one phase": {vtgateError(1105, "HY000", "VT10002: atomic distributed transaction not allowed: not configured for semi-sync"), false, false,
+			"set its durability policy to semi_sync"},
 		"buffered too long": {vtgateError(1105, "HY000", "target: limits.0.primary: context was canceled before failover finished: context canceled"), true, false,
 			"no primary tablet"},
 		"tablet down": {vtgateError(1105, "HY000", behind+"Unavailable desc = connection error: desc = \"transport: Error while dialing: dial tcp 127.0.0.1:1: "+

@@ -36,7 +36,9 @@ func TestPlacesOfKeysInUseStay(t *testing.T) {
 }
 
 func TestRowsOfEachShardAreApart(t *testing.T) {
-	row := func(key string) runtime.StoredRow { return runtime.StoredRow{Row: runtime.Row{Name: "limit", Key: key}} }
+	row := func(key string) runtime.StoredRow {
+		return runtime.StoredRow{Row: runtime.Row{Name: "limit", Key: key}}
+	}
 	all := []runtime.StoredRow{row("a"), row("b|1"), row("b|2"), row("c")}
 	assert.Empty(t, byPlace(nil, nil))
 	assert.Equal(t, [][]runtime.StoredRow{all}, byPlace(all, nil))
