@@ -133,3 +133,16 @@ func TestImports(t *testing.T) {
 		require.NotContains(t, path, "sqlstore")
 	}
 }
+
+// TestParametersAreInReadme: the table of the fields has every parameter that responses have.
+func TestParametersAreInReadme(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	responses, err := os.ReadFile("testdata/responses.txt")
+	require.NoError(t, err)
+	found := regexp.MustCompile(`;([a-z]+)=`).FindAllSubmatch(responses, -1)
+	require.NotEmpty(t, found)
+	for _, m := range found {
+		require.Contains(t, string(readme), fmt.Sprintf("| `%s` |", m[1]))
+	}
+}
