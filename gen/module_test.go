@@ -3,6 +3,7 @@ package gen
 import (
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -63,6 +64,23 @@ func TestGenImportsLittle(t *testing.T) {
 		assert.True(t, path == allowed[1] || path == allowed[2] || strings.HasPrefix(path, allowed[0]+"/") || strings.HasPrefix(path, allowed[3]+"/"),
 			"%s: apps that add the tool would have to require it", path)
 		assert.NotEqual(t, modulePath+"/runtime/sqlstore/sqlite", path, "the tool prints the SQL of dialects, and must not depend on a driver")
+	}
+}
+
+// CONTRIBUTING.md names all modules that the root module requires, in one sentence.
+func TestRequirementsAreDocumented(t *testing.T) {
+	mod, err := os.ReadFile(filepath.Join(root(t), "go.mod"))
+	require.NoError(t, err)
+	page, err := os.ReadFile(filepath.Join(root(t), ".github", "CONTRIBUTING.md"))
+	require.NoError(t, err)
+	_, sentence, ok := strings.Cut(string(page), "requires nothing but ")
+	require.True(t, ok)
+	sentence, _, _ = strings.Cut(sentence, "\n")
+	for line := range strings.Lines(string(mod)) {
+		if module, ok := strings.CutPrefix(line, "\t"); ok && !strings.Contains(module, "// indirect") {
+			name, _, _ := strings.Cut(path.Base(module), " ")
+			assert.Contains(t, strings.ToLower(sentence), name)
+		}
 	}
 }
 

@@ -134,6 +134,9 @@ func (r membersReader) limitNamed(name string, at diag.Span) *spec.Limit {
 	if d := r.p.drafts[name]; d != nil {
 		return d.done
 	}
+	if len(r.p.drafts) == 0 { // the file has a diagnostic already
+		return nil
+	}
 	r.p.doc.Report(at, ids.UnknownLimit, "name one of the limits of this file", "the file has no limit %s", diag.Quote(name))
 	r.p.doc.Offer(r.p.doc.Nearest(name, func() []string { return slices.Sorted(maps.Keys(r.p.drafts)) }))
 	return nil

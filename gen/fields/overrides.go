@@ -13,7 +13,7 @@ import (
 var overridesField = limitField{
 	name: "overrides", synonyms: []string{"override", "maxoverride"},
 	about: "Lets operators block keys, and give them other numbers, at most these, while the program runs: each with an end, a reason and an author. `{}` allows numbers within those of the limit.",
-	more: "A limit without it has no such methods and no cost. Overrides are rows of the table `rate_limit_overrides`, which is a log: each process reads the new entries every 5 seconds, and no decision needs a statement more. " +
+	more: "A limit without it has no such methods and no cost. With it, no decision needs a statement more. " +
 		"In force is a block of the limit or the key, else the override of the key, else that of the whole limit, else the plan. The period cannot be overridden.",
 	accepts: "a map with `rate`, `capacity` and `maxReserved`, each of which may be left out",
 	absent:  "no overrides and no blocks",

@@ -18,7 +18,7 @@ import (
 var plansField = fileField{
 	name: "plans", synonyms: []string{"plan", "tiers", "tier"},
 	about:     "The plans of your customers. `rate`, `capacity`, `hold`, `maxReserved` and, for a token bucket, `period` may be a map with a value for each plan. The method of such a limit takes the plan as its last parameter.",
-	more:      "Every such map names every plan, as in `rate: {free: 10, pro: 60, enterprise: unlimited}`. With the rate `unlimited`, requests of that plan are allowed without the store and not counted, unless the limit has `count: true`, and the plan is left out of the other maps. A key has one count, whatever its plan.",
+	more:      "Every such map names every plan, as in `rate: {free: 10, pro: 60, enterprise: unlimited}`. A plan with the rate `unlimited` is left out of the others. A key has one count, whatever its plan.",
 	accepts:   "a list of names: each begins with a letter and has letters, digits, and single dashes or underscores between them",
 	absent:    "limits are the same for all callers",
 	example:   "[free, pro]",

@@ -19,9 +19,7 @@ import (
 
 var pricesField = limitField{
 	name: "prices", synonyms: []string{"price", "pricing", "cost", "costs", "weights", "weight"},
-	about: "What a unit of each thing that a request uses costs, in tokens of the limit. Calls then pass a struct with the units in place of a count, and take the sum of price times units, rounded up.",
-	more: "With `prices: {input: 3, output: 15}`, a limit `llmSpend` has the calls `limit.LLMSpend(team).Allow(ctx, limits.LLMSpendUsage{Input: 1_200, Output: 300})`, and Check, Charge, Reserve and Settle take the same struct. " +
-		"The sum is exact and rounded up once. A group takes one usage for all of its limits with prices.",
+	about:   "What a unit of each thing that a request uses costs, in tokens of the limit. Calls then pass a struct with the units in place of a count, and take the sum of price times units, rounded up.",
 	accepts: fmt.Sprintf("a map from up to %d camelCase names to prices of more than 0 and at most %s, with at most %d digits after the point; not with `in flight` or capacity 0", maxPrices, words.Number(maxPrice), priceDigits),
 	absent:  "calls pass a count",
 	example: "{input: 3, cached: 0.3, output: 15}",

@@ -19,9 +19,7 @@ import (
 
 var prioritiesField = limitField{
 	name: "priorities", synonyms: []string{"priority", "classes", "headroom"},
-	about: "Classes of requests that share one count, each with the part of the capacity that it leaves to those that leave less. The method takes the class as its last parameter.",
-	more: "A request of a class is allowed only if that much is left after it, in whole tokens, rounded up. So the limit is smaller for it: `Remaining`, the delays and the largest count follow. Nothing is stored for it. " +
-		"Tokens are reserved ahead only by classes that leave 0%.",
+	about:   "Classes of requests that share one count, each with the part of the capacity that it leaves to those that leave less. The method takes the class as its last parameter.",
 	accepts: "a map of names with percentages from `0%` to `99%`, of which one is `0%`; not with a `lease` or a `penalty`, for `in flight` or with `precise`",
 	absent:  "all requests are alike",
 	example: "{interactive: 0%, batch: 30%}",

@@ -24,8 +24,8 @@ type ReserveItem interface {
 // CheckedN.
 type Item interface {
 	ReserveItem
-	// plain distinguishes the items that can pass without being reserved.
-	plain()
+	// CheckedN returns the limit and key of the item as one that must have n tokens, and gives none up: see [Limit.CheckedN].
+	CheckedN(n int64) Item
 }
 
 type item struct {
@@ -55,9 +55,10 @@ func (l *Limiter) joins(other *Limiter) bool {
 
 var errNilItem = fmt.Errorf("%w: a call needs at least one limit, and none may be nil", runtime.ErrInvalidCall)
 
+// plainItem is an item that can pass without being reserved.
 type plainItem struct{ item }
 
-func (plainItem) plain() {}
+func (i plainItem) CheckedN(n int64) Item { return i.of.CheckedN(n) }
 
 // N returns l as an [Item] that takes n tokens.
 func (l Limit) N(n int64) Item { return plainItem{item{l, runtime.Take, n}} }
@@ -73,8 +74,6 @@ func (l Limit) CheckedN(n int64) Item { return plainItem{item{l, runtime.Check, 
 func (l Limit) request(of *Limiter) (runtime.Request, error) {
 	return item{l, runtime.Take, 1}.request(of)
 }
-
-func (Limit) plain() {}
 
 // All takes from several limits at once: from all of them or, if one denies, from none. The counts of items for the
 // same key of the same limit add up; see [Limit.CheckedN] for items that take nothing. The error is

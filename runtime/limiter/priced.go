@@ -147,7 +147,7 @@ func (i pricedItem) request(of *Limiter) (runtime.Request, error) {
 	return q, err
 }
 
-func (pricedItem) plain() {}
+func (i pricedItem) CheckedN(n int64) Item { return i.taken.of.CheckedN(n) }
 
 // PricedReservation is a [Reservation] of the cost of an estimate, which is settled for a usage.
 type PricedReservation[U Usage] struct {

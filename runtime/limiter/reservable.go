@@ -125,8 +125,6 @@ func (l ReservableLimit) CheckedN(n int64) Item { return l.of.CheckedN(n) }
 
 func (l ReservableLimit) request(of *Limiter) (runtime.Request, error) { return l.of.request(of) }
 
-func (ReservableLimit) plain() {}
-
 // ReserveOnlyLimit is one key of a limit with capacity 0: tokens never accumulate, so that they can only be reserved,
 // each for the instant at which it accrues. It is a small value, like a [Limit].
 type ReserveOnlyLimit struct{ of Limit }

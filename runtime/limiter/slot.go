@@ -149,8 +149,6 @@ func (l SlotLimit) CheckedN(n int64) Item { return l.of.CheckedN(n) }
 
 func (l SlotLimit) request(of *Limiter) (runtime.Request, error) { return l.of.request(of) }
 
-func (SlotLimit) plain() {}
-
 // Slot is the slots of one holder of a [SlotLimit]. If it is not Allowed, none were free. It may be used by several
 // goroutines.
 //

@@ -304,10 +304,14 @@ func goldenCases() []goldenCase {
 			return b.Hints(func(*http.Request) ([]limiter.Item, error) { return []limiter.Item{w.limiter.Limit(counted, ada)}, nil })
 		}},
 		{name: "hints: POST", method: http.MethodPost, route: func(w *world, b *limithttp.Binder) http.Handler { return b.Hints(fails(nil)) }},
-		{name: "hints: not a limit", route: func(w *world, b *limithttp.Binder) http.Handler {
+		{name: "hints: whatever the items take", route: func(w *world, b *limithttp.Binder) http.Handler {
+			limit := w.limiter.Limit(with(bucket(), same), ada)
 			return b.Hints(func(*http.Request) ([]limiter.Item, error) {
-				return []limiter.Item{w.limiter.Limit(with(bucket(), same), ada).N(1)}, nil
+				return []limiter.Item{limit.N(1_000), limit.Checked(), limiter.Priced[pages](limit).Of(1_000)}, nil
 			})
+		}},
+		{name: "hints: no limit", route: func(w *world, b *limithttp.Binder) http.Handler {
+			return b.Hints(func(*http.Request) ([]limiter.Item, error) { return []limiter.Item{nil}, nil })
 		}},
 	}
 }

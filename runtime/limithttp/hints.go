@@ -2,7 +2,6 @@ package limithttp
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -49,8 +48,8 @@ type Hint struct {
 
 // Hints returns a handler of GET requests for the tokens left of limits. It takes none, and is not observed. The function
 // from returns the limits with the key of the client that asks: take it from the session or the address, and not from a
-// parameter of the request, which would show the counts of others. The items must be limits themselves, such as
-// limit.SendMessage(id), and not the results of N or Checked.
+// parameter of the request, which would show the counts of others. The items may be those of a route: how many tokens they take
+// does not matter.
 //
 // The response is {"limits": [...]}, with a [Hint] for each limit that has a RateLimit field or only counts: those without a
 // key, and those with a lease, are left out.
@@ -62,11 +61,9 @@ func (b *Binder) Hints(from func(*http.Request) ([]limiter.Item, error)) http.Ha
 		}
 		checks := make([]limiter.Item, len(items))
 		for i, item := range items {
-			limit, ok := item.(interface{ CheckedN(int64) limiter.Item })
-			if !ok {
-				return nil, fmt.Errorf("%w: hints need a limit such as limit.SendMessage(id), not the result of N or Checked", errHints)
+			if item != nil { // else the call has the error
+				checks[i] = item.CheckedN(0)
 			}
-			checks[i] = limit.CheckedN(0)
 		}
 		return checks, nil
 	})
@@ -84,8 +81,6 @@ func (b *Binder) Hints(from func(*http.Request) ([]limiter.Item, error)) http.Ha
 		b.writeHints(w, ds)
 	})
 }
-
-var errHints = Error(http.StatusInternalServerError, runtime.ErrInvalidCall)
 
 func (b *Binder) writeHints(w http.ResponseWriter, ds limiter.Decisions) {
 	response := struct {

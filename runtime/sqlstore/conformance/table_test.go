@@ -129,7 +129,7 @@ func TestMissingTableIsExplained(t *testing.T) {
 		db := s.Open(t)
 		table := live.NewTable()
 		store := s.StoreWith(t, db, sqlstore.Options{Table: table})
-		says := `there is no table "` + table + `": call Migrate, or run what "ratelimitgen sql -dialect ` +
+		says := `there is no table "` + table + `": call Start or Migrate, or run what "ratelimitgen sql -dialect ` +
 			s.Dialect.Name + ` -table ` + table + `" prints`
 		assert.ErrorContains(t, store.Ready(t.Context()), says)
 		refuses(t, store, says)

@@ -123,7 +123,7 @@ func TestTxOfAnotherDatabaseNamesTheMissingTable(t *testing.T) {
 	err := sqlstore.RunInTx(t.Context(), other, func(tx *sql.Tx) error {
 		return limits.WithTx(tx).Limit(counted, runtime.Key{}).Require(t.Context())
 	})
-	assert.ErrorContains(t, err, `limit "counted": there is no table "rate_limits" where the transaction was begun: begin it in the database that holds the counts, or create the table there: call Migrate, or run what "ratelimitgen sql -dialect sqlite" prints: `)
+	assert.ErrorContains(t, err, `limit "counted": there is no table "rate_limits" where the transaction was begun: begin it in the database that holds the counts, or create the table there: call Start or Migrate, or run what "ratelimitgen sql -dialect sqlite" prints: `)
 	assert.ErrorContains(t, err, "no such table: main.rate_limits")
 }
 

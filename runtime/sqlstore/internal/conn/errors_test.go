@@ -102,7 +102,7 @@ func TestHintsWrapErrorsOfDrivers(t *testing.T) {
 		err  error
 		want string
 	}{
-		{sqlState("42P01"), `there is no table "app.quotas": call Migrate, or run what "ratelimitgen sql -dialect postgres -table app.quotas" prints`},
+		{sqlState("42P01"), `there is no table "app.quotas": call Start or Migrate, or run what "ratelimitgen sql -dialect postgres -table app.quotas" prints`},
 		{errors.New("Error 1146 (42S02): Table 'app.quotas' doesn't exist"), `there is no table "app.quotas": `},
 		{sqlState("3F000"), `the schema of table "app.quotas" does not exist: create it`},
 		{sqlState("42501"), `on table "app.quotas" it needs SELECT, INSERT, UPDATE and DELETE`},
@@ -118,7 +118,7 @@ func TestHintsWrapErrorsOfDrivers(t *testing.T) {
 		{errors.New("Error 3098 (HY000): The table does not comply with the requirements by an external plugin."), "give table \"app.quotas\" its primary key"},
 		{errors.New("Error 1665 (HY000): Cannot execute statement: impossible to write to binary log since BINLOG_FORMAT = STATEMENT"), "set binlog_format=ROW"},
 		{errors.New("Error 1053 (08S01): Server shutdown in progress"), "the server is shutting down"},
-		{fmt.Errorf("SQL logic error: no such table: app.quotas (%w)", resultCode(1)), `there is no table "app.quotas": call Migrate`},
+		{fmt.Errorf("SQL logic error: no such table: app.quotas (%w)", resultCode(1)), `there is no table "app.quotas": call Start or Migrate`},
 		{resultCode(8), "make the file and its directory writable"},
 		{resultCode(8 | 4<<8), "make the file and its directory writable"}, // SQLITE_READONLY_DBMOVED
 		{resultCode(14), "check its path"},

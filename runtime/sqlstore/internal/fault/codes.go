@@ -126,11 +126,11 @@ const (
 
 // Hints about the table and the session. See conn.Server.FillIn for the placeholders.
 const (
-	MissingTable     = `there is no table {table}: call Migrate, or run what "ratelimitgen sql {flags}" prints`
+	MissingTable     = `there is no table {table}: call Start or Migrate, or run what "ratelimitgen sql {flags}" prints`
 	MissingTableInTx = `there is no table {table} where the transaction was begun: begin it in the database that holds the counts, ` +
-		`or create the table there: call Migrate, or run what "ratelimitgen sql {flags}" prints`
+		`or create the table there: call Start or Migrate, or run what "ratelimitgen sql {flags}" prints`
 	// Some databases do not list a table for a user without privileges on it.
-	InvisibleTable = `there is no table {table}, or no right to see it: call Migrate, or run what "ratelimitgen sql {flags}" prints`
+	InvisibleTable = `there is no table {table}, or no right to see it: call Start or Migrate, or run what "ratelimitgen sql {flags}" prints`
 	WrongSession   = `change the settings of the connections, in the data source name or in the server`
 	// OtherServer is for a server that accepts the dialect's statements, and would return other results.
 	OtherServer = `dialect {dialect} is that of another database: pass the database's own dialect to sqlstore.New, if there is one`
