@@ -69,6 +69,38 @@ func TestExceptions(t *testing.T) {
 	}
 }
 
+// A decision finds the exception of its key, of many, without memory of its own. Keys that are given the same have one policy.
+func TestManyExceptionsCostNoMemory(t *testing.T) {
+	var list []runtime.Exception
+	for i := range 10_000 {
+		x := runtime.Exception{Key: fmt.Sprint(2 * i), Numbers: runtime.Numbers{Rate: int64(100 + i)}}
+		if i%2 == 0 {
+			x.Numbers, x.Plan = runtime.Numbers{}, pro
+		}
+		list = append(list, x)
+	}
+	all, exceptions := exceptional(list...)
+	policyOf := func(i int) *runtime.Policy {
+		p, _ := exceptions.For(all.For(free, runtime.KeyOf(runtime.Int(i))))
+		return p
+	}
+	for i := range list {
+		p := policyOf(2 * i)
+		if i%2 == 0 {
+			require.Same(t, policyOf(0), p)
+		} else {
+			require.EqualValues(t, 100+i, p.Rate)
+		}
+		require.Same(t, &all[free], policyOf(2*i+1))
+	}
+	own, others := all.For(free, runtime.KeyOf(runtime.Int(2)))
+	_, none := all.For(free, runtime.KeyOf(runtime.Int(1)))
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		exceptions.For(own, others)
+		exceptions.For(own, none)
+	}))
+}
+
 // What a key has used stays used when its exception comes or goes with a deploy, and a sweep goes by the exception.
 func TestCountsOutliveExceptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
