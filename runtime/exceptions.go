@@ -152,6 +152,14 @@ func (p *Policy) except(n Numbers) {
 	}
 }
 
+// numbered returns the policy whose numbers those of an operator replace: not one of an exception that gives none.
+func (p *Policy) numbered() *Policy {
+	if p.excepted != nil && p.Mode != p.excepted.Mode {
+		return p.excepted
+	}
+	return p
+}
+
 // Exceptions returns the exceptions of the limit, in the order of the file.
 func (l *CatalogLimit) Exceptions() []Exception {
 	if len(l.Policies) == 0 || l.Policies[0].exceptions == nil {
