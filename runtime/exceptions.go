@@ -1,6 +1,10 @@
 package runtime
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
 
 // Exception is what limits.yaml gives one key of a limit in place of the numbers of its plan or of the limit: a plan, numbers or
 // a Mode, of which it has one. It has no end: see [Override] for numbers that operators give for a time.
@@ -25,10 +29,18 @@ type Exceptions struct {
 	list     []Exception
 	// byKey has the indexes in list.
 	byKey map[string]int32
-	// content numbers the exceptions with different numbers, plans or modes. made has the policy for each of these and each of
-	// policies, nil before its first use.
-	content []int32
-	made    []atomic.Pointer[Policy]
+	// made has the policy for each of list and each of policies, nil before its first use.
+	made []atomic.Pointer[Policy]
+	// shared has the *Policy of each given that has been used.
+	shared sync.Map
+}
+
+// given is what an exception makes of a policy.
+type given struct {
+	policy  *Policy
+	plan    int
+	numbers Numbers
+	mode    Mode
 }
 
 // Except returns the exceptions of the keys of a limit, and makes the policy know them. It must be called before the policy is used.
@@ -44,19 +56,12 @@ func (p PlanPolicies) Except(list []Exception) *Exceptions {
 }
 
 func newExceptions(policies []*Policy, list []Exception) *Exceptions {
-	x := &Exceptions{policies: policies, list: list, byKey: make(map[string]int32, len(list)), content: make([]int32, len(list))}
-	contents := map[Exception]int32{}
-	for i, e := range list {
-		x.byKey[e.Key] = int32(i)
-		e.Key, e.Reason = "", ""
-		number, ok := contents[e]
-		if !ok {
-			number = int32(len(contents))
-			contents[e] = number
-		}
-		x.content[i] = number
+	// A program does this when it starts, for up to 10,000 keys.
+	x := &Exceptions{policies: policies, list: list, byKey: make(map[string]int32, len(list))}
+	for i := range list {
+		x.byKey[list[i].Key] = int32(i)
 	}
-	x.made = make([]atomic.Pointer[Policy], len(contents)*len(policies))
+	x.made = make([]atomic.Pointer[Policy], len(list)*len(policies))
 	for _, p := range policies {
 		p.exceptions = x
 	}
@@ -78,18 +83,17 @@ func (x *Exceptions) of(p *Policy, key string) *Policy {
 	if !ok {
 		return p
 	}
-	for plan, own := range x.policies {
-		if own != p {
-			continue
-		}
-		// One address for equal policies, because leases and memories go by it.
-		at := &x.made[int(x.content[i])*len(x.policies)+plan]
-		if at.Load() == nil {
-			at.CompareAndSwap(nil, x.apply(p, &x.list[i]))
-		}
-		return at.Load()
+	e, plan := &x.list[i], slices.Index(x.policies, p)
+	if plan < 0 {
+		return x.apply(p, e)
 	}
-	return x.apply(p, &x.list[i])
+	at := &x.made[int(i)*len(x.policies)+plan]
+	if at.Load() == nil {
+		// One address for equal policies, because leases and memories go by it.
+		equal, _ := x.shared.LoadOrStore(given{p, e.Plan, e.Numbers, e.Mode}, x.apply(p, e))
+		at.Store(equal.(*Policy))
+	}
+	return at.Load()
 }
 
 // apply returns the policy of a key with an exception.
@@ -146,6 +150,14 @@ func (p *Policy) except(n Numbers) {
 	if b := &p.Overrides; p.Overridable() {
 		b.Rate, b.Capacity, b.MaxReserved, b.Slots = max(b.Rate, p.Rate), max(b.Capacity, p.Capacity), max(b.MaxReserved, p.MaxReserved), max(b.Slots, p.Slots)
 	}
+}
+
+// numbered returns the policy whose numbers those of an operator replace: not one of an exception that gives none.
+func (p *Policy) numbered() *Policy {
+	if p.excepted != nil && p.Mode != p.excepted.Mode {
+		return p.excepted
+	}
+	return p
 }
 
 // Exceptions returns the exceptions of the limit, in the order of the file.

@@ -42,8 +42,8 @@ func ForGood() time.Time { return arith.Time(math.MaxInt64) }
 type Override struct {
 	// Plan is the plan whose numbers the key gets, a constant of generated code; nil keeps the key's own.
 	Plan encoding.TextMarshaler
-	// Rate, Capacity and MaxReserved, in tokens, and Slots are at most the bounds in the policy's [OverrideBounds]. They
-	// have no effect on a key whose plan has no numbers: it is unlimited, or its rate is 0.
+	// Rate, Capacity and MaxReserved, in tokens, and Slots are at most the bounds in the policy's [OverrideBounds], or what
+	// the key's [Exception] gives. They have no effect on a key whose plan has no numbers: it is unlimited, or its rate is 0.
 	Rate, Capacity, MaxReserved, Slots int64
 	// Mode is ModeOff or ModeUnlimited, which both lift the limit, or ModeShadow, without plan and numbers. Limits can be
 	// lifted if their [OverrideBounds] have Unlimited. The zero Mode changes none. See [Block] to deny requests.
@@ -166,14 +166,14 @@ func (e *OverrideEntry) numbers(k Kind) Numbers {
 	return Numbers{Rate: e.Rate, Capacity: e.Capacity, MaxReserved: e.MaxReserved}
 }
 
-// Complete sets what an entry does, and reports a problem of the override with the policy of its key.
+// Complete sets what an entry of a key does, and reports a problem of the override with the policy of the limit.
 func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
+	// The numbers are for whatever plan the key has: an unlimited plan has none.
+	p = p.counted().Inside().Except(e.Key).numbered()
 	logged, most := v.numbers().logged(), p.Overrides.most().logged()
 	e.Rate, e.Capacity, e.MaxReserved = logged.Rate, logged.Capacity, logged.MaxReserved
 	e.Most = OverrideBounds{Rate: most.Rate, Capacity: most.Capacity, MaxReserved: most.MaxReserved, Unlimited: p.Overrides.Unlimited}
 	e.Until, e.Reason, e.Author = v.Until, v.Reason, v.Author
-	// The numbers are for whatever plan the key has: an unlimited plan has none.
-	p = p.counted()
 	if v.Plan != nil {
 		name, err := v.Plan.MarshalText()
 		if err == nil {
@@ -276,9 +276,8 @@ func (e *OverrideEntry) lifts() bool {
 // if p is.
 func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 	base := p.written()
-	if e.What == OverrideNumbers && p.excepted != nil && p.Mode != p.excepted.Mode {
-		// The operator comes before the exception, which gives no numbers.
-		p = p.excepted
+	if e.What == OverrideNumbers {
+		p = p.numbered()
 	}
 	of, unlimited := *p, p.Mode == ModeUnlimited
 	switch {

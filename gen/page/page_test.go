@@ -426,6 +426,23 @@ func TestRecordingOfARemovedLimit(t *testing.T) {
 	requireText(t, page, "3 requests in 1m8s: 2 allowed and 1 denied. The key has between 0 and 2 tokens.")
 }
 
+// The page of a limit has its first exceptions, with what they give and why, and the number of the others.
+func TestPageListsExceptions(t *testing.T) {
+	text := "version: 1\nlimits:\n  send:\n    {kind: token bucket, rate: 17, period: 1m, key: {org: int64}, exceptions: [{org: 7, rate: 500, reason: a <b> c}"
+	for i := range 10_000 - 1 {
+		text += fmt.Sprintf(", {org: %d, mode: block, reason: abuse}", 1000+i)
+	}
+	page := written(t, &Page{File: parse(t, "limits.yaml", text+"]}\n")})
+	requireSound(t, page)
+	_, table, found := strings.Cut(page, "<caption>Exceptions of single keys</caption>")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "</table>")
+	assert.Contains(t, table, "<tr><td>org 7</td><td>rate 500</td><td>a &lt;b&gt; c</td></tr><tr><td>org 1000</td><td>mode block</td><td>abuse</td></tr>")
+	rows := strings.Count(table, "<tr>") - 1
+	assert.Contains(t, table, fmt.Sprintf("<td>9,%d more</td>", 1000-rows))
+	assert.Less(t, rows, 100)
+}
+
 // A plan that is unlimited when it is not blocked has no numbers of another plan.
 func TestBlockedUnlimitedPlanHasNoNumbers(t *testing.T) {
 	file := parse(t, "limits.yaml", ids.Planned("rate: {free: 17, pro: unlimited}", "mode: block"))

@@ -147,11 +147,11 @@ func (c *console) state(r *http.Request, p *runtime.Policy, key runtime.Key, row
 	if err != nil {
 		return s, err
 	}
-	s.Words = operate.Words(p, b)
 	// A check of no tokens is decided by the policy in force.
 	if d, err := limit.CheckN(r.Context(), 0); err == nil && d.Policy != nil {
 		p = d.Policy
 	}
+	s.Words = operate.Words(p, b)
 	if p.Inside().Uncounted() || p.Inside().CountsOnly() || len(rows) == 0 {
 		return s, nil
 	}

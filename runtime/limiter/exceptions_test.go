@@ -69,6 +69,38 @@ func TestExceptions(t *testing.T) {
 	}
 }
 
+// A decision finds the exception of its key, of many, without memory of its own. Keys that are given the same have one policy.
+func TestManyExceptionsCostNoMemory(t *testing.T) {
+	var list []runtime.Exception
+	for i := range 10_000 {
+		x := runtime.Exception{Key: fmt.Sprint(2 * i), Numbers: runtime.Numbers{Rate: int64(100 + i)}}
+		if i%2 == 0 {
+			x.Numbers, x.Plan = runtime.Numbers{}, pro
+		}
+		list = append(list, x)
+	}
+	all, exceptions := exceptional(list...)
+	policyOf := func(i int) *runtime.Policy {
+		p, _ := exceptions.For(all.For(free, runtime.KeyOf(runtime.Int(i))))
+		return p
+	}
+	for i := range list {
+		p := policyOf(2 * i)
+		if i%2 == 0 {
+			require.Same(t, policyOf(0), p)
+		} else {
+			require.EqualValues(t, 100+i, p.Rate)
+		}
+		require.Same(t, &all[free], policyOf(2*i+1))
+	}
+	own, others := all.For(free, runtime.KeyOf(runtime.Int(2)))
+	_, none := all.For(free, runtime.KeyOf(runtime.Int(1)))
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		exceptions.For(own, others)
+		exceptions.For(own, none)
+	}))
+}
+
 // What a key has used stays used when its exception comes or goes with a deploy, and a sweep goes by the exception.
 func TestCountsOutliveExceptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -135,6 +167,16 @@ type keyWorld struct {
 	unbounded    runtime.Numbers
 	mostByFile   runtime.Numbers
 	planOutcomes map[int]outcome
+}
+
+// mostOfKey is the most that operators can give the key: what the file declares for them, and at least what it gives the key.
+func (w *keyWorld) mostOfKey() runtime.Numbers {
+	most := w.mostByFile
+	if x := w.exception; x != nil && x.Numbers != (runtime.Numbers{}) && !x.Numbers.Unlimited {
+		has := w.planOutcomes[free].numbered(x.Numbers, w.unbounded)
+		most.Rate, most.Capacity, most.MaxReserved = max(most.Rate, has.rate), max(most.Capacity, has.capacity), max(most.MaxReserved, has.maxReserved)
+	}
+	return most
 }
 
 // inForce is the reference: a block, the override of the key or of the whole limit, the exception, the plan.
@@ -255,7 +297,7 @@ func tryWorld(t *testing.T, r *rand.Rand) error {
 		case 1:
 			v.Mode = []runtime.Mode{runtime.ModeOff, runtime.ModeShadow}[r.IntN(2)]
 		default:
-			n := numbers(1000)
+			n := numbers(3000)
 			v.Rate, v.Capacity, v.MaxReserved = n.Rate, n.Capacity, n.MaxReserved
 		}
 		return v
@@ -264,10 +306,20 @@ func tryWorld(t *testing.T, r *rand.Rand) error {
 	key := runtime.KeyOf(runtime.String("k"))
 	w.own, w.of = random(), random()
 	for v, o := range map[**runtime.Override]limiter.Overrides{&w.own: limits.Overrides(&all[free], key), &w.of: limits.OverridesForAll(&all[free])} {
-		if *v != nil {
-			if _, err := o.Set(t.Context(), **v); err != nil {
-				return err
-			}
+		if *v == nil {
+			continue
+		}
+		most := w.mostByFile
+		if v == &w.own {
+			most = w.mostOfKey()
+		}
+		n := runtime.Numbers{Rate: (*v).Rate, Capacity: (*v).Capacity, MaxReserved: (*v).MaxReserved}
+		allowed := n.Rate <= most.Rate && n.Capacity <= most.Capacity && n.MaxReserved <= most.MaxReserved
+		switch _, err := o.Set(t.Context(), **v); {
+		case errors.Is(err, runtime.ErrInvalidOverride) && !allowed:
+			*v = nil
+		case err != nil || !allowed:
+			return fmt.Errorf("%+v of at most %+v, with the exception %+v: %v", n, most, w.exception, err)
 		}
 	}
 	if w.blocked = r.IntN(5) == 0; w.blocked {

@@ -53,6 +53,11 @@ func catalog(t *testing.T) *runtime.Catalog {
 		2: {Name: "apiCalls", Kind: runtime.TokenBucket, Rate: 100, Period: time.Minute, Capacity: 200, Overrides: bounds},
 		3: {Name: "apiCalls", Kind: runtime.TokenBucket, Mode: runtime.ModeUnlimited, Overrides: bounds},
 	}.Overridable(names)
+	plans.Except([]runtime.Exception{
+		{Key: "42", Plan: 3, Reason: "contract until 2027"},
+		{Key: "43", Numbers: runtime.Numbers{Rate: 500, Capacity: 1000}, Reason: "migration"},
+		{Key: "44", Mode: runtime.ModeBlock, Reason: "abuse"},
+	})
 	keys := map[string][]runtime.CatalogKey{
 		"sendMessage": {{Name: "userID", Type: "int64"}},
 		"search":      {{Name: "addr", Type: "netip.Addr/64"}},

@@ -142,9 +142,14 @@ func (c *call) show() error {
 		if of.Policy, err = c.flags.numbers().of(of.Policy, false); err != nil {
 			return err
 		}
-		b, err := limiter.New(c.program.Store).Limit(of.Policy, key).Peek(c.ctx)
+		limit := limiter.New(c.program.Store).Limit(of.Policy, key)
+		b, err := limit.Peek(c.ctx)
 		if err != nil {
 			return err
+		}
+		// A check of no tokens is decided by the policy in force.
+		if d, err := limit.CheckN(c.ctx, 0); err == nil && d.Policy != nil {
+			of.Policy = d.Policy
 		}
 		line := Words(of.Policy, b)
 		if of.Plan != "" {
@@ -171,7 +176,7 @@ func (c *call) holders(p *runtime.Policy, key runtime.Key) ([]meter.Holder, erro
 	return meter.Holders(p, rows, at), err
 }
 
-// Words says what a key has by a policy: "8 of 10 left, full after 12s", or "2 of 5 slots in use, all free after 40s".
+// Words says what a key has by the policy in force: "8 of 10 left, full after 12s", or "2 of 5 slots in use, all free after 40s".
 func Words(p *runtime.Policy, b runtime.Balance) string {
 	line := b.String()
 	switch {
@@ -186,7 +191,7 @@ func Words(p *runtime.Policy, b runtime.Balance) string {
 	if p.Warn.Len() > 0 && b.Capacity < runtime.MaxTokens {
 		line += fmt.Sprintf(", warns at %v", p.Warn)
 	}
-	if p.Mode != runtime.ModeEnforce && p.Mode != runtime.ModeUnlimited {
+	if p.Mode != runtime.ModeEnforce && p.Mode != runtime.ModeUnlimited && p.Mode != runtime.ModeBlock {
 		line += fmt.Sprintf(", mode %v", p.Mode)
 	}
 	if mode, relaxed := p.Relaxed(); relaxed && mode == p.Mode {
