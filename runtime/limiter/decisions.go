@@ -19,6 +19,8 @@ type Decisions struct {
 	// Each holds the decision of each limit, in the order of the items. If a limit denies, the others are Allowed if they
 	// would have passed, although they were not taken from.
 	Each []runtime.Decision
+	// DecidedAt is when the store decided, by its clock; the zero time if it did not need to.
+	DecidedAt time.Time
 
 	// limiter and requests belong to the call, for the methods by item. If the items have been reserved, they are
 	// settled by [Reservations.At].

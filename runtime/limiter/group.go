@@ -348,6 +348,9 @@ func decisionsOf(l *Limiter, requests []runtime.Request, answer runtime.Answer, 
 		return Decisions{}, err
 	}
 	all, ledger := Decisions{Allowed: true, Each: answer.Decisions, limiter: l, requests: requests}, new(receipt.Ledger)
+	if answer.At != 0 {
+		all.DecidedAt = arith.Time(answer.At)
+	}
 	for i := range all.Each {
 		d := &all.Each[i]
 		d.Receipt.Enter(ledger, int64(i), &requests[i].Key)

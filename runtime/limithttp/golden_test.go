@@ -398,3 +398,14 @@ func TestResponses(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(want), all.String(), "look at the difference, and run with -update")
 }
+
+// The end of a window is an instant of the store's clock, whatever the clock of this process shows.
+func TestHintsGoByTheClockOfTheStore(t *testing.T) {
+	w := newWorld()
+	h := limithttp.New(w.limiter, limithttp.Options{})
+	got := httptest.NewRecorder()
+	h.Hints(func(*http.Request) ([]limiter.Item, error) {
+		return []limiter.Item{w.limiter.Limit(with(window(), same), ada)}, nil
+	}).ServeHTTP(got, httptest.NewRequest(http.MethodGet, "/", nil))
+	require.Contains(t, got.Body.String(), `"resetAt":"2026-03-10T13:00:00Z"`)
+}

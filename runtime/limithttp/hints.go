@@ -36,7 +36,7 @@ type Hint struct {
 	// without a window.
 	FullAfter  float64 `json:"fullAfter"`
 	ResetAfter float64 `json:"resetAfter"`
-	// ResetAt is when the current window ends, to the second by the clock of this process; it is missing without a window. It is in
+	// ResetAt is when the current window ends, to the second by the clock of the store; it is missing without a window. It is in
 	// the time zone of a calendar, which is Zone, by its name in the IANA database, and otherwise in UTC. Zone is missing too if every
 	// key has a zone of its own.
 	ResetAt time.Time `json:"resetAt,omitzero"`
@@ -88,7 +88,7 @@ func (b *Binder) writeHints(w http.ResponseWriter, ds limiter.Decisions) {
 	}{Limits: []Hint{}}
 	for i := range ds.Each {
 		if b.advertises(ds, i) && !leased(&ds.Each[i]) {
-			response.Limits = append(response.Limits, hintOf(&ds.Each[i], b.now()))
+			response.Limits = append(response.Limits, hintOf(&ds.Each[i], ds.DecidedAt))
 		}
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -96,7 +96,7 @@ func (b *Binder) writeHints(w http.ResponseWriter, ds limiter.Decisions) {
 	json.NewEncoder(w).Encode(response)
 }
 
-func hintOf(d *runtime.Decision, now time.Time) Hint {
+func hintOf(d *runtime.Decision, at time.Time) Hint {
 	p := d.Policy
 	h := Hint{
 		Limit: d.Limit, Kind: p.Kind.String(), Precise: p.Precise, Unlimited: unlimited(p), Rate: p.Rate, Period: p.Period.Seconds(), Capacity: p.Full(),
@@ -107,7 +107,7 @@ func hintOf(d *runtime.Decision, now time.Time) Hint {
 		h.Used = p.Inside().Used(d.Value)
 	}
 	if d.ResetAfter > 0 {
-		h.ResetAt = now.Add(d.ResetAfter).Round(time.Second).UTC()
+		h.ResetAt = at.Add(d.ResetAfter).Round(time.Second).UTC()
 		// The data of the zone is there: a window of it has been decided.
 		if zone, err := p.Calendar.Location(); err == nil {
 			h.ResetAt = h.ResetAt.In(zone)
