@@ -18,6 +18,8 @@ type call struct {
 	denied int
 	// held is how many slots of a key are held during the run, if it is not 0. There are ten keys then.
 	held int
+	// exceptions is how many keys have one, each with numbers of its own: half of those of the calls, and others.
+	exceptions int
 	// by makes the call; nil means Allow. It returns whether the call was allowed.
 	by func(ctx context.Context, of handles, key runtime.Key) (allowed bool, err error)
 }
@@ -25,7 +27,8 @@ type call struct {
 // handles is a limiter, the limit, and a second one with the same numbers.
 type handles struct {
 	*limiter.Limiter
-	p, second *runtime.Policy
+	p, second  *runtime.Policy
+	exceptions *runtime.Exceptions
 }
 
 // many is more tokens than a run takes.
@@ -49,6 +52,16 @@ func useSlot(ctx context.Context, of handles, key runtime.Key) (bool, error) {
 	}
 	return true, slot.Release(ctx)
 }
+
+// usage is that of a request with prices, as generated code has it.
+type usage struct{ input, cached, output int64 }
+
+var prices = runtime.Prices{{Name: "input", Millionths: 300_000}, {Name: "cached", Millionths: 30_000}, {Name: "output", Millionths: 600_000}}
+
+func (u usage) Cost() (int64, error) { return prices.Cost(u.input, u.cached, u.output) }
+
+// classes are those of the requests with priorities.
+var classes = runtime.Priorities{1: {Name: "interactive"}, 2: {Name: "batch", Leaves: 30}}
 
 // with returns a changed policy.
 func with(p runtime.Policy, change func(p *runtime.Policy)) runtime.Policy {
@@ -75,6 +88,19 @@ var calls = []call{
 		return d.Taken == 2, err
 	}},
 	{name: "overridden", as: with(tokens, func(p *runtime.Policy) { p.Overrides = runtime.OverrideBounds{Rate: 9, Capacity: many} })},
+	{name: "warn", as: with(tokens, func(p *runtime.Policy) { p.Warn = runtime.Thresholds{80, 100} })},
+	{name: "prices", as: tokens, by: func(ctx context.Context, of handles, key runtime.Key) (bool, error) {
+		d, err := limiter.Priced[usage](of.Limit(of.p, key)).Allow(ctx, usage{1, 1, 1})
+		return d.Allowed, err
+	}},
+	{name: "priorities", as: tokens, by: func(ctx context.Context, of handles, key runtime.Key) (bool, error) {
+		d, err := of.Limit(classes.Of(2).For(of.p, key)).Allow(ctx)
+		return d.Allowed, err
+	}},
+	{name: "10,000 exceptions", as: tokens, exceptions: 10_000, by: func(ctx context.Context, of handles, key runtime.Key) (bool, error) {
+		d, err := of.Limit(of.exceptions.For(of.p, key)).Allow(ctx)
+		return d.Allowed, err
+	}},
 	{name: "fixed window", as: windows},
 	{name: "fixed window from first use", as: with(windows, func(p *runtime.Policy) { p.Start = runtime.StartFirstUse() })},
 	{name: "calendar month", as: with(windows, func(p *runtime.Policy) {
@@ -153,7 +179,16 @@ func (c *call) open(ctx context.Context, store closingStore, name string) (takeF
 	p.Name = name
 	second := p
 	second.Name += "2"
-	of := handles{limiter.New(store), &p, &second}
+	of := handles{limiter.New(store), &p, &second, nil}
+	if c.exceptions > 0 {
+		var list []runtime.Exception
+		for i, key := range keysOf(2*c.exceptions, 2*c.exceptions) {
+			if i%2 == 0 {
+				list = append(list, runtime.Exception{Key: runtime.KeyOf(runtime.String(key)).String(), Numbers: runtime.Numbers{Capacity: many + int64(i)}})
+			}
+		}
+		of.exceptions = p.Except(list)
+	}
 	if err := store.Migrate(ctx, &p, &second); err != nil {
 		return nil, err
 	}

@@ -300,6 +300,19 @@ func (t *takes) part(from int) part {
 	return t.rows[from:to]
 }
 
+// mostParts is how many statements take for a batch. Each commits, and a transaction for all rows is as many round trips.
+const mostParts = 4
+
+// inFew reports whether few statements take from the rows from an index. Keys may have numbers of their own, each key others.
+func (t *takes) inFew(from int) bool {
+	for n := 0; from < len(t.rows); from += len(t.part(from)) {
+		if n++; n > mostParts {
+			return false
+		}
+	}
+	return true
+}
+
 // reset clears the results of an earlier attempt.
 func (t part) reset() {
 	for i := range t {

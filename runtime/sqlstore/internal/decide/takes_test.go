@@ -48,3 +48,20 @@ func TestTakesOfABatchAreFewAllocations(t *testing.T) {
 	k := known{dialect: &dialect.Postgres, hints: newDenialHints()}
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { newTakes(calls, 1, k) }), 4.0, "the calls, their rows and decisions, and which are left out")
 }
+
+// Keys with numbers of their own are not of one statement. Taking from 64 of them by as many statements, each with a commit, costs
+// ten times as much as by a transaction.
+func TestManyStatementsDoNotTake(t *testing.T) {
+	for policies, takes := range map[int]bool{1: true, mostParts: true, mostParts + 1: false, 64: false} {
+		calls := make([]runtime.Call, 64)
+		for i := range calls {
+			p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Capacity: int64(10 + i%policies), Period: time.Minute}
+			calls[i].Requests = []runtime.Request{{Policy: p, Key: strconv.Itoa(i), Count: 1}}
+		}
+		p := &plan{takes: newTakes(calls, 1, known{dialect: &dialect.Postgres, hints: newDenialHints()})}
+		require.Len(t, p.rows, 64)
+		require.Equal(t, takes, p.takesMany(), policies)
+		p.sent = len(p.rows) - 1
+		require.True(t, p.takesMany(), "the last row")
+	}
+}

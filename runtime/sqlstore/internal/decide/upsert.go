@@ -56,7 +56,7 @@ func (e *Engine) taken(p *plan, r *takeRow) {
 // takesOne reports whether there is one row to take from, which is what statements for one row are for.
 func (p *plan) takesOne() bool { return len(p.rows) == 1 && p.sent == 0 }
 
-func (p *plan) takesMany() bool { return p.sent < len(p.rows) }
+func (p *plan) takesMany() bool { return p.sent < len(p.rows) && p.inFew(p.sent) }
 
 // upsertReturning runs the dialect's Take, which selects the rows that it has written.
 func (e *Engine) upsertReturning(ctx context.Context, in conn.Session, t part) error {
