@@ -19,7 +19,9 @@ var seed = maphash.MakeSeed()
 
 // Of returns the value of a key, which make returns if it is not there. The address of the value stays the same while it is
 // there.
-func (t *Table[K, V]) Of(key K, make func(K) V) *V { return t.At(key, maphash.Comparable(seed, key), make) }
+func (t *Table[K, V]) Of(key K, make func(K) V) *V {
+	return t.At(key, maphash.Comparable(seed, key), make)
+}
 
 // At is Of for a key whose hash the caller has.
 func (t *Table[K, V]) At(key K, hash uint64, make func(K) V) *V {
