@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"fmt"
-	"hash/maphash"
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/recent"
@@ -90,16 +89,10 @@ type numbersOf struct {
 
 // recentNumbers has the policies of recent requests: most policies that are equal have one address. It takes at most
 // some 2 MB.
-var (
-	recentNumbers recent.Table[numbersOf, Policy]
-	numbersSeed   = maphash.MakeSeed()
-)
+var recentNumbers recent.Table[numbersOf, Policy]
 
 // with returns the policy with numbers that it allows.
-func (p *Policy) with(n Numbers) *Policy {
-	of := numbersOf{p, n}
-	return recentNumbers.Of(of, maphash.Comparable(numbersSeed, of), numbersOf.made)
-}
+func (p *Policy) with(n Numbers) *Policy { return recentNumbers.Of(numbersOf{p, n}, numbersOf.made) }
 
 // made returns the policy with the numbers.
 func (of numbersOf) made() Policy {

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"fmt"
-	"hash/maphash"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/recent"
 )
@@ -51,14 +50,10 @@ type classOf struct {
 }
 
 // recentClasses has the policies of recent requests: most policies that are equal have one address.
-var (
-	recentClasses recent.Table[classOf, Policy]
-	classesSeed   = maphash.MakeSeed()
-)
+var recentClasses recent.Table[classOf, Policy]
 
 func (p *Policy) prioritized(c Priority) *Policy {
-	of := classOf{p, c}
-	return recentClasses.Of(of, maphash.Comparable(classesSeed, of), classOf.made)
+	return recentClasses.Of(classOf{p, c}, classOf.made)
 }
 
 // made returns the policy of the class, and makes those that overrides can give the key of the class too.

@@ -23,7 +23,7 @@ func (p *Policy) seen() (trait.Set, error) {
 		return 0, p.Validate()
 	}
 	// A policy that is remembered keeps its address, so that no other policy has it.
-	seen := seenPolicies.Of(p, arith.Mix(uint64(uintptr(unsafe.Pointer(p)))), (*Policy).examine)
+	seen := seenPolicies.At(p, arith.Mix(uint64(uintptr(unsafe.Pointer(p)))), (*Policy).examine)
 	return seen.traits, seen.err
 }
 

@@ -143,7 +143,7 @@ func TestReadmeCommandsWork(t *testing.T) {
 	request := regexp.MustCompile("`({\"at\": .*?})`").FindStringSubmatch(text)
 	require.NotNil(t, request)
 	dir := filepath.Join(t.TempDir(), "app")
-	c := &checkout{t, dir, writeFiles(t, dir, "-- limits/requests.jsonl --\n"+request[1]+"\n"+readmeLogs)}
+	c := &checkout{t: t, dir: dir, bin: writeFiles(t, dir, "-- limits/requests.jsonl --\n"+request[1]+"\n"+readmeLogs)}
 	require.NoError(t, os.WriteFile(filepath.Join(c.bin, "go"), []byte(stubGo), 0o755))
 	c.must(`git init -q -b main . && git config user.name a && git config user.email a@example.com`)
 	c.dir = filepath.Join(dir, "limits")

@@ -147,6 +147,8 @@ func TestWorkflowOnGitHub(t *testing.T) {
 		file string
 		// all is true if all limits have changed.
 		all bool
+		// allow is the input of the action.
+		allow string
 	}{
 		{
 			name: "an edit", edit: "sed -i 's/capacity: 20/capacity: 40/'" + generated,
@@ -245,10 +247,26 @@ func TestWorkflowOnGitHub(t *testing.T) {
 			prints:   "-allow 'limit-removed:send=10/1m0s->none'",
 			requests: []string{listed, created}, comment: "so every limit is removed", file: "svc/b/limits/limits.yaml",
 		},
+		{
+			name: "a file that is gone, approved", before: "mkdir more && cp limits/limits.yaml more && ratelimitgen generate more/limits.yaml", edit: "git rm -q -r more", all: true,
+			allow: "limit-removed:send=10/1m0s->none\nlimit-removed:find=10/1m0s->none\nlimit-removed:signUp=5/1h0m0s->none", requests: []string{listed, created}, comment: "so every limit is removed", file: "more/limits.yaml",
+		},
+		{
+			name: "a module that is gone, approved", before: inFolders, edit: "git rm -q -r svc/b", all: true,
+			allow: "svc/b: limit-removed:send=10/1m0s->none\nsvc/b: limit-removed:find=10/1m0s->none\n" +
+				"svc/b: limit-removed:signUp=5/1h0m0s->none\n",
+			requests: []string{listed, created}, comment: "so every limit is removed", file: "svc/b/limits/limits.yaml",
+		},
+		{
+			name: "an approval without its module", before: inFolders, edit: "git rm -q -r svc/b", all: true, fails: "Annotate, and fail on changes without approval",
+			allow: "limit-removed:send=10/1m0s->none", prints: "begin the approval with the directory of the file, as in svc/b: limit-removed:send=10/1m0s->none",
+			requests: []string{listed, created}, comment: "so every limit is removed", file: "svc/b/limits/limits.yaml",
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			c := checkOut(t, row.before, row.edit)
+			c.allow = row.allow
 			c.asOnGitHub(w.Jobs["limits"].Steps[0].With["fetch-depth"])
 			if row.commented {
 				c.comment("github-actions[bot]")
@@ -381,6 +399,8 @@ func TestScriptForOtherCI(t *testing.T) {
 type checkout struct {
 	t        *testing.T
 	dir, bin string
+	// allow is the input of the action.
+	allow string
 }
 
 // checkOut creates a repository with the branch pr, which has the edit, and main, which has a later commit. before runs on
@@ -388,7 +408,7 @@ type checkout struct {
 func checkOut(t *testing.T, before, edit string) *checkout {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "origin")
-	c := &checkout{t, dir, writeFiles(t, dir, recipeLimits)}
+	c := &checkout{t: t, dir: dir, bin: writeFiles(t, dir, recipeLimits)}
 	// Without maintenance, for which each commit, merge and fetch starts another process.
 	config := "[user]\nname = a\nemail = a@example.com\n[maintenance]\nauto = false\n"
 	for name, text := range map[string]string{"go": stubGo, "gh": stubGH, ".gitconfig": config} {
@@ -534,7 +554,7 @@ func (c *checkout) run(script string, shell []string, environment map[string]str
 		"GITHUB_SERVER_URL=https://github.com", "GITHUB_REPOSITORY=us/app", "GITHUB_SHA=abc123",
 		"GITHUB_BASE_REF=main", "RUNNER_TEMP=" + c.bin + "/temp"}
 	for name, value := range environment {
-		command.Env = append(command.Env, name+"="+contexts.Replace(value))
+		command.Env = append(command.Env, name+"="+contexts.Replace(strings.ReplaceAll(value, "${{ inputs.allow }}", c.allow)))
 	}
 	command.Stdout, command.Stderr = &printed, &printed
 	err := command.Run()

@@ -131,16 +131,16 @@ func (p *parser) checkOverrides(l *draft) {
 		case *part.into == 0:
 			*part.into = part.own
 		case !part.applicable:
-			p.reportOverride(l, e, part.name, "leave it out", "%s", part.otherwise)
+			p.reportOverride(e, part.name, "leave it out", "%s", part.otherwise)
 			return
 		case part.own == 0:
-			p.reportOverride(l, e, part.name, "leave it out", "the limit has %s 0, which overrides cannot change", part.name)
+			p.reportOverride(e, part.name, "leave it out", "the limit has %s 0, which overrides cannot change", part.name)
 			return
 		case l.countsOnly() && *part.into < part.own:
-			p.reportOverride(l, e, part.name, "write overrides: {}, which allows all numbers", "the most that overrides can give, %s, is less than the limit, which is unlimited", words.Number(*part.into))
+			p.reportOverride(e, part.name, "write overrides: {}, which allows all numbers", "the most that overrides can give, %s, is less than the limit, which is unlimited", words.Number(*part.into))
 			return
 		case *part.into < part.own:
-			p.reportOverride(l, e, part.name, "give at least "+words.Number(part.own)+", or leave it out: overrides can always give less",
+			p.reportOverride(e, part.name, "give at least "+words.Number(part.own)+", or leave it out: overrides can always give less",
 				"the most that overrides can give, %s, is less than the %s of the limit, %s", words.Number(*part.into), part.name, words.Number(part.own))
 			if at, ok := l.given[part.name]; ok {
 				p.doc.Note(at.At, part.name+" is given here")
@@ -150,7 +150,7 @@ func (p *parser) checkOverrides(l *draft) {
 	}
 	switch {
 	case inFlight && most.Capacity > runtime.MaxSlots:
-		p.reportOverride(l, e, "capacity", "give at most "+words.Number(runtime.MaxSlots), "a limit in flight has at most %s slots, whose holders are in one row", words.Number(runtime.MaxSlots))
+		p.reportOverride(e, "capacity", "give at most "+words.Number(runtime.MaxSlots), "a limit in flight has at most %s slots, whose holders are in one row", words.Number(runtime.MaxSlots))
 		return
 	case inFlight:
 		most = runtime.OverrideBounds{Slots: most.Capacity, Unlimited: most.Unlimited}
@@ -165,7 +165,7 @@ func (p *parser) checkOverrides(l *draft) {
 	}
 }
 
-func (p *parser) reportOverride(l *draft, e document.Entry, part, help, message string, args ...any) {
+func (p *parser) reportOverride(e document.Entry, part, help, message string, args ...any) {
 	defer p.doc.Enter("overrides")()
 	p.doc.Report(p.doc.Part(e, part).At, ids.BadOverrides, help, message, args...)
 }

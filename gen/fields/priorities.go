@@ -45,9 +45,8 @@ const (
 )
 
 var (
-	priorityForm  = regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`)
-	shareForm     = regexp.MustCompile(`^([0-9]|[1-9][0-9])%$`)
-	bareShareForm = regexp.MustCompile(`^([0-9]|[1-9][0-9])( %)?$`)
+	priorityForm = regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`)
+	shareForm    = regexp.MustCompile(`^([0-9]|[1-9][0-9])%$`)
 )
 
 // readPriorities reads the classes. [parser.finishPriorities] completes them when the numbers are known.
@@ -88,9 +87,7 @@ func (p *parser) readPriority(class document.Entry) (leaves int, ok bool) {
 		return leaves, true
 	}
 	p.doc.Report(class.At, ids.BadPriorities, "", "%s must be a percentage from 0%% to 99%%, not %s", class.Name, document.Describe(class.Value))
-	if number := bareShareForm.FindStringSubmatch(text); number != nil {
-		p.doc.Offer(number[1] + "%")
-	}
+	p.doc.Offer(meantPercent(class.Value, shareForm))
 	return 0, false
 }
 
@@ -161,12 +158,10 @@ func (p *parser) claimPriorities(e document.Entry, l *spec.Limit) {
 
 func prioritiesSentences(l *spec.Limit) (sentences []string) {
 	for _, class := range l.Priorities {
-		if class.Leaves == 0 || l.CountsOnly() {
-			continue
+		if left := l.LeftBy(class); class.Leaves > 0 && !l.CountsOnly() {
+			sentences = append(sentences, fmt.Sprintf("Requests of the priority %s leave %s (%d%%) of the capacity to the others: they take at most %s at once.",
+				class.Name, words.Count(left, "token"), class.Leaves, words.Number(l.Policy.Capacity-left)))
 		}
-		alone := l.Alone(class)
-		sentences = append(sentences, fmt.Sprintf("Requests of the priority %s leave %s (%d%%) of the capacity to the others: they take at most %s at once.",
-			class.Name, words.Count(l.Policy.Capacity-alone.Capacity, "token"), class.Leaves, words.Number(alone.Capacity)))
 	}
 	return sentences
 }

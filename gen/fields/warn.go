@@ -91,12 +91,12 @@ func (p *parser) readPercent(n *yaml.Node) (uint8, bool) {
 		return 0, false
 	}
 	p.doc.Report(at, ids.BadWarn, warnHelp, "warn must be a whole percentage such as 80%%, not %s", document.Describe(n))
-	p.doc.Offer(meantPercent(n))
+	p.doc.Offer(meantPercent(n, percentForm))
 	return 0, false
 }
 
-// meantPercent returns the percentage that a number probably means: 80 and 0.8 mean 80%. It is "" for other values.
-func meantPercent(n *yaml.Node) string {
+// meantPercent returns the percentage of a form that a number probably means: 80 and 0.8 mean 80%. It is "" for other values.
+func meantPercent(n *yaml.Node, form *regexp.Regexp) string {
 	f, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(n.Value, "%")), 64)
 	if n.Kind != yaml.ScalarNode || err != nil {
 		return ""
@@ -104,7 +104,7 @@ func meantPercent(n *yaml.Node) string {
 	if f <= 1 && strings.Contains(n.Value, ".") && !strings.HasSuffix(n.Value, "%") {
 		f *= 100
 	}
-	if text := strconv.FormatFloat(f, 'f', -1, 64) + "%"; percentForm.MatchString(text) {
+	if text := strconv.FormatFloat(f, 'f', -1, 64) + "%"; form.MatchString(text) {
 		return text
 	}
 	return ""

@@ -83,13 +83,13 @@ func subjectAsJSON(s *review.Subject) jsonSubject {
 		subject.Findings = append(subject.Findings, finding)
 	}
 	for _, n := range s.Numbers {
-		subject.Numbers = append(subject.Numbers, jsonNumber{n.Plan, n.Name, n.Unit, numberJSON(n, n.Old), numberJSON(n, n.New)})
+		subject.Numbers = append(subject.Numbers, jsonNumber{n.Plan, n.Name, n.Unit, numberJSON(n.Old), numberJSON(n.New)})
 	}
 	return subject
 }
 
 // numberJSON returns a word if there is no bound, because JavaScript would round [math.MaxInt64].
-func numberJSON(n review.Number, value *int64) any {
+func numberJSON(value *int64) any {
 	switch {
 	case value == nil:
 		return nil

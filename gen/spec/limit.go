@@ -227,11 +227,14 @@ func (l *Limit) Alone(of Priority) runtime.Policy {
 func (l *Limit) Left() (list []int64) {
 	for _, class := range l.Priorities {
 		if class.Leaves > 0 {
-			list = append(list, l.Policy.Capacity-l.Alone(class).Capacity)
+			list = append(list, l.LeftBy(class))
 		}
 	}
 	return list
 }
+
+// LeftBy returns how many tokens a class of requests leaves to the others.
+func (l *Limit) LeftBy(class Priority) int64 { return l.Policy.Capacity - l.Alone(class).Capacity }
 
 // Plan is one of the plans of a file.
 type Plan struct {

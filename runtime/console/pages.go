@@ -30,6 +30,7 @@ func (c *console) index(w http.ResponseWriter, r *http.Request) {
 	inForce, err := c.program.InForce(r.Context(), all...)
 	p.Overrides = slices.ContainsFunc(all, func(l runtime.CatalogLimit) bool { return l.Policies[0].Overridable() })
 	count(p.Limits, inForce)
+	p.Overridden, p.LeftOut = ofKeys(inForce)
 	p.InForce = slices.DeleteFunc(inForce, func(e runtime.OverrideEntry) bool { return e.Key != "" })
 	slices.SortStableFunc(busiest, func(a, b operate.BusyKey) int { return cmp.Compare(b.Used(), a.Used()) })
 	p.Busiest = tableOf(busiest[:min(maxKeys, len(busiest))], all, true, errors.Join(problems...))

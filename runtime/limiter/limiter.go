@@ -6,7 +6,6 @@ package limiter
 import (
 	"context"
 	"database/sql"
-	"hash/maphash"
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -171,7 +170,7 @@ func (h *keyHash) policy(p *runtime.Policy) *runtime.Policy {
 	if p == nil {
 		return nil
 	}
-	return *h.policies.Of(p, maphash.Comparable(hashSeed, p), func(p *runtime.Policy) *runtime.Policy { return p.Inside().HashedWith(h.secret) })
+	return *h.policies.Of(p, func(p *runtime.Policy) *runtime.Policy { return p.Inside().HashedWith(h.secret) })
 }
 
 // Mode makes all limits of a limiter no stricter than a mode, for environments in which they must not deny: with
@@ -208,10 +207,8 @@ func (r *relaxation) policy(p *runtime.Policy) *runtime.Policy {
 	if p == nil {
 		return nil
 	}
-	return *r.policies.Of(p, maphash.Comparable(hashSeed, p), func(p *runtime.Policy) *runtime.Policy { return p.Inside().RelaxedTo(r.mode) })
+	return *r.policies.Of(p, func(p *runtime.Policy) *runtime.Policy { return p.Inside().RelaxedTo(r.mode) })
 }
-
-var hashSeed = maphash.MakeSeed()
 
 // both is two observers.
 type both struct{ first, second runtime.Observer }

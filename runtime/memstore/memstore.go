@@ -544,12 +544,12 @@ func (m *Store) Rows(ctx context.Context, after runtime.Row, limit int) ([]runti
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	names := slices.SortedFunc(maps.Keys(m.rows), runtime.Row.Compare)
 	var rows []runtime.StoredRow
-	for _, row := range names {
-		if len(rows) < min(limit, runtime.RowPage) && row.Name == after.Name && row.Compare(after) > 0 {
-			rows = append(rows, runtime.StoredRow{Row: row, State: m.rows[row]})
+	for row, state := range m.rows {
+		if row.Name == after.Name && row.Compare(after) > 0 {
+			rows = append(rows, runtime.StoredRow{Row: row, State: state})
 		}
 	}
-	return rows, m.now(), nil
+	slices.SortFunc(rows, func(a, b runtime.StoredRow) int { return a.Row.Compare(b.Row) })
+	return rows[:max(0, min(limit, runtime.RowPage, len(rows)))], m.now(), nil
 }

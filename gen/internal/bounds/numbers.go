@@ -69,9 +69,12 @@ func emptyFor(p *runtime.Policy, count int64) time.Duration {
 }
 
 // LargestReservation returns the largest count that can be reserved at once: the capacity and maxReserved. It is 0 for a
-// limit that cannot be reserved, and [runtime.Unbounded] for one whose reservations are unbounded.
+// limit that cannot be reserved, and [runtime.Unbounded] for one whose reservations are unbounded or that only counts.
 func LargestReservation(p *runtime.Policy) int64 {
-	if !p.Reserves() {
+	switch {
+	case p.Inside().CountsOnly():
+		return runtime.Unbounded
+	case !p.Reserves():
 		return 0
 	}
 	return min(p.Capacity+p.MaxReserved, runtime.Unbounded)

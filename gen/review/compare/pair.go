@@ -74,9 +74,10 @@ func (p Pair) Limited() *spec.Limit {
 // Unblocked returns the limits, those of an unlimited plan as they are without a block, which is the same in both.
 func (p Pair) Unblocked() Pair { return Pair{p.Old.Unblocked(), p.New.Unblocked()} }
 
-// Enforced returns the limits as they were if they were enforced. Unlimited ones stay so.
+// Enforced returns the limits as they were if they were enforced. Unlimited ones stay so, also those that a block hides.
 func (p Pair) Enforced() Pair {
 	enforce := func(l *spec.Limit) *spec.Limit {
+		l = l.Unblocked()
 		if l.Unlimited() {
 			return l
 		}

@@ -137,6 +137,34 @@ func requireUnlimited(t *testing.T, whole *review.Subject, was, is *spec.Limit, 
 	require.Fail(t, "the numbers lack the plan", plan)
 }
 
+// Edits of a blocked limit are judged as if it were enforced: an unlimited plan has no bound then.
+func TestUnlimitedPlanOfABlockedLimitHasNoBound(t *testing.T) {
+	const head = "version: 1\nplans: [free, pro]\nlimits:\n  a: {key: userID, kind: token bucket, mode: block, period: 1s, maxReserved: 4, "
+	old := parse(t, "old", head+"rate: {free: 10, pro: unlimited}, shards: 2}\n").Limits[0]
+	new := parse(t, "new", head+"rate: {free: 10, pro: unlimited}}\n").Limits[0]
+	numbers := subjectOfPair(old, new).Numbers
+	i := slices.IndexFunc(numbers, func(n review.Number) bool { return n.Label() == "pro: at once" })
+	require.GreaterOrEqual(t, i, 0)
+	require.True(t, review.IsUnbounded(*numbers[i].Old) && review.IsUnbounded(*numbers[i].New))
+	p := plansOfBoth(old, new)["pro"].Enforced()
+	require.True(t, p.Old.Unlimited() && p.New.Unlimited())
+	p = plansOfBoth(old, new)["free"].Enforced()
+	require.Equal(t, runtime.ModeEnforce, p.New.Policy.Mode)
+}
+
+// Nothing is looser than a rate without a bound, also not a reservation, although only the other version has those.
+func TestReservationsAreNoLooserThanCounting(t *testing.T) {
+	const head = "version: 1\nlimits:\n  a: {key: userID, period: 30s, "
+	counts := parse(t, "old", head+"kind: fixed window, start: 7s, rate: unlimited, count: true}\n").Limits[0]
+	reserves := parse(t, "new", head+"kind: token bucket, rate: 10, capacity: 5, maxReserved: 10, shards: 2}\n").Limits[0]
+	tighter, looser := subjectOfPair(counts, reserves), subjectOfPair(reserves, counts)
+	tightened, loosened := tighter.Classes(), looser.Classes()
+	require.Contains(t, tightened, review.Tightened)
+	require.NotContains(t, tightened, review.Loosened)
+	require.Contains(t, loosened, review.Loosened)
+	require.NotContains(t, loosened, review.Tightened)
+}
+
 func TestPlanRenamesAreGuessedFromNumbers(t *testing.T) {
 	file := func(plans, rates string) string {
 		return "version: 1\nplans: " + plans + "\nlimits:\n  a: {kind: token bucket, period: 1m, rate: " + rates + "}\n  b: {kind: token bucket, period: 1m, rate: 5}\n"

@@ -36,7 +36,7 @@ func judgePriorities(j *judgement) {
 		}
 		j.loosens(is.Leaves < was.Leaves)
 		j.note(review.Rule, "Requests of the priority %s take at most %s at once, and leave %s to the others; before, they took at most %s.",
-			is.Name, words.Number(now), words.Count(j.New.Policy.Capacity-now, "token"), words.Number(before))
+			is.Name, words.Number(now), words.Count(j.New.LeftBy(is), "token"), words.Number(before))
 	}
 }
 

@@ -38,7 +38,7 @@ func TestMapKeepsWhatWasSetLast(t *testing.T) {
 func TestTableKeepsTwoOfAPlace(t *testing.T) {
 	var table Table[string, int]
 	made := 0
-	of := func(key string) *int { return table.Of(key, 7, func(string) int { made++; return made }) }
+	of := func(key string) *int { return table.At(key, 7, func(string) int { made++; return made }) }
 	a, b := of("a"), of("b")
 	for range 3 {
 		require.Same(t, a, of("a"))

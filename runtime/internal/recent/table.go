@@ -1,6 +1,9 @@
 package recent
 
-import "sync/atomic"
+import (
+	"hash/maphash"
+	"sync/atomic"
+)
 
 // Table has the values of keys that were used lately, each at one of two places given by its hash, so that nothing is
 // allocated for keys that return. A new key takes the place of the older one: so it needs no lock, and its
@@ -12,9 +15,16 @@ type entry[K comparable, V any] struct {
 	value V
 }
 
-// Of returns the value of a key with a hash, which make returns if it is not there. The address of the value stays the same
-// while it is there.
-func (t *Table[K, V]) Of(key K, hash uint64, make func(K) V) *V {
+var seed = maphash.MakeSeed()
+
+// Of returns the value of a key, which make returns if it is not there. The address of the value stays the same while it is
+// there.
+func (t *Table[K, V]) Of(key K, make func(K) V) *V {
+	return t.At(key, maphash.Comparable(seed, key), make)
+}
+
+// At is Of for a key whose hash the caller has.
+func (t *Table[K, V]) At(key K, hash uint64, make func(K) V) *V {
 	place := &t[hash%uint64(len(t))]
 	first := place.Load()
 	if first != nil && first.key == key {
