@@ -141,3 +141,26 @@ func TestPriorityLeavesItsPart(t *testing.T) {
 	require.Greater(t, compared, 1000)
 	require.Greater(t, denied, compared/10)
 }
+
+// Shards lose none of the tokens that a class has taken from several of them and returns, whatever its part of each is.
+func TestPriorityConservesTokensOfShards(t *testing.T) {
+	for capacity := int64(4); capacity < 40; capacity++ {
+		for leaves := 1; leaves < 60; leaves += 7 {
+			whole := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 4, Period: time.Hour, Capacity: capacity, Shards: 4}
+			class := whole
+			class.Priority = runtime.Priority{Name: "batch", Leaves: leaves}
+			if class.Validate() != nil {
+				continue
+			}
+			states, now := make([]runtime.State, 4), epoch.UnixNano()
+			d := must(meter.StepShards(&class, states, "k", now, take(class.Full()), 0))
+			require.True(t, d.Allowed)
+			left := must(meter.StepShards(&whole, states, "k", now, peek(), 0))
+			require.Equal(t, capacity-class.Full(), left.Remaining, "capacity %d, of which %d%% are left", capacity, leaves)
+			refund := runtime.Request{Op: runtime.Refund, Count: class.Full(), TakenAt: now, Total: d.Receipt.Total, Shard: d.Receipt.Shard}
+			must(meter.StepShards(&class, states, "k", now, refund, 0))
+			back := must(meter.StepShards(&whole, states, "k", now, peek(), 0))
+			require.Equal(t, capacity, back.Remaining, "capacity %d, of which %d%% were left", capacity, leaves)
+		}
+	}
+}
