@@ -281,7 +281,7 @@ func (p *Policy) unlimited() bool { return p.Mode == ModeUnlimited || p.override
 // zero reports whether the policy has nothing to give, so that it denies every request unless its Mode lets them pass: it has no
 // numbers, or a caller has given a 0.
 func (p *Policy) zero() bool {
-	return p != nil && !p.unlimited() && (p.Rate+p.Slots == 0 || p.Full()+p.MaxReserved == 0 || p.AtMost.Capacity > 0 && p.Capacity == 0)
+	return p != nil && !p.unlimited() && (p.Rate+p.Slots == 0 || p.Capacity+p.Slots+p.MaxReserved == 0 || p.AtMost.Capacity > 0 && p.Capacity == 0)
 }
 
 // numberless reports whether the policy has no numbers by which the tokens of a key could be counted.

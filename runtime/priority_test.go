@@ -29,12 +29,26 @@ func TestPriorityOfAPolicy(t *testing.T) {
 	assert.ErrorIs(t, key.Err(), ErrInvalidPlan, "the first error")
 }
 
-// Numbers that are too small for a class deny its requests, whoever gives them.
+// With numbers of a caller, an operator or an exception that are too small for a class, its counts never fit. They are counted
+// if they are charged, as those of any class.
 func TestPriorityWithoutTokens(t *testing.T) {
-	p := &Policy{Name: "calls", Kind: TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1}
-	batch, _ := Priority{"batch", 30}.For(p, Key{})
-	require.NoError(t, batch.Validate())
-	assert.True(t, batch.Inside().Zero())
+	p := Policy{Name: "calls", Kind: TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10, Shards: 2, MaxReserved: 5,
+		Overrides: OverrideBounds{Rate: 10, Capacity: 10, MaxReserved: 5}}
+	class := Priority{"batch", 30}
+	batch, _ := class.For(&p, Key{})
+	overridden, err := (&OverrideEntry{ID: 1, What: OverrideNumbers, Rate: 2, Capacity: 2, Until: ForGood()}).Apply(batch, nil)
+	require.NoError(t, err)
+	excepted, _ := class.For(p.Except([]Exception{{Key: "7", Numbers: Numbers{Rate: 2, Capacity: 2}}}).For(&p, Key{text: "7"}))
+	numbers := p
+	numbers.Overrides, numbers.AtMost = OverrideBounds{}, Numbers{Rate: 10, Capacity: 10}
+	given, _ := class.For(Numbers{Rate: 2, Capacity: 2}.For(&numbers, Key{}))
+	for _, of := range []*Policy{overridden, excepted, given} {
+		require.NoError(t, of.Validate())
+		assert.Equal(t, int64(1), of.Full())
+		assert.False(t, of.Inside().Zero())
+	}
+	alone := Policy{Name: "calls", Kind: TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1, Priority: class}
+	assert.ErrorContains(t, alone.Validate(), "0 tokens over 1 shards", "in the file")
 }
 
 func TestPrioritiesOfOtherLimits(t *testing.T) {
