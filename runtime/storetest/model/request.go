@@ -153,7 +153,9 @@ func (q request) refused(now int64) error {
 		return nil
 	}
 	for _, end := range q.l.ends(q.k, now) {
-		if t := q.at(end); t.open() || t.mode == runtime.ModeEnforce && q.n <= q.most(t) {
+		// A count that fits is denied, and not refused, if an exception blocks the key then.
+		blocks := q.k.exception != nil && q.k.exception.Mode == runtime.ModeBlock
+		if t := q.at(end); t.open() || (t.mode == runtime.ModeEnforce || blocks) && q.n <= q.most(t) {
 			return nil
 		}
 	}
