@@ -95,3 +95,20 @@ func TestPriorityWithOtherNumbers(t *testing.T) {
 	contract, _ := class.For(Numbers{Rate: 10, Capacity: 10}.For(&given, Key{}))
 	assert.Equal(t, int64(7), contract.Full())
 }
+
+// The policy of a class is equal to one that was made again, because the table of recent ones has forgotten it: a call may have both.
+func TestPriorityMadeAgainIsEqual(t *testing.T) {
+	plans := PlanPolicies{{}, {Name: "calls", Kind: TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10},
+		{Name: "calls", Kind: TokenBucket, Rate: 100, Period: time.Minute, Capacity: 100}}.Overridable(PlanNames{"", "free", "pro"})
+	excepted, _ := plans.Except([]Exception{{Key: "7", Plan: 2}}).For(plans.For(1, Key{text: "7"}))
+	for _, p := range []*Policy{&plans[1], excepted} {
+		one, again := classOf{p, Priority{"batch", 30}}.made(), classOf{p, Priority{"batch", 30}}.made()
+		if p.excepted != nil {
+			other := *again.excepted
+			again.excepted = &other
+		}
+		other := classOf{p, Priority{"batch", 40}}.made()
+		assert.True(t, one.equal(&again))
+		assert.False(t, one.equal(&other))
+	}
+}
