@@ -281,7 +281,7 @@ func (p *Policy) unlimited() bool { return p.Mode == ModeUnlimited || p.override
 // zero reports whether the policy has nothing to give, so that it denies every request unless its Mode lets them pass: it has no
 // numbers, or a caller has given a 0.
 func (p *Policy) zero() bool {
-	return p != nil && !p.unlimited() && (p.Rate+p.Slots == 0 || p.Full()+p.MaxReserved == 0 || p.AtMost.Capacity > 0 && p.Capacity == 0)
+	return p != nil && !p.unlimited() && (p.Rate+p.Slots == 0 || p.Capacity+p.Slots+p.MaxReserved == 0 || p.AtMost.Capacity > 0 && p.Capacity == 0)
 }
 
 // numberless reports whether the policy has no numbers by which the tokens of a key could be counted.
@@ -310,13 +310,17 @@ func (p *Policy) equal(o *Policy) bool {
 		return false
 	case *p == *o:
 		return true
-	case p.override.entry == 0 || p.override.entry != o.override.entry:
+	case p.override.entry != o.override.entry || p.override.entry == 0 && p.Priority == Priority{}:
 		return false
 	}
-	// The policies that they refer to may be equal and not the same: see Numbers.For.
+	// The policies that they refer to may be equal and not the same: see Numbers.For and Priority.For.
 	a, b := *p, *o
 	a.override.base, a.override.next, b.override.base, b.override.next = nil, nil, nil, nil
-	return a == b && p.override.base.equal(o.override.base) && p.override.next.equal(o.override.next)
+	if p.Priority != (Priority{}) {
+		a.excepted, a.plans, b.excepted, b.plans = nil, nil, nil, nil // the plans are those of the limit, for the class
+	}
+	return a == b && p.override.base.equal(o.override.base) && p.override.next.equal(o.override.next) &&
+		(p.excepted == o.excepted || p.excepted.equal(o.excepted))
 }
 
 // Override returns the number of the entry in the log of overrides that has put the policy in force, or false if none

@@ -81,8 +81,10 @@ func (c Priority) problem(p *Policy) string {
 		return "a limit with priorities cannot be leased: a block that one class takes would be spent by another"
 	case p.Penalizes():
 		return "a limit with priorities cannot have a penalty: a class that leaves its part to others has done nothing wrong"
-	case p.Full() < int64(p.Shards):
-		return fmt.Sprintf("the priority %s has %d tokens over %d shards, which leaves a shard without a token", c.Name, p.Full(), p.Shards)
+	case p.byCaller || p.override.entry != 0 || p.excepted != nil:
+		return "" // with numbers that are too small for the class, its counts never fit
+	case p.Full() < int64(max(1, p.Shards)):
+		return fmt.Sprintf("the priority %s has %d tokens over %d shards, which leaves a shard without a token", c.Name, p.Full(), max(1, p.Shards))
 	}
 	return ""
 }

@@ -29,12 +29,26 @@ func TestPriorityOfAPolicy(t *testing.T) {
 	assert.ErrorIs(t, key.Err(), ErrInvalidPlan, "the first error")
 }
 
-// Numbers that are too small for a class deny its requests, whoever gives them.
+// With numbers of a caller, an operator or an exception that are too small for a class, its counts never fit. They are counted
+// if they are charged, as those of any class.
 func TestPriorityWithoutTokens(t *testing.T) {
-	p := &Policy{Name: "calls", Kind: TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1}
-	batch, _ := Priority{"batch", 30}.For(p, Key{})
-	require.NoError(t, batch.Validate())
-	assert.True(t, batch.Inside().Zero())
+	p := Policy{Name: "calls", Kind: TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10, Shards: 2, MaxReserved: 5,
+		Overrides: OverrideBounds{Rate: 10, Capacity: 10, MaxReserved: 5}}
+	class := Priority{"batch", 30}
+	batch, _ := class.For(&p, Key{})
+	overridden, err := (&OverrideEntry{ID: 1, What: OverrideNumbers, Rate: 2, Capacity: 2, Until: ForGood()}).Apply(batch, nil)
+	require.NoError(t, err)
+	excepted, _ := class.For(p.Except([]Exception{{Key: "7", Numbers: Numbers{Rate: 2, Capacity: 2}}}).For(&p, Key{text: "7"}))
+	numbers := p
+	numbers.Overrides, numbers.AtMost = OverrideBounds{}, Numbers{Rate: 10, Capacity: 10}
+	given, _ := class.For(Numbers{Rate: 2, Capacity: 2}.For(&numbers, Key{}))
+	for _, of := range []*Policy{overridden, excepted, given} {
+		require.NoError(t, of.Validate())
+		assert.Equal(t, int64(1), of.Full())
+		assert.False(t, of.Inside().Zero())
+	}
+	alone := Policy{Name: "calls", Kind: TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1, Priority: class}
+	assert.ErrorContains(t, alone.Validate(), "0 tokens over 1 shards", "in the file")
 }
 
 func TestPrioritiesOfOtherLimits(t *testing.T) {
@@ -80,4 +94,21 @@ func TestPriorityWithOtherNumbers(t *testing.T) {
 	given := Policy{Name: "calls", Kind: TokenBucket, Rate: 100, Period: time.Minute, Capacity: 100, AtMost: Numbers{Rate: 100, Capacity: 100}}
 	contract, _ := class.For(Numbers{Rate: 10, Capacity: 10}.For(&given, Key{}))
 	assert.Equal(t, int64(7), contract.Full())
+}
+
+// The policy of a class is equal to one that was made again, because the table of recent ones has forgotten it: a call may have both.
+func TestPriorityMadeAgainIsEqual(t *testing.T) {
+	plans := PlanPolicies{{}, {Name: "calls", Kind: TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10},
+		{Name: "calls", Kind: TokenBucket, Rate: 100, Period: time.Minute, Capacity: 100}}.Overridable(PlanNames{"", "free", "pro"})
+	excepted, _ := plans.Except([]Exception{{Key: "7", Plan: 2}}).For(plans.For(1, Key{text: "7"}))
+	for _, p := range []*Policy{&plans[1], excepted} {
+		one, again := classOf{p, Priority{"batch", 30}}.made(), classOf{p, Priority{"batch", 30}}.made()
+		if p.excepted != nil {
+			other := *again.excepted
+			again.excepted = &other
+		}
+		other := classOf{p, Priority{"batch", 40}}.made()
+		assert.True(t, one.equal(&again))
+		assert.False(t, one.equal(&other))
+	}
 }

@@ -33,7 +33,7 @@ func (p *Policy) problem() string {
 	case p.Priority.Leaves < 0 || p.Priority.Leaves > 99:
 		return fmt.Sprintf("the priority %s leaves %d%%, which is not between 0 and 99", p.Priority.Name, p.Priority.Leaves)
 	// One with a period, a hold or a lease has rather lost its numbers.
-	case p.unlimited(), p.zero() && (p.byCaller || p.override.entry != 0 || p.Priority.Leaves > 0 && p.Capacity > 0 || p.own() == Numbers{} && p.Period+p.Hold == 0 && p.Lease == Lease{}):
+	case p.unlimited(), p.zero() && (p.byCaller || p.override.entry != 0 || p.own() == Numbers{} && p.Period+p.Hold == 0 && p.Lease == Lease{}):
 		return between("shards", p.Shards, 0, MaxShards)
 	}
 	return cmp.Or(
@@ -142,7 +142,7 @@ func (p *Policy) slotsProblem() string {
 }
 
 func (p *Policy) capacityProblem() string {
-	if p.Full() == 0 && p.MaxReserved == 0 {
+	if p.Capacity+p.Slots+p.MaxReserved == 0 {
 		return "no request can pass with capacity 0 and maxReserved 0: raise one of them"
 	}
 	return ""
@@ -298,7 +298,7 @@ func (t *Thresholds) problem(p *Policy) string {
 		}
 		last = percent
 	}
-	if p.Full() == 0 {
+	if p.Capacity+p.Slots == 0 {
 		return "a limit with capacity 0 cannot warn: no part of nothing is used"
 	}
 	return ""

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -123,7 +124,8 @@ func (l *Limiter) retry(ctx context.Context, of []runtime.Request, h *held) (*Re
 	}
 }
 
-// queueOf identifies the callers that wait for the same keys. Those of several limits do not share the queue of a
+// queueOf identifies the callers that wait for the same keys in the same class: one that leaves tokens to others does not hold up
+// these. Those of several limits do not share the queue of a
 // single one: waiting in it for another limit would keep callers from tokens that are available.
 func queueOf(requests []runtime.Request) (row runtime.Row) {
 	for i, q := range requests {
@@ -132,6 +134,9 @@ func queueOf(requests []runtime.Request) (row runtime.Row) {
 			row.Name, row.Key = row.Name+"\x00", row.Key+"\x00"
 		}
 		row.Name, row.Key = row.Name+q.Policy.Name, row.Key+q.Key
+		if leaves := q.Policy.Priority.Leaves; leaves > 0 {
+			row.Name += "\x00" + strconv.Itoa(leaves)
+		}
 	}
 	return row
 }

@@ -240,3 +240,22 @@ func TestGroupWaitFailsAtOnceIfALimitIsBlocked(t *testing.T) {
 		require.Equal(t, 3.0, value(t, enforced))
 	})
 }
+
+// A request of a class that leaves tokens to others does not hold up these while it waits.
+func TestWaitOfAClassDoesNotHoldUpOthers(t *testing.T) {
+	for name, p := range waitPolicies() {
+		synctest.Test(t, func(t *testing.T) {
+			l := limiter.New(&memstore.Store{})
+			whole, key := runtime.Priority{Name: "interactive"}.For(p, runtime.Key{})
+			batch, _ := runtime.Priority{Name: "batch", Leaves: 60}.For(p, key)
+			must(l.Limit(whole, key).AllowN(t.Context(), 3))
+			var waits sync.WaitGroup
+			waits.Go(func() {
+				require.Equal(t, 3*time.Second+time.Second, elapsed(func() { require.NoError(t, l.Limit(batch, key).Wait(t.Context())) }), name)
+			})
+			synctest.Wait()
+			require.Equal(t, time.Second, elapsed(func() { require.NoError(t, l.Limit(whole, key).Wait(t.Context())) }), name)
+			waits.Wait()
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,8 @@ type counts struct {
 	relaxed  atomic.Int64
 	// warnings are by their threshold, in percent.
 	warnings [101]atomic.Int64
+	// priorities has the denials, as *atomic.Int64, by the name of their class.
+	priorities sync.Map
 }
 
 // tally counts the requests of one outcome and their tokens.
@@ -61,6 +64,10 @@ func (c *Counters) Decided(ctx context.Context, o runtime.Observation) {
 	}
 	if _, relaxed := o.Policy.Relaxed(); relaxed {
 		n.relaxed.Add(1)
+	}
+	if class := DeniedPriority(&o); class != "" {
+		times, _ := n.priorities.LoadOrStore(class, new(atomic.Int64))
+		times.(*atomic.Int64).Add(1)
 	}
 	if denied(&o) {
 		c.denials.Decided(ctx, o)
@@ -104,6 +111,8 @@ type LimitCounts struct {
 	Near int64
 	// Warnings is how many requests have crossed a threshold, by the highest that they have crossed, in percent.
 	Warnings map[int]int64
+	// DeniedPriorities is how many requests were denied, by the name of their priority.
+	DeniedPriorities map[string]int64
 	// Relaxed is how many requests there were while limiter.Mode was in force.
 	Relaxed int64
 	// DeniedKeys estimates how many different keys were denied in the last minute.
@@ -119,7 +128,7 @@ func (c *Counters) Snapshot() (all []LimitCounts) {
 		n := limits[name]
 		of := LimitCounts{
 			Limit: name, Requests: map[runtime.Outcome]int64{}, Tokens: map[runtime.Outcome]int64{}, Near: n.near.Load(), Relaxed: n.relaxed.Load(),
-			Warnings: map[int]int64{}, DeniedKeys: c.denials.Keys(name), TopDenied: c.denials.Top(name),
+			Warnings: map[int]int64{}, DeniedPriorities: map[string]int64{}, DeniedKeys: c.denials.Keys(name), TopDenied: c.denials.Top(name),
 		}
 		for _, outcome := range runtime.Outcomes() {
 			of.Requests[outcome], of.Tokens[outcome] = n.outcomes[outcome].requests.Load(), n.outcomes[outcome].tokens.Load()
@@ -129,6 +138,10 @@ func (c *Counters) Snapshot() (all []LimitCounts) {
 				of.Warnings[percent] = times
 			}
 		}
+		n.priorities.Range(func(class, times any) bool {
+			of.DeniedPriorities[class.(string)] = times.(*atomic.Int64).Load()
+			return true
+		})
 		all = append(all, of)
 	}
 	return all

@@ -77,6 +77,15 @@ func denied(o *runtime.Observation) bool {
 	return o.Outcome == runtime.OutcomeDenied || o.Outcome == runtime.OutcomeShadowDenied
 }
 
+// DeniedPriority returns the name of the priority of a request that was denied, or "" if it was not, or has none. The names are those
+// of limits.yaml.
+func DeniedPriority(o *runtime.Observation) string {
+	if o.Policy == nil || !denied(o) {
+		return ""
+	}
+	return o.Policy.Priority.Name
+}
+
 // replaceLocked puts a key in the place of the one that was denied least, whose count it gets, and returns its index.
 func (of *sketch) replaceLocked(e entry) int {
 	i := len(of.top)

@@ -58,6 +58,8 @@ var (
 		"Requests that passed and left less than a tenth of the capacity."}
 	Warnings = Metric{"ratelimitgen.warnings", "{request}", "counter", []string{LabelLimit, LabelThreshold},
 		"Requests that crossed a threshold of their limit, in percent of its capacity. One that crossed several counts for the highest."}
+	DeniedPriorities = Metric{"ratelimitgen.denied_priorities", "{request}", "counter", []string{LabelLimit, LabelPriority},
+		"Requests that were denied, also in shadow mode, by their priority. A limit without priorities has no series."}
 	Relaxed = Metric{"ratelimitgen.relaxed", "{request}", "counter", []string{LabelLimit},
 		"Requests while limiter.Mode, an option of the program, makes all limits no stricter than a mode."}
 	DeniedKeys = Metric{"ratelimitgen.denied_keys", "{key}", "gauge", []string{LabelLimit},
@@ -72,11 +74,12 @@ const (
 	LabelOutcome   = "outcome"
 	LabelOperation = "operation"
 	LabelThreshold = "threshold"
+	LabelPriority  = "priority"
 )
 
 // Metrics returns all metrics.
 func Metrics() []Metric {
-	return []Metric{Requests, Tokens, Near, Warnings, Relaxed, DeniedKeys, StoreDuration}
+	return []Metric{Requests, Tokens, Near, Warnings, DeniedPriorities, Relaxed, DeniedKeys, StoreDuration}
 }
 
 // Prometheus returns the name in Prometheus: "ratelimitgen_store_duration_seconds". The series of a histogram have the

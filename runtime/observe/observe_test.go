@@ -145,6 +145,28 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 	require.Equal(t, before, strings.Count(text(t, c), "\n"))
 }
 
+// Each class of a limit has a count of its denials, and other limits have no series.
+func TestDenialsAreCountedByPriority(t *testing.T) {
+	c := observe.NewCounters(observe.Options{})
+	l := limiter.New(&memstore.Store{}, limiter.Observe(c))
+	p := &runtime.Policy{Name: "completions", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 10}
+	batch, key := runtime.Priority{Name: "batch", Leaves: 30}.For(p, runtime.Key{})
+	interactive, _ := runtime.Priority{Name: "interactive"}.For(p, key)
+	for _, take := range []struct {
+		of *runtime.Policy
+		n  int64
+	}{{batch, 7}, {batch, 1}, {batch, 1}, {interactive, 3}, {interactive, 1}, {&runtime.Policy{Name: "other", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 1, Mode: runtime.ModeBlock}, 1}} {
+		_, err := l.Limit(take.of, key).AllowN(t.Context(), take.n)
+		require.NoError(t, err)
+	}
+	all := c.Snapshot()
+	require.Equal(t, map[string]int64{"batch": 2, "interactive": 1}, all[0].DeniedPriorities)
+	require.Empty(t, all[1].DeniedPriorities)
+	var page strings.Builder
+	require.NoError(t, c.WriteText(&page))
+	require.Contains(t, page.String(), `ratelimitgen_denied_priorities_total{limit="completions",priority="batch"} 2`)
+}
+
 func TestWarningsAreCountedByThreshold(t *testing.T) {
 	p := bucket("send", 10)
 	p.Warn = runtime.Thresholds{50, 80, 100}
@@ -584,6 +606,7 @@ func TestMetricNames(t *testing.T) {
 		"ratelimitgen.tokens {token} ratelimitgen_tokens_total",
 		"ratelimitgen.near {request} ratelimitgen_near_total",
 		"ratelimitgen.warnings {request} ratelimitgen_warnings_total",
+		"ratelimitgen.denied_priorities {request} ratelimitgen_denied_priorities_total",
 		"ratelimitgen.relaxed {request} ratelimitgen_relaxed_total",
 		"ratelimitgen.denied_keys {key} ratelimitgen_denied_keys",
 		"ratelimitgen.store.duration s ratelimitgen_store_duration_seconds",

@@ -54,6 +54,14 @@ func (c *Counters) WriteText(w io.Writer) error {
 			p.sample(Warnings.Prometheus(), strconv.FormatInt(n.Warnings[percent], 10), LabelLimit, n.Limit, LabelThreshold, strconv.Itoa(percent))
 		}
 	}
+	if slices.ContainsFunc(all, func(n LimitCounts) bool { return len(n.DeniedPriorities) > 0 }) {
+		p.begin(DeniedPriorities)
+	}
+	for _, n := range all {
+		for _, class := range slices.Sorted(maps.Keys(n.DeniedPriorities)) {
+			p.sample(DeniedPriorities.Prometheus(), strconv.FormatInt(n.DeniedPriorities[class], 10), LabelLimit, n.Limit, LabelPriority, class)
+		}
+	}
 	byLimit(Relaxed, func(n LimitCounts) int64 { return n.Relaxed })
 	byLimit(DeniedKeys, func(n LimitCounts) int64 { return n.DeniedKeys })
 	p.begin(StoreDuration)

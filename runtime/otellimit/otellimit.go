@@ -6,20 +6,22 @@
 //
 // The metrics are those of package observe:
 //
-//	ratelimitgen.requests        {request}  counter    limit, outcome
-//	ratelimitgen.tokens          {token}    counter    limit, outcome
-//	ratelimitgen.near            {request}  counter    limit
-//	ratelimitgen.warnings        {request}  counter    limit, threshold
-//	ratelimitgen.denied_keys     {key}      gauge      limit
-//	ratelimitgen.store.duration  s          histogram  operation
+//	ratelimitgen.requests           {request}  counter    limit, outcome
+//	ratelimitgen.tokens             {token}    counter    limit, outcome
+//	ratelimitgen.near               {request}  counter    limit
+//	ratelimitgen.warnings           {request}  counter    limit, threshold
+//	ratelimitgen.denied_priorities  {request}  counter    limit, priority
+//	ratelimitgen.denied_keys        {key}      gauge      limit
+//	ratelimitgen.store.duration     s          histogram  operation
 //
-// Their series exist from the start, except those of the histogram, which OpenTelemetry makes with the first value. The
+// Their series exist from the start, except those of the histogram and of denied priorities, which are made
+// with the first value. The
 // histogram has the current span as an exemplar if the meter provider records exemplars.
 //
 // # Guarantees
 //
 // No key leaves this package: events have its [runtime.Fingerprint], and error messages have [key] in its place. The number
-// of series is fixed by the limits.
+// of series is fixed by the limits and their priorities.
 package otellimit
 
 import (
@@ -60,7 +62,7 @@ type Options struct {
 type Observer struct {
 	options                         Options
 	requests, tokens, near, relaxed metric.Int64Counter
-	warnings                        metric.Int64Counter
+	warnings, priorities            metric.Int64Counter
 	duration                        metric.Float64Histogram
 	denials                         *observe.Denials
 	gauge                           metric.Registration
@@ -115,7 +117,7 @@ func New(o Options) (*Observer, error) {
 }
 
 func (r *Observer) register(m metric.Meter) error {
-	var errs [8]error
+	var errs [9]error
 	counter := func(of observe.Metric) (c metric.Int64Counter, err error) {
 		return m.Int64Counter(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Help))
 	}
@@ -124,6 +126,7 @@ func (r *Observer) register(m metric.Meter) error {
 	r.near, errs[2] = counter(observe.Near)
 	r.relaxed, errs[6] = counter(observe.Relaxed)
 	r.warnings, errs[7] = counter(observe.Warnings)
+	r.priorities, errs[8] = counter(observe.DeniedPriorities)
 	of := observe.StoreDuration
 	r.duration, errs[3] = m.Float64Histogram(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Help),
 		metric.WithExplicitBucketBoundaries(observe.Buckets()...))
@@ -194,6 +197,10 @@ func (r *Observer) Decided(ctx context.Context, o runtime.Observation) {
 	}
 	if o.Crossed > 0 {
 		r.warnings.Add(ctx, 1, a.threshold(o.Limit, o.Crossed))
+	}
+	if class := observe.DeniedPriority(&o); class != "" {
+		r.priorities.Add(ctx, 1, metric.WithAttributeSet(attribute.NewSet(
+			attribute.String(observe.LabelLimit, o.Limit), attribute.String(observe.LabelPriority, class))))
 	}
 	if _, relaxed := o.Policy.Relaxed(); relaxed {
 		r.relaxed.Add(ctx, 1, a.limit)

@@ -89,7 +89,7 @@ func value(t *testing.T, m metricdata.Metrics, labels ...string) int64 {
 
 func TestMetricsHaveTheDocumentedNamesAndUnits(t *testing.T) {
 	warned := bucket("send", 2)
-	warned.Warn = runtime.Thresholds{100}
+	warned.Warn, warned.Priority = runtime.Thresholds{100}, runtime.Priority{Name: "interactive"}
 	observer, collect := observed(t, otellimit.Options{Policies: []*runtime.Policy{warned, bucket("send", 3)}})
 	before := collect()
 	require.Zero(t, value(t, before[observe.Warnings.Name], "limit", "send", "threshold", "100"))
@@ -121,6 +121,7 @@ func TestMetricsHaveTheDocumentedNamesAndUnits(t *testing.T) {
 	require.EqualValues(t, 1, value(t, metrics[observe.Near.Name], "limit", "send"))
 	require.EqualValues(t, 0, value(t, metrics[observe.Relaxed.Name], "limit", "send"))
 	require.EqualValues(t, 1, value(t, metrics[observe.Warnings.Name], "limit", "send", "threshold", "100"))
+	require.EqualValues(t, 1, value(t, metrics[observe.DeniedPriorities.Name], "limit", "send", "priority", "interactive"))
 	require.EqualValues(t, 1, value(t, metrics[observe.DeniedKeys.Name], "limit", "send"))
 	histogram := metrics[observe.StoreDuration.Name].Data.(metricdata.Histogram[float64])
 	require.Len(t, histogram.DataPoints, 1)

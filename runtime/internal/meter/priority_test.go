@@ -1,6 +1,7 @@
 package meter_test
 
 import (
+	"math/big"
 	"testing"
 	"time"
 
@@ -140,4 +141,120 @@ func TestPriorityLeavesItsPart(t *testing.T) {
 	})
 	require.Greater(t, compared, 1000)
 	require.Greater(t, denied, compared/10)
+}
+
+// Shards lose none of the tokens that a class has taken from several of them and returns, whatever its part of each is.
+func TestPriorityConservesTokensOfShards(t *testing.T) {
+	for capacity := int64(4); capacity < 40; capacity++ {
+		for leaves := 1; leaves < 60; leaves += 7 {
+			whole := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 4, Period: time.Hour, Capacity: capacity, Shards: 4}
+			class := whole
+			class.Priority = runtime.Priority{Name: "batch", Leaves: leaves}
+			if class.Validate() != nil {
+				continue
+			}
+			states, now := make([]runtime.State, 4), epoch.UnixNano()
+			d := must(meter.StepShards(&class, states, "k", now, take(class.Full()), 0))
+			require.True(t, d.Allowed)
+			left := must(meter.StepShards(&whole, states, "k", now, peek(), 0))
+			require.Equal(t, capacity-class.Full(), left.Remaining, "capacity %d, of which %d%% are left", capacity, leaves)
+			refund := runtime.Request{Op: runtime.Refund, Count: class.Full(), TakenAt: now, Total: d.Receipt.Total, Shard: d.Receipt.Shard}
+			must(meter.StepShards(&class, states, "k", now, refund, 0))
+			back := must(meter.StepShards(&whole, states, "k", now, peek(), 0))
+			require.Equal(t, capacity, back.Remaining, "capacity %d, of which %d%% were left", capacity, leaves)
+		}
+	}
+}
+
+// An adversary that may take as every class, in any order, reaches the worst case of a class exactly, as it is explained for a limit
+// with the capacity that the class has: in an interval, that capacity and what is granted in it. No order of takes exceeds it.
+func TestPriorityWorstCaseIsReachedAndNotExceeded(t *testing.T) {
+	const steps = 5
+	for _, test := range []struct {
+		name   string
+		policy runtime.Policy
+		// step is the time between two takes, in each of which granted tokens are granted.
+		step    time.Duration
+		granted int64
+	}{
+		{"token bucket", runtime.Policy{Kind: runtime.TokenBucket, Rate: 2, Period: time.Second, Capacity: 7}, 500 * time.Millisecond, 1},
+		{"fixed window", runtime.Policy{Kind: runtime.FixedWindow, Rate: 7, Period: time.Second, Capacity: 7, Start: runtime.StartOffset(0)}, time.Second, 7},
+		{"fixed window, tokens roll over", runtime.Policy{Kind: runtime.FixedWindow, Rate: 3, Period: time.Second, Capacity: 8, Start: runtime.StartOffset(0)}, time.Second, 3},
+	} {
+		test.policy.Name = "limit"
+		for _, leaves := range []int{0, 1, 30, 50, 80} {
+			class := test.policy
+			class.Priority = runtime.Priority{Name: "class", Leaves: leaves}
+			require.NoError(t, class.Validate())
+			whole, of := meter.RuleOf(&test.policy, ""), meter.RuleOf(&class, "")
+			// most has the most that the class can have taken until a row is in a state, whatever was taken before the interval.
+			most, now := map[runtime.State]int64{{}: 0}, epoch.UnixNano()
+			for i := range steps {
+				worst, next := int64(0), map[runtime.State]int64{}
+				for state, sum := range most {
+					for others := range test.policy.Capacity + 1 {
+						before, d := must2(whole.Step(state, now, take(others)))
+						if !d.Allowed {
+							continue
+						}
+						for n := range class.Full() + 1 {
+							after, d := must2(of.Step(before, now, take(n)))
+							if d.Allowed {
+								next[after], worst = max(next[after], sum+n), max(worst, sum+n)
+							}
+						}
+					}
+				}
+				granted := int64(i) * min(test.granted, class.Full())
+				require.Equal(t, class.Full()+granted, worst, "%s, %d%% left, %d steps", test.name, leaves, i)
+				most, now = next, now+int64(test.step)
+			}
+		}
+	}
+}
+
+// A denied request of a class passes after RetryAfter, and no earlier than by the microsecond that is allowed for roundings, if no other
+// one takes anything. In a bucket that is the instant at which its last token is due, to the nanosecond, and in a window its first one.
+func TestPriorityRetryAfterIsExact(t *testing.T) {
+	d := runtimetest.Roll(43)
+	denied := map[runtime.Kind]int{}
+	for range 20_000 {
+		p := runtime.Policy{Name: "limit", Kind: []runtime.Kind{runtime.TokenBucket, runtime.FixedWindow, runtime.SlidingWindow}[d.IntN(3)],
+			Rate: 1 + int64(d.IntN(100)), Period: time.Duration(1+d.IntN(1000)) * time.Second, Capacity: 1 + int64(d.IntN(200))}
+		if p.Kind == runtime.SlidingWindow {
+			p.Capacity = p.Rate
+		}
+		class := p
+		class.Priority = runtime.Priority{Name: "batch", Leaves: d.IntN(100)}
+		if class.Validate() != nil {
+			continue
+		}
+		whole, of, begun := meter.RuleOf(&p, ""), meter.RuleOf(&class, ""), epoch.UnixNano()
+		taken := int64(d.IntN(int(p.Capacity) + 1))
+		state, _ := must2(whole.Step(runtime.State{}, begun, take(taken)))
+		now := begun + int64(d.Float64()*float64(p.Period))
+		q := take(1 + int64(d.IntN(int(class.Full()))))
+		_, answer := must2(of.Step(state, now, q))
+		if answer.Allowed {
+			continue
+		}
+		denied[p.Kind]++
+		at, earlier := now+int64(answer.RetryAfter), int64(2*time.Microsecond)
+		switch p.Kind {
+		case runtime.TokenBucket:
+			due := new(big.Rat).SetFrac64((taken+q.Count-class.Full())*int64(p.Period), p.Rate)
+			exact, _ := due.Float64()
+			require.InDelta(t, exact, float64(at-begun), 1, "%+v takes %d", class, q.Count)
+		case runtime.FixedWindow:
+			earlier = 1
+		}
+		_, then := must2(of.Step(state, at, q))
+		_, before := must2(of.Step(state, at-earlier, q))
+		require.True(t, then.Allowed, "%+v takes %d after %v", class, q.Count, answer.RetryAfter)
+		require.False(t, before.Allowed, "%+v takes %d %v before %v", class, q.Count, time.Duration(earlier), answer.RetryAfter)
+	}
+	require.Len(t, denied, 3)
+	for kind, n := range denied {
+		require.Greater(t, n, 1000, "%v", kind)
+	}
 }

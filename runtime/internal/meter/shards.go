@@ -85,7 +85,7 @@ func (s Shards) canDecide(whole *Rule, n int) bool {
 
 // outOfDebt reports whether shard i exists and had no debt when it was written, but for a rounding.
 func (s Shards) outOfDebt(i int) bool {
-	return s.States[i].Exists && linear{&s.Rules[i]}.tokens(s.States[i]) >= -1e-6
+	return s.States[i].Exists && linear{&s.Rules[i]}.tokens(s.States[i])+s.Rules[i].left >= -1e-6
 }
 
 // stepFuller lets one shard, or the fuller of two, decide a request alone, if it allows it without debt. The fuller of two
@@ -199,7 +199,7 @@ func (s Shards) refundOne(whole *Rule, n int, now int64, q *runtime.Request) (d 
 // anyDebt reports whether one of the shards has a debt, but for a rounding.
 func (s Shards) anyDebt(now int64) bool {
 	for i := range s.States {
-		if s.tokens(i, now) < -1e-6 {
+		if s.tokens(i, now)+s.Rules[i].left < -1e-6 {
 			return true
 		}
 	}
@@ -290,11 +290,12 @@ func (s Shards) merge(now int64) runtime.State {
 // from it; their total is the result. If the tokens do not belong to requests, earlier requests can no longer be
 // refunded.
 func (s Shards) spread(whole *Rule, m runtime.State, now int64, belong bool) (total float64) {
-	tokens, n := linear{whole}.tokens(m), len(s.States)
+	// Those of all classes of requests: the shares of what one class has are not what it has in each shard.
+	tokens, n := linear{whole}.tokens(m)+whole.left, len(s.States)
 	for i := range s.States {
 		r, part := &s.Rules[i], m
 		part.Log = "" // the totals of one shard are not those of all
-		part.Value = math.Copysign(share(math.Abs(tokens), i, n), tokens) - r.Capacity
+		part.Value = math.Copysign(share(math.Abs(tokens), i, n), tokens) - (r.Capacity + r.left)
 		switch had := r.algorithm().accrue(s.States[i], m.TS); {
 		case !whole.Kind.Linear():
 			if w := previousOf(m.Prev, m.TS); w.previous > 0 {

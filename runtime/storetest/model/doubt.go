@@ -27,7 +27,7 @@ func (q request) learn(now int64, t terms, value float64) {
 			doubted = append(doubted, e)
 		}
 	}
-	missing := float64(t.Capacity) - value
+	missing := float64(t.full()) - value
 	fit(doubted, func() bool { return math.Abs(missing-float(q.missing(now, t))) <= q.close(now, t) })
 	was, ideal := float(q.missing(now, t)), float(q.k.history.missing(now, t, true))
 	if hidden && missing < was-noise(t, q.missing(now, t)) && missing >= ideal-q.close(now, t) {

@@ -43,11 +43,21 @@ func newLimit(r *rand.Rand, name string, unmet pairs) (*limit, bool) {
 	} else {
 		l.policies = runtime.PlanPolicies{base}
 	}
+	if traits["priorities"] == "yes" {
+		l.classes = runtime.Priorities{{}, {Name: "whole"}, {Name: "leaves", Leaves: oneOf(r, 1, 10, 30, 50, 75, 99)}}
+	}
+	if traits["prices"] == "yes" {
+		l.prices = randomPrices(r)
+	}
 	if !l.valid(l.policies) {
 		return nil, false
 	}
 	for i := range 1 + r.IntN(2) {
 		l.keys = append(l.keys, l.newKey(r, i))
+	}
+	if traits["exceptions"] != "no" {
+		l.keys[0].exception = l.newException(r)
+		l.except()
 	}
 	return l, true
 }
@@ -219,7 +229,63 @@ func (l *limit) newKey(r *rand.Rand, number int) *key {
 
 func (l *limit) valid(policies runtime.PlanPolicies) bool {
 	of := l.inUse(policies)
-	return !slices.ContainsFunc(of, func(p runtime.Policy) bool { return p.Validate() != nil })
+	return !slices.ContainsFunc(of, func(p runtime.Policy) bool {
+		if p.Validate() != nil {
+			return true
+		}
+		// Each class must have a token, and one in each shard.
+		p.Priority = l.classes.Of(leavingClass)
+		return p.Mode != runtime.ModeUnlimited && l.classes != nil && p.Full() < int64(max(1, p.Shards)) || p.Validate() != nil
+	})
+}
+
+// leavingClass is the number of the class that leaves tokens to others.
+const leavingClass = 2
+
+// class returns the number of some class, 0 without any.
+func (l *limit) class(r *rand.Rand) int {
+	if l.classes == nil {
+		return 0
+	}
+	return 1 + r.IntN(2)
+}
+
+// newException returns a random exception of the limit's first key.
+func (l *limit) newException(r *rand.Rand) *runtime.Exception {
+	p := l.counted()
+	e := &runtime.Exception{Key: l.keys[0].of.String(), Reason: "a test"}
+	least := int64(max(1, p.Shards))
+	switch l.traits["exceptions"] {
+	case "numbers":
+		e.Numbers.Rate = least + r.Int64N(30)
+		if p.Kind.Linear() && p.Capacity > 0 && r.IntN(2) == 0 {
+			e.Numbers.Capacity = least + r.Int64N(40)
+		}
+		if p.MaxReserved > 0 && r.IntN(2) == 0 {
+			e.Numbers.MaxReserved = least + r.Int64N(20)
+		}
+	case "plan":
+		e.Plan = 1 + r.IntN(3)
+	case "unlimited":
+		e.Numbers.Unlimited = true
+	default:
+		e.Mode = named([]runtime.Mode{runtime.ModeBlock, runtime.ModeOff, runtime.ModeShadow}, l.traits["exceptions"])
+	}
+	return e
+}
+
+// except makes the policies know the exceptions of the keys.
+func (l *limit) except() {
+	l.exceptions = nil
+	for _, k := range l.keys {
+		switch {
+		case k.exception == nil:
+		case l.names != nil:
+			l.exceptions = l.policies.Except([]runtime.Exception{*k.exception})
+		default:
+			l.exceptions = l.policies[0].Except([]runtime.Exception{*k.exception})
+		}
+	}
 }
 
 // numbers returns random numbers of a caller; zero if the limit's are those of the file.

@@ -17,7 +17,7 @@ func (w *world) together(verb string, first request, at turn) bool {
 	for i := range requests {
 		q := &requests[i]
 		p := q.policy()
-		handle := at.limits.Limit(p, q.k.of)
+		handle := q.handle(at.limits)
 		if at.answered() {
 			w.ask(at.limits, *q)
 		}
@@ -50,7 +50,7 @@ func (w *world) together(verb string, first request, at turn) bool {
 	}
 	w.logf("%s in %s while the store %s: %+v %v", verb, at.where, at.state, g.Decisions, g.err)
 	for i, q := range requests {
-		w.logf("  %v %s %s plan %d numbers %v n %d reserve %v", q.op, q.policy().Name, q.k.of, q.plan, q.numbers, q.n, q.reserve)
+		w.logf("  %v %s %s plan %d class %d numbers %v n %d reserve %v", q.op, q.policy().Name, q.k.of, q.plan, q.class, q.numbers, q.n, q.reserve)
 		if i < len(g.Each) {
 			w.logf("    %s", describe(g.Each[i]))
 		}
@@ -70,18 +70,19 @@ func (w *world) together(verb string, first request, at turn) bool {
 	return true
 }
 
-// withOthers adds requests for some other keys, or again for the same: those of one key have its plan.
+// withOthers adds requests for some other keys, or again for the same: those of one key have one plan and
+// class.
 func (w *world) withOthers(first request) []request {
 	requests := []request{first}
 	for range w.r.IntN(4) {
 		l := oneOf(w.r, w.limits...)
-		q := request{l: l, k: oneOf(w.r, l.keys...), n: oneOf[int64](w.r, 0, 1, 1, 2, 3, 5)}
+		q := request{l: l, k: oneOf(w.r, l.keys...), class: l.class(w.r), n: oneOf[int64](w.r, 0, 1, 1, 2, 3, 5)}
 		if l.names != nil {
 			q.plan = 1 + w.r.IntN(3)
 		}
 		q.numbers = l.numbers(w.r)
 		if i := slices.IndexFunc(requests, func(o request) bool { return o.k == q.k }); i >= 0 {
-			q.plan, q.numbers = requests[i].plan, requests[i].numbers
+			q.plan, q.numbers, q.class = requests[i].plan, requests[i].numbers, requests[i].class
 		}
 		requests = append(requests, q)
 	}
@@ -236,9 +237,9 @@ func (j *judge) takeTogether(g group) {
 		newest := j.open[len(j.open)-1]
 		newest.together = !alone
 		if g.reservations != nil {
-			newest.reservation = g.reservations.At(i)
+			newest.reservation = q.reservationOf(g.reservations.At(i))
 		} else if s, ok := g.Settlement(i); ok {
-			newest.reservation = s
+			newest.reservation = q.reservationOf(s)
 		}
 	}
 }

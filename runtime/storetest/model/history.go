@@ -25,6 +25,8 @@
 // forgiven makes the next one a first one. A settlement leaves a key as if only the tokens used had been taken or,
 // where a store cannot know that, with less given back.
 //
+// Classes of requests share the history of a key. What a class leaves is missing to it, and to no other.
+//
 // A limit in flight has no history: its slots have holders, each until an instant.
 //
 // What the model does not predict, it bounds: a limit with shards grants no more than one without, and conserves its
@@ -52,9 +54,42 @@ type terms struct {
 	// penalties are how long each penalty lasts, and forgive how long after its end it counts.
 	penalties []int64
 	forgive   int64
+	// leaves is the percentage of the capacity that the class of the request leaves to others.
+	leaves int
 }
 
-// same reports whether the terms are the same. It leaves out the windows, which never change for a key.
+// left returns how many tokens the class of the request leaves: whole ones, and never less than its percentage.
+func (t terms) left() int64 {
+	share := big.NewRat(t.Capacity, 100)
+	left := new(big.Int)
+	share.Mul(share, whole(int64(t.leaves)))
+	if left.Div(share.Num(), share.Denom()); !share.IsInt() {
+		left.Add(left, big.NewInt(1))
+	}
+	return left.Int64()
+}
+
+// full returns the tokens that the class of the request has if none is missing.
+func (t terms) full() int64 { return t.Capacity - t.left() }
+
+// debt returns how many tokens may be missing after a reservation: a class that leaves some to others has none.
+func (t terms) debt() int64 {
+	if t.left() > 0 {
+		return 0
+	}
+	return t.MaxReserved
+}
+
+// counts reports whether requests are decided by the count of their key.
+func (t terms) counts() bool { return t.mode == runtime.ModeEnforce || t.mode == runtime.ModeShadow }
+
+func (t terms) lifted() bool { return t.mode == runtime.ModeOff || t.mode == runtime.ModeUnlimited }
+
+// open reports whether every request passes.
+func (t terms) open() bool { return t.lifted() || t.mode == runtime.ModeShadow }
+
+// same reports whether the terms are the same. It leaves out the windows, which never change for a key, and what the class of
+// a request leaves: all classes have one count.
 func (t terms) same(o terms) bool {
 	return t.mode == o.mode && t.unlimited == o.unlimited && t.sameNumbers(o)
 }

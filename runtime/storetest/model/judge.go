@@ -123,7 +123,7 @@ type taken struct {
 	request
 	d runtime.Decision
 	// reservation is nil for a request that has not reserved.
-	reservation *limiter.Reservation
+	reservation reservation
 	// resumed means that the reservation was settled by a copy made from its text, which can be settled again.
 	resumed bool
 	event   *event
@@ -292,7 +292,7 @@ func (j *judge) answer(q request, d runtime.Decision, err error, at turn) {
 		j.failure(q, d, err, at)
 		return
 	}
-	j.logf("%v %s %s plan %d numbers %v n %d reserve %v in %s: %s %v", q.op, q.policy().Name, q.k.of, q.plan, q.numbers, q.n, q.reserve, at.where, describe(d), err)
+	j.logf("%v %s %s plan %d class %d numbers %v n %d reserve %v in %s: %s %v", q.op, q.policy().Name, q.k.of, q.plan, q.class, q.numbers, q.n, q.reserve, at.where, describe(d), err)
 	if want := q.refused(at.now); want != nil || err != nil {
 		if !errors.Is(err, want) || (want == nil) != (err == nil) {
 			j.failf("the error is %v, want %v", err, want)
@@ -370,7 +370,7 @@ func (j *judge) decided(q request, d runtime.Decision, t terms, now int64) {
 	default:
 		j.take(q, d, t, now)
 		if q.reserve && t.mode == runtime.ModeEnforce && !q.l.sharded() {
-			j.first("the delay", []request{{l: q.l, k: q.k, plan: q.plan, numbers: q.numbers}}, now, d.UsableAfter, toUse)
+			j.first("the delay", []request{q.with(0)}, now, d.UsableAfter, toUse)
 		}
 		if !q.reserve && d.UsableAfter != 0 || d.RetryAfter != 0 || d.Jitter > 0 && d.UsableAfter == 0 {
 			j.failf("waits of an allowance: %+v", d)
@@ -417,7 +417,7 @@ func (j *judge) crossing(q request, t terms, now int64) func(d runtime.Decision)
 func (j *judge) upTo(q request, d runtime.Decision, t terms, now int64) int64 {
 	tokens, looked := q.tokens(now, t), q.looked(t)
 	if looked {
-		tokens = q.k.just
+		tokens = q.k.just - float64(t.left())
 	}
 	least, most := math.Floor(tokens-noise(t, new(big.Rat))), math.Floor(tokens+q.lenience(now, t))
 	taken := d.Taken

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // gone reports whether an error is the end of a context that has ended, after which the answer is not known.
@@ -90,13 +89,13 @@ func (w *world) departedFrom(q request, at turn, back bool) (taken, follows bool
 	if back && q.n > 0 && can {
 		w.perhapsWritten(q, at, b)
 	}
-	missing, was, close := float64(t.Capacity)-b.Value, float(q.missing(now, t)), q.close(now, t)
+	missing, was, close := float64(t.full())-b.Value, float(q.missing(now, t)), q.close(now, t)
 	switch extra := missing - was; {
 	case math.Abs(extra) <= close:
 		if back && !q.l.constant() && w.err == nil {
 			// If it was executed, tokens had come back by its numbers until then: a request with these leaves no doubt.
 			at.ctx, at.leaves, at.now = context.Background(), false, now
-			w.perform("charge", request{l: q.l, k: q.k, plan: q.plan, numbers: q.numbers, n: 1}, at)
+			w.perform("charge", q.with(1), at)
 		}
 		return false, q.n > 0 && before.mode == runtime.ModeEnforce
 	case back:
@@ -146,21 +145,18 @@ func (w *world) atOnce(q request, at turn) bool {
 		return false
 	}
 	w.ask(at.limits, q)
-	request := func(ctx context.Context) (r *limiter.Reservation, err error) {
-		switch {
-		case p.Capacity == 0:
-			return at.limits.ReserveOnly(p, q.k.of).ReserveN(ctx, q.n)
-		case q.reserve:
-			return at.limits.Reservable(p, q.k.of).ReserveN(ctx, q.n)
+	request := func(ctx context.Context) (r reserved, err error) {
+		if q.reserve {
+			return q.reserveFrom(at.limits, ctx)
 		}
-		d, err := at.limits.Limit(p, q.k.of).AllowN(ctx, q.n)
-		return &limiter.Reservation{Decision: d}, err
+		d, err := q.handle(at.limits).AllowN(ctx, q.n)
+		return reserved{Decision: d}, err
 	}
-	results, errs := make([]*limiter.Reservation, 2+w.r.IntN(5)), make([]error, 7)
+	results, errs := make([]reserved, 2+w.r.IntN(5)), make([]error, 7)
 	crowd(w.r, w.clock, len(results), func(i int, ctx context.Context) { results[i], errs[i] = request(ctx) })
 	left, denied := 0, 0
 	for i, r := range results {
-		w.logf("at once %s %s n %d reserve %v: %v, %v", p.Name, q.k.of, q.n, q.reserve, r, errs[i])
+		w.logf("at once %s %s class %d n %d reserve %v: %v, %v", p.Name, q.k.of, q.class, q.n, q.reserve, r.Decision, errs[i])
 		can, _ := q.expected(at.now, t)
 		switch {
 		case errors.Is(errs[i], context.Canceled):
@@ -173,7 +169,7 @@ func (w *world) atOnce(q request, at turn) bool {
 			w.failf("at once: allowed, and there is %v more than needed", q.margin(at.now, t))
 		default:
 			if w.take(q, r.Decision, t, at.now); q.reserve {
-				w.open[len(w.open)-1].reservation = r
+				w.open[len(w.open)-1].reservation = r.of
 			}
 		}
 	}
@@ -197,7 +193,7 @@ func (w *world) tookAtOnce(q request, at turn, left int) {
 	now := w.clock.now()
 	t := q.at(now)
 	b, ok := w.peek(at.limits, q)
-	extra := float64(t.Capacity) - b.Value - float(q.missing(now, t))
+	extra := float64(t.full()) - b.Value - float(q.missing(now, t))
 	took := math.Round(extra / float64(q.n))
 	if ok && (math.Abs(extra-took*float64(q.n)) > q.close(now, t) || took < 0 || took > float64(left)) {
 		w.failf("after %d requests for %d whose callers have left, %v more are missing", left, q.n, extra)

@@ -15,7 +15,12 @@ type limit struct {
 	names  runtime.PlanNames
 	// policies are by the number of the plan; a limit without plans has one, at 0.
 	policies runtime.PlanPolicies
-	keys     []*key
+	// exceptions are the product's, nil without any; keys have them for the model.
+	exceptions *runtime.Exceptions
+	// classes are those of its requests, and prices what their units cost; nil without any.
+	classes runtime.Priorities
+	prices  runtime.Prices
+	keys    []*key
 	// whole are the overrides of the whole limit.
 	whole overrides
 	// edits counts the edits of its numbers.
@@ -29,6 +34,8 @@ type key struct {
 	windows windows
 	history history
 	own     overrides
+	// exception is the one of the key in the file, or nil.
+	exception *runtime.Exception
 	// penalties are those that denials have started, the last one at the end.
 	penalties []penalty
 	// leased are the uses of tokens that may have been leased.
@@ -172,7 +179,7 @@ func (l *limit) override(k *key, now int64) *entry {
 // at returns the terms in force for a key at an instant.
 func (l *limit) at(k *key, plan int, n runtime.Numbers, now int64) terms {
 	n = allowed(l.of(plan), n)
-	t := k.termsOf(l.of(plan)).given(l.of(plan), n)
+	t := l.excepted(k, plan, n)
 	if override := l.override(k, now); override != nil {
 		t = override.apply(l, k, plan, n)
 	}
@@ -182,13 +189,63 @@ func (l *limit) at(k *key, plan int, n runtime.Numbers, now int64) terms {
 	return t
 }
 
+// excepted returns the terms that the file gives a key: by its exception, if it has one, and otherwise by the plan.
+func (l *limit) excepted(k *key, plan int, n runtime.Numbers) terms {
+	t, e := k.termsOf(l.of(plan)).given(l.of(plan), n), k.exception
+	switch {
+	case e == nil:
+	case e.Plan > 0:
+		return k.termsOf(l.of(e.Plan))
+	case e.Mode == runtime.ModeBlock:
+		t = k.termsOf(l.countedOr(plan))
+		t.mode = runtime.ModeBlock
+	case t.unlimited:
+	case e.Mode != runtime.ModeEnforce:
+		t.mode = e.Mode
+	case e.Numbers.Unlimited && t.counts():
+		t.mode, t.unlimited = runtime.ModeUnlimited, true
+	case !e.Numbers.Unlimited:
+		t.Numbers = exceptional(t.Numbers, e.Numbers, l.of(plan).Kind)
+	}
+	return t
+}
+
+// countedOr returns the policy of a plan, or of the first one with numbers if that has none.
+func (l *limit) countedOr(plan int) *runtime.Policy {
+	if p := l.of(plan); p.Mode != runtime.ModeUnlimited {
+		return p
+	}
+	return l.counted()
+}
+
+// exceptional returns numbers in which an exception replaces some.
+func exceptional(own, by runtime.Numbers, kind runtime.Kind) runtime.Numbers {
+	if by.Capacity == 0 && (own.Capacity == own.Rate || !kind.Linear()) {
+		by.Capacity = by.Rate
+	}
+	for i, into := range parts(&own) {
+		if of := *parts(&by)[i]; of > 0 {
+			*into = of
+		}
+	}
+	return own
+}
+
 // apply returns the terms that an override gives a key.
 func (e *entry) apply(l *limit, k *key, plan int, given runtime.Numbers) terms {
-	if e.plan > 0 {
-		plan = e.plan
+	t := l.excepted(k, plan, given)
+	x := k.exception
+	switch numbers := e.plan == 0 && e.Mode == runtime.ModeEnforce; {
+	case e.plan > 0:
+		plan, x = e.plan, nil
+		t = k.termsOf(l.of(plan)).given(l.of(plan), given)
+	case numbers && x != nil && t.mode != l.of(plan).Mode:
+		// The exception gives no numbers that an operator could replace.
+		x, t = nil, k.termsOf(l.of(plan)).given(l.of(plan), given)
+	case x != nil && x.Plan > 0:
+		plan = x.Plan
 	}
 	p := l.of(plan)
-	t := k.termsOf(p).given(p, given)
 	switch {
 	case t.mode == runtime.ModeUnlimited:
 		return t
@@ -201,6 +258,11 @@ func (e *entry) apply(l *limit, k *key, plan int, given runtime.Numbers) terms {
 		n.Capacity = n.Rate
 	}
 	most := runtime.Numbers{Rate: p.Overrides.Rate, Capacity: p.Overrides.Capacity, MaxReserved: p.Overrides.MaxReserved}
+	if x != nil {
+		for i, into := range parts(&most) {
+			*into = max(*into, *parts(&t.Numbers)[i])
+		}
+	}
 	for i, into := range parts(&t.Numbers) {
 		if of := *parts(&n)[i]; of > 0 && *into > 0 {
 			*into = min(max(of, least), *parts(&most)[i])
@@ -256,7 +318,14 @@ type request struct {
 	plan int
 	// numbers are those of the caller; zero for a limit with those of the file.
 	numbers runtime.Numbers
+	// class is the number of the request's class; 0 for a limit without classes.
+	class   int
 	op      runtime.Op
 	n       int64
 	reserve bool
+}
+
+// with returns a request for the same key, by the same plan, numbers and class, for n tokens.
+func (q request) with(n int64) request {
+	return request{l: q.l, k: q.k, plan: q.plan, numbers: q.numbers, class: q.class, n: n}
 }

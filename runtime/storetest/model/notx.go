@@ -38,12 +38,12 @@ func (w *world) outOfTx(q request, at turn) bool {
 	defer done()
 	w.ask(at.limits, q)
 	verb, do := "allow", func() (bool, error) {
-		d, err := limits.Limit(q.policy(), q.k.of).AllowN(at.ctx, q.n)
+		d, err := q.handle(limits).AllowN(at.ctx, q.n)
 		return d.Allowed, err
 	}
 	if w.r.IntN(3) == 0 {
 		verb, do = "all", func() (bool, error) {
-			ds, err := limits.All(at.ctx, limits.Limit(q.policy(), q.k.of).N(q.n))
+			ds, err := limits.All(at.ctx, q.handle(limits).N(q.n))
 			return ds.Allowed, err
 		}
 	}

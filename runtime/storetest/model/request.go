@@ -11,19 +11,34 @@ import (
 
 // policy returns the policy of the request's plan, with the numbers of its caller.
 func (q request) policy() *runtime.Policy {
-	p := q.l.of(q.plan)
-	if q.numbers == (runtime.Numbers{}) {
-		return p
+	p, key := q.l.of(q.plan), q.k.of
+	if q.l.exceptions != nil {
+		p, key = q.l.exceptions.For(p, key)
 	}
-	p, key := allowed(p, q.numbers).For(p, runtime.Key{})
+	if q.numbers != (runtime.Numbers{}) {
+		p, key = allowed(p, q.numbers).For(p, key)
+	}
+	if q.class != 0 {
+		p, key = q.l.classes.Of(q.class).For(p, key)
+	}
 	if key.Err() != nil {
 		panic(key.Err())
 	}
 	return p
 }
 
-// at returns the terms that are in force at an instant.
-func (q request) at(now int64) terms { return q.l.at(q.k, q.plan, q.numbers, now) }
+// ofFile returns the policy of the request's plan, with the numbers of its caller, which operators see.
+func (q request) ofFile() *runtime.Policy {
+	q.class, q.l = 0, &limit{policies: q.l.policies}
+	return q.policy()
+}
+
+// at returns the terms that are in force at an instant, for the class of the request.
+func (q request) at(now int64) terms {
+	t := q.l.at(q.k, q.plan, q.numbers, now)
+	t.leaves = q.l.classes.Of(q.class).Leaves
+	return t
+}
 
 // decides reports whether the request can be denied.
 func (q request) decides() bool {
@@ -35,17 +50,17 @@ func (q request) missing(now int64, t terms) *big.Rat { return q.k.history.missi
 
 // tokens returns what the key has at an instant, by the terms that are in force then.
 func (q request) tokens(now int64, t terms) float64 {
-	return float(new(big.Rat).Sub(whole(t.Capacity), q.missing(now, t)))
+	return float(new(big.Rat).Sub(whole(t.full()), q.missing(now, t)))
 }
 
 // margin returns by how many tokens a request passes or, if negative, fails.
 func (q request) margin(now int64, t terms) float64 {
-	margin := new(big.Rat).Sub(whole(t.Capacity-q.n), q.missing(now, t))
+	margin := new(big.Rat).Sub(whole(t.full()-q.n), q.missing(now, t))
 	switch {
-	case q.reserve && t.MaxReserved == runtime.Unbounded:
+	case q.reserve && t.debt() == runtime.Unbounded:
 		return 1
 	case q.reserve:
-		margin.Add(margin, whole(t.MaxReserved))
+		margin.Add(margin, whole(t.debt()))
 	}
 	return float(margin)
 }
@@ -78,23 +93,15 @@ func (q request) lenience(now int64, t terms) float64 {
 // most returns the largest count that can ever pass.
 func (q request) most(t terms) int64 {
 	switch {
-	case !q.decides() || q.op == runtime.TakeUpTo && t.Capacity > 0:
+	case !q.decides() || q.op == runtime.TakeUpTo && t.full() > 0:
 		return 2 * runtime.MaxTokens
 	case q.op == runtime.TakeUpTo:
 		return 0
 	case q.reserve:
-		return t.Capacity + t.MaxReserved
+		return t.full() + t.debt()
 	}
-	return t.Capacity
+	return t.full()
 }
-
-// counts reports whether requests are decided by the count of their key.
-func (t terms) counts() bool { return t.mode == runtime.ModeEnforce || t.mode == runtime.ModeShadow }
-
-func (t terms) lifted() bool { return t.mode == runtime.ModeOff || t.mode == runtime.ModeUnlimited }
-
-// open reports whether every request passes.
-func (t terms) open() bool { return t.lifted() || t.mode == runtime.ModeShadow }
 
 // A slack is how many tokens more there are at a later instant than something needs, if no other request comes first.
 // It is infinite if that does not depend on the tokens.
@@ -146,7 +153,9 @@ func (q request) refused(now int64) error {
 		return nil
 	}
 	for _, end := range q.l.ends(q.k, now) {
-		if t := q.at(end); t.open() || t.mode == runtime.ModeEnforce && q.n <= q.most(t) {
+		// A count that fits is denied, and not refused, if an exception blocks the key then.
+		blocks := q.k.exception != nil && q.k.exception.Mode == runtime.ModeBlock
+		if t := q.at(end); t.open() || (t.mode == runtime.ModeEnforce || blocks) && q.n <= q.most(t) {
 			return nil
 		}
 	}
@@ -211,14 +220,15 @@ func (q request) looked(t terms) bool {
 // beyond returns by how many tokens a request fits into those that there are, and those that it may reserve.
 func (q request) beyond(have float64, t terms) float64 {
 	if q.reserve {
-		have += float64(t.MaxReserved)
+		have += float64(t.debt())
 	}
 	return have - float64(q.n)
 }
 
 // ofShards returns by how many tokens and a millionth a request for a limit with shards may pass: by the tokens that
 // they had just before, and by those that one row would have, as if only the used tokens had been taken. While the
-// shards still lack tokens taken by other terms, one of them may have more than all together.
+// shards still lack tokens taken by other terms, one of them may have more than all together. What a class leaves it leaves
+// in the shard that it takes from, so that it may take tokens that all shards together do not have for it.
 func (q request) ofShards(now int64, t terms) float64 {
 	have := math.MaxFloat64
 	if q.l.constant() {
@@ -232,7 +242,9 @@ func (q request) ofShards(now int64, t terms) float64 {
 
 // shardsHave reports whether a request clearly passes by what the shards had just before: if one has too few, all
 // decide.
-func (q request) shardsHave(t terms) bool { return q.looked(t) && q.beyond(q.k.just, t) >= 1e-6 }
+func (q request) shardsHave(t terms) bool {
+	return q.looked(t) && q.beyond(q.k.just-float64(t.left()), t) >= 1e-6
+}
 
 // writtenBy forgets the tokens that the shards of the key had by other numbers: those that have come back since came by
 // these.

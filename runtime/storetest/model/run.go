@@ -75,6 +75,11 @@ func (w *world) run(requests int) error {
 	for l, k := range w.keys() {
 		w.checkLeased(l, k)
 	}
+	for l, k := range w.keys() {
+		if k.exception != nil {
+			w.logf("the exception of %s %s: %+v", l.policies[len(l.policies)-1].Name, k.of, *k.exception)
+		}
+	}
 	return w.report(w.policies()...)
 }
 
@@ -91,6 +96,9 @@ func (w *world) next(fixed values) (q request, all values) {
 	if all["edited"] = "no"; q.l.edits > 0 {
 		all["edited"] = "yes"
 	}
+	if q.k.exception == nil {
+		all["exceptions"] = "no"
+	}
 	usual := len(w.unmet) == 0 || w.r.IntN(4) == 0
 	if usual || w.tx > 0 {
 		all["force"] = q.l.inForce(q.k, w.clock.now())
@@ -98,6 +106,9 @@ func (w *world) next(fixed values) (q request, all values) {
 	again := usual && q.k.denied != nil && q.l.traits["reserve"] != "only" && w.r.IntN(3) == 0
 	if again && q.k.denied.plan > 0 {
 		all["plan"] = q.l.names[q.k.denied.plan]
+	}
+	if again {
+		all["class"] = requestFields["class"][q.k.denied.class]
 	}
 	if usual {
 		w.usually(all, again)
@@ -111,6 +122,7 @@ func (w *world) next(fixed values) (q request, all values) {
 		q.n = q.k.denied.n
 	}
 	q.plan = max(0, slices.Index(q.l.names, all["plan"]))
+	q.class = slices.Index(requestFields["class"], all["class"])
 	if q.numbers = q.l.numbers(w.r); again || w.r.IntN(4) == 0 {
 		q.numbers = q.k.numbers
 	}
@@ -184,7 +196,7 @@ func (w *world) send(verb string, q request, at turn) bool {
 
 // perform sends the request of a verb, and judges the answer. It returns false if the verb does not apply.
 func (w *world) perform(verb string, q request, at turn) bool {
-	limit, t := at.limits.Limit(q.policy(), q.k.of), q.at(at.now)
+	limit, t := q.handle(at.limits), q.at(at.now)
 	if at.answered() {
 		w.ask(at.limits, q)
 	}

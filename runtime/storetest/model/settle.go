@@ -21,7 +21,7 @@ func (j *judge) givenBack(limits *limiter.Limiter, t *taken, now int64, in terms
 	clean := h.missing(now, in, true).Cmp(h.missing(now, in, false)) == 0
 	before := h.missing(now, in, false)
 	t.event.used = whole(used)
-	was, ideal, after := float(before), float(h.missing(now, in, true)), float64(in.Capacity)-b.Value
+	was, ideal, after := float(before), float(h.missing(now, in, true)), float64(in.full())-b.Value
 	close, unused := 1e-6+noise(in, before), float64(t.n-used)
 	if after < ideal-close && (!t.l.loose() || t.l.constant()) {
 		j.failf("too much was given back: %v are missing, and %v would be if only %d of %d had been taken", after, ideal, used, t.n)
@@ -181,7 +181,7 @@ func (w *world) giveBack(verb string, q request, at turn) bool {
 func (w *world) giveBackOf(verb string, t *taken, at turn) bool {
 	if t.life != t.k.life && at.answered() {
 		// So that there is something that could be given back wrongly.
-		w.perform("charge", request{l: t.l, k: t.k, plan: t.plan, numbers: t.numbers, n: 1 + t.n}, at)
+		w.perform("charge", t.with(1+t.n), at)
 	}
 	if t.l.sharded() && !t.l.leased() && at.answered() {
 		// What a first request of this step has taken is gone.
@@ -258,7 +258,10 @@ func (w *world) settle(verb string, t *taken, at turn) (used int64, err error) {
 	switch verb {
 	case "refund":
 		n := oneOf(w.r, 0, 1, t.n, t.n+3, w.r.Int64N(t.n+1))
-		_, err = at.limits.Limit(t.policy(), t.k.of).RefundN(at.ctx, t.d, n)
+		if t.l.prices != nil {
+			n = t.d.Taken // of a usage, no part can be refunded
+		}
+		_, err = t.handle(at.limits).RefundN(at.ctx, t.d, n)
 		// In shadow mode, more may be used than was taken.
 		return min(t.n, t.d.Taken-min(n, t.d.Taken)), err
 	case "cancel":
@@ -271,7 +274,7 @@ func (w *world) settle(verb string, t *taken, at turn) (used int64, err error) {
 }
 
 // resumed returns the reservation of some tokens, or another one by its text.
-func (w *world) resumed(t *taken, at turn) *limiter.Reservation {
+func (w *world) resumed(t *taken, at turn) reservation {
 	if !at.answered() || w.r.IntN(3) > 0 {
 		return t.reservation
 	}
@@ -279,7 +282,7 @@ func (w *world) resumed(t *taken, at turn) *limiter.Reservation {
 	if err != nil {
 		return t.reservation
 	}
-	r, err := at.limits.Reservable(t.policy(), t.k.of).Resume(text)
+	r, err := t.resume(at.limits, text)
 	if err != nil {
 		w.failf("resume %s: %v", text, err)
 		return t.reservation
@@ -332,7 +335,7 @@ func (w *world) twice(verb string, q request, at turn) bool {
 	switch verb {
 	case "refund":
 		want = nil
-		_, err = at.limits.Limit(t.policy(), t.k.of).RefundN(at.ctx, t.d, t.n)
+		_, err = t.handle(at.limits).RefundN(at.ctx, t.d, t.n)
 	case "cancel":
 		err = t.reservation.Cancel(at.ctx)
 	default:

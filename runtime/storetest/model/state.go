@@ -14,7 +14,7 @@ import (
 
 // peek returns what a key has.
 func (j *judge) peek(limits *limiter.Limiter, q request) (b runtime.Balance, ok bool) {
-	b, err := limits.Limit(q.policy(), q.k.of).Peek(context.Background())
+	b, err := q.handle(limits).Peek(context.Background())
 	if err != nil {
 		j.failf("peek: %v", err)
 	}
@@ -77,14 +77,14 @@ func (j *judge) balance(when string, q request, t terms, now int64, b runtime.Ba
 		j.failf("%s: the window ends at %v, want %v", when, b.ResetAt, at)
 	}
 	j.counts.balances++
-	if used, close := float64(b.Used)-(float64(t.Capacity)-tokens), q.close(now, t); used < -close || used >= 1+close {
-		j.failf("%s: %d tokens are used, want those missing from %d with %v left", when, b.Used, t.Capacity, tokens)
+	if used, close := float64(b.Used)-(float64(t.full())-tokens), q.close(now, t); used < -close || used >= 1+close {
+		j.failf("%s: %d tokens are used, want those missing from %d with %v left", when, b.Used, t.full(), tokens)
 	}
 	j.penalty(when, q, now, t, b.PenaltyFor)
 	if blocked == 0 {
 		j.remaining(when, q, now, t, b.Remaining)
 	}
-	if b.FullAfter > 0 || tokens < float64(t.Capacity)-q.lenience(now, t) {
+	if b.FullAfter > 0 || tokens < float64(t.full())-q.lenience(now, t) {
 		j.first("full after", []request{q}, now, b.FullAfter, toBeFull)
 	}
 }
@@ -97,6 +97,7 @@ func (w *world) lookAt(limits *limiter.Limiter, q request) {
 	} else if q.plan == 0 {
 		q.plan = 1
 	}
+	q.class = 0
 	if t := q.at(w.clock.now()); t.counts() {
 		b, _ := w.peek(limits, q)
 		q.k.just, q.k.justBy = b.Value, t
@@ -133,6 +134,9 @@ func (w *world) forgetSwept() {
 		}
 		full := k.windows.kind != firstUse || k.history.windowEnd(now, k.termsOf(l.counted())) == 0
 		for i := range l.policies {
+			if l.of(i).Name == "" {
+				continue // plans begin with 1
+			}
 			for _, t := range []terms{l.slowest(l.at(k, i, runtime.Numbers{}, w.clock.now())), l.slowest(k.termsOf(l.of(i)))} {
 				full = full && (len(t.penalties) == 0 || k.forgiven(now, t))
 				full = full && (t.Rate == 0 || k.history.missing(now, t, false).Sign() == 0)
@@ -159,7 +163,7 @@ func (w *world) begin(k *key) {
 // conserved judges the tokens that the shards of a key have together. They have no more than one row would have. By
 // those after the last request they have lost no tokens, and while none can have come back, they have not gained any.
 func (j *judge) conserved(when string, q request, t terms, now int64, value float64) {
-	if one := float64(t.Capacity) - float(q.k.history.missing(now, t, true)); q.l.constant() && value > one+q.close(now, t) {
+	if one := float64(t.full()) - float(q.k.history.missing(now, t, true)); q.l.constant() && value > one+q.close(now, t) {
 		j.failf("%s: shards have %v tokens, and one row would have %v", when, value, one)
 	}
 	this, last := &seen{at: now, value: value, by: t, taken: new(big.Rat), used: new(big.Rat)}, q.k.seen
@@ -171,7 +175,7 @@ func (j *judge) conserved(when string, q request, t terms, now int64, value floa
 	if last == nil || !last.by.sameNumbers(t) || q.l.back {
 		return
 	}
-	had, has := float64(last.by.Capacity)-last.value, float64(t.Capacity)-value
+	had, has := float64(last.by.full())-last.value, float64(t.full())-value
 	taken, used := float(new(big.Rat).Sub(this.taken, last.taken)), float(new(big.Rat).Sub(this.used, last.used))
 	lacked := had
 	if q.l.constant() && t.windows.kind != sliding {

@@ -16,17 +16,17 @@ import (
 // deciding are the verbs that request tokens of one key, without more.
 var deciding = map[string]struct {
 	op runtime.Op
-	do func(l limiter.Limit, ctx context.Context, n int64) (runtime.Decision, error)
+	do func(l handle, ctx context.Context, n int64) (runtime.Decision, error)
 }{
-	"allow":       {runtime.Take, limiter.Limit.AllowN},
-	"allow up to": {runtime.TakeUpTo, limiter.Limit.AllowUpTo},
-	"check":       {runtime.Check, limiter.Limit.CheckN},
+	"allow":       {runtime.Take, handle.AllowN},
+	"allow up to": {runtime.TakeUpTo, handle.AllowUpTo},
+	"check":       {runtime.Check, handle.CheckN},
 	"require":     {runtime.Take, requireN},
-	"charge":      {runtime.Charge, limiter.Limit.Charge},
+	"charge":      {runtime.Charge, handle.Charge},
 }
 
 // requireN returns what AllowN would.
-func requireN(l limiter.Limit, ctx context.Context, n int64) (d runtime.Decision, err error) {
+func requireN(l handle, ctx context.Context, n int64) (d runtime.Decision, err error) {
 	err = l.RequireN(ctx, n)
 	var limited *runtime.LimitedError
 	switch {
@@ -80,7 +80,7 @@ func (w *world) erase(q request, err error, at turn) {
 }
 
 // tooLate makes a request after the caller's deadline: it must not pass.
-func (w *world) tooLate(l limiter.Limit, at turn) {
+func (w *world) tooLate(l handle, at turn) {
 	ctx, cancel := context.WithTimeout(context.Background(), -time.Second)
 	want := context.DeadlineExceeded
 	if w.r.IntN(2) == 0 {
@@ -90,10 +90,10 @@ func (w *world) tooLate(l limiter.Limit, at turn) {
 	}
 	defer cancel()
 	call := oneOf(w.r,
-		func() (bool, error) { ds, err := at.limits.All(ctx, l); return ds.Allowed, err },
-		func() (bool, error) { d, err := l.Allow(ctx); return d.Allowed, err },
+		func() (bool, error) { ds, err := at.limits.All(ctx, l.N(1)); return ds.Allowed, err },
+		func() (bool, error) { d, err := l.AllowN(ctx, 1); return d.Allowed, err },
 		func() (bool, error) { d, err := l.Charge(ctx, 1); return d.Allowed, err },
-		func() (bool, error) { err := l.Wait(ctx); return err == nil, err },
+		func() (bool, error) { err := l.WaitN(ctx, 1); return err == nil, err },
 	)
 	if allowed, err := call(); allowed || !errors.Is(err, want) {
 		w.failf("after the caller's deadline: allowed %v, error %v", allowed, err)
@@ -122,14 +122,9 @@ func (w *world) farZone(q request, at turn) bool {
 func (w *world) reserve(q request, at turn) {
 	q.op, q.reserve = runtime.Take, true
 	p := q.policy()
-	reserve := at.limits.Reservable(p, q.k.of).ReserveN
-	if p.Capacity == 0 {
-		reserve = at.limits.ReserveOnly(p, q.k.of).ReserveN
-	}
-	r, err := reserve(at.ctx, q.n)
-	var d runtime.Decision
+	made, err := q.reserveFrom(at.limits, at.ctx)
+	r, d := made.of, made.Decision
 	if r != nil {
-		d = r.Decision
 		if want := time.Duration(min(math.MaxInt64-int64(d.Jitter), int64(d.UsableAfter))) + d.Jitter; d.Allowed && r.Delay() != want {
 			w.failf("the delay with jitter is %v, want %v", r.Delay(), want)
 		}
@@ -165,7 +160,7 @@ func (w *world) wait(verb string, q request, at turn) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
-	limit := at.limits.Limit(p, q.k.of)
+	limit := q.handle(at.limits)
 	wait := func() error { return limit.WaitN(ctx, q.n) }
 	if verb == "group wait" {
 		var item limiter.ReserveItem = limit.N(q.n)
@@ -258,7 +253,7 @@ func (w *world) putInForce(q request, want string) {
 
 // operate puts an override or a block in force, or ends one. It returns false if there was nothing to do.
 func (w *world) operate(verb string, q request, wholeLimit bool, what string) bool {
-	ctx, now, p, own := context.Background(), w.clock.time(), q.policy(), &q.k.own
+	ctx, now, p, own := context.Background(), w.clock.time(), q.ofFile(), &q.k.own
 	o := w.limiter.Overrides(p, q.k.of)
 	if wholeLimit {
 		o, own = w.limiter.OverridesForAll(p), &q.l.whole
@@ -329,7 +324,7 @@ func (e *entry) fill(r *rand.Rand, q request, what string) bool {
 	if what == "" && len(choices) > 0 {
 		what = oneOf(r, choices...)
 	}
-	switch p := q.policy(); {
+	switch p := q.ofFile(); {
 	case !slices.Contains(choices, what) || what == "numbers" && p.Mode == runtime.ModeUnlimited:
 		return false
 	case what == "plan":
@@ -369,6 +364,7 @@ func (w *world) edit(l *limit) {
 		next.Overridable(l.names)
 	}
 	l.policies = next
+	l.except()
 	l.edits++
 	w.logf("edit %+v", l.policies)
 }
