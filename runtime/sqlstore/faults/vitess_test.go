@@ -98,6 +98,9 @@ func TestVitessFaults(t *testing.T) {
 			l.Await(t, fmt.Sprint("service after ", fault), func() bool { return l.PerNode[i].Answers() > answers+10 })
 		}
 		_, _, after := l.Sums()
+		if fault[0] == "primary" {
+			assert.Equal(t, before, after, "errors while vtgates wait for a primary that moves")
+		}
 		t.Logf("%v: %d errors, longest call %v", fault, after-before, l.Slowest().Round(time.Millisecond))
 	}
 	l.Finish(t, gates[0].Visit(t, table))
