@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"database/sql"
 	"flag"
 	"math/rand/v2"
 	"sync"
@@ -120,5 +121,20 @@ func TestVitessTwoPhasesSurviveKills(t *testing.T) {
 		admitted, unknown = admitted+of.admitted.Load(), unknown+of.unknown.Load()
 	}
 	assert.NotZero(t, admitted)
+	if half > 0 {
+		unresolved := live.Must(db.Query("SHOW UNRESOLVED TRANSACTIONS FOR split"))(t)
+		defer unresolved.Close()
+		columns := live.Must(unresolved.Columns())(t)
+		values := make([]any, len(columns))
+		for i := range values {
+			values[i] = new(sql.NullString)
+		}
+		for unresolved.Next() {
+			require.NoError(t, unresolved.Scan(values...))
+			for i, c := range columns {
+				t.Log(c, values[i].(*sql.NullString).String)
+			}
+		}
+	}
 	t.Logf("%d kills: %d calls admitted, %d errors, %d half", *vitessKills, admitted, unknown, half)
 }
