@@ -24,8 +24,9 @@ type ReserveItem interface {
 // CheckedN.
 type Item interface {
 	ReserveItem
-	// CheckedN returns the limit and key of the item as one that must have n tokens, and gives none up: see [Limit.CheckedN].
-	CheckedN(n int64) Item
+	// plain distinguishes the items that can pass without being reserved. All of them have a method CheckedN, which is not named here: editors
+	// would offer it after every N and Checked.
+	plain()
 }
 
 type item struct {
@@ -58,6 +59,9 @@ var errNilItem = fmt.Errorf("%w: a call needs at least one limit, and none may b
 // plainItem is an item that can pass without being reserved.
 type plainItem struct{ item }
 
+func (plainItem) plain() {}
+
+// CheckedN returns the limit and key of the item as one that must have n tokens.
 func (i plainItem) CheckedN(n int64) Item { return i.of.CheckedN(n) }
 
 // N returns l as an [Item] that takes n tokens.
@@ -70,6 +74,8 @@ func (l Limit) Checked() Item { return l.CheckedN(1) }
 // call: tokens that other items of the call take from the same key do not count, and several checks of one key do not
 // add up. Its decision has the tokens before the call, too.
 func (l Limit) CheckedN(n int64) Item { return plainItem{item{l, runtime.Check, n}} }
+
+func (Limit) plain() {}
 
 func (l Limit) request(of *Limiter) (runtime.Request, error) {
 	return item{l, runtime.Take, 1}.request(of)

@@ -147,6 +147,9 @@ func (i pricedItem) request(of *Limiter) (runtime.Request, error) {
 	return q, err
 }
 
+func (pricedItem) plain() {}
+
+// CheckedN returns the limit and key of the item as one that must have n tokens.
 func (i pricedItem) CheckedN(n int64) Item { return i.taken.of.CheckedN(n) }
 
 // PricedReservation is a [Reservation] of the cost of an estimate, which is settled for a usage.

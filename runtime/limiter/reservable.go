@@ -123,6 +123,8 @@ func (l ReservableLimit) Checked() Item { return l.of.CheckedN(1) }
 // CheckedN returns l as an [Item] that must have n tokens; see [Limit.CheckedN].
 func (l ReservableLimit) CheckedN(n int64) Item { return l.of.CheckedN(n) }
 
+func (ReservableLimit) plain() {}
+
 func (l ReservableLimit) request(of *Limiter) (runtime.Request, error) { return l.of.request(of) }
 
 // ReserveOnlyLimit is one key of a limit with capacity 0: tokens never accumulate, so that they can only be reserved,

@@ -147,6 +147,8 @@ func (l SlotLimit) Checked() Item { return l.of.CheckedN(1) }
 // CheckedN returns l as an [Item] that must have n free slots, and acquires none.
 func (l SlotLimit) CheckedN(n int64) Item { return l.of.CheckedN(n) }
 
+func (SlotLimit) plain() {}
+
 func (l SlotLimit) request(of *Limiter) (runtime.Request, error) { return l.of.request(of) }
 
 // Slot is the slots of one holder of a [SlotLimit]. If it is not Allowed, none were free. It may be used by several

@@ -61,8 +61,8 @@ func (b *Binder) Hints(from func(*http.Request) ([]limiter.Item, error)) http.Ha
 		}
 		checks := make([]limiter.Item, len(items))
 		for i, item := range items {
-			if item != nil { // else the call has the error
-				checks[i] = item.CheckedN(0)
+			if of, ok := item.(interface{ CheckedN(n int64) limiter.Item }); ok { // else it is nil, and the call has the error
+				checks[i] = of.CheckedN(0)
 			}
 		}
 		return checks, nil
