@@ -66,7 +66,7 @@ func use(t *testing.T, options ...limiter.Option) {
 	t.Helper()
 	store := &faulty{}
 	limits := limiter.New(store, options...)
-	send, search := limits.Limit(policies[0], runtime.KeyOf(runtime.String(canary))), limits.Limit(policies[1], runtime.Key{})
+	send, search := limits.Limit(runtime.Priority{Name: "interactive"}.For(policies[0], runtime.KeyOf(runtime.String(canary)))), limits.Limit(policies[1], runtime.Key{})
 	for range 3 {
 		_, err := send.Allow(t.Context())
 		require.NoError(t, err)

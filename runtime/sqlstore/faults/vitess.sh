@@ -206,10 +206,10 @@ rejoin)
 	server*)
 		n=${3#server}
 		await "server $n does not start" own "$bin/mysqlctl" --tablet-uid "$n" --mysql-port $((port + 6 + 3 * n)) --log-format text start
-		# Its tablet prepares the transactions again that were to be committed in two phases.
+		await "server $n is not writable" ctl SetWritable "zone-$n" true
+		# A tablet prepares the transactions again that were to be committed in two phases when it starts, if its server is writable.
 		kill -s KILL "$(cat "$dir/tablet$n.pid")"
 		start_one "tablet$n"
-		await "server $n is not writable" ctl SetWritable "zone-$n" true
 		;;
 	*) start_one "$3" ;;
 	esac
