@@ -34,6 +34,9 @@ func CodeOf(err error) Code {
 
 // Retryable reports whether the transaction that failed with err did nothing, and may succeed if it is run again.
 func Retryable(err error) bool {
+	if errors.Is(err, ErrOutcomeUnknown) {
+		return false // whatever it wraps
+	}
 	if errors.As(err, new(*Again)) || errors.Is(err, ErrVanished) || errors.Is(err, ErrTxEnded) {
 		return true
 	}
@@ -86,7 +89,8 @@ func Lost(err error) bool {
 
 // Undone reports whether a write that failed with err has certainly written nothing.
 func Undone(err error) bool {
-	return Retryable(err) || LockTimeout(err) || Outdated(err) || RefusedValue(err) || unreachable(err)
+	return !errors.Is(err, ErrOutcomeUnknown) &&
+		(Retryable(err) || LockTimeout(err) || Outdated(err) || RefusedValue(err) || unreachable(err))
 }
 
 // ErrOutcomeUnknown is sqlstore.ErrOutcomeUnknown, where it is documented.

@@ -105,3 +105,14 @@ func TestErrorsOfVitessLoseTheirStatement(t *testing.T) {
 		assert.Equal(t, whole, Cut(whole))
 	}
 }
+
+// A commit in two phases may go through after an error that otherwise means that nothing was done: to run it again would take twice.
+func TestUnknownOutcomeIsNotTriedAgain(t *testing.T) {
+	for _, text := range []string{"target: limits.0.primary: no healthy tablet available", "VT15001: transaction error, issue ROLLBACK and retry the transaction",
+		behind + "DeadlineExceeded desc = Lock wait timeout exceeded; try restarting transaction"} {
+		err := vtgateError(1105, "HY000", text)
+		assert.True(t, Retryable(err), text)
+		assert.False(t, Retryable(OutcomeUnknown(err)), text)
+		assert.False(t, Undone(OutcomeUnknown(err)), text)
+	}
+}
