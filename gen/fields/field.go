@@ -85,8 +85,7 @@ func (f field[D, T]) meaning() string { return strings.TrimSpace(f.about + " " +
 // readFields reads the entries of a map into a value, by the table of its fields. It returns the entries without errors.
 // Missing fields are reported at owner, but only if the entries are complete.
 func readFields[D, T any](p *parser, fields []field[D, T], into *D, entries []document.Entry, owner diag.Span, complete bool) map[string]document.Entry {
-	read := map[string]document.Entry{}
-	seen := map[string]bool{}
+	read, seen, blank := map[string]document.Entry{}, map[string]bool{}, *into
 	for _, e := range entries {
 		i := slices.IndexFunc(fields, func(f field[D, T]) bool { return f.name == e.Name })
 		if i < 0 {
@@ -112,7 +111,7 @@ func readFields[D, T any](p *parser, fields []field[D, T], into *D, entries []do
 				read[e.Name] = e
 			}
 		default:
-			dropRefused(p.doc.Found[before:], e, fields[i])
+			dropRefused(p, p.doc.Found[before:], e, fields[i], blank)
 		}
 	}
 	for _, f := range fields {
@@ -137,24 +136,25 @@ func readMap[D, T any](p *parser, fields []field[D, T], into *D, e document.Entr
 }
 
 // dropRefused drops the offers that the field would not accept either.
-func dropRefused[D, T any](found diag.Diagnostics, e document.Entry, f field[D, T]) {
+func dropRefused[D, T any](p *parser, found diag.Diagnostics, e document.Entry, f field[D, T], blank D) {
 	for i, d := range found {
 		if d.Span == e.At {
-			found[i].Meant = slices.DeleteFunc(d.Meant, func(text string) bool { return !f.takes(text) })
+			found[i].Meant = slices.DeleteFunc(d.Meant, func(text string) bool { return !f.takes(p, blank, text) })
 		}
 	}
 }
 
-// takes reports whether a text is a valid value of the field, by parsing a file with it.
-func (f field[D, T]) takes(text string) bool {
+// takes reports whether a text is a valid value of the field in a map without other values, by parsing a file with it.
+func (f field[D, T]) takes(of *parser, blank D, text string) bool {
 	// A real parse is slow, but it runs for offers of wrong values only, and cannot disagree with the field.
 	p := newParser(document.New(diag.NewSource("", f.name+": "+text)))
+	p.plans = of.plans
 	root := p.doc.Root()
 	if root == nil {
 		return false
 	}
 	entries, _ := p.doc.Entries(root, p.doc.Source.At(root), "", "")
-	return len(entries) == 1 && f.read(p, new(D), entries[0])
+	return len(entries) == 1 && f.read(p, &blank, entries[0])
 }
 
 // reportUnknown reports a field that the table lacks, and returns the field that was probably meant, or "".
