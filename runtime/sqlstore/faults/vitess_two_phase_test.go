@@ -3,8 +3,10 @@ package faults
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"flag"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -57,13 +59,14 @@ func TestVitessReadyTriesTwoPhases(t *testing.T) {
 	assert.ErrorContains(t, store.Ready(t.Context()), "set its durability policy to semi_sync")
 }
 
-// shardPair is two keys on different shards, from which calls take together.
-type shardPair struct {
-	keys              [2]runtime.Key
-	admitted, unknown atomic.Int64
+// pairCall is a call that takes a token from each of two keys, which are on different shards.
+type pairCall struct {
+	keys [2]runtime.Key
+	err  error
 }
 
-// Servers, tablets and vtgates are killed while calls take from two shards: each call has taken from both or from none.
+// Servers, tablets and vtgates are killed while calls take from two shards: each call has taken from both or from none, and its error
+// says which if it is not ErrOutcomeUnknown. Half of the calls have keys of their own; the others wait for the locks of those that a kill stops.
 func TestVitessTwoPhasesSurviveKills(t *testing.T) {
 	gates := vitessShards(t)
 	db := gates[0].Open(t)
@@ -72,25 +75,26 @@ func TestVitessTwoPhasesSurviveKills(t *testing.T) {
 	limits := []*limiter.Limiter{limiter.New(store), limiter.New(gates[1].StoreWith(t, gates[1].Open(t), o))}
 	keys := byShard(t, db)
 	p := live.Once("limit", 1_000_000_000)
-	var pairs [5]shardPair
-	for i := range pairs {
-		pairs[i].keys = [2]runtime.Key{keys["-80"][i], keys["80-"][i]}
-	}
 	var stop atomic.Bool
 	var callers sync.WaitGroup
-	for i := range 16 {
+	var calls [16][]pairCall
+	for i := range calls {
 		callers.Go(func() {
 			for l := limits[i%2]; !stop.Load(); {
-				of := &pairs[rand.N(len(pairs))]
+				pair := rand.N(5)
+				c := pairCall{keys: [2]runtime.Key{keys["-80"][pair], keys["80-"][pair]}}
+				if i%4 < 2 {
+					for of, k := range c.keys {
+						c.keys[of] = runtime.KeyOf(runtime.String(k.String()), runtime.Int(i), runtime.Int(len(calls[i])))
+					}
+				}
 				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-				d, err := l.Group(l.Limit(p, of.keys[0]), l.Limit(p, of.keys[1])).Allow(ctx)
+				var d limiter.Decisions
+				d, c.err = l.Group(l.Limit(p, c.keys[0]), l.Limit(p, c.keys[1])).Allow(ctx)
 				cancel()
-				switch {
-				case err != nil:
-					of.unknown.Add(1)
+				assert.True(t, c.err != nil || d.Allowed)
+				if calls[i] = append(calls[i], c); c.err != nil {
 					time.Sleep(10 * time.Millisecond)
-				case d.Allowed:
-					of.admitted.Add(1)
 				}
 			}
 		})
@@ -109,18 +113,38 @@ func TestVitessTwoPhasesSurviveKills(t *testing.T) {
 		require.NoError(t, err)
 		return p.Capacity - b.Remaining
 	}
-	var admitted, unknown, half int64
-	for i := range pairs {
-		of := &pairs[i]
-		// Transactions that were to be committed are so when their servers are back.
-		assert.Eventually(t, func() bool { return taken(of.keys[0]) == taken(of.keys[1]) }, time.Minute, 100*time.Millisecond, "pair %d", i)
-		one, other := taken(of.keys[0]), taken(of.keys[1])
-		half += max(one, other) - min(one, other)
-		assert.GreaterOrEqual(t, one, of.admitted.Load(), "lost")
-		assert.LessOrEqual(t, one, of.admitted.Load()+of.unknown.Load(), "taken by no call")
-		admitted, unknown = admitted+of.admitted.Load(), unknown+of.unknown.Load()
+	type outcomes struct{ admitted, unknown int64 }
+	of := map[[2]runtime.Key]*outcomes{}
+	var undone, sum, half int64
+	var outcome outcomes
+	for _, c := range slices.Concat(calls[:]...) {
+		on := of[c.keys]
+		if on == nil {
+			on = new(outcomes)
+			of[c.keys] = on
+		}
+		switch {
+		case c.err == nil:
+			on.admitted++
+		case errors.Is(c.err, sqlstore.ErrOutcomeUnknown):
+			on.unknown++
+		default:
+			undone++
+		}
 	}
-	assert.NotZero(t, admitted)
+	for keys, on := range of {
+		one, other := taken(keys[0]), taken(keys[1])
+		if one != other {
+			// Transactions that were to be committed are so when their servers are back.
+			assert.Eventually(t, func() bool { one, other = taken(keys[0]), taken(keys[1]); return one == other }, time.Minute, 100*time.Millisecond, "%v", keys)
+			half += max(one, other) - min(one, other)
+		}
+		for _, n := range []int64{one, other} {
+			assert.True(t, on.admitted <= n && n <= on.admitted+on.unknown, "%d tokens of %v taken by %+v", n, keys, *on)
+		}
+		outcome.admitted, outcome.unknown, sum = outcome.admitted+on.admitted, outcome.unknown+on.unknown, sum+one
+	}
+	assert.NotZero(t, outcome.admitted)
 	if half > 0 {
 		unresolved := live.Must(db.Query("SHOW UNRESOLVED TRANSACTIONS FOR split"))(t)
 		defer unresolved.Close()
@@ -136,5 +160,5 @@ func TestVitessTwoPhasesSurviveKills(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d kills: %d calls admitted, %d errors, %d half", *vitessKills, admitted, unknown, half)
+	t.Logf("%d kills, %d pairs of keys: %+v calls, %d undone, %d tokens taken of each, %d half", *vitessKills, len(of), outcome, undone, sum, half)
 }

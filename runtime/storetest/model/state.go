@@ -125,11 +125,11 @@ func (w *world) forgetLooks() {
 // of every plan and of the override in force, and longer for calendars.
 func (w *world) forgetSwept() {
 	for l, k := range w.keys() {
-		now := w.clock.now() - int64(time.Hour)
+		now, byKey := w.clock.now()-int64(time.Hour), l.traits["kind"] == "calendar by key"
 		if k.windows.kind == calendar {
 			now -= int64(47 * time.Hour)
 		}
-		if l.traits["kind"] == "calendar by key" {
+		if byKey {
 			now -= int64(l.counted().Period) * 9 / 8
 		}
 		full := k.windows.kind != firstUse || k.history.windowEnd(now, k.termsOf(l.counted())) == 0
@@ -139,11 +139,17 @@ func (w *world) forgetSwept() {
 			}
 			for _, t := range []terms{l.slowest(l.at(k, i, runtime.Numbers{}, w.clock.now())), l.slowest(k.termsOf(l.of(i)))} {
 				full = full && (len(t.penalties) == 0 || k.forgiven(now, t))
-				full = full && (t.Rate == 0 || k.history.missing(now, t, false).Sign() == 0)
+				switch {
+				case t.Rate == 0:
+				case byKey:
+					full = full && k.history.fullIn(windowsOf(l.of(i), "", nil, time.Unix(0, 0).UTC()), now, t)
+				default:
+					full = full && k.history.missing(now, t, false).Sign() == 0
+				}
 			}
 		}
 		for _, at := range k.history.latest() {
-			full = full && at <= now
+			full = full && (byKey || at <= now)
 		}
 		// Tokens that the settlement may have left in the log were not back by then.
 		full = full && !slices.ContainsFunc(k.history, func(e *event) bool { return e.other != nil && e.settled > now })
@@ -152,6 +158,17 @@ func (w *world) forgetSwept() {
 			w.begin(k)
 		}
 	}
+}
+
+// fullIn reports whether a key is full by a row of it that has the start of its last window, but neither its zone nor its anniversary.
+// Then it is judged by the windows of a key without them.
+func (h history) fullIn(w windows, now int64, t terms) bool {
+	if len(h) == 0 {
+		return true
+	}
+	missing, last := h.inWindows()
+	start := t.windows.starts[last]
+	return start <= now && missing.Cmp(whole((w.number(now, t.period)-w.number(start, t.period))*t.Rate)) <= 0
 }
 
 // begin begins another life of a key.
