@@ -214,7 +214,11 @@ func (w *world) giveBackOf(verb string, t *taken, at turn) bool {
 func (w *world) inAnyOrder(q request, at turn) {
 	pass := func() bool {
 		w.compare(at.limits, q, "in any order")
-		time.Sleep(time.Duration(oneOf(w.r, 0, 1, 1000, w.r.Int64N(min(int64(q.l.counted().Period), int64(time.Hour))/100+1))))
+		pause := time.Duration(oneOf(w.r, 0, 1, 1000, w.r.Int64N(min(int64(q.l.counted().Period), int64(time.Hour))/100+1)))
+		// A block of a lease that ends waits for the rows that the transaction has locked. In a bubble, no time passes meanwhile.
+		if !w.env.Remote || w.tx == 0 {
+			time.Sleep(pause)
+		}
 		at.now = w.clock.now()
 		w.lookAtAll(at, q)
 		return w.err == nil
