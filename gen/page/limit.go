@@ -282,6 +282,9 @@ func (l *limit) playConfig() string {
 				continue
 			}
 			lane := playLane{Rule: laneRule(&version.Policy)}
+			for _, class := range version.Priorities {
+				lane.Rule.Priorities = append(lane.Rule.Priorities, jsPriority{class.Name, class.Leaves})
+			}
 			if pair.Old != nil && pair.New != nil {
 				lane.Name = []string{"old", "new"}[i]
 			}

@@ -74,6 +74,7 @@ class Lane {
     this.points = [];
     this.events = [];
     this.counts = [0, 0, 0];
+    this.deniedOf = (this.rule.priorities || []).map(() => 0);
     this.warned = 0;
     this.last = null;
     this.running = []; // the holders of slots that run: {fence, next, end}, of which next is when they renew or, at end, release
@@ -81,11 +82,12 @@ class Lane {
     this.crashes = 0;
   }
 
-  // hit sends a request, and returns the decision. If it acquires slots, its holder runs as settings say.
-  hit(now, count, reserve, settings) {
+  // hit sends a request, of the class with a number, and returns the decision. If it acquires slots, its holder runs as settings say.
+  hit(now, count, reserve, settings, number) {
     this.sample(now);
     const shadow = this.config.mode === "shadow";
-    const [state, d] = this.rule.step(this.state, now, { op: "take", count, reserve: reserve && this.rule.debt > 0 });
+    const priority = (this.rule.priorities || [])[number];
+    const [state, d] = this.rule.step(this.state, now, { op: "take", count, reserve: reserve && this.rule.debt > 0, leaves: priority && priority.leaves });
     this.state = state;
     this.sample(now);
     const outcome = !d.allowed ? 2 : d.delay > 0 ? 1 : 0;
@@ -96,6 +98,7 @@ class Lane {
     }
     this.events.push({ at: now, outcome });
     this.counts[outcome]++;
+    if (outcome === 2 && priority) this.deniedOf[number]++;
     if (d.crossed) this.warned++;
     this.last = d;
     if (shadow && outcome) d.shadowed = true;
@@ -181,7 +184,8 @@ class Lane {
     const y = v => height(v).toFixed(1);
     this.curve.setAttribute("d", this.points.map((p, i) => (i ? "L" : "M") + x(p.at) + " " + y(p.value)).join(""));
     this.grid.setAttribute("d", `M${L} ${y(most)}H${R}M${L} ${y(0)}H${R}`);
-    this.thresholds.setAttribute("d", (this.rule.warn || []).map(percent => `M${L} ${y(this.rule.capacity * (1 - percent / 100))}H${R}`).join(""));
+    const levels = [...(this.rule.warn || []).map(percent => 100 - percent), ...(this.rule.priorities || []).map(({ leaves }) => leaves).filter(leaves => leaves > 0)];
+    this.thresholds.setAttribute("d", levels.map(percent => `M${L} ${y(this.rule.capacity * percent / 100)}H${R}`).join(""));
     this.high.textContent = grouped(most);
     this.high.setAttribute("y", height(most) + 4);
     this.low.textContent = "0";
@@ -217,7 +221,8 @@ class Lane {
     if (d.value <= -1) text += `, ${grouped(-d.value)} reserved ahead`;
     text += `. Allowed ${grouped(allowed)}`;
     if (this.rule.debt > 0) text += `, delayed ${grouped(delayed)}`;
-    text += `, denied ${grouped(denied)}.${warned}`;
+    const ofClasses = (this.rule.priorities || []).map(({ name }, i) => `${name} ${grouped(this.deniedOf[i] || 0)}`).join(", ");
+    text += `, denied ${grouped(denied)}${ofClasses && ": " + ofClasses}.${warned}`;
     text += d.fullAfter > 0 ? ` Full in ${inWords(d.fullAfter)}.` : " Full.";
     this.status.textContent = text;
   }
@@ -255,7 +260,8 @@ class Playground {
       make("button", { type: "button", onclick: () => this.forward() }, "Step forward"),
       make("button", { type: "button", onclick: () => this.restart() }, "Start over")), this.live,
       make("div", { class: "lanes" }, ...this.lanes.map(lane => lane.element)), this.controls);
-    this.settings = { stream: 1.5, count: 1, speed: 1, reserve: this.edited.debt > 0, running: 0.5, crashing: 0 };
+    this.settings = { stream: 1.5, count: 1, speed: 1, reserve: this.edited.debt > 0, running: 0.5, crashing: 0, priority: -1 };
+    this.sent = 0;
     this.buildControls();
     this.restart();
     this.run(!matchMedia("(prefers-reduced-motion: reduce)").matches);
@@ -294,6 +300,12 @@ class Playground {
     this.slider("Stream", this.settings.stream, 0, 4, n => n ? `${n} × ${this.tokens ? "the rate" : "what fits"}` : "off", n => { this.settings.stream = n; }, 0.25);
     this.slider(this.tokens ? "Tokens per request" : "Slots per request", this.settings.count, 1, Math.max(5, Math.ceil(span(rule) / 2)), grouped, n => { this.settings.count = n; });
     this.slider("Speed", this.settings.speed, 0.25, 4, n => `${n}×`, n => { this.settings.speed = n; }, 0.25);
+    const priorities = rule.priorities || [];
+    if (priorities.length > 0) {
+      const select = make("select", { onchange: () => { this.settings.priority = select.selectedIndex - 1; } },
+        ...["of each priority in turn", ...priorities.map(({ name }) => name)].map((name, i) => make("option", { selected: i - 1 === this.settings.priority }, name)));
+      this.controls.append(make("label", {}, make("span", {}, "Requests"), select));
+    }
     if (rule.debt > 0) {
       const box = make("input", { type: "checkbox", checked: this.settings.reserve, onchange: () => { this.settings.reserve = box.checked; } });
       this.controls.append(make("label", { class: "check" }, box, make("span", {}, "Requests reserve")));
@@ -337,10 +349,17 @@ class Playground {
     this.draw();
   }
 
+  // send sends a request on a lane at an instant, and returns the decision.
+  send(lane, at) {
+    const number = this.settings.priority >= 0 ? this.settings.priority : this.sent % (lane.numbers.priorities || [0]).length;
+    return lane.hit(at, this.settings.count, this.settings.reserve, this.settings, number);
+  }
+
   hit(times) {
     let said = [];
     for (let i = 0; i < times; i++) {
-      said = this.lanes.map(lane => [lane.config.name, outcomeInWords(lane.hit(this.now, this.settings.count, this.settings.reserve, this.settings), holdsSlots(lane))]);
+      said = this.lanes.map(lane => [lane.config.name, outcomeInWords(this.send(lane, this.now), holdsSlots(lane))]);
+      this.sent++;
     }
     const last = times > 1 ? "last hit" : "hit";
     this.live.textContent = said.map(([name, words]) => `${name || last}: ${words}`).join("; ");
@@ -386,8 +405,9 @@ class Playground {
       const at = Math.max(this.now, Math.floor(this.streamed + interval));
       for (const lane of this.lanes) {
         lane.advance(this.now, at);
-        lane.hit(at, this.settings.count, this.settings.reserve, this.settings);
+        this.send(lane, at);
       }
+      this.sent++;
       this.streamed += interval;
       this.now = at;
     }

@@ -20,8 +20,16 @@ type jsRule struct {
 	Forgive   int64   `json:"forgive,omitempty"`
 	// Warn has the thresholds, in percent.
 	Warn []int `json:"warn,omitempty"`
+	// Priorities are the classes of requests.
+	Priorities []jsPriority `json:"priorities,omitempty"`
 	// Starts has the starts of the windows of a calendar, the first at or before the base.
 	Starts []int64 `json:"starts,omitempty"`
+}
+
+// jsPriority is a class of requests, which leave a percentage of the capacity.
+type jsPriority struct {
+	Name   string `json:"name"`
+	Leaves int    `json:"leaves"`
 }
 
 // calendarWindows is how many windows of a calendar a page has. Later ones have the mean length.

@@ -6,7 +6,8 @@
 // it has value, ts and prev as a row of the store, or for a precise sliding window runs, from the oldest to the newest, or
 // for a limit in flight ts, last, which is the largest fence so far, and holders, in the order of their ends.
 // With penalties and forgive, it may have a penalty: until when, and which of them. With warn, percentages of the capacity, the
-// decision of a request that takes tokens may have crossed, the highest of them that it has crossed.
+// decision of a request that takes tokens may have crossed, the highest of them that it has crossed. A request of a class has
+// leaves, the percentage of the capacity that it leaves to others.
 const MAX_INSTANT = 2 ** 63;
 const MAX_TOKENS = 1e15;
 const ENDLESS = 1e300;
@@ -106,7 +107,7 @@ const slidingWindow = {
   available(r, s, now) {
     const w = this.windowsAt(r, s, now);
     const weight = Math.max(0, 1 - Math.max(0, now - w.start) / r.period);
-    return [r.rate - (w.previous * weight + w.current), allowance(w.previous, r.period)];
+    return [r.capacity - (w.previous * weight + w.current), allowance(w.previous, r.period)];
   },
   take(r, s, now, count) {
     const w = this.windowsAt(r, s, now);
@@ -122,7 +123,7 @@ const slidingWindow = {
   },
   due(r, s, now, need) {
     const w = this.windowsAt(r, s, now);
-    const room = r.rate - need;
+    const room = r.capacity - need;
     const end = r.windowStart(w.start) + r.period;
     if (w.current > room) return [end + nanoseconds((1 - room / w.current) * r.period), 1];
     if (w.previous === 0) return [w.start, 1];
@@ -170,16 +171,24 @@ const algorithms = { "token bucket": tokenBucket, "fixed window": fixedWindow, "
 
 class Rule {
   constructor(numbers) {
-    Object.assign(this, { debt: 0, phase: 0, firstUse: false, precise: false }, numbers);
+    Object.assign(this, { debt: 0, phase: 0, firstUse: false, precise: false, left: 0 }, numbers);
     this.algorithm = algorithms[this.kind];
     if (!this.algorithm) throw new Error("unknown kind " + this.kind);
     if (this.debt >= MAX_TOKENS) this.debt = ENDLESS;
   }
 
-  // step executes a request {op, count, reserve, fence} in state s at the instant now. op is take, check, takeUpTo, charge,
+  // ofClass returns the rule as it is to requests that leave a percentage of the capacity: with a smaller one, by which they must not
+  // be delayed.
+  ofClass(leaves) {
+    const left = Math.floor((this.capacity * leaves + 99) / 100);
+    return Object.assign(Object.create(Rule.prototype), this, { capacity: this.capacity - left, left });
+  }
+
+  // step executes a request {op, count, reserve, fence, leaves} in state s at the instant now. op is take, check, takeUpTo, charge,
   // refund, peek or reset, and for slots renew or release. It returns the state after it, and the decision; for a count that
   // can never pass, or a slot that is lost, an error.
   step(s, now, q) {
+    if (q.leaves) return this.ofClass(q.leaves).step(s, now, { ...q, leaves: 0 });
     const count = q.count === undefined ? 1 : q.count;
     const error = this.refuseSlots(q) || this.refuse(q, count);
     if (error) return [s, { allowed: false, error, remaining: 0, retryAfter: 0, delay: 0 }];
@@ -194,7 +203,7 @@ class Rule {
     return highest === undefined || this.reached(highest, before) ? 0 : highest;
   }
 
-  reached(percent, left) { return this.capacity - Math.floor(left + 1e-6) >= percent * this.capacity / 100; }
+  reached(percent, left) { return this.capacity - Math.floor(left + 1e-6) >= percent * (this.capacity + this.left) / 100; }
 
   // stepPenalty denies while a penalty is in force, and starts one after a denial.
   stepPenalty(s, now, q, count) {
@@ -258,13 +267,13 @@ class Rule {
     let most = this.capacity;
     if (!decides || q.op === "takeUpTo" && this.capacity > 0) most = 2 * MAX_TOKENS;
     else if (q.op === "takeUpTo") most = 0;
-    else if (q.reserve) most = this.capacity + Math.min(this.debt, MAX_TOKENS);
+    else if (q.reserve && !this.left) most = this.capacity + Math.min(this.debt, MAX_TOKENS);
     return count <= most ? "" : "more than the capacity";
   }
 
   decide(s, now, q) {
     const after = this.algorithm.take(this, s, now, q.count);
-    const need = q.count - (q.reserve ? this.debt : 0);
+    const need = q.count - (q.reserve && !this.left ? this.debt : 0);
     const enough = this.enough(s, now, need);
     const delay = this.delay(after, now, q, enough);
     const retryAfter = enough ? 0 : this.until(s, now, need);
@@ -364,7 +373,7 @@ class Rule {
     return Math.min(MAX_INSTANT, Number(product / rate) + nanoseconds(rest / this.rate));
   }
 
-  lowest() { return -(this.capacity + this.debt); }
+  lowest() { return -(this.capacity + this.left + this.debt); }
 
   // windows returns how many windows of a calendar begin after one start and up to another.
   windows(from, to) { return to <= from ? 0 : Math.floor((to - from + Math.floor(this.period / 2)) / this.period); }

@@ -32,6 +32,7 @@ type jsStep struct {
 	Op      string `json:"op"`
 	Count   int64  `json:"count"`
 	Reserve bool   `json:"reserve,omitempty"`
+	Leaves  int    `json:"leaves,omitempty"`
 	// Fence is relative to base too.
 	Fence *int64 `json:"fence,omitempty"`
 
@@ -161,7 +162,7 @@ func TestJavaScriptAgreesWithRuntime(t *testing.T) {
 	steps := 100_000
 	var cases []jsCase
 	kinds := map[string]int{}
-	denied, delayed, penalized, crossed, errs := 0, 0, 0, 0, 0
+	denied, delayed, penalized, crossed, leave, errs := 0, 0, 0, 0, 0, 0
 	for n := 0; n < steps; {
 		p := randomPolicy(r)
 		require.NoError(t, p.Validate(), "%+v", p)
@@ -174,6 +175,9 @@ func TestJavaScriptAgreesWithRuntime(t *testing.T) {
 			kinds[kindName(&p)]++
 			if s.want.Crossed > 0 {
 				crossed++
+			}
+			if s.Leaves > 0 {
+				leave++
 			}
 			switch {
 			case s.err != nil:
@@ -210,11 +214,13 @@ func TestJavaScriptAgreesWithRuntime(t *testing.T) {
 		}
 	}
 	require.Len(t, got, i)
-	t.Logf("%d steps agree: %v; %d denied, %d during penalties, %d delayed, %d crossed a threshold, %d errors", i, kinds, denied, penalized, delayed, crossed, errs)
+	t.Logf("%d steps agree: %v; %d denied, %d during penalties, %d delayed, %d crossed a threshold, %d of classes, %d errors", i, kinds, denied, penalized,
+		delayed, crossed, leave, errs)
 	require.Greater(t, denied, steps/10)
 	require.Greater(t, penalized, steps/20)
 	require.Greater(t, delayed, steps/50)
 	require.Greater(t, crossed, steps/50)
+	require.Greater(t, leave, steps/10)
 	require.Greater(t, errs, steps/200)
 	require.Len(t, kinds, len(runtime.Kinds())+2, "each kind, precise windows and calendars")
 	for kind, n := range kinds {
@@ -291,6 +297,14 @@ func randomCase(t *testing.T, r *rand.Rand, p *runtime.Policy) jsCase {
 	base := time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC).UnixNano() + r.Int64N(int64(24*time.Hour))
 	rule := meter.RuleOf(p, "key")
 	c := jsCase{Rule: ruleFor(p, &rule, base, 100)}
+	classes := map[int]*meter.Rule{0: &rule}
+	for _, leaves := range []int{10, 50, 99} {
+		of := *p
+		if of.Priority = (runtime.Priority{Name: "class", Leaves: leaves}); of.Validate() == nil {
+			r := meter.RuleOf(&of, "key")
+			classes[leaves] = &r
+		}
+	}
 	state, now := runtime.State{}, int64(0)
 	retry := int64(0)
 	var fences []int64
@@ -321,7 +335,10 @@ func randomCase(t *testing.T, r *rand.Rand, p *runtime.Policy) jsCase {
 				q.TakenAt = base
 			}
 		}
-		state, s.want, s.err = rule.Step(state, base+now, q)
+		if s.Leaves = choose(r, 0, 0, 10, 50, 99); classes[s.Leaves] == nil {
+			s.Leaves = 0
+		}
+		state, s.want, s.err = classes[s.Leaves].Step(state, base+now, q)
 		if s.Op == "take" && s.want.Fence != 0 {
 			fences = append(fences, s.want.Fence-base)
 		}

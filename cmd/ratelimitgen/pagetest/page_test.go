@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -324,6 +325,20 @@ func TestPlaygroundOfSlots(t *testing.T) {
 	assert.Contains(t, status(), "1 of 5 slots in use. ")
 	pass("2")
 	assert.Equal(t, "0 of 5 slots in use. Acquired 6, denied 5.", status())
+	assert.Empty(t, tab.problems)
+}
+
+// Requests of the priorities take turns, or are of one of them, and the denied ones are counted by priority.
+func TestPlaygroundOfPriorities(t *testing.T) {
+	tab := open(t, example(t, false), media("prefers-reduced-motion", "reduce"))
+	tab.run(chromedp.Evaluate(`document.querySelector("#limit-thumbnails details.try").open = true`, nil))
+	tab.until(`plays().length === 1`)
+	hit := func(priority int) string {
+		return eval[string](tab, fmt.Sprintf(`(() => { const p = plays()[0]; p.settings.count = 10; p.settings.priority = %d; p.hit(10); return p.lanes[0].status.textContent; })()`, priority))
+	}
+	assert.Equal(t, "30 of 100 tokens left. Allowed 7, denied 3: visitor 0, archive 3. Full in 3s 500ms.", hit(-1))
+	assert.Equal(t, "30 of 100 tokens left. Allowed 7, denied 13: visitor 0, archive 13. Full in 3s 500ms.", hit(1))
+	assert.Equal(t, "0 of 100 tokens left. Allowed 10, denied 20: visitor 7, archive 13. Full in 5s.", hit(0))
 	assert.Empty(t, tab.problems)
 }
 

@@ -168,7 +168,9 @@ func (h history) fullIn(w windows, now int64, t terms) bool {
 	}
 	missing, last := h.inWindows()
 	start := t.windows.starts[last]
-	return start <= now && missing.Cmp(whole((w.number(now, t.period)-w.number(start, t.period))*t.Rate)) <= 0
+	t.windows = w
+	missing, _ = t.enter(missing, t.window(start), now)
+	return start <= now && missing.Sign() == 0
 }
 
 // begin begins another life of a key.
