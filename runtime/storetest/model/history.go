@@ -171,7 +171,7 @@ func (h history) missing(now int64, by terms, settled bool) *big.Rat {
 func (h history) settled() history {
 	all := make(history, len(h))
 	for i, e := range h {
-		all[i] = &event{now: e.now, tokens: e.used, by: e.by}
+		all[i] = &event{now: e.now, settled: e.settled, tokens: e.used, by: e.by}
 	}
 	return all
 }

@@ -211,17 +211,22 @@ func (j *judge) conserved(when string, q request, t terms, now int64, value floa
 
 // checkLeased checks the bound of tokens that may have been leased.
 func (j *judge) checkLeased(l *limit, k *key) {
-	if !l.leased() || !l.constant() || l.traits["mode"] != "enforce" || k.returned {
+	if !l.leased() || !l.constant() || k.returned {
 		return
 	}
-	p := l.of(0)
+	t := l.excepted(k, 0, runtime.Numbers{})
+	if t.mode != runtime.ModeEnforce {
+		return
+	}
+	p := *l.of(0)
+	p.Rate, p.Capacity, p.MaxReserved = t.Rate, t.Capacity, t.MaxReserved
 	uses := slices.Clone(k.leased)
 	slices.SortStableFunc(uses, func(a, b use) int { return cmp.Compare(a.at, b.at) })
 	for i := range uses {
 		sum := int64(0)
 		for _, u := range uses[i:] {
 			sum += u.tokens
-			if most := mostLeased(p, k.windows, uses[i].at, u.at); whole(sum).Cmp(most.Add(most, big.NewRat(1, 1000))) > 0 {
+			if most := mostLeased(&p, k.windows, uses[i].at, u.at); whole(sum).Cmp(most.Add(most, big.NewRat(1, 1000))) > 0 {
 				j.failf("%s: %d leased tokens were used in %v: %+v", p.Name, sum, time.Duration(u.at-uses[i].at), uses)
 			}
 		}
