@@ -13,10 +13,10 @@ import (
 
 var defaultsField = fileField{
 	name: "defaults", synonyms: []string{"default", "common", "global", "globals"},
-	about:   "Values for the limits that do not give their own. A limit's own value wins.",
-	more:    "A default applies only where it suits: `zone` to periods in calendar units, `denyCache` to limits whose capacity is not 0, and neither this nor `jitter` to limits whose rate is `unlimited`. A default that no limit takes is allowed. `explain` lists what a limit has by default, and `diff` reviews the edit of a default at each limit that it changes.",
+	about:   "Values for the limits that do not give their own.",
+	more:    "A default applies where it suits: `zone` to periods in calendar units, `denyCache` to limits whose capacity is not 0, and neither this nor `jitter` to limits whose rate is `unlimited`.",
 	accepts: "a map with any of " + words.List(words.Of(names(defaultFields), func(name string) string { return "`" + name + "`" }), "and"),
-	absent:  "each limit has its own values, or the defaults of the fields",
+	absent:  "each limit has its own values",
 	example: "{timeout: 250ms, onError: open}",
 	schema:  defaultsSchema,
 	read:    (*parser).readDefaults,

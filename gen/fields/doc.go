@@ -16,8 +16,8 @@ import (
 
 var docField = limitField{
 	name: "doc", synonyms: []string{"description", "comment"},
-	about:     "What the limit is for. It becomes the method's doc comment, after the method's name.",
-	accepts:   "text, of one or more lines",
+	about:     "What the limit is for: its method's doc comment, after the method's name.",
+	accepts:   "text",
 	example:   "bounds how fast one user can post.",
 	schema:    object{"type": "string"},
 	read:      func(p *parser, l *draft, e document.Entry) bool { return p.readDoc(&l.limit.Doc, e) },

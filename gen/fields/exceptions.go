@@ -19,7 +19,7 @@ import (
 
 var exceptionsField = limitField{
 	name: "exceptions", synonyms: []string{"exception", "allowlist", "denylist", "blocklist", "perkey"},
-	about:   "Gives single keys other numbers or a plan, or a `mode`: each with a reason and without an end. They are compiled into the package, and no decision needs a statement more.",
+	about:   "Gives single keys other numbers or a plan, or a `mode`, without an end. They are compiled into the package.",
 	more:    "Every part of the key is named, with the value as text in the form in which Go prints it. In force is a block or an override of an operator, else the exception of the key, else its plan. An exception for a time, or without a deploy, is an override, which can give the key as much as its exception does.",
 	accepts: fmt.Sprintf("a list of up to %s maps with the parts of the key, a `reason`, and `plan`, `mode`, or numbers; not with a `hashed string` in the key or numbers that callers give", words.Number(maxExceptions)),
 	absent:  "none",
@@ -72,7 +72,7 @@ var exceptionFields = []field[exceptionDraft, spec.Exception]{
 	{
 		name: "rate", synonyms: []string{"limit"},
 		about:   "The rate of the key. If the capacity of the limit is its rate, so is the capacity of the key.",
-		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s, or `%s`", words.Number(runtime.MaxTokens), unlimited),
+		accepts: fmt.Sprintf("1 to %s tokens, or `%s`", words.Number(runtime.MaxTokens), unlimited),
 		example: "500",
 		schema:  wordSchema(1, runtime.MaxTokens, unlimited),
 		read: func(p *parser, x *exceptionDraft, e document.Entry) bool {
@@ -94,7 +94,7 @@ var exceptionFields = []field[exceptionDraft, spec.Exception]{
 	{
 		name: "capacity", synonyms: []string{"burst", "max"},
 		about:   "The capacity of the key, or the slots of a limit in flight.",
-		accepts: fmt.Sprintf("a whole number, 1 to %s", words.Number(runtime.MaxTokens)),
+		accepts: fmt.Sprintf("1 to %s", words.Number(runtime.MaxTokens)),
 		example: "1_000",
 		schema:  numberSchema(1, runtime.MaxTokens),
 		read: func(p *parser, x *exceptionDraft, e document.Entry) bool {
@@ -114,7 +114,7 @@ var exceptionFields = []field[exceptionDraft, spec.Exception]{
 	{
 		name:    "maxReserved",
 		about:   "How many tokens the key may reserve, if the limit has reservations.",
-		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s, or `%s`", words.Number(mostReserved), unbounded),
+		accepts: fmt.Sprintf("1 to %s tokens, or `%s`", words.Number(mostReserved), unbounded),
 		example: "100",
 		schema:  wordSchema(1, mostReserved, unbounded),
 		read: func(p *parser, x *exceptionDraft, e document.Entry) bool {

@@ -13,7 +13,7 @@ import (
 var goNameField = limitField{
 	name:      "goName",
 	about:     "The name of the generated method.",
-	accepts:   "an exported Go identifier, but not `" + strings.Join(ownMethods, "` or `") + "`, or a method whose signature go vet checks, such as `MarshalJSON`",
+	accepts:   "an exported Go identifier, but not `" + strings.Join(ownMethods, "`, `") + "`, or a method whose signature go vet checks, such as `MarshalJSON`",
 	absent:    "the limit's name with a capital letter, and initialisms such as ID, URL and LLM in capitals",
 	example:   "SendMessage",
 	schema:    goNameSchema,

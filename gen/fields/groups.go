@@ -23,8 +23,8 @@ var groupsField = fileField{
 var groupFields = []field[groupDraft, spec.Group]{
 	{
 		name: "doc", synonyms: []string{"description", "comment"},
-		about:     "What the group is for. It becomes the method's doc comment, after the method's name.",
-		accepts:   "text, of one or more lines",
+		about:     "What the group is for, as for a limit.",
+		accepts:   "text",
 		example:   "is what one completion costs.",
 		schema:    object{"type": "string"},
 		read:      func(p *parser, g *groupDraft, e document.Entry) bool { return p.readDoc(&g.Doc, e) },
@@ -34,10 +34,10 @@ var groupFields = []field[groupDraft, spec.Group]{
 	{
 		name: "takes", required: true, synonyms: []string{"limits", "take", "all"},
 		about: "The limits that the group takes from. A map gives each part of a limit's key a parameter, and `n` the number of tokens; a list of such maps takes from several keys of one limit.",
-		more: "Parameters of one name and type are one parameter of the group's method, in the order of their first use. Those for `n` follow the context: " +
-			"`limit.Complete(team, model).Allow(ctx, tokens)`. In a list of limits, each part of a key has a parameter of its own name, and `n` is 1. " +
+		more: "Parameters of one name and type are one parameter of the group's method, in the order of their first use; those for `n` follow the context. " +
+			"In a list of limits, each part of a key has a parameter of its own name, and `n` is 1. " +
 			"With several keys of a limit, as in `transfers: [{user: sender}, {user: receiver}]`, the decisions have the fields `TransfersSender` and `TransfersReceiver`, and if both are one key, their counts add up; numbers that callers give are the same for both. " +
-			"If limits depend on the plan, the method has one plan for all of them as its last parameter. For limits with `prices`, the context is followed by one usage, which each prices as it does: `limit.Complete(team, model).Allow(ctx, usage)`; they have no `n`.",
+			"A plan is one last parameter for all limits that depend on it. For limits with `prices`, one usage follows the context, and `n` is not allowed.",
 		accepts: "a list of limits, or a map from limits to `{part: parameter, n: a number or a parameter}`, or to a list of them",
 		example: "{sendMessage: {n: messages}}",
 		schema:  membersSchema,

@@ -11,8 +11,8 @@ import (
 
 var holdField = limitField{
 	name: "hold", requiredBy: kindNeeds("hold"), synonyms: []string{"ttl", "holdtime", "maxduration"},
-	about:     "For a limit in flight: how long a slot is held after it was acquired or last renewed, unless it is released. Then its holder is presumed dead, and the slot is free.",
-	more:      "`Slot.Do` renews every third of it while its function runs, so that work may take longer. After a crash, a slot is free when its hold ends and not before: a short hold is one that recovers fast, a long one survives longer failures of the store.",
+	about:     "For a limit in flight: how long a slot is held after it was acquired or last renewed, unless it is released. Then its holder is presumed dead.",
+	more:      "`Slot.Do` renews every third of it while its function runs, so that work may take longer. After a crash, a short hold frees the slot soon; a long one survives longer failures of the store.",
 	accepts:   "a duration, as for `period`, or a map with one for each plan",
 	absent:    "none; required for `in flight`",
 	example:   "2m",

@@ -14,9 +14,9 @@ import (
 
 var maxReservedField = limitField{
 	name:    "maxReserved",
-	about:   "How many tokens may be reserved before they are granted. With 0, the limit has no method `Reserve`. A sliding window and a limit in flight have no reservations.",
+	about:   "How many tokens may be reserved before they are granted. Not for a sliding window or a limit in flight.",
 	accepts: fmt.Sprintf("a whole number of tokens, 0 to %s, or `%s`; or a map with one for each plan; or `{at most: 100}`, if callers give it", words.Number(mostReserved), unbounded),
-	absent:  "0: no reservations",
+	absent:  "0: the limit has no method `Reserve`",
 	example: "100",
 	schema:  orByPlan(wordSchema(0, mostReserved, unbounded, object{"label": "0", "body": 0}), false),
 	read:    byPlan((*parser).readMaxReserved, (*draft).reservedNumbers),

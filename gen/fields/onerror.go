@@ -9,8 +9,8 @@ import (
 
 var onErrorField = wordOf(ids.BadOnError, runtime.OnErrors(), onErrorSynonyms, func(p *runtime.Policy) *runtime.OnError { return &p.OnError }, limitField{
 	name: "onError", synonyms: []string{"fail", "failure", "fallback"},
-	about:     "The decision if the store fails: `closed` allows no request, and the call returns the error; `open` allows every request without counting it; `local` decides by the same rule from the memory of the process. The decision reports that.",
-	more:      "With `local`, a key begins with what the store has last reported to the process, and is full if it has not: n processes together may allow n times the limit. The store does not count it. The end of the caller's context is no failure of the store: the call returns the context's error. With `open` or `local`, only `Allow` reports the failure, in `Decision.FailedOpen` or `Decision.FailedLocal`; `Require` and `Wait` cannot report it. Call the store's `Ready` at startup to find a broken store early.",
+	about:     "The decision if the store fails: `closed` allows no request, and the call returns the error; `open` allows every request without counting it; `local` decides by the same rule from the memory of the process.",
+	more:      "With `local`, a key begins with what the store has last reported to the process, and is full if it has not: n processes together may allow n times the limit, which the store does not count. The end of the caller's context is no failure of the store. `Decision.FailedOpen` and `Decision.FailedLocal` report the failure, which `Require` and `Wait` cannot: call the store's `Ready` at startup to find a broken store.",
 	accepts:   "`closed`, `open` or `local`",
 	absent:    "that of `defaults`, or `closed`",
 	example:   "open",

@@ -12,11 +12,10 @@ import (
 
 var overridesField = limitField{
 	name: "overrides", synonyms: []string{"override", "maxoverride"},
-	about: "Lets operators block keys, and give them other numbers, at most these, while the program runs: each with an end, a reason and an author. `{}` allows numbers within those of the limit.",
-	more: "A limit without it has no such methods and no cost. With it, no decision needs a statement more. " +
-		"In force is a block of the limit or the key, else the override of the key, else that of the whole limit, else the plan. The period cannot be overridden.",
-	accepts: "a map with `rate`, `capacity` and `maxReserved`, each of which may be left out",
-	absent:  "no overrides and no blocks",
+	about:   "Lets operators block keys, and give them other numbers, at most these, while the program runs. `{}` allows numbers within those of the limit.",
+	more:    "No decision needs a statement more. In force is a block of the limit or the key, else the override of the key, else that of the whole limit, else the plan. The period cannot be overridden.",
+	accepts: "a map with any of `rate`, `capacity` and `maxReserved`",
+	absent:  "no overrides or blocks",
 	example: "{rate: 5_000, capacity: 10_000}",
 	schema:  mapSchema(overrideFields),
 	read:    (*parser).readOverrides,
@@ -35,7 +34,7 @@ var overrideFields = []field[runtime.OverrideBounds, runtime.OverrideBounds]{
 	{
 		name: "rate", synonyms: []string{"limit"},
 		about:   "The largest rate that operators can give a key, at least that of every plan. With `unlimited`, they can give any, and lift the limit for a key.",
-		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s, or `%s`", words.Number(runtime.MaxTokens), unlimited),
+		accepts: fmt.Sprintf("1 to %s tokens, or `%s`", words.Number(runtime.MaxTokens), unlimited),
 		absent:  "the limit's `rate`, the largest of all plans",
 		example: "5_000",
 		schema:  wordSchema(1, runtime.MaxTokens, unlimited),
@@ -50,7 +49,7 @@ var overrideFields = []field[runtime.OverrideBounds, runtime.OverrideBounds]{
 	{
 		name: "capacity", synonyms: []string{"burst", "max"},
 		about:     "The largest capacity that operators can give a key.",
-		accepts:   fmt.Sprintf("a whole number of tokens, 1 to %s", words.Number(runtime.MaxTokens)),
+		accepts:   fmt.Sprintf("1 to %s tokens", words.Number(runtime.MaxTokens)),
 		absent:    "the limit's `capacity`; if that is its `rate`, the largest rate",
 		example:   "10_000",
 		schema:    numberSchema(1, runtime.MaxTokens),
@@ -59,8 +58,8 @@ var overrideFields = []field[runtime.OverrideBounds, runtime.OverrideBounds]{
 	},
 	{
 		name:    "maxReserved",
-		about:   "The largest number of tokens that operators can let a key reserve, if the limit has reservations.",
-		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s, or `%s`", words.Number(mostReserved), unbounded),
+		about:   "The most tokens that operators can let a key reserve, if the limit has reservations.",
+		accepts: fmt.Sprintf("1 to %s tokens, or `%s`", words.Number(mostReserved), unbounded),
 		absent:  "the limit's `maxReserved`",
 		example: "100",
 		schema:  wordSchema(1, mostReserved, unbounded),

@@ -12,9 +12,9 @@ import (
 var periodField = limitField{
 	name: "period", requiredBy: kindNeeds("period"), synonyms: []string{"window", "interval", "every", "per"},
 	implied:    func(l *draft) bool { return l.impliesPeriod },
-	about:      "The time in which `rate` tokens are granted: a fixed length or, for a fixed window, a number of calendar days, weeks, months or years in `zone`. Not for a limit in flight.",
+	about:      "The time in which `rate` tokens are granted: a fixed length or, for a fixed window, a number of calendar days, weeks, months or years in `zone`.",
 	accepts:    "a duration such as `90s`, `1h30m`, `1d` or `2w`; units: " + unitsInWords + "; or `day`, `week`, `month`, `year` or `3 months`; at most " + longestPeriod,
-	more:       "For a token bucket, the period may be a map with a duration for each plan. Plans whose windows have other lengths are limits of their own, each with the rate `unlimited` for the other plans, and one group takes from all of them: each length has its count, which a key finds again when it returns to a plan.",
+	more:       "For a token bucket, it may be a map with a duration for each plan. Windows of several lengths are limits of their own, each with the rate `unlimited` for the plans of the others, and one group takes from all of them.",
 	absent:     exceptInFlight,
 	example:    "1m",
 	schema:     orByPlan(periodSchema, false),

@@ -13,8 +13,8 @@ import (
 
 var preciseField = limitField{
 	name: "precise", synonyms: []string{"exact", "strict"},
-	about:      "Whether a sliding window is exact: with `true`, never more than `rate` in any period, wherever it begins, and each token is available again exactly a `period` after it was taken.",
-	more:       "The row of a key has a log of the tokens taken in the last period, some 7 bytes for each instant. For a `rate` above 1,000, takes within a thousandth of the `period` are logged together, as of its end: so a log has at most 1,002 instants, and a token comes back up to a thousandth of the `period` late.",
+	about:      "Whether a sliding window is exact: never more than `rate` in any period, wherever it begins, because each token is available again exactly a `period` after it was taken.",
+	more:       "Above a `rate` of 1,000, a token comes back up to a thousandth of the `period` later. The row of a key has a log of the last period.",
 	accepts:    "`true` or `false`; `true` only for a sliding window without `start`, `shards` and `lease`",
 	absent:     "`false`",
 	example:    "true",

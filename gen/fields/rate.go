@@ -18,7 +18,7 @@ import (
 
 var rateField = limitField{
 	name: "rate", requiredBy: kindNeeds("rate"), synonyms: []string{"limit"},
-	about:     "How many tokens are granted per `period`. Not for a limit in flight.",
+	about:     "The tokens granted per `period`.",
 	more:      "A plan with the rate 0 is denied every request.",
 	accepts:   fmt.Sprintf("a whole number of tokens, 1 to %s; or a map with such a number, 0 or `unlimited` for each plan; or `{at most: 10_000}`, if callers give it, or `{at most: unlimited}`; or `unlimited` with `count: true`", words.Number(runtime.MaxTokens)),
 	absent:    exceptInFlight,

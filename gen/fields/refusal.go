@@ -132,4 +132,4 @@ var needsOf = map[runtime.Kind][]string{
 }
 
 // exceptInFlight is what holds without a field that all other kinds need.
-const exceptInFlight = "none; required, but for `in flight`"
+const exceptInFlight = "none; required, but not allowed for `in flight`"
