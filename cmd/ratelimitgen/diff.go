@@ -184,9 +184,8 @@ func (a *diffArgs) runBelow(s streams, args []string, old, new tree) error {
 		if err != nil {
 			return err
 		}
-		new = tree{path: strings.TrimSuffix(slash(dir), ".")}
-		if new.path != "" && !strings.HasSuffix(new.path, "/") {
-			new.path += "/"
+		if new = (tree{}); dir != "." {
+			new.path = slash(dir) + "/"
 		}
 	}
 	before, _, err := old.files()

@@ -113,9 +113,9 @@ func (r revision) inWorkingTree() (string, error) {
 	case !inside:
 		return "", fmt.Errorf("cannot find %s in the working tree: the current directory is not in one; pass NEW too", r)
 	case r.relative():
-		return filepath.FromSlash(r.path), nil
+		return filepath.Clean(filepath.FromSlash(r.path)), nil
 	}
-	return filepath.FromSlash(strings.TrimSuffix(up, "\n") + r.path), nil
+	return filepath.Clean(filepath.FromSlash(strings.TrimSuffix(up, "\n") + r.path)), nil
 }
 
 // read returns at most maxRead bytes of the file. The error is [fs.ErrNotExist] if the commit exists and does not have
