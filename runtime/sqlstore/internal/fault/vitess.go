@@ -28,6 +28,8 @@ const (
 var vitessTexts = []struct{ code, part string }{
 	{vitessTwoPhase, "VT10002"},
 	{vitessUnsupported, "VT12001"},
+	// While a keyspace is resharded, vtgate runs a statement again in a transaction, which it then leaves.
+	{vitessLost, "unexpected 'autocommitted' state in transaction"},
 	{vitessUnsupported, "VT13001"},
 	// A sharded keyspace has no such table, from which the time is read before anything else if the keyspace is in Options.Table.
 	{vitessUnsupported, "table dual not found"},

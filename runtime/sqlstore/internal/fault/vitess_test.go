@@ -53,7 +53,8 @@ func TestErrorsOfVitessAreKnownByTheirTexts(t *testing.T) {
 			"no primary tablet"},
 		"tablet down": {vtgateError(1105, "HY000", behind+"Unavailable desc = connection error: desc = \"transport: Error while dialing: dial tcp 127.0.0.1:1: "+
 			"connect: connection refused\""), true, false, "no primary tablet"},
-		"tablet lost": {vtgateError(1105, "HY000", behind+"Unavailable desc = error reading from server: EOF"), false, true, ""},
+		"tablet lost":         {vtgateError(1105, "HY000", behind+"Unavailable desc = error reading from server: EOF"), false, true, ""},
+		"resharded meanwhile": {vtgateError(1815, "HY000", "VT13001: [BUG] unexpected 'autocommitted' state in transaction"), false, true, ""},
 		"server lost": {vtgateError(2013, "HY000", behind+"Unknown desc = Lost connection to MySQL server during query (errno 2013) (sqlstate HY000)"), false,
 			true, ""},
 		"broken transaction": {vtgateError(1105, "HY000", "VT15001: transaction error, issue ROLLBACK and retry the transaction"), true, false, ""},
