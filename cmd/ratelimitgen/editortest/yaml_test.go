@@ -150,11 +150,11 @@ func TestYAMLHover(t *testing.T) {
 	d := editor.open(filepath.Join(folder, "hover.yaml"), "yaml", text)
 	parts := map[string]string{
 		"kind":        "Allowed Values:\n\n* `fixed window`",
-		"rate":        "How many tokens are granted per `period`.",
+		"rate":        "The tokens granted per `period`.",
 		"key":         "Every part becomes a parameter of the method.",
 		"capacity":    "Default: `rate`; required for `in flight`.",
-		"hold":        "Then its holder is presumed dead, and the slot is free.",
-		"maxReserved": "With 0, the limit has no method `Reserve`.",
+		"hold":        "Then its holder is presumed dead.",
+		"maxReserved": "the limit has no method `Reserve`",
 	}
 	for name, f := range s.Definitions.Limit.Properties {
 		require.Contains(t, text, "\n    "+name+":")
