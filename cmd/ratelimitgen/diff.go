@@ -184,7 +184,8 @@ func (a *diffArgs) runBelow(s streams, args []string, old, new tree) error {
 		if err != nil {
 			return err
 		}
-		if new = (tree{}); dir != "." {
+		new = tree{}
+		if dir != "." {
 			new.path = slash(dir) + "/"
 		}
 	}

@@ -74,7 +74,7 @@ class Lane {
     this.points = [];
     this.events = [];
     this.counts = [0, 0, 0];
-    this.deniedOf = (this.rule.priorities || []).map(() => 0);
+    this.deniedOf = this.rule.priorities.map(() => 0);
     this.warned = 0;
     this.last = null;
     this.running = []; // the holders of slots that run: {fence, next, end}, of which next is when they renew or, at end, release
@@ -86,7 +86,7 @@ class Lane {
   hit(now, count, reserve, settings, number) {
     this.sample(now);
     const shadow = this.config.mode === "shadow";
-    const priority = (this.rule.priorities || [])[number];
+    const priority = this.rule.priorities[number];
     const [state, d] = this.rule.step(this.state, now, { op: "take", count, reserve: reserve && this.rule.debt > 0, leaves: priority && priority.leaves });
     this.state = state;
     this.sample(now);
@@ -184,7 +184,7 @@ class Lane {
     const y = v => height(v).toFixed(1);
     this.curve.setAttribute("d", this.points.map((p, i) => (i ? "L" : "M") + x(p.at) + " " + y(p.value)).join(""));
     this.grid.setAttribute("d", `M${L} ${y(most)}H${R}M${L} ${y(0)}H${R}`);
-    const levels = [...(this.rule.warn || []).map(percent => 100 - percent), ...(this.rule.priorities || []).map(({ leaves }) => leaves).filter(leaves => leaves > 0)];
+    const levels = [...(this.rule.warn || []).map(percent => 100 - percent), ...this.rule.priorities.map(({ leaves }) => leaves).filter(leaves => leaves > 0)];
     this.thresholds.setAttribute("d", levels.map(percent => `M${L} ${y(this.rule.capacity * percent / 100)}H${R}`).join(""));
     this.high.textContent = grouped(most);
     this.high.setAttribute("y", height(most) + 4);
@@ -221,7 +221,7 @@ class Lane {
     if (d.value <= -1) text += `, ${grouped(-d.value)} reserved ahead`;
     text += `. Allowed ${grouped(allowed)}`;
     if (this.rule.debt > 0) text += `, delayed ${grouped(delayed)}`;
-    const ofClasses = (this.rule.priorities || []).map(({ name }, i) => `${name} ${grouped(this.deniedOf[i] || 0)}`).join(", ");
+    const ofClasses = this.rule.priorities.map(({ name }, i) => `${name} ${grouped(this.deniedOf[i] || 0)}`).join(", ");
     text += `, denied ${grouped(denied)}${ofClasses && ": " + ofClasses}.${warned}`;
     text += d.fullAfter > 0 ? ` Full in ${inWords(d.fullAfter)}.` : " Full.";
     this.status.textContent = text;
@@ -300,7 +300,7 @@ class Playground {
     this.slider("Stream", this.settings.stream, 0, 4, n => n ? `${n} × ${this.tokens ? "the rate" : "what fits"}` : "off", n => { this.settings.stream = n; }, 0.25);
     this.slider(this.tokens ? "Tokens per request" : "Slots per request", this.settings.count, 1, Math.max(5, Math.ceil(span(rule) / 2)), grouped, n => { this.settings.count = n; });
     this.slider("Speed", this.settings.speed, 0.25, 4, n => `${n}×`, n => { this.settings.speed = n; }, 0.25);
-    const priorities = rule.priorities || [];
+    const priorities = this.leading.rule.priorities;
     if (priorities.length > 0) {
       const select = make("select", { onchange: () => { this.settings.priority = select.selectedIndex - 1; } },
         ...["of each priority in turn", ...priorities.map(({ name }) => name)].map((name, i) => make("option", { selected: i - 1 === this.settings.priority }, name)));
@@ -351,7 +351,7 @@ class Playground {
 
   // send sends a request on a lane at an instant, and returns the decision.
   send(lane, at) {
-    const number = this.settings.priority >= 0 ? this.settings.priority : this.sent % (lane.numbers.priorities || [0]).length;
+    const number = this.settings.priority >= 0 ? this.settings.priority : this.sent % (lane.rule.priorities.length || 1);
     return lane.hit(at, this.settings.count, this.settings.reserve, this.settings, number);
   }
 

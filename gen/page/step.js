@@ -171,14 +171,14 @@ const algorithms = { "token bucket": tokenBucket, "fixed window": fixedWindow, "
 
 class Rule {
   constructor(numbers) {
-    Object.assign(this, { debt: 0, phase: 0, firstUse: false, precise: false, left: 0 }, numbers);
+    Object.assign(this, { debt: 0, phase: 0, firstUse: false, precise: false, left: 0, priorities: [] }, numbers);
     this.algorithm = algorithms[this.kind];
     if (!this.algorithm) throw new Error("unknown kind " + this.kind);
     if (this.debt >= MAX_TOKENS) this.debt = ENDLESS;
   }
 
-  // ofClass returns the rule as it is to requests that leave a percentage of the capacity: with a smaller one, by which they must not
-  // be delayed.
+  // ofClass returns the rule for requests that leave a percentage of the capacity to others: it has a smaller capacity, and if they
+  // leave any tokens, no reservations beyond it.
   ofClass(leaves) {
     const left = Math.floor((this.capacity * leaves + 99) / 100);
     return Object.assign(Object.create(Rule.prototype), this, { capacity: this.capacity - left, left });

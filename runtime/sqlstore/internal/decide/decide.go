@@ -2,7 +2,6 @@ package decide
 
 import (
 	"context"
-	"errors"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
@@ -128,8 +127,8 @@ func (e *Engine) recoverFrom(ctx context.Context, calls []runtime.Call, answers 
 		})
 	}
 	switch {
-	case errors.Is(err, fault.ErrOutcomeUnknown):
-		// Whatever it wraps, the calls may have taken.
+	case !fault.Undone(err):
+		// The calls may have taken.
 	case fault.Outdated(err) && tries > -e.server.DB.Stats().OpenConnections:
 		// Each connection has its own prepared statement, and each may be outdated.
 		return again(rest, tries-1)
