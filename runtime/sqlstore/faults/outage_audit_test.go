@@ -34,7 +34,7 @@ type figures struct {
 	over, lost     int64
 	// rows is the difference between the tokens in the callers' rows and those stored as taken.
 	rows int64
-	// longest is the longest duration of a call by each method. lag is how late timers fired at most. late counts the calls
+	// longest is the longest duration of a call by each method. lag is the largest one of a call. late counts the calls
 	// that exceeded their timeout by more than the lag and the slack.
 	longest                   map[method]time.Duration
 	lag                       time.Duration
@@ -143,6 +143,7 @@ func (f *figures) add(e entry, limits []*outageLimit, places map[*outageLimit]in
 	f.lag = max(f.lag, e.lag)
 	if e.took-e.lag > outageTimeout+outageSlack {
 		f.late[l.method]++
+		f.messages[fmt.Sprintf("%s took %v, lag %v", l.method, rounded(e.took), rounded(e.lag))]++
 	}
 	taken := int64(0)
 	switch e.outcome {

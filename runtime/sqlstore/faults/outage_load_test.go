@@ -301,7 +301,8 @@ type entry struct {
 	outcome outcome
 	// at is when the call ended, since the start.
 	at, took time.Duration
-	// lag is by how much timers of the process fired late during the call, together.
+	// lag is by how much timers of the process fired late during the call, together, and by how much the call's yardstick
+	// exceeded its timeout.
 	lag   time.Duration
 	place int
 	key   int
@@ -318,13 +319,13 @@ func (r *recorder) record(place, key int, n int64, call func() (bool, error)) en
 	r.mu.Lock()
 	r.running[e] = true
 	r.mu.Unlock()
-	begin := time.Now()
+	begin, late := time.Now(), yardstick()
 	taken, err := call()
 	took := time.Since(begin)
 	r.mu.Lock()
 	delete(r.running, e)
 	r.mu.Unlock()
-	e.took, e.err = took, err
+	e.took, e.err, e.lag = took, err, late(took)
 	switch {
 	case err != nil:
 		e.outcome = failed
@@ -337,6 +338,25 @@ func (r *recorder) record(place, key int, n int64, call func() (bool, error)) en
 	return *e
 }
 
+// yardstick starts a call that waits for nothing but its timeout, which is that of the load's calls. It needs the same
+// processors: on a busy machine, its goroutine may wait for one while timers fire in time on another. late returns by
+// how much it exceeded its timeout, or zero beside a call that took less.
+func yardstick() (late func(took time.Duration) time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), outageTimeout)
+	begin, waited := time.Now(), make(chan time.Duration, 1)
+	go func() {
+		<-ctx.Done()
+		waited <- time.Since(begin)
+	}()
+	return func(took time.Duration) time.Duration {
+		defer cancel()
+		if took < outageTimeout {
+			return 0
+		}
+		return <-waited - outageTimeout
+	}
+}
+
 // write appends an entry to the file, by one write.
 func (r *recorder) write(e entry) {
 	text := ""
@@ -346,7 +366,7 @@ func (r *recorder) write(e entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := time.Since(r.start)
-	line := fmt.Sprintf("%s %d %d %d %d %d %d %s\n", e.outcome, at, e.took, r.lagSinceLocked(at-e.took), e.place, e.key, e.n, text)
+	line := fmt.Sprintf("%s %d %d %d %d %d %d %s\n", e.outcome, at, e.took, e.lag+r.lagSinceLocked(at-e.took), e.place, e.key, e.n, text)
 	if _, err := r.file.WriteString(line); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

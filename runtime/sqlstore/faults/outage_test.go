@@ -30,7 +30,7 @@ import (
 //   - no key grants more tokens than it has: stored <= capacity, and acknowledged <= capacity;
 //   - no token is lost: acknowledged <= stored, and the rows of the callers' transactions == stored;
 //   - no call takes longer than its timeout and 100 ms, and Close no longer than 10 s. On a busy machine, the lag of
-//     timers of the same process is deducted, and printed;
+//     timers of the same process is deducted, and printed, and so is the lateness of a call that only waits;
 //   - calls are answered again soon after each fault.
 //
 // It prints a table of the figures. The servers and the load run in a network namespace of their own, in which packets
