@@ -23,6 +23,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/live"
+	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
 // overrideEnv is the environment variable that makes this program decide by overrides of another process.
@@ -206,18 +207,18 @@ func TestSweepNeedsToDeleteFromTheLogUnlessAllIsKept(t *testing.T) {
 		} else {
 			grants = append(grants, "USAGE ON SCHEMA "+schema)
 		}
-		user, now := user(t, s, db, grants...), time.Now()
+		user, clock := user(t, s, db, grants...), storetest.NewClock()
 		storeThatKeeps := func(keep time.Duration) *sqlstore.Store {
-			store := user.StoreWith(t, user.Open(t), sqlstore.Options{Table: table, Clock: func() time.Time { return now }, KeepOverrides: keep})
+			store := user.StoreWith(t, user.Open(t), sqlstore.Options{Table: table, Clock: clock.Now, KeepOverrides: keep})
 			return store
 		}
 		store := storeThatKeeps(time.Hour)
 		for range 2 {
 			live.Must(store.AppendOverride(t.Context(), runtime.OverrideEntry{
-				Limit: "overridable", Key: "a", What: runtime.OverrideBlock, Until: now.Add(time.Hour), At: now, Reason: "r", Author: "a",
+				Limit: "overridable", Key: "a", What: runtime.OverrideBlock, Until: clock.Now().Add(time.Hour), At: clock.Now(), Reason: "r", Author: "a",
 			}))(t)
 		}
-		now = now.Add(3 * time.Hour)
+		clock.Add(3 * time.Hour)
 		_, err := store.Sweep(t.Context(), live.Overridable())
 		live.FailsWith(t, err, "may not delete the old entries of table")
 		require.ErrorContains(t, err, "grant the user DELETE on it, or set Options.KeepOverrides to -1")

@@ -22,6 +22,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
+	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
 // warned are the limits whose thresholds processes cross.
@@ -130,8 +131,8 @@ func TestCrossingsAreThoseOfTheTokensBeforeAndAfter(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &warnWalk{T: t, r: rand.New(rand.NewPCG(3, 1)), now: runtimetest.Epoch, crossed: map[string]int{}}
-			store := open(func() time.Time { return w.now })
+			w := &warnWalk{T: t, r: rand.New(rand.NewPCG(3, 1)), clock: storetest.NewClock(), crossed: map[string]int{}}
+			store := open(w.clock.Now)
 			w.limits = limiter.New(store, limiter.OnWarn(func(_ context.Context, heard runtime.Warning) { w.heard = append(w.heard, heard.Crossed) }))
 			for range runtimetest.Steps() / 10 {
 				w.step()
@@ -146,7 +147,7 @@ func TestCrossingsAreThoseOfTheTokensBeforeAndAfter(t *testing.T) {
 type warnWalk struct {
 	*testing.T
 	r       *rand.Rand
-	now     time.Time
+	clock   *storetest.Clock
 	limits  *limiter.Limiter
 	taken   []runtime.Decision
 	heard   []uint8
@@ -173,7 +174,7 @@ var warnVerbs = []string{"Allow", "AllowUpTo", "Charge", "Reserve", "All"}
 
 func (w *warnWalk) step() {
 	if w.r.IntN(3) == 0 {
-		w.now = w.now.Add(time.Duration(w.r.Int64N(int64(20 * time.Second))))
+		w.clock.Add(time.Duration(w.r.Int64N(int64(20 * time.Second))))
 	}
 	policies := w.policies()
 	p := policies[w.r.IntN(len(policies))]
@@ -192,7 +193,7 @@ func (w *warnWalk) step() {
 	case 4:
 		if p.Overridable() {
 			o := w.limits.Overrides(p, runtime.Key{})
-			must(o.Set(ctx, runtime.Override{Rate: 5 + w.r.Int64N(26), Capacity: 5 + w.r.Int64N(26), Until: w.now.Add(time.Minute), Reason: "r", Author: "a"}))(w.T)
+			must(o.Set(ctx, runtime.Override{Rate: 5 + w.r.Int64N(26), Capacity: 5 + w.r.Int64N(26), Until: w.clock.Now().Add(time.Minute), Reason: "r", Author: "a"}))(w.T)
 		}
 	case 5:
 		must(l.CheckN(ctx, n))(w.T)
