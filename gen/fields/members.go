@@ -41,7 +41,7 @@ func (r membersReader) members(members *[]spec.Member, e document.Entry) bool {
 	before := len(r.p.doc.Found)
 	switch {
 	case e.Value.Kind == yaml.SequenceNode:
-		r.Listed(members, e)
+		r.listed(members, e)
 	case e.Value.Kind == yaml.MappingNode:
 		entries, _ := r.p.doc.Entries(e.Value, e.At, e.Name, "")
 		for _, e := range entries {
@@ -61,7 +61,7 @@ func (r membersReader) members(members *[]spec.Member, e document.Entry) bool {
 }
 
 // listed reads a list of limits.
-func (r membersReader) Listed(members *[]spec.Member, e document.Entry) {
+func (r membersReader) listed(members *[]spec.Member, e document.Entry) {
 	first := map[string]diag.Span{}
 	for _, node := range e.Value.Content {
 		at := r.p.doc.Source.At(node)

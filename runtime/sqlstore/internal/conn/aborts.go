@@ -56,7 +56,7 @@ func (s *Server) prepares(ctx context.Context, tx Runner) (bool, error) {
 	// If the driver prepares the statement that counts, the second count includes the first statement.
 	var counts [2]int64
 	for i := range counts {
-		if err := tx.QueryRowContext(ctx, count.Sql, s.Dialect.Name).Scan(&counts[i]); err != nil {
+		if err := tx.QueryRowContext(ctx, count.Text, s.Dialect.Name).Scan(&counts[i]); err != nil {
 			return false, err
 		}
 	}

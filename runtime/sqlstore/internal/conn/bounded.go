@@ -26,8 +26,8 @@ func newBounds(db *sql.DB, d dialect.Dialect, schema, table string, queries Quer
 	case d.BoundTime != "":
 		for s := range b.queries {
 			for n := range b.queries[s] {
-				if q := &b.queries[s][n]; q.waits && q.Sql != "" {
-					q.Sql = d.BoundTime + q.Sql
+				if q := &b.queries[s][n]; q.waits && q.Text != "" {
+					q.Text = d.BoundTime + q.Text
 				}
 			}
 		}

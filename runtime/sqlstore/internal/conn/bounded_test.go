@@ -20,10 +20,10 @@ func TestTakesOfABatchAreBoundedByTheirTime(t *testing.T) {
 		require.NoError(t, err)
 		for _, s := range []Statement{TakeRows, TakeShards, TakeOne} {
 			for _, q := range place.Bounds.queries[s] {
-				assert.True(t, q.Sql == "" || strings.HasPrefix(q.Sql, d.BoundTime), "%s: %s", d.Name, q.Sql)
+				assert.True(t, q.Text == "" || strings.HasPrefix(q.Text, d.BoundTime), "%s: %s", d.Name, q.Text)
 			}
 			for _, q := range place.Queries[s] {
-				assert.False(t, strings.HasPrefix(q.Sql, d.BoundTime), "%s: %s", d.Name, q.Sql)
+				assert.False(t, strings.HasPrefix(q.Text, d.BoundTime), "%s: %s", d.Name, q.Text)
 			}
 		}
 	}

@@ -142,7 +142,7 @@ func (t *session) Query(ctx context.Context, s Statement, n Arity, v *Values) (r
 		return rows, err
 	}
 	if t.prepared == nil {
-		return t.QueryContext(ctx, q.Sql, v.Args(q)...)
+		return t.QueryContext(ctx, q.Text, v.Args(q)...)
 	}
 	stmt, err := t.prepared(ctx, s, n)
 	if err != nil {
@@ -163,7 +163,7 @@ func (t *session) Exec(ctx context.Context, s Statement, n Arity, v *Values) (re
 		return result, err
 	}
 	if t.prepared == nil {
-		return t.ExecContext(ctx, q.Sql, v.Args(q)...)
+		return t.ExecContext(ctx, q.Text, v.Args(q)...)
 	}
 	stmt, err := t.prepared(ctx, s, n)
 	if err != nil {
@@ -286,7 +286,7 @@ func (x *Executor) Use(q *Queries, t *Together, b *Bounds) {
 }
 
 // Has reports whether the dialect has a statement for one row.
-func (x *Executor) Has(s Statement) bool { return x.queries[s][OneRow].Sql != "" }
+func (x *Executor) Has(s Statement) bool { return x.queries[s][OneRow].Text != "" }
 
 // NeedsTx reports whether a statement that writes is safe only in a transaction, where nothing is sent twice and
 // everything goes to one session.
@@ -310,7 +310,7 @@ func (x *Executor) stmt(ctx context.Context, s Statement, n Arity) (*sql.Stmt, e
 	if stmt := at.stmt.Load(); stmt != nil {
 		return stmt, nil
 	}
-	stmt, err := x.DB.PrepareContext(ctx, x.queries[s][n].Sql)
+	stmt, err := x.DB.PrepareContext(ctx, x.queries[s][n].Text)
 	if err != nil {
 		return nil, err
 	}
@@ -373,7 +373,7 @@ func (x *Executor) TakeRaw(ctx context.Context, v *Values, after *runtime.State)
 		named[i] = driver.NamedValue{Ordinal: i + 1, Value: v.Arg(p)}
 	}
 	err = conn.Raw(func(on any) error {
-		rows, err := on.(driver.QueryerContext).QueryContext(ctx, q.Sql, named)
+		rows, err := on.(driver.QueryerContext).QueryContext(ctx, q.Text, named)
 		// A driver returns ErrBadConn only for a statement that it has not sent.
 		sent = !errors.Is(err, driver.ErrBadConn)
 		if err != nil {
@@ -422,7 +422,7 @@ func (x *Executor) in(tx *sql.Tx) Session {
 		}
 		at.wanted.Store(true)
 		// Not sent as text: MariaDB then reads a variable before the statement has set it.
-		return tx.PrepareContext(ctx, x.queries[s][n].Sql)
+		return tx.PrepareContext(ctx, x.queries[s][n].Text)
 	}
 	return t
 }

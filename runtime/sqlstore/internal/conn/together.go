@@ -52,7 +52,7 @@ func join(part *Query, n int, arity Arity, undone string) string {
 	var parts, results []string
 	when, denies := make([]string, n+1), "false"
 	for i := range n {
-		own := strings.Split(numbered.ReplaceAllStringFunc(part.Sql, func(param string) string {
+		own := strings.Split(numbered.ReplaceAllStringFunc(part.Text, func(param string) string {
 			number, _ := strconv.Atoi(param[1:])
 			return "$" + strconv.Itoa(i*len(part.Params)+number)
 		}), between)

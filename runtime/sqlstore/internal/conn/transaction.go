@@ -180,10 +180,10 @@ func (s *Server) RequireBegun(ctx context.Context, tx Runner) error {
 		return nil
 	}
 	inside, err := Compile(s.Dialect, cmp.Or(s.Dialect.OnlyInTx, s.Dialect.NeverInTx), RowSource{}, "", s.Table)
-	if err != nil || inside.Sql == "" {
+	if err != nil || inside.Text == "" {
 		return cmp.Or(err, errNotBegun)
 	}
-	for text := range strings.Lines(inside.Sql) {
+	for text := range strings.Lines(inside.Text) {
 		if _, err = tx.ExecContext(ctx, strings.TrimSpace(text)); err != nil {
 			break
 		}

@@ -82,7 +82,7 @@ var paramNames = [paramTotal]string{
 
 // Query is a statement as a database takes it, and its parameters in their order.
 type Query struct {
-	Sql    string
+	Text   string
 	Params []Param
 	// waits: the statement may wait for a lock. literal: it is sent with its arguments as literals.
 	waits, literal bool
@@ -424,7 +424,7 @@ func Compile(d dialect.Dialect, statement string, source RowSource, schema, tabl
 	if err != nil {
 		return Query{}, err
 	}
-	q.Sql, err = d.TextIn(schema, numbered, table)
+	q.Text, err = d.TextIn(schema, numbered, table)
 	return q, err
 }
 
@@ -447,7 +447,7 @@ func placeholder(d dialect.Dialect, q *Query, p Param) string {
 // backslashes depend on the session's sql_mode.
 func (q *Query) Literal(v *Values) string {
 	var b []byte
-	rest := q.Sql
+	rest := q.Text
 	for _, p := range q.Params {
 		before, after, _ := strings.Cut(rest, "?")
 		b = append(b, before...)

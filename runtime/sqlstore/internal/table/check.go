@@ -180,7 +180,7 @@ func (p *Prepared) isNamed(ctx context.Context, in conn.Runner) (named bool, err
 	v := new(conn.Values)
 	v.Of[conn.ParamName] = "%ratelimitgen_named%"
 	q := &p.Server.Place().Queries[conn.FindNamed][conn.OneRow]
-	err = in.QueryRowContext(ctx, q.Sql, v.Args(q)...).Scan(&named)
+	err = in.QueryRowContext(ctx, q.Text, v.Args(q)...).Scan(&named)
 	return named, err
 }
 
