@@ -21,11 +21,11 @@ func (s *Server) CreateTable(ctx context.Context, table, create string) error {
 		if err := s.checkSession(ctx, s.DB); err != nil {
 			return err
 		}
-		schema, exists, err := s.tableExists(ctx, table)
+		schema, found, err := s.describeTable(ctx, table)
 		if err != nil {
 			return err
 		}
-		if !exists {
+		if len(found) == 0 {
 			create, err := s.Dialect.TextIn(schema, create, table)
 			if err != nil {
 				return err
@@ -38,8 +38,12 @@ func (s *Server) CreateTable(ctx context.Context, table, create string) error {
 			if err != nil {
 				return err
 			}
-		} else if table == s.Table && s.Dialect.AddColumn != "" {
-			if err := s.addColumn(ctx, schema); err != nil {
+		} else if table == s.Table && s.Dialect.AddColumn != "" && found[dialect.FirstPart] == "" {
+			add, err := s.Dialect.TextIn(schema, s.Dialect.AddColumn, table)
+			if err != nil {
+				return err
+			}
+			if _, err := s.DB.ExecContext(ctx, add); err != nil {
 				return err
 			}
 		}
@@ -48,24 +52,6 @@ func (s *Server) CreateTable(ctx context.Context, table, create string) error {
 		}
 		return s.addVindex(ctx)
 	})
-}
-
-// addColumn adds the column that a table of another dialect lacks.
-func (s *Server) addColumn(ctx context.Context, schema string) error {
-	describe, err := s.Dialect.TextIn(schema, s.Dialect.Describe, s.Table)
-	if err != nil {
-		return err
-	}
-	found, err := Describe(ctx, s.DB, describe)
-	if err != nil || found[dialect.FirstPart] != "" {
-		return err
-	}
-	add, err := s.Dialect.TextIn(schema, s.Dialect.AddColumn, s.Table)
-	if err != nil {
-		return err
-	}
-	_, err = s.DB.ExecContext(ctx, add)
-	return err
 }
 
 // addVindex has the key distribute the rows of the table, if that is sharded, and waits until the server does so.
@@ -94,26 +80,26 @@ func (s *Server) addVindex(ctx context.Context) error {
 	}
 }
 
-// tableExists reports whether a table exists, and in which schema it is, or is to be created.
-func (s *Server) tableExists(ctx context.Context, table string) (schema string, exists bool, err error) {
+// describeTable returns the parts of a table, none if it does not exist, and the schema in which it is, or is to be created.
+func (s *Server) describeTable(ctx context.Context, table string) (schema string, found map[string]string, err error) {
 	if s.Dialect.Locate != "" && !strings.Contains(table, ".") {
 		schemas := s.Place().schemas
 		if schemas == nil {
 			if schemas, err = s.Find(ctx, s.DB); err != nil {
-				return "", false, err
+				return "", nil, err
 			}
 		}
 		schema = cmp.Or(schemas[table], schemas[created])
 	}
 	if s.Dialect.Describe == "" {
-		return schema, false, nil
+		return schema, nil, nil
 	}
 	describe, err := s.Dialect.TextIn(schema, s.Dialect.Describe, table)
 	if err != nil {
-		return "", false, err
+		return "", nil, err
 	}
-	found, err := Describe(ctx, s.DB, describe)
-	return schema, len(found) > 0, err
+	found, err = Describe(ctx, s.DB, describe)
+	return schema, found, err
 }
 
 // Check compares the session and the table with the dialect's requirements. Some differences would corrupt counts

@@ -169,6 +169,9 @@ func FirstPart(key string) string {
 	return part
 }
 
+// column appends a column of a row, or several.
+type column func([]byte, *runtime.StoredRow) []byte
+
 // rowEncodings encode several rows: as JSON for SQLite, MySQL and MariaDB, and as one list per column for Postgres.
 var rowEncodings = [paramTotal]func([]runtime.StoredRow) string{
 	paramRows:    asJSON(appendName, appendKey, appendShard, appendValue, appendTS, appendPrev),
@@ -178,7 +181,7 @@ var rowEncodings = [paramTotal]func([]runtime.StoredRow) string{
 	paramSharded: asJSON(appendKey, appendValue, appendTS, appendShard),
 	paramOnly:    asJSON(appendKey),
 	paramTuples:  asTuples(tuplePart, tupleKey, tupleState), paramLoggedTuples: asTuples(tuplePart, tupleKey, tupleState, tupleLog),
-	paramKeyTuples: asTuples(tupleKey), paramParts: partsList,
+	paramKeyTuples: asTuples(tupleKey), paramParts: asList(",", tuplePart),
 	listNames:    listOf(func(r *runtime.StoredRow) string { return r.Row.Name }, appendString),
 	listKeys:     listOf(func(r *runtime.StoredRow) string { return r.Row.Key }, appendString),
 	listShards:   listOf(func(r *runtime.StoredRow) int64 { return int64(r.Row.Shard) }, appendInt),
@@ -204,7 +207,7 @@ func swapsAsJSON(rows, old []runtime.StoredRow) string {
 			b = append(b, ',')
 		}
 		b = append(b, '[')
-		for _, appendTo := range [...]func([]byte, *runtime.StoredRow) []byte{appendName, appendKey, appendShard} {
+		for _, appendTo := range [...]column{appendName, appendKey, appendShard} {
 			b = append(appendTo(b, &rows[i]), ',')
 		}
 		b = appendState(b, &rows[i])
@@ -224,12 +227,15 @@ func appendState(b []byte, r *runtime.StoredRow) []byte {
 
 // asTuples returns a function that encodes columns of rows as lists of literals of MySQL, without the first and the last parenthesis, which
 // the statement has.
-func asTuples(columns ...func([]byte, *runtime.StoredRow) []byte) func([]runtime.StoredRow) string {
+func asTuples(columns ...column) func([]runtime.StoredRow) string { return asList("),(", columns...) }
+
+// asList returns a function that encodes columns of rows as literals of MySQL, with a text between two rows.
+func asList(between string, columns ...column) func([]runtime.StoredRow) string {
 	return func(rows []runtime.StoredRow) string {
 		b := make([]byte, 0, 120*len(rows))
 		for i := range rows {
 			if i > 0 {
-				b = append(b, "),("...)
+				b = append(b, between...)
 			}
 			b = columns[0](b, &rows[i])
 			for _, appendTo := range columns[1:] {
@@ -238,18 +244,6 @@ func asTuples(columns ...func([]byte, *runtime.StoredRow) []byte) func([]runtime
 		}
 		return string(b)
 	}
-}
-
-// partsList encodes the first parts of keys as a list of literals of MySQL.
-func partsList(rows []runtime.StoredRow) string {
-	b := make([]byte, 0, 40*len(rows))
-	for i := range rows {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = tuplePart(b, &rows[i])
-	}
-	return string(b)
 }
 
 func tuplePart(b []byte, r *runtime.StoredRow) []byte { return appendHex(b, FirstPart(r.Row.Key)) }
@@ -282,7 +276,7 @@ func appendHex(b []byte, bytes string) []byte {
 func appendExponent(b []byte, x float64) []byte { return strconv.AppendFloat(b, x, 'e', -1, 64) }
 
 // asJSON returns a function that encodes columns of rows as a JSON list: of a list for each row, unless it is one column.
-func asJSON(columns ...func([]byte, *runtime.StoredRow) []byte) func([]runtime.StoredRow) string {
+func asJSON(columns ...column) func([]runtime.StoredRow) string {
 	begin, end := "[", "]"
 	if len(columns) == 1 {
 		begin, end = "", ""
