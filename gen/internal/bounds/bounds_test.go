@@ -230,6 +230,7 @@ func searchWithin(p *runtime.Policy, tick, length time.Duration) int64 {
 const shortPeriod = 6
 
 func TestWithinIsReachedAndNeverExceeded(t *testing.T) {
+	t.Parallel()
 	for _, p := range sample(smallPolicies(shortPeriod, 3, 0, 1, 2)) {
 		for _, length := range []time.Duration{0, 3, shortPeriod, shortPeriod + 1} {
 			assert.Equal(t, searchWithin(&p, 1, length), Within(&p, length), "%d of %+v", length, p)
@@ -316,6 +317,7 @@ func leased(period time.Duration, times func(*runtime.Policy) []time.Duration) (
 }
 
 func TestWithinWithLeasesIsReachedAndNeverExceeded(t *testing.T) {
+	t.Parallel()
 	for _, p := range leased(shortPeriod, func(*runtime.Policy) []time.Duration { return []time.Duration{1, 4} }) {
 		for _, length := range []time.Duration{0, 3, shortPeriod} {
 			assert.Equal(t, searchWithin(&p, 1, length), Within(&p, length), "%d of %+v", length, p)
@@ -330,12 +332,14 @@ const longPeriod = 30 * time.Second
 func longTick(p *runtime.Policy) time.Duration { return p.Period / time.Duration(max(2, p.Rate)) }
 
 func TestWithinAPeriodIsReachedAndNeverExceeded(t *testing.T) {
+	t.Parallel()
 	for _, p := range sample(smallPolicies(longPeriod, 5, 0, 1, 2)) {
 		assert.Equal(t, searchWithin(&p, longTick(&p), p.Period), Within(&p, p.Period), "%+v", p)
 	}
 }
 
 func TestWithinAPeriodWithLeasesIsReachedAndNeverExceeded(t *testing.T) {
+	t.Parallel()
 	for _, p := range leased(longPeriod, func(p *runtime.Policy) []time.Duration { return []time.Duration{longTick(p), longPeriod} }) {
 		assert.Equal(t, searchWithin(&p, longTick(&p), p.Period), Within(&p, p.Period), "%+v", p)
 	}

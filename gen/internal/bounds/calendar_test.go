@@ -79,6 +79,7 @@ func offsetsOf(zone *time.Location) (list []int64) {
 
 // Every anniversary has the windows of one of the series.
 func TestStartsOfAnniversariesAreThoseOfTheRuntime(t *testing.T) {
+	t.Parallel()
 	for _, c := range []runtime.Calendar{
 		{Unit: runtime.Week, Zone: "Europe/Berlin", Anniversary: true}, {Unit: runtime.Month, Zone: "Europe/Berlin", Anniversary: true},
 		{Unit: runtime.Month, Count: 3, Zone: "America/Santiago", Anniversary: true}, {Unit: runtime.Year, Zone: "Europe/Berlin", Anniversary: true},
@@ -108,6 +109,7 @@ func ofKey(c runtime.Calendar, anniversary runtime.Date) []int64 {
 
 // The longest delay is the longest that the runtime answers at any start of a window.
 func TestLongestDelayOfCalendarsIsReached(t *testing.T) {
+	t.Parallel()
 	for _, c := range calendars() {
 		for _, reserved := range []int64{3, 25} {
 			p := calendarPolicy(c)
@@ -135,6 +137,7 @@ func TestLongestDelayOfCalendarsIsReached(t *testing.T) {
 // What a key can use in an interval is what it can use if it takes all just before a window and then all of each window,
 // or, with reservations, if everything that it can reserve is due when the interval begins.
 func TestWithinOfCalendarsIsReached(t *testing.T) {
+	t.Parallel()
 	for _, c := range calendars() {
 		for _, reserved := range []int64{0, 3, 25} {
 			p := calendarPolicy(c)
