@@ -9,7 +9,7 @@ import (
 var durabilityField = wordOf(ids.BadDurability, runtime.Durabilities(), durabilitySynonyms, func(p *runtime.Policy) *runtime.Durability { return &p.Durability }, limitField{
 	name: "durability", synonyms: []string{"sync", "fsync", "synchronous", "synchronouscommit"},
 	about:     "Whether a decision waits for the disk. `full` waits. `relaxed` does not: a crash of the database's machine may lose the most recent counts.",
-	more:      "On Postgres, `relaxed` sets `synchronous_commit = off`, and on SQLite, `full` sets `PRAGMA synchronous = FULL`, both for the limit's own transactions only. It has no effect on MySQL and MariaDB, which set durability for the whole server, nor in the caller's transaction.",
+	more:      "The field has no effect on MySQL and MariaDB, which set durability for the whole server, nor in the caller's transaction.",
 	accepts:   "`relaxed` or `full`",
 	absent:    "the setting of the database (`sqlite.Open`: `relaxed`)",
 	example:   "relaxed",

@@ -20,7 +20,7 @@ import (
 var exceptionsField = limitField{
 	name: "exceptions", synonyms: []string{"exception", "allowlist", "denylist", "blocklist", "perkey"},
 	about:   "Gives single keys other numbers or a plan, or a `mode`, without an end. They are compiled into the package.",
-	more:    "Every part of the key is named, with the value as text in the form in which Go prints it. In force is a block or an override of an operator, else the exception of the key, else its plan. An exception for a time, or without a deploy, is an override, which can give the key as much as its exception does.",
+	more:    "Every part of the key is named, with the value as text in the form in which Go prints it. An exception for a time, or without a deploy, is an override, which can give the key as much as its exception does.",
 	accepts: fmt.Sprintf("a list of up to %s maps with the parts of the key, a `reason`, and `plan`, `mode`, or numbers; not with a `hashed string` in the key or numbers that callers give", words.Number(maxExceptions)),
 	absent:  "none",
 	example: "[{userID: 7, rate: 500, reason: migration}]",

@@ -50,7 +50,6 @@ var groupFields = []field[groupDraft, spec.Group]{
 	{
 		name: "checks", synonyms: []string{"check", "requires"},
 		about:   "The limits that must have `n` tokens, and give none up.",
-		more:    "A check is decided by the tokens before the call.",
 		accepts: "as for takes",
 		absent:  "nothing is checked",
 		example: "[suspended]",

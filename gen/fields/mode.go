@@ -9,7 +9,7 @@ import (
 var modeField = falseToo(wordOf(ids.BadMode, runtime.Modes(), modeSynonyms, func(p *runtime.Policy) *runtime.Mode { return &p.Mode }, limitField{
 	name: "mode", synonyms: []string{"enforcement", "action", "dryrun", "enabled", "shadow", "shadowmode"},
 	about:     "What the limit does with its decisions: `shadow` counts, but lets every request pass, and reports those that `enforce` would deny in `Decision.Shadowed`; `off` lets every request pass, uncounted; `block` denies every request.",
-	more:      "A request that `enforce` would deny takes nothing. In a call over several limits, a limit in `shadow` never stands in the way, nor does it if the store fails. For other readers of the file by YAML 1.1, in which `off` is false, write it in quotes. A request denied by `block` has the `RetryAfter` `runtime.Never`, and `Wait` fails at once.",
+	more:      "A request that `enforce` would deny takes nothing. In a call over several limits, a limit in `shadow` never stands in the way, nor does it if the store fails. A request denied by `block` has the `RetryAfter` `runtime.Never`, and `Wait` fails at once.",
 	accepts:   "`enforce`, `shadow`, `off` or `block`",
 	absent:    "`enforce`",
 	example:   "shadow",

@@ -13,7 +13,7 @@ import (
 var overridesField = limitField{
 	name: "overrides", synonyms: []string{"override", "maxoverride"},
 	about:   "Lets operators block keys, and give them other numbers, at most these, while the program runs. `{}` allows numbers within those of the limit.",
-	more:    "No decision needs a statement more. In force is a block of the limit or the key, else the override of the key, else that of the whole limit, else the plan. The period cannot be overridden.",
+	more:    "In force is a block of the limit or the key, else the override of the key, else that of the whole limit, else the exception of the key, else the plan.",
 	accepts: "a map with any of `rate`, `capacity` and `maxReserved`",
 	absent:  "no overrides or blocks",
 	example: "{rate: 5_000, capacity: 10_000}",

@@ -18,7 +18,7 @@ import (
 var penaltyField = limitField{
 	name: "penalty", synonyms: []string{"ban", "bantime", "lockout", "cooldown", "blockduration", "mitigationtimeout", "penalties"},
 	about:      "How long all requests for a key are denied after one was denied for lack of tokens. In a list, each is that of the next penalty, and the last one is repeated, until there was none for `forgive`.",
-	more:       "A denied `Allow`, `AllowN`, `AllowUpTo` or `Require` starts it, and the first try of `Wait`, but no `Check`, no count that can never fit, and no request that only another limit of its call has denied. It does not grow while it lasts. `Reset` ends it. In a transaction of the caller, it starts when that commits.",
+	more:       "A denied `Allow`, `AllowN`, `AllowUpTo` or `Require` starts it, and the first try of `Wait`, but no `Check`, no count that can never fit, and no request that only another limit of its call has denied.",
 	accepts:    fmt.Sprintf("a duration, or a list of up to %d; or a map with one of these or `%s` for each plan; not with `shards`, `lease` and `maxReserved`", runtime.MaxPenaltySteps, penaltyOff),
 	absent:     "none",
 	example:    "[1m, 10m, 1h]",

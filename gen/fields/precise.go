@@ -14,7 +14,7 @@ import (
 var preciseField = limitField{
 	name: "precise", synonyms: []string{"exact", "strict"},
 	about:      "Whether a sliding window is exact: never more than `rate` in any period, wherever it begins, because each token is available again exactly a `period` after it was taken.",
-	more:       "Above a `rate` of 1,000, a token comes back up to a thousandth of the `period` later. The row of a key has a log of the last period.",
+	more:       "Above a `rate` of 1,000, a token comes back up to a thousandth of the `period` later.",
 	accepts:    "`true` or `false`; `true` only for a sliding window without `start`, `shards` and `lease`",
 	absent:     "`false`",
 	example:    "true",

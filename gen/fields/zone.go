@@ -17,7 +17,7 @@ import (
 var zoneField = limitField{
 	name: "zone", synonyms: []string{"timezone", "tz", "location"},
 	about:     "The time zone of a `period` in calendar units. `per key` gives every key its own, by a parameter after the parts of the key: a `*time.Location` that must not be nil.",
-	more:      "Names are those of the IANA time zone database. The zone data is Go's, and generated code embeds it unless all zones are `UTC`. If a start moves by less than half a window, because of new data or another zone, no window begins twice.",
+	more:      "Names are those of the IANA time zone database. The zone data is Go's, and generated code embeds it unless all zones are `UTC`.",
 	accepts:   "a name such as `UTC` or `Europe/Berlin`, or `per key`",
 	absent:    "that of `defaults`; required for a `period` in calendar units",
 	example:   "Europe/Berlin",
