@@ -39,7 +39,7 @@ func TestStatementsDoNotReadAllOfANewTable(t *testing.T) {
 	}
 }
 
-// readMany makes batches of calls that read rows, so often that the server keeps the plans.
+// readMany makes batches of calls that read rows, or update them with numbers of their own, so often that the server keeps the plans.
 func readMany(t *testing.T, store *sqlstore.Store) {
 	sliding := &runtime.Policy{Name: "sliding", Kind: runtime.SlidingWindow, Rate: 5, Capacity: 5, Period: time.Hour}
 	sharded := &runtime.Policy{Name: "sharded", Kind: runtime.TokenBucket, Rate: 80, Capacity: 80, Period: time.Hour, Shards: 8}
@@ -47,7 +47,8 @@ func readMany(t *testing.T, store *sqlstore.Store) {
 		for _, op := range []runtime.Op{runtime.Take, runtime.Peek} {
 			var calls []runtime.Call
 			for i := range 30 {
-				for _, p := range []*runtime.Policy{sliding, sharded} {
+				plan := &runtime.Policy{Name: "plans", Kind: runtime.TokenBucket, Rate: 5, Capacity: int64(5 + i%2), Period: time.Hour}
+				for _, p := range []*runtime.Policy{sliding, sharded, plan} {
 					q := runtime.Request{Policy: p, Key: fmt.Sprint(round/2*30 + i), Op: op}
 					if op == runtime.Take {
 						q.Count = 1

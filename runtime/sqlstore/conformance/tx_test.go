@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -231,8 +232,8 @@ func TestTxConcurrentFirstUsesDoNotConflict(t *testing.T) {
 	})
 }
 
-// Concurrent calls use sharded keys, some of whose rows exist. In any other order than that of the rows they would
-// deadlock, which the server resolves only after a second.
+// Concurrent calls use sharded keys, some of whose rows exist, and keys with numbers of their own. In any other order than that of the rows
+// they would deadlock, which the server resolves only after a second.
 func TestPostgresHasNoDeadlocks(t *testing.T) {
 	needAdmin(t)
 	s := named(t, "postgres-pgx")[0]
@@ -240,7 +241,9 @@ func TestPostgresHasNoDeadlocks(t *testing.T) {
 	name := live.NewTable()
 	live.Execute(t, admin, "CREATE DATABASE "+name)
 	t.Cleanup(func() { live.Execute(t, admin, "DROP DATABASE "+name+" WITH (FORCE)") })
-	useShards(t, database(t, s, name))
+	s = database(t, s, name)
+	useShards(t, s)
+	useNumbers(t, s)
 
 	require.Eventually(t, func() bool { // sessions report their statistics when they end
 		var sessions int
@@ -278,6 +281,48 @@ func useShards(t *testing.T, s live.Server) {
 		})
 	}
 	all.Wait()
+}
+
+// useNumbers takes from keys with numbers of their own, by concurrent batches.
+func useNumbers(t *testing.T, s live.Server) {
+	db := live.Must(sql.Open(s.Driver, s.DSN))(t)
+	defer db.Close()
+	db.SetMaxOpenConns(16)
+	const keys, batches, calls = 40, 40, 20
+	var plans []*runtime.Policy
+	for i := range 5 {
+		plans = append(plans, live.Once("numbers", batches*calls*8+int64(i)))
+	}
+	var all sync.WaitGroup
+	for g := range 8 {
+		store := s.StoreWith(t, db, sqlstore.Options{})
+		defer store.Close()
+		if g == 0 {
+			require.NoError(t, store.Migrate(t.Context(), plans[0]))
+		}
+		all.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 1))
+			for range batches {
+				batch := make([]runtime.Call, calls)
+				for i := range batch {
+					k := r.IntN(keys)
+					batch[i] = runtime.Call{Requests: []runtime.Request{{Policy: plans[k%len(plans)], Key: fmt.Sprint(k), Count: 1}}}
+				}
+				answers, err := store.Do(context.Background(), batch)
+				assert.NoError(t, err)
+				for _, a := range answers {
+					assert.True(t, a.Err == nil && a.Decisions[0].Allowed)
+				}
+			}
+		})
+	}
+	all.Wait()
+	taken, limits := int64(0), limiter.New(s.StoreWith(t, db, sqlstore.Options{}))
+	for k := range keys {
+		p := plans[k%len(plans)]
+		taken += p.Capacity - live.Must(limits.Limit(p, live.KeyOf(k)).Peek(t.Context()))(t).Remaining
+	}
+	assert.Equal(t, int64(8*batches*calls), taken)
 }
 
 // A transaction whose session is ended before its COMMIT has an outcome that the client cannot know.

@@ -63,7 +63,7 @@ func Singly(t *testing.T, s Subject, batches int) {
 
 // generate sets the clock, and returns random policies and rows. The same seed returns the same.
 func (s Subject) generate(seed uint64, limits int) (generator, []*runtime.Policy, map[runtime.Row]runtime.State) {
-	d := generator{rand.New(rand.NewPCG(seed, 6+uint64(limits)))}
+	d := generator{rand.New(rand.NewPCG(seed, 6+uint64(limits))), map[string][]*runtime.Policy{}}
 	s.Clock.Set(time.Unix(0, storetest.NewClock().Now().UnixNano()+d.Int64N(1e15)))
 	policies := d.policies(limits)
 	return d, policies, d.rows(policies, s.Clock.Now().UnixNano())

@@ -13,7 +13,11 @@ import (
 )
 
 // generator makes policies, rows and calls, with numbers that people use and numbers at the limits of a float64.
-type generator struct{ *rand.Rand }
+type generator struct {
+	*rand.Rand
+	// plans are the policies of a limit at the numbers that its keys have in turn, by its name.
+	plans map[string][]*runtime.Policy
+}
 
 var (
 	rates   = []int64{1, 3, 7, 10, 97, 1000, 40_000, 1_000_000_007, 700_000_000_000, 999_999_999_999_989}
@@ -27,8 +31,28 @@ func (d generator) policies(n int) []*runtime.Policy {
 	all := make([]*runtime.Policy, n)
 	for i := range all {
 		all[i] = d.policy("limit " + strconv.Itoa(i))
+		d.plans[all[i].Name] = []*runtime.Policy{all[i]}
+		for range d.IntN(4) {
+			d.plans[all[i].Name] = append(d.plans[all[i].Name], d.plan(*all[i]))
+		}
 	}
 	return all
+}
+
+// plan returns a policy of the same limit with other numbers.
+func (d generator) plan(p runtime.Policy) *runtime.Policy {
+	p.Rate = rates[d.IntN(len(rates))]
+	p.Capacity = 1 + d.Int64N(min(runtime.MaxTokens, 3*p.Rate))
+	switch {
+	case p.Kind == runtime.SlidingWindow:
+		p.Capacity = p.Rate
+	case p.MaxReserved != runtime.Unbounded:
+		p.MaxReserved = min(p.MaxReserved, p.Rate)
+	}
+	if p.Kind == runtime.TokenBucket {
+		p.Period = periods[d.IntN(len(periods))]
+	}
+	return &p
 }
 
 func (d generator) policy(name string) *runtime.Policy {
@@ -125,7 +149,8 @@ func (d generator) calls(policies []*runtime.Policy) []runtime.Call {
 			n = 2 + d.IntN(3)
 		}
 		for range n {
-			p := policies[d.IntN(len(policies))]
+			p, k := policies[d.IntN(len(policies))], d.IntN(keys)
+			p = d.plans[p.Name][k%len(d.plans[p.Name])]
 			q := runtime.Request{Count: d.count(p), Reserve: d.IntN(4) == 0}
 			switch {
 			case n == 1 && d.IntN(20) == 0:
@@ -133,7 +158,7 @@ func (d generator) calls(policies []*runtime.Policy) []runtime.Call {
 			case n > 1 && d.IntN(6) == 0:
 				q.Op = runtime.Check
 			}
-			q.Policy, q.Key = p, key(d.IntN(keys))
+			q.Policy, q.Key = p, key(k)
 			all[i].Requests = append(all[i].Requests, q)
 		}
 	}

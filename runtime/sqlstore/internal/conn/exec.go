@@ -29,6 +29,7 @@ const (
 	DeleteKey
 	TakeRows
 	TakeKeys
+	TakeEach
 	TakeShards
 	TakeOne
 	TakeInsertID
@@ -63,6 +64,7 @@ func statements(d *dialect.Dialect) [statementCount]statementTexts {
 		DeleteKey:    {texts: [arityCount]string{OneRow: d.DeleteKey}},
 		TakeRows:     {texts: both(d.Take), waits: true},
 		TakeKeys:     {texts: [arityCount]string{ManyRows: d.TakeKeys}, waits: true},
+		TakeEach:     {texts: [arityCount]string{ManyRows: d.TakeEach}, waits: true},
 		TakeShards:   {texts: both(d.TakeShards), waits: true},
 		TakeOne:      {texts: [arityCount]string{OneRow: d.TakeOne}, waits: true},
 		TakeInsertID: {texts: [arityCount]string{OneRow: d.TakeInsertID}, waits: true},
@@ -95,8 +97,8 @@ func newQueriesOf(d dialect.Dialect, schema, table string, rows [arityCount]RowS
 
 func rowSources(d dialect.Dialect) [arityCount]RowSource {
 	return [arityCount]RowSource{
-		OneRow:   {d.One, d.OneLogged, cmp.Or(d.OneKey, d.One), "", ":first_part"},
-		ManyRows: {d.Many, d.ManyLogged, cmp.Or(d.ManyKeys, d.Many), d.ManySwapped, ":parts"},
+		OneRow:   {d.One, d.OneLogged, cmp.Or(d.OneKey, d.One), "", "", ":first_part"},
+		ManyRows: {d.Many, d.ManyLogged, cmp.Or(d.ManyKeys, d.Many), d.ManySwapped, d.ManyNumbered, ":parts"},
 	}
 }
 

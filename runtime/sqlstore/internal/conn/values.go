@@ -46,6 +46,7 @@ const (
 	paramRows
 	paramLogged
 	paramSwaps
+	paramEach
 	paramIDs
 	paramTakes
 	paramSharded
@@ -65,6 +66,12 @@ const (
 	listOldInstants
 	listOldPrevs
 	listOldPenalties
+	listCapacities
+	listRates
+	listPeriods
+	listDebts
+	listLowests
+	listAllowances
 	paramTotal
 )
 
@@ -77,7 +84,8 @@ var paramNames = [paramTotal]string{
 	paramTuples: "tuples", paramLoggedTuples: "loggedtuples", paramKeyTuples: "keytuples", paramParts: "parts",
 	listNames: "names", listKeys: "keys", listShards: "shards", listValues: "values", listInstants: "instants", listPrevs: "prevs",
 	listLogs: "logs", paramSwaps: "swaps", listOldValues: "oldvalues", listOldInstants: "oldinstants", listOldPrevs: "oldprevs",
-	listOldPenalties: "oldpenalties",
+	listOldPenalties: "oldpenalties", paramEach: "each", listCapacities: "capacities", listRates: "rates", listPeriods: "periods",
+	listDebts: "debts", listLowests: "lowests", listAllowances: "allowances",
 }
 
 // Query is a statement as a database takes it, and its parameters in their order.
@@ -104,6 +112,8 @@ type Values struct {
 	rows []runtime.StoredRow
 	// old are the rows as they were, of which only the penalty is left of the log, or nil.
 	old []runtime.StoredRow
+	// Takes are those of TakeEach, one from each row.
+	Takes []meter.Upsert
 }
 
 // Args returns the arguments of a query.
@@ -146,6 +156,15 @@ func BindSwap(rows, old []runtime.StoredRow) *Values {
 	return v
 }
 
+// BindTake is Bind for a take from each row, of which this is one. Its numbers are those that all rows have in common.
+func BindTake(rows []runtime.StoredRow, u *meter.Upsert) (Arity, *Values) {
+	arity, v := Bind(rows)
+	v.Of[ParamUnit], v.Of[ParamFresh] = float64(meter.TotalUnit), u.Fresh
+	v.Of[ParamCapacity], v.Of[ParamTwice], v.Of[ParamRate], v.Of[ParamPeriod] = u.Capacity, 2*u.Capacity, u.Rate, u.Period
+	v.Of[ParamDebt], v.Of[ParamLowest], v.Of[ParamAllowance] = u.Debt, u.Lowest, u.Allowance
+	return arity, v
+}
+
 // Arg returns the argument for a parameter.
 func (v *Values) Arg(p Param) any {
 	if encode := rowEncodings[p]; encode != nil {
@@ -154,7 +173,12 @@ func (v *Values) Arg(p Param) any {
 	if encode := oldEncodings[p]; encode != nil {
 		return encode(v.old)
 	}
+	if encode := takeEncodings[p]; encode != nil {
+		return encode(v.Takes)
+	}
 	switch p {
+	case paramEach:
+		return takesAsJSON(v.rows, v.Takes)
 	case paramSwaps:
 		return swapsAsJSON(v.rows, v.old)
 	case paramFirstPart:
@@ -197,6 +221,41 @@ var oldEncodings = [paramTotal]func([]runtime.StoredRow) string{
 	listOldInstants:  rowEncodings[listInstants],
 	listOldPrevs:     rowEncodings[listPrevs],
 	listOldPenalties: rowEncodings[listLogs],
+}
+
+// takeEncodings encode the numbers of takes, for Postgres.
+var takeEncodings = [paramTotal]func([]meter.Upsert) string{
+	listCapacities: numbersOf(func(u *meter.Upsert) float64 { return u.Capacity }),
+	listRates:      numbersOf(func(u *meter.Upsert) float64 { return u.Rate }),
+	listPeriods:    listOf(func(u *meter.Upsert) int64 { return u.Period }, appendInt),
+	listDebts:      numbersOf(func(u *meter.Upsert) float64 { return u.Debt }),
+	listLowests:    numbersOf(func(u *meter.Upsert) float64 { return u.Lowest }),
+	listAllowances: numbersOf(func(u *meter.Upsert) float64 { return u.Allowance }),
+}
+
+func numbersOf(number func(*meter.Upsert) float64) func([]meter.Upsert) string {
+	return listOf(func(u *meter.Upsert) uint64 { return math.Float64bits(number(u)) }, appendFloat)
+}
+
+// takesAsJSON encodes takes from rows, for MySQL and MariaDB.
+func takesAsJSON(rows []runtime.StoredRow, takes []meter.Upsert) string {
+	b := append(make([]byte, 0, 160*len(rows)), '[')
+	for i := range rows {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		r, u := &rows[i], &takes[i]
+		b = append(appendKey(append(b, '['), r), ',')
+		b = append(appendValue(b, r), ',')
+		b = append(appendTS(b, r), ',')
+		b = append(appendDouble(b, u.Capacity), ',')
+		b = append(appendDouble(b, u.Rate), ',')
+		b = append(appendInt(b, u.Period), ',')
+		b = append(appendDouble(b, u.Debt), ',')
+		b = append(appendDouble(b, u.Lowest), ',')
+		b = append(appendDouble(b, u.Allowance), ']')
+	}
+	return string(append(b, ']'))
 }
 
 // swapsAsJSON encodes rows with their old states, for MySQL and MariaDB.
@@ -359,8 +418,8 @@ func appendString(b []byte, text string) []byte {
 
 // listOf returns a function that encodes a column of rows as a Postgres array, which is empty if the column is the same
 // for all of several, or of none. In quotes, arrays escape the same characters as JSON.
-func listOf[T comparable](column func(*runtime.StoredRow) T, appendTo func([]byte, T) []byte) func([]runtime.StoredRow) string {
-	return func(rows []runtime.StoredRow) string {
+func listOf[R any, T comparable](column func(*R) T, appendTo func([]byte, T) []byte) func([]R) string {
+	return func(rows []R) string {
 		if len(rows) != 1 && allEqual(rows, column) {
 			return "{}"
 		}
@@ -375,7 +434,7 @@ func listOf[T comparable](column func(*runtime.StoredRow) T, appendTo func([]byt
 	}
 }
 
-func allEqual[T comparable](rows []runtime.StoredRow, column func(*runtime.StoredRow) T) bool {
+func allEqual[R any, T comparable](rows []R, column func(*R) T) bool {
 	for i := range rows {
 		if column(&rows[i]) != column(&rows[0]) {
 			return false
@@ -392,9 +451,9 @@ func appendFloat(b []byte, bits uint64) []byte {
 	return strconv.AppendFloat(b, math.Float64frombits(bits), 'g', -1, 64)
 }
 
-// RowSource is the texts that select a statement's rows, the rows with their logs, their keys only, the rows with their old states, and
-// the first parts of their keys.
-type RowSource struct{ rows, logged, keys, swapped, parts string }
+// RowSource is the texts that select a statement's rows, the rows with their logs, their keys only, the rows with their old states, the rows
+// with the numbers of takes, and the first parts of their keys.
+type RowSource struct{ rows, logged, keys, swapped, numbered, parts string }
 
 var paramPattern = regexp.MustCompile(`:[a-z_]+`)
 
@@ -405,7 +464,7 @@ func Compile(d dialect.Dialect, statement string, source RowSource, schema, tabl
 	}
 	rows := strings.NewReplacer("{rows}", "("+strings.TrimSpace(source.rows)+")",
 		"{logged}", "("+strings.TrimSpace(source.logged)+")", "{keys}", "("+strings.TrimSpace(source.keys)+")",
-		"{swapped}", "("+strings.TrimSpace(source.swapped)+")", "{parts}", "("+source.parts+")")
+		"{swapped}", "("+strings.TrimSpace(source.swapped)+")", "{numbered}", "("+strings.TrimSpace(source.numbered)+")", "{parts}", "("+source.parts+")")
 	q := Query{literal: d.Literals}
 	// Before the schema is filled in, whose name may contain a colon.
 	numbered := paramPattern.ReplaceAllStringFunc(rows.Replace(statement), func(written string) string {

@@ -17,6 +17,8 @@ type takes struct {
 	now int64
 	// rows are in the order of their limits, and of the rows of each. One statement takes from the rows of one limit.
 	rows []takeRow
+	// each: rows of one statement may have numbers of their own.
+	each bool
 	// decisions are the decisions of all calls, in one allocation, or those that no answer has yet.
 	decisions []runtime.Decision
 }
@@ -66,7 +68,7 @@ func newTakes(calls []runtime.Call, now int64, k known) takes {
 	for rest := requests; len(rest) > 0; rest = rest[rowEnd(rest):] {
 		rows++
 	}
-	t := takes{now: now, rows: make([]takeRow, 0, rows), decisions: make([]runtime.Decision, len(requests))}
+	t := takes{now: now, rows: make([]takeRow, 0, rows), decisions: make([]runtime.Decision, len(requests)), each: k.dialect.TakeEach != "" && !k.together}
 	left, mixed := make([]bool, len(calls)), false
 	for i := range calls {
 		all := calls[i].Requests
@@ -80,7 +82,7 @@ func newTakes(calls []runtime.Call, now int64, k known) takes {
 		if slices.ContainsFunc(r.requests, isLeft) || !r.fits(now, k) {
 			r.mark(left)
 		}
-		mixed = mixed || compareNumbers(&r.upsert, &t.rows[0].upsert) != 0
+		mixed = mixed || t.compareNumbers(r, &t.rows[0]) != 0
 		requests = requests[n:]
 	}
 	if slices.Contains(left, true) {
@@ -89,7 +91,7 @@ func newTakes(calls []runtime.Call, now int64, k known) takes {
 	if mixed && !k.together {
 		// Rows with different numbers are not of one statement, so those with the same must be neighbours.
 		slices.SortFunc(t.rows, func(a, b takeRow) int {
-			return cmp.Or(strings.Compare(a.Name, b.Name), compareNumbers(&a.upsert, &b.upsert), strings.Compare(a.Key, b.Key))
+			return cmp.Or(strings.Compare(a.Name, b.Name), t.compareNumbers(&a, &b), strings.Compare(a.Key, b.Key))
 		})
 	}
 	return t
@@ -293,12 +295,31 @@ type part []takeRow
 
 // part returns the rows of the statement that takes from the one at an index.
 func (t *takes) part(from int) part {
-	first, to := &t.rows[from], from+1
-	for to < len(t.rows) && t.rows[to].policy.Inside().Equal(first.policy) && compareNumbers(&t.rows[to].upsert, &first.upsert) == 0 {
+	to := from + 1
+	for to < len(t.rows) && t.share(&t.rows[to], &t.rows[from]) {
 		to++
 	}
 	return t.rows[from:to]
 }
+
+// share reports whether one statement can take from two rows.
+func (t *takes) share(a, b *takeRow) bool {
+	if t.eachOf(a) {
+		return a.Name == b.Name && a.policy.Durability == b.policy.Durability
+	}
+	return a.policy.Inside().Equal(b.policy) && compareNumbers(&a.upsert, &b.upsert) == 0
+}
+
+// compareNumbers returns 0 if the numbers of two rows of a limit do not matter for whether one statement can take from them.
+func (t *takes) compareNumbers(a, b *takeRow) int {
+	if t.eachOf(a) && t.eachOf(b) {
+		return 0
+	}
+	return compareNumbers(&a.upsert, &b.upsert)
+}
+
+// eachOf reports whether a statement can take from a row together with rows of the limit that have other numbers.
+func (t *takes) eachOf(r *takeRow) bool { return t.each && r.policy.Shards <= 1 }
 
 // mostParts is how many statements take for a batch. Each commits, and a transaction for all rows is as many round trips.
 const mostParts = 4

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
 )
 
@@ -49,13 +51,32 @@ func TestTakesOfABatchAreFewAllocations(t *testing.T) {
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { newTakes(calls, 1, k) }), 4.0, "the calls, their rows and decisions, and which are left out")
 }
 
-// Keys with numbers of their own are not of one statement. Taking from 64 of them by as many statements, each with a commit, costs
+// Keys with numbers of their own are of one statement, in the order in which all statements lock rows.
+func TestNumbersOfKeysAreOfOneStatement(t *testing.T) {
+	calls := make([]runtime.Call, 64)
+	for i := range calls {
+		p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Capacity: int64(100 - i%7), Period: time.Minute * time.Duration(1+i%3)}
+		calls[i].Requests = []runtime.Request{{Policy: p, Key: strconv.Itoa(i), Count: 1, Reserve: i%5 == 0}}
+	}
+	of := func(d dialect.Dialect) takes { return newTakes(calls, 1, known{dialect: &d, hints: newDenialHints()}) }
+	each := of(dialect.Postgres)
+	require.Len(t, each.part(0), 64)
+	require.True(t, slices.IsSortedFunc(each.rows, func(a, b takeRow) int { return a.Row.Compare(b.Row) }))
+	require.Equal(t, conn.TakeEach, each.part(0).statement())
+	without := dialect.Postgres
+	without.TakeEach = ""
+	apart := of(without)
+	require.Equal(t, conn.TakeRows, apart.part(0).statement())
+	require.Less(t, len(apart.part(0)), 5, "seven capacities and three periods")
+}
+
+// Limits are not of one statement. Taking from 64 of them by as many statements, each with a commit, costs
 // ten times as much as by a transaction.
 func TestManyStatementsDoNotTake(t *testing.T) {
 	for policies, takes := range map[int]bool{1: true, mostParts: true, mostParts + 1: false, 64: false} {
 		calls := make([]runtime.Call, 64)
 		for i := range calls {
-			p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Capacity: int64(10 + i%policies), Period: time.Minute}
+			p := &runtime.Policy{Name: "limit" + strconv.Itoa(i%policies), Kind: runtime.TokenBucket, Rate: 10, Capacity: 10, Period: time.Minute}
 			calls[i].Requests = []runtime.Request{{Policy: p, Key: strconv.Itoa(i), Count: 1}}
 		}
 		p := &plan{takes: newTakes(calls, 1, known{dialect: &dialect.Postgres, hints: newDenialHints()})}

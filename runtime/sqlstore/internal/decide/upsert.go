@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
@@ -61,11 +62,7 @@ func (p *plan) takesMany() bool { return p.sent < len(p.rows) && p.inFew(p.sent)
 // upsertReturning runs the dialect's Take, which selects the rows that it has written.
 func (e *Engine) upsertReturning(ctx context.Context, in conn.Session, t part) error {
 	arity, v := t.bind()
-	take := conn.TakeRows
-	if t[0].policy.Shards > 1 {
-		take = conn.TakeShards
-	}
-	rows, err := in.Query(ctx, take, arity, v)
+	rows, err := in.Query(ctx, t.statement(), arity, v)
 	if err != nil {
 		return err
 	}
@@ -137,7 +134,11 @@ func (e *Engine) upsertThenSelect(ctx context.Context, in conn.Session, t part) 
 		return e.upsertInsertID(ctx, in, t)
 	}
 	_, v := t.bind()
-	return e.pinned(ctx, in, t.statement(), v, func(affected int64, taken func() ([]byte, error)) error {
+	statement := t.statement()
+	if t.alike() {
+		statement = conn.TakeKeys
+	}
+	return e.pinned(ctx, in, statement, v, func(affected int64, taken func() ([]byte, error)) error {
 		result, err := taken()
 		if err != nil {
 			return err
@@ -183,14 +184,20 @@ func (e *Engine) pinned(
 	})
 }
 
-// statement returns TakeKeys if the upserts of all rows are the same, and TakeRows otherwise.
+// statement returns the statement that takes from the rows.
 func (t part) statement() conn.Statement {
-	for i := range t {
-		if t[i].upsert.Count != t[0].upsert.Count || t[i].upsert.T != t[0].upsert.T {
-			return conn.TakeRows
-		}
+	switch {
+	case t[0].policy.Shards > 1:
+		return conn.TakeShards
+	case slices.ContainsFunc(t, func(r takeRow) bool { return compareNumbers(&r.upsert, &t[0].upsert) != 0 }):
+		return conn.TakeEach
 	}
-	return conn.TakeKeys
+	return conn.TakeRows
+}
+
+// alike reports whether the takes from all rows are the same.
+func (t part) alike() bool {
+	return !slices.ContainsFunc(t, func(r takeRow) bool { return r.upsert != t[0].upsert })
 }
 
 // bind returns the arity of a statement that takes, and the values of its parameters.
@@ -199,12 +206,13 @@ func (t part) bind() (conn.Arity, *conn.Values) {
 	for i := range t {
 		rows[i] = runtime.StoredRow{Row: t[i].Row, State: t[i].upsert.Inserted()}
 	}
-	arity, v := conn.Bind(rows)
-	// The others are the same for all rows.
-	u := &t[0].upsert
-	v.Of[conn.ParamCapacity], v.Of[conn.ParamTwice], v.Of[conn.ParamRate], v.Of[conn.ParamPeriod] = u.Capacity, 2*u.Capacity, u.Rate, u.Period
-	v.Of[conn.ParamDebt], v.Of[conn.ParamLowest], v.Of[conn.ParamAllowance] = u.Debt, u.Lowest, u.Allowance
-	v.Of[conn.ParamUnit], v.Of[conn.ParamFresh] = float64(meter.TotalUnit), u.Fresh
+	arity, v := conn.BindTake(rows, &t[0].upsert)
+	if t.statement() == conn.TakeEach {
+		v.Takes = make([]meter.Upsert, len(t))
+		for i := range t {
+			v.Takes[i] = t[i].upsert
+		}
+	}
 	v.Of[conn.ParamDurability] = int(t[0].policy.Durability)
 	return arity, v
 }

@@ -109,6 +109,9 @@ type Dialect struct {
 	// SwapMany has its rows from :swaps, a JSON list of lists of name, key, shard, value, at_ns, prev, log and the other four, in
 	// the form of :logged.
 	ManySwapped string
+	// ManyNumbered is Many with the columns capacity, rate, period, debt, lowest and allowance, and replaces {numbered}. It has
+	// :capacities, :rates, :periods, :debts, :lowests and :allowances too, and the parameters of Take.
+	ManyNumbered string
 	// ManyKeys selects name, key and shard only, where that is faster, and replaces {keys}. It has :ids, a JSON list of
 	// lists of the three. If it is empty, Many replaces {keys}. OneKey is the same for One.
 	//
@@ -158,6 +161,10 @@ type Dialect struct {
 	// TakeKeys is Take for rows with the same value and at_ns, :value and :at_ns, and with :only, a JSON list of their keys. It goes
 	// with Taken.
 	TakeKeys string
+	// TakeEach is Take for rows of shard 0, each with numbers of its own. In place of {rows} it has {numbered}; or :name and :each, a JSON
+	// list of lists of key, value, at_ns, capacity, rate, period, debt, lowest and allowance, with doubles as strings. It need not insert
+	// rows that do not exist. If it is empty, rows with different numbers are of different statements.
+	TakeEach string
 	// TakeOne is Take for one row, without :durability, which is 0. It selects value, at_ns, prev and 1 if it has written the row. If
 	// it is empty, Take is used for one row too.
 	TakeOne string

@@ -18,6 +18,8 @@ var optional = map[string]string{
 	"Literals":           "sqlite postgres mariadb mysql",
 	"Isolation":          "sqlite",
 	"OneWriter":          "postgres mariadb mysql vitess",
+	"TakeEach":           "sqlite vitess",
+	"ManyNumbered":       "sqlite mariadb mysql vitess",
 	"TakeShards":         "sqlite mysql vitess",
 	"Describe":           "",
 	"Locate":             "",
@@ -82,7 +84,7 @@ var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Sessi
 	{"SessionNeeds", "Session"}, {"Ready", "ReadyNeeds"}, {"ReadyNeeds", "Ready"}, {"BoundSession", "Ready"}, {"CreateOverrides", "OverridesParts"}, {"OverridesParts", "CreateOverrides"},
 	{"CreateRegistry", "RegistryParts"}, {"RegistryParts", "CreateRegistry"},
 	{"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"}, {"CountPrepared", "TxOpen"}, {"TakeKeys", "Taken"}, {"TakeOne", "Take"},
-	{"TakeShards", "Take"}, {"Taken", "Take"}, {"Taken", "TakeKeys"}, {"Taken", "TakeInsertID"}, {"TakeTogether", "Denies"},
+	{"TakeShards", "Take"}, {"TakeEach", "Take"}, {"ManyNumbered", "TakeEach"}, {"Taken", "Take"}, {"Taken", "TakeKeys"}, {"Taken", "TakeInsertID"}, {"TakeTogether", "Denies"},
 	{"Denies", "Undone"}, {"Undone", "TakeTogether"}, {"Statements", "Kill"}, {"Kill", "Statements"}, {"Keyspaces", "Vindexes"}, {"Vindexes", "AddVindex"}, {"AddVindex", "PlacesOf"},
 	{"PlacesOf", "UsePlace"}, {"UsePlace", "Keyspaces"}}
 
@@ -135,7 +137,7 @@ func TestTextsOfDialectsHaveNoUnknownPlaceholder(t *testing.T) {
 			}
 			text, err := d.Text(v.Field(i).String(), "")
 			require.NoError(t, err)
-			text = strings.NewReplacer("{rows}", "", "{logged}", "", "{when}", "", "{keys}", "", "{parts}", "", "{swapped}", "", "{names}", "", "{place}", "", "{overrides}", "", "{registry}", "", "{app}", "", "{migrator}", "", "{rewrite}", "", "{migrator too}", "").Replace(text)
+			text = strings.NewReplacer("{rows}", "", "{logged}", "", "{when}", "", "{keys}", "", "{parts}", "", "{swapped}", "", "{numbered}", "", "{names}", "", "{place}", "", "{overrides}", "", "{registry}", "", "{app}", "", "{migrator}", "", "{rewrite}", "", "{migrator too}", "").Replace(text)
 			assert.NotRegexp(t, `\{[a-z. ]+\}`, text, "%s of %s", v.Type().Field(i).Name, d.Name)
 		}
 	}

@@ -46,6 +46,7 @@ FROM JSON_TABLE(:takes, '$[*]' COLUMNS (k VARBINARY(255) PATH '$[0]', v DOUBLE P
 ` + mariadbTake + `
 RETURNING {key}, value, at_ns, prev, @ratelimitgen_taken
 `
+	d.TakeEach = eachOnMySQL.Replace(d.Take)
 	// Not for keys with one row too, whose statement another column makes 4 % more expensive.
 	d.TakeShards = strings.NewReplacer("k, 0 *", "k, s + 0 *", ":takes", ":sharded", "PATH '$[2]'", "PATH '$[2]', s INT PATH '$[3]'").Replace(d.Take)
 	d.SwapMany = `

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
@@ -186,12 +187,8 @@ DELETE r FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = 
 DELETE r FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 	AND r.value = k.value AND r.at_ns = k.at_ns AND r.prev = k.prev
 `,
-	Take: `
-INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
-SELECT :name, k, ` + collectOnMySQL + `, v, t, :fresh + v * :unit
-FROM (SELECT @ratelimitgen_rows := _binary'', @ratelimitgen_row := _binary'') z,
-	JSON_TABLE(:takes, '$[*]' COLUMNS (k VARBINARY(255) PATH '$[0]', v DOUBLE PATH '$[1]', t BIGINT PATH '$[2]')) k
-` + mysqlTakeRows,
+	Take:     takeManyOnMySQL,
+	TakeEach: eachOnMySQL.Replace(takeManyOnMySQL),
 	TakeKeys: `
 INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
 SELECT :name, k, ` + collectOnMySQL + `, :value, :at_ns, :prev
@@ -336,6 +333,20 @@ INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
 VALUES (:name, :key, 0 * LAST_INSERT_ID(%d), :value, :at_ns, :prev)
 `, InsertIDInserted) + fmt.Sprintf(mysqlTake,
 	"LAST_INSERT_ID(~CAST(CONV(HEX("+bitsOnMySQL+"), 16, 10) AS UNSIGNED))", fmt.Sprintf("LAST_INSERT_ID(%d)", InsertIDUnchanged))
+
+// takeManyOnMySQL takes from several rows.
+var takeManyOnMySQL = `
+INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
+SELECT :name, k, ` + collectOnMySQL + `, v, t, :fresh + v * :unit
+FROM (SELECT @ratelimitgen_rows := _binary'', @ratelimitgen_row := _binary'') z,
+	JSON_TABLE(:takes, '$[*]' COLUMNS (k VARBINARY(255) PATH '$[0]', v DOUBLE PATH '$[1]', t BIGINT PATH '$[2]')) k
+` + mysqlTakeRows
+
+// eachOnMySQL replaces the parameters of a take from several rows by columns of their source.
+var eachOnMySQL = strings.NewReplacer(":takes", ":each", "PATH '$[2]'", `PATH '$[2]',
+	capacity DOUBLE PATH '$[3]', rate DOUBLE PATH '$[4]', period BIGINT PATH '$[5]', debt DOUBLE PATH '$[6]', lowest DOUBLE PATH '$[7]',
+	allowance DOUBLE PATH '$[8]'`, ":capacity", "capacity", ":twice", "(capacity + capacity)", ":rate", "rate", ":period", "period", ":debt", "debt",
+	":lowest", "lowest", ":allowance", "allowance")
 
 // mysqlTakeRows sets the variable for the result of one row.
 var mysqlTakeRows = fmt.Sprintf(mysqlTake,

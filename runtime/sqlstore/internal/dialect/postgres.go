@@ -162,6 +162,8 @@ SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE statement LIKE CAST(:nam
 		"FROM unnest(" + listsOnPostgres + ", CAST(:logs AS bytea[])) AS u(n, k, s, v, t, p, l)",
 	ManySwapped: manyOnPostgres + ", NULLIF(COALESCE(l, CAST(:log AS bytea)), CAST('' AS bytea)) AS log,\n" + oldOnPostgres +
 		"FROM unnest(" + listsOnPostgres + ", CAST(:logs AS bytea[]), " + oldListsOnPostgres + ") AS u(n, k, s, v, t, p, l, ov, ot, op, ol)",
+	ManyNumbered: manyOnPostgres + numbersOnPostgres +
+		"FROM unnest(" + listsOnPostgres + ", " + numberListsOnPostgres + ") AS u(n, k, s, v, t, p, c, rt, pd, d, lo, a)",
 	// Pgpool-II sends no statement to a replica that begins with a comment.
 	ReadHint: "/*NO LOAD BALANCE*/ ",
 	// A text of bytes depends on bytea_output, whose form "escape" pgx cannot read where it gets texts.
@@ -209,6 +211,15 @@ DELETE FROM {table} r USING {rows} k WHERE ` + sameRowOnPostgres + `
 `,
 	Take:       takeManyOnPostgres,
 	TakeShards: takeManyOnPostgres,
+	// Not by an INSERT, whose update sees only the columns of the table. Rows that do not exist would be inserted when those that do are
+	// locked, and not in the order in which all statements lock rows.
+	TakeEach: `
+UPDATE {table} r SET` + numberedOnPostgres.Replace(takenOnPostgres) + `
+FROM {numbered} k
+WHERE ` + sameRowOnPostgres + ` AND (SELECT ` + syncOnPostgres + ` AND ` + typedOnPostgres + `)
+	AND ` + numberedOnPostgres.Replace(hasOnPostgres) + `
+RETURNING r.{key}, r.value, r.at_ns, r.prev, true
+`,
 	TakeOne: `
 INSERT INTO {table} AS r (name, {key}, shard, value, at_ns, prev) VALUES (:name, :key, :shard, :value, :at_ns, :prev)` + takeOnPostgres + `
 RETURNING value, at_ns, prev, ` + typedOnPostgres + `
@@ -258,6 +269,12 @@ SELECT COALESCE(n, CAST(:name AS text)) AS name, COALESCE(k, CAST(:key AS text))
 `
 	listsOnPostgres = `CAST(:names AS text[]), CAST(:keys AS text[]), CAST(:shards AS integer[]), CAST(:values AS double precision[]),
 	CAST(:instants AS bigint[]), CAST(:prevs AS double precision[])`
+	numbersOnPostgres = `, COALESCE(c, CAST(:capacity AS double precision)) AS capacity, COALESCE(rt, CAST(:rate AS double precision)) AS rate,
+	COALESCE(pd, CAST(:period AS bigint)) AS period, COALESCE(d, CAST(:debt AS double precision)) AS debt,
+	COALESCE(lo, CAST(:lowest AS double precision)) AS lowest, COALESCE(a, CAST(:allowance AS double precision)) AS allowance
+`
+	numberListsOnPostgres = `CAST(:capacities AS double precision[]), CAST(:rates AS double precision[]), CAST(:periods AS bigint[]),
+	CAST(:debts AS double precision[]), CAST(:lowests AS double precision[]), CAST(:allowances AS double precision[])`
 	oldOnPostgres = `	COALESCE(ov, CAST(:oldvalue AS double precision)) AS oldvalue, COALESCE(ot, CAST(:oldat AS bigint)) AS oldat,
 	COALESCE(op, CAST(:oldprev AS double precision)) AS oldprev, COALESCE(ol, CAST(:oldpenalty AS bytea)) AS oldpenalty
 `
@@ -291,12 +308,19 @@ const syncOnPostgres = `(CAST(:durability AS integer) = 0
 
 // takeOnPostgres is the part of Take for a row that exists.
 const takeOnPostgres = `
-ON CONFLICT (name, {key}, shard) DO UPDATE SET
+ON CONFLICT (name, {key}, shard) DO UPDATE SET` + takenOnPostgres + `
+WHERE ` + hasOnPostgres
+
+// takenOnPostgres is what a take sets.
+const takenOnPostgres = `
 	value = ` + filledOnPostgres + ` + excluded.value,
 	at_ns = GREATEST(r.at_ns, excluded.at_ns),
 	prev  = CASE WHEN r.prev > CAST(-1 AS double precision) AND r.prev < CAST(0 AS double precision)
-		THEN r.prev + excluded.value * :unit ELSE excluded.prev END
-WHERE ` + hasOnPostgres
+		THEN r.prev + excluded.value * :unit ELSE excluded.prev END`
+
+// numberedOnPostgres replaces the parameters of a take by the columns of k, a source of rows.
+var numberedOnPostgres = strings.NewReplacer("excluded.", "k.", ":capacity", "k.capacity", ":twice", "(k.capacity + k.capacity)", ":rate", "k.rate",
+	":period", "k.period", ":debt", "k.debt", ":lowest", "k.lowest", ":allowance", "k.allowance")
 
 // takeManyOnPostgres is Take for rows of any shard. A subquery is evaluated once and not for each row.
 const takeManyOnPostgres = `

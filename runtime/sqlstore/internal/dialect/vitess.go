@@ -37,7 +37,7 @@ SELECT '*', IF(LOCATE('@', DATABASE()) + LOCATE(':', DATABASE()) + LOCATE('/', D
 	d.TwoPhase, d.OnePhase = "SET transaction_mode = 'twopc'", "SET transaction_mode = 'single'"
 	d.PlacesOf = "SELECT id, shard FROM {table} WHERE id IN "
 	d.Grants, d.NoGrants = "", "vtgate has users of its own, which no statement changes"
-	d.Take, d.TakeKeys, d.Taken, d.SwapMany = "", "", "", ""
+	d.Take, d.TakeEach, d.TakeKeys, d.Taken, d.SwapMany = "", "", "", "", ""
 	d.Statements, d.Kill, d.Holder = "", "", ""
 	// A vtgate ignores where SET TRANSACTION must not be.
 	d.NeverInTx, d.OnlyInTx = "", "SAVEPOINT ratelimitgen_begun\nRELEASE SAVEPOINT ratelimitgen_begun"
