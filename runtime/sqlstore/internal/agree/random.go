@@ -41,15 +41,17 @@ func (d generator) policies(n int) []*runtime.Policy {
 
 // plan returns a policy of the same limit with other numbers.
 func (d generator) plan(p runtime.Policy) *runtime.Policy {
-	p.Rate = rates[d.IntN(len(rates))]
-	p.Capacity = 1 + d.Int64N(min(runtime.MaxTokens, 3*p.Rate))
+	if d.IntN(3) > 0 {
+		p.Rate = rates[d.IntN(len(rates))]
+		p.Capacity = 1 + d.Int64N(min(runtime.MaxTokens, 3*p.Rate))
+	}
 	switch {
 	case p.Kind == runtime.SlidingWindow:
 		p.Capacity = p.Rate
 	case p.MaxReserved != runtime.Unbounded:
 		p.MaxReserved = min(p.MaxReserved, p.Rate)
 	}
-	if p.Kind == runtime.TokenBucket {
+	if p.Kind == runtime.TokenBucket && d.IntN(2) == 0 {
 		p.Period = periods[d.IntN(len(periods))]
 	}
 	return &p

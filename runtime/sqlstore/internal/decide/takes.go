@@ -89,7 +89,7 @@ func newTakes(calls []runtime.Call, now int64, k known) takes {
 		t.leaveOut(left)
 	}
 	if mixed && !k.together {
-		// Rows with different numbers are not of one statement, so those with the same must be neighbours.
+		// Those with the same numbers must be neighbours, where others are not of their statement.
 		slices.SortFunc(t.rows, func(a, b takeRow) int {
 			return cmp.Or(strings.Compare(a.Name, b.Name), t.compareNumbers(&a, &b), strings.Compare(a.Key, b.Key))
 		})
@@ -324,7 +324,7 @@ func (t *takes) eachOf(r *takeRow) bool { return t.each && r.policy.Shards <= 1 
 // mostParts is how many statements take for a batch. Each commits, and a transaction for all rows is as many round trips.
 const mostParts = 4
 
-// inFew reports whether few statements take from the rows from an index. Keys may have numbers of their own, each key others.
+// inFew reports whether few statements take from the rows from an index.
 func (t *takes) inFew(from int) bool {
 	for n := 0; from < len(t.rows); from += len(t.part(from)) {
 		if n++; n > mostParts {

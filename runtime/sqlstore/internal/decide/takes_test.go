@@ -63,11 +63,27 @@ func TestNumbersOfKeysAreOfOneStatement(t *testing.T) {
 	require.Len(t, each.part(0), 64)
 	require.True(t, slices.IsSortedFunc(each.rows, func(a, b takeRow) int { return a.Row.Compare(b.Row) }))
 	require.Equal(t, conn.TakeEach, each.part(0).statement())
+	for i := range calls {
+		p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Capacity: 100, Period: time.Minute * time.Duration(1+i%2)}
+		calls[i].Requests = []runtime.Request{{Policy: p, Key: strconv.Itoa(i), Count: int64(1 + i%3)}}
+	}
+	other := of(dialect.Postgres)
+	require.Equal(t, conn.TakeEach, other.part(0).statement(), "their periods differ")
+	for i := range calls {
+		calls[i].Requests[0].Policy = calls[0].Requests[0].Policy
+	}
+	same := of(dialect.Postgres)
+	require.Equal(t, conn.TakeRows, same.part(0).statement(), "their counts may differ")
+	for i := range calls {
+		p := *calls[0].Requests[0].Policy
+		p.Capacity += int64(i % 7)
+		calls[i].Requests[0].Policy = &p
+	}
 	without := dialect.Postgres
 	without.TakeEach = ""
 	apart := of(without)
 	require.Equal(t, conn.TakeRows, apart.part(0).statement())
-	require.Less(t, len(apart.part(0)), 5, "seven capacities and three periods")
+	require.Less(t, len(apart.part(0)), 11, "seven capacities")
 }
 
 // Limits are not of one statement. Taking from 64 of them by as many statements, each with a commit, costs

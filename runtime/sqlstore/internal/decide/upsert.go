@@ -189,10 +189,16 @@ func (t part) statement() conn.Statement {
 	switch {
 	case t[0].policy.Shards > 1:
 		return conn.TakeShards
-	case slices.ContainsFunc(t, func(r takeRow) bool { return compareNumbers(&r.upsert, &t[0].upsert) != 0 }):
+	case slices.ContainsFunc(t, func(r takeRow) bool { return !sameNumbers(r.upsert, t[0].upsert) }):
 		return conn.TakeEach
 	}
 	return conn.TakeRows
+}
+
+// sameNumbers reports whether two takes differ in no more than what TakeRows has for each row.
+func sameNumbers(a, b meter.Upsert) bool {
+	a.Count, a.T = b.Count, b.T
+	return a == b
 }
 
 // alike reports whether the takes from all rows are the same.
