@@ -82,7 +82,7 @@ func newTakes(calls []runtime.Call, now int64, k known) takes {
 		if slices.ContainsFunc(r.requests, isLeft) || !r.fits(now, k) {
 			r.mark(left)
 		}
-		mixed = mixed || t.compareNumbers(r, &t.rows[0]) != 0
+		mixed = mixed || !t.eachOf(r) && compareNumbers(&r.upsert, &t.rows[0].upsert) != 0
 		requests = requests[n:]
 	}
 	if slices.Contains(left, true) {
@@ -91,7 +91,11 @@ func newTakes(calls []runtime.Call, now int64, k known) takes {
 	if mixed && !k.together {
 		// Those with the same numbers must be neighbours, where others are not of their statement.
 		slices.SortFunc(t.rows, func(a, b takeRow) int {
-			return cmp.Or(strings.Compare(a.Name, b.Name), t.compareNumbers(&a, &b), strings.Compare(a.Key, b.Key))
+			c := strings.Compare(a.Name, b.Name)
+			if c == 0 && !t.eachOf(&a) {
+				c = compareNumbers(&a.upsert, &b.upsert)
+			}
+			return cmp.Or(c, strings.Compare(a.Key, b.Key))
 		})
 	}
 	return t
@@ -308,14 +312,6 @@ func (t *takes) share(a, b *takeRow) bool {
 		return a.Name == b.Name && a.policy.Durability == b.policy.Durability
 	}
 	return a.policy.Inside().Equal(b.policy) && compareNumbers(&a.upsert, &b.upsert) == 0
-}
-
-// compareNumbers returns 0 if the numbers of two rows of a limit do not matter for whether one statement can take from them.
-func (t *takes) compareNumbers(a, b *takeRow) int {
-	if t.eachOf(a) && t.eachOf(b) {
-		return 0
-	}
-	return compareNumbers(&a.upsert, &b.upsert)
 }
 
 // eachOf reports whether a statement can take from a row together with rows of the limit that have other numbers.

@@ -71,7 +71,7 @@ func (e *Engine) takeParts(ctx context.Context, x *conn.Executor, arity conn.Ari
 	values, missing := make([]*conn.Values, len(parts)), 0
 	for i, p := range parts {
 		p.reset()
-		_, values[i] = p.bind()
+		_, values[i] = p.bind(conn.TakeRows)
 		values[i].Of[conn.ParamDurability], values[i].Of[conn.ParamCount] = int(d), len(p)
 		missing += len(p)
 	}

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
@@ -61,8 +60,9 @@ func (p *plan) takesMany() bool { return p.sent < len(p.rows) && p.inFew(p.sent)
 
 // upsertReturning runs the dialect's Take, which selects the rows that it has written.
 func (e *Engine) upsertReturning(ctx context.Context, in conn.Session, t part) error {
-	arity, v := t.bind()
-	rows, err := in.Query(ctx, t.statement(), arity, v)
+	s := t.statement()
+	arity, v := t.bind(s)
+	rows, err := in.Query(ctx, s, arity, v)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (e *Engine) upsertReturning(ctx context.Context, in conn.Session, t part) e
 
 // upsertOneReturning runs the dialect's TakeOne.
 func (e *Engine) upsertOneReturning(ctx context.Context, in conn.Session, t part) error {
-	_, v := t.bind()
+	_, v := t.bind(conn.TakeOne)
 	after := &t[0].after
 	if x, ok := in.(*conn.Executor); ok && x.Raw {
 		// If the server has closed an idle connection, nothing was sent, and package database/sql finds another one.
@@ -110,7 +110,7 @@ func (e *Engine) upsertOneReturning(ctx context.Context, in conn.Session, t part
 
 // upsertInsertID runs the dialect's TakeInsertID for one row, and decodes its result.
 func (e *Engine) upsertInsertID(ctx context.Context, in conn.Session, t part) error {
-	_, v := t.bind()
+	_, v := t.bind(conn.TakeInsertID)
 	result, err := in.Exec(ctx, conn.TakeInsertID, conn.OneRow, v)
 	if err != nil {
 		return err
@@ -133,12 +133,12 @@ func (e *Engine) upsertThenSelect(ctx context.Context, in conn.Session, t part) 
 	if len(t) == 1 {
 		return e.upsertInsertID(ctx, in, t)
 	}
-	_, v := t.bind()
-	statement := t.statement()
-	if t.alike() {
-		statement = conn.TakeKeys
+	s := t.statement()
+	if s == conn.TakeRows && t.alike() {
+		s = conn.TakeKeys
 	}
-	return e.pinned(ctx, in, statement, v, func(affected int64, taken func() ([]byte, error)) error {
+	_, v := t.bind(s)
+	return e.pinned(ctx, in, s, v, func(affected int64, taken func() ([]byte, error)) error {
 		result, err := taken()
 		if err != nil {
 			return err
@@ -186,11 +186,13 @@ func (e *Engine) pinned(
 
 // statement returns the statement that takes from the rows.
 func (t part) statement() conn.Statement {
-	switch {
-	case t[0].policy.Shards > 1:
+	if t[0].policy.Shards > 1 {
 		return conn.TakeShards
-	case slices.ContainsFunc(t, func(r takeRow) bool { return !sameNumbers(r.upsert, t[0].upsert) }):
-		return conn.TakeEach
+	}
+	for i := range t {
+		if !sameNumbers(t[i].upsert, t[0].upsert) {
+			return conn.TakeEach
+		}
 	}
 	return conn.TakeRows
 }
@@ -203,17 +205,22 @@ func sameNumbers(a, b meter.Upsert) bool {
 
 // alike reports whether the takes from all rows are the same.
 func (t part) alike() bool {
-	return !slices.ContainsFunc(t, func(r takeRow) bool { return r.upsert != t[0].upsert })
+	for i := range t {
+		if t[i].upsert != t[0].upsert {
+			return false
+		}
+	}
+	return true
 }
 
 // bind returns the arity of a statement that takes, and the values of its parameters.
-func (t part) bind() (conn.Arity, *conn.Values) {
+func (t part) bind(s conn.Statement) (conn.Arity, *conn.Values) {
 	rows := make([]runtime.StoredRow, len(t))
 	for i := range t {
 		rows[i] = runtime.StoredRow{Row: t[i].Row, State: t[i].upsert.Inserted()}
 	}
 	arity, v := conn.BindTake(rows, &t[0].upsert)
-	if t.statement() == conn.TakeEach {
+	if s == conn.TakeEach {
 		v.Takes = make([]meter.Upsert, len(t))
 		for i := range t {
 			v.Takes[i] = t[i].upsert

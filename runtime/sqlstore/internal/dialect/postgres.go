@@ -211,8 +211,8 @@ DELETE FROM {table} r USING {rows} k WHERE ` + sameRowOnPostgres + `
 `,
 	Take:       takeManyOnPostgres,
 	TakeShards: takeManyOnPostgres,
-	// Not by an INSERT, whose update sees only the columns of the table. Rows that do not exist would be inserted when those that do are
-	// locked, and not in the order in which all statements lock rows.
+	// The update of an INSERT sees only the columns of the table. An UPDATE with an INSERT after it would not lock the rows in the order in
+	// which all statements do.
 	TakeEach: `
 UPDATE {table} r SET` + numberedOnPostgres.Replace(takenOnPostgres) + `
 FROM {numbered} k
